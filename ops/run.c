@@ -554,6 +554,18 @@ static wm_fault_t check_memory (const run_t *self, wm_error_t *error)
                                what, error);
 }
 
+/* Producers beside each other have a part each of the space for copies.  */
+static void share_copies (run_t *self, char bytes[24])
+{
+    const long given = wm_args_number (self->args, "stage-bytes");
+    const long part = (given ? given : (long) WM_STAGE_BYTES) / WM_CREW_SENDERS_MAX;
+    self->crew.stage_bytes = wm_args_text (self->args, "stage-bytes");
+    if (!self->workflow.feed.command)
+        return;
+    snprintf (bytes, 24, "%ld", part ? part : 1);
+    self->crew.stage_bytes = bytes;
+}
+
 /* Fills in how many workers with how many threads.  */
 static void choose_workers (run_t *self, char threads[16])
 {
@@ -603,7 +615,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
 {
     wm_error_t error;
     wm_choices_t choices;
-    char threads[16];
+    char threads[16], bytes[24];
     static wm_setup_t setup;
     static run_t run;
     run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };
@@ -640,7 +652,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
         run.crew.give_up = wm_args_text (args, "give-up");
     run.crew.retry_held = wm_args_given (args, "retry-held");
     run.crew.stage_ahead = wm_args_text (args, "stage-ahead");
-    run.crew.stage_bytes = wm_args_text (args, "stage-bytes");
+    share_copies (&run, bytes);
     run.crew.store = store_of (args, broker, &setup, &error);
     if (error.fault)
         return wm_setup_complain (verb, &error);

@@ -55,8 +55,7 @@ static _Noreturn void give_up (const char *what)
     _exit (127);
 }
 
-/* In the child: takes from its environment what opens files elsewhere.  */
-static void forget_credentials (void)
+void wm_child_forget_credentials (void)
 {
     static const char *const names[] = { "X509_USER_PROXY=", "BEARER_TOKEN=",
                                          "BEARER_TOKEN_FILE=" };
@@ -93,7 +92,7 @@ static void become (const char *path, const char *const argv[], int log, pid_t p
     if (log >= 0)
         close (log);
     if (!strstr (path, "/wiremill-producer")) /* it copies inputs from elsewhere */
-        forget_credentials ();
+        wm_child_forget_credentials ();
     if (CPU_COUNT (cpus)) /* best effort; failure is ignored */
         sched_setaffinity (0, sizeof *cpus, cpus);
     WM_FAILPOINT ("ops-child-exec");

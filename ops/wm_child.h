@@ -71,4 +71,7 @@ void wm_child_show (wm_child_t *self, FILE *out);
 /* Returns whether the child has logged anything that was shown.  */
 bool wm_child_has_logged (const wm_child_t *self);
 
+/* In a process that was forked: takes from its environment what opens files elsewhere.  */
+void wm_child_forget_credentials (void);
+
 #endif

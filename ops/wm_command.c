@@ -38,24 +38,44 @@ void wm_command_word (FILE *out, const char *word)
     free (copy);
 }
 
-static void print (FILE *out, const wm_args_t *args, const char *option, const char *without)
+/* The command of a workflow system may hold its credentials, and outputs keep what is printed.  */
+static void print_public (FILE *out, const char *word, bool *is_secret)
+{
+    static const char option[] = "--files-from-command";
+    const size_t n = sizeof option - 1;
+    const bool is_option = strncmp (word, option, n) == 0;
+    if (*is_secret)
+        fputs ("...", out);
+    else if (is_option && word[n] == '=')
+        fprintf (out, "%s=...", option);
+    else
+        wm_command_word (out, word);
+    *is_secret = is_option && !word[n];
+}
+
+/* As it is kept: without --retry-held, which was meant for that run only, and without secrets.  */
+static void print (FILE *out, const wm_args_t *args, const char *option, bool is_kept)
 {
     wm_command_word (out, program_invocation_name);
     const char *word;
+    bool is_secret = false;
     for (int i = 0; (word = wm_args_word (args, i)); i++) {
-        if (without && strcmp (word, without) == 0)
+        if (is_kept && strcmp (word, "--retry-held") == 0)
             continue;
         if (i == 1 && option)
             fprintf (out, " %s", option);
         fputc (' ', out);
-        wm_command_word (out, word);
+        if (is_kept)
+            print_public (out, word, &is_secret);
+        else
+            wm_command_word (out, word);
     }
     fputc ('\n', out);
 }
 
 void wm_command_print (FILE *out, const wm_args_t *args, const char *option)
 {
-    print (out, args, option, NULL);
+    print (out, args, option, false);
 }
 
 /* Where it was typed: relative paths of programs and files start there.  */
@@ -97,7 +117,7 @@ wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const c
         return wm_fault (error, WM_EHOST, "no memory for the command");
     fprintf (out, "%s\n", campaign);
     print_place (out);
-    print (out, args, NULL, "--retry-held"); /* --retry-held was meant for that run only */
+    print (out, args, NULL, true);
     if (endpoint) {
         print_with (out, "produce", endpoint, campaign, "--input ... # its inputs, as before");
         print_with (out, "work", endpoint, campaign, "# as many as you like");

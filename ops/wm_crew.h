@@ -52,7 +52,8 @@ typedef struct {
     char tell_name[32];
     char line[4096]; /* what came of the next line */
     size_t n_line;
-    bool low; /* little is left of its inputs */
+    bool low;       /* little is left of its inputs */
+    bool has_ended; /* as a process; what it told last is still read */
 } wm_sender_t;
 
 typedef struct {

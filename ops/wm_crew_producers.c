@@ -164,25 +164,28 @@ static void heard (wm_crew_t *self, wm_sender_t *sender, char *line)
         self->told (self->told_argument, sender->first + (uint32_t) n, name);
 }
 
-static void hear (wm_crew_t *self, wm_sender_t *sender)
+/* Acts on some lines only, since each may take long (a sidecar): a Ctrl-C is taken between calls.
+   Returns whether there were any.  */
+static bool hear (wm_crew_t *self, wm_sender_t *sender)
 {
-    char text[4096];
-    ssize_t n;
-    while (sender->tell[0] && (n = read (sender->tell[0], text, sizeof text)) > 0)
-        for (ssize_t i = 0; i < n; i++)
-            if (text[i] == '\n') {
-                sender->line[sender->n_line] = 0;
-                sender->n_line = 0;
-                heard (self, sender, sender->line);
-            } else if (sender->n_line < sizeof sender->line - 1)
-                sender->line[sender->n_line++] = text[i];
+    char text[512];
+    const ssize_t n = sender->tell[0] ? read (sender->tell[0], text, sizeof text) : 0;
+    for (ssize_t i = 0; i < n; i++)
+        if (text[i] == '\n') {
+            sender->line[sender->n_line] = 0;
+            sender->n_line = 0;
+            heard (self, sender, sender->line);
+        } else if (sender->n_line < sizeof sender->line - 1)
+            sender->line[sender->n_line++] = text[i];
+    return n > 0;
 }
 
 void wm_crew_hear (wm_crew_t *self)
 {
     for (int i = 0; i < self->n_sender; i++) {
         wm_crew_show_log (self, &self->sender[i].child);
-        hear (self, &self->sender[i]);
+        while (hear (self, &self->sender[i]))
+            ;
     }
 }
 
@@ -279,10 +282,12 @@ int wm_crew_tend_producers (wm_crew_t *self)
         wm_sender_t *sender = &self->sender[i];
         if (!sender->inputs.n_file)
             continue;
-        const bool has_ended = wm_child_ended (&sender->child);
+        sender->has_ended |= wm_child_ended (&sender->child);
         show_producer_log (self, sender);
-        hear (self, sender);
-        const int code = has_ended ? producer_ended (self, sender) : WM_CREW_WORKING;
+        if (hear (self, sender) || !sender->has_ended)
+            continue;
+        sender->has_ended = false;
+        const int code = producer_ended (self, sender);
         if (code == WM_EXIT_OK || code == WM_EXIT_HELD || code == WM_EXIT_INPUT)
             sender_done (self, sender, code);
         else if (code != WM_CREW_WORKING)

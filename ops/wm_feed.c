@@ -4,6 +4,7 @@
 #include "ops/wm_urls.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_limits.h"
@@ -73,6 +74,7 @@ static wm_fault_t add (wm_feed_t *self, const char *did, const char *pfn, wm_err
         .pfn = strdup (pfn),
         .path = identity (pfn),
         .is_bad = self->command && is_url && wm_urls_check (pfn, &why),
+        .same = self->n_file,
     };
     if (!file->did || !file->pfn || !file->path)
         return wm_fault (error, WM_EHOST, "no memory for the list of files");
@@ -108,7 +110,10 @@ wm_fault_t wm_feed_take (wm_feed_t *self, const wm_inputs_t *inputs, wm_error_t 
         return wm_fault (error, WM_EHOST, "the list of inputs: %s", strerror (errno));
     while (!fault && (n = getline (&line, &room, list)) > 0) {
         line[n - (line[n - 1] == '\n')] = 0;
-        fault = add (self, "", line, error);
+        const wm_feed_file_t *known = find (self, "", line);
+        const uint32_t same = known ? (uint32_t) (known - self->file) : self->n_file;
+        if (!(fault = add (self, "", line, error)))
+            self->file[self->n_file - 1].same = same;
     }
     free (line);
     fclose (list);
@@ -321,11 +326,23 @@ static bool take_answer (wm_feed_t *self, bool is_left)
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
+/* A file that no earlier call has open: what such a call left running may write still.  */
+static bool answer_anew (wm_feed_t *self)
+{
+    if (self->answer >= 0)
+        close (self->answer);
+    unlink (self->answer_path);
+    self->answer = open (self->answer_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    return self->answer < 0;
+}
+
 static void start (wm_feed_t *self)
 {
     const pid_t parent = getpid ();
     const int null = open ("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0 || ftruncate (self->answer, 0) || lseek (self->answer, 0, SEEK_SET)) {
+    if (null < 0 || answer_anew (self)) {
+        if (null >= 0)
+            close (null);
         failed (self, "cannot be run", false);
         return;
     }
@@ -429,6 +446,9 @@ static wm_fault_t open_files (wm_feed_t *self, const char *given, const char *ca
                          "another process asks for files with the record %s; wait for its end, or "
                          "give each its own --asked-files",
                          self->record_path);
+    if (wm_folder_sync_parent (self->record_path)) /* its name, too */
+        return wm_fault (error, WM_EHOST, "the folder of %s: %s", self->record_path,
+                         strerror (errno));
     return WM_OK;
 }
 

@@ -29,6 +29,7 @@ typedef struct {
     char *path;  /* the same file has the same */
     bool is_bad; /* nothing here can copy it: no producer gets it, and it is not in the record */
     wm_feed_is_t is;
+    uint32_t same; /* number of the first file of a list that has this path; itself, mostly */
 } wm_feed_file_t;
 
 typedef struct {

@@ -12,6 +12,8 @@
 #include <fcntl.h>
 #include <libdeflate.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +21,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define FACTS_MS 60000 /* of an output: the process that reads it is ended then */
+#define FACTS_BYTES_MAX (16u << 20)
 
 wm_fault_t wm_sidecar_metadata (const char *path, json_t **metadata, wm_error_t *error)
 {
@@ -70,6 +75,29 @@ static bool is_made (const char *path, const struct stat *output, const char *ad
     return yes;
 }
 
+/* All that a process writes, which a hostile file may have taken over. NULL: it takes too long, or
+   writes too much.  */
+static char *read_all (int from, size_t *bytes)
+{
+    const int64_t end = wm_now_ms () + FACTS_MS;
+    struct pollfd ready = { .fd = from, .events = POLLIN };
+    char *text = malloc (FACTS_BYTES_MAX);
+    for (*bytes = 0; text;) {
+        const int64_t left = end - wm_now_ms ();
+        const int is_ready = poll (&ready, 1, left > 0 ? (int) left : 0);
+        if (is_ready < 0 && errno == EINTR)
+            continue;
+        const ssize_t n = is_ready > 0 ? read (from, text + *bytes, FACTS_BYTES_MAX - *bytes) : -1;
+        if (n == 0 && *bytes < FACTS_BYTES_MAX)
+            return text;
+        if (n <= 0)
+            break;
+        *bytes += (size_t) n;
+    }
+    free (text);
+    return NULL;
+}
+
 static json_t *read_facts (const char *verb, const char *path)
 {
     const char *const argv[] = { "wiremill-producer", "facts", path, NULL };
@@ -78,11 +106,14 @@ static json_t *read_facts (const char *verb, const char *path)
         return NULL;
     const pid_t pid = wm_spawn (verb, argv, STDIN_FILENO, ends[1]);
     close (ends[1]);
-    FILE *from = fdopen (ends[0], "r");
-    json_t *facts = from ? json_loadf (from, 0, NULL) : NULL;
-    if (from)
-        fclose (from);
+    size_t n = 0;
+    char *text = read_all (ends[0], &n);
+    close (ends[0]);
+    if (pid > 0 && !text)
+        kill (pid, SIGKILL);
     wm_spawn_code (verb, argv[0], pid);
+    json_t *facts = text ? json_loadb (text, n, 0, NULL) : NULL;
+    free (text);
     return facts;
 }
 

@@ -51,12 +51,16 @@ static void told (void *argument, uint32_t input, const char *output)
     wm_feed_file_t *file = &self->feed.file[input];
     wm_error_t error;
     wm_fault_t fault = WM_OK;
-    file->is = output ? WM_FEED_WRITTEN : WM_FEED_HELD;
     if (output && wm_args_given (self->args, "sidecars"))
         fault = wm_sidecar_write (self->verb, self->crew->output, output, file->did, self->metadata,
                                   &error);
-    if (output && !fault)
-        fault = wm_processed_add (&self->processed, file, &error);
+    for (uint32_t i = input; i < self->feed.n_file; i++, file++) { /* it, and its other names */
+        if (file->same != input)
+            continue;
+        file->is = output ? WM_FEED_WRITTEN : WM_FEED_HELD;
+        if (output && !fault)
+            fault = wm_processed_add (&self->processed, file, &error);
+    }
     if (!fault)
         return;
     if (self->crew->before_message)

@@ -21,13 +21,13 @@
 #define WM_STAGE_H
 
 #include "schema/base/wm_fault.h"
+#include "schema/wm_limits.h"
 
 #include <limits.h>
 #include <stdint.h>
 
 #define WM_STAGE_AHEAD 4u
 #define WM_STAGE_AHEAD_MAX 64u
-#define WM_STAGE_BYTES (20ull << 30)
 #define WM_STAGE_OUT "out" /* in the stager's folder: outputs on their way */
 
 typedef enum {

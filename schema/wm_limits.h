@@ -37,7 +37,8 @@
 #define WM_FRAME_BYTES_MAX ((4u << 20) + (64u << 10)) /* incompressible payload plus its header */
 #define WM_CONTROL_BYTES_MAX (64u << 10) /* any message of an operator, any header-only message */
 #define WM_FRAMES_MAX 4u
-#define WM_PATH_BYTES_MAX 2048u /* an input's name must fit a 4 KiB header */
+#define WM_STAGE_BYTES (20ull << 30) /* of copies of inputs from elsewhere, unless --stage-bytes */
+#define WM_PATH_BYTES_MAX 2048u      /* an input's name must fit a 4 KiB header */
 #define WM_TEXT_BYTES_MAX 480u
 #define WM_CLASS_BYTES_MAX 63u
 #define WM_PINS_BYTES_MAX 8192u

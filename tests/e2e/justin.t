@@ -100,12 +100,25 @@ no_such () { ask=/nowhere/get exits 1 run none && says 'the shell finds no such 
 ok "a command that is not there" no_such
 hangs () { ask='sleep 600' exits 75 run none --command-timeout 1 && says 'did not end within 1 s .--command-timeout., three times'; }
 ok "a command that hangs three times: exit code 75" hangs
-ask="echo '$work/data/justin-1.h5'"
+ask="echo '$work/data/justin-1.h5' # SECRET"
 always () { exits 1 run always && result 'exit=1 files=1 written=1' && says 'nothing but files that it gave before'; }
 ok "a command that gives one file for ever ends, and the file is scored once; a path alone will do" always
+secret () { ! grep -rl SECRET "$work/always" "$work/always$beside" && grep -q -e ' --files-from-command [.][.][.] ' "$work/always$beside/command"; }
+ok "... and the command's text, which may hold credentials, is in no output and not in the campaign" secret
 no_parents () { [ ! -s "$work/always.dids" ] && grep -q '"parents": \[\]' "$work/always/justin-1.scores.h5.json"; }
 ok "... and has no DID" no_parents
 ask='justin-get-file --seconds-needed 60'
+cat >"$work/late" <<EOF
+if mkdir $work/calls 2>/dev/null; then
+    (until [ -e $work/calls/second ]; do sleep 0.02; done; echo late; >$work/calls/written) &
+else
+    >$work/calls/second
+    until [ -e $work/calls/written ]; do sleep 0.02; done
+fi
+$ask
+EOF
+late () { offer justin-1 justin-2 </dev/null; ask="sh $work/late" run later && result 'exit=0 files=2 written=2' && listed later justin-1 justin-2; }
+ok "what a call left running cannot write into the next call's answer" late
 none () { offer </dev/null; run none && result 'exit=0 files=0' && calls 1 && [ ! -s "$work/none.pfns" ]; }
 ok "no file at all is no failure" none
 
@@ -147,6 +160,14 @@ with_input () # of one that is scored already: nothing is computed
 }
 ok "lists and sidecars of inputs that are given; more metadata" with_input
 no () { refused 2 "$1" "$bin/wiremill" run --model "$made/stage.onnx" --output "$work/no" "${@:2}"; } # pattern, options...
+twice () # one file by two names
+{
+    ln -s justin-1.h5 "$work/data/other.h5"
+    keep "$bin/wiremill" run --model "$made/stage.onnx" "${one[@]}" --quiet --input "$work/data/justin-1.h5" --input "$work/data/other.h5" \
+        --output "$work/twice" --processed-pfns "$work/twice.pfns" && result 'exit=0 files=2 written=2 held=0 left=0' &&
+        diff <(printf "$work/data/%s.h5\n" justin-1 other) <(sort "$work/twice.pfns")
+}
+ok "a file that is given by two names is listed by both" twice
 wrong ()
 {
     no 'not both' --input a.h5 --files-from-command true && no 'goes with --files-from-command' --input a.h5 --files-ahead 1 &&
