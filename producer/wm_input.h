@@ -15,7 +15,7 @@ typedef enum {
     WM_INPUT_IS_OPEN,   /* known, to be claimed */
     WM_INPUT_IS_BUSY,   /* another producer's */
     WM_INPUT_IS_OURS,   /* claimed in this session */
-    WM_INPUT_IS_LOST,   /* written, but the file is missing: FILE_LOST was sent */
+    WM_INPUT_IS_LOST,   /* written, but missing: FILE_LOST was sent, or the stager looks */
     WM_INPUT_IS_ENDING, /* INPUT_HELD is on its way */
     WM_INPUT_IS_WRITTEN,
     WM_INPUT_IS_HELD,
@@ -54,7 +54,9 @@ typedef struct {
     bool looking, storing; /* the stager was asked what has the name there; to copy the output */
     bool stored;           /* it is there */
     bool is_there;         /* an output that this process stored, the last or an earlier one */
-    bool aside;            /* what is there was changed by somebody, and is kept */
+    bool seen;             /* the stager looked there, after the list was made: */
+    uint64_t seen_size;    /* of what has the name; UINT64_MAX: nothing */
+    bool checking;         /* it was asked to look, or to rename what somebody changed */
     uint32_t how;          /* wm_stage_how_t: what is done with what has the name there: */
     uint64_t there_size;
     uint32_t there_adler;

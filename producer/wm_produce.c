@@ -117,6 +117,11 @@ void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input)
     input_end (self, input, WM_INPUT_IS_BUSY);
 }
 
+void wm_produce_wait (wm_produce_t *self, wm_input_t *input)
+{
+    input_end (self, input, WM_INPUT_IS_LOST);
+}
+
 void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text)
 {
     wm_msg_t msg;
@@ -278,6 +283,16 @@ static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *pa
     input_end (self, input, WM_INPUT_IS_WRITTEN);
 }
 
+void wm_produce_lost (wm_produce_t *self, wm_input_t *input, const char *text)
+{
+    wm_msg_t lost;
+    wm_msg_init (&lost, WM_MSG_FILE_LOST);
+    lost.key = wm_produce_key (input, 0, 0);
+    snprintf (lost.text, sizeof lost.text, "%s", text);
+    input_end (self, input, WM_INPUT_IS_LOST);
+    wm_produce_send (self, &lost, NULL, 0);
+}
+
 /* The broker reports the output as written: checks that the file is still there, and unchanged.  */
 static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
 {
@@ -295,6 +310,12 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
         input_end (self, input, WM_INPUT_IS_WRITTEN);
         return;
     }
+    if (input->checking) { /* since another session */
+        wm_produce_set_is (self, input, WM_INPUT_IS_LOST);
+        return;
+    }
+    if (wm_produce_store_look (self, input))
+        return;
     const bool is_changed =
         there && (self->options->store || wm_writer_is_ours (path, self->campaign, NULL));
     if (is_changed && !self->options->retry_held) {
@@ -310,8 +331,11 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
         wm_produce_fatal (self, WM_EXIT_FAILURE, text);
         return;
     }
-    input->aside = there && self->options->store; /* when the new one is stored */
-    if (there && !input->aside && !put_aside (self, path, is_changed ? "changed" : "damaged")) {
+    if (there && self->options->store) {
+        wm_produce_store_move (self, input);
+        return;
+    }
+    if (there && !put_aside (self, path, is_changed ? "changed" : "damaged")) {
         char text[480];
         snprintf (text, sizeof text,
                   "%.300s is not as it was written, and cannot be renamed: %s; move it away", path,
@@ -319,19 +343,9 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
         wm_produce_fatal (self, WM_EXIT_FAILURE, text);
         return;
     }
-    if (input->aside)
-        wm_produce_warn (self,
-                         "output %s was changed since it was written: it is kept as "
-                         "NAME.changed-1, and made again",
-                         path);
-    else if (!there) /* what is there was named when it was put aside */
+    if (!there) /* what is there was named when it was put aside */
         wm_produce_warn (self, "output %s is gone: made again", path);
-    wm_msg_t lost;
-    wm_msg_init (&lost, WM_MSG_FILE_LOST);
-    lost.key = wm_produce_key (input, 0, 0);
-    snprintf (lost.text, sizeof lost.text, "%s", there ? "changed" : "missing");
-    input_end (self, input, WM_INPUT_IS_LOST);
-    wm_produce_send (self, &lost, NULL, 0);
+    wm_produce_lost (self, input, there ? "changed" : "missing");
 }
 
 /* With --retry-held: the first answer about an input names its output. The producer inspects that
@@ -375,7 +389,7 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
         input_end (self, input, WM_INPUT_IS_OPEN);
         wm_input_look_again (input);
         input->n_held = 0;
-        input->changed = false;
+        input->changed = input->seen = false;
     }
     wm_produce_set_id (self, input, msg->key.input);
     input->generation = msg->key.generation;

@@ -69,6 +69,7 @@ typedef struct wm_produce_t {
     uint64_t n_repeat; /* events that carry another one's (run, subrun, event) */
     char repeat[720];  /* the first of them, for people */
 
+    uint32_t n_checking;  /* inputs whose outputs elsewhere the stager looks at, or renames */
     bool waits_for_stage; /* the broker was told so */
     bool told_low;        /* the command that started this process was */
     bool trouble_is_new;  /* the broker was not told yet: */
@@ -89,6 +90,9 @@ void wm_produce_warn (const wm_produce_t *self, const char *format, ...)
 
 /* The broker ended the claim (held, kicked): the input is asked for again a little later.  */
 void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input);
+
+/* The input waits for the stager: nothing is asked of the broker about it meanwhile.  */
+void wm_produce_wait (wm_produce_t *self, wm_input_t *input);
 
 /* Logs `text` and ends the process with this code.  */
 void wm_produce_fatal (wm_produce_t *self, int code, const char *text);
@@ -123,6 +127,9 @@ void wm_produce_has_room (wm_produce_t *self);
 bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input);
 /* Sends FILE_WRITTEN as input->result has it.  */
 void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input);
+
+/* Reports that the output is "missing" or "changed", so that it is made again.  */
+void wm_produce_lost (wm_produce_t *self, wm_input_t *input, const char *text);
 
 /* ---- wm_produce_input.c ---------------------------------------------------------------------- */
 
@@ -208,6 +215,14 @@ wm_fault_t wm_produce_store_begin (wm_produce_t *self);
 /* Whether an output has this input's name there, as far as is known. *size: UINT64_MAX where this
    process stored it, and nobody looked since.  */
 bool wm_produce_store_has (const wm_produce_t *self, const wm_input_t *input, uint64_t *size);
+
+/* The output seems to be missing or changed, from a list that may be older than it: asks what is
+   there. The broker is asked about the input again after that. false: that was done.  */
+bool wm_produce_store_look (wm_produce_t *self, wm_input_t *input);
+
+/* Renames what somebody changed there; after that, and not before, the output is reported lost: who
+   makes it again removes what has the name.  */
+void wm_produce_store_move (wm_produce_t *self, wm_input_t *input);
 
 /* The input was claimed: asks what has its output's name there.  */
 void wm_produce_store_claimed (wm_produce_t *self, wm_input_t *input);

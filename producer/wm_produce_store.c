@@ -8,13 +8,18 @@
    the broker. After a kill an output is made again from those: it is the same bytes, so what the
    server has of it is recognised.
    What had the name when this process started is fetched and opened when the input is claimed: a
-   file of another campaign ends the process, one of this campaign will be replaced.  */
+   file of another campaign ends the process, one of this campaign will be replaced.
+   That list is no proof that an output is missing or changed: another producer may have stored it
+   since. So the stager looks before it is reported lost, and renames what somebody changed.  */
 #include "producer/wm_produce_private.h"
+#include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_url.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define CHECKING_MAX 64u /* at a time: the stager has a table of jobs */
 
 wm_fault_t wm_produce_store_begin (wm_produce_t *self)
 {
@@ -43,8 +48,10 @@ bool wm_produce_store_has (const wm_produce_t *self, const wm_input_t *input, ui
 {
     const wm_produce_options_t *options = self->options;
     *size = UINT64_MAX;
-    if (input->is_there || !options->n_there)
-        return input->is_there;
+    if (!input->is_there && input->seen)
+        *size = input->seen_size;
+    if (input->is_there || input->seen || !options->n_there)
+        return input->is_there || (input->seen && input->seen_size != UINT64_MAX);
     const wm_stage_there_t *found =
         bsearch (input->name, options->there, options->n_there, sizeof *found, by_name);
     *size = found ? found->size : 0;
@@ -62,16 +69,48 @@ static void ask (wm_produce_t *self, const wm_input_t *input, wm_stage_kind_t ki
     wm_produce_stage_send (self, &msg);
 }
 
+static void check_end (wm_produce_t *self, wm_input_t *input)
+{
+    self->n_checking -= input->checking;
+    input->checking = false;
+}
+
+/* Asks the stager, unless it has enough to do: then later.  */
+static void check (wm_produce_t *self, wm_input_t *input, wm_stage_kind_t kind)
+{
+    if (self->n_checking == CHECKING_MAX) {
+        wm_produce_claim_over (self, input);
+        return;
+    }
+    wm_produce_wait (self, input);
+    input->checking = true;
+    self->n_checking++;
+    ask (self, input, kind);
+}
+
+bool wm_produce_store_look (wm_produce_t *self, wm_input_t *input)
+{
+    if (!self->options->store || input->seen)
+        return false;
+    input->how = WM_STAGE_REPLACE; /* its size is enough */
+    check (self, input, WM_STAGE_LOOK);
+    return true;
+}
+
+void wm_produce_store_move (wm_produce_t *self, wm_input_t *input)
+{
+    check (self, input, WM_STAGE_MOVE);
+}
+
 void wm_produce_store_claimed (wm_produce_t *self, wm_input_t *input)
 {
     uint64_t size;
+    check_end (self, input);
     if (input->looking || input->storing || input->stored)
         return; /* claimed again, in another session */
     input->there_size = 0;
     input->how = WM_STAGE_PLAIN;
-    if (input->aside)
-        input->how = WM_STAGE_ASIDE;
-    else if (input->is_there)
+    if (input->is_there)
         input->how = WM_STAGE_REPLACE;
     else if (wm_produce_store_has (self, input, &size)) {
         input->looking = true;
@@ -96,6 +135,7 @@ bool wm_produce_store (wm_produce_t *self, wm_input_t *input)
 
 void wm_produce_store_drop (wm_produce_t *self, wm_input_t *input)
 {
+    check_end (self, input);
     if (self->options->store) /* the stager may also have an answered question of it */
         ask (self, input, WM_STAGE_FORGET);
 }
@@ -105,10 +145,33 @@ bool wm_produce_store_works (const wm_produce_t *self)
     for (uint32_t i = 0; self->options->store && i < self->n_active; i++)
         if (self->active[i]->looking || self->active[i]->storing)
             return true;
-    return false;
+    return self->n_checking > 0;
 }
 
 /* ---- what the stager tells ------------------------------------------------------------------- */
+
+/* What the stager found where an output was to be, or what it made of it.  */
+static void on_checked (wm_produce_t *self, wm_input_t *input, const wm_stage_msg_t *msg)
+{
+    const bool looked = msg->kind == WM_STAGE_THERE;
+    check_end (self, input);
+    input->seen = true;
+    input->seen_size = looked && *msg->text ? msg->size : UINT64_MAX;
+    ask (self, input, WM_STAGE_FORGET);
+    if (!looked && *msg->text)
+        wm_produce_warn (self,
+                         "output %s/%s was changed since it was written: it is kept as %s, and "
+                         "made again",
+                         self->options->store, input->name, msg->text);
+    if (input->is != WM_INPUT_IS_LOST)
+        return; /* in another session: the broker is asked anyway */
+    if (looked)
+        wm_produce_set_is (self, input, WM_INPUT_IS_NEW);
+    else {
+        WM_FAILPOINT ("producer-moved");
+        wm_produce_lost (self, input, "changed");
+    }
+}
 
 /* Another file has the output's name there: it may be replaced if this campaign wrote it.  */
 static void on_there (wm_produce_t *self, wm_input_t *input, const wm_stage_msg_t *msg)
@@ -172,12 +235,14 @@ void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg)
     wm_input_t *input = by_line (self, msg->line);
     if (msg->kind == WM_STAGE_TROUBLE)
         on_trouble (self, msg->text);
+    else if (input && input->checking &&
+             (msg->kind == WM_STAGE_THERE || msg->kind == WM_STAGE_MOVED))
+        on_checked (self, input, msg);
     else if (input && msg->kind == WM_STAGE_THERE)
         on_there (self, input, msg);
     else if (input && input->storing && msg->kind == WM_STAGE_STORED) {
         input->storing = false;
         input->stored = input->is_there = true;
-        input->aside = false;
         input->result.mtime_ns = (int64_t) msg->adler;
     } else if (input && input->storing && msg->kind == WM_STAGE_GONE) {
         wm_produce_warn (self,

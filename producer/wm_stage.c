@@ -319,7 +319,7 @@ static bool hear (stage_t *self)
         if (n != sizeof msg || msg.line >= self->options->n_line)
             continue;
         if (self->store && (msg.kind == WM_STAGE_LOOK || msg.kind == WM_STAGE_STORE ||
-                            msg.kind == WM_STAGE_FORGET))
+                            msg.kind == WM_STAGE_MOVE || msg.kind == WM_STAGE_FORGET))
             wm_store_hear (self->store, self->fd, &msg);
         if (!wm_url_of (self->options->line[msg.line]))
             continue;

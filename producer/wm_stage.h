@@ -36,21 +36,22 @@ typedef enum {
     WM_STAGE_READY = 3,  /* stager: text is its path here, size and adler its identity */
     WM_STAGE_FAILED = 4, /* stager: text explains why it cannot be staged, or its output stored */
     /* outputs; text is the name in their folders */
-    WM_STAGE_LOOK = 5,     /* reader: fetch what has this name there */
-    WM_STAGE_THERE = 6,    /* stager: text is its path here, "" if there is none; size and adler */
-    WM_STAGE_STORE = 7,    /* reader: copy it there; size and adler of what THERE showed */
-    WM_STAGE_STORED = 8,   /* stager: it is there, whole; size and adler its identity */
-    WM_STAGE_FORGET = 9,   /* reader: stop that */
+    WM_STAGE_LOOK = 5,   /* reader: fetch what has this name there; how not PLAIN: its size only */
+    WM_STAGE_THERE = 6,  /* stager: text is its path here, "" if there is none; size and adler */
+    WM_STAGE_STORE = 7,  /* reader: copy it there; size and adler of what THERE showed */
+    WM_STAGE_STORED = 8, /* stager: it is there, whole; size and adler its identity */
+    WM_STAGE_FORGET = 9, /* reader: stop that */
     WM_STAGE_REFUSED = 10, /* stager: text explains why it can never be stored */
     WM_STAGE_TROUBLE = 11, /* stager: text explains why none can be stored now; "": it can again */
     WM_STAGE_GONE = 12,    /* stager: what was to be stored is no longer here: write it again */
+    WM_STAGE_MOVE = 13,    /* reader: rename what has this name there NAME.changed-N */
+    WM_STAGE_MOVED = 14,   /* stager: text is what it is called now, "" where it was gone */
 } wm_stage_kind_t;
 
 /* What STORE does where a file has the name already.  */
 typedef enum {
     WM_STAGE_PLAIN,   /* shows it to the reader, unless it is the same */
     WM_STAGE_REPLACE, /* removes it: this campaign wrote it */
-    WM_STAGE_ASIDE,   /* renames it NAME.changed-N */
 } wm_stage_how_t;
 
 typedef struct {

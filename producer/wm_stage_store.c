@@ -4,14 +4,14 @@
 
      SEND  xrdcp as NAME.HASH.part (HASH: of this machine and folder, so that two producers whose
            claims overlap never write one file), adler32 confirmed by the server
-     ASIDE, CLEAR  what has the name is renamed NAME.changed-N, or removed, where the reader asked
-           for it
+     CLEAR what has the name is removed, where the reader asked for it
      NAME  xrdfs mv
 
    After a step that failed nobody knows what the server did of it. So before the next try CHECK
    compares what has the name there, and then the partial file, by size and adler32: what is there
    and whole is not copied again. The same of partial files that the listing had, of a producer
    that was killed.
+   A file that somebody changed is renamed NAME.changed-N (ASIDE) before its output is made again.
    A file with the name that is another one is fetched (LOOK), for the reader to see whether this
    campaign wrote it; the reader asks for it too before it writes an output whose name is in the
    listing. This process never reads an output but for its checksum.  */
@@ -43,7 +43,7 @@
 #define NAME_BYTES 300
 #define ENDING ".scores.h5"
 
-typedef enum { FREE, BEGIN, LOOK, CHECK, CHECK_PART, SEND, ASIDE, CLEAR, NAME, TOLD } step_t;
+typedef enum { FREE, BEGIN, LOOK, SIZE, CHECK, CHECK_PART, SEND, ASIDE, CLEAR, NAME, TOLD } step_t;
 
 typedef struct {
     step_t step;
@@ -160,12 +160,13 @@ static void again (wm_store_t *self, job_t *job, const char *why)
     char path[PATH_MAX];
     const int64_t wait_ms = wm_times ()->stage_wait_ms;
     file_of (self, job, "", path);
-    if (job->step != LOOK && access (path, F_OK) && errno == ENOENT) {
+    if (job->step != LOOK && job->step != SIZE && job->step != ASIDE && access (path, F_OK) &&
+        errno == ENOENT) {
         tell (self, WM_STAGE_GONE, job, "");
         forget (self, job);
         return;
     }
-    if (job->step != LOOK && job->step != BEGIN)
+    if (job->step != LOOK && job->step != SIZE && job->step != BEGIN && job->step != ASIDE)
         job->step = CHECK;
     job->has = UINT64_MAX;
     if (++job->tries >= TROUBLE_TRIES && !self->is_told) {
@@ -227,7 +228,9 @@ void wm_store_hear (wm_store_t *self, int fd, const wm_stage_msg_t *msg)
             job = &self->job[i];
     if (!job) /* the reader works on fewer at a time */
         return;
-    *job = (job_t){ .step = msg->kind == WM_STAGE_LOOK ? LOOK : BEGIN,
+    *job = (job_t){ .step = msg->kind == WM_STAGE_LOOK ? (msg->how == WM_STAGE_PLAIN ? LOOK : SIZE)
+                            : msg->kind == WM_STAGE_MOVE ? ASIDE
+                                                         : BEGIN,
                     .line = msg->line,
                     .how = msg->how,
                     .seen_adler = msg->adler,
@@ -253,6 +256,8 @@ static int step_start (wm_store_t *self, job_t *job)
     case LOOK:
         file_of (self, job, ".there", job->tool.part);
         return wm_tool_copy (&job->tool, url);
+    case SIZE:
+        return wm_tool_fs (&job->tool, url, "stat", NULL, NULL);
     case CHECK:
     case CHECK_PART:
         return job->has == UINT64_MAX ? wm_tool_fs (&job->tool, url, "stat", NULL, NULL)
@@ -286,6 +291,17 @@ static void looked (wm_store_t *self, job_t *job, const char *path)
     tell (self, WM_STAGE_THERE, job, path);
 }
 
+/* What somebody changed has another name, or is gone.  */
+static void moved (wm_store_t *self, job_t *job, bool is_kept)
+{
+    char name[NAME_BYTES + 24] = "";
+    if (is_kept)
+        snprintf (name, sizeof name, "%.*s.changed-%u", NAME_BYTES, job->name, job->aside);
+    works (self, job);
+    tell (self, WM_STAGE_MOVED, job, name);
+    forget (self, job);
+}
+
 /* Size, then checksum, of what has the name or of the partial file.  */
 static void checked (wm_store_t *self, job_t *job, wm_tool_end_t end, uint64_t size, int64_t adler,
                      const char *text)
@@ -304,9 +320,7 @@ static void checked (wm_store_t *self, job_t *job, wm_tool_end_t end, uint64_t s
     else if (same && named)
         stored (self, job);
     else if (same)
-        job->step = job->how == WM_STAGE_REPLACE ? CLEAR
-                    : job->how == WM_STAGE_ASIDE ? ASIDE
-                                                 : NAME;
+        job->step = job->how == WM_STAGE_REPLACE ? CLEAR : NAME;
     else if (!named)
         job->step = SEND;
     else if (end == WM_TOOL_DONE)
@@ -329,6 +343,15 @@ static void step_ended (wm_store_t *self, job_t *job, int status)
         else
             again (self, job, text);
         return;
+    case SIZE:
+        end = wm_tool_stat_result (&job->tool, status, &job->seen_size, text);
+        if (end == WM_TOOL_DONE || wm_tool_is_missing (text)) {
+            works (self, job);
+            job->step = TOLD;
+            tell (self, WM_STAGE_THERE, job, end == WM_TOOL_DONE ? job->name : "");
+        } else
+            again (self, job, text);
+        return;
     case CHECK:
     case CHECK_PART:
         end = job->has == UINT64_MAX ? wm_tool_stat_result (&job->tool, status, &size, text)
@@ -339,11 +362,15 @@ static void step_ended (wm_store_t *self, job_t *job, int status)
         end = wm_tool_send_result (&job->tool, status, text);
         WM_FAILPOINT ("stager-sent");
         if (end == WM_TOOL_DONE)
-            job->step = job->how == WM_STAGE_REPLACE ? CLEAR
-                        : job->how == WM_STAGE_ASIDE ? ASIDE
-                                                     : NAME;
+            job->step = job->how == WM_STAGE_REPLACE ? CLEAR : NAME;
         break;
     case ASIDE:
+        end = wm_tool_fs_result (&job->tool, status, text);
+        if (end == WM_TOOL_DONE || wm_tool_is_missing (text)) {
+            moved (self, job, end == WM_TOOL_DONE);
+            return;
+        }
+        break;
     case CLEAR:
         end = wm_tool_fs_result (&job->tool, status, text);
         WM_FAILPOINT ("stager-cleared");

@@ -21,7 +21,13 @@ if grep -qsx "\$(basename "\${@: -2:1}")" "$work/flip"; then
 fi
 exec $(command -v xrdcp) "\$@"
 EOF
-chmod 755 "$work/tools/xrdcp" && export PATH=$work/tools:$PATH
+# Where $work/old is, the list of the outputs is one of before they were written.
+cat >"$work/tools/xrdfs" <<EOF
+#!/bin/bash
+[ "\$2" = ls ] && [ -e "$work/old" ] && exec rm "$work/old"
+exec $(command -v xrdfs) "\$@"
+EOF
+chmod 755 "$work"/tools/* && export PATH=$work/tools:$PATH
 more () { [ "$(size 0 1 1)" = 0 ] || ok "$@"; } # a test that `make test` leaves out
 cd "$work" || exit 1 # campaigns of outputs elsewhere lie here
 inputs () { local n; for n; do echo "--input=$made/stage-$n.h5"; done; } # names
@@ -67,6 +73,8 @@ more "verify says how to copy the outputs, and compares the copies" verify
 rebuild () { keep "$bin/wiremill" rebuild --dry-run "$at/all" && says 'which are not read'; }
 more "rebuild leaves them out" rebuild
 
+listed () { : >old && run all $(inputs a b c) && [ ! -e old ] && says 'nothing was left to do' && sent 0; }
+more "... also where another producer stored them after they were listed" listed
 lost () { rm -f data/out/all/stage-b.scores.h5 && run all $(inputs a b c) && says 'stage-b.scores.h5 is gone: made again' && sent 1 && same all a b c; }
 more "an output that is gone there is made again, that one only" lost
 changed ()
@@ -76,6 +84,16 @@ changed ()
         run all $(inputs a b c) --retry-held && sent 1 && [ "$(tail -c 4 $n.changed-1)" = more ] && rm -f $n.changed-1 && same all a b c
 }
 more "one that somebody changed there stays; --retry-held keeps it as NAME.changed-1" changed
+kept () # at the first step on the server, and after what was changed has another name
+{
+    local n=data/out/all/stage-c.scores.h5 point
+    for point in stager-store producer-moved; do
+        printf more >>$n && touch -d 2001-01-01 $n # its checksum is not the one that the server knows
+        WM_FAILPOINT=$point:1:$work/$point.kept run all $(inputs a b c) --retry-held # its next producer retries nothing
+        [ -e "$point.kept" ] && run all $(inputs a b c) --retry-held && [ "$(tail -c 4 $n.changed-1)" = more ] && rm -f $n.changed-1 && same all a b c || return 1
+    done
+}
+more "... and keeps it where the producer is killed" kept
 foreign ()
 {
     mkdir -m 777 data/out/foreign && cp data/out/all/stage-a.scores.h5 data/out/foreign && chmod 666 data/out/foreign/*
@@ -140,14 +158,14 @@ done
 
 replaced () # ... also between the removal of the old output and the new one's name
 {
-    cp "$made/stage-c.h5" stage-c.h5 && run replaced --input stage-c.h5 && touch stage-c.h5 && exits 3 run replaced --input stage-c.h5 &&
+    cp "$made/stage-c.h5" stage-c.h5 && run replaced --input stage-c.h5 && touch -d 2001-01-01 stage-c.h5 && exits 3 run replaced --input stage-c.h5 &&
         WM_FAILPOINT=stager-cleared:1:$work/cleared.died run replaced --input stage-c.h5 --retry-held && [ -e cleared.died ] &&
         sent 1 && same replaced c
 }
 more "an input that changed: its output there is replaced, once" replaced
 whole () # ... by a copy that is whole
 {
-    touch stage-c.h5 && exits 3 run replaced --input stage-c.h5 && echo stage-c.scores.h5 >flip &&
+    touch -d 2002-02-02 stage-c.h5 && exits 3 run replaced --input stage-c.h5 && echo stage-c.scores.h5 >flip &&
         run replaced --input stage-c.h5 --retry-held && [ ! -e flip ] && sent_at_least 2 && same replaced c
 }
 more "... by a copy that is whole, where the first one loses a bit" whole
