@@ -423,7 +423,8 @@ def by_hand(name, precision, *options):
         return usage.ru_utime + usage.ru_stime
 
     def measure():
-        shutil.rmtree(out, ignore_errors=True)
+        for folder in (out, f"{out}.wiremill"):
+            shutil.rmtree(folder, ignore_errors=True)
         running = [start("broker", "--model", f"{WORK}/model.wmm", "--output", out, "--precision", precision,
                          "--listen", "tcp://127.0.0.1:0", *options)]
         try:
