@@ -185,4 +185,14 @@ size_t wm_farm_bad_nodes (const wm_farm_t *self, char *text, size_t bytes);
    did not end.  */
 wm_fault_t wm_farm_command (const char *const argv[], char **output, wm_error_t *error);
 
+/* Runs a command that lists jobs, and hands each line that it wrote to `take`.  */
+wm_fault_t wm_farm_list (const char *const argv[], void (*take) (char *line, wm_farm_jobs_t *jobs),
+                         wm_farm_jobs_t *jobs, wm_error_t *error);
+
+/* Runs a command (n words) with the names of up to WM_FARM_IDS_MAX jobs, from *from on.  */
+#define WM_FARM_IDS_MAX 200
+#define WM_FARM_WORDS_MAX 8
+wm_fault_t wm_farm_command_ids (const char *const word[], int n, const wm_farm_jobs_t *jobs,
+                                size_t *from, wm_error_t *error);
+
 #endif

@@ -4,6 +4,7 @@
 #include "schema/base/wm_log.h"
 #include "schema/wm_limits.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -98,5 +99,32 @@ wm_fault_t wm_farm_command (const char *const argv[], char **output, wm_error_t 
         close (out);
     if (err >= 0)
         close (err);
+    return fault;
+}
+
+wm_fault_t wm_farm_list (const char *const argv[], void (*take) (char *line, wm_farm_jobs_t *jobs),
+                         wm_farm_jobs_t *jobs, wm_error_t *error)
+{
+    char *output, *line;
+    const wm_fault_t fault = wm_farm_command (argv, &output, error);
+    if (fault)
+        return fault;
+    for (char *rest = output; (line = strsep (&rest, "\n"));)
+        take (line, jobs);
+    free (output);
+    return WM_OK;
+}
+
+wm_fault_t wm_farm_command_ids (const char *const word[], int n, const wm_farm_jobs_t *jobs,
+                                size_t *from, wm_error_t *error)
+{
+    const char *argv[WM_FARM_WORDS_MAX + WM_FARM_IDS_MAX + 1] = { 0 };
+    char *output = NULL;
+    assert (n <= WM_FARM_WORDS_MAX);
+    memcpy (argv, word, (size_t) n * sizeof *argv);
+    for (int i = 0; i < WM_FARM_IDS_MAX && *from < jobs->n; i++)
+        argv[n++] = jobs->job[(*from)++].id;
+    const wm_fault_t fault = wm_farm_command (argv, &output, error);
+    free (output);
     return fault;
 }

@@ -36,7 +36,7 @@ static void copy_node (char node[WM_FARM_NODE_BYTES], const char *host)
 }
 
 /* One line of condor_q: cluster, process, status, host, last host, why it is held.  */
-static void take_line (const char *line, wm_farm_jobs_t *jobs)
+static void take_line (char *line, wm_farm_jobs_t *jobs)
 {
     unsigned cluster, process;
     int status, end = 0;
@@ -65,14 +65,7 @@ static wm_fault_t list (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t 
     const char *const argv[] = { "condor_q",       "-constraint", mine,        "-autoformat:t",
                                  "ClusterId",      "ProcId",      "JobStatus", "RemoteHost",
                                  "LastRemoteHost", "HoldReason",  NULL };
-    char *output, *line;
-    const wm_fault_t fault = wm_farm_command (argv, &output, error);
-    if (fault)
-        return fault;
-    for (char *rest = output; (line = strsep (&rest, "\n"));)
-        take_line (line, jobs);
-    free (output);
-    return WM_OK;
+    return wm_farm_list (argv, take_line, jobs, error);
 }
 
 /* ---- submitting ------------------------------------------------------------------------------ */

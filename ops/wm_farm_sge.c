@@ -13,7 +13,6 @@
 
 #define WORDS_MAX (48 + WM_FARM_OPTIONS_MAX)
 #define TASKS_MAX 500u /* of an array */
-#define IDS_MAX 200    /* of a qdel */
 
 static const char whoami[] = "job=$JOB_ID.$SGE_TASK_ID node=${HOSTNAME:-$(hostname)}";
 
@@ -159,17 +158,10 @@ static wm_fault_t end (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_far
 {
     (void) self;
     for (size_t from = 0; from < jobs->n;) {
-        const char *argv[IDS_MAX + 4] = { "qdel" };
-        int n = 1;
-        char *output = NULL;
-        if (how == WM_FARM_KILL)
-            argv[n++] = "-f";
-        for (int i = 0; i < IDS_MAX && from < jobs->n; i++)
-            argv[n++] = jobs->job[from++].id;
-        const wm_fault_t fault = wm_farm_command (argv, &output, error);
-        free (output);
-        if (fault == WM_EAGAIN)
-            return fault;
+        static const char *const word[] = { "qdel", "-f" };
+        if (wm_farm_command_ids (word, how == WM_FARM_KILL ? 2 : 1, jobs, &from, error) ==
+            WM_EAGAIN)
+            return WM_EAGAIN;
     }
     return WM_OK;
 }

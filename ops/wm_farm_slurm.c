@@ -10,7 +10,6 @@
 
 #define WORDS_MAX (32 + WM_FARM_OPTIONS_MAX)
 #define TASKS_MAX 500u /* of an array: MaxArraySize is 1001 unless a site changed it */
-#define IDS_MAX 200    /* of a scancel */
 
 static const char whoami[] =
     "job=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID} "
@@ -57,14 +56,7 @@ static wm_fault_t list (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t 
     const char *const argv[] = { "squeue",  "--me",         "--name", self->name,
                                  "--array", "--states=all", "-h",     "--format=%i|%T|%N",
                                  NULL };
-    char *output, *line;
-    const wm_fault_t fault = wm_farm_command (argv, &output, error);
-    if (fault)
-        return fault;
-    for (char *rest = output; (line = strsep (&rest, "\n"));)
-        take_line (line, jobs);
-    free (output);
-    return WM_OK;
+    return wm_farm_list (argv, take_line, jobs, error);
 }
 
 /* ---- submitting and ending ------------------------------------------------------------------- */
@@ -156,19 +148,15 @@ static wm_fault_t end (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_far
 {
     (void) self;
     for (size_t from = 0; from < jobs->n;) {
-        const char *argv[IDS_MAX + 8] = { "scancel", "--quiet" };
+        const char *word[WM_FARM_WORDS_MAX] = { "scancel", "--quiet" };
         int n = 2;
-        char *output;
         if (how == WM_FARM_WITHDRAW)
-            argv[n++] = "--state=PENDING";
+            word[n++] = "--state=PENDING";
         if (how == WM_FARM_DRAIN) {
-            argv[n++] = "--batch";
-            argv[n++] = "--signal=TERM";
+            word[n++] = "--batch";
+            word[n++] = "--signal=TERM";
         }
-        for (int i = 0; i < IDS_MAX && from < jobs->n; i++)
-            argv[n++] = jobs->job[from++].id;
-        const wm_fault_t fault = wm_farm_command (argv, &output, error);
-        free (output);
+        const wm_fault_t fault = wm_farm_command_ids (word, n, jobs, &from, error);
         if (fault)
             return fault;
     }

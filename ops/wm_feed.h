@@ -7,9 +7,9 @@
 
    The command's standard output is a file beside the record, so that what it gave while this
    process was killed is found, too. Its standard error is ours. It fails by an exit code, a signal
-   or a time limit, and is tried FEED_TRIES_MAX times then; what is no such line, and files that it
-   gave before again and again, end the asking at once: every further call might take a file that
-   nobody processes.
+   or a time limit; after such a failure the feed runs it again, FEED_TRIES_MAX times in all. If the
+   command prints anything but one such line, or repeats old files too often, the feed stops calling
+   it at once: each further call might take a file that nobody processes.
 
    Without the command it has the files that were given otherwise, each a PFN. Thread: one.  */
 #ifndef WM_FEED_H

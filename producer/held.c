@@ -46,17 +46,11 @@ static wm_fault_t count (const char *path, uint64_t n[WM_HIT_STATUSES], wm_error
 
 static int held_main (const wm_args_t *args)
 {
-    size_t n_path = 0;
+    size_t n_path;
     wm_error_t error;
-    while (wm_args_rest (args, (int) n_path))
-        n_path++;
-    const char **path = calloc (n_path + 1, sizeof *path);
+    const char **path = wm_produce_confine_rest (args, &n_path);
     if (!path)
         return WM_EXIT_FAILURE;
-    for (size_t i = 0; i < n_path; i++)
-        path[i] = wm_args_rest (args, (int) i);
-    wm_produce_confine_reader (path, n_path);
-    wm_h5_init ();
     for (size_t i = 0; i < n_path; i++) {
         uint64_t n[WM_HIT_STATUSES] = { 0 };
         const char *comma = "";

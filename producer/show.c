@@ -230,18 +230,12 @@ static int show_all (const wm_args_t *args, const char *const *path, size_t n)
 
 static int show_main (const wm_args_t *args)
 {
-    size_t n = 0;
-    while (wm_args_rest (args, (int) n))
-        n++;
-    if (!n)
+    size_t n;
+    if (!wm_args_rest (args, 0))
         return wm_args_refuse (args, "name a file of scores, as out/events.scores.h5");
-    const char **path = calloc (n, sizeof *path);
+    const char **path = wm_produce_confine_rest (args, &n);
     if (!path)
         return WM_EXIT_FAILURE;
-    for (size_t i = 0; i < n; i++)
-        path[i] = wm_args_rest (args, (int) i);
-    wm_produce_confine_reader (path, n);
-    wm_h5_init ();
     const int code = show_all (args, path, n);
     free (path);
     return code;

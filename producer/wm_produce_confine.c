@@ -7,6 +7,7 @@
    Of the campaign's folder nothing stays open, but where it lies in the output folder: Landlock
    cannot leave out a folder below one that it opens.  */
 #include "producer/wm_produce_confine.h"
+#include "producer/wm_h5.h"
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_confine.h"
 #include "schema/base/wm_courier.h"
@@ -16,6 +17,7 @@
 #include "schema/wm_join.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The first socket of a process starts libzmq's threads; they stay when it is gone.  */
@@ -111,6 +113,20 @@ void wm_produce_confine_reader (const char *const path[], size_t n)
     for (size_t i = 0; i < n && files; i++)
         add_input (files, path[i]);
     wm_confine_files_apply (&files);
+}
+
+const char **wm_produce_confine_rest (const wm_args_t *args, size_t *n)
+{
+    for (*n = 0; wm_args_rest (args, (int) *n);)
+        ++*n;
+    const char **path = calloc (*n + 1, sizeof *path);
+    for (size_t i = 0; i < *n && path; i++)
+        path[i] = wm_args_rest (args, (int) i);
+    if (path) {
+        wm_produce_confine_reader (path, *n);
+        wm_h5_init ();
+    }
+    return path;
 }
 
 void wm_produce_confine_files (const wm_produce_t *self)

@@ -7,6 +7,7 @@
 #define WM_PRODUCE_CONFINE_H
 
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_option.h"
 
 #include <stddef.h>
 
@@ -24,5 +25,9 @@ void wm_produce_confine_files (const struct wm_produce_t *self);
 /* For a verb without a broker, before it reads the first of these inputs or outputs (n): gives up
    both, system calls with all sockets, and all files but those; what it writes is open by then.  */
 void wm_produce_confine_reader (const char *const path[], size_t n);
+
+/* The same with the files that follow a verb's options, and opens the HDF5 library. Returns them,
+   *n and a NULL; the array is the caller's, the texts are lent by args. NULL: no memory.  */
+const char **wm_produce_confine_rest (const wm_args_t *args, size_t *n);
 
 #endif

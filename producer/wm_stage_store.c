@@ -39,7 +39,7 @@
 #define COPIES_MAX 4
 #define JOBS_MAX 256u
 #define OPEN_TRIES_MAX 6
-#define TROUBLE_TRIES 2 /* failures in a row before people are told */
+#define TROUBLE_TRIES 2 /* failures in a row before the stager reports them */
 #define NAME_BYTES 300
 #define ENDING ".scores.h5"
 

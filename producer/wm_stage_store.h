@@ -1,8 +1,8 @@
 /* wm_stage_store.h - copies outputs to a root:// folder, for the stager (wm_stage.h).
 
    An output gets its name there when all of it has arrived and the server has confirmed its
-   checksum; only then the reader is told. Nothing is given up: what fails is tried again, with
-   pauses, as long as the reader lives.  */
+   checksum; only then does the stager report it to the reader. It gives up no output: it repeats
+   each failed step, with pauses, until the reader ends.  */
 #ifndef WM_STAGE_STORE_H
 #define WM_STAGE_STORE_H
 

@@ -1,8 +1,8 @@
 /* wm_http.c - see wm_http.h.
 
-   libmicrohttpd's time-out begins anew with each byte, so a connection that sends one now and then
-   would stay: the owner's sweep shuts down what is too old. A descriptor is in the table from the
-   start of its connection until libmicrohttpd is about to close it.  */
+   libmicrohttpd's time-out starts again with each byte, so a connection that sends a byte every few
+   seconds would stay open: the owner's sweep shuts down what is too old. A descriptor is in the
+   table from the start of its connection until libmicrohttpd is about to close it.  */
 #include "ops/serve/wm_http.h"
 #include "schema/wm_limits.h"
 

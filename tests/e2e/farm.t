@@ -2,20 +2,14 @@
 # farm.t - wiremill farm with processes of this machine: scales from nothing, finds its jobs again, stops, drains.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
+. tests/farm.sh
 export WM_TIME_SCALE=10 XDG_CACHE_HOME=$work/cache
 make_model 1 && make_events farms --events 2 --seed 8 --hits 1000 --tpcs 1 || bail "no model or events"
-out=$work/out folder=$work/out$beside/farm/here
+out=$work/out batch_hits=8 folder=$work/out$beside/farm/here
 unset WM_JOIN_FILE WM_BROKER
 slow=(--work-option=--isa --work-option=c) # the same bits, slowly: jobs meet a campaign that is not over yet
 
-serve () # options...
-{
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --batch-hits 8 "$@" >"$work/broker" 2>&1 &
-    broker=$!
-    until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
-}
 farm=("$bin/wiremill" farm "$out" --engine local --name here --interval 0.2 --worth 0s "${slow[@]}")
-start () { "${farm[@]}" "$@" >"$work/farm" 2>&1 & farm_pid=$!; } # options...
 # The jobs there are, by the rule that the farm has itself.
 jobs_of ()
 {
@@ -26,8 +20,6 @@ jobs_of ()
     done
     true
 }
-count () { [ "$(jobs_of | wc -l)" = "$1" ]; } # n
-connected () { grep -q "\"connected\": $1" "$folder/farm.json"; } # n
 
 ok "a broker serves" serve --listen "ipc://$work/b"
 id=$("$bin/wiremill" status "$out" --json | sed -n 's/.*"id": *"\([0-9a-f]\{8\}\).*/\1/p')
@@ -62,7 +54,7 @@ ok "a paused campaign gets no jobs" paused
 ok "nor from the farm" count 0
 "$bin/wiremill" resume "$out" >/dev/null
 ok "with work it has as many as --max allows" until_true 60 count 3
-ok "which connect" until_true 60 connected 3
+ok "which connect" until_true 60 sees 3
 is_exact ()
 {
     dry && says "^1 times: bash $folder/worker.sh 60" && says "^    --cache '$work/a b' " && says "^    --threads 2 " &&
@@ -82,15 +74,7 @@ ok "two farms of one name" second
 victim=$(jobs_of | head -n 1)
 kill -KILL -- "-$victim"
 ok "a job that is killed is replaced" until_true 60 count 3
-finish_it () { "$bin/wiremill" work "$out" --idle-timeout 3 >"$work/fast" 2>&1 & } # a fast worker beside them
-finish_it
-fast=$!
-wait $producer
-ok "the campaign is done" test $? = 0
-wait $fast
-ok "then no job is left" until_true 60 count 0
-clean () { ! grep -E 'failed|ends:' "$work/farm"; }
-ok "and no failure was reported" clean
+ok "the campaign ends, then no job is left, and no failure was reported" finishes
 "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/farms.h5" --output "$work/alone" \
         --batch-hits 8 --workers 1 >"$work/run" 2>&1
 ok "the output is that of one worker" same_scores farms "$out" "$work/alone"
@@ -99,7 +83,7 @@ ok "the output is that of one worker" same_scores farms "$out" "$work/alone"
 "$bin/wiremill" kick "$out" 1 >/dev/null
 "$bin/wiremill" produce --broker "ipc://$work/b" --input "$made/farms.h5" >"$work/produce" 2>&1 &
 producer=$!
-ok "more work: jobs come again" until_true 60 connected 3
+ok "more work: jobs come again" until_true 60 sees 3
 busy () { [ "$("$bin/wiremill" status "$out" --json | grep -c '"state": *"busy"')" = "$1" ]; } # n
 ok "and all compute" until_true 60 busy 3
 counters () { "$bin/wiremill" status "$out" --json | grep -Eo '"(n_fail|n_lost|duplicate|late|again)": *[0-9]+'; }
@@ -113,7 +97,7 @@ ok "which drained" drained
 same () { [ "$(counters)" = "$counted" ] || { echo "$counted"; counters; return 1; }; }
 ok "nothing failed, was lost or was computed twice" same
 start --max 2 --min 2 --idle-timeout 1
-finish_it
+"$bin/wiremill" work "$out" --idle-timeout 3 >"$work/fast" 2>&1 & # a fast worker beside them
 wait $producer
 ok "the next farm finishes" test $? = 0
 idle () { count 2 && ! grep -q 'idle time' $(jobs_of | sed "s|.*|$folder/log/&.log|"); }

@@ -2,6 +2,7 @@
 # farmcondor.t - wiremill farm --engine htcondor: its submit file by HTCondor's own parser, its loop with stand-ins.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
+. tests/farm.sh
 export WM_TIME_SCALE=10 XDG_CACHE_HOME=$work/cache CONDOR=$work/condor
 python=$PWD/build/venv/bin/python
 n=$(size 400 6000 6000)
@@ -23,18 +24,9 @@ end_jobs ()
 }
 trap end_jobs EXIT
 
-serve () # options...
-{
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --batch-hits 16 "$@" >"$work/broker" 2>&1 &
-    broker=$!
-    until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
-}
 farm=("$bin/wiremill" farm "$out" --engine htcondor --name h --interval 0.3 --worth 0s --idle-timeout 3 --walltime 1h)
-start () { "${farm[@]}" "$@" >"$work/farm" 2>&1 & farm_pid=$!; } # options...
 jobs_of () { condor_q -constraint "JobBatchName == \"wm-$id-h\"" -autoformat:t ClusterId ProcId JobStatus RemoteHost \
     LastRemoteHost HoldReason; }
-count () { [ "$(jobs_of | wc -l)" = "$1" ]; } # n
-sees () { grep -q "\"connected\": $1\b" "$folder/farm.json"; } # n
 slow=(--work-option=--isa --work-option=c) # jobs meet a campaign that is not over yet
 
 ok "a broker" serve --listen "ipc://$work/b"
@@ -113,14 +105,7 @@ found () { grep -q '1 pending, 2 running, 2 of them connected' "$work/farm"; }
 ok "a farm that was killed: the next one finds its jobs" until_true 60 found
 same () { [ "$before" = "$(jobs_of)" ] && unchanged; }
 ok "and submits nothing twice" same
-"$bin/wiremill" work "$out" --idle-timeout 2 >"$work/fast" 2>&1 & # finishes it soon
-fast=$!
-wait $producer
-ok "the campaign is done" test $? = 0
-wait $fast
-ok "then no job is left" until_true 60 count 0
-clean () { ! grep -E 'failed|ends:' "$work/farm"; }
-ok "and none of that was a failure" clean
+ok "the campaign ends, then no job is left, and no failure was reported" finishes
 kill -TERM $farm_pid && wait $farm_pid
 "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/condor-$n.h5" --output "$work/alone" --batch-hits 16 \
         --workers 1 >"$work/run" 2>&1

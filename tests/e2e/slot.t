@@ -128,7 +128,7 @@ ok "a variable alone keeps them within one CPU, too" variable
 ok "... and the scores are the same" same_scores slot "$work/one" "$work/variable"
 
 # A cgroup with one CPU and hardly more than what is asked for: version 2, or 1 where CPU and memory have trees of
-# their own. `limits` writes both limits, `killed` tells whether the kernel ended a process for want of memory.
+# their own. `limits` writes both limits; `killed` is true if the kernel killed a process because memory ran out.
 group=wiremill-slot-$$ limit=$((288 << 20))
 if mkdir "/sys/fs/cgroup/$group" 2>/dev/null && [ -e "/sys/fs/cgroup/$group/memory.max" ] && [ -e "/sys/fs/cgroup/$group/cpu.max" ]; then
     trees=("/sys/fs/cgroup/$group")

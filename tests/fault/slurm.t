@@ -2,6 +2,7 @@
 # slurm.t - wiremill farm on a real Slurm: scales, is preempted, requeued, cancelled, restarted, drained; the same bits.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
+. tests/farm.sh
 . tests/fault/slurm.sh
 has_slurm || { echo "1..0 # SKIP slurm-wlm and munge are not installed (make deps-slurm)"; exit 0; }
 export WM_TIME_SCALE=10 XDG_CACHE_HOME=$work/cache
@@ -24,18 +25,9 @@ has_isa () { WM_ISA=$1 "$bin/wiremill" bench --events 1 --hits 16 --judged 0 --s
 for isa in avx2 avx512; do has_isa $isa || sed -i "s/WM_ISA=$isa /WM_ISA=c /" "$work/prologue"; done
 isas=$(grep -o 'WM_ISA=[a-z0-9]*' "$work/prologue" | sort -u | wc -l)
 
-serve () # options...
-{
-    "$bin/wiremill" broker --model "$made/model-1.wmm" --output "$out" --batch-hits 16 "$@" >"$work/broker" 2>&1 &
-    broker=$!
-    until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
-}
 farm=("$bin/wiremill" farm "$out" --engine slurm --name s --interval 0.3 --worth 0s --idle-timeout 3 --walltime 1h)
-start () { "${farm[@]}" "$@" >"$work/farm" 2>&1 & farm_pid=$!; } # options...
 slow=(--work-option=--isa --work-option=c) # jobs meet a campaign that is not over yet
 jobs_of () { squeue --me -h --array --name "wm-$id-s" --states="${1:-all}" -o '%i %T' | grep -Ev 'COMPLETED|CANCELLED' | cut -d' ' -f1 | sort; }
-count () { [ "$(jobs_of | wc -l)" = "$1" ]; } # n
-sees () { grep -q "\"connected\": $1\b" "$folder/farm.json"; } # n
 status () { "$bin/wiremill" status "$out" --json; }
 counters () { status | grep -Eo '"(n_fail|duplicate|late|again)": *[0-9]+'; }
 produce () { "$bin/wiremill" produce --broker "ipc://$work/b" --input "$made/slurm-$n.h5" >"$work/produce" 2>&1 & producer=$!; }
@@ -67,14 +59,7 @@ if [ "$(size '' 1 1)" ]; then
     ok "a job of higher priority takes a node: the two workers there drain" until_true 60 preempted
     ok "and come back after it" until_true 60 sees 6
 fi
-"$bin/wiremill" work "$out" --idle-timeout 2 >"$work/fast" 2>&1 & # finishes it soon
-fast=$!
-wait $producer
-ok "the campaign is done" test $? = 0
-wait $fast
-ok "then no job is left" until_true 60 count 0
-clean () { ! grep -E 'failed|ends:' "$work/farm"; }
-ok "and none of that was a failure" clean
+ok "the campaign ends, then no job is left, and no failure was reported" finishes
 "$bin/wiremill" run --model "$made/model-1.wmm" --quiet --input "$made/slurm-$n.h5" --output "$work/alone" --batch-hits 16 \
         --workers 1 >"$work/run" 2>&1
 ok "the output is that of one machine" same_scores "slurm-$n" "$out" "$work/alone"

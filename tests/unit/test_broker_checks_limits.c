@@ -117,7 +117,7 @@ static void test_no_check_ends_in_vain (void **state)
     harness_end (t);
 }
 
-/* A check whose answers differ does not end for want of room.  */
+/* The broker ends no check whose answers differ, also when its memory budget is full.  */
 static void test_full_budget (void **state)
 {
     (void) state;
