@@ -69,12 +69,11 @@ static const wm_option_t option_table[] = {
     {.name = "after", .value = "FD", .least = 3, .most = INT_MAX,
      .help = "wait until this inherited pipe has no writer before reaching the broker"},
 
-    {.name = "idle-timeout", .value = "S", .real_most = SECONDS_MAX, .task = "when to leave",
-     .help = "after so many seconds without work (default: never)"},
-    {.name = "wall-time", .value = "S", .real_most = SECONDS_MAX,
-     .help = "after so many seconds in all (default: never)"},
-    {.name = "give-up", .value = "S", .fallback = "600", .real_most = SECONDS_MAX,
-     .help = "after so many seconds without a broker"},
+    {.name = "idle-timeout", .value = "TIME", .task = "when to leave",
+     .help = "after so long without work (default: never)"},
+    {.name = "wall-time", .value = "TIME", .help = "after so long in all (default: never)"},
+    {.name = "give-up", .value = "TIME", .fallback = "10m",
+     .help = "after so long without a broker"},
     {.name = "parent", .help = "with the process that started it"},
     {.name = NULL},
 };
@@ -193,9 +192,9 @@ static bool take_options (const wm_args_t *args, wm_worker_config_t *config)
                                     .cache = wm_args_text (args, "cache"),
                                     .threads = (int) wm_args_number (args, "threads"),
                                     .pin = wm_args_given (args, "pin"),
-                                    .idle_s = wm_args_real (args, "idle-timeout"),
-                                    .wall_s = wm_args_real (args, "wall-time"),
-                                    .give_up_s = wm_args_real (args, "give-up") };
+                                    .idle_s = wm_args_seconds (args, "idle-timeout"),
+                                    .wall_s = wm_args_seconds (args, "wall-time"),
+                                    .give_up_s = wm_args_seconds (args, "give-up") };
     if (!config->threads)
         config->threads = wm_allowance ()->cpus;
     if (!take_brokers (args, config))

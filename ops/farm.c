@@ -24,7 +24,6 @@
 
 #define NAME_BYTES_MAX 24
 #define NAP_MS 100
-#define FOREVER_S (1 << 30)
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -37,7 +36,8 @@ static const wm_option_t options[] = {
      .help = "scripts and logs, at the same path on all nodes (default: CAMPAIGN/farm/NAME)"},
     {.name = "partition", .value = "NAME", .help = "the batch system's queue"},
     {.name = "account", .value = "NAME", .help = "the batch system's account"},
-    {.name = "walltime", .value = "TIME", .help = "wall time of a job: 90s, 30m, 12h or H:MM:SS"},
+    {.name = "wall-time", .was = "walltime", .value = "TIME", .real_least = 1,
+     .help = "wall time of a job"},
     {.name = "cpus", .value = "N", .fallback = "1", .least = 1, .most = 1024,
      .help = "CPUs of a job, and threads of its worker"},
     {.name = "memory", .value = "SIZE",
@@ -62,26 +62,25 @@ static const wm_option_t options[] = {
      .help = "submit one more job for every N batches in the queue"},
     {.name = "worth", .value = "TIME", .fallback = "60s",
      .help = "submit nothing while the connected workers need less than this for all batches"},
-    {.name = "idle-timeout", .value = "S", .fallback = "60", .least = 1, .most = FOREVER_S,
-     .help = "a worker leaves after so many seconds without work"},
+    {.name = "idle-timeout", .value = "TIME", .fallback = "60s", .real_least = 1,
+     .help = "a worker leaves after so long without work"},
 
     {.name = "failures", .value = "N", .fallback = "3", .least = 1, .most = 1000,
      .task = "when it stops", .help = "end when so many jobs in a row failed to connect"},
     {.name = "node-failures", .value = "N", .fallback = "2", .least = 1, .most = 1000,
      .help = "exclude a node on which so many failed"},
-    {.name = "give-up", .value = "S", .fallback = "120", .least = 1, .most = FOREVER_S,
-     .help = "a worker gives up after so many seconds without a broker"},
-    {.name = "drain-time", .value = "S", .fallback = "120", .least = 0, .most = FOREVER_S,
+    {.name = "give-up", .value = "TIME", .fallback = "2m", .real_least = 1,
+     .help = "a worker gives up after so long without a broker"},
+    {.name = "drain-time", .value = "TIME", .fallback = "2m",
      .help = "at the end workers have so long to finish their batches"},
-    {.name = "interval", .value = "S", .fallback = "10", .real_least = 0, .real_most = 86400,
-     .is_above = true, .task = "how",
-     .help = "seconds between two looks at the broker and the batch system"},
+    {.name = "interval", .value = "TIME", .fallback = "10s", .is_above = true, .task = "how",
+     .help = "time between two rounds, which ask the broker and the batch system"},
     {.name = "dry-run", .help = "print what would be submitted now, and do nothing"},
     {.name = NULL},
 };
 
 static const char text[] =
-    "  wiremill farm out/ --engine slurm --max 200 --partition long --walltime 12h\n"
+    "  wiremill farm out/ --engine slurm --max 200 --partition long --wall-time 12h\n"
     "  wiremill farm out/ --engine local --max 4\n\n"
     "The farm submits jobs while the broker has more batches than workers for them; a worker that "
     "is idle leaves, so without work there is none. Ctrl-C or SIGTERM withdraws what is pending "
@@ -120,17 +119,6 @@ static volatile int stops;
 static const wm_farm_engine_t *const engines[] = { &wm_farm_local, &wm_farm_slurm,
                                                    &wm_farm_htcondor, &wm_farm_sge,
                                                    &wm_farm_kubernetes_engine };
-
-/* Reads an option with a time. false: refused, and printed.  */
-static bool take_time (const wm_args_t *args, const char *name, int64_t *seconds)
-{
-    const char *value = wm_args_text (args, name);
-    *seconds = value ? wm_farm_seconds (value) : 0;
-    if (*seconds >= 0)
-        return true;
-    wm_args_refuse (args, "--%s %s: give a time as 90s, 30m, 12h or H:MM:SS", name, value);
-    return false;
-}
 
 /* The file with a worker's key that jobs can read. false: refused, and printed.  */
 static bool take_key (const wm_args_t *args, wm_farm_t *farm)
@@ -244,7 +232,6 @@ static bool take_options (const wm_args_t *args, loop_t *self)
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     wm_farm_t *farm = &self->farm;
     wm_error_t error;
-    int64_t worth_s;
     if (!take_engine (args, self))
         return false;
     farm->farm = wm_args_text (args, "name");
@@ -259,14 +246,14 @@ static bool take_options (const wm_args_t *args, loop_t *self)
     farm->cpus = (unsigned) wm_args_number (args, "cpus");
     farm->image = wm_args_text (args, "image");
     farm->prometheus = wm_args_text (args, "prometheus");
-    farm->idle_s = wm_args_number (args, "idle-timeout");
-    farm->drain_s = wm_args_number (args, "drain-time");
-    farm->give_up_s = wm_args_number (args, "give-up");
+    farm->wall_s = (int64_t) wm_args_seconds (args, "wall-time");
+    farm->idle_s = (int64_t) wm_args_seconds (args, "idle-timeout");
+    farm->drain_s = (int64_t) wm_args_seconds (args, "drain-time");
+    farm->give_up_s = (int64_t) wm_args_seconds (args, "give-up");
     self->drain_ms = 1000 * farm->drain_s;
-    self->interval_ms = (int64_t) (1000 * wm_args_real (args, "interval"));
+    self->interval_ms = (int64_t) (1000 * wm_args_seconds (args, "interval"));
     farm->interval_s = self->interval_ms < 1000 ? 1 : self->interval_ms / 1000;
-    if (!take_time (args, "walltime", &farm->wall_s) || !take_time (args, "worth", &worth_s) ||
-        !take_key (args, farm) || !take_prologue (args, farm) || !take_folder (args, self) ||
+    if (!take_key (args, farm) || !take_prologue (args, farm) || !take_folder (args, self) ||
         !take_words (args, "submit-option", farm->submit_option) ||
         !take_words (args, "work-option", farm->work_option))
         return false;
@@ -280,7 +267,7 @@ static bool take_options (const wm_args_t *args, loop_t *self)
         .batches_each = (unsigned) wm_args_number (args, "batches-each"),
         .failures_max = (unsigned) wm_args_number (args, "failures"),
         .node_max = self->engine->has_nodes ? (unsigned) wm_args_number (args, "node-failures") : 0,
-        .worth_s = (double) worth_s,
+        .worth_s = wm_args_seconds (args, "worth"),
     };
     return self->limits.min <= self->limits.max ||
            !wm_args_refuse (args, "--min %u is more than --max %u", self->limits.min,

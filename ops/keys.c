@@ -14,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DAY_S 86400
-
 /* clang-format off */
 static const wm_option_t options[] = {
     {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign",
@@ -23,8 +21,8 @@ static const wm_option_t options[] = {
     {.name = "role", .value = "worker|producer|operator|monitor", .one_of = true,
      .task = "which keys", .help = "add, rotate: of this role (rotate: default all)"},
     {.name = "id", .value = "ID", .help = "revoke: this key, as list prints it; may be repeated"},
-    {.name = "expires", .value = "TIME", .task = "how",
-     .help = "add, rotate: the new key ends after it: 12h, 30d (default: never)"},
+    {.name = "expires", .value = "TIME", .real_least = 1, .task = "how",
+     .help = "add, rotate: the new key ends after it (default: never)"},
     {.name = "grace", .value = "TIME", .fallback = "1d",
      .help = "rotate: how long the old keys stay good"},
     {.name = "note", .value = "TEXT", .help = "add, rotate: what the key is for"},
@@ -58,35 +56,6 @@ typedef struct {
     wm_keys_t table;
     int64_t now_s;
 } keys_t;
-
-/* Reads "90s", "12h", "30d", "2w" as seconds; -1: it is none of them.  */
-static int64_t seconds_of (const char *value)
-{
-    static const char unit[] = "smhdw";
-    static const int64_t each[] = { 1, 60, 3600, DAY_S, 7 * DAY_S };
-    char *end;
-    const long long n = strtoll (value, &end, 10);
-    const char *at = *end ? strchr (unit, *end) : NULL;
-    if (end == value || !at || end[1] || n < 0 || n > 100000)
-        return -1;
-    return n * each[at - unit];
-}
-
-/* Reads an option with a time; false: refused, and printed.  */
-static bool take_time (const keys_t *self, const char *name, int64_t *seconds)
-{
-    const char *value = wm_args_text (self->args, name);
-    *seconds = value ? seconds_of (value) : 0;
-    if (value && *seconds == 0 && strcmp (name, "expires") == 0)
-        return !wm_args_refuse (self->args,
-                                "--expires %s is a key that is over at once; leave --expires out "
-                                "for one without an end",
-                                value);
-    if (*seconds >= 0 && self->now_s + *seconds < UINT32_MAX)
-        return true;
-    return !wm_args_refuse (self->args, "--%s takes a time as 90m, 12h, 30d or 2w, not '%s'", name,
-                            value);
-}
 
 /* ---- list ------------------------------------------------------------------------------------ */
 
@@ -123,9 +92,8 @@ static int list (keys_t *self)
 static wm_fault_t make (keys_t *self, wm_role_t role, const char *path, char made[4200],
                         wm_error_t *error)
 {
-    int64_t expires;
+    const int64_t expires = (int64_t) wm_args_seconds (self->args, "expires");
     wm_join_t join;
-    take_time (self, "expires", &expires);
     if (wm_keys_add (&self->table, self->campaign, role, expires ? self->now_s + expires : 0,
                      wm_args_text (self->args, "note"), &join, error))
         return error->fault;
@@ -218,10 +186,8 @@ static wm_fault_t rotate_role (keys_t *self, wm_role_t role, int64_t grace_s, wm
 static int rotate (keys_t *self)
 {
     wm_error_t error;
-    int64_t grace;
+    const int64_t grace = (int64_t) wm_args_seconds (self->args, "grace");
     const char *role = wm_args_text (self->args, "role");
-    if (!take_time (self, "grace", &grace))
-        return WM_EXIT_USAGE;
     if (wm_args_given (self->args, "output"))
         return wm_args_refuse (self->args, "rotate writes the campaign's join-ROLE: leave --output "
                                            "out");
@@ -266,7 +232,6 @@ static int keys_main (const wm_args_t *args)
     keys_t self = { .args = args, .now_s = time (NULL) };
     char endpoint[256];
     wm_error_t error;
-    int64_t unused;
     size_t i = 0;
     const char *what = wm_args_rest (args, 0), *folder = wm_args_text (args, "campaign");
     const char *note = wm_args_text (args, "note");
@@ -274,8 +239,6 @@ static int keys_main (const wm_args_t *args)
         i++;
     if (i == 4)
         return wm_args_refuse (args, "type wiremill keys list, add, revoke or rotate");
-    if (!take_time (&self, "expires", &unused))
-        return WM_EXIT_USAGE;
     if (note && (strpbrk (note, "\t\n\r") || strlen (note) >= WM_KEYS_NOTE_BYTES))
         return wm_args_refuse (args, "--note takes up to %d characters on one line",
                                WM_KEYS_NOTE_BYTES - 1);

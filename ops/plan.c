@@ -46,8 +46,8 @@ static const wm_option_t options[] = {
     {.name = "gpus", .value = "N", .least = 1, .most = 100000,
      .help = "GPUs, a worker each (of --paper: 4)"},
     {.name = "insecure", .help = "the broker asks for no keys (its --insecure), and carries more"},
-    {.name = "deadline", .value = "TIME",
-     .help = "the least number of workers that ends within 90m, 12h or 3d"},
+    {.name = "deadline", .value = "TIME", .is_above = true,
+     .help = "the least number of workers that ends within this time"},
 
     {.name = "paper", .task = "instead: the published model (arXiv:2009.04509), in s an event",
      .help = "its times for many clients of a few GPUs, and what wiremill would need"},
@@ -95,22 +95,6 @@ typedef struct {
 } plan_t;
 
 /* ---- what was asked -------------------------------------------------------------------------- */
-
-/* "90m", "12h", "3d", "1.5d" or "3600" (s); NAN: it is none of these.  */
-static double duration_s (const char *value)
-{
-    static const struct {
-        const char *unit;
-        double seconds;
-    } units[] = { { "", 1 }, { "s", 1 }, { "m", 60 }, { "h", 3600 }, { "d", 86400 } };
-    char *end;
-    const double number = strtod (value, &end);
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (end != value && strcmp (end, units[i].unit) == 0 && number > 0 &&
-            number * units[i].seconds < 1e10)
-            return number * units[i].seconds;
-    return NAN;
-}
 
 /* Refuses what is missing, or has no meaning together. Returns 0 or the exit code.  */
 static int refuse (const wm_args_t *args)
@@ -561,11 +545,9 @@ static int plan_main (const wm_args_t *args)
 {
     static plan_t self;
     const char *deadline = wm_args_text (args, "deadline");
-    self = (plan_t){ .args = args, .deadline_s = deadline ? duration_s (deadline) : NAN };
+    self =
+        (plan_t){ .args = args, .deadline_s = deadline ? wm_args_seconds (args, "deadline") : NAN };
     int code = refuse (args);
-    if (!code && deadline && isnan (self.deadline_s))
-        code = wm_args_refuse (args, "--deadline takes a time such as 90m, 12h or 3d, not '%s'",
-                               deadline);
     if (!code)
         code = take_numbers (&self);
     if (code)

@@ -85,8 +85,8 @@ static const wm_option_t produce_options[] = {
     {.name = "output", .letter = 'o', .value = "URL",
      .help = "where the campaign's outputs go, if that is a root:// folder"},
     RETRY_OPTION,
-    {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
-     .help = "seconds without a broker before giving up (default: 60)"},
+    {.name = "give-up", .value = "TIME", .real_least = 1,
+     .help = "give up after so long without a broker (default: 60s)"},
     PRINT_OPTIONS,
     {.name = NULL},
 };

@@ -84,9 +84,6 @@ static inline int64_t wm_farm_drain_s (int64_t wall_s)
     return wall_s / 4 < WM_FARM_DRAIN_S ? wall_s / 4 : WM_FARM_DRAIN_S;
 }
 
-/* Reads "90", "90s", "30m", "12h", "2d" or "H:MM:SS" as seconds; -1: it is none of them.  */
-int64_t wm_farm_seconds (const char *text);
-
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 #define WM_FARM_JOB_BYTES 40

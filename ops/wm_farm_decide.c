@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MINUTE_S 60
-#define HOUR_S 3600
-#define DAY_S 86400
-
 wm_farm_decision_t wm_farm_decide (const wm_farm_queue_t *queue, const wm_farm_count_t *count,
                                    const wm_farm_failures_t *failures,
                                    const wm_farm_limits_t *limits)
@@ -99,20 +95,4 @@ bool wm_farm_blamed (wm_farm_failures_t *self, const wm_farm_limits_t *limits, c
 void wm_farm_connected (wm_farm_failures_t *self)
 {
     self->in_a_row = 0;
-}
-
-int64_t wm_farm_seconds (const char *text)
-{
-    static const char unit[] = "smhd";
-    static const int64_t each[] = { 1, MINUTE_S, HOUR_S, DAY_S };
-    int hours, minutes, seconds, end = 0;
-    if (sscanf (text, "%5d:%2d:%2d%n", &hours, &minutes, &seconds, &end) == 3 && !text[end] &&
-        hours >= 0 && minutes >= 0 && minutes < 60 && seconds >= 0 && seconds < 60)
-        return (int64_t) hours * HOUR_S + minutes * MINUTE_S + seconds;
-    char *rest;
-    const long n = strtol (text, &rest, 10);
-    const char *at = *rest ? strchr (unit, *rest) : unit;
-    if (rest == text || n < 0 || n > 1000000 || !at || (*rest && rest[1]))
-        return -1;
-    return n * each[at - unit];
 }

@@ -256,8 +256,8 @@ wm_fault_t wm_farm_kubernetes (const wm_farm_t *self, const wm_farm_limits_t *li
     return fault ? fault : run (apply, error);
 }
 
-static const char *const without[] = { "partition", "account", "walltime", "prologue",
-                                       "cache",     "program", "failures", "node-failures",
+static const char *const without[] = { "partition", "account", "wall-time", "prologue",
+                                       "cache",     "program", "failures",  "node-failures",
                                        "worth",     NULL };
 
 const wm_farm_engine_t wm_farm_kubernetes_engine = { .name = "kubernetes", .without = without };

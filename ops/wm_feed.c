@@ -457,7 +457,7 @@ wm_fault_t wm_feed_open (wm_feed_t *self, const wm_args_t *args, const char *ver
 {
     self->verb = verb;
     self->command = wm_args_text (args, "files-from-command");
-    self->limit_ms = 1000 * wm_args_number (args, "command-timeout");
+    self->limit_ms = (int64_t) (1000 * wm_args_seconds (args, "command-timeout"));
     if (!self->command) {
         self->has_ended = true;
         return WM_OK;

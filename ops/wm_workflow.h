@@ -21,8 +21,8 @@
     {.name = "files-ahead", .value = "N", .most = WM_CREW_SENDERS_MAX - 1, \
      .help = "ask while no more than N files wait for their output (default: when half of the " \
              "events of all files in hand are scored)"}, \
-    {.name = "command-timeout", .value = "S", .fallback = "600", .least = 1, .most = 1 << 20, \
-     .help = "seconds that the command may take"}, \
+    {.name = "command-timeout", .value = "TIME", .fallback = "10m", .real_least = 1, \
+     .help = "how long the command may take"}, \
     {.name = "asked-files", .value = "FILE", \
      .help = "record of the files that the command gave, to continue with (default: of run " \
              "CAMPAIGN/files-asked, of produce .wiremill-files-asked here)"}, \

@@ -47,12 +47,11 @@ static const wm_option_t options[] = {
     {.name = "pin", .help = "keep each thread on a CPU of its own"},
     {.name = "cache", .value = "DIR",
      .help = "where fetched models are kept (default: $XDG_CACHE_HOME/wiremill)"},
-    {.name = "idle-timeout", .value = "S", .least = 1, .most = 1 << 30, .task = "until when",
-     .help = "leave after so many seconds without work"},
-    {.name = "wall-time", .value = "S", .least = 1, .most = 1 << 30,
-     .help = "drain and leave after so many seconds"},
-    {.name = "give-up", .value = "S", .least = 1, .most = 1 << 30,
-     .help = "seconds without a broker before giving up"},
+    {.name = "idle-timeout", .value = "TIME", .real_least = 1, .task = "until when",
+     .help = "leave after so long without work"},
+    {.name = "wall-time", .value = "TIME", .real_least = 1, .help = "drain and leave after so long"},
+    {.name = "give-up", .value = "TIME", .real_least = 1,
+     .help = "give up after so long without a broker (default: 10m)"},
     {.name = NULL},
 };
 

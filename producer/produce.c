@@ -41,8 +41,8 @@ static const wm_option_t option_table[] = {
      .help = "so many copies before they are read (default: 4)"},
     {.name = "stage-bytes", .value = "BYTES", .least = 1, .most = 1L << 50,
      .help = "all copies together, but for one that is larger (default: 20 GiB)"},
-    {.name = "give-up", .value = "S", .fallback = "60", .least = 1, .most = 1 << 30,
-     .task = "when to end", .help = "after so many seconds without a broker"},
+    {.name = "give-up", .value = "TIME", .fallback = "60s", .real_least = 1,
+     .task = "when to end", .help = "after so long without a broker"},
     {.name = "tell", .value = "PIPE",
      .help = "open pipe (/proc/self/fd/N) on which each output is reported"},
     {.name = "parent", .help = "with the process that started this one"},
@@ -212,7 +212,8 @@ static int produce_main (const wm_args_t *args)
     if (wm_join_take (args, &why))
         return wm_args_refuse (args, "%s", why.text);
     wm_produce_options_t options = { .broker = wm_args_text (args, "broker"),
-                                     .give_up_ms = wm_args_number (args, "give-up") * 1000,
+                                     .give_up_ms =
+                                         (int64_t) (wm_args_seconds (args, "give-up") * 1000),
                                      .retry_held = wm_args_given (args, "retry-held"),
                                      .summary = wm_args_given (args, "summary"),
                                      .tell = tell_take (args),

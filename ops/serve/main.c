@@ -27,8 +27,8 @@ static const wm_option_t options[] = {
     {.name = "listen", .letter = 'l', .value = "ADDRESS:PORT", .fallback = "127.0.0.1:9555",
      .task = "how",
      .help = "where it serves; on another address than loopback everybody who reaches it can read"},
-    {.name = "interval", .value = "S", .fallback = "5", .real_least = 0, .real_most = 3600,
-     .is_above = true, .help = "between two questions to the broker"},
+    {.name = "interval", .value = "TIME", .fallback = "5s", .is_above = true,
+     .help = "time between two questions to the broker"},
     {.name = NULL},
 };
 
@@ -144,8 +144,8 @@ static int serve_main (const wm_args_t *args)
         return wm_setup_complain ("serve", &error);
     fprintf (stderr, "wiremill serve: http://%s/metrics\n", wm_http_address (http));
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill serve", NULL, NULL);
-    const int code =
-        ask_on (&state, http, client, campaign, (int64_t) (1000 * wm_args_real (args, "interval")));
+    const int code = ask_on (&state, http, client, campaign,
+                             (int64_t) (1000 * wm_args_seconds (args, "interval")));
     wm_client_destroy (&client);
     wm_http_destroy (&http);
     json_decref (state.status);

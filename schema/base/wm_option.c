@@ -1,6 +1,7 @@
 /* wm_option.c - parses a command line by its tables and runs the verb it names.  */
 #include "schema/base/wm_option_private.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_duration.h"
 #include "schema/base/wm_fault.h"
 
 #include <assert.h>
@@ -133,16 +134,6 @@ int wm_args_refuse (const wm_args_t *self, const char *format, ...)
     return WM_EXIT_USAGE;
 }
 
-static bool refuse_unknown (const wm_verb_t *verb, const char *word)
-{
-    char name[NAME_MAX_CHARS + 1];
-    snprintf (name, sizeof name, "%s", word + strspn (word, "-"));
-    name[strcspn (name, "=")] = 0;
-    const char *near = wm_option_nearest (verb->options, name);
-    return refuse (verb, "there is no option '%s'%s%s%s", word, near ? " (did you mean --" : "",
-                   near ? near : "", near ? "?)" : "");
-}
-
 static bool is_one_of (const char *list, const char *value)
 {
     const size_t n = strlen (value);
@@ -150,6 +141,21 @@ static bool is_one_of (const char *list, const char *value)
         if (strcspn (word, "|") == n && memcmp (word, value, n) == 0)
             return true;
     return false;
+}
+
+static bool refuse_unknown (const wm_verb_t *verb, const char *word)
+{
+    char name[NAME_MAX_CHARS + 1];
+    snprintf (name, sizeof name, "%s", word + strspn (word, "-"));
+    name[strcspn (name, "=")] = 0;
+    const char letter[] = { word[1], 0 };
+    for (const wm_option_t *o = verb->options; o->name; o++)
+        if (o->was && is_one_of (o->was, word[1] == '-' ? name : letter))
+            return refuse (verb, "'%.*s' is called --%s now", (int) strcspn (word, "="), word,
+                           o->name);
+    const char *near = wm_option_nearest (verb->options, name);
+    return refuse (verb, "there is no option '%s'%s%s%s", word, near ? " (did you mean --" : "",
+                   near ? near : "", near ? "?)" : "");
 }
 
 static bool check_real (const wm_verb_t *verb, const wm_option_t *option, const char *value)
@@ -165,6 +171,18 @@ static bool check_real (const wm_verb_t *verb, const wm_option_t *option, const 
     return refuse (verb, "--%s takes a number %s %g %s %g, not '%s'", option->name,
                    option->is_above ? "above" : "from", option->real_least,
                    option->is_above ? "and up to" : "to", option->real_most, value);
+}
+
+static bool check_time (const wm_verb_t *verb, const wm_option_t *option, const char *value)
+{
+    const double seconds = wm_duration_s (value);
+    if (isnan (seconds))
+        return refuse (verb, "--%s takes a time such as " WM_DURATION_EXAMPLES ", not '%s'",
+                       option->name, value);
+    if (option->is_above ? seconds > option->real_least : seconds >= option->real_least)
+        return true;
+    return refuse (verb, "--%s takes a time %s %g s, not '%s'", option->name,
+                   option->is_above ? "above" : "from", option->real_least, value);
 }
 
 /* Refuses an argument that is not a name: an empty one, mostly an unset variable of a shell script,
@@ -223,6 +241,8 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
         return refuse (verb, "--%s takes %s, not '%s'", option->name, option->value, value);
     if (strcmp (option->value, "ENDPOINT") == 0)
         return check_endpoint (verb, option, value);
+    if (wm_option_is_time (option))
+        return check_time (verb, option, value);
     if (option->real_most > 0)
         return check_real (verb, option, value);
     if (!option->most)
@@ -357,10 +377,17 @@ bool wm_args_given (const wm_args_t *self, const char *name)
     return wm_args_each (self, name, 0) != NULL;
 }
 
-const char *wm_args_text (const wm_args_t *self, const char *name)
+/* A verb reads only what its table has.  */
+static const wm_option_t *known (const wm_args_t *self, const char *name)
 {
     const wm_option_t *option = find (self->verb, name, strlen (name));
-    assert (option); /* a verb reads only what its table has */
+    assert (option);
+    return option;
+}
+
+const char *wm_args_text (const wm_args_t *self, const char *name)
+{
+    const wm_option_t *option = known (self, name);
     for (int k = self->n_given; k-- > 0;)
         if (self->given[k].option == option)
             return self->given[k].value;
@@ -370,13 +397,22 @@ const char *wm_args_text (const wm_args_t *self, const char *name)
 long wm_args_number (const wm_args_t *self, const char *name)
 {
     const char *text = wm_args_text (self, name);
+    assert (!wm_option_is_time (known (self, name)));
     return text ? strtol (text, NULL, 10) : 0;
 }
 
 double wm_args_real (const wm_args_t *self, const char *name)
 {
     const char *text = wm_args_text (self, name);
+    assert (!wm_option_is_time (known (self, name)));
     return text ? strtod (text, NULL) : 0;
+}
+
+double wm_args_seconds (const wm_args_t *self, const char *name)
+{
+    const char *text = wm_args_text (self, name);
+    assert (wm_option_is_time (known (self, name)));
+    return text ? wm_duration_s (text) : 0;
 }
 
 const char *wm_args_rest (const wm_args_t *self, int i)

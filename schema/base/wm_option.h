@@ -22,6 +22,8 @@ typedef struct {
     double real_least; /* if real_most > 0: the value is a number from real_least to real_most; */
     double real_most;  /* INFINITY: without an upper limit */
     bool is_above;     /* ... and real_least itself is refused */
+                       /* `value` is "TIME": a duration (wm_duration.h), at least real_least */
+    const char *was;   /* names of earlier releases ("engine|e"): refused, with the new one */
     bool one_of;       /* `value` lists all that are allowed ("fp32|fast") */
     bool is_needed;    /* the command is refused without it */
     bool may_be_empty; /* "" is a value, else it is refused */
@@ -85,6 +87,7 @@ int wm_args_refuse (const wm_args_t *self, const char *format, ...)
 const char *wm_args_text (const wm_args_t *self, const char *name);
 long wm_args_number (const wm_args_t *self, const char *name);
 double wm_args_real (const wm_args_t *self, const char *name);
+double wm_args_seconds (const wm_args_t *self, const char *name); /* of a "TIME" */
 
 /* Returns whether the option was typed.  */
 bool wm_args_given (const wm_args_t *self, const char *name);

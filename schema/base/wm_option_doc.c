@@ -1,6 +1,7 @@
 /* wm_option_doc.c - what people read about a command line: --help, man pages, bash completion.
 
    All three are made from the tables that the parser uses, so none of them can be out of date.  */
+#include "schema/base/wm_duration.h"
 #include "schema/base/wm_option_private.h"
 
 #include <ctype.h>
@@ -50,6 +51,17 @@ static void print_paragraphs (const char *text)
         putchar ('\n');
 }
 
+/* What stands below the options where one takes a TIME.  */
+static const char times[] = "A TIME is " WM_DURATION_EXAMPLES "; a number alone is seconds.";
+
+static bool takes_time (const wm_verb_t *verb)
+{
+    for (const wm_option_t *o = verb->options; o->name; o++)
+        if (wm_option_is_time (o))
+            return true;
+    return false;
+}
+
 /* Whether a heading stands before this verb.  */
 static bool begins_group (const wm_program_t *program, const wm_verb_t *const *verb)
 {
@@ -97,6 +109,8 @@ void wm_verb_help (const wm_verb_t *verb)
         }
         putchar ('\n');
     }
+    if (takes_time (verb))
+        printf ("\n%s\n", times);
     if (verb->text) {
         putchar ('\n');
         print_paragraphs (verb->text);
@@ -238,6 +252,8 @@ void wm_option_print_man (const wm_program_t *program, const wm_verb_t *verb)
         puts (".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint this list");
     else
         puts (".SH VERBS");
+    if (verb && takes_time (verb))
+        printf (".PP\n%s\n", times);
     for (const wm_verb_t *const *v = program->verbs; !verb && *v; v++) {
         if (begins_group (program, v))
             roff_heading ((*v)->task);

@@ -4,6 +4,14 @@
 
 #include "schema/base/wm_option.h"
 
+#include <string.h>
+
+/* Returns whether the option takes a duration (wm_duration.h).  */
+static inline bool wm_option_is_time (const wm_option_t *option)
+{
+    return option->value && strcmp (option->value, "TIME") == 0;
+}
+
 /* Writes what people type for the verb: "wiremill run", "wiremill-broker".  */
 const char *wm_verb_title (const wm_verb_t *verb, char title[64]);
 

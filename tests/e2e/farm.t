@@ -26,7 +26,8 @@ id=$("$bin/wiremill" status "$out" --json | sed -n 's/.*"id": *"\([0-9a-f]\{8\}\
 wrong ()
 {
     refused 2 "more than --max" "${farm[@]}" --max 2 --min 3 &&
-        refused 2 "give a time as" "${farm[@]}" --max 2 --walltime 3w &&
+        refused 2 "--wall-time takes a time such as 90s, .*, not .3y." "${farm[@]}" --max 2 --wall-time 3y &&
+        refused 2 "'--walltime' is called --wall-time now" "${farm[@]}" --max 2 --walltime 1h &&
         refused 2 "at most 24 letters" "${farm[@]}" --max 2 --name "a b" &&
         refused 2 "folder DIR is missing" "$bin/wiremill" farm --engine local --max 1 --broker "ipc://$work/b" &&
         refused 2 "batch systems do not take" "${farm[@]}" --max 2 --folder "$work/a\"b" &&
@@ -47,7 +48,7 @@ has_queue () { "$bin/wiremill" status "$out" --json | grep -Eq '"queued": [1-9][
 ok "a queue" until_true 60 has_queue
 dry ()
 {
-    keep "${farm[@]}" --max 4 --dry-run --cpus 2 --cache "$work/a b" --walltime 1h --work-option=--pin
+    keep "${farm[@]}" --max 4 --dry-run --cpus 2 --cache "$work/a b" --wall-time 1h --work-option=--pin
 }
 paused () { dry && says "takes no work now"; }
 ok "a paused campaign gets no jobs" paused

@@ -24,7 +24,7 @@ end_jobs ()
 }
 trap end_jobs EXIT
 
-farm=("$bin/wiremill" farm "$out" --engine htcondor --name h --interval 0.3 --worth 0s --idle-timeout 3 --walltime 1h)
+farm=("$bin/wiremill" farm "$out" --engine htcondor --name h --interval 0.3 --worth 0s --idle-timeout 3 --wall-time 1h)
 jobs_of () { condor_q -constraint "JobBatchName == \"wm-$id-h\"" -autoformat:t ClusterId ProcId JobStatus RemoteHost \
     LastRemoteHost HoldReason; }
 slow=(--work-option=--isa --work-option=c) # jobs meet a campaign that is not over yet

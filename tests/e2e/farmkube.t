@@ -26,7 +26,7 @@ wrong ()
 {
     refused 2 "image is missing" "$bin/wiremill" farm "$out" --engine kubernetes --max 1 --prometheus x --dry-run &&
         refused 2 "prometheus goes with --engine kubernetes only" "$bin/wiremill" farm "$out" --engine local --max 1 --prometheus x &&
-        refused 2 "walltime does not go with" "${farm[@]}" --max 4 --walltime 1h &&
+        refused 2 "wall-time does not go with" "${farm[@]}" --max 4 --wall-time 1h &&
         refused 2 "small letters, digits and -" "${farm[@]}" --max 4 --name K8s --dry-run &&
         refused 2 "small letters, digits and -" "${farm[@]}" --max 4 --name k- --dry-run
 }

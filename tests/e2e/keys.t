@@ -166,11 +166,11 @@ ok "wiremill keys does not go on with it" mends
 mv "$work/table" "$keys/keys"
 bad_time ()
 {
-    refused 2 "takes a time as 90m, 12h, 30d or 2w, not 'soon'" "$bin/wiremill" keys add "$out" --role worker \
+    refused 2 "takes a time such as 90s, .*, not 'soon'" "$bin/wiremill" keys add "$out" --role worker \
             --expires soon
 }
 ok "an expiry that is no time" bad_time
-at_once () { refused 2 "over at once; leave --expires out" "$bin/wiremill" keys add "$out" --role worker --expires 0d; }
+at_once () { refused 2 "takes a time from 1 s, not .0d." "$bin/wiremill" keys add "$out" --role worker --expires 0d; }
 ok "an expiry of no time" at_once
 there () { refused 2 "is there already" "$bin/wiremill" keys add "$out" --role worker --output "$work/second"; }
 ok "a join file is not overwritten" there

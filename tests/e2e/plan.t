@@ -150,8 +150,9 @@ ok "absurd hits" refuses '1e\+20 hits are more than any detector has' --events 1
 ok "a rate of nothing" refuses '--rate takes' "${given[@]}" --rate 0
 ok "an infinite rate" refuses '--rate takes' "${given[@]}" --rate inf
 ok "no workers" refuses '--workers takes' "${given[@]}" --workers 0
-for time in 3w d -1h 0 1e300d; do
-    ok "a deadline of $time" refuses "--deadline takes a time such as 90m, 12h or 3d, not '$time'" "${given[@]}" --deadline=$time
+ok "a deadline of nothing" refuses "--deadline takes a time above 0 s, not '0'" "${given[@]}" --deadline 0
+for time in 3y d -1h 1e300d; do
+    ok "a deadline of $time" refuses "--deadline takes a time such as 90s, 30m, 12h, 3d, 2w or H:MM:SS, not '$time'" "${given[@]}" --deadline=$time
 done
 ok "inputs and a file" refuses 'not both' --bench "$work/b.json" --input "$made/two.h5" --model "$made/model-${small}1.wmm"
 ok "a fit without --paper" refuses '--fit is for --paper only' "${given[@]}" --fit "$work/rows.txt"

@@ -25,7 +25,7 @@ has_isa () { WM_ISA=$1 "$bin/wiremill" bench --events 1 --hits 16 --judged 0 --s
 for isa in avx2 avx512; do has_isa $isa || sed -i "s/WM_ISA=$isa /WM_ISA=c /" "$work/prologue"; done
 isas=$(grep -o 'WM_ISA=[a-z0-9]*' "$work/prologue" | sort -u | wc -l)
 
-farm=("$bin/wiremill" farm "$out" --engine slurm --name s --interval 0.3 --worth 0s --idle-timeout 3 --walltime 1h)
+farm=("$bin/wiremill" farm "$out" --engine slurm --name s --interval 0.3 --worth 0s --idle-timeout 3 --wall-time 1h)
 slow=(--work-option=--isa --work-option=c) # jobs meet a campaign that is not over yet
 jobs_of () { squeue --me -h --array --name "wm-$id-s" --states="${1:-all}" -o '%i %T' | grep -Ev 'COMPLETED|CANCELLED' | cut -d' ' -f1 | sort; }
 status () { "$bin/wiremill" status "$out" --json; }
@@ -121,7 +121,7 @@ PROLOGUE
     kill -TERM $farm_pid && wait $farm_pid
 
     # The wall time: a worker leaves before its end; a job that is still not connected then has failed.
-    "${farm[@]}" --max 1 --min 1 --name wall --walltime 20s >"$work/farm" 2>&1 &
+    "${farm[@]}" --max 1 --min 1 --name wall --wall-time 20s >"$work/farm" 2>&1 &
     farm_pid=$!
     replaced () { [ "$(grep -l 'session with' "$out$beside"/farm/wall/log/*.log | wc -l)" = 2 ]; }
     ok "a worker whose wall time nears its end leaves, and another comes" until_true 120 replaced
@@ -129,7 +129,7 @@ PROLOGUE
     ok "which is no failure" by_itself
     kill -TERM $farm_pid && wait $farm_pid
     echo "trap '' TERM; sleep 600" >"$work/hangs"
-    "${farm[@]}" --max 1 --min 1 --name late --walltime 20s --prologue "$work/hangs" --failures 1 >"$work/farm" 2>&1 &
+    "${farm[@]}" --max 1 --min 1 --name late --wall-time 20s --prologue "$work/hangs" --failures 1 >"$work/farm" 2>&1 &
     farm_pid=$!
     timed_out () { grep -Eq 'job [0-9_]+ on n[1-3]: Slurm reports TIMEOUT; its log' "$work/farm"; }
     ok "a job that Slurm ends at its wall time, before it connected, has failed" until_true 240 timed_out

@@ -160,21 +160,6 @@ static void test_no_nodes (void **state)
     free (self);
 }
 
-static void test_seconds (void **state)
-{
-    (void) state;
-    assert_int_equal (wm_farm_seconds ("90"), 90);
-    assert_int_equal (wm_farm_seconds ("90s"), 90);
-    assert_int_equal (wm_farm_seconds ("30m"), 1800);
-    assert_int_equal (wm_farm_seconds ("2d"), 172800);
-    assert_int_equal (wm_farm_seconds ("1:30:05"), 5405);
-    static const char *const wrong[] = {
-        "", "x", "-1", "3w", "3hh", "1:2", "1:60:00", "1:00:00x", "1:-2:00", "99999999999999999999"
-    };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_int_equal (wm_farm_seconds (wrong[i]), -1);
-}
-
 /* The broker lists 100 workers at most; "jobs" names all that are connected.  */
 static void test_many_connected (void **state)
 {
@@ -209,10 +194,10 @@ static void test_many_connected (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_scale),    cmocka_unit_test (test_end),
-        cmocka_unit_test (test_least),    cmocka_unit_test (test_unknown),
-        cmocka_unit_test (test_failures), cmocka_unit_test (test_no_nodes),
-        cmocka_unit_test (test_seconds),  cmocka_unit_test (test_many_connected),
+        cmocka_unit_test (test_scale),          cmocka_unit_test (test_end),
+        cmocka_unit_test (test_least),          cmocka_unit_test (test_unknown),
+        cmocka_unit_test (test_failures),       cmocka_unit_test (test_no_nodes),
+        cmocka_unit_test (test_many_connected),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

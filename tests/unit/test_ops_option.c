@@ -24,6 +24,8 @@ static const wm_option_t options[] = {
     { .name = "input", .value = "GLOB", .help = "files" },
     { .name = "seconds", .value = "S", .real_most = 10, .fallback = "1.5", .help = "so long" },
     { .name = "above", .value = "X", .real_most = INFINITY, .is_above = true, .help = "so much" },
+    { .name = "wait", .was = "delay|d", .value = "TIME", .real_least = 1, .help = "so long" },
+    { .name = "grace", .value = "TIME", .is_above = true, .fallback = "2m", .help = "so long" },
     { .name = "kind", .value = "fp32|fast", .one_of = true, .help = "which" },
     { .name = "quiet", .letter = 'q', .help = "no messages" },
     { .name = NULL },
@@ -128,12 +130,20 @@ static void test_numbers (void **state)
     wm_args_destroy (&args);
     args = PARSE ("--kind", "fast");
     assert_true (wm_args_real (args, "seconds") == 1.5);
+    assert_true (wm_args_seconds (args, "wait") == 0 && wm_args_seconds (args, "grace") == 120);
     assert_string_equal (wm_args_text (args, "kind"), "fast");
     wm_args_destroy (&args);
+    args = PARSE ("--wait", "1:00:01", "--grace=0.5");
+    assert_true (wm_args_seconds (args, "wait") == 3601 && wm_args_seconds (args, "grace") == 0.5);
+    wm_args_destroy (&args);
     static const char *const wrong[][2] = {
-        { "--seconds", "10.5" }, { "--seconds", "-1" }, { "--seconds", "nan" },
-        { "--seconds", "1s" },   { "--above", "0" },    { "--above", "inf" },
-        { "--above", "" },       { "--kind", "slow" },  { "--kind", "fp32|fast" },
+        { "--wait", "soon" },  { "--wait", "0.9s" },
+        { "--grace", "0" },    { "--delay", "1s" },
+        { "-d", "1s" },        { "--seconds", "10.5" },
+        { "--seconds", "-1" }, { "--seconds", "nan" },
+        { "--seconds", "1s" }, { "--above", "0" },
+        { "--above", "inf" },  { "--above", "" },
+        { "--kind", "slow" },  { "--kind", "fp32|fast" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_null (PARSE (wrong[i][0], wrong[i][1]));
