@@ -28,8 +28,9 @@
 /* clang-format off */
 static const wm_option_t options[] = {
     WHERE_OPTIONS,
-    {.name = "engine", .letter = 'e', .value = WM_FARM_ENGINES, .one_of = true, .is_needed = true,
-     .task = "where the workers run", .help = "the batch system; local: processes of this machine"},
+    {.name = "system", .was = "engine|e", .value = WM_FARM_SYSTEMS, .one_of = true,
+     .is_needed = true, .task = "where the workers run",
+     .help = "the batch system; local: processes of this machine"},
     {.name = "name", .value = "NAME", .fallback = "farm",
      .help = "name of this farm; its jobs are called wm-CAMPAIGN-NAME"},
     {.name = "folder", .value = "DIR",
@@ -80,8 +81,8 @@ static const wm_option_t options[] = {
 };
 
 static const char text[] =
-    "  wiremill farm out/ --engine slurm --max 200 --partition long --wall-time 12h\n"
-    "  wiremill farm out/ --engine local --max 4\n\n"
+    "  wiremill farm out/ --system slurm --max 200 --partition long --wall-time 12h\n"
+    "  wiremill farm out/ --system local --max 4\n\n"
     "The farm submits jobs while the broker has more batches than workers for them; a worker that "
     "is idle leaves, so without work there is none. Ctrl-C or SIGTERM withdraws what is pending "
     "and drains the rest; the same command again continues, also after a kill: it finds its jobs "
@@ -101,7 +102,7 @@ typedef struct {
     wm_farm_t farm;
     wm_farm_limits_t limits;
     wm_farm_watch_t watch;
-    const wm_farm_engine_t *engine;
+    const wm_farm_system_t *system;
     char campaign[4096]; /* its folder; "": only the address is known */
     wm_client_t *client;
     unsigned submitted, refused; /* jobs; submissions in a row */
@@ -116,9 +117,9 @@ static volatile int stops;
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const wm_farm_engine_t *const engines[] = { &wm_farm_local, &wm_farm_slurm,
+static const wm_farm_system_t *const systems[] = { &wm_farm_local, &wm_farm_slurm,
                                                    &wm_farm_htcondor, &wm_farm_sge,
-                                                   &wm_farm_kubernetes_engine };
+                                                   &wm_farm_kubernetes_system };
 
 /* The file with a worker's key that jobs can read. false: refused, and printed.  */
 static bool take_key (const wm_args_t *args, wm_farm_t *farm)
@@ -183,7 +184,7 @@ static bool take_folder (const wm_args_t *args, loop_t *self)
                                 "--folder %.60s: too long, or a character that batch systems "
                                 "do not take",
                                 given);
-    if (!folder && self->engine->has_nodes) /* a campaign lies on a disk of this machine */
+    if (!folder && self->system->has_nodes) /* a campaign lies on a disk of this machine */
         fprintf (stderr,
                  "wiremill farm: the nodes must see %s at this path; where they do not, give "
                  "--broker tcp://HOST:PORT, and --folder and --join-file in a folder that they "
@@ -204,24 +205,24 @@ static bool take_words (const wm_args_t *args, const char *name,
     return true;
 }
 
-/* The engine, which takes all the options that were given. false: refused, and printed.  */
-static bool take_engine (const wm_args_t *args, loop_t *self)
+/* The batch system, which takes all the options that were given. false: refused, and printed.  */
+static bool take_system (const wm_args_t *args, loop_t *self)
 {
-    for (size_t i = 0; i < sizeof engines / sizeof *engines; i++)
-        if (strcmp (engines[i]->name, wm_args_text (args, "engine")) == 0)
-            self->engine = engines[i];
-    const bool is_kubernetes = self->engine == &wm_farm_kubernetes_engine;
+    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++)
+        if (strcmp (systems[i]->name, wm_args_text (args, "system")) == 0)
+            self->system = systems[i];
+    const bool is_kubernetes = self->system == &wm_farm_kubernetes_system;
     static const char *const own[] = { "image", "prometheus" };
     for (size_t i = 0; i < 2; i++)
         if (wm_args_given (args, own[i]) != is_kubernetes)
             return !wm_args_refuse (args,
-                                    is_kubernetes ? "--%s is missing: --engine kubernetes needs it"
-                                                  : "--%s goes with --engine kubernetes only",
+                                    is_kubernetes ? "--%s is missing: --system kubernetes needs it"
+                                                  : "--%s goes with --system kubernetes only",
                                     own[i]);
-    for (const char *const *name = self->engine->without; name && *name; name++)
+    for (const char *const *name = self->system->without; name && *name; name++)
         if (wm_args_given (args, *name))
-            return !wm_args_refuse (args, "--%s does not go with --engine %s", *name,
-                                    self->engine->name);
+            return !wm_args_refuse (args, "--%s does not go with --system %s", *name,
+                                    self->system->name);
     return true;
 }
 
@@ -232,7 +233,7 @@ static bool take_options (const wm_args_t *args, loop_t *self)
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     wm_farm_t *farm = &self->farm;
     wm_error_t error;
-    if (!take_engine (args, self))
+    if (!take_system (args, self))
         return false;
     farm->farm = wm_args_text (args, "name");
     if (strlen (farm->farm) > NAME_BYTES_MAX || farm->farm[strspn (farm->farm, letters)])
@@ -266,7 +267,7 @@ static bool take_options (const wm_args_t *args, loop_t *self)
         .max = (unsigned) wm_args_number (args, "max"),
         .batches_each = (unsigned) wm_args_number (args, "batches-each"),
         .failures_max = (unsigned) wm_args_number (args, "failures"),
-        .node_max = self->engine->has_nodes ? (unsigned) wm_args_number (args, "node-failures") : 0,
+        .node_max = self->system->has_nodes ? (unsigned) wm_args_number (args, "node-failures") : 0,
         .worth_s = wm_args_seconds (args, "worth"),
     };
     return self->limits.min <= self->limits.max ||
@@ -314,7 +315,7 @@ static void write_state (const loop_t *self, const wm_farm_decision_t *it,
     wm_farm_bad_nodes (&self->farm, bad, sizeof bad);
     json_t *root = json_pack (
         "{s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:s}", "schema", "wiremill-farm-1",
-        "jobs_name", self->farm.name, "engine", self->engine->name, "batches",
+        "jobs_name", self->farm.name, "engine", self->system->name, "batches",
         (json_int_t) queue->batches, "wanted", (int) it->wanted, "submitted", (int) self->submitted,
         "pending", (int) count->pending, "running", (int) count->running, "connected",
         (int) count->connected, "failed", (int) self->watch.failed, "bad_nodes", bad);
@@ -356,7 +357,7 @@ static void withdraw (loop_t *self, size_t n)
 {
     wm_error_t error;
     wm_farm_jobs_t list = pending_of (&self->watch.jobs, n);
-    if (list.n && self->engine->end (&self->farm, &list, WM_FARM_WITHDRAW, &error))
+    if (list.n && self->system->end (&self->farm, &list, WM_FARM_WITHDRAW, &error))
         fprintf (stderr, "wiremill farm: %s\n", error.text);
     wm_farm_jobs_free (&list);
 }
@@ -366,7 +367,7 @@ static void submit (loop_t *self, unsigned n, bool is_kept)
     wm_error_t error;
     if (!n)
         return;
-    if (self->engine->submit (&self->farm, n, is_kept, NULL, &error)) {
+    if (self->system->submit (&self->farm, n, is_kept, NULL, &error)) {
         self->refused++;
         fprintf (stderr, "wiremill farm: nothing could be submitted: %s\n", error.text);
     } else {
@@ -393,7 +394,7 @@ static int stopped (loop_t *self)
     char bad[512];
     if (self->refused) {
         fprintf (stderr, "wiremill farm: ends: %s refused %u submissions in a row\n",
-                 self->engine->name, self->refused);
+                 self->system->name, self->refused);
         return WM_EXIT_FAILURE;
     }
     fprintf (stderr,
@@ -420,10 +421,10 @@ static int go_round (loop_t *self)
         return wm_setup_complain ("farm", &error);
     note ("the broker", &self->asked, &error);
     error.fault = WM_OK;
-    if (self->engine->list (&self->farm, &jobs, &error) == WM_OK)
+    if (self->system->list (&self->farm, &jobs, &error) == WM_OK)
         wm_farm_watch_jobs (&self->watch, &jobs);
     wm_farm_jobs_free (&jobs);
-    note (self->engine->name, &self->listed, &error);
+    note (self->system->name, &self->listed, &error);
     wm_farm_watch_workers (&self->watch, status);
     wm_farm_queue_t queue = queue_of (status);
     json_decref (status);
@@ -450,8 +451,8 @@ static void drain (loop_t *self, wm_farm_jobs_t *jobs, wm_farm_jobs_t *told)
             wm_farm_jobs_add (&runs, jobs->job[i].id);
             wm_farm_jobs_add (told, jobs->job[i].id);
         }
-    if ((waits.n && self->engine->end (&self->farm, &waits, WM_FARM_WITHDRAW, &error)) ||
-        (runs.n && self->engine->end (&self->farm, &runs, WM_FARM_DRAIN, &error)))
+    if ((waits.n && self->system->end (&self->farm, &waits, WM_FARM_WITHDRAW, &error)) ||
+        (runs.n && self->system->end (&self->farm, &runs, WM_FARM_DRAIN, &error)))
         fprintf (stderr, "wiremill farm: %s\n", error.text);
     wm_farm_jobs_free (&waits);
     wm_farm_jobs_free (&runs);
@@ -477,7 +478,7 @@ static void end_jobs (loop_t *self)
     bool is_known = false, is_said = false;
     while (wm_now_ms () < end_ms) {
         wm_farm_jobs_t now = { 0 };
-        is_known = !self->engine->list (&self->farm, &now, &error);
+        is_known = !self->system->list (&self->farm, &now, &error);
         if (!is_known) {
             wm_farm_jobs_free (&now);
             wm_crew_nap (self->interval_ms);
@@ -488,7 +489,7 @@ static void end_jobs (loop_t *self)
         const size_t n_alive = count_alive (&jobs);
         if (!n_alive) {
             if (jobs.n) /* a batch system that holds failed jobs forgets them */
-                self->engine->end (&self->farm, &jobs, WM_FARM_WITHDRAW, &error);
+                self->system->end (&self->farm, &jobs, WM_FARM_WITHDRAW, &error);
             jobs.n = 0;
             break;
         }
@@ -499,7 +500,7 @@ static void end_jobs (loop_t *self)
                      n_alive, (long long) self->drain_ms / 1000);
         is_said = true;
         if (stops > signals || wm_now_ms () >= drain_end_ms)
-            self->engine->end (&self->farm, &jobs, WM_FARM_KILL, &error);
+            self->system->end (&self->farm, &jobs, WM_FARM_KILL, &error);
         else
             drain (self, &jobs, &told);
         wm_crew_nap (self->interval_ms < 1000 ? self->interval_ms : 1000);
@@ -579,7 +580,7 @@ static int dry_run (loop_t *self)
     json_t *status = ask (self, &error);
     if (!status)
         return wm_setup_complain ("farm", &error);
-    if (self->engine->list (&self->farm, &jobs, &error))
+    if (self->system->list (&self->farm, &jobs, &error))
         fprintf (stderr, "wiremill farm: %s; as if there were no jobs\n", error.text);
     wm_farm_watch_init (&self->watch, &self->farm, &self->limits);
     wm_farm_watch_jobs (&self->watch, &jobs);
@@ -590,7 +591,7 @@ static int dry_run (loop_t *self)
         wm_farm_decide (&queue, &count, &self->watch.failures, &self->limits);
     const unsigned n[] = { it.submit, it.submit_kept };
     for (int i = 0; i < 2; i++)
-        if (n[i] && self->engine->submit (&self->farm, n[i], i, stdout, &error))
+        if (n[i] && self->system->submit (&self->farm, n[i], i, stdout, &error))
             return wm_setup_complain ("farm", &error);
     if (!n[0] && !n[1])
         fprintf (stderr, "nothing would be submitted: %lld batches, %u jobs, %u wanted%s\n",
@@ -632,7 +633,7 @@ static int run (loop_t *self)
     if (take_lock (self, &error))
         return error.fault == WM_EAGAIN ? (wm_setup_complain ("farm", &error), WM_EXIT_AGAIN)
                                         : wm_setup_complain ("farm", &error);
-    if (wm_farm_write_script (&self->farm, self->engine->whoami, &error))
+    if (wm_farm_write_script (&self->farm, self->system->whoami, &error))
         return wm_setup_complain ("farm", &error);
     wm_farm_watch_init (&self->watch, &self->farm, &self->limits);
     self->farm.failures = &self->watch.failures;
@@ -668,7 +669,7 @@ static int farm_main (const wm_args_t *args)
     }
     self.client = wm_client_new (self.farm.endpoint, WM_ROLE_OPERATOR, "wiremill farm", NULL, NULL);
     int code = learn_campaign (&self, !is_dry);
-    if (code == GO_ON && self.engine == &wm_farm_kubernetes_engine)
+    if (code == GO_ON && self.system == &wm_farm_kubernetes_system)
         code = scale_by_keda (&self, is_dry);
     else if (code == GO_ON)
         code = is_dry ? dry_run (&self) : run (&self);

@@ -153,14 +153,14 @@ typedef struct {
     /* Ends these jobs.  */
     wm_fault_t (*end) (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_farm_end_t how,
                        wm_error_t *error);
-} wm_farm_engine_t;
+} wm_farm_system_t;
 
-extern const wm_farm_engine_t wm_farm_local, wm_farm_slurm, wm_farm_htcondor, wm_farm_sge;
-#define WM_FARM_ENGINES "local|slurm|htcondor|sge|kubernetes"
+extern const wm_farm_system_t wm_farm_local, wm_farm_slurm, wm_farm_htcondor, wm_farm_sge;
+#define WM_FARM_SYSTEMS "local|slurm|htcondor|sge|kubernetes"
 
 /* Kubernetes, where KEDA is the loop: prints what would be applied (`dry`), or applies it and is
    done. The check refuses a name that it does not take, and a broker that pods cannot reach.  */
-extern const wm_farm_engine_t wm_farm_kubernetes_engine; /* it has no functions */
+extern const wm_farm_system_t wm_farm_kubernetes_system; /* it has no functions */
 wm_fault_t wm_farm_kubernetes_check (const wm_farm_t *self, wm_error_t *error);
 wm_fault_t wm_farm_kubernetes (const wm_farm_t *self, const wm_farm_limits_t *limits, FILE *dry,
                                wm_error_t *error);

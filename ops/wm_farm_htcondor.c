@@ -238,7 +238,7 @@ static wm_fault_t end (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_far
 
 static const char *const without[] = { "partition", NULL };
 
-const wm_farm_engine_t wm_farm_htcondor = {
+const wm_farm_system_t wm_farm_htcondor = {
     .name = "htcondor",
     .has_nodes = true,
     .without = without,

@@ -260,4 +260,4 @@ static const char *const without[] = { "partition", "account", "wall-time", "pro
                                        "cache",     "program", "failures",  "node-failures",
                                        "worth",     NULL };
 
-const wm_farm_engine_t wm_farm_kubernetes_engine = { .name = "kubernetes", .without = without };
+const wm_farm_system_t wm_farm_kubernetes_system = { .name = "kubernetes", .without = without };

@@ -166,7 +166,7 @@ static wm_fault_t end (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_far
     return WM_OK;
 }
 
-const wm_farm_engine_t wm_farm_sge = {
+const wm_farm_system_t wm_farm_sge = {
     .name = "sge",
     .has_nodes = true,
     .whoami = whoami,

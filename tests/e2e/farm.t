@@ -9,7 +9,7 @@ out=$work/out batch_hits=8 folder=$work/out$beside/farm/here
 unset WM_JOIN_FILE WM_BROKER
 slow=(--work-option=--isa --work-option=c) # the same bits, slowly: jobs meet a campaign that is not over yet
 
-farm=("$bin/wiremill" farm "$out" --engine local --name here --interval 0.2 --worth 0s "${slow[@]}")
+farm=("$bin/wiremill" farm "$out" --system local --name here --interval 0.2 --worth 0s "${slow[@]}")
 # The jobs there are, by the rule that the farm has itself.
 jobs_of ()
 {
@@ -27,9 +27,11 @@ wrong ()
 {
     refused 2 "more than --max" "${farm[@]}" --max 2 --min 3 &&
         refused 2 "--wall-time takes a time such as 90s, .*, not .3y." "${farm[@]}" --max 2 --wall-time 3y &&
+        refused 2 "'--engine' is called --system now" "$bin/wiremill" farm "$out" --engine=local --max 2 &&
+        refused 2 "'-e' is called --system now" "$bin/wiremill" farm "$out" -e local --max 2 &&
         refused 2 "'--walltime' is called --wall-time now" "${farm[@]}" --max 2 --walltime 1h &&
         refused 2 "at most 24 letters" "${farm[@]}" --max 2 --name "a b" &&
-        refused 2 "folder DIR is missing" "$bin/wiremill" farm --engine local --max 1 --broker "ipc://$work/b" &&
+        refused 2 "folder DIR is missing" "$bin/wiremill" farm --system local --max 1 --broker "ipc://$work/b" &&
         refused 2 "batch systems do not take" "${farm[@]}" --max 2 --folder "$work/a\"b" &&
         refused 2 "prologue" "${farm[@]}" --max 2 --prologue "$work/absent" &&
         refused 2 "max" "${farm[@]}"
@@ -124,20 +126,20 @@ key ()
 }
 no_key ()
 {
-    refused 2 "need a key, too" "$bin/wiremill" farm --engine local --max 1 --broker "tcp://127.0.0.1:$port" \
+    refused 2 "need a key, too" "$bin/wiremill" farm --system local --max 1 --broker "tcp://127.0.0.1:$port" \
             --join-file "$out$beside/join-operator" --folder "$work/f"
 }
 ok "an operator's key alone does not do" no_key
 by_pipe ()
 {
-    refused 2 "cannot read the worker's key" "$bin/wiremill" farm --engine local --max 1 --folder "$work/f" --broker \
+    refused 2 "cannot read the worker's key" "$bin/wiremill" farm --system local --max 1 --folder "$work/f" --broker \
             "tcp://127.0.0.1:$port" --join-file "$out$beside/join-operator" --join-file - <"$out$beside/join-worker"
 }
 ok "nor a worker's from standard input" by_pipe
 ok "a key that is revoked" key
 broken ()
 {
-    refused 7 "ends: [3-9] jobs in a row failed to connect" "$bin/wiremill" farm --engine local --min 3 --max 5 \
+    refused 7 "ends: [3-9] jobs in a row failed to connect" "$bin/wiremill" farm --system local --min 3 --max 5 \
             --broker "tcp://127.0.0.1:$port" --join-file "$out$beside/join-operator" --join-file "$work/join" \
             --folder "$work/f" --interval 0.2 &&
         says "  job [0-9]+ on .*: exit code 7 .the broker refused its key.; its log $work/f/log/[0-9]+.log ends with" &&
@@ -148,7 +150,7 @@ secret () { grep -rFq "$(cut -c 20-60 "$work/join")" "$work/f" && return 1; grep
 ok "no secret is in what it wrote, only the file's path" secret
 absent ()
 {
-    refused 1 "ends: [3-9] jobs" "$bin/wiremill" farm "$out" --engine local --min 3 --max 3 --name absent \
+    refused 1 "ends: [3-9] jobs" "$bin/wiremill" farm "$out" --system local --min 3 --max 3 --name absent \
             --program /nowhere/wiremill --interval 0.2 && says "/nowhere/wiremill"
 }
 ok "a program that is not there" absent

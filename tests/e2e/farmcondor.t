@@ -1,5 +1,5 @@
 #!/bin/bash
-# farmcondor.t - wiremill farm --engine htcondor: its submit file by HTCondor's own parser, its loop with stand-ins.
+# farmcondor.t - wiremill farm --system htcondor: its submit file by HTCondor's own parser, its loop with stand-ins.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/farm.sh
@@ -24,7 +24,7 @@ end_jobs ()
 }
 trap end_jobs EXIT
 
-farm=("$bin/wiremill" farm "$out" --engine htcondor --name h --interval 0.3 --worth 0s --idle-timeout 3 --wall-time 1h)
+farm=("$bin/wiremill" farm "$out" --system htcondor --name h --interval 0.3 --worth 0s --idle-timeout 3 --wall-time 1h)
 jobs_of () { condor_q -constraint "JobBatchName == \"wm-$id-h\"" -autoformat:t ClusterId ProcId JobStatus RemoteHost \
     LastRemoteHost HoldReason; }
 slow=(--work-option=--isa --work-option=c) # jobs meet a campaign that is not over yet
@@ -72,7 +72,7 @@ if "$python" -c 'import htcondor2' 2>/dev/null; then
 else
     skip "the package htcondor is not in build/venv: PyPI was not reached (make deps-farm)"
 fi
-no_partition () { refused 2 "partition does not go with --engine htcondor" "${farm[@]}" --max 1 --partition x; }
+no_partition () { refused 2 "partition does not go with --system htcondor" "${farm[@]}" --max 1 --partition x; }
 ok "a partition is refused: HTCondor has none" no_partition
 
 # The loop.

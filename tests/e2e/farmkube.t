@@ -1,5 +1,5 @@
 #!/bin/bash
-# farmkube.t - wiremill farm --engine kubernetes: its manifests by validators and by Prometheus, a pod's worker, kubectl.
+# farmkube.t - wiremill farm --system kubernetes: its manifests by validators and by Prometheus, a pod's worker, kubectl.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10 XDG_CACHE_HOME=$work/cache
@@ -14,7 +14,7 @@ broker () # options...
     broker=$!
     until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 }
-farm=("$bin/wiremill" farm "$out" --engine kubernetes --name k8s --image registry.example/wiremill:1 --prometheus "$prometheus")
+farm=("$bin/wiremill" farm "$out" --system kubernetes --name k8s --image registry.example/wiremill:1 --prometheus "$prometheus")
 ok "a broker that nobody else reaches" broker --listen "ipc://$work/b"
 unreachable () { refused 2 "pods cannot reach the broker at ipc:" "${farm[@]}" --max 4 --dry-run; }
 ok "pods could not reach it" unreachable
@@ -24,8 +24,8 @@ id=$("$bin/wiremill" status "$out" --json | sed -n 's/.*"id": *"\([0-9a-f]\{32\}
 name=wm-${id:0:8}-k8s
 wrong ()
 {
-    refused 2 "image is missing" "$bin/wiremill" farm "$out" --engine kubernetes --max 1 --prometheus x --dry-run &&
-        refused 2 "prometheus goes with --engine kubernetes only" "$bin/wiremill" farm "$out" --engine local --max 1 --prometheus x &&
+    refused 2 "image is missing" "$bin/wiremill" farm "$out" --system kubernetes --max 1 --prometheus x --dry-run &&
+        refused 2 "prometheus goes with --system kubernetes only" "$bin/wiremill" farm "$out" --system local --max 1 --prometheus x &&
         refused 2 "wall-time does not go with" "${farm[@]}" --max 4 --wall-time 1h &&
         refused 2 "small letters, digits and -" "${farm[@]}" --max 4 --name K8s --dry-run &&
         refused 2 "small letters, digits and -" "${farm[@]}" --max 4 --name k- --dry-run

@@ -19,7 +19,7 @@ ok "a Grid Engine of one node" sge_up 3
 broker=$!
 ok "a broker" until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 id=$("$bin/wiremill" status "$out" --json | sed -n 's/.*"id": *"\([0-9a-f]\{8\}\).*/\1/p')
-farm=("$bin/wiremill" farm "$out" --engine sge --name g --interval 0.5 --worth 0s --idle-timeout 3 --wall-time 1h)
+farm=("$bin/wiremill" farm "$out" --system sge --name g --interval 0.5 --worth 0s --idle-timeout 3 --wall-time 1h)
 start () { "${farm[@]}" "$@" >"$work/farm" 2>&1 & farm_pid=$!; } # options...
 slow=(--work-option=--isa --work-option=c) # jobs meet a campaign that is not over yet
 jobs_of () { qstat -g d -xml | tr -d '\n' | sed 's|</job_list>|&\n|g' | sed -n "s|.*<JB_job_number>\([0-9]*\)<.*<JB_name>wm-$id-g<.*<tasks>\([0-9]*\)<.*|\1.\2|p" | sort; }

@@ -25,7 +25,7 @@ has_isa () { WM_ISA=$1 "$bin/wiremill" bench --events 1 --hits 16 --judged 0 --s
 for isa in avx2 avx512; do has_isa $isa || sed -i "s/WM_ISA=$isa /WM_ISA=c /" "$work/prologue"; done
 isas=$(grep -o 'WM_ISA=[a-z0-9]*' "$work/prologue" | sort -u | wc -l)
 
-farm=("$bin/wiremill" farm "$out" --engine slurm --name s --interval 0.3 --worth 0s --idle-timeout 3 --wall-time 1h)
+farm=("$bin/wiremill" farm "$out" --system slurm --name s --interval 0.3 --worth 0s --idle-timeout 3 --wall-time 1h)
 slow=(--work-option=--isa --work-option=c) # jobs meet a campaign that is not over yet
 jobs_of () { squeue --me -h --array --name "wm-$id-s" --states="${1:-all}" -o '%i %T' | grep -Ev 'COMPLETED|CANCELLED' | cut -d' ' -f1 | sort; }
 status () { "$bin/wiremill" status "$out" --json; }
@@ -155,7 +155,7 @@ ok "a broker with keys" serve --listen "tcp://127.0.0.1:$port" --keys
         >/dev/null
 broken ()
 {
-    refused 7 "ends: [3-9] jobs in a row failed to connect" "$bin/wiremill" farm --engine slurm --min 3 --max 5 \
+    refused 7 "ends: [3-9] jobs in a row failed to connect" "$bin/wiremill" farm --system slurm --min 3 --max 5 \
             --broker "tcp://127.0.0.1:$port" --join-file "$out$beside/join-operator" --join-file "$work/join" \
             --folder "$work/f" --interval 0.3 && says "job [0-9_]+ on n[1-3]: exit code 7" &&
         says "wiremill-worker: key refused: worker"
