@@ -56,7 +56,7 @@ static void report (verdict_t verdict, const char *what, const char *format, ...
 {
     static const char *const label[] = { "ok  ", "warn", "FAIL" };
     va_list args;
-    printf ("%s  %-10s ", label[verdict], what);
+    printf ("%s  %-11s ", label[verdict], what);
     va_start (args, format);
     vprintf (format, args);
     va_end (args);
@@ -136,7 +136,7 @@ static void check_kernels (void)
 
 static void check_memory (void)
 {
-    char total_text[32], free_text[32], slot[WM_ALLOWANCE_TEXT_BYTES];
+    char total_text[32], free_text[32], own[WM_ALLOWANCE_TEXT_BYTES];
     const wm_allowance_t *allowance = wm_allowance ();
     const double page = (double) sysconf (_SC_PAGESIZE);
     const double total = page * (double) sysconf (_SC_PHYS_PAGES);
@@ -144,14 +144,14 @@ static void check_memory (void)
     report (GOOD, "memory", "%s, %s unused", wm_show_bytes (total, total_text),
             wm_show_bytes (available, free_text));
     wm_error_t error;
-    wm_allowance_text (allowance, 0, slot);
+    wm_allowance_text (allowance, 0, own);
     if (wm_allowance_check (allowance, WM_CREW_BYTES + WM_CREW_WORKER_BYTES, "wiremill run",
                             &error))
-        report (FAIL, "slot", "%s: %s", slot, error.text);
+        report (FAIL, "allocation", "%s: %s", own, error.text);
     else
-        report (GOOD, "slot", "%s", slot);
+        report (GOOD, "allocation", "%s", own);
     if (*allowance->ignored)
-        report (WARN, "slot", "ignored, since it is no whole number above 0: %s",
+        report (WARN, "allocation", "ignored, since it is no whole number above 0: %s",
                 allowance->ignored);
     struct rlimit files;
     if (getrlimit (RLIMIT_NOFILE, &files) == 0)

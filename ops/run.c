@@ -47,7 +47,7 @@ static const wm_option_t options[] = {
      .most = WM_CREW_WORKERS_MAX,
      .help = "worker processes (default: one for every 4 cores; 2 with a GPU)"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
-     .help = "threads a worker (default: the slot's CPUs / workers, see wiremill doctor)"},
+     .help = "threads a worker (default: the CPUs it may use / workers, see wiremill doctor)"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .help = "auto: sparse where the model is of its family, else openvino"},
     DEVICE_OPTION,

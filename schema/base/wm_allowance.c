@@ -296,7 +296,7 @@ const char *wm_allowance_text (const wm_allowance_t *self, int threads,
 void wm_allowance_print (const wm_allowance_t *self, int threads, const char *who)
 {
     char text[WM_ALLOWANCE_TEXT_BYTES];
-    fprintf (stderr, "%sslot: %s\n", who, wm_allowance_text (self, threads, text));
+    fprintf (stderr, "%sallocation: %s\n", who, wm_allowance_text (self, threads, text));
     if (*self->ignored)
         fprintf (stderr, "%signored, since it is no whole number above 0: %s\n", who,
                  self->ignored);
@@ -315,8 +315,8 @@ wm_fault_t wm_allowance_check (const wm_allowance_t *self, uint64_t bytes, const
     if (!self->memory_bytes || self->memory_bytes >= bytes)
         return WM_OK;
     return wm_fault (error, WM_EHOST,
-                     "this slot has %s of memory (%s), and %s needs at least %s: ask the batch "
-                     "system for more",
+                     "this allocation has %s of memory (%s), and %s needs at least %s: ask the "
+                     "batch system for more",
                      show_bytes ((double) self->memory_bytes, has),
                      *self->memory_from ? self->memory_from : "all of this machine", what,
                      show_bytes ((double) bytes, needs));

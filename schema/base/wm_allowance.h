@@ -1,5 +1,5 @@
-/* wm_allowance.h - the CPUs and the memory that this process may use: of a machine, of a batch
-   system's slot, of a container.
+/* wm_allowance.h - the CPUs and the memory that this process may use: of a machine, of a
+   batch system's allocation, of a container.
 
    CPUs: the first of WM_THREADS, JUSTIN_PROCESSORS, SLURM_CPUS_PER_TASK, NSLOTS and OMP_NUM_THREADS
    that has a usable value, but never more than the CPU affinity and the CPU quotas of cgroups (v2
@@ -45,8 +45,8 @@ const wm_allowance_t *wm_allowance (void);
 const char *wm_allowance_text (const wm_allowance_t *self, int threads,
                                char text[WM_ALLOWANCE_TEXT_BYTES]);
 
-/* Prints the line "slot: TEXT" to stderr, after it a line with what was ignored; each begins with
-   `who` ("wiremill-worker: " or "").  */
+/* Prints the line "allocation: TEXT" to stderr, after it a line with what was ignored; each begins
+   with `who` ("wiremill-worker: " or "").  */
 void wm_allowance_print (const wm_allowance_t *self, int threads, const char *who);
 
 /* Returns a part of the memory, memory_bytes / divisor, but `most` at most; `most` where the memory

@@ -1,5 +1,5 @@
 #!/bin/bash
-# slot.t - wiremill run in a slot: what it found is said, and CPUs and memory stay within it.
+# slot.t - wiremill run in an allocation: it reports what it found, and CPUs and memory stay within it.
 #
 # Variables and made-up cgroups everywhere; one CPU by affinity; a cgroup of its own where root may make one.
 cd "$(dirname "$0")/../.." || exit 1
@@ -26,12 +26,12 @@ run () # folder, options...
 }
 
 export WM_CGROUP_ROOT=$work/two JUSTIN_PROCESSORS=1 NSLOTS='4(x2)'
-slot="slot: 1 of $cpus CPUs? \(JUSTIN_PROCESSORS\), 2.0 GiB \(cgroup\)\$"
+slot="allocation: 1 of $cpus CPUs? \(JUSTIN_PROCESSORS\), 2.0 GiB \(cgroup\)\$"
 named="ignored, since it is no whole number above 0: NSLOTS='4\(x2\)'\$"
-doctor () { keep "$bin/wiremill" doctor "$work" && says "^ok +${slot/:/ +}" && says "^warn +slot +$named"; }
-ok "doctor says what the slot has, and from where" doctor
+doctor () { keep "$bin/wiremill" doctor "$work" && says "^ok +${slot/:/ +}" && says "^warn +allocation +$named"; }
+ok "doctor says what the allocation has, and from where" doctor
 said () { run one && says "^$slot" && says "^$named" && says ', 1 worker x 1 thread$' &&
-    [ "$(grep -c slot: "$work/said")" = 1 ]; }
+    [ "$(grep -c allocation: "$work/said")" = 1 ]; }
 ok "wiremill run too" said
 # The worker's number is the one that wiremill run gave it.
 log () { keep cat "$work/one$beside/log/worker-1.log" && says "wiremill-worker: ${slot/JUSTIN_PROCESSORS/--threads}"; }
@@ -56,12 +56,12 @@ ok "a producer, too" alone
 farm ()
 {
     exits 4 keep "$bin/wiremill" produce --broker "ipc://$work/nobody" --input "$made/slot.h5" --give-up 1 &&
-        says "^$slot" && [ "$(grep -c slot: "$work/said")" = 1 ]
+        says "^$slot" && [ "$(grep -c allocation: "$work/said")" = 1 ]
 }
 ok "wiremill produce says it once" farm
-over () { run over --threads 2 && says 'on 1 core: leave --threads out' && says "^slot: 2 of $cpus CPUs? \(--threads\)"; }
+over () { run over --threads 2 && says 'on 1 core: leave --threads out' && says "^allocation: 2 of $cpus CPUs? \(--threads\)"; }
 ok "--threads is taken as it is typed, with a warning" over
-typed () { WM_THREADS=$cpus run typed && says "^slot: $cpus of $cpus CPUs? \(WM_THREADS\)"; }
+typed () { WM_THREADS=$cpus run typed && says "^allocation: $cpus of $cpus CPUs? \(WM_THREADS\)"; }
 ok "WM_THREADS comes before a batch system's variables" typed
 ok "the scores are the same" same_scores slot "$work/one" "$work/typed"
 
@@ -69,15 +69,15 @@ ok "the scores are the same" same_scores slot "$work/one" "$work/typed"
 small ()
 {
     WM_CGROUP_ROOT=$work/small exits 1 run none &&
-        says '^wiremill run: this slot has 200 MiB of memory \(cgroup\), and a run with 1 worker needs at least [0-9]+ MiB: ask' &&
+        says '^wiremill run: this allocation has 200 MiB of memory \(cgroup\), and a run with 1 worker needs at least [0-9]+ MiB: ask' &&
         [ ! -e "$work/none" ]
 }
-ok "a slot too small to work: an error before the work begins" small
+ok "an allocation too small to work: an error before the work begins" small
 general ()
 {
     fake medium $((300 << 20))
     WM_CGROUP_ROOT=$work/medium exits 1 run none --engine openvino &&
-        says 'this slot has 300 MiB of memory \(cgroup\), and a run with 1 worker needs at least 480 MiB: ask' &&
+        says 'this allocation has 300 MiB of memory \(cgroup\), and a run with 1 worker needs at least 480 MiB: ask' &&
         [ ! -e "$work/none" ]
 }
 ok "OpenVINO needs more" general
@@ -89,8 +89,8 @@ imported ()
             --output "$work/none" && says 'a run with 1 worker needs at least 480 MiB: ask'
 }
 ok "... also where only the model tells" imported
-unfit () { WM_CGROUP_ROOT=$work/small exits 1 keep "$bin/wiremill" doctor "$work" && says '^FAIL  slot .*needs at least'; }
-ok "doctor fails in a slot that is too small" unfit
+unfit () { WM_CGROUP_ROOT=$work/small exits 1 keep "$bin/wiremill" doctor "$work" && says '^FAIL  allocation .*needs at least'; }
+ok "doctor fails in an allocation that is too small" unfit
 unset JUSTIN_PROCESSORS NSLOTS WM_CGROUP_ROOT
 
 # Measured: CPU time and most memory of each process come from their traces, which end with both.
@@ -112,7 +112,7 @@ traced () # folder, command...: $cpu_ms, $wall_ms, $peak_mib (of all processes t
 first=$(taskset -cp $$ | sed 's/.*: *//; s/[^0-9].*//')
 pinned ()
 {
-    traced pinned taskset -c "$first" "$bin/wiremill" run && says "^slot: 1 of $cpus CPUs? \(affinity\)|^slot: 1 of 1 CPU," &&
+    traced pinned taskset -c "$first" "$bin/wiremill" run && says "^allocation: 1 of $cpus CPUs? \(affinity\)|^allocation: 1 of 1 CPU," &&
         [ $cpu_ms -le $((wall_ms + wall_ms / 50)) ] && [ $cpu_ms -gt 0 ]
 }
 ok "on one CPU all of them together take one CPU" pinned
@@ -148,7 +148,7 @@ grouped ()
 {
     local tree
     (for tree in "${trees[@]}"; do echo $BASHPID >"$tree/cgroup.procs" || exit 1; done
-        traced grouped "$bin/wiremill" run && says "^slot: 1 of $cpus CPUs? \(cgroup\), 288 MiB \(cgroup\)$" &&
+        traced grouped "$bin/wiremill" run && says "^allocation: 1 of $cpus CPUs? \(cgroup\), 288 MiB \(cgroup\)$" &&
             [ $cpu_ms -le $((wall_ms + wall_ms / 20)) ]) && ! killed && same_scores slot "$work/one" "$work/grouped"
 }
 if limits 2>"$work/limits"; then

@@ -71,14 +71,14 @@ kill -TERM $farm_pid && wait $farm_pid
         >"$work/run" 2>&1
 ok "the output is that of one machine" same_scores sge "$out" "$work/alone"
 
-# A worker without the farm takes its threads from the slot.
+# A worker without the farm takes its threads from its allocation.
 plain ()
 {
     echo "'$bin/wiremill' work '$out' --idle-timeout 1" >"$work/plain.sh"
     qsub -terse -S /bin/bash -pe smp 2 -j y -o ":$work/plain" "$work/plain.sh" && until_true 60 grep -Eq 'NSLOTS' "$work/plain" &&
-        cp "$work/plain" "$work/said" && says 'slot: 2 of [0-9]+ CPUs \(NSLOTS'
+        cp "$work/plain" "$work/said" && says 'allocation: 2 of [0-9]+ CPUs \(NSLOTS'
 }
-ok "a worker knows its slot (NSLOTS)" plain
+ok "a worker knows its allocation (NSLOTS)" plain
 
 # Jobs that Grid Engine cannot start: their log's folder is not there.
 start --min 2 --max 2 --failures 2 --node-failures 9 --submit-option=-o --submit-option=/nowhere/x

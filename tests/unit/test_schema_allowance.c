@@ -1,4 +1,4 @@
-/* test_schema_allowance.c - CPUs and memory of a slot: variables, affinity, cgroups v1 and v2.
+/* test_schema_allowance.c - CPUs and memory that a job has: variables, affinity, cgroups v1 and v2.
 
    The machine is made up: 64 CPUs, 16 GiB. Its /proc and /sys/fs/cgroup lie in a folder of the
    test (WM_CGROUP_ROOT).  */
@@ -303,8 +303,9 @@ static void parts_of_the_memory (void **state)
     assert_true (wm_allowance_part (&found, 4, GIB / 4) == GIB / 4);
     assert_int_equal (wm_allowance_check (&found, 2 * GIB, "a run", &error), WM_OK);
     assert_int_equal (wm_allowance_check (&found, 2 * GIB + 1, "a run", &error), WM_EHOST);
-    assert_string_equal (error.text, "this slot has 2.0 GiB of memory (SLURM_MEM_PER_NODE), and a "
-                                     "run needs at least 2.0 GiB: ask the batch system for more");
+    assert_string_equal (error.text,
+                         "this allocation has 2.0 GiB of memory (SLURM_MEM_PER_NODE), and a "
+                         "run needs at least 2.0 GiB: ask the batch system for more");
     found.memory_bytes = 0; /* not known: nothing is refused, and what is usual is used */
     assert_true (wm_allowance_part (&found, 4, GIB) == GIB);
     assert_int_equal (wm_allowance_check (&found, GIB, "a run", &error), WM_OK);
