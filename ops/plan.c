@@ -1,14 +1,12 @@
 /* plan.c - `wiremill plan`: what a campaign takes before it is begun: time, cores, network, disk.
 
    The numbers that it starts from are measured here (wm_plan_measure), read from a file, or given
-   (wm_plan_given); wm_plan has the arithmetic. What is not known is printed as such. With --paper
-   the published model of inference as a service takes its place (wm_plan_paper).  */
+   (wm_plan_given); wm_plan has the arithmetic. What is not known is printed as such.  */
 #include "kernels/wm_device.h"
 #include "ops/verbs.h"
 #include "ops/wm_plan.h"
 #include "ops/wm_plan_given.h"
 #include "ops/wm_plan_measure.h"
-#include "ops/wm_plan_paper.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "schema/wm_limits.h"
@@ -44,26 +42,10 @@ static const wm_option_t options[] = {
     {.name = "workers", .letter = 'w', .value = "N", .task = "with what", .least = 1,
      .most = WM_PLAN_WORKERS_MAX, .help = "workers of one core each (default: several numbers)"},
     {.name = "gpus", .value = "N", .least = 1, .most = 100000,
-     .help = "GPUs, a worker each (of --paper: 4)"},
+     .help = "GPUs, a worker each"},
     {.name = "insecure", .help = "the broker asks for no keys (its --insecure), and carries more"},
     {.name = "deadline", .value = "TIME", .is_above = true,
      .help = "the least number of workers that ends within this time"},
-
-    {.name = "paper", .task = "instead: the published model (arXiv:2009.04509), in s an event",
-     .help = "its times for many clients of a few GPUs, and what wiremill would need"},
-    {.name = "rows", .value = "FILE",
-     .help = "rows to compare with: jobs, event, deviation, module"},
-    {.name = "fit", .value = "FILE", .help = "rows that the time on a GPU is fitted to"},
-    {.name = "t-gpu", .value = "S", .fallback = WM_PAPER_T_GPU, .real_least = 0.001,
-     .real_most = 10000, .help = "seconds of an event on a GPU"},
-    {.name = "t-cpu", .value = "S", .fallback = WM_PAPER_T_CPU, .real_least = 0.001,
-     .real_most = 1e6, .help = "seconds of an event on a CPU alone"},
-    {.name = "share", .value = "P", .fallback = WM_PAPER_P, .real_least = 0, .real_most = 1,
-     .help = "part of it that a GPU takes over"},
-    {.name = "t-pre", .value = "S", .fallback = WM_PAPER_T_PRE, .real_least = 0,
-     .real_most = 1e6, .help = "preparing the patches"},
-    {.name = "latency", .value = "S", .fallback = WM_PAPER_T_LATENCY, .real_least = 0,
-     .real_most = 1e6, .help = "transmission and travel"},
 
     {.name = "json", .task = "what is printed", .help = "as JSON: wiremill-plan-1"},
     {.name = "quiet", .letter = 'q', .help = "no progress"},
@@ -72,8 +54,7 @@ static const wm_option_t options[] = {
 
 static const char text[] =
     "  wiremill plan --model m.onnx --input 'data/*.h5' --deadline 3d\n"
-    "  wiremill plan --events 1e6 --hits-per-event 55000 --rate 17000 --workers 400\n"
-    "  wiremill plan --paper --fit measured.txt --rows others.txt\n\n"
+    "  wiremill plan --events 1e6 --hits-per-event 55000 --rate 17000 --workers 400\n\n"
     "It starts nothing and keeps nothing. Below the table of times it warns where one broker would "
     "carry more than half of what it was measured to carry. Numbers that are not known are not "
     "guessed: they are printed as unknown, and nothing is limited by them.\n";
@@ -99,26 +80,15 @@ typedef struct {
 /* Refuses what is missing, or has no meaning together. Returns 0 or the exit code.  */
 static int refuse (const wm_args_t *args)
 {
-    static const char *const of_paper[] = { "rows",  "fit",   "t-gpu",  "t-cpu",
-                                            "share", "t-pre", "latency" };
     const bool has_input = wm_args_given (args, "input") || wm_args_given (args, "input-list") ||
                            wm_args_rest (args, 0);
-    const bool is_paper = wm_args_given (args, "paper");
-    for (size_t i = 0; i < sizeof of_paper / sizeof *of_paper && !is_paper; i++)
-        if (wm_args_given (args, of_paper[i]))
-            return wm_args_refuse (args, "--%s is for --paper only", of_paper[i]);
     if (has_input && wm_args_given (args, "bench"))
         return wm_args_refuse (args, "give --input, to measure here, or --bench, not both");
-    if (is_paper && has_input)
-        return wm_args_refuse (args, "--paper measures nothing: leave the inputs out, and give "
-                                     "--rate or --bench");
-    if (is_paper && wm_args_given (args, "fit") && wm_args_given (args, "t-gpu"))
-        return wm_args_refuse (args, "give --fit or --t-gpu, not both");
     if (has_input && !wm_args_given (args, "model"))
         return wm_args_refuse (args, "--model FILE is missing");
     if (!has_input && wm_args_given (args, "model"))
         return wm_args_refuse (args, "--input GLOB is missing: give the files to be scored");
-    if (is_paper || has_input)
+    if (has_input)
         return 0;
     if (!wm_args_given (args, "events"))
         return wm_args_refuse (args, "give --input and --model, to measure here, or --events N "
@@ -389,138 +359,10 @@ static void show_times (plan_t *self)
         warn (self, "start and end are not counted: their time is unknown (--start-s)");
 }
 
-/* ---- the published model --------------------------------------------------------------------- */
-
-typedef struct {
-    double jobs, event_s, module_s, hits_s, cores; /* hits_s, cores: of wiremill */
-    const wm_paper_row_t *row;                     /* NULL: nothing was measured */
-} paper_line_t;
-
-/* What wiremill needs so that so many clients do not wait: what they ask for then.  */
-static paper_line_t paper_line (const plan_t *self, const wm_paper_t *paper, double jobs,
-                                const wm_paper_row_t *row)
-{
-    const double hits = self->given.fact[WM_PLAN_HITS].value;
-    const double hits_s = jobs / wm_paper_event_s (paper, 0) * hits;
-    return (paper_line_t){ .jobs = jobs,
-                           .event_s = wm_paper_event_s (paper, jobs),
-                           .module_s = wm_paper_module_s (paper, jobs),
-                           .hits_s = hits_s,
-                           .cores = hits_s / self->given.fact[WM_PLAN_CORE].value,
-                           .row = row };
-}
-
-static void show_paper_line (const paper_line_t *line)
-{
-    char hits[32];
-    printf ("  %5.0f", line->jobs);
-    if (line->row)
-        printf (" %8.1f %8.1f %+6.1f %%", line->row->event_s, line->event_s,
-                100 * (line->event_s / line->row->event_s - 1));
-    else
-        printf (" %8s %8.1f %8s", "", line->event_s, "");
-    if (line->row)
-        printf (" %8.1f %8.1f %+6.1f %%", line->row->module_s, line->module_s,
-                100 * (line->module_s / line->row->module_s - 1));
-    else
-        printf (" %8s %8.1f %8s", "", line->module_s, "");
-    printf (" %9s", wm_show_short (line->hits_s, hits));
-    if (!isnan (line->cores))
-        printf (" %6.1f", line->cores);
-    putchar ('\n');
-}
-
-static json_t *paper_line_json (const paper_line_t *line)
-{
-    const wm_paper_row_t *row = line->row;
-    return json_pack ("{s:f, s:o, s:f, s:o, s:f, s:f, s:o}", "jobs", line->jobs, "measured_event_s",
-                      row ? json_real (row->event_s) : json_null (), "event_s", line->event_s,
-                      "measured_module_s", row ? json_real (row->module_s) : json_null (),
-                      "module_s", line->module_s, "wiremill_hits_s", line->hits_s, "wiremill_cores",
-                      wm_plan_real (line->cores));
-}
-
-static int paper_fit (wm_paper_t *paper, const char *file)
-{
-    wm_error_t error;
-    size_t n;
-    wm_paper_row_t *row = wm_paper_read (file, &n, &error);
-    const bool failed = !row || wm_paper_fit (paper, row, n, &error);
-    free (row);
-    return failed ? wm_setup_complain ("plan", &error) : 0;
-}
-
-static void paper_print (const plan_t *self, const wm_paper_t *paper, const paper_line_t *line,
-                         size_t n_line)
-{
-    const char *fit = wm_args_text (self->args, "fit");
-    printf ("  an event without GPUs %.4g s, of which GPUs take over %.0f %%; preparing %.4g s;\n"
-            "  transmission and travel %.4g s; on a GPU %.3f s (%s)\n"
-            "  %.0f GPU%s: each serves %.1f clients before they wait\n\n",
-            paper->t_cpu, 100 * paper->p, paper->t_pre, paper->t_latency, paper->t_gpu,
-            fit                                   ? "fitted by --fit"
-            : wm_args_given (self->args, "t-gpu") ? "--t-gpu"
-                                                  : "published",
-            paper->n_gpu, paper->n_gpu == 1 ? "" : "s", wm_paper_ratio (paper));
-    puts ("        ------- event, s --------- ------- module, s --------  wiremill needs");
-    puts ("   JOBS MEASURED    MODEL     DIFF MEASURED    MODEL     DIFF    HITS/S  CORES");
-    for (size_t i = 0; i < n_line; i++)
-        show_paper_line (&line[i]);
-    if (isnan (self->given.fact[WM_PLAN_CORE].value))
-        puts ("\n  wiremill's cores are unknown: give --rate or --bench");
-}
-
-static int paper_main (plan_t *self)
-{
-    const wm_args_t *args = self->args;
-    const double gpus = (double) wm_args_number (args, "gpus");
-    wm_paper_t paper = { .t_cpu = wm_args_real (args, "t-cpu"),
-                         .p = wm_args_real (args, "share"),
-                         .t_pre = wm_args_real (args, "t-pre"),
-                         .t_gpu = wm_args_real (args, "t-gpu"),
-                         .t_latency = wm_args_real (args, "latency"),
-                         .n_gpu = gpus > 0 ? gpus : 4 };
-    wm_error_t error;
-    size_t n = 0;
-    wm_paper_row_t *row = NULL;
-    const char *rows = wm_args_text (args, "rows"), *fit = wm_args_text (args, "fit");
-    if (isnan (self->given.fact[WM_PLAN_HITS].value) || !wm_args_given (args, "hits-per-event"))
-        wm_plan_given_set (&self->given, WM_PLAN_HITS, WM_PAPER_HITS, "published");
-    const int code = fit ? paper_fit (&paper, fit) : 0;
-    if (code)
-        return code;
-    if (rows && !(row = wm_paper_read (rows, &n, &error)))
-        return wm_setup_complain ("plan", &error);
-    static const double usual[] = { 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2 }; /* of what GPUs serve */
-    const size_t n_line = rows ? n : sizeof usual / sizeof *usual;
-    paper_line_t *line = calloc (n_line, sizeof *line);
-    if (!line)
-        abort ();
-    for (size_t i = 0; i < n_line; i++)
-        line[i] = rows
-                      ? paper_line (self, &paper, row[i].jobs, &row[i])
-                      : paper_line (self, &paper,
-                                    round (usual[i] * paper.n_gpu * wm_paper_ratio (&paper)), NULL);
-    if (self->json) {
-        json_t *list = json_array ();
-        for (size_t i = 0; i < n_line; i++)
-            json_array_append_new (list, paper_line_json (&line[i]));
-        json_object_set_new (self->json, "paper",
-                             json_pack ("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "t_cpu",
-                                        paper.t_cpu, "p", paper.p, "t_pre", paper.t_pre, "t_gpu",
-                                        paper.t_gpu, "t_latency", paper.t_latency, "gpus",
-                                        paper.n_gpu, "clients_a_gpu", wm_paper_ratio (&paper),
-                                        "rows", list));
-    } else
-        paper_print (self, &paper, line, n_line);
-    free (line);
-    free (row);
-    return WM_EXIT_OK;
-}
-
 /* ---- together -------------------------------------------------------------------------------- */
 
-static int campaign_main (plan_t *self)
+/* Prints what the campaign needs and how long it takes. Returns the exit code.  */
+static int campaign (plan_t *self)
 {
     wm_plan_given_plan (&self->given, &self->plan);
     self->plan.has_keys = !wm_args_given (self->args, "insecure");
@@ -556,7 +398,7 @@ static int plan_main (const wm_args_t *args)
         self.json =
             json_pack ("{s:s, s:s, s:o, s:[], s:[]}", "schema", "wiremill-plan-1", "version",
                        WM_VERSION, "given", wm_plan_given_json (&self.given), "times", "warnings");
-    code = wm_args_given (args, "paper") ? paper_main (&self) : campaign_main (&self);
+    code = campaign (&self);
     if (self.json && !code) {
         json_dumpf (self.json, stdout, JSON_INDENT (2) | JSON_REAL_PRECISION (9));
         putchar ('\n');

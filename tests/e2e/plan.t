@@ -1,5 +1,5 @@
 #!/bin/bash
-# plan.t - `wiremill plan`: from given numbers, from files of measurements, measured here; the published model; refusals.
+# plan.t - `wiremill plan`: from given numbers, from files of measurements, measured here; refusals; the published model (tests/bench/paper.py).
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python
@@ -107,6 +107,8 @@ interrupted ()
 ok "Ctrl-C ends what runs, and leaves nothing" interrupted
 
 # ---- the published model -----------------------------------------------------------------------
+paper () { keep $python tests/bench/paper.py "$@"; }
+of_paper () { paper --json "${@:2}" && $python -c 'import json, sys; d = json.load (open (sys.argv[1])); assert eval (sys.argv[2]), d' "$work/said" "$1"; }
 # Rows made from its formula with 3 s on a GPU, of 4 GPUs.
 $python - >"$work/rows.txt" <<'PY'
 own, pre, late, gpu = 0.35 * 330, 7, 4.65, 3.0
@@ -117,26 +119,28 @@ for n in (4, 40, 100, 189, 301, 486):
 PY
 fitted ()
 {
-    look 'abs (d["paper"]["t_gpu"] - 3) < 0.003 and max (abs (r["event_s"] / r["measured_event_s"] - 1) for r in d["paper"]["rows"]) < 1e-3 and max (abs (r["module_s"] / r["measured_module_s"] - 1) for r in d["paper"]["rows"]) < 5e-3' \
-            --paper --fit "$work/rows.txt" --rows "$work/rows.txt"
+    of_paper 'abs (d["t_gpu"] - 3) < 0.003 and max (abs (r["event_s"] / r["measured_event_s"] - 1) for r in d["rows"]) < 1e-3 and max (abs (r["module_s"] / r["measured_module_s"] - 1) for r in d["rows"]) < 5e-3' \
+            --fit "$work/rows.txt" --rows "$work/rows.txt"
 }
 ok "rows made from the published model give its time on a GPU back" fitted
-head -3 "$work/rows.txt" >"$work/held-out.txt"
-tail -1 "$work/rows.txt" >>"$work/held-out.txt"
-held_out () { grep -E '^(189|301)' "$work/rows.txt" >"$work/rest.txt" && look 'all (abs (r["event_s"] / r["measured_event_s"] - 1) < 1e-3 for r in d["paper"]["rows"])' \
-        --paper --fit "$work/held-out.txt" --rows "$work/rest.txt"; }
+(head -3 "$work/rows.txt" && tail -1 "$work/rows.txt") >"$work/held-out.txt"
+held_out () { grep -E '^(189|301)' "$work/rows.txt" >"$work/rest.txt" && of_paper 'all (abs (r["event_s"] / r["measured_event_s"] - 1) < 1e-3 for r in d["rows"])' \
+        --fit "$work/held-out.txt" --rows "$work/rest.txt"; }
 ok "... and meet rows that were held out" held_out
-published () { look 'abs (d["paper"]["clients_a_gpu"] - 68.9) < 0.05' --paper --t-gpu 1.77; }
-ok "the published 68 clients of a GPU" published
-paper () { plan --paper --rows "$work/rows.txt" --rate 17000 && says '^ +486 +371.5 +310.8 +-16.4 % .* 12.1$' && narrow; }
-ok "beside each row: the model, the difference, and what wiremill needs" paper
-table () { plan --paper && says 'cores are unknown: give --rate' && narrow; }
-ok "without rows, a table of its own" table
-few () { head -2 "$work/rows.txt" >"$work/few.txt"; exits 5 plan --paper --fit "$work/few.txt" && says 'with 40 jobs at most none waits'; }
+ok "the published 68 clients of a GPU" of_paper 'abs (d["clients_a_gpu"] - 68.88) < 0.01' --t-gpu 1.77
+by_hand () { of_paper 'abs (d["rows"][0]["event_s"] - 257) < 1e-9 and abs (d["rows"][0]["module_s"] - 141.5) < 1e-9' --rows <(echo '400 250 3 140'); }
+ok "the published model, by hand: 100 jobs of each GPU, of which 50.94 wait" by_hand
+beside () { paper --rows "$work/rows.txt" --rate 17000 && says '^ +486 +371.5 +310.8 +-16.4 % .* 12.1$' && narrow; }
+ok "beside each row: the model, the difference, and what wiremill needs" beside
+few () { head -2 "$work/rows.txt" >"$work/few.txt"; exits 1 paper --fit "$work/few.txt" && says 'with 40 jobs at most none waits'; }
 ok "rows that tell nothing of a GPU" few
-echo '4 130 3' >"$work/short.txt"
-short () { exits 5 plan --paper --rows "$work/short.txt" && says 'short.txt:1: column 4 is no number'; }
-ok "a row that is too short, by its line" short
+bad_rows ()
+{
+    echo '4 130 3' >"$work/short.txt" && exits 1 paper --rows "$work/short.txt" && says 'short.txt:1: a row is four numbers' &&
+        exits 1 paper --rows <(echo '4 -130 3 14') && says 'out of range' && exits 1 paper --rows <(echo '4 nan 3 14') &&
+        says 'out of range' && exits 1 paper --rows <(echo '# nothing') && says 'has no rows'
+}
+ok "a row that is too short or out of range, by its line" bad_rows
 
 # ---- refusals ----------------------------------------------------------------------------------
 refuses () { exits 2 plan "${@:2}" && says "$1" && [ "$(wc -l <"$work/said")" -le 2 ]; }
@@ -155,7 +159,4 @@ for time in 3y d -1h 1e300d; do
     ok "a deadline of $time" refuses "--deadline takes a time such as 90s, 30m, 12h, 3d, 2w or H:MM:SS, not '$time'" "${given[@]}" --deadline=$time
 done
 ok "inputs and a file" refuses 'not both' --bench "$work/b.json" --input "$made/two.h5" --model "$made/model-${small}1.wmm"
-ok "a fit without --paper" refuses '--fit is for --paper only' "${given[@]}" --fit "$work/rows.txt"
-ok "a fit and a time" refuses 'give --fit or --t-gpu' --paper --fit "$work/rows.txt" --t-gpu 2
-ok "the published model with inputs" refuses 'measures nothing' --paper --model "$made/model-${small}1.wmm" --input "$made/two.h5"
 done_testing
