@@ -332,7 +332,7 @@ PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev li
             libhdf5-dev libdeflate-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
             protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libmicrohttpd-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
-# Inputs that lie elsewhere: tests without them are skipped.
+# Remote inputs: tests without them are skipped.
 ELSEWHERE := xrootd-server xrootd-client curl
 # Before they begin, run and test print how long they take and what they install.
 HERE        = this machine has $(shell nproc)

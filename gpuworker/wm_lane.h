@@ -22,10 +22,10 @@
 
 typedef struct wm_lane_t wm_lane_t;
 
-/* What a worker calls itself: HOST:PID, and /JOB where a farm started it (WM_JOB), which finds it
-   by that. The broker takes workers of one HOST for one machine: a name of more than 24 characters
-   is cut to 15, `~` and 8 digits of a hash of it all, with and without a job, so that two nodes
-   stay two and one stays one.  */
+/* Writes a worker's name: HOST:PID, or HOST:PID/JOB where a farm started it (WM_JOB), by which the
+   farm finds its jobs. To the broker workers with the same HOST are one machine, so a host name of
+   more than 24 characters becomes its first 15, `~` and 8 digits of a hash of the whole name: two
+   nodes stay two machines, and one node is the same machine with and without a job.  */
 void wm_lane_label (char label[64], const char *host, int pid, const char *job);
 
 /* All of it is lent. stride: which lane may compute, where several share the machine, and this

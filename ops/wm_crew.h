@@ -64,7 +64,7 @@ typedef struct {
     bool retry_held;         /* for the producer's first start: it kicks before it reads anything */
     const char *check_share; /* of the broker */
     const char *stage_ahead, *stage_bytes; /* as they were typed; NULL: the producer's defaults */
-    char scratch[PATH_MAX]; /* for copies, where inputs or outputs lie elsewhere; "": none do */
+    char scratch[PATH_MAX]; /* for copies, where inputs or outputs are remote; "": none are */
     const char *store;      /* root:// folder of the outputs; NULL: they lie here */
     const char *give_up;    /* seconds that the producer waits for a broker; NULL: its default */
     int n_worker;

@@ -1,4 +1,4 @@
-/* wm_setup_private.h - the folders of a campaign, which wm_setup.c has made.  */
+/* wm_setup_private.h - what wm_setup.c calls in wm_setup_folders.c: makes a campaign's folders.  */
 #ifndef WM_SETUP_PRIVATE_H
 #define WM_SETUP_PRIVATE_H
 

@@ -1,5 +1,5 @@
-/* wm_urls.h - inputs and outputs that lie elsewhere: refused before a campaign begins where nothing
-   here could copy them, and where copies go.  */
+/* wm_urls.h - checks remote inputs and outputs before a campaign begins: URLs that nothing here can
+   copy are refused; and where copies go.  */
 #ifndef WM_URLS_H
 #define WM_URLS_H
 

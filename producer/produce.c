@@ -35,7 +35,7 @@ static const wm_option_t option_table[] = {
     {.name = "retry-held",
      .help = "score inputs again that are held, or changed since they were added or scored"},
     {.name = "scratch", .value = "DIR",
-     .help = "folder for copies of inputs that lie elsewhere, and for outputs on their way there, "
+     .help = "folder for copies of remote inputs, and for outputs on their way to a server, "
              "of this user alone (default: wiremill-staged-UID in TMPDIR or /tmp)"},
     {.name = "stage-ahead", .value = "N", .least = 1, .most = WM_STAGE_AHEAD_MAX,
      .help = "so many copies before they are read (default: 4)"},
@@ -162,7 +162,7 @@ static void command_read (const char *name, char text[COMMAND_BYTES_MAX],
     options->command = command;
 }
 
-/* Becomes two processes where inputs or outputs lie elsewhere (wm_stage.h). -1 in the one that
+/* Becomes two processes where inputs or outputs are remote (wm_stage.h). -1 in the one that
    reads.  */
 static int stage (const wm_args_t *args, char **list, wm_produce_options_t *options)
 {

@@ -41,7 +41,7 @@ typedef struct {
     bool asked, claiming; /* INPUT is on its way; it claims */
     int64_t retry_ms;
 
-    /* of one that lies elsewhere (wm_stage.h): size is WM_SIZE_UNKNOWN until it is staged, and
+    /* of a remote one (wm_stage.h): size is WM_SIZE_UNKNOWN until it is staged, and
        mtime_ns its adler32 from then on */
     bool remote;
     uint32_t line;        /* of the list of inputs */
@@ -50,7 +50,7 @@ typedef struct {
     bool pinning, pinned; /* INPUT with its size is on its way; was answered, in this session */
     bool pin_retried;     /* --retry-held was asked for again, with its size */
 
-    /* where outputs lie elsewhere (wm_produce_store.c) */
+    /* where outputs are remote (wm_produce_store.c) */
     bool looking, storing; /* the stager was asked what has the name there; to copy the output */
     bool stored;           /* it is there */
     bool is_there;         /* an output that this process stored, the last or an earlier one */

@@ -30,7 +30,7 @@ typedef struct {
     const char *folder, *command; /* of the campaign, for its outputs to name; NULL: not known */
     const char *const *input;
     uint32_t n_input;
-    uint32_t ahead;     /* copies of inputs that lie elsewhere and are not read yet; 0: none does */
+    uint32_t ahead;     /* copies of remote inputs that are not read yet; 0: no input is remote */
     int stager;         /* socket of the stager (wm_stage.h) */
     const char *staged; /* folder where it puts copies */
     int tell;           /* pipe of whoever wants to know of each output; 0: nobody does */

@@ -5,7 +5,7 @@
    wm_produce_write.c  outputs: written one by one, committed together
    wm_produce_sample.c the hits that split and fast measure on
    wm_produce_event.c  events: manifests, payloads on NEED, results
-   wm_produce_stage.c  inputs that lie elsewhere: asked for, pinned, given up
+   wm_produce_stage.c  remote inputs: asked for, pinned, given up
    wm_produce_tell.c   what became of inputs, told to the command that started this process
    wm_produce_store.c  outputs that are copied elsewhere  */
 #ifndef WM_PRODUCE_PRIVATE_H
@@ -182,7 +182,7 @@ void wm_produce_stage_hear (wm_produce_t *self);
 /* Sends the stager a message.  */
 void wm_produce_stage_send (wm_produce_t *self, const wm_stage_msg_t *msg);
 
-/* Takes the next step of an input of ours that lies elsewhere towards its copy. true: it is here,
+/* Takes the next step of an remote input of ours towards its copy. true: it is here,
    pinned, and its turn. unannounced: an input before it has events to announce.  */
 bool wm_produce_stage_step (wm_produce_t *self, wm_input_t *input, bool unannounced);
 

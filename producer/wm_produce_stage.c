@@ -1,4 +1,4 @@
-/* wm_produce_stage.c - inputs that lie elsewhere, as the process that reads them sees them.
+/* wm_produce_stage.c - remote inputs: the reading process asks for copies, pins and gives them up.
 
    INPUT without a size makes such an input known, and claims it: so producers that share a list
    copy no file twice, and what is written already is never copied. Then the stager is asked for it

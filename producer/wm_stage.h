@@ -1,5 +1,5 @@
-/* wm_stage.h - copies inputs that lie elsewhere to this machine, ahead of the process that reads
-   them, and outputs from here to a server.
+/* wm_stage.h - copies remote inputs to this machine, ahead of the process that reads them, and
+   outputs from here to a server.
 
    `wiremill-producer produce` with a URL among its inputs or for its outputs becomes two processes:
 

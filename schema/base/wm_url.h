@@ -1,4 +1,4 @@
-/* wm_url.h - inputs that lie elsewhere: what kind of URL a name is, and what of it may be seen.
+/* wm_url.h - names of remote files: which kind of URL, and how one is printed without secrets.
 
    Thread: any.  */
 #ifndef WM_URL_H
