@@ -185,6 +185,22 @@ foreign () # text...: a file of it is refused, and left as it is
 }
 foreigns () { foreign "$(printf '%03000d' 1)" && foreign '\0\n' && foreign 'test:a /a.h5 -\na\0b\n'; }
 ok "a file that is no record of files is left as it is" foreigns
+no_end () # ... of which a kill left a part; then the answer that it was of is there
+{
+    rm -f "$work"/foreign* && foreign 'mine' && says 'its last line has no end' && foreign 'test:a /a.h5 -\n/b.h5' || return 1
+    offer </dev/null
+    printf 'test:justin-1 %s' "$work/data/jus" >"$work/foreign" && echo "test:justin-1 $work/data/justin-1.h5 RSE" >"$work/foreign.next"
+    run no_end --asked-files "$work/foreign" && result 'exit=0 files=1 written=1' && grep -qx "test:justin-1 $work/data/justin-1.h5 -" "$work/foreign"
+}
+ok "... also one whose last line has no end, unless it is a part of the last answer" no_end
+answer_only ()
+{
+    rm -f "$work"/foreign* && echo mine >"$work/foreign.next"
+    no_such () { [ ! -e "$work/foreign" ] && [ "$(cat "$work/foreign.next")" = mine ]; }
+    refused 5 'foreign.next is there, but not' "$bin/wiremill" run --model "$made/stage.onnx" --output "$work/no" --files-from-command true \
+        --asked-files "$work/foreign" && no_such
+}
+ok "... and a file with the name of its answer" answer_only
 
 # A broker elsewhere; nobody scores at first.
 offer "${all[@]}" </dev/null
