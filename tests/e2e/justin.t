@@ -159,6 +159,35 @@ with_input () # of one that is scored already: nothing is computed
         grep -q '"asking": "none"' "$work/json" && [ "$(cat "$work/given.pfns")" = "$work/data/justin-1.h5" ]
 }
 ok "lists and sidecars of inputs that are given; more metadata" with_input
+# A producer that begins to read an output for its sidecar, and waits until $work/go is there.
+mkdir "$work/slow" && cp "$bin/wiremill" "$work/slow" && for program in "$bin"/wiremill-*; do ln -s "$program" "$work/slow"; done
+rm "$work/slow/wiremill-producer" && cat >"$work/slow/wiremill-producer" <<EOF && chmod 755 "$work/slow/wiremill-producer"
+#!/bin/bash
+[ "\$1" != facts ] || { >"$work/reads"; until [ -e "$work/go" ]; do sleep 0.05; done; }
+exec "$bin/wiremill-producer" "\$@"
+EOF
+slow () # options...: in the background
+{
+    rm -f "$work/given/justin-1.scores.h5.json" "$work/reads"
+    "$work/slow/wiremill" run --model "$made/stage.onnx" "${one[@]}" --quiet --output "$work/given" --sidecars "$@" >"$work/said" 2>&1 &
+    pid=$!
+    until_true 30 [ -e "$work/reads" ] || { cat "$work/said"; return 1; }
+}
+deaf ()
+{
+    slow --files-from-command "mkdir '$work/asked' && echo '$work/data/justin-1.h5' || exec sleep 600" && kill $pid &&
+        until_true 20 grep -q '^stopping' "$work/said" && kill $pid && exits 75 wait $pid && [ ! -e "$work/given/justin-1.scores.h5.json" ] &&
+        result 'exit=75 files=1 written=0 held=0 left=1'
+}
+ok "a run answers signals while an output is read for its sidecar; the second leaves that to the next run" deaf
+last () { slow --input "$work/data/justin-1.h5" && until_true 20 says 'sidecars of 1 outputs are still' && kill $pid && exits 75 wait $pid; }
+ok "... also when nothing else is left to do" last
+given () { keep "$bin/wiremill" run --model "$made/stage.onnx" "${one[@]}" --quiet --output "$work/given" --sidecars --input "$work/data/justin-1.h5"; }
+thrice () { WM_FAILPOINT=sidecar-write:1 exits 75 given && says 'justin-1.scores.h5 was killed 3 times' && says 'type this to continue'; }
+ok "the process that writes it is killed three times: exit code 75" thrice
+waits () { : >"$work/go" && slow --input "$work/data/justin-1.h5" && exits 0 wait $pid && [ -s "$work/given/justin-1.scores.h5.json" ]; }
+ok "a run ends when its sidecars are written" waits
+
 no () { refused 2 "$1" "$bin/wiremill" run --model "$made/stage.onnx" --output "$work/no" "${@:2}"; } # pattern, options...
 twice () # one file by two names
 {
