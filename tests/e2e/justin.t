@@ -129,8 +129,9 @@ until_true 20 curl -sf "$web/mode" || bail "no HTTP server"
 held ()
 {
     offer broken </dev/null
-    printf 'test:%s RSE\n' "justin-1 $web/justin-1.h5?authz=SECRET" "far davs://host/far.h5" >>"$JUSTIN_FILES/files"
-    exits 3 run held && result 'exit=3 files=3 written=1 held=2' && same held justin-1 && says 'wiremill copies root://' &&
+    printf 'test:%s RSE\n' "justin-1 $web/justin-1.h5?authz=SECRET" "far davs://host/far.h5" \
+        "same $web/justin-1.h5?authz=SECOND" >>"$JUSTIN_FILES/files"
+    exits 3 run held && says 'offered a file again .*justin-1.h5' && ! grep SECOND "$work/said" && result 'exit=3 files=3 written=1 held=2' && same held justin-1 && says 'wiremill copies root://' &&
         [ "$(cat "$work/held.pfns")" = "$web/justin-1.h5" ] && [ "$(cat "$work/held.dids")" = test:justin-1 ] &&
         ! grep -rl SECRET "$work/held$beside" "$work/held.pfns" "$work/said"
 }
@@ -159,11 +160,17 @@ with_input () # of one that is scored already: nothing is computed
         grep -q '"asking": "none"' "$work/json" && [ "$(cat "$work/given.pfns")" = "$work/data/justin-1.h5" ]
 }
 ok "lists and sidecars of inputs that are given; more metadata" with_input
-# A producer that begins to read an output for its sidecar, and waits until $work/go is there.
+# A producer that begins to read an output for its sidecar, and waits until $work/go is there, or writes for ever where $work/flood
+# is; $work/reads has its environment then, $work/args the arguments of other producers.
 mkdir "$work/slow" && cp "$bin/wiremill" "$work/slow" && for program in "$bin"/wiremill-*; do ln -s "$program" "$work/slow"; done
 rm "$work/slow/wiremill-producer" && cat >"$work/slow/wiremill-producer" <<EOF && chmod 755 "$work/slow/wiremill-producer"
 #!/bin/bash
-[ "\$1" != facts ] || { >"$work/reads"; until [ -e "$work/go" ]; do sleep 0.05; done; }
+if [ "\$1" = facts ]; then
+    env >"$work/reads.part" && mv "$work/reads.part" "$work/reads"
+    [ ! -e "$work/flood" ] || exec yes '['
+    until [ -e "$work/go" ]; do sleep 0.05; done
+fi
+echo "\$*" >>"$work/args"
 exec "$bin/wiremill-producer" "\$@"
 EOF
 slow () # options...: in the background
@@ -175,13 +182,20 @@ slow () # options...: in the background
 }
 deaf ()
 {
-    slow --files-from-command "mkdir '$work/asked' && echo '$work/data/justin-1.h5' || exec sleep 600" && kill $pid &&
+    slow --stage-bytes 4000 --files-from-command "mkdir '$work/asked' && echo '$work/data/justin-1.h5' || exec sleep 600" && kill $pid &&
         until_true 20 grep -q '^stopping' "$work/said" && kill $pid && exits 75 wait $pid && [ ! -e "$work/given/justin-1.scores.h5.json" ] &&
         result 'exit=75 files=1 written=0 held=0 left=1'
 }
 ok "a run answers signals while an output is read for its sidecar; the second leaves that to the next run" deaf
-last () { slow --input "$work/data/justin-1.h5" && until_true 20 says 'sidecars of 1 outputs are still' && kill $pid && exits 75 wait $pid; }
+shares () { grep -Eq -e ' --stage-bytes 1000( |$)' "$work/args"; }
+ok "... --stage-bytes is for four producers together" shares
+last () { BEARER_TOKEN=SECRET X509_USER_PROXY=SECRET slow --input "$work/data/justin-1.h5" && until_true 20 says 'sidecars of 1 outputs are still' && kill $pid && exits 75 wait $pid; }
 ok "... also when nothing else is left to do" last
+bare () { grep -q '^PATH=' "$work/reads" && ! grep SECRET "$work/reads"; }
+ok "what reads an output has no credentials" bare
+flood () { : >"$work/flood" && slow --input "$work/data/justin-1.h5" && exits 1 wait $pid && says 'justin-1.scores.h5 cannot be read for its sidecar'; }
+ok "... and is ended when it writes more than 16 MiB" flood
+rm -f "$work/flood"
 given () { keep "$bin/wiremill" run --model "$made/stage.onnx" "${one[@]}" --quiet --output "$work/given" --sidecars --input "$work/data/justin-1.h5"; }
 thrice () { WM_FAILPOINT=sidecar-write:1 exits 75 given && says 'justin-1.scores.h5 was killed 3 times' && says 'type this to continue'; }
 ok "the process that writes it is killed three times: exit code 75" thrice
