@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define DEATHS_MAX 3
+#define REPORT_FD 3 /* the only descriptor that the process has beside the first three */
 
 static_assert (sizeof (wm_error_t) <= PIPE_BUF, "each report is one write");
 
@@ -46,6 +47,16 @@ static void write_all (const wm_sidecar_queue_t *self, int to)
     _exit (WM_EXIT_OK);
 }
 
+/* Leaves the process nothing but its pipe, which no program that it starts has: else sockets and the
+   lock of the record of files outlive a run that is killed. Returns the pipe.  */
+static int alone (int to)
+{
+    if (to != REPORT_FD && dup3 (to, REPORT_FD, O_CLOEXEC) < 0)
+        _exit (WM_EXIT_FAILURE);
+    close_range (REPORT_FD + 1, ~0u, 0);
+    return REPORT_FD;
+}
+
 static wm_fault_t start (wm_sidecar_queue_t *self, wm_error_t *error)
 {
     int ends[2];
@@ -59,8 +70,7 @@ static wm_fault_t start (wm_sidecar_queue_t *self, wm_error_t *error)
         prctl (PR_SET_PDEATHSIG, SIGKILL);
         if (getppid () != parent)
             _exit (WM_EXIT_AGAIN);
-        close (ends[0]);
-        write_all (self, ends[1]);
+        write_all (self, alone (ends[1]));
     }
     const int saved = errno;
     close (ends[1]);

@@ -166,7 +166,7 @@ mkdir "$work/slow" && cp "$bin/wiremill" "$work/slow" && for program in "$bin"/w
 rm "$work/slow/wiremill-producer" && cat >"$work/slow/wiremill-producer" <<EOF && chmod 755 "$work/slow/wiremill-producer"
 #!/bin/bash
 if [ "\$1" = facts ]; then
-    env >"$work/reads.part" && mv "$work/reads.part" "$work/reads"
+    ls -l /proc/\$PPID/fd >"$work/fds" && env >"$work/reads.part" && mv "$work/reads.part" "$work/reads"
     [ ! -e "$work/flood" ] || exec yes '['
     until [ -e "$work/go" ]; do sleep 0.05; done
 fi
@@ -191,8 +191,8 @@ shares () { grep -Eq -e ' --stage-bytes 1000( |$)' "$work/args"; }
 ok "... --stage-bytes is for four producers together" shares
 last () { BEARER_TOKEN=SECRET X509_USER_PROXY=SECRET slow --input "$work/data/justin-1.h5" && until_true 20 says 'sidecars of 1 outputs are still' && kill $pid && exits 75 wait $pid; }
 ok "... also when nothing else is left to do" last
-bare () { grep -q '^PATH=' "$work/reads" && ! grep SECRET "$work/reads"; }
-ok "what reads an output has no credentials" bare
+bare () { grep -q '^PATH=' "$work/reads" && ! grep SECRET "$work/reads" && [ "$(grep -c -- '->' "$work/fds")" -le 6 ] && ! grep socket: "$work/fds"; }
+ok "what reads an output has no credentials, and its parent only its pipes" bare
 flood () { : >"$work/flood" && slow --input "$work/data/justin-1.h5" && exits 1 wait $pid && says 'justin-1.scores.h5 cannot be read for its sidecar'; }
 ok "... and is ended when it writes more than 16 MiB" flood
 rm -f "$work/flood"
