@@ -47,8 +47,8 @@ static void write_all (const wm_sidecar_queue_t *self, int to)
     _exit (WM_EXIT_OK);
 }
 
-/* Leaves the process nothing but its pipe, which no program that it starts has: else sockets and the
-   lock of the record of files outlive a run that is killed. Returns the pipe.  */
+/* Leaves the process nothing but its pipe, which no program that it starts has: else sockets and
+   the lock of the record of files outlive a run that is killed. Returns the pipe.  */
 static int alone (int to)
 {
     if (to != REPORT_FD && dup3 (to, REPORT_FD, O_CLOEXEC) < 0)
