@@ -211,6 +211,7 @@ typedef struct {
     char health[WM_TEXT_BYTES_MAX + 1]; /* of its GPU: JSON, as the worker reports it; "" */
     const char *state;                  /* "starting", "idle", "busy", "draining", "lost" */
     char why[120];                      /* why it was dismissed; "" */
+    bool has_failed;                    /* it was dismissed for its failures */
     uint32_t running;
     uint64_t credit, batches, hits;
     double hits_s;

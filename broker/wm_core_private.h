@@ -235,6 +235,7 @@ struct session_t {
     bool eligible, draining; /* draining: it sent DRAIN, or gave a batch back */
     bool dismissed;          /* it was sent DRAIN: it gets nothing more in this session */
     char why[120];           /* why it was dismissed */
+    bool has_failed;         /* that was for its failures */
     uint16_t outcomes;       /* its last ten answers, a bit each: 1 is a failure */
     bool stalled;            /* a lease of it expired and it has not advanced since */
     bool alone;              /* it has a batch that was sent alone */

@@ -53,6 +53,7 @@ static void list_worker (const wm_core_t *self, const session_t *worker, wm_summ
     memcpy (row->health, worker->report, sizeof row->health);
     row->state = wm_core_states[worker_state (self, worker)];
     memcpy (row->why, worker->why, sizeof row->why);
+    row->has_failed = worker->has_failed;
     row->running = worker->n_lease;
     row->credit = worker->credit > worker->sent ? worker->credit - worker->sent : 0;
     row->batches = worker->n_batch_done;

@@ -211,6 +211,7 @@ void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char
     snprintf (text, sizeof text, "%d of its last %d batches failed, the last: %.60s",
               failures_of (worker), OUTCOMES, why);
     wm_core_log (self, "worker %s is dismissed: %s", worker->label, text);
+    worker->has_failed = true;
     wm_core_worker_dismiss (self, worker, text);
     if (++self->n_tripped < 2 || self->n_tripped < workers_well (self))
         return;

@@ -155,11 +155,12 @@ static json_t *health_json (const char *health)
 
 static json_t *worker_json (const wm_summary_worker_t *w)
 {
-    return json_pack ("{s:o, s:o, s:o, s:s, s:o, s:i, s:o, s:o, s:o, s:f}", "gpu",
+    return json_pack ("{s:o, s:o, s:o, s:s, s:o, s:b, s:i, s:o, s:o, s:o, s:f}", "gpu",
                       health_json (w->health), "label", text (w->label), "signature",
                       text (w->signature), "state", w->state, "why", text (*w->why ? w->why : NULL),
-                      "running", (int) w->running, "credit", integer (w->credit), "batches",
-                      integer (w->batches), "hits", integer (w->hits), "hits_s", w->hits_s);
+                      "failed", w->has_failed, "running", (int) w->running, "credit",
+                      integer (w->credit), "batches", integer (w->batches), "hits",
+                      integer (w->hits), "hits_s", w->hits_s);
 }
 
 /* input 0 of a key is none; WM_ALL of an ordinal or batch is null.  */

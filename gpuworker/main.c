@@ -75,6 +75,8 @@ static const wm_option_t option_table[] = {
     {.name = "give-up", .value = "TIME", .fallback = "10m",
      .help = "after so long without a broker"},
     {.name = "parent", .help = "with the process that started it"},
+    {.name = "state-file", .value = "FILE", .task = "for who started it",
+     .help = "written as JSON when a broker first has this worker with its engine"},
     {.name = NULL},
 };
 
@@ -190,6 +192,7 @@ static bool take_options (const wm_args_t *args, wm_worker_config_t *config)
     const bool verify = wm_args_given (args, "verify"), bench = wm_args_given (args, "bench");
     *config = (wm_worker_config_t){ .engine = wm_args_text (args, "engine"),
                                     .cache = wm_args_text (args, "cache"),
+                                    .state = wm_args_text (args, "state-file"),
                                     .threads = (int) wm_args_number (args, "threads"),
                                     .pin = wm_args_given (args, "pin"),
                                     .idle_s = wm_args_seconds (args, "idle-timeout"),

@@ -2,6 +2,7 @@
 #include "gpuworker/wm_lane_private.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_file.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -135,6 +136,23 @@ static void heartbeat (wm_lane_t *self, int64_t now)
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
+/* Tells who started this process that it has connected: the farm judges the ends of its jobs by
+   that. Once, by whichever lane is first.  */
+static void tell_state (const wm_lane_t *self)
+{
+    static atomic_flag is_told = ATOMIC_FLAG_INIT;
+    char text[160];
+    wm_error_t error;
+    if (!self->config->state || atomic_flag_test_and_set (&is_told))
+        return;
+    const int n = snprintf (text, sizeof text,
+                            "{\"schema\": \"wiremill-worker-1\", \"connected\": true, "
+                            "\"label\": \"%s\"}\n",
+                            self->label);
+    if (wm_file_write (self->config->state, &(wm_part_t){ text, (size_t) n }, 1, &error))
+        wm_lane_log ("--state-file: %s", error.text);
+}
+
 static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
 {
     self->done = !wm_lane_same_campaign (self, self->client);
@@ -144,6 +162,7 @@ static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
     }
     wm_lane_log ("session with %s, epoch %llu, %u batches in hand", self->endpoint,
                  (unsigned long long) wm_client_epoch (self->client), n_task);
+    tell_state (self);
     WM_FAILPOINT ("worker-session");
     self->in_session = true;
     self->delay_ms = wm_times ()->backoff_ms;

@@ -23,6 +23,7 @@ typedef struct {
     } broker[WM_WORKER_BROKERS_MAX];
     const char *engine;
     const char *cache; /* folder of models; NULL: wm_cache_default */
+    const char *state; /* file that tells a farm that it connected; NULL: none */
     int threads, pin;
     double idle_s, wall_s; /* drain after so long without work, after so long in all; 0: never */
     double give_up_s;      /* leave after so long without a broker */

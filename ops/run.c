@@ -674,7 +674,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     if (run.status && (!run.setup || run.crew.broker.pid))
         wm_account_add (run.status, "run", run.crew.endpoint, run.setup ? run.setup->campaign : "");
     wm_crew_stop (&run.crew, &stops, 2);
-    code = wm_workflow_end (&run.workflow, code);
+    code = wm_workflow_end (&run.workflow, code, &stops);
     code = finish (&run, code);
     wm_client_destroy (&run.client);
     json_decref (run.status);

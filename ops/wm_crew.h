@@ -10,7 +10,10 @@
                 here) end the run: other workers would fail identically
      producer   after a crash that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS): a second
                 crash on one input holds that input as bad; after any other signal but TERM, at
-                once, at most 3 times without progress of the campaign
+                once, at most 3 times without progress of the campaign; after an end because the
+                outputs' server does not answer, with a pause that doubles to two minutes, for as
+                long as the run lasts (but the first producer of a run ends it with 75 then: the URL
+                may be wrong)
 
    One producer has all inputs that are known at the start. Those that become known later, from
    --files-from-command, get producers of their own, at most WM_CREW_SENDERS_MAX at a time: a
@@ -47,12 +50,16 @@ typedef struct {
     int64_t log_ms;         /* when its log is read again */
     int64_t restart;        /* the campaign's progress when it was started again last */
     int deaths;             /* by signals, since then */
+    bool retry_held;        /* it scores again what is held; also when it is started again, */
+    int n_retry;            /* but that often only: each time all that is held is scored */
     char crashed[PATH_MAX]; /* the input that it last crashed on */
     int tell[2];            /* pipe: it writes, we read; 0: none */
     char tell_name[32];
     char line[4096]; /* what came of the next line */
     size_t n_line;
     bool low;       /* little is left of its inputs */
+    bool is_away;   /* it ends, as the outputs' server does not answer */
+    int n_away;     /* times that it ended so */
     bool has_ended; /* as a process; what it told last is still read */
 } wm_sender_t;
 
@@ -61,8 +68,8 @@ typedef struct {
     const wm_setup_t *setup; /* NULL: the broker is elsewhere (--broker) */
     const char *engine, *device, *threads;
     bool pin, mixed;
-    bool retry_held;         /* for the producer's first start: it kicks before it reads anything */
-    const char *check_share; /* of the broker */
+    bool retry_held;                       /* for the first producer that is started */
+    const char *check_share;               /* of the broker */
     const char *stage_ahead, *stage_bytes; /* as they were typed; NULL: the producer's defaults */
     char scratch[PATH_MAX]; /* for copies, where inputs or outputs are remote; "": none are */
     const char *store;      /* root:// folder of the outputs; NULL: they lie here */

@@ -20,6 +20,7 @@
 
 #define PRODUCER_DEATHS_MAX 3
 #define LOG_MS 500
+#define AWAY_DOUBLED_MAX 6 /* pauses of 2 s to 128 s */
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
@@ -56,7 +57,7 @@ static wm_fault_t tell_open (wm_sender_t *sender, wm_error_t *error)
         if (sender->tell[i])
             close (sender->tell[i]);
     sender->n_line = 0;
-    sender->low = false;
+    sender->low = sender->is_away = false;
     if (pipe2 (sender->tell, O_CLOEXEC) || fcntl (sender->tell[0], F_SETFL, O_NONBLOCK)) {
         sender->tell[0] = sender->tell[1] = 0;
         return wm_fault (error, WM_EHOST, "a pipe for the producer: %s", strerror (errno));
@@ -78,7 +79,9 @@ wm_fault_t wm_crew_start_producer (wm_crew_t *self, wm_sender_t *sender, wm_erro
         argv[n++] = "--tell";
         argv[n++] = sender->tell_name;
     }
-    if (self->retry_held)
+    sender->retry_held |= self->retry_held;
+    self->retry_held = false;
+    if (sender->retry_held && sender->n_retry++ <= PRODUCER_DEATHS_MAX)
         argv[n++] = "--retry-held";
     if (self->give_up) {
         argv[n++] = "--give-up";
@@ -102,7 +105,6 @@ wm_fault_t wm_crew_start_producer (wm_crew_t *self, wm_sender_t *sender, wm_erro
         argv[n++] = "--join-file";
         argv[n++] = wm_join_give (i);
     }
-    self->retry_held = false; /* what is held later, because it crashes its reader, stays so */
     return wm_child_start (&sender->child, argv[0], argv, error);
 }
 
@@ -154,6 +156,7 @@ static void heard (wm_crew_t *self, wm_sender_t *sender, char *line)
     if (strncmp (line, "output ", 7) == 0 && !self->output[0])
         snprintf (self->output, sizeof self->output, "%s", line + 7);
     sender->low |= strcmp (line, "low") == 0;
+    sender->is_away |= strcmp (line, "away") == 0;
     const unsigned long n = written || held ? strtoul (strchr (line, ' ') + 1, &end, 10) : 0;
     if (end == line || n >= sender->inputs.n_file || (written && *end != ' '))
         return;
@@ -164,8 +167,8 @@ static void heard (wm_crew_t *self, wm_sender_t *sender, char *line)
         self->told (self->told_argument, sender->first + (uint32_t) n, name);
 }
 
-/* Acts on some lines only, since each may take long (a sidecar): a Ctrl-C is taken between calls.
-   Returns whether there were any.  */
+/* Acts on some lines only, since each may wait for a disk: a Ctrl-C is taken between calls. Returns
+   whether there were any.  */
 static bool hear (wm_crew_t *self, wm_sender_t *sender)
 {
     char text[512];
@@ -190,6 +193,21 @@ void wm_crew_hear (wm_crew_t *self)
 }
 
 /* ---- restarting them ------------------------------------------------------------------------- */
+
+/* The outputs' server, which has answered another producer, does not answer this one: it is started
+   again after a pause.  */
+static int producer_waits (wm_crew_t *self, wm_sender_t *sender)
+{
+    const int doubled = sender->n_away < AWAY_DOUBLED_MAX ? sender->n_away : AWAY_DOUBLED_MAX;
+    const int64_t pause_ms = wm_times ()->stage_wait_ms << doubled;
+    sender->n_away++;
+    sender->child.retry_ms = wm_now_ms () + pause_ms;
+    wm_crew_report (self,
+                    "the outputs' server does not answer %s; starting it again in %.1f s, its "
+                    "inputs wait",
+                    sender->child.name, (double) pause_ms / 1e3);
+    return WM_CREW_WORKING;
+}
 
 /* A producer was ended from outside, or crashed while it read no input: it is started again, but
    only PRODUCER_DEATHS_MAX times while the campaign makes no progress.  */
@@ -218,6 +236,8 @@ static int producer_ended (wm_crew_t *self, wm_sender_t *sender)
     wm_child_t *child = &sender->child;
     const int code = wm_crew_code_of (child);
     wm_crew_show_log (self, child);
+    if (sender->is_away && code == WM_EXIT_AGAIN && *self->output)
+        return producer_waits (self, sender);
     if (WIFEXITED (child->status)) {
         if (!wm_child_has_logged (child) && code != WM_EXIT_OK && code != WM_EXIT_HELD)
             wm_crew_report_end (self, child, "it is not started again");
@@ -241,6 +261,7 @@ static int producer_ended (wm_crew_t *self, wm_sender_t *sender)
     if (again) {
         wm_crew_report (self, "the producer crashed a second time on %s (%s): held as bad", input,
                         how);
+        sender->retry_held = false; /* else this input would be tried again */
         if (wm_blame_hold (self->endpoint, input, how, &error))
             return wm_crew_failed (self, &error);
     } else
@@ -278,10 +299,14 @@ static int code_of_all (const wm_crew_t *self)
 /* Returns WM_CREW_WORKING, or an exit code that ends the campaign.  */
 int wm_crew_tend_producers (wm_crew_t *self)
 {
+    wm_error_t error;
     for (int i = 0; i < self->n_sender; i++) {
         wm_sender_t *sender = &self->sender[i];
         if (!sender->inputs.n_file)
             continue;
+        if (sender->child.retry_ms && wm_now_ms () >= sender->child.retry_ms &&
+            wm_crew_start_producer (self, sender, &error))
+            return wm_crew_failed (self, &error);
         sender->has_ended |= wm_child_ended (&sender->child);
         show_producer_log (self, sender);
         if (hear (self, sender) || !sender->has_ended)

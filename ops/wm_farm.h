@@ -4,7 +4,8 @@
    missing. It schedules nothing itself: a job is one `wiremill work`, which leaves by itself when
    it is idle or its wall time ends. Jobs are known by their name alone (wm-CAMPAIGN-FARM), so a
    farm that starts again finds those of the one before. Each job leaves a file when it ends
-   (FOLDER/end/JOB: exit code and node) and its log (FOLDER/log/JOB.log). Thread: one.  */
+   (FOLDER/end/JOB: exit code and node), its log (FOLDER/log/JOB.log) and, if its worker connected,
+   FOLDER/log/JOB.json. Thread: one.  */
 #ifndef WM_FARM_H
 #define WM_FARM_H
 

@@ -3,7 +3,7 @@
    It starts `wiremill work` and waits for it. A batch system may signal the shell, or the shell and
    all below it: the script hands SIGTERM on, and a worker takes two of them in a moment as one.
    What ended a job is in FOLDER/end/JOB, renamed into place, since the farm reads it at any
-   moment.  */
+   moment; FOLDER/log/JOB.json is there if its worker had connected (--state-file).  */
 #include "ops/wm_command.h"
 #include "ops/wm_farm.h"
 #include "schema/base/wm_file.h"
@@ -38,6 +38,7 @@ static void print_worker (FILE *out, const wm_farm_t *self)
     print_number (out, "--threads", self->cpus);
     print_number (out, "--wall-time", self->wall_s - wm_farm_drain_s (self->wall_s));
     print_number (out, "--give-up", self->give_up_s);
+    fputs (" \\\n    --state-file \"$folder/log/$job.json\"", out);
     for (int i = 0; self->work_option[i]; i++) {
         fputs (" \\\n    ", out);
         wm_command_word (out, self->work_option[i]);
@@ -62,7 +63,8 @@ void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami)
            "worker= ended=\n"
            "trap '' USR1 # Grid Engine: the job will be suspended\n"
            "trap 'record $?' EXIT\n"
-           "trap 'ended=1; [ -z \"$worker\" ] || kill -TERM $worker 2>/dev/null' TERM USR2\n",
+           "trap 'ended=1; [ -z \"$worker\" ] || kill -TERM $worker 2>/dev/null' TERM USR2\n"
+           "rm -f \"$folder/log/$job.json\" # of the same job before it was requeued\n",
            out);
     if (self->prologue)
         fprintf (out, "%s\n", self->prologue);

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LINE_BYTES 512
@@ -72,16 +73,18 @@ static FILE *open_log (const wm_farm_watch_t *self, const char *job, char path[P
     return fopen (path, "re");
 }
 
-static bool has_session (const wm_farm_watch_t *self, const char *job)
+/* Whether a job's worker has connected, as its --state-file tells.  */
+static bool has_connected (const wm_farm_watch_t *self, const char *job)
 {
-    char path[PATH_MAX + 64], line[LINE_BYTES];
-    bool found = false;
-    FILE *log = open_log (self, job, path);
-    while (log && !found && fgets (line, sizeof line, log))
-        found = strstr (line, "session with") != NULL;
-    if (log)
-        fclose (log);
-    return found;
+    char path[PATH_MAX + 64];
+    struct stat st;
+    snprintf (path, sizeof path, "%s/log/%.40s.json", self->farm->folder, job);
+    json_t *state = stat (path, &st) == 0 && S_ISREG (st.st_mode) && st.st_size < LINE_BYTES
+                        ? json_load_file (path, 0, NULL)
+                        : NULL;
+    const bool yes = json_is_true (json_object_get (state, "connected"));
+    json_decref (state);
+    return yes;
 }
 
 /* Prints "job 12_3 on n1: exit code 7 (...); its log PATH ends with" and its last lines.  */
@@ -132,13 +135,13 @@ static void connected (wm_farm_watch_t *self, wm_farm_job_t *job)
 static void ended (wm_farm_watch_t *self, const char *job, const char *node, int code)
 {
     char how[WM_CHILD_HOW_BYTES];
-    const bool had_session = has_session (self, job);
+    const bool had_connected = has_connected (self, job);
     wm_child_how_ended (code > 128 ? code - 128 : code << 8, how);
-    if (had_session)
+    if (had_connected)
         connected (self, NULL);
     if (code == WM_EXIT_OK || code == WM_EXIT_AGAIN)
         return;
-    if (!had_session) {
+    if (!had_connected) {
         failed (self, job, node, code, how);
         return;
     }
@@ -207,7 +210,7 @@ static void judge_missing (wm_farm_watch_t *self)
         FILE *log = open_log (self, job.id, path);
         if (log)
             fclose (log);
-        if (!has_session (self, job.id) && (log || job.is_running || job.has_failed))
+        if (!has_connected (self, job.id) && (log || job.is_running || job.has_failed))
             failed (self, job.id, job.node, -1,
                     *job.reason ? job.reason : "it is gone and left no exit code");
     }
@@ -285,7 +288,7 @@ void wm_farm_watch_workers (wm_farm_watch_t *self, const json_t *status)
             continue; /* its engine may still fail to start */
         if (!job->was_connected)
             connected (self, job);
-        if (!*why || job->was_blamed || strncmp (why, "drained by", 10) == 0)
+        if (!json_is_true (json_object_get (one, "failed")) || job->was_blamed)
             continue;
         job->was_blamed = true;
         fprintf (stderr, "wiremill farm: the broker sends the worker of job %s on %s away: %s\n",

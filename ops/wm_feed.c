@@ -176,12 +176,20 @@ static const char *parse (char *line, char **did, char **pfn)
     return NULL;
 }
 
+#define LINE_BYTES (2 * NAME_BYTES_MAX + 16)
+
+/* The record's line of a file.  */
+static void line_of (const char *did, const char *pfn, char line[LINE_BYTES])
+{
+    snprintf (line, LINE_BYTES, "%s%s%s%s\n", did, *did ? " " : "", pfn, *did ? " -" : "");
+    wm_url_tame (line); /* after a kill a file is copied without the token that its URL had */
+}
+
 /* Notes a file for good: after that a kill cannot lose it.  */
 static wm_fault_t record_add (wm_feed_t *self, const char *did, const char *pfn, wm_error_t *error)
 {
-    char line[2 * NAME_BYTES_MAX + 16];
-    snprintf (line, sizeof line, "%s%s%s%s\n", did, *did ? " " : "", pfn, *did ? " -" : "");
-    wm_url_tame (line); /* after a kill a file is copied without the token that its URL had */
+    char line[LINE_BYTES];
+    line_of (did, pfn, line);
     WM_FAILPOINT ("feed-answered");
     const off_t end = lseek (self->record, 0, SEEK_END);
     if (end < 0 || wm_file_append (self->record, line, strlen (line)) || fdatasync (self->record)) {
@@ -197,27 +205,51 @@ static wm_fault_t record_add (wm_feed_t *self, const char *did, const char *pfn,
                : WM_OK;
 }
 
-/* Reads what an earlier process asked for. A last line without an end is a part of what a kill or a
-   power cut left; the answer that it was of is there still.  */
-static wm_fault_t record_read (wm_feed_t *self, wm_error_t *error)
+/* Whether a last line without an end is a part of the line that a kill left: the answer that it was
+   of is there still, unless the machine lost it, too.  */
+static bool is_torn (const wm_feed_t *self, const char *part)
 {
-    char line[2 * NAME_BYTES_MAX + 16], *did, *pfn;
+    char text[ANSWER_BYTES_MAX + 1], line[LINE_BYTES], *did, *pfn;
+    const ssize_t n = pread (self->answer, text, ANSWER_BYTES_MAX, 0);
+    text[n > 0 ? n : 0] = 0;
+    char *answer = text + strspn (text, " \t\r\n");
+    answer[strcspn (answer, "\r\n")] = 0;
+    if (!*answer || parse (answer, &did, &pfn))
+        return false;
+    line_of (did, pfn, line);
+    return strncmp (line, part, strlen (part)) == 0;
+}
+
+static wm_fault_t foreign (const wm_feed_t *self, const char *why, wm_error_t *error)
+{
+    return wm_fault (error, WM_EBATCH,
+                     "%s is no record of files that were asked for%s; give another --asked-files, "
+                     "or remove %s",
+                     self->record_path, why, *why ? "that line" : "it");
+}
+
+/* Reads what an earlier process asked for, and drops the part of a line that a kill left of it. In
+   a file that a person named, whatever else has no end is not ours.  */
+static wm_fault_t record_read (wm_feed_t *self, bool is_named, wm_error_t *error)
+{
+    char line[LINE_BYTES], *did, *pfn;
     off_t whole = 0;
+    bool has_part = false;
     wm_fault_t fault = WM_OK;
     FILE *record = fopen (self->record_path, "re");
     while (record && !fault && fgets (line, sizeof line, record)) {
         const size_t n = strlen (line);
         const bool is_whole = n && line[n - 1] == '\n';
-        if (!is_whole && feof (record))
+        has_part = !is_whole && feof (record);
+        if (has_part && is_named && !is_torn (self, line))
+            fault = foreign (self, ": its last line has no end", error);
+        if (has_part)
             break;
         if (is_whole)
             line[n - 1] = 0;
         whole += (off_t) n;
         if (!is_whole || parse (line, &did, &pfn)) /* too long, or with a NUL */
-            fault = wm_fault (error, WM_EBATCH,
-                              "%s is no record of files that were asked for; give another "
-                              "--asked-files, or remove it",
-                              self->record_path);
+            fault = foreign (self, "", error);
         else if (!find (self, did, pfn))
             fault = add (self, did, pfn, error);
         if (!fault && self->n_file && self->file[self->n_file - 1].is_bad)
@@ -225,7 +257,7 @@ static wm_fault_t record_read (wm_feed_t *self, wm_error_t *error)
     }
     if (record)
         fclose (record);
-    if (!fault && ftruncate (self->record, whole))
+    if (!fault && has_part && ftruncate (self->record, whole))
         fault = wm_fault (error, WM_EHOST, "%s: %s", self->record_path, strerror (errno));
     return fault;
 }
@@ -429,12 +461,18 @@ bool wm_feed_tend (wm_feed_t *self, bool wanted)
 static wm_fault_t open_files (wm_feed_t *self, const char *given, const char *campaign,
                               wm_error_t *error)
 {
+    struct stat st;
     if (given)
         snprintf (self->record_path, sizeof self->record_path, "%.4000s", given);
     else
         snprintf (self->record_path, sizeof self->record_path, "%.4000s%s", campaign,
                   *campaign ? "/files-asked" : ".wiremill-files-asked");
     snprintf (self->answer_path, sizeof self->answer_path, "%s.next", self->record_path);
+    if (access (self->record_path, F_OK) && stat (self->answer_path, &st) == 0 && st.st_size)
+        return wm_fault (error, WM_EBATCH,
+                         "%s is there, but not %s, whose last answer it would be; remove it, or "
+                         "give another --asked-files",
+                         self->answer_path, self->record_path);
     self->record = open (self->record_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     self->answer = open (self->answer_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (self->record < 0 || self->answer < 0)
@@ -462,9 +500,10 @@ wm_fault_t wm_feed_open (wm_feed_t *self, const wm_args_t *args, const char *ver
         self->has_ended = true;
         return WM_OK;
     }
-    wm_fault_t fault = open_files (self, wm_args_text (args, "asked-files"), campaign, error);
+    const char *named = wm_args_text (args, "asked-files");
+    wm_fault_t fault = open_files (self, named, campaign, error);
     if (!fault)
-        fault = record_read (self, error);
+        fault = record_read (self, named != NULL, error);
     if (!fault)
         take_answer (self, true); /* that an earlier process was killed with */
     return fault;

@@ -2,9 +2,13 @@
 #include "ops/wm_workflow.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_sidecar.h"
+#include "schema/wm_limits.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define NAP_MS 100
+#define SLOW_MS 1000
 
 int wm_workflow_refuse (const wm_args_t *args)
 {
@@ -40,33 +44,51 @@ wm_fault_t wm_workflow_open (wm_workflow_t *self, const wm_args_t *args, const c
     if (!fault)
         fault = wm_processed_open (&self->processed, args, &self->feed, error);
     if (!fault && more)
-        fault = wm_sidecar_metadata (more, &self->metadata, error);
+        fault = wm_sidecar_metadata (more, &self->sidecars.metadata, error);
     return fault;
+}
+
+static void complain (wm_workflow_t *self, const wm_error_t *error)
+{
+    if (self->crew->before_message)
+        self->crew->before_message ();
+    if (self->code == WM_CREW_WORKING)
+        self->code = wm_setup_complain (self->verb, error);
+}
+
+/* An input is done, its sidecar, too.  */
+static void settle (wm_workflow_t *self, uint32_t input, wm_feed_is_t is)
+{
+    wm_error_t error;
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = input; i < self->feed.n_file; i++) { /* it, and its other names */
+        wm_feed_file_t *file = &self->feed.file[i];
+        if (file->same != input)
+            continue;
+        file->is = is;
+        if (is == WM_FEED_WRITTEN && !fault)
+            fault = wm_processed_add (&self->processed, file, &error);
+    }
+    if (fault)
+        complain (self, &error);
+}
+
+static void sidecar_done (void *argument, const wm_sidecar_item_t *item, const wm_error_t *error)
+{
+    if (error->fault)
+        complain (argument, error);
+    else
+        settle (argument, item->input, WM_FEED_WRITTEN);
 }
 
 /* An input of the crew is written (its output's name) or held (NULL).  */
 static void told (void *argument, uint32_t input, const char *output)
 {
     wm_workflow_t *self = argument;
-    wm_feed_file_t *file = &self->feed.file[input];
-    wm_error_t error;
-    wm_fault_t fault = WM_OK;
     if (output && wm_args_given (self->args, "sidecars"))
-        fault = wm_sidecar_write (self->verb, self->crew->output, output, file->did, self->metadata,
-                                  &error);
-    for (uint32_t i = input; i < self->feed.n_file; i++, file++) { /* it, and its other names */
-        if (file->same != input)
-            continue;
-        file->is = output ? WM_FEED_WRITTEN : WM_FEED_HELD;
-        if (output && !fault)
-            fault = wm_processed_add (&self->processed, file, &error);
-    }
-    if (!fault)
-        return;
-    if (self->crew->before_message)
-        self->crew->before_message ();
-    if (self->code == WM_CREW_WORKING)
-        self->code = wm_setup_complain (self->verb, &error);
+        wm_sidecar_queue_add (&self->sidecars, input, output, self->feed.file[input].did);
+    else
+        settle (self, input, output ? WM_FEED_WRITTEN : WM_FEED_HELD);
 }
 
 void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
@@ -74,6 +96,8 @@ void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
     if (!self->feed.command && !self->feed.n_file)
         return;
     self->crew = crew;
+    self->sidecars.verb = self->verb;
+    self->sidecars.folder = crew->output;
     self->feed.before_message = crew->before_message;
     crew->tells = true;
     crew->told = told;
@@ -85,6 +109,8 @@ int wm_workflow_tend (wm_workflow_t *self)
 {
     wm_inputs_t inputs;
     wm_error_t error;
+    if (self->crew)
+        wm_sidecar_queue_tend (&self->sidecars, sidecar_done, self);
     if (!self->crew || self->code != WM_CREW_WORKING)
         return self->code;
     const long ahead = wm_args_number (self->args, "files-ahead");
@@ -123,12 +149,39 @@ static int code_of_rest (const wm_workflow_t *self, int code)
     return WM_EXIT_INPUT;
 }
 
-int wm_workflow_end (wm_workflow_t *self, int code)
+/* Waits for the sidecars of the last outputs; the first Ctrl-C may have ended the run already.
+   Returns how many it leaves to the next run.  */
+static size_t finish_sidecars (wm_workflow_t *self, const volatile int *stop)
+{
+    const int leave_at = *stop ? 2 : 1;
+    const int64_t began_ms = wm_now_ms ();
+    bool is_said = false;
+    size_t n;
+    while ((n = wm_sidecar_queue_tend (&self->sidecars, sidecar_done, self)) && *stop < leave_at) {
+        if (!is_said && wm_now_ms () - began_ms > SLOW_MS) {
+            if (self->crew->before_message)
+                self->crew->before_message ();
+            fprintf (stderr,
+                     "wiremill %s: sidecars of %zu outputs are still to be written; press Ctrl-C "
+                     "to leave\nthem to the next run\n",
+                     self->verb, n);
+            is_said = true;
+        }
+        wm_crew_nap (NAP_MS);
+    }
+    wm_sidecar_queue_stop (&self->sidecars);
+    return n;
+}
+
+int wm_workflow_end (wm_workflow_t *self, int code, const volatile int *stop)
 {
     uint32_t n_bad = 0;
     wm_feed_stop (&self->feed);
+    const size_t n_left = self->crew ? finish_sidecars (self, stop) : 0;
     if (code != WM_EXIT_OK && code != WM_EXIT_HELD && code != WM_EXIT_INPUT)
         return code;
+    if (n_left)
+        return WM_EXIT_AGAIN;
     if (self->code != WM_CREW_WORKING && self->code != WM_EXIT_OK)
         return self->code;
     if (self->feed.code != WM_EXIT_OK)

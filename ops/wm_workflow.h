@@ -10,6 +10,7 @@
 
 #include "ops/wm_crew.h"
 #include "ops/wm_processed.h"
+#include "ops/wm_sidecar_queue.h"
 
 #include <jansson.h>
 
@@ -41,7 +42,7 @@ typedef struct {
     const char *verb;
     wm_feed_t feed;
     wm_processed_t processed;
-    json_t *metadata;
+    wm_sidecar_queue_t sidecars;
     wm_crew_t *crew; /* NULL: nothing of all this was asked for */
     int code;        /* WM_CREW_WORKING, or what ends the campaign */
 } wm_workflow_t;
@@ -61,8 +62,9 @@ void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew);
    or the exit code that ends the campaign.  */
 int wm_workflow_tend (wm_workflow_t *self);
 
-/* Ends the command; `code` is the crew's. Returns the exit code.  */
-int wm_workflow_end (wm_workflow_t *self, int code);
+/* Ends the command, when the sidecars of all outputs are written or *stop has changed; `code` is
+   the crew's. Returns the exit code.  */
+int wm_workflow_end (wm_workflow_t *self, int code, const volatile int *stop);
 
 /* Prints the line for wrappers: "wiremill-result exit=0 files=2 ...". status may be NULL.  */
 void wm_workflow_last_line (const wm_workflow_t *self, int code, const json_t *status,

@@ -53,6 +53,9 @@ static const wm_option_t options[] = {
      .help = "drain and leave after so long"},
     {.name = "give-up", .value = "TIME", .real_least = 1,
      .help = "give up after so long without a broker (default: 10m)"},
+    {.name = "state-file", .value = "FILE", .task = "for a batch system",
+     .help = "written as JSON once a broker has a worker of this command that can score, "
+             "{\"connected\": true ...}; wiremill farm reads it"},
     {.name = NULL},
 };
 
@@ -97,6 +100,7 @@ static void add_words (team_t *self, const wm_args_t *args, const char *endpoint
         { "threads", "--threads" },
         { "wall-time", "--wall-time" },
         { "give-up", "--give-up" },
+        { "state-file", "--state-file" },
     };
     const char *broker;
     add (self, "wiremill-worker", NULL);

@@ -180,6 +180,8 @@ static int stage (const wm_args_t *args, char **list, wm_produce_options_t *opti
                                                .store = wm_args_text (args, "output") };
     const int code = wm_stage_split (&stage_options, &reader);
     options->stager = reader.fd;
+    if (reader.is_away && options->tell)
+        dprintf (options->tell, "away\n");
     if (code < 0 && reader.fd >= 0) {
         int fd; /* the list has URLs as they were typed, with their credentials */
         if (sscanf (wm_args_text (args, "input-list"), "/proc/self/fd/%d", &fd) == 1)

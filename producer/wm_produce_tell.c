@@ -7,6 +7,8 @@
      written N NAME  the broker has journaled that the output is written
      held N          no output, or one that a person must look at, as it is reported
      low             nothing is left to read, and half of the events on their way are done
+     away            the outputs' server does not answer: this producer ends with 75 and may be
+                     started again (producer/produce.c, before there is a session)
 
    Each line is one write of less than PIPE_BUF bytes, so that a kill leaves no part of one. A
    producer that is started again tells what was told before again.  */

@@ -708,12 +708,14 @@ int wm_stage_split (const wm_stage_options_t *options, wm_stage_reader_t *reader
     snprintf (reader->folder, sizeof reader->folder, "%s", self.folder);
     if (options->store) {
         self.store = wm_store_new (options->store, self.folder);
-        if (wm_store_open (self.store, &error)) {
+        const wm_fault_t fault = wm_store_open (self.store, &error);
+        reader->is_away = fault == WM_EAGAIN;
+        if (fault) {
             fprintf (stderr, "error: %s\n", error.text);
             wm_store_destroy (&self.store);
             rmdir (self.folder);
             rmdir (options->scratch);
-            return WM_EXIT_FAILURE;
+            return reader->is_away ? WM_EXIT_AGAIN : WM_EXIT_FAILURE;
         }
         reader->there = wm_store_there (self.store, &reader->n_there);
     }

@@ -24,6 +24,7 @@
 #include "schema/wm_limits.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define WM_STAGE_AHEAD 4u
@@ -81,11 +82,12 @@ typedef struct {
     char folder[PATH_MAX];         /* where staged files will lie */
     const wm_stage_there_t *there; /* (n_there) in the outputs' folder, in the order of names */
     uint32_t n_there;
+    bool is_away; /* in the stager: the outputs' server does not answer, nothing was begun */
 } wm_stage_reader_t;
 
 /* Forks, where a line is a URL or outputs are stored. Returns -1 in the reader, and where nothing
-   lies elsewhere in the only process. In the stager returns an exit code when the reader has ended;
-   it prints errors.  */
+   lies elsewhere in the only process. In the stager returns an exit code when the reader has ended,
+   WM_EXIT_AGAIN if the outputs' server does not answer; it prints errors.  */
 int wm_stage_split (const wm_stage_options_t *options, wm_stage_reader_t *reader);
 
 #endif

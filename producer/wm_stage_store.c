@@ -517,7 +517,7 @@ wm_fault_t wm_store_open (wm_store_t *self, wm_error_t *error)
     free (all);
     return end == WM_TOOL_DONE
                ? WM_OK
-               : wm_fault (error, WM_EHOST,
+               : wm_fault (error, end == WM_TOOL_AGAIN ? WM_EAGAIN : WM_EHOST,
                            "the outputs' folder %.200s cannot be used: %.200s (after %lld s)",
                            self->url, text, (long long) (wm_now_ms () - began_ms) / 1000);
 }

@@ -89,6 +89,8 @@ producer=$!
 ok "more work: jobs come again" until_true 60 sees 3
 busy () { [ "$("$bin/wiremill" status "$out" --json | grep -c '"state": *"busy"')" = "$1" ]; } # n
 ok "and all compute" until_true 60 busy 3
+states () { local job; for job in $(jobs_of); do grep -q '"connected": true, "label": ".*/'"$job"'"' "$folder/log/$job.json" || return 1; done; }
+ok "each has told that it connected" states
 counters () { "$bin/wiremill" status "$out" --json | grep -Eo '"(n_fail|n_lost|duplicate|late|again)": *[0-9]+'; }
 counted=$(counters)
 kill -TERM $farm_pid

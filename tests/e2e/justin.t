@@ -129,8 +129,9 @@ until_true 20 curl -sf "$web/mode" || bail "no HTTP server"
 held ()
 {
     offer broken </dev/null
-    printf 'test:%s RSE\n' "justin-1 $web/justin-1.h5?authz=SECRET" "far davs://host/far.h5" >>"$JUSTIN_FILES/files"
-    exits 3 run held && result 'exit=3 files=3 written=1 held=2' && same held justin-1 && says 'wiremill copies root://' &&
+    printf 'test:%s RSE\n' "justin-1 $web/justin-1.h5?authz=SECRET" "far davs://host/far.h5" \
+        "same $web/justin-1.h5?authz=SECOND" >>"$JUSTIN_FILES/files"
+    exits 3 run held && says 'offered a file again .*justin-1.h5' && ! grep SECOND "$work/said" && result 'exit=3 files=3 written=1 held=2' && same held justin-1 && says 'wiremill copies root://' &&
         [ "$(cat "$work/held.pfns")" = "$web/justin-1.h5" ] && [ "$(cat "$work/held.dids")" = test:justin-1 ] &&
         ! grep -rl SECRET "$work/held$beside" "$work/held.pfns" "$work/said"
 }
@@ -159,6 +160,48 @@ with_input () # of one that is scored already: nothing is computed
         grep -q '"asking": "none"' "$work/json" && [ "$(cat "$work/given.pfns")" = "$work/data/justin-1.h5" ]
 }
 ok "lists and sidecars of inputs that are given; more metadata" with_input
+# A producer that begins to read an output for its sidecar, and waits until $work/go is there, or writes for ever where $work/flood
+# is; $work/reads has its environment then, $work/args the arguments of other producers.
+mkdir "$work/slow" && cp "$bin/wiremill" "$work/slow" && for program in "$bin"/wiremill-*; do ln -s "$program" "$work/slow"; done
+rm "$work/slow/wiremill-producer" && cat >"$work/slow/wiremill-producer" <<EOF && chmod 755 "$work/slow/wiremill-producer"
+#!/bin/bash
+if [ "\$1" = facts ]; then
+    ls -l /proc/\$PPID/fd >"$work/fds" && env >"$work/reads.part" && mv "$work/reads.part" "$work/reads"
+    [ ! -e "$work/flood" ] || exec yes '['
+    until [ -e "$work/go" ]; do sleep 0.05; done
+fi
+echo "\$*" >>"$work/args"
+exec "$bin/wiremill-producer" "\$@"
+EOF
+slow () # options...: in the background
+{
+    rm -f "$work/given/justin-1.scores.h5.json" "$work/reads"
+    "$work/slow/wiremill" run --model "$made/stage.onnx" "${one[@]}" --quiet --output "$work/given" --sidecars "$@" >"$work/said" 2>&1 &
+    pid=$!
+    until_true 30 [ -e "$work/reads" ] || { cat "$work/said"; return 1; }
+}
+deaf ()
+{
+    slow --stage-bytes 4000 --files-from-command "mkdir '$work/asked' && echo '$work/data/justin-1.h5' || exec sleep 600" && kill $pid &&
+        until_true 20 grep -q '^stopping' "$work/said" && kill $pid && exits 75 wait $pid && [ ! -e "$work/given/justin-1.scores.h5.json" ] &&
+        result 'exit=75 files=1 written=0 held=0 left=1'
+}
+ok "a run answers signals while an output is read for its sidecar; the second leaves that to the next run" deaf
+shares () { grep -Eq -e ' --stage-bytes 1000( |$)' "$work/args"; }
+ok "... --stage-bytes is for four producers together" shares
+last () { BEARER_TOKEN=SECRET X509_USER_PROXY=SECRET slow --input "$work/data/justin-1.h5" && until_true 20 says 'sidecars of 1 outputs are still' && kill $pid && exits 75 wait $pid; }
+ok "... also when nothing else is left to do" last
+bare () { grep -q '^PATH=' "$work/reads" && ! grep SECRET "$work/reads" && [ "$(grep -c -- '->' "$work/fds")" -le 6 ] && ! grep socket: "$work/fds"; }
+ok "what reads an output has no credentials, and its parent only its pipes" bare
+flood () { : >"$work/flood" && slow --input "$work/data/justin-1.h5" && exits 1 wait $pid && says 'justin-1.scores.h5 cannot be read for its sidecar'; }
+ok "... and is ended when it writes more than 16 MiB" flood
+rm -f "$work/flood"
+given () { keep "$bin/wiremill" run --model "$made/stage.onnx" "${one[@]}" --quiet --output "$work/given" --sidecars --input "$work/data/justin-1.h5"; }
+thrice () { WM_FAILPOINT=sidecar-write:1 exits 75 given && says 'justin-1.scores.h5 was killed 3 times' && says 'type this to continue'; }
+ok "the process that writes it is killed three times: exit code 75" thrice
+waits () { : >"$work/go" && slow --input "$work/data/justin-1.h5" && exits 0 wait $pid && [ -s "$work/given/justin-1.scores.h5.json" ]; }
+ok "a run ends when its sidecars are written" waits
+
 no () { refused 2 "$1" "$bin/wiremill" run --model "$made/stage.onnx" --output "$work/no" "${@:2}"; } # pattern, options...
 twice () # one file by two names
 {
@@ -185,6 +228,22 @@ foreign () # text...: a file of it is refused, and left as it is
 }
 foreigns () { foreign "$(printf '%03000d' 1)" && foreign '\0\n' && foreign 'test:a /a.h5 -\na\0b\n'; }
 ok "a file that is no record of files is left as it is" foreigns
+no_end () # ... of which a kill left a part; then the answer that it was of is there
+{
+    rm -f "$work"/foreign* && foreign 'mine' && says 'its last line has no end' && foreign 'test:a /a.h5 -\n/b.h5' || return 1
+    offer </dev/null
+    printf 'test:justin-1 %s' "$work/data/jus" >"$work/foreign" && echo "test:justin-1 $work/data/justin-1.h5 RSE" >"$work/foreign.next"
+    run no_end --asked-files "$work/foreign" && result 'exit=0 files=1 written=1' && grep -qx "test:justin-1 $work/data/justin-1.h5 -" "$work/foreign"
+}
+ok "... also one whose last line has no end, unless it is a part of the last answer" no_end
+answer_only ()
+{
+    rm -f "$work"/foreign* && echo mine >"$work/foreign.next"
+    no_such () { [ ! -e "$work/foreign" ] && [ "$(cat "$work/foreign.next")" = mine ]; }
+    refused 5 'foreign.next is there, but not' "$bin/wiremill" run --model "$made/stage.onnx" --output "$work/no" --files-from-command true \
+        --asked-files "$work/foreign" && no_such
+}
+ok "... and a file with the name of its answer" answer_only
 
 # A broker elsewhere; nobody scores at first.
 offer "${all[@]}" </dev/null

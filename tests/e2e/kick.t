@@ -31,7 +31,8 @@ ok "retried while it is bad: held again, and that is an end" still
 cp "$made/two.h5" "$work/two.h5"
 ok "put right, but nobody asked: still held" exits 3 "${run[@]}" --output "$out"
 retried () { exits 0 keep "${run[@]}" --output "$out" --retry-held; }
-ok "retried: written" retried
+after_kill () { WM_FAILPOINT=producer-send:1:$work/killed retried && [ -e "$work/killed" ] && says 'starting it again'; }
+ok "retried: written, also where the producer is killed before it asks for that" after_kill
 ok "with the scores of a fresh campaign" same_scores two "$out" "$work/fresh"
 ok "the other one was left alone" same_scores one "$out" "$work/fresh"
 nothing () { exits 0 keep "${run[@]}" --output "$out" --retry-held && says "nothing was left"; }

@@ -71,12 +71,19 @@ points ()
 {
     local point code
     fresh $(($(wc -w <<<"$points") + 4))
-    for point in $(shuf --random-source=<(yes $RANDOM) <<<"$points"); do
+    for point in $(grep -v '^sidecar-' <<<"$points" | shuf --random-source=<(yes $RANDOM)); do
         n_tried=$((n_tried + 1))
         # shellcheck disable=SC2086
         (cd "$work/job" && WM_FAILPOINT=$point:1 timeout 60 "${command[@]}" >"$work/said" 2>&1)
         code=$?
         [ $code = 137 ] || { echo "$point: exit $code"; cat "$work/said"; return 1; }
+        n_killed=$((n_killed + 1))
+    done
+    for point in $(grep '^sidecar-' <<<"$points"); do # the process that writes them: the run starts another
+        n_tried=$((n_tried + 1))
+        rm -f "$work"/job/scores/*.json "$work/died"
+        (cd "$work/job" && WM_FAILPOINT=$point:1:$work/died timeout 60 "${command[@]}" >"$work/said" 2>&1) && [ -e "$work/died" ] ||
+            { echo "$point"; cat "$work/said"; return 1; }
         n_killed=$((n_killed + 1))
     done
     (cd "$work/job" && timeout 60 "${command[@]}" >"$work/said" 2>&1) || { cat "$work/said"; return 1; }

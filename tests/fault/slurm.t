@@ -123,7 +123,7 @@ PROLOGUE
     # The wall time: a worker leaves before its end; a job that is still not connected then has failed.
     "${farm[@]}" --max 1 --min 1 --name wall --wall-time 20s >"$work/farm" 2>&1 &
     farm_pid=$!
-    replaced () { [ "$(grep -l 'session with' "$out$beside"/farm/wall/log/*.log | wc -l)" = 2 ]; }
+    replaced () { [ "$(grep -l '"connected": true' "$out$beside"/farm/wall/log/*.json | wc -l)" = 2 ]; }
     ok "a worker whose wall time nears its end leaves, and another comes" until_true 120 replaced
     by_itself () { grep -q 'wall time' "$out$beside"/farm/wall/log/*.log && ! grep -E 'failed|ends:' "$work/farm"; }
     ok "which is no failure" by_itself

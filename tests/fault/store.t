@@ -21,9 +21,10 @@ if grep -qsx "\$(basename "\${@: -2:1}")" "$work/flip"; then
 fi
 exec $(command -v xrdcp) "\$@"
 EOF
-# Where $work/old is, the list of the outputs is one of before they were written.
+# Where $work/old is, the list of the outputs is one of before they were written; where $work/away is, the server does not answer.
 cat >"$work/tools/xrdfs" <<EOF
 #!/bin/bash
+[ ! -e "$work/away" ] || { echo "[FATAL] Connection error" >&2; exit 51; }
 [ "\$2" = ls ] && [ -e "$work/old" ] && exec rm "$work/old"
 exec $(command -v xrdfs) "\$@"
 EOF
@@ -89,8 +90,8 @@ kept () # at the first step on the server, and after what was changed has anothe
     local n=data/out/all/stage-c.scores.h5 point
     for point in stager-store producer-moved; do
         printf more >>$n && touch -d 2001-01-01 $n # its checksum is not the one that the server knows
-        WM_FAILPOINT=$point:1:$work/$point.kept run all $(inputs a b c) --retry-held # its next producer retries nothing
-        [ -e "$point.kept" ] && run all $(inputs a b c) --retry-held && [ "$(tail -c 4 $n.changed-1)" = more ] && rm -f $n.changed-1 && same all a b c || return 1
+        WM_FAILPOINT=$point:1:$work/$point.kept run all $(inputs a b c) --retry-held && [ -e "$point.kept" ] &&
+            [ "$(tail -c 4 $n.changed-1)" = more ] && rm -f $n.changed-1 && same all a b c || return 1
     done
 }
 more "... and keeps it where the producer is killed" kept
@@ -187,6 +188,21 @@ else
     skip "a tmpfs can be mounted by root only"
 fi
 
+# The server goes away between two files of a command.
+cat >next <<EOF
+mkdir first 2>/dev/null && exec echo "$made/stage-a.h5"
+mkdir second 2>/dev/null && >away && echo "$made/stage-c.h5"
+EOF
+away ()
+{
+    "${plain[@]}" --quiet --output "$at/away" --files-from-command 'sh next; true' >away.words 2>&1 &
+    pid=$!
+    again () { [ "$(grep -c "server does not answer producer.*; starting it again in .* s, its inputs wait" away.words)" -ge 2 ]; }
+    until_true 40 again || { cat away.words; return 1; }
+    rm away && ends 0 && same away a c && grep -q '^wiremill-result exit=0 files=2 written=2' away.words
+}
+ok "the server is away when a second producer begins: it is started again until the server is back" away
+
 # ---- what is refused at once ----
 farm () # a producer elsewhere must be told where the outputs go, before it can ask
 {
@@ -214,6 +230,6 @@ ok "... and one that no program here copies to" bare
 denied () { mkdir -m 555 data/out/denied && exits 1 quick denied/x $(inputs a) && says "folder $at/denied/x cannot be used: xrdfs: .*" && sent 0; }
 more "a folder that may not be written is refused before anything is scored" denied
 { kill -9 $server && wait $server; } 2>/dev/null
-dead () { exits 1 quick dead $(inputs a) && says 'dead cannot be used: xrdfs' && says 'correct that, then type this to continue' && sent 0; }
+dead () { exits 75 quick dead $(inputs a) && says 'dead cannot be used: xrdfs' && says 'what was done is kept; type this to continue' && sent 0; }
 more "a dead server is reported after a bounded time" dead
 done_testing

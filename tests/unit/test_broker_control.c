@@ -143,6 +143,7 @@ static void test_drain_one (void **state)
     assert_int_equal (count (t, w3, WM_MSG_TASK), 2);
     assert_string_equal (look (t).worker[0].state, "draining");
     assert_string_equal (look (t).worker[0].why, "drained by host:9");
+    assert_false (look (t).worker[0].has_failed);
     assert_string_equal (look (t).state, "running");
     control (t, o, "drain", "host:77");
     refused (t, o, WM_REASON_STALE);
@@ -197,6 +198,16 @@ static void fail_one (works_t *works, uint32_t bad, uint64_t *c, uint32_t good, 
     durable (t);
 }
 
+/* Workers that were sent away for their failures, as the status has it.  */
+static int n_failed (harness_t *t)
+{
+    const wm_summary_t summary = look (t);
+    int n = 0;
+    for (int i = 0; i < 2; i++)
+        n += summary.worker[i].has_failed && *summary.worker[i].why;
+    return n;
+}
+
 /* How many failures in a row send a worker away, after this many failures and then successes.  */
 static int failures_until_sent_away (int failures, int successes)
 {
@@ -217,6 +228,7 @@ static int failures_until_sent_away (int failures, int successes)
     assert_non_null (strstr (must (t, bad, WM_MSG_DRAIN)->msg.text, "failed, the last: why"));
     assert_false (one (&works, bad, &c, 1)); /* it gets nothing more */
     assert_null (look (t).paused);           /* it is the only one that says so */
+    assert_int_equal (n_failed (t), 1);
     harness_end (t);
     return n;
 }

@@ -119,7 +119,11 @@ static void test_most_jobs (void **state)
         memset (summary.worker[i].label, '"', sizeof summary.worker[i].label - 1);
         memset (summary.worker[i].signature, '"', sizeof summary.worker[i].signature - 1);
     }
+    summary.worker[1].has_failed = true;
     json_t *json = status_of (&summary);
+    const json_t *list = json_object_get (json, "workers");
+    assert_true (json_is_false (json_object_get (json_array_get (list, 0), "failed")));
+    assert_true (json_is_true (json_object_get (json_array_get (list, 1), "failed")));
     assert_int_equal (json_array_size (json_object_get (json, "jobs")), WM_PEERS_MAX);
     assert_true (json_array_size (json_object_get (json, "workers")) > 10);
     json_decref (json);

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static const wm_farm_limits_t limits = {
@@ -191,6 +193,93 @@ static void test_many_connected (void **state)
     wm_farm_watch_free (&self);
 }
 
+static void put (const char *folder, const char *name, const char *text)
+{
+    char path[300];
+    snprintf (path, sizeof path, "%.200s/%.60s", folder, name);
+    FILE *file = fopen (path, "w");
+    assert_non_null (file);
+    fputs (text, file);
+    assert_int_equal (fclose (file), 0);
+}
+
+/* A job's --state-file tells whether it had connected, and no text of its log does.  */
+static void test_ends (void **state)
+{
+    (void) state;
+    static const char *const names[] = {
+        "log/7_2.log", "log/7_3.json", "log/7_4.json", "log/7_5.json", "bad-nodes", "log", "end", ""
+    };
+    static wm_farm_t farm;
+    static wm_farm_watch_t self;
+    char path[300], *folder = farm.folder;
+    wm_farm_jobs_t none = { 0 };
+    strcpy (folder, "/tmp/test_ops_farm_XXXXXX");
+    assert_non_null (mkdtemp (folder));
+    for (int i = 5; i < 7; i++) {
+        snprintf (path, sizeof path, "%.200s/%.60s", folder, names[i]);
+        assert_int_equal (mkdir (path, 0700), 0);
+    }
+    wm_farm_watch_init (&self, &farm, &limits);
+    put (folder, "log/7_2.log", "wiremill-worker: session with tcp://h:1, epoch 1\n");
+    put (folder, "log/7_4.json", "{\"connected\": tr");
+    put (folder, "log/7_5.json", "{\"connected\": \"true\"}");
+    for (int i = 2; i < 6; i++) {
+        if (i == 3)
+            continue;
+        snprintf (path, sizeof path, "end/7_%d", i);
+        put (folder, path, "6 n2\n");
+        wm_farm_watch_jobs (&self, &none);
+        assert_int_equal (self.failed, i == 2 ? 1 : i - 2);
+    }
+    assert_int_equal (self.code, 6);
+    assert_int_equal (self.failures.in_a_row, 2); /* one node's do not count further */
+    put (folder, "log/7_3.json", "{\"schema\": \"wiremill-worker-1\", \"connected\": true}");
+    put (folder, "end/7_3", "6 n3\n");
+    wm_farm_watch_jobs (&self, &none);
+    assert_int_equal (self.failed, 3);
+    assert_int_equal (self.failures.in_a_row, 0);
+    assert_int_equal (self.failures.n_node, 2); /* it failed after that */
+    wm_farm_watch_free (&self);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf (path, sizeof path, "%.200s/%.60s", folder, names[i]);
+        assert_int_equal (remove (path), 0);
+    }
+}
+
+/* A worker that the broker sends away for its failures is its node's; whatever else the reason is,
+   nobody is to blame.  */
+static void test_sent_away (void **state)
+{
+    (void) state;
+    static const wm_farm_t farm = { .folder = "/nonexistent" };
+    static wm_farm_watch_t self;
+    static const char *const why[] = { "drained by host:9", "the campaign is draining",
+                                       "6 of its last 10 batches failed" };
+    wm_farm_jobs_t now = { 0 };
+    json_t *status = json_pack ("{s:[]}", "workers");
+    char id[8], label[16];
+    wm_farm_watch_init (&self, &farm, &limits);
+    for (int i = 0; i < 3; i++) {
+        snprintf (id, sizeof id, "7_%d", i);
+        snprintf (label, sizeof label, "n:1/7_%d", i);
+        wm_farm_job_t *job = wm_farm_jobs_add (&now, id);
+        job->is_running = true;
+        strcpy (job->node, "n");
+        json_array_append_new (json_object_get (status, "workers"),
+                               json_pack ("{s:s, s:s, s:s, s:b}", "label", label, "state",
+                                          "draining", "why", why[i], "failed", i == 2));
+    }
+    wm_farm_watch_jobs (&self, &now);
+    for (int twice = 0; twice < 2; twice++)
+        wm_farm_watch_workers (&self, status);
+    assert_int_equal (self.failures.n_node, 1);
+    assert_int_equal (self.failures.node[0].n, 1);
+    assert_int_equal (wm_farm_watch_count (&self).connected, 3);
+    json_decref (status);
+    wm_farm_watch_free (&self);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +287,7 @@ int main (void)
         cmocka_unit_test (test_least),          cmocka_unit_test (test_unknown),
         cmocka_unit_test (test_failures),       cmocka_unit_test (test_no_nodes),
         cmocka_unit_test (test_many_connected),
+        cmocka_unit_test (test_ends),     cmocka_unit_test (test_sent_away),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
