@@ -44,6 +44,14 @@ wm_fault_t wm_workflow_open (wm_workflow_t *self, const wm_args_t *args, const c
     return fault;
 }
 
+static void failed (wm_workflow_t *self, const wm_error_t *error)
+{
+    if (self->crew->before_message)
+        self->crew->before_message ();
+    if (self->code == WM_CREW_WORKING)
+        self->code = wm_setup_complain (self->verb, error);
+}
+
 /* An input of the crew is written (its output's name) or held (NULL).  */
 static void told (void *argument, uint32_t input, const char *output)
 {
@@ -51,7 +59,7 @@ static void told (void *argument, uint32_t input, const char *output)
     wm_feed_file_t *file = &self->feed.file[input];
     wm_error_t error;
     wm_fault_t fault = WM_OK;
-    if (output && wm_args_given (self->args, "sidecars"))
+    if (output && wm_args_given (self->args, "sidecars") && !self->crew->store)
         fault = wm_sidecar_write (self->verb, self->crew->output, output, file->did, self->metadata,
                                   &error);
     for (uint32_t i = input; i < self->feed.n_file; i++, file++) { /* it, and its other names */
@@ -61,12 +69,18 @@ static void told (void *argument, uint32_t input, const char *output)
         if (output && !fault)
             fault = wm_processed_add (&self->processed, file, &error);
     }
-    if (!fault)
-        return;
-    if (self->crew->before_message)
-        self->crew->before_message ();
-    if (self->code == WM_CREW_WORKING)
-        self->code = wm_setup_complain (self->verb, &error);
+    if (fault)
+        failed (self, &error);
+}
+
+/* An output is on its way to a server, and waits for its sidecar.  */
+static void placed (void *argument, uint32_t input, const char *folder, const char *output)
+{
+    wm_workflow_t *self = argument;
+    wm_error_t error;
+    if (wm_sidecar_write (self->verb, folder, output, self->feed.file[input].did, self->metadata,
+                          &error))
+        failed (self, &error);
 }
 
 void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
@@ -77,6 +91,8 @@ void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
     self->feed.before_message = crew->before_message;
     crew->tells = true;
     crew->told = told;
+    crew->placed = placed;
+    crew->sidecars = wm_args_given (self->args, "sidecars");
     crew->told_argument = self;
     crew->more = !self->feed.has_ended;
 }
