@@ -31,6 +31,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,11 +294,12 @@ static void begin (wm_store_t *self, job_t *job)
 static bool is_sidecar_of (const char *path, uint32_t adler)
 {
     char text[4096] = "", sum[40];
-    FILE *file = fopen (path, "re");
-    if (!file)
+    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
         return false;
-    text[fread (text, 1, sizeof text - 1, file)] = 0;
-    fclose (file);
+    const ssize_t n = read (fd, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    close (fd);
     snprintf (sum, sizeof sum, "\"adler32\": \"%08x\"", adler);
     return strstr (text, sum);
 }
