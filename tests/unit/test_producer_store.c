@@ -155,6 +155,7 @@ static int be_tool (const char *name, int argc, char **argv)
                 printf ("-rw-r--r-- u g %12lld %s /data/%s\n", (long long) st.st_size, date,
                         entry->d_name);
             }
+        closedir (folder);
         return 0;
     }
     if (strcmp (command, "mkdir") == 0)
