@@ -656,10 +656,6 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     run.crew.store = store_of (args, broker, &setup, &error);
     if (error.fault)
         return wm_setup_complain (verb, &error);
-    if (run.crew.store && wm_args_given (args, "sidecars"))
-        return wm_args_refuse (args,
-                               "--sidecars go beside outputs in a folder of this machine; with "
-                               "outputs in a root:// folder leave it out");
     if (run.inputs.n_url || run.workflow.feed.command || run.crew.store)
         wm_urls_scratch (args, broker ? "" : setup.campaign, run.crew.scratch);
     run.crew.before_message = before_message;

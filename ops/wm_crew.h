@@ -87,6 +87,8 @@ typedef struct {
     uint32_t ended[3]; /* producers by their exit code: 0, 3, 5 */
     bool tells;        /* producers tell what becomes of each input: */
     void (*told) (void *argument, uint32_t input, const char *output); /* NULL: it is held */
+    bool sidecars; /* with a store: a producer waits for the sidecar of each output in `folder` */
+    void (*placed) (void *argument, uint32_t input, const char *folder, const char *output);
     void *told_argument;
     char output[PATH_MAX]; /* the folder, as the first producer told it before it read anything */
     bool has_served;       /* a broker of ours has */

@@ -96,6 +96,8 @@ wm_fault_t wm_crew_start_producer (wm_crew_t *self, wm_sender_t *sender, wm_erro
             argv[n++] = stage[i][0];
             argv[n++] = stage[i][1];
         }
+    if (self->store && self->sidecars)
+        argv[n++] = "--sidecars";
     if (!self->setup && !self->tells)
         argv[n++] = "--summary";
     const bool has_own = wm_join_suffices (WM_ROLE_PRODUCER);
@@ -147,23 +149,44 @@ static void show_producer_log (wm_crew_t *self, wm_sender_t *sender)
     wm_crew_show_log (self, &sender->child);
 }
 
+static bool is_name (const char *name)
+{
+    return *name && *name != '.' && !strchr (name, '/');
+}
+
+/* "SLOT NAME" of an output on its way to a server: SLOT is a number.  */
+static void placed (wm_crew_t *self, uint32_t input, char *rest)
+{
+    char *name, folder[PATH_MAX + 40];
+    const unsigned long slot = strtoul (rest, &name, 10);
+    if (name == rest || *name != ' ' || !self->store || !self->sidecars || !is_name (name + 1))
+        return;
+    snprintf (folder, sizeof folder, "%s/%lu/out", self->scratch, slot);
+    self->placed (self->told_argument, input, folder, name + 1);
+}
+
 /* Acts on a line of a producer, which a hostile file may have taken over: an output is named
    without its folder, and its input by a number of this producer's.  */
 static void heard (wm_crew_t *self, wm_sender_t *sender, char *line)
 {
     char *end = line, *name;
+    unsigned long n = 0;
     const bool written = strncmp (line, "written ", 8) == 0, held = strncmp (line, "held ", 5) == 0;
     if (strncmp (line, "output ", 7) == 0 && !self->output[0])
         snprintf (self->output, sizeof self->output, "%s", line + 7);
     sender->low |= strcmp (line, "low") == 0;
     sender->is_away |= strcmp (line, "away") == 0;
-    const unsigned long n = written || held ? strtoul (strchr (line, ' ') + 1, &end, 10) : 0;
-    if (end == line || n >= sender->inputs.n_file || (written && *end != ' '))
+    const bool is_placed = strncmp (line, "placed ", 7) == 0;
+    if (written || held || is_placed)
+        n = strtoul (strchr (line, ' ') + 1, &end, 10);
+    if (end == line || n >= sender->inputs.n_file || (!held && *end != ' '))
         return;
     name = end + 1;
-    if (held)
+    if (is_placed)
+        placed (self, sender->first + (uint32_t) n, name);
+    else if (held)
         self->told (self->told_argument, sender->first + (uint32_t) n, NULL);
-    else if (*name && *name != '.' && !strchr (name, '/'))
+    else if (is_name (name))
         self->told (self->told_argument, sender->first + (uint32_t) n, name);
 }
 

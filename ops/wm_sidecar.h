@@ -5,7 +5,8 @@
       "metadata": {"core.event_count": 2, "core.runs": [1], ...}}
 
    parents is empty where the workflow system gave no DID. A sidecar is written at once, after its
-   output, and made up for where a kill came between. Thread: one.  */
+   output, and made up for where a kill came between. Where outputs go to a server, it is written
+   beside the output that is on its way there; the producer copies both. Thread: one.  */
 #ifndef WM_SIDECAR_H
 #define WM_SIDECAR_H
 

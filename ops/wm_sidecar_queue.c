@@ -19,17 +19,17 @@
 
 static_assert (sizeof (wm_error_t) <= PIPE_BUF, "each report is one write");
 
-void wm_sidecar_queue_add (wm_sidecar_queue_t *self, uint32_t input, const char *output,
-                           const char *did)
+void wm_sidecar_queue_add (wm_sidecar_queue_t *self, uint32_t input, const char *folder,
+                           const char *output, const char *did)
 {
     if (self->n == self->room) {
         self->room = self->room ? 2 * self->room : 64;
         self->item = reallocarray (self->item, self->room, sizeof *self->item);
         assert (self->item);
     }
-    char *copy = strdup (output);
-    assert (copy);
-    self->item[self->n++] = (wm_sidecar_item_t){ .input = input, .output = copy, .did = did };
+    wm_sidecar_item_t *item = &self->item[self->n++];
+    *item = (wm_sidecar_item_t){ input, folder ? strdup (folder) : NULL, strdup (output), did };
+    assert (item->output && (item->folder || !folder));
 }
 
 /* The process: writes all sidecars that are not done. A fork has no other thread of the run, whose
@@ -38,8 +38,9 @@ static void write_all (const wm_sidecar_queue_t *self, int to)
 {
     for (size_t i = self->n_done; i < self->n; i++) {
         wm_error_t error = { 0 };
-        error.fault = wm_sidecar_write (self->verb, self->folder, self->item[i].output,
-                                        self->item[i].did, self->metadata, &error);
+        const wm_sidecar_item_t *item = &self->item[i];
+        error.fault = wm_sidecar_write (self->verb, item->folder ? item->folder : self->folder,
+                                        item->output, item->did, self->metadata, &error);
         while (write (to, &error, sizeof error) < 0)
             if (errno != EINTR)
                 _exit (WM_EXIT_FAILURE);

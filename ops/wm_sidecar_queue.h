@@ -18,6 +18,7 @@
 
 typedef struct {
     uint32_t input;
+    char *folder; /* NULL: the run's */
     char *output; /* its name in the folder */
     const char *did;
 } wm_sidecar_item_t;
@@ -31,9 +32,10 @@ typedef struct {
     int from, deaths;
 } wm_sidecar_queue_t;
 
-/* Notes the output of an input. `did` is lent for as long as the queue exists.  */
-void wm_sidecar_queue_add (wm_sidecar_queue_t *self, uint32_t input, const char *output,
-                           const char *did);
+/* Notes the output of an input, in `folder` (NULL: the run's). `did` is lent for as long as the
+   queue exists.  */
+void wm_sidecar_queue_add (wm_sidecar_queue_t *self, uint32_t input, const char *folder,
+                           const char *output, const char *did);
 
 /* Calls `done` for each sidecar that is written since the last call, or could not be (fault is not
    WM_OK), and starts a process for those that were added. Returns how many are not done yet.  */

@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAP_MS 100
 #define SLOW_MS 1000
@@ -73,22 +74,32 @@ static void settle (wm_workflow_t *self, uint32_t input, wm_feed_is_t is)
         complain (self, &error);
 }
 
+/* An output on its way to a server has its folder, which goes with a producer that was killed: the
+   next one tells of it again.  */
 static void sidecar_done (void *argument, const wm_sidecar_item_t *item, const wm_error_t *error)
 {
-    if (error->fault)
+    if (error->fault && (!item->folder || access (item->folder, F_OK) == 0))
         complain (argument, error);
-    else
+    else if (!item->folder)
         settle (argument, item->input, WM_FEED_WRITTEN);
 }
 
-/* An input of the crew is written (its output's name) or held (NULL).  */
+/* An input of the crew is written (its output's name) or held (NULL). Outputs on a server have
+   their sidecars by then.  */
 static void told (void *argument, uint32_t input, const char *output)
 {
     wm_workflow_t *self = argument;
-    if (output && wm_args_given (self->args, "sidecars"))
-        wm_sidecar_queue_add (&self->sidecars, input, output, self->feed.file[input].did);
+    if (output && wm_args_given (self->args, "sidecars") && !self->crew->store)
+        wm_sidecar_queue_add (&self->sidecars, input, NULL, output, self->feed.file[input].did);
     else
         settle (self, input, output ? WM_FEED_WRITTEN : WM_FEED_HELD);
+}
+
+/* An output is on its way to a server, and waits for its sidecar.  */
+static void placed (void *argument, uint32_t input, const char *folder, const char *output)
+{
+    wm_workflow_t *self = argument;
+    wm_sidecar_queue_add (&self->sidecars, input, folder, output, self->feed.file[input].did);
 }
 
 void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
@@ -101,6 +112,8 @@ void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
     self->feed.before_message = crew->before_message;
     crew->tells = true;
     crew->told = told;
+    crew->placed = placed;
+    crew->sidecars = wm_args_given (self->args, "sidecars");
     crew->told_argument = self;
     crew->more = !self->feed.has_ended;
 }

@@ -32,6 +32,8 @@ static const wm_option_t option_table[] = {
      .help = "the campaign's folder and, from the second line on, its command: outputs name both"},
     {.name = "output", .value = "URL",
      .help = "root:// folder of the campaign's outputs, where they lie on a server"},
+    {.name = "sidecars",
+     .help = "with it: each gets a sidecar there, which the process that reads --tell writes here"},
     {.name = "retry-held",
      .help = "score inputs again that are held, or changed since they were added or scored"},
     {.name = "scratch", .value = "DIR",
@@ -177,7 +179,8 @@ static int stage (const wm_args_t *args, char **list, wm_produce_options_t *opti
                                                .bytes_max = most ? (uint64_t) most : WM_STAGE_BYTES,
                                                .line = list,
                                                .n_line = options->n_input,
-                                               .store = wm_args_text (args, "output") };
+                                               .store = wm_args_text (args, "output"),
+                                               .sidecars = options->sidecars };
     const int code = wm_stage_split (&stage_options, &reader);
     options->stager = reader.fd;
     if (reader.is_away && options->tell)
@@ -218,8 +221,12 @@ static int produce_main (const wm_args_t *args)
                                          (int64_t) (wm_args_seconds (args, "give-up") * 1000),
                                      .retry_held = wm_args_given (args, "retry-held"),
                                      .summary = wm_args_given (args, "summary"),
+                                     .sidecars = wm_args_given (args, "sidecars"),
                                      .tell = tell_take (args),
                                      .quiet = wm_args_given (args, "quiet") };
+    if (options.sidecars && (!options.tell || !wm_args_given (args, "output")))
+        return wm_args_refuse (args, "--sidecars needs --output and --tell: who reads what is told "
+                                     "writes them; `wiremill produce --sidecars` does that");
     if (wm_args_given (args, "parent") && !parent_follow ())
         return WM_EXIT_AGAIN;
     wm_log_start ();

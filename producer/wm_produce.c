@@ -303,6 +303,8 @@ static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t
     input->result.mtime_ns = msg->mtime_ns;
     memcpy (input->result.digest, msg->digest, 16);
     if (as_written (self, input, &there)) {
+        if (wm_produce_store_sidecar (self, input))
+            return;
         wm_writer_is_ours (path, self->campaign, &input->n_held);
         input->changed = msg->text[0] != 0;
         if (input->changed)

@@ -35,6 +35,7 @@ typedef struct {
     const char *staged; /* folder where it puts copies */
     int tell;           /* pipe of whoever wants to know of each output; 0: nobody does */
     const char *store;  /* root:// folder of outputs; NULL: the campaign's is a folder here */
+    bool sidecars;      /* each has one there, which who hears --tell writes */
     const char *spool;  /* folder here for outputs on their way there */
     const wm_stage_there_t *there; /* (n_there) what was there at the start */
     uint32_t n_there;

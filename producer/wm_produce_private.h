@@ -204,6 +204,7 @@ void wm_produce_stage_name (const wm_input_t *input, char *text, size_t bytes);
 /* Each tells one thing to whoever wants to know (options->tell), if anybody does: where outputs
    lie; what an input is that has ended; once, that little is left to do.  */
 void wm_produce_tell_output (const wm_produce_t *self);
+void wm_produce_tell_placed (const wm_produce_t *self, const wm_input_t *input);
 void wm_produce_tell_end (const wm_produce_t *self, const wm_input_t *input);
 void wm_produce_tell_low (wm_produce_t *self);
 /* ---- wm_produce_store.c: of campaigns whose outputs lie elsewhere ---------------------------- */
@@ -223,6 +224,10 @@ bool wm_produce_store_look (wm_produce_t *self, wm_input_t *input);
 /* Renames what somebody changed there; after that, and not before, the output is reported lost: who
    makes it again removes what has the name.  */
 void wm_produce_store_move (wm_produce_t *self, wm_input_t *input);
+
+/* Has a sidecar stored for an output of an earlier process that has none. The broker is asked about
+   the input again after that. false: it has one, or none is wanted.  */
+bool wm_produce_store_sidecar (wm_produce_t *self, wm_input_t *input);
 
 /* The input was claimed: asks what has its output's name there.  */
 void wm_produce_store_claimed (wm_produce_t *self, wm_input_t *input);

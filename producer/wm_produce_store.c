@@ -10,7 +10,10 @@
    What had the name when this process started is fetched and opened when the input is claimed: a
    file of another campaign ends the process, one of this campaign will be replaced.
    That list is no proof that an output is missing or changed: another producer may have stored it
-   since. So the stager looks before it is reported lost, and renames what somebody changed.  */
+   since. So the stager looks before it is reported lost, and renames what somebody changed.
+   With --sidecars the process that started this one is told of each output that is placed, and
+   writes its sidecar beside it; the stager waits for that. An output that was stored without one
+   is fetched for it.  */
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_url.h"
@@ -102,6 +105,22 @@ void wm_produce_store_move (wm_produce_t *self, wm_input_t *input)
     check (self, input, WM_STAGE_MOVE);
 }
 
+bool wm_produce_store_sidecar (wm_produce_t *self, wm_input_t *input)
+{
+    char name[sizeof input->name + 8];
+    const wm_produce_options_t *options = self->options;
+    snprintf (name, sizeof name, "%s.json", input->name);
+    if (!options->sidecars || input->is_there || input->has_sidecar ||
+        (options->n_there &&
+         bsearch (name, options->there, options->n_there, sizeof *options->there, by_name)))
+        return false;
+    if (input->checking) /* since another session */
+        wm_produce_set_is (self, input, WM_INPUT_IS_LOST);
+    else
+        check (self, input, WM_STAGE_SIDECAR);
+    return true;
+}
+
 void wm_produce_store_claimed (wm_produce_t *self, wm_input_t *input)
 {
     uint64_t size;
@@ -130,6 +149,8 @@ bool wm_produce_store (wm_produce_t *self, wm_input_t *input)
     }
     input->storing = true;
     ask (self, input, WM_STAGE_STORE);
+    if (self->options->sidecars)
+        wm_produce_tell_placed (self, input);
     return false;
 }
 
@@ -173,6 +194,30 @@ static void on_checked (wm_produce_t *self, wm_input_t *input, const wm_stage_ms
     }
 }
 
+/* An output that was stored without a sidecar has one, or is gone.  */
+static void on_sidecar (wm_produce_t *self, wm_input_t *input, bool stored)
+{
+    check_end (self, input);
+    input->has_sidecar = stored;
+    if (!stored) {
+        input->seen = true;
+        input->seen_size = UINT64_MAX;
+    }
+    if (input->is == WM_INPUT_IS_LOST)
+        wm_produce_set_is (self, input, WM_INPUT_IS_NEW);
+}
+
+/* The server will not take or show a file: nothing can be done until a person has.  */
+static void on_denied (wm_produce_t *self, const char *why)
+{
+    char text[480];
+    snprintf (text, sizeof text,
+              "the server refuses %.100s/%.250s. Renew the credentials, or ask for the right to "
+              "write there; then the same command goes on with the scores",
+              self->options->store, why);
+    wm_produce_fatal (self, WM_EXIT_FAILURE, text);
+}
+
 /* Another file has the output's name there: it may be replaced if this campaign wrote it.  */
 static void on_there (wm_produce_t *self, wm_input_t *input, const wm_stage_msg_t *msg)
 {
@@ -205,7 +250,7 @@ static void on_trouble (wm_produce_t *self, const char *why)
     if (*why)
         wm_produce_warn (self,
                          "outputs cannot be copied to %s: %s; scores are kept, and it is tried "
-                         "again until that works",
+                         "again",
                          self->options->store, why);
     else
         wm_produce_warn (self, "outputs are copied to %s again", self->options->store);
@@ -235,6 +280,13 @@ void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg)
     wm_input_t *input = by_line (self, msg->line);
     if (msg->kind == WM_STAGE_TROUBLE)
         on_trouble (self, msg->text);
+    else if (msg->kind == WM_STAGE_DENIED)
+        on_denied (self, msg->text);
+    else if (input && msg->kind == WM_STAGE_FETCHED && input->checking)
+        wm_produce_tell_placed (self, input);
+    else if (input && input->checking &&
+             (msg->kind == WM_STAGE_STORED || msg->kind == WM_STAGE_GONE))
+        on_sidecar (self, input, msg->kind == WM_STAGE_STORED);
     else if (input && input->checking &&
              (msg->kind == WM_STAGE_THERE || msg->kind == WM_STAGE_MOVED))
         on_checked (self, input, msg);

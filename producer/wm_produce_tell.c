@@ -6,6 +6,9 @@
                      choose it
      written N NAME  the broker has journaled that the output is written
      held N          no output, or one that a person must look at, as it is reported
+     placed N SLOT NAME
+                     with --sidecars: the output is whole in the folder SLOT/out of --scratch, and
+                     goes to its server; its sidecar is to be written there, as NAME.json
      low             nothing is left to read, and half of the events on their way are done
      away            the outputs' server does not answer: this producer ends with 75 and may be
                      started again (producer/produce.c, before there is a session)
@@ -17,6 +20,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static void tell (const wm_produce_t *self, const char *format, ...)
@@ -45,6 +49,12 @@ void wm_produce_tell_end (const wm_produce_t *self, const wm_input_t *input)
         tell (self, "written %u %s\n", input->line, input->name);
     else if (input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD)
         tell (self, "held %u\n", input->line);
+}
+
+void wm_produce_tell_placed (const wm_produce_t *self, const wm_input_t *input)
+{
+    const char *slot = strrchr (self->options->staged, '/') + 1;
+    tell (self, "placed %u %s %s\n", input->line, slot, input->name);
 }
 
 void wm_produce_tell_low (wm_produce_t *self)

@@ -318,8 +318,9 @@ static bool hear (stage_t *self)
             return false;
         if (n != sizeof msg || msg.line >= self->options->n_line)
             continue;
-        if (self->store && (msg.kind == WM_STAGE_LOOK || msg.kind == WM_STAGE_STORE ||
-                            msg.kind == WM_STAGE_MOVE || msg.kind == WM_STAGE_FORGET))
+        if (self->store &&
+            (msg.kind == WM_STAGE_LOOK || msg.kind == WM_STAGE_STORE || msg.kind == WM_STAGE_MOVE ||
+             msg.kind == WM_STAGE_FORGET || msg.kind == WM_STAGE_SIDECAR))
             wm_store_hear (self->store, self->fd, &msg);
         if (!wm_url_of (self->options->line[msg.line]))
             continue;
@@ -690,6 +691,7 @@ static void forget_credentials (const wm_stage_options_t *options)
 int wm_stage_split (const wm_stage_options_t *options, wm_stage_reader_t *reader)
 {
     static stage_t self;
+    static wm_dead_t dead;
     wm_error_t error;
     int pair[2];
     bool any = options->store != NULL;
@@ -706,8 +708,9 @@ int wm_stage_split (const wm_stage_options_t *options, wm_stage_reader_t *reader
         return WM_EXIT_FAILURE;
     }
     snprintf (reader->folder, sizeof reader->folder, "%s", self.folder);
+    wm_dead_slots (&dead, options->scratch, self.folder);
     if (options->store) {
-        self.store = wm_store_new (options->store, self.folder);
+        self.store = wm_store_new (options, self.folder, &dead);
         const wm_fault_t fault = wm_store_open (self.store, &error);
         reader->is_away = fault == WM_EAGAIN;
         if (fault) {

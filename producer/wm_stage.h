@@ -16,7 +16,8 @@
    HASH-ADLER32-SIZE-NAME a whole one: it got this name when its size was the server's and the
    checksum was checked. A killed stager's files are found by the next one; a whole file is taken if
    it still has the size and checksum in its name, and the server's file has them too. The folder
-   `out` has outputs that are written and not yet copied (wm_stage_store.h).  */
+   `out` has outputs that are written and not yet copied (wm_stage_store.h). What stagers left that
+   no other one follows goes, too (wm_stage_dead.h).  */
 #ifndef WM_STAGE_H
 #define WM_STAGE_H
 
@@ -47,6 +48,9 @@ typedef enum {
     WM_STAGE_GONE = 12,    /* stager: what was to be stored is no longer here: write it again */
     WM_STAGE_MOVE = 13,    /* reader: rename what has this name there NAME.changed-N */
     WM_STAGE_MOVED = 14,   /* stager: text is what it is called now, "" where it was gone */
+    WM_STAGE_SIDECAR = 15, /* reader: this one has no sidecar there: fetch it, then store one */
+    WM_STAGE_FETCHED = 16, /* stager: its copy is here, for the sidecar; STORED or GONE follows */
+    WM_STAGE_DENIED = 17,  /* stager: text explains what the server refuses, for good */
 } wm_stage_kind_t;
 
 /* What STORE does where a file has the name already.  */
@@ -74,6 +78,7 @@ typedef struct {
     char **line; /* as they were given; the reader's copies lose their credentials */
     uint32_t n_line;
     const char *store; /* root:// folder for outputs; NULL: they stay here */
+    bool sidecars;     /* somebody writes NAME.json beside each output NAME here: it goes there */
 } wm_stage_options_t;
 
 /* What the reader gets.  */

@@ -63,6 +63,11 @@ wm_tool_end_t wm_tool_send_result (wm_tool_t *self, int status, char text[400]);
 /* Whether `text` of a result has the server's word that there is no such file.  */
 bool wm_tool_is_missing (const char *text);
 
+/* Whether `text` of a result has the server's word that it will not do this for us: it forbids it,
+   it does not believe our credentials, it cannot do it, or a folder has the name. A full disk, a
+   quota and a server in trouble pass.  */
+bool wm_tool_is_refused (const char *text);
+
 /* All that it printed, the caller's; closes the memory file, in place of one of the functions
    above. NULL: no memory.  */
 char *wm_tool_said (wm_tool_t *self);

@@ -11,6 +11,12 @@
    compares what has the name there, and then the partial file, by size and adler32: what is there
    and whole is not copied again. The same of partial files that the listing had, of a producer
    that was killed.
+   With sidecars the process that started this producer writes NAME.json beside NAME here, of what
+   is copied; when the output has its name there, the sidecar goes the same way (SIDE waits for it),
+   and only then is the output reported as stored. Of an output that was stored without a sidecar
+   one is made from a copy (FETCH).
+   A server that refuses a step for good (wm_tool_is_refused) is asked REFUSED_TRIES times, since
+   credentials may be renewed meanwhile; then the reader is told that it must end.
    A file that somebody changed is renamed NAME.changed-N (ASIDE) before its output is made again.
    A file with the name that is another one is fetched (LOOK), for the reader to see whether this
    campaign wrote it; the reader asks for it too before it writes an output whose name is in the
@@ -25,6 +31,7 @@
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,16 +41,33 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #define COPIES_MAX 4
 #define JOBS_MAX 256u
 #define OPEN_TRIES_MAX 6
-#define TROUBLE_TRIES 2 /* failures in a row before the stager reports them */
+#define TROUBLE_TRIES 2  /* failures in a row before the stager reports them */
+#define TROUBLE_WAITS 30 /* times stage_wait_ms: it reports them again after a minute */
+#define REFUSED_TRIES 5  /* in a row: half a minute */
+#define SIDE_MS 50       /* between looks for a sidecar */
 #define NAME_BYTES 300
 #define ENDING ".scores.h5"
+#define SIDECAR ".json"
 
-typedef enum { FREE, BEGIN, LOOK, SIZE, CHECK, CHECK_PART, SEND, ASIDE, CLEAR, NAME, TOLD } step_t;
+typedef enum {
+    FREE,
+    BEGIN,
+    LOOK,
+    SIZE,
+    CHECK,
+    CHECK_PART,
+    SEND,
+    ASIDE,
+    CLEAR,
+    NAME,
+    FETCH,
+    SIDE,
+    TOLD
+} step_t;
 
 typedef struct {
     step_t step;
@@ -51,7 +75,11 @@ typedef struct {
     uint32_t adler, seen_adler;
     uint64_t size, seen_size; /* seen: of what the reader was shown */
     uint64_t has;             /* size there, while its checksum is asked for; UINT64_MAX: not yet */
-    int tries;
+    bool is_side;             /* the sidecar is on its way: adler and size are its own, these are */
+    uint32_t output_adler;    /* the output's */
+    uint64_t output_size;
+    int tries, refused;
+    int64_t refused_ms; /* when the server refused it first */
     unsigned aside;
     int64_t next_ms;
     wm_tool_t tool;
@@ -66,7 +94,9 @@ struct wm_store_t {
     wm_stage_there_t *there;
     uint32_t n_there;
     size_t there_max;
-    bool is_told; /* that there is trouble */
+    bool sidecars;
+    int64_t told_ms; /* when trouble was reported last; 0: there is none */
+    wm_dead_t dead;
     job_t job[JOBS_MAX];
 };
 
@@ -84,12 +114,19 @@ static bool is_name (const char *name)
     return true;
 }
 
+/* What the name of an output becomes while its sidecar is on its way.  */
+static const char *sidecar (const job_t *job)
+{
+    return job->is_side ? SIDECAR : "";
+}
+
 static void url_of (const wm_store_t *self, const job_t *job, bool part, char url[PATH_MAX])
 {
     char ending[24] = "";
     if (part)
         snprintf (ending, sizeof ending, ".%08x.part", self->hash);
-    snprintf (url, PATH_MAX, "%.1100s/%.*s%s", self->url, NAME_BYTES, job->name, ending);
+    snprintf (url, PATH_MAX, "%.1100s/%.*s%s%s", self->url, NAME_BYTES, job->name, sidecar (job),
+              ending);
 }
 
 /* The path there of an output or what it becomes, for xrdfs mv.  */
@@ -98,13 +135,15 @@ static void path_of (const wm_store_t *self, const job_t *job, const char *endin
 {
     char folder[PATH_MAX];
     wm_tool_path (self->url, folder);
-    snprintf (path, PATH_MAX, "%.3000s/%.*s%s", folder, NAME_BYTES, job->name, ending);
+    snprintf (path, PATH_MAX, "%.3000s/%.*s%s%s", folder, NAME_BYTES, job->name, sidecar (job),
+              ending);
 }
 
 static void file_of (const wm_store_t *self, const job_t *job, const char *ending,
                      char path[PATH_MAX])
 {
-    snprintf (path, PATH_MAX, "%.3000s/%.*s%s", self->folder, NAME_BYTES, job->name, ending);
+    snprintf (path, PATH_MAX, "%.3000s/%.*s%s%s", self->folder, NAME_BYTES, job->name,
+              sidecar (job), ending);
 }
 
 static int by_name (const void *a, const void *b)
@@ -127,9 +166,10 @@ static void tell (wm_store_t *self, wm_stage_kind_t kind, const job_t *job, cons
 {
     wm_stage_msg_t msg = { .kind = kind };
     if (job) {
+        const bool seen = kind == WM_STAGE_THERE;
         msg.line = job->line;
-        msg.adler = kind == WM_STAGE_THERE ? job->seen_adler : job->adler;
-        msg.size = kind == WM_STAGE_THERE ? job->seen_size : job->size;
+        msg.adler = seen ? job->seen_adler : job->is_side ? job->output_adler : job->adler;
+        msg.size = seen ? job->seen_size : job->is_side ? job->output_size : job->size;
     }
     snprintf (msg.text, sizeof msg.text, "%.1000s", text);
     while (send (self->fd, &msg, sizeof msg, MSG_NOSIGNAL) < 0 && errno == EINTR)
@@ -147,10 +187,30 @@ static void forget (wm_store_t *self, job_t *job)
 
 static void works (wm_store_t *self, job_t *job)
 {
-    job->tries = 0;
-    if (self->is_told)
+    job->tries = job->refused = 0;
+    if (self->told_ms)
         tell (self, WM_STAGE_TROUBLE, NULL, "");
-    self->is_told = false;
+    self->told_ms = 0;
+}
+
+/* Counts refusals that follow each other. true: the reader was told that there were enough.  */
+static bool is_denied (wm_store_t *self, job_t *job, const char *why)
+{
+    char text[900];
+    const int64_t now = wm_now_ms ();
+    if (!wm_tool_is_refused (why)) {
+        job->refused = 0;
+        return false;
+    }
+    if (!job->refused++)
+        job->refused_ms = now;
+    if (job->refused < REFUSED_TRIES)
+        return false;
+    snprintf (text, sizeof text, "%.200s%s: %.400s (tried %d times in %lld s)", job->name,
+              sidecar (job), why, job->refused, (long long) (now - job->refused_ms) / 1000);
+    tell (self, WM_STAGE_DENIED, job, text);
+    forget (self, job);
+    return true;
 }
 
 /* A step has failed: plans the next try, which begins with what is there. An output that is no
@@ -160,36 +220,52 @@ static void again (wm_store_t *self, job_t *job, const char *why)
     char path[PATH_MAX];
     const int64_t wait_ms = wm_times ()->stage_wait_ms;
     file_of (self, job, "", path);
-    if (job->step != LOOK && job->step != SIZE && job->step != ASIDE && access (path, F_OK) &&
-        errno == ENOENT) {
+    const bool copies = job->step == CHECK || job->step == CHECK_PART || job->step == SEND ||
+                        job->step == CLEAR || job->step == NAME;
+    if ((copies || job->step == BEGIN) && access (path, F_OK) && errno == ENOENT) {
         tell (self, WM_STAGE_GONE, job, "");
         forget (self, job);
         return;
     }
-    if (job->step != LOOK && job->step != SIZE && job->step != BEGIN && job->step != ASIDE)
+    if (is_denied (self, job, why))
+        return;
+    if (copies)
         job->step = CHECK;
     job->has = UINT64_MAX;
-    if (++job->tries >= TROUBLE_TRIES && !self->is_told) {
+    const int64_t now = wm_now_ms ();
+    if (++job->tries >= TROUBLE_TRIES &&
+        (!self->told_ms || now >= self->told_ms + TROUBLE_WAITS * wait_ms)) {
         tell (self, WM_STAGE_TROUBLE, NULL, why);
-        self->is_told = true;
+        self->told_ms = now;
     }
-    job->next_ms = wm_now_ms () + (job->tries < 6 ? wait_ms << (job->tries - 1) : 60 * wait_ms);
+    job->next_ms = now + (job->tries < 6 ? wait_ms << (job->tries - 1) : 60 * wait_ms);
 }
 
 static void stored (wm_store_t *self, job_t *job)
 {
     char path[PATH_MAX];
     works (self, job);
+    if (self->sidecars && !job->is_side) {
+        job->step = SIDE;
+        return;
+    }
     file_of (self, job, "", path);
     unlink (path);
+    if (job->is_side) {
+        path[strlen (path) - strlen (SIDECAR)] = 0;
+        unlink (path);
+    }
     WM_FAILPOINT ("stager-stored");
     tell (self, WM_STAGE_STORED, job, "");
     forget (self, job);
 }
 
-/* Another file has the name. Where it may go, it goes when the partial file is found whole.  */
+/* Another file has the name. Where it may go, it goes when the partial file is found whole. A
+   sidecar may: it is of an earlier output of that name.  */
 static void conflict (job_t *job)
 {
+    if (job->is_side)
+        job->how = WM_STAGE_REPLACE;
     job->step = job->how == WM_STAGE_PLAIN ? LOOK : CHECK_PART;
 }
 
@@ -206,9 +282,62 @@ static void begin (wm_store_t *self, job_t *job)
     if (job->how == WM_STAGE_REPLACE && job->seen_size == job->size &&
         job->seen_adler == job->adler)
         stored (self, job);
+    else if (job->how == WM_STAGE_REPLACE && !job->seen_size) /* stored here, and kicked since */
+        job->step = CHECK;
     else
         job->step =
             job->how != WM_STAGE_PLAIN || listed (self, part) == job->size ? CHECK_PART : SEND;
+}
+
+/* Whether the file is a sidecar of an output with this checksum; one of an earlier output may have
+   been left.  */
+static bool is_sidecar_of (const char *path, uint32_t adler)
+{
+    char text[4096] = "", sum[40];
+    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return false;
+    const ssize_t n = read (fd, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = 0;
+    close (fd);
+    snprintf (sum, sizeof sum, "\"adler32\": \"%08x\"", adler);
+    return strstr (text, sum);
+}
+
+/* The output is there; its sidecar goes there when it is made.  */
+static void side_begin (wm_store_t *self, job_t *job)
+{
+    char path[PATH_MAX], name[NAME_BYTES + 8];
+    uint32_t adler;
+    uint64_t size;
+    file_of (self, job, SIDECAR, path);
+    if (!is_sidecar_of (path, job->adler) || !wm_stage_adler (path, &adler, &size)) {
+        job->next_ms = wm_now_ms () + SIDE_MS;
+        return;
+    }
+    job->is_side = true;
+    job->output_adler = job->adler;
+    job->output_size = job->size;
+    job->adler = adler;
+    job->size = size;
+    snprintf (name, sizeof name, "%.*s" SIDECAR, NAME_BYTES, job->name);
+    const bool any = listed (self, name) != UINT64_MAX;
+    job->how = any ? WM_STAGE_REPLACE : WM_STAGE_PLAIN;
+    job->step = any ? CHECK : SEND;
+}
+
+static step_t first_step (const wm_stage_msg_t *msg)
+{
+    switch (msg->kind) {
+    case WM_STAGE_LOOK:
+        return msg->how == WM_STAGE_PLAIN ? LOOK : SIZE;
+    case WM_STAGE_MOVE:
+        return ASIDE;
+    case WM_STAGE_SIDECAR:
+        return FETCH;
+    default:
+        return BEGIN;
+    }
 }
 
 void wm_store_hear (wm_store_t *self, int fd, const wm_stage_msg_t *msg)
@@ -228,9 +357,7 @@ void wm_store_hear (wm_store_t *self, int fd, const wm_stage_msg_t *msg)
             job = &self->job[i];
     if (!job) /* the reader works on fewer at a time */
         return;
-    *job = (job_t){ .step = msg->kind == WM_STAGE_LOOK ? (msg->how == WM_STAGE_PLAIN ? LOOK : SIZE)
-                            : msg->kind == WM_STAGE_MOVE ? ASIDE
-                                                         : BEGIN,
+    *job = (job_t){ .step = first_step (msg),
                     .line = msg->line,
                     .how = msg->how,
                     .seen_adler = msg->adler,
@@ -255,6 +382,9 @@ static int step_start (wm_store_t *self, job_t *job)
     switch (job->step) {
     case LOOK:
         file_of (self, job, ".there", job->tool.part);
+        return wm_tool_copy (&job->tool, url);
+    case FETCH:
+        file_of (self, job, "", job->tool.part);
         return wm_tool_copy (&job->tool, url);
     case SIZE:
         return wm_tool_fs (&job->tool, url, "stat", NULL, NULL);
@@ -289,6 +419,21 @@ static void looked (wm_store_t *self, job_t *job, const char *path)
     works (self, job);
     job->step = TOLD; /* until the reader has seen it */
     tell (self, WM_STAGE_THERE, job, path);
+}
+
+/* An output was fetched whose sidecar is to be made, or is gone.  */
+static void fetched (wm_store_t *self, job_t *job, bool is_there)
+{
+    if (is_there && !wm_stage_adler (job->tool.part, &job->adler, &job->size)) {
+        again (self, job, strerror (errno));
+        return;
+    }
+    works (self, job);
+    tell (self, is_there ? WM_STAGE_FETCHED : WM_STAGE_GONE, job, "");
+    if (is_there)
+        job->step = SIDE;
+    else
+        forget (self, job);
 }
 
 /* What somebody changed has another name, or is gone.  */
@@ -337,11 +482,14 @@ static void step_ended (wm_store_t *self, job_t *job, int status)
     wm_tool_end_t end;
     switch (job->step) {
     case LOOK:
+    case FETCH:
         end = wm_tool_copy_result (&job->tool, self->url, status, &size, &adler, text);
-        if (end == WM_TOOL_DONE || wm_tool_is_missing (text))
-            looked (self, job, end == WM_TOOL_DONE ? job->tool.part : "");
-        else
+        if (end != WM_TOOL_DONE && !wm_tool_is_missing (text))
             again (self, job, text);
+        else if (job->step == FETCH)
+            fetched (self, job, end == WM_TOOL_DONE);
+        else
+            looked (self, job, end == WM_TOOL_DONE ? job->tool.part : "");
         return;
     case SIZE:
         end = wm_tool_stat_result (&job->tool, status, &job->seen_size, text);
@@ -410,11 +558,13 @@ bool wm_store_tend (wm_store_t *self)
             continue;
         if (job->step == BEGIN)
             begin (self, job);
+        else if (job->step == SIDE)
+            side_begin (self, job);
         else if (step_start (self, job))
             again (self, job, strerror (errno));
         n_running += job->tool.pid != 0;
     }
-    return any;
+    return wm_dead_tend (&self->dead, self->url) || any;
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */
@@ -438,13 +588,15 @@ static wm_tool_end_t run (const wm_store_t *self, const char *command, const cha
     return wm_tool_fs_result (&tool, status, text);
 }
 
-/* One line of `xrdfs ls -l`: rights, owner, size, time, path; older ones have no owner, and the
-   size behind the time. So the size is the last of the words that is a number alone.  */
+/* One line of `xrdfs ls -l`: rights, owner, size, date, time, path; older ones have no owner, and
+   the size behind the time. So the size is the last of the words that is a number alone.  */
 static void take_line (wm_store_t *self, char *line, const char *folder)
 {
     const size_t n = strlen (folder);
     char *path = strstr (line, folder), *rest = line, *end;
     uint64_t size = UINT64_MAX;
+    struct tm changed = { .tm_mday = 0 };
+    int n1, n2, n3;
     if (!path || path == line || path[-1] != ' ' || path[n] != '/' || *line == 'd')
         return;
     path[-1] = 0;
@@ -452,7 +604,12 @@ static void take_line (wm_store_t *self, char *line, const char *folder)
         const uint64_t number = strtoull (word, &end, 10);
         if (*word && !*end)
             size = number;
+        if (sscanf (word, "%4d-%2d-%2d", &n1, &n2, &n3) == 3)
+            changed = (struct tm){ .tm_year = n1 - 1900, .tm_mon = n2 - 1, .tm_mday = n3 };
+        if (sscanf (word, "%2d:%2d:%2d", &n1, &n2, &n3) == 3)
+            changed.tm_hour = n1;
     }
+    wm_dead_listed (&self->dead, path + n + 1, changed.tm_mday ? timegm (&changed) : -1);
     if (self->n_there == self->there_max) {
         self->there_max = self->there_max ? 2 * self->there_max : 256;
         wm_stage_there_t *grown = realloc (self->there, self->there_max * sizeof *grown);
@@ -528,18 +685,17 @@ const wm_stage_there_t *wm_store_there (const wm_store_t *self, uint32_t *n)
     return self->there;
 }
 
-wm_store_t *wm_store_new (const char *url, const char *folder)
+wm_store_t *wm_store_new (const wm_stage_options_t *options, const char *folder,
+                          const wm_dead_t *dead)
 {
-    char text[PATH_MAX + 80] = "";
     wm_store_t *self = calloc (1, sizeof *self);
     assert (self);
-    self->url = url;
+    self->url = options->store;
+    self->sidecars = options->sidecars;
     self->fd = -1;
+    self->dead = *dead;
     snprintf (self->folder, sizeof self->folder, "%.4000s/" WM_STAGE_OUT, folder);
-    gethostname (text, 64);
-    strcat (text, ":");
-    strcat (text, folder);
-    self->hash = (uint32_t) XXH3_64bits (text, strlen (text));
+    self->hash = wm_dead_hash (folder);
     return self;
 }
 
@@ -550,6 +706,7 @@ void wm_store_destroy (wm_store_t **self_p)
         return;
     for (uint32_t i = 0; i < JOBS_MAX; i++)
         wm_tool_kill (&self->job[i].tool);
+    wm_tool_kill (&self->dead.tool);
     empty (self);
     rmdir (self->folder);
     for (uint32_t i = 0; i < self->n_there; i++)

@@ -1,19 +1,23 @@
 /* wm_stage_store.h - copies outputs to a root:// folder, for the stager (wm_stage.h).
 
    An output gets its name there when all of it has arrived and the server has confirmed its
-   checksum; only then does the stager report it to the reader. It gives up no output: it repeats
-   each failed step, with pauses, until the reader ends.  */
+   checksum; with sidecars, when the sidecar has its name, too. Only then does the stager report it
+   to the reader. It gives up no output: it repeats each failed step, with pauses, until the reader
+   ends, which it is told to do where the server refuses for good.  */
 #ifndef WM_STAGE_STORE_H
 #define WM_STAGE_STORE_H
 
 #include "producer/wm_stage.h"
+#include "producer/wm_stage_dead.h"
 
 #include <stdbool.h>
 
 typedef struct wm_store_t wm_store_t;
 
-/* `url` is the folder there, lent; `folder` that of the stager here.  */
-wm_store_t *wm_store_new (const char *url, const char *folder);
+/* The options are lent; `folder` is that of the stager here; `dead` has the stagers here that have
+   ended.  */
+wm_store_t *wm_store_new (const wm_stage_options_t *options, const char *folder,
+                          const wm_dead_t *dead);
 void wm_store_destroy (wm_store_t **self_p);
 
 /* Makes both folders, empties the one here, and lists the one there. Blocks, for minutes where the

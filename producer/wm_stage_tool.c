@@ -420,6 +420,13 @@ bool wm_tool_is_missing (const char *text)
     return strstr (text, ": [3011] ");
 }
 
+bool wm_tool_is_refused (const char *text)
+{
+    static const char *const words[] = { ": [3010] ", ": [3013] ",   ": [3016] ", ": [3028] ",
+                                         ": [3030] ", "Auth failed", NULL };
+    return has (text, words);
+}
+
 wm_tool_end_t wm_tool_fs_result (wm_tool_t *self, int status, char text[400])
 {
     char all[SAID_BYTES + 1];

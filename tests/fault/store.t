@@ -10,11 +10,15 @@ python3 tests/fault/elsewhere.py slow $((port + 1)) "$port" 20000 &
 at=root://127.0.0.1:$port//data/out crawl=root://127.0.0.1:$((port + 1))//data/out
 
 # Every copy to the server is a line of $work/sent; one of a file named in $work/flip loses a bit on its way, once.
-# Where $work/none is, one copy from the server finds no program.
+# Where $work/none is, one copy from the server finds no program; where $work/revoke is, nothing can be written in the folder that it names;
+# while $work/hold is, the file that it names is not copied; where $work/expired is, copies have no credentials.
 cat >"$work/tools/xrdcp" <<EOF
 #!/bin/bash
 case "\${@: -2:1}" in *://*) [ ! -e "$work/none" ] || { rm "$work/none"; echo "xrdcp: No such file or directory"; exit 127; }; exec $(command -v xrdcp) "\$@" ;; esac
+while grep -qsx "\$(basename "\${@: -2:1}")" "$work/hold"; do sleep 0.05; done
 echo "\${@: -2:1}" >>"$work/sent"
+[ ! -e "$work/expired" ] || export XrdSecSSSKT=$work/none.keytab
+[ ! -e "$work/revoke" ] || chmod 555 "\$(cat "$work/revoke")"
 if grep -qsx "\$(basename "\${@: -2:1}")" "$work/flip"; then
     rm "$work/flip" && perl -0777 -pe 'substr (\$_, 999, 1) ^= "\\x04"' "\${@: -2:1}" >"$work/flipped"
     exec $(command -v xrdcp) "\${@:1:\$# - 2}" "$work/flipped" "\${@: -1}"
@@ -42,19 +46,18 @@ run () # folder there, options...
 quick () { WM_TIME_SCALE=200 XRD_CONNECTIONRETRY=1 XRD_CONNECTIONWINDOW=1 run "$@"; }
 sent () { [ "$(wc -l <sent)" = "$1" ] || { echo "$(wc -l <sent) copies were sent, wanted $1:"; cat sent; return 1; }; }
 sent_at_least () { [ "$(wc -l <sent)" -ge "$1" ] || sent "$1"; } # a server may know a file's old checksum for another second
+json= # what else may be there
 same () # folder there, names...: what lies there are the bytes of a local run, and nothing else lies there or here
 {
     local to=$1 n
     shift
     rm -rf "got-$to" "got-$to$beside" && cp -r "data/out/$to" "got-$to" && ln -s "$to$beside" "got-$to$beside" || return 1
     for n; do same_scores "stage-$n" local "got-$to" || return 1; done
-    ! ls "data/out/$to" | grep -v '^stage-[a-c].scores.h5$' && ! find "$to$beside/staged" -type f 2>/dev/null | grep .
+    ! ls "data/out/$to" | grep -v "^stage-[a-c].scores.h5$json\$" && ! find "$to$beside/staged" -type f 2>/dev/null | grep .
 }
 
 all () { run all $(inputs a b c) && same all a b c && sent 3 && says "output  *$at/all" && ! grep -r got all; }
 ok "outputs to xrootd: the bytes of a local run, none is left here" all
-ok "sidecars are for outputs here" refused 2 "--sidecars go beside outputs in a folder of this machine" "${plain[@]}" \
-    --output "$at/all" --sidecars $(inputs a)
 again () { run all $(inputs a b c) && says 'nothing was left to do' && sent 0; }
 more "the same command again copies nothing" again
 asked ()
@@ -106,6 +109,39 @@ unseen () { : >none && exits 5 run foreign $(inputs a) && [ ! -e none ] && says 
 more "... also where the program that shows it is missing for a moment" unseen
 flipped () { echo stage-a.scores.h5 >flip && run flipped $(inputs a c) && sent_at_least 3 && same flipped a c; }
 more "a copy that loses a bit on its way never gets the name" flipped
+
+# Sidecars go the same way, after their outputs.
+with_sidecars () { local json='\(.json\)\?'; "$@"; }
+true_sidecars () # folder there, names...
+{
+    python3 - "data/out/$1" "${@:2}" <<'PY'
+import json, os, sys, zlib
+have = sorted(n for n in os.listdir(sys.argv[1]) if n.endswith(".json"))
+assert have == sorted(f"stage-{n}.scores.h5.json" for n in sys.argv[2:]), have
+for name in have:
+    s, data = json.load(open(f"{sys.argv[1]}/{name}")), open(f"{sys.argv[1]}/{name[:-5]}", "rb").read()
+    assert s["name"] == name[:-5] and s["size"] == len(data) and s["parents"] == [], s
+    assert s["checksums"] == {"adler32": "%08x" % zlib.adler32(data)} and s["metadata"]["core.event_count"] > 0, s
+PY
+}
+sided () { run sided $(inputs a b) --sidecars && same sided a b && true_sidecars sided a b && sent 4; }
+ok "sidecars are written beside outputs on the server, and are true" with_sidecars sided
+sided_again ()
+{
+    run sided $(inputs a b) --sidecars && says 'nothing was left to do' && sent 0 || return 1
+    rm -f data/out/sided/stage-a.scores.h5.json && run sided $(inputs a b) --sidecars && sent 1 && same sided a b && true_sidecars sided a b &&
+        run all $(inputs a b c) --sidecars && sent 3 && same all a b c && true_sidecars all a b c && rm -f data/out/all/*.json
+}
+more "... made up for where one is gone, or outputs were written without" with_sidecars sided_again
+sided_died () # before, at and after its name
+{
+    local k
+    for k in stager-store:2 stager-sent:2 stager-named:1 stager-named:2 stager-stored:1 sidecar-write:1 sidecar-written:1; do
+        WM_FAILPOINT=$k:$work/died.$k run "died-$k" $(inputs a) --sidecars
+        run "died-$k" $(inputs a) --sidecars && [ -e "died.$k" ] && same "died-$k" a && true_sidecars "died-$k" a || { echo "at $k"; return 1; }
+    done
+}
+more "... also after a kill between output and sidecar" with_sidecars sided_died
 
 # A copy on its way, through a slow link.
 start () # folder there, inputs...: $pid
@@ -171,6 +207,62 @@ whole () # ... by a copy that is whole
 }
 more "... by a copy that is whole, where the first one loses a bit" whole
 
+kicked () # while its output is copied; after that, by the same producer and by another one
+{
+    start kicked $(inputs a c) && keep "$bin/wiremill" kick kicked.wiremill "$made/stage-a.h5" && says '^kicked ' && ends 0 && same kicked a c || return 1
+    : >sent && echo stage-b.scores.h5 >hold
+    "${plain[@]}" --quiet --output "$at/twice" $(inputs b c) >twice.words 2>&1 &
+    pid=$!
+    until_true 20 written twice c && keep "$bin/wiremill" kick twice.wiremill "$made/stage-c.h5" &&
+        until_true 20 written twice c && rm hold && ends 0 && same twice b c && sent 2 || { rm -f hold; return 1; }
+    "$bin/wiremill" broker --model "$made/stage.onnx" --output "$at/twice" --listen "ipc://$work/k" >kicked.broker 2>&1 &
+    local broker=$! code
+    until_true 20 [ -e twice.wiremill/endpoint.json ] && keep "$bin/wiremill" kick twice.wiremill "$made/stage-c.h5" &&
+        { timeout 60 "$bin/wiremill" work twice.wiremill --threads 1 >work.words 2>&1 & } && : >sent && # another command is in the output
+        keep timeout 60 "$bin/wiremill" produce -q --broker "ipc://$work/k" $(inputs b c) --output "$at/twice" --scratch spool && same twice b c && sent 1
+    code=$?
+    kill $broker
+    return $code
+}
+written () { "$bin/wiremill" why -c "$1.wiremill" "$made/stage-$2.h5" 2>&1 | grep "stage-$2.scores.h5 has its hits"; } # campaign, name
+more "kick scores an input again; its output there is replaced, by a copy where it differs" kicked
+revoked () # the right to write there ends after the campaign's beginning
+{
+    local to=data/out/revoked
+    mkdir -m 777 $to && echo $to >revoke && exits 1 run revoked $(inputs a) && rm -f revoke &&
+        says "the server refuses $at/revoked/stage-a.scores.h5: xrdcp: .*ermission denied.* \(tried 5 times in .*the same command goes on" || return 1
+    keep "$bin/wiremill" status revoked.wiremill && chmod 777 $to && run revoked $(inputs a) && says 'nothing was left to do' && sent 1 && same revoked a
+}
+ok "a server that refuses for good ends the command, which goes on when that is put right" revoked
+expired () # credentials, on a server that wants a key
+{
+    local code first=$server
+    xrdsssadmin -k key -u nobody -g nogroup add server.keytab </dev/null && cp server.keytab own.keytab && chmod 600 ./*.keytab || return 1
+    [ "$(id -u)" != 0 ] || chown nobody server.keytab
+    sed -i.plain "s/^xrd.port.*/xrd.port $((port + 2))/" xrootd.cfg && mkdir -m 777 admin2 && sed -i 's#/admin$#/admin2#' xrootd.cfg
+    printf 'xrootd.seclib libXrdSec.so\nsec.protocol sss -s %s\n' "$work/server.keytab" >>xrootd.cfg
+    export XrdSecSSSKT=$work/own.keytab
+    port=$((port + 2)) server
+    : >expired
+    at=root://127.0.0.1:$((port + 2))//data/out exits 1 run expired $(inputs a) && rm expired &&
+        says 'the server refuses root:.*/expired/stage-a.scores.h5: xrdcp: .*Auth failed: .* \(tried 5 times' &&
+        at=root://127.0.0.1:$((port + 2))//data/out run expired $(inputs a) && says 'nothing was left to do' && sent 1 && same expired a
+    code=$?
+    kill $server
+    unset XrdSecSSSKT
+    rm -f expired
+    server=$first
+    mv xrootd.cfg.plain xrootd.cfg
+    return $code
+}
+if command -v xrdsssadmin >/dev/null; then
+    more "... also where its credentials expired" expired
+else
+    skip "xrdsssadmin is not installed"
+fi
+ok "--sidecars of the inner program needs who writes them" refused 2 'needs --output and --tell' "$bin/wiremill-producer" produce --sidecars \
+    --broker ipc:///x --input-list /dev/null
+
 full () # the disk there
 {
     mkdir -m 777 data/out/full && mount -t tmpfs -o size=16k,mode=777 none data/out/full || return 1
@@ -213,8 +305,8 @@ farm () # a producer elsewhere must be told where the outputs go, before it can 
     refused 5 "outputs go to $at/farm: give the producer --output with that" "$bin/wiremill" produce -q --broker "ipc://$work/b" $(inputs c) &&
         refused 2 'no effect with --broker: wiremill broker was given it' "$bin/wiremill" run -q --broker "ipc://$work/b" --output here $(inputs c) &&
         { timeout 60 "$bin/wiremill" work farm.wiremill --threads 1 >work.words 2>&1 & } &&
-        keep timeout 60 "$bin/wiremill" produce -q --broker "ipc://$work/b" $(inputs c) --output "$at/farm" --scratch spool && sent 1 &&
-        same farm c
+        keep timeout 60 "$bin/wiremill" produce -q --broker "ipc://$work/b" $(inputs c) --output "$at/farm" --scratch spool --sidecars && sent 2 &&
+        with_sidecars same farm c && true_sidecars farm c
     local code=$?
     kill $broker
     return $code
