@@ -239,7 +239,7 @@ static uint32_t n_compared (uint32_t n_hit, const check_answer_t *a, const check
 static bool agree (const wm_core_t *self, const check_t *check, const check_answer_t *a,
                    const check_answer_t *b)
 {
-    const uint32_t n_hit = check->n_hit;
+    const uint32_t n_hit = check->task.n_hit;
     for (uint32_t i = 0; i < n_hit; i++)
         if (a->result[i] != b->result[i] && a->result[i] != WM_HIT_POISON &&
             b->result[i] != WM_HIT_POISON)
@@ -266,7 +266,7 @@ static bool is_sampled (const wm_core_t *self, const wm_key_t *key)
 
 static size_t result_bytes (const wm_core_t *self, const check_t *check)
 {
-    return wm_result_bytes (check->n_hit, self->config.n_output);
+    return wm_result_bytes (check->task.n_hit, self->config.n_output);
 }
 
 /* Takes back the last answer, of a check whose first two do not differ because of it.  */
@@ -284,8 +284,8 @@ static void check_end (wm_core_t *self, check_t *check)
     *(check->prev ? &check->prev->next : &self->checks) = check->next;
     *(check->next ? &check->next->prev : &self->checks_last) = check->prev;
     self->n_check--;
-    self->check_payload_bytes -= check->payload->bytes;
-    wm_core_payload_drop (self, check->payload);
+    self->check_payload_bytes -= check->task.payload->bytes;
+    wm_core_payload_drop (self, check->task.payload);
     for (uint32_t i = 0; i < check->n_answer; i++) {
         check_answer_t *answer = &check->answer[i];
         answer->machine->n_answer--;
@@ -317,7 +317,7 @@ static bool answer_add (check_t *check, const session_t *worker, uint16_t signat
 
 static bool may_drop (const check_t *check, bool frees)
 {
-    return !check->worker && !check->differs && (!frees || check->payload->refs == 1);
+    return !check->worker && !check->differs && (!frees || check->task.payload->refs == 1);
 }
 
 bool wm_core_check_drop (wm_core_t *self, bool frees)
@@ -334,7 +334,7 @@ uint64_t wm_core_check_lent (const wm_core_t *self)
 {
     uint64_t bytes = 0;
     for (const check_t *check = self->checks; check; check = check->next)
-        bytes += may_drop (check, true) ? check->payload->bytes : 0;
+        bytes += may_drop (check, true) ? check->task.payload->bytes : 0;
     return bytes;
 }
 
@@ -360,20 +360,20 @@ static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batc
     if (!check)
         return;
     *check = (check_t){ .prev = self->checks_last,
-                        .key = msg->key,
-                        .n_batch = msg->n_batch,
-                        .n_hit = msg->n_hit,
-                        .attempt = batch->attempt,
-                        .payload = batch->payload };
-    memcpy (check->digest, msg->digest, 16);
-    check->payload->refs++;
-    self->check_payload_bytes += check->payload->bytes;
+                        .task = { .key = msg->key,
+                                  .n_batch = msg->n_batch,
+                                  .n_hit = msg->n_hit,
+                                  .attempt = batch->attempt,
+                                  .payload = batch->payload } };
+    memcpy (check->task.digest, msg->digest, 16);
+    check->task.payload->refs++;
+    self->check_payload_bytes += check->task.payload->bytes;
     self->check_bytes += ANSWERS_MAX * result_bytes (self, check); /* it may come to have so many */
     *(check->prev ? &check->prev->next : &self->checks) = check;
     self->checks_last = check;
     self->n_check++;
     if (!answer_add (check, worker, batch->signature, payload) ||
-        !n_compared (check->n_hit, check->answer, check->answer)) {
+        !n_compared (check->task.n_hit, check->answer, check->answer)) {
         check_end (self, check);
         return;
     }
@@ -413,7 +413,7 @@ void wm_core_check_free_all (wm_core_t *self)
 static const char *path_of (const wm_core_t *self, const check_t *check)
 {
     const input_t *input =
-        check->key.input <= self->n_input ? self->input[check->key.input - 1] : NULL;
+        check->task.key.input <= self->n_input ? self->input[check->task.key.input - 1] : NULL;
     return input ? input->path : "?";
 }
 
@@ -424,7 +424,7 @@ static void name_machine (wm_core_t *self, const check_t *check, uint32_t guilty
     machine_t *machine = answer[guilty].machine;
     self->has_verdict = true;
     if (guilty == 0)
-        wm_core_inputs_add (&machine->touched, check->key.input);
+        wm_core_inputs_add (&machine->touched, check->task.key.input);
     if (machine->named)
         return;
     machine->named = machine->is_new = true;
@@ -433,16 +433,16 @@ static void name_machine (wm_core_t *self, const check_t *check, uint32_t guilty
               signature_of (self, answer[guilty].signature));
     snprintf (machine->why, sizeof machine->why,
               "wrong scores for batch %u.%u.%u of %.80s, on which %.40s and %.40s agree",
-              check->key.input, check->key.ordinal, check->key.batch, path_of (self, check),
-              answer[1 - guilty].label, answer[2].label);
+              check->task.key.input, check->task.key.ordinal, check->task.key.batch,
+              path_of (self, check), answer[1 - guilty].label, answer[2].label);
 }
 
 /* Two answers differ, and who is wrong is not known (yet).  */
 static void log_differ (wm_core_t *self, const check_t *check, const char *what)
 {
     wm_core_log (self, "CHECK: %s and %s gave different scores for batch %u.%u.%u of %s: %s",
-                 check->answer[0].label, check->answer[1].label, check->key.input,
-                 check->key.ordinal, check->key.batch, path_of (self, check), what);
+                 check->answer[0].label, check->answer[1].label, check->task.key.input,
+                 check->task.key.ordinal, check->task.key.batch, path_of (self, check), what);
     snprintf (self->suspects, sizeof self->suspects, "%.63s and %.63s", check->answer[0].label,
               check->answer[1].label);
 }
@@ -491,7 +491,7 @@ static void decide (wm_core_t *self, check_t *check)
 static check_t *take_back (session_t *worker, const wm_msg_t *msg)
 {
     check_t *check = worker->check;
-    if (!check || memcmp (&check->key, &msg->key, sizeof msg->key) != 0)
+    if (!check || memcmp (&check->task.key, &msg->key, sizeof msg->key) != 0)
         return NULL;
     worker->check = NULL;
     check->worker = NULL;
@@ -516,7 +516,7 @@ static bool compares (const check_t *check)
 {
     const uint32_t last = check->n_answer - 1;
     for (uint32_t i = 0; i < last; i++)
-        if (!n_compared (check->n_hit, &check->answer[i], &check->answer[last]))
+        if (!n_compared (check->task.n_hit, &check->answer[i], &check->answer[last]))
             return false;
     return true;
 }
@@ -529,14 +529,14 @@ bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *m
         return false;
     wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key); /* the first is what counts */
     const uint16_t by = wm_core_result_signature (self, worker, msg);
-    if (msg->n_hit != check->n_hit || memcmp (msg->digest, check->digest, 16) != 0 ||
+    if (msg->n_hit != check->task.n_hit || memcmp (msg->digest, check->task.digest, 16) != 0 ||
         !answer_add (check, worker, by, payload))
         check_end (self, check);
     else if (compares (check))
         decide (self, check);
     else {
         const check_answer_t *last = &check->answer[check->n_answer - 1];
-        if (!n_compared (check->n_hit, last, last))
+        if (!n_compared (check->task.n_hit, last, last))
             wm_core_worker_note_outcome (self, worker, "every hit kills its engine");
         answer_drop (check);
         check_refused (self, check, worker);
@@ -574,27 +574,12 @@ void wm_core_check_give_back (wm_core_t *self, session_t *worker)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* As task_send of wm_core_dispatch.c, without a lease.  */
 static void check_send (wm_core_t *self, check_t *check, session_t *worker)
 {
-    if (worker->sent == worker->received)
-        worker->received_ms = self->now_ms;
-    worker->sent++;
-    check->payload->refs++;
-    worker->in_flight[worker->sent % WM_CREDIT_MAX] = check->payload;
-    self->task_out += check->payload->bytes;
+    wm_core_task_send (self, worker, &check->task);
     check->worker = worker;
     check->number = worker->sent;
     worker->check = check;
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_TASK);
-    msg.key = check->key;
-    memcpy (msg.digest, check->digest, 16);
-    msg.n_batch = check->n_batch;
-    msg.n_hit = check->n_hit;
-    msg.attempt = check->attempt;
-    wm_core_send (self, worker, &msg,
-                  &(wm_payload_t){ check->payload->handle, NULL, check->payload->bytes });
     wm_core_worker_update (self, worker);
 }
 
@@ -629,7 +614,7 @@ static session_t *worker_for (const wm_core_t *self, const check_t *check)
 /* Whether the first answer is not on disk yet. An acknowledged answer of any worker is.  */
 static bool is_committing (const wm_core_t *self, const check_t *check)
 {
-    const batch_t *batch = wm_core_batch_find (self, &check->key);
+    const batch_t *batch = wm_core_batch_find (self, &check->task.key);
     return batch && batch->state == BATCH_COMMITTING;
 }
 

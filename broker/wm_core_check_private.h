@@ -48,11 +48,8 @@ typedef struct {
 } check_answer_t;
 
 struct check_t {
-    check_t *prev, *next; /* in the order they began */
-    wm_key_t key;
-    uint8_t digest[16];
-    uint32_t n_batch, n_hit, attempt;
-    payload_t *payload;
+    check_t *prev, *next;               /* in the order they began */
+    work_t task;                        /* the batch, as it was sent first */
     check_answer_t answer[ANSWERS_MAX]; /* the first was committed */
     uint32_t n_answer, n_lost;
     const machine_t *refused_by[CHECK_LOST_MAX + 1]; /* not asked again; only to compare */
