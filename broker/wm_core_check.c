@@ -35,32 +35,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a score, where signatures differ: strict fp32 (the widest limit of an engine's self-test), and
-   rounded arithmetic (the same) in a campaign that names no limit.  */
+/* Of a score by strict fp32, where signatures differ: the widest limit of a self-test.  */
 #define STRICT_ERROR 1e-4
-#define ROUNDED_ERROR 2e-2
-
-/* ---- sets of inputs -------------------------------------------------------------------------- */
-
-void wm_core_inputs_add (inputs_t *self, uint32_t id)
-{
-    const size_t at = id / 8;
-    if (at >= self->bytes) {
-        uint8_t *grown = realloc (self->bits, at + 64);
-        if (!grown)
-            return; /* a bookkeeping aid: without memory one input is not begun again */
-        memset (grown + self->bytes, 0, at + 64 - self->bytes);
-        self->bits = grown;
-        self->bytes = at + 64;
-    }
-    self->bits[at] |= (uint8_t) (1u << id % 8);
-}
-
-static void inputs_clear (inputs_t *self)
-{
-    if (self->bits)
-        memset (self->bits, 0, self->bytes);
-}
 
 /* ---- machines -------------------------------------------------------------------------------- */
 
@@ -73,10 +49,10 @@ static void host_of (const char *label, char host[64])
 
 static void machine_free (machine_t *machine)
 {
-    free (machine->touched.bits);
-    free (machine->fresh.bits);
-    free (machine->owed.bits);
-    free (machine->ever.bits);
+    wm_input_set_free (&machine->unproven);
+    wm_input_set_free (&machine->since_proving);
+    wm_input_set_free (&machine->to_redo);
+    wm_input_set_free (&machine->scored);
     free (machine);
 }
 
@@ -85,7 +61,7 @@ static void machines_trim (wm_core_t *self)
 {
     machine_t **last = NULL;
     for (machine_t **at = &self->machines; *at; at = &(*at)->next)
-        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->named && !(*at)->owed.bits)
+        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->distrusted && !(*at)->to_redo.bits)
             last = at;
     if (!last)
         return;
@@ -97,28 +73,27 @@ static void machines_trim (wm_core_t *self)
 
 static size_t set_bytes (const machine_t *machine)
 {
-    return machine->touched.bytes + machine->fresh.bytes + machine->ever.bytes;
+    return machine->unproven.bytes + machine->since_proving.bytes + machine->scored.bytes;
 }
 
 void wm_core_machine_left (wm_core_t *self, machine_t *machine)
 {
     size_t bytes = 0;
-    machine->left = ++self->n_machine_left;
+    machine->left_order = ++self->n_machine_left;
     for (const machine_t *one = self->machines; one; one = one->next)
         bytes += set_bytes (one);
     while (bytes > INPUT_SETS_BYTES) {
         machine_t *first = NULL;
         for (machine_t *one = self->machines; one; one = one->next)
-            if (!one->n_session && !one->n_suspect && !one->named && set_bytes (one) &&
-                (!first || one->left < first->left))
+            if (!one->n_session && !one->n_suspect && !one->distrusted && set_bytes (one) &&
+                (!first || one->left_order < first->left_order))
                 first = one;
         if (!first)
             return;
         bytes -= set_bytes (first);
-        free (first->touched.bits);
-        free (first->fresh.bits);
-        free (first->ever.bits);
-        first->touched = first->fresh = first->ever = (inputs_t){ 0 };
+        wm_input_set_free (&first->unproven);
+        wm_input_set_free (&first->since_proving);
+        wm_input_set_free (&first->scored);
     }
 }
 
@@ -143,20 +118,20 @@ machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *lab
 }
 
 /* 0: the same machine; 1: another host, as the workers claim; 2: and another key.  */
-static int apart (const machine_t *a, const machine_t *b)
+static int distance (const machine_t *a, const machine_t *b)
 {
     return strcmp (a->host, b->host) == 0 ? 0 : strcmp (a->key, b->key) == 0 ? 1 : 2;
 }
 
-/* How far a machine is from all that have answered; 0 too of one that refused.  */
-static int apart_of (const check_t *check, const machine_t *machine)
+/* The distance of a machine from all that have answered; 0 too of one that refused.  */
+static int distance_of (const check_t *check, const machine_t *machine)
 {
     int least = 2;
     for (uint32_t i = 0; i < check->n_refused; i++)
         if (check->refused_by[i] == machine)
             return 0;
     for (uint32_t i = 0; i < check->n_answer; i++) {
-        const int one = apart (check->answer[i].machine, machine);
+        const int one = distance (check->answer[i].machine, machine);
         least = one < least ? one : least;
     }
     return least;
@@ -174,7 +149,7 @@ static double error_of (const wm_core_t *self, const check_answer_t *answer)
 {
     if (!self->config.measures || wm_core_is_strict (signature_of (self, answer->signature)))
         return STRICT_ERROR;
-    return self->config.max_error > 0 ? fmax (STRICT_ERROR, self->config.max_error) : ROUNDED_ERROR;
+    return fmax (STRICT_ERROR, self->config.max_error);
 }
 
 static float score_at (const uint8_t *scores, size_t i)
@@ -289,8 +264,8 @@ static void check_end (wm_core_t *self, check_t *check)
     for (uint32_t i = 0; i < check->n_answer; i++) {
         check_answer_t *answer = &check->answer[i];
         answer->machine->n_answer--;
-        if (answer->machine->mark == check)
-            answer->machine->mark = NULL;
+        if (answer->machine->proving == check)
+            answer->machine->proving = NULL;
         if (i < 2 && check->differs)
             answer->machine->n_suspect--;
         free (answer->result);
@@ -377,9 +352,9 @@ static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batc
         check_end (self, check);
         return;
     }
-    if (!worker->machine->mark) {
-        worker->machine->mark = check;
-        inputs_clear (&worker->machine->fresh);
+    if (!worker->machine->proving) {
+        worker->machine->proving = check;
+        wm_input_set_clear (&worker->machine->since_proving);
     }
 }
 
@@ -389,10 +364,10 @@ void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *ba
     machine_t *machine = worker->machine;
     if (!machine || self->config.check_share <= 0)
         return;
-    wm_core_inputs_add (&machine->ever, msg->key.input);
-    wm_core_inputs_add (&machine->touched, msg->key.input);
-    if (machine->mark)
-        wm_core_inputs_add (&machine->fresh, msg->key.input);
+    wm_input_set_add (&machine->scored, msg->key.input);
+    wm_input_set_add (&machine->unproven, msg->key.input);
+    if (machine->proving)
+        wm_input_set_add (&machine->since_proving, msg->key.input);
     if (is_sampled (self, &msg->key))
         check_begin (self, worker, batch, msg, payload);
 }
@@ -418,16 +393,16 @@ static const char *path_of (const wm_core_t *self, const check_t *check)
 }
 
 /* Scores of this machine were wrong, as two others agree.  */
-static void name_machine (wm_core_t *self, const check_t *check, uint32_t guilty)
+static void distrust (wm_core_t *self, const check_t *check, uint32_t guilty)
 {
     const check_answer_t *answer = check->answer;
     machine_t *machine = answer[guilty].machine;
     self->has_verdict = true;
     if (guilty == 0)
-        wm_core_inputs_add (&machine->touched, check->task.key.input);
-    if (machine->named)
+        wm_input_set_add (&machine->unproven, check->task.key.input);
+    if (machine->distrusted)
         return;
-    machine->named = machine->is_new = true;
+    machine->distrusted = machine->is_unannounced = true;
     memcpy (machine->label, answer[guilty].label, sizeof machine->label);
     snprintf (machine->signature, sizeof machine->signature, "%.63s",
               signature_of (self, answer[guilty].signature));
@@ -451,10 +426,10 @@ static void check_good (wm_core_t *self, check_t *check)
 {
     machine_t *machine = check->answer[0].machine;
     self->n_check_good++;
-    if (machine->mark == check && !machine->n_suspect && !machine->named) {
-        const inputs_t before = machine->touched;
-        machine->touched = machine->fresh;
-        machine->fresh = before;
+    if (machine->proving == check && !machine->n_suspect && !machine->distrusted) {
+        const wm_input_set_t before = machine->unproven;
+        machine->unproven = machine->since_proving;
+        machine->since_proving = before;
     }
     check_end (self, check);
 }
@@ -479,7 +454,7 @@ static void decide (wm_core_t *self, check_t *check)
     if (first == second)
         log_differ (self, check, "a third machine does not decide it");
     else
-        name_machine (self, check, first ? 1 : 0);
+        distrust (self, check, first ? 1 : 0);
     check_end (self, check);
 }
 
@@ -587,7 +562,7 @@ static void check_send (wm_core_t *self, check_t *check, session_t *worker)
 static bool has_another_key (const wm_core_t *self, const check_t *check)
 {
     for (const machine_t *machine = self->machines; machine; machine = machine->next)
-        if (machine->n_session && !machine->named && apart_of (check, machine) == 2)
+        if (machine->n_session && !machine->distrusted && distance_of (check, machine) == 2)
             return true;
     return false;
 }
@@ -598,10 +573,10 @@ static session_t *worker_for (const wm_core_t *self, const check_t *check)
     session_t *best = NULL, *worker = self->eligible;
     int far = 0;
     do {
-        const int by =
-            worker->check || !worker->machine || worker->machine->named || self->alone_for == worker
-                ? 0
-                : apart_of (check, worker->machine);
+        const int by = worker->check || !worker->machine || worker->machine->distrusted ||
+                               self->alone_for == worker
+                           ? 0
+                           : distance_of (check, worker->machine);
         if (by > far) {
             far = by;
             best = worker;

@@ -448,7 +448,7 @@ void check_compare_end (const wm_core_t *core, const check_before_t *before,
                   differ ? "different" : "the same", before->key.input, before->key.ordinal,
                   before->key.batch);
     }
-    if (before->n_answer != 2 || !before->first->named)
+    if (before->n_answer != 2 || !before->first->distrusted)
         return;
     sim.count.named++;
     if (input && input->generation == before->key.generation && !input->kicking &&
