@@ -291,24 +291,19 @@ static void ignore_log (void *context, const char *text)
 static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
 {
     static const wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
-    char *paused = wm_note_read (campaign->dir, "paused", 4096, NULL);
-    if (paused)
-        paused[strcspn (paused, "\n")] = 0;
-    char *arithmetic = wm_note_read (campaign->dir, "arithmetic", 1u << 16, NULL);
-    char *distrusted = wm_note_read (campaign->dir, "distrusted", WM_DISTRUSTED_BYTES_MAX, NULL);
+    wm_notes_t notes;
+    wm_notes_read (&notes, campaign->dir);
     uint64_t epoch, sequence; /* the journal's own is not there in a private copy */
     wm_ledger_position (campaign->ledger, &epoch, &sequence);
     wm_core_config_t config = { .pins = "",
-                                .paused = paused,
-                                .arithmetic = arithmetic,
-                                .distrusted = distrusted,
+                                .paused = notes.paused,
+                                .arithmetic = notes.arithmetic,
+                                .distrusted = notes.distrusted,
                                 .epoch = campaign->journal ? wm_journal_epoch (campaign->journal)
                                                            : epoch,
                                 .times = *wm_times () };
     wm_core_t *core = wm_core_new (&config, &sink);
-    free (paused);
-    free (arithmetic);
-    free (distrusted);
+    wm_notes_free (&notes);
     if (!core)
         wm_fault (error, WM_EHOST, "no memory");
     else if (wm_restore (core, campaign->ledger, NULL, NULL, error))

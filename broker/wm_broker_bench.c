@@ -10,6 +10,7 @@
 #include "broker/wm_broker_storm.h"
 #include "broker/wm_campaign.h"
 #include "schema/base/wm_option.h"
+#include "schema/base/wm_process.h"
 #include "schema/base/wm_program.h"
 #include "schema/wm_client.h"
 #include "schema/wm_keys.h"
@@ -23,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -267,21 +267,27 @@ static pid_t broker_start (void)
     char pins_path[512], wmm[512];
     snprintf (pins_path, sizeof pins_path, "%s/pins", setup.folder);
     snprintf (wmm, sizeof wmm, "%s/none.wmm", setup.folder);
-    const pid_t parent = getpid (), pid = fork ();
-    if (pid == 0) {
+    char path[PATH_MAX];
+    const char *const argv[] = { "wiremill-broker",
+                                 "--campaign",
+                                 setup.folder,
+                                 "--listen",
+                                 setup.listen,
+                                 "--pins",
+                                 pins_path,
+                                 "--wmm",
+                                 wmm,
+                                 setup.keys ? "--keys" : NULL,
+                                 NULL };
+    const wm_process_t process = {
+        .program = wm_program_again (argv[0], path),
+        .argv = argv,
+        .err = setup.log ? fileno (setup.log) : 0,
         /* Not by --parent: this process may end before the broker reads that, and its stdout would
            stay open. */
-        if (prctl (PR_SET_PDEATHSIG, SIGTERM) || getppid () != parent)
-            _exit (WM_EXIT_AGAIN);
-        if (setup.log)
-            dup2 (fileno (setup.log), STDERR_FILENO);
-        char path[PATH_MAX];
-        execl (wm_program_again ("wiremill-broker", path), "wiremill-broker", "--campaign",
-               setup.folder, "--listen", setup.listen, "--pins", pins_path, "--wmm", wmm,
-               setup.keys ? "--keys" : (char *) NULL, (char *) NULL);
-        _exit (127);
-    }
-    return pid;
+        .death_signal = SIGTERM,
+    };
+    return wm_process_start (&process);
 }
 
 /* Where the broker listens, and by what clients find it.  */

@@ -35,32 +35,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a score, where signatures differ: strict fp32 (the widest limit of an engine's self-test), and
-   rounded arithmetic (the same) in a campaign that names no limit.  */
+/* Of a score by strict fp32, where signatures differ: the widest limit of a self-test.  */
 #define STRICT_ERROR 1e-4
-#define ROUNDED_ERROR 2e-2
-
-/* ---- sets of inputs -------------------------------------------------------------------------- */
-
-void wm_core_inputs_add (inputs_t *self, uint32_t id)
-{
-    const size_t at = id / 8;
-    if (at >= self->bytes) {
-        uint8_t *grown = realloc (self->bits, at + 64);
-        if (!grown)
-            return; /* a bookkeeping aid: without memory one input is not begun again */
-        memset (grown + self->bytes, 0, at + 64 - self->bytes);
-        self->bits = grown;
-        self->bytes = at + 64;
-    }
-    self->bits[at] |= (uint8_t) (1u << id % 8);
-}
-
-static void inputs_clear (inputs_t *self)
-{
-    if (self->bits)
-        memset (self->bits, 0, self->bytes);
-}
 
 /* ---- machines -------------------------------------------------------------------------------- */
 
@@ -73,10 +49,10 @@ static void host_of (const char *label, char host[64])
 
 static void machine_free (machine_t *machine)
 {
-    free (machine->touched.bits);
-    free (machine->fresh.bits);
-    free (machine->owed.bits);
-    free (machine->ever.bits);
+    wm_input_set_free (&machine->unproven);
+    wm_input_set_free (&machine->since_proving);
+    wm_input_set_free (&machine->to_redo);
+    wm_input_set_free (&machine->scored);
     free (machine);
 }
 
@@ -85,7 +61,7 @@ static void machines_trim (wm_core_t *self)
 {
     machine_t **last = NULL;
     for (machine_t **at = &self->machines; *at; at = &(*at)->next)
-        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->named && !(*at)->owed.bits)
+        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->distrusted && !(*at)->to_redo.bits)
             last = at;
     if (!last)
         return;
@@ -97,28 +73,27 @@ static void machines_trim (wm_core_t *self)
 
 static size_t set_bytes (const machine_t *machine)
 {
-    return machine->touched.bytes + machine->fresh.bytes + machine->ever.bytes;
+    return machine->unproven.bytes + machine->since_proving.bytes + machine->scored.bytes;
 }
 
 void wm_core_machine_left (wm_core_t *self, machine_t *machine)
 {
     size_t bytes = 0;
-    machine->left = ++self->n_machine_left;
+    machine->left_order = ++self->n_machine_left;
     for (const machine_t *one = self->machines; one; one = one->next)
         bytes += set_bytes (one);
     while (bytes > INPUT_SETS_BYTES) {
         machine_t *first = NULL;
         for (machine_t *one = self->machines; one; one = one->next)
-            if (!one->n_session && !one->n_suspect && !one->named && set_bytes (one) &&
-                (!first || one->left < first->left))
+            if (!one->n_session && !one->n_suspect && !one->distrusted && set_bytes (one) &&
+                (!first || one->left_order < first->left_order))
                 first = one;
         if (!first)
             return;
         bytes -= set_bytes (first);
-        free (first->touched.bits);
-        free (first->fresh.bits);
-        free (first->ever.bits);
-        first->touched = first->fresh = first->ever = (inputs_t){ 0 };
+        wm_input_set_free (&first->unproven);
+        wm_input_set_free (&first->since_proving);
+        wm_input_set_free (&first->scored);
     }
 }
 
@@ -143,20 +118,20 @@ machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *lab
 }
 
 /* 0: the same machine; 1: another host, as the workers claim; 2: and another key.  */
-static int apart (const machine_t *a, const machine_t *b)
+static int distance (const machine_t *a, const machine_t *b)
 {
     return strcmp (a->host, b->host) == 0 ? 0 : strcmp (a->key, b->key) == 0 ? 1 : 2;
 }
 
-/* How far a machine is from all that have answered; 0 too of one that refused.  */
-static int apart_of (const check_t *check, const machine_t *machine)
+/* The distance of a machine from all that have answered; 0 too of one that refused.  */
+static int distance_of (const check_t *check, const machine_t *machine)
 {
     int least = 2;
     for (uint32_t i = 0; i < check->n_refused; i++)
         if (check->refused_by[i] == machine)
             return 0;
     for (uint32_t i = 0; i < check->n_answer; i++) {
-        const int one = apart (check->answer[i].machine, machine);
+        const int one = distance (check->answer[i].machine, machine);
         least = one < least ? one : least;
     }
     return least;
@@ -174,7 +149,7 @@ static double error_of (const wm_core_t *self, const check_answer_t *answer)
 {
     if (!self->config.measures || wm_core_is_strict (signature_of (self, answer->signature)))
         return STRICT_ERROR;
-    return self->config.max_error > 0 ? fmax (STRICT_ERROR, self->config.max_error) : ROUNDED_ERROR;
+    return fmax (STRICT_ERROR, self->config.max_error);
 }
 
 static float score_at (const uint8_t *scores, size_t i)
@@ -239,7 +214,7 @@ static uint32_t n_compared (uint32_t n_hit, const check_answer_t *a, const check
 static bool agree (const wm_core_t *self, const check_t *check, const check_answer_t *a,
                    const check_answer_t *b)
 {
-    const uint32_t n_hit = check->n_hit;
+    const uint32_t n_hit = check->task.n_hit;
     for (uint32_t i = 0; i < n_hit; i++)
         if (a->result[i] != b->result[i] && a->result[i] != WM_HIT_POISON &&
             b->result[i] != WM_HIT_POISON)
@@ -266,7 +241,7 @@ static bool is_sampled (const wm_core_t *self, const wm_key_t *key)
 
 static size_t result_bytes (const wm_core_t *self, const check_t *check)
 {
-    return wm_result_bytes (check->n_hit, self->config.n_output);
+    return wm_result_bytes (check->task.n_hit, self->config.n_output);
 }
 
 /* Takes back the last answer, of a check whose first two do not differ because of it.  */
@@ -284,13 +259,13 @@ static void check_end (wm_core_t *self, check_t *check)
     *(check->prev ? &check->prev->next : &self->checks) = check->next;
     *(check->next ? &check->next->prev : &self->checks_last) = check->prev;
     self->n_check--;
-    self->check_payload_bytes -= check->payload->bytes;
-    wm_core_payload_drop (self, check->payload);
+    self->check_payload_bytes -= check->task.payload->bytes;
+    wm_core_payload_drop (self, check->task.payload);
     for (uint32_t i = 0; i < check->n_answer; i++) {
         check_answer_t *answer = &check->answer[i];
         answer->machine->n_answer--;
-        if (answer->machine->mark == check)
-            answer->machine->mark = NULL;
+        if (answer->machine->proving == check)
+            answer->machine->proving = NULL;
         if (i < 2 && check->differs)
             answer->machine->n_suspect--;
         free (answer->result);
@@ -317,7 +292,7 @@ static bool answer_add (check_t *check, const session_t *worker, uint16_t signat
 
 static bool may_drop (const check_t *check, bool frees)
 {
-    return !check->worker && !check->differs && (!frees || check->payload->refs == 1);
+    return !check->worker && !check->differs && (!frees || check->task.payload->refs == 1);
 }
 
 bool wm_core_check_drop (wm_core_t *self, bool frees)
@@ -334,7 +309,7 @@ uint64_t wm_core_check_lent (const wm_core_t *self)
 {
     uint64_t bytes = 0;
     for (const check_t *check = self->checks; check; check = check->next)
-        bytes += may_drop (check, true) ? check->payload->bytes : 0;
+        bytes += may_drop (check, true) ? check->task.payload->bytes : 0;
     return bytes;
 }
 
@@ -360,26 +335,26 @@ static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batc
     if (!check)
         return;
     *check = (check_t){ .prev = self->checks_last,
-                        .key = msg->key,
-                        .n_batch = msg->n_batch,
-                        .n_hit = msg->n_hit,
-                        .attempt = batch->attempt,
-                        .payload = batch->payload };
-    memcpy (check->digest, msg->digest, 16);
-    check->payload->refs++;
-    self->check_payload_bytes += check->payload->bytes;
+                        .task = { .key = msg->key,
+                                  .n_batch = msg->n_batch,
+                                  .n_hit = msg->n_hit,
+                                  .attempt = batch->attempt,
+                                  .payload = batch->payload } };
+    memcpy (check->task.digest, msg->digest, 16);
+    check->task.payload->refs++;
+    self->check_payload_bytes += check->task.payload->bytes;
     self->check_bytes += ANSWERS_MAX * result_bytes (self, check); /* it may come to have so many */
     *(check->prev ? &check->prev->next : &self->checks) = check;
     self->checks_last = check;
     self->n_check++;
     if (!answer_add (check, worker, batch->signature, payload) ||
-        !n_compared (check->n_hit, check->answer, check->answer)) {
+        !n_compared (check->task.n_hit, check->answer, check->answer)) {
         check_end (self, check);
         return;
     }
-    if (!worker->machine->mark) {
-        worker->machine->mark = check;
-        inputs_clear (&worker->machine->fresh);
+    if (!worker->machine->proving) {
+        worker->machine->proving = check;
+        wm_input_set_clear (&worker->machine->since_proving);
     }
 }
 
@@ -389,10 +364,10 @@ void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *ba
     machine_t *machine = worker->machine;
     if (!machine || self->config.check_share <= 0)
         return;
-    wm_core_inputs_add (&machine->ever, msg->key.input);
-    wm_core_inputs_add (&machine->touched, msg->key.input);
-    if (machine->mark)
-        wm_core_inputs_add (&machine->fresh, msg->key.input);
+    wm_input_set_add (&machine->scored, msg->key.input);
+    wm_input_set_add (&machine->unproven, msg->key.input);
+    if (machine->proving)
+        wm_input_set_add (&machine->since_proving, msg->key.input);
     if (is_sampled (self, &msg->key))
         check_begin (self, worker, batch, msg, payload);
 }
@@ -413,36 +388,36 @@ void wm_core_check_free_all (wm_core_t *self)
 static const char *path_of (const wm_core_t *self, const check_t *check)
 {
     const input_t *input =
-        check->key.input <= self->n_input ? self->input[check->key.input - 1] : NULL;
+        check->task.key.input <= self->n_input ? self->input[check->task.key.input - 1] : NULL;
     return input ? input->path : "?";
 }
 
 /* Scores of this machine were wrong, as two others agree.  */
-static void name_machine (wm_core_t *self, const check_t *check, uint32_t guilty)
+static void distrust (wm_core_t *self, const check_t *check, uint32_t guilty)
 {
     const check_answer_t *answer = check->answer;
     machine_t *machine = answer[guilty].machine;
     self->has_verdict = true;
     if (guilty == 0)
-        wm_core_inputs_add (&machine->touched, check->key.input);
-    if (machine->named)
+        wm_input_set_add (&machine->unproven, check->task.key.input);
+    if (machine->distrusted)
         return;
-    machine->named = machine->is_new = true;
+    machine->distrusted = machine->is_unannounced = true;
     memcpy (machine->label, answer[guilty].label, sizeof machine->label);
     snprintf (machine->signature, sizeof machine->signature, "%.63s",
               signature_of (self, answer[guilty].signature));
     snprintf (machine->why, sizeof machine->why,
               "wrong scores for batch %u.%u.%u of %.80s, on which %.40s and %.40s agree",
-              check->key.input, check->key.ordinal, check->key.batch, path_of (self, check),
-              answer[1 - guilty].label, answer[2].label);
+              check->task.key.input, check->task.key.ordinal, check->task.key.batch,
+              path_of (self, check), answer[1 - guilty].label, answer[2].label);
 }
 
 /* Two answers differ, and who is wrong is not known (yet).  */
 static void log_differ (wm_core_t *self, const check_t *check, const char *what)
 {
     wm_core_log (self, "CHECK: %s and %s gave different scores for batch %u.%u.%u of %s: %s",
-                 check->answer[0].label, check->answer[1].label, check->key.input,
-                 check->key.ordinal, check->key.batch, path_of (self, check), what);
+                 check->answer[0].label, check->answer[1].label, check->task.key.input,
+                 check->task.key.ordinal, check->task.key.batch, path_of (self, check), what);
     snprintf (self->suspects, sizeof self->suspects, "%.63s and %.63s", check->answer[0].label,
               check->answer[1].label);
 }
@@ -451,10 +426,10 @@ static void check_good (wm_core_t *self, check_t *check)
 {
     machine_t *machine = check->answer[0].machine;
     self->n_check_good++;
-    if (machine->mark == check && !machine->n_suspect && !machine->named) {
-        const inputs_t before = machine->touched;
-        machine->touched = machine->fresh;
-        machine->fresh = before;
+    if (machine->proving == check && !machine->n_suspect && !machine->distrusted) {
+        const wm_input_set_t before = machine->unproven;
+        machine->unproven = machine->since_proving;
+        machine->since_proving = before;
     }
     check_end (self, check);
 }
@@ -479,7 +454,7 @@ static void decide (wm_core_t *self, check_t *check)
     if (first == second)
         log_differ (self, check, "a third machine does not decide it");
     else
-        name_machine (self, check, first ? 1 : 0);
+        distrust (self, check, first ? 1 : 0);
     check_end (self, check);
 }
 
@@ -491,7 +466,7 @@ static void decide (wm_core_t *self, check_t *check)
 static check_t *take_back (session_t *worker, const wm_msg_t *msg)
 {
     check_t *check = worker->check;
-    if (!check || memcmp (&check->key, &msg->key, sizeof msg->key) != 0)
+    if (!check || memcmp (&check->task.key, &msg->key, sizeof msg->key) != 0)
         return NULL;
     worker->check = NULL;
     check->worker = NULL;
@@ -516,7 +491,7 @@ static bool compares (const check_t *check)
 {
     const uint32_t last = check->n_answer - 1;
     for (uint32_t i = 0; i < last; i++)
-        if (!n_compared (check->n_hit, &check->answer[i], &check->answer[last]))
+        if (!n_compared (check->task.n_hit, &check->answer[i], &check->answer[last]))
             return false;
     return true;
 }
@@ -529,14 +504,14 @@ bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *m
         return false;
     wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key); /* the first is what counts */
     const uint16_t by = wm_core_result_signature (self, worker, msg);
-    if (msg->n_hit != check->n_hit || memcmp (msg->digest, check->digest, 16) != 0 ||
+    if (msg->n_hit != check->task.n_hit || memcmp (msg->digest, check->task.digest, 16) != 0 ||
         !answer_add (check, worker, by, payload))
         check_end (self, check);
     else if (compares (check))
         decide (self, check);
     else {
         const check_answer_t *last = &check->answer[check->n_answer - 1];
-        if (!n_compared (check->n_hit, last, last))
+        if (!n_compared (check->task.n_hit, last, last))
             wm_core_worker_note_outcome (self, worker, "every hit kills its engine");
         answer_drop (check);
         check_refused (self, check, worker);
@@ -574,27 +549,12 @@ void wm_core_check_give_back (wm_core_t *self, session_t *worker)
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* As task_send of wm_core_dispatch.c, without a lease.  */
 static void check_send (wm_core_t *self, check_t *check, session_t *worker)
 {
-    if (worker->sent == worker->received)
-        worker->received_ms = self->now_ms;
-    worker->sent++;
-    check->payload->refs++;
-    worker->in_flight[worker->sent % WM_CREDIT_MAX] = check->payload;
-    self->task_out += check->payload->bytes;
+    wm_core_task_send (self, worker, &check->task);
     check->worker = worker;
     check->number = worker->sent;
     worker->check = check;
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_TASK);
-    msg.key = check->key;
-    memcpy (msg.digest, check->digest, 16);
-    msg.n_batch = check->n_batch;
-    msg.n_hit = check->n_hit;
-    msg.attempt = check->attempt;
-    wm_core_send (self, worker, &msg,
-                  &(wm_payload_t){ check->payload->handle, NULL, check->payload->bytes });
     wm_core_worker_update (self, worker);
 }
 
@@ -602,7 +562,7 @@ static void check_send (wm_core_t *self, check_t *check, session_t *worker)
 static bool has_another_key (const wm_core_t *self, const check_t *check)
 {
     for (const machine_t *machine = self->machines; machine; machine = machine->next)
-        if (machine->n_session && !machine->named && apart_of (check, machine) == 2)
+        if (machine->n_session && !machine->distrusted && distance_of (check, machine) == 2)
             return true;
     return false;
 }
@@ -613,10 +573,10 @@ static session_t *worker_for (const wm_core_t *self, const check_t *check)
     session_t *best = NULL, *worker = self->eligible;
     int far = 0;
     do {
-        const int by =
-            worker->check || !worker->machine || worker->machine->named || self->alone_for == worker
-                ? 0
-                : apart_of (check, worker->machine);
+        const int by = worker->check || !worker->machine || worker->machine->distrusted ||
+                               self->alone_for == worker
+                           ? 0
+                           : distance_of (check, worker->machine);
         if (by > far) {
             far = by;
             best = worker;
@@ -629,7 +589,7 @@ static session_t *worker_for (const wm_core_t *self, const check_t *check)
 /* Whether the first answer is not on disk yet. An acknowledged answer of any worker is.  */
 static bool is_committing (const wm_core_t *self, const check_t *check)
 {
-    const batch_t *batch = wm_core_batch_find (self, &check->key);
+    const batch_t *batch = wm_core_batch_find (self, &check->task.key);
     return batch && batch->state == BATCH_COMMITTING;
 }
 

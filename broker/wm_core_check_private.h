@@ -4,6 +4,7 @@
 #define WM_CORE_CHECK_PRIVATE_H
 
 #include "broker/wm_core_private.h"
+#include "broker/wm_input_set.h"
 
 #define CHECK_LOST_MAX 2                /* workers that vanish or refuse */
 #define CHECKS_MAX 64                   /* open at a time */
@@ -13,31 +14,26 @@
 #define INPUT_SETS_BYTES (64u << 20)    /* which inputs machines scored, while some are away */
 #define MACHINES_MAX 4096               /* more than can have a session */
 
-/* A set of inputs, by id.  */
-typedef struct {
-    uint8_t *bits;
-    size_t bytes;
-} inputs_t;
-
 /* A worker's machine as the core knows it: the host of its label, and its key.  */
 struct machine_t {
     machine_t *next;
     char host[64], key[WM_JOIN_ID_BYTES];
     char label[64], signature[64]; /* of its worker that joined last */
     uint32_t n_session, n_answer;  /* that point to it: sessions; answers of open checks */
-    uint64_t left;                 /* its last session ended: a number that grows; 0: not yet */
-    uint32_t n_suspect;            /* open checks in which it is one of two that differ */
-    bool named;                    /* its scores were wrong: it gets no work */
-    bool is_new;                   /* what follows from that is not carried out yet */
-    bool key_named;                /* no other machine had its key: nobody gets work by it */
-    bool host_named;               /* no other key had its host: nobody gets work under that */
-    char why[240];                 /* it is named */
-    inputs_t touched;              /* it scored batches of them since its last good check */
-    inputs_t fresh;                /* ... since the batch of `mark` */
-    inputs_t owed;                 /* are to be begun again, or their KICK is not durable yet */
-    inputs_t ever;                 /* ... since the broker's start; of one that is named: before
-                                      that check, so that they are not begun again */
-    check_t *mark;                 /* if this one is good, `fresh` becomes `touched` */
+    uint64_t left_order;  /* a number that grows, of the end of its last session; 0: none */
+    uint32_t n_suspect;   /* open checks in which it is one of two that differ */
+    bool distrusted;      /* its scores were wrong: it gets no work */
+    bool is_unannounced;  /* ... and what follows from that is not carried out yet */
+    bool key_distrusted;  /* no other machine had its key: nobody gets work by it */
+    bool host_distrusted; /* no other key had its host: nobody gets work under that */
+    char why[240];        /* it is distrusted */
+    check_t *proving;     /* once this check is good, only later batches are unproven */
+    /* Inputs of which it scored batches:  */
+    wm_input_set_t unproven;      /* since its last good check */
+    wm_input_set_t since_proving; /* since the batch of `proving` */
+    wm_input_set_t to_redo;       /* are to be begun again, or their KICK is not durable yet */
+    wm_input_set_t scored;        /* since the broker's start; of one that is distrusted: before
+                                     its last good check, so that they are not begun again */
 };
 
 typedef struct {
@@ -48,11 +44,8 @@ typedef struct {
 } check_answer_t;
 
 struct check_t {
-    check_t *prev, *next; /* in the order they began */
-    wm_key_t key;
-    uint8_t digest[16];
-    uint32_t n_batch, n_hit, attempt;
-    payload_t *payload;
+    check_t *prev, *next;               /* in the order they began */
+    work_t task;                        /* the batch, as it was sent first */
     check_answer_t answer[ANSWERS_MAX]; /* the first was committed */
     uint32_t n_answer, n_lost;
     const machine_t *refused_by[CHECK_LOST_MAX + 1]; /* not asked again; only to compare */
@@ -87,7 +80,6 @@ void wm_core_check_free_all (wm_core_t *self);
 /* Whether two machines of this signature give the same bits. OpenVINO's kernels also depend on the
    size of caches and the number of cores, which its signature does not name.  */
 bool wm_core_fixes_bits (const wm_core_t *self, uint16_t signature);
-void wm_core_inputs_add (inputs_t *self, uint32_t id);
 /* Its last session has ended: what machines that left longest ago scored is forgotten if the sets
    of all take too much memory.  */
 void wm_core_machine_left (wm_core_t *self, machine_t *machine);

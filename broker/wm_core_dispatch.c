@@ -49,25 +49,17 @@ static bool task_send (wm_core_t *self, session_t *worker, batch_t *batch)
         wm_core_lease_revoke (self, oldest);
     }
     batch->attempt++;
-    if (worker->sent == worker->received)
-        worker->received_ms = self->now_ms;
-    worker->sent++;
+    work_t task = { .key = wm_core_batch_key (batch),
+                    .n_batch = batch->event->n_batch,
+                    .n_hit = batch->n_hit,
+                    .attempt = batch->attempt,
+                    .payload = batch->payload };
+    memcpy (task.digest, batch->digest, 16);
+    wm_core_task_send (self, worker, &task);
     worker->alone = (batch->flags & BATCH_ALONE) != 0;
     wm_core_batch_set_state (self, batch, BATCH_RUNNING);
     wm_core_lease_new (self, batch, worker);
-    payload_t *payload = batch->payload;
-    payload->refs++;
-    worker->in_flight[worker->sent % WM_CREDIT_MAX] = payload;
     batch->lease->number = worker->sent;
-    self->task_out += payload->bytes;
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_TASK);
-    msg.key = wm_core_batch_key (batch);
-    memcpy (msg.digest, batch->digest, 16);
-    msg.n_batch = batch->event->n_batch;
-    msg.n_hit = batch->n_hit;
-    msg.attempt = batch->attempt;
-    wm_core_send (self, worker, &msg, &(wm_payload_t){ payload->handle, NULL, payload->bytes });
     return true;
 }
 

@@ -23,9 +23,7 @@
 
 #define HEAD "wiremill-distrusted-1\n"
 #define LINE_BYTES 600
-#define INPUT_NOTED_MAX (1u << 24)
-#define LIST_BYTES 4000 /* of a line's inputs; longer: all from the first to the last */
-#define NOTED_MAX 100   /* lines of the file */
+#define NOTED_MAX 100 /* lines of the file */
 
 /* ---- the note -------------------------------------------------------------------------------- */
 
@@ -37,67 +35,26 @@ static void put_plain (char *to, size_t bytes, const char *from)
             *to = '?';
 }
 
-static bool has_input (const inputs_t *set, uint32_t id)
-{
-    return id / 8 < set->bytes && set->bits[id / 8] & 1u << id % 8;
-}
-
-static void put_inputs (char to[LIST_BYTES], const inputs_t *set)
-{
-    const uint32_t end = (uint32_t) (8 * set->bytes);
-    uint32_t first = 0, last = 0;
-    size_t n = 0;
-    snprintf (to, LIST_BYTES, "-");
-    for (uint32_t id = 1; id < end; id++) {
-        if (!has_input (set, id))
-            continue;
-        const uint32_t from = id;
-        first = first ? first : id;
-        while (has_input (set, id + 1))
-            id++;
-        last = id;
-        if (n + 24 < LIST_BYTES)
-            n += (size_t) snprintf (to + n, LIST_BYTES - n, from < id ? "%s%u-%u" : "%s%u",
-                                    n ? "," : "", from, id);
-        else
-            n = LIST_BYTES;
-    }
-    if (n >= LIST_BYTES)
-        snprintf (to, LIST_BYTES, "%u-%u", first, last);
-}
-
-static void take_inputs (inputs_t *set, const char *from)
-{
-    uint32_t first, last;
-    for (int n; sscanf (from, "%9u%n", &first, &n) == 1; from += *from == ',') {
-        from += n;
-        last = first;
-        if (sscanf (from, "-%9u%n", &last, &n) == 1)
-            from += n;
-        for (uint32_t id = first ? first : 1; id <= last && id <= INPUT_NOTED_MAX; id++)
-            wm_core_inputs_add (set, id);
-    }
-}
-
 static void note (wm_core_t *self)
 {
-    static char text[WM_DISTRUSTED_BYTES_MAX], list[LIST_BYTES];
-    static_assert (sizeof HEAD + NOTED_MAX * (LINE_BYTES + LIST_BYTES) < sizeof text, "all fit");
+    static char text[WM_DISTRUSTED_BYTES_MAX], list[WM_INPUT_SET_TEXT_BYTES];
+    static_assert (sizeof HEAD + NOTED_MAX * (LINE_BYTES + WM_INPUT_SET_TEXT_BYTES) < sizeof text,
+                   "all fit");
     size_t n = (size_t) snprintf (text, sizeof text, "%s", HEAD);
     int lines = 0;
     for (const machine_t *one = self->machines; one && lines < NOTED_MAX; one = one->next) {
         char label[64], host[64], signature[64], why[240];
-        if (!one->named && !one->owed.bits)
+        if (!one->distrusted && !one->to_redo.bits)
             continue;
         lines++;
         put_plain (label, sizeof label, one->label);
-        put_plain (host, sizeof host, one->named ? one->host : "");
+        put_plain (host, sizeof host, one->distrusted ? one->host : "");
         put_plain (signature, sizeof signature, one->signature);
         put_plain (why, sizeof why, one->why);
-        put_inputs (list, &one->owed);
+        wm_input_set_print (&one->to_redo, list);
         n += (size_t) snprintf (text + n, sizeof text - n, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", host,
-                                one->named && *one->key ? one->key : "-", label, signature, why,
-                                one->key_named, one->host_named, list);
+                                one->distrusted && *one->key ? one->key : "-", label, signature,
+                                why, one->key_distrusted, one->host_distrusted, list);
     }
     const wm_payload_t body = { NULL, text, n };
     if (self->sink.keep && self->sink.keep (self->sink.context, "distrusted", &body))
@@ -117,7 +74,7 @@ void wm_core_distrust_restore (wm_core_t *self, const char *text)
     for (const char *at = text + sizeof HEAD - 1; *at;
          at += strcspn (at, "\n"), at += *at == '\n') {
         char host[64], key[64], label[64], signature[64], why[240];
-        static char rest[LIST_BYTES + 8];
+        static char rest[WM_INPUT_SET_TEXT_BYTES + 8];
         if (sscanf (at, "%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%239[^\t\n]\t%4007[^\n]",
                     host, key, label, signature, why, rest) != 6)
             continue;
@@ -126,12 +83,12 @@ void wm_core_distrust_restore (wm_core_t *self, const char *text)
         machine_t *machine = wm_core_machine_of (self, strcmp (key, "-") == 0 ? "" : key, named);
         if (!machine)
             return;
-        machine->named = strcmp (host, "-") != 0 || strcmp (key, "-") != 0;
-        machine->key_named = rest[0] == '1';
-        machine->host_named = rest[0] && rest[1] == '\t' && rest[2] == '1';
+        machine->distrusted = strcmp (host, "-") != 0 || strcmp (key, "-") != 0;
+        machine->key_distrusted = rest[0] == '1';
+        machine->host_distrusted = rest[0] && rest[1] == '\t' && rest[2] == '1';
         if (rest[0] && rest[1] && rest[2] && rest[3] == '\t')
-            take_inputs (&machine->owed, rest + 4);
-        self->has_verdict |= machine->owed.bits != NULL;
+            wm_input_set_parse (&machine->to_redo, rest + 4);
+        self->has_verdict |= machine->to_redo.bits != NULL;
         take (machine->label, sizeof machine->label, label);
         take (machine->signature, sizeof machine->signature, signature);
         take (machine->why, sizeof machine->why, why);
@@ -145,8 +102,8 @@ static bool falls_with (const machine_t *named, const machine_t *machine)
 {
     const bool key = strcmp (named->key, machine->key) == 0,
                host = strcmp (named->host, machine->host) == 0;
-    return named->named &&
-           ((key && host) || (key && named->key_named) || (host && named->host_named));
+    return named->distrusted &&
+           ((key && host) || (key && named->key_distrusted) || (host && named->host_distrusted));
 }
 
 /* The named machine with which this one falls, or NULL.  */
@@ -190,7 +147,7 @@ bool wm_core_distrust_admit (wm_core_t *self, session_t *worker, const wm_msg_t 
 static bool key_is_shared (const wm_core_t *self, const machine_t *machine)
 {
     for (const machine_t *one = self->machines; one; one = one->next)
-        if (one != machine && !one->named && strcmp (one->key, machine->key) == 0)
+        if (one != machine && !one->distrusted && strcmp (one->key, machine->key) == 0)
             return true;
     return false;
 }
@@ -199,45 +156,39 @@ static bool key_is_shared (const wm_core_t *self, const machine_t *machine)
 static bool host_is_shared (const wm_core_t *self, const machine_t *machine)
 {
     for (const machine_t *one = self->machines; one; one = one->next)
-        if (one != machine && !one->named && strcmp (one->host, machine->host) == 0)
+        if (one != machine && !one->distrusted && strcmp (one->host, machine->host) == 0)
             return true;
     return false;
 }
 
-/* Leaves in `ever` what will not be begun again; returns how many inputs that are.  */
+/* Leaves in `scored` what will not be begun again; returns how many inputs that are.  */
 static uint32_t keep_earlier (machine_t *machine)
 {
-    inputs_t *ever = &machine->ever;
-    const inputs_t *touched = &machine->touched;
     uint32_t n = 0;
-    for (size_t i = 0; i < ever->bytes; i++) {
-        ever->bits[i] &= (uint8_t) ~(i < touched->bytes ? touched->bits[i] : 0);
-        n += (uint32_t) __builtin_popcount (ever->bits[i]);
-    }
+    for (uint32_t id = 0; (id = wm_input_set_next (&machine->scored, id));)
+        if (wm_input_set_has (&machine->unproven, id))
+            wm_input_set_remove (&machine->scored, id);
+        else
+            n++;
     return n;
 }
 
 /* What it scored since its last good check is to be begun again; false: nothing is new.  */
-static bool owe (machine_t *machine)
+static bool take_unproven (machine_t *machine)
 {
-    inputs_t *set = &machine->touched;
     bool is_new = false;
-    for (uint32_t id = 1; id < 8 * set->bytes; id++)
-        if (has_input (set, id)) {
-            wm_core_inputs_add (&machine->owed, id);
-            is_new = true;
-        }
-    if (set->bits)
-        memset (set->bits, 0, set->bytes);
+    for (uint32_t id = 0; (id = wm_input_set_next (&machine->unproven, id)); is_new = true)
+        wm_input_set_add (&machine->to_redo, id);
+    wm_input_set_clear (&machine->unproven);
     return is_new;
 }
 
 static void announce (wm_core_t *self, machine_t *machine)
 {
     const uint32_t n_earlier = keep_earlier (machine);
-    machine->is_new = false;
-    machine->key_named = *machine->key && !key_is_shared (self, machine);
-    machine->host_named = !host_is_shared (self, machine);
+    machine->is_unannounced = false;
+    machine->key_distrusted = *machine->key && !key_is_shared (self, machine);
+    machine->host_distrusted = !host_is_shared (self, machine);
     self->suspects[0] = 0;
     wm_core_log (self,
                  "CHECK: worker %s (host %s%s%s, %s) gave %s: it gets no more work, and what it "
@@ -249,7 +200,7 @@ static void announce (wm_core_t *self, machine_t *machine)
                      "CHECK: %u more inputs hold scores of %s from before that, which nobody "
                      "compared: `wiremill status` names them, `wiremill kick` scores them again",
                      n_earlier, machine->label);
-    owe (machine);
+    take_unproven (machine);
     note (self);
     session_t *next;
     for (session_t *session = self->first; session; session = next) {
@@ -263,11 +214,9 @@ static void announce (wm_core_t *self, machine_t *machine)
    is durable. True: all are begun.  */
 static bool begin_again (wm_core_t *self, machine_t *machine)
 {
-    inputs_t *set = &machine->owed;
+    wm_input_set_t *set = &machine->to_redo;
     bool all = true, any = false;
-    for (uint32_t id = 1; id < 8 * set->bytes && all; id++) {
-        if (!has_input (set, id))
-            continue;
+    for (uint32_t id = 0; all && (id = wm_input_set_next (set, id));) {
         input_t *input = id <= self->n_input ? self->input[id - 1] : NULL;
         const bool is_due = input && !input->kicking && !input->unpinned &&
                             (input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN);
@@ -277,11 +226,10 @@ static bool begin_again (wm_core_t *self, machine_t *machine)
         if (input && (is_due || input->kicking))
             any = true;
         else
-            set->bits[id / 8] &= (uint8_t) ~(1u << id % 8);
+            wm_input_set_remove (set, id);
     }
     if (all && !any) {
-        free (set->bits);
-        *set = (inputs_t){ 0 };
+        wm_input_set_free (set);
         note (self);
     }
     return all;
@@ -292,13 +240,13 @@ void wm_core_distrust_carry_out (wm_core_t *self)
     bool all = true;
     self->owes_kicks = false;
     for (machine_t *machine = self->machines; machine; machine = machine->next) {
-        if (machine->is_new)
+        if (machine->is_unannounced)
             announce (self, machine);
-        else if (machine->named && self->has_verdict && owe (machine))
+        else if (machine->distrusted && self->has_verdict && take_unproven (machine))
             note (self); /* of a later check */
-        if (machine->owed.bits)
+        if (machine->to_redo.bits)
             all &= begin_again (self, machine);
-        self->owes_kicks |= machine->owed.bits != NULL;
+        self->owes_kicks |= machine->to_redo.bits != NULL;
     }
     self->has_verdict = !all;
 }
@@ -307,13 +255,12 @@ uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name)
 {
     uint32_t n = 0;
     for (machine_t *machine = self->machines; machine; machine = machine->next) {
-        if (!machine->named ||
+        if (!machine->distrusted ||
             (strcmp (machine->host, name) != 0 && strcmp (machine->label, name) != 0 &&
              (!*name || strcmp (machine->key, name) != 0)))
             continue;
-        machine->named = machine->key_named = machine->host_named = false;
-        if (machine->ever.bits)
-            memset (machine->ever.bits, 0, machine->ever.bytes);
+        machine->distrusted = machine->key_distrusted = machine->host_distrusted = false;
+        wm_input_set_clear (&machine->scored);
         n++;
     }
     if (n)
@@ -324,8 +271,7 @@ uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name)
 void wm_core_distrust_kicked (wm_core_t *self, uint32_t id)
 {
     for (machine_t *machine = self->machines; machine; machine = machine->next)
-        if (has_input (&machine->ever, id))
-            machine->ever.bits[id / 8] &= (uint8_t) ~(1u << id % 8);
+        wm_input_set_remove (&machine->scored, id);
 }
 
 void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary)
@@ -337,7 +283,7 @@ void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->n_check_open = self->n_check;
     summary->suspects = *self->suspects ? self->suspects : NULL;
     for (const machine_t *one = self->machines; one; one = one->next) {
-        if (!one->named || summary->n_named++ >= WM_SUMMARY_NAMED_MAX)
+        if (!one->distrusted || summary->n_named++ >= WM_SUMMARY_NAMED_MAX)
             continue;
         wm_summary_named_t *row = &summary->named[summary->n_named - 1];
         memcpy (row->label, one->label, sizeof row->label);
@@ -345,8 +291,8 @@ void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary)
         snprintf (row->key, sizeof row->key, "%s", one->key);
         memcpy (row->signature, one->signature, sizeof row->signature);
         memcpy (row->why, one->why, sizeof row->why);
-        for (uint32_t id = 1; id <= self->n_input && id / 8 < one->ever.bytes; id++)
-            if (has_input (&one->ever, id) && row->n_earlier++ < WM_SUMMARY_EARLIER_MAX)
+        for (uint32_t id = 0; (id = wm_input_set_next (&one->scored, id)) && id <= self->n_input;)
+            if (row->n_earlier++ < WM_SUMMARY_EARLIER_MAX)
                 row->earlier[row->n_earlier - 1] = id;
     }
 }

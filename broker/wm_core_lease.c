@@ -82,6 +82,25 @@ void wm_core_worker_answered (wm_core_t *self, session_t *worker, const lease_t 
     wm_core_worker_received (self, worker, number < lease->number ? number : lease->number);
 }
 
+void wm_core_task_send (wm_core_t *self, session_t *worker, const work_t *task)
+{
+    if (worker->sent == worker->received)
+        worker->received_ms = self->now_ms;
+    worker->sent++;
+    worker->in_flight[worker->sent % WM_CREDIT_MAX] = task->payload;
+    task->payload->refs++;
+    self->task_out += task->payload->bytes;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_TASK);
+    msg.key = task->key;
+    memcpy (msg.digest, task->digest, 16);
+    msg.n_batch = task->n_batch;
+    msg.n_hit = task->n_hit;
+    msg.attempt = task->attempt;
+    wm_core_send (self, worker, &msg,
+                  &(wm_payload_t){ task->payload->handle, NULL, task->payload->bytes });
+}
+
 /* ---- leases ---------------------------------------------------------------------------------- */
 
 lease_t *wm_core_lease_of (const batch_t *batch, const session_t *worker)

@@ -112,6 +112,14 @@ typedef struct {
     uint32_t bytes, refs;
 } payload_t;
 
+/* What a TASK sends.  */
+typedef struct {
+    wm_key_t key;
+    uint8_t digest[16];
+    uint32_t n_batch, n_hit, attempt;
+    payload_t *payload;
+} work_t;
+
 struct batch_t {
     event_t *event;
     union {
@@ -594,6 +602,9 @@ void wm_core_worker_received (wm_core_t *self, session_t *worker, uint64_t count
 /* The worker has answered this lease of its, so it has received the TASK; where its batch was sent
    to it twice and none of the two has been shown to have arrived, the first of them.  */
 void wm_core_worker_answered (wm_core_t *self, session_t *worker, const lease_t *lease);
+/* Sends a TASK: number worker->sent of its session; the payload is in flight. The caller makes a
+   lease or calls wm_core_worker_update.  */
+void wm_core_task_send (wm_core_t *self, session_t *worker, const work_t *task);
 /* Makes room for one lease, which wm_core_lease_new takes; false without memory.  */
 bool wm_core_lease_reserve (wm_core_t *self);
 void wm_core_lease_new (wm_core_t *self, batch_t *batch, session_t *worker);

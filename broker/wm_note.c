@@ -1,22 +1,16 @@
 /* wm_note.c - writes and reads the small files of a campaign's folder.  */
 #include "broker/wm_note.h"
+#include "broker/wm_core.h"
+#include "schema/base/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PATH_BYTES 4200
-
-static int sync_folder (const char *dir)
-{
-    int fd = open (dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int failed = fd < 0 || fsync (fd);
-    if (fd >= 0)
-        close (fd);
-    return failed ? -1 : 0;
-}
 
 int wm_note_write (const char *dir, const char *name, const void *data, size_t bytes)
 {
@@ -24,7 +18,7 @@ int wm_note_write (const char *dir, const char *name, const void *data, size_t b
     snprintf (path, sizeof path, "%s/%s", dir, name);
     snprintf (temporary, sizeof temporary, "%s/%s.new", dir, name);
     if (!data)
-        return unlink (path) && errno != ENOENT ? -1 : sync_folder (dir);
+        return unlink (path) && errno != ENOENT ? -1 : wm_folder_sync (dir);
     int fd = open (temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return -1;
@@ -36,7 +30,7 @@ int wm_note_write (const char *dir, const char *name, const void *data, size_t b
     if (failed)
         unlink (temporary);
     errno = error;
-    return failed ? -1 : sync_folder (dir);
+    return failed ? -1 : wm_folder_sync (dir);
 }
 
 char *wm_note_read (const char *dir, const char *name, size_t most, size_t *bytes)
@@ -57,4 +51,21 @@ char *wm_note_read (const char *dir, const char *name, size_t most, size_t *byte
     if (bytes)
         *bytes = data ? n : 0;
     return data;
+}
+
+void wm_notes_read (wm_notes_t *self, const char *dir)
+{
+    *self = (wm_notes_t){ .paused = wm_note_read (dir, "paused", 4096, NULL),
+                          .arithmetic = wm_note_read (dir, "arithmetic", 1u << 16, NULL),
+                          .distrusted =
+                              wm_note_read (dir, "distrusted", WM_DISTRUSTED_BYTES_MAX, NULL) };
+    if (self->paused)
+        self->paused[strcspn (self->paused, "\n")] = 0;
+}
+
+void wm_notes_free (wm_notes_t *self)
+{
+    free (self->paused);
+    free (self->arithmetic);
+    free (self->distrusted);
 }

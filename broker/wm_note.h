@@ -19,4 +19,11 @@ int wm_note_write (const char *dir, const char *name, const void *data, size_t b
    not there, larger than `most`, or there is no memory.  */
 char *wm_note_read (const char *dir, const char *name, size_t most, size_t *bytes);
 
+/* What a core is restored from; NULL: not there.  */
+typedef struct {
+    char *paused, *arithmetic, *distrusted;
+} wm_notes_t;
+void wm_notes_read (wm_notes_t *self, const char *dir);
+void wm_notes_free (wm_notes_t *self);
+
 #endif

@@ -676,11 +676,8 @@ static wm_core_t *make_core (wm_reactor_t *self)
 {
     const wm_reactor_config_t *config = self->config;
     char text[WM_PINS_BYTES_MAX], path[4200];
-    char *paused = wm_note_read (config->dir, "paused", 4096, NULL);
-    if (paused)
-        paused[strcspn (paused, "\n")] = 0;
-    char *arithmetic = wm_note_read (config->dir, "arithmetic", 1u << 16, NULL);
-    char *distrusted = wm_note_read (config->dir, "distrusted", WM_DISTRUSTED_BYTES_MAX, NULL);
+    wm_notes_t notes;
+    wm_notes_read (&notes, config->dir);
     snprintf (path, sizeof path, "%s/sample", config->dir);
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),
@@ -689,14 +686,14 @@ static wm_core_t *make_core (wm_reactor_t *self)
                               .epoch = config->epoch,
                               .budget_bytes = config->budget_bytes,
                               .peers_max = WM_PEERS_MAX,
-                              .paused = paused,
-                              .arithmetic = arithmetic,
+                              .paused = notes.paused,
+                              .arithmetic = notes.arithmetic,
                               .measures = strcmp (config->pins->precision, "fp32") != 0,
                               .has_sample = access (path, R_OK) == 0,
                               .mixed = config->mixed,
                               .check_share = config->check_share,
                               .max_error = wm_pins_max_error (config->pins),
-                              .distrusted = distrusted,
+                              .distrusted = notes.distrusted,
                               .times = *wm_times (),
                               .now_ms = wm_now_ms () };
     memcpy (core.campaign, config->campaign, 16);
@@ -718,9 +715,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .release = frame_release,
                                   .log = on_log };
     wm_core_t *self_core = wm_core_new (&core, &sink);
-    free (paused);
-    free (arithmetic);
-    free (distrusted);
+    wm_notes_free (&notes);
     return self_core;
 }
 

@@ -611,7 +611,7 @@ static wm_fault_t take_lock (loop_t *self, wm_error_t *error)
             return error->fault;
     }
     snprintf (path, sizeof path, "%s/lock", self->farm.folder);
-    self->farm.lock = open (path, O_RDWR | O_CREAT, 0666); /* a submission inherits it */
+    self->farm.lock = open (path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (self->farm.lock < 0)
         return wm_fault (error, WM_EHOST, "%s: %s", path, strerror (errno));
     const int64_t end_ms = wm_now_ms () + wm_times ()->lock_ms;

@@ -35,7 +35,7 @@ static void add_reasons (json_t *files, const char *folder, const char *verb)
     const char *argv[FILES_MAX + 3] = { "wiremill-producer", "held" };
     json_t *of[FILES_MAX], *file;
     size_t i, n = 0;
-    int ends[2];
+    int fd;
     if (wm_url_of (folder)) /* a copy of each would have to be made */
         return;
     json_array_foreach (files, i, file)
@@ -47,10 +47,9 @@ static void add_reasons (json_t *files, const char *folder, const char *verb)
         of[n] = file;
         argv[2 + n++] = path;
     }
-    if (n && pipe2 (ends, O_CLOEXEC) == 0) {
-        const pid_t pid = wm_spawn (verb, argv, STDIN_FILENO, ends[1]);
-        close (ends[1]);
-        FILE *from = fdopen (ends[0], "r");
+    const pid_t pid = n ? wm_spawn_reader (verb, argv, &fd) : -1;
+    if (pid > 0) {
+        FILE *from = fdopen (fd, "r");
         for (i = 0; from && i < n; i++) {
             json_t *reasons = json_loadf (from, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, NULL);
             if (reasons)

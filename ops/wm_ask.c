@@ -4,6 +4,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "ops/wm_spawn.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_join.h"
 #include "schema/base/wm_folder.h"
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define TRIES 20
@@ -463,55 +463,18 @@ static json_t *read_answer (int fd)
     return answer;
 }
 
-/* Starts wiremill-broker in a mode that reads a campaign, argv[0] on. Returns its process, whose
-   stdout is *fd; or -1, and an error was printed as `verb`'s.  */
-static pid_t start_reader (const char *verb, const char *const argv[], int *fd, int *code)
-{
-    char path[PATH_MAX];
-    wm_error_t error;
-    int ends[2];
-    *code = WM_EXIT_FAILURE;
-    if (wm_setup_program (path, argv[0], &error)) {
-        *code = wm_setup_complain (verb, &error);
-        return -1;
-    }
-    if (pipe (ends))
-        return -1;
-    const pid_t pid = fork ();
-    if (pid == 0) {
-        dup2 (ends[1], STDOUT_FILENO);
-        close (ends[0]);
-        close (ends[1]);
-        wm_setup_hand_over (argv);
-        execv (path, (char *const *) (uintptr_t) argv);
-        _exit (127);
-    }
-    close (ends[1]);
-    if (pid < 0)
-        close (ends[0]);
-    *fd = ends[0];
-    return pid;
-}
-
-/* Waits for its end; what it printed was read.  */
-static void end_reader (pid_t pid, int *code)
-{
-    int status = 0;
-    if (waitpid (pid, &status, 0) == pid && WIFEXITED (status))
-        *code = WEXITSTATUS (status);
-}
-
 json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign, const char *output,
                        int *code)
 {
     int fd;
     const char *const argv[] = { "wiremill-broker",          mode,   "--campaign", campaign,
                                  output ? "--output" : NULL, output, NULL };
-    const pid_t pid = start_reader (verb, argv, &fd, code);
+    *code = WM_EXIT_FAILURE;
+    const pid_t pid = wm_spawn_reader (verb, argv, &fd);
     if (pid < 0)
         return NULL;
     json_t *reply = read_answer (fd);
-    end_reader (pid, code);
+    *code = wm_spawn_code (verb, argv[0], pid);
     return reply;
 }
 
@@ -597,15 +560,15 @@ static wm_fault_t ask_pages (const char *endpoint, const char *campaign, const c
 static int read_pages (const char *verb, const char *campaign, const char *name,
                        wm_ask_take_t *take, void *argument)
 {
-    int fd, code;
+    int fd;
     const char *const argv[] = {
         "wiremill-broker",           "--files", "--campaign", campaign, name ? "--name" : "--held",
         name && *name ? name : NULL, NULL
     };
     const char *const all[] = { "wiremill-broker", "--files", "--campaign", campaign, NULL };
-    const pid_t pid = start_reader (verb, name && !*name ? all : argv, &fd, &code);
+    const pid_t pid = wm_spawn_reader (verb, name && !*name ? all : argv, &fd);
     if (pid < 0)
-        return code;
+        return WM_EXIT_FAILURE;
     FILE *from = fdopen (fd, "r");
     json_t *page;
     bool more = true;
@@ -617,8 +580,7 @@ static int read_pages (const char *verb, const char *campaign, const char *name,
         fclose (from);
     else
         close (fd);
-    end_reader (pid, &code);
-    return code;
+    return wm_spawn_code (verb, argv[0], pid);
 }
 
 int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, const char *name,

@@ -3,15 +3,15 @@
 #include "ops/wm_child.h"
 #include "ops/wm_setup.h"
 #include "schema/base/wm_failpoint.h"
-#include "schema/wm_limits.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_process.h"
+#include "schema/wm_limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,60 +45,13 @@ void wm_child_share (wm_child_t *self, int i, int n)
             CPU_SET (cpu, &self->cpus);
 }
 
-/* In the child: the last words of its log, with errno's text.  */
-static _Noreturn void give_up (const char *what)
+/* In the child, before exec: only async-signal-safe calls.  */
+static void prepare (const void *argument)
 {
-    const char *const text[] = { "error: ", what, ": ", strerrordesc_np (errno), "\n" };
-    for (size_t i = 0; i < sizeof text / sizeof *text; i++)
-        if (text[i] && write (2, text[i], strlen (text[i])) < 0)
-            break;
-    _exit (127);
-}
-
-void wm_child_forget_credentials (void)
-{
-    static const char *const names[] = { "X509_USER_PROXY=", "BEARER_TOKEN=",
-                                         "BEARER_TOKEN_FILE=" };
-    char **to = environ;
-    for (char **from = environ; *from; from++) {
-        bool is_one = false;
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-            is_one |= strncmp (*from, names[i], strlen (names[i])) == 0;
-        if (!is_one)
-            *to++ = *from;
-    }
-    *to = NULL;
-}
-
-/* In the child, between fork and exec: only async-signal-safe calls.  */
-static void become (const char *path, const char *const argv[], int log, pid_t parent,
-                    const cpu_set_t *cpus)
-{
-    prctl (PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid () != parent) /* it died before the line above */
-        _exit (WM_EXIT_AGAIN);
-    setsid ();
-    for (int s = 1; s < NSIG; s++)
-        signal (s, SIG_DFL);
-    sigset_t none; /* only now: a signal for the child must not end in a handler of its parent */
-    sigemptyset (&none);
-    sigprocmask (SIG_SETMASK, &none, NULL);
-    if (log >= 0 && (dup2 (log, 2) < 0 || dup2 (log, 1) < 0))
-        give_up ("its log cannot be its standard output");
-    const int null = open ("/dev/null", O_RDONLY);
-    if (null < 0 || dup2 (null, 0) < 0)
-        give_up ("/dev/null cannot be its standard input");
-    close (null);
-    if (log >= 0)
-        close (log);
-    if (!strstr (path, "/wiremill-producer")) /* it copies inputs from elsewhere */
-        wm_child_forget_credentials ();
-    if (CPU_COUNT (cpus)) /* best effort; failure is ignored */
-        sched_setaffinity (0, sizeof *cpus, cpus);
+    const wm_child_t *self = argument;
+    if (CPU_COUNT (&self->cpus)) /* best effort; failure is ignored */
+        sched_setaffinity (0, sizeof self->cpus, &self->cpus);
     WM_FAILPOINT ("ops-child-exec");
-    wm_setup_hand_over (argv);
-    execv (path, (char *const *) (uintptr_t) argv); /* execv takes what it does not change */
-    give_up (path);
 }
 
 wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *const argv[],
@@ -120,17 +73,21 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
             fclose (self->reader);
         self->reader = fopen (self->log, "re");
     }
-    const pid_t parent = getpid ();
-    fflush (NULL);
     WM_FAILPOINT ("ops-child-start");
-    sigset_t all, before;
-    sigfillset (&all);
-    sigprocmask (SIG_SETMASK, &all, &before);
-    const pid_t pid = fork ();
-    if (pid == 0)
-        become (path, argv, log, parent, &self->cpus);
+    const wm_process_t process = {
+        .program = path,
+        .argv = argv,
+        .in = WM_PROCESS_NULL,
+        .out = log >= 0 ? log : 0,
+        .err = log >= 0 ? log : 0,
+        .keep = self->keep,
+        .death_signal = SIGKILL,
+        .drops_credentials = strcmp (program, "wiremill-producer") != 0, /* it copies inputs */
+        .prepare = prepare,
+        .argument = self,
+    };
+    const pid_t pid = wm_process_start (&process);
     const int saved = errno;
-    sigprocmask (SIG_SETMASK, &before, NULL);
     if (log >= 0)
         close (log);
     if (pid < 0)

@@ -30,6 +30,7 @@ typedef struct {
     long shown;       /* how much of it has been shown */
     int status;       /* of the last exit, as waitpid gave it */
     cpu_set_t cpus;   /* it may use these only; none: all that we may */
+    int keep;         /* a descriptor that it inherits; 0: none */
 } wm_child_t;
 
 /* Names the child and its log FOLDER/<name>.log; without a folder it writes where we do.  */
@@ -70,8 +71,5 @@ void wm_child_show (wm_child_t *self, FILE *out);
 
 /* Returns whether the child has logged anything that was shown.  */
 bool wm_child_has_logged (const wm_child_t *self);
-
-/* In a process that was forked: takes from its environment what opens files elsewhere.  */
-void wm_child_forget_credentials (void);
 
 #endif

@@ -293,13 +293,13 @@ static int await_broker (wm_crew_t *self, int changes, const volatile int *stop)
     return WM_EXIT_AGAIN;
 }
 
-/* The reading end is inherited.  */
 static wm_fault_t start_workers (wm_crew_t *self, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
-    if (pipe (self->gate) || fcntl (self->gate[1], F_SETFD, FD_CLOEXEC))
+    if (pipe2 (self->gate, O_CLOEXEC))
         return wm_fault (error, WM_EHOST, "a pipe for the workers: %s", strerror (errno));
     for (int i = 0; i < self->n_worker && !fault; i++) {
+        self->worker[i].keep = self->gate[0];
         if (self->pin)
             wm_child_share (&self->worker[i], i, self->n_worker);
         fault = start_worker (self, &self->worker[i], error);

@@ -130,7 +130,7 @@ typedef struct {
     const char *submit_option[WM_FARM_OPTIONS_MAX + 1]; /* NULL ends it */
     const char *work_option[WM_FARM_OPTIONS_MAX + 1];
     const wm_farm_failures_t *failures; /* its bad nodes are excluded */
-    int lock;                           /* descriptor; held until a submission is complete */
+    int lock; /* descriptor; held until a submission is complete; -1: none */
 } wm_farm_t;
 
 typedef enum {
@@ -180,8 +180,9 @@ size_t wm_farm_bad_nodes (const wm_farm_t *self, char *text, size_t bytes);
 
 /* Runs a command for at most half a minute. *output (the caller's, never NULL with WM_OK) is what
    it wrote to stdout. WM_EHOST: it ended with an error, whose last line *error has; WM_EAGAIN: it
-   did not end.  */
-wm_fault_t wm_farm_command (const char *const argv[], char **output, wm_error_t *error);
+   did not end. lock: of the farm, which a submission has until it ends, also where the farm is
+   killed meanwhile; 0: none.  */
+wm_fault_t wm_farm_command (const char *const argv[], int lock, char **output, wm_error_t *error);
 
 /* Runs a command that lists jobs, and hands each line that it wrote to `take`.  */
 wm_fault_t wm_farm_list (const char *const argv[], void (*take) (char *line, wm_farm_jobs_t *jobs),

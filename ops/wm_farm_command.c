@@ -2,12 +2,11 @@
 #include "ops/wm_farm.h"
 #include "ops/wm_child.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,17 +16,6 @@
 #define LIMIT_MS 30000
 #define NAP_US 5000
 #define OUTPUT_BYTES_MAX (16 << 20)
-
-/* The text of a memory file, the caller's; NULL without memory.  */
-static char *read_all (int fd)
-{
-    const off_t end = lseek (fd, 0, SEEK_END);
-    const size_t bytes = end < 0 ? 0 : end > OUTPUT_BYTES_MAX ? OUTPUT_BYTES_MAX : (size_t) end;
-    char *text = calloc (1, bytes + 1);
-    if (text && pread (fd, text, bytes, 0) < 0)
-        *text = 0;
-    return text;
-}
 
 /* Its last line that is not empty, nor Grid Engine's last word.  */
 static const char *last_line (char *text)
@@ -42,29 +30,13 @@ static const char *last_line (char *text)
     return strrchr (text, '\n') ? strrchr (text, '\n') + 1 : text;
 }
 
-static _Noreturn void become (const char *const argv[], int out, int err)
-{
-    sigset_t none;
-    const int null = open ("/dev/null", O_RDONLY | O_CLOEXEC);
-    for (int s = 1; s < NSIG; s++)
-        signal (s, SIG_DFL);
-    sigemptyset (&none);
-    sigprocmask (SIG_SETMASK, &none, NULL);
-    setsid (); /* a Ctrl-C is for the farm */
-    if (null >= 0 && dup2 (null, 0) == 0 && dup2 (out, 1) == 1 && dup2 (err, 2) == 2)
-        execvp (argv[0], (char *const *) (uintptr_t) argv);
-    dprintf (err, "%s\n", strerrordesc_np (errno));
-    _exit (127);
-}
-
 /* Waits for its end. false: it was killed, since it did not end.  */
 static bool wait_for (pid_t pid, int *status)
 {
     const int64_t end_ms = wm_now_ms () + LIMIT_MS;
     while (waitpid (pid, status, WNOHANG) == 0) {
         if (wm_now_ms () >= end_ms) {
-            kill (pid, SIGKILL);
-            waitpid (pid, status, 0);
+            wm_process_kill (&pid);
             return false;
         }
         usleep (NAP_US);
@@ -72,29 +44,33 @@ static bool wait_for (pid_t pid, int *status)
     return true;
 }
 
-wm_fault_t wm_farm_command (const char *const argv[], char **output, wm_error_t *error)
+wm_fault_t wm_farm_command (const char *const argv[], int lock, char **output, wm_error_t *error)
 {
     int status = 0;
     char how[WM_CHILD_HOW_BYTES];
     const int out = memfd_create ("output", MFD_CLOEXEC),
               err = memfd_create ("errors", MFD_CLOEXEC);
+    const wm_process_t process = { .program = argv[0],
+                                   .argv = argv,
+                                   .in = WM_PROCESS_NULL,
+                                   .out = out,
+                                   .err = err,
+                                   .keep = lock };
     *output = NULL;
-    fflush (NULL);
-    const pid_t pid = out < 0 || err < 0 ? -1 : fork ();
-    if (pid == 0)
-        become (argv, out, err);
+    const pid_t pid = out < 0 || err < 0 ? -1 : wm_process_start (&process);
     wm_fault_t fault = WM_OK;
     if (pid < 0)
         fault = wm_fault (error, WM_EAGAIN, "%s cannot be started: %s", argv[0], strerror (errno));
     else if (!wait_for (pid, &status))
         fault = wm_fault (error, WM_EAGAIN, "%s did not end within %d s", argv[0], LIMIT_MS / 1000);
     else if (status) {
-        char *text = read_all (err);
+        char *text = wm_process_output (err, OUTPUT_BYTES_MAX);
         fault = wm_fault (error, WM_EHOST, "%s ended by %s: %.300s", argv[0],
                           wm_child_how_ended (status, how), text ? last_line (text) : "");
         free (text);
-    } else if (!(*output = read_all (out)))
-        fault = wm_fault (error, WM_EAGAIN, "no memory for the output of %s", argv[0]);
+    } else if (!(*output = wm_process_output (out, OUTPUT_BYTES_MAX)))
+        fault = wm_fault (error, WM_EAGAIN, "%s printed more than %d MB, or memory is short",
+                          argv[0], OUTPUT_BYTES_MAX >> 20);
     if (out >= 0)
         close (out);
     if (err >= 0)
@@ -106,7 +82,7 @@ wm_fault_t wm_farm_list (const char *const argv[], void (*take) (char *line, wm_
                          wm_farm_jobs_t *jobs, wm_error_t *error)
 {
     char *output, *line;
-    const wm_fault_t fault = wm_farm_command (argv, &output, error);
+    const wm_fault_t fault = wm_farm_command (argv, 0, &output, error);
     if (fault)
         return fault;
     for (char *rest = output; (line = strsep (&rest, "\n"));)
@@ -124,7 +100,7 @@ wm_fault_t wm_farm_command_ids (const char *const word[], int n, const wm_farm_j
     memcpy (argv, word, (size_t) n * sizeof *argv);
     for (int i = 0; i < WM_FARM_IDS_MAX && *from < jobs->n; i++)
         argv[n++] = jobs->job[(*from)++].id;
-    const wm_fault_t fault = wm_farm_command (argv, &output, error);
+    const wm_fault_t fault = wm_farm_command (argv, 0, &output, error);
     free (output);
     return fault;
 }

@@ -177,7 +177,7 @@ static wm_fault_t submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE 
     } else {
         fault = wm_file_write (path, &(wm_part_t){ text, bytes }, 1, error);
         if (!fault)
-            fault = wm_farm_command (argv, &output, error);
+            fault = wm_farm_command (argv, self->lock, &output, error);
     }
     free (text);
     free (output);
@@ -211,7 +211,7 @@ static wm_fault_t remove_jobs (const char *constraint, bool is_forced, wm_error_
     char *output = NULL;
     const char *const argv[] = { "condor_rm", "-constraint", constraint,
                                  is_forced ? "-forcex" : NULL, NULL };
-    wm_fault_t fault = wm_farm_command (argv, &output, error);
+    wm_fault_t fault = wm_farm_command (argv, 0, &output, error);
     if (fault == WM_EHOST && strstr (error->text, "Couldn't find/remove"))
         fault = WM_OK;
     free (output);

@@ -192,7 +192,7 @@ static void print_command (FILE *out, const char *const argv[])
 static wm_fault_t run (const char *const argv[], wm_error_t *error)
 {
     char *output = NULL;
-    const wm_fault_t fault = wm_farm_command (argv, &output, error);
+    const wm_fault_t fault = wm_farm_command (argv, 0, &output, error);
     free (output);
     return fault;
 }

@@ -4,6 +4,7 @@
    job is the process whose environment names the farm (WM_FARM) and itself as the job (WM_JOB);
    its worker has the same variables and another pid.  */
 #include "ops/wm_farm.h"
+#include "schema/base/wm_process.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -71,28 +72,19 @@ static wm_fault_t list (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t 
     return WM_OK;
 }
 
-/* In the child. The environment is set before exec: from then on /proc shows the job. Only then
-   the farm's lock is released.  */
-static _Noreturn void become (const wm_farm_t *self, const char *script, const char *idle)
+/* In the child, which has the farm's lock until exec. The environment is set before: from exec on
+   /proc shows the job.  */
+static void prepare (const void *argument)
 {
+    const wm_farm_t *self = argument;
     char log[PATH_MAX + 64], pid[24];
-    sigset_t none;
-    setsid ();
-    for (int s = 1; s < NSIG; s++)
-        signal (s, SIG_DFL);
-    sigemptyset (&none);
-    sigprocmask (SIG_SETMASK, &none, NULL);
     snprintf (pid, sizeof pid, "%d", (int) getpid ());
     snprintf (log, sizeof log, "%s/log/%s.log", self->folder, pid);
     setenv ("WM_FARM", self->name, 1);
     setenv ("WM_JOB", pid, 1);
-    if (self->lock >= 0)
-        fcntl (self->lock, F_SETFD, FD_CLOEXEC);
     const int out = open (log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    const int in = open ("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (out >= 0 && in >= 0 && dup2 (in, 0) == 0 && dup2 (out, 1) == 1 && dup2 (out, 2) == 2)
-        execlp ("bash", "bash", script, idle, (char *) NULL);
-    _exit (127);
+    if (out < 0 || dup2 (out, STDOUT_FILENO) < 0 || dup2 (out, STDERR_FILENO) < 0)
+        _exit (127);
 }
 
 static wm_fault_t submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE *dry,
@@ -102,19 +94,18 @@ static wm_fault_t submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE 
     if (!is_kept)
         snprintf (idle, sizeof idle, "%lld", (long long) self->idle_s);
     snprintf (script, sizeof script, "%s/worker.sh", self->folder);
+    const char *const argv[] = { "bash", script, idle, NULL };
+    const wm_process_t process = {
+        .program = "bash", .argv = argv, .in = WM_PROCESS_NULL, .prepare = prepare, .argument = self
+    };
     if (dry) {
         fprintf (dry, "%u times: ", n);
-        wm_farm_print (dry, self, whoami, (const char *[]){ "bash", script, idle, NULL });
+        wm_farm_print (dry, self, whoami, argv);
         return WM_OK;
     }
-    fflush (NULL);
-    for (unsigned i = 0; i < n; i++) {
-        const pid_t pid = fork ();
-        if (pid == 0)
-            become (self, script, idle);
-        if (pid < 0)
+    for (unsigned i = 0; i < n; i++)
+        if (wm_process_start (&process) < 0)
             return wm_fault (error, WM_EAGAIN, "a worker cannot be started: %s", strerror (errno));
-    }
     return WM_OK;
 }
 

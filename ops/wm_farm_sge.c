@@ -58,7 +58,7 @@ static wm_fault_t list (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t 
     };
     char *output, *line;
     entry_t entry = { 0 };
-    const wm_fault_t fault = wm_farm_command (argv, &output, error);
+    const wm_fault_t fault = wm_farm_command (argv, 0, &output, error);
     if (fault)
         return fault;
     for (char *rest = output; (line = strsep (&rest, "\n"));) {
@@ -146,7 +146,7 @@ static wm_fault_t submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE 
         wm_farm_print (dry, self, whoami, words.argv);
         return WM_OK;
     }
-    const wm_fault_t fault = wm_farm_command (words.argv, &output, error);
+    const wm_fault_t fault = wm_farm_command (words.argv, self->lock, &output, error);
     free (output);
     return fault;
 }

@@ -137,7 +137,7 @@ static wm_fault_t submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE 
         wm_farm_print (dry, self, whoami, words.argv);
         return WM_OK;
     }
-    const wm_fault_t fault = wm_farm_command (words.argv, &output, error);
+    const wm_fault_t fault = wm_farm_command (words.argv, self->lock, &output, error);
     free (output);
     return fault;
 }

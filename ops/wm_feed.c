@@ -6,6 +6,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_process.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_limits.h"
 
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -370,37 +370,20 @@ static bool answer_anew (wm_feed_t *self)
 
 static void start (wm_feed_t *self)
 {
-    const pid_t parent = getpid ();
-    const int null = open ("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null < 0 || answer_anew (self)) {
-        if (null >= 0)
-            close (null);
+    if (answer_anew (self)) {
         failed (self, "cannot be run", false);
         return;
     }
-    fflush (NULL);
+    const char *const argv[] = { "sh", "-c", self->command, NULL };
+    const wm_process_t process = { .program = "/bin/sh",
+                                   .argv = argv,
+                                   .in = WM_PROCESS_NULL,
+                                   .out = self->answer,
+                                   .death_signal = SIGKILL };
     WM_FAILPOINT ("feed-start");
     self->began_ms = wm_now_ms ();
-    self->pid = fork ();
-    if (self->pid == 0) {
-        prctl (PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid () != parent)
-            _exit (WM_EXIT_AGAIN);
-        setpgid (0, 0);
-        for (int s = 1; s < NSIG; s++)
-            signal (s, SIG_DFL);
-        sigset_t none;
-        sigemptyset (&none);
-        sigprocmask (SIG_SETMASK, &none, NULL);
-        if (dup2 (null, 0) < 0 || dup2 (self->answer, 1) < 0)
-            _exit (127);
-        execl ("/bin/sh", "sh", "-c", self->command, (char *) NULL);
-        _exit (127);
-    }
-    close (null);
-    if (self->pid > 0)
-        setpgid (self->pid, self->pid); /* whichever of the two is first */
-    else {
+    self->pid = wm_process_start (&process);
+    if (self->pid < 0) {
         self->pid = 0;
         failed (self, "cannot be run: no process can be made", false);
     }
@@ -408,12 +391,7 @@ static void start (wm_feed_t *self)
 
 void wm_feed_stop (wm_feed_t *self)
 {
-    if (!self->pid)
-        return;
-    kill (-self->pid, SIGKILL);
-    while (waitpid (self->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
-    self->pid = 0;
+    wm_process_kill (&self->pid);
 }
 
 /* Returns whether it has ended well.  */

@@ -14,6 +14,7 @@
 #include "kernels/wm_spec.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +54,7 @@ int wm_setup_exec (const char *name, char *const argv[])
     wm_error_t error;
     if (wm_setup_program (path, name, &error))
         return wm_setup_complain (NULL, &error);
-    wm_setup_hand_over ((const char *const *) argv);
+    wm_process_hand_over ((const char *const *) argv);
     execv (path, argv);
     wm_fault (&error, WM_EHOST, "%s cannot be run: %s", path, strerror (errno));
     return wm_setup_complain (NULL, &error);
@@ -92,21 +93,6 @@ wm_fault_t wm_setup_memory (const char *name, const char *text, size_t bytes, in
     }
     snprintf (path, 32, "/proc/self/fd/%d", *fd);
     return WM_OK;
-}
-
-void wm_setup_hand_over (const char *const argv[])
-{
-    static const char begin[] = "/proc/self/fd/";
-    for (; *argv; argv++) {
-        int fd = 0;
-        const char *digit = *argv + sizeof begin - 1;
-        if (strncmp (*argv, begin, sizeof begin - 1) != 0)
-            continue;
-        for (; *digit >= '0' && *digit <= '9' && fd < 1 << 20; digit++)
-            fd = 10 * fd + (*digit - '0');
-        if (!*digit)
-            fcntl (fd, F_SETFD, 0);
-    }
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */

@@ -69,14 +69,10 @@ wm_fault_t wm_setup_spec (wm_spec_t *spec, const char *name, bool *is_file, uint
                           wm_error_t *error);
 
 /* A memory file, by the name in `path`. Programs that are started from here have it where that name
-   is among their arguments (wm_setup_hand_over), and no others: the list of inputs has the tokens
-   of URLs.  */
+   is among their arguments (wm_process_t), and no others: the list of inputs has the tokens of
+   URLs.  */
 wm_fault_t wm_setup_memory (const char *name, const char *text, size_t bytes, int *fd,
                             char path[32], wm_error_t *error);
-
-/* In a process that is about to become another program: lets it inherit the memory files that its
-   arguments name. Async-signal-safe.  */
-void wm_setup_hand_over (const char *const argv[]);
 
 /* Path of a program that lies beside this one.  */
 wm_fault_t wm_setup_program (char path[PATH_MAX], const char *name, wm_error_t *error);

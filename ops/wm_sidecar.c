@@ -101,15 +101,14 @@ static char *read_all (int from, size_t *bytes)
 static json_t *read_facts (const char *verb, const char *path)
 {
     const char *const argv[] = { "wiremill-producer", "facts", path, NULL };
-    int ends[2];
-    if (pipe2 (ends, O_CLOEXEC))
+    int fd;
+    const pid_t pid = wm_spawn_reader (verb, argv, &fd);
+    if (pid < 0)
         return NULL;
-    const pid_t pid = wm_spawn (verb, argv, STDIN_FILENO, ends[1]);
-    close (ends[1]);
     size_t n = 0;
-    char *text = read_all (ends[0], &n);
-    close (ends[0]);
-    if (pid > 0 && !text)
+    char *text = read_all (fd, &n);
+    close (fd);
+    if (!text)
         kill (pid, SIGKILL);
     wm_spawn_code (verb, argv[0], pid);
     json_t *facts = text ? json_loadb (text, n, 0, NULL) : NULL;

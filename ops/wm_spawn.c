@@ -2,13 +2,13 @@
 #include "ops/wm_spawn.h"
 #include "ops/wm_child.h"
 #include "ops/wm_setup.h"
+#include "schema/base/wm_process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,27 +20,35 @@ pid_t wm_spawn (const char *verb, const char *const argv[], int in, int out)
         wm_setup_complain (verb, &error);
         return -1;
     }
-    const pid_t parent = getpid (), pid = fork ();
+    const wm_process_t process = {
+        .program = path,
+        .argv = argv,
+        .in = in,
+        .out = out == STDOUT_FILENO ? 0 : out,
+        .death_signal = SIGKILL,
+        /* it reads what a hostile input may have made */
+        .drops_credentials = argv[1] && strcmp (argv[1], "facts") == 0,
+    };
+    const pid_t pid = wm_process_start (&process);
     if (pid < 0)
         fprintf (stderr, "wiremill %s: %s cannot be started: %s\n", verb, argv[0],
                  strerror (errno));
-    if (pid != 0)
-        return pid;
-    prctl (PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid () != parent)
-        _exit (WM_EXIT_AGAIN);
-    setsid ();
-    sigset_t none;
-    sigemptyset (&none);
-    sigprocmask (SIG_SETMASK, &none, NULL);
-    if (dup2 (in, STDIN_FILENO) < 0 || dup2 (out, STDOUT_FILENO) < 0)
-        _exit (WM_EXIT_FAILURE);
-    if (argv[1] && strcmp (argv[1], "facts") == 0) /* it reads what a hostile input may have made */
-        wm_child_forget_credentials ();
-    wm_setup_hand_over (argv);
-    execv (path, (char *const *) (uintptr_t) argv);
-    fprintf (stderr, "wiremill %s: %s cannot be started: %s\n", verb, path, strerror (errno));
-    _exit (127);
+    return pid;
+}
+
+pid_t wm_spawn_reader (const char *verb, const char *const argv[], int *fd)
+{
+    int ends[2];
+    if (pipe2 (ends, O_CLOEXEC)) {
+        fprintf (stderr, "wiremill %s: pipe: %s\n", verb, strerror (errno));
+        return -1;
+    }
+    const pid_t pid = wm_spawn (verb, argv, STDIN_FILENO, ends[1]);
+    close (ends[1]);
+    *fd = ends[0];
+    if (pid < 0)
+        close (ends[0]);
+    return pid;
 }
 
 int wm_spawn_code (const char *verb, const char *program, pid_t pid)

@@ -16,6 +16,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
 #include <dirent.h>
@@ -672,13 +673,7 @@ static int run (stage_t *self)
 /* What opens files elsewhere leaves the memory of the process that reads hostile ones.  */
 static void forget_credentials (const wm_stage_options_t *options)
 {
-    static const char *const names[] = { "X509_USER_PROXY", "BEARER_TOKEN", "BEARER_TOKEN_FILE" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *value = getenv (names[i]); /* also /proc/self/environ shows these bytes */
-        if (value)
-            explicit_bzero (value, strlen (value));
-        unsetenv (names[i]);
-    }
+    wm_process_drop_credentials ();
     for (uint32_t i = 0; i < options->n_line; i++)
         if (wm_url_of (options->line[i])) {
             char *line = options->line[i];

@@ -11,23 +11,23 @@
 #include "producer/wm_stage_private.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define SAID_BYTES 4096u
+#define LISTING_BYTES_MAX (256u << 20)
 #define TOKEN_BYTES 16384u
 #define MARK "wiremill-http-code "
 
@@ -40,21 +40,10 @@ static void set_default (const char *name, int64_t ms)
     setenv (name, text, 0);
 }
 
-static void become (const char *const argv[], int in, int out, pid_t parent)
+/* The times of xrdcp and xrdfs, where the environment of this process does not have them.  */
+static void set_times (void)
 {
     const int64_t stall_ms = wm_times ()->stage_stall_ms;
-    prctl (PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid () != parent)
-        _exit (127);
-    setsid ();
-    for (int s = 1; s < NSIG; s++)
-        signal (s, SIG_DFL);
-    sigset_t none;
-    sigemptyset (&none);
-    sigprocmask (SIG_SETMASK, &none, NULL);
-    if (dup2 (in, 0) < 0 || dup2 (out, 1) < 0 || dup2 (out, 2) < 0)
-        _exit (127);
-    close_range (3, ~0u, 0);
     set_default ("XRD_CONNECTIONRETRY", 2000);
     set_default ("XRD_CONNECTIONWINDOW", stall_ms / 4);
     set_default ("XRD_REQUESTTIMEOUT", stall_ms);
@@ -63,23 +52,23 @@ static void become (const char *const argv[], int in, int out, pid_t parent)
     set_default ("XRD_TIMEOUTRESOLUTION", 1000);
     setenv ("XRD_CPCHUNKSIZE", "1048576", 0); /* the file grows in these: 8 MiB on a slow link take
                                                  longer than it may stand still */
-    execvp (argv[0], (char *const *) (uintptr_t) argv);
-    dprintf (2, "%s: %s\n", argv[0], strerror (errno));
-    _exit (127);
 }
 
 /* `input`: what it reads, a memory file, closed here; -1: nothing.  */
 static int start (wm_tool_t *self, const char *const argv[], int input)
 {
-    const int in = input >= 0 ? input : open ("/dev/null", O_RDONLY | O_CLOEXEC);
-    const pid_t parent = getpid ();
+    set_times ();
     self->said = memfd_create ("said", MFD_CLOEXEC);
-    self->pid = in < 0 || self->said < 0 ? -1 : fork ();
-    if (self->pid == 0)
-        become (argv, in, self->said, parent);
+    const wm_process_t process = { .program = argv[0],
+                                   .argv = argv,
+                                   .in = input >= 0 ? input : WM_PROCESS_NULL,
+                                   .out = self->said,
+                                   .err = self->said,
+                                   .death_signal = SIGKILL };
+    self->pid = self->said < 0 ? -1 : wm_process_start (&process);
     const int failed = errno;
-    if (in >= 0)
-        close (in);
+    if (input >= 0)
+        close (input);
     self->began_ms = self->grew_ms = wm_now_ms ();
     self->seen = 0;
     self->stalled = self->sends = false;
@@ -299,12 +288,9 @@ static uint64_t bytes_so_far (const wm_tool_t *self)
 
 void wm_tool_kill (wm_tool_t *self)
 {
-    if (self->pid) {
-        kill (self->pid, SIGKILL);
-        waitpid (self->pid, NULL, 0);
+    if (self->pid)
         close (self->said);
-    }
-    self->pid = 0;
+    wm_process_kill (&self->pid);
 }
 
 bool wm_tool_ended (wm_tool_t *self, uint64_t size, int *status)
@@ -468,12 +454,7 @@ wm_tool_end_t wm_tool_send_result (wm_tool_t *self, int status, char text[400])
 
 char *wm_tool_said (wm_tool_t *self)
 {
-    struct stat st;
-    const size_t bytes = fstat (self->said, &st) ? 0 : (size_t) st.st_size;
-    char *all = malloc (bytes + 1);
-    const ssize_t n = all ? pread (self->said, all, bytes, 0) : 0;
-    if (all)
-        all[n > 0 ? n : 0] = 0;
+    char *all = wm_process_output (self->said, LISTING_BYTES_MAX);
     close (self->said);
     return all;
 }

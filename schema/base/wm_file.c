@@ -2,6 +2,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -147,12 +148,7 @@ static int sync_folder (const char *path)
 {
     char copy[PATH_MAX];
     snprintf (copy, sizeof copy, "%s", path);
-    int fd = open (dirname (copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    int rc = fsync (fd);
-    close (fd);
-    return rc;
+    return wm_folder_sync (dirname (copy));
 }
 
 /* Reads the file from its begin to its end; `take` gets each piece. Returns 0, or errno.  */

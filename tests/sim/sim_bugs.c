@@ -383,7 +383,7 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
         return false;
     case BUG_CHECK_PASSED:
         if (is_result && session->check && session->check->n_answer == 1 &&
-            payload->bytes == wm_result_bytes (session->check->n_hit, N_OUTPUT))
+            payload->bytes == wm_result_bytes (session->check->task.n_hit, N_OUTPUT))
             memcpy (session->check->answer[0].result, payload->data, payload->bytes);
         return false;
     case BUG_CHECK_BLAMES_FIRST:

@@ -411,7 +411,7 @@ static const check_t *checked_by (const wm_core_t *core, const link_t *link, con
     const session_t *session = wm_core_session_find (core, link->session);
     const check_t *check = session ? session->check : NULL;
     return check && msg->type == WM_MSG_RESULT &&
-                   memcmp (&check->key, &msg->key, sizeof check->key) == 0
+                   memcmp (&check->task.key, &msg->key, sizeof msg->key) == 0
                ? check
                : NULL;
 }
@@ -448,7 +448,7 @@ void check_compare_end (const wm_core_t *core, const check_before_t *before,
                   differ ? "different" : "the same", before->key.input, before->key.ordinal,
                   before->key.batch);
     }
-    if (before->n_answer != 2 || !before->first->named)
+    if (before->n_answer != 2 || !before->first->distrusted)
         return;
     sim.count.named++;
     if (input && input->generation == before->key.generation && !input->kicking &&

@@ -176,17 +176,17 @@ static void test_sets_are_bounded (void **state)
     for (uint8_t i = 0; i < 3; i++) {
         w[i] = joins (t, (uint8_t) (2 + i), host[i], 0);
         machine[i] = t->core->machines;
-        wm_core_inputs_add (&machine[i]->ever, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
-        assert_in_range (machine[i]->ever.bytes, INPUT_SETS_BYTES / 5 * 2,
+        wm_input_set_add (&machine[i]->scored, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
+        assert_in_range (machine[i]->scored.bytes, INPUT_SETS_BYTES / 5 * 2,
                          INPUT_SETS_BYTES / 5 * 2 + 64); /* not twice of it */
     }
     leaves (t, w[1]);
-    assert_int_equal (machine[1]->ever.bytes, 0); /* of those here nothing is forgotten */
-    assert_true (machine[0]->ever.bytes && machine[2]->ever.bytes);
-    wm_core_inputs_add (&machine[1]->ever, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
+    assert_int_equal (machine[1]->scored.bytes, 0); /* of those here nothing is forgotten */
+    assert_true (machine[0]->scored.bytes && machine[2]->scored.bytes);
+    wm_input_set_add (&machine[1]->scored, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
     leaves (t, w[0]);
-    assert_int_equal (machine[1]->ever.bytes, 0);
-    assert_true (machine[0]->ever.bytes && machine[2]->ever.bytes);
+    assert_int_equal (machine[1]->scored.bytes, 0);
+    assert_true (machine[0]->scored.bytes && machine[2]->scored.bytes);
     harness_end (t);
 }
 

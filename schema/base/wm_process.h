@@ -1,0 +1,54 @@
+/* wm_process.h - a program that is started as a child process: what it inherits, and how it is
+   ended.
+
+   A child has its own session, so that a Ctrl-C on the terminal reaches only its parent and the
+   child can be ended with all that it has started. It begins with default handling of every signal
+   and none blocked, and with no descriptor but its three streams and those that are meant for it.
+
+   Not here: processes that go on with the code and the memory of their parent (wm_courier, the
+   reader of inputs, the import of a model), and the worker's engines (wm_scorer). Thread: any; the
+   death signal is sent when the thread that started the child ends.  */
+#ifndef WM_PROCESS_H
+#define WM_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define WM_PROCESS_NULL (-1) /* in place of a stream: /dev/null */
+
+typedef struct {
+    const char *program;     /* a path, or the name of a program in PATH */
+    const char *const *argv; /* ends with NULL; wm_process_hand_over */
+    int in, out, err;        /* its streams; 0: as those of this process */
+    int keep;                /* one more descriptor that stays open; 0, -1: none */
+    int death_signal;        /* is sent to it when this process ends; 0: it lives on */
+    bool drops_credentials;  /* it has none of wm_process_drop_credentials */
+    /* Called in the child before exec, with the streams in place, or NULL: async-signal-safe calls
+       only where this process has threads.  */
+    void (*prepare) (const void *argument);
+    const void *argument;
+} wm_process_t;
+
+/* Starts a program. Returns its process, or -1 and errno. A program that cannot be executed exits
+   with 127, after a line on its standard error that explains why.  */
+pid_t wm_process_start (const wm_process_t *self);
+
+/* Kills a child with all that it has started in its session's first process group, and waits for
+   the child's end. *pid is 0 then; nothing happens where it is 0 or -1.  */
+void wm_process_kill (pid_t *pid);
+
+/* Reads all that a child has written to a memory file; terminated, the caller's. NULL: it is more
+   than bytes_max, or there is no memory.  */
+char *wm_process_output (int fd, size_t bytes_max);
+
+/* In a process that is about to become another program: lets it inherit the descriptors that its
+   arguments and its environment name: /proc/self/fd/N, /dev/fd/N, --option=/dev/fd/N, and
+   NAME=/dev/fd/N. Async-signal-safe.  */
+void wm_process_hand_over (const char *const argv[]);
+
+/* Removes from the environment of this process, and from its memory there, what opens files
+   elsewhere: X509_USER_PROXY, BEARER_TOKEN and BEARER_TOKEN_FILE. Async-signal-safe.  */
+void wm_process_drop_credentials (void);
+
+#endif
