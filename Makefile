@@ -66,7 +66,7 @@ PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/w
 .DEFAULT_GOAL := all
 .PHONY: all
 ##@ build and run
-all: $(PROGRAMS) $(B)/lib/wm_openvino.so ## build everything
+all: $(PROGRAMS) $(B)/lib/wm_openvino.so $(B)/lib/libwiremill.so ## build everything
 
 define room
 $(call library,$(1)): $(call objects,$(1))
@@ -156,6 +156,18 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 	    -MMD -MP -MF $(B)/obj/wm_openvino.d -MT $@ -shared $(OPENVINO_SRC) -o $@ \
 	    -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.$(OPENVINO_ABI) \
 	    -Wl,-rpath,'$$ORIGIN/openvino' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
+
+# ---- the library -------------------------------------------------------------------------------
+# libwiremill (ops/lib/): contains what it needs of ops, kernels and schema; exports what its map lists.
+LIBRARY_SRC := $(wildcard ops/lib/*.c)
+LIBRARY_MAP := ops/lib/libwiremill.map
+VERSION     := $(shell sed -n 's/^.define WM_VERSION "\(.*\)"/\1/p' schema/wm_limits.h)
+$(B)/lib/libwiremill.so.1: $(LIBRARY_SRC:%.c=$(B)/obj/%.o) $(call libs,ops) $(LIBRARY_MAP)
+	$(call step,LINK  $@)
+	$(Q)$(CC) $(filter-out -rdynamic,$(LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(LIBRARY_MAP) \
+	    -Wl,-z,defs,-z,nodelete,--exclude-libs,ALL $(filter %.o,$^) $(call links,ops) -o $@
+$(B)/lib/libwiremill.so: $(B)/lib/libwiremill.so.1
+	$(Q)ln -sfn $(<F) $@
 
 # The CUDA engine, what runs it without a GPU, and what only a GPU can show.
 include kernels/cuda/cuda.mk
@@ -319,6 +331,7 @@ sanitized: all $(UNIT_RUN) $(if $(filter thread,$(SAN)),,$(FUZZ))
 	@$(MAKE) --no-print-directory unit
 	@[ "$(SAN)" = thread ] || WM_BUILD=$(B) tests/fuzz/run.sh loop 2000
 	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
+	@WM_BUILD=$(B) SAN=$(SAN) prove --timer -v tests/e2e/lib.t
 
 ##@ measure
 bench: all $(NEEDED_bench) ## engines, pipeline, broker beside others (ONLY=pipeline: a part)
@@ -410,8 +423,14 @@ MANDIR  := share/man/man1
 BASHDIR := share/bash-completion/completions
 UNITDIR := lib/systemd/system
 UNITS   := wiremill-broker@.service wiremill-worker@.service
-install: install-doc install-units
-.PHONY: doc install-doc install-units uninstall
+install: install-lib install-doc install-units
+.PHONY: doc install-lib install-doc install-units uninstall
+install-lib: $(B)/lib/libwiremill.so
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 ops/lib/wiremill.h $(DESTDIR)$(PREFIX)/include
+	install $(B)/lib/libwiremill.so.1 $(DESTDIR)$(PREFIX)/lib
+	ln -sfn libwiremill.so.1 $(DESTDIR)$(PREFIX)/lib/libwiremill.so
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' ops/lib/wiremill.pc >$(DESTDIR)$(PREFIX)/lib/pkgconfig/wiremill.pc
 doc: $(DOC)/.made ## man pages and bash completion, to $(B)/doc
 $(DOC)/.made: $(PROGRAMS)
 	$(Q)rm -rf $(DOC) && mkdir -p $(DOC)/man1 $(DOC)/bash
@@ -432,6 +451,7 @@ install-units:
 uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,wm_cuda.so wm_openvino.so $(OPENVINO_LIB:%=openvino/%))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,lib/libwiremill.so lib/libwiremill.so.1 lib/pkgconfig/wiremill.pc include/wiremill.h)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(UNITDIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill.1 $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill-*.1
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
