@@ -263,7 +263,7 @@ endef
 $(foreach t,$(FUZZ:$(B)/tests/fuzz/%=%),$(eval $(call fuzz,$(t))))
 
 # Programs that measure the inside of one room.
-BENCH := $(B)/bench/sparse_bench $(B)/bench/core_bench
+BENCH := $(B)/bench/sparse_bench $(B)/bench/core_bench $(B)/bench/lib_bench
 define bench
 $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 	$$(call step,BENCH $$@)
@@ -272,6 +272,10 @@ $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 endef
 $(eval $(call bench,kernels,sparse_bench))
 $(eval $(call bench,broker,core_bench))
+$(B)/bench/lib_bench: tests/bench/lib_bench.c $(call libs,kernels) $(B)/lib/libwiremill.so
+	$(call step,BENCH $@)
+	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -MMD -MP $(LDFLAGS) $< $(call links,kernels) \
+	    -L$(B)/lib -lwiremill -Wl,-rpath,$(abspath $(B)/lib) -o $@
 
 # What campaigns under test need beside wiremill's programs; what all tests need.
 NEEDED_fault  := $(KILLER) $(FAULT)
