@@ -158,14 +158,15 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 	    -Wl,-rpath,'$$ORIGIN/openvino' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
 # ---- the library -------------------------------------------------------------------------------
-# libwiremill (ops/lib/): contains what it needs of ops, kernels and schema; exports what its map lists.
+# libwiremill (ops/lib/): contains what it needs of ops, kernels and schema; exports what its map lists. In a bundle
+# or a wheel the libraries that it links lie in wiremill/ beside it, without those of the C library.
 LIBRARY_SRC := $(wildcard ops/lib/*.c)
 LIBRARY_MAP := ops/lib/libwiremill.map
 VERSION     := $(shell sed -n 's/^.define WM_VERSION "\(.*\)"/\1/p' schema/wm_limits.h)
 $(B)/lib/libwiremill.so.1: $(LIBRARY_SRC:%.c=$(B)/obj/%.o) $(call libs,ops) $(LIBRARY_MAP)
 	$(call step,LINK  $@)
 	$(Q)$(CC) $(filter-out -rdynamic,$(LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(LIBRARY_MAP) \
-	    -Wl,-z,defs,-z,nodelete,--exclude-libs,ALL $(filter %.o,$^) $(call links,ops) -o $@
+	    -Wl,-z,defs,-z,nodelete,--exclude-libs,ALL,-rpath,'$$ORIGIN/wiremill' $(filter %.o,$^) $(call links,ops) -o $@
 $(B)/lib/libwiremill.so: $(B)/lib/libwiremill.so.1
 	$(Q)ln -sfn $(<F) $@
 
@@ -472,7 +473,7 @@ $(BUNDLE)/wiremill.tar.gz: $(BUNDLE)/wiremill/bin/wiremill
 $(BUNDLE)/launch: ops/bundle/launch.c
 	$(call step,LINK  $@)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
-$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made \
+$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 \
     $(if $(filter none,$(OPENVINO)),,$(B)/lib/wm_openvino.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX=$(abspath $(BUNDLE)/installed)

@@ -1,10 +1,11 @@
 /* lib_bench.c - how fast calls of libwiremill are beside the engine that they reach.
 
    usage: lib_bench engine|calls|eight MODEL.wmm PATCHES.f4 SECONDS
+
    engine: wm_device_score by one thread of its own, as a worker calls it, in batches of 4 MiB.
-   calls: wiremill_score with 256 patches a call, in this thread. eight: the same by eight threads on
-   one handle. Prints one point in the format of `wiremill bench --json`: hits_s, hits a second of
-   CPU time (the same on an idle machine), after a round that is not counted.  */
+   calls: wiremill_score with 256 patches a call, in this thread. eight: the same by eight threads
+   on one handle. Prints one point in the format of `wiremill bench --json`: hits_s, hits a second
+   of CPU time (the same on an idle machine), after a round that is not counted.  */
 #include "kernels/wm_device.h"
 #include "ops/lib/wiremill.h"
 
