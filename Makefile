@@ -163,6 +163,8 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 LIBRARY_SRC := $(wildcard ops/lib/*.c)
 LIBRARY_MAP := ops/lib/libwiremill.map
 VERSION     := $(shell sed -n 's/^.define WM_VERSION "\(.*\)"/\1/p' schema/wm_limits.h)
+# Its name states the oldest C library that it works with (tests/golden/python.t checks that).
+WHEEL       := $(B)/wheel/wiremill-$(VERSION)-py3-none-manylinux_2_34_x86_64.whl
 $(B)/lib/libwiremill.so.1: $(LIBRARY_SRC:%.c=$(B)/obj/%.o) $(call libs,ops) $(LIBRARY_MAP)
 	$(call step,LINK  $@)
 	$(Q)$(CC) $(filter-out -rdynamic,$(LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(LIBRARY_MAP) \
@@ -281,7 +283,7 @@ $(B)/bench/lib_bench: tests/bench/lib_bench.c $(call libs,kernels) $(B)/lib/libw
 # What campaigns under test need beside wiremill's programs; what all tests need.
 NEEDED_fault  := $(KILLER) $(FAULT)
 NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS) $(B)/bundle/wiremill/bin/wiremill
-NEEDED_golden := $(VENV)/.made $(STANDINS) $(if $(CUDA_SO),$(B)/tests/any_run)
+NEEDED_golden := $(VENV)/.made $(STANDINS) $(WHEEL) $(if $(CUDA_SO),$(B)/tests/any_run)
 NEEDED_bench  := $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made
 NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)
 prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tests/$(1))
@@ -480,6 +482,13 @@ $(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAM
 	$(Q)$(if $(filter none,$(OPENVINO)),rm -rf $(BUNDLE)/installed/lib/wm_openvino.so $(BUNDLE)/installed/lib/openvino)
 	$(Q)ops/bundle/bundle.sh $(B) $(BUNDLE)/installed $(BUNDLE)/launch $(BUNDLE)/wiremill || { rm -rf $(BUNDLE)/wiremill; exit 1; }
 	$(Q)rm -rf $(BUNDLE)/installed
+# The Python package of ops/python with the bundle's libwiremill: pip installs it without a compiler.
+.PHONY: wheel
+wheel: $(WHEEL) ## the Python package, for pip, to $(B)/wheel
+	@echo "pip install $(WHEEL)"
+$(WHEEL): ops/python/build_wheel.py $(wildcard ops/python/wiremill/*) $(BUNDLE)/wiremill/bin/wiremill
+	$(call step,WHEEL $@)
+	$(Q)python3 $< $(BUNDLE)/wiremill $(VERSION) $@
 clean: ## remove what was built (not what was fetched)
 	rm -rf build/release build/address-undefined build/thread build/fuzz $(DEMO)
 

@@ -300,6 +300,18 @@ def other_16bit():
     return "amx/bf16" if "amx_bf16" in has else "avx512/bf16" if "avx512_bf16" in has else None
 
 
+PYTHON = """
+import sys, time, numpy as np, wiremill
+model, least = wiremill.Model(sys.argv[1]), float(sys.argv[3])
+patches = np.resize(np.fromfile(sys.argv[2], "f4").reshape(-1, *model.shape), (10000, *model.shape))
+model.score(patches[:512])
+start, n = time.process_time(), 0
+while not n or time.process_time() - start < least:
+    n += len(model.score(patches))
+print(n / (time.process_time() - start))
+"""
+
+
 def library():
     """Calls of libwiremill, 256 dense patches each, against the engine that they reach, by CPU time."""
     print("\n== libwiremill: calls of 256 dense patches, one thread and eight, and the engine alone", flush=True)
@@ -310,13 +322,20 @@ def library():
         return which, lambda: measured(f"{BUILD}/bench/lib_bench", which, f"{WORK}/model.wmm", f"{WORK}/library.f4",
                                        SECONDS)[0]["hits_s"]
 
-    alternate(ROUNDS, rate("engine"), rate("calls"), rate("eight"))
+    def python():
+        """One call of 10,000 patches, by the package of ops/python."""
+        return float(run(sys.executable, "-c", PYTHON, f"{WORK}/model.wmm", f"{WORK}/library.f4", SECONDS, env={
+            "PYTHONPATH": "ops/python", "WIREMILL_LIBRARY": f"{BUILD}/lib/libwiremill.so.1"}))
+
+    alternate(ROUNDS, rate("engine"), rate("calls"), rate("eight"), ("python", python))
     for name, what in (("engine", "dense patches, one thread: the engine alone"),
-                       ("calls", "... libwiremill, 256 a call"), ("eight", "... by eight threads on one handle")):
+                       ("calls", "... libwiremill, 256 a call"), ("eight", "... by eight threads on one handle"),
+                       ("python", "... by the Python package, 10,000 a call")):
         if known(name):
             row(what, f"{middle(rates[name])} hits a second of CPU time")
     ratio("library_over_engine (goal 0.95)", "calls", "engine")
     ratio("library_eight_threads_over_one", "eight", "calls")
+    ratio("python_over_library (goal 0.9)", "python", "calls")
 
 
 def broker():
