@@ -82,6 +82,7 @@ fi
 
 # What is not scored, what is refused, what is left alone.
 ok "patches with NaN, no patches, no status" calls status "$model.wmm"
+[ -n "$SAN" ] || ok "no memory for a call" calls memory "$model.wmm" # sanitizers need more than a limit leaves
 head -c 20000 "$model.wmm" >"$work/short.wmm"
 { head -c 30000 "$model.wmm" && printf damage && tail -c +30007 "$model.wmm"; } >"$work/damaged.wmm"
 head -c 20000 "$model.onnx" >"$work/short.onnx"

@@ -7,6 +7,7 @@
           calls hurry MODEL N      8 threads begin their first calls at once, N times
           calls fork MODEL         a child scores while threads of the parent do; a child closes
           calls status MODEL       patches with NaN, infinity, 0 patches, no status
+          calls memory MODEL       a call that gets no memory, and the same when there is some
           calls errors MODEL       what is refused
           calls quiet MODEL        signals, threads and descriptors are as they were
    PRECISION and ENGINE in the environment choose those of facts and score.
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <wiremill.h>
@@ -262,6 +264,40 @@ static void statuses (const char *path)
     wiremill_close (&model);
 }
 
+/* The first call of a handle needs memory of its own.  */
+static void memory (const char *path)
+{
+    wiremill_t *model = open_or_end (path, 1, NULL);
+    const size_t n_value = wiremill_n_value (model), n_output = wiremill_n_output (model);
+    float *patches = make_patches (model, CALL), *right = score_alone (path, patches, CALL);
+    float *scores = room (model, CALL);
+    uint8_t status[CALL] = { 0 };
+    wiremill_error_t error = { 0 };
+    struct rlimit before, none;
+    CHECK (getrlimit (RLIMIT_AS, &before) == 0);
+    none = before, none.rlim_cur = 1; /* what is there stays; malloc may have some left */
+    void *left[4096];
+    size_t n_left = 0;
+    wiremill_close (&model);
+    model = open_or_end (path, 1, NULL);
+    CHECK (setrlimit (RLIMIT_AS, &none) == 0);
+    while (n_left < 4096 && (left[n_left] = malloc (100000)) != NULL)
+        n_left++;
+    const wiremill_fault_t fault =
+        wiremill_score (model, patches, CALL, n_value, scores, status, &error);
+    while (n_left)
+        free (left[--n_left]);
+    CHECK (setrlimit (RLIMIT_AS, &before) == 0);
+    CHECK (fault == WIREMILL_AGAIN && error.fault == WIREMILL_AGAIN);
+    CHECK (strstr (error.text, "no memory"));
+    for (size_t i = 0; i < CALL; i++)
+        CHECK (status[i] == WIREMILL_HELD && isnan (scores[i * n_output]));
+    CHECK (wiremill_score (model, patches, CALL, n_value, scores, status, NULL) == WIREMILL_OK);
+    CHECK (!memcmp (scores, right, CALL * n_output * sizeof *scores) && status[5] == 0);
+    wiremill_close (&model);
+    free (patches), free (right), free (scores);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 /* Whether opening fails with this fault, and a text that contains `text`.  */
@@ -383,6 +419,8 @@ int main (int argc, char **argv)
         forks (path);
     else if (!strcmp (what, "status"))
         statuses (path);
+    else if (!strcmp (what, "memory"))
+        memory (path);
     else if (!strcmp (what, "errors") && argc > 4)
         errors (path, argv[3], argv[4]);
     else if (!strcmp (what, "quiet"))
