@@ -20,6 +20,8 @@ Summary: Scores patches of wire-readout detectors by a CNN
 License: Apache-2.0
 Requires-Python: >=3.9
 Requires-Dist: numpy
+Provides-Extra: read
+Requires-Dist: h5py; extra == "read"
 Provides-Extra: openvino
 Requires-Dist: openvino =={openvino}; extra == "openvino"
 Description-Content-Type: text/plain
@@ -41,7 +43,7 @@ def read(*path):
 def contents(bundle, version, platform):
     """The files of the wheel: (name, bytes)."""
     info, lib = f"wiremill-{version}.dist-info", os.path.join(bundle, "sdk", "lib")
-    for name in ("__init__.py", "_library.py", "py.typed"):
+    for name in ("__init__.py", "_files.py", "_library.py", "py.typed"):
         yield f"wiremill/{name}", read(HERE, "wiremill", name)
     yield "wiremill/lib/libwiremill.so.1", read(lib, "libwiremill.so.1")
     linked = sorted(os.listdir(os.path.join(lib, "wiremill")))

@@ -1,6 +1,6 @@
 """python.py - tries the Python package wiremill, installed by pip.
 
-usage: python.py CALLS MODEL.wmm MODEL.onnx GENERAL.wmm     (GENERAL "": there is no OpenVINO)
+usage: python.py CALLS MODEL.wmm MODEL.onnx GENERAL.wmm EVENTS.h5 WORK     (GENERAL "": there is no OpenVINO)
 CALLS is the C program of tests/lib/calls.c: the scores must be its, bit for bit.
 """
 import inspect
@@ -14,7 +14,7 @@ import numpy as np
 
 import wiremill
 
-CALLS, MODEL, ORIGINAL, GENERAL = sys.argv[1:5]
+CALLS, MODEL, ORIGINAL, GENERAL, EVENTS, WORK = sys.argv[1:7]
 N = 300
 
 
@@ -132,13 +132,49 @@ class Package(unittest.TestCase):
 
     def test_everything_public_is_documented_and_typed(self):
         for thing in (wiremill.Model, wiremill.Model.__init__, wiremill.Model.score, wiremill.Model.close, wiremill.score,
-                      wiremill.status_text, wiremill.WiremillError):
+                      wiremill.status_text, wiremill.WiremillError, wiremill.run, wiremill.read, wiremill.RunError,
+                      wiremill.Scores, wiremill.Scores.scores, wiremill.Scores.scored):
             self.assertTrue(inspect.getdoc(thing), thing)
-        for function in (wiremill.Model.__init__, wiremill.Model.score, wiremill.score, wiremill.status_text):
+        for function in (wiremill.Model.__init__, wiremill.Model.score, wiremill.score, wiremill.status_text,
+                         wiremill.run, wiremill.read):
             hints = function.__annotations__
             wanted = set(inspect.signature(function).parameters) - {"self"} | {"return"}
             self.assertEqual(set(hints), wanted, function)
         self.assertTrue(os.path.exists(os.path.join(os.path.dirname(wiremill.__file__), "py.typed")))
+
+    def test_a_run_and_its_output(self):
+        seen = []
+        patches = os.path.join(WORK, "patches.npy")
+        np.save(patches, np.where(np.arange(N)[:, None, None] == 4, np.nan, self.patches))
+        out = wiremill.run(MODEL, patches, os.path.join(WORK, "out"), progress=lambda *hits: seen.append(hits))
+        self.assertEqual(out, [os.path.join(WORK, "out", "patches.scores.h5")])
+        self.assertEqual(seen[-1], (N, N))
+        hits = wiremill.read(out[0])
+        self.assertEqual(hits.labels, self.model.labels)
+        self.assertEqual(len(hits), N)
+        self.assertEqual([int(s) for s in np.unique(hits.columns["status"])], [0, wiremill.BAD_PIXEL])
+        self.same(hits.scores[hits.scored], np.delete(self.right, 4, 0))
+        self.assertTrue(np.isnan(hits.scores[4]).all())
+        self.assertEqual({hits.engines[i] for i in hits.columns["engine"][hits.scored]}, {self.model.signature})
+        self.assertEqual(hits.attributes["model_sha256"], self.model.sha256)
+        self.assertEqual({len(column) for column in hits.columns.values()}, {N})
+        self.assertTrue({"run", "hit_id", "in_fiducial", *hits.labels} <= set(hits.columns))
+        # the same call again: nothing is left to do
+        self.assertEqual(wiremill.run(MODEL, [patches], os.path.join(WORK, "out")), out)
+
+    def test_a_run_that_fails(self):
+        with self.assertRaisesRegex(wiremill.RunError, "nowhere.h5") as raised:
+            wiremill.run(MODEL, "/nowhere.h5", os.path.join(WORK, "none"))
+        self.assertIn(raised.exception.exit_code, (2, 5))
+        program = os.environ["WIREMILL_PROGRAM"]
+        try:
+            os.environ["WIREMILL_PROGRAM"] = "/nowhere/wiremill"
+            with self.assertRaisesRegex(FileNotFoundError, "WIREMILL_PROGRAM"):
+                wiremill.run(MODEL, "x", "y")
+        finally:
+            os.environ["WIREMILL_PROGRAM"] = program
+        with self.assertRaisesRegex(ValueError, "not an output"):
+            wiremill.read(EVENTS)
 
     @unittest.skipUnless(GENERAL, "no OpenVINO here")
     def test_a_general_model_finds_the_package_openvino(self):

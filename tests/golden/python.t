@@ -3,7 +3,8 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 build=${WM_BUILD:-build/release} python=$PWD/build/venv/bin/python site=$work/site
-make_model small-1 && make_model 1 || bail "no model"
+make_model small-1 && make_model 1 && make_events lib --events 1 --seed 5 --tpcs 1 --hits "$(size 600 15000 15000)" ||
+    bail "no models or events"
 wheel=$(ls "$build"/wheel/wiremill-*.whl) || bail "there is no wheel in $build/wheel: make wheel"
 cc -O1 -Iops/lib tests/lib/calls.c -L"$build/lib" -lwiremill -Wl,-rpath,"$PWD/$build/lib" -pthread -o "$work/calls" || bail "cc"
 
@@ -35,8 +36,9 @@ if [ -e "$build/lib/wm_openvino.so" ]; then
 fi
 try () # model
 {
-    PYTHONPATH=$site:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' Makefile) \
-        timeout 300 "$python" tests/golden/python.py "$work/calls" "$made/$1.wmm" "$made/$1.onnx" "$2"
+    mkdir "$work/$1" && WIREMILL_PROGRAM=$bin/wiremill PYTHONPATH=$site:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' Makefile) \
+        timeout 300 "$python" tests/golden/python.py "$work/calls" "$made/$1.wmm" "$made/$1.onnx" "$2" \
+        "$made/lib.h5" "$work/$1"
 }
 ok "what it promises" try model-small-1 "$general"
 [ "$(size test proof soak)" = test ] || ok "... by the whole network" try model-1 ""

@@ -7,6 +7,9 @@
         scores, status = model.score(patches, status=True)
         print(model.labels, model.signature)
 
+    for output in wiremill.run("model.onnx", "events-*.h5", "out"):     # whole files, by the program wiremill
+        hits = wiremill.read(output)                        # columns, labels, scores; needs h5py
+
 A model is an ONNX file, a TensorFlow frozen graph (.pb), or a .wmm of `wiremill import`. Scores have the bits that
 `wiremill run` writes. Models of other families than EmTrkMichelId run on OpenVINO: `pip install openvino` of the version
 that the error names.
@@ -20,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Literal, Union, overload
 import numpy as np
 
 from . import _library
+from ._files import RunError, Scores, read, run
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Model", "WiremillError", "score", "status_text", "SCORED", "BAD_PIXEL", "HELD", "NONFINITE"]
+__all__ = ["Model", "RunError", "Scores", "WiremillError", "read", "run", "score", "status_text", "SCORED", "BAD_PIXEL", "HELD", "NONFINITE"]
 __version__ = _library.version()
 
 SCORED = 0      #: the patch was scored
