@@ -66,7 +66,7 @@ PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/w
 .DEFAULT_GOAL := all
 .PHONY: all
 ##@ build and run
-all: $(PROGRAMS) $(B)/lib/wm_openvino.so ## build everything
+all: $(PROGRAMS) $(B)/lib/wm_openvino.so $(B)/lib/libwiremill.so ## build everything
 
 define room
 $(call library,$(1)): $(call objects,$(1))
@@ -156,6 +156,21 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 	    -MMD -MP -MF $(B)/obj/wm_openvino.d -MT $@ -shared $(OPENVINO_SRC) -o $@ \
 	    -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.$(OPENVINO_ABI) \
 	    -Wl,-rpath,'$$ORIGIN/openvino' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
+
+# ---- the library -------------------------------------------------------------------------------
+# libwiremill (ops/lib/): contains what it needs of ops, kernels and schema; exports what its map lists. In a bundle
+# or a wheel the libraries that it links lie in wiremill/ beside it, without those of the C library.
+LIBRARY_SRC := $(wildcard ops/lib/*.c)
+LIBRARY_MAP := ops/lib/libwiremill.map
+VERSION     := $(shell sed -n 's/^.define WM_VERSION "\(.*\)"/\1/p' schema/wm_limits.h)
+# Its name states the oldest C library that it works with (tests/golden/python.t checks that).
+WHEEL       := $(B)/wheel/wiremill-$(VERSION)-py3-none-manylinux_2_34_x86_64.whl
+$(B)/lib/libwiremill.so.1: $(LIBRARY_SRC:%.c=$(B)/obj/%.o) $(call libs,ops) $(LIBRARY_MAP)
+	$(call step,LINK  $@)
+	$(Q)$(CC) $(filter-out -rdynamic,$(LDFLAGS)) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(LIBRARY_MAP) \
+	    -Wl,-z,defs,-z,nodelete,--exclude-libs,ALL,-rpath,'$$ORIGIN/wiremill' $(filter %.o,$^) $(call links,ops) -o $@
+$(B)/lib/libwiremill.so: $(B)/lib/libwiremill.so.1
+	$(Q)ln -sfn $(<F) $@
 
 # The CUDA engine, what runs it without a GPU, and what only a GPU can show.
 include kernels/cuda/cuda.mk
@@ -251,7 +266,7 @@ endef
 $(foreach t,$(FUZZ:$(B)/tests/fuzz/%=%),$(eval $(call fuzz,$(t))))
 
 # Programs that measure the inside of one room.
-BENCH := $(B)/bench/sparse_bench $(B)/bench/core_bench
+BENCH := $(B)/bench/sparse_bench $(B)/bench/core_bench $(B)/bench/lib_bench
 define bench
 $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 	$$(call step,BENCH $$@)
@@ -260,11 +275,15 @@ $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 endef
 $(eval $(call bench,kernels,sparse_bench))
 $(eval $(call bench,broker,core_bench))
+$(B)/bench/lib_bench: tests/bench/lib_bench.c $(call libs,kernels) $(B)/lib/libwiremill.so
+	$(call step,BENCH $@)
+	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -MMD -MP $(LDFLAGS) $< $(call links,kernels) \
+	    -L$(B)/lib -lwiremill -Wl,-rpath,$(abspath $(B)/lib) -o $@
 
 # What campaigns under test need beside wiremill's programs; what all tests need.
 NEEDED_fault  := $(KILLER) $(FAULT)
 NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS) $(B)/bundle/wiremill/bin/wiremill
-NEEDED_golden := $(VENV)/.made $(STANDINS) $(if $(CUDA_SO),$(B)/tests/any_run)
+NEEDED_golden := $(VENV)/.made $(STANDINS) $(WHEEL) $(if $(CUDA_SO),$(B)/tests/any_run)
 NEEDED_bench  := $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made
 NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)
 prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tests/$(1))
@@ -319,6 +338,7 @@ sanitized: all $(UNIT_RUN) $(if $(filter thread,$(SAN)),,$(FUZZ))
 	@$(MAKE) --no-print-directory unit
 	@[ "$(SAN)" = thread ] || WM_BUILD=$(B) tests/fuzz/run.sh loop 2000
 	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
+	@WM_BUILD=$(B) SAN=$(SAN) prove --timer -v tests/e2e/lib.t
 
 ##@ measure
 bench: all $(NEEDED_bench) ## engines, pipeline, broker beside others (ONLY=pipeline: a part)
@@ -410,8 +430,14 @@ MANDIR  := share/man/man1
 BASHDIR := share/bash-completion/completions
 UNITDIR := lib/systemd/system
 UNITS   := wiremill-broker@.service wiremill-worker@.service
-install: install-doc install-units
-.PHONY: doc install-doc install-units uninstall
+install: install-lib install-doc install-units
+.PHONY: doc install-lib install-doc install-units uninstall
+install-lib: $(B)/lib/libwiremill.so
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 ops/lib/wiremill.h $(DESTDIR)$(PREFIX)/include
+	install $(B)/lib/libwiremill.so.1 $(DESTDIR)$(PREFIX)/lib
+	ln -sfn libwiremill.so.1 $(DESTDIR)$(PREFIX)/lib/libwiremill.so
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' ops/lib/wiremill.pc >$(DESTDIR)$(PREFIX)/lib/pkgconfig/wiremill.pc
 doc: $(DOC)/.made ## man pages and bash completion, to $(B)/doc
 $(DOC)/.made: $(PROGRAMS)
 	$(Q)rm -rf $(DOC) && mkdir -p $(DOC)/man1 $(DOC)/bash
@@ -432,6 +458,7 @@ install-units:
 uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,wm_cuda.so wm_openvino.so $(OPENVINO_LIB:%=openvino/%))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,lib/libwiremill.so lib/libwiremill.so.1 lib/pkgconfig/wiremill.pc include/wiremill.h)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(UNITDIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill.1 $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill-*.1
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
@@ -448,13 +475,20 @@ $(BUNDLE)/wiremill.tar.gz: $(BUNDLE)/wiremill/bin/wiremill
 $(BUNDLE)/launch: ops/bundle/launch.c
 	$(call step,LINK  $@)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
-$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made \
+$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 \
     $(if $(filter none,$(OPENVINO)),,$(B)/lib/wm_openvino.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX=$(abspath $(BUNDLE)/installed)
 	$(Q)$(if $(filter none,$(OPENVINO)),rm -rf $(BUNDLE)/installed/lib/wm_openvino.so $(BUNDLE)/installed/lib/openvino)
 	$(Q)ops/bundle/bundle.sh $(B) $(BUNDLE)/installed $(BUNDLE)/launch $(BUNDLE)/wiremill || { rm -rf $(BUNDLE)/wiremill; exit 1; }
 	$(Q)rm -rf $(BUNDLE)/installed
+# The Python package of ops/python with the bundle's libwiremill: pip installs it without a compiler.
+.PHONY: wheel
+wheel: $(WHEEL) ## the Python package, for pip, to $(B)/wheel
+	@echo "pip install $(WHEEL)"
+$(WHEEL): ops/python/build_wheel.py $(wildcard ops/python/wiremill/*) $(BUNDLE)/wiremill/bin/wiremill
+	$(call step,WHEEL $@)
+	$(Q)python3 $< $(BUNDLE)/wiremill $(VERSION) $@
 clean: ## remove what was built (not what was fetched)
 	rm -rf build/release build/address-undefined build/thread build/fuzz $(DEMO)
 

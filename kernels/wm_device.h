@@ -62,6 +62,8 @@ typedef struct {
     double max_error;           /* of split and fast: allowed error of a score; 0: the default */
     int threads;                /* 1 or more */
     int pin;                    /* keep each thread on a CPU of its own */
+    bool on_callers;            /* of the sparse engine only: it has no threads, each call computes
+                                   in its own, any number at once; other engines ignore it */
     _Atomic uint64_t *progress; /* counts hits finished, in shared memory; NULL: inside */
 } wm_device_config_t;
 
@@ -132,7 +134,7 @@ uint32_t wm_device_fill (const wm_device_t *self);
 
 /* Returns how many calls of wm_device_score and wm_device_score_many may run at once, each by a
    thread of its own: 2 of the sparse engine with several threads, which then begins one batch while
-   the other ends; else 1.  */
+   the other ends; UINT32_MAX of one whose calls compute themselves (on_callers); else 1.  */
 uint32_t wm_device_hands (const wm_device_t *self);
 
 /* Returns the seconds of the engine's threads since the device was made, while it had a batch:

@@ -41,6 +41,7 @@ static const row_t rows[] = {
     { { .name = "cudnn", CUDA_FACTS }, NULL },
     { { .name = "reference", ERRORS }, &wm_backend_reference },
 };
+#define LIBRARY "libwiremill.so"
 #define ROWS (sizeof rows / sizeof *rows)
 
 static const wm_engine_t unknown = { .name = "", ERRORS };
@@ -68,7 +69,8 @@ void wm_device_engine_names (char names[160])
                                 rows[i].engine.name);
 }
 
-/* The path of an engine's shared object: what its variable names, or ../lib beside the program.  */
+/* The path of an engine's shared object: what its variable names; beside libwiremill, if this code
+   is part of it, because the program is then anybody's; else ../lib beside the program.  */
 static void locate (const wm_engine_t *engine, char path[PATH_MAX])
 {
     const char *named = getenv (engine->variable);
@@ -76,13 +78,18 @@ static void locate (const wm_engine_t *engine, char path[PATH_MAX])
         snprintf (path, PATH_MAX, "%s", named);
         return;
     }
-    char program[PATH_MAX - 64];
-    ssize_t n = readlink ("/proc/self/exe", program, sizeof program - 1);
-    program[n > 0 ? n : 0] = 0;
-    char *slash = strrchr (program, '/');
+    Dl_info here;
+    char file[PATH_MAX];
+    const bool in_library =
+        dladdr (rows, &here) && strstr (here.dli_fname, LIBRARY) && realpath (here.dli_fname, file);
+    if (!in_library) {
+        const ssize_t n = readlink ("/proc/self/exe", file, sizeof file - 1);
+        file[n > 0 ? n : 0] = 0;
+    }
+    char *slash = strrchr (file, '/');
     if (slash)
         *slash = 0;
-    snprintf (path, PATH_MAX, "%s/../lib/%s", program, engine->object);
+    snprintf (path, PATH_MAX, "%.4000s%s/%s", file, in_library ? "" : "/../lib", engine->object);
 }
 
 const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *error)

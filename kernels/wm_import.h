@@ -33,6 +33,11 @@ typedef struct {
 wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, const char *wmm_path,
                       char why[480], wm_error_t *error);
 
+/* The same in this process: a file that exploits a mistake of the importer has all that this
+   process has. For the library, which must not fork the program that uses it.  */
+wm_fault_t wm_import_here (const char *path, const wm_import_choices_t *choices,
+                           const char *wmm_path, char why[480], wm_error_t *error);
+
 /* Computes the identity of the model that wm_import makes of `path`: the SHA-256 of the file, of
    the data that it keeps in files beside it, and of the choices. *alone (may be NULL): it keeps no
    data in other files. Faults as wm_import.  */

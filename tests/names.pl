@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# names.pl - functions that nothing calls, and non-static names that do not begin with wm_ (`make lint`).
+# names.pl - functions that nothing calls, and non-static names that do not begin with wm_ or, in libwiremill, wiremill_.
 #
 # usage: tests/names.pl FILE...     (all C and CUDA sources and headers; those of tests/ only use what others define)
 # Prints "unused PLACE: NAME ..." and "name PLACE: NAME" lines. It counts words: a function whose name appears in no more
@@ -26,7 +26,8 @@ for my $file (@ARGV) {
 }
 delete $defined{main};
 for my $name (sort { $defined{$a} cmp $defined{$b} } keys %defined) {
-    print "name $defined{$name}: $name\n" if $public{$name} && $name !~ /^wm_/;
+    print "name $defined{$name}: $name\n" if $public{$name} && $name !~ /^wm_|^wiremill_/;
+    next if $name =~ /^wiremill_/; # for programs outside
     next if $product{$name} > $own{$name} || grep { $name =~ /\Q$_\E$|^\Q$_\E/ } keys %pasted;
     print "unused $defined{$name}: $name", ($tests{$name} ? ' (tests use it)' : ''), "\n";
 }

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,19 @@ static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_erro
     return WM_OK;
 }
 
+/* A copy of what the net fixes. NULL without memory.  */
+static wm_sparse_t *new_job (const wm_sparse_t *self)
+{
+    wm_sparse_t *job = malloc (sizeof *job);
+    if (!job)
+        return NULL;
+    memcpy (job, self, offsetof (wm_sparse_t, other));
+    job->stats = (wm_sparse_stats_t){ 0 };
+    atomic_init (&job->other, NULL);
+    atomic_flag_clear (&job->is_taken);
+    return job;
+}
+
 wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
                             const wm_sparse_config_t *config, wm_error_t *error)
 {
@@ -96,7 +110,8 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
         return NULL;
     }
     self->net = *net;
-    self->threads = config->threads > 0 ? config->threads : 1;
+    self->on_callers = config->on_callers;
+    self->threads = config->threads > 0 && !self->on_callers ? config->threads : 1;
     self->pin = config->pin, self->cache = config->cache;
     self->slot_bytes_max = wm_allowance_part (wm_allowance (), SLOT_PART, SLOT_BYTES_MAX);
     self->full_from = FULL_FROM;
@@ -107,16 +122,9 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
         self->zero = wm_spec_zero (spec);
     }
     wm_fault_t fault = wm_sparse_open (self, error);
-    if (!fault && self->threads > 1) {
-        self->other = malloc (sizeof *self);
-        if (self->other) {
-            *self->other = *self;
-            self->other->other = NULL;
-            self->other->stats = (wm_sparse_stats_t){ 0 };
-        } else
-            fault = wm_fault (error, WM_EHOST, "no memory for the sparse engine");
-    }
-    for (wm_sparse_t *job = self; job && spec; job = job->other)
+    if (!fault && self->threads > 1 && !(self->other = new_job (self)))
+        fault = wm_fault (error, WM_EHOST, "no memory for the sparse engine");
+    for (wm_sparse_t *job = self; job && spec && !self->on_callers; job = job->other)
         job->plane = wm_plane_new (spec);
     if (fault)
         wm_sparse_destroy (&self);
@@ -148,8 +156,12 @@ void wm_sparse_destroy (wm_sparse_t **self_p)
     if (!self)
         return;
     wm_sparse_close (self);
-    if (self->other)
-        free_job (self->other);
+    for (wm_sparse_t *job = self->other, *next; job; job = next) {
+        next = job->other;
+        if (self->on_callers)
+            wm_sparse_close_threads (job);
+        free_job (job);
+    }
     free_job (self);
     *self_p = NULL;
 }
@@ -357,15 +369,40 @@ static void run_call (void *arg, uint32_t task, uint32_t thread)
     }
 }
 
+/* Adds a job, taken by this call, with memory of its own for one thread. NULL with *error.  */
+static wm_sparse_t *add_job (wm_sparse_t *self, wm_error_t *error)
+{
+    wm_sparse_t *job = new_job (self);
+    wm_fault_t fault = job ? wm_sparse_open_threads (job, error) : WM_EAGAIN;
+    if (job && !fault && job->has_spec && !(job->plane = wm_plane_new (&job->spec)))
+        fault = WM_EAGAIN;
+    if (fault && job) {
+        wm_sparse_close_threads (job);
+        free_job (job);
+    }
+    if (fault) {
+        wm_fault (error, WM_EAGAIN, "no memory for one more call at once");
+        return NULL;
+    }
+    atomic_flag_test_and_set (&job->is_taken);
+    wm_sparse_t *first = self->other;
+    do
+        job->other = first;
+    while (!atomic_compare_exchange_weak (&self->other, &first, job));
+    return job;
+}
+
 wm_fault_t wm_sparse_score_many (wm_sparse_t *self, uint32_t n, const wm_batch_t *const *batch,
                                  float *const *scores, _Atomic uint64_t *progress,
                                  wm_error_t *error)
 {
-    call_t call = { .job = self, .n = n, .batch = batch, .scores = scores, .error = error };
-    while (atomic_flag_test_and_set (&call.job->is_taken)) {
+    call_t call = { .n = n, .batch = batch, .scores = scores, .error = error };
+    call.job = self->on_callers ? self->other : self;
+    while (call.job && atomic_flag_test_and_set (&call.job->is_taken))
         call.job = call.job->other;
-        assert (call.job); /* no more calls at once than that */
-    }
+    assert (call.job || self->on_callers); /* no more calls at once than jobs */
+    if (!call.job && !(call.job = add_job (self, error)))
+        return WM_EAGAIN;
     call.job->progress = progress;
     wm_sparse_pool_run (self->pool, run_call, &call, 1);
     atomic_flag_clear (&call.job->is_taken);
@@ -381,8 +418,8 @@ wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *s
 wm_sparse_stats_t wm_sparse_stats (const wm_sparse_t *self)
 {
     wm_sparse_stats_t sum = self->stats;
-    if (self->other) {
-        const wm_sparse_stats_t *other = &self->other->stats;
+    for (const wm_sparse_t *job = self->other; job; job = job->other) {
+        const wm_sparse_stats_t *other = &job->stats;
         sum.pairs += other->pairs, sum.positions += other->positions, sum.cells += other->cells;
         sum.madds += other->madds, sum.allocations += other->allocations;
     }

@@ -66,7 +66,8 @@ typedef struct wm_sparse_pool_t wm_sparse_pool_t;
 typedef void (wm_sparse_task_fn) (void *arg, uint32_t task, uint32_t thread);
 
 /* Starts the threads. `pin`: thread i stays on the i-th CPU, round and round, of those that the
-   process may use. NULL if they cannot be started.  */
+   process may use. threads 0: none is started, each set of tasks runs in the thread that calls.
+   NULL if they cannot be started.  */
 wm_sparse_pool_t *wm_sparse_pool_new (uint32_t threads, bool pin);
 void wm_sparse_pool_destroy (wm_sparse_pool_t **self_p);
 
@@ -273,7 +274,7 @@ typedef struct {
 typedef struct wm_sparse_t {
     wm_net_t net;
     wm_spec_t spec;
-    bool has_spec, pin;
+    bool has_spec, pin, on_callers;
     const char *cache; /* while it opens */
     float zero;
     uint32_t n_output, threads;
@@ -291,10 +292,8 @@ typedef struct wm_sparse_t {
     uint64_t slot_bytes_max;              /* of a group, unless one cell needs more */
     wm_sparse_thread_t *thread;
 
-    /* The job at hand. A second one has a copy of this struct: what stands above is the same, what
-       follows its own.  */
-    struct wm_sparse_t *other; /* the copy; NULL in it, and with one thread */
-    atomic_flag is_taken;      /* by a call */
+    /* The job at hand. Another one has a copy of this struct: what stands above is the same (but
+       `thread`, if calls compute themselves), what follows its own.  */
     wm_plane_t *plane;
     const float *image; /* (n_row, n_col, net.channel) */
     uint32_t n_row, n_col;
@@ -314,12 +313,19 @@ typedef struct wm_sparse_t {
     double full_from; /* share of words that are not 0, from which on zeros are not looked for */
     bool count_madds; /* for benches: a walk over all pairs */
     wm_sparse_stats_t stats;
+
+    /* The last two, since a copy is made of what stands before them, while calls run.  */
+    struct wm_sparse_t *_Atomic other; /* the next job; NULL behind the last. With pool threads
+                                          there are one or two. on_callers: this struct is no job,
+                                          jobs are added as calls need them */
+    atomic_flag is_taken;              /* by a call */
 } wm_sparse_t;
 
 typedef struct {
     const wm_sparse_kernel_t *kernel;
     uint32_t threads; /* 0: 1 */
     bool pin;
+    bool on_callers;   /* there are no threads: each call computes in its own */
     const char *cache; /* the model's file: begins the names of files shared with other processes
                           that open it; NULL: none */
 } wm_sparse_config_t;
@@ -330,7 +336,8 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
 void wm_sparse_destroy (wm_sparse_t **self_p);
 
 /* Two calls may run at once with more than one thread: the threads then do one's parts beside the
-   other's, and none of them waits.  */
+   other's, and none of them waits. on_callers: any number of calls, of which none waits or takes a
+   lock; a child of fork may call, too (a job that another thread was at stays unused there).  */
 wm_fault_t wm_sparse_score (wm_sparse_t *self, const wm_batch_t *batch, float *scores,
                             _Atomic uint64_t *progress, wm_error_t *error);
 /* Scores n batches. Small batches of dense patches go as one job: a job reads every weight of the
@@ -347,6 +354,9 @@ bool wm_sparse_kernel_holds (const wm_sparse_kernel_t *kernel, const wm_net_t *n
 /* wm_sparse_open.c: everything of the engine that a net and a kernel fix.  */
 wm_fault_t wm_sparse_open (wm_sparse_t *self, wm_error_t *error);
 void wm_sparse_close (wm_sparse_t *self);
+/* The memory of the threads of a job whose calls compute themselves; of the pool's otherwise.  */
+wm_fault_t wm_sparse_open_threads (wm_sparse_t *self, wm_error_t *error);
+void wm_sparse_close_threads (wm_sparse_t *self);
 
 /* wm_sparse_fold.c: fills in what of a root does not depend on the patch.  */
 wm_fault_t wm_sparse_fold (wm_sparse_t *self, wm_sparse_root_t *root, wm_error_t *error);

@@ -37,6 +37,7 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
         .kernel = rank[i],
         .threads = (uint32_t) (config->threads > 0 ? config->threads : 1),
         .pin = config->pin,
+        .on_callers = config->on_callers,
         .cache = wm_model_cache (model, cache, sizeof cache) ? cache : NULL,
     };
     wm_sparse_t *self = wm_sparse_new (net, spec, &mine, error);
@@ -84,7 +85,7 @@ static uint64_t engine_madds (void *engine, bool count)
 static uint32_t engine_hands (const void *engine)
 {
     const wm_sparse_t *self = engine;
-    return self->other ? 2 : 1;
+    return self->on_callers ? UINT32_MAX : self->other ? 2 : 1;
 }
 
 static wm_device_busy_t engine_busy (void *engine)

@@ -157,16 +157,14 @@ static wm_fault_t open_root (wm_sparse_t *self, uint32_t dense_index, wm_error_t
     return wm_sparse_fold (self, root, error);
 }
 
-static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
+/* Reserves the memory of as many threads.  */
+wm_fault_t wm_sparse_open_threads (wm_sparse_t *self, wm_error_t *error)
 {
     uint32_t n_span = 0, c_pad = 0;
     for (uint32_t i = 0; i < self->net.n_conv; i++) {
         n_span = self->conv[i].n_span > n_span ? self->conv[i].n_span : n_span;
         c_pad = self->conv[i].c_pad > c_pad ? self->conv[i].c_pad : c_pad;
     }
-    self->cells_max = BLOCK_FLOATS / self->stride / 16 * 16;
-    if (self->cells_max < 64)
-        self->cells_max = 64;
     const wm_sparse_kernel_t *kernel = self->kernel;
     const size_t cells = self->cells_max, list = cells + 32;
     const size_t accumulators = cells * self->stride;
@@ -196,10 +194,14 @@ static wm_fault_t open_threads (wm_sparse_t *self, wm_error_t *error)
         mine->tail = p, p += (self->tail_floats + 15) / 16 * 16;
         mine->span = (void *) p;
     }
-    self->pool = wm_sparse_pool_new (self->threads, self->pin);
-    if (!self->thread || !self->pool)
-        return wm_fault (error, WM_EHOST, "cannot start %u threads", self->threads);
-    return WM_OK;
+    return self->thread ? WM_OK : wm_fault (error, WM_EHOST, "no memory for threads");
+}
+
+void wm_sparse_close_threads (wm_sparse_t *self)
+{
+    for (uint32_t t = 0; self->thread && t < self->threads; t++)
+        wm_sparse_release (&self->thread[t].memory);
+    free (self->thread);
 }
 
 wm_fault_t wm_sparse_open (wm_sparse_t *self, wm_error_t *error)
@@ -225,15 +227,23 @@ wm_fault_t wm_sparse_open (wm_sparse_t *self, wm_error_t *error)
     self->values.stride_bytes =
         (size_t) conv->c_pad / self->kernel->unit * sizeof (uint32_t) + self->kernel->slot_extra;
     self->values.n_mask = (conv->c_out + 64 * self->kernel->unit - 1) / (64 * self->kernel->unit);
-    return fault ? fault : open_threads (self, error);
+    if (fault)
+        return fault;
+    self->cells_max = BLOCK_FLOATS / self->stride / 16 * 16;
+    if (self->cells_max < 64)
+        self->cells_max = 64;
+    if (!self->on_callers && (fault = wm_sparse_open_threads (self, error)))
+        return fault;
+    self->pool = wm_sparse_pool_new (self->on_callers ? 0 : self->threads, self->pin);
+    return self->pool ? WM_OK
+                      : wm_fault (error, WM_EHOST, "cannot start %u threads", self->threads);
 }
 
 void wm_sparse_close (wm_sparse_t *self)
 {
     wm_sparse_pool_destroy (&self->pool);
-    for (uint32_t t = 0; self->thread && t < self->threads; t++)
-        wm_sparse_release (&self->thread[t].memory);
-    free (self->thread);
+    if (!self->on_callers)
+        wm_sparse_close_threads (self);
     for (uint32_t i = 0; i < self->net.n_conv; i++) {
         free (self->conv[i].weight);
         free (self->conv[i].bias);

@@ -7,7 +7,9 @@
    pass beside the other's.
 
    Before a thread sleeps it polls for a short while, because the phases of a batch follow each
-   other in microseconds.  */
+   other in microseconds.
+
+   A pool of no threads runs every task in the thread that calls, and takes no lock.  */
 #include "kernels/sparse/wm_sparse.h"
 #include "schema/wm_limits.h"
 
@@ -164,7 +166,7 @@ wm_sparse_pool_t *wm_sparse_pool_new (uint32_t threads, bool pin)
     pthread_mutex_init (&self->lock, NULL);
     pthread_cond_init (&self->change, NULL);
     pthread_cond_init (&self->job_done, NULL);
-    self->thread = calloc (threads, sizeof *self->thread);
+    self->thread = threads ? calloc (threads, sizeof *self->thread) : NULL;
     while (self->thread && self->started < threads && start (self))
         ;
     if (self->started < threads)
@@ -194,10 +196,10 @@ void wm_sparse_pool_destroy (wm_sparse_pool_t **self_p)
 void wm_sparse_pool_run (wm_sparse_pool_t *self, wm_sparse_task_fn *task_fn, void *arg,
                          uint32_t n_task)
 {
-    const bool is_job = here.pool != self;
-    if (!is_job && (self->threads == 1 || n_task < 2)) {
+    const bool is_job = self->threads > 0 && here.pool != self;
+    if (self->threads == 0 || (!is_job && (self->threads == 1 || n_task < 2))) {
         for (uint32_t task = 0; task < n_task; task++)
-            task_fn (arg, task, here.thread);
+            task_fn (arg, task, self->threads ? here.thread : 0);
         return;
     }
     set_t mine = { .task_fn = task_fn, .arg = arg, .n_task = n_task, .is_job = is_job };

@@ -6,6 +6,7 @@
 #   bin/       launchers (launch.c), and the dynamic loader that they start programs with
 #   libexec/   the programs, stripped
 #   lib/       every library that they link, libc included; engines; openvino/
+#   sdk/       libwiremill for programs of the host, its header, and links to what it links but for the C library
 #   share/     manual pages, bash completion
 #   licenses/  of wiremill, and of each package whose files are here, as the distribution states them; `files` tells
 #              which file came with which package
@@ -52,6 +53,20 @@ if [ -e "$installed/lib/wm_openvino.so" ]; then
     cp -r "$(readlink -f "$build/lib/openvino")"/../../openvino-*.dist-info/licenses/. "$to/licenses/openvino"
     objects+=("$installed"/lib/wm_openvino.so "$installed"/lib/openvino/*)
 fi
+
+# The library is for programs of the host, which must not find the C library of lib/.
+library=$installed/lib/libwiremill.so.1 sdk=$to/sdk
+mkdir -p "$sdk/lib/wiremill" "$sdk/lib/pkgconfig" "$sdk/include"
+strip --strip-unneeded -o "$sdk/lib/libwiremill.so.1" "$library"
+ln -s libwiremill.so.1 "$sdk/lib/libwiremill.so"
+cp "$installed/include/wiremill.h" "$sdk/include"
+# shellcheck disable=SC2016 # pkg-config knows the variable
+sed 's|^prefix=.*|prefix=${pcfiledir}/../..|' "$installed/lib/pkgconfig/wiremill.pc" >"$sdk/lib/pkgconfig/wiremill.pc"
+for name in $(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
+    case $name in libc.so* | libm.so* | ld-linux*) ;; *) ln -s "../../../lib/$name" "$sdk/lib/wiremill/$name" ;; esac
+done
+[ ! -e "$to/lib/openvino" ] || ln -s ../../lib/wm_openvino.so ../../lib/openvino "$sdk/lib"
+objects+=("$library")
 
 # What they link, with what that links: as the linker of this machine finds it.
 libraries=$(for object in "${objects[@]}"; do ldd "$object"; done) || exit 1

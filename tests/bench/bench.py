@@ -2,7 +2,7 @@
 
 RESULTS.md keeps the numbers.
 
-usage: bench.py [kernels] [broker] [engines] [pipeline] [elsewhere]     (all of them)
+usage: bench.py [kernels] [broker] [engines] [library] [pipeline] [elsewhere]     (all of them)
 
 Every measurement is a list of points as `wiremill bench --json` prints them (schema wiremill-bench-1), and is shown
 under the same names: `wiremill bench` itself, `wiremill-broker --bench`, and the programs sparse_bench and core_bench.
@@ -31,7 +31,7 @@ import numpy as np
 
 BUILD = os.environ.get("WM_BUILD", "build/release")
 BIN, WORK = os.path.abspath(f"{BUILD}/bin"), tempfile.mkdtemp()
-PARTS = ("kernels", "broker", "engines", "pipeline", "elsewhere")
+PARTS = ("kernels", "broker", "engines", "library", "pipeline", "elsewhere")
 LINK = int(os.environ.get("LINK", 50e6))    # bytes/s
 EVENTS = int(os.environ.get("EVENTS", 20))
 FILES = int(os.environ.get("FILES", 3000))
@@ -298,6 +298,44 @@ def other_16bit():
     if report["fast_took"] != "int16":
         return "avx512-vnni/int16" if "avx512_vnni" in has and report["fast_took"] == "bf16" else None
     return "amx/bf16" if "amx_bf16" in has else "avx512/bf16" if "avx512_bf16" in has else None
+
+
+PYTHON = """
+import sys, time, numpy as np, wiremill
+model, least = wiremill.Model(sys.argv[1]), float(sys.argv[3])
+patches = np.resize(np.fromfile(sys.argv[2], "f4").reshape(-1, *model.shape), (10000, *model.shape))
+model.score(patches[:512])
+start, n = time.process_time(), 0
+while not n or time.process_time() - start < least:
+    n += len(model.score(patches))
+print(n / (time.process_time() - start))
+"""
+
+
+def library():
+    """Calls of libwiremill, 256 dense patches each, against the engine that they reach, by CPU time."""
+    print("\n== libwiremill: calls of 256 dense patches, one thread and eight, and the engine alone", flush=True)
+    patches = np.load(f"{WORK}/synth.npy", mmap_mode="r")[:5120]
+    np.nan_to_num(patches).astype("f4").tofile(f"{WORK}/library.f4")
+
+    def rate(which):
+        return which, lambda: measured(f"{BUILD}/bench/lib_bench", which, f"{WORK}/model.wmm", f"{WORK}/library.f4",
+                                       SECONDS)[0]["hits_s"]
+
+    def python():
+        """One call of 10,000 patches, by the package of ops/python."""
+        return float(run(sys.executable, "-c", PYTHON, f"{WORK}/model.wmm", f"{WORK}/library.f4", SECONDS, env={
+            "PYTHONPATH": "ops/python", "WIREMILL_LIBRARY": f"{BUILD}/lib/libwiremill.so.1"}))
+
+    alternate(ROUNDS, rate("engine"), rate("calls"), rate("eight"), ("python", python))
+    for name, what in (("engine", "dense patches, one thread: the engine alone"),
+                       ("calls", "... libwiremill, 256 a call"), ("eight", "... by eight threads on one handle"),
+                       ("python", "... by the Python package, 10,000 a call")):
+        if known(name):
+            row(what, f"{middle(rates[name])} hits a second of CPU time")
+    ratio("library_over_engine (goal 0.95)", "calls", "engine")
+    ratio("library_eight_threads_over_one", "eight", "calls")
+    ratio("python_over_library (goal 0.9)", "python", "calls")
 
 
 def broker():
@@ -773,6 +811,7 @@ def main(parts):
     prepare()
     try:
         for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
+                             (library, wants("library")),
                              (lambda: synthetic(wants("engines")), wants("engines", "pipeline")),
                              (encrypted, wants("pipeline")), (layouts, wants("pipeline")), (small, wants("pipeline")),
                              (elsewhere, wants("elsewhere")),

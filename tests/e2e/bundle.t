@@ -53,6 +53,21 @@ licences ()
     done
 }
 ok "a licence for each library" licences
+# The library is for programs of the host: their C library, and the bundle's for the rest.
+program ()
+{
+    local flags library
+    export PKG_CONFIG_PATH=$bundle/sdk/lib/pkgconfig
+    flags=$(pkg-config --cflags --libs wiremill) || return 1
+    # shellcheck disable=SC2086 # words are meant
+    cc ops/lib/examples/score.c $flags -Wl,-rpath,"$bundle/sdk/lib" -o "$work/score" || return 1
+    head -c 92160 /dev/zero >"$work/zeros.f4"
+    keep env LD_DEBUG=libs "$work/score" "$made/model-1.onnx" "$work/zeros.f4" || return 1
+    [ "$(grep -c '^[0-9.e-]* [0-9.e-]* [0-9.e-]* [0-9.e-]*$' "$work/said")" = 10 ] || return 1
+    for library in crypto sodium protobuf-c; do says "calling init: $bundle/sdk/lib/wiremill/lib$library" || return 1; done
+    ! grep 'calling init: .*/bundle/.*/lib[cm]\.so' "$work/said"
+}
+ok "libwiremill, in a program of the host" program
 alone () { mkdir "$work/bin" && cp "$bundle/bin/wiremill" "$work/bin" && refused 127 'is the bundle complete\?' "$work/bin/wiremill"; }
 ok "a launcher without its bundle" alone
 

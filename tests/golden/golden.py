@@ -6,6 +6,7 @@ usage: golden.py patches WIREMILL SHARED WORK       stored patches of the golden
        golden.py scores SCORES.h5 GOLDEN.npz LIMIT [STEP]  scores of every hit, or of every STEP-th
        golden.py patchfile NETWORK MODEL.onnx PATCHES.npy  a network of onnx's own and random patches for it
        golden.py dense MODEL.onnx PATCHES.npy SCORES.h5 LIMIT  dense patches against ONNX Runtime
+       golden.py same SCORES.h5 SCORES.f4         the same bits, in the order of the file's columns
        golden.py oracle WIREMILL MODEL INPUT.h5 SCORES.h5 SPEC WORK LIMIT  against ONNX Runtime
 Prints one line per comparison; exits 1 if one is beyond its limit.
 """
@@ -145,6 +146,11 @@ def main(verb, *a):
     elif verb == "scores":
         got, want = table(a[0]), np.load(a[1])["scores"][::int(a[3]) if a[3:] else 1]
         report(f"scores of {len(got)} hits of the golden event", np.abs(got - want).max(), float(a[2]))
+    elif verb == "same":
+        want = table(a[0])
+        got = np.fromfile(a[1], "f4").reshape(-1, want.shape[1])
+        assert got.shape == want.shape and np.isfinite(want).any(), (got.shape, want.shape)
+        report(f"scores of {len(got)} hits, bits that differ", int((got.view("u4") != want.view("u4")).sum()), 0)
     elif verb == "few":
         few(a[0], a[1], int(a[2]))
     elif verb == "patchfile":

@@ -1,0 +1,182 @@
+"""__init__.py - wiremill in Python: scores patches of wire-readout detectors by a CNN, in this process.
+
+    import wiremill
+    scores = wiremill.score("model.onnx", patches)          # (n, n_output), float32
+
+    with wiremill.Model("model.wmm") as model:              # for more than one call
+        scores, status = model.score(patches, status=True)
+        print(model.labels, model.signature)
+
+    for output in wiremill.run("model.onnx", "events-*.h5", "out"):     # whole files, by the program wiremill
+        hits = wiremill.read(output)                        # columns, labels, scores; needs h5py
+
+A model is an ONNX file, a TensorFlow frozen graph (.pb), or a .wmm of `wiremill import`. Scores have the bits that
+`wiremill run` writes. Models of other families than EmTrkMichelId run on OpenVINO: `pip install openvino` of the version
+that the error names.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import TYPE_CHECKING, Any, Literal, Union, overload
+
+import numpy as np
+
+from . import _library
+from ._files import RunError, Scores, read, run
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["Model", "RunError", "Scores", "WiremillError", "read", "run", "score", "status_text", "SCORED", "BAD_PIXEL", "HELD", "NONFINITE"]
+__version__ = _library.version()
+
+SCORED = 0      #: the patch was scored
+BAD_PIXEL = 3   #: the patch holds a NaN or an infinity: its scores are NaN
+HELD = 5        #: the call failed
+NONFINITE = 6   #: the model gave a score that is not finite: all scores of the patch are NaN
+
+Path = Union[str, "os.PathLike[str]"]
+
+
+class WiremillError(RuntimeError):
+    """What happened, where, why, and what to do.
+
+    fault: who must act. "again": nobody, try later (memory); "input": the model's file is bad; "host": this machine (an
+    engine is missing); "usage": the caller.
+    """
+
+    def __init__(self, fault: int, text: str) -> None:
+        super().__init__(text)
+        self.fault: str = {1: "again", 3: "input", 4: "host", 5: "usage"}.get(fault, "host")
+
+
+def status_text(status: int) -> str:
+    """What a status means: "scored", "bad pixel", ..."""
+    return _library.call.wiremill_status_text(int(status)).decode()
+
+
+class _Handle:
+    """An open handle of the library; closed when nothing refers to it any more. There is no lock, because of fork."""
+
+    def __init__(self, pointer: int) -> None:
+        self.pointer = pointer
+
+    def __del__(self, close: Any = _library.call.wiremill_close) -> None:
+        close(ctypes.byref(ctypes.c_void_p(self.pointer)))
+
+
+class Model:
+    """An open model. Any number of threads may call `score` at once; the interpreter's lock is released meanwhile.
+
+    path: the model's file. An .onnx or .pb is imported first, which takes a second or more; a .wmm opens at once.
+    precision: "fp32"; "split" and "fast" take faster arithmetic where it is within 1e-5 and 5e-3 of fp32 on the model's
+        known answers (your patches are not looked at for that).
+    engine: "auto", "sparse", "openvino", "cuda", "cudnn" or "reference".
+    threads: 1: each call computes in the thread that calls, and handles work in forked children, too. More: threads of the
+        handle, calls take turns.
+    outputs: names of an .onnx or .pb's outputs with commas between; all of them by default.
+
+    Raises FileNotFoundError, or WiremillError.
+    """
+
+    def __init__(self, path: Path, *, precision: str = "fp32", engine: str = "auto", threads: int = 1,
+                 outputs: str | None = None) -> None:
+        self._handle: _Handle | None = None
+        self.path: str = os.fspath(path)
+        if not os.path.exists(self.path):
+            raise FileNotFoundError(2, "No such file", self.path)
+        if threads < 1:
+            raise ValueError(f"threads is {threads}; there is at least 1")
+        options = _library.Options(ctypes.sizeof(_library.Options), engine.encode(), precision.encode(),
+                                   None if outputs is None else outputs.encode(), threads, 0)
+        error = _library.Error()
+        opened = _library.open(os.fsencode(self.path), options, error)
+        if not opened:
+            raise WiremillError(error.fault, error.text.decode(errors="replace"))
+        self._handle = _Handle(opened)
+        call, dim = _library.call, (ctypes.c_uint32 * 6)()
+        n_dim = call.wiremill_shape(opened, dim)
+        #: (wires, drift bins) of a patch; several channels in the model's own order. Dimensions of size 1 are left out.
+        self.shape: tuple[int, ...] = tuple(dim[:n_dim])
+        #: float32 values of a patch.
+        self.n_value: int = call.wiremill_n_value(opened)
+        #: Scores of a patch.
+        self.n_output: int = call.wiremill_n_output(opened)
+        #: Their names, as `wiremill run` names its columns.
+        self.labels: list[str] = [call.wiremill_label(opened, i).decode() for i in range(self.n_output)]
+        #: Engine and arithmetic: scores of one signature are equal bit for bit.
+        self.signature: str = call.wiremill_signature(opened).decode()
+        #: SHA-256 of the model's file.
+        self.sha256: str = call.wiremill_sha256(opened).decode()
+
+    @overload
+    def score(self, patches: ArrayLike, *, status: Literal[False] = False) -> NDArray[np.float32]: ...
+
+    @overload
+    def score(self, patches: ArrayLike, *, status: Literal[True]
+              ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]: ...
+
+    def score(self, patches: ArrayLike, *, status: bool = False) -> Any:
+        """Scores patches.
+
+        patches: (n, *shape) or (n, n_value); dimensions of size 1 do not count. Pixels as the network was trained (the
+            scale of `wiremill cut`). float32 in C order is taken as it is, anything else is converted first.
+        status: also return what became of each patch.
+
+        Returns scores (n, n_output) float32, columns as in `labels`; with status=True also status (n,) uint8: SCORED,
+        BAD_PIXEL or NONFINITE. The scores of a patch that was not scored are NaN.
+        Raises ValueError where the shape is not the model's, WiremillError where the engine fails.
+        """
+        given = np.asarray(patches)
+        if given.dtype.kind not in "fiub":
+            raise ValueError(f"patches of dtype {given.dtype}: numbers are needed")
+        self._check_shape(given.shape)
+        rows = np.ascontiguousarray(given, dtype=np.float32)
+        n = rows.shape[0]
+        scores = np.empty((n, self.n_output), np.float32)
+        became = np.empty(n, np.uint8)
+        error = _library.Error()
+        handle = self._handle   # keeps it open during the call
+        if handle is None:
+            raise ValueError(f"{self.path}: the model is closed")
+        fault = _library.call.wiremill_score(handle.pointer, rows.ctypes.data, n, self.n_value, scores.ctypes.data,
+                                             became.ctypes.data, error)
+        if fault:
+            raise WiremillError(error.fault, error.text.decode(errors="replace"))
+        return (scores, became) if status else scores
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        one = tuple(d for d in shape[1:] if d != 1)
+        if len(shape) < 2 or (one != self.shape and shape[1:] != (self.n_value,)):
+            hint = "; of one patch, give patches[None]" if tuple(d for d in shape if d != 1) == self.shape else ""
+            raise ValueError(f"patches of shape {shape}, the model takes (n, {', '.join(map(str, self.shape))}){hint}")
+
+    def close(self) -> None:
+        """Closes the model; calls of other threads end first. Closing twice is allowed."""
+        self._handle = None
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<wiremill.Model {self.path!r}: {' x '.join(map(str, self.shape))} -> {', '.join(self.labels[:8])}>"
+
+
+def score(model: Path | Model, patches: ArrayLike, *, precision: str = "fp32", engine: str = "auto", threads: int = 1
+          ) -> NDArray[np.float32]:
+    """Scores patches (n, wires, drift bins) by a model, and returns (n, n_output) float32.
+
+    model: a path, which is opened for this call (see Model for its options), or an open Model, whose own options hold.
+    A patch that holds a NaN or an infinity gets NaN scores. Raises as Model and Model.score.
+    """
+    if isinstance(model, Model):
+        return model.score(patches)
+    with Model(model, precision=precision, engine=engine, threads=threads) as opened:
+        return opened.score(patches)

@@ -1,0 +1,154 @@
+"""_files.py - whole files: runs `wiremill run`, and reads the outputs that it writes."""
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any, Callable, Sequence, Union
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Path = Union[str, "os.PathLike[str]"]
+
+_FACTS = {"run", "subrun", "event", "cryostat", "tpc", "plane", "hit_id", "in_fiducial", "status", "engine"}
+_HELD = 3   # exit code: finished, something is held
+
+
+class RunError(RuntimeError):
+    """`wiremill run` failed. exit_code: as `wiremill --help` lists them; the text is what it printed last."""
+
+    def __init__(self, exit_code: int, text: str) -> None:
+        super().__init__(f"wiremill run: exit code {exit_code}: {text}")
+        self.exit_code = exit_code
+
+
+@dataclasses.dataclass
+class Scores:
+    """An output file of `wiremill run`: a row for each hit of the input, in its order.
+
+    columns: the table, name -> (hits,); `pandas.DataFrame(scores.columns)` makes a frame of it.
+    labels: which of the columns are scores, in the model's order.
+    engines: the signatures of the engines; column `engine` is an index into it, 65535 where a hit is held.
+    attributes: what the file states of itself (model_sha256, precision, specification, input, ...).
+    """
+
+    columns: dict[str, NDArray[Any]]
+    labels: list[str]
+    engines: list[str]
+    attributes: dict[str, Any]
+
+    @property
+    def scores(self) -> NDArray[np.float32]:
+        """(hits, labels) float32; NaN where a hit is held."""
+        return np.stack([self.columns[label] for label in self.labels], 1)
+
+    @property
+    def scored(self) -> NDArray[np.bool_]:
+        """(hits,): whether the hit is scored, not held."""
+        return self.columns["status"] == 0
+
+    def __len__(self) -> int:
+        return len(self.columns["status"])
+
+
+def _text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
+
+
+def read(path: Path) -> Scores:
+    """Reads an output file (NAME.scores.h5) whole. Needs the package h5py.
+
+    Raises ValueError where the file is another one.
+    """
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        attributes = {name: _text(value) for name, value in file.attrs.items()}
+        if attributes.get("layout") != "wiremill-scores-1":
+            raise ValueError(f"{os.fspath(path)}: not an output of wiremill run: its layout is {attributes.get('layout')!r}")
+        specification = attributes["specification"]
+        table = file[re.search(r"(?m)^table: (\S+)", specification)[1]]
+        columns = {name: table[name][:] for name in table}
+        engines = [_text(signature) for signature in file["engine/signature"][:]]
+    named = re.search(r"(?m)^labels: \[(.*)\]", specification)
+    labels = [label.strip() for label in named[1].split(",") if label.strip()] if named else []
+    if not labels:
+        labels = sorted((name for name in columns if re.fullmatch(r"out_\d+", name)), key=lambda name: int(name[4:]))
+    facts = [name for name in columns if name in _FACTS - set(labels)]
+    return Scores({name: columns[name] for name in [*facts, *labels]}, labels, engines, attributes)
+
+
+def _program() -> str:
+    named = os.environ.get("WIREMILL_PROGRAM")
+    found = named if named and os.access(named, os.X_OK) else None if named else shutil.which("wiremill")
+    if not found:
+        raise FileNotFoundError(2, "the program wiremill is not there: put it into PATH, or set WIREMILL_PROGRAM to it",
+                                named or "wiremill")
+    return found
+
+
+def run(model: Path, inputs: Path | Sequence[Path], output: Path, *, spec: Path | None = None, precision: str = "fp32",
+        engine: str = "auto", options: Sequence[str] = (),
+        progress: Callable[[int, int], None] | None = None) -> list[str]:
+    """Scores files of events by `wiremill run`, and returns the paths of the outputs that are in `output` then.
+
+    model: .onnx, .pb or .wmm. inputs: a file, a pattern ("events-*.h5") or URL, or several of them. output: a folder.
+    spec: how patches are cut, a YAML file or a preset. options: more of `wiremill run --help`, as on the command line.
+    progress: called about every second with the number of hits that are scored or held, and of those known so far.
+
+    What was stopped or killed goes on with the same call. Where some hits are held, their rows have a status and NaN.
+    Interrupted (KeyboardInterrupt), it lets `wiremill run` end in order. Raises RunError, or FileNotFoundError where the
+    program is not there (PATH, WIREMILL_PROGRAM).
+    """
+    several = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
+    program, folder = _program(), os.fspath(output)
+    command = [program, "run", "--quiet", "--model", os.fspath(model), "--output", folder, "--precision", precision,
+               "--engine", engine, *options]
+    for one in several:
+        command += ["--input", os.fspath(one)]
+    if spec is not None:
+        command += ["--spec", os.fspath(spec)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        try:
+            text = _wait(process, program, folder, progress)
+        except BaseException:
+            process.terminate()     # it ends in order: a second start goes on
+            raise
+    if process.returncode not in (0, _HELD):
+        lines = text.decode(errors="replace").strip().splitlines()
+        raise RunError(process.returncode, " ".join(lines[-3:]) or "without a word")
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".scores.h5"))
+
+
+def _wait(process: subprocess.Popen[bytes], program: str, folder: str, progress: Callable[[int, int], None] | None
+          ) -> bytes:
+    """Until the process ends; returns what it printed."""
+    seen, ends = None, False
+    while True:
+        try:
+            text, _ = process.communicate(timeout=1 if progress else None)
+            ends = True
+        except subprocess.TimeoutExpired:
+            pass
+        hits = _hits(program, folder) if progress else None
+        if progress and hits and hits != seen:
+            seen = hits
+            progress(*hits)
+        if ends:
+            return text
+
+
+def _hits(program: str, folder: str) -> tuple[int, int] | None:
+    """Hits scored or held, and those known, by `wiremill status`; None while there is no campaign."""
+    asked = subprocess.run([program, "status", "--json", folder], stdin=subprocess.DEVNULL, capture_output=True)
+    try:
+        hits = json.loads(asked.stdout)["hits"]
+        return hits["done"] + hits["held"], max(hits["announced"], hits.get("expected") or 0)
+    except (ValueError, KeyError, TypeError):
+        return None

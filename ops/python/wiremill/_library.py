@@ -1,0 +1,87 @@
+"""_library.py - libwiremill by ctypes: where it lies, the types of its functions (ops/lib/wiremill.h).
+
+The wheel has it in lib/. WIREMILL_LIBRARY names another one.
+"""
+from __future__ import annotations
+
+import ctypes
+import glob
+import importlib.util
+import os
+from typing import Any
+
+
+class Error(ctypes.Structure):
+    """wiremill_error_t."""
+
+    _fields_ = [("fault", ctypes.c_int32), ("text", ctypes.c_char * 508)]
+
+
+class Options(ctypes.Structure):
+    """wiremill_options_t."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("engine", ctypes.c_char_p), ("precision", ctypes.c_char_p),
+                ("outputs", ctypes.c_char_p), ("threads", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
+
+
+_HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+_HOST = 4   # WIREMILL_HOST
+_openvino_looked_for = False
+
+
+def _load() -> ctypes.CDLL:
+    path = os.environ.get("WIREMILL_LIBRARY") or os.path.join(_HERE, "libwiremill.so.1")
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as why:
+        raise ImportError(f"libwiremill cannot be loaded: {why}; install the wheel of this machine's kind (x86-64 Linux, "
+                          "glibc 2.34 or newer), or set WIREMILL_LIBRARY to a libwiremill.so.1") from None
+    size, text, handle = ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
+    types: dict[str, tuple[Any, list[Any]]] = {
+        "wiremill_version": (text, []),
+        "wiremill_status_text": (text, [ctypes.c_uint8]),
+        "wiremill_open": (handle, [text, ctypes.POINTER(Options), ctypes.POINTER(Error)]),
+        "wiremill_close": (None, [ctypes.POINTER(handle)]),
+        "wiremill_n_value": (size, [handle]),
+        "wiremill_n_output": (size, [handle]),
+        "wiremill_shape": (ctypes.c_uint32, [handle, ctypes.POINTER(ctypes.c_uint32)]),
+        "wiremill_label": (text, [handle, size]),
+        "wiremill_signature": (text, [handle]),
+        "wiremill_sha256": (text, [handle]),
+        "wiremill_score": (ctypes.c_int, [handle, handle, size, size, handle, handle, ctypes.POINTER(Error)]),
+    }
+    for name, (result, arguments) in types.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+call = _load()
+
+
+def version() -> str:
+    """The library's version."""
+    return call.wiremill_version().decode()
+
+
+def _load_openvino() -> bool:
+    """Loads the libraries of the package openvino, if it is installed: our engine then finds them by their names."""
+    global _openvino_looked_for
+    spec = None if _openvino_looked_for else importlib.util.find_spec("openvino")
+    _openvino_looked_for = True
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for path in glob.glob(os.path.join(folder, "libs", "libopenvino_c.so.*")):
+            try:
+                ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
+                return True
+            except OSError:
+                pass
+    return False
+
+
+def open(path: bytes, options: Options, error: Error) -> Any:
+    """wiremill_open; where an engine is missing, once more with the package openvino."""
+    handle = call.wiremill_open(path, options, error)
+    if not handle and error.fault == _HOST and _load_openvino():
+        handle = call.wiremill_open(path, options, error)
+    return handle

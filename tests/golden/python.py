@@ -1,0 +1,187 @@
+"""python.py - tries the Python package wiremill, installed by pip.
+
+usage: python.py CALLS MODEL.wmm MODEL.onnx GENERAL.wmm EVENTS.h5 WORK     (GENERAL "": there is no OpenVINO)
+CALLS is the C program of tests/lib/calls.c: the scores must be its, bit for bit.
+"""
+import inspect
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+import numpy as np
+
+import wiremill
+
+CALLS, MODEL, ORIGINAL, GENERAL, EVENTS, WORK = sys.argv[1:7]
+N = 300
+
+
+def c(*arguments, given=None):
+    return np.frombuffer(subprocess.run([CALLS, *arguments], input=given, stdout=subprocess.PIPE, check=True).stdout, "f4")
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        patches = c("patches", MODEL, str(N))
+        cls.model = wiremill.Model(MODEL)
+        cls.patches = patches.reshape(N, *cls.model.shape)
+        cls.right = c("score", MODEL, given=patches.tobytes()).reshape(N, -1)
+
+    def same(self, got, want=None):
+        want = self.right if want is None else want
+        self.assertEqual(got.dtype, np.float32)
+        self.assertEqual(got.shape, want.shape)
+        self.assertEqual(got.tobytes(), want.tobytes())
+
+    def test_the_scores_are_those_of_c(self):
+        self.same(wiremill.score(MODEL, self.patches))
+        self.same(wiremill.score(ORIGINAL, self.patches))
+        self.same(wiremill.score(self.model, self.patches))
+        self.assertGreater(len(np.unique(self.right[:, 0])), 250)
+
+    def test_every_form_of_patches(self):
+        shape = self.model.shape
+        self.same(self.model.score(self.patches[..., None]))
+        self.same(self.model.score(self.patches[:, None]))
+        self.same(self.model.score(self.patches.reshape(N, -1)))
+        self.same(self.model.score(self.patches.astype("f8")))
+        self.same(self.model.score(self.patches.astype(">f4")))
+        self.same(self.model.score(np.asfortranarray(self.patches)))
+        self.same(self.model.score(self.patches[::3]), self.right[::3])
+        self.same(self.model.score(self.patches[5][None]), self.right[5:6])
+        self.same(self.model.score([p.tolist() for p in self.patches[:2]]), self.right[:2])
+        self.assertEqual(self.model.score(np.zeros((0, *shape))).shape, (0, self.model.n_output))
+        self.assertEqual(self.model.score(np.ones((1, *shape), "i4")).shape, (1, self.model.n_output))
+
+    def test_what_is_refused(self):
+        wrong = self.patches[:, 1:]
+        for given, text in ((wrong, "the model takes"), (self.patches[0], r"give patches\[None\]"),
+                            (np.zeros(5), "the model takes"), (self.patches.astype("c8"), "dtype"),
+                            (np.array(["a"]), "dtype")):
+            with self.assertRaisesRegex(ValueError, text):
+                self.model.score(given)
+        with self.assertRaises(FileNotFoundError):
+            wiremill.Model("/nowhere/model.onnx")
+        for arguments, text in (({"precision": "half"}, "'half'"), ({"engine": "warp"}, "'warp'"),
+                                ({"threads": 257}, "257 threads"), ({"outputs": "x"}, "outputs")):
+            with self.assertRaisesRegex(wiremill.WiremillError, text) as raised:
+                wiremill.Model(MODEL, **arguments)
+            self.assertEqual(raised.exception.fault, "usage")
+        with self.assertRaisesRegex(ValueError, "threads is 0"):
+            wiremill.Model(MODEL, threads=0)
+        with self.assertRaises(wiremill.WiremillError) as raised:
+            wiremill.Model(__file__)
+        self.assertEqual(raised.exception.fault, "input")
+
+    def test_status(self):
+        patches = self.patches.copy()
+        patches[7].flat[3] = np.nan
+        patches[8].flat[0] = -np.inf
+        scores, status = self.model.score(patches, status=True)
+        self.assertEqual(status.dtype, np.uint8)
+        bad = np.isin(np.arange(N), (7, 8))
+        self.assertTrue((status == np.where(bad, wiremill.BAD_PIXEL, wiremill.SCORED)).all())
+        self.assertTrue(np.isnan(scores[bad]).all())
+        self.same(scores[~bad], self.right[~bad])
+        self.assertEqual(wiremill.status_text(wiremill.BAD_PIXEL), "bad pixel")
+
+    def test_closing(self):
+        with wiremill.Model(MODEL) as model:
+            model.score(self.patches[:1])
+        model.close()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            model.score(self.patches)
+        self.assertIn("wiremill.Model", repr(model))
+
+    def test_threads_while_another_closes(self):
+        model, faults = wiremill.Model(MODEL), []
+
+        def work():
+            try:
+                for _ in range(20):
+                    if model.score(self.patches).tobytes() != self.right.tobytes():
+                        faults.append("other bits")
+            except ValueError as why:
+                if "closed" not in str(why):
+                    faults.append(str(why))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for t in threads:
+            t.start()
+        threads[0].join(0.05)
+        model.close()
+        for t in threads:
+            t.join()
+        self.assertEqual(faults, [])
+
+    def test_children_of_fork(self):
+        child = os.fork()
+        if child == 0:
+            os._exit(self.model.score(self.patches).tobytes() != self.right.tobytes())
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
+    def test_facts(self):
+        self.assertEqual(len(self.model.labels), self.model.n_output)
+        self.assertEqual(np.prod(self.model.shape), self.model.n_value)
+        self.assertEqual(self.model.signature, "sparse/fma/fp32/v1")
+        self.assertEqual(len(self.model.sha256), 64)
+        self.assertTrue(wiremill.__version__)
+
+    def test_everything_public_is_documented_and_typed(self):
+        for thing in (wiremill.Model, wiremill.Model.__init__, wiremill.Model.score, wiremill.Model.close, wiremill.score,
+                      wiremill.status_text, wiremill.WiremillError, wiremill.run, wiremill.read, wiremill.RunError,
+                      wiremill.Scores, wiremill.Scores.scores, wiremill.Scores.scored):
+            self.assertTrue(inspect.getdoc(thing), thing)
+        for function in (wiremill.Model.__init__, wiremill.Model.score, wiremill.score, wiremill.status_text,
+                         wiremill.run, wiremill.read):
+            hints = function.__annotations__
+            wanted = set(inspect.signature(function).parameters) - {"self"} | {"return"}
+            self.assertEqual(set(hints), wanted, function)
+        self.assertTrue(os.path.exists(os.path.join(os.path.dirname(wiremill.__file__), "py.typed")))
+
+    def test_a_run_and_its_output(self):
+        seen = []
+        patches = os.path.join(WORK, "patches.npy")
+        np.save(patches, np.where(np.arange(N)[:, None, None] == 4, np.nan, self.patches))
+        out = wiremill.run(MODEL, patches, os.path.join(WORK, "out"), progress=lambda *hits: seen.append(hits))
+        self.assertEqual(out, [os.path.join(WORK, "out", "patches.scores.h5")])
+        self.assertEqual(seen[-1], (N, N))
+        hits = wiremill.read(out[0])
+        self.assertEqual(hits.labels, self.model.labels)
+        self.assertEqual(len(hits), N)
+        self.assertEqual([int(s) for s in np.unique(hits.columns["status"])], [0, wiremill.BAD_PIXEL])
+        self.same(hits.scores[hits.scored], np.delete(self.right, 4, 0))
+        self.assertTrue(np.isnan(hits.scores[4]).all())
+        self.assertEqual({hits.engines[i] for i in hits.columns["engine"][hits.scored]}, {self.model.signature})
+        self.assertEqual(hits.attributes["model_sha256"], self.model.sha256)
+        self.assertEqual({len(column) for column in hits.columns.values()}, {N})
+        self.assertTrue({"run", "hit_id", "in_fiducial", *hits.labels} <= set(hits.columns))
+        # the same call again: nothing is left to do
+        self.assertEqual(wiremill.run(MODEL, [patches], os.path.join(WORK, "out")), out)
+
+    def test_a_run_that_fails(self):
+        with self.assertRaisesRegex(wiremill.RunError, "nowhere.h5") as raised:
+            wiremill.run(MODEL, "/nowhere.h5", os.path.join(WORK, "none"))
+        self.assertIn(raised.exception.exit_code, (2, 5))
+        program = os.environ["WIREMILL_PROGRAM"]
+        try:
+            os.environ["WIREMILL_PROGRAM"] = "/nowhere/wiremill"
+            with self.assertRaisesRegex(FileNotFoundError, "WIREMILL_PROGRAM"):
+                wiremill.run(MODEL, "x", "y")
+        finally:
+            os.environ["WIREMILL_PROGRAM"] = program
+        with self.assertRaisesRegex(ValueError, "not an output"):
+            wiremill.read(EVENTS)
+
+    @unittest.skipUnless(GENERAL, "no OpenVINO here")
+    def test_a_general_model_finds_the_package_openvino(self):
+        with wiremill.Model(GENERAL) as model:
+            self.assertRegex(model.signature, "^openvino")
+            self.assertLess(np.abs(model.score(self.patches) - self.right).max(), 1e-5)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v"])

@@ -1,0 +1,57 @@
+#!/bin/bash
+# python.t - the Python package: its wheel, installed by pip without a compiler and without a network, and what it does.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+build=${WM_BUILD:-build/release} python=$PWD/build/venv/bin/python site=$work/site
+make_model small-1 && make_model 1 && make_events lib --events 1 --seed 5 --tpcs 1 --hits "$(size 600 15000 15000)" ||
+    bail "no models or events"
+wheel=$(ls "$build"/wheel/wiremill-*.whl) || bail "there is no wheel in $build/wheel: make wheel"
+cc -O1 -Iops/lib tests/lib/calls.c -L"$build/lib" -lwiremill -Wl,-rpath,"$PWD/$build/lib" -pthread -o "$work/calls" || bail "cc"
+
+# No program but Python can be found, and no index.
+install () { PATH=/nowhere "$python" -m pip install --no-index --no-deps --disable-pip-version-check --target "$site" "$wheel"; }
+ok "pip installs it, without a compiler" install
+small () { [ "$(stat -c %s "$wheel")" -lt 25000000 ]; }
+ok "it is smaller than 25 MB" small
+oldest () # its name promises a C library; no symbol may be younger
+{
+    local promised
+    promised=$(sed 's/.*manylinux_\([0-9]*\)_\([0-9]*\)_.*/\1.\2/' <<<"$wheel")
+    find "$site/wiremill/lib" -name '*.so*' -exec objdump -T {} + | grep -o 'GLIBC_[0-9.]*[0-9]' | sed 's/GLIBC_//' |
+        sort -uV >"$work/symbols"
+    [ -s "$work/symbols" ] && [ "$(printf '%s\n' "$promised" "$(tail -n 1 "$work/symbols")" | sort -V | tail -n 1)" = "$promised" ]
+}
+ok "it needs no younger C library than its name promises" oldest
+own () # what it links comes from the wheel
+{
+    LD_DEBUG=files PYTHONPATH=$site "$python" -c 'import wiremill' 2>"$work/loaded" &&
+        for library in wiremill crypto protobuf-c sodium; do
+            grep -q "calling init: $site/wiremill/lib/.*lib$library" "$work/loaded" || { echo "not from the wheel: $library"; return 1; }
+        done
+}
+ok "its libraries are its own" own
+general=
+if [ -e "$build/lib/wm_openvino.so" ]; then
+    "$bin/wiremill" import --general "$made/model-small-1.onnx" -o "$work/general.wmm" >&2 && general=$work/general.wmm
+fi
+try () # model
+{
+    mkdir "$work/$1" && WIREMILL_PROGRAM=$bin/wiremill PYTHONPATH=$site:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' Makefile) \
+        timeout 300 "$python" tests/golden/python.py "$work/calls" "$made/$1.wmm" "$made/$1.onnx" "$2" \
+        "$made/lib.h5" "$work/$1"
+}
+ok "what it promises" try model-small-1 "$general"
+[ "$(size test proof soak)" = test ] || ok "... by the whole network" try model-1 ""
+without () # names what is missing
+{
+    exits 1 keep env PYTHONPATH="$site" "$python" -c 'import sys, wiremill; wiremill.Model (sys.argv[1])' "$work/general.wmm" &&
+        says 'WiremillError: the openvino engine cannot be opened: libopenvino'
+}
+if "$python" -c 'import openvino' 2>/dev/null || [ -z "$general" ]; then skip "openvino is installed, or not built"; else ok "without openvino" without; fi
+same () # the same bundle, the same bytes
+{
+    python3 ops/python/build_wheel.py "$build/bundle/wiremill" "$(sed 's/.*wiremill-\([^-]*\)-.*/\1/' <<<"$wheel")" "$work/${wheel##*/}" &&
+        cmp "$wheel" "$work/${wheel##*/}"
+}
+ok "it is reproducible" same
+done_testing
