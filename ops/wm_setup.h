@@ -43,6 +43,7 @@ typedef struct {
 typedef struct {
     const char *model, *output, *precision;
     const char *campaign, *spec, *max_error, *group; /* NULL: not chosen */
+    const char *planes, *channels, *hit_time;        /* NULL: none, likewise */
     uint32_t batch_hits;                             /* 0: as suits the model */
 } wm_choices_t;
 

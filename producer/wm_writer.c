@@ -20,6 +20,7 @@
 
 #include "producer/wm_h5.h"
 #include "producer/wm_writer_private.h"
+#include "schema/wm_pair.h"
 #include "schema/base/wm_url.h"
 #include "schema/base/wm_failpoint.h"
 
@@ -330,6 +331,18 @@ static bool origin_write (hid_t file, const wm_writer_origin_t *origin)
            origin_text_write (file, "command", origin->command);
 }
 
+/* Where planes came from that were not the input's own.  */
+static bool pair_write (const wm_writer_t *self)
+{
+    char planes[PATH_MAX];
+    const wm_writer_job_t *job = &self->job;
+    return !*job->pins->planes ||
+           (wm_pair_planes (job->pins, job->origin.path ? job->origin.path : "", planes) &&
+            origin_text_write (self->file, "planes", planes) &&
+            origin_text_write (self->file, "channels", job->pins->channels) &&
+            origin_text_write (self->file, "joined", wm_reader_joined (job->reader)));
+}
+
 static bool attributes_write (const wm_writer_t *self)
 {
     const wm_writer_job_t *job = &self->job;
@@ -339,7 +352,7 @@ static bool attributes_write (const wm_writer_t *self)
            text_write (self->file, "model_sha256", job->pins->model) &&
            text_write (self->file, "precision", job->pins->precision) &&
            (!*job->pins->max_error || text_write (self->file, "max_error", job->pins->max_error)) &&
-           text_write (self->file, "specification", job->pins->spec) &&
+           text_write (self->file, "specification", job->pins->spec) && pair_write (self) &&
            text_write (self->file, "wiremill_version", WM_VERSION) &&
            text_write (self->file, "campaign", campaign) &&
            number_write (self->file, "hits", job->scratch->n_row) &&
