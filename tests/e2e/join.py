@@ -79,7 +79,7 @@ def images(d):
 
 def frame(f, number, tag, channels, image, tick=0, compression="gzip"):
     """Wire-Cell's HDF5FrameTap."""
-    chunk = {} if compression is None else {"chunks": (min(256, len(image)), 1024), "compression": compression}
+    chunk = {} if compression is None else {"chunks": (min(256, len(image)), 1024), "compression": compression, "compression_opts": 1}
     f.create_dataset(f"{number}/frame_{tag}", data=image, **chunk)
     f.create_dataset(f"{number}/channels_{tag}", data=channels.astype(np.int32))
     f.create_dataset(f"{number}/tickinfo_{tag}", data=np.array([0, 500, tick], np.float64))
@@ -112,13 +112,13 @@ def make(source, folder):
             frame(tags, number, "gauss0", channels[:half][turned], image[:half][turned])
             frame(tags, number, "gauss1", channels[half:], image[half:, cut:], cut, None)
             frame(tags, number, "raw", channels[::-1], image[::-1].astype(np.int16))
-            if number != 2:
-                frame(part, number, "gauss", channels, image)
-            frame(both, number, "gauss", channels, image)
-            frame(both, number, "wiener", channels, image)
-            frame(units, number, "gauss", channels, image)
+            for other in (part, both, units) if number != 2 else (both, units):
+                whole.copy(str(number), other)
+            whole.copy(f"{number}/frame_gauss", both[str(number)], "frame_wiener")
+            for name in ("channels", "tickinfo"):
+                both[f"{number}/{name}_wiener"] = both[f"{number}/{name}_gauss"]
             units[f"{number}/tickinfo_gauss"][1] = 0.5
-        frame(part, 77, "gauss", channels, image)
+        whole.copy(str(number), part, "77")
     wires = np.stack([d["wire_table/" + c] for c in ("channel", "cryostat", "tpc", "plane", "wire")], 1)
     with open(folder + "/channels.csv", "w") as f, open(folder + "/fewer.csv", "w") as fewer:
         f.write("# what a geometry dump writes\nchannel,cryostat,tpc,plane,wire\n")

@@ -5,7 +5,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
-make_model ${small}1 && make_events join --events 3 --seed 8 --hits 600 --tpcs 2 || bail "no model or events"
+make_model ${small}1 && make_events join --events 3 --seed 8 --hits 600 --tpcs 1 || bail "no model or events"
 read -r one two all <<<"$($python tests/e2e/join.py make "$made/join.h5" "$work")" && [ "$all" ] || bail "no files"
 printf 'tau_us: 10000\ntrigger_offset: 500\n' >"$work/facts.yaml"
 cut () # input, options...: patches in $work/INPUT.npy
