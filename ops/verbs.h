@@ -79,6 +79,9 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
      .help = "folder of the <stem>.scores.h5; one on a server, root://HOST//PATH/NAME, is " \
              "written by xrdcp"}, \
+    {.name = "layout", .value = "wiremill|numl|both", .one_of = true, .fallback = "wiremill", \
+     .help = "tables of outputs: wiremill's own (show and verify read it), those of numl and " \
+             "pynuml, or both"}, \
     {.name = "campaign", .letter = 'c', .value = "DIR", \
      .help = "folder of the campaign, on a local disk (default: OUTPUT.wiremill, beside the " \
              "output, of root://HOST//PATH/NAME in this folder; one that an earlier version left " \

@@ -437,6 +437,7 @@ wm_choices_t wm_setup_choices (const wm_args_t *args)
                            .planes = wm_args_text (args, "planes"),
                            .channels = wm_args_text (args, "channels"),
                            .hit_time = wm_args_text (args, "hit-time"),
+                           .layout = wm_args_text (args, "layout"),
                            .spec =
                                wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
                            .batch_hits = wm_args_given (args, "batch-hits")
@@ -520,6 +521,8 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     snprintf (self->pins.precision, sizeof self->pins.precision, "%s", choices->precision);
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;
     strcpy (self->pins.cut, "even");
+    if (choices->layout && strcmp (choices->layout, "wiremill") != 0)
+        snprintf (self->pins.layout, sizeof self->pins.layout, "%s", choices->layout);
     wm_fault_t fault = check_limits (error);
     if (!fault)
         fault = take_max_error (self, choices, error);

@@ -44,7 +44,8 @@ typedef struct {
     const char *model, *output, *precision;
     const char *campaign, *spec, *max_error, *group; /* NULL: not chosen */
     const char *planes, *channels, *hit_time;        /* NULL: none, likewise */
-    uint32_t batch_hits;                             /* 0: as suits the model */
+    const char *layout;
+    uint32_t batch_hits; /* 0: as suits the model */
 } wm_choices_t;
 
 /* Makes folders, imports the model. Warns where a hostile event file could reach the campaign's

@@ -146,6 +146,12 @@ static wm_fault_t scan_status (job_t *self, wm_h5_t *h5, file_t *file, bool choo
     static int32_t status[PIECE_ROWS];
     char name[96];
     wm_column_t column;
+    if (!wm_h5_has (h5, self->spec.table))
+        return wm_fault (
+            error, WM_EBATCH,
+            "%.300s: written with --layout numl: verify reads wiremill's own table, of "
+            "--layout both",
+            file->output);
     snprintf (name, sizeof name, "%s/status", self->spec.table);
     wm_fault_t fault = wm_h5_column (h5, name, WM_H5_INTEGER, 1, &column, error);
     if (fault)

@@ -625,7 +625,7 @@ static wm_fault_t pins_take (wm_produce_t *self)
     wm_fault_t fault = wm_spec_parse (&self->spec, pins->spec, strlen (pins->spec),
                                       "the campaign's specification", error);
     if (!fault)
-        fault = wm_writer_check (&self->spec, pins->n_output, error);
+        fault = wm_writer_check (&self->spec, pins->n_output, pins->layout, error);
     if (fault)
         return fault;
     if (wm_produce_store_begin (self))

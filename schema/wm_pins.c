@@ -31,6 +31,7 @@ static const pin_t pins[] = {
     { "planes", offsetof (wm_pins_t, planes), sizeof (((wm_pins_t *) 0)->planes), true },
     { "channels", offsetof (wm_pins_t, channels), sizeof (((wm_pins_t *) 0)->channels), true },
     { "hit_time", offsetof (wm_pins_t, hit_time), sizeof (((wm_pins_t *) 0)->hit_time), true },
+    { "layout", offsetof (wm_pins_t, layout), sizeof (((wm_pins_t *) 0)->layout), true },
 };
 #define PINS (sizeof pins / sizeof *pins)
 #define PINS_DIGEST 7 /* those before output */
