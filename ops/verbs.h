@@ -19,7 +19,8 @@
     row (pause) row (resume) row (drain) row (kick) row (trust) row (keys) \
     row (status) row (serve) row (held) row (why) row (verify) row (plan) row (bench) row (doctor) \
     row (rebuild) \
-    row (import) row (model) row (spec) row (synth) row (cut) row (show)
+    row (import) row (model) row (spec) row (synth) row (cut) row (show) \
+    row (compare)
 /* clang-format on */
 
 #define WM_VERB_DECLARE(name) extern const wm_verb_t wm_verb_##name;
