@@ -310,7 +310,7 @@ static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
         wm_core_destroy (&core);
     wm_campaign_close (campaign);
     if (core)
-        wm_outputs_compare (core, campaign->pins.output);
+        wm_outputs_compare (core, &campaign->pins);
     return core;
 }
 

@@ -278,7 +278,7 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
         wm_pins_digest (&self->pins, pinned);
         wm_pins_digest (given, wanted);
         snprintf (error->text + length, sizeof error->text - length, "%s",
-                  !memcmp (pinned, wanted, sizeof pinned)
+                  strcmp (self->pins.output, given->output) && !memcmp (pinned, wanted, 16)
                       ? "; where its outputs were moved or copied there, `wiremill rebuild "
                         "--output DIR` takes them as they are"
                       : "; for another choice give another --output (or --campaign) folder");

@@ -2,6 +2,7 @@
 #include "broker/wm_outputs.h"
 
 #include "schema/wm_limits.h"
+#include "schema/wm_pair.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_url.h"
@@ -177,7 +178,7 @@ static json_t *print_why (const output_t *output)
                : json_string ("has another digest than when it was written");
 }
 
-static json_t *print_output (const output_t *output, const char *folder)
+static json_t *print_output (const output_t *output, const char *folder, const wm_pins_t *pins)
 {
     static const char *const words[] = { [WM_OUTPUT_FINE] = "fine",
                                          [WM_OUTPUT_TOUCHED] = "touched",
@@ -187,7 +188,7 @@ static json_t *print_output (const output_t *output, const char *folder)
     const wm_ledger_input_t *row = &output->row;
     uint64_t size;
     int64_t mtime_ns;
-    const bool changed = wm_path_stat (row->path, &size, &mtime_ns) == 0 && row->size >= 0 &&
+    const bool changed = wm_pair_stat (pins, row->path, &size, &mtime_ns) == 0 && row->size >= 0 &&
                          ((int64_t) size != row->size || mtime_ns != row->mtime_ns);
     return json_pack ("{s:s, s:o, s:I, s:s, s:o, s:b}", "input", row->path, "output",
                       json_sprintf ("%s/%s", folder, row->name), "bytes",
@@ -210,7 +211,8 @@ char *wm_outputs_json (wm_campaign_t *campaign, const char *copies, wm_outputs_p
     json_t *written = json_array ();
     json_int_t n_left_out = 0;
     for (size_t i = 0; i < list.n_output && !fault; i++)
-        n_left_out += json_array_append_new (written, print_output (&list.output[i], folder)) != 0;
+        n_left_out += json_array_append_new (
+                          written, print_output (&list.output[i], folder, &campaign->pins)) != 0;
     list_free (&list);
     json_t *root = json_pack ("{s:s, s:s, s:I, s:o}", "schema", "wiremill-outputs-1", "pins", pins,
                               "left_out", n_left_out, "written", written);
@@ -248,8 +250,9 @@ static void check_output (wm_core_t *core, uint32_t id, const wm_core_known_t *i
     wm_core_output_changed (core, id, text);
 }
 
-void wm_outputs_compare (wm_core_t *core, const char *folder)
+void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins)
 {
+    const char *folder = pins->output;
     wm_core_known_t input;
     uint64_t size, n_unchecked = 0;
     int64_t mtime_ns;
@@ -257,7 +260,7 @@ void wm_outputs_compare (wm_core_t *core, const char *folder)
     const int unseen = access (folder, R_OK | X_OK) ? errno : 0;
     for (uint32_t id = 1; wm_core_known (core, id, &input); id++) {
         n_unchecked += unseen && !elsewhere && input.is_written;
-        if (wm_path_stat (input.path, &size, &mtime_ns) == 0)
+        if (wm_pair_stat (pins, input.path, &size, &mtime_ns) == 0)
             wm_core_compare_input (core, id, size, mtime_ns);
         if (!unseen && input.is_written)
             check_output (core, id, &input, folder);

@@ -48,6 +48,6 @@ char *wm_outputs_json (wm_campaign_t *campaign, const char *copies, wm_outputs_p
    the files, by size and time, as a producer does. A file that cannot be reached from here counts
    as unchanged, so do outputs on a server; an outputs' folder that cannot be read is logged.
    Blocks on file systems that hang: release the lock before.  */
-void wm_outputs_compare (wm_core_t *core, const char *folder);
+void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins);
 
 #endif

@@ -7,6 +7,7 @@
 #include "broker/wm_rebuild.h"
 #include "broker/wm_campaign.h"
 #include "broker/wm_outputs.h"
+#include "schema/wm_pair.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
@@ -276,7 +277,7 @@ static void check_inputs (rebuild_t *self)
         n_open += (uint64_t) open;
         if (row->state == WM_LEDGER_HELD)
             continue;
-        const int there = wm_path_stat (row->path, &size, &time_ns) == 0;
+        const int there = wm_pair_stat (&self->campaign.pins, row->path, &size, &time_ns) == 0;
         /* a written output does not need its input any more; nobody looks for one elsewhere */
         const int gone = open && !there && !wm_url_of (row->path);
         const int changed =

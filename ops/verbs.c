@@ -132,7 +132,7 @@ static int pass_to (const char *program, int argc, char **argv)
     return wm_setup_exec (argv_out[0], argv_out);
 }
 
-/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut and show.  */
+/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut, show and compare.  */
 static int pass_to_producer (int argc, char **argv)
 {
     return pass_to ("wiremill-producer", argc, argv);
@@ -157,6 +157,10 @@ const wm_verb_t wm_verb_serve = {
     .pass = pass_to_serve, .pass_to = "wiremill-serve" };
 const wm_verb_t wm_verb_show = {
     .name = "show", .task = FILES_TASK, .summary = "print the first rows of an output",
+    .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+const wm_verb_t wm_verb_compare = {
+    .name = "compare", .task = FILES_TASK,
+    .summary = "compare the scores of two outputs, hit by hit",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 /* clang-format on */
 

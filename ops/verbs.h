@@ -19,7 +19,8 @@
     row (pause) row (resume) row (drain) row (kick) row (trust) row (keys) \
     row (status) row (serve) row (held) row (why) row (verify) row (plan) row (bench) row (doctor) \
     row (rebuild) \
-    row (import) row (model) row (spec) row (synth) row (cut) row (show)
+    row (import) row (model) row (spec) row (synth) row (cut) row (show) \
+    row (compare)
 /* clang-format on */
 
 #define WM_VERB_DECLARE(name) extern const wm_verb_t wm_verb_##name;
@@ -68,9 +69,20 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "batch-hits", .value = "N", .least = 1, .most = 1 << 20, \
      .help = "most hits in a batch (default: 16384 for networks that the sparse engine runs, " \
              "else 4096)"}, \
+    {.name = "planes", .value = "FILE", .task = "hits whose planes lie in other files", \
+     .help = "Wire-Cell frames of the hits of each input: {stem} in the name stands for the " \
+             "input's without .h5, {dir} for its folder; FILE:/TAG chooses frames (gauss*)"}, \
+    {.name = "channels", .value = "FILE", \
+     .help = "channel map of these frames: lines of channel,cryostat,tpc,plane,wire"}, \
+    {.name = "hit-time", .value = "ticks|us", .one_of = true, \
+     .help = "unit of the times of these hits (default: hit_table of numl ticks, chargehits of " \
+             "larrecodnn us)"}, \
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
      .help = "folder of the <stem>.scores.h5; one on a server, root://HOST//PATH/NAME, is " \
              "written by xrdcp"}, \
+    {.name = "layout", .value = "wiremill|numl|both", .one_of = true, .fallback = "wiremill", \
+     .help = "tables of outputs: wiremill's own (show and verify read it), those of numl and " \
+             "pynuml, or both"}, \
     {.name = "campaign", .letter = 'c', .value = "DIR", \
      .help = "folder of the campaign, on a local disk (default: OUTPUT.wiremill, beside the " \
              "output, of root://HOST//PATH/NAME in this folder; one that an earlier version left " \

@@ -56,6 +56,11 @@ static const wm_option_t options[] = {
      .help = "scores may differ by so much, relative above 1 (default: the max_error that all "
              "outputs state, else what the engines that scored promise: 1e-5 in fp32, 5e-3 in "
              "16 bits; general models 1e-4 and 0.02)"},
+    {.name = "against", .value = "FILE",
+     .help = "score nothing: compare all outputs with scores that others wrote, for example "
+             "LArSoft, in numl's form (wiremill compare has details)"},
+    {.name = "table", .value = "GROUP",
+     .help = "the group of those scores in FILE (default: emtrkmichel_table)"},
     {.name = "json", .help = "the result as JSON, schema wiremill-verify-1"},
     {.name = NULL},
 };
@@ -478,6 +483,40 @@ static int sample (verify_t *self, const wm_args_t *args, const char *pins)
     return code ? code : self->n_bad ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }
 
+/* Compares the outputs that are as they were written with what somebody else computed. The exit
+   code of wiremill-producer compare.  */
+static int against (const verify_t *self, const wm_args_t *args)
+{
+    static const char *const handed_on[][2] = { { "tolerance", "--tolerance" },
+                                                { "table", "--table" } };
+    const char **argv = calloc (json_array_size (self->sound) + 10, sizeof *argv);
+    size_t n = 0, i;
+    json_t *one;
+    if (!argv)
+        return WM_EXIT_FAILURE;
+    argv[n++] = "wiremill-producer";
+    argv[n++] = "compare";
+    for (i = 0; i < 2; i++)
+        if (wm_args_text (args, handed_on[i][0])) {
+            argv[n++] = handed_on[i][1];
+            argv[n++] = wm_args_text (args, handed_on[i][0]);
+        }
+    if (wm_args_given (args, "json"))
+        argv[n++] = "--json";
+    argv[n++] = "--";
+    json_array_foreach (self->sound, i, one)
+    {
+        argv[n++] = wm_ask_text (one, "output");
+    }
+    argv[n++] = wm_args_text (args, "against");
+    const int code = json_array_size (self->sound)
+                         ? wm_spawn_code ("verify", argv[0],
+                                          wm_spawn ("verify", argv, STDIN_FILENO, STDOUT_FILENO))
+                         : WM_EXIT_OK;
+    free (argv);
+    return code;
+}
+
 static int verify (verify_t *self, const wm_args_t *args, const char *campaign,
                    const json_t *outputs)
 {
@@ -491,9 +530,14 @@ static int verify (verify_t *self, const wm_args_t *args, const char *campaign,
         return WM_EXIT_FAILURE;
     if (!json)
         show_outputs (self);
-    const int code = sample (self, args, wm_ask_text (outputs, "pins"));
+    const int code = wm_args_text (args, "against")
+                         ? against (self, args)
+                         : sample (self, args, wm_ask_text (outputs, "pins"));
     const size_t n_changed = json_array_size (self->changed);
-    if (json && (self->done || n_changed))
+    if (json && wm_args_text (args, "against") && n_changed)
+        fprintf (stderr, "wiremill verify: %zu output%s changed since written: not compared\n",
+                 n_changed, n_changed == 1 ? "" : "s");
+    else if (json && (self->done || n_changed))
         print_json (self);
     else if (self->done)
         show_sample (self);
@@ -509,6 +553,8 @@ static int verify_main (const wm_args_t *args)
     int code;
     if (take_options (&self, args))
         return WM_EXIT_USAGE;
+    if (wm_args_text (args, "table") && !wm_args_text (args, "against"))
+        return wm_args_refuse (args, "--table names a group of the file of --against");
     if (wm_ask_at (NULL,
                    wm_args_text (args, "campaign") ? wm_args_text (args, "campaign")
                                                    : wm_args_rest (args, 0),

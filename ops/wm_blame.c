@@ -2,6 +2,7 @@
 
 #include "ops/wm_blame.h"
 #include "schema/wm_client.h"
+#include "schema/wm_pair.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_url.h"
 
@@ -57,7 +58,7 @@ static wm_fault_t hold (wm_client_t *client, const char *input, const char *how,
     msg.code = 1;
     if (wm_url_of (input)) /* its copy is gone with its reader */
         msg.size = WM_SIZE_UNKNOWN;
-    else if (wm_path_stat (input, &msg.size, &msg.mtime_ns))
+    else if (wm_pair_stat (wm_client_pins (client), input, &msg.size, &msg.mtime_ns))
         return wm_fault (error, WM_EBATCH, "%s: %s", input, strerror (errno));
     const char *slash = strrchr (input, '/');
     snprintf (msg.name, sizeof msg.name, "%.200s.scores.h5", slash ? slash + 1 : input);

@@ -7,6 +7,7 @@
 #include "kernels/wm_device.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
+#include "schema/base/wm_path.h"
 #include "schema/base/wm_url.h"
 #include "schema/base/wm_log.h"
 #include "kernels/wm_import.h"
@@ -419,6 +420,10 @@ wm_choices_t wm_setup_choices (const wm_args_t *args)
                            .campaign = wm_args_text (args, "campaign"),
                            .max_error = wm_args_text (args, "max-error"),
                            .group = wm_args_text (args, "group"),
+                           .planes = wm_args_text (args, "planes"),
+                           .channels = wm_args_text (args, "channels"),
+                           .hit_time = wm_args_text (args, "hit-time"),
+                           .layout = wm_args_text (args, "layout"),
                            .spec =
                                wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
                            .batch_hits = wm_args_given (args, "batch-hits")
@@ -449,15 +454,66 @@ static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices,
     return WM_OK;
 }
 
+/* Pins a file by its absolute path: of every process of the campaign, wherever it was started.  */
+static wm_fault_t take_path (const char *option, const char *given, char *pin, size_t pin_bytes,
+                             wm_error_t *error)
+{
+    char folder[PATH_MAX];
+    const bool is_own = *given == '/' || !strncmp (given, "{dir}", 5);
+    if (wm_url_of (given))
+        return wm_fault (error, WM_EUSAGE, "--%s %.200s: it must be a file that this machine has",
+                         option, given);
+    if (strchr (given, '\n') || (!is_own && !getcwd (folder, sizeof folder)))
+        return wm_fault (error, WM_EUSAGE, "--%s: that is no path", option);
+    const int n = is_own ? snprintf (pin, pin_bytes, "%s", given)
+                         : snprintf (pin, pin_bytes, "%s/%s", folder, given);
+    if (n >= (int) pin_bytes)
+        return wm_fault (error, WM_EUSAGE,
+                         "--%s %.200s...: its absolute path has more than %zu characters; name it "
+                         "by a shorter link",
+                         option, given, pin_bytes - 1);
+    uint64_t size;
+    int64_t mtime_ns;
+    if (!strchr (pin, '{') && wm_path_stat (pin, &size, &mtime_ns))
+        return wm_fault (error, WM_EUSAGE, "--%s %.300s cannot be read: %s", option, given,
+                         strerror (errno));
+    return WM_OK;
+}
+
+/* Hits whose planes lie in files of their own.  */
+static wm_fault_t take_pair (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
+{
+    wm_pins_t *pins = &self->pins;
+    if (!choices->planes != !choices->channels || (choices->hit_time && !choices->planes))
+        return wm_fault (error, WM_EUSAGE,
+                         "%s: --planes and --channels go together (--hit-time only with them)",
+                         choices->planes     ? "--channels is missing"
+                         : choices->channels ? "--planes is missing"
+                                             : "--hit-time without --planes");
+    if (!choices->planes)
+        return WM_OK;
+    snprintf (pins->hit_time, sizeof pins->hit_time, "%s",
+              choices->hit_time ? choices->hit_time : "");
+    wm_fault_t fault =
+        take_path ("planes", choices->planes, pins->planes, sizeof pins->planes, error);
+    return fault ? fault
+                 : take_path ("channels", choices->channels, pins->channels, sizeof pins->channels,
+                              error);
+}
+
 wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     memset (self, 0, sizeof *self);
     snprintf (self->pins.precision, sizeof self->pins.precision, "%s", choices->precision);
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;
     strcpy (self->pins.cut, "even");
+    if (choices->layout && strcmp (choices->layout, "wiremill") != 0)
+        snprintf (self->pins.layout, sizeof self->pins.layout, "%s", choices->layout);
     wm_fault_t fault = check_limits (error);
     if (!fault)
         fault = take_max_error (self, choices, error);
+    if (!fault)
+        fault = take_pair (self, choices, error);
     if (!fault)
         fault = wm_setup_folders (self, choices, error);
     wm_model_t *model = NULL;

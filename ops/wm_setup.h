@@ -43,7 +43,9 @@ typedef struct {
 typedef struct {
     const char *model, *output, *precision;
     const char *campaign, *spec, *max_error, *group; /* NULL: not chosen */
-    uint32_t batch_hits;                             /* 0: as suits the model */
+    const char *planes, *channels, *hit_time;        /* NULL: none, likewise */
+    const char *layout;
+    uint32_t batch_hits; /* 0: as suits the model */
 } wm_choices_t;
 
 /* Makes folders, imports the model. Warns where a hostile event file could reach the campaign's

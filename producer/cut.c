@@ -25,6 +25,11 @@
 static const wm_option_t options[] = {
     {.name = "input", .letter = 'i', .value = "FILE", .is_needed = true, .task = "what is cut",
      .help = "any layout that a campaign reads"},
+    {.name = "planes", .value = "FILE",
+     .help = "frames of the hits of --input, as in wiremill run"},
+    {.name = "channels", .value = "FILE", .help = "channel map of those frames"},
+    {.name = "hit-time", .value = "ticks|us", .one_of = true,
+     .help = "unit of these hits (default: that of their table)"},
     {.name = "patches", .value = "FILE", .is_needed = true, .help = "the .npy file to write"},
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
      .help = "patch specification"},
@@ -47,6 +52,7 @@ const wm_verb_t wm_verb_cut = {
 
 typedef struct {
     const char *input, *patches, *spec_name;
+    wm_reader_pair_t pair; /* planes NULL: none */
     int patches_fd;
     long event; /* -1: all */
     bool timing;
@@ -213,6 +219,15 @@ static wm_fault_t time_print (job_t *job, wm_error_t *error)
     return fault;
 }
 
+static void joined_say (const job_t *job)
+{
+    if (job->pair.planes)
+        fprintf (stderr, "%s: %s\n", job->input, wm_reader_joined (job->reader));
+    const char *unmatched = wm_reader_unmatched (job->reader);
+    if (*unmatched)
+        fprintf (stderr, "%s: %s\n", job->input, unmatched);
+}
+
 static wm_fault_t job_run (job_t *job, wm_error_t *error)
 {
     wm_fault_t fault = spec_load (&job->spec, job->spec_name, error);
@@ -228,8 +243,11 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     job->patches_fd = open (job->patches, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (job->patches_fd < 0)
         return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (errno));
-    wm_produce_confine_reader (&job->input, 1);
-    job->reader = wm_reader_open (job->input, &job->spec, 0, error);
+    const char *const files[] = { job->input, job->pair.planes, job->pair.channels };
+    wm_produce_confine_reader (files, job->pair.planes ? 3 : 1);
+    job->reader = job->pair.planes
+                      ? wm_reader_open_pair (job->input, &job->pair, &job->spec, 0, error)
+                      : wm_reader_open (job->input, &job->spec, 0, error);
     if (!job->reader)
         return error->fault;
     if (!wm_reader_has_planes (job->reader))
@@ -246,18 +264,26 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     for (uint32_t e = 0; e < n_event && !fault; e++)
         if (job->event < 0 || (uint32_t) job->event == e)
             fault = event_cut (job, e, error);
+    if (!fault)
+        joined_say (job);
     return fault || !job->timing ? fault : time_print (job, error);
 }
 
 static int cut_main (const wm_args_t *args)
 {
     job_t job = { .input = wm_args_text (args, "input"),
+                  .pair = { wm_args_text (args, "planes"), wm_args_text (args, "channels"),
+                            wm_args_text (args, "hit-time") },
                   .patches = wm_args_text (args, "patches"),
                   .patches_fd = -1,
                   .spec_name = wm_args_text (args, "spec"),
                   .event = wm_args_given (args, "event") ? wm_args_number (args, "event") : -1,
                   .timing = wm_args_given (args, "timing") };
     wm_error_t error;
+    if (!job.pair.planes != !job.pair.channels)
+        return wm_args_refuse (args, "--planes and --channels go together");
+    if (!job.pair.hit_time)
+        job.pair.hit_time = "";
     wm_fault_t fault = job_run (&job, &error);
     if (fault)
         fprintf (stderr, "wiremill cut: %s\n", error.text);

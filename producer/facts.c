@@ -87,10 +87,13 @@ static wm_fault_t add (facts_t *self, const wm_event_id_t *event, wm_error_t *er
 static wm_fault_t collect (facts_t *self, wm_h5_t *file, const char *table, wm_error_t *error)
 {
     static const char *const name[3] = { "run", "subrun", "event" };
-    static int64_t value[3][PIECE_ROWS];
+    static wm_event_id_t event[PIECE_ROWS];
     wm_column_t column[3] = { { 0 } };
     wm_fault_t fault = WM_OK;
-    for (int c = 0; c < 3 && !fault; c++) {
+    const bool own = wm_h5_has (file, table); /* else of --layout numl */
+    if (!own)
+        fault = wm_h5_column (file, "event_table/event_id", WM_H5_INTEGER, 3, &column[0], error);
+    for (int c = 0; c < 3 && own && !fault; c++) {
         char path[112];
         snprintf (path, sizeof path, "%.90s/%s", table, name[c]);
         fault = wm_h5_column (file, path, WM_H5_INTEGER, 1, &column[c], error);
@@ -99,12 +102,9 @@ static wm_fault_t collect (facts_t *self, wm_h5_t *file, const char *table, wm_e
     }
     for (uint64_t row = 0; !fault && row < column[0].n_row; row += PIECE_ROWS) {
         const uint64_t left = column[0].n_row - row, n = left < PIECE_ROWS ? left : PIECE_ROWS;
-        for (int c = 0; c < 3 && !fault; c++)
-            fault = wm_h5_read (&column[c], row, n, WM_H5_I64, value[c], error);
-        for (uint64_t i = 0; i < n && !fault; i++) {
-            const wm_event_id_t event = { { value[0][i], value[1][i], value[2][i] } };
-            fault = add (self, &event, error);
-        }
+        fault = wm_index_ids (column, row, n, event, error);
+        for (uint64_t i = 0; i < n && !fault; i++)
+            fault = add (self, &event[i], error);
     }
     for (int c = 0; c < 3; c++)
         wm_h5_column_close (&column[c]);

@@ -15,6 +15,7 @@
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_reader.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_pair.h"
 #include "schema/wm_pins.h"
 
 #include <assert.h>
@@ -145,6 +146,12 @@ static wm_fault_t scan_status (job_t *self, wm_h5_t *h5, file_t *file, bool choo
     static int32_t status[PIECE_ROWS];
     char name[96];
     wm_column_t column;
+    if (!wm_h5_has (h5, self->spec.table))
+        return wm_fault (
+            error, WM_EBATCH,
+            "%.300s: written with --layout numl: verify reads wiremill's own table, of "
+            "--layout both",
+            file->output);
     snprintf (name, sizeof name, "%s/status", self->spec.table);
     wm_fault_t fault = wm_h5_column (h5, name, WM_H5_INTEGER, 1, &column, error);
     if (fault)
@@ -314,7 +321,8 @@ static wm_fault_t cut_events (job_t *self, uint32_t file, wm_reader_t *reader, w
 static wm_fault_t cut_file (job_t *self, uint32_t index, wm_error_t *error)
 {
     file_t *file = &self->file[index];
-    wm_reader_t *reader = wm_reader_open (file->input, &self->spec, self->pins.n_value, error);
+    wm_reader_t *reader =
+        wm_reader_open_input (file->input, file->input, &self->pins, &self->spec, error);
     if (!reader)
         return error->fault;
     wm_fault_t fault = WM_OK;
@@ -395,15 +403,21 @@ static wm_fault_t read_job (job_t *self, const char *pins, const char *list, wm_
 /* Outputs and inputs of others are read from here on.  */
 static void confine (const job_t *self)
 {
-    const char **path = calloc (2ul * self->n_file + 1, sizeof *path);
+    const char **path = calloc (3ul * self->n_file + 2, sizeof *path);
+    char (*planes)[PATH_MAX] = calloc (self->n_file + 1ul, sizeof *planes);
     size_t n = 0;
-    assert (path);
+    assert (path && planes);
+    if (*self->pins.channels)
+        path[n++] = self->pins.channels;
     for (uint32_t i = 0; i < self->n_file; i++) {
         path[n++] = self->file[i].output;
         if (self->file[i].input)
             path[n++] = self->file[i].input;
+        if (self->file[i].input && wm_pair_planes (&self->pins, self->file[i].input, planes[i]))
+            path[n++] = planes[i];
     }
     wm_produce_confine_reader (path, n);
+    free (planes);
     free (path);
 }
 

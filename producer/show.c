@@ -97,6 +97,11 @@ static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
         return wm_fault (error, WM_EBATCH,
                          "%s is not an output of wiremill; outputs are *.scores.h5", path);
     wm_fault_t fault = wm_spec_parse (&self->spec, text, strlen (text), path, error);
+    if (!fault && !wm_h5_has (self->h5, self->spec.table))
+        fault = wm_fault (error, WM_EBATCH,
+                          "%.300s: written with --layout numl: show reads wiremill's "
+                          "own table, of --layout both",
+                          path);
     if (fault)
         return fault;
     for (uint32_t i = 0; i < SCORES_MAX; i++, self->n_score++) {

@@ -151,7 +151,9 @@ static wm_fault_t dense_rows (wm_reader_t *reader, uint64_t first, uint32_t coun
     return fault;
 }
 
-static const wm_layout_t layout = { "dense patches", dense_event, dense_rows, dense_destroy };
+static const wm_layout_t layout = {
+    .name = "dense patches", .event = dense_event, .rows = dense_rows, .destroy = dense_destroy
+};
 
 /* ---- opening --------------------------------------------------------------------------------- */
 

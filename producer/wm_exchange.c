@@ -132,23 +132,6 @@ static wm_fault_t planes_read (exchange_t *self, uint32_t ordinal, wm_event_t *e
     return wm_event_sort_planes (event, where, error);
 }
 
-/* The rows of the map with this channel.  */
-static const wm_wire_t *wires_of (const exchange_t *self, int32_t channel, uint32_t *count)
-{
-    uint32_t low = 0, high = self->n_wire;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (self->wire[middle].channel < channel)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    *count = 0;
-    while (low + *count < self->n_wire && self->wire[low + *count].channel == channel)
-        ++*count;
-    return self->wire + low;
-}
-
 static int u64_compare (const void *a_v, const void *b_v)
 {
     uint64_t a, b;
@@ -175,7 +158,7 @@ static wm_fault_t bad_read (exchange_t *self, uint32_t ordinal, const wm_event_t
     wm_fault_t fault = cells_read (self, list, 1, &self->bad, ordinal, &n, error);
     for (uint64_t i = 0; i < n && !fault; i++) {
         uint32_t n_wire;
-        const wm_wire_t *wire = wires_of (self, self->cell[i], &n_wire);
+        const wm_wire_t *wire = wm_wires_of (self->wire, self->n_wire, self->cell[i], &n_wire);
         fault = wm_event_reserve (&self->bad_wire, &self->bad_wire_max,
                                   (uint64_t) self->n_bad_wire + n_wire, 8, error);
         for (uint32_t k = 0; k < n_wire && !fault; k++) {
@@ -237,7 +220,7 @@ static wm_fault_t rois_read (exchange_t *self, uint32_t ordinal, wm_event_t *eve
         if (tick[i] < 0)
             return wm_fault (error, WM_EBATCH, "%s: roi_table has tick %d", where, tick[i]);
         if (!i || channel[i] != channel[i - 1])
-            wire = wires_of (self, channel[i], &n_wire);
+            wire = wm_wires_of (self->wire, self->n_wire, channel[i], &n_wire);
         for (uint32_t k = 0; k < n_wire && length[i] && !fault; k++) {
             uint32_t plane = wm_event_plane (event, wire[k].cryostat, wire[k].tpc, wire[k].plane);
             wm_roi_t roi = { plane, (uint32_t) wire[k].wire, (uint32_t) tick[i],
@@ -281,8 +264,10 @@ static wm_fault_t exchange_rows (wm_reader_t *reader, uint64_t first, uint32_t c
     return wm_hits_rows (&((exchange_t *) reader)->hits, first, count, rows, error);
 }
 
-static const wm_layout_t layout = { "wiremill exchange", exchange_event, exchange_rows,
-                                    exchange_destroy };
+static const wm_layout_t layout = { .name = "wiremill exchange",
+                                    .event = exchange_event,
+                                    .rows = exchange_rows,
+                                    .destroy = exchange_destroy };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -315,14 +300,6 @@ static wm_fault_t table_open (exchange_t *self, const wanted_t *wanted, uint32_t
     return WM_OK;
 }
 
-static int wire_compare (const void *a_v, const void *b_v)
-{
-    const wm_wire_t *a = a_v, *b = b_v;
-    if (a->channel != b->channel)
-        return a->channel < b->channel ? -1 : 1;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
-
 static wm_fault_t map_read (exchange_t *self, wm_error_t *error)
 {
     wm_column_t column[5] = { { 0 } };
@@ -348,13 +325,13 @@ static wm_fault_t map_read (exchange_t *self, wm_error_t *error)
     for (uint32_t i = 0; i < n && !fault; i++)
         self->wire[i].row = i;
     if (!fault)
-        fault = wm_wires_check (self->wire, n, wm_h5_path (self->file),
+        fault = wm_wires_check (self->wire, n, wm_h5_path (self->file), "wire_table: rows",
                                 "it is unclear which samples are the wire's; write one row for "
                                 "each wire (a channel may have several wires, a wire one channel)",
                                 error);
     if (!fault && n) {
         self->n_wire = (uint32_t) n;
-        qsort (self->wire, n, sizeof *self->wire, wire_compare);
+        wm_wires_by_channel (self->wire, n);
     }
     free (cell);
     for (int c = 0; c < 5; c++)
@@ -422,7 +399,12 @@ static wm_fault_t tables_scan (exchange_t *self, wm_error_t *error)
 
 wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error)
 {
-    static const wm_hits_names_t names = { "cryostat", "tpc", "plane", "wire", "time", "key" };
+    static const wm_hits_names_t names = { .cryostat = "cryostat",
+                                           .tpc = "tpc",
+                                           .plane = "plane",
+                                           .wire = "wire",
+                                           .time = "time",
+                                           .id = "key" };
     exchange_t *self = calloc (1, sizeof *self);
     if (!self) {
         wm_fault (error, WM_EHOST, "out of memory");
@@ -438,6 +420,6 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
         return NULL;
     }
     self->reader.n_event = self->index.n_event;
-    self->reader.n_row = self->hits.event_id.n_row;
+    self->reader.n_row = self->hits.event_id->n_row;
     return &self->reader;
 }

@@ -582,6 +582,28 @@ bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max)
     return search.count == 1;
 }
 
+typedef struct {
+    bool (*take) (void *arg, const char *name);
+    void *arg;
+} names_t;
+
+static herr_t name_take (hid_t group, const char *name, const H5L_info_t *info, void *data)
+{
+    const names_t *names = data;
+    (void) group, (void) info;
+    return names->take (names->arg, name) ? 0 : 1;
+}
+
+void wm_h5_names (const wm_h5_t *self, const char *group,
+                  bool (*take) (void *arg, const char *name), void *arg)
+{
+    names_t names = { take, arg };
+    if (!strcmp (group, "/") ||
+        (wm_h5_has (self, group) && link_odd (self, group) == H5L_TYPE_HARD))
+        H5Literate_by_name (self->file, group, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, name_take,
+                            &names, H5P_DEFAULT);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static hid_t memory_type (wm_h5_type_t type)

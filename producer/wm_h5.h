@@ -90,6 +90,11 @@ size_t wm_h5_cached_bytes (void);
  */
 bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max);
 
+/* Calls `take` with each name in a group ("/": the root's), until it returns false. Names of links
+   out of the file count too: whoever opens them is refused.  */
+void wm_h5_names (const wm_h5_t *self, const char *group,
+                  bool (*take) (void *arg, const char *name), void *arg);
+
 /* Reads rows as `type` into `to` (count x width). WM_EBATCH: they cannot be read, or lie in a chunk
    that holds less than a chunk (wm_chunks.h).  */
 wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,

@@ -7,50 +7,71 @@
 
 #define SPANS_FEW 4ull /* an event; with more, hits are in no order */
 
-static wm_fault_t column_open (wm_hits_t *self, wm_h5_t *file, const char *name,
+static wm_fault_t column_open (wm_hits_t *self, wm_h5_t *file, const char *table, const char *name,
                                wm_h5_class_t class, wm_column_t *column, wm_error_t *error)
 {
     char path[96];
+    const wm_column_t *first = self->event_id;
     if (!name)
         return WM_OK;
-    snprintf (path, sizeof path, "hit_table/%s", name);
+    snprintf (path, sizeof path, "%s/%s", table, name);
     wm_fault_t fault = wm_h5_column (file, path, class, 1, column, error);
-    if (!fault && column->n_row != self->event_id.n_row)
-        fault = wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, hit_table/event_id %llu",
-                          wm_h5_path (file), path, (unsigned long long) column->n_row,
-                          (unsigned long long) self->event_id.n_row);
+    if (!fault && column->n_row != first->n_row)
+        fault = wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, %s %llu", wm_h5_path (file),
+                          path, (unsigned long long) column->n_row, first->name,
+                          (unsigned long long) first->n_row);
+    return fault;
+}
+
+wm_fault_t wm_hits_columns (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
+                            wm_error_t *error)
+{
+    const char *table = names->table ? names->table : "hit_table";
+    char path[96];
+    snprintf (path, sizeof path, "%s/%s", table, names->three_ids ? "run" : "event_id");
+    wm_fault_t fault =
+        wm_h5_column (file, path, WM_H5_INTEGER, names->three_ids ? 1 : 3, self->event_id, error);
+    struct {
+        const char *name;
+        wm_column_t *column;
+        wm_h5_class_t class;
+    } list[] = { { names->three_ids ? "subrun" : NULL, &self->event_id[1], WM_H5_INTEGER },
+                 { names->three_ids ? "event" : NULL, &self->event_id[2], WM_H5_INTEGER },
+                 { names->cryostat, &self->cryostat, WM_H5_INTEGER },
+                 { names->tpc, &self->tpc, WM_H5_INTEGER },
+                 { names->plane, &self->plane, WM_H5_INTEGER },
+                 { names->wire, &self->wire, names->is_wire_float ? WM_H5_FLOAT : WM_H5_INTEGER },
+                 { names->time, &self->time, WM_H5_FLOAT },
+                 { names->id, &self->id, WM_H5_INTEGER } };
+    self->is_wire_float = names->is_wire_float;
+    for (size_t i = 0; i < sizeof list / sizeof *list && !fault; i++)
+        fault = column_open (self, file, table, list[i].name, list[i].class, list[i].column, error);
+    return fault;
+}
+
+wm_fault_t wm_hits_scan (wm_hits_t *self, const wm_index_t *index, wm_error_t *error)
+{
+    wm_fault_t fault = wm_rows_scan (&self->rows, index, self->event_id, NULL, error);
+    const uint64_t n_span = fault ? 0 : self->rows.start[index->n_event];
+    wm_column_t *list[] = { &self->cryostat, &self->tpc,  &self->plane,
+                            &self->wire,     &self->time, &self->id };
+    for (size_t i = 0; i < sizeof list / sizeof *list && n_span > SPANS_FEW * index->n_event; i++)
+        wm_h5_whole (list[i]);
     return fault;
 }
 
 wm_fault_t wm_hits_open (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
                          const wm_index_t *index, wm_error_t *error)
 {
-    wm_fault_t fault =
-        wm_h5_column (file, "hit_table/event_id", WM_H5_INTEGER, 3, &self->event_id, error);
-    struct {
-        const char *name;
-        wm_column_t *column;
-        wm_h5_class_t class;
-    } list[] = { { names->cryostat, &self->cryostat, WM_H5_INTEGER },
-                 { names->tpc, &self->tpc, WM_H5_INTEGER },
-                 { names->plane, &self->plane, WM_H5_INTEGER },
-                 { names->wire, &self->wire, WM_H5_INTEGER },
-                 { names->time, &self->time, WM_H5_FLOAT },
-                 { names->id, &self->id, WM_H5_INTEGER } };
-    for (size_t i = 0; i < sizeof list / sizeof *list && !fault; i++)
-        fault = column_open (self, file, list[i].name, list[i].class, list[i].column, error);
-    if (!fault)
-        fault = wm_rows_scan (&self->rows, index, &self->event_id, NULL, error);
-    const uint64_t n_span = fault ? 0 : self->rows.start[index->n_event];
-    for (size_t i = 0; i < sizeof list / sizeof *list && n_span > SPANS_FEW * index->n_event; i++)
-        wm_h5_whole (list[i].column);
-    return fault;
+    wm_fault_t fault = wm_hits_columns (self, file, names, error);
+    return fault ? fault : wm_hits_scan (self, index, error);
 }
 
 void wm_hits_clear (wm_hits_t *self)
 {
-    wm_column_t *list[] = { &self->event_id, &self->cryostat, &self->tpc, &self->plane,
-                            &self->wire,     &self->time,     &self->id };
+    wm_column_t *list[] = { &self->event_id[0], &self->event_id[1], &self->event_id[2],
+                            &self->cryostat,    &self->tpc,         &self->plane,
+                            &self->wire,        &self->time,        &self->id };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         wm_h5_column_close (list[i]);
     wm_rows_clear (&self->rows);
@@ -66,18 +87,34 @@ static void space_free (wm_hits_t *self)
     self->space_max = 0;
 }
 
+/* Wire numbers that were stored as floats, in place; -1: no whole number.  */
+static void wires_round (void *space, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float from;
+        int32_t to = -1;
+        memcpy (&from, (char *) space + 4ul * i, 4);
+        if (from >= 0 && from < WM_EVENT_WIRES_MAX && from == (float) (int32_t) from)
+            to = (int32_t) from;
+        memcpy ((char *) space + 4ul * i, &to, 4);
+    }
+}
+
 /* Puts one integer column of the hits where its member lies in wm_hit_t; a column that is not there
    gives 0.  */
 static wm_fault_t member_read (wm_hits_t *self, const wm_column_t *column, const wm_span_t *span,
                                uint64_t n_span, size_t offset, wm_event_t *event, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
+    const bool is_wire = column == &self->wire && self->is_wire_float;
     if (column->data)
-        fault =
-            wm_h5_read_spans (column, span, n_span, column == &self->time ? WM_H5_F32 : WM_H5_I32,
-                              self->space, error);
+        fault = wm_h5_read_spans (column, span, n_span,
+                                  column == &self->time || is_wire ? WM_H5_F32 : WM_H5_I32,
+                                  self->space, error);
     else
         memset (self->space, 0, 4ul * event->n_hit);
+    if (is_wire && !fault)
+        wires_round (self->space, event->n_hit);
     for (uint32_t i = 0; i < event->n_hit && !fault; i++) /* each is four bytes */
         memcpy ((char *) &event->hit[i] + offset, (char *) self->space + 4ul * i, 4);
     return fault;
@@ -125,7 +162,7 @@ wm_fault_t wm_hits_rows (wm_hits_t *self, uint64_t first, uint32_t count,
 {
     wm_fault_t fault;
     if ((fault = wm_event_reserve (&self->space, &self->space_max, 6ull * count, 4, error)) ||
-        (fault = wm_h5_read (&self->event_id, first, count, WM_H5_I64, self->space, error)))
+        (fault = wm_index_ids (self->event_id, first, count, self->space, error)))
         return fault;
     const wm_event_id_t *id = self->space;
     for (uint32_t i = 0; i < count; i++) {

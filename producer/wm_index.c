@@ -67,6 +67,27 @@ static wm_fault_t event_add (wm_index_t *self, const wm_event_id_t *id, bool rep
     return fault;
 }
 
+wm_fault_t wm_index_add (wm_index_t *self, const wm_event_id_t *id, wm_error_t *error)
+{
+    return event_add (self, id, true, NULL, error);
+}
+
+wm_fault_t wm_index_ids (const wm_column_t *event_id, uint64_t first, uint64_t count,
+                         wm_event_id_t *to, wm_error_t *error)
+{
+    if (event_id->width == 3)
+        return wm_h5_read (event_id, first, count, WM_H5_I64, to, error);
+    int64_t *one = malloc ((count + 1) * sizeof *one);
+    wm_fault_t fault = one ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
+    for (int k = 0; k < 3 && !fault; k++) {
+        fault = wm_h5_read (event_id + k, first, count, WM_H5_I64, one, error);
+        for (uint64_t i = 0; i < count && !fault; i++)
+            to[i].id[k] = one[i];
+    }
+    free (one);
+    return fault;
+}
+
 wm_fault_t wm_index_read (wm_index_t *self, const wm_column_t *event_id, bool repeats,
                           wm_error_t *error)
 {
@@ -76,7 +97,7 @@ wm_fault_t wm_index_read (wm_index_t *self, const wm_column_t *event_id, bool re
         return wm_fault (error, WM_EHOST, "out of memory");
     for (uint64_t row = 0; row < event_id->n_row && !fault; row += PIECE_ROWS) {
         uint64_t left = event_id->n_row - row, count = left < PIECE_ROWS ? left : PIECE_ROWS;
-        fault = wm_h5_read (event_id, row, count, WM_H5_I64, piece, error);
+        fault = wm_index_ids (event_id, row, count, piece, error);
         for (uint64_t i = 0; i < count && !fault; i++)
             if (!i || memcmp (&piece[i], &piece[i - 1], sizeof *piece) || !repeats)
                 fault = event_add (self, &piece[i], repeats, event_id, error);
@@ -180,7 +201,7 @@ wm_fault_t wm_rows_scan (wm_rows_t *self, const wm_index_t *index, const wm_colu
         fault = wm_fault (error, WM_EHOST, "out of memory");
     for (uint64_t row = 0; row < event_id->n_row && !fault; row += PIECE_ROWS) {
         uint64_t left = event_id->n_row - row, count = left < PIECE_ROWS ? left : PIECE_ROWS;
-        fault = wm_h5_read (event_id, row, count, WM_H5_I64, scan.id, error);
+        fault = wm_index_ids (event_id, row, count, scan.id, error);
         if (!fault && length)
             fault = wm_h5_read (length, row, count, WM_H5_I64, scan.length, error);
         if (!fault)

@@ -3,6 +3,8 @@
    Files may hold thousands of events and hits in any order: one scan of a table's event_id column,
    in pieces, gives every event its spans of rows, which are all that is read of the table later.
    A span costs 8 bytes, so a table in event order costs nothing, one in random order 8 bytes a row.
+   A column of event ids has three values a row, or is the first of three columns, side by side, of
+   one value: run, subrun, event.
    Thread: one at a time.  */
 #ifndef WM_INDEX_H
 #define WM_INDEX_H
@@ -37,6 +39,13 @@ typedef struct {
 wm_fault_t wm_index_read (wm_index_t *self, const wm_column_t *event_id, bool repeats,
                           wm_error_t *error);
 void wm_index_clear (wm_index_t *self);
+
+/* Appends an event; once more does nothing. WM_EHOST without memory.  */
+wm_fault_t wm_index_add (wm_index_t *self, const wm_event_id_t *id, wm_error_t *error);
+
+/* Reads the ids of rows first .. first+count-1.  */
+wm_fault_t wm_index_ids (const wm_column_t *event_id, uint64_t first, uint64_t count,
+                         wm_event_id_t *to, wm_error_t *error);
 
 /* Ordinal of an event, UINT32_MAX if it is not in the list.  */
 uint32_t wm_index_find (const wm_index_t *self, const wm_event_id_t *id);

@@ -3,6 +3,7 @@
 
 #include "schema/wm_limits.h"
 #include "schema/wm_msg.h"
+#include "schema/wm_pair.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_url.h"
 
@@ -70,11 +71,19 @@ void wm_input_propose (const wm_input_t *self, char name[256])
             *c = '_';
 }
 
+static void input_stat (const wm_input_t *self, uint64_t *size, int64_t *mtime_ns)
+{
+    if (self->pins)
+        wm_pair_stat (self->pins, self->path, size, mtime_ns);
+    else
+        wm_path_stat (self->path, size, mtime_ns);
+}
+
 void wm_input_look_again (wm_input_t *self)
 {
     self->size = self->remote ? WM_SIZE_UNKNOWN : 0;
     self->mtime_ns = 0;
-    wm_path_stat (self->path, &self->size, &self->mtime_ns);
+    input_stat (self, &self->size, &self->mtime_ns);
 }
 
 const char *wm_input_file (const wm_input_t *self)
@@ -88,7 +97,7 @@ bool wm_input_changed (const wm_input_t *self)
     int64_t mtime_ns = 0;
     if (self->remote) /* its copy is ours */
         return false;
-    wm_path_stat (self->path, &size, &mtime_ns);
+    input_stat (self, &size, &mtime_ns);
     return size != self->size || mtime_ns != self->mtime_ns;
 }
 
@@ -97,7 +106,7 @@ wm_fault_t wm_input_open (wm_input_t *self, const wm_spec_t *spec, const wm_pins
 {
     wm_fault_t fault;
     if (!self->reader) {
-        self->reader = wm_reader_open (wm_input_file (self), spec, pins->n_value, error);
+        self->reader = wm_reader_open_input (wm_input_file (self), self->path, pins, spec, error);
         if (!self->reader)
             return error->fault;
     }

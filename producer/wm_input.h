@@ -31,8 +31,9 @@ typedef struct {
 } wm_input_event_t;
 
 typedef struct {
-    char *path;  /* real path or URL, with ":/dataset" where it was given so */
-    char *given; /* as it was given */
+    char *path;            /* real path or URL, with ":/dataset" where it was given so */
+    char *given;           /* as it was given */
+    const wm_pins_t *pins; /* of the campaign, lent; NULL: not known yet */
     uint64_t size;
     int64_t mtime_ns;
     char name[256]; /* of the output file */
@@ -90,7 +91,7 @@ void wm_input_clear (wm_input_t *self);
 /* The name proposed for the output: "<stem>.scores.h5".  */
 void wm_input_propose (const wm_input_t *self, char name[256]);
 
-/* Reads size and time again: the file is taken as it is now.  */
+/* Reads size and time again, as wm_pair_stat does: the file is taken as it is now.  */
 void wm_input_look_again (wm_input_t *self);
 
 /* The path under which it is read; NULL: it is not here yet.  */

@@ -10,7 +10,9 @@ typedef struct {
     wm_fault_t (*event) (wm_reader_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error);
     wm_fault_t (*rows) (wm_reader_t *self, uint64_t first, uint32_t count,
                         const wm_reader_rows_t *rows, wm_error_t *error);
-    void (*destroy) (wm_reader_t *self); /* frees the object too */
+    void (*destroy) (wm_reader_t *self);          /* frees the object too */
+    const char *(*unmatched) (wm_reader_t *self); /* NULL: all is in one file */
+    const char *(*joined) (wm_reader_t *self);    /* likewise */
 } wm_layout_t;
 
 /* First member of every layout's object.  */
@@ -28,6 +30,9 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
 wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error);
 wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_value,
                             wm_error_t *error);
+/* `hits` as above; `planes` is a name for wm_frames_open; `hit_time` "ticks", "us" or "".  */
+wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *channels,
+                             const char *hit_time, const wm_spec_t *spec, wm_error_t *error);
 wm_reader_t *wm_npy_open (const char *path, uint32_t n_value, wm_error_t *error);
 
 /* "file: event r:s:e", for errors.  */
@@ -39,15 +44,24 @@ void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const w
 /* Names of columns in hit_table; NULL: not there, all 0.  */
 typedef struct {
     const char *cryostat, *tpc, *plane, *wire, *time, *id;
+    const char *table;  /* NULL: hit_table */
+    bool three_ids;     /* run, subrun and event are columns of their own */
+    bool is_wire_float; /* wire numbers are floats: one that is no whole number is a bad wire */
 } wm_hits_names_t;
 
 typedef struct {
-    wm_column_t event_id, cryostat, tpc, plane, wire, time, id;
+    wm_column_t event_id[3], cryostat, tpc, plane, wire, time, id; /* event_id: as wm_index.h */
+    bool is_wire_float;
     wm_rows_t rows;
     void *space;
     size_t space_max;
 } wm_hits_t;
 
+/* Opens the columns. wm_hits_scan, of the events of `index`, must follow before hits are read; open
+   does both.  */
+wm_fault_t wm_hits_columns (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
+                            wm_error_t *error);
+wm_fault_t wm_hits_scan (wm_hits_t *self, const wm_index_t *index, wm_error_t *error);
 wm_fault_t wm_hits_open (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
                          const wm_index_t *index, wm_error_t *error);
 void wm_hits_clear (wm_hits_t *self);

@@ -12,8 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define GAP_TICKS 16u /* shorter stretches of 0 do not end a region */
-
 typedef struct {
     wm_reader_t reader;
     wm_h5_t *file;
@@ -85,34 +83,10 @@ static wm_fault_t wires_check (opensamples_t *self, const wm_span_t *span, uint6
         for (uint32_t k = 0; k < span[s].count; k++, at++)
             self->row[at] = (wm_wire_t){ 0, 0, tpc[at], plane[at], wire[at], span[s].first + k };
     return fault ? fault
-                 : wm_wires_check (self->row, n_wire, where,
+                 : wm_wires_check (self->row, n_wire, where, "wire_table: rows",
                                    "it is unclear which waveform is the wire's; write one row for "
                                    "each wire of an event",
                                    error);
-}
-
-/* Keeps what is not 0 of one waveform.  */
-static wm_fault_t wave_add (wm_event_t *event, const float *adc, uint32_t plane, uint32_t wire,
-                            wm_error_t *error)
-{
-    wm_fault_t fault = WM_OK;
-    for (uint32_t t = 0, n = event->n_tick; t < n && !fault;) {
-        t = wm_waves_nonzero (adc, t, n);
-        uint32_t first = t, last = t; /* [first, last) is the region */
-        for (; t < n && t - last < GAP_TICKS; t++)
-            if (adc[t] != 0)
-                last = t + 1;
-        if (last == first)
-            continue;
-        wm_roi_t roi = { plane, wire, first, last - first, event->n_sample };
-        fault = wm_event_reserve (&event->sample, &event->sample_max, event->n_sample + roi.count,
-                                  sizeof *event->sample, error);
-        for (uint32_t i = first; i < last && !fault; i++)
-            event->sample[event->n_sample++] = adc[i];
-        if (!fault)
-            fault = wm_event_add_roi (event, &roi, error);
-    }
-    return fault;
 }
 
 static wm_fault_t waves_read (opensamples_t *self, wm_event_t *event, const wm_span_t *span,
@@ -127,8 +101,11 @@ static wm_fault_t waves_read (opensamples_t *self, wm_event_t *event, const wm_s
             const float *adc;
             fault = wm_waves_row (self->waves, row, end, &adc, error);
             if (!fault)
-                fault = wave_add (event, adc, wm_event_plane (event, 0, tpc[at], plane[at]),
-                                  (uint32_t) wire[at], error);
+                fault = wm_waves_keep (
+                    event, adc, event->n_tick, 0,
+                    &(wm_waves_place_t){ wm_event_plane (event, 0, tpc[at], plane[at]),
+                                         (uint32_t) wire[at] },
+                    1, error);
         }
     }
     return fault;
@@ -167,8 +144,10 @@ static wm_fault_t opensamples_rows (wm_reader_t *reader, uint64_t first, uint32_
     return wm_hits_rows (&((opensamples_t *) reader)->hits, first, count, rows, error);
 }
 
-static const wm_layout_t layout = { "OpenSamples", opensamples_event, opensamples_rows,
-                                    opensamples_destroy };
+static const wm_layout_t layout = { .name = "OpenSamples",
+                                    .event = opensamples_event,
+                                    .rows = opensamples_rows,
+                                    .destroy = opensamples_destroy };
 
 static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
 {
@@ -204,8 +183,11 @@ static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
 
 wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error)
 {
-    static const wm_hits_names_t names = { NULL,         "tpc",        "local_plane",
-                                           "local_wire", "local_time", "hit_id" };
+    static const wm_hits_names_t names = { .tpc = "tpc",
+                                           .plane = "local_plane",
+                                           .wire = "local_wire",
+                                           .time = "local_time",
+                                           .id = "hit_id" };
     opensamples_t *self = calloc (1, sizeof *self);
     if (!self) {
         wm_fault (error, WM_EHOST, "out of memory");
@@ -222,6 +204,6 @@ wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_erro
         return NULL;
     }
     self->reader.n_event = self->index.n_event;
-    self->reader.n_row = self->hits.event_id.n_row;
+    self->reader.n_row = self->hits.event_id->n_row;
     return &self->reader;
 }

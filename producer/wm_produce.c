@@ -627,7 +627,7 @@ static wm_fault_t pins_take (wm_produce_t *self)
     wm_fault_t fault = wm_spec_parse (&self->spec, pins->spec, strlen (pins->spec),
                                       "the campaign's specification", error);
     if (!fault)
-        fault = wm_writer_check (&self->spec, pins->n_output, error);
+        fault = wm_writer_check (&self->spec, pins->n_output, pins->layout, error);
     if (fault)
         return fault;
     if (wm_produce_store_begin (self))
@@ -646,6 +646,10 @@ static wm_fault_t pins_take (wm_produce_t *self)
                          strerror (errno));
     self->packer = wm_packer_new (&self->spec, wm_cut_limits (pins), self->pins_digest);
     wm_produce_tell_output (self);
+    for (uint32_t i = 0; i < self->n_input && *pins->planes; i++) {
+        self->input[i].pins = pins; /* none is known to the broker yet */
+        wm_input_look_again (&self->input[i]);
+    }
     if (self->options->confined)
         wm_produce_confine_files (self);
     return WM_OK;

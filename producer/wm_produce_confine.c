@@ -15,6 +15,7 @@
 #include "schema/base/wm_path.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_join.h"
+#include "schema/wm_pair.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -129,6 +130,17 @@ const char **wm_produce_confine_rest (const wm_args_t *args, size_t *n)
     return path;
 }
 
+/* The planes of hits, and the channel map, where these are files of their own.  */
+static void add_planes (const wm_produce_t *self, wm_confine_files_t *files)
+{
+    char path[PATH_MAX];
+    for (uint32_t i = 0; i < self->n_input && files; i++)
+        if (wm_pair_planes (&self->pins, self->input[i].path, path))
+            add_input (files, path);
+    if (*self->pins.channels && files)
+        add_input (files, self->pins.channels);
+}
+
 void wm_produce_confine_files (const wm_produce_t *self)
 {
     wm_confine_files_t *files = wm_confine_files_new ();
@@ -138,6 +150,7 @@ void wm_produce_confine_files (const wm_produce_t *self)
     for (uint32_t i = 0; i < self->n_input && files; i++)
         if (!self->input[i].remote)
             add_input (files, self->input[i].path);
+    add_planes (self, files);
     wm_confine_files_write (files, self->pins.output);
     wm_confine_files_apply (&files);
     if (*wm_confine_lacks ())

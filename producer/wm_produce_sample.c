@@ -72,7 +72,7 @@ static void add_input (sample_t *sample, const wm_input_t *input)
         return; /* it lies elsewhere */
     wm_produce_set_reading (input->path);
     wm_reader_t *reader =
-        wm_reader_open (wm_input_file (input), &self->spec, self->pins.n_value, &error);
+        wm_reader_open_input (wm_input_file (input), input->path, &self->pins, &self->spec, &error);
     const bool fits =
         reader && !wm_reader_fits (reader, input->path, wm_client_shape (self->client), &error);
     for (uint32_t e = 0; fits && !sample->full && e < wm_reader_n_event (reader); e++) {

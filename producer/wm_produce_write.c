@@ -57,6 +57,9 @@ static bool writer_make (wm_produce_t *self, wm_input_t *input)
             wm_reader_has_planes (input->reader)
                 ? ". Check that times are in ticks, and that hits and planes belong together"
                 : "");
+    const char *unmatched = wm_reader_unmatched (input->reader);
+    if (*unmatched)
+        wm_produce_warn (self, "%s: %s", input->path, unmatched);
     if (!input->scratch.n_row)
         wm_produce_warn (self, "%s: no hits: nothing is scored, its output has no rows",
                          input->path);

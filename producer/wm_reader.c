@@ -2,6 +2,7 @@
 #include "producer/wm_reader.h"
 
 #include "producer/wm_layout.h"
+#include "schema/wm_pair.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_path.h"
 
@@ -52,6 +53,12 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
                   "%.300s: the attribute layout is missing; if it is the exchange layout, set "
                   "f.attrs[\"layout\"] = \"wiremill-exchange-1\"",
                   path);
+    else if (wm_h5_has (file, "chargehits") ||
+             (wm_h5_has (file, "hit_table") && !wm_h5_has (file, "wire_table")))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: hits without planes: give the file of their planes by --planes, and a "
+                  "channel map by --channels",
+                  path);
     else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table")) {
         if (patch_fits (path, spec, n_value, error))
             return wm_opensamples_open (&file, spec, error);
@@ -81,6 +88,33 @@ static wm_fault_t blame (wm_fault_t fault, wm_error_t *error)
     const wm_error_t found = *error;
     return wm_fault (error, WM_EHOST, "too little memory to tell whether a file is damaged: %.300s",
                      found.text);
+}
+
+wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
+                                  const wm_spec_t *spec, uint32_t n_value, wm_error_t *error)
+{
+    wm_reader_t *self = NULL;
+    wm_h5_t *file = wm_h5_open (name, error);
+    if (file && patch_fits (name, spec, n_value, error))
+        self = wm_joined_open (&file, pair->planes, pair->channels, pair->hit_time, spec, error);
+    wm_h5_close (&file);
+    if (!self)
+        blame (error->fault, error);
+    return self;
+}
+
+wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,
+                                   const wm_spec_t *spec, wm_error_t *error)
+{
+    char planes[PATH_MAX];
+    if (!*pins->planes)
+        return wm_reader_open (file, spec, pins->n_value, error);
+    if (!wm_pair_planes (pins, name, planes)) {
+        wm_fault (error, WM_EBATCH, "%.300s: the path of its planes is too long", name);
+        return NULL;
+    }
+    const wm_reader_pair_t pair = { planes, pins->channels, pins->hit_time };
+    return wm_reader_open_pair (file, &pair, spec, pins->n_value, error);
 }
 
 wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n_value,
@@ -118,6 +152,16 @@ void wm_reader_destroy (wm_reader_t **self_p)
     if (*self_p)
         (*self_p)->layout->destroy (*self_p);
     *self_p = NULL;
+}
+
+const char *wm_reader_joined (wm_reader_t *self)
+{
+    return self->layout->joined ? self->layout->joined (self) : "";
+}
+
+const char *wm_reader_unmatched (wm_reader_t *self)
+{
+    return self->layout->unmatched ? self->layout->unmatched (self) : "";
 }
 
 const char *wm_reader_layout (const wm_reader_t *self)

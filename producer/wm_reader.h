@@ -5,6 +5,8 @@
    OpenSamples  dense waveforms of wires, and hits
    dense        ready-made patches: a .npy file, an HDF5 file with one dataset, or "file.h5:/path"
 
+   joined       hits of one file, planes of another, and a channel map
+
    The layout is recognised by the file's content. An input's rows are those of its hit table (or
    its patches): the output has one row for each, in the same order. Events are read one at a time.
    A patch file without event ids is cut into events of at most WM_READER_PATCH_BYTES, so that
@@ -16,6 +18,7 @@
 
 #include "kernels/wm_spec.h"
 #include "producer/wm_event.h"
+#include "schema/wm_pins.h"
 
 #define WM_READER_PATCH_BYTES (32u << 20)
 
@@ -27,12 +30,33 @@ typedef struct {
     int32_t *cryostat, *tpc, *plane; /* -1: the layout has none */
 } wm_reader_rows_t;
 
+/* Where the planes of an input's hits lie, where these are in a file of their own.  */
+typedef struct {
+    const char *planes, *channels; /* "FILE" or "FILE:/TAG" of frames; a channel map */
+    const char *hit_time;          /* unit of the hits: "ticks", "us"; "": that of their table */
+} wm_reader_pair_t;
+
 /* Opens by layout. `n_value`: values a patch of the model takes (0: no model). NULL with WM_EBATCH:
    no layout we know, or broken in a way that concerns the whole file; WM_EHOST: out of memory. spec
    is lent.  */
 wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n_value,
                              wm_error_t *error);
+
+/* The same of hits whose planes lie elsewhere; hits, planes and map are joined by event, wire and
+   channel. Known are numl's hit_table and larrecodnn's chargehits, with Wire-Cell's frames
+   (wm_frames.h).  */
+wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
+                                  const wm_spec_t *spec, uint32_t n_value, wm_error_t *error);
+
+/* Opens `file`, the content of input `name`, as the campaign's pins tell.  */
+wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,
+                                   const wm_spec_t *spec, wm_error_t *error);
 void wm_reader_destroy (wm_reader_t **self_p);
+
+/* Returns how hits and planes were joined ("hits in us ..."), and what of the events that were read
+   had no partner, for people; "": nothing. Lent until the next call.  */
+const char *wm_reader_joined (wm_reader_t *self);
+const char *wm_reader_unmatched (wm_reader_t *self);
 
 const char *wm_reader_layout (const wm_reader_t *self); /* for people */
 bool wm_reader_has_planes (const wm_reader_t *self);    /* false: ready-made patches */

@@ -23,6 +23,7 @@
 #include <emmintrin.h>
 #endif
 
+#define GAP_TICKS 16u /* shorter stretches of 0 do not end a region */
 #define PIECE_BYTES (4u << 20)
 #define STRIPE_BYTES_MAX (64u << 20) /* larger ones are left to the library */
 
@@ -344,6 +345,33 @@ uint32_t wm_waves_nonzero (const float *value, uint32_t at, uint32_t n)
     while (at < n && value[at] == 0)
         at++;
     return at;
+}
+
+wm_fault_t wm_waves_keep (wm_event_t *event, const float *adc, uint32_t count, uint32_t tick,
+                          const wm_waves_place_t *place, uint32_t n, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    for (uint32_t t = 0; t < count && !fault;) {
+        t = wm_waves_nonzero (adc, t, count);
+        const uint32_t first = t;
+        uint32_t last = t; /* [first, last) is the region */
+        for (; t < count && t - last < GAP_TICKS; t++)
+            if (adc[t] != 0)
+                last = t + 1;
+        if (last == first)
+            continue;
+        const uint64_t value = event->n_sample;
+        fault = wm_event_reserve (&event->sample, &event->sample_max, value + (last - first),
+                                  sizeof *event->sample, error);
+        for (uint32_t i = first; i < last && !fault; i++)
+            event->sample[event->n_sample++] = adc[i];
+        for (uint32_t k = 0; k < n && !fault; k++)
+            fault = wm_event_add_roi (
+                event,
+                &(wm_roi_t){ place[k].plane, place[k].wire, tick + first, last - first, value },
+                error);
+    }
+    return fault;
 }
 
 void wm_waves_count (const wm_waves_t *self, uint64_t *direct, uint64_t *library)

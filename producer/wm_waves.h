@@ -10,6 +10,7 @@
 #ifndef WM_WAVES_H
 #define WM_WAVES_H
 
+#include "producer/wm_event.h"
 #include "producer/wm_h5.h"
 
 typedef struct wm_waves_t wm_waves_t;
@@ -32,6 +33,17 @@ wm_fault_t wm_waves_read (wm_waves_t *self, uint64_t first, uint64_t count, floa
 
 /* Returns the index of the first value from `at` on that is neither 0 nor -0, or `n`.  */
 uint32_t wm_waves_nonzero (const float *value, uint32_t at, uint32_t n);
+
+/* A wire that a waveform fills.  */
+typedef struct {
+    uint32_t plane, wire; /* plane: index into the event's planes */
+} wm_waves_place_t;
+
+/* Adds what is not 0 of a waveform, whose first sample is that of tick `tick`, to the event as
+   regions of each wire of `place` (n), which share the samples. Short stretches of 0 stay in one.
+   WM_EHOST: no memory.  */
+wm_fault_t wm_waves_keep (wm_event_t *event, const float *adc, uint32_t count, uint32_t tick,
+                          const wm_waves_place_t *place, uint32_t n, wm_error_t *error);
 
 /* Returns how many rows were read chunk by chunk, and how many by the library: for tests.  */
 void wm_waves_count (const wm_waves_t *self, uint64_t *direct, uint64_t *library);

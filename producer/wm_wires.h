@@ -14,10 +14,17 @@ typedef struct {
     uint32_t row; /* in the file's wire_table, from 0 */
 } wm_wire_t;
 
+/* Orders rows by channel, then by row.  */
+void wm_wires_by_channel (wm_wire_t *row, uint64_t n);
+
+/* Returns the rows of a channel, and how many there are; rows are in that order.  */
+const wm_wire_t *wm_wires_of (const wm_wire_t *row, uint32_t n, int32_t channel, uint32_t *count);
+
 /* Orders the rows by cryostat, TPC, plane, wire. WM_EBATCH: two are of one wire (a negative plane
-   or wire is none); `where` (the file, or the event) comes before the text, `advice` behind it.
+   or wire is none); `where` (the file, or the event) and `rows` (what
+   a row is called) come before the text, `advice` behind it.
    Linear for rows that are in order.  */
-wm_fault_t wm_wires_check (wm_wire_t *row, uint64_t n, const char *where, const char *advice,
-                           wm_error_t *error);
+wm_fault_t wm_wires_check (wm_wire_t *row, uint64_t n, const char *where, const char *rows,
+                           const char *advice, wm_error_t *error);
 
 #endif

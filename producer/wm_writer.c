@@ -20,6 +20,7 @@
 
 #include "producer/wm_h5.h"
 #include "producer/wm_writer_private.h"
+#include "schema/wm_pair.h"
 #include "schema/base/wm_url.h"
 #include "schema/base/wm_failpoint.h"
 
@@ -49,10 +50,6 @@
 #define FULL_TRIES 60 /* a quota does not show in the room; so now and then it is tried */
 #define HASH_BYTES (32u << 20)
 
-static const char *const column_name[COLUMNS] = { "run",    "subrun", "event",  "cryostat",
-                                                  "tpc",    "plane",  "hit_id", "in_fiducial",
-                                                  "status", "engine" };
-
 static form_t form[FORMS_MAX]; /* of the one thread of all writers */
 static uint64_t form_clock;
 
@@ -73,30 +70,6 @@ static const wm_reader_rows_t piece_columns = { piece.run,    piece.subrun,   pi
                                                 piece.hit_id, piece.cryostat, piece.tpc,
                                                 piece.plane };
 
-static void label_name (const wm_spec_t *spec, uint32_t n_output, uint32_t i, char name[48])
-{
-    if (spec->n_label == n_output)
-        snprintf (name, 48, "%s", spec->label[i]);
-    else
-        snprintf (name, 48, "out_%u", i);
-}
-
-wm_fault_t wm_writer_check (const wm_spec_t *spec, uint32_t n_output, wm_error_t *error)
-{
-    if (!strcmp (spec->table, "held") || !strcmp (spec->table, "engine"))
-        return wm_fault (error, WM_EBATCH, "table: '%s' is the name of another group of the output",
-                         spec->table);
-    for (uint32_t i = 0; i < n_output; i++) {
-        char name[48];
-        label_name (spec, n_output, i, name);
-        for (int c = 0; c < COLUMNS; c++)
-            if (!strcmp (name, column_name[c]))
-                return wm_fault (error, WM_EBATCH,
-                                 "labels: '%s' is the name of another column of the output", name);
-    }
-    return WM_OK;
-}
-
 wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
 {
     wm_writer_t *self = calloc (1, sizeof *self);
@@ -112,6 +85,8 @@ wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
     self->label = calloc (job->scratch->n_output, sizeof *self->label);
     self->engine_index = calloc (job->n_engine + 1ul, sizeof *self->engine_index);
     self->hash = XXH3_createState ();
+    if (*job->pins->layout && strcmp (job->pins->layout, "wiremill"))
+        self->numl = wm_writer_numl_new (n_row);
     assert (self->label && self->engine_index && self->hash);
     return self;
 }
@@ -168,6 +143,8 @@ static bool form_close (form_t *kept)
 /* Closes all that is open; false if the library could not write what it still held.  */
 static bool file_close (wm_writer_t *self)
 {
+    if (self->numl)
+        wm_writer_numl_reset (self);
     form_t *kept = form_of (self->file);
     if (kept) {
         form_keep (kept, self);
@@ -205,6 +182,7 @@ void wm_writer_destroy (wm_writer_t **self_p)
         part_remove (self);
     if (self->fd >= 0)
         close (self->fd);
+    wm_writer_numl_destroy (&self->numl);
     free (self->label);
     free (self->engine_index);
     XXH3_freeState (self->hash);
@@ -330,6 +308,18 @@ static bool origin_write (hid_t file, const wm_writer_origin_t *origin)
            origin_text_write (file, "command", origin->command);
 }
 
+/* Where planes came from that were not the input's own.  */
+static bool pair_write (const wm_writer_t *self)
+{
+    char planes[PATH_MAX];
+    const wm_writer_job_t *job = &self->job;
+    return !*job->pins->planes ||
+           (wm_pair_planes (job->pins, job->origin.path ? job->origin.path : "", planes) &&
+            origin_text_write (self->file, "planes", planes) &&
+            origin_text_write (self->file, "channels", job->pins->channels) &&
+            origin_text_write (self->file, "joined", wm_reader_joined (job->reader)));
+}
+
 static bool attributes_write (const wm_writer_t *self)
 {
     const wm_writer_job_t *job = &self->job;
@@ -339,7 +329,7 @@ static bool attributes_write (const wm_writer_t *self)
            text_write (self->file, "model_sha256", job->pins->model) &&
            text_write (self->file, "precision", job->pins->precision) &&
            (!*job->pins->max_error || text_write (self->file, "max_error", job->pins->max_error)) &&
-           text_write (self->file, "specification", job->pins->spec) &&
+           text_write (self->file, "specification", job->pins->spec) && pair_write (self) &&
            text_write (self->file, "wiremill_version", WM_VERSION) &&
            text_write (self->file, "campaign", campaign) &&
            number_write (self->file, "hits", job->scratch->n_row) &&
@@ -422,18 +412,20 @@ static bool columns_make (wm_writer_t *self)
     const hid_t type[COLUMNS] = { H5T_STD_I64LE, H5T_STD_I64LE, H5T_STD_I64LE, H5T_STD_I32LE,
                                   H5T_STD_I32LE, H5T_STD_I32LE, H5T_STD_I64LE, H5T_STD_U8LE,
                                   H5T_STD_U8LE,  H5T_STD_U16LE };
-    self->table = group_make (self->file, self->job.spec->table);
+    const bool own = wm_writer_has_own (self);
+    if (own)
+        self->table = group_make (self->file, self->job.spec->table);
     bool fine = self->table >= 0;
-    for (int c = 0; c < COLUMNS && fine; c++) {
+    for (int c = 0; c < COLUMNS && fine && own; c++) {
         if (c == IN_FIDUCIAL) /* the labels stand before it */
             for (uint32_t i = 0; i < scratch->n_output && fine; i++) {
                 char name[48];
-                label_name (self->job.spec, scratch->n_output, i, name);
+                wm_writer_label (self->job.spec, scratch->n_output, i, name);
                 self->label[i] = dataset_make (self->table, name, H5T_IEEE_F32LE, scratch->n_row);
                 fine = self->label[i] >= 0;
             }
         self->column[c] =
-            fine ? dataset_make (self->table, column_name[c], type[c], scratch->n_row) : -1;
+            fine ? dataset_make (self->table, wm_writer_column[c], type[c], scratch->n_row) : -1;
         fine = self->column[c] >= 0;
     }
     hid_t group = fine ? group_make (self->file, "held") : -1, text = text_type (REASON_BYTES);
@@ -462,7 +454,7 @@ static uint64_t layout_hash (const wm_writer_job_t *job)
 /* Whether no object's size depends on its values: all columns lie in headers.  */
 static bool has_form (const wm_writer_t *self)
 {
-    return self->is_small && self->job.scratch->n_row * 8 <= COMPACT_BYTES &&
+    return self->is_small && !self->numl && self->job.scratch->n_row * 8 <= COMPACT_BYTES &&
            self->n_held * REASON_BYTES <= COMPACT_BYTES &&
            self->job.scratch->n_output <= FORM_LABELS_MAX;
 }
@@ -519,6 +511,8 @@ static bool file_create (wm_writer_t *self)
 {
     wm_h5_init ();
     self->n_held = self->held = self->row = 0;
+    if (self->numl)
+        wm_writer_numl_reset (self);
     for (uint64_t i = 0; i < self->job.scratch->n_row; i++)
         self->n_held += self->job.scratch->state[i] != 1;
     if (form_take (self))
@@ -537,11 +531,6 @@ static bool file_create (wm_writer_t *self)
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
-
-static uint8_t status_of (const wm_scratch_t *scratch, uint64_t row)
-{
-    return scratch->state[row] ? (uint8_t) (scratch->state[row] - 1) : WM_HIT_NO_EVENT;
-}
 
 static bool scores_write (wm_writer_t *self, uint32_t count)
 {
@@ -578,12 +567,12 @@ static bool held_write (wm_writer_t *self, uint32_t count)
     fine = fine && wm_writer_rows (self->held_id, H5T_NATIVE_INT64, self->held, n, id);
     uint8_t *status = piece.cell.status;
     for (uint32_t i = 0; i < n; i++)
-        status[i] = status_of (scratch, self->row + at[i]);
+        status[i] = wm_writer_status (scratch, self->row + at[i]);
     fine = fine && wm_writer_rows (self->held_status, H5T_NATIVE_UINT8, self->held, n, status);
     char *reason = piece.cell.reason;
     memset (reason, 0, (size_t) n * REASON_BYTES);
     for (uint32_t i = 0; i < n; i++) {
-        uint8_t s = status_of (scratch, self->row + at[i]);
+        uint8_t s = wm_writer_status (scratch, self->row + at[i]);
         const char *text = wm_hit_status_text (s);
         memcpy (reason + (size_t) i * REASON_BYTES, text, strnlen (text, REASON_BYTES));
     }
@@ -619,7 +608,7 @@ static bool piece_write (wm_writer_t *self, uint32_t count)
                            scratch->in_fiducial + self->row);
     uint8_t *status = piece.cell.status;
     for (uint32_t i = 0; i < count; i++)
-        status[i] = status_of (scratch, self->row + i);
+        status[i] = wm_writer_status (scratch, self->row + i);
     fine =
         fine && wm_writer_rows (self->column[STATUS], H5T_NATIVE_UINT8, self->row, count, status);
     uint16_t *engine = piece.cell.engine;
@@ -728,11 +717,23 @@ static bool rows_step (wm_writer_t *self, wm_fault_t *fault, wm_error_t *error)
         (*fault = wm_reader_rows (self->job.reader, self->row, count, &piece_columns, error)))
         return true;
     errno = 0;
-    const bool fine = !count || piece_write (self, count);
+    const bool own = wm_writer_has_own (self);
+    bool fine = !count || (own ? piece_write (self, count) : held_write (self, count));
+    if (self->numl && fine)
+        fine = wm_writer_numl_take (self, &piece_columns, count);
     WM_FAILPOINT ("producer-output-piece");
     self->row += count;
     if (self->row == self->job.scratch->n_row)
-        self->phase = FINISH;
+        self->phase = self->numl ? TABLES : FINISH;
+    return fine;
+}
+
+/* The tables of a small file, at once.  */
+static bool tables_all (wm_writer_t *self)
+{
+    bool fine = true;
+    while (self->phase == TABLES && fine)
+        fine = wm_writer_numl_step (self);
     return fine;
 }
 
@@ -752,9 +753,12 @@ wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *re
         WM_FAILPOINT ("producer-output-created");
         self->phase = ROWS;
         if (self->is_small && fine)
-            fine = rows_step (self, &fault, error) && (fault || finish (self));
+            fine = rows_step (self, &fault, error) && (fault || tables_all (self)) &&
+                   (fault || finish (self));
     } else if (self->phase == ROWS)
         fine = rows_step (self, &fault, error);
+    else if (self->phase == TABLES)
+        fine = wm_writer_numl_step (self);
     else if (self->phase == FINISH)
         fine = finish (self);
     else if (self->phase == READY)

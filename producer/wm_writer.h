@@ -5,6 +5,7 @@
                 cryostat, tpc, plane, hit_id, the labels (float32, NaN where held), in_fiducial,
                 status (0: scored), engine (index into engine/signature; 65535: none)
      held/      row, hit_id, status, reason
+   (in --layout numl or both also numl's tables: wm_writer_numl.c)
      engine/    signature; in split and fast error, the largest that was measured of each on hits of
                 the campaign before it was taken (0: strict fp32)
      attributes of the root: layout, model_sha256, precision, specification, wiremill_version,
@@ -61,9 +62,10 @@ typedef struct {
 
 typedef struct wm_writer_t wm_writer_t;
 
-/* Whether a file can be written with these names: WM_EBATCH names a label or table that is a
-   column's or group's own name.  */
-wm_fault_t wm_writer_check (const wm_spec_t *spec, uint32_t n_output, wm_error_t *error);
+/* Whether a file can be written with these names, in this layout (wm_pins.h): WM_EBATCH names a
+   label or table that is a column's or group's own name.  */
+wm_fault_t wm_writer_check (const wm_spec_t *spec, uint32_t n_output, const char *layout,
+                            wm_error_t *error);
 
 /* Never NULL (asserts on memory). Nothing is touched before the first step.  */
 wm_writer_t *wm_writer_new (const wm_writer_job_t *job);

@@ -1,6 +1,8 @@
 /* wm_writer_private.h - what the files of wm_writer share: its state.
 
    wm_writer.c       makes the file: from the scores to a complete file under its partial name
+   wm_writer_names.c names of columns, and which an output has
+   wm_writer_numl.c  the tables in numl's form
    wm_writer_rows.c  packs rows and writes them
    wm_writer_place.c makes complete files durable and gives them their names  */
 #ifndef WM_WRITER_PRIVATE_H
@@ -35,7 +37,9 @@ typedef struct {
     bool fits;                /* all that was made is kept here */
 } form_t;
 
-typedef enum { CREATE, ROWS, FINISH, READY, SYNCED, HASH, DONE } phase_t;
+typedef enum { CREATE, ROWS, TABLES, FINISH, READY, SYNCED, HASH, DONE } phase_t;
+
+typedef struct wm_writer_numl_t wm_writer_numl_t;
 
 struct wm_writer_t {
     wm_writer_job_t job;
@@ -48,6 +52,7 @@ struct wm_writer_t {
     uint16_t *engine_index; /* number in the scratch -> index in the file */
     uint32_t piece_rows;    /* a step: PIECE_ROWS, or all rows of a smaller file */
     bool is_small;          /* made in memory */
+    wm_writer_numl_t *numl; /* numl's tables; NULL: they are not written */
 
     hid_t file, table, column[COLUMNS], *label; /* label: (n_output) */
     hid_t held_row, held_id, held_status, held_reason;
@@ -56,6 +61,27 @@ struct wm_writer_t {
     int fd;            /* of the file to sync, or being hashed */
     wm_writer_result_t result;
 };
+
+/* Names of the columns of the own table.  */
+extern const char *const wm_writer_column[COLUMNS];
+
+/* The name of score i: its label, or out_i.  */
+void wm_writer_label (const wm_spec_t *spec, uint32_t n_output, uint32_t i, char name[48]);
+
+/* The status of a row.  */
+uint8_t wm_writer_status (const wm_scratch_t *scratch, uint64_t row);
+
+/* Whether the output has wiremill's own table (--layout wiremill or both).  */
+bool wm_writer_has_own (const wm_writer_t *self);
+
+/* Numl's tables, of all rows: `take` notes events and numbers of the rows self->row .. +count-1,
+   then each `step` writes a column; the last leaves phase FINISH. false: the library says why, or
+   there is no memory. `reset` forgets the rows. new: never NULL.  */
+wm_writer_numl_t *wm_writer_numl_new (uint64_t n_row);
+void wm_writer_numl_destroy (wm_writer_numl_t **self_p);
+void wm_writer_numl_reset (wm_writer_t *writer);
+bool wm_writer_numl_take (wm_writer_t *writer, const wm_reader_rows_t *rows, uint32_t count);
+bool wm_writer_numl_step (wm_writer_t *writer);
 
 /* Makes `list` that of a column in packed chunks of `chunk` rows.  */
 void wm_writer_packed (hid_t list, hsize_t chunk);

@@ -1,6 +1,7 @@
 /* wm_pins.c - prints, parses and compares the pins of a campaign.  */
 #include "schema/wm_pins.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,9 +28,14 @@ static const pin_t pins[] = {
     { "output", TEXT (output) }, /* from here on: not in the digest */
     { "max_error", offsetof (wm_pins_t, max_error), sizeof (((wm_pins_t *) 0)->max_error), true },
     { "cut", offsetof (wm_pins_t, cut), sizeof (((wm_pins_t *) 0)->cut), true },
+    { "planes", offsetof (wm_pins_t, planes), sizeof (((wm_pins_t *) 0)->planes), true },
+    { "channels", offsetof (wm_pins_t, channels), sizeof (((wm_pins_t *) 0)->channels), true },
+    { "hit_time", offsetof (wm_pins_t, hit_time), sizeof (((wm_pins_t *) 0)->hit_time), true },
+    { "layout", offsetof (wm_pins_t, layout), sizeof (((wm_pins_t *) 0)->layout), true },
 };
 #define PINS (sizeof pins / sizeof *pins)
-#define PINS_DIGEST (PINS - 3)
+#define PINS_DIGEST 7 /* those before output */
+static_assert (sizeof (wm_pins_t) + 160 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
 
 static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100])
 {

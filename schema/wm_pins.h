@@ -31,6 +31,10 @@ typedef struct {
                              and of campaigns older than this pin */
     char cut[8]; /* "even": a plane's hits in batches of about equal size; "": in full batches and a
                     rest, as in campaigns older than this pin */
+    char planes[320];   /* where planes of the hits of an input lie (wm_pair.h); "": in the input */
+    char channels[320]; /* the channel map of those planes; "": none is given */
+    char hit_time[8];   /* "ticks" or "us": the unit of hits beside planes; "": as their table's */
+    char layout[9];     /* of outputs: "numl" or "both"; "": wiremill's own table */
     char spec[WM_PINS_BYTES_MAX - 2048]; /* canonical specification; with table and labels */
 } wm_pins_t;
 
@@ -43,7 +47,7 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
 /* The largest error of a score in this campaign, relative above 1; 0: fp32.  */
 double wm_pins_max_error (const wm_pins_t *self);
 
-/* XXH3-128 of the canonical text without `output`, `max_error` and `cut`: goes into every batch
+/* XXH3-128 of the canonical text up to `output`: goes into every batch
    digest.  */
 void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16]);
 

@@ -10,7 +10,7 @@ make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail
 awk -v to="$work/" '/^```$/ { file = "" } file { print > file } /^```(python|yaml)$/ { getline; split ($2, n, ":"); file = to n[1] }' schema/FORMATS.md
 ok "the page has five examples" test \
         "$(cd "$work" && ls exchange.py opensamples.py patches.py my.yaml scores.py | wc -l)" = 5
-ok "the page is short enough to be read" test "$(wc -l <schema/FORMATS.md)" -lt 250
+ok "the page is short enough to be read" test "$(wc -l <schema/FORMATS.md)" -lt 300
 made () { ( cd "$work" && $python "$1.py" ); }
 scored () # hits, input, options...
 {

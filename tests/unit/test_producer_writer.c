@@ -444,13 +444,13 @@ static void names_that_collide_are_refused (void **state)
     (void) state;
     wm_error_t error;
     wm_spec_t other = spec;
-    assert_int_equal (wm_writer_check (&other, 4, &error), WM_OK);
+    assert_int_equal (wm_writer_check (&other, 4, "", &error), WM_OK);
     strcpy (other.label[2], "plane");
-    assert_int_equal (wm_writer_check (&other, 4, &error), WM_EBATCH);
+    assert_int_equal (wm_writer_check (&other, 4, "", &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "'plane'"));
-    assert_int_equal (wm_writer_check (&other, 5, &error), WM_OK); /* then they are out_0 ... */
+    assert_int_equal (wm_writer_check (&other, 5, "", &error), WM_OK); /* then they are out_0 ... */
     strcpy (other.table, "held");
-    assert_int_equal (wm_writer_check (&other, 5, &error), WM_EBATCH);
+    assert_int_equal (wm_writer_check (&other, 5, "", &error), WM_EBATCH);
 }
 
 /* ---- names and identity of inputs ------------------------------------------------------------ */

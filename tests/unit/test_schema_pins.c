@@ -1,10 +1,15 @@
 /* test_schema_pins.c - pins: round trip, digest, comparison by name, refusals.  */
-#include "schema/wm_pins.h"
+#include "schema/wm_pair.h"
+#include "schema/base/wm_path.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -150,6 +155,86 @@ static void broken_pins_are_refused (void **state)
     assert_int_equal (wm_pins_parse (&back, text, bytes, NULL), WM_OK);
 }
 
+static void planes_elsewhere_are_pinned (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *planes, *input, *path;
+    } list[] = { { "/p/all.h5", "/d/hits.h5", "/p/all.h5" },
+                 { "/p/{stem}.h5:/gauss*", "/d/run.7.h5", "/p/run.7.h5:/gauss*" },
+                 { "{dir}/../{stem}-f.h5", "/d/e/hits.h5", "/d/e/../hits-f.h5" },
+                 { "{dir}/{stem}{stem}", "/hits", "//hitshits" },
+                 { "{dir}/{stem}", ".h5", "./.h5" },
+                 { "{dir}/x", "root://h//d/a.h5", "root://h//d/x" } };
+    wm_pins_t pins = good (), plain = good (), back;
+    uint8_t a[16], b[16];
+    char path[PATH_MAX], text[WM_PINS_BYTES_MAX];
+    wm_error_t error;
+    assert_false (wm_pair_planes (&pins, "/d/hits.h5", path));
+    assert_string_equal (path, "");
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        strcpy (pins.planes, list[i].planes);
+        assert_true (wm_pair_planes (&pins, list[i].input, path));
+        assert_string_equal (path, list[i].path);
+    }
+    memset (text, 'x', 900);
+    text[900] = 0;
+    strcpy (pins.planes, "{stem}{stem}{stem}{stem}{stem}");
+    assert_false (wm_pair_planes (&pins, text, path)); /* 4,500 characters */
+
+    memset (pins.output, 'o', sizeof pins.output - 1); /* the longest pins there may be */
+    memset (pins.planes, 'p', sizeof pins.planes - 1);
+    memset (pins.channels, 'c', sizeof pins.channels - 1);
+    memset (pins.spec, 's', sizeof pins.spec - 1);
+    strcpy (pins.hit_time, "ticks");
+    const size_t bytes = wm_pins_print (&pins, text);
+    assert_true (bytes < WM_PINS_BYTES_MAX);
+    assert_int_equal (wm_pins_parse (&back, text, bytes, &error), WM_OK);
+    assert_memory_equal (&pins, &back, sizeof pins);
+    strcpy (plain.spec, pins.spec), strcpy (plain.output, pins.output);
+    wm_pins_digest (&pins, a), wm_pins_digest (&plain, b);
+    assert_memory_equal (a, b, 16);
+    assert_int_equal (wm_pins_compare (&plain, &pins, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "pinned to planes '', not 'pp"));
+}
+
+static void an_input_is_as_new_as_its_planes (void **state)
+{
+    (void) state;
+    char folder[] = "/tmp/wm-pair-XXXXXX", path[64];
+    wm_pins_t pins = good ();
+    uint64_t size = 7;
+    int64_t hits_ns = 7, all_ns = 7;
+    assert_non_null (mkdtemp (folder));
+    for (int i = 0; i < 3; i++) {
+        snprintf (path, sizeof path, "%s/%d", folder, i);
+        FILE *file = fopen (path, "w");
+        assert_non_null (file);
+        fprintf (file, "%.*s", i + 1, "xyz");
+        fclose (file);
+        const struct timespec when[] = { { 1000 * (i + 1), 0 }, { 1000 * (i + 1), 5 } };
+        assert_int_equal (utimensat (AT_FDCWD, path, when, 0), 0);
+    }
+    snprintf (pins.planes, sizeof pins.planes, "%s/1:/tag", folder);
+    snprintf (pins.channels, sizeof pins.channels, "%s/2", folder);
+    snprintf (path, sizeof path, "%s/0", folder);
+    assert_int_equal (wm_path_stat (path, &size, &hits_ns), 0);
+    assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
+    assert_int_equal (size, 6);
+    assert_true (hits_ns == 1000000000005 && all_ns == 3000000000005);
+    pins.planes[0] = 0;
+    assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
+    assert_true (size == 1 && all_ns == hits_ns);
+    snprintf (pins.planes, sizeof pins.planes, "%s/none", folder);
+    assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), -1);
+    assert_true (size == 1);
+    for (int i = 0; i < 3; i++) {
+        snprintf (path, sizeof path, "%s/%d", folder, i);
+        unlink (path);
+    }
+    rmdir (folder);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -157,6 +242,8 @@ int main (void)
         cmocka_unit_test (the_output_folder_is_not_in_the_digest),
         cmocka_unit_test (max_error_is_a_pin_of_its_own),
         cmocka_unit_test (cut_is_a_pin_of_its_own),
+        cmocka_unit_test (planes_elsewhere_are_pinned),
+        cmocka_unit_test (an_input_is_as_new_as_its_planes),
         cmocka_unit_test (differences_are_named),
         cmocka_unit_test (broken_pins_are_refused),
     };

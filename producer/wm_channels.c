@@ -1,0 +1,236 @@
+/* wm_channels.c - see wm_channels.h.  */
+#include "producer/wm_channels.h"
+
+#include "schema/base/wm_path.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINES_MAX (1u << 24) /* ten times the wires of the largest detector that is planned */
+
+enum { CHANNEL, CRYOSTAT, TPC, PLANE, WIRE, COLUMNS };
+static const char *const column_name[COLUMNS] = { "channel", "cryostat", "tpc", "plane", "wire" };
+
+static wm_channels_t *shared; /* the last that was read, while somebody uses it */
+
+/* The cell that begins at *at, without blanks around it, NUL-terminated in place; *at moves to the
+   next one, NULL behind the last.  */
+static char *cell_next (char **at)
+{
+    char *cell = *at + strspn (*at, " \t"), *end = cell + strcspn (cell, ",\r\n");
+    *at = *end == ',' ? end + 1 : NULL;
+    while (end > cell && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    *end = 0;
+    return cell;
+}
+
+/* Finds the place of each column in the first line.  */
+static wm_fault_t head_read (char *line, const char *path, uint32_t line_number, int place[COLUMNS],
+                             wm_error_t *error)
+{
+    char *at = line;
+    for (int c = 0; c < COLUMNS; c++)
+        place[c] = -1;
+    for (int i = 0; at; i++) {
+        const char *cell = cell_next (&at);
+        for (int c = 0; c < COLUMNS; c++)
+            if (!strcmp (cell, column_name[c]))
+                place[c] = i;
+    }
+    for (int c = 0; c < COLUMNS; c++)
+        if (place[c] < 0)
+            return wm_fault (error, WM_EBATCH,
+                             "%.300s:%u: no column '%s'; a channel map begins with the line "
+                             "channel,cryostat,tpc,plane,wire",
+                             path, line_number, column_name[c]);
+    return WM_OK;
+}
+
+static wm_fault_t line_read (char *line, const char *path, uint32_t line_number,
+                             const int place[COLUMNS], wm_wire_t *wire, wm_error_t *error)
+{
+    int32_t value[COLUMNS] = { 0 };
+    bool has[COLUMNS] = { false };
+    char *at = line, *end;
+    for (int i = 0; at; i++) {
+        const char *cell = cell_next (&at);
+        for (int c = 0; c < COLUMNS; c++) {
+            if (place[c] != i)
+                continue;
+            const long number = strtol (cell, &end, 10);
+            if (end == cell || *end || number < -1 || number > INT32_MAX)
+                return wm_fault (error, WM_EBATCH, "%.300s:%u: %s is '%.40s', not a whole number",
+                                 path, line_number, column_name[c], cell);
+            value[c] = (int32_t) number;
+            has[c] = true;
+        }
+    }
+    for (int c = 0; c < COLUMNS; c++)
+        if (!has[c])
+            return wm_fault (error, WM_EBATCH, "%.300s:%u: the line has no %s", path, line_number,
+                             column_name[c]);
+    if (value[WIRE] >= (int32_t) WM_EVENT_WIRES_MAX)
+        return wm_fault (error, WM_EBATCH, "%.300s:%u: wire %d: a plane has at most %u", path,
+                         line_number, value[WIRE], WM_EVENT_WIRES_MAX);
+    *wire = (wm_wire_t){ value[CHANNEL], value[CRYOSTAT], value[TPC],
+                         value[PLANE],   value[WIRE],     line_number };
+    return WM_OK;
+}
+
+static wm_fault_t lines_read (wm_channels_t *self, FILE *file, wm_error_t *error)
+{
+    int place[COLUMNS] = { 0 };
+    char *line = NULL;
+    size_t room = 0, wire_max = 0;
+    bool has_head = false;
+    wm_fault_t fault = WM_OK;
+    for (uint32_t n = 1; !fault && getline (&line, &room, file) > 0; n++) {
+        if (*line == '#' || !line[strspn (line, " \t\r\n")])
+            continue;
+        if (n > LINES_MAX)
+            fault =
+                wm_fault (error, WM_EBATCH, "%.300s: more than %u lines", self->path, LINES_MAX);
+        else if (!has_head)
+            fault = head_read (line, self->path, n, place, error);
+        else if (!(fault = wm_event_reserve (&self->wire, &wire_max, self->n_wire + 1ull,
+                                             sizeof *self->wire, error)))
+            fault = line_read (line, self->path, n, place, &self->wire[self->n_wire++], error);
+        has_head = true;
+    }
+    free (line);
+    if (!fault && ferror (file))
+        fault =
+            wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", self->path, strerror (errno));
+    if (!fault && !self->n_wire)
+        fault = wm_fault (error, WM_EBATCH, "%.300s: the channel map has no wires", self->path);
+    return fault;
+}
+
+static bool has_wire (const wm_wire_t *w)
+{
+    return w->plane >= 0 && w->wire >= 0;
+}
+
+/* Lists the planes; wires are in the order of their places.  */
+static wm_fault_t planes_list (wm_channels_t *self, wm_error_t *error)
+{
+    size_t plane_max = 0;
+    for (uint32_t i = 0; i < self->n_wire; i++) {
+        const wm_wire_t *w = &self->wire[i];
+        wm_event_plane_t *last = self->n_plane ? &self->plane[self->n_plane - 1] : NULL;
+        if (!has_wire (w))
+            continue;
+        if (!last || last->cryostat != w->cryostat || last->tpc != w->tpc ||
+            last->plane != w->plane) {
+            if (wm_event_reserve (&self->plane, &plane_max, self->n_plane + 1ull,
+                                  sizeof *self->plane, error))
+                return error->fault;
+            last = &self->plane[self->n_plane++];
+            *last = (wm_event_plane_t){ w->cryostat, w->tpc, w->plane, 0, 0, 0 };
+        }
+        last->n_wire = (uint32_t) w->wire + 1; /* ascending */
+    }
+    return WM_OK;
+}
+
+static int place_compare (int32_t cryostat, int32_t tpc, int32_t plane, int32_t wire,
+                          const wm_wire_t *b)
+{
+    return cryostat != b->cryostat ? (cryostat < b->cryostat ? -1 : 1)
+           : tpc != b->tpc         ? (tpc < b->tpc ? -1 : 1)
+           : plane != b->plane     ? (plane < b->plane ? -1 : 1)
+                                   : (wire > b->wire) - (wire < b->wire);
+}
+
+static int by_place (const void *a_v, const void *b_v, void *wires)
+{
+    const wm_wire_t *a = (wm_wire_t *) wires + *(const uint32_t *) a_v;
+    return place_compare (a->cryostat, a->tpc, a->plane, a->wire,
+                          (wm_wire_t *) wires + *(const uint32_t *) b_v);
+}
+
+static wm_fault_t map_read (wm_channels_t *self, wm_error_t *error)
+{
+    FILE *file = fopen (self->path, "re");
+    if (!file)
+        return wm_fault (error, WM_EBATCH, "%.300s: the channel map cannot be read: %s", self->path,
+                         strerror (errno));
+    wm_fault_t fault = lines_read (self, file, error);
+    fclose (file);
+    if (!fault)
+        fault = wm_wires_check (self->wire, self->n_wire, self->path, "lines",
+                                "write one line for each wire", error);
+    if (!fault)
+        fault = planes_list (self, error);
+    self->place = fault ? NULL : malloc (self->n_wire * sizeof *self->place);
+    if (!fault && !self->place)
+        fault = wm_fault (error, WM_EHOST, "out of memory");
+    if (fault)
+        return fault;
+    wm_wires_by_channel (self->wire, self->n_wire);
+    for (uint32_t i = 0; i < self->n_wire; i++)
+        self->place[i] = i;
+    qsort_r (self->place, self->n_wire, sizeof *self->place, by_place, self->wire);
+    return WM_OK;
+}
+
+wm_channels_t *wm_channels_get (const char *path, wm_error_t *error)
+{
+    uint64_t size = 0;
+    int64_t mtime_ns = 0;
+    wm_path_stat (path, &size, &mtime_ns);
+    if (shared && !strcmp (shared->path, path) && shared->size == size &&
+        shared->mtime_ns == mtime_ns) {
+        shared->n_user++;
+        return shared;
+    }
+    wm_channels_t *self = calloc (1, sizeof *self);
+    if (!self || !(self->path = strdup (path))) {
+        free (self);
+        wm_fault (error, WM_EHOST, "out of memory");
+        return NULL;
+    }
+    self->size = size;
+    self->mtime_ns = mtime_ns;
+    self->n_user = 1;
+    if (map_read (self, error))
+        wm_channels_drop (&self);
+    else
+        shared = self;
+    return self;
+}
+
+void wm_channels_drop (wm_channels_t **self_p)
+{
+    wm_channels_t *self = *self_p;
+    *self_p = NULL;
+    if (!self || --self->n_user)
+        return;
+    if (shared == self)
+        shared = NULL;
+    free (self->wire);
+    free (self->place);
+    free (self->plane);
+    free (self->path);
+    free (self);
+}
+
+const wm_wire_t *wm_channels_find (const wm_channels_t *self, const wm_hit_t *hit)
+{
+    uint32_t low = 0, high = self->n_wire;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const wm_wire_t *wire = &self->wire[self->place[middle]];
+        const int order = place_compare (hit->cryostat, hit->tpc, hit->plane, hit->wire, wire);
+        if (!order)
+            return has_wire (wire) ? wire : NULL;
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}

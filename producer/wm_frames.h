@@ -1,0 +1,33 @@
+/* wm_frames.h - planes as Wire-Cell's HDF5FrameTap writes them.
+
+   A group for each frame, named by its number (of LArSoft's the event's), and in it for each tag
+     frame_<tag>     float32 or int16 (channels, ticks): ADC above the pedestal
+     channels_<tag>  integer (channels)
+     tickinfo_<tag>  float64 (3): time, length of a tick (both in nanoseconds), tick of column 0
+   Frames are read when their event is. Thread: that of all readers.  */
+#ifndef WM_FRAMES_H
+#define WM_FRAMES_H
+
+#include "producer/wm_channels.h"
+#include "producer/wm_h5.h"
+
+typedef struct wm_frames_t wm_frames_t;
+
+/* Opens FILE or FILE:/TAG; a tag may be a pattern ("gauss*"). NULL with WM_EBATCH: not readable, or
+   no frames are in it.  */
+wm_frames_t *wm_frames_open (const char *name, wm_error_t *error);
+void wm_frames_close (wm_frames_t **self_p);
+
+const char *wm_frames_path (const wm_frames_t *self);
+uint32_t wm_frames_count (const wm_frames_t *self);
+int64_t wm_frames_number (const wm_frames_t *self, uint32_t i);    /* ascending */
+uint32_t wm_frames_find (const wm_frames_t *self, int64_t number); /* UINT32_MAX: none */
+
+/* Reads frame `number` into the event: n_tick, tick_us, the planes that its channels are in, their
+   regions. `where` names the event in errors. *channel (n): which channels it has, ascending, lent
+   until the next call. WM_EBATCH: two tags have one channel, or something is damaged.  */
+wm_fault_t wm_frames_read (wm_frames_t *self, int64_t number, const wm_channels_t *map,
+                           uint32_t n_wire, wm_event_t *event, const char *where,
+                           const int32_t **channel, uint32_t *n, wm_error_t *error);
+
+#endif

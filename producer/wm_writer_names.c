@@ -1,0 +1,48 @@
+/* wm_writer_names.c - names of an output's columns, and which it has.  */
+#include "producer/wm_writer_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const wm_writer_column[COLUMNS] = { "run",    "subrun", "event",  "cryostat",
+                                                "tpc",    "plane",  "hit_id", "in_fiducial",
+                                                "status", "engine" };
+
+void wm_writer_label (const wm_spec_t *spec, uint32_t n_output, uint32_t i, char name[48])
+{
+    if (spec->n_label == n_output)
+        snprintf (name, 48, "%s", spec->label[i]);
+    else
+        snprintf (name, 48, "out_%u", i);
+}
+
+uint8_t wm_writer_status (const wm_scratch_t *scratch, uint64_t row)
+{
+    return scratch->state[row] ? (uint8_t) (scratch->state[row] - 1) : WM_HIT_NO_EVENT;
+}
+
+bool wm_writer_has_own (const wm_writer_t *self)
+{
+    return strcmp (self->job.pins->layout, "numl") != 0;
+}
+
+wm_fault_t wm_writer_check (const wm_spec_t *spec, uint32_t n_output, const char *layout,
+                            wm_error_t *error)
+{
+    const bool has_numl = *layout && strcmp (layout, "wiremill");
+    if (!strcmp (spec->table, "held") || !strcmp (spec->table, "engine") ||
+        (has_numl && (!strcmp (spec->table, "event") || !strcmp (spec->table, "event_table"))))
+        return wm_fault (error, WM_EBATCH, "table: '%s' is the name of another group of the output",
+                         spec->table);
+    for (uint32_t i = 0; i < n_output; i++) {
+        char name[48];
+        bool is_taken = false;
+        wm_writer_label (spec, n_output, i, name);
+        for (int c = 0; c < COLUMNS; c++)
+            is_taken |= !strcmp (name, wm_writer_column[c]);
+        if (is_taken || (has_numl && !strcmp (name, "event_id")))
+            return wm_fault (error, WM_EBATCH,
+                             "labels: '%s' is the name of another column of the output", name);
+    }
+    return WM_OK;
+}

@@ -1,0 +1,24 @@
+/* wm_pair.h - an input whose planes lie in a file of their own.
+
+   The campaign pins where these are, once for all inputs: `planes` is a path in which {stem} stands
+   for the name of the input's file without its last suffix, {dir} for its folder, and which may end
+   in ":/TAG" as names of datasets do. An input keeps its own name everywhere (journal, ledger,
+   messages); its size and time are those of all its files. Thread: any.  */
+#ifndef WM_PAIR_H
+#define WM_PAIR_H
+
+#include "schema/wm_pins.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Writes the name of the planes of input `name`, with its ":/TAG". false: the campaign pins none,
+   and *path is "", or it is longer than a path may be.  */
+bool wm_pair_planes (const wm_pins_t *pins, const char *name, char path[PATH_MAX]);
+
+/* As wm_path_stat; of an input with planes elsewhere the sum of the sizes of hits, planes and
+   channel map, and the latest of their times. -1 and errno where one cannot be read.  */
+int wm_pair_stat (const wm_pins_t *pins, const char *name, uint64_t *size, int64_t *mtime_ns);
+
+#endif

@@ -1,0 +1,133 @@
+#!/bin/bash
+# compare.t - two files of scores, hit by hit: wiremill compare, and verify --against what somebody else computed.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+make_model ${small}1 && make_events layout --events 3 --seed 4 --hits 300 --tpcs 1 || bail "no model or events"
+size=48
+[ -z "$small" ] || size=16
+printf 'patch: [%s, %s]\nlabels: [track, em, none, michel]\n' $size $size >"$work/labels.yaml"
+"$bin/wiremill" run --quiet --model "$made/model-${small}1.wmm" --input "$made/layout.h5" --output "$work/out" \
+    --layout both --spec "$work/labels.yaml" >/dev/null || bail "no scores"
+cat >"$work/change.py" <<'PYTHON'
+"""SCORES FOLDER: other.h5, their own table shuffled and changed; larsoft.h5, a table in numl's form that knows no status"""
+import sys, shutil, json, h5py, numpy as np
+source, folder = sys.argv[1:]
+r = np.random.default_rng(3)
+with h5py.File(source) as f:
+    own = {c: f["emtrkmichel"][c][:] for c in f["emtrkmichel"]}
+    n = len(own["em"])
+    shutil.copy(source, folder + "/same.h5"), shutil.copy(source, folder + "/other.h5")
+    with h5py.File(folder + "/same.h5", "r+") as g:
+        order = r.permutation(n)
+        for c, v in own.items():
+            g["emtrkmichel"][c][:] = v[order]
+        g.attrs["hits_same_cell"] = np.uint64(7)
+    with h5py.File(folder + "/other.h5", "r+") as g:
+        t = dict(own)
+        t["em"] = (own["em"] + r.normal(size=n) * 1e-3).astype(np.float32)
+        t["track"] = own["track"].copy()
+        t["track"][5] += np.float32(1e-6)
+        t["status"] = own["status"].copy()
+        t["status"][[3, 4]] = 2, 5
+        t["hit_id"] = own["hit_id"].copy()
+        t["hit_id"][[8, 9, 10, 11, 12, 13]] += 1 << 40
+        for c in t:
+            g["emtrkmichel"][c][:] = t[c][order]
+    keep = np.ones(n, bool)
+    keep[[3, 4, 8, 9, 10, 11, 12, 13]] = False
+    d = (np.abs(own["em"] - t["em"]) / np.maximum(1, np.abs(own["em"])))[keep]
+    s = np.sort(d)
+    json.dump({"n": n, "scored": int(keep.sum()), "largest": float(d.max()), "mean": float(d.mean()),
+               "above": int(np.sum(d.astype(float) > 1e-4)),
+               **{q: float(s[int(np.ceil(p * len(s))) - 1]) for q, p in (("q50", .5), ("q90", .9), ("q99", .99), ("q999", .999))}},
+              open(folder + "/wanted.json", "w"))
+    with h5py.File(folder + "/larsoft.h5", "w") as g:
+        ids = np.stack([own["run"], own["subrun"], own["event"]], 1).astype(np.int32)
+        for name, v in {"event_id": ids, "hit_id": own["hit_id"].astype(np.int32)[:, None], "em": own["em"][:, None],
+                        "track": own["track"][:, None], "none": own["none"][:, None], "other": own["none"][:, None]}.items():
+            g["cnn_table/" + name] = v[order]
+        g["cnn_table/em"][0] = np.nan
+PYTHON
+$python "$work/change.py" "$work/out/layout.scores.h5" "$work" || bail "no files"
+compare () { keep "$bin/wiremill" compare "$@"; }
+ours=$work/out/layout.scores.h5
+
+same () { compare --tolerance 0 "$ours" "$work/same.h5" && says 'the same within 0 ' && says '^em +0 +0 +0 +0 +0 +0$'; }
+ok "the same rows in another order are the same" same
+json () { exits 1 compare --json --tolerance 1e-4 "$ours" "$work/other.h5"; }
+ok "differences: exit 1" json
+numbers ()
+{
+    $python - "$work/said" "$work/wanted.json" <<'PYTHON'
+import json, sys
+d, w = (json.load(open(a)) for a in sys.argv[1:])
+assert d["schema"] == "wiremill-compare-1" and not d["same"] and d["hits_a"] == d["hits_b"] == w["n"], d
+assert d["joined"] == w["n"] - 6 and d["scored"] == w["scored"] and d["only_a"] == d["only_b"] == 6 and d["status_differs"] == 2
+assert d["statuses"] == [{"a": "scored", "b": "bad wire", "hits": 1}, {"a": "scored", "b": "held", "hits": 1}], d["statuses"]
+assert [l["name"] for l in d["labels"]] == ["track", "em", "none", "michel"]
+em, track, none = d["labels"][1], d["labels"][0], d["labels"][2]
+for name in ("largest", "mean", "q50", "q90", "q99", "q999", "above"):
+    assert abs(em[name] - w[name]) <= 1e-6 * w[name], (name, em[name], w[name])
+assert 0 < track["largest"] < 2e-6 and track["above"] == 0 and track["q999"] in (0, track["largest"]) and none["largest"] == 0
+PYTHON
+}
+ok "... their numbers are NumPy's" numbers
+people ()
+{
+    exits 1 compare --tolerance 1e-4 "$ours" "$work/other.h5" && says '^6 hits only in A: 1:1:1:[0-9]+ .* \.\.\.$' &&
+        says '^6 hits only in B: ' && says '^1 with another status: scored in A, bad wire in B' &&
+        says '^em differs most in 1:1:[123]:[0-9]+: 0\.' && says '^not the same within 0.0001'
+}
+ok "... people read what differs, and where" people
+narrow () { ! grep -Ev "^[AB] " "$work/said" | grep -E '^.{101}'; }
+ok "... in few columns" narrow
+halves ()
+{
+    exits 1 compare "$ours" "$ours" "$work/same.h5" && says '^A .*layout.scores.h5 and 1 more: [0-9]+ hits' &&
+        says 'hits only in A'
+}
+ok "several files are compared as one; a hit that is there twice is not its own partner" halves
+numl () { "$bin/wiremill" compare --tolerance 0 --table emtrkmichel_table "$ours" "$work/alone.h5"; }
+$python -c 'import h5py, sys
+with h5py.File (sys.argv[1]) as f, h5py.File (sys.argv[2], "w") as g: f.copy ("emtrkmichel_table", g)' "$ours" "$work/alone.h5"
+ok "numl's table is the same as the own one" numl
+larsoft () { exits 1 compare --table cnn_table "$work/same.h5" "$work/larsoft.h5"; }
+ok "scores of others" larsoft
+of_others ()
+{
+    says "larsoft.h5 has no score 'michel': not compared" && says '^1 with another status: scored in A, held in B' &&
+        says '^7 hits of A lie in the drift bin of the hit before them'
+}
+ok "... a score that is not there, one that is not finite, and what LArSoft does otherwise" of_others
+turned () { exits 1 compare --table cnn_table "$work/larsoft.h5" "$ours" && says "larsoft.h5 has no score 'michel'"; }
+ok "... also the other way round" turned
+
+against () { exits 1 keep "$bin/wiremill" verify "$work/out" --against "$work/larsoft.h5" --table cnn_table; }
+ok "verify --against" against
+digests () { says 'every digest is as it was written' && says 'scored in A, held in B' && ! says 'scored again' >/dev/null; }
+ok "... reads digests first, and scores nothing" digests
+agrees () { keep "$bin/wiremill" verify "$work/out" --against "$work/alone.h5" && says 'the same within 1e-05'; }
+ok "... exit 0 where all agree" agrees
+only_against () { exits 2 keep "$bin/wiremill" verify "$work/out" --table x && says 'of the file of --against'; }
+ok "... --table without it" only_against
+one () { exits 2 compare "$ours" && says 'name two files of scores'; }
+ok "one file alone" one
+ok "a file that is not there" exits 5 compare "$ours" "$work/none.h5"
+ok "... by name" says 'none.h5: cannot open'
+ok "two files of others" exits 5 compare "$work/larsoft.h5" "$work/alone.h5"
+ok "... which tell no names" says 'neither .* nor .* is an output of wiremill'
+ok "another table" exits 5 compare "$ours" "$work/larsoft.h5"
+ok "... is asked for" says 'no table emtrkmichel; name the group of its scores by --table'
+cut_off () { head -c 3000 "$ours" >"$work/cut.h5" && exits 5 compare "$ours" "$work/cut.h5" && says 'truncated or damaged'; }
+ok "a file that is cut off" cut_off
+empty_table () { exits 5 compare --table cnn_none "$ours" "$work/larsoft.h5" && says 'larsoft.h5: no table cnn_none'; }
+ok "a table that is not there" empty_table
+no_scores () { exits 5 compare --table event_table "$ours" "$ours.h5"; }
+cp "$work/larsoft.h5" "$ours.h5"
+$python -c 'import h5py, sys
+with h5py.File (sys.argv[1], "r+") as f: f["event_table/event_id"] = [[1, 1, 1]]' "$ours.h5"
+ok "a table without scores" no_scores
+ok "... by name" says 'none of the scores is in event_table, in columns of their names'
+done_testing

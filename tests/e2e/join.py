@@ -1,0 +1,166 @@
+"""join.py - hits and planes in files of their own, as their makers write them, for join.t.
+
+usage: join.py make EXCHANGE.h5 FOLDER   numl.h5, chargehits.h5, frames.h5, tags.h5, raw.h5, channels.csv of these events
+       join.py same PATCHES.npy OTHER.npy [ORDER.npy]   the same bits; row i of OTHER is row ORDER[i] of PATCHES
+       join.py status SCORES.h5 STATUS N   N hits have this status, and NaN for scores
+       join.py text SCORES.h5 NAME         prints an attribute
+"""
+import sys
+
+import numpy as np
+
+SUFFIX = {"i": np.int32, "u": np.uint32, "f": np.float32}
+
+
+def column(f, name, values, kind, width=1):
+    """A column of hep_hpc's Ntuple: rows without a limit, in chunks, of `width` values."""
+    values = np.asarray(values).astype(SUFFIX[kind]).reshape(-1, width)
+    f.create_dataset(name, data=values, maxshape=(None, width), chunks=(512, width), compression="gzip")
+
+
+def read(path):
+    with h5py.File(path) as f:
+        return {f"{g}/{c}": f[g][c][:] for g in f for c in f[g]}
+
+
+def numl(path, d, order):
+    """numl's HDF5Maker: one event_id of three integers a row."""
+    event = d["hit_table/event_id"][order]
+    with h5py.File(path, "w") as f:
+        column(f, "event_table/event_id", d["event_table/event_id"], "i", 3)
+        column(f, "event_table/is_cc", np.ones(len(d["event_table/n_tick"])), "i")
+        n = len(order)
+        column(f, "hit_table/event_id", event, "i", 3)
+        column(f, "hit_table/hit_id", d["hit_table/key"][order], "i")
+        for name in ("integral", "rms", "proj", "drift"):
+            column(f, "hit_table/" + name, np.arange(n), "f")
+        column(f, "hit_table/view", np.zeros(n), "i")
+        column(f, "hit_table/tpc", d["hit_table/tpc"][order], "i")
+        column(f, "hit_table/plane", d["hit_table/plane"][order], "i")
+        column(f, "hit_table/wire", d["hit_table/wire"][order], "f")
+        column(f, "hit_table/time", d["hit_table/time"][order], "f")
+        column(f, "spacepoint_table/event_id", event[:1], "i", 3)
+        column(f, "spacepoint_table/spacepoint_id", [0], "i")
+        column(f, "spacepoint_table/position", [[1, 2, 3]], "f", 3)
+        column(f, "spacepoint_table/hit_id", [[0, -1, -1]], "i", 3)
+
+
+def larrecodnn(path, d, order, tick_us=0.5):
+    """larrecodnn's HDF5Maker: run, subrun and event in columns of their own, times in microseconds."""
+    n = len(order)
+    with h5py.File(path, "w") as f:
+        for i, name in enumerate(("run", "subrun", "event")):
+            column(f, "chargehits/" + name, d["hit_table/event_id"][order, i], "u")
+            column(f, "evtids/" + name, d["event_table/event_id"][:, i], "u")
+        column(f, "chargehits/ch_id", d["hit_table/key"][order], "u")
+        for name in ("integral", "rms", "proj", "drift"):
+            column(f, "chargehits/" + name, np.arange(n), "f")
+        column(f, "chargehits/view", np.zeros(n), "u")
+        column(f, "chargehits/tpc_id", d["hit_table/tpc"][order], "u")
+        column(f, "chargehits/plane", d["hit_table/plane"][order], "u")
+        column(f, "chargehits/wire", d["hit_table/wire"][order], "f")
+        column(f, "chargehits/time", d["hit_table/time"][order].astype(np.float64) * tick_us, "f")
+
+
+def images(d):
+    """(event number, channels, (channels, ticks)) of each event: all channels that have signal."""
+    roi = {c: d["roi_table/" + c] for c in ("event_id", "channel", "tick", "n")}
+    first = np.concatenate(([0], np.cumsum(roi["n"])))
+    for event, n_tick in zip(d["event_table/event_id"], d["event_table/n_tick"]):
+        mine = np.flatnonzero(np.all(roi["event_id"] == event, axis=1))
+        channels = np.unique(d["wire_table/channel"])
+        place = {c: i for i, c in enumerate(channels)}
+        image = np.zeros((len(channels), n_tick), np.float32)
+        for r in mine:
+            t = roi["tick"][r]
+            image[place[roi["channel"][r]], t:t + roi["n"][r]] += d["roi_value/adc"][first[r]:first[r + 1]]
+        yield int(event[2]), channels.astype(np.int32), image
+
+
+def frame(f, number, tag, channels, image, tick=0, compression="gzip"):
+    """Wire-Cell's HDF5FrameTap."""
+    chunk = {} if compression is None else {"chunks": (min(256, len(image)), 1024), "compression": compression, "compression_opts": 1}
+    f.create_dataset(f"{number}/frame_{tag}", data=image, **chunk)
+    f.create_dataset(f"{number}/channels_{tag}", data=channels.astype(np.int32))
+    f.create_dataset(f"{number}/tickinfo_{tag}", data=np.array([0, 500, tick], np.float64))
+
+
+def make(source, folder):
+    d = read(source)
+    n = len(d["hit_table/wire"])
+    order = np.random.default_rng(1).permutation(n)
+    np.save(folder + "/order.npy", order)
+    numl(folder + "/numl.h5", d, np.arange(n))
+    numl(folder + "/shuffled.h5", d, order)
+    larrecodnn(folder + "/chargehits.h5", d, order)
+    ticks = dict(d)
+    ticks["hit_table/time"] = d["hit_table/time"] * 2  # what is written as us are ticks
+    larrecodnn(folder + "/mistaken.h5", ticks, np.arange(n))
+    twice = dict(d)
+    twice["hit_table/event_id"] = d["hit_table/event_id"].copy()
+    twice["hit_table/event_id"][0] = [1, 2, 1]  # event 1 of another subrun
+    numl(folder + "/twice.h5", twice, np.arange(n))
+    with h5py.File(folder + "/frames.h5", "w") as whole, h5py.File(folder + "/tags.h5", "w") as tags, \
+            h5py.File(folder + "/part.h5", "w") as part, h5py.File(folder + "/both.h5", "w") as both, \
+            h5py.File(folder + "/units.h5", "w") as units:
+        for number, channels, image in images(d):
+            frame(whole, number, "gauss", channels, image)
+            half = len(channels) // 2
+            used = np.flatnonzero(np.any(image != 0, axis=0))
+            cut = used[0] // 2
+            turned = np.random.default_rng(number).permutation(half)
+            frame(tags, number, "gauss0", channels[:half][turned], image[:half][turned])
+            frame(tags, number, "gauss1", channels[half:], image[half:, cut:], cut, None)
+            frame(tags, number, "raw", channels[::-1], image[::-1].astype(np.int16))
+            for other in (part, both, units) if number != 2 else (both, units):
+                whole.copy(str(number), other)
+            whole.copy(f"{number}/frame_gauss", both[str(number)], "frame_wiener")
+            for name in ("channels", "tickinfo"):
+                both[f"{number}/{name}_wiener"] = both[f"{number}/{name}_gauss"]
+            units[f"{number}/tickinfo_gauss"][1] = 0.5
+        whole.copy(str(number), part, "77")
+    wires = np.stack([d["wire_table/" + c] for c in ("channel", "cryostat", "tpc", "plane", "wire")], 1)
+    with open(folder + "/channels.csv", "w") as f, open(folder + "/fewer.csv", "w") as fewer:
+        f.write("# what a geometry dump writes\nchannel,cryostat,tpc,plane,wire\n")
+        fewer.write("wire, plane, tpc, cryostat, name, channel\n")
+        hit = [d["hit_table/" + c][0] for c in ("tpc", "plane", "wire")]
+        for row in wires:
+            f.write(",".join(map(str, row)) + "\n")
+            if list(row[2:]) != hit:
+                fewer.write(f"{row[4]}, {row[3]}, {row[2]}, {row[1]}, x, {row[0]}\n")
+    whole = (d["roi_value/adc"]).astype(np.int16)
+    with h5py.File(source) as old, h5py.File(folder + "/whole.h5", "w") as new:
+        for key, value in old.attrs.items():
+            new.attrs[key] = value
+        for name in old:
+            old.copy(name, new)
+        new["roi_value/adc"][:] = whole
+    same = np.all([d["hit_table/" + c] == d["hit_table/" + c][0] for c in ("tpc", "plane", "wire")], axis=0)
+    print(np.sum(same), np.sum(d["hit_table/event_id"][:, 2] == 2), n)
+
+
+def same(a, b, order=None):
+    a, b = np.load(a), np.load(b)
+    if order:
+        a = a[np.load(order)]
+    assert a.shape == b.shape and len(a) > 100 and np.any(a != a[0]), (a.shape, b.shape)
+    assert a.tobytes() == b.tobytes(), f"{np.sum(np.any(a != b, axis=(1, 2)))} patches differ"
+
+
+def status(scores, wanted, count):
+    with h5py.File(scores) as f:
+        t = f["emtrkmichel"]
+        found = t["status"][:] == int(wanted)
+        assert found.sum() == int(count), (found.sum(), count)
+        assert np.array_equal(t["status"][:] != 0, np.isnan(t["em"][:]))
+
+
+def text(scores, name):
+    with h5py.File(scores) as f:
+        print(f.attrs[name].decode().rstrip("\0"))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] != "same":
+        import h5py  # takes a third of a second
+    globals()[sys.argv[1]](*sys.argv[2:])
