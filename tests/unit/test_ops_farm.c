@@ -286,8 +286,8 @@ int main (void)
         cmocka_unit_test (test_scale),          cmocka_unit_test (test_end),
         cmocka_unit_test (test_least),          cmocka_unit_test (test_unknown),
         cmocka_unit_test (test_failures),       cmocka_unit_test (test_no_nodes),
-        cmocka_unit_test (test_many_connected),
-        cmocka_unit_test (test_ends),     cmocka_unit_test (test_sent_away),
+        cmocka_unit_test (test_many_connected), cmocka_unit_test (test_ends),
+        cmocka_unit_test (test_sent_away),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
