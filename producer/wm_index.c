@@ -3,6 +3,7 @@
 
 #include "producer/wm_event.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
@@ -213,6 +214,121 @@ wm_fault_t wm_rows_scan (wm_rows_t *self, const wm_index_t *index, const wm_colu
     free (scan.id);
     free (scan.length);
     free (scan.found);
+    return fault;
+}
+
+/* Whether runs (n) fit the table; else *wrong tells why.  */
+static bool runs_fit (const int64_t (*run)[2], uint64_t n, const wm_index_t *index, uint64_t n_row,
+                      char wrong[160])
+{
+    uint64_t total = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        if (run[i][0] < 0 || run[i][0] >= index->n_event || (i && run[i][0] <= run[i - 1][0]) ||
+            run[i][1] < 0 || (uint64_t) run[i][1] > n_row - total) {
+            snprintf (wrong, 160, "row %llu is (%lld, %lld), not an event and its rows",
+                      (unsigned long long) i, (long long) run[i][0], (long long) run[i][1]);
+            return false;
+        }
+        total += (uint64_t) run[i][1];
+    }
+    if (total != n_row)
+        snprintf (wrong, 160, "it tells of %llu rows, the table has %llu",
+                  (unsigned long long) total, (unsigned long long) n_row);
+    return total == n_row;
+}
+
+static bool is_event (const wm_index_t *index, uint64_t ordinal, const wm_event_id_t *id)
+{
+    return !memcmp (&index->event[ordinal], id, sizeof *id);
+}
+
+/* Whether the first and the last row of each run are of its event.  */
+static wm_fault_t ends_check (const int64_t (*run)[2], uint64_t n, const wm_index_t *index,
+                              const wm_column_t *event_id, char wrong[160], wm_error_t *error)
+{
+    wm_span_t *span = malloc ((2 * n + 1) * sizeof *span);
+    wm_event_id_t *id = malloc ((2 * n + 1) * sizeof *id);
+    wm_fault_t fault = span && id ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
+    uint64_t at = 0, n_span = 0;
+    for (uint64_t i = 0; i < n && !fault; at += (uint64_t) run[i++][1])
+        if (run[i][1] > 0) {
+            span[n_span++] = (wm_span_t){ (uint32_t) at, 1 };
+            span[n_span++] = (wm_span_t){ (uint32_t) (at + (uint64_t) run[i][1] - 1), 1 };
+        }
+    for (uint64_t i = 0; i < n_span && !fault; i++)
+        if (i && span[i].first == span[i - 1].first)
+            id[i] = id[i - 1]; /* a run of one row */
+        else
+            fault = wm_h5_read (event_id, span[i].first, 1, WM_H5_I64, &id[i], error);
+    n_span = 0;
+    for (uint64_t i = 0; i < n && !fault && !*wrong; i++)
+        for (int end = 0; end < 2 && run[i][1] > 0 && !*wrong; end++, n_span++)
+            if (!is_event (index, (uint64_t) run[i][0], &id[n_span]))
+                snprintf (wrong, 160, "by event_id row %u is of %lld:%lld:%lld", span[n_span].first,
+                          (long long) id[n_span].id[0], (long long) id[n_span].id[1],
+                          (long long) id[n_span].id[2]);
+    free (span);
+    free (id);
+    return fault;
+}
+
+wm_fault_t wm_rows_runs (wm_rows_t *self, const wm_index_t *index, const wm_column_t *event_id,
+                         const wm_column_t *runs, char wrong[160], wm_error_t *error)
+{
+    const uint64_t n = runs->n_row;
+    *wrong = 0;
+    if (event_id->n_row >= UINT32_MAX || n > index->n_event) {
+        snprintf (wrong, 160, "it has %llu rows, event_table %u", (unsigned long long) n,
+                  index->n_event);
+        return WM_OK;
+    }
+    int64_t (*run)[2] = malloc ((n + 1) * sizeof *run);
+    wm_fault_t fault = run ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
+    if (!fault)
+        fault = wm_h5_read (runs, 0, n, WM_H5_I64, run, error);
+    bool fits = !fault && runs_fit (run, n, index, event_id->n_row, wrong);
+    if (fits)
+        fault = ends_check (run, n, index, event_id, wrong, error);
+    fits = fits && !fault && !*wrong;
+    self->span = fits ? malloc ((n + 1) * sizeof *self->span) : NULL;
+    self->start = fits ? calloc (index->n_event + 2ull, sizeof *self->start) : NULL;
+    if (fits && (!self->span || !self->start))
+        fault = wm_fault (error, WM_EHOST, "out of memory");
+    uint64_t at = 0, n_span = 0, i = 0;
+    for (uint32_t e = 0; e < index->n_event && fits && !fault; e++) {
+        self->start[e] = n_span;
+        if (i < n && run[i][0] == e) {
+            if (run[i][1] > 0)
+                self->span[n_span++] = (wm_span_t){ (uint32_t) at, (uint32_t) run[i][1] };
+            at += (uint64_t) run[i++][1];
+        }
+        self->start[e + 1] = n_span;
+    }
+    self->by_runs = fits && !fault;
+    free (run);
+    return fault;
+}
+
+wm_fault_t wm_rows_check (const wm_rows_t *self, const wm_index_t *index,
+                          const wm_column_t *event_id, uint32_t ordinal, wm_error_t *error)
+{
+    uint64_t n_span, n_row;
+    const wm_span_t *span = wm_rows_of (self, ordinal, &n_span, &n_row);
+    if (!self->by_runs || !n_row)
+        return WM_OK;
+    wm_event_id_t *id = malloc (n_row * sizeof *id);
+    wm_fault_t fault = id ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
+    if (!fault)
+        fault = wm_h5_read_spans (event_id, span, n_span, WM_H5_I64, id, error);
+    for (uint64_t i = 0; i < n_row && !fault; i++)
+        if (!is_event (index, ordinal, &id[i]))
+            fault = wm_fault (
+                error, WM_EBATCH,
+                "%.300s: %s.seq_cnt is wrong: row %llu is of event %lld:%lld:%lld; delete that "
+                "dataset, and the rows are found without it",
+                wm_h5_path (event_id->file), event_id->name, (unsigned long long) (span->first + i),
+                (long long) id[i].id[0], (long long) id[i].id[1], (long long) id[i].id[2]);
+    free (id);
     return fault;
 }
 

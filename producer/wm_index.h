@@ -32,6 +32,7 @@ typedef struct {
     uint64_t *start;  /* (n_event + 1): first span of an event */
     uint64_t n_value; /* sum of all lengths */
     uint64_t n_stray;
+    bool by_runs; /* as wm_rows_runs was told, not scanned */
 } wm_rows_t;
 
 /* Lists the events of an event_id column in order. A repeated one is WM_EBATCH, or (`repeats`)
@@ -55,6 +56,18 @@ uint32_t wm_index_find (const wm_index_t *self, const wm_event_id_t *id);
 wm_fault_t wm_rows_scan (wm_rows_t *self, const wm_index_t *index, const wm_column_t *event_id,
                          const wm_column_t *length, wm_error_t *error);
 void wm_rows_clear (wm_rows_t *self);
+
+/* Takes the rows from `runs`, a column of two values (event_id.seq_cnt of numl's tools): ordinal of
+   an event, and how many rows it has, run after run; nothing is scanned. Only the first and last
+   row of each run are compared with event_id: wm_rows_check must follow for each event that is
+   read. *wrong: "" or, where the runs do not fit the table, why; then *self stays empty.  */
+wm_fault_t wm_rows_runs (wm_rows_t *self, const wm_index_t *index, const wm_column_t *event_id,
+                         const wm_column_t *runs, char wrong[160], wm_error_t *error);
+
+/* Compares the event_id of each row of an event, where the rows were taken from runs. WM_EBATCH: a
+   row is another event's.  */
+wm_fault_t wm_rows_check (const wm_rows_t *self, const wm_index_t *index,
+                          const wm_column_t *event_id, uint32_t ordinal, wm_error_t *error);
 
 /* Spans of an event; *n_row their rows in all.  */
 const wm_span_t *wm_rows_of (const wm_rows_t *self, uint32_t ordinal, uint64_t *n_span,

@@ -87,7 +87,7 @@ static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, con
 {
     const double other = self->in_us ? self->tick_us : 1 / self->tick_us;
     double here = 0, there = 0;
-    uint32_t n = 0;
+    uint32_t n = 0, n_there = 0;
     for (uint32_t i = 0; i < event->n_hit; i++) {
         const wm_hit_t *hit = &event->hit[i];
         const uint32_t p = wm_event_plane (event, hit->cryostat, hit->tpc, hit->plane);
@@ -98,9 +98,10 @@ static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, con
                                    hit->time * other);
         here += isfinite (a) ? a : 0;
         there += isfinite (b) ? b : 0;
+        n_there += b > a;
         n++;
     }
-    if (n < UNIT_HITS_LEAST || !(there > UNIT_TIMES * here))
+    if (n < UNIT_HITS_LEAST || n_there <= n / 2 || !(there > UNIT_TIMES * here))
         return WM_OK;
     return wm_fault (error, WM_EBATCH,
                      "%.300s: its hits miss the signal: %s is read in %s, and in %s there is %s "

@@ -3,14 +3,18 @@
    event_table/event_id (n, 3); wire_table/{event_id, local_plane, local_wire, tpc, adc (n,
    n_tick)}; hit_table/{event_id, hit_id, local_plane, local_wire, local_time, tpc}. There is no
    cryostat. A plane exists where an event has wires of it, and is as large as its largest
-   local_wire + 1 unless the specification has n_wire. An event has each wire once. wm_waves.h reads
-   the waveforms; what is kept are the stretches that are not 0.  */
+   local_wire + 1 unless the specification has n_wire. An event has each wire once. Where a table
+   has event_id.seq_cnt (index in event_table, rows), its rows are found by it; each is checked when
+   its event is read. wm_waves.h reads the waveforms; what is kept are the stretches that are not 0.
+   */
 #include "producer/wm_layout.h"
 #include "producer/wm_waves.h"
 #include "producer/wm_wires.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     wm_reader_t reader;
@@ -24,6 +28,7 @@ typedef struct {
     wm_wire_t *row; /* of an event's wires */
     size_t row_max;
     wm_waves_t *waves;
+    char note[400]; /* why an index of the file is not used */
 } opensamples_t;
 
 static void opensamples_destroy (wm_reader_t *reader)
@@ -124,7 +129,11 @@ static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_e
     uint64_t n_span, n_wire;
     const wm_span_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
     wm_fault_t fault;
-    if ((fault = wm_event_reserve (&self->cell, &self->cell_max, 3 * n_wire + 1, 4, error)) ||
+    if ((fault =
+             wm_rows_check (&self->wires, &self->index, &self->wire_event_id, ordinal, error)) ||
+        (fault =
+             wm_rows_check (&self->hits.rows, &self->index, self->hits.event_id, ordinal, error)) ||
+        (fault = wm_event_reserve (&self->cell, &self->cell_max, 3 * n_wire + 1, 4, error)) ||
         (fault = wm_h5_read_spans (&self->plane, span, n_span, WM_H5_I32, self->cell, error)) ||
         (fault =
              wm_h5_read_spans (&self->wire, span, n_span, WM_H5_I32, self->cell + n_wire, error)) ||
@@ -144,10 +153,16 @@ static wm_fault_t opensamples_rows (wm_reader_t *reader, uint64_t first, uint32_
     return wm_hits_rows (&((opensamples_t *) reader)->hits, first, count, rows, error);
 }
 
+static const char *opensamples_note (wm_reader_t *reader)
+{
+    return ((opensamples_t *) reader)->note;
+}
+
 static const wm_layout_t layout = { .name = "OpenSamples",
                                     .event = opensamples_event,
                                     .rows = opensamples_rows,
-                                    .destroy = opensamples_destroy };
+                                    .destroy = opensamples_destroy,
+                                    .unmatched = opensamples_note };
 
 static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
 {
@@ -181,6 +196,46 @@ static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
     return self->waves ? WM_OK : WM_EHOST;
 }
 
+/* Takes a table's rows from its event_id.seq_cnt, if there is one that fits.  */
+static wm_fault_t runs_take (opensamples_t *self, const char *table, const wm_column_t *event_id,
+                             wm_rows_t *rows, wm_error_t *error)
+{
+    char name[96], wrong[160];
+    wm_column_t runs;
+    wm_error_t why;
+    snprintf (name, sizeof name, "%s/event_id.seq_cnt", table);
+    if (!wm_h5_has (self->file, name))
+        return WM_OK;
+    wm_fault_t fault = wm_h5_column (self->file, name, WM_H5_INTEGER, 2, &runs, &why);
+    if (fault == WM_EBATCH)
+        fault = WM_OK, snprintf (wrong, sizeof wrong, "it is not of integers (events, 2)");
+    else if (fault)
+        *error = why;
+    else
+        fault = wm_rows_runs (rows, &self->index, event_id, &runs, wrong, error);
+    wm_h5_column_close (&runs);
+    if (!fault && *wrong) {
+        const size_t at = strlen (self->note);
+        snprintf (self->note + at, sizeof self->note - at, "%s%s is not used: %s", at ? "; " : "",
+                  name, wrong);
+    }
+    return fault;
+}
+
+static wm_fault_t rows_find (opensamples_t *self, const wm_hits_names_t *names, wm_error_t *error)
+{
+    wm_fault_t fault;
+    if ((fault = wm_index_read (&self->index, &self->event_id, false, error)) ||
+        (fault = wm_hits_columns (&self->hits, self->file, names, error)) ||
+        (fault = runs_take (self, "wire_table", &self->wire_event_id, &self->wires, error)) ||
+        (fault = runs_take (self, "hit_table", self->hits.event_id, &self->hits.rows, error)))
+        return fault;
+    if (!self->wires.by_runs &&
+        (fault = wm_rows_scan (&self->wires, &self->index, &self->wire_event_id, NULL, error)))
+        return fault;
+    return wm_hits_scan (&self->hits, &self->index, error);
+}
+
 wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error)
 {
     static const wm_hits_names_t names = { .tpc = "tpc",
@@ -197,9 +252,7 @@ wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_erro
     self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
     self->file = *file;
     *file = NULL;
-    if (columns_open (self, error) || wm_index_read (&self->index, &self->event_id, false, error) ||
-        wm_rows_scan (&self->wires, &self->index, &self->wire_event_id, NULL, error) ||
-        wm_hits_open (&self->hits, self->file, &names, &self->index, error)) {
+    if (columns_open (self, error) || rows_find (self, &names, error)) {
         opensamples_destroy (&self->reader);
         return NULL;
     }

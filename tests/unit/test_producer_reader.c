@@ -115,6 +115,104 @@ static void specification_overrides_wires (void **state)
     spec.n_wire = 0;
 }
 
+/* Two events, 7:1:2 of wires 0 to 3 and 7:1:3 of wire 4, a hit on each, and an event without
+   either. `runs` (n, 2): event_id.seq_cnt of both tables, or NULL; `odd`: this row of the wires
+   names 7:1:3.  */
+static const char *indexed_make (const int64_t *runs, hsize_t n, int odd)
+{
+    enum { ROWS = 5, TICKS = 20 };
+    static const int events[] = { 7, 1, 1, 7, 1, 2, 7, 1, 3 };
+    int id[ROWS][3], zero[ROWS] = { 0 }, wire[ROWS], hit_id[ROWS];
+    float adc[ROWS][TICKS] = { { 0 } }, time[ROWS];
+    const char *path = test_path ("indexed.h5");
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    for (int i = 0; i < ROWS; i++) {
+        id[i][0] = 7, id[i][1] = 1, id[i][2] = i < 4 ? 2 : 3;
+        wire[i] = i, hit_id[i] = 100 + i, time[i] = (float) i, adc[i][i] = 5;
+    }
+    put_i32 (file, "event_table/event_id", 3, 3, events);
+    put_i32 (file, "hit_table/event_id", ROWS, 3, &id[0][0]);
+    if (odd >= 0)
+        id[odd][2] = 3;
+    put_i32 (file, "wire_table/event_id", ROWS, 3, &id[0][0]);
+    put_i32 (file, "wire_table/local_plane", ROWS, 1, zero);
+    put_i32 (file, "wire_table/local_wire", ROWS, 1, wire);
+    put_i32 (file, "wire_table/tpc", ROWS, 1, zero);
+    put_f32 (file, "wire_table/adc", ROWS, TICKS, &adc[0][0]);
+    put_i32 (file, "hit_table/hit_id", ROWS, 1, hit_id);
+    put_i32 (file, "hit_table/local_plane", ROWS, 1, zero);
+    put_i32 (file, "hit_table/local_wire", ROWS, 1, wire);
+    put_i32 (file, "hit_table/tpc", ROWS, 1, zero);
+    put_f32 (file, "hit_table/local_time", ROWS, 1, time);
+    if (runs) {
+        put (file, "wire_table/event_id.seq_cnt", H5T_NATIVE_INT64, n, 2, runs);
+        put (file, "hit_table/event_id.seq_cnt", H5T_NATIVE_INT64, n, 2, runs);
+    }
+    H5Fclose (file);
+    return path;
+}
+
+static void opensamples_have_an_index (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *note; /* "": the index is used */
+        int64_t run[4][2];
+        hsize_t n;
+    } list[] = {
+        { "", { { 1, 4 }, { 2, 1 } }, 2 },
+        { "", { { 0, 0 }, { 1, 4 }, { 2, 1 } }, 3 },
+        { "wire_table/event_id.seq_cnt is not used: it tells of 4 rows, the table has 5; hit",
+          { { 1, 4 } },
+          1 },
+        { "row 1 is (2, 2), not an event and its rows", { { 1, 4 }, { 2, 2 } }, 2 },
+        { "row 1 is (1, 1), not an event and its rows", { { 1, 4 }, { 1, 1 } }, 2 },
+        { "row 0 is (3, 5), not an event and its rows", { { 3, 5 } }, 1 },
+        { "row 0 is (-1, 5), not an event and its rows", { { -1, 5 } }, 1 },
+        { "row 0 is (1, -4), not an event and its rows", { { 1, -4 }, { 2, 9 } }, 2 },
+        { "by event_id row 4 is of 7:1:3", { { 1, 5 } }, 1 },
+        { "by event_id row 0 is of 7:1:2", { { 0, 4 }, { 1, 1 } }, 2 },
+        { "it has 4 rows, event_table 3", { { 0, 0 }, { 1, 4 }, { 2, 1 }, { 3, 0 } }, 4 },
+    };
+    wm_error_t error;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_reader_t *reader =
+            opened (indexed_make (list[i].run[0], list[i].n, -1), 0, "OpenSamples");
+        const char *note = wm_reader_unmatched (reader);
+        assert_true (list[i].note[0] ? strstr (note, list[i].note) != NULL : !*note);
+        assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
+        assert_true (event.n_hit == 0 && event.n_roi == 0);
+        assert_int_equal (wm_reader_event (reader, 1, &event, NULL), WM_OK);
+        assert_true (event.n_hit == 4 && event.n_roi == 4 && event.plane[0].n_wire == 4);
+        assert_int_equal (wm_reader_event (reader, 2, &event, NULL), WM_OK);
+        assert_true (event.n_hit == 1 && event.n_roi == 1 && event.hit[0].row == 4);
+        wm_reader_destroy (&reader);
+    }
+    /* by the index; a scan would give the row to the other event */
+    wm_reader_t *reader = opened (indexed_make (list[0].run[0], 2, 2), 0, "OpenSamples");
+    assert_string_equal (wm_reader_unmatched (reader), "");
+    assert_int_equal (wm_reader_event (reader, 1, &event, &error), WM_EBATCH);
+    assert_non_null (
+        strstr (error.text, "wire_table/event_id.seq_cnt is wrong: row 2 is of event 7:1:3"));
+    assert_int_equal (wm_reader_event (reader, 2, &event, NULL), WM_OK);
+    wm_reader_destroy (&reader);
+    reader = opened (indexed_make (NULL, 0, 2), 0, "OpenSamples");
+    assert_int_equal (wm_reader_event (reader, 1, &event, NULL), WM_OK);
+    assert_int_equal (event.n_roi, 3);
+    wm_reader_destroy (&reader);
+
+    static const double floats[] = { 1, 4, 2, 1 };
+    const char *path = indexed_make (NULL, 0, -1);
+    hid_t file = H5Fopen (path, H5F_ACC_RDWR, H5P_DEFAULT);
+    put (file, "hit_table/event_id.seq_cnt", H5T_NATIVE_DOUBLE, 2, 2, floats);
+    H5Fclose (file);
+    reader = opened (path, 0, "OpenSamples");
+    assert_string_equal (wm_reader_unmatched (reader),
+                         "hit_table/event_id.seq_cnt is not used: it is "
+                         "not of integers (events, 2)");
+    wm_reader_destroy (&reader);
+}
+
 static void opensamples_is_read (void **state)
 {
     (void) state;
@@ -615,6 +713,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (exchange_is_read),
         cmocka_unit_test (specification_overrides_wires),
+        cmocka_unit_test (opensamples_have_an_index),
         cmocka_unit_test (opensamples_is_read),
         cmocka_unit_test (a_wire_has_one_row),
         cmocka_unit_test (npy_is_read),
