@@ -4,6 +4,9 @@ usage: build_wheel.py BUNDLE VERSION WHEEL.whl
 
 In the wheel: the package, in wiremill/lib/ libwiremill with what it links (but for the C library), the engine that calls
 OpenVINO (whose libraries come with the package openvino), and the licence of each. The same bundle gives the same bytes.
+
+What libwiremill links gets names of its own, wm_crypto.so.3 for libcrypto.so.3: a process has one library of a name, and
+the one that Python's ssl needs may be newer than ours, or older.
 """
 import base64
 import hashlib
@@ -22,6 +25,12 @@ Requires-Python: >=3.9
 Requires-Dist: numpy
 Provides-Extra: read
 Requires-Dist: h5py; extra == "read"
+Provides-Extra: pandas
+Requires-Dist: h5py; extra == "pandas"
+Requires-Dist: pandas; extra == "pandas"
+Provides-Extra: arrow
+Requires-Dist: h5py; extra == "arrow"
+Requires-Dist: pyarrow; extra == "arrow"
 Provides-Extra: openvino
 Requires-Dist: openvino =={openvino}; extra == "openvino"
 Description-Content-Type: text/plain
@@ -40,17 +49,29 @@ def read(*path):
         return f.read()
 
 
+def own(name):
+    """The name in the wheel of a library, of the same length."""
+    return re.sub("^lib", "wm_", name)
+
+
+def renamed(data, names):
+    """A shared object whose own name, and those of what it links, are the wheel's."""
+    for name in names:
+        data = data.replace(b"\0" + name.encode() + b"\0", b"\0" + own(name).encode() + b"\0")
+    return data
+
+
 def contents(bundle, version, platform):
     """The files of the wheel: (name, bytes)."""
     info, lib = f"wiremill-{version}.dist-info", os.path.join(bundle, "sdk", "lib")
-    for name in ("__init__.py", "_files.py", "_library.py", "py.typed"):
+    for name in ("__init__.py", "_files.py", "_library.py", "_progress.py", "py.typed"):
         yield f"wiremill/{name}", read(HERE, "wiremill", name)
-    yield "wiremill/lib/libwiremill.so.1", read(lib, "libwiremill.so.1")
     linked = sorted(os.listdir(os.path.join(lib, "wiremill")))
+    yield "wiremill/lib/libwiremill.so.1", renamed(read(lib, "libwiremill.so.1"), linked)
     for name in linked:
-        yield f"wiremill/lib/wiremill/{name}", read(lib, "wiremill", name)
+        yield f"wiremill/lib/wiremill/{own(name)}", renamed(read(lib, "wiremill", name), linked)
     if os.path.exists(os.path.join(lib, "wm_openvino.so")):
-        yield "wiremill/lib/wm_openvino.so", read(lib, "wm_openvino.so")
+        yield "wiremill/lib/wm_openvino.so", renamed(read(lib, "wm_openvino.so"), linked)
     licences = dict(line.split(" ", 1) for line in read(bundle, "licenses", "files").decode().splitlines())
     for package in sorted({"wiremill", "libonnx-dev"} | {licences[f"lib/{name}"] for name in linked}):
         yield f"{info}/licenses/{package}.txt", read(bundle, "licenses", f"{package}.txt")

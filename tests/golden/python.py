@@ -3,16 +3,22 @@
 usage: python.py CALLS MODEL.wmm MODEL.onnx GENERAL.wmm EVENTS.h5 WORK     (GENERAL "": there is no OpenVINO)
 CALLS is the C program of tests/lib/calls.c: the scores must be its, bit for bit.
 """
+import importlib.util
 import inspect
+import io
 import os
 import subprocess
 import sys
 import threading
+import types
+import typing
 import unittest
+from unittest import mock
 
 import numpy as np
 
 import wiremill
+from wiremill import _progress
 
 CALLS, MODEL, ORIGINAL, GENERAL, EVENTS, WORK = sys.argv[1:7]
 N = 300
@@ -133,11 +139,12 @@ class Package(unittest.TestCase):
     def test_everything_public_is_documented_and_typed(self):
         for thing in (wiremill.Model, wiremill.Model.__init__, wiremill.Model.score, wiremill.Model.close, wiremill.score,
                       wiremill.status_text, wiremill.WiremillError, wiremill.run, wiremill.read, wiremill.RunError,
-                      wiremill.Scores, wiremill.Scores.scores, wiremill.Scores.scored):
+                      wiremill.Scores, wiremill.Scores.scores, wiremill.Scores.scored, wiremill.Scores.to_numpy,
+                      wiremill.Scores.to_pandas, wiremill.Scores.to_arrow):
             self.assertTrue(inspect.getdoc(thing), thing)
         for function in (wiremill.Model.__init__, wiremill.Model.score, wiremill.score, wiremill.status_text,
                          wiremill.run, wiremill.read):
-            hints = function.__annotations__
+            hints = typing.get_type_hints(function)
             wanted = set(inspect.signature(function).parameters) - {"self"} | {"return"}
             self.assertEqual(set(hints), wanted, function)
         self.assertTrue(os.path.exists(os.path.join(os.path.dirname(wiremill.__file__), "py.typed")))
@@ -159,8 +166,63 @@ class Package(unittest.TestCase):
         self.assertEqual(hits.attributes["model_sha256"], self.model.sha256)
         self.assertEqual({len(column) for column in hits.columns.values()}, {N})
         self.assertTrue({"run", "hit_id", "in_fiducial", *hits.labels} <= set(hits.columns))
+        rows = hits.to_numpy()
+        self.assertEqual(rows.dtype.names, tuple(hits.columns))
+        self.assertEqual(rows[hits.labels[0]].tobytes(), hits.scores[:, 0].tobytes())
+        self.try_tables(hits)
         # the same call again: nothing is left to do
         self.assertEqual(wiremill.run(MODEL, [patches], os.path.join(WORK, "out")), out)
+
+    def try_tables(self, hits):
+        """As pandas and Arrow where they are installed; else the error names what is missing."""
+        for name, table in (("pandas", hits.to_pandas), ("pyarrow", hits.to_arrow)):
+            if importlib.util.find_spec(name):
+                columns = {c: np.asarray(table()[c]) for c in hits.columns}
+                for c, column in columns.items():
+                    np.testing.assert_array_equal(column, hits.columns[c])
+                    self.assertEqual(column.dtype, hits.columns[c].dtype)
+            with mock.patch.dict(sys.modules, {name: None}), self.assertRaisesRegex(ImportError, f"pip install {name}"):
+                table()
+        with mock.patch.dict(sys.modules, h5py=None), self.assertRaisesRegex(ImportError, "wiremill.read needs .*h5py"):
+            wiremill.read("x")
+
+    def test_progress(self):
+        class Terminal(io.StringIO):
+            def isatty(self):
+                return True
+
+        line, log = Terminal(), io.StringIO()
+        for stream in (line, log):
+            shown = _progress.Shown(None, stream)
+            for done in (0, 1000, 1234):
+                shown(done, 5000)
+            shown.close()
+        self.assertEqual(line.getvalue(), "\rwiremill run: 0 of 5,000 hits (0 %)\rwiremill run: 1,000 of 5,000 hits (20 %)"
+                                          "\rwiremill run: 1,234 of 5,000 hits (24 %)\n")
+        self.assertEqual(log.getvalue(), "wiremill run: 0 of 5,000 hits (0 %)\nwiremill run: 1,234 of 5,000 hits (24 %)\n")
+        with mock.patch("sys.stderr", log):
+            self.assertIsNone(_progress.shown(None))
+            self.assertIsNotNone(_progress.shown(True))
+        with mock.patch("sys.stderr", line):
+            self.assertIsNotNone(_progress.shown(None))
+            self.assertIsNone(_progress.shown(False))
+
+    def test_progress_in_a_notebook(self):
+        drawn = []
+        bar = types.SimpleNamespace(update=drawn.append)
+        display = types.SimpleNamespace(HTML=str, display=lambda what, display_id: (drawn.append(what), bar)[1])
+        ipython = types.ModuleType("IPython")
+        ipython.get_ipython, ipython.display = lambda: types.SimpleNamespace(kernel=1), display
+        with mock.patch.dict(sys.modules, {"IPython": ipython, "IPython.display": display}), \
+                mock.patch("sys.stderr", io.StringIO()) as silent:
+            shown = _progress.shown(None)
+            shown(10, 40)
+            shown(40, 40)
+            shown.close()
+        self.assertEqual(silent.getvalue(), "")
+        self.assertEqual(len(drawn), 2)
+        self.assertIn('value="40" max="40"', drawn[1])
+        self.assertIn("40 of 40 hits (100 %)", drawn[1])
 
     def test_a_run_that_fails(self):
         with self.assertRaisesRegex(wiremill.RunError, "nowhere.h5") as raised:

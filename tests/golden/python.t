@@ -22,26 +22,58 @@ oldest () # its name promises a C library; no symbol may be younger
     [ -s "$work/symbols" ] && [ "$(printf '%s\n' "$promised" "$(tail -n 1 "$work/symbols")" | sort -V | tail -n 1)" = "$promised" ]
 }
 ok "it needs no younger C library than its name promises" oldest
-own () # what it links comes from the wheel
+own () # what it links comes from the wheel, under names that no library of the host has
 {
-    LD_DEBUG=files PYTHONPATH=$site "$python" -c 'import wiremill' 2>"$work/loaded" &&
-        for library in wiremill crypto protobuf-c sodium; do
-            grep -q "calling init: $site/wiremill/lib/.*lib$library" "$work/loaded" || { echo "not from the wheel: $library"; return 1; }
-        done
+    LD_DEBUG=files PYTHONPATH=$site "$python" -c 'import wiremill, ssl; ssl.create_default_context()' 2>"$work/loaded" || return 1
+    for library in libwiremill wiremill/wm_{crypto,protobuf-c,sodium,xxhash,zstd}; do
+        grep -q "calling init: $site/wiremill/lib/$library" "$work/loaded" ||
+            { echo "not from the wheel: $library"; return 1; }
+    done
+    ! find "$site/wiremill/lib" -name '*.so*' -exec readelf -d {} + |
+        grep -E '(NEEDED|SONAME).*\[lib' | grep -vE '\[(libc|libm|libwiremill|libopenvino_c)\.so'
 }
 ok "its libraries are its own" own
+notebook () # the example from top to bottom, as a person would
+{
+    local venv=$work/notebook
+    PATH=/nowhere "$venv/bin/python" -m pip -q install --no-index "$wheel" &&
+        (cd "$work" && PATH=$venv/bin:$PATH WIREMILL_PROGRAM=$bin/wiremill timeout 600 "$venv/bin/python" \
+            "$OLDPWD/tests/golden/notebook.py" "$OLDPWD/ops/python/example.ipynb" "$work/executed.ipynb")
+}
+if [ "$(size test proof soak)" != test ]; then
+    if "$python" -m venv "$work/notebook" && "$work/notebook/bin/python" -m pip -q install --only-binary=:all: \
+        h5py ipykernel matplotlib nbclient pandas pyarrow >&2; then
+        ok "the example notebook" notebook
+    else
+        skip "pip cannot install what a notebook needs"
+    fi
+fi
 general=
 if [ -e "$build/lib/wm_openvino.so" ]; then
     "$bin/wiremill" import --general "$made/model-small-1.onnx" -o "$work/general.wmm" >&2 && general=$work/general.wmm
 fi
-try () # model
+try () # model, general model, folder
 {
-    mkdir "$work/$1" && WIREMILL_PROGRAM=$bin/wiremill PYTHONPATH=$site:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' Makefile) \
+    mkdir "$work/${3:-$1}" && WIREMILL_PROGRAM=$bin/wiremill PYTHONPATH=$site:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' Makefile) \
         timeout 300 "$python" tests/golden/python.py "$work/calls" "$made/$1.wmm" "$made/$1.onnx" "$2" \
-        "$made/lib.h5" "$work/$1"
+        "$made/lib.h5" "$work/${3:-$1}"
 }
 ok "what it promises" try model-small-1 "$general"
 [ "$(size test proof soak)" = test ] || ok "... by the whole network" try model-1 ""
+# Other Pythons of this machine, with the newest NumPy that each can have.
+for other in $([ "$(size test proof soak)" = test ] || ls -d ~/.pyenv/versions/3.*/bin/python /usr/bin/python3.?? 2>/dev/null); do
+    "$other" -c 'import sys; sys.exit (sys.version_info < (3, 9))' || continue
+    version=$("$other" -c 'import platform; print (platform.python_version ())') venv=$work/venv-$version
+    "$other" -m venv "$venv" && "$venv/bin/python" -m pip -q install --only-binary=:all: numpy h5py pandas pyarrow >&2 ||
+        { skip "Python $version: pip cannot install NumPy"; continue; }
+    of_venv ()
+    {
+        PATH=/nowhere "$venv/bin/python" -m pip -q install --no-index "$wheel" &&
+            site='' python=$venv/bin/python try model-small-1 "" "$version"
+    }
+    ok "Python $version" of_venv
+    rm -rf "$venv"
+done
 without () # names what is missing
 {
     exits 1 keep env PYTHONPATH="$site" "$python" -c 'import sys, wiremill; wiremill.Model (sys.argv[1])' "$work/general.wmm" &&

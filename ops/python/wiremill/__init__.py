@@ -18,19 +18,17 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import TYPE_CHECKING, Any, Literal, Union, overload
+from types import TracebackType
+from typing import Any, Literal, Optional, Union, overload
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from . import _library
 from ._files import RunError, Scores, read, run
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from numpy.typing import ArrayLike, NDArray
-
-__all__ = ["Model", "RunError", "Scores", "WiremillError", "read", "run", "score", "status_text", "SCORED", "BAD_PIXEL", "HELD", "NONFINITE"]
+__all__ = ["Model", "RunError", "Scores", "WiremillError", "read", "run", "score", "status_text",
+           "SCORED", "BAD_PIXEL", "HELD", "NONFINITE"]
 __version__ = _library.version()
 
 SCORED = 0      #: the patch was scored
@@ -55,7 +53,7 @@ class WiremillError(RuntimeError):
 
 def status_text(status: int) -> str:
     """What a status means: "scored", "bad pixel", ..."""
-    return _library.call.wiremill_status_text(int(status)).decode()
+    return str(_library.call.wiremill_status_text(int(status)), "ascii")
 
 
 class _Handle:
@@ -83,8 +81,8 @@ class Model:
     """
 
     def __init__(self, path: Path, *, precision: str = "fp32", engine: str = "auto", threads: int = 1,
-                 outputs: str | None = None) -> None:
-        self._handle: _Handle | None = None
+                 outputs: Optional[str] = None) -> None:
+        self._handle: Optional[_Handle] = None
         self.path: str = os.fspath(path)
         if not os.path.exists(self.path):
             raise FileNotFoundError(2, "No such file", self.path)
@@ -161,15 +159,15 @@ class Model:
     def __enter__(self) -> Model:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
         self.close()
 
     def __repr__(self) -> str:
         return f"<wiremill.Model {self.path!r}: {' x '.join(map(str, self.shape))} -> {', '.join(self.labels[:8])}>"
 
 
-def score(model: Path | Model, patches: ArrayLike, *, precision: str = "fp32", engine: str = "auto", threads: int = 1
+def score(model: Union[Path, Model], patches: ArrayLike, *, precision: str = "fp32", engine: str = "auto", threads: int = 1
           ) -> NDArray[np.float32]:
     """Scores patches (n, wires, drift bins) by a model, and returns (n, n_output) float32.
 

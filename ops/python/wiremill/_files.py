@@ -2,17 +2,18 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
 import os
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any, Callable, Sequence, Union
+from typing import Any, Optional, Sequence, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from . import _progress
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -32,7 +33,7 @@ class RunError(RuntimeError):
 class Scores:
     """An output file of `wiremill run`: a row for each hit of the input, in its order.
 
-    columns: the table, name -> (hits,); `pandas.DataFrame(scores.columns)` makes a frame of it.
+    columns: the table, name -> (hits,).
     labels: which of the columns are scores, in the model's order.
     engines: the signatures of the engines; column `engine` is an index into it, 65535 where a hit is held.
     attributes: what the file states of itself (model_sha256, precision, specification, input, ...).
@@ -51,10 +52,42 @@ class Scores:
     @property
     def scored(self) -> NDArray[np.bool_]:
         """(hits,): whether the hit is scored, not held."""
-        return self.columns["status"] == 0
+        scored: NDArray[np.bool_] = self.columns["status"] == 0
+        return scored
 
     def __len__(self) -> int:
         return len(self.columns["status"])
+
+    def to_numpy(self) -> NDArray[Any]:
+        """The table as a structured array (hits,): a field for each column."""
+        rows = np.empty(len(self), [(name, column.dtype) for name, column in self.columns.items()])
+        for name, column in self.columns.items():
+            rows[name] = column
+        return rows
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas.DataFrame, a row for each hit. Needs the package pandas."""
+        frame = _package("pandas", "Scores.to_pandas").DataFrame(self.columns)
+        frame.attrs.update(self.attributes)
+        return frame
+
+    def to_arrow(self) -> Any:
+        """The table as a pyarrow.Table, the attributes as its metadata. Needs the package pyarrow.
+
+        `pyarrow.parquet.write_table(scores.to_arrow(), "hits.parquet")` makes a Parquet file of it.
+        """
+        metadata = {name: str(value) for name, value in self.attributes.items()}
+        return _package("pyarrow", "Scores.to_arrow").table(self.columns, metadata=metadata)
+
+
+def _package(name: str, user: str) -> Any:
+    """Imports a package that only some functions need."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as why:
+        if why.name != name:
+            raise
+        raise ModuleNotFoundError(f"wiremill.{user} needs the package {name}: pip install {name}", name=name) from None
 
 
 def _text(value: Any) -> Any:
@@ -66,14 +99,13 @@ def read(path: Path) -> Scores:
 
     Raises ValueError where the file is another one.
     """
-    import h5py
-
+    h5py = _package("h5py", "read")
     with h5py.File(path, "r") as file:
         attributes = {name: _text(value) for name, value in file.attrs.items()}
         if attributes.get("layout") != "wiremill-scores-1":
             raise ValueError(f"{os.fspath(path)}: not an output of wiremill run: its layout is {attributes.get('layout')!r}")
         specification = attributes["specification"]
-        table = file[re.search(r"(?m)^table: (\S+)", specification)[1]]
+        table = file[re.findall(r"(?m)^table: (\S+)", specification)[0]]
         columns = {name: table[name][:] for name in table}
         engines = [_text(signature) for signature in file["engine/signature"][:]]
     named = re.search(r"(?m)^labels: \[(.*)\]", specification)
@@ -93,14 +125,16 @@ def _program() -> str:
     return found
 
 
-def run(model: Path, inputs: Path | Sequence[Path], output: Path, *, spec: Path | None = None, precision: str = "fp32",
-        engine: str = "auto", options: Sequence[str] = (),
-        progress: Callable[[int, int], None] | None = None) -> list[str]:
+def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec: Optional[Path] = None,
+        precision: str = "fp32", engine: str = "auto", options: Sequence[str] = (),
+        progress: Union[bool, _progress.Progress, None] = None) -> list[str]:
     """Scores files of events by `wiremill run`, and returns the paths of the outputs that are in `output` then.
 
     model: .onnx, .pb or .wmm. inputs: a file, a pattern ("events-*.h5") or URL, or several of them. output: a folder.
     spec: how patches are cut, a YAML file or a preset. options: more of `wiremill run --help`, as on the command line.
-    progress: called about every second with the number of hits that are scored or held, and of those known so far.
+    progress: True: a bar in a notebook, else a line on standard error; None: the same, but not into a log; False:
+        nothing. Or a function, called about every second with the number of hits that are scored or held, and of those
+        known so far.
 
     What was stopped or killed goes on with the same call. Where some hits are held, their rows have a status and NaN.
     Interrupted (KeyboardInterrupt), it lets `wiremill run` end in order. Raises RunError, or FileNotFoundError where the
@@ -114,19 +148,24 @@ def run(model: Path, inputs: Path | Sequence[Path], output: Path, *, spec: Path 
         command += ["--input", os.fspath(one)]
     if spec is not None:
         command += ["--spec", os.fspath(spec)]
+    ours = None if callable(progress) else _progress.shown(progress)
+    tell = progress if callable(progress) else ours
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         try:
-            text = _wait(process, program, folder, progress)
+            text = _wait(process, program, folder, tell)
         except BaseException:
             process.terminate()     # it ends in order: a second start goes on
             raise
+        finally:
+            if ours:
+                ours.close()
     if process.returncode not in (0, _HELD):
         lines = text.decode(errors="replace").strip().splitlines()
         raise RunError(process.returncode, " ".join(lines[-3:]) or "without a word")
     return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".scores.h5"))
 
 
-def _wait(process: subprocess.Popen[bytes], program: str, folder: str, progress: Callable[[int, int], None] | None
+def _wait(process: subprocess.Popen[bytes], program: str, folder: str, progress: Optional[_progress.Progress]
           ) -> bytes:
     """Until the process ends; returns what it printed."""
     seen, ends = None, False
@@ -144,7 +183,7 @@ def _wait(process: subprocess.Popen[bytes], program: str, folder: str, progress:
             return text
 
 
-def _hits(program: str, folder: str) -> tuple[int, int] | None:
+def _hits(program: str, folder: str) -> Optional[tuple[int, int]]:
     """Hits scored or held, and those known, by `wiremill status`; None while there is no campaign."""
     asked = subprocess.run([program, "status", "--json", folder], stdin=subprocess.DEVNULL, capture_output=True)
     try:

@@ -61,7 +61,7 @@ call = _load()
 
 def version() -> str:
     """The library's version."""
-    return call.wiremill_version().decode()
+    return str(call.wiremill_version(), "ascii")
 
 
 def _load_openvino() -> bool:
