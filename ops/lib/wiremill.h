@@ -21,7 +21,8 @@
 
    Memory: a handle keeps the model mapped (47 MB for EmTrkMichelId, shared between processes that
    open one .wmm). Each call at once has memory of its own, which the handle keeps for later calls:
-   60 MB for 256 patches of 48 x 48 with tracks, at most 150 MB where no pixel is zero. A .wmm must not be changed in place while it is open (replace it by a rename).
+   60 MB for 256 patches of 48 x 48 with tracks, at most 150 MB where no pixel is zero. A .wmm must
+   not be changed in place while it is open (replace it by a rename).
 
    Hostile files: `wiremill import` reads a model in a process that can do nothing else. The
    library reads .onnx and .pb in your process, with the same checks of every size; it does not
