@@ -9,6 +9,7 @@
 #include "kernels/wm_import.h"
 #include "kernels/wm_trial.h"
 #include "ops/wm_columns.h"
+#include "schema/base/wm_log.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -53,6 +54,7 @@ wiremill_fault_t wm_lib_fault (wiremill_error_t *error, const wm_error_t *from)
     if (error) {
         error->fault = (int32_t) fault;
         snprintf (error->text, sizeof error->text, "%s", from->text);
+        wm_log_tame (error->text); /* names in a model's file, or a path, may hold anything */
     }
     return (wiremill_fault_t) fault;
 }

@@ -64,6 +64,7 @@ ok "precisions" precisions
 # Many at once.
 ok "eight threads on one handle get the bits of one thread" calls threads "$model.wmm" "$(size 3 100 1000)"
 ok "... also if all of them begin at once" calls hurry "$model.wmm" "$(size 5 100 1000)"
+ok "eight threads open a handle each, of an .onnx" calls open "$model.onnx"
 if [ "$SAN" = thread ]; then
     skip "the thread sanitizer allows no threads in a child of a process with threads"
 else

@@ -5,6 +5,7 @@
           calls score MODEL        patches from stdin, scores to stdout, as float32
           calls threads MODEL N    8 threads, N calls of 256 patches each, against one thread
           calls hurry MODEL N      8 threads begin their first calls at once, N times
+          calls open MODEL         8 threads open, score and close a handle each
           calls fork MODEL         a child scores while threads of the parent do; a child closes
           calls status MODEL       patches with NaN, infinity, 0 patches, no status
           calls memory MODEL       a call that gets no memory, and the same when there is some
@@ -96,6 +97,7 @@ typedef struct {
     const float *patches, *right;
     size_t calls, first, fault;
     pthread_barrier_t *begin;
+    const char *argument;
 } job_t;
 
 /* Calls on stretches that overlap those of other threads, and are of several sizes.  */
@@ -127,7 +129,7 @@ static void run_threads (wiremill_t *model, const float *patches, const float *r
     pthread_barrier_t begin;
     pthread_barrier_init (&begin, NULL, THREADS);
     for (size_t t = 0; t < THREADS; t++) {
-        job[t] = (job_t){ model, patches, right, calls, t, 0, &begin };
+        job[t] = (job_t){ model, patches, right, calls, t, 0, &begin, NULL };
         CHECK (pthread_create (&thread[t], NULL, score_calls, &job[t]) == 0);
     }
     for (size_t t = 0; t < THREADS; t++)
@@ -170,6 +172,40 @@ static void threads (const char *path, size_t calls, size_t times)
     free (patches), free (right);
 }
 
+static void *open_score_close (void *argument)
+{
+    job_t *job = argument;
+    wiremill_t *model = wiremill_open (job->argument, NULL, NULL);
+    CHECK (model);
+    float *scores = room (model, CALL);
+    pthread_barrier_wait (job->begin);
+    CHECK (
+        !wiremill_score (model, job->patches, CALL, wiremill_n_value (model), scores, NULL, NULL));
+    job->fault += memcmp (scores, job->right, CALL * wiremill_n_output (model) * 4) != 0;
+    wiremill_close (&model);
+    free (scores);
+    return NULL;
+}
+
+static void opens (const char *path)
+{
+    wiremill_t *model = open_or_end (path, 1, NULL);
+    float *patches = make_patches (model, CALL), *right = score_alone (path, patches, CALL);
+    pthread_t thread[THREADS];
+    job_t job[THREADS];
+    pthread_barrier_t begin;
+    wiremill_close (&model);
+    pthread_barrier_init (&begin, NULL, THREADS);
+    for (size_t t = 0; t < THREADS; t++) {
+        job[t] = (job_t){ NULL, patches, right, 1, t, 0, &begin, path };
+        CHECK (pthread_create (&thread[t], NULL, open_score_close, &job[t]) == 0);
+    }
+    for (size_t t = 0; t < THREADS; t++)
+        CHECK (pthread_join (thread[t], NULL) == 0 && job[t].fault == 0);
+    pthread_barrier_destroy (&begin);
+    free (patches), free (right);
+}
+
 /* ---- fork ------------------------------------------------------------------------------------ */
 
 static int ends_well (pid_t child)
@@ -196,8 +232,8 @@ static void forks (const char *path)
     const size_t n_value = wiremill_n_value (model), bytes = wiremill_n_output (model) * CALL * 4;
     float *patches = make_patches (model, CALL), *right = score_alone (path, patches, CALL);
     pthread_t thread[2];
-    job_t job[2] = { { model, patches, NULL, 0, 0, 0, NULL },
-                     { pooled, patches, NULL, 0, 0, 0, NULL } };
+    job_t job[2] = { { model, patches, NULL, 0, 0, 0, NULL, NULL },
+                     { pooled, patches, NULL, 0, 0, 0, NULL, NULL } };
     for (int t = 0; t < 2; t++)
         CHECK (pthread_create (&thread[t], NULL, score_on, &job[t]) == 0);
     for (int i = 0; i < 5; i++) {
@@ -320,6 +356,7 @@ static void errors (const char *path, const char *damaged, const char *text)
     wiremill_options_t o = { 0 };
     CHECK (refuses (o.size ? "" : o.engine, NULL, WIREMILL_USAGE, "NULL"));
     CHECK (refuses ("/nowhere/model.onnx", NULL, WIREMILL_USAGE, "/nowhere/model.onnx: No such"));
+    CHECK (refuses ("/nowhere/a\nb\033c", NULL, WIREMILL_USAGE, "/nowhere/a?b?c: No such"));
     CHECK (refuses ("/tmp", NULL, WIREMILL_USAGE, "folder"));
     CHECK (refuses (damaged, NULL, WIREMILL_INPUT, "damaged"));
     CHECK (refuses (text, NULL, WIREMILL_INPUT, text));
@@ -415,6 +452,8 @@ int main (int argc, char **argv)
         threads (path, n, 1);
     else if (!strcmp (what, "hurry"))
         threads (path, 1, n);
+    else if (!strcmp (what, "open"))
+        opens (path);
     else if (!strcmp (what, "fork"))
         forks (path);
     else if (!strcmp (what, "status"))

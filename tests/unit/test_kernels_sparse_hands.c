@@ -1,5 +1,6 @@
-/* test_kernels_sparse_hands.c - two calls of the exact-sparse engine at once: the same bits, none
-   waits for the other's end, and the time in which threads wait is counted.  */
+/* test_kernels_sparse_hands.c - several calls of the exact-sparse engine at once, on its threads or
+   on the callers': the same bits, none waits for the other's end, and the time in which threads
+   wait is counted.  */
 #include "schema/wm_limits.h"
 #include "tests/unit/sparse_net.h"
 
@@ -72,6 +73,56 @@ static void two_calls_at_once_change_no_bits (void **state)
         wm_sparse_destroy (&one);
     }
     plane_free (&batch);
+    net_free (&net);
+}
+
+enum { CALLERS = 5 };
+
+/* An engine without threads, of each kernel, on planes in both views: it has a job for each call
+   that ran beside others, and no more.  */
+static void calls_compute_in_their_own_threads (void **state)
+{
+    (void) state;
+    const wm_sparse_kernel_t *kernel;
+    wm_error_t error;
+    wm_net_t net = net_new (&shapes[0]);
+    for (uint32_t which = 0; (kernel = wm_sparse_kernel (which / 2)) != NULL; which++) {
+        wm_spec_t spec = spec_of (&shapes[0], which % 2 ? WM_OWN_VIEW : WM_FULL_VIEW, WM_MEAN);
+        wm_batch_t batch =
+            plane_new (&spec, 40, 90 * (which % 2 ? spec.drift_window : 1), 300, TRACKS);
+        const wm_sparse_config_t config = { .kernel = kernel, .on_callers = true };
+        wm_sparse_t *one = engine_new (&net, &spec, 1, kernel),
+                    *engine = wm_sparse_new (&net, &spec, &config, &error);
+        assert_non_null (engine);
+        assert_null (engine->other);
+        result_t want = score_with (one, &batch);
+        pthread_t thread[CALLERS];
+        caller_t caller[CALLERS];
+        for (uint32_t t = 0; t < CALLERS; t++) {
+            caller[t] = (caller_t){ engine, &batch, want.scores, 1 + t % 2, 6, false };
+            assert_int_equal (pthread_create (&thread[t], NULL, score_slices, &caller[t]), 0);
+        }
+        for (uint32_t t = 0; t < CALLERS; t++) {
+            pthread_join (thread[t], NULL);
+            assert_true (caller[t].is_same);
+        }
+        uint32_t n_job = 0, n_later = 0;
+        for (const wm_sparse_t *job = engine->other; job; job = job->other)
+            n_job++;
+        assert_in_range (n_job, 1, CALLERS);
+        caller[0] = (caller_t){ engine, &batch, want.scores, 1, 1, false };
+        score_slices (&caller[0]);
+        assert_true (caller[0].is_same);
+        for (const wm_sparse_t *job = engine->other; job; job = job->other)
+            n_later++;
+        assert_int_equal (n_later, n_job);
+        const wm_device_busy_t busy = wm_sparse_pool_busy (engine->pool);
+        assert_true (busy.busy_s == 0 && busy.idle_s == 0);
+        wm_sparse_destroy (&engine);
+        wm_sparse_destroy (&one);
+        result_free (&want);
+        plane_free (&batch);
+    }
     net_free (&net);
 }
 
@@ -197,6 +248,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (two_calls_at_once_change_no_bits),
+        cmocka_unit_test (calls_compute_in_their_own_threads),
         cmocka_unit_test (a_new_engine_counts_once),
         cmocka_unit_test (a_job_passes_beside_the_end_of_another),
         cmocka_unit_test (idle_time_is_counted),

@@ -69,7 +69,7 @@ class _Handle:
 class Model:
     """An open model. Any number of threads may call `score` at once; the interpreter's lock is released meanwhile.
 
-    path: the model's file. An .onnx or .pb is imported first, which takes a second or more; a .wmm opens at once.
+    path: the model's file. An .onnx or .pb is imported first; a .wmm, which `wiremill import` makes, opens at once.
     precision: "fp32"; "split" and "fast" take faster arithmetic where it is within 1e-5 and 5e-3 of fp32 on the model's
         known answers (your patches are not looked at for that).
     engine: "auto", "sparse", "openvino", "cuda", "cudnn" or "reference".
