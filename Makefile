@@ -19,7 +19,7 @@ MSGPACK  := $(if $(shell pkg-config --exists msgpack-c 2>/dev/null && echo y),ms
 
 OPT      := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN),-O3)
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wvla $(if $(filter gpu-check,$(MAKECMDGOALS)),,-Werror) \
-            $(if $(SAN),-Wno-format-truncation -Wno-conversion) # sanitizers hide from gcc what bounds a value
+            $(if $(SAN),-Wno-format-truncation -Wno-conversion -Wno-nonnull) # sanitizers hide from gcc what bounds a value
 # make fuzz: the sources are written against gcc's warnings, and clang 14 does not know the names of AMX.
 WARN     := $(if $(LIBFUZZER),-w,$(WARN))
 CPPFLAGS := -I. -I$(B)/gen -D_GNU_SOURCE $(if $(LIBFUZZER),'-D__builtin_cpu_supports(name)=0')
