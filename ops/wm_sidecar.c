@@ -3,6 +3,7 @@
    What is in an output is read by a confined process (producer/facts.c), since a hostile input may
    have made the process that wrote it write anything.  */
 #include "ops/wm_sidecar.h"
+#include "ops/wm_child.h"
 #include "ops/wm_spawn.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
@@ -20,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define FACTS_MS 60000 /* of an output: the process that reads it is ended then */
@@ -98,22 +100,40 @@ static char *read_all (int from, size_t *bytes)
     return NULL;
 }
 
-static json_t *read_facts (const char *verb, const char *path)
+/* What is in an output. WM_EAGAIN: the process was killed, or took too long.  */
+static wm_fault_t read_facts (const char *verb, const char *path, json_t **facts, wm_error_t *error)
 {
     const char *const argv[] = { "wiremill-producer", "facts", path, NULL };
-    int fd;
+    char how[WM_CHILD_HOW_BYTES];
+    int fd, status = 0;
+    *facts = NULL;
     const pid_t pid = wm_spawn_reader (verb, argv, &fd);
     if (pid < 0)
-        return NULL;
+        return wm_fault (error, WM_EAGAIN, "no process reads %s for its sidecar", path);
     size_t n = 0;
     char *text = read_all (fd, &n);
     close (fd);
     if (!text)
         kill (pid, SIGKILL);
-    wm_spawn_code (verb, argv[0], pid);
-    json_t *facts = text ? json_loadb (text, n, 0, NULL) : NULL;
+    while (waitpid (pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    const bool is_whole = text != NULL, is_late = !text && n < FACTS_BYTES_MAX;
+    *facts = text ? json_loadb (text, n, 0, NULL) : NULL;
     free (text);
-    return facts;
+    if (json_is_object (*facts))
+        return WM_OK;
+    json_decref (*facts);
+    *facts = NULL;
+    if (is_late)
+        return wm_fault (error, WM_EAGAIN,
+                         "%s cannot be read for its sidecar in %d s; type the same command again",
+                         path, FACTS_MS / 1000);
+    if (is_whole && WIFSIGNALED (status))
+        return wm_fault (error, WM_EAGAIN,
+                         "the process that reads %s for its sidecar ended by %s; type the same "
+                         "command again",
+                         path, wm_child_how_ended (status, how));
+    return wm_fault (error, WM_EHOST, "the output %s cannot be read for its sidecar", path);
 }
 
 static json_t *make (const char *name, const struct stat *output, const char *adler,
@@ -151,11 +171,9 @@ wm_fault_t wm_sidecar_write (const char *verb, const char *folder, const char *n
     snprintf (adler, sizeof adler, "%08x", sum);
     if (is_made (path, &st, adler, did))
         return WM_OK;
-    json_t *facts = read_facts (verb, output);
-    if (!json_is_object (facts)) {
-        json_decref (facts);
-        return wm_fault (error, WM_EHOST, "the output %s cannot be read for its sidecar", output);
-    }
+    json_t *facts;
+    if (read_facts (verb, output, &facts, error))
+        return error->fault;
     json_t *sidecar = make (name, &st, adler, did, facts, metadata);
     char *text = sidecar ? json_dumps (sidecar, JSON_INDENT (1)) : NULL;
     const wm_part_t part[] = { { text, text ? strlen (text) : 0 }, { "\n", 1 } };

@@ -18,7 +18,7 @@
 wm_fault_t wm_sidecar_metadata (const char *path, json_t **metadata, wm_error_t *error);
 
 /* Writes FOLDER/NAME.json, unless it is there and of this output. metadata may be NULL. WM_EAGAIN:
-   the disk is full.  */
+   the disk is full, or the process that reads the output was killed or takes over a minute.  */
 wm_fault_t wm_sidecar_write (const char *verb, const char *folder, const char *name,
                              const char *did, json_t *metadata, wm_error_t *error);
 

@@ -39,8 +39,13 @@ static void write_all (const wm_sidecar_queue_t *self, int to)
     for (size_t i = self->n_done; i < self->n; i++) {
         wm_error_t error = { 0 };
         const wm_sidecar_item_t *item = &self->item[i];
-        error.fault = wm_sidecar_write (self->verb, item->folder ? item->folder : self->folder,
-                                        item->output, item->did, self->metadata, &error);
+        const char *folder = item->folder ? item->folder : self->folder;
+        for (int tries = 0; tries < DEATHS_MAX; tries++) {
+            error.fault = wm_sidecar_write (self->verb, folder, item->output, item->did,
+                                            self->metadata, &error);
+            if (error.fault != WM_EAGAIN)
+                break;
+        }
         while (write (to, &error, sizeof error) < 0)
             if (errno != EINTR)
                 _exit (WM_EXIT_FAILURE);

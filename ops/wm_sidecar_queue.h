@@ -4,7 +4,7 @@
    each. So a fork writes them one after another (wm_sidecar.h) and reports each on a pipe, while
    the run goes on answering signals and asking the broker. There is one such process at a time, and
    it dies with the run. If something else ends it, another takes its place, three times without a
-   sidecar in between. Thread: one.  */
+   sidecar in between; if one cannot be written now, it is tried three times. Thread: one.  */
 #ifndef WM_SIDECAR_QUEUE_H
 #define WM_SIDECAR_QUEUE_H
 

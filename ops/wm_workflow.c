@@ -4,6 +4,7 @@
 #include "ops/wm_sidecar.h"
 #include "schema/wm_limits.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -74,11 +75,20 @@ static void settle (wm_workflow_t *self, uint32_t input, wm_feed_is_t is)
         complain (self, &error);
 }
 
-/* An output on its way to a server has its folder, which goes with a producer that was killed: the
-   next one tells of it again.  */
+/* An output on its way to a server goes with a producer that was killed, or is replaced: whoever
+   makes it again tells of it again.  */
+static bool is_gone (const wm_sidecar_item_t *item)
+{
+    char path[PATH_MAX + 256];
+    if (!item->folder)
+        return false;
+    snprintf (path, sizeof path, "%s/%s", item->folder, item->output);
+    return access (path, F_OK) != 0;
+}
+
 static void sidecar_done (void *argument, const wm_sidecar_item_t *item, const wm_error_t *error)
 {
-    if (error->fault && (!item->folder || access (item->folder, F_OK) == 0))
+    if (error->fault && !is_gone (item))
         complain (argument, error);
     else if (!item->folder)
         settle (argument, item->input, WM_FEED_WRITTEN);

@@ -12,6 +12,7 @@
 #include "producer/wm_h5.h"
 #include "producer/wm_index.h"
 #include "producer/wm_produce_confine.h"
+#include "schema/base/wm_failpoint.h"
 #include "schema/wm_pins.h"
 
 #include <inttypes.h>
@@ -179,6 +180,7 @@ static int facts_main (const wm_args_t *args)
         return WM_EXIT_FAILURE;
     for (size_t i = 0; i < n_path; i++) {
         facts_t facts = { 0 };
+        WM_FAILPOINT ("facts-read");
         if (read_output (&facts, path[i], &error))
             puts ("null");
         else

@@ -11,6 +11,7 @@ const char *wm_failpoint_armed;
 static size_t name_bytes;
 static atomic_long passes_left;
 static const char *once; /* a file that the first process there creates; NULL: none */
+static int how = SIGKILL;
 
 static void __attribute__ ((constructor)) arm (void)
 {
@@ -22,6 +23,9 @@ static void __attribute__ ((constructor)) arm (void)
     char *end;
     passes_left = strtol (colon + 1, &end, 10);
     once = *end == ':' ? end + 1 : NULL;
+    const size_t n = strlen (text);
+    if (once && n > 5 && strcmp (text + n - 5, ".stop") == 0)
+        how = SIGSTOP;
 }
 
 void wm_failpoint_pass (const char *name)
@@ -29,5 +33,5 @@ void wm_failpoint_pass (const char *name)
     if (strlen (name) == name_bytes && strncmp (name, wm_failpoint_armed, name_bytes) == 0 &&
         --passes_left == 0 &&
         (!once || open (once, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) >= 0))
-        raise (SIGKILL);
+        raise (how);
 }

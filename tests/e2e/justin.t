@@ -199,6 +199,10 @@ rm -f "$work/flood"
 given () { keep "$bin/wiremill" run --model "$made/stage.onnx" "${one[@]}" --quiet --output "$work/given" --sidecars --input "$work/data/justin-1.h5"; }
 thrice () { WM_FAILPOINT=sidecar-write:1 exits 75 given && says 'justin-1.scores.h5 was killed 3 times' && says 'type this to continue'; }
 ok "the process that writes it is killed three times: exit code 75" thrice
+read_thrice () { WM_FAILPOINT=facts-read:1 exits 75 given && says 'justin-1.scores.h5 for its sidecar ended by signal 9' && says 'type this to continue'; }
+ok "... also where the process that reads the output is" read_thrice
+read_again () { WM_FAILPOINT=facts-read:1:$work/read-once given && [ -e "$work/read-once" ] && [ -s "$work/given/justin-1.scores.h5.json" ] && rm "$work/given/justin-1.scores.h5.json"; }
+ok "... which is started again" read_again
 waits () { : >"$work/go" && slow --input "$work/data/justin-1.h5" && exits 0 wait $pid && [ -s "$work/given/justin-1.scores.h5.json" ]; }
 ok "a run ends when its sidecars are written" waits
 
