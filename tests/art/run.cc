@@ -4,8 +4,8 @@
    run scores FCL PATCHES THREADS   scores them by table `tool` of FCL, 256 a call, each thread with
                                     a tool of its own; prints a line of scores for each patch
    run module FCL NAME EVENTS       runs the module of table NAME over made-up events 1 to EVENTS;
-                                    prints the products for hits, if there are any. Hit 11 of event
-                                    2 is on no wire
+                                    prints the products of a producer; of an analyzer's events the
+                                    regions and hits. Hit 11 of event 2 is on no wire
    What is thrown goes to stderr, with exit code 1.  */
 #include "tests/art/larsoft.h"
 
@@ -205,6 +205,26 @@ art::Event MakeEvent (uint32_t number)
     return event;
 }
 
+// What a dump must hold of an event: wires that are good and long enough, up to tick 6000, and hits.
+void PrintEvent (art::Event const &event)
+{
+    auto const number = static_cast<int> (event.id ().event ());
+    for (auto const &wire :
+         *event.getValidHandle<std::vector<recob::Wire>> (art::InputTag ("caldata")))
+        for (auto const &range : wire.SignalROI ().ranges)
+            if (wire.Channel () != 7 && wire.Channel () != 31) {
+                int const n = range.first == 5990 ? 10 : 30;
+                std::printf ("roi %d %u %zu %d %.9g %.9g\n", number, wire.Channel (), range.first,
+                             n, static_cast<double> (range.values[0]),
+                             static_cast<double> (range.values[static_cast<size_t> (n - 1)]));
+            }
+    int key = 0;
+    for (auto const &hit :
+         *event.getValidHandle<std::vector<recob::Hit>> (art::InputTag ("hitpdune")))
+        std::printf ("hit %d %d %u %u %.9g\n", number, key++, hit.WireID ().Plane,
+                     hit.WireID ().Wire, static_cast<double> (hit.PeakTime ()));
+}
+
 void PrintProducts (art::Event const &event)
 {
     using Vectors = std::vector<anab::FeatureVector<4>>;
@@ -231,6 +251,8 @@ void RunModule (std::string const &fcl, std::string const &name, uint32_t n_even
         module->process (event);
         if (dynamic_cast<art::EDProducer *> (module.get ()))
             PrintProducts (event);
+        else
+            PrintEvent (event);
     }
     module->endJob ();
 }
