@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -137,25 +136,26 @@ template <class T, bool needed> class Single : public Parameter
     {
     }
     Single (Name const &n, Comment const &, T const &otherwise)
-        : Parameter (n.text), value_ (otherwise)
+        : Parameter (n.text), value_ (otherwise), there_ (true)
     {
     }
     void set (ParameterSet const &from, std::string const &where) override
     {
         if (from.has_key (name))
-            value_ = from.get<T> (name);
-        else if (needed && !value_)
+            value_ = from.get<T> (name), there_ = true;
+        else if (needed && !there_)
             throw cet::exception ("fhicl") << "missing parameter " << where << name;
     }
 
   protected:
-    std::optional<T> value_;
+    T value_{};
+    bool there_ = false;
 };
 template <class T> struct Atom : Single<T, true> {
     using Single<T, true>::Single;
     T const &operator() () const
     {
-        return *this->value_;
+        return this->value_;
     }
 };
 template <class T> struct Sequence : Atom<std::vector<T>> {
@@ -165,9 +165,9 @@ template <class T> struct OptionalAtom : Single<T, false> {
     using Single<T, false>::Single;
     bool operator() (T &value) const
     {
-        if (this->value_)
-            value = *this->value_;
-        return this->value_.has_value ();
+        if (this->there_)
+            value = this->value_;
+        return this->there_;
     }
 };
 template <class T> struct OptionalSequence : OptionalAtom<std::vector<T>> {
