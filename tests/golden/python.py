@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import threading
+import tracemalloc
 import types
 import typing
 import unittest
@@ -81,6 +82,18 @@ class Package(unittest.TestCase):
         with self.assertRaises(wiremill.WiremillError) as raised:
             wiremill.Model(__file__)
         self.assertEqual(raised.exception.fault, "input")
+
+    def test_nothing_is_copied(self):
+        patches = np.zeros((4000, *self.model.shape), "f4")
+        tracemalloc.start()
+        try:
+            self.model.score(patches)
+            kept = tracemalloc.get_traced_memory()[1]
+            self.model.score(patches.astype("f8"))
+            self.assertGreater(tracemalloc.get_traced_memory()[1], patches.nbytes)   # copies are counted here
+        finally:
+            tracemalloc.stop()
+        self.assertLess(kept, patches.nbytes / 10)
 
     def test_status(self):
         patches = self.patches.copy()
@@ -172,6 +185,17 @@ class Package(unittest.TestCase):
         self.try_tables(hits)
         # the same call again: nothing is left to do
         self.assertEqual(wiremill.run(MODEL, [patches], os.path.join(WORK, "out")), out)
+
+    def test_a_run_that_is_interrupted_goes_on(self):
+        def interrupt(done, known):
+            raise KeyboardInterrupt
+
+        patches, out = os.path.join(WORK, "interrupted.npy"), os.path.join(WORK, "interrupted")
+        np.save(patches, self.patches)
+        with self.assertRaises(KeyboardInterrupt):
+            wiremill.run(MODEL, patches, out, progress=interrupt)
+        hits = wiremill.read(wiremill.run(MODEL, patches, out)[0])
+        self.same(hits.scores)
 
     def try_tables(self, hits):
         """As pandas and Arrow where they are installed; else the error names what is missing."""

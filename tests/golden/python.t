@@ -42,10 +42,12 @@ notebook () # the example from top to bottom, as a person would
 }
 if [ "$(size test proof soak)" != test ]; then
     if "$python" -m venv "$work/notebook" && "$work/notebook/bin/python" -m pip -q install --only-binary=:all: \
-        h5py ipykernel matplotlib nbclient pandas pyarrow >&2; then
+        h5py ipykernel matplotlib mypy nbclient pandas pyarrow >&2; then
         ok "the example notebook" notebook
+        ok "its types hold" "$work/notebook/bin/mypy" --strict --cache-dir "$work/types" ops/python/wiremill
     else
         skip "pip cannot install what a notebook needs"
+        skip "pip cannot install mypy"
     fi
 fi
 general=
