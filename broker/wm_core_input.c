@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
@@ -19,15 +18,10 @@ input_t *wm_core_input_find (const wm_core_t *self, uint32_t id)
     return id && id <= self->n_input ? self->input[id - 1] : NULL;
 }
 
-static uint64_t text_hash (const char *text)
-{
-    return XXH3_64bits (text, strlen (text));
-}
-
 input_t *wm_core_input_of_path (const wm_core_t *self, const char *path)
 {
     size_t at;
-    uint64_t hash = text_hash (path);
+    uint64_t hash = wm_table_text (path);
     for (input_t *input = wm_table_first (&self->paths, hash, &at); input;
          input = wm_table_next (&self->paths, hash, &at))
         if (strcmp (input->path, path) == 0)
@@ -46,7 +40,7 @@ input_t *wm_core_input_named (const wm_core_t *self, const char *text)
 static bool name_is_taken (const wm_core_t *self, const char *name)
 {
     size_t at;
-    uint64_t hash = text_hash (name);
+    uint64_t hash = wm_table_text (name);
     for (input_t *input = wm_table_first (&self->names, hash, &at); input;
          input = wm_table_next (&self->names, hash, &at))
         if (strcmp (input->name, name) == 0)
@@ -64,7 +58,7 @@ char *wm_core_input_name (const wm_core_t *self, const char *proposed, const cha
     if (stem > 200)
         stem = 200;
     snprintf (name, sizeof name, "%s", proposed);
-    uint64_t hash = text_hash (path);
+    uint64_t hash = wm_table_text (path);
     for (uint64_t salt = 0; name_is_taken (self, name); salt++)
         snprintf (name, sizeof name, "%.*s-%08" PRIx32 "%.40s", stem, proposed,
                   (uint32_t) (hash + salt), tail ? tail : "");
@@ -97,8 +91,8 @@ input_t *wm_core_input_add (wm_core_t *self, char *path, char *name)
     input->name = name;
     self->input[self->n_input++] = input;
     input->id = self->n_input;
-    wm_table_put (&self->paths, text_hash (path), input);
-    wm_table_put (&self->names, text_hash (name), input);
+    wm_table_put (&self->paths, wm_table_text (path), input);
+    wm_table_put (&self->names, wm_table_text (name), input);
     return input;
 }
 

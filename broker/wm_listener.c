@@ -9,8 +9,8 @@
 #include "broker/wm_knock.h"
 #include "broker/wm_site.h"
 #include "broker/wm_strangers.h"
-#include "broker/wm_table.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_table.h"
 #include "schema/base/wm_tcp.h"
 
 #include <assert.h>

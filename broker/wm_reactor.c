@@ -17,8 +17,8 @@
 #include "broker/wm_recorder.h"
 #include "broker/wm_restore.h"
 #include "broker/wm_status.h"
-#include "broker/wm_table.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_table.h"
 
 #include <assert.h>
 #include <errno.h>

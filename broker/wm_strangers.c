@@ -1,7 +1,7 @@
 /* wm_strangers.c - see wm_strangers.h. Each operation looks at all of them at most once, which
    takes less than the handshake that one connection costs.  */
 #include "broker/wm_strangers.h"
-#include "broker/wm_table.h"
+#include "schema/base/wm_table.h"
 
 #include <netinet/in.h>
 #include <string.h>

@@ -56,6 +56,22 @@ static char *identity (const char *pfn)
     return copy;
 }
 
+/* The file that has this name in a table, of its paths or of its DIDs; NULL: none.  */
+static wm_feed_file_t *known_as (const wm_feed_t *self, const wm_table_t *table, const char *name)
+{
+    const uint64_t hash = wm_table_text (name);
+    size_t at;
+    for (void *item = wm_table_first (table, hash, &at); item;
+         item = wm_table_next (table, hash, &at)) {
+        const uintptr_t i = (uintptr_t) item - 1;
+        if (i < self->n_file && /* or it was taken back */
+            strcmp (table == &self->by_did ? self->file[i].did : self->file[i].path, name) == 0)
+            return &self->file[i];
+    }
+    return NULL;
+}
+
+/* Adds a file, and enters it in the tables where it is the first of its names.  */
 static wm_fault_t add (wm_feed_t *self, const char *did, const char *pfn, wm_error_t *error)
 {
     wm_error_t why;
@@ -74,27 +90,36 @@ static wm_fault_t add (wm_feed_t *self, const char *did, const char *pfn, wm_err
         .pfn = strdup (pfn),
         .path = identity (pfn),
         .is_bad = self->command && is_url && wm_urls_check (pfn, &why),
-        .same = self->n_file,
     };
-    if (!file->did || !file->pfn || !file->path)
+    if (!file->did || !file->pfn || !file->path || wm_table_reserve (&self->by_path) ||
+        wm_table_reserve (&self->by_did))
         return wm_fault (error, WM_EHOST, "no memory for the list of files");
     if (file->is_bad) {
         file->is = WM_FEED_HELD;
         report (self, "held: %s", why.text);
     }
+    wm_feed_file_t *first = known_as (self, &self->by_path, file->path);
+    const bool is_new_did = *did && !known_as (self, &self->by_did, did);
+    void *item = (void *) (uintptr_t) (self->n_file + 1);
+    if (first) {
+        file->next_same = first->next_same;
+        first->next_same = self->n_file;
+    } else
+        wm_table_put (&self->by_path, wm_table_text (file->path), item);
+    if (is_new_did)
+        wm_table_put (&self->by_did, wm_table_text (did), item);
     self->n_file++;
+    self->n_is[file->is]++;
     return WM_OK;
 }
 
 /* The file that has this DID or this path; NULL: none.  */
 static const wm_feed_file_t *find (const wm_feed_t *self, const char *did, const char *pfn)
 {
-    const wm_feed_file_t *found = NULL;
     char *path = identity (pfn);
-    for (uint32_t i = 0; path && i < self->n_file && !found; i++)
-        if (strcmp (self->file[i].path, path) == 0 ||
-            (*did && strcmp (self->file[i].did, did) == 0))
-            found = &self->file[i];
+    const wm_feed_file_t *found = path ? known_as (self, &self->by_path, path) : NULL;
+    if (!found && *did)
+        found = known_as (self, &self->by_did, did);
     free (path);
     return found;
 }
@@ -110,10 +135,7 @@ wm_fault_t wm_feed_take (wm_feed_t *self, const wm_inputs_t *inputs, wm_error_t 
         return wm_fault (error, WM_EHOST, "the list of inputs: %s", strerror (errno));
     while (!fault && (n = getline (&line, &room, list)) > 0) {
         line[n - (line[n - 1] == '\n')] = 0;
-        const wm_feed_file_t *known = find (self, "", line);
-        const uint32_t same = known ? (uint32_t) (known - self->file) : self->n_file;
-        if (!(fault = add (self, "", line, error)))
-            self->file[self->n_file - 1].same = same;
+        fault = add (self, "", line, error);
     }
     free (line);
     fclose (list);
@@ -144,12 +166,16 @@ wm_fault_t wm_feed_list (const wm_feed_t *self, uint32_t first, uint32_t n, wm_i
     return fault;
 }
 
+void wm_feed_mark (wm_feed_t *self, wm_feed_file_t *file, wm_feed_is_t is)
+{
+    self->n_is[file->is]--;
+    self->n_is[is]++;
+    file->is = is;
+}
+
 uint32_t wm_feed_count (const wm_feed_t *self, wm_feed_is_t is)
 {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < self->n_file; i++)
-        n += self->file[i].is == is;
-    return n;
+    return self->n_is[is];
 }
 
 /* ---- the record ------------------------------------------------------------------------------ */
@@ -348,6 +374,7 @@ static bool take_answer (wm_feed_t *self, bool is_left)
     if (!fault && record_add (self, did, pfn, &error)) {
         fault = error.fault;
         self->n_file--;
+        self->n_is[WM_FEED_WAITS]--;
     }
     if (fault) {
         report (self, "%s", error.text);

@@ -17,6 +17,7 @@
 
 #include "ops/wm_setup.h"
 #include "schema/base/wm_option.h"
+#include "schema/base/wm_table.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -29,14 +30,15 @@ typedef struct {
     char *path;  /* the same file has the same */
     bool is_bad; /* nothing here can copy it: no producer gets it, and it is not in the record */
     wm_feed_is_t is;
-    uint32_t same; /* number of the first file of a list that has this path; itself, mostly */
+    uint32_t next_same; /* number of another file with this path, after the first; 0: no more */
 } wm_feed_file_t;
 
 typedef struct {
     const char *verb, *command; /* NULL: files are given otherwise */
     wm_feed_file_t *file;
-    uint32_t n_file;
+    uint32_t n_file, n_is[3]; /* n_is: of each wm_feed_is_t */
     size_t room;
+    wm_table_t by_path, by_did; /* the first file of each; its number + 1 */
     int record, answer;
     char record_path[PATH_MAX], answer_path[PATH_MAX + 8];
     pid_t pid; /* of the command; 0: it does not run */
@@ -67,6 +69,9 @@ bool wm_feed_tend (wm_feed_t *self, bool wanted);
 
 /* Ends the command, if it runs.  */
 void wm_feed_stop (wm_feed_t *self);
+
+/* Says how far a file is.  */
+void wm_feed_mark (wm_feed_t *self, wm_feed_file_t *file, wm_feed_is_t is);
 
 /* Counts files.  */
 uint32_t wm_feed_count (const wm_feed_t *self, wm_feed_is_t is);

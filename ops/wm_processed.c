@@ -25,30 +25,35 @@ static wm_fault_t failed (const wm_processed_list_t *self, wm_error_t *error)
 /* Appends a text, whole or not at all, and waits until it is on disk.  */
 static wm_fault_t append (wm_processed_list_t *self, const char *text, wm_error_t *error)
 {
-    const size_t n = strlen (text);
-    char *grown = realloc (self->text, self->bytes + n + 1);
-    if (!grown)
-        return wm_fault (error, WM_EHOST, "no memory for %s", self->path);
-    self->text = grown;
     const off_t end = lseek (self->fd, 0, SEEK_END);
-    if (wm_file_append (self->fd, text, n) || fdatasync (self->fd)) {
+    if (wm_file_append (self->fd, text, strlen (text)) || fdatasync (self->fd)) {
         failed (self, error);
         if (end >= 0 && ftruncate (self->fd, end) == 0)
             lseek (self->fd, end, SEEK_SET);
         return error->fault;
     }
-    memcpy (self->text + self->bytes, text, n + 1);
-    self->bytes += n;
     return WM_OK;
 }
 
 static bool has_line (const wm_processed_list_t *self, const char *name)
 {
-    const size_t n = strlen (name);
-    for (const char *at = self->text; (at = strstr (at, name)); at++)
-        if ((at == self->text || at[-1] == '\n') && at[n] == '\n')
-            return true;
-    return false;
+    const uint64_t hash = wm_table_text (name);
+    size_t at;
+    const char *line = wm_table_first (&self->lines, hash, &at);
+    while (line && strcmp (line, name) != 0)
+        line = wm_table_next (&self->lines, hash, &at);
+    return line != NULL;
+}
+
+/* Takes a line, which must stay where it is. Returns whether there is memory for it.  */
+static bool take_line (wm_processed_list_t *self, char *line)
+{
+    if (has_line (self, line))
+        return true;
+    if (wm_table_reserve (&self->lines))
+        return false;
+    wm_table_put (&self->lines, wm_table_text (line), line);
+    return true;
 }
 
 /* As lists and people may see it: without what opens a URL.  */
@@ -69,10 +74,11 @@ static bool begins (const char *name, const char *part)
 }
 
 /* A last line without an end.  */
-static wm_fault_t mend (wm_processed_list_t *self, const wm_feed_t *feed, wm_error_t *error)
+static wm_fault_t mend (wm_processed_list_t *self, char *text, const wm_feed_t *feed,
+                        wm_error_t *error)
 {
-    char *last = strrchr (self->text, '\n');
-    last = last ? last + 1 : self->text;
+    char *last = strrchr (text, '\n');
+    last = last ? last + 1 : text;
     if (!*last)
         return WM_OK;
     bool torn = false;
@@ -81,8 +87,7 @@ static wm_fault_t mend (wm_processed_list_t *self, const wm_feed_t *feed, wm_err
     if (!torn)
         return append (self, "\n", error);
     *last = 0;
-    self->bytes = (size_t) (last - self->text);
-    return ftruncate (self->fd, (off_t) self->bytes) ? failed (self, error) : WM_OK;
+    return ftruncate (self->fd, last - text) ? failed (self, error) : WM_OK;
 }
 
 static wm_fault_t list_open (wm_processed_list_t *self, const char *path, const wm_feed_t *feed,
@@ -101,17 +106,19 @@ static wm_fault_t list_open (wm_processed_list_t *self, const char *path, const 
         return wm_fault (error, WM_EUSAGE,
                          "%s is no list of processed files: give a file of lines, or a new name",
                          path);
-    self->text = calloc ((size_t) st.st_size + 1, 1);
-    if (!self->text)
+    char *text = calloc ((size_t) st.st_size + 1, 1); /* the lines stay in it */
+    if (!text)
         return wm_fault (error, WM_EHOST, "no memory for %s", path);
-    const ssize_t n = pread (self->fd, self->text, (size_t) st.st_size, 0);
-    self->bytes = n > 0 ? (size_t) n : 0;
-    self->text[self->bytes] = 0;
-    if (strlen (self->text) != self->bytes)
+    const ssize_t n = pread (self->fd, text, (size_t) st.st_size, 0);
+    if (strlen (text) != (n > 0 ? (size_t) n : 0))
         return wm_fault (error, WM_EUSAGE, "%s is no list of processed files: it has NULs", path);
     if (wm_folder_sync_parent (path)) /* its name, too */
         return failed (self, error);
-    return mend (self, feed, error);
+    const wm_fault_t fault = mend (self, text, feed, error);
+    for (char *line; !fault && (line = strsep (&text, "\n"));)
+        if (!take_line (self, line))
+            return wm_fault (error, WM_EHOST, "no memory for %s", path);
+    return fault;
 }
 
 wm_fault_t wm_processed_open (wm_processed_t *self, const wm_args_t *args, const wm_feed_t *feed,
@@ -128,8 +135,13 @@ static wm_fault_t add_line (wm_processed_list_t *self, const char *name, wm_erro
 {
     char *line = NULL, *copy = self->fd >= 0 && *name ? public_name (name) : NULL;
     wm_fault_t fault = WM_OK;
-    if (copy && !has_line (self, copy) && asprintf (&line, "%s\n", copy) > 0)
+    if (copy && !has_line (self, copy) && asprintf (&line, "%s\n", copy) > 0) {
         fault = append (self, line, error);
+        if (!fault && take_line (self, copy))
+            copy = NULL; /* it stays in the table */
+        else if (!fault)
+            fault = wm_fault (error, WM_EHOST, "no memory for %s", self->path);
+    }
     free (line);
     free (copy);
     return fault;

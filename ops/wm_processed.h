@@ -10,9 +10,8 @@
 
 typedef struct {
     char path[PATH_MAX];
-    int fd;     /* -1: there is no such list */
-    char *text; /* what is in it */
-    size_t bytes;
+    int fd;           /* -1: there is no such list */
+    wm_table_t lines; /* what is in it */
 } wm_processed_list_t;
 
 typedef struct {

@@ -63,14 +63,14 @@ static void settle (wm_workflow_t *self, uint32_t input, wm_feed_is_t is)
 {
     wm_error_t error;
     wm_fault_t fault = WM_OK;
-    for (uint32_t i = input; i < self->feed.n_file; i++) { /* it, and its other names */
+    uint32_t i = input;
+    do { /* it, and its other names */
         wm_feed_file_t *file = &self->feed.file[i];
-        if (file->same != input)
-            continue;
-        file->is = is;
+        wm_feed_mark (&self->feed, file, is);
         if (is == WM_FEED_WRITTEN && !fault)
             fault = wm_processed_add (&self->processed, file, &error);
-    }
+        i = file->next_same;
+    } while (i);
     if (fault)
         complain (self, &error);
 }

@@ -1,8 +1,15 @@
 /* wm_table.c - a table from 64-bit hash to pointer: linear probing, half full at most.  */
-#include "broker/wm_table.h"
+#include "schema/base/wm_table.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+uint64_t wm_table_text (const char *text)
+{
+    return XXH3_64bits (text, strlen (text));
+}
 
 static void put (wm_table_slot_t *slots, size_t mask, uint64_t hash, void *item)
 {

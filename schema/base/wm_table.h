@@ -27,6 +27,9 @@ void wm_table_put (wm_table_t *self, uint64_t hash, void *item);
 void *wm_table_first (const wm_table_t *self, uint64_t hash, size_t *at);
 void *wm_table_next (const wm_table_t *self, uint64_t hash, size_t *at);
 
+/* The hash of a text.  */
+uint64_t wm_table_text (const char *text);
+
 /* Does nothing if it is not there.  */
 void wm_table_remove (wm_table_t *self, uint64_t hash, const void *item);
 
