@@ -394,6 +394,53 @@ static void test_words (void **state)
 #undef SAID
 }
 
+/* Codes and words in a file's name are none of the server's.  */
+static void test_names (void **state)
+{
+    (void) state;
+#define SAID "Run: [ERROR] Server responded with an error: "
+    static const struct {
+        const char *said;
+        int exit_code;
+        wm_tool_end_t copy, stat;
+    } of[] = {
+        { SAID "[3011] Unable to open /d/x; no such file (source)", 54, WM_TOOL_FINAL,
+          WM_TOOL_FINAL },
+        { SAID "[3011] Unable to open /d/checksum; no such file (source)", 54, WM_TOOL_FINAL,
+          WM_TOOL_FINAL },
+        { SAID "[3013] checksum not supported", 54, WM_TOOL_RESTART, WM_TOOL_FINAL },
+        { "noise\nRun: [FATAL] Auth failed: No protocols left", 52, WM_TOOL_FINAL, WM_TOOL_FINAL },
+        { "[ERROR] Error response: permission denied", 54, WM_TOOL_FINAL, WM_TOOL_FINAL },
+        { SAID "[3007] I/O error on /d/x[3010].h5", 54, WM_TOOL_RESTART, WM_TOOL_AGAIN },
+        { SAID "[3007] I/O error on /d/x: [3010] .h5", 54, WM_TOOL_RESTART, WM_TOOL_AGAIN },
+        { SAID "[3007] I/O error on /d/No such file.h5", 54, WM_TOOL_RESTART, WM_TOOL_AGAIN },
+        { "Run: [FATAL] Connection error: /d/Permission denied", 51, WM_TOOL_RESTART,
+          WM_TOOL_AGAIN },
+        { "[ERROR] Operation expired: /d/Auth failed: [3011] .h5", 51, WM_TOOL_RESTART,
+          WM_TOOL_AGAIN },
+    };
+    char text[400];
+    uint64_t size;
+    int64_t adler;
+    for (size_t i = 0; i < 2 * sizeof of / sizeof *of; i++) {
+        wm_tool_t tool = { .said = memfd_create ("said", MFD_CLOEXEC) };
+        const int status = of[i / 2].exit_code << 8;
+        dprintf (tool.said, "%s\n", of[i / 2].said);
+        const wm_tool_end_t end =
+            i % 2 ? wm_tool_stat_result (&tool, status, &size, text)
+                  : wm_tool_copy_result (&tool, URL, status, &size, &adler, text);
+        if (end != (i % 2 ? of[i / 2].stat : of[i / 2].copy))
+            fail_msg ("%s of '%s' is %d", i % 2 ? "stat" : "copy", of[i / 2].said, end);
+        if (end == WM_TOOL_AGAIN)
+            assert_false (wm_tool_is_refused (text) || wm_tool_is_missing (text));
+    }
+#undef SAID
+    wm_tool_t tool = { .said = memfd_create ("said", MFD_CLOEXEC) };
+    dprintf (tool.said, "\nPath:   /d/Size: 3.h5\nSize:   77\n");
+    assert_int_equal (wm_tool_stat_result (&tool, 0, &size, text), WM_TOOL_DONE);
+    assert_int_equal (size, 77);
+}
+
 /* A program that the stager ended: whether the file did not grow, or took too long.  */
 static void test_limits (void **state)
 {
@@ -570,13 +617,13 @@ int main (int argc, char **argv)
     setenv ("PATH", path, 1);
     setenv ("WM_TEST_ROOT", root, 1);
 #define TEST(name) cmocka_unit_test_setup_teardown (name, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST (test_sidecar), TEST (test_sidecar_there), TEST (test_sidecar_later),
-        TEST (test_denied),  TEST (test_full),          TEST (test_words),
-        TEST (test_limits),  TEST (test_unreadable),    TEST (test_refused_between),
-        TEST (test_aside),   TEST (test_questions),     TEST (test_forgotten),
-        TEST (test_slots)
-    };
+    const struct CMUnitTest tests[] = { TEST (test_sidecar),       TEST (test_sidecar_there),
+                                        TEST (test_sidecar_later), TEST (test_denied),
+                                        TEST (test_full),          TEST (test_words),
+                                        TEST (test_names),         TEST (test_limits),
+                                        TEST (test_unreadable),    TEST (test_refused_between),
+                                        TEST (test_aside),         TEST (test_questions),
+                                        TEST (test_forgotten),     TEST (test_slots) };
     const int failed = cmocka_run_group_tests (tests, NULL, NULL);
     snprintf (command, sizeof command, "rm -rf '%s'", root);
     return system (command) ? 1 : failed;
