@@ -352,8 +352,8 @@ static const char *next_line (const char *line)
     return line + strspn (line, "\r\n");
 }
 
-/* What a line says behind "[ERROR] " or "[FATAL] ", and "Server responded with an error: "; NULL: it
-   names no error. Only the beginning of a line counts: file names come later in it.  */
+/* What a line says behind "[ERROR] " or "[FATAL] " and "Server responded with an error: "; NULL: no
+   error. Only the beginning of a line counts: file names come later in it.  */
 static const char *error_in (const char *line)
 {
     static const char *const before[] = { "xrdcp: ", "xrdfs: ", "Run: " };
