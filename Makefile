@@ -36,7 +36,7 @@ objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).a
 
 # What each room's libraries come from (pkg-config names); a room may use what is listed here only.
-PKG_schema    := $(MSGPACK) libczmq libzmq libzstd libxxhash libsodium libcrypto jansson
+PKG_schema    := $(MSGPACK) libczmq libzmq libzstd libdeflate libxxhash libsodium libcrypto jansson
 PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libcrypto libxxhash
 PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium libcrypto jansson
 PKG_producer  := libczmq libzmq hdf5 libdeflate libxxhash libsodium yaml-0.1

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define WIDTH 80
+#define ROWS_MAX 12u   /* 1, 4, 16 ... WM_PEERS_MAX workers, GPUs */
 #define HITS_MOST 1e15 /* a campaign of more is a mistake of somebody's */
 
 /* clang-format off */
@@ -73,6 +74,9 @@ typedef struct {
     wm_plan_needs_t needs;
     double deadline_s; /* NAN: none */
     json_t *json;
+    double row[ROWS_MAX]; /* workers of the rows that were printed, and their times */
+    wm_plan_time_t time[ROWS_MAX];
+    uint32_t n_row;
 } plan_t;
 
 /* ---- what was asked -------------------------------------------------------------------------- */
@@ -91,8 +95,10 @@ static int refuse (const wm_args_t *args)
     if (has_input)
         return 0;
     if (!wm_args_given (args, "events"))
-        return wm_args_refuse (args, "give --input and --model, to measure here, or --events N "
-                                     "and --rate or --bench");
+        return wm_args_refuse (args, wm_args_given (args, "bench")
+                                         ? "--events N is missing: --bench does not have it"
+                                         : "give --input and --model, to measure here, or "
+                                           "--events N and --rate or --bench");
     if (!wm_args_given (args, "bench") && !wm_args_given (args, "hits-per-event"))
         return wm_args_refuse (args, "--hits-per-event N is missing");
     if (!wm_args_given (args, "bench") && !wm_args_given (args, "rate") &&
@@ -213,6 +219,10 @@ static const char *const where_names[] = { "cores", "gpus", "here" };
 static void time_row (plan_t *self, where_t where, double workers, const wm_plan_time_t *time)
 {
     char wall[32], name[40];
+    if (where != HERE && self->n_row < ROWS_MAX) {
+        self->row[self->n_row] = workers;
+        self->time[self->n_row++] = *time;
+    }
     if (self->json) {
         json_array_append_new (json_object_get (self->json, "times"),
                                json_pack ("{s:s, s:f, s:f, s:f, s:s, s:f, s:f, s:f, s:f, s:f}",
@@ -274,6 +284,7 @@ static void check_broker (plan_t *self, double workers, const wm_plan_time_t *ti
     }
 }
 
+/* Without --workers as many as one broker can have.  */
 static void show_workers (plan_t *self)
 {
     wm_plan_time_t time, before = { .limit = WM_PLAN_BY_WORKERS };
@@ -281,15 +292,13 @@ static void show_workers (plan_t *self)
     for (double n = asked > 0 ? asked : 1; n <= WM_PLAN_WORKERS_MAX; n *= 4) {
         wm_plan_time (&self->plan, n, &time);
         /* More workers than that change nothing.  */
-        if (before.wall_s > 0 && time.wall_s > 0.999 * before.wall_s)
+        if (before.wall_s > 0 && (time.wall_s > 0.999 * before.wall_s || time.peers > 1))
             break;
         time_row (self, ON_CORES, n, &time);
         before = time;
-        if (asked > 0 || n > 4 * WM_PEERS_MAX)
+        if (asked > 0)
             break;
     }
-    if (asked > 0)
-        check_broker (self, asked, &before);
 }
 
 /* In workers of one core, or of one GPU where only its rate is known.  */
@@ -341,8 +350,9 @@ static void show_times (plan_t *self)
     if (self->plan.gpu_hits_s > 0) {
         wm_plan_time_gpu (&self->plan, gpus > 0 ? gpus : 1, &time);
         time_row (self, ON_GPUS, gpus > 0 ? gpus : 1, &time);
-        check_broker (self, gpus > 0 ? gpus : 1, &time);
     }
+    for (uint32_t i = 0; i < self->n_row; i++)
+        check_broker (self, self->row[i], &self->time[i]);
     if (!isnan (self->deadline_s))
         show_deadline (self);
     if (here->others > 0) {

@@ -125,8 +125,11 @@ static wm_fault_t end (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_far
     return WM_OK;
 }
 
+static const char *const without[] = { "partition", "account", "memory", "submit-option", NULL };
+
 const wm_farm_system_t wm_farm_local = {
     .name = "local",
+    .without = without,
     .whoami = whoami,
     .list = list,
     .submit = submit,

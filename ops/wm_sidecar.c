@@ -5,13 +5,12 @@
 #include "ops/wm_sidecar.h"
 #include "ops/wm_child.h"
 #include "ops/wm_spawn.h"
+#include "schema/base/wm_adler.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/wm_limits.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <libdeflate.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -39,24 +38,6 @@ wm_fault_t wm_sidecar_metadata (const char *path, json_t **metadata, wm_error_t 
     *metadata = NULL;
     return wm_fault (error, WM_EUSAGE, "--sidecar-metadata %.300s is no JSON object: %.100s", path,
                      why.text);
-}
-
-/* adler32 and status of an output. The last part of its path is no symbolic link.  */
-static wm_fault_t read_bytes (const char *path, struct stat *status, uint32_t *adler,
-                              wm_error_t *error)
-{
-    static uint8_t piece[1u << 18];
-    ssize_t n = -1;
-    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    *adler = 1;
-    if (fd >= 0 && fstat (fd, status) == 0 && S_ISREG (status->st_mode))
-        while ((n = read (fd, piece, sizeof piece)) > 0)
-            *adler = libdeflate_adler32 (*adler, piece, (size_t) n);
-    if (n < 0)
-        wm_fault (error, WM_EHOST, "the output %s cannot be read: %s", path, strerror (errno));
-    if (fd >= 0)
-        close (fd);
-    return n < 0 ? error->fault : WM_OK;
 }
 
 /* Whether the sidecar that is there is of the output as it is.  */
@@ -166,8 +147,10 @@ wm_fault_t wm_sidecar_write (const char *verb, const char *folder, const char *n
     uint32_t sum;
     snprintf (output, sizeof output, "%.3500s/%.255s", folder, name);
     snprintf (path, sizeof path, "%s.json", output);
-    if (read_bytes (output, &st, &sum, error))
-        return error->fault;
+    const int failed = wm_adler_file (output, &sum, &st);
+    if (failed)
+        return wm_fault (error, WM_EHOST, "the output %s cannot be read: %s", output,
+                         strerror (failed));
     snprintf (adler, sizeof adler, "%08x", sum);
     if (is_made (path, &st, adler, did))
         return WM_OK;

@@ -11,6 +11,21 @@
 
 #define HEAP_BYTES_MAX (32u << 10) /* below it a file costs more than its memory: 4 MiB in all */
 
+/* A file without a name. Some file systems, of networks above all, have none such: there a process
+   that is killed between two calls leaves the file behind. -1: errno.  */
+static int file_open (const char *folder)
+{
+    char name[1200];
+    int fd = open (folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        return fd;
+    snprintf (name, sizeof name, "%.1100s/.wiremill-scratch-XXXXXX", folder);
+    fd = mkostemp (name, O_CLOEXEC);
+    if (fd >= 0)
+        unlink (name);
+    return fd;
+}
+
 static wm_fault_t file_map (wm_scratch_t *self, int fd, const char *folder, wm_error_t *error)
 {
     int rc = posix_fallocate (fd, 0, (off_t) self->bytes);
@@ -52,13 +67,10 @@ wm_fault_t wm_scratch_open (wm_scratch_t *self, const char *folder, uint64_t n_r
         lay_out (self);
         return WM_OK;
     }
-    char name[1200];
-    snprintf (name, sizeof name, "%.1100s/.wiremill-scratch-XXXXXX", folder);
-    int fd = mkostemp (name, O_CLOEXEC);
+    const int fd = file_open (folder);
     if (fd < 0)
         return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
                          "%s: no scratch file: %s", folder, strerror (errno));
-    unlink (name);
     wm_fault_t fault = file_map (self, fd, folder, error);
     close (fd);
     if (fault)

@@ -1,6 +1,6 @@
 /* wm_scratch.h - the scores of one input while its events come back.
 
-   A file beside the output, already unlinked, so that nothing is left of it whatever happens;
+   A file beside the output, without a name, so that nothing is left of it whatever happens;
    mapped into memory, and allocated at once, because a full disk met in a mapping would be a
    SIGBUS. Few rows are kept in memory, without a file. Rows are those of the input. What was never
    written reads as: no event, no engine.

@@ -13,6 +13,7 @@
    signals).  */
 #include "producer/wm_stage_private.h"
 #include "producer/wm_stage_store.h"
+#include "schema/base/wm_adler.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
@@ -23,7 +24,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libdeflate.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -97,20 +97,10 @@ static uint64_t hash_of (const char *line)
 
 bool wm_stage_adler (const char *path, uint32_t *adler, uint64_t *size)
 {
-    const size_t room = 1u << 20;
-    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    uint8_t *buffer = fd < 0 ? NULL : malloc (room);
-    ssize_t n = -1;
-    *adler = 1;
-    *size = 0;
-    while (buffer && (n = read (fd, buffer, room)) > 0) {
-        *adler = libdeflate_adler32 (*adler, buffer, (size_t) n);
-        *size += (uint64_t) n;
-    }
-    free (buffer);
-    if (fd >= 0)
-        close (fd);
-    return n == 0;
+    struct stat st;
+    errno = wm_adler_file (path, adler, &st);
+    *size = errno ? 0 : (uint64_t) st.st_size;
+    return !errno;
 }
 
 /* The name of a whole file: the URL's last part, without what a path may not have.  */

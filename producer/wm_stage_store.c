@@ -45,10 +45,12 @@
 #define COPIES_MAX 4
 #define JOBS_MAX 256u
 #define OPEN_TRIES_MAX 6
-#define TROUBLE_TRIES 2  /* failures in a row before the stager reports them */
-#define TROUBLE_WAITS 30 /* times stage_wait_ms: it reports them again after a minute */
-#define REFUSED_TRIES 5  /* in a row: half a minute */
-#define SIDE_MS 50       /* between looks for a sidecar */
+#define TROUBLE_TRIES 2 /* failures in a row before the stager reports them */
+#define TROUBLE_WAITS                                                                              \
+    30                  /* times stage_wait_ms: it reports them again after a minute, and waits \
+                            for a sidecar as long before it reports that */
+#define REFUSED_TRIES 5 /* in a row: half a minute */
+#define SIDE_MS 50      /* between looks for a sidecar */
 #define NAME_BYTES 300
 #define ENDING ".scores.h5"
 #define SIDECAR ".json"
@@ -82,6 +84,7 @@ typedef struct {
     int64_t refused_ms; /* when the server refused it first */
     unsigned aside;
     int64_t next_ms;
+    int64_t side_ms, side_told_ms; /* when it began to wait for the sidecar, and said so last */
     wm_tool_t tool;
     char name[NAME_BYTES];
 } job_t;
@@ -304,6 +307,23 @@ static bool is_sidecar_of (const char *path, uint32_t adler)
     return strstr (text, sum);
 }
 
+/* Another process of this machine makes the sidecar; people hear that it does not.  */
+static void side_wait (wm_store_t *self, job_t *job)
+{
+    char text[600];
+    const int64_t now = wm_now_ms (), patience_ms = TROUBLE_WAITS * wm_times ()->stage_wait_ms;
+    job->next_ms = now + SIDE_MS;
+    if (!job->side_ms)
+        job->side_ms = job->side_told_ms = now;
+    if (now - job->side_told_ms < patience_ms)
+        return;
+    job->side_told_ms = self->told_ms = now;
+    snprintf (text, sizeof text,
+              "the wiremill that writes sidecars made none of %.*s in %lld s (is it stopped?)",
+              NAME_BYTES, job->name, (long long) (now - job->side_ms) / 1000);
+    tell (self, WM_STAGE_TROUBLE, NULL, text);
+}
+
 /* The output is there; its sidecar goes there when it is made.  */
 static void side_begin (wm_store_t *self, job_t *job)
 {
@@ -312,9 +332,11 @@ static void side_begin (wm_store_t *self, job_t *job)
     uint64_t size;
     file_of (self, job, SIDECAR, path);
     if (!is_sidecar_of (path, job->adler) || !wm_stage_adler (path, &adler, &size)) {
-        job->next_ms = wm_now_ms () + SIDE_MS;
+        side_wait (self, job);
         return;
     }
+    if (job->side_told_ms != job->side_ms)
+        works (self, job);
     job->is_side = true;
     job->output_adler = job->adler;
     job->output_size = job->size;

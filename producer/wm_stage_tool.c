@@ -346,23 +346,64 @@ static void what_it_said (char *all, const char *program, char text[400])
     wm_log_tame (text);
 }
 
-static bool has (const char *all, const char *const *words)
+static const char *next_line (const char *line)
 {
-    for (; *words; words++)
-        if (strcasestr (all, *words))
+    line += strcspn (line, "\r\n");
+    return line + strspn (line, "\r\n");
+}
+
+/* What a line says behind "[ERROR] " or "[FATAL] " and "Server responded with an error: "; NULL: no
+   error. Only the beginning of a line counts: file names come later in it.  */
+static const char *error_in (const char *line)
+{
+    static const char *const before[] = { "xrdcp: ", "xrdfs: ", "Run: " };
+    static const char server[] = "Server responded with an error: ";
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (strncmp (line, before[i], strlen (before[i])) == 0)
+            line += strlen (before[i]);
+    if (strncmp (line, "[ERROR] ", 8) != 0 && strncmp (line, "[FATAL] ", 8) != 0)
+        return NULL;
+    line += 8;
+    return line + (strncmp (line, server, strlen (server)) == 0 ? strlen (server) : 0);
+}
+
+/* Whether an error that xrdcp or xrdfs printed begins with one of these words.  */
+static bool says (const char *all, const char *const *words)
+{
+    for (const char *line = all; *line; line = next_line (line)) {
+        const char *text = error_in (line);
+        for (const char *const *word = words; text && *word; word++)
+            if (strncasecmp (text, *word, strlen (*word)) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* Whether one of the errors is about a checksum: the word stands before the path.  */
+static bool is_of_checksum (const char *all)
+{
+    for (const char *line = all; *line; line = next_line (line)) {
+        const char *text = error_in (line), *word = text ? strcasestr (text, "checksum") : NULL;
+        if (word && word < text + strcspn (text, "/\r\n"))
             return true;
+    }
     return false;
 }
 
 /* Nothing that comes later makes it work: what the server says of the file or of us.  */
 static bool xrootd_says_no (const char *all)
 {
-    static const char *const words[] = { "[3010]",          "[3011]",
-                                         "[3013]",          "[3016]",
-                                         "[3030]",          "Auth failed",
-                                         "No such file",    "Permission denied",
-                                         "Invalid address", NULL };
-    return has (all, words);
+    static const char *const words[] = { "[3010]",
+                                         "[3011]",
+                                         "[3013]",
+                                         "[3016]",
+                                         "[3030]",
+                                         "Auth failed",
+                                         "Error response: No such file",
+                                         "Error response: Permission denied",
+                                         "Invalid address",
+                                         NULL };
+    return says (all, words);
 }
 
 /* true: it did not come to an end of its own; *text has why.  */
@@ -393,8 +434,8 @@ wm_tool_end_t wm_tool_stat_result (wm_tool_t *self, int status, uint64_t *size, 
     said_read (self, all);
     if (was_ended (self, status, "xrdfs", text))
         return WM_TOOL_AGAIN;
-    const char *line = strstr (all, "Size:");
-    if (status == 0 && line && sscanf (line + 5, "%" SCNu64, size) == 1)
+    const char *line = strstr (all, "\nSize:"); /* its path is in the line before */
+    if (status == 0 && line && sscanf (line + 6, "%" SCNu64, size) == 1)
         return WM_TOOL_DONE;
     const bool final = is_missing (status) || xrootd_says_no (all);
     what_it_said (all, "xrdfs", text);
@@ -403,14 +444,15 @@ wm_tool_end_t wm_tool_stat_result (wm_tool_t *self, int status, uint64_t *size, 
 
 bool wm_tool_is_missing (const char *text)
 {
-    return strstr (text, ": [3011] ");
+    static const char *const words[] = { "[3011]", NULL };
+    return says (text, words);
 }
 
 bool wm_tool_is_refused (const char *text)
 {
-    static const char *const words[] = { ": [3010] ", ": [3013] ",   ": [3016] ", ": [3028] ",
-                                         ": [3030] ", "Auth failed", NULL };
-    return has (text, words);
+    static const char *const words[] = { "[3010]", "[3013]",      "[3016]", "[3028]",
+                                         "[3030]", "Auth failed", NULL };
+    return says (text, words);
 }
 
 wm_tool_end_t wm_tool_fs_result (wm_tool_t *self, int status, char text[400])
@@ -436,7 +478,7 @@ wm_tool_end_t wm_tool_sum_result (wm_tool_t *self, int status, int64_t *adler, c
     const char *sum = strstr (all, "adler32 ");
     if (status == 0 && sum)
         *adler = (int64_t) strtoul (sum + strlen ("adler32 "), NULL, 16);
-    const bool done = status == 0 || has (all, none);
+    const bool done = status == 0 || says (all, none);
     const bool final = is_missing (status) || xrootd_says_no (all);
     what_it_said (all, "xrdfs", text);
     return done ? WM_TOOL_DONE : final ? WM_TOOL_FINAL : WM_TOOL_AGAIN;
@@ -496,7 +538,6 @@ static wm_tool_end_t http_result (wm_tool_t *self, const char *all, int status, 
 wm_tool_end_t wm_tool_copy_result (wm_tool_t *self, const char *url, int status, uint64_t *size,
                                    int64_t *adler, char text[400])
 {
-    static const char *const sum[] = { "checksum", "CheckSum", NULL };
     const bool http = wm_url_of (url) == WM_URL_HTTP;
     const char *program = http ? "curl" : "xrdcp";
     char all[SAID_BYTES + 1];
@@ -508,8 +549,9 @@ wm_tool_end_t wm_tool_copy_result (wm_tool_t *self, const char *url, int status,
     if (http)
         end = http_result (self, all, status, size, adler);
     else if (status)
-        end = is_missing (status) || (xrootd_says_no (all) && !has (all, sum)) ? WM_TOOL_FINAL
-                                                                               : WM_TOOL_RESTART;
+        end = is_missing (status) || (xrootd_says_no (all) && !is_of_checksum (all))
+                  ? WM_TOOL_FINAL
+                  : WM_TOOL_RESTART;
     what_it_said (all, program, text);
     return end;
 }

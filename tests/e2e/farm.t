@@ -33,6 +33,10 @@ wrong ()
         refused 2 "at most 24 letters" "${farm[@]}" --max 2 --name "a b" &&
         refused 2 "folder DIR is missing" "$bin/wiremill" farm --system local --max 1 --broker "ipc://$work/b" &&
         refused 2 "batch systems do not take" "${farm[@]}" --max 2 --folder "$work/a\"b" &&
+        refused 2 "--partition does not go with --system local" "${farm[@]}" --max 2 --partition x &&
+        refused 2 "--account does not go with --system local" "${farm[@]}" --max 2 --account x &&
+        refused 2 "--memory does not go with --system local" "${farm[@]}" --max 2 --memory 2G &&
+        refused 2 "--submit-option does not go with --system local" "${farm[@]}" --max 2 --submit-option=--qos=low &&
         refused 2 "prologue" "${farm[@]}" --max 2 --prologue "$work/absent" &&
         refused 2 "max" "${farm[@]}"
 }

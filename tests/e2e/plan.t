@@ -41,6 +41,11 @@ broker () { plan "${given[@]}" --event-bytes 2e9 --workers 200 && says 'warning:
 ok "it warns before one broker carries too much" broker
 peers () { plan "${given[@]}" --workers 600 && says 'a broker takes 1024 peers'; }
 ok "... and before it has too many peers" peers
+rows () { look '[x["workers"] for x in t] == [1, 4, 16, 64, 256] and not any ("peers" in w for w in d["warnings"])' --events 1e6 --hits-per-event 2000 --rate 20000; }
+ok "... and lists no more workers than it can have" rows
+listed () { look 't[-1]["broker"] > 0.5 and sum ("of what one broker carries" in w for w in d["warnings"]) == sum (x["broker"] >= 0.5 for x in t)' \
+        "${given[@]}" --event-bytes 2e9; }
+ok "... it warns of every row that it lists" listed
 keys () { look 't[0]["broker"] > 0.4' "${given[@]}" --event-bytes 1e6 --workers 120 && look 't[0]["broker"] < 0.2' \
         "${given[@]}" --event-bytes 1e6 --workers 120 --insecure; }
 ok "... without keys it carries more" keys
@@ -145,6 +150,7 @@ ok "a row that is too short or out of range, by its line" bad_rows
 # ---- refusals ----------------------------------------------------------------------------------
 refuses () { exits 2 plan "${@:2}" && says "$1" && [ "$(wc -l <"$work/said")" -le 2 ]; }
 ok "nothing" refuses 'give --input and --model'
+ok "a file of measurements alone" refuses '--events N is missing: --bench does not have it' --bench "$work/b.json"
 ok "a model alone" refuses '--input GLOB is missing' --model "$made/model-${small}1.wmm"
 ok "inputs alone" refuses '--model FILE is missing' --input "$made/two.h5"
 ok "no rate" refuses '--rate HITS/S is missing' --events 1 --hits-per-event 1

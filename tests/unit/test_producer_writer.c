@@ -6,11 +6,13 @@
 #include "producer/wm_input.h"
 #include "producer/wm_writer.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/inotify.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -549,10 +551,36 @@ static void outputs_name_their_origin (void **state)
     source_clear (&source);
 }
 
+/* Scores lie in a file that never has a name: a kill at any moment leaves nothing. Where the file
+   system has no such files, one is made, and has no name afterwards.  */
+static void scratch_has_no_name (void **state)
+{
+    (void) state;
+    wm_scratch_t scratch;
+    wm_error_t error;
+    char events[4096];
+    test_path (""); /* makes the folder */
+    const int nameless = open (test_folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    const int watch = inotify_init1 (IN_NONBLOCK | IN_CLOEXEC);
+    assert_true (watch >= 0 && inotify_add_watch (watch, test_folder, IN_CREATE) >= 0);
+    assert_int_equal (wm_scratch_open (&scratch, test_folder, 100000, 4, &error), WM_OK);
+    const ssize_t n = read (watch, events, sizeof events);
+    if (nameless >= 0 && n >= 0)
+        fail_msg ("a file had a name in %s", test_folder);
+    scratch.score[399999] = 1;
+    wm_scratch_close (&scratch);
+    assert_int_equal (wm_scratch_open (&scratch, test_path ("none"), 100000, 4, &error), WM_EHOST);
+    assert_non_null (strstr (error.text, "none: no scratch file: No such file"));
+    close (watch);
+    if (nameless >= 0)
+        close (nameless);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (rows_come_back),
+        cmocka_unit_test (scratch_has_no_name),
         cmocka_unit_test (equal_content_is_equal_bytes),
         cmocka_unit_test (outputs_name_their_origin),
         cmocka_unit_test (no_rows),
