@@ -14,14 +14,16 @@
 
 #include <jansson.h>
 
+_Static_assert(WM_CREW_SENDERS_MAX == 4, "the help of --files-ahead names its range");
+
 /* clang-format off */
 #define WORKFLOW_OPTIONS \
     {.name = "files-from-command", .value = "CMD", .task = "under a workflow system", \
      .help = "ask this shell command for the next file until it prints nothing; it prints a " \
              "line, \"DID PFN RSE\" or only a path or URL"}, \
     {.name = "files-ahead", .value = "N", .most = WM_CREW_SENDERS_MAX - 1, \
-     .help = "ask while no more than N files wait for their output (default: when half of the " \
-             "events of all files in hand are scored)"}, \
+     .help = "ask while no more than N files, 0 to 3, wait for their output (default: when half " \
+             "of the events of all files in hand are scored)"}, \
     {.name = "command-timeout", .value = "TIME", .fallback = "10m", .real_least = 1, \
      .help = "how long the command may take"}, \
     {.name = "asked-files", .value = "FILE", \
