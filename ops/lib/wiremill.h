@@ -5,7 +5,8 @@
    `wiremill run` writes (precision fp32: on every x86-64 the same).
 
    What the library never does: end the process, print, install signal handlers, change the locale,
-   the environment or the floating-point mode. It has no state but its handles. Errors are return
+   the environment or the floating-point mode (calls compute in the default mode, whatever the
+   caller's is, and give it back). It has no state but its handles. Errors are return
    values, with a text for a person in memory of the caller's. If it meets a mistake of its own
    (an assertion) or the compiler's runtime does, the process ends like any other.
 

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <limits.h>
 #include <math.h>
 #include <pthread.h>
@@ -76,7 +77,7 @@ static bool is_wmm (const char *path)
 {
     static const char mark[7] = "\x89WMM\r\n\x1a";
     char head[sizeof mark];
-    const int fd = open (path, O_RDONLY | O_CLOEXEC);
+    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO is no model */
     const ssize_t n = fd < 0 ? -1 : read (fd, head, sizeof head);
     if (fd >= 0)
         close (fd);
@@ -232,6 +233,9 @@ wiremill_t *wiremill_open (const char *path, const wiremill_options_t *options,
         free (self);
         self = NULL;
     }
+    fenv_t callers; /* threads of the engine inherit the mode */
+    fegetenv (&callers);
+    fesetenv (FE_DFL_ENV);
     if (self) {
         self->owner = getpid ();
         if ((fault = open_model (self, path, &mine, &why)) == WM_OK &&
@@ -240,6 +244,7 @@ wiremill_t *wiremill_open (const char *path, const wiremill_options_t *options,
         if (fault)
             wiremill_close (&self);
     }
+    fesetenv (&callers);
     if (fault)
         wm_lib_fault (error, &why);
     return self;
@@ -387,7 +392,12 @@ wiremill_fault_t wiremill_score (wiremill_t *self, const float *patches, size_t 
                   "open it in the child");
     if (why.fault)
         return wm_lib_fault (error, &why);
-    if (score_all (self, patches, n, scores, status, &why) == WM_OK)
+    fenv_t callers; /* another rounding would give other bits */
+    fegetenv (&callers);
+    fesetenv (FE_DFL_ENV);
+    const wm_fault_t fault = score_all (self, patches, n, scores, status, &why);
+    fesetenv (&callers);
+    if (fault == WM_OK)
         return WIREMILL_OK;
     hold (self, 0, n, WIREMILL_HELD, scores, status);
     return wm_lib_fault (error, &why);

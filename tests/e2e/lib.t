@@ -36,7 +36,7 @@ soname () { readelf -d "$work/abi-c" | grep -q 'NEEDED.*\[libwiremill\.so\.1\]' 
 
 # The example, and the same scores from each form of the model.
 ok "the example is compiled" against score cc -std=c99 -Wpedantic ops/lib/examples/score.c
-ok "the program that tries it" against calls cc -std=gnu11 -O1 tests/lib/calls.c
+ok "the program that tries it" against calls cc -std=gnu11 -O1 tests/lib/calls.c -lm
 calls () { timeout 300 "$work/calls" "$@"; }
 example ()
 {
@@ -93,6 +93,9 @@ short () { exits 1 keep calls facts "$work/short.$1" && says "$work/short.$1: .*
 ok "a .wmm that ends early" short wmm
 ok "an .onnx that ends early" short onnx
 silent () { calls quiet "$model.onnx" >"$work/printed" 2>&1 && [ ! -s "$work/printed" ] || { cat "$work/printed"; return 1; }; }
+ok "the caller's rounding mode changes no bits, and stays" calls rounding "$model.wmm"
+pipe () { mkfifo "$work/pipe.onnx" && exits 1 keep calls facts "$work/pipe.onnx" && says "$work/pipe.onnx"; }
+ok "a FIFO is no model" pipe
 ok "it prints nothing, and leaves signals, threads and files as they were" silent
 uninstall () { make -s uninstall B="$build" DESTDIR= PREFIX="$place" && [ -z "$(find "$place" ! -type d)" ]; }
 ok "make uninstall" uninstall

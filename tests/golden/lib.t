@@ -4,7 +4,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 lib=$PWD/${WM_BUILD:-build/release}/lib python=build/venv/bin/python
 make_model 1 && make_events lib --events 1 --seed 5 --tpcs 1 --hits "$(size 600 15000 15000)" || bail "no model or events"
-cc -O1 -Iops/lib tests/lib/calls.c -L"$lib" -lwiremill -Wl,-rpath,"$lib" -pthread -o "$work/calls" || bail "cc"
+cc -O1 -Iops/lib tests/lib/calls.c -L"$lib" -lwiremill -Wl,-rpath,"$lib" -pthread -lm -o "$work/calls" || bail "cc"
 "$bin/wiremill" cut --input "$made/lib.h5" --patches "$work/patches.npy" >&2 || bail "wiremill cut does not work"
 same () # engine, precision: as wiremill run, and as the library take them
 {

@@ -3,10 +3,12 @@
 usage: python.py CALLS MODEL.wmm MODEL.onnx GENERAL.wmm EVENTS.h5 WORK     (GENERAL "": there is no OpenVINO)
 CALLS is the C program of tests/lib/calls.c: the scores must be its, bit for bit.
 """
+import copy
 import importlib.util
 import inspect
 import io
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -114,6 +116,18 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "closed"):
             model.score(self.patches)
         self.assertIn("wiremill.Model", repr(model))
+
+    def test_copies_open_the_file_again(self):
+        for twin in copy.copy(self.model), copy.deepcopy(self.model), pickle.loads(pickle.dumps(self.model)):
+            self.same(twin.score(self.patches))
+            twin.close()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            pickle.dumps(twin)
+        with self.assertRaisesRegex(TypeError, "cannot be copied"):
+            copy.copy(self.model._handle)
+        with self.assertRaisesRegex(ValueError, "1 to 256"):
+            wiremill.Model(MODEL, threads=2**32 + 1)
+        self.same(self.model.score(self.patches))
 
     def test_threads_while_another_closes(self):
         model, faults = wiremill.Model(MODEL), []

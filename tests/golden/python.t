@@ -6,7 +6,7 @@ build=${WM_BUILD:-build/release} python=$PWD/build/venv/bin/python site=$work/si
 make_model small-1 && make_model 1 && make_events lib --events 1 --seed 5 --tpcs 1 --hits "$(size 600 15000 15000)" ||
     bail "no models or events"
 wheel=$(ls "$build"/wheel/wiremill-*.whl) || bail "there is no wheel in $build/wheel: make wheel"
-cc -O1 -Iops/lib tests/lib/calls.c -L"$build/lib" -lwiremill -Wl,-rpath,"$PWD/$build/lib" -pthread -o "$work/calls" || bail "cc"
+cc -O1 -Iops/lib tests/lib/calls.c -L"$build/lib" -lwiremill -Wl,-rpath,"$PWD/$build/lib" -pthread -lm -o "$work/calls" || bail "cc"
 
 # No program but Python can be found, and no index.
 install () { PATH=/nowhere "$python" -m pip install --no-index --no-deps --disable-pip-version-check --target "$site" "$wheel"; }

@@ -10,10 +10,12 @@
           calls status MODEL       patches with NaN, infinity, 0 patches, no status
           calls memory MODEL       a call that gets no memory, and the same when there is some
           calls errors MODEL       what is refused
+          calls rounding MODEL     the caller's rounding mode changes no bits, and stays
           calls quiet MODEL        signals, threads and descriptors are as they were
    PRECISION and ENGINE in the environment choose those of facts and score.
    Exits 0 if all is as wiremill.h promises; else 1, with a line.  */
 #include <dirent.h>
+#include <fenv.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -401,6 +403,28 @@ static int entries (const char *folder)
     return n;
 }
 
+static void rounding (const char *path)
+{
+    static const int mode[] = { FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO };
+    float *want = NULL;
+    for (size_t i = 0; i < sizeof mode / sizeof *mode; i++) {
+        fesetround (mode[i]);
+        wiremill_t *model = open_or_end (path, 0, NULL);
+        CHECK (fegetround () == mode[i]);
+        fesetround (FE_TONEAREST);
+        float *patches = make_patches (model, CALL), *scores = room (model, CALL);
+        fesetround (mode[i]);
+        CHECK (
+            !wiremill_score (model, patches, CALL, wiremill_n_value (model), scores, NULL, NULL));
+        CHECK (fegetround () == mode[i]);
+        CHECK (!want || !memcmp (want, scores, CALL * wiremill_n_output (model) * sizeof *scores));
+        wiremill_close (&model);
+        free (patches), free (want);
+        want = scores;
+    }
+    free (want);
+}
+
 static void quiet (const char *path)
 {
     struct sigaction before[65], after;
@@ -462,6 +486,8 @@ int main (int argc, char **argv)
         memory (path);
     else if (!strcmp (what, "errors") && argc > 4)
         errors (path, argv[3], argv[4]);
+    else if (!strcmp (what, "rounding"))
+        rounding (path);
     else if (!strcmp (what, "quiet"))
         quiet (path);
     else

@@ -62,8 +62,15 @@ class _Handle:
     def __init__(self, pointer: int) -> None:
         self.pointer = pointer
 
+    def __reduce__(self) -> Any:
+        raise TypeError("an open handle of libwiremill cannot be copied")
+
     def __del__(self, close: Any = _library.call.wiremill_close) -> None:
         close(ctypes.byref(ctypes.c_void_p(self.pointer)))
+
+
+def _open_again(path: str, options: dict[str, Any]) -> Model:
+    return Model(path, **options)
 
 
 class Model:
@@ -73,7 +80,8 @@ class Model:
     precision: "fp32"; "split" and "fast" take faster arithmetic where it is within 1e-5 and 5e-3 of fp32 on the model's
         known answers (your patches are not looked at for that).
     engine: "auto", "sparse", "openvino", "cuda", "cudnn" or "reference".
-    threads: 1: each call computes in the thread that calls, and handles work in forked children, too. More: threads of the
+    threads: 1: each call computes in the thread that calls, and handles work in forked children, too (a Model that is
+        pickled or copied, as for a spawned process, opens its file again). More: threads of the
         handle, calls take turns.
     outputs: names of an .onnx or .pb's outputs with commas between; all of them by default.
 
@@ -86,8 +94,9 @@ class Model:
         self.path: str = os.fspath(path)
         if not os.path.exists(self.path):
             raise FileNotFoundError(2, "No such file", self.path)
-        if threads < 1:
-            raise ValueError(f"threads is {threads}; there is at least 1")
+        if not 1 <= threads < 2**32:   # more than 256: the library says so
+            raise ValueError(f"threads is {threads}; there are 1 to 256")
+        self._options: dict[str, Any] = {"precision": precision, "engine": engine, "threads": threads, "outputs": outputs}
         options = _library.Options(ctypes.sizeof(_library.Options), engine.encode(), precision.encode(),
                                    None if outputs is None else outputs.encode(), threads, 0)
         error = _library.Error()
@@ -155,6 +164,11 @@ class Model:
     def close(self) -> None:
         """Closes the model; calls of other threads end first. Closing twice is allowed."""
         self._handle = None
+
+    def __reduce__(self) -> Any:
+        if self._handle is None:
+            raise ValueError(f"{self.path}: the model is closed")
+        return _open_again, (os.path.abspath(self.path), self._options)
 
     def __enter__(self) -> Model:
         return self
