@@ -34,7 +34,7 @@ const wm_verb_t wm_verb_compare = {
             "  wiremill compare out/*.scores.h5 larsoft.h5 --table emtrkmichel_table\n\n"
             "Joins rows by run, subrun, event and hit_id. The last file is compared with those\n"
             "before it together; it may be a table in numl's form that others wrote, a column for\n"
-            "each label (schema/FORMATS.md). Exit 0: the same hits, the same statuses, all\n"
+            "each label (schema/FORMATS.md). Exit 0: the same hits, labels and statuses, all\n"
             "scores within the tolerance; 1: not so; 5: a file cannot be read.\n",
     .options = options, .run = compare_main };
 /* clang-format on */
@@ -62,6 +62,8 @@ typedef struct {
     uint64_t n_status, n_status_pair[STATUSES][STATUSES];
     uint32_t *pair[2]; /* (n_scored) places of hits that both scored */
     label_t label[WM_SCORES_LABELS_MAX];
+    uint32_t n_gone; /* labels that only one file has */
+    char gone[2 * WM_SCORES_LABELS_MAX][48];
 } compare_t;
 
 /* ---- joining --------------------------------------------------------------------------------- */
@@ -191,13 +193,15 @@ static bool is_same (const compare_t *self)
     uint64_t n_over = 0;
     for (uint32_t k = 0; k < self->a.n_label; k++)
         n_over += self->label[k].n_over;
-    return !n_over && !self->n_only[0] && !self->n_only[1] && !self->n_status;
+    return !n_over && !self->n_gone && !self->n_only[0] && !self->n_only[1] && !self->n_status;
 }
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-static void missing (const char *path, const char *label)
+static void missing (void *arg, const char *path, const char *label)
 {
+    compare_t *self = arg;
+    snprintf (self->gone[self->n_gone++], sizeof *self->gone, "%s", label);
     fprintf (stderr, "wiremill compare: %s has no score '%s': not compared\n", path, label);
 }
 
@@ -219,8 +223,13 @@ static wm_fault_t labels_choose (compare_t *self, const char *a, const char *b, 
                          "neither %.200s nor %.200s is an output of wiremill, which tells what the "
                          "scores are called",
                          a, b);
-    if ((fault = wm_scores_keep (from, path, table, missing, error)))
+    if (path == b && (fault = wm_scores_labels (other, b, error)))
         return fault;
+    wm_scores_t both = *from;
+    if ((fault = wm_scores_keep (&both, path, table, missing, self, error)) ||
+        (other->n_label && (fault = wm_scores_keep (other, a, table, missing, self, error))))
+        return fault;
+    *from = both;
     other->n_label = from->n_label;
     memcpy (other->label, from->label, sizeof other->label);
     return WM_OK;
@@ -278,6 +287,8 @@ static void print_people (const compare_t *self, const char *a, uint32_t n_a, co
         printf ("%-*s  %9.3g  %9.3g  %9.3g  %9.3g  %9.3g  %" PRIu64 "\n", width, self->a.label[k],
                 (double) l->largest, l->at[3], l->at[2], l->at[0], l->mean, l->n_over);
     }
+    for (uint32_t k = 0; k < self->n_gone; k++)
+        printf ("%-*s  not compared: only one has it\n", width, self->gone[k]);
     for (uint32_t k = 0; k < self->a.n_label; k++) {
         const label_t *l = &self->label[k];
         const int64_t *id = l->worst_a.id;
@@ -338,6 +349,9 @@ static void print_json (const compare_t *self)
         print_number ("b", (double) l->score_b);
         putchar ('}');
     }
+    fputs ("], \"not_compared\": [", stdout);
+    for (uint32_t k = 0; k < self->n_gone; k++)
+        printf ("%s\"%s\"", k ? ", " : "", self->gone[k]);
     puts ("]}");
 }
 

@@ -55,7 +55,8 @@ static bool table_find (const wm_h5_t *file, const char *table, char name[80])
 }
 
 wm_fault_t wm_scores_keep (wm_scores_t *self, const char *path, const char *table,
-                           void (*missing) (const char *path, const char *label), wm_error_t *error)
+                           void (*missing) (void *arg, const char *path, const char *label),
+                           void *arg, wm_error_t *error)
 {
     char name[80];
     bool is_there[WM_SCORES_LABELS_MAX] = { false };
@@ -76,7 +77,7 @@ wm_fault_t wm_scores_keep (wm_scores_t *self, const char *path, const char *tabl
         if (is_there[i])
             memmove (self->label[n++], self->label[i], sizeof *self->label);
         else
-            missing (path, self->label[i]);
+            missing (arg, path, self->label[i]);
     self->n_label = n;
     return WM_OK;
 }

@@ -101,6 +101,14 @@ of_others ()
         says '^7 hits of A lie in the drift bin of the hit before them'
 }
 ok "... a score that is not there, one that is not finite, and what LArSoft does otherwise" of_others
+$python -c 'import h5py, sys
+with h5py.File (sys.argv[1]) as f, h5py.File (sys.argv[2], "w") as g:
+    f.copy ("emtrkmichel_table", g)
+    del g["emtrkmichel_table/michel"]' "$ours" "$work/less.h5"
+less () { exits 1 compare "$ours" "$work/less.h5" && says '^michel +not compared: only one has it' && says '^not the same'; }
+ok "a label that only one has is not the same" less
+less_json () { exits 1 compare --json "$work/less.h5" "$ours" && says '"same": false.*"not_compared": \["michel"\]'; }
+ok "... as JSON" less_json
 turned () { exits 1 compare --table cnn_table "$work/larsoft.h5" "$ours" && says "larsoft.h5 has no score 'michel'"; }
 ok "... also the other way round" turned
 
