@@ -250,6 +250,11 @@ static wm_fault_t compare_all (compare_t *self, const char *const *path, uint32_
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
+static const char *status_text (uint8_t status)
+{
+    return status == WM_HIT_NONFINITE ? "not finite" : wm_hit_status_text (status);
+}
+
 static void print_only (const compare_t *self, int which)
 {
     const uint64_t n = self->n_only[which];
@@ -276,7 +281,7 @@ static void print_people (const compare_t *self, const char *a, uint32_t n_a, co
         for (uint8_t t = 0; t < STATUSES; t++)
             if (s != t && self->n_status_pair[s][t])
                 printf ("%" PRIu64 " with another status: %s in A, %s in B\n",
-                        self->n_status_pair[s][t], wm_hit_status_text (s), wm_hit_status_text (t));
+                        self->n_status_pair[s][t], status_text (s), status_text (t));
     int width = 5;
     for (uint32_t k = 0; k < self->a.n_label; k++)
         width = (int) strlen (self->a.label[k]) > width ? (int) strlen (self->a.label[k]) : width;
@@ -284,6 +289,11 @@ static void print_people (const compare_t *self, const char *a, uint32_t n_a, co
             "median", "mean", "above tolerance");
     for (uint32_t k = 0; k < self->a.n_label; k++) {
         const label_t *l = &self->label[k];
+        if (!self->n_scored) {
+            printf ("%-*s  %9s  %9s  %9s  %9s  %9s  -\n", width, self->a.label[k], "-", "-", "-",
+                    "-", "-");
+            continue;
+        }
         printf ("%-*s  %9.3g  %9.3g  %9.3g  %9.3g  %9.3g  %" PRIu64 "\n", width, self->a.label[k],
                 (double) l->largest, l->at[3], l->at[2], l->at[0], l->mean, l->n_over);
     }
@@ -328,13 +338,20 @@ static void print_json (const compare_t *self)
         for (uint8_t t = 0; t < STATUSES; t++)
             if (s != t && self->n_status_pair[s][t]) {
                 printf ("%s{\"a\": \"%s\", \"b\": \"%s\", \"hits\": %" PRIu64 "}", comma,
-                        wm_hit_status_text (s), wm_hit_status_text (t), self->n_status_pair[s][t]);
+                        status_text (s), status_text (t), self->n_status_pair[s][t]);
                 comma = ", ";
             }
     fputs ("], \"labels\": [", stdout);
     for (uint32_t k = 0; k < self->a.n_label; k++) {
         const label_t *l = &self->label[k];
         const int64_t *id = l->worst_a.id;
+        if (!self->n_scored) {
+            printf ("%s{\"name\": \"%s\", \"above\": null, \"largest\": null, \"mean\": null, "
+                    "\"q50\": null, \"q90\": null, \"q99\": null, \"q999\": null, "
+                    "\"worst\": null, \"a\": null, \"b\": null}",
+                    k ? ", " : "", self->a.label[k]);
+            continue;
+        }
         printf ("%s{\"name\": \"%s\", \"above\": %" PRIu64, k ? ", " : "", self->a.label[k],
                 l->n_over);
         print_number ("largest", (double) l->largest);
