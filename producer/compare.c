@@ -34,7 +34,7 @@ const wm_verb_t wm_verb_compare = {
             "  wiremill compare out/*.scores.h5 larsoft.h5 --table emtrkmichel_table\n\n"
             "Joins rows by run, subrun, event and hit_id. The last file is compared with those\n"
             "before it together; it may be a table in numl's form that others wrote, a column for\n"
-            "each label (schema/FORMATS.md). Exit 0: the same hits, the same statuses, all\n"
+            "each label (schema/FORMATS.md). Exit 0: the same hits, labels and statuses, all\n"
             "scores within the tolerance; 1: not so; 5: a file cannot be read.\n",
     .options = options, .run = compare_main };
 /* clang-format on */
@@ -62,6 +62,8 @@ typedef struct {
     uint64_t n_status, n_status_pair[STATUSES][STATUSES];
     uint32_t *pair[2]; /* (n_scored) places of hits that both scored */
     label_t label[WM_SCORES_LABELS_MAX];
+    uint32_t n_gone; /* labels that only one file has */
+    char gone[2 * WM_SCORES_LABELS_MAX][48];
 } compare_t;
 
 /* ---- joining --------------------------------------------------------------------------------- */
@@ -191,13 +193,15 @@ static bool is_same (const compare_t *self)
     uint64_t n_over = 0;
     for (uint32_t k = 0; k < self->a.n_label; k++)
         n_over += self->label[k].n_over;
-    return !n_over && !self->n_only[0] && !self->n_only[1] && !self->n_status;
+    return !n_over && !self->n_gone && !self->n_only[0] && !self->n_only[1] && !self->n_status;
 }
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-static void missing (const char *path, const char *label)
+static void missing (void *arg, const char *path, const char *label)
 {
+    compare_t *self = arg;
+    snprintf (self->gone[self->n_gone++], sizeof *self->gone, "%s", label);
     fprintf (stderr, "wiremill compare: %s has no score '%s': not compared\n", path, label);
 }
 
@@ -219,8 +223,13 @@ static wm_fault_t labels_choose (compare_t *self, const char *a, const char *b, 
                          "neither %.200s nor %.200s is an output of wiremill, which tells what the "
                          "scores are called",
                          a, b);
-    if ((fault = wm_scores_keep (from, path, table, missing, error)))
+    if (path == b && (fault = wm_scores_labels (other, b, error)))
         return fault;
+    wm_scores_t both = *from;
+    if ((fault = wm_scores_keep (&both, path, table, missing, self, error)) ||
+        (other->n_label && (fault = wm_scores_keep (other, a, table, missing, self, error))))
+        return fault;
+    *from = both;
     other->n_label = from->n_label;
     memcpy (other->label, from->label, sizeof other->label);
     return WM_OK;
@@ -240,6 +249,11 @@ static wm_fault_t compare_all (compare_t *self, const char *const *path, uint32_
 }
 
 /* ---- printing -------------------------------------------------------------------------------- */
+
+static const char *status_text (uint8_t status)
+{
+    return status == WM_HIT_NONFINITE ? "not finite" : wm_hit_status_text (status);
+}
 
 static void print_only (const compare_t *self, int which)
 {
@@ -267,7 +281,7 @@ static void print_people (const compare_t *self, const char *a, uint32_t n_a, co
         for (uint8_t t = 0; t < STATUSES; t++)
             if (s != t && self->n_status_pair[s][t])
                 printf ("%" PRIu64 " with another status: %s in A, %s in B\n",
-                        self->n_status_pair[s][t], wm_hit_status_text (s), wm_hit_status_text (t));
+                        self->n_status_pair[s][t], status_text (s), status_text (t));
     int width = 5;
     for (uint32_t k = 0; k < self->a.n_label; k++)
         width = (int) strlen (self->a.label[k]) > width ? (int) strlen (self->a.label[k]) : width;
@@ -275,9 +289,16 @@ static void print_people (const compare_t *self, const char *a, uint32_t n_a, co
             "median", "mean", "above tolerance");
     for (uint32_t k = 0; k < self->a.n_label; k++) {
         const label_t *l = &self->label[k];
+        if (!self->n_scored) {
+            printf ("%-*s  %9s  %9s  %9s  %9s  %9s  -\n", width, self->a.label[k], "-", "-", "-",
+                    "-", "-");
+            continue;
+        }
         printf ("%-*s  %9.3g  %9.3g  %9.3g  %9.3g  %9.3g  %" PRIu64 "\n", width, self->a.label[k],
                 (double) l->largest, l->at[3], l->at[2], l->at[0], l->mean, l->n_over);
     }
+    for (uint32_t k = 0; k < self->n_gone; k++)
+        printf ("%-*s  not compared: only one has it\n", width, self->gone[k]);
     for (uint32_t k = 0; k < self->a.n_label; k++) {
         const label_t *l = &self->label[k];
         const int64_t *id = l->worst_a.id;
@@ -317,13 +338,20 @@ static void print_json (const compare_t *self)
         for (uint8_t t = 0; t < STATUSES; t++)
             if (s != t && self->n_status_pair[s][t]) {
                 printf ("%s{\"a\": \"%s\", \"b\": \"%s\", \"hits\": %" PRIu64 "}", comma,
-                        wm_hit_status_text (s), wm_hit_status_text (t), self->n_status_pair[s][t]);
+                        status_text (s), status_text (t), self->n_status_pair[s][t]);
                 comma = ", ";
             }
     fputs ("], \"labels\": [", stdout);
     for (uint32_t k = 0; k < self->a.n_label; k++) {
         const label_t *l = &self->label[k];
         const int64_t *id = l->worst_a.id;
+        if (!self->n_scored) {
+            printf ("%s{\"name\": \"%s\", \"above\": null, \"largest\": null, \"mean\": null, "
+                    "\"q50\": null, \"q90\": null, \"q99\": null, \"q999\": null, "
+                    "\"worst\": null, \"a\": null, \"b\": null}",
+                    k ? ", " : "", self->a.label[k]);
+            continue;
+        }
         printf ("%s{\"name\": \"%s\", \"above\": %" PRIu64, k ? ", " : "", self->a.label[k],
                 l->n_over);
         print_number ("largest", (double) l->largest);
@@ -338,6 +366,9 @@ static void print_json (const compare_t *self)
         print_number ("b", (double) l->score_b);
         putchar ('}');
     }
+    fputs ("], \"not_compared\": [", stdout);
+    for (uint32_t k = 0; k < self->n_gone; k++)
+        printf ("%s\"%s\"", k ? ", " : "", self->gone[k]);
     puts ("]}");
 }
 

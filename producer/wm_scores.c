@@ -54,10 +54,43 @@ static bool table_find (const wm_h5_t *file, const char *table, char name[80])
     return wm_h5_has (file, name);
 }
 
+#define LIST 112 /* bytes of a list of names */
+
+/* Adds a name to a list for people; what is too much is cut off.  */
+static bool column_add (void *arg, const char *name)
+{
+    static const char *const others[] = { "event_id", "run", "subrun", "event", "hit_id", "status",
+                                          "in_fiducial", "event_id.seq_cnt", "event_id.seq" };
+    char *list = arg;
+    const size_t at = strlen (list);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp (name, others[i]))
+            return true;
+    snprintf (list + at, LIST - at, "%s%s", at ? ", " : "", name);
+    return true;
+}
+
+/* What is wrong where a file has none of the labels.  */
+static wm_fault_t keep_none (const wm_scores_t *self, const char *path, const char *table,
+                             const char *columns, bool found, wm_error_t *error)
+{
+    char wanted[LIST] = "";
+    if (!found)
+        return wm_fault (error, WM_EBATCH,
+                         "%.200s: no table %s; name the group of its scores by --table", path,
+                         table);
+    for (uint32_t i = 0; i < self->n_label; i++)
+        column_add (wanted, self->label[i]);
+    return wm_fault (error, WM_EBATCH, "%.120s: none of the scores %s is in %s, which has %s", path,
+                     wanted, table, *columns ? columns : "no scores");
+}
+
 wm_fault_t wm_scores_keep (wm_scores_t *self, const char *path, const char *table,
-                           void (*missing) (const char *path, const char *label), wm_error_t *error)
+                           void (*missing) (void *arg, const char *path, const char *label),
+                           void *arg, wm_error_t *error)
 {
     char name[80];
+    char columns[LIST] = "";
     bool is_there[WM_SCORES_LABELS_MAX] = { false };
     uint32_t n = 0, n_there = 0;
     wm_h5_t *file = wm_h5_open (path, error);
@@ -66,17 +99,16 @@ wm_fault_t wm_scores_keep (wm_scores_t *self, const char *path, const char *tabl
     const bool found = table_find (file, table, name);
     for (uint32_t i = 0; i < self->n_label; i++)
         n_there += is_there[i] = found && has (file, name, self->label[i]);
+    if (found && !n_there)
+        wm_h5_names (file, name, column_add, columns);
     wm_h5_close (&file);
     if (!found || !n_there)
-        return wm_fault (error, WM_EBATCH,
-                         "%.300s: %s %s%s; name the group of its scores by --table", path,
-                         found ? "none of the scores is in" : "no table", name,
-                         found ? ", in columns of their names" : "");
+        return keep_none (self, path, name, columns, found, error);
     for (uint32_t i = 0; i < self->n_label; i++)
         if (is_there[i])
             memmove (self->label[n++], self->label[i], sizeof *self->label);
         else
-            missing (path, self->label[i]);
+            missing (arg, path, self->label[i]);
     self->n_label = n;
     return WM_OK;
 }
@@ -205,7 +237,7 @@ static wm_fault_t piece_read (wm_scores_t *self, const columns_t *c, uint64_t fi
             is_finite &= isfinite (self->score[(size_t) k * self->n_row_max + at]) != 0;
         self->key[at] =
             (wm_scores_key_t){ { event[i].id[0], event[i].id[1], event[i].id[2], hit_id[i] }, at };
-        self->status[at] = !c->status.data ? (is_finite ? WM_HIT_SCORED : WM_HIT_HELD)
+        self->status[at] = !c->status.data ? (is_finite ? WM_HIT_SCORED : WM_HIT_NONFINITE)
                            : status[i] >= 0 && status[i] < (int32_t) WM_HIT_STATUSES
                                ? (uint8_t) status[i]
                                : WM_HIT_HELD;

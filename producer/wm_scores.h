@@ -47,8 +47,8 @@ void wm_scores_clear (wm_scores_t *self);
 /* Keeps the labels that the table of a file has columns of, and calls `missing` with each other.
    WM_EBATCH: it cannot be read, or has none of them. `table` as below.  */
 wm_fault_t wm_scores_keep (wm_scores_t *self, const char *path, const char *table,
-                           void (*missing) (const char *path, const char *label),
-                           wm_error_t *error);
+                           void (*missing) (void *arg, const char *path, const char *label),
+                           void *arg, wm_error_t *error);
 
 /* Orders the keys; rows of one key stay in the files' order.  */
 void wm_scores_sort (wm_scores_t *self);

@@ -97,16 +97,37 @@ larsoft () { exits 1 compare --table cnn_table "$work/same.h5" "$work/larsoft.h5
 ok "scores of others" larsoft
 of_others ()
 {
-    says "larsoft.h5 has no score 'michel': not compared" && says '^1 with another status: scored in A, held in B' &&
+    says "larsoft.h5 has no score 'michel': not compared" && says '^1 with another status: scored in A, not finite in B' &&
         says '^7 hits of A lie in the drift bin of the hit before them'
 }
 ok "... a score that is not there, one that is not finite, and what LArSoft does otherwise" of_others
+$python -c 'import h5py, sys
+with h5py.File (sys.argv[1]) as f, h5py.File (sys.argv[2], "w") as g:
+    f.copy ("emtrkmichel_table", g)
+    del g["emtrkmichel_table/michel"]' "$ours" "$work/less.h5"
+less () { exits 1 compare "$ours" "$work/less.h5" && says '^michel +not compared: only one has it' && says '^not the same'; }
+ok "a label that only one has is not the same" less
+less_json () { exits 1 compare --json "$work/less.h5" "$ours" && says '"same": false.*"not_compared": \["michel"\]'; }
+ok "... as JSON" less_json
+$python -c 'import h5py, sys
+with h5py.File (sys.argv[1], "r+") as g: g["emtrkmichel_table/status"][:] = 5' "$work/less.h5"
+nothing () { exits 1 compare "$ours" "$work/less.h5" && says '^em +- +- +- +- +- +-$'; }
+ok "no hit that both scored: no numbers" nothing
+nulls () { exits 1 compare --json "$ours" "$work/less.h5" && says '"name": "em", "above": null, "largest": null'; }
+ok "... as JSON" nulls
+$python -c 'import h5py, sys
+with h5py.File (sys.argv[1]) as f, h5py.File (sys.argv[2], "w") as g:
+    f.copy ("emtrkmichel_table", g)
+    t = g["emtrkmichel_table"]
+    for n in "track", "em", "none", "michel": t.move (n, "x_" + n)' "$ours" "$work/named.h5"
+named () { exits 5 compare "$ours" "$work/named.h5" && says 'scores track, em, none, michel is in .*, which has .*x_em'; }
+ok "other labels: both files' are listed" named
 turned () { exits 1 compare --table cnn_table "$work/larsoft.h5" "$ours" && says "larsoft.h5 has no score 'michel'"; }
 ok "... also the other way round" turned
 
 against () { exits 1 keep "$bin/wiremill" verify "$work/out" --against "$work/larsoft.h5" --table cnn_table; }
 ok "verify --against" against
-digests () { says 'every digest is as it was written' && says 'scored in A, held in B' && ! says 'scored again' >/dev/null; }
+digests () { says 'every digest is as it was written' && says 'scored in A, not finite in B' && ! says 'scored again' >/dev/null; }
 ok "... reads digests first, and scores nothing" digests
 agrees () { keep "$bin/wiremill" verify "$work/out" --against "$work/alone.h5" && says 'the same within 1e-05'; }
 ok "... exit 0 where all agree" agrees
@@ -129,5 +150,5 @@ cp "$work/larsoft.h5" "$ours.h5"
 $python -c 'import h5py, sys
 with h5py.File (sys.argv[1], "r+") as f: f["event_table/event_id"] = [[1, 1, 1]]' "$ours.h5"
 ok "a table without scores" no_scores
-ok "... by name" says 'none of the scores is in event_table, in columns of their names'
+ok "... by name" says 'none of the scores track, em, none, michel is in event_table, which has no scores'
 done_testing

@@ -70,6 +70,9 @@ ok "a wire twice" map ' lines 2 and 4 both are wire 3 of cryostat 0, tpc 0, plan
         'channel,cryostat,tpc,plane,wire\n1,0,0,0,3\n5,0,0,0,4\n7,0,0,0,3\n'
 ok "a map without wires" map ' the channel map has no wires' 'channel,cryostat,tpc,plane,wire\n'
 
+strays () { exits 3 join chargehits.h5 part.h5 && says 'hits? without planes in .*: held'; }
+ok "hits without planes: exit 3" strays
+
 # Campaigns. The name of the planes follows that of the hits.
 mkdir "$work/hits" "$work/planes" && cp "$work/numl.h5" "$work/hits/a.h5" && cp "$work/chargehits.h5" "$work/hits/b.h5" &&
     cp "$work/frames.h5" "$work/planes/a-frames.h5" && cp "$work/part.h5" "$work/planes/b-frames.h5"
