@@ -59,8 +59,10 @@ static bool table_find (const wm_h5_t *file, const char *table, char name[80])
 /* Adds a name to a list for people; what is too much is cut off.  */
 static bool column_add (void *arg, const char *name)
 {
-    static const char *const others[] = { "event_id", "run", "subrun", "event", "hit_id", "status",
-                                          "in_fiducial", "event_id.seq_cnt", "event_id.seq" };
+    static const char *const others[] = {
+        "event_id", "run",         "subrun",           "event",       "hit_id",
+        "status",   "in_fiducial", "event_id.seq_cnt", "event_id.seq"
+    };
     char *list = arg;
     const size_t at = strlen (list);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
