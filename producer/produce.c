@@ -225,8 +225,8 @@ static int produce_main (const wm_args_t *args)
                                      .tell = tell_take (args),
                                      .quiet = wm_args_given (args, "quiet") };
     if (options.sidecars && (!options.tell || !wm_args_given (args, "output")))
-        return wm_args_refuse (args, "--sidecars needs --output and --tell: who reads what is told "
-                                     "writes them; `wiremill produce --sidecars` does that");
+        return wm_args_refuse (args, "--sidecars needs --output and --tell: the program that reads "
+                                     "--tell writes them, as `wiremill produce --sidecars` does");
     if (wm_args_given (args, "parent") && !parent_follow ())
         return WM_EXIT_AGAIN;
     wm_log_start ();

@@ -234,3 +234,9 @@ const wm_wire_t *wm_channels_find (const wm_channels_t *self, const wm_hit_t *hi
     }
     return NULL;
 }
+
+int wm_channel_compare (const void *a_v, const void *b_v)
+{
+    const int32_t a = *(const int32_t *) a_v, b = *(const int32_t *) b_v;
+    return (a > b) - (a < b);
+}

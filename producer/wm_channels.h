@@ -32,4 +32,7 @@ void wm_channels_drop (wm_channels_t **self_p);
 /* The map's row of the hit's wire; NULL: there is none.  */
 const wm_wire_t *wm_channels_find (const wm_channels_t *self, const wm_hit_t *hit);
 
+/* Orders channel numbers (int32_t), for qsort and bsearch.  */
+int wm_channel_compare (const void *a, const void *b);
+
 #endif

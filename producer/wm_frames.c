@@ -45,12 +45,6 @@ static int number_compare (const void *a_v, const void *b_v)
     return (a > b) - (a < b);
 }
 
-static int channel_compare (const void *a_v, const void *b_v)
-{
-    const int32_t a = *(const int32_t *) a_v, b = *(const int32_t *) b_v;
-    return (a > b) - (a < b);
-}
-
 /* A frame's group: nothing but digits.  */
 static bool group_take (void *arg, const char *name)
 {
@@ -254,7 +248,7 @@ static wm_fault_t tags_open (wm_frames_t *self, int64_t number, const char *wher
         return error->fault;
     memcpy (self->sorted, self->channel, 4ul * *n);
     if (*n > 1)
-        qsort (self->sorted, *n, sizeof *self->sorted, channel_compare);
+        qsort (self->sorted, *n, sizeof *self->sorted, wm_channel_compare);
     for (uint32_t i = 1; i < *n; i++)
         if (self->sorted[i] == self->sorted[i - 1])
             return twice (self, self->sorted[i], where, error);

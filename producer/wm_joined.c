@@ -111,12 +111,6 @@ static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, con
                      self->in_us ? "ticks" : "us");
 }
 
-static int channel_compare (const void *a_v, const void *b_v)
-{
-    const int32_t a = *(const int32_t *) a_v, b = *(const int32_t *) b_v;
-    return (a > b) - (a < b);
-}
-
 /* Converts times, makes hits that the map does not know bad ones, and counts those on channels that
    the frame lacks. `channel`: what the frame has.  */
 static void hits_fit (joined_t *self, uint32_t ordinal, wm_event_t *event, const int32_t *channel,
@@ -131,7 +125,8 @@ static void hits_fit (joined_t *self, uint32_t ordinal, wm_event_t *event, const
         if (!wire) {
             hit->wire = -1;
             self->off_map[ordinal]++;
-        } else if (!bsearch (&wire->channel, channel, n_channel, sizeof *channel, channel_compare))
+        } else if (!bsearch (&wire->channel, channel, n_channel, sizeof *channel,
+                             wm_channel_compare))
             event->n_bad_channel_hit++;
     }
 }

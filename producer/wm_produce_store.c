@@ -11,8 +11,8 @@
    file of another campaign ends the process, one of this campaign will be replaced.
    That list is no proof that an output is missing or changed: another producer may have stored it
    since. So the stager looks before it is reported lost, and renames what somebody changed.
-   With --sidecars the process that started this one is told of each output that is placed, and
-   writes its sidecar beside it; the stager waits for that. An output that was stored without one
+   With --sidecars this process reports each placed output to the one that started it, which writes
+   the sidecar beside the output; the stager waits for that. An output that was stored without one
    is fetched for it.  */
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_failpoint.h"

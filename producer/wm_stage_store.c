@@ -16,7 +16,7 @@
    and only then is the output reported as stored. Of an output that was stored without a sidecar
    one is made from a copy (FETCH).
    A server that refuses a step for good (wm_tool_is_refused) is asked REFUSED_TRIES times, since
-   credentials may be renewed meanwhile; then the reader is told that it must end.
+   credentials may be renewed meanwhile; then the stager sends the reader an end.
    A file that somebody changed is renamed NAME.changed-N (ASIDE) before its output is made again.
    A file with the name that is another one is fetched (LOOK), for the reader to see whether this
    campaign wrote it; the reader asks for it too before it writes an output whose name is in the

@@ -3,7 +3,7 @@
    An output gets its name there when all of it has arrived and the server has confirmed its
    checksum; with sidecars, when the sidecar has its name, too. Only then does the stager report it
    to the reader. It gives up no output: it repeats each failed step, with pauses, until the reader
-   ends, which it is told to do where the server refuses for good.  */
+   ends. If the server refuses for good, the stager makes the reader end.  */
 #ifndef WM_STAGE_STORE_H
 #define WM_STAGE_STORE_H
 

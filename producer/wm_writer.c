@@ -192,7 +192,7 @@ void wm_writer_destroy (wm_writer_t **self_p)
 
 /* ---- the library's objects ------------------------------------------------------------------- */
 
-static hid_t group_make (hid_t file, const char *name)
+hid_t wm_writer_group (hid_t file, const char *name)
 {
     hid_t list = H5Pcreate (H5P_GROUP_CREATE);
     H5Pset_obj_track_times (list, false);
@@ -373,7 +373,7 @@ static bool engines_write (wm_writer_t *self)
     self->engine_index[0] = UINT16_MAX;
     form_t *kept = form_of (self->file);
     const bool again = kept && kept->again;
-    hid_t type = text_type (bytes), group = again ? -1 : group_make (self->file, "engine");
+    hid_t type = text_type (bytes), group = again ? -1 : wm_writer_group (self->file, "engine");
     hid_t dataset = again ? kept->signature : -1;
     if (group >= 0)
         dataset = dataset_make (group, "signature", type, n);
@@ -414,7 +414,7 @@ static bool columns_make (wm_writer_t *self)
                                   H5T_STD_U8LE,  H5T_STD_U16LE };
     const bool own = wm_writer_has_own (self);
     if (own)
-        self->table = group_make (self->file, self->job.spec->table);
+        self->table = wm_writer_group (self->file, self->job.spec->table);
     bool fine = self->table >= 0;
     for (int c = 0; c < COLUMNS && fine && own; c++) {
         if (c == IN_FIDUCIAL) /* the labels stand before it */
@@ -428,7 +428,7 @@ static bool columns_make (wm_writer_t *self)
             fine ? dataset_make (self->table, wm_writer_column[c], type[c], scratch->n_row) : -1;
         fine = self->column[c] >= 0;
     }
-    hid_t group = fine ? group_make (self->file, "held") : -1, text = text_type (REASON_BYTES);
+    hid_t group = fine ? wm_writer_group (self->file, "held") : -1, text = text_type (REASON_BYTES);
     if (group >= 0) {
         self->held_row = dataset_make (group, "row", H5T_STD_U64LE, self->n_held);
         self->held_id = dataset_make (group, "hit_id", H5T_STD_I64LE, self->n_held);

@@ -145,15 +145,6 @@ static bool column_write (hid_t group, const char *name, hid_t stored, hid_t mem
     return fine;
 }
 
-static hid_t group_make (hid_t file, const char *name)
-{
-    hid_t list = H5Pcreate (H5P_GROUP_CREATE);
-    H5Pset_obj_track_times (list, false);
-    hid_t group = H5Gcreate2 (file, name, H5P_DEFAULT, list, H5P_DEFAULT);
-    H5Pclose (list);
-    return group;
-}
-
 /* The first step: event_table, the group of the scores, and the runs of its rows.  */
 static bool events_write (wm_writer_t *writer)
 {
@@ -169,12 +160,12 @@ static bool events_write (wm_writer_t *writer)
         runs[2 * e] = e;
         runs[2 * e + 1] = (int64_t) self->count[e];
     }
-    hid_t group = group_make (writer->file, "event_table");
+    hid_t group = wm_writer_group (writer->file, "event_table");
     const hid_t type = self->wide_event ? H5T_STD_I64LE : H5T_STD_I32LE;
     bool fine = column_write (group, "event_id", type, H5T_NATIVE_INT64, n, 3, event);
     H5Gclose (group);
     snprintf (name, sizeof name, "%s_table", writer->job.spec->table);
-    self->group = group_make (writer->file, name);
+    self->group = wm_writer_group (writer->file, name);
     return column_write (self->group, "event_id.seq_cnt", H5T_STD_I64LE, H5T_NATIVE_INT64, n, 2,
                          runs) &&
            fine;

@@ -86,6 +86,9 @@ bool wm_writer_numl_step (wm_writer_t *writer);
 /* Makes `list` that of a column in packed chunks of `chunk` rows.  */
 void wm_writer_packed (hid_t list, hsize_t chunk);
 
+/* Makes a group without times, so that equal outputs have equal bytes. Negative: it cannot.  */
+hid_t wm_writer_group (hid_t file, const char *name);
+
 /* Writes rows first .. first+count-1 of a column from `count` values of `type`. false: the library
    says why (H5E), or there is no memory.  */
 bool wm_writer_rows (hid_t dataset, hid_t type, uint64_t first, uint32_t count, const void *from);

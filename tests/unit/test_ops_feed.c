@@ -89,7 +89,7 @@ static void assert_list (const char *want)
     assert_string_equal (text, want);
 }
 
-/* A file that a list has several times is told of once, by the number of the first.  */
+/* The feed reports a file that a list has several times once, by the number of the first.  */
 static void test_names (void **state)
 {
     (void) state;

@@ -15,7 +15,8 @@ enum { CHANNELS = 4, TICKS = 30 };
 static wm_spec_t spec;
 static wm_event_t event;
 
-/* A file of this set, which all_make makes anew: one that a failed test left open is another.  */
+/* Returns the path of a file of this set. all_make makes a new set, because HDF5 refuses to replace
+   a file that a failed test left open.  */
 static unsigned set;
 static const char *own_path (const char *name)
 {

@@ -94,7 +94,7 @@ class Model:
         self.path: str = os.fspath(path)
         if not os.path.exists(self.path):
             raise FileNotFoundError(2, "No such file", self.path)
-        if not 1 <= threads < 2**32:   # more than 256: the library says so
+        if not 1 <= threads < 2**32:   # the library refuses more than 256
             raise ValueError(f"threads is {threads}; there are 1 to 256")
         self._options: dict[str, Any] = {"precision": precision, "engine": engine, "threads": threads, "outputs": outputs}
         options = _library.Options(ctypes.sizeof(_library.Options), engine.encode(), precision.encode(),
