@@ -429,7 +429,7 @@ static void print_held (const run_t *self)
         fprintf (stderr, "held: and %lld more; run `wiremill held` for the list\n",
                  (long long) (n - shown));
     wm_account_held (stderr, self->status, HELD_SHOWN_MAX);
-    if (n + changed <= 0)
+    if (n + changed <= 0 && !wm_account_misses (self->status))
         return; /* a retry cannot help bad hits */
     fputs ("repair or restore the files, then type:\n  ", stderr);
     wm_command_print (stderr, self->args,

@@ -70,7 +70,6 @@ typedef struct {
     int64_t read_ns;
     uint64_t raw_bytes, frame_bytes;
     uint32_t n_batch, n_held;
-    uint64_t n_read; /* hits */
 } job_t;
 
 static int64_t now_ns (void)
@@ -181,7 +180,6 @@ static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
         fprintf (stderr, "%s: hit %u is held: %s\n", where, held[i].row,
                  wm_hit_status_text ((uint8_t) held[i].status));
     job->n_held += n_held;
-    job->n_read += job->content.n_hit;
     return WM_OK;
 }
 
@@ -268,8 +266,6 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
             fault = event_cut (job, e, error);
     if (!fault)
         joined_say (job);
-    /* Rows of no event are held too.  */
-    job->n_held += !fault && job->event < 0 && job->n_read < wm_reader_n_row (job->reader);
     return fault || !job->timing ? fault : time_print (job, error);
 }
 

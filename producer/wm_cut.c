@@ -226,6 +226,11 @@ wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *wh
         patches_judge (self);
         return WM_OK;
     }
+    if (event->is_missing) {
+        for (uint32_t i = 0; i < event->n_hit; i++)
+            self->in_fiducial[i] = 0, hold (self, i, WM_HIT_NO_EVENT);
+        return WM_OK;
+    }
     if (event->n_hit && wm_image_n_col (self->spec, event->n_tick) < 1)
         return wm_fault (error, WM_EBATCH, "%s: a readout of %u ticks is shorter than a drift bin",
                          where, event->n_tick);

@@ -9,6 +9,7 @@ void wm_event_reset (wm_event_t *self)
     self->n_plane = self->n_roi = self->n_hit = self->n_bad_channel_hit = 0;
     self->n_sample = 0;
     self->n_tick = self->n_lifetime = self->patch_values = 0;
+    self->is_missing = false;
 }
 
 void wm_event_clear (wm_event_t *self)

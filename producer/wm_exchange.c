@@ -22,7 +22,8 @@
 typedef struct {
     wm_reader_t reader;
     wm_h5_t *file;
-    wm_index_t index;
+    wm_index_t index;   /* behind those of event_table: events that only hits name */
+    uint32_t n_present; /* in event_table */
     wm_hits_t hits;
     wm_rows_t planes, rois, bad;
     wm_column_t event_id, n_tick, tick_us, trigger_offset, tau_us, lifetime;
@@ -241,6 +242,9 @@ static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_even
     char where[480];
     wm_layout_where (where, sizeof where, self->file, event);
     wm_fault_t fault;
+    event->is_missing = ordinal >= self->n_present;
+    if (event->is_missing)
+        return wm_hits_read (&self->hits, ordinal, event, error);
     if ((fault = facts_read (self, ordinal, event, where, error)) ||
         (fault = planes_read (self, ordinal, event, where, error)) ||
         (fault = bad_read (self, ordinal, event, error)) ||
@@ -384,16 +388,18 @@ static wm_fault_t tables_scan (exchange_t *self, wm_error_t *error)
     wm_index_t *index = &self->index;
     wm_fault_t fault;
     if ((fault = wm_index_read (index, &self->event_id, false, error)) ||
-        (fault = wm_rows_scan (&self->planes, index, &self->plane_event_id, NULL, error)) ||
-        (fault = wm_rows_scan (&self->rois, index, &self->roi_event_id, &self->roi_n, error)))
+        (fault = wm_rows_scan (&self->planes, index, &self->plane_event_id, NULL, false, error)) ||
+        (fault =
+             wm_rows_scan (&self->rois, index, &self->roi_event_id, &self->roi_n, false, error)))
         return fault;
     if (self->rois.n_value != self->roi_value.n_row)
         return wm_fault (error, WM_EBATCH,
                          "%s: roi_value/adc has %llu samples, roi_table/n adds up to %llu",
                          wm_h5_path (self->file), (unsigned long long) self->roi_value.n_row,
                          (unsigned long long) self->rois.n_value);
+    self->n_present = index->n_event;
     return self->bad_event_id.data
-               ? wm_rows_scan (&self->bad, index, &self->bad_event_id, NULL, error)
+               ? wm_rows_scan (&self->bad, index, &self->bad_event_id, NULL, false, error)
                : WM_OK;
 }
 
@@ -420,6 +426,7 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
         return NULL;
     }
     self->reader.n_event = self->index.n_event;
+    self->reader.n_missing = self->index.n_event - self->n_present;
     self->reader.n_row = self->hits.event_id->n_row;
     return &self->reader;
 }

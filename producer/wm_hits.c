@@ -49,10 +49,11 @@ wm_fault_t wm_hits_columns (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_
     return fault;
 }
 
-wm_fault_t wm_hits_scan (wm_hits_t *self, const wm_index_t *index, wm_error_t *error)
+wm_fault_t wm_hits_scan (wm_hits_t *self, wm_index_t *index, wm_error_t *error)
 {
-    wm_fault_t fault =
-        self->rows.by_runs ? WM_OK : wm_rows_scan (&self->rows, index, self->event_id, NULL, error);
+    wm_fault_t fault = self->rows.by_runs
+                           ? WM_OK
+                           : wm_rows_scan (&self->rows, index, self->event_id, NULL, true, error);
     const uint64_t n_span = fault ? 0 : self->rows.start[index->n_event];
     wm_column_t *list[] = { &self->cryostat, &self->tpc,  &self->plane,
                             &self->wire,     &self->time, &self->id };
@@ -62,7 +63,7 @@ wm_fault_t wm_hits_scan (wm_hits_t *self, const wm_index_t *index, wm_error_t *e
 }
 
 wm_fault_t wm_hits_open (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
-                         const wm_index_t *index, wm_error_t *error)
+                         wm_index_t *index, wm_error_t *error)
 {
     wm_fault_t fault = wm_hits_columns (self, file, names, error);
     return fault ? fault : wm_hits_scan (self, index, error);

@@ -131,8 +131,8 @@ typedef struct {
     int64_t *length;   /* (PIECE_ROWS) */
 } scan_t;
 
-static wm_fault_t scan_piece (scan_t *scan, wm_rows_t *self, const wm_index_t *index, uint64_t row,
-                              uint64_t count, bool lengths, const wm_column_t *column,
+static wm_fault_t scan_piece (scan_t *scan, wm_rows_t *self, wm_index_t *index, uint64_t row,
+                              uint64_t count, bool lengths, bool adds, const wm_column_t *column,
                               wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
@@ -140,6 +140,11 @@ static wm_fault_t scan_piece (scan_t *scan, wm_rows_t *self, const wm_index_t *i
     for (uint64_t i = 0; i < count; i++) {
         if (!i || memcmp (&scan->id[i], &scan->id[i - 1], sizeof *scan->id))
             ordinal = wm_index_find (index, &scan->id[i]);
+        if (ordinal == UINT32_MAX && adds) {
+            if ((fault = wm_index_add (index, &scan->id[i], error)))
+                return fault;
+            ordinal = index->n_event - 1;
+        }
         found_t *last = scan->n_found ? &scan->found[scan->n_found - 1] : NULL;
         if (ordinal == UINT32_MAX)
             self->n_stray++;
@@ -188,8 +193,8 @@ static wm_fault_t spans_sort (wm_rows_t *self, const scan_t *scan, uint32_t n_ev
     return WM_OK;
 }
 
-wm_fault_t wm_rows_scan (wm_rows_t *self, const wm_index_t *index, const wm_column_t *event_id,
-                         const wm_column_t *length, wm_error_t *error)
+wm_fault_t wm_rows_scan (wm_rows_t *self, wm_index_t *index, const wm_column_t *event_id,
+                         const wm_column_t *length, bool adds, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
     if (event_id->n_row >= UINT32_MAX)
@@ -206,7 +211,7 @@ wm_fault_t wm_rows_scan (wm_rows_t *self, const wm_index_t *index, const wm_colu
         if (!fault && length)
             fault = wm_h5_read (length, row, count, WM_H5_I64, scan.length, error);
         if (!fault)
-            fault = scan_piece (&scan, self, index, row, count, length != NULL,
+            fault = scan_piece (&scan, self, index, row, count, length != NULL, adds,
                                 length ? length : event_id, error);
     }
     if (!fault)

@@ -6,10 +6,11 @@
    frames (wm_frames.h), which are numbered by event only, so that two events of one number (in two
    runs) are refused. The channel map (wm_channels.h) tells which wires a frame's channels fill.
 
-   What has no partner: hits of an event without a frame are rows of no event (status 7); a hit on a
-   wire that the map does not have, or in a plane that the frame has no channel of, is a bad wire
-   (status 2); frames without hits are not read. Hits on a channel that the map has and the frame
-   has not are scored on 0 ADC, and counted as those on bad channels are.
+   What has no partner: hits of an event without a frame are those of a missing event (status 7),
+   which comes behind the others; a hit on a wire that the map does not have, or in a plane that the
+   frame has no channel of, is a bad wire (status 2); frames without hits are not read. Hits on a
+   channel that the map has and the frame has not are scored on 0 ADC, and counted as those on bad
+   channels are.
 
    A wrong unit gives hits that lie beside the signal, and no error. So each event is compared with
    the other reading of its times: where that one finds much more charge, the input is refused.  */
@@ -30,15 +31,15 @@ typedef struct {
     wm_reader_t reader;
     wm_h5_t *file;
     wm_hits_t hits;
-    wm_index_t index; /* events that have hits and a frame */
+    wm_index_t index;   /* events that have hits and a frame; behind them those without a frame */
+    uint32_t n_present; /* that have a frame */
     wm_frames_t *frames;
     wm_channels_t *map;
     bool in_us;
-    double tick_us;    /* of the last event that was read */
-    uint32_t *off_map; /* (n_event) hits on wires that the map does not have */
-    uint32_t n_frameless, n_hitless;
-    wm_event_id_t frameless; /* the first of them */
-    int64_t hitless;
+    double tick_us;     /* of the last event that was read */
+    uint32_t *off_map;  /* (n_present) hits on wires that the map does not have */
+    uint32_t n_hitless; /* frames */
+    int64_t hitless;    /* the first of them */
     char text[640];
 } joined_t;
 
@@ -141,6 +142,9 @@ static wm_fault_t joined_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
     char where[480];
     event->run = id[0], event->subrun = id[1], event->event = id[2];
     event->trigger_offset = event->tau_us = NAN;
+    event->is_missing = ordinal >= self->n_present;
+    if (event->is_missing)
+        return wm_hits_read (&self->hits, ordinal, event, error);
     snprintf (where, sizeof where, "%.300s: event %lld:%lld:%lld", wm_frames_path (self->frames),
               (long long) id[0], (long long) id[1], (long long) id[2]);
     wm_fault_t fault = wm_frames_read (self->frames, id[2], self->map, self->reader.spec->n_wire,
@@ -191,21 +195,27 @@ static void add (joined_t *self, const char *format, ...)
 static const char *unmatched_text (wm_reader_t *reader)
 {
     joined_t *self = (joined_t *) reader;
-    const int64_t *id = self->frameless.id;
-    uint64_t n_hit = 0, n_event = 0;
+    uint64_t n_hit = 0, n_event = 0, n_lost = 0, n_span, n_row;
     uint32_t first = 0;
-    for (uint32_t i = self->index.n_event; i--;)
+    for (uint32_t i = self->n_present; i--;)
         if (self->off_map[i]) {
             n_hit += self->off_map[i];
             n_event++;
             first = i;
         }
     self->text[0] = 0;
-    if (self->n_frameless)
-        add (self, "%u event%s of %llu hits without planes in %.200s (first %lld:%lld:%lld): held",
-             self->n_frameless, self->n_frameless == 1 ? "" : "s",
-             (unsigned long long) self->hits.rows.n_stray, wm_frames_path (self->frames),
-             (long long) id[0], (long long) id[1], (long long) id[2]);
+    const uint32_t n_frameless = self->index.n_event - self->n_present;
+    for (uint32_t i = self->n_present; i < self->index.n_event; i++) {
+        wm_rows_of (&self->hits.rows, i, &n_span, &n_row);
+        n_lost += n_row;
+    }
+    if (n_frameless) {
+        const int64_t *id = self->index.event[self->n_present].id;
+        add (self, "%llu hit%s of %u event%s without planes in %.200s (first %lld:%lld:%lld): held",
+             (unsigned long long) n_lost, n_lost == 1 ? "" : "s", n_frameless,
+             n_frameless == 1 ? "" : "s", wm_frames_path (self->frames), (long long) id[0],
+             (long long) id[1], (long long) id[2]);
+    }
     if (n_hit)
         add (self,
              "%llu hit%s in %llu event%s (first %lld:%lld:%lld) on wires that %.200s lacks: held",
@@ -294,7 +304,8 @@ static wm_fault_t numbers_check (const joined_t *self, const wm_index_t *all, wm
     return fault;
 }
 
-/* Keeps the events that have a frame, and counts what has no partner.  */
+/* Lists the events that have a frame, then those that have none, and counts frames without hits.
+ */
 static wm_fault_t events_join (joined_t *self, wm_error_t *error)
 {
     wm_index_t all = { 0 };
@@ -307,12 +318,14 @@ static wm_fault_t events_join (joined_t *self, wm_error_t *error)
         fault = wm_fault (error, WM_EHOST, "out of memory");
     for (uint32_t i = 0; i < all.n_event && !fault; i++) {
         const uint32_t frame = wm_frames_find (self->frames, all.event[i].id[2]);
-        if (frame != UINT32_MAX) {
-            has_hits[frame] = true;
-            fault = wm_index_add (&self->index, &all.event[i], error);
-        } else if (!self->n_frameless++)
-            self->frameless = all.event[i];
+        if (frame == UINT32_MAX)
+            continue;
+        has_hits[frame] = true;
+        fault = wm_index_add (&self->index, &all.event[i], error);
     }
+    self->n_present = self->index.n_event;
+    for (uint32_t i = 0; i < all.n_event && !fault; i++)
+        fault = wm_index_add (&self->index, &all.event[i], error);
     for (uint32_t i = n_frame; i-- && !fault;)
         if (!has_hits[i]) {
             self->n_hitless++;
@@ -344,7 +357,7 @@ wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *cha
         fault = events_join (self, error);
     if (!fault)
         fault = wm_hits_scan (&self->hits, &self->index, error);
-    self->off_map = fault ? NULL : calloc (self->index.n_event + 1ul, sizeof *self->off_map);
+    self->off_map = fault ? NULL : calloc (self->n_present + 1ul, sizeof *self->off_map);
     if (fault || !self->off_map) {
         if (!fault)
             wm_fault (error, WM_EHOST, "out of memory");
@@ -352,6 +365,7 @@ wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *cha
         return NULL;
     }
     self->reader.n_event = self->index.n_event;
+    self->reader.n_missing = self->index.n_event - self->n_present;
     self->reader.n_row = self->hits.event_id->n_row;
     return &self->reader;
 }

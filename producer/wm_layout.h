@@ -20,6 +20,7 @@ struct wm_reader_t {
     const wm_layout_t *layout;
     const wm_spec_t *spec; /* lent */
     uint32_t n_event;
+    uint32_t n_missing; /* of them, the last ones: only hits name them */
     uint64_t n_row;
     uint32_t n_dim; /* of ready-made patches: (N, dim...) ; 0: there are none */
     uint64_t dim[8];
@@ -57,13 +58,14 @@ typedef struct {
     size_t space_max;
 } wm_hits_t;
 
-/* Opens the columns. wm_hits_scan, of the events of `index`, must follow before hits are read; open
+/* Opens the columns. wm_hits_scan, of the events of `index`, must follow before hits are read: it
+   appends events that only hits name, which are read by wm_hits_read alone, as is_missing. open
    does both.  */
 wm_fault_t wm_hits_columns (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
                             wm_error_t *error);
-wm_fault_t wm_hits_scan (wm_hits_t *self, const wm_index_t *index, wm_error_t *error);
+wm_fault_t wm_hits_scan (wm_hits_t *self, wm_index_t *index, wm_error_t *error);
 wm_fault_t wm_hits_open (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
-                         const wm_index_t *index, wm_error_t *error);
+                         wm_index_t *index, wm_error_t *error);
 void wm_hits_clear (wm_hits_t *self);
 
 /* Reads the hits of an event, in input order.  */

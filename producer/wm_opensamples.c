@@ -19,7 +19,8 @@
 typedef struct {
     wm_reader_t reader;
     wm_h5_t *file;
-    wm_index_t index;
+    wm_index_t index;   /* behind those of event_table: events that only hits name */
+    uint32_t n_present; /* in event_table */
     wm_hits_t hits;
     wm_rows_t wires;
     wm_column_t event_id, wire_event_id, plane, wire, tpc, adc;
@@ -122,6 +123,9 @@ static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_e
     opensamples_t *self = (opensamples_t *) reader;
     const int64_t *id = self->index.event[ordinal].id;
     event->run = id[0], event->subrun = id[1], event->event = id[2];
+    event->is_missing = ordinal >= self->n_present;
+    if (event->is_missing)
+        return wm_hits_read (&self->hits, ordinal, event, error);
     event->n_tick = self->adc.width;
     event->tick_us = event->trigger_offset = event->tau_us = NAN;
     char where[480];
@@ -230,9 +234,10 @@ static wm_fault_t rows_find (opensamples_t *self, const wm_hits_names_t *names, 
         (fault = runs_take (self, "wire_table", &self->wire_event_id, &self->wires, error)) ||
         (fault = runs_take (self, "hit_table", self->hits.event_id, &self->hits.rows, error)))
         return fault;
-    if (!self->wires.by_runs &&
-        (fault = wm_rows_scan (&self->wires, &self->index, &self->wire_event_id, NULL, error)))
+    if (!self->wires.by_runs && (fault = wm_rows_scan (&self->wires, &self->index,
+                                                       &self->wire_event_id, NULL, false, error)))
         return fault;
+    self->n_present = self->index.n_event;
     return wm_hits_scan (&self->hits, &self->index, error);
 }
 
@@ -257,6 +262,7 @@ wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_erro
         return NULL;
     }
     self->reader.n_event = self->index.n_event;
+    self->reader.n_missing = self->index.n_event - self->n_present;
     self->reader.n_row = self->hits.event_id->n_row;
     return &self->reader;
 }

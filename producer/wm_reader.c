@@ -179,6 +179,11 @@ uint32_t wm_reader_n_event (const wm_reader_t *self)
     return self->n_event;
 }
 
+uint32_t wm_reader_n_missing (const wm_reader_t *self)
+{
+    return self->n_missing;
+}
+
 uint64_t wm_reader_n_row (const wm_reader_t *self)
 {
     return self->n_row;

@@ -337,6 +337,8 @@ static bool attributes_write (const wm_writer_t *self)
            number_write (self->file, "hits_same_cell", job->n_same_cell) &&
            number_write (self->file, "hits_empty", job->n_empty) &&
            number_write (self->file, "hits_bad_channel", job->n_bad_channel) &&
+           (!wm_reader_n_missing (job->reader) ||
+            number_write (self->file, "events_missing", wm_reader_n_missing (job->reader))) &&
            origin_write (self->file, &job->origin);
 }
 

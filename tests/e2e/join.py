@@ -136,7 +136,8 @@ def make(source, folder):
             old.copy(name, new)
         new["roi_value/adc"][:] = whole
     same = np.all([d["hit_table/" + c] == d["hit_table/" + c][0] for c in ("tpc", "plane", "wire")], axis=0)
-    print(np.sum(same), np.sum(d["hit_table/event_id"][:, 2] == 2), n)
+    lost = d["hit_table/event_id"][:, 2] == 2
+    print(np.sum(same), np.sum(lost), np.sum(same) + np.sum(same | lost), n)
 
 
 def same(a, b, order=None):

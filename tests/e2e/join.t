@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
 make_model ${small}1 && make_events join --events 3 --seed 8 --hits 600 --tpcs 1 || bail "no model or events"
-read -r one two all <<<"$($python tests/e2e/join.py make "$made/join.h5" "$work")" && [ "$all" ] || bail "no files"
+read -r one two off all <<<"$($python tests/e2e/join.py make "$made/join.h5" "$work")" && [ "$all" ] || bail "no files"
 printf 'tau_us: 10000\ntrigger_offset: 500\n' >"$work/facts.yaml"
 cut () # input, options...: patches in $work/INPUT.npy
 {
@@ -70,7 +70,7 @@ ok "a wire twice" map ' lines 2 and 4 both are wire 3 of cryostat 0, tpc 0, plan
         'channel,cryostat,tpc,plane,wire\n1,0,0,0,3\n5,0,0,0,4\n7,0,0,0,3\n'
 ok "a map without wires" map ' the channel map has no wires' 'channel,cryostat,tpc,plane,wire\n'
 
-strays () { exits 3 join chargehits.h5 part.h5 && says 'hits? without planes in .*: held'; }
+strays () { exits 3 join chargehits.h5 part.h5 && says 'hits? of 1 event without planes in .*: held'; }
 ok "hits without planes: exit 3" strays
 
 # Campaigns. The name of the planes follows that of the hits.
@@ -90,9 +90,20 @@ ok "a campaign of two such inputs" held
 named ()
 {
     says "a.h5: $one hits? in . events? \(first 1:1:[1-3]\) on wires that .*fewer.csv lacks: held" &&
-        says "b.h5: 1 event of $two hits without planes in .*b-frames.h5 \(first 1:1:2\): held;.*; 1 frame without hits \(first 77\)"
+        says "b.h5: $two hits of 1 event without planes in .*b-frames.h5 \(first 1:1:2\): held;.*; 1 frame without hits \(first 77\)"
 }
 ok "what has no partner is named" named
+thousands () { sed -E ':a;s/([0-9])([0-9]{3})(,|$)/\1,\2\3/;ta' <<<"$1"; }
+lost=$(thousands "$two") both_held=$(thousands "$off")
+counted ()
+{
+    says "^  hits .* $both_held held" && says "held: .* hits of .*b.h5: .*$lost no such event \(1 event\); named in the table" &&
+        says '^no such event: the file of the hits, or that of --planes, lacks the event' && says ' run --retry-held ' &&
+        says '2 events are repeated'
+}
+ok "... and counted in the summary, with what to type next" counted
+listed () { keep "$bin/wiremill" held "$work/out" && says "b.h5: .*$lost no such event \(1 event\)" && says "$both_held held"; }
+ok "... and by held" listed
 ok "... a hit on a wire that the map lacks is a bad wire" $python tests/e2e/join.py status "$work/out/a.scores.h5" 2 "$one"
 ok "... hits without planes are of no event" $python tests/e2e/join.py status "$work/out/b.scores.h5" 7 "$two"
 origin ()

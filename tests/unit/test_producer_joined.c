@@ -101,7 +101,8 @@ static void hits_and_planes_are_joined (void **state)
     wm_reader_t *reader = joined_open ("", "", &error);
     assert_non_null (reader);
     assert_string_equal (wm_reader_layout (reader), "joined");
-    assert_int_equal (wm_reader_n_event (reader), 1);
+    assert_int_equal (wm_reader_n_event (reader), 2); /* the second without a frame */
+    assert_int_equal (wm_reader_n_missing (reader), 1);
     assert_int_equal (wm_reader_n_row (reader), 7);
     for (int again = 0; again < 2; again++) /* counts do not add up */
         assert_int_equal (wm_reader_event (reader, 0, &event, &error), WM_OK);
@@ -120,8 +121,11 @@ static void hits_and_planes_are_joined (void **state)
     for (int i = 0; i < 6; i++)
         assert_true (event.hit[i].wire == wire[i] && (int) event.hit[i].row == row[i]);
     assert_int_equal (event.n_bad_channel_hit, 2); /* on channels 8 and 40 */
-    assert_non_null (strstr (wm_reader_unmatched (reader), "1 event of 1 hits without planes"));
+    assert_non_null (strstr (wm_reader_unmatched (reader), "1 hit of 1 event without planes in"));
     assert_non_null (strstr (wm_reader_unmatched (reader), "2 hits in 1 event (first 1:0:5) on"));
+    assert_int_equal (wm_reader_event (reader, 1, &event, &error), WM_OK);
+    assert_true (event.is_missing && event.event == 6 && event.n_hit == 1 && event.n_plane == 0);
+    assert_int_equal (event.hit[0].row, 4);
     wm_reader_destroy (&reader);
 
     spec.tick_us = NAN;
