@@ -144,10 +144,12 @@ uint32_t wm_core_held_from (const wm_core_t *self, uint32_t id);
 
 /* Compare with the files as they are now, and record nothing. The first: an output is gone
    (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The second: the input's
-   file has this size and time, as the next INPUT would give them. The third, after it: somebody
-   changed the output, which stays (`what` is copied).  */
+   file has this size and time, as the next INPUT would give them; `last` (""): of an input of
+   several files the one that was modified last. The third, after it: somebody changed the output,
+   which stays (`what` is copied).  */
 void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what);
-void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
+void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns,
+                            const char *last);
 void wm_core_output_changed (wm_core_t *self, uint32_t id, const char *what);
 
 /* ---- sessions and time ----------------------------------------------------------------------- */

@@ -185,18 +185,24 @@ void wm_core_input_kick (wm_core_t *self, input_t *input, const session_t *sessi
     wm_core_append (self, &record, NULL, session, 0);
 }
 
-void wm_core_input_compare (input_t *input, uint64_t size, int64_t mtime_ns)
+void wm_core_input_compare (const wm_core_t *self, input_t *input, uint64_t size, int64_t mtime_ns,
+                            const char *last)
 {
     const bool gone = !size && !mtime_ns; /* not needed any more once the output is written */
     input->changed = (input->size != size || input->mtime_ns != mtime_ns) &&
                      !(gone && input->state == WM_LEDGER_WRITTEN);
     if (!input->changed || input->state == WM_LEDGER_HELD)
         return;
-    char text[300];
+    char what[240] = "", text[600];
+    const bool is_pair = *last || strstr (self->pins, "\nplanes: "); /* wm_pair.h */
+    if (is_pair && *last && mtime_ns > input->mtime_ns)
+        snprintf (what, sizeof what, "%.230s ", last);
+    else if (is_pair)
+        snprintf (what, sizeof what, "its hits, planes or channel map ");
     snprintf (text, sizeof text,
-              "changed since %s: %" PRIu64 " bytes then, %" PRIu64
+              "%schanged since %s: %" PRIu64 " bytes then, %" PRIu64
               " now%s; restore the file, or score it again with --retry-held",
-              input->state == WM_LEDGER_WRITTEN ? "its output was written" : "it was added",
+              what, input->state == WM_LEDGER_WRITTEN ? "its output was written" : "it was added",
               input->size, size, input->size == size ? " (modification time differs)" : "");
     wm_core_input_set_text (input, text);
 }

@@ -122,7 +122,7 @@ static void input_again (wm_core_t *self, session_t *session, input_t *input, co
         return;
     }
     if (!input->unpinned && gives_size)
-        wm_core_input_compare (input, msg->size, msg->mtime_ns);
+        wm_core_input_compare (self, input, msg->size, msg->mtime_ns, "");
     if (msg->code == 2 && wants_kick (input)) /* without a size (-1): pinned by a later INPUT */
         wm_core_input_kick (self, input, session, (int64_t) msg->size, msg->mtime_ns,
                             "to be retried");

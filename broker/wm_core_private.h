@@ -539,8 +539,10 @@ void wm_core_input_hold (wm_core_t *self, input_t *input, session_t *session, ui
    the broker kicks.  */
 void wm_core_input_kick (wm_core_t *self, input_t *input, const session_t *session, int64_t size,
                          int64_t mtime_ns, const char *why);
-/* Notes whether the file, as it is now, differs from the one pinned.  */
-void wm_core_input_compare (input_t *input, uint64_t size, int64_t mtime_ns);
+/* Notes whether the file, as it is now, differs from the one pinned. `last`: which of the files of
+   an input with planes elsewhere was modified last; "": not known.  */
+void wm_core_input_compare (const wm_core_t *self, input_t *input, uint64_t size, int64_t mtime_ns,
+                            const char *last);
 /* Removes the input's part from the totals.  */
 void wm_core_input_forget_totals (wm_core_t *self, input_t *input);
 /* Forgets its events and claim: all of it is to be scored.  */

@@ -249,7 +249,7 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
     default:
         if (input->is !=
             WM_INPUT_IS_ENDING) /* else this producer asked for it, and has logged it */
-            wm_produce_warn (self, "input held: %s: %s", input->path, msg->text);
+            wm_produce_warn_of (self, input, "input held: ", msg->text);
         wm_produce_end (self, input, WM_INPUT_IS_HELD);
     }
 }

@@ -181,6 +181,11 @@ void wm_produce_written_check (wm_produce_t *self, wm_input_t *input, const wm_m
    are there as written.  */
 bool wm_produce_outputs_missed (wm_produce_t *self);
 
+/* Warns of what the broker reports of an input. Where one of several files changed, which the
+   broker does not see, the one that was modified last is named.  */
+void wm_produce_warn_of (wm_produce_t *self, const wm_input_t *input, const char *head,
+                         const char *text);
+
 /* Sends FILE_WRITTEN as input->result has it.  */
 void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input);
 

@@ -5,6 +5,7 @@
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_path.h"
+#include "schema/wm_pair.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -124,6 +125,16 @@ void wm_produce_lost (wm_produce_t *self, wm_input_t *input, const char *text)
     wm_produce_send (self, &lost, NULL, 0);
 }
 
+void wm_produce_warn_of (wm_produce_t *self, const wm_input_t *input, const char *head,
+                         const char *text)
+{
+    char last[PATH_MAX];
+    const bool names =
+        strstr (text, "changed since") && wm_pair_last (&self->pins, input->path, last);
+    wm_produce_warn (self, "%s%s: %s%s%s", head, input->path, text,
+                     names ? "; modified last: " : "", names ? last : "");
+}
+
 void wm_produce_written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
 {
     char path[1400];
@@ -138,7 +149,7 @@ void wm_produce_written_check (wm_produce_t *self, wm_input_t *input, const wm_m
         wm_writer_is_ours (path, self->campaign, &input->n_held);
         input->changed = msg->text[0] != 0;
         if (input->changed)
-            wm_produce_warn (self, "%s: %s", input->path, msg->text);
+            wm_produce_warn_of (self, input, "", msg->text);
         wm_produce_end (self, input, WM_INPUT_IS_WRITTEN);
         return;
     }

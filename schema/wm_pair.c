@@ -3,6 +3,7 @@
 
 #include "schema/base/wm_path.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Appends `n` bytes; false: there is no room.  */
@@ -38,11 +39,13 @@ bool wm_pair_planes (const wm_pins_t *pins, const char *name, char path[PATH_MAX
     return fits;
 }
 
-int wm_pair_stat (const wm_pins_t *pins, const char *name, uint64_t *size, int64_t *mtime_ns)
+/* As wm_pair_stat; *last (0: hits, 1: planes, 2: map): which was modified last.  */
+static int stat_all (const wm_pins_t *pins, const char *name, uint64_t *size, int64_t *mtime_ns,
+                     char path[PATH_MAX], int *last)
 {
-    char path[PATH_MAX];
     uint64_t bytes, all;
     int64_t time_ns, latest_ns;
+    *last = 0;
     if (wm_path_stat (name, &all, &latest_ns))
         return -1;
     if (wm_pair_planes (pins, name, path)) {
@@ -51,10 +54,30 @@ int wm_pair_stat (const wm_pins_t *pins, const char *name, uint64_t *size, int64
             if (wm_path_stat (other[i], &bytes, &time_ns))
                 return -1;
             all += bytes;
+            *last = time_ns > latest_ns ? i + 1 : *last;
             latest_ns = time_ns > latest_ns ? time_ns : latest_ns;
         }
     }
     *size = all;
     *mtime_ns = latest_ns;
     return 0;
+}
+
+int wm_pair_stat (const wm_pins_t *pins, const char *name, uint64_t *size, int64_t *mtime_ns)
+{
+    char path[PATH_MAX];
+    int last;
+    return stat_all (pins, name, size, mtime_ns, path, &last);
+}
+
+bool wm_pair_last (const wm_pins_t *pins, const char *name, char path[PATH_MAX])
+{
+    uint64_t size;
+    int64_t mtime_ns;
+    int last;
+    if (stat_all (pins, name, &size, &mtime_ns, path, &last) || !*path)
+        return false;
+    if (last != 1)
+        snprintf (path, PATH_MAX, "%s", last ? pins->channels : name);
+    return true;
 }

@@ -114,8 +114,15 @@ origin ()
 ok "the output names its planes, and the unit" origin
 ok "its hits are cut and scored again" "$bin/wiremill" verify "$work/out" --sample 300
 touch -d '1 hour' "$work/planes/a-frames.h5"
-changed () { held && says 'a.h5: changed since its output was written'; }
+changed ()
+{
+    held && says 'a.h5: its hits, planes or channel map changed since its output was written: .*; modified last: .*/a-frames.h5$'
+}
 ok "planes that changed since are noticed" changed
+named_changed () { keep "$bin/wiremill" held "$work/out" && says '/hits/a.h5: .*/planes/a-frames.h5 changed since its output was'; }
+ok "... and named also where no producer runs" named_changed
+rebuilt () { keep "$bin/wiremill" rebuild --dry-run "$work/out"; says '/hits/a.h5: .*/planes/a-frames.h5 changed since'; }
+ok "... and by rebuild" rebuilt
 other ()
 {
     keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" --input "$both" --output "$work/out" --spec "$work/spec.yaml" \

@@ -201,7 +201,7 @@ static void planes_elsewhere_are_pinned (void **state)
 static void an_input_is_as_new_as_its_planes (void **state)
 {
     (void) state;
-    char folder[] = "/tmp/wm-pair-XXXXXX", path[64];
+    char folder[] = "/tmp/wm-pair-XXXXXX", path[64], last[PATH_MAX];
     wm_pins_t pins = good ();
     uint64_t size = 7;
     int64_t hits_ns = 7, all_ns = 7;
@@ -222,7 +222,19 @@ static void an_input_is_as_new_as_its_planes (void **state)
     assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
     assert_int_equal (size, 6);
     assert_true (hits_ns == 1000000000005 && all_ns == 3000000000005);
+    assert_true (wm_pair_last (&pins, path, last));
+    assert_string_equal (last, pins.channels);
+    assert_int_equal (utimensat (AT_FDCWD, path, NULL, 0), 0);
+    assert_true (wm_pair_last (&pins, path, last));
+    assert_string_equal (last, path);
+    snprintf (last, sizeof last, "%s/1", folder);
+    assert_int_equal (
+        utimensat (AT_FDCWD, last, (struct timespec[]){ { 1, 0 }, { 1L << 32, 0 } }, 0), 0);
+    assert_true (wm_pair_last (&pins, path, last));
+    assert_string_equal (last, pins.planes);
+    assert_int_equal (wm_path_stat (path, &size, &hits_ns), 0);
     pins.planes[0] = 0;
+    assert_false (wm_pair_last (&pins, path, last));
     assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
     assert_true (size == 1 && all_ns == hits_ns);
     snprintf (pins.planes, sizeof pins.planes, "%s/none", folder);
