@@ -187,18 +187,37 @@ static wm_fault_t frame_check (const item_t *item, const char *where, wm_error_t
     return WM_OK;
 }
 
+/* Reads an array's header and not a byte more, since a step back unpacks everything again.  */
+static wm_fault_t head_read (wm_frames_archive_t *self, uint64_t bytes, uint8_t *head, size_t *n,
+                             wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    *n = 0;
+    for (size_t want = 10; *n < want && !fault;) {
+        if (want > bytes || want > WM_NPY_HEAD_MAX)
+            break;
+        fault = wm_archive_read (self->archive, head + *n, want - *n, error);
+        *n = want;
+        if (want == 10)
+            want = head[6] == 1 ? 10 + (head[8] | (size_t) head[9] << 8) : 12;
+        else if (want == 12 && head[6] == 2)
+            want = 12 + (head[8] | (size_t) head[9] << 8);
+    }
+    return fault;
+}
+
 /* Reads a member of a name that is known.  */
 static wm_fault_t member_read (wm_frames_archive_t *self, const wm_member_t *member, item_t *item,
                                wm_error_t *error)
 {
     uint8_t head[WM_NPY_HEAD_MAX];
     char where[480];
-    const size_t n = member->bytes < sizeof head ? member->bytes : sizeof head;
     uint64_t bytes;
+    size_t n;
     wm_fault_t fault;
     snprintf (where, sizeof where, "%.250s: member %.80s", wm_archive_path (self->archive),
               member->name);
-    if ((fault = wm_archive_read (self->archive, head, n, error)) ||
+    if ((fault = head_read (self, member->bytes, head, &n, error)) ||
         (fault = wm_npy_parse_any (&item->npy, head, n, where, error)))
         return fault;
     bytes = item->npy.value_bytes;
@@ -211,11 +230,8 @@ static wm_fault_t member_read (wm_frames_archive_t *self, const wm_member_t *mem
     item->at = member->at + item->npy.head_bytes;
     if (item->part == FRAME)
         return frame_check (item, where, error);
-    fault = wm_archive_seek (self->archive, item->at, error); /* the head was read too far */
-    if (!fault)
-        fault = item->part == CHANNELS ? channels_read (self, item, where, error)
-                                       : info_read (self, item, where, error);
-    return fault;
+    return item->part == CHANNELS ? channels_read (self, item, where, error)
+                                  : info_read (self, item, where, error);
 }
 
 static int item_compare (const void *a_v, const void *b_v)
@@ -341,8 +357,14 @@ wm_fault_t wm_frames_archive_load (wm_frames_archive_t *self, const wm_frames_pa
         const uint64_t most = sizeof stored / (frame->value_bytes < 4 ? 4 : frame->value_bytes);
         const uint32_t count = (uint32_t) (n - at < most ? n - at : most);
         fault = wm_archive_read (self->archive, stored, (size_t) count * frame->value_bytes, error);
+        int16_t small;
         if (frame->kind == 'f' && frame->value_bytes == 4)
             memcpy (piece, stored, (size_t) count * 4);
+        else if (frame->kind == 'i' && frame->value_bytes == 2)
+            for (uint32_t i = 0; i < count; i++) {
+                memcpy (&small, stored + 2ul * i, 2);
+                piece[i] = small;
+            }
         else
             for (uint32_t i = 0; i < count; i++)
                 piece[i] = (float) value_of (&npy, stored + (size_t) i * frame->value_bytes);

@@ -98,21 +98,21 @@ def member(tar, name, array, order="C"):
     tar.addfile(info, io.BytesIO(data.getvalue()))
 
 
-def archives(d, folder):
+def archives(whole, folder):
     """Wire-Cell's FrameFileSink: members in other orders, types and tars than one program would write."""
-    with tarfile.open(folder + "/sink.tar.bz2", "w:bz2") as sink, tarfile.open(folder + "/sink.tar.gz", "w:gz") as other, \
+    with tarfile.open(folder + "/sink.tar.bz2", "w:bz2", compresslevel=1) as sink, tarfile.open(folder + "/sink.tar.gz", "w:gz", compresslevel=1) as other, \
             tarfile.open(folder + "/sink.tar", "w", format=tarfile.GNU_FORMAT) as plain:
         folder_of = "a-folder-with-a-long-name/" * 8
         for tar in (other, plain):
             info = tarfile.TarInfo(folder_of)
             info.type = tarfile.DIRTYPE
             tar.addfile(info)
-        for number, channels, image in images(d):
+        for number, channels, image in whole:
             cut = np.flatnonzero(np.any(image != 0, axis=0))[0] // 2
             member(sink, f"frame_gauss1_{number}", image, "F")
             member(sink, f"channels_gauss1_{number}", channels)
             member(sink, f"tickinfo_gauss1_{number}", np.array([0, 500, 0.]))
-            for part, rows in (("wiener_b", image * 2), ("a", image[:1])):
+            for part, rows in (("wiener_b", image[:9] * 2), ("a", image[:1])):
                 member(sink, f"frame_{part}_{number}", rows, "F")
                 member(sink, f"channels_{part}_{number}", channels[:len(rows)])
                 member(sink, f"tickinfo_{part}_{number}", np.array([0, 500, 0.]))
@@ -184,7 +184,8 @@ def make(source, folder):
     ticks = dict(d)
     ticks["hit_table/time"] = d["hit_table/time"] * 2  # what is written as us are ticks
     larrecodnn(folder + "/mistaken.h5", ticks, np.arange(n))
-    archives(d, folder)
+    events = list(images(d))
+    archives(events, folder)
     twice = dict(d)
     twice["hit_table/event_id"] = d["hit_table/event_id"].copy()
     twice["hit_table/event_id"][0] = [1, 2, 1]  # event 1 of another subrun
@@ -192,7 +193,7 @@ def make(source, folder):
     with h5py.File(folder + "/frames.h5", "w") as whole, h5py.File(folder + "/tags.h5", "w") as tags, \
             h5py.File(folder + "/part.h5", "w") as part, h5py.File(folder + "/both.h5", "w") as both, \
             h5py.File(folder + "/units.h5", "w") as units:
-        for number, channels, image in images(d):
+        for number, channels, image in events:
             frame(whole, number, "gauss", channels, image)
             half = len(channels) // 2
             used = np.flatnonzero(np.any(image != 0, axis=0))

@@ -1,6 +1,6 @@
 /* test_producer_archive.c - tar archives as streams: positions, packed streams one behind another,
    headers of several programs, and what is refused.  */
-#include "producer/wm_archive.h"
+#include "producer/wm_frames_archive.h"
 #include "tests/unit/producer_files.h"
 
 #include <setjmp.h>
@@ -182,6 +182,70 @@ static void a_bomb_is_refused_early (void **state)
     refused (test_path ("bomb.tar.gz"), 65u << 20, "cut off");
 }
 
+static void array_put (const char *name, const char *type, const char *shape, const void *from,
+                       size_t bytes)
+{
+    char text[512], size[16];
+    const size_t head = 128;
+    memset (text, ' ', sizeof text);
+    const int n =
+        snprintf (text, sizeof text,
+                  "\x93NUMPY\x01%cv%c{'descr': '%s', 'fortran_order': True, 'shape': %s, }", 0, 0,
+                  type, shape);
+    text[n] = ' ';
+    text[head - 1] = '\n';
+    memcpy (text + head, from, bytes);
+    snprintf (size, sizeof size, "%011o", (unsigned) (head + bytes));
+    header_put ('0', name, "", size);
+    memset (tar + tar_bytes, 0, 512);
+    memcpy (tar + tar_bytes, text, head + bytes);
+    tar_bytes += (head + bytes + 511) / 512 * 512;
+}
+
+/* Arrays are unpacked twice in all: when the archive is opened, and while it is read in order.  */
+static void frames_are_read_in_two_passes (void **state)
+{
+    (void) state;
+    static const float adc[2][3] = { { 1, 2, 0 }, { 3, 0, 5 } };
+    static const int channel[] = { 7, 9 };
+    static const double info[] = { 0, 500, 2 };
+    wm_error_t error;
+    char name[64];
+    uint32_t n;
+    tar_bytes = 0;
+    for (int i = 0; i < 5; i++) {
+        snprintf (name, sizeof name, "frame_a_b_%d.npy", 30 - i);
+        array_put (name, "<f4", "(2, 3)", adc, sizeof adc);
+        snprintf (name, sizeof name, "channels_a_b_%d.npy", 30 - i);
+        array_put (name, "<i4", "(2,)", channel, sizeof channel);
+        snprintf (name, sizeof name, "tickinfo_a_b_%d.npy", 30 - i);
+        array_put (name, "<f8", "(3,)", info, sizeof info);
+    }
+    array_put ("channels_alone_3.npy", "<i4", "(2,)", channel, sizeof channel);
+    array_put ("frame_a_x1.npy", "|O", "(2,)", channel, sizeof channel); /* no number */
+    array_put ("notes_a_1.npy", "|O", "(2,)", channel, sizeof channel);
+    wm_archive_t *archive = wm_archive_open (plain_make ("f.tar", tar_bytes), 0, &error),
+                 *kept = archive;
+    wm_frames_archive_t *frames = wm_frames_archive_new (&archive, &error);
+    assert_non_null (frames);
+    assert_null (archive);
+    assert_int_equal (wm_archive_rewinds (kept), 0);
+    const wm_frames_packed_t *list = wm_frames_archive_list (frames, &n);
+    assert_int_equal (n, 5);
+    for (uint32_t i = n; i--;) { /* as they are stored */
+        const float *value;
+        assert_int_equal (list[i].number, 26 + i);
+        assert_string_equal (list[i].tag, "a_b");
+        assert_true (list[i].n_channel == 2 && list[i].channel[1] == 9 && list[i].info[2] == 2);
+        assert_ptr_equal (list[i].channel, list[0].channel); /* kept once */
+        assert_int_equal (wm_frames_archive_load (frames, &list[i], &value, &error), WM_OK);
+        static const float turned[] = { 1, 0, 0, 2, 3, 5 };
+        assert_memory_equal (value, turned, sizeof turned);
+    }
+    assert_int_equal (wm_archive_rewinds (kept), 1);
+    wm_frames_archive_destroy (&frames);
+}
+
 static int remove_files (void **state)
 {
     (void) state;
@@ -195,6 +259,7 @@ int main (void)
         cmocka_unit_test (members_are_found_again),
         cmocka_unit_test (archives_that_are_none_are_refused),
         cmocka_unit_test (a_bomb_is_refused_early),
+        cmocka_unit_test (frames_are_read_in_two_passes),
     };
     return cmocka_run_group_tests (tests, NULL, remove_files);
 }
