@@ -156,15 +156,26 @@ static wm_fault_t stream_read (wm_archive_t *self, void *to, size_t bytes, size_
     return fault;
 }
 
-/* Whether more than the archive's end follows; checks a packed stream's sum on the way.  */
+static bool is_zero (const uint8_t *block)
+{
+    return !block[0] && !memcmp (block, block + 1, BLOCK - 1);
+}
+
+/* Reads what lies behind the archive's end to the end of the file, because only there a packed
+   stream's sum tells that all of it is sound: damage may look like an end.  */
 static wm_fault_t drain (wm_archive_t *self, wm_error_t *error)
 {
     uint8_t block[BLOCK];
-    size_t n = 1;
-    wm_fault_t fault = WM_OK;
-    for (int i = 0; i < 4096 && n && !fault; i++)
-        fault = stream_read (self, block, sizeof block, &n, error);
-    return fault;
+    for (;;) {
+        size_t n;
+        memset (block, 0, sizeof block);
+        const wm_fault_t fault = stream_read (self, block, sizeof block, &n, error);
+        if (fault || !n)
+            return fault;
+        if (!is_zero (block) || self->at > self->bytes_max)
+            return wm_fault (error, WM_EBATCH, "%.300s: damaged: more follows behind its end",
+                             self->path);
+    }
 }
 
 wm_fault_t wm_archive_read (wm_archive_t *self, void *to, size_t bytes, wm_error_t *error)
@@ -314,11 +325,6 @@ static bool number_take (const uint8_t *field, size_t width, uint64_t *number)
     for (; i < width && field[i] >= '0' && field[i] <= '7'; i++)
         *number = *number << 3 | (uint64_t) (field[i] - '0'); /* at most 12 digits */
     return i == width || field[i] == 0 || field[i] == ' ';
-}
-
-static bool is_zero (const uint8_t *block)
-{
-    return !block[0] && !memcmp (block, block + 1, BLOCK - 1);
 }
 
 /* Old programs summed signed bytes; names of frames have no others than those below 128.  */

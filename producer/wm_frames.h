@@ -15,8 +15,8 @@
 
 typedef struct wm_frames_t wm_frames_t;
 
-/* Opens FILE or FILE:/TAG, HDF5 or an archive; a tag may be a pattern ("gauss*"). NULL with WM_EBATCH: not readable, or
-   no frames are in it.  */
+/* Opens FILE or FILE:/TAG, HDF5 or an archive; a tag may be a pattern ("gauss*"). NULL with
+   WM_EBATCH: not readable, or no frames are in it.  */
 wm_frames_t *wm_frames_open (const char *name, wm_error_t *error);
 void wm_frames_close (wm_frames_t **self_p);
 

@@ -167,6 +167,11 @@ static void archives_that_are_none_are_refused (void **state)
     }
     members_make ();
     refused (plain_make ("cut.tar", 1100), 0, "cut off");
+    tar[tar_bytes - 512 + 7] = 1;
+    refused (plain_make ("more.tar", tar_bytes), 0, "damaged: more follows behind its end");
+    packed_add ("sum.tar.gz", "w", 0, tar_bytes - 512);
+    assert_int_equal (truncate (test_path ("sum.tar.gz"), 100), 0);
+    refused (test_path ("sum.tar.gz"), 0, "cut off");
     tar[512] ^= 1;
     refused (plain_make ("sum.tar", tar_bytes), 0, "damaged: a member's header");
 }
