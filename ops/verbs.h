@@ -70,8 +70,9 @@ static inline bool wm_share_refused (const wm_args_t *args)
      .help = "most hits in a batch (default: 16384 for networks that the sparse engine runs, " \
              "else 4096)"}, \
     {.name = "planes", .value = "FILE", .task = "hits whose planes lie in other files", \
-     .help = "Wire-Cell frames of the hits of each input: {stem} in the name stands for the " \
-             "input's without .h5, {dir} for its folder; FILE:/TAG chooses frames (gauss*)"}, \
+     .help = "Wire-Cell frames (.h5, .tar.gz, .tar.bz2) of the hits of each input: {stem} in the " \
+             "name stands for the input's without .h5, {dir} for its folder; FILE:/TAG chooses " \
+             "frames (gauss*)"}, \
     {.name = "channels", .value = "FILE", \
      .help = "channel map of these frames: lines of channel,cryostat,tpc,plane,wire"}, \
     {.name = "hit-time", .value = "ticks|us", .one_of = true, \

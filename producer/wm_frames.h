@@ -1,9 +1,11 @@
-/* wm_frames.h - planes as Wire-Cell's HDF5FrameTap writes them.
+/* wm_frames.h - planes as Wire-Cell's HDF5FrameTap and FrameFileSink write them.
 
-   A group for each frame, named by its number (of LArSoft's the event's), and in it for each tag
+   HDF5FrameTap: a group for each frame, named by its number (of LArSoft's the event's), and in it
+   for each tag
      frame_<tag>     float32 or int16 (channels, ticks): ADC above the pedestal
      channels_<tag>  integer (channels)
      tickinfo_<tag>  float64 (3): time, length of a tick (both in nanoseconds), tick of column 0
+   FrameFileSink: the same arrays in an archive (wm_frames_archive.h).
    Frames are read when their event is. Thread: that of all readers.  */
 #ifndef WM_FRAMES_H
 #define WM_FRAMES_H
@@ -13,8 +15,8 @@
 
 typedef struct wm_frames_t wm_frames_t;
 
-/* Opens FILE or FILE:/TAG; a tag may be a pattern ("gauss*"). NULL with WM_EBATCH: not readable, or
-   no frames are in it.  */
+/* Opens FILE or FILE:/TAG, HDF5 or an archive; a tag may be a pattern ("gauss*"). NULL with
+   WM_EBATCH: not readable, or no frames are in it.  */
 wm_frames_t *wm_frames_open (const char *name, wm_error_t *error);
 void wm_frames_close (wm_frames_t **self_p);
 

@@ -33,6 +33,44 @@ raw ()
     cut whole.h5 && join numl.h5 tags.h5:/raw && $python tests/e2e/join.py same "$work/whole.h5.npy" "$work/numl.h5.npy"
 }
 ok "frames of int16" raw
+# Wire-Cell's FrameFileSink.
+sink () { join numl.h5 "$1" && same numl.h5; }
+ok "an archive, packed by bzip2, arrays in Fortran order, of which a tag is chosen" sink sink.tar.bz2:/gauss*
+ok "... by gzip, in folders, float64, int64, a frame that begins later, events in no order" \
+        eval 'join shuffled.h5 sink.tar.gz && same shuffled.h5 "$work/order.npy"'
+ok "... not packed, int16" eval 'join numl.h5 sink.tar && $python tests/e2e/join.py same "$work/whole.h5.npy" "$work/numl.h5.npy"'
+mv "$work/sink.tar.bz2" "$work/named.h5"
+ok "... is known by its content, not by its name" sink named.h5:/gauss1
+ok "a tag that no frame has" eval '! join numl.h5 sink.tar:/none && says "frame 1 has no tag none"'
+(cd "$work" && $OLDPWD/$python $OLDPWD/tests/e2e/join.py hostile {above,text,flat,huge,twice,real,wide,flip,zip}.tar \
+    {link,object,bomb,part}.tar.gz big.tar.bz2) || bail "no archives"
+hostile () { exits 5 join numl.h5 "$1" && says "$1: $2"; } # file, text
+ok "a member above its folder" hostile above.tar 'member ../../frame_x_1.npy lies outside of the archive: refused'
+ok "a link" hostile link.tar.gz 'member frame_x_1.npy is a link or a device: refused'
+ok "big-endian numbers" hostile big.tar.bz2 'member frame_x_1.npy: big-endian numbers; save a.astype'
+ok "Python objects" hostile object.tar.gz 'member frame_x_1.npy: Python objects, not an array of numbers'
+ok "texts" hostile text.tar 'member frame_x_1.npy: neither floats nor integers'
+ok "an array of one dimension" hostile flat.tar 'member frame_x_1.npy: not .channels, ticks. of float32'
+ok "a huge array" hostile huge.tar '.*2560 channels of 200000 ticks: a frame in an archive has at most'
+ok "a bomb" hostile bomb.tar.gz 'member frame_x_1.npy of [0-9]* bytes: the archive would unpack to more than 16384 MiB'
+ok "a member twice" hostile twice.tar 'member frame_x_1.npy is there twice'
+ok "channels that are not integers" hostile real.tar 'member channels_x_1.npy: not one line of at most [0-9]* integers'
+ok "... nor 32 bits" hostile wide.tar 'member channels_x_1.npy: channel 1099511627776 is not one'
+ok "a header that is not one" hostile flip.tar 'damaged: .*header'
+ok "a zip archive" hostile zip.tar 'a zip archive; wiremill reads .tar, .tar.gz and .tar.bz2: pack it so'
+ok "a tag without tickinfo" hostile part.tar.gz 'event 1:1:1: frame_x is of shape .*0 values of tickinfo'
+for end in tar tar.gz; do
+    cp "$work/sink.$end" "$work/cut.$end" && truncate -s -200 "$work/cut.$end"
+    [ $end != tar ] || truncate -s -20000 "$work/cut.$end"
+    ok "cut off: $end" hostile "cut.$end" 'cut off: copy the file again'
+done
+flips () # file: bytes in its middle are others
+{
+    cp "$work/$1" "$work/flip-$1" && printf '\252\125\252\125' |
+        dd of="$work/flip-$1" bs=1 seek=$(($(stat -c %s "$work/$1") / 2)) conv=notrunc status=none && hostile "flip-$1" 'damaged: '
+}
+ok "damaged: gzip" flips sink.tar.gz
+ok "damaged: bzip2" flips named.h5
 explicit () { join mistaken.h5 frames.h5 --hit-time ticks && same mistaken.h5; }
 ok "the unit can be given" explicit
 
@@ -75,7 +113,7 @@ ok "hits without planes: exit 3" strays
 
 # Campaigns. The name of the planes follows that of the hits.
 mkdir "$work/hits" "$work/planes" && cp "$work/numl.h5" "$work/hits/a.h5" && cp "$work/chargehits.h5" "$work/hits/b.h5" &&
-    cp "$work/frames.h5" "$work/planes/a-frames.h5" && cp "$work/part.h5" "$work/planes/b-frames.h5"
+    cp "$work/sink.tar.gz" "$work/planes/a-frames.h5" && cp "$work/part.h5" "$work/planes/b-frames.h5"
 campaign () # input, options...
 {
     keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" --input "$1" --output "$work/out" --spec "$work/spec.yaml" \

@@ -390,7 +390,7 @@ static void npy_refusals (void **state)
     } list[] = {
         { "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }",
           "float64, but wiremill reads float32 and float16; save a.astype ('float32')" },
-        { "{'descr': '>f4', 'fortran_order': False, 'shape': (3, 4), }", "neither float32" },
+        { "{'descr': '>f4', 'fortran_order': False, 'shape': (3, 4), }", "big-endian numbers" },
         { "{'descr': '|O', 'fortran_order': False, 'shape': (3, 4), }", "Python objects" },
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4), }", "Fortran" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, -4), }", "no valid shape" },
