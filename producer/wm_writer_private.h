@@ -1,9 +1,11 @@
 /* wm_writer_private.h - what the files of wm_writer share: its state.
 
    wm_writer.c       makes the file: from the scores to a complete file under its partial name
+   wm_writer_facts.c what it tells of itself: attributes, engines
+   wm_writer_form.c  closes it, or keeps its objects for the next
    wm_writer_names.c names of columns, and which an output has
    wm_writer_numl.c  the tables in numl's form
-   wm_writer_rows.c  packs rows and writes them
+   wm_writer_rows.c  makes columns, packs rows and writes them
    wm_writer_place.c makes complete files durable and gives them their names  */
 #ifndef WM_WRITER_PRIVATE_H
 #define WM_WRITER_PRIVATE_H
@@ -14,6 +16,10 @@
 #include <xxhash.h>
 
 enum { RUN, SUBRUN, EVENT, CRYOSTAT, TPC, PLANE, HIT_ID, IN_FIDUCIAL, STATUS, ENGINE, COLUMNS };
+
+#define PIECE_ROWS 65536u /* rows a step, and a chunk of every column */
+#define REASON_BYTES 24
+#define COMPACT_BYTES 2048u /* a column up to this size lies in its header, not in a chunk */
 
 #define FORMS_MAX 16u /* below 200 KB each */
 #define FORM_LABELS_MAX 64u
@@ -82,6 +88,37 @@ void wm_writer_numl_destroy (wm_writer_numl_t **self_p);
 void wm_writer_numl_reset (wm_writer_t *writer);
 bool wm_writer_numl_take (wm_writer_t *writer, const wm_reader_rows_t *rows, uint32_t count);
 bool wm_writer_numl_step (wm_writer_t *writer);
+
+/* The form that the library's file is; NULL: none, as it is not small.  */
+form_t *wm_writer_form_of (hid_t file);
+
+/* Whether no object's size depends on its values: all columns lie in headers.  */
+bool wm_writer_has_form (const wm_writer_t *self);
+
+/* Takes a form with as many rows and writes its attributes and engines over; false: there is none.
+   One whose attributes have other sizes is no longer needed.  */
+bool wm_writer_form_take (wm_writer_t *self);
+
+/* The file that was just made becomes a form, in the place of the least recently used.  */
+void wm_writer_form_begin (const wm_writer_t *self);
+
+/* Puts the writer's objects into its form, which owns them from then on.  */
+void wm_writer_form_keep (form_t *kept, wm_writer_t *self);
+
+/* Closes all that is open; false if the library could not write what it still held.  */
+bool wm_writer_close (wm_writer_t *self);
+
+/* Writes the attributes of the root, and the engines that were used: their signatures in
+   alphabetical order, whichever answered first. false: the library says why.  */
+bool wm_writer_facts (const wm_writer_t *self);
+bool wm_writer_engines (wm_writer_t *self);
+
+/* A campaign's number as text; a type of texts of fixed length, which the caller closes.  */
+void wm_writer_campaign (const uint8_t campaign[16], char text[33]);
+hid_t wm_writer_text (size_t bytes);
+
+/* Makes a column of `count` rows. Negative: the library says why.  */
+hid_t wm_writer_dataset (hid_t group, const char *name, hid_t type, uint64_t count);
 
 /* Makes `list` that of a column in packed chunks of `chunk` rows.  */
 void wm_writer_packed (hid_t list, hsize_t chunk);
