@@ -67,13 +67,17 @@ wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
     const uint64_t n_row = job->scratch->n_row;
     const uint32_t n = n_row < PIECE_ROWS ? (uint32_t) n_row + 1 : PIECE_ROWS;
     self->piece_rows = n;
-    self->is_small =
-        n_row < PIECE_ROWS && n_row * (64 + 4ull * job->scratch->n_output) < SMALL_BYTES;
-    self->label = calloc (job->scratch->n_output, sizeof *self->label);
+    const bool is_image = job->spec->result == WM_RESULT_IMAGE;
+    self->n_label = is_image ? 0 : job->scratch->n_output;
+    self->is_small = !is_image && n_row < PIECE_ROWS &&
+                     n_row * (64 + 4ull * job->scratch->n_output) < SMALL_BYTES;
+    self->label = calloc (self->n_label + 1ul, sizeof *self->label);
     self->engine_index = calloc (job->n_engine + 1ul, sizeof *self->engine_index);
     self->hash = XXH3_createState ();
     if (*job->pins->layout && strcmp (job->pins->layout, "wiremill"))
         self->numl = wm_writer_numl_new (n_row);
+    if (is_image)
+        self->frames = wm_writer_frames_new ();
     assert (self->label && self->engine_index && self->hash);
     return self;
 }
@@ -99,6 +103,7 @@ void wm_writer_destroy (wm_writer_t **self_p)
     if (self->fd >= 0)
         close (self->fd);
     wm_writer_numl_destroy (&self->numl);
+    wm_writer_frames_destroy (&self->frames);
     free (self->label);
     free (self->engine_index);
     XXH3_freeState (self->hash);
@@ -120,7 +125,7 @@ static bool columns_make (wm_writer_t *self)
     bool fine = self->table >= 0;
     for (int c = 0; c < COLUMNS && fine && own; c++) {
         if (c == IN_FIDUCIAL) /* the labels stand before it */
-            for (uint32_t i = 0; i < scratch->n_output && fine; i++) {
+            for (uint32_t i = 0; i < self->n_label && fine; i++) {
                 char name[48];
                 wm_writer_label (self->job.spec, scratch->n_output, i, name);
                 self->label[i] =
@@ -176,7 +181,7 @@ static bool scores_write (wm_writer_t *self, uint32_t count)
     const wm_scratch_t *scratch = self->job.scratch;
     float *cell = piece.cell.score;
     bool fine = true;
-    for (uint32_t k = 0; k < scratch->n_output && fine; k++) {
+    for (uint32_t k = 0; k < self->n_label && fine; k++) {
         for (uint32_t i = 0; i < count; i++)
             cell[i] = scratch->state[self->row + i] == 1
                           ? scratch->score[(self->row + i) * scratch->n_output + k]
@@ -363,7 +368,7 @@ static bool rows_step (wm_writer_t *self, wm_fault_t *fault, wm_error_t *error)
     WM_FAILPOINT ("producer-output-piece");
     self->row += count;
     if (self->row == self->job.scratch->n_row)
-        self->phase = self->numl ? TABLES : FINISH;
+        self->phase = self->numl ? TABLES : self->frames ? FRAMES : FINISH;
     return fine;
 }
 
@@ -398,6 +403,8 @@ wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *re
         fine = rows_step (self, &fault, error);
     else if (self->phase == TABLES)
         fine = wm_writer_numl_step (self);
+    else if (self->phase == FRAMES)
+        fine = wm_writer_frames_step (self, &fault, error);
     else if (self->phase == FINISH)
         fine = finish (self);
     else if (self->phase == READY)

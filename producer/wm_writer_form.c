@@ -23,13 +23,13 @@ void wm_writer_form_keep (form_t *kept, wm_writer_t *self)
 {
     kept->table = self->table;
     memcpy (kept->column, self->column, sizeof kept->column);
-    memcpy (kept->label, self->label, self->job.scratch->n_output * sizeof *kept->label);
+    memcpy (kept->label, self->label, self->n_label * sizeof *kept->label);
     kept->held_row = self->held_row;
     kept->held_id = self->held_id;
     kept->held_status = self->held_status;
     kept->held_reason = self->held_reason;
     kept->is_busy = kept->again = false;
-    memset (self->label, 0, self->job.scratch->n_output * sizeof *kept->label);
+    memset (self->label, 0, self->n_label * sizeof *kept->label);
     memset (self->column, 0, sizeof self->column);
     self->held_row = self->held_id = self->held_status = self->held_reason = 0;
     self->file = self->table = 0;
@@ -60,18 +60,20 @@ static bool form_close (form_t *kept)
 
 bool wm_writer_close (wm_writer_t *self)
 {
+    bool fine = true;
     if (self->numl)
         wm_writer_numl_reset (self);
+    if (self->frames)
+        fine = wm_writer_frames_reset (self->frames);
     form_t *kept = wm_writer_form_of (self->file);
     if (kept) {
         wm_writer_form_keep (kept, self);
         return form_close (kept);
     }
-    bool fine = true;
     hid_t *list[] = { &self->held_row, &self->held_id, &self->held_status, &self->held_reason };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         fine = list_close (list[i], 1) && fine;
-    fine = list_close (self->label, self->job.scratch->n_output) && fine;
+    fine = list_close (self->label, self->n_label) && fine;
     fine = list_close (self->column, COLUMNS) && fine;
     fine = (self->table <= 0 || H5Gclose (self->table) >= 0) && fine;
     fine = (self->file <= 0 || H5Fclose (self->file) >= 0) && fine;
@@ -109,7 +111,7 @@ bool wm_writer_form_take (wm_writer_t *self)
     self->file = f->file;
     self->table = f->table;
     memcpy (self->column, f->column, sizeof f->column);
-    memcpy (self->label, f->label, self->job.scratch->n_output * sizeof *f->label);
+    memcpy (self->label, f->label, self->n_label * sizeof *f->label);
     self->held_row = f->held_row;
     self->held_id = f->held_id;
     self->held_status = f->held_status;
