@@ -20,6 +20,7 @@
 
 typedef enum { WM_MEAN, WM_MAXPOOL, WM_MAXMEAN } wm_downscale_t;
 typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_spec_view_t;
+typedef enum { WM_RESULT_SCORES, WM_RESULT_IMAGE } wm_result_t;
 typedef enum { WM_LIFETIME_NONE, WM_LIFETIME_EXP, WM_LIFETIME_TABLE } wm_lifetime_t;
 
 typedef struct {
@@ -38,6 +39,7 @@ typedef struct {
     uint32_t n_wire;  /* 0: from the input; else wires of every plane */
     uint32_t n_label; /* 0: out_0, out_1, ... */
     char label[WM_SPEC_LABELS_MAX][32];
+    wm_result_t result; /* image: a value for each cell of the patch, stitched to frames */
 } wm_spec_t;
 
 /* Fills in a preset: "protodune-2021", "dunefd-44x48". WM_EBATCH lists those that exist.  */
