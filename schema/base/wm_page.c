@@ -7,6 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *wm_page_count (int64_t n, char text[32])
+{
+    char digits[24];
+    const int length = snprintf (digits, sizeof digits, "%lld", (long long) n);
+    char *out = text;
+    for (int i = 0; i < length; i++) {
+        if (i && (length - i) % 3 == 0 && digits[i - 1] != '-')
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = 0;
+    return text;
+}
+
 /* Numbers stand right, of one width. A page without scripts and references says so to the
    browser, which then runs and loads nothing, whatever a label holds.  */
 static const char head[] =
@@ -25,7 +39,7 @@ static const char head[] =
     ".good{border-color:#0b5fb4}.bad{border-color:#c62828}\n"
     ".table{overflow-x:auto}\n"
     "table{border-collapse:collapse;margin:.4em 0;font-size:.92em}\n"
-    "caption{text-align:left;color:#555;padding-bottom:.2em}\n"
+    "caption{text-align:left;color:#555;padding-bottom:.2em;white-space:nowrap}\n"
     "th,td{text-align:left;vertical-align:top;padding:.2em .7em .2em 0;border-bottom:1px solid "
     "#e4e4e4}\n"
     "th{font-weight:600}\n"
@@ -35,14 +49,16 @@ static const char head[] =
     ".pictures figure{margin:0}\n"
     "svg,img{max-width:100%;height:auto;display:block}\n"
     "figcaption{font-size:.85em;color:#555;padding:0 .3em}\n"
+    ".two{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:0 24px}\n"
     ".sign{display:flex;gap:2em;margin-top:2em}.sign p{flex:1;border-top:1px solid #222;"
     "padding-top:.2em;color:#555;font-size:.85em}\n"
     "footer{margin-top:1.5em;color:#555;font-size:.85em}\n"
+    "@media(max-width:900px){caption{white-space:normal}main{padding:10px}}\n"
     "@page{margin:12mm}\n"
     "@media print{body{font-size:10.5px;print-color-adjust:exact;-webkit-print-color-adjust:exact}"
     "main{max-width:none;padding:0}.pictures{grid-template-columns:repeat(3,1fr)}"
     ".table{overflow:visible}section,figure,tr{break-inside:avoid}h2,h3{break-after:avoid}"
-    ".page{break-before:page}}\n"
+    ".page{break-before:page}.two{grid-template-columns:1fr 1fr}}\n"
     "</style>\n</head>\n<body>\n<main>\n";
 
 void wm_page_begin (FILE *out, const char *title)

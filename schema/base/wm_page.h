@@ -7,7 +7,11 @@
 #ifndef WM_PAGE_H
 #define WM_PAGE_H
 
+#include <stdint.h>
 #include <stdio.h>
+
+/* Writes a number with commas ("96,540") into `text` and returns it.  */
+const char *wm_page_count (int64_t n, char text[32]);
 
 /* Writes the page's begin: style, title, and the title as its heading.  */
 void wm_page_begin (FILE *out, const char *title);

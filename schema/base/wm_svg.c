@@ -193,18 +193,30 @@ static void ticks_of_x (const wm_svg_t *self, double width, wm_svg_ticks_t *tick
     }
 }
 
+/* The first decade of a logarithmic axis that has a zero has no ticks but that.  */
+static bool is_shown (const wm_svg_t *self, double at)
+{
+    return !self->zero || at >= self->x.from * 9.99;
+}
+
 static void write_ticks (wm_svg_t *self, const wm_svg_ticks_t *x, const wm_svg_ticks_t *y)
 {
     FILE *out = self->out;
     fputs ("<path fill=\"none\" stroke=\"" GRID "\" d=\"", out);
     for (uint32_t i = 0; i < x->n; i++)
-        fprintf (out, "M%.1f %.1fV%.1f", wm_svg_x (self, x->at[i]), self->top, self->bottom);
+        if (is_shown (self, x->at[i]))
+            fprintf (out, "M%.1f %.1fV%.1f", wm_svg_x (self, x->at[i]), self->top, self->bottom);
     for (uint32_t i = 0; i < y->n; i++)
         fprintf (out, "M%.1f %.1fH%.1f", self->left, wm_svg_y (self, y->at[i]), self->right);
     fputs ("\"/>\n<g text-anchor=\"middle\">", out);
-    for (uint32_t i = 0; i < x->n; i++) {
-        fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">", wm_svg_x (self, x->at[i]), self->bottom + 15);
-        wm_svg_text (out, !i && self->zero ? self->zero : x->text[i]);
+    for (uint32_t i = 0; i < x->n; i++)
+        if (is_shown (self, x->at[i]))
+            fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>", wm_svg_x (self, x->at[i]),
+                     self->bottom + 15, x->text[i]);
+    if (self->zero) {
+        fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">", wm_svg_x (self, self->x.from * 3.1623),
+                 self->bottom + 15);
+        wm_svg_text (out, self->zero);
         fputs ("</text>", out);
     }
     fputs ("</g>\n<g text-anchor=\"end\">", out);
@@ -349,8 +361,8 @@ void wm_svg_legend (wm_svg_t *self, const wm_svg_entry_t *entry, size_t n)
                      "fill-opacity=\"0.25\" stroke=\"%s\"/>",
                      x, entry[i].colour, entry[i].colour);
         else
-            fprintf (self->out, "<path stroke=\"%s\" stroke-width=\"1.6\" d=\"M%.1f 11.5h14\"/>",
-                     entry[i].colour, x);
+            fprintf (self->out, "<path stroke=\"%s\" stroke-width=\"1.6\"%s d=\"M%.1f 11.5h14\"/>",
+                     entry[i].colour, entry[i].is_dashed ? " stroke-dasharray=\"5 3\"" : "", x);
         fprintf (self->out, "<text x=\"%.1f\" y=\"16\">", x + 18);
         wm_svg_text (self->out, entry[i].text);
         fputs ("</text>\n", self->out);

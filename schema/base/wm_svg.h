@@ -49,7 +49,7 @@ typedef struct {
     const char *title, *about; /* for readers of screens: what it is, and what it shows */
     double width, height;      /* of the picture, px; 0: 340 x 250 */
     wm_svg_axis_t x, y;
-    const char *zero; /* text of the first tick of x, instead of its number; or NULL */
+    const char *zero; /* NULL; or what stands below the first decade of x, which is for 0 then */
 
     double left, top, right, bottom; /* of the frame, px */
 } wm_svg_t;
@@ -77,7 +77,8 @@ void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32
 
 typedef struct {
     const char *text, *colour;
-    bool is_filled; /* as a histogram's shade; else a line */
+    bool is_filled; /* as a histogram's shade; else a line, */
+    bool is_dashed; /* this one of short strokes */
 } wm_svg_entry_t;
 
 /* Draws a legend above the frame, its entries side by side.  */

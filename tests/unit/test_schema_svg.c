@@ -135,7 +135,7 @@ static void test_plot (void **state)
     wm_svg_line (&plot, 0, 1, 1, 1, "#abcdef", true);
     wm_svg_line (&plot, 0, 1, 2, 1, "#fedcba", true); /* beyond the axis */
     wm_svg_line (&plot, 0, (double) NAN, 1, 1, "#fedcba", true);
-    wm_svg_legend (&plot, (const wm_svg_entry_t[]){ { "mine", "#123456", true } }, 1);
+    wm_svg_legend (&plot, (const wm_svg_entry_t[]){ { "mine", "#123456", .is_filled = true } }, 1);
     plot_close (&plot);
     has ("<title>A &amp; B</title>", true);
     has ("aria-label=\"A &amp; B: &lt;1&gt;\"", true);
