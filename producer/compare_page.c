@@ -212,12 +212,11 @@ static void write_quantiles (const wm_compare_page_t *self, FILE *out)
     char text[32];
     fputs ("<section><h2>Differences</h2>\n", out);
     wm_page_table (out, "|A - B|, divided by |A| where that is above 1; of hits that both scored");
-    fputs (
-        "<tr><th>Score</th><th class=\"n\">Above tolerance</th><th class=\"n\">Median</th><th class=\"n\">90 %</th>"
-        "<th class=\"n\">99 %</th><th class=\"n\">99.9 %</th><th class=\"n\">Largest</th>"
-        "<th class=\"n\">A there</th><th class=\"n\">B there</th>"
-        "<th>Hit of the largest</th></tr>\n",
-        out);
+    fputs ("<tr><th>Score</th><th class=\"n\">Above tolerance</th><th class=\"n\">Median</th>"
+           "<th class=\"n\">90 %</th><th class=\"n\">99 %</th><th class=\"n\">99.9 %</th>"
+           "<th class=\"n\">Largest</th><th class=\"n\">A there</th><th class=\"n\">B there</th>"
+           "<th>Hit of the largest</th></tr>\n",
+           out);
     for (uint32_t k = 0; k < self->a->n_label; k++)
         write_label (self, k, out);
     for (uint32_t k = 0; k < self->n_gone; k++) {
