@@ -5,6 +5,8 @@
    above 1, as `verify` has it. Nothing is known of who is right.  */
 #include "producer/verbs.h"
 
+#include "producer/compare_page.h"
+#include "producer/wm_apart.h"
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_scores.h"
 #include "schema/base/wm_log.h"
@@ -23,6 +25,9 @@ static const wm_option_t options[] = {
     {.name = "table", .value = "GROUP",
      .help = "the scores in a file that is no output of wiremill (default: emtrkmichel_table)"},
     {.name = "json", .help = "the result as JSON, schema wiremill-compare-1"},
+    {.name = "page", .value = "FILE",
+     .help = "also write one HTML page with tables and pictures, to look at, print and sign"},
+    {.name = "note", .value = "TEXT", .help = "a sentence to put on that page"},
     {.name = NULL},
 };
 
@@ -31,7 +36,8 @@ const wm_verb_t wm_verb_compare = {
     .name = "compare", .task = "files", .rest = "A... B",
     .summary = "compare the scores of two outputs, hit by hit",
     .text = "  wiremill compare out/events.scores.h5 other/events.scores.h5\n"
-            "  wiremill compare out/*.scores.h5 larsoft.h5 --table emtrkmichel_table\n\n"
+            "  wiremill compare out/*.scores.h5 larsoft.h5 --table emtrkmichel_table\n"
+            "  wiremill compare out/events.scores.h5 larsoft.h5 --page larsoft.html\n\n"
             "Joins rows by run, subrun, event and hit_id. The last file is compared with those\n"
             "before it together; it may be a table in numl's form that others wrote, a column for\n"
             "each label (schema/FORMATS.md). Exit 0: the same hits, labels and statuses, all\n"
@@ -372,19 +378,53 @@ static void print_json (const compare_t *self)
     puts ("]}");
 }
 
-static int compare_main (const wm_args_t *args)
+/* What was found, for the page.  */
+static wm_fault_t page_write (compare_t *self, const char *const *path, size_t n, const char *note,
+                              FILE *out, wm_error_t *error)
+{
+    wm_compare_page_t page = { .path = path,
+                               .n_path = n,
+                               .a = &self->a,
+                               .b = &self->b,
+                               .pair = { self->pair[0], self->pair[1] },
+                               .tolerance = self->tolerance,
+                               .is_same = is_same (self),
+                               .n_joined = self->n_joined,
+                               .n_scored = self->n_scored,
+                               .n_only = { self->n_only[0], self->n_only[1] },
+                               .only = { self->only[0], self->only[1] },
+                               .n_status = self->n_status_pair,
+                               .gone = self->gone,
+                               .n_gone = self->n_gone,
+                               .note = note };
+    for (uint32_t k = 0; k < self->a.n_label; k++) {
+        const label_t *l = &self->label[k];
+        page.label[k] = (wm_compare_label_t){ .largest = l->largest,
+                                              .n_over = l->n_over,
+                                              .worst = &l->worst_a,
+                                              .score_a = l->score_a,
+                                              .score_b = l->score_b };
+        for (int q = 0; q < QUANTILES; q++)
+            page.label[k].quantile[q] = l->at[q];
+    }
+    return wm_compare_page_write (&page, out, error);
+}
+
+/* `page`: where the page goes, or NULL. Returns the exit code.  */
+static int compare_run (void *arg, FILE *page)
 {
     static compare_t compare;
+    const wm_args_t *args = arg;
     size_t n;
     wm_error_t error;
     compare.tolerance = wm_args_real (args, "tolerance");
-    if (!wm_args_rest (args, 1))
-        return wm_args_refuse (args, "name two files of scores: A.scores.h5 B.scores.h5");
     const char **path = wm_produce_confine_rest (args, &n);
     if (!path)
         return WM_EXIT_FAILURE;
     wm_fault_t fault =
         compare_all (&compare, path, (uint32_t) n, wm_args_text (args, "table"), &error);
+    if (!fault && page)
+        fault = page_write (&compare, path, n, wm_args_text (args, "note"), page, &error);
     if (fault) {
         wm_log_tame (error.text);
         fprintf (stderr, "wiremill compare: %s\n", error.text);
@@ -402,4 +442,18 @@ static int compare_main (const wm_args_t *args)
     free (compare.pair[1]);
     free (path);
     return code;
+}
+
+static int compare_main (const wm_args_t *args)
+{
+    static const char *const kinds[] = { "<!doctype html>", NULL };
+    const char *page = wm_args_text (args, "page");
+    wm_error_t error;
+    if (!wm_args_rest (args, 1))
+        return wm_args_refuse (args, "name two files of scores: A.scores.h5 B.scores.h5");
+    if (wm_args_text (args, "note") && !page)
+        return wm_args_refuse (args, "--note is for the page of --page");
+    if (page && wm_apart_check (page, kinds, &error))
+        return wm_args_refuse (args, "--page %s", error.text);
+    return wm_apart_run ("compare", page, compare_run, (void *) (uintptr_t) args);
 }
