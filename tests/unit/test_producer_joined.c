@@ -8,6 +8,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -254,8 +258,44 @@ static void maps_are_read_by_their_head (void **state)
         map_make (bad[i][0]);
         refused ("", bad[i][1]);
     }
+    char text[5000] = "channel,cryostat,tpc,plane,wire\n#";
+    memset (text + strlen (text), 'x', sizeof text - 1 - strlen (text));
+    map_make (text); /* the last line, without its end */
+    refused ("", "map.csv:2: no line of text, or one of more than 4094 characters");
     unlink (own_path ("map.csv"));
-    refused ("", "the channel map cannot be read: No such file");
+    refused ("", "map.csv: cannot open: No such file");
+}
+
+/* A pipe would wait for a writer, for ever.  */
+static void irregular_files_are_refused (void **state)
+{
+    (void) state;
+    static const char *const name[] = { "map.csv", "frames.h5", "hits.h5" };
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    alarm (60);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        all_make ();
+        const char *path = own_path (name[i]);
+        unlink (path);
+        assert_int_equal (mkfifo (path, 0600), 0);
+        refused ("", "a pipe; it must be a regular file");
+        path = own_path (name[i]);
+        unlink (path);
+        assert_int_equal (mkdir (path, 0700), 0);
+        refused ("", "a folder; it must be a regular file");
+        path = own_path (name[i]);
+        rmdir (path);
+        const int fd = socket (AF_UNIX, SOCK_STREAM, 0);
+        snprintf (address.sun_path, sizeof address.sun_path, "%s", path);
+        assert_int_equal (bind (fd, (struct sockaddr *) &address, sizeof address), 0);
+        refused ("", "a socket; it must be a regular file");
+        close (fd);
+        unlink (own_path (name[i]));
+        assert_int_equal (symlink ("/dev/zero", own_path (name[i])), 0);
+        refused ("", "a device; it must be a regular file");
+        unlink (own_path (name[i]));
+    }
+    alarm (0);
 }
 
 static void hits_without_a_column_are_refused (void **state)
@@ -292,6 +332,7 @@ int main (void)
         cmocka_unit_test (frames_that_are_none_are_refused),
         cmocka_unit_test (frames_of_two_kinds_of_ticks_are_refused),
         cmocka_unit_test (maps_are_read_by_their_head),
+        cmocka_unit_test (irregular_files_are_refused),
         cmocka_unit_test (hits_without_a_column_are_refused),
     };
     return cmocka_run_group_tests (tests, NULL, remove_files);
