@@ -141,6 +141,31 @@ static void hits_and_planes_are_joined (void **state)
     wm_reader_destroy (&reader);
 }
 
+static void channels_that_the_map_lacks_are_named (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    static const char *const maps[][2] = {
+        { "channel,cryostat,tpc,plane,wire\n3,0,0,0,2\n9,0,0,-1,-1\n",
+          "; 2 channels of frame 5 (1, 2) are not in " },
+        { "channel,cryostat,tpc,plane,wire\n9,0,0,-1,-1\n3,0,0,0,2\n1,0,0,0,1\n",
+          "; 1 channel of frame 5 (2) is not in " },
+        { "channel,cryostat,tpc,plane,wire\n8,0,0,0,2\n",
+          "; 4 channels of frame 5 (1, 2, 3, ...) are not in " },
+    };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        all_make ();
+        map_make (maps[i][0]);
+        wm_reader_t *reader = joined_open ("", "", &error);
+        assert_non_null (reader);
+        assert_int_equal (wm_reader_event (reader, 0, &event, &error), WM_OK);
+        const char *text = wm_reader_unmatched (reader);
+        if (!strstr (text, maps[i][1]) || !strstr (text, "plane and wire -1 where it has none"))
+            fail_msg ("'%s' is not in: %s", maps[i][1], text);
+        wm_reader_destroy (&reader);
+    }
+}
+
 static void refused (const char *planes, const char *text)
 {
     wm_error_t error = { 0 };
@@ -329,6 +354,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (hits_and_planes_are_joined),
+        cmocka_unit_test (channels_that_the_map_lacks_are_named),
         cmocka_unit_test (frames_that_are_none_are_refused),
         cmocka_unit_test (frames_of_two_kinds_of_ticks_are_refused),
         cmocka_unit_test (maps_are_read_by_their_head),
