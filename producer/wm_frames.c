@@ -34,6 +34,7 @@ struct wm_frames_t {
     tag_t tag[TAGS_MAX];
     uint32_t n_tag;
     bool has_too_many;
+    char padded[20];  /* a group with a 0 before its number; "": none */
     int32_t *channel; /* of all tags, as they are stored; then sorted */
     int32_t *sorted;
     size_t channel_max, sorted_max;
@@ -59,6 +60,8 @@ static bool group_take (void *arg, const char *name)
                           sizeof *self->number, &error))
         return *end != 0;
     self->number[self->n_number++] = number;
+    if (*name == '0' && name[1] && !*self->padded)
+        snprintf (self->padded, sizeof self->padded, "%s", name);
     return true;
 }
 
@@ -67,6 +70,7 @@ wm_frames_t *wm_frames_open (const char *name, wm_error_t *error)
     const size_t length = wm_path_length (name);
     char *path = strndup (name, length);
     wm_frames_t *self = calloc (1, sizeof *self);
+    char group[24];
     if (!path || !self)
         wm_fault (error, WM_EHOST, "out of memory");
     else if (name[length] && strlen (name + length + 2) >= sizeof self->pattern)
@@ -81,6 +85,17 @@ wm_frames_t *wm_frames_open (const char *name, wm_error_t *error)
                       path);
         else if (self->n_number > 1)
             qsort (self->number, self->n_number, sizeof *self->number, number_compare);
+        if (*self->padded) {
+            const long long number = strtoll (self->padded, NULL, 10);
+            snprintf (group, sizeof group, "%lld", number);
+            wm_fault (error, WM_EBATCH,
+                      wm_h5_has (self->file, group)
+                          ? "%.300s: groups %s and %s are both frame %s: remove one of them"
+                          : "%.300s: group %s is not named as Wire-Cell names a frame: rename it "
+                            "%s",
+                      path, self->padded, group, group);
+            self->n_number = 0;
+        }
     }
     free (path);
     if (self && !self->n_number)

@@ -185,6 +185,7 @@ static void frames_that_are_none_are_refused (void **state)
                         fraction[] = { 0, 500, 0.5 }, beyond[] = { 0, 500, 16777200 },
                         us[] = { 0, 0.5, 0 }, seconds[] = { 0, 5e8, 0 }, nan_tick[] = { 0, NAN, 0 };
     static const int channel[] = { 3, 1, 9, 2, 4 }, twice[] = { 3, 1, 3, 2 };
+    static const int64_t wide[] = { 3, 1, (1LL << 32) + 3, 2 };
     static const float adc[CHANNELS * TICKS], cube[8];
     const struct {
         const char *text, *name;
@@ -201,6 +202,8 @@ static void frames_that_are_none_are_refused (void **state)
         { "and 2 values of tickinfo", "tickinfo", H5T_NATIVE_DOUBLE, 2, 0, good },
         { "with 5 channels", "channels", H5T_NATIVE_INT, 5, 0, channel },
         { "channels_gauss has channel 3 twice", "channels", H5T_NATIVE_INT, 4, 0, twice },
+        { "channels_gauss row 2: 4294967299 does not fit 32 bits", "channels", H5T_NATIVE_INT64, 4,
+          0, wide },
         { "does not contain integers", "channels", H5T_NATIVE_FLOAT, 4, 0, adc },
         { "is of shape (4, 1)", "frame", H5T_NATIVE_FLOAT, 4, 0, adc },
         { "is of shape (8, 1)", "frame", H5T_NATIVE_FLOAT, 8, 0, cube },
@@ -225,6 +228,15 @@ static void frames_that_are_none_are_refused (void **state)
     H5Lcreate_external ("/etc/passwd", "x", file, "5", H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose (file);
     refused ("", "group 5 has no dataset frame_*");
+    all_make ();
+    file = H5Fopen (own_path ("frames.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    put_i32 (file, "05/x", CHANNELS, 0, channel);
+    H5Fclose (file);
+    refused ("", "groups 05 and 5 are both frame 5: remove one of them");
+    file = H5Fopen (own_path ("frames.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Ldelete (file, "5", H5P_DEFAULT);
+    H5Fclose (file);
+    refused ("", "group 05 is not named as Wire-Cell names a frame: rename it 5");
     all_make ();
     refused (":/raw", "group 5 has no dataset frame_raw");
     refused (":/a-tag-of-more-than-sixty-three-characters-is-longer-than-Wire-Cell-ever-wrote",
@@ -329,6 +341,21 @@ static void hits_without_a_column_are_refused (void **state)
     all_make ();
     hid_t file = H5Fopen (own_path ("hits.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
     static const float wire[3];
+    static const uint64_t id[7][3] = { { 1, 0, 5 }, { 1, 0, 1ull << 63 | 5 } };
+    static const int64_t tpc[7] = { 0, 1LL << 32 };
+    replace (file, "hit_table/tpc", H5T_NATIVE_INT64, 7, 1, tpc);
+    H5Fclose (file);
+    wm_error_t error;
+    wm_reader_t *reader = joined_open ("", "", &error);
+    assert_int_equal (wm_reader_event (reader, 0, &event, &error), WM_OK);
+    assert_int_equal (event.hit[1].wire, -1); /* of a TPC that no map has: a bad wire */
+    wm_reader_destroy (&reader);
+    file = H5Fopen (own_path ("hits.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    replace (file, "hit_table/event_id", H5T_NATIVE_UINT64, 7, 3, id);
+    H5Fclose (file);
+    refused ("", "hit_table/event_id row 1: 9223372036854775813 does not fit 63 bits");
+    all_make ();
+    file = H5Fopen (own_path ("hits.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
     replace (file, "hit_table/wire", H5T_NATIVE_FLOAT, 3, 1, wire);
     H5Fclose (file);
     refused ("", "hit_table/wire has 3 rows, hit_table/event_id 7");
