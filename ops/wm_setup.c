@@ -472,12 +472,18 @@ static wm_fault_t take_path (const char *option, const char *given, char *pin, s
                          "--%s %.200s...: its absolute path has more than %zu characters; name it "
                          "by a shorter link",
                          option, given, pin_bytes - 1);
-    uint64_t size;
-    int64_t mtime_ns;
-    if (!strchr (pin, '{') && wm_path_stat (pin, &size, &mtime_ns))
+    struct stat status;
+    char file[PATH_MAX];
+    snprintf (file, sizeof file, "%.*s", (int) wm_path_length (pin), pin);
+    if (strchr (pin, '{'))
+        return WM_OK;
+    if (stat (file, &status))
         return wm_fault (error, WM_EUSAGE, "--%s %.300s cannot be read: %s", option, given,
                          strerror (errno));
-    return WM_OK;
+    const char *is = wm_file_irregular (status.st_mode);
+    return is ? wm_fault (error, WM_EUSAGE, "--%s %.300s is %s; it must be a regular file", option,
+                          given, is)
+              : WM_OK;
 }
 
 /* Hits whose planes lie in files of their own.  */

@@ -40,6 +40,7 @@ struct wm_frames_t {
     tag_t tag[TAGS_MAX];
     uint32_t n_tag;
     bool has_too_many;
+    char padded[20];  /* a group with a 0 before its number; "": none */
     int32_t *channel; /* of all tags, as they are stored; then sorted */
     int32_t *sorted;
     size_t channel_max, sorted_max;
@@ -65,11 +66,29 @@ static bool number_add (wm_frames_t *self, int64_t number)
 /* A frame's group: nothing but digits.  */
 static bool group_take (void *arg, const char *name)
 {
+    wm_frames_t *self = arg;
     char *end;
     if (*name < '0' || *name > '9' || strlen (name) > 18)
         return true;
     const long long number = strtoll (name, &end, 10);
-    return *end || number_add (arg, number);
+    if (*end)
+        return true;
+    if (*name == '0' && name[1] && !*self->padded)
+        snprintf (self->padded, sizeof self->padded, "%s", name);
+    return number_add (self, number);
+}
+
+/* Refuses a group that Wire-Cell does not name so: "01" would be frame 1.  */
+static void padded_refuse (wm_frames_t *self, wm_error_t *error)
+{
+    char group[24];
+    snprintf (group, sizeof group, "%lld", strtoll (self->padded, NULL, 10));
+    wm_fault (error, WM_EBATCH,
+              wm_h5_has (self->file, group)
+                  ? "%.300s: groups %s and %s are both frame %s: remove one of them"
+                  : "%.300s: group %s is not named as Wire-Cell names a frame: rename it %s",
+              self->path, self->padded, group, group);
+    self->n_number = 0;
 }
 
 static void h5_open (wm_frames_t *self, wm_error_t *error)
@@ -84,6 +103,8 @@ static void h5_open (wm_frames_t *self, wm_error_t *error)
                   self->path);
     else if (self->n_number > 1)
         qsort (self->number, self->n_number, sizeof *self->number, number_compare);
+    if (*self->padded)
+        padded_refuse (self, error);
 }
 
 static void archive_open (wm_frames_t *self, wm_error_t *error)

@@ -4,14 +4,12 @@
 #include "producer/wm_h5_private.h"
 
 #include "producer/wm_chunks.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define FREE_LIST_BYTES (4 << 20) /* what the library keeps of freed memory, of each kind */
@@ -62,14 +60,10 @@ static const char *no_input (wm_kind_t kind)
 wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
 {
     wm_h5_init ();
-    struct stat status;
-    int fd = open (path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat (fd, &status)) {
-        wm_fault (error, WM_EBATCH, "%.300s: cannot open: %s", path, strerror (errno));
-        if (fd >= 0)
-            close (fd);
+    uint64_t bytes;
+    const int fd = wm_file_open (path, &bytes, error);
+    if (fd < 0)
         return NULL;
-    }
     close (fd);
     wm_h5_t *self = calloc (1, sizeof *self);
     if (!self || !(self->path = strdup (path))) {
@@ -77,7 +71,7 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
         wm_fault (error, WM_EHOST, "out of memory");
         return NULL;
     }
-    self->file_bytes = (uint64_t) status.st_size;
+    self->file_bytes = bytes;
     hid_t access = H5Pcreate (H5P_FILE_ACCESS);
     H5Pset_evict_on_close (access, true); /* the indexes of chunks of a dataset that is closed */
     self->file = H5Fopen (path, H5F_ACC_RDONLY, access);

@@ -335,6 +335,7 @@ static hid_t memory_type (wm_h5_type_t type)
 {
     switch (type) {
     case WM_H5_I32:
+    case WM_H5_I32_CLIPPED:
         return H5T_NATIVE_INT32;
     case WM_H5_I64:
         return H5T_NATIVE_INT64;
@@ -349,6 +350,65 @@ static hid_t memory_type (wm_h5_type_t type)
 static size_t value_bytes (wm_h5_type_t type)
 {
     return type == WM_H5_I64 || type == WM_H5_F64 ? 8 : 4;
+}
+
+/* Stops a conversion where an integer does not fit; the library would take the nearest.  */
+static bool is_beyond;
+static H5T_conv_ret_t stop (H5T_conv_except_t what, hid_t from, hid_t to, void *from_value,
+                            void *to_value, void *arg)
+{
+    (void) from, (void) to, (void) from_value, (void) to_value, (void) arg;
+    if (what != H5T_CONV_EXCEPT_RANGE_HI && what != H5T_CONV_EXCEPT_RANGE_LOW)
+        return H5T_CONV_UNHANDLED;
+    is_beyond = true;
+    return H5T_CONV_ABORT;
+}
+
+/* How rows are transferred: integers exactly.  */
+static hid_t transfer_list (wm_h5_type_t type)
+{
+    static hid_t exact;
+    if (type != WM_H5_I32 && type != WM_H5_I64)
+        return H5P_DEFAULT;
+    if (!exact) {
+        exact = H5Pcreate (H5P_DATASET_XFER);
+        H5Pset_type_conv_cb (exact, stop, NULL);
+    }
+    is_beyond = false;
+    return exact;
+}
+
+/* Names the row of the first integer that does not fit.  */
+static wm_fault_t beyond (const wm_column_t *column, uint64_t first, uint64_t count,
+                          wm_h5_type_t type, hid_t id, wm_error_t *error)
+{
+    enum { PIECE = 4096 };
+    const bool is_narrow = type == WM_H5_I32;
+    int64_t *value = malloc (8ul * PIECE * column->width);
+    uint64_t at = count;
+    for (uint64_t i = 0; i < count && at == count && value; i += PIECE) {
+        hsize_t start[8] = { first + i }, size[8] = { count - i < PIECE ? count - i : PIECE };
+        for (uint32_t d = 1; d < column->n_dim; d++)
+            size[d] = column->dim[d];
+        hid_t file = H5Dget_space (id), memory = H5Screate_simple ((int) column->n_dim, size, NULL);
+        const bool fine =
+            H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, size, NULL) >= 0 &&
+            H5Dread (id, is_narrow ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64, memory, file,
+                     H5P_DEFAULT, value) >= 0;
+        for (uint64_t k = 0; fine && k < size[0] * column->width && at == count; k++)
+            if (is_narrow ? value[k] < INT32_MIN || value[k] > INT32_MAX : value[k] < 0)
+                at = i + k / column->width, value[0] = value[k];
+        H5Sclose (memory);
+        H5Sclose (file);
+    }
+    char number[32] = "a number";
+    if (value && at < count)
+        snprintf (number, sizeof number, is_narrow ? "%lld" : "%llu", (long long) value[0]);
+    free (value);
+    return wm_fault (error, WM_EBATCH, "%.300s: dataset %s row %llu: %s does not fit %u bits",
+                     wm_h5_path (column->file), column->name,
+                     (unsigned long long) (first + (at < count ? at : 0)), number,
+                     is_narrow ? 32 : 63);
 }
 
 /* The library converts float16 value by value; this is ten times faster.  */
@@ -445,9 +505,12 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
         if (fine && column->half && type == WM_H5_F32)
             fine = read_half (id, memory, file, (size_t) (count * column->width), to);
         else
-            fine = fine && H5Dread (id, memory_type (type), memory, file, H5P_DEFAULT, to) >= 0;
+            fine = fine &&
+                   H5Dread (id, memory_type (type), memory, file, transfer_list (type), to) >= 0;
         H5Sclose (memory);
         H5Sclose (file);
+        if (!fine && (type == WM_H5_I32 || type == WM_H5_I64) && is_beyond)
+            return beyond (column, first, count, type, id, error);
     }
     return fine ? WM_OK : unreadable (column, first, count, error);
 }

@@ -111,7 +111,7 @@ static wm_fault_t member_read (wm_hits_t *self, const wm_column_t *column, const
     const bool is_wire = column == &self->wire && self->is_wire_float;
     if (column->data)
         fault = wm_h5_read_spans (column, span, n_span,
-                                  column == &self->time || is_wire ? WM_H5_F32 : WM_H5_I32,
+                                  column == &self->time || is_wire ? WM_H5_F32 : WM_H5_I32_CLIPPED,
                                   self->space, error);
     else
         memset (self->space, 0, 4ul * event->n_hit);
@@ -154,7 +154,7 @@ static wm_fault_t rows_i32 (const wm_column_t *column, uint64_t first, uint32_t 
                             wm_error_t *error)
 {
     if (column->data)
-        return wm_h5_read (column, first, count, WM_H5_I32, to, error);
+        return wm_h5_read (column, first, count, WM_H5_I32_CLIPPED, to, error);
     memset (to, 0, count * sizeof *to);
     return WM_OK;
 }

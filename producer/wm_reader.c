@@ -3,6 +3,7 @@
 
 #include "producer/wm_layout.h"
 #include "schema/wm_pair.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_path.h"
 
@@ -129,15 +130,16 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
     const char *dataset = name[length] ? name + length + 1 : NULL;
     uint8_t magic[6] = { 0 };
     wm_reader_t *self = NULL;
-    int fd = open (path, O_RDONLY | O_CLOEXEC);
+    const int fd = wm_file_open (path, NULL, error);
     if (fd < 0 && wm_kind_of (path) == WM_KIND_BROKEN)
         wm_fault (error, WM_EBATCH, "%.300s: a symbolic link to a file that does not exist", path);
-    else if (fd < 0 || read (fd, magic, sizeof magic) < 0)
+    else if (fd >= 0 && read (fd, magic, sizeof magic) < 0)
         wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", path, strerror (errno));
-    else if (!dataset && (!memcmp (magic, "\x93NUMPY", 6) ||
-                          (length > 4 && !strcmp (path + length - 4, ".npy"))))
+    else if (fd >= 0 && !dataset &&
+             (!memcmp (magic, "\x93NUMPY", 6) ||
+              (length > 4 && !strcmp (path + length - 4, ".npy"))))
         self = wm_npy_open (path, n_value, error);
-    else
+    else if (fd >= 0)
         self = hdf5_open (path, dataset, spec, n_value, error);
     if (fd >= 0)
         close (fd);

@@ -141,6 +141,9 @@ ok "two files of others" exits 5 compare "$work/larsoft.h5" "$work/alone.h5"
 ok "... which tell no names" says 'neither .* nor .* is an output of wiremill'
 ok "another table" exits 5 compare "$ours" "$work/larsoft.h5"
 ok "... is asked for" says 'no table emtrkmichel; name the group of its scores by --table'
+mkfifo "$work/pipe"
+waits () { exits 5 keep timeout 60 "$bin/wiremill" compare "$ours" "$work/pipe" && says 'pipe: a pipe; it must be a regular file'; }
+ok "a pipe is not waited for" waits
 cut_off () { head -c 3000 "$ours" >"$work/cut.h5" && exits 5 compare "$ours" "$work/cut.h5" && says 'truncated or damaged'; }
 ok "a file that is cut off" cut_off
 empty_table () { exits 5 compare --table cnn_none "$ours" "$work/larsoft.h5" && says 'larsoft.h5: no table cnn_none'; }

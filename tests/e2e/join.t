@@ -179,6 +179,9 @@ no_map () { exits 2 keep "$bin/wiremill" run --model "$made/model-${small}1.wmm"
 ok "planes without a map" no_map
 ok "... by name" says '[-]-channels is missing: --planes and --channels go together'
 ok "a map that is not there" usage '[-]-channels .*none.csv cannot be read: No such file' --channels "$work/none.csv"
+mkfifo "$work/pipe"
+ok "a map that is a pipe" usage '[-]-channels .*/pipe is a pipe; it must be a regular file' --channels "$work/pipe"
+ok "planes that are a folder" usage '[-]-planes .*/planes is a folder; it must be' --planes "$work/planes"
 ok "planes on a server" usage '[-]-planes root://a//b: it must be a file that this machine has' --planes root://a//b
 long=$(printf '%400s' '' | tr ' ' x)
 ok "a path that is too long" usage 'its absolute path has more than 319 characters' --planes "/$long"

@@ -604,7 +604,7 @@ static void truncated_files (void **state)
         refused (path, 0, "cut.h5");
     }
     refused (test_path ("not-there.h5"), 0, "No such file");
-    refused (test_folder, 0, "cannot be read");
+    refused (test_folder, 0, "a folder; it must be a regular file");
 }
 
 /* Nothing of another file is read, whatever links and layouts say.  */
