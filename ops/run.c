@@ -101,7 +101,8 @@ const wm_verb_t wm_verb_produce = {
 /* What has no effect with --broker, because others have it.  */
 static const char *const of_broker[] = { "model", "spec", "precision", "max-error", "mixed",
                                          "check-share", "batch-hits", "campaign", "planes",
-                                         "channels", "hit-time", "layout", NULL };
+                                         "channels", "hit-time", "hit-offset", "pedestal",
+                                         "layout", NULL };
 static const char *const of_worker[] = { "workers", "threads", "engine", "device",
                                          "isa", "pin", NULL };
 /* clang-format on */

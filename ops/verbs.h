@@ -78,6 +78,12 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "hit-time", .value = "ticks|us", .one_of = true, \
      .help = "unit of the times of these hits (default: hit_table of numl ticks, chargehits of " \
              "larrecodnn us)"}, \
+    {.name = "hit-offset", .value = "TICKS", \
+     .help = "ticks from the times of these hits to those of their frames, added to each hit " \
+             "(default: 0)"}, \
+    {.name = "pedestal", .value = "median|ADC|none", \
+     .help = "taken off frames of raw ADC: the median of each channel, or one value for all " \
+             "(default: none; frames that look raw are refused)"}, \
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
      .help = "folder of the <stem>.scores.h5; one on a server, root://HOST//PATH/NAME, is " \
              "written by xrdcp"}, \

@@ -16,6 +16,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_process.h"
+#include "schema/wm_pair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -423,6 +424,8 @@ wm_choices_t wm_setup_choices (const wm_args_t *args)
                            .planes = wm_args_text (args, "planes"),
                            .channels = wm_args_text (args, "channels"),
                            .hit_time = wm_args_text (args, "hit-time"),
+                           .hit_offset = wm_args_text (args, "hit-offset"),
+                           .pedestal = wm_args_text (args, "pedestal"),
                            .layout = wm_args_text (args, "layout"),
                            .spec =
                                wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
@@ -490,18 +493,28 @@ static wm_fault_t take_path (const char *option, const char *given, char *pin, s
 static wm_fault_t take_pair (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     wm_pins_t *pins = &self->pins;
-    if (!choices->planes != !choices->channels || (choices->hit_time && !choices->planes))
+    const bool has_more = choices->hit_time || choices->hit_offset || choices->pedestal;
+    if (!choices->planes != !choices->channels || (has_more && !choices->planes))
         return wm_fault (error, WM_EUSAGE,
-                         "%s: --planes and --channels go together (--hit-time only with them)",
-                         choices->planes     ? "--channels is missing"
-                         : choices->channels ? "--planes is missing"
-                                             : "--hit-time without --planes");
+                         "%s: --planes and --channels go together (--hit-time, --hit-offset and "
+                         "--pedestal only with them)",
+                         choices->planes       ? "--channels is missing"
+                         : choices->channels   ? "--planes is missing"
+                         : choices->hit_time   ? "--hit-time without --planes"
+                         : choices->hit_offset ? "--hit-offset without --planes"
+                                               : "--pedestal without --planes");
     if (!choices->planes)
         return WM_OK;
     snprintf (pins->hit_time, sizeof pins->hit_time, "%s",
               choices->hit_time ? choices->hit_time : "");
-    wm_fault_t fault =
-        take_path ("planes", choices->planes, pins->planes, sizeof pins->planes, error);
+    wm_fault_t fault = WM_OK;
+    if (choices->hit_offset)
+        fault = wm_pair_offset (choices->hit_offset, pins->hit_offset, error);
+    if (!fault && choices->pedestal)
+        fault = wm_pair_pedestal (choices->pedestal, pins->pedestal, error);
+    if (fault)
+        return fault;
+    fault = take_path ("planes", choices->planes, pins->planes, sizeof pins->planes, error);
     return fault ? fault
                  : take_path ("channels", choices->channels, pins->channels, sizeof pins->channels,
                               error);

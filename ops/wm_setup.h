@@ -44,7 +44,7 @@ typedef struct {
     const char *model, *output, *precision;
     const char *campaign, *spec, *max_error, *group; /* NULL: not chosen */
     const char *planes, *channels, *hit_time;        /* NULL: none, likewise */
-    const char *layout;
+    const char *hit_offset, *pedestal, *layout;
     uint32_t batch_hits; /* 0: as suits the model */
 } wm_choices_t;
 

@@ -9,6 +9,7 @@
 #include "producer/wm_reader.h"
 #include "schema/base/wm_path.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_pair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,6 +31,10 @@ static const wm_option_t options[] = {
     {.name = "channels", .value = "FILE", .help = "channel map of those frames"},
     {.name = "hit-time", .value = "ticks|us", .one_of = true,
      .help = "unit of these hits (default: that of their table)"},
+    {.name = "hit-offset", .value = "TICKS",
+     .help = "ticks from the times of these hits to those of their frames (default: 0)"},
+    {.name = "pedestal", .value = "median|ADC|none",
+     .help = "taken off frames of raw ADC (default: none; frames that look raw are refused)"},
     {.name = "patches", .value = "FILE", .is_needed = true, .help = "the .npy file to write"},
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
      .help = "patch specification"},
@@ -271,9 +276,10 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
 
 static int cut_main (const wm_args_t *args)
 {
+    char offset[24] = "", pedestal[24] = "";
     job_t job = { .input = wm_args_text (args, "input"),
                   .pair = { wm_args_text (args, "planes"), wm_args_text (args, "channels"),
-                            wm_args_text (args, "hit-time") },
+                            wm_args_text (args, "hit-time"), offset, pedestal },
                   .patches = wm_args_text (args, "patches"),
                   .patches_fd = -1,
                   .spec_name = wm_args_text (args, "spec"),
@@ -282,6 +288,13 @@ static int cut_main (const wm_args_t *args)
     wm_error_t error;
     if (!job.pair.planes != !job.pair.channels)
         return wm_args_refuse (args, "--planes and --channels go together");
+    if ((wm_args_given (args, "hit-offset") &&
+         wm_pair_offset (wm_args_text (args, "hit-offset"), offset, &error)) ||
+        (wm_args_given (args, "pedestal") &&
+         wm_pair_pedestal (wm_args_text (args, "pedestal"), pedestal, &error)))
+        return wm_args_refuse (args, "%s", error.text);
+    if (!job.pair.planes && (*offset || *pedestal))
+        return wm_args_refuse (args, "--hit-offset and --pedestal go with --planes");
     if (!job.pair.hit_time)
         job.pair.hit_time = "";
     wm_fault_t fault = job_run (&job, &error);

@@ -2,6 +2,7 @@
 #include "producer/wm_frames.h"
 
 #include "producer/wm_frames_archive.h"
+#include "producer/wm_pedestal.h"
 #include "producer/wm_waves.h"
 #include "schema/base/wm_path.h"
 
@@ -41,6 +42,7 @@ struct wm_frames_t {
     uint32_t n_tag;
     bool has_too_many;
     char padded[20];  /* a group with a 0 before its number; "": none */
+    wm_pedestal_t pedestal;
     int32_t *channel; /* of all tags, as they are stored; then sorted */
     int32_t *sorted;
     size_t channel_max, sorted_max;
@@ -166,9 +168,15 @@ void wm_frames_close (wm_frames_t **self_p)
     wm_frames_archive_destroy (&self->archive);
     free (self->path);
     free (self->number);
+    wm_pedestal_clear (&self->pedestal);
     free (self->channel);
     free (self->sorted);
     free (self);
+}
+
+void wm_frames_pedestal (wm_frames_t *self, const char *text)
+{
+    wm_pedestal_choose (&self->pedestal, text);
 }
 
 const char *wm_frames_path (const wm_frames_t *self)
@@ -432,9 +440,10 @@ static uint32_t places_find (const wm_frames_t *self, const tag_t *tag, uint64_t
 }
 
 static wm_fault_t tag_read (wm_frames_t *self, const tag_t *tag, const wm_channels_t *map,
-                            wm_event_t *event, wm_error_t *error)
+                            wm_event_t *event, const char *where, wm_error_t *error)
 {
     const float *packed = NULL, *adc = NULL;
+    wm_pedestal_start (&self->pedestal);
     wm_waves_t *waves = self->file ? wm_waves_new (&tag->frame, error) : NULL;
     wm_fault_t fault = !self->file
                            ? wm_frames_archive_load (self->archive, tag->packed, &packed, error)
@@ -450,9 +459,17 @@ static wm_fault_t tag_read (wm_frames_t *self, const tag_t *tag, const wm_channe
         else
             adc = packed + row * tag->width;
         if (!fault)
+            fault = wm_pedestal_take (&self->pedestal, &adc, tag->width, error);
+        if (!fault)
             fault = wm_waves_keep (event, adc, tag->width, (uint32_t) tag->tick, place, n, error);
     }
     wm_waves_destroy (&waves);
+    if (!fault && wm_pedestal_is_missed (&self->pedestal))
+        fault =
+            wm_fault (error, WM_EBATCH,
+                      "%s: channels of frame_%s lie around other values than 0 ADC: a pedestal; "
+                      "--pedestal median takes it off each channel, --pedestal none does not",
+                      where, tag->name);
     return fault;
 }
 
@@ -479,7 +496,7 @@ wm_fault_t wm_frames_read (wm_frames_t *self, int64_t number, const wm_channels_
     if (self->archive && self->n_tag > 1 && !fault)
         qsort (self->tag, self->n_tag, sizeof *self->tag, place_compare);
     for (uint32_t t = 0; t < self->n_tag && !fault; t++)
-        fault = tag_read (self, &self->tag[t], map, event, error);
+        fault = tag_read (self, &self->tag[t], map, event, where, error);
     tags_close (self);
     *channel = self->sorted;
     return fault ? fault : wm_event_arrange (event, where, error);

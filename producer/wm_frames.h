@@ -20,6 +20,10 @@ typedef struct wm_frames_t wm_frames_t;
 wm_frames_t *wm_frames_open (const char *name, wm_error_t *error);
 void wm_frames_close (wm_frames_t **self_p);
 
+/* What is taken off frames that are read from now on: "median" of each channel, "none", or a number
+   of ADC. "" as "none", but wm_frames_read refuses frames that look like raw ADC.  */
+void wm_frames_pedestal (wm_frames_t *self, const char *text);
+
 const char *wm_frames_path (const wm_frames_t *self);
 uint32_t wm_frames_count (const wm_frames_t *self);
 int64_t wm_frames_number (const wm_frames_t *self, uint32_t i);    /* ascending */

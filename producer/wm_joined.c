@@ -38,6 +38,8 @@ typedef struct {
     wm_frames_t *frames;
     wm_channels_t *map;
     bool in_us;
+    double offset;             /* ticks from the hits' time to the frames' */
+    char pedestal[24];         /* for people */
     double tick_us;            /* of the last event that was read */
     uint32_t *off_map;         /* (n_present) hits on wires that the map does not have */
     uint32_t n_hitless;        /* frames */
@@ -45,7 +47,7 @@ typedef struct {
     uint32_t n_unmapped;       /* channels of a frame that the map does not have, at most, */
     wm_event_id_t unmapped_of; /* in this event; the first of them: */
     int32_t unmapped[NAMED_MAX];
-    char text[1200];
+    char text[1280];
 } joined_t;
 
 static void joined_destroy (wm_reader_t *reader)
@@ -101,7 +103,7 @@ static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, con
             continue;
         const float a = charge_at (event, &event->plane[p], (uint32_t) hit->wire, hit->time),
                     b = charge_at (event, &event->plane[p], (uint32_t) hit->wire,
-                                   hit->time * other);
+                                   (hit->time - self->offset) * other + self->offset);
         here += isfinite (a) ? a : 0;
         there += isfinite (b) ? b : 0;
         n_there += b > a;
@@ -127,6 +129,7 @@ static void hits_fit (joined_t *self, uint32_t ordinal, wm_event_t *event, const
         wm_hit_t *hit = &event->hit[i];
         if (self->in_us)
             hit->time = (float) (hit->time / self->tick_us);
+        hit->time = (float) (hit->time + self->offset);
         const wm_wire_t *wire = wm_channels_find (self->map, hit);
         if (!wire) {
             hit->wire = -1;
@@ -197,11 +200,15 @@ static wm_fault_t joined_rows (wm_reader_t *reader, uint64_t first, uint32_t cou
 static const char *joined_text (wm_reader_t *reader)
 {
     joined_t *self = (joined_t *) reader;
-    char tick[48] = "";
+    char tick[48] = "", offset[48] = "", pedestal[48] = "";
     if (self->tick_us > 0)
         snprintf (tick, sizeof tick, ", ticks of %g us", self->tick_us);
-    snprintf (self->text, sizeof self->text, "%.80s read in %s%s", self->hits.time.name,
-              self->in_us ? "us" : "ticks", tick);
+    if (self->offset != 0)
+        snprintf (offset, sizeof offset, ", %+.9g ticks", self->offset);
+    if (*self->pedestal)
+        snprintf (pedestal, sizeof pedestal, ", pedestal %s", self->pedestal);
+    snprintf (self->text, sizeof self->text, "%.80s read in %s%s%s%s", self->hits.time.name,
+              self->in_us ? "us" : "ticks", tick, offset, pedestal);
     return self->text;
 }
 
@@ -374,8 +381,8 @@ static wm_fault_t events_join (joined_t *self, wm_error_t *error)
     return fault;
 }
 
-wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *channels,
-                             const char *hit_time, const wm_spec_t *spec, wm_error_t *error)
+wm_reader_t *wm_joined_open (wm_h5_t **hits, const wm_reader_pair_t *pair, const wm_spec_t *spec,
+                             wm_error_t *error)
 {
     joined_t *self = calloc (1, sizeof *self);
     if (!self) {
@@ -386,13 +393,19 @@ wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *cha
     self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
     self->file = *hits;
     *hits = NULL;
-    wm_fault_t fault = hits_open (self, hit_time, error);
-    if (!fault && !(self->map = wm_channels_get (channels, error)))
+    if (pair->hit_offset)
+        self->offset = strtod (pair->hit_offset, NULL);
+    if (pair->pedestal)
+        snprintf (self->pedestal, sizeof self->pedestal, "%s", pair->pedestal);
+    wm_fault_t fault = hits_open (self, pair->hit_time, error);
+    if (!fault && !(self->map = wm_channels_get (pair->channels, error)))
         fault = error->fault;
-    if (!fault && !(self->frames = wm_frames_open (planes, error)))
+    if (!fault && !(self->frames = wm_frames_open (pair->planes, error)))
         fault = error->fault;
-    if (!fault)
+    if (!fault) {
+        wm_frames_pedestal (self->frames, self->pedestal);
         fault = events_join (self, error);
+    }
     if (!fault)
         fault = wm_hits_scan (&self->hits, &self->index, error);
     self->off_map = fault ? NULL : calloc (self->n_present + 1ul, sizeof *self->off_map);

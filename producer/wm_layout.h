@@ -31,9 +31,9 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
 wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error);
 wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_value,
                             wm_error_t *error);
-/* `hits` as above; `planes` is a name for wm_frames_open; `hit_time` "ticks", "us" or "".  */
-wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *channels,
-                             const char *hit_time, const wm_spec_t *spec, wm_error_t *error);
+/* `hits` as above.  */
+wm_reader_t *wm_joined_open (wm_h5_t **hits, const wm_reader_pair_t *pair, const wm_spec_t *spec,
+                             wm_error_t *error);
 wm_reader_t *wm_npy_open (const char *path, uint32_t n_value, wm_error_t *error);
 
 /* "file: event r:s:e", for errors.  */

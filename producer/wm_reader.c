@@ -97,7 +97,7 @@ wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair
     wm_reader_t *self = NULL;
     wm_h5_t *file = wm_h5_open (name, error);
     if (file && patch_fits (name, spec, n_value, error))
-        self = wm_joined_open (&file, pair->planes, pair->channels, pair->hit_time, spec, error);
+        self = wm_joined_open (&file, pair, spec, error);
     wm_h5_close (&file);
     if (!self)
         blame (error->fault, error);
@@ -114,7 +114,8 @@ wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_
         wm_fault (error, WM_EBATCH, "%.300s: the path of its planes is too long", name);
         return NULL;
     }
-    const wm_reader_pair_t pair = { planes, pins->channels, pins->hit_time };
+    const wm_reader_pair_t pair = { planes, pins->channels, pins->hit_time, pins->hit_offset,
+                                    pins->pedestal };
     return wm_reader_open_pair (file, &pair, spec, pins->n_value, error);
 }
 

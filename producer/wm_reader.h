@@ -34,6 +34,7 @@ typedef struct {
 typedef struct {
     const char *planes, *channels; /* "FILE" or "FILE:/TAG" of frames; a channel map */
     const char *hit_time;          /* unit of the hits: "ticks", "us"; "": that of their table */
+    const char *hit_offset, *pedestal; /* as wm_pins.h has them; NULL: "" */
 } wm_reader_pair_t;
 
 /* Opens by layout. `n_value`: values a patch of the model takes (0: no model). NULL with WM_EBATCH:

@@ -4,7 +4,11 @@
 #include "schema/base/wm_path.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define OFFSET_MAX 16777216. /* ticks: the longest readout */
+#define PEDESTAL_MAX 1e6     /* ADC: of 16 bits and more */
 
 /* Appends `n` bytes; false: there is no room.  */
 static bool put (char path[PATH_MAX], size_t *at, const char *from, size_t n)
@@ -37,6 +41,40 @@ bool wm_pair_planes (const wm_pins_t *pins, const char *name, char path[PATH_MAX
             fits = put (path, &at, from++, 1);
     }
     return fits;
+}
+
+/* Nine digits, so that 1.50 and 15e-1 are the same. false: no number up to `most`.  */
+static bool number_take (const char *given, double most, double *number, char pin[24])
+{
+    char *end;
+    *number = strtod (given, &end);
+    if (end == given || *end || !(*number >= -most && *number <= most))
+        return false;
+    snprintf (pin, 24, "%.9g", *number);
+    return true;
+}
+
+wm_fault_t wm_pair_offset (const char *given, char pin[24], wm_error_t *error)
+{
+    double number;
+    if (!number_take (given, OFFSET_MAX, &number, pin))
+        return wm_fault (error, WM_EUSAGE,
+                         "--hit-offset %.40s: it is a number of ticks, such as -6 or 0.5", given);
+    if (number == 0)
+        *pin = 0;
+    return WM_OK;
+}
+
+wm_fault_t wm_pair_pedestal (const char *given, char pin[24], wm_error_t *error)
+{
+    double number;
+    if (!strcmp (given, "median") || !strcmp (given, "none"))
+        snprintf (pin, 24, "%s", given);
+    else if (!number_take (given, PEDESTAL_MAX, &number, pin))
+        return wm_fault (error, WM_EUSAGE,
+                         "--pedestal %.40s: it is median, none or a number of ADC, such as 900",
+                         given);
+    return WM_OK;
 }
 
 /* As wm_pair_stat; *last (0: hits, 1: planes, 2: map): which was modified last.  */

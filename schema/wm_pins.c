@@ -31,11 +31,14 @@ static const pin_t pins[] = {
     { "planes", offsetof (wm_pins_t, planes), sizeof (((wm_pins_t *) 0)->planes), true },
     { "channels", offsetof (wm_pins_t, channels), sizeof (((wm_pins_t *) 0)->channels), true },
     { "hit_time", offsetof (wm_pins_t, hit_time), sizeof (((wm_pins_t *) 0)->hit_time), true },
+    { "hit_offset", offsetof (wm_pins_t, hit_offset), sizeof (((wm_pins_t *) 0)->hit_offset),
+      true },
+    { "pedestal", offsetof (wm_pins_t, pedestal), sizeof (((wm_pins_t *) 0)->pedestal), true },
     { "layout", offsetof (wm_pins_t, layout), sizeof (((wm_pins_t *) 0)->layout), true },
 };
 #define PINS (sizeof pins / sizeof *pins)
 #define PINS_DIGEST 7 /* those before output */
-static_assert (sizeof (wm_pins_t) + 160 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
+static_assert (sizeof (wm_pins_t) + 192 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
 
 static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100])
 {

@@ -186,6 +186,9 @@ def make(source, folder):
     larrecodnn(folder + "/mistaken.h5", ticks, np.arange(n))
     events = list(images(d))
     archives(events, folder)
+    late = dict(d)
+    late["hit_table/time"] = d["hit_table/time"] - np.float32(25.5)
+    numl(folder + "/late.h5", late, np.arange(n))
     twice = dict(d)
     twice["hit_table/event_id"] = d["hit_table/event_id"].copy()
     twice["hit_table/event_id"][0] = [1, 2, 1]  # event 1 of another subrun
@@ -202,6 +205,9 @@ def make(source, folder):
             frame(tags, number, "gauss0", channels[:half][turned], image[:half][turned])
             frame(tags, number, "gauss1", channels[half:], image[half:, cut:], cut, None)
             frame(tags, number, "raw", channels[::-1], image[::-1].astype(np.int16))
+            pedestal = 500 + np.arange(len(channels))[:, None] % 700
+            frame(tags, number, "adc", channels, (image.astype(np.int16) + pedestal).astype(np.int16))
+            frame(tags, number, "flat", channels, image.astype(np.int16) + np.int16(900))
             for other in (part, both, units) if number != 2 else (both, units):
                 whole.copy(str(number), other)
             whole.copy(f"{number}/frame_gauss", both[str(number)], "frame_wiener")

@@ -74,6 +74,22 @@ ok "damaged: bzip2" flips named.h5
 explicit () { join mistaken.h5 frames.h5 --hit-time ticks && same mistaken.h5; }
 ok "the unit can be given" explicit
 
+# Raw ADC, and hits that begin to count at another tick.
+pedestal () # tag, options...
+{
+    join numl.h5 tags.h5:/"$1" "${@:2}" && $python tests/e2e/join.py same "$work/whole.h5.npy" "$work/numl.h5.npy"
+}
+ok "a pedestal: the median of each channel" pedestal adc --pedestal median
+ok "... or one value" eval "pedestal flat --pedestal 9e2 && says 'ticks of 0.5 us, pedestal 900$'"
+raw_adc () { exits 5 join numl.h5 tags.h5:/flat && says 'of frame_flat lie around other values than 0 ADC: a pedestal; --pedestal'; }
+ok "... that nobody gave is noticed" raw_adc
+ok "... but where it is to stay" eval '! pedestal flat --pedestal none && says "pedestal none$"'
+late () { join late.h5 frames.h5 --hit-offset 25.5 && same late.h5 && says 'ticks of 0.5 us, [+]25.5 ticks$'; }
+ok "hits that count from another tick" late
+ok "... which is a number" eval 'exits 2 join late.h5 frames.h5 --hit-offset 5us && says "hit-offset 5us: it is a number of ticks"'
+ok "... and so is a pedestal" eval 'exits 2 join late.h5 frames.h5 --pedestal mean && says "pedestal mean: it is median, none"'
+ok "... both of planes" eval 'exits 2 cut whole.h5 --hit-offset 1 && says "go with --planes"'
+
 # A wrong unit, and what else cannot be joined.
 unjoined () # code, pattern, input, frames, options...
 {
@@ -117,7 +133,7 @@ mkdir "$work/hits" "$work/planes" && cp "$work/numl.h5" "$work/hits/a.h5" && cp 
 campaign () # input, options...
 {
     keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" --input "$1" --output "$work/out" --spec "$work/spec.yaml" \
-            --planes "$work/planes/{stem}-frames.h5" --channels "$work/fewer.csv" "${@:2}"
+            --planes "$work/planes/{stem}-frames.h5" --channels "$work/fewer.csv" --hit-offset -0 --pedestal none "${@:2}"
 }
 size=48
 [ -z "$small" ] || size=16
@@ -147,7 +163,7 @@ ok "... hits without planes are of no event" $python tests/e2e/join.py status "$
 origin ()
 {
     [ "$($python tests/e2e/join.py text "$work/out/b.scores.h5" planes)" = "$work/planes/b-frames.h5" ] &&
-        [ "$($python tests/e2e/join.py text "$work/out/b.scores.h5" joined)" = "chargehits/time read in us, ticks of 0.5 us" ]
+        [ "$($python tests/e2e/join.py text "$work/out/b.scores.h5" joined)" = "chargehits/time read in us, ticks of 0.5 us, pedestal none" ]
 }
 ok "the output names its planes, and the unit" origin
 ok "its hits are cut and scored again" "$bin/wiremill" verify "$work/out" --sample 300
@@ -164,10 +180,12 @@ ok "... and by rebuild" rebuilt
 other ()
 {
     keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" --input "$both" --output "$work/out" --spec "$work/spec.yaml" \
-            --planes "$work/planes/{stem}-frames.h5" --channels "$work/channels.csv"
+            --planes "$work/planes/{stem}-frames.h5" --channels "$work/${1:-channels.csv}" --pedestal none "${@:2}"
 }
 ok "another map is another campaign" exits 5 other
 ok "... by name" says "this campaign is pinned to channels '.*fewer.csv', not '.*channels.csv'; for another choice"
+ok "... another offset is, too" exits 5 other fewer.csv --hit-offset 1.50
+ok "... by name" says "this campaign is pinned to hit_offset '', not '1.5'"
 scored_again () { exits 3 campaign "$both" --retry-held && says 'a.h5: [0-9]+ hits? in' && ! says changed >/dev/null; }
 ok "... and scored again by --retry-held" scored_again
 cp "$work/numl.h5" "$work/hits/c.h5"
@@ -175,6 +193,9 @@ without () { exits 3 campaign "$both" && says 'input held: .*c-frames.h5: cannot
 ok "planes that are not there: the input is held" without
 
 usage () { exits 2 campaign "$both" "${@:2}" && says "$1"; }
+ok "an offset that is no number" usage '[-]-hit-offset x: it is a number of ticks' --hit-offset x
+no_planes () { exits 2 keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" -i "$both" -o "$work/x" --pedestal none; }
+ok "a pedestal without planes" eval 'no_planes && says "pedestal without --planes: --planes and --channels go together"'
 no_map () { exits 2 keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" -i "$both" -o "$work/x" --planes "$work/frames.h5"; }
 ok "planes without a map" no_map
 ok "... by name" says '[-]-channels is missing: --planes and --channels go together'

@@ -187,6 +187,19 @@ static void planes_elsewhere_are_pinned (void **state)
     memset (pins.channels, 'c', sizeof pins.channels - 1);
     memset (pins.spec, 's', sizeof pins.spec - 1);
     strcpy (pins.hit_time, "ticks");
+    static const char *const bad[] = { "", "x", "1 ", "nan", "inf", "1e9", "-1e9" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal (wm_pair_offset (bad[i], pins.hit_offset, &error), WM_EUSAGE);
+        assert_int_equal (wm_pair_pedestal (bad[i], pins.pedestal, &error), WM_EUSAGE);
+    }
+    assert_int_equal (wm_pair_offset ("-0.0", pins.hit_offset, &error), WM_OK);
+    assert_string_equal (pins.hit_offset, "");
+    assert_int_equal (wm_pair_offset ("-1234.56789e-7", pins.hit_offset, &error), WM_OK);
+    assert_string_equal (pins.hit_offset, "-0.000123456789");
+    assert_int_equal (wm_pair_pedestal ("9e2", pins.pedestal, &error), WM_OK);
+    assert_string_equal (pins.pedestal, "900");
+    memset (pins.hit_offset, '1', sizeof pins.hit_offset - 1);
+    memset (pins.pedestal, '1', sizeof pins.pedestal - 1);
     const size_t bytes = wm_pins_print (&pins, text);
     assert_true (bytes < WM_PINS_BYTES_MAX);
     assert_int_equal (wm_pins_parse (&back, text, bytes, &error), WM_OK);
