@@ -41,7 +41,7 @@ struct wm_frames_t {
     tag_t tag[TAGS_MAX];
     uint32_t n_tag;
     bool has_too_many;
-    char padded[20];  /* a group with a 0 before its number; "": none */
+    char padded[20]; /* a group with a 0 before its number; "": none */
     wm_pedestal_t pedestal;
     int32_t *channel; /* of all tags, as they are stored; then sorted */
     int32_t *sorted;
@@ -125,6 +125,21 @@ static void archive_open (wm_frames_t *self, wm_error_t *error)
         wm_fault (error, WM_EBATCH,
                   "%.300s: no frames: Wire-Cell's FrameFileSink writes frame_<tag>_<number>.npy",
                   self->path);
+}
+
+/* Whether a group is named as a frame's is.  */
+static bool group_is (void *arg, const char *name)
+{
+    if (*name >= '0' && *name <= '9' && !name[strspn (name, "0123456789")])
+        *(bool *) arg = true;
+    return true;
+}
+
+bool wm_frames_are (const wm_h5_t *file)
+{
+    bool found = false;
+    wm_h5_names (file, "/", group_is, &found);
+    return found;
 }
 
 wm_frames_t *wm_frames_open (const char *name, wm_error_t *error)
@@ -480,19 +495,37 @@ static int place_compare (const void *a_v, const void *b_v)
     return (a->packed->at > b->packed->at) - (a->packed->at < b->packed->at);
 }
 
-wm_fault_t wm_frames_read (wm_frames_t *self, int64_t number, const wm_channels_t *map,
-                           uint32_t n_wire, wm_event_t *event, const char *where,
-                           const int32_t **channel, uint32_t *n, wm_error_t *error)
+/* Opens the tags of a frame, and finds what wm_frames_planes tells; the tags stay open.  */
+static wm_fault_t frame_begin (wm_frames_t *self, int64_t number, const wm_channels_t *map,
+                               uint32_t n_wire, wm_event_t *event, const char *where, uint32_t *n,
+                               wm_error_t *error)
 {
     wm_fault_t fault = tags_open (self, number, where, n, error);
     for (uint32_t t = 0; t < self->n_tag && !fault; t++) {
         const uint32_t end = (uint32_t) self->tag[t].tick + self->tag[t].width;
         event->n_tick = end > event->n_tick ? end : event->n_tick;
     }
-    if (!fault) {
-        event->tick_us = self->tag[0].tick_ns * 1e-3;
-        fault = planes_find (self, map, *n, n_wire, event, where, error);
-    }
+    if (fault)
+        return fault;
+    event->tick_us = self->tag[0].tick_ns * 1e-3;
+    return planes_find (self, map, *n, n_wire, event, where, error);
+}
+
+wm_fault_t wm_frames_planes (wm_frames_t *self, int64_t number, const wm_channels_t *map,
+                             uint32_t n_wire, wm_event_t *event, const char *where,
+                             wm_error_t *error)
+{
+    uint32_t n;
+    wm_fault_t fault = frame_begin (self, number, map, n_wire, event, where, &n, error);
+    tags_close (self);
+    return fault;
+}
+
+wm_fault_t wm_frames_read (wm_frames_t *self, int64_t number, const wm_channels_t *map,
+                           uint32_t n_wire, wm_event_t *event, const char *where,
+                           const int32_t **channel, uint32_t *n, wm_error_t *error)
+{
+    wm_fault_t fault = frame_begin (self, number, map, n_wire, event, where, n, error);
     if (self->archive && self->n_tag > 1 && !fault)
         qsort (self->tag, self->n_tag, sizeof *self->tag, place_compare);
     for (uint32_t t = 0; t < self->n_tag && !fault; t++)
