@@ -32,10 +32,11 @@ static const pin_t pins[] = {
     { "channels", offsetof (wm_pins_t, channels), sizeof (((wm_pins_t *) 0)->channels), true },
     { "hit_time", offsetof (wm_pins_t, hit_time), sizeof (((wm_pins_t *) 0)->hit_time), true },
     { "layout", offsetof (wm_pins_t, layout), sizeof (((wm_pins_t *) 0)->layout), true },
+    { "serves", offsetof (wm_pins_t, serves), sizeof (((wm_pins_t *) 0)->serves), true },
 };
 #define PINS (sizeof pins / sizeof *pins)
 #define PINS_DIGEST 7 /* those before output */
-static_assert (sizeof (wm_pins_t) + 160 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
+static_assert (sizeof (wm_pins_t) + 170 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
 
 static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100])
 {

@@ -35,6 +35,8 @@ typedef struct {
     char channels[320]; /* the channel map of those planes; "": none is given */
     char hit_time[8];   /* "ticks" or "us": the unit of hits beside planes; "": as their table's */
     char layout[9];     /* of outputs: "numl" or "both"; "": wiremill's own table */
+    char serves[8];     /* "clients": programs that wait for scores (libwiremill), and nothing of
+                           their patches is kept; "": files */
     char spec[WM_PINS_BYTES_MAX - 2048]; /* canonical specification; with table and labels */
 } wm_pins_t;
 
