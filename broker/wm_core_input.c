@@ -153,6 +153,33 @@ bool wm_core_input_claim_is_over (const input_t *input, const wm_msg_t *msg)
            msg->key.generation < input->generation;
 }
 
+/* ---- a broker for clients -------------------------------------------------------------------- */
+
+input_t *wm_core_input_lend (wm_core_t *self)
+{
+    char text[32];
+    for (uint32_t i = 0; i < self->n_input; i++)
+        if (!self->input[i]->claim)
+            return self->input[i];
+    snprintf (text, sizeof text, "client %u", self->n_input + 1);
+    input_t *input = wm_core_input_add (self, strdup (text), strdup (text));
+    if (input)
+        input->state = WM_LEDGER_OPEN;
+    return input;
+}
+
+void wm_core_input_take_back (wm_core_t *self, input_t *input)
+{
+    const uint64_t n_left = input->n_hit - input->n_hit_done - input->n_hit_held;
+    wm_core_input_unclaim (self, input);
+    wm_core_events_free (self, input);
+    self->events_known -= input->n_event - input->n_done;
+    self->hits_known -= n_left;
+    input->n_event = input->n_done = input->n_hit = input->n_hit_done = input->n_hit_held = 0;
+    input->n_batch = input->n_batch_held = 0;
+    input->generation++; /* what still comes of the old ones is for nobody */
+}
+
 /* ---- changes --------------------------------------------------------------------------------- */
 
 void wm_core_input_hold (wm_core_t *self, input_t *input, session_t *session, uint32_t code,

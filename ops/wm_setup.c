@@ -558,6 +558,8 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     strcpy (self->pins.cut, "even");
     if (choices->layout && strcmp (choices->layout, "wiremill") != 0)
         snprintf (self->pins.layout, sizeof self->pins.layout, "%s", choices->layout);
+    if (choices->for_clients)
+        strcpy (self->pins.serves, "clients");
     wm_fault_t fault = check_limits (error);
     if (!fault)
         fault = take_max_error (self, choices, error);

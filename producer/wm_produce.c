@@ -429,6 +429,10 @@ void wm_produce_message (wm_produce_t *self)
 static wm_fault_t pins_take (wm_produce_t *self)
 {
     const wm_pins_t *pins = wm_client_pins (self->client);
+    if (*pins->serves)
+        return wm_fault (&self->error, WM_EBATCH,
+                         "the broker serves %s, not files: start one without --%s", pins->serves,
+                         pins->serves);
     wm_error_t *error = &self->error;
     memcpy (self->campaign, wm_client_campaign (self->client), 16);
     memcpy (self->pins_digest, wm_client_pins_digest (self->client), 16);

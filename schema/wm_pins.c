@@ -35,10 +35,11 @@ static const pin_t pins[] = {
       true },
     { "pedestal", offsetof (wm_pins_t, pedestal), sizeof (((wm_pins_t *) 0)->pedestal), true },
     { "layout", offsetof (wm_pins_t, layout), sizeof (((wm_pins_t *) 0)->layout), true },
+    { "serves", offsetof (wm_pins_t, serves), sizeof (((wm_pins_t *) 0)->serves), true },
 };
 #define PINS (sizeof pins / sizeof *pins)
 #define PINS_DIGEST 7 /* those before output */
-static_assert (sizeof (wm_pins_t) + 192 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
+static_assert (sizeof (wm_pins_t) + 208 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
 
 static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100])
 {

@@ -38,6 +38,8 @@ typedef struct {
     char pedestal[24];   /* "median", "none" or ADC, taken off those planes; "": as "none", but
                             planes that look like raw ADC are refused */
     char layout[9];      /* of outputs: "numl" or "both"; "": wiremill's own table */
+    char serves[8];      /* "clients": programs that wait for scores (libwiremill), and nothing of
+                            their patches is kept; "": files */
     char spec[WM_PINS_BYTES_MAX - 2304]; /* canonical specification; with table and labels */
 } wm_pins_t;
 
