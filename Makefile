@@ -243,6 +243,7 @@ $(B)/tests/fault/%.so: tests/fault/%.c
 FUZZ_ROOM_batch    := schema
 FUZZ_ROOM_core     := broker
 FUZZ_ROOM_endpoint := schema
+FUZZ_ROOM_frames   := producer
 FUZZ_ROOM_graphdef := kernels
 FUZZ_ROOM_h5       := producer
 FUZZ_ROOM_join     := schema

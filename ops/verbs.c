@@ -159,7 +159,7 @@ static int pass_to (const char *program, int argc, char **argv)
     return wm_setup_exec (argv_out[0], argv_out);
 }
 
-/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut, show and compare.  */
+/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut, show, compare, export.  */
 static int pass_to_producer (int argc, char **argv)
 {
     return pass_to ("wiremill-producer", argc, argv);
@@ -188,6 +188,10 @@ const wm_verb_t wm_verb_show = {
 const wm_verb_t wm_verb_compare = {
     .name = "compare", .task = FILES_TASK,
     .summary = "compare the scores of two outputs, hit by hit",
+    .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+const wm_verb_t wm_verb_export = {
+    .name = "export", .task = FILES_TASK,
+    .summary = "write the rows of outputs as CSV or NumPy arrays",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 /* clang-format on */
 

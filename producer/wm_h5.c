@@ -83,6 +83,20 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
     return self;
 }
 
+wm_h5_t *wm_h5_take (int64_t file, const char *path, uint64_t bytes, wm_error_t *error)
+{
+    wm_h5_t *self = calloc (1, sizeof *self);
+    if (self)
+        *self = (wm_h5_t){ .file = file, .file_bytes = bytes, .path = strdup (path) };
+    else
+        H5Fclose (file);
+    if (self && self->path)
+        return self;
+    wm_fault (error, WM_EHOST, "out of memory");
+    wm_h5_close (&self);
+    return NULL;
+}
+
 void wm_h5_close (wm_h5_t **self_p)
 {
     wm_h5_t *self = *self_p;

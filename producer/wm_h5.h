@@ -49,6 +49,10 @@ void wm_h5_init (void);
 /* Opens for reading. NULL with WM_EBATCH: not readable, truncated, not HDF5.  */
 wm_h5_t *wm_h5_open (const char *path, wm_error_t *error);
 void wm_h5_close (wm_h5_t **self_p);
+
+/* Takes a file that the library has open, closed on failure too; `path` is its name for people,
+   `bytes` what it holds. NULL: WM_EHOST.  */
+wm_h5_t *wm_h5_take (int64_t file, const char *path, uint64_t bytes, wm_error_t *error);
 const char *wm_h5_path (const wm_h5_t *self);
 
 /* Whether an object of that name is there (links of any kind count).  */

@@ -306,10 +306,27 @@ static const wm_hits_names_t larrecodnn = { .tpc = "tpc_id",
                                             .three_ids = true,
                                             .is_wire_float = true };
 
+static const wm_hits_names_t csv = { .cryostat = "cryostat",
+                                     .tpc = "tpc",
+                                     .plane = "plane",
+                                     .wire = "wire",
+                                     .time = "time",
+                                     .id = "hit_id",
+                                     .table = "csv",
+                                     .three_ids = true,
+                                     .is_wire_float = true };
+
 static wm_fault_t hits_open (joined_t *self, const char *hit_time, wm_error_t *error)
 {
     const bool has_numl = wm_h5_has (self->file, "hit_table"),
                has_larrecodnn = wm_h5_has (self->file, "chargehits");
+    if (!has_numl && !has_larrecodnn && wm_h5_has (self->file, "csv/time")) {
+        wm_hits_names_t names = csv;
+        if (!wm_h5_has (self->file, "csv/cryostat"))
+            names.cryostat = NULL;
+        self->in_us = !strcmp (hit_time, "us");
+        return wm_hits_columns (&self->hits, self->file, &names, error);
+    }
     if (has_numl == has_larrecodnn)
         return wm_fault (error, WM_EBATCH, "%.300s: %s hit_table (numl) %s chargehits (larrecodnn)",
                          wm_h5_path (self->file), has_numl ? "both" : "neither",

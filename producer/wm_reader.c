@@ -2,6 +2,7 @@
 #include "producer/wm_reader.h"
 
 #include "producer/wm_frames.h"
+#include "producer/wm_hits_csv.h"
 #include "producer/wm_layout.h"
 #include "producer/wm_points.h"
 #include "schema/wm_pair.h"
@@ -122,7 +123,8 @@ wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair
                                   const wm_spec_t *spec, uint32_t n_value, wm_error_t *error)
 {
     wm_reader_t *self = NULL;
-    wm_h5_t *file = wm_h5_open (name, error);
+    wm_h5_t *file =
+        wm_hits_csv_is (name) ? wm_hits_csv_open (name, error) : wm_h5_open (name, error);
     if (file && patch_fits (name, spec, n_value, error))
         self = wm_joined_open (&file, pair, spec, error);
     wm_h5_close (&file);
@@ -165,6 +167,11 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
         wm_fault (error, WM_EBATCH, "%.300s: a symbolic link to a file that does not exist", path);
     else if (fd >= 0 && read (fd, magic, sizeof magic) < 0)
         wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", path, strerror (errno));
+    else if (fd >= 0 && wm_hits_csv_is (path))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: a text; if it is a CSV of hits, give the file of their planes by "
+                  "--planes, and a channel map by --channels",
+                  path);
     else if (fd >= 0 && !dataset &&
              (!memcmp (magic, "\x93NUMPY", 6) ||
               (length > 4 && !strcmp (path + length - 4, ".npy"))))

@@ -38,8 +38,7 @@ static bool has (const wm_h5_t *file, const char *table, const char *column)
     return wm_h5_has (file, name);
 }
 
-/* Finds the table; false: there is none. `table`: as it was given, or NULL.  */
-static bool table_find (const wm_h5_t *file, const char *table, char name[80])
+bool wm_scores_table (const wm_h5_t *file, const char *table, char name[80])
 {
     wm_spec_t spec;
     const bool is_ours = spec_of (file, &spec);
@@ -98,7 +97,7 @@ wm_fault_t wm_scores_keep (wm_scores_t *self, const char *path, const char *tabl
     wm_h5_t *file = wm_h5_open (path, error);
     if (!file)
         return error->fault;
-    const bool found = table_find (file, table, name);
+    const bool found = wm_scores_table (file, table, name);
     for (uint32_t i = 0; i < self->n_label; i++)
         n_there += is_there[i] = found && has (file, name, self->label[i]);
     if (found && !n_there)
@@ -123,7 +122,7 @@ wm_fault_t wm_scores_labels (wm_scores_t *self, const char *path, wm_error_t *er
     wm_h5_t *file = wm_h5_open (path, error);
     if (!file)
         return error->fault;
-    const bool is_ours = spec_of (file, &spec) && table_find (file, NULL, name);
+    const bool is_ours = spec_of (file, &spec) && wm_scores_table (file, NULL, name);
     for (uint32_t i = 0; is_ours && i < WM_SCORES_LABELS_MAX; i++) {
         char *label = self->label[i];
         snprintf (label, 48, "%s", i < spec.n_label ? spec.label[i] : "");
@@ -259,7 +258,7 @@ static wm_fault_t file_read (wm_scores_t *self, const char *path, const char *ta
         return error->fault;
     const bool is_ours = spec_of (file, &spec);
     wm_fault_t fault = WM_OK;
-    if (!table_find (file, table, self->table))
+    if (!wm_scores_table (file, table, self->table))
         fault = wm_fault (error, WM_EBATCH,
                           "%.300s: no table %s; name the group of its scores by --table", path,
                           self->table);

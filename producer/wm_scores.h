@@ -8,7 +8,7 @@
 #ifndef WM_SCORES_H
 #define WM_SCORES_H
 
-#include "schema/base/wm_fault.h"
+#include "producer/wm_h5.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,6 +32,10 @@ typedef struct {
     bool is_ours;         /* all are outputs of wiremill */
     uint64_t n_same_cell; /* as outputs state it */
 } wm_scores_t;
+
+/* Finds the table of scores: of an output of wiremill its own, else numl's; of others the group
+   `table`, or NULL for the usual ones. false: there is none.  */
+bool wm_scores_table (const wm_h5_t *file, const char *table, char name[80]);
 
 /* Takes the labels that an output of wiremill has, from its specification; none where it is no
    output. WM_EBATCH: it cannot be read.  */

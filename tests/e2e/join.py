@@ -186,6 +186,12 @@ def make(source, folder):
     larrecodnn(folder + "/mistaken.h5", ticks, np.arange(n))
     events = list(images(d))
     archives(events, folder)
+    with open(folder + "/hits.csv", "w") as f:
+        f.write("# hits\n hit_id, time,wire,plane,tpc,cryostat,event,subrun,run,amplitude\n")
+        for i in order:
+            h = {c: d["hit_table/" + c][i] for c in ("event_id", "key", "tpc", "plane", "wire", "time")}
+            r, s, e = h["event_id"]
+            f.write(f"{h['key']}, {h['time']},{h['wire']}.0,{h['plane']},{h['tpc']},0,{e},{s},{r},x\r\n")
     late = dict(d)
     late["hit_table/time"] = d["hit_table/time"] - np.float32(25.5)
     numl(folder + "/late.h5", late, np.arange(n))

@@ -74,6 +74,27 @@ ok "damaged: bzip2" flips named.h5
 explicit () { join mistaken.h5 frames.h5 --hit-time ticks && same mistaken.h5; }
 ok "the unit can be given" explicit
 
+# A CSV of hits.
+text () { join hits.csv frames.h5 && same hits.csv "$work/order.npy" && says 'hits.csv: csv/time read in ticks, ticks of 0.5 us$'; }
+ok "hits as CSV" text
+ok "... without planes" eval 'exits 5 cut hits.csv && says "hits.csv: a text; if it is a CSV of hits, give the file of their planes by"'
+csv () # pattern, text: hits that are refused
+{
+    printf "$2" >"$work/bad.csv"
+    exits 5 join bad.csv frames.h5 && says "bad.csv:?$1"
+}
+head=run,subrun,event,tpc,plane,wire,time,hit_id
+ok "... without a column" csv "2: no column 'time'; a file of hits begins with the line run,subrun" '#\nrun,subrun,event,tpc,plane,wire,hit_id\n'
+ok "... with a column twice" csv "1: column 'run' is there twice" "run,$head\n"
+ok "... with a short line" csv '3: 7 cells, the first line has 8' "$head\n1,1,1,0,0,5,20,7\n1,1,1,0,0,5,20\n"
+ok "... with a word" csv "2: column 'time' is '2O', not a number" "$head\n1,1,1,0,0,5,2O,7\n"
+ok "... with no number" csv "2: column 'event' is '', not a whole number" "$head\n1,1,,0,0,5,20,7\n"
+ok "... with a fraction" csv "2: column 'hit_id' is '1.0', not a whole number" "$head\n1,1,1,0,0,5,20,1.0\n"
+ok "... with a number of more than 32 bits" csv "3: column 'tpc' is '9876543210', not a whole number of 32" "$head\n\n1,1,1,9876543210,0,5,20,1\n"
+ok "... with one of more than 64" csv "2: column 'run' is '98765432109876543210', not a whole" "$head\n98765432109876543210,1,1,1,0,5,20,1\n"
+ok "... with comments only" csv ' no line with the names of columns' '# nothing\n \n'
+ok "... with a long line" csv '1: a line of more than 65536 bytes' "$(printf '%70000s' x)"
+
 # Raw ADC, and hits that begin to count at another tick.
 pedestal () # tag, options...
 {
@@ -139,6 +160,8 @@ size=48
 [ -z "$small" ] || size=16
 printf 'tau_us: 10000\ntrigger_offset: 500\npatch: [%s, %s]\n' $size $size >"$work/spec.yaml"
 both=$work/hits/'?.h5'
+cp "$work/hits.csv" "$work/hits/t.csv" && cp "$work/frames.h5" "$work/planes/t-frames.h5" &&
+    cp "$work/shuffled.h5" "$work/hits/u.h5x" && cp "$work/frames.h5" "$work/planes/u-frames.h5"
 held () { exits 3 campaign "$both"; }
 ok "a campaign of two such inputs" held
 named ()
@@ -167,6 +190,12 @@ origin ()
 }
 ok "the output names its planes, and the unit" origin
 ok "its hits are cut and scored again" "$bin/wiremill" verify "$work/out" --sample 300
+as_text () # the same scores, row by row
+{
+    exits 3 campaign "$work/hits/t.csv" && exits 3 campaign "$work/hits/u.h5x" &&
+        keep "$bin/wiremill" compare "$work/out/t.scores.h5" "$work/out/u.scores.h5" --tolerance 0
+}
+ok "hits as CSV in a campaign: the scores of the same hits in HDF5" as_text
 touch -d '1 hour' "$work/planes/a-frames.h5"
 changed ()
 {
