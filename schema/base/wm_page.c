@@ -46,7 +46,7 @@ static const char head[] =
     ".n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\n"
     "td{overflow-wrap:anywhere}.n,.w{overflow-wrap:normal}.w{white-space:nowrap}\n"
     ".pictures{display:grid;grid-template-columns:repeat(auto-fit,minmax(280px,1fr));gap:8px}\n"
-    ".pictures figure{margin:0}\n"
+    "figure{margin:.6em 0}.pictures figure{margin:0}\n"
     "svg,img{max-width:100%;height:auto;display:block}\n"
     "figcaption{font-size:.85em;color:#555;padding:0 .3em}\n"
     ".two{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:0 24px}\n"

@@ -242,9 +242,9 @@ void wm_svg_begin (wm_svg_t *self)
     self->bottom = self->height - 38;
     ticks_of_x (self, self->right - self->left, &x);
     fprintf (out,
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-             "height=\"%.0f\" role=\"img\" aria-label=\"",
-             self->width, self->height, self->width, self->height);
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" x=\"%.0f\" y=\"%.0f\" "
+             "viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"",
+             self->at_x, self->at_y, self->width, self->height, self->width, self->height);
     wm_svg_text (out, self->title);
     if (self->about && *self->about) {
         fputs (": ", out);
@@ -351,11 +351,65 @@ void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32
     }
 }
 
+/* Points of no length with round ends: a third of the bytes of circles.  */
+void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, double radius,
+                  const char *colour)
+{
+    fprintf (
+        self->out,
+        "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" stroke-linecap=\"round\" d=\"",
+        colour, 2 * radius);
+    for (uint32_t i = 0; i < n; i++)
+        if (lies_in (&self->x, (double) x[i]) && lies_in (&self->y, (double) y[i]))
+            fprintf (self->out, "M%.1f %.1fh0", wm_svg_x (self, (double) x[i]),
+                     wm_svg_y (self, (double) y[i]));
+    fputs ("\"/>\n", self->out);
+}
+
+static void write_base64 (FILE *out, const uint8_t *bytes, size_t size)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        const uint32_t left = size - i < 3 ? (uint32_t) (size - i) : 3,
+                       word = (uint32_t) bytes[i] << 16 | (left > 1 ? bytes[i + 1] : 0u) << 8 |
+                              (left > 2 ? bytes[i + 2] : 0u);
+        const char text[4] = { digit[word >> 18], digit[word >> 12 & 63],
+                               left > 1 ? digit[word >> 6 & 63] : '=',
+                               left > 2 ? digit[word & 63] : '=' };
+        fwrite (text, 1, sizeof text, out);
+    }
+}
+
+void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size)
+{
+    fprintf (self->out,
+             "<image x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+             "preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
+             "href=\"data:image/png;base64,",
+             self->left, self->top, self->right - self->left, self->bottom - self->top);
+    write_base64 (self->out, png, size);
+    fputs ("\"/>\n", self->out);
+}
+
+void wm_svg_sheet (FILE *out, double width, double height, const char *title)
+{
+    fprintf (out,
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
+             "height=\"%.0f\">\n<title>",
+             width, height, width, height);
+    wm_svg_text (out, title);
+    fprintf (out, "</title>\n<rect width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n", width,
+             height);
+}
+
 void wm_svg_legend (wm_svg_t *self, const wm_svg_entry_t *entry, size_t n)
 {
     double x = self->left;
     for (size_t i = 0; i < n; i++) {
-        if (entry[i].is_filled)
+        if (entry[i].is_dot)
+            fprintf (self->out, "<circle cx=\"%.1f\" cy=\"11.5\" r=\"4\" fill=\"%s\"/>", x + 8,
+                     entry[i].colour);
+        else if (entry[i].is_filled)
             fprintf (self->out,
                      "<rect x=\"%.1f\" y=\"7\" width=\"14\" height=\"9\" fill=\"%s\" "
                      "fill-opacity=\"0.25\" stroke=\"%s\"/>",

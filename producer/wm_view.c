@@ -1,0 +1,215 @@
+/* wm_view.c - see wm_view.h.  */
+#include "producer/wm_view.h"
+
+#include "producer/wm_png.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIXELS_X 1600u /* of the background, at most */
+#define PIXELS_Y 1000u
+#define LEVELS 48       /* of grey: few, so that they compress well */
+#define MOST_SHARE 0.99 /* of the pixels with charge are not darker than the darkest */
+
+void wm_view_clear (wm_view_t *self)
+{
+    for (uint32_t k = 0; k < self->n_class; k++) {
+        free (self->class[k].x);
+        free (self->class[k].y);
+    }
+    free (self->pixel);
+    memset (self, 0, sizeof *self);
+}
+
+wm_fault_t wm_view_add (wm_view_t *self, uint32_t k, double wire, double tick, wm_error_t *error)
+{
+    wm_view_class_t *class = &self->class[k];
+    if (class->n == class->n_max) {
+        const uint32_t most = class->n_max ? 2 * class->n_max : 256;
+        float *x = realloc (class->x, most * sizeof *x);
+        class->x = x ? x : class->x;
+        float *y = realloc (class->y, most * sizeof *y);
+        class->y = y ? y : class->y;
+        if (!x || !y)
+            return wm_fault (error, WM_EHOST, "out of memory for %u hits of a picture", most);
+        class->n_max = most;
+    }
+    class->x[class->n] = (float) wire;
+    class->y[class->n++] = (float) tick;
+    return WM_OK;
+}
+
+/* ---- the background -------------------------------------------------------------------------- */
+
+static int compare (const void *a, const void *b)
+{
+    const float x = *(const float *) a, y = *(const float *) b;
+    return (x > y) - (x < y);
+}
+
+/* The value that most of those above 0 do not pass. `space` holds n.  */
+static double saturation (const float *value, size_t n, float *space)
+{
+    size_t n_some = 0;
+    for (size_t i = 0; i < n; i++)
+        if (value[i] > 0)
+            space[n_some++] = value[i];
+    if (!n_some)
+        return 1;
+    qsort (space, n_some, sizeof *space, compare);
+    return (double) space[(size_t) (MOST_SHARE * (double) (n_some - 1))];
+}
+
+/* Puts the largest |ADC| of a region of interest into the pixels below it.  */
+static void roi_paint (const wm_view_t *self, const wm_event_t *event, const wm_roi_t *roi,
+                       float *value)
+{
+    const double scale_x = self->n_x / (self->x.to - self->x.from),
+                 scale_y = self->n_y / (self->y.to - self->y.from);
+    const double wire = (double) roi->wire - self->x.from;
+    if (wire < 0 || roi->wire >= self->x.to)
+        return;
+    /* A wire is as wide as a pixel, or several of them.  */
+    const uint32_t x0 = (uint32_t) (wire * scale_x),
+                   x1 = (uint32_t) fmin (self->n_x, fmax (x0 + 1, floor ((wire + 1) * scale_x)));
+    for (uint32_t i = 0; i < roi->count; i++) {
+        const double tick = (double) roi->tick + i - self->y.from;
+        const float charge = fabsf (event->sample[roi->value + i]);
+        if (tick < 0 || tick >= self->y.to - self->y.from || !isfinite (charge))
+            continue;
+        const uint32_t y0 = (uint32_t) (tick * scale_y),
+                       y1 =
+                           (uint32_t) fmin (self->n_y, fmax (y0 + 1, floor ((tick + 1) * scale_y)));
+        for (uint32_t y = y0; y < y1; y++)
+            for (uint32_t x = x0; x < x1; x++) {
+                float *to = &value[(size_t) (self->n_y - 1 - y) * self->n_x + x];
+                *to = charge > *to ? charge : *to;
+            }
+    }
+}
+
+wm_fault_t wm_view_charge (wm_view_t *self, const wm_event_t *event, uint32_t plane,
+                           wm_error_t *error)
+{
+    const wm_event_plane_t *p = &event->plane[plane];
+    const double wires = self->x.to - self->x.from, ticks = self->y.to - self->y.from;
+    self->n_x = (uint32_t) fmax (1, fmin (PIXELS_X, ceil (wires)));
+    self->n_y = (uint32_t) fmax (1, fmin (PIXELS_Y, ceil (ticks)));
+    const size_t n = (size_t) self->n_x * self->n_y;
+    float *value = calloc (n, sizeof *value), *space = malloc (n * sizeof *space);
+    self->pixel = malloc (n);
+    if (!value || !space || !self->pixel) {
+        free (value);
+        free (space);
+        return wm_fault (error, WM_EHOST, "out of memory for a picture of %zu pixels", n);
+    }
+    for (uint32_t i = 0; i < p->roi_count; i++)
+        roi_paint (self, event, &event->roi[p->roi_first + i], value);
+    self->most = saturation (value, n, space);
+    for (size_t i = 0; i < n; i++) { /* the root shows faint charge, too */
+        const double level = sqrt (fmin (1, (double) value[i] / self->most));
+        self->pixel[i] = (uint8_t) (ceil (level * LEVELS) / LEVELS * 255);
+    }
+    free (value);
+    free (space);
+    return WM_OK;
+}
+
+wm_fault_t wm_view_patch (wm_view_t *self, const float *patch, uint32_t n_wire, uint32_t n_bin,
+                          wm_error_t *error)
+{
+    self->pixel = malloc ((size_t) n_wire * n_bin);
+    if (!self->pixel)
+        return wm_fault (error, WM_EHOST, "out of memory for a patch");
+    self->n_x = n_wire;
+    self->n_y = n_bin;
+    self->is_signed = true;
+    self->most = 0;
+    for (size_t i = 0; i < (size_t) n_wire * n_bin; i++)
+        if (isfinite (patch[i]))
+            self->most = fmax (self->most, fabs ((double) patch[i]));
+    for (uint32_t w = 0; w < n_wire; w++)
+        for (uint32_t b = 0; b < n_bin; b++) {
+            const double v = (double) patch[(size_t) w * n_bin + b];
+            self->pixel[(size_t) (n_bin - 1 - b) * n_wire + w] =
+                (uint8_t) (128 + (self->most > 0 && isfinite (v) ? 127 * v / self->most : 0));
+        }
+    return WM_OK;
+}
+
+/* From white: to dark grey; of a patch to red below its middle, and to blue above.  */
+static void palette_fill (const wm_view_t *self, uint8_t palette[768])
+{
+    static const double blue[3] = { 8, 40, 100 }, red[3] = { 170, 20, 20 };
+    for (int i = 0; i < 256; i++)
+        for (int c = 0; c < 3; c++) {
+            const double share = self->is_signed ? abs (i - 128) / 128.0 : i / 255.0,
+                         end = !self->is_signed ? 95
+                               : i < 128        ? red[c]
+                                                : blue[c];
+            palette[3 * i + c] = (uint8_t) lround (255 + (end - 255) * share);
+        }
+}
+
+/* ---- SVG ------------------------------------------------------------------------------------- */
+
+static double radius_of (const wm_view_t *self)
+{
+    return fmax (1.2, fmin (2.6, 0.3 * self->width / (self->x.to - self->x.from)));
+}
+
+static void draw_mark (wm_svg_t *plot, const wm_view_t *self)
+{
+    if (self->has_mark)
+        fprintf (plot->out,
+                 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" fill=\"none\" stroke=\"#222\" "
+                 "stroke-width=\"1.5\"/>\n",
+                 wm_svg_x (plot, self->mark_x), wm_svg_y (plot, self->mark_y));
+}
+
+static void draw_legend (wm_svg_t *plot, const wm_view_t *self)
+{
+    wm_svg_entry_t entry[WM_VIEW_CLASSES_MAX];
+    char text[WM_VIEW_CLASSES_MAX][80];
+    size_t n = 0;
+    for (uint32_t k = 0; k < self->n_class; k++) {
+        const wm_view_class_t *class = &self->class[k];
+        if (!class->n)
+            continue;
+        snprintf (text[n], sizeof text[n], "%s %u", class->name, class->n);
+        entry[n] = (wm_svg_entry_t){ .text = text[n], .colour = class->colour, .is_dot = true };
+        n++;
+    }
+    wm_svg_legend (plot, entry, n);
+}
+
+wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_t *error)
+{
+    uint8_t palette[768], *png = NULL;
+    size_t size = 0;
+    palette_fill (self, palette);
+    wm_fault_t fault =
+        wm_png_encode (self->pixel, self->n_x, self->n_y, palette, &png, &size, error);
+    if (fault)
+        return fault;
+    wm_svg_t plot = { .out = out,
+                      .title = self->title,
+                      .about = self->about,
+                      .at_y = at_y,
+                      .width = self->width,
+                      .height = self->height,
+                      .x = self->x,
+                      .y = self->y };
+    wm_svg_begin (&plot);
+    wm_svg_image (&plot, png, size);
+    for (uint32_t k = 0; k < self->n_class; k++)
+        if (self->class[k].n)
+            wm_svg_dots (&plot, self->class[k].x, self->class[k].y, self->class[k].n,
+                         radius_of (self), self->class[k].colour);
+    draw_mark (&plot, self);
+    draw_legend (&plot, self);
+    wm_svg_end (&plot);
+    free (png);
+    return WM_OK;
+}
