@@ -4,6 +4,7 @@
 
 #include "kernels/wm_image.h"
 #include "producer/wm_cut.h"
+#include "producer/wm_png.h"
 #include "producer/wm_view.h"
 #include "schema/base/wm_page.h"
 #include "schema/wm_limits.h"
@@ -15,6 +16,7 @@
 
 #define PLANE_WIDTH 1060
 #define PLANE_HEIGHT 560
+#define TITLE_HEIGHT 24
 #define PATCH_WIDTH 430
 #define PATCH_HEIGHT 400
 #define AROUND 1.5  /* patches that the view of a hit shows to either side */
@@ -244,17 +246,43 @@ static wm_fault_t draw_svg (views_t *views, FILE *out, wm_error_t *error)
     double height = 0, y = 0;
     wm_fault_t fault = WM_OK;
     for (uint32_t i = 0; i < views->n; i++)
-        height += views->view[i].height + 24;
+        height += views->view[i].height + TITLE_HEIGHT;
     wm_svg_sheet (out, PLANE_WIDTH, height, views->view[0].title);
     for (uint32_t i = 0; i < views->n && !fault; i++) {
         fprintf (out, "<text x=\"10\" y=\"%.0f\" font-family=\"sans-serif\" font-size=\"14\">",
                  y + 17);
         wm_svg_text (out, views->view[i].title);
         fputs ("</text>\n", out);
-        fault = wm_view_svg (&views->view[i], out, y + 24, error);
-        y += views->view[i].height + 24;
+        fault = wm_view_svg (&views->view[i], out, y + TITLE_HEIGHT, error);
+        y += views->view[i].height + TITLE_HEIGHT;
     }
     fputs ("</svg>\n", out);
+    return fault;
+}
+
+/* ---- PNG ------------------------------------------------------------------------------------- */
+
+static wm_fault_t draw_png (views_t *views, FILE *out, wm_error_t *error)
+{
+    double height = 0, y = 0;
+    wm_canvas_t canvas;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    for (uint32_t i = 0; i < views->n; i++)
+        height += views->view[i].height + TITLE_HEIGHT;
+    if (!wm_canvas_init (&canvas, PLANE_WIDTH, height))
+        return wm_fault (error, WM_EHOST, "out of memory for a picture");
+    for (uint32_t i = 0; i < views->n; i++) {
+        wm_canvas_text (&canvas, 10, y + 16, 0, views->view[i].title, false);
+        wm_view_paint (&views->view[i], &canvas, y + TITLE_HEIGHT);
+        y += views->view[i].height + TITLE_HEIGHT;
+    }
+    wm_fault_t fault =
+        wm_png_encode (canvas.pixel, canvas.width, canvas.height, NULL, &bytes, &size, error);
+    if (!fault)
+        fwrite (bytes, 1, size, out);
+    free (bytes);
+    free (canvas.pixel);
     return fault;
 }
 
@@ -395,8 +423,9 @@ static wm_fault_t draw_plane (const wm_show_t *show, uint32_t plane, FILE *out, 
     views->plane = plane;
     wm_fault_t fault = views_make (views, error);
     if (!fault)
-        fault = show->kind == WM_SHOW_SVG ? draw_svg (views, out, error)
-                                          : write_plane (views, out, error);
+        fault = show->kind == WM_SHOW_SVG   ? draw_svg (views, out, error)
+                : show->kind == WM_SHOW_PNG ? draw_png (views, out, error)
+                                            : write_plane (views, out, error);
     views_clear (views);
     free (views);
     return fault;
@@ -422,7 +451,7 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
                          "the event has no such plane; it has %u planes in all: leave out --plane, "
                          "and --output e.html has them all",
                          show->event.n_plane);
-    if (show->kind == WM_SHOW_SVG)
+    if (show->kind != WM_SHOW_HTML)
         return draw_plane (show, plane, out, error);
     write_head (show, out);
     for (uint32_t k = 0; k < show->event.n_plane && !fault; k++)

@@ -213,3 +213,60 @@ wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_
     free (png);
     return WM_OK;
 }
+
+/* ---- pixels ---------------------------------------------------------------------------------- */
+
+static void paint_axes (const wm_svg_t *plot, wm_canvas_t *canvas, double at_y,
+                        const wm_svg_ticks_t *x, const wm_svg_ticks_t *y)
+{
+    wm_canvas_frame (canvas, plot->left, at_y + plot->top, plot->right, at_y + plot->bottom,
+                     "#222222");
+    for (uint32_t i = 0; i < x->n; i++) {
+        const double at = wm_svg_x (plot, x->at[i]);
+        wm_canvas_fill (canvas, at - 0.5, at_y + plot->bottom, at + 0.5, at_y + plot->bottom + 4,
+                        "#222222");
+        wm_canvas_text (canvas, at, at_y + plot->bottom + 16, 0.5, x->text[i], false);
+    }
+    for (uint32_t i = 0; i < y->n; i++) {
+        const double at = at_y + wm_svg_y (plot, y->at[i]);
+        wm_canvas_fill (canvas, plot->left - 4, at - 0.5, plot->left, at + 0.5, "#222222");
+        wm_canvas_text (canvas, plot->left - 6, at + 4, 1, y->text[i], false);
+    }
+    wm_canvas_text (canvas, (plot->left + plot->right) / 2, at_y + plot->height - 5, 0.5,
+                    plot->x.name, false);
+    wm_canvas_text (canvas, 12, at_y + (plot->top + plot->bottom) / 2, 0.5, plot->y.name, true);
+}
+
+static void paint_legend (const wm_view_t *self, wm_canvas_t *canvas, double x, double at_y)
+{
+    for (uint32_t k = 0; k < self->n_class; k++) {
+        char text[80];
+        if (!self->class[k].n)
+            continue;
+        snprintf (text, sizeof text, "%s %u", self->class[k].name, self->class[k].n);
+        wm_canvas_dot (canvas, x + 8, at_y + 11.5, 4, self->class[k].colour);
+        wm_canvas_text (canvas, x + 18, at_y + 15, 0, text, false);
+        x += 34 + WM_CANVAS_LETTER * (double) strlen (text);
+    }
+}
+
+void wm_view_paint (const wm_view_t *self, wm_canvas_t *canvas, double at_y)
+{
+    uint8_t palette[768];
+    wm_svg_ticks_t x, y;
+    wm_svg_t plot = { .width = self->width, .height = self->height, .x = self->x, .y = self->y };
+    wm_svg_place (&plot, &x, &y);
+    palette_fill (self, palette);
+    wm_canvas_image (canvas, plot.left, at_y + plot.top, plot.right, at_y + plot.bottom,
+                     self->pixel, self->n_x, self->n_y, palette);
+    for (uint32_t k = 0; k < self->n_class; k++)
+        for (uint32_t i = 0; i < self->class[k].n; i++)
+            wm_canvas_dot (canvas, wm_svg_x (&plot, (double) self->class[k].x[i]),
+                           at_y + wm_svg_y (&plot, (double) self->class[k].y[i]), radius_of (self),
+                           self->class[k].colour);
+    if (self->has_mark)
+        wm_canvas_ring (canvas, wm_svg_x (&plot, self->mark_x),
+                        at_y + wm_svg_y (&plot, self->mark_y), 9, "#222222");
+    paint_axes (&plot, canvas, at_y, &x, &y);
+    paint_legend (self, canvas, plot.left, at_y);
+}

@@ -5,6 +5,7 @@
 #ifndef WM_VIEW_H
 #define WM_VIEW_H
 
+#include "producer/wm_canvas.h"
 #include "producer/wm_event.h"
 #include "schema/base/wm_svg.h"
 
@@ -48,5 +49,8 @@ wm_fault_t wm_view_patch (wm_view_t *self, const float *patch, uint32_t n_wire, 
 
 /* Writes it as SVG, at this height of a sheet.  */
 wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_t *error);
+
+/* Draws the same on pixels.  */
+void wm_view_paint (const wm_view_t *self, wm_canvas_t *canvas, double at_y);
 
 #endif

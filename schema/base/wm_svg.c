@@ -226,21 +226,26 @@ static void write_ticks (wm_svg_t *self, const wm_svg_ticks_t *x, const wm_svg_t
     fputs ("</g>\n", out);
 }
 
-void wm_svg_begin (wm_svg_t *self)
+void wm_svg_place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y)
 {
-    wm_svg_ticks_t x, y;
-    FILE *out = self->out;
     size_t widest = 0;
     self->width = self->width > 0 ? self->width : 340;
     self->height = self->height > 0 ? self->height : 250;
-    wm_svg_ticks (&self->y, TICKS_Y, &y);
-    for (uint32_t i = 0; i < y.n; i++)
-        widest = letters (y.text[i]) > widest ? letters (y.text[i]) : widest;
+    wm_svg_ticks (&self->y, (uint32_t) fmax (3, fmin (10, (self->height - 62) / 32 + 1)), y);
+    for (uint32_t i = 0; i < y->n; i++)
+        widest = letters (y->text[i]) > widest ? letters (y->text[i]) : widest;
     self->left = 26 + CHARACTER_PX * (double) widest;
     self->right = self->width - 12;
     self->top = 24;
     self->bottom = self->height - 38;
-    ticks_of_x (self, self->right - self->left, &x);
+    ticks_of_x (self, self->right - self->left, x);
+}
+
+void wm_svg_begin (wm_svg_t *self)
+{
+    wm_svg_ticks_t x, y;
+    FILE *out = self->out;
+    wm_svg_place (self, &x, &y);
     fprintf (out,
              "<svg xmlns=\"http://www.w3.org/2000/svg\" x=\"%.0f\" y=\"%.0f\" "
              "viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"",

@@ -55,6 +55,10 @@ typedef struct {
     double left, top, right, bottom; /* of the frame, px */
 } wm_svg_t;
 
+/* Places the frame, and chooses ticks that do not touch: what wm_svg_begin does first, for pictures
+   that are no SVG.  */
+void wm_svg_place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y);
+
 /* Writes the picture's begin, the frame, ticks and names of axes.  */
 void wm_svg_begin (wm_svg_t *self);
 void wm_svg_end (wm_svg_t *self);
