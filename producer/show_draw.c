@@ -111,7 +111,7 @@ static void axes_name (const wm_show_t *show, wm_view_t *view)
     view->y.name = tick;
 }
 
-/* Adds a view of this range: wires, ticks.  */
+/* Adds a view of this range: wires, ticks. That by truth comes behind that by scores.  */
 static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth, wm_error_t *error)
 {
     const wm_show_t *show = self->show;
@@ -126,7 +126,8 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
         classes_by_score (show, view);
     else
         classes_by_label (show, view);
-    wm_fault_t fault = wm_view_charge (view, &show->event, self->plane, error);
+    wm_fault_t fault = is_truth ? wm_view_copy (view, view - 1, error)
+                                : wm_view_charge (view, &show->event, self->plane, error);
     uint32_t n = 0;
     for (uint32_t i = 0; i < show->event.n_hit && !fault; i++) {
         const wm_hit_t *hit = &show->event.hit[i];

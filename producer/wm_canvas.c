@@ -70,8 +70,9 @@ static void blend (wm_canvas_t *self, long x, long y, const uint8_t rgb[3], doub
     if (x < 0 || y < 0 || x >= (long) self->width || y >= (long) self->height || share <= 0)
         return;
     uint8_t *to = self->pixel + 3 * ((size_t) y * self->width + (size_t) x);
+    const int parts = share >= 1 ? 256 : (int) (share * 256);
     for (int c = 0; c < 3; c++)
-        to[c] = (uint8_t) lround (to[c] + (rgb[c] - to[c]) * fmin (1, share));
+        to[c] = (uint8_t) (to[c] + (rgb[c] - to[c]) * parts / 256);
 }
 
 static void fill_pixels (wm_canvas_t *self, long x0, long y0, long x1, long y1,
@@ -115,7 +116,8 @@ static void circle (wm_canvas_t *self, double x, double y, double from, double t
     from *= WM_CANVAS_SCALE, to *= WM_CANVAS_SCALE;
     for (long py = (long) floor (y - to - 1); py <= (long) ceil (y + to); py++)
         for (long px = (long) floor (x - to - 1); px <= (long) ceil (x + to); px++) {
-            const double distance = hypot ((double) px + 0.5 - x, (double) py + 0.5 - y);
+            const double dx = (double) px + 0.5 - x, dy = (double) py + 0.5 - y,
+                         distance = sqrt (dx * dx + dy * dy);
             blend (self, px, py, rgb, fmin (to + 0.5 - distance, distance - from + 0.5));
         }
 }

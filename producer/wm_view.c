@@ -42,23 +42,27 @@ wm_fault_t wm_view_add (wm_view_t *self, uint32_t k, double wire, double tick, w
 
 /* ---- the background -------------------------------------------------------------------------- */
 
-static int compare (const void *a, const void *b)
+/* The value that most of those above 0 do not pass, to 1 in 128: floats that are not negative are
+   in the order of their bits, so that the upper 16 are counted.  */
+static double saturation (const float *value, size_t n, uint32_t *count)
 {
-    const float x = *(const float *) a, y = *(const float *) b;
-    return (x > y) - (x < y);
-}
-
-/* The value that most of those above 0 do not pass. `space` holds n.  */
-static double saturation (const float *value, size_t n, float *space)
-{
-    size_t n_some = 0;
+    uint64_t n_some = 0, n_below = 0;
+    uint32_t bits, k = 0;
+    memset (count, 0, 65536 * sizeof *count);
     for (size_t i = 0; i < n; i++)
-        if (value[i] > 0)
-            space[n_some++] = value[i];
+        if (value[i] > 0) {
+            memcpy (&bits, &value[i], sizeof bits);
+            count[bits >> 16]++;
+            n_some++;
+        }
     if (!n_some)
         return 1;
-    qsort (space, n_some, sizeof *space, compare);
-    return (double) space[(size_t) (MOST_SHARE * (double) (n_some - 1))];
+    while ((double) (n_below += count[k]) < MOST_SHARE * (double) n_some)
+        k++;
+    float most;
+    bits = k << 16 | 0xffff;
+    memcpy (&most, &bits, sizeof most);
+    return (double) most;
 }
 
 /* Puts the largest |ADC| of a region of interest into the pixels below it.  */
@@ -97,7 +101,8 @@ wm_fault_t wm_view_charge (wm_view_t *self, const wm_event_t *event, uint32_t pl
     self->n_x = (uint32_t) fmax (1, fmin (PIXELS_X, ceil (wires)));
     self->n_y = (uint32_t) fmax (1, fmin (PIXELS_Y, ceil (ticks)));
     const size_t n = (size_t) self->n_x * self->n_y;
-    float *value = calloc (n, sizeof *value), *space = malloc (n * sizeof *space);
+    float *value = calloc (n, sizeof *value);
+    uint32_t *space = malloc (65536 * sizeof *space);
     self->pixel = malloc (n);
     if (!value || !space || !self->pixel) {
         free (value);
@@ -113,6 +118,19 @@ wm_fault_t wm_view_charge (wm_view_t *self, const wm_event_t *event, uint32_t pl
     }
     free (value);
     free (space);
+    return WM_OK;
+}
+
+wm_fault_t wm_view_copy (wm_view_t *self, const wm_view_t *from, wm_error_t *error)
+{
+    const size_t n = (size_t) from->n_x * from->n_y;
+    self->pixel = malloc (n);
+    if (!self->pixel)
+        return wm_fault (error, WM_EHOST, "out of memory for a picture of %zu pixels", n);
+    memcpy (self->pixel, from->pixel, n);
+    self->n_x = from->n_x;
+    self->n_y = from->n_y;
+    self->most = from->most;
     return WM_OK;
 }
 

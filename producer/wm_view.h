@@ -43,6 +43,9 @@ wm_fault_t wm_view_add (wm_view_t *self, uint32_t k, double wire, double tick, w
 wm_fault_t wm_view_charge (wm_view_t *self, const wm_event_t *event, uint32_t plane,
                            wm_error_t *error);
 
+/* Copies the background of a view with the same axes.  */
+wm_fault_t wm_view_copy (wm_view_t *self, const wm_view_t *from, wm_error_t *error);
+
 /* Makes it of a patch (n_wire, n_bin) as the network sees it: values below 0 red, above blue.  */
 wm_fault_t wm_view_patch (wm_view_t *self, const float *patch, uint32_t n_wire, uint32_t n_bin,
                           wm_error_t *error);

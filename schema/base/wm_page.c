@@ -53,7 +53,7 @@ static const char head[] =
     ".sign{display:flex;gap:2em;margin-top:2em}.sign p{flex:1;border-top:1px solid #222;"
     "padding-top:.2em;color:#555;font-size:.85em}\n"
     "footer{margin-top:1.5em;color:#555;font-size:.85em}\n"
-    "@media(max-width:900px){caption{white-space:normal}main{padding:10px}}\n"
+    "@media screen and (max-width:900px){caption{white-space:normal}main{padding:10px}}\n"
     "@page{margin:12mm}\n"
     "@media print{body{font-size:10.5px;print-color-adjust:exact;-webkit-print-color-adjust:exact}"
     "main{max-width:none;padding:0}.pictures{grid-template-columns:repeat(3,1fr)}"

@@ -10,6 +10,7 @@
 #define GRID "#e4e4e4"
 #define SHADES 7
 #define TICKS_Y 6
+#define MIDDLE 3.1623 /* of a decade */
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -193,10 +194,12 @@ static void ticks_of_x (const wm_svg_t *self, double width, wm_svg_ticks_t *tick
     }
 }
 
-/* The first decade of a logarithmic axis that has a zero has no ticks but that.  */
-static bool is_shown (const wm_svg_t *self, double at)
+/* The first decade of a logarithmic axis that has a zero has no tick but that, nor one beside it
+   whose text would touch it.  */
+static bool is_shown (const wm_svg_t *self, double at, const char *text)
 {
-    return !self->zero || at >= self->x.from * 9.99;
+    return !self->zero || wm_svg_x (self, at) - wm_svg_x (self, self->x.from * MIDDLE) >
+                              CHARACTER_PX * ((double) letters (text) / 2 + 1);
 }
 
 static void write_ticks (wm_svg_t *self, const wm_svg_ticks_t *x, const wm_svg_ticks_t *y)
@@ -204,17 +207,17 @@ static void write_ticks (wm_svg_t *self, const wm_svg_ticks_t *x, const wm_svg_t
     FILE *out = self->out;
     fputs ("<path fill=\"none\" stroke=\"" GRID "\" d=\"", out);
     for (uint32_t i = 0; i < x->n; i++)
-        if (is_shown (self, x->at[i]))
+        if (is_shown (self, x->at[i], x->text[i]))
             fprintf (out, "M%.1f %.1fV%.1f", wm_svg_x (self, x->at[i]), self->top, self->bottom);
     for (uint32_t i = 0; i < y->n; i++)
         fprintf (out, "M%.1f %.1fH%.1f", self->left, wm_svg_y (self, y->at[i]), self->right);
     fputs ("\"/>\n<g text-anchor=\"middle\">", out);
     for (uint32_t i = 0; i < x->n; i++)
-        if (is_shown (self, x->at[i]))
+        if (is_shown (self, x->at[i], x->text[i]))
             fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>", wm_svg_x (self, x->at[i]),
                      self->bottom + 15, x->text[i]);
     if (self->zero) {
-        fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">", wm_svg_x (self, self->x.from * 3.1623),
+        fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">", wm_svg_x (self, self->x.from * MIDDLE),
                  self->bottom + 15);
         wm_svg_text (out, self->zero);
         fputs ("</text>", out);
