@@ -183,7 +183,8 @@ const wm_verb_t wm_verb_serve = {
     .summary = "the campaign's numbers for Prometheus, over HTTP",
     .pass = pass_to_serve, .pass_to = "wiremill-serve" };
 const wm_verb_t wm_verb_show = {
-    .name = "show", .task = FILES_TASK, .summary = "print the first rows of an output",
+    .name = "show", .task = FILES_TASK,
+    .summary = "print the first rows of an output, or draw its events",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_compare = {
     .name = "compare", .task = FILES_TASK,

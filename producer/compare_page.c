@@ -19,6 +19,7 @@
 #define DECADE_BINS 4      /* of differences */
 #define DECADES_MAX 40     /* of the axis of differences */
 #define LEAST_DECADE (-12) /* smaller differences are shown there */
+#define ROUNDING 1e-3      /* scores from 0 to 1 may be off by so much */
 #define PICTURES_MAX 16    /* labels with pictures, and in the confusion */
 
 typedef struct {
@@ -277,7 +278,7 @@ static void write_confusion (const wm_compare_page_t *self, FILE *out)
         fputs ("</tr>\n", out);
     }
     wm_page_table_end (out);
-    wm_page_put (out, "p", "The same label in %s of %s hits (%.4g %%).",
+    wm_page_put (out, "p", "The same label in %s of %s hits (%.7g %%).",
                  wm_page_count ((int64_t) n_same, text),
                  wm_page_count ((int64_t) self->n_scored, all),
                  100.0 * (double) n_same / (double) self->n_scored);
@@ -301,7 +302,7 @@ static bool fit_scores (const pictures_t *self, wm_svg_axis_t *axis)
     if (!(least <= most))
         return false;
     wm_svg_fit (axis, least, most);
-    if (least >= 0 && most <= 1)
+    if (least >= -ROUNDING && most <= 1 + ROUNDING)
         axis->from = 0, axis->to = 1;
     return true;
 }

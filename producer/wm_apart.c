@@ -93,34 +93,53 @@ static int store (const char *verb, const char *path, int memory)
     return fault ? -1 : 0;
 }
 
-int wm_apart_run (const char *verb, const char *path, int (*make) (void *arg, FILE *out), void *arg)
+/* The child's exit code; *memory: what it wrote, or -1.  */
+static int run_child (const char *verb, int (*make) (void *arg, FILE *out), void *arg, int *memory)
 {
-    if (!path)
-        return make (arg, NULL);
     const pid_t parent = getpid ();
-    const int memory = memfd_create ("page", MFD_CLOEXEC);
     int status = 0, waited = -1;
+    *memory = memfd_create ("page", MFD_CLOEXEC);
     fflush (stdout);
-    const pid_t pid = memory < 0 ? -1 : fork ();
+    const pid_t pid = *memory < 0 ? -1 : fork ();
     if (pid < 0) {
         fprintf (stderr, "wiremill %s: cannot start a process: %s\n", verb, strerror (errno));
-        if (memory >= 0)
-            close (memory);
         return WM_EXIT_FAILURE;
     }
     if (!pid)
-        child (verb, memory, parent, make, arg);
+        child (verb, *memory, parent, make, arg);
     while ((waited = waitpid (pid, &status, 0)) < 0 && errno == EINTR)
         ;
-    const bool is_whole = waited == pid && WIFEXITED (status);
-    int code = is_whole ? WEXITSTATUS (status) : WM_EXIT_FAILURE;
-    if (!is_whole)
-        fprintf (stderr,
-                 "wiremill %s: the process that read the files was ended by signal %d (%s); one "
-                 "of them may be damaged\n",
-                 verb, WTERMSIG (status), strsignal (WTERMSIG (status)));
-    else if (store (verb, path, memory))
-        code = WM_EXIT_FAILURE;
-    close (memory);
+    if (waited == pid && WIFEXITED (status))
+        return WEXITSTATUS (status);
+    fprintf (stderr,
+             "wiremill %s: the process that read the files was ended by signal %d (%s); one "
+             "of them may be damaged\n",
+             verb, WTERMSIG (status), strsignal (WTERMSIG (status)));
+    close (*memory);
+    *memory = -1;
+    return WM_EXIT_FAILURE;
+}
+
+int wm_apart_run (const char *verb, const char *path, int (*make) (void *arg, FILE *out), void *arg)
+{
+    int memory;
+    if (!path)
+        return make (arg, NULL);
+    const int code = run_child (verb, make, arg, &memory);
+    const int failed = memory < 0 ? 0 : store (verb, path, memory);
+    if (memory >= 0)
+        close (memory);
+    return failed ? WM_EXIT_FAILURE : code;
+}
+
+int wm_apart_text (const char *verb, int (*make) (void *arg, FILE *out), void *arg, char *text,
+                   size_t bytes_max)
+{
+    int memory;
+    const int code = run_child (verb, make, arg, &memory);
+    const ssize_t got = memory < 0 ? 0 : pread (memory, text, bytes_max - 1, 0);
+    text[got > 0 ? got : 0] = 0;
+    if (memory >= 0)
+        close (memory);
     return code;
 }

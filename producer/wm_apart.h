@@ -9,6 +9,7 @@
 
 #include "schema/base/wm_fault.h"
 
+#include <stddef.h>
 #include <stdio.h>
 
 /* Checks, before anything long begins, that a file may be stored as `path`: its folder is there,
@@ -22,5 +23,10 @@ wm_fault_t wm_apart_check (const char *path, const char *const *kinds, wm_error_
    NULL.  */
 int wm_apart_run (const char *verb, const char *path, int (*make) (void *arg, FILE *out),
                   void *arg);
+
+/* Runs `make` in a child likewise and takes what it wrote as a text, cut to fit. Returns its exit
+   code.  */
+int wm_apart_text (const char *verb, int (*make) (void *arg, FILE *out), void *arg, char *text,
+                   size_t bytes_max);
 
 #endif

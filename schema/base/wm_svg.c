@@ -10,6 +10,7 @@
 #define GRID "#e4e4e4"
 #define SHADES 7
 #define TICKS_Y 6
+#define MIDDLE 3.1623 /* of a decade */
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -193,10 +194,12 @@ static void ticks_of_x (const wm_svg_t *self, double width, wm_svg_ticks_t *tick
     }
 }
 
-/* The first decade of a logarithmic axis that has a zero has no ticks but that.  */
-static bool is_shown (const wm_svg_t *self, double at)
+/* The first decade of a logarithmic axis that has a zero has no tick but that, nor one beside it
+   whose text would touch it.  */
+static bool is_shown (const wm_svg_t *self, double at, const char *text)
 {
-    return !self->zero || at >= self->x.from * 9.99;
+    return !self->zero || wm_svg_x (self, at) - wm_svg_x (self, self->x.from * MIDDLE) >
+                              CHARACTER_PX * ((double) letters (text) / 2 + 1);
 }
 
 static void write_ticks (wm_svg_t *self, const wm_svg_ticks_t *x, const wm_svg_ticks_t *y)
@@ -204,17 +207,17 @@ static void write_ticks (wm_svg_t *self, const wm_svg_ticks_t *x, const wm_svg_t
     FILE *out = self->out;
     fputs ("<path fill=\"none\" stroke=\"" GRID "\" d=\"", out);
     for (uint32_t i = 0; i < x->n; i++)
-        if (is_shown (self, x->at[i]))
+        if (is_shown (self, x->at[i], x->text[i]))
             fprintf (out, "M%.1f %.1fV%.1f", wm_svg_x (self, x->at[i]), self->top, self->bottom);
     for (uint32_t i = 0; i < y->n; i++)
         fprintf (out, "M%.1f %.1fH%.1f", self->left, wm_svg_y (self, y->at[i]), self->right);
     fputs ("\"/>\n<g text-anchor=\"middle\">", out);
     for (uint32_t i = 0; i < x->n; i++)
-        if (is_shown (self, x->at[i]))
+        if (is_shown (self, x->at[i], x->text[i]))
             fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>", wm_svg_x (self, x->at[i]),
                      self->bottom + 15, x->text[i]);
     if (self->zero) {
-        fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">", wm_svg_x (self, self->x.from * 3.1623),
+        fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">", wm_svg_x (self, self->x.from * MIDDLE),
                  self->bottom + 15);
         wm_svg_text (out, self->zero);
         fputs ("</text>", out);
@@ -226,25 +229,30 @@ static void write_ticks (wm_svg_t *self, const wm_svg_ticks_t *x, const wm_svg_t
     fputs ("</g>\n", out);
 }
 
-void wm_svg_begin (wm_svg_t *self)
+void wm_svg_place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y)
 {
-    wm_svg_ticks_t x, y;
-    FILE *out = self->out;
     size_t widest = 0;
     self->width = self->width > 0 ? self->width : 340;
     self->height = self->height > 0 ? self->height : 250;
-    wm_svg_ticks (&self->y, TICKS_Y, &y);
-    for (uint32_t i = 0; i < y.n; i++)
-        widest = letters (y.text[i]) > widest ? letters (y.text[i]) : widest;
+    wm_svg_ticks (&self->y, (uint32_t) fmax (3, fmin (10, (self->height - 62) / 32 + 1)), y);
+    for (uint32_t i = 0; i < y->n; i++)
+        widest = letters (y->text[i]) > widest ? letters (y->text[i]) : widest;
     self->left = 26 + CHARACTER_PX * (double) widest;
     self->right = self->width - 12;
     self->top = 24;
     self->bottom = self->height - 38;
-    ticks_of_x (self, self->right - self->left, &x);
+    ticks_of_x (self, self->right - self->left, x);
+}
+
+void wm_svg_begin (wm_svg_t *self)
+{
+    wm_svg_ticks_t x, y;
+    FILE *out = self->out;
+    wm_svg_place (self, &x, &y);
     fprintf (out,
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
-             "height=\"%.0f\" role=\"img\" aria-label=\"",
-             self->width, self->height, self->width, self->height);
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" x=\"%.0f\" y=\"%.0f\" "
+             "viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"",
+             self->at_x, self->at_y, self->width, self->height, self->width, self->height);
     wm_svg_text (out, self->title);
     if (self->about && *self->about) {
         fputs (": ", out);
@@ -351,11 +359,65 @@ void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32
     }
 }
 
+/* Points of no length with round ends: a third of the bytes of circles.  */
+void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, double radius,
+                  const char *colour)
+{
+    fprintf (
+        self->out,
+        "<path fill=\"none\" stroke=\"%s\" stroke-width=\"%.1f\" stroke-linecap=\"round\" d=\"",
+        colour, 2 * radius);
+    for (uint32_t i = 0; i < n; i++)
+        if (lies_in (&self->x, (double) x[i]) && lies_in (&self->y, (double) y[i]))
+            fprintf (self->out, "M%.1f %.1fh0", wm_svg_x (self, (double) x[i]),
+                     wm_svg_y (self, (double) y[i]));
+    fputs ("\"/>\n", self->out);
+}
+
+static void write_base64 (FILE *out, const uint8_t *bytes, size_t size)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        const uint32_t left = size - i < 3 ? (uint32_t) (size - i) : 3,
+                       word = (uint32_t) bytes[i] << 16 | (left > 1 ? bytes[i + 1] : 0u) << 8 |
+                              (left > 2 ? bytes[i + 2] : 0u);
+        const char text[4] = { digit[word >> 18], digit[word >> 12 & 63],
+                               left > 1 ? digit[word >> 6 & 63] : '=',
+                               left > 2 ? digit[word & 63] : '=' };
+        fwrite (text, 1, sizeof text, out);
+    }
+}
+
+void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size)
+{
+    fprintf (self->out,
+             "<image x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+             "preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
+             "href=\"data:image/png;base64,",
+             self->left, self->top, self->right - self->left, self->bottom - self->top);
+    write_base64 (self->out, png, size);
+    fputs ("\"/>\n", self->out);
+}
+
+void wm_svg_sheet (FILE *out, double width, double height, const char *title)
+{
+    fprintf (out,
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" "
+             "height=\"%.0f\">\n<title>",
+             width, height, width, height);
+    wm_svg_text (out, title);
+    fprintf (out, "</title>\n<rect width=\"%.0f\" height=\"%.0f\" fill=\"#fff\"/>\n", width,
+             height);
+}
+
 void wm_svg_legend (wm_svg_t *self, const wm_svg_entry_t *entry, size_t n)
 {
     double x = self->left;
     for (size_t i = 0; i < n; i++) {
-        if (entry[i].is_filled)
+        if (entry[i].is_dot)
+            fprintf (self->out, "<circle cx=\"%.1f\" cy=\"11.5\" r=\"4\" fill=\"%s\"/>", x + 8,
+                     entry[i].colour);
+        else if (entry[i].is_filled)
             fprintf (self->out,
                      "<rect x=\"%.1f\" y=\"7\" width=\"14\" height=\"9\" fill=\"%s\" "
                      "fill-opacity=\"0.25\" stroke=\"%s\"/>",

@@ -48,11 +48,16 @@ typedef struct {
     FILE *out;
     const char *title, *about; /* for readers of screens: what it is, and what it shows */
     double width, height;      /* of the picture, px; 0: 340 x 250 */
+    double at_x, at_y;         /* where it lies on a sheet, px */
     wm_svg_axis_t x, y;
     const char *zero; /* NULL; or what stands below the first decade of x, which is for 0 then */
 
     double left, top, right, bottom; /* of the frame, px */
 } wm_svg_t;
+
+/* Places the frame, and chooses ticks that do not touch: what wm_svg_begin does first, for pictures
+   that are no SVG.  */
+void wm_svg_place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y);
 
 /* Writes the picture's begin, the frame, ticks and names of axes.  */
 void wm_svg_begin (wm_svg_t *self);
@@ -75,10 +80,21 @@ void wm_svg_line (wm_svg_t *self, double x0, double y0, double x1, double y1, co
    darker the more, in steps of a factor.  */
 void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32_t n_y);
 
+/* Draws dots of this radius (px).  */
+void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, double radius,
+                  const char *colour);
+
+/* Draws a PNG over the whole frame, its pixels unsmoothed.  */
+void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size);
+
+/* Begins a picture of several plots, which lie on it by their at_x and at_y; </svg> ends it.  */
+void wm_svg_sheet (FILE *out, double width, double height, const char *title);
+
 typedef struct {
     const char *text, *colour;
     bool is_filled; /* as a histogram's shade; else a line, */
-    bool is_dashed; /* this one of short strokes */
+    bool is_dashed; /* this one of short strokes, */
+    bool is_dot;    /* or a dot */
 } wm_svg_entry_t;
 
 /* Draws a legend above the frame, its entries side by side.  */

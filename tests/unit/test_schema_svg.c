@@ -153,6 +153,29 @@ static void test_plot (void **state)
     has (path, true);
 }
 
+/* The first decade is for 0; a tick beside it is left out where the texts would touch.  */
+static void test_zero (void **state)
+{
+    (void) state;
+    for (int crowded = 0; crowded < 2; crowded++) {
+        wm_svg_t plot =
+            plot_of ((wm_svg_axis_t){ 1, 1, false, "" }, (wm_svg_axis_t){ 0, 1, false, "" });
+        plot_close (&plot);
+        plot.x = (wm_svg_axis_t){ crowded ? 1e-13 : 1e-4, 1, true, "difference" };
+        plot.zero = "zero";
+        free (drawn);
+        plot.out = open_memstream (&drawn, &drawn_bytes);
+        wm_svg_begin (&plot);
+        plot_close (&plot);
+        has (">zero</text>", true);
+        has (">10⁻⁶</text>", crowded);
+        has (">10⁻³</text>", true);
+        has (">10⁻⁴</text>", false);
+        has (">10⁻¹²</text>", false);
+        has (">10⁻¹³</text>", false);
+    }
+}
+
 static void test_density (void **state)
 {
     (void) state;
@@ -217,7 +240,7 @@ int main (void)
         cmocka_unit_test (test_text),    cmocka_unit_test (test_ticks),
         cmocka_unit_test (test_fit),     cmocka_unit_test (test_plot),
         cmocka_unit_test (test_density), cmocka_unit_test (test_colours),
-        cmocka_unit_test (test_page),
+        cmocka_unit_test (test_page),    cmocka_unit_test (test_zero),
     };
     const int failed = cmocka_run_group_tests (tests, NULL, NULL);
     free (drawn);
