@@ -46,6 +46,10 @@ static const wm_option_t options[] = {
     {.name = "channels", .value = "FILE", .help = "channel map of those frames"},
     {.name = "hit-time", .value = "ticks|us", .one_of = true,
      .help = "unit of these hits (default: that of their table)"},
+    {.name = "hit-offset", .value = "TICKS",
+     .help = "ticks from the times of these hits to those of their frames (default: 0)"},
+    {.name = "pedestal", .value = "median|ADC|none",
+     .help = "taken off frames of raw ADC (default: none)"},
     {.name = NULL},
 };
 

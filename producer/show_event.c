@@ -8,6 +8,7 @@
 #include "producer/wm_apart.h"
 #include "producer/wm_h5.h"
 #include "producer/wm_produce_confine.h"
+#include "schema/wm_pair.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_batch.h"
 
@@ -321,8 +322,9 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
     self->has_hit = hit != NULL;
     self->has_zoom = zoom != NULL;
     self->is_worst = wm_args_given (args, "worst");
-    self->pair = (wm_reader_pair_t){ wm_args_text (args, "planes"), wm_args_text (args, "channels"),
-                                     wm_args_text (args, "hit-time") };
+    self->pair =
+        (wm_reader_pair_t){ wm_args_text (args, "planes"), wm_args_text (args, "channels"),
+                            wm_args_text (args, "hit-time"), self->hit_offset, self->pedestal };
     self->pair.hit_time = self->pair.hit_time ? self->pair.hit_time : "";
     self->cryostat = wm_args_given (args, "cryostat") ? wm_args_number (args, "cryostat") : -1;
     self->tpc = wm_args_given (args, "tpc") ? wm_args_number (args, "tpc") : -1;
@@ -341,6 +343,14 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
             args, "--zoom takes WIRE:WIRE,TICK:TICK, as 100:300,2000:4000, not '%s'", zoom);
     if (!self->pair.planes != !self->pair.channels)
         return wm_args_refuse (args, "--planes and --channels go together");
+    const char *offset = wm_args_text (args, "hit-offset"),
+               *pedestal = wm_args_text (args, "pedestal");
+    wm_error_t error;
+    if ((offset && wm_pair_offset (offset, self->hit_offset, &error)) ||
+        (pedestal && wm_pair_pedestal (pedestal, self->pedestal, &error)))
+        return wm_args_refuse (args, "%s", error.text);
+    if ((offset || pedestal) && !self->pair.planes)
+        return wm_args_refuse (args, "--hit-offset and --pedestal go with --planes");
     return WM_EXIT_OK;
 }
 
