@@ -113,6 +113,20 @@ $python -c 'import h5py, sys
 with h5py.File (sys.argv[1], "r+") as g: g["emtrkmichel_table/status"][:] = 5' "$work/less.h5"
 nothing () { exits 1 compare "$ours" "$work/less.h5" && says '^em +- +- +- +- +- +-$'; }
 ok "no hit that both scored: no numbers" nothing
+$python -c 'import h5py, sys, numpy as np
+with h5py.File (sys.argv[1]) as f, h5py.File (sys.argv[2], "w") as g:
+    f.copy ("emtrkmichel_table", g)
+    em = np.float64 (g["emtrkmichel_table/em"][:])
+    g["emtrkmichel_table/track"].attrs["x"] = 1
+    del g["emtrkmichel_table/em"]
+    em[0] += 1e-12
+    g["emtrkmichel_table/em"] = em' "$ours" "$work/double.h5"
+double ()
+{
+    exits 1 compare --tolerance 0 "$ours" "$work/double.h5" && says '^em +1e-12 .* 1$' &&
+        says '^em differs most .* in A, 0\.[0-9]{15,17} in B' && compare "$ours" "$work/double.h5"
+}
+ok "float64 is compared as it is stored" double
 nulls () { exits 1 compare --json "$ours" "$work/less.h5" && says '"name": "em", "above": null, "largest": null'; }
 ok "... as JSON" nulls
 $python -c 'import h5py, sys

@@ -70,7 +70,12 @@ ok "a wire twice" map ' lines 2 and 4 both are wire 3 of cryostat 0, tpc 0, plan
         'channel,cryostat,tpc,plane,wire\n1,0,0,0,3\n5,0,0,0,4\n7,0,0,0,3\n'
 ok "a map without wires" map ' the channel map has no wires' 'channel,cryostat,tpc,plane,wire\n'
 
-strays () { exits 3 join chargehits.h5 part.h5 && says 'hits? of 1 event without planes in .*: held'; }
+strays ()
+{
+    exits 3 join chargehits.h5 part.h5 && says 'hits? of 1 event without planes in .*: held' &&
+        says "chargehits.h5: $two hits are held: $two no such event; their patches are NaN" &&
+        [ "$(grep -c 'is held: no such event' "$work/said")" = 3 ]
+}
 ok "hits without planes: exit 3" strays
 
 # Campaigns. The name of the planes follows that of the hits.
