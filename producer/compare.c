@@ -389,6 +389,11 @@ static int compare_main (const wm_args_t *args)
     const char **path = wm_produce_confine_rest (args, &n);
     if (!path)
         return WM_EXIT_FAILURE;
+    for (size_t i = 0; i + 1 < n; i++)
+        if (!strcmp (path[i], path[n - 1])) {
+            fprintf (stderr, "wiremill compare: %s is given on both sides\n", path[i]);
+            break;
+        }
     wm_fault_t fault =
         compare_all (&compare, path, (uint32_t) n, wm_args_text (args, "table"), &error);
     if (fault) {

@@ -305,6 +305,11 @@ static int cut_main (const wm_args_t *args)
     wm_error_t error;
     if (!job.pair.planes != !job.pair.channels)
         return wm_args_refuse (args, "--planes and --channels go together");
+    if (job.pair.planes &&
+        (!strcmp (job.pair.planes, job.input) || !strcmp (job.pair.channels, job.input) ||
+         !strcmp (job.pair.planes, job.pair.channels)))
+        return wm_args_refuse (args, "--input, --planes and --channels name three files; one is "
+                                     "given twice");
     if (!job.pair.hit_time)
         job.pair.hit_time = "";
     wm_fault_t fault = job_run (&job, &error);

@@ -156,6 +156,8 @@ ok "... which tell no names" says 'neither .* nor .* is an output of wiremill'
 ok "another table" exits 5 compare "$ours" "$work/larsoft.h5"
 ok "... is asked for" says 'no table emtrkmichel; name the group of its scores by --table'
 mkfifo "$work/pipe"
+itself () { compare "$ours" "$ours" && says 'layout.scores.h5 is given on both sides'; }
+ok "a file is compared with itself: that is reported" itself
 waits () { exits 5 keep timeout 60 "$bin/wiremill" compare "$ours" "$work/pipe" && says 'pipe: a pipe; it must be a regular file'; }
 ok "a pipe is not waited for" waits
 cut_off () { head -c 3000 "$ours" >"$work/cut.h5" && exits 5 compare "$ours" "$work/cut.h5" && says 'truncated or damaged'; }
