@@ -271,8 +271,8 @@ static void maps_are_read_by_their_head (void **state)
     (void) state;
     wm_error_t error;
     all_make ();
-    map_make (
-        "\xef\xbb\xbf wire ,\tname,plane,tpc,cryostat,channel\n\n0,a,0,0,0,1\n 2 ,b, 0 ,0,0,3\n#\n");
+    map_make ("\xef\xbb\xbf wire ,\tname,plane,tpc,cryostat,channel\n# x\n\n"
+              "0,a,0,0,0,1\n 2 ,b, 0 ,0,0,3\n#\n");
     wm_reader_t *reader = joined_open ("", "", &error);
     assert_non_null (reader);
     assert_int_equal (wm_reader_event (reader, 0, &event, &error), WM_OK);
