@@ -507,9 +507,19 @@ static wm_fault_t take_path (const char *option, const char *given, char *pin, s
     struct stat status;
     char file[PATH_MAX];
     snprintf (file, sizeof file, "%.*s", (int) wm_path_length (pin), pin);
-    if (strchr (pin, '{'))
+    const char *other = strcmp (option, "planes") ? NULL : strchr (pin, '{');
+    const bool is_pattern = other && (strstr (pin, "{stem}") || strstr (pin, "{dir}"));
+    while (other && (!strncmp (other, "{stem}", 6) || !strncmp (other, "{dir}", 5)))
+        other = strchr (other + 1, '{');
+    if (is_pattern && !other)
         return WM_OK;
-    if (stat (file, &status))
+    const bool gone = stat (file, &status) != 0;
+    if (gone && other)
+        return wm_fault (error, WM_EUSAGE,
+                         "--%s %.200s: %.40s stands for nothing, and no file has that name; {stem} "
+                         "stands for the name of an input without its suffix, {dir} for its folder",
+                         option, given, other);
+    if (gone)
         return wm_fault (error, WM_EUSAGE, "--%s %.300s cannot be read: %s", option, given,
                          strerror (errno));
     const char *is = wm_file_irregular (status.st_mode);
@@ -545,9 +555,15 @@ static wm_fault_t take_pair (wm_setup_t *self, const wm_choices_t *choices, wm_e
     if (fault)
         return fault;
     fault = take_path ("planes", choices->planes, pins->planes, sizeof pins->planes, error);
-    return fault ? fault
-                 : take_path ("channels", choices->channels, pins->channels, sizeof pins->channels,
-                              error);
+    if (!fault)
+        fault =
+            take_path ("channels", choices->channels, pins->channels, sizeof pins->channels, error);
+    if (!fault && !strcmp (pins->planes, pins->channels))
+        fault = wm_fault (error, WM_EUSAGE,
+                          "%.300s is given twice, by --planes and by --channels; a channel map is "
+                          "a text file (schema/FORMATS.md)",
+                          choices->planes);
+    return fault;
 }
 
 wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)

@@ -55,6 +55,8 @@ const wm_verb_t wm_verb_cut = {
     .options = options, .run = cut_main };
 /* clang-format on */
 
+#define HELD_NAMED 3 /* hits; the others are counted */
+
 typedef struct {
     const char *input, *patches, *spec_name;
     wm_reader_pair_t pair; /* planes NULL: none */
@@ -74,7 +76,8 @@ typedef struct {
     size_t map_bytes;
     int64_t read_ns;
     uint64_t raw_bytes, frame_bytes;
-    uint32_t n_batch, n_held;
+    uint32_t n_batch;
+    uint64_t n_held, n_of[WM_HIT_STATUSES]; /* by reason */
 } job_t;
 
 static int64_t now_ns (void)
@@ -181,10 +184,12 @@ static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
     }
     uint32_t n_held;
     const wm_manifest_held_t *held = wm_cut_held (job->cut, &n_held);
-    for (uint32_t i = 0; i < n_held; i++)
-        fprintf (stderr, "%s: hit %u is held: %s\n", where, held[i].row,
-                 wm_hit_status_text ((uint8_t) held[i].status));
-    job->n_held += n_held;
+    for (uint32_t i = 0; i < n_held; i++) {
+        if (job->n_held++ < HELD_NAMED)
+            fprintf (stderr, "%s: hit %u is held: %s\n", where, held[i].row,
+                     wm_hit_status_text ((uint8_t) held[i].status));
+        job->n_of[held[i].status]++;
+    }
     return WM_OK;
 }
 
@@ -222,6 +227,22 @@ static wm_fault_t time_print (job_t *job, wm_error_t *error)
             (double) cut_ns * 1e-6, (double) encode_ns * 1e-6);
     wm_packer_destroy (&packer);
     return fault;
+}
+
+static void held_say (const job_t *job)
+{
+    const char *before = ": ";
+    if (!job->n_held)
+        return;
+    fprintf (stderr, "%s: %llu hit%s held", job->input, (unsigned long long) job->n_held,
+             job->n_held == 1 ? " is" : "s are");
+    for (uint8_t s = 1; s < WM_HIT_STATUSES; s++)
+        if (job->n_of[s]) {
+            fprintf (stderr, "%s%llu %s", before, (unsigned long long) job->n_of[s],
+                     wm_hit_status_text (s));
+            before = ", ";
+        }
+    fputs ("; their patches are NaN\n", stderr);
 }
 
 static void joined_say (const job_t *job)
@@ -275,8 +296,10 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     for (uint32_t e = 0; e < n_event && !fault; e++)
         if (job->event < 0 || (uint32_t) job->event == e)
             fault = event_cut (job, e, error);
-    if (!fault)
+    if (!fault) {
+        held_say (job);
         joined_say (job);
+    }
     return fault || !job->timing ? fault : time_print (job, error);
 }
 
@@ -301,6 +324,11 @@ static int cut_main (const wm_args_t *args)
         return wm_args_refuse (args, "%s", error.text);
     if (!job.pair.planes && (*offset || *pedestal))
         return wm_args_refuse (args, "--hit-offset and --pedestal go with --planes");
+    if (job.pair.planes &&
+        (!strcmp (job.pair.planes, job.input) || !strcmp (job.pair.channels, job.input) ||
+         !strcmp (job.pair.planes, job.pair.channels)))
+        return wm_args_refuse (args, "--input, --planes and --channels name three files; one is "
+                                     "given twice");
     if (!job.pair.hit_time)
         job.pair.hit_time = "";
     wm_fault_t fault = job_run (&job, &error);

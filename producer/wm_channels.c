@@ -65,8 +65,11 @@ static wm_fault_t line_read (char *line, const char *path, uint32_t line_number,
                 continue;
             const long number = strtol (cell, &end, 10);
             if (end == cell || *end || number < -1 || number > INT32_MAX)
-                return wm_fault (error, WM_EBATCH, "%.300s:%u: %s is '%.40s', not a whole number",
-                                 path, line_number, column_name[c], cell);
+                return wm_fault (
+                    error, WM_EBATCH, "%.300s:%u: %s is '%.40s', not a whole number from %s", path,
+                    line_number, column_name[c], cell,
+                    c == PLANE || c == WIRE ? "0 on, or -1 where the channel has no wire"
+                                            : "0 to 2147483647");
             value[c] = (int32_t) number;
             has[c] = true;
         }
@@ -91,6 +94,8 @@ static wm_fault_t lines_read (wm_channels_t *self, FILE *file, wm_error_t *error
     bool has_head = false;
     wm_fault_t fault = WM_OK;
     for (uint32_t n = 1; !fault && fgets (line, sizeof line, file); n++) {
+        if (n == 1 && !strncmp (line, "\xef\xbb\xbf", 3)) /* a byte-order mark of UTF-8 */
+            memmove (line, line + 3, strlen (line + 3) + 1);
         if (!strchr (line, '\n') && !feof (file))
             fault = wm_fault (error, WM_EBATCH,
                               "%.300s:%u: no line of text, or one of more than %u characters",

@@ -318,6 +318,14 @@ static const wm_hits_names_t csv = { .cryostat = "cryostat",
 
 static wm_fault_t hits_open (joined_t *self, const char *hit_time, wm_error_t *error)
 {
+    char text[96];
+    if (wm_h5_text (self->file, "layout", text, sizeof text) &&
+        !strcmp (text, "wiremill-exchange-1"))
+        return wm_fault (
+            error, WM_EBATCH,
+            "%.300s: a file of the exchange layout, which has planes of its own: leave "
+            "--planes and --channels out",
+            wm_h5_path (self->file));
     const bool has_numl = wm_h5_has (self->file, "hit_table"),
                has_larrecodnn = wm_h5_has (self->file, "chargehits");
     if (!has_numl && !has_larrecodnn && wm_h5_has (self->file, "csv/time")) {

@@ -181,6 +181,36 @@ static bool keeps_own (const pin_t *pin, const wm_pins_t *pinned, const wm_pins_
     }
 }
 
+/* Names an option of which one side has nothing, as people type it. WM_OK: the pin is another.  */
+static wm_fault_t option_differs (const pin_t *pin, const char *pinned, const char *given,
+                                  wm_error_t *error)
+{
+    static const struct {
+        size_t offset;
+        const char *name, *none; /* what an empty pin stands for; NULL: the option is not given */
+    } options[] = { { offsetof (wm_pins_t, planes), "planes", NULL },
+                    { offsetof (wm_pins_t, channels), "channels", NULL },
+                    { offsetof (wm_pins_t, hit_time), "hit-time", NULL },
+                    { offsetof (wm_pins_t, layout), "layout", "wiremill" } };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *name = options[i].name, *none = options[i].none;
+        if (options[i].offset != pin->offset || (!none && *pinned && *given))
+            continue;
+        if (none)
+            return wm_fault (error, WM_EBATCH,
+                             "this campaign was begun with --%s %.150s, not --%s %.150s", name,
+                             *pinned ? pinned : none, name, *given ? given : none);
+        if (*pinned)
+            return wm_fault (error, WM_EBATCH,
+                             "this campaign was begun with --%s %.150s, which this command lacks",
+                             name, pinned);
+        return wm_fault (error, WM_EBATCH,
+                         "this campaign was begun without --%s, and this command gives --%s %.150s",
+                         name, name, given);
+    }
+    return WM_OK;
+}
+
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error)
 {
     for (size_t i = 0; i < PINS; i++) {
@@ -188,9 +218,11 @@ wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_
         value_print (pinned, &pins[i], a);
         value_print (given, &pins[i], b);
         if (strcmp (a, b) && !keeps_own (&pins[i], pinned, given))
-            return wm_fault (error, WM_EBATCH,
-                             "this campaign is pinned to %s '%.150s', not '%.150s'", pins[i].key, a,
-                             b);
+            return option_differs (&pins[i], a, b, error)
+                       ? WM_EBATCH
+                       : wm_fault (error, WM_EBATCH,
+                                   "this campaign is pinned to %s '%.150s', not '%.150s'",
+                                   pins[i].key, a, b);
     }
     const char *a = pinned->spec, *b = given->spec;
     while (*a && *b &&

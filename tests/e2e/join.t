@@ -127,8 +127,8 @@ ok "a channel in two frames" unjoined 5 "is in frame_gauss and in frame_wiener: 
 one_tag () { join numl.h5 both.h5:/wiener && same numl.h5; }
 ok "... of which one is chosen" one_tag
 ok "a tag that no frame has" unjoined 5 'group 1 has no dataset frame_none' numl.h5 both.h5:/none
-ok "no frames" unjoined 5 "no frames: Wire-Cell's HDF5FrameTap writes" numl.h5 numl.h5
-ok "no hits" unjoined 5 'neither hit_table \(numl\) nor chargehits' frames.h5 frames.h5
+ok "no frames" unjoined 5 "no frames: Wire-Cell's HDF5FrameTap writes" numl.h5 shuffled.h5
+ok "no hits" unjoined 5 'neither hit_table \(numl\) nor chargehits' frames.h5 tags.h5
 ok "two events of one number" unjoined 5 'events 1:1:1 and 1:2:1 have one number, and frames have nothing' twice.h5 frames.h5
 ok "hits alone" exits 5 cut numl.h5
 ok "... say what is missing" says 'hits without planes: give the file of their planes by --planes'
@@ -145,7 +145,12 @@ ok "a wire twice" map ' lines 2 and 4 both are wire 3 of cryostat 0, tpc 0, plan
         'channel,cryostat,tpc,plane,wire\n1,0,0,0,3\n5,0,0,0,4\n7,0,0,0,3\n'
 ok "a map without wires" map ' the channel map has no wires' 'channel,cryostat,tpc,plane,wire\n'
 
-strays () { exits 3 join chargehits.h5 part.h5 && says 'hits? of 1 event without planes in .*: held'; }
+strays ()
+{
+    exits 3 join chargehits.h5 part.h5 && says 'hits? of 1 event without planes in .*: held' &&
+        says "chargehits.h5: $two hits are held: $two no such event; their patches are NaN" &&
+        [ "$(grep -c 'is held: no such event' "$work/said")" = 3 ]
+}
 ok "hits without planes: exit 3" strays
 
 # Campaigns. The name of the planes follows that of the hits.
@@ -229,6 +234,13 @@ no_map () { exits 2 keep "$bin/wiremill" run --model "$made/model-${small}1.wmm"
 ok "planes without a map" no_map
 ok "... by name" says '[-]-channels is missing: --planes and --channels go together'
 ok "a map that is not there" usage '[-]-channels .*none.csv cannot be read: No such file' --channels "$work/none.csv"
+ok "one file as planes and as map" usage 'fewer.csv is given twice, by --planes and by --channels' --planes "$work/fewer.csv"
+ok "a name in braces that stands for nothing" usage '[-]-planes .*/\{nme\}.h5: \{nme\}.h5 stands for nothing' --planes "$work/{nme}.h5"
+ok "... beside one that does" usage '[{]event[}]-x stands for nothing, .*; \{stem\} stands for the name of' \
+        --planes "$work/{stem}-{event}-x"
+braces () { cp "$work/frames.h5" "$work/{a}.h5" && exits 5 campaign "$both" --planes "$work/{a}.h5" && says 'pinned to planes'; }
+ok "... or is that of a file" braces
+ok "one file as hits and as planes" exits 2 join numl.h5 numl.h5
 mkfifo "$work/pipe"
 ok "a map that is a pipe" usage '[-]-channels .*/pipe is a pipe; it must be a regular file' --channels "$work/pipe"
 ok "planes that are a folder" usage '[-]-planes .*/planes is a folder; it must be' --planes "$work/planes"

@@ -271,7 +271,8 @@ static void maps_are_read_by_their_head (void **state)
     (void) state;
     wm_error_t error;
     all_make ();
-    map_make ("# x\n wire ,\tname,plane,tpc,cryostat,channel\n\n0,a,0,0,0,1\n 2 ,b, 0 ,0,0,3\n#\n");
+    map_make ("\xef\xbb\xbf wire ,\tname,plane,tpc,cryostat,channel\n# x\n\n"
+              "0,a,0,0,0,1\n 2 ,b, 0 ,0,0,3\n#\n");
     wm_reader_t *reader = joined_open ("", "", &error);
     assert_non_null (reader);
     assert_int_equal (wm_reader_event (reader, 0, &event, &error), WM_OK);
@@ -286,7 +287,10 @@ static void maps_are_read_by_their_head (void **state)
         { "channel,tpc,plane,wire\n", "map.csv:1: no column 'cryostat'" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0\n", "map.csv:2: the line has no wire" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0,\n", "map.csv:2: wire is '', not a whole" },
-        { "channel,cryostat,tpc,plane,wire\n1,0,0,0,2.0\n", "wire is '2.0', not a whole number" },
+        { "channel,cryostat,tpc,plane,wire\n1,0,0,0,2.5\n",
+          "map.csv:2: wire is '2.5', not a whole number from 0 on, or -1 where the channel has" },
+        { "channel,cryostat,tpc,plane,wire\n1,0,0,0,1\n1,0,0,0,-7\n",
+          "map.csv:3: wire is '-7', not a whole number from 0 on, or -1" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0,1048576\n", "wire 1048576: a plane has at" },
         { "channel,cryostat,tpc,plane,wire\n4294967296,0,0,0,1\n", "channel is '4294967296', not" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0,1\n2,0,0,0,1\n", "lines 2 and 3 both are" },
@@ -367,6 +371,10 @@ static void hits_without_a_column_are_refused (void **state)
     put_f32 (file, "chargehits/time", 3, 1, wire);
     H5Fclose (file);
     refused ("", "both hit_table (numl) and chargehits (larrecodnn)");
+    file = H5Fopen (own_path ("hits.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    put_layout (file, "wiremill-exchange-1");
+    H5Fclose (file);
+    refused ("", "planes of its own: leave --planes and --channels out");
 }
 
 static int remove_files (void **state)
