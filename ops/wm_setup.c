@@ -486,6 +486,30 @@ static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices,
     return WM_OK;
 }
 
+/* Only inputs are copied here from servers, each for the time that it is read.  */
+static wm_fault_t url_refuse (const char *option, const char *url, wm_error_t *error)
+{
+    const wm_url_t kind = wm_url_of (url);
+    const int length = (int) wm_path_length (url); /* what follows is a tag */
+    int name = length;
+    while (name && url[name - 1] != '/')
+        name--;
+    if (kind == WM_URL_OTHER || strchr (url, '{') || name == length || length > 150)
+        wm_fault (
+            error, WM_EUSAGE,
+            "--%s %.150s: wiremill copies inputs from servers, but not these files; copy them "
+            "to a folder here, then give --%s FOLDER/%.80s",
+            option, url, option, name < length ? url + name : "FILE");
+    else
+        wm_fault (error, WM_EUSAGE,
+                  "--%s %.*s: wiremill copies inputs from servers, but not this file; type %s "
+                  "'%.*s'%s first, then give --%s %.80s",
+                  option, length, url, kind == WM_URL_HTTP ? "curl -LO" : "xrdcp", length, url,
+                  kind == WM_URL_HTTP ? "" : " .", option, url + name);
+    wm_url_tame (error->text);
+    return error->fault;
+}
+
 /* Pins a file by its absolute path: of every process of the campaign, wherever it was started.  */
 static wm_fault_t take_path (const char *option, const char *given, char *pin, size_t pin_bytes,
                              wm_error_t *error)
@@ -493,8 +517,7 @@ static wm_fault_t take_path (const char *option, const char *given, char *pin, s
     char folder[PATH_MAX];
     const bool is_own = *given == '/' || !strncmp (given, "{dir}", 5);
     if (wm_url_of (given))
-        return wm_fault (error, WM_EUSAGE, "--%s %.200s: it must be a file that this machine has",
-                         option, given);
+        return url_refuse (option, given, error);
     if (strchr (given, '\n') || (!is_own && !getcwd (folder, sizeof folder)))
         return wm_fault (error, WM_EUSAGE, "--%s: that is no path", option);
     const int n = is_own ? snprintf (pin, pin_bytes, "%s", given)

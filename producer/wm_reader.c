@@ -9,6 +9,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_url.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -143,6 +144,14 @@ wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_
         return wm_reader_open (file, spec, pins->n_value, error);
     if (!wm_pair_planes (pins, name, planes)) {
         wm_fault (error, WM_EBATCH, "%.300s: the path of its planes is too long", name);
+        return NULL;
+    }
+    if (wm_url_of (planes)) {
+        wm_fault (
+            error, WM_EBATCH,
+            "%.200s: its planes would be %.200s: wiremill copies inputs from servers, but not "
+            "these files; begin again with --planes FOLDER/{stem}.h5 of a folder here",
+            name, planes);
         return NULL;
     }
     const wm_reader_pair_t pair = { planes, pins->channels, pins->hit_time, pins->hit_offset,

@@ -88,6 +88,13 @@ def frame(f, number, tag, channels, image, tick=0, compression="gzip"):
     f.create_dataset(f"{number}/tickinfo_{tag}", data=np.array([0, 500, tick], np.float64))
 
 
+def lively(channels, image):
+    """The channels that have signal, and every 50th."""
+    rows = np.any(image != 0, axis=1)
+    rows[::50] = True
+    return channels[rows], image[rows]
+
+
 def member(tar, name, array, order="C"):
     """One array of FrameFileSink; its own are in Fortran order."""
     data = io.BytesIO()
@@ -108,6 +115,7 @@ def archives(whole, folder):
             info.type = tarfile.DIRTYPE
             tar.addfile(info)
         for number, channels, image in whole:
+            channels, image = lively(channels, image)
             cut = np.flatnonzero(np.any(image != 0, axis=0))[0] // 2
             member(sink, f"frame_gauss1_{number}", image, "F")
             member(sink, f"channels_gauss1_{number}", channels)
@@ -211,9 +219,10 @@ def make(source, folder):
             frame(tags, number, "gauss0", channels[:half][turned], image[:half][turned])
             frame(tags, number, "gauss1", channels[half:], image[half:, cut:], cut, None)
             frame(tags, number, "raw", channels[::-1], image[::-1].astype(np.int16))
-            pedestal = 500 + np.arange(len(channels))[:, None] % 700
-            frame(tags, number, "adc", channels, (image.astype(np.int16) + pedestal).astype(np.int16))
-            frame(tags, number, "flat", channels, image.astype(np.int16) + np.int16(900))
+            few, image = lively(channels, image)
+            pedestal = 500 + np.arange(len(few))[:, None] % 700
+            frame(tags, number, "adc", few, (image.astype(np.int16) + pedestal).astype(np.int16))
+            frame(tags, number, "flat", few, image.astype(np.int16) + np.int16(900))
             for other in (part, both, units) if number != 2 else (both, units):
                 whole.copy(str(number), other)
             whole.copy(f"{number}/frame_gauss", both[str(number)], "frame_wiener")

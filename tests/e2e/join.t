@@ -244,7 +244,10 @@ ok "one file as hits and as planes" exits 2 join numl.h5 numl.h5
 mkfifo "$work/pipe"
 ok "a map that is a pipe" usage '[-]-channels .*/pipe is a pipe; it must be a regular file' --channels "$work/pipe"
 ok "planes that are a folder" usage '[-]-planes .*/planes is a folder; it must be' --planes "$work/planes"
-ok "planes on a server" usage '[-]-planes root://a//b: it must be a file that this machine has' --planes root://a//b
+ok "planes on a server" usage "type xrdcp 'root://a//b.h5' [.] first, then give --planes b.h5:/gauss$" --planes root://a//b.h5:/gauss
+ok "... a map by HTTP" usage "type curl -LO 'https://a/m.csv' first, then give --channels m.csv$" --channels https://a/m.csv
+ok "... planes of each input" usage 'a folder here, then give --planes FOLDER/\{stem\}.h5$' --planes 'root://a//b/{stem}.h5'
+ok "... by another protocol" usage 'copy them to a folder here, then give --planes FOLDER/x.h5$' --planes s3://a/b/x.h5
 long=$(printf '%400s' '' | tr ' ' x)
 ok "a path that is too long" usage 'its absolute path has more than 319 characters' --planes "/$long"
 done_testing
