@@ -27,7 +27,7 @@ static const wm_option_t options[] = {
      .help = "any layout that a campaign reads"},
     {.name = "planes", .value = "FILE",
      .help = "frames of the hits of --input, as in wiremill run"},
-    {.name = "channels", .value = "FILE", .help = "channel map of those frames"},
+    {.name = "channels", .value = "FILE", .help = "channel map of those frames, or of --input"},
     {.name = "hit-time", .value = "ticks|us", .one_of = true,
      .help = "unit of these hits (default: that of their table)"},
     {.name = "patches", .value = "FILE", .is_needed = true, .help = "the .npy file to write"},
@@ -246,9 +246,15 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     if (job->patches_fd < 0)
         return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (errno));
     const char *const files[] = { job->input, job->pair.planes, job->pair.channels };
-    wm_produce_confine_reader (files, job->pair.planes ? 3 : 1);
+    const char *const frames[] = { job->input, job->pair.channels };
+    if (job->pair.planes)
+        wm_produce_confine_reader (files, 3);
+    else
+        wm_produce_confine_reader (frames, job->pair.channels ? 2 : 1);
     job->reader = job->pair.planes
                       ? wm_reader_open_pair (job->input, &job->pair, &job->spec, 0, error)
+                  : job->pair.channels
+                      ? wm_reader_open_frames (job->input, job->pair.channels, &job->spec, 0, error)
                       : wm_reader_open (job->input, &job->spec, 0, error);
     if (!job->reader)
         return error->fault;
@@ -284,8 +290,8 @@ static int cut_main (const wm_args_t *args)
                   .event = wm_args_given (args, "event") ? wm_args_number (args, "event") : -1,
                   .timing = wm_args_given (args, "timing") };
     wm_error_t error;
-    if (!job.pair.planes != !job.pair.channels)
-        return wm_args_refuse (args, "--planes and --channels go together");
+    if (job.pair.planes && !job.pair.channels)
+        return wm_args_refuse (args, "--planes needs --channels");
     if (!job.pair.hit_time)
         job.pair.hit_time = "";
     wm_fault_t fault = job_run (&job, &error);

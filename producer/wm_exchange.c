@@ -10,7 +10,8 @@
    bad_channel {event_id, channel} (may be missing): such wires stay at 0 ADC
    hit_table   {event_id, cryostat, tpc, plane, wire, time (ticks), key}
    Columns in brackets may be missing; the specification or a refusal takes their place.
-   Samples of channels that have no wire in an event's planes are left aside.  */
+   Samples of channels that have no wire in an event's planes are left aside. For windows the hit
+   table is not read, and need not be there.  */
 #include "producer/wm_layout.h"
 #include "producer/wm_waves.h"
 #include "producer/wm_wires.h"
@@ -232,20 +233,28 @@ static wm_fault_t rois_read (exchange_t *self, uint32_t ordinal, wm_event_t *eve
     return fault ? fault : wm_event_arrange (event, where, error);
 }
 
-static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
-                                  wm_error_t *error)
+static wm_fault_t exchange_planes (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                   wm_error_t *error)
 {
     exchange_t *self = (exchange_t *) reader;
     const int64_t *id = self->index.event[ordinal].id;
     event->run = id[0], event->subrun = id[1], event->event = id[2];
     char where[480];
     wm_layout_where (where, sizeof where, self->file, event);
-    wm_fault_t fault;
-    if ((fault = facts_read (self, ordinal, event, where, error)) ||
-        (fault = planes_read (self, ordinal, event, where, error)) ||
-        (fault = bad_read (self, ordinal, event, error)) ||
+    wm_fault_t fault = facts_read (self, ordinal, event, where, error);
+    return fault ? fault : planes_read (self, ordinal, event, where, error);
+}
+
+static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                  wm_error_t *error)
+{
+    exchange_t *self = (exchange_t *) reader;
+    char where[480];
+    wm_fault_t fault = exchange_planes (reader, ordinal, event, error);
+    wm_layout_where (where, sizeof where, self->file, event);
+    if (fault || (fault = bad_read (self, ordinal, event, error)) ||
         (fault = rois_read (self, ordinal, event, where, error)) ||
-        (fault = wm_hits_read (&self->hits, ordinal, event, error)))
+        (self->hits.event_id->data && (fault = wm_hits_read (&self->hits, ordinal, event, error))))
         return fault;
     free (self->cell); /* many files are open */
     self->cell = NULL, self->cell_max = 0;
@@ -267,7 +276,8 @@ static wm_fault_t exchange_rows (wm_reader_t *reader, uint64_t first, uint32_t c
 static const wm_layout_t layout = { .name = "wiremill exchange",
                                     .event = exchange_event,
                                     .rows = exchange_rows,
-                                    .destroy = exchange_destroy };
+                                    .destroy = exchange_destroy,
+                                    .planes = exchange_planes };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -415,7 +425,8 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
     self->file = *file;
     *file = NULL;
     if (tables_open (self, error) || tables_scan (self, error) ||
-        wm_hits_open (&self->hits, self->file, &names, &self->index, error)) {
+        (spec->points != WM_POINTS_WINDOWS &&
+         wm_hits_open (&self->hits, self->file, &names, &self->index, error))) {
         exchange_destroy (&self->reader);
         return NULL;
     }

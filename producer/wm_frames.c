@@ -62,6 +62,21 @@ static bool group_take (void *arg, const char *name)
     return true;
 }
 
+/* Whether a group is named as a frame's is.  */
+static bool group_is (void *arg, const char *name)
+{
+    if (*name >= '0' && *name <= '9' && !name[strspn (name, "0123456789")])
+        *(bool *) arg = true;
+    return true;
+}
+
+bool wm_frames_are (const wm_h5_t *file)
+{
+    bool found = false;
+    wm_h5_names (file, "/", group_is, &found);
+    return found;
+}
+
 wm_frames_t *wm_frames_open (const char *name, wm_error_t *error)
 {
     const size_t length = wm_path_length (name);
@@ -316,19 +331,37 @@ static wm_fault_t tag_read (wm_frames_t *self, const tag_t *tag, const wm_channe
     return fault;
 }
 
-wm_fault_t wm_frames_read (wm_frames_t *self, int64_t number, const wm_channels_t *map,
-                           uint32_t n_wire, wm_event_t *event, const char *where,
-                           const int32_t **channel, uint32_t *n, wm_error_t *error)
+/* Opens the tags of a frame, and finds what wm_frames_planes tells; the tags stay open.  */
+static wm_fault_t frame_begin (wm_frames_t *self, int64_t number, const wm_channels_t *map,
+                               uint32_t n_wire, wm_event_t *event, const char *where, uint32_t *n,
+                               wm_error_t *error)
 {
     wm_fault_t fault = tags_open (self, number, where, n, error);
     for (uint32_t t = 0; t < self->n_tag && !fault; t++) {
         const uint32_t end = (uint32_t) self->tag[t].tick + self->tag[t].frame.width;
         event->n_tick = end > event->n_tick ? end : event->n_tick;
     }
-    if (!fault) {
-        event->tick_us = self->tag[0].tick_ns * 1e-3;
-        fault = planes_find (self, map, *n, n_wire, event, where, error);
-    }
+    if (fault)
+        return fault;
+    event->tick_us = self->tag[0].tick_ns * 1e-3;
+    return planes_find (self, map, *n, n_wire, event, where, error);
+}
+
+wm_fault_t wm_frames_planes (wm_frames_t *self, int64_t number, const wm_channels_t *map,
+                             uint32_t n_wire, wm_event_t *event, const char *where,
+                             wm_error_t *error)
+{
+    uint32_t n;
+    wm_fault_t fault = frame_begin (self, number, map, n_wire, event, where, &n, error);
+    tags_close (self);
+    return fault;
+}
+
+wm_fault_t wm_frames_read (wm_frames_t *self, int64_t number, const wm_channels_t *map,
+                           uint32_t n_wire, wm_event_t *event, const char *where,
+                           const int32_t **channel, uint32_t *n, wm_error_t *error)
+{
+    wm_fault_t fault = frame_begin (self, number, map, n_wire, event, where, n, error);
     for (uint32_t t = 0; t < self->n_tag && !fault; t++)
         fault = tag_read (self, &self->tag[t], map, event, error);
     tags_close (self);

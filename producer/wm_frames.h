@@ -13,6 +13,9 @@
 
 typedef struct wm_frames_t wm_frames_t;
 
+/* Whether the groups of a file are numbered, as frames are.  */
+bool wm_frames_are (const wm_h5_t *file);
+
 /* Opens FILE or FILE:/TAG; a tag may be a pattern ("gauss*"). NULL with WM_EBATCH: not readable, or
    no frames are in it.  */
 wm_frames_t *wm_frames_open (const char *name, wm_error_t *error);
@@ -22,6 +25,11 @@ const char *wm_frames_path (const wm_frames_t *self);
 uint32_t wm_frames_count (const wm_frames_t *self);
 int64_t wm_frames_number (const wm_frames_t *self, uint32_t i);    /* ascending */
 uint32_t wm_frames_find (const wm_frames_t *self, int64_t number); /* UINT32_MAX: none */
+
+/* Finds n_tick, tick_us and the planes of frame `number`; reads no samples. As wm_frames_read.  */
+wm_fault_t wm_frames_planes (wm_frames_t *self, int64_t number, const wm_channels_t *map,
+                             uint32_t n_wire, wm_event_t *event, const char *where,
+                             wm_error_t *error);
 
 /* Reads frame `number` into the event: n_tick, tick_us, the planes that its channels are in, their
    regions. `where` names the event in errors. *channel (n): which channels it has, ascending, lent

@@ -219,8 +219,12 @@ static const char *unmatched_text (wm_reader_t *reader)
     return self->text;
 }
 
-static const wm_layout_t layout = { "joined",       joined_event,   joined_rows,
-                                    joined_destroy, unmatched_text, joined_text };
+static const wm_layout_t layout = { .name = "joined",
+                                    .event = joined_event,
+                                    .rows = joined_rows,
+                                    .destroy = joined_destroy,
+                                    .unmatched = unmatched_text,
+                                    .joined = joined_text };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 

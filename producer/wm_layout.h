@@ -13,6 +13,10 @@ typedef struct {
     void (*destroy) (wm_reader_t *self);          /* frees the object too */
     const char *(*unmatched) (wm_reader_t *self); /* NULL: all is in one file */
     const char *(*joined) (wm_reader_t *self);    /* likewise */
+    /* Of event `ordinal`, which was reset: run, subrun, event, n_tick and planes, in order, without
+       their samples. NULL: the layout has no planes, or none without hits.  */
+    wm_fault_t (*planes) (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
+                          wm_error_t *error);
 } wm_layout_t;
 
 /* First member of every layout's object.  */
@@ -33,6 +37,9 @@ wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_valu
 /* `hits` as above; `planes` is a name for wm_frames_open; `hit_time` "ticks", "us" or "".  */
 wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *channels,
                              const char *hit_time, const wm_spec_t *spec, wm_error_t *error);
+/* The planes of frames alone, for windows; run and subrun are 0, the event is the frame.  */
+wm_reader_t *wm_planes_open (const char *name, const char *channels, const wm_spec_t *spec,
+                             wm_error_t *error);
 wm_reader_t *wm_npy_open (const char *path, uint32_t n_value, wm_error_t *error);
 
 /* "file: event r:s:e", for errors.  */

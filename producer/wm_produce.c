@@ -646,7 +646,7 @@ static wm_fault_t pins_take (wm_produce_t *self)
                          strerror (errno));
     self->packer = wm_packer_new (&self->spec, wm_cut_limits (pins), self->pins_digest);
     wm_produce_tell_output (self);
-    for (uint32_t i = 0; i < self->n_input && *pins->planes; i++) {
+    for (uint32_t i = 0; i < self->n_input && *pins->channels; i++) {
         self->input[i].pins = pins; /* none is known to the broker yet */
         wm_input_look_again (&self->input[i]);
     }

@@ -1,7 +1,9 @@
 /* wm_reader.c - recognises a file's layout and opens it.  */
 #include "producer/wm_reader.h"
 
+#include "producer/wm_frames.h"
 #include "producer/wm_layout.h"
+#include "producer/wm_points.h"
 #include "schema/wm_pair.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_path.h"
@@ -20,7 +22,7 @@
 static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_value,
                         wm_error_t *error)
 {
-    if (!n_value || n_value == spec->patch_wire * spec->patch_bin)
+    if (!n_value || n_value == wm_spec_values (spec))
         return true;
     wm_fault (error, WM_EBATCH,
               "%.300s: planes are cut to patches of %u x %u, the model takes %u values a hit; set "
@@ -53,6 +55,9 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
                   "%.300s: the attribute layout is missing; if it is the exchange layout, set "
                   "f.attrs[\"layout\"] = \"wiremill-exchange-1\"",
                   path);
+    else if (spec->points == WM_POINTS_WINDOWS && wm_frames_are (file))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: Wire-Cell frames: give their channel map by --channels", path);
     else if (wm_h5_has (file, "chargehits") ||
              (wm_h5_has (file, "hit_table") && !wm_h5_has (file, "wire_table")))
         wm_fault (error, WM_EBATCH,
@@ -90,6 +95,28 @@ static wm_fault_t blame (wm_fault_t fault, wm_error_t *error)
                      found.text);
 }
 
+/* What a campaign reads of an open input: its hits, or windows on its planes, where it has any.  */
+static wm_reader_t *with_points (wm_reader_t *self, const wm_spec_t *spec, wm_error_t *error)
+{
+    return self && spec->points == WM_POINTS_WINDOWS && self->layout->planes
+               ? wm_points_open (&self, spec, error)
+               : self;
+}
+
+wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const wm_spec_t *spec,
+                                    uint32_t n_value, wm_error_t *error)
+{
+    wm_reader_t *self = NULL;
+    if (spec->points != WM_POINTS_WINDOWS)
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: --channels without --planes goes with points: windows in --spec", name);
+    else if (patch_fits (name, spec, n_value, error))
+        self = with_points (wm_planes_open (name, channels, spec, error), spec, error);
+    if (!self)
+        blame (error->fault, error);
+    return self;
+}
+
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
                                   const wm_spec_t *spec, uint32_t n_value, wm_error_t *error)
 {
@@ -107,6 +134,8 @@ wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_
                                    const wm_spec_t *spec, wm_error_t *error)
 {
     char planes[PATH_MAX];
+    if (!*pins->planes && *pins->channels)
+        return wm_reader_open_frames (file, pins->channels, spec, pins->n_value, error);
     if (!*pins->planes)
         return wm_reader_open (file, spec, pins->n_value, error);
     if (!wm_pair_planes (pins, name, planes)) {
@@ -138,7 +167,7 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
                           (length > 4 && !strcmp (path + length - 4, ".npy"))))
         self = wm_npy_open (path, n_value, error);
     else
-        self = hdf5_open (path, dataset, spec, n_value, error);
+        self = with_points (hdf5_open (path, dataset, spec, n_value, error), spec, error);
     if (fd >= 0)
         close (fd);
     free (path);
@@ -250,6 +279,8 @@ wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *eve
 wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
                            const wm_reader_rows_t *rows, wm_error_t *error)
 {
+    for (uint32_t i = 0; i < count && rows->wire; i++)
+        rows->wire[i] = -1, rows->time[i] = -1;
     return blame (self->layout->rows (self, first, count, rows, error), error);
 }
 

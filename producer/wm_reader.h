@@ -28,6 +28,9 @@ typedef struct wm_reader_t wm_reader_t;
 typedef struct {
     int64_t *run, *subrun, *event, *hit_id;
     int32_t *cryostat, *tpc, *plane; /* -1: the layout has none */
+    int32_t
+        *wire; /* first wire of a window, and its first tick; -1: it is none; NULL: not wanted */
+    int64_t *time;
 } wm_reader_rows_t;
 
 /* Where the planes of an input's hits lie, where these are in a file of their own.  */
@@ -47,6 +50,10 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
    (wm_frames.h).  */
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
                                   const wm_spec_t *spec, uint32_t n_value, wm_error_t *error);
+
+/* The same of frames alone, whose windows are scored (points: windows).  */
+wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const wm_spec_t *spec,
+                                    uint32_t n_value, wm_error_t *error);
 
 /* Opens `file`, the content of input `name`, as the campaign's pins tell.  */
 wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,

@@ -43,7 +43,8 @@
 /* A piece of rows on its way, of whichever writer does a step.  */
 static struct {
     int64_t run[PIECE_ROWS], subrun[PIECE_ROWS], event[PIECE_ROWS], hit_id[PIECE_ROWS];
-    int32_t cryostat[PIECE_ROWS], tpc[PIECE_ROWS], plane[PIECE_ROWS];
+    int32_t cryostat[PIECE_ROWS], tpc[PIECE_ROWS], plane[PIECE_ROWS], wire[PIECE_ROWS];
+    int64_t time[PIECE_ROWS];
     union { /* one column, or bytes to hash */
         uint64_t row[PIECE_ROWS];
         int64_t id[PIECE_ROWS];
@@ -55,7 +56,7 @@ static struct {
 } piece;
 static const wm_reader_rows_t piece_columns = { piece.run,    piece.subrun,   piece.event,
                                                 piece.hit_id, piece.cryostat, piece.tpc,
-                                                piece.plane };
+                                                piece.plane,  piece.wire,     piece.time };
 
 wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
 {
@@ -75,7 +76,7 @@ wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
     self->engine_index = calloc (job->n_engine + 1ul, sizeof *self->engine_index);
     self->hash = XXH3_createState ();
     if (*job->pins->layout && strcmp (job->pins->layout, "wiremill"))
-        self->numl = wm_writer_numl_new (n_row);
+        self->numl = wm_writer_numl_new (n_row, wm_writer_has (job->spec, WIRE));
     if (is_image)
         self->frames = wm_writer_frames_new ();
     assert (self->label && self->engine_index && self->hash);
@@ -117,8 +118,8 @@ static bool columns_make (wm_writer_t *self)
 {
     const wm_scratch_t *scratch = self->job.scratch;
     const hid_t type[COLUMNS] = { H5T_STD_I64LE, H5T_STD_I64LE, H5T_STD_I64LE, H5T_STD_I32LE,
-                                  H5T_STD_I32LE, H5T_STD_I32LE, H5T_STD_I64LE, H5T_STD_U8LE,
-                                  H5T_STD_U8LE,  H5T_STD_U16LE };
+                                  H5T_STD_I32LE, H5T_STD_I32LE, H5T_STD_I64LE, H5T_STD_I32LE,
+                                  H5T_STD_I64LE, H5T_STD_U8LE,  H5T_STD_U8LE,  H5T_STD_U16LE };
     const bool own = wm_writer_has_own (self);
     if (own)
         self->table = wm_writer_group (self->file, self->job.spec->table);
@@ -132,6 +133,8 @@ static bool columns_make (wm_writer_t *self)
                     wm_writer_dataset (self->table, name, H5T_IEEE_F32LE, scratch->n_row);
                 fine = self->label[i] >= 0;
             }
+        if (!wm_writer_has (self->job.spec, c))
+            continue;
         self->column[c] =
             fine ? wm_writer_dataset (self->table, wm_writer_column[c], type[c], scratch->n_row)
                  : -1;
@@ -238,13 +241,17 @@ static bool piece_write (wm_writer_t *self, uint32_t count)
     } wide[] = { { RUN, r->run },
                  { SUBRUN, r->subrun },
                  { EVENT, r->event },
-                 { HIT_ID, r->hit_id } },
-      narrow[] = { { CRYOSTAT, r->cryostat }, { TPC, r->tpc }, { PLANE, r->plane } };
+                 { HIT_ID, r->hit_id },
+                 { TIME, r->time } },
+      narrow[] = {
+          { CRYOSTAT, r->cryostat }, { TPC, r->tpc }, { PLANE, r->plane }, { WIRE, r->wire }
+      };
+    const int more = wm_writer_has (self->job.spec, WIRE);
     bool fine = true;
-    for (int i = 0; i < 4 && fine; i++)
+    for (int i = 0; i < 4 + more && fine; i++)
         fine = wm_writer_rows (self->column[wide[i].column], H5T_NATIVE_INT64, self->row, count,
                                wide[i].from);
-    for (int i = 0; i < 3 && fine; i++)
+    for (int i = 0; i < 3 + more && fine; i++)
         fine = wm_writer_rows (self->column[narrow[i].column], H5T_NATIVE_INT32, self->row, count,
                                narrow[i].from);
     fine = fine && scores_write (self, count) &&

@@ -84,7 +84,8 @@ bool wm_writer_close (wm_writer_t *self)
 /* What the objects of an output are, but for the number of rows.  */
 static uint64_t layout_hash (const wm_writer_job_t *job)
 {
-    const uint32_t more[2] = { job->scratch->n_output, *job->pins->max_error != 0 };
+    const uint32_t more[2] = { job->scratch->n_output, (uint32_t) (*job->pins->max_error != 0) +
+                                                           2 * wm_writer_has (job->spec, WIRE) };
     uint64_t hash = XXH3_64bits_withSeed (job->spec->table, strlen (job->spec->table), more[0]);
     for (uint32_t i = 0; i < job->spec->n_label; i++)
         hash = XXH3_64bits_withSeed (job->spec->label[i], strlen (job->spec->label[i]), hash);

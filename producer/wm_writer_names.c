@@ -6,9 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const wm_writer_column[COLUMNS] = { "run",    "subrun", "event",  "cryostat",
-                                                "tpc",    "plane",  "hit_id", "in_fiducial",
-                                                "status", "engine" };
+const char *const wm_writer_column[COLUMNS] = { "run",  "subrun",      "event",  "cryostat",
+                                                "tpc",  "plane",       "hit_id", "wire",
+                                                "time", "in_fiducial", "status", "engine" };
+
+bool wm_writer_has (const wm_spec_t *spec, int column)
+{
+    return (column != WIRE && column != TIME) || spec->points == WM_POINTS_WINDOWS;
+}
 
 void wm_writer_label (const wm_spec_t *spec, uint32_t n_output, uint32_t i, char name[48])
 {
@@ -69,7 +74,7 @@ wm_fault_t wm_writer_check (const wm_spec_t *spec, uint32_t n_output, const char
         bool is_taken = false;
         wm_writer_label (spec, n_output, i, name);
         for (int c = 0; c < COLUMNS; c++)
-            is_taken |= !strcmp (name, wm_writer_column[c]);
+            is_taken |= wm_writer_has (spec, c) && !strcmp (name, wm_writer_column[c]);
         if (is_taken || (has_numl && !strcmp (name, "event_id")))
             return wm_fault (error, WM_EBATCH,
                              "labels: '%s' is the name of another column of the output", name);

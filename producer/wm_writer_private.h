@@ -16,7 +16,21 @@
 #include <hdf5.h>
 #include <xxhash.h>
 
-enum { RUN, SUBRUN, EVENT, CRYOSTAT, TPC, PLANE, HIT_ID, IN_FIDUCIAL, STATUS, ENGINE, COLUMNS };
+enum {
+    RUN,
+    SUBRUN,
+    EVENT,
+    CRYOSTAT,
+    TPC,
+    PLANE,
+    HIT_ID,
+    WIRE, /* of windows, as TIME */
+    TIME,
+    IN_FIDUCIAL,
+    STATUS,
+    ENGINE,
+    COLUMNS
+};
 
 #define PIECE_ROWS 65536u /* rows a step, and a chunk of every column */
 #define REASON_BYTES 24
@@ -78,6 +92,9 @@ extern const char *const wm_writer_column[COLUMNS];
 /* The name of score i: its label, or out_i.  */
 void wm_writer_label (const wm_spec_t *spec, uint32_t n_output, uint32_t i, char name[48]);
 
+/* Whether an output has this column.  */
+bool wm_writer_has (const wm_spec_t *spec, int column);
+
 /* The status of a row.  */
 uint8_t wm_writer_status (const wm_scratch_t *scratch, uint64_t row);
 
@@ -87,7 +104,7 @@ bool wm_writer_has_own (const wm_writer_t *self);
 /* Numl's tables, of all rows: `take` notes events and numbers of the rows self->row .. +count-1,
    then each `step` writes a column; the last leaves phase FINISH. false: the library says why, or
    there is no memory. `reset` forgets the rows. new: never NULL.  */
-wm_writer_numl_t *wm_writer_numl_new (uint64_t n_row);
+wm_writer_numl_t *wm_writer_numl_new (uint64_t n_row, bool has_place);
 void wm_writer_numl_destroy (wm_writer_numl_t **self_p);
 void wm_writer_numl_reset (wm_writer_t *writer);
 bool wm_writer_numl_take (wm_writer_t *writer, const wm_reader_rows_t *rows, uint32_t count);

@@ -1,4 +1,4 @@
-/* wm_writer_rows.c - makes columns of an output and writes their rows; packs whole chunks itself.
+/* wm_writer_rows.c - makes columns of an output and writes their rows; packs whole chunks.
 
    A chunk is shuffled (the lowest byte of each value, then the second byte of each ...), packed by
    libdeflate and stored as it is (H5Dwrite_chunk): the library reads it as one of its own, and its

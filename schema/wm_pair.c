@@ -45,11 +45,13 @@ int wm_pair_stat (const wm_pins_t *pins, const char *name, uint64_t *size, int64
     int64_t time_ns, latest_ns;
     if (wm_path_stat (name, &all, &latest_ns))
         return -1;
-    if (wm_pair_planes (pins, name, path)) {
-        const char *const other[] = { path, pins->channels };
-        for (int i = 0; i < 2; i++) {
-            if (wm_path_stat (other[i], &bytes, &time_ns))
-                return -1;
+    if (!wm_pair_planes (pins, name, path))
+        *path = 0;
+    const char *const other[] = { path, pins->channels }; /* frames alone have the map only */
+    for (int i = 0; i < 2; i++) {
+        if (*other[i] && wm_path_stat (other[i], &bytes, &time_ns))
+            return -1;
+        if (*other[i]) {
             all += bytes;
             latest_ns = time_ns > latest_ns ? time_ns : latest_ns;
         }

@@ -92,7 +92,7 @@ static void exchange_is_read (void **state)
 
     int64_t run[6], subrun[6], number[6], id[6];
     int32_t cryostat[6], tpc[6], plane[6];
-    const wm_reader_rows_t rows = { run, subrun, number, id, cryostat, tpc, plane };
+    const wm_reader_rows_t rows = { run, subrun, number, id, cryostat, tpc, plane, NULL, NULL };
     assert_int_equal (wm_reader_rows (reader, 2, 4, &rows, NULL), WM_OK);
     assert_int_equal (id[0], 102);
     assert_int_equal (number[2], 9); /* of no event, and still a row */

@@ -222,7 +222,10 @@ static void an_input_is_as_new_as_its_planes (void **state)
     assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
     assert_int_equal (size, 6);
     assert_true (hits_ns == 1000000000005 && all_ns == 3000000000005);
-    pins.planes[0] = 0;
+    pins.planes[0] = 0; /* frames by themselves, and their map */
+    assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
+    assert_true (size == 4 && all_ns == 3000000000005);
+    pins.channels[0] = 0;
     assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
     assert_true (size == 1 && all_ns == hits_ns);
     snprintf (pins.planes, sizeof pins.planes, "%s/none", folder);
