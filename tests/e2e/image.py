@@ -1,6 +1,6 @@
 """image.py - whole planes as images, for image.t: a network from images to images, events, and the oracle.
 
-usage: image.py make FOLDER             unet.onnx, turned.onnx, image.yaml, events.h5 (exchange), frames.h5, channels.csv
+usage: image.py make FOLDER            unet.onnx, turned.onnx, image.yaml, events.h5 (exchange), frames.h5, channels.csv
        image.py stack FOLDER            the same of three frame tags: stack.onnx, tags.h5, stack.yaml
        image.py check FOLDER SCORES.h5 [channels|stack]   frames as ONNX Runtime makes them from the same tiles
        image.py holes FOLDER SCORES.h5  frames have NaN where, and only where, tiles are held

@@ -24,6 +24,9 @@ whole ()
 ok "tiles of whole planes are scored" whole
 ok "... and stitched to the frames of ONNX Runtime, in Wire-Cell's form" check whole/events.scores.h5
 
+verified () { keep "$bin/wiremill" verify "$work/whole" && says 'every digest' && says 'no tile is scored again'; }
+ok "verify compares the digest, and says that it computes nothing again" verified
+
 # Wire-Cell's frames in, Wire-Cell's frames out.
 frames () { run frames --input "$work/frames.h5" --channels "$work/channels.csv"; }
 ok "frames are the input itself" frames
