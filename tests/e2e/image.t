@@ -36,12 +36,21 @@ ok "... and the values of the same planes in the exchange layout, bit for bit" e
 
 # Whatever is killed, the bytes are those of an undisturbed run.
 same () { same_scores events "$work/$1" "$work/whole"; }
-for point in producer-output-piece:1 producer-output-sync:1 worker-result-send:2; do
+# shellcheck disable=SC2046 # it is split
+for point in $(size '' producer-output-piece:1 producer-output-piece:1) producer-output-sync:1 worker-result-send:2; do
     out=${point%:*}
     killed () { WM_FAILPOINT=$point run "$out" --batch-hits 16 --input "$work/events.h5"; true; }
     resumed () { killed; run "$out" --batch-hits 16 --input "$work/events.h5" && same "$out"; }
     ok "killed at $out: the same command makes the same output" resumed
 done
+
+mask ()
+{
+    "$bin/wiremill" run --model "$work/mask.onnx" --quiet --spec "$work/image.yaml" --output "$work/mask" \
+        --input "$work/events.h5" &&
+        $python tests/e2e/image.py masked "$work/whole/events.scores.h5" "$work/mask/events.scores.h5"
+}
+ok "a network whose output is a bool: 0 and 1" mask
 
 # A tile that no engine may see is a hole in the frame, and has its name.
 $python -c 'import h5py, sys
