@@ -278,6 +278,31 @@ static wm_fault_t check_points (const wm_spec_t *self, const seen_t *seen, place
     return WM_OK;
 }
 
+/* An image is put together from windows that leave no cell out.  */
+static wm_fault_t check_image (const wm_spec_t *self, const seen_t *seen, place_t *place)
+{
+    go_to (place, seen, "result", "points");
+    if (self->result != WM_RESULT_IMAGE)
+        return WM_OK;
+    if (self->points != WM_POINTS_WINDOWS)
+        return refuse (place, "result: image goes with points: windows, which cover a plane");
+    go_to (place, seen, "table", "result");
+    if (!self->table[strspn (self->table, "0123456789_-")])
+        return refuse (place,
+                       "table: with result: image '%s' could be an event's number, which names its "
+                       "frames; choose another name",
+                       self->table);
+    go_to (place, seen, "step_wire", "patch");
+    if (self->step_wire > self->patch_wire)
+        return refuse (place, "step_wire: %u leaves gaps between windows of %u wires",
+                       self->step_wire, self->patch_wire);
+    go_to (place, seen, "step_bin", "patch");
+    if (self->step_bin > self->patch_bin)
+        return refuse (place, "step_bin: %u leaves gaps between windows of %u drift bins",
+                       self->step_bin, self->patch_bin);
+    return WM_OK;
+}
+
 /* Rules between keys.  */
 static wm_fault_t check_whole (const wm_spec_t *self, const seen_t *seen, place_t *place)
 {
@@ -306,7 +331,8 @@ static wm_fault_t check_whole (const wm_spec_t *self, const seen_t *seen, place_
             "view: own is defined only where 0 ADC becomes 0, here it becomes %g; choose "
             "out_min / adc_min = (out_max - out_min) / (adc_max - adc_min)",
             (double) wm_spec_zero (self));
-    return check_points (self, seen, place);
+    wm_fault_t fault = check_points (self, seen, place);
+    return fault ? fault : check_image (self, seen, place);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */

@@ -22,8 +22,8 @@
 
 typedef enum { WM_MEAN, WM_MAXPOOL, WM_MAXMEAN } wm_downscale_t;
 typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_spec_view_t;
-typedef enum { WM_RESULT_SCORES, WM_RESULT_IMAGE } wm_result_t;
 typedef enum { WM_POINTS_HITS, WM_POINTS_SPACEPOINTS, WM_POINTS_WINDOWS } wm_points_t;
+typedef enum { WM_RESULT_SCORES, WM_RESULT_IMAGE } wm_result_t;
 typedef enum { WM_LIFETIME_NONE, WM_LIFETIME_EXP, WM_LIFETIME_TABLE } wm_lifetime_t;
 
 typedef struct {
@@ -42,13 +42,13 @@ typedef struct {
     uint32_t n_wire;  /* 0: from the input; else wires of every plane */
     uint32_t n_label; /* 0: out_0, out_1, ... */
     char label[WM_SPEC_LABELS_MAX][32];
-    wm_result_t result; /* image: a value for each cell of the patch, stitched to frames */
 
     wm_points_t points;                 /* where patches are cut */
     uint32_t step_wire, step_bin;       /* windows: from one to the next; 0: a patch */
     uint32_t n_channel;                 /* of a patch; 1 or more */
     uint32_t n_tag;                     /* windows: 0, or n_channel */
     char tag[WM_SPEC_CHANNELS_MAX][32]; /* of the frames that fill the channels */
+    wm_result_t result; /* image: a value for each cell of the patch, stitched to frames */
 } wm_spec_t;
 
 /* Fills in a preset: "protodune-2021", "dunefd-44x48", "waveform-200". WM_EBATCH lists those that

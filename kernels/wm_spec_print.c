@@ -73,6 +73,10 @@ const wm_spec_key_t wm_spec_keys[WM_SPEC_KEYS] = {
     { "tags", WM_SPEC_TAGS, AT (tag), "",
       "Of windows: tags of the Wire-Cell frames that fill the channels, in order.",
       { 0 }, 0 },
+    { "result", WM_SPEC_CHOICE, AT (result), "",
+      "scores: a few values a patch, columns of the output's table; image: a value\n"
+      "for each cell of a window, stitched to a frame of each event.",
+      { "scores", "image" }, 0 },
 };
 /* clang-format on */
 
@@ -81,7 +85,8 @@ _Static_assert(AT (patch_bin) == AT (patch_wire) + sizeof (uint32_t), "patch");
 _Static_assert(AT (adc_max) == AT (adc_min) + sizeof (double), "adc");
 _Static_assert(AT (out_max) == AT (out_min) + sizeof (double), "out");
 _Static_assert(sizeof (wm_downscale_t) == sizeof (int) && sizeof (wm_spec_view_t) == sizeof (int) &&
-                   sizeof (wm_lifetime_t) == sizeof (int) && sizeof (wm_points_t) == sizeof (int),
+                   sizeof (wm_lifetime_t) == sizeof (int) && sizeof (wm_points_t) == sizeof (int) &&
+                   sizeof (wm_result_t) == sizeof (int),
                "choices are stored as int");
 
 /* ---- canonical text -------------------------------------------------------------------------- */

@@ -479,7 +479,12 @@ static int sample (verify_t *self, const wm_args_t *args, const char *pins)
     wm_error_t error;
     int fd;
     if (json_array_size (self->sound) == 0)
-        return WM_EXIT_OK; /* no output is left to draw hits from */
+        return WM_EXIT_OK;                    /* no output is left to draw hits from */
+    if (strstr (pins, "\nresult: image\n")) { /* a line of the canonical specification */
+        fprintf (stderr, "wiremill verify: the results are images, which overlap in the outputs: "
+                         "no tile is scored again\n");
+        return WM_EXIT_OK;
+    }
     if (wm_setup_memory ("pins", pins, strlen (pins), &fd, self->pins, &error) ||
         make_list (self, &error))
         return wm_setup_complain ("verify", &error);

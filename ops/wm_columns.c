@@ -1,6 +1,7 @@
 /* wm_columns.c - see wm_columns.h.  */
 #include "ops/wm_columns.h"
 #include "kernels/wm_head.h"
+#include "schema/wm_limits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,6 +42,36 @@ static int misfits (const wm_spec_t *spec, const wm_columns_from_t *from, const 
     return 0;
 }
 
+/* Frames of images in place of columns. The image must lie as the patch does: another order of its
+   sides would give frames that look right.  */
+static wm_fault_t choose_image (wm_spec_t *spec, const wm_columns_from_t *from,
+                                const wm_model_t *model, char text[WM_COLUMNS_BYTES_MAX],
+                                wm_error_t *error)
+{
+    const wm_port_t *in = wm_model_input (model, 0), *out = wm_model_output (model, 0);
+    uint32_t side[WM_MODEL_DIMS_MAX], n_in = 0, n_out = 0, first;
+    for (uint32_t d = 0; d < in->n_dim; d++)
+        if (in->dim[d] > 1)
+            side[n_in++] = in->dim[d];
+    first = spec->n_channel > 1 && n_in > 2 && side[0] == spec->n_channel; /* or they are last */
+    bool fits = wm_model_n_output_port (model) == 1;
+    for (uint32_t d = 0; d < out->n_dim && fits; d++)
+        if (out->dim[d] > 1) {
+            fits = first + n_out < n_in && out->dim[d] == side[first + n_out];
+            n_out++;
+        }
+    if (!fits || n_out != (n_in < 2 ? n_in : 2))
+        return wm_fault (error, WM_EBATCH,
+                         "%s: result: image needs a model of one output of the patch's shape, "
+                         "wires x drift bins; wiremill import prints the shapes of this one",
+                         from->file ? from->file : from->preset);
+    spec->n_label = 0;
+    memset (spec->label, 0, sizeof spec->label);
+    snprintf (text, WM_COLUMNS_BYTES_MAX, "frames frame_%s: an image of each plane, by tiles",
+              spec->table);
+    return WM_OK;
+}
+
 wm_fault_t wm_columns_choose (wm_spec_t *spec, const wm_columns_from_t *from,
                               const wm_model_t *model, char text[WM_COLUMNS_BYTES_MAX],
                               wm_error_t *error)
@@ -48,6 +79,14 @@ wm_fault_t wm_columns_choose (wm_spec_t *spec, const wm_columns_from_t *from,
     char list[400], whose[300], why[100] = "labels: [] asks for them";
     const uint32_t n_output = wm_model_n_output (model);
     const bool own = from->file && from->labelled;
+    if (spec->result == WM_RESULT_IMAGE)
+        return choose_image (spec, from, model, text, error);
+    if (n_output > WM_OUTPUTS_MAX)
+        return wm_fault (error, WM_EBATCH,
+                         "the model gives %u values a patch, a table of scores has at most %u "
+                         "columns; if they are an image of the patch, write result: image into "
+                         "the file of --spec",
+                         n_output, WM_OUTPUTS_MAX);
     if (own && spec->n_label && spec->n_label != n_output)
         return wm_fault (error, WM_EBATCH,
                          "%s names %u labels, the model gives %u scores per hit; change its labels",

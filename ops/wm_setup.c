@@ -371,7 +371,7 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
         self->spec_name, spec->patch_wire, spec->patch_bin, cells, self->pins.n_value, advice);
 }
 
-/* Which files go with which points.  */
+/* Which files and options go with which points and results.  */
 static wm_fault_t check_points (const wm_setup_t *self, const wm_spec_t *spec, wm_error_t *error)
 {
     const bool windows = spec->points == WM_POINTS_WINDOWS;
@@ -384,6 +384,11 @@ static wm_fault_t check_points (const wm_setup_t *self, const wm_spec_t *spec, w
         return wm_fault (error, WM_EUSAGE,
                          "--planes is missing: --planes and --channels go together, unless --spec "
                          "has points: windows");
+    if (spec->result == WM_RESULT_IMAGE && *self->pins.layout)
+        return wm_fault (error, WM_EUSAGE,
+                         "%.200s has result: image, whose frames have no --layout %s: leave "
+                         "--layout out",
+                         self->spec_name, self->pins.layout);
     return WM_OK;
 }
 

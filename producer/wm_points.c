@@ -128,6 +128,12 @@ static const event_t *event_of (const points_t *self, uint64_t row)
     return &self->event[low];
 }
 
+static wm_fault_t points_planes (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                 wm_error_t *error)
+{
+    return wm_reader_planes (((points_t *) reader)->inner, ordinal, event, error);
+}
+
 static wm_fault_t points_rows (wm_reader_t *reader, uint64_t first, uint32_t count,
                                const wm_reader_rows_t *rows, wm_error_t *error)
 {
@@ -243,7 +249,8 @@ wm_reader_t *wm_points_open (wm_reader_t **reader, const wm_spec_t *spec, wm_err
                                   .rows = points_rows,
                                   .destroy = points_destroy,
                                   .unmatched = points_unmatched,
-                                  .joined = points_joined };
+                                  .joined = points_joined,
+                                  .planes = points_planes };
     self->inner = inner;
     self->reader =
         (wm_reader_t){ .layout = &self->layout, .spec = spec, .n_event = inner->n_event };

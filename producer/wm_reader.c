@@ -190,6 +190,13 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
     if (fd >= 0)
         close (fd);
     free (path);
+    if (self && spec->result == WM_RESULT_IMAGE && !self->layout->planes) {
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: ready-made patches: nothing tells where in a plane they lie, so that "
+                  "result: image cannot put their images together",
+                  name);
+        wm_reader_destroy (&self);
+    }
     if (!self)
         blame (error->fault, error);
     return self;
@@ -298,6 +305,15 @@ wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *eve
 {
     wm_event_reset (event);
     return blame (self->layout->event (self, ordinal, event, error), error);
+}
+
+wm_fault_t wm_reader_planes (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
+                             wm_error_t *error)
+{
+    if (!self->layout->planes)
+        return wm_reader_event (self, ordinal, event, error);
+    wm_event_reset (event);
+    return blame (self->layout->planes (self, ordinal, event, error), error);
 }
 
 wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,

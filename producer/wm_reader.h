@@ -82,6 +82,11 @@ wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, const char
 wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
                             wm_error_t *error);
 
+/* Reads of the event only who it is, n_tick, tick_us and its planes with their own n_wire, where
+   the layout can; else all of it. As wm_reader_event.  */
+wm_fault_t wm_reader_planes (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
+                             wm_error_t *error);
+
 /* Reads rows first .. first+count-1; the arrays hold `count`.  */
 wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
                            const wm_reader_rows_t *rows, wm_error_t *error);

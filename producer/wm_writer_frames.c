@@ -9,12 +9,13 @@
      attributes of the group: run, subrun, event
    Planes follow each other by cryostat, TPC, plane. The group's name is the event's number; of a
    number that an earlier event of the input has, too, it is <event>_<place in the input, from 0>.
-   The event is read again for the size of its planes; a step writes one plane, and no more is in
-   memory.  */
+   The sizes of the planes are read again, without their waveforms; a step writes one plane, and no
+   more is in memory.  */
 #include "producer/wm_writer_private.h"
 
 #include "kernels/wm_image.h"
 #include "producer/wm_channels.h"
+#include "producer/wm_points.h"
 #include "producer/wm_stitch.h"
 
 #include <assert.h>
@@ -31,6 +32,7 @@ struct wm_writer_frames_t {
     uint32_t ordinal;   /* of the event */
     uint32_t plane;     /* of it: the next to write; 0: nothing of the event is made */
     uint64_t row;       /* of the frame: the plane's first */
+    uint64_t tile;      /* the plane's first, as the rows of the output number them */
     hid_t group, frame; /* of the event */
 };
 
@@ -55,6 +57,7 @@ bool wm_writer_frames_reset (wm_writer_frames_t *self)
 {
     const bool fine = event_end (self);
     self->ordinal = 0;
+    self->tile = 0;
     return fine;
 }
 
@@ -172,27 +175,36 @@ static bool event_begin (wm_writer_t *writer)
 
 /* ---- a plane --------------------------------------------------------------------------------- */
 
-/* The plane's tiles into tile (n_hit); returns their number.  */
-static uint32_t tiles_of (const wm_writer_t *writer, const wm_event_plane_t *plane, wm_tile_t *tile)
+/* The plane's tiles, as wm_points.h places and numbers them. NULL with *error.  */
+static wm_tile_t *tiles_of (const wm_writer_t *writer, const wm_stitch_t *size, uint32_t *n,
+                            wm_error_t *error)
 {
-    const wm_writer_job_t *job = &writer->job;
-    const wm_spec_t *spec = job->spec;
-    const wm_event_t *event = &writer->frames->event;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < event->n_hit; i++) {
-        const wm_hit_t *hit = &event->hit[i];
-        if (hit->cryostat != plane->cryostat || hit->tpc != plane->tpc ||
-            hit->plane != plane->plane)
-            continue;
-        const bool scored = job->scratch->state[hit->row] == 1;
-        tile[n++] = (wm_tile_t){
-            .wire = (int64_t) hit->wire - spec->patch_wire / 2,
-            .bin = (int64_t) wm_image_col (spec, hit->time) - spec->patch_bin / 2,
-            .image =
-                scored ? job->scratch->score + (size_t) hit->row * job->scratch->n_output : NULL,
-        };
+    const wm_scratch_t *scratch = writer->job.scratch;
+    const wm_spec_t *spec = writer->job.spec;
+    const uint32_t step_wire = spec->step_wire ? spec->step_wire : spec->patch_wire,
+                   step_bin = spec->step_bin ? spec->step_bin : spec->patch_bin,
+                   n_row = wm_points_count (size->n_wire, spec->patch_wire, step_wire),
+                   n_col = wm_points_count (size->n_bin, spec->patch_bin, step_bin);
+    const uint64_t first = writer->frames->tile, count = (uint64_t) n_row * n_col;
+    if (count > scratch->n_row - first) {
+        wm_fault (error, WM_EBATCH, "event %lld:%lld:%lld changed while it was read",
+                  (long long) writer->frames->event.run, (long long) writer->frames->event.subrun,
+                  (long long) writer->frames->event.event);
+        return NULL;
     }
-    return n;
+    wm_tile_t *tile = malloc ((count + 1) * sizeof *tile);
+    if (!tile)
+        wm_fault (error, WM_EHOST, "no memory for %llu tiles", (unsigned long long) count);
+    for (uint32_t i = 0; i < count && tile; i++)
+        tile[i] = (wm_tile_t){
+            .wire = wm_points_at (i / n_col, size->n_wire, spec->patch_wire, step_wire),
+            .bin = wm_points_at (i % n_col, size->n_bin, spec->patch_bin, step_bin),
+            .image = scratch->state[first + i] == 1
+                         ? scratch->score + (size_t) (first + i) * scratch->n_output
+                         : NULL,
+        };
+    *n = (uint32_t) count;
+    return tile;
 }
 
 static bool plane_write (wm_writer_t *writer, const wm_event_plane_t *plane, wm_fault_t *fault,
@@ -203,11 +215,13 @@ static bool plane_write (wm_writer_t *writer, const wm_event_plane_t *plane, wm_
     const wm_stitch_t size = { spec->patch_wire, spec->patch_bin, plane->n_wire,
                                wm_image_n_col (spec, self->event.n_tick) };
     const hsize_t start[2] = { self->row, 0 }, count[2] = { size.n_wire, size.n_bin };
-    wm_tile_t *tile = malloc ((self->event.n_hit + 1ul) * sizeof *tile);
-    float *image = malloc (((size_t) size.n_wire * size.n_bin + 1) * sizeof *image);
-    *fault = tile && image ? wm_stitch (&size, tile, tiles_of (writer, plane, tile), image, error)
-                           : wm_fault (error, WM_EHOST, "no memory for a plane of %u x %u",
-                                       size.n_wire, size.n_bin);
+    uint32_t n = 0;
+    wm_tile_t *tile = tiles_of (writer, &size, &n, error);
+    float *image = tile ? malloc (((size_t) size.n_wire * size.n_bin + 1) * sizeof *image) : NULL;
+    *fault = !tile   ? error->fault
+             : image ? wm_stitch (&size, tile, n, image, error)
+                     : wm_fault (error, WM_EHOST, "no memory for a plane of %u x %u", size.n_wire,
+                                 size.n_bin);
     bool fine = true;
     if (!*fault && size.n_wire && size.n_bin) {
         hid_t file = H5Dget_space (self->frame), memory = H5Screate_simple (2, count, NULL);
@@ -217,6 +231,7 @@ static bool plane_write (wm_writer_t *writer, const wm_event_plane_t *plane, wm_
         H5Sclose (file);
     }
     self->row += size.n_wire;
+    self->tile += n;
     free (tile);
     free (image);
     return fine;
@@ -236,7 +251,7 @@ bool wm_writer_frames_step (wm_writer_t *writer, wm_fault_t *fault, wm_error_t *
             !(self->map = wm_channels_get (job->pins->channels, error)))
             *fault = error->fault;
         if (!*fault)
-            *fault = wm_reader_event (job->reader, self->ordinal, &self->event, error);
+            *fault = wm_reader_planes (job->reader, self->ordinal, &self->event, error);
         if (*fault || !event_begin (writer))
             return *fault != WM_OK;
     } else if (self->plane < self->event.n_plane) {

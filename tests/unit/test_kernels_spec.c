@@ -100,6 +100,7 @@ static void canonical_text_reads_back_the_same (void **state)
         "view: own\npatch: [1, 512]\ndrift_window: 64\nlabels: []\nlifetime: none\ntick_us: 0.5125",
         "points: windows\npatch: [1, 16384]\nstep_bin: 150\ntags: [a, b]\nchannels: 2",
         "points: spacepoints\nchannels: 3",
+        "points: windows\nresult: image\npatch: [256, 512]\nstep_wire: 192",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         wm_spec_t spec = parsed (texts[i]), back;
@@ -263,6 +264,20 @@ static void points_and_their_keys (void **state)
     refused ("points: windows\nlabels: [wire]", "already has a column 'wire'");
 }
 
+static void images_come_from_windows_without_gaps (void **state)
+{
+    (void) state;
+    wm_spec_t spec = parsed ("points: windows\nresult: image\nstep_wire: 48\nstep_bin: 48");
+    assert_true (spec.result == WM_RESULT_IMAGE);
+    spec = parsed ("result: scores");
+    assert_true (spec.result == WM_RESULT_SCORES);
+    refused ("result: images", "scores, image");
+    refused ("view: full\nresult: image", ":2: result: image goes with points: windows");
+    refused ("points: windows\nresult: image\nstep_wire: 49", ":3: step_wire: 49 leaves gaps");
+    refused ("points: windows\nresult: image\nstep_bin: 60", ":3: step_bin: 60 leaves gaps");
+    refused ("table: '12'\npoints: windows\nresult: image", "'12' could be an event's number");
+}
+
 static void what_is_no_flat_mapping_is_refused (void **state)
 {
     (void) state;
@@ -312,6 +327,7 @@ int main (void)
         cmocka_unit_test (unknown_keys_name_the_nearest),
         cmocka_unit_test (values_out_of_range_are_refused),
         cmocka_unit_test (points_and_their_keys),
+        cmocka_unit_test (images_come_from_windows_without_gaps),
         cmocka_unit_test (what_is_no_flat_mapping_is_refused),
         cmocka_unit_test (a_zero_level_of_almost_nothing_is_zero),
     };

@@ -111,7 +111,6 @@ static void a_plane_without_tiles_has_no_values (void **state)
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 enum { SIDE_WIRE = 4, SIDE_BIN = 8, VALUES = SIDE_WIRE * SIDE_BIN, W = 4, BINS = 25 };
-static const int plane_number[] = { 0, 2 }, plane_wires[] = { 8, 6 };
 
 typedef struct {
     wm_spec_t spec;
@@ -120,38 +119,13 @@ typedef struct {
     wm_scratch_t scratch;
 } source_t;
 
-/* The windows of both planes of both events, as hits; their images hold the row's number.  */
+/* Two events of two planes (exchange_make); a tile's image holds the number of its row.  */
 static void source_make (source_t *self, const char *name)
 {
-    static int event[300], zero[300], plane[300], wire[300], key[300];
-    static float time[300];
-    hsize_t n = 0;
     wm_error_t error;
     memset (self, 0, sizeof *self);
     wm_h5_init ();
-    hid_t file = exchange_make (test_path (name));
-    for (int e = 0; e < 2; e++)
-        for (int p = 0; p < 2; p++) {
-            int64_t w[TILES_MAX], b[TILES_MAX];
-            const uint32_t n_w = starts ((uint32_t) plane_wires[p], SIDE_WIRE, 2, w),
-                           n_b = starts (BINS, SIDE_BIN, 5, b);
-            for (uint32_t i = 0; i < n_w * n_b; i++, n++) {
-                event[3 * n] = 1, event[3 * n + 1] = 0, event[3 * n + 2] = 5 + e;
-                plane[n] = plane_number[p];
-                wire[n] = (int) w[i / n_b] + SIDE_WIRE / 2;
-                time[n] = (float) ((b[i % n_b] + SIDE_BIN / 2) * W);
-                key[n] = (int) n;
-            }
-        }
-    H5Ldelete (file, "hit_table", H5P_DEFAULT);
-    put_i32 (file, "hit_table/event_id", n, 3, event);
-    put_i32 (file, "hit_table/cryostat", n, 0, zero);
-    put_i32 (file, "hit_table/tpc", n, 0, zero);
-    put_i32 (file, "hit_table/plane", n, 0, plane);
-    put_i32 (file, "hit_table/wire", n, 0, wire);
-    put_f32 (file, "hit_table/time", n, 0, time);
-    put_i32 (file, "hit_table/key", n, 0, key);
-    H5Fclose (file);
+    H5Fclose (exchange_make (test_path (name)));
     if (wm_spec_preset (&self->spec, "protodune-2021", &error))
         fail_msg ("%s", error.text);
     strcpy (self->spec.table, "dnnroi");
@@ -159,8 +133,11 @@ static void source_make (source_t *self, const char *name)
     self->spec.drift_window = W;
     self->spec.n_label = 0;
     self->spec.result = WM_RESULT_IMAGE;
+    self->spec.points = WM_POINTS_WINDOWS;
+    self->spec.step_wire = 2, self->spec.step_bin = 5;
     strcpy (self->pins.precision, "fp32");
     self->reader = wm_reader_open (test_path (name), &self->spec, VALUES, &error);
+    const uint32_t n = self->reader ? (uint32_t) wm_reader_n_row (self->reader) : 0;
     if (!self->reader || wm_scratch_open (&self->scratch, test_folder, n, VALUES, &error))
         fail_msg ("%s", error.text);
     for (uint32_t i = 0; i < n; i++) {
@@ -335,6 +312,25 @@ static void events_of_one_number_have_two_names (void **state)
     source_clear (&other);
 }
 
+/* Ready-made patches lie nowhere.  */
+static void patches_are_refused (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    wm_spec_t spec;
+    const float value[VALUES] = { 0 };
+    assert_int_equal (wm_spec_preset (&spec, "protodune-2021", &error), WM_OK);
+    spec.patch_wire = SIDE_WIRE, spec.patch_bin = SIDE_BIN;
+    spec.result = WM_RESULT_IMAGE;
+    spec.points = WM_POINTS_WINDOWS;
+    hid_t file = H5Fcreate (test_path ("patches.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    put_f32 (file, "patches", 1, VALUES, value);
+    H5Fclose (file);
+    assert_null (wm_reader_open (test_path ("patches.h5"), &spec, VALUES, &error));
+    assert_int_equal (error.fault, WM_EBATCH);
+    assert_non_null (strstr (error.text, "ready-made patches: nothing tells where"));
+}
+
 static void what_is_no_image_is_refused (void **state)
 {
     (void) state;
@@ -370,6 +366,7 @@ int main (void)
         cmocka_unit_test (a_channel_map_names_the_channels),
         cmocka_unit_test (equal_content_is_equal_bytes),
         cmocka_unit_test (events_of_one_number_have_two_names),
+        cmocka_unit_test (patches_are_refused),
         cmocka_unit_test (what_is_no_image_is_refused),
     };
     return cmocka_run_group_tests (tests, NULL, teardown);

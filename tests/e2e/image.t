@@ -1,0 +1,83 @@
+#!/bin/bash
+# image.t - a network from images to images over whole planes: tiles, stitched to frames, as ONNX Runtime makes them;
+# after interruptions the same bytes; a held tile is a hole; what is no image is refused.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=10
+python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+$python tests/e2e/image.py make "$work" || bail "no network or events"
+run () # output, arguments...
+{
+    local out=$1
+    shift
+    keep "$bin/wiremill" run --model "$work/unet.onnx" --quiet --spec "$work/image.yaml" --output "$work/$out" "$@"
+}
+check () { $python tests/e2e/image.py check "$work" "$work/$@"; }
+
+whole ()
+{
+    keep "$bin/wiremill" run --model "$work/unet.onnx" --spec "$work/image.yaml" --output "$work/whole" \
+        --input "$work/events.h5" &&
+        says 'frames frame_dnnroi: an image of each plane, by tiles'
+}
+ok "tiles of whole planes are scored" whole
+ok "... and stitched to the frames of ONNX Runtime, in Wire-Cell's form" check whole/events.scores.h5
+
+verified () { keep "$bin/wiremill" verify "$work/whole" && says 'every digest' && says 'no tile is scored again'; }
+ok "verify compares the digest, and says that it computes nothing again" verified
+
+# Wire-Cell's frames in, Wire-Cell's frames out.
+frames () { run frames --input "$work/frames.h5" --channels "$work/channels.csv"; }
+ok "frames are the input itself" frames
+ok "... the output has their channels" check frames/frames.scores.h5 channels
+equal () { $python tests/e2e/image.py equal "$work/whole/events.scores.h5" "$work/$1"; }
+ok "... and the values of the same planes in the exchange layout, bit for bit" equal frames/frames.scores.h5
+
+# Whatever is killed, the bytes are those of an undisturbed run.
+same () { same_scores events "$work/$1" "$work/whole"; }
+# shellcheck disable=SC2046 # it is split
+for point in $(size '' producer-output-piece:1 producer-output-piece:1) producer-output-sync:1 worker-result-send:2; do
+    out=${point%:*}
+    killed () { WM_FAILPOINT=$point run "$out" --batch-hits 16 --input "$work/events.h5"; true; }
+    resumed () { killed; run "$out" --batch-hits 16 --input "$work/events.h5" && same "$out"; }
+    ok "killed at $out: the same command makes the same output" resumed
+done
+
+mask ()
+{
+    "$bin/wiremill" run --model "$work/mask.onnx" --quiet --spec "$work/image.yaml" --output "$work/mask" \
+        --input "$work/events.h5" &&
+        $python tests/e2e/image.py masked "$work/whole/events.scores.h5" "$work/mask/events.scores.h5"
+}
+ok "a network whose output is a bool: 0 and 1" mask
+
+# A tile that no engine may see is a hole in the frame, and has its name.
+$python -c 'import h5py, sys
+with h5py.File (sys.argv[1], "r+") as f: f["roi_value/adc"][5] = float ("nan")' "$work/events.h5" || bail "no NaN"
+spoilt ()
+{
+    exits 3 run spoilt --input "$work/events.h5" &&
+        $python tests/e2e/image.py holes "$work" "$work/spoilt/events.scores.h5"
+}
+ok "a NaN holds its tiles: there, and only there, the frame has NaN" spoilt
+
+# What is no image, or cannot be one.
+refuse () # code, pattern, keys that the specification loses, line that it gets, arguments...
+{
+    sed -E "/^($3):/d" "$work/image.yaml" >"$work/other.yaml" && echo "$4" >>"$work/other.yaml"
+    refused "$1" "$2" "$bin/wiremill" run --model "$work/unet.onnx" --quiet --spec "$work/other.yaml" \
+        --output "$work/no" --input "$work/frames.h5" --channels "$work/channels.csv" "${@:5}"
+}
+ok "scores without number are refused" refuse 5 'gives 2048 values a patch, a table .*result: image' result ''
+ok "an image around hits is refused" refuse 5 'result: image goes with points: windows' 'points|step_.*' ''
+ok "gaps between tiles are refused" refuse 5 'step_wire: 40 leaves gaps .* 32 wires' step_wire 'step_wire: 40'
+ok "... and between their bins" refuse 5 'step_bin: 65 leaves gaps .* 64 drift bins' step_bin 'step_bin: 65'
+ok "a table with an event's name is refused" refuse 5 "'5' could be an event's number" table 'table: 5'
+ok "numl's tables are refused" refuse 2 'has result: image.*leave --layout out' none '' --layout numl
+ok "a model whose image lies otherwise is refused" refused 5 'needs a model of one output of the patch.s shape' \
+    "$bin/wiremill" run --model "$work/turned.onnx" --spec "$work/image.yaml" --output "$work/no" \
+    --input "$work/events.h5"
+ok "compare names what it cannot do" refused 5 'has images.*h5diff' "$bin/wiremill" compare \
+    "$work/whole/events.scores.h5" "$work/frames/frames.scores.h5"
+done_testing
