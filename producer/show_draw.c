@@ -223,7 +223,9 @@ static wm_fault_t views_make (views_t *self, wm_error_t *error)
     const wm_show_t *show = self->show;
     const wm_event_plane_t *plane = &show->event.plane[self->plane];
     const wm_hit_t *hit = show->hit == UINT32_MAX ? NULL : &show->event.hit[show->hit];
-    const bool has_hit = hit && is_on (hit, plane) && fabs ((double) hit->time) < TIME_MAX;
+    const bool has_hit = hit && is_on (hit, plane) && hit->wire >= 0 &&
+                         (uint32_t) hit->wire < plane->n_wire &&
+                         fabs ((double) hit->time) < TIME_MAX;
     double range[4] = { 0, fmax (1, plane->n_wire), 0, fmax (1, show->event.n_tick) };
     wm_fault_t fault = WM_OK;
     if (show->has_zoom)

@@ -166,6 +166,9 @@ def make(scores, events, folder):
         other = ":".join(str(f["emtrkmichel"][c][700]) for c in ("run", "subrun", "event", "hit_id"))
         em = float(f["emtrkmichel/em"][700])
         order = np.random.default_rng(1).permutation(n)
+    shutil.copy(events, folder + "/nowhere.h5")
+    with h5py.File(folder + "/nowhere.h5", "r+") as f:
+        f["hit_table/wire"][0], f["hit_table/time"][1] = 99999, np.inf
     shutil.copy(folder + "/held.h5", folder + "/shuffled.h5")
     with h5py.File(folder + "/shuffled.h5", "r+") as f:
         for c in f["emtrkmichel"]:
@@ -237,6 +240,15 @@ elsewhere ()
 ok "an input that was moved" elsewhere
 held () { "$bin/wiremill" show "$work/held.h5" -o "$work/held.svg" --event 1:1:1 --plane 0 && grep -q '>held 9</text>' "$work/held.svg"; }
 ok "held hits are drawn as such" held
+
+nowhere () # hit_id, wire, reason: the page has the whole plane, no patch, and why the hit is held
+{
+    "$bin/wiremill" show "$work/held.h5" --input "$work/nowhere.h5" --hit "1:1:1:$1" --output "$work/nowhere.html" &&
+        [ "$(grep -c '<image' "$work/nowhere.html")" = 2 ] && grep -q "<h3>Hit $1 on wire $2 at tick $3" "$work/nowhere.html" &&
+        grep -q '<p>Held: held</p>' "$work/nowhere.html" && ! grep -q 'nan\|r="9"' "$work/nowhere.html"
+}
+ok "a hit on no wire" nowhere 0 99999 '[0-9]'
+ok "a hit at no time" nowhere 1 '[0-9]*' inf
 
 no () # code, pattern, arguments...
 {
