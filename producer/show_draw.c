@@ -383,7 +383,7 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
         write_hit (show, out);
     for (uint32_t i = 0; i < views->n && !fault; i++) {
         const wm_view_t *view = &views->view[i];
-        fputs ("<figure>", out);
+        fputs (view->is_signed ? "<figure>" : "<figure class=\"wide\">", out);
         fault = wm_view_svg (view, out, 0, error);
         wm_page_put (out, "figcaption", "%s. %s.", view->title, view->about);
         fputs ("</figure>\n", out);
