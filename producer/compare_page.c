@@ -185,6 +185,12 @@ static void write_number (FILE *out, double value)
         fputs ("<td class=\"n\">not finite</td>", out);
 }
 
+/* As many as the score has as it is stored: of float32 or float64.  */
+static int digits (double value)
+{
+    return (double) (float) value == value ? 9 : 17;
+}
+
 static void write_label (const wm_compare_page_t *self, uint32_t k, FILE *out)
 {
     char text[32];
@@ -200,8 +206,8 @@ static void write_label (const wm_compare_page_t *self, uint32_t k, FILE *out)
         write_number (out, l->quantile[q]);
     write_number (out, l->largest);
     if (l->largest > 0) {
-        fprintf (out, "<td class=\"n\">%.9g</td><td class=\"n\">%.9g</td><td class=\"w\">",
-                 l->score_a, l->score_b);
+        fprintf (out, "<td class=\"n\">%.*g</td><td class=\"n\">%.*g</td><td class=\"w\">",
+                 digits (l->score_a), l->score_a, digits (l->score_b), l->score_b);
         write_hit (out, l->worst);
         fputs ("</td></tr>\n", out);
     } else

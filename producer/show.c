@@ -39,6 +39,8 @@ static const wm_option_t options[] = {
     {.name = "hit", .value = "R:S:E:ID",
      .help = "around this hit (run:subrun:event:hit_id), and its patch as the network saw it"},
     {.name = "worst", .help = "the same of the hit whose truth has the lowest score"},
+    {.name = "against", .value = "FILE",
+     .help = "... of that which differs most from this other output, in place of the truth"},
     {.name = "score", .value = "NAME", .help = "colour hits by this score (default: the largest)"},
     {.name = "input", .letter = 'i', .value = "FILE",
      .help = "where the event is (default: as the output states)"},
@@ -263,9 +265,10 @@ static int show_all (const wm_args_t *args, const char *const *path, size_t n)
 
 static int show_main (const wm_args_t *args)
 {
-    static const char *const for_pictures[] = { "event", "plane",    "tpc",    "cryostat",
-                                                "zoom",  "hit",      "worst",  "score",
-                                                "input", "channels", "planes", "hit-time" };
+    static const char *const for_pictures[] = { "event",   "plane", "tpc",      "cryostat",
+                                                "zoom",    "hit",   "worst",    "score",
+                                                "against", "input", "channels", "planes",
+                                                "hit-time" };
     size_t n;
     if (!wm_args_rest (args, 0))
         return wm_args_refuse (args, "name a file of scores, as out/events.scores.h5");

@@ -19,9 +19,10 @@
 #define TITLE_HEIGHT 24
 #define PATCH_WIDTH 430
 #define PATCH_HEIGHT 400
-#define AROUND 1.5  /* patches that the view of a hit shows to either side */
-#define VIEWS_MAX 5 /* of a plane: scores and truth, both around the hit, the patch */
-#define BANDS 5     /* of --score */
+#define TIME_MAX 1e9 /* ticks; a hit beyond has no place in a picture */
+#define AROUND 1.5   /* patches that the view of a hit shows to either side */
+#define VIEWS_MAX 5  /* of a plane: scores and truth, both around the hit, the patch */
+#define BANDS 5      /* of --score */
 #define HELD_COLOUR "#e377c2"
 
 typedef struct {
@@ -222,8 +223,10 @@ static wm_fault_t views_make (views_t *self, wm_error_t *error)
     const wm_show_t *show = self->show;
     const wm_event_plane_t *plane = &show->event.plane[self->plane];
     const wm_hit_t *hit = show->hit == UINT32_MAX ? NULL : &show->event.hit[show->hit];
-    const bool has_hit = hit && is_on (hit, plane);
-    double range[4] = { 0, plane->n_wire, 0, show->event.n_tick };
+    const bool has_hit = hit && is_on (hit, plane) && hit->wire >= 0 &&
+                         (uint32_t) hit->wire < plane->n_wire &&
+                         fabs ((double) hit->time) < TIME_MAX;
+    double range[4] = { 0, fmax (1, plane->n_wire), 0, fmax (1, show->event.n_tick) };
     wm_fault_t fault = WM_OK;
     if (show->has_zoom)
         memcpy (range, show->zoom, sizeof range);
@@ -347,10 +350,17 @@ static void write_hit (const wm_show_t *show, FILE *out)
     wm_page_put (out, "h3", "Hit %" PRId64 " on wire %d at tick %.9g", show->id[3], hit->wire,
                  (double) hit->time);
     wm_page_table (out, NULL);
+    if (show->against) {
+        fputs ("<tr><th></th><th class=\"n\">here</th>", out);
+        wm_page_put (out, "th class=\"n\"", "%s", show->against);
+        fputs ("</tr>\n", out);
+    }
     for (uint32_t k = 0; k < show->scores.n_label; k++) {
         fputs ("<tr>", out);
         wm_page_put (out, "th", "%s", show->scores.label[k]);
-        wm_page_put (out, "td class=\"n\"", "%.4f", wm_show_score (show, k, hit->row));
+        wm_page_put (out, "td class=\"n\"", "%.7g", wm_show_score (show, k, hit->row));
+        if (show->against)
+            wm_page_put (out, "td class=\"n\"", "%.7g", show->other[k]);
         fputs (show->truth && show->truth[hit->row] == (int32_t) k ? "<td>truth</td></tr>\n"
                                                                    : "<td></td></tr>\n",
                out);
@@ -369,11 +379,11 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
     wm_page_put (out, "h2", "Cryostat %d, TPC %d, plane %d", plane->cryostat, plane->tpc,
                  plane->plane);
     write_counts (show, views->plane, out);
+    if (show->hit != UINT32_MAX && is_on (&show->event.hit[show->hit], plane))
+        write_hit (show, out);
     for (uint32_t i = 0; i < views->n && !fault; i++) {
         const wm_view_t *view = &views->view[i];
-        if (view->is_signed)
-            write_hit (show, out);
-        fputs ("<figure>", out);
+        fputs (view->is_signed ? "<figure>" : "<figure class=\"wide\">", out);
         fault = wm_view_svg (view, out, 0, error);
         wm_page_put (out, "figcaption", "%s. %s.", view->title, view->about);
         fputs ("</figure>\n", out);

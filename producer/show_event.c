@@ -116,42 +116,104 @@ static wm_fault_t open_input (wm_show_t *self, wm_error_t *error)
     return WM_OK;
 }
 
+/* ---- the worst hit --------------------------------------------------------------------------- */
+
+/* The largest difference of two rows that both scored, -1: one did not; as compare has it.  */
+static double difference (const wm_scores_t *a, uint32_t row_a, const wm_scores_t *b,
+                          uint32_t row_b)
+{
+    double largest = 0;
+    if (a->status[row_a] != WM_HIT_SCORED || b->status[row_b] != WM_HIT_SCORED)
+        return -1;
+    for (uint32_t k = 0; k < a->n_label; k++) {
+        const double of_a = (double) a->score[(size_t) k * a->n_row_max + row_a],
+                     of_b = (double) b->score[(size_t) k * b->n_row_max + row_b];
+        largest = fmax (largest, fabs (of_a - of_b) / fmax (1, fabs (of_a)));
+    }
+    return largest;
+}
+
+/* The row that differs most from another output; UINT32_MAX: no hit was scored in both.  */
+static wm_fault_t worst_against (wm_show_t *self, uint32_t *row, wm_error_t *error)
+{
+    const wm_scores_t *ours = &self->scores;
+    wm_scores_t other = { .n_label = ours->n_label }, sorted = { .n_row = ours->n_row };
+    double worst = -1;
+    memcpy (other.label, ours->label, sizeof other.label);
+    sorted.key = malloc (ours->n_row * sizeof *sorted.key);
+    wm_fault_t fault = sorted.key
+                           ? wm_scores_read (&other, &self->against, 1, NULL, error)
+                           : wm_fault (error, WM_EHOST, "out of memory for %u rows", ours->n_row);
+    if (!fault) {
+        memcpy (sorted.key, ours->key, ours->n_row * sizeof *sorted.key);
+        wm_scores_sort (&sorted);
+        wm_scores_sort (&other);
+    }
+    for (uint32_t i = 0, j = 0; i < sorted.n_row && j < other.n_row && !fault;) {
+        const int order = wm_scores_order (&sorted.key[i], &other.key[j]);
+        if (!order) {
+            const double d = difference (ours, sorted.key[i].at, &other, other.key[j].at);
+            if (d > worst) {
+                *row = sorted.key[i].at;
+                for (uint32_t k = 0; k < ours->n_label; k++)
+                    self->other[k] =
+                        (double) other.score[(size_t) k * other.n_row_max + other.key[j].at];
+                worst = d;
+            }
+        }
+        i += order <= 0;
+        j += order >= 0;
+    }
+    free (sorted.key);
+    wm_scores_clear (&other);
+    return fault;
+}
+
+/* The row whose truth has the lowest score; UINT32_MAX: there is none.  */
+static wm_fault_t worst_of_truth (const wm_show_t *self, uint32_t *row, wm_error_t *error)
+{
+    double worst = INFINITY;
+    if (!self->truth)
+        return wm_fault (
+            error, WM_EUSAGE,
+            "--worst compares with the truth, and %.200s has none; name another output "
+            "by --against",
+            self->input);
+    for (uint32_t i = 0; i < self->scores.n_row; i++) {
+        if (self->truth[i] < 0 || self->scores.status[i] != WM_HIT_SCORED)
+            continue;
+        const double score = wm_show_score (self, (uint32_t) self->truth[i], i);
+        *row = score < worst ? i : *row;
+        worst = fmin (worst, score);
+    }
+    return WM_OK;
+}
+
 /* ---- which event, which hit ------------------------------------------------------------------ */
 
-/* The row that is asked for: of a hit, the worst one, or the first of an event.  */
+/* The row that is asked for: the worst one, that of a hit, or the first of an event.  */
 static wm_fault_t choose_row (wm_show_t *self, uint32_t *row, wm_error_t *error)
 {
     const wm_scores_t *s = &self->scores;
     const int n_id = self->has_hit ? 4 : self->has_event ? 3 : 0;
-    double worst = INFINITY;
-    uint32_t found = UINT32_MAX;
-    if (self->is_worst && !self->truth)
-        return wm_fault (
-            error, WM_EUSAGE,
-            "--worst compares with the truth, and %.200s has none; `wiremill compare A "
-            "B` names the hit that differs most from another output: give it to --hit",
-            self->input);
-    for (uint32_t i = 0; i < s->n_row; i++) {
-        if (n_id && memcmp (s->key[i].id, self->id, (size_t) n_id * sizeof *self->id))
-            continue;
-        const bool is_compared =
-            self->is_worst && self->truth[i] >= 0 && s->status[i] == WM_HIT_SCORED;
-        const double score = is_compared ? wm_show_score (self, (uint32_t) self->truth[i], i) : 0;
-        if (self->is_worst ? is_compared && score < worst : found == UINT32_MAX) {
-            found = i;
-            worst = score;
-        }
-    }
-    if (found == UINT32_MAX && self->is_worst)
-        return wm_fault (error, WM_EUSAGE, "no hit with a truth label was scored");
-    if (found == UINT32_MAX)
-        return wm_fault (error, WM_EUSAGE,
-                         "%.200s: has no hits of event %" PRId64 ":%" PRId64 ":%" PRId64
-                         "%s; `wiremill show` prints its rows",
-                         self->path, self->id[0], self->id[1], self->id[2],
-                         n_id == 4 ? " with this hit_id" : "");
-    *row = found;
-    return WM_OK;
+    wm_fault_t fault = WM_OK;
+    *row = UINT32_MAX;
+    if (self->is_worst)
+        fault =
+            self->against ? worst_against (self, row, error) : worst_of_truth (self, row, error);
+    for (uint32_t i = 0; i < s->n_row && !self->is_worst && *row == UINT32_MAX; i++)
+        if (!n_id || !memcmp (s->key[i].id, self->id, (size_t) n_id * sizeof *self->id))
+            *row = i;
+    if (fault || *row != UINT32_MAX)
+        return fault;
+    if (self->is_worst)
+        return wm_fault (error, WM_EUSAGE, "there is no scored hit to compare with %.300s",
+                         self->against ? self->against : "the truth");
+    return wm_fault (error, WM_EUSAGE,
+                     "%.200s: has no hits of event %" PRId64 ":%" PRId64 ":%" PRId64
+                     "%s; `wiremill show` prints its rows",
+                     self->path, self->id[0], self->id[1], self->id[2],
+                     n_id == 4 ? " with this hit_id" : "");
 }
 
 static bool is_event (const wm_show_t *self, const int64_t id[4])
@@ -215,8 +277,15 @@ static int make_picture (void *arg, FILE *out)
 {
     wm_show_t *self = arg;
     wm_error_t error;
-    const char *const file[] = { self->path, self->input, self->pair.planes, self->pair.channels };
-    wm_produce_confine_reader (file, self->pair.planes ? 4 : 2);
+    const char *file[5] = { self->path, self->input };
+    size_t n = 2;
+    if (self->against)
+        file[n++] = self->against;
+    if (self->pair.planes) {
+        file[n++] = self->pair.planes;
+        file[n++] = self->pair.channels;
+    }
+    wm_produce_confine_reader (file, n);
     wm_h5_init ();
     wm_fault_t fault = read_scores (self, &error);
     if (!fault)
@@ -318,6 +387,7 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
                *zoom = wm_args_text (args, "zoom");
     self->output = wm_args_text (args, "output");
     self->score = wm_args_text (args, "score");
+    self->against = wm_args_text (args, "against");
     self->has_event = event != NULL;
     self->has_hit = hit != NULL;
     self->has_zoom = zoom != NULL;
@@ -338,6 +408,11 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
         return wm_args_refuse (args, "--hit takes RUN:SUBRUN:EVENT:HIT_ID, not '%s'", hit);
     if (hit && (event || self->is_worst))
         return wm_args_refuse (args, "--hit names its event; leave out --event and --worst");
+    if (event && self->is_worst)
+        return wm_args_refuse (args, "--worst chooses the event; leave out --event");
+    if (self->against && !self->is_worst)
+        return wm_args_refuse (args,
+                               "--against is for --worst; wiremill compare lists differences");
     if (zoom && !take_zoom (zoom, self->zoom))
         return wm_args_refuse (
             args, "--zoom takes WIRE:WIRE,TICK:TICK, as 100:300,2000:4000, not '%s'", zoom);

@@ -25,6 +25,7 @@ typedef struct {
     int64_t id[4];                /* run, subrun, event, hit_id */
     int64_t cryostat, tpc, plane; /* -1: any */
     double zoom[4];               /* wires from, to; ticks from, to */
+    const char *against;          /* another output, for the worst hit; NULL: the truth */
     const char *score;            /* colour by this score alone; NULL: by the largest */
 
     /* what was read */
@@ -34,7 +35,8 @@ typedef struct {
     int32_t *truth; /* (scores.n_row), or NULL; a label's place, -1: none of them */
     wm_reader_t *reader;
     wm_event_t event;
-    uint32_t hit; /* of the event; UINT32_MAX: none asked for */
+    double other[WM_SCORES_LABELS_MAX]; /* scores of that output for the worst hit */
+    uint32_t hit;                       /* of the event; UINT32_MAX: none asked for */
 } wm_show_t;
 
 /* The picture of an output; the exit code.  */

@@ -160,7 +160,19 @@ def score(path, scores, events):
 def make(scores, events, folder):
     shutil.copy(scores, folder + "/held.h5"), shutil.copy(events, folder + "/no-truth.h5")
     with h5py.File(folder + "/held.h5", "r+") as f:
+        n = len(f["emtrkmichel/em"])
         f["emtrkmichel/status"][:9] = 5
+        f["emtrkmichel/em"][[3, 700]] += np.float32(0.5), np.float32(-0.25)
+        other = ":".join(str(f["emtrkmichel"][c][700]) for c in ("run", "subrun", "event", "hit_id"))
+        em = float(f["emtrkmichel/em"][700])
+        order = np.random.default_rng(1).permutation(n)
+    shutil.copy(events, folder + "/nowhere.h5")
+    with h5py.File(folder + "/nowhere.h5", "r+") as f:
+        f["hit_table/wire"][0], f["hit_table/time"][1] = 99999, np.inf
+    shutil.copy(folder + "/held.h5", folder + "/shuffled.h5")
+    with h5py.File(folder + "/shuffled.h5", "r+") as f:
+        for c in f["emtrkmichel"]:
+            f["emtrkmichel"][c][:] = f["emtrkmichel"][c][:][order]
     with h5py.File(folder + "/no-truth.h5", "r+") as f:
         t = f["hit_table"]
         del t["truth"]
@@ -168,7 +180,7 @@ def make(scores, events, folder):
         w, tick = max(0, int(t["wire"][i]) - 40), max(0, int(t["time"][i]) - 100)
     t, h, s, best = tables(scores, events)
     row = int(s[h["truth"], np.arange(len(h["truth"]))].argmin())
-    print("%d:%d,%d:%d" % (w, w + 80, tick, tick + 200), ":".join(str(t[n][row]) for n in ("run", "subrun", "event", "hit_id")))
+    print("%d:%d,%d:%d" % (w, w + 80, tick, tick + 200), ":".join(str(t[n][row]) for n in ("run", "subrun", "event", "hit_id")), other, "%.7g" % em)
 
 def look(folder, scores, events, zoom, name):
     """each check leaves a file with what is wrong, empty where nothing is"""
@@ -183,7 +195,7 @@ def look(folder, scores, events, zoom, name):
 
 dict(make=make, look=look)[sys.argv[1]](*sys.argv[2:])
 PYTHON
-read -r zoom worst < <($python "$work/picture.py" make "$scores" "$work/layout.h5" "$work") || bail "nothing to draw"
+read -r zoom worst other em < <($python "$work/picture.py" make "$scores" "$work/layout.h5" "$work") || bail "nothing to draw"
 show () { keep "$bin/wiremill" show "$scores" "$@"; }
 
 plane () { show --event 1:1:2 --plane 2 --output "$work/e.svg" && [ ! -s "$work/said" ]; }
@@ -203,6 +215,13 @@ page ()
         [ "$(grep -c '<image' "$work/e.html")" = 6 ] && grep -q '<h1>Event 1:1:3</h1>' "$work/e.html"
 }
 ok "a page of all planes of an event" page
+against ()
+{
+    show --worst --against "$work/shuffled.h5" --output "$work/a.html" && show --hit "$other" --output "$work/o.svg" &&
+        grep -q "<h3>Hit ${other##*:} on wire" "$work/a.html" && grep -q ">$em</td>" "$work/a.html" &&
+        show --worst --against "$work/shuffled.h5" --output "$work/a.svg" && cmp "$work/a.svg" "$work/o.svg"
+}
+ok "the hit that differs most from another output; one that is held there does not count" against
 $python "$work/picture.py" look "$work" "$scores" "$work/layout.h5" "$zoom" "$worst" || bail "pictures could not be looked into"
 right () { cat "$work/$1.wrong" && [ ! -s "$work/$1.wrong" ]; } # picture
 ok "each hit is a dot of its score's colour at its place, and of its truth's" right e.svg
@@ -222,6 +241,15 @@ ok "an input that was moved" elsewhere
 held () { "$bin/wiremill" show "$work/held.h5" -o "$work/held.svg" --event 1:1:1 --plane 0 && grep -q '>held 9</text>' "$work/held.svg"; }
 ok "held hits are drawn as such" held
 
+nowhere () # hit_id, wire, reason: the page has the whole plane, no patch, and why the hit is held
+{
+    "$bin/wiremill" show "$work/held.h5" --input "$work/nowhere.h5" --hit "1:1:1:$1" --output "$work/nowhere.html" &&
+        [ "$(grep -c '<image' "$work/nowhere.html")" = 2 ] && grep -q "<h3>Hit $1 on wire $2 at tick $3" "$work/nowhere.html" &&
+        grep -q '<p>Held: held</p>' "$work/nowhere.html" && ! grep -q 'nan\|r="9"' "$work/nowhere.html"
+}
+ok "a hit on no wire" nowhere 0 99999 '[0-9]'
+ok "a hit at no time" nowhere 1 '[0-9]*' inf
+
 no () # code, pattern, arguments...
 {
     local code=$1 pattern=$2
@@ -237,6 +265,9 @@ ok "no event's name" no 2 "takes RUN:SUBRUN:EVENT, not '1:2'" --event 1:2 -o "$w
 ok "no hit's name" no 2 'takes RUN:SUBRUN:EVENT:HIT_ID' --hit 1:2:3 -o "$work/n.svg"
 ok "no range" no 2 'zoom takes WIRE:WIRE,TICK:TICK' --zoom 5:3,1:2 -o "$work/n.svg"
 ok "a hit and an event" no 2 'leave out --event and --worst' --hit 1:1:1:1 --worst -o "$work/n.svg"
+ok "an event and the worst hit" no 2 'worst chooses the event' --event 1:1:1 --worst -o "$work/n.svg"
+ok "another output without --worst" no 2 'against is for --worst' --against x -o "$work/n.svg"
+ok "another output that is not there" no 5 'none.h5: cannot open' --worst --against "$work/none.h5" -o "$work/n.svg"
 ok "planes without channels" no 2 'go together' --planes x -o "$work/n.svg"
 ok "options of pictures without one" no 2 'event is for a picture: add --output' --event 1:1:1
 ok "two outputs" no 2 'draws one output' "$scores" -o "$work/n.svg"
@@ -245,6 +276,21 @@ ok "a file that is no picture is not replaced" no 2 'labels.html: is there, and 
 make_events one --events 1 --seed 6 --hits 3000 --tpcs 1
 ok "another input" no 5 "one.h5: has 4383 hits, the output" --input "$made/one.h5" -o "$work/n.svg"
 ok "no output" refused 5 'is not an output of wiremill' "$bin/wiremill" show "$work/layout.h5" --input "$work/layout.h5" -o "$work/n.svg"
+# Hits and planes in files of their own give the same picture.
+joined ()
+{
+    make_events join --events 3 --seed 8 --hits 600 --tpcs 1 && $python tests/e2e/join.py make "$made/join.h5" "$work" &&
+        sed '1i tau_us: 10000\ntrigger_offset: 500' "$work/labels.yaml" >"$work/facts.yaml" &&
+        cp "$made/join.h5" "$work" || return
+    local run=("$bin/wiremill" run --quiet --model "$made/model-${small}1.wmm" --spec "$work/facts.yaml")
+    local planes=(--planes "$work/frames.h5" --channels "$work/channels.csv")
+    "${run[@]}" --input "$work/join.h5" --output "$work/one" && "${run[@]}" --input "$work/numl.h5" "${planes[@]}" --output "$work/two" &&
+        "$bin/wiremill" show "$work/two/numl.scores.h5" "${planes[@]}" --event 1:1:2 --plane 2 --output "$work/two.svg" &&
+        $python -c 'import h5py, sys
+with h5py.File (sys.argv[1], "r+") as f: del f["hit_table/truth"]' "$work/join.h5" &&
+        "$bin/wiremill" show "$work/one/join.scores.h5" --event 1:1:2 --plane 2 --output "$work/one.svg" && cmp "$work/one.svg" "$work/two.svg"
+}
+[ "${WM_SIZE:-test}" = test ] || ok "joined files" joined
 truthless ()
 {
     no 2 'worst compares with the truth, and .*no-truth.h5 has none' --worst --input "$work/no-truth.h5" -o "$work/n.svg" &&
