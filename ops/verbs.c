@@ -162,6 +162,10 @@ const wm_verb_t wm_verb_compare = {
     .name = "compare", .task = FILES_TASK,
     .summary = "compare the scores of two outputs, hit by hit",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+const wm_verb_t wm_verb_truth = {
+    .name = "truth", .task = FILES_TASK,
+    .summary = "compare scores with the truth of synthetic events",
+    .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 /* clang-format on */
 
 /* ---- rebuild --------------------------------------------------------------------------------- */
