@@ -362,7 +362,7 @@ FETCHES     = $(if $(wildcard $(OPENVINO)),,echo "  it fetches OpenVINO $(OPENVI
 DEBIAN      = echo "  it installs Debian packages that are missing, as root or by sudo (make deps does only that)"
 .PHONY: about-run about-test deps-slurm
 about-run:
-	@echo "make run: builds wiremill, makes events and a model, scores them: $(if \
+	@echo "make run: builds wiremill, makes events, scores them with a trained model: $(if \
 	    $(wildcard $(B)/bin/wiremill),half a minute,about 2 minutes) on 2 cores ($(HERE))$(if \
 	    $(wildcard $(B)/bin/wiremill),,, without what is fetched)"
 	@$(FETCHES) $(DEBIAN)
@@ -399,24 +399,28 @@ deps-slurm:
 	-@command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ] || \
 	    $(MAKE) --no-print-directory deps PACKAGES='slurm-wlm munge'
 
-run: about-run deps ## install what is missing, build, make events and a model, score them
+run: about-run deps ## install what is missing, build, make events, score them, compare with the truth
 	@$(AGAIN) all
 	@$(AGAIN) demo
 
-# The demonstration starts fresh each time: only its events and its model are kept.
+# The demonstration starts fresh each time: only its events are kept. The model is that of ops/train.
 DEMO := build/demo
 $(DEMO)/events-%.h5: | $(B)/bin/wiremill $(B)/bin/wiremill-producer
 	@mkdir -p $(@D); echo "  SYNTH $@"
 	$(Q)$(B)/bin/wiremill synth --events 2 --seed $* --run $* --output $@
-$(DEMO)/model.onnx: | $(B)/bin/wiremill
-	@mkdir -p $(@D); echo "  MODEL $@"
-	$(Q)$(B)/bin/wiremill model new emtrkmichel --seed 1 --output $@
-demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5 $(DEMO)/model.onnx
+MODEL := ops/train/emtrkmichel.onnx
+demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
 	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill
-	$(B)/bin/wiremill run --model $(DEMO)/model.onnx --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
+	$(B)/bin/wiremill run --model $(MODEL) --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
+	@echo; $(B)/bin/wiremill truth $(DEMO)/events-[12].h5 $(DEMO)/out/*.scores.h5
 	@echo; echo "engines: exact-sparse CPU and reference$(if \
 	    $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if \
 	    $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc 13 with cuDNN)"
+
+# The model again, from nothing, with tests' Python; it replaces the stored one only by hand (ops/train/README.md).
+.PHONY: train
+train: all $(VENV)/.made ## train the demonstration's model again on synthetic events, to build/train (minutes)
+	$(VENV)/bin/python ops/train/train.py --bin $(B)/bin
 
 PREFIX ?= /usr/local
 install: all ## programs to $(PREFIX)/bin, engines and the libraries they need to $(PREFIX)/lib

@@ -194,6 +194,10 @@ const wm_verb_t wm_verb_export = {
     .name = "export", .task = FILES_TASK,
     .summary = "write the rows of outputs as CSV or NumPy arrays",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+const wm_verb_t wm_verb_truth = {
+    .name = "truth", .task = FILES_TASK,
+    .summary = "compare scores with the truth of synthetic events",
+    .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 /* clang-format on */
 
 /* ---- rebuild --------------------------------------------------------------------------------- */

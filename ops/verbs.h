@@ -20,7 +20,7 @@
     row (status) row (serve) row (held) row (why) row (verify) row (plan) row (bench) row (doctor) \
     row (rebuild) \
     row (import) row (model) row (spec) row (synth) row (cut) row (show) \
-    row (compare) row (export)
+    row (compare) row (export) row (truth)
 /* clang-format on */
 
 #define WM_VERB_DECLARE(name) extern const wm_verb_t wm_verb_##name;
