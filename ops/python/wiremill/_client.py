@@ -123,7 +123,7 @@ def _helper() -> Optional[bytes]:
     if os.environ.get("WM_CLIENT_PROGRAM"):
         return None
     try:
-        path = os.path.join(os.path.dirname(os.path.abspath(_files.program())), "wiremill-producer")
+        path = os.path.join(os.path.dirname(os.path.abspath(_files.find_program())), "wiremill-producer")
     except FileNotFoundError:
         return None
     return os.fsencode(path) if os.access(path, os.X_OK) else None

@@ -131,7 +131,7 @@ def read(path: Path) -> Scores:
     return Scores({name: columns[name] for name in [*facts, *labels]}, labels, engines, attributes)
 
 
-def program() -> str:
+def find_program() -> str:
     """The path of the program wiremill."""
     named = os.environ.get("WIREMILL_PROGRAM")
     found = named if named and os.access(named, os.X_OK) else None if named else shutil.which("wiremill")
@@ -157,7 +157,7 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
     program is not there (PATH, WIREMILL_PROGRAM).
     """
     several = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
-    program, folder = program(), os.fspath(output)
+    program, folder = find_program(), os.fspath(output)
     command = [program, "run", "--quiet", "--model", os.fspath(model), "--output", folder, "--precision", precision,
                "--engine", engine, *options]
     for one in several:
