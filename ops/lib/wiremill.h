@@ -167,6 +167,7 @@ typedef struct {
     uint32_t patience_ms;  /* so long without a broker, and calls fail; 0: 60,000 */
     uint32_t reserved;     /* 0 */
     size_t memory;         /* bytes of patches under way at most; 0: 128 MiB */
+    const char *helper;    /* path of `wiremill-producer`; NULL: looked for, as above */
 } wiremill_connect_options_t;
 
 /* Connects to the broker at `broker`: tcp://HOST:PORT, ipc:///PATH, or

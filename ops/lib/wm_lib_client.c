@@ -19,7 +19,7 @@
 #define MEMORY_BYTES (128u << 20)
 #define PATIENCE_MS 60000u
 
-static_assert (sizeof (wiremill_connect_options_t) == 32, "size that programs were compiled with");
+static_assert (sizeof (wiremill_connect_options_t) == 40, "size that programs were compiled with");
 static_assert ((int) WIREMILL_POISON == WM_HIT_POISON, "statuses are those of outputs");
 
 /* ---- tickets and batches --------------------------------------------------------------------- */
@@ -271,8 +271,8 @@ static wm_fault_t helper_start (wiremill_client_t *self, wm_error_t *error)
     char (*labels)[WM_LIBRARY_LABEL_BYTES];
     sigset_t all, before;
     io_end (self);
-    wm_fault_t fault = wm_lib_helper_start (self->broker, self->join_file, self->patience_ms,
-                                            &self->fd, &facts, &labels, error);
+    wm_fault_t fault = wm_lib_helper_start (self->helper, self->broker, self->join_file,
+                                            self->patience_ms, &self->fd, &facts, &labels, error);
     if (fault) {
         self->fd = -1;
         return fault;
@@ -371,9 +371,11 @@ wiremill_client_t *wiremill_connect (const char *broker, const wiremill_connect_
         self->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
         self->broker = strdup (broker);
         self->join_file = mine.join_file ? strdup (mine.join_file) : NULL;
+        self->helper = mine.helper ? strdup (mine.helper) : NULL;
         self->patience_ms = mine.patience_ms;
         self->memory = mine.memory;
-        if (self->wake < 0 || !self->broker || (mine.join_file && !self->join_file))
+        if (self->wake < 0 || !self->broker || (mine.join_file && !self->join_file) ||
+            (mine.helper && !self->helper))
             fault = wm_fault (&why, WM_EHOST, "no memory or no descriptor for a client");
         if (!fault)
             fault = helper_start (self, &why);
@@ -409,6 +411,7 @@ void wiremill_client_close (wiremill_client_t **self_p)
     free (self->labels);
     free (self->broker);
     free (self->join_file);
+    free (self->helper);
     free (self);
     *self_p = NULL;
 }

@@ -40,7 +40,7 @@ typedef struct batch_t {
 
 struct wiremill_client_t {
     pid_t owner;
-    char *broker, *join_file; /* join_file: NULL, none was named */
+    char *broker, *join_file, *helper; /* the last two: NULL, none was named */
     uint32_t patience_ms;
     size_t memory;
     wm_library_facts_t facts;

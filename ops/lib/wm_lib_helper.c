@@ -26,11 +26,11 @@
 
 extern char **environ;
 
-/* What its variable names; beside the library; in PATH.  */
-static void locate (char path[PATH_MAX])
+/* What is given, or its variable names; beside the library; in PATH.  */
+static void locate (const char *given, char path[PATH_MAX])
 {
     static const char *const places[] = { "", "../bin/", "../../bin/" };
-    const char *named = getenv (VARIABLE);
+    const char *named = given ? given : getenv (VARIABLE);
     Dl_info here;
     char file[PATH_MAX], *slash = NULL;
     if (named && *named) {
@@ -144,13 +144,13 @@ static wm_fault_t read_ready (int fd, const char *path, int64_t until_ms, wm_lib
                                     : strerror (rc));
 }
 
-wm_fault_t wm_lib_helper_start (const char *broker, const char *join_file, uint32_t patience_ms,
-                                int *fd, wm_library_facts_t *facts,
+wm_fault_t wm_lib_helper_start (const char *helper, const char *broker, const char *join_file,
+                                uint32_t patience_ms, int *fd, wm_library_facts_t *facts,
                                 char (**labels)[WM_LIBRARY_LABEL_BYTES], wm_error_t *error)
 {
     char path[PATH_MAX], of[16], patience[24];
     int pair[2];
-    locate (path);
+    locate (helper, path);
     snprintf (of, sizeof of, "%ld", (long) getpid ());
     snprintf (patience, sizeof patience, "%.3fs", patience_ms / 1e3);
     const char *argv[] = { PROGRAM,    "client",    "--of",

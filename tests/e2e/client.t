@@ -19,6 +19,12 @@ serve () { exec "$bin/wiremill" broker --clients --model "$model" --campaign "$d
 worker () { exec "$bin/wiremill" work --broker "$broker" --threads 1; }
 of_status () { "$bin/wiremill" status --broker "$broker" --json | python3 -c "import json, sys; d = json.load (sys.stdin); sys.exit (not ($1))"; }
 
+package () # waiting, scoring: the Python package, with the library that was just built
+{
+    WIREMILL_LIBRARY=$PWD/$build/lib/libwiremill.so.1 PYTHONPATH=ops/python PATH=$bin:$PATH timeout 300 \
+        build/venv/bin/python tests/golden/client.py "$1" "$broker" "$model"
+}
+
 # A broker without workers.
 serve 2>"$work/broker.log" &
 ok "a broker for clients starts" until_true 30 of_status 'd["campaign"]["serves"] == "clients"'
@@ -26,6 +32,7 @@ served=$!
 ok "a second submission waits for room, and is refused in time" client room
 ok "what the client refuses" client errors
 ok "its helper is killed: the call ends with an error, the next starts another" client helper
+[ -n "$SAN" ] || ok "Python: what is waited for, refused, interrupted" package waiting
 forgotten='d["inputs"]["open"] == 0 and d["batches"]["queued"] + d["batches"]["running"] == 0 and d["bytes"]["budget_used"] == 0 and d["hits"]["announced"] == 0'
 "$work/lib" gone "$broker" "$model" >"$work/gone" &
 gone=$!
@@ -55,6 +62,7 @@ ok "tickets" client forget
 ok "a helper is killed, another one scores" client again
 ok "a child of fork is refused, and connects itself" client fork
 ok "it leaves signals, threads, descriptors and children alone" client quiet
+[ -n "$SAN" ] || ok "Python: the bits of wiremill.Model" package scoring
 silent () { client score 300 >"$work/printed" 2>&1 && [ ! -s "$work/printed" ]; }
 ok "it prints nothing" silent
 ok "all is answered, and nothing of it is left" until_true 30 of_status 'd["inputs"]["open"] == 0 and d["batches"]["queued"] == 0

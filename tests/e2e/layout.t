@@ -63,6 +63,26 @@ ok "both: the rows of each event follow each other, with the scores of the own t
 numl () { campaign numl && $python "$work/read.py" numl "$work/numl/mixed.scores.h5" "$work/both/mixed.scores.h5"; }
 ok "numl: the same tables alone" numl
 ok "verify compares both with what is scored again" "$bin/wiremill" verify "$work/both" --sample 50
+cat >"$work/package.py" <<'PYTHON'
+"""package.py BOTH NUML: wiremill.read takes each layout, with the same scores."""
+import sys, numpy as np, wiremill
+
+both, numl = (wiremill.read(path) for path in sys.argv[1:])
+assert both.labels == numl.labels == ["track", "em", "other", "michel"] and len(both) == len(numl) > 100
+assert set(numl.columns) == {"run", "subrun", "event", "hit_id", "in_fiducial", "status", *numl.labels}, numl.columns
+assert all(column.shape == (len(numl),) for column in numl.columns.values())
+def rows(table):
+    names = ["run", "subrun", "event", "hit_id", *table.labels]
+    return sorted(tuple(row) for row in np.nan_to_num(np.stack([table.columns[n] for n in names], 1), nan=-1).tolist())
+assert rows(both) == rows(numl) and numl.to_numpy().dtype.names == tuple(numl.columns)
+assert (numl.scored == (numl.columns["status"] == 0)).all() and numl.scores.shape == (len(numl), 4)
+PYTHON
+package ()
+{
+    WIREMILL_LIBRARY=$PWD/${WM_BUILD:-build/release}/lib/libwiremill.so.1 PYTHONPATH=ops/python \
+        $python "$work/package.py" "$work/both/mixed.scores.h5" "$work/numl/mixed.scores.h5"
+}
+[ -n "$SAN" ] || ok "the Python package reads both" package
 refused_numl () { exits 5 keep "$bin/wiremill" show "$work/numl/mixed.scores.h5" && says 'written with --layout numl: show reads'; }
 ok "show names the layout that it cannot read" refused_numl
 verify_numl () { ! keep "$bin/wiremill" verify "$work/numl" --sample 50 && says 'written with --layout numl: verify reads'; }

@@ -10,10 +10,11 @@ SAME (options_engine, offsetof (wiremill_options_t, engine) == 8);
 SAME (options_precision, offsetof (wiremill_options_t, precision) == 16);
 SAME (options_outputs, offsetof (wiremill_options_t, outputs) == 24);
 SAME (options_threads, offsetof (wiremill_options_t, threads) == 32);
-SAME (connect_size, sizeof (wiremill_connect_options_t) == 32);
+SAME (connect_size, sizeof (wiremill_connect_options_t) == 40);
 SAME (connect_join, offsetof (wiremill_connect_options_t, join_file) == 8);
 SAME (connect_patience, offsetof (wiremill_connect_options_t, patience_ms) == 16);
 SAME (connect_memory, offsetof (wiremill_connect_options_t, memory) == 24);
+SAME (connect_helper, offsetof (wiremill_connect_options_t, helper) == 32);
 SAME (faults, WIREMILL_OK == 0 && WIREMILL_AGAIN == 1 && WIREMILL_INPUT == 3 &&
                   WIREMILL_HOST == 4 && WIREMILL_USAGE == 5);
 SAME (statuses, WIREMILL_SCORED == 0 && WIREMILL_BAD_PIXEL == 3 && WIREMILL_HELD == 5 &&

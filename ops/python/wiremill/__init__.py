@@ -1,4 +1,4 @@
-"""__init__.py - wiremill in Python: scores patches of wire-readout detectors by a CNN, in this process.
+"""__init__.py - wiremill in Python: scores patches of wire-readout detectors by a CNN, in this process or by a broker.
 
     import wiremill
     scores = wiremill.score("model.onnx", patches)          # (n, n_output), float32
@@ -6,6 +6,9 @@
     with wiremill.Model("model.wmm") as model:              # for more than one call
         scores, status = model.score(patches, status=True)
         print(model.labels, model.signature)
+
+    with wiremill.Client("tcp://head:5555") as client:      # by the workers of `wiremill broker --clients`
+        scores = client.score(patches)
 
     for output in wiremill.run("model.onnx", "events-*.h5", "out"):     # whole files, by the program wiremill
         hits = wiremill.read(output)                        # columns, labels, scores; needs h5py
@@ -24,31 +27,22 @@ from typing import Any, Literal, Optional, Union, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _library
+from . import _library, _patches
+from ._client import Client, Scoring
+from ._error import WiremillError, raised
 from ._files import RunError, Scores, read, run
 
-__all__ = ["Model", "RunError", "Scores", "WiremillError", "read", "run", "score", "status_text",
-           "SCORED", "BAD_PIXEL", "HELD", "NONFINITE"]
+__all__ = ["Client", "Model", "RunError", "Scores", "Scoring", "WiremillError", "read", "run", "score", "status_text",
+           "SCORED", "BAD_PIXEL", "POISON", "HELD", "NONFINITE"]
 __version__ = _library.version()
 
 SCORED = 0      #: the patch was scored
 BAD_PIXEL = 3   #: the patch holds a NaN or an infinity: its scores are NaN
-HELD = 5        #: the call failed
+POISON = 4      #: by a broker: the patch kills the engine
+HELD = 5        #: the call failed, or the broker gave the patch up
 NONFINITE = 6   #: the model gave a score that is not finite: all scores of the patch are NaN
 
 Path = Union[str, "os.PathLike[str]"]
-
-
-class WiremillError(RuntimeError):
-    """What happened, where, why, and what to do.
-
-    fault: who must act. "again": nobody, try later (memory); "input": the model's file is bad; "host": this machine (an
-    engine is missing); "usage": the caller.
-    """
-
-    def __init__(self, fault: int, text: str) -> None:
-        super().__init__(text)
-        self.fault: str = {1: "again", 3: "input", 4: "host", 5: "usage"}.get(fault, "host")
 
 
 def status_text(status: int) -> str:
@@ -102,7 +96,7 @@ class Model:
         error = _library.Error()
         opened = _library.open(os.fsencode(self.path), options, error)
         if not opened:
-            raise WiremillError(error.fault, error.text.decode(errors="replace"))
+            raise raised(error)
         self._handle = _Handle(opened)
         call, dim = _library.call, (ctypes.c_uint32 * 6)()
         n_dim = call.wiremill_shape(opened, dim)
@@ -120,28 +114,27 @@ class Model:
         self.sha256: str = call.wiremill_sha256(opened).decode()
 
     @overload
-    def score(self, patches: ArrayLike, *, status: Literal[False] = False) -> NDArray[np.float32]: ...
+    def score(self, patches: ArrayLike, *, status: Literal[False] = False, progress: Optional[_patches.Progress] = None
+              ) -> NDArray[np.float32]: ...
 
     @overload
-    def score(self, patches: ArrayLike, *, status: Literal[True]
+    def score(self, patches: ArrayLike, *, status: Literal[True], progress: Optional[_patches.Progress] = None
               ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]: ...
 
-    def score(self, patches: ArrayLike, *, status: bool = False) -> Any:
+    def score(self, patches: ArrayLike, *, status: bool = False, progress: Optional[_patches.Progress] = None) -> Any:
         """Scores patches.
 
         patches: (n, *shape) or (n, n_value); dimensions of size 1 do not count. Pixels as the network was trained (the
             scale of `wiremill cut`). float32 in C order is taken as it is, anything else is converted first.
         status: also return what became of each patch.
+        progress: called with the number of patches that are scored, and of all, after every some thousand; Ctrl-C is served
+            then, too.
 
         Returns scores (n, n_output) float32, columns as in `labels`; with status=True also status (n,) uint8: SCORED,
         BAD_PIXEL or NONFINITE. The scores of a patch that was not scored are NaN.
         Raises ValueError where the shape is not the model's, WiremillError where the engine fails.
         """
-        given = np.asarray(patches)
-        if given.dtype.kind not in "fiub":
-            raise ValueError(f"patches of dtype {given.dtype}: numbers are needed")
-        self._check_shape(given.shape)
-        rows = np.ascontiguousarray(given, dtype=np.float32)
+        rows = _patches.as_rows(patches, self.shape, self.n_value)
         n = rows.shape[0]
         scores = np.empty((n, self.n_output), np.float32)
         became = np.empty(n, np.uint8)
@@ -149,17 +142,13 @@ class Model:
         handle = self._handle   # keeps it open during the call
         if handle is None:
             raise ValueError(f"{self.path}: the model is closed")
-        fault = _library.call.wiremill_score(handle.pointer, rows.ctypes.data, n, self.n_value, scores.ctypes.data,
-                                             became.ctypes.data, error)
-        if fault:
-            raise WiremillError(error.fault, error.text.decode(errors="replace"))
+        for piece in _patches.pieces(n):
+            fault = _library.call.wiremill_score(handle.pointer, rows[piece].ctypes.data, piece.stop - piece.start,
+                                                 self.n_value, scores[piece].ctypes.data, became[piece].ctypes.data, error)
+            if fault:
+                raise raised(error)
+            _patches.tell(progress, piece.stop, n)
         return (scores, became) if status else scores
-
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        one = tuple(d for d in shape[1:] if d != 1)
-        if len(shape) < 2 or (one != self.shape and shape[1:] != (self.n_value,)):
-            hint = "; of one patch, give patches[None]" if tuple(d for d in shape if d != 1) == self.shape else ""
-            raise ValueError(f"patches of shape {shape}, the model takes (n, {', '.join(map(str, self.shape))}){hint}")
 
     def close(self) -> None:
         """Closes the model; calls of other threads end first. Closing twice is allowed."""

@@ -17,7 +17,8 @@ from . import _progress
 
 Path = Union[str, "os.PathLike[str]"]
 
-_FACTS = {"run", "subrun", "event", "cryostat", "tpc", "plane", "hit_id", "in_fiducial", "status", "engine"}
+_FACTS = {"run", "subrun", "event", "cryostat", "tpc", "plane", "hit_id", "wire", "time", "in_fiducial", "status",
+          "engine"}
 _HELD = 3   # exit code: finished, something is held
 
 
@@ -94,9 +95,23 @@ def _text(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value.item() if isinstance(value, np.generic) else value
 
 
+def _columns(table: Any) -> dict[str, NDArray[Any]]:
+    """The columns of a table of wiremill's, or of numl's: there they are (rows, 1), and event_id (rows, 3)."""
+    columns: dict[str, NDArray[Any]] = {}
+    for name in table:
+        column = table[name][:]
+        if name == "event_id":
+            columns.update(zip(("run", "subrun", "event"), column.T))
+        elif name != "event_id.seq_cnt":
+            columns[name] = column[:, 0] if column.ndim == 2 else column
+    return columns
+
+
 def read(path: Path) -> Scores:
     """Reads an output file (NAME.scores.h5) whole. Needs the package h5py.
 
+    Of --layout both the table of wiremill is read. One of --layout numl has its rows by event, and neither planes nor
+    engines.
     Raises ValueError where the file is another one.
     """
     h5py = _package("h5py", "read")
@@ -105,9 +120,9 @@ def read(path: Path) -> Scores:
         if attributes.get("layout") != "wiremill-scores-1":
             raise ValueError(f"{os.fspath(path)}: not an output of wiremill run: its layout is {attributes.get('layout')!r}")
         specification = attributes["specification"]
-        table = file[re.findall(r"(?m)^table: (\S+)", specification)[0]]
-        columns = {name: table[name][:] for name in table}
-        engines = [_text(signature) for signature in file["engine/signature"][:]]
+        name = re.findall(r"(?m)^table: (\S+)", specification)[0]
+        columns = _columns(file[name] if name in file else file[f"{name}_table"])
+        engines = [_text(signature) for signature in file["engine/signature"][:]] if "engine/signature" in file else []
     named = re.search(r"(?m)^labels: \[(.*)\]", specification)
     labels = [label.strip() for label in named[1].split(",") if label.strip()] if named else []
     if not labels:
@@ -116,7 +131,8 @@ def read(path: Path) -> Scores:
     return Scores({name: columns[name] for name in [*facts, *labels]}, labels, engines, attributes)
 
 
-def _program() -> str:
+def find_program() -> str:
+    """The path of the program wiremill."""
     named = os.environ.get("WIREMILL_PROGRAM")
     found = named if named and os.access(named, os.X_OK) else None if named else shutil.which("wiremill")
     if not found:
@@ -141,7 +157,7 @@ def run(model: Path, inputs: Union[Path, Sequence[Path]], output: Path, *, spec:
     program is not there (PATH, WIREMILL_PROGRAM).
     """
     several = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
-    program, folder = _program(), os.fspath(output)
+    program, folder = find_program(), os.fspath(output)
     command = [program, "run", "--quiet", "--model", os.fspath(model), "--output", folder, "--precision", precision,
                "--engine", engine, *options]
     for one in several:

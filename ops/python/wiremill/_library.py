@@ -24,6 +24,13 @@ class Options(ctypes.Structure):
                 ("outputs", ctypes.c_char_p), ("threads", ctypes.c_uint32), ("reserved", ctypes.c_uint32)]
 
 
+class ConnectOptions(ctypes.Structure):
+    """wiremill_connect_options_t."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("join_file", ctypes.c_char_p), ("patience_ms", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint32), ("memory", ctypes.c_size_t), ("helper", ctypes.c_char_p)]
+
+
 _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
 _HOST = 4   # WIREMILL_HOST
 _openvino_looked_for = False
@@ -49,6 +56,18 @@ def _load() -> ctypes.CDLL:
         "wiremill_signature": (text, [handle]),
         "wiremill_sha256": (text, [handle]),
         "wiremill_score": (ctypes.c_int, [handle, handle, size, size, handle, handle, ctypes.POINTER(Error)]),
+        "wiremill_connect": (handle, [text, ctypes.POINTER(ConnectOptions), ctypes.POINTER(Error)]),
+        "wiremill_client_close": (None, [ctypes.POINTER(handle)]),
+        "wiremill_client_n_value": (size, [handle]),
+        "wiremill_client_n_output": (size, [handle]),
+        "wiremill_client_shape": (ctypes.c_uint32, [handle, ctypes.POINTER(ctypes.c_uint32)]),
+        "wiremill_client_label": (text, [handle, size]),
+        "wiremill_client_sha256": (text, [handle]),
+        "wiremill_submit": (ctypes.c_int, [handle, handle, size, size, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
+                                           ctypes.POINTER(Error)]),
+        "wiremill_poll": (ctypes.c_int, [handle, ctypes.c_uint64, ctypes.POINTER(size), ctypes.POINTER(Error)]),
+        "wiremill_wait": (ctypes.c_int, [handle, ctypes.c_uint64, ctypes.c_int, handle, handle, ctypes.POINTER(Error)]),
+        "wiremill_forget": (None, [handle, ctypes.c_uint64]),
     }
     for name, (result, arguments) in types.items():
         function = getattr(library, name)

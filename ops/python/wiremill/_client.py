@@ -1,0 +1,266 @@
+"""_client.py - patches that the workers of a broker score: `wiremill broker --clients`."""
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+import time
+from types import TracebackType
+from typing import Any, Iterable, Iterator, Literal, Optional, Union, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _files, _library, _patches
+from ._error import raised
+
+Path = Union[str, "os.PathLike[str]"]
+
+_AGAIN = 1
+_SLICE_MS = 100   # a call of the library at most, so that Ctrl-C is served
+_UNDER_WAY = b"under way"
+
+
+class _Handle:
+    """An open client of the library; closed when nothing refers to it any more."""
+
+    def __init__(self, pointer: int) -> None:
+        self.pointer = pointer
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an open client of libwiremill cannot be copied")
+
+    def __del__(self, close: Any = _library.call.wiremill_client_close) -> None:
+        close(ctypes.byref(ctypes.c_void_p(self.pointer)))
+
+
+class Scoring:
+    """Patches that a broker's workers score. `Client.submit` makes it; any thread may use it.
+
+    n: how many patches.
+    """
+
+    def __init__(self, handle: _Handle, ticket: int, n: int, n_output: int) -> None:
+        self._handle, self._ticket, self._n_output = handle, ticket, n_output
+        self._lock = threading.Lock()
+        self._scores: Optional[NDArray[np.float32]] = None
+        self._status: Optional[NDArray[np.uint8]] = None
+        self._failed: Optional[Exception] = None
+        self.n: int = n
+
+    def done(self) -> bool:
+        """Whether `result` returns, or raises, at once."""
+        return self._is_over() or self._call(0)
+
+    def progress(self) -> int:
+        """How many of the patches are answered."""
+        count = ctypes.c_size_t(self.n)
+        if not self._is_over():
+            _library.call.wiremill_poll(self._handle.pointer, self._ticket, count, None)
+        return count.value
+
+    @overload
+    def result(self, timeout: Optional[float] = None, *, status: Literal[False] = False) -> NDArray[np.float32]: ...
+
+    @overload
+    def result(self, timeout: Optional[float] = None, *, status: Literal[True]
+               ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]: ...
+
+    def result(self, timeout: Optional[float] = None, *, status: bool = False) -> Any:
+        """Waits at most `timeout` seconds (None: without a limit), and returns scores (n, n_output) float32.
+
+        status: also return what became of each patch, (n,) uint8: SCORED, BAD_PIXEL, POISON (it kills the engine), HELD (the
+        broker gave it up) or NONFINITE. The scores of a patch that was not scored are NaN.
+        Raises TimeoutError; WiremillError where the broker is gone.
+        """
+        until = None if timeout is None else time.monotonic() + timeout
+        while not self._is_over():
+            left = _SLICE_MS if until is None else (until - time.monotonic()) * 1000
+            if not self._call(int(min(_SLICE_MS, max(left, 0)))) and left <= 0:
+                raise TimeoutError(f"{self.progress()} of {self.n} patches are scored after {timeout} s")
+        if self._failed is not None:
+            raise self._failed
+        return (self._scores, self._status) if status else self._scores
+
+    def _is_over(self) -> bool:
+        return self._scores is not None or self._failed is not None
+
+    def _call(self, timeout_ms: int) -> bool:
+        """Waits so long; True: it is over. One thread at a time, since a ticket is collected once."""
+        if not self._lock.acquire(timeout=timeout_ms / 1000):
+            return False
+        try:
+            if self._is_over():
+                return True
+            scores, became = np.empty((self.n, self._n_output), np.float32), np.empty(self.n, np.uint8)
+            error = _library.Error()
+            fault = _library.call.wiremill_wait(self._handle.pointer, self._ticket, timeout_ms, scores.ctypes.data,
+                                                became.ctypes.data, error)
+            if fault == _AGAIN:
+                return False
+            if fault:
+                self._failed = raised(error)
+            else:
+                self._status, self._scores = became, scores
+            return True
+        finally:
+            self._lock.release()
+
+    def __del__(self, forget: Any = _library.call.wiremill_forget) -> None:
+        if not self._is_over():
+            forget(self._handle.pointer, self._ticket)
+
+    def __repr__(self) -> str:
+        return f"<wiremill.Scoring {self.progress()} of {self.n} patches>"
+
+
+def _connect_again(broker: str, options: dict[str, Any]) -> Client:
+    return Client(broker, **options)
+
+
+def _helper() -> Optional[bytes]:
+    """The program that has the connection, beside `wiremill`; None: the library looks for it."""
+    if os.environ.get("WM_CLIENT_PROGRAM"):
+        return None
+    try:
+        path = os.path.join(os.path.dirname(os.path.abspath(_files.find_program())), "wiremill-producer")
+    except FileNotFoundError:
+        return None
+    return os.fsencode(path) if os.access(path, os.X_OK) else None
+
+
+class Client:
+    """A connection to a broker whose workers score patches: `wiremill broker --clients`.
+
+        with wiremill.Client("tcp://head:5555") as client:
+            scores = client.score(patches)                       # waits
+            parts = [client.submit(p) for p in many]             # does not wait
+            for part in client.as_completed(parts):
+                use(part.result())
+
+    broker: "tcp://HOST:PORT", "ipc:///PATH", or "file:///DIR/endpoint.json" of its campaign.
+    join_file: the producer's key, `join-producer` of the campaign; WM_JOIN_FILE names it otherwise.
+    patience: seconds without a broker, and calls fail. Until then a broker that was killed may be started again: it gets
+        once more what was not answered.
+    memory: bytes of patches under way at most; `submit` waits for room.
+
+    Any number of threads may use one client. A child of fork connects again. Needs the program wiremill-producer: beside
+    `wiremill` in PATH, or as WM_CLIENT_PROGRAM names it. Raises WiremillError.
+    """
+
+    def __init__(self, broker: str, *, join_file: Optional[Path] = None, patience: float = 60.0, memory: int = 128 << 20
+                 ) -> None:
+        self._handle: Optional[_Handle] = None
+        if not 0.1 <= patience <= 1e6:
+            raise ValueError(f"patience is {patience}; there are 0.1 to 1,000,000 s")
+        if memory < 1:
+            raise ValueError(f"memory is {memory} bytes")
+        self.broker: str = broker
+        self._options: dict[str, Any] = {"join_file": None if join_file is None else os.path.abspath(join_file),
+                                         "patience": patience, "memory": memory}
+        options = _library.ConnectOptions(ctypes.sizeof(_library.ConnectOptions),
+                                          None if join_file is None else os.fsencode(join_file), int(patience * 1000), 0,
+                                          memory, _helper())
+        error, call, dim = _library.Error(), _library.call, (ctypes.c_uint32 * 6)()
+        opened = call.wiremill_connect(broker.encode(), options, error)
+        if not opened:
+            raise raised(error)
+        self._handle = _Handle(opened)
+        n_dim = call.wiremill_client_shape(opened, dim)
+        #: (wires, drift bins) of a patch; several channels in the model's own order. Dimensions of size 1 are left out.
+        self.shape: tuple[int, ...] = tuple(dim[:n_dim])
+        #: float32 values of a patch.
+        self.n_value: int = call.wiremill_client_n_value(opened)
+        #: Scores of a patch.
+        self.n_output: int = call.wiremill_client_n_output(opened)
+        #: Their names, as `wiremill run` names its columns.
+        self.labels: list[str] = [call.wiremill_client_label(opened, i).decode() for i in range(self.n_output)]
+        #: SHA-256 of the model's file.
+        self.sha256: str = call.wiremill_client_sha256(opened).decode()
+
+    def submit(self, patches: ArrayLike) -> Scoring:
+        """Has patches scored and returns at once, or as soon as there is room for them (`memory`).
+
+        patches: (n, *shape) or (n, n_value), as of Model.score; they are copied. Returns a Scoring, whose `result` waits.
+        Raises ValueError where the shape is not the model's, WiremillError where the broker is gone.
+        """
+        return self._submit(_patches.as_rows(patches, self.shape, self.n_value))
+
+    def _submit(self, rows: NDArray[np.float32]) -> Scoring:
+        handle, ticket, error = self._handle, ctypes.c_uint64(), _library.Error()
+        if handle is None:
+            raise ValueError(f"{self.broker}: the client is closed")
+        while True:
+            fault = _library.call.wiremill_submit(handle.pointer, rows.ctypes.data, len(rows), self.n_value, _SLICE_MS,
+                                                  ticket, error)
+            if not fault:
+                return Scoring(handle, ticket.value, len(rows), self.n_output)
+            if fault != _AGAIN or _UNDER_WAY not in error.text:
+                raise raised(error)
+
+    @overload
+    def score(self, patches: ArrayLike, *, status: Literal[False] = False, progress: Optional[_patches.Progress] = None
+              ) -> NDArray[np.float32]: ...
+
+    @overload
+    def score(self, patches: ArrayLike, *, status: Literal[True], progress: Optional[_patches.Progress] = None
+              ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]: ...
+
+    def score(self, patches: ArrayLike, *, status: bool = False, progress: Optional[_patches.Progress] = None) -> Any:
+        """Scores patches, and waits for it.
+
+        patches: as of `submit`. status: also return what became of each patch. progress: called with the number of patches
+            that are scored, and of all, after every some thousand.
+
+        Returns scores (n, n_output) float32, columns as in `labels`; with status=True also status (n,) uint8, as
+        Scoring.result. Ctrl-C ends the wait. Raises as `submit` and Scoring.result.
+        """
+        rows = _patches.as_rows(patches, self.shape, self.n_value)
+        n = len(rows)
+        scores, became = np.empty((n, self.n_output), np.float32), np.empty(n, np.uint8)
+        waiting: list[tuple[slice, Scoring]] = []
+
+        def collect(piece: slice, scoring: Scoring) -> None:
+            scores[piece], became[piece] = scoring.result(status=True)
+            _patches.tell(progress, piece.stop, n)
+
+        for piece in _patches.pieces(n):
+            waiting.append((piece, self._submit(rows[piece])))
+            while waiting and waiting[0][1].done():
+                collect(*waiting.pop(0))
+        while waiting:
+            collect(*waiting.pop(0))
+        return (scores, became) if status else scores
+
+    def as_completed(self, scorings: Iterable[Scoring], timeout: Optional[float] = None) -> Iterator[Scoring]:
+        """Yields each Scoring when it is done, in that order.
+
+        Raises TimeoutError when some are not done `timeout` seconds after the first was asked for.
+        """
+        waiting = list(scorings)
+        until = None if timeout is None else time.monotonic() + timeout
+        while waiting:
+            over = [scoring for scoring in waiting if scoring.done()]
+            waiting = [scoring for scoring in waiting if scoring not in over]
+            yield from over
+            if waiting and not over:
+                if until is not None and time.monotonic() >= until:
+                    raise TimeoutError(f"{len(waiting)} submissions are not scored after {timeout} s")
+                waiting[0]._call(10)
+
+    def close(self) -> None:
+        """Closes the connection when no call uses it any more; patches under way are forgotten then. Idempotent."""
+        self._handle = None
+
+    def __reduce__(self) -> Any:
+        return _connect_again, (self.broker, self._options)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<wiremill.Client {self.broker!r}: {' x '.join(map(str, self.shape))} -> {', '.join(self.labels[:8])}>"

@@ -1,0 +1,211 @@
+/* test_broker_clients.c - wm_core for clients: results go to the session that sent the patches, and
+   nothing of an input outlives its answer or its session.  */
+#include "tests/unit/core_harness.h"
+
+static harness_t *clients_new (void)
+{
+    harness_t *t = calloc (1, sizeof *t);
+    t->now_ms = 1000000;
+    t->for_clients = 1;
+    t->core = core_make (t, 1, 64 * MIB);
+    return t;
+}
+
+/* Nothing is queued, running or kept.  */
+static void assert_empty (const harness_t *t)
+{
+    const wm_summary_t s = look (t);
+    assert_int_equal (s.batches_queued + s.batches_asked + s.batches_running, 0);
+    assert_int_equal (s.batches_returned + s.batches_held, 0);
+    assert_int_equal (s.budget_used_bytes, 0);
+}
+
+static wm_key_t begin (harness_t *t, uint32_t session)
+{
+    const size_t before = t->n_appended;
+    const sent_t *ack = input_ask (t, session, "client", "client", 0, 1);
+    assert_int_equal (ack->msg.code, WM_INPUT_CLAIMED);
+    assert_int_equal (t->n_appended, before); /* it is not recorded */
+    return ack->msg.key;
+}
+
+static void test_results_come_unasked (void **state)
+{
+    (void) state;
+    harness_t *t = clients_new ();
+    uint32_t p = producer (t, 1), w = worker (t, 2, 2);
+    wm_key_t input = begin (t, p);
+    wm_msg_t last;
+    submit (t, p, input, 5, 2);
+    assert_int_equal (answer_needs (t, p), 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+        t->fetched = 0;
+        result_of (t, w, &task, 1);
+        assert_int_equal (t->fetched, 0);
+        durable (t);
+        assert_int_equal (t->fetched, p);
+        must (t, w, WM_MSG_RESULT_ACK);
+        last = task;
+    }
+    assert_null (take (t, p, WM_MSG_EVENT_DONE));
+    assert_empty (t);
+    assert_int_equal (look (t).hits_done, 20);
+    result_of (t, w, &last, 1); /* once more: it is for nobody */
+    durable (t);
+    must (t, w, WM_MSG_RESULT_ACK);
+    assert_empty (t);
+    submit (t, p, input, 5, 1); /* the number is free again */
+    assert_int_equal (answer_needs (t, p), 1);
+    harness_end (t);
+}
+
+static void test_a_client_goes (void **state)
+{
+    (void) state;
+    harness_t *t = clients_new ();
+    uint32_t p = producer (t, 1), w = worker (t, 2, 1);
+    wm_key_t input = begin (t, p);
+    submit (t, p, input, 0, 3); /* running, ready, ready */
+    assert_int_equal (answer_needs (t, p), 3);
+    submit (t, p, input, 1, 2);
+    const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    wm_core_closed (t->core, p, t->now_ms);
+    assert_memory_equal (&must (t, w, WM_MSG_REVOKE)->msg.key, &task.key, sizeof task.key);
+    assert_int_equal (look (t).batches_queued + look (t).batches_running, 0);
+    assert_int_equal (look (t).hits_announced, look (t).hits_held); /* the bad hits were answered */
+
+    /* Another has the input now, with the same number and the same patches: what comes of the old
+       one is acknowledged, and goes to nobody.  */
+    uint32_t other = producer (t, 3);
+    wm_key_t next = begin (t, other);
+    assert_int_equal (next.input, input.input);
+    assert_int_equal (next.generation, input.generation + 1);
+    submit (t, other, next, 0, 3);
+    t->fetched = 0;
+    result_of (t, w, &task, 1);
+    durable (t);
+    must (t, w, WM_MSG_RESULT_ACK);
+    assert_int_equal (t->fetched, 0);
+    assert_int_equal (look (t).hits_done, 0);
+    wm_core_closed (t->core, other, t->now_ms);
+    const uint32_t alive[] = { w, 0 };
+    pass (t, 1000, alive);
+    assert_empty (t);
+    harness_end (t);
+}
+
+/* A client goes while the result of its batch waits for its effect.  */
+static void test_a_client_goes_before_its_answer (void **state)
+{
+    (void) state;
+    harness_t *t = clients_new ();
+    uint32_t p = producer (t, 1), w = worker (t, 2, 1);
+    wm_key_t input = begin (t, p);
+    submit (t, p, input, 0, 1);
+    answer_needs (t, p);
+    const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    result_of (t, w, &task, 1);
+    wm_core_closed (t->core, p, t->now_ms);
+    uint32_t other = producer (t, 3);
+    submit (t, other, begin (t, other), 0, 1);
+    durable (t);
+    assert_int_equal (t->fetched, 0);
+    must (t, w, WM_MSG_RESULT_ACK);
+    harness_end (t);
+}
+
+static void test_two_clients (void **state)
+{
+    (void) state;
+    harness_t *t = clients_new ();
+    uint32_t p[2] = { producer (t, 1), producer (t, 3) }, w = worker (t, 2, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        wm_key_t input = begin (t, p[i]);
+        assert_int_equal (input.input, i + 1);
+        submit (t, p[i], input, 0, 1);
+        answer_needs (t, p[i]);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+        result_of (t, w, &task, 1);
+        durable (t);
+        assert_int_equal (t->fetched, p[task.key.input - 1]);
+    }
+    assert_empty (t);
+    harness_end (t);
+}
+
+/* A worker that is lost, and one that refuses: the batch goes to another, and at last is held.  */
+static void test_failures (void **state)
+{
+    (void) state;
+    harness_t *t = clients_new ();
+    uint32_t p = producer (t, 1), w = worker (t, 2, 1), v = worker (t, 4, 1);
+    wm_key_t input = begin (t, p);
+    submit (t, p, input, 0, 1);
+    answer_needs (t, p);
+    for (int i = 0; i < 5 && !count (t, p, WM_MSG_RESULTS); i++) {
+        const uint32_t who = count (t, w, WM_MSG_TASK) ? w : v;
+        const wm_msg_t task = must (t, who, WM_MSG_TASK)->msg;
+        nack (t, who, &task, WM_EBATCH);
+        credit (t, who, (uint64_t) i + 2);
+        durable (t);
+    }
+    const sent_t *held = must (t, p, WM_MSG_RESULTS);
+    assert_int_equal (held->msg.code, WM_HIT_HELD);
+    assert_non_null (strstr (held->msg.text, "failures"));
+    assert_int_equal (held->msg.n_hit, 10);
+    assert_empty (t);
+    harness_end (t);
+}
+
+static void test_what_is_for_files (void **state)
+{
+    (void) state;
+    static const wm_msg_type_t types[] = { WM_MSG_INPUT_END, WM_MSG_FILE_WRITTEN, WM_MSG_FILE_LOST,
+                                           WM_MSG_INPUT_HELD, WM_MSG_INPUT };
+    harness_t *t = clients_new ();
+    wm_msg_t msg;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        uint32_t p = producer (t, (uint8_t) (i + 1));
+        wm_msg_init (&msg, types[i]);
+        msg.key = begin (t, p);
+        msg.code = 1;
+        strcpy (msg.name, "a");
+        strcpy (msg.path, "a");
+        say (t, p, &msg, NULL, 0);
+        refused (t, p, WM_REASON_PROTOCOL);
+    }
+    uint32_t p = producer (t, 50); /* INPUT that does not claim */
+    wm_msg_init (&msg, WM_MSG_INPUT);
+    say (t, p, &msg, NULL, 0);
+    refused (t, p, WM_REASON_PROTOCOL);
+    p = producer (t, 51);
+    wm_msg_init (&msg, WM_MSG_FETCH);
+    msg.key = begin (t, p);
+    submit (t, p, msg.key, 0, 1);
+    say (t, p, &msg, NULL, 0);
+    refused (t, p, WM_REASON_PROTOCOL);
+    uint32_t o = hello (t, WM_ROLE_OPERATOR, 52, NULL, 0);
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    strcpy (msg.name, "kick");
+    strcpy (msg.text, "1");
+    say (t, o, &msg, NULL, 0);
+    refused (t, o, WM_REASON_STALE);
+    assert_int_equal (t->n_appended, 0);
+    harness_end (t);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_results_come_unasked),
+        cmocka_unit_test (test_a_client_goes),
+        cmocka_unit_test (test_a_client_goes_before_its_answer),
+        cmocka_unit_test (test_two_clients),
+        cmocka_unit_test (test_failures),
+        cmocka_unit_test (test_what_is_for_files),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
