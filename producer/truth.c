@@ -47,7 +47,7 @@ const wm_verb_t wm_verb_truth = {
 static const char *const name_of[WM_TRUTH_END] = { "track", "em", "none", "michel" };
 
 typedef struct {
-    float value;
+    double value;
     bool is_signal;
 } ranked_t;
 
@@ -224,7 +224,7 @@ static wm_fault_t join (truth_t *self, wm_error_t *error)
 
 /* ---- counting -------------------------------------------------------------------------------- */
 
-static float score_of (const truth_t *self, uint64_t i, int label)
+static double score_of (const truth_t *self, uint64_t i, int label)
 {
     const int column = self->column[label];
     return column < 0
@@ -302,7 +302,7 @@ static void count (truth_t *self)
     uint64_t n = 0;
     for (uint64_t i = 0; i < self->n; i++) {
         const uint8_t is = label[self->pair[0][i]];
-        const float em = score_of (self, i, WM_EM), track = score_of (self, i, WM_TRACK);
+        const double em = score_of (self, i, WM_EM), track = score_of (self, i, WM_TRACK);
         if (is == WM_EM || is == WM_TRACK)
             self->ranked[n++] = (ranked_t){ em + track > 0 ? em / (em + track) : 0, is == WM_EM };
     }

@@ -122,7 +122,9 @@ wm_sparse_t *wm_sparse_new (const wm_net_t *net, const wm_spec_t *spec,
         self->zero = wm_spec_zero (spec);
     }
     wm_fault_t fault = wm_sparse_open (self, error);
-    if (!fault && self->threads > 1 && !(self->other = new_job (self)))
+    wm_sparse_t *other = !fault && self->threads > 1 ? new_job (self) : NULL;
+    self->other = other; /* tried as it is: clang 14 takes no ! of an _Atomic */
+    if (!fault && self->threads > 1 && !other)
         fault = wm_fault (error, WM_EHOST, "no memory for the sparse engine");
     for (wm_sparse_t *job = self; job && spec && !self->on_callers; job = job->other)
         job->plane = wm_plane_new (spec);
