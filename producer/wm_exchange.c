@@ -273,11 +273,18 @@ static wm_fault_t exchange_rows (wm_reader_t *reader, uint64_t first, uint32_t c
     return wm_hits_rows (&((exchange_t *) reader)->hits, first, count, rows, error);
 }
 
+static wm_source_t exchange_source (wm_reader_t *reader)
+{
+    exchange_t *self = (exchange_t *) reader;
+    return (wm_source_t){ self->file, &self->index, &self->hits };
+}
+
 static const wm_layout_t layout = { .name = "wiremill exchange",
                                     .event = exchange_event,
                                     .rows = exchange_rows,
                                     .destroy = exchange_destroy,
-                                    .planes = exchange_planes };
+                                    .planes = exchange_planes,
+                                    .source = exchange_source };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include "producer/wm_frames.h"
 #include "producer/wm_layout.h"
 #include "producer/wm_points.h"
+#include "producer/wm_spacepoints.h"
 #include "schema/wm_pair.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_path.h"
@@ -112,6 +113,8 @@ static wm_reader_t *with_points (wm_reader_t *self, const wm_spec_t *spec, wm_er
 {
     if (self && spec->points == WM_POINTS_WINDOWS && self->layout->planes)
         self = wm_points_open (&self, spec, error);
+    else if (self && spec->points == WM_POINTS_SPACEPOINTS && self->layout->source)
+        self = wm_spacepoints_open (&self, spec, error);
     return self;
 }
 
@@ -135,7 +138,9 @@ wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair
     wm_reader_t *self = NULL;
     wm_h5_t *file = wm_h5_open (name, error);
     if (file && patch_fits (name, spec, n_value, error))
-        self = wm_joined_open (&file, pair->planes, pair->channels, pair->hit_time, spec, error);
+        self = with_points (
+            wm_joined_open (&file, pair->planes, pair->channels, pair->hit_time, spec, error), spec,
+            error);
     wm_h5_close (&file);
     if (!self)
         blame (error->fault, error);

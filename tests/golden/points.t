@@ -22,7 +22,7 @@ network () # name
     "${points[@]}" waveform "$1" "$work/$1.onnx" &&
         exits 3 run "$1" "out-$1" --spec waveform-200 "${frames[@]}" && right "$1" "$work/out-$1/frames.scores.h5"
 }
-for net in conv1d $(size conv1d-last "conv1d-last dense" "conv1d-last dense"); do
+for net in conv1d $(size "" "conv1d-last dense" "conv1d-last dense"); do
     ok "windows of one wire of frames, $net: every row is the oracle's" network $net
 done
 os () { exits 3 run conv1d os --spec "$work/waveform.yaml" --layout both --input "$work/os.h5" && right conv1d "$work/os/os.scores.h5"; }
@@ -68,6 +68,17 @@ ok "windows of three tags as channels last" tags last
 one_of () { exits 0 keep "$bin/wiremill" verify "$work/tags-last" --sample 40 && says '40 of 246'; }
 ok "verify scores some of them again" one_of
 
+# Space points: a channel a plane.
+"${points[@]}" spacepoints "$work/sp.h5" || bail "no space points"
+printf 'table: triples\npoints: spacepoints\nchannels: 3\npatch: [12, 40]\ndrift_window: 2\namplitude: [1]\nlifetime: none
+adc: [-5000, 5000]\nout: [-100, 100]\nlabels: []\n' >"$work/triples.yaml"
+triples ()
+{
+    exits 3 run vgg-last triples --spec "$work/triples.yaml" --input "$work/sp.h5" &&
+        "${points[@]}" triples "$work/sp.h5" "$work/triples/sp.scores.h5" 12 40
+}
+ok "space points of three planes: every row is the oracle's, broken ones are held" triples
+
 # What is refused.
 refused_run () { exits "$1" run conv1d refused "${@:3}" && says "$2"; } # code, pattern, options...
 ok "frames without a map" refused_run 5 'Wire-Cell frames: give their channel map by --channels' --spec waveform-200 \
@@ -79,6 +90,15 @@ missing () { exits 5 run vgg-last missing "${tagged[@]}" --input "$work/frames.h
 ok "a tag that a frame lacks" missing
 tagless () { exits 5 run vgg-last tagless --spec "$work/tags.yaml" --input "$work/os.h5" && says 'tags, which are of Wire-Cell frames'; }
 ok "tags of OpenSamples" tagless
+"${points[@]}" spacepoints "$work/twice.h5" twice || bail "no space points"
+twice () { exits 5 run vgg-last twice --spec "$work/triples.yaml" --input "$work/twice.h5" && says 'event 1:0:4 has hit 0 twice'; }
+ok "a hit number twice in an event" twice
+tableless ()
+{
+    "$python" -c 'import h5py, sys; del h5py.File (sys.argv[1], "a")["spacepoint_table"]' "$work/twice.h5" &&
+        exits 5 run vgg-last tableless --spec "$work/triples.yaml" --input "$work/twice.h5" && says 'reads numl.s spacepoint_table'
+}
+ok "no table of space points" tableless
 ok "--channels without --planes, of hits" refused_run 2 'planes is missing' --spec "$work/hits.yaml" "${frames[@]}"
 cut_hits () { exits 5 keep "$bin/wiremill" cut "${frames[@]}" --patches "$work/no.npy" && says 'goes with points: windows'; }
 ok "... in cut too" cut_hits
