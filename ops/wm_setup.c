@@ -346,11 +346,14 @@ static bool model_patch (const wm_model_t *model, const wm_spec_t *spec, uint32_
 static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t *model,
                              bool is_chosen, bool is_file, wm_error_t *error)
 {
-    uint32_t own[2];
+    uint32_t own[2] = { 0, 0 };
     const uint32_t cells = (uint32_t) wm_spec_values (spec);
     const bool has_own = model_patch (model, spec, own);
     if (cells == self->pins.n_value)
         return WM_OK;
+    char channels[32] = "";
+    if (spec->n_channel > 1)
+        snprintf (channels, sizeof channels, "%u x ", spec->n_channel);
     char advice[160] = "it takes only ready-made patches, and no --spec";
     if (has_own && !is_chosen) {
         const size_t n = strlen (self->spec_name);
@@ -366,9 +369,10 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
                   is_file ? "write patch: [%u, %u] there"
                           : "give --spec a file with the line patch: [%u, %u], or leave --spec out",
                   own[0], own[1]);
-    return wm_fault (
-        error, WM_EBATCH, "%.200s cuts patches of %u x %u = %u values, the model takes %u; %s",
-        self->spec_name, spec->patch_wire, spec->patch_bin, cells, self->pins.n_value, advice);
+    return wm_fault (error, WM_EBATCH,
+                     "%.200s cuts patches of %s%u x %u = %u values, the model takes %u; %s",
+                     self->spec_name, channels, spec->patch_wire, spec->patch_bin, cells,
+                     self->pins.n_value, advice);
 }
 
 /* Which files and options go with which points and results.  */

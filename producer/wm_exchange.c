@@ -129,7 +129,7 @@ static wm_fault_t planes_read (exchange_t *self, uint32_t ordinal, wm_event_t *e
                              "%.300s: plane_table/n_wire is %d for cryostat %d, TPC %d, plane %d",
                              where, cell[3 * n + i], cell[i], cell[n + i], cell[2 * n + i]);
         event->plane[event->n_plane++] =
-            (wm_event_plane_t){ cell[i], cell[n + i], cell[2 * n + i], n_wire, 0, 0 };
+            (wm_event_plane_t){ cell[i], cell[n + i], cell[2 * n + i], n_wire, 0, 0, 0 };
     }
     return wm_event_sort_planes (event, where, error);
 }
@@ -280,11 +280,18 @@ static wm_fault_t exchange_rows (wm_reader_t *reader, uint64_t first, uint32_t c
     return wm_hits_rows (&((exchange_t *) reader)->hits, first, count, rows, error);
 }
 
+static wm_source_t exchange_source (wm_reader_t *reader)
+{
+    exchange_t *self = (exchange_t *) reader;
+    return (wm_source_t){ self->file, &self->index, &self->hits };
+}
+
 static const wm_layout_t layout = { .name = "wiremill exchange",
                                     .event = exchange_event,
                                     .rows = exchange_rows,
                                     .destroy = exchange_destroy,
-                                    .planes = exchange_planes };
+                                    .planes = exchange_planes,
+                                    .source = exchange_source };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 

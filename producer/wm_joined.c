@@ -274,12 +274,19 @@ static const char *unmatched_text (wm_reader_t *reader)
     return self->text;
 }
 
+static wm_source_t joined_source (wm_reader_t *reader)
+{
+    joined_t *self = (joined_t *) reader;
+    return (wm_source_t){ self->file, &self->index, &self->hits };
+}
+
 static const wm_layout_t layout = { .name = "joined",
                                     .event = joined_event,
                                     .rows = joined_rows,
                                     .destroy = joined_destroy,
                                     .unmatched = unmatched_text,
-                                    .joined = joined_text };
+                                    .joined = joined_text,
+                                    .source = joined_source };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 

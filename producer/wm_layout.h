@@ -5,6 +5,13 @@
 #include "producer/wm_index.h"
 #include "producer/wm_reader.h"
 
+/* The file of the hits, its events, and its hit table, lent.  */
+typedef struct {
+    wm_h5_t *file;
+    wm_index_t *index;
+    const struct wm_hits_t *hits;
+} wm_source_t;
+
 typedef struct {
     const char *name;
     wm_fault_t (*event) (wm_reader_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error);
@@ -17,6 +24,7 @@ typedef struct {
        their samples. NULL: the layout has no planes, or none without hits.  */
     wm_fault_t (*planes) (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
                           wm_error_t *error);
+    wm_source_t (*source) (wm_reader_t *self); /* NULL: the layout has no hit table */
 } wm_layout_t;
 
 /* First member of every layout's object.  */
@@ -57,7 +65,7 @@ typedef struct {
     bool is_wire_float; /* wire numbers are floats: one that is no whole number is a bad wire */
 } wm_hits_names_t;
 
-typedef struct {
+typedef struct wm_hits_t {
     wm_column_t event_id[3], cryostat, tpc, plane, wire, time, id; /* event_id: as wm_index.h */
     bool is_wire_float;
     wm_rows_t rows;

@@ -67,7 +67,7 @@ static wm_fault_t planes_find (opensamples_t *self, wm_event_t *event, uint64_t 
                                       sizeof *event->plane, error);
             if (fault)
                 return fault;
-            event->plane[event->n_plane++] = (wm_event_plane_t){ 0, tpc[i], plane[i], 0, 0, 0 };
+            event->plane[event->n_plane++] = (wm_event_plane_t){ 0, tpc[i], plane[i], 0, 0, 0, 0 };
         }
         if (event->plane[p].n_wire <= (uint32_t) wire[i])
             event->plane[p].n_wire = (uint32_t) wire[i] + 1;
@@ -180,12 +180,19 @@ static const char *opensamples_note (wm_reader_t *reader)
     return ((opensamples_t *) reader)->note;
 }
 
+static wm_source_t opensamples_source (wm_reader_t *reader)
+{
+    opensamples_t *self = (opensamples_t *) reader;
+    return (wm_source_t){ self->file, &self->index, &self->hits };
+}
+
 static const wm_layout_t layout = { .name = "OpenSamples",
                                     .event = opensamples_event,
                                     .rows = opensamples_rows,
                                     .destroy = opensamples_destroy,
                                     .unmatched = opensamples_note,
-                                    .planes = opensamples_planes };
+                                    .planes = opensamples_planes,
+                                    .source = opensamples_source };
 
 static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
 {

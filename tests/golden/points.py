@@ -5,6 +5,12 @@ usage: points.py waveform conv1d|conv1d-last|dense MODEL.onnx    a network of 20
        points.py opensamples FRAMES.h5 MAP.csv OUT.h5            their planes as OpenSamples, without hits
        points.py windows MODEL.onnx FRAMES.h5 MAP.csv SCORES.h5 STEP...   every row against the oracle
        points.py cut FRAMES.h5 MAP.csv PATCHES.npy WIRES BINS STEP STEP   windows of any size, by `wiremill cut`
+       points.py vgg first|last WIRES BINS MODEL.onnx            a network of 3 channels, first or last
+       points.py tagged FRAMES.h5 MAP.csv                        frames of three tags
+       points.py tags ORDER MODEL.onnx FRAMES.h5 MAP.csv SCORES.h5 WIRES BINS STEP STEP
+                                                                 windows of the tags in ORDER (a,b,c)
+       points.py spacepoints OUT.h5 [TWICE]                      OpenSamples of three planes with hits and space points
+       points.py triples OUT.h5 SCORES.h5 WIRES BINS             every row of its scores against the oracle
        points.py many OUT.h5                                     an exchange file with 2^32 windows of one cell
 """
 import sys
@@ -77,6 +83,39 @@ def waveform(kind, path):
     save(path, nodes, [200, 1] if kind == "conv1d-last" else [200], w, more)
 
 
+def vgg_weights(wires, bins):
+    r = np.random.default_rng(9)
+    return {"aw": r.normal(0, .3, (4, 3, 3, 3)), "ab": r.normal(0, .1, 4), "bw": r.normal(0, .2, (6, 4, 3, 3)),
+            "bb": r.normal(0, .1, 6), "dw": r.normal(0, .05, (6 * (wires // 4) * (bins // 4), 3)),
+            "db": r.normal(0, .1, 3)}
+
+
+def vgg(order, wires, bins, path):
+    """Twice a padded convolution of 3 x 3, ReLU and a pool of 2 x 2; a dense layer, softmax."""
+    from onnx import helper
+    node, (wires, bins) = helper.make_node, (int(wires), int(bins))
+    nodes, at = [], "x"
+    if order == "last":
+        nodes, at = [node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2])], "t"
+    for k in "ab":
+        nodes += [node("Conv", [at, k + "w", k + "b"], [k + "c"], pads=[1, 1, 1, 1]), node("Relu", [k + "c"], [k + "r"]),
+                  node("MaxPool", [k + "r"], [k + "p"], kernel_shape=[2, 2], strides=[2, 2])]
+        at = k + "p"
+    nodes += [node("Flatten", [at], ["f"]), node("Gemm", ["f", "dw", "db"], ["g"]), node("Softmax", ["g"], ["y"])]
+    save(path, nodes, [3, wires, bins] if order == "first" else [wires, bins, 3], vgg_weights(wires, bins))
+
+
+def vgg_scores(x):
+    """x (N, 3, wires, bins)"""
+    w = vgg_weights(*x.shape[2:])
+    for k in "ab":
+        view = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3))
+        x = np.maximum(np.einsum("nchwij,ocij->nohw", view, w[k + "w"]) + w[k + "b"][:, None, None], 0)
+        h, v = x.shape[2] // 2, x.shape[3] // 2
+        x = x[:, :, :2 * h, :2 * v].reshape(*x.shape[:2], h, 2, v, 2).max((3, 5))
+    return softmax(x.reshape(len(x), -1) @ w["dw"] + w["db"])
+
+
 # ---- inputs ---------------------------------------------------------------------------------------
 
 def frames(path, mapped):
@@ -101,16 +140,31 @@ def frames(path, mapped):
             f[f"{number}/tickinfo_raw0"] = np.array([0, 500., 0])
 
 
-def planes(path, mapped):
+def tagged(path, mapped):
+    """As frames; tag c has no channel of the second plane, and begins 30 ticks later than the others."""
+    frames(path, mapped)
+    r = np.random.default_rng(6)
+    with h5py.File(path, "a") as f:
+        for number in (4, 17):
+            raw, channels = f[f"{number}/frame_raw0"][:], f[f"{number}/channels_raw0"][:]
+            del f[f"{number}/frame_raw0"], f[f"{number}/channels_raw0"], f[f"{number}/tickinfo_raw0"]
+            for k, tag in enumerate("abc"):
+                keep = channels < 120 if tag == "c" else channels > 0
+                f[f"{number}/frame_{tag}"] = (raw * (k + 1) * r.normal(1, .1, raw.shape)).astype(np.float32)[keep, 30 * (k == 2):]
+                f[f"{number}/channels_{tag}"] = channels[keep]
+                f[f"{number}/tickinfo_{tag}"] = np.array([0, 500., 30 * (k == 2)])
+
+
+def planes(path, mapped, tag="raw0"):
     """[(event, plane, (wires, ticks))] of the frames, by the map."""
     where = {int(c): (int(p), int(w)) for c, _, _, p, w in np.genfromtxt(mapped, delimiter=",", skip_header=1)}
     out = []
     with h5py.File(path) as f:
         for number in sorted(map(int, f)):
             image = [np.zeros((20, 1030), np.float32), np.zeros((11, 1030), np.float32)]
-            for c, row in zip(f[f"{number}/channels_raw0"][:], f[f"{number}/frame_raw0"][:]):
+            for c, row in zip(f[f"{number}/channels_{tag}"][:], f[f"{number}/frame_{tag}"][:]):
                 p, w = where[int(c)]
-                image[p][w] = row
+                image[p][w, 1030 - len(row):] = row
             out += [(number, p, image[p]) for p in (0, 1)]
     return out
 
@@ -180,6 +234,102 @@ def cut(path, mapped, patches, *numbers):
                 assert np.isnan(got[at]).all() if np.isnan(want).any() else np.abs(got[at] - want).max() < 1e-5, (at, w, t)
                 at += 1
     assert at == len(got) and got.shape[1:] == (wires, bins), (at, got.shape)
+
+
+def tags(order, model, path, mapped, scored, *numbers):
+    wires, bins, step_wire, step_bin = (int(n) for n in numbers)
+    images, x, place = [planes(path, mapped, tag) for tag in order.split(",")], [], []
+    for i, (number, p, image) in enumerate(images[0]):
+        big = np.zeros((3, max(len(image), wires), max(image.shape[1], bins)))
+        for k in range(3):
+            big[k, :len(image), :image.shape[1]] = images[k][i][2]
+        for w in starts(len(image), wires, step_wire):
+            for t in starts(image.shape[1], bins, step_bin):
+                x.append(big[:, w:w + wires, t:t + bins])
+                place.append((number, p, w, t))
+    compare(np.array(x) / 50, scored, "waveform", dict(zip(("event", "plane", "wire", "time"), np.array(place).T)), 3)
+
+
+def compare(x, scored, table, columns, reason):
+    """Rows with the scores of x (N, 3, wires, bins), and columns of these values; NaN in x: held for this reason."""
+    held = ~np.isfinite(x).all((1, 2, 3))
+    x[held] = 0
+    y = vgg_scores(x)
+    with h5py.File(scored) as f:
+        for k, v in columns.items():
+            assert (f[table][k][:] == v).all(), k
+        got = np.stack([f[table][f"y_{i}"][:] for i in range(3)], 1)
+        assert np.array_equal(f[table]["status"][:], np.where(held, reason, 0)), f[table]["status"][:]
+        assert np.isnan(got[held]).all() and 0 < held.sum() < len(x) / 2
+    off = np.abs(got - y)[~held].max()
+    print(f"{len(x)} rows, {held.sum()} held, scores differ by {np.ptp(y[~held, 0]):.2g}, largest difference {off:.2g}")
+    assert off < 1e-5 and np.ptp(y[~held, 0]) > .02
+
+
+def spacepoints(to, twice=None):
+    """Two events of a TPC of three planes, space points in no order; the last rows are broken, each in its own way."""
+    r = np.random.default_rng(11)
+    wires = {k: [] for k in ("event_id", "local_plane", "local_wire", "tpc", "adc")}
+    hits = {k: [] for k in ("event_id", "hit_id", "local_plane", "local_wire", "local_time", "tpc")}
+    table = {"event_id": [], "spacepoint_id": [], "hit_id": []}
+
+    def add(to, *row):
+        for k, v in zip(to, row):
+            to[k].append(v)
+    for event in (4, 17):
+        for p, n in enumerate((20, 14, 30)):
+            for w in range(n):
+                adc = np.where(r.random(600) < .1, r.normal(0, 30, 600), 0)
+                if (event, p, w) == (4, 1, 3):
+                    adc[300] = np.nan
+                add(wires, (1, 0, event), p, w, 2, adc)
+            for i in range(40):
+                add(hits, (1, 0, event), 1000 * p + i, p, r.integers(n), r.uniform(0, 600), 2)
+        for i in range(60):
+            ids = [1000 * p + r.integers(40) if r.random() > .25 else -1 for p in range(3)]
+            if ids != [-1] * 3:
+                add(table, (1, 0, event), 70 * event + i, ids)
+    order = r.permutation(len(table["hit_id"]))
+    table = {k: [v[i] for i in order] for k, v in table.items()}
+    add(table, (1, 0, 4), 1, [-1, -1, -1])                  # no hit
+    add(table, (1, 0, 4), 2, [5000, -1, -1])                # no such hit
+    add(table, (1, 0, 4), 3, [1001, -1, -1])                # a hit of plane 1 as that of plane 0
+    add(table, (1, 0, 5), 4, [1, -1, -1])                   # no such event
+    if twice:
+        hits["hit_id"][1] = hits["hit_id"][0]
+    with h5py.File(to, "w") as f:
+        f["event_table/event_id"] = np.array([(1, 0, 4), (1, 0, 17)], np.int32)
+        for name, columns in (("wire_table", wires), ("hit_table", hits), ("spacepoint_table", table)):
+            for k, v in columns.items():
+                v = np.array(v, np.float32 if k in ("adc", "local_time") else np.int32)
+                f[f"{name}/{k}"] = v if v.ndim == 2 else v[:, None]
+
+
+def triples(path, scored, wires, bins):
+    wires, bins = int(wires), int(bins)
+    with h5py.File(path) as f:
+        w, h, t = ({k: v[:] for k, v in f[name].items()} for name in ("wire_table", "hit_table", "spacepoint_table"))
+    hit = {(e[2], i): (p, x, int(np.float32(time) / np.float32(2)))
+           for e, i, p, x, time in zip(h["event_id"], *(h[k][:, 0] for k in ("hit_id", "local_plane", "local_wire", "local_time")))}
+    x, reason = np.zeros((len(t["hit_id"]), 3, wires, bins)), np.zeros(len(t["hit_id"]), int)
+    for i, (event, ids) in enumerate(zip(t["event_id"][:, 2], t["hit_id"])):
+        for k in range(3):
+            p, at, bin = hit.get((event, ids[k]), (-1, 0, 0))
+            if ids[k] == -1:
+                continue
+            if p != k:
+                reason[i] = 2
+                continue
+            rows = (w["event_id"][:, 2] == event) & (w["local_plane"][:, 0] == k)
+            image = np.zeros((30 + 2 * wires, 300 + 2 * bins))
+            image[wires + w["local_wire"][rows, 0], bins:-bins] = w["adc"][rows].reshape(-1, 300, 2).mean(2, dtype=float)
+            x[i, k] = image[wires + at - wires // 2:, bins + bin - bins // 2:][:wires, :bins] / 50
+    bad = ~np.isfinite(x).all((1, 2, 3))
+    reason[bad] = 3
+    reason[-4:] = [2, 2, 2, 7]
+    x[reason > 0] = np.nan
+    compare(x, scored, "triples", {"hit_id": t["spacepoint_id"][:, 0], "event": t["event_id"][:, 2], "tpc": -1, "plane": -1}, reason)
+    assert bad.any() and (reason == 2).sum() == 3
 
 
 def many(to):
