@@ -28,8 +28,8 @@ static wm_fault_t encode (const wm_lane_t *self, unsigned slot, uint32_t hit, ui
     if (batch.kind == WM_BATCH_PATCHES)
         batch.patch += (size_t) hit * batch.patch_values;
     else {
-        batch.hit_wire += hit;
-        batch.hit_col += hit;
+        batch.hit_wire += (size_t) hit * wm_batch_cells (&batch);
+        batch.hit_col += (size_t) hit * wm_batch_cells (&batch);
     }
     return wm_batch_encode (&batch, self->coder, frame, bytes_max, bytes, error);
 }

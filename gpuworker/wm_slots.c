@@ -104,8 +104,8 @@ void wm_slots_part (const wm_slots_t *self, unsigned slot, wm_batch_t *batch)
     if (batch->kind == WM_BATCH_PATCHES)
         batch->patch += (size_t) at->first * batch->patch_values;
     else {
-        batch->hit_wire += at->first;
-        batch->hit_col += at->first;
+        batch->hit_wire += (size_t) at->first * wm_batch_cells (batch);
+        batch->hit_col += (size_t) at->first * wm_batch_cells (batch);
     }
     batch->n_hit = at->count;
 }

@@ -7,6 +7,7 @@
    The table of engines, and how their shared objects are opened: kernels/wm_engines.c.  */
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_canary.h"
+#include "kernels/wm_image.h"
 #include "kernels/wm_recall.h"
 
 #include <math.h>
@@ -59,6 +60,20 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
 static bool spec_fits (const wm_model_t *model, const wm_spec_t *spec)
 {
     return wm_model_n_input (model) == 1 && wm_model_n_value (model) == wm_spec_values (spec);
+}
+
+/* Whether the model's input ends with the channels: (wire, bin, channel). Sizes of 1 do not count;
+   where it also begins with as many, it is (channel, wire, bin).  */
+static bool ends_with_channels (const wm_model_t *model, const wm_spec_t *spec)
+{
+    const wm_port_t *input = wm_model_input (model, 0);
+    uint32_t first = 0, last = 0;
+    for (uint32_t d = 0; d < input->n_dim; d++)
+        if (input->dim[d] > 1) {
+            first = first ? first : input->dim[d];
+            last = input->dim[d];
+        }
+    return spec->n_channel > 1 && first != spec->n_channel && last == spec->n_channel;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -222,6 +237,7 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     self->progress = config->progress ? config->progress : &self->own_progress;
     if (spec) {
         self->spec = *spec;
+        self->spec.channels_last = ends_with_channels (model, spec);
         self->has_spec = true;
     }
     self->state = backend->open (model, spec ? &self->spec : NULL, config, self->signature, error);
@@ -286,10 +302,12 @@ static wm_fault_t check_batch (const wm_device_t *self, const wm_batch_t *batch,
             "a plane came, but the specification's patch is not the input of this model "
             "(%u values): it takes dense patches",
             wm_model_n_value (self->model));
-    bool own = self->spec.view == WM_OWN_VIEW;
-    if (batch->kind != (own ? WM_BATCH_TICKS : WM_BATCH_BINS))
-        return wm_fault (error, WM_EBATCH, "a batch of kind %d, but the specification has view: %s",
-                         (int) batch->kind, own ? "own" : "full");
+    if (batch->kind != wm_image_kind (&self->spec) ||
+        (batch->kind == WM_BATCH_STACK && batch->n_cell != self->spec.n_channel))
+        return wm_fault (error, WM_EBATCH,
+                         "a batch of kind %d, but the specification has view: %s, channels: %u",
+                         (int) batch->kind, self->spec.view == WM_OWN_VIEW ? "own" : "full",
+                         self->spec.n_channel);
     return WM_OK;
 }
 

@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SIDE_MAX 512u  /* of a patch, and */
@@ -186,16 +187,16 @@ static void gather (const wm_batch_t *batch, uint32_t wire, int64_t first, int64
     }
 }
 
-void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
-                               float *patch)
+/* The patch of one cell: a hit's, or a channel of it.  */
+static void cell_patch (const wm_spec_t *spec, const wm_batch_t *batch, size_t cell, float *patch)
 {
     const uint32_t n = spec->patch_bin, n_tick = n * spec->drift_window;
     const float zero = wm_spec_zero (spec);
-    const int32_t col = batch->hit_col[hit];
+    const int32_t col = batch->hit_col[cell];
     float tick[SIDE_MAX * WINDOW_MAX];
     assert (spec->view == WM_FULL_VIEW || (n <= SIDE_MAX && spec->drift_window <= WINDOW_MAX));
     for (uint32_t i = 0; i < spec->patch_wire; i++) {
-        int64_t wire = (int64_t) batch->hit_wire[hit] - spec->patch_wire / 2 + i;
+        int64_t wire = (int64_t) batch->hit_wire[cell] - spec->patch_wire / 2 + i;
         bool inside = wire >= 0 && wire < batch->n_wire;
         if (spec->view == WM_FULL_VIEW) {
             int64_t first = (int64_t) col - n / 2;
@@ -212,4 +213,31 @@ void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, u
             wm_image_downscale (spec, batch->plane, tick, NULL, n_tick, patch + (size_t) i * n);
         }
     }
+}
+
+void wm_image_channel (const wm_spec_t *spec, uint32_t channel, const float *cell, float *patch)
+{
+    const size_t n = (size_t) spec->patch_wire * spec->patch_bin;
+    if (spec->channels_last)
+        for (size_t i = 0; i < n; i++)
+            patch[i * spec->n_channel + channel] = cell[i];
+    else
+        memcpy (patch + channel * n, cell, n * sizeof *patch);
+}
+
+void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
+                               float *patch)
+{
+    const uint32_t n_cell = wm_batch_cells (batch);
+    if (n_cell == 1) {
+        cell_patch (spec, batch, hit, patch);
+        return;
+    }
+    float *cell = malloc ((size_t) spec->patch_wire * spec->patch_bin * sizeof *cell);
+    assert (cell);
+    for (uint32_t c = 0; c < n_cell; c++) {
+        cell_patch (spec, batch, (size_t) hit * n_cell + c, cell);
+        wm_image_channel (spec, c, cell, patch);
+    }
+    free (cell);
 }

@@ -32,6 +32,14 @@
    view.  */
 uint32_t wm_image_n_col (const wm_spec_t *spec, uint32_t n_tick);
 
+/* Returns the kind of the batches that planes become.  */
+static inline wm_batch_kind_t wm_image_kind (const wm_spec_t *spec)
+{
+    return spec->n_channel > 1          ? WM_BATCH_STACK
+           : spec->view == WM_FULL_VIEW ? WM_BATCH_BINS
+                                        : WM_BATCH_TICKS;
+}
+
 /* Returns the column of a hit at `time` (ticks): (int)((float) time / W) in full view, (int) time
    in own view; may lie outside the plane. time: finite and within +-2^30, which the caller has
    checked.  */
@@ -79,9 +87,13 @@ bool wm_image_covers (const wm_spec_t *spec, uint32_t hit_wire, int32_t hit_col,
 /* ---- images to patches (the engines' side) --------------------------------------------------- */
 
 /* Cuts the patch of one hit of a PLANE batch by the definition, directly from the runs; slow, and
-   the reference for everything faster. patch: (patch_wire, patch_bin).  */
+   the reference for everything faster. patch: (patch_wire, patch_bin), of a STACK (n_channel,
+   patch_wire, patch_bin), or with channels_last (patch_wire, patch_bin, n_channel).  */
 void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, uint32_t hit,
                                float *patch);
+
+/* Puts one channel, (patch_wire, patch_bin), into a patch of n_channel.  */
+void wm_image_channel (const wm_spec_t *spec, uint32_t channel, const float *cell, float *patch);
 
 /* A plane laid out densely with margins, from which patches are cut fast (kernels/wm_plane.c). Full
    view: one image. Own view: one image per phase d0 mod W that its hits use, since a patch that is
@@ -90,12 +102,12 @@ typedef struct wm_plane_t wm_plane_t;
 wm_plane_t *wm_plane_new (const wm_spec_t *spec);
 void wm_plane_destroy (wm_plane_t **self_p);
 
-/* Lays out the runs of `batch` (BINS or TICKS), reusing memory. The batch is lent until the next
+/* Lays out the runs of `batch` (BINS, TICKS or STACK), reusing memory. It is lent until the next
    load. WM_EBATCH: the wrong kind for the specification's view, or a plane of more than 2^28 cells;
    WM_EAGAIN without memory.  */
 wm_fault_t wm_plane_load (wm_plane_t *self, const wm_batch_t *batch, wm_error_t *error);
 
-/* Cuts the patches of hits first .. first+count-1 to `patches` (count, patch_wire, patch_bin).  */
+/* Cuts the patches of hits first .. first+count-1 to `patches`, (count) times a patch as above.  */
 void wm_plane_cut (wm_plane_t *self, uint32_t first, uint32_t count, float *patches);
 
 /* For engines that share work between patches: the images of the loaded plane, row-major without

@@ -242,9 +242,11 @@ static wm_fault_t load_own (wm_plane_t *self, const wm_batch_t *batch, wm_error_
 
 wm_fault_t wm_plane_load (wm_plane_t *self, const wm_batch_t *batch, wm_error_t *error)
 {
-    if (batch->kind != (self->own ? WM_BATCH_TICKS : WM_BATCH_BINS))
-        return wm_fault (error, WM_EBATCH, "a batch of kind %d where the specification has %s",
-                         (int) batch->kind, self->own ? "view: own" : "view: full");
+    if (batch->kind != wm_image_kind (&self->spec) ||
+        (batch->kind == WM_BATCH_STACK && batch->n_cell != self->spec.n_channel))
+        return wm_fault (
+            error, WM_EBATCH, "a batch of kind %d where the specification has %s, channels: %u",
+            (int) batch->kind, self->own ? "view: own" : "view: full", self->spec.n_channel);
     self->batch = batch;
     return self->own ? load_own (self, batch, error) : load_full (self, batch, error);
 }
@@ -323,11 +325,36 @@ static bool find_window (const wm_plane_t *self, uint32_t hit, uint32_t *image, 
     return true;
 }
 
+/* Patches of several channels. find_window counts cells as hits: a stack has one image.  */
+static void cut_stack (wm_plane_t *self, uint32_t first, uint32_t count, float *patches)
+{
+    const wm_spec_t *spec = &self->spec;
+    const uint32_t n = spec->patch_bin, h = spec->patch_wire, n_channel = spec->n_channel;
+    for (uint32_t hit = first; hit < first + count; hit++, patches += wm_spec_values (spec))
+        for (uint32_t c = 0; c < n_channel; c++) {
+            uint32_t image, row, col;
+            find_window (self, hit * n_channel + c, &image, &row, &col);
+            const float *cell = self->cell + (size_t) row * self->n_col + col;
+            for (uint32_t i = 0; i < h; i++, cell += self->n_col) {
+                float *to = patches + ((size_t) c * h + i) * n;
+                if (!spec->channels_last)
+                    memcpy (to, cell, n * sizeof *cell);
+                else
+                    for (uint32_t k = 0; k < n; k++)
+                        patches[((size_t) i * n + k) * n_channel + c] = cell[k];
+            }
+        }
+}
+
 void wm_plane_cut (wm_plane_t *self, uint32_t first, uint32_t count, float *patches)
 {
     const uint32_t n = self->spec.patch_bin, h = self->spec.patch_wire;
     const bool mend = self->own && self->spec.downscale == WM_MAXMEAN;
     assert (first + count <= self->batch->n_hit);
+    if (self->spec.n_channel > 1) {
+        cut_stack (self, first, count, patches);
+        return;
+    }
     for (uint32_t hit = first; hit < first + count; hit++, patches += (size_t) h * n) {
         uint32_t image, row, col;
         if (!find_window (self, hit, &image, &row, &col) || (mend && n == 1)) {

@@ -48,7 +48,8 @@ typedef struct {
     uint32_t n_channel;                 /* of a patch; 1 or more */
     uint32_t n_tag;                     /* windows: 0, or n_channel */
     char tag[WM_SPEC_CHANNELS_MAX][32]; /* of the frames that fill the channels */
-    wm_result_t result; /* image: a value for each cell of the patch, stitched to frames */
+    uint32_t channels_last; /* no key: 1 where the model's input is (wire, bin, channel) */
+    wm_result_t result;     /* image: a value for each cell of the patch, stitched to frames */
 } wm_spec_t;
 
 /* Fills in a preset: "protodune-2021", "dunefd-44x48", "waveform-200". WM_EBATCH lists those that
@@ -94,7 +95,8 @@ size_t wm_spec_explain (const wm_spec_t *self, uint32_t given, char *text, size_
 /* Returns the values of a patch, of all its channels.  */
 static inline uint64_t wm_spec_values (const wm_spec_t *self)
 {
-    return (uint64_t) self->n_channel * self->patch_wire * self->patch_bin;
+    return (uint64_t) (self->n_channel > 1 ? self->n_channel : 1) * self->patch_wire *
+           self->patch_bin;
 }
 
 /* Returns the zero level Z: the value of 0 ADC, of bad or missing wires and of everything

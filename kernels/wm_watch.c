@@ -70,7 +70,8 @@ static wm_batch_t part_of (const wm_batch_t *batch, uint32_t first, uint32_t cou
     if (batch->kind == WM_BATCH_PATCHES)
         part.patch += (size_t) first * batch->patch_values;
     else
-        part.hit_wire += first, part.hit_col += first;
+        part.hit_wire += (size_t) first * wm_batch_cells (batch),
+            part.hit_col += (size_t) first * wm_batch_cells (batch);
     return part;
 }
 

@@ -45,8 +45,8 @@ const wm_verb_t wm_verb_cut = {
     .name = "cut", .task = "files",
     .summary = "cut patches to a .npy file, to train on or to inspect",
     .text = "  wiremill cut --input events.h5 --patches patches.npy\n\n"
-            "Writes the patch of every hit, in input order, as float32 (hits, wires, bins); NaN\n"
-            "where a hit is held.\n",
+            "Writes the patch of every hit, in input order, as float32 (hits, wires, bins), or\n"
+            "(hits, channels, wires, bins) where --spec has channels; NaN where a hit is held.\n",
     .options = options, .run = cut_main };
 /* clang-format on */
 
@@ -101,10 +101,13 @@ static wm_fault_t spec_load (wm_spec_t *spec, const char *name, wm_error_t *erro
 static wm_fault_t array_make (job_t *job, uint64_t n_row, wm_error_t *error)
 {
     char head[WM_NPY_HEAD_MAX];
-    uint64_t dim[] = { n_row, job->spec.patch_wire, job->spec.patch_bin }, bytes;
+    const bool stack = job->spec.n_channel > 1;
+    uint64_t dim[] = { n_row, job->spec.n_channel, job->spec.patch_wire, job->spec.patch_bin },
+             bytes;
+    dim[1] = stack ? dim[1] : n_row; /* one channel is no dimension */
     if (job->content.patch_values || !job->values)
         return wm_fault (error, WM_EBATCH, "%s: holds patches already", job->input);
-    size_t head_bytes = wm_npy_print (dim, 3, head);
+    size_t head_bytes = wm_npy_print (dim + !stack, 3 + stack, head);
     if (__builtin_mul_overflow (n_row, 4ull * job->values, &bytes) || bytes > 1ull << 40)
         return wm_fault (error, WM_EBATCH, "%llu patches are too many for one file: use --event",
                          (unsigned long long) n_row);
@@ -235,7 +238,7 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     wm_fault_t fault = spec_load (&job->spec, job->spec_name, error);
     if (fault)
         return fault;
-    job->values = job->spec.patch_wire * job->spec.patch_bin;
+    job->values = (uint32_t) wm_spec_values (&job->spec);
     uint64_t size;
     int64_t mtime_ns;
     if (wm_path_stat (job->input, &size, &mtime_ns))

@@ -261,8 +261,9 @@ static wm_fault_t put_batch (job_t *self, uint32_t file, const uint32_t *hit, wm
                      batch->patch + (size_t) i * batch->patch_values,
                      batch->patch_values * sizeof *batch->patch);
         else {
-            batch->hit_wire[n] = batch->hit_wire[i];
-            batch->hit_col[n] = batch->hit_col[i];
+            const size_t cells = wm_batch_cells (batch), bytes = cells * sizeof *batch->hit_wire;
+            memmove (batch->hit_wire + n * cells, batch->hit_wire + i * cells, bytes);
+            memmove (batch->hit_col + n * cells, batch->hit_col + i * cells, bytes);
         }
         row[n] = self->row[at].first;
         by[n] = self->by[at];

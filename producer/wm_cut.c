@@ -39,7 +39,8 @@ struct wm_cut_t {
     uint32_t *hit; /* of the batches, one after another */
     uint32_t n_hit;
 
-    wm_runs_t runs;
+    wm_runs_t runs, part;                  /* part: of a stack, the runs of one channel */
+    uint32_t offset[WM_SPEC_CHANNELS_MAX]; /* of a stack: first wire of each channel */
     uint32_t at, plane_end; /* of sorted: the next hit, and the end of the plane that is loaded */
     int32_t *cover;         /* (wires of a slice + 1, blocks + 1) */
     size_t factors_max, sorted_max, spare_max, held_max, in_fiducial_max, hit_max, cover_max;
@@ -73,6 +74,7 @@ void wm_cut_destroy (wm_cut_t **self_p)
     if (!self)
         return;
     wm_runs_clear (&self->runs);
+    wm_runs_clear (&self->part);
     free (self->factors);
     free (self->sorted);
     free (self->spare);
@@ -189,6 +191,58 @@ static int hit_compare (const void *a_v, const void *b_v)
     return a->hit < b->hit ? -1 : a->hit > b->hit;
 }
 
+/* Index of the plane that fills a channel of a hit's patch; UINT32_MAX: the event has none.  */
+static uint32_t channel_plane (const wm_cut_t *self, const wm_hit_t *hit, uint32_t channel)
+{
+    const wm_event_t *event = self->event;
+    if (self->spec->points == WM_POINTS_SPACEPOINTS)
+        return wm_event_plane (event, hit->cryostat, hit->tpc, (int32_t) channel);
+    const uint32_t plane = wm_event_plane (event, hit->cryostat, hit->tpc, hit->plane);
+    return plane == UINT32_MAX ? plane : plane + channel;
+}
+
+/* Judges the cells of a hit of several channels. It is sorted by the first that it has, under the
+   first plane that its TPC, or its own plane, has.  */
+static wm_hit_status_t cells_judge (wm_cut_t *self, uint32_t i, sorted_t *s)
+{
+    const wm_event_t *event = self->event;
+    const uint32_t n = self->spec->n_channel;
+    const wm_event_cell_t *cell = event->cell + (size_t) i * n;
+    wm_hit_t hit = event->hit[i];
+    bool has_cell = false, inside = true;
+    *s = (sorted_t){ .plane = UINT32_MAX, .hit = i };
+    for (uint32_t k = 0; k < n; k++) {
+        const uint32_t plane = channel_plane (self, &hit, k);
+        s->plane = s->plane == UINT32_MAX ? plane : s->plane;
+        if (cell[k].wire == WM_EVENT_NO_CELL)
+            continue;
+        if (!isfinite (cell[k].time) || fabsf (cell[k].time) > TIME_MAX)
+            return WM_HIT_BAD_TIME;
+        if (plane == UINT32_MAX || cell[k].wire < 0 ||
+            (uint32_t) cell[k].wire >= event->plane[plane].n_wire)
+            return WM_HIT_BAD_WIRE;
+        hit.wire = cell[k].wire, hit.time = cell[k].time;
+        inside = inside && is_inside (self->spec, event, event->plane[plane].n_wire, &hit);
+        if (!has_cell)
+            s->wire = (uint32_t) hit.wire, s->time = hit.time;
+        has_cell = true;
+    }
+    self->in_fiducial[i] = has_cell && inside;
+    return has_cell ? WM_HIT_SCORED : WM_HIT_BAD_WIRE;
+}
+
+static void stacks_judge (wm_cut_t *self)
+{
+    for (uint32_t i = 0; i < self->event->n_hit; i++) {
+        self->in_fiducial[i] = 0;
+        const wm_hit_status_t status = cells_judge (self, i, &self->sorted[self->n_sorted]);
+        if (status)
+            hold (self, i, status);
+        else
+            self->n_sorted++;
+    }
+}
+
 /* A patch with a non-finite value holds its hit; the others stay in input order.  */
 static void patches_judge (wm_cut_t *self)
 {
@@ -233,7 +287,10 @@ wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *wh
                          where, event->n_tick);
     if ((fault = factors_make (self, where, error)))
         return fault;
-    hits_judge (self);
+    if (self->spec->n_channel > 1)
+        stacks_judge (self);
+    else
+        hits_judge (self);
     if (self->n_sorted > 1)
         qsort (self->sorted, self->n_sorted, sizeof *self->sorted, hit_compare);
     return WM_OK;
@@ -241,8 +298,30 @@ wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *wh
 
 /* ---- planes ---------------------------------------------------------------------------------- */
 
-/* Whether a hit's patch reads a non-finite cell. They are few, and in wire order.  */
-static bool reads_bad (const wm_cut_t *self, const sorted_t *hit)
+/* Where channel k of a hit's patch is cut from the plane, or stack, that is loaded.  */
+typedef struct {
+    uint32_t wire;
+    int32_t col;
+} place_t;
+
+static uint32_t n_place (const wm_cut_t *self)
+{
+    return self->spec->n_channel > 1 ? self->spec->n_channel : 1;
+}
+
+static place_t place_of (const wm_cut_t *self, const sorted_t *hit, uint32_t k)
+{
+    if (self->spec->n_channel <= 1)
+        return (place_t){ hit->wire, hit->col };
+    const wm_event_cell_t *cell = &self->event->cell[(size_t) hit->hit * self->spec->n_channel + k];
+    if (cell->wire < 0 || hit->col == NOWHERE)
+        return (place_t){ 0, NOWHERE };
+    return (place_t){ self->offset[k] + (uint32_t) cell->wire,
+                      wm_image_col (self->spec, cell->time) };
+}
+
+/* Whether a patch reads a non-finite cell. They are few, and in wire order.  */
+static bool place_reads_bad (const wm_cut_t *self, const place_t *hit)
 {
     const wm_cell_t *bad = self->runs.bad;
     uint64_t low = 0, high = self->runs.n_bad;
@@ -261,8 +340,18 @@ static bool reads_bad (const wm_cut_t *self, const sorted_t *hit)
     return false;
 }
 
-/* Columns [*first, *last) of the plane that a hit's patch reads.  */
-static void columns_of (const wm_cut_t *self, const sorted_t *hit, int64_t *first, int64_t *last)
+static bool reads_bad (const wm_cut_t *self, const sorted_t *hit)
+{
+    for (uint32_t k = 0; k < n_place (self); k++) {
+        const place_t place = place_of (self, hit, k);
+        if (place_reads_bad (self, &place))
+            return true;
+    }
+    return false;
+}
+
+/* Columns [*first, *last) of the plane that a patch reads.  */
+static void columns_of (const wm_cut_t *self, const place_t *hit, int64_t *first, int64_t *last)
 {
     const wm_spec_t *spec = self->spec;
     if (spec->view == WM_FULL_VIEW) {
@@ -276,9 +365,8 @@ static void columns_of (const wm_cut_t *self, const sorted_t *hit, int64_t *firs
     *last = *last > self->runs.n_col ? self->runs.n_col : *last;
 }
 
-/* Whether a hit's patch reads no run at all. Its own wire comes first: nearly always it ends
-   there.  */
-static bool is_empty (const wm_cut_t *self, const sorted_t *hit)
+/* Whether a patch reads no run at all. Its own wire comes first: nearly always it ends there.  */
+static bool place_is_empty (const wm_cut_t *self, const place_t *hit)
 {
     const wm_runs_t *runs = &self->runs;
     const int64_t above = self->spec->patch_wire / 2, below = self->spec->patch_wire - above;
@@ -298,6 +386,16 @@ static bool is_empty (const wm_cut_t *self, const sorted_t *hit)
                 high = middle;
         }
         if (low < end && runs->run[low].first < last)
+            return false;
+    }
+    return true;
+}
+
+static bool is_empty (const wm_cut_t *self, const sorted_t *hit)
+{
+    for (uint32_t k = 0; k < n_place (self); k++) {
+        const place_t place = place_of (self, hit, k);
+        if (!place_is_empty (self, &place))
             return false;
     }
     return true;
@@ -325,6 +423,33 @@ static wm_fault_t empty_first (wm_cut_t *self, uint32_t end, wm_error_t *error)
     return WM_OK;
 }
 
+/* Puts the planes of the channels of a hit's patch into one, so far apart that no patch reaches
+   from one into the next.  */
+static wm_fault_t stack_load (wm_cut_t *self, const wm_hit_t *hit, wm_error_t *error)
+{
+    uint64_t at = 0;
+    for (uint32_t k = 0; k < self->spec->n_channel; k++) {
+        const uint32_t plane = channel_plane (self, hit, k);
+        wm_fault_t fault;
+        self->offset[k] = (uint32_t) at;
+        if (plane == UINT32_MAX)
+            continue;
+        if ((fault =
+                 wm_runs_make (&self->part, self->spec, self->event, plane, self->factor, error)) ||
+            (fault = wm_runs_stack (&self->runs, &self->part, (uint32_t) at, error)))
+            return fault;
+        at += self->part.n_wire + self->spec->patch_wire;
+        if (at > WM_EVENT_WIRES_MAX)
+            return wm_fault (error, WM_EBATCH,
+                             "event %lld:%lld:%lld: the planes of %u channels have more than %u "
+                             "wires together",
+                             (long long) self->event->run, (long long) self->event->subrun,
+                             (long long) self->event->event, self->spec->n_channel,
+                             WM_EVENT_WIRES_MAX);
+    }
+    return WM_OK;
+}
+
 /* Makes the runs of the plane of the next hit, and holds its hits near non-finite cells: sorted[at
    .. plane_end) is what remains, shifted to the plane's end.  */
 static wm_fault_t plane_load (wm_cut_t *self, wm_error_t *error)
@@ -333,7 +458,9 @@ static wm_fault_t plane_load (wm_cut_t *self, wm_error_t *error)
     while (end < self->n_sorted && self->sorted[end].plane == plane)
         end++;
     wm_fault_t fault =
-        wm_runs_make (&self->runs, self->spec, self->event, plane, self->factor, error);
+        self->spec->n_channel > 1
+            ? stack_load (self, &self->event->hit[self->sorted[self->at].hit], error)
+            : wm_runs_make (&self->runs, self->spec, self->event, plane, self->factor, error);
     if (fault)
         return fault;
     uint32_t keep = end;
@@ -367,15 +494,42 @@ typedef struct {
     size_t pitch;
 } slice_t;
 
+/* The wires that a slice's patches read.  */
+static void slice_wires (const wm_cut_t *self, uint32_t count, slice_t *slice)
+{
+    const uint32_t above = self->spec->patch_wire / 2, below = self->spec->patch_wire - above;
+    uint32_t first = UINT32_MAX, last = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < n_place (self); k++) {
+            const uint32_t wire = place_of (self, &self->sorted[self->at + i], k).wire;
+            first = wire < first ? wire : first;
+            last = wire > last ? wire : last;
+        }
+    last = last + below < self->runs.n_wire ? last + below : self->runs.n_wire;
+    slice->first_wire = first > above ? first - above : 0;
+    slice->n_wire = last - slice->first_wire;
+}
+
+/* Counts a patch in the difference array of its blocks.  */
+static void cover_add (wm_cut_t *self, const slice_t *slice, const place_t *place)
+{
+    const uint32_t above = self->spec->patch_wire / 2, below = self->spec->patch_wire - above,
+                   last_wire = slice->first_wire + slice->n_wire;
+    int64_t first, last;
+    columns_of (self, place, &first, &last);
+    if (first >= last)
+        return;
+    size_t a = (size_t) first / WM_CUT_BLOCK, b = ((size_t) last - 1) / WM_CUT_BLOCK + 1;
+    uint32_t top = place->wire > above ? place->wire - above : 0;
+    uint32_t bottom = place->wire + below < last_wire ? place->wire + below : last_wire;
+    int32_t *from = self->cover + (top - slice->first_wire) * slice->pitch;
+    int32_t *to = self->cover + (bottom - slice->first_wire) * slice->pitch;
+    from[a]++, from[b]--, to[a]--, to[b]++;
+}
+
 static wm_fault_t slice_cover (wm_cut_t *self, uint32_t count, slice_t *slice, wm_error_t *error)
 {
-    const sorted_t *hit = self->sorted + self->at;
-    const uint32_t above = self->spec->patch_wire / 2, below = self->spec->patch_wire - above;
-    uint32_t last_wire = hit[count - 1].wire + below; /* sorted by wire */
-    if (last_wire > self->runs.n_wire)
-        last_wire = self->runs.n_wire;
-    slice->first_wire = hit->wire > above ? hit->wire - above : 0;
-    slice->n_wire = last_wire - slice->first_wire;
+    slice_wires (self, count, slice);
     slice->n_block = (self->runs.n_col + WM_CUT_BLOCK - 1) / WM_CUT_BLOCK;
     slice->pitch = slice->n_block + 1ul;
     uint64_t cells = (slice->n_wire + 1ull) * slice->pitch;
@@ -383,18 +537,11 @@ static wm_fault_t slice_cover (wm_cut_t *self, uint32_t count, slice_t *slice, w
     if (fault)
         return fault;
     memset (self->cover, 0, cells * sizeof *self->cover);
-    for (uint32_t i = 0; i < count; i++) {
-        int64_t first, last;
-        columns_of (self, &hit[i], &first, &last);
-        if (first >= last)
-            continue;
-        size_t a = (size_t) first / WM_CUT_BLOCK, b = ((size_t) last - 1) / WM_CUT_BLOCK + 1;
-        uint32_t top = hit[i].wire > above ? hit[i].wire - above : 0;
-        uint32_t bottom = hit[i].wire + below < last_wire ? hit[i].wire + below : last_wire;
-        int32_t *from = self->cover + (top - slice->first_wire) * slice->pitch;
-        int32_t *to = self->cover + (bottom - slice->first_wire) * slice->pitch;
-        from[a]++, from[b]--, to[a]--, to[b]++;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < n_place (self); k++) {
+            const place_t place = place_of (self, &self->sorted[self->at + i], k);
+            cover_add (self, slice, &place);
+        }
     for (uint32_t w = 0; w < slice->n_wire; w++) {
         int32_t *row = self->cover + w * slice->pitch;
         for (size_t b = 1; b < slice->pitch; b++)
@@ -455,8 +602,11 @@ static wm_fault_t plane_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *err
     wm_fault_t fault;
     slice_t slice;
     const sorted_t *hit = self->sorted + self->at;
-    batch->kind = self->spec->view == WM_FULL_VIEW ? WM_BATCH_BINS : WM_BATCH_TICKS;
+    batch->kind = wm_image_kind (self->spec);
     batch->plane = (uint32_t) self->event->plane[hit->plane].plane;
+    batch->patch_values = 0;
+    if (batch->kind == WM_BATCH_STACK)
+        batch->plane = 0, batch->n_cell = self->spec->n_channel;
     batch->n_wire = self->runs.n_wire;
     batch->n_col = self->runs.n_col;
     for (;; count = (count + 1) / 2) {
@@ -473,8 +623,11 @@ static wm_fault_t plane_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *err
         return fault;
     slice_runs (self, &slice, batch, true);
     for (uint32_t i = 0; i < count; i++) {
-        batch->hit_wire[i] = hit[i].wire;
-        batch->hit_col[i] = hit[i].col;
+        for (uint32_t k = 0; k < n_place (self); k++) {
+            const place_t place = place_of (self, &hit[i], k);
+            batch->hit_wire[i * n_place (self) + k] = place.wire;
+            batch->hit_col[i * n_place (self) + k] = place.col;
+        }
         self->hit[self->n_hit++] = hit[i].hit;
         self->n_empty += is_empty (self, &hit[i]);
     }

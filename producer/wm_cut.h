@@ -4,6 +4,7 @@
    batches with the same digests:
    - hits are held that no engine may see: a time that is not finite or beyond 2^30 ticks, a wire
      outside its plane or no such plane, a patch that reads a non-finite cell;
+   - of patches of several channels, each channel is judged so; one without any is a bad wire;
    - the others are sorted by (cryostat, TPC, plane, wire, time, input order);
    - windows without charge come first in their plane, all with one cell outside it, so that an
      engine computes them once a batch;

@@ -20,6 +20,7 @@ void wm_event_clear (wm_event_t *self)
     free (self->sample);
     free (self->lifetime);
     free (self->hit);
+    free (self->cell);
     free (self->patch);
     free (self->sorted);
     free (self->start);
@@ -53,12 +54,14 @@ static int plane_compare (const void *a_v, const void *b_v)
         return a->cryostat < b->cryostat ? -1 : 1;
     if (a->tpc != b->tpc)
         return a->tpc < b->tpc ? -1 : 1;
-    return a->plane < b->plane ? -1 : a->plane > b->plane;
+    if (a->plane != b->plane)
+        return a->plane < b->plane ? -1 : 1;
+    return a->channel < b->channel ? -1 : a->channel > b->channel;
 }
 
 uint32_t wm_event_plane (const wm_event_t *self, int32_t cryostat, int32_t tpc, int32_t plane)
 {
-    wm_event_plane_t key = { cryostat, tpc, plane, 0, 0, 0 };
+    wm_event_plane_t key = { cryostat, tpc, plane, 0, 0, 0, 0 };
     uint32_t low = 0, high = self->n_plane;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;

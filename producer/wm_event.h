@@ -2,7 +2,8 @@
 
    Waveforms are regions of interest (ROIs); ticks between them count 0 ADC. Wires of a wrapped
    channel share the samples of their ROIs. After wm_event_arrange planes are in (cryostat, tpc,
-   plane) order, ROIs in (plane, wire, tick) order without overlap; hits stay in input order.
+   plane, channel) order, ROIs in (plane, wire, tick) order without overlap; hits stay in input
+   order.
    Dense patches are an event without planes: one patch a hit.
    Memory grows and is reused from event to event. Thread: one at a time.  */
 #ifndef WM_EVENT_H
@@ -21,6 +22,7 @@ typedef struct {
     int32_t cryostat, tpc, plane;
     uint32_t n_wire;
     uint32_t roi_first, roi_count; /* of its ROIs */
+    uint32_t channel;              /* of frames with several tags; else 0 */
 } wm_event_plane_t;
 
 typedef struct {
@@ -33,6 +35,15 @@ typedef struct {
     float time;   /* ticks */
     uint32_t row; /* in the file's hit table */
 } wm_hit_t;
+
+/* Where one channel of a patch of several is cut: in plane 0, 1, ... of its hit's TPC (space
+   points), or in channel 0, 1, ... of its hit's plane (windows).  */
+typedef struct {
+    int32_t wire; /* -1: nowhere, it is Z; below: there is no such hit, and the patch is held */
+    float time;   /* ticks */
+} wm_event_cell_t;
+#define WM_EVENT_NO_CELL (-1)
+#define WM_EVENT_BAD_CELL (-2)
 
 typedef struct {
     int64_t run, subrun, event;
@@ -47,12 +58,14 @@ typedef struct {
     float *sample;
     float *lifetime;
     wm_hit_t *hit;
+    wm_event_cell_t *cell; /* (n_hit, channels of the specification), where these are several */
 
     uint32_t patch_values; /* 0: planes */
     float *patch;          /* (n_hit, patch_values) */
 
     /* capacities, in elements, and work space of wm_event_arrange */
-    size_t plane_max, roi_max, sample_max, lifetime_max, hit_max, patch_max, sorted_max, start_max;
+    size_t plane_max, roi_max, sample_max, lifetime_max, hit_max, patch_max, sorted_max, start_max,
+        cell_max;
     wm_roi_t *sorted;
     uint32_t *start;
 } wm_event_t;
@@ -68,7 +81,8 @@ void wm_event_clear (wm_event_t *self);
 wm_fault_t wm_event_reserve (void *memory_p, size_t *capacity, uint64_t count, size_t size,
                              wm_error_t *error);
 
-/* Index of a plane, or UINT32_MAX. Planes must be in order (wm_event_sort_planes).  */
+/* Index of a plane (of its channel 0), or UINT32_MAX. Planes must be in order
+   (wm_event_sort_planes).  */
 uint32_t wm_event_plane (const wm_event_t *self, int32_t cryostat, int32_t tpc, int32_t plane);
 
 /* Puts the planes in order; they have no ROIs yet. WM_EBATCH: one is there twice, or a size is

@@ -128,7 +128,7 @@ static wm_fault_t planes_read (exchange_t *self, uint32_t ordinal, wm_event_t *e
                              "%.300s: plane_table/n_wire is %d for cryostat %d, TPC %d, plane %d",
                              where, cell[3 * n + i], cell[i], cell[n + i], cell[2 * n + i]);
         event->plane[event->n_plane++] =
-            (wm_event_plane_t){ cell[i], cell[n + i], cell[2 * n + i], n_wire, 0, 0 };
+            (wm_event_plane_t){ cell[i], cell[n + i], cell[2 * n + i], n_wire, 0, 0, 0 };
     }
     return wm_event_sort_planes (event, where, error);
 }

@@ -70,6 +70,12 @@ static void place_of (const points_t *self, const event_t *event, const plane_t 
                          step_bin (spec));
 }
 
+/* Channels of a window, which are planes of the event one after another.  */
+static uint32_t n_channel (const points_t *self)
+{
+    return self->reader.spec->n_channel > 1 ? self->reader.spec->n_channel : 1;
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* A window is the patch of a hit in its middle. Tick numbers below 2^24 are exact in float32.  */
@@ -87,6 +93,14 @@ static wm_hit_t hit_of (const points_t *self, const event_t *event, const plane_
                        row };
 }
 
+/* All channels of a window are cut at one place.  */
+static void cells_fill (const points_t *self, wm_event_t *event)
+{
+    const uint32_t n = n_channel (self);
+    for (uint64_t i = 0; i < (uint64_t) event->n_hit * n && n > 1; i++)
+        event->cell[i] = (wm_event_cell_t){ event->hit[i / n].wire, event->hit[i / n].time };
+}
+
 static wm_fault_t points_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
                                 wm_error_t *error)
 {
@@ -94,23 +108,28 @@ static wm_fault_t points_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
     const event_t *own = &self->event[ordinal];
     const uint64_t n = own[1].first_row - own->first_row;
     wm_fault_t fault = wm_reader_event (self->inner, ordinal, event, error);
-    if (!fault && event->n_plane != own[1].first_plane - own->first_plane)
+    const uint32_t n_cell = n_channel (self);
+    if (!fault && event->n_plane != (own[1].first_plane - own->first_plane) * n_cell)
         fault = wm_fault (error, WM_EBATCH, "event %lld:%lld:%lld changed while it was read",
                           (long long) own->run, (long long) own->subrun, (long long) own->event);
     if (!fault)
         fault = wm_event_reserve (&event->hit, &event->hit_max, n + 1, sizeof *event->hit, error);
     if (fault)
         return fault;
+    if (n_cell > 1 && (fault = wm_event_reserve (&event->cell, &event->cell_max, n * n_cell + 1,
+                                                 sizeof *event->cell, error)))
+        return fault;
     event->n_hit = 0;
     for (uint64_t p = own->first_plane; p < own[1].first_plane; p++) {
         const plane_t *plane = &self->plane[p];
-        wm_event_plane_t *content = &event->plane[p - own->first_plane];
         for (uint64_t i = 0; i < (uint64_t) plane->n_row * plane->n_col; i++, event->n_hit++)
             event->hit[event->n_hit] =
                 hit_of (self, own, plane, i, (uint32_t) own->first_row + event->n_hit);
-        if (content->n_wire < reader->spec->patch_wire) /* the middle of a window lies in it */
-            content->n_wire = reader->spec->patch_wire;
     }
+    for (uint32_t p = 0; p < event->n_plane; p++) /* so that the middle of a window lies in it */
+        if (event->plane[p].n_wire < reader->spec->patch_wire)
+            event->plane[p].n_wire = reader->spec->patch_wire;
+    cells_fill (self, event);
     return WM_OK;
 }
 
@@ -192,7 +211,7 @@ static wm_fault_t event_add (points_t *self, uint32_t ordinal, const wm_event_t 
         return fault;
     own->run = event->run, own->subrun = event->subrun, own->event = event->event;
     own->n_bin = event->n_tick / spec->drift_window;
-    for (uint32_t p = 0; p < event->n_plane; p++) {
+    for (uint32_t p = 0; p < event->n_plane; p += n_channel (self)) {
         const wm_event_plane_t *from = &event->plane[p];
         plane_t *to = &self->plane[self->n_plane++];
         *to = (plane_t){ from->cryostat,

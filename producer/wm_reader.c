@@ -31,6 +31,18 @@ static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_valu
     return false;
 }
 
+/* Only frames have tags.  */
+static bool has_no_tags (const char *path, const wm_spec_t *spec, wm_error_t *error)
+{
+    if (spec->n_tag)
+        wm_fault (
+            error, WM_EBATCH,
+            "%.300s: --spec has tags, which are of Wire-Cell frames (--input FRAMES --channels "
+            "MAP); this file has none",
+            path);
+    return !spec->n_tag;
+}
+
 static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_spec_t *spec,
                                uint32_t n_value, wm_error_t *error)
 {
@@ -42,7 +54,7 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
         return wm_dense_open (&file, dataset, n_value, error);
     if (wm_h5_text (file, "layout", text, sizeof text)) {
         if (!strcmp (text, "wiremill-exchange-1")) {
-            if (patch_fits (path, spec, n_value, error))
+            if (has_no_tags (path, spec, error) && patch_fits (path, spec, n_value, error))
                 return wm_exchange_open (&file, spec, error);
         } else if (!strncmp (text, "wiremill-scores-", strlen ("wiremill-scores-")))
             wm_fault (error, WM_EBATCH, "%.300s: an output of wiremill, not an input", path);
@@ -65,7 +77,7 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
                   "channel map by --channels",
                   path);
     else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table")) {
-        if (patch_fits (path, spec, n_value, error))
+        if (has_no_tags (path, spec, error) && patch_fits (path, spec, n_value, error))
             return wm_opensamples_open (&file, spec, error);
     } else if (wm_h5_only_dataset (file, text, sizeof text))
         return wm_dense_open (&file, text, n_value, error);
@@ -98,9 +110,9 @@ static wm_fault_t blame (wm_fault_t fault, wm_error_t *error)
 /* What a campaign reads of an open input: its hits, or windows on its planes, where it has any.  */
 static wm_reader_t *with_points (wm_reader_t *self, const wm_spec_t *spec, wm_error_t *error)
 {
-    return self && spec->points == WM_POINTS_WINDOWS && self->layout->planes
-               ? wm_points_open (&self, spec, error)
-               : self;
+    if (self && spec->points == WM_POINTS_WINDOWS && self->layout->planes)
+        self = wm_points_open (&self, spec, error);
+    return self;
 }
 
 wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const wm_spec_t *spec,

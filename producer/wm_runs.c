@@ -146,3 +146,37 @@ wm_fault_t wm_runs_make (wm_runs_t *self, const wm_spec_t *spec, const wm_event_
     self->wire_start[p->n_wire] = self->n_run;
     return fault;
 }
+
+wm_fault_t wm_runs_stack (wm_runs_t *self, const wm_runs_t *part, uint32_t first, wm_error_t *error)
+{
+    if (!first)
+        self->n_wire = 0, self->n_run = self->n_value = self->n_bad = 0;
+    const uint32_t n_wire = first + part->n_wire;
+    wm_fault_t fault;
+    if ((fault = wm_event_reserve (&self->run, &self->run_max, self->n_run + part->n_run + 1,
+                                   sizeof *self->run, error)) ||
+        (fault = wm_event_reserve (&self->value, &self->value_max,
+                                   self->n_value + part->n_value + 1, 4, error)) ||
+        (fault = wm_event_reserve (&self->bad, &self->bad_max, self->n_bad + part->n_bad + 1,
+                                   sizeof *self->bad, error)) ||
+        (fault =
+             wm_event_reserve (&self->wire_start, &self->wire_start_max, n_wire + 1ull, 8, error)))
+        return fault;
+    for (uint32_t w = self->n_wire; w < first; w++)
+        self->wire_start[w] = self->n_run;
+    for (uint32_t w = 0; w <= part->n_wire; w++)
+        self->wire_start[first + w] = self->n_run + part->wire_start[w];
+    for (uint64_t i = 0; i < part->n_run; i++) {
+        const wm_run_t *run = &part->run[i];
+        self->run[self->n_run++] =
+            (wm_run_t){ first + run->wire, run->first, run->length, self->n_value + run->value };
+    }
+    if (part->n_value)
+        memcpy (self->value + self->n_value, part->value, part->n_value * sizeof *part->value);
+    for (uint64_t i = 0; i < part->n_bad; i++)
+        self->bad[self->n_bad++] = (wm_cell_t){ first + part->bad[i].wire, part->bad[i].col };
+    self->n_value += part->n_value;
+    self->n_wire = n_wire;
+    self->n_col = part->n_col;
+    return WM_OK;
+}

@@ -37,6 +37,11 @@ typedef struct {
 wm_fault_t wm_runs_make (wm_runs_t *self, const wm_spec_t *spec, const wm_event_t *event,
                          uint32_t plane, const float *factor, wm_error_t *error);
 
+/* Puts the runs of `part` below those of self, from wire `first` on, where self->n_wire is at most
+   `first`; the wires between have no runs. first 0: self is emptied before.  */
+wm_fault_t wm_runs_stack (wm_runs_t *self, const wm_runs_t *part, uint32_t first,
+                          wm_error_t *error);
+
 /* Frees the memory and zeroes. NULL-safe, idempotent.  */
 void wm_runs_clear (wm_runs_t *self);
 

@@ -77,8 +77,9 @@ static size_t columns (const wm_batch_t *self, column_t column[COLUMNS])
     column[0] = (column_t){ self->run_wire, self->n_run, 1 };
     column[1] = (column_t){ self->run_first, self->n_run, 1 };
     column[2] = (column_t){ self->run_length, self->n_run, 0 };
-    column[3] = (column_t){ self->hit_wire, self->n_hit, 1 };
-    column[4] = (column_t){ (uint32_t *) self->hit_col, self->n_hit, 1 };
+    const size_t n_cell = (size_t) self->n_hit * wm_batch_cells (self);
+    column[3] = (column_t){ self->hit_wire, n_cell, 1 };
+    column[4] = (column_t){ (uint32_t *) self->hit_col, n_cell, 1 };
     column[5] = (column_t){ (uint32_t *) self->value, self->n_value, 0 };
     return COLUMNS;
 }
@@ -96,6 +97,7 @@ static header_t header_of (const wm_batch_t *self)
         header.n_col = self->n_col;
         header.n_run = self->n_run;
         header.n_value = self->n_value;
+        header.patch_values = self->kind == WM_BATCH_STACK ? self->n_cell : 0;
     }
     return header;
 }
@@ -187,16 +189,20 @@ static wm_fault_t header_check (const header_t *header, wm_error_t *error)
 {
     if (memcmp (header->magic, "WMB1", 4) || header->zero)
         return wm_fault (error, WM_EPEER, "batch frame: not one (no magic WMB1)");
-    int patches = header->kind == WM_BATCH_PATCHES;
-    if (!patches && header->kind != WM_BATCH_BINS && header->kind != WM_BATCH_TICKS)
+    const int patches = header->kind == WM_BATCH_PATCHES, stack = header->kind == WM_BATCH_STACK;
+    if (!patches && !stack && header->kind != WM_BATCH_BINS && header->kind != WM_BATCH_TICKS)
         return wm_fault (error, WM_EPEER, "batch frame: unknown kind %u", header->kind);
     if (!header->n_hit)
         return wm_fault (error, WM_EPEER, "batch frame: no hits");
     if (patches ? header->plane || header->n_wire || header->n_col || header->n_run ||
                       header->n_value || !header->patch_values
-                : !header->n_wire || !header->n_col || header->patch_values ||
+                : !header->n_wire || !header->n_col || (!stack && header->patch_values) ||
                       header->n_wire > 1u << 20 || header->n_col > 1u << 24)
         return wm_fault (error, WM_EPEER, "batch frame: sizes that do not fit its kind");
+    if (stack &&
+        (header->plane || header->patch_values < 2 || header->patch_values > WM_BATCH_CELLS_MAX))
+        return wm_fault (error, WM_EPEER, "batch frame: a stack of %u planes, not 2 to %u",
+                         header->patch_values, WM_BATCH_CELLS_MAX);
     return WM_OK;
 }
 
@@ -217,9 +223,11 @@ static wm_fault_t plane_check (const wm_batch_t *self, wm_error_t *error)
     if (values != self->n_value)
         return wm_fault (error, WM_EPEER, "batch frame: runs hold %llu values, not %u",
                          (unsigned long long) values, self->n_value);
-    for (uint32_t i = 0; i < self->n_hit; i++)
+    const uint32_t n_cell = wm_batch_cells (self);
+    for (uint64_t i = 0; i < (uint64_t) self->n_hit * n_cell; i++)
         if (self->hit_wire[i] >= self->n_wire)
-            return wm_fault (error, WM_EPEER, "batch frame: hit %u lies outside its plane", i);
+            return wm_fault (error, WM_EPEER, "batch frame: hit %u lies outside its plane",
+                             (uint32_t) (i / n_cell));
     return WM_OK;
 }
 

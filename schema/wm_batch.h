@@ -6,6 +6,10 @@
      PLANE   the zero-suppressed runs of the plane and the cells of the hits; the worker
              cuts the patches. In drift bins (full view: values are downscaled and scaled, Z
              between the runs) or in ticks (own view: values are adc x lifetime factor, 0 between).
+     STACK   patches of several channels: the planes of the channels, one below the other in one
+             plane of runs in drift bins, and n_cell cells a hit, one for each channel. Between the
+             planes lie so many wires without runs that no patch reaches from one into the next. A
+             channel that is Z everywhere has a cell outside the plane.
      PATCHES dense patches, float32, the model's inputs one after another per hit.
 
    Runs are in (wire, first) order, do not overlap, and lie inside the plane.
@@ -31,7 +35,10 @@ typedef enum {
     WM_BATCH_BINS = 1,    /* plane in drift bins */
     WM_BATCH_TICKS = 2,   /* plane in ticks */
     WM_BATCH_PATCHES = 3, /* dense patches */
+    WM_BATCH_STACK = 4,   /* planes of several channels, in drift bins */
 } wm_batch_kind_t;
+
+#define WM_BATCH_CELLS_MAX 8u /* channels of a patch */
 
 /* Status of one hit: 0 scored, else held with this reason and NaN scores.  */
 typedef enum {
@@ -53,23 +60,32 @@ typedef struct {
     wm_batch_kind_t kind;
     uint32_t n_hit; /* rows of the result */
 
-    /* WM_BATCH_BINS, WM_BATCH_TICKS */
-    uint32_t plane;         /* index into the specification's amplitudes */
+    /* WM_BATCH_BINS, WM_BATCH_TICKS, WM_BATCH_STACK */
+    uint32_t plane;         /* 0 of a STACK; index into the specification's amplitudes */
     uint32_t n_wire, n_col; /* size of the plane: wires, and drift bins or ticks */
     uint32_t n_run, n_value;
     uint32_t *run_wire, *run_first, *run_length; /* (n_run) */
     float *value;                                /* (n_value): the runs' values, run after run */
-    uint32_t *hit_wire;                          /* (n_hit), < n_wire */
-    int32_t *hit_col; /* (n_hit): (int)((float) t / W) in bins, (int) t in ticks; may lie outside */
+    uint32_t *hit_wire;                          /* (n_hit, cells), < n_wire */
+    int32_t
+        *hit_col; /* likewise: (int)((float) t / W) in bins, (int) t in ticks; may lie outside */
 
-    /* WM_BATCH_PATCHES */
-    uint32_t patch_values; /* values a patch */
-    float *patch;          /* (n_hit, patch_values) */
+    union {
+        uint32_t patch_values; /* WM_BATCH_PATCHES: values a patch */
+        uint32_t n_cell;       /* WM_BATCH_STACK: 2 to WM_BATCH_CELLS_MAX, cells a hit */
+    };
+    float *patch; /* WM_BATCH_PATCHES: (n_hit, patch_values) */
 
     /* Memory behind the pointers after wm_batch_reserve or wm_batch_decode; owned, reused.  */
     void *memory;
     size_t memory_bytes;
 } wm_batch_t;
+
+/* Returns the cells of a hit of this batch, 1 where it is no stack; 0 of ready patches.  */
+static inline uint32_t wm_batch_cells (const wm_batch_t *self)
+{
+    return self->kind == WM_BATCH_PATCHES ? 0 : self->kind == WM_BATCH_STACK ? self->n_cell : 1;
+}
 
 /* Frees the memory and zeroes the batch. NULL-safe, idempotent.  */
 void wm_batch_clear (wm_batch_t *self);

@@ -14,7 +14,8 @@ uint64_t wm_batch_raw_bytes (const wm_batch_t *self)
                    ? UINT64_MAX
                    : bytes;
     }
-    return 12 * (uint64_t) self->n_run + 4 * (uint64_t) self->n_value + 8 * (uint64_t) self->n_hit;
+    return 12 * (uint64_t) self->n_run + 4 * (uint64_t) self->n_value +
+           8 * (uint64_t) self->n_hit * wm_batch_cells (self);
 }
 
 void wm_batch_clear (wm_batch_t *self)
@@ -51,7 +52,8 @@ wm_fault_t wm_batch_reserve (wm_batch_t *self, wm_error_t *error)
     self->run_first = word + self->n_run;
     self->run_length = self->run_first + self->n_run;
     self->hit_wire = self->run_length + self->n_run;
-    self->hit_col = (int32_t *) (self->hit_wire + self->n_hit);
-    self->value = (float *) (self->hit_col + self->n_hit);
+    const size_t n_cell = (size_t) self->n_hit * wm_batch_cells (self);
+    self->hit_col = (int32_t *) (self->hit_wire + n_cell);
+    self->value = (float *) (self->hit_col + n_cell);
     return WM_OK;
 }

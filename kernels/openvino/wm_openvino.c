@@ -242,9 +242,11 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
 /* Whether a hit has the cell of the hit before it, and so its patch. */
 static bool repeats (const wm_batch_t *batch, uint32_t hit)
 {
-    return batch->kind != WM_BATCH_PATCHES && hit > 0 &&
-           batch->hit_wire[hit] == batch->hit_wire[hit - 1] &&
-           batch->hit_col[hit] == batch->hit_col[hit - 1];
+    const size_t cells = wm_batch_cells (batch), bytes = cells * sizeof *batch->hit_wire;
+    const uint32_t *wire = batch->hit_wire + hit * cells;
+    const int32_t *col = batch->hit_col + hit * cells;
+    return cells && hit > 0 && !memcmp (wire, wire - cells, bytes) &&
+           !memcmp (col, col - cells, bytes);
 }
 
 static void put_patch (const engine_t *self, const slot_t *slot, const wm_batch_t *batch,

@@ -66,6 +66,11 @@ static wm_fault_t check_net (const wm_net_t *net, const wm_spec_t *spec, wm_erro
 {
     if (net->n_conv < 1)
         return wm_fault (error, WM_EBATCH, "the sparse engine needs a convolution in front");
+    if (spec && spec->n_channel > 1)
+        return wm_fault (error, WM_EBATCH,
+                         "the sparse engine takes planes of one channel, not %u; use --engine "
+                         "openvino",
+                         spec->n_channel);
     if (spec &&
         (spec->patch_wire != net->height || spec->patch_bin != net->width || net->channel != 1))
         return wm_fault (error, WM_EBATCH,

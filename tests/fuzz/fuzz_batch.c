@@ -34,7 +34,10 @@ static void check (const wm_batch_t *self)
         values += self->run_length[i];
     }
     FUZZ_CHECK (values == self->n_value);
-    for (uint32_t i = 0; i < self->n_hit; i++)
+    const uint32_t n_cell = wm_batch_cells (self);
+    FUZZ_CHECK (self->kind == WM_BATCH_STACK ? n_cell >= 2 && n_cell <= WM_BATCH_CELLS_MAX
+                                             : n_cell == 1);
+    for (uint64_t i = 0; i < (uint64_t) self->n_hit * n_cell; i++)
         FUZZ_CHECK (self->hit_wire[i] < self->n_wire);
 }
 

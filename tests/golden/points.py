@@ -5,6 +5,10 @@ usage: points.py waveform conv1d|conv1d-last|dense MODEL.onnx    a network of 20
        points.py opensamples FRAMES.h5 MAP.csv OUT.h5            their planes as OpenSamples, without hits
        points.py windows MODEL.onnx FRAMES.h5 MAP.csv SCORES.h5 STEP...   every row against the oracle
        points.py cut FRAMES.h5 MAP.csv PATCHES.npy WIRES BINS STEP STEP   windows of any size, by `wiremill cut`
+       points.py vgg first|last WIRES BINS MODEL.onnx            a network of 3 channels, first or last
+       points.py tagged FRAMES.h5 MAP.csv                        frames of three tags
+       points.py tags ORDER MODEL.onnx FRAMES.h5 MAP.csv SCORES.h5 WIRES BINS STEP STEP
+                                                                 windows of the tags in ORDER (a,b,c)
        points.py many OUT.h5                                     an exchange file with 2^32 windows of one cell
 """
 import sys
@@ -77,6 +81,39 @@ def waveform(kind, path):
     save(path, nodes, [200, 1] if kind == "conv1d-last" else [200], w, more)
 
 
+def vgg_weights(wires, bins):
+    r = np.random.default_rng(9)
+    return {"aw": r.normal(0, .3, (4, 3, 3, 3)), "ab": r.normal(0, .1, 4), "bw": r.normal(0, .2, (6, 4, 3, 3)),
+            "bb": r.normal(0, .1, 6), "dw": r.normal(0, .05, (6 * (wires // 4) * (bins // 4), 3)),
+            "db": r.normal(0, .1, 3)}
+
+
+def vgg(order, wires, bins, path):
+    """Twice a padded convolution of 3 x 3, ReLU and a pool of 2 x 2; a dense layer, softmax."""
+    from onnx import helper
+    node, (wires, bins) = helper.make_node, (int(wires), int(bins))
+    nodes, at = [], "x"
+    if order == "last":
+        nodes, at = [node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2])], "t"
+    for k in "ab":
+        nodes += [node("Conv", [at, k + "w", k + "b"], [k + "c"], pads=[1, 1, 1, 1]), node("Relu", [k + "c"], [k + "r"]),
+                  node("MaxPool", [k + "r"], [k + "p"], kernel_shape=[2, 2], strides=[2, 2])]
+        at = k + "p"
+    nodes += [node("Flatten", [at], ["f"]), node("Gemm", ["f", "dw", "db"], ["g"]), node("Softmax", ["g"], ["y"])]
+    save(path, nodes, [3, wires, bins] if order == "first" else [wires, bins, 3], vgg_weights(wires, bins))
+
+
+def vgg_scores(x):
+    """x (N, 3, wires, bins)"""
+    w = vgg_weights(*x.shape[2:])
+    for k in "ab":
+        view = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3))
+        x = np.maximum(np.einsum("nchwij,ocij->nohw", view, w[k + "w"]) + w[k + "b"][:, None, None], 0)
+        h, v = x.shape[2] // 2, x.shape[3] // 2
+        x = x[:, :, :2 * h, :2 * v].reshape(*x.shape[:2], h, 2, v, 2).max((3, 5))
+    return softmax(x.reshape(len(x), -1) @ w["dw"] + w["db"])
+
+
 # ---- inputs ---------------------------------------------------------------------------------------
 
 def frames(path, mapped):
@@ -101,16 +138,31 @@ def frames(path, mapped):
             f[f"{number}/tickinfo_raw0"] = np.array([0, 500., 0])
 
 
-def planes(path, mapped):
+def tagged(path, mapped):
+    """As frames; tag c has no channel of the second plane, and begins 30 ticks later than the others."""
+    frames(path, mapped)
+    r = np.random.default_rng(6)
+    with h5py.File(path, "a") as f:
+        for number in (4, 17):
+            raw, channels = f[f"{number}/frame_raw0"][:], f[f"{number}/channels_raw0"][:]
+            del f[f"{number}/frame_raw0"], f[f"{number}/channels_raw0"], f[f"{number}/tickinfo_raw0"]
+            for k, tag in enumerate("abc"):
+                keep = channels < 120 if tag == "c" else channels > 0
+                f[f"{number}/frame_{tag}"] = (raw * (k + 1) * r.normal(1, .1, raw.shape)).astype(np.float32)[keep, 30 * (k == 2):]
+                f[f"{number}/channels_{tag}"] = channels[keep]
+                f[f"{number}/tickinfo_{tag}"] = np.array([0, 500., 30 * (k == 2)])
+
+
+def planes(path, mapped, tag="raw0"):
     """[(event, plane, (wires, ticks))] of the frames, by the map."""
     where = {int(c): (int(p), int(w)) for c, _, _, p, w in np.genfromtxt(mapped, delimiter=",", skip_header=1)}
     out = []
     with h5py.File(path) as f:
         for number in sorted(map(int, f)):
             image = [np.zeros((20, 1030), np.float32), np.zeros((11, 1030), np.float32)]
-            for c, row in zip(f[f"{number}/channels_raw0"][:], f[f"{number}/frame_raw0"][:]):
+            for c, row in zip(f[f"{number}/channels_{tag}"][:], f[f"{number}/frame_{tag}"][:]):
                 p, w = where[int(c)]
-                image[p][w] = row
+                image[p][w, 1030 - len(row):] = row
             out += [(number, p, image[p]) for p in (0, 1)]
     return out
 
@@ -180,6 +232,36 @@ def cut(path, mapped, patches, *numbers):
                 assert np.isnan(got[at]).all() if np.isnan(want).any() else np.abs(got[at] - want).max() < 1e-5, (at, w, t)
                 at += 1
     assert at == len(got) and got.shape[1:] == (wires, bins), (at, got.shape)
+
+
+def tags(order, model, path, mapped, scored, *numbers):
+    wires, bins, step_wire, step_bin = (int(n) for n in numbers)
+    images, x, place = [planes(path, mapped, tag) for tag in order.split(",")], [], []
+    for i, (number, p, image) in enumerate(images[0]):
+        big = np.zeros((3, max(len(image), wires), max(image.shape[1], bins)))
+        for k in range(3):
+            big[k, :len(image), :image.shape[1]] = images[k][i][2]
+        for w in starts(len(image), wires, step_wire):
+            for t in starts(image.shape[1], bins, step_bin):
+                x.append(big[:, w:w + wires, t:t + bins])
+                place.append((number, p, w, t))
+    compare(np.array(x) / 50, scored, "waveform", dict(zip(("event", "plane", "wire", "time"), np.array(place).T)), 3)
+
+
+def compare(x, scored, table, columns, reason):
+    """Rows with the scores of x (N, 3, wires, bins), and columns of these values; NaN in x: held for this reason."""
+    held = ~np.isfinite(x).all((1, 2, 3))
+    x[held] = 0
+    y = vgg_scores(x)
+    with h5py.File(scored) as f:
+        for k, v in columns.items():
+            assert np.array_equal(f[table][k][:], v), k
+        got = np.stack([f[table][f"y_{i}"][:] for i in range(3)], 1)
+        assert np.array_equal(f[table]["status"][:], np.where(held, reason, 0)), f[table]["status"][:]
+        assert np.isnan(got[held]).all() and 0 < held.sum() < len(x) / 2
+    off = np.abs(got - y)[~held].max()
+    print(f"{len(x)} rows, {held.sum()} held, largest difference {off:.2g}")
+    assert off < 1e-5 and np.ptp(y[:, 0]) > .1
 
 
 def many(to):

@@ -22,7 +22,7 @@ network () # name
     "${points[@]}" waveform "$1" "$work/$1.onnx" &&
         exits 3 run "$1" "out-$1" --spec waveform-200 "${frames[@]}" && right "$1" "$work/out-$1/frames.scores.h5"
 }
-for net in conv1d conv1d-last dense; do
+for net in conv1d $(size conv1d-last "conv1d-last dense" "conv1d-last dense"); do
     ok "windows of one wire of frames, $net: every row is the oracle's" network $net
 done
 os () { exits 3 run conv1d os --spec "$work/waveform.yaml" --layout both --input "$work/os.h5" && right conv1d "$work/os/os.scores.h5"; }
@@ -41,8 +41,6 @@ resumed ()
         [ ! -e "$work/again/frames.scores.h5" ] && exits 3 run conv1d again --spec waveform-200 "${frames[@]}" && same_scores frames "$work/out-conv1d" "$work/again"
 }
 ok "a campaign that was killed and resumed gives the same file" resumed
-verified () { keep "$bin/wiremill" verify "$work/out-conv1d" && says '433 of 433|433 hits'; }
-ok "verify scores the windows again" verified
 
 printf 'points: windows\npatch: [16, 300]\nstep_wire: 3\nstep_bin: 77\ndrift_window: 2\namplitude: [1]
 lifetime: none\nadc: [-10, 30]\nout: [-2, 18]\n' >"$work/tile.yaml"
@@ -53,6 +51,23 @@ cut ()
 }
 ok "windows of 16 x 300, also over the end of a plane and over one of 11 wires" cut
 
+# Several channels: the tags of frames.
+"${points[@]}" tagged "$work/tagged.h5" "$work/map.csv" || bail "no frames"
+printf 'table: waveform\npoints: windows\npatch: [12, 40]\nstep_wire: 5\nstep_bin: 33\nchannels: 3\ntags: [c, a, b]
+drift_window: 1\namplitude: [1]\nlifetime: none\nadc: [-5000, 5000]\nout: [-100, 100]\nlabels: []\n' >"$work/tags.yaml"
+tagged=(--spec "$work/tags.yaml" --channels "$work/map.csv")
+tags () # first or last
+{
+    "${points[@]}" vgg "$1" 12 40 "$work/vgg-$1.onnx" &&
+        exits 3 run "vgg-$1" "tags-$1" "${tagged[@]}" --input "$work/tagged.h5" &&
+        "${points[@]}" tags c,a,b "$work/vgg-$1.onnx" "$work/tagged.h5" "$work/map.csv" \
+            "$work/tags-$1/tagged.scores.h5" 12 40 5 33
+}
+[ "$(size test proof soak)" = test ] || ok "windows of three tags as channels first" tags first
+ok "windows of three tags as channels last" tags last
+one_of () { exits 0 keep "$bin/wiremill" verify "$work/tags-last" --sample 40 && says '40 of 246'; }
+ok "verify scores some of them again" one_of
+
 # What is refused.
 refused_run () { exits "$1" run conv1d refused "${@:3}" && says "$2"; } # code, pattern, options...
 ok "frames without a map" refused_run 5 'Wire-Cell frames: give their channel map by --channels' --spec waveform-200 \
@@ -60,6 +75,10 @@ ok "frames without a map" refused_run 5 'Wire-Cell frames: give their channel ma
 ok "--planes with windows" refused_run 2 'windows, which have no hits: give the frames as --input' --spec waveform-200 \
     --input "$work/os.h5" --planes "$work/frames.h5" --channels "$work/map.csv"
 printf 'patch: [1, 200]\n' >"$work/hits.yaml"
+missing () { exits 5 run vgg-last missing "${tagged[@]}" --input "$work/frames.h5" && says 'group 4 has no dataset frame_c'; }
+ok "a tag that a frame lacks" missing
+tagless () { exits 5 run vgg-last tagless --spec "$work/tags.yaml" --input "$work/os.h5" && says 'tags, which are of Wire-Cell frames'; }
+ok "tags of OpenSamples" tagless
 ok "--channels without --planes, of hits" refused_run 2 'planes is missing' --spec "$work/hits.yaml" "${frames[@]}"
 cut_hits () { exits 5 keep "$bin/wiremill" cut "${frames[@]}" --patches "$work/no.npy" && says 'goes with points: windows'; }
 ok "... in cut too" cut_hits

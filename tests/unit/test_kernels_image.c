@@ -363,6 +363,70 @@ static void cutter_agrees_with_the_definition (void **state)
     }
 }
 
+/* A stack of three planes: channel k of a patch is the patch of plane k at its cell, first or last
+   in the patch; nothing of another plane is in it.  */
+static void a_stack_is_its_planes (void **state)
+{
+    (void) state;
+    enum { N_WIRE = 20, N_COL = 60, H = 6, W = 8, TALL = 3 * N_WIRE + 2 * H, HITS = 40 };
+    seed = 4;
+    for (uint32_t last = 0; last < 2; last++) {
+        wm_spec_t spec =
+            spec_of ("points: spacepoints\nchannels: 3\npatch: [6, 8]\nadc: [-20, 30]");
+        spec.channels_last = last;
+        static float cell[3][N_WIRE * N_COL], tall[TALL * N_COL], fast[HITS * 3 * H * W];
+        wm_batch_t plane[3], batch, all;
+        wm_spec_t one = spec_of ("patch: [6, 8]\nadc: [-20, 30]");
+        for (int i = 0; i < TALL * N_COL; i++)
+            tall[i] = wm_spec_zero (&spec);
+        for (int k = 0; k < 3; k++) {
+            random_cells (cell[k], N_WIRE, N_COL, wm_spec_zero (&spec));
+            memcpy (tall + k * (N_WIRE + H) * N_COL, cell[k], sizeof cell[k]);
+            batch_of (&plane[k], &one, cell[k], N_WIRE, N_COL, HITS);
+            random_hits (&one, &plane[k]);
+        }
+        batch_of (&all, &one, tall, TALL, N_COL, HITS);
+        batch = (wm_batch_t){ .kind = WM_BATCH_STACK,
+                              .n_hit = HITS,
+                              .n_cell = 3,
+                              .n_wire = TALL,
+                              .n_col = N_COL,
+                              .n_run = all.n_run,
+                              .n_value = all.n_value };
+        assert_int_equal (wm_batch_reserve (&batch, NULL), WM_OK);
+        memcpy (batch.run_wire, all.run_wire, 4ul * all.n_run);
+        memcpy (batch.run_first, all.run_first, 4ul * all.n_run);
+        memcpy (batch.run_length, all.run_length, 4ul * all.n_run);
+        memcpy (batch.value, all.value, 4ul * all.n_value);
+        for (uint32_t i = 0; i < 3 * HITS; i++) {
+            batch.hit_wire[i] = plane[i % 3].hit_wire[i / 3] + i % 3 * (N_WIRE + H);
+            batch.hit_col[i] = plane[i % 3].hit_col[i / 3];
+        }
+        wm_plane_t *cutter = wm_plane_new (&spec);
+        assert_int_equal (wm_plane_load (cutter, &batch, NULL), WM_OK);
+        wm_plane_cut (cutter, 0, HITS, fast);
+        for (uint32_t i = 0; i < HITS; i++) {
+            float plain[3 * H * W], want[H * W];
+            wm_image_patch_reference (&spec, &batch, i, plain);
+            assert_memory_equal (plain, fast + i * 3 * H * W, sizeof plain);
+            for (uint32_t k = 0; k < 3; k++) {
+                wm_image_patch_reference (&one, &plane[k], i, want);
+                for (uint32_t c = 0; c < H * W; c++)
+                    assert_true (plain[last ? c * 3 + k : k * H * W + c] == want[c]);
+            }
+        }
+        batch.n_cell = 2;
+        wm_error_t error;
+        assert_int_equal (wm_plane_load (cutter, &batch, &error), WM_EBATCH);
+        assert_non_null (strstr (error.text, "channels: 3"));
+        wm_plane_destroy (&cutter);
+        wm_batch_clear (&batch);
+        wm_batch_clear (&all);
+        for (int k = 0; k < 3; k++)
+            wm_batch_clear (&plane[k]);
+    }
+}
+
 /* Changing a cell changes the patches that cover it, and no other.  */
 static void covers_says_which_patches_read_a_cell (void **state)
 {
@@ -426,6 +490,7 @@ int main (void)
         cmocka_unit_test (full_view_by_hand),
         cmocka_unit_test (cutter_agrees_with_the_definition),
         cmocka_unit_test (covers_says_which_patches_read_a_cell),
+        cmocka_unit_test (a_stack_is_its_planes),
         cmocka_unit_test (planes_that_do_not_fit_are_refused),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -174,6 +174,100 @@ static void no_kind (wm_batch_t *b)
     b->kind = (wm_batch_kind_t) 9;
 }
 
+/* The same plane as a stack of three: 5 hits of three cells.  */
+static void stack_make (wm_batch_t *batch)
+{
+    wm_batch_t plane;
+    plane_make (&plane);
+    *batch = plane;
+    batch->memory = NULL, batch->memory_bytes = 0;
+    batch->kind = WM_BATCH_STACK, batch->plane = 0, batch->n_cell = 3;
+    assert_int_equal (wm_batch_reserve (batch, NULL), WM_OK);
+    memcpy (batch->run_wire, plane.run_wire, 3 * 4);
+    memcpy (batch->run_first, plane.run_first, 3 * 4);
+    memcpy (batch->run_length, plane.run_length, 3 * 4);
+    memcpy (batch->value, plane.value, 30 * 4);
+    for (int i = 0; i < 15; i++) {
+        batch->hit_wire[i] = (uint32_t) (i % 3 * 49);
+        batch->hit_col[i] = i % 4 ? i * 60 : -(1 << 30);
+    }
+    wm_batch_clear (&plane);
+}
+
+static void a_stack_survives_the_wire (void **state)
+{
+    (void) state;
+    wm_batch_t batch, back = { 0 };
+    uint8_t a[16], b[16];
+    stack_make (&batch);
+    assert_true (wm_batch_cells (&batch) == 3 &&
+                 wm_batch_raw_bytes (&batch) == 12 * 3 + 4 * 30 + 8 * 15);
+    assert_int_equal (through_the_wire (&batch, &back), WM_OK);
+    assert_true (back.kind == WM_BATCH_STACK && back.n_cell == 3 && back.n_hit == 5);
+    assert_memory_equal (batch.memory, back.memory, (size_t) wm_batch_raw_bytes (&batch));
+    wm_batch_digest (&batch, pins, a);
+    wm_batch_digest (&back, pins, b);
+    assert_memory_equal (a, b, 16);
+    back.hit_col[14]++; /* the last cell counts, and so does their number */
+    wm_batch_digest (&back, pins, b);
+    assert_memory_not_equal (a, b, 16);
+    batch.n_hit = 3, batch.n_cell = 5;
+    wm_batch_digest (&batch, pins, b);
+    assert_memory_not_equal (a, b, 16);
+    wm_batch_clear (&batch);
+    wm_batch_clear (&back);
+}
+
+static void last_cell_outside (wm_batch_t *b)
+{
+    b->hit_wire[14] = 100;
+}
+static void stack_of_one (wm_batch_t *b)
+{
+    b->n_cell = 1;
+}
+static void stack_of_nine (wm_batch_t *b)
+{
+    b->n_cell = 9, b->n_hit = 1;
+}
+static void stack_with_a_plane (wm_batch_t *b)
+{
+    b->plane = 1;
+}
+
+/* A header alone: a plane that has a number of cells, which the encoder never writes.  */
+static void broken_stacks_are_refused (void **state)
+{
+    (void) state;
+    static void (*const break_it[]) (wm_batch_t *) = { last_cell_outside, stack_of_one,
+                                                       stack_of_nine };
+    for (size_t i = 0; i < sizeof break_it / sizeof *break_it; i++) {
+        wm_batch_t batch, back = { 0 };
+        stack_make (&batch);
+        break_it[i](&batch);
+        if (through_the_wire (&batch, &back) != WM_EPEER)
+            fail_msg ("broken stack %zu was accepted", i);
+        wm_batch_clear (&batch);
+        wm_batch_clear (&back);
+    }
+    wm_batch_t batch, back = { 0 };
+    stack_make (&batch);
+    stack_with_a_plane (&batch);
+    assert_int_equal (through_the_wire (&batch, &back), WM_EPEER);
+    wm_coder_t *coder = wm_coder_new ();
+    uint8_t frame[4096];
+    size_t bytes;
+    wm_batch_t plane;
+    plane_make (&plane);
+    assert_int_equal (wm_batch_encode (&plane, coder, frame, sizeof frame, &bytes, NULL), WM_OK);
+    frame[32] = 3; /* patch_values */
+    assert_int_equal (wm_batch_decode (&back, coder, frame, bytes, NULL), WM_EPEER);
+    wm_coder_destroy (&coder);
+    wm_batch_clear (&plane);
+    wm_batch_clear (&batch);
+    wm_batch_clear (&back);
+}
+
 static void broken_promises_are_refused (void **state)
 {
     (void) state;
@@ -233,6 +327,8 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (a_plane_survives_the_wire),
         cmocka_unit_test (patches_survive_the_wire),
+        cmocka_unit_test (a_stack_survives_the_wire),
+        cmocka_unit_test (broken_stacks_are_refused),
         cmocka_unit_test (limits_hold),
         cmocka_unit_test (sizes_that_wrap_are_refused),
         cmocka_unit_test (broken_promises_are_refused),
