@@ -120,6 +120,18 @@ static bool table_put (hid_t group, const char *kind, const char *tag, hid_t typ
 
 /* ---- an event -------------------------------------------------------------------------------- */
 
+/* Leaves each plane once in the event, which has it for each channel of a patch.  */
+static void planes_once (wm_event_t *event)
+{
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < event->n_plane; p++) {
+        const wm_event_plane_t *a = &event->plane[p], *b = n ? &event->plane[n - 1] : NULL;
+        if (!b || a->cryostat != b->cryostat || a->tpc != b->tpc || a->plane != b->plane)
+            event->plane[n++] = *a;
+    }
+    event->n_plane = n;
+}
+
 /* The rows of the frame: their wires and channels.  */
 static bool wires_write (const wm_writer_t *writer, uint64_t n_row)
 {
@@ -252,6 +264,8 @@ bool wm_writer_frames_step (wm_writer_t *writer, wm_fault_t *fault, wm_error_t *
             *fault = error->fault;
         if (!*fault)
             *fault = wm_reader_planes (job->reader, self->ordinal, &self->event, error);
+        if (!*fault)
+            planes_once (&self->event);
         if (*fault || !event_begin (writer))
             return *fault != WM_OK;
     } else if (self->plane < self->event.n_plane) {

@@ -37,7 +37,8 @@ ok "... and the values of the same planes in the exchange layout, bit for bit" e
 # Whatever is killed, the bytes are those of an undisturbed run.
 same () { same_scores events "$work/$1" "$work/whole"; }
 # shellcheck disable=SC2046 # it is split
-for point in $(size '' producer-output-piece:1 producer-output-piece:1) producer-output-sync:1 worker-result-send:2; do
+more='producer-output-piece:1 producer-output-sync:1'
+for point in worker-result-send:2 $(size '' "$more" "$more"); do
     out=${point%:*}
     killed () { WM_FAILPOINT=$point run "$out" --batch-hits 16 --input "$work/events.h5"; true; }
     resumed () { killed; run "$out" --batch-hits 16 --input "$work/events.h5" && same "$out"; }
@@ -50,7 +51,17 @@ mask ()
         --input "$work/events.h5" &&
         $python tests/e2e/image.py masked "$work/whole/events.scores.h5" "$work/mask/events.scores.h5"
 }
-ok "a network whose output is a bool: 0 and 1" mask
+[ "$(size test proof soak)" = test ] || ok "a network whose output is a bool: 0 and 1" mask
+
+# Several tags of frames are the channels of the network.
+$python tests/e2e/image.py stack "$work" || bail "no frames of three tags"
+stack ()
+{
+    "$bin/wiremill" run --model "$work/stack.onnx" --quiet --spec "$work/stack.yaml" --output "$work/stack" \
+        --input "$work/tags.h5" --channels "$work/channels.csv" &&
+        check stack/tags.scores.h5 stack
+}
+ok "three tags as three channels, as ONNX Runtime does" stack
 
 # A tile that no engine may see is a hole in the frame, and has its name.
 $python -c 'import h5py, sys
