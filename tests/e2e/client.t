@@ -91,8 +91,8 @@ restart ()
 ok "the broker is killed and started again: what it had is sent again" restart
 small_journal () { [ "$(du -s --apparent-size -k "$dir/journal" | cut -f1)" -lt 1100 ] && ! ls "$dir"/journal/*.seg 2>/dev/null; }
 ok "the journal has no results" small_journal
-stop () { steady && kill $served && ! PATIENCE=1000 whole && grep 'failed: .*no broker' "$work/steady"; }
-export PATIENCE=1000
+stop () { steady && kill $served && ! PATIENCE=5000 whole && grep 'failed: .*no broker' "$work/steady"; }
+export PATIENCE=5000
 ok "the broker ends for good: calls say so" stop
 unset PATIENCE
 
