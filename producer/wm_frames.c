@@ -173,8 +173,13 @@ static wm_fault_t tag_open (wm_frames_t *self, tag_t *tag, int64_t number, uint3
     if ((fault = wm_h5_column (self->file, name, WM_H5_FLOAT, 1, &tag->tickinfo, error)))
         return fault;
     const uint64_t n = tag->frame.n_row;
-    if (tag->frame.n_dim != 2 || tag->frame.width > WM_EVENT_TICKS_MAX || n > CHANNELS_MAX ||
-        n != tag->channels.n_row || tag->tickinfo.n_row != 3)
+    if (tag->frame.n_dim == 2 && tag->frame.width > WM_EVENT_TICKS_MAX)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: frame_%s has %u ticks, more than %u: longer readouts are read in the "
+                         "exchange layout only (schema/FORMATS.md)",
+                         where, tag->name, tag->frame.width, WM_EVENT_TICKS_MAX);
+    if (tag->frame.n_dim != 2 || n > CHANNELS_MAX || n != tag->channels.n_row ||
+        tag->tickinfo.n_row != 3)
         return wm_fault (error, WM_EBATCH,
                          "%s: frame_%s is of shape (%llu, %u), with %llu channels and %llu values "
                          "of tickinfo: not (channels, ticks), a channel a row, and 3",

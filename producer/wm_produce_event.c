@@ -26,6 +26,8 @@ static void repeat_notice (wm_produce_t *self, const wm_input_t *input, uint32_t
     const wm_pack_t *pack = input->event[ordinal].pack;
     if (self->content.patch_values && !pack->run && !pack->subrun && !pack->event)
         return; /* ready patches that name no event */
+    if (self->content.segment)
+        return; /* its event was noticed with its first segment */
     const wm_repeats_at_t at = { (uint32_t) (input - self->input), ordinal };
     wm_repeats_at_t first;
     if (wm_repeats_add (self->repeats, pack->run, pack->subrun, pack->event, at, &first) &&
