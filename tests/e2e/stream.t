@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
 export WM_TIME_SCALE=10
-ticks=$(size 16800001 200000000 1000000000) many=$(size 10 4000 20000)
+ticks=$(size 16800001 200000000 1000000000) many=$(size 10 1000 20000)
 make_model small-1 || bail "no model"
 stream () { $python tests/e2e/stream.py "$@"; }
 stream files "$work" "$ticks" "$many" >&2 || bail "no streams"
