@@ -39,9 +39,10 @@ library = $(B)/lib/lib$(1).a
 PKG_schema    := $(MSGPACK) libczmq libzmq libzstd libdeflate libxxhash libsodium libcrypto jansson
 PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libcrypto libxxhash
 PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium libcrypto jansson
-PKG_producer  := libczmq libzmq hdf5 libdeflate libxxhash libsodium yaml-0.1
+PKG_producer  := libczmq libzmq hdf5 zlib libdeflate libxxhash libsodium yaml-0.1
 PKG_gpuworker := libczmq libzmq libsodium
 PKG_ops       := libczmq libzmq jansson libsodium hdf5 libdeflate libmicrohttpd
+LIBS_producer := -lbz2# Debian has no pkg-config file of it
 
 # Libraries a room's program links, in order (the arrows of the architecture, checked by make lint).
 USES_schema    := schema
@@ -54,7 +55,7 @@ USES_ops       := ops kernels schema
 $(foreach r,$(ROOMS),$(eval FLAGS_$(r) := $(call PKG,--cflags,$(PKG_$(r)))))
 libs = $(foreach r,$(USES_$(1)),$(call library,$(r)))
 links = -Wl,--as-needed,--start-group $(call libs,$(1)) -Wl,--end-group \
-        $(call PKG,--libs,$(sort $(foreach r,$(USES_$(1)),$(PKG_$(r))))) -lm -ldl
+        $(call PKG,--libs,$(sort $(foreach r,$(USES_$(1)),$(PKG_$(r))))) $(foreach r,$(USES_$(1)),$(LIBS_$(r))) -lm -ldl
 
 PROGRAM_broker    := wiremill-broker
 PROGRAM_producer  := wiremill-producer
@@ -242,6 +243,7 @@ $(B)/tests/fault/%.so: tests/fault/%.c
 FUZZ_ROOM_batch    := schema
 FUZZ_ROOM_core     := broker
 FUZZ_ROOM_endpoint := schema
+FUZZ_ROOM_frames   := producer
 FUZZ_ROOM_graphdef := kernels
 FUZZ_ROOM_h5       := producer
 FUZZ_ROOM_join     := schema
@@ -349,7 +351,7 @@ bench: all $(NEEDED_bench) ## engines, pipeline, broker beside others (ONLY=pipe
 JOBS     ?= $(shell nproc)
 AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
 PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
-            libhdf5-dev libdeflate-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
+            libhdf5-dev zlib1g-dev libbz2-dev libdeflate-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
             protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libmicrohttpd-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
 # Remote inputs: tests without them are skipped.

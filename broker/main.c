@@ -507,7 +507,8 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     if (fault == WM_OK) {
         keep_command (options);
         if (options->advise)
-            wm_advertise_print (&campaign->where, options->campaign, options->advise);
+            wm_advertise_print (&campaign->where, options->campaign, options->advise,
+                                *pins->serves != 0);
         fault = wm_reactor_run (reactor, &stop, error);
         if (fault != WM_EBATCH) /* it is not ours any more */
             wm_campaign_unannounce (campaign);

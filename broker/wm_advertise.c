@@ -80,7 +80,17 @@ static void print_ports (const wm_address_t *first)
                  first->port[0], first->port[1], first->port[2]);
 }
 
-void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const char *command)
+/* What a program says that has its patches scored.  */
+static void print_client (const wm_endpoint_t *self, const char *campaign, const char *address)
+{
+    fprintf (stderr, "wiremill-broker: in Python: wiremill.Client (\"%s\"", address);
+    if (self->has_keys)
+        fprintf (stderr, ", join_file=\"%s/join-producer\"", campaign);
+    fputs ("); in C: wiremill_connect\n", stderr);
+}
+
+void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const char *command,
+                         bool for_clients)
 {
     static const char *const line[][3] = { { "produce", "producer", " --input 'FILES'" },
                                            { "work", "worker", "" },
@@ -98,12 +108,14 @@ void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const 
     const bool is_local = !*self->advertise;
     fprintf (stderr, "wiremill-broker: type on %s:\n",
              is_local ? "this machine" : "any machine that reaches it");
-    for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
+    for (size_t i = for_clients; i < sizeof line / sizeof *line; i++) {
         fprintf (stderr, "  %s %s --broker %s", command, line[i][0], first);
         if (self->has_keys)
             fprintf (stderr, " --join-file %s/join-%s", campaign, line[i][1]);
         fprintf (stderr, "%s\n", line[i][2]);
     }
+    if (for_clients)
+        print_client (self, campaign, first);
     if (is_local)
         fputs ("wiremill-broker: for other machines: --listen tcp://ADDRESS:PORT\n", stderr);
     else
@@ -114,6 +126,11 @@ void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const 
         fputs ("wiremill-broker: copy a join file there with scp: whoever has it can join; "
                "`wiremill keys` lists, adds and revokes keys\n",
                stderr);
-    fputs ("wiremill-broker: Ctrl-C stops the broker; the same command continues the campaign\n",
-           stderr);
+    if (for_clients)
+        fputs ("wiremill-broker: Ctrl-C stops the broker; it keeps no patches and no scores\n",
+               stderr);
+    else
+        fputs (
+            "wiremill-broker: Ctrl-C stops the broker; the same command continues the campaign\n",
+            stderr);
 }

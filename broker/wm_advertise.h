@@ -12,7 +12,8 @@ void wm_advertise (wm_endpoint_t *self, const char *endpoint, const char *listen
                    const char *given);
 
 /* Prints to stderr where the broker serves `campaign` and what to type there; `command` starts
-   `wiremill`.  */
-void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const char *command);
+   `wiremill`. for_clients: it takes patches of programs, not of files.  */
+void wm_advertise_print (const wm_endpoint_t *self, const char *campaign, const char *command,
+                         bool for_clients);
 
 #endif

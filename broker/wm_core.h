@@ -18,6 +18,11 @@
    An effect (RESULT_ACK, EVENT_DONE, ACK, INPUT_ACK of a new input) is sent only from
    wm_core_durable, after the record it rests on.
 
+   A broker for clients (for_clients) keeps nothing of its inputs. An input is what one producer
+   session sends; it begins with INPUT and ends with the session, without a record. Its batches go
+   through the same states, but a result is sent (RESULTS) as soon as it is here, and the event is
+   forgotten when all of its batches are answered. The recorder carries their effects out at once.
+
    Memory that cannot be had, in all of broker/:
      - a message that needs it is refused with BUSY, or its peer is disconnected: it tries again;
      - a text for people is left out, or stays as it was;
@@ -57,7 +62,8 @@ typedef struct {
     /* Appends a record. Each is answered by one wm_core_durable, in the order of appending. body: a
        payload or NULL. Never refused: with a full disk it waits (wm_core_disk_full).  */
     void (*append) (void *context, const wm_record_t *record, const wm_payload_t *body);
-    /* Reads the result at `place` in the journal and sends it as `results`, filling in text.  */
+    /* Reads the result at `place` in the journal and sends it as `results`, filling in text. In a
+       broker for clients it is the result whose effect is carried out now.  */
     void (*fetch) (void *context, uint32_t session, const wm_msg_t *results,
                    const wm_place_t *place);
     /* Sends MODEL: the piece of the .wmm from this offset.  */
@@ -102,6 +108,7 @@ typedef struct {
     bool measures;          /* split or fast: workers measure their kernels on a sample */
     bool has_sample;        /* the file "sample" is there */
     bool mixed;             /* workers of a class may bring different signatures */
+    bool for_clients;       /* results go to the session that sent the patches, nothing is kept */
     double check_share;     /* of batches that a second machine scores, 0 to 1 */
     uint8_t check_key[16];  /* secret: which batches these are */
     double max_error;       /* of a score in split and fast; 0: fp32 */
@@ -144,10 +151,12 @@ uint32_t wm_core_held_from (const wm_core_t *self, uint32_t id);
 
 /* Compare with the files as they are now, and record nothing. The first: an output is gone
    (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The second: the input's
-   file has this size and time, as the next INPUT would give them. The third, after it: somebody
-   changed the output, which stays (`what` is copied).  */
+   file has this size and time, as the next INPUT would give them; `last` (""): of an input of
+   several files the one that was modified last. The third, after it: somebody changed the output,
+   which stays (`what` is copied).  */
 void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what);
-void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns);
+void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns,
+                            const char *last);
 void wm_core_output_changed (wm_core_t *self, uint32_t id, const char *what);
 
 /* ---- sessions and time ----------------------------------------------------------------------- */

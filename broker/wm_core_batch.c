@@ -288,6 +288,49 @@ void wm_core_event_send_done (wm_core_t *self, const event_t *event)
     wm_core_send (self, claim, &msg, NULL);
 }
 
+/* Frees an event that is not open; leases are revoked.  */
+static void event_free (wm_core_t *self, event_t *event)
+{
+    event_t **at = &event->input->all;
+    while (*at != event)
+        at = &(*at)->all_next;
+    *at = event->all_next;
+    for (uint32_t i = 0; i < event->n_slot; i++) {
+        batch_t *batch = &event->batch[i];
+        if (batch->state == BATCH_HELD)
+            free (batch->held.text);
+        wm_core_lease_revoke_all (self, batch);
+        wm_core_batch_set_state (self, batch, BATCH_NONE);
+        wm_core_budget_forget_need (self, batch);
+        wm_core_batch_drop_payload (self, batch);
+    }
+    wm_core_event_forget_stray (self, event);
+    self->n_by_state[BATCH_NONE] -= event->n_slot;
+    wm_table_remove (&self->events, wm_core_event_hash (event->input->id, event->ordinal), event);
+    free (event->batch);
+    free (event);
+}
+
+void wm_core_batch_answer (wm_core_t *self, const batch_t *batch, const wm_place_t *place)
+{
+    session_t *claim = batch->event->input->claim;
+    wm_msg_t answer;
+    if (!claim)
+        return;
+    wm_msg_init (&answer, WM_MSG_RESULTS);
+    answer.key = wm_core_batch_key (batch);
+    memcpy (answer.digest, batch->digest, 16);
+    answer.n_hit = batch->n_hit;
+    if (batch->state == BATCH_RETURNED) {
+        claim->sent_ms = self->now_ms;
+        self->sink.fetch (self->sink.context, claim->id, &answer, place);
+        return;
+    }
+    answer.code = batch->held.code ? batch->held.code : WM_HIT_HELD;
+    snprintf (answer.text, sizeof answer.text, "%s", batch->held.text ? batch->held.text : "held");
+    wm_core_send (self, claim, &answer, &(wm_payload_t){ NULL, "", 0 });
+}
+
 void wm_core_event_check_done (wm_core_t *self, event_t *event)
 {
     if (!(event->flags & EVENT_KNOWN) || event->flags & EVENT_DONE ||
@@ -299,31 +342,18 @@ void wm_core_event_check_done (wm_core_t *self, event_t *event)
     wm_rate_add (&self->event_rate, self->now_ms, 1);
     if (event->flags & EVENT_ANNOUNCED)
         open_remove (event);
-    wm_core_event_send_done (self, event);
+    if (self->config.for_clients)
+        event_free (self, event);
+    else
+        wm_core_event_send_done (self, event);
 }
 
 void wm_core_events_free (wm_core_t *self, input_t *input)
 {
     while (input->open)
         wm_core_event_unannounce (self, input->open);
-    while (input->all) {
-        event_t *event = input->all;
-        input->all = event->all_next;
-        for (uint32_t i = 0; i < event->n_slot; i++) {
-            batch_t *batch = &event->batch[i];
-            if (batch->state == BATCH_HELD)
-                free (batch->held.text);
-            wm_core_lease_revoke_all (self, batch);
-            wm_core_batch_set_state (self, batch, BATCH_NONE);
-            wm_core_budget_forget_need (self, batch);
-            wm_core_batch_drop_payload (self, batch);
-        }
-        wm_core_event_forget_stray (self, event);
-        self->n_by_state[BATCH_NONE] -= event->n_slot;
-        wm_table_remove (&self->events, wm_core_event_hash (input->id, event->ordinal), event);
-        free (event->batch);
-        free (event);
-    }
+    while (input->all)
+        event_free (self, input->all);
 }
 
 /* ---- failures -------------------------------------------------------------------------------- */
@@ -426,5 +456,7 @@ void wm_core_batch_held (wm_core_t *self, batch_t *batch, const char *text)
     event->input->n_batch_held++;
     event->input->n_hit_held += batch->n_hit;
     self->hits_held += batch->n_hit;
+    if (self->config.for_clients)
+        wm_core_batch_answer (self, batch, NULL);
     wm_core_event_check_done (self, event);
 }

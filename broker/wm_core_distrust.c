@@ -218,7 +218,8 @@ static bool begin_again (wm_core_t *self, machine_t *machine)
     bool all = true, any = false;
     for (uint32_t id = 0; all && (id = wm_input_set_next (set, id));) {
         input_t *input = id <= self->n_input ? self->input[id - 1] : NULL;
-        const bool is_due = input && !input->kicking && !input->unpinned &&
+        const bool is_due = input && !self->config.for_clients && !input->kicking &&
+                            !input->unpinned &&
                             (input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN);
         all = !is_due || wm_core_has_room (self);
         if (is_due && all)

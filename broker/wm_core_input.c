@@ -153,6 +153,33 @@ bool wm_core_input_claim_is_over (const input_t *input, const wm_msg_t *msg)
            msg->key.generation < input->generation;
 }
 
+/* ---- a broker for clients -------------------------------------------------------------------- */
+
+input_t *wm_core_input_lend (wm_core_t *self)
+{
+    char text[32];
+    for (uint32_t i = 0; i < self->n_input; i++)
+        if (!self->input[i]->claim)
+            return self->input[i];
+    snprintf (text, sizeof text, "client %u", self->n_input + 1);
+    input_t *input = wm_core_input_add (self, strdup (text), strdup (text));
+    if (input)
+        input->state = WM_LEDGER_OPEN;
+    return input;
+}
+
+void wm_core_input_take_back (wm_core_t *self, input_t *input)
+{
+    const uint64_t n_left = input->n_hit - input->n_hit_done - input->n_hit_held;
+    wm_core_input_unclaim (self, input);
+    wm_core_events_free (self, input);
+    self->events_known -= input->n_event - input->n_done;
+    self->hits_known -= n_left;
+    input->n_event = input->n_done = input->n_hit = input->n_hit_done = input->n_hit_held = 0;
+    input->n_batch = input->n_batch_held = 0;
+    input->generation++; /* what still comes of the old ones is for nobody */
+}
+
 /* ---- changes --------------------------------------------------------------------------------- */
 
 void wm_core_input_hold (wm_core_t *self, input_t *input, session_t *session, uint32_t code,
@@ -185,18 +212,24 @@ void wm_core_input_kick (wm_core_t *self, input_t *input, const session_t *sessi
     wm_core_append (self, &record, NULL, session, 0);
 }
 
-void wm_core_input_compare (input_t *input, uint64_t size, int64_t mtime_ns)
+void wm_core_input_compare (const wm_core_t *self, input_t *input, uint64_t size, int64_t mtime_ns,
+                            const char *last)
 {
     const bool gone = !size && !mtime_ns; /* not needed any more once the output is written */
     input->changed = (input->size != size || input->mtime_ns != mtime_ns) &&
                      !(gone && input->state == WM_LEDGER_WRITTEN);
     if (!input->changed || input->state == WM_LEDGER_HELD)
         return;
-    char text[300];
+    char what[240] = "", text[600];
+    const bool is_pair = *last || strstr (self->pins, "\nplanes: "); /* wm_pair.h */
+    if (is_pair && *last && mtime_ns > input->mtime_ns)
+        snprintf (what, sizeof what, "%.230s ", last);
+    else if (is_pair)
+        snprintf (what, sizeof what, "its hits, planes or channel map ");
     snprintf (text, sizeof text,
-              "changed since %s: %" PRIu64 " bytes then, %" PRIu64
+              "%schanged since %s: %" PRIu64 " bytes then, %" PRIu64
               " now%s; restore the file, or score it again with --retry-held",
-              input->state == WM_LEDGER_WRITTEN ? "its output was written" : "it was added",
+              what, input->state == WM_LEDGER_WRITTEN ? "its output was written" : "it was added",
               input->size, size, input->size == size ? " (modification time differs)" : "");
     wm_core_input_set_text (input, text);
 }

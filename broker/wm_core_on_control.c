@@ -83,7 +83,10 @@ static void trust_machine (wm_core_t *self, session_t *session, const wm_msg_t *
 static void kick_input (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
     input_t *input = wm_core_input_named (self, msg->text);
-    if (!input)
+    if (self->config.for_clients)
+        wm_core_refuse (self, session, WM_REASON_STALE,
+                        "this broker serves clients and keeps nothing: there is nothing to kick");
+    else if (!input)
         wm_core_refuse (self, session, WM_REASON_STALE,
                         "no input '%.300s' is known: give its real path, or its number", msg->text);
     else if (input->kicking)

@@ -242,7 +242,7 @@ static void on_fetch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     }
     if (!wm_core_session_claim (self, session, msg))
         return;
-    batch_t *batch = wm_core_batch_find (self, &msg->key);
+    batch_t *batch = self->config.for_clients ? NULL : wm_core_batch_find (self, &msg->key);
     if (!batch || !(batch->event->flags & EVENT_DONE)) {
         wm_core_refuse (self, session, WM_REASON_PROTOCOL,
                         "FETCH of %u.%u.%u, whose event is not done", msg->key.input,
@@ -282,6 +282,8 @@ void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_
     if (pending->is_record && batch && batch->state == BATCH_COMMITTING) {
         wm_core_batch_return (self, batch, place);
         wm_rate_add (&self->hit_rate, self->now_ms, batch->n_hit);
+        if (self->config.for_clients)
+            wm_core_batch_answer (self, batch, place);
         wm_core_event_check_done (self, batch->event);
     }
 }

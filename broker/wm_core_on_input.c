@@ -122,7 +122,7 @@ static void input_again (wm_core_t *self, session_t *session, input_t *input, co
         return;
     }
     if (!input->unpinned && gives_size)
-        wm_core_input_compare (input, msg->size, msg->mtime_ns);
+        wm_core_input_compare (self, input, msg->size, msg->mtime_ns, "");
     if (msg->code == 2 && wants_kick (input)) /* without a size (-1): pinned by a later INPUT */
         wm_core_input_kick (self, input, session, (int64_t) msg->size, msg->mtime_ns,
                             "to be retried");
@@ -130,10 +130,38 @@ static void input_again (wm_core_t *self, session_t *session, input_t *input, co
         input_answer (self, session, input, msg->code == 1);
 }
 
+/* In a broker for clients a session has one input, which nobody else can claim or name.  */
+static void on_client (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    if (msg->code != 1 || session->claims) {
+        wm_core_refuse (self, session, WM_REASON_PROTOCOL,
+                        "this broker serves clients: one INPUT a session, with code 1");
+        return;
+    }
+    input_t *input = wm_core_input_lend (self);
+    if (input)
+        input_answer (self, session, input, true);
+    else
+        wm_core_refuse (self, session, WM_REASON_BUSY, "no memory for another client: try later");
+}
+
+/* What ends an input, or changes it on disk, has no place in a broker for clients.  */
+static bool is_for_files (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    if (self->config.for_clients)
+        wm_core_refuse (self, session, WM_REASON_PROTOCOL, "%s: this broker serves clients",
+                        wm_msg_name (msg->type));
+    return !self->config.for_clients;
+}
+
 static void on_input (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                       const wm_payload_t *payload)
 {
     (void) payload;
+    if (self->config.for_clients) {
+        on_client (self, session, msg);
+        return;
+    }
     if (msg->code > 2 || !name_is_valid (msg->name) || !*msg->path ||
         (msg->size > INT64_MAX && msg->size != WM_SIZE_UNKNOWN)) {
         wm_core_refuse (self, session, WM_REASON_PROTOCOL,
@@ -161,6 +189,8 @@ static void on_input_end (wm_core_t *self, session_t *session, const wm_msg_t *m
                           const wm_payload_t *payload)
 {
     (void) payload;
+    if (!is_for_files (self, session, msg))
+        return;
     input_t *input = wm_core_session_claim (self, session, msg);
     if (!input)
         return;
@@ -219,6 +249,8 @@ static void on_file_written (wm_core_t *self, session_t *session, const wm_msg_t
                              const wm_payload_t *payload)
 {
     (void) payload;
+    if (!is_for_files (self, session, msg))
+        return;
     input_t *known = wm_core_input_find (self, msg->key.input);
     if (is_touched (known, msg)) {
         known->out_mtime_ns = msg->mtime_ns;
@@ -246,6 +278,8 @@ static void on_file_lost (wm_core_t *self, session_t *session, const wm_msg_t *m
                           const wm_payload_t *payload)
 {
     (void) payload;
+    if (!is_for_files (self, session, msg))
+        return;
     input_t *input = wm_core_input_find (self, msg->key.input);
     if (!input || (input->state == WM_LEDGER_ADDING && input->generation == msg->key.generation)) {
         wm_core_refuse (self, session, WM_REASON_STALE,
@@ -276,6 +310,8 @@ static void on_input_held (wm_core_t *self, session_t *session, const wm_msg_t *
                            const wm_payload_t *payload)
 {
     (void) payload;
+    if (!is_for_files (self, session, msg))
+        return;
     input_t *input = wm_core_session_claim (self, session, msg);
     if (input)
         wm_core_input_hold (self, input, session, 1,

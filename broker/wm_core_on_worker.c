@@ -298,7 +298,8 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     if (wm_core_check_answer (self, worker, msg, payload))
         return;
     batch_t *known = wm_core_batch_find (self, &msg->key);
-    if (!known && result_counts (self, msg) && !stray_take (self, worker, msg))
+    if (!known && !self->config.for_clients && result_counts (self, msg) &&
+        !stray_take (self, worker, msg))
         return;
     wm_core_worker_forget_orphan (self, worker, &msg->key);
     lease_t *lease = known ? wm_core_lease_of (known, worker) : NULL;

@@ -524,6 +524,11 @@ char *wm_core_input_name (const wm_core_t *self, const char *proposed, const cha
 /* Adds an input; takes the strings. NULL without memory (the strings are freed).  */
 input_t *wm_core_input_add (wm_core_t *self, char *path, char *name);
 void wm_core_input_free (wm_core_t *self, input_t *input);
+/* In a broker for clients: an input that no session has, for one that begins. NULL without
+   memory.  */
+input_t *wm_core_input_lend (wm_core_t *self);
+/* Its session ends: forgets what was not answered. The totals keep what was.  */
+void wm_core_input_take_back (wm_core_t *self, input_t *input);
 /* Sets why it is held or changed; without memory the old text stays.  */
 void wm_core_input_set_text (input_t *input, const char *text);
 /* Gives the claim to the session, if no session has it.  */
@@ -539,8 +544,10 @@ void wm_core_input_hold (wm_core_t *self, input_t *input, session_t *session, ui
    the broker kicks.  */
 void wm_core_input_kick (wm_core_t *self, input_t *input, const session_t *session, int64_t size,
                          int64_t mtime_ns, const char *why);
-/* Notes whether the file, as it is now, differs from the one pinned.  */
-void wm_core_input_compare (input_t *input, uint64_t size, int64_t mtime_ns);
+/* Notes whether the file, as it is now, differs from the one pinned. `last`: which of the files of
+   an input with planes elsewhere was modified last; "": not known.  */
+void wm_core_input_compare (const wm_core_t *self, input_t *input, uint64_t size, int64_t mtime_ns,
+                            const char *last);
 /* Removes the input's part from the totals.  */
 void wm_core_input_forget_totals (wm_core_t *self, input_t *input);
 /* Forgets its events and claim: all of it is to be scored.  */
@@ -567,6 +574,8 @@ void wm_core_event_unannounce (wm_core_t *self, event_t *event);
 void wm_core_event_send_done (wm_core_t *self, const event_t *event);
 /* Sends EVENT_DONE if every batch is returned or held.  */
 void wm_core_event_check_done (wm_core_t *self, event_t *event);
+/* In a broker for clients: sends a batch that was returned or is held to its session.  */
+void wm_core_batch_answer (wm_core_t *self, const batch_t *batch, const wm_place_t *place);
 /* Frees all events of an input; leases are revoked.  */
 void wm_core_events_free (wm_core_t *self, input_t *input);
 /* NULL: unknown, or of another generation.  */

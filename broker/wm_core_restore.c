@@ -105,11 +105,12 @@ void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what)
     input->lost = what;
 }
 
-void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns)
+void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns,
+                            const char *last)
 {
     input_t *input = wm_core_input_find (self, id);
     if (input && !input->unpinned)
-        wm_core_input_compare (input, size, mtime_ns);
+        wm_core_input_compare (self, input, size, mtime_ns, last);
 }
 
 void wm_core_output_changed (wm_core_t *self, uint32_t id, const char *what)

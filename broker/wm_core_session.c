@@ -58,7 +58,10 @@ bool wm_core_session_enter (wm_core_t *self, session_t *session, session_t **old
 static void session_free (wm_core_t *self, session_t *session)
 {
     while (session->claims)
-        wm_core_input_unclaim (self, session->claims);
+        if (self->config.for_clients)
+            wm_core_input_take_back (self, session->claims);
+        else
+            wm_core_input_unclaim (self, session->claims);
     if (session->role == WM_ROLE_WORKER)
         wm_core_worker_forget (self, session);
     if (session->machine && !--session->machine->n_session) {

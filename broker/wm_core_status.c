@@ -112,7 +112,7 @@ static void add_left (const wm_core_t *self, wm_summary_t *summary)
     summary->eta_s = left <= 0 ? left : summary->hits_s > 0 ? left / summary->hits_s : -1;
     for (uint32_t i = 0; i < self->n_input && summary->n_open < WM_SUMMARY_OPEN_MAX; i++) {
         const input_t *input = self->input[i];
-        if (input->state == WM_LEDGER_OPEN)
+        if (input->state == WM_LEDGER_OPEN && !self->config.for_clients)
             summary->open[summary->n_open++] =
                 (wm_summary_open_t){ input->id, input->path, input->name, input->lost,
                                      input->n_hit_done + input->n_hit_held };
@@ -201,6 +201,8 @@ static const char *waiting_for (const wm_core_t *self, const wm_summary_t *summa
     uint64_t here = self->ready.count + self->failed.count + self->alone.count;
     if (!self->n_worker && (here || self->n_by_state[BATCH_QUEUED]))
         return "no worker";
+    if (self->config.for_clients)
+        return NULL;
     if (!self->n_producer)
         return "no producer";
     if (!self->n_worker && !self->n_by_state[BATCH_RUNNING] && !self->n_by_state[BATCH_COMMITTING])
@@ -215,9 +217,11 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     memset (summary, 0, sizeof *summary);
     summary->epoch = self->config.epoch;
     summary->inputs = self->n_input;
+    if (self->config.for_clients)
+        summary->inputs = self->n_producer;
     summary->inputs_written = self->n_input_written;
     summary->inputs_held = self->n_input_held;
-    summary->inputs_open = self->n_input - self->n_input_written - self->n_input_held;
+    summary->inputs_open = summary->inputs - self->n_input_written - self->n_input_held;
     summary->events_announced = self->events_known;
     summary->events_done = self->events_done;
     summary->events_written = self->events_written;

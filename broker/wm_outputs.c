@@ -253,6 +253,7 @@ static void check_output (wm_core_t *core, uint32_t id, const wm_core_known_t *i
 void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins)
 {
     const char *folder = pins->output;
+    char last[PATH_MAX];
     wm_core_known_t input;
     uint64_t size, n_unchecked = 0;
     int64_t mtime_ns;
@@ -261,7 +262,8 @@ void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins)
     for (uint32_t id = 1; wm_core_known (core, id, &input); id++) {
         n_unchecked += unseen && !elsewhere && input.is_written;
         if (wm_pair_stat (pins, input.path, &size, &mtime_ns) == 0)
-            wm_core_compare_input (core, id, size, mtime_ns);
+            wm_core_compare_input (core, id, size, mtime_ns,
+                                   wm_pair_last (pins, input.path, last) ? last : "");
         if (!unseen && input.is_written)
             check_output (core, id, &input, folder);
     }

@@ -338,7 +338,10 @@ static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
     wm_error_t error = { .text = "the journal has another record where a result should be" };
     if (!peer)
         return;
-    if (wm_journal_read (self->config->journal, place, &record, &error) != WM_OK ||
+    const wm_record_t *current = wm_recorder_current (self->recorder);
+    if (current)
+        record = *current;
+    if ((!current && wm_journal_read (self->config->journal, place, &record, &error) != WM_OK) ||
         record.type != WM_RECORD_RESULT || memcmp (&record.key, &results->key, sizeof record.key)) {
         fprintf (stderr, "wiremill-broker: %s\n", error.text);
         self->fetch_failed = true;
@@ -691,7 +694,8 @@ static wm_core_t *make_core (wm_reactor_t *self)
                               .measures = strcmp (config->pins->precision, "fp32") != 0,
                               .has_sample = access (path, R_OK) == 0,
                               .mixed = config->mixed,
-                              .check_share = config->check_share,
+                              .for_clients = *config->pins->serves != 0,
+                              .check_share = *config->pins->serves ? 0 : config->check_share,
                               .max_error = wm_pins_max_error (config->pins),
                               .distrusted = notes.distrusted,
                               .times = *wm_times (),
@@ -729,12 +733,14 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
     self->started_ms = wm_now_ms ();
     self->core = make_core (self);
     assert (self->core);
-    self->recorder = wm_recorder_new (&(wm_recorder_config_t){ .core = self->core,
-                                                               .journal = config->journal,
-                                                               .ledger = config->ledger,
-                                                               .now_ms = wm_now_ms,
-                                                               .hold = frame_hold,
-                                                               .release = frame_release });
+    self->recorder =
+        wm_recorder_new (&(wm_recorder_config_t){ .core = self->core,
+                                                  .journal = config->journal,
+                                                  .ledger = config->ledger,
+                                                  .now_ms = wm_now_ms,
+                                                  .hold = frame_hold,
+                                                  .release = frame_release,
+                                                  .keeps_nothing = *config->pins->serves != 0 });
     assert (self->recorder);
     if (open_model (self, error) == WM_OK && load_ledger (self, error) == WM_OK)
         self->listener = wm_listener_new (config->endpoint, config->keys, config->dir, error);

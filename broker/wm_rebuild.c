@@ -268,6 +268,7 @@ static wm_fault_t check_outputs (rebuild_t *self, wm_error_t *error)
 
 static void check_inputs (rebuild_t *self)
 {
+    char last[PATH_MAX];
     uint64_t n_gone = 0, n_changed = 0, n_open = 0;
     for (size_t i = 0; i < self->n_entry; i++) {
         const wm_ledger_input_t *row = &self->entry[i].row;
@@ -282,8 +283,10 @@ static void check_inputs (rebuild_t *self)
         const int gone = open && !there && !wm_url_of (row->path);
         const int changed =
             there && row->size >= 0 && ((int64_t) size != row->size || time_ns != row->mtime_ns);
+        const int names = changed && wm_pair_last (&self->campaign.pins, row->path, last) &&
+                          time_ns > row->mtime_ns; /* one of several files */
         if ((gone || changed) && n_gone + n_changed < NAMED_MAX)
-            report ("input", "%s %s", row->path,
+            report ("input", "%s%s%s %s", row->path, names ? ": " : "", names ? last : "",
                     gone   ? "is gone: put it back, it is still needed"
                     : open ? "changed since it was added: put it back, or run with --retry-held"
                            : "changed since its output was written: put it back, or run with "

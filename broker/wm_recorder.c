@@ -30,8 +30,9 @@ typedef struct {
 
 struct wm_recorder_t {
     wm_recorder_config_t config;
-    entries_t waiting;  /* not in the journal yet */
-    entries_t appended; /* in it, not synced */
+    entries_t waiting;      /* not in the journal yet */
+    entries_t appended;     /* in it, not synced */
+    const entry_t *current; /* its effect is carried out now */
     int64_t retry_ms, ledger_ms;
     bool disk_full;
     bool ledger_full; /* its last commit met a full disk */
@@ -99,14 +100,17 @@ size_t wm_recorder_settle (wm_recorder_t *self)
     self->disk_full = false;
     while (self->waiting.head && !self->fault && !self->disk_full) {
         entry_t *entry = self->waiting.head;
-        wm_fault_t fault =
-            wm_journal_append (self->config.journal, &entry->record, &entry->place, &self->error);
+        wm_fault_t fault = self->config.keeps_nothing
+                               ? WM_OK
+                               : wm_journal_append (self->config.journal, &entry->record,
+                                                    &entry->place, &self->error);
         self->disk_full = fault == WM_EAGAIN;
         if (fault != WM_OK && fault != WM_EAGAIN)
             self->fault = fault; /* the disk is bad: no further effect */
         if (fault != WM_OK)
             break;
-        body_release (self, entry); /* the ledger needs no payload */
+        if (!self->config.keeps_nothing)
+            body_release (self, entry); /* the ledger needs no payload */
         entries_push (&self->appended, entries_pop (&self->waiting));
     }
     if (self->disk_full)
@@ -121,12 +125,31 @@ size_t wm_recorder_settle (wm_recorder_t *self)
     return self->appended.count;
 }
 
+/* Carries effects out where nothing is kept. They may append: those wait for the next pass.  */
+static void carry_out (wm_recorder_t *self)
+{
+    const int64_t now_ms = self->config.now_ms ();
+    for (size_t count = self->appended.count; count--;) {
+        entry_t *entry = entries_pop (&self->appended);
+        self->current = entry;
+        wm_core_durable (self->config.core, &entry->place, now_ms);
+        self->current = NULL;
+        body_release (self, entry);
+        free (entry);
+    }
+    wm_recorder_settle (self);
+}
+
 /* One sync for everything appended; then, and not before, the effects.  */
 static void commit (wm_recorder_t *self)
 {
     size_t count = self->appended.count;
     if (!count || self->fault)
         return;
+    if (self->config.keeps_nothing) {
+        carry_out (self);
+        return;
+    }
     wm_journal_sync (self->config.journal);
     int64_t now_ms = self->config.now_ms ();
     while (count--) { /* effects may append: those wait for the next sync */
@@ -183,6 +206,11 @@ void wm_recorder_stop (wm_recorder_t *self, const char *text)
     wm_recorder_settle (self);
     commit (self); /* stopping may hold batches */
     ledger_commit (self, true);
+}
+
+const wm_record_t *wm_recorder_current (const wm_recorder_t *self)
+{
+    return self->current && self->config.keeps_nothing ? &self->current->record : NULL;
 }
 
 wm_fault_t wm_recorder_fault (const wm_recorder_t *self, wm_error_t *error)

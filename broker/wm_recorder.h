@@ -20,6 +20,7 @@ typedef struct {
     void (*hold) (void *context, void *handle);
     void (*release) (void *context, void *handle);
     void *context;
+    bool keeps_nothing; /* records go nowhere, and their effects are carried out at once */
 } wm_recorder_config_t;
 
 typedef struct wm_recorder_t wm_recorder_t;
@@ -43,6 +44,10 @@ size_t wm_recorder_turn (wm_recorder_t *self);
 
 /* Ends: syncs and reports what was appended, stops the core, and commits the ledger.  */
 void wm_recorder_stop (wm_recorder_t *self, const char *text);
+
+/* While the core carries out the effect of a record (wm_core_durable) and the recorder keeps
+   nothing: returns that record; lent. NULL: at any other time.  */
+const wm_record_t *wm_recorder_current (const wm_recorder_t *self);
 
 /* Other than WM_OK: the disk or the database failed, and no further effect is carried out.  */
 wm_fault_t wm_recorder_fault (const wm_recorder_t *self, wm_error_t *error);

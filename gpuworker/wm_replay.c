@@ -7,7 +7,9 @@
 #include "gpuworker/wm_lane_private.h"
 #include "schema/base/wm_file.h"
 
+#include <assert.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -153,15 +155,20 @@ static void print_scores (const replay_t *self, wm_scorer_t *scorer, unsigned sl
     uint8_t status = 0;
     double seconds;
     bool again;
-    float scores[WM_OUTPUTS_MAX];
+    float *scores = malloc (self->pins.n_output * sizeof *scores);
+    assert (scores);
     if (wm_scorer_answer (scorer, slot, &status, scores, &seconds, &again, &error)) {
         printf ("hit %s: the engine refuses it: %s\n", self->hit, error.text);
+        free (scores);
         return;
     }
     printf ("hit %s: %s", self->hit, wm_hit_status_text (status));
-    for (uint32_t j = 0; j < self->pins.n_output; j++)
+    for (uint32_t j = 0; j < self->pins.n_output && j < WM_OUTPUTS_MAX; j++)
         printf (" %.9g", (double) scores[j]);
+    if (self->pins.n_output > WM_OUTPUTS_MAX)
+        printf (" ... (%u values in all)", self->pins.n_output);
     putchar ('\n');
+    free (scores);
 }
 
 /* Waits until the engine has scored the hit, or has ended. Returns the exit code.  */

@@ -55,11 +55,10 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
     return NULL;
 }
 
-/* Planes become patches of one channel; the model must take exactly these.  */
+/* The model must take exactly the patches that planes become.  */
 static bool spec_fits (const wm_model_t *model, const wm_spec_t *spec)
 {
-    uint64_t cells = (uint64_t) spec->patch_wire * spec->patch_bin;
-    return wm_model_n_input (model) == 1 && wm_model_n_value (model) == cells;
+    return wm_model_n_input (model) == 1 && wm_model_n_value (model) == wm_spec_values (spec);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -194,7 +194,7 @@ void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, u
     const float zero = wm_spec_zero (spec);
     const int32_t col = batch->hit_col[hit];
     float tick[SIDE_MAX * WINDOW_MAX];
-    assert (n <= SIDE_MAX && spec->drift_window <= WINDOW_MAX);
+    assert (spec->view == WM_FULL_VIEW || (n <= SIDE_MAX && spec->drift_window <= WINDOW_MAX));
     for (uint32_t i = 0; i < spec->patch_wire; i++) {
         int64_t wire = (int64_t) batch->hit_wire[hit] - spec->patch_wire / 2 + i;
         bool inside = wire >= 0 && wire < batch->n_wire;

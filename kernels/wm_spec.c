@@ -130,6 +130,17 @@ static wm_fault_t read_labels (wm_spec_t *self, const wm_spec_key_t *key, const 
     return fault;
 }
 
+static wm_fault_t read_tags (wm_spec_t *self, const wm_spec_key_t *key, const value_t *value,
+                             const place_t *place)
+{
+    wm_fault_t fault = WM_OK;
+    memset (self->tag, 0, sizeof self->tag);
+    self->n_tag = value->count;
+    for (uint32_t i = 0; !fault && i < value->count; i++)
+        fault = read_name (value->item[i], key, self->tag[i], sizeof self->tag[i], place);
+    return fault;
+}
+
 /* How many values a key takes, and whether as a list.  */
 static wm_fault_t check_shape (const wm_spec_key_t *key, const value_t *value, const place_t *place)
 {
@@ -146,12 +157,16 @@ static wm_fault_t check_shape (const wm_spec_key_t *key, const value_t *value, c
     case WM_SPEC_NAMES:
         least = 0, most = WM_SPEC_LABELS_MAX;
         break;
+    case WM_SPEC_TAGS:
+        least = 0, most = WM_SPEC_CHANNELS_MAX;
+        break;
     default:
         list = false;
     }
     const char *example = key->kind == WM_SPEC_SIDES     ? "[48, 48]"
                           : key->kind == WM_SPEC_RANGE   ? "[-10, 30]"
                           : key->kind == WM_SPEC_FACTORS ? "[1.3, 1.2]"
+                          : key->kind == WM_SPEC_TAGS    ? "[loose_lf, mp2_roi]"
                                                          : "[track, em]";
     if (list != value->list)
         return list ? refuse (place, "%s takes a list, such as %s", key->name, example)
@@ -208,8 +223,13 @@ static wm_fault_t set_value (wm_spec_t *self, const wm_spec_key_t *key, const va
     case WM_SPEC_WIRES:
         self->n_wire = 0;
         return strcmp (text, "input") == 0 ? WM_OK : read_count (text, key, at, place);
+    case WM_SPEC_STEP:
+        *(uint32_t *) at = 0;
+        return strcmp (text, "patch") == 0 ? WM_OK : read_count (text, key, at, place);
     case WM_SPEC_NAMES:
         return read_labels (self, key, value, place);
+    case WM_SPEC_TAGS:
+        return read_tags (self, key, value, place);
     }
     return WM_OK;
 }
@@ -230,6 +250,34 @@ static void go_to (place_t *place, const seen_t *seen, const char *key, const ch
             place->line = seen->line[i];
 }
 
+/* The keys that belong to one kind of points.  */
+static wm_fault_t check_points (const wm_spec_t *self, const seen_t *seen, place_t *place)
+{
+    const bool windows = self->points == WM_POINTS_WINDOWS;
+    go_to (place, seen, "labels", "");
+    for (uint32_t i = 0; i < self->n_label && windows; i++)
+        if (!strcmp (self->label[i], "wire") || !strcmp (self->label[i], "time"))
+            return refuse (place, "labels: the output of windows already has a column '%s'",
+                           self->label[i]);
+    go_to (place, seen, "step_wire", "step_bin");
+    if (!windows && (self->step_wire || self->step_bin))
+        return refuse (place, "step_wire and step_bin go with points: windows");
+    go_to (place, seen, "tags", "");
+    if (!windows && self->n_tag)
+        return refuse (place, "tags: they go with points: windows");
+    go_to (place, seen, "channels", "tags");
+    if (windows && self->n_channel != (self->n_tag ? self->n_tag : 1))
+        return refuse (place, "channels: %u, but %u tag%s: each channel of a window has its tag",
+                       self->n_channel, self->n_tag, self->n_tag == 1 ? "" : "s");
+    go_to (place, seen, "channels", "points");
+    if (self->points == WM_POINTS_SPACEPOINTS && self->n_channel < 2)
+        return refuse (place, "points: spacepoints needs channels: 3, the planes of a TPC");
+    if (self->points == WM_POINTS_HITS && self->n_channel > 1)
+        return refuse (place,
+                       "channels: a hit has 1; more go with points: spacepoints, or windows");
+    return WM_OK;
+}
+
 /* Rules between keys.  */
 static wm_fault_t check_whole (const wm_spec_t *self, const seen_t *seen, place_t *place)
 {
@@ -242,6 +290,15 @@ static wm_fault_t check_whole (const wm_spec_t *self, const seen_t *seen, place_
     if (!isfinite (wm_spec_zero (self)) || !isfinite ((float) self->out_min) ||
         !isfinite ((float) self->out_max))
         return refuse (place, "adc and out give values beyond float32");
+    go_to (place, seen, "patch", "points");
+    if (self->points != WM_POINTS_WINDOWS &&
+        (self->patch_wire > WM_SPEC_PATCH_MAX || self->patch_bin > WM_SPEC_PATCH_MAX))
+        return refuse (place, "patch: %u x %u: around hits each is at most %u", self->patch_wire,
+                       self->patch_bin, WM_SPEC_PATCH_MAX);
+    go_to (place, seen, "view", "points");
+    if (self->view == WM_OWN_VIEW && self->points != WM_POINTS_HITS)
+        return refuse (place, "view: own is cut around hits; with points: %s write view: full",
+                       self->points == WM_POINTS_WINDOWS ? "windows" : "spacepoints");
     go_to (place, seen, "view", "");
     if (self->view == WM_OWN_VIEW && wm_spec_zero (self) != 0)
         return refuse (
@@ -249,7 +306,7 @@ static wm_fault_t check_whole (const wm_spec_t *self, const seen_t *seen, place_
             "view: own is defined only where 0 ADC becomes 0, here it becomes %g; choose "
             "out_min / adc_min = (out_max - out_min) / (adc_max - adc_min)",
             (double) wm_spec_zero (self));
-    return WM_OK;
+    return check_points (self, seen, place);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */

@@ -15,11 +15,15 @@
 
 #define WM_SPEC_AMPLITUDES_MAX 8
 #define WM_SPEC_LABELS_MAX 64
-#define WM_SPEC_PATCH_MAX 512u           /* wires, and drift bins */
+#define WM_SPEC_PATCH_MAX 512u    /* wires, and drift bins */
+#define WM_SPEC_WINDOW_MAX 16384u /* the same of windows */
+#define WM_SPEC_CHANNELS_MAX 8u
 #define WM_SPEC_DEFAULT "protodune-2021" /* the preset that gives what a file leaves out */
 
 typedef enum { WM_MEAN, WM_MAXPOOL, WM_MAXMEAN } wm_downscale_t;
 typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_spec_view_t;
+typedef enum { WM_RESULT_SCORES, WM_RESULT_IMAGE } wm_result_t;
+typedef enum { WM_POINTS_HITS, WM_POINTS_SPACEPOINTS, WM_POINTS_WINDOWS } wm_points_t;
 typedef enum { WM_LIFETIME_NONE, WM_LIFETIME_EXP, WM_LIFETIME_TABLE } wm_lifetime_t;
 
 typedef struct {
@@ -38,9 +42,17 @@ typedef struct {
     uint32_t n_wire;  /* 0: from the input; else wires of every plane */
     uint32_t n_label; /* 0: out_0, out_1, ... */
     char label[WM_SPEC_LABELS_MAX][32];
+    wm_result_t result; /* image: a value for each cell of the patch, stitched to frames */
+
+    wm_points_t points;                 /* where patches are cut */
+    uint32_t step_wire, step_bin;       /* windows: from one to the next; 0: a patch */
+    uint32_t n_channel;                 /* of a patch; 1 or more */
+    uint32_t n_tag;                     /* windows: 0, or n_channel */
+    char tag[WM_SPEC_CHANNELS_MAX][32]; /* of the frames that fill the channels */
 } wm_spec_t;
 
-/* Fills in a preset: "protodune-2021", "dunefd-44x48". WM_EBATCH lists those that exist.  */
+/* Fills in a preset: "protodune-2021", "dunefd-44x48", "waveform-200". WM_EBATCH lists those that
+   exist.  */
 wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error);
 
 /* Parses YAML text (a user's file or the canonical form). A missing key gets its value in preset
@@ -66,7 +78,9 @@ int wm_spec_gives (uint32_t given, const char *key);
 struct wm_model_t;
 void wm_spec_label (wm_spec_t *self, const struct wm_model_t *model);
 
-/* Prints the canonical text, NUL-terminated. Returns its length. `bytes_max` is 4096 or more.  */
+/* Prints the canonical text, NUL-terminated. A key that came later is printed only where it has not
+   its default, so that the text of no campaign changes. Returns its length. `bytes_max` is 4096 or
+   more.  */
 size_t wm_spec_print (const wm_spec_t *self, char *text, size_t bytes_max);
 
 /* Prints the specification as a file, each key with a comment, in at most 80 columns; --spec reads
@@ -76,6 +90,12 @@ size_t wm_spec_print_page (const wm_spec_t *self, const char *preset, char *text
 /* Explains the specification, a line for each key with its unit; marks the keys that are not
    `given`. As wm_spec_print, of 8,192 bytes or more.  */
 size_t wm_spec_explain (const wm_spec_t *self, uint32_t given, char *text, size_t bytes_max);
+
+/* Returns the values of a patch, of all its channels.  */
+static inline uint64_t wm_spec_values (const wm_spec_t *self)
+{
+    return (uint64_t) self->n_channel * self->patch_wire * self->patch_bin;
+}
 
 /* Returns the zero level Z: the value of 0 ADC, of bad or missing wires and of everything
    outside.  */

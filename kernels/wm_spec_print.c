@@ -4,12 +4,14 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WINDOW_MAX 64u
 #define WIRES_MAX (1u << 20) /* as a batch */
+#define STEP_MAX (1u << 24)  /* likewise */
 
 #define AT(member) offsetof (wm_spec_t, member)
 /* clang-format off */
@@ -17,8 +19,9 @@ const wm_spec_key_t wm_spec_keys[WM_SPEC_KEYS] = {
     { "table", WM_SPEC_NAME, AT (table), "in each output",
       "Name of the table of scores in each output: letters, digits, _ and -.", { 0 }, 0 },
     { "patch", WM_SPEC_SIDES, AT (patch_wire), "wires x drift bins",
-      "Size of a patch, [wires, drift bins], each from 1 to 512. Without this key a\n"
-      "campaign takes the size of its model's input.", { 0 }, WM_SPEC_PATCH_MAX },
+      "Size of a patch, [wires, drift bins], each from 1 to 512 (windows: 16384).\n"
+      "Without this key a campaign takes the size of its model's input.",
+      { 0 }, WM_SPEC_WINDOW_MAX },
     { "drift_window", WM_SPEC_COUNT, AT (drift_window), "ticks a drift bin",
       "Ticks that become one drift bin, from 1 to 64.", { 0 }, WINDOW_MAX },
     { "downscale", WM_SPEC_CHOICE, AT (downscale), "of the ticks of a bin",
@@ -55,6 +58,21 @@ const wm_spec_key_t wm_spec_keys[WM_SPEC_KEYS] = {
       "Columns of the scores, in the order of the model's outputs; []: the names of\n"
       "the outputs. Without this key a preset's labels are taken for the networks\n"
       "that they were made for, else the names of the outputs.", { 0 }, 0 },
+    { "points", WM_SPEC_CHOICE, AT (points), "",
+      "Where patches are cut: hits, around each; spacepoints, around the hits of each\n"
+      "in the planes of its TPC, a channel a plane; windows, side by side.",
+      { "hits", "spacepoints", "windows" }, 0 },
+    { "step_wire", WM_SPEC_STEP, AT (step_wire), "wires",
+      "Of windows: wires from one to the next; patch: the wires of a patch.", { 0 }, WIRES_MAX },
+    { "step_bin", WM_SPEC_STEP, AT (step_bin), "drift bins",
+      "Of windows: drift bins from one to the next; patch: the bins of a patch.",
+      { 0 }, STEP_MAX },
+    { "channels", WM_SPEC_COUNT, AT (n_channel), "a patch",
+      "Channels of a patch: of spacepoints the planes 0, 1, ... of a TPC, of windows\n"
+      "the frames of `tags`.", { 0 }, WM_SPEC_CHANNELS_MAX },
+    { "tags", WM_SPEC_TAGS, AT (tag), "",
+      "Of windows: tags of the Wire-Cell frames that fill the channels, in order.",
+      { 0 }, 0 },
 };
 /* clang-format on */
 
@@ -63,7 +81,7 @@ _Static_assert(AT (patch_bin) == AT (patch_wire) + sizeof (uint32_t), "patch");
 _Static_assert(AT (adc_max) == AT (adc_min) + sizeof (double), "adc");
 _Static_assert(AT (out_max) == AT (out_min) + sizeof (double), "out");
 _Static_assert(sizeof (wm_downscale_t) == sizeof (int) && sizeof (wm_spec_view_t) == sizeof (int) &&
-                   sizeof (wm_lifetime_t) == sizeof (int),
+                   sizeof (wm_lifetime_t) == sizeof (int) && sizeof (wm_points_t) == sizeof (int),
                "choices are stored as int");
 
 /* ---- canonical text -------------------------------------------------------------------------- */
@@ -94,6 +112,14 @@ static void put_double (page_t *page, double number)
             memcpy (shortest, text, sizeof text);
     }
     put (page, "%s", shortest);
+}
+
+static void put_names (page_t *page, const char (*name)[32], uint32_t count)
+{
+    put (page, "[");
+    for (uint32_t i = 0; i < count; i++)
+        put (page, "%s%s", i ? ", " : "", name[i]);
+    put (page, "]");
 }
 
 static void put_value (page_t *page, const wm_spec_t *self, const wm_spec_key_t *key)
@@ -135,18 +161,38 @@ static void put_value (page_t *page, const wm_spec_t *self, const wm_spec_key_t 
         else
             put (page, "input");
         break;
+    case WM_SPEC_STEP:
+        if (*count)
+            put (page, "%u", *count);
+        else
+            put (page, "patch");
+        break;
     case WM_SPEC_NAMES:
-        put (page, "[");
-        for (uint32_t i = 0; i < self->n_label; i++)
-            put (page, "%s%s", i ? ", " : "", self->label[i]);
-        put (page, "]");
+        put_names (page, self->label, self->n_label);
+        break;
+    case WM_SPEC_TAGS:
+        put_names (page, self->tag, self->n_tag);
     }
+}
+
+/* Whether a key that came later has the value that all campaigns before it had.  */
+static bool is_old (const wm_spec_t *self, uint32_t i)
+{
+    uint32_t value;
+    if (i < WM_SPEC_KEYS_FIRST)
+        return false;
+    if (wm_spec_keys[i].kind == WM_SPEC_TAGS)
+        return !self->n_tag;
+    memcpy (&value, (const char *) self + wm_spec_keys[i].offset, sizeof value);
+    return value == (wm_spec_keys[i].kind == WM_SPEC_COUNT);
 }
 
 size_t wm_spec_print (const wm_spec_t *self, char *text, size_t bytes_max)
 {
     page_t page = { text, bytes_max, 0 };
     for (uint32_t i = 0; i < WM_SPEC_KEYS; i++) {
+        if (is_old (self, i))
+            continue;
         put (&page, "%s: ", wm_spec_keys[i].name);
         put_value (&page, self, &wm_spec_keys[i]);
         put (&page, "\n");
@@ -201,6 +247,8 @@ static void explain_value (page_t *page, const wm_spec_t *self, const wm_spec_ke
                (key->kind == WM_SPEC_POSITIVE && isnan (*number)) ||
                (key->kind == WM_SPEC_FACT && isnan (*number)))
         put (page, at == &self->t0_us ? "0 %s" : "as each input states it, in %s", key->unit);
+    else if (key->kind == WM_SPEC_STEP && !*count)
+        put (page, "as many %s as a patch has", key->unit);
     else {
         put_value (page, self, key);
         put (page, *key->unit ? " %s" : "%s", key->unit);

@@ -18,6 +18,8 @@ typedef enum {
     WM_SPEC_POSITIVE, /* the same, > 0 */
     WM_SPEC_WIRES,    /* uint32_t, or the word input (0) */
     WM_SPEC_NAMES,    /* labels */
+    WM_SPEC_STEP,     /* uint32_t, or the word patch (0) */
+    WM_SPEC_TAGS,     /* tags */
 } wm_spec_kind_t;
 
 typedef struct {
@@ -30,7 +32,7 @@ typedef struct {
     uint32_t max;
 } wm_spec_key_t;
 
-enum { WM_SPEC_KEYS = 15 };
+enum { WM_SPEC_KEYS = 20, WM_SPEC_KEYS_FIRST = 15 }; /* the first are always printed */
 extern const wm_spec_key_t wm_spec_keys[WM_SPEC_KEYS];
 
 /* Returns whether an output file has a column of this name beside the labels.  */

@@ -9,10 +9,11 @@
 struct wm_watch_t {
     wm_device_t *judge;
     uint32_t n_output, share; /* share: one hit in this many */
+    uint32_t hits_max;        /* checked of a batch: WM_WATCH_HITS, or all that a batch can have */
     double max_error;
     wm_watch_counts_t counts;
     uint8_t status[WM_WATCH_HITS];
-    float *scores; /* (WM_WATCH_HITS, n_output) */
+    float *scores; /* (hits_max, n_output) */
 };
 
 wm_watch_t *wm_watch_new (const wm_model_t *model, wm_device_t *judge, double max_error)
@@ -25,7 +26,9 @@ wm_watch_t *wm_watch_new (const wm_model_t *model, wm_device_t *judge, double ma
     self->share = set && atoi (set) > 0 ? (uint32_t) atoi (set) : WM_WATCH_SHARE;
     self->max_error = max_error;
     self->n_output = wm_model_n_output (model);
-    self->scores = calloc ((size_t) WM_WATCH_HITS * self->n_output, sizeof *self->scores);
+    const uint32_t fit = (uint32_t) (WM_RAW_BYTES_MAX / wm_result_bytes (1, self->n_output));
+    self->hits_max = fit < WM_WATCH_HITS ? fit : WM_WATCH_HITS;
+    self->scores = calloc ((size_t) self->hits_max * self->n_output, sizeof *self->scores);
     if (!self->scores)
         wm_watch_destroy (&self);
     return self;
@@ -43,11 +46,11 @@ void wm_watch_destroy (wm_watch_t **self_p)
 
 /* Chooses hits [*first, *first + returned) of the batch; 0: none. A batch of n hits is chosen with
    probability n / (share times the hits that are then checked).  */
-static uint32_t draw_hits (uint64_t draw, uint32_t share, uint32_t n, uint32_t *first)
+static uint32_t draw_hits (const wm_watch_t *self, uint64_t draw, uint32_t n, uint32_t *first)
 {
-    const uint32_t count = n < WM_WATCH_HITS ? n : WM_WATCH_HITS;
+    const uint32_t count = n < self->hits_max ? n : self->hits_max;
     const double one = (double) (wm_seed_next (&draw) >> 11) * 0x1p-53;
-    if (!n || one * share * count >= n)
+    if (!n || one * self->share * count >= n)
         return 0;
     *first = (uint32_t) (wm_seed_next (&draw) % (n - count + 1));
     return count;
@@ -56,7 +59,7 @@ static uint32_t draw_hits (uint64_t draw, uint32_t share, uint32_t n, uint32_t *
 bool wm_watch_selects (const wm_watch_t *self, uint64_t draw, const wm_batch_t *batch)
 {
     uint32_t first;
-    return draw_hits (draw, self->share, batch->n_hit, &first) > 0;
+    return draw_hits (self, draw, batch->n_hit, &first) > 0;
 }
 
 /* Returns a batch that lends some hits of another.  */
@@ -76,7 +79,7 @@ wm_fault_t wm_watch_check (wm_watch_t *self, uint64_t draw, const wm_batch_t *ba
 {
     const double start_s = wm_now_s ();
     const size_t n = self->n_output;
-    uint32_t first = 0, count = draw_hits (draw, self->share, batch->n_hit, &first);
+    uint32_t first = 0, count = draw_hits (self, draw, batch->n_hit, &first);
     double worst = 0;
     size_t where = 0;
     *again = false;

@@ -101,7 +101,8 @@ const wm_verb_t wm_verb_produce = {
 /* What has no effect with --broker, because others have it.  */
 static const char *const of_broker[] = { "model", "spec", "precision", "max-error", "mixed",
                                          "check-share", "batch-hits", "campaign", "planes",
-                                         "channels", "hit-time", "layout", NULL };
+                                         "channels", "hit-time", "hit-offset", "pedestal",
+                                         "layout", NULL };
 static const char *const of_worker[] = { "workers", "threads", "engine", "device",
                                          "isa", "pin", NULL };
 /* clang-format on */
@@ -429,7 +430,7 @@ static void print_held (const run_t *self)
         fprintf (stderr, "held: and %lld more; run `wiremill held` for the list\n",
                  (long long) (n - shown));
     wm_account_held (stderr, self->status, HELD_SHOWN_MAX);
-    if (n + changed <= 0)
+    if (n + changed <= 0 && !wm_account_misses (self->status))
         return; /* a retry cannot help bad hits */
     fputs ("repair or restore the files, then type:\n  ", stderr);
     wm_command_print (stderr, self->args,

@@ -116,7 +116,12 @@ static void show_campaign (const json_t *s)
     snprintf (cell[10], CELL_BYTES, "%s", wm_show_bar (share > 0 ? share : 0, 10, bar));
     show_cells (head);
     show_cells (cell);
-    printf ("files: %lld written, %lld open, %lld held of %lld",
+    if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
+        printf ("clients: %lld connected; nothing of their patches is kept",
+                (long long) wm_ask_int (s, "inputs.open"));
+    else
+        printf (
+            "files: %lld written, %lld open, %lld held of %lld",
             (long long) wm_ask_int (s, "inputs.written"), (long long) wm_ask_int (s, "inputs.open"),
             (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
     if (wm_ask_int (s, "inputs.changed"))

@@ -31,6 +31,9 @@ static const wm_option_t broker_options[] = {
              "+1, +2), or three ports tcp://HOST:W/P/O; several with commas"},
     {.name = "keys", .help = "ask for keys on loopback too (on other addresses it always does)"},
     {.name = "insecure", .help = "ask for no keys and encrypt nothing, on any address"},
+    {.name = "clients", .task = "for programs that wait for scores",
+     .help = "serve libwiremill and wiremill.Client instead of files: scores go to who sent the "
+             "patches, and nothing of them is kept. Needs --campaign, has no --output"},
     {.name = "budget", .value = "BYTES",
      .help = "payloads held in memory (default: a quarter of what it may use, at most 1 GiB)"},
     {.name = NULL},
@@ -40,6 +43,8 @@ static const char broker_text[] =
     "  wiremill broker  --model m.onnx --output out/ --listen tcp://127.0.0.1:5555\n"
     "  wiremill produce --broker tcp://127.0.0.1:5555 --input 'data/*.h5'\n"
     "  wiremill work    --broker tcp://127.0.0.1:5555\n\n"
+    "For programs that wait for scores (libwiremill, wiremill.Client in Python):\n"
+    "  wiremill broker --clients --model m.onnx --campaign scores.wiremill\n\n"
     "For other machines: --listen tcp://*:5555. Its peers need keys; the broker makes them, and\n"
     "prints the lines to type. `wiremill run` starts these three on one machine.\n" WM_KEPT_HELP;
 
@@ -63,19 +68,41 @@ static wm_fault_t check_hosts (const wm_args_t *args, wm_error_t *error)
     return n ? WM_OK : WM_EUSAGE;
 }
 
+/* Refuses what has no meaning where no file is read or written.  */
+static bool clients_refused (const wm_args_t *args)
+{
+    static const char *const of_files[] = { "output",   "layout",   "planes",
+                                            "channels", "hit-time", "batch-hits" };
+    for (size_t i = 0; i < sizeof of_files / sizeof *of_files; i++)
+        if (wm_args_given (args, of_files[i]))
+            return wm_args_refuse (args,
+                                   "--%s is for files, which a broker for clients does "
+                                   "neither read nor write",
+                                   of_files[i]);
+    if (strcmp (wm_args_text (args, "precision"), "fp32") != 0)
+        return wm_args_refuse (args,
+                               "--precision %s is measured on the first hits of files: a "
+                               "broker for clients scores in fp32",
+                               wm_args_text (args, "precision"));
+    return !wm_args_text (args, "campaign") &&
+           wm_args_refuse (args, "--clients needs --campaign DIR, a folder on a local disk");
+}
+
 static int broker_main (const wm_args_t *args)
 {
     static wm_setup_t setup;
     wm_error_t error;
     if (!wm_args_text (args, "model"))
         return wm_args_refuse (args, "--model FILE is missing");
-    if (!wm_args_text (args, "output"))
-        return wm_args_refuse (args, "--output DIR is missing");
+    if (wm_args_given (args, "clients") ? clients_refused (args) : !wm_args_text (args, "output"))
+        return wm_args_given (args, "clients") ? WM_EXIT_USAGE
+                                               : wm_args_refuse (args, "--output DIR is missing");
     if (wm_share_refused (args))
         return WM_EXIT_USAGE;
     if (check_hosts (args, &error))
         return wm_args_refuse (args, "--listen %s", error.text);
-    const wm_choices_t choices = wm_setup_choices (args);
+    wm_choices_t choices = wm_setup_choices (args);
+    choices.for_clients = wm_args_given (args, "clients");
     char command[32];
     if (wm_setup (&setup, &choices, &error) ||
         wm_command_keep (args, setup.campaign, wm_args_text (args, "listen"), command, &error))
@@ -132,7 +159,7 @@ static int pass_to (const char *program, int argc, char **argv)
     return wm_setup_exec (argv_out[0], argv_out);
 }
 
-/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut, show and compare.  */
+/* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut, show, compare, export.  */
 static int pass_to_producer (int argc, char **argv)
 {
     return pass_to ("wiremill-producer", argc, argv);
@@ -156,11 +183,16 @@ const wm_verb_t wm_verb_serve = {
     .summary = "the campaign's numbers for Prometheus, over HTTP",
     .pass = pass_to_serve, .pass_to = "wiremill-serve" };
 const wm_verb_t wm_verb_show = {
-    .name = "show", .task = FILES_TASK, .summary = "print the first rows of an output",
+    .name = "show", .task = FILES_TASK,
+    .summary = "print the first rows of an output, or draw its events",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_compare = {
     .name = "compare", .task = FILES_TASK,
     .summary = "compare the scores of two outputs, hit by hit",
+    .pass = pass_to_producer, .pass_to = "wiremill-producer" };
+const wm_verb_t wm_verb_export = {
+    .name = "export", .task = FILES_TASK,
+    .summary = "write the rows of outputs as CSV or NumPy arrays",
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 /* clang-format on */
 

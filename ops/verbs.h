@@ -20,7 +20,7 @@
     row (status) row (serve) row (held) row (why) row (verify) row (plan) row (bench) row (doctor) \
     row (rebuild) \
     row (import) row (model) row (spec) row (synth) row (cut) row (show) \
-    row (compare)
+    row (compare) row (export)
 /* clang-format on */
 
 #define WM_VERB_DECLARE(name) extern const wm_verb_t wm_verb_##name;
@@ -70,13 +70,20 @@ static inline bool wm_share_refused (const wm_args_t *args)
      .help = "most hits in a batch (default: 16384 for networks that the sparse engine runs, " \
              "else 4096)"}, \
     {.name = "planes", .value = "FILE", .task = "hits whose planes lie in other files", \
-     .help = "Wire-Cell frames of the hits of each input: {stem} in the name stands for the " \
-             "input's without .h5, {dir} for its folder; FILE:/TAG chooses frames (gauss*)"}, \
+     .help = "Wire-Cell frames (.h5, .tar.gz, .tar.bz2) of the hits of each input: {stem} in the " \
+             "name stands for the input's without .h5, {dir} for its folder; FILE:/TAG chooses " \
+             "frames (gauss*)"}, \
     {.name = "channels", .value = "FILE", \
      .help = "channel map of these frames: lines of channel,cryostat,tpc,plane,wire"}, \
     {.name = "hit-time", .value = "ticks|us", .one_of = true, \
      .help = "unit of the times of these hits (default: hit_table of numl ticks, chargehits of " \
              "larrecodnn us)"}, \
+    {.name = "hit-offset", .value = "TICKS", \
+     .help = "ticks from the times of these hits to those of their frames, added to each hit " \
+             "(default: 0)"}, \
+    {.name = "pedestal", .value = "median|ADC|none", \
+     .help = "taken off frames of raw ADC: the median of each channel, or one value for all " \
+             "(default: none; frames that look raw are refused)"}, \
     {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
      .help = "folder of the <stem>.scores.h5; one on a server, root://HOST//PATH/NAME, is " \
              "written by xrdcp"}, \

@@ -61,12 +61,16 @@ static const wm_option_t options[] = {
              "LArSoft, in numl's form (wiremill compare has details)"},
     {.name = "table", .value = "GROUP",
      .help = "the group of those scores in FILE (default: emtrkmichel_table)"},
+    {.name = "page", .value = "FILE",
+     .help = "with --against: also write one HTML page with tables and pictures, to look at, "
+             "print and sign"},
     {.name = "json", .help = "the result as JSON, schema wiremill-verify-1"},
     {.name = NULL},
 };
 
 static const char verify_text[] =
-    "  wiremill verify out/ --confidence 0.999\n\n"
+    "  wiremill verify out/ --confidence 0.999\n"
+    "  wiremill verify out/ --against larsoft.h5 --page larsoft.html\n\n"
     "First reads every output and compares its digest with the one stored when it was written.\n"
     "Then cuts random hits again from the inputs, scores them and compares them with the outputs.\n"
     "No broker may run. Exit 1: files changed, or hits differ by more than the campaign promises;\n"
@@ -483,24 +487,47 @@ static int sample (verify_t *self, const wm_args_t *args, const char *pins)
     return code ? code : self->n_bad ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }
 
+/* What the page cannot know: which campaign, and whether its outputs are as they were written.  */
+static void note_write (const verify_t *self, char note[PATH_MAX + 256])
+{
+    const size_t n = json_array_size (self->written), n_changed = json_array_size (self->changed);
+    int at = snprintf (note, PATH_MAX + 256,
+                       "A is the campaign %s, of which %zu output%s: ", self->folder, n,
+                       n == 1 ? " was written" : "s were written");
+    if (n_changed || self->n_left_out)
+        snprintf (note + at, PATH_MAX + 256 - (size_t) at,
+                  "%zu of them changed since and %lld could not be read; neither is compared.",
+                  n_changed, self->n_left_out);
+    else
+        snprintf (note + at, PATH_MAX + 256 - (size_t) at, "every digest is as it was written.");
+}
+
 /* Compares the outputs that are as they were written with what somebody else computed. The exit
    code of wiremill-producer compare.  */
 static int against (const verify_t *self, const wm_args_t *args)
 {
     static const char *const handed_on[][2] = { { "tolerance", "--tolerance" },
-                                                { "table", "--table" } };
-    const char **argv = calloc (json_array_size (self->sound) + 10, sizeof *argv);
+                                                { "table", "--table" },
+                                                { "page", "--page" } };
+    enum { HANDED_ON = sizeof handed_on / sizeof *handed_on };
+    char note[PATH_MAX + 256];
+    const char **argv = calloc (json_array_size (self->sound) + 14, sizeof *argv);
     size_t n = 0, i;
     json_t *one;
     if (!argv)
         return WM_EXIT_FAILURE;
     argv[n++] = "wiremill-producer";
     argv[n++] = "compare";
-    for (i = 0; i < 2; i++)
+    for (i = 0; i < HANDED_ON; i++)
         if (wm_args_text (args, handed_on[i][0])) {
             argv[n++] = handed_on[i][1];
             argv[n++] = wm_args_text (args, handed_on[i][0]);
         }
+    if (wm_args_text (args, "page")) {
+        note_write (self, note);
+        argv[n++] = "--note";
+        argv[n++] = note;
+    }
     if (wm_args_given (args, "json"))
         argv[n++] = "--json";
     argv[n++] = "--";
@@ -509,7 +536,11 @@ static int against (const verify_t *self, const wm_args_t *args)
         argv[n++] = wm_ask_text (one, "output");
     }
     argv[n++] = wm_args_text (args, "against");
-    const int code = json_array_size (self->sound)
+    const bool has_outputs = json_array_size (self->sound) > 0;
+    if (!has_outputs && wm_args_text (args, "page"))
+        fprintf (stderr, "wiremill verify: no output is as it was written, so that nothing is "
+                         "compared and no page is written\n");
+    const int code = has_outputs
                          ? wm_spawn_code ("verify", argv[0],
                                           wm_spawn ("verify", argv, STDIN_FILENO, STDOUT_FILENO))
                          : WM_EXIT_OK;
@@ -555,6 +586,8 @@ static int verify_main (const wm_args_t *args)
         return WM_EXIT_USAGE;
     if (wm_args_text (args, "table") && !wm_args_text (args, "against"))
         return wm_args_refuse (args, "--table names a group of the file of --against");
+    if (wm_args_text (args, "page") && !wm_args_text (args, "against"))
+        return wm_args_refuse (args, "--page is for what is compared with --against");
     if (wm_ask_at (NULL,
                    wm_args_text (args, "campaign") ? wm_args_text (args, "campaign")
                                                    : wm_args_rest (args, 0),

@@ -4,6 +4,7 @@
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
 #include "schema/base/wm_url.h"
+#include "schema/wm_batch.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -51,9 +52,10 @@ static void add_reasons (json_t *files, const char *folder, const char *verb)
     if (pid > 0) {
         FILE *from = fdopen (fd, "r");
         for (i = 0; from && i < n; i++) {
-            json_t *reasons = json_loadf (from, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, NULL);
-            if (reasons)
-                json_object_set_new (of[i], "reasons", reasons);
+            json_t *why = json_loadf (from, JSON_DISABLE_EOF_CHECK | JSON_DECODE_ANY, NULL);
+            if (!json_is_object (why) || json_object_update (of[i], why))
+                json_object_set_new (of[i], "reasons", json_null ());
+            json_decref (why);
         }
         if (from)
             fclose (from);
@@ -88,13 +90,15 @@ static void show_file (FILE *out, const json_t *status, const json_t *file)
     char n[32];
     const char *reason, *before = ": ";
     json_t *count;
-    const int64_t held = wm_ask_int (file, "held");
+    const int64_t held = wm_ask_int (file, "held"), missing = wm_ask_int (file, "events_missing");
     fprintf (out, "held: %s hit%s of %s", wm_show_count (held, n), held == 1 ? "" : "s",
              wm_ask_text (file, "path"));
     json_object_foreach (json_object_get (file, "reasons"), reason, count)
     {
         fprintf (out, "%s%s %s", before, wm_show_count (json_integer_value (count), n), reason);
         before = ", ";
+        if (!strcmp (reason, wm_hit_status_text (WM_HIT_NO_EVENT)) && missing)
+            fprintf (out, " (%s event%s)", wm_show_count (missing, n), missing == 1 ? "" : "s");
     }
     if (strcmp (wm_ask_text (file, "state"), "open") != 0)
         fprintf (out, "; named in the table \"held\" of %s/%s",
@@ -118,6 +122,22 @@ void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
     if (more)
         fprintf (out, "held: hits of %s more files; `wiremill status --files` lists them\n",
                  wm_show_count (more, n));
+    if (wm_account_misses (status))
+        fputs ("no such event: the file of the hits, or that of --planes, lacks the event; with a "
+               "file\nthat has it in the same place, --retry-held scores the hits\n",
+               out);
+}
+
+bool wm_account_misses (const json_t *status)
+{
+    size_t i;
+    const json_t *file;
+    json_array_foreach (json_object_get (status, "held_files"), i, file)
+    {
+        if (wm_ask_int (file, "events_missing"))
+            return true;
+    }
+    return false;
 }
 
 void wm_account_file (FILE *out, const json_t *status, json_t *file, const char *verb)

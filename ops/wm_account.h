@@ -6,7 +6,8 @@
    file is added to the status as
 
      "held_files": [{"input", "path", "output", "state", "why", "hits", "scored", "empty", "held",
-                     "reasons": {"bad pixel": 2, ...} or null where the output is unreadable}, ...],
+                     "reasons": {"bad pixel": 2, ...} or null where the output is unreadable,
+                     "events_missing": how many events only hits name}, ...],
      "held_files_left_out": how many more have held hits
    Thread: one.  */
 #ifndef WM_ACCOUNT_H
@@ -25,6 +26,9 @@ void wm_account_hits (FILE *out, const json_t *status);
 
 /* Prints a line for each file with held hits, `lines_max` at most, and one that counts others.  */
 void wm_account_held (FILE *out, const json_t *status, size_t lines_max);
+
+/* Returns whether hits are held because their event is missing.  */
+bool wm_account_misses (const json_t *status);
 
 /* Reads the reasons of one file, a row of wm_ask_files, and prints its line; nothing where none of
    its hits are held.  */

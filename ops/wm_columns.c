@@ -29,6 +29,8 @@ static void list_columns (const wm_spec_t *spec, uint32_t n, char list[400])
 static int misfits (const wm_spec_t *spec, const wm_columns_from_t *from, const wm_model_t *model,
                     char why[100])
 {
+    if (!spec->n_label)
+        return snprintf (why, 100, "the preset has no labels");
     if (spec->n_label != wm_model_n_output (model) || spec->n_label != 4 ||
         !wm_head_is (model, 0, 3, WM_ACT_SOFTMAX) || !wm_head_is (model, 3, 1, WM_ACT_SIGMOID))
         return snprintf (why, 100,

@@ -16,6 +16,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_process.h"
+#include "schema/wm_pair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -316,17 +317,28 @@ wm_fault_t wm_setup_spec (wm_spec_t *spec, const char *name, bool *is_file, uint
 }
 
 /* The model's own patch size: of an input that has a size in wires and one in drift bins, and no
-   other above 1.  */
-static bool model_patch (const wm_model_t *model, uint32_t patch[2])
+   other above 1 but that of the specification's channels, first or last. Windows of one size are of
+   one wire.  */
+static bool model_patch (const wm_model_t *model, const wm_spec_t *spec, uint32_t patch[2])
 {
-    uint32_t n = 0;
+    uint32_t n = 0, size[WM_MODEL_DIMS_MAX];
+    const bool windows = spec->points == WM_POINTS_WINDOWS;
+    const uint32_t most = windows ? WM_SPEC_WINDOW_MAX : WM_SPEC_PATCH_MAX;
     const wm_port_t *input = wm_model_input (model, 0);
     if (wm_model_n_input (model) != 1)
         return false;
     for (uint32_t d = 0; d < input->n_dim; d++)
-        if (input->dim[d] > 1 && n++ < 2)
-            patch[n - 1] = input->dim[d];
-    return n == 2 && patch[0] <= WM_SPEC_PATCH_MAX && patch[1] <= WM_SPEC_PATCH_MAX;
+        if (input->dim[d] > 1)
+            size[n++] = input->dim[d];
+    const bool is_first = n == 3 && size[0] == spec->n_channel,
+               is_last = n == 3 && !is_first && size[2] == spec->n_channel;
+    if (windows && n == 1)
+        patch[0] = 1, patch[1] = size[0];
+    else if (spec->n_channel > 1 ? is_first || is_last : n == 2)
+        patch[0] = size[is_first], patch[1] = size[is_first + 1];
+    else
+        return false;
+    return patch[0] <= most && patch[1] <= most;
 }
 
 /* A patch that nobody chose is the model's own; one that was chosen must be what the model
@@ -335,8 +347,8 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
                              bool is_chosen, bool is_file, wm_error_t *error)
 {
     uint32_t own[2];
-    const uint32_t cells = spec->patch_wire * spec->patch_bin;
-    const bool has_own = model_patch (model, own);
+    const uint32_t cells = (uint32_t) wm_spec_values (spec);
+    const bool has_own = model_patch (model, spec, own);
     if (cells == self->pins.n_value)
         return WM_OK;
     char advice[160] = "it takes only ready-made patches, and no --spec";
@@ -357,6 +369,22 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
     return wm_fault (
         error, WM_EBATCH, "%.200s cuts patches of %u x %u = %u values, the model takes %u; %s",
         self->spec_name, spec->patch_wire, spec->patch_bin, cells, self->pins.n_value, advice);
+}
+
+/* Which files go with which points.  */
+static wm_fault_t check_points (const wm_setup_t *self, const wm_spec_t *spec, wm_error_t *error)
+{
+    const bool windows = spec->points == WM_POINTS_WINDOWS;
+    if (windows && *self->pins.planes)
+        return wm_fault (error, WM_EUSAGE,
+                         "%.200s has points: windows, which have no hits: give the frames as "
+                         "--input, with --channels and without --planes",
+                         self->spec_name);
+    if (!windows && *self->pins.channels && !*self->pins.planes)
+        return wm_fault (error, WM_EUSAGE,
+                         "--planes is missing: --planes and --channels go together, unless --spec "
+                         "has points: windows");
+    return WM_OK;
 }
 
 /* --spec is a preset's name or a file; a name without '/' and '.' is a preset unless such a file
@@ -383,6 +411,8 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, const wm_model_
     if (!fault)
         fault = fit_patch (self, &spec, model,
                            is_file ? wm_spec_gives (given, "patch") : name != NULL, is_file, error);
+    if (!fault)
+        fault = check_points (self, &spec, error);
     if (!fault)
         wm_spec_print (&spec, self->pins.spec, sizeof self->pins.spec);
     return fault;
@@ -423,6 +453,8 @@ wm_choices_t wm_setup_choices (const wm_args_t *args)
                            .planes = wm_args_text (args, "planes"),
                            .channels = wm_args_text (args, "channels"),
                            .hit_time = wm_args_text (args, "hit-time"),
+                           .hit_offset = wm_args_text (args, "hit-offset"),
+                           .pedestal = wm_args_text (args, "pedestal"),
                            .layout = wm_args_text (args, "layout"),
                            .spec =
                                wm_args_given (args, "spec") ? wm_args_text (args, "spec") : NULL,
@@ -472,33 +504,66 @@ static wm_fault_t take_path (const char *option, const char *given, char *pin, s
                          "--%s %.200s...: its absolute path has more than %zu characters; name it "
                          "by a shorter link",
                          option, given, pin_bytes - 1);
-    uint64_t size;
-    int64_t mtime_ns;
-    if (!strchr (pin, '{') && wm_path_stat (pin, &size, &mtime_ns))
+    struct stat status;
+    char file[PATH_MAX];
+    snprintf (file, sizeof file, "%.*s", (int) wm_path_length (pin), pin);
+    const char *other = strcmp (option, "planes") ? NULL : strchr (pin, '{');
+    const bool is_pattern = other && (strstr (pin, "{stem}") || strstr (pin, "{dir}"));
+    while (other && (!strncmp (other, "{stem}", 6) || !strncmp (other, "{dir}", 5)))
+        other = strchr (other + 1, '{');
+    if (is_pattern && !other)
+        return WM_OK;
+    const bool gone = stat (file, &status) != 0;
+    if (gone && other)
+        return wm_fault (error, WM_EUSAGE,
+                         "--%s %.200s: %.40s stands for nothing, and no file has that name; {stem} "
+                         "stands for the name of an input without its suffix, {dir} for its folder",
+                         option, given, other);
+    if (gone)
         return wm_fault (error, WM_EUSAGE, "--%s %.300s cannot be read: %s", option, given,
                          strerror (errno));
-    return WM_OK;
+    const char *is = wm_file_irregular (status.st_mode);
+    return is ? wm_fault (error, WM_EUSAGE, "--%s %.300s is %s; it must be a regular file", option,
+                          given, is)
+              : WM_OK;
 }
 
 /* Hits whose planes lie in files of their own.  */
 static wm_fault_t take_pair (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     wm_pins_t *pins = &self->pins;
-    if (!choices->planes != !choices->channels || (choices->hit_time && !choices->planes))
+    const bool has_more = choices->hit_time || choices->hit_offset || choices->pedestal;
+    if ((choices->planes && !choices->channels) || (has_more && !choices->planes))
         return wm_fault (error, WM_EUSAGE,
-                         "%s: --planes and --channels go together (--hit-time only with them)",
-                         choices->planes     ? "--channels is missing"
-                         : choices->channels ? "--planes is missing"
-                                             : "--hit-time without --planes");
+                         "%s: --planes and --channels go together (--hit-time, --hit-offset and "
+                         "--pedestal only with them)",
+                         choices->planes       ? "--channels is missing"
+                         : choices->hit_time   ? "--hit-time without --planes"
+                         : choices->hit_offset ? "--hit-offset without --planes"
+                                               : "--pedestal without --planes");
     if (!choices->planes)
-        return WM_OK;
+        return choices->channels ? take_path ("channels", choices->channels, pins->channels,
+                                              sizeof pins->channels, error)
+                                 : WM_OK;
     snprintf (pins->hit_time, sizeof pins->hit_time, "%s",
               choices->hit_time ? choices->hit_time : "");
-    wm_fault_t fault =
-        take_path ("planes", choices->planes, pins->planes, sizeof pins->planes, error);
-    return fault ? fault
-                 : take_path ("channels", choices->channels, pins->channels, sizeof pins->channels,
-                              error);
+    wm_fault_t fault = WM_OK;
+    if (choices->hit_offset)
+        fault = wm_pair_offset (choices->hit_offset, pins->hit_offset, error);
+    if (!fault && choices->pedestal)
+        fault = wm_pair_pedestal (choices->pedestal, pins->pedestal, error);
+    if (fault)
+        return fault;
+    fault = take_path ("planes", choices->planes, pins->planes, sizeof pins->planes, error);
+    if (!fault)
+        fault =
+            take_path ("channels", choices->channels, pins->channels, sizeof pins->channels, error);
+    if (!fault && !strcmp (pins->planes, pins->channels))
+        fault = wm_fault (error, WM_EUSAGE,
+                          "%.300s is given twice, by --planes and by --channels; a channel map is "
+                          "a text file (schema/FORMATS.md)",
+                          choices->planes);
+    return fault;
 }
 
 wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
@@ -509,6 +574,8 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     strcpy (self->pins.cut, "even");
     if (choices->layout && strcmp (choices->layout, "wiremill") != 0)
         snprintf (self->pins.layout, sizeof self->pins.layout, "%s", choices->layout);
+    if (choices->for_clients)
+        strcpy (self->pins.serves, "clients");
     wm_fault_t fault = check_limits (error);
     if (!fault)
         fault = take_max_error (self, choices, error);

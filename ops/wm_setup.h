@@ -44,7 +44,8 @@ typedef struct {
     const char *model, *output, *precision;
     const char *campaign, *spec, *max_error, *group; /* NULL: not chosen */
     const char *planes, *channels, *hit_time;        /* NULL: none, likewise */
-    const char *layout;
+    const char *hit_offset, *pedestal, *layout;
+    bool for_clients;    /* no output: scores go to who asks for them */
     uint32_t batch_hits; /* 0: as suits the model */
 } wm_choices_t;
 

@@ -147,7 +147,7 @@ static wm_fault_t make_campaign (wm_setup_t *self, const char *given, wm_error_t
 void wm_setup_warn (const wm_setup_t *self)
 {
     char outside[PATH_MAX], beside[PATH_MAX + 16];
-    if (!wm_folder_is_in (self->campaign, self->output))
+    if (!*self->output || !wm_folder_is_in (self->campaign, self->output))
         return;
     wm_folder_output (self->campaign, outside);
     snprintf (beside, sizeof beside, "%s.wiremill", self->output);
@@ -167,10 +167,11 @@ void wm_setup_warn (const wm_setup_t *self)
 
 wm_fault_t wm_setup_folders (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
-    const bool elsewhere = wm_url_of (choices->output) != WM_URL_NONE;
-    self->had_output = elsewhere || access (choices->output, F_OK) == 0;
+    const bool elsewhere = !choices->for_clients && wm_url_of (choices->output) != WM_URL_NONE;
+    self->had_output = choices->for_clients || elsewhere || access (choices->output, F_OK) == 0;
     self->had_campaign = true;
-    wm_fault_t fault = elsewhere
+    wm_fault_t fault = choices->for_clients ? WM_OK
+                       : elsewhere
                            ? wm_urls_output (choices->output, self->output, error)
                            : make_folder (self->output, choices->output, "--output", "out/", error);
     if (!fault)

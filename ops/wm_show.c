@@ -3,6 +3,7 @@
 #include "ops/wm_show.h"
 #include "schema/wm_limits.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_page.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,16 +20,7 @@
 
 const char *wm_show_count (int64_t n, char text[32])
 {
-    char digits[24];
-    const int length = snprintf (digits, sizeof digits, "%lld", (long long) n);
-    char *out = text;
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0 && digits[i - 1] != '-')
-            *out++ = ',';
-        *out++ = digits[i];
-    }
-    *out = 0;
-    return text;
+    return wm_page_count (n, text);
 }
 
 const char *wm_show_short (double n, char text[32])

@@ -5,6 +5,8 @@
    above 1, as `verify` has it. Nothing is known of who is right.  */
 #include "producer/verbs.h"
 
+#include "producer/compare_page.h"
+#include "producer/wm_apart.h"
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_scores.h"
 #include "schema/base/wm_log.h"
@@ -23,6 +25,9 @@ static const wm_option_t options[] = {
     {.name = "table", .value = "GROUP",
      .help = "the scores in a file that is no output of wiremill (default: emtrkmichel_table)"},
     {.name = "json", .help = "the result as JSON, schema wiremill-compare-1"},
+    {.name = "page", .value = "FILE",
+     .help = "also write one HTML page with tables and pictures, to look at, print and sign"},
+    {.name = "note", .value = "TEXT", .help = "a sentence to put on that page"},
     {.name = NULL},
 };
 
@@ -31,7 +36,8 @@ const wm_verb_t wm_verb_compare = {
     .name = "compare", .task = "files", .rest = "A... B",
     .summary = "compare the scores of two outputs, hit by hit",
     .text = "  wiremill compare out/events.scores.h5 other/events.scores.h5\n"
-            "  wiremill compare out/*.scores.h5 larsoft.h5 --table emtrkmichel_table\n\n"
+            "  wiremill compare out/*.scores.h5 larsoft.h5 --table emtrkmichel_table\n"
+            "  wiremill compare out/events.scores.h5 larsoft.h5 --page larsoft.html\n\n"
             "Joins rows by run, subrun, event and hit_id. The last file is compared with those\n"
             "before it together; it may be a table in numl's form that others wrote, a column for\n"
             "each label (schema/FORMATS.md). Exit 0: the same hits, labels and statuses, all\n"
@@ -46,11 +52,10 @@ static const double quantile[] = { 0.5, 0.9, 0.99, 0.999 };
 enum { QUANTILES = sizeof quantile / sizeof *quantile };
 
 typedef struct {
-    double mean, at[QUANTILES];
-    float largest;
+    double mean, largest, at[QUANTILES];
     uint64_t n_over;         /* hits that differ by more than the tolerance */
     wm_scores_key_t worst_a; /* the hit of the largest; */
-    float score_a, score_b;
+    double score_a, score_b;
 } label_t;
 
 typedef struct {
@@ -130,12 +135,12 @@ static void sort (uint32_t *value, uint32_t *space, uint64_t n)
     memcpy (space, value, n * sizeof *value); /* three passes end in the other one */
 }
 
-static float difference (float a, float b)
+static double difference (double a, double b)
 {
     if (a == b || (isnan (a) && isnan (b)))
         return 0;
-    const float d = fabsf (a - b) / fmaxf (1, fabsf (a));
-    return isfinite (d) ? d : INFINITY;
+    const double d = fabs (a - b) / fmax (1, fabs (a));
+    return isfinite (d) ? d : (double) INFINITY;
 }
 
 static float as_float (uint32_t bits)
@@ -148,15 +153,16 @@ static float as_float (uint32_t bits)
 static void label_compare (compare_t *self, uint32_t k, uint32_t *bits, uint32_t *space)
 {
     label_t *label = &self->label[k];
-    const float *a = self->a.score + (size_t) k * self->a.n_row_max,
-                *b = self->b.score + (size_t) k * self->b.n_row_max;
+    const double *a = self->a.score + (size_t) k * self->a.n_row_max,
+                 *b = self->b.score + (size_t) k * self->b.n_row_max;
     double sum = 0;
     for (uint64_t i = 0; i < self->n_scored; i++) {
         const wm_scores_key_t *key = &self->a.key[self->pair[0][i]];
-        const float d = difference (a[key->at], b[self->pair[1][i]]);
-        memcpy (&bits[i], &d, sizeof d);
+        const double d = difference (a[key->at], b[self->pair[1][i]]);
+        const float rounded = (float) d; /* quantiles are printed with three digits, or nine */
+        memcpy (&bits[i], &rounded, sizeof rounded);
         sum += d;
-        label->n_over += (double) d > self->tolerance;
+        label->n_over += d > self->tolerance;
         if (!i || d > label->largest) {
             label->largest = d;
             label->worst_a = *key;
@@ -268,6 +274,12 @@ static void print_only (const compare_t *self, int which)
     puts (n > NAMED_MAX ? " ..." : "");
 }
 
+/* As many as the score has as it is stored: of float32 or float64.  */
+static int digits (double score)
+{
+    return (double) (float) score == score ? 9 : 17;
+}
+
 static void print_people (const compare_t *self, const char *a, uint32_t n_a, const char *b)
 {
     printf ("A %s", a);
@@ -295,7 +307,7 @@ static void print_people (const compare_t *self, const char *a, uint32_t n_a, co
             continue;
         }
         printf ("%-*s  %9.3g  %9.3g  %9.3g  %9.3g  %9.3g  %" PRIu64 "\n", width, self->a.label[k],
-                (double) l->largest, l->at[3], l->at[2], l->at[0], l->mean, l->n_over);
+                l->largest, l->at[3], l->at[2], l->at[0], l->mean, l->n_over);
     }
     for (uint32_t k = 0; k < self->n_gone; k++)
         printf ("%-*s  not compared: only one has it\n", width, self->gone[k]);
@@ -304,9 +316,9 @@ static void print_people (const compare_t *self, const char *a, uint32_t n_a, co
         const int64_t *id = l->worst_a.id;
         if (l->n_over)
             printf ("%s differs most in %" PRId64 ":%" PRId64 ":%" PRId64 ":%" PRId64
-                    ": %.9g in A, %.9g in B\n",
-                    self->a.label[k], id[0], id[1], id[2], id[3], (double) l->score_a,
-                    (double) l->score_b);
+                    ": %.*g in A, %.*g in B\n",
+                    self->a.label[k], id[0], id[1], id[2], id[3], digits (l->score_a), l->score_a,
+                    digits (l->score_b), l->score_b);
     }
     if (!self->b.is_ours && self->a.n_same_cell)
         printf ("%" PRIu64 " hits of A lie in the drift bin of the hit before them: LArSoft scores "
@@ -317,10 +329,10 @@ static void print_people (const compare_t *self, const char *a, uint32_t n_a, co
 }
 
 /* JSON has no infinity.  */
-static void print_number (const char *name, double value)
+static void print_number (const char *name, double value, int precision)
 {
     if (isfinite (value))
-        printf (", \"%s\": %.9g", name, value);
+        printf (", \"%s\": %.*g", name, precision, value);
     else
         printf (", \"%s\": null", name);
 }
@@ -354,16 +366,16 @@ static void print_json (const compare_t *self)
         }
         printf ("%s{\"name\": \"%s\", \"above\": %" PRIu64, k ? ", " : "", self->a.label[k],
                 l->n_over);
-        print_number ("largest", (double) l->largest);
-        print_number ("mean", l->mean);
-        print_number ("q50", l->at[0]);
-        print_number ("q90", l->at[1]);
-        print_number ("q99", l->at[2]);
-        print_number ("q999", l->at[3]);
+        print_number ("largest", l->largest, 9);
+        print_number ("mean", l->mean, 9);
+        print_number ("q50", l->at[0], 9);
+        print_number ("q90", l->at[1], 9);
+        print_number ("q99", l->at[2], 9);
+        print_number ("q999", l->at[3], 9);
         printf (", \"worst\": [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "]", id[0], id[1],
                 id[2], id[3]);
-        print_number ("a", (double) l->score_a);
-        print_number ("b", (double) l->score_b);
+        print_number ("a", l->score_a, digits (l->score_a));
+        print_number ("b", l->score_b, digits (l->score_b));
         putchar ('}');
     }
     fputs ("], \"not_compared\": [", stdout);
@@ -372,19 +384,58 @@ static void print_json (const compare_t *self)
     puts ("]}");
 }
 
-static int compare_main (const wm_args_t *args)
+/* What was found, for the page.  */
+static wm_fault_t page_write (compare_t *self, const char *const *path, size_t n, const char *note,
+                              FILE *out, wm_error_t *error)
+{
+    wm_compare_page_t page = { .path = path,
+                               .n_path = n,
+                               .a = &self->a,
+                               .b = &self->b,
+                               .pair = { self->pair[0], self->pair[1] },
+                               .tolerance = self->tolerance,
+                               .is_same = is_same (self),
+                               .n_joined = self->n_joined,
+                               .n_scored = self->n_scored,
+                               .n_only = { self->n_only[0], self->n_only[1] },
+                               .only = { self->only[0], self->only[1] },
+                               .n_status = self->n_status_pair,
+                               .gone = self->gone,
+                               .n_gone = self->n_gone,
+                               .note = note };
+    for (uint32_t k = 0; k < self->a.n_label; k++) {
+        const label_t *l = &self->label[k];
+        page.label[k] = (wm_compare_label_t){ .largest = l->largest,
+                                              .n_over = l->n_over,
+                                              .worst = &l->worst_a,
+                                              .score_a = l->score_a,
+                                              .score_b = l->score_b };
+        for (int q = 0; q < QUANTILES; q++)
+            page.label[k].quantile[q] = l->at[q];
+    }
+    return wm_compare_page_write (&page, out, error);
+}
+
+/* `page`: where the page goes, or NULL. Returns the exit code.  */
+static int compare_run (void *arg, FILE *page)
 {
     static compare_t compare;
+    const wm_args_t *args = arg;
     size_t n;
     wm_error_t error;
     compare.tolerance = wm_args_real (args, "tolerance");
-    if (!wm_args_rest (args, 1))
-        return wm_args_refuse (args, "name two files of scores: A.scores.h5 B.scores.h5");
     const char **path = wm_produce_confine_rest (args, &n);
     if (!path)
         return WM_EXIT_FAILURE;
+    for (size_t i = 0; i + 1 < n; i++)
+        if (!strcmp (path[i], path[n - 1])) {
+            fprintf (stderr, "wiremill compare: %s is given on both sides\n", path[i]);
+            break;
+        }
     wm_fault_t fault =
         compare_all (&compare, path, (uint32_t) n, wm_args_text (args, "table"), &error);
+    if (!fault && page)
+        fault = page_write (&compare, path, n, wm_args_text (args, "note"), page, &error);
     if (fault) {
         wm_log_tame (error.text);
         fprintf (stderr, "wiremill compare: %s\n", error.text);
@@ -402,4 +453,18 @@ static int compare_main (const wm_args_t *args)
     free (compare.pair[1]);
     free (path);
     return code;
+}
+
+static int compare_main (const wm_args_t *args)
+{
+    static const char *const kinds[] = { "<!doctype html>", NULL };
+    const char *page = wm_args_text (args, "page");
+    wm_error_t error;
+    if (!wm_args_rest (args, 1))
+        return wm_args_refuse (args, "name two files of scores: A.scores.h5 B.scores.h5");
+    if (wm_args_text (args, "note") && !page)
+        return wm_args_refuse (args, "--note is for the page of --page");
+    if (page && wm_apart_check (page, kinds, &error))
+        return wm_args_refuse (args, "--page %s", error.text);
+    return wm_apart_run ("compare", page, compare_run, (void *) (uintptr_t) args);
 }

@@ -9,6 +9,7 @@
 #include "producer/wm_reader.h"
 #include "schema/base/wm_path.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_pair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,9 +28,13 @@ static const wm_option_t options[] = {
      .help = "any layout that a campaign reads"},
     {.name = "planes", .value = "FILE",
      .help = "frames of the hits of --input, as in wiremill run"},
-    {.name = "channels", .value = "FILE", .help = "channel map of those frames"},
+    {.name = "channels", .value = "FILE", .help = "channel map of those frames, or of --input"},
     {.name = "hit-time", .value = "ticks|us", .one_of = true,
      .help = "unit of these hits (default: that of their table)"},
+    {.name = "hit-offset", .value = "TICKS",
+     .help = "ticks from the times of these hits to those of their frames (default: 0)"},
+    {.name = "pedestal", .value = "median|ADC|none",
+     .help = "taken off frames of raw ADC (default: none; frames that look raw are refused)"},
     {.name = "patches", .value = "FILE", .is_needed = true, .help = "the .npy file to write"},
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
      .help = "patch specification"},
@@ -50,6 +55,8 @@ const wm_verb_t wm_verb_cut = {
     .options = options, .run = cut_main };
 /* clang-format on */
 
+#define HELD_NAMED 3 /* hits; the others are counted */
+
 typedef struct {
     const char *input, *patches, *spec_name;
     wm_reader_pair_t pair; /* planes NULL: none */
@@ -69,8 +76,8 @@ typedef struct {
     size_t map_bytes;
     int64_t read_ns;
     uint64_t raw_bytes, frame_bytes;
-    uint32_t n_batch, n_held;
-    uint64_t n_read; /* hits */
+    uint32_t n_batch;
+    uint64_t n_held, n_of[WM_HIT_STATUSES]; /* by reason */
 } job_t;
 
 static int64_t now_ns (void)
@@ -158,7 +165,7 @@ static wm_fault_t event_read (job_t *job, uint32_t ordinal, char where[480], wm_
 }
 
 /* Names a held hit: by its number in the event, of a stream by its row and own time.  */
-static void held_say (const job_t *job, const char *where, const wm_manifest_held_t *held)
+static void held_name (const job_t *job, const char *where, const wm_manifest_held_t *held)
 {
     const wm_event_t *event = &job->content;
     const wm_hit_t *hit = &event->hit[held->row];
@@ -190,10 +197,11 @@ static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
     }
     uint32_t n_held;
     const wm_manifest_held_t *held = wm_cut_held (job->cut, &n_held);
-    for (uint32_t i = 0; i < n_held; i++)
-        held_say (job, where, &held[i]);
-    job->n_held += n_held;
-    job->n_read += job->content.n_hit;
+    for (uint32_t i = 0; i < n_held; i++) {
+        if (job->n_held++ < HELD_NAMED)
+            held_name (job, where, &held[i]);
+        job->n_of[held[i].status]++;
+    }
     return WM_OK;
 }
 
@@ -233,6 +241,22 @@ static wm_fault_t time_print (job_t *job, wm_error_t *error)
     return fault;
 }
 
+static void held_say (const job_t *job)
+{
+    const char *before = ": ";
+    if (!job->n_held)
+        return;
+    fprintf (stderr, "%s: %llu hit%s held", job->input, (unsigned long long) job->n_held,
+             job->n_held == 1 ? " is" : "s are");
+    for (uint8_t s = 1; s < WM_HIT_STATUSES; s++)
+        if (job->n_of[s]) {
+            fprintf (stderr, "%s%llu %s", before, (unsigned long long) job->n_of[s],
+                     wm_hit_status_text (s));
+            before = ", ";
+        }
+    fputs ("; their patches are NaN\n", stderr);
+}
+
 static void joined_say (const job_t *job)
 {
     if (job->pair.planes)
@@ -258,9 +282,15 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     if (job->patches_fd < 0)
         return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (errno));
     const char *const files[] = { job->input, job->pair.planes, job->pair.channels };
-    wm_produce_confine_reader (files, job->pair.planes ? 3 : 1);
+    const char *const frames[] = { job->input, job->pair.channels };
+    if (job->pair.planes)
+        wm_produce_confine_reader (files, 3);
+    else
+        wm_produce_confine_reader (frames, job->pair.channels ? 2 : 1);
     job->reader = job->pair.planes
                       ? wm_reader_open_pair (job->input, &job->pair, &job->spec, 0, error)
+                  : job->pair.channels
+                      ? wm_reader_open_frames (job->input, job->pair.channels, &job->spec, 0, error)
                       : wm_reader_open (job->input, &job->spec, 0, error);
     if (!job->reader)
         return error->fault;
@@ -278,26 +308,39 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     for (uint32_t e = 0; e < n_event && !fault; e++)
         if (job->event < 0 || (uint32_t) job->event == e)
             fault = event_cut (job, e, error);
-    if (!fault)
+    if (!fault) {
+        held_say (job);
         joined_say (job);
-    /* Rows of no event are held too.  */
-    job->n_held += !fault && job->event < 0 && job->n_read < wm_reader_n_row (job->reader);
+    }
     return fault || !job->timing ? fault : time_print (job, error);
 }
 
 static int cut_main (const wm_args_t *args)
 {
+    char offset[24] = "", pedestal[24] = "";
     job_t job = { .input = wm_args_text (args, "input"),
                   .pair = { wm_args_text (args, "planes"), wm_args_text (args, "channels"),
-                            wm_args_text (args, "hit-time") },
+                            wm_args_text (args, "hit-time"), offset, pedestal },
                   .patches = wm_args_text (args, "patches"),
                   .patches_fd = -1,
                   .spec_name = wm_args_text (args, "spec"),
                   .event = wm_args_given (args, "event") ? wm_args_number (args, "event") : -1,
                   .timing = wm_args_given (args, "timing") };
     wm_error_t error;
-    if (!job.pair.planes != !job.pair.channels)
-        return wm_args_refuse (args, "--planes and --channels go together");
+    if (job.pair.planes && !job.pair.channels)
+        return wm_args_refuse (args, "--planes needs --channels");
+    if ((wm_args_given (args, "hit-offset") &&
+         wm_pair_offset (wm_args_text (args, "hit-offset"), offset, &error)) ||
+        (wm_args_given (args, "pedestal") &&
+         wm_pair_pedestal (wm_args_text (args, "pedestal"), pedestal, &error)))
+        return wm_args_refuse (args, "%s", error.text);
+    if (!job.pair.planes && (*offset || *pedestal))
+        return wm_args_refuse (args, "--hit-offset and --pedestal go with --planes");
+    if (job.pair.planes &&
+        (!strcmp (job.pair.planes, job.input) || !strcmp (job.pair.channels, job.input) ||
+         !strcmp (job.pair.planes, job.pair.channels)))
+        return wm_args_refuse (args, "--input, --planes and --channels name three files; one is "
+                                     "given twice");
     if (!job.pair.hit_time)
         job.pair.hit_time = "";
     wm_fault_t fault = job_run (&job, &error);

@@ -1,8 +1,8 @@
 /* held.c - `wiremill-producer held`: why hits of outputs have no scores, counted by reason. The
    account of a campaign (ops/wm_account.c) has it from here.
 
-   Prints a line for each file, in their order: {"bad time": 1, ...}, or null where the file cannot
-   be read.  */
+   Prints a line for each file, in their order: {"reasons": {"bad time": 1, ...}, "events_missing":
+   how many events only hits name}, or null where the file cannot be read.  */
 #include "producer/verbs.h"
 
 #include "producer/wm_h5.h"
@@ -25,7 +25,8 @@ const wm_verb_t wm_verb_held = {
 
 #define PIECE_ROWS 65536u
 
-static wm_fault_t count (const char *path, uint64_t n[WM_HIT_STATUSES], wm_error_t *error)
+static wm_fault_t count (const char *path, uint64_t n[WM_HIT_STATUSES], int64_t *n_missing,
+                         wm_error_t *error)
 {
     static int32_t status[PIECE_ROWS];
     wm_column_t column = { 0 };
@@ -39,6 +40,8 @@ static wm_fault_t count (const char *path, uint64_t n[WM_HIT_STATUSES], wm_error
             n[status[i] > 0 && status[i] < (int32_t) WM_HIT_STATUSES ? status[i] : WM_HIT_HELD]++;
         row += piece;
     }
+    if (fault || !wm_h5_number (file, "events_missing", n_missing))
+        *n_missing = 0;
     wm_h5_column_close (&column);
     wm_h5_close (&file);
     return fault;
@@ -53,19 +56,20 @@ static int held_main (const wm_args_t *args)
         return WM_EXIT_FAILURE;
     for (size_t i = 0; i < n_path; i++) {
         uint64_t n[WM_HIT_STATUSES] = { 0 };
+        int64_t n_missing;
         const char *comma = "";
-        if (count (path[i], n, &error)) {
+        if (count (path[i], n, &n_missing, &error)) {
             puts ("null");
             continue;
         }
-        putchar ('{');
+        fputs ("{\"reasons\": {", stdout);
         for (uint32_t s = 1; s < WM_HIT_STATUSES; s++)
             if (n[s]) {
                 printf ("%s\"%s\": %llu", comma, wm_hit_status_text ((uint8_t) s),
                         (unsigned long long) n[s]);
                 comma = ", ";
             }
-        puts ("}");
+        printf ("}, \"events_missing\": %lld}\n", (long long) n_missing);
     }
     free (path);
     return WM_EXIT_OK;

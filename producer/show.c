@@ -1,5 +1,6 @@
-/* show.c - `wiremill-producer show`: the first rows of a file of scores, as text. For people
-   without an HDF5 reader at hand.  */
+/* show.c - `wiremill-producer show`: the first rows of a file of scores, as text, for people
+   without an HDF5 reader at hand; or pictures of an event (show_event.c).  */
+#include "producer/show_event.h"
 #include "producer/verbs.h"
 
 #include "kernels/wm_spec.h"
@@ -27,17 +28,44 @@ static const wm_option_t options[] = {
      .task = "which rows", .help = "how many"},
     {.name = "from", .value = "ROW", .fallback = "0", .least = 0, .most = LONG_MAX,
      .help = "the first one, counted from 0"},
+    {.name = "output", .letter = 'o', .value = "FILE", .task = "a picture instead",
+     .help = "the picture of a wire plane, FILE.svg or FILE.png, or a page of all, FILE.html"},
+    {.name = "event", .value = "R:S:E", .help = "run:subrun:event (default: the first)"},
+    {.name = "plane", .value = "N", .least = 0, .most = INT_MAX,
+     .help = "(default: that with most hits; of a page all)"},
+    {.name = "tpc", .value = "N", .least = 0, .most = INT_MAX, .help = "... of this TPC"},
+    {.name = "cryostat", .value = "N", .least = 0, .most = INT_MAX, .help = "... and cryostat"},
+    {.name = "zoom", .value = "W:W,T:T", .help = "only these wires and ticks: 100:300,2000:4000"},
+    {.name = "hit", .value = "R:S:E:ID",
+     .help = "around this hit (run:subrun:event:hit_id), and its patch as the network saw it"},
+    {.name = "worst", .help = "the same of the hit whose truth has the lowest score"},
+    {.name = "score", .value = "NAME", .help = "colour hits by this score (default: the largest)"},
+    {.name = "input", .letter = 'i', .value = "FILE",
+     .help = "where the event is (default: as the output states)"},
+    {.name = "planes", .value = "FILE", .help = "frames of the hits, as in wiremill run"},
+    {.name = "channels", .value = "FILE", .help = "channel map of those frames"},
+    {.name = "hit-time", .value = "ticks|us", .one_of = true,
+     .help = "unit of these hits (default: that of their table)"},
+    {.name = "hit-offset", .value = "TICKS",
+     .help = "ticks from the times of these hits to those of their frames (default: 0)"},
+    {.name = "pedestal", .value = "median|ADC|none",
+     .help = "taken off frames of raw ADC (default: none)"},
     {.name = NULL},
 };
 
 static int show_main (const wm_args_t *args);
 const wm_verb_t wm_verb_show = {
     .name = "show", .task = "files", .rest = "FILE...",
-    .summary = "print the first rows of an output",
+    .summary = "print the first rows of an output, or draw its events",
     .text = "  wiremill show out/events.scores.h5\n"
-            "  wiremill show --from 5000 --rows 20 out/events.scores.h5\n\n"
+            "  wiremill show --from 5000 --rows 20 out/events.scores.h5\n"
+            "  wiremill show out/events.scores.h5 --event 1:1:7 --plane 2 --output e.svg\n"
+            "  wiremill show out/events.scores.h5 --worst --output worst.html\n\n"
             "Prints one line for each hit, in the order of the input: its identity, its scores "
-            "(nan where the hit is held) and its status: `scored`, or why the hit is held.\n",
+            "(nan where the hit is held) and its status: `scored`, or why the hit is held.\n"
+            "With --output draws a plane: charge in grey, hits by their largest score, track\n"
+            "blue, em red, michel gold, none grey; beside it by truth, where the input is "
+            "synthetic.\n",
     .options = options, .run = show_main };
 /* clang-format on */
 
@@ -235,9 +263,19 @@ static int show_all (const wm_args_t *args, const char *const *path, size_t n)
 
 static int show_main (const wm_args_t *args)
 {
+    static const char *const for_pictures[] = { "event", "plane",    "tpc",    "cryostat",
+                                                "zoom",  "hit",      "worst",  "score",
+                                                "input", "channels", "planes", "hit-time" };
     size_t n;
     if (!wm_args_rest (args, 0))
         return wm_args_refuse (args, "name a file of scores, as out/events.scores.h5");
+    if (wm_args_text (args, "output"))
+        return wm_args_rest (args, 1) ? wm_args_refuse (args, "--output draws one output; name one")
+                                      : wm_show_picture (args, wm_args_rest (args, 0));
+    for (size_t i = 0; i < sizeof for_pictures / sizeof *for_pictures; i++)
+        if (wm_args_given (args, for_pictures[i]))
+            return wm_args_refuse (args, "--%s is for a picture: add --output FILE.svg",
+                                   for_pictures[i]);
     const char **path = wm_produce_confine_rest (args, &n);
     if (!path)
         return WM_EXIT_FAILURE;

@@ -1,14 +1,17 @@
 /* wm_channels.c - see wm_channels.h.  */
 #include "producer/wm_channels.h"
 
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_path.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LINES_MAX (1u << 24) /* ten times the wires of the largest detector that is planned */
+#define LINE_BYTES 4096u
 
 enum { CHANNEL, CRYOSTAT, TPC, PLANE, WIRE, COLUMNS };
 static const char *const column_name[COLUMNS] = { "channel", "cryostat", "tpc", "plane", "wire" };
@@ -62,8 +65,11 @@ static wm_fault_t line_read (char *line, const char *path, uint32_t line_number,
                 continue;
             const long number = strtol (cell, &end, 10);
             if (end == cell || *end || number < -1 || number > INT32_MAX)
-                return wm_fault (error, WM_EBATCH, "%.300s:%u: %s is '%.40s', not a whole number",
-                                 path, line_number, column_name[c], cell);
+                return wm_fault (
+                    error, WM_EBATCH, "%.300s:%u: %s is '%.40s', not a whole number from %s", path,
+                    line_number, column_name[c], cell,
+                    c == PLANE || c == WIRE ? "0 on, or -1 where the channel has no wire"
+                                            : "0 to 2147483647");
             value[c] = (int32_t) number;
             has[c] = true;
         }
@@ -83,14 +89,20 @@ static wm_fault_t line_read (char *line, const char *path, uint32_t line_number,
 static wm_fault_t lines_read (wm_channels_t *self, FILE *file, wm_error_t *error)
 {
     int place[COLUMNS] = { 0 };
-    char *line = NULL;
-    size_t room = 0, wire_max = 0;
+    char line[LINE_BYTES];
+    size_t wire_max = 0;
     bool has_head = false;
     wm_fault_t fault = WM_OK;
-    for (uint32_t n = 1; !fault && getline (&line, &room, file) > 0; n++) {
-        if (*line == '#' || !line[strspn (line, " \t\r\n")])
+    for (uint32_t n = 1; !fault && fgets (line, sizeof line, file); n++) {
+        if (n == 1 && !strncmp (line, "\xef\xbb\xbf", 3)) /* a byte-order mark of UTF-8 */
+            memmove (line, line + 3, strlen (line + 3) + 1);
+        if (!strchr (line, '\n') && !feof (file))
+            fault = wm_fault (error, WM_EBATCH,
+                              "%.300s:%u: no line of text, or one of more than %u characters",
+                              self->path, n, LINE_BYTES - 2);
+        else if (*line == '#' || !line[strspn (line, " \t\r\n")])
             continue;
-        if (n > LINES_MAX)
+        else if (n > LINES_MAX)
             fault =
                 wm_fault (error, WM_EBATCH, "%.300s: more than %u lines", self->path, LINES_MAX);
         else if (!has_head)
@@ -100,7 +112,6 @@ static wm_fault_t lines_read (wm_channels_t *self, FILE *file, wm_error_t *error
             fault = line_read (line, self->path, n, place, &self->wire[self->n_wire++], error);
         has_head = true;
     }
-    free (line);
     if (!fault && ferror (file))
         fault =
             wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", self->path, strerror (errno));
@@ -154,10 +165,12 @@ static int by_place (const void *a_v, const void *b_v, void *wires)
 
 static wm_fault_t map_read (wm_channels_t *self, wm_error_t *error)
 {
-    FILE *file = fopen (self->path, "re");
+    const int fd = wm_file_open (self->path, NULL, error);
+    FILE *file = fd < 0 ? NULL : fdopen (fd, "r");
+    if (!file && fd >= 0)
+        close (fd);
     if (!file)
-        return wm_fault (error, WM_EBATCH, "%.300s: the channel map cannot be read: %s", self->path,
-                         strerror (errno));
+        return fd < 0 ? error->fault : wm_fault (error, WM_EHOST, "out of memory");
     wm_fault_t fault = lines_read (self, file, error);
     fclose (file);
     if (!fault)

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define TIME_MAX 0x1p30f
+#define NOWHERE (-(1 << 30)) /* a column so far outside that a patch there is all Z */
 
 typedef struct {
     uint32_t plane, wire, hit; /* plane: index; hit: index into the event's */
@@ -30,7 +31,7 @@ struct wm_cut_t {
     const wm_event_t *event;
     const float *factor; /* of this event, or NULL */
     float *factors;
-    sorted_t *sorted;
+    sorted_t *sorted, *spare; /* spare: of windows, while a plane is put in order */
     uint32_t n_sorted;
     wm_manifest_held_t *held;
     uint32_t n_held, n_same_cell, n_empty;
@@ -41,7 +42,7 @@ struct wm_cut_t {
     wm_runs_t runs;
     uint32_t at, plane_end; /* of sorted: the next hit, and the end of the plane that is loaded */
     int32_t *cover;         /* (wires of a slice + 1, blocks + 1) */
-    size_t factors_max, sorted_max, held_max, in_fiducial_max, hit_max, cover_max;
+    size_t factors_max, sorted_max, spare_max, held_max, in_fiducial_max, hit_max, cover_max;
 };
 
 wm_cut_limits_t wm_cut_limits (const wm_pins_t *pins)
@@ -74,6 +75,7 @@ void wm_cut_destroy (wm_cut_t **self_p)
     wm_runs_clear (&self->runs);
     free (self->factors);
     free (self->sorted);
+    free (self->spare);
     free (self->held);
     free (self->in_fiducial);
     free (self->hit);
@@ -250,6 +252,11 @@ wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *wh
         patches_judge (self);
         return WM_OK;
     }
+    if (event->is_missing) {
+        for (uint32_t i = 0; i < event->n_hit; i++)
+            self->in_fiducial[i] = 0, hold (self, i, WM_HIT_NO_EVENT);
+        return WM_OK;
+    }
     if (event->n_hit && wm_image_n_col (self->spec, event->n_tick) < 1)
         return wm_fault (error, WM_EBATCH, "%s: a readout of %u ticks is shorter than a drift bin",
                          where, event->n_tick);
@@ -283,6 +290,70 @@ static bool reads_bad (const wm_cut_t *self, const sorted_t *hit)
     return false;
 }
 
+/* Columns [*first, *last) of the plane that a hit's patch reads.  */
+static void columns_of (const wm_cut_t *self, const sorted_t *hit, int64_t *first, int64_t *last)
+{
+    const wm_spec_t *spec = self->spec;
+    if (spec->view == WM_FULL_VIEW) {
+        *first = (int64_t) hit->col - spec->patch_bin / 2;
+        *last = *first + spec->patch_bin;
+    } else {
+        *first = (int64_t) hit->col - spec->patch_bin * spec->drift_window / 2;
+        *last = (int64_t) hit->col + spec->patch_bin * spec->drift_window / 2;
+    }
+    *first = *first < 0 ? 0 : *first;
+    *last = *last > self->runs.n_col ? self->runs.n_col : *last;
+}
+
+/* Whether a hit's patch reads no run at all. Its own wire comes first: nearly always it ends
+   there.  */
+static bool is_empty (const wm_cut_t *self, const sorted_t *hit)
+{
+    const wm_runs_t *runs = &self->runs;
+    const int64_t above = self->spec->patch_wire / 2, below = self->spec->patch_wire - above;
+    int64_t first, last;
+    columns_of (self, hit, &first, &last);
+    for (int64_t k = 0; k < 2 * below; k++) {
+        const int64_t away = k % 2 ? -(k + 1) / 2 : k / 2, wire = (int64_t) hit->wire + away;
+        if (wire < 0 || wire >= runs->n_wire || away < -above || away >= below)
+            continue;
+        uint64_t low = runs->wire_start[wire], high = runs->wire_start[wire + 1];
+        const uint64_t end = high;
+        while (low < high) { /* the first run that ends behind the patch's first column */
+            const uint64_t middle = low + (high - low) / 2;
+            if ((int64_t) runs->run[middle].first + runs->run[middle].length <= first)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        if (low < end && runs->run[low].first < last)
+            return false;
+    }
+    return true;
+}
+
+/* Windows without charge go first, all with one cell outside the plane: an engine computes a cell
+   that the hit before had only once. sorted[at .. end) keeps its order otherwise.  */
+static wm_fault_t empty_first (wm_cut_t *self, uint32_t end, wm_error_t *error)
+{
+    const uint32_t n = end - self->at;
+    wm_fault_t fault =
+        wm_event_reserve (&self->spare, &self->spare_max, n, sizeof *self->spare, error);
+    if (fault)
+        return fault;
+    sorted_t *hit = self->sorted + self->at;
+    uint32_t n_empty = 0, n_full = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (is_empty (self, &hit[i])) {
+            hit[n_empty] = hit[i];
+            hit[n_empty].wire = 0;
+            hit[n_empty++].col = NOWHERE;
+        } else
+            self->spare[n_full++] = hit[i];
+    memcpy (hit + n_empty, self->spare, n_full * sizeof *hit);
+    return WM_OK;
+}
+
 /* Makes the runs of the plane of the next hit, and holds its hits near non-finite cells: sorted[at
    .. plane_end) is what remains, shifted to the plane's end.  */
 static wm_fault_t plane_load (wm_cut_t *self, wm_error_t *error)
@@ -304,7 +375,7 @@ static wm_fault_t plane_load (wm_cut_t *self, wm_error_t *error)
     if (self->runs.n_bad)
         self->at = keep;
     self->plane_end = end;
-    return WM_OK;
+    return self->spec->points == WM_POINTS_WINDOWS ? empty_first (self, end, error) : WM_OK;
 }
 
 /* Returns how many of the `left` hits the next batch takes, at most `most`. Evenly: the first of
@@ -324,21 +395,6 @@ typedef struct {
     uint32_t first_wire, n_wire, n_block;
     size_t pitch;
 } slice_t;
-
-/* Columns [*first, *last) of the plane that a hit's patch reads.  */
-static void columns_of (const wm_cut_t *self, const sorted_t *hit, int64_t *first, int64_t *last)
-{
-    const wm_spec_t *spec = self->spec;
-    if (spec->view == WM_FULL_VIEW) {
-        *first = (int64_t) hit->col - spec->patch_bin / 2;
-        *last = *first + spec->patch_bin;
-    } else {
-        *first = (int64_t) hit->col - spec->patch_bin * spec->drift_window / 2;
-        *last = (int64_t) hit->col + spec->patch_bin * spec->drift_window / 2;
-    }
-    *first = *first < 0 ? 0 : *first;
-    *last = *last > self->runs.n_col ? self->runs.n_col : *last;
-}
 
 static wm_fault_t slice_cover (wm_cut_t *self, uint32_t count, slice_t *slice, wm_error_t *error)
 {
@@ -410,33 +466,6 @@ static void slice_runs (const wm_cut_t *self, const slice_t *slice, wm_batch_t *
     }
     batch->n_run = n_run;
     batch->n_value = n_value > UINT32_MAX ? UINT32_MAX : (uint32_t) n_value;
-}
-
-/* Whether a hit's patch reads no run at all. Its own wire comes first: nearly always it ends
-   there.  */
-static bool is_empty (const wm_cut_t *self, const sorted_t *hit)
-{
-    const wm_runs_t *runs = &self->runs;
-    const int64_t above = self->spec->patch_wire / 2, below = self->spec->patch_wire - above;
-    int64_t first, last;
-    columns_of (self, hit, &first, &last);
-    for (int64_t k = 0; k < 2 * below; k++) {
-        const int64_t away = k % 2 ? -(k + 1) / 2 : k / 2, wire = (int64_t) hit->wire + away;
-        if (wire < 0 || wire >= runs->n_wire || away < -above || away >= below)
-            continue;
-        uint64_t low = runs->wire_start[wire], high = runs->wire_start[wire + 1];
-        const uint64_t end = high;
-        while (low < high) { /* the first run that ends behind the patch's first column */
-            const uint64_t middle = low + (high - low) / 2;
-            if ((int64_t) runs->run[middle].first + runs->run[middle].length <= first)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        if (low < end && runs->run[low].first < last)
-            return false;
-    }
-    return true;
 }
 
 static wm_fault_t too_large (const wm_cut_t *self, uint64_t raw, wm_error_t *error)

@@ -5,6 +5,8 @@
    - hits are held that no engine may see: a time that is not finite or beyond 2^30 ticks, a wire
      outside its plane or no such plane, a patch that reads a non-finite cell;
    - the others are sorted by (cryostat, TPC, plane, wire, time, input order);
+   - windows without charge come first in their plane, all with one cell outside it, so that an
+     engine computes them once a batch;
    - a plane's hits are cut into the fewest slices of at most batch_hits, of sizes that differ by at
      most one (campaigns without the pin `cut`: full slices and a rest); a slice above batch_bytes
      (raw) is halved until it fits. It carries the runs its hits' windows need, clipped to blocks of

@@ -223,7 +223,7 @@ static wm_fault_t ids_open (dense_t *self, const char *dataset, wm_error_t *erro
                           wm_h5_path (self->file), name, (unsigned long long) self->event_id.n_row,
                           dataset, (unsigned long long) self->reader.n_row);
     if (fault || (fault = wm_index_read (&self->index, &self->event_id, true, error)) ||
-        (fault = wm_rows_scan (&self->rows, &self->index, &self->event_id, NULL, error)))
+        (fault = wm_rows_scan (&self->rows, &self->index, &self->event_id, NULL, false, error)))
         return fault;
     for (uint32_t e = 0; e < self->index.n_event && !fault; e++) {
         uint64_t n_span, n_row;

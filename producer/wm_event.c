@@ -12,6 +12,7 @@ void wm_event_reset (wm_event_t *self)
     self->n_tick = self->n_lifetime = self->patch_values = 0;
     self->segment = 0;
     self->first_tick = self->stream_ticks = 0;
+    self->is_missing = false;
 }
 
 void wm_event_clear (wm_event_t *self)

@@ -10,6 +10,7 @@
 
 #include "schema/base/wm_fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,6 +52,8 @@ typedef struct {
     float *sample;
     float *lifetime;
     wm_hit_t *hit;
+
+    bool is_missing; /* only hits name it: there is nothing to cut, and all of them are held */
 
     uint32_t patch_values; /* 0: planes */
     float *patch;          /* (n_hit, patch_values) */

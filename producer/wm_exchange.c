@@ -12,7 +12,8 @@
    A stream, an event of more than WM_EVENT_TICKS_MAX ticks, is read segment by segment
    (wm_segments.h): of its regions the ticks that the segment reads.
    Columns in brackets may be missing; the specification or a refusal takes their place.
-   Samples of channels that have no wire in an event's planes are left aside.  */
+   Samples of channels that have no wire in an event's planes are left aside. For windows the hit
+   table is not read, and need not be there.  */
 #include "producer/wm_layout.h"
 #include "producer/wm_waves.h"
 #include "producer/wm_wires.h"
@@ -25,7 +26,8 @@
 typedef struct {
     wm_reader_t reader;
     wm_h5_t *file;
-    wm_index_t index;
+    wm_index_t index;   /* behind those of event_table: events that only hits name */
+    uint32_t n_present; /* in event_table */
     wm_segments_t segments;
     wm_hits_t hits;
     wm_rows_t planes, rois, bad;
@@ -310,8 +312,8 @@ static wm_fault_t segment_read (exchange_t *self, uint32_t ordinal, wm_event_t *
     return fault ? fault : wm_event_arrange (event, where, error);
 }
 
-static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
-                                  wm_error_t *error)
+static wm_fault_t exchange_planes (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                   wm_error_t *error)
 {
     exchange_t *self = (exchange_t *) reader;
     const uint32_t e = wm_segments_event (&self->segments, ordinal, &event->segment);
@@ -325,13 +327,28 @@ static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_even
     }
     char where[480];
     wm_layout_where (where, sizeof where, self->file, event);
-    wm_fault_t fault;
-    if ((fault = facts_read (self, e, event, where, error)) ||
-        (fault = planes_read (self, e, event, where, error)) ||
-        (fault = bad_read (self, e, event, error)) ||
+    wm_fault_t fault = facts_read (self, e, event, where, error);
+    return fault ? fault : planes_read (self, e, event, where, error);
+}
+
+static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                  wm_error_t *error)
+{
+    exchange_t *self = (exchange_t *) reader;
+    char where[480];
+    const uint32_t e = wm_segments_event (&self->segments, ordinal, &event->segment);
+    event->is_missing = e >= self->n_present;
+    if (event->is_missing) {
+        const int64_t *id = self->index.event[e].id;
+        event->run = id[0], event->subrun = id[1], event->event = id[2];
+        return wm_hits_read (&self->hits, ordinal, event, error);
+    }
+    wm_fault_t fault = exchange_planes (reader, ordinal, event, error);
+    wm_layout_where (where, sizeof where, self->file, event);
+    if (fault || (fault = bad_read (self, e, event, error)) ||
         (fault = event->stream_ticks ? segment_read (self, ordinal, event, where, error)
                                      : rois_read (self, ordinal, event, where, error)) ||
-        (fault = wm_hits_read (&self->hits, ordinal, event, error)))
+        (self->hits.event_id->data && (fault = wm_hits_read (&self->hits, ordinal, event, error))))
         return fault;
     free (self->cell); /* many files are open */
     self->cell = NULL, self->cell_max = 0;
@@ -369,7 +386,8 @@ static const wm_layout_t layout = { .name = "wiremill exchange",
                                     .event = exchange_event,
                                     .rows = exchange_rows,
                                     .destroy = exchange_destroy,
-                                    .unmatched = exchange_unmatched };
+                                    .unmatched = exchange_unmatched,
+                                    .planes = exchange_planes };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -488,19 +506,30 @@ static wm_fault_t tables_scan (exchange_t *self, wm_error_t *error)
     const wm_segments_t *segments = &self->segments;
     if ((fault = wm_index_read (index, &self->event_id, false, error)) ||
         (fault = wm_segments_read (&self->segments, self->reader.spec, &self->n_tick, error)) ||
-        (fault = wm_rows_scan (&self->planes, index, &self->plane_event_id, NULL, error)) ||
+        (fault = wm_rows_scan (&self->planes, index, &self->plane_event_id, NULL, false, error)) ||
         (fault =
              wm_rows_scan_segments (&self->rois, index, segments, &self->roi_event_id,
-                                    &self->roi_tick, &self->roi_n, self->roi_value.n_row, error)) ||
-        (fault = wm_hits_scan_segments (&self->hits, index, segments, error)))
+                                    &self->roi_tick, &self->roi_n, self->roi_value.n_row, error)))
         return fault;
     if (self->rois.n_value != self->roi_value.n_row)
         return wm_fault (error, WM_EBATCH,
                          "%s: roi_value/adc has %llu samples, roi_table/n adds up to %llu",
                          wm_h5_path (self->file), (unsigned long long) self->roi_value.n_row,
                          (unsigned long long) self->rois.n_value);
+    self->n_present = index->n_event;
     return self->bad_event_id.data
-               ? wm_rows_scan (&self->bad, index, &self->bad_event_id, NULL, error)
+               ? wm_rows_scan (&self->bad, index, &self->bad_event_id, NULL, false, error)
+               : WM_OK;
+}
+
+/* Windows would be made on each segment, and twice where segments overlap.  */
+static wm_fault_t windows_check (const exchange_t *self, wm_error_t *error)
+{
+    return wm_segments_any (&self->segments)
+               ? wm_fault (error, WM_EBATCH,
+                           "%.300s: an event has more than %u ticks: points: windows is not for "
+                           "streams, whose hits are scored",
+                           wm_h5_path (self->file), WM_EVENT_TICKS_MAX)
                : WM_OK;
 }
 
@@ -521,12 +550,16 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
     self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
     self->file = *file;
     *file = NULL;
-    if (tables_open (self, error) || wm_hits_columns (&self->hits, self->file, &names, error) ||
-        tables_scan (self, error)) {
+    const bool windows = spec->points == WM_POINTS_WINDOWS;
+    if (tables_open (self, error) ||
+        (!windows && wm_hits_columns (&self->hits, self->file, &names, error)) ||
+        tables_scan (self, error) || (windows && windows_check (self, error)) ||
+        (!windows && wm_hits_scan_segments (&self->hits, &self->index, &self->segments, error))) {
         exchange_destroy (&self->reader);
         return NULL;
     }
-    self->reader.n_event = wm_segments_count (&self->segments);
+    self->reader.n_missing = self->index.n_event - self->n_present;
+    self->reader.n_event = wm_segments_count (&self->segments) + self->reader.n_missing;
     self->reader.n_row = self->hits.event_id->n_row;
     return &self->reader;
 }

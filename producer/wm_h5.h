@@ -27,8 +27,9 @@ typedef struct {
 
 typedef enum { WM_H5_INTEGER, WM_H5_FLOAT } wm_h5_class_t;
 
-/* What a column is read as.  */
-typedef enum { WM_H5_I32, WM_H5_I64, WM_H5_F32, WM_H5_F64 } wm_h5_type_t;
+/* What a column is read as. An integer that does not fit is refused; with I32_CLIPPED it becomes
+   the nearest that does: for numbers of things, of which none has that one.  */
+typedef enum { WM_H5_I32, WM_H5_I32_CLIPPED, WM_H5_I64, WM_H5_F32, WM_H5_F64 } wm_h5_type_t;
 
 typedef struct wm_dataset_t wm_dataset_t;
 
@@ -48,6 +49,10 @@ void wm_h5_init (void);
 /* Opens for reading. NULL with WM_EBATCH: not readable, truncated, not HDF5.  */
 wm_h5_t *wm_h5_open (const char *path, wm_error_t *error);
 void wm_h5_close (wm_h5_t **self_p);
+
+/* Takes a file that the library has open, closed on failure too; `path` is its name for people,
+   `bytes` what it holds. NULL: WM_EHOST.  */
+wm_h5_t *wm_h5_take (int64_t file, const char *path, uint64_t bytes, wm_error_t *error);
 const char *wm_h5_path (const wm_h5_t *self);
 
 /* Whether an object of that name is there (links of any kind count).  */
@@ -95,8 +100,8 @@ bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max);
 void wm_h5_names (const wm_h5_t *self, const char *group,
                   bool (*take) (void *arg, const char *name), void *arg);
 
-/* Reads rows as `type` into `to` (count x width). WM_EBATCH: they cannot be read, or lie in a chunk
-   that holds less than a chunk (wm_chunks.h).  */
+/* Reads rows as `type` into `to` (count x width). WM_EBATCH: they cannot be read, lie in a chunk
+   that holds less than a chunk (wm_chunks.h), or an integer does not fit.  */
 wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count, wm_h5_type_t type,
                        void *to, wm_error_t *error);
 

@@ -60,22 +60,23 @@ static void order_look (wm_hits_t *self, uint32_t count)
         wm_h5_whole (list[i]);
 }
 
-wm_fault_t wm_hits_scan (wm_hits_t *self, const wm_index_t *index, wm_error_t *error)
+wm_fault_t wm_hits_scan (wm_hits_t *self, wm_index_t *index, wm_error_t *error)
 {
-    wm_fault_t fault =
-        self->rows.by_runs ? WM_OK : wm_rows_scan (&self->rows, index, self->event_id, NULL, error);
+    wm_fault_t fault = self->rows.by_runs
+                           ? WM_OK
+                           : wm_rows_scan (&self->rows, index, self->event_id, NULL, true, error);
     if (!fault)
         order_look (self, index->n_event);
     return fault;
 }
 
-wm_fault_t wm_hits_scan_segments (wm_hits_t *self, const wm_index_t *index,
-                                  const wm_segments_t *segments, wm_error_t *error)
+wm_fault_t wm_hits_scan_segments (wm_hits_t *self, wm_index_t *index, const wm_segments_t *segments,
+                                  wm_error_t *error)
 {
     wm_fault_t fault = wm_rows_scan_segments (&self->rows, index, segments, self->event_id,
                                               &self->time, NULL, UINT64_MAX, error);
     if (!fault)
-        order_look (self, wm_segments_count (segments));
+        order_look (self, wm_segments_count (segments) + index->n_event - segments->n_event);
     return fault;
 }
 
@@ -121,7 +122,7 @@ static wm_fault_t member_read (wm_hits_t *self, const wm_column_t *column, const
     const bool is_wire = column == &self->wire && self->is_wire_float;
     if (column->data)
         fault = wm_h5_read_spans (column, span, n_span,
-                                  column == &self->time || is_wire ? WM_H5_F32 : WM_H5_I32,
+                                  column == &self->time || is_wire ? WM_H5_F32 : WM_H5_I32_CLIPPED,
                                   self->space, error);
     else
         memset (self->space, 0, 4ul * event->n_hit);
@@ -190,7 +191,7 @@ static wm_fault_t rows_i32 (const wm_column_t *column, uint64_t first, uint32_t 
                             wm_error_t *error)
 {
     if (column->data)
-        return wm_h5_read (column, first, count, WM_H5_I32, to, error);
+        return wm_h5_read (column, first, count, WM_H5_I32_CLIPPED, to, error);
     memset (to, 0, count * sizeof *to);
     return WM_OK;
 }

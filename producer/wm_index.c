@@ -132,16 +132,18 @@ typedef struct {
 
     /* of segments only: */
     const wm_segments_t *segments;
-    uint64_t *last; /* (ordinals): where its last span is in found, + 1 */
-    int64_t *tick;  /* (PIECE_ROWS), of samples */
-    double *time;   /* (PIECE_ROWS), of hits */
+    uint64_t *last; /* (n_last), of an ordinal: where its last span is in found, + 1 */
+    uint32_t n_last;
+    int64_t *tick; /* (PIECE_ROWS), of samples */
+    double *time;  /* (PIECE_ROWS), of hits */
 } scan_t;
 
 /* Adds a row to what is found of an ordinal.  */
 static wm_fault_t found_add (scan_t *scan, uint32_t ordinal, uint64_t row, uint64_t value,
                              wm_error_t *error)
 {
-    const uint64_t at = scan->last ? scan->last[ordinal] : scan->n_found;
+    uint64_t *of = scan->last && ordinal < scan->n_last ? &scan->last[ordinal] : NULL;
+    const uint64_t at = of ? *of : scan->n_found;
     found_t *last = at ? &scan->found[at - 1] : NULL;
     if (last && last->ordinal == ordinal && last->first + last->count == row) {
         last->count++;
@@ -152,8 +154,8 @@ static wm_fault_t found_add (scan_t *scan, uint32_t ordinal, uint64_t row, uint6
     if (fault)
         return fault;
     scan->found[scan->n_found++] = (found_t){ ordinal, (uint32_t) row, 1, value };
-    if (scan->last)
-        scan->last[ordinal] = scan->n_found;
+    if (of)
+        *of = scan->n_found;
     return WM_OK;
 }
 
@@ -162,6 +164,9 @@ static wm_fault_t segments_add (scan_t *scan, uint32_t event, uint64_t i, uint64
                                 const wm_rows_t *self, const wm_column_t *column, wm_error_t *error)
 {
     const wm_segments_t *segments = scan->segments;
+    if (event >= segments->n_event) /* only hits name it: behind all segments */
+        return found_add (scan, scan->n_last + event - segments->n_event, row, self->n_value,
+                          error);
     uint32_t first = segments->first[event], last = first;
     const uint64_t n_tick = segments->n_tick[event];
     if (n_tick && scan->time)
@@ -184,8 +189,8 @@ static wm_fault_t segments_add (scan_t *scan, uint32_t event, uint64_t i, uint64
     return fault;
 }
 
-static wm_fault_t scan_piece (scan_t *scan, wm_rows_t *self, const wm_index_t *index, uint64_t row,
-                              uint64_t count, bool lengths, const wm_column_t *column,
+static wm_fault_t scan_piece (scan_t *scan, wm_rows_t *self, wm_index_t *index, uint64_t row,
+                              uint64_t count, bool lengths, bool adds, const wm_column_t *column,
                               wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
@@ -193,6 +198,11 @@ static wm_fault_t scan_piece (scan_t *scan, wm_rows_t *self, const wm_index_t *i
     for (uint64_t i = 0; i < count; i++) {
         if (!i || memcmp (&scan->id[i], &scan->id[i - 1], sizeof *scan->id))
             ordinal = wm_index_find (index, &scan->id[i]);
+        if (ordinal == UINT32_MAX && adds) {
+            if ((fault = wm_index_add (index, &scan->id[i], error)))
+                return fault;
+            ordinal = index->n_event - 1;
+        }
         if (lengths && (scan->length[i] < 0 || scan->length[i] > INT32_MAX))
             return wm_fault (error, WM_EBATCH, "%s: %s row %llu: a length of %lld",
                              wm_h5_path (column->file), column->name,
@@ -258,7 +268,8 @@ static wm_fault_t scan_prepare (scan_t *scan, const wm_segments_t *segments, boo
                 (scan->length = malloc (PIECE_ROWS * sizeof *scan->length));
     if (fine && segments) {
         scan->segments = segments;
-        scan->last = calloc (wm_segments_count (segments) + 1ul, sizeof *scan->last);
+        scan->n_last = wm_segments_count (segments);
+        scan->last = calloc (scan->n_last + 1ul, sizeof *scan->last);
         scan->tick = lengths ? malloc (PIECE_ROWS * sizeof *scan->tick) : NULL;
         scan->time = lengths ? NULL : malloc (PIECE_ROWS * sizeof *scan->time);
         fine = scan->last && (scan->tick || scan->time);
@@ -266,9 +277,9 @@ static wm_fault_t scan_prepare (scan_t *scan, const wm_segments_t *segments, boo
     return fine ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
 }
 
-static wm_fault_t rows_scan (wm_rows_t *self, const wm_index_t *index,
-                             const wm_segments_t *segments, const wm_column_t *event_id,
-                             const wm_column_t *at, const wm_column_t *length, uint64_t n_value,
+static wm_fault_t rows_scan (wm_rows_t *self, wm_index_t *index, const wm_segments_t *segments,
+                             const wm_column_t *event_id, const wm_column_t *at,
+                             const wm_column_t *length, uint64_t n_value, bool adds,
                              wm_error_t *error)
 {
     if (event_id->n_row >= UINT32_MAX)
@@ -281,7 +292,7 @@ static wm_fault_t rows_scan (wm_rows_t *self, const wm_index_t *index,
         uint64_t left = event_id->n_row - row, count = left < PIECE_ROWS ? left : PIECE_ROWS;
         fault = piece_read (&scan, row, count, event_id, at, length, error);
         if (!fault)
-            fault = scan_piece (&scan, self, index, row, count, length != NULL,
+            fault = scan_piece (&scan, self, index, row, count, length != NULL, adds,
                                 length ? length : event_id, error);
         if (!fault && self->n_value > n_value)
             fault =
@@ -289,7 +300,9 @@ static wm_fault_t rows_scan (wm_rows_t *self, const wm_index_t *index,
                           wm_h5_path (length->file), length->name, (unsigned long long) n_value);
     }
     if (!fault)
-        fault = spans_sort (self, &scan, segments ? wm_segments_count (segments) : index->n_event,
+        fault = spans_sort (self, &scan,
+                            segments ? scan.n_last + index->n_event - segments->n_event
+                                     : index->n_event,
                             length != NULL, error);
     free (scan.id);
     free (scan.length);
@@ -300,20 +313,19 @@ static wm_fault_t rows_scan (wm_rows_t *self, const wm_index_t *index,
     return fault;
 }
 
-wm_fault_t wm_rows_scan (wm_rows_t *self, const wm_index_t *index, const wm_column_t *event_id,
-                         const wm_column_t *length, wm_error_t *error)
+wm_fault_t wm_rows_scan (wm_rows_t *self, wm_index_t *index, const wm_column_t *event_id,
+                         const wm_column_t *length, bool adds, wm_error_t *error)
 {
-    return rows_scan (self, index, NULL, event_id, NULL, length, UINT64_MAX, error);
+    return rows_scan (self, index, NULL, event_id, NULL, length, UINT64_MAX, adds, error);
 }
 
-wm_fault_t wm_rows_scan_segments (wm_rows_t *self, const wm_index_t *index,
-                                  const wm_segments_t *segments, const wm_column_t *event_id,
-                                  const wm_column_t *at, const wm_column_t *length,
-                                  uint64_t n_value, wm_error_t *error)
+wm_fault_t wm_rows_scan_segments (wm_rows_t *self, wm_index_t *index, const wm_segments_t *segments,
+                                  const wm_column_t *event_id, const wm_column_t *at,
+                                  const wm_column_t *length, uint64_t n_value, wm_error_t *error)
 {
     const bool any = wm_segments_any (segments);
     return rows_scan (self, index, any ? segments : NULL, event_id, any ? at : NULL, length,
-                      any ? n_value : UINT64_MAX, error);
+                      any ? n_value : UINT64_MAX, !length, error);
 }
 
 /* Whether runs (n) fit the table; else *wrong tells why.  */

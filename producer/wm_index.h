@@ -54,17 +54,17 @@ wm_fault_t wm_index_ids (const wm_column_t *event_id, uint64_t first, uint64_t c
 uint32_t wm_index_find (const wm_index_t *self, const wm_event_id_t *id);
 
 /* Scans a table. `length` (NULL: none): column of run lengths, which are summed up in row order;
-   a negative one is WM_EBATCH.  */
-wm_fault_t wm_rows_scan (wm_rows_t *self, const wm_index_t *index, const wm_column_t *event_id,
-                         const wm_column_t *length, wm_error_t *error);
+   a negative one is WM_EBATCH. `adds`: an event that is not in the list is appended to it.  */
+wm_fault_t wm_rows_scan (wm_rows_t *self, wm_index_t *index, const wm_column_t *event_id,
+                         const wm_column_t *length, bool adds, wm_error_t *error);
 
 /* The same by ordinals of segments, where an event is a stream: with `length` a row is the samples
-   from tick `at` on, without it the hit of time `at`. WM_EBATCH also: samples that lie outside a
+   from tick `at` on, without it the hit of time `at`, whose event is appended where the list lacks
+   it; such events have the ordinals behind all segments. WM_EBATCH also: samples that lie outside a
    stream, or that add up to more than `n_value`.  */
-wm_fault_t wm_rows_scan_segments (wm_rows_t *self, const wm_index_t *index,
-                                  const wm_segments_t *segments, const wm_column_t *event_id,
-                                  const wm_column_t *at, const wm_column_t *length,
-                                  uint64_t n_value, wm_error_t *error);
+wm_fault_t wm_rows_scan_segments (wm_rows_t *self, wm_index_t *index, const wm_segments_t *segments,
+                                  const wm_column_t *event_id, const wm_column_t *at,
+                                  const wm_column_t *length, uint64_t n_value, wm_error_t *error);
 void wm_rows_clear (wm_rows_t *self);
 
 /* Takes the rows from `runs`, a column of two values (event_id.seq_cnt of numl's tools): ordinal of

@@ -6,10 +6,11 @@
    frames (wm_frames.h), which are numbered by event only, so that two events of one number (in two
    runs) are refused. The channel map (wm_channels.h) tells which wires a frame's channels fill.
 
-   What has no partner: hits of an event without a frame are rows of no event (status 7); a hit on a
-   wire that the map does not have, or in a plane that the frame has no channel of, is a bad wire
-   (status 2); frames without hits are not read. Hits on a channel that the map has and the frame
-   has not are scored on 0 ADC, and counted as those on bad channels are.
+   What has no partner: hits of an event without a frame are those of a missing event (status 7),
+   which comes behind the others; a hit on a wire that the map does not have, or in a plane that the
+   frame has no channel of, is a bad wire (status 2); frames without hits are not read. Hits on a
+   channel that the map has and the frame has not are scored on 0 ADC, and counted as those on bad
+   channels are.
 
    A wrong unit gives hits that lie beside the signal, and no error. So each event is compared with
    the other reading of its times: where that one finds much more charge, the input is refused.  */
@@ -26,20 +27,27 @@
 #define UNIT_TICKS 2        /* a hit's charge: the largest |ADC| so near its time */
 #define UNIT_TIMES 4        /* so many times the charge is no chance */
 
+#define NAMED_MAX 3u /* channels */
+
 typedef struct {
     wm_reader_t reader;
     wm_h5_t *file;
     wm_hits_t hits;
-    wm_index_t index; /* events that have hits and a frame */
+    wm_index_t index;   /* events that have hits and a frame; behind them those without a frame */
+    uint32_t n_present; /* that have a frame */
     wm_frames_t *frames;
     wm_channels_t *map;
     bool in_us;
-    double tick_us;    /* of the last event that was read */
-    uint32_t *off_map; /* (n_event) hits on wires that the map does not have */
-    uint32_t n_frameless, n_hitless;
-    wm_event_id_t frameless; /* the first of them */
-    int64_t hitless;
-    char text[640];
+    double offset;             /* ticks from the hits' time to the frames' */
+    char pedestal[24];         /* for people */
+    double tick_us;            /* of the last event that was read */
+    uint32_t *off_map;         /* (n_present) hits on wires that the map does not have */
+    uint32_t n_hitless;        /* frames */
+    int64_t hitless;           /* the first of them */
+    uint32_t n_unmapped;       /* channels of a frame that the map does not have, at most, */
+    wm_event_id_t unmapped_of; /* in this event; the first of them: */
+    int32_t unmapped[NAMED_MAX];
+    char text[1280];
 } joined_t;
 
 static void joined_destroy (wm_reader_t *reader)
@@ -95,7 +103,7 @@ static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, con
             continue;
         const float a = charge_at (event, &event->plane[p], (uint32_t) hit->wire, hit->time),
                     b = charge_at (event, &event->plane[p], (uint32_t) hit->wire,
-                                   hit->time * other);
+                                   (hit->time - self->offset) * other + self->offset);
         here += isfinite (a) ? a : 0;
         there += isfinite (b) ? b : 0;
         n_there += b > a;
@@ -121,6 +129,7 @@ static void hits_fit (joined_t *self, uint32_t ordinal, wm_event_t *event, const
         wm_hit_t *hit = &event->hit[i];
         if (self->in_us)
             hit->time = (float) (hit->time / self->tick_us);
+        hit->time = (float) (hit->time + self->offset);
         const wm_wire_t *wire = wm_channels_find (self->map, hit);
         if (!wire) {
             hit->wire = -1;
@@ -129,6 +138,25 @@ static void hits_fit (joined_t *self, uint32_t ordinal, wm_event_t *event, const
                              wm_channel_compare))
             event->n_bad_channel_hit++;
     }
+}
+
+/* Notes channels of a frame that the map does not have, where they are more than before.  */
+static void unmapped_note (joined_t *self, uint32_t ordinal, const int32_t *channel,
+                           uint32_t n_channel)
+{
+    uint32_t n = 0, count;
+    int32_t first[NAMED_MAX] = { 0 };
+    for (uint32_t i = 0; i < n_channel; i++) {
+        wm_wires_of (self->map->wire, self->map->n_wire, channel[i], &count);
+        if (!count && n < NAMED_MAX)
+            first[n] = channel[i];
+        n += !count;
+    }
+    if (n <= self->n_unmapped)
+        return;
+    self->n_unmapped = n;
+    self->unmapped_of = self->index.event[ordinal];
+    memcpy (self->unmapped, first, sizeof first);
 }
 
 static wm_fault_t joined_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
@@ -141,6 +169,9 @@ static wm_fault_t joined_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
     char where[480];
     event->run = id[0], event->subrun = id[1], event->event = id[2];
     event->trigger_offset = event->tau_us = NAN;
+    event->is_missing = ordinal >= self->n_present;
+    if (event->is_missing)
+        return wm_hits_read (&self->hits, ordinal, event, error);
     snprintf (where, sizeof where, "%.300s: event %lld:%lld:%lld", wm_frames_path (self->frames),
               (long long) id[0], (long long) id[1], (long long) id[2]);
     wm_fault_t fault = wm_frames_read (self->frames, id[2], self->map, self->reader.spec->n_wire,
@@ -153,6 +184,7 @@ static wm_fault_t joined_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
     if (isfinite (self->reader.spec->tick_us))
         self->tick_us = self->reader.spec->tick_us;
     hits_fit (self, ordinal, event, channel, n_channel);
+    unmapped_note (self, ordinal, channel, n_channel);
     wm_layout_where (where, sizeof where, self->file, event);
     return unit_check (self, event, where, error);
 }
@@ -168,11 +200,15 @@ static wm_fault_t joined_rows (wm_reader_t *reader, uint64_t first, uint32_t cou
 static const char *joined_text (wm_reader_t *reader)
 {
     joined_t *self = (joined_t *) reader;
-    char tick[48] = "";
+    char tick[48] = "", offset[48] = "", pedestal[48] = "";
     if (self->tick_us > 0)
         snprintf (tick, sizeof tick, ", ticks of %g us", self->tick_us);
-    snprintf (self->text, sizeof self->text, "%.80s read in %s%s", self->hits.time.name,
-              self->in_us ? "us" : "ticks", tick);
+    if (self->offset != 0)
+        snprintf (offset, sizeof offset, ", %+.9g ticks", self->offset);
+    if (*self->pedestal)
+        snprintf (pedestal, sizeof pedestal, ", pedestal %s", self->pedestal);
+    snprintf (self->text, sizeof self->text, "%.80s read in %s%s%s%s", self->hits.time.name,
+              self->in_us ? "us" : "ticks", tick, offset, pedestal);
     return self->text;
 }
 
@@ -191,21 +227,27 @@ static void add (joined_t *self, const char *format, ...)
 static const char *unmatched_text (wm_reader_t *reader)
 {
     joined_t *self = (joined_t *) reader;
-    const int64_t *id = self->frameless.id;
-    uint64_t n_hit = 0, n_event = 0;
+    uint64_t n_hit = 0, n_event = 0, n_lost = 0, n_span, n_row;
     uint32_t first = 0;
-    for (uint32_t i = self->index.n_event; i--;)
+    for (uint32_t i = self->n_present; i--;)
         if (self->off_map[i]) {
             n_hit += self->off_map[i];
             n_event++;
             first = i;
         }
     self->text[0] = 0;
-    if (self->n_frameless)
-        add (self, "%u event%s of %llu hits without planes in %.200s (first %lld:%lld:%lld): held",
-             self->n_frameless, self->n_frameless == 1 ? "" : "s",
-             (unsigned long long) self->hits.rows.n_stray, wm_frames_path (self->frames),
-             (long long) id[0], (long long) id[1], (long long) id[2]);
+    const uint32_t n_frameless = self->index.n_event - self->n_present;
+    for (uint32_t i = self->n_present; i < self->index.n_event; i++) {
+        wm_rows_of (&self->hits.rows, i, &n_span, &n_row);
+        n_lost += n_row;
+    }
+    if (n_frameless) {
+        const int64_t *id = self->index.event[self->n_present].id;
+        add (self, "%llu hit%s of %u event%s without planes in %.200s (first %lld:%lld:%lld): held",
+             (unsigned long long) n_lost, n_lost == 1 ? "" : "s", n_frameless,
+             n_frameless == 1 ? "" : "s", wm_frames_path (self->frames), (long long) id[0],
+             (long long) id[1], (long long) id[2]);
+    }
     if (n_hit)
         add (self,
              "%llu hit%s in %llu event%s (first %lld:%lld:%lld) on wires that %.200s lacks: held",
@@ -213,14 +255,31 @@ static const char *unmatched_text (wm_reader_t *reader)
              n_event == 1 ? "" : "s", (long long) self->index.event[first].id[0],
              (long long) self->index.event[first].id[1], (long long) self->index.event[first].id[2],
              self->map->path);
+    if (self->n_unmapped) {
+        const int64_t *id = self->unmapped_of.id;
+        char list[64] = "";
+        for (uint32_t i = 0; i < self->n_unmapped && i < NAMED_MAX; i++)
+            snprintf (list + strlen (list), sizeof list - strlen (list), "%s%d", i ? ", " : "",
+                      self->unmapped[i]);
+        add (self,
+             "%u channel%s of frame %lld (%s%s) %s not in %.200s, and not read: add a line for "
+             "each, with plane and wire -1 where it has none",
+             self->n_unmapped, self->n_unmapped == 1 ? "" : "s", (long long) id[2], list,
+             self->n_unmapped > NAMED_MAX ? ", ..." : "", self->n_unmapped == 1 ? "is" : "are",
+             self->map->path);
+    }
     if (self->n_hitless)
         add (self, "%u frame%s without hits (first %lld): not read", self->n_hitless,
              self->n_hitless == 1 ? "" : "s", (long long) self->hitless);
     return self->text;
 }
 
-static const wm_layout_t layout = { "joined",       joined_event,   joined_rows,
-                                    joined_destroy, unmatched_text, joined_text };
+static const wm_layout_t layout = { .name = "joined",
+                                    .event = joined_event,
+                                    .rows = joined_rows,
+                                    .destroy = joined_destroy,
+                                    .unmatched = unmatched_text,
+                                    .joined = joined_text };
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -247,10 +306,35 @@ static const wm_hits_names_t larrecodnn = { .tpc = "tpc_id",
                                             .three_ids = true,
                                             .is_wire_float = true };
 
+static const wm_hits_names_t csv = { .cryostat = "cryostat",
+                                     .tpc = "tpc",
+                                     .plane = "plane",
+                                     .wire = "wire",
+                                     .time = "time",
+                                     .id = "hit_id",
+                                     .table = "csv",
+                                     .three_ids = true,
+                                     .is_wire_float = true };
+
 static wm_fault_t hits_open (joined_t *self, const char *hit_time, wm_error_t *error)
 {
+    char text[96];
+    if (wm_h5_text (self->file, "layout", text, sizeof text) &&
+        !strcmp (text, "wiremill-exchange-1"))
+        return wm_fault (
+            error, WM_EBATCH,
+            "%.300s: a file of the exchange layout, which has planes of its own: leave "
+            "--planes and --channels out",
+            wm_h5_path (self->file));
     const bool has_numl = wm_h5_has (self->file, "hit_table"),
                has_larrecodnn = wm_h5_has (self->file, "chargehits");
+    if (!has_numl && !has_larrecodnn && wm_h5_has (self->file, "csv/time")) {
+        wm_hits_names_t names = csv;
+        if (!wm_h5_has (self->file, "csv/cryostat"))
+            names.cryostat = NULL;
+        self->in_us = !strcmp (hit_time, "us");
+        return wm_hits_columns (&self->hits, self->file, &names, error);
+    }
     if (has_numl == has_larrecodnn)
         return wm_fault (error, WM_EBATCH, "%.300s: %s hit_table (numl) %s chargehits (larrecodnn)",
                          wm_h5_path (self->file), has_numl ? "both" : "neither",
@@ -294,7 +378,8 @@ static wm_fault_t numbers_check (const joined_t *self, const wm_index_t *all, wm
     return fault;
 }
 
-/* Keeps the events that have a frame, and counts what has no partner.  */
+/* Lists the events that have a frame, then those that have none, and counts frames without hits.
+ */
 static wm_fault_t events_join (joined_t *self, wm_error_t *error)
 {
     wm_index_t all = { 0 };
@@ -307,12 +392,14 @@ static wm_fault_t events_join (joined_t *self, wm_error_t *error)
         fault = wm_fault (error, WM_EHOST, "out of memory");
     for (uint32_t i = 0; i < all.n_event && !fault; i++) {
         const uint32_t frame = wm_frames_find (self->frames, all.event[i].id[2]);
-        if (frame != UINT32_MAX) {
-            has_hits[frame] = true;
-            fault = wm_index_add (&self->index, &all.event[i], error);
-        } else if (!self->n_frameless++)
-            self->frameless = all.event[i];
+        if (frame == UINT32_MAX)
+            continue;
+        has_hits[frame] = true;
+        fault = wm_index_add (&self->index, &all.event[i], error);
     }
+    self->n_present = self->index.n_event;
+    for (uint32_t i = 0; i < all.n_event && !fault; i++)
+        fault = wm_index_add (&self->index, &all.event[i], error);
     for (uint32_t i = n_frame; i-- && !fault;)
         if (!has_hits[i]) {
             self->n_hitless++;
@@ -323,8 +410,8 @@ static wm_fault_t events_join (joined_t *self, wm_error_t *error)
     return fault;
 }
 
-wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *channels,
-                             const char *hit_time, const wm_spec_t *spec, wm_error_t *error)
+wm_reader_t *wm_joined_open (wm_h5_t **hits, const wm_reader_pair_t *pair, const wm_spec_t *spec,
+                             wm_error_t *error)
 {
     joined_t *self = calloc (1, sizeof *self);
     if (!self) {
@@ -335,16 +422,22 @@ wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *cha
     self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
     self->file = *hits;
     *hits = NULL;
-    wm_fault_t fault = hits_open (self, hit_time, error);
-    if (!fault && !(self->map = wm_channels_get (channels, error)))
+    if (pair->hit_offset)
+        self->offset = strtod (pair->hit_offset, NULL);
+    if (pair->pedestal)
+        snprintf (self->pedestal, sizeof self->pedestal, "%s", pair->pedestal);
+    wm_fault_t fault = hits_open (self, pair->hit_time, error);
+    if (!fault && !(self->map = wm_channels_get (pair->channels, error)))
         fault = error->fault;
-    if (!fault && !(self->frames = wm_frames_open (planes, error)))
+    if (!fault && !(self->frames = wm_frames_open (pair->planes, error)))
         fault = error->fault;
-    if (!fault)
+    if (!fault) {
+        wm_frames_pedestal (self->frames, self->pedestal);
         fault = events_join (self, error);
+    }
     if (!fault)
         fault = wm_hits_scan (&self->hits, &self->index, error);
-    self->off_map = fault ? NULL : calloc (self->index.n_event + 1ul, sizeof *self->off_map);
+    self->off_map = fault ? NULL : calloc (self->n_present + 1ul, sizeof *self->off_map);
     if (fault || !self->off_map) {
         if (!fault)
             wm_fault (error, WM_EHOST, "out of memory");
@@ -352,6 +445,7 @@ wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *cha
         return NULL;
     }
     self->reader.n_event = self->index.n_event;
+    self->reader.n_missing = self->index.n_event - self->n_present;
     self->reader.n_row = self->hits.event_id->n_row;
     return &self->reader;
 }

@@ -13,6 +13,10 @@ typedef struct {
     void (*destroy) (wm_reader_t *self);          /* frees the object too */
     const char *(*unmatched) (wm_reader_t *self); /* NULL: all is in one file */
     const char *(*joined) (wm_reader_t *self);    /* likewise */
+    /* Of event `ordinal`, which was reset: run, subrun, event, n_tick and planes, in order, without
+       their samples. NULL: the layout has no planes, or none without hits.  */
+    wm_fault_t (*planes) (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
+                          wm_error_t *error);
 } wm_layout_t;
 
 /* First member of every layout's object.  */
@@ -20,6 +24,7 @@ struct wm_reader_t {
     const wm_layout_t *layout;
     const wm_spec_t *spec; /* lent */
     uint32_t n_event;
+    uint32_t n_missing; /* of them, the last ones: only hits name them */
     uint64_t n_row;
     uint32_t n_dim; /* of ready-made patches: (N, dim...) ; 0: there are none */
     uint64_t dim[8];
@@ -30,9 +35,12 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
 wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error);
 wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_value,
                             wm_error_t *error);
-/* `hits` as above; `planes` is a name for wm_frames_open; `hit_time` "ticks", "us" or "".  */
-wm_reader_t *wm_joined_open (wm_h5_t **hits, const char *planes, const char *channels,
-                             const char *hit_time, const wm_spec_t *spec, wm_error_t *error);
+/* `hits` as above.  */
+wm_reader_t *wm_joined_open (wm_h5_t **hits, const wm_reader_pair_t *pair, const wm_spec_t *spec,
+                             wm_error_t *error);
+/* The planes of frames alone, for windows; run and subrun are 0, the event is the frame.  */
+wm_reader_t *wm_planes_open (const char *name, const char *channels, const wm_spec_t *spec,
+                             wm_error_t *error);
 wm_reader_t *wm_npy_open (const char *path, uint32_t n_value, wm_error_t *error);
 
 /* "file: event r:s:e", for errors.  */
@@ -57,13 +65,14 @@ typedef struct {
     size_t space_max;
 } wm_hits_t;
 
-/* Opens the columns. wm_hits_scan, of the events of `index`, must follow before hits are read.  */
+/* Opens the columns. wm_hits_scan, of the events of `index`, must follow before hits are read: it
+   appends events that only hits name, which are read by wm_hits_read alone, as is_missing.  */
 wm_fault_t wm_hits_columns (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
                             wm_error_t *error);
-wm_fault_t wm_hits_scan (wm_hits_t *self, const wm_index_t *index, wm_error_t *error);
+wm_fault_t wm_hits_scan (wm_hits_t *self, wm_index_t *index, wm_error_t *error);
 /* The same by ordinals of segments, where an event is a stream.  */
-wm_fault_t wm_hits_scan_segments (wm_hits_t *self, const wm_index_t *index,
-                                  const wm_segments_t *segments, wm_error_t *error);
+wm_fault_t wm_hits_scan_segments (wm_hits_t *self, wm_index_t *index, const wm_segments_t *segments,
+                                  wm_error_t *error);
 void wm_hits_clear (wm_hits_t *self);
 
 /* Reads the hits of an event, in input order; of a segment (which *event tells) with times from its

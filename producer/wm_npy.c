@@ -52,13 +52,24 @@ static int take_shape (text_t *text, wm_npy_t *self)
     return 1;
 }
 
-/* By the type that NumPy names, such as '<f8'.  */
-static const char *type_refuse (text_t *text)
+/* 'KIND BYTES' as NumPy names types: '<f4', '|i1'.  */
+static const char *take_type (text_t *text, wm_npy_t *self)
 {
-    return take (text, "'<f8'")
-               ? "float64, but wiremill reads float32 and float16; save a.astype ('float32')"
-           : take (text, "'|O'") ? "Python objects, not an array of numbers"
-                                 : "neither float32 nor float16; save a.astype ('<f4')";
+    static const char *const type[] = { "f2", "f4", "f8", "i1", "i2", "i4",
+                                        "i8", "u1", "u2", "u4", "u8" };
+    char token[8];
+    for (size_t i = 0; i < sizeof type / sizeof *type; i++) {
+        snprintf (token, sizeof token, "'%c%s'", type[i][1] == '1' ? '|' : '<', type[i]);
+        if (take (text, token)) {
+            self->kind = type[i][0];
+            self->value_bytes = (uint32_t) (type[i][1] - '0');
+            return NULL;
+        }
+    }
+    return take (text, "'|O'") ? "Python objects, not an array of numbers"
+           : take (text, "'>") ? "big-endian numbers; save a.astype (a.dtype.newbyteorder ('<'))"
+           : take (text, "'")  ? "neither floats nor integers; save a.astype ('<f4')"
+                               : "neither floats nor integers";
 }
 
 static const char *dictionary_parse (wm_npy_t *self, text_t *text)
@@ -70,13 +81,14 @@ static const char *dictionary_parse (wm_npy_t *self, text_t *text)
     while (!take (text, "}")) {
         if (take (text, "'descr':")) {
             key = DESCR;
-            self->value_bytes = take (text, "'<f4'") ? 4 : take (text, "'<f2'") ? 2 : 0;
-            if (!self->value_bytes)
-                return type_refuse (text);
+            const char *wrong = take_type (text, self);
+            if (wrong)
+                return wrong;
         } else if (take (text, "'fortran_order':")) {
             key = ORDER;
-            if (!take (text, "False"))
-                return "the array is in Fortran order; save numpy.ascontiguousarray (a)";
+            self->is_fortran = take (text, "True");
+            if (!self->is_fortran && !take (text, "False"))
+                return "no valid fortran_order";
         } else if (take (text, "'shape':")) {
             key = SHAPE;
             if (!take_shape (text, self))
@@ -98,8 +110,8 @@ static const char *dictionary_parse (wm_npy_t *self, text_t *text)
     return seen == (DESCR | ORDER | SHAPE) ? NULL : "descr, fortran_order or shape is missing";
 }
 
-wm_fault_t wm_npy_parse (wm_npy_t *self, const void *head, size_t bytes, const char *where,
-                         wm_error_t *error)
+wm_fault_t wm_npy_parse_any (wm_npy_t *self, const void *head, size_t bytes, const char *where,
+                             wm_error_t *error)
 {
     const uint8_t *byte = head;
     memset (self, 0, sizeof *self);
@@ -123,6 +135,25 @@ wm_fault_t wm_npy_parse (wm_npy_t *self, const void *head, size_t bytes, const c
         }
     }
     return wrong ? wm_fault (error, WM_EBATCH, "%s: %s", where, wrong) : WM_OK;
+}
+
+wm_fault_t wm_npy_parse (wm_npy_t *self, const void *head, size_t bytes, const char *where,
+                         wm_error_t *error)
+{
+    const wm_fault_t fault = wm_npy_parse_any (self, head, bytes, where, error);
+    if (fault)
+        return fault;
+    if (self->kind != 'f' || self->value_bytes > 4)
+        return wm_fault (error, WM_EBATCH, "%s: %s", where,
+                         self->kind == 'f'
+                             ? "float64, but wiremill reads float32 and float16; save a.astype "
+                               "('float32')"
+                             : "neither float32 nor float16; save a.astype ('<f4')");
+    if (self->is_fortran && self->n_dim > 1)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: the array is in Fortran order; save numpy.ascontiguousarray (a)",
+                         where);
+    return WM_OK;
 }
 
 size_t wm_npy_print (const uint64_t *dim, uint32_t n_dim, char head[WM_NPY_HEAD_MAX])

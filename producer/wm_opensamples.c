@@ -19,7 +19,8 @@
 typedef struct {
     wm_reader_t reader;
     wm_h5_t *file;
-    wm_index_t index;
+    wm_index_t index;   /* behind those of event_table: events that only hits name */
+    uint32_t n_present; /* in event_table */
     wm_hits_t hits;
     wm_rows_t wires;
     wm_column_t event_id, wire_event_id, plane, wire, tpc, adc;
@@ -116,8 +117,9 @@ static wm_fault_t waves_read (opensamples_t *self, wm_event_t *event, const wm_s
     return fault;
 }
 
-static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
-                                     wm_error_t *error)
+/* The rows of an event's wires, and the planes that they tell of.  */
+static wm_fault_t opensamples_planes (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                      wm_error_t *error)
 {
     opensamples_t *self = (opensamples_t *) reader;
     const int64_t *id = self->index.event[ordinal].id;
@@ -131,20 +133,40 @@ static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_e
     wm_fault_t fault;
     if ((fault =
              wm_rows_check (&self->wires, &self->index, &self->wire_event_id, ordinal, error)) ||
-        (fault =
-             wm_rows_check (&self->hits.rows, &self->index, self->hits.event_id, ordinal, error)) ||
         (fault = wm_event_reserve (&self->cell, &self->cell_max, 3 * n_wire + 1, 4, error)) ||
         (fault = wm_h5_read_spans (&self->plane, span, n_span, WM_H5_I32, self->cell, error)) ||
         (fault =
              wm_h5_read_spans (&self->wire, span, n_span, WM_H5_I32, self->cell + n_wire, error)) ||
         (fault = wm_h5_read_spans (&self->tpc, span, n_span, WM_H5_I32, self->cell + 2 * n_wire,
-                                   error)) ||
-        (fault = planes_find (self, event, n_wire, where, error)) ||
+                                   error)))
+        return fault;
+    return planes_find (self, event, n_wire, where, error);
+}
+
+static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                     wm_error_t *error)
+{
+    opensamples_t *self = (opensamples_t *) reader;
+    const bool has_hits = self->hits.event_id->data;
+    event->is_missing = ordinal >= self->n_present;
+    if (event->is_missing) {
+        const int64_t *id = self->index.event[ordinal].id;
+        event->run = id[0], event->subrun = id[1], event->event = id[2];
+        return wm_hits_read (&self->hits, ordinal, event, error);
+    }
+    uint64_t n_span, n_wire;
+    const wm_span_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
+    char where[480];
+    wm_fault_t fault = opensamples_planes (reader, ordinal, event, error);
+    wm_layout_where (where, sizeof where, self->file, event);
+    if (fault ||
+        (has_hits && (fault = wm_rows_check (&self->hits.rows, &self->index, self->hits.event_id,
+                                             ordinal, error))) ||
         (fault = wires_check (self, span, n_span, n_wire, where, error)) ||
         (fault = waves_read (self, event, span, n_span, n_wire, error)) ||
         (fault = wm_event_arrange (event, where, error)))
         return fault;
-    return wm_hits_read (&self->hits, ordinal, event, error);
+    return has_hits ? wm_hits_read (&self->hits, ordinal, event, error) : WM_OK;
 }
 
 static wm_fault_t opensamples_rows (wm_reader_t *reader, uint64_t first, uint32_t count,
@@ -162,7 +184,8 @@ static const wm_layout_t layout = { .name = "OpenSamples",
                                     .event = opensamples_event,
                                     .rows = opensamples_rows,
                                     .destroy = opensamples_destroy,
-                                    .unmatched = opensamples_note };
+                                    .unmatched = opensamples_note,
+                                    .planes = opensamples_planes };
 
 static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
 {
@@ -229,16 +252,19 @@ static wm_fault_t runs_take (opensamples_t *self, const char *table, const wm_co
 
 static wm_fault_t rows_find (opensamples_t *self, const wm_hits_names_t *names, wm_error_t *error)
 {
+    const bool has_hits = self->reader.spec->points != WM_POINTS_WINDOWS;
     wm_fault_t fault;
     if ((fault = wm_index_read (&self->index, &self->event_id, false, error)) ||
-        (fault = wm_hits_columns (&self->hits, self->file, names, error)) ||
+        (has_hits && (fault = wm_hits_columns (&self->hits, self->file, names, error))) ||
         (fault = runs_take (self, "wire_table", &self->wire_event_id, &self->wires, error)) ||
-        (fault = runs_take (self, "hit_table", self->hits.event_id, &self->hits.rows, error)))
+        (has_hits &&
+         (fault = runs_take (self, "hit_table", self->hits.event_id, &self->hits.rows, error))))
         return fault;
-    if (!self->wires.by_runs &&
-        (fault = wm_rows_scan (&self->wires, &self->index, &self->wire_event_id, NULL, error)))
+    if (!self->wires.by_runs && (fault = wm_rows_scan (&self->wires, &self->index,
+                                                       &self->wire_event_id, NULL, false, error)))
         return fault;
-    return wm_hits_scan (&self->hits, &self->index, error);
+    self->n_present = self->index.n_event;
+    return has_hits ? wm_hits_scan (&self->hits, &self->index, error) : WM_OK;
 }
 
 wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error)
@@ -262,6 +288,7 @@ wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_erro
         return NULL;
     }
     self->reader.n_event = self->index.n_event;
+    self->reader.n_missing = self->index.n_event - self->n_present;
     self->reader.n_row = self->hits.event_id->n_row;
     return &self->reader;
 }

@@ -10,10 +10,8 @@
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_produce_private.h"
 #include "schema/base/wm_allowance.h"
-#include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
-#include "schema/base/wm_path.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,7 +28,6 @@
 #define SMALL_INPUT_BYTES (256u << 10) /* up to this size more: */
 #define SMALL_OPEN_MAX 128u            /* so many, which are 32 MiB of files */
 #define WORK_MS 10                     /* without reading messages */
-#define OUTPUT_MADE_AGAIN_MAX 2u /* by one producer: something removes them faster than we write */
 #define NAP_MS 500
 
 static const char *reading = "";
@@ -84,8 +81,7 @@ wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t bat
 
 /* ---- ends of inputs -------------------------------------------------------------------------- */
 
-/* Takes the input's events out of the counters and queues, and closes it.  */
-static void input_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
+void wm_produce_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
 {
     for (uint32_t i = 0; i < input->n_event; i++) {
         const wm_input_event_t *event = &input->event[i];
@@ -114,12 +110,12 @@ static void input_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
 void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input)
 {
     input->retry_ms = wm_now_ms () + wm_times ()->heartbeat_ms;
-    input_end (self, input, WM_INPUT_IS_BUSY);
+    wm_produce_end (self, input, WM_INPUT_IS_BUSY);
 }
 
 void wm_produce_wait (wm_produce_t *self, wm_input_t *input)
 {
-    input_end (self, input, WM_INPUT_IS_LOST);
+    wm_produce_end (self, input, WM_INPUT_IS_LOST);
 }
 
 void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text)
@@ -129,7 +125,7 @@ void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text)
     msg.key = wm_produce_key (input, 0, 0);
     snprintf (msg.text, sizeof msg.text, "%s", text);
     wm_produce_warn (self, "input held: %s", text);
-    input_end (self, input, WM_INPUT_IS_ENDING);
+    wm_produce_end (self, input, WM_INPUT_IS_ENDING);
     wm_produce_send (self, &msg, NULL, 0);
 }
 
@@ -178,178 +174,6 @@ void wm_produce_ask (wm_produce_t *self, wm_input_t *input, uint32_t code)
     wm_produce_send (self, &msg, NULL, 0);
 }
 
-/* The output, where people find it.  */
-static void output_path (const wm_produce_t *self, const wm_input_t *input, char path[1400])
-{
-    snprintf (path, 1400, "%s/%s", self->options->store ? self->options->store : self->pins.output,
-              input->name);
-}
-
-bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input)
-{
-    char path[1400], text[480];
-    output_path (self, input, path);
-    if (self->options->store /* looked at when it is claimed */ || access (path, F_OK) ||
-        wm_writer_is_ours (path, self->campaign, NULL))
-        return false;
-    snprintf (text, sizeof text,
-              "%.300s is in the way: it was not written by this campaign; move it, or choose "
-              "another output folder",
-              path);
-    wm_produce_fatal (self, WM_EXIT_INPUT, text);
-    return true;
-}
-
-/* Keeps what lies where an output of ours was written under another name, "<output>.<how>-1": `how`
-   is "changed" by a person, or "damaged", not to be read as an output of this campaign.  */
-static bool put_aside (wm_produce_t *self, const char *path, const char *how)
-{
-    char aside[1450];
-    for (unsigned n = 1; n < 1000; n++) {
-        snprintf (aside, sizeof aside, "%.1400s.%s-%u", path, how, n);
-        if (!access (aside, F_OK))
-            continue;
-        if (rename (path, aside))
-            break;
-        if (!strcmp (how, "changed"))
-            wm_produce_warn (self,
-                             "output %s was changed since it was written: it is kept as %s, and "
-                             "made again",
-                             path, aside);
-        else
-            wm_produce_warn (self,
-                             "output %s is not as it was written: it is kept as %s, and made again",
-                             path, aside);
-        return true;
-    }
-    return false;
-}
-
-void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input)
-{
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_FILE_WRITTEN);
-    msg.key = wm_produce_key (input, 0,
-                              input->n_empty < UINT32_MAX ? (uint32_t) input->n_empty : UINT32_MAX);
-    msg.size = input->result.size;
-    msg.mtime_ns = input->result.mtime_ns;
-    memcpy (msg.digest, input->result.digest, 16);
-    wm_produce_send (self, &msg, NULL, 0);
-}
-
-/* Whether the output lies there as it was written: with that size and time, or with that digest,
-   where it was touched or copied; the broker then notes its time.  */
-static bool as_written (wm_produce_t *self, wm_input_t *input, bool *there)
-{
-    char path[1400];
-    uint64_t size;
-    int64_t mtime_ns;
-    uint8_t digest[16];
-    output_path (self, input, path);
-    if (self->options->store) { /* of its own, this process knows that they are as it stored them */
-        *there = wm_produce_store_has (self, input, &size);
-        return *there && (input->is_there || size == input->result.size);
-    }
-    *there = wm_path_stat (path, &size, &mtime_ns) == 0;
-    if (!*there || size != input->result.size || mtime_ns == input->result.mtime_ns)
-        return *there && size == input->result.size;
-    if (wm_file_digest (path, digest, NULL, NULL) || memcmp (digest, input->result.digest, 16) != 0)
-        return false;
-    input->result.mtime_ns = mtime_ns;
-    if (!input->touched) /* a broker of an older release refuses it; once is enough then */
-        wm_produce_written_send (self, input);
-    input->touched = true;
-    return true;
-}
-
-/* Somebody changed the output, for example added a dataset to it. It stays, and is reported: what
-   was added is nowhere else.  */
-static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *path)
-{
-    uint64_t size = 0;
-    int64_t mtime_ns = 0;
-    if (self->options->store)
-        wm_produce_store_has (self, input, &size);
-    else
-        wm_path_stat (path, &size, &mtime_ns);
-    wm_produce_warn (self,
-                     "output %s was changed since it was written: it stays as it is; --retry-held "
-                     "keeps it as %s.changed-1 and writes it again",
-                     path, path);
-    input->result.size = size; /* from now on it is compared with this state */
-    input->result.mtime_ns = mtime_ns;
-    wm_writer_is_ours (path, self->campaign, &input->n_held);
-    input->changed = true;
-    input_end (self, input, WM_INPUT_IS_WRITTEN);
-}
-
-void wm_produce_lost (wm_produce_t *self, wm_input_t *input, const char *text)
-{
-    wm_msg_t lost;
-    wm_msg_init (&lost, WM_MSG_FILE_LOST);
-    lost.key = wm_produce_key (input, 0, 0);
-    snprintf (lost.text, sizeof lost.text, "%s", text);
-    input_end (self, input, WM_INPUT_IS_LOST);
-    wm_produce_send (self, &lost, NULL, 0);
-}
-
-/* The broker reports the output as written: checks that the file is still there, and unchanged.  */
-static void written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
-{
-    char path[1400];
-    bool there;
-    output_path (self, input, path);
-    input->result.size = msg->size;
-    input->result.mtime_ns = msg->mtime_ns;
-    memcpy (input->result.digest, msg->digest, 16);
-    if (as_written (self, input, &there)) {
-        if (wm_produce_store_sidecar (self, input))
-            return;
-        wm_writer_is_ours (path, self->campaign, &input->n_held);
-        input->changed = msg->text[0] != 0;
-        if (input->changed)
-            wm_produce_warn (self, "%s: %s", input->path, msg->text);
-        input_end (self, input, WM_INPUT_IS_WRITTEN);
-        return;
-    }
-    if (input->checking) { /* since another session */
-        wm_produce_set_is (self, input, WM_INPUT_IS_LOST);
-        return;
-    }
-    if (wm_produce_store_look (self, input))
-        return;
-    const bool is_changed =
-        there && (self->options->store || wm_writer_is_ours (path, self->campaign, NULL));
-    if (is_changed && !self->options->retry_held) {
-        changed_stays (self, input, path);
-        return;
-    }
-    if (input->n_lost++ == OUTPUT_MADE_AGAIN_MAX) {
-        char text[480];
-        snprintf (text, sizeof text,
-                  "output %.300s was written %u times and is %s again: end what removes or changes "
-                  "it; then the same command makes it again",
-                  path, OUTPUT_MADE_AGAIN_MAX, there ? "not as it was written" : "gone");
-        wm_produce_fatal (self, WM_EXIT_FAILURE, text);
-        return;
-    }
-    if (there && self->options->store) {
-        wm_produce_store_move (self, input);
-        return;
-    }
-    if (there && !put_aside (self, path, is_changed ? "changed" : "damaged")) {
-        char text[480];
-        snprintf (text, sizeof text,
-                  "%.300s is not as it was written, and cannot be renamed: %s; move it away", path,
-                  strerror (errno));
-        wm_produce_fatal (self, WM_EXIT_FAILURE, text);
-        return;
-    }
-    if (!there) /* what is there was named when it was put aside */
-        wm_produce_warn (self, "output %s is gone: made again", path);
-    wm_produce_lost (self, input, there ? "changed" : "missing");
-}
-
 /* With --retry-held: the first answer about an input names its output. The producer inspects that
    output before it kicks the input, because the new output takes the place of the old one. Returns
    whether the answer is dealt with.  */
@@ -369,8 +193,8 @@ static bool retry (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg)
     input->result.size = msg->size;
     input->result.mtime_ns = msg->mtime_ns;
     memcpy (input->result.digest, msg->digest, 16);
-    if (msg->code == WM_INPUT_WRITTEN && !as_written (self, input, &there))
-        return false; /* written_check opens the input again */
+    if (msg->code == WM_INPUT_WRITTEN && !wm_produce_as_written (self, input, &there))
+        return false; /* wm_produce_written_check opens it again */
     input->retried = true;
     wm_produce_ask (self, input, 2);
     return true;
@@ -388,7 +212,7 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
     if (!input || (!kicked && (input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD)))
         return;
     if (kicked) { /* from the start, from the file as it is now */
-        input_end (self, input, WM_INPUT_IS_OPEN);
+        wm_produce_end (self, input, WM_INPUT_IS_OPEN);
         wm_input_look_again (input);
         input->n_held = 0;
         input->changed = input->seen = false;
@@ -420,13 +244,13 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
         wm_produce_set_is (self, input, WM_INPUT_IS_BUSY);
         return;
     case WM_INPUT_WRITTEN:
-        written_check (self, input, msg);
+        wm_produce_written_check (self, input, msg);
         return;
     default:
         if (input->is !=
             WM_INPUT_IS_ENDING) /* else this producer asked for it, and has logged it */
-            wm_produce_warn (self, "input held: %s: %s", input->path, msg->text);
-        input_end (self, input, WM_INPUT_IS_HELD);
+            wm_produce_warn_of (self, input, "input held: ", msg->text);
+        wm_produce_end (self, input, WM_INPUT_IS_HELD);
     }
 }
 
@@ -444,7 +268,7 @@ static void on_ack (wm_produce_t *self, const wm_msg_t *msg)
         if (input->written_sent) {
             input->n_held = input->result.n_held;
             self->n_written++;
-            input_end (self, input, WM_INPUT_IS_WRITTEN);
+            wm_produce_end (self, input, WM_INPUT_IS_WRITTEN);
         }
         return;
     case WM_MSG_FILE_LOST:
@@ -542,21 +366,6 @@ static bool input_next (wm_produce_t *self, bool unannounced)
     return true;
 }
 
-/* All is written or held. For an output that is missing or changed since then, the broker is asked,
-   because it knows what another producer wrote; written_check does the rest. false: all are there
-   as written.  */
-static bool outputs_missed (wm_produce_t *self)
-{
-    bool there, missed = false;
-    for (uint32_t i = 0; i < self->n_input; i++)
-        if (self->input[i].is == WM_INPUT_IS_WRITTEN &&
-            !as_written (self, &self->input[i], &there)) {
-            wm_produce_set_is (self, &self->input[i], WM_INPUT_IS_NEW);
-            missed = true;
-        }
-    return missed;
-}
-
 /* Does pieces of work until messages should be read again; false: there is none before *wait_ms
    have passed, or a message comes.  */
 static bool work (wm_produce_t *self, int64_t *wait_ms)
@@ -581,7 +390,7 @@ static bool work (wm_produce_t *self, int64_t *wait_ms)
     wm_produce_stage_report (self, wait_ms);
     if (done || self->n_ended < self->n_input)
         return done;
-    if (outputs_missed (self))
+    if (wm_produce_outputs_missed (self))
         return true;
     self->exit_code = WM_EXIT_OK; /* `result` makes it what it is */
     return false;
@@ -620,6 +429,10 @@ void wm_produce_message (wm_produce_t *self)
 static wm_fault_t pins_take (wm_produce_t *self)
 {
     const wm_pins_t *pins = wm_client_pins (self->client);
+    if (*pins->serves)
+        return wm_fault (&self->error, WM_EBATCH,
+                         "the broker serves %s, not files: start one without --%s", pins->serves,
+                         pins->serves);
     wm_error_t *error = &self->error;
     memcpy (self->campaign, wm_client_campaign (self->client), 16);
     memcpy (self->pins_digest, wm_client_pins_digest (self->client), 16);
@@ -646,7 +459,7 @@ static wm_fault_t pins_take (wm_produce_t *self)
                          strerror (errno));
     self->packer = wm_packer_new (&self->spec, wm_cut_limits (pins), self->pins_digest);
     wm_produce_tell_output (self);
-    for (uint32_t i = 0; i < self->n_input && *pins->planes; i++) {
+    for (uint32_t i = 0; i < self->n_input && *pins->channels; i++) {
         self->input[i].pins = pins; /* none is known to the broker yet */
         wm_input_look_again (&self->input[i]);
     }

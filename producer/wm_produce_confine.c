@@ -107,16 +107,36 @@ static void add_input (wm_confine_files_t *files, const char *name)
     wm_confine_files_beside (files, path);
 }
 
-void wm_produce_confine_reader (const char *const path[], size_t n)
+/* Opens the folder that a file is to be written to.  */
+static void add_folder_of (wm_confine_files_t *files, const char *path)
+{
+    const char *slash = strrchr (path, '/');
+    char folder[WM_PATH_BYTES_MAX + 1];
+    snprintf (folder, sizeof folder, "%.*s", slash ? (int) (slash + 1 - path) : 1,
+              slash ? path : ".");
+    wm_confine_files_write (files, folder);
+}
+
+static void confine (const char *const path[], size_t n, bool writes, const char *folder)
 {
     wm_confine_calls ("wiremill-producer", WM_CONFINE_NO_NET);
     wm_confine_files_t *files = wm_confine_files_new ();
-    for (size_t i = 0; i < n && files; i++)
+    for (size_t i = 0; i < n && files; i++) {
         add_input (files, path[i]);
+        if (writes && !folder)
+            add_folder_of (files, path[i]);
+    }
+    if (files && writes && folder)
+        wm_confine_files_write (files, folder);
     wm_confine_files_apply (&files);
 }
 
-const char **wm_produce_confine_rest (const wm_args_t *args, size_t *n)
+void wm_produce_confine_reader (const char *const path[], size_t n)
+{
+    confine (path, n, false, NULL);
+}
+
+static const char **confine_rest (const wm_args_t *args, bool writes, const char *folder, size_t *n)
 {
     for (*n = 0; wm_args_rest (args, (int) *n);)
         ++*n;
@@ -124,10 +144,20 @@ const char **wm_produce_confine_rest (const wm_args_t *args, size_t *n)
     for (size_t i = 0; i < *n && path; i++)
         path[i] = wm_args_rest (args, (int) i);
     if (path) {
-        wm_produce_confine_reader (path, *n);
+        confine (path, *n, writes, folder);
         wm_h5_init ();
     }
     return path;
+}
+
+const char **wm_produce_confine_rest (const wm_args_t *args, size_t *n)
+{
+    return confine_rest (args, false, NULL, n);
+}
+
+const char **wm_produce_confine_writer (const wm_args_t *args, const char *folder, size_t *n)
+{
+    return confine_rest (args, true, folder, n);
 }
 
 /* The planes of hits, and the channel map, where these are files of their own.  */

@@ -1,8 +1,9 @@
 /* wm_produce_private.h - what the files of wm_produce share: its state, and how it ends things.
 
-   wm_produce.c        sessions, inputs, outputs, the loop
+   wm_produce.c        sessions, inputs, the loop
    wm_produce_input.c  which inputs there are: found by path and id, counted by what they are
    wm_produce_write.c  outputs: written one by one, committed together
+   wm_produce_there.c  outputs that lie there already: as written, changed, somebody else's
    wm_produce_sample.c the hits that split and fast measure on
    wm_produce_event.c  events: manifests, payloads on NEED, results
    wm_produce_stage.c  remote inputs: asked for, pinned, given up
@@ -88,6 +89,9 @@ void wm_produce_set_reading (const char *path);
 void wm_produce_warn (const wm_produce_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
 
+/* Takes the input's events out of the counters and queues, and closes it.  */
+void wm_produce_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is);
+
 /* The broker ended the claim (held, kicked): the input is asked for again a little later.  */
 void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input);
 
@@ -121,15 +125,6 @@ bool wm_produce_is_full (const wm_produce_t *self);
 
 /* Logs once, and tells the broker, that what was full has room again.  */
 void wm_produce_has_room (wm_produce_t *self);
-
-/* Returns whether a file that is not this campaign's has the output's name. That file stays, and
-   the process ends.  */
-bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input);
-/* Sends FILE_WRITTEN as input->result has it.  */
-void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input);
-
-/* Reports that the output is "missing" or "changed", so that it is made again.  */
-void wm_produce_lost (wm_produce_t *self, wm_input_t *input, const char *text);
 
 /* ---- wm_produce_input.c ---------------------------------------------------------------------- */
 
@@ -166,6 +161,36 @@ bool wm_produce_write (wm_produce_t *self, wm_input_t *input);
    folder is synced; FILE_WRITTEN is sent after that. *wait_ms is lowered to the time after which it
    is to be called again at the latest. false: there is nothing to do now.  */
 bool wm_produce_commit (wm_produce_t *self, int64_t *wait_ms);
+
+/* ---- wm_produce_there.c ---------------------------------------------------------------------- */
+
+/* Returns whether a file that is not this campaign's has the output's name. That file stays, and
+   the process ends.  */
+bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input);
+
+/* Whether the output lies there as it was written: with that size and time, or with that digest,
+   where it was touched or copied; the broker then notes its time. *there: something has its name.
+ */
+bool wm_produce_as_written (wm_produce_t *self, wm_input_t *input, bool *there);
+
+/* The broker reports the output as written: checks that the file is still there, and unchanged.  */
+void wm_produce_written_check (wm_produce_t *self, wm_input_t *input, const wm_msg_t *msg);
+
+/* All is written or held. For an output that is missing or changed since then, the broker is asked,
+   because it knows what another producer wrote; wm_produce_written_check does the rest. false: all
+   are there as written.  */
+bool wm_produce_outputs_missed (wm_produce_t *self);
+
+/* Warns of what the broker reports of an input. Where one of several files changed, which the
+   broker does not see, the one that was modified last is named.  */
+void wm_produce_warn_of (wm_produce_t *self, const wm_input_t *input, const char *head,
+                         const char *text);
+
+/* Sends FILE_WRITTEN as input->result has it.  */
+void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input);
+
+/* Reports that the output is "missing" or "changed", so that it is made again.  */
+void wm_produce_lost (wm_produce_t *self, wm_input_t *input, const char *text);
 
 /* ---- wm_produce_sample.c --------------------------------------------------------------------- */
 

@@ -49,7 +49,7 @@ static bool writer_make (wm_produce_t *self, wm_input_t *input)
 {
     if (wm_produce_in_the_way (self, input))
         return false;
-    if (input->n_empty)
+    if (input->n_empty && self->spec.points != WM_POINTS_WINDOWS) /* most windows have none */
         wm_produce_warn (
             self, "%s: %llu hit%s nothing but zeros in %s patch; %s scored%s", input->path,
             (unsigned long long) input->n_empty, input->n_empty == 1 ? " has" : "s have",

@@ -1,8 +1,12 @@
 /* wm_reader.c - recognises a file's layout and opens it.  */
 #include "producer/wm_reader.h"
 
+#include "producer/wm_frames.h"
+#include "producer/wm_hits_csv.h"
 #include "producer/wm_layout.h"
+#include "producer/wm_points.h"
 #include "schema/wm_pair.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_path.h"
 
@@ -20,7 +24,7 @@
 static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_value,
                         wm_error_t *error)
 {
-    if (!n_value || n_value == spec->patch_wire * spec->patch_bin)
+    if (!n_value || n_value == wm_spec_values (spec))
         return true;
     wm_fault (error, WM_EBATCH,
               "%.300s: planes are cut to patches of %u x %u, the model takes %u values a hit; set "
@@ -53,6 +57,9 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
                   "%.300s: the attribute layout is missing; if it is the exchange layout, set "
                   "f.attrs[\"layout\"] = \"wiremill-exchange-1\"",
                   path);
+    else if (spec->points == WM_POINTS_WINDOWS && wm_frames_are (file))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: Wire-Cell frames: give their channel map by --channels", path);
     else if (wm_h5_has (file, "chargehits") ||
              (wm_h5_has (file, "hit_table") && !wm_h5_has (file, "wire_table")))
         wm_fault (error, WM_EBATCH,
@@ -90,13 +97,36 @@ static wm_fault_t blame (wm_fault_t fault, wm_error_t *error)
                      found.text);
 }
 
+/* What a campaign reads of an open input: its hits, or windows on its planes, where it has any.  */
+static wm_reader_t *with_points (wm_reader_t *self, const wm_spec_t *spec, wm_error_t *error)
+{
+    return self && spec->points == WM_POINTS_WINDOWS && self->layout->planes
+               ? wm_points_open (&self, spec, error)
+               : self;
+}
+
+wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const wm_spec_t *spec,
+                                    uint32_t n_value, wm_error_t *error)
+{
+    wm_reader_t *self = NULL;
+    if (spec->points != WM_POINTS_WINDOWS)
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: --channels without --planes goes with points: windows in --spec", name);
+    else if (patch_fits (name, spec, n_value, error))
+        self = with_points (wm_planes_open (name, channels, spec, error), spec, error);
+    if (!self)
+        blame (error->fault, error);
+    return self;
+}
+
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
                                   const wm_spec_t *spec, uint32_t n_value, wm_error_t *error)
 {
     wm_reader_t *self = NULL;
-    wm_h5_t *file = wm_h5_open (name, error);
+    wm_h5_t *file =
+        wm_hits_csv_is (name) ? wm_hits_csv_open (name, error) : wm_h5_open (name, error);
     if (file && patch_fits (name, spec, n_value, error))
-        self = wm_joined_open (&file, pair->planes, pair->channels, pair->hit_time, spec, error);
+        self = wm_joined_open (&file, pair, spec, error);
     wm_h5_close (&file);
     if (!self)
         blame (error->fault, error);
@@ -107,13 +137,16 @@ wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_
                                    const wm_spec_t *spec, wm_error_t *error)
 {
     char planes[PATH_MAX];
+    if (!*pins->planes && *pins->channels)
+        return wm_reader_open_frames (file, pins->channels, spec, pins->n_value, error);
     if (!*pins->planes)
         return wm_reader_open (file, spec, pins->n_value, error);
     if (!wm_pair_planes (pins, name, planes)) {
         wm_fault (error, WM_EBATCH, "%.300s: the path of its planes is too long", name);
         return NULL;
     }
-    const wm_reader_pair_t pair = { planes, pins->channels, pins->hit_time };
+    const wm_reader_pair_t pair = { planes, pins->channels, pins->hit_time, pins->hit_offset,
+                                    pins->pedestal };
     return wm_reader_open_pair (file, &pair, spec, pins->n_value, error);
 }
 
@@ -129,16 +162,22 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
     const char *dataset = name[length] ? name + length + 1 : NULL;
     uint8_t magic[6] = { 0 };
     wm_reader_t *self = NULL;
-    int fd = open (path, O_RDONLY | O_CLOEXEC);
+    const int fd = wm_file_open (path, NULL, error);
     if (fd < 0 && wm_kind_of (path) == WM_KIND_BROKEN)
         wm_fault (error, WM_EBATCH, "%.300s: a symbolic link to a file that does not exist", path);
-    else if (fd < 0 || read (fd, magic, sizeof magic) < 0)
+    else if (fd >= 0 && read (fd, magic, sizeof magic) < 0)
         wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", path, strerror (errno));
-    else if (!dataset && (!memcmp (magic, "\x93NUMPY", 6) ||
-                          (length > 4 && !strcmp (path + length - 4, ".npy"))))
+    else if (fd >= 0 && wm_hits_csv_is (path))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: a text; if it is a CSV of hits, give the file of their planes by "
+                  "--planes, and a channel map by --channels",
+                  path);
+    else if (fd >= 0 && !dataset &&
+             (!memcmp (magic, "\x93NUMPY", 6) ||
+              (length > 4 && !strcmp (path + length - 4, ".npy"))))
         self = wm_npy_open (path, n_value, error);
-    else
-        self = hdf5_open (path, dataset, spec, n_value, error);
+    else if (fd >= 0)
+        self = with_points (hdf5_open (path, dataset, spec, n_value, error), spec, error);
     if (fd >= 0)
         close (fd);
     free (path);
@@ -177,6 +216,11 @@ bool wm_reader_has_planes (const wm_reader_t *self)
 uint32_t wm_reader_n_event (const wm_reader_t *self)
 {
     return self->n_event;
+}
+
+uint32_t wm_reader_n_missing (const wm_reader_t *self)
+{
+    return self->n_missing;
 }
 
 uint64_t wm_reader_n_row (const wm_reader_t *self)
@@ -250,6 +294,8 @@ wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *eve
 wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
                            const wm_reader_rows_t *rows, wm_error_t *error)
 {
+    for (uint32_t i = 0; i < count && rows->wire; i++)
+        rows->wire[i] = -1, rows->time[i] = -1;
     return blame (self->layout->rows (self, first, count, rows, error), error);
 }
 

@@ -28,12 +28,16 @@ typedef struct wm_reader_t wm_reader_t;
 typedef struct {
     int64_t *run, *subrun, *event, *hit_id;
     int32_t *cryostat, *tpc, *plane; /* -1: the layout has none */
+    int32_t
+        *wire; /* first wire of a window, and its first tick; -1: it is none; NULL: not wanted */
+    int64_t *time;
 } wm_reader_rows_t;
 
 /* Where the planes of an input's hits lie, where these are in a file of their own.  */
 typedef struct {
     const char *planes, *channels; /* "FILE" or "FILE:/TAG" of frames; a channel map */
     const char *hit_time;          /* unit of the hits: "ticks", "us"; "": that of their table */
+    const char *hit_offset, *pedestal; /* as wm_pins.h has them; NULL: "" */
 } wm_reader_pair_t;
 
 /* Opens by layout. `n_value`: values a patch of the model takes (0: no model). NULL with WM_EBATCH:
@@ -48,6 +52,10 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
                                   const wm_spec_t *spec, uint32_t n_value, wm_error_t *error);
 
+/* The same of frames alone, whose windows are scored (points: windows).  */
+wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const wm_spec_t *spec,
+                                    uint32_t n_value, wm_error_t *error);
+
 /* Opens `file`, the content of input `name`, as the campaign's pins tell.  */
 wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,
                                    const wm_spec_t *spec, wm_error_t *error);
@@ -60,7 +68,8 @@ const char *wm_reader_unmatched (wm_reader_t *self);
 
 const char *wm_reader_layout (const wm_reader_t *self); /* for people */
 bool wm_reader_has_planes (const wm_reader_t *self);    /* false: ready-made patches */
-uint32_t wm_reader_n_event (const wm_reader_t *self);
+uint32_t wm_reader_n_event (const wm_reader_t *self);   /* those that only hits name included, */
+uint32_t wm_reader_n_missing (const wm_reader_t *self); /* which are the last so many */
 uint64_t wm_reader_n_row (const wm_reader_t *self);
 
 /* WM_EBATCH: ready-made patches of another shape than `shape`, sizes with 'x' between ("3x32x32";

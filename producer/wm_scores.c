@@ -38,8 +38,7 @@ static bool has (const wm_h5_t *file, const char *table, const char *column)
     return wm_h5_has (file, name);
 }
 
-/* Finds the table; false: there is none. `table`: as it was given, or NULL.  */
-static bool table_find (const wm_h5_t *file, const char *table, char name[80])
+bool wm_scores_table (const wm_h5_t *file, const char *table, char name[80])
 {
     wm_spec_t spec;
     const bool is_ours = spec_of (file, &spec);
@@ -98,7 +97,7 @@ wm_fault_t wm_scores_keep (wm_scores_t *self, const char *path, const char *tabl
     wm_h5_t *file = wm_h5_open (path, error);
     if (!file)
         return error->fault;
-    const bool found = table_find (file, table, name);
+    const bool found = wm_scores_table (file, table, name);
     for (uint32_t i = 0; i < self->n_label; i++)
         n_there += is_there[i] = found && has (file, name, self->label[i]);
     if (found && !n_there)
@@ -123,7 +122,7 @@ wm_fault_t wm_scores_labels (wm_scores_t *self, const char *path, wm_error_t *er
     wm_h5_t *file = wm_h5_open (path, error);
     if (!file)
         return error->fault;
-    const bool is_ours = spec_of (file, &spec) && table_find (file, NULL, name);
+    const bool is_ours = spec_of (file, &spec) && wm_scores_table (file, NULL, name);
     for (uint32_t i = 0; is_ours && i < WM_SCORES_LABELS_MAX; i++) {
         char *label = self->label[i];
         snprintf (label, 48, "%s", i < spec.n_label ? spec.label[i] : "");
@@ -189,31 +188,44 @@ static wm_fault_t columns_open (const wm_scores_t *self, wm_h5_t *file, columns_
     return fault;
 }
 
+bool wm_scores_room (uint32_t n_row_max, uint64_t n_row, uint32_t n_label, uint32_t *n_row_room,
+                     size_t *bytes)
+{
+    const uint64_t twice = 2ull * n_row_max, most = n_row > twice ? n_row : twice;
+    *n_row_room = most < UINT32_MAX ? (uint32_t) most : UINT32_MAX - 1;
+    return n_row < UINT32_MAX && !__builtin_mul_overflow (*n_row_room, sizeof (double), bytes) &&
+           !__builtin_mul_overflow (*bytes, n_label, bytes);
+}
+
 /* Makes room for so many rows more.  */
 static wm_fault_t room_make (wm_scores_t *self, uint64_t more, wm_error_t *error)
 {
-    const uint64_t n = self->n_row + more;
-    if (n >= UINT32_MAX)
-        return wm_fault (error, WM_EBATCH, "%llu rows are too many to be compared at once",
-                         (unsigned long long) n);
+    uint64_t n;
+    uint32_t most;
+    size_t bytes;
+    if (__builtin_add_overflow (more, self->n_row, &n) ||
+        !wm_scores_room (self->n_row_max, n, self->n_label, &most, &bytes))
+        return wm_fault (error, WM_EBATCH,
+                         "%llu rows more than %u are too many to be compared at once: compare "
+                         "fewer files",
+                         (unsigned long long) more, self->n_row);
     if (n <= self->n_row_max)
         return WM_OK;
-    const uint64_t most = n > 2ull * self->n_row_max ? n : 2ull * self->n_row_max;
-    wm_scores_key_t *key = realloc (self->key, most * sizeof *key);
+    wm_scores_key_t *key = realloc (self->key, (size_t) most * sizeof *key);
     self->key = key ? key : self->key;
     uint8_t *status = realloc (self->status, most);
     self->status = status ? status : self->status;
-    float *score = malloc ((most * self->n_label + 1) * sizeof *score);
+    double *score = malloc (bytes + 1);
     if (!key || !status || !score) {
         free (score);
         return wm_fault (error, WM_EHOST, "out of memory for %llu rows", (unsigned long long) n);
     }
     for (uint32_t i = 0; i < self->n_label && self->n_row; i++)
-        memcpy (score + i * most, self->score + (size_t) i * self->n_row_max,
+        memcpy (score + (size_t) i * most, self->score + (size_t) i * self->n_row_max,
                 self->n_row * sizeof *score);
     free (self->score);
     self->score = score;
-    self->n_row_max = (uint32_t) (most < UINT32_MAX ? most : UINT32_MAX);
+    self->n_row_max = most;
     return WM_OK;
 }
 
@@ -230,7 +242,7 @@ static wm_fault_t piece_read (wm_scores_t *self, const columns_t *c, uint64_t fi
         (c->status.data && (fault = wm_h5_read (&c->status, first, n, WM_H5_I32, status, error))))
         return fault;
     for (uint32_t k = 0; k < self->n_label && !fault; k++)
-        fault = wm_h5_read (&c->label[k], first, n, WM_H5_F32,
+        fault = wm_h5_read (&c->label[k], first, n, WM_H5_F64,
                             self->score + (size_t) k * self->n_row_max + self->n_row, error);
     for (uint32_t i = 0; i < n && !fault; i++) {
         const uint32_t at = self->n_row + i;
@@ -259,7 +271,7 @@ static wm_fault_t file_read (wm_scores_t *self, const char *path, const char *ta
         return error->fault;
     const bool is_ours = spec_of (file, &spec);
     wm_fault_t fault = WM_OK;
-    if (!table_find (file, table, self->table))
+    if (!wm_scores_table (file, table, self->table))
         fault = wm_fault (error, WM_EBATCH,
                           "%.300s: no table %s; name the group of its scores by --table", path,
                           self->table);

@@ -83,6 +83,8 @@ uint32_t wm_segments_event (const wm_segments_t *self, uint32_t ordinal, uint32_
     *segment = 0;
     if (!self->first)
         return ordinal;
+    if (ordinal >= self->first[high])
+        return high + ordinal - self->first[high];
     while (high - low > 1) { /* first[low] <= ordinal < first[high] */
         const uint32_t middle = low + (high - low) / 2;
         if (self->first[middle] <= ordinal)

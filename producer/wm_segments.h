@@ -40,7 +40,8 @@ bool wm_segments_any (const wm_segments_t *self);
 /* Returns the ordinals of all events: n_event where no event is a stream.  */
 uint32_t wm_segments_count (const wm_segments_t *self);
 
-/* Returns the event of an ordinal, and which of its segments it is.  */
+/* Returns the event of an ordinal, and which of its segments it is; ordinals behind all segments
+   are those of events behind n_event.  */
 uint32_t wm_segments_event (const wm_segments_t *self, uint32_t ordinal, uint32_t *segment);
 
 /* Fills in the ticks [*first, *end) that a segment reads.  */

@@ -6,10 +6,8 @@
 
    Many small outputs: the library makes one in memory, which is written and hashed as a whole; it
    would need twenty writes and read the file again. Columns of few rows lie in the objects'
-   headers: a chunk of two rows costs an index of its own. Making the objects costs more than all
-   the rest, so the library's file in memory stays open as a form for the next output with as many
-   rows: every value is written over, and nothing can move, because nothing has another size. An
-   output is the same bytes whether its form is a new one or not.
+   headers: a chunk of two rows costs an index of its own. Its objects stay open for the next
+   output (wm_writer_form.c).
    The owner syncs several READY files and places them together (wm_writer_place): what makes a name
    durable costs the same for one name and for many.
 
@@ -20,8 +18,6 @@
 
 #include "producer/wm_h5.h"
 #include "producer/wm_writer_private.h"
-#include "schema/wm_pair.h"
-#include "schema/base/wm_url.h"
 #include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
@@ -34,29 +30,21 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-#define PIECE_ROWS 65536u /* rows a step, and a chunk of every column */
-#define REASON_BYTES 24
-#define COMPACT_BYTES 2048u /* a column up to this size lies in its header, not in a chunk */
 #define SMALL_BYTES                                                                                \
     (256u << 10) /* of columns, before compression: made in memory, written at once */
-#define ORIGIN_STEP_BYTES 1024u
-#define ORIGIN_BYTES_MAX (32u << 10) /* an attribute holds less than 64 KiB */
 #define ROOM_BYTES                                                                                 \
     (1u << 20)        /* below this the disk counts as full, and less more is no more room */
 #define FULL_TRIES 60 /* a quota does not show in the room; so now and then it is tried */
 #define HASH_BYTES (32u << 20)
 
-static form_t form[FORMS_MAX]; /* of the one thread of all writers */
-static uint64_t form_clock;
-
 /* A piece of rows on its way, of whichever writer does a step.  */
 static struct {
     int64_t run[PIECE_ROWS], subrun[PIECE_ROWS], event[PIECE_ROWS], hit_id[PIECE_ROWS];
-    int32_t cryostat[PIECE_ROWS], tpc[PIECE_ROWS], plane[PIECE_ROWS];
+    int32_t cryostat[PIECE_ROWS], tpc[PIECE_ROWS], plane[PIECE_ROWS], wire[PIECE_ROWS];
+    int64_t time[PIECE_ROWS];
     union { /* one column, or bytes to hash */
         uint64_t row[PIECE_ROWS];
         int64_t id[PIECE_ROWS];
@@ -68,7 +56,7 @@ static struct {
 } piece;
 static const wm_reader_rows_t piece_columns = { piece.run,    piece.subrun,   piece.event,
                                                 piece.hit_id, piece.cryostat, piece.tpc,
-                                                piece.plane };
+                                                piece.plane,  piece.wire,     piece.time };
 
 wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
 {
@@ -80,92 +68,25 @@ wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
     const uint64_t n_row = job->scratch->n_row;
     const uint32_t n = n_row < PIECE_ROWS ? (uint32_t) n_row + 1 : PIECE_ROWS;
     self->piece_rows = n;
-    self->is_small =
-        n_row < PIECE_ROWS && n_row * (64 + 4ull * job->scratch->n_output) < SMALL_BYTES;
-    self->label = calloc (job->scratch->n_output, sizeof *self->label);
+    const bool is_image = job->spec->result == WM_RESULT_IMAGE;
+    self->n_label = is_image ? 0 : job->scratch->n_output;
+    self->is_small = !is_image && n_row < PIECE_ROWS &&
+                     n_row * (64 + 4ull * job->scratch->n_output) < SMALL_BYTES;
+    self->label = calloc (self->n_label + 1ul, sizeof *self->label);
     self->engine_index = calloc (job->n_engine + 1ul, sizeof *self->engine_index);
     self->hash = XXH3_createState ();
     if (*job->pins->layout && strcmp (job->pins->layout, "wiremill"))
-        self->numl = wm_writer_numl_new (n_row);
+        self->numl = wm_writer_numl_new (n_row, wm_writer_has (job->spec, WIRE));
+    if (is_image)
+        self->frames = wm_writer_frames_new ();
     assert (self->label && self->engine_index && self->hash);
     return self;
-}
-
-/* The form that the library's file is; NULL: none, as it is not small.  */
-static form_t *form_of (hid_t file)
-{
-    for (uint32_t i = 0; i < FORMS_MAX && file > 0; i++)
-        if (form[i].file == file)
-            return &form[i];
-    return NULL;
-}
-
-/* Puts the writer's objects into its form, which owns them from then on.  */
-static void form_keep (form_t *kept, wm_writer_t *self)
-{
-    kept->table = self->table;
-    memcpy (kept->column, self->column, sizeof kept->column);
-    memcpy (kept->label, self->label, self->job.scratch->n_output * sizeof *kept->label);
-    kept->held_row = self->held_row;
-    kept->held_id = self->held_id;
-    kept->held_status = self->held_status;
-    kept->held_reason = self->held_reason;
-    kept->is_busy = kept->again = false;
-    memset (self->label, 0, self->job.scratch->n_output * sizeof *kept->label);
-    memset (self->column, 0, sizeof self->column);
-    self->held_row = self->held_id = self->held_status = self->held_reason = 0;
-    self->file = self->table = 0;
-}
-
-static bool list_close (hid_t *list, size_t n)
-{
-    bool fine = true;
-    for (size_t i = 0; i < n; i++)
-        fine = (list[i] <= 0 || H5Dclose (list[i]) >= 0) && fine, list[i] = 0;
-    return fine;
-}
-
-static bool form_close (form_t *kept)
-{
-    hid_t rest[] = { kept->held_row,    kept->held_id,   kept->held_status,
-                     kept->held_reason, kept->signature, kept->error };
-    bool fine = list_close (rest, sizeof rest / sizeof *rest);
-    fine = list_close (kept->label, FORM_LABELS_MAX) && fine;
-    fine = list_close (kept->column, COLUMNS) && fine;
-    for (uint32_t i = 0; i < kept->n_attribute; i++)
-        fine = H5Aclose (kept->attribute[i].id) >= 0 && fine;
-    fine = (kept->table <= 0 || H5Gclose (kept->table) >= 0) && fine;
-    fine = H5Fclose (kept->file) >= 0 && fine;
-    memset (kept, 0, sizeof *kept);
-    return fine;
-}
-
-/* Closes all that is open; false if the library could not write what it still held.  */
-static bool file_close (wm_writer_t *self)
-{
-    if (self->numl)
-        wm_writer_numl_reset (self);
-    form_t *kept = form_of (self->file);
-    if (kept) {
-        form_keep (kept, self);
-        return form_close (kept);
-    }
-    bool fine = true;
-    hid_t *list[] = { &self->held_row, &self->held_id, &self->held_status, &self->held_reason };
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        fine = list_close (list[i], 1) && fine;
-    fine = list_close (self->label, self->job.scratch->n_output) && fine;
-    fine = list_close (self->column, COLUMNS) && fine;
-    fine = (self->table <= 0 || H5Gclose (self->table) >= 0) && fine;
-    fine = (self->file <= 0 || H5Fclose (self->file) >= 0) && fine;
-    self->table = self->file = 0;
-    return fine;
 }
 
 /* Removes the partial file and gives its room back, even if the library still has it open.  */
 static void part_remove (wm_writer_t *self)
 {
-    file_close (self);
+    wm_writer_close (self);
     if (self->fd >= 0)
         close (self->fd);
     self->fd = -1;
@@ -183,6 +104,7 @@ void wm_writer_destroy (wm_writer_t **self_p)
     if (self->fd >= 0)
         close (self->fd);
     wm_writer_numl_destroy (&self->numl);
+    wm_writer_frames_destroy (&self->frames);
     free (self->label);
     free (self->engine_index);
     XXH3_freeState (self->hash);
@@ -190,321 +112,46 @@ void wm_writer_destroy (wm_writer_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- the library's objects ------------------------------------------------------------------- */
-
-hid_t wm_writer_group (hid_t file, const char *name)
-{
-    hid_t list = H5Pcreate (H5P_GROUP_CREATE);
-    H5Pset_obj_track_times (list, false);
-    hid_t group = H5Gcreate2 (file, name, H5P_DEFAULT, list, H5P_DEFAULT);
-    H5Pclose (list);
-    return group;
-}
-
-static hid_t dataset_make (hid_t group, const char *name, hid_t type, uint64_t count)
-{
-    hsize_t dim = count;
-    const hsize_t chunk = count < PIECE_ROWS ? count : PIECE_ROWS;
-    hid_t list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &dim, NULL);
-    H5Pset_obj_track_times (list, false);
-    if (count && count * H5Tget_size (type) <= COMPACT_BYTES)
-        H5Pset_layout (list, H5D_COMPACT);
-    else if (count)
-        wm_writer_packed (list, chunk);
-    hid_t dataset = H5Dcreate2 (group, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT);
-    H5Sclose (space);
-    H5Pclose (list);
-    return dataset;
-}
-
-static hid_t text_type (size_t bytes)
-{
-    hid_t type = H5Tcopy (H5T_C_S1);
-    H5Tset_size (type, bytes ? bytes : 1);
-    H5Tset_strpad (type, H5T_STR_NULLPAD);
-    return type;
-}
-
-static bool attribute_write (hid_t file, const char *name, hid_t type, hid_t memory,
-                             const void *value)
-{
-    form_t *kept = form_of (file);
-    const size_t bytes = H5Tget_size (type);
-    if (kept && kept->again) {
-        const uint32_t i = kept->at++;
-        return i < kept->n_attribute && !strcmp (kept->attribute[i].name, name) &&
-               kept->attribute[i].bytes == bytes &&
-               H5Awrite (kept->attribute[i].id, memory, value) >= 0;
-    }
-    hid_t space = H5Screate (H5S_SCALAR);
-    hid_t attribute = H5Acreate2 (file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    bool fine = attribute >= 0 && H5Awrite (attribute, memory, value) >= 0;
-    if (kept && kept->n_attribute == FORM_ATTRIBUTES_MAX)
-        kept->fits = false;
-    else if (kept && attribute >= 0) {
-        kept->attribute[kept->n_attribute].id = attribute;
-        kept->attribute[kept->n_attribute].name = name;
-        kept->attribute[kept->n_attribute++].bytes = bytes;
-        attribute = -1; /* stays open */
-    }
-    if (attribute >= 0)
-        fine = H5Aclose (attribute) >= 0 && fine;
-    H5Sclose (space);
-    return fine;
-}
-
-static bool text_write (hid_t file, const char *name, const char *text)
-{
-    hid_t type = text_type (strlen (text));
-    bool fine = attribute_write (file, name, type, type, text);
-    H5Tclose (type);
-    return fine;
-}
-
-static bool number_write (hid_t file, const char *name, uint64_t number)
-{
-    return attribute_write (file, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number);
-}
-
-/* A text whose length depends on who scores it, and where: padded, so that the rest of the file
-   lies where it would anyway.  */
-static bool origin_text_write (hid_t file, const char *name, const char *text)
-{
-    const size_t length = text ? strlen (text) : 0;
-    const size_t bytes = (length / ORIGIN_STEP_BYTES + 1) * ORIGIN_STEP_BYTES;
-    char *padded = bytes <= ORIGIN_BYTES_MAX ? calloc (1, bytes) : NULL;
-    if (!padded)
-        return false;
-    if (length)
-        memcpy (padded, text, length);
-    hid_t type = text_type (bytes);
-    const bool fine = attribute_write (file, name, type, type, padded);
-    H5Tclose (type);
-    free (padded);
-    return fine;
-}
-
 /* ---- create ---------------------------------------------------------------------------------- */
-
-static void campaign_text (const uint8_t campaign[16], char text[33])
-{
-    for (int i = 0; i < 16; i++)
-        snprintf (text + 2 * i, 3, "%02x", campaign[i]);
-}
-
-static bool origin_write (hid_t file, const wm_writer_origin_t *origin)
-{
-    char mtime[32] = "";
-    struct tm utc;
-    if (origin->path && wm_url_of (origin->path))
-        snprintf (mtime, sizeof mtime, "adler32:%08x", (unsigned) origin->mtime_ns);
-    else if (origin->mtime_ns && gmtime_r (&(time_t){ origin->mtime_ns / 1000000000 }, &utc))
-        strftime (mtime, sizeof mtime, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    return origin_text_write (file, "input_given", origin->given) &&
-           origin_text_write (file, "input", origin->path) &&
-           number_write (file, "input_bytes", origin->bytes) &&
-           origin_text_write (file, "input_mtime", mtime) &&
-           origin_text_write (file, "campaign_folder", origin->folder) &&
-           origin_text_write (file, "command", origin->command);
-}
-
-/* Where planes came from that were not the input's own.  */
-static bool pair_write (const wm_writer_t *self)
-{
-    char planes[PATH_MAX];
-    const wm_writer_job_t *job = &self->job;
-    return !*job->pins->planes ||
-           (wm_pair_planes (job->pins, job->origin.path ? job->origin.path : "", planes) &&
-            origin_text_write (self->file, "planes", planes) &&
-            origin_text_write (self->file, "channels", job->pins->channels) &&
-            origin_text_write (self->file, "joined", wm_reader_joined (job->reader)));
-}
-
-static bool attributes_write (const wm_writer_t *self)
-{
-    const wm_writer_job_t *job = &self->job;
-    char campaign[33];
-    campaign_text (job->campaign, campaign);
-    return text_write (self->file, "layout", "wiremill-scores-1") &&
-           text_write (self->file, "model_sha256", job->pins->model) &&
-           text_write (self->file, "precision", job->pins->precision) &&
-           (!*job->pins->max_error || text_write (self->file, "max_error", job->pins->max_error)) &&
-           text_write (self->file, "specification", job->pins->spec) && pair_write (self) &&
-           text_write (self->file, "wiremill_version", WM_VERSION) &&
-           text_write (self->file, "campaign", campaign) &&
-           number_write (self->file, "hits", job->scratch->n_row) &&
-           number_write (self->file, "hits_held", self->n_held) &&
-           number_write (self->file, "hits_same_cell", job->n_same_cell) &&
-           number_write (self->file, "hits_empty", job->n_empty) &&
-           number_write (self->file, "hits_bad_channel", job->n_bad_channel) &&
-           origin_write (self->file, &job->origin);
-}
-
-static int engine_compare (const void *a, const void *b)
-{
-    return strcmp (**(const char *const *const *) a, **(const char *const *const *) b);
-}
-
-/* Signatures that were used, in alphabetical order, whichever answered first.  */
-static bool engines_write (wm_writer_t *self)
-{
-    const wm_writer_job_t *job = &self->job;
-    const wm_scratch_t *scratch = job->scratch;
-    const char *const **order = calloc (job->n_engine + 1ul, sizeof *order);
-    assert (order);
-    memset (self->engine_index, 0, (job->n_engine + 1ul) * sizeof *self->engine_index);
-    for (uint64_t i = 0; i < scratch->n_row; i++)
-        self->engine_index[scratch->engine[i]] = 1;
-    uint32_t n = 0;
-    size_t bytes = 1;
-    for (uint32_t e = 0; e < job->n_engine; e++)
-        if (self->engine_index[e + 1]) {
-            order[n++] = &job->engine[e];
-            bytes = strlen (job->engine[e]) > bytes ? strlen (job->engine[e]) : bytes;
-        }
-    if (n > 1)
-        qsort (order, n, sizeof *order, engine_compare);
-    char *text = calloc (n + 1ul, bytes + 1);
-    assert (text);
-    for (uint32_t i = 0; i < n; i++) {
-        self->engine_index[order[i] - job->engine + 1] = (uint16_t) i;
-        memcpy (text + i * bytes, *order[i], strlen (*order[i])); /* not terminated: padded */
-    }
-    self->engine_index[0] = UINT16_MAX;
-    form_t *kept = form_of (self->file);
-    const bool again = kept && kept->again;
-    hid_t type = text_type (bytes), group = again ? -1 : wm_writer_group (self->file, "engine");
-    hid_t dataset = again ? kept->signature : -1;
-    if (group >= 0)
-        dataset = dataset_make (group, "signature", type, n);
-    bool fine = dataset >= 0 && (!again || kept->signature_bytes == n * bytes) &&
-                wm_writer_rows (dataset, type, 0, n, text);
-    if (kept) { /* stays open */
-        kept->signature = dataset;
-        kept->signature_bytes = n * bytes;
-        kept->fits = kept->fits && n == 1 && bytes <= COMPACT_BYTES;
-    } else if (dataset >= 0)
-        fine = H5Dclose (dataset) >= 0 && fine;
-    if (fine && *job->pins->max_error) {
-        double *error = calloc (n + 1ul, sizeof *error);
-        assert (error);
-        for (uint32_t i = 0; i < n; i++)
-            error[i] = job->engine_error ? job->engine_error[order[i] - job->engine] : 0;
-        dataset = again ? kept->error : dataset_make (group, "error", H5T_IEEE_F64LE, n);
-        fine = dataset >= 0 && wm_writer_rows (dataset, H5T_NATIVE_DOUBLE, 0, n, error);
-        if (kept)
-            kept->error = dataset;
-        else
-            fine = (dataset < 0 || H5Dclose (dataset) >= 0) && fine;
-        free (error);
-    }
-    if (group >= 0)
-        H5Gclose (group);
-    H5Tclose (type);
-    free (text);
-    free (order);
-    return fine;
-}
 
 static bool columns_make (wm_writer_t *self)
 {
     const wm_scratch_t *scratch = self->job.scratch;
     const hid_t type[COLUMNS] = { H5T_STD_I64LE, H5T_STD_I64LE, H5T_STD_I64LE, H5T_STD_I32LE,
-                                  H5T_STD_I32LE, H5T_STD_I32LE, H5T_STD_I64LE, H5T_STD_U8LE,
-                                  H5T_STD_U8LE,  H5T_STD_U16LE };
+                                  H5T_STD_I32LE, H5T_STD_I32LE, H5T_STD_I64LE, H5T_STD_I32LE,
+                                  H5T_STD_I64LE, H5T_STD_U8LE,  H5T_STD_U8LE,  H5T_STD_U16LE };
     const bool own = wm_writer_has_own (self);
     if (own)
         self->table = wm_writer_group (self->file, self->job.spec->table);
     bool fine = self->table >= 0;
     for (int c = 0; c < COLUMNS && fine && own; c++) {
         if (c == IN_FIDUCIAL) /* the labels stand before it */
-            for (uint32_t i = 0; i < scratch->n_output && fine; i++) {
+            for (uint32_t i = 0; i < self->n_label && fine; i++) {
                 char name[48];
                 wm_writer_label (self->job.spec, scratch->n_output, i, name);
-                self->label[i] = dataset_make (self->table, name, H5T_IEEE_F32LE, scratch->n_row);
+                self->label[i] =
+                    wm_writer_dataset (self->table, name, H5T_IEEE_F32LE, scratch->n_row);
                 fine = self->label[i] >= 0;
             }
+        if (!wm_writer_has (self->job.spec, c))
+            continue;
         self->column[c] =
-            fine ? dataset_make (self->table, wm_writer_column[c], type[c], scratch->n_row) : -1;
+            fine ? wm_writer_dataset (self->table, wm_writer_column[c], type[c], scratch->n_row)
+                 : -1;
         fine = self->column[c] >= 0;
     }
-    hid_t group = fine ? wm_writer_group (self->file, "held") : -1, text = text_type (REASON_BYTES);
+    hid_t group = fine ? wm_writer_group (self->file, "held") : -1,
+          text = wm_writer_text (REASON_BYTES);
     if (group >= 0) {
-        self->held_row = dataset_make (group, "row", H5T_STD_U64LE, self->n_held);
-        self->held_id = dataset_make (group, "hit_id", H5T_STD_I64LE, self->n_held);
-        self->held_status = dataset_make (group, "status", H5T_STD_U8LE, self->n_held);
-        self->held_reason = dataset_make (group, "reason", text, self->n_held);
+        self->held_row = wm_writer_dataset (group, "row", H5T_STD_U64LE, self->n_held);
+        self->held_id = wm_writer_dataset (group, "hit_id", H5T_STD_I64LE, self->n_held);
+        self->held_status = wm_writer_dataset (group, "status", H5T_STD_U8LE, self->n_held);
+        self->held_reason = wm_writer_dataset (group, "reason", text, self->n_held);
         H5Gclose (group);
     }
     H5Tclose (text);
     return fine && self->held_row > 0 && self->held_id > 0 && self->held_status > 0 &&
            self->held_reason > 0;
-}
-
-/* What the objects of an output are, but for the number of rows.  */
-static uint64_t layout_hash (const wm_writer_job_t *job)
-{
-    const uint32_t more[2] = { job->scratch->n_output, *job->pins->max_error != 0 };
-    uint64_t hash = XXH3_64bits_withSeed (job->spec->table, strlen (job->spec->table), more[0]);
-    for (uint32_t i = 0; i < job->spec->n_label; i++)
-        hash = XXH3_64bits_withSeed (job->spec->label[i], strlen (job->spec->label[i]), hash);
-    return XXH3_64bits_withSeed (more, sizeof more, hash);
-}
-
-/* Whether no object's size depends on its values: all columns lie in headers.  */
-static bool has_form (const wm_writer_t *self)
-{
-    return self->is_small && !self->numl && self->job.scratch->n_row * 8 <= COMPACT_BYTES &&
-           self->n_held * REASON_BYTES <= COMPACT_BYTES &&
-           self->job.scratch->n_output <= FORM_LABELS_MAX;
-}
-
-/* Takes a form with as many rows and writes its attributes and engines over; false: there is none.
-   One whose attributes have other sizes is no longer needed.  */
-static bool form_take (wm_writer_t *self)
-{
-    const uint64_t hash = layout_hash (&self->job);
-    form_t *f = NULL;
-    for (uint32_t i = 0; i < FORMS_MAX && !f && has_form (self); i++)
-        if (form[i].file > 0 && !form[i].is_busy && form[i].n_row == self->job.scratch->n_row &&
-            form[i].n_held == self->n_held && form[i].layout_hash == hash)
-            f = &form[i];
-    if (!f)
-        return false;
-    self->file = f->file;
-    self->table = f->table;
-    memcpy (self->column, f->column, sizeof f->column);
-    memcpy (self->label, f->label, self->job.scratch->n_output * sizeof *f->label);
-    self->held_row = f->held_row;
-    self->held_id = f->held_id;
-    self->held_status = f->held_status;
-    self->held_reason = f->held_reason;
-    f->used = ++form_clock;
-    f->is_busy = f->again = true;
-    f->at = 0;
-    if (attributes_write (self) && f->at == f->n_attribute && engines_write (self))
-        return true;
-    file_close (self);
-    return false;
-}
-
-/* The file that was just made becomes a form, in the place of the least recently used.  */
-static void form_begin (const wm_writer_t *self)
-{
-    form_t *f = NULL;
-    for (uint32_t i = 0; i < FORMS_MAX; i++)
-        if (!form[i].is_busy && (!f || form[i].used < f->used))
-            f = &form[i];
-    if (!f)
-        return;
-    if (f->file > 0)
-        form_close (f);
-    f->file = self->file;
-    f->n_row = self->job.scratch->n_row;
-    f->n_held = self->n_held;
-    f->layout_hash = layout_hash (&self->job);
-    f->used = ++form_clock;
-    f->is_busy = f->fits = true;
 }
 
 static bool file_create (wm_writer_t *self)
@@ -515,7 +162,7 @@ static bool file_create (wm_writer_t *self)
         wm_writer_numl_reset (self);
     for (uint64_t i = 0; i < self->job.scratch->n_row; i++)
         self->n_held += self->job.scratch->state[i] != 1;
-    if (form_take (self))
+    if (wm_writer_form_take (self))
         return true;
     hid_t list = H5Pcreate (H5P_FILE_CREATE), access = H5Pcreate (H5P_FILE_ACCESS);
     H5Pset_obj_track_times (list, false);
@@ -524,10 +171,10 @@ static bool file_create (wm_writer_t *self)
     self->file = H5Fcreate (self->part, H5F_ACC_TRUNC, list, access);
     H5Pclose (access);
     H5Pclose (list);
-    if (self->file >= 0 && has_form (self))
-        form_begin (self);
-    return self->file >= 0 && attributes_write (self) && columns_make (self) &&
-           engines_write (self);
+    if (self->file >= 0 && wm_writer_has_form (self))
+        wm_writer_form_begin (self);
+    return self->file >= 0 && wm_writer_facts (self) && columns_make (self) &&
+           wm_writer_engines (self);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -537,7 +184,7 @@ static bool scores_write (wm_writer_t *self, uint32_t count)
     const wm_scratch_t *scratch = self->job.scratch;
     float *cell = piece.cell.score;
     bool fine = true;
-    for (uint32_t k = 0; k < scratch->n_output && fine; k++) {
+    for (uint32_t k = 0; k < self->n_label && fine; k++) {
         for (uint32_t i = 0; i < count; i++)
             cell[i] = scratch->state[self->row + i] == 1
                           ? scratch->score[(self->row + i) * scratch->n_output + k]
@@ -576,7 +223,7 @@ static bool held_write (wm_writer_t *self, uint32_t count)
         const char *text = wm_hit_status_text (s);
         memcpy (reason + (size_t) i * REASON_BYTES, text, strnlen (text, REASON_BYTES));
     }
-    hid_t type = text_type (REASON_BYTES);
+    hid_t type = wm_writer_text (REASON_BYTES);
     fine = fine && wm_writer_rows (self->held_reason, type, self->held, n, reason);
     H5Tclose (type);
     self->held += n;
@@ -594,13 +241,17 @@ static bool piece_write (wm_writer_t *self, uint32_t count)
     } wide[] = { { RUN, r->run },
                  { SUBRUN, r->subrun },
                  { EVENT, r->event },
-                 { HIT_ID, r->hit_id } },
-      narrow[] = { { CRYOSTAT, r->cryostat }, { TPC, r->tpc }, { PLANE, r->plane } };
+                 { HIT_ID, r->hit_id },
+                 { TIME, r->time } },
+      narrow[] = {
+          { CRYOSTAT, r->cryostat }, { TPC, r->tpc }, { PLANE, r->plane }, { WIRE, r->wire }
+      };
+    const int more = wm_writer_has (self->job.spec, WIRE);
     bool fine = true;
-    for (int i = 0; i < 4 && fine; i++)
+    for (int i = 0; i < 4 + more && fine; i++)
         fine = wm_writer_rows (self->column[wide[i].column], H5T_NATIVE_INT64, self->row, count,
                                wide[i].from);
-    for (int i = 0; i < 3 && fine; i++)
+    for (int i = 0; i < 3 + more && fine; i++)
         fine = wm_writer_rows (self->column[narrow[i].column], H5T_NATIVE_INT32, self->row, count,
                                narrow[i].from);
     fine = fine && scores_write (self, count) &&
@@ -647,10 +298,10 @@ static bool finish (wm_writer_t *self)
     XXH3_128bits_reset (self->hash);
     if (self->is_small && !image_write (self))
         return false;
-    form_t *kept = form_of (self->file);
+    form_t *kept = wm_writer_form_of (self->file);
     if (kept && kept->fits)
-        form_keep (kept, self);
-    else if (!file_close (self))
+        wm_writer_form_keep (kept, self);
+    else if (!wm_writer_close (self))
         return false;
     if (self->fd < 0)
         self->fd = open (self->part, O_RDWR | O_CLOEXEC);
@@ -724,7 +375,7 @@ static bool rows_step (wm_writer_t *self, wm_fault_t *fault, wm_error_t *error)
     WM_FAILPOINT ("producer-output-piece");
     self->row += count;
     if (self->row == self->job.scratch->n_row)
-        self->phase = self->numl ? TABLES : FINISH;
+        self->phase = self->numl ? TABLES : self->frames ? FRAMES : FINISH;
     return fine;
 }
 
@@ -759,6 +410,8 @@ wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *re
         fine = rows_step (self, &fault, error);
     else if (self->phase == TABLES)
         fine = wm_writer_numl_step (self);
+    else if (self->phase == FRAMES)
+        fine = wm_writer_frames_step (self, &fault, error);
     else if (self->phase == FINISH)
         fine = finish (self);
     else if (self->phase == READY)
@@ -779,7 +432,7 @@ bool wm_writer_is_ours (const char *path, const uint8_t campaign[16], uint64_t *
 {
     wm_error_t error;
     char want[33], text[64];
-    campaign_text (campaign, want);
+    wm_writer_campaign (campaign, want);
     wm_h5_t *file = wm_h5_open (path, &error);
     bool ours = file && wm_h5_text (file, "campaign", text, sizeof text) && !strcmp (text, want);
     int64_t number = 0;

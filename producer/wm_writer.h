@@ -5,7 +5,8 @@
                 cryostat, tpc, plane, hit_id, the labels (float32, NaN where held), in_fiducial,
                 status (0: scored), engine (index into engine/signature; 65535: none)
      held/      row, hit_id, status, reason
-   (in --layout numl or both also numl's tables: wm_writer_numl.c)
+   (in --layout numl or both also numl's tables: wm_writer_numl.c; of images no labels, but frames:
+   wm_writer_frames.c)
      engine/    signature; in split and fast error, the largest that was measured of each on hits of
                 the campaign before it was taken (0: strict fp32)
      attributes of the root: layout, model_sha256, precision, specification, wiremill_version,

@@ -2,8 +2,8 @@
 
      event_table/    event_id (events, 3)
      <table>_table/  event_id (rows, 3), hit_id, the labels (float32, NaN where held), in_fiducial,
-                     status, each (rows, 1); event_id.seq_cnt (events, 2) int64: index of an event
-                     in event_table, and its rows
+                     status, each (rows, 1), of windows also wire and time; event_id.seq_cnt
+                     (events, 2) int64: index of an event in event_table, and its rows
    Events are in the order of their first rows, and rows by event, because seq_cnt tells of runs of
    rows; within an event they are in the input's order. Integers are int32, as numl's, where all
    values fit, else int64. The first dimension has no limit, as that of hep_hpc's tables. For each
@@ -25,20 +25,22 @@ struct wm_writer_numl_t {
     int64_t *hit_id;           /* (n_row) */
     uint32_t *ordinal;         /* (n_row) of its event */
     uint32_t *order;           /* (n_row) row of the input, by event */
+    int64_t *place;            /* (2, n_row) of windows: wires, then times; else NULL */
     uint64_t *count;           /* (n_event) */
     bool wide_event, wide_hit; /* int64 */
     hid_t group;
     uint32_t step;
 };
 
-wm_writer_numl_t *wm_writer_numl_new (uint64_t n_row)
+wm_writer_numl_t *wm_writer_numl_new (uint64_t n_row, bool has_place)
 {
     wm_writer_numl_t *self = calloc (1, sizeof *self);
     assert (self);
     self->hit_id = malloc ((n_row + 1) * sizeof *self->hit_id);
     self->ordinal = malloc ((n_row + 1) * sizeof *self->ordinal);
     self->order = malloc ((n_row + 1) * sizeof *self->order);
-    assert (self->hit_id && self->ordinal && self->order);
+    self->place = has_place ? malloc ((n_row + 1) * 2 * sizeof *self->place) : NULL;
+    assert (self->hit_id && self->ordinal && self->order && (self->place || !has_place));
     return self;
 }
 
@@ -63,6 +65,7 @@ void wm_writer_numl_destroy (wm_writer_numl_t **self_p)
     free (self->hit_id);
     free (self->ordinal);
     free (self->order);
+    free (self->place);
     free (self);
     *self_p = NULL;
 }
@@ -91,6 +94,10 @@ bool wm_writer_numl_take (wm_writer_t *writer, const wm_reader_rows_t *rows, uin
         }
         self->ordinal[writer->row + i] = at;
         self->hit_id[writer->row + i] = rows->hit_id[i];
+        if (self->place) {
+            self->place[writer->row + i] = rows->wire[i];
+            self->place[writer->job.scratch->n_row + writer->row + i] = rows->time[i];
+        }
         self->wide_hit |= is_wide (rows->hit_id[i]);
         for (int k = 0; k < 3; k++)
             self->wide_event |= is_wide (id.id[k]);
@@ -205,6 +212,22 @@ static bool score_write (const wm_writer_t *writer, uint32_t k)
                          value);
 }
 
+/* Wire and time of windows, which fit int32 (wm_event.h).  */
+static bool place_write (const wm_writer_t *writer)
+{
+    const wm_writer_numl_t *self = writer->numl;
+    const uint64_t n = writer->job.scratch->n_row;
+    bool fine = true;
+    for (uint64_t c = 0; c < 2 && self->place && fine; c++) {
+        int64_t *value = malloc ((n + 1) * sizeof *value);
+        for (uint64_t i = 0; i < n && value; i++)
+            value[i] = self->place[c * n + self->order[i]];
+        fine = column_write (self->group, wm_writer_column[c ? TIME : WIRE], H5T_STD_I32LE,
+                             H5T_NATIVE_INT64, n, 1, value);
+    }
+    return fine;
+}
+
 static bool bytes_write (const wm_writer_t *writer)
 {
     const wm_writer_numl_t *self = writer->numl;
@@ -231,7 +254,7 @@ bool wm_writer_numl_step (wm_writer_t *writer)
         return ids_write (writer);
     if (step < 2 + n_output)
         return score_write (writer, step - 2);
-    const bool fine = bytes_write (writer);
+    const bool fine = bytes_write (writer) && place_write (writer);
     forget (self);
     writer->phase = FINISH;
     return fine;

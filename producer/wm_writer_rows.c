@@ -1,4 +1,4 @@
-/* wm_writer_rows.c - rows of a column of an output: a whole chunk packed here, the rest by HDF5.
+/* wm_writer_rows.c - makes columns of an output and writes their rows; packs whole chunks itself.
 
    A chunk is shuffled (the lowest byte of each value, then the second byte of each ...), packed by
    libdeflate and stored as it is (H5Dwrite_chunk): the library reads it as one of its own, and its
@@ -25,6 +25,31 @@ void wm_writer_packed (hid_t list, hsize_t chunk)
     H5Pset_chunk (list, 1, &chunk);
     H5Pset_shuffle (list);
     H5Pset_deflate (list, GZIP_LEVEL);
+}
+
+hid_t wm_writer_group (hid_t file, const char *name)
+{
+    hid_t list = H5Pcreate (H5P_GROUP_CREATE);
+    H5Pset_obj_track_times (list, false);
+    hid_t group = H5Gcreate2 (file, name, H5P_DEFAULT, list, H5P_DEFAULT);
+    H5Pclose (list);
+    return group;
+}
+
+hid_t wm_writer_dataset (hid_t group, const char *name, hid_t type, uint64_t count)
+{
+    hsize_t dim = count;
+    const hsize_t chunk = count < PIECE_ROWS ? count : PIECE_ROWS;
+    hid_t list = H5Pcreate (H5P_DATASET_CREATE), extent = H5Screate_simple (1, &dim, NULL);
+    H5Pset_obj_track_times (list, false);
+    if (count && count * H5Tget_size (type) <= COMPACT_BYTES)
+        H5Pset_layout (list, H5D_COMPACT);
+    else if (count)
+        wm_writer_packed (list, chunk);
+    hid_t dataset = H5Dcreate2 (group, name, type, extent, H5P_DEFAULT, list, H5P_DEFAULT);
+    H5Sclose (extent);
+    H5Pclose (list);
+    return dataset;
 }
 
 /* The rows of a chunk of `dataset`, or 0: its values are not stored as they are in memory, or it is

@@ -41,11 +41,14 @@
 #define WM_PATH_BYTES_MAX 2048u      /* an input's name must fit a 4 KiB header */
 #define WM_TEXT_BYTES_MAX 480u
 #define WM_CLASS_BYTES_MAX 63u
-#define WM_PINS_BYTES_MAX 8192u
+#define WM_PINS_BYTES_MAX 8448u
 #define WM_PEERS_MAX 1024u
-#define WM_OPEN_EVENTS_MAX 256u               /* announced and not done, a producer */
-#define WM_EVENT_BATCHES_MAX 65536u           /* so that a manifest fits a frame */
-#define WM_OUTPUTS_MAX 1024u                  /* network outputs a hit */
+#define WM_OPEN_EVENTS_MAX 256u     /* announced and not done, a producer */
+#define WM_EVENT_BATCHES_MAX 65536u /* so that a manifest fits a frame */
+#define WM_OUTPUTS_MAX 1024u        /* network outputs a hit: scores, each a column */
+#define WM_IMAGE_VALUES_MAX                                                                        \
+    1048575u                                  /* of a hit whose result is an image: with its status
+                                                 WM_RAW_BYTES_MAX */
 #define WM_CREDIT_MAX 256u                    /* batches a worker may hold */
 #define WM_STRAY_MAX (4 * WM_CREDIT_MAX)      /* results of unannounced events, a session */
 #define WM_STRAY_ALL_MAX (256 * WM_STRAY_MAX) /* of all sessions since the start: 80 MB */

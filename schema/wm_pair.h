@@ -17,8 +17,17 @@
    and *path is "", or it is longer than a path may be.  */
 bool wm_pair_planes (const wm_pins_t *pins, const char *name, char path[PATH_MAX]);
 
+/* Check what was given for the pins hit_offset (a number of ticks) and pedestal ("median", "none"
+   or ADC), and write it in the form that is pinned. WM_EUSAGE with a text.  */
+wm_fault_t wm_pair_offset (const char *given, char pin[24], wm_error_t *error);
+wm_fault_t wm_pair_pedestal (const char *given, char pin[24], wm_error_t *error);
+
 /* As wm_path_stat; of an input with planes elsewhere the sum of the sizes of hits, planes and
    channel map, and the latest of their times. -1 and errno where one cannot be read.  */
 int wm_pair_stat (const wm_pins_t *pins, const char *name, uint64_t *size, int64_t *mtime_ns);
+
+/* Writes the name of the one of these files that was modified last. false: the campaign pins no
+   planes, or one of the files cannot be read.  */
+bool wm_pair_last (const wm_pins_t *pins, const char *name, char path[PATH_MAX]);
 
 #endif

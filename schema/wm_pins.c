@@ -31,11 +31,15 @@ static const pin_t pins[] = {
     { "planes", offsetof (wm_pins_t, planes), sizeof (((wm_pins_t *) 0)->planes), true },
     { "channels", offsetof (wm_pins_t, channels), sizeof (((wm_pins_t *) 0)->channels), true },
     { "hit_time", offsetof (wm_pins_t, hit_time), sizeof (((wm_pins_t *) 0)->hit_time), true },
+    { "hit_offset", offsetof (wm_pins_t, hit_offset), sizeof (((wm_pins_t *) 0)->hit_offset),
+      true },
+    { "pedestal", offsetof (wm_pins_t, pedestal), sizeof (((wm_pins_t *) 0)->pedestal), true },
     { "layout", offsetof (wm_pins_t, layout), sizeof (((wm_pins_t *) 0)->layout), true },
+    { "serves", offsetof (wm_pins_t, serves), sizeof (((wm_pins_t *) 0)->serves), true },
 };
 #define PINS (sizeof pins / sizeof *pins)
 #define PINS_DIGEST 7 /* those before output */
-static_assert (sizeof (wm_pins_t) + 160 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
+static_assert (sizeof (wm_pins_t) + 208 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
 
 static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100])
 {
@@ -130,7 +134,7 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
         return wm_fault (error, WM_EPEER, "campaign pins: specification is no text below %zu bytes",
                          sizeof self->spec);
     memcpy (self->spec, text, length);
-    if (self->n_output < 1 || self->n_output > WM_OUTPUTS_MAX || self->n_value < 1 ||
+    if (self->n_output < 1 || self->n_output > WM_IMAGE_VALUES_MAX || self->n_value < 1 ||
         self->batch_hits < 1 || self->batch_bytes < 1 || self->batch_bytes > WM_RAW_BYTES_MAX)
         return wm_fault (error, WM_EPEER, "campaign pins: a number is out of its range");
     return WM_OK;
@@ -177,6 +181,36 @@ static bool keeps_own (const pin_t *pin, const wm_pins_t *pinned, const wm_pins_
     }
 }
 
+/* Names an option of which one side has nothing, as people type it. WM_OK: the pin is another.  */
+static wm_fault_t option_differs (const pin_t *pin, const char *pinned, const char *given,
+                                  wm_error_t *error)
+{
+    static const struct {
+        size_t offset;
+        const char *name, *none; /* what an empty pin stands for; NULL: the option is not given */
+    } options[] = { { offsetof (wm_pins_t, planes), "planes", NULL },
+                    { offsetof (wm_pins_t, channels), "channels", NULL },
+                    { offsetof (wm_pins_t, hit_time), "hit-time", NULL },
+                    { offsetof (wm_pins_t, layout), "layout", "wiremill" } };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const char *name = options[i].name, *none = options[i].none;
+        if (options[i].offset != pin->offset || (!none && *pinned && *given))
+            continue;
+        if (none)
+            return wm_fault (error, WM_EBATCH,
+                             "this campaign was begun with --%s %.150s, not --%s %.150s", name,
+                             *pinned ? pinned : none, name, *given ? given : none);
+        if (*pinned)
+            return wm_fault (error, WM_EBATCH,
+                             "this campaign was begun with --%s %.150s, which this command lacks",
+                             name, pinned);
+        return wm_fault (error, WM_EBATCH,
+                         "this campaign was begun without --%s, and this command gives --%s %.150s",
+                         name, name, given);
+    }
+    return WM_OK;
+}
+
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error)
 {
     for (size_t i = 0; i < PINS; i++) {
@@ -184,9 +218,11 @@ wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_
         value_print (pinned, &pins[i], a);
         value_print (given, &pins[i], b);
         if (strcmp (a, b) && !keeps_own (&pins[i], pinned, given))
-            return wm_fault (error, WM_EBATCH,
-                             "this campaign is pinned to %s '%.150s', not '%.150s'", pins[i].key, a,
-                             b);
+            return option_differs (&pins[i], a, b, error)
+                       ? WM_EBATCH
+                       : wm_fault (error, WM_EBATCH,
+                                   "this campaign is pinned to %s '%.150s', not '%.150s'",
+                                   pins[i].key, a, b);
     }
     const char *a = pinned->spec, *b = given->spec;
     while (*a && *b &&

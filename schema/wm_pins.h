@@ -34,8 +34,13 @@ typedef struct {
     char planes[320];   /* where planes of the hits of an input lie (wm_pair.h); "": in the input */
     char channels[320]; /* the channel map of those planes; "": none is given */
     char hit_time[8];   /* "ticks" or "us": the unit of hits beside planes; "": as their table's */
-    char layout[9];     /* of outputs: "numl" or "both"; "": wiremill's own table */
-    char spec[WM_PINS_BYTES_MAX - 2048]; /* canonical specification; with table and labels */
+    char hit_offset[24]; /* ticks from those hits' time to their planes'; "": 0 */
+    char pedestal[24];   /* "median", "none" or ADC, taken off those planes; "": as "none", but
+                            planes that look like raw ADC are refused */
+    char layout[9];      /* of outputs: "numl" or "both"; "": wiremill's own table */
+    char serves[8];      /* "clients": programs that wait for scores (libwiremill), and nothing of
+                            their patches is kept; "": files */
+    char spec[WM_PINS_BYTES_MAX - 2304]; /* canonical specification; with table and labels */
 } wm_pins_t;
 
 /* Prints the canonical text; returns its length (without NUL).  */

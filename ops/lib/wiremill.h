@@ -1,4 +1,5 @@
-/* wiremill.h - libwiremill: scores patches by a CNN in the process that calls. C99 and C++.
+/* wiremill.h - libwiremill: scores patches by a CNN, in the process that calls or by the workers of
+   a broker. C99 and C++.
 
    wiremill_open takes a model: an ONNX file, a TensorFlow frozen graph (.pb), or a .wmm of
    `wiremill import`. wiremill_score turns n patches into n rows of scores, with the bits that
@@ -43,9 +44,10 @@
 extern "C" {
 #endif
 
-/* The interface: raised when something is added. What is here stays: symbols have the version
-   WIREMILL_1, and the library is libwiremill.so.1 as long as that is true.  */
-#define WIREMILL_API 1
+/* The interface: raised when something is added. What is here stays: symbols have the version that
+   they came with (WIREMILL_1, WIREMILL_2), and the library is libwiremill.so.1 as long as that is
+   true. WIREMILL_API 2: the client of a broker.  */
+#define WIREMILL_API 2
 
 /* Who must act.  */
 typedef enum {
@@ -67,8 +69,9 @@ typedef struct {
 enum {
     WIREMILL_SCORED = 0,
     WIREMILL_BAD_PIXEL = 3, /* the patch holds a NaN or an infinity: its scores are NaN */
-    WIREMILL_HELD = 5,      /* the call failed: its scores are NaN */
-    WIREMILL_NONFINITE = 6  /* the model gave a score that is not finite: all its scores are NaN */
+    WIREMILL_POISON = 4,    /* of a broker: the patch kills the engine; its scores are NaN */
+    WIREMILL_HELD = 5, /* the call failed, or the broker gave the patch up: its scores are NaN */
+    WIREMILL_NONFINITE = 6 /* the model gave a score that is not finite: all its scores are NaN */
 };
 
 /* How to open a model. Zero everything, set `size`, then what you want to choose; NULL for all of
@@ -138,6 +141,83 @@ wiremill_fault_t wiremill_score (wiremill_t *self, const float *patches, size_t 
 
 /* Returns what a status means, "scored", "bad pixel", ... Static text, never NULL.  */
 const char *wiremill_status_text (uint8_t status);
+
+/* The client of a broker.
+
+   `wiremill broker --clients --model FILE --campaign DIR` and any number of `wiremill work` score
+   patches that programs send. The broker keeps nothing of them: patches that a killed worker had go
+   to another; those of a client that closes or is killed are forgotten; those that a killed broker
+   had are sent again to the one that is started after it, because the client has them until they
+   are answered. Scores have the bits of wiremill_score where the workers have its signature.
+
+   wiremill_connect starts a helper process, `wiremill-producer client`, which has the connection:
+   the program named by WM_CLIENT_PROGRAM, else one beside the library, in ../bin or ../../bin from
+   it, or in PATH. It is not a child of your process, and ends with the client or with your process.
+   If the helper is killed, calls that wait return WIREMILL_HOST, and the next wiremill_submit
+   starts another one. The client has one thread of its own, which gets no signals.
+
+   Threads: any number of threads may use one client, or several; nobody may use one that is being
+   closed. fork: in a child calls return WIREMILL_USAGE: connect again there. Closing is allowed. */
+typedef struct wiremill_client_t wiremill_client_t;
+
+/* How to connect. Zero everything, set `size`, then what you want to choose; NULL: the defaults. */
+typedef struct {
+    size_t size;           /* sizeof (wiremill_connect_options_t) */
+    const char *join_file; /* the producer's key; NULL: the file that WM_JOIN_FILE names, or none */
+    uint32_t patience_ms;  /* so long without a broker, and calls fail; 0: 60,000 */
+    uint32_t reserved;     /* 0 */
+    size_t memory;         /* bytes of patches under way at most; 0: 128 MiB */
+} wiremill_connect_options_t;
+
+/* Connects to the broker at `broker`: tcp://HOST:PORT, ipc:///PATH, or
+   file:///DIR/endpoint.json of its campaign. Waits until the broker answers. Returns NULL with
+   *error: WIREMILL_USAGE, a wrong argument or key file, or a broker that serves files;
+   WIREMILL_HOST, no broker answers, it refuses the key, or the helper cannot be started.  */
+wiremill_client_t *wiremill_connect (const char *broker, const wiremill_connect_options_t *options,
+                                     wiremill_error_t *error);
+
+/* Forgets what is under way, ends the helper and sets *self_p to NULL. NULL-safe.  */
+void wiremill_client_close (wiremill_client_t **self_p);
+
+/* The model's facts, as of a model that is open.  */
+size_t wiremill_client_n_value (const wiremill_client_t *self);
+uint32_t wiremill_client_shape (const wiremill_client_t *self, uint32_t dim[WIREMILL_DIMS_MAX]);
+size_t wiremill_client_n_output (const wiremill_client_t *self);
+const char *wiremill_client_label (const wiremill_client_t *self, size_t i);
+const char *wiremill_client_sha256 (const wiremill_client_t *self);
+
+/* Copies n patches, (n, n_value) float32, and has them scored; does not wait for that. *ticket
+   names them. It stays valid, and the client keeps room for the scores, until wiremill_wait returns
+   them or wiremill_forget is called. Waits until these patches and what is under way fit into
+   `memory` (patches that alone do not fit wait until nothing is under way); timeout_ms below 0: as
+   long as that takes. WIREMILL_AGAIN: not within timeout_ms, or no memory; nothing is sent.
+   WIREMILL_HOST: the helper or the broker is gone, as the text explains.  */
+wiremill_fault_t wiremill_submit (wiremill_client_t *self, const float *patches, size_t n,
+                                  size_t n_value, int timeout_ms, uint64_t *ticket,
+                                  wiremill_error_t *error);
+
+/* Returns at once: WIREMILL_OK, wiremill_wait will not wait (it may return an error);
+   WIREMILL_AGAIN, patches are under way; WIREMILL_USAGE, there is no such ticket. *n_done, which
+   may be NULL: patches that are answered.  */
+wiremill_fault_t wiremill_poll (wiremill_client_t *self, uint64_t ticket, size_t *n_done,
+                                wiremill_error_t *error);
+
+/* Waits until the patches of a ticket are answered, at most timeout_ms (below 0: without a limit),
+   copies scores (n, n_output) and status (n, or NULL), and ends the ticket. One thread may wait for
+   a ticket. WIREMILL_OK: status tells what became of each patch. WIREMILL_AGAIN: not within
+   timeout_ms; nothing is written, the ticket stays, the text tells what the client waits for.
+   WIREMILL_HOST: they were not all scored, the text explains; all scores are NaN, all status HELD,
+   and the ticket is over.  */
+wiremill_fault_t wiremill_wait (wiremill_client_t *self, uint64_t ticket, int timeout_ms,
+                                float *scores, uint8_t *status, wiremill_error_t *error);
+
+/* Ends a ticket whose scores nobody wants. Unknown ones are passed over.  */
+void wiremill_forget (wiremill_client_t *self, uint64_t ticket);
+
+/* Scores n patches as wiremill_score does, by the broker: submits, and waits. Any n.  */
+wiremill_fault_t wiremill_client_score (wiremill_client_t *self, const float *patches, size_t n,
+                                        size_t n_value, float *scores, uint8_t *status,
+                                        wiremill_error_t *error);
 
 #ifdef __cplusplus
 }

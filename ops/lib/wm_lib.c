@@ -310,8 +310,8 @@ const char *wiremill_sha256 (const wiremill_t *self)
 
 /* ---- score ----------------------------------------------------------------------------------- */
 
-/* Whether all values are finite: none has all bits of the exponent.  */
-static bool is_finite (const float *value, size_t n)
+/* Finite: not all bits of the exponent are set.  */
+bool wm_lib_is_finite (const float *value, size_t n)
 {
     uint32_t bad = 0;
     for (size_t i = 0; i < n; i++) {
@@ -357,7 +357,8 @@ static wm_fault_t score_all (wiremill_t *self, const float *patches, size_t n, f
     most = most < 1 ? 1 : most < WM_LIB_CALL_MAX ? most : WM_LIB_CALL_MAX;
     wm_fault_t fault = WM_OK;
     for (size_t i = 0, end; i < n && !fault; i = end) {
-        for (end = i; end < n && end - i < most && is_finite (patches + end * n_value, n_value);)
+        for (end = i;
+             end < n && end - i < most && wm_lib_is_finite (patches + end * n_value, n_value);)
             end++;
         if (end > i)
             fault = score_some (self, patches + i * n_value, end - i, scores + i * self->n_output,

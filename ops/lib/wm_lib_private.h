@@ -4,11 +4,24 @@
 
 #include "ops/lib/wiremill.h"
 #include "schema/base/wm_fault.h"
+#include "schema/wm_library.h"
+
+#include <stdbool.h>
 
 /* Patches in one call of the engine. More gain nothing, and take more memory.  */
 #define WM_LIB_CALL_MAX 1024u
 
 /* Copies a fault to the caller's struct, which may be NULL, and returns its number.  */
 wiremill_fault_t wm_lib_fault (wiremill_error_t *error, const wm_error_t *from);
+
+/* Whether all values are finite.  */
+bool wm_lib_is_finite (const float *value, size_t n);
+
+/* Starts the helper of a client of this broker (schema/wm_library.h) and waits for its READY.
+   *fd: our end of the pair, which does not block. *labels: (n_output), the caller's. join_file may
+   be NULL.  */
+wm_fault_t wm_lib_helper_start (const char *broker, const char *join_file, uint32_t patience_ms,
+                                int *fd, wm_library_facts_t *facts,
+                                char (**labels)[WM_LIBRARY_LABEL_BYTES], wm_error_t *error);
 
 #endif

@@ -29,6 +29,37 @@ static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
                      "%s: cannot %s: %s", path, verb, strerror (errno));
 }
 
+const char *wm_file_irregular (unsigned mode)
+{
+    return S_ISREG (mode)    ? NULL
+           : S_ISDIR (mode)  ? "a folder"
+           : S_ISFIFO (mode) ? "a pipe"
+           : S_ISSOCK (mode) ? "a socket"
+                             : "a device";
+}
+
+int wm_file_open (const char *path, uint64_t *bytes, wm_error_t *error)
+{
+    struct stat status;
+    const char *is = NULL;
+    const bool there = stat (path, &status) == 0; /* opening a device may do something */
+    int fd = -1;
+    if (!there || !(is = wm_file_irregular (status.st_mode)))
+        fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && fstat (fd, &status) == 0 && !(is = wm_file_irregular (status.st_mode))) {
+        if (bytes)
+            *bytes = (uint64_t) status.st_size;
+        return fd;
+    }
+    if (is)
+        wm_fault (error, WM_EBATCH, "%.300s: %s; it must be a regular file", path, is);
+    else
+        wm_fault (error, WM_EBATCH, "%.300s: cannot open: %s", path, strerror (errno));
+    if (fd >= 0)
+        close (fd);
+    return -1;
+}
+
 wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **bytes, size_t *size,
                         wm_error_t *error)
 {

@@ -10,6 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Returns what a file of this st_mode is ("a folder", "a pipe"); NULL: a regular one.  */
+const char *wm_file_irregular (unsigned mode);
+
+/* Opens a regular file to read, and waits for no writer. -1 with WM_EBATCH: it cannot be read, or
+   is a folder, a pipe, a socket, a device; *bytes (may be NULL): its size.  */
+int wm_file_open (const char *path, uint64_t *bytes, wm_error_t *error);
+
 /* Maps `path` read-only, shared between processes; undo with munmap. WM_EBATCH for an empty file or
    one of more than bytes_max, WM_EHOST for one that cannot be read.  */
 wm_fault_t wm_file_map (const char *path, size_t bytes_max, const uint8_t **bytes, size_t *size,

@@ -113,6 +113,20 @@ $python -c 'import h5py, sys
 with h5py.File (sys.argv[1], "r+") as g: g["emtrkmichel_table/status"][:] = 5' "$work/less.h5"
 nothing () { exits 1 compare "$ours" "$work/less.h5" && says '^em +- +- +- +- +- +-$'; }
 ok "no hit that both scored: no numbers" nothing
+$python -c 'import h5py, sys, numpy as np
+with h5py.File (sys.argv[1]) as f, h5py.File (sys.argv[2], "w") as g:
+    f.copy ("emtrkmichel_table", g)
+    em = np.float64 (g["emtrkmichel_table/em"][:])
+    g["emtrkmichel_table/track"].attrs["x"] = 1
+    del g["emtrkmichel_table/em"]
+    em[0] += 1e-12
+    g["emtrkmichel_table/em"] = em' "$ours" "$work/double.h5"
+double ()
+{
+    exits 1 compare --tolerance 0 "$ours" "$work/double.h5" && says '^em +1e-12 .* 1$' &&
+        says '^em differs most .* in A, 0\.[0-9]{15,17} in B' && compare "$ours" "$work/double.h5"
+}
+ok "float64 is compared as it is stored" double
 nulls () { exits 1 compare --json "$ours" "$work/less.h5" && says '"name": "em", "above": null, "largest": null'; }
 ok "... as JSON" nulls
 $python -c 'import h5py, sys
@@ -141,6 +155,11 @@ ok "two files of others" exits 5 compare "$work/larsoft.h5" "$work/alone.h5"
 ok "... which tell no names" says 'neither .* nor .* is an output of wiremill'
 ok "another table" exits 5 compare "$ours" "$work/larsoft.h5"
 ok "... is asked for" says 'no table emtrkmichel; name the group of its scores by --table'
+mkfifo "$work/pipe"
+itself () { compare "$ours" "$ours" && says 'layout.scores.h5 is given on both sides'; }
+ok "a file is compared with itself: that is reported" itself
+waits () { exits 5 keep timeout 60 "$bin/wiremill" compare "$ours" "$work/pipe" && says 'pipe: a pipe; it must be a regular file'; }
+ok "a pipe is not waited for" waits
 cut_off () { head -c 3000 "$ours" >"$work/cut.h5" && exits 5 compare "$ours" "$work/cut.h5" && says 'truncated or damaged'; }
 ok "a file that is cut off" cut_off
 empty_table () { exits 5 compare --table cnn_none "$ours" "$work/larsoft.h5" && says 'larsoft.h5: no table cnn_none'; }

@@ -1,11 +1,14 @@
 """join.py - hits and planes in files of their own, as their makers write them, for join.t.
 
 usage: join.py make EXCHANGE.h5 FOLDER   numl.h5, chargehits.h5, frames.h5, tags.h5, raw.h5, channels.csv of these events
+       join.py hostile FOLDER/KIND.tar...   archives that are refused
        join.py same PATCHES.npy OTHER.npy [ORDER.npy]   the same bits; row i of OTHER is row ORDER[i] of PATCHES
        join.py status SCORES.h5 STATUS N   N hits have this status, and NaN for scores
        join.py text SCORES.h5 NAME         prints an attribute
 """
+import io
 import sys
+import tarfile
 
 import numpy as np
 
@@ -85,6 +88,91 @@ def frame(f, number, tag, channels, image, tick=0, compression="gzip"):
     f.create_dataset(f"{number}/tickinfo_{tag}", data=np.array([0, 500, tick], np.float64))
 
 
+def member(tar, name, array, order="C"):
+    """One array of FrameFileSink; its own are in Fortran order."""
+    data = io.BytesIO()
+    np.save(data, np.asarray(array, order=order))
+    info = tarfile.TarInfo(name + ".npy")
+    info.size = len(data.getvalue())
+    info.mtime = 0.5  # a pax record
+    tar.addfile(info, io.BytesIO(data.getvalue()))
+
+
+def archives(whole, folder):
+    """Wire-Cell's FrameFileSink: members in other orders, types and tars than one program would write."""
+    with tarfile.open(folder + "/sink.tar.bz2", "w:bz2", compresslevel=1) as sink, tarfile.open(folder + "/sink.tar.gz", "w:gz", compresslevel=1) as other, \
+            tarfile.open(folder + "/sink.tar", "w", format=tarfile.GNU_FORMAT) as plain:
+        folder_of = "a-folder-with-a-long-name/" * 8
+        for tar in (other, plain):
+            info = tarfile.TarInfo(folder_of)
+            info.type = tarfile.DIRTYPE
+            tar.addfile(info)
+        for number, channels, image in whole:
+            cut = np.flatnonzero(np.any(image != 0, axis=0))[0] // 2
+            member(sink, f"frame_gauss1_{number}", image, "F")
+            member(sink, f"channels_gauss1_{number}", channels)
+            member(sink, f"tickinfo_gauss1_{number}", np.array([0, 500, 0.]))
+            for part, rows in (("wiener_b", image[:9] * 2), ("a", image[:1])):
+                member(sink, f"frame_{part}_{number}", rows, "F")
+                member(sink, f"channels_{part}_{number}", channels[:len(rows)])
+                member(sink, f"tickinfo_{part}_{number}", np.array([0, 500, 0.]))
+            member(sink, f"summary_wiener_{number}", np.zeros(3))
+            member(sink, f"chanmask_bad_{number}", np.array([[1, 2, 3]], np.int32), "F")
+            member(other, f"{folder_of}tickinfo__{number}", np.array([0, 500, cut], np.float32))
+            member(other, f"{folder_of}channels__{number}", channels.astype(np.int64))
+            member(other, f"{folder_of}frame__{number}", image[:, cut:].astype(np.float64))
+            member(plain, f"{folder_of}frame_raw_{number}", image.astype(np.int16), "F")
+            member(plain, f"{folder_of}channels_raw_{number}", channels)
+            member(plain, f"{folder_of}tickinfo_raw_{number}", np.array([0, 500, 0.]))
+
+
+def hostile(*files):
+    """Archives that are refused: FOLDER/KIND.tar..."""
+    for path in files:
+        one_hostile(path.split("/")[-1].split(".")[0], path)
+
+
+def one_hostile(kind, path):
+    mode = "w:gz" if path.endswith("gz") else "w:bz2" if path.endswith("bz2") else "w"
+    with tarfile.open(path, mode) as tar:
+        image, name = np.ones((4, 9), np.float32), "frame_x_1"
+        if kind == "above":
+            name = "../../frame_x_1"
+        elif kind == "big":
+            image = image.astype(">f4")
+        elif kind == "object":
+            image = np.array([[{}, None]], object)
+        elif kind == "text":
+            image = np.array([["a", "b"]])
+        elif kind == "flat":
+            image = image[0]
+        elif kind == "link":
+            info = tarfile.TarInfo("frame_x_1.npy")
+            info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            tar.addfile(info)
+            return
+        elif kind in ("huge", "bomb"):
+            shape = (2560, 200000) if kind == "huge" else (2, 3)
+            head = io.BytesIO()
+            np.lib.format.write_array_header_1_0(head, {"descr": "<f4", "fortran_order": True, "shape": shape})
+            info = tarfile.TarInfo("frame_x_1.npy")
+            info.size = len(head.getvalue()) + (4 * 2560 * 200000 if kind == "huge" else 1 << 45)
+            tar.fileobj.write(info.tobuf(tarfile.GNU_FORMAT) + head.getvalue())
+            tar.offset = 0
+            return
+        member(tar, name, image)
+        if kind == "twice":
+            member(tar, name, image)
+        member(tar, "channels_x_1", np.arange(4) * (1e3 if kind == "real" else 1 << 40 if kind == "wide" else 1))
+        if kind != "part":
+            member(tar, "tickinfo_x_1", np.array([0, 500, 0.]))
+    data = open(path, "rb").read()
+    if kind == "flip":
+        open(path, "wb").write(data[:100] + b"1" + data[101:])
+    elif kind == "zip":
+        open(path, "wb").write(b"PK\3\4" + data)
+
+
 def make(source, folder):
     d = read(source)
     n = len(d["hit_table/wire"])
@@ -96,6 +184,17 @@ def make(source, folder):
     ticks = dict(d)
     ticks["hit_table/time"] = d["hit_table/time"] * 2  # what is written as us are ticks
     larrecodnn(folder + "/mistaken.h5", ticks, np.arange(n))
+    events = list(images(d))
+    archives(events, folder)
+    with open(folder + "/hits.csv", "w") as f:
+        f.write("# hits\n hit_id, time,wire,plane,tpc,cryostat,event,subrun,run,amplitude\n")
+        for i in order:
+            h = {c: d["hit_table/" + c][i] for c in ("event_id", "key", "tpc", "plane", "wire", "time")}
+            r, s, e = h["event_id"]
+            f.write(f"{h['key']}, {h['time']},{h['wire']}.0,{h['plane']},{h['tpc']},0,{e},{s},{r},x\r\n")
+    late = dict(d)
+    late["hit_table/time"] = d["hit_table/time"] - np.float32(25.5)
+    numl(folder + "/late.h5", late, np.arange(n))
     twice = dict(d)
     twice["hit_table/event_id"] = d["hit_table/event_id"].copy()
     twice["hit_table/event_id"][0] = [1, 2, 1]  # event 1 of another subrun
@@ -103,7 +202,7 @@ def make(source, folder):
     with h5py.File(folder + "/frames.h5", "w") as whole, h5py.File(folder + "/tags.h5", "w") as tags, \
             h5py.File(folder + "/part.h5", "w") as part, h5py.File(folder + "/both.h5", "w") as both, \
             h5py.File(folder + "/units.h5", "w") as units:
-        for number, channels, image in images(d):
+        for number, channels, image in events:
             frame(whole, number, "gauss", channels, image)
             half = len(channels) // 2
             used = np.flatnonzero(np.any(image != 0, axis=0))
@@ -112,6 +211,9 @@ def make(source, folder):
             frame(tags, number, "gauss0", channels[:half][turned], image[:half][turned])
             frame(tags, number, "gauss1", channels[half:], image[half:, cut:], cut, None)
             frame(tags, number, "raw", channels[::-1], image[::-1].astype(np.int16))
+            pedestal = 500 + np.arange(len(channels))[:, None] % 700
+            frame(tags, number, "adc", channels, (image.astype(np.int16) + pedestal).astype(np.int16))
+            frame(tags, number, "flat", channels, image.astype(np.int16) + np.int16(900))
             for other in (part, both, units) if number != 2 else (both, units):
                 whole.copy(str(number), other)
             whole.copy(f"{number}/frame_gauss", both[str(number)], "frame_wiener")
@@ -136,7 +238,8 @@ def make(source, folder):
             old.copy(name, new)
         new["roi_value/adc"][:] = whole
     same = np.all([d["hit_table/" + c] == d["hit_table/" + c][0] for c in ("tpc", "plane", "wire")], axis=0)
-    print(np.sum(same), np.sum(d["hit_table/event_id"][:, 2] == 2), n)
+    lost = d["hit_table/event_id"][:, 2] == 2
+    print(np.sum(same), np.sum(lost), np.sum(same) + np.sum(same | lost), n)
 
 
 def same(a, b, order=None):
@@ -161,6 +264,6 @@ def text(scores, name):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] != "same":
+    if sys.argv[1] not in ("same", "hostile"):
         import h5py  # takes a third of a second
     globals()[sys.argv[1]](*sys.argv[2:])

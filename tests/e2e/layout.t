@@ -69,7 +69,7 @@ verify_numl () { ! keep "$bin/wiremill" verify "$work/numl" --sample 50 && says 
 ok "... so does verify" verify_numl
 other () { exits 5 keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" -i "$work/mixed.h5" -o "$work/both"; }
 ok "the layout is the campaign's" other
-ok "... by name" says "pinned to layout 'both', not ''"
+ok "... by name" says "this campaign was begun with --layout both, not --layout wiremill"
 printf 'table: event\npatch: [16, 16]\nlifetime: none\n' >"$work/event.yaml"
 taken () { campaign both --output "$work/taken" --spec "$work/event.yaml" --model "$made/model-small-1.wmm"; }
 named () { make_model small-1 && exits 5 taken; says "'event' is the name of another group"; }

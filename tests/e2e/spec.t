@@ -6,11 +6,11 @@ make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 &&
     "$bin/wiremill" model new emtrkmichel --wire 32 --bin 32 -o "$work/m32.onnx" ||
     bail "no model or events"
 spec=("$bin/wiremill" spec)
-for preset in protodune-2021 dunefd-44x48; do
+for preset in protodune-2021 dunefd-44x48 waveform-200; do
     "${spec[@]}" --print $preset >"$work/$preset.yaml"
     understood ()
     {
-        keep "${spec[@]}" --check "$work/$preset.yaml" && says "wires x 48 drift bins$" &&
+        keep "${spec[@]}" --check "$work/$preset.yaml" && says "wires x (48|200) drift bins$" &&
             ! grep -q default "$work/said"
     }
     ok "what --print $preset prints is a whole specification" understood
@@ -26,7 +26,7 @@ printf 'view: full\nadc:\n\t- 1\n' >"$work/tab.yaml"
 mistake () { exits 2 keep "${spec[@]}" --check "$work/tab.yaml" && says 'tab.yaml:3: .* tab; write spaces'; }
 ok "a mistake is exit 2, by file and line" mistake
 no_such () { exits 2 keep "${spec[@]}" "$@" && says "$pattern"; }
-pattern='there are protodune-2021 and' ok "no such preset" no_such --print protodune
+pattern='there are protodune-2021, dunefd-44x48 and' ok "no such preset" no_such --print protodune
 pattern='none.yaml cannot be read: No such file' ok "no such file" no_such --check "$work/none.yaml"
 pattern='--check none: there is no such file' ok "... also where its name could be a preset's" no_such --check none
 pattern='--print PRESET or --check FILE' ok "neither" no_such

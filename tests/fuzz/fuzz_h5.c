@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-const size_t fuzz_bytes_max = 1u << 30; /* the library allocates a chunk as a whole: wm_h5.c */
+const size_t fuzz_bytes_max =
+    1u << 30; /* the library allocates a chunk as a whole: wm_h5_column.c */
 
 #define SUPERBLOCK_BYTES 96u
 

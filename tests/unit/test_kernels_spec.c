@@ -1,5 +1,5 @@
 /* test_kernels_spec.c - specifications: presets, defaults, round trips, refusals by name.  */
-#include "kernels/wm_spec.h"
+#include "kernels/wm_spec_private.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -98,6 +98,8 @@ static void canonical_text_reads_back_the_same (void **state)
         "view: full",
         "adc: [-20, 30]\nout: [-0.1, 0.3]\namplitude: [0.1, 3, 1e-7]\nn_wire: 1148\ntau_us: 3e4",
         "view: own\npatch: [1, 512]\ndrift_window: 64\nlabels: []\nlifetime: none\ntick_us: 0.5125",
+        "points: windows\npatch: [1, 16384]\nstep_bin: 150\ntags: [a, b]\nchannels: 2",
+        "points: spacepoints\nchannels: 3",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         wm_spec_t spec = parsed (texts[i]), back;
@@ -121,8 +123,8 @@ static void canonical_text_reads_back_the_same (void **state)
 static void the_commented_text_reads_back_the_same (void **state)
 {
     (void) state;
-    static const char *const presets[] = { "protodune-2021", "dunefd-44x48" };
-    for (int i = 0; i < 2; i++) {
+    static const char *const presets[] = { "protodune-2021", "dunefd-44x48", "waveform-200" };
+    for (int i = 0; i < 3; i++) {
         wm_spec_t preset, back;
         char text[8192];
         assert_int_equal (wm_spec_preset (&preset, presets[i], NULL), WM_OK);
@@ -199,10 +201,11 @@ static void values_out_of_range_are_refused (void **state)
     (void) state;
     refused ("patch: [48]", "1 value, it takes 2, such as [48, 48]");
     refused ("patch: 48", "takes a list");
-    refused ("patch: [48, 0]", "from 1 to 512");
-    refused ("patch: [513, 48]", "from 1 to 512");
-    refused ("patch: [-1, 48]", "from 1 to 512");
-    refused ("patch: [4.5, 48]", "from 1 to 512");
+    refused ("patch: [48, 0]", "from 1 to 16384");
+    refused ("view: full\npatch: [513, 48]",
+             ":2: patch: 513 x 48: around hits each is at most 512");
+    refused ("patch: [-1, 48]", "from 1 to 16384");
+    refused ("patch: [4.5, 48]", "from 1 to 16384");
     refused ("drift_window: 65", "from 1 to 64");
     refused ("drift_window: [6]", "one value");
     refused ("downscale: median", "mean, maxpool, maxmean");
@@ -227,6 +230,37 @@ static void values_out_of_range_are_refused (void **state)
     refused ("view: full\nadc: [1, 30]", "my.yaml:2: adc");
     refused ("\nview: own\nadc: [-20, 30]",
              "my.yaml:2: view: own is defined only where 0 ADC becomes 0");
+}
+
+/* Keys that came later are printed only where they differ: texts of earlier campaigns stay.  */
+static void points_and_their_keys (void **state)
+{
+    (void) state;
+    char text[4096];
+    wm_spec_t spec = parsed ("points: hits\nstep_wire: patch\nchannels: 1\ntags: []");
+    wm_spec_print (&spec, text, sizeof text);
+    for (uint32_t i = 15; i < WM_SPEC_KEYS; i++)
+        assert_null (strstr (text, wm_spec_keys[i].name));
+    spec = parsed ("points: windows\npatch: [1, 200]\nstep_bin: 150\n");
+    assert_true (spec.points == WM_POINTS_WINDOWS && spec.step_bin == 150 && !spec.step_wire);
+    assert_true (wm_spec_values (&spec) == 200);
+    wm_spec_print (&spec, text, sizeof text);
+    assert_non_null (strstr (text, "points: windows\nstep_bin: 150\n"));
+    assert_int_equal (wm_spec_preset (&spec, "waveform-200", NULL), WM_OK);
+    assert_true (wm_spec_zero (&spec) == 0);
+    refused ("points: wires", "hits, spacepoints, windows");
+    refused ("view: full\nstep_wire: 3", ":2: step_wire and step_bin go with points: windows");
+    refused ("points: windows\nstep_bin: 0", "whole number");
+    refused ("tags: [a]", "tags: they go with points: windows");
+    refused ("points: windows\ntags: [a, b]", ":2: channels: 1, but 2 tags");
+    refused ("points: windows\nchannels: 2", "channels: 2, but 0 tags");
+    refused ("channels: 9", "from 1 to 8");
+    refused ("points: spacepoints", "needs channels: 3");
+    refused ("channels: 3", "a hit has 1");
+    refused ("points: windows\nview: own",
+             ":2: view: own is cut around hits; with points: windows");
+    refused ("tags: a", "takes a list, such as [loose_lf, mp2_roi]");
+    refused ("points: windows\nlabels: [wire]", "already has a column 'wire'");
 }
 
 static void what_is_no_flat_mapping_is_refused (void **state)
@@ -277,6 +311,7 @@ int main (void)
         cmocka_unit_test (the_longest_text_fits),
         cmocka_unit_test (unknown_keys_name_the_nearest),
         cmocka_unit_test (values_out_of_range_are_refused),
+        cmocka_unit_test (points_and_their_keys),
         cmocka_unit_test (what_is_no_flat_mapping_is_refused),
         cmocka_unit_test (a_zero_level_of_almost_nothing_is_zero),
     };

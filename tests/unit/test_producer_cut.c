@@ -393,6 +393,52 @@ static void empty_patches (void **state)
     assert_true (found > 0);
 }
 
+/* Windows: those without charge are first, in one cell, so that engines compute them once; the
+   others have their own, in order; and the patches are those of the plane.  */
+static void windows_without_charge_share_a_cell (void **state)
+{
+    (void) state;
+    static const char text[] = "points: windows\npatch: [1, 20]\nlifetime: none\ndrift_window: 1\n";
+    static wm_event_t event;
+    wm_batch_t batch = { 0 };
+    wm_spec_t spec;
+    wm_error_t error;
+    const uint32_t *hit;
+    uint32_t seen = 0, n_empty = 0;
+    assert_int_equal (wm_spec_parse (&spec, text, strlen (text), "test", &error), WM_OK);
+    event_make (&event, 3, 0);
+    for (int32_t w = 0; w < 70; w++)
+        for (uint32_t t = 0; t < 50; t++)
+            hit_add (&event, 1, 0, w, (float) (20 * t + 10));
+    wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 1, 4000, WM_RAW_BYTES_MAX, true });
+    assert_int_equal (wm_cut_start (cut, &event, "test", &error), WM_OK);
+    assert_int_equal (wm_cut_next (cut, &batch, &hit, &error), WM_OK);
+    assert_int_equal (batch.n_hit, 3500);
+    wm_plane_t *plane = wm_plane_new (&spec);
+    assert_int_equal (wm_plane_load (plane, &batch, &error), WM_OK);
+    while (n_empty < batch.n_hit && batch.hit_col[n_empty] < 0)
+        assert_true (batch.hit_wire[n_empty] == 0 && batch.hit_col[n_empty] == batch.hit_col[0] &&
+                     ++n_empty);
+    assert_int_equal (n_empty, wm_cut_n_empty (cut));
+    assert_true (n_empty > 500 && n_empty < 3000);
+    for (uint32_t i = 0; i < batch.n_hit; i++) {
+        const wm_hit_t *h = &event.hit[hit[i]];
+        float patch[20], charge = 0;
+        wm_plane_cut (plane, i, 1, patch);
+        for (int k = 0; k < 20; k++)
+            charge += fabsf (patch[k]);
+        assert_true ((charge == 0) == (i < n_empty));
+        assert_true (i < n_empty || (batch.hit_wire[i] == (uint32_t) h->wire &&
+                                     batch.hit_col[i] == (int32_t) h->time));
+        seen += hit[i];
+    }
+    assert_int_equal (seen, 3500 * 3499 / 2);
+    wm_plane_destroy (&plane);
+    wm_batch_clear (&batch);
+    wm_cut_destroy (&cut);
+    wm_event_clear (&event);
+}
+
 static void lifetime_needs_facts (void **state)
 {
     (void) state;
@@ -548,6 +594,7 @@ int main (void)
         cmocka_unit_test (bad_hits_are_held),
         cmocka_unit_test (fiducial_and_same_cell),
         cmocka_unit_test (empty_patches),
+        cmocka_unit_test (windows_without_charge_share_a_cell),
         cmocka_unit_test (lifetime_needs_facts),
         cmocka_unit_test (packs_are_pure),
         cmocka_unit_test (patches_are_cut),

@@ -8,6 +8,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -101,7 +105,8 @@ static void hits_and_planes_are_joined (void **state)
     wm_reader_t *reader = joined_open ("", "", &error);
     assert_non_null (reader);
     assert_string_equal (wm_reader_layout (reader), "joined");
-    assert_int_equal (wm_reader_n_event (reader), 1);
+    assert_int_equal (wm_reader_n_event (reader), 2); /* the second without a frame */
+    assert_int_equal (wm_reader_n_missing (reader), 1);
     assert_int_equal (wm_reader_n_row (reader), 7);
     for (int again = 0; again < 2; again++) /* counts do not add up */
         assert_int_equal (wm_reader_event (reader, 0, &event, &error), WM_OK);
@@ -120,8 +125,11 @@ static void hits_and_planes_are_joined (void **state)
     for (int i = 0; i < 6; i++)
         assert_true (event.hit[i].wire == wire[i] && (int) event.hit[i].row == row[i]);
     assert_int_equal (event.n_bad_channel_hit, 2); /* on channels 8 and 40 */
-    assert_non_null (strstr (wm_reader_unmatched (reader), "1 event of 1 hits without planes"));
+    assert_non_null (strstr (wm_reader_unmatched (reader), "1 hit of 1 event without planes in"));
     assert_non_null (strstr (wm_reader_unmatched (reader), "2 hits in 1 event (first 1:0:5) on"));
+    assert_int_equal (wm_reader_event (reader, 1, &event, &error), WM_OK);
+    assert_true (event.is_missing && event.event == 6 && event.n_hit == 1 && event.n_plane == 0);
+    assert_int_equal (event.hit[0].row, 4);
     wm_reader_destroy (&reader);
 
     spec.tick_us = NAN;
@@ -131,6 +139,31 @@ static void hits_and_planes_are_joined (void **state)
     assert_true (event.hit[0].time == 30 && event.hit[1].time == 31); /* too few for the unit */
     assert_non_null (strstr (wm_reader_joined (reader), "hit_table/time read in us, ticks of 0.5"));
     wm_reader_destroy (&reader);
+}
+
+static void channels_that_the_map_lacks_are_named (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    static const char *const maps[][2] = {
+        { "channel,cryostat,tpc,plane,wire\n3,0,0,0,2\n9,0,0,-1,-1\n",
+          "; 2 channels of frame 5 (1, 2) are not in " },
+        { "channel,cryostat,tpc,plane,wire\n9,0,0,-1,-1\n3,0,0,0,2\n1,0,0,0,1\n",
+          "; 1 channel of frame 5 (2) is not in " },
+        { "channel,cryostat,tpc,plane,wire\n8,0,0,0,2\n",
+          "; 4 channels of frame 5 (1, 2, 3, ...) are not in " },
+    };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
+        all_make ();
+        map_make (maps[i][0]);
+        wm_reader_t *reader = joined_open ("", "", &error);
+        assert_non_null (reader);
+        assert_int_equal (wm_reader_event (reader, 0, &event, &error), WM_OK);
+        const char *text = wm_reader_unmatched (reader);
+        if (!strstr (text, maps[i][1]) || !strstr (text, "plane and wire -1 where it has none"))
+            fail_msg ("'%s' is not in: %s", maps[i][1], text);
+        wm_reader_destroy (&reader);
+    }
 }
 
 static void refused (const char *planes, const char *text)
@@ -152,6 +185,7 @@ static void frames_that_are_none_are_refused (void **state)
                         fraction[] = { 0, 500, 0.5 }, beyond[] = { 0, 500, 16777200 },
                         us[] = { 0, 0.5, 0 }, seconds[] = { 0, 5e8, 0 }, nan_tick[] = { 0, NAN, 0 };
     static const int channel[] = { 3, 1, 9, 2, 4 }, twice[] = { 3, 1, 3, 2 };
+    static const int64_t wide[] = { 3, 1, (1LL << 32) + 3, 2 };
     static const float adc[CHANNELS * TICKS], cube[8];
     const struct {
         const char *text, *name;
@@ -168,6 +202,8 @@ static void frames_that_are_none_are_refused (void **state)
         { "and 2 values of tickinfo", "tickinfo", H5T_NATIVE_DOUBLE, 2, 0, good },
         { "with 5 channels", "channels", H5T_NATIVE_INT, 5, 0, channel },
         { "channels_gauss has channel 3 twice", "channels", H5T_NATIVE_INT, 4, 0, twice },
+        { "channels_gauss row 2: 4294967299 does not fit 32 bits", "channels", H5T_NATIVE_INT64, 4,
+          0, wide },
         { "does not contain integers", "channels", H5T_NATIVE_FLOAT, 4, 0, adc },
         { "is of shape (4, 1)", "frame", H5T_NATIVE_FLOAT, 4, 0, adc },
         { "is of shape (8, 1)", "frame", H5T_NATIVE_FLOAT, 8, 0, cube },
@@ -192,6 +228,15 @@ static void frames_that_are_none_are_refused (void **state)
     H5Lcreate_external ("/etc/passwd", "x", file, "5", H5P_DEFAULT, H5P_DEFAULT);
     H5Fclose (file);
     refused ("", "group 5 has no dataset frame_*");
+    all_make ();
+    file = H5Fopen (own_path ("frames.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    put_i32 (file, "05/x", CHANNELS, 0, channel);
+    H5Fclose (file);
+    refused ("", "groups 05 and 5 are both frame 5: remove one of them");
+    file = H5Fopen (own_path ("frames.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    H5Ldelete (file, "5", H5P_DEFAULT);
+    H5Fclose (file);
+    refused ("", "group 05 is not named as Wire-Cell names a frame: rename it 5");
     all_make ();
     refused (":/raw", "group 5 has no dataset frame_raw");
     refused (":/a-tag-of-more-than-sixty-three-characters-is-longer-than-Wire-Cell-ever-wrote",
@@ -226,7 +271,8 @@ static void maps_are_read_by_their_head (void **state)
     (void) state;
     wm_error_t error;
     all_make ();
-    map_make ("# x\n wire ,\tname,plane,tpc,cryostat,channel\n\n0,a,0,0,0,1\n 2 ,b, 0 ,0,0,3\n#\n");
+    map_make ("\xef\xbb\xbf wire ,\tname,plane,tpc,cryostat,channel\n# x\n\n"
+              "0,a,0,0,0,1\n 2 ,b, 0 ,0,0,3\n#\n");
     wm_reader_t *reader = joined_open ("", "", &error);
     assert_non_null (reader);
     assert_int_equal (wm_reader_event (reader, 0, &event, &error), WM_OK);
@@ -241,7 +287,10 @@ static void maps_are_read_by_their_head (void **state)
         { "channel,tpc,plane,wire\n", "map.csv:1: no column 'cryostat'" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0\n", "map.csv:2: the line has no wire" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0,\n", "map.csv:2: wire is '', not a whole" },
-        { "channel,cryostat,tpc,plane,wire\n1,0,0,0,2.0\n", "wire is '2.0', not a whole number" },
+        { "channel,cryostat,tpc,plane,wire\n1,0,0,0,2.5\n",
+          "map.csv:2: wire is '2.5', not a whole number from 0 on, or -1 where the channel has" },
+        { "channel,cryostat,tpc,plane,wire\n1,0,0,0,1\n1,0,0,0,-7\n",
+          "map.csv:3: wire is '-7', not a whole number from 0 on, or -1" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0,1048576\n", "wire 1048576: a plane has at" },
         { "channel,cryostat,tpc,plane,wire\n4294967296,0,0,0,1\n", "channel is '4294967296', not" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0,1\n2,0,0,0,1\n", "lines 2 and 3 both are" },
@@ -250,8 +299,44 @@ static void maps_are_read_by_their_head (void **state)
         map_make (bad[i][0]);
         refused ("", bad[i][1]);
     }
+    char text[5000] = "channel,cryostat,tpc,plane,wire\n#";
+    memset (text + strlen (text), 'x', sizeof text - 1 - strlen (text));
+    map_make (text); /* the last line, without its end */
+    refused ("", "map.csv:2: no line of text, or one of more than 4094 characters");
     unlink (own_path ("map.csv"));
-    refused ("", "the channel map cannot be read: No such file");
+    refused ("", "map.csv: cannot open: No such file");
+}
+
+/* A pipe would wait for a writer, for ever.  */
+static void irregular_files_are_refused (void **state)
+{
+    (void) state;
+    static const char *const name[] = { "map.csv", "frames.h5", "hits.h5" };
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    alarm (60);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        all_make ();
+        const char *path = own_path (name[i]);
+        unlink (path);
+        assert_int_equal (mkfifo (path, 0600), 0);
+        refused ("", "a pipe; it must be a regular file");
+        path = own_path (name[i]);
+        unlink (path);
+        assert_int_equal (mkdir (path, 0700), 0);
+        refused ("", "a folder; it must be a regular file");
+        path = own_path (name[i]);
+        rmdir (path);
+        const int fd = socket (AF_UNIX, SOCK_STREAM, 0);
+        snprintf (address.sun_path, sizeof address.sun_path, "%s", path);
+        assert_int_equal (bind (fd, (struct sockaddr *) &address, sizeof address), 0);
+        refused ("", "a socket; it must be a regular file");
+        close (fd);
+        unlink (own_path (name[i]));
+        assert_int_equal (symlink ("/dev/zero", own_path (name[i])), 0);
+        refused ("", "a device; it must be a regular file");
+        unlink (own_path (name[i]));
+    }
+    alarm (0);
 }
 
 static void hits_without_a_column_are_refused (void **state)
@@ -260,6 +345,21 @@ static void hits_without_a_column_are_refused (void **state)
     all_make ();
     hid_t file = H5Fopen (own_path ("hits.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
     static const float wire[3];
+    static const uint64_t id[7][3] = { { 1, 0, 5 }, { 1, 0, 1ull << 63 | 5 } };
+    static const int64_t tpc[7] = { 0, 1LL << 32 };
+    replace (file, "hit_table/tpc", H5T_NATIVE_INT64, 7, 1, tpc);
+    H5Fclose (file);
+    wm_error_t error;
+    wm_reader_t *reader = joined_open ("", "", &error);
+    assert_int_equal (wm_reader_event (reader, 0, &event, &error), WM_OK);
+    assert_int_equal (event.hit[1].wire, -1); /* of a TPC that no map has: a bad wire */
+    wm_reader_destroy (&reader);
+    file = H5Fopen (own_path ("hits.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    replace (file, "hit_table/event_id", H5T_NATIVE_UINT64, 7, 3, id);
+    H5Fclose (file);
+    refused ("", "hit_table/event_id row 1: 9223372036854775813 does not fit 63 bits");
+    all_make ();
+    file = H5Fopen (own_path ("hits.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
     replace (file, "hit_table/wire", H5T_NATIVE_FLOAT, 3, 1, wire);
     H5Fclose (file);
     refused ("", "hit_table/wire has 3 rows, hit_table/event_id 7");
@@ -271,6 +371,10 @@ static void hits_without_a_column_are_refused (void **state)
     put_f32 (file, "chargehits/time", 3, 1, wire);
     H5Fclose (file);
     refused ("", "both hit_table (numl) and chargehits (larrecodnn)");
+    file = H5Fopen (own_path ("hits.h5"), H5F_ACC_RDWR, H5P_DEFAULT);
+    put_layout (file, "wiremill-exchange-1");
+    H5Fclose (file);
+    refused ("", "planes of its own: leave --planes and --channels out");
 }
 
 static int remove_files (void **state)
@@ -285,9 +389,11 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (hits_and_planes_are_joined),
+        cmocka_unit_test (channels_that_the_map_lacks_are_named),
         cmocka_unit_test (frames_that_are_none_are_refused),
         cmocka_unit_test (frames_of_two_kinds_of_ticks_are_refused),
         cmocka_unit_test (maps_are_read_by_their_head),
+        cmocka_unit_test (irregular_files_are_refused),
         cmocka_unit_test (hits_without_a_column_are_refused),
     };
     return cmocka_run_group_tests (tests, NULL, remove_files);

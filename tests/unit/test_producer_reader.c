@@ -61,7 +61,8 @@ static void exchange_is_read (void **state)
     const char *path = test_path ("exchange.h5");
     H5Fclose (exchange_make (path));
     wm_reader_t *reader = opened (path, 0, "wiremill exchange");
-    assert_int_equal (wm_reader_n_event (reader), 2);
+    assert_int_equal (wm_reader_n_event (reader), 3);
+    assert_int_equal (wm_reader_n_missing (reader), 1);
     assert_int_equal (wm_reader_n_row (reader), 6);
 
     assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
@@ -90,12 +91,15 @@ static void exchange_is_read (void **state)
     assert_int_equal (event.n_bad_channel_hit, 1);
     assert_int_equal (event.n_hit, 2);
 
+    assert_int_equal (wm_reader_event (reader, 2, &event, NULL), WM_OK);
+    assert_true (event.is_missing && event.event == 9 && event.n_hit == 1 && event.n_plane == 0);
+
     int64_t run[6], subrun[6], number[6], id[6];
     int32_t cryostat[6], tpc[6], plane[6];
-    const wm_reader_rows_t rows = { run, subrun, number, id, cryostat, tpc, plane };
+    const wm_reader_rows_t rows = { run, subrun, number, id, cryostat, tpc, plane, NULL, NULL };
     assert_int_equal (wm_reader_rows (reader, 2, 4, &rows, NULL), WM_OK);
     assert_int_equal (id[0], 102);
-    assert_int_equal (number[2], 9); /* of no event, and still a row */
+    assert_int_equal (number[2], 9); /* only the hit names its event */
     assert_int_equal (plane[0], 2);
     wm_reader_destroy (&reader);
 }
@@ -386,7 +390,7 @@ static void npy_refusals (void **state)
     } list[] = {
         { "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }",
           "float64, but wiremill reads float32 and float16; save a.astype ('float32')" },
-        { "{'descr': '>f4', 'fortran_order': False, 'shape': (3, 4), }", "neither float32" },
+        { "{'descr': '>f4', 'fortran_order': False, 'shape': (3, 4), }", "big-endian numbers" },
         { "{'descr': '|O', 'fortran_order': False, 'shape': (3, 4), }", "Python objects" },
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 4), }", "Fortran" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, -4), }", "no valid shape" },
@@ -600,7 +604,7 @@ static void truncated_files (void **state)
         refused (path, 0, "cut.h5");
     }
     refused (test_path ("not-there.h5"), 0, "No such file");
-    refused (test_folder, 0, "cannot be read");
+    refused (test_folder, 0, "a folder; it must be a regular file");
 }
 
 /* Nothing of another file is read, whatever links and layouts say.  */

@@ -88,7 +88,7 @@ static void a_stream_stands_beside_an_event (void **state)
     assert_int_equal (wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL), WM_OK);
     wm_reader_t *reader = stream_open (&spec);
     const uint32_t core = WM_SEGMENT_BINS * spec.drift_window, n = (LONG_TICKS - 1) / core + 1;
-    assert_int_equal (wm_reader_n_event (reader), 1 + n);
+    assert_int_equal (wm_reader_n_event (reader), 2 + n); /* the last is named by a hit only */
     assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
     assert_true (event.n_tick == 100 && event.stream_ticks == 0 && event.n_hit == 3);
     assert_string_equal (wm_event_say (&event, name), "event 1:0:5");
@@ -105,6 +105,8 @@ static void a_stream_stands_beside_an_event (void **state)
               LONG_TICKS - 1);
     char said[128];
     assert_string_equal (wm_event_say (&event, said), name + 64);
+    assert_int_equal (wm_reader_event (reader, n + 1, &event, NULL), WM_OK);
+    assert_true (event.is_missing && event.event == 9 && event.n_hit == 1 && event.hit[0].row == 4);
     wm_reader_destroy (&reader);
     wm_event_clear (&event);
 }

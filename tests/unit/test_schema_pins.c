@@ -187,6 +187,19 @@ static void planes_elsewhere_are_pinned (void **state)
     memset (pins.channels, 'c', sizeof pins.channels - 1);
     memset (pins.spec, 's', sizeof pins.spec - 1);
     strcpy (pins.hit_time, "ticks");
+    static const char *const bad[] = { "", "x", "1 ", "nan", "inf", "1e9", "-1e9" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal (wm_pair_offset (bad[i], pins.hit_offset, &error), WM_EUSAGE);
+        assert_int_equal (wm_pair_pedestal (bad[i], pins.pedestal, &error), WM_EUSAGE);
+    }
+    assert_int_equal (wm_pair_offset ("-0.0", pins.hit_offset, &error), WM_OK);
+    assert_string_equal (pins.hit_offset, "");
+    assert_int_equal (wm_pair_offset ("-1234.56789e-7", pins.hit_offset, &error), WM_OK);
+    assert_string_equal (pins.hit_offset, "-0.000123456789");
+    assert_int_equal (wm_pair_pedestal ("9e2", pins.pedestal, &error), WM_OK);
+    assert_string_equal (pins.pedestal, "900");
+    memset (pins.hit_offset, '1', sizeof pins.hit_offset - 1);
+    memset (pins.pedestal, '1', sizeof pins.pedestal - 1);
     const size_t bytes = wm_pins_print (&pins, text);
     assert_true (bytes < WM_PINS_BYTES_MAX);
     assert_int_equal (wm_pins_parse (&back, text, bytes, &error), WM_OK);
@@ -195,13 +208,17 @@ static void planes_elsewhere_are_pinned (void **state)
     wm_pins_digest (&pins, a), wm_pins_digest (&plain, b);
     assert_memory_equal (a, b, 16);
     assert_int_equal (wm_pins_compare (&plain, &pins, &error), WM_EBATCH);
-    assert_non_null (strstr (error.text, "pinned to planes '', not 'pp"));
+    assert_non_null (
+        strstr (error.text, "begun without --planes, and this command gives --planes"));
+    assert_int_equal (wm_pins_compare (&pins, &plain, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "was begun with --planes pp"));
+    assert_non_null (strstr (error.text, ", which this command lacks"));
 }
 
 static void an_input_is_as_new_as_its_planes (void **state)
 {
     (void) state;
-    char folder[] = "/tmp/wm-pair-XXXXXX", path[64];
+    char folder[] = "/tmp/wm-pair-XXXXXX", path[64], last[PATH_MAX];
     wm_pins_t pins = good ();
     uint64_t size = 7;
     int64_t hits_ns = 7, all_ns = 7;
@@ -222,7 +239,22 @@ static void an_input_is_as_new_as_its_planes (void **state)
     assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
     assert_int_equal (size, 6);
     assert_true (hits_ns == 1000000000005 && all_ns == 3000000000005);
-    pins.planes[0] = 0;
+    assert_true (wm_pair_last (&pins, path, last));
+    assert_string_equal (last, pins.channels);
+    assert_int_equal (utimensat (AT_FDCWD, path, NULL, 0), 0);
+    assert_true (wm_pair_last (&pins, path, last));
+    assert_string_equal (last, path);
+    snprintf (last, sizeof last, "%s/1", folder);
+    assert_int_equal (
+        utimensat (AT_FDCWD, last, (struct timespec[]){ { 1, 0 }, { 1L << 32, 0 } }, 0), 0);
+    assert_true (wm_pair_last (&pins, path, last));
+    assert_string_equal (last, pins.planes);
+    assert_int_equal (wm_path_stat (path, &size, &hits_ns), 0);
+    pins.planes[0] = 0; /* frames by themselves, and their map */
+    assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
+    assert_true (size == 4 && all_ns == 3000000000005);
+    pins.channels[0] = 0;
+    assert_false (wm_pair_last (&pins, path, last));
     assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
     assert_true (size == 1 && all_ns == hits_ns);
     snprintf (pins.planes, sizeof pins.planes, "%s/none", folder);

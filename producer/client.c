@@ -1,0 +1,483 @@
+/* client.c - `wiremill-producer client`: the session that libwiremill has with a broker for
+   clients. The library starts it (schema/wm_library.h), and it ends with the library's program.
+
+   It keeps each batch until the broker has answered, so that a broker that was killed and started
+   again gets what was not answered once more. Sessions follow each other: what the last one
+   announced and did not answer is announced again in the next, in its old order.
+   Frames are read and written whole: the library always reads, and a library that was stopped costs
+   this process its session, no more.  */
+#include "kernels/wm_spec.h"
+#include "producer/verbs.h"
+#include "schema/base/wm_table.h"
+#include "schema/wm_client.h"
+#include "schema/wm_join.h"
+#include "schema/wm_library.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* clang-format off */
+static const wm_option_t option_table[] = {
+    {.name = "broker", .value = "ENDPOINT", .is_needed = true, .task = "what is sent where",
+     .help = "the broker's base address: tcp://host:port or ipc:///path, or file://endpoint.json"},
+    WM_JOIN_OPTION,
+    {.name = "of", .value = "PID", .least = 1, .most = 1L << 30, .is_needed = true,
+     .task = "when to end", .help = "the process that has the library"},
+    {.name = "give-up", .value = "TIME", .fallback = "60s", .real_least = 0.1,
+     .help = "after so long without a broker"},
+    {.name = NULL},
+};
+
+static int client_main (const wm_args_t *args);
+const wm_verb_t wm_verb_client = {
+    .program = "wiremill-producer", .name = "client",
+    .summary = "a session of libwiremill, which starts it (wiremill_connect)",
+    .text = "Reads patches from descriptor 3 and writes their scores there. Not for people.\n",
+    .options = option_table, .run = client_main };
+/* clang-format on */
+
+#define NAP_MS 500
+
+typedef struct batch_t {
+    struct batch_t *prev, *next;
+    uint64_t number;  /* the library's */
+    uint32_t ordinal; /* the broker's */
+    bool announced;   /* in this session */
+    uint8_t digest[16];
+    wm_batch_t batch; /* its own memory */
+} batch_t;
+
+typedef struct {
+    const char *endpoint;
+    int64_t give_up_ms;
+    wm_client_t *client;
+    wm_spec_t spec;
+    uint8_t campaign[16], pins_digest[16];
+    bool is_ready;                /* READY was sent */
+    bool has_input;               /* the broker has answered INPUT in this session */
+    wm_key_t input;               /* as it did */
+    int owner;                    /* pidfd; -1: the kernel has none */
+    bool is_over;                 /* the library is gone, or FAILED was sent */
+    batch_t *first, *last, *next; /* not answered; the first not announced */
+    size_t n_announced;
+    uint32_t last_ordinal;
+    wm_table_t by_ordinal;
+    wm_coder_t *coder;
+    uint8_t *frame;
+    size_t frame_bytes;
+    bool waits;
+} helper_t;
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static bool read_all (helper_t *self, void *to, size_t bytes)
+{
+    for (uint8_t *at = to; bytes && !self->is_over;) {
+        const ssize_t n = read (WM_LIBRARY_FD, at, bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            self->is_over = true;
+        else
+            at += n, bytes -= (size_t) n;
+    }
+    return !self->is_over;
+}
+
+static void write_all (helper_t *self, const void *from, size_t bytes)
+{
+    for (const uint8_t *at = from; bytes && !self->is_over;) {
+        const ssize_t n = send (WM_LIBRARY_FD, at, bytes, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            self->is_over = true;
+        else
+            at += n, bytes -= (size_t) n;
+    }
+}
+
+static void tell (helper_t *self, wm_library_type_t type, uint64_t number, uint32_t n,
+                  const void *data, size_t bytes)
+{
+    const wm_library_frame_t frame = { type, n, number, bytes };
+    write_all (self, &frame, sizeof frame);
+    write_all (self, data, bytes);
+}
+
+static void give_up (helper_t *self, wm_fault_t fault, const char *text)
+{
+    if (!self->is_over)
+        tell (self, WM_LIBRARY_FAILED, 0, fault, text, strlen (text));
+    self->is_over = true;
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static batch_t *batch_of (const helper_t *self, uint32_t ordinal)
+{
+    size_t at;
+    return wm_table_first (&self->by_ordinal, wm_table_mix (ordinal), &at);
+}
+
+/* Takes a BATCH of the library.  */
+static void take_batch (helper_t *self)
+{
+    wm_library_frame_t frame;
+    wm_error_t error;
+    const size_t n_value = wm_client_pins (self->client)->n_value;
+    if (!read_all (self, &frame, sizeof frame))
+        return;
+    batch_t *batch = wm_table_reserve (&self->by_ordinal) ? NULL : calloc (1, sizeof *batch);
+    if (!batch || frame.type != WM_LIBRARY_BATCH || !frame.n ||
+        frame.bytes != (uint64_t) frame.n * n_value * sizeof (float)) {
+        free (batch);
+        give_up (self, WM_EHOST,
+                 batch ? "libwiremill sent an invalid frame to its helper"
+                       : "no memory in the helper of libwiremill");
+        return;
+    }
+    batch->number = frame.number;
+    batch->batch.kind = WM_BATCH_PATCHES;
+    batch->batch.n_hit = frame.n;
+    batch->batch.patch_values = (uint32_t) n_value;
+    if (wm_batch_reserve (&batch->batch, &error)) {
+        free (batch);
+        give_up (self, error.fault, error.text);
+        return;
+    }
+    if (!read_all (self, batch->batch.patch, frame.bytes)) {
+        wm_batch_clear (&batch->batch);
+        free (batch);
+        return;
+    }
+    wm_batch_digest (&batch->batch, self->pins_digest, batch->digest);
+    do
+        batch->ordinal = self->last_ordinal++;
+    while (batch->ordinal == UINT32_MAX || batch_of (self, batch->ordinal));
+    wm_table_put (&self->by_ordinal, wm_table_mix (batch->ordinal), batch);
+    batch->prev = self->last;
+    *(self->last ? &self->last->next : &self->first) = batch;
+    self->last = batch;
+    if (!self->next)
+        self->next = batch;
+}
+
+/* It is answered.  */
+static void drop (helper_t *self, batch_t *batch)
+{
+    wm_table_remove (&self->by_ordinal, wm_table_mix (batch->ordinal), batch);
+    self->n_announced -= batch->announced;
+    if (self->next == batch)
+        self->next = batch->next;
+    *(batch->prev ? &batch->prev->next : &self->first) = batch->next;
+    *(batch->next ? &batch->next->prev : &self->last) = batch->prev;
+    wm_batch_clear (&batch->batch);
+    free (batch);
+}
+
+static wm_key_t key_of (const helper_t *self, const batch_t *batch)
+{
+    wm_key_t key = self->input;
+    key.ordinal = batch->ordinal;
+    return key;
+}
+
+/* Announces what the broker allows.  */
+static void announce (helper_t *self)
+{
+    while (self->has_input && self->next && self->n_announced < WM_OPEN_EVENTS_MAX) {
+        batch_t *batch = self->next;
+        wm_msg_t msg;
+        wm_manifest_batch_t line = { .n_hit = batch->batch.n_hit,
+                                     .raw_bytes = (uint32_t) wm_batch_raw_bytes (&batch->batch) };
+        memcpy (line.digest, batch->digest, sizeof line.digest);
+        wm_msg_init (&msg, WM_MSG_SUBMIT);
+        msg.key = key_of (self, batch);
+        msg.event = batch->ordinal;
+        msg.n_batch = 1;
+        msg.n_hit = batch->batch.n_hit;
+        if (wm_client_send (self->client, &msg, &line, sizeof line))
+            return; /* the session has ended */
+        batch->announced = true;
+        self->n_announced++;
+        self->next = batch->next;
+    }
+}
+
+/* ---- messages of the broker ------------------------------------------------------------------ */
+
+static void on_need (helper_t *self, const wm_msg_t *msg)
+{
+    const batch_t *batch = batch_of (self, msg->key.ordinal);
+    wm_error_t error;
+    size_t bytes;
+    if (!batch || !batch->announced)
+        return;
+    const size_t most = wm_batch_encode_bound (&batch->batch);
+    if (most > self->frame_bytes) {
+        free (self->frame);
+        self->frame = malloc (most);
+        self->frame_bytes = self->frame ? most : 0;
+    }
+    if (!self->frame) {
+        give_up (self, WM_EHOST, "no memory in the helper of libwiremill");
+        return;
+    }
+    if (wm_batch_encode (&batch->batch, self->coder, self->frame, self->frame_bytes, &bytes,
+                         &error)) {
+        give_up (self, error.fault, error.text);
+        return;
+    }
+    wm_msg_t answer;
+    wm_msg_init (&answer, WM_MSG_BATCH);
+    answer.key = key_of (self, batch);
+    memcpy (answer.digest, batch->digest, sizeof answer.digest);
+    wm_client_send (self->client, &answer, self->frame, bytes);
+}
+
+static void on_results (helper_t *self, const wm_msg_t *msg)
+{
+    size_t bytes;
+    const uint8_t *data = wm_client_payload (self->client, &bytes);
+    batch_t *batch = batch_of (self, msg->key.ordinal);
+    if (!batch || !batch->announced || memcmp (batch->digest, msg->digest, sizeof msg->digest))
+        return;
+    const uint32_t n = batch->batch.n_hit;
+    if (msg->code)
+        tell (self, WM_LIBRARY_HELD, batch->number, n, msg->text, strlen (msg->text));
+    else if (bytes == wm_result_bytes (n, wm_client_pins (self->client)->n_output))
+        tell (self, WM_LIBRARY_RESULT, batch->number, n, data, bytes);
+    else {
+        give_up (self, WM_EHOST, "the broker sent a result of another size than was asked for");
+        return;
+    }
+    drop (self, batch);
+}
+
+static void on_message (helper_t *self)
+{
+    const wm_msg_t *msg = wm_client_msg (self->client);
+    switch (msg->type) {
+    case WM_MSG_INPUT_ACK:
+        if (msg->code != WM_INPUT_CLAIMED) {
+            give_up (self, WM_EHOST, "the broker does not take patches of clients");
+            return;
+        }
+        self->input = (wm_key_t){ .input = msg->key.input, .generation = msg->key.generation };
+        self->has_input = true;
+        return;
+    case WM_MSG_NEED:
+        on_need (self, msg);
+        return;
+    case WM_MSG_RESULTS:
+        on_results (self, msg);
+        return;
+    default: /* SUBMIT_ACK, DRAIN */
+        return;
+    }
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+static bool owner_is_gone (const helper_t *self)
+{
+    struct pollfd item = { .fd = self->owner, .events = POLLIN };
+    return self->owner >= 0 && poll (&item, 1, 0) > 0;
+}
+
+/* Waits; ends at once where the library is gone.  */
+static void nap (helper_t *self, int64_t ms)
+{
+    struct pollfd items[2] = { { .fd = WM_LIBRARY_FD, .events = POLLRDHUP },
+                               { .fd = self->owner, .events = POLLIN } };
+    if (poll (items, 2, (int) ms) > 0)
+        self->is_over = true;
+}
+
+/* What the library tells its program of the model.  */
+static void send_ready (helper_t *self)
+{
+    const wm_pins_t *pins = wm_client_pins (self->client);
+    wm_library_facts_t facts = { .n_value = pins->n_value, .n_output = pins->n_output };
+    uint8_t *body = calloc (1, sizeof facts + (size_t) pins->n_output * WM_LIBRARY_LABEL_BYTES);
+    if (!body) {
+        give_up (self, WM_EHOST, "no memory in the helper of libwiremill");
+        return;
+    }
+    memcpy (facts.model, pins->model, sizeof facts.model);
+    for (const char *at = wm_client_shape (self->client); *at;) {
+        char *end;
+        const unsigned long dim = strtoul (at, &end, 10);
+        if (end == at || facts.n_dim == WM_LIBRARY_DIMS_MAX)
+            break;
+        if (dim > 1)
+            facts.dim[facts.n_dim++] = (uint32_t) dim;
+        at = *end ? end + 1 : end;
+    }
+    if (!facts.n_dim)
+        facts.dim[facts.n_dim++] = facts.n_value;
+    memcpy (body, &facts, sizeof facts);
+    for (uint32_t i = 0; i < pins->n_output; i++) {
+        char *label = (char *) body + sizeof facts + (size_t) i * WM_LIBRARY_LABEL_BYTES;
+        if (i < self->spec.n_label)
+            snprintf (label, WM_LIBRARY_LABEL_BYTES, "%s", self->spec.label[i]);
+        else
+            snprintf (label, WM_LIBRARY_LABEL_BYTES, "out_%u", i);
+    }
+    tell (self, WM_LIBRARY_READY, 0, 0, body,
+          sizeof facts + (size_t) pins->n_output * WM_LIBRARY_LABEL_BYTES);
+    free (body);
+    self->is_ready = true;
+}
+
+/* A session is open: the campaign is the one it was, and what was not answered is sent again.  */
+static void session_begin (helper_t *self)
+{
+    const wm_pins_t *pins = wm_client_pins (self->client);
+    wm_error_t error;
+    if (strcmp (pins->serves, "clients") != 0) {
+        give_up (self, WM_EUSAGE,
+                 "the broker serves files, not clients: start one with wiremill broker --clients "
+                 "--model FILE --campaign DIR");
+        return;
+    }
+    if (!self->is_ready) {
+        memcpy (self->pins_digest, wm_client_pins_digest (self->client), 16);
+        if (wm_spec_parse (&self->spec, pins->spec, strlen (pins->spec), "the broker", &error)) {
+            give_up (self, WM_EHOST, error.text);
+            return;
+        }
+        send_ready (self);
+    } else if (memcmp (self->pins_digest, wm_client_pins_digest (self->client), 16)) {
+        give_up (self, WM_EHOST,
+                 "another model is now at this broker's address: connect again to use it");
+        return;
+    }
+    for (batch_t *batch = self->first; batch; batch = batch->next)
+        batch->announced = false;
+    self->next = self->first;
+    self->n_announced = 0;
+    self->has_input = false;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_INPUT);
+    msg.code = 1;
+    snprintf (msg.name, sizeof msg.name, "client");
+    snprintf (msg.path, sizeof msg.path, "client");
+    wm_client_send (self->client, &msg, NULL, 0);
+}
+
+static void say_waits (helper_t *self, const char *text)
+{
+    if (self->is_ready && (*text || self->waits))
+        tell (self, WM_LIBRARY_WAITS, 0, 0, text, strlen (text));
+    self->waits = *text != 0;
+}
+
+/* Tries until a session is open, or give_up_ms have passed.  */
+static void session_open (helper_t *self)
+{
+    const wm_times_t *times = wm_times ();
+    const int64_t until_ms = wm_now_ms () + self->give_up_ms;
+    int64_t delay_ms = times->backoff_ms;
+    wm_error_t error = { .text = "" };
+    while (!self->is_over && !zsys_interrupted) {
+        const int64_t left_ms = until_ms - wm_now_ms ();
+        const int64_t patience_ms = left_ms < times->handshake_ms ? left_ms : times->handshake_ms;
+        const wm_fault_t fault =
+            wm_client_open (self->client, NULL, 0, patience_ms > 1 ? patience_ms : 1, &error);
+        if (fault == WM_OK) {
+            say_waits (self, "");
+            session_begin (self);
+            return;
+        }
+        if (fault != WM_EAGAIN || wm_now_ms () + delay_ms >= until_ms) {
+            give_up (self, fault == WM_EAGAIN ? WM_EHOST : fault, error.text);
+            return;
+        }
+        say_waits (self, error.text);
+        nap (self, delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1));
+        delay_ms = delay_ms * 2 < times->backoff_max_ms ? delay_ms * 2 : times->backoff_max_ms;
+    }
+}
+
+/* The broker's reasons for which the same again would fail again.  */
+static bool is_final (wm_reason_t reason)
+{
+    return reason == WM_REASON_PROTOCOL || reason == WM_REASON_ROLE || reason == WM_REASON_PINS ||
+           reason == WM_REASON_DIGEST;
+}
+
+static void run (helper_t *self)
+{
+    while (!self->is_over && !zsys_interrupted) {
+        if (!wm_client_is_open (self->client)) {
+            if (is_final (wm_client_reason (self->client))) {
+                give_up (self, WM_EHOST, wm_client_error (self->client)->text);
+                return;
+            }
+            session_open (self);
+            continue;
+        }
+        announce (self);
+        switch (wm_client_wait (self->client, NAP_MS)) {
+        case WM_CLIENT_MESSAGE:
+            on_message (self);
+            break;
+        case WM_CLIENT_EXTRA:
+            take_batch (self);
+            break;
+        default:
+            break;
+        }
+        self->is_over |= owner_is_gone (self);
+    }
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+static int client_main (const wm_args_t *args)
+{
+    static helper_t self;
+    static const int fd = WM_LIBRARY_FD;
+    wm_error_t error;
+    char label[64], host[48] = "?";
+    const pid_t of = (pid_t) wm_args_number (args, "of");
+    close_range (fd + 1, ~0u, 0); /* what the program left open for others */
+    int type;
+    socklen_t type_bytes = sizeof type;
+    if (getsockopt (fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) || type != SOCK_STREAM)
+        return wm_args_refuse (args, "libwiremill starts this, with a socket as descriptor 3");
+    self.owner = (int) syscall (SYS_pidfd_open, of, 0);
+    if (self.owner < 0 && errno == ESRCH)
+        return WM_EXIT_AGAIN;
+    const pid_t child = fork (); /* not the program's child: it need not wait for this process */
+    if (child)
+        return child > 0 ? WM_EXIT_OK : WM_EXIT_FAILURE;
+    self.give_up_ms = (int64_t) (wm_args_seconds (args, "give-up") * 1e3);
+    self.endpoint = wm_args_text (args, "broker");
+    if (wm_join_take (args, &error)) {
+        give_up (&self, error.fault, error.text);
+        return WM_EXIT_USAGE;
+    }
+    gethostname (host, sizeof host - 1);
+    snprintf (label, sizeof label, "%.40s:%ld", host, (long) of);
+    self.coder = wm_coder_new ();
+    self.client = wm_client_new (self.endpoint, WM_ROLE_PRODUCER, label, WM_VERSION, &fd);
+    run (&self);
+    wm_client_close (self.client, WM_REASON_DONE, "the client has closed");
+    wm_client_destroy (&self.client);
+    while (self.first)
+        drop (&self, self.first);
+    wm_coder_destroy (&self.coder);
+    free (self.by_ordinal.slot);
+    free (self.frame);
+    return WM_EXIT_OK;
+}

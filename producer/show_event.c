@@ -1,0 +1,375 @@
+/* show_event.c - reads what `wiremill show --output` draws: an output, its event, its truth.
+
+   A confined child reads and draws, its parent stores the picture (wm_apart.h). Where the input is
+   not named, a first child reads its name in the output, so that the second may open no more than
+   the two.  */
+#include "producer/show_event.h"
+
+#include "producer/wm_apart.h"
+#include "producer/wm_h5.h"
+#include "producer/wm_produce_confine.h"
+#include "schema/wm_pair.h"
+#include "schema/base/wm_log.h"
+#include "schema/wm_batch.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
+{
+    return (double) self->scores.score[(size_t) k * self->scores.n_row_max + row];
+}
+
+uint32_t wm_show_label (const wm_show_t *self, uint32_t row)
+{
+    uint32_t best = 0;
+    if (self->scores.status[row] != WM_HIT_SCORED)
+        return self->scores.n_label;
+    for (uint32_t k = 1; k < self->scores.n_label; k++)
+        if (wm_show_score (self, k, row) > wm_show_score (self, best, row))
+            best = k;
+    return best;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static wm_fault_t read_scores (wm_show_t *self, wm_error_t *error)
+{
+    char text[WM_PINS_BYTES_MAX];
+    wm_h5_t *file = wm_h5_open (self->path, error);
+    if (!file)
+        return error->fault;
+    const bool is_ours = wm_h5_lines (file, "specification", text, sizeof text);
+    wm_h5_text (file, "model_sha256", self->model, sizeof self->model);
+    wm_fault_t fault =
+        is_ours ? wm_spec_parse (&self->spec, text, strlen (text), self->path, error)
+                : wm_fault (error, WM_EBATCH,
+                            "%.300s: is not an output of wiremill; outputs are *.scores.h5",
+                            self->path);
+    if (!fault && !wm_h5_has (file, self->spec.table))
+        fault = wm_fault (error, WM_EBATCH,
+                          "%.300s: written with --layout numl; pictures need wiremill's own table, "
+                          "of --layout both",
+                          self->path);
+    wm_h5_close (&file);
+    if (!fault)
+        fault = wm_scores_labels (&self->scores, self->path, error);
+    if (!fault)
+        fault = wm_scores_read (&self->scores, &self->path, 1, NULL, error);
+    if (!fault && !self->scores.n_row)
+        fault = wm_fault (error, WM_EBATCH, "%.300s: has no hits", self->path);
+    return fault;
+}
+
+/* The labels that wiremill synth writes beside its hits, by their names.  */
+static wm_fault_t read_truth (wm_show_t *self, wm_error_t *error)
+{
+    static const char *const label[] = { "track", "em", "none", "michel" };
+    const char *name = "hit_table/truth";
+    int32_t place[4] = { -1, -1, -1, -1 };
+    wm_column_t column = { 0 };
+    const uint32_t n = self->scores.n_row;
+    wm_h5_t *file = self->pair.planes ? NULL : wm_h5_open (self->input, error);
+    if (!file || !wm_h5_has (file, name)) {
+        wm_h5_close (&file);
+        return WM_OK;
+    }
+    for (uint32_t k = 0; k < self->scores.n_label; k++)
+        for (int t = 0; t < 4; t++)
+            if (!strcmp (self->scores.label[k], label[t]))
+                place[t] = (int32_t) k;
+    wm_fault_t fault = wm_h5_column (file, name, WM_H5_INTEGER, 1, &column, error);
+    if (!fault && column.n_row != n)
+        fault = wm_fault (error, WM_EBATCH, "%.300s: %s has %" PRIu64 " rows, the output %u",
+                          self->input, name, column.n_row, n);
+    if (!fault && !(self->truth = calloc (n, sizeof *self->truth)))
+        fault = wm_fault (error, WM_EHOST, "out of memory for %u rows", n);
+    if (!fault)
+        fault = wm_h5_read (&column, 0, n, WM_H5_I32, self->truth, error);
+    for (uint32_t i = 0; i < n && !fault; i++)
+        self->truth[i] = self->truth[i] >= 0 && self->truth[i] < 4 ? place[self->truth[i]] : -1;
+    wm_h5_column_close (&column);
+    wm_h5_close (&file);
+    return fault;
+}
+
+static wm_fault_t open_input (wm_show_t *self, wm_error_t *error)
+{
+    self->reader = self->pair.planes
+                       ? wm_reader_open_pair (self->input, &self->pair, &self->spec, 0, error)
+                       : wm_reader_open (self->input, &self->spec, 0, error);
+    if (!self->reader)
+        return error->fault;
+    if (!wm_reader_has_planes (self->reader))
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: holds ready-made patches, so that there is no plane to show",
+                         self->input);
+    if (wm_reader_n_row (self->reader) != self->scores.n_row)
+        return wm_fault (error, WM_EBATCH,
+                         "%.200s: has %" PRIu64 " hits, the output %u: it changed since, or is "
+                         "another file; name the right one by --input",
+                         self->input, wm_reader_n_row (self->reader), self->scores.n_row);
+    return WM_OK;
+}
+
+/* ---- which event, which hit ------------------------------------------------------------------ */
+
+/* The row that is asked for: of a hit, the worst one, or the first of an event.  */
+static wm_fault_t choose_row (wm_show_t *self, uint32_t *row, wm_error_t *error)
+{
+    const wm_scores_t *s = &self->scores;
+    const int n_id = self->has_hit ? 4 : self->has_event ? 3 : 0;
+    double worst = INFINITY;
+    uint32_t found = UINT32_MAX;
+    if (self->is_worst && !self->truth)
+        return wm_fault (
+            error, WM_EUSAGE,
+            "--worst compares with the truth, and %.200s has none; `wiremill compare A "
+            "B` names the hit that differs most from another output: give it to --hit",
+            self->input);
+    for (uint32_t i = 0; i < s->n_row; i++) {
+        if (n_id && memcmp (s->key[i].id, self->id, (size_t) n_id * sizeof *self->id))
+            continue;
+        const bool is_compared =
+            self->is_worst && self->truth[i] >= 0 && s->status[i] == WM_HIT_SCORED;
+        const double score = is_compared ? wm_show_score (self, (uint32_t) self->truth[i], i) : 0;
+        if (self->is_worst ? is_compared && score < worst : found == UINT32_MAX) {
+            found = i;
+            worst = score;
+        }
+    }
+    if (found == UINT32_MAX && self->is_worst)
+        return wm_fault (error, WM_EUSAGE, "no hit with a truth label was scored");
+    if (found == UINT32_MAX)
+        return wm_fault (error, WM_EUSAGE,
+                         "%.200s: has no hits of event %" PRId64 ":%" PRId64 ":%" PRId64
+                         "%s; `wiremill show` prints its rows",
+                         self->path, self->id[0], self->id[1], self->id[2],
+                         n_id == 4 ? " with this hit_id" : "");
+    *row = found;
+    return WM_OK;
+}
+
+static bool is_event (const wm_show_t *self, const int64_t id[4])
+{
+    return self->event.run == id[0] && self->event.subrun == id[1] && self->event.event == id[2];
+}
+
+/* Events mostly lie in the order of their hits: so the first one that is read is mostly right.  */
+static wm_fault_t read_event (wm_show_t *self, uint32_t row, wm_error_t *error)
+{
+    const wm_scores_key_t *key = self->scores.key;
+    const uint32_t n = wm_reader_n_event (self->reader);
+    uint32_t guess = 0;
+    for (uint32_t i = 1; i <= row; i++)
+        guess += memcmp (key[i].id, key[i - 1].id, 3 * sizeof *key[i].id) != 0;
+    for (uint32_t i = 0; i < n; i++) {
+        wm_fault_t fault = wm_reader_event (self->reader, (uint32_t) (((uint64_t) guess + i) % n),
+                                            &self->event, error);
+        if (fault)
+            return fault;
+        if (is_event (self, key[row].id))
+            return WM_OK;
+    }
+    return wm_fault (error, WM_EBATCH, "%.200s: has no event %" PRId64 ":%" PRId64 ":%" PRId64,
+                     self->input, key[row].id[0], key[row].id[1], key[row].id[2]);
+}
+
+static wm_fault_t choose (wm_show_t *self, wm_error_t *error)
+{
+    uint32_t row = 0;
+    wm_fault_t fault = choose_row (self, &row, error);
+    if (!fault)
+        fault = read_event (self, row, error);
+    self->hit = UINT32_MAX;
+    for (uint32_t i = 0; i < self->event.n_hit && !fault && (self->has_hit || self->is_worst); i++)
+        if (self->event.hit[i].row == row)
+            self->hit = i;
+    if (!fault && self->hit != UINT32_MAX)
+        self->id[3] = self->scores.key[row].id[3];
+    return fault;
+}
+
+/* Writes all of the picture, or nothing.  */
+static wm_fault_t draw_whole (const wm_show_t *self, FILE *out, wm_error_t *error)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream (&text, &bytes);
+    wm_fault_t fault = memory ? wm_show_draw (self, memory, error)
+                              : wm_fault (error, WM_EHOST, "out of memory for a picture");
+    if (memory && (ferror (memory) | fclose (memory)) && !fault)
+        fault = wm_fault (error, WM_EHOST, "out of memory for a picture");
+    if (!fault)
+        fwrite (text, 1, bytes, out);
+    free (text);
+    return fault;
+}
+
+/* The child.  */
+static int make_picture (void *arg, FILE *out)
+{
+    wm_show_t *self = arg;
+    wm_error_t error;
+    const char *const file[] = { self->path, self->input, self->pair.planes, self->pair.channels };
+    wm_produce_confine_reader (file, self->pair.planes ? 4 : 2);
+    wm_h5_init ();
+    wm_fault_t fault = read_scores (self, &error);
+    if (!fault)
+        fault = open_input (self, &error);
+    if (!fault)
+        fault = read_truth (self, &error);
+    if (!fault)
+        fault = choose (self, &error);
+    if (!fault)
+        fault = draw_whole (self, out, &error);
+    if (fault) {
+        wm_log_tame (error.text);
+        fprintf (stderr, "wiremill show: %s\n", error.text);
+    }
+    return fault == WM_EUSAGE   ? WM_EXIT_USAGE
+           : fault == WM_EBATCH ? WM_EXIT_INPUT
+           : fault              ? WM_EXIT_FAILURE
+                                : WM_EXIT_OK;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+/* The first child: which input an output was made of.  */
+static int read_input_name (void *arg, FILE *out)
+{
+    const wm_show_t *self = arg;
+    char text[WM_PINS_BYTES_MAX];
+    wm_error_t error;
+    wm_produce_confine_reader (&self->path, 1);
+    wm_h5_init ();
+    wm_h5_t *file = wm_h5_open (self->path, &error);
+    if (!file) {
+        wm_log_tame (error.text);
+        fprintf (stderr, "wiremill show: %s\n", error.text);
+        return WM_EXIT_INPUT;
+    }
+    if (wm_h5_text (file, "input", text, sizeof text))
+        fputs (text, out);
+    wm_h5_close (&file);
+    return WM_EXIT_OK;
+}
+
+static int find_input (wm_show_t *self, const wm_args_t *args)
+{
+    if (wm_args_text (args, "input"))
+        return snprintf (self->input, sizeof self->input, "%s", wm_args_text (args, "input")) * 0;
+    const int code = wm_apart_text ("show", read_input_name, self, self->input, sizeof self->input);
+    if (code)
+        return code;
+    if (!*self->input || access (self->input, R_OK)) {
+        fprintf (stderr,
+                 "wiremill show: the input %s of %s cannot be read here: %s; name it by --input\n",
+                 self->input, self->path, *self->input ? strerror (errno) : "it is not stated");
+        return WM_EXIT_INPUT;
+    }
+    return WM_EXIT_OK;
+}
+
+/* "1:2:3", n numbers.  */
+static bool take_id (const char *text, int64_t *id, int n)
+{
+    for (int i = 0; i < n; i++) {
+        char *end;
+        errno = 0;
+        id[i] = strtoll (text, &end, 10);
+        if (end == text || errno || *end != (i == n - 1 ? 0 : ':'))
+            return false;
+        text = end + 1;
+    }
+    return true;
+}
+
+/* "100:300,2000:4000".  */
+static bool take_zoom (const char *text, double zoom[4])
+{
+    int end = 0;
+    return sscanf (text, "%lf:%lf,%lf:%lf%n", &zoom[0], &zoom[1], &zoom[2], &zoom[3], &end) == 4 &&
+           !text[end] && zoom[0] < zoom[1] && zoom[2] < zoom[3] && zoom[0] >= 0 && zoom[2] >= 0 &&
+           zoom[1] <= 1e9 && zoom[3] <= 1e9;
+}
+
+static bool take_kind (wm_show_t *self)
+{
+    static const char *const ends[] = { ".svg", ".png", ".html" };
+    const size_t n = strlen (self->output);
+    for (int k = 0; k < 3; k++) {
+        const size_t m = strlen (ends[k]);
+        if (n > m && !strcmp (self->output + n - m, ends[k])) {
+            self->kind = (wm_show_kind_t) k;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int take_options (wm_show_t *self, const wm_args_t *args)
+{
+    const char *event = wm_args_text (args, "event"), *hit = wm_args_text (args, "hit"),
+               *zoom = wm_args_text (args, "zoom");
+    self->output = wm_args_text (args, "output");
+    self->score = wm_args_text (args, "score");
+    self->has_event = event != NULL;
+    self->has_hit = hit != NULL;
+    self->has_zoom = zoom != NULL;
+    self->is_worst = wm_args_given (args, "worst");
+    self->pair =
+        (wm_reader_pair_t){ wm_args_text (args, "planes"), wm_args_text (args, "channels"),
+                            wm_args_text (args, "hit-time"), self->hit_offset, self->pedestal };
+    self->pair.hit_time = self->pair.hit_time ? self->pair.hit_time : "";
+    self->cryostat = wm_args_given (args, "cryostat") ? wm_args_number (args, "cryostat") : -1;
+    self->tpc = wm_args_given (args, "tpc") ? wm_args_number (args, "tpc") : -1;
+    self->plane = wm_args_given (args, "plane") ? wm_args_number (args, "plane") : -1;
+    if (!take_kind (self))
+        return wm_args_refuse (args, "--output %s: name a file that ends in .svg, .png or .html",
+                               self->output);
+    if (event && !take_id (event, self->id, 3))
+        return wm_args_refuse (args, "--event takes RUN:SUBRUN:EVENT, not '%s'", event);
+    if (hit && !take_id (hit, self->id, 4))
+        return wm_args_refuse (args, "--hit takes RUN:SUBRUN:EVENT:HIT_ID, not '%s'", hit);
+    if (hit && (event || self->is_worst))
+        return wm_args_refuse (args, "--hit names its event; leave out --event and --worst");
+    if (zoom && !take_zoom (zoom, self->zoom))
+        return wm_args_refuse (
+            args, "--zoom takes WIRE:WIRE,TICK:TICK, as 100:300,2000:4000, not '%s'", zoom);
+    if (!self->pair.planes != !self->pair.channels)
+        return wm_args_refuse (args, "--planes and --channels go together");
+    const char *offset = wm_args_text (args, "hit-offset"),
+               *pedestal = wm_args_text (args, "pedestal");
+    wm_error_t error;
+    if ((offset && wm_pair_offset (offset, self->hit_offset, &error)) ||
+        (pedestal && wm_pair_pedestal (pedestal, self->pedestal, &error)))
+        return wm_args_refuse (args, "%s", error.text);
+    if ((offset || pedestal) && !self->pair.planes)
+        return wm_args_refuse (args, "--hit-offset and --pedestal go with --planes");
+    return WM_EXIT_OK;
+}
+
+int wm_show_picture (const wm_args_t *args, const char *path)
+{
+    static const char *const kinds[] = { "<svg xmlns", "\x89PNG\r\n\x1a\n", "<!doctype html>",
+                                         NULL };
+    wm_show_t *self = calloc (1, sizeof *self);
+    wm_error_t error;
+    if (!self)
+        return WM_EXIT_FAILURE;
+    self->path = path;
+    int code = take_options (self, args);
+    if (!code && wm_apart_check (self->output, kinds, &error))
+        code = wm_args_refuse (args, "--output %s", error.text);
+    if (!code)
+        code = find_input (self, args);
+    if (!code)
+        code = wm_apart_run ("show", self->output, make_picture, self);
+    free (self);
+    return code;
+}

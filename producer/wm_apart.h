@@ -1,0 +1,32 @@
+/* wm_apart.h - makes a page or picture from files of others in a process of its own, and stores it.
+
+   A file of events or scores may take over the library that reads it. A child reads such files,
+   confined as every verb that reads them (wm_produce_confine.h), and writes to memory. This
+   process, which opens none of them, stores what the child made under the name asked for: whole,
+   or not at all, so that a failure leaves an older page as it is. Thread: one, before others.  */
+#ifndef WM_APART_H
+#define WM_APART_H
+
+#include "schema/base/wm_fault.h"
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Checks, before anything long begins, that a file may be stored as `path`: its folder is there,
+   and what has the name already is an empty file or begins as one of `kinds` ("<!doctype html>",
+   NULL at the end), so that no file of scores is replaced by mistake. WM_EUSAGE: it may not.  */
+wm_fault_t wm_apart_check (const char *path, const char *const *kinds, wm_error_t *error);
+
+/* Runs `make` in a child and returns the exit code that it returned; what it wrote to `out` is
+   stored as `path`, and nothing where it wrote nothing. WM_EXIT_FAILURE (printed as of this verb):
+   it cannot be stored, or the child was ended by a signal. path NULL: calls `make` here, with out
+   NULL.  */
+int wm_apart_run (const char *verb, const char *path, int (*make) (void *arg, FILE *out),
+                  void *arg);
+
+/* Runs `make` in a child likewise and takes what it wrote as a text, cut to fit. Returns its exit
+   code.  */
+int wm_apart_text (const char *verb, int (*make) (void *arg, FILE *out), void *arg, char *text,
+                   size_t bytes_max);
+
+#endif

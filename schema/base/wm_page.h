@@ -1,0 +1,36 @@
+/* wm_page.h - a page for people: one HTML file that names nothing outside itself and has no script,
+   to be read on a screen, on a telephone and on paper.
+
+   A page is written as text to a FILE, whoever opened it checks it for errors. What comes from
+   elsewhere (names of files, labels) goes through wm_page_print, or wm_svg_text. Pictures are
+   wm_svg.h's. Thread: one at a time for each FILE.  */
+#ifndef WM_PAGE_H
+#define WM_PAGE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* Writes a number with commas ("96,540") into `text` and returns it.  */
+const char *wm_page_count (int64_t n, char text[32]);
+
+/* Writes the page's begin: style, title, and the title as its heading.  */
+void wm_page_begin (FILE *out, const char *title);
+void wm_page_end (FILE *out);
+
+/* Writes text, formatted as printf does, escaped.  */
+void wm_page_print (FILE *out, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+
+/* Writes an element that has only such text in it: "p", "h2", "td". `element` may have attributes:
+   "td class=\"n\"".  */
+void wm_page_put (FILE *out, const char *element, const char *format, ...)
+    __attribute__ ((format (printf, 3, 4)));
+
+/* A table that a narrow screen scrolls; rows are the caller's. `caption` is escaped.  */
+void wm_page_table (FILE *out, const char *caption);
+void wm_page_table_end (FILE *out);
+
+/* A row of pictures, which go below each other where there is no room.  */
+void wm_page_pictures (FILE *out);
+void wm_page_pictures_end (FILE *out);
+
+#endif

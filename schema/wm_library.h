@@ -1,0 +1,45 @@
+/* wm_library.h - what libwiremill and its helper process send each other, on a pair of sockets.
+
+   libzmq and czmq have threads, signal handlers and assertions of their own, which a program that
+   links libwiremill must not get. So the library starts `wiremill-producer client`, which has the
+   session with the broker; both are of one release, on one machine, and trust each other. A frame
+   is this header and `bytes` bytes. The end of the stream ends the helper, and fails what the
+   library waits for.
+
+     library  BATCH   number, n; float32 (n, n_value), all finite
+     helper   READY   first, and once: wm_library_facts_t, then n_output labels of
+                      WM_LIBRARY_LABEL_BYTES each
+              RESULT  number, n; n statuses, then float32 (n, n_output)
+              HELD    number; the reason: the broker gave these patches up
+              WAITS   text: what the helper waits for; "": for nothing
+              FAILED  n: wm_fault_t; text. The helper ends  */
+#ifndef WM_LIBRARY_H
+#define WM_LIBRARY_H
+
+#include <stdint.h>
+
+#define WM_LIBRARY_FD 3 /* the helper's end of the pair */
+#define WM_LIBRARY_LABEL_BYTES 32
+#define WM_LIBRARY_DIMS_MAX 6
+
+typedef enum {
+    WM_LIBRARY_BATCH = 1,
+    WM_LIBRARY_READY,
+    WM_LIBRARY_RESULT,
+    WM_LIBRARY_HELD,
+    WM_LIBRARY_WAITS,
+    WM_LIBRARY_FAILED,
+} wm_library_type_t;
+
+typedef struct {
+    uint32_t type, n;
+    uint64_t number; /* of the batch, chosen by the library */
+    uint64_t bytes;  /* behind the header */
+} wm_library_frame_t;
+
+typedef struct {
+    uint32_t n_value, n_output, n_dim, dim[WM_LIBRARY_DIMS_MAX];
+    char model[65]; /* SHA-256 of the model's file, hex */
+} wm_library_facts_t;
+
+#endif

@@ -1,0 +1,256 @@
+#!/bin/bash
+# picture.t - pictures of events: wiremill show --output, against the same made of input and output by NumPy.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+python=build/venv/bin/python
+[ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
+make_model ${small}1 && make_events layout --events 3 --seed 4 --hits 300 --tpcs 1 || bail "no model or events"
+size=48
+[ -z "$small" ] || size=16
+printf 'patch: [%s, %s]\nlabels: [track, em, none, michel]\n' $size $size >"$work/labels.yaml"
+cp "$made/layout.h5" "$work/layout.h5"
+"$bin/wiremill" run --quiet --model "$made/model-${small}1.wmm" --input "$work/layout.h5" --output "$work/out" \
+    --spec "$work/labels.yaml" >/dev/null || bail "no scores"
+"$bin/wiremill" cut --input "$work/layout.h5" --spec "$work/labels.yaml" --patches "$work/patches.npy" || bail "no patches"
+scores=$work/out/layout.scores.h5
+cat >"$work/picture.py" <<'PYTHON'
+"""picture.py - make SCORES EVENTS FOLDER: files to draw, and a range with hits; look FOLDER SCORES EVENTS: into all pictures"""
+import base64, re, shutil, struct, sys, traceback, zlib
+import xml.etree.ElementTree as xml
+import h5py, numpy as np
+
+SVG = "{http://www.w3.org/2000/svg}"
+COLOUR = {"track": "#0b5fb4", "em": "#c62828", "michel": "#eeb000", "none": "#8a8a8a"}
+LABELS = list(("track", "em", "none", "michel"))
+
+def decode(href):
+    """pixels of a PNG with a palette"""
+    data = base64.b64decode(href.removeprefix("data:image/png;base64,"), validate=True)
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    at, body, ended = 8, b"", False
+    while at < len(data):
+        n, kind = struct.unpack(">I4s", data[at:at + 8])
+        part = data[at + 8:at + 8 + n]
+        assert struct.unpack(">I", data[at + 8 + n:at + 12 + n])[0] == zlib.crc32(kind + part), kind
+        if kind == b"IHDR":
+            width, height, depth, colour = struct.unpack(">IIBB", part[:10])
+            assert (depth, colour) == (8, 3)
+        body += part if kind == b"IDAT" else b""
+        ended = kind == b"IEND"
+        at += 12 + n
+    assert ended
+    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, width + 1)
+    assert not rows[:, 0].any()
+    return rows[:, 1:]
+
+class Plot:
+    def __init__(self, element):
+        self.title = element.find(SVG + "title").text
+        self.about = element.find(SVG + "desc").text
+        image = element.find(SVG + "image")
+        self.frame = [float(image.get(a)) for a in ("x", "y", "width", "height")]
+        self.pixel = decode(image.get("href"))
+        self.dots = {}
+        for path in element.findall(SVG + "path"):
+            if path.get("stroke-linecap"):
+                self.dots[path.get("stroke")] = [tuple(map(float, p)) for p in re.findall(r"M(\S+) (\S+?)h0", path.get("d"))]
+        self.marks = [c for c in element.findall(SVG + "circle") if c.get("r") == "9"]
+
+def plots(path):
+    text = open(path, encoding="utf-8").read()
+    if text.startswith("<!doctype html>"):
+        assert "<script" not in text and not re.search(r'(src|href)="(?!data:)', text)
+        return [Plot(xml.fromstring(s)) for s in re.findall(r"<svg.*?</svg>", text, re.S)]
+    return [Plot(e) for e in xml.fromstring(text).findall(SVG + "svg")]
+
+def tables(scores, events):
+    with h5py.File(scores) as f, h5py.File(events) as g:
+        t = {n: f["emtrkmichel"][n][:] for n in f["emtrkmichel"]}
+        h = {n: g["hit_table"][n][:].squeeze() for n in ("wire", "time", "truth")}
+    s = np.stack([t[n] for n in LABELS])
+    return t, h, s, s.argmax(0)
+
+def hits(path, scores, events, event, plane):
+    """every hit of the plane is a dot of its colour at its place; beside it the same by truth"""
+    t, h, s, best = tables(scores, events)
+    on = (t["event"] == int(event)) & (t["plane"] == int(plane)) & (t["tpc"] == 0)
+    found = plots(path)
+    assert len(found) == 2, len(found)
+    for plot, label in zip(found, (best, h["truth"])):
+        x, y, w, height = plot.frame
+        with h5py.File(events) as g:
+            table = g["plane_table"]
+            n_wire = table["n_wire"][:].squeeze()[(table["plane"][:].squeeze() == int(plane))][0]
+            n_tick = g["event_table/n_tick"][:].squeeze()[0]
+        for k, name in enumerate(LABELS):
+            mine = on & (label == k) & (t["status"] == 0)
+            wanted = sorted((x + w * (h["wire"][mine] + .5) / n_wire).tolist())
+            got = sorted(d[0] for d in plot.dots.get(COLOUR[name], []))
+            assert len(got) == mine.sum() and np.allclose(got, wanted, atol=.06), (name, len(got), mine.sum())
+            wanted = sorted((y + height * (1 - (h["time"][mine] + .5) / n_tick)).tolist())
+            assert np.allclose(sorted(d[1] for d in plot.dots.get(COLOUR[name], [])), wanted, atol=.06), name
+    assert "%d hits" % on.sum() in found[0].about and on.sum() > 50
+
+def charge(path, scores, events, zoom, plane):
+    """where there is charge the background is not white, and nowhere else; more charge is not lighter"""
+    w0, w1, t0, t1 = map(int, re.split("[:,]", zoom))
+    with h5py.File(events) as g:
+        wire = g["wire_table"]
+        cell = {n: wire[n][:].squeeze() for n in wire}
+        roi = {n: g["roi_table"][n][:].squeeze() for n in ("channel", "tick", "n")}
+        first = (g["roi_table/event_id"][:] == [1, 1, 1]).all(1)
+        adc = g["roi_value/adc"][:].squeeze()
+    start = np.concatenate([[0], np.cumsum(roi["n"])])
+    value = np.zeros((t1 - t0, w1 - w0))
+    for i in np.flatnonzero(first):
+        for k in np.flatnonzero((cell["channel"] == roi["channel"][i]) & (cell["plane"] == int(plane))):
+            if w0 <= cell["wire"][k] < w1:
+                for j in range(roi["n"][i]):
+                    if t0 <= roi["tick"][i] + j < t1:
+                        value[roi["tick"][i] + j - t0, cell["wire"][k] - w0] = abs(adc[start[i] + j])
+    got = plots(path)[0].pixel[::-1]
+    assert got.shape == value.shape, (got.shape, value.shape)
+    assert ((got > 0) == (value > 0)).all() and (value > 0).sum() > 100, (value > 0).sum()
+    order = np.argsort(value.ravel(), kind="stable")
+    assert (np.diff(got.ravel()[order].astype(int)) >= 0).all()
+
+def worst(path, scores, events, patches, name):
+    """the scored hit whose truth has the lowest score, and its patch"""
+    t, h, s, best = tables(scores, events)
+    of_truth = s[h["truth"], np.arange(len(h["truth"]))]
+    row = int(of_truth.argmin())
+    found = plots(path)
+    assert len(found) == 3 + 2 * path.endswith(".html"), [p.title for p in found]
+    assert all(len(p.marks) == 1 for p in found[:-1])
+    assert found[-1].title == "The patch of hit %d as the network saw it" % t["hit_id"][row], found[-1].title
+    patch = np.load(patches)[row].astype(float)
+    wanted = (128 + 127 * patch / np.abs(patch).max()).astype(np.uint8)
+    assert (found[-1].pixel[::-1].T == wanted).all() and (wanted != 128).any()
+    assert "%d:%d:%d:%d" % tuple(t[n][row] for n in ("run", "subrun", "event", "hit_id")) == name
+
+def png(path, scores, events, event, plane):
+    """hits of the plane are where they belong, in their colours; the picture by truth below"""
+    data = open(path, "rb").read()
+    width, height, depth, colour = struct.unpack(">IIBB", data[16:26])
+    assert data[:8] == b"\x89PNG\r\n\x1a\n" and (depth, colour) == (8, 2) and data[-12:] == b"\0\0\0\0IEND\xaeB\x60\x82"
+    n = struct.unpack(">I", data[33:37])[0]
+    assert data[37:41] == b"IDAT" and struct.unpack(">I", data[41 + n:45 + n])[0] == zlib.crc32(data[37:41 + n])
+    rows = np.frombuffer(zlib.decompress(data[41:41 + n]), np.uint8).reshape(height, 1 + 3 * width)
+    assert (rows[:, 0] == 1).all()
+    pixel = np.cumsum(rows[:, 1:].reshape(height, width, 3), axis=1, dtype=np.uint8)
+    t, h, s, best = tables(scores, events)
+    on = (t["event"] == event) & (t["plane"] == plane)
+    for k, (plot, label) in enumerate(zip(plots(path.replace(".png", ".svg")), (best, h["truth"]))):
+        x, y, w, tall = plot.frame
+        right = 0
+        for dot in (d + (c,) for c, all in plot.dots.items() for d in all):
+            got = pixel[int(2 * (24 + k * height / 4 + dot[1])), int(2 * dot[0])]
+            right += "#%02x%02x%02x" % tuple(got) == dot[2]
+        assert right > 0.9 * on.sum(), (k, right, on.sum())
+    assert (pixel[10:36, 20:900] < 99).any() and (pixel[-30:] < 99).any()  # a title, and the last axis' name
+
+def score(path, scores, events):
+    """dots by five bands of one score"""
+    t, h, s, best = tables(scores, events)
+    on = (t["event"] == 1) & (t["plane"] == 2)
+    bands = np.bincount(np.clip((s[1][on].astype(float) * 5).astype(int), 0, 4), minlength=5)
+    got = [len(plots(path)[0].dots.get(c, [])) for c in ("#b9cfe8", "#7fb0d6", "#3f86c2", "#8b3a8b", "#c62828")]
+    assert got == bands.tolist(), (got, bands)
+
+def make(scores, events, folder):
+    shutil.copy(scores, folder + "/held.h5"), shutil.copy(events, folder + "/no-truth.h5")
+    with h5py.File(folder + "/held.h5", "r+") as f:
+        f["emtrkmichel/status"][:9] = 5
+    with h5py.File(folder + "/no-truth.h5", "r+") as f:
+        t = f["hit_table"]
+        del t["truth"]
+        i = np.flatnonzero(t["plane"][:].squeeze() == 2)[40]
+        w, tick = max(0, int(t["wire"][i]) - 40), max(0, int(t["time"][i]) - 100)
+    t, h, s, best = tables(scores, events)
+    row = int(s[h["truth"], np.arange(len(h["truth"]))].argmin())
+    print("%d:%d,%d:%d" % (w, w + 80, tick, tick + 200), ":".join(str(t[n][row]) for n in ("run", "subrun", "event", "hit_id")))
+
+def look(folder, scores, events, zoom, name):
+    """each check leaves a file with what is wrong, empty where nothing is"""
+    patches = folder + "/patches.npy"
+    for what, check, more in (("e.svg", hits, (2, 2)), ("z.svg", charge, (zoom, 2)), ("w.svg", worst, (patches, name)),
+                              ("w.html", worst, (patches, name)), ("s.svg", score, ()), ("e.png", png, (2, 2))):
+        with open(folder + "/" + what + ".wrong", "w") as wrong:
+            try:
+                check(folder + "/" + what, scores, events, *more)
+            except Exception:
+                traceback.print_exc(file=wrong)
+
+dict(make=make, look=look)[sys.argv[1]](*sys.argv[2:])
+PYTHON
+read -r zoom worst < <($python "$work/picture.py" make "$scores" "$work/layout.h5" "$work") || bail "nothing to draw"
+show () { keep "$bin/wiremill" show "$scores" "$@"; }
+
+plane () { show --event 1:1:2 --plane 2 --output "$work/e.svg" && [ ! -s "$work/said" ]; }
+ok "a plane as SVG" plane
+again () { cp "$work/e.svg" "$work/first.svg" && show --event 1:1:2 --plane 2 -o "$work/e.svg" && cmp "$work/e.svg" "$work/first.svg"; }
+ok "the same bytes again" again
+ok "... as PNG" show --event 1:1:2 --plane 2 --output "$work/e.png"
+ok "a part of it" show --event 1:1:1 --plane 2 --zoom "$zoom" --output "$work/z.svg"
+ok "the worst hit" show --worst --output "$work/w.svg"
+hit () { show --hit "$worst" --output "$work/h.svg" && cmp "$work/h.svg" "$work/w.svg"; }
+ok "... by its name" hit
+ok "by one score" show --event 1:1:1 --plane 2 --score em --output "$work/s.svg"
+page ()
+{
+    show --worst --output "$work/w.html" && show --event 1:1:3 --output "$work/e.html" &&
+        [ "$(grep -c '<h2>Cryostat 0, TPC 0, plane [012]</h2>' "$work/e.html")" = 3 ] &&
+        [ "$(grep -c '<image' "$work/e.html")" = 6 ] && grep -q '<h1>Event 1:1:3</h1>' "$work/e.html"
+}
+ok "a page of all planes of an event" page
+$python "$work/picture.py" look "$work" "$scores" "$work/layout.h5" "$zoom" "$worst" || bail "pictures could not be looked into"
+right () { cat "$work/$1.wrong" && [ ! -s "$work/$1.wrong" ]; } # picture
+ok "each hit is a dot of its score's colour at its place, and of its truth's" right e.svg
+ok "the charge behind the hits is that of the input" right z.svg
+ok "the worst hit is that by NumPy, and its patch that of wiremill cut" right w.svg
+ok "... on a page" right w.html
+ok "bands of one score" right s.svg
+ok "the same hits as pixels" right e.png
+elsewhere ()
+{
+    mv "$work/layout.h5" "$work/moved.h5"
+    refused 5 "the input $work/layout.h5 of .* cannot be read here: No such file.*--input" "$bin/wiremill" show "$scores" -o "$work/m.svg" &&
+        show --event 1:1:2 --plane 2 --input "$work/moved.h5" -o "$work/m.svg" && mv "$work/moved.h5" "$work/layout.h5" &&
+        cmp "$work/m.svg" "$work/e.svg"
+}
+ok "an input that was moved" elsewhere
+held () { "$bin/wiremill" show "$work/held.h5" -o "$work/held.svg" --event 1:1:1 --plane 0 && grep -q '>held 9</text>' "$work/held.svg"; }
+ok "held hits are drawn as such" held
+
+no () # code, pattern, arguments...
+{
+    local code=$1 pattern=$2
+    shift 2
+    refused "$code" "$pattern" "$bin/wiremill" show "$scores" "$@"
+}
+ok "another kind of picture" no 2 'name a file that ends in .svg, .png or .html' -o "$work/e.jpg"
+ok "an event that is not there" no 2 'has no hits of event 1:1:9' --event 1:1:9 -o "$work/n.svg"
+ok "a hit that is not there" no 2 'has no hits of event 1:1:1 with this hit_id' --hit 1:1:1:99999 -o "$work/n.svg"
+ok "a plane that is not there" no 2 'the event has no such plane; it has 3' --plane 7 -o "$work/n.svg"
+ok "a score that is not there" no 2 'no such score' --score muon -o "$work/n.svg"
+ok "no event's name" no 2 "takes RUN:SUBRUN:EVENT, not '1:2'" --event 1:2 -o "$work/n.svg"
+ok "no hit's name" no 2 'takes RUN:SUBRUN:EVENT:HIT_ID' --hit 1:2:3 -o "$work/n.svg"
+ok "no range" no 2 'zoom takes WIRE:WIRE,TICK:TICK' --zoom 5:3,1:2 -o "$work/n.svg"
+ok "a hit and an event" no 2 'leave out --event and --worst' --hit 1:1:1:1 --worst -o "$work/n.svg"
+ok "planes without channels" no 2 'go together' --planes x -o "$work/n.svg"
+ok "options of pictures without one" no 2 'event is for a picture: add --output' --event 1:1:1
+ok "two outputs" no 2 'draws one output' "$scores" -o "$work/n.svg"
+printf 'x: 1\n' >"$work/labels.html"
+ok "a file that is no picture is not replaced" no 2 'labels.html: is there, and was not made by this command' -o "$work/labels.html"
+make_events one --events 1 --seed 6 --hits 3000 --tpcs 1
+ok "another input" no 5 "one.h5: has 4383 hits, the output" --input "$made/one.h5" -o "$work/n.svg"
+ok "no output" refused 5 'is not an output of wiremill' "$bin/wiremill" show "$work/layout.h5" --input "$work/layout.h5" -o "$work/n.svg"
+truthless ()
+{
+    no 2 'worst compares with the truth, and .*no-truth.h5 has none' --worst --input "$work/no-truth.h5" -o "$work/n.svg" &&
+        show --input "$work/no-truth.h5" -o "$work/t.svg" && [ "$(grep -c '<image' "$work/t.svg")" = 1 ]
+}
+ok "no truth" truthless
+none () { [ ! -e "$work/n.svg" ]; }
+ok "what failed left no file" none
+done_testing
