@@ -54,10 +54,11 @@ int32_t wm_image_col (const wm_spec_t *spec, float time)
 }
 
 void wm_image_lifetime (double tau_us, double t0_us, double tick_us, double trigger_offset,
-                        uint32_t n_tick, float *factor)
+                        uint64_t first_tick, uint32_t n_tick, float *factor)
 {
     for (uint32_t t = 0; t < n_tick; t++)
-        factor[t] = (float) exp (((t - trigger_offset) * tick_us - t0_us) / tau_us);
+        factor[t] =
+            (float) exp ((((double) (first_tick + t) - trigger_offset) * tick_us - t0_us) / tau_us);
 }
 
 /* ---- downscale ------------------------------------------------------------------------------- */

@@ -45,11 +45,10 @@ static inline wm_batch_kind_t wm_image_kind (const wm_spec_t *spec)
    checked.  */
 int32_t wm_image_col (const wm_spec_t *spec, float time);
 
-/* Fills in f(t) = exp (((t - trigger_offset) tick_us - t0_us) / tau_us), t = 0..n_tick-1, kept as
-   float32.
- */
+/* Fills in f(t) = exp (((t - trigger_offset) tick_us - t0_us) / tau_us), t = first_tick ..
+   first_tick + n_tick - 1, kept as float32.  */
 void wm_image_lifetime (double tau_us, double t0_us, double tick_us, double trigger_offset,
-                        uint32_t n_tick, float *factor);
+                        uint64_t first_tick, uint32_t n_tick, float *factor);
 
 /* Fills in the bins [*bin_first, *bin_last) that the ticks [first, last) of a wire enter: with
    maxmean one more on either side. Both are at most n_tick / W: ticks after the last whole

@@ -159,12 +159,25 @@ static wm_fault_t batch_cut (job_t *job, const uint32_t *hit, wm_error_t *error)
 
 static wm_fault_t event_read (job_t *job, uint32_t ordinal, char where[480], wm_error_t *error)
 {
+    char name[128];
     int64_t start = now_ns ();
     wm_fault_t fault = wm_reader_event (job->reader, ordinal, &job->content, error);
     job->read_ns += now_ns () - start;
-    snprintf (where, 480, "%.300s: event %lld:%lld:%lld", job->input, (long long) job->content.run,
-              (long long) job->content.subrun, (long long) job->content.event);
+    snprintf (where, 480, "%.300s: %s", job->input, wm_event_say (&job->content, name));
     return fault;
+}
+
+/* Names a held hit: by its number in the event, of a stream by its row and own time.  */
+static void held_name (const job_t *job, const char *where, const wm_manifest_held_t *held)
+{
+    const wm_event_t *event = &job->content;
+    const wm_hit_t *hit = &event->hit[held->row];
+    const char *why = wm_hit_status_text ((uint8_t) held->status);
+    if (event->stream_ticks)
+        fprintf (stderr, "%s: the hit of row %u, tick %.2f, is held: %s\n", where, hit->row,
+                 (double) event->first_tick + (double) hit->time, why);
+    else
+        fprintf (stderr, "%s: hit %u is held: %s\n", where, held->row, why);
 }
 
 static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
@@ -189,8 +202,7 @@ static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
     const wm_manifest_held_t *held = wm_cut_held (job->cut, &n_held);
     for (uint32_t i = 0; i < n_held; i++) {
         if (job->n_held++ < HELD_NAMED)
-            fprintf (stderr, "%s: hit %u is held: %s\n", where, held[i].row,
-                     wm_hit_status_text ((uint8_t) held[i].status));
+            held_name (job, where, &held[i]);
         job->n_of[held[i].status]++;
     }
     return WM_OK;

@@ -93,6 +93,22 @@ static double fact (double of_spec, double of_event)
     return isnan (of_spec) ? of_event : of_spec;
 }
 
+/* A stream has no drift time from its trigger on: over seconds the factor leaves all bounds. It
+   only grows, so that its value at the last tick tells.  */
+static wm_fault_t factors_check (double tau_us, double t0_us, double tick_us, double trigger_offset,
+                                 const wm_event_t *event, const char *where, wm_error_t *error)
+{
+    const uint64_t last = event->stream_ticks - 1;
+    float factor;
+    wm_image_lifetime (tau_us, t0_us, tick_us, trigger_offset, last, 1, &factor);
+    return isfinite (factor)
+               ? WM_OK
+               : wm_fault (error, WM_EBATCH,
+                           "%.300s: lifetime: exp is a factor of %g at tick %llu (tau_us %g); "
+                           "write lifetime: none into --spec: a stream is corrected before",
+                           where, (double) factor, (unsigned long long) last, tau_us);
+}
+
 static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *error)
 {
     const wm_spec_t *spec = self->spec;
@@ -100,6 +116,11 @@ static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *e
     self->factor = NULL;
     if (spec->lifetime == WM_LIFETIME_NONE)
         return WM_OK;
+    if (spec->lifetime == WM_LIFETIME_TABLE && event->stream_ticks)
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: lifetime: table is not for a stream of %llu ticks; write "
+                         "lifetime: none into --spec",
+                         where, (unsigned long long) event->stream_ticks);
     if (spec->lifetime == WM_LIFETIME_TABLE) {
         self->factor = event->lifetime;
         return event->n_lifetime == event->n_tick
@@ -124,8 +145,11 @@ static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *e
                          where, missing);
     wm_fault_t fault =
         wm_event_reserve (&self->factors, &self->factors_max, event->n_tick, 4, error);
-    if (!fault)
-        wm_image_lifetime (tau_us, t0_us, tick_us, trigger_offset, event->n_tick, self->factors);
+    if (!fault && event->stream_ticks)
+        fault = factors_check (tau_us, t0_us, tick_us, trigger_offset, event, where, error);
+    if (!fault && (event->n_hit || !event->stream_ticks)) /* most segments have no hits */
+        wm_image_lifetime (tau_us, t0_us, tick_us, trigger_offset, event->first_tick, event->n_tick,
+                           self->factors);
     self->factor = self->factors;
     return fault;
 }

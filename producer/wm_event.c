@@ -1,6 +1,7 @@
 /* wm_event.c - holds one event; puts its planes and regions of interest in order.  */
 #include "producer/wm_event.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@ void wm_event_reset (wm_event_t *self)
     self->n_plane = self->n_roi = self->n_hit = self->n_bad_channel_hit = 0;
     self->n_sample = 0;
     self->n_tick = self->n_lifetime = self->patch_values = 0;
+    self->segment = 0;
+    self->first_tick = self->stream_ticks = 0;
     self->is_missing = false;
 }
 
@@ -26,6 +29,17 @@ void wm_event_clear (wm_event_t *self)
     free (self->sorted);
     free (self->start);
     memset (self, 0, sizeof *self);
+}
+
+const char *wm_event_say (const wm_event_t *self, char text[128])
+{
+    const int n = snprintf (text, 128, "event %lld:%lld:%lld", (long long) self->run,
+                            (long long) self->subrun, (long long) self->event);
+    if (self->stream_ticks)
+        snprintf (text + n, 128 - (size_t) n, ", ticks %llu to %llu",
+                  (unsigned long long) self->first_tick,
+                  (unsigned long long) self->first_tick + self->n_tick - 1);
+    return text;
 }
 
 wm_fault_t wm_event_reserve (void *memory_p, size_t *capacity, uint64_t count, size_t size,
@@ -126,8 +140,9 @@ static wm_fault_t wire_arrange (const wm_event_t *self, wm_roi_t *roi, uint32_t 
         if (roi[i].tick < roi[i - 1].tick + roi[i - 1].count) {
             const wm_event_plane_t *p = &self->plane[roi->plane];
             return wm_fault (error, WM_EBATCH,
-                             "%s: cryostat %d TPC %d plane %d wire %u has two samples at tick %u",
-                             where, p->cryostat, p->tpc, p->plane, roi->wire, roi[i].tick);
+                             "%s: cryostat %d TPC %d plane %d wire %u has two samples at tick %llu",
+                             where, p->cryostat, p->tpc, p->plane, roi->wire,
+                             (unsigned long long) self->first_tick + roi[i].tick);
         }
     return WM_OK;
 }

@@ -33,7 +33,7 @@ typedef struct {
 
 typedef struct {
     int32_t cryostat, tpc, plane, wire;
-    float time;   /* ticks */
+    float time;   /* ticks, of a segment from its first; rounded towards 0 there */
     uint32_t row; /* in the file's hit table */
 } wm_hit_t;
 
@@ -49,6 +49,10 @@ typedef struct {
 typedef struct {
     int64_t run, subrun, event;
     uint32_t n_tick;
+    /* A segment of a stream (wm_segments.h) has n_tick ticks from first_tick on, and its ROIs and
+       hits count from there; stream_ticks is the length of the whole readout, else 0.  */
+    uint32_t segment;
+    uint64_t first_tick, stream_ticks;
     double tick_us, trigger_offset, tau_us; /* NaN: the input does not state it */
     uint32_t n_lifetime;                    /* n_tick, or 0: no table of factors */
 
@@ -78,6 +82,9 @@ void wm_event_reset (wm_event_t *self);
 
 /* Frees the memory and zeroes the event. NULL-safe, idempotent.  */
 void wm_event_clear (wm_event_t *self);
+
+/* Prints the event's name for messages: "event 1:0:7", with the ticks where it is a segment.  */
+const char *wm_event_say (const wm_event_t *self, char text[128]);
 
 /* Makes room for `count` elements of `size` bytes at *memory; *capacity is in elements. Contents
    stay. WM_EHOST without memory, or where the size passes 64 bits.  */

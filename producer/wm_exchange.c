@@ -9,6 +9,8 @@
    roi_table   {event_id, channel, tick, n} with roi_value/adc: the samples, in roi_table's order
    bad_channel {event_id, channel} (may be missing): such wires stay at 0 ADC
    hit_table   {event_id, cryostat, tpc, plane, wire, time (ticks), key}
+   A stream, an event of more than WM_EVENT_TICKS_MAX ticks, is read segment by segment
+   (wm_segments.h): of its regions the ticks that the segment reads.
    Columns in brackets may be missing; the specification or a refusal takes their place.
    Samples of channels that have no wire in an event's planes are left aside. For windows the hit
    table is not read, and need not be there.  */
@@ -16,6 +18,7 @@
 #include "producer/wm_waves.h"
 #include "producer/wm_wires.h"
 
+#include <hdf5.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +28,7 @@ typedef struct {
     wm_h5_t *file;
     wm_index_t index;   /* behind those of event_table: events that only hits name */
     uint32_t n_present; /* in event_table */
+    wm_segments_t segments;
     wm_hits_t hits;
     wm_rows_t planes, rois, bad;
     wm_column_t event_id, n_tick, tick_us, trigger_offset, tau_us, lifetime;
@@ -53,6 +57,7 @@ static void exchange_destroy (wm_reader_t *reader)
     wm_rows_clear (&self->rois);
     wm_rows_clear (&self->bad);
     wm_index_clear (&self->index);
+    wm_segments_clear (&self->segments);
     wm_h5_close (&self->file);
     free (self->wire);
     free (self->cell);
@@ -94,9 +99,11 @@ static wm_fault_t facts_read (exchange_t *self, uint32_t ordinal, wm_event_t *ev
         (fault = fact_read (&self->trigger_offset, ordinal, &event->trigger_offset, error)) ||
         (fault = fact_read (&self->tau_us, ordinal, &event->tau_us, error)))
         return fault;
+    if (event->stream_ticks) /* wm_segments_window has told its ticks */
+        return WM_OK;
     if (n_tick < 1 || n_tick > WM_EVENT_TICKS_MAX)
-        return wm_fault (error, WM_EBATCH, "%.300s: n_tick is %lld, not 1 to %u", where,
-                         (long long) n_tick, WM_EVENT_TICKS_MAX);
+        return wm_fault (error, WM_EBATCH, "%.300s: n_tick is %lld, not 1 to %llu", where,
+                         (long long) n_tick, WM_STREAM_TICKS_MAX);
     event->n_tick = (uint32_t) n_tick;
     const wm_column_t *table = &self->lifetime;
     if (!table->data || self->reader.spec->lifetime != WM_LIFETIME_TABLE || table->width < n_tick)
@@ -205,6 +212,29 @@ static wm_fault_t samples_read (exchange_t *self, uint32_t ordinal, const int32_
     return fault;
 }
 
+/* Reads `count` samples from `from` on behind those that the event has.  */
+static wm_fault_t samples_take (exchange_t *self, uint64_t from, uint64_t count, wm_event_t *event,
+                                wm_error_t *error)
+{
+    wm_fault_t fault =
+        wm_event_reserve (&event->sample, &event->sample_max, event->n_sample + count, 4, error);
+    if (!fault)
+        fault = wm_waves_read (self->samples, from, count, event->sample + event->n_sample, error);
+    event->n_sample += count;
+    return fault;
+}
+
+/* Adds a region to a wire of its channel, unless that is in no plane of the event, or bad.  */
+static wm_fault_t roi_place (exchange_t *self, const wm_wire_t *wire, wm_roi_t roi,
+                             wm_event_t *event, wm_error_t *error)
+{
+    roi.plane = wm_event_plane (event, wire->cryostat, wire->tpc, wire->plane);
+    roi.wire = (uint32_t) wire->wire;
+    return roi.plane != UINT32_MAX && !is_bad (self, roi.plane, roi.wire)
+               ? wm_event_add_roi (event, &roi, error)
+               : WM_OK;
+}
+
 static wm_fault_t rois_read (exchange_t *self, uint32_t ordinal, wm_event_t *event,
                              const char *where, wm_error_t *error)
 {
@@ -223,14 +253,62 @@ static wm_fault_t rois_read (exchange_t *self, uint32_t ordinal, wm_event_t *eve
             return wm_fault (error, WM_EBATCH, "%s: roi_table has tick %d", where, tick[i]);
         if (!i || channel[i] != channel[i - 1])
             wire = wm_wires_of (self->wire, self->n_wire, channel[i], &n_wire);
-        for (uint32_t k = 0; k < n_wire && length[i] && !fault; k++) {
-            uint32_t plane = wm_event_plane (event, wire[k].cryostat, wire[k].tpc, wire[k].plane);
-            wm_roi_t roi = { plane, (uint32_t) wire[k].wire, (uint32_t) tick[i],
-                             (uint32_t) length[i], sample };
-            if (plane != UINT32_MAX && !is_bad (self, plane, roi.wire))
-                fault = wm_event_add_roi (event, &roi, error);
+        const wm_roi_t roi = { 0, 0, (uint32_t) tick[i], (uint32_t) length[i], sample };
+        for (uint32_t k = 0; k < n_wire && length[i] && !fault; k++)
+            fault = roi_place (self, &wire[k], roi, event, error);
+    }
+    return fault ? fault : wm_event_arrange (event, where, error);
+}
+
+/* Reads the samples of a segment's regions that lie in its ticks, and adds these parts as regions.
+   Samples that follow each other in the file are read together.  */
+static wm_fault_t parts_read (exchange_t *self, uint32_t ordinal, uint64_t n_row,
+                              const int64_t *tick, wm_event_t *event, wm_error_t *error)
+{
+    uint64_t n_span, from = 0, count = 0, i = 0;
+    const wm_span_t *span = wm_rows_of (&self->rois, ordinal, &n_span, &n_row);
+    const int32_t *channel = self->cell, *length = channel + n_row;
+    const uint64_t end = event->first_tick + event->n_tick;
+    wm_fault_t fault = WM_OK;
+    for (uint64_t s = 0; s < n_span && !fault; s++) {
+        uint64_t value = self->rois.value[self->rois.start[ordinal] + s];
+        for (uint32_t k = 0; k < span[s].count && !fault; k++, value += (uint64_t) length[i++]) {
+            uint64_t a = (uint64_t) tick[i], b = a + (uint64_t) length[i]; /* as the scan checked */
+            const uint64_t before = a < event->first_tick ? event->first_tick - a : 0;
+            a += before, b = b < end ? b : end;
+            if (a >= b)
+                continue; /* a row between two that are read */
+            if (value + before != from + count) {
+                fault = samples_take (self, from, count, event, error);
+                from = value + before, count = 0;
+            }
+            uint32_t n_wire;
+            const wm_wire_t *wire = wm_wires_of (self->wire, self->n_wire, channel[i], &n_wire);
+            const wm_roi_t roi = { 0, 0, (uint32_t) (a - event->first_tick), (uint32_t) (b - a),
+                                   event->n_sample + count };
+            for (uint32_t w = 0; w < n_wire && !fault; w++)
+                fault = roi_place (self, &wire[w], roi, event, error);
+            count += b - a;
         }
     }
+    return fault ? fault : samples_take (self, from, count, event, error);
+}
+
+static wm_fault_t segment_read (exchange_t *self, uint32_t ordinal, wm_event_t *event,
+                                const char *where, wm_error_t *error)
+{
+    const wm_column_t *list[] = { &self->roi_channel, &self->roi_n };
+    uint64_t n, n_span;
+    const wm_span_t *span = wm_rows_of (&self->rois, ordinal, &n_span, &n);
+    int64_t *tick = malloc ((n + 1) * sizeof *tick);
+    wm_fault_t fault = tick ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
+    if (!fault)
+        fault = cells_read (self, list, 2, &self->rois, ordinal, &n, error);
+    if (!fault)
+        fault = wm_h5_read_spans (&self->roi_tick, span, n_span, WM_H5_I64, tick, error);
+    if (!fault)
+        fault = parts_read (self, ordinal, n, tick, event, error);
+    free (tick);
     return fault ? fault : wm_event_arrange (event, where, error);
 }
 
@@ -238,12 +316,19 @@ static wm_fault_t exchange_planes (wm_reader_t *reader, uint32_t ordinal, wm_eve
                                    wm_error_t *error)
 {
     exchange_t *self = (exchange_t *) reader;
-    const int64_t *id = self->index.event[ordinal].id;
+    const uint32_t e = wm_segments_event (&self->segments, ordinal, &event->segment);
+    const int64_t *id = self->index.event[e].id;
     event->run = id[0], event->subrun = id[1], event->event = id[2];
+    if (self->segments.n_tick && self->segments.n_tick[e]) {
+        uint64_t end;
+        wm_segments_window (&self->segments, e, event->segment, &event->first_tick, &end);
+        event->n_tick = (uint32_t) (end - event->first_tick);
+        event->stream_ticks = self->segments.n_tick[e];
+    }
     char where[480];
     wm_layout_where (where, sizeof where, self->file, event);
-    wm_fault_t fault = facts_read (self, ordinal, event, where, error);
-    return fault ? fault : planes_read (self, ordinal, event, where, error);
+    wm_fault_t fault = facts_read (self, e, event, where, error);
+    return fault ? fault : planes_read (self, e, event, where, error);
 }
 
 static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
@@ -251,16 +336,18 @@ static wm_fault_t exchange_event (wm_reader_t *reader, uint32_t ordinal, wm_even
 {
     exchange_t *self = (exchange_t *) reader;
     char where[480];
-    event->is_missing = ordinal >= self->n_present;
+    const uint32_t e = wm_segments_event (&self->segments, ordinal, &event->segment);
+    event->is_missing = e >= self->n_present;
     if (event->is_missing) {
-        const int64_t *id = self->index.event[ordinal].id;
+        const int64_t *id = self->index.event[e].id;
         event->run = id[0], event->subrun = id[1], event->event = id[2];
         return wm_hits_read (&self->hits, ordinal, event, error);
     }
     wm_fault_t fault = exchange_planes (reader, ordinal, event, error);
     wm_layout_where (where, sizeof where, self->file, event);
-    if (fault || (fault = bad_read (self, ordinal, event, error)) ||
-        (fault = rois_read (self, ordinal, event, where, error)) ||
+    if (fault || (fault = bad_read (self, e, event, error)) ||
+        (fault = event->stream_ticks ? segment_read (self, ordinal, event, where, error)
+                                     : rois_read (self, ordinal, event, where, error)) ||
         (self->hits.event_id->data && (fault = wm_hits_read (&self->hits, ordinal, event, error))))
         return fault;
     free (self->cell); /* many files are open */
@@ -286,10 +373,26 @@ static wm_source_t exchange_source (wm_reader_t *reader)
     return (wm_source_t){ self->file, &self->index, &self->hits };
 }
 
+/* Names what float32 makes of the times of a stream.  */
+static const char *exchange_unmatched (wm_reader_t *reader)
+{
+    const exchange_t *self = (const exchange_t *) reader;
+    hid_t id;
+    if (!wm_segments_any (&self->segments) || wm_h5_dataset (&self->hits.time, &id, NULL))
+        return "";
+    hid_t type = H5Dget_type (id);
+    const bool is_short = H5Tget_class (type) == H5T_FLOAT && H5Tget_size (type) < sizeof (double);
+    H5Tclose (type);
+    return is_short ? "hit_table/time is float32, which has no odd ticks beyond 16777216: "
+                      "store it as float64"
+                    : "";
+}
+
 static const wm_layout_t layout = { .name = "wiremill exchange",
                                     .event = exchange_event,
                                     .rows = exchange_rows,
                                     .destroy = exchange_destroy,
+                                    .unmatched = exchange_unmatched,
                                     .planes = exchange_planes,
                                     .source = exchange_source };
 
@@ -407,10 +510,13 @@ static wm_fault_t tables_scan (exchange_t *self, wm_error_t *error)
 {
     wm_index_t *index = &self->index;
     wm_fault_t fault;
+    const wm_segments_t *segments = &self->segments;
     if ((fault = wm_index_read (index, &self->event_id, false, error)) ||
+        (fault = wm_segments_read (&self->segments, self->reader.spec, &self->n_tick, error)) ||
         (fault = wm_rows_scan (&self->planes, index, &self->plane_event_id, NULL, false, error)) ||
         (fault =
-             wm_rows_scan (&self->rois, index, &self->roi_event_id, &self->roi_n, false, error)))
+             wm_rows_scan_segments (&self->rois, index, segments, &self->roi_event_id,
+                                    &self->roi_tick, &self->roi_n, self->roi_value.n_row, error)))
         return fault;
     if (self->rois.n_value != self->roi_value.n_row)
         return wm_fault (error, WM_EBATCH,
@@ -420,6 +526,20 @@ static wm_fault_t tables_scan (exchange_t *self, wm_error_t *error)
     self->n_present = index->n_event;
     return self->bad_event_id.data
                ? wm_rows_scan (&self->bad, index, &self->bad_event_id, NULL, false, error)
+               : WM_OK;
+}
+
+/* Windows would be made on each segment, and twice where segments overlap; space points are found
+   by event, not by segment.  */
+static wm_fault_t points_check (const exchange_t *self, wm_error_t *error)
+{
+    return self->reader.spec->points != WM_POINTS_HITS && wm_segments_any (&self->segments)
+               ? wm_fault (error, WM_EBATCH,
+                           "%.300s: an event has more than %u ticks: points: %s is not for "
+                           "streams, whose hits are scored",
+                           wm_h5_path (self->file), WM_EVENT_TICKS_MAX,
+                           self->reader.spec->points == WM_POINTS_WINDOWS ? "windows"
+                                                                          : "spacepoints")
                : WM_OK;
 }
 
@@ -440,14 +560,16 @@ wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t
     self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
     self->file = *file;
     *file = NULL;
-    if (tables_open (self, error) || tables_scan (self, error) ||
-        (spec->points != WM_POINTS_WINDOWS &&
-         wm_hits_open (&self->hits, self->file, &names, &self->index, error))) {
+    const bool windows = spec->points == WM_POINTS_WINDOWS;
+    if (tables_open (self, error) ||
+        (!windows && wm_hits_columns (&self->hits, self->file, &names, error)) ||
+        tables_scan (self, error) || points_check (self, error) ||
+        (!windows && wm_hits_scan_segments (&self->hits, &self->index, &self->segments, error))) {
         exchange_destroy (&self->reader);
         return NULL;
     }
-    self->reader.n_event = self->index.n_event;
     self->reader.n_missing = self->index.n_event - self->n_present;
+    self->reader.n_event = wm_segments_count (&self->segments) + self->reader.n_missing;
     self->reader.n_row = self->hits.event_id->n_row;
     return &self->reader;
 }

@@ -325,8 +325,12 @@ static wm_fault_t tag_open (wm_frames_t *self, tag_t *tag, int64_t number, uint3
                    : packed_tag_open (self, tag, first, &n_channel, &n_info, info, error);
     if (fault)
         return fault;
-    if (!tag->width || tag->width > WM_EVENT_TICKS_MAX || tag->n_row > CHANNELS_MAX ||
-        tag->n_row != n_channel || n_info != 3)
+    if (tag->width > WM_EVENT_TICKS_MAX)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: frame_%s has %u ticks, more than %u: longer readouts are read in the "
+                         "exchange layout only (schema/FORMATS.md)",
+                         where, tag->name, tag->width, WM_EVENT_TICKS_MAX);
+    if (!tag->width || tag->n_row > CHANNELS_MAX || tag->n_row != n_channel || n_info != 3)
         return wm_fault (error, WM_EBATCH,
                          "%s: frame_%s is of shape (%llu, %u), with %llu channels and %llu values "
                          "of tickinfo: not (channels, ticks), a channel a row, and 3",

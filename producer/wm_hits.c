@@ -1,6 +1,7 @@
 /* wm_hits.c - the hit table of the plane layouts.  */
 #include "producer/wm_layout.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,24 +50,34 @@ wm_fault_t wm_hits_columns (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_
     return fault;
 }
 
+/* Keeps more of the columns where the hits of `count` events are in no order.  */
+static void order_look (wm_hits_t *self, uint32_t count)
+{
+    wm_column_t *list[] = { &self->cryostat, &self->tpc,  &self->plane,
+                            &self->wire,     &self->time, &self->id };
+    const uint64_t n_span = self->rows.start[count];
+    for (size_t i = 0; i < sizeof list / sizeof *list && n_span > SPANS_FEW * count; i++)
+        wm_h5_whole (list[i]);
+}
+
 wm_fault_t wm_hits_scan (wm_hits_t *self, wm_index_t *index, wm_error_t *error)
 {
     wm_fault_t fault = self->rows.by_runs
                            ? WM_OK
                            : wm_rows_scan (&self->rows, index, self->event_id, NULL, true, error);
-    const uint64_t n_span = fault ? 0 : self->rows.start[index->n_event];
-    wm_column_t *list[] = { &self->cryostat, &self->tpc,  &self->plane,
-                            &self->wire,     &self->time, &self->id };
-    for (size_t i = 0; i < sizeof list / sizeof *list && n_span > SPANS_FEW * index->n_event; i++)
-        wm_h5_whole (list[i]);
+    if (!fault)
+        order_look (self, index->n_event);
     return fault;
 }
 
-wm_fault_t wm_hits_open (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
-                         wm_index_t *index, wm_error_t *error)
+wm_fault_t wm_hits_scan_segments (wm_hits_t *self, wm_index_t *index, const wm_segments_t *segments,
+                                  wm_error_t *error)
 {
-    wm_fault_t fault = wm_hits_columns (self, file, names, error);
-    return fault ? fault : wm_hits_scan (self, index, error);
+    wm_fault_t fault = wm_rows_scan_segments (&self->rows, index, segments, self->event_id,
+                                              &self->time, NULL, UINT64_MAX, error);
+    if (!fault)
+        order_look (self, wm_segments_count (segments) + index->n_event - segments->n_event);
+    return fault;
 }
 
 void wm_hits_clear (wm_hits_t *self)
@@ -122,6 +133,29 @@ static wm_fault_t member_read (wm_hits_t *self, const wm_column_t *column, const
     return fault;
 }
 
+/* The time of a hit from the first tick of its segment on. Its bin is that of the time in double:
+   rounded towards 0, a time never passes the edge of a bin, which the nearest float may do.  */
+static float time_in (double time, uint64_t first_tick)
+{
+    const double from = time - (double) first_tick;
+    const float near = (float) from;
+    return fabs ((double) near) > fabs (from) ? nextafterf (near, 0) : near;
+}
+
+/* Times of the hits of a segment: as double, because float32 has every 16th tick of a stream.  */
+static wm_fault_t times_read (wm_hits_t *self, const wm_span_t *span, uint64_t n_span,
+                              wm_event_t *event, wm_error_t *error)
+{
+    wm_fault_t fault =
+        wm_event_reserve (&self->space, &self->space_max, 2ull * event->n_hit + 2, 4, error);
+    double *time = self->space;
+    if (!fault)
+        fault = wm_h5_read_spans (&self->time, span, n_span, WM_H5_F64, time, error);
+    for (uint32_t i = 0; i < event->n_hit && !fault; i++)
+        event->hit[i].time = time_in (time[i], event->first_tick);
+    return fault;
+}
+
 wm_fault_t wm_hits_read (wm_hits_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error)
 {
     uint64_t n_span, n_row;
@@ -145,7 +179,10 @@ wm_fault_t wm_hits_read (wm_hits_t *self, uint32_t ordinal, wm_event_t *event, w
                  { &self->wire, offsetof (wm_hit_t, wire) },
                  { &self->time, offsetof (wm_hit_t, time) } };
     for (size_t i = 0; i < sizeof list / sizeof *list && !fault; i++)
-        fault = member_read (self, list[i].column, span, n_span, list[i].offset, event, error);
+        if (event->stream_ticks && list[i].column == &self->time)
+            fault = times_read (self, span, n_span, event, error);
+        else
+            fault = member_read (self, list[i].column, span, n_span, list[i].offset, event, error);
     space_free (self);
     return fault;
 }

@@ -129,7 +129,65 @@ typedef struct {
     uint64_t n_found;
     wm_event_id_t *id; /* (PIECE_ROWS) */
     int64_t *length;   /* (PIECE_ROWS) */
+
+    /* of segments only: */
+    const wm_segments_t *segments;
+    uint64_t *last; /* (n_last), of an ordinal: where its last span is in found, + 1 */
+    uint32_t n_last;
+    int64_t *tick; /* (PIECE_ROWS), of samples */
+    double *time;  /* (PIECE_ROWS), of hits */
 } scan_t;
+
+/* Adds a row to what is found of an ordinal.  */
+static wm_fault_t found_add (scan_t *scan, uint32_t ordinal, uint64_t row, uint64_t value,
+                             wm_error_t *error)
+{
+    uint64_t *of = scan->last && ordinal < scan->n_last ? &scan->last[ordinal] : NULL;
+    const uint64_t at = of ? *of : scan->n_found;
+    found_t *last = at ? &scan->found[at - 1] : NULL;
+    if (last && last->ordinal == ordinal && last->first + last->count == row) {
+        last->count++;
+        return WM_OK;
+    }
+    wm_fault_t fault = wm_event_reserve (&scan->found, &scan->found_max, scan->n_found + 1,
+                                         sizeof *scan->found, error);
+    if (fault)
+        return fault;
+    scan->found[scan->n_found++] = (found_t){ ordinal, (uint32_t) row, 1, value };
+    if (of)
+        *of = scan->n_found;
+    return WM_OK;
+}
+
+/* Adds row `row`, the i-th of its piece, to each segment of event `event` that reads it.  */
+static wm_fault_t segments_add (scan_t *scan, uint32_t event, uint64_t i, uint64_t row,
+                                const wm_rows_t *self, const wm_column_t *column, wm_error_t *error)
+{
+    const wm_segments_t *segments = scan->segments;
+    if (event >= segments->n_event) /* only hits name it: behind all segments */
+        return found_add (scan, scan->n_last + event - segments->n_event, row, self->n_value,
+                          error);
+    uint32_t first = segments->first[event], last = first;
+    const uint64_t n_tick = segments->n_tick[event];
+    if (n_tick && scan->time)
+        first = last = wm_segments_of_time (segments, event, scan->time[i]);
+    else if (n_tick) {
+        const int64_t tick = scan->tick[i], length = scan->length[i];
+        if (tick < 0 || (uint64_t) tick > n_tick || (uint64_t) length > n_tick - (uint64_t) tick)
+            return wm_fault (error, WM_EBATCH,
+                             "%.300s: %s row %llu: %lld samples from tick %lld on lie outside the "
+                             "readout of %llu ticks",
+                             wm_h5_path (column->file), column->name, (unsigned long long) row,
+                             (long long) length, (long long) tick, (unsigned long long) n_tick);
+        if (!length)
+            return WM_OK;
+        wm_segments_of_ticks (segments, event, (uint64_t) tick, (uint64_t) length, &first, &last);
+    }
+    wm_fault_t fault = WM_OK;
+    for (uint32_t ordinal = first; ordinal <= last && !fault; ordinal++)
+        fault = found_add (scan, ordinal, row, self->n_value, error);
+    return fault;
+}
 
 static wm_fault_t scan_piece (scan_t *scan, wm_rows_t *self, wm_index_t *index, uint64_t row,
                               uint64_t count, bool lengths, bool adds, const wm_column_t *column,
@@ -145,23 +203,18 @@ static wm_fault_t scan_piece (scan_t *scan, wm_rows_t *self, wm_index_t *index, 
                 return fault;
             ordinal = index->n_event - 1;
         }
-        found_t *last = scan->n_found ? &scan->found[scan->n_found - 1] : NULL;
-        if (ordinal == UINT32_MAX)
-            self->n_stray++;
-        else if (last && last->ordinal == ordinal && last->first + last->count == row + i)
-            last->count++;
-        else {
-            fault = wm_event_reserve (&scan->found, &scan->found_max, scan->n_found + 1,
-                                      sizeof *scan->found, error);
-            if (fault)
-                return fault;
-            scan->found[scan->n_found++] =
-                (found_t){ ordinal, (uint32_t) (row + i), 1, self->n_value };
-        }
         if (lengths && (scan->length[i] < 0 || scan->length[i] > INT32_MAX))
             return wm_fault (error, WM_EBATCH, "%s: %s row %llu: a length of %lld",
                              wm_h5_path (column->file), column->name,
                              (unsigned long long) (row + i), (long long) scan->length[i]);
+        if (ordinal == UINT32_MAX)
+            self->n_stray++;
+        else if (scan->segments)
+            fault = segments_add (scan, ordinal, i, row + i, self, column, error);
+        else
+            fault = found_add (scan, ordinal, row + i, self->n_value, error);
+        if (fault)
+            return fault;
         if (lengths)
             self->n_value += (uint64_t) scan->length[i]; /* < 2^32 rows x 2^32 */
     }
@@ -193,33 +246,86 @@ static wm_fault_t spans_sort (wm_rows_t *self, const scan_t *scan, uint32_t n_ev
     return WM_OK;
 }
 
-wm_fault_t wm_rows_scan (wm_rows_t *self, wm_index_t *index, const wm_column_t *event_id,
-                         const wm_column_t *length, bool adds, wm_error_t *error)
+/* Reads what the rows of a piece are found by.  */
+static wm_fault_t piece_read (const scan_t *scan, uint64_t row, uint64_t count,
+                              const wm_column_t *event_id, const wm_column_t *at,
+                              const wm_column_t *length, wm_error_t *error)
 {
-    wm_fault_t fault = WM_OK;
+    wm_fault_t fault = wm_index_ids (event_id, row, count, scan->id, error);
+    if (!fault && length)
+        fault = wm_h5_read (length, row, count, WM_H5_I64, scan->length, error);
+    if (!fault && scan->tick)
+        fault = wm_h5_read (at, row, count, WM_H5_I64, scan->tick, error);
+    if (!fault && scan->time)
+        fault = wm_h5_read (at, row, count, WM_H5_F64, scan->time, error);
+    return fault;
+}
+
+static wm_fault_t scan_prepare (scan_t *scan, const wm_segments_t *segments, bool lengths,
+                                wm_error_t *error)
+{
+    bool fine = (scan->id = malloc (PIECE_ROWS * sizeof *scan->id)) &&
+                (scan->length = malloc (PIECE_ROWS * sizeof *scan->length));
+    if (fine && segments) {
+        scan->segments = segments;
+        scan->n_last = wm_segments_count (segments);
+        scan->last = calloc (scan->n_last + 1ul, sizeof *scan->last);
+        scan->tick = lengths ? malloc (PIECE_ROWS * sizeof *scan->tick) : NULL;
+        scan->time = lengths ? NULL : malloc (PIECE_ROWS * sizeof *scan->time);
+        fine = scan->last && (scan->tick || scan->time);
+    }
+    return fine ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
+}
+
+static wm_fault_t rows_scan (wm_rows_t *self, wm_index_t *index, const wm_segments_t *segments,
+                             const wm_column_t *event_id, const wm_column_t *at,
+                             const wm_column_t *length, uint64_t n_value, bool adds,
+                             wm_error_t *error)
+{
     if (event_id->n_row >= UINT32_MAX)
         return wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, more than %u: split the file",
                          wm_h5_path (event_id->file), event_id->name,
                          (unsigned long long) event_id->n_row, UINT32_MAX - 1);
-    scan_t scan = { .id = malloc (PIECE_ROWS * sizeof *scan.id),
-                    .length = malloc (PIECE_ROWS * sizeof *scan.length) };
-    if (!scan.id || !scan.length)
-        fault = wm_fault (error, WM_EHOST, "out of memory");
+    scan_t scan = { 0 };
+    wm_fault_t fault = scan_prepare (&scan, segments, length != NULL, error);
     for (uint64_t row = 0; row < event_id->n_row && !fault; row += PIECE_ROWS) {
         uint64_t left = event_id->n_row - row, count = left < PIECE_ROWS ? left : PIECE_ROWS;
-        fault = wm_index_ids (event_id, row, count, scan.id, error);
-        if (!fault && length)
-            fault = wm_h5_read (length, row, count, WM_H5_I64, scan.length, error);
+        fault = piece_read (&scan, row, count, event_id, at, length, error);
         if (!fault)
             fault = scan_piece (&scan, self, index, row, count, length != NULL, adds,
                                 length ? length : event_id, error);
+        if (!fault && self->n_value > n_value)
+            fault =
+                wm_fault (error, WM_EBATCH, "%s: %s adds up to more than the %llu samples",
+                          wm_h5_path (length->file), length->name, (unsigned long long) n_value);
     }
     if (!fault)
-        fault = spans_sort (self, &scan, index->n_event, length != NULL, error);
+        fault = spans_sort (self, &scan,
+                            segments ? scan.n_last + index->n_event - segments->n_event
+                                     : index->n_event,
+                            length != NULL, error);
     free (scan.id);
     free (scan.length);
+    free (scan.last);
+    free (scan.tick);
+    free (scan.time);
     free (scan.found);
     return fault;
+}
+
+wm_fault_t wm_rows_scan (wm_rows_t *self, wm_index_t *index, const wm_column_t *event_id,
+                         const wm_column_t *length, bool adds, wm_error_t *error)
+{
+    return rows_scan (self, index, NULL, event_id, NULL, length, UINT64_MAX, adds, error);
+}
+
+wm_fault_t wm_rows_scan_segments (wm_rows_t *self, wm_index_t *index, const wm_segments_t *segments,
+                                  const wm_column_t *event_id, const wm_column_t *at,
+                                  const wm_column_t *length, uint64_t n_value, wm_error_t *error)
+{
+    const bool any = wm_segments_any (segments);
+    return rows_scan (self, index, any ? segments : NULL, event_id, any ? at : NULL, length,
+                      any ? n_value : UINT64_MAX, !length, error);
 }
 
 /* Whether runs (n) fit the table; else *wrong tells why.  */

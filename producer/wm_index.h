@@ -3,6 +3,7 @@
    Files may hold thousands of events and hits in any order: one scan of a table's event_id column,
    in pieces, gives every event its spans of rows, which are all that is read of the table later.
    A span costs 8 bytes, so a table in event order costs nothing, one in random order 8 bytes a row.
+   A row of a stream (wm_segments.h) counts for each segment that reads it.
    A column of event ids has three values a row, or is the first of three columns, side by side, of
    one value: run, subrun, event.
    Thread: one at a time.  */
@@ -10,6 +11,7 @@
 #define WM_INDEX_H
 
 #include "producer/wm_h5.h"
+#include "producer/wm_segments.h"
 
 typedef struct {
     int64_t id[3]; /* run, subrun, event */
@@ -55,6 +57,14 @@ uint32_t wm_index_find (const wm_index_t *self, const wm_event_id_t *id);
    a negative one is WM_EBATCH. `adds`: an event that is not in the list is appended to it.  */
 wm_fault_t wm_rows_scan (wm_rows_t *self, wm_index_t *index, const wm_column_t *event_id,
                          const wm_column_t *length, bool adds, wm_error_t *error);
+
+/* The same by ordinals of segments, where an event is a stream: with `length` a row is the samples
+   from tick `at` on, without it the hit of time `at`, whose event is appended where the list lacks
+   it; such events have the ordinals behind all segments. WM_EBATCH also: samples that lie outside a
+   stream, or that add up to more than `n_value`.  */
+wm_fault_t wm_rows_scan_segments (wm_rows_t *self, wm_index_t *index, const wm_segments_t *segments,
+                                  const wm_column_t *event_id, const wm_column_t *at,
+                                  const wm_column_t *length, uint64_t n_value, wm_error_t *error);
 void wm_rows_clear (wm_rows_t *self);
 
 /* Takes the rows from `runs`, a column of two values (event_id.seq_cnt of numl's tools): ordinal of

@@ -145,13 +145,12 @@ void wm_input_close (wm_input_t *self)
 wm_fault_t wm_input_repack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packer,
                             wm_event_t *content, wm_pack_t **pack, wm_error_t *error)
 {
-    char where[480];
+    char where[480], name[128];
     const uint8_t *in_fiducial;
     wm_fault_t fault = wm_reader_event (self->reader, ordinal, content, error);
     if (fault)
         return fault;
-    snprintf (where, sizeof where, "%.300s: event %lld:%lld:%lld", self->path,
-              (long long) content->run, (long long) content->subrun, (long long) content->event);
+    snprintf (where, sizeof where, "%.300s: %s", self->path, wm_event_say (content, name));
     fault = wm_packer_pack (packer, content, where, pack, &in_fiducial, error);
     for (uint32_t i = 0; i < content->n_hit && !fault; i++)
         self->scratch.in_fiducial[content->hit[i].row] = in_fiducial[i];

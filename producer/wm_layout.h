@@ -74,16 +74,17 @@ typedef struct wm_hits_t {
 } wm_hits_t;
 
 /* Opens the columns. wm_hits_scan, of the events of `index`, must follow before hits are read: it
-   appends events that only hits name, which are read by wm_hits_read alone, as is_missing. open
-   does both.  */
+   appends events that only hits name, which are read by wm_hits_read alone, as is_missing.  */
 wm_fault_t wm_hits_columns (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
                             wm_error_t *error);
 wm_fault_t wm_hits_scan (wm_hits_t *self, wm_index_t *index, wm_error_t *error);
-wm_fault_t wm_hits_open (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
-                         wm_index_t *index, wm_error_t *error);
+/* The same by ordinals of segments, where an event is a stream.  */
+wm_fault_t wm_hits_scan_segments (wm_hits_t *self, wm_index_t *index, const wm_segments_t *segments,
+                                  wm_error_t *error);
 void wm_hits_clear (wm_hits_t *self);
 
-/* Reads the hits of an event, in input order.  */
+/* Reads the hits of an event, in input order; of a segment (which *event tells) with times from its
+   first tick on.  */
 wm_fault_t wm_hits_read (wm_hits_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error);
 wm_fault_t wm_hits_rows (wm_hits_t *self, uint64_t first, uint32_t count,
                          const wm_reader_rows_t *rows, wm_error_t *error);

@@ -219,9 +219,14 @@ static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
                              (unsigned long long) column->n_row,
                              (unsigned long long) self->wire_event_id.n_row);
     }
-    if (self->adc.n_dim != 2 || self->adc.width > WM_EVENT_TICKS_MAX)
+    if (self->adc.n_dim != 2)
         return wm_fault (error, WM_EBATCH, "%s: wire_table/adc is not of shape (wires, ticks)",
                          wm_h5_path (self->file));
+    if (self->adc.width > WM_EVENT_TICKS_MAX)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: wire_table/adc has %u ticks, more than %u: longer readouts are read "
+                         "in the exchange layout only (schema/FORMATS.md)",
+                         wm_h5_path (self->file), self->adc.width, WM_EVENT_TICKS_MAX);
     self->waves = wm_waves_new (&self->adc, error);
     return self->waves ? WM_OK : WM_EHOST;
 }

@@ -24,9 +24,9 @@ static wm_input_t *input_of (const wm_produce_t *self, const wm_msg_t *msg)
 static void repeat_notice (wm_produce_t *self, const wm_input_t *input, uint32_t ordinal)
 {
     const wm_pack_t *pack = input->event[ordinal].pack;
-    if (self->content.is_missing ||
+    if (self->content.is_missing || self->content.segment ||
         (self->content.patch_values && !pack->run && !pack->subrun && !pack->event))
-        return; /* only hits name it; ready patches name none */
+        return; /* only hits name it; noticed with its first segment; ready patches name none */
     const wm_repeats_at_t at = { (uint32_t) (input - self->input), ordinal };
     wm_repeats_at_t first;
     if (wm_repeats_add (self->repeats, pack->run, pack->subrun, pack->event, at, &first) &&

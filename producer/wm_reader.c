@@ -341,6 +341,6 @@ wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
 
 void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event)
 {
-    snprintf (text, bytes_max, "%s: event %lld:%lld:%lld", wm_h5_path (file),
-              (long long) event->run, (long long) event->subrun, (long long) event->event);
+    char name[128];
+    snprintf (text, bytes_max, "%s: %s", wm_h5_path (file), wm_event_say (event, name));
 }

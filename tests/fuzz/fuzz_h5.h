@@ -34,7 +34,8 @@ static void read_file (const char *path)
     if (!reader)
         return;
     wm_reader_fits (reader, "fuzz.h5", "2x3", &error);
-    for (uint32_t i = 0; i < wm_reader_n_event (reader) && i < 8; i++)
+    const uint32_t n_event = wm_reader_n_event (reader);
+    for (uint32_t i = 0; i < n_event; i = i < 7 || i + 1 == n_event ? i + 1 : n_event - 1)
         if (!wm_reader_event (reader, i, &event, &error))
             check_event (&event);
     for (uint64_t first = 0; first < wm_reader_n_row (reader) && first < 256; first += 64) {

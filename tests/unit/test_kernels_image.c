@@ -125,7 +125,7 @@ static void lifetime_multiplies_each_tick (void **state)
 {
     (void) state;
     float factor[4], bins[2];
-    wm_image_lifetime (100, 4, 0.5, 2, 4, factor);
+    wm_image_lifetime (100, 4, 0.5, 2, 0, 4, factor);
     near (factor[0], exp (-0.05));
     near (factor[3], exp (-0.035));
     wm_spec_t spec = spec_of (PLAIN "drift_window: 2");

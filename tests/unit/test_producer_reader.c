@@ -519,7 +519,7 @@ static void broken_tables (void **state)
         { "event_table/event_id", 0, 2, 3, twice, "event 1:0:5 is there twice" },
         { "event_table/event_id", 0, 2, 2, ints, "not of shape (n, 3) but (2, 2)" },
         { "event_table/n_tick", 0, 1, 0, ints, "has 1 rows" },
-        { "event_table/n_tick", 0, 2, 0, no_tick, "n_tick is 0, not 1 to 16777216" },
+        { "event_table/n_tick", 0, 2, 0, no_tick, "n_tick is 0, not 1 to 4294967296" },
         { "event_table/n_tick", 1, 2, 0, floats,
           "does not contain integers but floats; store it as int32" },
         { "plane_table/n_wire", 0, 4, 0, negative, "plane_table/n_wire is -3 for cryostat" },
