@@ -22,11 +22,12 @@ static void read_file (const char *path)
     static wm_spec_t spec;
     static wm_event_t event;
     static struct {
-        int64_t big[4][64];
-        int32_t small[3][64];
+        int64_t big[5][64];
+        int32_t small[4][64];
     } space;
-    const wm_reader_rows_t rows = { space.big[0],   space.big[1],   space.big[2],  space.big[3],
-                                    space.small[0], space.small[1], space.small[2] };
+    const wm_reader_rows_t rows = { space.big[0],   space.big[1],   space.big[2],
+                                    space.big[3],   space.small[0], space.small[1],
+                                    space.small[2], space.small[3], space.big[4] };
     wm_error_t error;
     if (!spec.patch_bin)
         wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
