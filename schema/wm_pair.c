@@ -115,7 +115,7 @@ bool wm_pair_last (const wm_pins_t *pins, const char *name, char path[PATH_MAX])
     uint64_t size;
     int64_t mtime_ns;
     int last;
-    if (stat_all (pins, name, &size, &mtime_ns, path, &last) || !*path)
+    if (stat_all (pins, name, &size, &mtime_ns, path, &last) || (!*path && !*pins->channels))
         return false;
     if (last != 1)
         snprintf (path, PATH_MAX, "%s", last ? pins->channels : name);

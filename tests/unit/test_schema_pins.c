@@ -249,8 +249,12 @@ static void an_input_is_as_new_as_its_planes (void **state)
         utimensat (AT_FDCWD, last, (struct timespec[]){ { 1, 0 }, { 1L << 32, 0 } }, 0), 0);
     assert_true (wm_pair_last (&pins, path, last));
     assert_string_equal (last, pins.planes);
-    assert_int_equal (wm_path_stat (path, &size, &hits_ns), 0);
     pins.planes[0] = 0; /* frames by themselves, and their map */
+    assert_int_equal (
+        utimensat (AT_FDCWD, path, (struct timespec[]){ { 1000, 0 }, { 1000, 5 } }, 0), 0);
+    assert_int_equal (wm_path_stat (path, &size, &hits_ns), 0);
+    assert_true (wm_pair_last (&pins, path, last));
+    assert_string_equal (last, pins.channels);
     assert_int_equal (wm_pair_stat (&pins, path, &size, &all_ns), 0);
     assert_true (size == 4 && all_ns == 3000000000005);
     pins.channels[0] = 0;
