@@ -192,7 +192,8 @@ const char *wiremill_client_sha256 (const wiremill_client_t *self);
    them or wiremill_forget is called. Waits until these patches and what is under way fit into
    `memory` (patches that alone do not fit wait until nothing is under way); timeout_ms below 0: as
    long as that takes. WIREMILL_AGAIN: not within timeout_ms, or no memory; nothing is sent.
-   WIREMILL_HOST: the helper or the broker is gone, as the text explains.  */
+   WIREMILL_HOST: the helper or the broker is gone, as the text explains. Where the helper has ended
+   it starts another first, which takes as long as wiremill_connect, whatever timeout_ms is.  */
 wiremill_fault_t wiremill_submit (wiremill_client_t *self, const float *patches, size_t n,
                                   size_t n_value, int timeout_ms, uint64_t *ticket,
                                   wiremill_error_t *error);

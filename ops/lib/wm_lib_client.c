@@ -256,8 +256,10 @@ static void io_end (wiremill_client_t *self)
     if (self->has_io)
         pthread_join (self->io, NULL);
     self->has_io = false;
-    if (self->fd >= 0)
+    if (self->fd >= 0) {
+        shutdown (self->fd, SHUT_RDWR); /* a child of fork has it open, too */
         close (self->fd);
+    }
     self->fd = -1;
     free (self->body);
     self->body = NULL;

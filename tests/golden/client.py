@@ -68,6 +68,7 @@ class Waiting(unittest.TestCase):
                 self.interrupted(lambda: client.submit(self.patches[:100]))     # ... for room
                 self.interrupted(lambda: list(client.as_completed([scoring])))
                 self.interrupted(lambda: client.score(self.patches))
+            self.interrupted(lambda: wiremill.Client("ipc:///nowhere", patience=2 * SLOW))
         finally:
             signal.signal(signal.SIGALRM, before)
 

@@ -8,7 +8,7 @@
           client gone BROKER MODEL        submits, prints a line, and waits to be killed; likewise
           client helper BROKER MODEL      its helper is killed; likewise
           client again BROKER MODEL       its helper is killed, and another one scores
-          client fork BROKER MODEL        a child is refused, connects itself, closes
+          client fork BROKER MODEL        a child is refused, connects itself; keeps no helper
           client errors BROKER MODEL      what is refused
           client quiet BROKER MODEL       signals, threads, descriptors, children are as they were
           client refused BROKER MODEL     connects, and prints why not
@@ -277,6 +277,13 @@ static pid_t helper_of (pid_t owner)
     return found;
 }
 
+static void no_helper_is_left (void)
+{
+    for (int i = 0; i < 1000 && helper_of (getpid ()); i++)
+        usleep (10000);
+    CHECK (!helper_of (getpid ()));
+}
+
 static void helper (const char *broker, const char *path)
 {
     right_t right = make_right (path, 2 * CALL);
@@ -295,9 +302,7 @@ static void helper (const char *broker, const char *path)
     CHECK (!wiremill_submit (client, right.patches, right.n, right.n_value, -1, &ticket, &last));
     CHECK (helper_of (getpid ()) > 1 && helper_of (getpid ()) != before);
     wiremill_client_close (&client);
-    for (int i = 0; i < 1000 && helper_of (getpid ()); i++)
-        usleep (10000);
-    CHECK (!helper_of (getpid ()));
+    no_helper_is_left ();
     free (scores), free (status);
     free_right (&right);
 }
@@ -352,7 +357,15 @@ static void forks (const char *broker, const char *path)
     CHECK (waitpid (child, &how, 0) == child && WIFEXITED (how) && !WEXITSTATUS (how));
     CHECK (!wiremill_wait (client, ticket, -1, scores, status, &last));
     CHECK (is_right (&right, 0, right.n, scores, status));
+    const pid_t other = fork (); /* which has the socket as long as it lives */
+    if (other == 0) {
+        alarm (60);
+        for (;;)
+            pause ();
+    }
     wiremill_client_close (&client);
+    no_helper_is_left ();
+    CHECK (!kill (other, SIGKILL) && waitpid (other, NULL, 0) == other);
     free (scores);
     free_right (&right);
 }

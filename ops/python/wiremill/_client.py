@@ -114,6 +114,25 @@ class Scoring:
         return f"<wiremill.Scoring {self.progress()} of {self.n} patches>"
 
 
+def _connect(broker: str, options: _library.ConnectOptions) -> _Handle:
+    """Connects in a thread, so that Ctrl-C is served while no broker answers; what is connected after it is closed."""
+    error = _library.Error()
+    opened: list[_Handle] = []
+
+    def work() -> None:
+        pointer = _library.call.wiremill_connect(broker.encode(), options, error)
+        if pointer:
+            opened.append(_Handle(pointer))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_SLICE_MS / 1000)
+    if not opened:
+        raise raised(error)
+    return opened[0]
+
+
 def _connect_again(broker: str, options: dict[str, Any]) -> Client:
     return Client(broker, **options)
 
@@ -161,11 +180,9 @@ class Client:
         options = _library.ConnectOptions(ctypes.sizeof(_library.ConnectOptions),
                                           None if join_file is None else os.fsencode(join_file), int(patience * 1000), 0,
                                           memory, _helper())
-        error, call, dim = _library.Error(), _library.call, (ctypes.c_uint32 * 6)()
-        opened = call.wiremill_connect(broker.encode(), options, error)
-        if not opened:
-            raise raised(error)
-        self._handle = _Handle(opened)
+        call, dim = _library.call, (ctypes.c_uint32 * 6)()
+        self._handle = _connect(broker, options)
+        opened = self._handle.pointer
         n_dim = call.wiremill_client_shape(opened, dim)
         #: (wires, drift bins) of a patch; several channels in the model's own order. Dimensions of size 1 are left out.
         self.shape: tuple[int, ...] = tuple(dim[:n_dim])
