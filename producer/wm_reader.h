@@ -52,9 +52,10 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
                                   const wm_spec_t *spec, uint32_t n_value, wm_error_t *error);
 
-/* The same of frames alone, whose windows are scored (points: windows).  */
-wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const wm_spec_t *spec,
-                                    uint32_t n_value, wm_error_t *error);
+/* The same of frames alone, whose windows are scored (points: windows). `pedestal` as wm_pins.h has
+   it.  */
+wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const char *pedestal,
+                                    const wm_spec_t *spec, uint32_t n_value, wm_error_t *error);
 
 /* Opens `file`, the content of input `name`, as the campaign's pins tell.  */
 wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,
