@@ -32,7 +32,7 @@ struct wm_reader_t {
     const wm_layout_t *layout;
     const wm_spec_t *spec; /* lent */
     uint32_t n_event;
-    uint32_t n_missing; /* of them, the last ones: only hits name them */
+    uint32_t n_missing; /* of them: only their hits or space points, which are held, name them */
     uint64_t n_row;
     uint32_t n_dim; /* of ready-made patches: (N, dim...) ; 0: there are none */
     uint64_t dim[8];

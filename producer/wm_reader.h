@@ -70,7 +70,7 @@ const char *wm_reader_unmatched (wm_reader_t *self);
 const char *wm_reader_layout (const wm_reader_t *self); /* for people */
 bool wm_reader_has_planes (const wm_reader_t *self);    /* false: ready-made patches */
 uint32_t wm_reader_n_event (const wm_reader_t *self);   /* those that only hits name included, */
-uint32_t wm_reader_n_missing (const wm_reader_t *self); /* which are the last so many */
+uint32_t wm_reader_n_missing (const wm_reader_t *self); /* which are so many */
 uint64_t wm_reader_n_row (const wm_reader_t *self);
 
 /* WM_EBATCH: ready-made patches of another shape than `shape`, sizes with 'x' between ("3x32x32";

@@ -101,6 +101,7 @@ adc: [-5000, 5000]\nout: [-100, 100]\nlabels: []\n' >"$work/triples.yaml"
 triples ()
 {
     exits 3 run vgg-last triples --spec "$work/triples.yaml" --input "$work/sp.h5" &&
+        says '1 space point of 1 event that has no hits .first 1:0:5.: held' && says ' 1 no such event .1 event.' &&
         "${points[@]}" triples "$work/sp.h5" "$work/triples/sp.scores.h5" 12 40
 }
 ok "space points of three planes: every row is the oracle's, broken ones are held" triples
