@@ -74,7 +74,8 @@ static inline bool wm_share_refused (const wm_args_t *args)
              "name stands for the input's without .h5, {dir} for its folder; FILE:/TAG chooses " \
              "frames (gauss*)"}, \
     {.name = "channels", .value = "FILE", \
-     .help = "channel map of these frames: lines of channel,cryostat,tpc,plane,wire"}, \
+     .help = "channel map of these frames, or (points: windows) of those that are the input: " \
+             "lines of channel,cryostat,tpc,plane,wire"}, \
     {.name = "hit-time", .value = "ticks|us", .one_of = true, \
      .help = "unit of the times of these hits (default: hit_table of numl ticks, chargehits of " \
              "larrecodnn us)"}, \

@@ -564,7 +564,8 @@ static wm_fault_t take_path (const char *option, const char *given, char *pin, s
 static wm_fault_t take_pair (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *error)
 {
     wm_pins_t *pins = &self->pins;
-    const bool has_more = choices->hit_time || choices->hit_offset || choices->pedestal;
+    const bool has_more =
+        choices->hit_time || choices->hit_offset || (choices->pedestal && !choices->channels);
     if ((choices->planes && !choices->channels) || (has_more && !choices->planes))
         return wm_fault (error, WM_EUSAGE,
                          "%s: --planes and --channels go together (--hit-time, --hit-offset and "
@@ -573,17 +574,18 @@ static wm_fault_t take_pair (wm_setup_t *self, const wm_choices_t *choices, wm_e
                          : choices->hit_time   ? "--hit-time without --planes"
                          : choices->hit_offset ? "--hit-offset without --planes"
                                                : "--pedestal without --planes");
+    wm_fault_t fault =
+        choices->pedestal ? wm_pair_pedestal (choices->pedestal, pins->pedestal, error) : WM_OK;
+    if (fault)
+        return fault;
     if (!choices->planes)
         return choices->channels ? take_path ("channels", choices->channels, pins->channels,
                                               sizeof pins->channels, error)
                                  : WM_OK;
     snprintf (pins->hit_time, sizeof pins->hit_time, "%s",
               choices->hit_time ? choices->hit_time : "");
-    wm_fault_t fault = WM_OK;
     if (choices->hit_offset)
         fault = wm_pair_offset (choices->hit_offset, pins->hit_offset, error);
-    if (!fault && choices->pedestal)
-        fault = wm_pair_pedestal (choices->pedestal, pins->pedestal, error);
     if (fault)
         return fault;
     fault = take_path ("planes", choices->planes, pins->planes, sizeof pins->planes, error);

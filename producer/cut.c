@@ -290,11 +290,11 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
         wm_produce_confine_reader (files, 3);
     else
         wm_produce_confine_reader (frames, job->pair.channels ? 2 : 1);
-    job->reader = job->pair.planes
-                      ? wm_reader_open_pair (job->input, &job->pair, &job->spec, 0, error)
-                  : job->pair.channels
-                      ? wm_reader_open_frames (job->input, job->pair.channels, &job->spec, 0, error)
-                      : wm_reader_open (job->input, &job->spec, 0, error);
+    job->reader =
+        job->pair.planes     ? wm_reader_open_pair (job->input, &job->pair, &job->spec, 0, error)
+        : job->pair.channels ? wm_reader_open_frames (job->input, job->pair.channels,
+                                                      job->pair.pedestal, &job->spec, 0, error)
+                             : wm_reader_open (job->input, &job->spec, 0, error);
     if (!job->reader)
         return error->fault;
     if (!wm_reader_has_planes (job->reader))
@@ -337,8 +337,9 @@ static int cut_main (const wm_args_t *args)
         (wm_args_given (args, "pedestal") &&
          wm_pair_pedestal (wm_args_text (args, "pedestal"), pedestal, &error)))
         return wm_args_refuse (args, "%s", error.text);
-    if (!job.pair.planes && (*offset || *pedestal))
-        return wm_args_refuse (args, "--hit-offset and --pedestal go with --planes");
+    if ((!job.pair.planes && *offset) || (!job.pair.channels && *pedestal))
+        return wm_args_refuse (args, "--%s goes with --planes and --channels",
+                               *offset ? "hit-offset" : "pedestal");
     if (job.pair.planes &&
         (!strcmp (job.pair.planes, job.input) || !strcmp (job.pair.channels, job.input) ||
          !strcmp (job.pair.planes, job.pair.channels)))

@@ -45,7 +45,7 @@ static const wm_option_t options[] = {
     {.name = "input", .letter = 'i', .value = "FILE",
      .help = "where the event is (default: as the output states)"},
     {.name = "planes", .value = "FILE", .help = "frames of the hits, as in wiremill run"},
-    {.name = "channels", .value = "FILE", .help = "channel map of those frames"},
+    {.name = "channels", .value = "FILE", .help = "channel map of those frames, or of --input"},
     {.name = "hit-time", .value = "ticks|us", .one_of = true,
      .help = "unit of these hits (default: that of their table)"},
     {.name = "hit-offset", .value = "TICKS",

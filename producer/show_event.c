@@ -73,7 +73,7 @@ static wm_fault_t read_truth (wm_show_t *self, wm_error_t *error)
     int32_t place[4] = { -1, -1, -1, -1 };
     wm_column_t column = { 0 };
     const uint32_t n = self->scores.n_row;
-    wm_h5_t *file = self->pair.planes ? NULL : wm_h5_open (self->input, error);
+    wm_h5_t *file = self->pair.channels ? NULL : wm_h5_open (self->input, error);
     if (!file || !wm_h5_has (file, name)) {
         wm_h5_close (&file);
         return WM_OK;
@@ -99,9 +99,11 @@ static wm_fault_t read_truth (wm_show_t *self, wm_error_t *error)
 
 static wm_fault_t open_input (wm_show_t *self, wm_error_t *error)
 {
-    self->reader = self->pair.planes
-                       ? wm_reader_open_pair (self->input, &self->pair, &self->spec, 0, error)
-                       : wm_reader_open (self->input, &self->spec, 0, error);
+    self->reader =
+        self->pair.planes ? wm_reader_open_pair (self->input, &self->pair, &self->spec, 0, error)
+        : self->pair.channels ? wm_reader_open_frames (self->input, self->pair.channels,
+                                                       self->pedestal, &self->spec, 0, error)
+                              : wm_reader_open (self->input, &self->spec, 0, error);
     if (!self->reader)
         return error->fault;
     if (!wm_reader_has_planes (self->reader))
@@ -281,10 +283,10 @@ static int make_picture (void *arg, FILE *out)
     size_t n = 2;
     if (self->against)
         file[n++] = self->against;
-    if (self->pair.planes) {
+    if (self->pair.planes)
         file[n++] = self->pair.planes;
+    if (self->pair.channels)
         file[n++] = self->pair.channels;
-    }
     wm_produce_confine_reader (file, n);
     wm_h5_init ();
     wm_fault_t fault = read_scores (self, &error);
@@ -416,16 +418,17 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
     if (zoom && !take_zoom (zoom, self->zoom))
         return wm_args_refuse (
             args, "--zoom takes WIRE:WIRE,TICK:TICK, as 100:300,2000:4000, not '%s'", zoom);
-    if (!self->pair.planes != !self->pair.channels)
-        return wm_args_refuse (args, "--planes and --channels go together");
+    if (self->pair.planes && !self->pair.channels)
+        return wm_args_refuse (args, "--planes needs --channels");
     const char *offset = wm_args_text (args, "hit-offset"),
                *pedestal = wm_args_text (args, "pedestal");
     wm_error_t error;
     if ((offset && wm_pair_offset (offset, self->hit_offset, &error)) ||
         (pedestal && wm_pair_pedestal (pedestal, self->pedestal, &error)))
         return wm_args_refuse (args, "%s", error.text);
-    if ((offset || pedestal) && !self->pair.planes)
-        return wm_args_refuse (args, "--hit-offset and --pedestal go with --planes");
+    if ((offset && !self->pair.planes) || (pedestal && !self->pair.channels))
+        return wm_args_refuse (args, "--%s goes with --planes and --channels",
+                               offset && !self->pair.planes ? "hit-offset" : "pedestal");
     return WM_EXIT_OK;
 }
 

@@ -32,7 +32,7 @@ struct wm_reader_t {
     const wm_layout_t *layout;
     const wm_spec_t *spec; /* lent */
     uint32_t n_event;
-    uint32_t n_missing; /* of them, the last ones: only hits name them */
+    uint32_t n_missing; /* of them: only their hits or space points, which are held, name them */
     uint64_t n_row;
     uint32_t n_dim; /* of ready-made patches: (N, dim...) ; 0: there are none */
     uint64_t dim[8];
@@ -47,8 +47,8 @@ wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_valu
 wm_reader_t *wm_joined_open (wm_h5_t **hits, const wm_reader_pair_t *pair, const wm_spec_t *spec,
                              wm_error_t *error);
 /* The planes of frames alone, for windows; run and subrun are 0, the event is the frame.  */
-wm_reader_t *wm_planes_open (const char *name, const char *channels, const wm_spec_t *spec,
-                             wm_error_t *error);
+wm_reader_t *wm_planes_open (const char *name, const char *channels, const char *pedestal,
+                             const wm_spec_t *spec, wm_error_t *error);
 wm_reader_t *wm_npy_open (const char *path, uint32_t n_value, wm_error_t *error);
 
 /* "file: event r:s:e", for errors.  */

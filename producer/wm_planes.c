@@ -17,6 +17,7 @@ typedef struct {
     wm_frames_t *frames[WM_SPEC_CHANNELS_MAX]; /* (n_channel) of each tag; all of one file */
     wm_channels_t *map;
     wm_event_t part; /* one tag's content */
+    char joined[48]; /* for people */
 } planes_t;
 
 static void planes_destroy (wm_reader_t *reader)
@@ -143,14 +144,20 @@ static wm_fault_t planes_rows (wm_reader_t *reader, uint64_t first, uint32_t cou
     return wm_fault (error, WM_EBATCH, "frames have no hits");
 }
 
+static const char *joined_text (wm_reader_t *reader)
+{
+    return ((planes_t *) reader)->joined;
+}
+
 static const wm_layout_t layout = { .name = "Wire-Cell frames",
                                     .event = planes_event,
                                     .rows = planes_rows,
                                     .destroy = planes_destroy,
+                                    .joined = joined_text,
                                     .planes = planes_planes };
 
-wm_reader_t *wm_planes_open (const char *name, const char *channels, const wm_spec_t *spec,
-                             wm_error_t *error)
+wm_reader_t *wm_planes_open (const char *name, const char *channels, const char *pedestal,
+                             const wm_spec_t *spec, wm_error_t *error)
 {
     planes_t *self = calloc (1, sizeof *self);
     if (!self) {
@@ -158,6 +165,8 @@ wm_reader_t *wm_planes_open (const char *name, const char *channels, const wm_sp
         return NULL;
     }
     self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
+    if (*pedestal)
+        snprintf (self->joined, sizeof self->joined, "pedestal %s", pedestal);
     bool fine = (self->map = wm_channels_get (channels, error)) != NULL;
     for (uint32_t k = 0; k < n_channel (self) && fine; k++) {
         char tagged[PATH_MAX];
@@ -167,6 +176,8 @@ wm_reader_t *wm_planes_open (const char *name, const char *channels, const wm_sp
             snprintf (tagged, sizeof tagged, "%.*s:/%s", (int) wm_path_length (name), name,
                       spec->tag[k]);
         fine = (self->frames[k] = wm_frames_open (tagged, error)) != NULL;
+        if (fine)
+            wm_frames_pedestal (self->frames[k], pedestal);
     }
     if (!fine) {
         planes_destroy (&self->reader);

@@ -121,15 +121,15 @@ static wm_reader_t *with_points (wm_reader_t *self, const wm_spec_t *spec, wm_er
     return self;
 }
 
-wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const wm_spec_t *spec,
-                                    uint32_t n_value, wm_error_t *error)
+wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const char *pedestal,
+                                    const wm_spec_t *spec, uint32_t n_value, wm_error_t *error)
 {
     wm_reader_t *self = NULL;
     if (spec->points != WM_POINTS_WINDOWS)
         wm_fault (error, WM_EBATCH,
                   "%.300s: --channels without --planes goes with points: windows in --spec", name);
     else if (patch_fits (name, spec, n_value, error))
-        self = with_points (wm_planes_open (name, channels, spec, error), spec, error);
+        self = with_points (wm_planes_open (name, channels, pedestal, spec, error), spec, error);
     if (!self)
         blame (error->fault, error);
     return self;
@@ -154,7 +154,8 @@ wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_
 {
     char planes[PATH_MAX];
     if (!*pins->planes && *pins->channels)
-        return wm_reader_open_frames (file, pins->channels, spec, pins->n_value, error);
+        return wm_reader_open_frames (file, pins->channels, pins->pedestal, spec, pins->n_value,
+                                      error);
     if (!*pins->planes)
         return wm_reader_open (file, spec, pins->n_value, error);
     if (!wm_pair_planes (pins, name, planes)) {

@@ -52,9 +52,10 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
                                   const wm_spec_t *spec, uint32_t n_value, wm_error_t *error);
 
-/* The same of frames alone, whose windows are scored (points: windows).  */
-wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const wm_spec_t *spec,
-                                    uint32_t n_value, wm_error_t *error);
+/* The same of frames alone, whose windows are scored (points: windows). `pedestal` as wm_pins.h has
+   it.  */
+wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const char *pedestal,
+                                    const wm_spec_t *spec, uint32_t n_value, wm_error_t *error);
 
 /* Opens `file`, the content of input `name`, as the campaign's pins tell.  */
 wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,
@@ -69,7 +70,7 @@ const char *wm_reader_unmatched (wm_reader_t *self);
 const char *wm_reader_layout (const wm_reader_t *self); /* for people */
 bool wm_reader_has_planes (const wm_reader_t *self);    /* false: ready-made patches */
 uint32_t wm_reader_n_event (const wm_reader_t *self);   /* those that only hits name included, */
-uint32_t wm_reader_n_missing (const wm_reader_t *self); /* which are the last so many */
+uint32_t wm_reader_n_missing (const wm_reader_t *self); /* which are so many */
 uint64_t wm_reader_n_row (const wm_reader_t *self);
 
 /* WM_EBATCH: ready-made patches of another shape than `shape`, sizes with 'x' between ("3x32x32";

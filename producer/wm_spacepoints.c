@@ -17,12 +17,14 @@ typedef struct {
     char name[64];
     wm_reader_t *inner;
     wm_source_t source; /* of the inner reader, lent */
+    wm_index_t index;   /* the inner reader's events; behind them those that only points name */
     wm_column_t event_id, id, hits;
     wm_rows_t rows;
     wm_hit_t *hit; /* of an event, as the inner reader gives them */
     named_t *named;
     int64_t *cell; /* hit_id of an event's space points, or of its hits */
     size_t hit_max, named_max, cell_max;
+    char text[1536];
 } spacepoints_t;
 
 static void spacepoints_destroy (wm_reader_t *reader)
@@ -32,6 +34,7 @@ static void spacepoints_destroy (wm_reader_t *reader)
     wm_h5_column_close (&self->id);
     wm_h5_column_close (&self->hits);
     wm_rows_clear (&self->rows);
+    wm_index_clear (&self->index);
     wm_reader_destroy (&self->inner);
     free (self->hit);
     free (self->named);
@@ -104,6 +107,20 @@ static void point_fill (const spacepoints_t *self, uint32_t n_hit, const int64_t
     }
 }
 
+/* The event without its space points. One that only these name has neither planes nor hits.  */
+static wm_fault_t event_begin (spacepoints_t *self, uint32_t ordinal, wm_event_t *event,
+                               wm_error_t *error)
+{
+    if (ordinal < self->inner->n_event) {
+        const wm_fault_t fault = wm_reader_event (self->inner, ordinal, event, error);
+        return fault ? fault : hits_take (self, ordinal, event, error);
+    }
+    const int64_t *id = self->index.event[ordinal].id;
+    event->run = id[0], event->subrun = id[1], event->event = id[2];
+    event->is_missing = true;
+    return WM_OK;
+}
+
 static wm_fault_t spacepoints_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
                                      wm_error_t *error)
 {
@@ -111,8 +128,8 @@ static wm_fault_t spacepoints_event (wm_reader_t *reader, uint32_t ordinal, wm_e
     const uint32_t n_channel = reader->spec->n_channel;
     uint64_t n_span, n_row;
     const wm_span_t *span = wm_rows_of (&self->rows, ordinal, &n_span, &n_row);
-    wm_fault_t fault = wm_reader_event (self->inner, ordinal, event, error);
-    if (fault || (fault = hits_take (self, ordinal, event, error)))
+    wm_fault_t fault = event_begin (self, ordinal, event, error);
+    if (fault)
         return fault;
     const uint32_t n_hit = event->n_hit;
     if ((fault = wm_event_reserve (&event->hit, &event->hit_max, n_row + 1, sizeof *event->hit,
@@ -152,9 +169,30 @@ static wm_fault_t spacepoints_rows (wm_reader_t *reader, uint64_t first, uint32_
     return fault ? fault : wm_h5_read (&self->id, first, count, WM_H5_I64, rows->hit_id, error);
 }
 
+static uint64_t points_of (const spacepoints_t *self, uint32_t ordinal)
+{
+    uint64_t n_span, n_row;
+    wm_rows_of (&self->rows, ordinal, &n_span, &n_row);
+    return n_row;
+}
+
 static const char *spacepoints_unmatched (wm_reader_t *reader)
 {
-    return wm_reader_unmatched (((spacepoints_t *) reader)->inner);
+    spacepoints_t *self = (spacepoints_t *) reader;
+    const uint32_t first = self->inner->n_event, n_event = self->index.n_event - first;
+    const char *inner = wm_reader_unmatched (self->inner);
+    uint64_t n = 0;
+    for (uint32_t i = first; i < self->index.n_event; i++)
+        n += points_of (self, i);
+    if (!n)
+        return inner;
+    const int64_t *id = self->index.event[first].id;
+    snprintf (self->text, sizeof self->text,
+              "%s%s%llu space point%s of %u event%s that %s no hits (first %lld:%lld:%lld): held",
+              inner, *inner ? "; " : "", (unsigned long long) n, n == 1 ? "" : "s", n_event,
+              n_event == 1 ? "" : "s", n_event == 1 ? "has" : "have", (long long) id[0],
+              (long long) id[1], (long long) id[2]);
+    return self->text;
 }
 
 static const char *spacepoints_joined (wm_reader_t *reader)
@@ -188,7 +226,11 @@ static wm_fault_t table_open (spacepoints_t *self, wm_error_t *error)
                          wm_h5_path (file), (unsigned long long) self->event_id.n_row,
                          (unsigned long long) self->id.n_row,
                          (unsigned long long) self->hits.n_row);
-    return wm_rows_scan (&self->rows, self->source.index, &self->event_id, NULL, false, error);
+    const wm_index_t *inner = self->source.index;
+    for (uint32_t i = 0; i < inner->n_event; i++)
+        if ((fault = wm_index_add (&self->index, &inner->event[i], error)))
+            return fault;
+    return wm_rows_scan (&self->rows, &self->index, &self->event_id, NULL, true, error);
 }
 
 wm_reader_t *wm_spacepoints_open (wm_reader_t **reader, const wm_spec_t *spec, wm_error_t *error)
@@ -211,12 +253,14 @@ wm_reader_t *wm_spacepoints_open (wm_reader_t **reader, const wm_spec_t *spec, w
                                   .joined = spacepoints_joined };
     self->inner = inner;
     self->source = inner->layout->source (inner);
-    self->reader =
-        (wm_reader_t){ .layout = &self->layout, .spec = spec, .n_event = inner->n_event };
+    self->reader = (wm_reader_t){ .layout = &self->layout, .spec = spec };
     if (table_open (self, error)) {
         spacepoints_destroy (&self->reader);
         return NULL;
     }
+    self->reader.n_event = self->index.n_event;
+    for (uint32_t i = inner->n_event - inner->n_missing; i < self->index.n_event; i++)
+        self->reader.n_missing += points_of (self, i) > 0;
     self->reader.n_row = self->event_id.n_row;
     return &self->reader;
 }

@@ -103,16 +103,17 @@ static bool origin_write (hid_t file, const wm_writer_origin_t *origin)
            origin_text_write (file, "command", origin->command);
 }
 
-/* Where planes came from that were not the input's own.  */
+/* Where planes came from that were not the input's own, and the map of frames.  */
 static bool pair_write (const wm_writer_t *self)
 {
     char planes[PATH_MAX];
     const wm_writer_job_t *job = &self->job;
-    return !*job->pins->planes ||
-           (wm_pair_planes (job->pins, job->origin.path ? job->origin.path : "", planes) &&
-            origin_text_write (self->file, "planes", planes) &&
-            origin_text_write (self->file, "channels", job->pins->channels) &&
-            origin_text_write (self->file, "joined", wm_reader_joined (job->reader)));
+    return (!*job->pins->planes ||
+            (wm_pair_planes (job->pins, job->origin.path ? job->origin.path : "", planes) &&
+             origin_text_write (self->file, "planes", planes))) &&
+           (!*job->pins->channels ||
+            (origin_text_write (self->file, "channels", job->pins->channels) &&
+             origin_text_write (self->file, "joined", wm_reader_joined (job->reader))));
 }
 
 bool wm_writer_facts (const wm_writer_t *self)

@@ -51,6 +51,32 @@ cut ()
 }
 ok "windows of 16 x 300, also over the end of a plane and over one of 11 wires" cut
 
+# Frames of raw ADC are an input by their --pedestal.
+"$python" -c 'import h5py, numpy as np, sys
+with h5py.File (sys.argv[1]) as f, h5py.File (sys.argv[2], "w") as plain, h5py.File (sys.argv[3], "w") as raw:
+    for name in (f"{e}/{d}" for e in f for d in f[e]):
+        x = f[name][:]
+        adc = "frame_" in name
+        plain[name] = np.round (np.nan_to_num (x)).clip (-999, 999) if adc else x
+        raw[name] = (plain[name][:] + 900).astype (np.int16) if adc else x' "$work/frames.h5" "$work/plain.h5" "$work/raw.h5" || bail "no raw ADC"
+cut_as () { keep "$bin/wiremill" cut --spec "$work/tile.yaml" --channels "$work/map.csv" --input "$work/$1.h5" --patches "$work/$1.npy" "${@:2}"; }
+raw () { cut_as plain && cut_as raw --pedestal median && cmp "$work/plain.npy" "$work/raw.npy"; }
+ok "frames of raw ADC, with --pedestal" raw
+pinned ()
+{
+    run conv1d raw --spec waveform-200 --channels "$work/map.csv" --input "$work/raw.h5" --pedestal 900 &&
+        run conv1d plain --spec waveform-200 --channels "$work/map.csv" --input "$work/plain.h5" &&
+        "$python" -c 'import h5py, sys
+a, b = (h5py.File (p) for p in sys.argv[1:])
+assert a.attrs["joined"] == b"pedestal 900" and a.attrs["channels"] == b.attrs["channels"] != b"", dict (a.attrs)
+assert (a["waveform/y_0"][:] == b["waveform/y_0"][:]).all ()' "$work/raw/raw.scores.h5" "$work/plain/plain.scores.h5"
+}
+ok "... in a campaign, whose outputs state it" pinned
+unchosen () { exits 5 run conv1d unchosen --spec waveform-200 --channels "$work/map.csv" --input "$work/raw.h5" && says 'lie around other values than 0 ADC: a pedestal; --pedestal median'; }
+ok "... and without it they are refused" unchosen
+drawn () { "$bin/wiremill" show "$work/raw/raw.scores.h5" --channels "$work/map.csv" --pedestal 900 --output "$work/raw.svg" && grep -q '</svg>' "$work/raw.svg"; }
+ok "show draws their planes" drawn
+
 # Several channels: the tags of frames.
 "${points[@]}" tagged "$work/tagged.h5" "$work/map.csv" || bail "no frames"
 printf 'table: waveform\npoints: windows\npatch: [12, 40]\nstep_wire: 5\nstep_bin: 33\nchannels: 3\ntags: [c, a, b]
@@ -75,6 +101,7 @@ adc: [-5000, 5000]\nout: [-100, 100]\nlabels: []\n' >"$work/triples.yaml"
 triples ()
 {
     exits 3 run vgg-last triples --spec "$work/triples.yaml" --input "$work/sp.h5" &&
+        says '1 space point of 1 event that has no hits .first 1:0:5.: held' && says ' 1 no such event .1 event.' &&
         "${points[@]}" triples "$work/sp.h5" "$work/triples/sp.scores.h5" 12 40
 }
 ok "space points of three planes: every row is the oracle's, broken ones are held" triples
