@@ -1,5 +1,5 @@
 #!/bin/bash
-# formats.t - schema/FORMATS.md: its examples are run and scored, its tables compared with real files.
+# formats.t - schema/FORMATS.md and OUTPUTS.md: their examples are run and scored, their tables compared with real files.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=$PWD/build/venv/bin/python
@@ -7,10 +7,12 @@ python=$PWD/build/venv/bin/python
 make_model 1 && make_events one --events 1 --seed 6 --hits 3000 --tpcs 1 || bail "no model or events"
 
 # Each example is a code block; its first line names its file.
-awk -v to="$work/" '/^```$/ { file = "" } file { print > file } /^```(python|yaml)$/ { getline; split ($2, n, ":"); file = to n[1] }' schema/FORMATS.md
-ok "the page has five examples" test \
+awk -v to="$work/" '/^```$/ { file = "" } file { print > file } /^```(python|yaml)$/ { getline; split ($2, n, ":"); file = to n[1] }' \
+        schema/FORMATS.md schema/OUTPUTS.md
+ok "the pages have five examples" test \
         "$(cd "$work" && ls exchange.py opensamples.py patches.py my.yaml scores.py | wc -l)" = 5
-ok "the page is short enough to be read" test "$(wc -l <schema/FORMATS.md)" -lt 300
+ok "the page of inputs is short enough to be read" test "$(wc -l <schema/FORMATS.md)" -lt 300
+ok "... and that of outputs" test "$(wc -l <schema/OUTPUTS.md)" -lt 200
 made () { ( cd "$work" && $python "$1.py" ); }
 scored () # hits, input, options...
 {
@@ -46,10 +48,10 @@ slash ()
 ok "a dataset of an array" slash
 ok "my.yaml is a specification" "$bin/wiremill" spec --check "$work/my.yaml"
 
-# What the page says of types is what files have; every status has its reason.
+# What the pages say of types is what files have; every status has its reason.
 cat >"$work/compare.py" <<'PYTHON'
 import sys, re, h5py
-page = open(sys.argv[1]).read()
+page = open(sys.argv[1] + "/FORMATS.md").read() + open(sys.argv[1] + "/OUTPUTS.md").read()
 section = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", page, re.M | re.S))
 def rows(text):
     for cells in re.findall(r"^\| (\S.*?) \| (.*?) \|", text, re.M):
@@ -85,7 +87,7 @@ assert len(reasons) == 8 and all(f'"{text}"' in source for number, text in reaso
 PYTHON
 types ()
 {
-    $python "$work/compare.py" schema/FORMATS.md "$made/one.h5" "$work/opensamples.h5" \
+    $python "$work/compare.py" schema "$made/one.h5" "$work/opensamples.h5" \
             "$work/exchange-out/exchange.scores.h5"
 }
 ok "the tables are what the files have" types
