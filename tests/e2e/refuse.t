@@ -44,7 +44,7 @@ ok "a model and an input that are swapped" refused 5 \
     "$bin/wiremill" run --output "$work/o" --model "$made/one.h5" --input "$made/model-${small}1.onnx"
 gzip -c "$made/one.h5" >"$work/a.h5.gz" && printf 'PK\3\4zip' >"$work/a.npz" && printf '\200\2pickle' >"$work/a.pt" &&
     : >"$work/a.h5" && printf 'root\0\0\361' >"$work/a.root"
-cp "$made/model-${small}1.onnx" "$work/a.onnx" && printf 'text' >"$work/a.txt"
+cp "$made/model-${small}1.onnx" "$work/a.onnx" && printf 'text' >"$work/a.txt" && printf '\1\2\3' >"$work/a.bin"
 printf "\223NUMPY\1\0v\0%-117s\n" "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 48, 48), }" >"$work/a.npy"
 ok "a compressed model" model 5 "a.h5.gz: not a model but compressed by gzip: .*gunzip -k" "$work/a.h5.gz"
 ok "an archive of PyTorch" model 5 "a.npz: not a model but an archive .*torch.onnx.export" "$work/a.npz"
@@ -60,8 +60,9 @@ others () # a line for each, with what to do; the comment and the good one are n
         says 'a.npz: an archive of NumPy' &&
         says 'a.npy: float64, but .*float32.*astype' && says 'a.onnx: a model, not an input: give it by --model' &&
         says 'a.pt: an archive' &&
-        says 'a.root: a ROOT file' && says 'a.txt: neither an HDF5 file nor' &&
-        says 'link.h5: a symbolic link to a file' && says '1 written, 9 held'
+        says 'a.root: a ROOT file' && says 'a.txt: a text; if it is a CSV of hits' &&
+        says 'a.bin: neither an HDF5 file nor' &&
+        says 'link.h5: a symbolic link to a file' && says '1 written, 10 held'
 }
 ok "each file of another kind is held, with what to do about it" others
 folder () { refused 2 "$1 .*(one|link).h5 is not a folder; give a folder" "$bin/wiremill" "${@:2}"; }
