@@ -175,7 +175,9 @@ static wm_fault_t parse_one (wm_address_t *self, const char *text, wm_address_us
     const int scheme = scheme_of (text);
     memset (self, 0, sizeof *self);
     if (scheme < 0 || (scheme == WM_ADDRESS_FILE && use == WM_ADDRESS_LISTEN))
-        return wm_fault (error, WM_EUSAGE, "%s is neither tcp://HOST:PORT nor ipc:///PATH", text);
+        return wm_fault (
+            error, WM_EUSAGE, "%s is neither tcp://HOST:PORT nor ipc:///PATH%s", text,
+            use == WM_ADDRESS_CONNECT ? " nor file:///DIR/endpoint.json of its campaign" : "");
     self->scheme = (wm_address_scheme_t) scheme;
     for (const char *c = text; *c; c++)
         if ((unsigned char) *c < ' ' || *c == 127 || (scheme == WM_ADDRESS_TCP && *c == ' '))

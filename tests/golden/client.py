@@ -80,7 +80,10 @@ class Waiting(unittest.TestCase):
                     client.submit(given)
         with self.assertRaisesRegex(ValueError, "closed"):
             client.submit(self.patches)
-        for arguments, text in (({"patience": 0}, "patience"), ({"memory": 0}, "memory")):
+        for broker in (None, BROKER.encode()):
+            with self.assertRaisesRegex(TypeError, "HOST:PORT"):
+                wiremill.Client(broker)
+        for arguments, text in (({"patience": 0}, "patience"), ({"memory": 0}, "memory"), ({"memory": 2**64}, "memory")):
             with self.assertRaisesRegex(ValueError, text):
                 wiremill.Client(BROKER, **arguments)
         for broker, options, fault in (("carrier pigeon", {}, "usage"), ("ipc:///nowhere", {"patience": 0.3}, "host"),

@@ -26,3 +26,4 @@ assert len(pictures) == 2 and min(map(len, pictures)) > 10000, [len(p) for p in 
 bars = [data["text/html"] for data in shown if "<progress" in data.get("text/html", "")]
 assert len(bars) == 1 and "(100 %)" in bars[0], bars
 assert any("<table" in data.get("text/html", "") for data in shown), "a table of pandas"
+assert any("<wiremill.Client" in output.get("text", "") for output in outputs), "patches by a broker"

@@ -64,6 +64,7 @@ static void test_mistakes (void **state)
     } bad[] = {
         { "", WM_ADDRESS_CONNECT, "neither tcp://HOST:PORT nor" },
         { "http://head:5555", WM_ADDRESS_CONNECT, "neither tcp://HOST:PORT nor" },
+        { "/d/out.wiremill", WM_ADDRESS_CONNECT, "nor file:///DIR/endpoint.json of its campaign" },
         { "head:5555", WM_ADDRESS_LISTEN, "neither tcp://HOST:PORT nor" },
         { "file:///a", WM_ADDRESS_LISTEN, "neither tcp://HOST:PORT nor" },
         { "file://a", WM_ADDRESS_CONNECT, "absolute path" },

@@ -114,13 +114,13 @@ class Scoring:
         return f"<wiremill.Scoring {self.progress()} of {self.n} patches>"
 
 
-def _connect(broker: str, options: _library.ConnectOptions) -> _Handle:
+def _connect(broker: bytes, options: _library.ConnectOptions) -> _Handle:
     """Connects in a thread, so that Ctrl-C is served while no broker answers; what is connected after it is closed."""
     error = _library.Error()
     opened: list[_Handle] = []
 
     def work() -> None:
-        pointer = _library.call.wiremill_connect(broker.encode(), options, error)
+        pointer = _library.call.wiremill_connect(broker, options, error)
         if pointer:
             opened.append(_Handle(pointer))
 
@@ -172,8 +172,10 @@ class Client:
         self._handle: Optional[_Handle] = None
         if not 0.1 <= patience <= 1e6:
             raise ValueError(f"patience is {patience}; there are 0.1 to 1,000,000 s")
-        if memory < 1:
+        if not 1 <= memory < 2**63:
             raise ValueError(f"memory is {memory} bytes")
+        if not isinstance(broker, str):
+            raise TypeError(f"broker is {broker!r}; a text is needed: \"tcp://HOST:PORT\"")
         self.broker: str = broker
         self._options: dict[str, Any] = {"join_file": None if join_file is None else os.path.abspath(join_file),
                                          "patience": patience, "memory": memory}
@@ -181,7 +183,7 @@ class Client:
                                           None if join_file is None else os.fsencode(join_file), int(patience * 1000), 0,
                                           memory, _helper())
         call, dim = _library.call, (ctypes.c_uint32 * 6)()
-        self._handle = _connect(broker, options)
+        self._handle = _connect(os.fsencode(broker), options)
         opened = self._handle.pointer
         n_dim = call.wiremill_client_shape(opened, dim)
         #: (wires, drift bins) of a patch; several channels in the model's own order. Dimensions of size 1 are left out.
