@@ -367,8 +367,8 @@ static wm_fault_t twice (const wm_frames_t *self, int32_t channel, const char *w
         return wm_fault (error, WM_EBATCH, "%s: channels_%s has channel %d twice", where, name[0],
                          channel);
     return wm_fault (error, WM_EBATCH,
-                     "%s: channel %d is in frame_%s and in frame_%s: choose one, --planes '%s:/%s'",
-                     where, channel, name[0], name[1], self->path, name[0]);
+                     "%s: channel %d is in frame_%s and in frame_%s: choose one, '%s:/%s'", where,
+                     channel, name[0], name[1], self->path, name[0]);
 }
 
 static wm_fault_t tags_open (wm_frames_t *self, int64_t number, const char *where, uint32_t *n,
