@@ -263,6 +263,16 @@ static void tags_find (wm_frames_t *self, int64_t number, char group[48])
         low++;
 }
 
+bool wm_frames_has (wm_frames_t *self, int64_t number)
+{
+    char group[48];
+    tags_close (self);
+    tags_find (self, number, group);
+    const bool has = self->n_tag > 0;
+    tags_close (self);
+    return has;
+}
+
 static int tag_compare (const void *a, const void *b)
 {
     return strcmp (((const tag_t *) a)->name, ((const tag_t *) b)->name);
