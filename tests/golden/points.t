@@ -35,6 +35,8 @@ for k in "wire", "time", "hit_id", "y_0":
     assert (f["waveform_table"][k][:].ravel ()[:200] == f["waveform"][k][:200]).all (), k' "$work/os/os.scores.h5"
 }
 ok "numl's table has wire and time too" numl
+shown () { keep "$bin/wiremill" show "$work/os/os.scores.h5" --rows 2 && says '^run +event +tpc +plane +hit_id +wire +time +y_0' && says '^ *[0-9]+ +[0-9]+ +1 +[0-9]+ +1 +0 +150 '; }
+ok "show prints them" shown
 resumed ()
 {
     WM_FAILPOINT=producer-output-piece:1 exits 75 run conv1d again --spec waveform-200 "${frames[@]}" &&
