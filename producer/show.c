@@ -72,7 +72,8 @@ const wm_verb_t wm_verb_show = {
 /* clang-format on */
 
 /* Columns that identify a hit, without subrun and cryostat, which are mostly constant.  */
-static const char *const id_name[] = { "run", "event", "tpc", "plane", "hit_id" };
+/* The last two are of windows.  */
+static const char *const id_name[] = { "run", "event", "tpc", "plane", "hit_id", "wire", "time" };
 enum { IDS = sizeof id_name / sizeof *id_name };
 
 typedef struct {
@@ -83,6 +84,7 @@ typedef struct {
     uint32_t n_score;
     char score_name[SCORES_MAX][48];
     int64_t *id[IDS]; /* (n) */
+    int n_id;         /* so many of them */
     float *score[SCORES_MAX];
     int32_t *status;
 } show_t;
@@ -134,6 +136,7 @@ static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
                           path);
     if (fault)
         return fault;
+    self->n_id = has_column (self, "wire") && has_column (self, "time") ? IDS : IDS - 2;
     for (uint32_t i = 0; i < SCORES_MAX; i++, self->n_score++) {
         char *label = self->score_name[i];
         snprintf (label, 48, "%s", i < self->spec.n_label ? self->spec.label[i] : "");
@@ -173,7 +176,7 @@ static wm_fault_t read_rows (show_t *self, wm_error_t *error)
 {
     wm_fault_t fault =
         read_column (self, "status", WM_H5_I32, sizeof (int32_t), (void **) &self->status, error);
-    for (int c = 0; c < IDS && !fault; c++)
+    for (int c = 0; c < self->n_id && !fault; c++)
         fault = read_column (self, id_name[c], WM_H5_I64, sizeof (int64_t), (void **) &self->id[c],
                              error);
     for (uint32_t i = 0; i < self->n_score && !fault; i++)
@@ -207,7 +210,7 @@ static int width_of_score (const show_t *self, uint32_t s)
 static void print_rows (const show_t *self)
 {
     int id_width[IDS], score_width[SCORES_MAX];
-    for (int c = 0; c < IDS; c++) {
+    for (int c = 0; c < self->n_id; c++) {
         id_width[c] = width_of_id (self, c);
         printf ("%s%*s", c ? "  " : "", id_width[c], id_name[c]);
     }
@@ -217,7 +220,7 @@ static void print_rows (const show_t *self)
     }
     puts ("  status");
     for (uint64_t i = 0; i < self->n; i++) {
-        for (int c = 0; c < IDS; c++)
+        for (int c = 0; c < self->n_id; c++)
             printf ("%s%*" PRId64, c ? "  " : "", id_width[c], self->id[c][i]);
         for (uint32_t s = 0; s < self->n_score; s++)
             printf ("  %*.4f", score_width[s], (double) self->score[s][i]);

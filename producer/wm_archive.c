@@ -2,6 +2,8 @@
    pax) and of GNU tar.  */
 #include "producer/wm_archive.h"
 
+#include "schema/base/wm_file.h"
+
 #include <bzlib.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -235,7 +237,8 @@ static kind_t kind_of_file (int fd)
 
 bool wm_archive_is (const char *path)
 {
-    const int fd = open (path, O_RDONLY | O_CLOEXEC);
+    wm_error_t error;
+    const int fd = wm_file_open (path, NULL, &error); /* of a pipe it does not wait for a writer */
     const kind_t kind = kind_of_file (fd);
     if (fd >= 0)
         close (fd);

@@ -253,3 +253,35 @@ int wm_channel_compare (const void *a_v, const void *b_v)
     const int32_t a = *(const int32_t *) a_v, b = *(const int32_t *) b_v;
     return (a > b) - (a < b);
 }
+
+void wm_channels_lack_note (wm_channels_lack_t *self, const wm_channels_t *map, int64_t frame,
+                            const int32_t *channel, uint32_t n)
+{
+    wm_channels_lack_t found = { .frame = frame };
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t count;
+        wm_wires_of (map->wire, map->n_wire, channel[i], &count);
+        if (!count && found.n < sizeof found.first / sizeof *found.first)
+            found.first[found.n] = channel[i];
+        found.n += !count;
+    }
+    if (found.n > self->n)
+        *self = found;
+}
+
+void wm_channels_lack_say (const wm_channels_lack_t *self, const wm_channels_t *map, char *text,
+                           size_t bytes_max)
+{
+    const uint32_t most = sizeof self->first / sizeof *self->first;
+    char list[64] = "";
+    *text = 0;
+    for (uint32_t i = 0; i < self->n && i < most; i++)
+        snprintf (list + strlen (list), sizeof list - strlen (list), "%s%d", i ? ", " : "",
+                  self->first[i]);
+    if (self->n)
+        snprintf (text, bytes_max,
+                  "%u channel%s of frame %lld (%s%s) %s not in %.200s, and not read: add a line "
+                  "for each, with plane and wire -1 where it has none",
+                  self->n, self->n == 1 ? "" : "s", (long long) self->frame, list,
+                  self->n > most ? ", ..." : "", self->n == 1 ? "is" : "are", map->path);
+}

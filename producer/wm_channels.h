@@ -32,6 +32,21 @@ void wm_channels_drop (wm_channels_t **self_p);
 /* The map's row of the hit's wire; NULL: there is none.  */
 const wm_wire_t *wm_channels_find (const wm_channels_t *self, const wm_hit_t *hit);
 
+/* The most channels of one frame that a map does not have; all zero: none.  */
+typedef struct {
+    uint32_t n;
+    int64_t frame;
+    int32_t first[3];
+} wm_channels_lack_t;
+
+/* Notes those of channel (n), where they are more than of the frames before.  */
+void wm_channels_lack_note (wm_channels_lack_t *self, const wm_channels_t *map, int64_t frame,
+                            const int32_t *channel, uint32_t n);
+
+/* Prints how many, the first ones, and what to add to the map; "" where there are none.  */
+void wm_channels_lack_say (const wm_channels_lack_t *self, const wm_channels_t *map, char *text,
+                           size_t bytes_max);
+
 /* Orders channel numbers (int32_t), for qsort and bsearch.  */
 int wm_channel_compare (const void *a, const void *b);
 

@@ -263,6 +263,16 @@ static void tags_find (wm_frames_t *self, int64_t number, char group[48])
         low++;
 }
 
+bool wm_frames_has (wm_frames_t *self, int64_t number)
+{
+    char group[48];
+    tags_close (self);
+    tags_find (self, number, group);
+    const bool has = self->n_tag > 0;
+    tags_close (self);
+    return has;
+}
+
 static int tag_compare (const void *a, const void *b)
 {
     return strcmp (((const tag_t *) a)->name, ((const tag_t *) b)->name);
@@ -367,8 +377,8 @@ static wm_fault_t twice (const wm_frames_t *self, int32_t channel, const char *w
         return wm_fault (error, WM_EBATCH, "%s: channels_%s has channel %d twice", where, name[0],
                          channel);
     return wm_fault (error, WM_EBATCH,
-                     "%s: channel %d is in frame_%s and in frame_%s: choose one, --planes '%s:/%s'",
-                     where, channel, name[0], name[1], self->path, name[0]);
+                     "%s: channel %d is in frame_%s and in frame_%s: choose one, '%s:/%s'", where,
+                     channel, name[0], name[1], self->path, name[0]);
 }
 
 static wm_fault_t tags_open (wm_frames_t *self, int64_t number, const char *where, uint32_t *n,

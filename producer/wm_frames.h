@@ -32,6 +32,9 @@ uint32_t wm_frames_count (const wm_frames_t *self);
 int64_t wm_frames_number (const wm_frames_t *self, uint32_t i);    /* ascending */
 uint32_t wm_frames_find (const wm_frames_t *self, int64_t number); /* UINT32_MAX: none */
 
+/* Whether frame `number` has a tag that was chosen.  */
+bool wm_frames_has (wm_frames_t *self, int64_t number);
+
 /* Finds n_tick, tick_us and the planes of frame `number`; reads no samples. As wm_frames_read.  */
 wm_fault_t wm_frames_planes (wm_frames_t *self, int64_t number, const wm_channels_t *map,
                              uint32_t n_wire, wm_event_t *event, const char *where,

@@ -2,6 +2,7 @@
 #include "producer/wm_hits_csv.h"
 
 #include "producer/wm_event.h"
+#include "schema/base/wm_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +44,8 @@ typedef struct {
 bool wm_hits_csv_is (const char *path)
 {
     uint8_t head[512];
-    const int fd = open (path, O_RDONLY | O_CLOEXEC);
+    wm_error_t error;
+    const int fd = wm_file_open (path, NULL, &error); /* of a pipe it does not wait for a writer */
     const ssize_t n = fd < 0 ? 0 : pread (fd, head, sizeof head, 0);
     if (fd >= 0)
         close (fd);

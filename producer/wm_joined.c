@@ -27,8 +27,6 @@
 #define UNIT_TICKS 2        /* a hit's charge: the largest |ADC| so near its time */
 #define UNIT_TIMES 4        /* so many times the charge is no chance */
 
-#define NAMED_MAX 3u /* channels */
-
 typedef struct {
     wm_reader_t reader;
     wm_h5_t *file;
@@ -38,15 +36,13 @@ typedef struct {
     wm_frames_t *frames;
     wm_channels_t *map;
     bool in_us;
-    double offset;             /* ticks from the hits' time to the frames' */
-    char pedestal[24];         /* for people */
-    double tick_us;            /* of the last event that was read */
-    uint32_t *off_map;         /* (n_present) hits on wires that the map does not have */
-    uint32_t n_hitless;        /* frames */
-    int64_t hitless;           /* the first of them */
-    uint32_t n_unmapped;       /* channels of a frame that the map does not have, at most, */
-    wm_event_id_t unmapped_of; /* in this event; the first of them: */
-    int32_t unmapped[NAMED_MAX];
+    double offset;           /* ticks from the hits' time to the frames' */
+    char pedestal[24];       /* for people */
+    double tick_us;          /* of the last event that was read */
+    uint32_t *off_map;       /* (n_present) hits on wires that the map does not have */
+    uint32_t n_hitless;      /* frames */
+    int64_t hitless;         /* the first of them */
+    wm_channels_lack_t lack; /* what the map lacks */
     char text[1280];
 } joined_t;
 
@@ -140,25 +136,6 @@ static void hits_fit (joined_t *self, uint32_t ordinal, wm_event_t *event, const
     }
 }
 
-/* Notes channels of a frame that the map does not have, where they are more than before.  */
-static void unmapped_note (joined_t *self, uint32_t ordinal, const int32_t *channel,
-                           uint32_t n_channel)
-{
-    uint32_t n = 0, count;
-    int32_t first[NAMED_MAX] = { 0 };
-    for (uint32_t i = 0; i < n_channel; i++) {
-        wm_wires_of (self->map->wire, self->map->n_wire, channel[i], &count);
-        if (!count && n < NAMED_MAX)
-            first[n] = channel[i];
-        n += !count;
-    }
-    if (n <= self->n_unmapped)
-        return;
-    self->n_unmapped = n;
-    self->unmapped_of = self->index.event[ordinal];
-    memcpy (self->unmapped, first, sizeof first);
-}
-
 static wm_fault_t joined_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
                                 wm_error_t *error)
 {
@@ -184,7 +161,7 @@ static wm_fault_t joined_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
     if (isfinite (self->reader.spec->tick_us))
         self->tick_us = self->reader.spec->tick_us;
     hits_fit (self, ordinal, event, channel, n_channel);
-    unmapped_note (self, ordinal, channel, n_channel);
+    wm_channels_lack_note (&self->lack, self->map, id[2], channel, n_channel);
     wm_layout_where (where, sizeof where, self->file, event);
     return unit_check (self, event, where, error);
 }
@@ -255,19 +232,10 @@ static const char *unmatched_text (wm_reader_t *reader)
              n_event == 1 ? "" : "s", (long long) self->index.event[first].id[0],
              (long long) self->index.event[first].id[1], (long long) self->index.event[first].id[2],
              self->map->path);
-    if (self->n_unmapped) {
-        const int64_t *id = self->unmapped_of.id;
-        char list[64] = "";
-        for (uint32_t i = 0; i < self->n_unmapped && i < NAMED_MAX; i++)
-            snprintf (list + strlen (list), sizeof list - strlen (list), "%s%d", i ? ", " : "",
-                      self->unmapped[i]);
-        add (self,
-             "%u channel%s of frame %lld (%s%s) %s not in %.200s, and not read: add a line for "
-             "each, with plane and wire -1 where it has none",
-             self->n_unmapped, self->n_unmapped == 1 ? "" : "s", (long long) id[2], list,
-             self->n_unmapped > NAMED_MAX ? ", ..." : "", self->n_unmapped == 1 ? "is" : "are",
-             self->map->path);
-    }
+    char lack[480];
+    wm_channels_lack_say (&self->lack, self->map, lack, sizeof lack);
+    if (*lack)
+        add (self, "%s", lack);
     if (self->n_hitless)
         add (self, "%u frame%s without hits (first %lld): not read", self->n_hitless,
              self->n_hitless == 1 ? "" : "s", (long long) self->hitless);

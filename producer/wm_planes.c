@@ -16,8 +16,13 @@ typedef struct {
     wm_reader_t reader;
     wm_frames_t *frames[WM_SPEC_CHANNELS_MAX]; /* (n_channel) of each tag; all of one file */
     wm_channels_t *map;
-    wm_event_t part; /* one tag's content */
-    char joined[48]; /* for people */
+    wm_event_t part;    /* one tag's content */
+    int64_t *number;    /* (n_event) frames that have all tags */
+    uint32_t n_partial; /* the others, which are not read; the first of them, and what it lacks: */
+    int64_t partial;
+    char lacks[32];
+    wm_channels_lack_t lack;    /* what the map lacks */
+    char joined[48], text[900]; /* for people */
 } planes_t;
 
 static void planes_destroy (wm_reader_t *reader)
@@ -27,6 +32,7 @@ static void planes_destroy (wm_reader_t *reader)
         wm_frames_close (&self->frames[k]);
     wm_channels_drop (&self->map);
     wm_event_clear (&self->part);
+    free (self->number);
     free (self);
 }
 
@@ -38,7 +44,7 @@ static uint32_t n_channel (const planes_t *self)
 
 static int64_t begin (const planes_t *self, uint32_t ordinal, wm_event_t *event, char where[480])
 {
-    const int64_t number = wm_frames_number (self->frames[0], ordinal);
+    const int64_t number = self->number[ordinal];
     event->run = event->subrun = 0, event->event = number;
     event->trigger_offset = event->tau_us = NAN;
     snprintf (where, 480, "%.300s: event 0:0:%lld", wm_frames_path (self->frames[0]),
@@ -122,16 +128,22 @@ static wm_fault_t planes_event (wm_reader_t *reader, uint32_t ordinal, wm_event_
     uint32_t n;
     wm_fault_t fault = WM_OK;
     const int64_t number = begin (self, ordinal, event, where);
-    if (!reader->spec->n_tag)
-        return wm_frames_read (self->frames[0], number, self->map, reader->spec->n_wire, event,
-                               where, &channel, &n, error);
+    if (!reader->spec->n_tag) {
+        fault = wm_frames_read (self->frames[0], number, self->map, reader->spec->n_wire, event,
+                                where, &channel, &n, error);
+        if (!fault)
+            wm_channels_lack_note (&self->lack, self->map, number, channel, n);
+        return fault;
+    }
     fault = planes_planes (reader, ordinal, event, error);
     for (uint32_t k = 0; k < n_channel (self) && !fault; k++) {
         wm_event_reset (&self->part);
         fault = wm_frames_read (self->frames[k], number, self->map, reader->spec->n_wire,
                                 &self->part, where, &channel, &n, error);
-        if (!fault)
+        if (!fault) {
+            wm_channels_lack_note (&self->lack, self->map, number, channel, n);
             fault = channel_add (self, k, event, error);
+        }
     }
     return fault ? fault : wm_event_arrange (event, where, error);
 }
@@ -144,6 +156,20 @@ static wm_fault_t planes_rows (wm_reader_t *reader, uint64_t first, uint32_t cou
     return wm_fault (error, WM_EBATCH, "frames have no hits");
 }
 
+static const char *unmatched_text (wm_reader_t *reader)
+{
+    planes_t *self = (planes_t *) reader;
+    char lack[480];
+    wm_channels_lack_say (&self->lack, self->map, lack, sizeof lack);
+    snprintf (self->text, sizeof self->text, "%s", lack);
+    if (self->n_partial)
+        snprintf (self->text, sizeof self->text,
+                  "%u frame%s without frame_%s (first %lld): not read%s%s", self->n_partial,
+                  self->n_partial == 1 ? "" : "s", self->lacks, (long long) self->partial,
+                  *lack ? "; " : "", lack);
+    return self->text;
+}
+
 static const char *joined_text (wm_reader_t *reader)
 {
     return ((planes_t *) reader)->joined;
@@ -153,8 +179,43 @@ static const wm_layout_t layout = { .name = "Wire-Cell frames",
                                     .event = planes_event,
                                     .rows = planes_rows,
                                     .destroy = planes_destroy,
+                                    .unmatched = unmatched_text,
                                     .joined = joined_text,
                                     .planes = planes_planes };
+
+/* Lists the frames that have every tag; where none has, all of them: reading one then tells.  */
+static bool frames_list (planes_t *self, const char *name, wm_error_t *error)
+{
+    const char *chosen = name + wm_path_length (name);
+    wm_frames_t *const first = self->frames[0];
+    const uint32_t n = wm_frames_count (first);
+    self->number = malloc ((n + 1ul) * sizeof *self->number);
+    if (!self->number) {
+        wm_fault (error, WM_EHOST, "out of memory");
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const int64_t number = wm_frames_number (first, i);
+        uint32_t k = 0;
+        while (k < n_channel (self) && wm_frames_has (self->frames[k], number))
+            k++;
+        if (k == n_channel (self))
+            self->number[self->reader.n_event++] = number;
+        else if (!self->n_partial++) {
+            self->partial = number;
+            snprintf (self->lacks, sizeof self->lacks, "%s",
+                      self->reader.spec->n_tag ? self->reader.spec->tag[k]
+                      : *chosen                ? chosen + 2
+                                               : "*");
+        }
+    }
+    if (!self->reader.n_event) {
+        self->n_partial = 0;
+        for (uint32_t i = 0; i < n; i++)
+            self->number[self->reader.n_event++] = wm_frames_number (first, i);
+    }
+    return true;
+}
 
 wm_reader_t *wm_planes_open (const char *name, const char *channels, const char *pedestal,
                              const wm_spec_t *spec, wm_error_t *error)
@@ -179,10 +240,9 @@ wm_reader_t *wm_planes_open (const char *name, const char *channels, const char 
         if (fine)
             wm_frames_pedestal (self->frames[k], pedestal);
     }
-    if (!fine) {
+    if (!fine || !frames_list (self, name, error)) {
         planes_destroy (&self->reader);
         return NULL;
     }
-    self->reader.n_event = wm_frames_count (self->frames[0]);
     return &self->reader;
 }

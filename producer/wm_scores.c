@@ -125,10 +125,11 @@ wm_fault_t wm_scores_labels (wm_scores_t *self, const char *path, wm_error_t *er
     const bool is_ours = spec_of (file, &spec) && wm_scores_table (file, NULL, name);
     if (is_ours && spec.result == WM_RESULT_IMAGE) {
         wm_h5_close (&file);
-        return wm_fault (error, WM_EBATCH,
-                         "%.200s has images (result: image), not scores of hits; type h5diff with "
-                         "both files to compare their frames",
-                         path);
+        return wm_fault (
+            error, WM_EBATCH,
+            "%.200s has images (result: image), not scores of hits: read its frames with "
+            "h5py (schema/FORMATS.md), compare them with h5diff",
+            path);
     }
     for (uint32_t i = 0; is_ours && i < WM_SCORES_LABELS_MAX; i++) {
         char *label = self->label[i];

@@ -122,7 +122,7 @@ ok "... and a unit that is given wrongly" unjoined 5 'miss the signal: hit_table
         numl.h5 frames.h5 --hit-time us
 ok "a frame in another unit than nanoseconds" unjoined 5 'event 1:1:1: tickinfo_gauss: a tick of 0.5; Wire-Cell writes nano' \
         numl.h5 units.h5
-ok "a channel in two frames" unjoined 5 "is in frame_gauss and in frame_wiener: choose one, --planes '.*both.h5:/gauss'" \
+ok "a channel in two frames" unjoined 5 "is in frame_gauss and in frame_wiener: choose one, '.*both.h5:/gauss'" \
         numl.h5 both.h5
 one_tag () { join numl.h5 both.h5:/wiener && same numl.h5; }
 ok "... of which one is chosen" one_tag

@@ -35,6 +35,8 @@ for k in "wire", "time", "hit_id", "y_0":
     assert (f["waveform_table"][k][:].ravel ()[:200] == f["waveform"][k][:200]).all (), k' "$work/os/os.scores.h5"
 }
 ok "numl's table has wire and time too" numl
+shown () { keep "$bin/wiremill" show "$work/os/os.scores.h5" --rows 2 && says '^run +event +tpc +plane +hit_id +wire +time +y_0' && says '^ *[0-9]+ +[0-9]+ +1 +[0-9]+ +1 +0 +150 '; }
+ok "show prints them" shown
 resumed ()
 {
     WM_FAILPOINT=producer-output-piece:1 exits 75 run conv1d again --spec waveform-200 "${frames[@]}" &&
@@ -91,6 +93,25 @@ tags () # first or last
 }
 [ "$(size test proof soak)" = test ] || ok "windows of three tags as channels first" tags first
 ok "windows of three tags as channels last" tags last
+partial ()
+{
+    "$python" -c 'import h5py, shutil, sys
+shutil.copy (*sys.argv[1:])
+with h5py.File (sys.argv[2], "a") as f:
+    first = min (f, key=int)
+    for d in "frame_a", "channels_a", "tickinfo_a":
+        f[f"99/{d}"] = f[f"{first}/{d}"][:]' "$work/tagged.h5" "$work/partial.h5" &&
+        exits 3 run vgg-last partial "${tagged[@]}" --input "$work/partial.h5" && says '1 frame without frame_c .first 99.: not read' &&
+        "$bin/wiremill" compare "$work/tags-last/tagged.scores.h5" "$work/partial/partial.scores.h5"
+}
+ok "a frame that lacks a tag is named, and the others are read" partial
+fewer ()
+{
+    head -n 30 "$work/map.csv" >"$work/fewer.csv" &&
+        run conv1d fewer --spec waveform-200 --channels "$work/fewer.csv" --input "$work/plain.h5" &&
+        says '1 channel of frame 4 .129. is not in .*fewer.csv, and not read: add a line for each'
+}
+ok "channels that the map lacks are named" fewer
 one_of () { exits 0 keep "$bin/wiremill" verify "$work/tags-last" --sample 40 && says '40 of 246'; }
 ok "verify scores some of them again" one_of
 
