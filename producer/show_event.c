@@ -50,6 +50,16 @@ static wm_fault_t read_scores (wm_show_t *self, wm_error_t *error)
                 : wm_fault (error, WM_EBATCH,
                             "%.300s: is not an output of wiremill; outputs are *.scores.h5",
                             self->path);
+    if (!fault && self->spec.points == WM_POINTS_SPACEPOINTS)
+        fault = wm_fault (error, WM_EBATCH,
+                          "%.300s: scores of space points, which lie on no single plane: there is "
+                          "no picture of them; leave out --output for their rows",
+                          self->path);
+    if (!fault && self->spec.result == WM_RESULT_IMAGE)
+        fault = wm_fault (error, WM_EBATCH,
+                          "%.300s: images of planes, not scores: <event>/frame_%.40s in it is an "
+                          "array that any viewer of HDF5 shows; leave out --output for its tiles",
+                          self->path, self->spec.table);
     if (!fault && !wm_h5_has (file, self->spec.table))
         fault = wm_fault (error, WM_EBATCH,
                           "%.300s: written with --layout numl; pictures need wiremill's own table, "
@@ -73,7 +83,7 @@ static wm_fault_t read_truth (wm_show_t *self, wm_error_t *error)
     int32_t place[4] = { -1, -1, -1, -1 };
     wm_column_t column = { 0 };
     const uint32_t n = self->scores.n_row;
-    wm_h5_t *file = self->pair.planes ? NULL : wm_h5_open (self->input, error);
+    wm_h5_t *file = self->pair.channels ? NULL : wm_h5_open (self->input, error);
     if (!file || !wm_h5_has (file, name)) {
         wm_h5_close (&file);
         return WM_OK;
@@ -99,9 +109,11 @@ static wm_fault_t read_truth (wm_show_t *self, wm_error_t *error)
 
 static wm_fault_t open_input (wm_show_t *self, wm_error_t *error)
 {
-    self->reader = self->pair.planes
-                       ? wm_reader_open_pair (self->input, &self->pair, &self->spec, 0, error)
-                       : wm_reader_open (self->input, &self->spec, 0, error);
+    self->reader =
+        self->pair.planes ? wm_reader_open_pair (self->input, &self->pair, &self->spec, 0, error)
+        : self->pair.channels
+            ? wm_reader_open_frames (self->input, self->pair.channels, &self->spec, 0, error)
+            : wm_reader_open (self->input, &self->spec, 0, error);
     if (!self->reader)
         return error->fault;
     if (!wm_reader_has_planes (self->reader))
@@ -221,6 +233,17 @@ static bool is_event (const wm_show_t *self, const int64_t id[4])
     return self->event.run == id[0] && self->event.subrun == id[1] && self->event.event == id[2];
 }
 
+/* The event of these numbers; of a stream, which is read in segments, the one with this row.  */
+static bool is_event_of (const wm_show_t *self, uint32_t row)
+{
+    if (!is_event (self, self->scores.key[row].id))
+        return false;
+    for (uint32_t i = 0; i < self->event.n_hit && self->event.stream_ticks; i++)
+        if (self->event.hit[i].row == row)
+            return true;
+    return !self->event.stream_ticks;
+}
+
 /* Events mostly lie in the order of their hits: so the first one that is read is mostly right.  */
 static wm_fault_t read_event (wm_show_t *self, uint32_t row, wm_error_t *error)
 {
@@ -234,7 +257,7 @@ static wm_fault_t read_event (wm_show_t *self, uint32_t row, wm_error_t *error)
                                             &self->event, error);
         if (fault)
             return fault;
-        if (is_event (self, key[row].id))
+        if (is_event_of (self, row))
             return WM_OK;
     }
     return wm_fault (error, WM_EBATCH, "%.200s: has no event %" PRId64 ":%" PRId64 ":%" PRId64,
@@ -281,10 +304,10 @@ static int make_picture (void *arg, FILE *out)
     size_t n = 2;
     if (self->against)
         file[n++] = self->against;
-    if (self->pair.planes) {
+    if (self->pair.planes)
         file[n++] = self->pair.planes;
+    if (self->pair.channels)
         file[n++] = self->pair.channels;
-    }
     wm_produce_confine_reader (file, n);
     wm_h5_init ();
     wm_fault_t fault = read_scores (self, &error);
@@ -322,10 +345,16 @@ static int read_input_name (void *arg, FILE *out)
         fprintf (stderr, "wiremill show: %s\n", error.text);
         return WM_EXIT_INPUT;
     }
-    if (wm_h5_text (file, "input", text, sizeof text))
-        fputs (text, out);
+    const bool is_ours = wm_h5_text (file, "input", text, sizeof text);
     wm_h5_close (&file);
-    return WM_EXIT_OK;
+    if (is_ours)
+        fputs (text, out);
+    else
+        fprintf (stderr,
+                 "wiremill show: %s states no input: it is no output of wiremill (*.scores.h5), or "
+                 "one of an early release; name the input by --input\n",
+                 self->path);
+    return is_ours ? WM_EXIT_OK : WM_EXIT_INPUT;
 }
 
 static int find_input (wm_show_t *self, const wm_args_t *args)
@@ -335,10 +364,10 @@ static int find_input (wm_show_t *self, const wm_args_t *args)
     const int code = wm_apart_text ("show", read_input_name, self, self->input, sizeof self->input);
     if (code)
         return code;
-    if (!*self->input || access (self->input, R_OK)) {
+    if (access (self->input, R_OK)) {
         fprintf (stderr,
                  "wiremill show: the input %s of %s cannot be read here: %s; name it by --input\n",
-                 self->input, self->path, *self->input ? strerror (errno) : "it is not stated");
+                 self->input, self->path, strerror (errno));
         return WM_EXIT_INPUT;
     }
     return WM_EXIT_OK;
@@ -416,8 +445,8 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
     if (zoom && !take_zoom (zoom, self->zoom))
         return wm_args_refuse (
             args, "--zoom takes WIRE:WIRE,TICK:TICK, as 100:300,2000:4000, not '%s'", zoom);
-    if (!self->pair.planes != !self->pair.channels)
-        return wm_args_refuse (args, "--planes and --channels go together");
+    if (self->pair.planes && !self->pair.channels)
+        return wm_args_refuse (args, "--planes needs the channel map of these frames: --channels");
     const char *offset = wm_args_text (args, "hit-offset"),
                *pedestal = wm_args_text (args, "pedestal");
     wm_error_t error;
