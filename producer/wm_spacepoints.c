@@ -23,6 +23,7 @@ typedef struct {
     named_t *named;
     int64_t *cell; /* hit_id of an event's space points, or of its hits */
     size_t hit_max, named_max, cell_max;
+    uint32_t n_unknown; /* events that only space points name; the last so many */
 } spacepoints_t;
 
 static void spacepoints_destroy (wm_reader_t *reader)
@@ -111,8 +112,14 @@ static wm_fault_t spacepoints_event (wm_reader_t *reader, uint32_t ordinal, wm_e
     const uint32_t n_channel = reader->spec->n_channel;
     uint64_t n_span, n_row;
     const wm_span_t *span = wm_rows_of (&self->rows, ordinal, &n_span, &n_row);
-    wm_fault_t fault = wm_reader_event (self->inner, ordinal, event, error);
-    if (fault || (fault = hits_take (self, ordinal, event, error)))
+    const bool is_unknown = ordinal >= self->inner->n_event;
+    wm_fault_t fault = is_unknown ? WM_OK : wm_reader_event (self->inner, ordinal, event, error);
+    if (is_unknown) {
+        const int64_t *id = self->source.index->event[ordinal].id;
+        wm_event_reset (event);
+        event->run = id[0], event->subrun = id[1], event->event = id[2];
+        event->is_missing = true;
+    } else if (fault || (fault = hits_take (self, ordinal, event, error)))
         return fault;
     const uint32_t n_hit = event->n_hit;
     if ((fault = wm_event_reserve (&event->hit, &event->hit_max, n_row + 1, sizeof *event->hit,
@@ -188,7 +195,12 @@ static wm_fault_t table_open (spacepoints_t *self, wm_error_t *error)
                          wm_h5_path (file), (unsigned long long) self->event_id.n_row,
                          (unsigned long long) self->id.n_row,
                          (unsigned long long) self->hits.n_row);
-    return wm_rows_scan (&self->rows, self->source.index, &self->event_id, NULL, false, error);
+    /* Events that only space points name come last, as those that only hits name: their rows are
+       held.  */
+    const uint32_t n_known = self->source.index->n_event;
+    fault = wm_rows_scan (&self->rows, self->source.index, &self->event_id, NULL, true, error);
+    self->n_unknown = fault ? 0 : self->source.index->n_event - n_known;
+    return fault;
 }
 
 wm_reader_t *wm_spacepoints_open (wm_reader_t **reader, const wm_spec_t *spec, wm_error_t *error)
@@ -211,12 +223,13 @@ wm_reader_t *wm_spacepoints_open (wm_reader_t **reader, const wm_spec_t *spec, w
                                   .joined = spacepoints_joined };
     self->inner = inner;
     self->source = inner->layout->source (inner);
-    self->reader =
-        (wm_reader_t){ .layout = &self->layout, .spec = spec, .n_event = inner->n_event };
+    self->reader = (wm_reader_t){ .layout = &self->layout, .spec = spec };
     if (table_open (self, error)) {
         spacepoints_destroy (&self->reader);
         return NULL;
     }
     self->reader.n_row = self->event_id.n_row;
+    self->reader.n_event = inner->n_event + self->n_unknown;
+    self->reader.n_missing = inner->n_missing + self->n_unknown;
     return &self->reader;
 }

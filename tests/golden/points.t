@@ -92,6 +92,7 @@ adc: [-5000, 5000]\nout: [-100, 100]\nlabels: []\n' >"$work/triples.yaml"
 triples ()
 {
     exits 3 run vgg-last triples --spec "$work/triples.yaml" --input "$work/sp.h5" &&
+        says 'held: 10 hits of .*: 3 bad wire, 6 bad pixel, 1 no such event .1 event.' && says 'hits_held=10 ' &&
         "${points[@]}" triples "$work/sp.h5" "$work/triples/sp.scores.h5" 12 40
 }
 ok "space points of three planes: every row is the oracle's, broken ones are held" triples
