@@ -410,12 +410,14 @@ $(DEMO)/events-%.h5: | $(B)/bin/wiremill $(B)/bin/wiremill-producer
 	$(Q)$(B)/bin/wiremill synth --events 2 --seed $* --run $* --output $@
 MODEL := ops/train/emtrkmichel.onnx
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
-	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill
+	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill $(DEMO)/event.html
 	$(B)/bin/wiremill run --model $(MODEL) --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
 	@echo; $(B)/bin/wiremill truth $(DEMO)/events-[12].h5 $(DEMO)/out/*.scores.h5
 	@echo; echo "engines: exact-sparse CPU and reference$(if \
 	    $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if \
 	    $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc 13 with cuDNN)"
+	@$(B)/bin/wiremill show $(DEMO)/out/events-1.scores.h5 --output $(DEMO)/event.html && \
+	    echo && echo "open in a browser: $(abspath $(DEMO))/event.html (planes of one event: hits by score, and by truth)"
 
 # The model again, from nothing, with tests' Python; it replaces the stored one only by hand (ops/train/README.md).
 .PHONY: train

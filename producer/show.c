@@ -45,7 +45,8 @@ static const wm_option_t options[] = {
     {.name = "input", .letter = 'i', .value = "FILE",
      .help = "where the event is (default: as the output states)"},
     {.name = "planes", .value = "FILE", .help = "frames of the hits, as in wiremill run"},
-    {.name = "channels", .value = "FILE", .help = "channel map of those frames, or of --input"},
+    {.name = "channels", .value = "FILE",
+     .help = "channel map of those frames, or of the input, where it is frames itself"},
     {.name = "hit-time", .value = "ticks|us", .one_of = true,
      .help = "unit of these hits (default: that of their table)"},
     {.name = "hit-offset", .value = "TICKS",
@@ -268,10 +269,10 @@ static int show_all (const wm_args_t *args, const char *const *path, size_t n)
 
 static int show_main (const wm_args_t *args)
 {
-    static const char *const for_pictures[] = { "event",   "plane", "tpc",      "cryostat",
-                                                "zoom",    "hit",   "worst",    "score",
-                                                "against", "input", "channels", "planes",
-                                                "hit-time" };
+    static const char *const for_pictures[] = { "event",    "plane",      "tpc",      "cryostat",
+                                                "zoom",     "hit",        "worst",    "score",
+                                                "against",  "input",      "channels", "planes",
+                                                "hit-time", "hit-offset", "pedestal" };
     size_t n;
     if (!wm_args_rest (args, 0))
         return wm_args_refuse (args, "name a file of scores, as out/events.scores.h5");

@@ -21,8 +21,9 @@
 #define PATCH_HEIGHT 400
 #define TIME_MAX 1e9 /* ticks; a hit beyond has no place in a picture */
 #define AROUND 1.5   /* patches that the view of a hit shows to either side */
-#define VIEWS_MAX 5  /* of a plane: scores and truth, both around the hit, the patch */
-#define BANDS 5      /* of --score */
+/* Of a plane: scores and truth, both around the hit, the patch, a picture for each channel.  */
+#define VIEWS_MAX (4 + WM_SPEC_CHANNELS_MAX)
+#define BANDS 5 /* of --score */
 #define HELD_COLOUR "#e377c2"
 
 typedef struct {
@@ -101,14 +102,25 @@ static bool is_on (const wm_hit_t *hit, const wm_event_plane_t *plane)
     return hit->cryostat == plane->cryostat && hit->tpc == plane->tpc && hit->plane == plane->plane;
 }
 
+/* ", channel c, its tag", where patches have several.  */
+static const char *channel_text (const wm_spec_t *spec, uint32_t channel, char text[64])
+{
+    const char *tag = spec->n_tag ? spec->tag[channel] : "";
+    snprintf (text, 64, ", channel %u%s%s", channel, *tag ? ", " : "", tag);
+    return spec->n_channel > 1 ? text : "";
+}
+
 static void axes_name (const wm_show_t *show, wm_view_t *view)
 {
-    static char tick[64];
+    static char tick[96];
+    char from[32] = "";
     view->x.name = "wire";
+    if (show->event.first_tick)
+        snprintf (from, sizeof from, " after %" PRIu64, show->event.first_tick);
     if (isfinite (show->event.tick_us) && show->event.tick_us > 0)
-        snprintf (tick, sizeof tick, "tick (%g us each)", show->event.tick_us);
+        snprintf (tick, sizeof tick, "tick%s (%g us each)", from, show->event.tick_us);
     else
-        snprintf (tick, sizeof tick, "tick");
+        snprintf (tick, sizeof tick, "tick%s", from);
     view->y.name = tick;
 }
 
@@ -130,6 +142,7 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
     wm_fault_t fault = is_truth ? wm_view_copy (view, view - 1, error)
                                 : wm_view_charge (view, &show->event, self->plane, error);
     uint32_t n = 0;
+    char text[64];
     for (uint32_t i = 0; i < show->event.n_hit && !fault; i++) {
         const wm_hit_t *hit = &show->event.hit[i];
         const double wire = hit->wire + 0.5, tick = (double) hit->time + 0.5;
@@ -146,8 +159,10 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
         }
     }
     snprintf (view->title, sizeof view->title,
-              "Event %" PRId64 ":%" PRId64 ":%" PRId64 ", TPC %d plane %d, hits by %s",
+              "Event %" PRId64 ":%" PRId64 ":%" PRId64 ", TPC %d plane %d%s, %s by %s",
               show->event.run, show->event.subrun, show->event.event, plane->tpc, plane->plane,
+              channel_text (&show->spec, plane->channel, text),
+              show->spec.points == WM_POINTS_WINDOWS ? "windows" : "hits",
               is_truth      ? "truth"
               : show->score ? show->score
                             : "their largest score");
@@ -172,6 +187,8 @@ static wm_fault_t patch_cut (const wm_show_t *show, float *patch, bool *is_held,
     wm_batch_t batch = { 0 };
     one.hit = &show->event.hit[show->hit];
     one.n_hit = 1;
+    if (show->spec.n_channel > 1)
+        one.cell = &show->event.cell[(size_t) show->hit * show->spec.n_channel];
     wm_cut_t *cut = wm_cut_new (&show->spec, limits);
     wm_plane_t *plane = wm_plane_new (&show->spec);
     wm_fault_t fault = wm_cut_start (cut, &one, show->input, error);
@@ -193,11 +210,13 @@ static wm_fault_t patch_add (views_t *self, wm_error_t *error)
     const wm_show_t *show = self->show;
     const wm_spec_t *spec = &show->spec;
     const wm_hit_t *hit = &show->event.hit[show->hit];
+    const uint32_t n_channel = spec->n_channel > 1 ? spec->n_channel : 1;
     bool is_held = false;
-    float *patch = malloc (sizeof *patch * spec->patch_wire * spec->patch_bin);
+    char text[64];
+    float *patch = malloc (sizeof *patch * wm_spec_values (spec)); // (channel, wire, bin)
     wm_fault_t fault = patch ? patch_cut (show, patch, &is_held, error)
                              : wm_fault (error, WM_EHOST, "out of memory for a patch");
-    if (!fault && !is_held) {
+    for (uint32_t c = 0; c < n_channel && !fault && !is_held; c++) {
         wm_view_t *view = &self->view[self->n++];
         const double wire = hit->wire - (double) (spec->patch_wire / 2),
                      bin = floor ((double) hit->time / spec->drift_window) -
@@ -206,9 +225,11 @@ static wm_fault_t patch_add (views_t *self, wm_error_t *error)
         view->height = PATCH_HEIGHT;
         view->x = (wm_svg_axis_t){ wire, wire + spec->patch_wire, false, "wire" };
         view->y = (wm_svg_axis_t){ bin, bin + spec->patch_bin, false, "drift bin" };
-        fault = wm_view_patch (view, patch, spec->patch_wire, spec->patch_bin, error);
+        fault = wm_view_patch (view, patch + (size_t) c * spec->patch_wire * spec->patch_bin,
+                               spec->patch_wire, spec->patch_bin, error);
         snprintf (view->title, sizeof view->title,
-                  "The patch of hit %" PRId64 " as the network saw it", show->id[3]);
+                  "The patch of hit %" PRId64 " as the network saw it%s", show->id[3],
+                  channel_text (spec, c, text));
         snprintf (view->about, sizeof view->about,
                   "%u wires, %u bins of %u ticks; the darkest pixel is %.3g", spec->patch_wire,
                   spec->patch_bin, spec->drift_window, view->most);
@@ -240,7 +261,7 @@ static wm_fault_t views_make (views_t *self, wm_error_t *error)
                                    floor ((double) hit->time + ticks) };
         fault = views_of_range (self, around, error);
     }
-    return fault || !has_hit ? fault : patch_add (self, error);
+    return fault || !has_hit || plane->channel ? fault : patch_add (self, error);
 }
 
 /* ---- SVG ------------------------------------------------------------------------------------- */
@@ -347,8 +368,10 @@ static void write_hit (const wm_show_t *show, FILE *out)
 {
     const wm_hit_t *hit = &show->event.hit[show->hit];
     fputs ("<section>", out);
-    wm_page_put (out, "h3", "Hit %" PRId64 " on wire %d at tick %.9g", show->id[3], hit->wire,
-                 (double) hit->time);
+    wm_page_put (out, "h3",
+                 show->event.first_tick ? "Hit %" PRId64 " on wire %d at tick %.2f"
+                                        : "Hit %" PRId64 " on wire %d at tick %.9g",
+                 show->id[3], hit->wire, (double) hit->time + (double) show->event.first_tick);
     wm_page_table (out, NULL);
     if (show->against) {
         fputs ("<tr><th></th><th class=\"n\">here</th>", out);
@@ -376,10 +399,11 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
     const wm_show_t *show = views->show;
     const wm_event_plane_t *plane = &show->event.plane[views->plane];
     wm_fault_t fault = WM_OK;
-    wm_page_put (out, "h2", "Cryostat %d, TPC %d, plane %d", plane->cryostat, plane->tpc,
-                 plane->plane);
+    char text[64];
+    wm_page_put (out, "h2", "Cryostat %d, TPC %d, plane %d%s", plane->cryostat, plane->tpc,
+                 plane->plane, channel_text (&show->spec, plane->channel, text));
     write_counts (show, views->plane, out);
-    if (show->hit != UINT32_MAX && is_on (&show->event.hit[show->hit], plane))
+    if (show->hit != UINT32_MAX && is_on (&show->event.hit[show->hit], plane) && !plane->channel)
         write_hit (show, out);
     for (uint32_t i = 0; i < views->n && !fault; i++) {
         const wm_view_t *view = &views->view[i];
@@ -455,13 +479,20 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
     const uint32_t plane = fullest (show);
     wm_fault_t fault = WM_OK;
     if (!has_score (show))
-        return wm_fault (error, WM_EUSAGE, "--score %.40s: the output has no such score",
+        return wm_fault (error, WM_EUSAGE,
+                         "--score %.40s: the output has no such score; `wiremill show` prints all "
+                         "names of its columns",
                          show->score);
     if (plane == UINT32_MAX)
         return wm_fault (error, WM_EUSAGE,
                          "the event has no such plane; it has %u planes in all: leave out --plane, "
                          "and --output e.html has them all",
                          show->event.n_plane);
+    if (show->has_zoom &&
+        (show->zoom[0] >= show->event.plane[plane].n_wire || show->zoom[2] >= show->event.n_tick))
+        return wm_fault (error, WM_EUSAGE,
+                         "--zoom lies outside the plane, which has %u wires and %u ticks",
+                         show->event.plane[plane].n_wire, show->event.n_tick);
     if (show->kind != WM_SHOW_HTML)
         return draw_plane (show, plane, out, error);
     write_head (show, out);

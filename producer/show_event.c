@@ -50,6 +50,16 @@ static wm_fault_t read_scores (wm_show_t *self, wm_error_t *error)
                 : wm_fault (error, WM_EBATCH,
                             "%.300s: is not an output of wiremill; outputs are *.scores.h5",
                             self->path);
+    if (!fault && self->spec.points == WM_POINTS_SPACEPOINTS)
+        fault = wm_fault (error, WM_EBATCH,
+                          "%.300s: scores of space points, which lie on no single plane: there is "
+                          "no picture of them; leave out --output for their rows",
+                          self->path);
+    if (!fault && self->spec.result == WM_RESULT_IMAGE)
+        fault = wm_fault (error, WM_EBATCH,
+                          "%.300s: images of planes, not scores: <event>/frame_%.40s in it is an "
+                          "array that any viewer of HDF5 shows; leave out --output for its tiles",
+                          self->path, self->spec.table);
     if (!fault && !wm_h5_has (file, self->spec.table))
         fault = wm_fault (error, WM_EBATCH,
                           "%.300s: written with --layout numl; pictures need wiremill's own table, "
@@ -223,6 +233,17 @@ static bool is_event (const wm_show_t *self, const int64_t id[4])
     return self->event.run == id[0] && self->event.subrun == id[1] && self->event.event == id[2];
 }
 
+/* The event of these numbers; of a stream, which is read in segments, the one with this row.  */
+static bool is_event_of (const wm_show_t *self, uint32_t row)
+{
+    if (!is_event (self, self->scores.key[row].id))
+        return false;
+    for (uint32_t i = 0; i < self->event.n_hit && self->event.stream_ticks; i++)
+        if (self->event.hit[i].row == row)
+            return true;
+    return !self->event.stream_ticks;
+}
+
 /* Events mostly lie in the order of their hits: so the first one that is read is mostly right.  */
 static wm_fault_t read_event (wm_show_t *self, uint32_t row, wm_error_t *error)
 {
@@ -236,7 +257,7 @@ static wm_fault_t read_event (wm_show_t *self, uint32_t row, wm_error_t *error)
                                             &self->event, error);
         if (fault)
             return fault;
-        if (is_event (self, key[row].id))
+        if (is_event_of (self, row))
             return WM_OK;
     }
     return wm_fault (error, WM_EBATCH, "%.200s: has no event %" PRId64 ":%" PRId64 ":%" PRId64,
@@ -324,10 +345,16 @@ static int read_input_name (void *arg, FILE *out)
         fprintf (stderr, "wiremill show: %s\n", error.text);
         return WM_EXIT_INPUT;
     }
-    if (wm_h5_text (file, "input", text, sizeof text))
-        fputs (text, out);
+    const bool is_ours = wm_h5_text (file, "input", text, sizeof text);
     wm_h5_close (&file);
-    return WM_EXIT_OK;
+    if (is_ours)
+        fputs (text, out);
+    else
+        fprintf (stderr,
+                 "wiremill show: %s states no input: it is no output of wiremill (*.scores.h5), or "
+                 "one of an early release; name the input by --input\n",
+                 self->path);
+    return is_ours ? WM_EXIT_OK : WM_EXIT_INPUT;
 }
 
 static int find_input (wm_show_t *self, const wm_args_t *args)
@@ -337,10 +364,10 @@ static int find_input (wm_show_t *self, const wm_args_t *args)
     const int code = wm_apart_text ("show", read_input_name, self, self->input, sizeof self->input);
     if (code)
         return code;
-    if (!*self->input || access (self->input, R_OK)) {
+    if (access (self->input, R_OK)) {
         fprintf (stderr,
                  "wiremill show: the input %s of %s cannot be read here: %s; name it by --input\n",
-                 self->input, self->path, *self->input ? strerror (errno) : "it is not stated");
+                 self->input, self->path, strerror (errno));
         return WM_EXIT_INPUT;
     }
     return WM_EXIT_OK;
@@ -419,7 +446,7 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
         return wm_args_refuse (
             args, "--zoom takes WIRE:WIRE,TICK:TICK, as 100:300,2000:4000, not '%s'", zoom);
     if (self->pair.planes && !self->pair.channels)
-        return wm_args_refuse (args, "--planes needs --channels");
+        return wm_args_refuse (args, "--planes needs the channel map of these frames: --channels");
     const char *offset = wm_args_text (args, "hit-offset"),
                *pedestal = wm_args_text (args, "pedestal");
     wm_error_t error;

@@ -26,6 +26,8 @@ ok "... and stitched to the frames of ONNX Runtime, in Wire-Cell's form" check w
 
 verified () { keep "$bin/wiremill" verify "$work/whole" && says 'every digest' && says 'no tile is scored again'; }
 ok "verify compares the digest, and says that it computes nothing again" verified
+ok "show has no picture of them, and names the frames" refused 5 'images of planes, not scores: <event>/frame_dnnroi' \
+    "$bin/wiremill" show "$work/whole/events.scores.h5" --output "$work/whole.svg"
 
 # Wire-Cell's frames in, Wire-Cell's frames out.
 frames () { run frames --input "$work/frames.h5" --channels "$work/channels.csv"; }

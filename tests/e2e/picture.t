@@ -268,14 +268,18 @@ ok "a hit and an event" no 2 'leave out --event and --worst' --hit 1:1:1:1 --wor
 ok "an event and the worst hit" no 2 'worst chooses the event' --event 1:1:1 --worst -o "$work/n.svg"
 ok "another output without --worst" no 2 'against is for --worst' --against x -o "$work/n.svg"
 ok "another output that is not there" no 5 'none.h5: cannot open' --worst --against "$work/none.h5" -o "$work/n.svg"
-ok "planes without channels" no 2 'go together' --planes x -o "$work/n.svg"
+ok "planes without channels" no 2 'planes needs the channel map' --planes x -o "$work/n.svg"
 ok "options of pictures without one" no 2 'event is for a picture: add --output' --event 1:1:1
+ok "... of joined files" no 2 'pedestal is for a picture' --pedestal none
+ok "a part outside the plane" no 2 'zoom lies outside the plane, which has 1148 wires and 6000 ticks' --event 1:1:1 --plane 0 \
+    --zoom 1148:1200,0:9 -o "$work/n.svg"
 ok "two outputs" no 2 'draws one output' "$scores" -o "$work/n.svg"
 printf 'x: 1\n' >"$work/labels.html"
 ok "a file that is no picture is not replaced" no 2 'labels.html: is there, and was not made by this command' -o "$work/labels.html"
 make_events one --events 1 --seed 6 --hits 3000 --tpcs 1
 ok "another input" no 5 "one.h5: has 4383 hits, the output" --input "$made/one.h5" -o "$work/n.svg"
 ok "no output" refused 5 'is not an output of wiremill' "$bin/wiremill" show "$work/layout.h5" --input "$work/layout.h5" -o "$work/n.svg"
+ok "... that names no input" refused 5 'layout.h5 states no input: it is no output of wiremill' "$bin/wiremill" show "$work/layout.h5" -o "$work/n.svg"
 # Hits and planes in files of their own give the same picture.
 joined ()
 {

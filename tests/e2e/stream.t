@@ -50,8 +50,17 @@ ok "... and its patches are cut within 400 MB of address space" within
 "${run[@]}" --input "$work/short.h5" --output "$work/short" >/dev/null 2>&1 || bail "no scores of the short event"
 ok "scores are ONNX Runtime's of NumPy's patches, with the bits of a short event's, rows in input order" stream scores \
     "$work/whole/long.scores.h5" "$work/long.h5" "$made/model-small-1.onnx" "$(size 100 3000 3000)" "$work/short/short.scores.h5"
+segment () # the numbers of files' hits are those of their rows
+{
+    local hit=57 tick
+    tick=$($python -c 'import h5py, sys; print ("%.2f" % h5py.File (sys.argv[1])["hit_table/time"][int (sys.argv[2])])' "$work/long.h5" $hit)
+    "$bin/wiremill" show "$work/whole/long.scores.h5" --hit 7:0:1:$hit --output "$work/hit.html" &&
+        grep "<h3>Hit $hit on wire [0-9]* at tick $tick</h3>" "$work/hit.html" && [ "${tick%.*}" -gt 24522 ] &&
+        grep -q '>tick after [1-9][0-9]*<' "$work/hit.html" && grep -q 'r="9"' "$work/hit.html"
+}
+ok "the picture of a hit is that of its segment" segment
 
-WM_KILLER_SLOW_MS=200 "${run[@]}" --input "$work/long.h5" --output "$work/again" >/dev/null 2>&1 &
+WM_KILLER_SLOW_MS=500 "${run[@]}" --input "$work/long.h5" --output "$work/again" >/dev/null 2>&1 &
 pid=$!
 some () { "$bin/wiremill" status --campaign "$work/again$beside" --json | tr -d " \n" | grep -q "\"hits\":{\"announced\":[0-9]*,\"done\":[1-9]"; }
 until_true 60 some || bail "nothing is scored"

@@ -115,6 +115,23 @@ ok "channels that the map lacks are named" fewer
 one_of () { exits 0 keep "$bin/wiremill" verify "$work/tags-last" --sample 40 && says '40 of 246'; }
 ok "verify scores some of them again" one_of
 
+# Pictures of frames alone: the patch has an image for each tag, whose darkest pixel is that of wiremill cut.
+picture ()
+{
+    "$bin/wiremill" show "$work/tags-last/tagged.scores.h5" --channels "$work/map.csv" --hit 0:0:4:3 --output "$work/tags.html" &&
+        exits 3 "$bin/wiremill" cut "${tagged[@]}" --input "$work/tagged.h5" --patches "$work/tags.npy" &&
+        "$python" -c 'import numpy, re, sys
+page, patches = open (sys.argv[1]).read (), numpy.load (sys.argv[2])
+got = re.findall ("saw it, channel ([0-2], [abc])[.] 12 wires, 40 bins of 1 ticks; the darkest pixel is (.*)[.]<", page)
+want = [(f"{k}, {tag}", f"{abs (patches[3].reshape (3, -1)[k]).max ():.3g}") for k, tag in enumerate ("cab")]
+assert got == want and want[0][1] != "0", (got, want)
+assert re.findall ("<h2>(.*)</h2>", page) == [f"Cryostat 0, TPC 1, plane 0, channel {w[0]}" for w in want], page' \
+            "$work/tags.html" "$work/tags.npy"
+}
+ok "a picture of windows of frames, a patch of three channels" picture
+mapless () { exits 5 keep "$bin/wiremill" show "$work/tags-last/tagged.scores.h5" -o "$work/no.svg" && says 'give their channel map by --channels'; }
+ok "... without their map" mapless
+
 # Space points: a channel a plane.
 "${points[@]}" spacepoints "$work/sp.h5" || bail "no space points"
 printf 'table: triples\npoints: spacepoints\nchannels: 3\npatch: [12, 40]\ndrift_window: 2\namplitude: [1]\nlifetime: none
@@ -123,9 +140,12 @@ triples ()
 {
     exits 3 run vgg-last triples --spec "$work/triples.yaml" --input "$work/sp.h5" &&
         says '1 space point of 1 event that has no hits .first 1:0:5.: held' && says ' 1 no such event .1 event.' &&
+        says 'held: 10 hits of .*: 3 bad wire, 6 bad pixel, 1 no such event .1 event.' && says 'hits_held=10 ' &&
         "${points[@]}" triples "$work/sp.h5" "$work/triples/sp.scores.h5" 12 40
 }
 ok "space points of three planes: every row is the oracle's, broken ones are held" triples
+pointless () { exits 5 keep "$bin/wiremill" show "$work/triples/sp.scores.h5" -o "$work/no.svg" && says 'space points, which lie on no single plane'; }
+ok "... and no picture" pointless
 
 # What is refused.
 refused_run () { exits "$1" run conv1d refused "${@:3}" && says "$2"; } # code, pattern, options...
