@@ -26,8 +26,8 @@ wm_fault_t wm_pair_pedestal (const char *given, char pin[24], wm_error_t *error)
    channel map, and the latest of their times. -1 and errno where one cannot be read.  */
 int wm_pair_stat (const wm_pins_t *pins, const char *name, uint64_t *size, int64_t *mtime_ns);
 
-/* Writes the name of the one of these files that was modified last. false: the campaign pins neither
-   planes nor a map, or one of the files cannot be read.  */
+/* Writes the name of the one of these files that was modified last. false: the campaign pins
+   neither planes nor a map, or one of the files cannot be read.  */
 bool wm_pair_last (const wm_pins_t *pins, const char *name, char path[PATH_MAX]);
 
 #endif

@@ -39,8 +39,9 @@ sleep "$(size 2 5 20)"
 kill -KILL "${workers[@]}"
 { wait "${workers[@]}"; } 2>/dev/null
 peak=$(kib VmHWM)
-# Besides payloads: manifests, sessions, what libzmq has read of messages asked for.
-room=$((before + budget * 11 / 10 / 1024 + 8192 + 64 * n))
+# Besides payloads: manifests, sessions, and up to four messages of 4 MiB that are freed but that malloc keeps, one
+# for each thread and one between (on a busy machine three were seen).
+room=$((before + budget * 11 / 10 / 1024 + 16384 + 64 * n))
 echo "# broker $before KiB, with $n producers $peak KiB at most, allowed $room KiB"
 ok "the broker stays within its budget" test "$peak" -le "$room"
 ok "... which it needed" test "$peak" -ge $((before + budget / 2 / 1024))
