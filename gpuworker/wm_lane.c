@@ -173,6 +173,11 @@ static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
     heartbeat (self, now);
 }
 
+static void retry_after (wm_lane_t *self, int64_t now, int64_t delay_ms)
+{
+    self->retry_ms = now + delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1);
+}
+
 /* One attempt to open a session.  */
 static void connect_again (wm_lane_t *self)
 {
@@ -203,8 +208,7 @@ static void connect_again (wm_lane_t *self)
                                             : WM_EXIT_FAILURE;
         return;
     }
-    self->retry_ms =
-        now + self->delay_ms / 2 + randombytes_uniform ((uint32_t) self->delay_ms / 2 + 1);
+    retry_after (self, now, self->delay_ms);
     self->delay_ms =
         self->delay_ms * 2 < times->backoff_max_ms ? self->delay_ms * 2 : times->backoff_max_ms;
 }
@@ -235,6 +239,8 @@ static void session_lost (wm_lane_t *self)
     }
     self->lost_ms = wm_now_ms ();
     self->retry_ms = self->lost_ms;
+    if (wm_client_reason (self->client) == WM_REASON_BUSY) /* its disk is full: "try later" */
+        retry_after (self, self->lost_ms, wm_times ()->backoff_max_ms);
     self->delay_ms = wm_times ()->backoff_ms;
 }
 

@@ -48,8 +48,20 @@ kick () { exits 1 keep "$bin/wiremill" kick --broker "$broker" 1; says 'keeps no
 ok "there is nothing to kick" kick
 
 # With workers, whose pace does not depend on the machine.
+mkdir -p "$dir/arithmetic/x" # as on a full disk: what the worker brings cannot be noted
+began=$(date +%s%3N)
 worker 2>"$work/worker-1.log" &
 first=$!
+"$work/lib" gone "$broker" "$model" >"$work/gone" & # something to score
+gone=$!
+seldom () # an attempt each 100 ms at most
+{
+    until_true 30 grep -q 'cannot be noted' "$work/worker-1.log" && sleep 1 &&
+        [ "$(grep -c 'cannot be noted' "$work/worker-1.log")" -le $((($(date +%s%3N) - began) / 100 + 1)) ]
+}
+ok "a worker that the broker refuses for now tries seldom" seldom
+kill -9 $gone
+rmdir "$dir/arithmetic/x" "$dir/arithmetic"
 ok "the bits of wiremill_score" client score 1000
 example ()
 {
