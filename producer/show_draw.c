@@ -483,6 +483,13 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
                          "--score %.40s: the output has no such score; `wiremill show` prints all "
                          "names of its columns",
                          show->score);
+    if (!show->event.n_plane)
+        return wm_fault (error, WM_EBATCH,
+                         "%.200s: event %lld:%lld:%lld has no planes there%s: choose another by "
+                         "--event RUN:SUBRUN:EVENT",
+                         show->input, (long long) show->event.run, (long long) show->event.subrun,
+                         (long long) show->event.event,
+                         show->event.is_missing ? ", only hits" : "");
     if (plane == UINT32_MAX)
         return wm_fault (error, WM_EUSAGE,
                          "the event has no such plane; it has %u planes in all: leave out --plane, "

@@ -2,12 +2,13 @@
 
      event_table/    event_id (events, 3)
      <table>_table/  event_id (rows, 3), hit_id, the labels (float32, NaN where held), in_fiducial,
-                     status, each (rows, 1), of windows also wire and time; event_id.seq_cnt
+                     status, each (rows, 1), of windows also cryostat, tpc, plane, wire and time,
+                     because no table of hits tells where they are; event_id.seq_cnt
                      (events, 2) int64: index of an event in event_table, and its rows
    Events are in the order of their first rows, and rows by event, because seq_cnt tells of runs of
    rows; within an event they are in the input's order. Integers are int32, as numl's, where all
    values fit, else int64. The first dimension has no limit, as that of hep_hpc's tables. For each
-   row 16 bytes are kept until the tables are written.  */
+   row 16 bytes (windows: 36) are kept until the tables are written.  */
 #include "producer/wm_writer_private.h"
 
 #include "producer/wm_index.h"
@@ -20,12 +21,16 @@
 
 #define CHUNK_ROWS 16384u
 
+/* Where a window is.  */
+static const int place_column[] = { CRYOSTAT, TPC, PLANE, WIRE, TIME };
+enum { PLACES = sizeof place_column / sizeof *place_column };
+
 struct wm_writer_numl_t {
     wm_index_t index;
     int64_t *hit_id;           /* (n_row) */
     uint32_t *ordinal;         /* (n_row) of its event */
     uint32_t *order;           /* (n_row) row of the input, by event */
-    int64_t *place;            /* (2, n_row) of windows: wires, then times; else NULL */
+    int32_t *place;            /* (PLACES, n_row) of windows; else NULL */
     uint64_t *count;           /* (n_event) */
     bool wide_event, wide_hit; /* int64 */
     hid_t group;
@@ -39,7 +44,7 @@ wm_writer_numl_t *wm_writer_numl_new (uint64_t n_row, bool has_place)
     self->hit_id = malloc ((n_row + 1) * sizeof *self->hit_id);
     self->ordinal = malloc ((n_row + 1) * sizeof *self->ordinal);
     self->order = malloc ((n_row + 1) * sizeof *self->order);
-    self->place = has_place ? malloc ((n_row + 1) * 2 * sizeof *self->place) : NULL;
+    self->place = has_place ? malloc ((n_row + 1) * PLACES * sizeof *self->place) : NULL;
     assert (self->hit_id && self->ordinal && self->order && (self->place || !has_place));
     return self;
 }
@@ -94,10 +99,11 @@ bool wm_writer_numl_take (wm_writer_t *writer, const wm_reader_rows_t *rows, uin
         }
         self->ordinal[writer->row + i] = at;
         self->hit_id[writer->row + i] = rows->hit_id[i];
-        if (self->place) {
-            self->place[writer->row + i] = rows->wire[i];
-            self->place[writer->job.scratch->n_row + writer->row + i] = rows->time[i];
-        }
+        const int32_t place[PLACES] = { rows->cryostat[i], rows->tpc[i], rows->plane[i],
+                                        self->place ? rows->wire[i] : 0,
+                                        self->place ? (int32_t) rows->time[i] : 0 };
+        for (uint64_t c = 0; c < PLACES && self->place; c++)
+            self->place[c * writer->job.scratch->n_row + writer->row + i] = place[c];
         self->wide_hit |= is_wide (rows->hit_id[i]);
         for (int k = 0; k < 3; k++)
             self->wide_event |= is_wide (id.id[k]);
@@ -212,18 +218,18 @@ static bool score_write (const wm_writer_t *writer, uint32_t k)
                          value);
 }
 
-/* Wire and time of windows, which fit int32 (wm_event.h).  */
+/* Where windows are; their ticks fit int32 (wm_event.h).  */
 static bool place_write (const wm_writer_t *writer)
 {
     const wm_writer_numl_t *self = writer->numl;
     const uint64_t n = writer->job.scratch->n_row;
     bool fine = true;
-    for (uint64_t c = 0; c < 2 && self->place && fine; c++) {
-        int64_t *value = malloc ((n + 1) * sizeof *value);
+    for (uint64_t c = 0; c < PLACES && self->place && fine; c++) {
+        int32_t *value = malloc ((n + 1) * sizeof *value);
         for (uint64_t i = 0; i < n && value; i++)
             value[i] = self->place[c * n + self->order[i]];
-        fine = column_write (self->group, wm_writer_column[c ? TIME : WIRE], H5T_STD_I32LE,
-                             H5T_NATIVE_INT64, n, 1, value);
+        fine = column_write (self->group, wm_writer_column[place_column[c]], H5T_STD_I32LE,
+                             H5T_NATIVE_INT32, n, 1, value);
     }
     return fine;
 }

@@ -109,7 +109,7 @@ late () { join late.h5 frames.h5 --hit-offset 25.5 && same late.h5 && says 'tick
 ok "hits that count from another tick" late
 ok "... which is a number" eval 'exits 2 join late.h5 frames.h5 --hit-offset 5us && says "hit-offset 5us: it is a number of ticks"'
 ok "... and so is a pedestal" eval 'exits 2 join late.h5 frames.h5 --pedestal mean && says "pedestal mean: it is median, none"'
-ok "... both of planes" eval 'exits 2 cut whole.h5 --hit-offset 1 && says "goes with --planes"'
+ok "... both of planes" eval 'exits 2 cut whole.h5 --hit-offset 1 && says "hit-offset goes with --planes"'
 
 # A wrong unit, and what else cannot be joined.
 unjoined () # code, pattern, input, frames, options...

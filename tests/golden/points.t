@@ -31,10 +31,10 @@ numl ()
 {
     "$python" -c 'import h5py, sys
 f = h5py.File (sys.argv[1])
-for k in "wire", "time", "hit_id", "y_0":
+for k in "cryostat", "tpc", "plane", "wire", "time", "hit_id", "y_0":
     assert (f["waveform_table"][k][:].ravel ()[:200] == f["waveform"][k][:200]).all (), k' "$work/os/os.scores.h5"
 }
-ok "numl's table has wire and time too" numl
+ok "numl's table has plane, wire and time too" numl
 shown () { keep "$bin/wiremill" show "$work/os/os.scores.h5" --rows 2 && says '^run +event +tpc +plane +hit_id +wire +time +y_0' && says '^ *[0-9]+ +[0-9]+ +1 +[0-9]+ +1 +0 +150 '; }
 ok "show prints them" shown
 resumed ()
@@ -146,6 +146,9 @@ triples ()
 ok "space points of three planes: every row is the oracle's, broken ones are held" triples
 pointless () { exits 5 keep "$bin/wiremill" show "$work/triples/sp.scores.h5" -o "$work/no.svg" && says 'space points, which lie on no single plane'; }
 ok "... and no picture" pointless
+
+planeless () { exits 5 keep "$bin/wiremill" show "$work/triples/sp.scores.h5" --event 1:0:5 --output "$work/no.svg" && says 'event 1:0:5 has no planes there, only hits: choose another'; }
+ok "show names an event that has no planes" planeless
 
 # What is refused.
 refused_run () { exits "$1" run conv1d refused "${@:3}" && says "$2"; } # code, pattern, options...
