@@ -72,9 +72,10 @@ const wm_verb_t wm_verb_show = {
     .options = options, .run = show_main };
 /* clang-format on */
 
-/* Columns that identify a hit, without subrun and cryostat, which are mostly constant.  */
-static const char *const id_name[] = { "run", "event", "tpc", "plane", "hit_id" };
-enum { IDS = sizeof id_name / sizeof *id_name };
+/* Columns that identify a hit, without subrun and cryostat, which are mostly constant; the last two
+   are of windows.  */
+static const char *const id_name[] = { "run", "event", "tpc", "plane", "hit_id", "wire", "time" };
+enum { IDS_OF_HITS = 5, IDS = sizeof id_name / sizeof *id_name };
 
 typedef struct {
     wm_h5_t *h5;
@@ -82,6 +83,7 @@ typedef struct {
     int64_t hits, held; /* of the whole file */
     uint64_t first, n;  /* rows to show */
     uint32_t n_score;
+    int n_id;
     char score_name[SCORES_MAX][48];
     int64_t *id[IDS]; /* (n) */
     float *score[SCORES_MAX];
@@ -135,6 +137,7 @@ static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
                           path);
     if (fault)
         return fault;
+    self->n_id = has_column (self, "wire") && has_column (self, "time") ? IDS : IDS_OF_HITS;
     for (uint32_t i = 0; i < SCORES_MAX; i++, self->n_score++) {
         char *label = self->score_name[i];
         snprintf (label, 48, "%s", i < self->spec.n_label ? self->spec.label[i] : "");
@@ -174,7 +177,7 @@ static wm_fault_t read_rows (show_t *self, wm_error_t *error)
 {
     wm_fault_t fault =
         read_column (self, "status", WM_H5_I32, sizeof (int32_t), (void **) &self->status, error);
-    for (int c = 0; c < IDS && !fault; c++)
+    for (int c = 0; c < self->n_id && !fault; c++)
         fault = read_column (self, id_name[c], WM_H5_I64, sizeof (int64_t), (void **) &self->id[c],
                              error);
     for (uint32_t i = 0; i < self->n_score && !fault; i++)
@@ -208,7 +211,7 @@ static int width_of_score (const show_t *self, uint32_t s)
 static void print_rows (const show_t *self)
 {
     int id_width[IDS], score_width[SCORES_MAX];
-    for (int c = 0; c < IDS; c++) {
+    for (int c = 0; c < self->n_id; c++) {
         id_width[c] = width_of_id (self, c);
         printf ("%s%*s", c ? "  " : "", id_width[c], id_name[c]);
     }
@@ -218,7 +221,7 @@ static void print_rows (const show_t *self)
     }
     puts ("  status");
     for (uint64_t i = 0; i < self->n; i++) {
-        for (int c = 0; c < IDS; c++)
+        for (int c = 0; c < self->n_id; c++)
             printf ("%s%*" PRId64, c ? "  " : "", id_width[c], self->id[c][i]);
         for (uint32_t s = 0; s < self->n_score; s++)
             printf ("  %*.4f", score_width[s], (double) self->score[s][i]);
