@@ -483,6 +483,11 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
                          "--score %.40s: the output has no such score; `wiremill show` prints all "
                          "names of its columns",
                          show->score);
+    if (!show->event.n_plane)
+        return wm_fault (error, WM_EUSAGE,
+                         "event %" PRId64 ":%" PRId64 ":%" PRId64 " has no planes in %.200s: name "
+                         "another one by --event; `wiremill show` prints the hits of all",
+                         show->event.run, show->event.subrun, show->event.event, show->input);
     if (plane == UINT32_MAX)
         return wm_fault (error, WM_EUSAGE,
                          "the event has no such plane; it has %u planes in all: leave out --plane, "
