@@ -21,6 +21,10 @@ wm_fault_t wm_stream_head (const char *kind, wm_pins_t *pins, wm_spec_t *spec, w
 {
     char text[WM_PINS_BYTES_MAX], word[16];
     size_t bytes;
+    if (ungetc (getchar (), stdin) == EOF)
+        return wm_fault (error, WM_EBATCH,
+                         "nothing came on standard input: wiremill-producer, which writes there, "
+                         "ended before, and reported why");
     if (scanf ("wiremill-%15[a-z] 1 pins %zu", word, &bytes) != 2 || getchar () != '\n' ||
         strcmp (word, kind) != 0 || bytes > sizeof text || !wm_stream_bytes (text, bytes))
         return wm_stream_cut_short (error);

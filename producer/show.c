@@ -72,10 +72,10 @@ const wm_verb_t wm_verb_show = {
     .options = options, .run = show_main };
 /* clang-format on */
 
-/* Columns that identify a hit, without subrun and cryostat, which are mostly constant.  */
-/* The last two are of windows.  */
+/* Columns that identify a hit, without subrun and cryostat, which are mostly constant; the last two
+   are of windows.  */
 static const char *const id_name[] = { "run", "event", "tpc", "plane", "hit_id", "wire", "time" };
-enum { IDS = sizeof id_name / sizeof *id_name };
+enum { IDS_OF_HITS = 5, IDS = sizeof id_name / sizeof *id_name };
 
 typedef struct {
     wm_h5_t *h5;
@@ -83,9 +83,9 @@ typedef struct {
     int64_t hits, held; /* of the whole file */
     uint64_t first, n;  /* rows to show */
     uint32_t n_score;
+    int n_id;
     char score_name[SCORES_MAX][48];
     int64_t *id[IDS]; /* (n) */
-    int n_id;         /* so many of them */
     float *score[SCORES_MAX];
     int32_t *status;
 } show_t;
@@ -137,7 +137,7 @@ static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
                           path);
     if (fault)
         return fault;
-    self->n_id = has_column (self, "wire") && has_column (self, "time") ? IDS : IDS - 2;
+    self->n_id = has_column (self, "wire") && has_column (self, "time") ? IDS : IDS_OF_HITS;
     for (uint32_t i = 0; i < SCORES_MAX; i++, self->n_score++) {
         char *label = self->score_name[i];
         snprintf (label, 48, "%s", i < self->spec.n_label ? self->spec.label[i] : "");

@@ -484,7 +484,7 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
                          "names of its columns",
                          show->score);
     if (!show->event.n_plane)
-        return wm_fault (error, WM_EBATCH,
+        return wm_fault (error, WM_EUSAGE,
                          "%.200s: event %lld:%lld:%lld has no planes there%s: choose another by "
                          "--event RUN:SUBRUN:EVENT",
                          show->input, (long long) show->event.run, (long long) show->event.subrun,

@@ -13,6 +13,8 @@ ok "the pages have five examples" test \
         "$(cd "$work" && ls exchange.py opensamples.py patches.py my.yaml scores.py | wc -l)" = 5
 ok "the page of inputs is short enough to be read" test "$(wc -l <schema/FORMATS.md)" -lt 300
 ok "... and that of outputs" test "$(wc -l <schema/OUTPUTS.md)" -lt 200
+ok "README.md and both pages fit 132 columns" awk 'length > 132 { print FILENAME ": " FNR; bad = 1 } END { exit bad }' README.md \
+    schema/FORMATS.md schema/OUTPUTS.md
 made () { ( cd "$work" && $python "$1.py" ); }
 scored () # hits, input, options...
 {

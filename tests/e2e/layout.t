@@ -85,7 +85,7 @@ package ()
 [ -n "$SAN" ] || ok "the Python package reads both" package
 refused_numl () { exits 5 keep "$bin/wiremill" show "$work/numl/mixed.scores.h5" && says 'written with --layout numl: show reads'; }
 ok "show names the layout that it cannot read" refused_numl
-verify_numl () { ! keep "$bin/wiremill" verify "$work/numl" --sample 50 && says 'written with --layout numl: verify reads'; }
+verify_numl () { ! keep "$bin/wiremill" verify "$work/numl" --sample 50 && says 'written with --layout numl: verify reads' && ! says 'is not from wiremill-producer'; }
 ok "... so does verify" verify_numl
 other () { exits 5 keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" -i "$work/mixed.h5" -o "$work/both"; }
 ok "the layout is the campaign's" other

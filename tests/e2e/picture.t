@@ -169,6 +169,9 @@ def make(scores, events, folder):
     shutil.copy(events, folder + "/nowhere.h5")
     with h5py.File(folder + "/nowhere.h5", "r+") as f:
         f["hit_table/wire"][0], f["hit_table/time"][1] = 99999, np.inf
+    shutil.copy(scores, folder + "/lost.h5"), shutil.copy(events, folder + "/lost-events.h5")
+    with h5py.File(folder + "/lost.h5", "r+") as f, h5py.File(folder + "/lost-events.h5", "r+") as g:
+        f["emtrkmichel/run"][0], g["hit_table/event_id"][0] = 9, (9, 1, 1)
     shutil.copy(folder + "/held.h5", folder + "/shuffled.h5")
     with h5py.File(folder + "/shuffled.h5", "r+") as f:
         for c in f["emtrkmichel"]:
@@ -260,6 +263,8 @@ ok "another kind of picture" no 2 'name a file that ends in .svg, .png or .html'
 ok "an event that is not there" no 2 'has no hits of event 1:1:9' --event 1:1:9 -o "$work/n.svg"
 ok "a hit that is not there" no 2 'has no hits of event 1:1:1 with this hit_id' --hit 1:1:1:99999 -o "$work/n.svg"
 ok "a plane that is not there" no 2 'the event has no such plane; it has 3' --plane 7 -o "$work/n.svg"
+ok "an event that the input lacks" refused 2 'lost-events.h5: event 9:1:1 has no planes there.*: choose another by --event' \
+    "$bin/wiremill" show "$work/lost.h5" --input "$work/lost-events.h5" -o "$work/n.svg"
 ok "a score that is not there" no 2 'no such score' --score muon -o "$work/n.svg"
 ok "no event's name" no 2 "takes RUN:SUBRUN:EVENT, not '1:2'" --event 1:2 -o "$work/n.svg"
 ok "no hit's name" no 2 'takes RUN:SUBRUN:EVENT:HIT_ID' --hit 1:2:3 -o "$work/n.svg"
