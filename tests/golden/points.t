@@ -149,8 +149,6 @@ ok "space points of three planes: every row is the oracle's, broken ones are hel
 pointless () { exits 5 keep "$bin/wiremill" show "$work/triples/sp.scores.h5" -o "$work/no.svg" && says 'space points, which lie on no single plane'; }
 ok "... and no picture" pointless
 
-planeless () { exits 2 keep "$bin/wiremill" show "$work/triples/sp.scores.h5" --event 1:0:5 --output "$work/no.svg" && says 'event 1:0:5 has no planes there, only hits: choose another'; }
-ok "show names an event that has no planes" planeless
 
 # What is refused.
 refused_run () { exits "$1" run conv1d refused "${@:3}" && says "$2"; } # code, pattern, options...
