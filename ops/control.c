@@ -159,22 +159,6 @@ static int print_effect (const control_t *self, const json_t *status)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-static wm_fault_t send_order (wm_client_t *client, const control_t *self, wm_error_t *error)
-{
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_CONTROL);
-    snprintf (msg.name, sizeof msg.name, "%s", self->order);
-    snprintf (msg.text, sizeof msg.text, "%s", self->text);
-    wm_client_event_t event = WM_CLIENT_CLOSED;
-    if (wm_client_send (client, &msg, NULL, 0) == WM_OK)
-        event = wm_client_wait (client, wm_times ()->answer_ms);
-    if (event == WM_CLIENT_MESSAGE && wm_client_msg (client)->type == WM_MSG_ACK)
-        return WM_OK;
-    return wm_fault (error, WM_EPEER, "%s",
-                     event == WM_CLIENT_CLOSED ? wm_client_error (client)->text
-                                               : "the broker did not answer");
-}
-
 /* Whether a broker that has ended left a pause (DIR/paused).  */
 static bool is_paused (const char *campaign)
 {
@@ -208,7 +192,7 @@ static int control (const wm_args_t *args, const char *order, const char *text)
     if (code != GO_ON) {
         if (status)
             error.text[0] = 0; /* all is printed */
-    } else if (!send_order (client, &self, &error))
+    } else if (!wm_ask_order (client, self.order, self.text, &error))
         code = WM_EXIT_OK;
     else
         code = wm_client_reason (client) == WM_REASON_ROLE ? WM_EXIT_REFUSED : WM_EXIT_FAILURE;

@@ -11,7 +11,6 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
-#include "schema/base/wm_folder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,32 +40,6 @@ const wm_verb_t wm_verb_status = {
 
 /* ---- printing -------------------------------------------------------------------------------- */
 
-static const char *base_name (const char *path)
-{
-    const char *slash = strrchr (path, '/');
-    return slash ? slash + 1 : path;
-}
-
-/* Name of a campaign for people: its folder, or the output folder when it is the default one. */
-static void campaign_name (const json_t *status, char name[64])
-{
-    char folder[PATH_MAX];
-    wm_folder_output (wm_ask_text (status, "dir"), folder);
-    const char *base = base_name (folder);
-    snprintf (name, 64, "%.63s", *base ? base : "-");
-}
-
-/* The share that is done; below 0: not known, since the total is not known yet.  */
-static double share_done (const json_t *s)
-{
-    const double done = (double) wm_ask_settled (s), announced = wm_ask_real (s, "hits.announced");
-    double all = wm_ask_real (s, "hits.expected");
-    if (wm_ask_int (s, "inputs.open") && all <= done && (done > 0 || !*wm_ask_text (s, "endpoint")))
-        return -1; /* how many hits are open is not known yet */
-    all = all > announced ? all : announced;
-    return all > 0 ? done / all : 0;
-}
-
 #define CELLS 11
 #define CELL_BYTES 48
 
@@ -94,11 +67,11 @@ static void show_campaign (const json_t *s)
                                      "HELD",     "EVENTS", "RATE",      "ETA",  "" };
     char cell[CELLS][CELL_BYTES] = { "", "", "-", "-", "", "", "", "", "", "-", "" };
     char name[64], text[32], bar[64];
-    const double share = share_done (s), eta_s = wm_ask_real (s, "eta_s");
+    const double share = wm_account_share (s), eta_s = wm_ask_real (s, "eta_s");
     const time_t submitted_s = (time_t) wm_ask_int (s, "campaign.submitted");
     const double queued = wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked");
     struct tm local;
-    campaign_name (s, name);
+    wm_account_name (s, name);
     snprintf (cell[0], CELL_BYTES, "%.14s", name);
     snprintf (cell[1], CELL_BYTES, "%s", wm_ask_text (s, "campaign.state"));
     if (localtime_r (&submitted_s, &local))

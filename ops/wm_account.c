@@ -3,10 +3,12 @@
 #include "ops/wm_ask.h"
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
+#include "schema/base/wm_folder.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_batch.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -73,6 +75,25 @@ void wm_account_add (json_t *status, const char *verb, const char *endpoint, con
         add_reasons (taken.files, wm_ask_text (status, "campaign.output"), verb);
     json_object_set_new (status, "held_files", taken.files);
     json_object_set_new (status, "held_files_left_out", json_integer (taken.n_left_out));
+}
+
+void wm_account_name (const json_t *status, char name[64])
+{
+    char folder[PATH_MAX];
+    wm_folder_output (wm_ask_text (status, "dir"), folder);
+    const char *slash = strrchr (folder, '/');
+    const char *base = slash ? slash + 1 : folder;
+    snprintf (name, 64, "%.63s", *base ? base : "-");
+}
+
+double wm_account_share (const json_t *s)
+{
+    const double done = (double) wm_ask_settled (s), announced = wm_ask_real (s, "hits.announced");
+    double all = wm_ask_real (s, "hits.expected");
+    if (wm_ask_int (s, "inputs.open") && all <= done && (done > 0 || !*wm_ask_text (s, "endpoint")))
+        return -1; /* how many hits are open is not known yet */
+    all = all > announced ? all : announced;
+    return all > 0 ? done / all : 0;
 }
 
 void wm_account_hits (FILE *out, const json_t *status)

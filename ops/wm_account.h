@@ -21,6 +21,12 @@
    error is printed as `verb`'s.  */
 void wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign);
 
+/* Names a campaign for people: its folder, or the output folder when it is the default one.  */
+void wm_account_name (const json_t *status, char name[64]);
+
+/* Returns the share of hits that need nothing more; below 0: the total is not known yet.  */
+double wm_account_share (const json_t *status);
+
 /* Prints "98 scored (3 of them with an empty patch), 2 held", without an end of line.  */
 void wm_account_hits (FILE *out, const json_t *status);
 

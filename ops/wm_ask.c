@@ -289,6 +289,27 @@ json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed)
     return latest;
 }
 
+wm_fault_t wm_ask_order (wm_client_t *client, const char *order, const char *text,
+                         wm_error_t *error)
+{
+    const int64_t end = wm_now_ms () + wm_times ()->answer_ms;
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    snprintf (msg.name, sizeof msg.name, "%s", order);
+    snprintf (msg.text, sizeof msg.text, "%s", text);
+    wm_client_event_t event = WM_CLIENT_CLOSED;
+    if (wm_client_send (client, &msg, NULL, 0) == WM_OK)
+        do {
+            const int64_t left = end - wm_now_ms ();
+            event = wm_client_wait (client, left > 1 ? left : 1);
+            if (event == WM_CLIENT_MESSAGE && wm_client_msg (client)->type == WM_MSG_ACK)
+                return WM_OK;
+        } while (event != WM_CLIENT_CLOSED && !zsys_interrupted && wm_now_ms () < end);
+    return wm_fault (error, WM_EPEER, "%s",
+                     event == WM_CLIENT_CLOSED ? wm_client_error (client)->text
+                                               : "the broker did not answer");
+}
+
 static const json_t *lookup (const json_t *node, const char *path)
 {
     char name[32];

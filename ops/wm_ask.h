@@ -61,6 +61,11 @@ json_t *wm_ask_reply (const wm_client_t *client);
    time is up and nothing newer has come. NULL: no answer.  */
 json_t *wm_ask_status (wm_client_t *client, int64_t timeout_ms, unsigned *owed);
 
+/* Sends an order ("pause", "resume", "drain", "trust") with its text and waits until the broker
+   has done it, or reports why not. A reply to an earlier question is dropped.  */
+wm_fault_t wm_ask_order (wm_client_t *client, const char *order, const char *text,
+                         wm_error_t *error);
+
 /* The status of a campaign that wm_ask_where found: of its broker, else of its ledger. NULL: an
    error was printed as `verb`'s, *code is the exit code.  */
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code);

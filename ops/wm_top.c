@@ -1,0 +1,658 @@
+/* wm_top.c - see wm_top.h. */
+
+#include "ops/wm_top.h"
+#include "ops/wm_account.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_show.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NAME_COLUMNS 14
+
+/* ---- one campaign ---------------------------------------------------------------------------- */
+
+const char *wm_top_state (const wm_top_campaign_t *campaign)
+{
+    const json_t *s = campaign->status;
+    if (campaign->is_refused)
+        return "refused";
+    if (!s)
+        return *campaign->note ? "no answer" : "asking";
+    const bool is_over = wm_ask_int (s, "inputs.total") > 0 && !wm_ask_int (s, "inputs.open") &&
+                         strcmp (wm_ask_text (s, "campaign.serves"), "clients") != 0;
+    if (!*wm_ask_text (s, "endpoint"))
+        return is_over ? "finished" : "stopped";
+    if (*campaign->note)
+        return "no answer";
+    if (strcmp (wm_ask_text (s, "waiting_for"), "disk full") == 0)
+        return "disk full";
+    const char *state = wm_ask_text (s, "campaign.state");
+    return is_over && strcmp (state, "idle") == 0 ? "finished" : state;
+}
+
+static wm_style_t style_of (const char *state)
+{
+    static const struct {
+        const char *state;
+        wm_style_t style;
+    } styles[] = { { "running", WM_GOOD },  { "busy", WM_GOOD },     { "finished", WM_GOOD },
+                   { "paused", WM_WARN },   { "draining", WM_WARN }, { "stopped", WM_WARN },
+                   { "no answer", WM_BAD }, { "refused", WM_BAD },   { "disk full", WM_BAD },
+                   { "lost", WM_BAD } };
+    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
+        if (strcmp (state, styles[i].state) == 0)
+            return styles[i].style;
+    return WM_PLAIN;
+}
+
+void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket)
+{
+    const int64_t now = now_ms / (1000 * WM_TOP_BUCKET_S);
+    if (!*bucket)
+        for (int i = 0; i < WM_TOP_BUCKETS; i++)
+            campaign->rate[i] = -1;
+    int64_t by = *bucket ? now - *bucket : 0;
+    by = by < 0 ? 0 : by > WM_TOP_BUCKETS ? WM_TOP_BUCKETS : by;
+    memmove (campaign->rate, campaign->rate + by,
+             (size_t) (WM_TOP_BUCKETS - by) * sizeof *campaign->rate);
+    for (int64_t i = WM_TOP_BUCKETS - by; i < WM_TOP_BUCKETS; i++)
+        campaign->rate[i] = -1;
+    *bucket = now;
+    if (hits_s >= 0)
+        campaign->rate[WM_TOP_BUCKETS - 1] = (float) hits_s;
+}
+
+/* The last n buckets as shares of the largest, which is returned.  */
+static float scale (const wm_top_campaign_t *campaign, int n, float share[WM_TOP_BUCKETS])
+{
+    float most = 0;
+    for (int i = 0; i < n; i++) {
+        share[i] = campaign->rate[WM_TOP_BUCKETS - n + i];
+        most = share[i] > most ? share[i] : most;
+    }
+    for (int i = 0; i < n; i++)
+        share[i] = share[i] < 0 ? -1 : most > 0 ? share[i] / most : 0;
+    return most;
+}
+
+static void name_of (const wm_top_campaign_t *campaign, char name[64])
+{
+    const char *given = campaign->given, *slash = strrchr (given, '/');
+    if (campaign->status)
+        wm_account_name (campaign->status, name);
+    else
+        snprintf (name, 64, "%.63s",
+                  slash && slash[1] && !strstr (given, "://") ? slash + 1 : given);
+}
+
+static const char *done_of (const json_t *s, char text[32])
+{
+    const double share = wm_account_share (s);
+    if (share < 0)
+        return "-";
+    snprintf (text, 32, "%.1f%%", share < 1 && share > 0.999 ? 99.9 : 100 * share);
+    return text;
+}
+
+static const char *eta_of (const json_t *s, char text[32])
+{
+    const double eta_s = wm_ask_real (s, "eta_s");
+    return eta_s > 0 && *wm_ask_text (s, "endpoint") ? wm_show_time (eta_s, text) : "-";
+}
+
+static const char *short_of (const json_t *s, const char *path, char text[32])
+{
+    return wm_show_short (wm_ask_real (s, path), text);
+}
+
+/* ---- several campaigns ----------------------------------------------------------------------- */
+
+static void put_title (wm_canvas_t *canvas, const char *text)
+{
+    char now[32] = "";
+    struct tm local;
+    const time_t time_s = time (NULL);
+    if (localtime_r (&time_s, &local))
+        strftime (now, sizeof now, "%H:%M:%S", &local);
+    wm_canvas_put (canvas, WM_REVERSE, "%s", text);
+    if (canvas->has_styles)
+        wm_canvas_pad (canvas, WM_REVERSE, canvas->columns - (int) strlen (now) - 3);
+    wm_canvas_put (canvas, WM_REVERSE, "  %s ", now);
+    wm_canvas_next (canvas);
+}
+
+static void put_campaign_row (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, bool chosen)
+{
+    char name[64], text[32];
+    float share[WM_TOP_BUCKETS];
+    const json_t *s = campaign->status;
+    const char *state = wm_top_state (campaign);
+    const bool is_here = s && !*campaign->note;
+    name_of (campaign, name);
+    wm_canvas_put (canvas, WM_BOLD, "%s", chosen ? "> " : "  ");
+    wm_canvas_cell (canvas, chosen ? WM_BOLD : WM_PLAIN, NAME_COLUMNS, name);
+    wm_canvas_put (canvas, WM_PLAIN, " ");
+    wm_canvas_cell (canvas, style_of (state), 9, state);
+    if (!s) {
+        wm_canvas_put (canvas, WM_PLAIN, "  %s", campaign->note);
+        wm_canvas_next (canvas);
+        return;
+    }
+    wm_canvas_cell (canvas, WM_PLAIN, -7, done_of (s, text));
+    wm_canvas_cell (canvas, WM_PLAIN, -9, is_here ? short_of (s, "rate.hits_s", text) : "-");
+    wm_canvas_cell (canvas, WM_PLAIN, -12, is_here ? eta_of (s, text) : "-");
+    wm_canvas_cell (canvas, WM_PLAIN, -8, is_here ? short_of (s, "workers_total", text) : "-");
+    const int64_t n_held = wm_ask_int (s, "hits.held"), n_alarm = wm_ask_int (s, "counters.alarm");
+    wm_canvas_cell (canvas, n_held ? WM_BAD : WM_PLAIN, -6, short_of (s, "hits.held", text));
+    wm_canvas_cell (canvas, n_alarm ? WM_BAD : WM_PLAIN, -7, short_of (s, "counters.alarm", text));
+    wm_canvas_put (canvas, WM_PLAIN, "  ");
+    int room = canvas->columns - canvas->used;
+    if (*campaign->note && *wm_ask_text (s, "endpoint"))
+        wm_canvas_put (canvas, WM_BAD, "%s", campaign->note);
+    else if (room > 3) {
+        room = room < 60 ? room : 60;
+        scale (campaign, room, share);
+        wm_canvas_graph (canvas, WM_COOL, share, room, 0, 1);
+    }
+    wm_canvas_next (canvas);
+}
+
+static void fill (wm_canvas_t *canvas, const wm_top_view_t *view, int rows)
+{
+    while (view->has_keys && canvas->n < rows)
+        wm_canvas_next (canvas);
+}
+
+/* The list scrolls so that the chosen row is on the screen.  */
+static void scroll (wm_top_view_t *view, int chosen, int n, int page)
+{
+    view->page = page = page < 1 ? 1 : page;
+    if (view->first > n - page)
+        view->first = n - page;
+    if (view->first < 0)
+        view->first = 0;
+    if (chosen < view->first)
+        view->first = chosen;
+    if (chosen >= view->first + page)
+        view->first = chosen - page + 1;
+}
+
+static void draw_list (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+                       int n)
+{
+    char title[64];
+    snprintf (title, sizeof title, " wiremill top: %d campaigns", n);
+    put_title (canvas, title);
+    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-9s%7s%9s%12s%8s%6s%7s  RATE", NAME_COLUMNS,
+                   "CAMPAIGN", "STATE", "DONE", "hits/s", "ETA", "WORKERS", "HELD", "ALARMS");
+    wm_canvas_next (canvas);
+    scroll (view, view->chosen, n, view->has_keys ? canvas->rows - 4 : n);
+    for (int i = view->first; i < n && i < view->first + view->page; i++)
+        put_campaign_row (canvas, &campaign[i], view->has_keys && i == view->chosen);
+    fill (canvas, view, canvas->rows - 2);
+}
+
+/* ---- workers --------------------------------------------------------------------------------- */
+
+static const char *const sorts[] = { "name", "rate", "state", "temperature", "batches" };
+#define SORTS ((int) (sizeof sorts / sizeof *sorts))
+
+const char *wm_top_sort_next (wm_top_view_t *view)
+{
+    view->sort = (view->sort + 1) % SORTS;
+    return sorts[view->sort];
+}
+
+typedef struct {
+    const json_t *row;
+    int by;
+} sorted_t;
+
+static int compare (const void *a, const void *b)
+{
+    static const char *const path[] = { "", "hits_s", "", "gpu.temperature_c", "batches" };
+    const sorted_t *one = a, *other = b;
+    double order = 0;
+    if (*path[one->by])
+        order = wm_ask_real (other->row, path[one->by]) - wm_ask_real (one->row, path[one->by]);
+    else if (one->by)
+        order = strcmp (wm_ask_text (one->row, "state"), wm_ask_text (other->row, "state"));
+    if (order < 0 || order > 0)
+        return order < 0 ? -1 : 1;
+    return strcmp (wm_ask_text (one->row, "label"), wm_ask_text (other->row, "label"));
+}
+
+/* The workers in the order of the view; *chosen is the place of the chosen one. Freed by the
+   caller.  */
+static sorted_t *sort_workers (const wm_top_view_t *view, const json_t *s, int *n, int *chosen)
+{
+    const json_t *list = json_object_get (s, "workers"), *one;
+    size_t i;
+    *n = (int) json_array_size (list);
+    *chosen = 0;
+    sorted_t *sorted = calloc ((size_t) *n + 1, sizeof *sorted);
+    if (!sorted)
+        *n = 0;
+    if (!*n)
+        return sorted;
+    json_array_foreach (list, i, one) sorted[i] = (sorted_t){ one, view->sort };
+    qsort (sorted, (size_t) *n, sizeof *sorted, compare);
+    for (int k = 0; k < *n; k++)
+        if (strcmp (wm_ask_text (sorted[k].row, "label"), view->worker) == 0)
+            *chosen = k;
+    return sorted;
+}
+
+/* The GPU by name without its maker's, and the engine.  */
+static void device_of (const json_t *worker, char text[160])
+{
+    const char *gpu = wm_ask_text (worker, "gpu.gpu");
+    if (strncmp (gpu, "NVIDIA ", 7) == 0)
+        gpu += 7;
+    snprintf (text, 160, "%.60s%s%.90s", gpu, *gpu ? ": " : "", wm_ask_text (worker, "signature"));
+}
+
+static const char *gpu_value (const json_t *worker, const char *name, const char *unit,
+                              char text[32])
+{
+    const json_t *value = json_object_get (json_object_get (worker, "gpu"), name);
+    if (!json_is_number (value))
+        return "-";
+    snprintf (text, 32, "%.0f%s", json_number_value (value), unit);
+    return text;
+}
+
+/* Widths of the columns of a line of so many.  */
+typedef struct {
+    int label, device;
+    bool has_more; /* load, power, hits */
+} widths_t;
+
+static widths_t widths_of (int columns)
+{
+    widths_t w = { .label = columns >= 110 ? 32 : 20, .has_more = columns >= 110 };
+    w.device = columns - 2 - w.label - 1 - (w.has_more ? 60 : 40);
+    w.device = w.device < 8 ? 8 : w.device > 60 ? 60 : w.device;
+    return w;
+}
+
+static void put_worker_heading (wm_canvas_t *canvas, const wm_top_view_t *view)
+{
+    const widths_t w = widths_of (canvas->columns);
+    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-*.*s%8s%6s", w.label, "WORKER", w.device, w.device,
+                   "DEVICE, ENGINE", "hits/s", "TEMP");
+    if (w.has_more)
+        wm_canvas_put (canvas, WM_BOLD, "%6s%7s%7s", "LOAD", "POWER", "HITS");
+    wm_canvas_put (canvas, WM_BOLD, "%6s%9s  STATE", "RUNS", "BATCHES");
+    if (view->has_keys && w.has_more)
+        wm_canvas_put (canvas, WM_PLAIN, "      by %s", sorts[view->sort]);
+    wm_canvas_next (canvas);
+}
+
+static void put_worker (wm_canvas_t *canvas, const json_t *worker, bool chosen)
+{
+    char device[160], text[32];
+    const widths_t w = widths_of (canvas->columns);
+    const char *state = wm_ask_text (worker, "state"), *why = wm_ask_text (worker, "why");
+    device_of (worker, device);
+    wm_canvas_put (canvas, WM_BOLD, "%s", chosen ? "> " : "  ");
+    wm_canvas_cell (canvas, chosen ? WM_BOLD : WM_PLAIN, w.label, wm_ask_text (worker, "label"));
+    wm_canvas_put (canvas, WM_PLAIN, " ");
+    wm_canvas_cell (canvas, WM_PLAIN, w.device, device);
+    wm_canvas_cell (canvas, WM_PLAIN, -8, short_of (worker, "hits_s", text));
+    wm_canvas_cell (canvas, WM_PLAIN, -6, gpu_value (worker, "temperature_c", " C", text));
+    if (w.has_more) {
+        wm_canvas_cell (canvas, WM_PLAIN, -6, gpu_value (worker, "load", " %", text));
+        wm_canvas_cell (canvas, WM_PLAIN, -7, gpu_value (worker, "power_w", " W", text));
+        wm_canvas_cell (canvas, WM_PLAIN, -7, short_of (worker, "hits", text));
+    }
+    wm_canvas_cell (canvas, WM_PLAIN, -6, short_of (worker, "running", text));
+    wm_canvas_cell (canvas, WM_PLAIN, -9, short_of (worker, "batches", text));
+    wm_canvas_put (canvas, WM_PLAIN, "  ");
+    wm_canvas_put (canvas, style_of (state), "%s", state);
+    if (*why)
+        wm_canvas_put (canvas, WM_BAD, "%s%s", canvas->columns < 100 ? "!" : "  ",
+                       canvas->columns < 100 ? "" : why);
+    wm_canvas_next (canvas);
+}
+
+/* Draws at most `room` lines: the heading, workers, and how many are not on the screen.  */
+static void put_workers (wm_canvas_t *canvas, wm_top_view_t *view, const json_t *s, int room)
+{
+    int n, chosen;
+    const int64_t total = wm_ask_int (s, "workers_total");
+    sorted_t *sorted = sort_workers (view, s, &n, &chosen);
+    const bool is_cut = total > n || (view->has_keys && n > room - 1);
+    put_worker_heading (canvas, view);
+    if (!n)
+        wm_canvas_put (canvas, WM_PLAIN, "  no worker is connected");
+    scroll (view, chosen, n, view->has_keys ? room - 1 - is_cut : n);
+    for (int i = view->first; i < n && i < view->first + view->page; i++)
+        put_worker (canvas, sorted[i].row, view->has_keys && i == chosen);
+    if (!n)
+        wm_canvas_next (canvas);
+    if (is_cut && n) {
+        const int last = view->first + view->page < n ? view->first + view->page : n;
+        wm_canvas_put (canvas, WM_PLAIN, "  %d to %d of %lld workers", view->first + 1, last,
+                       (long long) (total > n ? total : n));
+        if (total > n)
+            wm_canvas_put (canvas, WM_PLAIN, "; the broker lists %d", n);
+        wm_canvas_next (canvas);
+    }
+    free (sorted);
+}
+
+/* ---- one campaign's screen ------------------------------------------------------------------- */
+
+static void put_counts (wm_canvas_t *canvas, const json_t *s)
+{
+    char a[32], b[32], bar[64];
+    const double share = wm_account_share (s);
+    const int width = canvas->columns - 40 > 50 ? 50 : canvas->columns - 40;
+    wm_canvas_put (canvas, WM_BOLD, "%-9s%7s ", "progress", done_of (s, a));
+    wm_canvas_put (canvas, WM_COOL, "%s",
+                   wm_show_bar (share > 0 ? share : 0, width < 5 ? 5 : width, bar));
+    wm_canvas_put (canvas, WM_PLAIN, "  ETA %s", eta_of (s, a));
+    wm_canvas_next (canvas);
+    wm_canvas_put (canvas, WM_PLAIN, "hits     %s of %s, ", wm_show_count (wm_ask_settled (s), a),
+                   wm_show_count (wm_ask_int (s, "hits.announced"), b));
+    wm_canvas_put (canvas, wm_ask_int (s, "hits.held") ? WM_BAD : WM_PLAIN, "%s held",
+                   wm_show_count (wm_ask_int (s, "hits.held"), a));
+    wm_canvas_put (canvas, WM_PLAIN, "; %s events",
+                   wm_show_count (wm_ask_int (s, "events.announced"), a));
+    wm_canvas_next (canvas);
+    if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
+        wm_canvas_put (canvas, WM_PLAIN, "clients  %lld connected",
+                       (long long) wm_ask_int (s, "inputs.open"));
+    else {
+        wm_canvas_put (canvas, WM_PLAIN, "files    %lld of %lld written, %lld open, ",
+                       (long long) wm_ask_int (s, "inputs.written"),
+                       (long long) wm_ask_int (s, "inputs.total"),
+                       (long long) wm_ask_int (s, "inputs.open"));
+        wm_canvas_put (canvas, wm_ask_int (s, "inputs.held") ? WM_BAD : WM_PLAIN, "%lld held",
+                       (long long) wm_ask_int (s, "inputs.held"));
+    }
+    wm_canvas_next (canvas);
+    const double queued = wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked");
+    wm_canvas_put (canvas, WM_PLAIN, "batches  %s running, %s queued; failed %s",
+                   short_of (s, "batches.running", a), wm_show_short (queued, b),
+                   short_of (s, "counters.n_fail", (char[32]){ 0 }));
+    wm_canvas_put (canvas, WM_PLAIN, ", lost %s, ", short_of (s, "counters.n_lost", a));
+    wm_canvas_put (canvas, wm_ask_int (s, "counters.alarm") ? WM_BAD : WM_PLAIN, "alarms %s",
+                   short_of (s, "counters.alarm", a));
+    wm_canvas_next (canvas);
+}
+
+static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, int rows)
+{
+    float share[WM_TOP_BUCKETS];
+    char now[32], most_text[32], head[64] = "";
+    int n = canvas->columns - 9 - 22;
+    n = n < 1 ? 1 : n > WM_TOP_BUCKETS ? WM_TOP_BUCKETS : n;
+    const float most = scale (campaign, n, share);
+    for (int row = rows - 1; row >= 0; row--) {
+        wm_canvas_cell (canvas, WM_PLAIN, 9, row == rows - 1 ? "hits/s" : "");
+        wm_canvas_graph (canvas, WM_COOL, share, n, row, rows);
+        wm_canvas_pad (canvas, WM_PLAIN, 9 + n + 1);
+        if (row == 0)
+            snprintf (head, sizeof head, "now %s, %d min",
+                      *campaign->note ? "-" : short_of (campaign->status, "rate.hits_s", now),
+                      (n * WM_TOP_BUCKET_S + 30) / 60);
+        if (row == rows - 1 && rows > 1)
+            snprintf (head, sizeof head, "most %s", wm_show_short (most, most_text));
+        wm_canvas_put (canvas, WM_PLAIN, "%s", head);
+        *head = 0;
+        wm_canvas_next (canvas);
+    }
+}
+
+/* What is held and what the broker logged last; `rows` lines at most. Returns how many.  */
+static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, bool is_drawn)
+{
+    char ago[32], *text = NULL;
+    size_t i, size;
+    int n = 0;
+    const json_t *one, *held = json_object_get (s, "held"), *said = json_object_get (s, "said");
+    const int n_said = (int) json_array_size (said), n_held = (int) json_array_size (held);
+    const int of_held = n_held + n_said > rows && n_said ? rows / 2 : rows;
+    json_array_foreach (held, i, one)
+    {
+        FILE *out = n < of_held && is_drawn ? open_memstream (&text, &size) : NULL;
+        if (n >= of_held)
+            break;
+        n++;
+        if (!out)
+            continue;
+        wm_ask_held (out, one);
+        fclose (out);
+        text[strcspn (text, "\n")] = 0;
+        wm_canvas_put (canvas, WM_WARN, "%s", text);
+        wm_canvas_next (canvas);
+        free (text);
+    }
+    json_array_foreach (said, i, one)
+    {
+        if (n >= rows)
+            break;
+        n++;
+        if (!is_drawn)
+            continue;
+        wm_canvas_put (canvas, WM_PLAIN, "%s ago: %s",
+                       wm_show_time (wm_ask_real (one, "ago_s"), ago), wm_ask_text (one, "text"));
+        wm_canvas_next (canvas);
+    }
+    return n;
+}
+
+static void put_note (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
+{
+    char age[32];
+    const json_t *s = campaign->status;
+    const char *waiting = wm_ask_text (s, "waiting_for"), *paused = wm_ask_text (s, "paused");
+    if (*campaign->note) {
+        wm_canvas_wrap (canvas, WM_BAD, "", campaign->note, 3);
+        if (s && *wm_ask_text (s, "endpoint")) {
+            wm_canvas_put (canvas, WM_WARN, "what follows is %s old",
+                           wm_show_time (campaign->age_s, age));
+            wm_canvas_next (canvas);
+        }
+    }
+    if (*paused) {
+        wm_canvas_put (canvas, WM_WARN, "paused: %s", paused);
+        wm_canvas_next (canvas);
+    } else if (*waiting) {
+        wm_canvas_put (canvas, WM_WARN, "waiting for: %s", waiting);
+        wm_canvas_next (canvas);
+    }
+}
+
+static void put_campaign_title (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
+{
+    char title[512], name[64], up[32];
+    const json_t *s = campaign->status;
+    const char *endpoint = wm_ask_text (s, "endpoint");
+    name_of (campaign, name);
+    int n = snprintf (title, sizeof title, " %s: %s", name, wm_top_state (campaign));
+    if (*endpoint)
+        snprintf (title + n, sizeof title - (size_t) n, "   broker %.200s  up %s", endpoint,
+                  wm_show_time (wm_ask_real (s, "up_s") + campaign->age_s, up));
+    else if (s)
+        snprintf (title + n, sizeof title - (size_t) n, "   no broker runs");
+    put_title (canvas, title);
+}
+
+static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
+                           const wm_top_campaign_t *campaign)
+{
+    const json_t *s = campaign->status;
+    put_campaign_title (canvas, campaign);
+    put_note (canvas, campaign);
+    if (!s) {
+        if (!*campaign->note)
+            wm_canvas_put (canvas, WM_PLAIN, "asking %s", campaign->given);
+        wm_canvas_next (canvas);
+        fill (canvas, view, canvas->rows - 2);
+        return;
+    }
+    put_counts (canvas, s);
+    if (view->has_keys)
+        put_rate (canvas, campaign, canvas->rows >= 40 ? 4 : canvas->rows >= 22 ? 2 : 1);
+    else {
+        char rate[32];
+        wm_canvas_put (canvas, WM_PLAIN, "hits/s   %s", short_of (s, "rate.hits_s", rate));
+        wm_canvas_next (canvas);
+    }
+    wm_canvas_next (canvas);
+    const int left = canvas->rows - 2 - canvas->n;
+    const int n_event = put_events (canvas, s, view->has_keys ? left / 3 : 20, false);
+    const int room = left - n_event - (n_event > 0);
+    if (room >= 2 || !view->has_keys)
+        put_workers (canvas, view, s, room);
+    fill (canvas, view, canvas->rows - 2 - n_event);
+    put_events (canvas, s, n_event, true);
+    fill (canvas, view, canvas->rows - 2);
+}
+
+/* ---- one worker, help ------------------------------------------------------------------------ */
+
+static void put_value (wm_canvas_t *canvas, const char *name, const char *text)
+{
+    char head[32];
+    snprintf (head, sizeof head, "  %-18.18s ", name);
+    wm_canvas_wrap (canvas, WM_PLAIN, head, text, 4);
+}
+
+static void draw_worker (wm_canvas_t *canvas, wm_top_view_t *view,
+                         const wm_top_campaign_t *campaign)
+{
+    int n, chosen;
+    char text[160], number[32];
+    sorted_t *sorted = sort_workers (view, campaign->status, &n, &chosen);
+    const json_t *worker = n ? sorted[chosen].row : NULL, *value;
+    const char *key;
+    put_campaign_title (canvas, campaign);
+    put_note (canvas, campaign);
+    wm_canvas_next (canvas);
+    if (!worker || strcmp (wm_ask_text (worker, "label"), view->worker) != 0) {
+        wm_canvas_put (canvas, WM_WARN, "%s is not connected any more", view->worker);
+        wm_canvas_next (canvas);
+    } else {
+        put_value (canvas, "worker", view->worker);
+        put_value (canvas, "state", wm_ask_text (worker, "state"));
+        if (*wm_ask_text (worker, "why"))
+            put_value (canvas, "why", wm_ask_text (worker, "why"));
+        put_value (canvas, "engine", wm_ask_text (worker, "signature"));
+        snprintf (text, sizeof text, "%lld batches in hand, room for %lld more",
+                  (long long) wm_ask_int (worker, "running"),
+                  (long long) wm_ask_int (worker, "credit"));
+        put_value (canvas, "executes", text);
+        snprintf (text, sizeof text, "%s hits/s", short_of (worker, "hits_s", number));
+        put_value (canvas, "rate", text);
+        snprintf (text, sizeof text, "%lld batches, %s hits",
+                  (long long) wm_ask_int (worker, "batches"),
+                  wm_show_count (wm_ask_int (worker, "hits"), number));
+        put_value (canvas, "has scored", text);
+        json_object_foreach (json_object_get (worker, "gpu"), key, value)
+        {
+            snprintf (number, sizeof number, "%.10g", json_number_value (value));
+            put_value (canvas, key, json_is_string (value) ? json_string_value (value) : number);
+        }
+    }
+    free (sorted);
+    fill (canvas, view, canvas->rows - 2);
+}
+
+static void draw_help (wm_canvas_t *canvas, wm_top_view_t *view)
+{
+    static const char *const lines[] = {
+        "up down j k      choose a campaign or a worker; Page Up, Page Down, Home, End",
+        "Enter            open the chosen campaign, inspect the chosen worker",
+        "Esc, Backspace   back",
+        "s                sort workers by name, rate, state, temperature, batches",
+        "p                pause the campaign: workers finish what they have",
+        "r                resume it, after a pause or a drain",
+        "d                drain the chosen worker: it finishes its batch and leaves",
+        "D                drain all workers; new ones are sent away until r",
+        "Ctrl-L           draw the screen again",
+        "q, Ctrl-C        quit; the campaign goes on",
+        "",
+        "p, r, d and D ask before they do something. DONE counts hits that are",
+        "scored or held; RUNS is how many batches a worker has in hand. The graph",
+        "begins when top does: each column is 5 seconds.",
+        "TEMP is the GPU's; a CPU worker reports none.",
+    };
+    put_title (canvas, " wiremill top: help");
+    wm_canvas_next (canvas);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        wm_canvas_put (canvas, WM_PLAIN, "  %s", lines[i]);
+        wm_canvas_next (canvas);
+    }
+    fill (canvas, view, canvas->rows - 2);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static const char *keys_of (const wm_top_view_t *view, int n_campaign)
+{
+    switch (view->screen) {
+    case WM_TOP_LIST:
+        return "q quit  Enter open  p pause  r resume  D drain  ? help";
+    case WM_TOP_WORKER:
+        return "q quit  Esc back  d drain this worker  ? help";
+    case WM_TOP_HELP:
+        return "any key: back";
+    default:
+        return n_campaign > 1
+                   ? "q quit  Esc back  p pause  r resume  d drain  s sort  Enter inspect  ? help"
+                   : "q quit  p pause  r resume  d drain  s sort  Enter inspect  ? help";
+    }
+}
+
+void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+                  int n_campaign)
+{
+    const wm_top_campaign_t *chosen = &campaign[view->chosen];
+    const int rows = canvas->rows;
+    switch (view->screen) {
+    case WM_TOP_LIST:
+        draw_list (canvas, view, campaign, n_campaign);
+        break;
+    case WM_TOP_CAMPAIGN:
+        draw_campaign (canvas, view, chosen);
+        break;
+    case WM_TOP_WORKER:
+        draw_worker (canvas, view, chosen);
+        break;
+    case WM_TOP_HELP:
+        draw_help (canvas, view);
+        break;
+    }
+    if (!view->has_keys)
+        return;
+    if (canvas->n > rows - 2) /* a small terminal: the last two lines are needed most */
+        canvas->n = rows > 2 ? rows - 2 : 0;
+    canvas->used = 0;
+    canvas->bytes = 0;
+    wm_canvas_put (canvas, view->is_question ? WM_REVERSE : WM_WARN, "%s", view->message);
+    wm_canvas_next (canvas);
+    wm_canvas_put (canvas, WM_BOLD, "%s", keys_of (view, n_campaign));
+    wm_canvas_next (canvas);
+}
+
+void wm_top_move (wm_top_view_t *view, const wm_top_campaign_t *campaign, int n_campaign, int rows)
+{
+    int n, chosen;
+    if (view->screen == WM_TOP_LIST) {
+        const int to = rows < -n_campaign ? 0 : view->chosen + rows;
+        view->chosen = to < 0 ? 0 : to >= n_campaign ? n_campaign - 1 : to;
+        return;
+    }
+    sorted_t *sorted = sort_workers (view, campaign[view->chosen].status, &n, &chosen);
+    const int to = chosen + rows < 0 ? 0 : chosen + rows >= n ? n - 1 : chosen + rows;
+    if (n)
+        snprintf (view->worker, sizeof view->worker, "%s", wm_ask_text (sorted[to].row, "label"));
+    free (sorted);
+}

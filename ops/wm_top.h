@@ -1,0 +1,56 @@
+/* wm_top.h - the screens of `wiremill top`: several campaigns, one campaign, one worker, help.
+
+   They are drawn on a canvas from what is known of each campaign; nothing here asks or waits.
+   Thread: one.  */
+#ifndef WM_TOP_H
+#define WM_TOP_H
+
+#include "ops/wm_canvas.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+#define WM_TOP_BUCKETS 180 /* of the graph: the last quarter of an hour */
+#define WM_TOP_BUCKET_S 5
+
+/* What is known of one campaign; strings are "" where there is nothing.  */
+typedef struct {
+    char given[256];            /* the folder or address that was typed */
+    json_t *status;             /* "wiremill-status-1", the last answer; NULL: none yet */
+    char note[480];             /* why nothing answers now */
+    bool is_refused;            /* and why asking again is useless: the note explains */
+    double age_s;               /* of the last answer */
+    float rate[WM_TOP_BUCKETS]; /* hits/s, the latest last; below 0: not known */
+} wm_top_campaign_t;
+
+typedef enum { WM_TOP_LIST, WM_TOP_CAMPAIGN, WM_TOP_WORKER, WM_TOP_HELP } wm_top_screen_t;
+
+typedef struct {
+    wm_top_screen_t screen;
+    bool has_keys;     /* false: one screen for scripts, all lists in full */
+    int chosen;        /* campaign */
+    int sort;          /* what workers are sorted by */
+    char worker[128];  /* label of the chosen one; "": the first */
+    int first;         /* row at the top of the list */
+    int page;          /* set by drawing: rows of the list that are shown */
+    char message[512]; /* last line but one */
+    bool is_question;
+} wm_top_view_t;
+
+void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+                  int n_campaign);
+
+/* Moves the choice by so many rows.  */
+void wm_top_move (wm_top_view_t *view, const wm_top_campaign_t *campaign, int n_campaign, int rows);
+
+/* The next order of workers; its name.  */
+const char *wm_top_sort_next (wm_top_view_t *view);
+
+/* Returns one word for the state, such as "running", "paused", "finished", "no answer".  */
+const char *wm_top_state (const wm_top_campaign_t *campaign);
+
+/* Puts a rate that was measured now into the graph. *bucket (0 at first) is when the last one was
+   put there.  */
+void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket);
+
+#endif

@@ -1,0 +1,278 @@
+/* wm_top_poll.c - see wm_top_poll.h. */
+
+#include "ops/wm_top_poll.h"
+#include "ops/verbs.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_setup.h"
+#include "schema/wm_limits.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define AWAY_LEAST_MS 1000 /* between two attempts to reach a broker */
+
+struct wm_top_poll_t {
+    pthread_t thread;
+    char endpoint[256], folder[4096];
+    int64_t interval_ms;
+    int notify, wake;
+    atomic_bool stops, done;
+    /* of the thread alone */
+    wm_client_t *client;
+    unsigned owed;
+    bool is_ledger_due; /* it is read when no broker runs, once after each that did */
+    /* under the mutex */
+    pthread_mutex_t mutex;
+    wm_top_campaign_t known;
+    int64_t answered_ms, bucket;
+    char order[16], text[200], answer[512];
+    bool has_order, has_answer;
+};
+
+static void ring (int fd)
+{
+    if (eventfd_write (fd, 1))
+        return; /* it is readable already */
+}
+
+/* Keeps an answer (the caller's reference is taken); NULL: the note explains why there is none.  */
+static void keep (wm_top_poll_t *self, json_t *status, const char *note, bool is_refused)
+{
+    const int64_t now_ms = wm_now_ms ();
+    const bool has_rate = status && *wm_ask_text (status, "endpoint");
+    pthread_mutex_lock (&self->mutex);
+    json_t *old = status ? self->known.status : NULL;
+    if (status) {
+        self->known.status = status;
+        self->answered_ms = now_ms;
+    }
+    snprintf (self->known.note, sizeof self->known.note, "%s", note);
+    self->known.is_refused = is_refused;
+    wm_top_rate (&self->known, has_rate ? wm_ask_real (status, "rate.hits_s") : -1, now_ms,
+                 &self->bucket);
+    json_decref (old);
+    pthread_mutex_unlock (&self->mutex);
+    ring (self->notify);
+}
+
+static bool is_over (const wm_top_poll_t *self)
+{
+    return atomic_load (&self->stops);
+}
+
+/* No broker answers: where the campaign's folder is here, its ledger is read.  */
+static void keep_ledger (wm_top_poll_t *self, const char *why)
+{
+    int code;
+    char endpoint[256];
+    json_t *status = NULL;
+    if (self->is_ledger_due && *self->folder && !wm_ask_endpoint (self->folder, endpoint, NULL))
+        status = wm_ask_anyhow ("top", "", self->folder, &code);
+    if (status) {
+        self->is_ledger_due = false;
+        keep (self, status, "", false);
+        return;
+    }
+    pthread_mutex_lock (&self->mutex);
+    const bool is_read = self->known.status && !*wm_ask_text (self->known.status, "endpoint");
+    pthread_mutex_unlock (&self->mutex);
+    if (!is_read)
+        keep (self, NULL, why, false);
+}
+
+static void execute_order (wm_top_poll_t *self)
+{
+    char order[sizeof self->order], text[sizeof self->text], answer[sizeof self->answer];
+    wm_error_t error = { 0 };
+    pthread_mutex_lock (&self->mutex);
+    const bool has_order = self->has_order;
+    memcpy (order, self->order, sizeof order);
+    memcpy (text, self->text, sizeof text);
+    pthread_mutex_unlock (&self->mutex);
+    if (!has_order)
+        return;
+    if (!wm_client_is_open (self->client))
+        wm_fault (&error, WM_EAGAIN, "no broker answers");
+    else if (wm_ask_order (self->client, order, text, &error) == WM_OK)
+        error.text[0] = 0;
+    self->owed = 0;
+    snprintf (answer, sizeof answer, "%s%s%s: %s%.400s", order, *text ? " " : "",
+              strcmp (order, "drain") == 0 ? text : "", *error.text ? "" : "done", error.text);
+    pthread_mutex_lock (&self->mutex);
+    memcpy (self->answer, answer, sizeof answer);
+    self->has_answer = true;
+    self->has_order = false;
+    pthread_mutex_unlock (&self->mutex);
+    ring (self->notify);
+}
+
+/* One question. Returns whether the broker answers.  */
+static bool ask (wm_top_poll_t *self)
+{
+    wm_error_t error = { 0 };
+    if (!wm_client_is_open (self->client)) {
+        self->owed = 0;
+        if (wm_ask_open (self->client, self->folder, &error)) {
+            if (error.fault == WM_EKEY || error.fault == WM_EPEER)
+                keep (self, NULL, error.text, true);
+            else
+                keep_ledger (self, error.text);
+            return false;
+        }
+    }
+    self->is_ledger_due = true;
+    execute_order (self);
+    json_t *status = wm_client_is_open (self->client)
+                         ? wm_ask_status (self->client, wm_times ()->answer_ms, &self->owed)
+                         : NULL;
+    if (status)
+        keep (self, status, "", false);
+    else if (wm_client_is_open (self->client))
+        keep (self, NULL, "the broker is connected, but does not answer; top asks again", false);
+    else {
+        char note[480];
+        snprintf (note, sizeof note, "the broker went away: %.400s; top tries again",
+                  wm_client_error (self->client)->text);
+        keep (self, NULL, note, false);
+    }
+    return status;
+}
+
+/* Until the next question, an order, or the end. Heartbeats go out meanwhile.  */
+static void nap (wm_top_poll_t *self, int64_t ms)
+{
+    const int64_t end = wm_now_ms () + ms;
+    eventfd_t rung;
+    for (int64_t left; !is_over (self) && (left = end - wm_now_ms ()) > 0;) {
+        wm_client_event_t event = WM_CLIENT_TIMEOUT;
+        if (wm_client_is_open (self->client)) {
+            event = wm_client_wait (self->client, left);
+            if (event == WM_CLIENT_CLOSED)
+                return;
+        } else {
+            struct pollfd on = { .fd = self->wake, .events = POLLIN };
+            event = poll (&on, 1, (int) left) > 0 ? WM_CLIENT_EXTRA : WM_CLIENT_TIMEOUT;
+        }
+        if (event == WM_CLIENT_EXTRA && eventfd_read (self->wake, &rung) == 0)
+            return;
+    }
+}
+
+static void *run (void *argument)
+{
+    wm_top_poll_t *self = argument;
+    self->client =
+        wm_client_new (self->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, &self->wake);
+    self->is_ledger_due = true;
+    while (!is_over (self)) {
+        const bool answers = ask (self);
+        execute_order (self);
+        const int64_t pause_ms =
+            answers || self->interval_ms > AWAY_LEAST_MS ? self->interval_ms : AWAY_LEAST_MS;
+        if (self->known.is_refused) /* only this thread writes it */
+            while (!is_over (self)) {
+                nap (self, pause_ms);
+                execute_order (self);
+            }
+        else
+            nap (self, pause_ms);
+    }
+    if (wm_client_is_open (self->client))
+        wm_client_close (self->client, WM_REASON_DONE, "");
+    wm_client_destroy (&self->client);
+    atomic_store (&self->done, true);
+    return NULL;
+}
+
+wm_top_poll_t *wm_top_poll_new (const char *given, const char *endpoint, const char *folder,
+                                int64_t interval_ms, int notify)
+{
+    sigset_t all, before;
+    wm_top_poll_t *self = calloc (1, sizeof *self);
+    if (!self || (self->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+        goto fail;
+    snprintf (self->known.given, sizeof self->known.given, "%s", given);
+    snprintf (self->endpoint, sizeof self->endpoint, "%s", endpoint);
+    snprintf (self->folder, sizeof self->folder, "%s", folder);
+    self->interval_ms = interval_ms;
+    self->notify = notify;
+    pthread_mutex_init (&self->mutex, NULL);
+    for (int i = 0; i < WM_TOP_BUCKETS; i++)
+        self->known.rate[i] = -1;
+    sigfillset (&all); /* signals are the owner's */
+    pthread_sigmask (SIG_SETMASK, &all, &before);
+    const int code = pthread_create (&self->thread, NULL, run, self);
+    pthread_sigmask (SIG_SETMASK, &before, NULL);
+    if (code == 0)
+        return self;
+    close (self->wake);
+fail:
+    free (self);
+    return NULL;
+}
+
+void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign)
+{
+    json_t *old = campaign->status;
+    pthread_mutex_lock (&self->mutex);
+    const int64_t now_ms = wm_now_ms ();
+    *campaign = self->known;
+    campaign->age_s = (double) (now_ms - self->answered_ms) / 1e3;
+    json_incref (campaign->status);
+    json_decref (old); /* its last reference may be the thread's */
+    pthread_mutex_unlock (&self->mutex);
+}
+
+bool wm_top_poll_order (wm_top_poll_t *self, const char *order, const char *text)
+{
+    pthread_mutex_lock (&self->mutex);
+    const bool is_free = !self->has_order;
+    if (is_free) {
+        snprintf (self->order, sizeof self->order, "%s", order);
+        snprintf (self->text, sizeof self->text, "%s", text);
+        self->has_order = true;
+    }
+    pthread_mutex_unlock (&self->mutex);
+    ring (self->wake);
+    return is_free;
+}
+
+bool wm_top_poll_answer (wm_top_poll_t *self, char text[512])
+{
+    pthread_mutex_lock (&self->mutex);
+    const bool is_new = self->has_answer;
+    if (is_new)
+        memcpy (text, self->answer, sizeof self->answer);
+    self->has_answer = false;
+    pthread_mutex_unlock (&self->mutex);
+    return is_new;
+}
+
+void wm_top_poll_stop (wm_top_poll_t *self)
+{
+    atomic_store (&self->stops, true);
+    ring (self->wake);
+}
+
+bool wm_top_poll_destroy (wm_top_poll_t **self_p)
+{
+    wm_top_poll_t *self = *self_p;
+    if (!self)
+        return true;
+    if (!atomic_load (&self->done))
+        return false;
+    pthread_join (self->thread, NULL);
+    pthread_mutex_destroy (&self->mutex);
+    json_decref (self->known.status);
+    close (self->wake);
+    free (self);
+    *self_p = NULL;
+    return true;
+}

@@ -1,0 +1,232 @@
+#!/bin/bash
+# top.t - wiremill top on a pseudo-terminal: keys, questions, signals, sizes, brokers that go away, several campaigns.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=10
+make_model "${small}1" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
+out=$work/out endpoint=ipc://$work/b
+unset WM_JOIN_FILE WM_BROKER COLUMNS
+export TERM=xterm
+
+broker () # folder, options...
+{
+    local to=$1
+    shift
+    "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$to" "$@" >"$work/broker" 2>&1 &
+    broker=$!
+    until_true 60 grep -q "\"pid\": *$broker" "$to$beside/endpoint.json"
+}
+top () { timeout 170 python3 tests/e2e/terminal.py "$bin/wiremill" top --interval 0.2 "$@"; } # options...; steps on stdin
+
+ok "a broker" broker "$out" --listen "$endpoint"
+"$bin/wiremill" pause "$out" --why lunch >/dev/null
+timeout 300 "$bin/wiremill" produce --broker "$endpoint" --input "$made/two.h5" >"$work/produce" 2>&1 &
+producer=$!
+
+once ()
+{
+    keep "$bin/wiremill" top --once "$out" && says "^ out: paused   broker $endpoint" && says "^paused: .*lunch" &&
+        says "^  no worker is connected" && ! grep -q "$(printf '\033')" "$work/said"
+}
+ok "--once prints one screen, without escape codes" once
+no_terminal () { keep "$bin/wiremill" top "$out" </dev/null && says "^ out: paused"; }
+ok "so does top where there is no terminal" no_terminal
+nothing () { refused 5 "holds no campaign" "$bin/wiremill" top "$work/made-up" && refused 2 "port is missing" "$bin/wiremill" top tcp://; }
+ok "a folder without a campaign, an address that is none" nothing
+both () { refused 2 "as arguments, or one by" "$bin/wiremill" top "$out" --broker "$endpoint"; }
+ok "an argument and --broker" both
+gone () { refused 4 "wiremill top: " "$bin/wiremill" top --once "ipc://$work/nobody"; }
+ok "--once without a broker: exit 4" gone
+
+questions ()
+{
+    top "$out" <<'STEPS'
+until ^ out: paused .*\d\d:\d\d:\d\d
+until no worker is connected
+key d
+until drain: no worker is connected
+key \x1b[A
+key r
+until ^resume campaign out\? y/n
+key n
+until ^nothing is changed
+until ^paused: .*lunch
+key ?
+until ^ wiremill top: help
+key x
+until ^progress +0.0%
+size 60x200
+until DEVICE, ENGINE +hits/s +TEMP +LOAD
+size 24x80
+until DEVICE, ENGINE +hits/s +TEMP +RUNS
+size 5x20
+until ^q quit
+size 24x80
+until DEVICE, ENGINE
+key r
+until y/n
+key y
+until ^resume: done
+until ^ out: running
+never ^paused:
+key q
+until shell: exit 0, terminal as before
+normal
+STEPS
+}
+ok "keys ask before they change a campaign; resizing" questions
+"$bin/wiremill" work "$out" --idle-timeout 100 >"$work/work" 2>&1 &
+worker=$!
+wait $producer
+ok "a campaign" test $? = 0
+inspect ()
+{
+    LC_ALL=C.UTF-8 NO_COLOR='' top "$out" <<'STEPS'
+until ^ out: finished
+until ^> [^ ]+:\d+ +\S+ .* idle
+until ^hits/s.*[▁▂▃▄▅▆▇█]
+key s
+until sorted by rate
+key \r
+until ^  has scored +\d+ batches, 4,
+key \x1b
+until ^progress +100.0% \[#+\]
+key \x1bOB
+key p
+until ^pause campaign out
+key y
+until ^ out: paused
+key r
+until y/n
+key y
+until ^resume: done
+key \x03
+until shell: exit 0, terminal as before
+normal
+STEPS
+}
+ok "a worker is inspected; a finished campaign; Ctrl-C" inspect
+stopped ()
+{
+    top "$out" <<'STEPS'
+until ^ out: finished
+key \x1a
+until shell: stopped, terminal as before
+normal
+key \n
+until ^ out: finished
+signal STOP
+until shell: stopped
+key \n
+until ^ out: finished
+key s
+until sorted by rate
+signal TERM
+until shell: exit 0, terminal as before
+normal
+STEPS
+}
+ok "Ctrl-Z gives the terminal back, SIGSTOP does not harm, SIGTERM ends it" stopped
+crashed ()
+{
+    top "$out" <<'STEPS'
+until ^ out: finished
+signal SEGV
+until shell: exit -11, terminal as before
+normal
+STEPS
+}
+ok "a crash leaves the terminal as it was" crashed
+drained ()
+{
+    top "$out" <<'STEPS'
+until ^> [^ ]+:\d+ .* idle
+key d
+until ^drain worker [^ ]+:\d+ of out\?
+key y
+until ^drain [^ ]+:\d+: done
+until no worker is connected
+key D
+until ^drain ALL 0 workers of out
+key x
+until ^nothing is changed
+key q
+until shell: exit 0
+STEPS
+    wait $worker
+}
+ok "a worker is drained" drained
+
+# Several campaigns, one of which is not there. The broker of the other goes away and comes again.
+again () # to be called by a step
+{
+    cat >"$work/again" <<END
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &
+echo \$! >"$work/pid"
+END
+}
+several ()
+{
+    again && top "$out" "ipc://$work/nobody" <<STEPS
+until ^ wiremill top: 2 campaigns
+until ^> out +finished +100.0%
+until ^  ipc://\S* +no answer
+key \r
+until ^ out: finished   broker
+run kill $broker
+until ^ out: finished   no broker runs
+key p
+until no broker answers for this campaign
+key \x1b
+until ^> out +finished +100.0%
+key j
+key \r
+until ^ ipc://\S*: no answer
+key \x7f
+until ^> ipc://
+key k
+run bash $work/again
+until ^> out +finished +100.0% +\d+ +- +0
+key \r
+until ^ out: finished   broker
+key q
+until shell: exit 0, terminal as before
+STEPS
+}
+ok "several campaigns; a broker that goes away and comes again" several
+broker=$(cat "$work/pid")
+kill "$broker"
+down () { ! kill -0 "$broker"; }
+ok "no broker" until_true 60 down
+ended () { keep "$bin/wiremill" top --once "$out" && says "^ out: finished   no broker runs"; }
+ok "a finished campaign without a broker" ended
+
+# Keys: the monitor's reads and changes nothing.
+keys=$work/keys
+ok "a broker with keys" broker "$keys" --listen "tcp://127.0.0.1:$port" --keys
+monitor ()
+{
+    top "tcp://127.0.0.1:$port" --join-file "$keys$beside/join-monitor" <<'STEPS'
+until ^ keys: idle
+key p
+until ^pause campaign keys
+key y
+until ^pause: .*monitor
+until ^ keys: idle
+key q
+until shell: exit 0
+STEPS
+}
+ok "with a monitor's key the broker refuses to pause, and top goes on" monitor
+by_worker ()
+{
+    top "tcp://127.0.0.1:$port" --join-file "$keys$beside/join-worker" <<'STEPS'
+until : refused
+until key
+key q
+until shell: exit 0
+STEPS
+}
+ok "a worker's key: refused" by_worker
+kill $broker && wait $broker
+done_testing
