@@ -6,7 +6,7 @@ A little shell stands between: it prints "shell: stopped" (then a line continues
 """
 import fcntl, os, pty, re, select, signal, struct, sys, termios, time
 
-LIMIT_S = 10
+LIMIT_S = 60
 MODES = {"?1049", "?25", "?7"}
 
 
@@ -14,7 +14,7 @@ class Screen:
     """What a terminal shows; a code that wiremill is not known to use is an error."""
 
     def __init__(self, rows, columns):
-        self.rest, self.modes, self.other, self.pid = b"", {}, None, None
+        self.rest, self.modes, self.other, self.pid, self.head = b"", {}, None, None, ""
         self.resize(rows, columns)
 
     def resize(self, rows, columns):
@@ -31,8 +31,10 @@ class Screen:
         except UnicodeDecodeError as error:
             text, self.rest = data[: error.start].decode(), data[error.start :]
             assert len(self.rest) < 4, f"not UTF-8: {self.rest[:20]}"
-        found = re.search(r"shell: pid (\d+)", text)
-        self.pid = int(found.group(1)) if found else self.pid
+        if not self.pid:
+            self.head += text
+            found = re.search(r"shell: pid (\d+)\r", self.head)
+            self.pid = int(found.group(1)) if found else None
         cut = re.search(r"\x1b(\[[?0-9;]*)?$", text)
         if cut:
             text, self.rest = text[: cut.start()], text[cut.start() :].encode() + self.rest
@@ -78,13 +80,16 @@ class Screen:
 def shell(command):
     signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     before = termios.tcgetattr(0)
+    printed, told = os.pipe()
     pid = os.fork()
     if pid == 0:
+        os.read(printed, 1)  # the line with the number comes before all that the command writes
         os.setpgid(0, 0)
         os.tcsetpgrp(0, os.getpid())
         signal.signal(signal.SIGTTOU, signal.SIG_DFL)
         os.execvp(command[0], command)
     print("shell: pid", pid, flush=True)
+    os.write(told, b".")
     while True:
         _, status = os.waitpid(pid, os.WUNTRACED)
         os.tcsetpgrp(0, os.getpgrp())

@@ -115,10 +115,6 @@ until shell: stopped, terminal as before
 normal
 key \n
 until ^ out: finished
-signal STOP
-until shell: stopped
-key \n
-until ^ out: finished
 key s
 until sorted by rate
 signal TERM
@@ -126,7 +122,7 @@ until shell: exit 0, terminal as before
 normal
 STEPS
 }
-ok "Ctrl-Z gives the terminal back, SIGSTOP does not harm, SIGTERM ends it" stopped
+ok "Ctrl-Z gives the terminal back, SIGTERM ends it" stopped
 crashed ()
 {
     top "$out" <<'STEPS'
