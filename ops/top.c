@@ -133,7 +133,7 @@ static int print_once (top_t *self)
         int one;
         const target_t *target = &self->target[i];
         wm_top_campaign_t *campaign = &self->campaign[i];
-        snprintf (campaign->given, sizeof campaign->given, "%s", target->given);
+        memcpy (campaign->given, target->given, sizeof campaign->given);
         for (int k = 0; k < WM_TOP_BUCKETS; k++)
             campaign->rate[k] = -1;
         campaign->status = wm_ask_anyhow ("top", target->endpoint, target->folder, &one);
