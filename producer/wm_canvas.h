@@ -25,8 +25,9 @@ void wm_canvas_frame (wm_canvas_t *self, double x0, double y0, double x1, double
 void wm_canvas_dot (wm_canvas_t *self, double x, double y, double radius, const char *colour);
 void wm_canvas_ring (wm_canvas_t *self, double x, double y, double radius, const char *colour);
 
-/* Writes text; what is no ASCII as '?'. Of its width `share` lies left of x (0: it begins there);
-   its base is y. `upwards`: turned by a quarter.  */
+/* Draws text with its base line at y. `share`: which part of the text's width lies left of x (0:
+   the text begins at x). A character that is not ASCII is drawn as '?'. `upwards`: the text is
+   turned by 90 degrees and reads from below.  */
 void wm_canvas_text (wm_canvas_t *self, double x, double y, double share, const char *text,
                      bool upwards);
 

@@ -106,6 +106,14 @@ new_events () # name, synth options...
     "$bin/wiremill" synth "$@" --output "$made/$name.part" >&2 && mv "$made/$name.part" "$made/$name.h5"
 }
 make_events () { made_once "$made/$1.h5" new_events "$@"; } # name, synth options...: $made/name.h5
+# The model, events $made/layout.h5, and $work/labels.yaml, which gives the model's scores the labels of the field.
+make_labelled ()
+{
+    size=48
+    [ -z "$small" ] || size=16
+    make_model ${small}1 && make_events layout --events 3 --seed 4 --hits 300 --tpcs 1 &&
+        printf 'patch: [%s, %s]\nlabels: [track, em, none, michel]\n' $size $size >"$work/labels.yaml"
+}
 # Afterwards `--engine openvino` is the exact-sparse engine, the same bits; each batch takes WM_KILLER_SLOW_MS longer, of a
 # process that a test signals while it works: the time does not depend on the machine.
 slow_engine () { export WM_OPENVINO_SO=$PWD/${WM_BUILD:-build/release}/tests/wm_killer.so; }

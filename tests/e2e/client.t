@@ -105,7 +105,7 @@ small_journal () { [ "$(du -s --apparent-size -k "$dir/journal" | cut -f1)" -lt 
 ok "the journal has no results" small_journal
 stop () { steady && kill $served && ! PATIENCE=5000 whole && grep 'failed: .*no broker' "$work/steady"; }
 export PATIENCE=5000
-ok "the broker ends for good: calls say so" stop
+ok "where no broker comes back, calls return an error that names it" stop
 unset PATIENCE
 
 # Other campaigns, other keys.

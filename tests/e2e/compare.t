@@ -4,10 +4,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
-make_model ${small}1 && make_events layout --events 3 --seed 4 --hits 300 --tpcs 1 || bail "no model or events"
-size=48
-[ -z "$small" ] || size=16
-printf 'patch: [%s, %s]\nlabels: [track, em, none, michel]\n' $size $size >"$work/labels.yaml"
+make_labelled || bail "no model or events"
 "$bin/wiremill" run --quiet --model "$made/model-${small}1.wmm" --input "$made/layout.h5" --output "$work/out" \
     --layout both --spec "$work/labels.yaml" >/dev/null || bail "no scores"
 cat >"$work/change.py" <<'PYTHON'

@@ -1,6 +1,6 @@
 #!/bin/bash
 # image.t - a network from images to images over whole planes: tiles, stitched to frames, as ONNX Runtime makes them;
-# after interruptions the same bytes; a held tile is a hole; what is no image is refused.
+# an interrupted campaign writes the same bytes; a held tile is NaN in the frame; a network without images is refused.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
@@ -75,7 +75,7 @@ spoilt ()
 }
 ok "a NaN holds its tiles: there, and only there, the frame has NaN" spoilt
 
-# What is no image, or cannot be one.
+# Networks and specifications that give no image are refused.
 refuse () # code, pattern, keys that the specification loses, line that it gets, arguments...
 {
     sed -E "/^($3):/d" "$work/image.yaml" >"$work/other.yaml" && echo "$4" >>"$work/other.yaml"

@@ -14,7 +14,8 @@
           calls quiet MODEL        signals, threads and descriptors are as they were
    PRECISION and ENGINE in the environment choose those of facts and score.
    Exits 0 if all is as wiremill.h promises; else 1, with a line.  */
-#include <dirent.h>
+#include "check.h"
+
 #include <fenv.h>
 #include <math.h>
 #include <pthread.h>
@@ -25,16 +26,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <wiremill.h>
 
 enum { THREADS = 8, CALL = 256 };
-
-#define CHECK(what) ((what) ? (void) 0 : complain (__LINE__, #what))
-static void complain (int line, const char *what)
-{
-    fprintf (stderr, "calls.c:%d: not so: %s\n", line, what);
-    exit (1);
-}
 
 static wiremill_t *open_or_end (const char *path, uint32_t threads, const char *precision)
 {
@@ -391,17 +384,6 @@ static void errors (const char *path, const char *damaged, const char *text)
 }
 
 /* ---- what the library leaves alone ----------------------------------------------------------- */
-
-static int entries (const char *folder)
-{
-    int n = 0;
-    DIR *list = opendir (folder);
-    CHECK (list);
-    while (readdir (list))
-        n++;
-    closedir (list);
-    return n;
-}
 
 static void rounding (const char *path)
 {

@@ -14,7 +14,8 @@
           client refused BROKER MODEL     connects, and prints why not
    PATIENCE (ms) and JOIN in the environment are options of the connection.
    Exits 0 if all is as wiremill.h promises; else 1, with a line.  */
-#include <dirent.h>
+#include "check.h"
+
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -25,17 +26,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <wiremill.h>
 
 enum { THREADS = 8, CALL = 256 };
-
-#define CHECK(what) ((what) ? (void) 0 : complain (__LINE__, #what))
-static wiremill_error_t last;
-static void complain (int line, const char *what)
-{
-    fprintf (stderr, "client.c:%d: not so: %s (last error: %s)\n", line, what, last.text);
-    exit (1);
-}
 
 static wiremill_connect_options_t options;
 
@@ -368,17 +360,6 @@ static void forks (const char *broker, const char *path)
     CHECK (!kill (other, SIGKILL) && waitpid (other, NULL, 0) == other);
     free (scores);
     free_right (&right);
-}
-
-static int entries (const char *folder)
-{
-    int n = 0;
-    DIR *list = opendir (folder);
-    CHECK (list);
-    while (readdir (list))
-        n++;
-    closedir (list);
-    return n;
 }
 
 static void quiet (const char *broker, const char *path)

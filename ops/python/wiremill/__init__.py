@@ -50,19 +50,6 @@ def status_text(status: int) -> str:
     return str(_library.call.wiremill_status_text(int(status)), "ascii")
 
 
-class _Handle:
-    """An open handle of the library; closed when nothing refers to it any more. There is no lock, because of fork."""
-
-    def __init__(self, pointer: int) -> None:
-        self.pointer = pointer
-
-    def __reduce__(self) -> Any:
-        raise TypeError("an open handle of libwiremill cannot be copied")
-
-    def __del__(self, close: Any = _library.call.wiremill_close) -> None:
-        close(ctypes.byref(ctypes.c_void_p(self.pointer)))
-
-
 def _open_again(path: str, options: dict[str, Any]) -> Model:
     return Model(path, **options)
 
@@ -84,7 +71,7 @@ class Model:
 
     def __init__(self, path: Path, *, precision: str = "fp32", engine: str = "auto", threads: int = 1,
                  outputs: Optional[str] = None) -> None:
-        self._handle: Optional[_Handle] = None
+        self._handle: Optional[_library.Handle] = None
         self.path: str = os.fspath(path)
         if not os.path.exists(self.path):
             raise FileNotFoundError(2, "No such file", self.path)
@@ -97,7 +84,7 @@ class Model:
         opened = _library.open(os.fsencode(self.path), options, error)
         if not opened:
             raise raised(error)
-        self._handle = _Handle(opened)
+        self._handle = _library.Handle(opened, _library.call.wiremill_close)
         call, dim = _library.call, (ctypes.c_uint32 * 6)()
         n_dim = call.wiremill_shape(opened, dim)
         #: (wires, drift bins) of a patch; several channels in the model's own order. Dimensions of size 1 are left out.

@@ -21,26 +21,13 @@ _SLICE_MS = 100   # a call of the library at most, so that Ctrl-C is served
 _UNDER_WAY = b"under way"
 
 
-class _Handle:
-    """An open client of the library; closed when nothing refers to it any more."""
-
-    def __init__(self, pointer: int) -> None:
-        self.pointer = pointer
-
-    def __reduce__(self) -> Any:
-        raise TypeError("an open client of libwiremill cannot be copied")
-
-    def __del__(self, close: Any = _library.call.wiremill_client_close) -> None:
-        close(ctypes.byref(ctypes.c_void_p(self.pointer)))
-
-
 class Scoring:
     """Patches that a broker's workers score. `Client.submit` makes it; any thread may use it.
 
     n: how many patches.
     """
 
-    def __init__(self, handle: _Handle, ticket: int, n: int, n_output: int) -> None:
+    def __init__(self, handle: _library.Handle, ticket: int, n: int, n_output: int) -> None:
         self._handle, self._ticket, self._n_output = handle, ticket, n_output
         self._lock = threading.Lock()
         self._scores: Optional[NDArray[np.float32]] = None
@@ -114,15 +101,15 @@ class Scoring:
         return f"<wiremill.Scoring {self.progress()} of {self.n} patches>"
 
 
-def _connect(broker: bytes, options: _library.ConnectOptions) -> _Handle:
+def _connect(broker: bytes, options: _library.ConnectOptions) -> _library.Handle:
     """Connects in a thread, so that Ctrl-C is served while no broker answers; what is connected after it is closed."""
     error = _library.Error()
-    opened: list[_Handle] = []
+    opened: list[_library.Handle] = []
 
     def work() -> None:
         pointer = _library.call.wiremill_connect(broker, options, error)
         if pointer:
-            opened.append(_Handle(pointer))
+            opened.append(_library.Handle(pointer, _library.call.wiremill_client_close))
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
@@ -169,7 +156,7 @@ class Client:
 
     def __init__(self, broker: str, *, join_file: Optional[Path] = None, patience: float = 60.0, memory: int = 128 << 20
                  ) -> None:
-        self._handle: Optional[_Handle] = None
+        self._handle: Optional[_library.Handle] = None
         if not 0.1 <= patience <= 1e6:
             raise ValueError(f"patience is {patience}; there are 0.1 to 1,000,000 s")
         if not 1 <= memory < 2**63:

@@ -78,6 +78,19 @@ def _load() -> ctypes.CDLL:
 call = _load()
 
 
+class Handle:
+    """An open model or client of the library; closed when nothing refers to it any more. There is no lock, because of fork."""
+
+    def __init__(self, pointer: int, close: Any) -> None:
+        self.pointer, self._close = pointer, close
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an open handle of libwiremill cannot be copied")
+
+    def __del__(self) -> None:
+        self._close(ctypes.byref(ctypes.c_void_p(self.pointer)))
+
+
 def version() -> str:
     """The library's version."""
     return str(call.wiremill_version(), "ascii")
