@@ -391,10 +391,12 @@ static int serve (wm_lane_t *self)
         snprintf (idle, sizeof idle, ", its threads idle for %.1f %% of that",
                   100 * wm_scorer_idle (self->scorer));
     wm_lane_log (
-        "leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine%s, "
+        "leaves %s after %.1f s: %llu batches, %llu %s (%llu held), %.1f s in the engine%s, "
         "%llu engine calls",
         self->endpoint, seconds, (unsigned long long) self->n_batch,
-        (unsigned long long) self->n_hit, (unsigned long long) self->n_poison, self->engine_s, idle,
+        (unsigned long long) self->n_hit,
+        *self->pins.serves ? "patches" : wm_pins_rows (self->pins.spec),
+        (unsigned long long) self->n_poison, self->engine_s, idle,
         (unsigned long long) wm_scorer_calls (self->scorer));
     char watched[200];
     wm_scorer_watched (self->scorer, watched);

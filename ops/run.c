@@ -276,7 +276,7 @@ static const char *waits_for (const run_t *self)
 static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH_MAX + 1])
 {
     char bar[64], done_text[32], all_text[32], rate_text[32], left_text[32] = "--:--";
-    char share[32], files[64], hits[80], rate[48], eta[48], waiting[80] = "";
+    char share[32], files[64], hits[120], rate[80], per_s[32], eta[48], waiting[80] = "";
     char rest[WM_SHOW_WIDTH_MAX + 1];
     const int64_t done = wm_ask_settled (self->status);
     const double all = expected_hits (self), left = wm_ask_real (self->status, "eta_s");
@@ -287,10 +287,11 @@ static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH
     snprintf (files, sizeof files, "files %lld/%lld",
               (long long) wm_ask_int (self->status, "inputs.written"),
               (long long) wm_ask_int (self->status, "inputs.total"));
-    snprintf (hits, sizeof hits, "hits %s/%s", wm_show_short ((double) done, done_text),
-              wm_show_short (all, all_text));
-    snprintf (rate, sizeof rate, "%s hits/s",
-              wm_show_short (wm_ask_real (self->status, "rate.hits_s"), rate_text));
+    snprintf (hits, sizeof hits, "%.24s %s/%s", wm_ask_rows (self->status),
+              wm_show_short ((double) done, done_text), wm_show_short (all, all_text));
+    snprintf (rate, sizeof rate, "%s %s",
+              wm_show_short (wm_ask_real (self->status, "rate.hits_s"), rate_text),
+              wm_ask_rows_s (self->status, 30, per_s));
     snprintf (eta, sizeof eta, "ETA %s", left_text);
     if (*waits)
         snprintf (waiting, sizeof waiting, "waiting: %.60s", waits);
@@ -368,7 +369,7 @@ static void print_count (const json_t *status, const char *path, const char *wha
 
 static void print_table (const run_t *self, int code, double seconds)
 {
-    char a[32];
+    char a[32], per_s[32];
     const json_t *s = self->status;
     putchar ('\n');
     if (!self->setup)
@@ -379,11 +380,11 @@ static void print_table (const run_t *self, int code, double seconds)
     print_count (s, "inputs.changed", "changed");
     putchar ('\n');
     printf ("  events           %s\n", wm_show_count (wm_ask_int (s, "events.written"), a));
-    fputs ("  hits             ", stdout);
+    printf ("  %-16s ", wm_ask_rows (s));
     wm_account_hits (stdout, s);
     putchar ('\n');
     if (self->hits_last > self->hits_before || self->sent_bytes) {
-        printf ("  hits/s           %s while there was work\n",
+        printf ("  %-16s %s while there was work\n", wm_ask_rows_s (s, 16, per_s),
                 wm_show_count ((int64_t) hits_per_second (self), a));
         const double each = bytes_per_event (self);
         printf ("  sent%s   %s to workers\n", each > 0 ? " per event" : "          ",
