@@ -52,8 +52,6 @@ static bool task_send (wm_core_t *self, session_t *worker, batch_t *batch)
         wm_core_lease_revoke (self, oldest);
     }
     batch->attempt++;
-    if (batch->turn > self->turn)
-        self->turn = batch->turn;
     work_t task = { .key = wm_core_batch_key (batch),
                     .n_batch = batch->event->n_batch,
                     .n_hit = batch->n_hit,
@@ -62,6 +60,8 @@ static bool task_send (wm_core_t *self, session_t *worker, batch_t *batch)
     memcpy (task.digest, batch->digest, 16);
     wm_core_task_send (self, worker, &task);
     worker->alone = (batch->flags & BATCH_ALONE) != 0;
+    if (batch->turn > self->turn)
+        self->turn = batch->turn;
     wm_core_batch_set_state (self, batch, BATCH_RUNNING);
     wm_core_lease_new (self, batch, worker);
     batch->lease->number = worker->sent;
