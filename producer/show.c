@@ -64,9 +64,9 @@ const wm_verb_t wm_verb_show = {
             "  wiremill show --from 5000 --rows 20 out/events.scores.h5\n"
             "  wiremill show out/events.scores.h5 --event 1:1:7 --plane 2 --output e.svg\n"
             "  wiremill show out/events.scores.h5 --worst --output worst.html\n\n"
-            "Prints one line for each row (hit, window, space point), in the order of the input: its "
-            "identity, its scores (nan where it is held) and its status: `scored`, or why it is "
-            "held.\n"
+            "Prints one line for each row (hit, window, space point), in the order of the input: "
+            "its identity, its scores (nan where it is held) and its status: `scored`, or why it "
+            "is held.\n"
             "With --output draws a plane: charge in grey, hits by their largest score, track\n"
             "blue, em red, michel gold, none grey; beside it by truth, where the input is "
             "synthetic.\n",

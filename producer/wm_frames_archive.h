@@ -6,8 +6,9 @@
      tickinfo_<tag>_<number>.npy  float64 (3)
      chanmask_bad_<number>.npy    integer (n, 3): channel, first tick, tick behind the last
    in any order; members of other names are passed over. Opening reads the archive once and keeps
-   what is small (channels, tickinfo, masks) and where waveforms begin. These are unpacked when their event
-   is read; in the archive's order that is one more pass. Thread: that of all readers.  */
+   what is small (channels, tickinfo, masks) and where waveforms begin. These are unpacked when
+   their event is read; in the archive's order that is one more pass.
+   Thread: that of all readers.  */
 #ifndef WM_FRAMES_ARCHIVE_H
 #define WM_FRAMES_ARCHIVE_H
 

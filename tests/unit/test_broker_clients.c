@@ -182,7 +182,7 @@ static void test_little_goes_before_much (void **state)
     harness_end (t);
 }
 
-/* A client's batches that wait count for itself alone: another is asked though the queue is full.  */
+/* A client's batches that wait count for itself alone: another is asked though many are here.  */
 static void test_what_is_here_counts_for_its_client (void **state)
 {
     (void) state;
