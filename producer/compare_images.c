@@ -2,7 +2,8 @@
 
    Frames are joined by the names of their groups, events' numbers; planes, wires and drift bins
    must be the same ones. A pixel's difference is that of a score (wm_scores_difference). NaN is
-   where a tile is held. Rows are read in pieces, so that memory does not follow the size of a frame.  */
+   where a tile is held. Rows are read in pieces, so that memory does not follow the size of a
+   frame.  */
 #include "producer/compare_images.h"
 
 #include "kernels/wm_spec.h"
