@@ -194,8 +194,7 @@ void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch)
     batch->payload = NULL;
 }
 
-/* The least that a batch takes of its client's turn, in hits: the cost of a message.  */
-#define TURN_LEAST 64u
+#define TURN_HITS 64u /* a batch takes a turn for so many hits, and one for its messages */
 
 /* Puts a client's batch into the ready queue where its turn is. Turns count the hits that a client
    has had sent, so that one with little to do goes before one with much, and none waits for ever: a
@@ -203,10 +202,10 @@ void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch)
 static void queue_by_turn (wm_core_t *self, wm_queue_t *queue, batch_t *batch)
 {
     session_t *client = batch->event->input->claim;
-    batch->turn = client->turn > self->turn ? client->turn : self->turn;
-    client->turn = batch->turn + (batch->n_hit > TURN_LEAST ? batch->n_hit : TURN_LEAST);
+    batch->turn = wm_core_turn_behind (client->turn, self->turn) ? client->turn : self->turn;
+    client->turn = batch->turn + 1 + batch->n_hit / TURN_HITS;
     wm_queue_item_t *before = queue->tail;
-    while (before && batch_of (before)->turn > batch->turn)
+    while (before && wm_core_turn_behind (batch_of (before)->turn, batch->turn))
         before = before->prev;
     wm_queue_insert (queue, before, &batch->link);
 }

@@ -60,7 +60,7 @@ static bool task_send (wm_core_t *self, session_t *worker, batch_t *batch)
     memcpy (task.digest, batch->digest, 16);
     wm_core_task_send (self, worker, &task);
     worker->alone = (batch->flags & BATCH_ALONE) != 0;
-    if (batch->turn > self->turn)
+    if (self->config.for_clients && wm_core_turn_behind (batch->turn, self->turn))
         self->turn = batch->turn;
     wm_core_batch_set_state (self, batch, BATCH_RUNNING);
     wm_core_lease_new (self, batch, worker);

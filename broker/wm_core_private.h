@@ -133,7 +133,6 @@ struct batch_t {
     payload_t *payload;   /* NULL: not here */
     lease_t *lease;       /* the first; the others by lease->other */
     uint64_t result_hash; /* 0: unknown */
-    uint64_t turn;        /* of a client's batch: the ready queue is in this order */
     uint8_t digest[16];
     uint32_t n_hit;
     union {
@@ -145,6 +144,7 @@ struct batch_t {
     uint16_t signature; /* of the engine that scored it */
     uint16_t attempt;   /* TASKs sent */
     uint8_t state, flags, n_fail, n_lost;
+    uint32_t turn; /* of a client's batch: the ready queue is in this order */
 };
 static_assert (sizeof (batch_t) <= 96, "a million batches have to fit");
 
@@ -280,7 +280,7 @@ struct session_t {
     uint32_t n_asked;
     uint64_t asked_bytes;  /* reserved for n_asked */
     uint32_t n_ready;      /* of a client: its batches that are READY */
-    uint64_t turn;         /* of a client: behind that of its last batch */
+    uint32_t turn;         /* of a client: behind that of its last batch */
     uint64_t n_taken_back; /* NEEDs that reserve nothing and whose BATCH may still come */
     int64_t answered_ms;   /* of its last BATCH, or of the first NEED after a time without any */
     int64_t probed_ms;     /* while late: of the last NEED */
@@ -336,7 +336,7 @@ struct wm_core_t {
     session_t *alone_for;          /* gets nothing until it is empty, then what waits in alone */
     lease_t *lease_pool;
     uint64_t window;  /* all workers' leases and free credit */
-    uint64_t turn;    /* of clients: of the last batch that was sent */
+    uint32_t turn;    /* of clients: of the last batch that was sent */
     wm_speed_t speed; /* of the latest results of all workers */
 
     pending_t *pending; /* a ring */
@@ -390,6 +390,12 @@ struct wm_core_t {
     uint64_t n_reason, n_logged;
     uint8_t have[WM_EVENT_BATCHES_MAX]; /* a SUBMIT_ACK in the making */
 };
+
+/* Whether a turn comes behind another; they count on through 0.  */
+static inline bool wm_core_turn_behind (uint32_t turn, uint32_t other)
+{
+    return (int32_t) (turn - other) > 0;
+}
 
 /* The batch of a link; NULL of NULL.  */
 static inline batch_t *batch_of (wm_queue_item_t *link)
