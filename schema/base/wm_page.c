@@ -55,7 +55,7 @@ static const char head[] =
     "footer{margin-top:1.5em;color:#555;font-size:.85em}\n"
     "@media screen and (max-width:900px){caption{white-space:normal}main{padding:10px}"
     "td{min-width:6em}td.n,td.w{min-width:0}"
-    ".wide{overflow-x:auto}.wide svg{max-width:none}}\n"
+    ".wide{overflow-x:auto}.wide svg,.wide img{max-width:none}}\n"
     "@page{margin:12mm}\n"
     "@media print{body{font-size:10.5px;print-color-adjust:exact;-webkit-print-color-adjust:exact}"
     "main{max-width:none;padding:0}.pictures{grid-template-columns:repeat(3,1fr)}"
