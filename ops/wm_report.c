@@ -394,8 +394,8 @@ static void write_cost (const wm_report_t *self, FILE *out)
         put_hours (out, "CPU time of workers and their engines", cost.cpu_s, hits);
         put_hours (out, "CPU time of the broker", h->sum.broker_cpu_s, hits);
         put_hours (out, "Workers connected", cost.worker_s, hits);
-        put_hours (out, "GPUs of connected workers", cost.gpu_s, hits);
-        put_hours (out, "of that with a batch", cost.gpu_busy_s, hits);
+        put_hours (out, "GPUs of workers connected", cost.gpu_s, hits);
+        put_hours (out, "GPUs of workers with a batch", cost.gpu_busy_s, hits);
     }
     put_bytes (out, "From producers",
                is_known ? h->sum.payload_in : wm_ask_real (s, "bytes.payload_in"), hits);
@@ -417,7 +417,7 @@ static void write_cost (const wm_report_t *self, FILE *out)
 
 static void write_command (const wm_report_t *self, FILE *out)
 {
-    char *text = NULL;
+    char *text = NULL, *line, *rest;
     size_t bytes = 0;
     FILE *memory = open_memstream (&text, &bytes);
     if (!memory)
@@ -428,7 +428,12 @@ static void write_command (const wm_report_t *self, FILE *out)
         wm_page_put (out, "p",
                      "The command that makes this campaign; typed again, it continues it; "
                      "with another --output, it scores the same again:");
-        wm_page_put (out, "pre", "%s", text);
+        fputs ("<pre>", out);
+        for (line = strtok_r (text, "\n", &rest); line; line = strtok_r (NULL, "\n", &rest)) {
+            wm_page_print (out, "%s", line);
+            fputc ('\n', out);
+        }
+        fputs ("</pre>\n", out);
     } else
         wm_page_put (out, "p", "The command that made this campaign is not known here.");
     free (text);
@@ -459,18 +464,15 @@ static void write_scores (const wm_report_t *self, FILE *out)
     char n[32], all[32];
     if (serves_clients (self->status))
         return;
+    fputs ("<h2>Scores</h2>\n", out);
     if (self->scores_bytes) {
-        fwrite (self->scores, 1, self->scores_bytes, out);
         wm_page_put (out, "p",
-                     "Scores and pictures are of %s of %s outputs, evenly spaced over the "
-                     "inputs.",
+                     "Scores and pictures are of %s of %s outputs, evenly spaced over the inputs.",
                      wm_page_count ((int64_t) self->n_read, n),
                      wm_page_count ((int64_t) self->n_output, all));
-        return;
-    }
-    fputs ("<section><h2>Scores</h2>\n", out);
-    wm_page_put (out, "p", "%s", self->no_scores);
-    fputs ("</section>\n", out);
+        fwrite (self->scores, 1, self->scores_bytes, out);
+    } else
+        wm_page_put (out, "p", "%s", self->no_scores);
 }
 
 void wm_report_write (const wm_report_t *self, FILE *out)

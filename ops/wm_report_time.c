@@ -116,14 +116,19 @@ static wm_svg_t plot_over_time (const over_time_t *self, FILE *out, const char *
     return plot;
 }
 
-static void draw_rate (const over_time_t *self, FILE *out)
+static void draw_rate (over_time_t *self, FILE *out)
 {
     char about[160], n[32];
     const uint64_t most = most_of (self->rate, self->n);
-    snprintf (about, sizeof about, "at most %s hits/s in a bin of %.0f minutes",
-              wm_page_count ((int64_t) most, n), self->width_s / 60);
+    const bool is_thousand = most >= 100000;
+    for (uint32_t b = 0; b < self->n && is_thousand; b++)
+        self->rate[b] = (self->rate[b] + 500) / 1000;
+    snprintf (about, sizeof about, "at most %s hits/s in %.0f minute%s",
+              wm_page_count ((int64_t) most, n), self->width_s / 60, self->width_s > 60 ? "s" : "");
     fputs ("<figure class=\"wide\">", out);
-    wm_svg_t plot = plot_over_time (self, out, "Hits scored per second", about, "hits/s", most);
+    wm_svg_t plot = plot_over_time (self, out, "Hits scored per second", about,
+                                    is_thousand ? "thousand hits/s" : "hits/s",
+                                    is_thousand ? (most + 500) / 1000 : most);
     wm_svg_histogram (&plot, self->rate, self->n, BLUE, true);
     wm_svg_end (&plot);
     wm_page_put (out, "figcaption",

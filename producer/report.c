@@ -137,6 +137,30 @@ static void write_pictures (const char *const *path, size_t n, size_t n_picture)
                      left_out);
 }
 
+/* A child: every key of the patch specification that an output states.  */
+static int write_specification (void *path_v, FILE *out)
+{
+    const char *const *path = path_v;
+    char text[WM_PINS_BYTES_MAX];
+    wm_error_t error;
+    wm_produce_confine_reader (path, 1);
+    wm_h5_init ();
+    wm_h5_t *file = wm_h5_open (*path, &error);
+    if (file && wm_h5_lines (file, "specification", text, sizeof text)) {
+        fputs ("<h2>Patch specification</h2>\n", out);
+        char *line, *rest, *next = text;
+        fputs ("<pre class=\"columns\">", out);
+        while ((line = strtok_r (next, "\n", &rest))) {
+            wm_page_print (out, "%s", line);
+            fputc ('\n', out);
+            next = NULL;
+        }
+        fputs ("</pre>\n", out);
+    }
+    wm_h5_close (&file);
+    return WM_EXIT_OK;
+}
+
 static int report_main (const wm_args_t *args)
 {
     wm_report_outputs_t outputs = { 0 };
@@ -150,15 +174,14 @@ static int report_main (const wm_args_t *args)
     if (!path)
         return WM_EXIT_FAILURE;
     outputs.path = path;
-    fputs ("<section><h2>Scores</h2>\n", stdout);
     const int code = wm_apart_copy ("report", wm_report_scores, &outputs, stdout);
     if (code)
         wm_page_put (stdout, "p", "No distributions: the process that read the outputs failed.");
-    fputs ("</section>\n", stdout);
     if (wm_args_number (args, "pictures")) {
         fputs ("<h2>Events</h2>\n", stdout);
         write_pictures (path, outputs.n, (size_t) wm_args_number (args, "pictures"));
     }
+    wm_apart_copy ("report", write_specification, &path[0], stdout);
     free (path);
     return fflush (stdout) || ferror (stdout) ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }

@@ -23,7 +23,7 @@
 #define AROUND 1.5   /* patches that the view of a hit shows to either side */
 /* Of a plane: scores and truth, both around the hit, the patch, a picture for each channel.  */
 #define VIEWS_MAX (4 + WM_SPEC_CHANNELS_MAX)
-#define FIGURE_DOTS_MAX 5000 /* 80 kB */
+#define FIGURE_DOTS_MAX 10000 /* 150 kB */
 #define BANDS 5              /* of --score */
 #define HELD_COLOUR "#e377c2"
 

@@ -49,6 +49,8 @@ static const char head[] =
     "figure{margin:.6em 0}.pictures figure{margin:0}\n"
     "svg,img{max-width:100%;height:auto;display:block}\n"
     "figcaption{font-size:.85em;color:#555;padding:0 .3em}\n"
+    "pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f4f4;padding:.5em .8em;"
+    "font-size:.85em;margin:.4em 0}.columns{columns:17em}\n"
     ".two{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:0 24px}\n"
     ".sign{display:flex;gap:2em;margin-top:2em}.sign p{flex:1;border-top:1px solid #222;"
     "padding-top:.2em;color:#555;font-size:.85em}\n"

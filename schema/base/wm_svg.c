@@ -389,6 +389,14 @@ void wm_svg_bar (wm_svg_t *self, double x0, double x1, double y0, double y1, con
 static const char *const shade[SHADES] = { "#d6e4f2", "#b0cce6", "#84afd7", "#568fc5",
                                            "#2f6dab", "#174a83", "#08274f" };
 
+/* Which shade a count has, of `most`; SHADES: none.  */
+static uint32_t shade_of (uint64_t count, uint64_t most)
+{
+    const double level = count ? log ((double) count) / (log ((double) most) + 1e-9) : 0;
+    return count ? (uint32_t) fmin (SHADES - 1, level * SHADES) : SHADES;
+}
+
+/* Cells of one shade beside each other are one piece.  */
 void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32_t n_y)
 {
     const double w = (self->right - self->left) / n_x, h = (self->bottom - self->top) / n_y;
@@ -398,15 +406,18 @@ void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32
     for (uint32_t s = 0; s < SHADES; s++) {
         bool is_open = false;
         for (uint32_t y = 0; y < n_y; y++)
-            for (uint32_t x = 0; x < n_x; x++) {
-                const uint64_t c = count[(size_t) y * n_x + x];
-                const double level = c ? log ((double) c) / (log ((double) most) + 1e-9) : -1;
-                if (!c || (uint32_t) fmin (SHADES - 1, level * SHADES) != s)
+            for (uint32_t x = 0, end; x < n_x; x = end) {
+                const uint64_t *row = &count[(size_t) y * n_x];
+                for (end = x; end < n_x && shade_of (row[end], most) == s; end++)
+                    ;
+                if (end == x) {
+                    end++;
                     continue;
+                }
                 if (!is_open)
                     fprintf (self->out, "<path fill=\"%s\" d=\"", shade[s]);
                 fprintf (self->out, "M%.1f %.1fh%.2fv%.2fh-%.2fz", self->left + w * x,
-                         self->bottom - h * (y + 1), w, h, w);
+                         self->bottom - h * (y + 1), w * (end - x), h, w * (end - x));
                 is_open = true;
             }
         if (is_open)
