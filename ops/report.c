@@ -6,6 +6,7 @@
 #include "ops/verbs.h"
 #include "ops/wm_account.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_history_standin.h"
 #include "ops/wm_report.h"
 #include "ops/wm_setup.h"
@@ -157,10 +158,26 @@ static wm_fault_t store (const wm_report_t *report, const char *path, wm_error_t
     return fault;
 }
 
+/* How a command names the campaign, as a shell reads it; NULL: no memory.  */
+static char *where_of (const char *endpoint, const char *campaign)
+{
+    char *text = NULL, output[PATH_MAX];
+    size_t bytes;
+    FILE *memory = open_memstream (&text, &bytes);
+    if (!memory)
+        return NULL;
+    wm_folder_output (campaign, output);
+    if (!*campaign)
+        fputs ("--broker ", memory);
+    wm_command_word (memory, *campaign ? output : endpoint);
+    fclose (memory);
+    return text;
+}
+
 static int report_main (const wm_args_t *args)
 {
     static const char *const pages[] = { "<!doctype html>", NULL };
-    char endpoint[256], campaign[PATH_MAX], where[PATH_MAX + 16];
+    char endpoint[256], campaign[PATH_MAX];
     const char *path = wm_args_text (args, "output");
     wm_error_t error;
     int code;
@@ -172,13 +189,9 @@ static int report_main (const wm_args_t *args)
     if (!status)
         return code;
     wm_account_add (status, "report", endpoint, campaign);
-    if (*campaign)
-        wm_folder_output (campaign, where);
-    else
-        snprintf (where, sizeof where, "--broker %s", endpoint);
     wm_report_t report = { .status = status,
                            .folder = campaign,
-                           .where = where,
+                           .where = where_of (endpoint, campaign),
                            .note = wm_args_text (args, "note"),
                            .now_s = time (NULL) };
     json_t *history = wm_ask_history ("report", endpoint, campaign, &code);
@@ -193,6 +206,7 @@ static int report_main (const wm_args_t *args)
         code = wm_setup_complain ("report", &error);
     wm_report_history_clear (&report.history);
     free ((char *) (uintptr_t) report.scores);
+    free ((char *) (uintptr_t) report.where);
     json_decref (history);
     json_decref (status);
     return code;

@@ -110,10 +110,11 @@ static void write_verdict (const wm_report_t *self, FILE *out)
     if (is_clean && is_finished)
         wm_page_print (out, "Nothing is held.");
     if (wm_ask_int (s, "held_total"))
-        wm_page_print (out, "Held or changed: %s inputs, events or batches. ",
+        wm_page_print (out, "Inputs, events or batches that are held or changed: %s. ",
                        wm_page_count (wm_ask_int (s, "held_total"), text));
     if (wm_ask_int (s, "hits.held"))
-        wm_page_print (out, "Held: %s hits. ", wm_page_count (wm_ask_int (s, "hits.held"), text));
+        wm_page_print (out, "Hits that are held: %s. ",
+                       wm_page_count (wm_ask_int (s, "hits.held"), text));
     if (wm_ask_int (s, "counters.alarm"))
         wm_page_print (out, "ALARMS: %s. ", wm_page_count (wm_ask_int (s, "counters.alarm"), text));
     fputs ("</p>\n", out);
@@ -233,7 +234,7 @@ static size_t list_held (const json_t *s, FILE *out)
         put_event (out, one);
         wm_page_put (out, "td", "%s", wm_ask_text (one, "state"));
         wm_page_put (out, "td class=\"n\"", "%s", wm_page_count (wm_ask_int (one, "hits"), n));
-        wm_page_put (out, "td", "%s", wm_ask_text (one, "reason"));
+        wm_page_put (out, "td", "%s", wm_ask_held_reason (one));
         fputs ("</tr>\n", out);
     }
     wm_page_table_end (out);
@@ -329,7 +330,7 @@ static void write_held (const wm_report_t *self, FILE *out)
         wm_page_put (out, "p",
                      "wiremill held %s lists them; what is repaired is scored again by "
                      "wiremill run --retry-held, or wiremill kick.",
-                     self->where);
+                     self->where ? self->where : "");
     }
     fputs ("</section>\n", out);
 }
@@ -425,9 +426,11 @@ static void write_command (const wm_report_t *self, FILE *out)
     const bool is_known = wm_command_show (memory, self->folder);
     fclose (memory);
     if (is_known) {
-        wm_page_put (out, "p",
-                     "The command that makes this campaign; typed again, it continues it; "
-                     "with another --output, it scores the same again:");
+        wm_page_put (out, "p", "%s",
+                     serves_clients (self->status)
+                         ? "The command that started the broker:"
+                         : "The command that makes this campaign. Typed again, it continues; with "
+                           "another --output, it scores the same again:");
         fputs ("<pre>", out);
         for (line = strtok_r (text, "\n", &rest); line; line = strtok_r (NULL, "\n", &rest)) {
             wm_page_print (out, "%s", line);

@@ -23,9 +23,14 @@
 #define RED "#c62828"
 #define GREY "#8a8a8a"
 
-static const char no_history[] =
-    "The campaign has no history of its times: it was scored by an older version, or its ledger "
-    "was made again.";
+/* Why there are no rows.  */
+static const char *no_history (const wm_report_t *self)
+{
+    return wm_ask_int (self->status, "hits.done")
+               ? "The campaign has no history of its times: it was scored by an older version, or "
+                 "its ledger was made again."
+               : "Nothing is scored yet.";
+}
 
 static const char *short_time (double seconds, char text[32])
 {
@@ -164,7 +169,7 @@ void wm_report_throughput (const wm_report_t *self, FILE *out)
     char hits[32], up[32], rate[32], from[32];
     fputs ("<section><h2>Throughput</h2>\n", out);
     if (!h->n_row)
-        wm_page_put (out, "p", "%s", no_history);
+        wm_page_put (out, "p", "%s", no_history (self));
     else {
         wm_page_put (
             out, "p", "%s hits since %s in %s in which a broker served the campaign: %s hits/s.",
@@ -383,7 +388,7 @@ void wm_report_workers (const wm_report_t *self, FILE *out)
     if (!h->n_worker || !gantt.worker)
         wm_page_put (out, "p", "%s",
                      h->n_row ? "No worker has connected since the history began."
-                              : "No times of workers are known.");
+                              : no_history (self));
     else {
         qsort (gantt.worker, gantt.n, sizeof *gantt.worker, by_label);
         for (size_t i = 0; i < gantt.n; i++)
@@ -460,7 +465,8 @@ void wm_report_latency (const wm_report_t *self, FILE *out)
         all_s += h->sum.step[s].n > 0 ? h->sum.step[s].sum_s / h->sum.step[s].n : 0;
     if (all_s <= 0) {
         wm_page_put (out, "p", "%s",
-                     h->n_row ? "No batch has passed a step since the history began." : no_history);
+                     h->n_row ? "No batch has passed a step since the history began."
+                              : no_history (self));
         fputs ("</section>\n", out);
         return;
     }
