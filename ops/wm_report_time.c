@@ -425,12 +425,12 @@ static void draw_latencies (const wm_report_history_t *h, FILE *out)
     wm_svg_t plot = { .out = out,
                       .title = "Time of a batch for each step",
                       .about = "batches by seconds; bins of a factor of two",
-                      .width = 520,
-                      .height = 250,
+                      .width = WIDTH,
+                      .height = 230,
                       .x = { 0.0005, 0.0005 * (1 << WM_REPORT_BINS), true, "seconds" },
                       .y.name = "batches" };
     wm_svg_fit (&plot.y, 0, most ? (double) most : 1);
-    fputs ("<figure>", out);
+    fputs ("<figure class=\"wide\">", out);
     wm_svg_begin (&plot);
     for (int s = 0; s < WM_REPORT_STEPS; s++) {
         for (int b = 0; b < WM_REPORT_BINS; b++)
