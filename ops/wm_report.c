@@ -386,8 +386,10 @@ static void write_cost (const wm_report_t *self, FILE *out)
     const bool is_known = h->n_row > 0;
     const double hits = is_known ? h->sum.hits : wm_ask_real (s, "hits.done");
     fputs ("<section><h2>Cost</h2>\n", out);
-    wm_page_table (out, is_known ? "Since the history began"
-                                 : "Bytes since the broker started; no other times are known");
+    const bool is_running = *wm_ask_text (s, "endpoint");
+    wm_page_table (out, is_known     ? "Since the history began"
+                        : is_running ? "Bytes since the broker started; times are not known"
+                                     : "Times and bytes sent are not known");
     fputs ("<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">In all</th><th "
            "scope=\"col\" class=\"n\">For a million hits</th></tr>\n",
            out);
@@ -398,12 +400,14 @@ static void write_cost (const wm_report_t *self, FILE *out)
         put_hours (out, "GPUs of workers connected", cost.gpu_s, hits);
         put_hours (out, "GPUs of workers with a batch", cost.gpu_busy_s, hits);
     }
-    put_bytes (out, "From producers",
-               is_known ? h->sum.payload_in : wm_ask_real (s, "bytes.payload_in"), hits);
-    put_bytes (out, "To workers", is_known ? h->sum.task_out : wm_ask_real (s, "bytes.task_out"),
-               hits);
-    put_bytes (out, "From workers",
-               is_known ? h->sum.result_in : wm_ask_real (s, "bytes.result_in"), hits);
+    if (is_known || is_running) {
+        put_bytes (out, "From producers",
+                   is_known ? h->sum.payload_in : wm_ask_real (s, "bytes.payload_in"), hits);
+        put_bytes (out, "To workers",
+                   is_known ? h->sum.task_out : wm_ask_real (s, "bytes.task_out"), hits);
+        put_bytes (out, "From workers",
+                   is_known ? h->sum.result_in : wm_ask_real (s, "bytes.result_in"), hits);
+    }
     put_bytes (out, "Journal now", wm_ask_real (s, "bytes.journal"), 0);
     put_bytes (out, "Ledger now", wm_ask_real (s, "bytes.ledger"), 0);
     wm_page_table_end (out);

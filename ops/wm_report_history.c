@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT_MOST 1e18 /* sums of many stay finite, whatever a peer sends */
+#define COUNT_MOST 1e14 /* sums of all rows fit 64 bits, whatever a peer sends */
 
 static double number (const json_t *value)
 {

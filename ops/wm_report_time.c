@@ -41,6 +41,12 @@ static const char *short_time (double seconds, char text[32])
     return text;
 }
 
+/* The nearest whole number; of a broken broker's rates too.  */
+static uint64_t whole (double n)
+{
+    return (uint64_t) llround (fmin (n, 1e15));
+}
+
 static void put_count (FILE *out, double n)
 {
     char text[32];
@@ -91,8 +97,8 @@ static void finish_bins (over_time_t *self)
 {
     for (uint32_t b = 0; b < self->n; b++) {
         const double up_s = self->up_s[b] > 0 ? self->up_s[b] : self->width_s;
-        self->rate[b] = (uint64_t) llround (self->hits[b] / up_s);
-        self->busy[b] = (uint64_t) llround (self->busy_s[b] / up_s);
+        self->rate[b] = whole (self->hits[b] / up_s);
+        self->busy[b] = whole (self->busy_s[b] / up_s);
     }
 }
 
@@ -171,11 +177,12 @@ void wm_report_throughput (const wm_report_t *self, FILE *out)
     if (!h->n_row)
         wm_page_put (out, "p", "%s", no_history (self));
     else {
-        wm_page_put (
-            out, "p", "%s hits since %s in %s in which a broker served the campaign: %s hits/s.",
-            wm_page_count ((int64_t) h->sum.hits, hits), wm_report_date (h->sum.begin_s, from),
-            wm_show_time (h->sum.up_s, up),
-            wm_page_count ((int64_t) (h->sum.up_s > 0 ? h->sum.hits / h->sum.up_s : 0), rate));
+        wm_page_put (out, "p",
+                     "%s hits since %s in %s in which a broker served the campaign: %s hits/s.",
+                     wm_page_count ((int64_t) h->sum.hits, hits),
+                     wm_report_date (h->sum.begin_s, from), wm_show_time (h->sum.up_s, up),
+                     wm_page_count (
+                         h->sum.up_s > 0 ? (int64_t) whole (h->sum.hits / h->sum.up_s) : 0, rate));
         if (h->hits_before > 0)
             wm_page_put (out, "p", "%s more hits were scored at times that are not known.",
                          wm_page_count ((int64_t) h->hits_before, hits));
@@ -532,6 +539,11 @@ void wm_report_faults (const wm_report_t *self, FILE *out)
     const wm_report_history_t *h = &self->history;
     char first[32], last[32];
     fputs ("<section><h2>Retries and faults</h2>\n", out);
+    if (!h->n_row && !*wm_ask_text (self->status, "endpoint")) {
+        wm_page_put (out, "p", "%s", no_history (self));
+        fputs ("</section>\n", out);
+        return;
+    }
     wm_page_table (out, h->n_row ? NULL : "Since the broker started; their times are not known");
     fputs ("<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">Count</th><th "
            "scope=\"col\">First</th><th scope=\"col\">Last</th></tr>\n",

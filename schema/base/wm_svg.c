@@ -144,9 +144,9 @@ void wm_svg_ticks (const wm_svg_axis_t *axis, uint32_t n_most, wm_svg_ticks_t *t
 
 void wm_svg_times (const wm_svg_axis_t *axis, uint32_t n_most, wm_svg_ticks_t *ticks)
 {
-    static const double steps[] = { 1,     2,     5,     10,    15,          30,         60,
-                                    120,   300,   600,   900,   1800,        3600,       7200,
-                                    10800, 21600, 43200, 86400, 2e0 * 86400, 7e0 * 86400 };
+    static const double steps[] = { 1,     2,     5,     10,    15,     30,     60,
+                                    120,   300,   600,   900,   1800,   3600,   7200,
+                                    10800, 21600, 43200, 86400, 172800, 259200, 604800 };
     const size_t n_step = sizeof steps / sizeof *steps;
     const double range = axis->to - axis->from;
     size_t k = 0;
