@@ -8,7 +8,7 @@
         piece of the file, which stays only while one of them waits, and all TRIALs of one table
         share their bytes.
      4. Other answers count until libzmq has written them. A peer that leaves more than
-        WM_UNREAD_BYTES_MAX unread is disconnected; beyond WM_UNREAD_ALL_BYTES_MAX, that with most.  */
+        WM_UNREAD_BYTES_MAX unread is disconnected; beyond _ALL_BYTES_MAX, that with most.  */
 #include "broker/wm_reactor.h"
 #include "broker/wm_listener.h"
 #include "broker/wm_note.h"
