@@ -7,7 +7,6 @@
 #include "ops/wm_account.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_command.h"
-#include "ops/wm_history_standin.h"
 #include "ops/wm_report.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_spawn.h"

@@ -164,9 +164,10 @@ void wm_svg_times (const wm_svg_axis_t *axis, uint32_t n_most, wm_svg_ticks_t *t
         struct tm utc;
         ticks->at[ticks->n] = at;
         strftime (ticks->text[ticks->n++], sizeof *ticks->text,
-                  seconds % 86400 == 0 ? "%b %d"
-                  : step < 60          ? "%H:%M:%S"
-                                       : "%H:%M",
+                  step > 1e7             ? "%Y-%m-%d"
+                  : seconds % 86400 == 0 ? "%b %d"
+                  : step < 60            ? "%H:%M:%S"
+                                         : "%H:%M",
                   gmtime_r (&seconds, &utc));
     }
 }
