@@ -122,7 +122,7 @@ static wm_svg_t plot_over_time (const over_time_t *self, FILE *out, const char *
                       .x = { self->from_s, self->from_s + self->n * self->width_s, false,
                              "time (UTC)" },
                       .y.name = y };
-    wm_svg_fit (&plot.y, 0, most ? (double) most : 1);
+    wm_svg_fit (&plot.y, 0, fmax (4, (double) most)); /* whole numbers */
     wm_svg_begin (&plot);
     return plot;
 }
@@ -313,10 +313,15 @@ static void draw_gantt (const wm_report_t *self, gantt_t *gantt, FILE *out)
 {
     const wm_report_history_t *h = &self->history;
     char about[200];
+    double from_s = h->from_s, to_s = h->to_s; /* as the pictures above, if there are some */
     uint32_t *row_of = calloc (gantt->n, sizeof *row_of);
     if (!row_of)
         return;
     choose_rows (gantt, row_of);
+    for (size_t i = 0; i < gantt->n && h->n_row < 2; i++) {
+        from_s = i ? fmin (from_s, gantt->worker[i]->from_s) : gantt->worker[i]->from_s;
+        to_s = i ? fmax (to_s, gantt->worker[i]->to_s) : gantt->worker[i]->to_s;
+    }
     const bool is_bars = gantt->each == 1 && gantt->n <= GANTT_BARS;
     wm_svg_t plot = { .out = out,
                       .title = "Workers by time",
@@ -326,7 +331,7 @@ static void draw_gantt (const wm_report_t *self, gantt_t *gantt, FILE *out)
                       .is_time = true,
                       .row = gantt->row,
                       .n_row = gantt->n_row,
-                      .x = { h->from_s, fmax (h->to_s, h->from_s + 1), false, "time (UTC)" },
+                      .x = { from_s, fmax (to_s, from_s + 1), false, "time (UTC)" },
                       .y = { 0, gantt->n_row, false, "" } };
     if (gantt->each > 1)
         snprintf (about, sizeof about,
@@ -334,8 +339,8 @@ static void draw_gantt (const wm_report_t *self, gantt_t *gantt, FILE *out)
                   "first of its row",
                   gantt->n_label, gantt->n_row, gantt->each);
     else
-        snprintf (about, sizeof about, "%zu workers, %zu times connected; %s", gantt->n_label,
-                  gantt->n,
+        snprintf (about, sizeof about, "%zu worker%s, %zu connection%s; %s", gantt->n_label,
+                  gantt->n_label == 1 ? "" : "s", gantt->n, gantt->n == 1 ? "" : "s",
                   is_bars ? "the fuller the colour, the more of its time a worker had a batch"
                           : "dark: connected");
     fputs ("<figure class=\"wide\">", out);

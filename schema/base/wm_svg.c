@@ -279,7 +279,7 @@ void wm_svg_place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y)
     for (uint32_t i = 0; i < self->n_row; i++)
         widest = letters (self->row[i]) > widest ? letters (self->row[i]) : widest;
     self->left = 26 + CHARACTER_PX * (double) widest;
-    self->right = self->width - 12;
+    self->right = self->width - (self->is_time ? 40 : 12); /* half of a date, or of a number */
     self->top = 24;
     self->bottom = self->height - 38;
     ticks_of_x (self, self->right - self->left, x);

@@ -168,7 +168,7 @@ static void test_few_workers (void **state)
                  "NVIDIA H200", NOW_S - 3600, NOW_S, NULL));
     json_object_set_new (history, "workers_dropped", json_integer (1234));
     page_has (history,
-              (const char *const[]){ ": 2 workers, 3 times connected;", ">a&lt;i&gt;</text>",
+              (const char *const[]){ ": 2 workers, 3 connections;", ">a&lt;i&gt;</text>",
                                      ">... picture has room for</text>", ">failed &lt;i&gt;<",
                                      "1,234 earlier connections of workers are not kept.",
                                      ">3.000 h<", ">1.000 h<", ">0.500 h<", NULL });

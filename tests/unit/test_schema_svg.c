@@ -101,7 +101,7 @@ static void test_times (void **state)
     times_are (nov23 + 60, nov23 + 3661, 8, "00:10 00:20 00:30 00:40 00:50 01:00");
     times_are (nov23 - 7200, nov23 + 7200, 5, "22:00 23:00 Nov 23 01:00 02:00");
     times_are (nov23, nov23 + 9 * day, 5, "Nov 24 Nov 27 Nov 30");
-    times_are (nov23, nov23 + 3000 * day, 4, "2029-07-22 2032-04-18 2035-01-13");
+    times_are (nov23, nov23 + 3000 * day, 4, "2027-07-22 2030-04-18 2033-01-13");
     times_are (nov23, nov23, 6, "");
     times_are (0, 1e300, 6, "");
     times_are (1e300, 1e301, 6, "");
