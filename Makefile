@@ -410,7 +410,7 @@ $(DEMO)/events-%.h5: | $(B)/bin/wiremill $(B)/bin/wiremill-producer
 	$(Q)$(B)/bin/wiremill synth --events 2 --seed $* --run $* --output $@
 MODEL := ops/train/emtrkmichel.onnx
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
-	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill $(DEMO)/event.html
+	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill $(DEMO)/event.html $(DEMO)/report.html
 	$(B)/bin/wiremill run --model $(MODEL) --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
 	@echo; $(B)/bin/wiremill truth $(DEMO)/events-[12].h5 $(DEMO)/out/*.scores.h5
 	@echo; echo "engines: exact-sparse CPU and reference$(if \
@@ -418,6 +418,8 @@ demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
 	    $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc 13 with cuDNN)"
 	@$(B)/bin/wiremill show $(DEMO)/out/events-1.scores.h5 --output $(DEMO)/event.html && \
 	    echo && echo "open in a browser: $(abspath $(DEMO))/event.html (planes of one event: hits by score, and by truth)"
+	@$(B)/bin/wiremill report $(DEMO)/out --pictures 1 --output $(DEMO)/report.html && \
+	    echo "                   $(abspath $(DEMO))/report.html (the campaign on one page)"
 
 # The model again, from nothing, with tests' Python; it replaces the stored one only by hand (ops/train/README.md).
 .PHONY: train

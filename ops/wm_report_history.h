@@ -11,13 +11,12 @@
 #include <stdint.h>
 
 /* A count of each row, by its name in "columns".  */
-#define WM_REPORT_COUNTS(X)                                                                        \
-    X (begin_s)                                                                                    \
-    X (span_s)                                                                                     \
-    X (up_s)                                                                                       \
-    X (hits) X (batches) X (held) X (events) X (payload_in) X (task_out) X (result_in) X (fail)    \
-        X (lost) X (preempt) X (duplicate) X (late) X (alarm) X (copies) X (again) X (workers_max) \
-            X (worker_s) X (busy_s) X (broker_cpu_s) X (journal)
+/* clang-format off */
+#define WM_REPORT_COUNTS(X) \
+    X (begin_s) X (span_s) X (up_s) X (hits) X (batches) X (held) X (events) X (payload_in) \
+    X (task_out) X (result_in) X (fail) X (lost) X (preempt) X (duplicate) X (late) X (alarm) \
+    X (copies) X (again) X (workers_max) X (worker_s) X (busy_s) X (broker_cpu_s) X (journal)
+/* clang-format on */
 
 /* The steps of a batch.  */
 enum { WM_REPORT_STAGE, WM_REPORT_QUEUE, WM_REPORT_COMPUTE, WM_REPORT_COMMIT, WM_REPORT_STEPS };

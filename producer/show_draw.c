@@ -24,7 +24,7 @@
 /* Of a plane: scores and truth, both around the hit, the patch, a picture for each channel.  */
 #define VIEWS_MAX (4 + WM_SPEC_CHANNELS_MAX)
 #define FIGURE_DOTS_MAX 10000 /* 150 kB */
-#define BANDS 5              /* of --score */
+#define BANDS 5               /* of --score */
 #define HELD_COLOUR "#e377c2"
 
 typedef struct {

@@ -362,7 +362,7 @@ wm_fault_t wm_file_write_secret (const char *path, const void *bytes, size_t siz
     return write_whole (path, &(wm_part_t){ bytes, size }, 1, true, error);
 }
 
-/* ---- what may be replaced ---------------------------------------------------------------------- */
+/* ---- what may be replaced ------------------------------------------------------------------- */
 
 /* Whether what lies there already is of a kind that may be replaced.  */
 static wm_fault_t check_old (const char *path, const char *const *kinds, wm_error_t *error)

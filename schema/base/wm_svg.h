@@ -39,8 +39,8 @@ typedef struct {
    of a logarithmic axis powers of ten.  */
 void wm_svg_ticks (const wm_svg_axis_t *axis, uint32_t n_most, wm_svg_ticks_t *ticks);
 
-/* The same for times, in Unix seconds: steps of 1, 2, 5, 10, 15, 30 s or minutes, of hours, days, and
-   weeks.  */
+/* The same for times, in Unix seconds: steps of 1, 2, 5, 10, 15, 30 s or minutes, of hours, days,
+   and weeks.  */
 void wm_svg_times (const wm_svg_axis_t *axis, uint32_t n_most, wm_svg_ticks_t *ticks);
 
 /* Extends an axis from the values that it must show to ends that ticks have: least < most, and for
@@ -84,8 +84,8 @@ void wm_svg_histogram (wm_svg_t *self, const uint64_t *count, uint32_t n, const 
 void wm_svg_line (wm_svg_t *self, double x0, double y0, double x1, double y1, const char *colour,
                   bool is_dashed);
 
-/* Fills the part of a rectangle, in values, that lies in the frame; at least a pixel wide. opacity: 0
-   to 1.  */
+/* Fills the part of a rectangle, in values, that lies in the frame; at least a pixel wide. opacity:
+   0 to 1.  */
 void wm_svg_bar (wm_svg_t *self, double x0, double x1, double y0, double y1, const char *colour,
                  double opacity);
 
