@@ -24,6 +24,8 @@
 static const wm_option_t options[] = {
     {.name = "pictures", .value = "N", .fallback = "3", .least = 0, .most = 100,
      .task = "what", .help = "events that are drawn, each of another output"},
+    {.name = "hits", .value = "N", .fallback = "1000000", .least = 1, .most = 100000000,
+     .help = "that are read for the distributions, of all outputs together"},
     {.name = NULL},
 };
 static int report_main (const wm_args_t *args);
@@ -163,7 +165,7 @@ static int write_specification (void *path_v, FILE *out)
 
 static int report_main (const wm_args_t *args)
 {
-    wm_report_outputs_t outputs = { 0 };
+    wm_report_outputs_t outputs = { .hits_max = (size_t) wm_args_number (args, "hits") };
     while (wm_args_rest (args, (int) outputs.n))
         outputs.n++;
     if (!outputs.n)

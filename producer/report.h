@@ -7,12 +7,11 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define WM_REPORT_HITS_MAX 1000000ul /* that are read at most, of all outputs together */
-
 /* Which outputs: a child's argument.  */
 typedef struct {
     const char *const *path;
     size_t n;
+    size_t hits_max; /* that are read, of all together */
 } wm_report_outputs_t;
 
 /* A child (wm_apart.h): writes the distributions of the scores of outputs (wm_report_outputs_t),

@@ -135,7 +135,7 @@ static wm_fault_t begin (sample_t *self, const wm_report_outputs_t *outputs, wm_
     if (fault)
         return fault;
     self->n_max = VALUES_MAX / self->labels.n_label;
-    self->n_max = self->n_max < WM_REPORT_HITS_MAX ? self->n_max : WM_REPORT_HITS_MAX;
+    self->n_max = self->n_max < outputs->hits_max ? self->n_max : outputs->hits_max;
     self->score = malloc (self->labels.n_label * self->n_max * sizeof *self->score);
     self->plane = malloc (self->n_max * sizeof *self->plane);
     self->status = malloc (self->n_max * sizeof *self->status);
