@@ -186,6 +186,7 @@ static void test_bars (void **state)
 {
     (void) state;
     static const char *const name[] = { "<first>", "second" };
+    free (drawn);
     wm_svg_t plot = { .out = open_memstream (&drawn, &drawn_bytes),
                       .title = "A",
                       .is_time = true,
