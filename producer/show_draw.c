@@ -557,7 +557,9 @@ wm_fault_t wm_show_figure (const wm_show_t *show, FILE *out, wm_error_t *error)
     if (!fault)
         fault = hits_on (show, views.plane) > FIGURE_DOTS_MAX ? write_pixels (view, out, error)
                                                               : wm_view_svg (view, out, 0, error);
-    wm_page_put (out, "figcaption", "%s. %s.", view->title, view->about);
+    const char *slash = strrchr (show->path, '/');
+    wm_page_put (out, "figcaption", "%s: %s. %s.", slash ? slash + 1 : show->path, view->title,
+                 view->about);
     fputs ("</figure>\n", out);
     views_clear (&views);
     return fault;

@@ -73,7 +73,8 @@ ok "of large outputs pieces are read" pieces
 pictures ()
 {
     holds "[t for t in d['titles'] if t.startswith ('Scores of')] == ['Scores of ' + l for l in ('track', 'em', 'none', 'michel')]" \
-        "len ([t for t in d['titles'] if t.startswith ('Event 1:1:1, ')]) == 2" "'patch: [' in d['text'] and 'of 2 of 2 outputs' in d['text']"
+        "len ([t for t in d['titles'] if t.startswith ('Event 1:1:1, ')]) == 2" "'patch: [' in d['text'] and 'of 2 of 2 outputs' in d['text']" \
+        "'$hostile.scores.h5: Event 1:1:1, TPC 0' in d['text']"
 }
 ok "... pictures of events, the specification" pictures
 command ()
