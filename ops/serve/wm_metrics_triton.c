@@ -1,0 +1,56 @@
+/* wm_metrics_triton.c - a campaign under the names by which Triton counts a model, for boards that
+   were made for Triton (GPUs: wm_metrics_workers.c).
+
+   A request is a batch. `model` is the SHA-256 of the model's file, by which a campaign knows it; a
+   campaign has one model, which has no versions, so there is no `version`. What the broker does not
+   know has no name here: Triton's times of input and output, and its numbers of the CPU
+   (ops/README.md has the table).  */
+#include "ops/serve/wm_metrics_private.h"
+#include "ops/wm_ask.h"
+
+#define COUNT(a) (sizeof (a) / sizeof *(a))
+
+/* clang-format off */
+static const wm_metrics_row_t rows[] = {
+    {"nv_inference_request_success", "counter",
+     "Number of successful inference requests: batches whose result is on disk",
+     NULL, NULL, "latency.commit.n", 0},
+    {"nv_inference_request_failure", WM_METRICS_KEPT,
+     "Number of failed inference requests: batches that failed on a worker, and go to another",
+     NULL, NULL, "counters.n_fail", 0},
+    {"nv_inference_exec_count", "counter",
+     "Number of model executions performed: batches whose result came",
+     NULL, NULL, "latency.compute.n", 0},
+    {"nv_inference_request_duration_us", "counter",
+     "Cumulative inference request duration in microseconds: from a batch at the broker to its result on disk",
+     NULL, NULL, "latency.queue.sum_s+latency.compute.sum_s+latency.commit.sum_s", 1e6},
+    {"nv_inference_queue_duration_us", "counter",
+     "Cumulative inference queuing duration in microseconds: from a batch at the broker until a worker is sent it",
+     NULL, NULL, "latency.queue.sum_s", 1e6},
+    {"nv_inference_compute_infer_duration_us", "counter",
+     "Cumulative compute inference duration in microseconds: until its result came, with transfer and the worker's queue",
+     NULL, NULL, "latency.compute.sum_s", 1e6},
+    {"nv_inference_pending_request_count", "gauge",
+     "Instantaneous number of pending requests: batches that wait for a worker",
+     NULL, NULL, "batches.queued", 0},
+};
+static const wm_metrics_row_t count_row =
+    {"nv_inference_count", WM_METRICS_KEPT,
+     "Number of inferences performed: hits whose scores came", NULL, NULL, "", 0};
+/* clang-format on */
+
+void wm_metrics_triton (FILE *out, const json_t *status, const wm_labels_t *campaign)
+{
+    const char *signature;
+    json_t *n;
+    wm_labels_t labels = *campaign;
+    wm_labels_add (&labels, "model", wm_ask_text (status, "campaign.model"));
+    wm_metrics_rows (out, rows, COUNT (rows), status, &labels);
+    wm_metrics_head (out, &count_row);
+    json_object_foreach (json_object_get (status, "rows"), signature, n)
+    {
+        wm_labels_t with = labels;
+        wm_labels_add (&with, "signature", signature);
+        wm_metrics_sample (out, &count_row, "", &with, json_number_value (n));
+    }
+}
