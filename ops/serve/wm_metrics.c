@@ -1,5 +1,5 @@
-/* wm_metrics.c - a campaign's own metrics: the table of what the status has, the states of broker and
-   campaign, and how long batches took. Workers are in wm_metrics_workers.c, Triton's names of a
+/* wm_metrics.c - a campaign's own metrics: the table of what the status has, the states of broker
+   and campaign, and how long batches took. Workers are in wm_metrics_workers.c, Triton's names of a
    model in wm_metrics_triton.c.  */
 #include "ops/serve/wm_metrics.h"
 #include "ops/serve/wm_metrics_private.h"
@@ -58,7 +58,8 @@ static const wm_metrics_row_t rows[] = {
     {"wiremill_batches_preempted_total", WM_METRICS_KEPT,
      "Batches that a worker gave back when it left.", NULL, NULL, "counters.n_preempt", 0},
     {"wiremill_alarms_total", WM_METRICS_KEPT,
-     "Batches of which two results of one engine signature differed.", NULL, NULL, "counters.alarm", 0},
+     "Batches of which two results of one engine signature differed.",
+     NULL, NULL, "counters.alarm", 0},
     {"wiremill_batches_scored_again_total", WM_METRICS_KEPT,
      "Batches that a worker scored again by another engine.", NULL, NULL, "counters.again", 0},
     {"wiremill_batches_copied_total", "counter",
@@ -79,7 +80,8 @@ static const wm_metrics_row_t rows[] = {
     {"wiremill_checks_open", "gauge",
      "Checks of batches that have no outcome yet.", NULL, NULL, "checks.open", 0},
     {"wiremill_distrusted", "gauge",
-     "Machines, by key or signature, whose scores were wrong.", NULL, NULL, "checks.named_total", 0},
+     "Machines, by key or signature, whose scores were wrong.",
+     NULL, NULL, "checks.named_total", 0},
     {"wiremill_budget_bytes", "gauge",
      "Bytes of payloads that the broker may keep.", NULL, NULL, "bytes.budget", 0},
     {"wiremill_budget_used_bytes", "gauge",
@@ -102,32 +104,39 @@ static const wm_metrics_row_t rows[] = {
 static const wm_metrics_row_t up_row =
     {"wiremill_up", "gauge", "Whether the broker answers.", NULL, NULL, "", 0};
 static const wm_metrics_row_t age_row =
-    {"wiremill_status_age_seconds", "gauge", "Seconds since the broker answered.", NULL, NULL, "", 0};
+    {"wiremill_status_age_seconds", "gauge", "Seconds since the broker answered.",
+     NULL, NULL, "", 0};
 static const wm_metrics_row_t paused_row =
     {"wiremill_paused", "gauge",
-     "Whether the campaign hands out no work: paused, draining, or its disk is full.", NULL, NULL, "", 0};
+     "Whether the campaign hands out no work: paused, draining, or its disk is full.",
+     NULL, NULL, "", 0};
 static const wm_metrics_row_t demand_row =
     {"wiremill_demand_batches", "gauge",
-     "Batches for workers to score, queued, asked for or running; 0 while paused.", NULL, NULL, "", 0};
+     "Batches for workers to score, queued, asked for or running; 0 while paused.",
+     NULL, NULL, "", 0};
 static const wm_metrics_row_t info_row =
     {"wiremill_campaign_info", "gauge",
      "What the campaign is pinned to, and the broker's version.", NULL, NULL, "", 0};
 static const wm_metrics_row_t state_row =
-    {"wiremill_campaign_state", "gauge", "1: the campaign is in this state.", NULL, NULL, "campaign.state", 0};
+    {"wiremill_campaign_state", "gauge", "1: the campaign is in this state.",
+     NULL, NULL, "campaign.state", 0};
 static const wm_metrics_row_t waiting_row =
     {"wiremill_waiting", "gauge", "1: the campaign waits for this.", NULL, NULL, "waiting_for", 0};
 static const wm_metrics_row_t signature_row =
     {"wiremill_rows_scored_total", WM_METRICS_KEPT,
-     "Hits whose scores came, by the signature of the engine; again after a kick.", NULL, NULL, "", 0};
+     "Hits whose scores came, by the signature of the engine; again after a kick.",
+     NULL, NULL, "", 0};
 static const wm_metrics_row_t producers_row =
-    {"wiremill_producers", "gauge", "Producers that are connected, at most 100.", NULL, NULL, "", 0};
+    {"wiremill_producers", "gauge", "Producers that are connected, at most 100.",
+     NULL, NULL, "", 0};
 static const wm_metrics_row_t late_row =
     {"wiremill_producers_late", "gauge",
      "Those of them that do not send what they are asked for.", NULL, NULL, "", 0};
 static const wm_metrics_row_t duration_row =
     {"wiremill_batch_duration_seconds", "histogram",
-     "How long batches took: stage (asked of the producer until it came), queue (until it was sent to a worker), "
-     "compute (until its result came), commit (until that is on disk); since the broker started.", NULL, NULL, "latency", 0};
+     "How long batches took: stage (asked of the producer until it came), queue (until it was "
+     "sent to a worker), compute (until its result came), commit (until that is on disk).",
+     NULL, NULL, "latency", 0};
 /* clang-format on */
 
 #define COUNT(a) (sizeof (a) / sizeof *(a))
@@ -189,7 +198,7 @@ static void print_producers (FILE *out, const json_t *status, const wm_labels_t 
     print_one (out, &late_row, campaign, (double) n_late);
 }
 
-/* ---- how long batches took -------------------------------------------------------------------- */
+/* ---- how long batches took ------------------------------------------------------------------- */
 
 /* The status counts in each bucket what is in no bucket before it, Prometheus what is below.  */
 static void print_stage (FILE *out, const json_t *latency, const wm_labels_t *labels)

@@ -1,5 +1,5 @@
-/* test_ops_metrics.c - metrics for Prometheus: what is known, under its own and Triton's names; what
-   is not known is absent; counters that do not fall; hostile names of workers.  */
+/* test_ops_metrics.c - metrics for Prometheus: what is known, under its own and Triton's names;
+   what is not known is absent; counters that do not fall; hostile names of workers.  */
 #include "ops/serve/wm_metrics.h"
 
 #include <setjmp.h>
@@ -82,7 +82,8 @@ static void durations_are_a_histogram (void **state)
         "{\"campaign\": {\"model\": \"m\"}, \"latency\": {"
         "\"queue\": {\"n\": 7, \"sum_s\": 20.5, \"buckets\": [1,2,0,0,0,0,0,0,0,0,0,0,0,0,3,1]},"
         "\"compute\": {\"n\": 6, \"sum_s\": 3.25, \"buckets\": [6,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]},"
-        "\"commit\": {\"n\": 5, \"sum_s\": 0.25, \"buckets\": [5,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}}}");
+        "\"commit\": {\"n\": 5, \"sum_s\": 0.25, \"buckets\": [5,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}"
+           "}}");
 #define QUEUE(part, more, value)                                                                   \
     "wiremill_batch_duration_seconds" part "{campaign=\"abc\",stage=\"queue\"" more "} " value
     has (QUEUE ("_bucket", ",le=\"0.001\"", "1"));
