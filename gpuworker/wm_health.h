@@ -1,4 +1,4 @@
-/* wm_health.h - health of the GPU: temperature, power, energy, load, memory, ECC errors, throttling.
+/* wm_health.h - health of the GPU: temperature, power, load, memory, ECC errors, throttling.
 
    NVML is opened at run time ("libnvidia-ml.so.1", or the library that WM_NVML_SO names). Values
    that it does not know are left out. A thread of its own reads it, since NVML may block on a
@@ -24,8 +24,8 @@ void wm_health_destroy (wm_health_t **self_p);
 
 /* Copies the last reading as a JSON object; "" before the first one:
    {"gpu": "NVIDIA H200", "uuid": "GPU-...", "temperature_c": 61, "power_w": 512.3,
-    "power_limit_w": 700.0, "energy_j": 81234, "load": 98, "memory_used_mb": 17512, "memory_mb": 143771, "ecc_corrected": 0,
-    "ecc_uncorrected": 0, "throttled": "power, heat"}
+    "power_limit_w": 700.0, "energy_j": 81234, "load": 98, "memory_used_mb": 17512,
+    "memory_mb": 143771, "ecc_corrected": 0, "ecc_uncorrected": 0, "throttled": "power, heat"}
    Energy and ECC errors count since the driver was loaded; load is a percentage.  */
 void wm_health_text (wm_health_t *self, char text[WM_HEALTH_BYTES]);
 

@@ -3,7 +3,8 @@
 
    16 GPUs. The letters of WM_FAKE_NVML are what fails: i init, n name, t temperature, p power, q
    its limit, l load, m memory, e ECC, x throttling, u UUID, j energy; h: it hangs. BARE: a library
-   that has next to nothing. WM_FAKE_NVML_ECC names a file: so many uncorrectable errors there are more.  */
+   that has next to nothing. WM_FAKE_NVML_ECC names a file: so many uncorrectable errors there are
+   more.  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -83,7 +83,7 @@ static void durations_are_a_histogram (void **state)
         "\"queue\": {\"n\": 7, \"sum_s\": 20.5, \"buckets\": [1,2,0,0,0,0,0,0,0,0,0,0,0,0,3,1]},"
         "\"compute\": {\"n\": 6, \"sum_s\": 3.25, \"buckets\": [6,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]},"
         "\"commit\": {\"n\": 5, \"sum_s\": 0.25, \"buckets\": [5,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}"
-           "}}");
+        "}}");
 #define QUEUE(part, more, value)                                                                   \
     "wiremill_batch_duration_seconds" part "{campaign=\"abc\",stage=\"queue\"" more "} " value
     has (QUEUE ("_bucket", ",le=\"0.001\"", "1"));

@@ -1,0 +1,115 @@
+"""metrics.py - the board and the alerts beside real metrics (metrics.t).
+
+metrics.py names PAGE            each metric that board and alerts name has its TYPE on this page of /metrics, and the board
+                                 names nothing outside: no address, no plugin, no data source but its variable.
+metrics.py evaluate URL          Prometheus at this URL evaluates each expression; each of the board, and each selector of the
+                                 alerts (whose comparisons keep nothing while all is well), has data.
+"""
+import json
+import re
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+
+BOARD, ALERTS = "ops/serve/grafana.json", "ops/serve/alerts.yml"
+# Of Grafana itself: no plugin is needed.
+KINDS = {"row", "stat", "timeseries", "state-timeline", "heatmap", "table"}
+# ALERTS has a series for each alert that fires, and none while all is well: tests/e2e/alerts.yml has each of them.
+EMPTY_WHILE_WELL = "ALERTS{"
+VARIABLES = {"$campaign": ".*", "$__rate_interval": "1m"}
+SELECTOR = re.compile(r'\b(?:wiremill|nv|up|ALERTS)\w*\b(?:\{[^}]*\})?')
+
+
+def expressions_of_board():
+    board = json.load(open(BOARD))
+    for panel in board["panels"]:
+        for target in panel.get("targets", []):
+            expression = target["expr"]
+            for name, value in VARIABLES.items():
+                expression = expression.replace(name, value)
+            assert "$" not in expression, f"{panel['title']}: an unknown variable: {expression}"
+            yield panel["title"], expression
+
+
+def expressions_of_alerts():
+    """Without a parser of YAML: `expr:` and the lines that are indented deeper."""
+    rule, expression = None, None
+    for line in open(ALERTS).read().splitlines() + ["      - alert: end"]:
+        key = re.match(r" {6}- alert: (\w+)| {8}(\w+):", line)
+        if key and expression is not None:
+            yield rule, expression
+            expression = None
+        if key and key.group(1):
+            rule = key.group(1)
+        elif re.match(r" {8}expr:", line):
+            expression = line.split("expr:", 1)[1].strip(" |")
+        elif expression is not None:
+            expression += " " + line.strip()
+
+
+def selectors(expression):
+    """What is looked up; labels of `by (...)`, `on (...)` and `without (...)` are none."""
+    text = re.sub(r'\b(by|on|without|ignoring) \([^)]*\)', " ", expression)
+    return set(SELECTOR.findall(text))
+
+
+def check_board():
+    text = open(BOARD).read()
+    board = json.loads(text)
+    assert "//" not in text, "an address outside the board"
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(ids) == len(set(ids)), "an id twice"
+    assert {variable["name"] for variable in board["templating"]["list"]} == {"datasource", "campaign"}
+    taken = set()
+    for panel in board["panels"]:
+        assert panel["type"] in KINDS, f"{panel['title']}: {panel['type']} is no panel of Grafana itself"
+        assert panel["type"] == "row" or panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}, panel["title"]
+        place = panel["gridPos"]
+        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"]) for y in range(place["y"], place["y"] + place["h"])}
+        assert not cells & taken and place["x"] + place["w"] <= 24, f"{panel['title']} lies on another panel"
+        taken |= cells
+
+
+def names(page):
+    check_board()
+    metrics = {"up", "ALERTS"}
+    for name, kind in re.findall(r"^# TYPE (\w+) (\w+)$", open(page).read(), re.M):
+        metrics |= {name + suffix for suffix in ("_bucket", "_sum", "_count")} if kind == "histogram" else {name}
+    n = 0
+    for where, expression in [*expressions_of_board(), *expressions_of_alerts()]:
+        for selector in selectors(expression):
+            n += 1
+            if selector.split("{")[0] not in metrics:
+                sys.exit(f"{where}: /metrics has no {selector.split('{')[0]}")
+    assert n > 60, f"only {n} metrics are named"
+    print(f"{n} metrics of board and alerts are in /metrics")
+
+
+def ask(url, expression):
+    query = urllib.parse.urlencode({"query": expression})
+    try:
+        with urllib.request.urlopen(f"{url}/api/v1/query?{query}", timeout=30) as reply:
+            return json.load(reply)["data"]["result"]
+    except urllib.error.HTTPError as error:
+        sys.exit(f"{expression}: {error.read().decode()}")
+
+
+def evaluate(url):
+    faults, n = [], 0
+    for where, expression in expressions_of_board():
+        n += 1
+        if not ask(url, expression) and not expression.startswith(EMPTY_WHILE_WELL):
+            faults.append(f"board, {where}: no data: {expression}")
+    for where, expression in expressions_of_alerts():
+        ask(url, expression)
+        for selector in selectors(expression):
+            n += 1
+            if not ask(url, selector):
+                faults.append(f"alert {where}: no data: {selector}")
+    print("\n".join(faults) or f"{n} expressions have data")
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    {"names": names, "evaluate": evaluate}[sys.argv[1]](sys.argv[2])
