@@ -13,33 +13,30 @@
 /* clang-format off */
 static const wm_metrics_row_t rows[] = {
     {"nv_inference_request_success", "counter",
-     "Number of successful inference requests: batches whose result is on disk",
+     "Requests that succeeded: batches whose result is on disk.",
      NULL, NULL, "latency.commit.n", 0},
     {"nv_inference_request_failure", WM_METRICS_KEPT,
-     "Number of failed inference requests: batches that failed on a worker",
+     "Requests that failed: batches that failed on a worker, and are tried again.",
      NULL, NULL, "counters.n_fail", 0},
     {"nv_inference_exec_count", "counter",
-     "Number of model executions performed: batches whose result came",
+     "Executions of the model: batches whose result came.",
      NULL, NULL, "latency.compute.n", 0},
     {"nv_inference_request_duration_us", "counter",
-     "Cumulative inference request duration in microseconds: from a batch at the broker to its "
-     "result on disk",
+     "Microseconds of all requests: from a batch at the broker to its result on disk.",
      NULL, NULL, "latency.queue.sum_s+latency.compute.sum_s+latency.commit.sum_s", 1e6},
     {"nv_inference_queue_duration_us", "counter",
-     "Cumulative inference queuing duration in microseconds: from a batch at the broker until it "
-     "is sent to a worker",
+     "Microseconds of all requests in the queue: until the batch was sent to a worker.",
      NULL, NULL, "latency.queue.sum_s", 1e6},
     {"nv_inference_compute_infer_duration_us", "counter",
-     "Cumulative compute inference duration in microseconds: until its result came, with its "
-     "transfer and the worker's queue",
+     "Microseconds of all requests at workers: from then until the result came, with transfers.",
      NULL, NULL, "latency.compute.sum_s", 1e6},
     {"nv_inference_pending_request_count", "gauge",
-     "Instantaneous number of pending requests: batches that wait for a worker",
+     "Requests that wait now: batches for which no worker is found yet.",
      NULL, NULL, "batches.queued", 0},
 };
 static const wm_metrics_row_t count_row =
     {"nv_inference_count", WM_METRICS_KEPT,
-     "Number of inferences performed: hits whose scores came", NULL, NULL, "", 0};
+     "Inferences: hits whose scores came.", NULL, NULL, "", 0};
 /* clang-format on */
 
 void wm_metrics_triton (FILE *out, const json_t *status, const wm_labels_t *campaign)

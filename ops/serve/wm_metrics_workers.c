@@ -53,17 +53,17 @@ static const wm_metrics_row_t throttled_row =
 
 /* Triton's names, units and label.  */
 static const wm_metrics_row_t triton_rows[] = {
-    {"nv_gpu_utilization", "gauge", "GPU utilization rate [0.0 - 1.0)",
+    {"nv_gpu_utilization", "gauge", "Share of the last second in which the GPU computed, 0 to 1.",
      NULL, NULL, "gpu.load", 0.01},
-    {"nv_gpu_memory_total_bytes", "gauge", "GPU total memory, in bytes",
+    {"nv_gpu_memory_total_bytes", "gauge", "Bytes of the GPU's memory.",
      NULL, NULL, "gpu.memory_mb", 1048576},
-    {"nv_gpu_memory_used_bytes", "gauge", "GPU used memory, in bytes",
+    {"nv_gpu_memory_used_bytes", "gauge", "Bytes of it that are taken.",
      NULL, NULL, "gpu.memory_used_mb", 1048576},
-    {"nv_gpu_power_usage", "gauge", "GPU power usage in watts",
+    {"nv_gpu_power_usage", "gauge", "Watts that the GPU takes.",
      NULL, NULL, "gpu.power_w", 0},
-    {"nv_gpu_power_limit", "gauge", "GPU power management limit in watts",
+    {"nv_gpu_power_limit", "gauge", "Watts that it may take.",
      NULL, NULL, "gpu.power_limit_w", 0},
-    {"nv_energy_consumption", "counter", "GPU energy in joules" SINCE_LOAD,
+    {"nv_energy_consumption", "counter", "Joules that the GPU took" SINCE_LOAD,
      NULL, NULL, "gpu.energy_j", 0},
 };
 /* clang-format on */

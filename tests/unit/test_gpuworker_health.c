@@ -66,8 +66,8 @@ static void everything_is_told (void **state)
         words_of (library, "", "", why),
         "{\"gpu\": \"NVIDIA H200 ?0?\", \"uuid\": \"GPU-0\", \"temperature_c\": 61, "
         "\"power_w\": 512.3, \"power_limit_w\": 700.0, \"energy_j\": 81234, \"load\": 98, "
-        "\"memory_used_mb\": 17512, \"memory_mb\": 143771, \"ecc_corrected\": 3, \"ecc_uncorrected\": 1, "
-        "\"throttled\": \"power, heat\"}");
+        "\"memory_used_mb\": 17512, \"memory_mb\": 143771, \"ecc_corrected\": 3, "
+        "\"ecc_uncorrected\": 1, \"throttled\": \"power, heat\"}");
     assert_non_null (strstr (words_of (library, "", "2,3", why), "NVIDIA H200 ?2?"));
     assert_non_null (strstr (words_of (library, "", "GPU-7", why), "NVIDIA H200 ?7?"));
 }
