@@ -1,10 +1,11 @@
 /* wm_metrics_triton.c - a campaign under the names by which Triton counts a model, for boards that
    were made for Triton (GPUs: wm_metrics_workers.c).
 
-   A request is a batch. `model` is the SHA-256 of the model's file, by which a campaign knows it; a
-   campaign has one model, which has no versions, so there is no `version`. What the broker does not
-   know has no name here: Triton's times of input and output, and its numbers of the CPU
-   (ops/README.md has the table).  */
+   All of a model have the same labels, since boards divide one by another. A request is a batch.
+   `model` is the SHA-256 of the model's file, by which a campaign knows it; a campaign has one
+   model, which has no versions, so there is no `version`. What the broker does not know has no name
+   here: Triton's times of input and output, and its numbers of the CPU (ops/README.md has the
+   table).  */
 #include "ops/serve/wm_metrics_private.h"
 #include "ops/wm_ask.h"
 
@@ -42,15 +43,13 @@ static const wm_metrics_row_t count_row =
 void wm_metrics_triton (FILE *out, const json_t *status, const wm_labels_t *campaign)
 {
     const char *signature;
-    json_t *n;
+    json_t *n, *all = json_object_get (status, "rows");
+    double sum = 0;
     wm_labels_t labels = *campaign;
     wm_labels_add (&labels, "model", wm_ask_text (status, "campaign.model"));
     wm_metrics_rows (out, rows, COUNT (rows), status, &labels);
+    json_object_foreach (all, signature, n) sum += json_number_value (n);
     wm_metrics_head (out, &count_row);
-    json_object_foreach (json_object_get (status, "rows"), signature, n)
-    {
-        wm_labels_t with = labels;
-        wm_labels_add (&with, "signature", signature);
-        wm_metrics_sample (out, &count_row, "", &with, json_number_value (n));
-    }
+    if (all)
+        wm_metrics_sample (out, &count_row, "", &labels, sum);
 }

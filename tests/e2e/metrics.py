@@ -18,6 +18,18 @@ KINDS = {"row", "stat", "timeseries", "state-timeline", "heatmap", "table"}
 # ALERTS has a series for each alert that fires, and none while all is well: tests/e2e/alerts.yml has each of them.
 EMPTY_WHILE_WELL = "ALERTS{"
 VARIABLES = {"$campaign": ".*", "$__rate_interval": "1m"}
+# What boards for Triton compute: labels of both sides must be the same.
+OF_TRITON = [
+    "rate(nv_inference_count[1m]) / rate(nv_inference_exec_count[1m])",
+    "rate(nv_inference_queue_duration_us[1m]) / rate(nv_inference_request_success[1m]) / 1000",
+    "rate(nv_inference_request_failure[1m]) / (rate(nv_inference_request_failure[1m]) + rate(nv_inference_request_success[1m]))",
+    "sum by (model) (rate(nv_inference_compute_infer_duration_us[1m])) / sum by (model) (rate(nv_inference_request_duration_us[1m]))",
+    "nv_inference_pending_request_count",
+    "nv_gpu_memory_used_bytes / nv_gpu_memory_total_bytes",
+    "nv_gpu_power_usage / nv_gpu_power_limit",
+    "avg by (gpu_uuid) (nv_gpu_utilization)",
+    "rate(nv_energy_consumption[1m])",
+]
 SELECTOR = re.compile(r'\b(?:wiremill|nv|up|ALERTS)\w*\b(?:\{[^}]*\})?')
 
 
@@ -97,7 +109,7 @@ def ask(url, expression):
 
 def evaluate(url):
     faults, n = [], 0
-    for where, expression in expressions_of_board():
+    for where, expression in [*expressions_of_board(), *(("Triton's", expression) for expression in OF_TRITON)]:
         n += 1
         if not ask(url, expression) and not expression.startswith(EMPTY_WHILE_WELL):
             faults.append(f"board, {where}: no data: {expression}")

@@ -159,6 +159,7 @@ static void names_are_escaped (void **state)
          "worker=\"a\\\"} 1\\nwiremill_up 7\\\\\"} 1");
     has ("wiremill_rows_scored_total{campaign=\"abc\",signature=\"cuda/\\\"\"} 9");
     has_no ("wiremill_up 7");
+    has ("nv_inference_count{campaign=\"abc\",model=\"\"} 9");
     char status[4000];
     snprintf (status, sizeof status, "{\"workers\": [{\"label\": \"%.*d\", \"running\": 5}]}", 3000,
               1);
