@@ -22,6 +22,8 @@ static const wm_metrics_row_t worker_rows[] = {
      "Batches that a worker scored in its session" LISTED, NULL, NULL, "batches", 0},
     {"wiremill_worker_hits_total", "counter",
      "Hits that a worker scored in its session" LISTED, NULL, NULL, "hits", 0},
+    {"wiremill_worker_cpu_seconds_total", "counter",
+     "CPU time of a worker with its engine" LISTED, NULL, NULL, "cpu_s", 0},
 };
 static const wm_metrics_row_t dismissed_row =
     {"wiremill_worker_dismissed", "gauge",
