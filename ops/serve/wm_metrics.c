@@ -6,6 +6,7 @@
 #include "ops/wm_ask.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,17 +201,20 @@ static void print_producers (FILE *out, const json_t *status, const wm_labels_t 
 
 /* ---- how long batches took ------------------------------------------------------------------- */
 
+#define BUCKETS_MAX 40 /* the status has 16 */
+
 /* The status counts in each bucket what is in no bucket before it, Prometheus what is below.  */
 static void print_stage (FILE *out, const json_t *latency, const wm_labels_t *labels)
 {
     const json_t *buckets = json_object_get (latency, "buckets");
-    const size_t n = json_array_size (buckets);
+    const size_t n =
+        json_array_size (buckets) < BUCKETS_MAX ? json_array_size (buckets) : BUCKETS_MAX;
     double below = 0;
     for (size_t i = 0; i < n; i++) {
         wm_labels_t with = *labels;
-        char le[16] = "+Inf";
+        char le[32] = "+Inf";
         if (i + 1 < n)
-            snprintf (le, sizeof le, "%.3f", 1e-3 * (double) (1u << i));
+            snprintf (le, sizeof le, "%.3f", ldexp (1e-3, (int) i));
         wm_labels_add (&with, "le", le);
         below += json_number_value (json_array_get (buckets, i));
         wm_metrics_sample (out, &duration_row, "_bucket", &with, below);
