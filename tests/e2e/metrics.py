@@ -3,11 +3,13 @@
 metrics.py names PAGE            each metric that board and alerts name has its TYPE on this page of /metrics, and the board
                                  names nothing outside: no address, no plugin, no data source but its variable.
 metrics.py evaluate URL          Prometheus at this URL evaluates each expression; each of the board, and each selector of the
-                                 alerts (whose comparisons keep nothing while all is well), has data.
+                                 alerts (whose comparisons keep nothing while all is well), has data. It has evaluated
+                                 the rules, too.
 """
 import json
 import re
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -107,7 +109,20 @@ def ask(url, expression):
         sys.exit(f"{expression}: {error.read().decode()}")
 
 
+def wait_for_rules(url):
+    """Until Prometheus has evaluated each rule, without an error."""
+    wanted = {name for name, _ in expressions_of_alerts()}
+    for _ in range(300):
+        with urllib.request.urlopen(f"{url}/api/v1/rules", timeout=30) as reply:
+            rules = [rule for group in json.load(reply)["data"]["groups"] for rule in group["rules"]]
+        if {rule["name"] for rule in rules if rule["health"] == "ok"} == wanted:
+            return
+        time.sleep(0.1)
+    sys.exit(f"not evaluated: {[(rule['name'], rule.get('lastError')) for rule in rules if rule['health'] != 'ok']}")
+
+
 def evaluate(url):
+    wait_for_rules(url)
     faults, n = [], 0
     for where, expression in [*expressions_of_board(), *(("Triton's", expression) for expression in OF_TRITON)]:
         n += 1
