@@ -387,7 +387,8 @@ deps: ## install the Debian packages that are missing (as root, or by sudo witho
 PROMETHEUS := build/prometheus
 $(PROMETHEUS)/.made:
 	$(Q)mkdir -p $(@D); echo "  APT   prometheus, to $(@D)"
-	$(Q)cd $(@D) && apt-get -o APT::Sandbox::User=root -q download prometheus >/dev/null && dpkg -x prometheus_*.deb . && rm prometheus_*.deb && touch .made
+	$(Q)cd $(@D) && apt-get -o APT::Sandbox::User=root -q download prometheus >/dev/null && \
+	    dpkg -x prometheus_*.deb . && rm prometheus_*.deb && touch .made
 # The parsers of other batch systems, Parsl and Prometheus: tests without them are skipped.
 .PHONY: deps-farm
 deps-farm: $(VENV)/.made
