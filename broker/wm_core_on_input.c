@@ -139,6 +139,7 @@ static void on_client (wm_core_t *self, session_t *session, const wm_msg_t *msg)
         return;
     }
     input_t *input = wm_core_input_lend (self);
+    session->turn = self->turn;
     if (input)
         input_answer (self, session, input, true);
     else
