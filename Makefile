@@ -115,10 +115,14 @@ $(PROTO:%=$(B)/obj/%.pb-c.o): $(B)/obj/%.o: $(B)/gen/%.c
 $(call objects,kernels): | $(PROTO:%=$(B)/gen/%.pb-c.c)
 $(call library,kernels): $(PROTO:%=$(B)/obj/%.pb-c.o)
 
-# The ledger's schema, as a C string.
-$(B)/gen/ledger.sql.inc: schema/ledger.sql
-	$(Q)mkdir -p $(@D); sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+# Texts that are compiled in, as C strings: the ledger's schema, the page of wiremill serve.
+as_string = $(Q)mkdir -p $(@D); sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+$(B)/gen/%.inc: schema/%
+	$(as_string)
+$(B)/gen/%.inc: ops/serve/%
+	$(as_string)
 $(B)/obj/broker/wm_ledger.o: $(B)/gen/ledger.sql.inc
+$(B)/obj/ops/serve/wm_live.o: $(B)/gen/page.css.inc $(B)/gen/page.js.inc
 
 # ---- the general engine ------------------------------------------------------------------------
 # OpenVINO's wheel, unpacked, and a shared object of ours that links it and is opened at run time. Where the wheel can

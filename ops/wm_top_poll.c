@@ -20,7 +20,7 @@
 
 struct wm_top_poll_t {
     pthread_t thread;
-    char endpoint[256], folder[4096];
+    char verb[16], endpoint[256], folder[4096];
     int64_t interval_ms;
     int notify, wake;
     atomic_bool stops, done;
@@ -43,7 +43,7 @@ static void ring (int fd)
 }
 
 /* Keeps an answer (the caller's reference is taken); NULL: the note explains why there is none.  */
-static void keep (wm_top_poll_t *self, json_t *status, const char *note, bool is_refused)
+static void keep (wm_top_poll_t *self, json_t *status, const char *note, wm_fault_t refusal)
 {
     const int64_t now_ms = wm_now_ms ();
     const bool has_rate = status && *wm_ask_text (status, "endpoint");
@@ -54,7 +54,7 @@ static void keep (wm_top_poll_t *self, json_t *status, const char *note, bool is
         self->answered_ms = now_ms;
     }
     snprintf (self->known.note, sizeof self->known.note, "%s", note);
-    self->known.is_refused = is_refused;
+    self->known.refusal = refusal;
     wm_top_rate (&self->known, has_rate ? wm_ask_real (status, "rate.hits_s") : -1, now_ms,
                  &self->bucket);
     json_decref (old);
@@ -74,17 +74,17 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
     char endpoint[256];
     json_t *status = NULL;
     if (self->is_ledger_due && *self->folder && !wm_ask_endpoint (self->folder, endpoint, NULL))
-        status = wm_ask_anyhow ("top", "", self->folder, &code);
+        status = wm_ask_anyhow (self->verb, "", self->folder, &code);
     if (status) {
         self->is_ledger_due = false;
-        keep (self, status, "", false);
+        keep (self, status, "", WM_OK);
         return;
     }
     pthread_mutex_lock (&self->mutex);
     const bool is_read = self->known.status && !*wm_ask_text (self->known.status, "endpoint");
     pthread_mutex_unlock (&self->mutex);
     if (!is_read)
-        keep (self, NULL, why, false);
+        keep (self, NULL, why, WM_OK);
 }
 
 static void execute_order (wm_top_poll_t *self)
@@ -121,7 +121,7 @@ static bool ask (wm_top_poll_t *self)
         self->owed = 0;
         if (wm_ask_open (self->client, self->folder, &error)) {
             if (error.fault == WM_EKEY || error.fault == WM_EPEER)
-                keep (self, NULL, error.text, true);
+                keep (self, NULL, error.text, error.fault);
             else
                 keep_ledger (self, error.text);
             return false;
@@ -133,14 +133,14 @@ static bool ask (wm_top_poll_t *self)
                          ? wm_ask_status (self->client, wm_times ()->answer_ms, &self->owed)
                          : NULL;
     if (status)
-        keep (self, status, "", false);
+        keep (self, status, "", WM_OK);
     else if (wm_client_is_open (self->client))
-        keep (self, NULL, "the broker is connected, but does not answer; top asks again", false);
+        keep (self, NULL, "the broker is connected, but does not answer; it is asked again", WM_OK);
     else {
         char note[480];
-        snprintf (note, sizeof note, "the broker went away: %.400s; top tries again",
+        snprintf (note, sizeof note, "the broker went away: %.400s; it is asked again",
                   wm_client_error (self->client)->text);
-        keep (self, NULL, note, false);
+        keep (self, NULL, note, WM_OK);
     }
     return status;
 }
@@ -168,15 +168,16 @@ static void nap (wm_top_poll_t *self, int64_t ms)
 static void *run (void *argument)
 {
     wm_top_poll_t *self = argument;
-    self->client =
-        wm_client_new (self->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, &self->wake);
+    char label[32];
+    snprintf (label, sizeof label, "wiremill %s", self->verb);
+    self->client = wm_client_new (self->endpoint, WM_ROLE_OPERATOR, label, NULL, &self->wake);
     self->is_ledger_due = true;
     while (!is_over (self)) {
         const bool answers = ask (self);
         execute_order (self);
         const int64_t pause_ms =
             answers || self->interval_ms > AWAY_LEAST_MS ? self->interval_ms : AWAY_LEAST_MS;
-        if (self->known.is_refused) /* only this thread writes it */
+        if (self->known.refusal) /* only this thread writes it */
             while (!is_over (self)) {
                 nap (self, pause_ms);
                 execute_order (self);
@@ -191,13 +192,14 @@ static void *run (void *argument)
     return NULL;
 }
 
-wm_top_poll_t *wm_top_poll_new (const char *given, const char *endpoint, const char *folder,
-                                int64_t interval_ms, int notify)
+wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
+                                const char *folder, int64_t interval_ms, int notify)
 {
     sigset_t all, before;
     wm_top_poll_t *self = calloc (1, sizeof *self);
     if (!self || (self->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         goto fail;
+    snprintf (self->verb, sizeof self->verb, "%s", verb);
     snprintf (self->known.given, sizeof self->known.given, "%s", given);
     snprintf (self->endpoint, sizeof self->endpoint, "%s", endpoint);
     snprintf (self->folder, sizeof self->folder, "%s", folder);

@@ -1,4 +1,5 @@
-/* wm_top_poll.h - asks one broker again and again from a thread of its own, for `wiremill top`.
+/* wm_top_poll.h - asks one broker again and again from a thread of its own, for `wiremill top` and
+   `wiremill serve`.
 
    One session stays open, so a question costs the broker one short message. While no broker answers
    the thread tries again at each interval; for a campaign's folder it finds one that starts later
@@ -13,9 +14,9 @@
 typedef struct wm_top_poll_t wm_top_poll_t;
 
 /* `endpoint` as wm_ask_lasting gives it, `folder` of the campaign, "": not known. `notify` becomes
-   readable whenever something has changed (an eventfd). NULL: no thread.  */
-wm_top_poll_t *wm_top_poll_new (const char *given, const char *endpoint, const char *folder,
-                                int64_t interval_ms, int notify);
+   readable whenever something has changed (an eventfd). The verb is for messages. NULL: no thread.  */
+wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
+                                const char *folder, int64_t interval_ms, int notify);
 
 /* Copies what is known to *campaign; its status is the caller's. */
 void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign);
