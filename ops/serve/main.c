@@ -113,7 +113,7 @@ static void make_status (void *context, wm_http_answer_t *answer)
 {
     const wm_top_campaign_t *known = look (context);
     if (known->status)
-        take_text (answer, json_dumps (known->status, JSON_COMPACT));
+        take_text (answer, json_dumps (known->status, JSON_COMPACT | JSON_REAL_PRECISION (9)));
     else {
         take_text (answer, strdup ("{\"error\": \"no broker has answered yet\"}\n"));
         answer->code = 503;

@@ -261,8 +261,7 @@ static void put_graph (FILE *out, const char *id, const char *title, const char 
     if (known)
         fprintf (out, "most %s, on average %s%s", wm_show_short ((double) most, a),
                  wm_show_short (sum / known, b),
-                 known < n ? "; where the graph is empty and flat, nothing was scored or measured"
-                           : "");
+                 known < n ? "; where it is flat nothing was scored, or measured" : "");
     else
         fputs ("nothing is measured yet", out);
     fputs ("</figcaption>\n</figure>\n", out);
@@ -504,7 +503,7 @@ static void put_latencies (FILE *out, const json_t *history)
     const bool is_recent = wm_past_sum (history, "batches", from_s) > 0;
     from_s = is_recent ? from_s : 0;
     begin (out, "latency", "Latency", wm_past_sum (history, "batches", from_s) > 0);
-    begin_table (out, "latency", "", "Step of a batch|#Batches|#Mean|#Half are|#95 % are",
+    begin_table (out, "latency", "short", "Step of a batch|#Batches|#Mean|#Half are|#95 % are",
                  is_recent ? "the last hour" : "all of the campaign; nothing in the last hour");
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         wm_past_latency (history, steps[i][0], from_s, &latency);
@@ -539,7 +538,7 @@ static void put_faults (FILE *out, const json_t *s, const json_t *history)
     char n[32];
     const double from_s = (double) time (NULL) - HOUR_S;
     begin (out, "faults", "Faults", true);
-    begin_table (out, "faults", "", history ? "What|#Last hour|#In all" : "What|#In all",
+    begin_table (out, "faults", "short", history ? "What|#Last hour|#In all" : "What|#In all",
                  "nothing is lost by these: what failed is scored again, or held");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         const double recent = wm_past_sum (history, faults[i].column, from_s);
