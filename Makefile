@@ -302,7 +302,7 @@ test: about-test deps deps-slurm ## everything in minutes: unit, simulated and w
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED) deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
-proof: deps-slurm deps-sge all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
+proof: deps-slurm deps-sge deps-browser all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	+@WM_BUILD=$(B) tests/proof.sh soak
@@ -402,6 +402,11 @@ deps-sge:
 deps-slurm:
 	-@command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ] || \
 	    $(MAKE) --no-print-directory deps PACKAGES='slurm-wlm munge'
+
+# tests/e2e/servepage.t opens the page of wiremill serve in a Chromium, 100 MB; only make proof does.
+.PHONY: deps-browser
+deps-browser:
+	-@command -v chromium >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=chromium
 
 run: about-run deps ## install what is missing, build, make events, score them, compare with the truth
 	@$(AGAIN) all

@@ -149,9 +149,9 @@ def check(value, text):
 
 def step(browser, word, rest):
     if word == "until":
-        browser.until(rest)
+        browser.until(f"!!({rest})")
     elif word == "true":
-        check(browser.value(rest), "it is not true")
+        check(browser.value(f"!!({rest})"), "it is not true")
     elif word == "show":
         print(browser.value(rest))
     elif word == "size":
@@ -198,7 +198,7 @@ def main():
                     step(browser, *(line.strip().split(" ", 1) + [""])[:2])
         except (RuntimeError, OSError, subprocess.CalledProcessError) as error:
             print(f"browser.py: {line.strip()}: {error}")
-            print("the page's text:", (browser.value("document.body.innerText") or "")[:1500])
+            print("the page's text:", (browser.value("document.body.innerText") or "")[:600])
             code = 1
         browser.end()
     return code

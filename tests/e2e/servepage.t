@@ -111,8 +111,8 @@ true document.querySelector('#state').textContent.includes('</script><script>ale
 true document.body.textContent.includes('onerror="alert(1)">&amp;.h5') && !document.querySelector('main img')
 true document.querySelector('#workers-h').parentElement.textContent.includes('No worker')
 $(widths)
-run WM_KILLER_SLOW_MS=50 "$bin/wiremill" work "$out" --engine openvino --idle-timeout 100 >"$work/work" 2>&1 & echo \$! >"$work/pid"
-run WM_KILLER_SLOW_MS=50 "$bin/wiremill" work "$out" --engine openvino --idle-timeout 100 >"$work/work2" 2>&1 & echo \$! >>"$work/pid"
+run WM_KILLER_SLOW_MS=300 "$bin/wiremill" work "$out" --engine openvino --idle-timeout 100 >"$work/work" 2>&1 & echo \$! >"$work/pid"
+run WM_KILLER_SLOW_MS=300 "$bin/wiremill" work "$out" --engine openvino --idle-timeout 100 >"$work/work2" 2>&1 & echo \$! >>"$work/pid"
 run "$bin/wiremill" resume "$out" >/dev/null
 until document.querySelector('#state strong').textContent == 'running'
 until document.querySelectorAll('table.sortable tbody tr').length == 2
@@ -120,11 +120,11 @@ until document.querySelector('progress').value > 0.05
 until document.querySelector('#minutes path').getAttribute('d').length > 5
 $(widths)
 size 1400 900
-true window.mark = document.querySelector('table.sortable thead th button')
+true !!(window.mark = document.querySelector('table.sortable thead th button'))
 true mark.focus() || document.activeElement == mark
 key Enter
 true mark.parentElement.getAttribute('aria-sort') == 'ascending'
-true window.names = () => [...document.querySelectorAll('table.sortable tbody th')].map ((head) => head.textContent)
+true !!(window.names = () => [...document.querySelectorAll('table.sortable tbody th')].map ((head) => head.textContent))
 true window.first = names()[0]
 true names()[0].localeCompare(names()[1], undefined, {numeric: true}) < 0
 key Space
@@ -150,13 +150,13 @@ STEPS
     ok "a paused campaign and a running one, in Chromium, at three widths, light and dark" campaign
     gone ()
     {
-        browser <<STEPS
-until document.querySelector('#state strong').textContent == 'running'
+        "$bin/wiremill" pause "$out" --why "$why" >/dev/null && browser <<STEPS
+until document.querySelector('#state strong').textContent == 'paused'
 run kill -STOP $broker
 until document.querySelector('#state strong').textContent == 'no answer'
 $(widths)
 run kill -CONT $broker
-until document.querySelector('#state strong').textContent == 'running'
+until document.querySelector('#state strong').textContent == 'paused'
 quiet
 run kill -STOP $serve
 until document.querySelector('#contact').textContent.includes('does not answer')
@@ -168,7 +168,9 @@ STEPS
     ok "a broker that stops, and a server that does" gone
     finished ()
     {
-        wait $producer && browser <<STEPS
+        "$bin/wiremill" work "$out" --idle-timeout 100 >"$work/work3" 2>&1 &
+        echo $! >>"$work/pid"
+        "$bin/wiremill" resume "$out" >/dev/null && wait $producer && browser <<STEPS
 until document.querySelector('#state strong').textContent == 'finished'
 true document.querySelector('progress').value == 1
 audit
