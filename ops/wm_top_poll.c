@@ -16,18 +16,22 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define AWAY_LEAST_MS 1000 /* between two attempts to reach a broker */
+#define AWAY_LEAST_MS 1000     /* between two attempts to reach a broker */
+#define PAST_EVERY_MS 60000    /* rows of the history are of a minute */
+#define PAST_ALL_MS 86400000LL /* minutes become hours after a week */
 
 struct wm_top_poll_t {
     pthread_t thread;
     char verb[16], endpoint[256], folder[4096];
     int64_t interval_ms;
     int notify, wake;
+    wm_past_t *past; /* NULL: its history is not asked for */
     atomic_bool stops, done;
     /* of the thread alone */
     wm_client_t *client;
     unsigned owed;
-    bool is_ledger_due; /* it is read when no broker runs, once after each that did */
+    int64_t past_ms, past_all_ms; /* when the history was asked for, and all of it; 0: never */
+    bool is_ledger_due;           /* it is read when no broker runs, once after each that did */
     /* under the mutex */
     pthread_mutex_t mutex;
     wm_top_campaign_t known;
@@ -67,6 +71,30 @@ static bool is_over (const wm_top_poll_t *self)
     return atomic_load (&self->stops);
 }
 
+/* Asks for the history since the last rows that are known; an answer that comes late is owed.  */
+static void ask_past (wm_top_poll_t *self)
+{
+    wm_error_t error;
+    const int64_t now_ms = wm_now_ms ();
+    if (!self->past || self->owed || (self->past_ms && now_ms - self->past_ms < PAST_EVERY_MS))
+        return;
+    const bool is_all = !self->past_all_ms || now_ms - self->past_all_ms > PAST_ALL_MS;
+    uint64_t from = is_all ? 0 : (uint64_t) wm_past_next (self->past);
+    self->past_ms = now_ms;
+    for (bool goes_on = true; goes_on;) {
+        json_t *page = wm_ask_history_page (self->client, false, from, &error);
+        if (page)
+            wm_past_take (self->past, page, (double) from);
+        else if (wm_client_is_open (self->client))
+            self->owed++;
+        from = page ? (uint64_t) wm_ask_int (page, "next") : 0;
+        goes_on = from && !is_over (self);
+        if (page && !from && is_all)
+            self->past_all_ms = now_ms;
+        json_decref (page);
+    }
+}
+
 /* No broker answers: where the campaign's folder is here, its ledger is read.  */
 static void keep_ledger (wm_top_poll_t *self, const char *why)
 {
@@ -76,6 +104,10 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
     if (self->is_ledger_due && *self->folder && !wm_ask_endpoint (self->folder, endpoint, NULL))
         status = wm_ask_anyhow (self->verb, "", self->folder, &code);
     if (status) {
+        json_t *history = self->past ? wm_ask_history (self->verb, "", self->folder, &code) : NULL;
+        if (history)
+            wm_past_take (self->past, history, 0);
+        json_decref (history);
         self->is_ledger_due = false;
         keep (self, status, "", WM_OK);
         return;
@@ -119,6 +151,7 @@ static bool ask (wm_top_poll_t *self)
     wm_error_t error = { 0 };
     if (!wm_client_is_open (self->client)) {
         self->owed = 0;
+        self->past_ms = self->past_all_ms = 0;
         if (wm_ask_open (self->client, self->folder, &error)) {
             if (error.fault == WM_EKEY || error.fault == WM_EPEER)
                 keep (self, NULL, error.text, error.fault);
@@ -132,9 +165,10 @@ static bool ask (wm_top_poll_t *self)
     json_t *status = wm_client_is_open (self->client)
                          ? wm_ask_status (self->client, wm_times ()->answer_ms, &self->owed)
                          : NULL;
-    if (status)
+    if (status) {
         keep (self, status, "", WM_OK);
-    else if (wm_client_is_open (self->client))
+        ask_past (self);
+    } else if (wm_client_is_open (self->client))
         keep (self, NULL, "the broker is connected, but does not answer; it is asked again", WM_OK);
     else {
         char note[480];
@@ -193,7 +227,8 @@ static void *run (void *argument)
 }
 
 wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
-                                const char *folder, int64_t interval_ms, int notify)
+                                const char *folder, int64_t interval_ms, int notify,
+                                wm_past_t *past)
 {
     sigset_t all, before;
     wm_top_poll_t *self = calloc (1, sizeof *self);
@@ -205,6 +240,7 @@ wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char 
     snprintf (self->folder, sizeof self->folder, "%s", folder);
     self->interval_ms = interval_ms;
     self->notify = notify;
+    self->past = past;
     pthread_mutex_init (&self->mutex, NULL);
     for (int i = 0; i < WM_TOP_BUCKETS; i++)
         self->known.rate[i] = -1;

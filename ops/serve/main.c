@@ -61,6 +61,7 @@ static const wm_verb_t verb_serve = {
 
 typedef struct {
     wm_top_poll_t *poll;
+    wm_past_t *past;
     double interval_s;
     atomic_llong round_ms;      /* when the main thread did something last */
     wm_top_campaign_t campaign; /* of the server's thread */
@@ -97,7 +98,7 @@ static const wm_top_campaign_t *look (state_t *self)
 static void make_page (void *context, wm_http_answer_t *answer)
 {
     state_t *self = context;
-    answer->text = wm_live_page (look (self), NULL, self->interval_s, &answer->bytes);
+    answer->text = wm_live_page (look (self), self->past, self->interval_s, &answer->bytes);
     answer->policy = wm_live_policy ();
 }
 
@@ -189,8 +190,10 @@ static void leave (state_t *self)
 {
     wm_top_poll_stop (self->poll);
     for (const int64_t end = wm_now_ms () + LEAVE_MS; wm_now_ms () < end; wm_crew_nap (5))
-        if (wm_top_poll_destroy (&self->poll))
+        if (wm_top_poll_destroy (&self->poll)) {
+            wm_past_destroy (&self->past);
             return;
+        }
 }
 
 /* The folder of an endpoint "file://FOLDER/endpoint.json"; "": it is another.  */
@@ -227,8 +230,9 @@ static int serve_main (const wm_args_t *args)
     wm_crew_signals (&stops); /* before there is another thread, which shall not get them */
     state.interval_s = wm_args_seconds (args, "interval");
     state.round_ms = wm_now_ms ();
+    state.past = wm_past_new ();
     state.poll = wm_top_poll_new ("serve", endpoint, endpoint, campaign,
-                                  (int64_t) (1000 * state.interval_s), -1);
+                                  (int64_t) (1000 * state.interval_s), -1, state.past);
     wm_http_t *http = state.poll ? wm_http_new (&how, pages, &state, &error) : NULL;
     if (!state.poll)
         wm_fault (&error, WM_EHOST, "no thread can be started");

@@ -2,7 +2,6 @@
    at its place. What changes with each answer is not in the live region (#state), or readers of
    screens would hear it every few seconds.  */
 #include "ops/serve/wm_live_private.h"
-#include "ops/serve/wm_past.h"
 #include "ops/wm_account.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_show.h"
@@ -236,17 +235,17 @@ static const char *date_of (double time_s, char text[32])
     return text;
 }
 
-static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, const json_t *history)
+static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, wm_past_t *past)
 {
     char from[32];
     float rate[PARTS];
-    const double now_s = (double) time (NULL), begin_s = wm_past_begin (history);
+    const double now_s = (double) time (NULL), begin_s = wm_past_begin (past);
     wm_live_begin (out, "rate", "Rate", true);
     fputs ("<div class=\"graphs\">\n", out);
     put_graph (out, "minutes", "Hits per second, last 15 minutes", "15 minutes ago", "now",
                campaign->rate, WM_TOP_BUCKETS);
     if (begin_s > 0) {
-        wm_past_rate (history, begin_s, now_s, rate, PARTS);
+        wm_past_rate (past, begin_s, now_s, rate, PARTS);
         put_graph (out, "hours", "Hits per second, since the campaign began",
                    date_of (begin_s, from), "now", rate, PARTS);
     }
@@ -300,7 +299,7 @@ static void put_head (FILE *out, const char *name, const wm_top_campaign_t *camp
            out);
 }
 
-char *wm_live_page (const wm_top_campaign_t *campaign, const json_t *history, double every_s,
+char *wm_live_page (const wm_top_campaign_t *campaign, wm_past_t *past, double every_s,
                     size_t *bytes)
 {
     char name[64], *text = NULL;
@@ -317,13 +316,13 @@ char *wm_live_page (const wm_top_campaign_t *campaign, const json_t *history, do
         put_progress (out, s);
         put_facts (out, s);
         put_checks (out, s);
-        put_graphs (out, campaign, history);
+        put_graphs (out, campaign, past);
         wm_live_held (out, s);
         wm_live_workers (out, s);
         wm_live_said (out, s);
         wm_live_inputs (out, s);
-        wm_live_latencies (out, history);
-        wm_live_faults (out, s, history);
+        wm_live_latencies (out, past);
+        wm_live_faults (out, s, past);
         put_about (out, s);
     }
     fprintf (out,

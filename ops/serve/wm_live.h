@@ -6,11 +6,12 @@
 #ifndef WM_LIVE_H
 #define WM_LIVE_H
 
+#include "ops/wm_past.h"
 #include "ops/wm_top.h"
 
-/* Returns the page, freed by the caller. `history` is a "wiremill-history-1" (lent), NULL: none;
-   every_s: how often it is to be fetched.  */
-char *wm_live_page (const wm_top_campaign_t *campaign, const json_t *history, double every_s,
+/* Returns the page, freed by the caller. `past` is lent; every_s: how often the page is to
+   be fetched.  */
+char *wm_live_page (const wm_top_campaign_t *campaign, wm_past_t *past, double every_s,
                     size_t *bytes);
 
 /* Returns its Content-Security-Policy, which admits its own script and style by their hash.  */

@@ -1,6 +1,5 @@
 /* wm_live_lists.c - the tables of the page of `wiremill serve`. */
 #include "ops/serve/wm_live_private.h"
-#include "ops/serve/wm_past.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_show.h"
 #include "schema/base/wm_page.h"
@@ -267,7 +266,7 @@ static void put_below (FILE *out, const wm_past_latency_t *latency, double share
     put_number (out, "", ms > 0 ? ms : 1e6, text);
 }
 
-void wm_live_latencies (FILE *out, const json_t *history)
+void wm_live_latencies (FILE *out, wm_past_t *past)
 {
     static const char *const steps[][2] = {
         { "stage", "asked of the producer until it is at the broker" },
@@ -278,13 +277,15 @@ void wm_live_latencies (FILE *out, const json_t *history)
     char n[32], mean[32];
     wm_past_latency_t latency;
     double from_s = (double) time (NULL) - HOUR_S;
-    const bool is_recent = wm_past_sum (history, "batches", from_s) > 0;
+    wm_past_latency (past, WM_PAST_COMPUTE, from_s, &latency);
+    const bool is_recent = latency.count > 0;
     from_s = is_recent ? from_s : 0;
-    wm_live_begin (out, "latency", "Latency", wm_past_sum (history, "batches", from_s) > 0);
+    wm_past_latency (past, WM_PAST_COMPUTE, from_s, &latency);
+    wm_live_begin (out, "latency", "Latency", latency.count > 0);
     begin_table (out, "latency", "short", "Step of a batch|#Batches|#Mean|#Half are|#95 % are",
                  is_recent ? "the last hour" : "all of the campaign; nothing in the last hour");
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        wm_past_latency (history, steps[i][0], from_s, &latency);
+        wm_past_latency (past, (wm_past_step_t) i, from_s, &latency);
         const double mean_s = latency.count > 0 ? latency.sum_s / latency.count : 0;
         fprintf (out, "<tr><th scope=\"row\">%s: %s</th>", steps[i][0], steps[i][1]);
         put_number (out, "", latency.count, wm_show_count ((int64_t) latency.count, n));
@@ -299,30 +300,30 @@ void wm_live_latencies (FILE *out, const json_t *history)
     wm_live_end (out);
 }
 
-void wm_live_faults (FILE *out, const json_t *s, const json_t *history)
+void wm_live_faults (FILE *out, const json_t *s, wm_past_t *past)
 {
     static const struct {
-        const char *name, *path, *column;
+        const char *name, *path;
+        wm_past_count_t count;
     } faults[] = {
-        { "batches that failed on a worker", "counters.n_fail", "fail" },
-        { "batches whose worker was lost", "counters.n_lost", "lost" },
-        { "batches that a worker gave back when it left", "counters.n_preempt", "preempt" },
-        { "batches given to a second worker near the end", "counters.copies", "copies" },
-        { "results that came twice", "counters.duplicate", "duplicate" },
-        { "results that came after their lease", "counters.late", "late" },
-        { "batches that a worker itself scored a second time", "counters.again", "again" },
-        { "alarms: results of one engine that differ", "counters.alarm", "alarm" },
+        { "batches that failed on a worker", "counters.n_fail", WM_PAST_FAIL },
+        { "batches whose worker was lost", "counters.n_lost", WM_PAST_LOST },
+        { "batches that a worker gave back when it left", "counters.n_preempt", WM_PAST_PREEMPT },
+        { "batches given to a second worker near the end", "counters.copies", WM_PAST_COPIES },
+        { "results that came twice", "counters.duplicate", WM_PAST_DUPLICATE },
+        { "results that came after their lease", "counters.late", WM_PAST_LATE },
+        { "batches that a worker itself scored a second time", "counters.again", WM_PAST_AGAIN },
+        { "alarms: results of one engine that differ", "counters.alarm", WM_PAST_ALARM },
     };
     char n[32];
     const double from_s = (double) time (NULL) - HOUR_S;
     wm_live_begin (out, "faults", "Faults", true);
-    begin_table (out, "faults", "short", history ? "What|#Last hour|#In all" : "What|#In all",
+    begin_table (out, "faults", "short", "What|#Last hour|#In all",
                  "nothing is lost by these: what failed is scored again, or held");
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        const double recent = wm_past_sum (history, faults[i].column, from_s);
+        const double recent = wm_past_sum (past, faults[i].count, from_s);
         fprintf (out, "<tr><th scope=\"row\">%s</th>", faults[i].name);
-        if (history)
-            put_number (out, "", recent, wm_show_count ((int64_t) recent, n));
+        put_number (out, "", recent, wm_show_count ((int64_t) recent, n));
         put_number (out, "", wm_ask_real (s, faults[i].path),
                     wm_show_count (wm_ask_int (s, faults[i].path), n));
         fputs ("</tr>\n", out);

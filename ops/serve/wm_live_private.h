@@ -1,5 +1,5 @@
 /* wm_live_private.h - the parts of the page of `wiremill serve`. Each writes a section; `s` is a
-   status, `history` may be NULL.  */
+   status.  */
 #ifndef WM_LIVE_PRIVATE_H
 #define WM_LIVE_PRIVATE_H
 
@@ -19,7 +19,7 @@ void wm_live_workers (FILE *out, const json_t *s);
 void wm_live_held (FILE *out, const json_t *s);
 void wm_live_said (FILE *out, const json_t *s);
 void wm_live_inputs (FILE *out, const json_t *s);
-void wm_live_latencies (FILE *out, const json_t *history);
-void wm_live_faults (FILE *out, const json_t *s, const json_t *history);
+void wm_live_latencies (FILE *out, wm_past_t *past);
+void wm_live_faults (FILE *out, const json_t *s, wm_past_t *past);
 
 #endif

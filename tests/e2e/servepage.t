@@ -92,10 +92,17 @@ elsewhere () { code 421 -H "Host: campaign.example" "http://$http/" && ! says "o
 ok "under another name than localhost's it is refused: no other site's page reads it" elsewhere
 
 # A browser: nothing in its console, what changes is changed in place, keys, widths, no broker.
+scored ()
+{
+    "$bin/wiremill" work "$out" --idle-timeout 100 >"$work/work3" 2>&1 &
+    echo $! >>"$work/pid"
+    "$bin/wiremill" resume "$out" >/dev/null && wait $producer
+}
 if [ -z "$(size '' 1 1)" ]; then
-    :
+    ok "a campaign" scored
 elif ! command -v chromium >/dev/null; then
     skip "chromium is not installed (make deps-browser)"
+    ok "a campaign" scored
 else
     slow_engine
     browser () { python3 tests/e2e/browser.py "http://$http/" >"$work/said" 2>&1 || { cat "$work/said"; return 1; }; }
@@ -168,9 +175,7 @@ STEPS
     ok "a broker that stops, and a server that does" gone
     finished ()
     {
-        "$bin/wiremill" work "$out" --idle-timeout 100 >"$work/work3" 2>&1 &
-        echo $! >>"$work/pid"
-        "$bin/wiremill" resume "$out" >/dev/null && wait $producer && browser <<STEPS
+        scored && browser <<STEPS
 until document.querySelector('#state strong').textContent == 'finished'
 true document.querySelector('progress').value == 1
 audit
@@ -178,13 +183,19 @@ quiet
 STEPS
     }
     ok "a finished campaign" finished
-    while read -r pid; do kill "$pid"; done <"$work/pid"
 fi
+ok "finished" until_true 20 state finished
+while read -r pid; do kill "$pid"; done <"$work/pid"
 
-# The broker dies; what it left on disk is shown.
-kill -9 $producer $broker 2>/dev/null
-wait $producer $broker 2>/dev/null
-over () { state "(stopped|finished)" && says 'no broker runs' && code 503 "http://$http/health/ready" && says '^no broker runs'; }
+end
+serve "$out"
+history () { shows '<figure id="hours">' && says 'compute: [^<]*</th><td class="n" data-v="[1-9]'; }
+ok "a server that comes later has the history" until_true 20 history
+
+# The broker dies; what it left on disk is shown, with its history.
+kill -9 $broker
+wait $broker 2>/dev/null
+over () { state finished && says 'no broker runs' && says '<figure id="hours">' && code 503 "http://$http/health/ready" && says '^no broker runs'; }
 ok "no broker: what is on disk, and not ready" until_true 60 over
 ok "another broker" broker
 ok "it is found" until_true 30 code 200 "http://$http/health/ready"

@@ -1,7 +1,7 @@
 /* test_ops_serve.c - the page of `wiremill serve` from a status and a history, and its password.  */
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_password.h"
-#include "ops/serve/wm_past.h"
+#include "ops/wm_past.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,13 +14,15 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char *page_of (const char *status, const char *note, const json_t *history)
+static char *page_of (const char *status, const char *note, wm_past_t *past)
 {
     size_t bytes;
+    wm_past_t *none = wm_past_new ();
     wm_top_campaign_t campaign = { .status = status ? json_loads (status, 0, NULL) : NULL };
     assert_true (!status || campaign.status);
     snprintf (campaign.note, sizeof campaign.note, "%s", note);
-    char *text = wm_live_page (&campaign, history, 5, &bytes);
+    char *text = wm_live_page (&campaign, past ? past : none, 5, &bytes);
+    wm_past_destroy (&none);
     assert_int_equal (bytes, strlen (text));
     json_decref (campaign.status);
     return text;
@@ -108,7 +110,7 @@ static json_t *history_at (int64_t now_s)
         json_pack ("{s:[s,s,s,s,s,s,s], s:["
                    "[i,i,f,i,i,i,[i,f,[]]], [I,i,f,i,i,i,[i,f,[i,i]]], [I,i,f,i,i,i,[i,f,[i,i,i]]],"
                    "[I,i,f,i,i,i,[i,f,[i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i]]]]}",
-                   "columns", "begin_s", "span_s", "up_s", "hits", "batches", "fail", "queue",
+                   "columns", "begin_s", "span_s", "up_s", "hits", "batches", "fail", "compute",
                    "rows", 0, 0, 0.0, 1000, 10, 5, 0, 0.0, (json_int_t) (now_s - 7200), 3600,
                    3600.0, 7200, 20, 4, 20, 0.02, 20, 0, (json_int_t) (now_s - 120), 60, 60.0, 600,
                    6, 2, 6, 0.012, 0, 5, 1, (json_int_t) (now_s - 60), 60, 30.0, 300, 4, 1, 4, 80.0,
@@ -124,35 +126,36 @@ static void test_history (void **state)
     wm_past_latency_t latency;
     const int64_t now_s = time (NULL);
     const double now = (double) now_s;
+    wm_past_t *past = wm_past_new ();
+    assert_float_equal (wm_past_begin (past), 0, 0);
+    assert_float_equal (wm_past_next (past), 0, 0);
     json_t *history = history_at (now_s);
-    assert_float_equal (wm_past_begin (history), now - 7200, 0);
-    assert_float_equal (wm_past_sum (history, "hits", 0), 9100, 0);
-    assert_float_equal (wm_past_sum (history, "fail", now - 200), 3, 0);
-    assert_float_equal (wm_past_sum (history, "other", 0), 0, 0);
-    wm_past_rate (history, now - 120, now, rate, 4);
+    wm_past_take (past, history, 0);
+    assert_float_equal (wm_past_begin (past), now - 7200, 0);
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 9100, 0);
+    assert_float_equal (wm_past_sum (past, WM_PAST_FAIL, now - 200), 3, 0);
+    wm_past_rate (past, now - 120, now, rate, 4);
     const float wanted[] = { 10, 10, 10, -1 }; /* the last half minute is still to come */
     for (int i = 0; i < 4; i++)
         assert_float_equal (rate[i], wanted[i], 1e-3);
-    wm_past_rate (history, now - 7200, now, rate, 2);
+    wm_past_rate (past, now - 7200, now, rate, 2);
     assert_float_equal (rate[0], 2, 1e-3);
     assert_float_equal (rate[1], 0.25, 1e-3);
-    wm_past_rate (history, now, now, rate, 2);
+    wm_past_rate (past, now, now, rate, 2);
     assert_true (rate[0] < 0);
 
-    wm_past_latency (history, "queue", now - 200, &latency);
+    wm_past_latency (past, WM_PAST_COMPUTE, now - 200, &latency);
     assert_float_equal (latency.count, 10, 0);
     assert_float_equal (latency.sum_s, 80.012, 1e-6);
     assert_float_equal (wm_past_below_ms (&latency, 0.5), 2, 0);
     assert_float_equal (wm_past_below_ms (&latency, 0.6), 4, 0);
     assert_float_equal (wm_past_below_ms (&latency, 0.95), 0, 0); /* above 16.384 s */
-    wm_past_latency (history, "other", 0, &latency);
+    wm_past_latency (past, WM_PAST_COMMIT, 0, &latency);
     assert_float_equal (wm_past_below_ms (&latency, 0.5), 0, 0);
-    assert_float_equal (wm_past_begin (NULL), 0, 0);
 
-    char *page = page_of ("{" BROKER ",\"counters\":{\"n_fail\":12}}", "", history);
+    char *page = page_of ("{" BROKER ",\"counters\":{\"n_fail\":12}}", "", past);
     has (page, "<caption>the last hour</caption>");
-    has (page,
-         "queue: at the broker until it is sent to a worker</th><td class=\"n\" data-v=\"10\">10");
+    has (page, "the worker's own queue</th><td class=\"n\" data-v=\"10\">10");
     has (
         page,
         "8.0 s</td><td class=\"n\" data-v=\"2\">below 2 ms</td><td class=\"n\" data-v=\"1000000\">above 16.4 s");
@@ -161,6 +164,20 @@ static void test_history (void **state)
         "failed on a worker</th><td class=\"n\" data-v=\"3\">3</td><td class=\"n\" data-v=\"12\">12");
     has (page, "<figure id=\"hours\">");
     free (page);
+
+    /* The last two rows may have grown; asked again from there, the others stay.  */
+    const double next = wm_past_next (past);
+    assert_float_equal (next, now - 120, 0);
+    json_array_remove (json_object_get (history, "rows"), 0);
+    json_array_remove (json_object_get (history, "rows"), 0);
+    wm_past_take (past, history, next);
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 9100, 0);
+    wm_past_take (past, NULL, next); /* not known any more */
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 8200, 0);
+    wm_past_take (past, history, 0);
+    wm_past_take (past, history, now); /* rows that are known, or out of order */
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 900, 0);
+    wm_past_destroy (&past);
     json_decref (history);
 }
 
