@@ -123,12 +123,23 @@ double wm_past_next (wm_past_t *self)
 
 /* ---- what they tell -------------------------------------------------------------------------- */
 
+/* When a broker served in a row: at its end where the next row follows, else from its begin on.  */
+static void served (const wm_past_t *self, size_t i, double *first_s, double *last_s)
+{
+    const row_t *row = &self->row[i];
+    const bool is_part = row->up_s > 0 && row->up_s < row->span_s,
+               is_followed = i + 1 < self->n && row[1].begin_s <= row->begin_s + row->span_s;
+    *first_s = row->begin_s + (is_part && is_followed ? row->span_s - row->up_s : 0);
+    *last_s = *first_s + (is_part ? row->up_s : row->span_s);
+}
+
 double wm_past_begin (wm_past_t *self)
 {
-    double begin_s = 0;
+    double begin_s = 0, last_s;
     pthread_mutex_lock (&self->mutex);
     for (size_t i = 0; i < self->n && !(begin_s > 0); i++)
-        begin_s = self->row[i].begin_s;
+        if (self->row[i].begin_s > 0)
+            served (self, i, &begin_s, &last_s);
     pthread_mutex_unlock (&self->mutex);
     return begin_s;
 }
@@ -143,12 +154,14 @@ double wm_past_sum (wm_past_t *self, wm_past_count_t count, double from_s)
     return sum;
 }
 
-/* A row's hits are spread evenly over the seconds that a broker served, from its begin on.  */
-static void add_rate (const row_t *row, double from_s, double part_s, float *rate, int n)
+/* A row's hits are spread evenly over the seconds that a broker served.  */
+static void add_rate (const wm_past_t *self, size_t i, double from_s, double part_s, float *rate,
+                      int n)
 {
-    const double first = row->begin_s, up_s = row->up_s,
-                 last = first + (up_s > 0 && up_s < row->span_s ? up_s : row->span_s);
-    if (first <= 0 || last <= first || last <= from_s)
+    double first, last;
+    const row_t *row = &self->row[i];
+    served (self, i, &first, &last);
+    if (row->begin_s <= 0 || last <= first || last <= from_s)
         return;
     const double per_s = row->count[WM_PAST_HITS] / (last - first);
     const double skipped = first > from_s ? (first - from_s) / part_s : 0;
@@ -169,7 +182,7 @@ void wm_past_rate (wm_past_t *self, double from_s, double to_s, float *rate, int
         return;
     pthread_mutex_lock (&self->mutex);
     for (size_t i = 0; i < self->n; i++)
-        add_rate (&self->row[i], from_s, part_s, rate, n);
+        add_rate (self, i, from_s, part_s, rate, n);
     pthread_mutex_unlock (&self->mutex);
 }
 

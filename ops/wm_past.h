@@ -47,7 +47,7 @@ void wm_past_take (wm_past_t *self, const json_t *page, double from_s);
 /* Returns what to ask from next: the row before the last, since both may still grow; 0: all.  */
 double wm_past_next (wm_past_t *self);
 
-/* Returns when the first row that has a time begins; 0: there is none.  */
+/* Returns when a broker first served in a row that has a time; 0: there is none.  */
 double wm_past_begin (wm_past_t *self);
 
 /* Fills `rate` (n) with hits/s over equal parts of the time from `from_s` to `to_s` (Unix), below 0

@@ -33,7 +33,7 @@ static const wm_option_t options[] = {
      .task = "how",
      .help = "where it serves; another address than loopback needs one of the next two"},
     {.name = "password-file", .value = "FILE",
-     .help = "whose first line browsers and Prometheus must send as a password, with any user name"},
+     .help = "browsers and Prometheus must send its line as a password, with any user name"},
     {.name = "insecure", .help = "whoever reaches the address may read it"},
     {.name = "interval", .value = "TIME", .fallback = "5s", .is_above = true,
      .help = "time between two questions to the broker"},
@@ -52,9 +52,9 @@ static const wm_verb_t verb_serve = {
     "broker logged, latencies and faults; it keeps itself up to date and only reads. /status.json "
     "is the broker's status, /metrics has the counts in Prometheus' text format, without names of "
     "files or machines; while no broker answers only wiremill_up is there, as 0. /health/live and "
-    "/health/ready answer 200, or 503 and why, without a password. It asks the broker as a monitor, "
-    "who only reads: in the campaign's folder by its join-monitor. It goes on when a broker ends "
-    "and another starts. The password is sent unencrypted: from elsewhere use ssh -L "
+    "/health/ready answer 200, or 503 and why, without a password. It asks the broker as a "
+    "monitor, who only reads: in the campaign's folder by its join-monitor. It goes on when a "
+    "broker ends and another starts. The password is sent unencrypted: from elsewhere use ssh -L "
     "9555:localhost:9555 and loopback, or a proxy with TLS. Ctrl-C or SIGTERM ends it.\n",
     .options = options, .run = serve_main };
 /* clang-format on */

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#define PARTS 180 /* of a graph */
+#define PARTS WM_TOP_BUCKETS /* of a graph */
 
 static const char style[] = "\n"
 #include "page.css.inc"
@@ -145,7 +145,7 @@ static void put_live_facts (FILE *out, const json_t *s)
 
 static void put_facts (FILE *out, const json_t *s)
 {
-    char a[32], b[32], c[32], d[32], more[160];
+    char a[32], b[32], c[32], d[32], text[64], more[160];
     const int64_t held = wm_ask_int (s, "hits.held"), alarms = wm_ask_int (s, "counters.alarm"),
                   rows = wm_ask_int (s, "held_total");
     fputs ("<dl>\n", out);
@@ -154,9 +154,9 @@ static void put_facts (FILE *out, const json_t *s)
     snprintf (more, sizeof more, "of %s announced",
               wm_show_count (wm_ask_int (s, "hits.announced"), a));
     put_fact (out, "Hits scored", "", wm_show_count (wm_ask_int (s, "hits.done"), b), more);
-    snprintf (more, sizeof more, "hits; inputs and batches that need a person: %s",
-              wm_show_count (rows, a));
-    put_fact (out, "Held", held || rows ? "bad-text" : "", wm_show_count (held, b), more);
+    snprintf (more, sizeof more, "and %s inputs or batches", wm_show_count (rows, a));
+    snprintf (text, sizeof text, "%s hits", wm_show_count (held, b));
+    put_fact (out, "Held", held || rows ? "bad-text" : "", text, more);
     if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
         put_fact (out, "Clients", "", wm_show_count (wm_ask_int (s, "inputs.open"), a),
                   "connected");
@@ -235,6 +235,7 @@ static const char *date_of (double time_s, char text[32])
     return text;
 }
 
+/* The minutes are those that the page saw, before it those of the history.  */
 static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, wm_past_t *past)
 {
     char from[32];
@@ -242,8 +243,12 @@ static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, wm_past_t 
     const double now_s = (double) time (NULL), begin_s = wm_past_begin (past);
     wm_live_begin (out, "rate", "Rate", true);
     fputs ("<div class=\"graphs\">\n", out);
-    put_graph (out, "minutes", "Hits per second, last 15 minutes", "15 minutes ago", "now",
-               campaign->rate, WM_TOP_BUCKETS);
+    wm_past_rate (past, now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S, now_s, rate, WM_TOP_BUCKETS);
+    for (int i = 0; i < WM_TOP_BUCKETS; i++)
+        if (campaign->rate[i] >= 0)
+            rate[i] = campaign->rate[i];
+    put_graph (out, "minutes", "Hits per second, last 15 minutes", "15 minutes ago", "now", rate,
+               WM_TOP_BUCKETS);
     if (begin_s > 0) {
         wm_past_rate (past, begin_s, now_s, rate, PARTS);
         put_graph (out, "hours", "Hits per second, since the campaign began",

@@ -96,7 +96,7 @@ static void put_worker (FILE *out, const json_t *worker)
     put_gpu (out, worker, "", "temperature_c", "&nbsp;&deg;C");
     put_gpu (out, worker, " more", "load", "&nbsp;%");
     put_gpu (out, worker, " more", "power_w", "&nbsp;W");
-    put_number (out, "", runs, wm_show_short (runs, text));
+    put_number (out, " more", runs, wm_show_short (runs, text));
     put_number (out, " more", batches, wm_show_short (batches, text));
     put_number (out, " more", hits, wm_show_short (hits, text));
     fputs ("<td>", out);
@@ -126,7 +126,7 @@ void wm_live_workers (FILE *out, const json_t *s)
                       total == 1 ? "" : "s");
         begin_table (
             out, "workers", "sortable",
-            "Worker|GPU, engine|#Hits/s|#Temp.|-#Load|-#Power|#Runs|-#Batches|-#Hits|State",
+            "Worker|GPU, engine|#Hits/s|#Temp.|-#Load|-#Power|-#Runs|-#Batches|-#Hits|State",
             caption);
         json_array_foreach (list, i, one)
         {
@@ -287,7 +287,8 @@ void wm_live_latencies (FILE *out, wm_past_t *past)
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         wm_past_latency (past, (wm_past_step_t) i, from_s, &latency);
         const double mean_s = latency.count > 0 ? latency.sum_s / latency.count : 0;
-        fprintf (out, "<tr><th scope=\"row\">%s: %s</th>", steps[i][0], steps[i][1]);
+        fprintf (out, "<tr><th scope=\"row\">%s<span class=\"more\">: %s</span></th>", steps[i][0],
+                 steps[i][1]);
         put_number (out, "", latency.count, wm_show_count ((int64_t) latency.count, n));
         if (mean_s < 1)
             snprintf (mean, sizeof mean, "%.1f ms", 1e3 * mean_s);

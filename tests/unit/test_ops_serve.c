@@ -1,4 +1,4 @@
-/* test_ops_serve.c - the page of `wiremill serve` from a status and a history, and its password.  */
+/* test_ops_serve.c - the page of `wiremill serve`: its texts, its history; and its password.  */
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_password.h"
 #include "ops/wm_past.h"
@@ -64,7 +64,8 @@ static void test_lists (void **state)
     char *page = page_of (
         "{" BROKER ",\"held_total\":2,\"hits\":{\"held\":7},\"inputs\":{\"total\":3,\"open\":1},"
         "\"held\":[{\"path\":\"a.h5\",\"state\":\"batch\",\"run\":1,\"subrun\":2,\"event\":3,"
-        "\"batch\":4,\"hits\":7,\"reason\":\"a.h5: <b>\"},{\"path\":\"c.h5\",\"state\":\"changed\"}],"
+        "\"batch\":4,\"hits\":7,\"reason\":\"a.h5: <b>\"},"
+        "{\"path\":\"c.h5\",\"state\":\"changed\"}],"
         "\"producers\":[{\"label\":\"p\",\"late_s\":90,\"asked\":5}],"
         "\"open\":[{\"path\":\"o.h5\",\"why\":\"its producer is lost\",\"hits\":2}],"
         "\"checks\":{\"suspects\":\"x and <y>\"}}",
@@ -155,13 +156,11 @@ static void test_history (void **state)
 
     char *page = page_of ("{" BROKER ",\"counters\":{\"n_fail\":12}}", "", past);
     has (page, "<caption>the last hour</caption>");
-    has (page, "the worker's own queue</th><td class=\"n\" data-v=\"10\">10");
-    has (
-        page,
-        "8.0 s</td><td class=\"n\" data-v=\"2\">below 2 ms</td><td class=\"n\" data-v=\"1000000\">above 16.4 s");
-    has (
-        page,
-        "failed on a worker</th><td class=\"n\" data-v=\"3\">3</td><td class=\"n\" data-v=\"12\">12");
+    has (page, "the worker's own queue</span></th><td class=\"n\" data-v=\"10\">10");
+    has (page, "8.0 s</td><td class=\"n\" data-v=\"2\">below 2 ms</td>"
+               "<td class=\"n\" data-v=\"1000000\">above 16.4 s");
+    has (page, "failed on a worker</th><td class=\"n\" data-v=\"3\">3</td>"
+               "<td class=\"n\" data-v=\"12\">12");
     has (page, "<figure id=\"hours\">");
     free (page);
 
@@ -179,6 +178,25 @@ static void test_history (void **state)
     assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 900, 0);
     wm_past_destroy (&past);
     json_decref (history);
+}
+
+/* A minute in which the broker was started is served at its end.  */
+static void test_first_minute (void **state)
+{
+    (void) state;
+    float rate[6];
+    const float wanted[] = { -1, -1, 10, 1, 1, 1 };
+    wm_past_t *past = wm_past_new ();
+    json_t *history =
+        json_pack ("{s:[s,s,s,s], s:[[i,i,f,i], [i,i,f,i]]}", "columns", "begin_s", "span_s",
+                   "up_s", "hits", "rows", 600, 60, 20.0, 200, 660, 60, 60.0, 60);
+    wm_past_take (past, history, 0);
+    assert_float_equal (wm_past_begin (past), 640, 0);
+    wm_past_rate (past, 600, 720, rate, 6);
+    for (int i = 0; i < 6; i++)
+        assert_float_equal (rate[i], wanted[i], 1e-3);
+    json_decref (history);
+    wm_past_destroy (&past);
 }
 
 static void test_policy (void **state)
@@ -227,9 +245,10 @@ static void test_password (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_workers), cmocka_unit_test (test_lists),
-        cmocka_unit_test (test_nothing), cmocka_unit_test (test_history),
-        cmocka_unit_test (test_policy),  cmocka_unit_test (test_password),
+        cmocka_unit_test (test_workers),      cmocka_unit_test (test_lists),
+        cmocka_unit_test (test_nothing),      cmocka_unit_test (test_history),
+        cmocka_unit_test (test_first_minute), cmocka_unit_test (test_policy),
+        cmocka_unit_test (test_password),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
