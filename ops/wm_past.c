@@ -127,7 +127,7 @@ double wm_past_next (wm_past_t *self)
 static void served (const wm_past_t *self, size_t i, double *first_s, double *last_s)
 {
     const row_t *row = &self->row[i];
-    const bool is_part = row->up_s > 0 && row->up_s < row->span_s,
+    const bool is_part = row->up_s > 0 && row->up_s < row->span_s - 1,
                is_followed = i + 1 < self->n && row[1].begin_s <= row->begin_s + row->span_s;
     *first_s = row->begin_s + (is_part && is_followed ? row->span_s - row->up_s : 0);
     *last_s = *first_s + (is_part ? row->up_s : row->span_s);
@@ -154,8 +154,8 @@ double wm_past_sum (wm_past_t *self, wm_past_count_t count, double from_s)
     return sum;
 }
 
-/* A row's hits are spread evenly over the seconds that a broker served.  */
-static void add_rate (const wm_past_t *self, size_t i, double from_s, double part_s, float *rate,
+/* Adds a row's hits, spread evenly over the seconds that a broker served, to the parts.  */
+static void add_hits (const wm_past_t *self, size_t i, double from_s, double part_s, float *hits,
                       int n)
 {
     double first, last;
@@ -169,21 +169,29 @@ static void add_rate (const wm_past_t *self, size_t i, double from_s, double par
         const double a = from_s + k * part_s > first ? from_s + k * part_s : first;
         const double b = from_s + (k + 1) * part_s < last ? from_s + (k + 1) * part_s : last;
         if (b > a)
-            rate[k] = (rate[k] < 0 ? 0 : rate[k]) + (float) (per_s * (b - a) / part_s);
+            hits[k] = (hits[k] < 0 ? 0 : hits[k]) + (float) (per_s * (b - a));
     }
 }
 
+/* The first and the last part may lie in the history only in part.  */
 void wm_past_rate (wm_past_t *self, double from_s, double to_s, float *rate, int n)
 {
-    const double part_s = (to_s - from_s) / n;
+    const double part_s = (to_s - from_s) / n, begin_s = wm_past_begin (self);
+    double first, last = from_s;
     for (int k = 0; k < n; k++)
         rate[k] = -1;
-    if (!(part_s > 0))
-        return;
     pthread_mutex_lock (&self->mutex);
-    for (size_t i = 0; i < self->n; i++)
-        add_rate (self, i, from_s, part_s, rate, n);
+    for (size_t i = 0; i < self->n && part_s > 0; i++) {
+        add_hits (self, i, from_s, part_s, rate, n);
+        served (self, i, &first, &last);
+    }
     pthread_mutex_unlock (&self->mutex);
+    for (int k = 0; k < n; k++) {
+        const double a = from_s + k * part_s, b = a + part_s;
+        const double known_s = (b < last ? b : last) - (a > begin_s ? a : begin_s);
+        if (rate[k] > 0)
+            rate[k] = known_s > 0 ? rate[k] / (float) known_s : 0;
+    }
 }
 
 void wm_past_latency (wm_past_t *self, wm_past_step_t step, double from_s,

@@ -282,14 +282,14 @@ void wm_live_latencies (FILE *out, wm_past_t *past)
     from_s = is_recent ? from_s : 0;
     wm_past_latency (past, WM_PAST_COMPUTE, from_s, &latency);
     wm_live_begin (out, "latency", "Latency", latency.count > 0);
-    begin_table (out, "latency", "short", "Step of a batch|#Batches|#Mean|#Half are|#95 % are",
+    begin_table (out, "latency", "short", "Step of a batch|-#Batches|#Mean|#Half are|#95 % are",
                  is_recent ? "the last hour" : "all of the campaign; nothing in the last hour");
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         wm_past_latency (past, (wm_past_step_t) i, from_s, &latency);
         const double mean_s = latency.count > 0 ? latency.sum_s / latency.count : 0;
         fprintf (out, "<tr><th scope=\"row\">%s<span class=\"more\">: %s</span></th>", steps[i][0],
                  steps[i][1]);
-        put_number (out, "", latency.count, wm_show_count ((int64_t) latency.count, n));
+        put_number (out, " more", latency.count, wm_show_count ((int64_t) latency.count, n));
         if (mean_s < 1)
             snprintf (mean, sizeof mean, "%.1f ms", 1e3 * mean_s);
         put_number (out, "", mean_s, mean_s < 1 ? mean : wm_show_time (mean_s, mean));

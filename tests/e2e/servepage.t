@@ -189,7 +189,7 @@ while read -r pid; do kill "$pid"; done <"$work/pid"
 
 end
 serve "$out"
-history () { shows '<figure id="hours">' && says 'compute<span[^<]*</span></th><td class="n" data-v="[1-9]'; }
+history () { shows '<figure id="hours">' && says 'compute<span[^<]*</span></th><td class="n more" data-v="[1-9]'; }
 ok "a server that comes later has the history" until_true 20 history
 
 # The broker dies; what it left on disk is shown, with its history.
