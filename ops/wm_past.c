@@ -79,11 +79,16 @@ static void read_row (const json_t *columns, const json_t *from, row_t *row)
     }
 }
 
-/* Rows are in order of time; one that is not is left out. false: no memory.  */
+/* Rows are in order of time, and one that is known only grows; others are left out. false: no
+   memory.  */
 static bool add (wm_past_t *self, const row_t *row)
 {
-    if (self->n && row->begin_s <= self->row[self->n - 1].begin_s)
+    row_t *last = self->n ? &self->row[self->n - 1] : NULL;
+    if (last && row->begin_s <= last->begin_s) {
+        if (row->begin_s >= last->begin_s && row->count[WM_PAST_HITS] > last->count[WM_PAST_HITS])
+            *last = *row;
         return true;
+    }
     if (self->n == self->room) {
         const size_t room = self->room ? 2 * self->room : 256;
         row_t *more = realloc (self->row, room * sizeof *more);

@@ -41,7 +41,8 @@ wm_past_t *wm_past_new (void);
 void wm_past_destroy (wm_past_t **self_p);
 
 /* Takes a page of a history that was asked from this time on: its rows replace what was known from
-   there on.  */
+   there on. HUGE_VAL: only rows are taken that are new, or have more hits than the last that is
+   known.  */
 void wm_past_take (wm_past_t *self, const json_t *page, double from_s);
 
 /* Returns what to ask from next: the row before the last, since both may still grow; 0: all.  */

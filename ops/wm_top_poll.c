@@ -6,6 +6,7 @@
 #include "ops/wm_setup.h"
 #include "schema/wm_limits.h"
 
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -106,7 +107,7 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
     if (status) {
         json_t *history = self->past ? wm_ask_history (self->verb, "", self->folder, &code) : NULL;
         if (history)
-            wm_past_take (self->past, history, 0);
+            wm_past_take (self->past, history, HUGE_VAL); /* may lack the last */
         json_decref (history);
         self->is_ledger_due = false;
         keep (self, status, "", WM_OK);

@@ -3,6 +3,7 @@
 #include "ops/serve/wm_password.h"
 #include "ops/wm_past.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -176,6 +177,12 @@ static void test_history (void **state)
     wm_past_take (past, history, 0);
     wm_past_take (past, history, now); /* rows that are known, or out of order */
     assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 900, 0);
+    json_t *grown = json_pack ("{s:[s,s], s:[[I,i], [I,i], [I,i]]}", "columns", "begin_s", "hits",
+                               "rows", (json_int_t) (now_s - 120), 1, (json_int_t) (now_s - 60),
+                               1000, (json_int_t) now_s, 5);
+    wm_past_take (past, grown, HUGE_VAL); /* of a ledger: the last that is known, and a new one */
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 600 + 1000 + 5, 0);
+    json_decref (grown);
     wm_past_destroy (&past);
     json_decref (history);
 }
