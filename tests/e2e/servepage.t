@@ -196,7 +196,8 @@ ok "a server that comes later has the history" until_true 20 history
 kill -9 $broker
 wait $broker 2>/dev/null
 over () { state finished && says 'no broker runs' && says '<figure id="hours">' && code 503 "http://$http/health/ready" && says '^no broker runs'; }
-ok "no broker: what is on disk, and not ready" until_true 60 over
+ended () { until_true 60 over || over; } # which prints what is wrong
+ok "no broker: what is on disk, and not ready" ended
 ok "another broker" broker
 ok "it is found" until_true 30 code 200 "http://$http/health/ready"
 ok "SIGTERM ends it" end
