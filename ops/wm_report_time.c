@@ -380,7 +380,7 @@ static void list_workers (const gantt_t *gantt, FILE *out)
                      for_s > 0 ? fmin (100, 100 * w->busy_s / for_s) : 0.);
         put_count (out, w->batches);
         put_count (out, w->hits);
-        wm_page_put (out, "td", "%.200s", *w->why ? w->why : w->connected ? "connected" : "left");
+        wm_page_put (out, "td", "%.200s", *w->why ? w->why : w->connected ? "connected" : "ended");
         fputs ("</tr>\n", out);
     }
     wm_page_table_end (out);
