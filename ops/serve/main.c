@@ -65,6 +65,7 @@ typedef struct {
     double interval_s;
     atomic_llong round_ms;      /* when the main thread did something last */
     wm_top_campaign_t campaign; /* of the server's thread */
+    wm_top_campaign_t known;    /* of the main thread */
 } state_t;
 
 static volatile int stops;
@@ -174,15 +175,16 @@ static void report (const wm_top_campaign_t *known, char before[480])
 static int serve_on (state_t *self, wm_http_t *http)
 {
     char before[480] = "the broker answers";
-    wm_top_campaign_t known = { .given = "" };
-    for (; !stops && !known.refusal; wm_crew_nap (NAP_MS)) {
+    const wm_top_campaign_t *known = &self->known;
+    for (; !stops && !known->refusal; wm_crew_nap (NAP_MS)) {
         wm_http_sweep (http);
-        wm_top_poll_copy (self->poll, &known);
-        report (&known, before);
+        wm_top_poll_copy (self->poll, &self->known);
+        report (known, before);
         atomic_store (&self->round_ms, wm_now_ms ());
     }
-    const wm_error_t error = { .fault = known.refusal };
-    return known.refusal == WM_EKEY ? WM_EXIT_REFUSED : error.fault ? WM_EXIT_FAILURE : WM_EXIT_OK;
+    return known->refusal == WM_EKEY ? WM_EXIT_REFUSED
+           : known->refusal          ? WM_EXIT_FAILURE
+                                     : WM_EXIT_OK;
 }
 
 /* Ends the thread that asks, where that does not take long.  */
@@ -192,6 +194,8 @@ static void leave (state_t *self)
     for (const int64_t end = wm_now_ms () + LEAVE_MS; wm_now_ms () < end; wm_crew_nap (5))
         if (wm_top_poll_destroy (&self->poll)) {
             wm_past_destroy (&self->past);
+            json_decref (self->campaign.status);
+            json_decref (self->known.status);
             return;
         }
 }

@@ -16,7 +16,7 @@ broker () # options...
     until_true 60 grep -q "\"pid\": *$broker" "$out$beside/endpoint.json"
 }
 serve () { "$bin/wiremill" serve --listen "$http" --interval 0.2 "$@" >"$work/serve" 2>&1 & serve=$!; } # options...
-end () { kill "$serve" && wait "$serve"; }
+end () { kill "$serve" && wait "$serve" || { echo "exit $?"; cat "$work/serve"; return 1; }; }
 get () { curl -s -m 20 -D "$work/head" "$@" >"$work/said" && cat "$work/said"; } # curl's options, URL
 code () { [ "$(curl -s -m 20 -o "$work/said" -w '%{http_code}' "${@:2}")" = "$1" ] || { echo "not $1"; cat "$work/said"; return 1; }; } # code, curl's options
 shows () { get "http://$http/" && says "$1"; } # pattern
