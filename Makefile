@@ -115,10 +115,14 @@ $(PROTO:%=$(B)/obj/%.pb-c.o): $(B)/obj/%.o: $(B)/gen/%.c
 $(call objects,kernels): | $(PROTO:%=$(B)/gen/%.pb-c.c)
 $(call library,kernels): $(PROTO:%=$(B)/obj/%.pb-c.o)
 
-# The ledger's schema, as a C string.
-$(B)/gen/ledger.sql.inc: schema/ledger.sql
-	$(Q)mkdir -p $(@D); sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+# Texts that are compiled in, as C strings: the ledger's schema, the page of wiremill serve.
+as_string = $(Q)mkdir -p $(@D); sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< >$@
+$(B)/gen/%.inc: schema/%
+	$(as_string)
+$(B)/gen/%.inc: ops/serve/%
+	$(as_string)
 $(B)/obj/broker/wm_ledger.o: $(B)/gen/ledger.sql.inc
+$(B)/obj/ops/serve/wm_live.o: $(B)/gen/page.css.inc $(B)/gen/page.js.inc
 
 # ---- the general engine ------------------------------------------------------------------------
 # OpenVINO's wheel, unpacked, and a shared object of ours that links it and is opened at run time. Where the wheel can
@@ -298,7 +302,7 @@ test: about-test deps deps-slurm ## everything in minutes: unit, simulated and w
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED) deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
-proof: deps-slurm deps-sge all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
+proof: deps-slurm deps-sge deps-browser all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	+@WM_BUILD=$(B) tests/proof.sh soak
@@ -404,6 +408,11 @@ deps-sge:
 deps-slurm:
 	-@command -v slurmctld >/dev/null || [ -x /usr/sbin/slurmctld ] || \
 	    $(MAKE) --no-print-directory deps PACKAGES='slurm-wlm munge'
+
+# tests/e2e/servepage.t opens the page of wiremill serve in a Chromium, 100 MB; only make proof does.
+.PHONY: deps-browser
+deps-browser:
+	-@command -v chromium >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=chromium
 
 run: about-run deps ## install what is missing, build, make events, score them, compare with the truth
 	@$(AGAIN) all

@@ -414,8 +414,8 @@ static int run_live (top_t *self, int64_t interval_ms)
     wm_log_start ();
     for (int i = 0; i < self->n; i++) {
         const target_t *target = &self->target[i];
-        self->poll[i] =
-            wm_top_poll_new (target->given, target->lasting, target->folder, interval_ms, notify);
+        self->poll[i] = wm_top_poll_new ("top", target->given, target->lasting, target->folder,
+                                         interval_ms, notify, NULL);
         if (!self->poll[i]) {
             fprintf (stderr, "wiremill top: no thread for %.200s\n", target->given);
             _exit (WM_EXIT_FAILURE);

@@ -165,7 +165,7 @@ const wm_verb_t wm_verb_cut = {
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_serve = {
     .name = "serve", .task = INSPECT_TASK,
-    .summary = "the campaign's numbers for Prometheus, over HTTP",
+    .summary = "a live page of the campaign, and its numbers for Prometheus, over HTTP",
     .pass = pass_to_serve, .pass_to = "wiremill-serve" };
 const wm_verb_t wm_verb_show = {
     .name = "show", .task = FILES_TASK,

@@ -17,7 +17,7 @@
 const char *wm_top_state (const wm_top_campaign_t *campaign)
 {
     const json_t *s = campaign->status;
-    if (campaign->is_refused)
+    if (campaign->refusal)
         return "refused";
     if (!s)
         return *campaign->note ? "no answer" : "asking";
@@ -250,8 +250,7 @@ static sorted_t *sort_workers (const wm_top_view_t *view, const json_t *s, int *
     return sorted;
 }
 
-/* The GPU by name without its maker's, and the engine.  */
-static void device_of (const json_t *worker, char text[160])
+void wm_top_device (const json_t *worker, char text[160])
 {
     const char *gpu = wm_ask_text (worker, "gpu.gpu");
     if (strncmp (gpu, "NVIDIA ", 7) == 0)
@@ -302,7 +301,7 @@ static void put_worker (wm_canvas_t *canvas, const json_t *worker, bool chosen)
     char device[160], text[32];
     const widths_t w = widths_of (canvas->columns);
     const char *state = wm_ask_text (worker, "state"), *why = wm_ask_text (worker, "why");
-    device_of (worker, device);
+    wm_top_device (worker, device);
     wm_canvas_put (canvas, WM_BOLD, "%s", chosen ? "> " : "  ");
     wm_canvas_cell (canvas, chosen ? WM_BOLD : WM_PLAIN, w.label, wm_ask_text (worker, "label"));
     wm_canvas_put (canvas, WM_PLAIN, " ");

@@ -6,6 +6,7 @@
 #define WM_TOP_H
 
 #include "ops/wm_canvas.h"
+#include "schema/base/wm_fault.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -18,7 +19,7 @@ typedef struct {
     char given[256];            /* the folder or address that was typed */
     json_t *status;             /* "wiremill-status-1", the last answer; NULL: none yet */
     char note[480];             /* why nothing answers now */
-    bool is_refused;            /* and why asking again is useless: the note explains */
+    wm_fault_t refusal;         /* not WM_OK: asking again is useless; the note explains */
     double age_s;               /* of the last answer */
     float rate[WM_TOP_BUCKETS]; /* hits/s, the latest last; below 0: not known */
 } wm_top_campaign_t;
@@ -48,6 +49,9 @@ const char *wm_top_sort_next (wm_top_view_t *view);
 
 /* Returns one word for the state, such as "running", "paused", "finished", "no answer".  */
 const char *wm_top_state (const wm_top_campaign_t *campaign);
+
+/* Writes the worker's GPU, by its name without its maker's, and its engine.  */
+void wm_top_device (const json_t *worker, char text[160]);
 
 /* Puts a rate that was measured now into the graph. *bucket (0 at first) is when the last one was
    put there.  */

@@ -6,6 +6,7 @@
 #include "ops/wm_setup.h"
 #include "schema/wm_limits.h"
 
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,18 +17,22 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define AWAY_LEAST_MS 1000 /* between two attempts to reach a broker */
+#define AWAY_LEAST_MS 1000     /* between two attempts to reach a broker */
+#define PAST_EVERY_MS 60000    /* rows of the history are of a minute */
+#define PAST_ALL_MS 86400000LL /* minutes become hours after a week */
 
 struct wm_top_poll_t {
     pthread_t thread;
-    char endpoint[256], folder[4096];
+    char verb[16], endpoint[256], folder[4096];
     int64_t interval_ms;
     int notify, wake;
+    wm_past_t *past; /* NULL: its history is not asked for */
     atomic_bool stops, done;
     /* of the thread alone */
     wm_client_t *client;
     unsigned owed;
-    bool is_ledger_due; /* it is read when no broker runs, once after each that did */
+    int64_t past_ms, past_all_ms; /* when the history was asked for, and all of it; 0: never */
+    bool is_ledger_due;           /* it is read when no broker runs, once after each that did */
     /* under the mutex */
     pthread_mutex_t mutex;
     wm_top_campaign_t known;
@@ -43,7 +48,7 @@ static void ring (int fd)
 }
 
 /* Keeps an answer (the caller's reference is taken); NULL: the note explains why there is none.  */
-static void keep (wm_top_poll_t *self, json_t *status, const char *note, bool is_refused)
+static void keep (wm_top_poll_t *self, json_t *status, const char *note, wm_fault_t refusal)
 {
     const int64_t now_ms = wm_now_ms ();
     const bool has_rate = status && *wm_ask_text (status, "endpoint");
@@ -54,7 +59,7 @@ static void keep (wm_top_poll_t *self, json_t *status, const char *note, bool is
         self->answered_ms = now_ms;
     }
     snprintf (self->known.note, sizeof self->known.note, "%s", note);
-    self->known.is_refused = is_refused;
+    self->known.refusal = refusal;
     wm_top_rate (&self->known, has_rate ? wm_ask_real (status, "rate.hits_s") : -1, now_ms,
                  &self->bucket);
     json_decref (old);
@@ -67,6 +72,30 @@ static bool is_over (const wm_top_poll_t *self)
     return atomic_load (&self->stops);
 }
 
+/* Asks for the history since the last rows that are known; an answer that comes late is owed.  */
+static void ask_past (wm_top_poll_t *self)
+{
+    wm_error_t error;
+    const int64_t now_ms = wm_now_ms ();
+    if (!self->past || self->owed || (self->past_ms && now_ms - self->past_ms < PAST_EVERY_MS))
+        return;
+    const bool is_all = !self->past_all_ms || now_ms - self->past_all_ms > PAST_ALL_MS;
+    uint64_t from = is_all ? 0 : (uint64_t) wm_past_next (self->past);
+    self->past_ms = now_ms;
+    for (bool goes_on = true; goes_on;) {
+        json_t *page = wm_ask_history_page (self->client, false, from, &error);
+        if (page)
+            wm_past_take (self->past, page, (double) from);
+        else if (wm_client_is_open (self->client))
+            self->owed++;
+        from = page ? (uint64_t) wm_ask_int (page, "next") : 0;
+        goes_on = from && !is_over (self);
+        if (page && !from && is_all)
+            self->past_all_ms = now_ms;
+        json_decref (page);
+    }
+}
+
 /* No broker answers: where the campaign's folder is here, its ledger is read.  */
 static void keep_ledger (wm_top_poll_t *self, const char *why)
 {
@@ -74,17 +103,21 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
     char endpoint[256];
     json_t *status = NULL;
     if (self->is_ledger_due && *self->folder && !wm_ask_endpoint (self->folder, endpoint, NULL))
-        status = wm_ask_anyhow ("top", "", self->folder, &code);
+        status = wm_ask_anyhow (self->verb, "", self->folder, &code);
     if (status) {
+        json_t *history = self->past ? wm_ask_history (self->verb, "", self->folder, &code) : NULL;
+        if (history)
+            wm_past_take (self->past, history, HUGE_VAL); /* may lack the last */
+        json_decref (history);
         self->is_ledger_due = false;
-        keep (self, status, "", false);
+        keep (self, status, "", WM_OK);
         return;
     }
     pthread_mutex_lock (&self->mutex);
     const bool is_read = self->known.status && !*wm_ask_text (self->known.status, "endpoint");
     pthread_mutex_unlock (&self->mutex);
     if (!is_read)
-        keep (self, NULL, why, false);
+        keep (self, NULL, why, WM_OK);
 }
 
 static void execute_order (wm_top_poll_t *self)
@@ -119,9 +152,10 @@ static bool ask (wm_top_poll_t *self)
     wm_error_t error = { 0 };
     if (!wm_client_is_open (self->client)) {
         self->owed = 0;
+        self->past_ms = self->past_all_ms = 0;
         if (wm_ask_open (self->client, self->folder, &error)) {
             if (error.fault == WM_EKEY || error.fault == WM_EPEER)
-                keep (self, NULL, error.text, true);
+                keep (self, NULL, error.text, error.fault);
             else
                 keep_ledger (self, error.text);
             return false;
@@ -132,15 +166,16 @@ static bool ask (wm_top_poll_t *self)
     json_t *status = wm_client_is_open (self->client)
                          ? wm_ask_status (self->client, wm_times ()->answer_ms, &self->owed)
                          : NULL;
-    if (status)
-        keep (self, status, "", false);
-    else if (wm_client_is_open (self->client))
-        keep (self, NULL, "the broker is connected, but does not answer; top asks again", false);
+    if (status) {
+        keep (self, status, "", WM_OK);
+        ask_past (self);
+    } else if (wm_client_is_open (self->client))
+        keep (self, NULL, "the broker is connected, but does not answer; it is asked again", WM_OK);
     else {
         char note[480];
-        snprintf (note, sizeof note, "the broker went away: %.400s; top tries again",
+        snprintf (note, sizeof note, "the broker went away: %.400s; it is asked again",
                   wm_client_error (self->client)->text);
-        keep (self, NULL, note, false);
+        keep (self, NULL, note, WM_OK);
     }
     return status;
 }
@@ -168,15 +203,16 @@ static void nap (wm_top_poll_t *self, int64_t ms)
 static void *run (void *argument)
 {
     wm_top_poll_t *self = argument;
-    self->client =
-        wm_client_new (self->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, &self->wake);
+    char label[32];
+    snprintf (label, sizeof label, "wiremill %s", self->verb);
+    self->client = wm_client_new (self->endpoint, WM_ROLE_OPERATOR, label, NULL, &self->wake);
     self->is_ledger_due = true;
     while (!is_over (self)) {
         const bool answers = ask (self);
         execute_order (self);
         const int64_t pause_ms =
             answers || self->interval_ms > AWAY_LEAST_MS ? self->interval_ms : AWAY_LEAST_MS;
-        if (self->known.is_refused) /* only this thread writes it */
+        if (self->known.refusal) /* only this thread writes it */
             while (!is_over (self)) {
                 nap (self, pause_ms);
                 execute_order (self);
@@ -191,18 +227,21 @@ static void *run (void *argument)
     return NULL;
 }
 
-wm_top_poll_t *wm_top_poll_new (const char *given, const char *endpoint, const char *folder,
-                                int64_t interval_ms, int notify)
+wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
+                                const char *folder, int64_t interval_ms, int notify,
+                                wm_past_t *past)
 {
     sigset_t all, before;
     wm_top_poll_t *self = calloc (1, sizeof *self);
     if (!self || (self->wake = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
         goto fail;
+    snprintf (self->verb, sizeof self->verb, "%s", verb);
     snprintf (self->known.given, sizeof self->known.given, "%s", given);
     snprintf (self->endpoint, sizeof self->endpoint, "%s", endpoint);
     snprintf (self->folder, sizeof self->folder, "%s", folder);
     self->interval_ms = interval_ms;
     self->notify = notify;
+    self->past = past;
     pthread_mutex_init (&self->mutex, NULL);
     for (int i = 0; i < WM_TOP_BUCKETS; i++)
         self->known.rate[i] = -1;

@@ -1,4 +1,5 @@
-/* wm_top_poll.h - asks one broker again and again from a thread of its own, for `wiremill top`.
+/* wm_top_poll.h - asks one broker again and again from a thread of its own, for `wiremill top` and
+   `wiremill serve`.
 
    One session stays open, so a question costs the broker one short message. While no broker answers
    the thread tries again at each interval; for a campaign's folder it finds one that starts later
@@ -7,15 +8,18 @@
 #ifndef WM_TOP_POLL_H
 #define WM_TOP_POLL_H
 
+#include "ops/wm_past.h"
 #include "ops/wm_top.h"
 #include "schema/base/wm_fault.h"
 
 typedef struct wm_top_poll_t wm_top_poll_t;
 
 /* `endpoint` as wm_ask_lasting gives it, `folder` of the campaign, "": not known. `notify` becomes
-   readable whenever something has changed (an eventfd). NULL: no thread.  */
-wm_top_poll_t *wm_top_poll_new (const char *given, const char *endpoint, const char *folder,
-                                int64_t interval_ms, int notify);
+   readable whenever something has changed (an eventfd). The verb is for messages. `past`, NULL for
+   none, is kept up to date with the campaign's history (lent). NULL: no thread.  */
+wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
+                                const char *folder, int64_t interval_ms, int notify,
+                                wm_past_t *past);
 
 /* Copies what is known to *campaign; its status is the caller's. */
 void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign);

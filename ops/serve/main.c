@@ -1,32 +1,40 @@
-/* main.c - wiremill-serve: a campaign's numbers over HTTP, for Prometheus.
+/* main.c - wiremill-serve: a live page of a campaign, and its numbers for Prometheus, over HTTP.
 
-   The main thread asks the broker every --interval and keeps its last answer; the server's thread
-   prints it for whoever asks. So no request reaches the broker, and however many come it is asked
-   no more often. It is a program of its own since no other needs libmicrohttpd. Pages are rows of
-   one table: a new one is a row and the function that makes its text from the status.  */
+   A thread (wm_top_poll) asks the broker every --interval and keeps its last answer; the server's
+   thread makes pages of it for whoever asks. So no request reaches the broker, and however many
+   come it is asked no more often. It is a program of its own since no other needs libmicrohttpd.
+   Pages are rows of one table: a new one is a row and the function that makes its text.  */
 #include "ops/serve/wm_http.h"
+#include "ops/serve/wm_live.h"
 #include "ops/serve/wm_metrics.h"
+#include "ops/serve/wm_password.h"
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
 #include "ops/wm_crew.h"
 #include "ops/wm_setup.h"
+#include "ops/wm_top_poll.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_limits.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define NAP_MS 100
-#define STALE_ROUNDS 3 /* an answer that is older is no longer shown */
+#define STALE_ROUNDS 3 /* an answer that is older is no longer the state of now */
+#define HUNG_MS 30000  /* of the main thread, whose rounds take NAP_MS */
+#define LEAVE_MS 1000  /* for the thread that asks; one that waits for a broker ends with us */
 
 /* clang-format off */
 static const wm_option_t options[] = {
     WHERE_OPTIONS,
     {.name = "listen", .letter = 'l', .value = "ADDRESS:PORT", .fallback = "127.0.0.1:9555",
      .task = "how",
-     .help = "where it serves; on another address than loopback everybody who reaches it can read"},
+     .help = "where it serves; another address than loopback needs one of the next two"},
+    {.name = "password-file", .value = "FILE",
+     .help = "browsers and Prometheus must send its line as a password, with any user name"},
+    {.name = "insecure", .help = "whoever reaches the address may read it"},
     {.name = "interval", .value = "TIME", .fallback = "5s", .is_above = true,
      .help = "time between two questions to the broker"},
     {.name = NULL},
@@ -35,84 +43,161 @@ static const wm_option_t options[] = {
 static int serve_main (const wm_args_t *args);
 static const wm_verb_t verb_serve = {
     .name = "serve", .task = INSPECT_TASK, .rest = "[DIR]",
-    .summary = "the campaign's numbers for Prometheus, over HTTP",
+    .summary = "a live page of the campaign, and its numbers for Prometheus, over HTTP",
     .text =
     "  wiremill serve out/\n"
-    "  wiremill serve --broker tcp://head:5555 --join-file join-monitor --listen 0.0.0.0:9555\n\n"
-    "http://ADDRESS:PORT/metrics has the campaign's counts in Prometheus' text format, without "
-    "names of files or machines. It asks the broker as a monitor, who only reads: in the "
-    "campaign's folder by its join-monitor. While no broker answers only wiremill_up is there, as "
-    "0; it goes on when one answers again. Ctrl-C or SIGTERM ends it.\n",
+    "  wiremill serve --broker tcp://head:5555 --join-file join-monitor --listen 0.0.0.0:9555 "
+    "--password-file password\n\n"
+    "Open http://ADDRESS:PORT/ in a browser: progress, rates, workers, what is held, what the "
+    "broker logged, latencies and faults; it keeps itself up to date and only reads. /status.json "
+    "is the broker's status, /metrics has the counts in Prometheus' text format, without names "
+    "of files; while no broker answers only wiremill_up is there, as 0. /health/live and "
+    "/health/ready answer 200, or 503 and why, without a password. It asks the broker as a "
+    "monitor, who only reads: in the campaign's folder by its join-monitor. It goes on when a "
+    "broker ends and another starts. The password is sent unencrypted: from elsewhere use ssh -L "
+    "9555:localhost:9555 and loopback, or a proxy with TLS. Ctrl-C or SIGTERM ends it.\n",
     .options = options, .run = serve_main };
 /* clang-format on */
 
 typedef struct {
-    pthread_mutex_t mutex;
-    json_t *status; /* the broker's last answer; NULL: none, or too old */
-    int64_t answered_ms;
-    char campaign[33];
+    wm_top_poll_t *poll;
+    wm_past_t *past;
+    double interval_s;
+    atomic_llong round_ms;      /* when the main thread did something last */
+    wm_top_campaign_t campaign; /* of the server's thread */
+    wm_top_campaign_t known;    /* of the main thread */
 } state_t;
 
 static volatile int stops;
 
-/* Called by the server's thread.  */
-static char *make_metrics (void *context, size_t *bytes)
+/* Of an answer that a broker gave lately.  */
+static bool is_fresh (const wm_top_campaign_t *campaign, double interval_s)
+{
+    return campaign->status && *wm_ask_text (campaign->status, "endpoint") &&
+           campaign->age_s <= STALE_ROUNDS * interval_s;
+}
+
+/* ---- pages, made by the server's thread ------------------------------------------------------ */
+
+static void take_text (wm_http_answer_t *answer, char *text)
+{
+    answer->text = text;
+    answer->bytes = text ? strlen (text) : 0;
+}
+
+/* What is known now. An old answer has a note.  */
+static const wm_top_campaign_t *look (state_t *self)
+{
+    wm_top_campaign_t *known = &self->campaign;
+    wm_top_poll_copy (self->poll, known);
+    if (!*known->note && *wm_ask_text (known->status, "endpoint") &&
+        !is_fresh (known, self->interval_s))
+        strcpy (known->note, "the broker has not answered for a while");
+    return known;
+}
+
+static void make_page (void *context, wm_http_answer_t *answer)
 {
     state_t *self = context;
-    pthread_mutex_lock (&self->mutex);
-    char *text = wm_metrics_text (self->status, self->campaign,
-                                  (double) (wm_now_ms () - self->answered_ms) / 1e3);
-    pthread_mutex_unlock (&self->mutex);
-    *bytes = strlen (text);
-    return text;
+    answer->text = wm_live_page (look (self), self->past, self->interval_s, &answer->bytes);
+    answer->policy = wm_live_policy ();
+}
+
+static void make_metrics (void *context, wm_http_answer_t *answer)
+{
+    state_t *self = context;
+    const wm_top_campaign_t *known = look (self);
+    take_text (answer, wm_metrics_text (is_fresh (known, self->interval_s) ? known->status : NULL,
+                                        wm_ask_text (known->status, "campaign.id"), known->age_s));
+}
+
+static void make_status (void *context, wm_http_answer_t *answer)
+{
+    const wm_top_campaign_t *known = look (context);
+    if (known->status)
+        take_text (answer, json_dumps (known->status, JSON_COMPACT | JSON_REAL_PRECISION (9)));
+    else {
+        take_text (answer, strdup ("{\"error\": \"no broker has answered yet\"}\n"));
+        answer->code = 503;
+    }
+}
+
+static void make_live (void *context, wm_http_answer_t *answer)
+{
+    state_t *self = context;
+    const bool is_hung = wm_now_ms () - atomic_load (&self->round_ms) > HUNG_MS;
+    take_text (answer, strdup (is_hung ? "wiremill serve hangs: restart it\n" : "it is alive\n"));
+    answer->code = is_hung ? 503 : 200;
+}
+
+/* Names nothing, since it needs no password.  */
+static void make_ready (void *context, wm_http_answer_t *answer)
+{
+    state_t *self = context;
+    const wm_top_campaign_t *known = look (self);
+    const bool is_ready = is_fresh (known, self->interval_s);
+    const char *why = is_ready         ? "the broker answers\n"
+                      : !known->status ? "no broker has answered yet\n"
+                      : *known->note ? "the broker does not answer, and what the page has is old\n"
+                                     : "no broker runs; the page has what is on disk\n";
+    take_text (answer, strdup (why));
+    answer->code = is_ready ? 200 : 503;
 }
 
 static const wm_http_page_t pages[] = {
-    { "/metrics", "text/plain; version=0.0.4; charset=utf-8", make_metrics },
-    { NULL, NULL, NULL },
+    { "/", "text/html; charset=utf-8", false, make_page },
+    { "/status.json", "application/json", false, make_status },
+    { "/metrics", "text/plain; version=0.0.4; charset=utf-8", false, make_metrics },
+    { "/health/live", "text/plain; charset=utf-8", true, make_live },
+    { "/health/ready", "text/plain; charset=utf-8", true, make_ready },
+    { NULL, NULL, false, NULL },
 };
 
-/* Keeps an answer (the caller's reference is taken), or gives up the last one once it is old.  */
-static void keep (state_t *self, json_t *status, int64_t stale_ms)
+/* ---- the main thread ------------------------------------------------------------------------- */
+
+/* Prints what changed for who reads the log.  */
+static void report (const wm_top_campaign_t *known, char before[480])
 {
-    const int64_t now_ms = wm_now_ms ();
-    json_t *old = NULL;
-    pthread_mutex_lock (&self->mutex);
-    if (status || now_ms - self->answered_ms > stale_ms) {
-        old = self->status;
-        self->status = status;
+    const bool has_broker = *wm_ask_text (known->status, "endpoint");
+    const char *now = *known->note     ? known->note
+                      : !known->status ? ""
+                      : has_broker     ? "the broker answers"
+                                       : "no broker runs; what the campaign has on disk is shown";
+    const bool is_new = !*before || (*known->note != 0) != (strncmp (before, "! ", 2) == 0) ||
+                        (!*known->note && strcmp (now, before) != 0);
+    if (*now && is_new) {
+        fprintf (stderr, "wiremill serve: %s\n", now);
+        snprintf (before, 480, "%s%.470s", *known->note ? "! " : "", now);
     }
-    if (status) {
-        self->answered_ms = now_ms;
-        snprintf (self->campaign, sizeof self->campaign, "%.32s",
-                  wm_ask_text (status, "campaign.id"));
-    }
-    pthread_mutex_unlock (&self->mutex);
-    json_decref (old);
 }
 
-/* Asks until a signal. Returns the exit code: a broker that refuses the key will do so again.  */
-static int ask_on (state_t *self, wm_http_t *http, wm_client_t *client, const char *campaign,
-                   int64_t interval_ms)
+/* Until a signal, or a broker refuses the key: it will do so again. Returns the exit code.  */
+static int serve_on (state_t *self, wm_http_t *http)
 {
-    wm_fault_t before = WM_OK;
-    while (!stops) {
-        wm_error_t error = { 0 };
-        json_t *status = wm_ask_now (client, campaign, &error);
-        if (error.fault == WM_EKEY || error.fault == WM_EPEER)
-            return wm_setup_complain ("serve", &error);
-        keep (self, status, STALE_ROUNDS * interval_ms);
-        if (error.fault && error.fault != before)
-            fprintf (stderr, "wiremill serve: %s; it asks again\n", error.text);
-        else if (!error.fault && before)
-            fprintf (stderr, "wiremill serve: the broker answers again\n");
-        before = error.fault;
-        for (int64_t left_ms = interval_ms; left_ms > 0 && !stops; left_ms -= NAP_MS) {
-            wm_http_sweep (http);
-            wm_crew_nap (left_ms < NAP_MS ? left_ms : NAP_MS);
-        }
+    char before[480] = "the broker answers";
+    const wm_top_campaign_t *known = &self->known;
+    for (; !stops && !known->refusal; wm_crew_nap (NAP_MS)) {
+        wm_http_sweep (http);
+        wm_top_poll_copy (self->poll, &self->known);
+        report (known, before);
+        atomic_store (&self->round_ms, wm_now_ms ());
     }
-    return WM_EXIT_OK;
+    return known->refusal == WM_EKEY ? WM_EXIT_REFUSED
+           : known->refusal          ? WM_EXIT_FAILURE
+                                     : WM_EXIT_OK;
+}
+
+/* Ends the thread that asks, where that does not take long.  */
+static void leave (state_t *self)
+{
+    wm_top_poll_stop (self->poll);
+    for (const int64_t end = wm_now_ms () + LEAVE_MS; wm_now_ms () < end; wm_crew_nap (5))
+        if (wm_top_poll_destroy (&self->poll)) {
+            wm_past_destroy (&self->past);
+            json_decref (self->campaign.status);
+            json_decref (self->known.status);
+            return;
+        }
 }
 
 /* The folder of an endpoint "file://FOLDER/endpoint.json"; "": it is another.  */
@@ -128,27 +213,43 @@ static void folder_of (const char *endpoint, char folder[4096])
 
 static int serve_main (const wm_args_t *args)
 {
-    static state_t state = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+    static state_t state;
     char endpoint[256], campaign[4096];
     wm_error_t error;
-    const char *folder = wm_args_text (args, "campaign");
+    wm_password_t password;
+    const char *folder = wm_args_text (args, "campaign"),
+               *password_file = wm_args_text (args, "password-file");
+    const wm_http_how_t how = { .listen = wm_args_text (args, "listen"),
+                                .password = password_file ? &password : NULL,
+                                .is_insecure = wm_args_given (args, "insecure") };
+    if (how.password && how.is_insecure)
+        return wm_args_refuse (args, "--password-file and --insecure exclude each other");
     wm_ask_monitor ();
-    if (wm_ask_lasting (args, folder ? folder : wm_args_rest (args, 0), endpoint, &error))
+    if ((password_file && wm_password_read (&password, password_file, &error)) ||
+        wm_ask_lasting (args, folder ? folder : wm_args_rest (args, 0), endpoint, &error))
         return wm_setup_complain ("serve", &error);
     folder_of (endpoint, campaign);
     zsys_handler_set (NULL); /* signals are ours */
     wm_log_start ();
     wm_crew_signals (&stops); /* before there is another thread, which shall not get them */
-    wm_http_t *http = wm_http_new (wm_args_text (args, "listen"), pages, &state, &error);
-    if (!http)
+    state.interval_s = wm_args_seconds (args, "interval");
+    state.round_ms = wm_now_ms ();
+    state.past = wm_past_new ();
+    state.poll = wm_top_poll_new ("serve", endpoint, endpoint, campaign,
+                                  (int64_t) (1000 * state.interval_s), -1, state.past);
+    wm_http_t *http = state.poll ? wm_http_new (&how, pages, &state, &error) : NULL;
+    if (!state.poll)
+        wm_fault (&error, WM_EHOST, "no thread can be started");
+    if (!http) {
+        if (state.poll)
+            leave (&state);
         return wm_setup_complain ("serve", &error);
-    fprintf (stderr, "wiremill serve: http://%s/metrics\n", wm_http_address (http));
-    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill serve", NULL, NULL);
-    const int code = ask_on (&state, http, client, campaign,
-                             (int64_t) (1000 * wm_args_seconds (args, "interval")));
-    wm_client_destroy (&client);
+    }
+    fprintf (stderr, "wiremill serve: http://%s/ is the page, http://%s/metrics for Prometheus\n",
+             wm_http_address (http), wm_http_address (http));
+    const int code = serve_on (&state, http);
     wm_http_destroy (&http);
-    json_decref (state.status);
+    leave (&state);
     return code;
 }
 
@@ -157,7 +258,7 @@ static const wm_verb_t *const verbs[] = { &verb_serve, NULL };
 static const wm_program_t program = {
     .name = "wiremill-serve",
     .version = WM_VERSION,
-    .summary = "serves a campaign's numbers over HTTP; wiremill starts it",
+    .summary = "serves a campaign's page and numbers over HTTP; wiremill starts it",
     .verbs = verbs,
 };
 

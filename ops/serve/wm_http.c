@@ -4,6 +4,7 @@
    seconds would stay open: the owner's sweep shuts down what is too old. A descriptor is in the
    table from the start of its connection until libmicrohttpd is about to close it.  */
 #include "ops/serve/wm_http.h"
+#include "schema/base/wm_address.h"
 #include "schema/wm_limits.h"
 
 #include <arpa/inet.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #define IDLE_S 5 /* without a byte */
@@ -25,6 +27,8 @@
 struct wm_http_t {
     struct MHD_Daemon *daemon;
     const wm_http_page_t *pages;
+    const wm_password_t *password; /* NULL: none */
+    bool is_here;                  /* it listens on loopback, without a password */
     void *context;
     char address[ADDRESS_BYTES];
     pthread_mutex_t mutex; /* of what follows */
@@ -67,30 +71,74 @@ void wm_http_sweep (wm_http_t *self)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static enum MHD_Result answer (struct MHD_Connection *connection, unsigned code, const char *type,
-                               char *text, size_t bytes)
+/* Takes the answer's text.  */
+static enum MHD_Result answer (struct MHD_Connection *connection, const wm_http_answer_t *what,
+                               const char *type)
 {
+    static const char strict[] = "default-src 'none'; frame-ancestors 'none'";
     struct MHD_Response *response =
-        MHD_create_response_from_buffer (bytes, text, MHD_RESPMEM_MUST_FREE);
+        what->text
+            ? MHD_create_response_from_buffer (what->bytes, what->text, MHD_RESPMEM_MUST_FREE)
+            : NULL;
     if (!response) {
-        free (text);
+        free (what->text);
         return MHD_NO;
     }
     MHD_add_response_header (response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
     MHD_add_response_header (response, MHD_HTTP_HEADER_CONNECTION, "close");
     MHD_add_response_header (response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    if (code == MHD_HTTP_METHOD_NOT_ALLOWED)
+    MHD_add_response_header (response, "Content-Security-Policy",
+                             what->policy ? what->policy : strict);
+    MHD_add_response_header (response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header (response, "Referrer-Policy", "no-referrer");
+    if (what->code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header (response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    const enum MHD_Result result = MHD_queue_response (connection, code, response);
+    if (what->code == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header (response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+                                 "Basic realm=\"wiremill\", charset=\"UTF-8\"");
+    const enum MHD_Result result = MHD_queue_response (connection, what->code, response);
     MHD_destroy_response (response);
     return result;
 }
 
 static enum MHD_Result refuse (struct MHD_Connection *connection, unsigned code, const char *text)
 {
-    char *copy = strdup (text);
-    return copy ? answer (connection, code, "text/plain; charset=utf-8", copy, strlen (copy))
-                : MHD_NO;
+    const wm_http_answer_t what = { .text = strdup (text), .bytes = strlen (text), .code = code };
+    return answer (connection, &what, "text/plain; charset=utf-8");
+}
+
+/* Whether a header Host names this machine by number or as localhost; NULL: there was none.  */
+static bool names_us (const char *host)
+{
+    char name[INET6_ADDRSTRLEN + 1];
+    uint8_t number[sizeof (struct in6_addr)];
+    if (!host)
+        return true;
+    const bool is_v6 = host[0] == '[';
+    const size_t n = strcspn (host += is_v6, is_v6 ? "]" : ":");
+    if (n >= sizeof name)
+        return false;
+    memcpy (name, host, n);
+    name[n] = 0;
+    return strcasecmp (name, "localhost") == 0 ||
+           inet_pton (is_v6 ? AF_INET6 : AF_INET, name, number) == 1;
+}
+
+static enum MHD_Result give (const wm_http_t *self, struct MHD_Connection *connection,
+                             const wm_http_page_t *page)
+{
+    const char *host = MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Host"),
+               *key = MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Authorization");
+    wm_http_answer_t what = { .code = MHD_HTTP_OK };
+    if (self->is_here && !names_us (host))
+        return refuse (connection, MHD_HTTP_MISDIRECTED_REQUEST,
+                       "this page has no other name than its address or localhost; under a name of "
+                       "its own wiremill serve wants --password-file\n");
+    if (self->password && !page->is_open && !wm_password_is_in (self->password, key))
+        return refuse (connection, MHD_HTTP_UNAUTHORIZED,
+                       "a password is needed, of any user name: ask who started wiremill serve\n");
+    page->make (self->context, &what);
+    return answer (connection, &what, page->type);
 }
 
 static enum MHD_Result on_request (void *context, struct MHD_Connection *connection,
@@ -98,7 +146,6 @@ static enum MHD_Result on_request (void *context, struct MHD_Connection *connect
                                    const char *upload, size_t *upload_bytes, void **seen)
 {
     wm_http_t *self = context;
-    size_t bytes = 0;
     (void) version, (void) upload, (void) upload_bytes;
     if (strcmp (method, MHD_HTTP_METHOD_GET) != 0 && strcmp (method, MHD_HTTP_METHOD_HEAD) != 0)
         return refuse (connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
@@ -107,11 +154,9 @@ static enum MHD_Result on_request (void *context, struct MHD_Connection *connect
         return MHD_YES;
     }
     for (const wm_http_page_t *page = self->pages; page->path; page++)
-        if (strcmp (page->path, url) == 0) {
-            char *text = page->make (self->context, &bytes);
-            return text ? answer (connection, MHD_HTTP_OK, page->type, text, bytes) : MHD_NO;
-        }
-    return refuse (connection, MHD_HTTP_NOT_FOUND, "not found; there is /metrics\n");
+        if (strcmp (page->path, url) == 0)
+            return give (self, connection, page);
+    return refuse (connection, MHD_HTTP_NOT_FOUND, "not found; the page is /\n");
 }
 
 /* ---- the server ------------------------------------------------------------------------------ */
@@ -177,18 +222,41 @@ static int listen_at (address_t *address, char text[ADDRESS_BYTES])
     return fd;
 }
 
-wm_http_t *wm_http_new (const char *listen_text, const wm_http_page_t *pages, void *context,
+/* Whether only this machine reaches it.  */
+static bool is_near (const address_t *address)
+{
+    char host[INET6_ADDRSTRLEN] = "", text[INET6_ADDRSTRLEN + 2];
+    const bool is_v6 = address->any.sa_family == AF_INET6;
+    inet_ntop (address->any.sa_family,
+               is_v6 ? (const void *) &address->v6.sin6_addr : &address->v4.sin_addr, host,
+               sizeof host);
+    snprintf (text, sizeof text, is_v6 ? "[%s]" : "%s", host);
+    return wm_address_is_loopback (text);
+}
+
+wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, void *context,
                         wm_error_t *error)
 {
     address_t address;
+    const char *listen_text = how->listen;
     if (!parse (listen_text, &address)) {
         wm_fault (error, WM_EUSAGE, "--listen %.60s: give an address and a port, 127.0.0.1:9555",
+                  listen_text);
+        return NULL;
+    }
+    if (!is_near (&address) && !how->password && !how->is_insecure) {
+        wm_fault (error, WM_EUSAGE,
+                  "--listen %.60s: whoever reaches this address could read the campaign's names "
+                  "and numbers; give --password-file FILE, for which you type (umask 077; head -c "
+                  "18 /dev/urandom | base64 >FILE), or --insecure if all of them may",
                   listen_text);
         return NULL;
     }
     wm_http_t *self = calloc (1, sizeof *self);
     assert (self);
     self->pages = pages;
+    self->password = how->password;
+    self->is_here = is_near (&address) && !how->password;
     self->context = context;
     pthread_mutex_init (&self->mutex, NULL);
     for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)

@@ -3,12 +3,19 @@
    Bounded whatever connects: WM_HTTP_CONNECTIONS_MAX connections, each with
    WM_HTTP_MEMORY_BYTES for what it sends, and WM_HTTP_LIFE_MS from its beginning to its end. One
    that waits for a place waits in the kernel's queue. Only GET and HEAD are answered; a body is not
-   read. Nothing of a request but its path is looked at.  */
+   read. Of a request its path is looked at, and the headers Host and Authorization.
+
+   On another address than loopback it wants a password for every page that is not open, unless the
+   owner says that anybody may read. On loopback without a password a request must name this machine
+   by its number or as localhost: a page of another site that a browser on this machine shows cannot
+   read ours under its own name (DNS rebinding).  */
 #ifndef WM_HTTP_H
 #define WM_HTTP_H
 
+#include "ops/serve/wm_password.h"
 #include "schema/base/wm_fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define WM_HTTP_CONNECTIONS_MAX 64
@@ -17,16 +24,30 @@
 
 typedef struct wm_http_t wm_http_t;
 
-/* A page. `make` returns its text, freed by the caller; NULL: no memory. It is called by the
-   server's thread.  */
+/* What a page answers.  */
+typedef struct {
+    char *text; /* freed by the server; NULL: no memory */
+    size_t bytes;
+    unsigned code;      /* 200, unless `make` sets another */
+    const char *policy; /* Content-Security-Policy, lent; NULL: nothing may run or be loaded */
+} wm_http_answer_t;
+
+/* A page. `make` is called by the server's thread.  */
 typedef struct {
     const char *path, *type; /* path NULL ends the table */
-    char *(*make) (void *context, size_t *bytes);
+    bool is_open;            /* needs no password */
+    void (*make) (void *context, wm_http_answer_t *answer);
 } wm_http_page_t;
 
-/* Listens at "HOST:PORT" (an address of IPv4 or [IPv6], port 0: any) and serves from a thread of
-   its own. The table is lent. NULL: *error; WM_EUSAGE: that is no address.  */
-wm_http_t *wm_http_new (const char *listen, const wm_http_page_t *pages, void *context,
+typedef struct {
+    const char *listen;            /* "HOST:PORT", an address of IPv4 or [IPv6]; port 0: any */
+    const wm_password_t *password; /* lent; NULL: none */
+    bool is_insecure;              /* anybody who reaches another address than loopback may read */
+} wm_http_how_t;
+
+/* Listens and serves from a thread of its own. The table is lent. NULL: *error; WM_EUSAGE: that is
+   no address, or it needs a password.  */
+wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, void *context,
                         wm_error_t *error);
 void wm_http_destroy (wm_http_t **self_p);
 

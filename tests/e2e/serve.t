@@ -16,7 +16,7 @@ broker () # options...
 serve () { "$bin/wiremill" serve --listen "127.0.0.1:$http" --interval 0.2 "$@" >"$work/serve" 2>&1 & serve=$!; } # options...
 # Sends stdin to the server and prints what it answers, for at most 20 s.
 ask () { timeout 20 bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$0" && cat >&3 && cat <&3' "$http" 2>"$work/asked"; }
-get () { printf 'GET %s HTTP/1.1\r\nHost: here\r\n\r\n' "$1" | ask; } # path
+get () { printf 'GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n' "$1" | ask; } # path
 metric () { get /metrics | tr -d '\r' | awk -v name="$1" '$1 == name { print $2 }'; } # name{labels}: its value
 is () { [ "$(metric "$1")" = "$2" ] || { echo "$1 is $(metric "$1"), wanted $2"; return 1; }; } # name{labels}, value
 of_status () { "$bin/wiremill" status "$out" --json | sed -n "/\"$1\": {/,/}/s/.*\"$2\": *\([0-9]*\).*/\1/p" | head -n 1; }
@@ -57,10 +57,10 @@ wait $worker
 code () { head -n 1 | tr -d '\r' | cut -d' ' -f2; }
 not_there () { [ "$(get /secret | code)" = 404 ] && [ "$(get '/metrics/../../etc/passwd' | code)" = 404 ]; }
 ok "another path: 404" not_there
-post () { printf 'POST /metrics HTTP/1.1\r\nHost: here\r\nContent-Length: 1000000000\r\n\r\nabc' | ask | tee "$work/said" | code | grep -qx 405 &&
+post () { printf 'POST /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000000\r\n\r\nabc' | ask | tee "$work/said" | code | grep -qx 405 &&
     grep -q '^Allow: GET, HEAD' "$work/said"; }
 ok "another method: 405, and its body is not waited for" post
-head_only () { printf 'HEAD /metrics HTTP/1.1\r\nHost: here\r\n\r\n' | ask >"$work/said"; [ "$(code <"$work/said")" = 200 ] && ! grep -q wiremill_up "$work/said"; }
+head_only () { printf 'HEAD /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n' | ask >"$work/said"; [ "$(code <"$work/said")" = 200 ] && ! grep -q wiremill_up "$work/said"; }
 ok "HEAD has no body" head_only
 garbage () { head -c 100000 /dev/urandom | ask >"$work/said"; ! grep -q '^HTTP/1.1 200' "$work/said"; }
 ok "garbage" garbage

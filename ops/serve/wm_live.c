@@ -1,0 +1,341 @@
+/* wm_live.c - see wm_live.h. Sections are always there, empty ones hidden: so the script finds each
+   at its place. What changes with each answer is not in the live region (#state), or readers of
+   screens would hear it every few seconds.  */
+#include "ops/serve/wm_live_private.h"
+#include "ops/wm_account.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_show.h"
+#include "schema/base/wm_page.h"
+
+#include <assert.h>
+#include <math.h>
+#include <sodium.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PARTS WM_TOP_BUCKETS /* of a graph */
+
+static const char style[] = "\n"
+#include "page.css.inc"
+    ;
+static const char script[] = "\n"
+#include "page.js.inc"
+    ;
+
+/* ---- policy ---------------------------------------------------------------------------------- */
+
+static void print_hash (FILE *out, const char *text)
+{
+    uint8_t hash[crypto_hash_sha256_BYTES];
+    char base64[64];
+    crypto_hash_sha256 (hash, (const uint8_t *) text, strlen (text));
+    sodium_bin2base64 (base64, sizeof base64, hash, sizeof hash, sodium_base64_VARIANT_ORIGINAL);
+    fprintf (out, "'sha256-%s'", base64);
+}
+
+const char *wm_live_policy (void)
+{
+    static char policy[400];
+    if (*policy)
+        return policy;
+    FILE *out = fmemopen (policy, sizeof policy, "w");
+    assert (out);
+    fputs ("default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; "
+           "form-action 'none'; frame-ancestors 'none'; style-src ",
+           out);
+    print_hash (out, style);
+    fputs ("; script-src ", out);
+    print_hash (out, script);
+    fclose (out);
+    return policy;
+}
+
+static void put_fact (FILE *out, const char *name, const char *class, const char *value,
+                      const char *more)
+{
+    fprintf (out, "<div><dt>%s</dt><dd><b class=\"%s\">", name, class);
+    wm_page_print (out, "%s", value);
+    fputs ("</b> ", out);
+    wm_page_print (out, "%s", more);
+    fputs ("</dd></div>\n", out);
+}
+
+/* ---- state and progress ---------------------------------------------------------------------- */
+
+/* What the campaign waits for, in a sentence; NULL: nothing that needs a person.  */
+static const char *wait_of (const json_t *s)
+{
+    const char *waiting = wm_ask_text (s, "waiting_for");
+    return strcmp (waiting, "no worker") == 0     ? "no worker is connected"
+           : strcmp (waiting, "no producer") == 0 ? "no producer is connected"
+           : strcmp (waiting, "disk full") == 0   ? "it goes on when there is room on the disk"
+                                                  : NULL;
+}
+
+static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char *state)
+{
+    char text[32];
+    const json_t *s = campaign->status;
+    const char *paused = wm_ask_text (s, "paused");
+    const bool is_here = s && *wm_ask_text (s, "endpoint"),
+               is_away = strcmp (state, "no answer") == 0;
+    const char *wait = is_here ? wait_of (s) : NULL, *class = wm_live_class (state);
+    fprintf (out, "<div id=\"state\" class=\"state %s\" role=\"status\"><strong>%s</strong> ",
+             wait && strcmp (class, "good") == 0 ? "warn" : class, state);
+    if (is_away)
+        fputs (s ? "the broker does not answer; what follows is old" : "no broker has answered yet",
+               out);
+    else if (*paused && is_here)
+        wm_page_print (out, "%s", paused);
+    else if (wait)
+        fputs (wait, out);
+    else if (s && !is_here)
+        fputs ("no broker runs; what follows is what the campaign has on disk", out);
+    fputs ("</div>\n<p class=\"faint\">", out);
+    if (*campaign->note)
+        wm_page_print (out, "%s. ", campaign->note);
+    if (s)
+        wm_page_print (out, is_here ? "The broker answered %s ago." : "Read %s ago.",
+                       wm_show_time (campaign->age_s, text));
+    fputs ("</p>\n", out);
+}
+
+static void put_progress (FILE *out, const json_t *s)
+{
+    char text[32];
+    const double share = wm_account_share (s);
+    if (share < 0)
+        fputs ("<p>How much there is to score is not known yet.</p>\n", out);
+    else
+        fprintf (out,
+                 "<p><label for=\"bar\">%.1f %% of the hits are scored or held</label>"
+                 "<progress id=\"bar\" max=\"1\" value=\"%.4f\"></progress></p>\n",
+                 share < 1 && share > 0.999 ? 99.9 : 100 * share, share);
+    const double eta_s = wm_ask_real (s, "eta_s");
+    fprintf (out, "<p>Time left: <b>%s</b></p>\n",
+             eta_s > 0 && *wm_ask_text (s, "endpoint") ? wm_show_time (eta_s, text)
+             : wm_ask_int (s, "inputs.open")           ? "not known"
+             : wm_ask_int (s, "inputs.total")          ? "nothing is left"
+                                                       : "no inputs yet");
+}
+
+/* What only a broker knows.  */
+static void put_live_facts (FILE *out, const json_t *s)
+{
+    char a[32], b[32], c[64], more[160];
+    snprintf (more, sizeof more, "%s events/s",
+              wm_show_short (wm_ask_real (s, "rate.events_s"), a));
+    snprintf (c, sizeof c, "%s hits/s", wm_show_short (wm_ask_real (s, "rate.hits_s"), b));
+    put_fact (out, "Rate", "", c, more);
+    snprintf (more, sizeof more, "%s busy, %s idle",
+              wm_show_count (wm_ask_int (s, "workers_by_state.busy"), a),
+              wm_show_count (wm_ask_int (s, "workers_by_state.idle"), b));
+    put_fact (out, "Workers", "", wm_show_count (wm_ask_int (s, "workers_total"), c), more);
+    snprintf (more, sizeof more, "run; %s queued, %s asked of producers",
+              wm_show_count (wm_ask_int (s, "batches.queued"), a),
+              wm_show_count (wm_ask_int (s, "batches.asked"), b));
+    put_fact (out, "Batches", "", wm_show_count (wm_ask_int (s, "batches.running"), c), more);
+    snprintf (more, sizeof more, "of %s done",
+              wm_show_count (wm_ask_int (s, "events.announced"), a));
+    put_fact (out, "Events", "", wm_show_count (wm_ask_int (s, "events.done"), b), more);
+}
+
+static void put_facts (FILE *out, const json_t *s)
+{
+    char a[32], b[32], c[32], d[32], text[64], more[160];
+    const int64_t held = wm_ask_int (s, "hits.held"), alarms = wm_ask_int (s, "counters.alarm"),
+                  rows = wm_ask_int (s, "held_total");
+    fputs ("<dl>\n", out);
+    if (*wm_ask_text (s, "endpoint"))
+        put_live_facts (out, s);
+    snprintf (more, sizeof more, "of %s announced",
+              wm_show_count (wm_ask_int (s, "hits.announced"), a));
+    put_fact (out, "Hits scored", "", wm_show_count (wm_ask_int (s, "hits.done"), b), more);
+    snprintf (more, sizeof more, "and %s inputs or batches", wm_show_count (rows, a));
+    snprintf (text, sizeof text, "%s hits", wm_show_count (held, b));
+    put_fact (out, "Held", held || rows ? "bad-text" : "", text, more);
+    if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
+        put_fact (out, "Clients", "", wm_show_count (wm_ask_int (s, "inputs.open"), a),
+                  "connected");
+    else {
+        snprintf (more, sizeof more, "of %s written, %s held, %s changed",
+                  wm_show_count (wm_ask_int (s, "inputs.total"), a),
+                  wm_show_count (wm_ask_int (s, "inputs.held"), b),
+                  wm_show_count (wm_ask_int (s, "inputs.changed"), c));
+        put_fact (out, "Inputs", "", wm_show_count (wm_ask_int (s, "inputs.written"), d), more);
+    }
+    put_fact (out, "Alarms", alarms ? "bad-text" : "", wm_show_count (alarms, a), "");
+    fputs ("</dl>\n", out);
+}
+
+/* Machines whose scores were wrong, and checks; as `wiremill status` prints them.  */
+static void put_checks (FILE *out, const json_t *s)
+{
+    char *text = NULL, *rest = NULL;
+    size_t bytes;
+    FILE *lines = open_memstream (&text, &bytes);
+    assert (lines);
+    wm_account_checks (lines, s, "checked: ");
+    fclose (lines);
+    wm_live_begin (out, "checks", "Checks by a second machine", *text);
+    for (const char *line = strtok_r (text, "\n", &rest); line; line = strtok_r (NULL, "\n", &rest))
+        wm_page_put (out,
+                     strncmp (line, "WRONG", 5) && strncmp (line, "SCORES", 6)
+                         ? "p"
+                         : "p class=\"bad-text\"",
+                     "%s", line);
+    wm_live_end (out);
+    free (text);
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+/* Steps over n parts, the latest last; parts that are not known (below 0) stay empty.  */
+static void put_graph (FILE *out, const char *id, const char *title, const char *from,
+                       const char *to, const float *rate, int n)
+{
+    float most = 0;
+    double sum = 0;
+    int known = 0;
+    char a[32], b[32];
+    for (int i = 0; i < n; i++) {
+        most = rate[i] > most ? rate[i] : most;
+        sum += rate[i] > 0 ? (double) rate[i] : 0;
+        known += rate[i] >= 0;
+    }
+    fprintf (out,
+             "<figure id=\"%s\">\n<div class=\"plot\"><svg role=\"img\" aria-label=\"%s\" "
+             "viewBox=\"0 0 %d 100\" preserveAspectRatio=\"none\"><path d=\"",
+             id, title, n);
+    for (int i = 0; i < n; i++)
+        if (rate[i] > 0)
+            fprintf (out, "M%d 100V%.1fh1V100z", i, 100 - 92 * (double) (rate[i] / most));
+    fprintf (out,
+             "\"/></svg><span>%s hits/s</span></div>\n"
+             "<div class=\"ends\"><span>%s</span><span>%s</span></div>\n<figcaption>%s: ",
+             wm_show_short ((double) most / 0.92, a), from, to, title);
+    if (known)
+        fprintf (out, "most %s, on average %s%s", wm_show_short ((double) most, a),
+                 wm_show_short (sum / known, b),
+                 known < n ? "; where it is flat nothing was scored, or measured" : "");
+    else
+        fputs ("nothing is measured yet", out);
+    fputs ("</figcaption>\n</figure>\n", out);
+}
+
+static const char *date_of (double time_s, char text[32])
+{
+    struct tm local;
+    const time_t whole = (time_t) time_s;
+    if (!localtime_r (&whole, &local) || !strftime (text, 32, "%b %d %H:%M", &local))
+        *text = 0;
+    return text;
+}
+
+/* The minutes are those that the page saw, before it those of the history.  */
+static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, wm_past_t *past)
+{
+    char from[32];
+    float rate[PARTS];
+    const double now_s = (double) time (NULL), begin_s = wm_past_begin (past);
+    wm_live_begin (out, "rate", "Rate", true);
+    fputs ("<div class=\"graphs\">\n", out);
+    wm_past_rate (past, now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S, now_s, rate, WM_TOP_BUCKETS);
+    for (int i = 0; i < WM_TOP_BUCKETS; i++)
+        if (campaign->rate[i] >= 0)
+            rate[i] = campaign->rate[i];
+    put_graph (out, "minutes", "Hits per second, last 15 minutes", "15 minutes ago", "now", rate,
+               WM_TOP_BUCKETS);
+    if (begin_s > 0) {
+        wm_past_rate (past, begin_s, now_s, rate, PARTS);
+        put_graph (out, "hours", "Hits per second, since the campaign began",
+                   date_of (begin_s, from), "now", rate, PARTS);
+    }
+    fputs ("</div>\n", out);
+    wm_live_end (out);
+}
+
+static void put_about (FILE *out, const json_t *s)
+{
+    char up[32], a[32], b[32];
+    wm_live_begin (out, "about", "Campaign", true);
+    wm_page_put (out, "p", "Folder %s, output %s, id %s.", wm_ask_text (s, "dir"),
+                 wm_ask_text (s, "campaign.output"), wm_ask_text (s, "campaign.id"));
+    wm_page_put (out, "p", "Model %s, precision %s.", wm_ask_text (s, "campaign.model"),
+                 wm_ask_text (s, "campaign.precision"));
+    if (*wm_ask_text (s, "endpoint"))
+        wm_page_put (out, "p", "Broker %s, version %s, up %s.", wm_ask_text (s, "endpoint"),
+                     wm_ask_text (s, "version"), wm_show_time (wm_ask_real (s, "up_s"), up));
+    if (*wm_ask_text (s, "endpoint"))
+        wm_page_put (out, "p", "Received %s of hits, sent %s to workers; journal %s.",
+                     wm_show_bytes (wm_ask_real (s, "bytes.payload_in"), a),
+                     wm_show_bytes (wm_ask_real (s, "bytes.task_out"), b),
+                     wm_show_bytes (wm_ask_real (s, "bytes.journal"), up));
+    wm_live_end (out);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static void put_head (FILE *out, const char *name, const wm_top_campaign_t *campaign,
+                      double every_s)
+{
+    const double share = wm_account_share (campaign->status);
+    fputs ("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+           out);
+    wm_page_print (out, "%s: %s", name, wm_top_state (campaign));
+    if (campaign->status && share >= 0)
+        wm_page_print (out, ", %d %%", (int) (100 * share));
+    fprintf (out,
+             "</title>\n<link rel=\"icon\" href=\"data:,\">\n"
+             "<noscript><meta http-equiv=\"refresh\" content=\"%.0f\"></noscript>\n"
+             "<style>%s</style>\n</head>\n<body data-every=\"%g\">\n"
+             "<a class=\"skip\" href=\"#main\">Skip to the state</a>\n<header>\n",
+             ceil (every_s), style, every_s);
+    wm_page_put (out, "h1", "%s", name);
+    fputs ("<nav aria-label=\"Sections\"><a href=\"#rate-h\">rate</a> "
+           "<a href=\"#workers-h\">workers</a> <a href=\"#faults-h\">faults</a> "
+           "<a href=\"#about-h\">campaign</a></nav>\n"
+           "<p id=\"contact\" role=\"status\"></p>\n</header>\n"
+           "<main id=\"main\" tabindex=\"-1\">\n",
+           out);
+}
+
+char *wm_live_page (const wm_top_campaign_t *campaign, wm_past_t *past, double every_s,
+                    size_t *bytes)
+{
+    char name[64], *text = NULL;
+    const json_t *s = campaign->status;
+    FILE *out = open_memstream (&text, bytes);
+    assert (out);
+    if (s)
+        wm_account_name (s, name);
+    else
+        snprintf (name, sizeof name, "wiremill");
+    put_head (out, name, campaign, every_s);
+    put_state (out, campaign, wm_top_state (campaign));
+    if (s) {
+        put_progress (out, s);
+        put_facts (out, s);
+        put_checks (out, s);
+        put_graphs (out, campaign, past);
+        wm_live_held (out, s);
+        wm_live_workers (out, s);
+        wm_live_said (out, s);
+        wm_live_inputs (out, s);
+        wm_live_latencies (out, past);
+        wm_live_faults (out, s, past);
+        put_about (out, s);
+    }
+    fprintf (out,
+             "</main>\n<footer><p><a href=\"/status.json\">status.json</a> "
+             "<a href=\"/metrics\">metrics</a>. The page only reads; wiremill top changes.</p>"
+             "</footer>\n<script>%s</script>\n</body>\n</html>\n",
+             script);
+    fclose (out);
+    assert (text);
+    return text;
+}

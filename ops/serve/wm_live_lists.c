@@ -1,0 +1,334 @@
+/* wm_live_lists.c - the tables of the page of `wiremill serve`. */
+#include "ops/serve/wm_live_private.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_show.h"
+#include "schema/base/wm_page.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define HOUR_S 3600
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* A section, hidden where there is nothing to show.  */
+void wm_live_begin (FILE *out, const char *id, const char *heading, bool is_shown)
+{
+    fprintf (out, "<section aria-labelledby=\"%s-h\"%s>\n<h2 id=\"%s-h\">%s</h2>\n", id,
+             is_shown ? "" : " hidden", id, heading);
+}
+
+void wm_live_end (FILE *out)
+{
+    fputs ("</section>\n", out);
+}
+
+/* Heads are separated by "|"; "#" begins one of numbers, "-" one that a narrow screen leaves out. A
+   table that is too wide scrolls, also by keys.  */
+static void begin_table (FILE *out, const char *id, const char *class, const char *heads,
+                         const char *caption)
+{
+    fprintf (out,
+             "<div class=\"table %s-box\" role=\"region\" aria-labelledby=\"%s-h\" tabindex=\"0\">"
+             "<table class=\"%s\">\n",
+             id, id, class);
+    wm_page_put (out, "caption", "%s", caption);
+    fputs ("<thead><tr>", out);
+    for (const char *head = heads; *head; head += strcspn (head, "|"), head += *head == '|') {
+        const bool is_more = *head == '-', is_number = head[is_more] == '#';
+        const int skip = is_more + is_number;
+        fprintf (out, "<th scope=\"col\" class=\"%s%s\">%.*s</th>", is_number ? "n" : "",
+                 is_more ? " more" : "", (int) strcspn (head + skip, "|"), head + skip);
+    }
+    fputs ("</tr></thead>\n<tbody>\n", out);
+}
+
+static void end_table (FILE *out)
+{
+    fputs ("</tbody>\n</table></div>\n", out);
+}
+
+/* A cell with a number, by which its column is sorted.  */
+static void put_number (FILE *out, const char *class, double value, const char *text)
+{
+    fprintf (out, "<td class=\"n%s\" data-v=\"%.9g\">%s</td>", class, value, text);
+}
+
+const char *wm_live_class (const char *state)
+{
+    static const char *const classes[][2] = {
+        { "running", "good" },  { "busy", "good" },    { "finished", "good" }, { "paused", "warn" },
+        { "draining", "warn" }, { "stopped", "warn" }, { "no answer", "bad" }, { "refused", "bad" },
+        { "disk full", "bad" }, { "lost", "bad" },
+    };
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        if (strcmp (state, classes[i][0]) == 0)
+            return classes[i][1];
+    return "";
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static void put_gpu (FILE *out, const json_t *worker, const char *class, const char *name,
+                     const char *unit)
+{
+    char text[32];
+    const json_t *value = json_object_get (json_object_get (worker, "gpu"), name);
+    snprintf (text, sizeof text, "%.0f%s", json_number_value (value), unit);
+    put_number (out, class, json_is_number (value) ? json_number_value (value) : -1,
+                json_is_number (value) ? text : "&#8211;");
+}
+
+static void put_worker (FILE *out, const json_t *worker)
+{
+    char device[160], text[32];
+    const char *state = wm_ask_text (worker, "state"), *why = wm_ask_text (worker, "why");
+    const double rate = wm_ask_real (worker, "hits_s"), hits = wm_ask_real (worker, "hits"),
+                 batches = wm_ask_real (worker, "batches"), runs = wm_ask_real (worker, "running");
+    wm_top_device (worker, device);
+    fputs ("<tr><th scope=\"row\">", out);
+    wm_page_print (out, "%s", wm_ask_text (worker, "label"));
+    fputs ("</th><td>", out);
+    wm_page_print (out, "%s", device);
+    fputs ("</td>", out);
+    put_number (out, "", rate, wm_show_short (rate, text));
+    put_gpu (out, worker, "", "temperature_c", "&nbsp;&deg;C");
+    put_gpu (out, worker, " more", "load", "&nbsp;%");
+    put_gpu (out, worker, " more", "power_w", "&nbsp;W");
+    put_number (out, " more", runs, wm_show_short (runs, text));
+    put_number (out, " more", batches, wm_show_short (batches, text));
+    put_number (out, " more", hits, wm_show_short (hits, text));
+    fputs ("<td>", out);
+    wm_page_put (out, *why || *wm_live_class (state) == 'b' ? "span class=\"bad-text\"" : "span",
+                 "%s%s%s", state, *why ? ": " : "", why);
+    fputs ("</td></tr>\n", out);
+}
+
+void wm_live_workers (FILE *out, const json_t *s)
+{
+    size_t i;
+    char n[32], caption[160];
+    const json_t *one, *list = json_object_get (s, "workers");
+    const int64_t total = wm_ask_int (s, "workers_total"),
+                  listed = (int64_t) json_array_size (list);
+    wm_live_begin (out, "workers", "Workers", true);
+    if (!listed)
+        fputs ("<p>No worker is connected.</p>\n", out);
+    else {
+        if (total > listed)
+            snprintf (caption, sizeof caption,
+                      "%lld of %s workers: the broker lists those that it sends away first, and no "
+                      "more than these",
+                      (long long) listed, wm_show_count (total, n));
+        else
+            snprintf (caption, sizeof caption, "%s worker%s", wm_show_count (total, n),
+                      total == 1 ? "" : "s");
+        begin_table (
+            out, "workers", "sortable",
+            "Worker|GPU, engine|#Hits/s|#Temp.|-#Load|-#Power|-#Runs|-#Batches|-#Hits|State",
+            caption);
+        json_array_foreach (list, i, one)
+        {
+            put_worker (out, one);
+        }
+        end_table (out);
+    }
+    wm_live_end (out);
+}
+
+static void put_held_row (FILE *out, const json_t *held)
+{
+    char n[32];
+    const char *reason = wm_ask_text (held, "reason"), *path = wm_ask_text (held, "path");
+    const size_t length = strlen (path);
+    if (length && strncmp (reason, path, length) == 0 && strncmp (reason + length, ": ", 2) == 0)
+        reason += length + 2; /* many a reason names its file too */
+    fputs ("<tr><th scope=\"row\">", out);
+    wm_page_print (out, "%s", path);
+    fputs ("</th><td>", out);
+    if (json_is_integer (json_object_get (held, "event")))
+        wm_page_print (out, "event %lld:%lld:%lld ", (long long) wm_ask_int (held, "run"),
+                       (long long) wm_ask_int (held, "subrun"),
+                       (long long) wm_ask_int (held, "event"));
+    if (json_is_integer (json_object_get (held, "batch")))
+        wm_page_print (out, "batch %lld", (long long) wm_ask_int (held, "batch"));
+    else
+        wm_page_print (out, "%s",
+                       strcmp (wm_ask_text (held, "state"), "changed")
+                           ? "all of it"
+                           : "changed since it was scored");
+    fputs ("</td>", out);
+    put_number (out, "", wm_ask_real (held, "hits"), wm_show_count (wm_ask_int (held, "hits"), n));
+    wm_page_put (out, "td", "%s", *reason ? reason : "no reason given");
+    fputs ("</tr>\n", out);
+}
+
+void wm_live_held (FILE *out, const json_t *s)
+{
+    size_t i;
+    char a[32], b[32], caption[200];
+    const json_t *one, *list = json_object_get (s, "held");
+    const size_t n = json_array_size (list);
+    const bool any = wm_ask_int (s, "hits.held") || wm_ask_int (s, "held_total");
+    wm_live_begin (out, "held", "Held", any);
+    if (n) {
+        snprintf (caption, sizeof caption,
+                  "%s of %s; wiremill held lists all, wiremill why explains one",
+                  wm_show_count ((int64_t) n, a), wm_show_count (wm_ask_int (s, "held_total"), b));
+        begin_table (out, "held", "", "Input|What|#Hits|Reason", caption);
+        json_array_foreach (list, i, one)
+        {
+            put_held_row (out, one);
+        }
+        end_table (out);
+    } else if (any)
+        fputs ("<p>Single hits only: wiremill held lists their files.</p>\n", out);
+    wm_live_end (out);
+}
+
+void wm_live_said (FILE *out, const json_t *s)
+{
+    size_t i;
+    char ago[32];
+    const json_t *one, *list = json_object_get (s, "said");
+    wm_live_begin (out, "said", "What the broker logged last", json_array_size (list));
+    fputs ("<ol>\n", out);
+    json_array_foreach (list, i, one)
+    {
+        fputs ("<li>", out);
+        wm_page_put (out, "span class=\"faint\"", "%s ago",
+                     wm_show_time (wm_ask_real (one, "ago_s"), ago));
+        wm_page_put (out, "span", "%s", wm_ask_text (one, "text"));
+        fputs ("</li>\n", out);
+    }
+    fputs ("</ol>\n", out);
+    wm_live_end (out);
+}
+
+/* One of the two is empty where nothing is left, or no producer is there.  */
+void wm_live_inputs (FILE *out, const json_t *s)
+{
+    size_t i;
+    char n[32], late[32];
+    const json_t *one, *open = json_object_get (s, "open"),
+                       *list = json_object_get (s, "producers");
+    wm_live_begin (out, "producers", "Producers, and who waits", json_array_size (list));
+    begin_table (out, "producers", "", "Producer|Input|#Asked|Waits for", "connected producers");
+    json_array_foreach (list, i, one)
+    {
+        fputs ("<tr>", out);
+        wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (one, "label"));
+        wm_page_put (out, "td", "%s", wm_ask_text (one, "input"));
+        put_number (out, "", wm_ask_real (one, "asked"),
+                    wm_show_count (wm_ask_int (one, "asked"), n));
+        if (json_is_number (json_object_get (one, "late_s")))
+            wm_page_put (out, "td class=\"bad-text\"",
+                         "does not answer: for %s it has sent nothing that the broker asked for",
+                         wm_show_time (wm_ask_real (one, "late_s"), late));
+        else
+            wm_page_put (out, "td", "%s", wm_ask_text (one, "waits"));
+        fputs ("</tr>\n", out);
+    }
+    end_table (out);
+    wm_live_end (out);
+    wm_live_begin (out, "open", "Open inputs", json_array_size (open));
+    snprintf (n, sizeof n, "%zu of %lld", json_array_size (open),
+              (long long) wm_ask_int (s, "inputs.open"));
+    begin_table (out, "open", "", "Input|Output|#Hits done|Note", n);
+    json_array_foreach (open, i, one)
+    {
+        fputs ("<tr>", out);
+        wm_page_put (out, "th scope=\"row\"", "%s", wm_ask_text (one, "path"));
+        wm_page_put (out, "td", "%s", wm_ask_text (one, "output"));
+        put_number (out, "", wm_ask_real (one, "hits"),
+                    wm_show_count (wm_ask_int (one, "hits"), late));
+        wm_page_put (out, "td", "%s", wm_ask_text (one, "why"));
+        fputs ("</tr>\n", out);
+    }
+    end_table (out);
+    wm_live_end (out);
+}
+
+/* ---- latencies and faults -------------------------------------------------------------------- */
+
+static void put_below (FILE *out, const wm_past_latency_t *latency, double share)
+{
+    char text[48], time[32];
+    const double ms = wm_past_below_ms (latency, share);
+    if (!(latency->count > 0))
+        snprintf (text, sizeof text, "&#8211;");
+    else if (ms >= 1000 || !(ms > 0))
+        snprintf (text, sizeof text, "%s %s", ms > 0 ? "below" : "above",
+                  wm_show_time (ms > 0 ? ms / 1e3 : 16.384, time));
+    else
+        snprintf (text, sizeof text, "below %.0f ms", ms);
+    put_number (out, "", ms > 0 ? ms : 1e6, text);
+}
+
+void wm_live_latencies (FILE *out, wm_past_t *past)
+{
+    static const char *const steps[][2] = {
+        { "stage", "asked of the producer until it is at the broker" },
+        { "queue", "at the broker until it is sent to a worker" },
+        { "compute", "sent until its result is back, with the network and the worker's own queue" },
+        { "commit", "result here until it is safe on disk" },
+    };
+    char n[32], mean[32];
+    wm_past_latency_t latency;
+    double from_s = (double) time (NULL) - HOUR_S;
+    wm_past_latency (past, WM_PAST_COMPUTE, from_s, &latency);
+    const bool is_recent = latency.count > 0;
+    from_s = is_recent ? from_s : 0;
+    wm_past_latency (past, WM_PAST_COMPUTE, from_s, &latency);
+    wm_live_begin (out, "latency", "Latency", latency.count > 0);
+    begin_table (out, "latency", "short", "Step of a batch|-#Batches|#Mean|#Half are|#95 % are",
+                 is_recent ? "the last hour" : "all of the campaign; nothing in the last hour");
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        wm_past_latency (past, (wm_past_step_t) i, from_s, &latency);
+        const double mean_s = latency.count > 0 ? latency.sum_s / latency.count : 0;
+        fprintf (out, "<tr><th scope=\"row\">%s<span class=\"more\">: %s</span></th>", steps[i][0],
+                 steps[i][1]);
+        put_number (out, " more", latency.count, wm_show_count ((int64_t) latency.count, n));
+        if (mean_s < 1)
+            snprintf (mean, sizeof mean, "%.1f ms", 1e3 * mean_s);
+        put_number (out, "", mean_s, mean_s < 1 ? mean : wm_show_time (mean_s, mean));
+        put_below (out, &latency, 0.5);
+        put_below (out, &latency, 0.95);
+        fputs ("</tr>\n", out);
+    }
+    end_table (out);
+    wm_live_end (out);
+}
+
+void wm_live_faults (FILE *out, const json_t *s, wm_past_t *past)
+{
+    static const struct {
+        const char *name, *path;
+        wm_past_count_t count;
+    } faults[] = {
+        { "batches that failed on a worker", "counters.n_fail", WM_PAST_FAIL },
+        { "batches whose worker was lost", "counters.n_lost", WM_PAST_LOST },
+        { "batches that a worker gave back when it left", "counters.n_preempt", WM_PAST_PREEMPT },
+        { "batches given to a second worker near the end", "counters.copies", WM_PAST_COPIES },
+        { "results that came twice", "counters.duplicate", WM_PAST_DUPLICATE },
+        { "results that came after their lease", "counters.late", WM_PAST_LATE },
+        { "batches that a worker itself scored a second time", "counters.again", WM_PAST_AGAIN },
+        { "alarms: results of one engine that differ", "counters.alarm", WM_PAST_ALARM },
+    };
+    char n[32];
+    const double from_s = (double) time (NULL) - HOUR_S;
+    wm_live_begin (out, "faults", "Faults", true);
+    begin_table (out, "faults", "short", "What|#Last hour|#In all",
+                 "nothing is lost by these: what failed is scored again, or held");
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        const double recent = wm_past_sum (past, faults[i].count, from_s);
+        fprintf (out, "<tr><th scope=\"row\">%s</th>", faults[i].name);
+        put_number (out, "", recent, wm_show_count ((int64_t) recent, n));
+        put_number (out, "", wm_ask_real (s, faults[i].path),
+                    wm_show_count (wm_ask_int (s, faults[i].path), n));
+        fputs ("</tr>\n", out);
+    }
+    end_table (out);
+    wm_live_end (out);
+}

@@ -1,0 +1,261 @@
+/* test_ops_serve.c - the page of `wiremill serve`: its texts, its history; and its password.  */
+#include "ops/serve/wm_live.h"
+#include "ops/serve/wm_password.h"
+#include "ops/wm_past.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char *page_of (const char *status, const char *note, wm_past_t *past)
+{
+    size_t bytes;
+    wm_past_t *none = wm_past_new ();
+    wm_top_campaign_t campaign = { .status = status ? json_loads (status, 0, NULL) : NULL };
+    assert_true (!status || campaign.status);
+    snprintf (campaign.note, sizeof campaign.note, "%s", note);
+    char *text = wm_live_page (&campaign, past ? past : none, 5, &bytes);
+    wm_past_destroy (&none);
+    assert_int_equal (bytes, strlen (text));
+    json_decref (campaign.status);
+    return text;
+}
+
+static void has (const char *page, const char *text)
+{
+    if (!strstr (page, text))
+        fail_msg ("not in the page: %s", text);
+}
+
+#define BROKER                                                                                     \
+    "\"endpoint\":\"tcp://h:1\",\"dir\":\"/d/<i>.wiremill\",\"campaign\":{\"state\":\"running\"}"
+
+static void test_workers (void **state)
+{
+    (void) state;
+    char *page =
+        page_of ("{" BROKER ",\"workers_total\":300,\"waiting_for\":\"no worker\",\"workers\":"
+                 "[{\"label\":\"</th><script>\",\"signature\":\"e\\\"<\",\"state\":\"lost\","
+                 "\"why\":\"a&b\",\"hits_s\":12345,\"gpu\":{\"gpu\":\"NVIDIA H200\","
+                 "\"temperature_c\":61,\"power_w\":400.4,\"load\":\"x\"}}]}",
+                 "", NULL);
+    has (page, "<title>&lt;i&gt;: running");
+    has (page, "<strong>running</strong> no worker is connected");
+    has (page, "<th scope=\"row\">&lt;/th&gt;&lt;script&gt;</th><td>H200: e&quot;&lt;</td>");
+    has (page, "data-v=\"12345\">12.3k</td>");
+    has (page, "data-v=\"61\">61&nbsp;&deg;C</td>");
+    has (page, "data-v=\"-1\">&#8211;</td>"); /* a load that is no number */
+    has (page, "<span class=\"bad-text\">lost: a&amp;b</span>");
+    has (page, "1 of 300 workers: the broker lists those that it sends away first");
+    assert_null (strstr (page, "</th><script>"));
+    free (page);
+}
+
+static void test_lists (void **state)
+{
+    (void) state;
+    char *page = page_of (
+        "{" BROKER ",\"held_total\":2,\"hits\":{\"held\":7},\"inputs\":{\"total\":3,\"open\":1},"
+        "\"held\":[{\"path\":\"a.h5\",\"state\":\"batch\",\"run\":1,\"subrun\":2,\"event\":3,"
+        "\"batch\":4,\"hits\":7,\"reason\":\"a.h5: <b>\"},"
+        "{\"path\":\"c.h5\",\"state\":\"changed\"}],"
+        "\"producers\":[{\"label\":\"p\",\"late_s\":90,\"asked\":5}],"
+        "\"open\":[{\"path\":\"o.h5\",\"why\":\"its producer is lost\",\"hits\":2}],"
+        "\"checks\":{\"suspects\":\"x and <y>\"}}",
+        "it's <gone>", NULL);
+    has (page, "event 1:2:3 batch 4");
+    has (page, "<td>&lt;b&gt;</td>"); /* the file's name is not said twice */
+    has (page, "changed since it was scored");
+    has (page, "no reason given");
+    has (page, "<td class=\"bad-text\">does not answer: for 01:30");
+    has (page, "its producer is lost");
+    has (page, "<p class=\"bad-text\">SCORES DIFFER: x and &lt;y&gt;");
+    has (page, "it's &lt;gone&gt;. The broker answered");
+    has (page, "<strong>no answer</strong> the broker does not answer; what follows is old");
+    free (page);
+}
+
+static void test_nothing (void **state)
+{
+    (void) state;
+    char *page = page_of (NULL, "", NULL);
+    has (page, "<strong>asking</strong>");
+    free (page);
+    page = page_of (NULL, "refused", NULL);
+    has (page, "<strong>no answer</strong> no broker has answered yet");
+    free (page);
+    page =
+        page_of ("{\"dir\":\"/d\",\"inputs\":{\"total\":1},\"hits\":{\"done\":5,\"announced\":5}}",
+                 "", NULL);
+    has (page, "<strong>finished</strong> no broker runs");
+    has (page, "value=\"1.0000\"");
+    assert_null (strstr (page, "<dt>Rate"));
+    free (page);
+    page =
+        page_of ("{" BROKER ",\"workers\":7,\"held\":{},\"said\":[3,null],\"hits\":[]}", "", NULL);
+    has (page, "No worker is connected");
+    free (page);
+}
+
+/* Rows: before the history, an hour, two minutes of which the second is not over.  */
+static json_t *history_at (int64_t now_s)
+{
+    json_t *history =
+        json_pack ("{s:[s,s,s,s,s,s,s], s:["
+                   "[i,i,f,i,i,i,[i,f,[]]], [I,i,f,i,i,i,[i,f,[i,i]]], [I,i,f,i,i,i,[i,f,[i,i,i]]],"
+                   "[I,i,f,i,i,i,[i,f,[i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i]]]]}",
+                   "columns", "begin_s", "span_s", "up_s", "hits", "batches", "fail", "compute",
+                   "rows", 0, 0, 0.0, 1000, 10, 5, 0, 0.0, (json_int_t) (now_s - 7200), 3600,
+                   3600.0, 7200, 20, 4, 20, 0.02, 20, 0, (json_int_t) (now_s - 120), 60, 60.0, 600,
+                   6, 2, 6, 0.012, 0, 5, 1, (json_int_t) (now_s - 60), 60, 30.0, 300, 4, 1, 4, 80.0,
+                   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4);
+    assert_non_null (history);
+    return history;
+}
+
+static void test_history (void **state)
+{
+    (void) state;
+    float rate[4];
+    wm_past_latency_t latency;
+    const int64_t now_s = time (NULL);
+    const double now = (double) now_s;
+    wm_past_t *past = wm_past_new ();
+    assert_float_equal (wm_past_begin (past), 0, 0);
+    assert_float_equal (wm_past_next (past), 0, 0);
+    json_t *history = history_at (now_s);
+    wm_past_take (past, history, 0);
+    assert_float_equal (wm_past_begin (past), now - 7200, 0);
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 9100, 0);
+    assert_float_equal (wm_past_sum (past, WM_PAST_FAIL, now - 200), 3, 0);
+    wm_past_rate (past, now - 120, now, rate, 4);
+    const float wanted[] = { 10, 10, 10, -1 }; /* the last half minute is still to come */
+    for (int i = 0; i < 4; i++)
+        assert_float_equal (rate[i], wanted[i], 1e-3);
+    wm_past_rate (past, now - 7200, now, rate, 2);
+    assert_float_equal (rate[0], 2, 1e-3);
+    assert_float_equal (rate[1], 900.0 / 3570, 1e-3); /* of what is known */
+    wm_past_rate (past, now, now, rate, 2);
+    assert_true (rate[0] < 0);
+
+    wm_past_latency (past, WM_PAST_COMPUTE, now - 200, &latency);
+    assert_float_equal (latency.count, 10, 0);
+    assert_float_equal (latency.sum_s, 80.012, 1e-6);
+    assert_float_equal (wm_past_below_ms (&latency, 0.5), 2, 0);
+    assert_float_equal (wm_past_below_ms (&latency, 0.6), 4, 0);
+    assert_float_equal (wm_past_below_ms (&latency, 0.95), 0, 0); /* above 16.384 s */
+    wm_past_latency (past, WM_PAST_COMMIT, 0, &latency);
+    assert_float_equal (wm_past_below_ms (&latency, 0.5), 0, 0);
+
+    char *page = page_of ("{" BROKER ",\"counters\":{\"n_fail\":12}}", "", past);
+    has (page, "<caption>the last hour</caption>");
+    has (page, "the worker's own queue</span></th><td class=\"n more\" data-v=\"10\">10");
+    has (page, "8.0 s</td><td class=\"n\" data-v=\"2\">below 2 ms</td>"
+               "<td class=\"n\" data-v=\"1000000\">above 16.4 s");
+    has (page, "failed on a worker</th><td class=\"n\" data-v=\"3\">3</td>"
+               "<td class=\"n\" data-v=\"12\">12");
+    has (page, "<figure id=\"hours\">");
+    free (page);
+
+    /* The last two rows may have grown; asked again from there, the others stay.  */
+    const double next = wm_past_next (past);
+    assert_float_equal (next, now - 120, 0);
+    json_array_remove (json_object_get (history, "rows"), 0);
+    json_array_remove (json_object_get (history, "rows"), 0);
+    wm_past_take (past, history, next);
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 9100, 0);
+    wm_past_take (past, NULL, next); /* not known any more */
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 8200, 0);
+    wm_past_take (past, history, 0);
+    wm_past_take (past, history, now); /* rows that are known, or out of order */
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 900, 0);
+    json_t *grown = json_pack ("{s:[s,s], s:[[I,i], [I,i], [I,i]]}", "columns", "begin_s", "hits",
+                               "rows", (json_int_t) (now_s - 120), 1, (json_int_t) (now_s - 60),
+                               1000, (json_int_t) now_s, 5);
+    wm_past_take (past, grown, HUGE_VAL); /* of a ledger: the last that is known, and a new one */
+    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 600 + 1000 + 5, 0);
+    json_decref (grown);
+    wm_past_destroy (&past);
+    json_decref (history);
+}
+
+/* A minute in which the broker was started is served at its end.  */
+static void test_first_minute (void **state)
+{
+    (void) state;
+    float rate[6];
+    const float wanted[] = { -1, -1, 10, 1, 1, 1 };
+    wm_past_t *past = wm_past_new ();
+    json_t *history =
+        json_pack ("{s:[s,s,s,s], s:[[i,i,f,i], [i,i,f,i]]}", "columns", "begin_s", "span_s",
+                   "up_s", "hits", "rows", 600, 60, 20.0, 200, 660, 60, 60.0, 60);
+    wm_past_take (past, history, 0);
+    assert_float_equal (wm_past_begin (past), 640, 0);
+    wm_past_rate (past, 600, 720, rate, 6);
+    for (int i = 0; i < 6; i++)
+        assert_float_equal (rate[i], wanted[i], 1e-3);
+    json_decref (history);
+    wm_past_destroy (&past);
+}
+
+static void test_policy (void **state)
+{
+    (void) state;
+    const char *policy = wm_live_policy ();
+    has (policy, "default-src 'none'");
+    has (policy, "script-src 'sha256-");
+    assert_true (strlen (policy) < 390 && policy == wm_live_policy ());
+}
+
+static void test_password (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    wm_password_t password;
+    char path[] = "/tmp/wm_password_XXXXXX";
+    const int fd = mkstemp (path);
+    assert_true (fd >= 0);
+    static const char line[] = "\n", good[] = " twelve-signs\t\r\nsecond line\n";
+    assert_int_equal (write (fd, line, 1), 1);
+    assert_int_equal (wm_password_read (&password, path, &error), WM_EUSAGE);
+    assert_int_equal (pwrite (fd, good, sizeof good - 1, 0), sizeof good - 1);
+    assert_int_equal (wm_password_read (&password, path, &error), WM_OK);
+    assert_true (wm_password_is_in (&password, "Bearer twelve-signs"));
+    assert_true (wm_password_is_in (&password, "bearer  twelve-signs"));
+    assert_true (wm_password_is_in (&password, "Basic eDp0d2VsdmUtc2lnbnM=")); /* x:twelve-signs */
+    static const char *const bad[] = { "",
+                                       "Bearer",
+                                       "Bearer ",
+                                       "Bearer twelve-sign",
+                                       "Basic",
+                                       "Basic ",
+                                       "Basic dHdlbHZlLXNpZ25z", /* without a colon */
+                                       "Basic !",
+                                       "Digest twelve-signs",
+                                       "twelve-signs" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false (wm_password_is_in (&password, bad[i]));
+    assert_false (wm_password_is_in (&password, NULL));
+    close (fd);
+    unlink (path);
+    assert_int_equal (wm_password_read (&password, path, &error), WM_EUSAGE);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_workers),      cmocka_unit_test (test_lists),
+        cmocka_unit_test (test_nothing),      cmocka_unit_test (test_history),
+        cmocka_unit_test (test_first_minute), cmocka_unit_test (test_policy),
+        cmocka_unit_test (test_password),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
