@@ -139,7 +139,8 @@ static int print_once (top_t *self)
         campaign->status = wm_ask_anyhow ("top", target->endpoint, target->folder, &one);
         if (campaign->status)
             continue;
-        strcpy (campaign->note, "no answer");
+        campaign->is_refused = one == WM_EXIT_REFUSED;
+        strcpy (campaign->note, "the reason is on stderr");
         code = code ? code : one;
     }
     if (self->n == 1 && code)
@@ -412,26 +413,26 @@ static int run_live (top_t *self, int64_t interval_ms)
     self->view.screen = self->n > 1 ? WM_TOP_LIST : WM_TOP_CAMPAIGN;
     zsys_handler_set (NULL); /* signals are ours */
     wm_log_start ();
+    /* first: what threads and their children print to stderr is kept from then on */
+    if (wm_terminal_enter (&error))
+        return wm_setup_complain ("top", &error);
     for (int i = 0; i < self->n; i++) {
         const target_t *target = &self->target[i];
         self->poll[i] =
             wm_top_poll_new (target->given, target->lasting, target->folder, interval_ms, notify);
         if (!self->poll[i]) {
+            wm_terminal_leave ();
             fprintf (stderr, "wiremill top: no thread for %.200s\n", target->given);
             _exit (WM_EXIT_FAILURE);
         }
     }
-    int code = WM_EXIT_OK;
-    if (wm_terminal_enter (&error))
-        code = wm_setup_complain ("top", &error);
-    else
-        watch (self, notify);
+    watch (self, notify);
     wm_terminal_leave ();
     fflush (NULL);
     if (!end_threads (self))
-        _exit (code);
+        _exit (WM_EXIT_OK);
     close (notify);
-    return code;
+    return WM_EXIT_OK;
 }
 
 static int top_main (const wm_args_t *args)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define NAME_COLUMNS 14
+#define GRAPH_LEAST 10 /* columns */
 
 /* ---- one campaign ---------------------------------------------------------------------------- */
 
@@ -81,11 +81,29 @@ static float scale (const wm_top_campaign_t *campaign, int n, float share[WM_TOP
 static void name_of (const wm_top_campaign_t *campaign, char name[64])
 {
     const char *given = campaign->given, *slash = strrchr (given, '/');
+    const bool is_tcp = strncmp (given, "tcp://", 6) == 0, is_address = strstr (given, "://");
     if (campaign->status)
         wm_account_name (campaign->status, name);
     else
         snprintf (name, 64, "%.63s",
-                  slash && slash[1] && !strstr (given, "://") ? slash + 1 : given);
+                  is_tcp                             ? given + 6
+                  : slash && slash[1] && !is_address ? slash + 1
+                                                     : given);
+}
+
+static int name_columns (const wm_canvas_t *canvas)
+{
+    return canvas->columns >= 110 ? 32 : 16;
+}
+
+/* Of a name that is too long its end: there are the number of a run and the port of an address.  */
+static void put_name (wm_canvas_t *canvas, wm_style_t style, int width, const char *name)
+{
+    char text[80];
+    const int n = (int) strlen (name);
+    snprintf (text, sizeof text, "%s%s", n > width ? ".." : "",
+              name + (n > width ? n - width + 2 : 0));
+    wm_canvas_cell (canvas, style, width, text);
 }
 
 static const char *done_of (const json_t *s, char text[32])
@@ -133,7 +151,7 @@ static void put_campaign_row (wm_canvas_t *canvas, const wm_top_campaign_t *camp
     const bool is_here = s && !*campaign->note;
     name_of (campaign, name);
     wm_canvas_put (canvas, WM_BOLD, "%s", chosen ? "> " : "  ");
-    wm_canvas_cell (canvas, chosen ? WM_BOLD : WM_PLAIN, NAME_COLUMNS, name);
+    put_name (canvas, chosen ? WM_BOLD : WM_PLAIN, name_columns (canvas), name);
     wm_canvas_put (canvas, WM_PLAIN, " ");
     wm_canvas_cell (canvas, style_of (state), 9, state);
     if (!s) {
@@ -152,7 +170,7 @@ static void put_campaign_row (wm_canvas_t *canvas, const wm_top_campaign_t *camp
     int room = canvas->columns - canvas->used;
     if (*campaign->note && *wm_ask_text (s, "endpoint"))
         wm_canvas_put (canvas, WM_BAD, "%s", campaign->note);
-    else if (room > 3) {
+    else if (room >= GRAPH_LEAST - 2) {
         room = room < 60 ? room : 60;
         scale (campaign, room, share);
         wm_canvas_graph (canvas, WM_COOL, share, room, 0, 1);
@@ -186,8 +204,10 @@ static void draw_list (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_ca
     char title[64];
     snprintf (title, sizeof title, " wiremill top: %d campaigns", n);
     put_title (canvas, title);
-    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-9s%7s%9s%12s%8s%6s%7s  RATE", NAME_COLUMNS,
+    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-9s%7s%9s%12s%8s%6s%7s", name_columns (canvas),
                    "CAMPAIGN", "STATE", "DONE", "hits/s", "ETA", "WORKERS", "HELD", "ALARMS");
+    if (canvas->columns >= canvas->used + GRAPH_LEAST)
+        wm_canvas_put (canvas, WM_BOLD, "  RATE");
     wm_canvas_next (canvas);
     scroll (view, view->chosen, n, view->has_keys ? canvas->rows - 4 : n);
     for (int i = view->first; i < n && i < view->first + view->page; i++)
@@ -595,20 +615,25 @@ static void draw_help (wm_canvas_t *canvas, wm_top_view_t *view)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static const char *keys_of (const wm_top_view_t *view, int n_campaign)
+/* The first that fits the terminal; on a narrow one keys without words, which `?` explains.  */
+static const char *keys_of (const wm_top_view_t *view, int n_campaign, int columns)
 {
-    switch (view->screen) {
-    case WM_TOP_LIST:
-        return "q quit  Enter open  p pause  r resume  D drain  ? help";
-    case WM_TOP_WORKER:
-        return "q quit  Esc back  d drain this worker  ? help";
-    case WM_TOP_HELP:
-        return "any key: back";
-    default:
-        return n_campaign > 1
-                   ? "q quit  Esc back  p pause  r resume  d drain  s sort  Enter inspect  ? help"
-                   : "q quit  p pause  r resume  d drain  s sort  Enter inspect  ? help";
-    }
+    static const char *const keys[][4] = {
+        [WM_TOP_LIST] = { "q quit  Enter open  p pause  r resume  D drain  ? help",
+                          "q quit  Enter p r D  ? help" },
+        [WM_TOP_CAMPAIGN] = { "q quit  p pause  r resume  d drain  s sort  Enter inspect  ? help",
+                              "q quit  p r d s Enter  ? help" },
+        [WM_TOP_WORKER] = { "q quit  Esc back  d drain this worker  ? help",
+                            "q quit  Esc back  d drain  ? help" },
+        [WM_TOP_HELP] = { "any key: back" },
+    };
+    static const char *const one_of[] = {
+        "q quit  Esc back  p pause  r resume  d drain  s sort  Enter inspect  ? help",
+        "q quit  Esc  p r d s Enter  ? help",
+    };
+    const char *const *text =
+        view->screen == WM_TOP_CAMPAIGN && n_campaign > 1 ? one_of : keys[view->screen];
+    return (int) strlen (text[0]) > columns && view->screen != WM_TOP_HELP ? text[1] : text[0];
 }
 
 void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
@@ -638,7 +663,7 @@ void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaig
     canvas->bytes = 0;
     wm_canvas_put (canvas, view->is_question ? WM_REVERSE : WM_WARN, "%s", view->message);
     wm_canvas_next (canvas);
-    wm_canvas_put (canvas, WM_BOLD, "%s", keys_of (view, n_campaign));
+    wm_canvas_put (canvas, WM_BOLD, "%s", keys_of (view, n_campaign, canvas->columns));
     wm_canvas_next (canvas);
 }
 

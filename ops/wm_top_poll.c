@@ -170,6 +170,7 @@ static void *run (void *argument)
     wm_top_poll_t *self = argument;
     self->client =
         wm_client_new (self->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, &self->wake);
+    wm_client_keys_of (self->client, self->folder);
     self->is_ledger_due = true;
     while (!is_over (self)) {
         const bool answers = ask (self);

@@ -52,6 +52,7 @@ struct wm_client_t {
 
     state_t state;
     zsock_t *socket, *monitor;
+    const char *keys_of; /* lent: a campaign, its folder's keys, and those given; NULL: all */
     wm_client_key_t key; /* that is tried now */
     int fd;              /* of the connection, libzmq's; -1: not known yet */
     bool disconnected;   /* the monitor reported the close; messages may still be queued */
@@ -125,6 +126,11 @@ void wm_client_class (wm_client_t *self, const char *class, double error, uint32
     snprintf (self->class, sizeof self->class, "%s", class);
     self->measured = error;
     self->n_hit = n_hit;
+}
+
+void wm_client_keys_of (wm_client_t *self, const char *campaign)
+{
+    self->keys_of = campaign;
 }
 
 bool wm_client_wants_sample (const wm_client_t *self)
@@ -647,6 +653,12 @@ static wm_fault_t open_with_key (wm_client_t *self, const void *hello, size_t he
     }
 }
 
+/* Whether the i-th key is one that this session may try.  */
+static bool is_mine (const wm_client_t *self, size_t i)
+{
+    return !self->keys_of || wm_join_is_of (i, self->keys_of);
+}
+
 /* Tries the keys of this process that are of the session's role, until one is admitted; what its
    files have now, so that a rotated key is found. On ipc the file's permissions decide, and no
    keys are used.  */
@@ -655,14 +667,18 @@ static wm_fault_t open_with_keys (wm_client_t *self, const void *hello, size_t h
 {
     wm_join_t join;
     wm_fault_t fault = WM_OK;
-    bool is_tried = false;
+    bool is_tried = false, has_one = false;
     if (strncmp (self->endpoint, "ipc://", 6) == 0)
         return open_once (self, hello, hello_bytes, deadline);
-    if (!wm_join_path (0))
+    for (size_t i = 0; wm_join_path (i) && !has_one; i++)
+        has_one = is_mine (self, i);
+    if (!has_one)
         return open_with_key (self, hello, hello_bytes, deadline);
     sodium_mlock (&join, sizeof join);
     for (size_t i = 0; (self->key.path = wm_join_path (i)) && (!is_tried || fault == WM_EKEY);
          i++) {
+        if (!is_mine (self, i))
+            continue;
         if (wm_join_read (&join, self->key.path, &self->error)) {
             fault = self->error.fault = WM_EAGAIN; /* it was good when the process began */
             continue;

@@ -166,7 +166,7 @@ several ()
     again && top "$out" "ipc://$work/nobody" <<STEPS
 until ^ wiremill top: 2 campaigns
 until ^> out +finished +100.0%
-until ^  ipc://\S* +no answer
+until ^  \.\.\S* +no answer
 key \r
 until ^ out: finished   broker
 run kill $broker
@@ -179,7 +179,7 @@ key j
 key \r
 until ^ ipc://\S*: no answer
 key \x7f
-until ^> ipc://
+until ^> \.\.
 key k
 run bash $work/again
 until ^> out +finished +100.0% +\d+ +- +0
@@ -200,6 +200,29 @@ ok "a finished campaign without a broker" ended
 # Keys: the monitor's reads and changes nothing.
 keys=$work/keys
 ok "a broker with keys" broker "$keys" --listen "tcp://127.0.0.1:$port" --keys
+# A campaign with keys and one without, both on TCP: a folder's keys are for its own broker.
+open=$work/open
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$open" --listen tcp://127.0.0.1:0 >"$work/opened" 2>&1 &
+opened=$!
+ok "a broker without" until_true 60 grep -q "\"pid\": *$opened" "$open$beside/endpoint.json"
+both_kinds () { keep "$bin/wiremill" top --once "$keys" "$open" && says "^  keys +idle" && says "^  open +idle"; }
+ok "--once shows both, as does the live screen" both_kinds
+both_live ()
+{
+    top "$keys" "$open" "tcp://127.0.0.1:$port" <<STEPS
+until ^> keys +idle
+until ^  open +idle
+until ^  127.0.0.1:\d+ +refused +key refused
+size 10x40
+until ^q quit  Enter p r D  \? help
+key q
+until shell: exit 0, terminal as before
+STEPS
+}
+ok "... also beside an address, for which there is no key" both_live
+not_all () { keep "$bin/wiremill" top --once "$open" "tcp://127.0.0.1:$port"; [ $? = 7 ] && says "^  127.0.0.1:[0-9]+ +refused +the reason is on stderr"; }
+ok "... with --once: exit 7" not_all
+kill $opened && wait $opened
 monitor ()
 {
     top "tcp://127.0.0.1:$port" --join-file "$keys$beside/join-monitor" <<'STEPS'
