@@ -378,7 +378,7 @@ deps: ## install the Debian packages that are missing (as root, or by sudo witho
 	@missing=; for p in $(PACKAGES); do \
 	    dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || missing+=" $$p"; done; \
 	[ -n "$$missing" ] || exit 0; \
-	line="apt-get update -q && apt-get install -qy --no-install-recommends$$missing"; \
+	line="apt-get update -q && apt-get -o DPkg::Lock::Timeout=600 install -qy --no-install-recommends$$missing"; \
 	if [ "$$(id -u)" = 0 ]; then root=; elif sudo -n true 2>/dev/null; then root='sudo -n'; \
 	else echo "packages are missing and this user may not install them; type"; echo "  sudo sh -c '$$line'"; exit 1; fi; \
 	echo "  APT  $$missing"; $$root sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null
