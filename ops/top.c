@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CAMPAIGNS_MAX 64
@@ -126,6 +127,30 @@ static int find_targets (top_t *self, const wm_args_t *args)
 
 /* ---- one screen for scripts ------------------------------------------------------------------ */
 
+/* What the broker that has just answered knows of the last minutes; without one, what the campaign
+   did.  */
+static void add_history (wm_top_campaign_t *campaign, const target_t *target)
+{
+    int code;
+    wm_error_t error;
+    json_t *history = NULL;
+    const bool has_broker = *wm_ask_text (campaign->status, "endpoint");
+    if (has_broker) {
+        wm_client_t *client =
+            wm_client_new (target->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, NULL);
+        wm_client_keys_of (client, target->folder);
+        if (!wm_ask_open (client, target->folder, &error))
+            history = wm_top_ask_recent (client);
+        if (wm_client_is_open (client))
+            wm_client_close (client, WM_REASON_DONE, "");
+        wm_client_destroy (&client);
+    } else
+        history = wm_ask_history ("top", "", target->folder, &code);
+    if (history)
+        wm_top_history (campaign, history, has_broker ? time (NULL) : 0);
+    json_decref (history);
+}
+
 static int print_once (top_t *self)
 {
     int code = WM_EXIT_OK;
@@ -137,6 +162,8 @@ static int print_once (top_t *self)
         for (int k = 0; k < WM_TOP_BUCKETS; k++)
             campaign->rate[k] = -1;
         campaign->status = wm_ask_anyhow ("top", target->endpoint, target->folder, &one);
+        if (campaign->status)
+            add_history (campaign, target);
         if (campaign->status)
             continue;
         campaign->is_refused = one == WM_EXIT_REFUSED;

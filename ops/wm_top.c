@@ -406,6 +406,32 @@ static void put_counts (wm_canvas_t *canvas, const json_t *s)
     wm_canvas_next (canvas);
 }
 
+/* "23 Nov 06:40"; without a day: "06:40".  */
+static const char *clock_of (int64_t time_s, bool with_day, char text[32])
+{
+    struct tm local;
+    const time_t at = (time_t) time_s;
+    *text = 0;
+    if (localtime_r (&at, &local))
+        strftime (text, 32, with_day ? "%d %b %H:%M" : "%H:%M", &local);
+    return text;
+}
+
+/* One line of what a campaign did that no broker serves.  */
+static void put_did (wm_canvas_t *canvas, const wm_top_did_t *did)
+{
+    char from[32], to[32], rate[32], up[32];
+    if (!did->from_s)
+        return;
+    wm_canvas_put (
+        canvas, WM_PLAIN, "worked   %s to %s, mean %s hits/s in %s, at most %lld worker%s",
+        clock_of (did->from_s, true, from),
+        clock_of (did->to_s, did->to_s - did->from_s > 86400, to),
+        wm_show_short (did->up_s > 0 ? did->hits / did->up_s : 0, rate),
+        wm_show_time (did->up_s, up), (long long) did->workers, did->workers == 1 ? "" : "s");
+    wm_canvas_next (canvas);
+}
+
 static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, int rows)
 {
     float share[WM_TOP_BUCKETS];
@@ -418,8 +444,10 @@ static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, in
         wm_canvas_graph (canvas, WM_COOL, share, n, row, rows);
         wm_canvas_pad (canvas, WM_PLAIN, 9 + n + 1);
         if (row == 0)
-            snprintf (head, sizeof head, "now %s, %d min",
-                      *campaign->note ? "-" : short_of (campaign->status, "rate.hits_s", now),
+            snprintf (head, sizeof head, "%s %s, %d min", campaign->did.from_s ? "to" : "now",
+                      campaign->did.from_s ? clock_of (campaign->did.to_s, false, now)
+                      : *campaign->note    ? "-"
+                                           : short_of (campaign->status, "rate.hits_s", now),
                       (n * WM_TOP_BUCKET_S + 30) / 60);
         if (row == rows - 1 && rows > 1)
             snprintf (head, sizeof head, "most %s", wm_show_short (most, most_text));
@@ -427,6 +455,31 @@ static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, in
         *head = 0;
         wm_canvas_next (canvas);
     }
+}
+
+/* For scripts: the graph as means of minutes, the latest last; "-" is not known.  */
+static void put_minutes (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
+{
+    enum { OF_MINUTE = 60 / WM_TOP_BUCKET_S };
+    char text[32];
+    int first = 0;
+    while (first < WM_TOP_BUCKETS && campaign->rate[first] < 0)
+        first++;
+    if (first == WM_TOP_BUCKETS)
+        return;
+    wm_canvas_put (canvas, WM_PLAIN, "minutes ");
+    for (int i = first - first % OF_MINUTE; i < WM_TOP_BUCKETS; i += OF_MINUTE) {
+        double sum = 0;
+        int n = 0;
+        for (int k = i; k < i + OF_MINUTE; k++)
+            if (campaign->rate[k] >= 0) {
+                sum += (double) campaign->rate[k];
+                n++;
+            }
+        wm_canvas_put (canvas, WM_PLAIN, " %s", n ? wm_show_short (sum / n, text) : "-");
+    }
+    wm_canvas_put (canvas, WM_PLAIN, " hits/s");
+    wm_canvas_next (canvas);
 }
 
 /* What is held and what the broker logged last; `rows` lines at most. Returns how many.  */
@@ -518,12 +571,14 @@ static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
         return;
     }
     put_counts (canvas, s);
+    put_did (canvas, &campaign->did);
     if (view->has_keys)
         put_rate (canvas, campaign, canvas->rows >= 40 ? 4 : canvas->rows >= 22 ? 2 : 1);
     else {
         char rate[32];
         wm_canvas_put (canvas, WM_PLAIN, "hits/s   %s", short_of (s, "rate.hits_s", rate));
         wm_canvas_next (canvas);
+        put_minutes (canvas, campaign);
     }
     wm_canvas_next (canvas);
     const int left = canvas->rows - 2 - canvas->n;
@@ -600,8 +655,8 @@ static void draw_help (wm_canvas_t *canvas, wm_top_view_t *view)
         "q, Ctrl-C        quit; the campaign goes on",
         "",
         "p, r, d and D ask before they do something. DONE counts hits that are",
-        "scored or held; RUNS is how many batches a worker has in hand. The graph",
-        "begins when top does: each column is 5 seconds.",
+        "scored or held; RUNS is how many batches a worker has in hand. A column of",
+        "the graph is 5 seconds; before top began it shows means of minutes.",
         "TEMP is the GPU's; a CPU worker reports none.",
     };
     put_title (canvas, " wiremill top: help");

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define AWAY_LEAST_MS 1000 /* between two attempts to reach a broker */
@@ -28,6 +29,7 @@ struct wm_top_poll_t {
     wm_client_t *client;
     unsigned owed;
     bool is_ledger_due; /* it is read when no broker runs, once after each that did */
+    bool has_history;   /* of the broker that answers now */
     /* under the mutex */
     pthread_mutex_t mutex;
     wm_top_campaign_t known;
@@ -67,6 +69,35 @@ static bool is_over (const wm_top_poll_t *self)
     return atomic_load (&self->stops);
 }
 
+/* Puts the history (the caller's reference is taken; NULL: none) into the graph; now_s as in
+   wm_top_history.  */
+static void add_history (wm_top_poll_t *self, json_t *history, int64_t now_s)
+{
+    if (!history)
+        return;
+    pthread_mutex_lock (&self->mutex);
+    wm_top_history (&self->known, history, now_s);
+    pthread_mutex_unlock (&self->mutex);
+    json_decref (history);
+    ring (self->notify);
+}
+
+static void forget_graph (wm_top_poll_t *self)
+{
+    pthread_mutex_lock (&self->mutex);
+    self->bucket = 0;
+    self->known.did = (wm_top_did_t){ 0 };
+    pthread_mutex_unlock (&self->mutex);
+}
+
+/* Asks the broker for the last quarter of an hour, which is one page. A broker of an earlier
+   release refuses.  */
+static void ask_history (wm_top_poll_t *self)
+{
+    self->has_history = true;
+    add_history (self, wm_top_ask_recent (self->client), time (NULL));
+}
+
 /* No broker answers: where the campaign's folder is here, its ledger is read.  */
 static void keep_ledger (wm_top_poll_t *self, const char *why)
 {
@@ -78,6 +109,7 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
     if (status) {
         self->is_ledger_due = false;
         keep (self, status, "", false);
+        add_history (self, wm_ask_history ("top", "", self->folder, &code), 0);
         return;
     }
     pthread_mutex_lock (&self->mutex);
@@ -126,7 +158,10 @@ static bool ask (wm_top_poll_t *self)
                 keep_ledger (self, error.text);
             return false;
         }
+        self->has_history = false;
     }
+    if (!self->is_ledger_due) /* the graph that was shown ended with the campaign's last broker */
+        forget_graph (self);
     self->is_ledger_due = true;
     execute_order (self);
     json_t *status = wm_client_is_open (self->client)
@@ -134,7 +169,11 @@ static bool ask (wm_top_poll_t *self)
                          : NULL;
     if (status)
         keep (self, status, "", false);
-    else if (wm_client_is_open (self->client))
+    if (status && !self->has_history)
+        ask_history (self);
+    if (status)
+        return true;
+    if (wm_client_is_open (self->client))
         keep (self, NULL, "the broker is connected, but does not answer; top asks again", false);
     else {
         char note[480];

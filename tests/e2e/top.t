@@ -79,6 +79,18 @@ ok "keys ask before they change a campaign; resizing" questions
 worker=$!
 wait $producer
 ok "a campaign" test $? = 0
+minutes () { keep "$bin/wiremill" top --once "$out" && says "^ out: finished   broker" && says "^minutes .*[1-9].* hits/s$"; }
+ok "--once shows the minutes before it" minutes
+before () # a top that has not measured anything yet
+{
+    LC_ALL=C.UTF-8 top --interval 100 "$out" <<'STEPS'
+until ^ out: finished
+until ^hits/s.*[▁▂▃▄▅▆▇█].* most [1-9]
+key q
+until shell: exit 0
+STEPS
+}
+ok "... as does the graph of the live screen" before
 inspect ()
 {
     LC_ALL=C.UTF-8 NO_COLOR='' top "$out" <<'STEPS'
@@ -194,7 +206,11 @@ broker=$(cat "$work/pid")
 kill "$broker"
 down () { ! kill -0 "$broker"; }
 ok "no broker" until_true 60 down
-ended () { keep "$bin/wiremill" top --once "$out" && says "^ out: finished   no broker runs"; }
+ended ()
+{
+    keep "$bin/wiremill" top --once "$out" && says "^ out: finished   no broker runs" && says "^minutes .*[1-9].* hits/s$" &&
+        says "^worked   .* to .*, mean [0-9.]*[1-9].* hits/s in .*, at most 1 worker$"
+}
 ok "a finished campaign without a broker" ended
 
 # Keys: the monitor's reads and changes nothing.
