@@ -29,15 +29,16 @@ static double cell (const json_t *row, int place)
     return place < 0 ? 0 : json_number_value (json_array_get (row, (size_t) place));
 }
 
-/* The rate of a minute while a broker served stands in each bucket that has its middle there and no
-   rate of its own.  */
+/* The rate of a minute while a broker served stands in each bucket that shares time with it and
+   has no rate of its own.  */
 static void fill (wm_top_campaign_t *campaign, const json_t *row, const int place[COLUMNS],
                   double end_s)
 {
     const double begin_s = cell (row, place[BEGIN_S]), up_s = cell (row, place[UP_S]);
     for (int i = 0; i < WM_TOP_BUCKETS && begin_s > 0 && up_s > 0; i++) {
-        const double at_s = end_s - WM_TOP_BUCKET_S * (WM_TOP_BUCKETS - 1 - i + 0.5);
-        if (campaign->rate[i] < 0 && at_s >= begin_s && at_s < begin_s + cell (row, place[SPAN_S]))
+        const double to_s = end_s - WM_TOP_BUCKET_S * (WM_TOP_BUCKETS - 1 - i);
+        if (campaign->rate[i] < 0 && to_s >= begin_s &&
+            to_s - WM_TOP_BUCKET_S < begin_s + cell (row, place[SPAN_S]))
             campaign->rate[i] = (float) (cell (row, place[HITS]) / up_s);
     }
 }

@@ -81,16 +81,6 @@ wait $producer
 ok "a campaign" test $? = 0
 minutes () { keep "$bin/wiremill" top --once "$out" && says "^ out: finished   broker" && says "^minutes .*[1-9].* hits/s$"; }
 ok "--once shows the minutes before it" minutes
-before () # a top that has not measured anything yet
-{
-    LC_ALL=C.UTF-8 top --interval 100 "$out" <<'STEPS'
-until ^ out: finished
-until ^hits/s.*[▁▂▃▄▅▆▇█].* most [1-9]
-key q
-until shell: exit 0
-STEPS
-}
-ok "... as does the graph of the live screen" before
 inspect ()
 {
     LC_ALL=C.UTF-8 NO_COLOR='' top "$out" <<'STEPS'
@@ -183,6 +173,7 @@ key \r
 until ^ out: finished   broker
 run kill $broker
 until ^ out: finished   no broker runs
+until ^worked  .* at most 1 worker
 key p
 until no broker answers for this campaign
 key \x1b
@@ -197,6 +188,7 @@ run bash $work/again
 until ^> out +finished +100.0% +\d+ +- +0
 key \r
 until ^ out: finished   broker
+until ^hits/s .*most [1-9]
 key q
 until shell: exit 0, terminal as before
 STEPS
