@@ -63,11 +63,16 @@ PROGRAM_gpuworker := wiremill-worker
 PROGRAM_ops       := wiremill
 WITH_PROGRAM := broker producer gpuworker ops
 PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve
+MODEL        := $(B)/share/wiremill/synthetic.onnx
 
 .DEFAULT_GOAL := all
 .PHONY: all
 ##@ build and run
-all: $(PROGRAMS) $(B)/lib/wm_openvino.so $(B)/lib/libwiremill.so ## build everything
+all: $(PROGRAMS) $(B)/lib/wm_openvino.so $(B)/lib/libwiremill.so $(MODEL) ## build everything
+
+# What --model synthetic names: programs find it beside their folder (wm_setup_model_path).
+$(MODEL): ops/train/emtrkmichel.onnx
+	$(Q)mkdir -p $(@D) && cp $< $@
 
 define room
 $(call library,$(1)): $(call objects,$(1))
@@ -408,10 +413,9 @@ DEMO := build/demo
 $(DEMO)/events-%.h5: | $(B)/bin/wiremill $(B)/bin/wiremill-producer
 	@mkdir -p $(@D); echo "  SYNTH $@"
 	$(Q)$(B)/bin/wiremill synth --events 2 --seed $* --run $* --output $@
-MODEL := ops/train/emtrkmichel.onnx
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
 	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill $(DEMO)/event.html
-	$(B)/bin/wiremill run --model $(MODEL) --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
+	$(B)/bin/wiremill run --model synthetic --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
 	@echo; $(B)/bin/wiremill truth $(DEMO)/events-[12].h5 $(DEMO)/out/*.scores.h5
 	@echo; echo "engines: exact-sparse CPU and reference$(if \
 	    $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if \
@@ -429,6 +433,8 @@ install: all ## programs to $(PREFIX)/bin, engines and the libraries they need t
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/openvino
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	$(if $(CUDA_SO),install $(CUDA_SO) $(DESTDIR)$(PREFIX)/lib)
+	install -d $(DESTDIR)$(PREFIX)/share/wiremill
+	install -m 644 $(MODEL) $(DESTDIR)$(PREFIX)/share/wiremill
 	[ ! -e $(B)/lib/wm_openvino.so ] || install $(B)/lib/wm_openvino.so $(DESTDIR)$(PREFIX)/lib
 	[ ! -e $(B)/lib/wm_openvino.so ] || install $(OPENVINO_LIB:%=$(B)/lib/openvino/%) $(DESTDIR)$(PREFIX)/lib/openvino
 
@@ -470,7 +476,8 @@ uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(UNITDIR)/,$(UNITS))
 	rm -f $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill.1 $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill-*.1
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
-	-rmdir $(DESTDIR)$(PREFIX)/lib/openvino 2>/dev/null
+	rm -f $(DESTDIR)$(PREFIX)/share/wiremill/$(notdir $(MODEL))
+	-rmdir $(DESTDIR)$(PREFIX)/lib/openvino $(DESTDIR)$(PREFIX)/share/wiremill 2>/dev/null
 
 # A folder that runs from any path, without root and without a library of the host (ops/bundle/bundle.sh).
 # make bundle OPENVINO=none leaves the general engine out.
@@ -483,7 +490,7 @@ $(BUNDLE)/wiremill.tar.gz: $(BUNDLE)/wiremill/bin/wiremill
 $(BUNDLE)/launch: ops/bundle/launch.c
 	$(call step,LINK  $@)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
-$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 \
+$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 $(MODEL) \
     $(if $(filter none,$(OPENVINO)),,$(B)/lib/wm_openvino.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX=$(abspath $(BUNDLE)/installed)

@@ -653,12 +653,6 @@ static wm_fault_t open_with_key (wm_client_t *self, const void *hello, size_t he
     }
 }
 
-/* Whether the i-th key is one that this session may try.  */
-static bool is_mine (const wm_client_t *self, size_t i)
-{
-    return !self->keys_of || wm_join_is_of (i, self->keys_of);
-}
-
 /* Tries the keys of this process that are of the session's role, until one is admitted; what its
    files have now, so that a rotated key is found. On ipc the file's permissions decide, and no
    keys are used.  */
@@ -667,17 +661,15 @@ static wm_fault_t open_with_keys (wm_client_t *self, const void *hello, size_t h
 {
     wm_join_t join;
     wm_fault_t fault = WM_OK;
-    bool is_tried = false, has_one = false;
+    bool is_tried = false;
     if (strncmp (self->endpoint, "ipc://", 6) == 0)
         return open_once (self, hello, hello_bytes, deadline);
-    for (size_t i = 0; wm_join_path (i) && !has_one; i++)
-        has_one = is_mine (self, i);
-    if (!has_one)
+    if (!wm_join_any (self->keys_of))
         return open_with_key (self, hello, hello_bytes, deadline);
     sodium_mlock (&join, sizeof join);
     for (size_t i = 0; (self->key.path = wm_join_path (i)) && (!is_tried || fault == WM_EKEY);
          i++) {
-        if (!is_mine (self, i))
+        if (!wm_join_is_of (i, self->keys_of))
             continue;
         if (wm_join_read (&join, self->key.path, &self->error)) {
             fault = self->error.fault = WM_EAGAIN; /* it was good when the process began */

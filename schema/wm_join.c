@@ -283,9 +283,17 @@ bool wm_join_suffices (wm_role_t session)
 bool wm_join_is_of (size_t i, const char *campaign)
 {
     const char *path = wm_join_path (i), *slash = path ? strrchr (path, '/') : NULL;
-    const size_t n = strlen (campaign);
-    return path &&
-           (!source[i].is_offered || (slash == path + n && strncmp (path, campaign, n) == 0));
+    const size_t n = campaign ? strlen (campaign) : 0;
+    return path && (!campaign || !source[i].is_offered ||
+                    (slash == path + n && strncmp (path, campaign, n) == 0));
+}
+
+bool wm_join_any (const char *campaign)
+{
+    for (size_t i = 0; i < n_source; i++)
+        if (wm_join_is_of (i, campaign))
+            return true;
+    return false;
 }
 
 void wm_join_offer (const char *path)

@@ -82,8 +82,10 @@ bool wm_join_fits (size_t i, wm_role_t session);
 /* Adds a file, as a campaign's folder has it, where none was taken and it can be read.  */
 void wm_join_offer (const char *path);
 
-/* Returns whether the i-th file was taken, or offered from this campaign's folder.  */
+/* Returns whether the i-th file was taken, or offered from this campaign's folder (NULL: of any);
+   and whether one was.  */
 bool wm_join_is_of (size_t i, const char *campaign);
+bool wm_join_any (const char *campaign);
 
 /* Copies what cannot be read twice (standard input, a pipe) to a file in memory, whose path
    wm_join_path returns then.  */
