@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define FILES_MAX 256 /* of a page */
@@ -45,6 +46,14 @@ static json_t *campaign_json (const wm_summary_t *s, const wm_status_about_t *ab
         text (about->pins->precision), "max_error", most > 0 ? json_real (most) : json_null (),
         "model", text (about->pins->model), "submitted", (json_int_t) about->submitted_s, "output",
         text (about->pins->output), "serves", *about->pins->serves ? "clients" : "files");
+}
+
+/* Of the disk that has journal and ledger, as for a user without privileges.  */
+static json_t *disk_free (const char *dir)
+{
+    struct statvfs disk;
+    return !dir || statvfs (dir, &disk) ? json_null ()
+                                        : integer (disk.f_bavail * (uint64_t) disk.f_frsize);
 }
 
 /* Since the broker started (broker/wm_history.h).  */
@@ -86,6 +95,7 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
                    "result_in", integer (s->result_in_bytes), "budget_used",
                    integer (s->budget_used_bytes), "budget", integer (s->budget_bytes), "journal",
                    integer (about->journal_bytes), "ledger", integer (about->ledger_bytes)));
+    json_object_set_new (json_object_get (root, "bytes"), "disk_free", disk_free (about->dir));
     json_object_set_new (root, "rate",
                          json_pack ("{s:f, s:f}", "hits_s", s->hits_s, "events_s", s->events_s));
     json_object_set_new (root, "eta_s", number_or_null (s->eta_s));

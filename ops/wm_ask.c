@@ -363,20 +363,25 @@ int64_t wm_ask_settled (const json_t *status)
     return wm_ask_int (status, "hits.done") + wm_ask_int (status, "hits.held");
 }
 
-void wm_ask_held (FILE *out, const json_t *held)
+const char *wm_ask_held_reason (const json_t *held)
 {
-    const char *reason = wm_ask_text (held, "reason"), *state = wm_ask_text (held, "state");
-    const char *path = wm_ask_text (held, "path");
+    const char *reason = wm_ask_text (held, "reason"), *path = wm_ask_text (held, "path");
     const size_t n = strlen (path);
     if (n && strncmp (reason, path, n) == 0 && strncmp (reason + n, ": ", 2) == 0)
         reason += n + 2; /* many a reason names its file too */
+    return *reason ? reason : "no reason given";
+}
+
+void wm_ask_held (FILE *out, const json_t *held)
+{
+    const char *state = wm_ask_text (held, "state"), *path = wm_ask_text (held, "path");
     fprintf (out, "%s: %s", strcmp (state, "changed") == 0 ? "changed" : "held", path);
     if (json_is_integer (json_object_get (held, "event")))
         fprintf (out, " event %lld:%lld:%lld", (long long) wm_ask_int (held, "run"),
                  (long long) wm_ask_int (held, "subrun"), (long long) wm_ask_int (held, "event"));
     if (json_is_integer (json_object_get (held, "batch")))
         fprintf (out, " batch %lld", (long long) wm_ask_int (held, "batch"));
-    fprintf (out, ": %s\n", *reason ? reason : "no reason given");
+    fprintf (out, ": %s\n", wm_ask_held_reason (held));
 }
 
 void wm_ask_late (FILE *out, const json_t *producer)

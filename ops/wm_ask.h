@@ -119,6 +119,9 @@ int64_t wm_ask_settled (const json_t *status);
 /* Prints how to continue a campaign that no broker serves; ends a sentence and its line.  */
 void wm_ask_advise (FILE *out, const json_t *status, const char *campaign);
 
+/* The reason of one entry of "held", for who names its file; lent.  */
+const char *wm_ask_held_reason (const json_t *held);
+
 /* One line about one entry of "held": file, event, batch, reason.  */
 void wm_ask_held (FILE *out, const json_t *held);
 

@@ -28,8 +28,9 @@ struct wm_top_poll_t {
     /* of the thread alone */
     wm_client_t *client;
     unsigned owed;
-    bool is_ledger_due; /* it is read when no broker runs, once after each that did */
-    bool has_history;   /* of the broker that answers now */
+    bool is_ledger_due;      /* it is read when no broker runs, once after each that did */
+    bool has_history;        /* of the broker that answers now */
+    bool is_history_refused; /* by one of an earlier release, which ends the session over it */
     /* under the mutex */
     pthread_mutex_t mutex;
     wm_top_campaign_t known;
@@ -94,8 +95,14 @@ static void forget_graph (wm_top_poll_t *self)
    release refuses.  */
 static void ask_history (wm_top_poll_t *self)
 {
+    json_t *recent = wm_top_ask_recent (self->client);
     self->has_history = true;
-    add_history (self, wm_top_ask_recent (self->client), time (NULL));
+    if (recent)
+        add_history (self, recent, time (NULL));
+    else if (wm_client_is_open (self->client))
+        self->owed++; /* it comes late, and is not taken for a status */
+    else
+        self->is_history_refused = true;
 }
 
 /* No broker answers: where the campaign's folder is here, its ledger is read.  */
@@ -158,7 +165,7 @@ static bool ask (wm_top_poll_t *self)
                 keep_ledger (self, error.text);
             return false;
         }
-        self->has_history = false;
+        self->has_history = self->is_history_refused;
     }
     if (!self->is_ledger_due) /* the graph that was shown ended with the campaign's last broker */
         forget_graph (self);
