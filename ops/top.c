@@ -439,7 +439,7 @@ static int run_live (top_t *self, int64_t interval_ms)
     self->view.has_keys = true;
     self->view.screen = self->n > 1 ? WM_TOP_LIST : WM_TOP_CAMPAIGN;
     zsys_handler_set (NULL); /* signals are ours */
-    zsys_init (); /* here, while there is one thread: threads that came first together would end it */
+    zsys_init (); /* here: threads that came first together would end the process */
     wm_log_start ();
     /* first: what threads and their children print to stderr is kept from then on */
     if (wm_terminal_enter (&error))
