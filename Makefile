@@ -63,11 +63,16 @@ PROGRAM_gpuworker := wiremill-worker
 PROGRAM_ops       := wiremill
 WITH_PROGRAM := broker producer gpuworker ops
 PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve
+MODEL        := $(B)/share/wiremill/synthetic.onnx
 
 .DEFAULT_GOAL := all
 .PHONY: all
 ##@ build and run
-all: $(PROGRAMS) $(B)/lib/wm_openvino.so $(B)/lib/libwiremill.so ## build everything
+all: $(PROGRAMS) $(B)/lib/wm_openvino.so $(B)/lib/libwiremill.so $(MODEL) ## build everything
+
+# What --model synthetic names: programs find it beside their folder (wm_setup_model_path).
+$(MODEL): ops/train/emtrkmichel.onnx
+	$(Q)mkdir -p $(@D) && cp $< $@
 
 define room
 $(call library,$(1)): $(call objects,$(1))
@@ -423,10 +428,9 @@ DEMO := build/demo
 $(DEMO)/events-%.h5: | $(B)/bin/wiremill $(B)/bin/wiremill-producer
 	@mkdir -p $(@D); echo "  SYNTH $@"
 	$(Q)$(B)/bin/wiremill synth --events 2 --seed $* --run $* --output $@
-MODEL := ops/train/emtrkmichel.onnx
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
 	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill $(DEMO)/event.html $(DEMO)/report.html
-	$(B)/bin/wiremill run --model $(MODEL) --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
+	$(B)/bin/wiremill run --model synthetic --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
 	@echo; $(B)/bin/wiremill truth $(DEMO)/events-[12].h5 $(DEMO)/out/*.scores.h5
 	@echo; echo "engines: exact-sparse CPU and reference$(if \
 	    $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if \
@@ -456,7 +460,7 @@ BASHDIR := share/bash-completion/completions
 UNITDIR := lib/systemd/system
 UNITS   := wiremill-broker@.service wiremill-worker@.service
 DATADIR := share/wiremill
-DATA    := ops/serve/grafana.json ops/serve/alerts.yml
+DATA    := ops/serve/grafana.json ops/serve/alerts.yml $(MODEL)
 install: install-lib install-doc install-units install-data
 .PHONY: doc install-lib install-doc install-units install-data uninstall
 install-lib: $(B)/lib/libwiremill.so
@@ -505,7 +509,7 @@ $(BUNDLE)/wiremill.tar.gz: $(BUNDLE)/wiremill/bin/wiremill
 $(BUNDLE)/launch: ops/bundle/launch.c
 	$(call step,LINK  $@)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
-$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 \
+$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 $(MODEL) \
     $(if $(filter none,$(OPENVINO)),,$(B)/lib/wm_openvino.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX=$(abspath $(BUNDLE)/installed)

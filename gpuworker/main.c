@@ -240,7 +240,8 @@ static bool may_begin (int fd)
 
 static int worker_main (const wm_args_t *args)
 {
-    wm_worker_config_t config;
+    /* its texts are used, and found by leak checkers, to the end */
+    static wm_worker_config_t config;
     if (!take_options (args, &config))
         return WM_EXIT_USAGE;
     /* The kernel kills us when our parent ends, however it does; the batches we hold are scored

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CAMPAIGNS_MAX 64
@@ -126,6 +127,30 @@ static int find_targets (top_t *self, const wm_args_t *args)
 
 /* ---- one screen for scripts ------------------------------------------------------------------ */
 
+/* What the broker that has just answered knows of the last minutes; without one, what the campaign
+   did.  */
+static void add_history (wm_top_campaign_t *campaign, const target_t *target)
+{
+    int code;
+    wm_error_t error;
+    json_t *history = NULL;
+    const bool has_broker = *wm_ask_text (campaign->status, "endpoint");
+    if (has_broker) {
+        wm_client_t *client =
+            wm_client_new (target->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, NULL);
+        wm_client_keys_of (client, target->folder);
+        if (!wm_ask_open (client, target->folder, &error))
+            history = wm_top_ask_recent (client);
+        if (wm_client_is_open (client))
+            wm_client_close (client, WM_REASON_DONE, "");
+        wm_client_destroy (&client);
+    } else
+        history = wm_ask_history ("top", "", target->folder, &code);
+    if (history)
+        wm_top_history (campaign, history, has_broker ? time (NULL) : 0);
+    json_decref (history);
+}
+
 static int print_once (top_t *self)
 {
     int code = WM_EXIT_OK;
@@ -138,8 +163,11 @@ static int print_once (top_t *self)
             campaign->rate[k] = -1;
         campaign->status = wm_ask_anyhow ("top", target->endpoint, target->folder, &one);
         if (campaign->status)
+            add_history (campaign, target);
+        if (campaign->status)
             continue;
-        strcpy (campaign->note, "no answer");
+        campaign->refusal = one == WM_EXIT_REFUSED ? WM_EKEY : WM_OK;
+        strcpy (campaign->note, "the reason is on stderr");
         code = code ? code : one;
     }
     if (self->n == 1 && code)
@@ -411,27 +439,28 @@ static int run_live (top_t *self, int64_t interval_ms)
     self->view.has_keys = true;
     self->view.screen = self->n > 1 ? WM_TOP_LIST : WM_TOP_CAMPAIGN;
     zsys_handler_set (NULL); /* signals are ours */
+    zsys_init ();            /* here: threads that came first together would end the process */
     wm_log_start ();
+    /* first: what threads and their children print to stderr is kept from then on */
+    if (wm_terminal_enter (&error))
+        return wm_setup_complain ("top", &error);
     for (int i = 0; i < self->n; i++) {
         const target_t *target = &self->target[i];
         self->poll[i] = wm_top_poll_new ("top", target->given, target->lasting, target->folder,
                                          interval_ms, notify, NULL);
         if (!self->poll[i]) {
+            wm_terminal_leave ();
             fprintf (stderr, "wiremill top: no thread for %.200s\n", target->given);
             _exit (WM_EXIT_FAILURE);
         }
     }
-    int code = WM_EXIT_OK;
-    if (wm_terminal_enter (&error))
-        code = wm_setup_complain ("top", &error);
-    else
-        watch (self, notify);
+    watch (self, notify);
     wm_terminal_leave ();
     fflush (NULL);
     if (!end_threads (self))
-        _exit (code);
+        _exit (WM_EXIT_OK);
     close (notify);
-    return code;
+    return WM_EXIT_OK;
 }
 
 static int top_main (const wm_args_t *args)

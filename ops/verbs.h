@@ -52,7 +52,8 @@ static inline bool wm_share_refused (const wm_args_t *args)
    --broker, so each checks these two.  */
 #define CAMPAIGN_OPTIONS \
     {.name = "model", .letter = 'm', .value = "FILE", .task = "what is scored, and how", \
-     .help = "ONNX file, or .wmm of wiremill import"}, \
+     .help = "ONNX file, or .wmm of wiremill import; synthetic: the small one that comes with " \
+             "wiremill, trained on events of wiremill synth alone"}, \
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021", \
      .help = "patch specification"}, \
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \

@@ -465,6 +465,7 @@ json_t *wm_ask_now (wm_client_t *client, const char *campaign, wm_error_t *error
 static json_t *ask_broker (const char *endpoint, const char *campaign, wm_error_t *error)
 {
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
+    wm_client_keys_of (client, campaign);
     json_t *status = wm_ask_now (client, campaign, error);
     wm_client_destroy (&client);
     return status;

@@ -37,6 +37,7 @@ static wm_fault_t ask_broker (const char *endpoint, const char *campaign, ask_t 
     if (wm_ask_may_connect (endpoint, error))
         return error->fault;
     wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
+    wm_client_keys_of (client, campaign);
     wm_fault_t fault = wm_ask_open (client, campaign, error);
     if (!fault)
         fault = ask (argument, client, error);

@@ -319,7 +319,7 @@ static int measure (measure_t *self)
     wm_error_t error;
     snprintf (output, sizeof output, "%s/model", self->folder);
     const wm_args_t *args = self->args;
-    const wm_choices_t choices = { .model = wm_args_text (args, "model"),
+    const wm_choices_t choices = { .model = wm_setup_model_path (wm_args_text (args, "model")),
                                    .output = output,
                                    .precision = wm_args_text (args, "precision"),
                                    .spec = wm_args_given (args, "spec")

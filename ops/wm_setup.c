@@ -141,6 +141,18 @@ static const char *no_model (wm_kind_t kind)
     }
 }
 
+const char *wm_setup_model_path (const char *given)
+{
+    static char path[PATH_MAX];
+    char self[PATH_MAX] = "";
+    if (!given || strcmp (given, WM_SETUP_OURS) != 0 || access (given, F_OK) == 0 ||
+        readlink ("/proc/self/exe", self, sizeof self - 1) < 0)
+        return given;
+    const int n =
+        snprintf (path, sizeof path, "%s/../share/wiremill/" WM_SETUP_OURS ".onnx", dirname (self));
+    return n < PATH_MAX ? path : given;
+}
+
 wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
 {
     struct stat status;
@@ -453,7 +465,7 @@ static wm_fault_t check_limits (wm_error_t *error)
 
 wm_choices_t wm_setup_choices (const wm_args_t *args)
 {
-    return (wm_choices_t){ .model = wm_args_text (args, "model"),
+    return (wm_choices_t){ .model = wm_setup_model_path (wm_args_text (args, "model")),
                            .output = wm_args_text (args, "output"),
                            .precision = wm_args_text (args, "precision"),
                            .campaign = wm_args_text (args, "campaign"),

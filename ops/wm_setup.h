@@ -62,6 +62,11 @@ wm_choices_t wm_setup_choices (const wm_args_t *args);
    WM_EBATCH names a pattern that matches nothing.  */
 wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first, wm_error_t *error);
 
+/* Returns the path of a model that is given (NULL stays): WM_SETUP_OURS, where there is no such
+   file, is the network that comes with wiremill, beside the programs. Static.  */
+#define WM_SETUP_OURS "synthetic"
+const char *wm_setup_model_path (const char *given);
+
 /* Returns WM_EBATCH, with the reason, unless the model's file can be read.  */
 wm_fault_t wm_setup_model (const char *path, wm_error_t *error);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#define NAME_COLUMNS 14
+#define GRAPH_LEAST 10 /* columns */
 
 /* ---- one campaign ---------------------------------------------------------------------------- */
 
@@ -81,11 +81,29 @@ static float scale (const wm_top_campaign_t *campaign, int n, float share[WM_TOP
 static void name_of (const wm_top_campaign_t *campaign, char name[64])
 {
     const char *given = campaign->given, *slash = strrchr (given, '/');
+    const bool is_tcp = strncmp (given, "tcp://", 6) == 0, is_address = strstr (given, "://");
     if (campaign->status)
         wm_account_name (campaign->status, name);
     else
         snprintf (name, 64, "%.63s",
-                  slash && slash[1] && !strstr (given, "://") ? slash + 1 : given);
+                  is_tcp                             ? given + 6
+                  : slash && slash[1] && !is_address ? slash + 1
+                                                     : given);
+}
+
+static int name_columns (const wm_canvas_t *canvas)
+{
+    return canvas->columns >= 110 ? 32 : 16;
+}
+
+/* Of a name that is too long its end: there are the number of a run and the port of an address.  */
+static void put_name (wm_canvas_t *canvas, wm_style_t style, int width, const char *name)
+{
+    char text[80];
+    const int n = (int) strlen (name);
+    snprintf (text, sizeof text, "%s%s", n > width ? ".." : "",
+              name + (n > width ? n - width + 2 : 0));
+    wm_canvas_cell (canvas, style, width, text);
 }
 
 static const char *done_of (const json_t *s, char text[32])
@@ -133,7 +151,7 @@ static void put_campaign_row (wm_canvas_t *canvas, const wm_top_campaign_t *camp
     const bool is_here = s && !*campaign->note;
     name_of (campaign, name);
     wm_canvas_put (canvas, WM_BOLD, "%s", chosen ? "> " : "  ");
-    wm_canvas_cell (canvas, chosen ? WM_BOLD : WM_PLAIN, NAME_COLUMNS, name);
+    put_name (canvas, chosen ? WM_BOLD : WM_PLAIN, name_columns (canvas), name);
     wm_canvas_put (canvas, WM_PLAIN, " ");
     wm_canvas_cell (canvas, style_of (state), 9, state);
     if (!s) {
@@ -152,7 +170,7 @@ static void put_campaign_row (wm_canvas_t *canvas, const wm_top_campaign_t *camp
     int room = canvas->columns - canvas->used;
     if (*campaign->note && *wm_ask_text (s, "endpoint"))
         wm_canvas_put (canvas, WM_BAD, "%s", campaign->note);
-    else if (room > 3) {
+    else if (room >= GRAPH_LEAST - 2) {
         room = room < 60 ? room : 60;
         scale (campaign, room, share);
         wm_canvas_graph (canvas, WM_COOL, share, room, 0, 1);
@@ -190,8 +208,10 @@ static void draw_list (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_ca
             strcpy (per_s, "per s");
     snprintf (title, sizeof title, " wiremill top: %d campaigns", n);
     put_title (canvas, title);
-    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-9s%7s%9s%12s%8s%6s%7s  RATE", NAME_COLUMNS,
+    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-9s%7s%9s%12s%8s%6s%7s", name_columns (canvas),
                    "CAMPAIGN", "STATE", "DONE", per_s, "ETA", "WORKERS", "HELD", "ALARMS");
+    if (canvas->columns >= canvas->used + GRAPH_LEAST)
+        wm_canvas_put (canvas, WM_BOLD, "  RATE");
     wm_canvas_next (canvas);
     scroll (view, view->chosen, n, view->has_keys ? canvas->rows - 4 : n);
     for (int i = view->first; i < n && i < view->first + view->page; i++)
@@ -391,6 +411,32 @@ static void put_counts (wm_canvas_t *canvas, const json_t *s)
     wm_canvas_next (canvas);
 }
 
+/* "23 Nov 06:40"; without a day: "06:40".  */
+static const char *clock_of (int64_t time_s, bool with_day, char text[32])
+{
+    struct tm local;
+    const time_t at = (time_t) time_s;
+    *text = 0;
+    if (localtime_r (&at, &local))
+        strftime (text, 32, with_day ? "%d %b %H:%M" : "%H:%M", &local);
+    return text;
+}
+
+/* One line of what a campaign did that no broker serves.  */
+static void put_did (wm_canvas_t *canvas, const wm_top_did_t *did)
+{
+    char from[32], to[32], rate[32], up[32];
+    if (!did->from_s)
+        return;
+    wm_canvas_put (
+        canvas, WM_PLAIN, "worked   %s to %s, mean %s hits/s in %s, at most %lld worker%s",
+        clock_of (did->from_s, true, from),
+        clock_of (did->to_s, did->to_s - did->from_s > 86400, to),
+        wm_show_short (did->up_s > 0 ? did->hits / did->up_s : 0, rate),
+        wm_show_time (did->up_s, up), (long long) did->workers, did->workers == 1 ? "" : "s");
+    wm_canvas_next (canvas);
+}
+
 static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, int rows)
 {
     float share[WM_TOP_BUCKETS];
@@ -404,8 +450,10 @@ static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, in
         wm_canvas_graph (canvas, WM_COOL, share, n, row, rows);
         wm_canvas_pad (canvas, WM_PLAIN, 9 + n + 1);
         if (row == 0)
-            snprintf (head, sizeof head, "now %s, %d min",
-                      *campaign->note ? "-" : short_of (campaign->status, "rate.hits_s", now),
+            snprintf (head, sizeof head, "%s %s, %d min", campaign->did.from_s ? "to" : "now",
+                      campaign->did.from_s ? clock_of (campaign->did.to_s, false, now)
+                      : *campaign->note    ? "-"
+                                           : short_of (campaign->status, "rate.hits_s", now),
                       (n * WM_TOP_BUCKET_S + 30) / 60);
         if (row == rows - 1 && rows > 1)
             snprintf (head, sizeof head, "most %s", wm_show_short (most, most_text));
@@ -413,6 +461,31 @@ static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, in
         *head = 0;
         wm_canvas_next (canvas);
     }
+}
+
+/* For scripts: the graph as means of minutes, the latest last; "-" is not known.  */
+static void put_minutes (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
+{
+    enum { OF_MINUTE = 60 / WM_TOP_BUCKET_S };
+    char text[32];
+    int first = 0;
+    while (first < WM_TOP_BUCKETS && campaign->rate[first] < 0)
+        first++;
+    if (first == WM_TOP_BUCKETS)
+        return;
+    wm_canvas_put (canvas, WM_PLAIN, "minutes ");
+    for (int i = first - first % OF_MINUTE; i < WM_TOP_BUCKETS; i += OF_MINUTE) {
+        double sum = 0;
+        int n = 0;
+        for (int k = i; k < i + OF_MINUTE; k++)
+            if (campaign->rate[k] >= 0) {
+                sum += (double) campaign->rate[k];
+                n++;
+            }
+        wm_canvas_put (canvas, WM_PLAIN, " %s", n ? wm_show_short (sum / n, text) : "-");
+    }
+    wm_canvas_put (canvas, WM_PLAIN, " hits/s");
+    wm_canvas_next (canvas);
 }
 
 /* What is held and what the broker logged last; `rows` lines at most. Returns how many.  */
@@ -504,6 +577,7 @@ static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
         return;
     }
     put_counts (canvas, s);
+    put_did (canvas, &campaign->did);
     if (view->has_keys)
         put_rate (canvas, campaign, canvas->rows >= 40 ? 4 : canvas->rows >= 22 ? 2 : 1);
     else {
@@ -511,6 +585,7 @@ static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
         wm_canvas_put (canvas, WM_PLAIN, "%-8s %s", wm_ask_rows_s (s, 30, per_s),
                        short_of (s, "rate.hits_s", rate));
         wm_canvas_next (canvas);
+        put_minutes (canvas, campaign);
     }
     wm_canvas_next (canvas);
     const int left = canvas->rows - 2 - canvas->n;
@@ -588,8 +663,8 @@ static void draw_help (wm_canvas_t *canvas, wm_top_view_t *view)
         "q, Ctrl-C        quit; the campaign goes on",
         "",
         "p, r, d and D ask before they do something. DONE counts what is",
-        "scored or held; RUNS is how many batches a worker has in hand. The graph",
-        "begins when top does: each column is 5 seconds.",
+        "scored or held; RUNS is how many batches a worker has in hand. A column of",
+        "the graph is 5 seconds; before top began it shows means of minutes.",
         "TEMP is the GPU's; a CPU worker reports none.",
     };
     put_title (canvas, " wiremill top: help");
@@ -603,20 +678,25 @@ static void draw_help (wm_canvas_t *canvas, wm_top_view_t *view)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static const char *keys_of (const wm_top_view_t *view, int n_campaign)
+/* The first that fits the terminal; on a narrow one keys without words, which `?` explains.  */
+static const char *keys_of (const wm_top_view_t *view, int n_campaign, int columns)
 {
-    switch (view->screen) {
-    case WM_TOP_LIST:
-        return "q quit  Enter open  p pause  r resume  D drain  ? help";
-    case WM_TOP_WORKER:
-        return "q quit  Esc back  d drain this worker  ? help";
-    case WM_TOP_HELP:
-        return "any key: back";
-    default:
-        return n_campaign > 1
-                   ? "q quit  Esc back  p pause  r resume  d drain  s sort  Enter inspect  ? help"
-                   : "q quit  p pause  r resume  d drain  s sort  Enter inspect  ? help";
-    }
+    static const char *const keys[][4] = {
+        [WM_TOP_LIST] = { "q quit  Enter open  p pause  r resume  D drain  ? help",
+                          "q quit  Enter p r D  ? help" },
+        [WM_TOP_CAMPAIGN] = { "q quit  p pause  r resume  d drain  s sort  Enter inspect  ? help",
+                              "q quit  p r d s Enter  ? help" },
+        [WM_TOP_WORKER] = { "q quit  Esc back  d drain this worker  ? help",
+                            "q quit  Esc back  d drain  ? help" },
+        [WM_TOP_HELP] = { "any key: back" },
+    };
+    static const char *const one_of[] = {
+        "q quit  Esc back  p pause  r resume  d drain  s sort  Enter inspect  ? help",
+        "q quit  Esc  p r d s Enter  ? help",
+    };
+    const char *const *text =
+        view->screen == WM_TOP_CAMPAIGN && n_campaign > 1 ? one_of : keys[view->screen];
+    return (int) strlen (text[0]) > columns && view->screen != WM_TOP_HELP ? text[1] : text[0];
 }
 
 void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
@@ -646,7 +726,7 @@ void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaig
     canvas->bytes = 0;
     wm_canvas_put (canvas, view->is_question ? WM_REVERSE : WM_WARN, "%s", view->message);
     wm_canvas_next (canvas);
-    wm_canvas_put (canvas, WM_BOLD, "%s", keys_of (view, n_campaign));
+    wm_canvas_put (canvas, WM_BOLD, "%s", keys_of (view, n_campaign, canvas->columns));
     wm_canvas_next (canvas);
 }
 

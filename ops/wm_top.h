@@ -6,6 +6,7 @@
 #define WM_TOP_H
 
 #include "ops/wm_canvas.h"
+#include "schema/wm_client.h"
 #include "schema/base/wm_fault.h"
 
 #include <jansson.h>
@@ -13,6 +14,13 @@
 
 #define WM_TOP_BUCKETS 180 /* of the graph: the last quarter of an hour */
 #define WM_TOP_BUCKET_S 5
+
+/* What a campaign has done that no broker serves, by its history; from_s 0: nothing is known.  */
+typedef struct {
+    int64_t from_s, to_s; /* Unix time of the first minute with hits, and of the end of the last */
+    double up_s, hits;    /* in minutes with hits: how long a broker ran, hits of results */
+    int64_t workers;      /* most at a time */
+} wm_top_did_t;
 
 /* What is known of one campaign; strings are "" where there is nothing.  */
 typedef struct {
@@ -22,6 +30,7 @@ typedef struct {
     wm_fault_t refusal;         /* not WM_OK: asking again is useless; the note explains */
     double age_s;               /* of the last answer */
     float rate[WM_TOP_BUCKETS]; /* hits/s, the latest last; below 0: not known */
+    wm_top_did_t did;
 } wm_top_campaign_t;
 
 typedef enum { WM_TOP_LIST, WM_TOP_CAMPAIGN, WM_TOP_WORKER, WM_TOP_HELP } wm_top_screen_t;
@@ -56,5 +65,14 @@ void wm_top_device (const json_t *worker, char text[160]);
 /* Puts a rate that was measured now into the graph. *bucket (0 at first) is when the last one was
    put there.  */
 void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket);
+
+/* Puts the rates of minutes of the history ("wiremill-history-1") where the graph has no rate. It
+   ends at now_s (Unix time); 0: no broker serves the campaign, so that it ends with the last minute
+   that had hits, and `did` is told.  */
+void wm_top_history (wm_top_campaign_t *campaign, const json_t *history, int64_t now_s);
+
+/* Asks the broker of an open session for the minutes of the graph, which are one page. NULL: it
+   does not answer that, as one of an earlier release.  */
+json_t *wm_top_ask_recent (wm_client_t *client);
 
 #endif

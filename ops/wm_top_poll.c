@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #define AWAY_LEAST_MS 1000     /* between two attempts to reach a broker */
@@ -33,6 +34,8 @@ struct wm_top_poll_t {
     unsigned owed;
     int64_t past_ms, past_all_ms; /* when the history was asked for, and all of it; 0: never */
     bool is_ledger_due;           /* it is read when no broker runs, once after each that did */
+    bool has_history;             /* of the graph, of the broker that answers now */
+    bool is_history_refused;      /* by one of an earlier release, which ends the session over it */
     /* under the mutex */
     pthread_mutex_t mutex;
     wm_top_campaign_t known;
@@ -96,6 +99,41 @@ static void ask_past (wm_top_poll_t *self)
     }
 }
 
+/* Puts the history (the caller's reference is taken; NULL: none) into the graph; now_s as in
+   wm_top_history.  */
+static void add_history (wm_top_poll_t *self, json_t *history, int64_t now_s)
+{
+    if (!history)
+        return;
+    pthread_mutex_lock (&self->mutex);
+    wm_top_history (&self->known, history, now_s);
+    pthread_mutex_unlock (&self->mutex);
+    json_decref (history);
+    ring (self->notify);
+}
+
+static void forget_graph (wm_top_poll_t *self)
+{
+    pthread_mutex_lock (&self->mutex);
+    self->bucket = 0;
+    self->known.did = (wm_top_did_t){ 0 };
+    pthread_mutex_unlock (&self->mutex);
+}
+
+/* Asks the broker for the last quarter of an hour, which is one page. A broker of an earlier
+   release refuses.  */
+static void ask_history (wm_top_poll_t *self)
+{
+    json_t *recent = wm_top_ask_recent (self->client);
+    self->has_history = true;
+    if (recent)
+        add_history (self, recent, time (NULL));
+    else if (wm_client_is_open (self->client))
+        self->owed++; /* it comes late, and is not taken for a status */
+    else
+        self->is_history_refused = true;
+}
+
 /* No broker answers: where the campaign's folder is here, its ledger is read.  */
 static void keep_ledger (wm_top_poll_t *self, const char *why)
 {
@@ -111,6 +149,8 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
         json_decref (history);
         self->is_ledger_due = false;
         keep (self, status, "", WM_OK);
+        if (!self->past)
+            add_history (self, wm_ask_history (self->verb, "", self->folder, &code), 0);
         return;
     }
     pthread_mutex_lock (&self->mutex);
@@ -160,7 +200,10 @@ static bool ask (wm_top_poll_t *self)
                 keep_ledger (self, error.text);
             return false;
         }
+        self->has_history = self->is_history_refused;
     }
+    if (!self->is_ledger_due) /* the graph that was shown ended with the campaign's last broker */
+        forget_graph (self);
     self->is_ledger_due = true;
     execute_order (self);
     json_t *status = wm_client_is_open (self->client)
@@ -169,7 +212,11 @@ static bool ask (wm_top_poll_t *self)
     if (status) {
         keep (self, status, "", WM_OK);
         ask_past (self);
-    } else if (wm_client_is_open (self->client))
+        if (!self->past && !self->has_history)
+            ask_history (self);
+        return true;
+    }
+    if (wm_client_is_open (self->client))
         keep (self, NULL, "the broker is connected, but does not answer; it is asked again", WM_OK);
     else {
         char note[480];
@@ -206,6 +253,7 @@ static void *run (void *argument)
     char label[32];
     snprintf (label, sizeof label, "wiremill %s", self->verb);
     self->client = wm_client_new (self->endpoint, WM_ROLE_OPERATOR, label, NULL, &self->wake);
+    wm_client_keys_of (self->client, self->folder);
     self->is_ledger_due = true;
     while (!is_over (self)) {
         const bool answers = ask (self);

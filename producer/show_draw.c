@@ -125,6 +125,14 @@ static void axes_name (const wm_show_t *show, wm_view_t *view)
     view->y.name = tick;
 }
 
+/* What charge drifts in a tick; 0: the input does not state it.  */
+static double tick_cm (const wm_show_t *show)
+{
+    const double tick_us = isfinite (show->spec.tick_us) ? show->spec.tick_us : show->event.tick_us;
+    const double cm = show->event.drift_cm_us * tick_us;
+    return cm > 0 && isfinite (cm) ? cm : 0;
+}
+
 /* Adds a view of this range: wires, ticks. That by truth comes behind that by scores.  */
 static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth, wm_error_t *error)
 {
@@ -136,6 +144,8 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
     view->x = (wm_svg_axis_t){ .from = range[0], .to = range[1] };
     view->y = (wm_svg_axis_t){ .from = range[2], .to = range[3] };
     axes_name (show, view);
+    view->x_cm = (double) plane->pitch_cm;
+    view->y_cm = tick_cm (show);
     if (show->score && !is_truth)
         classes_by_score (show, view);
     else

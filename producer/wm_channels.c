@@ -140,7 +140,7 @@ static wm_fault_t planes_list (wm_channels_t *self, wm_error_t *error)
                                   sizeof *self->plane, error))
                 return error->fault;
             last = &self->plane[self->n_plane++];
-            *last = (wm_event_plane_t){ w->cryostat, w->tpc, w->plane, 0, 0, 0, 0 };
+            *last = (wm_event_plane_t){ w->cryostat, w->tpc, w->plane, 0, 0, 0, 0, 0 };
         }
         last->n_wire = (uint32_t) w->wire + 1; /* ascending */
     }

@@ -13,6 +13,7 @@ void wm_event_reset (wm_event_t *self)
     self->segment = 0;
     self->first_tick = self->stream_ticks = 0;
     self->is_missing = false;
+    self->drift_cm_us = 0;
 }
 
 void wm_event_clear (wm_event_t *self)
@@ -76,7 +77,7 @@ static int plane_compare (const void *a_v, const void *b_v)
 
 uint32_t wm_event_plane (const wm_event_t *self, int32_t cryostat, int32_t tpc, int32_t plane)
 {
-    wm_event_plane_t key = { cryostat, tpc, plane, 0, 0, 0, 0 };
+    wm_event_plane_t key = { .cryostat = cryostat, .tpc = tpc, .plane = plane };
     uint32_t low = 0, high = self->n_plane;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;

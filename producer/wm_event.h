@@ -24,6 +24,7 @@ typedef struct {
     uint32_t n_wire;
     uint32_t roi_first, roi_count; /* of its ROIs */
     uint32_t channel;              /* of frames with several tags; else 0 */
+    float pitch_cm;                /* between two wires; 0: the input does not state it */
 } wm_event_plane_t;
 
 typedef struct {
@@ -54,7 +55,8 @@ typedef struct {
     uint32_t segment;
     uint64_t first_tick, stream_ticks;
     double tick_us, trigger_offset, tau_us; /* NaN: the input does not state it */
-    uint32_t n_lifetime;                    /* n_tick, or 0: no table of factors */
+    double drift_cm_us;  /* speed of the drift, for pictures; 0 or NaN: not known */
+    uint32_t n_lifetime; /* n_tick, or 0: no table of factors */
 
     uint32_t n_plane, n_roi, n_hit, n_bad_channel_hit;
     uint64_t n_sample;

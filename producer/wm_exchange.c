@@ -1,7 +1,8 @@
 /* wm_exchange.c - the wiremill exchange layout: sparse and complete.
 
-   event_table {event_id (n, 3), n_tick, [tick_us], [trigger_offset], [tau_us], [lifetime (n, m)]}
-   plane_table {event_id, cryostat, tpc, plane, n_wire}
+   event_table {event_id (n, 3), n_tick, [tick_us], [trigger_offset], [tau_us], [lifetime (n, m)],
+               [drift_cm_us]}
+   plane_table {event_id, cryostat, tpc, plane, n_wire, [pitch_cm]}
    wire_table  {channel, cryostat, tpc, plane, wire}: the map, once per file; a wrapped channel has
                several rows, and its samples fill every one of its wires; a wire has one row, so
                that it is never filled by two channels (rows with a negative plane or wire are
@@ -31,8 +32,9 @@ typedef struct {
     wm_segments_t segments;
     wm_hits_t hits;
     wm_rows_t planes, rois, bad;
-    wm_column_t event_id, n_tick, tick_us, trigger_offset, tau_us, lifetime;
-    wm_column_t plane_event_id, plane_cryostat, plane_tpc, plane_plane, plane_n_wire;
+    wm_column_t event_id, n_tick, tick_us, trigger_offset, tau_us, lifetime, drift_cm_us;
+    wm_column_t plane_event_id, plane_cryostat, plane_tpc, plane_plane, plane_n_wire,
+        plane_pitch_cm;
     wm_column_t roi_event_id, roi_channel, roi_tick, roi_n, roi_value;
     wm_column_t bad_event_id, bad_channel;
     wm_waves_t *samples; /* of roi_value */
@@ -97,7 +99,8 @@ static wm_fault_t facts_read (exchange_t *self, uint32_t ordinal, wm_event_t *ev
     if ((fault = wm_h5_read (&self->n_tick, ordinal, 1, WM_H5_I64, &n_tick, error)) ||
         (fault = fact_read (&self->tick_us, ordinal, &event->tick_us, error)) ||
         (fault = fact_read (&self->trigger_offset, ordinal, &event->trigger_offset, error)) ||
-        (fault = fact_read (&self->tau_us, ordinal, &event->tau_us, error)))
+        (fault = fact_read (&self->tau_us, ordinal, &event->tau_us, error)) ||
+        (fault = fact_read (&self->drift_cm_us, ordinal, &event->drift_cm_us, error)))
         return fault;
     if (event->stream_ticks) /* wm_segments_window has told its ticks */
         return WM_OK;
@@ -112,6 +115,22 @@ static wm_fault_t facts_read (exchange_t *self, uint32_t ordinal, wm_event_t *ev
     if (!fault)
         fault = wm_h5_read (table, ordinal, 1, WM_H5_F32, event->lifetime, error);
     event->n_lifetime = event->n_tick;
+    return fault;
+}
+
+/* Reads the distances of wires of the planes just read, in the order of the file.  */
+static wm_fault_t pitches_read (exchange_t *self, uint32_t ordinal, wm_event_t *event,
+                                wm_error_t *error)
+{
+    uint64_t n_span, n;
+    const wm_span_t *span = wm_rows_of (&self->planes, ordinal, &n_span, &n);
+    float *pitch = malloc ((n + 1) * sizeof *pitch);
+    wm_fault_t fault =
+        pitch ? wm_h5_read_spans (&self->plane_pitch_cm, span, n_span, WM_H5_F32, pitch, error)
+              : wm_fault (error, WM_EHOST, "out of memory");
+    for (uint64_t i = 0; i < n && !fault; i++)
+        event->plane[event->n_plane - n + i].pitch_cm = isfinite (pitch[i]) ? pitch[i] : 0;
+    free (pitch);
     return fault;
 }
 
@@ -136,8 +155,10 @@ static wm_fault_t planes_read (exchange_t *self, uint32_t ordinal, wm_event_t *e
                              "%.300s: plane_table/n_wire is %d for cryostat %d, TPC %d, plane %d",
                              where, cell[3 * n + i], cell[i], cell[n + i], cell[2 * n + i]);
         event->plane[event->n_plane++] =
-            (wm_event_plane_t){ cell[i], cell[n + i], cell[2 * n + i], n_wire, 0, 0, 0 };
+            (wm_event_plane_t){ cell[i], cell[n + i], cell[2 * n + i], n_wire, 0, 0, 0, 0 };
     }
+    if (self->plane_pitch_cm.data && (fault = pitches_read (self, ordinal, event, error)))
+        return fault;
     return wm_event_sort_planes (event, where, error);
 }
 
@@ -475,6 +496,7 @@ static wm_fault_t tables_open (exchange_t *self, wm_error_t *error)
         { "event_table/trigger_offset", WM_H5_FLOAT, 1, &self->trigger_offset, true },
         { "event_table/tau_us", WM_H5_FLOAT, 1, &self->tau_us, true },
         { "event_table/lifetime", WM_H5_FLOAT, 0, &self->lifetime, true },
+        { "event_table/drift_cm_us", WM_H5_FLOAT, 1, &self->drift_cm_us, true },
     };
     const wanted_t plane[] = {
         { "plane_table/event_id", WM_H5_INTEGER, 3, &self->plane_event_id, false },
@@ -482,6 +504,7 @@ static wm_fault_t tables_open (exchange_t *self, wm_error_t *error)
         { "plane_table/tpc", WM_H5_INTEGER, 1, &self->plane_tpc, false },
         { "plane_table/plane", WM_H5_INTEGER, 1, &self->plane_plane, false },
         { "plane_table/n_wire", WM_H5_INTEGER, 1, &self->plane_n_wire, false },
+        { "plane_table/pitch_cm", WM_H5_FLOAT, 1, &self->plane_pitch_cm, true },
     };
     const wanted_t roi[] = {
         { "roi_table/event_id", WM_H5_INTEGER, 3, &self->roi_event_id, false },
@@ -495,8 +518,8 @@ static wm_fault_t tables_open (exchange_t *self, wm_error_t *error)
         { "bad_channel/channel", WM_H5_INTEGER, 1, &self->bad_channel, false },
     };
     wm_fault_t fault;
-    if ((fault = table_open (self, event, 6, error)) ||
-        (fault = table_open (self, plane, 5, error)) ||
+    if ((fault = table_open (self, event, 7, error)) ||
+        (fault = table_open (self, plane, 6, error)) ||
         (fault = table_open (self, roi, 4, error)) ||
         (fault = table_open (self, value, 1, error)) || (fault = map_read (self, error)))
         return fault;

@@ -67,7 +67,8 @@ static wm_fault_t planes_find (opensamples_t *self, wm_event_t *event, uint64_t 
                                       sizeof *event->plane, error);
             if (fault)
                 return fault;
-            event->plane[event->n_plane++] = (wm_event_plane_t){ 0, tpc[i], plane[i], 0, 0, 0, 0 };
+            event->plane[event->n_plane++] =
+                (wm_event_plane_t){ 0, tpc[i], plane[i], 0, 0, 0, 0, 0 };
         }
         if (event->plane[p].n_wire <= (uint32_t) wire[i])
             event->plane[p].n_wire = (uint32_t) wire[i] + 1;

@@ -33,8 +33,8 @@ typedef struct {
 } column_t;
 
 typedef struct {
-    column_t event, n_tick, tick_us, trigger, tau;
-    column_t plane_event, plane_cryostat, plane_tpc, plane_plane, plane_wires;
+    column_t event, n_tick, tick_us, trigger, tau, drift;
+    column_t plane_event, plane_cryostat, plane_tpc, plane_plane, plane_wires, plane_pitch;
     column_t roi_event, roi_channel, roi_tick, roi_n, roi_adc;
     column_t hit_event, hit_cryostat, hit_tpc, hit_plane, hit_wire, hit_time, hit_key, hit_truth;
 } tables_t;
@@ -90,11 +90,13 @@ static tables_t tables_new (hid_t file)
         DOUBLE ("event_table/tick_us"),
         DOUBLE ("event_table/trigger_offset"),
         DOUBLE ("event_table/tau_us"),
+        DOUBLE ("event_table/drift_cm_us"),
         EVENT ("plane_table"),
         INT ("plane_table/cryostat"),
         INT ("plane_table/tpc"),
         INT ("plane_table/plane"),
         INT ("plane_table/n_wire"),
+        FLOAT ("plane_table/pitch_cm"),
         EVENT ("roi_table"),
         INT ("roi_table/channel"),
         INT ("roi_table/tick"),
@@ -224,7 +226,7 @@ static int event_write (tables_t *tables, const options_t *options, wm_deposits_
                         wm_synth_tpc_t *tpc, int32_t number, int64_t *key)
 {
     int32_t id[3] = { (int32_t) options->run, 1, number }, n_tick = WM_TICKS, zero = 0;
-    double tick_us = WM_TICK_US, trigger = WM_TRIGGER_OFFSET;
+    double tick_us = WM_TICK_US, trigger = WM_TRIGGER_OFFSET, drift = WM_DRIFT_CM_US;
     wm_random_t random;
     wm_random_seed (&random, (uint64_t) options->seed, (uint64_t) number);
     deposits->count = 0;
@@ -234,16 +236,19 @@ static int event_write (tables_t *tables, const options_t *options, wm_deposits_
                 column_append (&tables->n_tick, &n_tick, 1) |
                 column_append (&tables->tick_us, &tick_us, 1) |
                 column_append (&tables->trigger, &trigger, 1) |
-                column_append (&tables->tau, &options->tau_us, 1);
+                column_append (&tables->tau, &options->tau_us, 1) |
+                column_append (&tables->drift, &drift, 1);
     for (int32_t t = 0; t < options->tpcs && !fault; t++) {
         wm_synth_tpc_run (tpc, &random, deposits, t, options->tau_us, options->noise);
         for (int32_t plane = 0; plane < WM_PLANES; plane++) {
             int32_t wires = (int32_t) wm_plane_wires[plane];
+            float pitch = (float) (plane == 2 ? WM_COLLECTION_PITCH_CM : WM_INDUCTION_PITCH_CM);
             fault |= column_append (&tables->plane_event, id, 1) |
                      column_append (&tables->plane_cryostat, &zero, 1) |
                      column_append (&tables->plane_tpc, &t, 1) |
                      column_append (&tables->plane_plane, &plane, 1) |
-                     column_append (&tables->plane_wires, &wires, 1);
+                     column_append (&tables->plane_wires, &wires, 1) |
+                     column_append (&tables->plane_pitch, &pitch, 1);
         }
         fault |= rois_write (tables, tpc, id, t * WM_TPC_CHANNELS) |
                  hits_write (tables, tpc, id, t, key);

@@ -45,6 +45,9 @@ typedef struct {
 #define WM_TICK_US 0.5
 #define WM_TRIGGER_OFFSET 500.0 /* ticks */
 #define WM_DRIFT_CM 360.0
+#define WM_DRIFT_CM_US 0.1565 /* at 0.5 kV/cm */
+#define WM_INDUCTION_PITCH_CM 0.4669
+#define WM_COLLECTION_PITCH_CM 0.4790
 #define WM_HEIGHT_CM 600.0
 #define WM_TPC_LENGTH_CM 230.0
 static const uint32_t wm_plane_wires[WM_PLANES] = { 1148, 1148, 480 };

@@ -12,14 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRIFT_CM_TICK (0.1565 * WM_TICK_US)
+#define DRIFT_CM_TICK (WM_DRIFT_CM_US * WM_TICK_US)
 #define DIFFUSION_CM2_US 6.2e-6 /* longitudinal */
 #define SHAPING_TICKS 3.0
 #define ADC_TICKS_MIP_CM 265.0 /* a perpendicular track on one wire peaks at about 15 ADC */
 #define INDUCTION_COS 0.81208  /* of 35.7 degrees */
 #define INDUCTION_SIN 0.58354
-#define INDUCTION_PITCH_CM 0.4669
-#define COLLECTION_PITCH_CM 0.4790
 #define REGION_ADC 1.0 /* zero suppression: what is above it, */
 #define REGION_PAD 8   /* and so many ticks around it, is kept */
 #define HIT_ADC 3.0
@@ -101,9 +99,9 @@ static void pulse_add (wm_synth_tpc_t *self, uint32_t channel, int upper, double
 static double wire_of (uint32_t plane, double y, double z)
 {
     if (plane == 2)
-        return z / COLLECTION_PITCH_CM;
+        return z / WM_COLLECTION_PITCH_CM;
     double height = plane == 0 ? y : WM_HEIGHT_CM - y;
-    return (z * INDUCTION_COS + height * INDUCTION_SIN) / INDUCTION_PITCH_CM;
+    return (z * INDUCTION_COS + height * INDUCTION_SIN) / WM_INDUCTION_PITCH_CM;
 }
 
 static void deposit_collect (wm_synth_tpc_t *self, const wm_deposit_t *d, int tpc, double tau_us)

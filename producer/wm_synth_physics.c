@@ -253,7 +253,7 @@ static particle_t cosmic (world_t *world)
     wm_random_t *random = world->random;
     double cosine = cbrt (wm_random (random)), sine = sqrt (1 - cosine * cosine);
     double phi = 2 * PI * wm_random (random);
-    double drift_us = WM_DRIFT_CM / 0.1565;
+    double drift_us = WM_DRIFT_CM / WM_DRIFT_CM_US;
     double slant = WM_HEIGHT_CM * (cosine > 0.2 ? sine / cosine : 3) / 2;
     particle_t p = { .kind = MUON, .truth = WM_TRACK };
     p.direction[0] = sine * cos (phi);

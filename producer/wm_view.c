@@ -9,7 +9,8 @@
 
 #define PIXELS_X 1600u /* of the background, at most */
 #define PIXELS_Y 1000u
-#define LEVELS 48       /* of grey: few, so that they compress well */
+#define LEVELS 48 /* of grey: few, so that they compress well */
+#define SCALE_COLOUR "#222222"
 #define MOST_SHARE 0.99 /* of the pixels with charge are not darker than the darkest */
 
 void wm_view_clear (wm_view_t *self)
@@ -170,6 +171,54 @@ static void palette_fill (const wm_view_t *self, uint8_t palette[768])
         }
 }
 
+/* ---- scales in cm ---------------------------------------------------------------------------- */
+
+/* A tick of a scale in cm, which runs along the top and the right of the frame, inside it.  */
+typedef struct {
+    double x, y;       /* px, on the frame */
+    double to_x, to_y; /* the end of its line */
+    double share;      /* of its text's width, left of text_x */
+    double text_x, text_y;
+    char text[32];
+} wm_view_tick_t;
+
+#define SCALE_PX 5
+#define SCALE_LEFT_PX 60 /* of the right end of the upper scale, where both would meet */
+
+/* Returns how many ticks there are, at most 2 * WM_SVG_TICKS_MAX.  */
+static uint32_t scale_ticks (const wm_view_t *self, const wm_svg_t *plot, wm_view_tick_t *tick)
+{
+    const double cm[2] = { self->x_cm, self->y_cm };
+    const wm_svg_axis_t *axis[2] = { &self->x, &self->y };
+    uint32_t n = 0;
+    for (int k = 0; k < 2; k++) {
+        wm_svg_ticks_t at;
+        const wm_svg_axis_t scaled = { .from = axis[k]->from * cm[k], .to = axis[k]->to * cm[k] };
+        if (!(cm[k] > 0))
+            continue;
+        wm_svg_ticks (&scaled, 8, &at);
+        for (uint32_t i = 0; i < at.n; i++) {
+            wm_view_tick_t *t = &tick[n];
+            const double px =
+                k ? wm_svg_y (plot, at.at[i] / cm[k]) : wm_svg_x (plot, at.at[i] / cm[k]);
+            if (k ? px > plot->bottom - 12 || px < plot->top + 12
+                  : px < plot->left + 12 || px > plot->right - SCALE_LEFT_PX)
+                continue;
+            *t =
+                k ? (wm_view_tick_t){ plot->right, px, plot->right - SCALE_PX,
+                                      px,          1,  plot->right - SCALE_PX - 3,
+                                      px + 4,      "" }
+                  : (wm_view_tick_t){
+                        px, plot->top, px, plot->top + SCALE_PX, 0.5, px, plot->top + SCALE_PX + 12,
+                        ""
+                    };
+            snprintf (t->text, sizeof t->text, "%s cm", at.text[i]);
+            n++;
+        }
+    }
+    return n;
+}
+
 /* ---- SVG ------------------------------------------------------------------------------------- */
 
 static double radius_of (const wm_view_t *self)
@@ -184,6 +233,28 @@ static void draw_mark (wm_svg_t *plot, const wm_view_t *self)
                  "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" fill=\"none\" stroke=\"#222\" "
                  "stroke-width=\"1.5\"/>\n",
                  wm_svg_x (plot, self->mark_x), wm_svg_y (plot, self->mark_y));
+}
+
+static void draw_scales (wm_svg_t *plot, const wm_view_t *self)
+{
+    wm_view_tick_t tick[2 * WM_SVG_TICKS_MAX];
+    const uint32_t n = scale_ticks (self, plot, tick);
+    if (n)
+        fputs ("<g class=\"cm\" fill=\"" SCALE_COLOUR "\" paint-order=\"stroke\" "
+               "stroke-width=\"1\">",
+               plot->out);
+    for (uint32_t i = 0; i < n; i++) {
+        fprintf (
+            plot->out,
+            "<path stroke=\"" SCALE_COLOUR "\" d=\"M%.1f %.1fL%.1f %.1f\"/>"
+            "<text stroke=\"#fff\" stroke-width=\"3\" text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">",
+            tick[i].x, tick[i].y, tick[i].to_x, tick[i].to_y, tick[i].share < 1 ? "middle" : "end",
+            tick[i].text_x, tick[i].text_y);
+        wm_svg_text (plot->out, tick[i].text);
+        fputs ("</text>\n", plot->out);
+    }
+    if (n)
+        fputs ("</g>\n", plot->out);
 }
 
 static void draw_legend (wm_svg_t *plot, const wm_view_t *self)
@@ -226,6 +297,7 @@ wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_
             wm_svg_dots (&plot, self->class[k].x, self->class[k].y, self->class[k].n,
                          radius_of (self), self->class[k].colour);
     draw_mark (&plot, self);
+    draw_scales (&plot, self);
     draw_legend (&plot, self);
     wm_svg_end (&plot);
     free (png);
@@ -253,6 +325,23 @@ static void paint_axes (const wm_svg_t *plot, wm_canvas_t *canvas, double at_y,
     wm_canvas_text (canvas, (plot->left + plot->right) / 2, at_y + plot->height - 5, 0.5,
                     plot->x.name, false);
     wm_canvas_text (canvas, 12, at_y + (plot->top + plot->bottom) / 2, 0.5, plot->y.name, true);
+}
+
+static void paint_scales (const wm_view_t *self, const wm_svg_t *plot, wm_canvas_t *canvas,
+                          double at_y)
+{
+    wm_view_tick_t tick[2 * WM_SVG_TICKS_MAX];
+    const uint32_t n = scale_ticks (self, plot, tick);
+    for (uint32_t i = 0; i < n; i++) {
+        const wm_view_tick_t *t = &tick[i];
+        wm_canvas_fill (canvas, fmin (t->x, t->to_x) - 0.5, at_y + t->y - 0.5,
+                        fmax (t->x, t->to_x) + 0.5, at_y + t->to_y + 0.5, SCALE_COLOUR);
+        const double wide = WM_CANVAS_LETTER * (double) strlen (t->text),
+                     left = t->text_x - t->share * wide;
+        wm_canvas_fill (canvas, left - 1, at_y + t->text_y - 10, left + wide, at_y + t->text_y + 2,
+                        "#ffffff");
+        wm_canvas_text (canvas, t->text_x, at_y + t->text_y, t->share, t->text, false);
+    }
 }
 
 static void paint_legend (const wm_view_t *self, wm_canvas_t *canvas, double x, double at_y)
@@ -286,5 +375,6 @@ void wm_view_paint (const wm_view_t *self, wm_canvas_t *canvas, double at_y)
         wm_canvas_ring (canvas, wm_svg_x (&plot, self->mark_x),
                         at_y + wm_svg_y (&plot, self->mark_y), 9, "#222222");
     paint_axes (&plot, canvas, at_y, &x, &y);
+    paint_scales (self, &plot, canvas, at_y);
     paint_legend (self, canvas, plot.left, at_y);
 }

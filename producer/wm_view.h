@@ -23,7 +23,8 @@ typedef struct {
     char title[200], about[200];
     double width, height; /* px */
     wm_svg_axis_t x, y;
-    uint8_t *pixel; /* (n_y, n_x) from the top: 0 none, 255 most */
+    double x_cm, y_cm; /* cm of a wire, of a tick: scales inside the frame; 0: not known */
+    uint8_t *pixel;    /* (n_y, n_x) from the top: 0 none, 255 most */
     uint32_t n_x, n_y;
     bool is_signed; /* 128 none; a patch */
     double most;    /* the value of the darkest */

@@ -52,6 +52,7 @@ struct wm_client_t {
 
     state_t state;
     zsock_t *socket, *monitor;
+    const char *keys_of; /* lent: a campaign, its folder's keys, and those given; NULL: all */
     wm_client_key_t key; /* that is tried now */
     int fd;              /* of the connection, libzmq's; -1: not known yet */
     bool disconnected;   /* the monitor reported the close; messages may still be queued */
@@ -125,6 +126,11 @@ void wm_client_class (wm_client_t *self, const char *class, double error, uint32
     snprintf (self->class, sizeof self->class, "%s", class);
     self->measured = error;
     self->n_hit = n_hit;
+}
+
+void wm_client_keys_of (wm_client_t *self, const char *campaign)
+{
+    self->keys_of = campaign;
 }
 
 bool wm_client_wants_sample (const wm_client_t *self)
@@ -658,11 +664,13 @@ static wm_fault_t open_with_keys (wm_client_t *self, const void *hello, size_t h
     bool is_tried = false;
     if (strncmp (self->endpoint, "ipc://", 6) == 0)
         return open_once (self, hello, hello_bytes, deadline);
-    if (!wm_join_path (0))
+    if (!wm_join_any (self->keys_of))
         return open_with_key (self, hello, hello_bytes, deadline);
     sodium_mlock (&join, sizeof join);
     for (size_t i = 0; (self->key.path = wm_join_path (i)) && (!is_tried || fault == WM_EKEY);
          i++) {
+        if (!wm_join_is_of (i, self->keys_of))
+            continue;
         if (wm_join_read (&join, self->key.path, &self->error)) {
             fault = self->error.fault = WM_EAGAIN; /* it was good when the process began */
             continue;

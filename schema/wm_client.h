@@ -39,6 +39,10 @@ void wm_client_destroy (wm_client_t **self_p);
    the broker gives it no work.  */
 void wm_client_class (wm_client_t *self, const char *class, double error, uint32_t n_hit);
 
+/* Of the keys that campaigns' folders offered (wm_join_offer) this session uses those of one folder
+   alone, "" of none; before, those of all. `campaign` is lent.  */
+void wm_client_keys_of (wm_client_t *self, const char *campaign);
+
 /* Tries once to open a session, at most timeout_ms long: resolves the endpoint and gives each
    address its share of the time (the resolver has limits of its own): connects, sends HELLO
    with `hello` (hello_bytes, may be 0) as payload, waits for WELCOME. WM_OK: open, pins and epoch

@@ -179,6 +179,7 @@ void wm_join_protect (void)
 typedef struct {
     char *path;
     char *line; /* of what cannot be read twice, locked in memory; NULL: it is read each time */
+    bool is_offered;
 } source_t;
 
 static source_t source[WM_JOIN_FILES_MAX];
@@ -279,13 +280,30 @@ bool wm_join_suffices (wm_role_t session)
     return fits;
 }
 
+bool wm_join_is_of (size_t i, const char *campaign)
+{
+    const char *path = wm_join_path (i), *slash = path ? strrchr (path, '/') : NULL;
+    const size_t n = campaign ? strlen (campaign) : 0;
+    return path && (!campaign || !source[i].is_offered ||
+                    (slash == path + n && strncmp (path, campaign, n) == 0));
+}
+
+bool wm_join_any (const char *campaign)
+{
+    for (size_t i = 0; i < n_source; i++)
+        if (wm_join_is_of (i, campaign))
+            return true;
+    return false;
+}
+
 void wm_join_offer (const char *path)
 {
     for (size_t i = 0; i < n_source; i++)
         if (strcmp (source[i].path, path) == 0)
             return;
-    if (!is_taken && access (path, R_OK) == 0)
-        add (path);
+    source_t *offered = !is_taken && access (path, R_OK) == 0 ? add (path) : NULL;
+    if (offered)
+        offered->is_offered = true;
 }
 
 /* Keeps the line of standard input and of a pipe.  */
@@ -345,9 +363,9 @@ wm_fault_t wm_join_take (const wm_args_t *args, wm_error_t *error)
     const char *given;
     if (sodium_init () < 0)
         return wm_fault (error, WM_EHOST, "libsodium cannot start");
-    if (wm_args_each (args, "join-file", WM_JOIN_FILES_MAX))
+    if (wm_args_each (args, "join-file", WM_JOIN_GIVEN_MAX))
         return wm_fault (error, WM_EUSAGE, "--join-file may be given at most %d times",
-                         WM_JOIN_FILES_MAX);
+                         WM_JOIN_GIVEN_MAX);
     for (int i = 0; (given = wm_args_each (args, "join-file", i)); i++)
         add (given);
     is_taken = n_source > 0;

@@ -23,7 +23,8 @@
 
 #define WM_JOIN_ID_BYTES 9     /* 8 hex digits and NUL */
 #define WM_JOIN_LINE_BYTES 133 /* "wm1-", 128 digits and NUL */
-#define WM_JOIN_FILES_MAX 16
+#define WM_JOIN_GIVEN_MAX 16   /* by --join-file */
+#define WM_JOIN_FILES_MAX 256  /* in all: also four of each of 64 campaigns, as top shows */
 
 typedef struct {
     wm_role_t role;
@@ -80,6 +81,11 @@ bool wm_join_fits (size_t i, wm_role_t session);
 
 /* Adds a file, as a campaign's folder has it, where none was taken and it can be read.  */
 void wm_join_offer (const char *path);
+
+/* Returns whether the i-th file was taken, or offered from this campaign's folder (NULL: of any);
+   and whether one was.  */
+bool wm_join_is_of (size_t i, const char *campaign);
+bool wm_join_any (const char *campaign);
 
 /* Copies what cannot be read twice (standard input, a pipe) to a file in memory, whose path
    wm_join_path returns then.  */

@@ -352,7 +352,7 @@ static wm_fault_t prepare (bench_t *self, wm_error_t *error)
                            wm_args_rest (args, 1);
     wm_fault_t fault =
         has_input ? wm_setup_inputs (&self->inputs, args, 1, error) : make_events (self, error);
-    self->model = wm_args_text (args, "model");
+    self->model = wm_setup_model_path (wm_args_text (args, "model"));
     if (!fault && self->model)
         fault = wm_setup_model (self->model, error);
     if (!fault && !self->model) {

@@ -137,7 +137,11 @@ def main():
         net.write(args.output, f"ops/train/train.py: seeds {TRAIN_SEED} to {TRAIN_SEED + args.events - 1}")
         print(f"{args.output}: {os.path.getsize(args.output):,} bytes")
     print(f"\nheld out: {args.held} events, seeds {HELD_SEED} to {HELD_SEED + args.held - 1}; none was trained on")
-    got = truth.report(held_out(args))
+    scored = held_out(args)
+    got = truth.report(scored)
+    drawn = os.path.join(args.work, "roc.svg")
+    truth.picture(scored, drawn)
+    print(f"\n{drawn}: the curves and the confusion matrix")
     wanted = {"em against track": 0.95, "michel against the rest": 0.9}
     for name, least in wanted.items():
         print(f"\n{name}: {got[name]:.4f}, {'at least' if got[name] >= least else 'NOT at least'} {least}", end="")

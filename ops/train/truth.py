@@ -1,6 +1,7 @@
 """truth.py - how well scores agree with the truth of synthetic events: AUC, ROC, confusion matrix, where it fails.
 
     python ops/train/truth.py EVENTS.h5 SCORES.h5 ...      pairs of files of `wiremill synth` and `wiremill run`
+    ... --picture FILE.svg                                 also draws the curves and the matrix
 """
 import sys
 
@@ -125,12 +126,63 @@ def report(data):
     return got
 
 
+COLOURS = "#0b5fb4", "#c62828", "#8a8a8a", "#eeb000"  # of track, em, none, michel, as wiremill show has them
+
+
+def picture(data, path):
+    """Draws the ROC curves and the confusion matrix as one SVG."""
+    truth, score = data["truth"], data["score"]
+    good = np.isfinite(score).all(axis=1)
+    truth, score = truth[good], score[good]
+    em, michel, guess = em_like(score), score[:, MICHEL], called(score)
+    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 820 400" width="820" height="400" role="img" '
+           'aria-label="ROC curves and confusion matrix" font-family="sans-serif" font-size="12" fill="#222">'
+           '<rect width="820" height="400" fill="#fff"/>']
+
+    def text(x, y, words, more=""):
+        out.append(f'<text x="{x:.1f}" y="{y:.1f}" {more}>{words}</text>')
+
+    for k in range(5):  # from 1e-4 of the background to all of it; the share that is found, linear
+        x, y = 50 + 80 * k, 350 - 80 * k
+        out.append(f'<path stroke="#ddd" d="M{x} 30V350M50 {y}H370"/>')
+        text(x, 366, f"{100 * 10.0 ** (k - 4):g} %", 'text-anchor="middle"')
+        text(46, y + 4, f"{25 * k} %", 'text-anchor="end"')
+    text(210, 388, "of the background taken", 'text-anchor="middle"')
+    for i, (name, kind, signal, rest) in enumerate((
+            ("em, of track", EM, em[truth == EM], em[truth == TRACK]),
+            ("michel, of the rest", MICHEL, michel[truth == MICHEL], michel[truth != MICHEL]))):
+        if len(signal) and len(rest):
+            points = roc(signal, rest, 10.0 ** np.linspace(-4, 0, 161))
+            line = " ".join(f"{370 + 80 * np.log10(p):.1f},{350 - 320 * found:.1f}" for p, found in points)
+            out.append(f'<polyline fill="none" stroke="{COLOURS[kind]}" stroke-width="2" points="{line}"/>')
+            text(60, 46 + 16 * i, f"{name}: AUC {auc(signal, rest):.3f}", f'style="fill:{COLOURS[kind]}"')
+    text(640, 40, "called", 'text-anchor="middle"')
+    text(450, 46, "truth")
+    for k, name in enumerate(NAMES):
+        text(535 + 70 * k, 62, name, 'text-anchor="middle"')
+        text(450, 105 + 70 * k, name)
+        row = [np.count_nonzero((truth == k) & (guess == j)) for j in range(4)]
+        for j, n in enumerate(row):
+            share = n / max(1, sum(row))
+            out.append(f'<rect x="{500 + 70 * j}" y="{70 + 70 * k}" width="68" height="68" fill="{COLOURS[k]}" '
+                       f'fill-opacity="{0.05 + 0.6 * share:.3f}"/>')
+            text(534 + 70 * j, 102 + 70 * k, f"{share:.1%}", 'text-anchor="middle"')
+            text(534 + 70 * j, 120 + 70 * k, f"{n:,}", 'text-anchor="middle" font-size="10"')
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("\n".join(out) + "\n</svg>\n")
+
+
 def read_all(pairs):
     parts = [read(*pair) for pair in pairs]
     return {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3 or len(sys.argv) % 2 == 0:
+    drawn = sys.argv[-1] if sys.argv[-2:-1] == ["--picture"] else None
+    pairs = sys.argv[1:-2] if drawn else sys.argv[1:]
+    if not pairs or len(pairs) % 2:
         raise SystemExit(__doc__)
-    report(read_all(zip(sys.argv[1::2], sys.argv[2::2])))
+    everything = read_all(zip(pairs[::2], pairs[1::2]))
+    report(everything)
+    if drawn:
+        picture(everything, drawn)

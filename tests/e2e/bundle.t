@@ -77,6 +77,13 @@ install () { make -s install B="$build" DESTDIR="$place" PREFIX=/opt/wiremill &&
 ok "make install, below DESTDIR" install
 runs () { "$place/opt/wiremill/bin/wiremill" model new emtrkmichel -o "$work/new.onnx" && cmp "$work/new.onnx" "$made/model-1.onnx"; }
 ok "it runs from there" runs
+named () # the network that comes with wiremill: in a folder of that kind, by its name
+{
+    cmp ops/train/emtrkmichel.onnx "$place/opt/wiremill/share/wiremill/synthetic.onnx" && make_events tiny --events 1 --hits 200 --tpcs 1 &&
+        "$place/opt/wiremill/bin/wiremill" run --quiet --model synthetic --input "$made/tiny.h5" --output "$work/named" &&
+        [ -s "$work/named/tiny.scores.h5" ] && cmp "$bundle/share/wiremill/synthetic.onnx" ops/train/emtrkmichel.onnx
+}
+ok "--model synthetic" named
 units ()
 {
     local unit

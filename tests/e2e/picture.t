@@ -51,6 +51,11 @@ class Plot:
         for path in element.findall(SVG + "path"):
             if path.get("stroke-linecap"):
                 self.dots[path.get("stroke")] = [tuple(map(float, p)) for p in re.findall(r"M(\S+) (\S+?)h0", path.get("d"))]
+        self.cm = []  # (place on an edge, the edge, cm)
+        for tick in element.findall(SVG + "g[@class='cm']/" + SVG + "path"):
+            x0, y0, x1, y1 = map(float, re.findall(r"[\d.]+", tick.get("d")))
+            value = float(element.findall(SVG + "g[@class='cm']/" + SVG + "text")[len(self.cm)].text.removesuffix(" cm"))
+            self.cm.append((x0, y0, value) if x0 == x1 else (y0, x0, value))
         self.marks = [c for c in element.findall(SVG + "circle") if c.get("r") == "9"]
 
 def plots(path):
@@ -66,6 +71,9 @@ def tables(scores, events):
         h = {n: g["hit_table"][n][:].squeeze() for n in ("wire", "time", "truth")}
     s = np.stack([t[n] for n in LABELS])
     return t, h, s, s.argmax(0)
+
+def table_plane(g):
+    return g["plane_table/plane"][:].squeeze()
 
 def hits(path, scores, events, event, plane):
     """every hit of the plane is a dot of its colour at its place; beside it the same by truth"""
@@ -86,6 +94,13 @@ def hits(path, scores, events, event, plane):
             assert len(got) == mine.sum() and np.allclose(got, wanted, atol=.06), (name, len(got), mine.sum())
             wanted = sorted((y + height * (1 - (h["time"][mine] + .5) / n_tick)).tolist())
             assert np.allclose(sorted(d[1] for d in plot.dots.get(COLOUR[name], [])), wanted, atol=.06), name
+    with h5py.File(events) as g:
+        pitch = g["plane_table/pitch_cm"][:][table_plane(g) == int(plane)][0]
+        cm_tick = g["event_table/drift_cm_us"][0] * g["event_table/tick_us"][0]
+    for place, end, value in found[0].cm:  # scales along the top and the right edge, inside
+        wanted = y + height * (1 - value / cm_tick / n_tick) if end == x + w else x + w * value / pitch / n_wire
+        assert abs(place - wanted) < .06, (place, wanted, value)
+    assert len(found[0].cm) > 6 and {end for _, end, _ in found[0].cm} == {y, x + w}
     assert "%d hits" % on.sum() in found[0].about and on.sum() > 50
 
 def charge(path, scores, events, zoom, plane):
@@ -293,7 +308,7 @@ joined ()
     "${run[@]}" --input "$work/join.h5" --output "$work/one" && "${run[@]}" --input "$work/numl.h5" "${planes[@]}" --output "$work/two" &&
         "$bin/wiremill" show "$work/two/numl.scores.h5" "${planes[@]}" --event 1:1:2 --plane 2 --output "$work/two.svg" &&
         $python -c 'import h5py, sys
-with h5py.File (sys.argv[1], "r+") as f: del f["hit_table/truth"]' "$work/join.h5" &&
+with h5py.File (sys.argv[1], "r+") as f: del f["hit_table/truth"], f["plane_table/pitch_cm"], f["event_table/drift_cm_us"]' "$work/join.h5" &&
         "$bin/wiremill" show "$work/one/join.scores.h5" --event 1:1:2 --plane 2 --output "$work/one.svg" && cmp "$work/one.svg" "$work/two.svg"
 }
 [ "${WM_SIZE:-test}" = test ] || ok "joined files" joined

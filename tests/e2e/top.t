@@ -79,6 +79,8 @@ ok "keys ask before they change a campaign; resizing" questions
 worker=$!
 wait $producer
 ok "a campaign" test $? = 0
+minutes () { keep "$bin/wiremill" top --once "$out" && says "^ out: finished   broker" && says "^minutes .*[1-9].* hits/s$"; }
+ok "--once shows the minutes before it" minutes
 inspect ()
 {
     LC_ALL=C.UTF-8 NO_COLOR='' top "$out" <<'STEPS'
@@ -166,11 +168,12 @@ several ()
     again && top "$out" "ipc://$work/nobody" <<STEPS
 until ^ wiremill top: 2 campaigns
 until ^> out +finished +100.0%
-until ^  ipc://\S* +no answer
+until ^  \.\.\S* +no answer
 key \r
 until ^ out: finished   broker
 run kill $broker
 until ^ out: finished   no broker runs
+until ^worked  .* at most 1 worker
 key p
 until no broker answers for this campaign
 key \x1b
@@ -179,12 +182,13 @@ key j
 key \r
 until ^ ipc://\S*: no answer
 key \x7f
-until ^> ipc://
+until ^> \.\.
 key k
 run bash $work/again
 until ^> out +finished +100.0% +\d+ +- +0
 key \r
 until ^ out: finished   broker
+until ^hits/s .*most [1-9]
 key q
 until shell: exit 0, terminal as before
 STEPS
@@ -194,12 +198,39 @@ broker=$(cat "$work/pid")
 kill "$broker"
 down () { ! kill -0 "$broker"; }
 ok "no broker" until_true 60 down
-ended () { keep "$bin/wiremill" top --once "$out" && says "^ out: finished   no broker runs"; }
+ended ()
+{
+    keep "$bin/wiremill" top --once "$out" && says "^ out: finished   no broker runs" && says "^minutes .*[1-9].* hits/s$" &&
+        says "^worked   .* to .*, mean [0-9.]*[1-9].* hits/s in .*, at most 1 worker$"
+}
 ok "a finished campaign without a broker" ended
 
 # Keys: the monitor's reads and changes nothing.
 keys=$work/keys
 ok "a broker with keys" broker "$keys" --listen "tcp://127.0.0.1:$port" --keys
+# A campaign with keys and one without, both on TCP: a folder's keys are for its own broker.
+open=$work/open
+"$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$open" --listen tcp://127.0.0.1:0 >"$work/opened" 2>&1 &
+opened=$!
+ok "a broker without" until_true 60 grep -q "\"pid\": *$opened" "$open$beside/endpoint.json"
+both_kinds () { keep "$bin/wiremill" top --once "$keys" "$open" && says "^  keys +idle" && says "^  open +idle"; }
+ok "--once shows both, as does the live screen" both_kinds
+both_live ()
+{
+    top "$keys" "$open" "tcp://127.0.0.1:$port" <<STEPS
+until ^> keys +idle
+until ^  open +idle
+until ^  127.0.0.1:\d+ +refused +key refused
+size 10x40
+until ^q quit  Enter p r D  \? help
+key q
+until shell: exit 0, terminal as before
+STEPS
+}
+ok "... also beside an address, for which there is no key" both_live
+not_all () { keep "$bin/wiremill" top --once "$open" "tcp://127.0.0.1:$port"; [ $? = 7 ] && says "^  127.0.0.1:[0-9]+ +refused +the reason is on stderr"; }
+ok "... with --once: exit 7" not_all
+kill $opened && wait $opened
 monitor ()
 {
     top "tcp://127.0.0.1:$port" --join-file "$keys$beside/join-monitor" <<'STEPS'

@@ -22,7 +22,7 @@ ok "... in few columns" narrow
 [ -x $python ] || { skip "no build/venv (make test makes it)"; done_testing; }
 cat >"$work/make.py" <<'PYTHON'
 """EVENTS SCORES FOLDER: the numbers again, and files that are refused"""
-import sys, shutil, json, h5py, numpy as np
+import sys, shutil, json, xml.etree.ElementTree as xml, h5py, numpy as np
 sys.path.insert(0, "ops/train")
 import truth
 events, scores, folder = sys.argv[1:]
@@ -35,6 +35,12 @@ json.dump({"hits": len(t), "right": int((guess == t).sum()), "michel_as_em": int
                        "right": int(((guess == k) & (t == k)).sum()), "auc": truth.auc(s[t == k, k], s[t != k, k]), "found_at_5": float(
                            (s[t == k, k] > np.sort(s[t != k, k])[::-1][int(0.05 * (t != k).sum())]).mean())}
                       for k, n in enumerate(truth.NAMES)]}, open(folder + "/wanted.json", "w"))
+truth.picture(data, folder + "/roc.svg")
+drawn = list(xml.parse(folder + "/roc.svg").getroot())
+counts = [int(e.text.replace(",", "")) for e in drawn if e.get("font-size") == "10"]
+assert counts == [int(((t == k) & (guess == j)).sum()) for k in range(4) for j in range(4)]
+curves = [[tuple(map(float, p.split(","))) for p in e.get("points").split()] for e in drawn if e.tag.endswith("polyline")]
+assert len(curves) == 2 and all(c[-1][0] == 370 and c[-1][1] < 40 and all(a[1] >= b[1] for a, b in zip(c, c[1:])) for c in curves)
 assert data["charge"].min() > 0 and data["length"].min() >= 1
 for name in "label", "short", "wide", "other", "track":
     shutil.copy(events, f"{folder}/{name}.h5")

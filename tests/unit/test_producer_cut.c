@@ -56,7 +56,7 @@ static void event_make (wm_event_t *event, uint64_t seed, uint32_t n_hit)
     assert_int_equal (
         wm_event_reserve (&event->plane, &event->plane_max, 2, sizeof *event->plane, NULL), WM_OK);
     for (int p = 0; p < 2; p++)
-        event->plane[event->n_plane++] = (wm_event_plane_t){ 0, 1, p, n_wire[p], 0, 0, 0 };
+        event->plane[event->n_plane++] = (wm_event_plane_t){ 0, 1, p, n_wire[p], 0, 0, 0, 0 };
     assert_int_equal (wm_event_sort_planes (event, "test", NULL), WM_OK);
     for (uint32_t p = 0; p < 2; p++)
         for (uint32_t w = 0; w < n_wire[p]; w++)
