@@ -367,7 +367,7 @@ struct wm_core_t {
 
     /* totals */
     uint64_t n_asked, n_by_state[BATCH_HELD + 1];
-    uint64_t n_input_written, n_input_held;
+    uint64_t n_input_written, n_input_held, n_closed; /* closed: became either since the start */
     uint64_t events_known, events_done, events_written;
     uint64_t hits_known, hits_done, hits_held;
     uint64_t hits_empty; /* of written inputs */

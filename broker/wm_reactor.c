@@ -616,6 +616,19 @@ static void read_all (wm_reactor_t *self, int64_t until_ms)
     }
 }
 
+void wm_reactor_brief (const wm_reactor_t *self, wm_brief_t *brief)
+{
+    wm_core_brief (self->core, brief);
+}
+
+static void show (const wm_reactor_t *self)
+{
+    wm_brief_t brief;
+    wm_core_brief (self->core, &brief);
+    if (self->config->watch)
+        self->config->watch (&brief);
+}
+
 wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop, wm_error_t *error)
 {
     const wm_times_t *times = wm_times ();
@@ -632,6 +645,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
             wm_core_tick (self->core, now_ms);
             fault = wm_listener_tick (self->listener, now_ms, error);
             pieces_sweep (self);
+            show (self);
         }
         if (!fault && self->config->check && now_ms - checked_ms >= times->heartbeat_ms) {
             checked_ms = now_ms;

@@ -9,6 +9,7 @@
 #ifndef WM_REACTOR_H
 #define WM_REACTOR_H
 
+#include "broker/wm_core.h"
 #include "broker/wm_journal.h"
 #include "broker/wm_ledger.h"
 #include "broker/wm_listener.h"
@@ -34,7 +35,9 @@ typedef struct {
     wm_ledger_t *ledger;   /* lent, caught up */
     /* Checks the folder every heartbeat_ms; other than WM_OK ends the run. NULL: no check.  */
     wm_fault_t (*check) (void *context, wm_error_t *error);
-    void *context;              /* of check */
+    void *context; /* of check */
+    /* Is shown the campaign at each tick. NULL: nobody.  */
+    void (*watch) (const wm_brief_t *brief);
     const wm_endpoint_t *where; /* for the status: filled before the run. NULL: not known */
 } wm_reactor_config_t;
 
@@ -62,6 +65,10 @@ const char *wm_reactor_listens (const wm_reactor_t *self);
    nothing acknowledged is lost. */
 wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop,
                            wm_error_t *error);
+
+/* Fills in what is told of the campaign without being asked; what it points to is lent until the
+   next call of any function here.  */
+void wm_reactor_brief (const wm_reactor_t *self, wm_brief_t *brief);
 
 /* Returns the status of the campaign as JSON (wm_status.h), the caller's; NULL without memory.  */
 char *wm_reactor_status (wm_reactor_t *self);
