@@ -445,11 +445,11 @@ static wm_notify_t *notify; /* NULL: nobody is told */
 static void describe (const wm_brief_t *brief, char text[WM_SYSTEMD_STATUS_BYTES])
 {
     const double all = brief->hits_announced ? (double) brief->hits_announced : 1;
-    const uint64_t hits = brief->hits_done + brief->hits_held;
+    const double hits = (double) (brief->hits_done + brief->hits_held);
     int n = snprintf (text, WM_SYSTEMD_STATUS_BYTES,
                       "%llu of %llu inputs written, %.1f %% of %llu hits, %.0f hits/s, workers: %u",
                       (unsigned long long) brief->inputs_written,
-                      (unsigned long long) brief->inputs, 100 * (double) hits / all,
+                      (unsigned long long) brief->inputs, 100 * hits / all,
                       (unsigned long long) brief->hits_announced, brief->hits_s, brief->n_worker);
     if (brief->inputs_held + brief->hits_held)
         n += snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n,

@@ -368,7 +368,7 @@ static void durable_held (wm_core_t *self, input_t *input)
     input->state = WM_LEDGER_HELD;
     self->n_input_held++;
     self->n_closed++;
-    wm_core_log (self, "input %s is held: %s", input->path, input->text ? input->text : "held");
+    wm_core_warn (self, "input %s is held: %s", input->path, input->text ? input->text : "held");
     wm_core_input_unclaim (self, input);
     wm_core_events_free (self, input);
     wm_core_input_forget_totals (self, input); /* how many hits it has is not recorded */

@@ -71,6 +71,7 @@
 #include "broker/wm_queue.h"
 #include "broker/wm_rate.h"
 #include "broker/wm_speed.h"
+#include "schema/base/wm_log.h"
 #include "schema/base/wm_table.h"
 #include "schema/wm_join.h"
 
@@ -647,6 +648,9 @@ void wm_core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_
 /* Sends a message that has nothing but a key.  */
 void wm_core_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key);
 void wm_core_log (wm_core_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+
+/* The same of what somebody should look at.  */
+#define wm_core_warn(...) (wm_log_level (WM_LOG_WARNING), wm_core_log (__VA_ARGS__))
 /* Names a batch in the status; the text of a batch that was named, else "held".  */
 void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text);
 const char *wm_core_reason_of (const wm_core_t *self, const wm_key_t *key);
