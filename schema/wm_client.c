@@ -58,7 +58,9 @@ struct wm_client_t {
     bool extra_first;   /* the owner's descriptor is next, so that a busy broker cannot starve it */
     bool interruptible; /* opening ends when zsys_interrupted is set */
     int64_t received_ms, sent_ms, checked_ms;
-    int64_t whole_ms; /* of the last whole message; received_ms counts parts, too */
+    int64_t silence_ms; /* that ends a session */
+    int64_t silent_ms;  /* that ended the last one, 0: something else did */
+    int64_t whole_ms;   /* of the last whole message; received_ms counts parts, too */
     char shape[WM_TEXT_BYTES_MAX + 1];
     char status[WM_TEXT_BYTES_MAX + 1]; /* of the owner, for heartbeats */
     wm_error_t error;
@@ -85,6 +87,7 @@ wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *la
     self->signature = strdup (signature ? signature : WM_VERSION);
     assert (self->endpoint && self->label && self->signature);
     self->role = role;
+    self->silence_ms = wm_times ()->silence_ms;
     self->extra = extra ? *extra : -1;
     int rc = sodium_init ();
     assert (rc >= 0);
@@ -190,6 +193,7 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
     self->key.event = 0;
     self->key.address = address;
     self->reason = 0;
+    self->silent_ms = 0;
     self->state = OPENING;
     self->received_ms = self->sent_ms = self->checked_ms = self->whole_ms = wm_now_ms ();
     return WM_OK;
@@ -402,7 +406,7 @@ void wm_client_say (wm_client_t *self, const char *text)
 static int64_t silent_ms (wm_client_t *self, int64_t now)
 {
     const int64_t quiet_ms =
-        now - self->received_ms < wm_times ()->silence_ms ? INT64_MAX : wm_tcp_quiet_ms (self->fd);
+        now - self->received_ms < self->silence_ms ? INT64_MAX : wm_tcp_quiet_ms (self->fd);
     if (quiet_ms < now - self->received_ms)
         self->received_ms = now - quiet_ms;
     return now - self->received_ms;
@@ -425,9 +429,10 @@ static void timers (wm_client_t *self, int64_t now, bool may_beat)
     if (late > times->gap_ms)
         self->received_ms += late;
     self->checked_ms = now;
-    if (silent_ms (self, now) >= times->silence_ms) {
+    if (silent_ms (self, now) >= self->silence_ms) {
+        self->silent_ms = now - self->received_ms;
         session_end (self, WM_EAGAIN, "the broker at %s was silent for %lld ms", self->endpoint,
-                     (long long) (now - self->received_ms));
+                     (long long) self->silent_ms);
     } else if (may_beat && self->state == OPEN && now - self->sent_ms >= times->heartbeat_ms) {
         heartbeat (self);
     }
@@ -436,7 +441,7 @@ static void timers (wm_client_t *self, int64_t now, bool may_beat)
 /* Sleeps until something happens, a timer is due or `deadline`; true if a signal ended it.  */
 static bool sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
 {
-    int64_t until = self->received_ms + wm_times ()->silence_ms;
+    int64_t until = self->received_ms + self->silence_ms;
     if (self->state == OPEN && self->sent_ms + wm_times ()->heartbeat_ms < until)
         until = self->sent_ms + wm_times ()->heartbeat_ms;
     if (deadline < until)
@@ -584,19 +589,6 @@ static bool may_open_files (wm_error_t *error)
     return false;
 }
 
-/* Names in the error where a broker was that endpoint.json names, and that does not answer.  */
-static void explain_last (wm_client_t *self)
-{
-    wm_endpoint_t file;
-    char last[WM_ADDRESS_BYTES + 200];
-    const size_t length = strlen (self->error.text);
-    if (strncmp (self->endpoint, "file://", 7) != 0 ||
-        wm_endpoint_read (&file, self->endpoint + 7, NULL))
-        return;
-    wm_endpoint_last (&file, last);
-    snprintf (self->error.text + length, sizeof self->error.text - length, "; %s", last);
-}
-
 /* All addresses of the broker, one after another, with the key that is tried now.  */
 static wm_fault_t open_once (wm_client_t *self, const void *hello, size_t hello_bytes,
                              int64_t deadline)
@@ -627,7 +619,7 @@ static wm_fault_t open_once (wm_client_t *self, const void *hello, size_t hello_
             break;
     }
     if (fault == WM_EAGAIN && count)
-        explain_last (self);
+        wm_endpoint_explain (self->endpoint, &self->error);
     return fault;
 }
 
@@ -695,11 +687,20 @@ wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_by
     return fault;
 }
 
+/* Half of the delay is random, so that a farm does not come back at the same moment.  */
+static void rest (int64_t delay_ms, int64_t most_ms)
+{
+    const int64_t pause = delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1);
+    zclock_sleep ((int) (pause < most_ms ? pause : most_ms));
+}
+
 wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_t hello_bytes,
                                      int64_t give_up_ms, wm_error_t *error)
 {
     const wm_times_t *times = wm_times ();
     int64_t start = wm_now_ms (), delay = times->backoff_ms;
+    if (self->reason == WM_REASON_BUSY) /* its disk is full: "try later" */
+        rest (times->backoff_max_ms, times->backoff_max_ms);
     for (;;) {
         int64_t left = start + give_up_ms - wm_now_ms ();
         int64_t patience = left < times->silence_ms ? left : times->silence_ms;
@@ -715,9 +716,7 @@ wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_
         left = start + give_up_ms - wm_now_ms ();
         if (left <= 0)
             return WM_EAGAIN;
-        /* Half of the delay is random, so that a farm does not reconnect at the same moment.  */
-        int64_t pause = delay / 2 + randombytes_uniform ((uint32_t) delay / 2 + 1);
-        zclock_sleep ((int) (pause < left ? pause : left));
+        rest (delay, left);
         delay = delay * 2 < times->backoff_max_ms ? delay * 2 : times->backoff_max_ms;
     }
 }
@@ -768,6 +767,17 @@ const uint8_t *wm_client_campaign (const wm_client_t *self)
 const wm_error_t *wm_client_error (const wm_client_t *self)
 {
     return &self->error;
+}
+
+void wm_client_silence (wm_client_t *self, int64_t ms)
+{
+    const int64_t least = 3 * wm_times ()->heartbeat_ms, most = wm_times ()->silence_ms;
+    self->silence_ms = ms < least ? least : ms > most ? most : ms;
+}
+
+int64_t wm_client_silent_ms (const wm_client_t *self)
+{
+    return self->silent_ms;
 }
 
 wm_reason_t wm_client_reason (const wm_client_t *self)
