@@ -378,15 +378,21 @@ deps: ## install the Debian packages that are missing (as root, or by sudo witho
 	@missing=; for p in $(PACKAGES); do \
 	    dpkg-query -W -f '$${db:Status-Status}' $$p 2>/dev/null | grep -qx installed || missing+=" $$p"; done; \
 	[ -n "$$missing" ] || exit 0; \
-	line="apt-get update -q && apt-get install -qy --no-install-recommends$$missing"; \
+	line="apt-get update -q && apt-get -o DPkg::Lock::Timeout=600 install -qy --no-install-recommends$$missing"; \
 	if [ "$$(id -u)" = 0 ]; then root=; elif sudo -n true 2>/dev/null; then root='sudo -n'; \
 	else echo "packages are missing and this user may not install them; type"; echo "  sudo sh -c '$$line'"; exit 1; fi; \
 	echo "  APT  $$missing"; $$root sh -c "export DEBIAN_FRONTEND=noninteractive; $$line" >/dev/null
 
+# Prometheus' programs without its service: Debian's package is unpacked, not installed.
+PROMETHEUS := build/prometheus
+$(PROMETHEUS)/.made:
+	$(Q)mkdir -p $(@D); echo "  APT   prometheus, to $(@D)"
+	$(Q)cd $(@D) && apt-get -o APT::Sandbox::User=root -q download prometheus >/dev/null && \
+	    dpkg -x prometheus_*.deb . && rm prometheus_*.deb && touch .made
 # The parsers of other batch systems, Parsl and Prometheus: tests without them are skipped.
 .PHONY: deps-farm
 deps-farm: $(VENV)/.made
-	-@command -v prometheus >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=prometheus
+	-@command -v prometheus promtool >/dev/null || $(MAKE) --no-print-directory $(PROMETHEUS)/.made
 	-@[ $(VENV)/.farm -nt tests/requirements-farm.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-farm.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-farm.txt && touch $(VENV)/.farm; }
 # tests/fault/sge.t runs a Grid Engine of its own; nothing else needs it.
@@ -410,7 +416,7 @@ $(DEMO)/events-%.h5: | $(B)/bin/wiremill $(B)/bin/wiremill-producer
 	$(Q)$(B)/bin/wiremill synth --events 2 --seed $* --run $* --output $@
 MODEL := ops/train/emtrkmichel.onnx
 demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
-	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill $(DEMO)/event.html
+	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill $(DEMO)/event.html $(DEMO)/report.html
 	$(B)/bin/wiremill run --model $(MODEL) --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
 	@echo; $(B)/bin/wiremill truth $(DEMO)/events-[12].h5 $(DEMO)/out/*.scores.h5
 	@echo; echo "engines: exact-sparse CPU and reference$(if \
@@ -418,6 +424,8 @@ demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
 	    $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc 13 with cuDNN)"
 	@$(B)/bin/wiremill show $(DEMO)/out/events-1.scores.h5 --output $(DEMO)/event.html && \
 	    echo && echo "open in a browser: $(abspath $(DEMO))/event.html (planes of one event: hits by score, and by truth)"
+	@$(B)/bin/wiremill report $(DEMO)/out --pictures 1 --output $(DEMO)/report.html && \
+	    echo "                   $(abspath $(DEMO))/report.html (the campaign on one page)"
 
 # The model again, from nothing, with tests' Python; it replaces the stored one only by hand (ops/train/README.md).
 .PHONY: train
@@ -438,8 +446,10 @@ MANDIR  := share/man/man1
 BASHDIR := share/bash-completion/completions
 UNITDIR := lib/systemd/system
 UNITS   := wiremill-broker@.service wiremill-worker@.service
-install: install-lib install-doc install-units
-.PHONY: doc install-lib install-doc install-units uninstall
+DATADIR := share/wiremill
+DATA    := ops/serve/grafana.json ops/serve/alerts.yml
+install: install-lib install-doc install-units install-data
+.PHONY: doc install-lib install-doc install-units install-data uninstall
 install-lib: $(B)/lib/libwiremill.so
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
 	install -m 644 ops/lib/wiremill.h $(DESTDIR)$(PREFIX)/include
@@ -463,14 +473,17 @@ install-units:
 	install -d $(DESTDIR)$(PREFIX)/$(UNITDIR)
 	for unit in $(UNITS); do \
 	    sed 's|@PREFIX@|$(PREFIX)|' ops/systemd/$$unit >$(DESTDIR)$(PREFIX)/$(UNITDIR)/$$unit || exit 1; done
+install-data:
+	install -d $(DESTDIR)$(PREFIX)/$(DATADIR)
+	install -m 644 $(DATA) $(DESTDIR)$(PREFIX)/$(DATADIR)
 uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,wm_cuda.so wm_openvino.so $(OPENVINO_LIB:%=openvino/%))
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,lib/libwiremill.so lib/libwiremill.so.1 lib/pkgconfig/wiremill.pc include/wiremill.h)
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(UNITDIR)/,$(UNITS))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(UNITDIR)/,$(UNITS)) $(addprefix $(DESTDIR)$(PREFIX)/$(DATADIR)/,$(notdir $(DATA)))
 	rm -f $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill.1 $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill-*.1
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
-	-rmdir $(DESTDIR)$(PREFIX)/lib/openvino 2>/dev/null
+	-rmdir $(DESTDIR)$(PREFIX)/lib/openvino $(DESTDIR)$(PREFIX)/$(DATADIR) 2>/dev/null
 
 # A folder that runs from any path, without root and without a library of the host (ops/bundle/bundle.sh).
 # make bundle OPENVINO=none leaves the general engine out.

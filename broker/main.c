@@ -88,6 +88,8 @@ static const wm_option_t option_table[] = {
     {.name = "name", .value = "NAME",
      .help = "with --files: an input's path or the last parts of it, or an output"},
     {.name = "held", .help = "with --files: those with something held or changed"},
+    {.name = "history",
+     .help = "print the history of rates, faults and workers as JSON, a page of it a line"},
     {.name = "outputs",
      .help = "read every output and print as JSON whether each byte is as it was written; where "
              "that takes long, print now and then how many bytes were read"},
@@ -132,7 +134,7 @@ typedef struct {
     uint64_t budget_bytes;
     double check_share;
     const char *name;
-    bool keys, insecure, mixed, parent, status, files, held, outputs, rebuild, dry_run;
+    bool keys, insecure, mixed, parent, status, files, held, history, outputs, rebuild, dry_run;
 } options_t;
 
 static volatile sig_atomic_t stop;
@@ -189,6 +191,7 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .parent = wm_args_given (args, "parent"),
                             .status = wm_args_given (args, "status"),
                             .files = wm_args_given (args, "files"),
+                            .history = wm_args_given (args, "history"),
                             .name = wm_args_text (args, "name"),
                             .held = wm_args_given (args, "held"),
                             .outputs = wm_args_given (args, "outputs"),
@@ -198,8 +201,8 @@ static int take_options (const wm_args_t *args, options_t *options)
         return wm_args_refuse (args, "--bench FOLDER must come first");
     if (!options->rebuild && (options->dry_run || (options->output && !options->outputs)))
         return wm_args_refuse (args, "--dry-run and --output go with --rebuild");
-    if (!options->status && !options->files && !options->outputs && !options->rebuild &&
-        (!options->listen || !options->pins || !options->wmm))
+    if (!options->status && !options->files && !options->history && !options->outputs &&
+        !options->rebuild && (!options->listen || !options->pins || !options->wmm))
         return wm_args_refuse (args, "--%s is missing",
                                !options->listen ? "listen ENDPOINT"
                                : !options->pins ? "pins FILE"
@@ -376,6 +379,22 @@ static wm_fault_t print_files (const options_t *options, wm_campaign_t *campaign
     return fault;
 }
 
+/* Its minutes, then the sessions of its workers.  */
+static wm_fault_t print_history (const options_t *options, wm_campaign_t *campaign,
+                                 wm_error_t *error)
+{
+    (void) options;
+    for (int i = 0; i < 2; i++)
+        for (uint64_t from = 0, next = 1; next; from = next) {
+            char *json = wm_status_history (campaign->ledger, i, 0, from, &next);
+            if (!json)
+                return wm_fault (error, WM_EHOST, "the ledger's history cannot be read");
+            puts (json);
+            free (json);
+        }
+    return WM_OK;
+}
+
 /* For `wiremill verify`, which shows it.  */
 static void print_progress (uint64_t n_read, uint64_t n_all)
 {
@@ -460,13 +479,15 @@ static void describe (const wm_brief_t *brief, char text[WM_SYSTEMD_STATUS_BYTES
                   brief->stopped);
 }
 
-static void watch (const wm_brief_t *brief)
+static void watch (const wm_core_t *core)
 {
+    wm_brief_t brief;
     char text[WM_SYSTEMD_STATUS_BYTES];
-    wm_notify_turn (notify, brief, wm_now_ms ());
+    wm_core_brief (core, &brief);
+    wm_notify_turn (notify, &brief, wm_now_ms ());
     if (!wm_systemd_is_due (wm_now_ms ()))
         return;
-    describe (brief, text);
+    describe (&brief, text);
     wm_systemd_serves (text);
 }
 
@@ -546,9 +567,10 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     wm_reactor_t *reactor = wm_reactor_new (&config, error);
     if (!reactor)
         return error->fault;
-    wm_advertise (&campaign->where, wm_reactor_endpoint (reactor), wm_reactor_listens (reactor),
+    const wm_listener_t *listener = wm_reactor_listener (reactor);
+    wm_advertise (&campaign->where, wm_listener_endpoint (listener), wm_listener_listens (listener),
                   options->advertise);
-    campaign->where.has_keys = wm_reactor_has_keys (reactor);
+    campaign->where.has_keys = wm_listener_has_keys (listener);
     fault = wm_campaign_announce (campaign, error);
     if (fault == WM_OK) {
         keep_command (options);
@@ -586,10 +608,11 @@ static int broker_main (const wm_args_t *args)
         return WM_EXIT_FAILURE;
     }
     wm_error_t error;
-    if (options.status || options.files || options.outputs)
-        return show (&options, options.status  ? print_status
-                               : options.files ? print_files
-                                               : print_outputs);
+    if (options.status || options.files || options.history || options.outputs)
+        return show (&options, options.status    ? print_status
+                               : options.files   ? print_files
+                               : options.history ? print_history
+                                                 : print_outputs);
     if (options.rebuild)
         return rebuild (&options);
     wm_log_start ();

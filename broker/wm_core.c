@@ -19,8 +19,12 @@ static void enter (wm_core_t *self, int64_t now_ms)
         return;
     if (gap > self->config.times.gap_ms)
         self->skipped_ms += gap;
+    const int64_t passed_ms = now_ms - self->skipped_ms - self->now_ms;
     self->entry_ms = now_ms;
-    self->now_ms = now_ms - self->skipped_ms;
+    self->now_ms += passed_ms;
+    self->tally.count[WM_COUNT_UP_MS] += (uint64_t) passed_ms;
+    self->tally.count[WM_COUNT_WORKER_MS] += (uint64_t) passed_ms * self->n_worker;
+    self->tally.count[WM_COUNT_BUSY_MS] += (uint64_t) passed_ms * self->n_busy;
 }
 
 /* Sends TASKs and NEEDs as far as the last changes allow.  */

@@ -34,6 +34,7 @@
 #ifndef WM_CORE_H
 #define WM_CORE_H
 
+#include "broker/wm_history.h"
 #include "broker/wm_ledger.h"
 #include "schema/wm_msg.h"
 #include "schema/wm_record.h"
@@ -51,6 +52,15 @@ typedef struct {
     const void *data;
     size_t bytes;
 } wm_payload_t;
+
+/* A session of a worker; strings are lent.  */
+typedef struct {
+    uint32_t session;
+    const char *label, *signature, *why; /* why: it was dismissed; "" */
+    const char *health;                  /* as it reports it: JSON; "" */
+    int64_t age_ms, busy_ms;             /* since it connected; of that, with a batch */
+    uint64_t n_batch, n_hit;             /* of its results */
+} wm_core_worker_t;
 
 /* Where the core's actions go, in the order they happen. No function may call back into the core.
    A send that fails is reported later through wm_core_closed.  */
@@ -81,6 +91,11 @@ typedef struct {
     /* Sends STATUS_REPLY with a page of inputs, from input `from` on: those that `name` names (see
        wm_core_named_from), or, where it is NULL, those of wm_core_held_from.  */
     void (*files) (void *context, uint32_t session, uint32_t from, const char *name);
+    /* Sends STATUS_REPLY with a page of the history: of its minutes from this Unix time on, or of
+       its workers from this id on.  */
+    void (*history) (void *context, uint32_t session, bool is_of_workers, uint64_t from);
+    /* A worker's session is about to be over; lent. NULL: nobody asks.  */
+    void (*left) (void *context, const wm_core_worker_t *worker);
     /* Milliseconds since bytes of this session arrived, also of a message that is not whole yet;
        INT64_MAX: unknown. Asked before a session is ended as silent; NULL: none is known.  */
     int64_t (*quiet) (void *context, uint32_t session);
@@ -200,6 +215,15 @@ void wm_core_damaged (wm_core_t *self, wm_key_t key, uint32_t session, int64_t n
  */
 const char *wm_core_counter (const wm_core_t *self, size_t i, uint64_t *value);
 
+/* Copies what was counted since the core was made (of a broker for clients also hits, batches and
+   held ones); *n_worker: how many are connected now.  */
+void wm_core_tally (const wm_core_t *self, wm_tally_t *tally, uint32_t *n_worker);
+
+/* Calls `take` with each worker that has said HELLO.  */
+void wm_core_workers (const wm_core_t *self,
+                      void (*take) (void *argument, const wm_core_worker_t *worker),
+                      void *argument);
+
 /* Returns the largest error that was measured of a signature on the sample; 0: none was, or it is
    strict.  */
 double wm_core_error (const wm_core_t *self, const char *signature);
@@ -304,6 +328,7 @@ typedef struct {
     double hits_expected; /* of all inputs, estimated from those announced; < 0: unknown */
     double hits_s, events_s, eta_s; /* eta_s < 0: unknown */
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
+    wm_latency_t step[WM_STEPS]; /* since the broker started */
     uint32_t n_worker, n_worker_listed, n_producer_listed, n_held, n_open, n_logged;
     uint32_t n_state[WM_SUMMARY_STATES], n_job;
     char job[WM_PEERS_MAX][WM_SUMMARY_JOB_BYTES];

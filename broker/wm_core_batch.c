@@ -161,9 +161,26 @@ static wm_queue_t *ready_queue (wm_core_t *self, const batch_t *batch)
                                       : &self->ready;
 }
 
+/* Notes how long a batch took for the step that this change of its state ends. (One whose payload
+   came leaves QUEUED for NONE first.)  */
+static void note_step (wm_core_t *self, batch_t *batch, batch_state_t state)
+{
+    static const uint8_t step[][2] = { [WM_STEP_STAGE] = { BATCH_NONE, BATCH_READY },
+                                       [WM_STEP_QUEUE] = { BATCH_READY, BATCH_RUNNING },
+                                       [WM_STEP_COMPUTE] = { BATCH_RUNNING, BATCH_COMMITTING },
+                                       [WM_STEP_COMMIT] = { BATCH_COMMITTING, BATCH_RETURNED } };
+    const uint32_t now_ms = (uint32_t) self->now_ms;
+    for (int i = 0; i < WM_STEPS && batch->since_ms; i++)
+        if (batch->state == step[i][0] && state == step[i][1])
+            wm_latency_add (&self->tally.step[i], now_ms - batch->since_ms);
+    if (state != BATCH_NONE)
+        batch->since_ms = state == BATCH_QUEUED ? 0 : now_ms; /* QUEUED: until it is asked for */
+}
+
 /* Leaves the queue of the old state, if that has one; the caller enters that of the new one.  */
 void wm_core_batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state)
 {
+    note_step (self, batch, state);
     session_t *claim = batch->event->input->claim;
     if (in_wants (batch)) {
         wm_queue_remove (&claim->wants, &batch->link);
@@ -339,6 +356,7 @@ void wm_core_event_check_done (wm_core_t *self, event_t *event)
     event->flags |= EVENT_DONE;
     event->input->n_done++;
     self->events_done++;
+    self->tally.count[WM_COUNT_EVENTS]++;
     wm_rate_add (&self->event_rate, self->now_ms, 1);
     if (event->flags & EVENT_ANNOUNCED)
         open_remove (event);
@@ -416,6 +434,8 @@ void wm_core_batch_return (wm_core_t *self, batch_t *batch, const wm_place_t *pl
     input->n_batch_held += batch->n_held != 0; /* in part */
     self->hits_done += batch->n_hit - batch->n_held;
     self->hits_held += batch->n_held;
+    self->tally.count[WM_COUNT_HITS] += batch->n_hit;
+    self->tally.count[WM_COUNT_BATCHES]++;
 }
 
 /* The result counts no longer.  */
@@ -456,6 +476,7 @@ void wm_core_batch_held (wm_core_t *self, batch_t *batch, const char *text)
     event->input->n_batch_held++;
     event->input->n_hit_held += batch->n_hit;
     self->hits_held += batch->n_hit;
+    self->tally.count[WM_COUNT_HELD]++;
     if (self->config.for_clients)
         wm_core_batch_answer (self, batch, NULL);
     wm_core_event_check_done (self, event);

@@ -57,6 +57,8 @@ void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch)
     session_t *producer = batch->event->input->claim;
     const uint64_t bytes = wm_core_budget_need_bytes (batch);
     batch->flags |= BATCH_ASKED;
+    if (batch->state == BATCH_QUEUED)
+        batch->since_ms = (uint32_t) self->now_ms;
     self->budget_used += bytes;
     self->n_asked++;
     if (!producer->n_asked++)

@@ -132,8 +132,10 @@ void wm_core_lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
     batch->lease = lease;
     *(worker->lease_tail ? &worker->lease_tail->next : &worker->lease_head) = lease;
     worker->lease_tail = lease;
-    if (!worker->n_lease++)
-        worker->progress_ms = self->now_ms;
+    if (!worker->n_lease++) {
+        worker->progress_ms = worker->busy_since_ms = self->now_ms;
+        self->n_busy++;
+    }
     wm_core_worker_update (self, worker);
 }
 
@@ -146,7 +148,10 @@ void wm_core_lease_end (wm_core_t *self, lease_t *lease)
     *at = lease->other;
     *(lease->prev ? &lease->prev->next : &worker->lease_head) = lease->next;
     *(lease->next ? &lease->next->prev : &worker->lease_tail) = lease->prev;
-    worker->n_lease--;
+    if (!--worker->n_lease) {
+        worker->busy_ms += self->now_ms - worker->busy_since_ms;
+        self->n_busy--;
+    }
     worker->hits_back += lease->batch->n_hit;
     lease->next = self->lease_pool;
     self->lease_pool = lease;

@@ -113,6 +113,20 @@ static void send_files (wm_core_t *self, session_t *session, const wm_msg_t *msg
                               : "");
 }
 
+/* Text: from which Unix time or worker's id on.  */
+static void send_history (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    char *end;
+    const unsigned long long from = strtoull (msg->text, &end, 10);
+    if (end == msg->text || *end || *msg->text == '-' || from > INT64_MAX) {
+        wm_core_refuse (self, session, WM_REASON_PROTOCOL, "%s '%.100s': not a number", msg->name,
+                        msg->text);
+        return;
+    }
+    session->sent_ms = self->now_ms;
+    self->sink.history (self->sink.context, session->id, strcmp (msg->name, "workers") == 0, from);
+}
+
 static const struct {
     const char *name;
     control_t *handler;
@@ -121,7 +135,8 @@ static const struct {
     { "drain", drain_workers, false },    { "pause", pause_campaign, false },
     { "resume", resume_campaign, false }, { "kick", kick_input, false },
     { "files", send_files, true },        { "held-files", send_files, true },
-    { "trust", trust_machine, false },
+    { "trust", trust_machine, false },    { "history", send_history, true },
+    { "workers", send_history, true },
 };
 
 static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg,
@@ -138,15 +153,15 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
                 return;
             }
             /* kick logs the input it found; readers need no line */
-            if (controls[i].handler != kick_input && controls[i].handler != send_files)
+            if (controls[i].handler != kick_input && !controls[i].reads)
                 wm_core_log (self, "%s: %s %s", session->label, msg->name, msg->text);
             controls[i].handler (self, session, msg);
             return;
         }
     wm_core_refuse (
         self, session, WM_REASON_PROTOCOL,
-        "unknown control '%s': the controls are drain, pause, resume, kick, trust, files "
-        "and held-files",
+        "unknown control '%s': the controls are drain, pause, resume, kick, trust, files, "
+        "held-files, history and workers",
         msg->name);
 }
 

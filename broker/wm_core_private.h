@@ -145,6 +145,7 @@ struct batch_t {
     uint16_t signature; /* of the engine that scored it */
     uint16_t attempt;   /* TASKs sent */
     uint8_t state, flags, n_fail, n_lost;
+    uint32_t since_ms; /* when its last step (wm_step_t) ended, of the core's time; 0: unknown */
 };
 static_assert (sizeof (batch_t) <= 96, "a million batches have to fit");
 
@@ -256,7 +257,8 @@ struct session_t {
     uint16_t signature;
     arithmetic_t arithmetic; /* class "": it may not work */
     uint64_t n_batch_done, n_hit_done;
-    uint64_t hits_lent, hits_back; /* of all leases it ever had; of those that ended */
+    int64_t busy_ms, busy_since_ms; /* with a lease, until its last one ended; while n_lease */
+    uint64_t hits_lent, hits_back;  /* of all leases it ever had; of those that ended */
     wm_speed_t speed;
     wm_rate_t rate;
     wm_hello_held_t *orphan; /* held by it, of events not announced yet */
@@ -375,6 +377,8 @@ struct wm_core_t {
     uint64_t written_batches, written_batches_held;
     uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
     uint64_t payload_in, task_out, result_in;
+    uint32_t n_busy;  /* workers with a lease */
+    wm_tally_t tally; /* what the other counters do not have */
     wm_rate_t hit_rate, event_rate;
     struct {
         wm_key_t key;
@@ -507,6 +511,8 @@ bool wm_core_worker_set_aside (session_t *worker, const wm_key_t *key);
 void wm_core_worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
 /* Its leases go back to the queues. blame: the batch that it was executing has failed there.  */
 void wm_core_worker_give_back (wm_core_t *self, session_t *worker, bool blame);
+/* Describes its session; strings are lent.  */
+wm_core_worker_t wm_core_worker_of (const wm_core_t *self, const session_t *worker);
 /* Removes its connection's part: credit, payloads in flight, orphans.  */
 void wm_core_worker_forget (wm_core_t *self, session_t *worker);
 /* One more answer of this worker; why: of a failure, NULL of a success.  */

@@ -62,8 +62,12 @@ static void session_free (wm_core_t *self, session_t *session)
             wm_core_input_take_back (self, session->claims);
         else
             wm_core_input_unclaim (self, session->claims);
-    if (session->role == WM_ROLE_WORKER)
+    if (session->role == WM_ROLE_WORKER) {
+        const wm_core_worker_t worker = wm_core_worker_of (self, session);
+        if (session->state != SESSION_NEW && self->sink.left)
+            self->sink.left (self->sink.context, &worker);
         wm_core_worker_forget (self, session);
+    }
     if (session->machine && !--session->machine->n_session) {
         self->n_machine_live--;
         wm_core_machine_left (self, session->machine);

@@ -251,6 +251,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->n_late = self->n_late;
     summary->n_alarm = self->n_alarm;
     summary->n_copy = self->n_copy;
+    memcpy (summary->step, self->tally.step, sizeof summary->step);
     wm_core_arithmetic_summary (self, summary);
     wm_core_distrust_summary (self, summary);
     for (const session_t *session = self->first; session; session = session->next) {
@@ -297,6 +298,36 @@ void wm_core_brief (const wm_core_t *self, wm_brief_t *brief)
                            .hits_s = wm_rate_per_s (&self->hit_rate, self->now_ms),
                            .n_worker = self->n_worker,
                            .n_producer = self->n_producer };
+}
+
+/* ---- the history ----------------------------------------------------------------------------- */
+
+void wm_core_workers (const wm_core_t *self,
+                      void (*take) (void *argument, const wm_core_worker_t *worker), void *argument)
+{
+    for (const session_t *session = self->first; session; session = session->next)
+        if (session->role == WM_ROLE_WORKER && session->state != SESSION_NEW) {
+            const wm_core_worker_t worker = wm_core_worker_of (self, session);
+            take (argument, &worker);
+        }
+}
+
+void wm_core_tally (const wm_core_t *self, wm_tally_t *tally, uint32_t *n_worker)
+{
+    *tally = self->tally;
+    uint64_t *count = tally->count;
+    count[WM_COUNT_PAYLOAD_IN] = self->payload_in;
+    count[WM_COUNT_TASK_OUT] = self->task_out;
+    count[WM_COUNT_RESULT_IN] = self->result_in;
+    count[WM_COUNT_FAIL] = self->n_fail;
+    count[WM_COUNT_LOST] = self->n_lost;
+    count[WM_COUNT_PREEMPT] = self->n_preempt;
+    count[WM_COUNT_DUPLICATE] = self->n_duplicate;
+    count[WM_COUNT_LATE] = self->n_late;
+    count[WM_COUNT_ALARM] = self->n_alarm;
+    count[WM_COUNT_COPIES] = self->n_copy;
+    count[WM_COUNT_AGAIN] = self->n_again;
+    *n_worker = self->n_worker;
 }
 
 /* ---- inputs, one by one ---------------------------------------------------------------------- */

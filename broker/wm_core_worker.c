@@ -246,3 +246,20 @@ void wm_core_worker_tick (wm_core_t *self, session_t *worker)
     }
     wm_core_worker_update (self, worker);
 }
+
+/* ---- what people see ------------------------------------------------------------------------- */
+
+wm_core_worker_t wm_core_worker_of (const wm_core_t *self, const session_t *worker)
+{
+    return (wm_core_worker_t){
+        .session = worker->id,
+        .label = worker->label,
+        .signature = worker->signature ? self->signature[worker->signature - 1] : "",
+        .why = worker->why,
+        .health = worker->report,
+        .age_ms = self->now_ms - worker->opened_ms,
+        .busy_ms = worker->busy_ms + (worker->n_lease ? self->now_ms - worker->busy_since_ms : 0),
+        .n_batch = worker->n_batch_done,
+        .n_hit = worker->n_hit_done,
+    };
+}

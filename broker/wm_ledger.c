@@ -62,8 +62,7 @@ wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_er
 
 /* ---- verify ---------------------------------------------------------------------------------- */
 
-/* Copies the row struct in column `column`; false if it is not `bytes` long.  */
-static bool get_row (sqlite3_stmt *statement, int column, void *row, size_t bytes)
+bool wm_ledger_get_row (sqlite3_stmt *statement, int column, void *row, size_t bytes)
 {
     if ((size_t) sqlite3_column_bytes (statement, column) != bytes)
         return 0;
@@ -71,7 +70,7 @@ static bool get_row (sqlite3_stmt *statement, int column, void *row, size_t byte
     return 1;
 }
 
-static const char *get_text (sqlite3_stmt *statement, int column)
+const char *wm_ledger_get_text (sqlite3_stmt *statement, int column)
 {
     const char *text = (const char *) sqlite3_column_text (statement, column);
     return text ? text : "";
@@ -81,8 +80,8 @@ static const char *get_text (sqlite3_stmt *statement, int column)
 static bool take_campaign (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     campaign_row_t *row = &self->campaign;
-    const char *pins = get_text (statement, 1);
-    if (!get_row (statement, 0, row, sizeof *row) ||
+    const char *pins = wm_ledger_get_text (statement, 1);
+    if (!wm_ledger_get_row (statement, 0, row, sizeof *row) ||
         row->sum != wm_ledger_sum (row, offsetof (campaign_row_t, sum), pins, NULL, NULL))
         return 0;
     self->pins = strdup (pins);
@@ -92,14 +91,14 @@ static bool take_campaign (wm_ledger_t *self, sqlite3_stmt *statement)
 static bool take_progress (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     progress_row_t *row = &self->progress;
-    return get_row (statement, 0, row, sizeof *row) &&
+    return wm_ledger_get_row (statement, 0, row, sizeof *row) &&
            row->sum == wm_ledger_sum (row, offsetof (progress_row_t, sum), NULL, NULL, NULL);
 }
 
 static bool take_signature (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     const uint64_t id = (uint64_t) sqlite3_column_int64 (statement, 0);
-    const char *text = get_text (statement, 1);
+    const char *text = wm_ledger_get_text (statement, 1);
     const uint64_t sum = wm_ledger_sum (&id, sizeof id, text, NULL, NULL);
     if (sum != (uint64_t) sqlite3_column_int64 (statement, 2) || id != self->n_signature + 1)
         return 0;
@@ -110,10 +109,11 @@ static bool take_signature (wm_ledger_t *self, sqlite3_stmt *statement)
 
 bool wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row)
 {
-    return get_row (statement, 4, row, sizeof *row) &&
+    return wm_ledger_get_row (statement, 4, row, sizeof *row) &&
            row->id == sqlite3_column_int64 (statement, 0) &&
-           row->sum == wm_ledger_sum (row, offsetof (input_row_t, sum), get_text (statement, 1),
-                                      get_text (statement, 2), get_text (statement, 3));
+           row->sum ==
+               wm_ledger_sum (row, offsetof (input_row_t, sum), wm_ledger_get_text (statement, 1),
+                              wm_ledger_get_text (statement, 2), wm_ledger_get_text (statement, 3));
 }
 
 static bool take_input (wm_ledger_t *self, sqlite3_stmt *statement)
@@ -125,12 +125,12 @@ static bool take_input (wm_ledger_t *self, sqlite3_stmt *statement)
 
 static bool get_batch (sqlite3_stmt *statement, batch_row_t *row)
 {
-    return get_row (statement, 3, row, sizeof *row) &&
+    return wm_ledger_get_row (statement, 3, row, sizeof *row) &&
            row->key.input == sqlite3_column_int64 (statement, 0) &&
            row->key.ordinal == sqlite3_column_int64 (statement, 1) &&
            row->key.batch == sqlite3_column_int64 (statement, 2) &&
-           row->sum == wm_ledger_sum (row, offsetof (batch_row_t, sum), get_text (statement, 4),
-                                      NULL, NULL);
+           row->sum == wm_ledger_sum (row, offsetof (batch_row_t, sum),
+                                      wm_ledger_get_text (statement, 4), NULL, NULL);
 }
 
 static bool take_batch (wm_ledger_t *self, sqlite3_stmt *statement)
@@ -164,7 +164,7 @@ static int read_table (wm_ledger_t *self, const char *select,
 static bool take_counter (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     const uint64_t value = (uint64_t) sqlite3_column_int64 (statement, 1);
-    const char *name = get_text (statement, 0);
+    const char *name = wm_ledger_get_text (statement, 0);
     const uint64_t sum = wm_ledger_sum (&value, sizeof value, name, NULL, NULL);
     wm_ledger_counter (self, name, value);
     return sum == (uint64_t) sqlite3_column_int64 (statement, 2);
@@ -185,6 +185,10 @@ static int verify (wm_ledger_t *self)
         code = read_table (self, SELECT_BATCH, take_batch, &n_batch);
     if (code == SQLITE_OK)
         code = read_table (self, "SELECT name, value, sum FROM counter", take_counter, &n);
+    if (code == SQLITE_OK)
+        code = read_table (self, WM_LEDGER_MINUTES " ORDER BY begin_s", wm_ledger_take_minute, &n);
+    if (code == SQLITE_OK)
+        code = read_table (self, WM_LEDGER_SPANS, wm_ledger_take_span, &n);
     if (code == SQLITE_OK &&
         (n_input != self->progress.n_input || n_batch != self->progress.n_batch))
         return SQLITE_CORRUPT;
@@ -233,6 +237,8 @@ static int try_open (wm_ledger_t *self, int *version)
 
 static void clear (wm_ledger_t *self)
 {
+    self->history.now = (wm_minute_t){ 0 };
+    self->history.is_changed = false;
     for (sql_t i = 0; i < SQL_END; i++) {
         sqlite3_finalize (self->statement[i]);
         self->statement[i] = NULL;
@@ -293,6 +299,7 @@ static wm_fault_t open_or_remake (wm_ledger_t *self, wm_error_t *error)
         snprintf (why, sizeof why, "%s",
                   code == SQLITE_CORRUPT ? "a row or its checksum is wrong"
                                          : sqlite3_errmsg (self->db));
+        wm_ledger_salvage (self);
         clear (self);
         const wm_fault_t fault = set_aside (self, why, error);
         if (fault != WM_OK)
@@ -302,6 +309,7 @@ static wm_fault_t open_or_remake (wm_ledger_t *self, wm_error_t *error)
 
 wm_fault_t wm_ledger_begin_again (wm_ledger_t *self, const char *why, wm_error_t *error)
 {
+    wm_ledger_salvage (self);
     clear (self);
     const wm_fault_t fault = set_aside (self, why, error);
     return fault == WM_OK ? open_or_remake (self, error) : fault;
@@ -342,6 +350,8 @@ void wm_ledger_destroy (wm_ledger_t **self_p)
     free (self->signature);
     free (self->pending);
     free (self->pool);
+    free (self->history.ended);
+    free (self->history.span);
     free (self);
     *self_p = NULL;
 }
@@ -367,8 +377,11 @@ wm_fault_t wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal, wm_jour
 {
     self->n_pending = 0; /* of an earlier attempt: the journal has them */
     self->pool_bytes = 0;
+    wm_ledger_replay (self, !self->progress.epoch);
     const wm_fault_t fault = wm_journal_replay (
         journal, self->progress.epoch, self->progress.sequence, catch_one, self, found, error);
+    if (fault == WM_OK)
+        wm_ledger_replay_end (self);
     return fault == WM_OK ? wm_ledger_commit (self, error) : fault;
 }
 
@@ -385,8 +398,8 @@ static int load_inputs (wm_ledger_t *self, const wm_ledger_load_t *to, void *arg
             .id = row.id,
             .generation = row.generation,
             .state = row.state,
-            .path = get_text (statement, 1),
-            .name = get_text (statement, 2),
+            .path = wm_ledger_get_text (statement, 1),
+            .name = wm_ledger_get_text (statement, 2),
             .size = row.size,
             .mtime_ns = row.mtime_ns,
             .n_event = row.n_event,
@@ -396,7 +409,7 @@ static int load_inputs (wm_ledger_t *self, const wm_ledger_load_t *to, void *arg
             .n_held = row.n_held,
             .n_batch_held = row.state == WM_LEDGER_WRITTEN ? row.code : 0,
             .code = row.state == WM_LEDGER_HELD ? row.code : 0,
-            .text = get_text (statement, 3),
+            .text = wm_ledger_get_text (statement, 3),
         };
         memcpy (input.out_digest, row.out_digest, sizeof input.out_digest);
         to->input (argument, &input);
@@ -431,7 +444,7 @@ static int load_batches (wm_ledger_t *self, wm_journal_t *journal, const wm_ledg
             .place = row.place,
             .signature = row.signature,
             .code = row.code,
-            .text = get_text (statement, 4),
+            .text = wm_ledger_get_text (statement, 4),
         };
         memcpy (batch.digest, row.digest, sizeof batch.digest);
         to->batch (argument, &batch);

@@ -10,6 +10,7 @@
 #ifndef WM_LEDGER_H
 #define WM_LEDGER_H
 
+#include "broker/wm_history.h"
 #include "broker/wm_journal.h"
 
 typedef struct wm_ledger_t wm_ledger_t;
@@ -49,6 +50,32 @@ void wm_ledger_counter (wm_ledger_t *self, const char *name, uint64_t value);
 
 /* Returns the number of records applied and not yet committed.  */
 size_t wm_ledger_pending (const wm_ledger_t *self);
+
+/* ---- history (wm_history.h) ------------------------------------------------------------------ */
+
+/* Adds what happened since the last call to the minute of this Unix time, for the next commit;
+   hits, batches and held ones are those of records applied and of `more`. Nothing at all, and no
+   worker: no row.  */
+void wm_ledger_add_minute (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *more,
+                           uint32_t n_worker, uint64_t journal_bytes);
+
+/* Puts a worker's session, new or changed, into the next commit.  */
+void wm_ledger_put_span (wm_ledger_t *self, const wm_span_t *span);
+
+/* Returns whether a minute has ended, or a worker's session changed, since the last commit.  */
+bool wm_ledger_owes_history (const wm_ledger_t *self);
+
+/* Call `take` with the rows from `from` on, in their order, committed or not, until it returns
+   false. WM_EHOST: the file cannot be read.  */
+wm_fault_t wm_ledger_minutes (wm_ledger_t *self, int64_t from_s,
+                              bool (*take) (void *argument, const wm_minute_t *minute),
+                              void *argument, wm_error_t *error);
+wm_fault_t wm_ledger_spans (wm_ledger_t *self, uint64_t from_id,
+                            bool (*take) (void *argument, const wm_span_t *span), void *argument,
+                            wm_error_t *error);
+
+/* Returns how many sessions of workers were forgotten, the oldest first.  */
+uint64_t wm_ledger_spans_dropped (const wm_ledger_t *self);
 
 /* The campaign as its CAMPAIGN record gave it.  */
 typedef struct {

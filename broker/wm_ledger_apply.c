@@ -33,6 +33,9 @@ static const char *const sql[SQL_END] = {
                       " WHERE input = ?1 AND ordinal = ?2 AND batch = ?3",
     [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
     [SQL_PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES (?1, ?2, ?3)",
+    [SQL_GET_MINUTE] = WM_LEDGER_MINUTES " WHERE begin_s = ?1",
+    [SQL_PUT_MINUTE] = "INSERT OR REPLACE INTO minute VALUES (?1, ?2, ?3)",
+    [SQL_PUT_SPAN] = "INSERT OR REPLACE INTO worker VALUES (?1, ?2, ?3, ?4, ?5)",
 };
 
 int wm_ledger_prepare (wm_ledger_t *self)
@@ -46,9 +49,7 @@ int wm_ledger_prepare (wm_ledger_t *self)
 
 /* ---- pending --------------------------------------------------------------------------------- */
 
-/* Makes room for `more` items after `n`. Without memory the process ends: a restart loses nothing.
- */
-static void *grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes)
+void *wm_ledger_grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes)
 {
     if (n + more <= *max)
         return array;
@@ -61,7 +62,7 @@ static void *grown (void *array, size_t n, size_t more, size_t *max, size_t item
 /* Copies a text into the pool, terminated; returns its offset.  */
 static size_t keep_text (wm_ledger_t *self, const char *text, size_t bytes)
 {
-    self->pool = grown (self->pool, self->pool_bytes, bytes + 1, &self->pool_max, 1);
+    self->pool = wm_ledger_grown (self->pool, self->pool_bytes, bytes + 1, &self->pool_max, 1);
     const size_t at = self->pool_bytes;
     if (bytes)
         memcpy (self->pool + at, text, bytes);
@@ -85,10 +86,11 @@ uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes)
 
 void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place)
 {
-    self->pending =
-        grown (self->pending, self->n_pending, 1, &self->pending_max, sizeof *self->pending);
+    self->pending = wm_ledger_grown (self->pending, self->n_pending, 1, &self->pending_max,
+                                     sizeof *self->pending);
     pending_t *pending = &self->pending[self->n_pending++];
     *pending = (pending_t){ .record = *record, .place = *place };
+    wm_ledger_count_record (self, record);
     if (record->type == WM_RECORD_RESULT)
         pending->signature = wm_ledger_intern (self, record->text, record->text_bytes);
     else {
@@ -117,8 +119,7 @@ size_t wm_ledger_pending (const wm_ledger_t *self)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Runs a statement that gives no row.  */
-static int run (wm_ledger_t *self, sql_t which)
+int wm_ledger_run (wm_ledger_t *self, sql_t which)
 {
     sqlite3_stmt *statement = self->statement[which];
     sqlite3_step (statement);
@@ -135,13 +136,13 @@ static int put_input (wm_ledger_t *self, input_row_t *row, const char *path, con
     sqlite3_bind_text (statement, 3, name, -1, SQLITE_TRANSIENT);
     sqlite3_bind_text (statement, 4, text, -1, SQLITE_TRANSIENT);
     sqlite3_bind_blob (statement, 5, row, sizeof *row, SQLITE_TRANSIENT);
-    return run (self, SQL_PUT_INPUT);
+    return wm_ledger_run (self, SQL_PUT_INPUT);
 }
 
 static int delete_batches (wm_ledger_t *self, uint32_t input)
 {
     sqlite3_bind_int64 (self->statement[SQL_DELETE_BATCHES], 1, input);
-    const int code = run (self, SQL_DELETE_BATCHES);
+    const int code = wm_ledger_run (self, SQL_DELETE_BATCHES);
     if (code == SQLITE_OK)
         self->progress.n_batch -= (uint64_t) sqlite3_changes (self->db);
     return code;
@@ -175,13 +176,13 @@ static int put_batch (wm_ledger_t *self, const pending_t *pending)
     memcpy (row.digest, record->digest, sizeof row.digest);
     row.sum = wm_ledger_sum (&row, offsetof (batch_row_t, sum), text, NULL, NULL);
     bind_batch (self->statement[SQL_ADD_BATCH], &row, text);
-    int code = run (self, SQL_ADD_BATCH);
+    int code = wm_ledger_run (self, SQL_ADD_BATCH);
     if (code != SQLITE_OK || sqlite3_changes (self->db)) {
         self->progress.n_batch += code == SQLITE_OK;
         return code;
     }
     bind_batch (self->statement[SQL_SET_BATCH], &row, text);
-    return run (self, SQL_SET_BATCH);
+    return wm_ledger_run (self, SQL_SET_BATCH);
 }
 
 static int put_campaign (wm_ledger_t *self, const pending_t *pending)
@@ -197,7 +198,7 @@ static int put_campaign (wm_ledger_t *self, const pending_t *pending)
     assert (self->pins);
     sqlite3_bind_blob (statement, 1, &self->campaign, sizeof self->campaign, SQLITE_STATIC);
     sqlite3_bind_text (statement, 2, self->pins, -1, SQLITE_STATIC);
-    return run (self, SQL_PUT_CAMPAIGN);
+    return wm_ledger_run (self, SQL_PUT_CAMPAIGN);
 }
 
 static int new_input (wm_ledger_t *self, const pending_t *pending, bool is_known)
@@ -319,7 +320,7 @@ static int put_signatures (wm_ledger_t *self)
         sqlite3_bind_int64 (statement, 1, (int64_t) id);
         sqlite3_bind_text (statement, 2, self->signature[i], -1, SQLITE_STATIC);
         sqlite3_bind_int64 (statement, 3, (int64_t) sum);
-        code = run (self, SQL_PUT_SIGNATURE);
+        code = wm_ledger_run (self, SQL_PUT_SIGNATURE);
     }
     return code;
 }
@@ -335,7 +336,7 @@ static int put_counters (wm_ledger_t *self)
         sqlite3_bind_text (statement, 1, counter->name, -1, SQLITE_STATIC);
         sqlite3_bind_int64 (statement, 2, (int64_t) counter->value);
         sqlite3_bind_int64 (statement, 3, (int64_t) sum);
-        code = run (self, SQL_PUT_COUNTER);
+        code = wm_ledger_run (self, SQL_PUT_COUNTER);
     }
     return code;
 }
@@ -349,12 +350,12 @@ static int put_progress (wm_ledger_t *self)
         wm_ledger_sum (&self->progress, offsetof (progress_row_t, sum), NULL, NULL, NULL);
     sqlite3_bind_blob (self->statement[SQL_PUT_PROGRESS], 1, &self->progress, sizeof self->progress,
                        SQLITE_STATIC);
-    return run (self, SQL_PUT_PROGRESS);
+    return wm_ledger_run (self, SQL_PUT_PROGRESS);
 }
 
 wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
 {
-    if (!self->n_pending)
+    if (!self->n_pending && !wm_ledger_owes_history (self) && !self->history.is_changed)
         return WM_OK;
     const progress_row_t before = self->progress;
     /* IMMEDIATE: a deferred transaction that begins to write later can fail with SQLITE_BUSY.  */
@@ -362,10 +363,12 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
     for (size_t i = 0; i < self->n_pending && code == SQLITE_OK; i++)
         code = carry_out (self, &self->pending[i]);
     if (code == SQLITE_OK)
+        code = wm_ledger_put_history (self);
+    if (code == SQLITE_OK)
         code = put_signatures (self);
     if (code == SQLITE_OK)
         code = put_counters (self);
-    if (code == SQLITE_OK)
+    if (code == SQLITE_OK && self->n_pending)
         code = put_progress (self);
     if (code == SQLITE_OK) {
         WM_FAILPOINT ("broker-ledger-commit");
@@ -379,6 +382,7 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
         self->progress = before;
         return fault;
     }
+    wm_ledger_history_committed (self);
     self->n_signature_stored = self->n_signature;
     self->n_pending = 0;
     self->pool_bytes = 0;

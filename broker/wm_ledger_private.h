@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sqlite3.h>
 
-#define WM_LEDGER_SCHEMA 2 /* of schema/ledger.sql; 2: counter */
+#define WM_LEDGER_SCHEMA 3 /* of schema/ledger.sql; 2: counter; 3: minute, worker */
 
 /* The `data` of each table. sum: XXH3 of the struct before it and of the row's texts. No padding.
  */
@@ -42,6 +42,21 @@ typedef struct {
     uint64_t sum;
 } batch_row_t;
 
+typedef struct {
+    wm_minute_t minute;
+    uint64_t sum;
+} minute_row_t;
+
+typedef struct {
+    uint64_t id;
+    int64_t from_s, to_s;
+    uint64_t batches, hits, busy_ms;
+    int64_t cpu_ms;
+    uint32_t signature, has_ended;
+    uint64_t sum;
+} span_row_t;
+
+static_assert (sizeof (minute_row_t) == 504 && sizeof (span_row_t) == 72, "no padding");
 static_assert (sizeof (campaign_row_t) == 32 && sizeof (progress_row_t) == 40, "no padding");
 static_assert (sizeof (input_row_t) == 96 && sizeof (batch_row_t) == 88, "no padding");
 
@@ -55,6 +70,9 @@ typedef enum {
     SQL_SET_BATCH,
     SQL_DELETE_BATCHES,
     SQL_PUT_COUNTER,
+    SQL_GET_MINUTE,
+    SQL_PUT_MINUTE,
+    SQL_PUT_SPAN,
     SQL_END,
 } sql_t;
 
@@ -73,6 +91,19 @@ typedef struct {
     uint64_t value;
 } counter_t;
 
+/* What is not committed of the history.  */
+typedef struct {
+    wm_minute_t now;                 /* the row that grows */
+    bool is_changed;                 /* now is not as it was committed */
+    uint64_t n_hit, n_batch, n_held; /* of records applied, not in `now` yet */
+    bool is_replay;   /* the journal is replayed from its begin beside an older history */
+    int64_t minute_s; /* begin of the minute of the last sample; 0: none yet */
+    int64_t folded_s; /* up to here minutes were made hours */
+    wm_minute_t *ended;
+    wm_span_t *span;
+    size_t n_ended, ended_max, n_span, span_max;
+} history_t;
+
 struct wm_ledger_t {
     char path[PATH_MAX - 32];
     const char *vfs;
@@ -85,6 +116,7 @@ struct wm_ledger_t {
     size_t n_signature, n_signature_stored;
     counter_t counter[WM_LEDGER_COUNTERS_MAX];
     size_t n_counter;
+    history_t history;
     char set_aside[PATH_MAX + 200]; /* wm_ledger_set_aside */
     pending_t *pending;
     size_t n_pending, pending_max;
@@ -115,5 +147,43 @@ wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_er
 
 /* Gives `text` an id (from 1).  */
 uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes);
+
+/* Copies the row struct in column `column`; false if it is not `bytes` long.  */
+bool wm_ledger_get_row (sqlite3_stmt *statement, int column, void *row, size_t bytes);
+
+/* Returns a column's text, "" for none.  */
+const char *wm_ledger_get_text (sqlite3_stmt *statement, int column);
+
+/* Runs a statement that gives no row; an SQLite code.  */
+int wm_ledger_run (wm_ledger_t *self, sql_t which);
+
+/* Makes room for `more` items after `n`. Without memory the process ends: a restart loses nothing.
+ */
+void *wm_ledger_grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes);
+
+/* ---- wm_ledger_history.c --------------------------------------------------------------------- */
+
+#define WM_LEDGER_MINUTES "SELECT begin_s, span_s, data FROM minute"
+#define WM_LEDGER_SPANS "SELECT id, label, device, why, data FROM worker"
+
+/* Each takes the current row of a statement that selects as above; false if it is damaged. The
+   first keeps it as the row that grows.  */
+bool wm_ledger_take_minute (wm_ledger_t *self, sqlite3_stmt *statement);
+bool wm_ledger_take_span (wm_ledger_t *self, sqlite3_stmt *statement);
+
+/* Keeps the rows of a damaged file that are sound, for the next one's first commit.  */
+void wm_ledger_salvage (wm_ledger_t *self);
+
+/* Counts a RESULT, or a HELD of a batch.  */
+void wm_ledger_count_record (wm_ledger_t *self, const wm_record_t *record);
+
+/* A replay of the journal begins, from its begin or from the ledger's position; it has ended.  */
+void wm_ledger_replay (wm_ledger_t *self, bool is_whole);
+void wm_ledger_replay_end (wm_ledger_t *self);
+
+/* Writes what is not committed, in the open transaction; an SQLite code. Then, once the transaction
+   is committed: forgets it.  */
+int wm_ledger_put_history (wm_ledger_t *self);
+void wm_ledger_history_committed (wm_ledger_t *self);
 
 #endif

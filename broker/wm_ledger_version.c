@@ -23,6 +23,10 @@
 static const char *const step[WM_LEDGER_SCHEMA] = {
     [1] = "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL, sum INTEGER NOT "
           "NULL) STRICT, WITHOUT ROWID;",
+    [2] = "CREATE TABLE minute (begin_s INTEGER PRIMARY KEY, span_s INTEGER NOT NULL, data BLOB "
+          "NOT NULL) STRICT;"
+          "CREATE TABLE worker (id INTEGER PRIMARY KEY, label TEXT NOT NULL, device TEXT NOT NULL, "
+          "why TEXT NOT NULL, data BLOB NOT NULL) STRICT;",
 };
 
 static int get_number (void *argument, int n, char **value, char **name)

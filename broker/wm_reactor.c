@@ -7,11 +7,9 @@
      3. What every worker may ask for costs no memory for each: MODELs point into one copy of a
         piece of the file, which stays only while one of them waits, and all TRIALs of one table
         share their bytes.
-     4. Other answers with a payload count until libzmq has written them to the connection. A peer
-        that leaves more than WM_UNREAD_BYTES_MAX unread is disconnected; where those of all peers
-        have more than WM_UNREAD_ALL_BYTES_MAX, the one that has most.  */
+     4. Other answers count until libzmq has written them. A peer that leaves more than
+        WM_UNREAD_BYTES_MAX unread is disconnected; beyond _ALL_BYTES_MAX, that with most.  */
 #include "broker/wm_reactor.h"
-#include "broker/wm_core.h"
 #include "broker/wm_listener.h"
 #include "broker/wm_note.h"
 #include "broker/wm_recorder.h"
@@ -236,15 +234,14 @@ static void on_drop (void *context, uint32_t session)
     wm_peer_t *peer = peer_of_session (self, session);
     if (!peer)
         return;
+    peer->session = 0;
     wm_table_remove (&self->peers, wm_table_mix (session), peer);
     unread_forget (self, session);
-    peer->session = 0;
 }
 
 static void on_append (void *context, const wm_record_t *record, const wm_payload_t *body)
 {
-    wm_reactor_t *self = context;
-    wm_recorder_append (self->recorder, record, body);
+    wm_recorder_append (((wm_reactor_t *) context)->recorder, record, body);
 }
 
 static void on_log (void *context, const char *text)
@@ -442,9 +439,24 @@ static void on_files (void *context, uint32_t session, uint32_t from, const char
 {
     wm_reactor_t *self = context;
     wm_peer_t *peer = peer_of_session (self, session);
-    uint32_t next;
     if (peer)
-        send_json (self, peer, wm_status_files (self->core, from, name, &next));
+        send_json (self, peer, wm_status_files (self->core, from, name, &from));
+}
+
+static void on_history (void *context, uint32_t session, bool workers, uint64_t from)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    wm_recorder_sample (self->recorder);
+    if (peer)
+        send_json (
+            self, peer,
+            wm_status_history (self->config->ledger, workers, self->config->epoch, from, &from));
+}
+
+static void on_left (void *context, const wm_core_worker_t *worker)
+{
+    wm_recorder_left (((wm_reactor_t *) context)->recorder, worker);
 }
 
 char *wm_reactor_status (wm_reactor_t *self)
@@ -478,17 +490,17 @@ static uint32_t session_open (wm_reactor_t *self, wm_peer_t *peer, int64_t now_m
         return 0;
     unread_t *unread = calloc (1, sizeof *unread);
     uint32_t session = unread ? wm_core_open (self->core, peer->role, now_ms) : 0;
-    if (session) {
-        *unread = (unread_t){ .owners = 1, .of_all = &self->unread_bytes, .session = session };
-        wm_table_put (&self->peers, wm_table_mix (session), peer);
-        wm_table_put (&self->unread, wm_table_mix (session), unread);
-    } else
-        free (unread);
     peer->session = session;
-    if (session && peer->reads_only)
+    if (!session) {
+        free (unread);
+        return 0;
+    }
+    *unread = (unread_t){ .owners = 1, .of_all = &self->unread_bytes, .session = session };
+    wm_table_put (&self->peers, wm_table_mix (session), peer);
+    wm_table_put (&self->unread, wm_table_mix (session), unread);
+    if (peer->reads_only)
         wm_core_reads_only (self->core, session);
-    if (session)
-        wm_core_key (self->core, session, peer->key);
+    wm_core_key (self->core, session, peer->key);
     return session;
 }
 
@@ -550,8 +562,8 @@ static void key_over (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
         wm_listener_disconnect (peer);
         return;
     }
-    snprintf (text, sizeof text, "key %s: %s", *peer->key ? peer->key : "without an id",
-              peer->refused);
+    const char *key = *peer->key ? peer->key : "without an id";
+    snprintf (text, sizeof text, "key %s: %s", key, peer->refused);
     wm_core_reject (self->core, peer->session, WM_REASON_KEY, text);
     wm_core_tick (self->core, now_ms);
 }
@@ -561,9 +573,9 @@ static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     size_t bytes;
     zmq_msg_t *body;
     uint64_t check;
-    if (peer->known && !peer->session)
-        return; /* its session is over */
     const bool known = peer->known;
+    if (known && !peer->session)
+        return; /* its session is over */
     peer->known = true;
     const uint8_t *header = wm_listener_header (self->listener, &bytes, &body, &check);
     if (!header) {
@@ -621,14 +633,6 @@ void wm_reactor_brief (const wm_reactor_t *self, wm_brief_t *brief)
     wm_core_brief (self->core, brief);
 }
 
-static void show (const wm_reactor_t *self)
-{
-    wm_brief_t brief;
-    wm_core_brief (self->core, &brief);
-    if (self->config->watch)
-        self->config->watch (&brief);
-}
-
 wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop, wm_error_t *error)
 {
     const wm_times_t *times = wm_times ();
@@ -645,7 +649,8 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
             wm_core_tick (self->core, now_ms);
             fault = wm_listener_tick (self->listener, now_ms, error);
             pieces_sweep (self);
-            show (self);
+            if (self->config->watch)
+                self->config->watch (self->core);
         }
         if (!fault && self->config->check && now_ms - checked_ms >= times->heartbeat_ms) {
             checked_ms = now_ms;
@@ -727,6 +732,8 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .sample = on_sample,
                                   .status = on_status,
                                   .files = on_files,
+                                  .history = on_history,
+                                  .left = on_left,
                                   .quiet = on_quiet,
                                   .drop = on_drop,
                                   .hold = frame_hold,
@@ -751,6 +758,7 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
         wm_recorder_new (&(wm_recorder_config_t){ .core = self->core,
                                                   .journal = config->journal,
                                                   .ledger = config->ledger,
+                                                  .epoch = config->epoch,
                                                   .now_ms = wm_now_ms,
                                                   .hold = frame_hold,
                                                   .release = frame_release,
@@ -783,17 +791,7 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
     *self_p = NULL;
 }
 
-bool wm_reactor_has_keys (const wm_reactor_t *self)
+const wm_listener_t *wm_reactor_listener (const wm_reactor_t *self)
 {
-    return wm_listener_has_keys (self->listener);
-}
-
-const char *wm_reactor_endpoint (const wm_reactor_t *self)
-{
-    return wm_listener_endpoint (self->listener);
-}
-
-const char *wm_reactor_listens (const wm_reactor_t *self)
-{
-    return wm_listener_listens (self->listener);
+    return self->listener;
 }

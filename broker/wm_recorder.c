@@ -5,6 +5,7 @@
    that follows its append, in the order of appending.  */
 #include "broker/wm_recorder.h"
 #include "broker/wm_restore.h"
+#include "broker/wm_sampler.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_log.h"
 
@@ -35,6 +36,7 @@ struct wm_recorder_t {
     entries_t appended;     /* in it, not synced */
     const entry_t *current; /* its effect is carried out now */
     int64_t retry_ms, ledger_ms;
+    wm_sampler_t *sampler;
     bool disk_full;
     bool ledger_full; /* its last commit met a full disk */
     wm_fault_t fault;
@@ -169,7 +171,7 @@ static void ledger_commit (wm_recorder_t *self, bool at_once)
 {
     int64_t now_ms = self->config.now_ms ();
     size_t pending = wm_ledger_pending (self->config.ledger);
-    if (self->fault || !pending ||
+    if (self->fault || (!at_once && !pending && !wm_ledger_owes_history (self->config.ledger)) ||
         (!at_once && pending < LEDGER_RECORDS && now_ms - self->ledger_ms < LEDGER_MS))
         return;
     self->ledger_ms = now_ms;
@@ -191,9 +193,20 @@ static void ledger_commit (wm_recorder_t *self, bool at_once)
     }
 }
 
+void wm_recorder_sample (wm_recorder_t *self)
+{
+    wm_sampler_take (self->sampler, true);
+}
+
+void wm_recorder_left (wm_recorder_t *self, const wm_core_worker_t *worker)
+{
+    wm_sampler_left (self->sampler, worker);
+}
+
 size_t wm_recorder_turn (wm_recorder_t *self)
 {
     wm_recorder_settle (self);
+    wm_sampler_turn (self->sampler);
     commit (self);
     ledger_commit (self, false);
     return self->appended.count;
@@ -203,6 +216,7 @@ void wm_recorder_stop (wm_recorder_t *self, const char *text)
 {
     wm_recorder_settle (self);
     commit (self);
+    wm_recorder_sample (self);
     if (!self->fault)
         wm_core_stop (self->config.core, text);
     wm_recorder_settle (self);
@@ -231,6 +245,9 @@ wm_recorder_t *wm_recorder_new (const wm_recorder_config_t *config)
         return NULL;
     self->config = *config;
     self->ledger_ms = config->now_ms ();
+    self->sampler = wm_sampler_new (config);
+    if (!self->sampler)
+        wm_recorder_destroy (&self);
     return self;
 }
 
@@ -244,6 +261,7 @@ void wm_recorder_destroy (wm_recorder_t **self_p)
         body_release (self, entry);
         free (entry);
     }
+    wm_sampler_destroy (&self->sampler);
     free (self);
     *self_p = NULL;
 }

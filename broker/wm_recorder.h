@@ -4,7 +4,8 @@
    One sync serves all records of one pass of the loop; after it, and not before, each record is
    reported to the core in the order of appending, and enters the ledger's next commit. A full disk:
    records wait in memory in their order, the core hands nothing out, and every disk_full_ms the
-   oldest is tried again. The reactor and the simulator both run this.
+   oldest is tried again. It also brings what the core counts into the ledger's history. The reactor
+   and the simulator both run this.
    Thread: one.  */
 #ifndef WM_RECORDER_H
 #define WM_RECORDER_H
@@ -20,7 +21,9 @@ typedef struct {
     void (*hold) (void *context, void *handle);
     void (*release) (void *context, void *handle);
     void *context;
-    bool keeps_nothing; /* records go nowhere, and their effects are carried out at once */
+    bool keeps_nothing;       /* records go nowhere, and their effects are carried out at once */
+    uint64_t epoch;           /* of the journal; for the history */
+    int64_t (*unix_s) (void); /* NULL: the clock */
 } wm_recorder_config_t;
 
 typedef struct wm_recorder_t wm_recorder_t;
@@ -41,6 +44,12 @@ size_t wm_recorder_settle (wm_recorder_t *self);
 /* One pass: syncs, reports to the core, commits the ledger if it is time. Returns as settle does.
  */
 size_t wm_recorder_turn (wm_recorder_t *self);
+
+/* Brings the history up to now, with the sessions of all workers: before somebody reads it.  */
+void wm_recorder_sample (wm_recorder_t *self);
+
+/* A worker's session is about to be over (wm_core_sink_t).  */
+void wm_recorder_left (wm_recorder_t *self, const wm_core_worker_t *worker);
 
 /* Ends: syncs and reports what was appended, stops the core, and commits the ledger.  */
 void wm_recorder_stop (wm_recorder_t *self, const char *text);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define FILES_MAX 256 /* of a page */
@@ -47,6 +48,24 @@ static json_t *campaign_json (const wm_summary_t *s, const wm_status_about_t *ab
         text (about->pins->output), "serves", *about->pins->serves ? "clients" : "files");
 }
 
+/* Of the disk that has journal and ledger, as for a user without privileges.  */
+static json_t *disk_free (const char *dir)
+{
+    struct statvfs disk;
+    return !dir || statvfs (dir, &disk) ? json_null ()
+                                        : integer (disk.f_bavail * (uint64_t) disk.f_frsize);
+}
+
+/* Since the broker started (broker/wm_history.h).  */
+static json_t *latency_json (const wm_latency_t *latency)
+{
+    json_t *buckets = json_array ();
+    for (int i = 0; i < WM_LATENCY_BUCKETS; i++)
+        json_array_append_new (buckets, integer (latency->bucket[i]));
+    return json_pack ("{s:o, s:f, s:o}", "n", integer (latency->n), "sum_s",
+                      (double) latency->sum_ms / 1e3, "buckets", buckets);
+}
+
 static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status_about_t *about)
 {
     json_object_set_new (root, "inputs",
@@ -76,6 +95,7 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
                    "result_in", integer (s->result_in_bytes), "budget_used",
                    integer (s->budget_used_bytes), "budget", integer (s->budget_bytes), "journal",
                    integer (about->journal_bytes), "ledger", integer (about->ledger_bytes)));
+    json_object_set_new (json_object_get (root, "bytes"), "disk_free", disk_free (about->dir));
     json_object_set_new (root, "rate",
                          json_pack ("{s:f, s:f}", "hits_s", s->hits_s, "events_s", s->events_s));
     json_object_set_new (root, "eta_s", number_or_null (s->eta_s));
@@ -85,6 +105,10 @@ static json_t *counts_json (const wm_summary_t *s, json_t *root, const wm_status
                                     integer (s->n_preempt), "duplicate", integer (s->n_duplicate),
                                     "late", integer (s->n_late), "alarm", integer (s->n_alarm),
                                     "copies", integer (s->n_copy), "again", integer (s->n_again)));
+    json_t *latency = json_object ();
+    for (int i = 0; i < WM_STEPS; i++)
+        json_object_set_new (latency, wm_step_names[i], latency_json (&s->step[i]));
+    json_object_set_new (root, "latency", latency);
     return root;
 }
 
@@ -137,8 +161,9 @@ static void checks_json (const wm_summary_t *s, json_t *root)
                    text (s->suspects), "named_total", integer (s->n_named), "named", named));
 }
 
-/* What a worker reports of its GPU, if it is a JSON object; else null.  */
-static json_t *health_json (const char *health)
+/* What a worker reports of its GPU, if it is a JSON object with anything; else null. *cpu_s: what
+   it reports of its CPU time, or null.  */
+static json_t *health_json (const char *health, json_t **cpu_s)
 {
     json_t *object = json_loads (health, 0, NULL), *value;
     const char *key;
@@ -147,7 +172,13 @@ static json_t *health_json (const char *health)
         if (json_is_string (value)) /* escaped in JSON, a line break passes for text */
             json_object_set_new (object, key, text (json_string_value (value)));
     }
-    if (json_is_object (object))
+    *cpu_s = json_incref (json_object_get (object, "cpu_s"));
+    if (!json_is_number (*cpu_s)) {
+        json_decref (*cpu_s);
+        *cpu_s = json_null ();
+    }
+    json_object_del (object, "cpu_s");
+    if (json_object_size (object))
         return object;
     json_decref (object);
     return json_null ();
@@ -155,12 +186,13 @@ static json_t *health_json (const char *health)
 
 static json_t *worker_json (const wm_summary_worker_t *w)
 {
-    return json_pack ("{s:o, s:o, s:o, s:s, s:o, s:b, s:i, s:o, s:o, s:o, s:f}", "gpu",
-                      health_json (w->health), "label", text (w->label), "signature",
-                      text (w->signature), "state", w->state, "why", text (*w->why ? w->why : NULL),
-                      "failed", w->has_failed, "running", (int) w->running, "credit",
-                      integer (w->credit), "batches", integer (w->batches), "hits",
-                      integer (w->hits), "hits_s", w->hits_s);
+    json_t *cpu_s, *gpu = health_json (w->health, &cpu_s);
+    return json_pack ("{s:o, s:o, s:o, s:o, s:s, s:o, s:b, s:i, s:o, s:o, s:o, s:f}", "gpu", gpu,
+                      "cpu_s", cpu_s, "label", text (w->label), "signature", text (w->signature),
+                      "state", w->state, "why", text (*w->why ? w->why : NULL), "failed",
+                      w->has_failed, "running", (int) w->running, "credit", integer (w->credit),
+                      "batches", integer (w->batches), "hits", integer (w->hits), "hits_s",
+                      w->hits_s);
 }
 
 /* input 0 of a key is none; WM_ALL of an ordinal or batch is null.  */

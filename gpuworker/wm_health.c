@@ -1,8 +1,8 @@
 /* wm_health.c - reads a few functions of NVML, opened with dlopen, by their ABI.
 
    It builds without any NVIDIA software. The prototypes are those of NVML, of functions that have
-   not changed since 2012 (versions "_v2" since 2014). Any of them may be missing in a library or
-   unsupported by a GPU; then its values are left out.  */
+   not changed since 2012 (versions "_v2" since 2014, the energy since 2018). Any of them may be
+   missing in a library or unsupported by a GPU; then its values are left out.  */
 #include "gpuworker/wm_health.h"
 
 #include <assert.h>
@@ -38,6 +38,8 @@ typedef struct {
     int (*memory) (device_t device, memory_t *memory);
     int (*ecc) (device_t device, int type, int counter, unsigned long long *count);
     int (*throttle) (device_t device, unsigned long long *reasons);
+    int (*uuid) (device_t device, char *uuid, unsigned int length);
+    int (*energy) (device_t device, unsigned long long *millijoules);
 } calls_t;
 
 #define CALLS (sizeof (calls_t) / sizeof (void *))
@@ -55,6 +57,8 @@ static const char *const names[CALLS] = {
     "nvmlDeviceGetMemoryInfo",
     "nvmlDeviceGetTotalEccErrors",
     "nvmlDeviceGetCurrentClocksThrottleReasons",
+    "nvmlDeviceGetUUID",
+    "nvmlDeviceGetTotalEnergyConsumption",
 };
 
 /* Reasons for low clocks that concern the machine, not idle and not settings.  */
@@ -106,6 +110,18 @@ static void add_throttle (char text[WM_HEALTH_BYTES], unsigned long long bits)
     add (text, "\"throttled\": \"%s\"", list);
 }
 
+static void add_word (char text[WM_HEALTH_BYTES], device_t device, const char *key,
+                      int (*call) (device_t device, char *word, unsigned int length))
+{
+    char word[96];
+    if (!call || call (device, word, sizeof word))
+        return;
+    for (char *c = word; *c; c++)
+        if (*c == '"' || *c == '\\' || *c < ' ')
+            *c = '?';
+    add (text, "\"%s\": \"%.63s\"", key, word);
+}
+
 /* *ecc: uncorrectable errors, unchanged if unknown.  */
 static void read_all (wm_health_t *self, char text[WM_HEALTH_BYTES], unsigned long long *ecc)
 {
@@ -114,20 +130,17 @@ static void read_all (wm_health_t *self, char text[WM_HEALTH_BYTES], unsigned lo
     unsigned long long count;
     load_t load;
     memory_t memory;
-    char name[96];
     strcpy (text, "{");
-    if (call->name && !call->name (self->device, name, sizeof name)) {
-        for (char *c = name; *c; c++)
-            if (*c == '"' || *c == '\\' || *c < ' ')
-                *c = '?';
-        add (text, "\"gpu\": \"%.63s\"", name);
-    }
+    add_word (text, self->device, "gpu", call->name);
+    add_word (text, self->device, "uuid", call->uuid);
     if (call->temperature && !call->temperature (self->device, 0, &n))
         add (text, "\"temperature_c\": %u", n);
     if (call->power && !call->power (self->device, &n))
         add (text, "\"power_w\": %.1f", n / 1e3);
     if (call->power_limit && !call->power_limit (self->device, &n))
         add (text, "\"power_limit_w\": %.1f", n / 1e3);
+    if (call->energy && !call->energy (self->device, &count))
+        add (text, "\"energy_j\": %llu", count / 1000);
     if (call->load && !call->load (self->device, &load))
         add (text, "\"load\": %u", load.gpu);
     if (call->memory && !call->memory (self->device, &memory))

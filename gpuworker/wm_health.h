@@ -23,10 +23,10 @@ wm_health_t *wm_health_new (int64_t period_ms, char why[160]);
 void wm_health_destroy (wm_health_t **self_p);
 
 /* Copies the last reading as a JSON object; "" before the first one:
-   {"gpu": "NVIDIA H200", "temperature_c": 61, "power_w": 512.3, "power_limit_w": 700.0,
-    "load": 98, "memory_used_mb": 17512, "memory_mb": 143771, "ecc_corrected": 0,
-    "ecc_uncorrected": 0, "throttled": "power, heat"}
-   ECC errors count since the driver was loaded; load is a percentage.  */
+   {"gpu": "NVIDIA H200", "uuid": "GPU-...", "temperature_c": 61, "power_w": 512.3,
+    "power_limit_w": 700.0, "energy_j": 81234, "load": 98, "memory_used_mb": 17512,
+    "memory_mb": 143771, "ecc_corrected": 0, "ecc_uncorrected": 0, "throttled": "power, heat"}
+   Energy and ECC errors count since the driver was loaded; load is a percentage.  */
 void wm_health_text (wm_health_t *self, char text[WM_HEALTH_BYTES]);
 
 /* Returns the uncorrectable ECC errors since the first reading; 0 also where NVML has none.  */

@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -119,6 +120,20 @@ int64_t wm_lane_time_left (wm_lane_t *self, bool is_busy, const char **why)
     return by_wall ? wall : config->idle_s > 0 ? idle : INT64_MAX;
 }
 
+/* What the GPU reports, as a JSON object, and the CPU seconds of this lane and its engine.  */
+static void report (wm_lane_t *self, char text[WM_TEXT_BYTES_MAX + 1])
+{
+    struct timespec used = { 0 };
+    char health[WM_HEALTH_BYTES] = "";
+    clock_gettime (CLOCK_THREAD_CPUTIME_ID, &used);
+    if (self->health)
+        wm_health_text (self->health, health);
+    const bool is_more = strlen (health) > strlen ("{}");
+    snprintf (text, WM_TEXT_BYTES_MAX + 1, "{\"cpu_s\": %.1f%s%s",
+              wm_scorer_cpu_s (self->scorer) + (double) used.tv_sec + (double) used.tv_nsec / 1e9,
+              is_more ? ", " : "}", is_more ? health + 1 : "");
+}
+
 static void heartbeat (wm_lane_t *self, int64_t now)
 {
     const wm_task_t *task = wm_lane_executes (self);
@@ -126,8 +141,7 @@ static void heartbeat (wm_lane_t *self, int64_t now)
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
     if (task)
         msg.key = task->key;
-    if (self->health)
-        wm_health_text (self->health, msg.text);
+    report (self, msg.text);
     msg.count = wm_scorer_progress (self->scorer) + self->n_end;
     msg.received = self->credit.received;
     wm_client_send (self->client, &msg, NULL, 0);
@@ -382,6 +396,8 @@ static int serve (wm_lane_t *self)
     self->delay_ms = wm_times ()->backoff_ms;
     while (!self->done)
         pass (self);
+    if (wm_client_is_open (self->client))
+        heartbeat (self, wm_now_ms ()); /* with all that it used */
     wm_client_close (self->client,
                      self->code == WM_EXIT_FAILURE ? WM_REASON_FAILED : WM_REASON_DRAINED,
                      self->why);

@@ -18,7 +18,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -44,6 +46,7 @@ struct wm_scorer_t {
     bool is_due;     /* the next poll starts a process */
     bool has_run;    /* one was ready: later start failures are treated as transient */
     uint64_t serial;
+    double ended_cpu_s; /* of processes that have ended */
 
     int64_t polled_ms; /* last poll */
     struct {
@@ -157,11 +160,28 @@ static void close_line (wm_scorer_t *self)
     self->line = -1;
 }
 
+static double seconds_of (const struct timeval *time)
+{
+    return (double) time->tv_sec + (double) time->tv_usec / 1e6;
+}
+
+double wm_scorer_cpu_s (const wm_scorer_t *self)
+{
+    clockid_t clock;
+    struct timespec used;
+    if (!self->pid || clock_getcpuclockid (self->pid, &clock) || clock_gettime (clock, &used))
+        return self->ended_cpu_s;
+    return self->ended_cpu_s + (double) used.tv_sec + (double) used.tv_nsec / 1e9;
+}
+
 /* Returns whether the process has ended; *status: how.  */
 static bool reap (wm_scorer_t *self, int patience_ms, int *status)
 {
+    struct rusage used;
     for (int waited = 0;; waited++) {
-        const pid_t pid = waitpid (self->pid, status, WNOHANG);
+        const pid_t pid = wait4 (self->pid, status, WNOHANG, &used);
+        if (pid == self->pid)
+            self->ended_cpu_s += seconds_of (&used.ru_utime) + seconds_of (&used.ru_stime);
         if (pid == self->pid || (pid < 0 && errno != EINTR)) {
             self->pid = 0;
             return 1;

@@ -92,6 +92,9 @@ const char *wm_scorer_strict (const wm_scorer_t *self);    /* what checks it; li
    kernels that were not precise enough (lent; ""). *n_hit 0: it measured nothing.  */
 double wm_scorer_measured (const wm_scorer_t *self, uint32_t *n_hit, const char **refused);
 
+/* Returns the CPU seconds that all processes used.  */
+double wm_scorer_cpu_s (const wm_scorer_t *self);
+
 /* Seconds that the checks by strict fp32 took.  */
 double wm_scorer_watch_s (const wm_scorer_t *self);
 

@@ -17,8 +17,8 @@
     row (run) \
     row (broker) row (produce) row (work) row (farm) \
     row (pause) row (resume) row (drain) row (kick) row (trust) row (keys) \
-    row (status) row (top) row (serve) row (held) row (why) row (verify) row (plan) row (bench) \
-    row (doctor) row (rebuild) \
+    row (status) row (top) row (report) row (serve) row (held) row (why) row (verify) row (plan) \
+    row (bench) row (doctor) row (rebuild) \
     row (import) row (model) row (spec) row (synth) row (cut) row (show) \
     row (compare) row (export) row (truth)
 /* clang-format on */

@@ -363,20 +363,25 @@ int64_t wm_ask_settled (const json_t *status)
     return wm_ask_int (status, "hits.done") + wm_ask_int (status, "hits.held");
 }
 
-void wm_ask_held (FILE *out, const json_t *held)
+const char *wm_ask_held_reason (const json_t *held)
 {
-    const char *reason = wm_ask_text (held, "reason"), *state = wm_ask_text (held, "state");
-    const char *path = wm_ask_text (held, "path");
+    const char *reason = wm_ask_text (held, "reason"), *path = wm_ask_text (held, "path");
     const size_t n = strlen (path);
     if (n && strncmp (reason, path, n) == 0 && strncmp (reason + n, ": ", 2) == 0)
         reason += n + 2; /* many a reason names its file too */
+    return *reason ? reason : "no reason given";
+}
+
+void wm_ask_held (FILE *out, const json_t *held)
+{
+    const char *state = wm_ask_text (held, "state"), *path = wm_ask_text (held, "path");
     fprintf (out, "%s: %s", strcmp (state, "changed") == 0 ? "changed" : "held", path);
     if (json_is_integer (json_object_get (held, "event")))
         fprintf (out, " event %lld:%lld:%lld", (long long) wm_ask_int (held, "run"),
                  (long long) wm_ask_int (held, "subrun"), (long long) wm_ask_int (held, "event"));
     if (json_is_integer (json_object_get (held, "batch")))
         fprintf (out, " batch %lld", (long long) wm_ask_int (held, "batch"));
-    fprintf (out, ": %s\n", *reason ? reason : "no reason given");
+    fprintf (out, ": %s\n", wm_ask_held_reason (held));
 }
 
 void wm_ask_late (FILE *out, const json_t *producer)
@@ -417,9 +422,7 @@ void wm_ask_advise (FILE *out, const json_t *status, const char *campaign)
 
 /* ---- with a broker or without ---------------------------------------------------------------- */
 
-/* Only users who may write a socket can connect to it; for others the broker would seem not to
-   answer. WM_EBATCH: *error explains what to do.  */
-static wm_fault_t may_connect (const char *endpoint, wm_error_t *error)
+wm_fault_t wm_ask_may_connect (const char *endpoint, wm_error_t *error)
 {
     char path[4200];
     if (strncmp (endpoint, "ipc://", 6) != 0)
@@ -502,7 +505,7 @@ json_t *wm_ask_ledger (const char *verb, const char *mode, const char *campaign,
 json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campaign, int *code)
 {
     wm_error_t error;
-    const bool may_not = *endpoint && may_connect (endpoint, &error);
+    const bool may_not = *endpoint && wm_ask_may_connect (endpoint, &error);
     error.fault = WM_OK;
     json_t *status = *endpoint && !may_not ? ask_broker (endpoint, campaign, &error) : NULL;
     *code = !*endpoint               ? wm_ask_no_broker (campaign, error.text)
@@ -519,108 +522,4 @@ json_t *wm_ask_anyhow (const char *verb, const char *endpoint, const char *campa
     if (!status && *code == WM_EXIT_OK)
         *code = WM_EXIT_FAILURE;
     return status;
-}
-
-/* ---- files ----------------------------------------------------------------------------------- */
-
-/* Gives the rows of a page to `take`; returns where the next page begins, 0: nowhere.  */
-static uint32_t take_page (const json_t *page, wm_ask_take_t *take, void *argument)
-{
-    const json_t *row;
-    size_t i;
-    json_array_foreach (json_object_get (page, "files"), i, row)
-    {
-        if (!take (argument, row))
-            return 0;
-    }
-    return (uint32_t) wm_ask_int (page, "next");
-}
-
-/* The next page; NULL: *error explains.  */
-static json_t *ask_page (wm_client_t *client, uint32_t from, const char *name, wm_error_t *error)
-{
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_CONTROL);
-    snprintf (msg.name, sizeof msg.name, "%s", name ? "files" : "held-files");
-    const char *space = name && *name ? " " : "";
-    const int n = snprintf (msg.text, sizeof msg.text, "%u%s%s", from, space, name ? name : "");
-    if (n >= (int) sizeof msg.text) {
-        wm_fault (error, WM_EBATCH, "%.100s...: too long a name; give the input's number", name);
-        return NULL;
-    }
-    wm_client_event_t event = WM_CLIENT_CLOSED;
-    if (!wm_client_send (client, &msg, NULL, 0))
-        event = wm_client_wait (client, wm_times ()->answer_ms);
-    json_t *page = event == WM_CLIENT_MESSAGE ? wm_ask_reply (client) : NULL;
-    if (!page)
-        wm_fault (error, WM_EAGAIN, "%s",
-                  event == WM_CLIENT_CLOSED ? wm_client_error (client)->text
-                                            : "the broker did not answer");
-    return page;
-}
-
-static wm_fault_t ask_pages (const char *endpoint, const char *campaign, const char *name,
-                             wm_ask_take_t *take, void *argument, wm_error_t *error)
-{
-    if (may_connect (endpoint, error))
-        return error->fault;
-    wm_client_t *client = wm_client_new (endpoint, WM_ROLE_OPERATOR, "wiremill", NULL, NULL);
-    wm_fault_t fault = wm_ask_open (client, campaign, error);
-    for (uint32_t from = 1; from && !fault;) {
-        json_t *page = ask_page (client, from, name, error);
-        fault = page ? WM_OK : error->fault;
-        from = page ? take_page (page, take, argument) : 0;
-        json_decref (page);
-    }
-    if (wm_client_is_open (client))
-        wm_client_close (client, WM_REASON_DONE, "");
-    wm_client_destroy (&client);
-    return fault;
-}
-
-static int read_pages (const char *verb, const char *campaign, const char *name,
-                       wm_ask_take_t *take, void *argument)
-{
-    int fd;
-    const char *const argv[] = {
-        "wiremill-broker",           "--files", "--campaign", campaign, name ? "--name" : "--held",
-        name && *name ? name : NULL, NULL
-    };
-    const char *const all[] = { "wiremill-broker", "--files", "--campaign", campaign, NULL };
-    const pid_t pid = wm_spawn_reader (verb, name && !*name ? all : argv, &fd);
-    if (pid < 0)
-        return WM_EXIT_FAILURE;
-    FILE *from = fdopen (fd, "r");
-    json_t *page;
-    bool more = true;
-    while (from && (page = json_loadf (from, JSON_DISABLE_EOF_CHECK, NULL))) {
-        more = more && take_page (page, take, argument) != 0;
-        json_decref (page);
-    }
-    if (from)
-        fclose (from);
-    else
-        close (fd);
-    return wm_spawn_code (verb, argv[0], pid);
-}
-
-int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, const char *name,
-                  wm_ask_take_t *take, void *argument)
-{
-    wm_error_t error;
-    int code = WM_EXIT_UNREACHABLE;
-    const wm_fault_t fault =
-        *endpoint ? ask_pages (endpoint, campaign, name, take, argument, &error) : WM_OK;
-    if (*endpoint && !fault)
-        return WM_EXIT_OK;
-    if (fault == WM_EBATCH)
-        code = WM_EXIT_INPUT;
-    if (fault == WM_EKEY)
-        code = WM_EXIT_REFUSED;
-    if (!*endpoint)
-        code = wm_ask_no_broker (campaign, error.text);
-    if (!*endpoint && code == WM_EXIT_UNREACHABLE)
-        return read_pages (verb, campaign, name, take, argument);
-    fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
-    return code;
 }

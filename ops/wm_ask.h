@@ -84,6 +84,19 @@ typedef bool wm_ask_take_t (void *argument, const json_t *file);
 int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, const char *name,
                   wm_ask_take_t *take, void *argument);
 
+/* The history of a campaign that wm_ask_where found, all pages in one object (schema/FORMATS.md,
+   "History"); the caller's. NULL: an error was printed as `verb`'s, *code is the exit code.  */
+json_t *wm_ask_history (const char *verb, const char *endpoint, const char *campaign, int *code);
+
+/* The page of the history, or of its workers (is_of_workers), that begins at `from`, on an open
+   operator session. NULL: *error explains.  */
+json_t *wm_ask_history_page (wm_client_t *client, bool is_of_workers, uint64_t from,
+                             wm_error_t *error);
+
+/* Only users who may write a socket can connect to it; for others the broker would seem not to
+   answer. WM_EBATCH: *error explains what to do.  */
+wm_fault_t wm_ask_may_connect (const char *endpoint, wm_error_t *error);
+
 /* Opens a session, asks once and closes it: NULL: *error explains, else its fault is WM_OK.  */
 json_t *wm_ask_now (wm_client_t *client, const char *campaign, wm_error_t *error);
 
@@ -105,6 +118,9 @@ int64_t wm_ask_settled (const json_t *status);
 
 /* Prints how to continue a campaign that no broker serves; ends a sentence and its line.  */
 void wm_ask_advise (FILE *out, const json_t *status, const char *campaign);
+
+/* The reason of one entry of "held", for who names its file; lent.  */
+const char *wm_ask_held_reason (const json_t *held);
 
 /* One line about one entry of "held": file, event, batch, reason.  */
 void wm_ask_held (FILE *out, const json_t *held);

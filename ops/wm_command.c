@@ -167,6 +167,14 @@ void wm_command_advise (FILE *out, const char *campaign, const char *purpose)
         fprintf (out, "type the same wiremill run or wiremill broker command %s\n", purpose);
 }
 
+bool wm_command_show (FILE *out, const char *campaign)
+{
+    char command[BYTES_MAX];
+    const size_t n = read_command (campaign, command);
+    fprintf (out, "%.*s", (int) n, command);
+    return n > 0;
+}
+
 const char *wm_command_sender (const char *campaign)
 {
     char command[BYTES_MAX];

@@ -10,6 +10,7 @@
 #include "schema/base/wm_option.h"
 #include "schema/base/wm_fault.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 
 /* The word so that a shell reads it as this word; the command that was typed, with `option` (may be
@@ -26,6 +27,9 @@ wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const c
 /* Prints the command that a person types for `purpose` ("to continue"), or which command it was
    where its text is not known; ends a sentence and its line.  */
 void wm_command_advise (FILE *out, const char *campaign, const char *purpose);
+
+/* Prints the commands as they were kept, a line each; false: their text is not known.  */
+bool wm_command_show (FILE *out, const char *campaign);
 
 /* Who sends the inputs of this campaign: "wiremill run" or "wiremill produce"; where that is not
    known, both (static).  */

@@ -9,6 +9,7 @@
 #include "producer/wm_apart.h"
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_scores.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_batch.h"
 
@@ -464,7 +465,7 @@ static int compare_main (const wm_args_t *args)
         return wm_args_refuse (args, "name two files of scores: A.scores.h5 B.scores.h5");
     if (wm_args_text (args, "note") && !page)
         return wm_args_refuse (args, "--note is for the page of --page");
-    if (page && wm_apart_check (page, kinds, &error))
+    if (page && wm_file_may_replace (page, kinds, &error))
         return wm_args_refuse (args, "--page %s", error.text);
     return wm_apart_run ("compare", page, compare_run, (void *) (uintptr_t) args);
 }

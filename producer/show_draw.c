@@ -23,7 +23,8 @@
 #define AROUND 1.5   /* patches that the view of a hit shows to either side */
 /* Of a plane: scores and truth, both around the hit, the patch, a picture for each channel.  */
 #define VIEWS_MAX (4 + WM_SPEC_CHANNELS_MAX)
-#define BANDS 5 /* of --score */
+#define FIGURE_DOTS_MAX 10000 /* 150 kB */
+#define BANDS 5               /* of --score */
 #define HELD_COLOUR "#e377c2"
 
 typedef struct {
@@ -466,6 +467,25 @@ static wm_fault_t draw_plane (const wm_show_t *show, uint32_t plane, FILE *out, 
     return fault;
 }
 
+/* Whether the event has planes, and one that is asked for.  */
+static wm_fault_t choose_plane (const wm_show_t *show, uint32_t *plane, wm_error_t *error)
+{
+    *plane = fullest (show);
+    if (!show->event.n_plane)
+        return wm_fault (error, WM_EUSAGE,
+                         "%.200s: event %lld:%lld:%lld has no planes there%s: choose another by "
+                         "--event RUN:SUBRUN:EVENT",
+                         show->input, (long long) show->event.run, (long long) show->event.subrun,
+                         (long long) show->event.event,
+                         show->event.is_missing ? ", only hits" : "");
+    return *plane == UINT32_MAX
+               ? wm_fault (error, WM_EUSAGE,
+                           "the event has no such plane; it has %u planes in all: leave out "
+                           "--plane, and --output e.html has them all",
+                           show->event.n_plane)
+               : WM_OK;
+}
+
 static bool has_score (const wm_show_t *show)
 {
     for (uint32_t k = 0; k < show->scores.n_label && show->score; k++)
@@ -476,25 +496,15 @@ static bool has_score (const wm_show_t *show)
 
 wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
 {
-    const uint32_t plane = fullest (show);
-    wm_fault_t fault = WM_OK;
+    uint32_t plane;
     if (!has_score (show))
         return wm_fault (error, WM_EUSAGE,
                          "--score %.40s: the output has no such score; `wiremill show` prints all "
                          "names of its columns",
                          show->score);
-    if (!show->event.n_plane)
-        return wm_fault (error, WM_EUSAGE,
-                         "%.200s: event %lld:%lld:%lld has no planes there%s: choose another by "
-                         "--event RUN:SUBRUN:EVENT",
-                         show->input, (long long) show->event.run, (long long) show->event.subrun,
-                         (long long) show->event.event,
-                         show->event.is_missing ? ", only hits" : "");
-    if (plane == UINT32_MAX)
-        return wm_fault (error, WM_EUSAGE,
-                         "the event has no such plane; it has %u planes in all: leave out --plane, "
-                         "and --output e.html has them all",
-                         show->event.n_plane);
+    wm_fault_t fault = choose_plane (show, &plane, error);
+    if (fault)
+        return fault;
     if (show->has_zoom &&
         (show->zoom[0] >= show->event.plane[plane].n_wire || show->zoom[2] >= show->event.n_tick))
         return wm_fault (error, WM_EUSAGE,
@@ -507,5 +517,50 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
         if (is_wanted (show, k) && (hits_on (show, k) || show->plane >= 0))
             fault = draw_plane (show, k, out, error);
     wm_page_end (out);
+    return fault;
+}
+
+/* Its hits as pixels, since as dots they would be the larger part of a page.  */
+static wm_fault_t write_pixels (const wm_view_t *view, FILE *out, wm_error_t *error)
+{
+    wm_canvas_t canvas;
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    if (!wm_canvas_init (&canvas, view->width, view->height))
+        return wm_fault (error, WM_EHOST, "out of memory for a picture");
+    wm_view_paint (view, &canvas, 0);
+    wm_fault_t fault =
+        wm_png_encode (canvas.pixel, canvas.width, canvas.height, NULL, &bytes, &size, error);
+    if (!fault) {
+        fprintf (out, "<img width=\"%.0f\" height=\"%.0f\" alt=\"", view->width, view->height);
+        wm_page_print (out, "%s: %s", view->title, view->about);
+        fputs ("\" src=\"data:image/png;base64,", out);
+        wm_svg_base64 (out, bytes, size);
+        fputs ("\">\n", out);
+    }
+    free (bytes);
+    free (canvas.pixel);
+    return fault;
+}
+
+wm_fault_t wm_show_figure (const wm_show_t *show, FILE *out, wm_error_t *error)
+{
+    views_t views = { .show = show };
+    wm_fault_t fault = choose_plane (show, &views.plane, error);
+    if (fault)
+        return fault;
+    const wm_event_plane_t *plane = &show->event.plane[views.plane];
+    const double range[4] = { 0, fmax (1, plane->n_wire), 0, fmax (1, show->event.n_tick) };
+    wm_view_t *view = &views.view[0];
+    fault = view_add (&views, range, false, error);
+    fputs ("<figure class=\"wide\">", out);
+    if (!fault)
+        fault = hits_on (show, views.plane) > FIGURE_DOTS_MAX ? write_pixels (view, out, error)
+                                                              : wm_view_svg (view, out, 0, error);
+    const char *slash = strrchr (show->path, '/');
+    wm_page_put (out, "figcaption", "%s: %s. %s.", slash ? slash + 1 : show->path, view->title,
+                 view->about);
+    fputs ("</figure>\n", out);
+    views_clear (&views);
     return fault;
 }

@@ -9,6 +9,7 @@
 #include "producer/wm_h5.h"
 #include "producer/wm_produce_confine.h"
 #include "schema/wm_pair.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_batch.h"
 
@@ -295,11 +296,8 @@ static wm_fault_t draw_whole (const wm_show_t *self, FILE *out, wm_error_t *erro
     return fault;
 }
 
-/* The child.  */
-static int make_picture (void *arg, FILE *out)
+wm_fault_t wm_show_read (wm_show_t *self, wm_error_t *error)
 {
-    wm_show_t *self = arg;
-    wm_error_t error;
     const char *file[5] = { self->path, self->input };
     size_t n = 2;
     if (self->against)
@@ -310,13 +308,20 @@ static int make_picture (void *arg, FILE *out)
         file[n++] = self->pair.channels;
     wm_produce_confine_reader (file, n);
     wm_h5_init ();
-    wm_fault_t fault = read_scores (self, &error);
+    wm_fault_t fault = read_scores (self, error);
     if (!fault)
-        fault = open_input (self, &error);
+        fault = open_input (self, error);
     if (!fault)
-        fault = read_truth (self, &error);
-    if (!fault)
-        fault = choose (self, &error);
+        fault = read_truth (self, error);
+    return fault ? fault : choose (self, error);
+}
+
+/* The child.  */
+static int make_picture (void *arg, FILE *out)
+{
+    wm_show_t *self = arg;
+    wm_error_t error;
+    wm_fault_t fault = wm_show_read (self, &error);
     if (!fault)
         fault = draw_whole (self, out, &error);
     if (fault) {
@@ -469,7 +474,7 @@ int wm_show_picture (const wm_args_t *args, const char *path)
         return WM_EXIT_FAILURE;
     self->path = path;
     int code = take_options (self, args);
-    if (!code && wm_apart_check (self->output, kinds, &error))
+    if (!code && wm_file_may_replace (self->output, kinds, &error))
         code = wm_args_refuse (args, "--output %s", error.text);
     if (!code)
         code = find_input (self, args);

@@ -42,6 +42,13 @@ typedef struct {
 /* The picture of an output; the exit code.  */
 int wm_show_picture (const wm_args_t *args, const char *path);
 
+/* Gives up what reading needs not, and reads scores, input, truth and the event. In a process that
+   ends then: nothing is freed. WM_EBATCH: a file cannot be read, or has nothing to draw.  */
+wm_fault_t wm_show_read (wm_show_t *self, wm_error_t *error);
+
+/* Draws the event's plane with most hits as a part of a page, by scores alone. Faults as below.  */
+wm_fault_t wm_show_figure (const wm_show_t *self, FILE *out, wm_error_t *error);
+
 /* Draws what was read; WM_EUSAGE: there is no such plane.  */
 wm_fault_t wm_show_draw (const wm_show_t *self, FILE *out, wm_error_t *error);
 

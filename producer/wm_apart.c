@@ -4,9 +4,6 @@
 #include "schema/base/wm_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
-#include <limits.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,50 +11,6 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define BEGIN_BYTES 16
-
-/* Whether what lies there already is of a kind that may be replaced.  */
-static wm_fault_t check_old (const char *path, const char *const *kinds, wm_error_t *error)
-{
-    char begin[BEGIN_BYTES + 1] = "";
-    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const ssize_t got = fd < 0 ? -1 : read (fd, begin, BEGIN_BYTES);
-    const int failed = errno;
-    if (fd >= 0)
-        close (fd);
-    if (got < 0)
-        return wm_fault (error, WM_EUSAGE, "%.300s: cannot be read, to see what it is: %s", path,
-                         strerror (failed));
-    for (size_t i = 0; kinds[i] && got; i++)
-        if (!strncmp (begin, kinds[i], strnlen (kinds[i], BEGIN_BYTES)))
-            return WM_OK;
-    return got ? wm_fault (error, WM_EUSAGE,
-                           "%.300s: is there, and was not made by this command before: it is not "
-                           "replaced; name another file",
-                           path)
-               : WM_OK;
-}
-
-wm_fault_t wm_apart_check (const char *path, const char *const *kinds, wm_error_t *error)
-{
-    struct stat st;
-    char copy[PATH_MAX];
-    if (stat (path, &st) == 0) {
-        if (!S_ISREG (st.st_mode))
-            return wm_fault (error, WM_EUSAGE, "%.300s: not a regular file; name a file", path);
-        return check_old (path, kinds, error);
-    }
-    if (snprintf (copy, sizeof copy, "%s", path) >= (int) sizeof copy)
-        return wm_fault (error, WM_EUSAGE, "%.300s: the name is too long", path);
-    const char *folder = dirname (copy);
-    if (stat (folder, &st) || access (folder, W_OK | X_OK))
-        return wm_fault (error, WM_EUSAGE, "%.300s: cannot be written in %.100s: %s", path, folder,
-                         strerror (errno));
-    return S_ISDIR (st.st_mode)
-               ? WM_OK
-               : wm_fault (error, WM_EUSAGE, "%.300s: %.100s is no folder", path, folder);
-}
 
 /* The child: it ends without what the parent does at its end.  */
 static void child (const char *verb, int memory, pid_t parent, int (*make) (void *arg, FILE *out),
@@ -139,6 +92,23 @@ int wm_apart_text (const char *verb, int (*make) (void *arg, FILE *out), void *a
     const int code = run_child (verb, make, arg, &memory);
     const ssize_t got = memory < 0 ? 0 : pread (memory, text, bytes_max - 1, 0);
     text[got > 0 ? got : 0] = 0;
+    if (memory >= 0)
+        close (memory);
+    return code;
+}
+
+int wm_apart_copy (const char *verb, int (*make) (void *arg, FILE *out), void *arg, FILE *out)
+{
+    int memory;
+    char piece[4096];
+    const int code = run_child (verb, make, arg, &memory);
+    off_t at = 0;
+    for (ssize_t got; memory >= 0 && !code; at += got) {
+        got = pread (memory, piece, sizeof piece, at);
+        if (got <= 0)
+            break;
+        fwrite (piece, 1, (size_t) got, out);
+    }
     if (memory >= 0)
         close (memory);
     return code;

@@ -12,11 +12,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Checks, before anything long begins, that a file may be stored as `path`: its folder is there,
-   and what has the name already is an empty file or begins as one of `kinds` ("<!doctype html>",
-   NULL at the end), so that no file of scores is replaced by mistake. WM_EUSAGE: it may not.  */
-wm_fault_t wm_apart_check (const char *path, const char *const *kinds, wm_error_t *error);
-
 /* Runs `make` in a child and returns the exit code that it returned; what it wrote to `out` is
    stored as `path`, and nothing where it wrote nothing. WM_EXIT_FAILURE (printed as of this verb):
    it cannot be stored, or the child was ended by a signal. path NULL: calls `make` here, with out
@@ -28,5 +23,9 @@ int wm_apart_run (const char *verb, const char *path, int (*make) (void *arg, FI
    code.  */
 int wm_apart_text (const char *verb, int (*make) (void *arg, FILE *out), void *arg, char *text,
                    size_t bytes_max);
+
+/* Runs `make` in a child likewise; what it wrote is copied to `out`, if its exit code is
+   WM_EXIT_OK. Returns that code.  */
+int wm_apart_copy (const char *verb, int (*make) (void *arg, FILE *out), void *arg, FILE *out);
 
 #endif

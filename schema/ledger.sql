@@ -53,3 +53,20 @@ CREATE TABLE counter (
     value INTEGER NOT NULL,
     sum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- A row per minute of the last week and per hour before (broker/wm_history.h). begin_s: Unix time; 0:
+-- results whose time is not known. span_s: 60 or 3600.
+CREATE TABLE minute (
+    begin_s INTEGER PRIMARY KEY,
+    span_s INTEGER NOT NULL,
+    data BLOB NOT NULL
+) STRICT;
+
+-- A row per session of a worker, the latest 20,000. id: epoch << 32 | session.
+CREATE TABLE worker (
+    id INTEGER PRIMARY KEY,
+    label TEXT NOT NULL,
+    device TEXT NOT NULL,
+    why TEXT NOT NULL,
+    data BLOB NOT NULL
+) STRICT;

@@ -3,6 +3,7 @@
 # shellcheck shell=bash
 bin=$PWD/${WM_BUILD:-build/release}/bin
 proof=$PWD/${WM_BUILD:-build/release}/tests/fault
+PATH=$PATH:$PWD/build/prometheus/usr/bin # promtool and prometheus, where they are not installed
 work=$(mktemp -d)
 export LC_ALL=C NO_COLOR=1 XDG_CACHE_HOME=$work/of-user
 tests=0 failures=0

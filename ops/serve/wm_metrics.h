@@ -1,7 +1,9 @@
 /* wm_metrics.h - a campaign's status in Prometheus' text format.
 
    Names follow Prometheus' conventions: units last, counters end in _total. What may fall again
-   (hits that are scored once more after a kick) is a gauge. Thread: any.  */
+   (hits that are scored once more after a kick) is a gauge. Counters of the ledger are remembered,
+   so that they do not fall when a broker was killed (wm_metrics_private.h). Thread: one at a
+   time.  */
 #ifndef WM_METRICS_H
 #define WM_METRICS_H
 

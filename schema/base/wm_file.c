@@ -2,7 +2,6 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
-#include "schema/base/wm_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
+
+#define BEGIN_BYTES 16 /* of a file, which tell what it is */
 
 static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 {
@@ -359,4 +360,48 @@ wm_fault_t wm_file_write_secret (const char *path, const void *bytes, size_t siz
                                  wm_error_t *error)
 {
     return write_whole (path, &(wm_part_t){ bytes, size }, 1, true, error);
+}
+
+/* ---- what may be replaced ------------------------------------------------------------------- */
+
+/* Whether what lies there already is of a kind that may be replaced.  */
+static wm_fault_t check_old (const char *path, const char *const *kinds, wm_error_t *error)
+{
+    char begin[BEGIN_BYTES + 1] = "";
+    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const ssize_t got = fd < 0 ? -1 : read (fd, begin, BEGIN_BYTES);
+    const int failed = errno;
+    if (fd >= 0)
+        close (fd);
+    if (got < 0)
+        return wm_fault (error, WM_EUSAGE, "%.300s: cannot be read, to see what it is: %s", path,
+                         strerror (failed));
+    for (size_t i = 0; kinds[i] && got; i++)
+        if (!strncmp (begin, kinds[i], strnlen (kinds[i], BEGIN_BYTES)))
+            return WM_OK;
+    return got ? wm_fault (error, WM_EUSAGE,
+                           "%.300s: is there, and was not made by this command before: it is not "
+                           "replaced; name another file",
+                           path)
+               : WM_OK;
+}
+
+wm_fault_t wm_file_may_replace (const char *path, const char *const *kinds, wm_error_t *error)
+{
+    struct stat st;
+    char copy[PATH_MAX];
+    if (stat (path, &st) == 0) {
+        if (!S_ISREG (st.st_mode))
+            return wm_fault (error, WM_EUSAGE, "%.300s: not a regular file; name a file", path);
+        return check_old (path, kinds, error);
+    }
+    if (snprintf (copy, sizeof copy, "%s", path) >= (int) sizeof copy)
+        return wm_fault (error, WM_EUSAGE, "%.300s: the name is too long", path);
+    const char *folder = dirname (copy);
+    if (stat (folder, &st) || access (folder, W_OK | X_OK))
+        return wm_fault (error, WM_EUSAGE, "%.300s: cannot be written in %.100s: %s", path, folder,
+                         strerror (errno));
+    return S_ISDIR (st.st_mode)
+               ? WM_OK
+               : wm_fault (error, WM_EUSAGE, "%.300s: %.100s is no folder", path, folder);
 }

@@ -67,6 +67,11 @@ wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part
 wm_fault_t wm_file_write_secret (const char *path, const void *bytes, size_t size,
                                  wm_error_t *error);
 
+/* Checks, before anything long begins, that a file may be stored as `path`: its folder is there,
+   and what has the name already is an empty file or begins as one of `kinds` ("<!doctype html>",
+   NULL at the end), so that no file of scores is replaced by mistake. WM_EUSAGE: it may not.  */
+wm_fault_t wm_file_may_replace (const char *path, const char *const *kinds, wm_error_t *error);
+
 /* Removes temporary files that killed writers of this path left behind; running writers keep
    theirs.  */
 void wm_file_sweep (const char *path);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
 
 #define TEXT_PX 12.0
 #define CHARACTER_PX 7.0 /* the widest that a digit is at that size, with room */
@@ -141,6 +142,36 @@ void wm_svg_ticks (const wm_svg_axis_t *axis, uint32_t n_most, wm_svg_ticks_t *t
     }
 }
 
+void wm_svg_times (const wm_svg_axis_t *axis, uint32_t n_most, wm_svg_ticks_t *ticks)
+{
+    static const double steps[] = { 1,     2,     5,     10,    15,     30,     60,
+                                    120,   300,   600,   900,   1800,   3600,   7200,
+                                    10800, 21600, 43200, 86400, 172800, 259200, 604800 };
+    const size_t n_step = sizeof steps / sizeof *steps;
+    const double range = axis->to - axis->from;
+    size_t k = 0;
+    ticks->n = 0;
+    n_most = n_most < 2 ? 2 : n_most > WM_SVG_TICKS_MAX ? WM_SVG_TICKS_MAX : n_most;
+    if (!(range > 0) || !(fabs (axis->from) < 1e11) || !(range < 1e11))
+        return;
+    while (k + 1 < n_step && range / steps[k] > n_most - 1)
+        k++;
+    const double weeks = ceil (range / steps[k] / (n_most - 1)),
+                 step = steps[k] * (weeks > 1 ? weeks : 1), first = ceil (axis->from / step - 1e-9);
+    for (uint32_t i = 0; ticks->n < n_most && (first + i) * step <= axis->to + 1e-6; i++) {
+        const double at = (first + i) * step;
+        const time_t seconds = (time_t) llround (at);
+        struct tm utc;
+        ticks->at[ticks->n] = at;
+        strftime (ticks->text[ticks->n++], sizeof *ticks->text,
+                  step > 1e7             ? "%Y-%m-%d"
+                  : seconds % 86400 == 0 ? "%b %d"
+                  : step < 60            ? "%H:%M:%S"
+                                         : "%H:%M",
+                  gmtime_r (&seconds, &utc));
+    }
+}
+
 void wm_svg_fit (wm_svg_axis_t *axis, double least, double most)
 {
     if (axis->is_log) {
@@ -186,7 +217,7 @@ static void ticks_of_x (const wm_svg_t *self, double width, wm_svg_ticks_t *tick
 {
     for (uint32_t n = 10; n > 2; n--) {
         size_t widest = 0;
-        wm_svg_ticks (&self->x, n, ticks);
+        (self->is_time ? wm_svg_times : wm_svg_ticks) (&self->x, n, ticks);
         for (uint32_t i = 0; i < ticks->n; i++)
             widest = letters (ticks->text[i]) > widest ? letters (ticks->text[i]) : widest;
         if (((double) widest + 1) * CHARACTER_PX * ticks->n <= width)
@@ -226,6 +257,12 @@ static void write_ticks (wm_svg_t *self, const wm_svg_ticks_t *x, const wm_svg_t
     for (uint32_t i = 0; i < y->n; i++)
         fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">%s</text>", self->left - 5,
                  wm_svg_y (self, y->at[i]) + 4, y->text[i]);
+    for (uint32_t i = 0; i < self->n_row; i++) {
+        fprintf (out, "<text x=\"%.1f\" y=\"%.1f\">", self->left - 5,
+                 wm_svg_y (self, self->n_row - i - 0.5) + 4);
+        wm_svg_text (out, self->row[i]);
+        fputs ("</text>", out);
+    }
     fputs ("</g>\n", out);
 }
 
@@ -235,10 +272,14 @@ void wm_svg_place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y)
     self->width = self->width > 0 ? self->width : 340;
     self->height = self->height > 0 ? self->height : 250;
     wm_svg_ticks (&self->y, (uint32_t) fmax (3, fmin (10, (self->height - 62) / 32 + 1)), y);
+    if (self->n_row)
+        y->n = 0;
     for (uint32_t i = 0; i < y->n; i++)
         widest = letters (y->text[i]) > widest ? letters (y->text[i]) : widest;
+    for (uint32_t i = 0; i < self->n_row; i++)
+        widest = letters (self->row[i]) > widest ? letters (self->row[i]) : widest;
     self->left = 26 + CHARACTER_PX * (double) widest;
-    self->right = self->width - 12;
+    self->right = self->width - (self->is_time ? 40 : 12); /* half of a date, or of a number */
     self->top = 24;
     self->bottom = self->height - 38;
     ticks_of_x (self, self->right - self->left, x);
@@ -330,10 +371,33 @@ void wm_svg_line (wm_svg_t *self, double x0, double y0, double x1, double y1, co
              wm_svg_y (self, y0), wm_svg_x (self, x1), wm_svg_y (self, y1));
 }
 
+void wm_svg_bar (wm_svg_t *self, double x0, double x1, double y0, double y1, const char *colour,
+                 double opacity)
+{
+    x0 = fmax (x0, self->x.from), x1 = fmin (x1, self->x.to);
+    y0 = fmax (y0, self->y.from), y1 = fmin (y1, self->y.to);
+    if (!(x0 <= x1) || !(y0 < y1))
+        return;
+    const double left = wm_svg_x (self, x0), top = wm_svg_y (self, y1);
+    fprintf (self->out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"",
+             left, top, fmax (1, wm_svg_x (self, x1) - left), wm_svg_y (self, y0) - top, colour);
+    if (opacity < 1)
+        fprintf (self->out, " fill-opacity=\"%.2f\"", opacity);
+    fputs ("/>\n", self->out);
+}
+
 /* Of white to dark blue.  */
 static const char *const shade[SHADES] = { "#d6e4f2", "#b0cce6", "#84afd7", "#568fc5",
                                            "#2f6dab", "#174a83", "#08274f" };
 
+/* Which shade a count has, of `most`; SHADES: none.  */
+static uint32_t shade_of (uint64_t count, uint64_t most)
+{
+    const double level = count ? log ((double) count) / (log ((double) most) + 1e-9) : 0;
+    return count ? (uint32_t) fmin (SHADES - 1, level * SHADES) : SHADES;
+}
+
+/* Cells of one shade beside each other are one piece.  */
 void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32_t n_y)
 {
     const double w = (self->right - self->left) / n_x, h = (self->bottom - self->top) / n_y;
@@ -343,15 +407,18 @@ void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32
     for (uint32_t s = 0; s < SHADES; s++) {
         bool is_open = false;
         for (uint32_t y = 0; y < n_y; y++)
-            for (uint32_t x = 0; x < n_x; x++) {
-                const uint64_t c = count[(size_t) y * n_x + x];
-                const double level = c ? log ((double) c) / (log ((double) most) + 1e-9) : -1;
-                if (!c || (uint32_t) fmin (SHADES - 1, level * SHADES) != s)
+            for (uint32_t x = 0, end; x < n_x; x = end) {
+                const uint64_t *row = &count[(size_t) y * n_x];
+                for (end = x; end < n_x && shade_of (row[end], most) == s; end++)
+                    ;
+                if (end == x) {
+                    end++;
                     continue;
+                }
                 if (!is_open)
                     fprintf (self->out, "<path fill=\"%s\" d=\"", shade[s]);
                 fprintf (self->out, "M%.1f %.1fh%.2fv%.2fh-%.2fz", self->left + w * x,
-                         self->bottom - h * (y + 1), w, h, w);
+                         self->bottom - h * (y + 1), w * (end - x), h, w * (end - x));
                 is_open = true;
             }
         if (is_open)
@@ -374,7 +441,7 @@ void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, do
     fputs ("\"/>\n", self->out);
 }
 
-static void write_base64 (FILE *out, const uint8_t *bytes, size_t size)
+void wm_svg_base64 (FILE *out, const uint8_t *bytes, size_t size)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < size; i += 3) {
@@ -395,7 +462,7 @@ void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size)
              "preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
              "href=\"data:image/png;base64,",
              self->left, self->top, self->right - self->left, self->bottom - self->top);
-    write_base64 (self->out, png, size);
+    wm_svg_base64 (self->out, png, size);
     fputs ("\"/>\n", self->out);
 }
 

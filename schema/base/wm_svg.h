@@ -39,6 +39,10 @@ typedef struct {
    of a logarithmic axis powers of ten.  */
 void wm_svg_ticks (const wm_svg_axis_t *axis, uint32_t n_most, wm_svg_ticks_t *ticks);
 
+/* The same for times, in Unix seconds: steps of 1, 2, 5, 10, 15, 30 s or minutes, of hours, days,
+   and weeks.  */
+void wm_svg_times (const wm_svg_axis_t *axis, uint32_t n_most, wm_svg_ticks_t *ticks);
+
 /* Extends an axis from the values that it must show to ends that ticks have: least < most, and for
    a logarithmic one both positive.  */
 void wm_svg_fit (wm_svg_axis_t *axis, double least, double most);
@@ -51,6 +55,10 @@ typedef struct {
     double at_x, at_y;         /* where it lies on a sheet, px */
     wm_svg_axis_t x, y;
     const char *zero; /* NULL; or what stands below the first decade of x, which is for 0 then */
+    bool is_time;     /* x is in Unix seconds; ticks are dates and times of day, UTC */
+    const char *const
+        *row;       /* NULL; or names of rows, from the top, in place of ticks of y, which */
+    uint32_t n_row; /* goes from 0, the end of the last row, to n_row */
 
     double left, top, right, bottom; /* of the frame, px */
 } wm_svg_t;
@@ -76,6 +84,11 @@ void wm_svg_histogram (wm_svg_t *self, const uint64_t *count, uint32_t n, const 
 void wm_svg_line (wm_svg_t *self, double x0, double y0, double x1, double y1, const char *colour,
                   bool is_dashed);
 
+/* Fills the part of a rectangle, in values, that lies in the frame; at least a pixel wide. opacity:
+   0 to 1.  */
+void wm_svg_bar (wm_svg_t *self, double x0, double x1, double y0, double y1, const char *colour,
+                 double opacity);
+
 /* Fills the frame with counts (n_y, n_x) of cells of equal size, the first at the axes' begin: the
    darker the more, in steps of a factor.  */
 void wm_svg_density (wm_svg_t *self, const uint64_t *count, uint32_t n_x, uint32_t n_y);
@@ -86,6 +99,9 @@ void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, do
 
 /* Draws a PNG over the whole frame, its pixels unsmoothed.  */
 void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size);
+
+/* Writes bytes as base64, as a data: URL has them.  */
+void wm_svg_base64 (FILE *out, const uint8_t *bytes, size_t size);
 
 /* Begins a picture of several plots, which lie on it by their at_x and at_y; </svg> ends it.  */
 void wm_svg_sheet (FILE *out, double width, double height, const char *title);

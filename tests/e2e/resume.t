@@ -22,10 +22,22 @@ some_done ()
 }
 same () { same_scores two "$out" "$work/whole"; }
 
+# Hits of all minutes of the history, and hits that are done.
+counted ()
+{
+    local history done
+    history=$("$bin/wiremill-broker" --history --campaign "$out$beside" | perl -MJSON::PP -ne '$page = decode_json $_;
+        ($at) = grep { $page->{columns}[$_] eq "hits" } 0 .. 99; $n += $_->[$at] for @{$page->{rows}}; END { print $n }')
+    done=$("$bin/wiremill" status --campaign "$out$beside" --json | perl -MJSON::PP -0777 -ne 'print decode_json ($_)->{hits}{done}')
+    echo "history $history, done $done"
+    [ "$done" -gt 0 ] && [ "$history" = "$done" ]
+}
+
 for victim in worker broker producer; do
     start $victim
     killed () { kill -9 "$(child $pid wiremill-$victim)" && wait $pid && same; }
     ok "a $victim is killed: run starts another, the output is the same" killed
+    ok "the history counts each hit once" counted
     ok "and it says so, and when" grep -Eq "^20[0-9-]+T[0-9:]+Z wiremill run: .*$victim.*signal 9" "$work/$victim.words"
     unsaid () { grep -hvE '^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z [^ ]' "$out"$beside/log/*.log; }
     when () { [ -s "$out$beside/log/worker-1.log" ] && ! unsaid; }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# serve.t - wiremill serve: /metrics as Prometheus reads it, without a broker too; bad requests and many connections.
+# serve.t - wiremill serve: /metrics with a broker and without; bad requests and many connections.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 export WM_TIME_SCALE=10
@@ -53,25 +53,6 @@ ok "a worker that is idle" until_true 20 is "wiremill_workers{$c,state=\"idle\"}
 kill $worker
 wait $worker
 
-# The format.
-get /metrics >"$work/answer"
-format ()
-{
-    sed '1,/^\r$/d' "$work/answer" >"$work/metrics"
-    awk '/^# HELP / { help[$3]++; next } /^# TYPE / { type[$3] = $4; next }
-        /^wiremill_[a-z_]+{campaign="[0-9a-f]*"(,[a-z]+="[^"]*")*} [-0-9.e+]+$/ { name = $1; sub (/{.*/, "", name); n++
-            if (help[name] != 1 || type[name] !~ /^(gauge|counter)$/ || (name ~ /_total$/) != (type[name] == "counter")) bad = 1; next }
-        { bad = 1 } bad { print "line " NR ": " $0; exit 1 } END { exit bad || n < 30 }' "$work/metrics" &&
-        ! grep -E "serve.h5|$(hostname)" "$work/metrics" && grep -q '^Content-Type: text/plain; version=0.0.4' "$work/answer"
-}
-ok "each metric has its HELP and TYPE once, counters end in _total, and no file or machine is named" format
-if command -v promtool >/dev/null; then
-    lint () { promtool check metrics <"$work/metrics"; }
-    ok "promtool finds nothing wrong" lint
-else
-    skip "promtool is not installed (package prometheus)"
-fi
-
 # Requests that are none.
 code () { head -n 1 | tr -d '\r' | cut -d' ' -f2; }
 not_there () { [ "$(get /secret | code)" = 404 ] && [ "$(get '/metrics/../../etc/passwd' | code)" = 404 ]; }
@@ -105,24 +86,6 @@ kill $many 2>/dev/null
 wait $many 2>/dev/null
 bounded () { local after; after=$(memory); echo "$before kB, then $after kB"; [ "$after" -lt $((before + 4000)) ]; }
 ok "within 4 MB" bounded
-
-# Prometheus itself.
-if command -v prometheus >/dev/null; then
-    cat >"$work/prometheus.yml" <<YML
-global: {scrape_interval: 1s}
-scrape_configs: [{job_name: wiremill, static_configs: [{targets: ["127.0.0.1:$http"]}]}]
-YML
-    prometheus --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/tsdb" --web.listen-address="127.0.0.1:$((port + 6))" \
-            >"$work/prometheus" 2>&1 &
-    prometheus=$!
-    query () { promtool query instant "http://127.0.0.1:$((port + 6))" "$1" >"$work/said" 2>&1 && grep -q " => $2 @" "$work/said"; }
-    ok "Prometheus scrapes it" until_true 60 query "wiremill_up{$c}" 1
-    sum () { query "sum(wiremill_hits_scored{$c})" "$(of_status hits done)"; }
-    ok "and has its numbers" until_true 20 sum
-    kill $prometheus && wait $prometheus
-else
-    skip "prometheus is not installed (make deps-farm)"
-fi
 fi
 
 # A broker that goes away and comes again, with keys.

@@ -1,7 +1,8 @@
-/* fuzz_status.c - what a broker answers to `wiremill status`, and endpoint.json as it lies in a
-   campaign's folder: JSON of any content, printed as people see it.  */
+/* fuzz_status.c - what a broker answers to `wiremill status` and `serve`, and endpoint.json as it
+   lies in a campaign's folder: JSON of any content, printed as people and Prometheus see it.  */
 #include "ops/status.c" /* what prints is static there */
 
+#include "ops/serve/wm_metrics.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <fcntl.h>
@@ -21,6 +22,7 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     show_status (status, "/data/out/.wiremill");
     wm_arithmetic_rows (stdout, status, "scored with        ");
     wm_ask_advise (stdout, status, "");
+    free (wm_metrics_text (status, "0123456789abcdef", 1));
     files_t files = { .input = 20, .output = 20, .is_cut = true };
     show_file (&files, status);
     const json_t *list = json_object_get (status, "files"), *one;
@@ -52,7 +54,8 @@ void fuzz_seeds (void)
         "}],\"held_files_left_out\":2,\"open\":[{\"output\":\"b.scores.h5\",\"path\":\"/d"
         "ata/b.h5\",\"why\":\"\",\"hits\":5}],\"rows\":{\"sparse avx2 fp32\":50},\"counte"
         "rs\":{\"again\":1},\"arithmetic\":[{\"class\":\"avx2\",\"signature\":\"sparse av"
-        "x2 fp32\",\"error\":0.001,\"hits\":2000}]}";
+        "x2 fp32\",\"error\":0.001,\"hits\":2000}],\"latency\":{\"queue\":{\"n\":2,\"sum_s\":0.5,"
+        "\"buckets\":[1,0,1]}}}";
     fuzz_seed (seed, sizeof seed - 1);
     /* the same with no broker running */
     char *stopped = strdup (seed);

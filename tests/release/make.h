@@ -130,10 +130,35 @@ static void make_stop (int commit)
     wm_journal_destroy (&made_journal);
 }
 
+/* A week ago and now; an hour's row is made of the first.  */
+static void make_history (void)
+{
+#ifdef WM_HISTORY_H /* from schema 3 on */
+    wm_tally_t tally = { .count = { [WM_COUNT_UP_MS] = 60000, [WM_COUNT_FAIL] = 2 } };
+    const wm_span_t span = { .id = (uint64_t) 1 << 32 | 5,
+                             .from_s = 1763712000,
+                             .to_s = 1763712120,
+                             .batches = 9,
+                             .hits = 369,
+                             .busy_ms = 91000,
+                             .cpu_ms = 180500,
+                             .has_ended = true,
+                             .label = "gpu01/17.0",
+                             .signature = "cuda/sm90/fp32/3",
+                             .device = "NVIDIA H200",
+                             .why = "its wall time is over" };
+    wm_latency_add (&tally.step[WM_STEP_QUEUE], 3);
+    wm_ledger_add_minute (made_ledger, 1763712000 - 8 * 24 * 3600, &tally, 1, 4096);
+    wm_ledger_add_minute (made_ledger, 1763712000, &tally, 3, 8192);
+    wm_ledger_put_span (made_ledger, &span);
+#endif
+}
+
 /* Two epochs, something of everything, and records that the ledger has not seen.  */
 static void make_campaign (const char *dir)
 {
     make_epoch (dir, 1);
+    make_history ();
     make_pins ();
     for (uint32_t id = 1; id <= 6; id++)
         make_input (id);

@@ -220,6 +220,13 @@ static void on_append (void *context, const wm_record_t *record, const wm_payloa
     wm_recorder_append (broker.recorder, record, body);
 }
 
+static void on_left (void *context, const wm_core_worker_t *worker)
+{
+    (void) context;
+    if (broker.recorder) /* not while the core of a dead broker is freed */
+        wm_recorder_left (broker.recorder, worker);
+}
+
 /* The core has returned: what it appended goes into the journal, failures are reported to it.  */
 static void settle (void)
 {
@@ -459,6 +466,11 @@ static int64_t now_ms (void)
     return sim.now_ms;
 }
 
+static int64_t unix_s (void)
+{
+    return 1700000000 + sim.now_ms / 1000;
+}
+
 static wm_fault_t core_begin (wm_error_t *error)
 {
     const wm_core_config_t config = { .campaign = { 7 },
@@ -482,6 +494,7 @@ static wm_fault_t core_begin (wm_error_t *error)
                                   .model = on_model,
                                   .pause = on_pause,
                                   .status = on_status,
+                                  .left = on_left,
                                   .drop = on_drop,
                                   .hold = on_hold,
                                   .release = on_release,
@@ -492,7 +505,9 @@ static wm_fault_t core_begin (wm_error_t *error)
     broker.recorder = wm_recorder_new (&(wm_recorder_config_t){ .core = broker.core,
                                                                 .journal = broker.campaign.journal,
                                                                 .ledger = broker.campaign.ledger,
+                                                                .epoch = broker.campaign.epoch,
                                                                 .now_ms = now_ms,
+                                                                .unix_s = unix_s,
                                                                 .hold = handle_ref,
                                                                 .release = handle_unref });
     uint64_t n_gone = 0;

@@ -2,8 +2,9 @@
    GPU.
 
    16 GPUs. The letters of WM_FAKE_NVML are what fails: i init, n name, t temperature, p power, q
-   its limit, l load, m memory, e ECC, x throttling; h: it hangs. BARE: a library that has next to
-   nothing. WM_FAKE_NVML_ECC names a file: so many uncorrectable errors there are more.  */
+   its limit, l load, m memory, e ECC, x throttling, u UUID, j energy; h: it hangs. BARE: a library
+   that has next to nothing. WM_FAKE_NVML_ECC names a file: so many uncorrectable errors there are
+   more.  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,5 +101,18 @@ int nvmlDeviceGetCurrentClocksThrottleReasons (void *device, unsigned long long 
     (void) device;
     *bits = 0x1 | 0x4 | 0x20; /* idle is no reason to worry */
     return fails ('x');
+}
+
+int nvmlDeviceGetUUID (void *device, char *uuid, unsigned int length)
+{
+    snprintf (uuid, length, "GPU-%zu", (size_t) device - 1);
+    return fails ('u');
+}
+
+int nvmlDeviceGetTotalEnergyConsumption (void *device, unsigned long long *millijoules)
+{
+    (void) device;
+    *millijoules = 81234567;
+    return fails ('j');
 }
 #endif

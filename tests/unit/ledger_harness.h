@@ -212,7 +212,7 @@ static const wm_ledger_load_t printing = { .campaign = print_campaign,
                                            .input = print_input,
                                            .batch = print_batch };
 
-static const char *loaded (void)
+static inline const char *loaded (void)
 {
     uint64_t n_gone;
     text_bytes = 0;

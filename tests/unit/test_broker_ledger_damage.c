@@ -87,7 +87,7 @@ static void damaged_ledger (void **state)
         "truncate -s 8192 ledger.db",
         "SQL PRAGMA user_version = 0",
         "SQL PRAGMA user_version = -1",
-        "SQL PRAGMA user_version = 3", /* one flipped bit is no newer release */
+        "SQL PRAGMA user_version = 7", /* one flipped bit is no newer release */
         "SQL PRAGMA user_version = 1",
         "SQL PRAGMA application_id = 0",
         "SQL DROP TABLE batch",
@@ -174,11 +174,11 @@ static void newer_version (void **state)
     (void) state;
     start ();
     stop ();
-    sql ("PRAGMA user_version = 3; PRAGMA application_id = 1464683523"); /* "WML", 3 */
+    sql ("PRAGMA user_version = 4; PRAGMA application_id = 1464683524"); /* "WML", 4 */
     assert_null (wm_ledger_open (dir, NULL, &error));
     assert_int_equal (error.fault, WM_EBATCH);
-    assert_non_null (strstr (error.text, "schema 3"));
-    assert_non_null (strstr (error.text, "up to 2"));
+    assert_non_null (strstr (error.text, "schema 4"));
+    assert_non_null (strstr (error.text, "up to 3"));
     shell ("test ! -e ledger.db.damaged-1");
 }
 

@@ -25,7 +25,7 @@
 
 #include <cmocka.h>
 
-#define SCHEMA 2 /* of this release */
+#define SCHEMA 3 /* of this release */
 
 static char dir[64];
 static wm_campaign_t campaign;
@@ -152,6 +152,46 @@ static void every_release (void **state)
         assert_string_equal (said (), expected); /* of the journal alone */
     }
     proof_line ("P18", SCHEMA, SCHEMA, start);
+}
+
+static bool print_minute (void *argument, const wm_minute_t *m)
+{
+    (void) argument;
+    const uint64_t *count = m->tally.count;
+    const wm_latency_t *queue = &m->tally.step[WM_STEP_QUEUE];
+    print ("%lld %u workers %u journal %" PRIu64 " hits %" PRIu64 " fail %" PRIu64 " up %" PRIu64
+           " queue %" PRIu64 " %" PRIu64 " %u\n",
+           (long long) m->begin_s, m->span_s, m->workers_max, m->journal_bytes,
+           count[WM_COUNT_HITS], count[WM_COUNT_FAIL], count[WM_COUNT_UP_MS], queue->n,
+           queue->sum_ms, queue->bucket[2]);
+    return true;
+}
+
+static bool print_span (void *argument, const wm_span_t *s)
+{
+    (void) argument;
+    print ("%s by %s on %s %lld-%lld %" PRIu64 " %" PRIu64 " busy %" PRIu64 " cpu %lld ended %d %s",
+           s->label, s->signature, s->device, (long long) s->from_s, (long long) s->to_s,
+           s->batches, s->hits, s->busy_ms, (long long) s->cpu_ms, s->has_ended, s->why);
+    return true;
+}
+
+/* Results that the ledger had not seen count in the minute that it knew last.  */
+static void the_history (void **state)
+{
+    (void) state;
+    take (3);
+    text[text_bytes = 0] = 0;
+    assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 1000, &error), 0);
+    assert_int_equal (wm_campaign_open (&campaign, NULL, NULL, &error), 0);
+    assert_int_equal (wm_ledger_minutes (campaign.ledger, 0, print_minute, NULL, &error), 0);
+    assert_int_equal (wm_ledger_spans (campaign.ledger, 0, print_span, NULL, &error), 0);
+    wm_campaign_close (&campaign);
+    assert_string_equal (
+        text, "1763020800 3600 workers 1 journal 4096 hits 0 fail 2 up 60000 queue 1 3 1\n"
+              "1763712000 60 workers 3 journal 8192 hits 285 fail 2 up 60000 queue 1 3 1\n"
+              "gpu01/17.0 by cuda/sm90/fp32/3 on NVIDIA H200 1763712000-1763712120 9 369 busy "
+              "91000 cpu 180500 ended 1 its wall time is over");
 }
 
 /* The backup is what an older release goes on with.  */
@@ -293,7 +333,7 @@ int main (void)
         tear_down (NULL);
         return failed;
     }
-    const struct CMUnitTest tests[] = { TEST (every_release), TEST (the_backup),
+    const struct CMUnitTest tests[] = { TEST (every_release), TEST (the_history), TEST (the_backup),
                                         TEST (killed_while_it_migrates), TEST (newer_journal) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -64,10 +64,10 @@ static void everything_is_told (void **state)
     char why[160];
     assert_string_equal (
         words_of (library, "", "", why),
-        "{\"gpu\": \"NVIDIA H200 ?0?\", \"temperature_c\": 61, \"power_w\": 512.3, "
-        "\"power_limit_w\": 700.0, \"load\": 98, \"memory_used_mb\": 17512, "
-        "\"memory_mb\": 143771, \"ecc_corrected\": 3, \"ecc_uncorrected\": 1, "
-        "\"throttled\": \"power, heat\"}");
+        "{\"gpu\": \"NVIDIA H200 ?0?\", \"uuid\": \"GPU-0\", \"temperature_c\": 61, "
+        "\"power_w\": 512.3, \"power_limit_w\": 700.0, \"energy_j\": 81234, \"load\": 98, "
+        "\"memory_used_mb\": 17512, \"memory_mb\": 143771, \"ecc_corrected\": 3, "
+        "\"ecc_uncorrected\": 1, \"throttled\": \"power, heat\"}");
     assert_non_null (strstr (words_of (library, "", "2,3", why), "NVIDIA H200 ?2?"));
     assert_non_null (strstr (words_of (library, "", "GPU-7", why), "NVIDIA H200 ?7?"));
 }
@@ -76,8 +76,9 @@ static void what_is_not_known_is_absent (void **state)
 {
     (void) state;
     static const char *const word[] = { "\"gpu\"", "temperature", "power_w",       "limit",
-                                        "load",    "memory_used", "ecc_corrected", "throttled" };
-    static const char fault[] = "ntpqlmex";
+                                        "load",    "memory_used", "ecc_corrected", "throttled",
+                                        "uuid",    "energy_j" };
+    static const char fault[] = "ntpqlmexuj";
     char why[160], one[2] = "";
     for (size_t i = 0; i < sizeof word / sizeof *word; i++) {
         one[0] = fault[i];

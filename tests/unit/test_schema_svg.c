@@ -80,6 +80,34 @@ static void test_ticks (void **state)
     ticks_are ((wm_svg_axis_t){ 0, 10, true, "" }, 6, ""); /* 0 has no logarithm */
 }
 
+static void times_are (double from, double to, uint32_t n_most, const char *wanted)
+{
+    wm_svg_ticks_t ticks;
+    char all[512] = "";
+    wm_svg_times (&(wm_svg_axis_t){ from, to, false, "" }, n_most, &ticks);
+    assert_true (ticks.n <= n_most);
+    for (uint32_t i = 0; i < ticks.n; i++) {
+        assert_true (ticks.at[i] >= from && ticks.at[i] <= to);
+        strcat (strcat (all, i ? " " : ""), ticks.text[i]);
+    }
+    assert_string_equal (all, wanted);
+}
+
+static void test_times (void **state)
+{
+    (void) state;
+    const double day = 86400, nov23 = 1795392000;
+    times_are (nov23, nov23 + 40, 6, "Nov 23 00:00:10 00:00:20 00:00:30 00:00:40");
+    times_are (nov23 + 60, nov23 + 3661, 8, "00:10 00:20 00:30 00:40 00:50 01:00");
+    times_are (nov23 - 7200, nov23 + 7200, 5, "22:00 23:00 Nov 23 01:00 02:00");
+    times_are (nov23, nov23 + 9 * day, 5, "Nov 24 Nov 27 Nov 30");
+    times_are (nov23, nov23 + 3000 * day, 4, "2027-07-22 2030-04-18 2033-01-13");
+    times_are (nov23, nov23, 6, "");
+    times_are (0, 1e300, 6, "");
+    times_are (1e300, 1e301, 6, "");
+    times_are (0, (double) NAN, 6, "");
+}
+
 static void fits (bool is_log, double least, double most, double from, double to)
 {
     wm_svg_axis_t axis = { .is_log = is_log };
@@ -151,6 +179,38 @@ static void test_plot (void **state)
               plot.left, plot.bottom, plot.left + w, wm_svg_y (&plot, 5), plot.left + 3 * w,
               plot.top, plot.left + 4 * w, wm_svg_y (&plot, 10), plot.right, plot.bottom);
     has (path, true);
+}
+
+/* Bars are cut to the frame, or left out, and never too thin to be seen; rows have names.  */
+static void test_bars (void **state)
+{
+    (void) state;
+    static const char *const name[] = { "<first>", "second" };
+    free (drawn);
+    wm_svg_t plot = { .out = open_memstream (&drawn, &drawn_bytes),
+                      .title = "A",
+                      .is_time = true,
+                      .row = name,
+                      .n_row = 2,
+                      .x = { 1795392000, 1795392060, false, "time" },
+                      .y = { 0, 2, false, "" } };
+    wm_svg_begin (&plot);
+    wm_svg_bar (&plot, 0, 1e11, 1, 2, "#111111", 0.5);
+    wm_svg_bar (&plot, 1795392001, 1795392001, 0, 1, "#222222", 1);
+    wm_svg_bar (&plot, 1795392061, 1795392070, 0, 1, "#333333", 1);
+    wm_svg_bar (&plot, (double) NAN, (double) NAN, 5, 6, "#444444", 1);
+    plot_close (&plot);
+    char text[160];
+    snprintf (text, sizeof text, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"",
+              plot.left, plot.top, plot.right - plot.left, (plot.bottom - plot.top) / 2);
+    has (text, true);
+    has (" width=\"1.0\"", true);
+    has ("#333333", false);
+    has ("#444444", false);
+    has (">&lt;first&gt;</text>", true);
+    has (">00:00:30</text>", true);
+    snprintf (text, sizeof text, "y=\"%.1f\">second</text>", wm_svg_y (&plot, 0.5) + 4);
+    has (text, true);
 }
 
 /* The first decade is for 0; a tick beside it is left out where the texts would touch.  */
@@ -241,6 +301,7 @@ int main (void)
         cmocka_unit_test (test_fit),     cmocka_unit_test (test_plot),
         cmocka_unit_test (test_density), cmocka_unit_test (test_colours),
         cmocka_unit_test (test_page),    cmocka_unit_test (test_zero),
+        cmocka_unit_test (test_times),   cmocka_unit_test (test_bars),
     };
     const int failed = cmocka_run_group_tests (tests, NULL, NULL);
     free (drawn);

@@ -1,0 +1,24 @@
+/* wm_sampler.h - brings what the core counts into the ledger's history, twice a second.
+
+   Thread: one.  */
+#ifndef WM_SAMPLER_H
+#define WM_SAMPLER_H
+
+#include "broker/wm_recorder.h"
+
+typedef struct wm_sampler_t wm_sampler_t;
+
+/* NULL without memory. What *config names is lent.  */
+wm_sampler_t *wm_sampler_new (const wm_recorder_config_t *config);
+void wm_sampler_destroy (wm_sampler_t **self_p);
+
+/* Samples if it is time; once a minute also the sessions of all workers.  */
+void wm_sampler_turn (wm_sampler_t *self);
+
+/* Samples now.  */
+void wm_sampler_take (wm_sampler_t *self, bool with_workers);
+
+/* Notes the end of a worker's session.  */
+void wm_sampler_left (wm_sampler_t *self, const wm_core_worker_t *worker);
+
+#endif

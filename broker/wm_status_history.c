@@ -1,0 +1,133 @@
+/* wm_status_history.c - pages of the history as JSON.
+
+   Rows are printed as text, not built as objects: a week has ten thousand of them.  */
+#include "broker/wm_status.h"
+
+#include "schema/base/wm_log.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROW_BYTES_MAX 2048 /* of one, as printed */
+
+typedef struct {
+    FILE *out;
+    uint64_t epoch, next;
+    uint32_t n;
+} page_t;
+
+/* Whether another row fits; else it begins the next page.  */
+static bool has_room (page_t *self, uint64_t at)
+{
+    const long bytes = ftell (self->out);
+    if (bytes >= 0 && bytes + ROW_BYTES_MAX < (long) WM_STATUS_BYTES_MAX)
+        return true;
+    self->next = at;
+    return false;
+}
+
+static void print_latency (FILE *out, const wm_latency_t *latency)
+{
+    fprintf (out, ",[%" PRIu64 ",%.3f,[", latency->n, (double) latency->sum_ms / 1e3);
+    for (int i = 0; i < WM_LATENCY_BUCKETS; i++)
+        fprintf (out, "%s%" PRIu32, i ? "," : "", latency->bucket[i]);
+    fputs ("]]", out);
+}
+
+static bool print_minute (void *argument, const wm_minute_t *minute)
+{
+#define UNIT(name, text, unit) unit,
+    static const double unit[] = { WM_COUNTS (UNIT) };
+    page_t *self = argument;
+    if (!has_room (self, (uint64_t) minute->begin_s))
+        return false;
+    fprintf (self->out, "%s[%lld,%u,%u,%" PRIu64, self->n++ ? "," : "", (long long) minute->begin_s,
+             minute->span_s, minute->workers_max, minute->journal_bytes);
+    for (int i = 0; i < WM_N_COUNT; i++)
+        if (unit[i] > 1)
+            fprintf (self->out, ",%.3f", (double) minute->tally.count[i] / unit[i]);
+        else
+            fprintf (self->out, ",%" PRIu64, minute->tally.count[i]);
+    for (int i = 0; i < WM_STEPS; i++)
+        print_latency (self->out, &minute->tally.step[i]);
+    fputc (']', self->out);
+    return true;
+}
+
+static void print_columns (FILE *out)
+{
+#define TEXT(name, text, unit) text,
+    static const char *const text[] = { WM_COUNTS (TEXT) };
+    fputs ("\"begin_s\",\"span_s\",\"workers_max\",\"journal\"", out);
+    for (int i = 0; i < WM_N_COUNT; i++)
+        fprintf (out, ",\"%s\"", text[i]);
+    for (int i = 0; i < WM_STEPS; i++)
+        fprintf (out, ",\"%s\"", wm_step_names[i]);
+}
+
+/* Text of a peer, as wm_status.c shows it; "" is null.  */
+static json_t *tamed (const char *text)
+{
+    char *copy = *text ? strdup (text) : NULL;
+    if (copy)
+        wm_log_tame (copy);
+    json_t *json = copy ? json_string (copy) : *text ? NULL : json_null ();
+    free (copy);
+    return json ? json : json_string ("(not UTF-8)");
+}
+
+static bool print_worker (void *argument, const wm_span_t *span)
+{
+    page_t *self = argument;
+    if (!has_room (self, span->id))
+        return false;
+    json_t *row = json_pack (
+        "{s:o, s:o, s:o, s:b, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "worker", tamed (span->label),
+        "signature", tamed (span->signature), "device", tamed (span->device), "connected",
+        !span->has_ended && self->epoch && span->id >> 32 == self->epoch, "from_s",
+        (json_int_t) span->from_s, "to_s", (json_int_t) span->to_s, "batches",
+        (json_int_t) span->batches, "hits", (json_int_t) span->hits, "busy_s",
+        (double) span->busy_ms / 1e3, "cpu_s",
+        span->cpu_ms < 0 ? json_null () : json_real ((double) span->cpu_ms / 1e3), "why",
+        tamed (span->why));
+    char *text = row ? json_dumps (row, JSON_COMPACT | JSON_REAL_PRECISION (9)) : NULL;
+    if (text)
+        fprintf (self->out, "%s%s", self->n++ ? "," : "", text);
+    free (text);
+    json_decref (row);
+    return true;
+}
+
+char *wm_status_history (wm_ledger_t *ledger, bool is_of_workers, uint64_t epoch, uint64_t from,
+                         uint64_t *next)
+{
+    char *text = NULL;
+    size_t bytes;
+    wm_error_t error;
+    page_t page = { .out = open_memstream (&text, &bytes), .epoch = epoch };
+    if (!page.out)
+        return NULL;
+    if (is_of_workers)
+        fprintf (page.out, "{\"schema\":\"wiremill-workers-1\",\"dropped\":%" PRIu64,
+                 wm_ledger_spans_dropped (ledger));
+    else {
+        fputs ("{\"schema\":\"wiremill-history-1\",\"columns\":[", page.out);
+        print_columns (page.out);
+        fputc (']', page.out);
+    }
+    fputs (is_of_workers ? ",\"workers\":[" : ",\"rows\":[", page.out);
+    const wm_fault_t fault =
+        is_of_workers ? wm_ledger_spans (ledger, from, print_worker, &page, &error)
+                      : wm_ledger_minutes (ledger, (int64_t) from, print_minute, &page, &error);
+    *next = page.next;
+    fprintf (page.out, "],\"next\":%" PRIu64 "}", page.next);
+    const bool is_whole = !ferror (page.out);
+    if (fclose (page.out) || !is_whole || fault) {
+        free (text);
+        return NULL;
+    }
+    return text;
+}

@@ -1,0 +1,212 @@
+/* report.c - `wiremill report`: a campaign on one page, also while it runs.
+
+   Asks for the status, the history and the inputs, has a producer read a sample of the outputs, and
+   writes the page whole or not at all. The sample is the same for the same inputs: outputs that
+   are evenly spaced over those that are written.  */
+#include "ops/verbs.h"
+#include "ops/wm_account.h"
+#include "ops/wm_ask.h"
+#include "ops/wm_command.h"
+#include "ops/wm_report.h"
+#include "ops/wm_setup.h"
+#include "ops/wm_spawn.h"
+#include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
+#include "schema/base/wm_url.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* clang-format off */
+static const wm_option_t options[] = {
+    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true, .task = "the page",
+     .help = "where it goes, such as report.html; an earlier page is replaced"},
+    {.name = "outputs", .value = "N", .fallback = "24", .least = 0, .most = 500,
+     .help = "how many outputs are read for the distributions of scores"},
+    {.name = "pictures", .value = "N", .fallback = "3", .least = 0, .most = 20,
+     .help = "how many of their events are drawn"},
+    {.name = "note", .value = "TEXT", .help = "a line on the page, such as what it is for"},
+    WHERE_OPTIONS,
+    {.name = NULL},
+};
+
+static int report_main (const wm_args_t *args);
+const wm_verb_t wm_verb_report = {
+    .name = "report", .task = INSPECT_TASK, .rest = "[DIR]",
+    .summary = "a campaign on one page: what, how fast, what it cost",
+    .text = "  wiremill report out/ -o report.html\n\n"
+            "One HTML file that needs no other, for a browser or a printer, also while the\n"
+            "campaign runs: what was scored, throughput and workers over time, latencies, faults,\n"
+            "what is held and why, scores by label and plane, events, cost, and the command.\n"
+            "Scores and events are of a sample of outputs, which is the same each time.\n",
+    .options = options, .run = report_main };
+/* clang-format on */
+
+#define SAMPLE_MAX 500 /* of --outputs */
+#define PIECE_BYTES 65536
+
+/* Outputs that are written, evenly spaced: every step-th of them, from the first. When there are
+   twice as many as can be kept, every other one is dropped.  */
+typedef struct {
+    size_t n_output, step, n;
+    char *name[2 * SAMPLE_MAX];
+} sample_t;
+
+static bool take_output (void *argument, const json_t *file)
+{
+    sample_t *self = argument;
+    if (strcmp (wm_ask_text (file, "state"), "written") != 0)
+        return true;
+    if (self->n == 2 * SAMPLE_MAX) {
+        for (size_t i = 0; i < self->n; i++)
+            if (i % 2)
+                free (self->name[i]);
+            else
+                self->name[i / 2] = self->name[i];
+        self->n /= 2;
+        self->step *= 2;
+    }
+    if (self->n_output++ % self->step == 0)
+        self->name[self->n++] = strdup (wm_ask_text (file, "output"));
+    return true;
+}
+
+/* Reads what the producer writes; NULL: nothing.  */
+static char *read_part (int fd, size_t *bytes)
+{
+    char *text = NULL, piece[PIECE_BYTES];
+    FILE *memory = open_memstream (&text, bytes);
+    for (ssize_t got; memory && ((got = read (fd, piece, sizeof piece)) > 0 || errno == EINTR);)
+        fwrite (piece, 1, got > 0 ? (size_t) got : 0, memory);
+    close (fd);
+    if (!memory || (ferror (memory) | fclose (memory))) {
+        free (text);
+        text = NULL;
+    }
+    return text;
+}
+
+/* Has a producer read the outputs (n) of the sample.  */
+static void ask_producer (wm_report_t *report, const sample_t *sample, const char *folder, size_t n,
+                          const char *pictures)
+{
+    const char *argv[SAMPLE_MAX + 5] = { "wiremill-producer", "report", "--pictures", pictures };
+    size_t k = 4;
+    int fd;
+    char *path;
+    for (size_t i = 0; i < n; i++)
+        if (sample->name[i * sample->n / n] &&
+            asprintf (&path, "%s/%s", folder, sample->name[i * sample->n / n]) >= 0)
+            argv[k++] = path;
+    report->n_read = k - 4;
+    report->no_scores = "No outputs could be read: the process that reads them failed.";
+    const pid_t pid = k > 4 ? wm_spawn_reader ("report", argv, &fd) : -1;
+    if (pid >= 0) {
+        report->scores = read_part (fd, &report->scores_bytes);
+        if (wm_spawn_code ("report", argv[0], pid) || !report->scores)
+            report->scores_bytes = 0;
+    }
+    for (size_t i = 4; i < k; i++)
+        free ((char *) (uintptr_t) argv[i]);
+}
+
+/* Fills in the part about scores, or why there is none. Returns an exit code.  */
+static int add_scores (wm_report_t *report, const wm_args_t *args, const char *endpoint,
+                       const char *campaign)
+{
+    static char why[480];
+    static sample_t sample;
+    sample = (sample_t){ .step = 1 };
+    const char *folder = wm_ask_text (report->status, "campaign.output");
+    size_t n = (size_t) wm_args_number (args, "outputs");
+    report->no_scores = why;
+    const int code = wm_ask_files ("report", endpoint, campaign, "", take_output, &sample);
+    report->n_output = sample.n_output;
+    n = n < sample.n ? n : sample.n;
+    if (!sample.n_output)
+        snprintf (why, sizeof why, "No output is written yet.");
+    else if (wm_url_of (folder))
+        snprintf (why, sizeof why,
+                  "The outputs are on a server: copy some here; wiremill show draws them.");
+    else if (access (folder, R_OK | X_OK))
+        snprintf (why, sizeof why, "The outputs cannot be read here: %.300s: %s", folder,
+                  strerror (errno));
+    else if (n)
+        ask_producer (report, &sample, folder, n, wm_args_text (args, "pictures"));
+    else
+        snprintf (why, sizeof why, "No outputs were read (--outputs 0).");
+    for (size_t i = 0; i < sample.n; i++)
+        free (sample.name[i]);
+    return code;
+}
+
+static wm_fault_t store (const wm_report_t *report, const char *path, wm_error_t *error)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *memory = open_memstream (&text, &bytes);
+    if (memory)
+        wm_report_write (report, memory);
+    wm_fault_t fault = !memory || (ferror (memory) | fclose (memory))
+                           ? wm_fault (error, WM_EHOST, "out of memory for the page")
+                           : wm_file_write (path, &(wm_part_t){ text, bytes }, 1, error);
+    free (text);
+    return fault;
+}
+
+/* How a command names the campaign, as a shell reads it; NULL: no memory.  */
+static char *where_of (const char *endpoint, const char *campaign)
+{
+    char *text = NULL, output[PATH_MAX];
+    size_t bytes;
+    FILE *memory = open_memstream (&text, &bytes);
+    if (!memory)
+        return NULL;
+    wm_folder_output (campaign, output);
+    if (!*campaign)
+        fputs ("--broker ", memory);
+    wm_command_word (memory, *campaign ? output : endpoint);
+    fclose (memory);
+    return text;
+}
+
+static int report_main (const wm_args_t *args)
+{
+    static const char *const pages[] = { "<!doctype html>", NULL };
+    char endpoint[256], campaign[PATH_MAX];
+    const char *path = wm_args_text (args, "output");
+    wm_error_t error;
+    int code;
+    if (wm_file_may_replace (path, pages, &error))
+        return wm_args_refuse (args, "--output %s", error.text);
+    if (wm_ask_where (args, endpoint, campaign, &error))
+        return wm_setup_complain ("report", &error);
+    json_t *status = wm_ask_anyhow ("report", endpoint, campaign, &code);
+    if (!status)
+        return code;
+    wm_account_add (status, "report", endpoint, campaign);
+    wm_report_t report = { .status = status,
+                           .folder = campaign,
+                           .where = where_of (endpoint, campaign),
+                           .note = wm_args_text (args, "note"),
+                           .now_s = time (NULL) };
+    json_t *history = wm_ask_history ("report", endpoint, campaign, &code);
+    wm_fault_t fault = WM_OK;
+    if (history)
+        code = add_scores (&report, args, endpoint, campaign);
+    if (!code && !wm_report_history_take (&report.history, history, (double) report.now_s))
+        fault = wm_fault (&error, WM_EHOST, "out of memory for the history");
+    if (!code && !fault)
+        fault = store (&report, path, &error);
+    if (fault)
+        code = wm_setup_complain ("report", &error);
+    wm_report_history_clear (&report.history);
+    free ((char *) (uintptr_t) report.scores);
+    free ((char *) (uintptr_t) report.where);
+    json_decref (history);
+    json_decref (status);
+    return code;
+}

@@ -1,0 +1,22 @@
+/* report.h - what `wiremill report` has from outputs: distributions of scores, pictures of events.
+
+   Each is written as a part of a page. Thread: one.  */
+#ifndef REPORT_H
+#define REPORT_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Which outputs: a child's argument.  */
+typedef struct {
+    const char *const *path;
+    size_t n;
+    size_t hits_max; /* that are read, of all together */
+} wm_report_outputs_t;
+
+/* A child (wm_apart.h): writes the distributions of the scores of outputs (wm_report_outputs_t),
+   by label and plane, from an equal share of hits of each: all of them, or rows in pieces that are
+   evenly spaced, so that the same outputs give the same numbers.  */
+int wm_report_scores (void *outputs, FILE *out);
+
+#endif
