@@ -8,6 +8,7 @@
 #include "broker/wm_listener.h"
 #include "broker/wm_core.h"
 #include "broker/wm_note.h"
+#include "broker/wm_notify.h"
 #include "broker/wm_private.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_rebuild.h"
@@ -19,6 +20,7 @@
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_option.h"
+#include "schema/base/wm_systemd.h"
 #include "schema/wm_share.h"
 
 #include <assert.h>
@@ -72,6 +74,12 @@ static const wm_option_t option_table[] = {
     {.name = "advise", .value = "COMMAND",
      .help = "print the commands that use this broker; COMMAND is what starts `wiremill`"},
     {.name = "parent", .help = "end when the parent process ends"},
+    {.name = "on-done", .value = "CMD", .may_be_empty = true, .task = "who is told",
+     .help = "run by sh when every input is written or held"},
+    {.name = "on-held", .value = "CMD", .may_be_empty = true,
+     .help = "run by sh when something new is held, at most every 5 minutes"},
+    {.name = "on-pause", .value = "CMD", .may_be_empty = true,
+     .help = "run by sh when nothing is handed out: paused, drained, or the disk is full"},
     {.name = "status", .task = "instead of serving, where no broker has the campaign",
      .help = "print the campaign's status as JSON"},
     {.name = "files",
@@ -122,7 +130,7 @@ static const wm_program_t program = {
 
 typedef struct {
     const char *campaign, *listen, *advertise, *pins, *wmm, *checked, *shape;
-    const char *command, *output, *advise;
+    const char *command, *output, *advise, *on[WM_NOTIFY_EVENTS];
     uint64_t budget_bytes;
     double check_share;
     const char *name;
@@ -134,11 +142,12 @@ static volatile sig_atomic_t stop;
 static void on_signal (int signal)
 {
     (void) signal;
-    stop = 1;
+    stop = stop + 1;
 }
 
 static int fail (const wm_error_t *error)
 {
+    wm_log_level (WM_LOG_ERROR);
     fprintf (stderr, "wiremill-broker: %s\n", error->text);
     return error->fault == WM_EAGAIN   ? WM_EXIT_AGAIN
            : error->fault == WM_EBATCH ? WM_EXIT_INPUT
@@ -171,6 +180,8 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .command = wm_args_text (args, "command"),
                             .output = wm_args_text (args, "output"),
                             .advise = wm_args_text (args, "advise"),
+                            .on = { wm_args_text (args, "on-pause"), wm_args_text (args, "on-held"),
+                                    wm_args_text (args, "on-done") },
                             .budget_bytes = wm_args_given (args, "budget")
                                                 ? (uint64_t) wm_args_number (args, "budget")
                                                 : default_budget (),
@@ -447,6 +458,39 @@ static wm_fault_t inspect (void *context, wm_error_t *error)
     return wm_campaign_check (context, error);
 }
 
+static wm_notify_t *notify; /* NULL: nobody is told */
+
+/* For `systemctl status`: one line.  */
+static void describe (const wm_brief_t *brief, char text[WM_SYSTEMD_STATUS_BYTES])
+{
+    const double all = brief->hits_announced ? (double) brief->hits_announced : 1;
+    const double hits = (double) (brief->hits_done + brief->hits_held);
+    int n = snprintf (text, WM_SYSTEMD_STATUS_BYTES,
+                      "%llu of %llu inputs written, %.1f %% of %llu hits, %.0f hits/s, workers: %u",
+                      (unsigned long long) brief->inputs_written,
+                      (unsigned long long) brief->inputs, 100 * hits / all,
+                      (unsigned long long) brief->hits_announced, brief->hits_s, brief->n_worker);
+    if (brief->inputs_held + brief->hits_held)
+        n += snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n,
+                       ", held: %llu inputs, %llu hits", (unsigned long long) brief->inputs_held,
+                       (unsigned long long) brief->hits_held);
+    if (brief->stopped)
+        snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n, ", hands out nothing: %.240s",
+                  brief->stopped);
+}
+
+static void watch (const wm_core_t *core)
+{
+    wm_brief_t brief;
+    char text[WM_SYSTEMD_STATUS_BYTES];
+    wm_core_brief (core, &brief);
+    wm_notify_turn (notify, &brief, wm_now_ms ());
+    if (!wm_systemd_is_due (wm_now_ms ()))
+        return;
+    describe (&brief, text);
+    wm_systemd_serves (text);
+}
+
 /* A full disk is the one WM_EAGAIN that a broker waits out. Logs a text that is new, and
    sleeps.  */
 static bool waits_for_room (const wm_error_t *error, char logged[sizeof error->text])
@@ -455,6 +499,8 @@ static bool waits_for_room (const wm_error_t *error, char logged[sizeof error->t
         return false;
     if (strcmp (logged, error->text) != 0)
         fprintf (stderr, "wiremill-broker: %s\n", strcpy (logged, error->text));
+    wm_notify_turn (notify, &(wm_brief_t){ .stopped = error->text }, wm_now_ms ());
+    wm_systemd_status (error->text);
     usleep ((useconds_t) (wm_times ()->disk_full_ms * 1000));
     return true;
 }
@@ -493,8 +539,10 @@ static void keep_command (const options_t *options)
 static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_campaign_t *campaign,
                          wm_error_t *error)
 {
+    wm_brief_t brief;
     wm_reactor_config_t config = { .check = inspect,
                                    .context = campaign,
+                                   .watch = watch,
                                    .where = &campaign->where,
                                    .endpoint = options->listen,
                                    .keys = mode_of (options),
@@ -519,9 +567,10 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     wm_reactor_t *reactor = wm_reactor_new (&config, error);
     if (!reactor)
         return error->fault;
-    wm_advertise (&campaign->where, wm_reactor_endpoint (reactor), wm_reactor_listens (reactor),
+    const wm_listener_t *listener = wm_reactor_listener (reactor);
+    wm_advertise (&campaign->where, wm_listener_endpoint (listener), wm_listener_listens (listener),
                   options->advertise);
-    campaign->where.has_keys = wm_reactor_has_keys (reactor);
+    campaign->where.has_keys = wm_listener_has_keys (listener);
     fault = wm_campaign_announce (campaign, error);
     if (fault == WM_OK) {
         keep_command (options);
@@ -531,6 +580,10 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
         fault = wm_reactor_run (reactor, &stop, error);
         if (fault != WM_EBATCH) /* it is not ours any more */
             wm_campaign_unannounce (campaign);
+        wm_systemd_stops ();
+        wm_reactor_brief (reactor, &brief);
+        if (fault != WM_EBATCH)
+            wm_notify_stop (notify, fault ? NULL : &brief, &stop);
     }
     wm_reactor_destroy (&reactor);
     return fault;
@@ -563,8 +616,10 @@ static int broker_main (const wm_args_t *args)
     if (options.rebuild)
         return rebuild (&options);
     wm_log_start ();
-    if (!options.parent) /* `wiremill run` has printed it */
+    if (!options.parent) { /* `wiremill run` has printed it, and is what systemd started */
         wm_allowance_print (wm_allowance (), 0, "wiremill-broker: ");
+        wm_systemd_start ();
+    }
     struct rlimit files; /* a descriptor a peer and a few of our own */
     if (getrlimit (RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max < 8192 ? files.rlim_max : 8192;
@@ -591,6 +646,13 @@ static int broker_main (const wm_args_t *args)
     campaign.lock_fd = -1;
     wm_fault_t fault = wm_campaign_lock (&campaign, options.campaign, WM_CAMPAIGN_SERVE,
                                          wm_times ()->lock_ms, &error);
+    const wm_notify_config_t telling = { .dir = options.campaign,
+                                         .output = pins.output,
+                                         .command = { options.on[0], options.on[1], options.on[2] },
+                                         .limit_ms = WM_NOTIFY_LIMIT_MS,
+                                         .again_ms = WM_NOTIFY_AGAIN_MS };
+    if (!fault)
+        notify = wm_notify_new (&telling);
     if (!fault)
         fault = open_it (&campaign, &error);
     if (end_check (&check, fault ? &check.error : &error) && !fault)
@@ -598,6 +660,7 @@ static int broker_main (const wm_args_t *args)
     if (!fault)
         fault = serve (&options, &pins, &campaign, &error);
     code = fault ? fail (&error) : WM_EXIT_OK;
+    wm_notify_destroy (&notify); /* while the lock is held */
     wm_campaign_close (&campaign);
     return code;
 }

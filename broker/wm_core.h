@@ -353,4 +353,14 @@ typedef struct {
 extern const char *const wm_core_states[WM_SUMMARY_STATES];
 void wm_core_summary (const wm_core_t *self, wm_summary_t *summary);
 
+/* What is told without being asked, at each tick: a few of these numbers, at no cost.  */
+typedef struct {
+    const char *stopped; /* why nothing is handed out: paused, drained, disk full; lent; NULL */
+    uint64_t inputs, inputs_written, inputs_held, hits_done, hits_held, hits_announced;
+    uint64_t n_closed; /* inputs that were written or held since the core was made */
+    double hits_s;
+    uint32_t n_worker, n_producer; /* connected */
+} wm_brief_t;
+void wm_core_brief (const wm_core_t *self, wm_brief_t *brief);
+
 #endif

@@ -90,7 +90,7 @@ void wm_core_pause (wm_core_t *self, const char *why)
 {
     self->paused = true;
     snprintf (self->why, sizeof self->why, "%s", why);
-    wm_core_log (self, "paused: %s", self->why);
+    wm_core_warn (self, "paused: %s", self->why);
 }
 
 /* ---- records and their effects --------------------------------------------------------------- */

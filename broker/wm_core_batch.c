@@ -406,8 +406,8 @@ void wm_core_batch_hold (wm_core_t *self, batch_t *batch, const char *text)
         return; /* it stays in the queue and is held at its next failure */
     wm_key_t key = wm_core_batch_key (batch);
     wm_core_note_reason (self, key, text);
-    wm_core_log (self, "batch %u.%u.%u of %s is held: %s", key.input, key.ordinal, key.batch,
-                 batch->event->input->path, text);
+    wm_core_warn (self, "batch %u.%u.%u of %s is held: %s", key.input, key.ordinal, key.batch,
+                  batch->event->input->path, text);
     if (batch->state != BATCH_RETURNED && batch->state != BATCH_COMMITTING) {
         wm_core_lease_revoke_all (self, batch);
         wm_core_batch_set_state (self, batch, BATCH_HOLDING);

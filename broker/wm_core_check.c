@@ -415,9 +415,9 @@ static void distrust (wm_core_t *self, const check_t *check, uint32_t guilty)
 /* Two answers differ, and who is wrong is not known (yet).  */
 static void log_differ (wm_core_t *self, const check_t *check, const char *what)
 {
-    wm_core_log (self, "CHECK: %s and %s gave different scores for batch %u.%u.%u of %s: %s",
-                 check->answer[0].label, check->answer[1].label, check->task.key.input,
-                 check->task.key.ordinal, check->task.key.batch, path_of (self, check), what);
+    wm_core_warn (self, "CHECK: %s and %s gave different scores for batch %u.%u.%u of %s: %s",
+                  check->answer[0].label, check->answer[1].label, check->task.key.input,
+                  check->task.key.ordinal, check->task.key.batch, path_of (self, check), what);
     snprintf (self->suspects, sizeof self->suspects, "%.63s and %.63s", check->answer[0].label,
               check->answer[1].label);
 }

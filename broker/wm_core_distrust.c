@@ -190,11 +190,11 @@ static void announce (wm_core_t *self, machine_t *machine)
     machine->key_distrusted = *machine->key && !key_is_shared (self, machine);
     machine->host_distrusted = !host_is_shared (self, machine);
     self->suspects[0] = 0;
-    wm_core_log (self,
-                 "CHECK: worker %s (host %s%s%s, %s) gave %s: it gets no more work, and what it "
-                 "scored since its last good check is scored again",
-                 machine->label, machine->host, *machine->key ? ", key " : "", machine->key,
-                 machine->signature, machine->why);
+    wm_core_warn (self,
+                  "CHECK: worker %s (host %s%s%s, %s) gave %s: it gets no more work, and what it "
+                  "scored since its last good check is scored again",
+                  machine->label, machine->host, *machine->key ? ", key " : "", machine->key,
+                  machine->signature, machine->why);
     if (n_earlier)
         wm_core_log (self,
                      "CHECK: %u more inputs hold scores of %s from before that, which nobody "

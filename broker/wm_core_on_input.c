@@ -326,6 +326,7 @@ static void durable_written (wm_core_t *self, input_t *input)
     input->closing = false;
     input->state = WM_LEDGER_WRITTEN;
     self->n_input_written++;
+    self->n_closed++;
     self->hits_empty += input->n_hit_empty;
     self->events_written += input->n_done;
     self->written_batches += input->n_batch - input->n_batch_held;
@@ -367,7 +368,8 @@ static void durable_held (wm_core_t *self, input_t *input)
     input->holding = false;
     input->state = WM_LEDGER_HELD;
     self->n_input_held++;
-    wm_core_log (self, "input %s is held: %s", input->path, input->text ? input->text : "held");
+    self->n_closed++;
+    wm_core_warn (self, "input %s is held: %s", input->path, input->text ? input->text : "held");
     wm_core_input_unclaim (self, input);
     wm_core_events_free (self, input);
     wm_core_input_forget_totals (self, input); /* how many hits it has is not recorded */

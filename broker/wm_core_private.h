@@ -71,6 +71,7 @@
 #include "broker/wm_queue.h"
 #include "broker/wm_rate.h"
 #include "broker/wm_speed.h"
+#include "schema/base/wm_log.h"
 #include "schema/base/wm_table.h"
 #include "schema/wm_join.h"
 
@@ -373,7 +374,7 @@ struct wm_core_t {
 
     /* totals */
     uint64_t n_asked, n_by_state[BATCH_HELD + 1];
-    uint64_t n_input_written, n_input_held;
+    uint64_t n_input_written, n_input_held, n_closed; /* closed: became either since the start */
     uint64_t events_known, events_done, events_written;
     uint64_t hits_known, hits_done, hits_held;
     uint64_t hits_empty; /* of written inputs */
@@ -663,6 +664,9 @@ void wm_core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_
 /* Sends a message that has nothing but a key.  */
 void wm_core_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key);
 void wm_core_log (wm_core_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
+
+/* The same of what somebody should look at.  */
+#define wm_core_warn(...) (wm_log_level (WM_LOG_WARNING), wm_core_log (__VA_ARGS__))
 /* Names a batch in the status; the text of a batch that was named, else "held".  */
 void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text);
 const char *wm_core_reason_of (const wm_core_t *self, const wm_key_t *key);

@@ -281,6 +281,25 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->waiting_for = waiting_for (self, summary);
 }
 
+void wm_core_brief (const wm_core_t *self, wm_brief_t *brief)
+{
+    const uint64_t hits = self->hits_done + self->hits_held;
+    *brief = (wm_brief_t){ .stopped = self->disk_full  ? "the disk is full"
+                                      : self->paused   ? self->why
+                                      : self->draining ? "its workers are drained"
+                                                       : NULL,
+                           .inputs = self->config.for_clients ? 0 : self->n_input,
+                           .inputs_written = self->n_input_written,
+                           .inputs_held = self->n_input_held,
+                           .n_closed = self->n_closed,
+                           .hits_done = self->hits_done,
+                           .hits_held = self->hits_held,
+                           .hits_announced = self->hits_known > hits ? self->hits_known : hits,
+                           .hits_s = wm_rate_per_s (&self->hit_rate, self->now_ms),
+                           .n_worker = self->n_worker,
+                           .n_producer = self->n_producer };
+}
+
 /* ---- the history ----------------------------------------------------------------------------- */
 
 void wm_core_workers (const wm_core_t *self,

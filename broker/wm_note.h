@@ -1,11 +1,11 @@
 /* wm_note.h - small files in a campaign's folder that outlive its broker: paused, sample,
-   arithmetic, distrusted.
+   arithmetic, distrusted, told.
 
    A note is there whole or not at all: written under another name, synced, renamed, the folder
    synced. A copy of the folder has them too. "paused" is one line, why an operator paused the
    campaign (the circuit breaker's pauses are not noted: the next broker tries again);
-   wm_core_arithmetic.c and wm_core_distrust.c explain the others. Thread: any; one at a time for
-   each name.  */
+   wm_core_arithmetic.c, wm_core_distrust.c and wm_notify.h explain the others. Thread: any; one at
+   a time for each name.  */
 #ifndef WM_NOTE_H
 #define WM_NOTE_H
 

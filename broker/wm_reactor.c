@@ -628,6 +628,11 @@ static void read_all (wm_reactor_t *self, int64_t until_ms)
     }
 }
 
+void wm_reactor_brief (const wm_reactor_t *self, wm_brief_t *brief)
+{
+    wm_core_brief (self->core, brief);
+}
+
 wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop, wm_error_t *error)
 {
     const wm_times_t *times = wm_times ();
@@ -644,6 +649,8 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
             wm_core_tick (self->core, now_ms);
             fault = wm_listener_tick (self->listener, now_ms, error);
             pieces_sweep (self);
+            if (self->config->watch)
+                self->config->watch (self->core);
         }
         if (!fault && self->config->check && now_ms - checked_ms >= times->heartbeat_ms) {
             checked_ms = now_ms;
@@ -784,17 +791,7 @@ void wm_reactor_destroy (wm_reactor_t **self_p)
     *self_p = NULL;
 }
 
-bool wm_reactor_has_keys (const wm_reactor_t *self)
+const wm_listener_t *wm_reactor_listener (const wm_reactor_t *self)
 {
-    return wm_listener_has_keys (self->listener);
-}
-
-const char *wm_reactor_endpoint (const wm_reactor_t *self)
-{
-    return wm_listener_endpoint (self->listener);
-}
-
-const char *wm_reactor_listens (const wm_reactor_t *self)
-{
-    return wm_listener_listens (self->listener);
+    return self->listener;
 }

@@ -9,6 +9,7 @@
 #ifndef WM_REACTOR_H
 #define WM_REACTOR_H
 
+#include "broker/wm_core.h"
 #include "broker/wm_journal.h"
 #include "broker/wm_ledger.h"
 #include "broker/wm_listener.h"
@@ -34,7 +35,9 @@ typedef struct {
     wm_ledger_t *ledger;   /* lent, caught up */
     /* Checks the folder every heartbeat_ms; other than WM_OK ends the run. NULL: no check.  */
     wm_fault_t (*check) (void *context, wm_error_t *error);
-    void *context;              /* of check */
+    void *context; /* of check */
+    /* Is shown the campaign at each tick. NULL: nobody.  */
+    void (*watch) (const wm_core_t *core);
     const wm_endpoint_t *where; /* for the status: filled before the run. NULL: not known */
 } wm_reactor_config_t;
 
@@ -48,20 +51,18 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
 /* Frees it; sends nothing (wm_reactor_run sends BYE when it stops).  */
 void wm_reactor_destroy (wm_reactor_t **self_p);
 
-/* Returns whether peers need keys.  */
-bool wm_reactor_has_keys (const wm_reactor_t *self);
-
-/* Returns the base address bound, with its port; lent.  */
-const char *wm_reactor_endpoint (const wm_reactor_t *self);
-
-/* Returns all base addresses that are bound, joined by commas; lent.  */
-const char *wm_reactor_listens (const wm_reactor_t *self);
+/* Returns its listener, which knows its addresses and whether peers need keys; lent.  */
+const wm_listener_t *wm_reactor_listener (const wm_reactor_t *self);
 
 /* Serves until *stop is set by a signal handler; then syncs, sends BYE to all and commits the
    ledger. Other than WM_OK: the disk, the database or config->check failed, *error explains it;
    nothing acknowledged is lost. */
 wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop,
                            wm_error_t *error);
+
+/* Fills in what is told of the campaign without being asked; what it points to is lent until the
+   next call of any function here.  */
+void wm_reactor_brief (const wm_reactor_t *self, wm_brief_t *brief);
 
 /* Returns the status of the campaign as JSON (wm_status.h), the caller's; NULL without memory.  */
 char *wm_reactor_status (wm_reactor_t *self);

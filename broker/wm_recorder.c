@@ -7,6 +7,7 @@
 #include "broker/wm_restore.h"
 #include "broker/wm_sampler.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_log.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -119,9 +120,10 @@ size_t wm_recorder_settle (wm_recorder_t *self)
         self->retry_ms = self->config.now_ms () + wm_times ()->disk_full_ms;
     if (self->disk_full == was_full)
         return self->appended.count;
-    if (self->disk_full)
+    if (self->disk_full) {
+        wm_log_level (WM_LOG_WARNING);
         fprintf (stderr, "wiremill-broker: paused: %s\n", self->error.text);
-    else
+    } else
         fprintf (stderr, "wiremill-broker: the disk has room again, the campaign goes on\n");
     wm_core_disk_full (self->config.core, self->disk_full, self->config.now_ms ());
     return self->appended.count;

@@ -9,6 +9,7 @@
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_systemd.h"
 #include "schema/base/wm_option.h"
 #include "schema/wm_join.h"
 #include "schema/wm_limits.h"
@@ -259,6 +260,8 @@ static int worker_main (const wm_args_t *args)
         return wm_verify_run (config.engine, config.threads, config.cache,
                               wm_args_real (args, "tolerance"));
     wm_log_start ();
+    if (!wm_args_given (args, "parent"))
+        wm_systemd_start ();
     zsys_handler_set (NULL);
     zsys_init (); /* here, while there is one thread: lanes that came first together would end it */
     struct sigaction action = { .sa_handler = on_signal };
@@ -274,6 +277,10 @@ static int worker_main (const wm_args_t *args)
         fprintf (stderr, "wiremill-worker: connects to %s; engine %s, %d thread%s\n",
                  config.broker[i].endpoint, config.engine, config.threads,
                  config.threads == 1 ? "" : "s");
+    char status[WM_SYSTEMD_STATUS_BYTES];
+    snprintf (status, sizeof status, "works for %s%s", config.broker[0].endpoint,
+              config.n_broker > 1 ? " and others" : "");
+    wm_systemd_serves (status);
     return wm_worker_run (&config);
 }
 

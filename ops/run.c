@@ -48,6 +48,7 @@ static const wm_option_t options[] = {
              WM_CLIENTS_FOLDER ")"},
     WORKFLOW_OPTIONS,
     CAMPAIGN_OPTIONS,
+    NOTIFY_OPTIONS,
     {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1,
      .most = WM_CREW_WORKERS_MAX,
      .help = "worker processes (default: one for every 4 cores; 2 with a GPU)"},
@@ -108,7 +109,7 @@ const wm_verb_t wm_verb_produce = {
 static const char *const of_broker[] = { "model", "spec", "precision", "max-error", "mixed",
                                          "check-share", "batch-hits", "campaign", "planes",
                                          "channels", "hit-time", "hit-offset", "pedestal",
-                                         "layout", NULL };
+                                         "layout", "on-done", "on-held", "on-pause", NULL };
 static const char *const of_worker[] = { "workers", "threads", "engine", "device",
                                          "isa", "pin", NULL };
 /* clang-format on */
@@ -613,6 +614,9 @@ static void choose_workers (run_t *self, char threads[16])
     self->crew.device = wm_args_text (self->args, "device");
     self->crew.mixed = wm_args_given (self->args, "mixed");
     self->crew.check_share = wm_args_text (self->args, "check-share");
+    self->crew.on_done = wm_args_text (self->args, "on-done");
+    self->crew.on_held = wm_args_text (self->args, "on-held");
+    self->crew.on_pause = wm_args_text (self->args, "on-pause");
     self->crew.pin = wm_args_given (self->args, "pin");
 }
 

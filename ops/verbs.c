@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORDS_MAX 32
+#define WORDS_MAX 40
 
 /* ---- broker ---------------------------------------------------------------------------------- */
 
@@ -37,6 +37,7 @@ static const wm_option_t broker_options[] = {
              "patches, and nothing of them is kept. Needs --campaign, has no --output"},
     {.name = "budget", .value = "BYTES",
      .help = "payloads held in memory (default: a quarter of what it may use, at most 1 GiB)"},
+    NOTIFY_OPTIONS,
     {.name = NULL},
 };
 
@@ -110,14 +111,16 @@ static int broker_main (const wm_args_t *args)
                                     "--advise",
                                     program_invocation_name };
     int n = 17;
-    if (wm_args_text (args, "budget")) {
-        argv[n++] = "--budget";
-        argv[n++] = wm_args_text (args, "budget");
-    }
-    if (wm_args_text (args, "advertise")) {
-        argv[n++] = "--advertise";
-        argv[n++] = wm_args_text (args, "advertise");
-    }
+    static const char *const handed_on[][2] = { { "budget", "--budget" },
+                                                { "advertise", "--advertise" },
+                                                { "on-done", "--on-done" },
+                                                { "on-held", "--on-held" },
+                                                { "on-pause", "--on-pause" } };
+    for (size_t i = 0; i < sizeof handed_on / sizeof *handed_on; i++)
+        if (wm_args_text (args, handed_on[i][0])) {
+            argv[n++] = handed_on[i][1];
+            argv[n++] = wm_args_text (args, handed_on[i][0]);
+        }
     if (wm_args_given (args, "keys"))
         argv[n++] = "--keys";
     if (wm_args_given (args, "insecure"))

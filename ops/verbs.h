@@ -99,6 +99,16 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "group", .value = "NAME", \
      .help = "this group may read the campaign, and the outputs that are written from now on"}
 
+/* Who is told, of run and broker; the broker runs these commands.  */
+#define NOTIFY_OPTIONS \
+    {.name = "on-done", .value = "CMD", .task = "who is told", \
+     .help = "sh runs it when every input is written or held; facts are in its environment: " \
+             "WIREMILL_EVENT, WIREMILL_TEXT (a sentence), WIREMILL_CAMPAIGN, ..."}, \
+    {.name = "on-held", .value = "CMD", \
+     .help = "likewise when something new is held, at most every 5 minutes"}, \
+    {.name = "on-pause", .value = "CMD", \
+     .help = "likewise when nothing is handed out: paused, drained, or the disk is full"}
+
 #define DEVICE_OPTION \
     {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto", \
      .help = "auto, cpu, cuda or cuda:N: chooses the engine by what it computes on"}

@@ -176,21 +176,21 @@ static bool next_line (const wm_child_t *self, char *line, size_t bytes)
            (strchr (line, '\n') || strlen (line) + 1 == bytes || !self->pid);
 }
 
-void wm_child_show (wm_child_t *self, FILE *out)
+void wm_child_show (wm_child_t *self, const char *with, FILE *out)
 {
     char line[1024], time[WM_LOG_TIME_BYTES];
     int n = 0;
     if (!self->reader || fseek (self->reader, self->shown, SEEK_SET))
         return;
     while (next_line (self, line, sizeof line))
-        n++;
+        n += strstr (line, with) != NULL;
     if (n > SHOW_LINES_MAX)
         fprintf (out, "%s  %s: ... %d lines before these in %s\n", wm_log_time (time), self->name,
                  n - SHOW_LINES_MAX, self->log);
     fseek (self->reader, self->shown, SEEK_SET);
-    for (int i = 0; i < n && next_line (self, line, sizeof line); i++) {
+    while (n && next_line (self, line, sizeof line)) {
         self->shown = ftell (self->reader);
-        if (n - i <= SHOW_LINES_MAX)
+        if (strstr (line, with) && n-- <= SHOW_LINES_MAX)
             fprintf (out, "%s  %s: %s%s", wm_log_time (time), self->name, wm_log_line (line),
                      strchr (line, '\n') ? "" : "\n");
     }

@@ -65,9 +65,10 @@ bool wm_child_crashed (const wm_child_t *self);
    caller decides.  */
 bool wm_child_plan_return (wm_child_t *self);
 
-/* Copies what is new in the log to `out`, after how many lines were left out: the last 20 at most.
-   A line that has no end yet is left for the next call, unless the child has ended.  */
-void wm_child_show (wm_child_t *self, FILE *out);
+/* Copies what is new in the log to `out`, after how many lines were left out: the last 20 at most
+   of those that contain `with` ("": all). A line that has no end yet is left for the next call,
+   unless the child has ended.  */
+void wm_child_show (wm_child_t *self, const char *with, FILE *out);
 
 /* Returns whether the child has logged anything that was shown.  */
 bool wm_child_has_logged (const wm_child_t *self);

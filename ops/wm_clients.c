@@ -10,14 +10,30 @@
 
 bool wm_clients_refused (const wm_args_t *args)
 {
-    static const char *const of_files[] = {
-        "output",         "layout",          "planes",          "channels",
-        "hit-time",       "hit-offset",      "pedestal",        "batch-hits",
-        "input",          "input-list",      "scratch",         "stage-ahead",
-        "stage-bytes",    "retry-held",      "held-ok",         "files-from-command",
-        "files-ahead",    "command-timeout", "asked-files",     "processed-pfns",
-        "processed-dids", "sidecars",        "sidecar-metadata"
-    };
+    static const char *const of_files[] = { "output",
+                                            "layout",
+                                            "planes",
+                                            "channels",
+                                            "hit-time",
+                                            "hit-offset",
+                                            "pedestal",
+                                            "batch-hits",
+                                            "on-done",
+                                            "input",
+                                            "input-list",
+                                            "scratch",
+                                            "stage-ahead",
+                                            "stage-bytes",
+                                            "retry-held",
+                                            "held-ok",
+                                            "files-from-command",
+                                            "files-ahead",
+                                            "command-timeout",
+                                            "asked-files",
+                                            "processed-pfns",
+                                            "processed-dids",
+                                            "sidecars",
+                                            "sidecar-metadata" };
     for (size_t i = 0; i < sizeof of_files / sizeof *of_files; i++)
         if (wm_args_given (args, of_files[i]))
             return wm_args_refuse (args,

@@ -38,19 +38,31 @@ void wm_command_word (FILE *out, const char *word)
     free (copy);
 }
 
-/* The command of a workflow system may hold its credentials, and outputs keep what is printed.  */
+/* Returns how long the option's name is that `word` begins with, if its value may hold credentials
+   (a workflow system's, a web hook's): outputs and logs keep what is printed. 0: no such
+   option.  */
+static size_t secret_option (const char *word)
+{
+    static const char *const options[] = { "--files-from-command", "--on-done", "--on-held",
+                                           "--on-pause" };
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        const size_t n = strlen (options[i]);
+        if (strncmp (word, options[i], n) == 0 && (!word[n] || word[n] == '='))
+            return n;
+    }
+    return 0;
+}
+
 static void print_public (FILE *out, const char *word, bool *is_secret)
 {
-    static const char option[] = "--files-from-command";
-    const size_t n = sizeof option - 1;
-    const bool is_option = strncmp (word, option, n) == 0;
+    const size_t n = *is_secret ? 0 : secret_option (word);
     if (*is_secret)
         fputs ("...", out);
-    else if (is_option && word[n] == '=')
-        fprintf (out, "%s=...", option);
+    else if (n && word[n])
+        fprintf (out, "%.*s=...", (int) n, word);
     else
         wm_command_word (out, word);
-    *is_secret = is_option && !word[n];
+    *is_secret = n && !word[n];
 }
 
 /* As it is kept: without --retry-held, which was meant for that run only, and without secrets.  */

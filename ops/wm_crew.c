@@ -44,7 +44,7 @@ void wm_crew_show_log (const wm_crew_t *self, wm_child_t *child)
 {
     if (self->before_message)
         self->before_message ();
-    wm_child_show (child, stderr);
+    wm_child_show (child, "", stderr);
 }
 
 /* Reports how a child ended, and what follows from that.  */
@@ -196,6 +196,12 @@ static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
                                  "--parent",
                                  "--check-share",
                                  self->check_share,
+                                 "--on-done",
+                                 self->on_done ? self->on_done : "",
+                                 "--on-held",
+                                 self->on_held ? self->on_held : "",
+                                 "--on-pause",
+                                 self->on_pause ? self->on_pause : "",
                                  self->mixed ? "--mixed" : NULL,
                                  NULL };
     return wm_child_start (&self->broker, argv[0], argv, error);
@@ -452,6 +458,7 @@ void wm_crew_stop (wm_crew_t *self, const volatile int *stop, int kill_at)
             wm_child_signal (&self->broker, SIGKILL);
         wm_crew_nap (TICK_MS);
     }
+    wm_child_show (&self->broker, "wiremill-broker: --on-", stderr); /* how a command failed */
     wm_crew_hear (self);
     if (self->temporary[0])
         remove_temporary (self);

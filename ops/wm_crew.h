@@ -68,8 +68,9 @@ typedef struct {
     const wm_setup_t *setup; /* NULL: the broker is elsewhere (--broker) */
     const char *engine, *device, *threads;
     bool pin, mixed;
-    bool retry_held;                       /* for the first producer that is started */
-    const char *check_share;               /* of the broker */
+    bool retry_held;                          /* for the first producer that is started */
+    const char *check_share;                  /* of the broker */
+    const char *on_done, *on_held, *on_pause; /* commands that it runs; NULL: none */
     const char *stage_ahead, *stage_bytes; /* as they were typed; NULL: the producer's defaults */
     char scratch[PATH_MAX]; /* for copies, where inputs or outputs are remote; "": none are */
     const char *store;      /* root:// folder of the outputs; NULL: they lie here */

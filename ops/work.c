@@ -14,6 +14,7 @@
 #include "ops/wm_setup.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_systemd.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -205,7 +206,7 @@ static int tend (team_t *self)
 static int work_together (team_t *self)
 {
     wm_error_t error;
-    char name[24];
+    char name[24], status[WM_SYSTEMD_STATUS_BYTES];
     for (unsigned i = 0; i < self->n; i++) {
         if (self->has_gpus)
             snprintf (name, sizeof name, "GPU %.16s", self->gpu[i]);
@@ -217,6 +218,7 @@ static int work_together (team_t *self)
             wm_child_share (&self->worker[i], (int) i, (int) self->n);
     }
     wm_log_start ();
+    wm_systemd_start ();
     wm_allowance_print (wm_allowance (), 0, "wiremill work: ");
     wm_crew_signals (&stops);
     for (unsigned i = 0; i < self->n && !stops; i++)
@@ -224,6 +226,8 @@ static int work_together (team_t *self)
             signal_all (self, SIGTERM);
             return wm_setup_complain ("work", &error);
         }
+    snprintf (status, sizeof status, "works for %s, with %u workers", self->argv[2], self->n);
+    wm_systemd_serves (status);
     return tend (self);
 }
 

@@ -381,16 +381,30 @@ static void say_waits (helper_t *self, const char *text)
     self->waits = *text != 0;
 }
 
-/* Tries until a session is open, or give_up_ms have passed.  */
+static void rest (helper_t *self, int64_t delay_ms)
+{
+    nap (self, delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1));
+}
+
+/* Tries until a session is open, or give_up_ms have passed without a broker.  */
 static void session_open (helper_t *self)
 {
     const wm_times_t *times = wm_times ();
-    const int64_t until_ms = wm_now_ms () + self->give_up_ms;
+    const int64_t left_ms = self->give_up_ms - wm_client_silent_ms (self->client);
+    const int64_t until_ms = wm_now_ms () + left_ms;
     int64_t delay_ms = times->backoff_ms;
     wm_error_t error = { .text = "" };
+    if (left_ms <= 0) {
+        give_up (self, WM_EHOST, wm_client_error (self->client)->text);
+        return;
+    }
+    if (wm_client_reason (self->client) == WM_REASON_BUSY) { /* "try later" */
+        say_waits (self, wm_client_error (self->client)->text);
+        rest (self, times->backoff_max_ms);
+    }
     while (!self->is_over && !zsys_interrupted) {
-        const int64_t left_ms = until_ms - wm_now_ms ();
-        const int64_t patience_ms = left_ms < times->handshake_ms ? left_ms : times->handshake_ms;
+        const int64_t rest_ms = until_ms - wm_now_ms ();
+        const int64_t patience_ms = rest_ms < times->handshake_ms ? rest_ms : times->handshake_ms;
         const wm_fault_t fault =
             wm_client_open (self->client, NULL, 0, patience_ms > 1 ? patience_ms : 1, &error);
         if (fault == WM_OK) {
@@ -403,7 +417,7 @@ static void session_open (helper_t *self)
             return;
         }
         say_waits (self, error.text);
-        nap (self, delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1));
+        rest (self, delay_ms);
         delay_ms = delay_ms * 2 < times->backoff_max_ms ? delay_ms * 2 : times->backoff_max_ms;
     }
 }
@@ -471,6 +485,7 @@ static int client_main (const wm_args_t *args)
     snprintf (label, sizeof label, "%.40s:%ld", host, (long) of);
     self.coder = wm_coder_new ();
     self.client = wm_client_new (self.endpoint, WM_ROLE_PRODUCER, label, WM_VERSION, &fd);
+    wm_client_silence (self.client, self.give_up_ms);
     run (&self);
     wm_client_close (self.client, WM_REASON_DONE, "the client has closed");
     wm_client_destroy (&self.client);

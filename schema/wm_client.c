@@ -52,14 +52,15 @@ struct wm_client_t {
 
     state_t state;
     zsock_t *socket, *monitor;
-    const char *keys_of; /* lent: a campaign, its folder's keys, and those given; NULL: all */
     wm_client_key_t key; /* that is tried now */
     int fd;              /* of the connection, libzmq's; -1: not known yet */
     bool disconnected;   /* the monitor reported the close; messages may still be queued */
     bool extra_first;   /* the owner's descriptor is next, so that a busy broker cannot starve it */
     bool interruptible; /* opening ends when zsys_interrupted is set */
     int64_t received_ms, sent_ms, checked_ms;
-    int64_t whole_ms; /* of the last whole message; received_ms counts parts, too */
+    int64_t silence_ms; /* that ends a session */
+    int64_t silent_ms;  /* that ended the last one, 0: something else did */
+    int64_t whole_ms;   /* of the last whole message; received_ms counts parts, too */
     char shape[WM_TEXT_BYTES_MAX + 1];
     char status[WM_TEXT_BYTES_MAX + 1]; /* of the owner, for heartbeats */
     wm_error_t error;
@@ -86,6 +87,7 @@ wm_client_t *wm_client_new (const char *endpoint, wm_role_t role, const char *la
     self->signature = strdup (signature ? signature : WM_VERSION);
     assert (self->endpoint && self->label && self->signature);
     self->role = role;
+    self->silence_ms = wm_times ()->silence_ms;
     self->extra = extra ? *extra : -1;
     int rc = sodium_init ();
     assert (rc >= 0);
@@ -130,7 +132,7 @@ void wm_client_class (wm_client_t *self, const char *class, double error, uint32
 
 void wm_client_keys_of (wm_client_t *self, const char *campaign)
 {
-    self->keys_of = campaign;
+    self->key.of = campaign;
 }
 
 bool wm_client_wants_sample (const wm_client_t *self)
@@ -196,6 +198,7 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
     self->key.event = 0;
     self->key.address = address;
     self->reason = 0;
+    self->silent_ms = 0;
     self->state = OPENING;
     self->received_ms = self->sent_ms = self->checked_ms = self->whole_ms = wm_now_ms ();
     return WM_OK;
@@ -408,7 +411,7 @@ void wm_client_say (wm_client_t *self, const char *text)
 static int64_t silent_ms (wm_client_t *self, int64_t now)
 {
     const int64_t quiet_ms =
-        now - self->received_ms < wm_times ()->silence_ms ? INT64_MAX : wm_tcp_quiet_ms (self->fd);
+        now - self->received_ms < self->silence_ms ? INT64_MAX : wm_tcp_quiet_ms (self->fd);
     if (quiet_ms < now - self->received_ms)
         self->received_ms = now - quiet_ms;
     return now - self->received_ms;
@@ -431,9 +434,10 @@ static void timers (wm_client_t *self, int64_t now, bool may_beat)
     if (late > times->gap_ms)
         self->received_ms += late;
     self->checked_ms = now;
-    if (silent_ms (self, now) >= times->silence_ms) {
+    if (silent_ms (self, now) >= self->silence_ms) {
+        self->silent_ms = now - self->received_ms;
         session_end (self, WM_EAGAIN, "the broker at %s was silent for %lld ms", self->endpoint,
-                     (long long) (now - self->received_ms));
+                     (long long) self->silent_ms);
     } else if (may_beat && self->state == OPEN && now - self->sent_ms >= times->heartbeat_ms) {
         heartbeat (self);
     }
@@ -442,7 +446,7 @@ static void timers (wm_client_t *self, int64_t now, bool may_beat)
 /* Sleeps until something happens, a timer is due or `deadline`; true if a signal ended it.  */
 static bool sleep_on_sockets (wm_client_t *self, int64_t now, int64_t deadline)
 {
-    int64_t until = self->received_ms + wm_times ()->silence_ms;
+    int64_t until = self->received_ms + self->silence_ms;
     if (self->state == OPEN && self->sent_ms + wm_times ()->heartbeat_ms < until)
         until = self->sent_ms + wm_times ()->heartbeat_ms;
     if (deadline < until)
@@ -590,19 +594,6 @@ static bool may_open_files (wm_error_t *error)
     return false;
 }
 
-/* Names in the error where a broker was that endpoint.json names, and that does not answer.  */
-static void explain_last (wm_client_t *self)
-{
-    wm_endpoint_t file;
-    char last[WM_ADDRESS_BYTES + 200];
-    const size_t length = strlen (self->error.text);
-    if (strncmp (self->endpoint, "file://", 7) != 0 ||
-        wm_endpoint_read (&file, self->endpoint + 7, NULL))
-        return;
-    wm_endpoint_last (&file, last);
-    snprintf (self->error.text + length, sizeof self->error.text - length, "; %s", last);
-}
-
 /* All addresses of the broker, one after another, with the key that is tried now.  */
 static wm_fault_t open_once (wm_client_t *self, const void *hello, size_t hello_bytes,
                              int64_t deadline)
@@ -633,74 +624,41 @@ static wm_fault_t open_once (wm_client_t *self, const void *hello, size_t hello_
             break;
     }
     if (fault == WM_EAGAIN && count)
-        explain_last (self);
+        wm_endpoint_explain (self->endpoint, &self->error);
     return fault;
 }
 
-/* The same again while the broker closes the connection in the handshake: once may be chance.  */
-static wm_fault_t open_with_key (wm_client_t *self, const void *hello, size_t hello_bytes,
-                                 int64_t deadline)
-{
-    self->key.n_closed = 0;
-    for (;;) {
-        const unsigned before = self->key.n_closed;
-        const wm_fault_t fault = open_once (self, hello, hello_bytes, deadline);
-        if (fault != WM_EAGAIN || self->key.n_closed == before ||
-            self->key.n_closed == WM_HANDSHAKE_CLOSED_MAX ||
-            wm_now_ms () + WM_HANDSHAKE_PAUSE_MS >= deadline)
-            return fault;
-        zclock_sleep (WM_HANDSHAKE_PAUSE_MS);
-    }
-}
+typedef struct {
+    wm_client_t *client;
+    const void *hello;
+    size_t hello_bytes;
+    int64_t deadline;
+} opening_t;
 
-/* Tries the keys of this process that are of the session's role, until one is admitted; what its
-   files have now, so that a rotated key is found. On ipc the file's permissions decide, and no
-   keys are used.  */
-static wm_fault_t open_with_keys (wm_client_t *self, const void *hello, size_t hello_bytes,
-                                  int64_t deadline)
+static wm_fault_t open_again (void *argument)
 {
-    wm_join_t join;
-    wm_fault_t fault = WM_OK;
-    bool is_tried = false;
-    if (strncmp (self->endpoint, "ipc://", 6) == 0)
-        return open_once (self, hello, hello_bytes, deadline);
-    if (!wm_join_any (self->keys_of))
-        return open_with_key (self, hello, hello_bytes, deadline);
-    sodium_mlock (&join, sizeof join);
-    for (size_t i = 0; (self->key.path = wm_join_path (i)) && (!is_tried || fault == WM_EKEY);
-         i++) {
-        if (!wm_join_is_of (i, self->keys_of))
-            continue;
-        if (wm_join_read (&join, self->key.path, &self->error)) {
-            fault = self->error.fault = WM_EAGAIN; /* it was good when the process began */
-            continue;
-        }
-        if (!wm_role_fits (join.role, self->role)) {
-            if (!is_tried)
-                fault = wm_fault (&self->error, WM_EKEY,
-                                  "key refused: the broker at %s was not asked: %s is the key of a "
-                                  "%s; give --join-file with the campaign's join-%s",
-                                  self->endpoint, self->key.path, wm_role_name (join.role),
-                                  wm_role_name (self->role));
-            continue;
-        }
-        is_tried = true;
-        self->key.join = &join;
-        fault = open_with_key (self, hello, hello_bytes, deadline);
-        self->key.join = NULL;
-    }
-    sodium_munlock (&join, sizeof join); /* wipes it */
-    return fault;
+    const opening_t *self = argument;
+    return open_once (self->client, self->hello, self->hello_bytes, self->deadline);
 }
 
 wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
                            int64_t timeout_ms, wm_error_t *error)
 {
+    opening_t opening = { self, hello, hello_bytes, wm_now_ms () + timeout_ms };
     sockets_close (self, 0);
-    const wm_fault_t fault = open_with_keys (self, hello, hello_bytes, wm_now_ms () + timeout_ms);
+    const wm_fault_t fault =
+        wm_client_key_each (&self->key, self->endpoint, self->role, opening.deadline, open_again,
+                            &opening, &self->error);
     if (fault && error)
         *error = self->error;
     return fault;
+}
+
+/* Half of the delay is random, so that a farm does not come back at the same moment.  */
+static void rest (int64_t delay_ms, int64_t most_ms)
+{
+    const int64_t pause = delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1);
+    zclock_sleep ((int) (pause < most_ms ? pause : most_ms));
 }
 
 wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_t hello_bytes,
@@ -708,6 +666,8 @@ wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_
 {
     const wm_times_t *times = wm_times ();
     int64_t start = wm_now_ms (), delay = times->backoff_ms;
+    if (self->reason == WM_REASON_BUSY) /* its disk is full: "try later" */
+        rest (times->backoff_max_ms, times->backoff_max_ms);
     for (;;) {
         int64_t left = start + give_up_ms - wm_now_ms ();
         int64_t patience = left < times->silence_ms ? left : times->silence_ms;
@@ -723,9 +683,7 @@ wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_
         left = start + give_up_ms - wm_now_ms ();
         if (left <= 0)
             return WM_EAGAIN;
-        /* Half of the delay is random, so that a farm does not reconnect at the same moment.  */
-        int64_t pause = delay / 2 + randombytes_uniform ((uint32_t) delay / 2 + 1);
-        zclock_sleep ((int) (pause < left ? pause : left));
+        rest (delay, left);
         delay = delay * 2 < times->backoff_max_ms ? delay * 2 : times->backoff_max_ms;
     }
 }
@@ -776,6 +734,17 @@ const uint8_t *wm_client_campaign (const wm_client_t *self)
 const wm_error_t *wm_client_error (const wm_client_t *self)
 {
     return &self->error;
+}
+
+void wm_client_silence (wm_client_t *self, int64_t ms)
+{
+    const int64_t least = 3 * wm_times ()->heartbeat_ms, most = wm_times ()->silence_ms;
+    self->silence_ms = ms < least ? least : ms > most ? most : ms;
+}
+
+int64_t wm_client_silent_ms (const wm_client_t *self)
+{
+    return self->silent_ms;
 }
 
 wm_reason_t wm_client_reason (const wm_client_t *self)

@@ -53,7 +53,8 @@ void wm_client_keys_of (wm_client_t *self, const char *campaign);
 wm_fault_t wm_client_open (wm_client_t *self, const void *hello, size_t hello_bytes,
                            int64_t timeout_ms, wm_error_t *error);
 
-/* Calls wm_client_open again and again with back-off until open, WM_EPEER, WM_EKEY, `give_up_ms`
+/* Calls wm_client_open again and again with back-off (also before the first time where the broker
+   ended the last session as BUSY) until open, WM_EPEER, WM_EKEY, `give_up_ms`
    without a broker (WM_EAGAIN), or SIGINT/SIGTERM seen by czmq's zsys_interrupted (WM_EAGAIN).  */
 wm_fault_t wm_client_open_patiently (wm_client_t *self, const void *hello, size_t hello_bytes,
                                      int64_t give_up_ms, wm_error_t *error);
@@ -70,6 +71,14 @@ const wm_error_t *wm_client_error (const wm_client_t *self); /* why the session 
 /* Returns the reason of the broker's BYE or REJECT that ended the last session; 0: it ended
    otherwise.  */
 wm_reason_t wm_client_reason (const wm_client_t *self);
+
+/* Lets open sessions end after so long without a byte of the broker, in place of silence_ms: at
+   least three heartbeats, at most silence_ms.  */
+void wm_client_silence (wm_client_t *self, int64_t ms);
+
+/* Returns how long the broker had been silent when that ended the last session; 0: it ended
+   otherwise.  */
+int64_t wm_client_silent_ms (const wm_client_t *self);
 
 /* Sends header and payload (copied; NULL for none). WM_EAGAIN: the session has ended.  */
 wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *payload,

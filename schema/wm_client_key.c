@@ -4,7 +4,9 @@
    for a key that it does not know for this role and 500 for one that is over; what it cannot
    decrypt it closes.  */
 #include "schema/wm_client_private.h"
+#include "schema/wm_limits.h"
 
+#include <czmq.h>
 #include <netdb.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -99,4 +101,57 @@ wm_fault_t wm_client_key_failed (wm_client_key_t *self, const char *endpoint, wm
                          "than the broker's server-key; ask its operator for another",
                          wm_role_name (self->join->role), self->join->id, self->path, endpoint);
     return wm_fault (error, WM_EAGAIN, "no broker answers at %s", endpoint);
+}
+
+/* Once may be chance.  */
+static wm_fault_t open_with (wm_client_key_t *self, int64_t deadline_ms,
+                             wm_fault_t (*open) (void *argument), void *argument)
+{
+    self->n_closed = 0;
+    for (;;) {
+        const unsigned before = self->n_closed;
+        const wm_fault_t fault = open (argument);
+        if (fault != WM_EAGAIN || self->n_closed == before ||
+            self->n_closed == WM_HANDSHAKE_CLOSED_MAX ||
+            wm_now_ms () + WM_HANDSHAKE_PAUSE_MS >= deadline_ms)
+            return fault;
+        zclock_sleep (WM_HANDSHAKE_PAUSE_MS);
+    }
+}
+
+wm_fault_t wm_client_key_each (wm_client_key_t *self, const char *endpoint, wm_role_t role,
+                               int64_t deadline_ms, wm_fault_t (*open) (void *argument),
+                               void *argument, wm_error_t *error)
+{
+    wm_join_t join;
+    wm_fault_t fault = WM_OK;
+    bool is_tried = false;
+    if (strncmp (endpoint, "ipc://", 6) == 0)
+        return open (argument);
+    if (!wm_join_any (self->of))
+        return open_with (self, deadline_ms, open, argument);
+    sodium_mlock (&join, sizeof join);
+    for (size_t i = 0; (self->path = wm_join_path (i)) && (!is_tried || fault == WM_EKEY); i++) {
+        if (!wm_join_is_of (i, self->of))
+            continue;
+        if (wm_join_read (&join, self->path, error)) {
+            fault = error->fault = WM_EAGAIN; /* it was good when the process began */
+            continue;
+        }
+        if (!wm_role_fits (join.role, role)) {
+            if (!is_tried)
+                fault =
+                    wm_fault (error, WM_EKEY,
+                              "key refused: the broker at %s was not asked: %s is the key of a "
+                              "%s; give --join-file with the campaign's join-%s",
+                              endpoint, self->path, wm_role_name (join.role), wm_role_name (role));
+            continue;
+        }
+        is_tried = true;
+        self->join = &join;
+        fault = open_with (self, deadline_ms, open, argument);
+        self->join = NULL;
+    }
+    sodium_munlock (&join, sizeof join); /* wipes it */
+    return fault;
 }

@@ -18,6 +18,7 @@
 #define WM_HANDSHAKE_PAUSE_MS 200
 
 typedef struct {
+    const char *of;        /* lent: a campaign, its folder's keys, and those given; NULL: all */
     const wm_join_t *join; /* NULL: none */
     const char *path;      /* its file */
     const char *address;   /* that is tried, numeric */
@@ -33,5 +34,13 @@ void wm_client_key_use (const wm_client_key_t *self, void *socket);
    one; WM_EAGAIN: for another reason, or it is not yet sure.  */
 wm_fault_t wm_client_key_failed (wm_client_key_t *self, const char *endpoint, wm_role_t role,
                                  wm_error_t *error);
+
+/* Calls `open` with the keys of this process that are of the session's role, one after another,
+   until one is admitted, and with each again while the broker closes the connection in the
+   handshake. The keys are read from their files, so that a rotated one is found. On ipc the file's
+   permissions decide, and no keys are used. `open` sets *error.  */
+wm_fault_t wm_client_key_each (wm_client_key_t *self, const char *endpoint, wm_role_t role,
+                               int64_t deadline_ms, wm_fault_t (*open) (void *argument),
+                               void *argument, wm_error_t *error);
 
 #endif

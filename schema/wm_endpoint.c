@@ -193,6 +193,17 @@ void wm_endpoint_last (const wm_endpoint_t *self, char text[WM_ADDRESS_BYTES + 2
               first, *self->host ? " on " : "", self->host, since);
 }
 
+void wm_endpoint_explain (const char *endpoint, wm_error_t *error)
+{
+    wm_endpoint_t file;
+    char last[WM_ADDRESS_BYTES + 200];
+    const size_t length = strlen (error->text);
+    if (strncmp (endpoint, "file://", 7) != 0 || wm_endpoint_read (&file, endpoint + 7, NULL))
+        return;
+    wm_endpoint_last (&file, last);
+    snprintf (error->text + length, sizeof error->text - length, "; %s", last);
+}
+
 /* ---- resolving ------------------------------------------------------------------------------- */
 
 static int add_ipc (const wm_address_t *address, unsigned role, char text[WM_ADDRESS_BYTES],

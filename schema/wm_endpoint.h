@@ -54,6 +54,10 @@ wm_fault_t wm_endpoint_choose (const wm_endpoint_t *self, char *text, size_t byt
 /* Prints "it was last at tcp://head:5555 on head, started 2026-11-22 10:00 UTC".  */
 void wm_endpoint_last (const wm_endpoint_t *self, char text[WM_ADDRESS_BYTES + 200]);
 
+/* Adds to the error where the broker was last that `endpoint`, file://..., names; of any other
+   endpoint nothing.  */
+void wm_endpoint_explain (const char *endpoint, wm_error_t *error);
+
 /* Fills `list` with the numeric addresses of one role's port (0 workers, 1 producers, 2 operators)
    that `endpoint` stands for. Returns how many; 0: *error explains, WM_EPEER what trying again
    cannot help.  */

@@ -164,7 +164,8 @@ typedef struct wiremill_client_t wiremill_client_t;
 typedef struct {
     size_t size;           /* sizeof (wiremill_connect_options_t) */
     const char *join_file; /* the producer's key; NULL: the file that WM_JOIN_FILE names, or none */
-    uint32_t patience_ms;  /* so long without a broker, and calls fail; 0: 60,000 */
+    uint32_t patience_ms;  /* so long without a broker, and calls fail; 0: 60,000. One that is
+                              connected and silent is waited for 6,000 at least */
     uint32_t reserved;     /* 0 */
     size_t memory;         /* bytes of patches under way at most; 0: 128 MiB */
     const char *helper;    /* path of `wiremill-producer`; NULL: looked for, as above */

@@ -1,4 +1,5 @@
-/* wm_log.c - puts the time before every line of stderr, which becomes another stream.
+/* wm_log.c - puts the time, in systemd's journal the level, before every line of stderr, which
+   becomes another stream.
 
    Lines leave whole, one write each, so that those of processes that share a log do not mix. What a
    crash handler writes to the descriptor itself comes without a time.  */
@@ -8,11 +9,30 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define LINE_BYTES 8192
+
+static _Thread_local wm_log_level_t next_level = WM_LOG_INFO;
+
+void wm_log_level (wm_log_level_t level)
+{
+    next_level = level;
+}
+
+/* systemd names the journal's socket in JOURNAL_STREAM; a log file that a child got is another.  */
+static bool is_journal (void)
+{
+    unsigned long long device, inode;
+    struct stat st;
+    const char *stream = getenv ("JOURNAL_STREAM");
+    return stream && sscanf (stream, "%llu:%llu", &device, &inode) == 2 &&
+           fstat (STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
 
 static void stamp (char text[WM_LOG_TIME_BYTES])
 {
@@ -26,7 +46,7 @@ static void stamp (char text[WM_LOG_TIME_BYTES])
 const char *wm_log_time (char text[WM_LOG_TIME_BYTES])
 {
     text[0] = 0;
-    if (!isatty (STDERR_FILENO))
+    if (!isatty (STDERR_FILENO) && !is_journal ())
         stamp (text);
     return text;
 }
@@ -55,6 +75,8 @@ static void put (const char *bytes, size_t size)
                 return;
 }
 
+static bool to_journal; /* since wm_log_start */
+
 /* Takes all bytes: a log that cannot be written (a full disk) stops no process. errno is kept, for
    code that prints between a failure and its strerror. The mutex is for ThreadSanitizer, which does
    not see the stream's own lock.  */
@@ -71,12 +93,15 @@ static ssize_t take (void *cookie, const char *bytes, size_t size)
         n = end ? (size_t) (end - bytes) + 1 - done : size - done;
         n = n < LINE_BYTES ? n : LINE_BYTES;
         line[0] = 0;
-        if (!inside)
+        if (!inside && to_journal)
+            snprintf (line, sizeof line, "<%d>", (int) next_level);
+        else if (!inside)
             stamp (line);
         const size_t head = strlen (line);
         memcpy (line + head, bytes + done, n);
         put (line, head + n);
         inside = line[head + n - 1] != '\n';
+        next_level = inside ? next_level : WM_LOG_INFO;
     }
     pthread_mutex_unlock (&mutex);
     errno = error_number;
@@ -91,6 +116,7 @@ void wm_log_start (void)
     FILE *stream = fopencookie (NULL, "w", (cookie_io_functions_t){ .write = take });
     if (!stream)
         return;
+    to_journal = is_journal ();
     setvbuf (stream, buffer, _IOLBF, sizeof buffer);
     stderr = stream;
 }

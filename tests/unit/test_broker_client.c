@@ -80,7 +80,8 @@ static void welcome (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, 
         task.key.input = (uint32_t) msg->count;
         fake_send (self, &task, "payload", 7);
     } else if (msg->type == WM_MSG_NACK) {
-        fake_code (self, msg->code, WM_REASON_DONE, "as you wish"); /* BYE or REJECT */
+        fake_code (self, msg->code, msg->key.ordinal ? WM_REASON_BUSY : WM_REASON_DONE,
+                   "as you wish"); /* BYE or REJECT */
     }
 }
 
@@ -248,6 +249,16 @@ static void broker_ends_it (void **state)
     assert_int_equal (wm_client_send (client, &msg, NULL, 0), WM_OK);
     assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
     assert_int_equal (wm_client_error (client)->fault, WM_EPEER);
+
+    /* "Try later": who tries patiently rests first.  */
+    assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
+    msg.key.ordinal = 1;
+    assert_int_equal (wm_client_send (client, &msg, NULL, 0), WM_OK);
+    assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
+    assert_int_equal (wm_client_reason (client), WM_REASON_BUSY);
+    const int64_t began = wm_now_ms ();
+    assert_int_equal (wm_client_open_patiently (client, NULL, 0, 20000, &error), WM_OK);
+    assert_true (wm_now_ms () - began >= wm_times ()->backoff_max_ms / 2);
     wm_client_destroy (&client);
     fake_destroy (&broker);
 }
@@ -306,6 +317,16 @@ static void silence (void **state)
     assert_in_range (wm_now_ms () - start, 2900, 15000); /* 30 s / 10 */
     assert_non_null (strstr (wm_client_error (client)->text, "silent"));
     assert_true (broker->seen[WM_MSG_HEARTBEAT] >= 3); /* ours went out meanwhile */
+
+    assert_true (wm_client_silent_ms (client) >= 2900);
+
+    /* Sooner, where the owner asks for that; but not before three heartbeats.  */
+    wm_client_silence (client, 1);
+    assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);
+    assert_int_equal (wm_client_silent_ms (client), 0);
+    assert_int_equal (wm_client_wait (client, 20000), WM_CLIENT_CLOSED);
+    assert_in_range (wm_client_silent_ms (client), 600, 2900);
+    wm_client_silence (client, 100000);
 
     /* A pause of our own is no silence of the broker.  */
     assert_int_equal (wm_client_open (client, NULL, 0, 20000, &error), WM_OK);

@@ -242,7 +242,7 @@ static void test_addresses (void **state)
     }
     strcpy (b->endpoint, "tcp://127.0.0.1:0");
     broker_start (b);
-    strcpy (b->endpoint, wm_reactor_endpoint (b->reactor));
+    strcpy (b->endpoint, wm_listener_endpoint (wm_reactor_listener (b->reactor)));
     wm_client_t *worker = peer (b, WM_ROLE_WORKER, "worker");
     wm_client_t *producer = peer (b, WM_ROLE_PRODUCER, "producer");
     wm_client_destroy (&worker);

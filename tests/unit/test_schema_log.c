@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,6 +66,40 @@ static void each_line_has_its_time (void **state)
     assert_int_equal (status, 0);
 }
 
+/* A pipe that JOURNAL_STREAM names stands for the journal's socket.  */
+static void in_the_journal_it_has_its_level (void **state)
+{
+    (void) state;
+    char text[256], stream[64];
+    int ends[2], status;
+    struct stat st;
+    assert_int_equal (pipe (ends), 0);
+    assert_int_equal (fstat (ends[1], &st), 0);
+    for (int is_journal = 1; is_journal >= 0; is_journal--) {
+        const pid_t pid = fork ();
+        if (pid == 0) {
+            snprintf (stream, sizeof stream, "%llu:%llu", (unsigned long long) st.st_dev,
+                      (unsigned long long) st.st_ino + !is_journal);
+            setenv ("JOURNAL_STREAM", stream, 1);
+            dup2 (ends[1], STDERR_FILENO);
+            wm_log_start ();
+            wm_log_level (WM_LOG_ERROR);
+            fprintf (stderr, "%sone\ntwo\n", wm_log_time (text));
+            _exit (0);
+        }
+        assert_int_equal (waitpid (pid, &status, 0), pid);
+        assert_int_equal (status, 0);
+        const ssize_t n = read (ends[0], text, sizeof text - 1);
+        text[n > 0 ? n : 0] = 0;
+        if (is_journal)
+            assert_string_equal (text, "<3>one\n<6>two\n");
+        else
+            assert_memory_equal (text, "20", 2);
+    }
+    close (ends[0]);
+    close (ends[1]);
+}
+
 static void a_line_without_a_time_is_all_line (void **state)
 {
     (void) state;
@@ -85,6 +120,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (each_line_has_its_time),
+        cmocka_unit_test (in_the_journal_it_has_its_level),
         cmocka_unit_test (a_line_without_a_time_is_all_line),
         cmocka_unit_test (words_of_others_are_one_line),
     };

@@ -1,0 +1,361 @@
+/* wm_notify.c - see wm_notify.h.  */
+#include "broker/wm_notify.h"
+#include "broker/wm_note.h"
+#include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_log.h"
+#include "schema/base/wm_process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NOTE "told"
+#define NOTE_BYTES_MAX 512
+#define POLL_MS 20
+#define VARIABLES 11
+#define VALUE_BYTES 4600 /* a path, or a sentence with one */
+#define VARIABLE_BYTES (VALUE_BYTES + 32)
+
+static const char *const names[WM_NOTIFY_EVENTS] = { "pause", "held", "done" };
+
+/* What people know of the campaign.  */
+typedef struct {
+    bool is_done, is_stopped;
+    uint64_t inputs, inputs_written; /* when it was done; and, not noted: */
+    uint64_t n_closed;
+    uint64_t n_held; /* hits and inputs */
+} told_t;
+
+struct wm_notify_t {
+    wm_notify_config_t config;
+    told_t told;
+    char noted[NOTE_BYTES_MAX]; /* what the file has */
+    bool note_failed;           /* which was logged */
+    int64_t next_ms[WM_NOTIFY_EVENTS];
+    pid_t pid; /* of the command that runs, 0: none; and for it: */
+    int event;
+    told_t then; /* what people know when it has ended */
+    int64_t end_ms;
+};
+
+/* ---- the note -------------------------------------------------------------------------------- */
+
+static void note_print (const told_t *told, char text[NOTE_BYTES_MAX])
+{
+    snprintf (text, NOTE_BYTES_MAX, "done %d %llu %llu\nheld %llu\npause %d\n", told->is_done,
+              (unsigned long long) told->inputs, (unsigned long long) told->inputs_written,
+              (unsigned long long) told->n_held, told->is_stopped);
+}
+
+/* A note that is damaged is none: everything is told again.  */
+static void note_read (wm_notify_t *self)
+{
+    unsigned long long inputs, written, n_held;
+    int is_done, is_stopped;
+    char *text = wm_note_read (self->config.dir, NOTE, NOTE_BYTES_MAX - 1, NULL);
+    if (text && sscanf (text, "done %d %llu %llu\nheld %llu\npause %d", &is_done, &inputs, &written,
+                        &n_held, &is_stopped) == 5) {
+        self->told = (told_t){ is_done != 0, is_stopped != 0, inputs, written, 0, n_held };
+        note_print (&self->told, self->noted);
+    }
+    free (text);
+}
+
+/* Tried again at each turn until it succeeds, and logged once: meanwhile this broker knows what it
+   told.  */
+static void note_keep (wm_notify_t *self)
+{
+    char text[NOTE_BYTES_MAX];
+    note_print (&self->told, text);
+    if (strcmp (text, self->noted) == 0)
+        return;
+    const bool failed = wm_note_write (self->config.dir, NOTE, text, strlen (text)) != 0;
+    if (failed && !self->note_failed)
+        fprintf (stderr,
+                 "wiremill-broker: cannot write %s/" NOTE
+                 ": %s: a broker that is started now tells again what was told\n",
+                 self->config.dir, strerror (errno));
+    self->note_failed = failed;
+    if (!failed)
+        memcpy (self->noted, text, sizeof text);
+}
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static bool is_done (const wm_brief_t *brief)
+{
+    return brief->inputs && brief->inputs == brief->inputs_written + brief->inputs_held;
+}
+
+static uint64_t held_of (const wm_brief_t *brief)
+{
+    return brief->hits_held + brief->inputs_held;
+}
+
+/* Forgets what was told and is not so any more.  */
+static void forget (told_t *told, const wm_brief_t *brief)
+{
+    told->is_done &= is_done (brief) && told->inputs == brief->inputs &&
+                     told->inputs_written == brief->inputs_written &&
+                     told->n_closed == brief->n_closed;
+    told->is_stopped &= brief->stopped != NULL;
+    if (told->n_held > held_of (brief))
+        told->n_held = held_of (brief);
+}
+
+static bool is_due (const wm_notify_t *self, int event, const wm_brief_t *brief, bool stops)
+{
+    if (!self->config.command[event] || !*self->config.command[event])
+        return false;
+    switch (event) {
+    case WM_NOTIFY_PAUSE:
+        return brief->stopped && !self->told.is_stopped;
+    case WM_NOTIFY_HELD:
+        return held_of (brief) > self->told.n_held;
+    default: /* a producer may announce more; where the broker stops, its BYE may not be read yet */
+        return is_done (brief) && !self->told.is_done && (stops || !brief->n_producer);
+    }
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static const char *s_of (uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* One plain sentence. What peers wrote stands within it, tamed.  */
+static void sentence (const wm_notify_t *self, int event, const wm_brief_t *brief,
+                      char text[VALUE_BYTES])
+{
+    const unsigned long long hits = brief->hits_held, inputs = brief->inputs_held;
+    const int size = VALUE_BYTES;
+    if (event == WM_NOTIFY_PAUSE)
+        snprintf (text, size,
+                  "campaign %.4100s hands out nothing: %.240s; `wiremill why` explains it",
+                  self->config.dir, brief->stopped);
+    else if (event == WM_NOTIFY_HELD)
+        snprintf (text, size,
+                  "campaign %.4100s: %llu hit%s and %llu input%s are held, %llu of them new; "
+                  "`wiremill held` lists them",
+                  self->config.dir, hits, s_of (hits), inputs, s_of (inputs),
+                  (unsigned long long) (held_of (brief) - self->told.n_held));
+    else
+        snprintf (text, size,
+                  "campaign %.4100s is done: %llu input%s written, %llu held; %llu hits scored, "
+                  "%llu held",
+                  self->config.dir, (unsigned long long) brief->inputs_written,
+                  s_of (brief->inputs_written), inputs, (unsigned long long) brief->hits_done,
+                  hits);
+    wm_log_tame (text);
+}
+
+typedef struct {
+    char text[VARIABLES][VARIABLE_BYTES];
+    int n;
+    char *pointer[]; /* of the new environment */
+} environment_t;
+
+static void add_text (environment_t *self, const char *name, const char *value)
+{
+    snprintf (self->text[self->n++], VARIABLE_BYTES, "WIREMILL_%.20s=%.*s", name, VALUE_BYTES - 1,
+              value);
+}
+
+static void add_number (environment_t *self, const char *name, uint64_t value)
+{
+    snprintf (self->text[self->n++], VARIABLE_BYTES, "WIREMILL_%s=%llu", name,
+              (unsigned long long) value);
+}
+
+/* The broker's own environment, and the facts. The caller's; NULL without memory.  */
+static environment_t *environment_new (const wm_notify_t *self, int event, const wm_brief_t *brief)
+{
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    environment_t *made = calloc (1, sizeof *made + (n + VARIABLES + 1) * sizeof (char *));
+    char text[VALUE_BYTES];
+    if (!made)
+        return NULL;
+    sentence (self, event, brief, text);
+    add_text (made, "EVENT", names[event]);
+    add_text (made, "TEXT", text);
+    add_text (made, "CAMPAIGN", self->config.dir);
+    add_text (made, "OUTPUT", self->config.output);
+    add_number (made, "INPUTS", brief->inputs);
+    add_number (made, "INPUTS_WRITTEN", brief->inputs_written);
+    add_number (made, "INPUTS_HELD", brief->inputs_held);
+    add_number (made, "HITS", brief->hits_announced);
+    add_number (made, "HITS_SCORED", brief->hits_done);
+    add_number (made, "HITS_HELD", brief->hits_held);
+    add_number (made, "HELD_NEW", held_of (brief) - self->told.n_held);
+    char **to = made->pointer;
+    for (int i = 0; i < made->n; i++)
+        *to++ = made->text[i];
+    for (size_t i = 0; i < n; i++)
+        if (strncmp (environ[i], "WIREMILL_", strlen ("WIREMILL_")) != 0)
+            *to++ = environ[i];
+    return made;
+}
+
+/* In the child, before exec.  */
+static void take_environment (const void *argument)
+{
+    const environment_t *made = argument;
+    environ = (char **) (uintptr_t) made->pointer;
+}
+
+/* The time of its next one begins now also where it cannot be started.  */
+static void start (wm_notify_t *self, int event, const wm_brief_t *brief, int64_t now_ms)
+{
+    const char *const argv[] = { "sh", "-c", self->config.command[event], NULL };
+    environment_t *made = environment_new (self, event, brief);
+    const wm_process_t process = { .program = "/bin/sh",
+                                   .argv = argv,
+                                   .in = WM_PROCESS_NULL,
+                                   .out = STDERR_FILENO,
+                                   .death_signal = SIGKILL,
+                                   .drops_credentials = true,
+                                   .prepare = take_environment,
+                                   .argument = made };
+    self->next_ms[event] = now_ms + self->config.again_ms;
+    WM_FAILPOINT ("broker-notify-start");
+    errno = ENOMEM;
+    self->pid = made ? wm_process_start (&process) : -1;
+    wm_log_level (self->pid < 0 || event != WM_NOTIFY_DONE ? WM_LOG_WARNING : WM_LOG_NOTICE);
+    if (self->pid < 0)
+        fprintf (stderr, "wiremill-broker: --on-%s: its command cannot be started: %s\n",
+                 names[event], strerror (errno));
+    else
+        fprintf (stderr, "wiremill-broker: runs the command of --on-%s: %s\n", names[event],
+                 strchr (made->text[1], '=') + 1);
+    self->pid = self->pid < 0 ? 0 : self->pid;
+    free (made);
+    self->event = event;
+    self->end_ms = now_ms + self->config.limit_ms;
+    self->then = (told_t){
+        true, true, brief->inputs, brief->inputs_written, brief->n_closed, held_of (brief)
+    };
+}
+
+/* It has ended, however: this event is told.  */
+static void is_told (wm_notify_t *self)
+{
+    const told_t *then = &self->then;
+    told_t *told = &self->told;
+    WM_FAILPOINT ("broker-notify-ended");
+    self->pid = 0;
+    if (self->event == WM_NOTIFY_PAUSE)
+        told->is_stopped = true;
+    else if (self->event == WM_NOTIFY_HELD)
+        told->n_held = then->n_held;
+    else {
+        told->is_done = true;
+        told->inputs = then->inputs;
+        told->inputs_written = then->inputs_written;
+        told->n_closed = then->n_closed;
+    }
+    note_keep (self);
+}
+
+/* Returns whether a command still runs.  */
+static bool tend (wm_notify_t *self, int64_t now_ms)
+{
+    int status;
+    if (!self->pid)
+        return false;
+    const pid_t ended = waitpid (self->pid, &status, WNOHANG);
+    if (!ended && now_ms < self->end_ms)
+        return true;
+    wm_log_level (WM_LOG_WARNING);
+    if (!ended) {
+        wm_process_kill (&self->pid);
+        fprintf (
+            stderr,
+            "wiremill-broker: --on-%s: its command ran for longer than %.0f s and was killed\n",
+            names[self->event], (double) self->config.limit_ms / 1e3);
+    } else if (ended == self->pid && WIFSIGNALED (status))
+        fprintf (stderr, "wiremill-broker: --on-%s: its command was ended by signal %d (%s)\n",
+                 names[self->event], WTERMSIG (status), strsignal (WTERMSIG (status)));
+    else if (ended == self->pid && WEXITSTATUS (status))
+        fprintf (stderr, "wiremill-broker: --on-%s: its command failed with exit code %d\n",
+                 names[self->event], WEXITSTATUS (status));
+    wm_log_level (WM_LOG_INFO);
+    is_told (self);
+    return false;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+wm_notify_t *wm_notify_new (const wm_notify_config_t *config)
+{
+    bool any = false;
+    for (int i = 0; i < WM_NOTIFY_EVENTS; i++)
+        any |= config->command[i] && *config->command[i];
+    wm_notify_t *self = any ? calloc (1, sizeof *self) : NULL;
+    if (any && !self)
+        fputs ("wiremill-broker: no memory for --on-done, --on-held and --on-pause: their commands "
+               "do not run\n",
+               stderr);
+    if (!self)
+        return NULL;
+    self->config = *config;
+    note_read (self);
+    return self;
+}
+
+void wm_notify_destroy (wm_notify_t **self_p)
+{
+    if (*self_p)
+        wm_process_kill (&(*self_p)->pid);
+    free (*self_p);
+    *self_p = NULL;
+}
+
+void wm_notify_turn (wm_notify_t *self, const wm_brief_t *brief, int64_t now_ms)
+{
+    if (!self || tend (self, now_ms))
+        return;
+    forget (&self->told, brief);
+    note_keep (self);
+    for (int event = 0; event < WM_NOTIFY_EVENTS && !self->pid; event++)
+        if (now_ms >= self->next_ms[event] && is_due (self, event, brief, false))
+            start (self, event, brief, now_ms);
+}
+
+/* Waits for the end of the command that runs.  */
+static void await (wm_notify_t *self, const volatile sig_atomic_t *signals)
+{
+    while (tend (self, wm_now_ms ())) {
+        if (*signals > 1) {
+            fprintf (stderr, "wiremill-broker: --on-%s: its command is killed by a second signal\n",
+                     names[self->event]);
+            wm_process_kill (&self->pid);
+            return; /* not told: the next broker runs it again */
+        }
+        usleep (POLL_MS * 1000);
+    }
+}
+
+void wm_notify_stop (wm_notify_t *self, const wm_brief_t *brief,
+                     const volatile sig_atomic_t *signals)
+{
+    if (!self)
+        return;
+    const int64_t end_ms = wm_now_ms () + self->config.limit_ms;
+    self->end_ms = self->end_ms < end_ms ? self->end_ms : end_ms;
+    await (self, signals);
+    if (brief)
+        forget (&self->told, brief);
+    for (int event = 0; brief && event < WM_NOTIFY_EVENTS && *signals < 2; event++) {
+        if (!is_due (self, event, brief, true) || wm_now_ms () >= end_ms)
+            continue;
+        start (self, event, brief, wm_now_ms ());
+        self->end_ms = end_ms;
+        await (self, signals);
+    }
+}

@@ -1,0 +1,61 @@
+/* wm_notify.h - runs a command of the operator when the campaign is done, when something is held,
+   and when the broker hands out nothing any more.
+
+   Events, each at most once in again_ms, but all that are due when the broker stops:
+
+     done    every input is written or held, and no producer is connected; again only after an
+             input was open
+     held    more hits and inputs are held than when it was told last
+     pause   nothing is handed out: an operator or the circuit breaker paused the campaign, its
+             workers are drained, or the disk is full; again only after it went on. What ended
+             before it could be told is not told
+
+   What was told is noted (the file "told" in the campaign's folder) once its command has ended,
+   also where that failed: so a campaign that was done is not told again when its broker is started
+   again, and a broker that is killed between the event and that note tells it again: at least
+   once.
+
+   A command is `sh -c COMMAND` in a session of its own, one at a time: standard input is
+   /dev/null, its output goes to the broker's log, it inherits no descriptor and no credentials
+   (wm_process_drop_credentials). The facts are in its environment, WIREMILL_...: text of peers is
+   never a part of the command line, is never the whole of a variable, and has no control
+   characters. It is killed with its process group after limit_ms, and dies with the broker. How it
+   failed is one line of the log and changes nothing else.
+   Thread: one, which must live as long as the process (the command dies with it).  */
+#ifndef WM_NOTIFY_H
+#define WM_NOTIFY_H
+
+#include "broker/wm_core.h"
+
+#include <signal.h>
+
+enum { WM_NOTIFY_PAUSE, WM_NOTIFY_HELD, WM_NOTIFY_DONE };
+#define WM_NOTIFY_EVENTS 3 /* in the order in which they are told */
+#define WM_NOTIFY_LIMIT_MS 30000
+#define WM_NOTIFY_AGAIN_MS 300000
+
+typedef struct {
+    const char *dir;                       /* the campaign's */
+    const char *output;                    /* the outputs' folder or URL, "" if it has none */
+    const char *command[WM_NOTIFY_EVENTS]; /* NULL, "": none for this event */
+    int64_t limit_ms, again_ms;
+} wm_notify_config_t;
+
+typedef struct wm_notify_t wm_notify_t;
+
+/* Reads what was told before. `config` is copied, its texts are lent for life. NULL: there is no
+   command, or no memory (which is logged); the others accept that.  */
+wm_notify_t *wm_notify_new (const wm_notify_config_t *config);
+
+/* Kills a command that runs; it will be told again.  */
+void wm_notify_destroy (wm_notify_t **self_p);
+
+/* Looks at the campaign, at each tick: ends, notes and starts commands. Never waits for one.  */
+void wm_notify_turn (wm_notify_t *self, const wm_brief_t *brief, int64_t now_ms);
+
+/* The broker stops: waits for the command that runs, and tells what is due, for limit_ms at most
+   and until *signals is 2 (somebody asks again). brief NULL: nothing more is told.  */
+void wm_notify_stop (wm_notify_t *self, const wm_brief_t *brief,
+                     const volatile sig_atomic_t *signals);
+
+#endif
