@@ -20,7 +20,7 @@ struct wm_sampler_t {
     wm_recorder_config_t config;
     bool has_begun;
     wm_tally_t last;
-    int64_t sampled_ms, minute;
+    int64_t sampled_ms, workers_ms, minute;
 };
 
 static uint64_t cpu_ms (void)
@@ -69,7 +69,7 @@ void wm_sampler_left (wm_sampler_t *self, const wm_core_worker_t *worker)
         put_worker (self, worker, true);
 }
 
-void wm_sampler_take (wm_sampler_t *self, bool with_workers)
+static void take (wm_sampler_t *self, bool with_workers)
 {
     const int64_t now_s = self->config.unix_s ();
     uint32_t n_worker;
@@ -82,18 +82,31 @@ void wm_sampler_take (wm_sampler_t *self, bool with_workers)
         more.count[WM_COUNT_HITS] = more.count[WM_COUNT_BATCHES] = more.count[WM_COUNT_HELD] = 0;
     wm_ledger_add_minute (self->config.ledger, now_s, &more, n_worker,
                           wm_journal_bytes (self->config.journal));
-    if (with_workers || now_s / 60 != self->minute)
-        wm_core_workers (self->config.core, put_connected, self);
     self->last = now;
     self->has_begun = true;
     self->sampled_ms = self->config.now_ms ();
+    if (with_workers || now_s / 60 != self->minute) {
+        wm_core_workers (self->config.core, put_connected, self);
+        self->workers_ms = self->sampled_ms;
+    }
     self->minute = now_s / 60;
+}
+
+void wm_sampler_take (wm_sampler_t *self)
+{
+    take (self, true);
+}
+
+void wm_sampler_refresh (wm_sampler_t *self)
+{
+    if (!self->has_begun || self->config.now_ms () - self->workers_ms >= SAMPLE_MS)
+        take (self, true);
 }
 
 void wm_sampler_turn (wm_sampler_t *self)
 {
     if (!self->has_begun || self->config.now_ms () - self->sampled_ms >= SAMPLE_MS)
-        wm_sampler_take (self, false);
+        take (self, false);
 }
 
 wm_sampler_t *wm_sampler_new (const wm_recorder_config_t *config)
