@@ -1,6 +1,8 @@
 /* wm_sampler.c - see wm_sampler.h.
 
-   The core's counters only grow, so a sample adds their growth since the last one.  */
+   The core's counters only grow, so a sample adds their growth since the last one. Sessions of
+   workers are noted every few seconds while results come, since the ledger commits then anyway, and
+   once a minute otherwise.  */
 #include "broker/wm_sampler.h"
 
 #include <jansson.h>
@@ -10,6 +12,7 @@
 #include <time.h>
 
 #define SAMPLE_MS 500
+#define WORKERS_MS 5000
 
 static int64_t unix_s (void)
 {
@@ -78,6 +81,7 @@ static void take (wm_sampler_t *self, bool with_workers)
     now.count[WM_COUNT_CPU_MS] = cpu_ms ();
     wm_tally_t more = now;
     wm_tally_less (&more, self->has_begun ? &self->last : &now);
+    const bool has_worked = more.count[WM_COUNT_BATCHES] != 0;
     if (!self->config.keeps_nothing) /* the ledger counts records */
         more.count[WM_COUNT_HITS] = more.count[WM_COUNT_BATCHES] = more.count[WM_COUNT_HELD] = 0;
     wm_ledger_add_minute (self->config.ledger, now_s, &more, n_worker,
@@ -85,7 +89,8 @@ static void take (wm_sampler_t *self, bool with_workers)
     self->last = now;
     self->has_begun = true;
     self->sampled_ms = self->config.now_ms ();
-    if (with_workers || now_s / 60 != self->minute) {
+    const int64_t since_ms = self->sampled_ms - self->workers_ms;
+    if (with_workers || now_s / 60 != self->minute || (has_worked && since_ms >= WORKERS_MS)) {
         wm_core_workers (self->config.core, put_connected, self);
         self->workers_ms = self->sampled_ms;
     }
@@ -115,6 +120,7 @@ wm_sampler_t *wm_sampler_new (const wm_recorder_config_t *config)
     if (!self)
         return NULL;
     self->config = *config;
+    self->workers_ms = -WORKERS_MS; /* none yet, whatever the clock shows */
     if (!config->unix_s)
         self->config.unix_s = unix_s;
     return self;

@@ -12,7 +12,7 @@ typedef struct wm_sampler_t wm_sampler_t;
 wm_sampler_t *wm_sampler_new (const wm_recorder_config_t *config);
 void wm_sampler_destroy (wm_sampler_t **self_p);
 
-/* Samples if it is time; once a minute also the sessions of all workers.  */
+/* Samples if it is time; at times also the sessions of all workers.  */
 void wm_sampler_turn (wm_sampler_t *self);
 
 /* Samples now, with the sessions of all workers.  */
