@@ -338,7 +338,7 @@ static void write_held (const wm_report_t *self, FILE *out)
 /* ---- what it cost ---------------------------------------------------------------------------- */
 
 typedef struct {
-    double cpu_s, worker_s, gpu_s, gpu_busy_s;
+    double cpu_s, gpu_s, gpu_busy_s;
     size_t n_unknown; /* workers whose CPU time is not known */
 } cost_t;
 
@@ -348,7 +348,6 @@ static cost_t cost_of (const wm_report_history_t *h)
     for (size_t i = 0; i < h->n_worker; i++) {
         const wm_report_worker_t *w = &h->worker[i];
         const bool is_gpu = *w->device && strcmp (w->device, "CPU") != 0;
-        cost.worker_s += w->to_s - w->from_s;
         cost.cpu_s += w->cpu_s > 0 ? w->cpu_s : 0;
         cost.n_unknown += w->cpu_s < 0;
         cost.gpu_s += is_gpu ? w->to_s - w->from_s : 0;
@@ -357,13 +356,22 @@ static cost_t cost_of (const wm_report_history_t *h)
     return cost;
 }
 
+static const char *hours (double seconds, char text[32])
+{
+    if (seconds < 360)
+        snprintf (text, 32, "%.3g s", seconds);
+    else
+        snprintf (text, 32, "%.*f h", seconds < 360000 ? 3 : 0, seconds / 3600);
+    return text;
+}
+
 static void put_hours (FILE *out, const char *what, double seconds, double hits)
 {
+    char text[32];
     fputs ("<tr>", out);
     wm_page_put (out, "th scope=\"row\"", "%s", what);
-    wm_page_put (out, "td class=\"n\"", "%.*f h", seconds < 360000 ? 3 : 0, seconds / 3600);
-    wm_page_put (out, "td class=\"n\"", hits > 0 ? "%.3g s" : "-",
-                 hits > 0 ? 1e6 * seconds / hits : 0.);
+    wm_page_put (out, "td class=\"n\"", "%s", hours (seconds, text));
+    wm_page_put (out, "td class=\"n\"", "%s", hits > 0 ? hours (1e6 * seconds / hits, text) : "-");
     fputs ("</tr>\n", out);
 }
 
@@ -396,7 +404,7 @@ static void write_cost (const wm_report_t *self, FILE *out)
     if (is_known) {
         put_hours (out, "CPU time of workers and their engines", cost.cpu_s, hits);
         put_hours (out, "CPU time of the broker", h->sum.broker_cpu_s, hits);
-        put_hours (out, "Workers connected", cost.worker_s, hits);
+        put_hours (out, "Workers connected", h->sum.worker_s, hits);
         put_hours (out, "GPUs of workers connected", cost.gpu_s, hits);
         put_hours (out, "GPUs of workers with a batch", cost.gpu_busy_s, hits);
     }
