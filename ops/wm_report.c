@@ -175,6 +175,24 @@ static void write_engines (const json_t *s, FILE *out)
     wm_page_table_end (out);
 }
 
+/* Every key of the patch specification.  */
+static void write_specification (const json_t *s, FILE *out)
+{
+    char *text = strdup (wm_ask_text (s, "campaign.specification")), *line, *rest = NULL;
+    if (!text || !*text) {
+        free (text);
+        return;
+    }
+    fputs ("<h3>Patch specification</h3>\n<pre class=\"columns\">", out);
+    for (line = strtok_r (text, "\n", &rest); line; line = strtok_r (NULL, "\n", &rest)) {
+        fputs ("<span>", out);
+        wm_page_print (out, "%s", line);
+        fputs ("\n</span>", out);
+    }
+    fputs ("</pre>\n", out);
+    free (text);
+}
+
 static void write_scored (const wm_report_t *self, FILE *out)
 {
     const json_t *s = self->status;
@@ -194,6 +212,7 @@ static void write_scored (const wm_report_t *self, FILE *out)
     put_row (out, "Code", version);
     wm_page_table_end (out);
     write_engines (s, out);
+    write_specification (s, out);
     put_lines (out, wm_account_checks, s, "Checked: ");
     fputs ("</section>\n", out);
 }

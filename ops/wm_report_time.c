@@ -444,7 +444,7 @@ static void draw_latencies (const wm_report_history_t *h, FILE *out)
                       .height = 230,
                       .x = { 0.0005, 0.0005 * (1 << WM_REPORT_BINS), true, "seconds" },
                       .y.name = "batches" };
-    wm_svg_fit (&plot.y, 0, most ? (double) most : 1);
+    wm_svg_fit (&plot.y, 0, fmax (4, (double) most)); /* whole numbers */
     fputs ("<figure class=\"wide\">", out);
     wm_svg_begin (&plot);
     for (int s = 0; s < WM_REPORT_STEPS; s++) {
