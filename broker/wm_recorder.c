@@ -195,7 +195,7 @@ static void ledger_commit (wm_recorder_t *self, bool at_once)
 
 void wm_recorder_sample (wm_recorder_t *self)
 {
-    wm_sampler_take (self->sampler, true);
+    wm_sampler_refresh (self->sampler);
 }
 
 void wm_recorder_left (wm_recorder_t *self, const wm_core_worker_t *worker)
@@ -216,7 +216,7 @@ void wm_recorder_stop (wm_recorder_t *self, const char *text)
 {
     wm_recorder_settle (self);
     commit (self);
-    wm_recorder_sample (self);
+    wm_sampler_take (self->sampler);
     if (!self->fault)
         wm_core_stop (self->config.core, text);
     wm_recorder_settle (self);

@@ -1,6 +1,8 @@
 /* wm_sampler.c - see wm_sampler.h.
 
-   The core's counters only grow, so a sample adds their growth since the last one.  */
+   The core's counters only grow, so a sample adds their growth since the last one. Sessions of
+   workers are noted every few seconds while results come, since the ledger commits then anyway, and
+   once a minute otherwise.  */
 #include "broker/wm_sampler.h"
 
 #include <jansson.h>
@@ -10,6 +12,7 @@
 #include <time.h>
 
 #define SAMPLE_MS 500
+#define WORKERS_MS 5000
 
 static int64_t unix_s (void)
 {
@@ -20,7 +23,7 @@ struct wm_sampler_t {
     wm_recorder_config_t config;
     bool has_begun;
     wm_tally_t last;
-    int64_t sampled_ms, minute;
+    int64_t sampled_ms, workers_ms, minute;
 };
 
 static uint64_t cpu_ms (void)
@@ -69,7 +72,7 @@ void wm_sampler_left (wm_sampler_t *self, const wm_core_worker_t *worker)
         put_worker (self, worker, true);
 }
 
-void wm_sampler_take (wm_sampler_t *self, bool with_workers)
+static void take (wm_sampler_t *self, bool with_workers)
 {
     const int64_t now_s = self->config.unix_s ();
     uint32_t n_worker;
@@ -78,22 +81,37 @@ void wm_sampler_take (wm_sampler_t *self, bool with_workers)
     now.count[WM_COUNT_CPU_MS] = cpu_ms ();
     wm_tally_t more = now;
     wm_tally_less (&more, self->has_begun ? &self->last : &now);
+    const bool has_worked = more.count[WM_COUNT_BATCHES] != 0;
     if (!self->config.keeps_nothing) /* the ledger counts records */
         more.count[WM_COUNT_HITS] = more.count[WM_COUNT_BATCHES] = more.count[WM_COUNT_HELD] = 0;
     wm_ledger_add_minute (self->config.ledger, now_s, &more, n_worker,
                           wm_journal_bytes (self->config.journal));
-    if (with_workers || now_s / 60 != self->minute)
-        wm_core_workers (self->config.core, put_connected, self);
     self->last = now;
     self->has_begun = true;
     self->sampled_ms = self->config.now_ms ();
+    const int64_t since_ms = self->sampled_ms - self->workers_ms;
+    if (with_workers || now_s / 60 != self->minute || (has_worked && since_ms >= WORKERS_MS)) {
+        wm_core_workers (self->config.core, put_connected, self);
+        self->workers_ms = self->sampled_ms;
+    }
     self->minute = now_s / 60;
+}
+
+void wm_sampler_take (wm_sampler_t *self)
+{
+    take (self, true);
+}
+
+void wm_sampler_refresh (wm_sampler_t *self)
+{
+    if (!self->has_begun || self->config.now_ms () - self->workers_ms >= SAMPLE_MS)
+        take (self, true);
 }
 
 void wm_sampler_turn (wm_sampler_t *self)
 {
     if (!self->has_begun || self->config.now_ms () - self->sampled_ms >= SAMPLE_MS)
-        wm_sampler_take (self, false);
+        take (self, false);
 }
 
 wm_sampler_t *wm_sampler_new (const wm_recorder_config_t *config)
@@ -102,6 +120,7 @@ wm_sampler_t *wm_sampler_new (const wm_recorder_config_t *config)
     if (!self)
         return NULL;
     self->config = *config;
+    self->workers_ms = -WORKERS_MS; /* none yet, whatever the clock shows */
     if (!config->unix_s)
         self->config.unix_s = unix_s;
     return self;

@@ -12,11 +12,14 @@ typedef struct wm_sampler_t wm_sampler_t;
 wm_sampler_t *wm_sampler_new (const wm_recorder_config_t *config);
 void wm_sampler_destroy (wm_sampler_t **self_p);
 
-/* Samples if it is time; once a minute also the sessions of all workers.  */
+/* Samples if it is time; at times also the sessions of all workers.  */
 void wm_sampler_turn (wm_sampler_t *self);
 
-/* Samples now.  */
-void wm_sampler_take (wm_sampler_t *self, bool with_workers);
+/* Samples now, with the sessions of all workers.  */
+void wm_sampler_take (wm_sampler_t *self);
+
+/* The same, for a reader: what was sampled a moment ago is good enough, whoever asks in a loop.  */
+void wm_sampler_refresh (wm_sampler_t *self);
 
 /* Notes the end of a worker's session.  */
 void wm_sampler_left (wm_sampler_t *self, const wm_core_worker_t *worker);

@@ -357,13 +357,22 @@ static cost_t cost_of (const wm_report_history_t *h)
     return cost;
 }
 
+static const char *hours (double seconds, char text[32])
+{
+    if (seconds < 360)
+        snprintf (text, 32, "%.3g s", seconds);
+    else
+        snprintf (text, 32, "%.*f h", seconds < 360000 ? 3 : 0, seconds / 3600);
+    return text;
+}
+
 static void put_hours (FILE *out, const char *what, double seconds, double hits)
 {
+    char text[32];
     fputs ("<tr>", out);
     wm_page_put (out, "th scope=\"row\"", "%s", what);
-    wm_page_put (out, "td class=\"n\"", "%.*f h", seconds < 360000 ? 3 : 0, seconds / 3600);
-    wm_page_put (out, "td class=\"n\"", hits > 0 ? "%.3g s" : "-",
-                 hits > 0 ? 1e6 * seconds / hits : 0.);
+    wm_page_put (out, "td class=\"n\"", "%s", hours (seconds, text));
+    wm_page_put (out, "td class=\"n\"", "%s", hits > 0 ? hours (1e6 * seconds / hits, text) : "-");
     fputs ("</tr>\n", out);
 }
 

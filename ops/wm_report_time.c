@@ -12,7 +12,8 @@
 #include <string.h>
 
 #define WIDTH 1060
-#define BINS_MAX 360    /* of a picture over time */
+#define BINS_MAX 360 /* of a picture over time */
+#define BUSY_PARTS 100
 #define GANTT_ROWS 40   /* more workers share rows */
 #define GANTT_BARS 400  /* more are drawn as shades */
 #define GANTT_CELLS 240 /* of those, over time */
@@ -59,7 +60,8 @@ typedef struct {
     double from_s, width_s;
     uint32_t n;
     double hits[BINS_MAX + 1], up_s[BINS_MAX + 1], busy_s[BINS_MAX + 1];
-    uint64_t rate[BINS_MAX + 1], workers[BINS_MAX + 1], busy[BINS_MAX + 1];
+    uint64_t rate[BINS_MAX + 1], workers[BINS_MAX + 1];
+    uint64_t busy[BINS_MAX + 1]; /* in parts of a worker: an average is no whole number */
 } over_time_t;
 
 /* Chooses bins as wide as minutes, hours or days are, from a multiple of their width.  */
@@ -98,7 +100,7 @@ static void finish_bins (over_time_t *self)
     for (uint32_t b = 0; b < self->n; b++) {
         const double up_s = self->up_s[b] > 0 ? self->up_s[b] : self->width_s;
         self->rate[b] = whole (self->hits[b] / up_s);
-        self->busy[b] = whole (self->busy_s[b] / up_s);
+        self->busy[b] = whole (BUSY_PARTS * self->busy_s[b] / up_s);
     }
 }
 
@@ -157,6 +159,7 @@ static void draw_workers_over_time (const over_time_t *self, FILE *out)
     fputs ("<figure class=\"wide\">", out);
     wm_svg_t plot = plot_over_time (self, out, "Workers over time", about, "workers", most);
     wm_svg_histogram (&plot, self->workers, self->n, GREY, true);
+    plot.y.to *= BUSY_PARTS;
     wm_svg_histogram (&plot, self->busy, self->n, BLUE, false);
     wm_svg_legend (&plot,
                    (const wm_svg_entry_t[]){

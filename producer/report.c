@@ -153,8 +153,9 @@ static int write_specification (void *path_v, FILE *out)
         char *line, *rest, *next = text;
         fputs ("<pre class=\"columns\">", out);
         while ((line = strtok_r (next, "\n", &rest))) {
+            fputs ("<span>", out);
             wm_page_print (out, "%s", line);
-            fputc ('\n', out);
+            fputs ("\n</span>", out);
             next = NULL;
         }
         fputs ("</pre>\n", out);

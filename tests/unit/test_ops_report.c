@@ -156,6 +156,17 @@ static void test_throughput (void **state)
                                      "<td class=\"w\">2026-11-23 06:00:00 UTC</td>", NULL });
 }
 
+/* Workers with a batch are drawn in parts of a worker: 0.4 of one is not none.  */
+static void test_part_of_a_worker (void **state)
+{
+    (void) state;
+    json_t *history = history_new (), *half = row (NOW_S - 120, 60, 1200, 0);
+    json_array_set_new (half, 6, json_real (24)); /* of 60 s */
+    add (history, "rows", half);
+    add (history, "rows", row (NOW_S - 60, 60, 1200, 0));
+    page_has (history, (const char *const[]){ "M33.0 192.0H33.0V175.2", NULL });
+}
+
 static void test_few_workers (void **state)
 {
     (void) state;
@@ -208,9 +219,10 @@ static void test_no_history (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_numbers),      cmocka_unit_test (test_nonsense),
-        cmocka_unit_test (test_throughput),   cmocka_unit_test (test_few_workers),
-        cmocka_unit_test (test_many_workers), cmocka_unit_test (test_no_history),
+        cmocka_unit_test (test_numbers),          cmocka_unit_test (test_nonsense),
+        cmocka_unit_test (test_throughput),       cmocka_unit_test (test_few_workers),
+        cmocka_unit_test (test_part_of_a_worker), cmocka_unit_test (test_many_workers),
+        cmocka_unit_test (test_no_history),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
