@@ -134,20 +134,23 @@ static void add_history (wm_top_campaign_t *campaign, const target_t *target)
     int code;
     wm_error_t error;
     json_t *history = NULL;
+    wm_past_t past = { 0 };
+    const int64_t now_s = time (NULL), from_s = now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S;
     const bool has_broker = *wm_ask_text (campaign->status, "endpoint");
     if (has_broker) {
         wm_client_t *client =
             wm_client_new (target->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, NULL);
         wm_client_keys_of (client, target->folder);
         if (!wm_ask_open (client, target->folder, &error))
-            history = wm_top_ask_recent (client);
+            history = wm_ask_history_page (client, false, (uint64_t) from_s, &error); /* one */
         if (wm_client_is_open (client))
             wm_client_close (client, WM_REASON_DONE, "");
         wm_client_destroy (&client);
     } else
         history = wm_ask_history ("top", "", target->folder, &code);
-    if (history)
-        wm_top_history (campaign, history, has_broker ? time (NULL) : 0);
+    wm_past_take (&past, history, 0);
+    wm_top_history (campaign, &past, has_broker ? (double) now_s : 0);
+    wm_past_clear (&past);
     json_decref (history);
 }
 
@@ -447,7 +450,7 @@ static int run_live (top_t *self, int64_t interval_ms)
     for (int i = 0; i < self->n; i++) {
         const target_t *target = &self->target[i];
         self->poll[i] = wm_top_poll_new ("top", target->given, target->lasting, target->folder,
-                                         interval_ms, notify, NULL);
+                                         interval_ms, notify, WM_TOP_BUCKETS * WM_TOP_BUCKET_S);
         if (!self->poll[i]) {
             wm_terminal_leave ();
             fprintf (stderr, "wiremill top: no thread for %.200s\n", target->given);

@@ -342,11 +342,11 @@ typedef struct {
     size_t n_unknown; /* workers whose CPU time is not known */
 } cost_t;
 
-static cost_t cost_of (const wm_report_history_t *h)
+static cost_t cost_of (const wm_past_t *h)
 {
     cost_t cost = { 0 };
     for (size_t i = 0; i < h->n_worker; i++) {
-        const wm_report_worker_t *w = &h->worker[i];
+        const wm_past_worker_t *w = &h->worker[i];
         const bool is_gpu = *w->device && strcmp (w->device, "CPU") != 0;
         cost.worker_s += w->to_s - w->from_s;
         cost.cpu_s += w->cpu_s > 0 ? w->cpu_s : 0;
@@ -390,10 +390,12 @@ static void put_bytes (FILE *out, const char *what, double bytes, double hits)
 static void write_cost (const wm_report_t *self, FILE *out)
 {
     const json_t *s = self->status;
-    const wm_report_history_t *h = &self->history;
+    const wm_past_t *h = &self->history;
     const cost_t cost = cost_of (h);
+    wm_past_row_t sum;
+    wm_past_sum (h, 0, &sum);
     const bool is_known = h->n_row > 0;
-    const double hits = is_known ? h->sum.hits : wm_ask_real (s, "hits.done");
+    const double hits = is_known ? sum.hits : wm_ask_real (s, "hits.done");
     fputs ("<section><h2>Cost</h2>\n", out);
     const bool is_running = *wm_ask_text (s, "endpoint");
     wm_page_table (out, is_known     ? "Since the history began"
@@ -404,18 +406,18 @@ static void write_cost (const wm_report_t *self, FILE *out)
            out);
     if (is_known) {
         put_hours (out, "CPU time of workers and their engines", cost.cpu_s, hits);
-        put_hours (out, "CPU time of the broker", h->sum.broker_cpu_s, hits);
+        put_hours (out, "CPU time of the broker", sum.broker_cpu_s, hits);
         put_hours (out, "Workers connected", cost.worker_s, hits);
         put_hours (out, "GPUs of workers connected", cost.gpu_s, hits);
         put_hours (out, "GPUs of workers with a batch", cost.gpu_busy_s, hits);
     }
     if (is_known || is_running) {
         put_bytes (out, "From producers",
-                   is_known ? h->sum.payload_in : wm_ask_real (s, "bytes.payload_in"), hits);
-        put_bytes (out, "To workers",
-                   is_known ? h->sum.task_out : wm_ask_real (s, "bytes.task_out"), hits);
+                   is_known ? sum.payload_in : wm_ask_real (s, "bytes.payload_in"), hits);
+        put_bytes (out, "To workers", is_known ? sum.task_out : wm_ask_real (s, "bytes.task_out"),
+                   hits);
         put_bytes (out, "From workers",
-                   is_known ? h->sum.result_in : wm_ask_real (s, "bytes.result_in"), hits);
+                   is_known ? sum.result_in : wm_ask_real (s, "bytes.result_in"), hits);
     }
     put_bytes (out, "Journal now", wm_ask_real (s, "bytes.journal"), 0);
     put_bytes (out, "Ledger now", wm_ask_real (s, "bytes.ledger"), 0);

@@ -4,7 +4,7 @@
 #ifndef WM_REPORT_H
 #define WM_REPORT_H
 
-#include "ops/wm_report_history.h"
+#include "ops/wm_past.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 typedef struct {
     const json_t *status; /* "wiremill-status-1" with held_files (wm_account.h) */
-    wm_report_history_t history;
+    wm_past_t history;
     const char *folder;      /* the campaign's, or "" */
     const char *where;       /* what commands name it by: a folder, or --broker ENDPOINT */
     const char *note;        /* of who asked for the page; NULL: none */

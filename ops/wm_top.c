@@ -48,23 +48,6 @@ static wm_style_t style_of (const char *state)
     return WM_PLAIN;
 }
 
-void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket)
-{
-    const int64_t now = now_ms / (1000 * WM_TOP_BUCKET_S);
-    if (!*bucket)
-        for (int i = 0; i < WM_TOP_BUCKETS; i++)
-            campaign->rate[i] = -1;
-    int64_t by = *bucket ? now - *bucket : 0;
-    by = by < 0 ? 0 : by > WM_TOP_BUCKETS ? WM_TOP_BUCKETS : by;
-    memmove (campaign->rate, campaign->rate + by,
-             (size_t) (WM_TOP_BUCKETS - by) * sizeof *campaign->rate);
-    for (int64_t i = WM_TOP_BUCKETS - by; i < WM_TOP_BUCKETS; i++)
-        campaign->rate[i] = -1;
-    *bucket = now;
-    if (hits_s >= 0)
-        campaign->rate[WM_TOP_BUCKETS - 1] = (float) hits_s;
-}
-
 /* The last n buckets as shares of the largest, which is returned.  */
 static float scale (const wm_top_campaign_t *campaign, int n, float share[WM_TOP_BUCKETS])
 {

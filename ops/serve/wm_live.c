@@ -235,22 +235,22 @@ static const char *date_of (double time_s, char text[32])
     return text;
 }
 
-/* The minutes are those that the page saw, before it those of the history.  */
-static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, wm_past_t *past)
+static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, const wm_past_t *past)
 {
-    char from[32];
+    char from[32], to[32];
     float rate[PARTS];
+    wm_past_part_t part[PARTS];
     const double now_s = (double) time (NULL), begin_s = wm_past_begin (past);
+    const wm_top_did_t *did = &campaign->did;
     wm_live_begin (out, "rate", "Rate", true);
     fputs ("<div class=\"graphs\">\n", out);
-    wm_past_rate (past, now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S, now_s, rate, WM_TOP_BUCKETS);
-    for (int i = 0; i < WM_TOP_BUCKETS; i++)
-        if (campaign->rate[i] >= 0)
-            rate[i] = campaign->rate[i];
-    put_graph (out, "minutes", "Hits per second, last 15 minutes", "15 minutes ago", "now", rate,
+    put_graph (out, "minutes", "Hits per second, last 15 minutes", "15 minutes before",
+               did->from_s ? date_of ((double) did->to_s, to) : "now", campaign->rate,
                WM_TOP_BUCKETS);
     if (begin_s > 0) {
-        wm_past_rate (past, begin_s, now_s, rate, PARTS);
+        wm_past_spread (past, begin_s, (now_s - begin_s) / PARTS, part, PARTS);
+        for (int i = 0; i < PARTS; i++)
+            rate[i] = (float) wm_past_rate (&part[i]);
         put_graph (out, "hours", "Hits per second, since the campaign began",
                    date_of (begin_s, from), "now", rate, PARTS);
     }
@@ -304,7 +304,7 @@ static void put_head (FILE *out, const char *name, const wm_top_campaign_t *camp
            out);
 }
 
-char *wm_live_page (const wm_top_campaign_t *campaign, wm_past_t *past, double every_s,
+char *wm_live_page (const wm_top_campaign_t *campaign, const wm_past_t *past, double every_s,
                     size_t *bytes)
 {
     char name[64], *text = NULL;

@@ -52,9 +52,10 @@ static char *page (const json_t *status, const json_t *history)
         .status = status, .folder = "", .where = "out", .no_scores = "none", .now_s = (time_t) NOW_S
     };
     FILE *out = open_memstream (&text, &bytes);
-    assert_true (wm_report_history_take (&report.history, history, NOW_S));
+    assert_true (wm_past_take (&report.history, history, 0));
+    assert_true (wm_past_take_workers (&report.history, history));
     wm_report_write (&report, out);
-    wm_report_history_clear (&report.history);
+    wm_past_clear (&report.history);
     fclose (out);
     return text;
 }
@@ -88,32 +89,33 @@ static void page_has (json_t *history, const char *const *wanted)
 static void test_numbers (void **state)
 {
     (void) state;
-    wm_report_history_t h;
+    wm_past_t h = { 0 };
+    wm_past_row_t sum;
     json_t *history = history_new ();
     add (history, "rows", row (0, 0, 500, 0));
     add (history, "rows", row (NOW_S - 7200, 3600, 36000, 0));
     add (history, "rows", row (NOW_S - 60, 120, 1200, 2));
     add (history, "workers", worker ("a", "CPU", NOW_S - 50, NOW_S, NULL));
     add (history, "workers", worker ("b", "CPU", NOW_S - 50, NOW_S - 51, NULL)); /* no time */
-    assert_true (wm_report_history_take (&h, history, NOW_S));
+    assert_true (wm_past_take (&h, history, 0));
+    assert_true (wm_past_take_workers (&h, history));
+    wm_past_sum (&h, 0, &sum);
     assert_int_equal (h.n_row, 2);
     assert_int_equal (h.n_worker, 1);
     assert_float_equal (h.hits_before, 500, 0);
-    assert_float_equal (h.sum.hits, 37200, 0);
-    assert_float_equal (h.sum.up_s, 3720, 0);
-    assert_float_equal (h.sum.lost, 2, 0);
-    assert_float_equal (h.sum.workers_max, 3, 0);
-    assert_float_equal (h.sum.begin_s, NOW_S - 7200, 0);
-    assert_float_equal (h.from_s, NOW_S - 7200, 0);
-    assert_float_equal (h.to_s, NOW_S, 0); /* the minute has not ended */
-    const wm_report_latency_t *compute = &h.sum.step[WM_REPORT_COMPUTE];
+    assert_float_equal (sum.hits, 37200, 0);
+    assert_float_equal (sum.up_s, 3720, 0);
+    assert_float_equal (sum.lost, 2, 0);
+    assert_float_equal (sum.workers_max, 3, 0);
+    assert_float_equal (sum.begin_s, NOW_S - 7200, 0);
+    const wm_past_latency_t *compute = &sum.step[WM_PAST_COMPUTE];
     assert_float_equal (compute->n, 4, 0);
     assert_float_equal (compute->sum_s, 40.004, 1e-9);
-    assert_float_equal (wm_report_quantile (compute, 0.5), 0.004, 1e-9);
-    assert_true (isinf (wm_report_quantile (compute, 0.9)));
-    assert_float_equal (wm_report_quantile (&h.sum.step[WM_REPORT_STAGE], 0.5), 0, 0);
-    wm_report_history_clear (&h);
-    wm_report_history_clear (&h);
+    assert_float_equal (wm_past_quantile (compute, 0.5), 0.004, 1e-9);
+    assert_true (isinf (wm_past_quantile (compute, 0.9)));
+    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_STAGE], 0.5), 0, 0);
+    wm_past_clear (&h);
+    wm_past_clear (&h);
     json_decref (history);
 }
 
