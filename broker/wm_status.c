@@ -35,18 +35,30 @@ static json_t *number_or_null (double value)
     return value < 0 ? json_null () : json_real ((double) (int64_t) (value * 10 + 0.5) / 10);
 }
 
+/* Where planes and channel map of the inputs lie (schema/wm_pair.h); null: in the inputs.  */
+static json_t *frames_json (const wm_pins_t *pins)
+{
+    return !*pins->channels
+               ? json_null ()
+               : json_pack ("{s:o, s:o, s:s, s:s, s:s}", "planes", text (pins->planes), "channels",
+                            text (pins->channels), "hit_time", pins->hit_time, "hit_offset",
+                            pins->hit_offset, "pedestal", pins->pedestal);
+}
+
 static json_t *campaign_json (const wm_summary_t *s, const wm_status_about_t *about)
 {
     char id[33];
     for (int i = 0; i < 16; i++)
         snprintf (id + 2 * i, 3, "%02x", about->campaign[i]);
     const double most = wm_pins_max_error (about->pins);
-    return json_pack (
-        "{s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:s, s:s}", "id", id, "state", s->state, "precision",
-        text (about->pins->precision), "max_error", most > 0 ? json_real (most) : json_null (),
-        "model", text (about->pins->model), "submitted", (json_int_t) about->submitted_s, "output",
-        text (about->pins->output), "serves", *about->pins->serves ? "clients" : "files", "rows",
-        *about->pins->serves ? "patches" : wm_pins_rows (about->pins->spec));
+    return json_pack ("{s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:s, s:s, s:o}", "id", id, "state",
+                      s->state, "precision", text (about->pins->precision), "max_error",
+                      most > 0 ? json_real (most) : json_null (), "model",
+                      text (about->pins->model), "submitted", (json_int_t) about->submitted_s,
+                      "output", text (about->pins->output), "serves",
+                      *about->pins->serves ? "clients" : "files", "rows",
+                      *about->pins->serves ? "patches" : wm_pins_rows (about->pins->spec), "frames",
+                      frames_json (about->pins));
 }
 
 /* Of the disk that has journal and ledger, as for a user without privileges.  */

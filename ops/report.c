@@ -89,27 +89,45 @@ static char *read_part (int fd, size_t *bytes)
     return text;
 }
 
+/* Adds where planes and channel map lie, as options of the producer; returns how many words.  */
+static size_t add_frames (const json_t *status, const char **argv)
+{
+    static const char *const names[][2] = { { "campaign.frames.planes", "--planes" },
+                                            { "campaign.frames.channels", "--channels" },
+                                            { "campaign.frames.hit_time", "--hit-time" },
+                                            { "campaign.frames.hit_offset", "--hit-offset" },
+                                            { "campaign.frames.pedestal", "--pedestal" } };
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (*wm_ask_text (status, names[i][0])) {
+            argv[n++] = names[i][1];
+            argv[n++] = wm_ask_text (status, names[i][0]);
+        }
+    return n;
+}
+
 /* Has a producer read the outputs (n) of the sample.  */
 static void ask_producer (wm_report_t *report, const sample_t *sample, const char *folder, size_t n,
                           const char *pictures)
 {
-    const char *argv[SAMPLE_MAX + 5] = { "wiremill-producer", "report", "--pictures", pictures };
-    size_t k = 4;
+    const char *argv[SAMPLE_MAX + 15] = { "wiremill-producer", "report", "--pictures", pictures };
+    const size_t first = 4 + add_frames (report->status, argv + 4);
+    size_t k = first;
     int fd;
     char *path;
     for (size_t i = 0; i < n; i++)
         if (sample->name[i * sample->n / n] &&
             asprintf (&path, "%s/%s", folder, sample->name[i * sample->n / n]) >= 0)
             argv[k++] = path;
-    report->n_read = k - 4;
+    report->n_read = k - first;
     report->no_scores = "No outputs could be read: the process that reads them failed.";
-    const pid_t pid = k > 4 ? wm_spawn_reader ("report", argv, &fd) : -1;
+    const pid_t pid = k > first ? wm_spawn_reader ("report", argv, &fd) : -1;
     if (pid >= 0) {
         report->scores = read_part (fd, &report->scores_bytes);
         if (wm_spawn_code ("report", argv[0], pid) || !report->scores)
             report->scores_bytes = 0;
     }
-    for (size_t i = 4; i < k; i++)
+    for (size_t i = first; i < k; i++)
         free ((char *) (uintptr_t) argv[i]);
 }
 

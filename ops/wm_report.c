@@ -338,7 +338,7 @@ static void write_held (const wm_report_t *self, FILE *out)
 /* ---- what it cost ---------------------------------------------------------------------------- */
 
 typedef struct {
-    double cpu_s, worker_s, gpu_s, gpu_busy_s;
+    double cpu_s, gpu_s, gpu_busy_s;
     size_t n_unknown; /* workers whose CPU time is not known */
 } cost_t;
 
@@ -348,7 +348,6 @@ static cost_t cost_of (const wm_past_t *h)
     for (size_t i = 0; i < h->n_worker; i++) {
         const wm_past_worker_t *w = &h->worker[i];
         const bool is_gpu = *w->device && strcmp (w->device, "CPU") != 0;
-        cost.worker_s += w->to_s - w->from_s;
         cost.cpu_s += w->cpu_s > 0 ? w->cpu_s : 0;
         cost.n_unknown += w->cpu_s < 0;
         cost.gpu_s += is_gpu ? w->to_s - w->from_s : 0;
@@ -407,7 +406,7 @@ static void write_cost (const wm_report_t *self, FILE *out)
     if (is_known) {
         put_hours (out, "CPU time of workers and their engines", cost.cpu_s, hits);
         put_hours (out, "CPU time of the broker", sum.broker_cpu_s, hits);
-        put_hours (out, "Workers connected", cost.worker_s, hits);
+        put_hours (out, "Workers connected", sum.worker_s, hits);
         put_hours (out, "GPUs of workers connected", cost.gpu_s, hits);
         put_hours (out, "GPUs of workers with a batch", cost.gpu_busy_s, hits);
     }

@@ -373,7 +373,7 @@ static void list_workers (const gantt_t *gantt, FILE *out)
         wm_page_put (out, "td", "%.60s", w->device);
         wm_page_put (out, "td class=\"w\"", "%s", wm_report_date (w->from_s, from));
         wm_page_put (out, "td class=\"n\"", "%s", wm_show_time (for_s, busy));
-        wm_page_put (out, "td class=\"n\"", "%.0f %%",
+        wm_page_put (out, "td class=\"n\"", for_s > 0 ? "%.0f %%" : "-",
                      for_s > 0 ? fmin (100, 100 * w->busy_s / for_s) : 0.);
         put_count (out, w->batches);
         put_count (out, w->hits);

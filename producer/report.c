@@ -14,6 +14,7 @@
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_page.h"
 #include "schema/base/wm_url.h"
+#include "schema/wm_pair.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +27,11 @@ static const wm_option_t options[] = {
      .task = "what", .help = "events that are drawn, each of another output"},
     {.name = "hits", .value = "N", .fallback = "1000000", .least = 1, .most = 100000000,
      .help = "that are read for the distributions, of all outputs together"},
+    {.name = "planes", .value = "FILE", .help = "frames of the hits, as in wiremill run"},
+    {.name = "channels", .value = "FILE", .help = "their channel map, or that of the inputs"},
+    {.name = "hit-time", .value = "UNIT", .help = "of these hits, as the campaign pins it"},
+    {.name = "hit-offset", .value = "TICKS", .help = "the same"},
+    {.name = "pedestal", .value = "ADC", .help = "the same"},
     {.name = NULL},
 };
 static int report_main (const wm_args_t *args);
@@ -58,6 +64,9 @@ static int read_input (void *arg, FILE *out)
 
 static void write_missing (const wm_show_t *show, const char *why, FILE *out)
 {
+    const size_t n = strlen (show->path);
+    if (!strncmp (why, show->path, n) && !strncmp (why + n, ": ", 2))
+        why += n + 2; /* many a reason names the output too */
     wm_page_put (out, "p", "No picture of %s: %s", show->path, why);
 }
 
@@ -84,16 +93,40 @@ static int draw (void *arg, FILE *out)
     return WM_EXIT_OK;
 }
 
-/* Draws an event of an output, if its input is there.  */
-static void write_picture (const char *path, FILE *out)
+/* What the campaign pins of its inputs' planes.  */
+static void take_pins (wm_pins_t *pins, const wm_args_t *args)
 {
+    const struct {
+        const char *name;
+        char *pin;
+        size_t bytes;
+    } pinned[] = { { "planes", pins->planes, sizeof pins->planes },
+                   { "channels", pins->channels, sizeof pins->channels },
+                   { "hit-time", pins->hit_time, sizeof pins->hit_time },
+                   { "hit-offset", pins->hit_offset, sizeof pins->hit_offset },
+                   { "pedestal", pins->pedestal, sizeof pins->pedestal } };
+    for (size_t i = 0; i < sizeof pinned / sizeof *pinned; i++)
+        if (wm_args_text (args, pinned[i].name))
+            snprintf (pinned[i].pin, pinned[i].bytes, "%s", wm_args_text (args, pinned[i].name));
+}
+
+/* Draws an event of an output, if its input is there.  */
+static void write_picture (const char *path, const wm_pins_t *pins, FILE *out)
+{
+    char planes[PATH_MAX];
     wm_show_t *show = calloc (1, sizeof *show);
     if (!show)
         return;
     show->path = path;
     show->cryostat = show->tpc = show->plane = -1;
-    show->pair.hit_time = "";
     const int code = wm_apart_text ("report", read_input, show, show->input, sizeof show->input);
+    show->pair =
+        (wm_reader_pair_t){ .planes = wm_pair_planes (pins, show->input, planes) ? planes : NULL,
+                            .channels = *pins->channels ? pins->channels : NULL,
+                            .hit_time = pins->hit_time,
+                            .hit_offset = pins->hit_offset,
+                            .pedestal = pins->pedestal };
+    snprintf (show->pedestal, sizeof show->pedestal, "%s", pins->pedestal);
     if (code || !*show->input)
         write_missing (show, "it states no input, cannot be read, or has more than 2,000,000 hits",
                        out);
@@ -113,7 +146,8 @@ static void write_picture (const char *path, FILE *out)
 }
 
 /* Pictures of outputs that are evenly spaced.  */
-static void write_pictures (const char *const *path, size_t n, size_t n_picture)
+static void write_pictures (const char *const *path, size_t n, size_t n_picture,
+                            const wm_pins_t *pins)
 {
     size_t total = 0, left_out = 0;
     n_picture = n_picture < n ? n_picture : n;
@@ -123,7 +157,7 @@ static void write_pictures (const char *const *path, size_t n, size_t n_picture)
         FILE *memory = open_memstream (&text, &bytes);
         if (!memory)
             return;
-        write_picture (path[(2 * i + 1) * n / (2 * n_picture)], memory);
+        write_picture (path[(2 * i + 1) * n / (2 * n_picture)], pins, memory);
         fclose (memory);
         const bool fits = total + bytes <= PICTURES_BYTES_MAX;
         if (fits)
@@ -166,6 +200,7 @@ static int write_specification (void *path_v, FILE *out)
 
 static int report_main (const wm_args_t *args)
 {
+    static wm_pins_t pins;
     wm_report_outputs_t outputs = { .hits_max = (size_t) wm_args_number (args, "hits") };
     while (wm_args_rest (args, (int) outputs.n))
         outputs.n++;
@@ -182,7 +217,8 @@ static int report_main (const wm_args_t *args)
         wm_page_put (stdout, "p", "No distributions: the process that read the outputs failed.");
     if (wm_args_number (args, "pictures")) {
         fputs ("<h2>Events</h2>\n", stdout);
-        write_pictures (path, outputs.n, (size_t) wm_args_number (args, "pictures"));
+        take_pins (&pins, args);
+        write_pictures (path, outputs.n, (size_t) wm_args_number (args, "pictures"), &pins);
     }
     wm_apart_copy ("report", write_specification, &path[0], stdout);
     free (path);

@@ -54,12 +54,13 @@ static wm_fault_t read_scores (wm_show_t *self, wm_error_t *error)
     if (!fault && self->spec.points == WM_POINTS_SPACEPOINTS)
         fault = wm_fault (error, WM_EBATCH,
                           "%.300s: scores of space points, which lie on no single plane: there is "
-                          "no picture of them; leave out --output for their rows",
+                          "no picture of them; wiremill show without --output prints their rows",
                           self->path);
     if (!fault && self->spec.result == WM_RESULT_IMAGE)
         fault = wm_fault (error, WM_EBATCH,
                           "%.300s: images of planes, not scores: <event>/frame_%.40s in it is an "
-                          "array that any viewer of HDF5 shows; leave out --output for its tiles",
+                          "array that any viewer of HDF5 shows; wiremill show without --output "
+                          "prints its tiles",
                           self->path, self->spec.table);
     if (!fault && !wm_h5_has (file, self->spec.table))
         fault = wm_fault (error, WM_EBATCH,

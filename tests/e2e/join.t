@@ -194,6 +194,12 @@ counted ()
 ok "... and counted in the summary, with what to type next" counted
 listed () { keep "$bin/wiremill" held "$work/out" && says "b.h5: .*$lost no such event \(1 event\)" && says "$both_held held"; }
 ok "... and by held" listed
+report ()
+{
+    keep "$bin/wiremill" report "$work/out" -o "$work/r.html" && grep -q '<title>Event 1:1:1, TPC 0 plane' "$work/r.html" &&
+        grep -q 'No picture of .*b.h5: event 1:1:2 has no planes there' "$work/r.html"
+}
+ok "the report draws events with the planes of each input" report
 ok "... a hit on a wire that the map lacks is a bad wire" $python tests/e2e/join.py status "$work/out/a.scores.h5" 2 "$one"
 ok "... hits without planes are of no event" $python tests/e2e/join.py status "$work/out/b.scores.h5" 7 "$two"
 origin ()

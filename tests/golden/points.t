@@ -27,6 +27,8 @@ for net in conv1d $(size "" "conv1d-last dense" "conv1d-last dense"); do
 done
 os () { exits 3 run conv1d os --spec "$work/waveform.yaml" --layout both --input "$work/os.h5" && right conv1d "$work/os/os.scores.h5"; }
 ok "the same planes as OpenSamples without a hit table" os
+report () { keep "$bin/wiremill" report "$work/out-conv1d" -o "$work/r.html" && grep -q '<title>Event 0:0:[0-9]*, TPC 1 plane 0, windows' "$work/r.html"; }
+ok "the report finds the frames' map by itself" report
 numl ()
 {
     "$python" -c 'import h5py, sys
