@@ -32,6 +32,9 @@ void wm_report_workers (const wm_report_t *self, FILE *out);
 void wm_report_latency (const wm_report_t *self, FILE *out);
 void wm_report_faults (const wm_report_t *self, FILE *out);
 
+/* What the campaign's rows are, as a heading: "Hits".  */
+const char *wm_report_rows (const json_t *status, char text[32]);
+
 /* "2026-11-23 07:05:12 UTC".  */
 const char *wm_report_date (double unix_s, char text[32]);
 

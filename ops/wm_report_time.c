@@ -127,23 +127,25 @@ static wm_svg_t plot_over_time (const over_time_t *self, FILE *out, const char *
     return plot;
 }
 
-static void draw_rate (over_time_t *self, FILE *out)
+static void draw_rate (over_time_t *self, const json_t *status, FILE *out)
 {
-    char about[160], n[32];
+    char about[160], n[32], title[64], unit[64], per_s[32];
     const uint64_t most = most_of (self->rate, self->n);
     const bool is_thousand = most >= 100000;
     for (uint32_t b = 0; b < self->n && is_thousand; b++)
         self->rate[b] = (self->rate[b] + 500) / 1000;
-    snprintf (about, sizeof about, "at most %s hits/s in %.0f minute%s",
-              wm_page_count ((int64_t) most, n), self->width_s / 60, self->width_s > 60 ? "s" : "");
+    snprintf (title, sizeof title, "%s scored per second", wm_report_rows (status, n));
+    snprintf (unit, sizeof unit, "%s%s", is_thousand ? "thousand " : "",
+              wm_ask_rows_s (status, 30, per_s));
+    snprintf (about, sizeof about, "at most %s %s in %.0f minute%s",
+              wm_page_count ((int64_t) most, n), per_s, self->width_s / 60,
+              self->width_s > 60 ? "s" : "");
     fputs ("<figure class=\"wide\">", out);
-    wm_svg_t plot = plot_over_time (self, out, "Hits scored per second", about,
-                                    is_thousand ? "thousand hits/s" : "hits/s",
-                                    is_thousand ? (most + 500) / 1000 : most);
+    wm_svg_t plot =
+        plot_over_time (self, out, title, about, unit, is_thousand ? (most + 500) / 1000 : most);
     wm_svg_histogram (&plot, self->rate, self->n, BLUE, true);
     wm_svg_end (&plot);
-    wm_page_put (out, "figcaption",
-                 "Hits scored per second in which a broker served the campaign: %s.", about);
+    wm_page_put (out, "figcaption", "%s in which a broker served the campaign: %s.", title, about);
     fputs ("</figure>\n", out);
 }
 
@@ -172,21 +174,22 @@ static void draw_workers_over_time (const over_time_t *self, FILE *out)
 void wm_report_throughput (const wm_report_t *self, FILE *out)
 {
     const wm_past_t *h = &self->history;
-    char hits[32], up[32], rate[32], from[32];
+    const char *rows = wm_ask_rows (self->status);
+    char hits[64], up[32], rate[32], from[32], per_s[32];
     wm_past_row_t sum;
     wm_past_sum (h, 0, &sum);
     fputs ("<section><h2>Throughput</h2>\n", out);
     if (!h->n_row)
         wm_page_put (out, "p", "%s", no_history (self));
     else {
-        wm_page_put (
-            out, "p", "%s hits since %s in %s in which a broker served the campaign: %s hits/s.",
-            wm_page_count ((int64_t) sum.hits, hits), wm_report_date (sum.begin_s, from),
-            wm_show_time (sum.up_s, up),
-            wm_page_count (sum.up_s > 0 ? (int64_t) whole (sum.hits / sum.up_s) : 0, rate));
+        wm_page_put (out, "p", "%s since %s in %s in which a broker served the campaign: %s %s.",
+                     wm_show_rows ((int64_t) sum.hits, rows, hits),
+                     wm_report_date (sum.begin_s, from), wm_show_time (sum.up_s, up),
+                     wm_page_count (sum.up_s > 0 ? (int64_t) whole (sum.hits / sum.up_s) : 0, rate),
+                     wm_ask_rows_s (self->status, 30, per_s));
         if (h->hits_before > 0)
-            wm_page_put (out, "p", "%s more hits were scored at times that are not known.",
-                         wm_page_count ((int64_t) h->hits_before, hits));
+            wm_page_put (out, "p", "Scored at times that are not known: %s.",
+                         wm_show_rows ((int64_t) h->hits_before, rows, hits));
     }
     if (h->n_row > 1) {
         over_time_t bins = { 0 };
@@ -194,7 +197,7 @@ void wm_report_throughput (const wm_report_t *self, FILE *out)
         cover (self, true, &from_s, &to_s);
         choose_bins (&bins, sum.begin_s, to_s);
         fill_bins (&bins, h);
-        draw_rate (&bins, out);
+        draw_rate (&bins, self->status, out);
         draw_workers_over_time (&bins, out);
     }
     fputs ("</section>\n", out);
@@ -349,21 +352,22 @@ static void draw_gantt (const wm_report_t *self, gantt_t *gantt, FILE *out)
     free (row_of);
 }
 
-static void list_workers (const gantt_t *gantt, FILE *out)
+static void list_workers (const gantt_t *gantt, const json_t *status, FILE *out)
 {
-    char from[32], busy[32];
+    char from[32], busy[32], rows[32];
     const size_t n = gantt->n < WORKERS_LISTED ? gantt->n : WORKERS_LISTED;
     char caption[160];
     snprintf (caption, sizeof caption,
-              "%zu of %zu: those that ended for a reason first, then those that scored most hits",
-              n, gantt->n);
+              "%zu of %zu: those that ended for a reason first, then those that scored most", n,
+              gantt->n);
     wm_page_table (out, gantt->n > n ? caption : NULL);
-    fputs ("<tr><th scope=\"col\">Worker</th><th scope=\"col\">Engine</th><th "
-           "scope=\"col\">Device</th><th scope=\"col\">Connected from</th><th scope=\"col\" "
-           "class=\"n\">For</th><th scope=\"col\" class=\"n\">Busy</th><th scope=\"col\" "
-           "class=\"n\">Batches</th><th scope=\"col\" class=\"n\">Hits</th><th "
-           "scope=\"col\">End</th></tr>\n",
-           out);
+    fprintf (out,
+             "<tr><th scope=\"col\">Worker</th><th scope=\"col\">Engine</th><th "
+             "scope=\"col\">Device</th><th scope=\"col\">Connected from</th><th scope=\"col\" "
+             "class=\"n\">For</th><th scope=\"col\" class=\"n\">Busy</th><th scope=\"col\" "
+             "class=\"n\">Batches</th><th scope=\"col\" class=\"n\">%s</th><th "
+             "scope=\"col\">End</th></tr>\n",
+             wm_report_rows (status, rows));
     for (size_t i = 0; i < n; i++) {
         const wm_past_worker_t *w = gantt->worker[i];
         const double for_s = w->to_s - w->from_s;
@@ -404,7 +408,7 @@ void wm_report_workers (const wm_report_t *self, FILE *out)
             gantt.n_label += !i || strcmp (gantt.worker[i]->label, gantt.worker[i - 1]->label) != 0;
         draw_gantt (self, &gantt, out);
         qsort (gantt.worker, gantt.n, sizeof *gantt.worker, by_interest);
-        list_workers (&gantt, out);
+        list_workers (&gantt, self->status, out);
     }
     if (h->n_worker_dropped > 0)
         wm_page_put (out, "p", "%s earlier connections of workers are not kept.",

@@ -169,6 +169,34 @@ static void test_part_of_a_worker (void **state)
     page_has (history, (const char *const[]){ "M33.0 192.0H33.0V175.2", NULL });
 }
 
+/* Rows are called what they are.  */
+static void test_windows (void **state)
+{
+    (void) state;
+    json_t *history = history_new ();
+    for (int i = 0; i < 2; i++)
+        add (history, "rows", row (NOW_S - 120 + 60 * i, 60, 1200, 0));
+    add (history, "workers", worker ("a", "CPU", NOW_S - 60, NOW_S, NULL));
+    json_t *status = json_loads (
+        "{\"campaign\": {\"rows\": \"windows\"}, \"hits\": {\"done\": 2400, \"held\": 1}, \"inputs\": "
+        "{\"total\": 2, \"open\": 1}, \"rows\": {\"sparse/v1\": 2400}, \"held\": [{\"path\": \"a\"}], "
+        "\"held_total\": 1, \"held_files_left_out\": 1, \"held_files\": [{\"path\": \"b\", \"held\": 1, "
+        "\"hits\": 3, \"reasons\": {\"x\": 1}}]}",
+        0, NULL);
+    char *text = page (status, history);
+    assert_non_null (strstr (text, "2,400 windows since "));
+    assert_non_null (strstr (text, ": 20 windows/s."));
+    assert_non_null (strstr (text, "Windows scored per second in which"));
+    assert_non_null (strstr (text, "Held: 1 window. "));
+    assert_non_null (strstr (text, "For a million windows"));
+    assert_int_equal (count (text, ">Windows</th>"), 5);
+    assert_null (strstr (text, "hits"));
+    assert_null (strstr (text, "Hits"));
+    free (text);
+    json_decref (status);
+    json_decref (history);
+}
+
 static void test_few_workers (void **state)
 {
     (void) state;
@@ -224,7 +252,7 @@ int main (void)
         cmocka_unit_test (test_numbers),          cmocka_unit_test (test_nonsense),
         cmocka_unit_test (test_throughput),       cmocka_unit_test (test_few_workers),
         cmocka_unit_test (test_part_of_a_worker), cmocka_unit_test (test_many_workers),
-        cmocka_unit_test (test_no_history),
+        cmocka_unit_test (test_no_history),       cmocka_unit_test (test_windows),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
