@@ -3,7 +3,7 @@
 # systemd hears of a broker and of workers.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-make_model "${small}1" && make_events one --seed 1 --hits 200 --tpcs 1 || bail "no model or events"
+make_model "${small}1" && make_events told --seed 1 --hits 200 --tpcs 1 || bail "no model or events"
 model=$made/model-${small}1.wmm out=$work/out said=$work/told-by-command
 # shellcheck disable=SC2016 # the command's shell expands it
 tell='echo "$WIREMILL_EVENT $WIREMILL_INPUTS_WRITTEN $WIREMILL_INPUTS_HELD" >>'"'$said'"
@@ -11,7 +11,7 @@ told () { diff <(printf '%s\n' "$@") "$said"; } # lines: exactly these were told
 
 # wiremill run: an input that is not HDF5 is held.
 echo nothing >"$work/bad.h5"
-run () { keep "$bin/wiremill" run --model "$model" --output "$out" --input "$made/one.h5" --input "$work/bad.h5" --workers 1 "$@"; }
+run () { keep "$bin/wiremill" run --model "$model" --output "$out" --input "$made/told.h5" --input "$work/bad.h5" --workers 1 "$@"; }
 first () { exits 3 run --on-done "$tell; exit 7" --on-held "$tell" && sed 's/^held [01]/held/' "$said" >"$said.1" &&
     printf '%s\n' "held 1" "done 1 1" | diff - "$said.1" && says 'broker: wiremill-broker: --on-done: its command failed with exit code 7'; }
 ok "a run tells what is held, that it is done, and how a command failed" first
@@ -19,7 +19,7 @@ again () { rm "$said" && exits 3 run --on-done "$tell" --on-held "$tell" && [ ! 
 ok "the same command has nothing to tell" again
 secret () { keep cat "$out$beside/command" && says '--on-done \.\.\. --on-held \.\.\.$'; }
 ok "commands may have secrets and are not kept" secret
-more () { cp "$made/one.h5" "$work/more.h5" && exits 3 run --input "$work/more.h5" --on-done="$tell" && told "done 2 1"; }
+more () { cp "$made/told.h5" "$work/more.h5" && exits 3 run --input "$work/more.h5" --on-done="$tell" && told "done 2 1"; }
 ok "with one more input it is done again" more
 
 # A broker that systemd seems to have started, killed where it has run a command and not noted it.

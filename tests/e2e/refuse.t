@@ -20,7 +20,7 @@ full () { exits 1 "$@" >/dev/full 2>"$work/said" && says "stdout cannot be writt
 for program in wiremill wiremill-broker wiremill-producer wiremill-worker; do
     ok "$program: what stdout does not take is an error" full "$bin/$program" --help
 done
-ok "a verb that does not exist" refused 2 "there is no verb .report" "$bin/wiremill" report
+ok "a verb that does not exist" refused 2 "there is no verb .rapport" "$bin/wiremill" rapport
 ok "no such input" refused 2 "no file matches" "${run[@]}" --input "$work/none-*.h5"
 ok "no such model" refused 2 "cannot be read" "$bin/wiremill" run --model "$work/no.onnx" \
     --output "$work/o" --input "$made/one.h5"
