@@ -153,6 +153,11 @@ bool wm_past_take_workers (wm_past_t *self, const json_t *history)
     return true;
 }
 
+bool wm_past_is_gpu (const wm_past_worker_t *worker)
+{
+    return *worker->device && strcmp (worker->device, "CPU") != 0;
+}
+
 void wm_past_clear (wm_past_t *self)
 {
     free (self->row);

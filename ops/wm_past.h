@@ -55,6 +55,8 @@ typedef struct {
     double cpu_s; /* below 0: not reported */
 } wm_past_worker_t;
 
+bool wm_past_is_gpu (const wm_past_worker_t *worker);
+
 /* All zero is empty.  */
 typedef struct {
     wm_past_row_t *row; /* (n_row) in the order of time, all with a time */

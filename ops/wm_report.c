@@ -1,6 +1,7 @@
 /* wm_report.c - the page of `wiremill report`: how the campaign is, what was scored, what is held,
-   what it cost, and where all of it comes from. What has a time is in wm_report_time.c.  */
-#include "ops/wm_report.h"
+   what it cost, and where all of it comes from. What has a time is in wm_report_time.c and
+   wm_report_workers.c.  */
+#include "ops/wm_report_private.h"
 
 #include "ops/wm_account.h"
 #include "ops/wm_arithmetic.h"
@@ -33,11 +34,6 @@ const char *wm_report_rows (const json_t *status, char text[32])
     return text;
 }
 
-static bool serves_clients (const json_t *s)
-{
-    return !strcmp (wm_ask_text (s, "campaign.serves"), "clients");
-}
-
 static void put_row (FILE *out, const char *name, const char *value)
 {
     fputs ("<tr>", out);
@@ -68,7 +64,7 @@ static void write_progress (const json_t *s, FILE *out)
 {
     char done[64], all[32], eta[32];
     const double share = wm_account_share (s);
-    if (serves_clients (s)) {
+    if (wm_ask_serves_clients (s)) {
         wm_page_print (out,
                        "It serves programs that wait for scores, %s of them now. It has scored %s, "
                        "and keeps nothing of them.",
@@ -113,7 +109,7 @@ static void write_verdict (const wm_report_t *self, FILE *out)
         wm_page_print (out, "Paused: %s. ", paused);
     else if (is_running && *waiting && !is_finished)
         wm_page_print (out, "It waits for: %s. ", waiting);
-    if (!is_running && wm_ask_int (s, "inputs.open") && !serves_clients (s))
+    if (!is_running && wm_ask_int (s, "inputs.open") && !wm_ask_serves_clients (s))
         wm_page_print (out, "No broker runs; what is done is kept. ");
     if (is_clean && is_finished)
         wm_page_print (out, "Nothing is held.");
@@ -185,6 +181,24 @@ static void write_engines (const json_t *s, FILE *out)
     wm_page_table_end (out);
 }
 
+/* Every key of the patch specification.  */
+static void write_specification (const json_t *s, FILE *out)
+{
+    char *text = strdup (wm_ask_text (s, "campaign.specification")), *line, *rest = NULL;
+    if (!text || !*text) {
+        free (text);
+        return;
+    }
+    fputs ("<h3>Patch specification</h3>\n<pre class=\"columns\">", out);
+    for (line = strtok_r (text, "\n", &rest); line; line = strtok_r (NULL, "\n", &rest)) {
+        fputs ("<span>", out);
+        wm_page_print (out, "%s", line);
+        fputs ("\n</span>", out);
+    }
+    fputs ("</pre>\n", out);
+    free (text);
+}
+
 static void write_scored (const wm_report_t *self, FILE *out)
 {
     const json_t *s = self->status;
@@ -196,7 +210,7 @@ static void write_scored (const wm_report_t *self, FILE *out)
     snprintf (version, sizeof version, "wiremill %.40s", wm_ask_text (s, "version"));
     fputs ("<section><h2>What was scored</h2>\n", out);
     wm_page_table (out, NULL);
-    if (!serves_clients (s))
+    if (!wm_ask_serves_clients (s))
         write_inputs (s, out);
     write_hits (s, out);
     put_row (out, "Model (SHA-256)", wm_ask_text (s, "campaign.model"));
@@ -204,6 +218,7 @@ static void write_scored (const wm_report_t *self, FILE *out)
     put_row (out, "Code", version);
     wm_page_table_end (out);
     write_engines (s, out);
+    write_specification (s, out);
     put_lines (out, wm_account_checks, s, "Checked: ");
     fputs ("</section>\n", out);
 }
@@ -361,7 +376,7 @@ static cost_t cost_of (const wm_past_t *h)
     cost_t cost = { 0 };
     for (size_t i = 0; i < h->n_worker; i++) {
         const wm_past_worker_t *w = &h->worker[i];
-        const bool is_gpu = *w->device && strcmp (w->device, "CPU") != 0;
+        const bool is_gpu = wm_past_is_gpu (w);
         cost.cpu_s += w->cpu_s > 0 ? w->cpu_s : 0;
         cost.n_unknown += w->cpu_s < 0;
         cost.gpu_s += is_gpu ? w->to_s - w->from_s : 0;
@@ -456,7 +471,7 @@ static void write_command (const wm_report_t *self, FILE *out)
     fclose (memory);
     if (is_known) {
         wm_page_put (out, "p", "%s",
-                     serves_clients (self->status)
+                     wm_ask_serves_clients (self->status)
                          ? "The command that started the broker:"
                          : "The command that makes this campaign. Typed again, it continues; with "
                            "another --output, it scores the same again:");
@@ -479,7 +494,7 @@ static void write_provenance (const wm_report_t *self, FILE *out)
     wm_page_table (out, NULL);
     put_row (out, "Campaign", wm_ask_text (s, "campaign.id"));
     put_row (out, "Its folder", wm_ask_text (s, "dir"));
-    if (!serves_clients (s))
+    if (!wm_ask_serves_clients (s))
         put_row (out, "Its outputs", wm_ask_text (s, "campaign.output"));
     put_row (out, "Begun", wm_report_date (wm_ask_real (s, "campaign.submitted"), date));
     if (*wm_ask_text (s, "endpoint"))
@@ -494,7 +509,7 @@ static void write_provenance (const wm_report_t *self, FILE *out)
 static void write_scores (const wm_report_t *self, FILE *out)
 {
     char n[32], all[32];
-    if (serves_clients (self->status))
+    if (wm_ask_serves_clients (self->status))
         return;
     fputs ("<h2>Scores</h2>\n", out);
     if (self->scores_bytes) {

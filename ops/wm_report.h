@@ -25,17 +25,4 @@ typedef struct {
 
 void wm_report_write (const wm_report_t *self, FILE *out);
 
-/* Parts of it, of what the history has (wm_report_time.c). Each writes a sentence where there is
-   nothing to draw.  */
-void wm_report_throughput (const wm_report_t *self, FILE *out);
-void wm_report_workers (const wm_report_t *self, FILE *out);
-void wm_report_latency (const wm_report_t *self, FILE *out);
-void wm_report_faults (const wm_report_t *self, FILE *out);
-
-/* What the campaign's rows are, as a heading: "Hits".  */
-const char *wm_report_rows (const json_t *status, char text[32]);
-
-/* "2026-11-23 07:05:12 UTC".  */
-const char *wm_report_date (double unix_s, char text[32]);
-
 #endif

@@ -22,7 +22,7 @@ const char *wm_top_state (const wm_top_campaign_t *campaign)
     if (!s)
         return *campaign->note ? "no answer" : "asking";
     const bool is_over = wm_ask_int (s, "inputs.total") > 0 && !wm_ask_int (s, "inputs.open") &&
-                         strcmp (wm_ask_text (s, "campaign.serves"), "clients") != 0;
+                         !wm_ask_serves_clients (s);
     if (!*wm_ask_text (s, "endpoint"))
         return is_over ? "finished" : "stopped";
     if (*campaign->note)
@@ -372,7 +372,7 @@ static void put_counts (wm_canvas_t *canvas, const json_t *s)
     wm_canvas_put (canvas, WM_PLAIN, "; %s events",
                    wm_show_count (wm_ask_int (s, "events.announced"), a));
     wm_canvas_next (canvas);
-    if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
+    if (wm_ask_serves_clients (s))
         wm_canvas_put (canvas, WM_PLAIN, "clients  %lld connected",
                        (long long) wm_ask_int (s, "inputs.open"));
     else {

@@ -173,31 +173,6 @@ static void write_pictures (const char *const *path, size_t n, size_t n_picture,
                      left_out);
 }
 
-/* A child: every key of the patch specification that an output states.  */
-static int write_specification (void *path_v, FILE *out)
-{
-    const char *const *path = path_v;
-    char text[WM_PINS_BYTES_MAX];
-    wm_error_t error;
-    wm_produce_confine_reader (path, 1);
-    wm_h5_init ();
-    wm_h5_t *file = wm_h5_open (*path, &error);
-    if (file && wm_h5_lines (file, "specification", text, sizeof text)) {
-        fputs ("<h2>Patch specification</h2>\n", out);
-        char *line, *rest, *next = text;
-        fputs ("<pre class=\"columns\">", out);
-        while ((line = strtok_r (next, "\n", &rest))) {
-            fputs ("<span>", out);
-            wm_page_print (out, "%s", line);
-            fputs ("\n</span>", out);
-            next = NULL;
-        }
-        fputs ("</pre>\n", out);
-    }
-    wm_h5_close (&file);
-    return WM_EXIT_OK;
-}
-
 static int report_main (const wm_args_t *args)
 {
     static wm_pins_t pins;
@@ -220,7 +195,6 @@ static int report_main (const wm_args_t *args)
         take_pins (&pins, args);
         write_pictures (path, outputs.n, (size_t) wm_args_number (args, "pictures"), &pins);
     }
-    wm_apart_copy ("report", write_specification, &path[0], stdout);
     free (path);
     return fflush (stdout) || ferror (stdout) ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }

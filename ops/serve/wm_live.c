@@ -159,7 +159,7 @@ static void put_facts (FILE *out, const json_t *s)
     snprintf (more, sizeof more, "and %s inputs or batches", wm_show_count (rows, a));
     put_fact (out, "Held", held || rows ? "bad-text" : "",
               wm_show_rows (held, wm_ask_rows (s), text), more);
-    if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
+    if (wm_ask_serves_clients (s))
         put_fact (out, "Clients", "", wm_show_count (wm_ask_int (s, "inputs.open"), a),
                   "connected");
     else {

@@ -122,7 +122,7 @@ ok "a broker" up
 empty ()
 {
     report "$work/waits" && look && holds "'No input has been announced yet.' in d['text']" "'while a broker serves' in d['text']" \
-        "'No output is written yet.' in d['text']" "'Nothing is held.' in d['text']"
+        "'No output is written yet.' in d['text']" "'Nothing is held.' in d['text']" "'patch: [' in d['text']"
 }
 ok "a campaign without inputs" empty
 "$bin/wiremill" pause "$work/waits" --why '<u>lunch</u>' >/dev/null
