@@ -26,6 +26,7 @@
 #define DRAW_MS 1000     /* ages and the clock go on while nothing is answered */
 #define DRAW_LEAST_MS 50 /* answers of many brokers come one by one */
 #define END_MS 500
+#define LATE_MS 5000 /* behind the time for the next answer */
 #define ROWS_ONCE 512
 
 /* clang-format off */
@@ -440,6 +441,7 @@ static int run_live (top_t *self, int64_t interval_ms)
     self->canvas.has_styles = true;
     self->canvas.has_colors = !no_color || !*no_color;
     self->view.has_keys = true;
+    self->view.late_s = (double) (interval_ms + LATE_MS) / 1e3;
     self->view.screen = self->n > 1 ? WM_TOP_LIST : WM_TOP_CAMPAIGN;
     zsys_handler_set (NULL); /* signals are ours */
     zsys_init ();            /* here: threads that came first together would end the process */

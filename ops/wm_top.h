@@ -38,6 +38,7 @@ typedef enum { WM_TOP_LIST, WM_TOP_CAMPAIGN, WM_TOP_WORKER, WM_TOP_HELP } wm_top
 typedef struct {
     wm_top_screen_t screen;
     bool has_keys;     /* false: one screen for scripts, all lists in full */
+    double late_s;     /* an answer that is older is late; 0: none is */
     int chosen;        /* campaign */
     int sort;          /* what workers are sorted by */
     char worker[128];  /* label of the chosen one; "": the first */
