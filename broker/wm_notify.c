@@ -6,6 +6,7 @@
 #include "schema/base/wm_process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,8 @@
 #define NOTE "told"
 #define NOTE_BYTES_MAX 512
 #define POLL_MS 20
+#define PIPE_BYTES (1 << 20) /* of what a command prints between two turns, if it may */
+#define PARTS_MAX 32         /* of 64 KiB, a turn */
 #define VARIABLES 11
 #define VALUE_BYTES 4600 /* a path, or a sentence with one */
 #define VARIABLE_BYTES (VALUE_BYTES + 32)
@@ -37,7 +40,10 @@ struct wm_notify_t {
     int64_t next_ms[WM_NOTIFY_EVENTS];
     pid_t pid; /* of the command that runs, 0: none; and for it: */
     int event;
-    told_t then; /* what people know when it has ended */
+    int out_fd; /* what it prints */
+    size_t n_printed;
+    bool is_within_line; /* the last that it printed */
+    told_t then;         /* what people know when it has ended */
     int64_t end_ms;
 };
 
@@ -209,27 +215,88 @@ static void take_environment (const void *argument)
     environ = (char **) (uintptr_t) made->pointer;
 }
 
+/* Passes on what the command has printed as far as the log may have it, and drops the rest: no
+   command fills the campaign's disk. One that prints for ever keeps nobody here.  */
+static void pass_on (wm_notify_t *self)
+{
+    char part[1 << 16];
+    ssize_t n;
+    for (int i = 0; i < PARTS_MAX && (n = read (self->out_fd, part, sizeof part)) > 0; i++) {
+        const size_t room = WM_NOTIFY_OUTPUT_BYTES - self->n_printed;
+        const size_t more = (size_t) n < room ? (size_t) n : room;
+        if (!more)
+            continue;
+        fwrite (part, 1, more, stderr);
+        self->n_printed += more;
+        self->is_within_line = part[more - 1] != '\n';
+        if (more == room)
+            fprintf (
+                stderr,
+                "%swiremill-broker: --on-%s: what its command prints from here on is dropped\n",
+                self->is_within_line ? "\n" : "", names[self->event]);
+        self->is_within_line &= more < room;
+    }
+}
+
+/* The rest of it. What outlives the command prints to nobody.  */
+static void end_output (wm_notify_t *self)
+{
+    pass_on (self);
+    if (self->is_within_line)
+        fputc ('\n', stderr);
+    close (self->out_fd);
+}
+
+/* Kills the command that runs, if one does.  */
+static void kill_it (wm_notify_t *self)
+{
+    if (!self->pid)
+        return;
+    wm_process_kill (&self->pid);
+    end_output (self);
+}
+
+/* A pipe for what a command prints; -1: errno.  */
+static int pipe_new (int pipe_fd[2])
+{
+    if (pipe2 (pipe_fd, O_CLOEXEC))
+        return -1;
+    fcntl (pipe_fd[0], F_SETPIPE_SZ, PIPE_BYTES); /* else it waits for a turn more often */
+    return fcntl (pipe_fd[0], F_SETFL, O_NONBLOCK);
+}
+
 /* The time of its next one begins now also where it cannot be started.  */
 static void start (wm_notify_t *self, int event, const wm_brief_t *brief, int64_t now_ms)
 {
     const char *const argv[] = { "sh", "-c", self->config.command[event], NULL };
     environment_t *made = environment_new (self, event, brief);
+    int out[2] = { -1, -1 };
+    errno = ENOMEM;
+    const bool failed = !made || pipe_new (out);
     const wm_process_t process = { .program = "/bin/sh",
                                    .argv = argv,
                                    .in = WM_PROCESS_NULL,
-                                   .out = STDERR_FILENO,
+                                   .out = out[1],
+                                   .err = out[1],
                                    .death_signal = SIGKILL,
                                    .drops_credentials = true,
                                    .prepare = take_environment,
                                    .argument = made };
     self->next_ms[event] = now_ms + self->config.again_ms;
     WM_FAILPOINT ("broker-notify-start");
-    errno = ENOMEM;
-    self->pid = made ? wm_process_start (&process) : -1;
+    self->pid = failed ? -1 : wm_process_start (&process);
+    const int error = errno;
+    if (out[1] >= 0)
+        close (out[1]);
+    if (out[0] >= 0 && self->pid < 0)
+        close (out[0]);
+    self->out_fd = out[0];
+    self->n_printed = 0;
+    self->is_within_line = false;
     wm_log_level (self->pid < 0 || event != WM_NOTIFY_DONE ? WM_LOG_WARNING : WM_LOG_NOTICE);
     if (self->pid < 0)
         fprintf (stderr, "wiremill-broker: --on-%s: its command cannot be started: %s\n",
-                 names[event], strerror (errno));
+                 names[event], strerror (error));
     else
         fprintf (stderr, "wiremill-broker: runs the command of --on-%s: %s\n", names[event],
                  strchr (made->text[1], '=') + 1);
@@ -269,11 +336,16 @@ static bool tend (wm_notify_t *self, int64_t now_ms)
     if (!self->pid)
         return false;
     const pid_t ended = waitpid (self->pid, &status, WNOHANG);
-    if (!ended && now_ms < self->end_ms)
+    if (!ended && now_ms < self->end_ms) {
+        pass_on (self);
         return true;
+    }
+    if (!ended)
+        kill_it (self);
+    else
+        end_output (self);
     wm_log_level (WM_LOG_WARNING);
     if (!ended) {
-        wm_process_kill (&self->pid);
         fprintf (
             stderr,
             "wiremill-broker: --on-%s: its command ran for longer than %.0f s and was killed\n",
@@ -311,7 +383,7 @@ wm_notify_t *wm_notify_new (const wm_notify_config_t *config)
 void wm_notify_destroy (wm_notify_t **self_p)
 {
     if (*self_p)
-        wm_process_kill (&(*self_p)->pid);
+        kill_it (*self_p);
     free (*self_p);
     *self_p = NULL;
 }
@@ -334,7 +406,7 @@ static void await (wm_notify_t *self, const volatile sig_atomic_t *signals)
         if (*signals > 1) {
             fprintf (stderr, "wiremill-broker: --on-%s: its command is killed by a second signal\n",
                      names[self->event]);
-            wm_process_kill (&self->pid);
+            kill_it (self);
             return; /* not told: the next broker runs it again */
         }
         usleep (POLL_MS * 1000);

@@ -16,7 +16,7 @@
    once.
 
    A command is `sh -c COMMAND` in a session of its own, one at a time: standard input is
-   /dev/null, its output goes to the broker's log, it inherits no descriptor and no credentials
+   /dev/null, of what it prints the first WM_NOTIFY_OUTPUT_BYTES go to the broker's log, it inherits no descriptor and no credentials
    (wm_process_drop_credentials). The facts are in its environment, WIREMILL_...: text of peers is
    never a part of the command line, is never the whole of a variable, and has no control
    characters. It is killed with its process group after limit_ms, and dies with the broker. How it
@@ -33,6 +33,7 @@ enum { WM_NOTIFY_PAUSE, WM_NOTIFY_HELD, WM_NOTIFY_DONE };
 #define WM_NOTIFY_EVENTS 3 /* in the order in which they are told */
 #define WM_NOTIFY_LIMIT_MS 30000
 #define WM_NOTIFY_AGAIN_MS 300000
+#define WM_NOTIFY_OUTPUT_BYTES 65536 /* of one command */
 
 typedef struct {
     const char *dir;                       /* the campaign's */

@@ -57,6 +57,8 @@ static void keep (wm_top_poll_t *self, json_t *status, const char *note, wm_faul
     const bool has_rate = status && *wm_ask_text (status, "endpoint");
     pthread_mutex_lock (&self->mutex);
     json_t *old = status ? self->known.status : NULL;
+    if (old && strcmp (wm_ask_text (old, "campaign.id"), wm_ask_text (status, "campaign.id")) != 0)
+        self->bucket = 0; /* another campaign is there: the graph begins anew */
     if (status) {
         self->known.status = status;
         self->answered_ms = now_ms;

@@ -61,7 +61,9 @@ async function refresh() {
     if (!answer.ok) throw new Error(`it answers ${answer.status}`);
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
     dress(next);
-    change(document.querySelector("main"), next.querySelector("main"));
+    if (["script", "style"].some((tag) => next.querySelector(tag).textContent !== document.querySelector(tag).textContent))
+      location.reload(); // wiremill serve is another version now
+    for (const part of ["h1", "main"]) change(document.querySelector(part), next.querySelector(part));
     document.title = next.title;
     report("");
   } catch (error) {

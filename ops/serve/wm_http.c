@@ -62,9 +62,13 @@ static void on_connection (void *context, struct MHD_Connection *connection, voi
 void wm_http_sweep (wm_http_t *self)
 {
     const int64_t now_ms = wm_now_ms ();
+    size_t n = 0;
     pthread_mutex_lock (&self->mutex);
     for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
-        if (self->connection[i].fd >= 0 && now_ms - self->connection[i].since_ms > WM_HTTP_LIFE_MS)
+        n += self->connection[i].fd >= 0;
+    const int64_t life_ms = n < WM_HTTP_CONNECTIONS_MAX ? WM_HTTP_LIFE_MS : WM_HTTP_CROWDED_MS;
+    for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
+        if (self->connection[i].fd >= 0 && now_ms - self->connection[i].since_ms > life_ms)
             shutdown (self->connection[i].fd, SHUT_RDWR);
     pthread_mutex_unlock (&self->mutex);
 }

@@ -170,6 +170,10 @@ until document.querySelector('#contact').textContent.includes('does not answer')
 audit
 run kill -CONT $serve
 until document.querySelector('#contact').textContent == ''
+true document.querySelector('h1').textContent = 'the campaign before'
+until document.querySelector('h1').textContent == document.title.split(':')[0]
+true document.querySelector('script').textContent = 'of an older version'
+until document.querySelector('script').textContent.includes('refresh')
 STEPS
     }
     ok "a broker that stops, and a server that does" gone

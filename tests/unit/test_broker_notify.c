@@ -239,6 +239,33 @@ static void what_a_command_inherits (void **state)
     close (open_fd);
 }
 
+/* It prints for ever: the log gets a part, and the broker goes on.  */
+static void what_it_prints_is_bounded (void **state)
+{
+    (void) state;
+    char path[96], log[WM_NOTIFY_OUTPUT_BYTES + 4096];
+    struct stat st;
+    snprintf (path, sizeof path, "%s/log", dir);
+    const int kept = dup (STDERR_FILENO), fd = open (path, O_RDWR | O_CREAT | O_APPEND, 0600);
+    assert_int_equal (dup2 (fd, STDERR_FILENO), STDERR_FILENO);
+    start ("yes 1234567 | head -c 3000000; printf end >\"$WIREMILL_CAMPAIGN/said\"", 60000);
+    turn (&all, 0, "done 1 2 2\nheld 0\npause 0\n", "end");
+    start ("yes", 1);
+    turn (&(wm_brief_t){ .stopped = "x" }, 0, "done 0 2 2\nheld 0\npause 0\n", "end");
+    turn (&(wm_brief_t){ .stopped = "x" }, 1, "done 0 2 2\nheld 0\npause 1\n", "end");
+    fflush (stderr);
+    assert_int_equal (dup2 (kept, STDERR_FILENO), STDERR_FILENO);
+    assert_int_equal (fstat (fd, &st), 0);
+    assert_in_range (st.st_size, WM_NOTIFY_OUTPUT_BYTES, 2 * WM_NOTIFY_OUTPUT_BYTES + 4096);
+    const ssize_t n = pread (fd, log, sizeof log - 1, 0);
+    assert_true (n > 0);
+    log[n] = 0;
+    assert_non_null (strstr (log, "1234567\nwiremill-broker: --on-done: what its command prints "
+                                  "from here on is dropped\n"));
+    close (fd);
+    close (kept);
+}
+
 static void without_a_command_nobody_is_told (void **state)
 {
     (void) state;
@@ -261,6 +288,7 @@ int main (void)
         TEST (what_cannot_be_started_is_tried_again),
         TEST (a_note_that_cannot_be_kept_or_read),
         TEST (what_a_command_inherits),
+        TEST (what_it_prints_is_bounded),
         TEST (without_a_command_nobody_is_told),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
