@@ -90,7 +90,7 @@ static void show_campaign (const json_t *s)
     const int rate_width = (int) strlen (wm_ask_rows_s (s, RATE_WIDTH, head[8]));
     show_cells (head, rate_width > 7 ? rate_width : 7);
     show_cells (cell, rate_width > 7 ? rate_width : 7);
-    if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
+    if (wm_ask_serves_clients (s))
         printf ("clients: %lld connected; nothing of their patches is kept",
                 (long long) wm_ask_int (s, "inputs.open"));
     else

@@ -26,6 +26,7 @@
 #define DRAW_MS 1000     /* ages and the clock go on while nothing is answered */
 #define DRAW_LEAST_MS 50 /* answers of many brokers come one by one */
 #define END_MS 500
+#define LATE_MS 5000 /* behind the time for the next answer */
 #define ROWS_ONCE 512
 
 /* clang-format off */
@@ -134,20 +135,23 @@ static void add_history (wm_top_campaign_t *campaign, const target_t *target)
     int code;
     wm_error_t error;
     json_t *history = NULL;
+    wm_past_t past = { 0 };
+    const int64_t now_s = time (NULL), from_s = now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S;
     const bool has_broker = *wm_ask_text (campaign->status, "endpoint");
     if (has_broker) {
         wm_client_t *client =
             wm_client_new (target->endpoint, WM_ROLE_OPERATOR, "wiremill top", NULL, NULL);
         wm_client_keys_of (client, target->folder);
         if (!wm_ask_open (client, target->folder, &error))
-            history = wm_top_ask_recent (client);
+            history = wm_ask_history_page (client, false, (uint64_t) from_s, &error); /* one */
         if (wm_client_is_open (client))
             wm_client_close (client, WM_REASON_DONE, "");
         wm_client_destroy (&client);
     } else
         history = wm_ask_history ("top", "", target->folder, &code);
-    if (history)
-        wm_top_history (campaign, history, has_broker ? time (NULL) : 0);
+    wm_past_take (&past, history, 0);
+    wm_top_history (campaign, &past, has_broker ? (double) now_s : 0);
+    wm_past_clear (&past);
     json_decref (history);
 }
 
@@ -437,6 +441,7 @@ static int run_live (top_t *self, int64_t interval_ms)
     self->canvas.has_styles = true;
     self->canvas.has_colors = !no_color || !*no_color;
     self->view.has_keys = true;
+    self->view.late_s = (double) (interval_ms + LATE_MS) / 1e3;
     self->view.screen = self->n > 1 ? WM_TOP_LIST : WM_TOP_CAMPAIGN;
     zsys_handler_set (NULL); /* signals are ours */
     zsys_init ();            /* here: threads that came first together would end the process */
@@ -447,7 +452,7 @@ static int run_live (top_t *self, int64_t interval_ms)
     for (int i = 0; i < self->n; i++) {
         const target_t *target = &self->target[i];
         self->poll[i] = wm_top_poll_new ("top", target->given, target->lasting, target->folder,
-                                         interval_ms, notify, NULL);
+                                         interval_ms, notify, WM_TOP_BUCKETS * WM_TOP_BUCKET_S);
         if (!self->poll[i]) {
             wm_terminal_leave ();
             fprintf (stderr, "wiremill top: no thread for %.200s\n", target->given);

@@ -358,6 +358,11 @@ int64_t wm_ask_demand (const json_t *status)
            wm_ask_int (status, "batches.running");
 }
 
+bool wm_ask_serves_clients (const json_t *status)
+{
+    return strcmp (wm_ask_text (status, "campaign.serves"), "clients") == 0;
+}
+
 const char *wm_ask_rows (const json_t *status)
 {
     const char *rows = wm_ask_text (status, "campaign.rows");

@@ -113,6 +113,9 @@ int64_t wm_ask_int (const json_t *status, const char *path);
 double wm_ask_real (const json_t *status, const char *path);
 const char *wm_ask_text (const json_t *status, const char *path);
 
+/* Returns whether the campaign serves clients, and so keeps nothing.  */
+bool wm_ask_serves_clients (const json_t *status);
+
 /* What a campaign's rows are: "hits", "windows", ... (wm_pins_rows), or "patches" of clients.  */
 const char *wm_ask_rows (const json_t *status);
 

@@ -1,69 +1,109 @@
-/* wm_past.h - a campaign's history ("wiremill-history-1"), kept for a page: rates over time,
-   latencies, faults. A row takes about 500 bytes, so a year takes 10 MB. Thread: any.  */
+/* wm_past.h - a campaign's history ("wiremill-history-1", wm_ask_history) as numbers, for report,
+   serve and top.
+
+   Columns are found by their names. What is not there, or is no number, is 0: an older or newer
+   broker may have sent it. A row takes about 800 bytes, so a year takes 16 MB.
+   Thread: one at a time.  */
 #ifndef WM_PAST_H
 #define WM_PAST_H
 
 #include <jansson.h>
-#include <stdint.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-#define WM_PAST_BINS 16 /* of a latency: below 1 ms, 2 ms, 4 ms ... 16.384 s, and all above */
+/* A count of each row, by its name in "columns".  */
+/* clang-format off */
+#define WM_PAST_COUNTS(X) \
+    X (begin_s) X (span_s) X (up_s) X (hits) X (batches) X (held) X (events) X (payload_in) \
+    X (task_out) X (result_in) X (fail) X (lost) X (preempt) X (duplicate) X (late) X (alarm) \
+    X (copies) X (again) X (workers_max) X (worker_s) X (busy_s) X (broker_cpu_s) X (journal)
+/* clang-format on */
 
-/* What rows are asked for.  */
-typedef enum {
-    WM_PAST_HITS,
-    WM_PAST_BATCHES,
-    WM_PAST_FAIL,
-    WM_PAST_LOST,
-    WM_PAST_PREEMPT,
-    WM_PAST_COPIES,
-    WM_PAST_DUPLICATE,
-    WM_PAST_LATE,
-    WM_PAST_AGAIN,
-    WM_PAST_ALARM,
-    WM_PAST_COUNTS
-} wm_past_count_t;
-typedef enum {
-    WM_PAST_STAGE,
-    WM_PAST_QUEUE,
-    WM_PAST_COMPUTE,
-    WM_PAST_COMMIT,
-    WM_PAST_STEPS
-} wm_past_step_t;
+/* The steps of a batch, one after another.  */
+enum { WM_PAST_STAGE, WM_PAST_QUEUE, WM_PAST_COMPUTE, WM_PAST_COMMIT, WM_PAST_STEPS };
+extern const struct wm_past_step_t {
+    const char *name, *what;
+} wm_past_step[WM_PAST_STEPS];
+
+#define WM_PAST_BINS 16 /* of a latency: below 1, 2, 4, ... 16,384 ms, and above */
 
 typedef struct {
-    double count, sum_s;
-    uint32_t bin[WM_PAST_BINS];
+    double n, sum_s, bin[WM_PAST_BINS];
 } wm_past_latency_t;
 
-typedef struct wm_past_t wm_past_t;
+/* A minute, an hour, or a sum of them.  */
+typedef struct {
+#define WM_PAST_MEMBER(name) double name;
+    WM_PAST_COUNTS (WM_PAST_MEMBER)
+#undef WM_PAST_MEMBER
+    wm_past_latency_t step[WM_PAST_STEPS];
+} wm_past_row_t;
 
-wm_past_t *wm_past_new (void);
-void wm_past_destroy (wm_past_t **self_p);
+/* What went wrong, or was done twice: its count of a row, and its path in the status.  */
+#define WM_PAST_FAULTS 9
+extern const struct wm_past_fault_t {
+    size_t offset;
+    const char *path, *what;
+} wm_past_fault[WM_PAST_FAULTS];
+double wm_past_fault_of (const wm_past_row_t *row, size_t fault);
 
-/* Takes a page of a history that was asked from this time on: its rows replace what was known from
-   there on. HUGE_VAL: only rows are taken that are new, or have more hits than the last that is
-   known.  */
-void wm_past_take (wm_past_t *self, const json_t *page, double from_s);
+/* A process of a worker; texts are lent by the history.  */
+typedef struct {
+    const char *label, *signature, *device, *why; /* why "": nothing to report */
+    bool connected;
+    double from_s, to_s, batches, hits, busy_s;
+    double cpu_s; /* below 0: not reported */
+} wm_past_worker_t;
+
+bool wm_past_is_gpu (const wm_past_worker_t *worker);
+
+/* All zero is empty.  */
+typedef struct {
+    wm_past_row_t *row; /* (n_row) in the order of time, all with a time */
+    size_t n_row;
+    double hits_before;       /* of results whose time is not known */
+    wm_past_worker_t *worker; /* (n_worker) as they connected */
+    size_t n_worker;
+    double n_worker_dropped; /* older ones that are not kept */
+} wm_past_t;
+
+/* Takes a page of rows, or all, asked from this time on. They replace what was known from there to
+   the page's last row; what is known beyond it stays, and so does its last row if more hits are
+   known of that: a ledger may lack the last minute. false: no memory, nothing is changed.  */
+bool wm_past_take (wm_past_t *self, const json_t *page, double from_s);
+
+/* Takes the workers of a whole history, which must live as long. false: no memory.  */
+bool wm_past_take_workers (wm_past_t *self, const json_t *history);
+
+void wm_past_clear (wm_past_t *self);
 
 /* Returns what to ask from next: the row before the last, since both may still grow; 0: all.  */
-double wm_past_next (wm_past_t *self);
+double wm_past_next (const wm_past_t *self);
 
-/* Returns when a broker first served in a row that has a time; 0: there is none.  */
-double wm_past_begin (wm_past_t *self);
+/* Returns when a broker first served; 0: no row.  */
+double wm_past_begin (const wm_past_t *self);
 
-/* Fills `rate` (n) with hits/s over equal parts of the time from `from_s` to `to_s` (Unix), below 0
-   where no broker served.  */
-void wm_past_rate (wm_past_t *self, double from_s, double to_s, float *rate, int n);
+/* Sums the rows from `from_s` on; begin_s, workers_max and journal: the least, the most, the
+   last.  */
+void wm_past_sum (const wm_past_t *self, double from_s, wm_past_row_t *sum);
 
-/* Returns the sum of a count over the rows from `from_s` on.  */
-double wm_past_sum (wm_past_t *self, wm_past_count_t count, double from_s);
+/* Spreads the rows, each evenly over the seconds in which a broker served, over parts (n) that are
+   `width_s` long.  */
+typedef struct {
+    double hits, up_s, busy_s, workers_max;
+} wm_past_part_t;
+void wm_past_spread (const wm_past_t *self, double from_s, double width_s, wm_past_part_t *part,
+                     size_t n);
 
-/* Sums a latency over the rows from `from_s` on.  */
-void wm_past_latency (wm_past_t *self, wm_past_step_t step, double from_s,
-                      wm_past_latency_t *latency);
+/* Returns hits/s while a broker served; below 0: none did.  */
+double wm_past_rate (const wm_past_part_t *part);
 
-/* Returns the time, in ms, below which this share of the batches were: the end of a bin; 0: above
-   the last one, or none was counted.  */
-double wm_past_below_ms (const wm_past_latency_t *latency, double share);
+/* Returns how long at most this share of the batches took for a step, the upper end of a bin, in
+   seconds; INFINITY: longer than the last; 0: no batch.  */
+double wm_past_quantile (const wm_past_latency_t *latency, double share);
+
+/* The same in words, such as "below 4 ms"; and a mean; "-": no batch.  */
+const char *wm_past_quantile_text (const wm_past_latency_t *latency, double share, char text[48]);
+const char *wm_past_mean_text (const wm_past_latency_t *latency, char text[48]);
 
 #endif

@@ -1,6 +1,7 @@
 /* wm_report.c - the page of `wiremill report`: how the campaign is, what was scored, what is held,
-   what it cost, and where all of it comes from. What has a time is in wm_report_time.c.  */
-#include "ops/wm_report.h"
+   what it cost, and where all of it comes from. What has a time is in wm_report_time.c and
+   wm_report_workers.c.  */
+#include "ops/wm_report_private.h"
 
 #include "ops/wm_account.h"
 #include "ops/wm_arithmetic.h"
@@ -26,9 +27,11 @@ const char *wm_report_date (double unix_s, char text[32])
     return text;
 }
 
-static bool serves_clients (const json_t *s)
+const char *wm_report_rows (const json_t *status, char text[32])
 {
-    return !strcmp (wm_ask_text (s, "campaign.serves"), "clients");
+    snprintf (text, 32, "%.31s", wm_ask_rows (status));
+    *text = (char) (*text >= 'a' && *text <= 'z' ? *text - 'a' + 'A' : *text);
+    return text;
 }
 
 static void put_row (FILE *out, const char *name, const char *value)
@@ -59,14 +62,14 @@ static void put_lines (FILE *out, void (*print) (FILE *to, const json_t *status,
 
 static void write_progress (const json_t *s, FILE *out)
 {
-    char done[32], all[32], eta[32];
+    char done[64], all[32], eta[32];
     const double share = wm_account_share (s);
-    if (serves_clients (s)) {
+    if (wm_ask_serves_clients (s)) {
         wm_page_print (out,
-                       "It serves programs that wait for scores, %s of them now; %s hits were "
-                       "scored, and nothing of them is kept.",
+                       "It serves programs that wait for scores, %s of them now. It has scored %s, "
+                       "and keeps nothing of them.",
                        wm_page_count (wm_ask_int (s, "inputs.open"), all),
-                       wm_page_count (wm_ask_int (s, "hits.done"), done));
+                       wm_show_rows (wm_ask_int (s, "hits.done"), wm_ask_rows (s), done));
         return;
     }
     if (!wm_ask_int (s, "inputs.total")) {
@@ -77,7 +80,8 @@ static void write_progress (const json_t *s, FILE *out)
                    wm_page_count (wm_ask_int (s, "inputs.written"), done),
                    wm_page_count (wm_ask_int (s, "inputs.total"), all));
     if (share >= 0 && wm_ask_int (s, "inputs.open"))
-        wm_page_print (out, ", %.1f %% of the hits that are known are scored", 100 * share);
+        wm_page_print (out, ", %.1f %% of the %s that are known are scored", 100 * share,
+                       wm_ask_rows (s));
     if (wm_ask_real (s, "eta_s") > 0)
         wm_page_print (out, "; it takes about %s more",
                        wm_show_time (wm_ask_real (s, "eta_s"), eta));
@@ -87,7 +91,7 @@ static void write_progress (const json_t *s, FILE *out)
 static void write_verdict (const wm_report_t *self, FILE *out)
 {
     const json_t *s = self->status;
-    char text[32];
+    char text[64];
     const char *state = wm_top_state (&(wm_top_campaign_t){ .status = (json_t *) (uintptr_t) s }),
                *paused = wm_ask_text (s, "paused"), *waiting = wm_ask_text (s, "waiting_for");
     const bool is_clean = wm_account_is_clean (s), is_running = *wm_ask_text (s, "endpoint"),
@@ -105,7 +109,7 @@ static void write_verdict (const wm_report_t *self, FILE *out)
         wm_page_print (out, "Paused: %s. ", paused);
     else if (is_running && *waiting && !is_finished)
         wm_page_print (out, "It waits for: %s. ", waiting);
-    if (!is_running && wm_ask_int (s, "inputs.open") && !serves_clients (s))
+    if (!is_running && wm_ask_int (s, "inputs.open") && !wm_ask_serves_clients (s))
         wm_page_print (out, "No broker runs; what is done is kept. ");
     if (is_clean && is_finished)
         wm_page_print (out, "Nothing is held.");
@@ -113,8 +117,8 @@ static void write_verdict (const wm_report_t *self, FILE *out)
         wm_page_print (out, "Inputs, events or batches that are held or changed: %s. ",
                        wm_page_count (wm_ask_int (s, "held_total"), text));
     if (wm_ask_int (s, "hits.held"))
-        wm_page_print (out, "Hits that are held: %s. ",
-                       wm_page_count (wm_ask_int (s, "hits.held"), text));
+        wm_page_print (out, "Held: %s. ",
+                       wm_show_rows (wm_ask_int (s, "hits.held"), wm_ask_rows (s), text));
     if (wm_ask_int (s, "counters.alarm"))
         wm_page_print (out, "ALARMS: %s. ", wm_page_count (wm_ask_int (s, "counters.alarm"), text));
     fputs ("</p>\n", out);
@@ -145,14 +149,15 @@ static void write_inputs (const json_t *s, FILE *out)
 
 static void write_hits (const json_t *s, FILE *out)
 {
-    char *text = NULL;
+    char *text = NULL, heading[32];
     size_t bytes = 0;
     FILE *memory = open_memstream (&text, &bytes);
     if (!memory)
         return;
+    wm_report_rows (s, heading);
     wm_account_hits (memory, s);
     fclose (memory);
-    put_row (out, "Hits", text);
+    put_row (out, heading, text);
     free (text);
 }
 
@@ -160,11 +165,12 @@ static void write_engines (const json_t *s, FILE *out)
 {
     const char *signature;
     json_t *count;
-    char n[32];
+    char n[32], rows[32];
     if (!json_object_size (json_object_get (s, "rows")))
         return;
-    wm_page_table (out, "Engines: instruction set, precision and version that made the rows");
-    fputs ("<tr><th scope=\"col\">Engine</th><th scope=\"col\" class=\"n\">Hits</th></tr>\n", out);
+    wm_page_table (out, "Engines: instruction set, precision and version that made the scores");
+    fprintf (out, "<tr><th scope=\"col\">Engine</th><th scope=\"col\" class=\"n\">%s</th></tr>\n",
+             wm_report_rows (s, rows));
     json_object_foreach (json_object_get (s, "rows"), signature, count)
     {
         fputs ("<tr>", out);
@@ -204,7 +210,7 @@ static void write_scored (const wm_report_t *self, FILE *out)
     snprintf (version, sizeof version, "wiremill %.40s", wm_ask_text (s, "version"));
     fputs ("<section><h2>What was scored</h2>\n", out);
     wm_page_table (out, NULL);
-    if (!serves_clients (s))
+    if (!wm_ask_serves_clients (s))
         write_inputs (s, out);
     write_hits (s, out);
     put_row (out, "Model (SHA-256)", wm_ask_text (s, "campaign.model"));
@@ -234,15 +240,16 @@ static void put_event (FILE *out, const json_t *held)
 static size_t list_held (const json_t *s, FILE *out)
 {
     const json_t *list = json_object_get (s, "held"), *one;
-    char n[32];
+    char n[32], rows[32];
     size_t i, shown = 0;
     if (!json_array_size (list))
         return 0;
     wm_page_table (out, "Inputs, events and batches");
-    fputs ("<tr><th scope=\"col\">Input</th><th scope=\"col\">Event</th><th scope=\"col\" "
-           "class=\"n\">Batch</th><th scope=\"col\">State</th><th scope=\"col\" "
-           "class=\"n\">Hits</th><th scope=\"col\">Reason</th></tr>\n",
-           out);
+    fprintf (out,
+             "<tr><th scope=\"col\">Input</th><th scope=\"col\">Event</th><th scope=\"col\" "
+             "class=\"n\">Batch</th><th scope=\"col\">State</th><th scope=\"col\" "
+             "class=\"n\">%s</th><th scope=\"col\">Reason</th></tr>\n",
+             wm_report_rows (s, rows));
     json_array_foreach (list, i, one)
     {
         if (shown == HELD_LISTED)
@@ -261,7 +268,7 @@ static size_t list_held (const json_t *s, FILE *out)
 }
 
 /* Hits of written outputs by reason, of the files whose reasons were read.  */
-static void list_reasons (const json_t *files, FILE *out)
+static void list_reasons (const json_t *files, const char *rows, FILE *out)
 {
     json_t *sum = json_object (), *count;
     const json_t *file;
@@ -279,9 +286,10 @@ static void list_reasons (const json_t *files, FILE *out)
         }
     }
     if (json_object_size (sum)) {
-        wm_page_table (out, "Held hits by reason, of the files below");
-        fputs ("<tr><th scope=\"col\">Reason</th><th scope=\"col\" class=\"n\">Hits</th></tr>\n",
-               out);
+        wm_page_table (out, "Held by reason, of the files below");
+        fprintf (out,
+                 "<tr><th scope=\"col\">Reason</th><th scope=\"col\" class=\"n\">%s</th></tr>\n",
+                 rows);
         json_object_foreach (sum, reason, count)
         {
             fputs ("<tr>", out);
@@ -295,19 +303,21 @@ static void list_reasons (const json_t *files, FILE *out)
     json_decref (sum);
 }
 
-static void list_files (const json_t *files, FILE *out)
+static void list_files (const json_t *s, FILE *out)
 {
-    const json_t *file;
+    const json_t *files = json_object_get (s, "held_files"), *file;
     json_t *count;
     const char *reason;
-    char n[32], of[32];
+    char n[32], of[32], caption[120];
     size_t i;
     if (!json_array_size (files))
         return;
-    list_reasons (files, out);
-    wm_page_table (out, "Files with held hits; the table \"held\" of each output names them");
+    list_reasons (files, wm_report_rows (s, of), out);
+    snprintf (caption, sizeof caption,
+              "Files with held %s; the table \"held\" of each output names them", wm_ask_rows (s));
+    wm_page_table (out, caption);
     fputs ("<tr><th scope=\"col\">Input</th><th scope=\"col\" class=\"n\">Held</th><th "
-           "scope=\"col\" class=\"n\">Of hits</th><th scope=\"col\">Reasons</th></tr>\n",
+           "scope=\"col\" class=\"n\">Of</th><th scope=\"col\">Reasons</th></tr>\n",
            out);
     json_array_foreach (files, i, file)
     {
@@ -339,13 +349,13 @@ static void write_held (const wm_report_t *self, FILE *out)
         const int64_t shown = (int64_t) list_held (s, out),
                       more = wm_ask_int (s, "held_total") - shown,
                       files = wm_ask_int (s, "held_files_left_out");
-        list_files (json_object_get (s, "held_files"), out);
+        list_files (s, out);
         if (more > 0)
             wm_page_put (out, "p", "Not shown: %s more inputs, events or batches.",
                          wm_page_count (more, n));
         if (files > 0)
-            wm_page_put (out, "p", "Not shown: %s more files with held hits.",
-                         wm_page_count (files, n));
+            wm_page_put (out, "p", "Not shown: %s more files with held %s.",
+                         wm_page_count (files, n), wm_ask_rows (s));
         wm_page_put (out, "p",
                      "wiremill held %s lists them; what is repaired is scored again by "
                      "wiremill run --retry-held, or wiremill kick.",
@@ -361,12 +371,12 @@ typedef struct {
     size_t n_unknown; /* workers whose CPU time is not known */
 } cost_t;
 
-static cost_t cost_of (const wm_report_history_t *h)
+static cost_t cost_of (const wm_past_t *h)
 {
     cost_t cost = { 0 };
     for (size_t i = 0; i < h->n_worker; i++) {
-        const wm_report_worker_t *w = &h->worker[i];
-        const bool is_gpu = *w->device && strcmp (w->device, "CPU") != 0;
+        const wm_past_worker_t *w = &h->worker[i];
+        const bool is_gpu = wm_past_is_gpu (w);
         cost.cpu_s += w->cpu_s > 0 ? w->cpu_s : 0;
         cost.n_unknown += w->cpu_s < 0;
         cost.gpu_s += is_gpu ? w->to_s - w->from_s : 0;
@@ -408,32 +418,35 @@ static void put_bytes (FILE *out, const char *what, double bytes, double hits)
 static void write_cost (const wm_report_t *self, FILE *out)
 {
     const json_t *s = self->status;
-    const wm_report_history_t *h = &self->history;
+    const wm_past_t *h = &self->history;
     const cost_t cost = cost_of (h);
+    wm_past_row_t sum;
+    wm_past_sum (h, 0, &sum);
     const bool is_known = h->n_row > 0;
-    const double hits = is_known ? h->sum.hits : wm_ask_real (s, "hits.done");
+    const double hits = is_known ? sum.hits : wm_ask_real (s, "hits.done");
     fputs ("<section><h2>Cost</h2>\n", out);
     const bool is_running = *wm_ask_text (s, "endpoint");
     wm_page_table (out, is_known     ? "Since the history began"
                         : is_running ? "Bytes since the broker started; times are not known"
                                      : "Times and bytes sent are not known");
-    fputs ("<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">In all</th><th "
-           "scope=\"col\" class=\"n\">For a million hits</th></tr>\n",
-           out);
+    fprintf (out,
+             "<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">In all</th><th "
+             "scope=\"col\" class=\"n\">For a million %s</th></tr>\n",
+             wm_ask_rows (s));
     if (is_known) {
         put_hours (out, "CPU time of workers and their engines", cost.cpu_s, hits);
-        put_hours (out, "CPU time of the broker", h->sum.broker_cpu_s, hits);
-        put_hours (out, "Workers connected", h->sum.worker_s, hits);
+        put_hours (out, "CPU time of the broker", sum.broker_cpu_s, hits);
+        put_hours (out, "Workers connected", sum.worker_s, hits);
         put_hours (out, "GPUs of workers connected", cost.gpu_s, hits);
         put_hours (out, "GPUs of workers with a batch", cost.gpu_busy_s, hits);
     }
     if (is_known || is_running) {
         put_bytes (out, "From producers",
-                   is_known ? h->sum.payload_in : wm_ask_real (s, "bytes.payload_in"), hits);
-        put_bytes (out, "To workers",
-                   is_known ? h->sum.task_out : wm_ask_real (s, "bytes.task_out"), hits);
+                   is_known ? sum.payload_in : wm_ask_real (s, "bytes.payload_in"), hits);
+        put_bytes (out, "To workers", is_known ? sum.task_out : wm_ask_real (s, "bytes.task_out"),
+                   hits);
         put_bytes (out, "From workers",
-                   is_known ? h->sum.result_in : wm_ask_real (s, "bytes.result_in"), hits);
+                   is_known ? sum.result_in : wm_ask_real (s, "bytes.result_in"), hits);
     }
     put_bytes (out, "Journal now", wm_ask_real (s, "bytes.journal"), 0);
     put_bytes (out, "Ledger now", wm_ask_real (s, "bytes.ledger"), 0);
@@ -458,7 +471,7 @@ static void write_command (const wm_report_t *self, FILE *out)
     fclose (memory);
     if (is_known) {
         wm_page_put (out, "p", "%s",
-                     serves_clients (self->status)
+                     wm_ask_serves_clients (self->status)
                          ? "The command that started the broker:"
                          : "The command that makes this campaign. Typed again, it continues; with "
                            "another --output, it scores the same again:");
@@ -481,7 +494,7 @@ static void write_provenance (const wm_report_t *self, FILE *out)
     wm_page_table (out, NULL);
     put_row (out, "Campaign", wm_ask_text (s, "campaign.id"));
     put_row (out, "Its folder", wm_ask_text (s, "dir"));
-    if (!serves_clients (s))
+    if (!wm_ask_serves_clients (s))
         put_row (out, "Its outputs", wm_ask_text (s, "campaign.output"));
     put_row (out, "Begun", wm_report_date (wm_ask_real (s, "campaign.submitted"), date));
     if (*wm_ask_text (s, "endpoint"))
@@ -496,7 +509,7 @@ static void write_provenance (const wm_report_t *self, FILE *out)
 static void write_scores (const wm_report_t *self, FILE *out)
 {
     char n[32], all[32];
-    if (serves_clients (self->status))
+    if (wm_ask_serves_clients (self->status))
         return;
     fputs ("<h2>Scores</h2>\n", out);
     if (self->scores_bytes) {

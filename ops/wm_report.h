@@ -4,7 +4,7 @@
 #ifndef WM_REPORT_H
 #define WM_REPORT_H
 
-#include "ops/wm_report_history.h"
+#include "ops/wm_past.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 typedef struct {
     const json_t *status; /* "wiremill-status-1" with held_files (wm_account.h) */
-    wm_report_history_t history;
+    wm_past_t history;
     const char *folder;      /* the campaign's, or "" */
     const char *where;       /* what commands name it by: a folder, or --broker ENDPOINT */
     const char *note;        /* of who asked for the page; NULL: none */
@@ -24,15 +24,5 @@ typedef struct {
 } wm_report_t;
 
 void wm_report_write (const wm_report_t *self, FILE *out);
-
-/* Parts of it, of what the history has (wm_report_time.c). Each writes a sentence where there is
-   nothing to draw.  */
-void wm_report_throughput (const wm_report_t *self, FILE *out);
-void wm_report_workers (const wm_report_t *self, FILE *out);
-void wm_report_latency (const wm_report_t *self, FILE *out);
-void wm_report_faults (const wm_report_t *self, FILE *out);
-
-/* "2026-11-23 07:05:12 UTC".  */
-const char *wm_report_date (double unix_s, char text[32]);
 
 #endif

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-#define GRAPH_LEAST 10 /* columns */
+#define GRAPH_LEAST 10   /* columns */
+#define CLOCK_COLUMNS 11 /* at the end of the first line */
 
 /* ---- one campaign ---------------------------------------------------------------------------- */
 
@@ -22,7 +23,7 @@ const char *wm_top_state (const wm_top_campaign_t *campaign)
     if (!s)
         return *campaign->note ? "no answer" : "asking";
     const bool is_over = wm_ask_int (s, "inputs.total") > 0 && !wm_ask_int (s, "inputs.open") &&
-                         strcmp (wm_ask_text (s, "campaign.serves"), "clients") != 0;
+                         !wm_ask_serves_clients (s);
     if (!*wm_ask_text (s, "endpoint"))
         return is_over ? "finished" : "stopped";
     if (*campaign->note)
@@ -46,23 +47,6 @@ static wm_style_t style_of (const char *state)
         if (strcmp (state, styles[i].state) == 0)
             return styles[i].style;
     return WM_PLAIN;
-}
-
-void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket)
-{
-    const int64_t now = now_ms / (1000 * WM_TOP_BUCKET_S);
-    if (!*bucket)
-        for (int i = 0; i < WM_TOP_BUCKETS; i++)
-            campaign->rate[i] = -1;
-    int64_t by = *bucket ? now - *bucket : 0;
-    by = by < 0 ? 0 : by > WM_TOP_BUCKETS ? WM_TOP_BUCKETS : by;
-    memmove (campaign->rate, campaign->rate + by,
-             (size_t) (WM_TOP_BUCKETS - by) * sizeof *campaign->rate);
-    for (int64_t i = WM_TOP_BUCKETS - by; i < WM_TOP_BUCKETS; i++)
-        campaign->rate[i] = -1;
-    *bucket = now;
-    if (hits_s >= 0)
-        campaign->rate[WM_TOP_BUCKETS - 1] = (float) hits_s;
 }
 
 /* The last n buckets as shares of the largest, which is returned.  */
@@ -135,9 +119,9 @@ static void put_title (wm_canvas_t *canvas, const char *text)
     const time_t time_s = time (NULL);
     if (localtime_r (&time_s, &local))
         strftime (now, sizeof now, "%H:%M:%S", &local);
-    wm_canvas_put (canvas, WM_REVERSE, "%s", text);
+    wm_canvas_put (canvas, WM_REVERSE, "%.*s", canvas->columns - CLOCK_COLUMNS, text);
     if (canvas->has_styles)
-        wm_canvas_pad (canvas, WM_REVERSE, canvas->columns - (int) strlen (now) - 3);
+        wm_canvas_pad (canvas, WM_REVERSE, canvas->columns - CLOCK_COLUMNS);
     wm_canvas_put (canvas, WM_REVERSE, "  %s ", now);
     wm_canvas_next (canvas);
 }
@@ -389,7 +373,7 @@ static void put_counts (wm_canvas_t *canvas, const json_t *s)
     wm_canvas_put (canvas, WM_PLAIN, "; %s events",
                    wm_show_count (wm_ask_int (s, "events.announced"), a));
     wm_canvas_next (canvas);
-    if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
+    if (wm_ask_serves_clients (s))
         wm_canvas_put (canvas, WM_PLAIN, "clients  %lld connected",
                        (long long) wm_ask_int (s, "inputs.open"));
     else {
@@ -423,17 +407,17 @@ static const char *clock_of (int64_t time_s, bool with_day, char text[32])
 }
 
 /* One line of what a campaign did that no broker serves.  */
-static void put_did (wm_canvas_t *canvas, const wm_top_did_t *did)
+static void put_did (wm_canvas_t *canvas, const json_t *s, const wm_top_did_t *did)
 {
-    char from[32], to[32], rate[32], up[32];
+    char from[32], to[32], rate[32], up[32], per_s[32];
     if (!did->from_s)
         return;
-    wm_canvas_put (
-        canvas, WM_PLAIN, "worked   %s to %s, mean %s hits/s in %s, at most %lld worker%s",
-        clock_of (did->from_s, true, from),
-        clock_of (did->to_s, did->to_s - did->from_s > 86400, to),
-        wm_show_short (did->up_s > 0 ? did->hits / did->up_s : 0, rate),
-        wm_show_time (did->up_s, up), (long long) did->workers, did->workers == 1 ? "" : "s");
+    wm_canvas_put (canvas, WM_PLAIN, "worked   %s to %s, mean %s %s in %s, at most %lld worker%s",
+                   clock_of (did->from_s, true, from),
+                   clock_of (did->to_s, did->to_s - did->from_s > 86400, to),
+                   wm_show_short (did->up_s > 0 ? did->hits / did->up_s : 0, rate),
+                   wm_ask_rows_s (s, 30, per_s), wm_show_time (did->up_s, up),
+                   (long long) did->workers, did->workers == 1 ? "" : "s");
     wm_canvas_next (canvas);
 }
 
@@ -467,7 +451,7 @@ static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, in
 static void put_minutes (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
 {
     enum { OF_MINUTE = 60 / WM_TOP_BUCKET_S };
-    char text[32];
+    char text[32], per_s[32];
     int first = 0;
     while (first < WM_TOP_BUCKETS && campaign->rate[first] < 0)
         first++;
@@ -484,7 +468,7 @@ static void put_minutes (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
             }
         wm_canvas_put (canvas, WM_PLAIN, " %s", n ? wm_show_short (sum / n, text) : "-");
     }
-    wm_canvas_put (canvas, WM_PLAIN, " hits/s");
+    wm_canvas_put (canvas, WM_PLAIN, " %s", wm_ask_rows_s (campaign->status, 30, per_s));
     wm_canvas_next (canvas);
 }
 
@@ -526,7 +510,8 @@ static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, bool is_d
     return n;
 }
 
-static void put_note (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
+static void put_note (wm_canvas_t *canvas, const wm_top_view_t *view,
+                      const wm_top_campaign_t *campaign)
 {
     char age[32];
     const json_t *s = campaign->status;
@@ -538,6 +523,10 @@ static void put_note (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
                            wm_show_time (campaign->age_s, age));
             wm_canvas_next (canvas);
         }
+    } else if (*wm_ask_text (s, "endpoint") && view->late_s > 0 && campaign->age_s > view->late_s) {
+        wm_canvas_put (canvas, WM_WARN, "the broker has not answered for %s",
+                       wm_show_time (campaign->age_s, age));
+        wm_canvas_next (canvas);
     }
     if (*paused) {
         wm_canvas_put (canvas, WM_WARN, "paused: %s", paused);
@@ -548,18 +537,23 @@ static void put_note (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
     }
 }
 
+/* On a narrow screen the end of the address: there are a broker's port and a campaign's name.  */
 static void put_campaign_title (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
 {
-    char title[512], name[64], up[32];
+    char title[512], name[64], up[32], head[128], tail[64];
     const json_t *s = campaign->status;
     const char *endpoint = wm_ask_text (s, "endpoint");
     name_of (campaign, name);
-    int n = snprintf (title, sizeof title, " %s: %s", name, wm_top_state (campaign));
-    if (*endpoint)
-        snprintf (title + n, sizeof title - (size_t) n, "   broker %.200s  up %s", endpoint,
-                  wm_show_time (wm_ask_real (s, "up_s") + campaign->age_s, up));
-    else if (s)
-        snprintf (title + n, sizeof title - (size_t) n, "   no broker runs");
+    snprintf (head, sizeof head, " %s: %s", name, wm_top_state (campaign));
+    snprintf (tail, sizeof tail, "  up %s",
+              wm_show_time (wm_ask_real (s, "up_s") + campaign->age_s, up));
+    const int room = canvas->columns - CLOCK_COLUMNS - (int) (strlen (head) + strlen (tail)) - 10;
+    const int over = (int) strlen (endpoint) - (room > 8 ? room : 8);
+    if (!*endpoint)
+        snprintf (title, sizeof title, "%s%s", head, s ? "   no broker runs" : "");
+    else
+        snprintf (title, sizeof title, "%s   broker %s%.200s%s", head, over > 0 ? ".." : "",
+                  endpoint + (over > 0 ? over + 2 : 0), tail);
     put_title (canvas, title);
 }
 
@@ -568,7 +562,7 @@ static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
 {
     const json_t *s = campaign->status;
     put_campaign_title (canvas, campaign);
-    put_note (canvas, campaign);
+    put_note (canvas, view, campaign);
     if (!s) {
         if (!*campaign->note)
             wm_canvas_put (canvas, WM_PLAIN, "asking %s", campaign->given);
@@ -577,7 +571,7 @@ static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
         return;
     }
     put_counts (canvas, s);
-    put_did (canvas, &campaign->did);
+    put_did (canvas, s, &campaign->did);
     if (view->has_keys)
         put_rate (canvas, campaign, canvas->rows >= 40 ? 4 : canvas->rows >= 22 ? 2 : 1);
     else {
@@ -617,7 +611,7 @@ static void draw_worker (wm_canvas_t *canvas, wm_top_view_t *view,
     const json_t *worker = n ? sorted[chosen].row : NULL, *value;
     const char *key;
     put_campaign_title (canvas, campaign);
-    put_note (canvas, campaign);
+    put_note (canvas, view, campaign);
     wm_canvas_next (canvas);
     if (!worker || strcmp (wm_ask_text (worker, "label"), view->worker) != 0) {
         wm_canvas_put (canvas, WM_WARN, "%s is not connected any more", view->worker);

@@ -6,7 +6,7 @@
 #define WM_TOP_H
 
 #include "ops/wm_canvas.h"
-#include "schema/wm_client.h"
+#include "ops/wm_past.h"
 #include "schema/base/wm_fault.h"
 
 #include <jansson.h>
@@ -38,6 +38,7 @@ typedef enum { WM_TOP_LIST, WM_TOP_CAMPAIGN, WM_TOP_WORKER, WM_TOP_HELP } wm_top
 typedef struct {
     wm_top_screen_t screen;
     bool has_keys;     /* false: one screen for scripts, all lists in full */
+    double late_s;     /* an answer that is older is late; 0: none is */
     int chosen;        /* campaign */
     int sort;          /* what workers are sorted by */
     char worker[128];  /* label of the chosen one; "": the first */
@@ -66,13 +67,8 @@ void wm_top_device (const json_t *worker, char text[160]);
    put there.  */
 void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket);
 
-/* Puts the rates of minutes of the history ("wiremill-history-1") where the graph has no rate. It
-   ends at now_s (Unix time); 0: no broker serves the campaign, so that it ends with the last minute
-   that had hits, and `did` is told.  */
-void wm_top_history (wm_top_campaign_t *campaign, const json_t *history, int64_t now_s);
-
-/* Asks the broker of an open session for the minutes of the graph, which are one page. NULL: it
-   does not answer that, as one of an earlier release.  */
-json_t *wm_top_ask_recent (wm_client_t *client);
+/* Puts rates of the history where the graph has none. It ends at now_s (Unix time); 0: no broker
+   serves the campaign, so that it ends with the last minute that had hits, and `did` is told.  */
+void wm_top_history (wm_top_campaign_t *campaign, const wm_past_t *past, double now_s);
 
 #endif

@@ -1,76 +1,46 @@
-/* wm_top_history.c - what the broker's history adds to `wiremill top`: the graph before top began,
-   and what a campaign did that no broker serves.  */
-#include "ops/wm_ask.h"
+/* wm_top_history.c - the graph of `wiremill top` and of the page of `wiremill serve`: rates as they
+   are measured, and before them those of the campaign's history.  */
 #include "ops/wm_top.h"
 
+#include <math.h>
 #include <string.h>
-#include <time.h>
 
-/* Places of the columns that are used, in the order of `name`; -1: there is no such column.  */
-enum { BEGIN_S, SPAN_S, UP_S, HITS, WORKERS_MAX, COLUMNS };
-static const char *const name[COLUMNS] = { "begin_s", "span_s", "up_s", "hits", "workers_max" };
-
-static void find_columns (const json_t *columns, int place[COLUMNS])
+void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket)
 {
-    size_t i;
-    const json_t *column;
-    for (int k = 0; k < COLUMNS; k++)
-        place[k] = -1;
-    json_array_foreach (columns, i, column)
-    {
-        for (int k = 0; k < COLUMNS; k++)
-            if (json_is_string (column) && strcmp (json_string_value (column), name[k]) == 0)
-                place[k] = (int) i;
-    }
+    const int64_t now = now_ms / (1000 * WM_TOP_BUCKET_S);
+    if (!*bucket)
+        for (int i = 0; i < WM_TOP_BUCKETS; i++)
+            campaign->rate[i] = -1;
+    int64_t by = *bucket ? now - *bucket : 0;
+    by = by < 0 ? 0 : by > WM_TOP_BUCKETS ? WM_TOP_BUCKETS : by;
+    memmove (campaign->rate, campaign->rate + by,
+             (size_t) (WM_TOP_BUCKETS - by) * sizeof *campaign->rate);
+    for (int64_t i = WM_TOP_BUCKETS - by; i < WM_TOP_BUCKETS; i++)
+        campaign->rate[i] = -1;
+    *bucket = now;
+    if (hits_s >= 0)
+        campaign->rate[WM_TOP_BUCKETS - 1] = (float) hits_s;
 }
 
-static double cell (const json_t *row, int place)
+void wm_top_history (wm_top_campaign_t *campaign, const wm_past_t *past, double now_s)
 {
-    return place < 0 ? 0 : json_number_value (json_array_get (row, (size_t) place));
-}
-
-/* The rate of a minute while a broker served stands in each bucket that shares time with it and
-   has no rate of its own.  */
-static void fill (wm_top_campaign_t *campaign, const json_t *row, const int place[COLUMNS],
-                  double end_s)
-{
-    const double begin_s = cell (row, place[BEGIN_S]), up_s = cell (row, place[UP_S]);
-    for (int i = 0; i < WM_TOP_BUCKETS && begin_s > 0 && up_s > 0; i++) {
-        const double to_s = end_s - WM_TOP_BUCKET_S * (WM_TOP_BUCKETS - 1 - i);
-        if (campaign->rate[i] < 0 && to_s >= begin_s &&
-            to_s - WM_TOP_BUCKET_S < begin_s + cell (row, place[SPAN_S]))
-            campaign->rate[i] = (float) (cell (row, place[HITS]) / up_s);
-    }
-}
-
-void wm_top_history (wm_top_campaign_t *campaign, const json_t *history, int64_t now_s)
-{
-    int place[COLUMNS];
-    size_t i;
-    const json_t *row, *rows = json_object_get (history, "rows");
-    find_columns (json_object_get (history, "columns"), place);
+    wm_past_part_t part[WM_TOP_BUCKETS];
     wm_top_did_t did = { 0 };
-    json_array_foreach (rows, i, row)
-    {
-        const double begin_s = cell (row, place[BEGIN_S]),
-                     end_s = begin_s + cell (row, place[SPAN_S]);
-        if (begin_s <= 0 || !(end_s < 1e11) || cell (row, place[HITS]) <= 0)
-            continue; /* of a time that is not known, or without work */
-        did.from_s = did.from_s ? did.from_s : (int64_t) begin_s;
-        did.to_s = (int64_t) end_s;
-        did.up_s += cell (row, place[UP_S]);
-        did.hits += cell (row, place[HITS]);
-        const int64_t workers = (int64_t) cell (row, place[WORKERS_MAX]);
-        did.workers = workers > did.workers ? workers : did.workers;
+    for (size_t i = 0; i < past->n_row; i++) {
+        const wm_past_row_t *row = &past->row[i];
+        if (row->hits <= 0 || row->begin_s > 1e11)
+            continue;
+        did.from_s = did.from_s ? did.from_s : (int64_t) row->begin_s;
+        did.to_s = (int64_t) (row->begin_s + fmin (row->span_s, 3600));
+        did.up_s += row->up_s;
+        did.hits += row->hits;
+        did.workers = (int64_t) fmax ((double) did.workers, row->workers_max);
     }
-    campaign->did = now_s ? (wm_top_did_t){ 0 } : did;
-    json_array_foreach (rows, i, row)
-        fill (campaign, row, place, (double) (now_s ? now_s : did.to_s));
-}
-
-json_t *wm_top_ask_recent (wm_client_t *client)
-{
-    wm_error_t error;
-    const int64_t from_s = time (NULL) - WM_TOP_BUCKETS * WM_TOP_BUCKET_S;
-    return wm_ask_history_page (client, false, (uint64_t) from_s, &error);
+    const double end_s = now_s > 0 ? now_s : (double) did.to_s;
+    campaign->did = now_s > 0 ? (wm_top_did_t){ 0 } : did;
+    wm_past_spread (past, end_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S, WM_TOP_BUCKET_S, part,
+                    WM_TOP_BUCKETS);
+    for (int i = 0; i < WM_TOP_BUCKETS; i++)
+        if (campaign->rate[i] < 0)
+            campaign->rate[i] = (float) wm_past_rate (&part[i]);
 }

@@ -27,18 +27,18 @@ struct wm_top_poll_t {
     char verb[16], endpoint[256], folder[4096];
     int64_t interval_ms;
     int notify, wake;
-    wm_past_t *past; /* NULL: its history is not asked for */
+    double past_s; /* how much of the history is asked for; 0: all */
     atomic_bool stops, done;
     /* of the thread alone */
     wm_client_t *client;
     unsigned owed;
     int64_t past_ms, past_all_ms; /* when the history was asked for, and all of it; 0: never */
     bool is_ledger_due;           /* it is read when no broker runs, once after each that did */
-    bool has_history;             /* of the graph, of the broker that answers now */
-    bool is_history_refused;      /* by one of an earlier release, which ends the session over it */
+    bool is_past_refused;         /* by a broker of an earlier release */
     /* under the mutex */
     pthread_mutex_t mutex;
     wm_top_campaign_t known;
+    wm_past_t past; /* only the thread writes it */
     int64_t answered_ms, bucket;
     char order[16], text[200], answer[512];
     bool has_order, has_answer;
@@ -77,41 +77,51 @@ static bool is_over (const wm_top_poll_t *self)
     return atomic_load (&self->stops);
 }
 
-/* Asks for the history since the last rows that are known; an answer that comes late is owed.  */
+/* Takes a page of the history, into the graph too; now_s as in wm_top_history.  */
+static void take_past (wm_top_poll_t *self, const json_t *page, double from_s, double now_s)
+{
+    pthread_mutex_lock (&self->mutex);
+    wm_past_take (&self->past, page, from_s);
+    wm_top_history (&self->known, &self->past, now_s);
+    pthread_mutex_unlock (&self->mutex);
+    ring (self->notify);
+}
+
+static void forget_past (wm_top_poll_t *self)
+{
+    pthread_mutex_lock (&self->mutex);
+    wm_past_clear (&self->past);
+    pthread_mutex_unlock (&self->mutex);
+}
+
+/* Asks for the history since the last rows that are known; an answer that comes late is owed. A
+   broker of an earlier release ends the session over the question.  */
 static void ask_past (wm_top_poll_t *self)
 {
     wm_error_t error;
     const int64_t now_ms = wm_now_ms ();
-    if (!self->past || self->owed || (self->past_ms && now_ms - self->past_ms < PAST_EVERY_MS))
+    const double now_s = (double) time (NULL);
+    if (self->owed || self->is_past_refused ||
+        (self->past_ms && now_ms - self->past_ms < PAST_EVERY_MS))
         return;
-    const bool is_all = !self->past_all_ms || now_ms - self->past_all_ms > PAST_ALL_MS;
-    uint64_t from = is_all ? 0 : (uint64_t) wm_past_next (self->past);
+    if (!self->past_all_ms || now_ms - self->past_all_ms > PAST_ALL_MS) {
+        forget_past (self);
+        self->past_all_ms = now_ms;
+    }
+    double from_s = fmax (wm_past_next (&self->past), self->past_s > 0 ? now_s - self->past_s : 0);
     self->past_ms = now_ms;
     for (bool goes_on = true; goes_on;) {
-        json_t *page = wm_ask_history_page (self->client, false, from, &error);
+        json_t *page = wm_ask_history_page (self->client, false, (uint64_t) from_s, &error);
         if (page)
-            wm_past_take (self->past, page, (double) from);
+            take_past (self, page, from_s, now_s);
         else if (wm_client_is_open (self->client))
             self->owed++;
-        from = page ? (uint64_t) wm_ask_int (page, "next") : 0;
-        goes_on = from && !is_over (self);
-        if (page && !from && is_all)
-            self->past_all_ms = now_ms;
+        else
+            self->is_past_refused = true;
+        from_s = page ? wm_ask_real (page, "next") : 0;
+        goes_on = from_s > 0 && !is_over (self);
         json_decref (page);
     }
-}
-
-/* Puts the history (the caller's reference is taken; NULL: none) into the graph; now_s as in
-   wm_top_history.  */
-static void add_history (wm_top_poll_t *self, json_t *history, int64_t now_s)
-{
-    if (!history)
-        return;
-    pthread_mutex_lock (&self->mutex);
-    wm_top_history (&self->known, history, now_s);
-    pthread_mutex_unlock (&self->mutex);
-    json_decref (history);
-    ring (self->notify);
 }
 
 static void forget_graph (wm_top_poll_t *self)
@@ -120,20 +130,6 @@ static void forget_graph (wm_top_poll_t *self)
     self->bucket = 0;
     self->known.did = (wm_top_did_t){ 0 };
     pthread_mutex_unlock (&self->mutex);
-}
-
-/* Asks the broker for the last quarter of an hour, which is one page. A broker of an earlier
-   release refuses.  */
-static void ask_history (wm_top_poll_t *self)
-{
-    json_t *recent = wm_top_ask_recent (self->client);
-    self->has_history = true;
-    if (recent)
-        add_history (self, recent, time (NULL));
-    else if (wm_client_is_open (self->client))
-        self->owed++; /* it comes late, and is not taken for a status */
-    else
-        self->is_history_refused = true;
 }
 
 /* No broker answers: where the campaign's folder is here, its ledger is read.  */
@@ -145,14 +141,12 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
     if (self->is_ledger_due && *self->folder && !wm_ask_endpoint (self->folder, endpoint, NULL))
         status = wm_ask_anyhow (self->verb, "", self->folder, &code);
     if (status) {
-        json_t *history = self->past ? wm_ask_history (self->verb, "", self->folder, &code) : NULL;
-        if (history)
-            wm_past_take (self->past, history, HUGE_VAL); /* may lack the last */
-        json_decref (history);
+        json_t *history = wm_ask_history (self->verb, "", self->folder, &code);
         self->is_ledger_due = false;
         keep (self, status, "", WM_OK);
-        if (!self->past)
-            add_history (self, wm_ask_history (self->verb, "", self->folder, &code), 0);
+        if (history)
+            take_past (self, history, 0, 0);
+        json_decref (history);
         return;
     }
     pthread_mutex_lock (&self->mutex);
@@ -196,13 +190,13 @@ static bool ask (wm_top_poll_t *self)
         self->owed = 0;
         self->past_ms = self->past_all_ms = 0;
         if (wm_ask_open (self->client, self->folder, &error)) {
+            self->is_past_refused = false; /* it was gone: not for the question */
             if (error.fault == WM_EKEY || error.fault == WM_EPEER)
                 keep (self, NULL, error.text, error.fault);
             else
                 keep_ledger (self, error.text);
             return false;
         }
-        self->has_history = self->is_history_refused;
     }
     if (!self->is_ledger_due) /* the graph that was shown ended with the campaign's last broker */
         forget_graph (self);
@@ -214,8 +208,6 @@ static bool ask (wm_top_poll_t *self)
     if (status) {
         keep (self, status, "", WM_OK);
         ask_past (self);
-        if (!self->past && !self->has_history)
-            ask_history (self);
         return true;
     }
     if (wm_client_is_open (self->client))
@@ -278,8 +270,7 @@ static void *run (void *argument)
 }
 
 wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
-                                const char *folder, int64_t interval_ms, int notify,
-                                wm_past_t *past)
+                                const char *folder, int64_t interval_ms, int notify, double past_s)
 {
     sigset_t all, before;
     wm_top_poll_t *self = calloc (1, sizeof *self);
@@ -291,7 +282,7 @@ wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char 
     snprintf (self->folder, sizeof self->folder, "%s", folder);
     self->interval_ms = interval_ms;
     self->notify = notify;
-    self->past = past;
+    self->past_s = past_s;
     pthread_mutex_init (&self->mutex, NULL);
     for (int i = 0; i < WM_TOP_BUCKETS; i++)
         self->known.rate[i] = -1;
@@ -316,6 +307,17 @@ void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign)
     campaign->age_s = (double) (now_ms - self->answered_ms) / 1e3;
     json_incref (campaign->status);
     json_decref (old); /* its last reference may be the thread's */
+    pthread_mutex_unlock (&self->mutex);
+}
+
+const wm_past_t *wm_top_poll_lend (wm_top_poll_t *self)
+{
+    pthread_mutex_lock (&self->mutex);
+    return &self->past;
+}
+
+void wm_top_poll_take_back (wm_top_poll_t *self)
+{
     pthread_mutex_unlock (&self->mutex);
 }
 
@@ -360,6 +362,7 @@ bool wm_top_poll_destroy (wm_top_poll_t **self_p)
     pthread_join (self->thread, NULL);
     pthread_mutex_destroy (&self->mutex);
     json_decref (self->known.status);
+    wm_past_clear (&self->past);
     close (self->wake);
     free (self);
     *self_p = NULL;

@@ -15,14 +15,17 @@
 typedef struct wm_top_poll_t wm_top_poll_t;
 
 /* `endpoint` as wm_ask_lasting gives it, `folder` of the campaign, "": not known. `notify` becomes
-   readable whenever something has changed (an eventfd). The verb is for messages. `past`, NULL for
-   none, is kept up to date with the campaign's history (lent). NULL: no thread.  */
+   readable whenever something has changed (an eventfd). The verb is for messages. past_s: how much
+   of the campaign's history is asked for, 0: all. NULL: no thread.  */
 wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char *endpoint,
-                                const char *folder, int64_t interval_ms, int notify,
-                                wm_past_t *past);
+                                const char *folder, int64_t interval_ms, int notify, double past_s);
 
 /* Copies what is known to *campaign; its status is the caller's. */
 void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign);
+
+/* Lends the history; the thread learns nothing new until it is taken back.  */
+const wm_past_t *wm_top_poll_lend (wm_top_poll_t *self);
+void wm_top_poll_take_back (wm_top_poll_t *self);
 
 /* Has an order sent, as wm_ask_order does; false: one is still under way.  */
 bool wm_top_poll_order (wm_top_poll_t *self, const char *order, const char *text);

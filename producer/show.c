@@ -112,17 +112,24 @@ static bool has_column (const show_t *self, const char *name)
     return *name && wm_h5_has (self->h5, path);
 }
 
-/* Opens the file and takes what its attributes tell.  */
-static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
+/* What cannot be an output, whatever is asked for.  */
+static wm_fault_t refuse_path (const char *path, wm_error_t *error)
 {
     struct stat st;
-    char text[WM_PINS_BYTES_MAX];
+    const size_t n = strlen (path);
     if (stat (path, &st) == 0 && S_ISDIR (st.st_mode))
-        return wm_fault (error, WM_EBATCH, "%s is a folder; name a file in it: %s/NAME.scores.h5",
-                         path, path);
+        return wm_fault (error, WM_EBATCH, "%s is a folder; name a file in it: %s%sNAME.scores.h5",
+                         path, path, n && path[n - 1] == '/' ? "" : "/");
     if (wm_kind_of (path) == WM_KIND_MODEL)
         return wm_fault (error, WM_EBATCH,
                          "%.300s: a model, not an output; outputs are *.scores.h5", path);
+    return WM_OK;
+}
+
+/* Opens the file and takes what its attributes tell.  */
+static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
+{
+    char text[WM_PINS_BYTES_MAX];
     self->h5 = wm_h5_open (path, error);
     if (!self->h5)
         return error->fault;
@@ -249,23 +256,39 @@ static void print_all (const show_t *self, const char *path)
             self->first, self->first + self->n - 1, self->hits);
 }
 
+static int complain (wm_fault_t fault, wm_error_t *error)
+{
+    wm_log_tame (error->text);
+    fprintf (stderr, "wiremill show: %s\n", error->text);
+    return fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_FAILURE;
+}
+
+static int draw (const wm_args_t *args)
+{
+    wm_error_t error;
+    const char *path = wm_args_rest (args, 0);
+    if (wm_args_rest (args, 1))
+        return wm_args_refuse (args, "--output draws one output; name one");
+    const wm_fault_t fault = refuse_path (path, &error);
+    return fault ? complain (fault, &error) : wm_show_picture (args, path);
+}
+
 static int show_all (const wm_args_t *args, const char *const *path, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         wm_error_t error;
         show_t show = { .first = (uint64_t) wm_args_number (args, "from"),
                         .n = (uint64_t) wm_args_number (args, "rows") };
-        wm_fault_t fault = open_file (&show, path[i], &error);
+        wm_fault_t fault = refuse_path (path[i], &error);
+        if (!fault)
+            fault = open_file (&show, path[i], &error);
         if (!fault)
             fault = read_rows (&show, &error);
         if (!fault)
             print_all (&show, path[i]);
         show_clear (&show);
-        if (fault) {
-            wm_log_tame (error.text);
-            fprintf (stderr, "wiremill show: %s\n", error.text);
-            return fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_FAILURE;
-        }
+        if (fault)
+            return complain (fault, &error);
     }
     return WM_EXIT_OK;
 }
@@ -280,8 +303,7 @@ static int show_main (const wm_args_t *args)
     if (!wm_args_rest (args, 0))
         return wm_args_refuse (args, "name a file of scores, as out/events.scores.h5");
     if (wm_args_text (args, "output"))
-        return wm_args_rest (args, 1) ? wm_args_refuse (args, "--output draws one output; name one")
-                                      : wm_show_picture (args, wm_args_rest (args, 0));
+        return draw (args);
     for (size_t i = 0; i < sizeof for_pictures / sizeof *for_pictures; i++)
         if (wm_args_given (args, for_pictures[i]))
             return wm_args_refuse (args, "--%s is for a picture: add --output FILE.svg",

@@ -358,8 +358,10 @@ static bool input_next (wm_produce_t *self, bool unannounced)
             wm_produce_ask (self, input, 1);
         return stage;
     }
-    if (!input || unannounced || self->n_claiming + self->n_active >= open_max (self, input) ||
-        (self->n_claiming && input->size > SMALL_INPUT_BYTES))
+    if (!input || unannounced || (self->n_claiming && input->size > SMALL_INPUT_BYTES))
+        return false;
+    /* one of an old session has its room: if it waited for more, all of them might, for ever */
+    if (!input->event && self->n_claiming + self->n_active >= open_max (self, input))
         return false;
     if (!wm_produce_sample (self, NULL)) /* all inputs are known, so that it reads no held one */
         wm_produce_ask (self, input, 1);

@@ -77,9 +77,10 @@ static wm_fault_t keep_none (const wm_scores_t *self, const char *path, const ch
 {
     char wanted[LIST] = "";
     if (!found)
-        return wm_fault (error, WM_EBATCH,
-                         "%.200s: no table %s; name the group of its scores by --table", path,
-                         table);
+        return wm_fault (
+            error, WM_EBATCH,
+            "%.200s: no table %s; name the group of its scores by `wiremill compare --table`", path,
+            table);
     for (uint32_t i = 0; i < self->n_label; i++)
         column_add (wanted, self->label[i]);
     return wm_fault (error, WM_EBATCH, "%.120s: none of the scores %s is in %s, which has %s", path,
@@ -280,9 +281,10 @@ static wm_fault_t file_read (wm_scores_t *self, const char *path, const char *ta
     const bool is_ours = spec_of (file, &spec);
     wm_fault_t fault = WM_OK;
     if (!wm_scores_table (file, table, self->table))
-        fault = wm_fault (error, WM_EBATCH,
-                          "%.300s: no table %s; name the group of its scores by --table", path,
-                          self->table);
+        fault = wm_fault (
+            error, WM_EBATCH,
+            "%.300s: no table %s; name the group of its scores by `wiremill compare --table`", path,
+            self->table);
     self->is_ours &= is_ours;
     if (is_ours && wm_h5_number (file, "hits_same_cell", &same))
         self->n_same_cell += (uint64_t) same;

@@ -61,7 +61,6 @@ static const wm_verb_t verb_serve = {
 
 typedef struct {
     wm_top_poll_t *poll;
-    wm_past_t *past;
     double interval_s;
     atomic_llong round_ms;      /* when the main thread did something last */
     wm_top_campaign_t campaign; /* of the server's thread */
@@ -99,7 +98,10 @@ static const wm_top_campaign_t *look (state_t *self)
 static void make_page (void *context, wm_http_answer_t *answer)
 {
     state_t *self = context;
-    answer->text = wm_live_page (look (self), self->past, self->interval_s, &answer->bytes);
+    const wm_top_campaign_t *known = look (self);
+    const wm_past_t *past = wm_top_poll_lend (self->poll);
+    answer->text = wm_live_page (known, past, self->interval_s, &answer->bytes);
+    wm_top_poll_take_back (self->poll);
     answer->policy = wm_live_policy ();
 }
 
@@ -193,7 +195,6 @@ static void leave (state_t *self)
     wm_top_poll_stop (self->poll);
     for (const int64_t end = wm_now_ms () + LEAVE_MS; wm_now_ms () < end; wm_crew_nap (5))
         if (wm_top_poll_destroy (&self->poll)) {
-            wm_past_destroy (&self->past);
             json_decref (self->campaign.status);
             json_decref (self->known.status);
             return;
@@ -234,9 +235,8 @@ static int serve_main (const wm_args_t *args)
     wm_crew_signals (&stops); /* before there is another thread, which shall not get them */
     state.interval_s = wm_args_seconds (args, "interval");
     state.round_ms = wm_now_ms ();
-    state.past = wm_past_new ();
     state.poll = wm_top_poll_new ("serve", endpoint, endpoint, campaign,
-                                  (int64_t) (1000 * state.interval_s), -1, state.past);
+                                  (int64_t) (1000 * state.interval_s), -1, 0);
     wm_http_t *http = state.poll ? wm_http_new (&how, pages, &state, &error) : NULL;
     if (!state.poll)
         wm_fault (&error, WM_EHOST, "no thread can be started");

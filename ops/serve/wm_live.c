@@ -111,9 +111,9 @@ static void put_progress (FILE *out, const json_t *s)
         fputs ("<p>How much there is to score is not known yet.</p>\n", out);
     else
         fprintf (out,
-                 "<p><label for=\"bar\">%.1f %% of the hits are scored or held</label>"
+                 "<p><label for=\"bar\">%.1f %% of the %s are scored or held</label>"
                  "<progress id=\"bar\" max=\"1\" value=\"%.4f\"></progress></p>\n",
-                 share < 1 && share > 0.999 ? 99.9 : 100 * share, share);
+                 share < 1 && share > 0.999 ? 99.9 : 100 * share, wm_ask_rows (s), share);
     const double eta_s = wm_ask_real (s, "eta_s");
     fprintf (out, "<p>Time left: <b>%s</b></p>\n",
              eta_s > 0 && *wm_ask_text (s, "endpoint") ? wm_show_time (eta_s, text)
@@ -125,10 +125,11 @@ static void put_progress (FILE *out, const json_t *s)
 /* What only a broker knows.  */
 static void put_live_facts (FILE *out, const json_t *s)
 {
-    char a[32], b[32], c[64], more[160];
+    char a[32], b[32], c[72], more[160];
     snprintf (more, sizeof more, "%s events/s",
               wm_show_short (wm_ask_real (s, "rate.events_s"), a));
-    snprintf (c, sizeof c, "%s hits/s", wm_show_short (wm_ask_real (s, "rate.hits_s"), b));
+    snprintf (c, sizeof c, "%s %s", wm_show_short (wm_ask_real (s, "rate.hits_s"), b),
+              wm_ask_rows_s (s, 30, a));
     put_fact (out, "Rate", "", c, more);
     snprintf (more, sizeof more, "%s busy, %s idle",
               wm_show_count (wm_ask_int (s, "workers_by_state.busy"), a),
@@ -153,11 +154,12 @@ static void put_facts (FILE *out, const json_t *s)
         put_live_facts (out, s);
     snprintf (more, sizeof more, "of %s announced",
               wm_show_count (wm_ask_int (s, "hits.announced"), a));
-    put_fact (out, "Hits scored", "", wm_show_count (wm_ask_int (s, "hits.done"), b), more);
+    put_fact (out, "Scored", "", wm_show_rows (wm_ask_int (s, "hits.done"), wm_ask_rows (s), text),
+              more);
     snprintf (more, sizeof more, "and %s inputs or batches", wm_show_count (rows, a));
-    snprintf (text, sizeof text, "%s hits", wm_show_count (held, b));
-    put_fact (out, "Held", held || rows ? "bad-text" : "", text, more);
-    if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
+    put_fact (out, "Held", held || rows ? "bad-text" : "",
+              wm_show_rows (held, wm_ask_rows (s), text), more);
+    if (wm_ask_serves_clients (s))
         put_fact (out, "Clients", "", wm_show_count (wm_ask_int (s, "inputs.open"), a),
                   "connected");
     else {
@@ -195,7 +197,7 @@ static void put_checks (FILE *out, const json_t *s)
 
 /* Steps over n parts, the latest last; parts that are not known (below 0) stay empty.  */
 static void put_graph (FILE *out, const char *id, const char *title, const char *from,
-                       const char *to, const float *rate, int n)
+                       const char *to, const char *per_s, const float *rate, int n)
 {
     float most = 0;
     double sum = 0;
@@ -214,9 +216,9 @@ static void put_graph (FILE *out, const char *id, const char *title, const char 
         if (rate[i] > 0)
             fprintf (out, "M%d 100V%.1fh1V100z", i, 100 - 92 * (double) (rate[i] / most));
     fprintf (out,
-             "\"/></svg><span>%s hits/s</span></div>\n"
+             "\"/></svg><span>%s %s</span></div>\n"
              "<div class=\"ends\"><span>%s</span><span>%s</span></div>\n<figcaption>%s: ",
-             wm_show_short ((double) most / 0.92, a), from, to, title);
+             wm_show_short ((double) most / 0.92, a), per_s, from, to, title);
     if (known)
         fprintf (out, "most %s, on average %s%s", wm_show_short ((double) most, a),
                  wm_show_short (sum / known, b),
@@ -235,24 +237,26 @@ static const char *date_of (double time_s, char text[32])
     return text;
 }
 
-/* The minutes are those that the page saw, before it those of the history.  */
-static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, wm_past_t *past)
+static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, const wm_past_t *past)
 {
-    char from[32];
+    char from[32], to[32];
+    char per_s[32];
     float rate[PARTS];
+    wm_past_part_t part[PARTS];
     const double now_s = (double) time (NULL), begin_s = wm_past_begin (past);
+    const wm_top_did_t *did = &campaign->did;
+    wm_ask_rows_s (campaign->status, 30, per_s);
     wm_live_begin (out, "rate", "Rate", true);
     fputs ("<div class=\"graphs\">\n", out);
-    wm_past_rate (past, now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S, now_s, rate, WM_TOP_BUCKETS);
-    for (int i = 0; i < WM_TOP_BUCKETS; i++)
-        if (campaign->rate[i] >= 0)
-            rate[i] = campaign->rate[i];
-    put_graph (out, "minutes", "Hits per second, last 15 minutes", "15 minutes ago", "now", rate,
+    put_graph (out, "minutes", "Rate, last 15 minutes", "15 minutes before",
+               did->from_s ? date_of ((double) did->to_s, to) : "now", per_s, campaign->rate,
                WM_TOP_BUCKETS);
     if (begin_s > 0) {
-        wm_past_rate (past, begin_s, now_s, rate, PARTS);
-        put_graph (out, "hours", "Hits per second, since the campaign began",
-                   date_of (begin_s, from), "now", rate, PARTS);
+        wm_past_spread (past, begin_s, (now_s - begin_s) / PARTS, part, PARTS);
+        for (int i = 0; i < PARTS; i++)
+            rate[i] = (float) wm_past_rate (&part[i]);
+        put_graph (out, "hours", "Rate, since the campaign began", date_of (begin_s, from), "now",
+                   per_s, rate, PARTS);
     }
     fputs ("</div>\n", out);
     wm_live_end (out);
@@ -304,7 +308,7 @@ static void put_head (FILE *out, const char *name, const wm_top_campaign_t *camp
            out);
 }
 
-char *wm_live_page (const wm_top_campaign_t *campaign, wm_past_t *past, double every_s,
+char *wm_live_page (const wm_top_campaign_t *campaign, const wm_past_t *past, double every_s,
                     size_t *bytes)
 {
     char name[64], *text = NULL;

@@ -11,7 +11,7 @@
 
 /* Returns the page, freed by the caller. `past` is lent; every_s: how often the page is to
    be fetched.  */
-char *wm_live_page (const wm_top_campaign_t *campaign, wm_past_t *past, double every_s,
+char *wm_live_page (const wm_top_campaign_t *campaign, const wm_past_t *past, double every_s,
                     size_t *bytes);
 
 /* Returns its Content-Security-Policy, which admits its own script and style by their hash.  */

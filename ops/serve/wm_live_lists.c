@@ -4,6 +4,7 @@
 #include "ops/wm_show.h"
 #include "schema/base/wm_page.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -254,79 +255,51 @@ void wm_live_inputs (FILE *out, const json_t *s)
 
 static void put_below (FILE *out, const wm_past_latency_t *latency, double share)
 {
-    char text[48], time[32];
-    const double ms = wm_past_below_ms (latency, share);
-    if (!(latency->count > 0))
-        snprintf (text, sizeof text, "&#8211;");
-    else if (ms >= 1000 || !(ms > 0))
-        snprintf (text, sizeof text, "%s %s", ms > 0 ? "below" : "above",
-                  wm_show_time (ms > 0 ? ms / 1e3 : 16.384, time));
-    else
-        snprintf (text, sizeof text, "below %.0f ms", ms);
-    put_number (out, "", ms > 0 ? ms : 1e6, text);
+    char text[48];
+    const double at_s = wm_past_quantile (latency, share);
+    put_number (out, "", isinf (at_s) ? 1e6 : at_s, wm_past_quantile_text (latency, share, text));
 }
 
-void wm_live_latencies (FILE *out, wm_past_t *past)
+void wm_live_latencies (FILE *out, const wm_past_t *past)
 {
-    static const char *const steps[][2] = {
-        { "stage", "asked of the producer until it is at the broker" },
-        { "queue", "at the broker until it is sent to a worker" },
-        { "compute", "sent until its result is back, with the network and the worker's own queue" },
-        { "commit", "result here until it is safe on disk" },
-    };
-    char n[32], mean[32];
-    wm_past_latency_t latency;
-    double from_s = (double) time (NULL) - HOUR_S;
-    wm_past_latency (past, WM_PAST_COMPUTE, from_s, &latency);
-    const bool is_recent = latency.count > 0;
-    from_s = is_recent ? from_s : 0;
-    wm_past_latency (past, WM_PAST_COMPUTE, from_s, &latency);
-    wm_live_begin (out, "latency", "Latency", latency.count > 0);
+    char n[32], mean[48];
+    wm_past_row_t sum;
+    wm_past_sum (past, (double) time (NULL) - HOUR_S, &sum);
+    const bool is_recent = sum.step[WM_PAST_COMPUTE].n > 0;
+    if (!is_recent)
+        wm_past_sum (past, 0, &sum);
+    wm_live_begin (out, "latency", "Latency", sum.step[WM_PAST_COMPUTE].n > 0);
     begin_table (out, "latency", "short", "Step of a batch|-#Batches|#Mean|#Half are|#95 % are",
                  is_recent ? "the last hour" : "all of the campaign; nothing in the last hour");
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-        wm_past_latency (past, (wm_past_step_t) i, from_s, &latency);
-        const double mean_s = latency.count > 0 ? latency.sum_s / latency.count : 0;
-        fprintf (out, "<tr><th scope=\"row\">%s<span class=\"more\">: %s</span></th>", steps[i][0],
-                 steps[i][1]);
-        put_number (out, " more", latency.count, wm_show_count ((int64_t) latency.count, n));
-        if (mean_s < 1)
-            snprintf (mean, sizeof mean, "%.1f ms", 1e3 * mean_s);
-        put_number (out, "", mean_s, mean_s < 1 ? mean : wm_show_time (mean_s, mean));
-        put_below (out, &latency, 0.5);
-        put_below (out, &latency, 0.95);
+    for (size_t i = 0; i < WM_PAST_STEPS; i++) {
+        const wm_past_latency_t *latency = &sum.step[i];
+        fprintf (out, "<tr><th scope=\"row\">%s<span class=\"more\">: %s</span></th>",
+                 wm_past_step[i].name, wm_past_step[i].what);
+        put_number (out, " more", latency->n, wm_show_count ((int64_t) latency->n, n));
+        put_number (out, "", latency->n > 0 ? latency->sum_s / latency->n : 0,
+                    wm_past_mean_text (latency, mean));
+        put_below (out, latency, 0.5);
+        put_below (out, latency, 0.95);
         fputs ("</tr>\n", out);
     }
     end_table (out);
     wm_live_end (out);
 }
 
-void wm_live_faults (FILE *out, const json_t *s, wm_past_t *past)
+void wm_live_faults (FILE *out, const json_t *s, const wm_past_t *past)
 {
-    static const struct {
-        const char *name, *path;
-        wm_past_count_t count;
-    } faults[] = {
-        { "batches that failed on a worker", "counters.n_fail", WM_PAST_FAIL },
-        { "batches whose worker was lost", "counters.n_lost", WM_PAST_LOST },
-        { "batches that a worker gave back when it left", "counters.n_preempt", WM_PAST_PREEMPT },
-        { "batches given to a second worker near the end", "counters.copies", WM_PAST_COPIES },
-        { "results that came twice", "counters.duplicate", WM_PAST_DUPLICATE },
-        { "results that came after their lease", "counters.late", WM_PAST_LATE },
-        { "batches that a worker itself scored a second time", "counters.again", WM_PAST_AGAIN },
-        { "alarms: results of one engine that differ", "counters.alarm", WM_PAST_ALARM },
-    };
     char n[32];
-    const double from_s = (double) time (NULL) - HOUR_S;
+    wm_past_row_t sum;
+    wm_past_sum (past, (double) time (NULL) - HOUR_S, &sum);
     wm_live_begin (out, "faults", "Faults", true);
     begin_table (out, "faults", "short", "What|#Last hour|#In all",
                  "nothing is lost by these: what failed is scored again, or held");
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        const double recent = wm_past_sum (past, faults[i].count, from_s);
-        fprintf (out, "<tr><th scope=\"row\">%s</th>", faults[i].name);
+    for (size_t i = 0; i < WM_PAST_FAULTS; i++) {
+        const char *path = wm_past_fault[i].path;
+        const double recent = wm_past_fault_of (&sum, i);
+        fprintf (out, "<tr><th scope=\"row\">%s</th>", wm_past_fault[i].what);
         put_number (out, "", recent, wm_show_count ((int64_t) recent, n));
-        put_number (out, "", wm_ask_real (s, faults[i].path),
-                    wm_show_count (wm_ask_int (s, faults[i].path), n));
+        put_number (out, "", wm_ask_real (s, path), wm_show_count (wm_ask_int (s, path), n));
         fputs ("</tr>\n", out);
     }
     end_table (out);

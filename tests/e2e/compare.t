@@ -151,7 +151,7 @@ ok "... by name" says 'none.h5: cannot open'
 ok "two files of others" exits 5 compare "$work/larsoft.h5" "$work/alone.h5"
 ok "... which tell no names" says 'neither .* nor .* is an output of wiremill'
 ok "another table" exits 5 compare "$ours" "$work/larsoft.h5"
-ok "... is asked for" says 'no table emtrkmichel; name the group of its scores by --table'
+ok "... is asked for" says 'no table emtrkmichel; name the group of its scores by .wiremill compare --table.'
 mkfifo "$work/pipe"
 itself () { compare "$ours" "$ours" && says 'layout.scores.h5 is given on both sides'; }
 ok "a file is compared with itself: that is reported" itself

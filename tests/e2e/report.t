@@ -26,7 +26,7 @@ ok "a page: well-formed, without scripts and references, each picture with a tex
 scored=$(printf '%s' "$((2 * n - 3))" | sed ':a;s/\B[0-9]\{3\}\>/,&/;ta')
 what ()
 {
-    holds "'Finished. 2 of 3 inputs are written. Inputs, events or batches that are held or changed: 1. Hits that are held: 3.' in d['text']" \
+    holds "'Finished. 2 of 3 inputs are written. Inputs, events or batches that are held or changed: 1. Held: 3 hits.' in d['text']" \
         "r['Inputs'] == ['3: 2 written, 0 open, 1 held, 0 changed']" "r['Hits'] == ['$scored scored, 3 held']" \
         "len (r['Model (SHA-256)'][0]) == 64" "r['Code'][0].startswith ('wiremill ')" "'Written by wiremill report' in d['text']" \
         "any ('/fp32/' in row[0] and row[1] == '$scored' for row in d['rows'])" "'For <i>them</i>' in d['text']"

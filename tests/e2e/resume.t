@@ -74,4 +74,27 @@ moved ()
 ok "its campaign is moved away: run ends, and prints why" moved
 back () { mv "$work/put-away" "$out$beside" && resumed; }
 ok "put back, the same command goes on" back
+
+# A producer has as many inputs open as it may (16, while none is written) when its broker is killed: they take no further room.
+make_events layout --events 3 --seed 4 --hits 300 --tpcs 1 || bail "no events"
+mkdir "$work/many"
+for i in {1..18}; do cp "$made/layout.h5" "$work/many/$i.h5"; done
+serve ()
+{
+    "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$work/full" --listen "ipc://$work/full.b" \
+        >>"$work/full.broker" 2>&1 &
+    broker=$!
+    until_true 60 grep -q "\"pid\": *$broker" "$work/full$beside/endpoint.json"
+}
+announced () { "$bin/wiremill" status --broker "ipc://$work/full.b" --json | grep -Eq '"announced": 48,?$'; }
+full ()
+{
+    serve || return 1
+    timeout 60 "$bin/wiremill" produce --broker "ipc://$work/full.b" "$work"/many/*.h5 >"$work/full.words" 2>&1 &
+    pid=$!
+    until_true 30 announced && kill -9 $broker && serve || return 1
+    "$bin/wiremill" work --broker "ipc://$work/full.b" --threads 1 --cache "$work/cache" >"$work/full.worker" 2>&1 &
+    wait $pid || { cat "$work/full.words"; return 1; }
+}
+ok "a broker is killed whose producer has no room for more inputs: it finishes all" full
 done_testing

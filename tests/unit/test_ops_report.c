@@ -52,9 +52,10 @@ static char *page (const json_t *status, const json_t *history)
         .status = status, .folder = "", .where = "out", .no_scores = "none", .now_s = (time_t) NOW_S
     };
     FILE *out = open_memstream (&text, &bytes);
-    assert_true (wm_report_history_take (&report.history, history, NOW_S));
+    assert_true (wm_past_take (&report.history, history, 0));
+    assert_true (wm_past_take_workers (&report.history, history));
     wm_report_write (&report, out);
-    wm_report_history_clear (&report.history);
+    wm_past_clear (&report.history);
     fclose (out);
     return text;
 }
@@ -88,32 +89,33 @@ static void page_has (json_t *history, const char *const *wanted)
 static void test_numbers (void **state)
 {
     (void) state;
-    wm_report_history_t h;
+    wm_past_t h = { 0 };
+    wm_past_row_t sum;
     json_t *history = history_new ();
     add (history, "rows", row (0, 0, 500, 0));
     add (history, "rows", row (NOW_S - 7200, 3600, 36000, 0));
     add (history, "rows", row (NOW_S - 60, 120, 1200, 2));
     add (history, "workers", worker ("a", "CPU", NOW_S - 50, NOW_S, NULL));
     add (history, "workers", worker ("b", "CPU", NOW_S - 50, NOW_S - 51, NULL)); /* no time */
-    assert_true (wm_report_history_take (&h, history, NOW_S));
+    assert_true (wm_past_take (&h, history, 0));
+    assert_true (wm_past_take_workers (&h, history));
+    wm_past_sum (&h, 0, &sum);
     assert_int_equal (h.n_row, 2);
     assert_int_equal (h.n_worker, 1);
     assert_float_equal (h.hits_before, 500, 0);
-    assert_float_equal (h.sum.hits, 37200, 0);
-    assert_float_equal (h.sum.up_s, 3720, 0);
-    assert_float_equal (h.sum.lost, 2, 0);
-    assert_float_equal (h.sum.workers_max, 3, 0);
-    assert_float_equal (h.sum.begin_s, NOW_S - 7200, 0);
-    assert_float_equal (h.from_s, NOW_S - 7200, 0);
-    assert_float_equal (h.to_s, NOW_S, 0); /* the minute has not ended */
-    const wm_report_latency_t *compute = &h.sum.step[WM_REPORT_COMPUTE];
+    assert_float_equal (sum.hits, 37200, 0);
+    assert_float_equal (sum.up_s, 3720, 0);
+    assert_float_equal (sum.lost, 2, 0);
+    assert_float_equal (sum.workers_max, 3, 0);
+    assert_float_equal (sum.begin_s, NOW_S - 7200, 0);
+    const wm_past_latency_t *compute = &sum.step[WM_PAST_COMPUTE];
     assert_float_equal (compute->n, 4, 0);
     assert_float_equal (compute->sum_s, 40.004, 1e-9);
-    assert_float_equal (wm_report_quantile (compute, 0.5), 0.004, 1e-9);
-    assert_true (isinf (wm_report_quantile (compute, 0.9)));
-    assert_float_equal (wm_report_quantile (&h.sum.step[WM_REPORT_STAGE], 0.5), 0, 0);
-    wm_report_history_clear (&h);
-    wm_report_history_clear (&h);
+    assert_float_equal (wm_past_quantile (compute, 0.5), 0.004, 1e-9);
+    assert_true (isinf (wm_past_quantile (compute, 0.9)));
+    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_STAGE], 0.5), 0, 0);
+    wm_past_clear (&h);
+    wm_past_clear (&h);
     json_decref (history);
 }
 
@@ -165,6 +167,34 @@ static void test_part_of_a_worker (void **state)
     add (history, "rows", half);
     add (history, "rows", row (NOW_S - 60, 60, 1200, 0));
     page_has (history, (const char *const[]){ "M33.0 192.0H33.0V175.2", NULL });
+}
+
+/* Rows are called what they are.  */
+static void test_windows (void **state)
+{
+    (void) state;
+    json_t *history = history_new ();
+    for (int i = 0; i < 2; i++)
+        add (history, "rows", row (NOW_S - 120 + 60 * i, 60, 1200, 0));
+    add (history, "workers", worker ("a", "CPU", NOW_S - 60, NOW_S, NULL));
+    json_t *status = json_loads (
+        "{\"campaign\": {\"rows\": \"windows\"}, \"hits\": {\"done\": 2400, \"held\": 1}, "
+        "\"inputs\": {\"total\": 2, \"open\": 1}, \"rows\": {\"sparse/v1\": 2400}, "
+        "\"held\": [{\"path\": \"a\"}], \"held_total\": 1, \"held_files_left_out\": 1, "
+        "\"held_files\": [{\"path\": \"b\", \"held\": 1, \"hits\": 3, \"reasons\": {\"x\": 1}}]}",
+        0, NULL);
+    char *text = page (status, history);
+    assert_non_null (strstr (text, "2,400 windows since "));
+    assert_non_null (strstr (text, ": 20 windows/s."));
+    assert_non_null (strstr (text, "Windows scored per second in which"));
+    assert_non_null (strstr (text, "Held: 1 window. "));
+    assert_non_null (strstr (text, "For a million windows"));
+    assert_int_equal (count (text, ">Windows</th>"), 5);
+    assert_null (strstr (text, "hits"));
+    assert_null (strstr (text, "Hits"));
+    free (text);
+    json_decref (status);
+    json_decref (history);
 }
 
 static void test_few_workers (void **state)
@@ -222,7 +252,7 @@ int main (void)
         cmocka_unit_test (test_numbers),          cmocka_unit_test (test_nonsense),
         cmocka_unit_test (test_throughput),       cmocka_unit_test (test_few_workers),
         cmocka_unit_test (test_part_of_a_worker), cmocka_unit_test (test_many_workers),
-        cmocka_unit_test (test_no_history),
+        cmocka_unit_test (test_no_history),       cmocka_unit_test (test_windows),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

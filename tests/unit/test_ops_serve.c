@@ -15,15 +15,14 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char *page_of (const char *status, const char *note, wm_past_t *past)
+static char *page_of (const char *status, const char *note, const wm_past_t *past)
 {
     size_t bytes;
-    wm_past_t *none = wm_past_new ();
+    const wm_past_t none = { 0 };
     wm_top_campaign_t campaign = { .status = status ? json_loads (status, 0, NULL) : NULL };
     assert_true (!status || campaign.status);
     snprintf (campaign.note, sizeof campaign.note, "%s", note);
-    char *text = wm_live_page (&campaign, past ? past : none, 5, &bytes);
-    wm_past_destroy (&none);
+    char *text = wm_live_page (&campaign, past ? past : &none, 5, &bytes);
     assert_int_equal (bytes, strlen (text));
     json_decref (campaign.status);
     return text;
@@ -121,69 +120,85 @@ static json_t *history_at (int64_t now_s)
     return history;
 }
 
+static double hits_of (const wm_past_t *past)
+{
+    wm_past_row_t sum;
+    wm_past_sum (past, 0, &sum);
+    return sum.hits;
+}
+
+static void rates_are (const wm_past_t *past, double from_s, double width_s, size_t n,
+                       const double *wanted)
+{
+    wm_past_part_t part[8];
+    wm_past_spread (past, from_s, width_s, part, n);
+    for (size_t i = 0; i < n; i++)
+        assert_float_equal (wm_past_rate (&part[i]), wanted[i], 1e-3);
+}
+
 static void test_history (void **state)
 {
     (void) state;
-    float rate[4];
-    wm_past_latency_t latency;
+    wm_past_row_t sum;
     const int64_t now_s = time (NULL);
     const double now = (double) now_s;
-    wm_past_t *past = wm_past_new ();
-    assert_float_equal (wm_past_begin (past), 0, 0);
-    assert_float_equal (wm_past_next (past), 0, 0);
+    wm_past_t past = { 0 };
+    assert_float_equal (wm_past_begin (&past), 0, 0);
+    assert_float_equal (wm_past_next (&past), 0, 0);
     json_t *history = history_at (now_s);
-    wm_past_take (past, history, 0);
-    assert_float_equal (wm_past_begin (past), now - 7200, 0);
-    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 9100, 0);
-    assert_float_equal (wm_past_sum (past, WM_PAST_FAIL, now - 200), 3, 0);
-    wm_past_rate (past, now - 120, now, rate, 4);
-    const float wanted[] = { 10, 10, 10, -1 }; /* the last half minute is still to come */
-    for (int i = 0; i < 4; i++)
-        assert_float_equal (rate[i], wanted[i], 1e-3);
-    wm_past_rate (past, now - 7200, now, rate, 2);
-    assert_float_equal (rate[0], 2, 1e-3);
-    assert_float_equal (rate[1], 900.0 / 3570, 1e-3); /* of what is known */
-    wm_past_rate (past, now, now, rate, 2);
-    assert_true (rate[0] < 0);
+    assert_true (wm_past_take (&past, history, 0));
+    assert_float_equal (wm_past_begin (&past), now - 7200, 0);
+    assert_float_equal (past.hits_before, 1000, 0);
+    assert_float_equal (hits_of (&past), 8100, 0);
+    wm_past_sum (&past, now - 200, &sum);
+    assert_float_equal (sum.fail, 3, 0);
+    assert_float_equal (sum.step[WM_PAST_COMPUTE].n, 10, 0);
+    assert_float_equal (sum.step[WM_PAST_COMPUTE].sum_s, 80.012, 1e-6);
+    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_COMPUTE], 0.5), 0.002, 1e-9);
+    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_COMPUTE], 0.6), 0.004, 1e-9);
+    assert_true (isinf (wm_past_quantile (&sum.step[WM_PAST_COMPUTE], 0.95)));
+    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_COMMIT], 0.5), 0, 0);
+    rates_are (&past, now - 120, 30, 4, (const double[]){ 10, 10, 10, -1 }); /* to come */
+    rates_are (&past, now - 7200, 3600, 2, (const double[]){ 2, 10 });       /* while one served */
+    rates_are (&past, now, 10, 2, (const double[]){ -1, -1 });
 
-    wm_past_latency (past, WM_PAST_COMPUTE, now - 200, &latency);
-    assert_float_equal (latency.count, 10, 0);
-    assert_float_equal (latency.sum_s, 80.012, 1e-6);
-    assert_float_equal (wm_past_below_ms (&latency, 0.5), 2, 0);
-    assert_float_equal (wm_past_below_ms (&latency, 0.6), 4, 0);
-    assert_float_equal (wm_past_below_ms (&latency, 0.95), 0, 0); /* above 16.384 s */
-    wm_past_latency (past, WM_PAST_COMMIT, 0, &latency);
-    assert_float_equal (wm_past_below_ms (&latency, 0.5), 0, 0);
-
-    char *page = page_of ("{" BROKER ",\"counters\":{\"n_fail\":12}}", "", past);
+    char *page = page_of ("{" BROKER ",\"counters\":{\"n_fail\":12}}", "", &past);
     has (page, "<caption>the last hour</caption>");
     has (page, "the worker's own queue</span></th><td class=\"n more\" data-v=\"10\">10");
-    has (page, "8.0 s</td><td class=\"n\" data-v=\"2\">below 2 ms</td>"
-               "<td class=\"n\" data-v=\"1000000\">above 16.4 s");
+    has (page, "8.0 s</td><td class=\"n\" data-v=\"0.002\">below 2 ms</td>"
+               "<td class=\"n\" data-v=\"1000000\">above 16 s");
     has (page, "failed on a worker</th><td class=\"n\" data-v=\"3\">3</td>"
                "<td class=\"n\" data-v=\"12\">12");
     has (page, "<figure id=\"hours\">");
     free (page);
 
     /* The last two rows may have grown; asked again from there, the others stay.  */
-    const double next = wm_past_next (past);
+    const double next = wm_past_next (&past);
     assert_float_equal (next, now - 120, 0);
     json_array_remove (json_object_get (history, "rows"), 0);
     json_array_remove (json_object_get (history, "rows"), 0);
-    wm_past_take (past, history, next);
-    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 9100, 0);
-    wm_past_take (past, NULL, next); /* not known any more */
-    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 8200, 0);
-    wm_past_take (past, history, 0);
-    wm_past_take (past, history, now); /* rows that are known, or out of order */
-    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 900, 0);
-    json_t *grown = json_pack ("{s:[s,s], s:[[I,i], [I,i], [I,i]]}", "columns", "begin_s", "hits",
-                               "rows", (json_int_t) (now_s - 120), 1, (json_int_t) (now_s - 60),
-                               1000, (json_int_t) now_s, 5);
-    wm_past_take (past, grown, HUGE_VAL); /* of a ledger: the last that is known, and a new one */
-    assert_float_equal (wm_past_sum (past, WM_PAST_HITS, 0), 600 + 1000 + 5, 0);
-    json_decref (grown);
-    wm_past_destroy (&past);
+    wm_past_take (&past, history, next);
+    assert_float_equal (hits_of (&past), 8100, 0);
+    wm_past_take (&past, NULL, next); /* nothing is told of them */
+    assert_float_equal (hits_of (&past), 8100, 0);
+    wm_past_take (&past, history, 0); /* the hour is not known any more */
+    assert_float_equal (hits_of (&past), 900, 0);
+    wm_past_take (&past, history, now); /* not asked for */
+    assert_float_equal (hits_of (&past), 900, 0);
+    /* A ledger that lacks the last minute, or a part of it; then one that has more.  */
+    json_t *rows = json_object_get (history, "rows");
+    json_t *last = json_incref (json_array_get (rows, 1));
+    json_array_remove (rows, 1);
+    wm_past_take (&past, history, 0);
+    assert_float_equal (hits_of (&past), 900, 0);
+    json_array_append_new (rows, last);
+    json_array_set_new (last, 3, json_integer (200));
+    wm_past_take (&past, history, 0);
+    assert_float_equal (hits_of (&past), 900, 0);
+    json_array_set_new (last, 3, json_integer (1000));
+    wm_past_take (&past, history, 0);
+    assert_float_equal (hits_of (&past), 1600, 0);
+    wm_past_clear (&past);
     json_decref (history);
 }
 
@@ -191,19 +206,15 @@ static void test_history (void **state)
 static void test_first_minute (void **state)
 {
     (void) state;
-    float rate[6];
-    const float wanted[] = { -1, -1, 10, 1, 1, 1 };
-    wm_past_t *past = wm_past_new ();
+    wm_past_t past = { 0 };
     json_t *history =
         json_pack ("{s:[s,s,s,s], s:[[i,i,f,i], [i,i,f,i]]}", "columns", "begin_s", "span_s",
                    "up_s", "hits", "rows", 600, 60, 20.0, 200, 660, 60, 60.0, 60);
-    wm_past_take (past, history, 0);
-    assert_float_equal (wm_past_begin (past), 640, 0);
-    wm_past_rate (past, 600, 720, rate, 6);
-    for (int i = 0; i < 6; i++)
-        assert_float_equal (rate[i], wanted[i], 1e-3);
+    wm_past_take (&past, history, 0);
+    assert_float_equal (wm_past_begin (&past), 640, 0);
+    rates_are (&past, 600, 20, 6, (const double[]){ -1, -1, 10, 1, 1, 1 });
     json_decref (history);
-    wm_past_destroy (&past);
+    wm_past_clear (&past);
 }
 
 static void test_policy (void **state)

@@ -94,9 +94,40 @@ static void test_sizes (void **state)
     wm_canvas_free (&canvas);
 }
 
+/* A long address keeps its end, and the time stays; rates are of the campaign's rows.  */
+static void test_words (void **state)
+{
+    (void) state;
+    wm_canvas_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true, .late_s = 7 };
+    campaign_new (&campaign, 0, "");
+    json_object_set_new (campaign.status, "endpoint",
+                         json_string ("ipc:///a/very/long/path/of/a/campaign/out.wiremill/broker"));
+    json_object_set_new (json_object_get (campaign.status, "campaign"), "rows",
+                         json_string ("windows"));
+    campaign.age_s = 6;
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_non_null (strstr (canvas.line[0], " out: running   broker .."));
+    assert_non_null (strstr (canvas.line[0], "/out.wiremill/broker  up "));
+    assert_int_equal (canvas.line[0][72], ':');
+    assert_int_equal (canvas.line[0][75], ':');
+    assert_false (shows (&canvas, "has not answered"));
+    campaign.age_s = 8;
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "the broker has not answered for 8.0 s"));
+    view.has_keys = false;
+    draw (&canvas, &view, &campaign, 24, 132);
+    assert_true (shows (&canvas, "windows/s") && shows (&canvas, "minutes "));
+    assert_false (shows (&canvas, "hits/s"));
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (test_workers),
-                                        cmocka_unit_test (test_sizes) };
+                                        cmocka_unit_test (test_sizes),
+                                        cmocka_unit_test (test_words) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
