@@ -180,7 +180,8 @@ static void test_windows (void **state)
     json_t *status = json_loads (
         "{\"campaign\": {\"rows\": \"windows\"}, \"hits\": {\"done\": 2400, \"held\": 1, "
         "\"expected\": 2402}, \"inputs\": {\"total\": 2, \"open\": 1}, "
-        "\"rows\": {\"sparse/v1\": 2400}, \"held\": [{\"path\": \"a\"}], \"held_total\": 1, \"held_files_left_out\": 1, "
+        "\"rows\": {\"sparse/v1\": 2400}, "
+        "\"held\": [{\"path\": \"a\"}], \"held_total\": 1, \"held_files_left_out\": 1, "
         "\"held_files\": [{\"path\": \"b\", \"held\": 1, \"hits\": 3, \"reasons\": {\"x\": 1}}]}",
         0, NULL);
     char *text = page (status, history);
