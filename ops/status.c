@@ -78,7 +78,7 @@ static void show_campaign (const json_t *s)
     if (localtime_r (&submitted_s, &local))
         strftime (cell[2], CELL_BYTES, "%b %d %H:%M", &local);
     if (share >= 0)
-        snprintf (cell[3], CELL_BYTES, "%.1f%%", 100 * share);
+        snprintf (cell[3], CELL_BYTES, "%.1f%%", wm_account_percent (s));
     snprintf (cell[4], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "batches.running"), text));
     snprintf (cell[5], CELL_BYTES, "%s", wm_show_short (queued, text));
     snprintf (cell[6], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "hits.held"), text));

@@ -96,6 +96,12 @@ double wm_account_share (const json_t *s)
     return all > 0 ? done / all : 0;
 }
 
+double wm_account_percent (const json_t *status)
+{
+    const double share = wm_account_share (status);
+    return share < 1 && share > 0.999 ? 99.9 : 100 * share;
+}
+
 void wm_account_hits (FILE *out, const json_t *status)
 {
     char n[32];

@@ -27,6 +27,9 @@ void wm_account_name (const json_t *status, char name[64]);
 /* Returns the share of hits that need nothing more; below 0: the total is not known yet.  */
 double wm_account_share (const json_t *status);
 
+/* The same in percent, to show with one digit: 100.0 only when nothing is left.  */
+double wm_account_percent (const json_t *status);
+
 /* Prints "98 scored (3 of them with an empty patch), 2 held", without an end of line.  */
 void wm_account_hits (FILE *out, const json_t *status);
 

@@ -80,7 +80,7 @@ static void write_progress (const json_t *s, FILE *out)
                    wm_page_count (wm_ask_int (s, "inputs.written"), done),
                    wm_page_count (wm_ask_int (s, "inputs.total"), all));
     if (share >= 0 && wm_ask_int (s, "inputs.open"))
-        wm_page_print (out, ", %.1f %% of the %s that are known are scored", 100 * share,
+        wm_page_print (out, ", %.1f %% of the %s that are known are scored", wm_account_percent (s),
                        wm_ask_rows (s));
     if (wm_ask_real (s, "eta_s") > 0)
         wm_page_print (out, "; it takes about %s more",

@@ -92,10 +92,10 @@ static void put_name (wm_canvas_t *canvas, wm_style_t style, int width, const ch
 
 static const char *done_of (const json_t *s, char text[32])
 {
-    const double share = wm_account_share (s);
-    if (share < 0)
+    const double percent = wm_account_percent (s);
+    if (percent < 0)
         return "-";
-    snprintf (text, 32, "%.1f%%", share < 1 && share > 0.999 ? 99.9 : 100 * share);
+    snprintf (text, 32, "%.1f%%", percent);
     return text;
 }
 

@@ -113,7 +113,7 @@ static void put_progress (FILE *out, const json_t *s)
         fprintf (out,
                  "<p><label for=\"bar\">%.1f %% of the %s are scored or held</label>"
                  "<progress id=\"bar\" max=\"1\" value=\"%.4f\"></progress></p>\n",
-                 share < 1 && share > 0.999 ? 99.9 : 100 * share, wm_ask_rows (s), share);
+                 wm_account_percent (s), wm_ask_rows (s), share);
     const double eta_s = wm_ask_real (s, "eta_s");
     fprintf (out, "<p>Time left: <b>%s</b></p>\n",
              eta_s > 0 && *wm_ask_text (s, "endpoint") ? wm_show_time (eta_s, text)

@@ -178,12 +178,15 @@ static void test_windows (void **state)
         add (history, "rows", row (NOW_S - 120 + 60 * i, 60, 1200, 0));
     add (history, "workers", worker ("a", "CPU", NOW_S - 60, NOW_S, NULL));
     json_t *status = json_loads (
-        "{\"campaign\": {\"rows\": \"windows\"}, \"hits\": {\"done\": 2400, \"held\": 1}, "
-        "\"inputs\": {\"total\": 2, \"open\": 1}, \"rows\": {\"sparse/v1\": 2400}, "
+        "{\"campaign\": {\"rows\": \"windows\"}, \"hits\": {\"done\": 2400, \"held\": 1, "
+        "\"expected\": 2402}, \"inputs\": {\"total\": 2, \"open\": 1}, "
+        "\"rows\": {\"sparse/v1\": 2400}, "
         "\"held\": [{\"path\": \"a\"}], \"held_total\": 1, \"held_files_left_out\": 1, "
         "\"held_files\": [{\"path\": \"b\", \"held\": 1, \"hits\": 3, \"reasons\": {\"x\": 1}}]}",
         0, NULL);
     char *text = page (status, history);
+    assert_non_null (
+        strstr (text, " 99.9 % of the windows that are known are scored")); /* not 100.0 */
     assert_non_null (strstr (text, "2,400 windows since "));
     assert_non_null (strstr (text, ": 20 windows/s."));
     assert_non_null (strstr (text, "Windows scored per second in which"));
