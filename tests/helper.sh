@@ -87,7 +87,11 @@ made_once () # file, command...
 {
     local file=$1
     shift
-    mkdir -p "$made" && { flock 8 && { [ -e "$file" ] || "$@"; }; } 8>"$made/lock"
+    mkdir -p "$made" && {
+        flock 8
+        [ -e "$file" ] || { "$@" && echo "$*" >"$file.by"; } || return 1
+        [ ! -e "$file.by" ] || [ "$*" = "$(cat "$file.by")" ] || bail "$file is by '$(cat "$file.by")', not by '$*': give one of them another name"
+    } 8>"$made/lock"
 }
 new_model () # seed or small-seed
 {

@@ -7,7 +7,9 @@ export WM_TIME_SCALE=10 XDG_CACHE_HOME=$work/cache
 make_model 1 && make_events farms --events 2 --seed 8 --hits 1000 --tpcs 1 || bail "no model or events"
 out=$work/out batch_hits=8 folder=$work/out$beside/farm/here
 unset WM_JOIN_FILE WM_BROKER
-slow=(--work-option=--isa --work-option=c) # the same bits, slowly: jobs meet a campaign that is not over yet
+slow_engine # the same bits, 0.1 s a batch: jobs meet a campaign that is not over yet, on any machine
+slow=(--work-option=--engine --work-option=openvino)
+export WM_KILLER_SLOW_MS=100
 
 farm=("$bin/wiremill" farm "$out" --system local --name here --interval 0.2 --worth 0s "${slow[@]}")
 # The jobs there are, by the rule that the farm has itself.
@@ -106,7 +108,7 @@ ok "which drained" drained
 same () { [ "$(counters)" = "$counted" ] || { echo "$counted"; counters; return 1; }; }
 ok "nothing failed, was lost or was computed twice" same
 start --max 2 --min 2 --idle-timeout 1
-"$bin/wiremill" work "$out" --idle-timeout 3 >"$work/fast" 2>&1 & # a fast worker beside them
+WM_KILLER_SLOW_MS=0 "$bin/wiremill" work "$out" --engine openvino --idle-timeout 3 >"$work/fast" 2>&1 & # a fast worker beside them
 wait $producer
 ok "the next farm finishes" test $? = 0
 idle () { count 2 && ! grep -q 'idle time' $(jobs_of | sed "s|.*|$folder/log/&.log|"); }

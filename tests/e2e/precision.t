@@ -224,7 +224,7 @@ watched ()
         WM_WATCH_SHARE=1 keep "$bin/wiremill" run --model "$made/model-1.wmm" --input "$work/a-faint.npy" \
             --input "$made/precise.h5" --quiet --batch-hits 100 \
             "${by[@]}" --precision fast --max-error 2e-5 --output "$work/watched" &&
-            says 'batches held a hit beyond the allowed error: strict fp32 scored them'
+            says 'batches had hits beyond the allowed error: strict fp32 scored them'
 }
 ok "hits that are further off than the sample's are found" watched
 again ()
