@@ -297,12 +297,14 @@ NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS) $(B)/bundle/w
 NEEDED_golden := $(VENV)/.made $(STANDINS) $(WHEEL) $(if $(CUDA_SO),$(B)/tests/any_run)
 NEEDED_bench  := $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made
 NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)
+# `command -v` of several names succeeds when one of them is there.
+has            = (for c in $(1); do command -v $$c >/dev/null || exit 1; done)
 prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tests/$(1))
 
 .PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof check proof soak san tsan sanitized bench
 ##@ test
 test: about-test deps deps-slurm ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
-	-@command -v xrootd xrdcp curl >/dev/null || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
+	-@$(call has,xrootd xrdcp curl) || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED) deps-farm
@@ -401,7 +403,7 @@ $(PROMETHEUS)/.made:
 # The parsers of other batch systems, Parsl and Prometheus: tests without them are skipped.
 .PHONY: deps-farm
 deps-farm: $(VENV)/.made
-	-@command -v prometheus promtool >/dev/null || $(MAKE) --no-print-directory $(PROMETHEUS)/.made
+	-@$(call has,prometheus promtool) || $(MAKE) --no-print-directory $(PROMETHEUS)/.made
 	-@[ $(VENV)/.farm -nt tests/requirements-farm.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-farm.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-farm.txt && touch $(VENV)/.farm; }
 # tests/fault/sge.t runs a Grid Engine of its own; nothing else needs it.

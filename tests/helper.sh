@@ -83,6 +83,7 @@ until_true () # seconds, command...: true as soon as the command is
 # A model and events, made once a build and kept: they are the same bytes each time.
 made=$PWD/${WM_BUILD:-build/release}/made
 # What several tests score is made once under its name, by the first test that needs it.
+has () { local c; for c in "$@"; do command -v "$c" >/dev/null || return 1; done; } # all of these commands
 made_once () # file, command...
 {
     local file=$1

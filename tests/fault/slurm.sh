@@ -4,7 +4,7 @@
 # munged, slurmctld and a slurmd for each of N pretended nodes n1..nN, on loopback, with private keys, sockets and
 # state in $work/slurm. They end by their process ids, with the test or by slurm_down. Needs slurm-wlm and munge.
 # shellcheck shell=bash
-has_slurm () { PATH=$PATH:/usr/sbin command -v munged slurmctld slurmd squeue >/dev/null; }
+has_slurm () { PATH=$PATH:/usr/sbin has munged slurmctld slurmd squeue; }
 
 slurm_conf () # folder, nodes, host
 {

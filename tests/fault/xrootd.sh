@@ -8,7 +8,7 @@ if [ -z "$WM_APART" ] && "${apart[@]}" ip link set lo up 2>/dev/null; then
 fi
 . tests/helper.sh
 export WM_TIME_SCALE=20
-command -v xrootd xrdcp curl >/dev/null || { skip "xrootd-server, xrootd-client or curl is not installed"; done_testing; }
+has xrootd xrdcp curl || { skip "xrootd-server, xrootd-client or curl is not installed"; done_testing; }
 make_events stage-a --events 2 --seed 7 --hits 600 --tpcs 1 && make_events stage-b --events 1 --seed 8 --hits 600 --tpcs 1 &&
     make_events stage-c --events 1 --seed 9 --hits 300 --tpcs 1 || bail "no events"
 made_once "$made/stage.onnx" "$bin/wiremill" model new emtrkmichel --seed 1 --wire 16 --bin 16 -o "$made/stage.onnx" || bail "no model"
