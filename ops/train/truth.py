@@ -15,6 +15,8 @@ NAMES = "track", "em", "none", "michel"
 def read(events, scores):
     """Truth, scores (n, 4) and what is known of each hit of a file; rows of both are in one order."""
     with h5py.File(events) as f, h5py.File(scores) as s:
+        if "hit_table" not in f or "emtrkmichel" not in s:
+            raise SystemExit(f"{events} and {scores}: name pairs, events before their scores: e1.h5 e1.scores.h5 e2.h5 ...")
         hit, out = f["hit_table"], s["emtrkmichel"]
         if not np.array_equal(hit["key"][:], out["hit_id"][:]):
             raise SystemExit(f"{scores}: its hits are not those of {events}; score that file and try again")
