@@ -16,15 +16,12 @@
    once.
 
    A command is `sh -c COMMAND` in a session of its own, one at a time: standard input is
-<<<<<<< HEAD
    /dev/null, the first WM_NOTIFY_OUTPUT_BYTES of what it prints go to the broker's log, it inherits
    no descriptor and no credentials (wm_process_drop_credentials). The facts are in its environment,
    WIREMILL_...: text of peers is never a part of the command line, is never the whole of a
    variable, and has no control characters. It is killed with its process group after limit_ms, and
    dies with the broker. How it failed is one line of the log and changes nothing else.
    Thread: one, which must live as long as the process (the command dies with it).  */
-=======
->>>>>>> r-one
 #ifndef WM_NOTIFY_H
 #define WM_NOTIFY_H
 
