@@ -154,6 +154,10 @@ void wm_ledger_put_span (wm_ledger_t *self, const wm_span_t *span)
     size_t i = 0;
     while (i < history->n_span && history->span[i].id != span->id)
         i++;
+    if (i == SPANS_MAX) { /* the disk stays full: as if the oldest were committed, and dropped */
+        history->n_span = --i;
+        memmove (history->span, history->span + 1, i * sizeof *history->span);
+    }
     if (i == history->n_span)
         history->span = wm_ledger_grown (history->span, history->n_span++, 1, &history->span_max,
                                          sizeof *history->span);

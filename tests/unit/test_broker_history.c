@@ -242,9 +242,15 @@ static void full_disk (void **state)
     look ();
     assert_int_equal (seen.fail, 2000);
     assert_int_equal (seen.n, 1441);
+    for (uint64_t i = 0; i < 20007; i++) {
+        const wm_span_t span = span_of (i + 1);
+        wm_ledger_put_span (ledger, &span);
+    }
     commit ();
     look ();
     assert_int_equal (seen.fail, 2000);
+    assert_int_equal (seen.n_span, 20000);
+    assert_string_equal (seen.span[0].label, "host/8");
 }
 
 /* Pages of both, as a broker sends them.  */
