@@ -3,7 +3,7 @@
    Batches that are not answered are one list in the order in which they were made; `next` is the
    first that is not written to this helper, of which `written` bytes are.  */
 #include "producer/gateway/wm_link.h"
-#include "producer/gateway/wm_service.h"
+#include "producer/gateway/wm_respawn.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_table.h"
 #include "schema/wm_batch.h"
@@ -95,7 +95,7 @@ static void start (wm_link_t *self)
 {
     char path[PATH_MAX], of[16];
     int pair[2];
-    wm_service_beside (path, "wiremill-producer");
+    wm_respawn_beside (path, "wiremill-producer");
     snprintf (of, sizeof of, "%ld", (long) getpid ());
     const char *const argv[] = { "wiremill-producer",
                                  "client",
@@ -125,7 +125,7 @@ static void start (wm_link_t *self)
     const pid_t pid = wm_process_start (&process);
     close (pair[1]);
     if (pid > 0)
-        wm_service_reap (self->loop, pid); /* it only starts the helper */
+        wm_respawn_reap (self->loop, pid); /* it only starts the helper */
     self->fd = pair[0];
     self->events = EPOLLIN;
     self->watch = pid > 0 ? wm_loop_watch (self->loop, pair[0], EPOLLIN, on_ready, self) : NULL;

@@ -11,6 +11,7 @@
 #include "producer/gateway/wm_loop.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_option.h"
+#include "schema/wm_join.h"
 
 /* For the table of the gateway's options; wm_models_new reads them.  */
 /* clang-format off */

@@ -1,11 +1,12 @@
-/* wm_service.c - see wm_service.h.  */
-#include "producer/gateway/wm_service.h"
+/* wm_respawn.c - see wm_respawn.h.  */
+#include "producer/gateway/wm_respawn.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 
 #include <czmq.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +21,11 @@
 #define PAUSE_MAX_US 5000000
 #define QUICK_US 5000000 /* it ended so soon: the pause doubles */
 
-struct wm_service_t {
+struct wm_respawn_t {
     wm_loop_t *loop;
     char *word[WORDS_MAX + 1];
     char *log, *what;
-    wm_service_ended_t *ended;
+    wm_respawn_ended_t *ended;
     void *argument;
     pid_t pid;
     int pidfd;
@@ -34,7 +35,7 @@ struct wm_service_t {
     bool stops; /* it was asked to end */
 };
 
-void wm_service_beside (char path[PATH_MAX], const char *name)
+void wm_respawn_beside (char path[PATH_MAX], const char *name)
 {
     const ssize_t n = readlink ("/proc/self/exe", path, PATH_MAX - 1);
     path[n > 0 ? n : 0] = 0;
@@ -46,7 +47,7 @@ void wm_service_beside (char path[PATH_MAX], const char *name)
 /* ---- its end --------------------------------------------------------------------------------- */
 
 /* The last line of what it printed.  */
-static void last_line (const wm_service_t *self, char text[480])
+static void last_line (const wm_respawn_t *self, char text[480])
 {
     char tail[2048];
     *text = 0;
@@ -75,18 +76,18 @@ static bool is_final (int status)
            code == WM_EXIT_REFUSED || code == 127;
 }
 
-static void start (wm_service_t *self);
+static void start (wm_respawn_t *self);
 
 static void start_again (void *argument)
 {
-    wm_service_t *self = argument;
+    wm_respawn_t *self = argument;
     self->again = NULL;
     start (self);
 }
 
 static void on_end (void *argument, uint32_t events)
 {
-    wm_service_t *self = argument;
+    wm_respawn_t *self = argument;
     int status = 0;
     (void) events;
     if (waitpid (self->pid, &status, WNOHANG) == 0)
@@ -118,10 +119,10 @@ static void on_end (void *argument, uint32_t events)
 
 /* ---- its beginning --------------------------------------------------------------------------- */
 
-static void start (wm_service_t *self)
+static void start (wm_respawn_t *self)
 {
     char path[PATH_MAX];
-    wm_service_beside (path, self->word[0]);
+    wm_respawn_beside (path, self->word[0]);
     const int log = open (self->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     const wm_process_t process = { .program = path,
                                    .argv = (const char *const *) self->word,
@@ -147,11 +148,11 @@ static void start (wm_service_t *self)
     self->again = wm_loop_timer (self->loop, self->started_us + PAUSE_MAX_US, start_again, self);
 }
 
-wm_service_t *wm_service_new (wm_loop_t *loop, const char *what, const char *const argv[],
-                              const char *log, wm_service_ended_t *ended, void *argument)
+wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
+                              const char *log, wm_respawn_ended_t *ended, void *argument)
 {
-    wm_service_t *self = zmalloc (sizeof *self);
-    *self = (wm_service_t){ .loop = loop, .ended = ended, .argument = argument, .pidfd = -1 };
+    wm_respawn_t *self = zmalloc (sizeof *self);
+    *self = (wm_respawn_t){ .loop = loop, .ended = ended, .argument = argument, .pidfd = -1 };
     self->log = strdup (log);
     self->what = strdup (what);
     for (int i = 0; argv[i] && i < WORDS_MAX; i++)
@@ -160,7 +161,7 @@ wm_service_t *wm_service_new (wm_loop_t *loop, const char *what, const char *con
     return self;
 }
 
-void wm_service_stop (wm_service_t *self, bool kills)
+void wm_respawn_stop (wm_respawn_t *self, bool kills)
 {
     self->stops = true;
     wm_loop_untimer (&self->again);
@@ -168,14 +169,21 @@ void wm_service_stop (wm_service_t *self, bool kills)
         kill (self->pid, kills ? SIGKILL : SIGTERM);
 }
 
-bool wm_service_runs (const wm_service_t *self)
+bool wm_respawn_runs (const wm_respawn_t *self)
 {
     return self->pid > 0 || self->again;
 }
 
-void wm_service_destroy (wm_service_t **self_p)
+void wm_respawn_await (wm_respawn_t *self, int64_t ms)
 {
-    wm_service_t *self = *self_p;
+    struct pollfd item = { .fd = self->pidfd, .events = POLLIN };
+    if (self->pid > 0 && ms > 0 && poll (&item, 1, (int) ms) > 0)
+        on_end (self, 0);
+}
+
+void wm_respawn_destroy (wm_respawn_t **self_p)
+{
+    wm_respawn_t *self = *self_p;
     if (!self)
         return;
     wm_loop_untimer (&self->again);
@@ -211,7 +219,7 @@ static void on_reaped (void *argument, uint32_t events)
     free (self);
 }
 
-void wm_service_reap (wm_loop_t *loop, pid_t pid)
+void wm_respawn_reap (wm_loop_t *loop, pid_t pid)
 {
     reaped_t *self = zmalloc (sizeof *self);
     self->pid = pid;
