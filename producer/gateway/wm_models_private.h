@@ -17,7 +17,6 @@
 
 #define WM_MODELS_NAME_BYTES 128
 #define WM_MODELS_VERSIONS_MAX 64
-#define WM_MODELS_WORKERS_MAX 256
 #define WM_MODELS_BATCH_MAX 65536 /* max_batch_size where no config.pbtxt states one */
 
 typedef enum { WM_VERSION_LOADING, WM_VERSION_READY, WM_VERSION_UNLOADING, WM_VERSION_GONE } wm_version_state_t;
@@ -36,13 +35,12 @@ typedef struct wm_version_t {
     char reason[480]; /* GONE: why; "" where somebody unloaded it */
     char waits[480];  /* what its session waits for; "": nothing */
     char folder[PATH_MAX], endpoint[PATH_MAX];
-    wm_respawn_t *service[1 + WM_MODELS_WORKERS_MAX]; /* the broker, workers */
-    uint32_t n_service;
+    wm_respawn_t *service; /* wiremill run --clients; NULL: a farm's broker scores it */
     wm_link_t *link;
     wm_gather_t *gather;
     wm_signature_t signature;
     wm_timer_t *timer;
-    int64_t kill_us; /* while its services end */
+    int64_t kill_us; /* while its processes end */
 } wm_version_t;
 
 /* What is read of a model's files.  */

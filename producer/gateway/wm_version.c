@@ -35,34 +35,18 @@ static void remove_folder (const wm_version_t *self)
         nftw (self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void signal_all (wm_version_t *self, bool kills)
-{
-    for (uint32_t i = 0; i < self->n_service; i++)
-        wm_respawn_stop (self->service[i], kills);
-}
-
-static bool any_runs (const wm_version_t *self)
-{
-    for (uint32_t i = 0; i < self->n_service; i++)
-        if (wm_respawn_runs (self->service[i]))
-            return true;
-    return false;
-}
-
 static void on_tick (void *argument)
 {
     wm_version_t *self = argument;
     const int64_t now_us = wm_loop_now_us (self->entry->models->loop);
     self->timer = NULL;
-    if (any_runs (self)) {
+    if (self->service && wm_respawn_runs (self->service)) {
         if (now_us > self->kill_us)
-            signal_all (self, true);
+            wm_respawn_stop (self->service, true);
         self->timer = wm_loop_timer (self->entry->models->loop, now_us + TICK_US, on_tick, self);
         return;
     }
-    for (uint32_t i = 0; i < self->n_service; i++)
-        wm_respawn_destroy (&self->service[i]);
-    self->n_service = 0;
+    wm_respawn_destroy (&self->service);
     remove_folder (self);
     self->state = WM_VERSION_GONE;
     wm_models_changed (self->entry);
@@ -76,7 +60,8 @@ static void end_session (void *argument)
     self->timer = NULL;
     wm_link_destroy (&self->link); /* before what it lends, which the gatherer frees */
     wm_gather_destroy (&self->gather, *self->reason ? self->reason : "the model was unloaded");
-    signal_all (self, false);
+    if (self->service)
+        wm_respawn_stop (self->service, false);
     self->kill_us = wm_loop_now_us (loop) + STOP_US;
     self->timer = wm_loop_timer (loop, wm_loop_now_us (loop), on_tick, self);
 }
@@ -179,32 +164,20 @@ static void on_ended (void *argument, const char *reason)
 
 /* ---- its beginning --------------------------------------------------------------------------- */
 
-static void start_broker (wm_version_t *self)
-{
-    char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192];
-    snprintf (campaign, sizeof campaign, "%s/c", self->folder);
-    snprintf (log, sizeof log, "%s/broker.log", self->folder);
-    snprintf (what, sizeof what, "the broker of '%.127s' version %ld", self->entry->name,
-              self->number);
-    const char *const argv[] = { "wiremill", "broker",   "--clients", "--model",      self->file,
-                                 "--campaign", campaign, "--listen",  self->endpoint, NULL };
-    self->service[self->n_service++] =
-        wm_respawn_new (self->entry->models->loop, what, argv, log, on_ended, self);
-}
-
-static void start_worker (wm_version_t *self, uint32_t number)
+/* Broker and workers are one command, which keeps them alive.  */
+static void start_crew (wm_version_t *self)
 {
     const wm_models_t *models = self->entry->models;
-    char log[PATH_MAX + 32], what[192], threads[16], cache[PATH_MAX + 16];
-    const char *argv[20] = { "wiremill", "work", "--broker", self->endpoint, "--cache", cache };
-    uint32_t n = 6;
-    snprintf (cache, sizeof cache, "%s/c/models", self->folder);
-    snprintf (log, sizeof log, "%s/worker-%u.log", self->folder, number);
-    snprintf (what, sizeof what, "worker %u of '%.127s' version %ld", number, self->entry->name,
+    char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192], workers[16], threads[16];
+    const char *argv[24] = { "wiremill",   "run",    "--clients", "--quiet", "--model", self->file,
+                             "--campaign", campaign, "--workers", workers,   "--threads", threads };
+    uint32_t n = 12;
+    snprintf (campaign, sizeof campaign, "%s/c", self->folder);
+    snprintf (log, sizeof log, "%s/log", self->folder);
+    snprintf (what, sizeof what, "the broker of '%.127s' version %ld", self->entry->name,
               self->number);
+    snprintf (workers, sizeof workers, "%u", models->n_worker);
     snprintf (threads, sizeof threads, "%u", models->n_thread);
-    argv[n++] = "--threads";
-    argv[n++] = threads;
     if (models->engine) {
         argv[n++] = "--engine";
         argv[n++] = models->engine;
@@ -213,8 +186,7 @@ static void start_worker (wm_version_t *self, uint32_t number)
         argv[n++] = "--device";
         argv[n++] = models->device;
     }
-    self->service[self->n_service++] =
-        wm_respawn_new (models->loop, what, argv, log, on_ended, self);
+    self->service = wm_respawn_new (models->loop, what, argv, log, on_ended, self);
 }
 
 wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file)
@@ -229,15 +201,13 @@ wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *
     snprintf (self->file, sizeof self->file, "%s", file);
     wm_file_stamp (file, self->stamp);
     snprintf (self->folder, sizeof self->folder, "%.4000s/%u", models->state, models->n_folder++);
-    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.4000s/b", self->folder);
+    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.4000s/c/broker", self->folder);
     if (wm_folder_make (self->folder, 0700, &error)) {
         *self->folder = 0;
         wm_version_unload (self, error.text);
         return self;
     }
-    start_broker (self);
-    for (uint32_t i = 1; i <= models->n_worker; i++)
-        start_worker (self, i);
+    start_crew (self);
     self->link = wm_link_new (models->loop, self->endpoint, NULL, &calls, self);
     return self;
 }
@@ -250,11 +220,10 @@ void wm_version_destroy (wm_version_t **self_p, int64_t ms)
     wm_loop_untimer (&self->timer);
     wm_link_destroy (&self->link);
     wm_gather_destroy (&self->gather, "the gateway ends");
-    signal_all (self, false);
-    const int64_t until_ms = wm_now_ms () + ms;
-    for (uint32_t i = 0; i < self->n_service; i++) {
-        wm_respawn_await (self->service[i], until_ms - wm_now_ms ());
-        wm_respawn_destroy (&self->service[i]);
+    if (self->service) {
+        wm_respawn_stop (self->service, false);
+        wm_respawn_await (self->service, ms);
+        wm_respawn_destroy (&self->service);
     }
     remove_folder (self);
     free (self);
