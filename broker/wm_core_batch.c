@@ -185,9 +185,11 @@ void wm_core_batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t sta
     if (in_wants (batch)) {
         wm_queue_remove (&claim->wants, &batch->link);
         wm_core_producer_update (self, claim);
-    } else if (batch->state == BATCH_READY)
+    } else if (batch->state == BATCH_READY) {
         wm_queue_remove (ready_queue (self, batch), &batch->link);
-    else if (batch->state == BATCH_RUNNING)
+        if (self->config.for_clients && claim) /* none: its client has gone */
+            claim->n_ready--;
+    } else if (batch->state == BATCH_RUNNING)
         wm_queue_remove (batch->payload ? &self->running : &self->bare, &batch->link);
     self->n_by_state[batch->state]--;
     self->n_by_state[state]++;
@@ -209,10 +211,33 @@ void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch)
     batch->payload = NULL;
 }
 
+/* The least that a batch takes of its client's turn, in hits: the cost of a message.  */
+#define TURN_LEAST 64u
+
+/* Puts a client's batch into the ready queue where its turn is. Turns count the hits that a client
+   has had sent, so that one with little to do goes before one with much, and none waits for ever: a
+   client's next turn is behind its last one, but never before the turn that is served now.  */
+static void queue_by_turn (wm_core_t *self, wm_queue_t *queue, batch_t *batch)
+{
+    session_t *client = batch->event->input->claim;
+    batch->turn = client->turn > self->turn ? client->turn : self->turn;
+    client->turn = batch->turn + (batch->n_hit > TURN_LEAST ? batch->n_hit : TURN_LEAST);
+    wm_queue_item_t *before = queue->tail;
+    while (before && batch_of (before)->turn > batch->turn)
+        before = before->prev;
+    wm_queue_insert (queue, before, &batch->link);
+}
+
 static void batch_ready (wm_core_t *self, batch_t *batch, bool front)
 {
     wm_queue_t *queue = ready_queue (self, batch);
     wm_core_batch_set_state (self, batch, BATCH_READY);
+    if (self->config.for_clients)
+        batch->event->input->claim->n_ready++;
+    if (self->config.for_clients && !front) {
+        queue_by_turn (self, queue, batch);
+        return;
+    }
     if (front)
         wm_queue_push_front (queue, &batch->link);
     else

@@ -12,6 +12,9 @@
    times its measured time per hit. A worker that should have answered long ago is expected to take
    as long again as it has been silent.
 
+   Batches of clients go out in the order of turns (wm_core_batch.c), which they take by hits: a
+   request of one patch goes before the rest of a request of a million.
+
    Wanted payloads are asked for in the producer's own order, from producers round robin, so that
    they encode in parallel. Each producer has an equal share of the number and the bytes that are
    asked for. One that sends no BATCH for need_ms while it is asked is late: its NEEDs are taken
@@ -57,6 +60,8 @@ static bool task_send (wm_core_t *self, session_t *worker, batch_t *batch)
     memcpy (task.digest, batch->digest, 16);
     wm_core_task_send (self, worker, &task);
     worker->alone = (batch->flags & BATCH_ALONE) != 0;
+    if (batch->turn > self->turn)
+        self->turn = batch->turn;
     wm_core_batch_set_state (self, batch, BATCH_RUNNING);
     wm_core_lease_new (self, batch, worker);
     batch->lease->number = worker->sent;
@@ -205,13 +210,15 @@ static void need (wm_core_t *self, batch_t *batch, session_t *producer)
 /* Whether one more NEED is within this producer's share. All together as much again as the workers
    have or could have, so that none waits for a producer; two where there is no worker yet. NEEDs of
    others do not count, so that nobody waits for a producer which was asked while it was alone. One
-   NEED is always within the share of bytes.  */
+   NEED is always within the share of bytes. Of clients only their own payloads that are here count,
+   so that one with little to do does not wait until those of another are sent.  */
 static bool is_in_share (const wm_core_t *self, const session_t *producer)
 {
-    const uint64_t here = self->ready.count + self->alone.count, n = self->n_asking;
-    const uint64_t room = self->window + 2 > here ? self->window + 2 - here : 0;
+    const uint64_t n = self->n_asking, most = self->window + 2;
+    const uint64_t here = self->config.for_clients ? 0 : self->ready.count + self->alone.count;
+    const uint64_t room = most > here ? most - here : 0;
     const uint64_t bytes = wm_core_budget_need_bytes (batch_of (producer->wants.head));
-    return producer->n_asked < (room + n - 1) / n &&
+    return (uint64_t) producer->n_asked + producer->n_ready < (room + n - 1) / n &&
            (!producer->n_asked || producer->asked_bytes + bytes <= self->config.budget_bytes / n);
 }
 

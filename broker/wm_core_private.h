@@ -133,6 +133,7 @@ struct batch_t {
     payload_t *payload;   /* NULL: not here */
     lease_t *lease;       /* the first; the others by lease->other */
     uint64_t result_hash; /* 0: unknown */
+    uint64_t turn;        /* of a client's batch: the ready queue is in this order */
     uint8_t digest[16];
     uint32_t n_hit;
     union {
@@ -280,6 +281,8 @@ struct session_t {
     bool late;    /* a NEED passed its deadline and no BATCH has come since */
     uint32_t n_asked;
     uint64_t asked_bytes;  /* reserved for n_asked */
+    uint32_t n_ready;      /* of a client: its batches that are READY */
+    uint64_t turn;         /* of a client: behind that of its last batch */
     uint64_t n_taken_back; /* NEEDs that reserve nothing and whose BATCH may still come */
     int64_t answered_ms;   /* of its last BATCH, or of the first NEED after a time without any */
     int64_t probed_ms;     /* while late: of the last NEED */
@@ -335,6 +338,7 @@ struct wm_core_t {
     session_t *alone_for;          /* gets nothing until it is empty, then what waits in alone */
     lease_t *lease_pool;
     uint64_t window;  /* all workers' leases and free credit */
+    uint64_t turn;    /* of clients: of the last batch that was sent */
     wm_speed_t speed; /* of the latest results of all workers */
 
     pending_t *pending; /* a ring */

@@ -19,6 +19,8 @@ typedef struct {
 
 void wm_queue_push (wm_queue_t *self, wm_queue_item_t *item);
 void wm_queue_push_front (wm_queue_t *self, wm_queue_item_t *item);
+/* Puts an item behind `before`, which is in this queue; NULL: in front of all.  */
+void wm_queue_insert (wm_queue_t *self, wm_queue_item_t *before, wm_queue_item_t *item);
 /* Removes an item that is in this queue.  */
 void wm_queue_remove (wm_queue_t *self, wm_queue_item_t *item);
 

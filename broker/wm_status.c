@@ -41,10 +41,11 @@ static json_t *campaign_json (const wm_summary_t *s, const wm_status_about_t *ab
         snprintf (id + 2 * i, 3, "%02x", about->campaign[i]);
     const double most = wm_pins_max_error (about->pins);
     return json_pack (
-        "{s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:s}", "id", id, "state", s->state, "precision",
+        "{s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:s, s:s}", "id", id, "state", s->state, "precision",
         text (about->pins->precision), "max_error", most > 0 ? json_real (most) : json_null (),
         "model", text (about->pins->model), "submitted", (json_int_t) about->submitted_s, "output",
-        text (about->pins->output), "serves", *about->pins->serves ? "clients" : "files");
+        text (about->pins->output), "serves", *about->pins->serves ? "clients" : "files", "rows",
+        *about->pins->serves ? "patches" : wm_pins_rows (about->pins->spec));
 }
 
 /* Since the broker started (broker/wm_history.h).  */

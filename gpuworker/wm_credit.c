@@ -1,17 +1,19 @@
 /* wm_credit.c - the window of a worker.  */
 #include "gpuworker/wm_credit.h"
 
-static const double ahead_s = 2; /* of work: longer than the round trips of a farm */
+/* Of work: longer than the round trips of a farm; than those of clients, who wait for it.  */
+static const double ahead_s = 2, ahead_clients_s = 0.2;
 /* Of the newest batch in the mean, which then follows a change within ten batches.  */
 static const double weight = 0.2;
 
 void wm_credit_init (wm_credit_t *self)
 {
-    *self = (wm_credit_t){ .window = 2 };
+    *self = (wm_credit_t){ .window = 2, .ahead_s = ahead_s };
 }
 
-void wm_credit_session (wm_credit_t *self)
+void wm_credit_session (wm_credit_t *self, bool for_clients)
 {
+    self->ahead_s = for_clients ? ahead_clients_s : ahead_s;
     self->received = self->granted = 0;
     self->again = false;
 }
@@ -21,7 +23,7 @@ void wm_credit_success (wm_credit_t *self, double seconds)
     if (seconds < 1e-6)
         seconds = 1e-6;
     self->batch_s += (self->batch_s > 0 ? weight : 1) * (seconds - self->batch_s);
-    double fit = ahead_s / self->batch_s;
+    double fit = self->ahead_s / self->batch_s;
     uint32_t goal = fit >= WM_CREDIT_MAX ? WM_CREDIT_MAX : fit <= 2 ? 2 : (uint32_t) fit;
     self->window = self->window < goal ? self->window + 1 : goal;
 }

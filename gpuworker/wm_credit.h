@@ -6,7 +6,8 @@
    - the window starts at 2: one batch computes, one waits;
    - it falls to 1 after a failure, so that a worker that fails fast cannot drain the queue;
    - every success raises it by one, up to the number of batches that this worker, at its measured
-     rate, scores in two seconds.
+     rate, scores in two seconds; where clients wait for scores in 0.2 seconds, since what lies here
+     is scored before anything that comes.
    Credit = batches received in this session + (window - unscored batches), and no more than keeps
    all its batches within WM_CREDIT_MAX. A credit that was granted is never taken back.
 
@@ -20,6 +21,7 @@
 
 typedef struct {
     uint32_t window;   /* unscored batches wanted */
+    double ahead_s;    /* of work */
     double batch_s;    /* measured: one batch takes this long; 0: not known yet */
     uint64_t received; /* tasks of this session */
     uint64_t granted;  /* the last grant of this session */
@@ -29,7 +31,7 @@ typedef struct {
 void wm_credit_init (wm_credit_t *self);
 
 /* Starts a session: credit ends with its session; window and rate stay.  */
-void wm_credit_session (wm_credit_t *self);
+void wm_credit_session (wm_credit_t *self, bool for_clients);
 
 void wm_credit_success (wm_credit_t *self, double seconds);
 void wm_credit_failure (wm_credit_t *self);

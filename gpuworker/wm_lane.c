@@ -182,7 +182,7 @@ static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
     self->delay_ms = wm_times ()->backoff_ms;
     if (!self->stride)
         *self->busy_ms = now; /* an attempt takes a while */
-    wm_credit_session (&self->credit);
+    wm_credit_session (&self->credit, *self->pins.serves != 0);
     wm_tasks_each (self->tasks, WM_TASK_RETURNED, wm_lane_send_result, self);
     heartbeat (self, now);
 }
@@ -407,10 +407,12 @@ static int serve (wm_lane_t *self)
         snprintf (idle, sizeof idle, ", its threads idle for %.1f %% of that",
                   100 * wm_scorer_idle (self->scorer));
     wm_lane_log (
-        "leaves %s after %.1f s: %llu batches, %llu hits (%llu held), %.1f s in the engine%s, "
+        "leaves %s after %.1f s: %llu batches, %llu %s (%llu held), %.1f s in the engine%s, "
         "%llu engine calls",
         self->endpoint, seconds, (unsigned long long) self->n_batch,
-        (unsigned long long) self->n_hit, (unsigned long long) self->n_poison, self->engine_s, idle,
+        (unsigned long long) self->n_hit,
+        *self->pins.serves ? "patches" : wm_pins_rows (self->pins.spec),
+        (unsigned long long) self->n_poison, self->engine_s, idle,
         (unsigned long long) wm_scorer_calls (self->scorer));
     char watched[200];
     wm_scorer_watched (self->scorer, watched);

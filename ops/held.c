@@ -96,7 +96,7 @@ static int held_main (const wm_args_t *args)
         wm_account_held (stdout, status, SIZE_MAX);
         if (wm_account_is_clean (status))
             printf ("nothing is held\n");
-        fputs ("hits: ", stdout);
+        printf ("%s: ", wm_ask_rows (status));
         wm_account_hits (stdout, status);
         putchar ('\n');
     }
@@ -305,13 +305,13 @@ static void why_sound (const json_t *status, const json_t *file, const char *cam
     wm_show_count (wm_ask_int (file, "scored"), scored);
     wm_show_count (wm_ask_int (file, "held"), held);
     if (strcmp (wm_ask_text (file, "state"), "written") == 0) {
-        printf ("written: %s: %s/%s has its hits: %s scored, %s held\n", path,
-                wm_ask_text (status, "campaign.output"), wm_ask_text (file, "output"), scored,
-                held);
+        printf ("written: %s: %s/%s has its %s: %s scored, %s held\n", path,
+                wm_ask_text (status, "campaign.output"), wm_ask_text (file, "output"),
+                wm_ask_rows (status), scored, held);
         return;
     }
-    printf ("open: %s: %s%s%s hits are scored, %s held\n", path, why, *why ? "; " : "", scored,
-            held);
+    printf ("open: %s: %s%s%s %s are scored, %s held\n", path, why, *why ? "; " : "", scored,
+            wm_ask_rows (status), held);
     json_array_foreach (json_object_get (status, "producers"), i, one)
     {
         if (strcmp (wm_ask_text (one, "input"), path) == 0)

@@ -10,6 +10,7 @@
 #include "ops/wm_account.h"
 #include "ops/wm_arithmetic.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_clients.h"
 #include "ops/wm_command.h"
 #include "ops/wm_crew.h"
 #include "ops/wm_kept.h"
@@ -41,6 +42,10 @@
 static const wm_option_t options[] = {
     INPUT_OPTIONS,
     RETRY_OPTION,
+    {.name = "clients", .task = "in place of inputs",
+     .help = "score the patches that programs on this machine send (wiremill.Client () in Python, "
+             "libwiremill), until Ctrl-C; nothing of them is kept (default of --campaign: "
+             WM_CLIENTS_FOLDER ")"},
     WORKFLOW_OPTIONS,
     CAMPAIGN_OPTIONS,
     {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1,
@@ -62,7 +67,8 @@ static const wm_option_t options[] = {
 };
 
 static const char run_text[] =
-    "  wiremill run --model m.onnx --input 'data/*.h5' --output out/\n\n"
+    "  wiremill run --model m.onnx --input 'data/*.h5' --output out/\n"
+    "  wiremill run --clients --model m.onnx\n\n"
     "Killed at any moment, the same command continues; every hit is scored exactly once.\n"
     "The first Ctrl-C drains and prints the command that resumes, the second kills.\n"
     WM_KEPT_HELP;
@@ -115,7 +121,8 @@ typedef struct {
     wm_workflow_t workflow;
     wm_client_t *client; /* operator session, open or not */
     json_t *status;      /* the latest, NULL before */
-    unsigned owed;       /* answers that have not come yet */
+    bool for_clients;
+    unsigned owed; /* answers that have not come yet */
     int64_t asked_ms, status_ms, started_ms;
     int64_t open_ms;                                   /* no session is tried before */
     int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
@@ -231,10 +238,14 @@ static void first_line (const run_t *self)
     }
     char promise[80];
     wm_arithmetic_promise (self->setup->pins.precision, self->setup->pins.max_error, promise);
-    fprintf (stderr, "wiremill %s: %s file%s%s spec %s, %s, %d worker%s x %s thread%s\n",
-             WM_VERSION, wm_show_count ((int64_t) self->inputs.n_file, n),
-             self->inputs.n_file == 1 ? "" : "s", *files ? files : ",", self->setup->spec_name,
-             promise, self->crew.n_worker, self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
+    if (self->for_clients)
+        fprintf (stderr, "wiremill %s: for clients,", WM_VERSION);
+    else
+        fprintf (stderr, "wiremill %s: %s file%s%s", WM_VERSION,
+                 wm_show_count ((int64_t) self->inputs.n_file, n),
+                 self->inputs.n_file == 1 ? "" : "s", *files ? files : ",");
+    fprintf (stderr, " spec %s, %s, %d worker%s x %s thread%s\n", self->setup->spec_name, promise,
+             self->crew.n_worker, self->crew.n_worker == 1 ? "" : "s", self->crew.threads,
              strcmp (self->crew.threads, "1") == 0 ? "" : "s");
     wm_allowance_print (wm_allowance (),
                         (int) wm_args_number (self->args, "threads") * self->crew.n_worker, "");
@@ -276,7 +287,7 @@ static const char *waits_for (const run_t *self)
 static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH_MAX + 1])
 {
     char bar[64], done_text[32], all_text[32], rate_text[32], left_text[32] = "--:--";
-    char share[32], files[64], hits[80], rate[48], eta[48], waiting[80] = "";
+    char share[32], files[64], hits[120], rate[80], per_s[32], eta[48], waiting[80] = "";
     char rest[WM_SHOW_WIDTH_MAX + 1];
     const int64_t done = wm_ask_settled (self->status);
     const double all = expected_hits (self), left = wm_ask_real (self->status, "eta_s");
@@ -284,13 +295,18 @@ static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH
     if (left > 0)
         wm_show_time (left, left_text);
     snprintf (share, sizeof share, "%5.1f %%", all > 0 ? 100 * (double) done / all : 0.);
-    snprintf (files, sizeof files, "files %lld/%lld",
-              (long long) wm_ask_int (self->status, "inputs.written"),
-              (long long) wm_ask_int (self->status, "inputs.total"));
-    snprintf (hits, sizeof hits, "hits %s/%s", wm_show_short ((double) done, done_text),
-              wm_show_short (all, all_text));
-    snprintf (rate, sizeof rate, "%s hits/s",
-              wm_show_short (wm_ask_real (self->status, "rate.hits_s"), rate_text));
+    if (self->for_clients)
+        snprintf (files, sizeof files, "clients %lld",
+                  (long long) wm_ask_int (self->status, "inputs.open"));
+    else
+        snprintf (files, sizeof files, "files %lld/%lld",
+                  (long long) wm_ask_int (self->status, "inputs.written"),
+                  (long long) wm_ask_int (self->status, "inputs.total"));
+    snprintf (hits, sizeof hits, "%.24s %s/%s", wm_ask_rows (self->status),
+              wm_show_short ((double) done, done_text), wm_show_short (all, all_text));
+    snprintf (rate, sizeof rate, "%s %s",
+              wm_show_short (wm_ask_real (self->status, "rate.hits_s"), rate_text),
+              wm_ask_rows_s (self->status, 30, per_s));
     snprintf (eta, sizeof eta, "ETA %s", left_text);
     if (*waits)
         snprintf (waiting, sizeof waiting, "waiting: %.60s", waits);
@@ -368,7 +384,7 @@ static void print_count (const json_t *status, const char *path, const char *wha
 
 static void print_table (const run_t *self, int code, double seconds)
 {
-    char a[32];
+    char a[32], per_s[32];
     const json_t *s = self->status;
     putchar ('\n');
     if (!self->setup)
@@ -379,11 +395,11 @@ static void print_table (const run_t *self, int code, double seconds)
     print_count (s, "inputs.changed", "changed");
     putchar ('\n');
     printf ("  events           %s\n", wm_show_count (wm_ask_int (s, "events.written"), a));
-    fputs ("  hits             ", stdout);
+    printf ("  %-16s ", wm_ask_rows (s));
     wm_account_hits (stdout, s);
     putchar ('\n');
     if (self->hits_last > self->hits_before || self->sent_bytes) {
-        printf ("  hits/s           %s while there was work\n",
+        printf ("  %-16s %s while there was work\n", wm_ask_rows_s (s, 16, per_s),
                 wm_show_count ((int64_t) hits_per_second (self), a));
         const double each = bytes_per_event (self);
         printf ("  sent%s   %s to workers\n", each > 0 ? " per event" : "          ",
@@ -450,13 +466,19 @@ static int finish (run_t *self, int code)
     if (code == WM_EXIT_OK && self->crew.store && wm_ask_int (self->status, "hits.held"))
         code = WM_EXIT_HELD;
     before_message ();
+    if (self->for_clients && stops && code == WM_EXIT_AGAIN)
+        code = WM_EXIT_OK; /* that is how it ends, and nothing is left to be continued */
     const bool finished = code == WM_EXIT_OK || code == WM_EXIT_HELD;
     if (wm_args_given (self->args, "json"))
         print_json (self, last_code (self, code), seconds);
+    else if (self->for_clients)
+        wm_clients_summary (self->status, seconds);
     else if (finished && self->status)
         print_table (self, code, seconds);
     if (code == WM_EXIT_HELD || (code == WM_EXIT_INPUT && self->status))
         print_held (self);
+    if (self->for_clients)
+        return code;
     if (code == WM_EXIT_AGAIN || code == WM_EXIT_FAILURE || code == WM_EXIT_UNREACHABLE) {
         if (code == WM_EXIT_UNREACHABLE)
             fputs ("is `wiremill broker` running? It prints what to type after --broker.\n",
@@ -482,6 +504,8 @@ static int work (run_t *self)
     if (code == WM_CREW_WORKING) {
         ask (self, LAST_ANSWER_MS); /* what was done before: hits/s and bytes count this run only */
         code = wm_crew_start_rest (&self->crew);
+        if (self->for_clients && code == WM_CREW_WORKING)
+            wm_clients_print (self->crew.endpoint, self->setup->campaign);
     }
     while (code == WM_CREW_WORKING && !stops) {
         listen_once (self);
@@ -620,7 +644,10 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     char threads[16], bytes[24];
     static wm_setup_t setup;
     static run_t run;
-    run = (run_t){ .args = args, .setup = broker ? NULL : &setup, .started_ms = wm_now_ms () };
+    run = (run_t){ .args = args,
+                   .setup = broker ? NULL : &setup,
+                   .for_clients = strcmp (verb, "run") == 0 && wm_args_given (args, "clients"),
+                   .started_ms = wm_now_ms () };
     zsys_handler_set (NULL); /* signals are ours */
     wm_progress_init (&progress, wm_args_given (args, "quiet"));
     if (!broker)
@@ -630,10 +657,13 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
         fault = wm_join_hand_on (&error);
     if (!fault && !broker)
         fault = check_memory (&run, &error);
-    if (!fault && !wm_args_given (args, "files-from-command"))
+    if (!fault && !run.for_clients && !wm_args_given (args, "files-from-command"))
         fault = wm_setup_inputs (&run.inputs, args, 0, &error);
     if (!fault && !broker) {
         choices = wm_setup_choices (args);
+        choices.for_clients = run.for_clients;
+        if (run.for_clients && !choices.campaign)
+            choices.campaign = WM_CLIENTS_FOLDER;
         fault = wm_setup (&setup, &choices, &error);
         if (!fault)
             fault = check_memory (&run, &error); /* now that the model is known */
@@ -662,6 +692,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
         wm_urls_scratch (args, broker ? "" : setup.campaign, run.crew.scratch);
     run.crew.before_message = before_message;
     wm_workflow_join (&run.workflow, &run.crew);
+    run.crew.more |= run.for_clients;
     if (!progress.quiet)
         first_line (&run);
     wm_crew_signals (&stops);
@@ -702,14 +733,21 @@ static int run_main (const wm_args_t *args)
     char endpoint[256], folder[4096];
     wm_error_t error;
     const char *broker = wm_args_text (args, "broker"), *env = getenv ("WM_BROKER");
-    if (!broker && env && *env && !wm_args_text (args, "model")) {
+    const bool clients = wm_args_given (args, "clients");
+    if (clients && broker)
+        return wm_args_refuse (args, "--clients starts a broker here: leave --broker out");
+    if (clients && wm_clients_refused (args))
+        return WM_EXIT_USAGE;
+    if (clients && wm_args_rest (args, 0))
+        return wm_args_refuse (args, "%.200s: --clients reads no files", wm_args_rest (args, 0));
+    if (!broker && !clients && env && *env && !wm_args_text (args, "model")) {
         if (wm_ask_at (args, NULL, endpoint, folder, &error))
             return wm_setup_complain ("run", &error);
         broker = endpoint;
     }
     if (!broker && !wm_args_text (args, "model"))
         return wm_args_refuse (args, "--model FILE is missing");
-    if (!broker && !wm_args_text (args, "output"))
+    if (!broker && !clients && !wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");
     if (wm_share_refused (args))
         return WM_EXIT_USAGE;

@@ -24,7 +24,7 @@
 static const wm_option_t options[] = {
     WHERE_OPTIONS,
     {.name = "files", .task = "what",
-     .help = "its inputs instead: output, state, hits, and how many of them are held"},
+     .help = "its inputs instead: output, state, rows, and how many of them are held"},
     {.name = "json", .task = "how", .help = "as JSON: wiremill-status-1, or wiremill-files-1"},
     {.name = NULL},
 };
@@ -42,13 +42,14 @@ const wm_verb_t wm_verb_status = {
 
 #define CELLS 11
 #define CELL_BYTES 48
+#define RATE_WIDTH 14
 
 /* One line of the table, in the columns of the terminal: what does not fit is left out.  */
-static void show_cells (char cell[CELLS][CELL_BYTES])
+static void show_cells (char cell[CELLS][CELL_BYTES], int rate_width)
 {
     /* the last that people look for is left out first; the bar stands without a heading */
     static const int rank[CELLS] = { 0, 1, 9, 2, 5, 6, 4, 8, 3, 7, 10 };
-    static const int cell_width[CELLS] = { -14, -9, -12, 7, 5, 6, 5, 9, 11, 8, 12 };
+    const int cell_width[CELLS] = { -14, -9, -12, 7, 5, 6, 5, 9, rate_width, 8, 12 };
     char padded[CELLS][CELL_BYTES], line[WM_SHOW_WIDTH_MAX + 1];
     wm_show_part_t part[CELLS];
     for (int i = 0; i < CELLS; i++) {
@@ -64,7 +65,7 @@ static void show_cells (char cell[CELLS][CELL_BYTES])
 static void show_campaign (const json_t *s)
 {
     char head[CELLS][CELL_BYTES] = { "CAMPAIGN", "STATE",  "SUBMITTED", "DONE", "RUN", "QUEUED",
-                                     "HELD",     "EVENTS", "RATE",      "ETA",  "" };
+                                     "HELD",     "EVENTS", "",          "ETA",  "" };
     char cell[CELLS][CELL_BYTES] = { "", "", "-", "-", "", "", "", "", "", "-", "" };
     char name[64], text[32], bar[64];
     const double share = wm_account_share (s), eta_s = wm_ask_real (s, "eta_s");
@@ -82,13 +83,13 @@ static void show_campaign (const json_t *s)
     snprintf (cell[5], CELL_BYTES, "%s", wm_show_short (queued, text));
     snprintf (cell[6], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "hits.held"), text));
     snprintf (cell[7], CELL_BYTES, "%s", wm_show_count (wm_ask_int (s, "events.announced"), text));
-    snprintf (cell[8], CELL_BYTES, "%s hit/s",
-              wm_show_short (wm_ask_real (s, "rate.hits_s"), text));
+    snprintf (cell[8], CELL_BYTES, "%s", wm_show_short (wm_ask_real (s, "rate.hits_s"), text));
     if (eta_s > 0)
         snprintf (cell[9], CELL_BYTES, "%s", wm_show_time (eta_s, text));
     snprintf (cell[10], CELL_BYTES, "%s", wm_show_bar (share > 0 ? share : 0, 10, bar));
-    show_cells (head);
-    show_cells (cell);
+    const int rate_width = (int) strlen (wm_ask_rows_s (s, RATE_WIDTH, head[8]));
+    show_cells (head, rate_width > 7 ? rate_width : 7);
+    show_cells (cell, rate_width > 7 ? rate_width : 7);
     if (strcmp (wm_ask_text (s, "campaign.serves"), "clients") == 0)
         printf ("clients: %lld connected; nothing of their patches is kept",
                 (long long) wm_ask_int (s, "inputs.open"));
@@ -99,7 +100,7 @@ static void show_campaign (const json_t *s)
             (long long) wm_ask_int (s, "inputs.held"), (long long) wm_ask_int (s, "inputs.total"));
     if (wm_ask_int (s, "inputs.changed"))
         printf ("; %lld changed", (long long) wm_ask_int (s, "inputs.changed"));
-    fputs ("\nhits: ", stdout);
+    printf ("\n%s: ", wm_ask_rows (s));
     wm_account_hits (stdout, s);
     putchar ('\n');
 }
@@ -134,13 +135,13 @@ static void show_workers (const json_t *s)
 {
     const json_t *list = json_object_get (s, "workers"), *one;
     size_t i;
-    char rate[32];
+    char rate[32], per_s[32];
     if (!json_array_size (list))
         return;
     const int width = wm_show_width (STDOUT_FILENO); /* 85 and more show all of a usual name */
     const int engine = width >= 85 ? 30 : width > 65 ? width - 55 : 10;
     printf ("\n%-24s %-*s %-9s %8s %10s\n", "WORKER", engine, "ENGINE", "STATE", "BATCHES",
-            "hits/s");
+            wm_ask_rows_s (s, 10, per_s));
     json_array_foreach (list, i, one)
     {
         printf ("%-24.24s %-*.*s %-9s %8lld %10s\n", wm_ask_text (one, "label"), engine, engine,
@@ -189,7 +190,7 @@ static void show_held (const json_t *s)
 /* No broker runs: what is left to do, and the command that does it.  */
 static void show_stopped (const json_t *s, const char *campaign)
 {
-    char n[32];
+    char n[64];
     const json_t *list = json_object_get (s, "open"), *one;
     size_t i;
     json_array_foreach (list, i, one)
@@ -199,7 +200,7 @@ static void show_stopped (const json_t *s, const char *campaign)
         printf ("to write: %s/%s of %s%s%s", wm_ask_text (s, "campaign.output"),
                 wm_ask_text (one, "output"), wm_ask_text (one, "path"), *why ? ": " : "", why);
         if (hits)
-            printf (" (%s hits are done)", wm_show_count (hits, n));
+            printf (" (%s done)", wm_show_rows (hits, wm_ask_rows (s), n));
         printf ("\n");
     }
     const int64_t open = wm_ask_int (s, "inputs.open");
@@ -249,7 +250,7 @@ static void show_status (const json_t *s, const char *campaign)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-#define COUNTS_WIDTH 31 /* STATE, HITS and HELD, with the spaces before them */
+#define COUNTS_WIDTH 31 /* STATE, ROWS and HELD, with the spaces before them */
 
 typedef struct {
     uint64_t n;
@@ -279,7 +280,7 @@ static bool show_file (void *argument, const json_t *file)
     }
     if (!self->n++)
         printf ("%-*s  %-*s  %-7s  %9s  %9s\n", self->input, "INPUT", self->output, "OUTPUT",
-                "STATE", "HITS", "HELD");
+                "STATE", "ROWS", "HELD");
     show_name (wm_ask_text (file, "path"), self->input, self->is_cut);
     show_name (wm_ask_text (file, "output"), self->output, self->is_cut);
     printf ("%-7s  %9s  %9s\n", wm_ask_text (file, "state"),

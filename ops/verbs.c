@@ -4,6 +4,7 @@
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_clients.h"
 #include "ops/wm_command.h"
 #include "ops/wm_kept.h"
 #include "ops/wm_setup.h"
@@ -68,41 +69,25 @@ static wm_fault_t check_hosts (const wm_args_t *args, wm_error_t *error)
     return n ? WM_OK : WM_EUSAGE;
 }
 
-/* Refuses what has no meaning where no file is read or written.  */
-static bool clients_refused (const wm_args_t *args)
-{
-    static const char *const of_files[] = { "output",   "layout",   "planes",
-                                            "channels", "hit-time", "batch-hits" };
-    for (size_t i = 0; i < sizeof of_files / sizeof *of_files; i++)
-        if (wm_args_given (args, of_files[i]))
-            return wm_args_refuse (args,
-                                   "--%s is for files, which a broker for clients does "
-                                   "neither read nor write",
-                                   of_files[i]);
-    if (strcmp (wm_args_text (args, "precision"), "fp32") != 0)
-        return wm_args_refuse (args,
-                               "--precision %s is measured on the first hits of files: a "
-                               "broker for clients scores in fp32",
-                               wm_args_text (args, "precision"));
-    return !wm_args_text (args, "campaign") &&
-           wm_args_refuse (args, "--clients needs --campaign DIR, a folder on a local disk");
-}
-
 static int broker_main (const wm_args_t *args)
 {
     static wm_setup_t setup;
     wm_error_t error;
     if (!wm_args_text (args, "model"))
         return wm_args_refuse (args, "--model FILE is missing");
-    if (wm_args_given (args, "clients") ? clients_refused (args) : !wm_args_text (args, "output"))
-        return wm_args_given (args, "clients") ? WM_EXIT_USAGE
-                                               : wm_args_refuse (args, "--output DIR is missing");
+    const bool clients = wm_args_given (args, "clients");
+    if (clients && wm_clients_refused (args))
+        return WM_EXIT_USAGE;
+    if (clients && !wm_args_text (args, "campaign"))
+        return wm_args_refuse (args, "--clients needs --campaign DIR, a folder on a local disk");
+    if (!clients && !wm_args_text (args, "output"))
+        return wm_args_refuse (args, "--output DIR is missing");
     if (wm_share_refused (args))
         return WM_EXIT_USAGE;
     if (check_hosts (args, &error))
         return wm_args_refuse (args, "--listen %s", error.text);
     wm_choices_t choices = wm_setup_choices (args);
-    choices.for_clients = wm_args_given (args, "clients");
+    choices.for_clients = clients;
     char command[32];
     if (wm_setup (&setup, &choices, &error) ||
         wm_command_keep (args, setup.campaign, wm_args_text (args, "listen"), command, &error))

@@ -19,6 +19,7 @@
 #include "ops/wm_spawn.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_url.h"
+#include "schema/wm_pins.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -88,6 +89,7 @@ typedef struct {
     const json_t *written;   /* all outputs */
     json_t *sound, *changed; /* those that are as they were written, and the others */
     long long n_left_out, n_bytes;
+    const char *rows;         /* what they hold: "hits", "windows", ... */
     double share, confidence; /* what the sample finds, and how surely; 1: it is all hits */
     char sample[24], seed[24];
     char pins[32], list[32], models[PATH_MAX];
@@ -143,16 +145,17 @@ static int take_options (verify_t *self, const wm_args_t *args)
 /* "if one hit in 1,000 were wrong, this would find it with 99 % confidence".  */
 static void print_worth (const verify_t *self)
 {
-    char count[32];
+    char count[32], rows[64];
     const double one_in = 1 / self->share, percent = 100 * self->confidence;
     if (self->n_hit == self->n_scored) {
         printf ("that is all of them, so any wrong one is found\n");
         return;
     }
     if (one_in < 1e15 && fabs (one_in - round (one_in)) < 1e-6 * one_in)
-        printf ("if one hit in %s were wrong, ", wm_show_count (llround (one_in), count));
+        printf ("if %s in %s were wrong, ", wm_show_rows (1, self->rows, rows),
+                wm_show_count (llround (one_in), count));
     else
-        printf ("if %.4g %% of the hits were wrong, ", 100 * self->share);
+        printf ("if %.4g %% of the %s were wrong, ", 100 * self->share, self->rows);
     if (percent > 99.99)
         printf ("this would find it with more than 99.99 %% confidence\n");
     else
@@ -297,6 +300,7 @@ static void show_bad (const verify_t *self)
 {
     size_t i;
     json_t *one;
+    char text[64];
     bool input_changed = false;
     json_array_foreach (self->bad, i, one)
     {
@@ -313,13 +317,15 @@ static void show_bad (const verify_t *self)
     }
     if (self->n_bad > BAD_SHOWN_MAX)
         printf ("  and %lld more: --json names up to 1,000\n", self->n_bad - BAD_SHOWN_MAX);
-    printf ("%lld hit%s by more: one of the two computations is wrong. On another machine, "
+    printf ("%s differ%s by more: one of the two computations is wrong. On another machine, "
             "`wiremill verify --seed %s --sample %s ",
-            self->n_bad, self->n_bad == 1 ? " differs" : "s differ", self->seed, self->sample);
+            wm_show_rows (self->n_bad, self->rows, text), self->n_bad == 1 ? "s" : "", self->seed,
+            self->sample);
     wm_command_word (stdout, self->folder);
-    printf ("` scores the same hits:\n"
+    printf ("` scores the same %s:\n"
             "  if that machine agrees with this one, the stored rows were computed wrongly, by the "
-            "engine that is named with them; while a broker runs, `wiremill kick -c ");
+            "engine that is named with them; while a broker runs, `wiremill kick -c ",
+            self->rows);
     wm_command_word (stdout, self->folder);
     putchar (' ');
     wm_command_word (stdout, wm_ask_text (json_array_get (self->bad, 0), "input"));
@@ -338,12 +344,12 @@ static void show_sample (const verify_t *self)
         "fp32",    "as strict fp32 holds; the outputs state less (max_error)",
         "engines", "as the engines that scored promise"
     };
-    char hits[32], all[32];
+    char hits[32], all[64];
     const char *from = "";
     for (size_t i = 0; i < sizeof origins / sizeof *origins; i += 2)
         from = strcmp (self->bound, origins[i]) ? from : origins[i + 1];
-    printf ("%s of %s hits scored again by %s: ", wm_show_count (self->n_hit, hits),
-            wm_show_count (self->n_scored, all), self->engine);
+    printf ("%s of %s scored again by %s: ", wm_show_count (self->n_hit, hits),
+            wm_show_rows (self->n_scored, self->rows, all), self->engine);
     print_worth (self);
     printf ("largest difference %.2g, allowed %g, %s\n", self->largest, self->tolerance, from);
     if (self->n_same)
@@ -479,8 +485,9 @@ static int sample (verify_t *self, const wm_args_t *args, const char *pins)
     wm_error_t error;
     int fd;
     if (json_array_size (self->sound) == 0)
-        return WM_EXIT_OK;                    /* no output is left to draw hits from */
-    if (strstr (pins, "\nresult: image\n")) { /* a line of the canonical specification */
+        return WM_EXIT_OK; /* no output is left to draw hits from */
+    self->rows = wm_pins_rows (pins);
+    if (strcmp (self->rows, "tiles") == 0) {
         fprintf (stderr, "wiremill verify: the results are images, which overlap in the outputs: "
                          "no tile is scored again\n");
         return WM_EXIT_OK;

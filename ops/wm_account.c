@@ -108,11 +108,11 @@ void wm_account_hits (FILE *out, const json_t *status)
 
 static void show_file (FILE *out, const json_t *status, const json_t *file)
 {
-    char n[32];
+    char n[32], rows[64];
     const char *reason, *before = ": ";
     json_t *count;
     const int64_t held = wm_ask_int (file, "held"), missing = wm_ask_int (file, "events_missing");
-    fprintf (out, "held: %s hit%s of %s", wm_show_count (held, n), held == 1 ? "" : "s",
+    fprintf (out, "held: %s of %s", wm_show_rows (held, wm_ask_rows (status), rows),
              wm_ask_text (file, "path"));
     json_object_foreach (json_object_get (file, "reasons"), reason, count)
     {
@@ -141,8 +141,8 @@ void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
             more++;
     }
     if (more)
-        fprintf (out, "held: hits of %s more files; `wiremill status --files` lists them\n",
-                 wm_show_count (more, n));
+        fprintf (out, "held: %s of %s more files; `wiremill status --files` lists them\n",
+                 wm_ask_rows (status), wm_show_count (more, n));
     if (wm_account_misses (status))
         fputs ("no such event: the file of the hits, or that of --planes, lacks the event; with a "
                "file\nthat has it in the same place, --retry-held scores the hits\n",

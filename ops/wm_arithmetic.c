@@ -23,12 +23,12 @@ void wm_arithmetic_rows (FILE *out, const json_t *status, const char *head)
 {
     const char *signature;
     json_t *count;
-    char n[32], of[32];
+    char n[32], of[32], rows[64];
     json_object_foreach (json_object_get (status, "rows"), signature, count)
     {
         const json_t *measured = measured_of (status, signature);
-        fprintf (out, "%s%s: %s hits", head, signature,
-                 wm_show_count (json_integer_value (count), n));
+        fprintf (out, "%s%s: %s", head, signature,
+                 wm_show_rows (json_integer_value (count), wm_ask_rows (status), rows));
         if (measured && wm_ask_real (measured, "error") > 0)
             fprintf (out, "; largest error %.1e on %s", wm_ask_real (measured, "error"),
                      wm_show_count (wm_ask_int (measured, "hits"), of));
@@ -42,15 +42,15 @@ void wm_arithmetic_rows (FILE *out, const json_t *status, const char *head)
         fprintf (out, "%scounting again what was scored more than once\n", head);
     const int64_t again = wm_ask_int (status, "counters.again");
     if (again)
-        fprintf (out, "%s%s batches held a hit beyond the allowed error: strict fp32 scored them\n",
-                 head, wm_show_count (again, n));
+        fprintf (out, "%s%s batches had %s beyond the allowed error: strict fp32 scored them\n",
+                 head, wm_show_count (again, n), wm_ask_rows (status));
 }
 
 void wm_arithmetic_classes (FILE *out, const json_t *status)
 {
     const json_t *list = json_object_get (status, "arithmetic"), *one;
     size_t i;
-    char of[32];
+    char of[64];
     if (json_array_size (list))
         fprintf (out, "\n%-31s %-26s %s\n", "CLASS OF MACHINES", "SCORES WITH", "LARGEST ERROR");
     json_array_foreach (list, i, one)
@@ -58,8 +58,8 @@ void wm_arithmetic_classes (FILE *out, const json_t *status)
         fprintf (out, "%-31.31s %-26.26s ", wm_ask_text (one, "class"),
                  wm_ask_text (one, "signature"));
         if (wm_ask_real (one, "error") > 0)
-            fprintf (out, "%.1e on %s hits\n", wm_ask_real (one, "error"),
-                     wm_show_count (wm_ask_int (one, "hits"), of));
+            fprintf (out, "%.1e on %s\n", wm_ask_real (one, "error"),
+                     wm_show_rows (wm_ask_int (one, "hits"), wm_ask_rows (status), of));
         else
             fputs ("-\n", out);
     }

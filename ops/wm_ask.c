@@ -358,6 +358,18 @@ int64_t wm_ask_demand (const json_t *status)
            wm_ask_int (status, "batches.running");
 }
 
+const char *wm_ask_rows (const json_t *status)
+{
+    const char *rows = wm_ask_text (status, "campaign.rows");
+    return *rows ? rows : "hits"; /* of a broker that does not say */
+}
+
+const char *wm_ask_rows_s (const json_t *status, int width, char text[32])
+{
+    const int length = snprintf (text, 32, "%.24s/s", wm_ask_rows (status));
+    return length > width ? strcpy (text, "per s") : text;
+}
+
 int64_t wm_ask_settled (const json_t *status)
 {
     return wm_ask_int (status, "hits.done") + wm_ask_int (status, "hits.held");

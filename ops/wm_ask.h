@@ -113,6 +113,12 @@ int64_t wm_ask_int (const json_t *status, const char *path);
 double wm_ask_real (const json_t *status, const char *path);
 const char *wm_ask_text (const json_t *status, const char *path);
 
+/* What a campaign's rows are: "hits", "windows", ... (wm_pins_rows), or "patches" of clients.  */
+const char *wm_ask_rows (const json_t *status);
+
+/* The heading of their rate, "windows/s"; "per s" where that is longer than `width`.  */
+const char *wm_ask_rows_s (const json_t *status, int width, char text[32]);
+
 /* Hits that need nothing more: scored or held.  */
 int64_t wm_ask_settled (const json_t *status);
 

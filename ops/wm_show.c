@@ -23,6 +23,14 @@ const char *wm_show_count (int64_t n, char text[32])
     return wm_page_count (n, text);
 }
 
+const char *wm_show_rows (int64_t n, const char *rows, char text[64])
+{
+    char number[32];
+    const int length = (int) strlen (rows) - (n != 1 ? 0 : strcmp (rows, "patches") ? 1 : 2);
+    snprintf (text, 64, "%s %.*s", wm_show_count (n, number), length < 24 ? length : 24, rows);
+    return text;
+}
+
 const char *wm_show_short (double n, char text[32])
 {
     if (n < 10000)

@@ -183,11 +183,15 @@ static void scroll (wm_top_view_t *view, int chosen, int n, int page)
 static void draw_list (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
                        int n)
 {
-    char title[64];
+    char title[64], per_s[32], other[32];
+    wm_ask_rows_s (campaign[0].status, 8, per_s);
+    for (int i = 1; i < n; i++)
+        if (strcmp (per_s, wm_ask_rows_s (campaign[i].status, 8, other)) != 0)
+            strcpy (per_s, "per s");
     snprintf (title, sizeof title, " wiremill top: %d campaigns", n);
     put_title (canvas, title);
     wm_canvas_put (canvas, WM_BOLD, "  %-*s %-9s%7s%9s%12s%8s%6s%7s  RATE", NAME_COLUMNS,
-                   "CAMPAIGN", "STATE", "DONE", "hits/s", "ETA", "WORKERS", "HELD", "ALARMS");
+                   "CAMPAIGN", "STATE", "DONE", per_s, "ETA", "WORKERS", "HELD", "ALARMS");
     wm_canvas_next (canvas);
     scroll (view, view->chosen, n, view->has_keys ? canvas->rows - 4 : n);
     for (int i = view->first; i < n && i < view->first + view->page; i++)
@@ -279,13 +283,14 @@ static widths_t widths_of (int columns)
     return w;
 }
 
-static void put_worker_heading (wm_canvas_t *canvas, const wm_top_view_t *view)
+static void put_worker_heading (wm_canvas_t *canvas, const wm_top_view_t *view, const json_t *s)
 {
+    char per_s[32];
     const widths_t w = widths_of (canvas->columns);
     wm_canvas_put (canvas, WM_BOLD, "  %-*s %-*.*s%8s%6s", w.label, "WORKER", w.device, w.device,
-                   "DEVICE, ENGINE", "hits/s", "TEMP");
+                   "DEVICE, ENGINE", wm_ask_rows_s (s, 7, per_s), "TEMP");
     if (w.has_more)
-        wm_canvas_put (canvas, WM_BOLD, "%6s%7s%7s", "LOAD", "POWER", "HITS");
+        wm_canvas_put (canvas, WM_BOLD, "%6s%7s%7s", "LOAD", "POWER", "SCORED");
     wm_canvas_put (canvas, WM_BOLD, "%6s%9s  STATE", "RUNS", "BATCHES");
     if (view->has_keys && w.has_more)
         wm_canvas_put (canvas, WM_PLAIN, "      by %s", sorts[view->sort]);
@@ -326,7 +331,7 @@ static void put_workers (wm_canvas_t *canvas, wm_top_view_t *view, const json_t 
     const int64_t total = wm_ask_int (s, "workers_total");
     sorted_t *sorted = sort_workers (view, s, &n, &chosen);
     const bool is_cut = total > n || (view->has_keys && n > room - 1);
-    put_worker_heading (canvas, view);
+    put_worker_heading (canvas, view, s);
     if (!n)
         wm_canvas_put (canvas, WM_PLAIN, "  no worker is connected");
     scroll (view, chosen, n, view->has_keys ? room - 1 - is_cut : n);
@@ -357,7 +362,8 @@ static void put_counts (wm_canvas_t *canvas, const json_t *s)
                    wm_show_bar (share > 0 ? share : 0, width < 5 ? 5 : width, bar));
     wm_canvas_put (canvas, WM_PLAIN, "  ETA %s", eta_of (s, a));
     wm_canvas_next (canvas);
-    wm_canvas_put (canvas, WM_PLAIN, "hits     %s of %s, ", wm_show_count (wm_ask_settled (s), a),
+    wm_canvas_put (canvas, WM_PLAIN, "%-8s %s of %s, ", wm_ask_rows (s),
+                   wm_show_count (wm_ask_settled (s), a),
                    wm_show_count (wm_ask_int (s, "hits.announced"), b));
     wm_canvas_put (canvas, wm_ask_int (s, "hits.held") ? WM_BAD : WM_PLAIN, "%s held",
                    wm_show_count (wm_ask_int (s, "hits.held"), a));
@@ -389,12 +395,13 @@ static void put_counts (wm_canvas_t *canvas, const json_t *s)
 static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, int rows)
 {
     float share[WM_TOP_BUCKETS];
-    char now[32], most_text[32], head[64] = "";
+    char now[32], most_text[32], per_s[32], head[64] = "";
     int n = canvas->columns - 9 - 22;
     n = n < 1 ? 1 : n > WM_TOP_BUCKETS ? WM_TOP_BUCKETS : n;
     const float most = scale (campaign, n, share);
+    wm_ask_rows_s (campaign->status, 8, per_s);
     for (int row = rows - 1; row >= 0; row--) {
-        wm_canvas_cell (canvas, WM_PLAIN, 9, row == rows - 1 ? "hits/s" : "");
+        wm_canvas_cell (canvas, WM_PLAIN, 9, row == rows - 1 ? per_s : "");
         wm_canvas_graph (canvas, WM_COOL, share, n, row, rows);
         wm_canvas_pad (canvas, WM_PLAIN, 9 + n + 1);
         if (row == 0)
@@ -501,8 +508,9 @@ static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
     if (view->has_keys)
         put_rate (canvas, campaign, canvas->rows >= 40 ? 4 : canvas->rows >= 22 ? 2 : 1);
     else {
-        char rate[32];
-        wm_canvas_put (canvas, WM_PLAIN, "hits/s   %s", short_of (s, "rate.hits_s", rate));
+        char rate[32], per_s[32];
+        wm_canvas_put (canvas, WM_PLAIN, "%-8s %s", wm_ask_rows_s (s, 30, per_s),
+                       short_of (s, "rate.hits_s", rate));
         wm_canvas_next (canvas);
     }
     wm_canvas_next (canvas);
@@ -529,8 +537,9 @@ static void draw_worker (wm_canvas_t *canvas, wm_top_view_t *view,
                          const wm_top_campaign_t *campaign)
 {
     int n, chosen;
-    char text[160], number[32];
-    sorted_t *sorted = sort_workers (view, campaign->status, &n, &chosen);
+    char text[160], number[64], per_s[32];
+    const json_t *s = campaign->status;
+    sorted_t *sorted = sort_workers (view, s, &n, &chosen);
     const json_t *worker = n ? sorted[chosen].row : NULL, *value;
     const char *key;
     put_campaign_title (canvas, campaign);
@@ -549,11 +558,11 @@ static void draw_worker (wm_canvas_t *canvas, wm_top_view_t *view,
                   (long long) wm_ask_int (worker, "running"),
                   (long long) wm_ask_int (worker, "credit"));
         put_value (canvas, "executes", text);
-        snprintf (text, sizeof text, "%s hits/s", short_of (worker, "hits_s", number));
+        snprintf (text, sizeof text, "%s %s", short_of (worker, "hits_s", number),
+                  wm_ask_rows_s (s, 30, per_s));
         put_value (canvas, "rate", text);
-        snprintf (text, sizeof text, "%lld batches, %s hits",
-                  (long long) wm_ask_int (worker, "batches"),
-                  wm_show_count (wm_ask_int (worker, "hits"), number));
+        snprintf (text, sizeof text, "%lld batches, %s", (long long) wm_ask_int (worker, "batches"),
+                  wm_show_rows (wm_ask_int (worker, "hits"), wm_ask_rows (s), number));
         put_value (canvas, "has scored", text);
         json_object_foreach (json_object_get (worker, "gpu"), key, value)
         {
@@ -579,7 +588,7 @@ static void draw_help (wm_canvas_t *canvas, wm_top_view_t *view)
         "Ctrl-L           draw the screen again",
         "q, Ctrl-C        quit; the campaign goes on",
         "",
-        "p, r, d and D ask before they do something. DONE counts hits that are",
+        "p, r, d and D ask before they do something. DONE counts what is",
         "scored or held; RUNS is how many batches a worker has in hand. The graph",
         "begins when top does: each column is 5 seconds.",
         "TEMP is the GPU's; a CPU worker reports none.",

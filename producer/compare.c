@@ -5,6 +5,7 @@
    above 1, as `verify` has it. Nothing is known of who is right.  */
 #include "producer/verbs.h"
 
+#include "producer/compare_images.h"
 #include "producer/compare_page.h"
 #include "producer/wm_apart.h"
 #include "producer/wm_produce_confine.h"
@@ -40,8 +41,9 @@ const wm_verb_t wm_verb_compare = {
             "  wiremill compare out/events.scores.h5 larsoft.h5 --page larsoft.html\n\n"
             "Joins rows by run, subrun, event and hit_id. The last file is compared with those\n"
             "before it together; it may be a table in numl's form that others wrote, a column for\n"
-            "each label (schema/OUTPUTS.md). Exit 0: the same hits, labels and statuses, all\n"
-            "scores within the tolerance; 1: not so; 5: a file cannot be read.\n",
+            "each label (schema/OUTPUTS.md). Frames of images (result: image) are compared pixel\n"
+            "by pixel, of two outputs. Exit 0: the same hits, labels and statuses, all scores\n"
+            "within the tolerance; 1: not so; 5: a file cannot be read.\n",
     .options = options, .run = compare_main };
 /* clang-format on */
 
@@ -135,14 +137,6 @@ static void sort (uint32_t *value, uint32_t *space, uint64_t n)
     memcpy (space, value, n * sizeof *value); /* three passes end in the other one */
 }
 
-static double difference (double a, double b)
-{
-    if (a == b || (isnan (a) && isnan (b)))
-        return 0;
-    const double d = fabs (a - b) / fmax (1, fabs (a));
-    return isfinite (d) ? d : (double) INFINITY;
-}
-
 static float as_float (uint32_t bits)
 {
     float value;
@@ -158,7 +152,7 @@ static void label_compare (compare_t *self, uint32_t k, uint32_t *bits, uint32_t
     double sum = 0;
     for (uint64_t i = 0; i < self->n_scored; i++) {
         const wm_scores_key_t *key = &self->a.key[self->pair[0][i]];
-        const double d = difference (a[key->at], b[self->pair[1][i]]);
+        const double d = wm_scores_difference (a[key->at], b[self->pair[1][i]]);
         const float rounded = (float) d; /* quantiles are printed with three digits, or nine */
         memcpy (&bits[i], &rounded, sizeof rounded);
         sum += d;
@@ -432,21 +426,33 @@ static int compare_run (void *arg, FILE *page)
             fprintf (stderr, "wiremill compare: %s is given on both sides\n", path[i]);
             break;
         }
-    wm_fault_t fault =
-        compare_all (&compare, path, (uint32_t) n, wm_args_text (args, "table"), &error);
+    wm_fault_t fault = WM_OK;
+    bool same = false;
+    const bool images = wm_compare_images_are (path[0]) || wm_compare_images_are (path[n - 1]);
+    if (images && (n > 2 || page))
+        fault = wm_fault (&error, WM_EBATCH, "%.300s has images (result: image): %s",
+                          wm_compare_images_are (path[0]) ? path[0] : path[n - 1],
+                          page ? "there is no page of them" : "give two files, A and B");
+    else if (images)
+        fault = wm_compare_images (path[0], path[n - 1], compare.tolerance,
+                                   wm_args_given (args, "json"), &same, &error);
+    else
+        fault = compare_all (&compare, path, (uint32_t) n, wm_args_text (args, "table"), &error);
+    if (!fault && !images)
+        same = is_same (&compare);
     if (!fault && page)
         fault = page_write (&compare, path, n, wm_args_text (args, "note"), page, &error);
     if (fault) {
         wm_log_tame (error.text);
         fprintf (stderr, "wiremill compare: %s\n", error.text);
-    } else if (wm_args_given (args, "json"))
+    } else if (!images && wm_args_given (args, "json"))
         print_json (&compare);
-    else
+    else if (!images)
         print_people (&compare, path[0], (uint32_t) n - 1, path[n - 1]);
-    const int code = fault == WM_EBATCH   ? WM_EXIT_INPUT
-                     : fault              ? WM_EXIT_FAILURE
-                     : is_same (&compare) ? WM_EXIT_OK
-                                          : 1;
+    const int code = fault == WM_EBATCH ? WM_EXIT_INPUT
+                     : fault            ? WM_EXIT_FAILURE
+                     : same             ? WM_EXIT_OK
+                                        : 1;
     wm_scores_clear (&compare.a);
     wm_scores_clear (&compare.b);
     free (compare.pair[0]);

@@ -229,11 +229,12 @@ static wm_fault_t time_print (job_t *job, wm_error_t *error)
         uint64_t raw = 0;
         for (uint32_t b = 0; b < pack->n_batch; b++)
             raw += pack->batch[b].raw_bytes;
-        printf ("event %lld:%lld:%lld: %u hits (%u in the cell of the one before), %u held, %u "
-                "batches, %llu bytes raw, %zu encoded\n",
-                (long long) pack->run, (long long) pack->subrun, (long long) pack->event,
-                pack->n_hit, pack->n_same_cell, pack->n_held, pack->n_batch,
-                (unsigned long long) raw, pack->n_batch ? pack->frame_start[pack->n_batch] : 0);
+        printf (
+            "event %lld:%lld:%lld: %u hits (%u in the cell of the one before, %u on bad channels), "
+            "%u held, %u batches, %llu bytes raw, %zu encoded\n",
+            (long long) pack->run, (long long) pack->subrun, (long long) pack->event, pack->n_hit,
+            pack->n_same_cell, pack->n_bad_channel_hit, pack->n_held, pack->n_batch,
+            (unsigned long long) raw, pack->n_batch ? pack->frame_start[pack->n_batch] : 0);
         wm_pack_destroy (&pack);
     }
     int64_t cut_ns, encode_ns;

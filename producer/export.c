@@ -9,6 +9,7 @@
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_scores.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_table.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -346,15 +347,33 @@ static wm_fault_t export_file (export_t *self, const char *path, wm_error_t *err
     return fault;
 }
 
-/* Two files of one name would be one in the folder.  */
-static const char *name_twice (const export_t *self, const char *const *path, size_t n)
+/* Checks where the rows of all files go, before one is written: two of one name would be one in the
+   folder.  */
+static wm_fault_t names_check (const export_t *self, const char **path, size_t n, wm_error_t *error)
 {
-    char a[PATH_MAX], b[PATH_MAX];
-    for (size_t i = 1; i < n && self->folder; i++)
-        for (size_t k = 0; k < i; k++)
-            if (to_name (self, path[i], a) && to_name (self, path[k], b) && !strcmp (a, b))
-                return path[i];
-    return NULL;
+    char to[PATH_MAX], other[PATH_MAX];
+    wm_table_t names = { 0 };
+    wm_fault_t fault = WM_OK;
+    for (size_t i = 0; i < n && !fault; i++) {
+        if (!to_name (self, path[i], to)) {
+            fault = wm_fault (error, WM_EUSAGE, "%.300s: the name is too long", path[i]);
+            break;
+        }
+        const uint64_t hash = wm_table_text (to);
+        size_t at;
+        const char *same = self->folder ? wm_table_first (&names, hash, &at) : NULL;
+        while (same && to_name (self, same, other) && strcmp (to, other) != 0)
+            same = wm_table_next (&names, hash, &at);
+        if (same)
+            fault = wm_fault (error, WM_EUSAGE, "%.300s: another file of this name goes to %.100s",
+                              path[i], self->folder);
+        else if (wm_table_reserve (&names))
+            fault = wm_fault (error, WM_EHOST, "out of memory");
+        else
+            wm_table_put (&names, hash, (void *) (uintptr_t) path[i]);
+    }
+    free (names.slot);
+    return fault;
 }
 
 static int export_main (const wm_args_t *args)
@@ -375,13 +394,7 @@ static int export_main (const wm_args_t *args)
     const char **path = wm_produce_confine_writer (args, export.folder, &n);
     if (!path)
         return WM_EXIT_FAILURE;
-    wm_fault_t fault = WM_OK;
-    for (size_t i = 0; i < n && !fault; i++)
-        if (!to_name (&export, path[i], export.to))
-            fault = wm_fault (&error, WM_EUSAGE, "%.300s: the name is too long", path[i]);
-    if (!fault && name_twice (&export, path, n))
-        fault = wm_fault (&error, WM_EUSAGE, "%.300s: another file of this name goes to %.100s",
-                          name_twice (&export, path, n), export.folder);
+    wm_fault_t fault = names_check (&export, path, n, &error);
     for (size_t i = 0; i < n && !fault; i++)
         fault = export_file (&export, path[i], &error);
     if (fault) {

@@ -64,8 +64,9 @@ const wm_verb_t wm_verb_show = {
             "  wiremill show --from 5000 --rows 20 out/events.scores.h5\n"
             "  wiremill show out/events.scores.h5 --event 1:1:7 --plane 2 --output e.svg\n"
             "  wiremill show out/events.scores.h5 --worst --output worst.html\n\n"
-            "Prints one line for each hit, in the order of the input: its identity, its scores "
-            "(nan where the hit is held) and its status: `scored`, or why the hit is held.\n"
+            "Prints one line for each row (hit, window, space point), in the order of the input: "
+            "its identity, its scores (nan where it is held) and its status: `scored`, or why it "
+            "is held.\n"
             "With --output draws a plane: charge in grey, hits by their largest score, track\n"
             "blue, em red, michel gold, none grey; beside it by truth, where the input is "
             "synthetic.\n",
@@ -80,6 +81,7 @@ enum { IDS_OF_HITS = 5, IDS = sizeof id_name / sizeof *id_name };
 typedef struct {
     wm_h5_t *h5;
     wm_spec_t spec;
+    const char *rows;   /* what they are: "hits", "windows", ... */
     int64_t hits, held; /* of the whole file */
     uint64_t first, n;  /* rows to show */
     uint32_t n_score;
@@ -129,6 +131,7 @@ static wm_fault_t open_file (show_t *self, const char *path, wm_error_t *error)
         !wm_h5_number (self->h5, "hits_held", &self->held))
         return wm_fault (error, WM_EBATCH,
                          "%s is not an output of wiremill; outputs are *.scores.h5", path);
+    self->rows = wm_pins_rows (text);
     wm_fault_t fault = wm_spec_parse (&self->spec, text, strlen (text), path, error);
     if (!fault && !wm_h5_has (self->h5, self->spec.table))
         fault = wm_fault (error, WM_EBATCH,
@@ -234,7 +237,7 @@ static void print_all (const show_t *self, const char *path)
     char model[80] = "?", precision[16] = "?";
     wm_h5_text (self->h5, "model_sha256", model, sizeof model);
     wm_h5_text (self->h5, "precision", precision, sizeof precision);
-    printf ("%s: %" PRId64 " hits, %" PRId64 " held; model %.12s, %s\n", path, self->hits,
+    printf ("%s: %" PRId64 " %s, %" PRId64 " held; model %.12s, %s\n", path, self->hits, self->rows,
             self->held, model, precision);
     if (!self->n) {
         printf ("there is no row %" PRIu64 "; rows are counted from 0\n", self->first);

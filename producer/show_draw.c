@@ -158,17 +158,17 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
             view->mark_y = tick;
         }
     }
+    const char *rows = show->spec.points == WM_POINTS_WINDOWS ? "windows" : "hits";
     snprintf (view->title, sizeof view->title,
               "Event %" PRId64 ":%" PRId64 ":%" PRId64 ", TPC %d plane %d%s, %s by %s",
               show->event.run, show->event.subrun, show->event.event, plane->tpc, plane->plane,
-              channel_text (&show->spec, plane->channel, text),
-              show->spec.points == WM_POINTS_WINDOWS ? "windows" : "hits",
+              channel_text (&show->spec, plane->channel, text), rows,
               is_truth      ? "truth"
               : show->score ? show->score
                             : "their largest score");
     snprintf (view->about, sizeof view->about,
-              "%u hits on wires %.0f to %.0f, ticks %.0f to %.0f; the darkest grey is %.3g ADC", n,
-              range[0], range[1], range[2], range[3], view->most);
+              "%u %s on wires %.0f to %.0f, ticks %.0f to %.0f; the darkest grey is %.3g ADC", n,
+              rows, range[0], range[1], range[2], range[3], view->most);
     return fault;
 }
 

@@ -46,6 +46,10 @@ struct wm_frames_t {
     int32_t *channel; /* of all tags, as they are stored; then sorted */
     int32_t *sorted;
     size_t channel_max, sorted_max;
+    const wm_frames_bad_t *bad; /* (n_bad) of the frame that was read last; of an archive */
+    uint32_t n_bad;
+    float *good; /* a row without its bad ticks */
+    size_t good_max;
 };
 
 static int number_compare (const void *a_v, const void *b_v)
@@ -186,6 +190,7 @@ void wm_frames_close (wm_frames_t **self_p)
     wm_pedestal_clear (&self->pedestal);
     free (self->channel);
     free (self->sorted);
+    free (self->good);
     free (self);
 }
 
@@ -468,6 +473,48 @@ static uint32_t places_find (const wm_frames_t *self, const tag_t *tag, uint64_t
     return n;
 }
 
+/* The first of the frame's bad ticks of a channel, or behind it, that end behind this tick.  */
+static uint32_t bad_find (const wm_frames_t *self, int32_t channel, double tick)
+{
+    uint32_t low = 0;
+    for (uint32_t high = self->n_bad; low < high;) {
+        const uint32_t middle = low + (high - low) / 2;
+        const wm_frames_bad_t *bad = &self->bad[middle];
+        if (bad->channel < channel || (bad->channel == channel && bad->end <= tick))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+bool wm_frames_is_bad (const wm_frames_t *self, int32_t channel, double tick)
+{
+    const uint32_t i = bad_find (self, channel, tick);
+    return i < self->n_bad && self->bad[i].channel == channel && self->bad[i].first <= tick;
+}
+
+/* Points *adc to the row with 0 ADC in its bad ticks: a copy, where it has some.  */
+static wm_fault_t bad_take (wm_frames_t *self, const tag_t *tag, uint64_t row, const float **adc,
+                            wm_error_t *error)
+{
+    const int32_t channel = self->channel[tag->first + row];
+    for (uint32_t i = bad_find (self, channel, tag->tick);
+         i < self->n_bad && self->bad[i].channel == channel; i++) {
+        const double first = fmax (self->bad[i].first - tag->tick, 0),
+                     end = fmin (self->bad[i].end - tag->tick, tag->width);
+        if (!(first < end))
+            continue;
+        if (wm_event_reserve (&self->good, &self->good_max, tag->width, sizeof *self->good, error))
+            return error->fault;
+        if (*adc != self->good)
+            memcpy (self->good, *adc, tag->width * sizeof *self->good);
+        memset (self->good + (size_t) first, 0, (size_t) (end - first) * sizeof *self->good);
+        *adc = self->good;
+    }
+    return WM_OK;
+}
+
 static wm_fault_t tag_read (wm_frames_t *self, const tag_t *tag, const wm_channels_t *map,
                             wm_event_t *event, const char *where, wm_error_t *error)
 {
@@ -489,6 +536,8 @@ static wm_fault_t tag_read (wm_frames_t *self, const tag_t *tag, const wm_channe
             adc = packed + row * tag->width;
         if (!fault)
             fault = wm_pedestal_take (&self->pedestal, &adc, tag->width, error);
+        if (!fault && self->n_bad)
+            fault = bad_take (self, tag, row, &adc, error);
         if (!fault)
             fault = wm_waves_keep (event, adc, tag->width, (uint32_t) tag->tick, place, n, error);
     }
@@ -540,6 +589,9 @@ wm_fault_t wm_frames_read (wm_frames_t *self, int64_t number, const wm_channels_
                            const int32_t **channel, uint32_t *n, wm_error_t *error)
 {
     wm_fault_t fault = frame_begin (self, number, map, n_wire, event, where, n, error);
+    self->n_bad = 0;
+    if (self->archive && !fault)
+        fault = wm_frames_archive_bad (self->archive, number, &self->bad, &self->n_bad, error);
     if (self->archive && self->n_tag > 1 && !fault)
         qsort (self->tag, self->n_tag, sizeof *self->tag, place_compare);
     for (uint32_t t = 0; t < self->n_tag && !fault; t++)

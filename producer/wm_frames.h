@@ -5,7 +5,8 @@
      frame_<tag>     float32 or int16 (channels, ticks): ADC above the pedestal
      channels_<tag>  integer (channels)
      tickinfo_<tag>  float64 (3): time, length of a tick (both in nanoseconds), tick of column 0
-   FrameFileSink: the same arrays in an archive (wm_frames_archive.h).
+   FrameFileSink: the same arrays in an archive, and which ticks of which channels are bad
+   (wm_frames_archive.h); these count 0 ADC.
    Frames are read when their event is. Thread: that of all readers.  */
 #ifndef WM_FRAMES_H
 #define WM_FRAMES_H
@@ -39,6 +40,9 @@ bool wm_frames_has (wm_frames_t *self, int64_t number);
 wm_fault_t wm_frames_planes (wm_frames_t *self, int64_t number, const wm_channels_t *map,
                              uint32_t n_wire, wm_event_t *event, const char *where,
                              wm_error_t *error);
+
+/* Whether the frame that was read last calls this tick of a channel bad.  */
+bool wm_frames_is_bad (const wm_frames_t *self, int32_t channel, double tick);
 
 /* Reads frame `number` into the event: n_tick, tick_us, the planes that its channels are in, their
    regions. `where` names the event in errors. *channel (n): which channels it has, ascending, lent

@@ -18,8 +18,9 @@
 #define VALUES_MAX (1ull << 28)          /* of one frame: 1 GiB, 17 anodes of ProtoDUNE-HD */
 #define PIECE_BYTES (256u << 10)
 
-typedef enum { FRAME, CHANNELS, TICKINFO } part_t;
-static const char *const part_name[] = { "frame_", "channels_", "tickinfo_" };
+typedef enum { FRAME, CHANNELS, TICKINFO, CHANMASK, PARTS } part_t;
+static const char *const part_name[PARTS] = { "frame_", "channels_", "tickinfo_", "chanmask_" };
+#define BAD_TAG "bad" /* of the masks: others are of noise, and say nothing of the signal */
 
 /* One member.  */
 typedef struct {
@@ -28,7 +29,7 @@ typedef struct {
     part_t part;
     wm_npy_t npy;
     uint64_t at;  /* of its values */
-    uint32_t set; /* of channels */
+    uint32_t set; /* of channels, or of a mask */
     double info[3];
 } item_t;
 
@@ -37,6 +38,13 @@ typedef struct {
     uint32_t n;
 } set_t;
 
+/* The mask of a frame's bad channels.  */
+typedef struct {
+    int64_t number;
+    uint32_t set;
+    bool is_fortran;
+} mask_t;
+
 struct wm_frames_archive_t {
     wm_archive_t *archive;
     item_t *item;
@@ -44,6 +52,10 @@ struct wm_frames_archive_t {
     wm_frames_packed_t *frame;
     uint32_t n_item, n_set, n_frame;
     size_t item_max, set_max;
+    mask_t *mask; /* (n_mask), ascending by number */
+    uint32_t n_mask;
+    wm_frames_bad_t *bad; /* of the last frame that was asked for */
+    size_t bad_max;
     uint64_t channel_bytes;
     void *map;
     size_t map_bytes;
@@ -69,6 +81,8 @@ void wm_frames_archive_destroy (wm_frames_archive_t **self_p)
     free (self->item);
     free (self->set);
     free (self->frame);
+    free (self->mask);
+    free (self->bad);
     free (self);
 }
 
@@ -76,7 +90,7 @@ void wm_frames_archive_destroy (wm_frames_archive_t **self_p)
 static bool name_take (const char *name, item_t *item)
 {
     const size_t length = strlen (name);
-    for (item->part = FRAME; item->part <= TICKINFO; item->part++) {
+    for (item->part = FRAME; item->part < PARTS; item->part++) {
         const size_t lead = strlen (part_name[item->part]);
         const char *last = strrchr (name, '_');
         if (strncmp (name, part_name[item->part], lead) || !last || last < name + lead ||
@@ -89,7 +103,7 @@ static bool name_take (const char *name, item_t *item)
         item->number = strtoll (last + 1, NULL, 10);
         memcpy (item->tag, name + lead, tag);
         item->tag[tag] = 0;
-        return true;
+        return item->part != CHANMASK || strcmp (item->tag, BAD_TAG) == 0;
     }
     return false;
 }
@@ -111,15 +125,20 @@ static double value_of (const wm_npy_t *npy, const uint8_t *at)
     return (double) ((int64_t) ((uint64_t) whole << spare) >> spare);
 }
 
-/* Reads the channels of a frame; those of a recent frame are shared.  */
+/* Reads the channels of a frame, or the mask of its bad ones; those of a recent frame are shared.
+ */
 static wm_fault_t channels_read (wm_frames_archive_t *self, item_t *item, const char *where,
                                  wm_error_t *error)
 {
     const wm_npy_t *npy = &item->npy;
-    if (npy->n_dim != 1 || npy->kind == 'f' || npy->dim[0] > CHANNELS_MAX)
-        return wm_fault (error, WM_EBATCH, "%s: not one line of at most %u integers", where,
+    const bool is_mask = item->part == CHANMASK;
+    if (npy->kind == 'f' || npy->dim[0] > CHANNELS_MAX ||
+        (is_mask ? npy->n_dim != 2 || npy->dim[1] != 3 : npy->n_dim != 1))
+        return wm_fault (error, WM_EBATCH, "%s: not %s of at most %u integers", where,
+                         is_mask ? "three columns (channel, first tick, tick behind the last)"
+                                 : "one line",
                          CHANNELS_MAX);
-    const size_t n = npy->dim[0];
+    const size_t n = npy->dim[0] * (is_mask ? 3 : 1);
     uint8_t *stored = malloc (n * npy->value_bytes + 1);
     int32_t *channel = malloc ((n + 1) * sizeof *channel);
     wm_fault_t fault = stored && channel
@@ -128,7 +147,8 @@ static wm_fault_t channels_read (wm_frames_archive_t *self, item_t *item, const 
     for (size_t i = 0; i < n && !fault; i++) {
         const double value = value_of (npy, stored + i * npy->value_bytes);
         if (!(value >= INT32_MIN && value <= INT32_MAX))
-            fault = wm_fault (error, WM_EBATCH, "%s: channel %.17g is not one", where, value);
+            fault = wm_fault (error, WM_EBATCH, "%s: %s %.17g is not one", where,
+                              is_mask ? "a channel or tick," : "channel", value);
         else
             channel[i] = (int32_t) value;
     }
@@ -230,8 +250,8 @@ static wm_fault_t member_read (wm_frames_archive_t *self, const wm_member_t *mem
     item->at = member->at + item->npy.head_bytes;
     if (item->part == FRAME)
         return frame_check (item, where, error);
-    return item->part == CHANNELS ? channels_read (self, item, where, error)
-                                  : info_read (self, item, where, error);
+    return item->part == TICKINFO ? info_read (self, item, where, error)
+                                  : channels_read (self, item, where, error);
 }
 
 static int item_compare (const void *a_v, const void *b_v)
@@ -249,7 +269,8 @@ static wm_fault_t items_join (wm_frames_archive_t *self, wm_error_t *error)
     if (self->n_item > 1)
         qsort (self->item, self->n_item, sizeof *self->item, item_compare);
     self->frame = calloc (self->n_item + 1ul, sizeof *self->frame);
-    if (!self->frame)
+    self->mask = calloc (self->n_item + 1ul, sizeof *self->mask);
+    if (!self->frame || !self->mask)
         return wm_fault (error, WM_EHOST, "out of memory");
     wm_frames_packed_t *to = NULL;
     for (uint32_t i = 0; i < self->n_item; i++) {
@@ -258,7 +279,9 @@ static wm_fault_t items_join (wm_frames_archive_t *self, wm_error_t *error)
             return wm_fault (error, WM_EBATCH, "%.300s: member %s%s_%lld.npy is there twice",
                              wm_archive_path (self->archive), part_name[item->part], item->tag,
                              (long long) item->number);
-        if (item->part == FRAME) {
+        if (item->part == CHANMASK)
+            self->mask[self->n_mask++] = (mask_t){ item->number, item->set, item->npy.is_fortran };
+        else if (item->part == FRAME) {
             to = &self->frame[self->n_frame++];
             to->number = item->number;
             memcpy (to->tag, item->tag, sizeof to->tag);
@@ -320,6 +343,52 @@ const wm_frames_packed_t *wm_frames_archive_list (const wm_frames_archive_t *sel
 {
     *n = self->n_frame;
     return self->frame;
+}
+
+static int mask_compare (const void *number, const void *mask_v)
+{
+    const int64_t a = *(const int64_t *) number, b = ((const mask_t *) mask_v)->number;
+    return (a > b) - (a < b);
+}
+
+static int bad_compare (const void *a_v, const void *b_v)
+{
+    const wm_frames_bad_t *a = a_v, *b = b_v;
+    return a->channel != b->channel ? (a->channel < b->channel ? -1 : 1)
+                                    : (a->first > b->first) - (a->first < b->first);
+}
+
+wm_fault_t wm_frames_archive_bad (wm_frames_archive_t *self, int64_t number,
+                                  const wm_frames_bad_t **bad, uint32_t *n, wm_error_t *error)
+{
+    const mask_t *mask = bsearch (&number, self->mask, self->n_mask, sizeof *mask, mask_compare);
+    *n = 0;
+    if (!mask)
+        return WM_OK;
+    const set_t *set = &self->set[mask->set];
+    const uint32_t count = set->n / 3, row = mask->is_fortran ? 1 : 3,
+                   column = mask->is_fortran ? count : 1;
+    const wm_fault_t fault =
+        wm_event_reserve (&self->bad, &self->bad_max, count + 1ull, sizeof *self->bad, error);
+    for (uint32_t i = 0; i < count && !fault; i++) {
+        const int32_t *at = set->channel + i * row;
+        if (at[column] < at[2 * column])
+            self->bad[(*n)++] = (wm_frames_bad_t){ at[0], at[column], at[2 * column] };
+    }
+    if (*n > 1)
+        qsort (self->bad, *n, sizeof *self->bad, bad_compare);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *n; i++) {
+        const wm_frames_bad_t *one = &self->bad[i];
+        wm_frames_bad_t *last = kept ? &self->bad[kept - 1] : NULL;
+        if (!last || last->channel != one->channel || last->end < one->first)
+            self->bad[kept++] = *one;
+        else if (last->end < one->end)
+            last->end = one->end;
+    }
+    *n = kept;
+    *bad = self->bad;
+    return fault;
 }
 
 /* ---- waveforms ------------------------------------------------------------------------------- */

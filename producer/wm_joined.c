@@ -116,7 +116,7 @@ static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, con
 }
 
 /* Converts times, makes hits that the map does not know bad ones, and counts those on channels that
-   the frame lacks. `channel`: what the frame has.  */
+   the frame lacks, or calls bad at that time. `channel`: what the frame has.  */
 static void hits_fit (joined_t *self, uint32_t ordinal, wm_event_t *event, const int32_t *channel,
                       uint32_t n_channel)
 {
@@ -131,7 +131,8 @@ static void hits_fit (joined_t *self, uint32_t ordinal, wm_event_t *event, const
             hit->wire = -1;
             self->off_map[ordinal]++;
         } else if (!bsearch (&wire->channel, channel, n_channel, sizeof *channel,
-                             wm_channel_compare))
+                             wm_channel_compare) ||
+                   wm_frames_is_bad (self->frames, wire->channel, hit->time))
             event->n_bad_channel_hit++;
     }
 }

@@ -220,9 +220,9 @@ void wm_produce_on_results (wm_produce_t *self, const wm_msg_t *msg)
     if (msg->code) {
         wm_input_hold_batch (input, place->ordinal, b,
                              (uint8_t) (msg->code < UINT8_MAX ? msg->code : WM_HIT_HELD));
-        wm_produce_warn (self, "%u hits held: %s: event %lld:%lld:%lld batch %u: %s", msg->n_hit,
-                         input->path, (long long) pack->run, (long long) pack->subrun,
-                         (long long) pack->event, b, msg->text);
+        wm_produce_warn (self, "%u %s held: %s: event %lld:%lld:%lld batch %u: %s", msg->n_hit,
+                         wm_pins_rows (self->pins.spec), input->path, (long long) pack->run,
+                         (long long) pack->subrun, (long long) pack->event, b, msg->text);
     } else {
         uint16_t engine = engine_number (self, msg->text, msg->error);
         if (!engine) {

@@ -61,8 +61,8 @@ static bool writer_make (wm_produce_t *self, wm_input_t *input)
     if (*unmatched)
         wm_produce_warn (self, "%s: %s", input->path, unmatched);
     if (!input->scratch.n_row)
-        wm_produce_warn (self, "%s: no hits: nothing is scored, its output has no rows",
-                         input->path);
+        wm_produce_warn (self, "%s: no %s: nothing is scored, its output has no rows", input->path,
+                         wm_pins_rows (self->pins.spec));
     const wm_writer_job_t job = { input->output,
                                   &self->spec,
                                   &self->pins,

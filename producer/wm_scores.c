@@ -128,7 +128,7 @@ wm_fault_t wm_scores_labels (wm_scores_t *self, const char *path, wm_error_t *er
         return wm_fault (
             error, WM_EBATCH,
             "%.200s has images (result: image), not scores of hits: read its frames with "
-            "h5py (schema/FORMATS.md), compare them with h5diff",
+            "h5py (schema/OUTPUTS.md)",
             path);
     }
     for (uint32_t i = 0; is_ours && i < WM_SCORES_LABELS_MAX; i++) {
@@ -310,6 +310,14 @@ wm_fault_t wm_scores_read (wm_scores_t *self, const char *const *path, uint32_t 
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
+
+double wm_scores_difference (double a, double b)
+{
+    if (a == b || (isnan (a) && isnan (b)))
+        return 0;
+    const double d = fabs (a - b) / fmax (1, fabs (a));
+    return isfinite (d) ? d : (double) INFINITY;
+}
 
 int wm_scores_order (const wm_scores_key_t *a, const wm_scores_key_t *b)
 {

@@ -64,6 +64,10 @@ bool wm_scores_room (uint32_t n_row_max, uint64_t n_row, uint32_t n_label, uint3
 /* Orders the keys; rows of one key stay in the files' order.  */
 void wm_scores_sort (wm_scores_t *self);
 
+/* |a - b|, relative where |a| is above 1; 0: the same, or both NaN; infinite: one is not
+   finite.  */
+double wm_scores_difference (double a, double b);
+
 /* -1, 0, 1: the order of two keys, whatever their places.  */
 int wm_scores_order (const wm_scores_key_t *a, const wm_scores_key_t *b);
 

@@ -140,6 +140,17 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
     return WM_OK;
 }
 
+const char *wm_pins_rows (const char *spec)
+{
+    static const char *const words[][2] = { { "\nresult: image\n", "tiles" },
+                                            { "\npoints: windows\n", "windows" },
+                                            { "\npoints: spacepoints\n", "space points" } };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr (spec, words[i][0]))
+            return words[i][1];
+    return "hits";
+}
+
 double wm_pins_max_error (const wm_pins_t *self)
 {
     return *self->max_error ? strtod (self->max_error, NULL)

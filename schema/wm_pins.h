@@ -49,6 +49,10 @@ size_t wm_pins_print (const wm_pins_t *self, char text[WM_PINS_BYTES_MAX]);
 /* Parses what wm_pins_print wrote; anything else is WM_EPEER with the line named.  */
 wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_error_t *error);
 
+/* What the rows of outputs with this canonical specification are, for people: "hits",
+   "space points", "windows", or "tiles" of an image. Static text.  */
+const char *wm_pins_rows (const char *spec);
+
 /* The largest error of a score in this campaign, relative above 1; 0: fp32.  */
 double wm_pins_max_error (const wm_pins_t *self);
 

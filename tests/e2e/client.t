@@ -27,7 +27,7 @@ package () # waiting, scoring: the Python package, with the library that was jus
 
 # A broker without workers.
 serve 2>"$work/broker.log" &
-ok "a broker for clients starts" until_true 30 of_status 'd["campaign"]["serves"] == "clients"'
+ok "a broker for clients starts" until_true 30 of_status 'd["campaign"]["serves"] == "clients" and d["campaign"]["rows"] == "patches"'
 served=$!
 ok "a second submission waits for room, and is refused in time" client room
 ok "what the client refuses" client errors

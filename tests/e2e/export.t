@@ -36,6 +36,13 @@ echo old >"$work/numl.csv"
 ok "... is replaced by --force" eval 'ex "$work/numl.h5" --to csv --force && cmp "$work/numl.csv" "$work/numl/export.scores.csv"'
 twice () { exits 2 ex "$work/both/export.scores.h5" "$work/numl/export.scores.h5" --to npy -o "$work/arrays" && says "export.scores.h5: another file of this name"; }
 ok "two files of one name" twice
+many () # comparing each name with each would take half a minute
+{
+    # shellcheck disable=SC2046 # words are meant
+    (ulimit -t 5 && exits 2 ex $(seq -f "none/%05.0f.scores.h5" 12000) none/00001.scores.h5 --to csv -o "$work/arrays" &&
+        says "none/00001.scores.h5: another file of this name")
+}
+ok "... of 12,000" many
 ok "an input" eval 'exits 5 ex "$made/export.h5" --to csv -o "$work/arrays" && says "export.h5: no table of scores: it is no output of wiremill"'
 cp "$work/big.h5" "$work/bad.h5"
 $python -c "import h5py, sys; f = h5py.File(sys.argv[1], 'r+'); del f['emtrkmichel/tpc']; f['emtrkmichel/tpc'] = [1, 2]" "$work/bad.h5"

@@ -5,8 +5,10 @@ usage: image.py make FOLDER             unet, turned and mask.onnx, image.yaml, 
        image.py check FOLDER SCORES.h5 [channels|stack]   frames as ONNX Runtime makes them from the same tiles
        image.py holes FOLDER SCORES.h5  frames have NaN where, and only where, tiles are held
        image.py masked SCORES.h5 MASK.h5   the network's mask, a bool, against its values
+       image.py others SCORES.h5 FOLDER   copies that differ: pixel, other, flat, scores.h5
        image.py equal A.h5 B.h5         the same frames, bit for bit
 """
+import shutil
 import sys
 
 import h5py
@@ -260,5 +262,21 @@ def equal(one, other):
             assert a[f"{event}/frame_dnnroi"][:].tobytes() == b[f"{event}/frame_dnnroi"][:].tobytes(), event
 
 
+def others(scores, folder):
+    """Copies that differ: a pixel, frames and wires, no frame; and scores without images."""
+    for kind in ("pixel", "other", "flat", "scores"):
+        shutil.copy(scores, f"{folder}/{kind}.h5")
+    with h5py.File(folder + "/pixel.h5", "r+") as f:
+        f[f"{FIRST + 1}/frame_dnnroi"][PLANES[0] + 2, 5] = 4
+    with h5py.File(folder + "/other.h5", "r+") as f:
+        del f[str(FIRST + 1)]
+        f[f"{FIRST}/wires_dnnroi"][0] = [0, 1, 0, 0]
+    with h5py.File(folder + "/flat.h5", "r+") as f:
+        del f[f"{FIRST}/frame_dnnroi"]
+        f[f"{FIRST}/frame_dnnroi"] = np.zeros(9)
+    with h5py.File(folder + "/scores.h5", "r+") as f:
+        f.attrs["specification"] = np.bytes_("table: dnnroi\n")
+
+
 if __name__ == "__main__":
-    {f.__name__: f for f in (make, stack, check, holes, masked, equal)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (make, stack, check, holes, masked, equal, others)}[sys.argv[1]](*sys.argv[2:])

@@ -19,7 +19,9 @@ whole ()
 {
     keep "$bin/wiremill" run --model "$work/unet.onnx" --spec "$work/image.yaml" --output "$work/whole" \
         --input "$work/events.h5" &&
-        says 'frames frame_dnnroi: an image of each plane, by tiles'
+        says 'frames frame_dnnroi: an image of each plane, by tiles' && says '^  tiles +[0-9,]+ scored' && says '^  tiles/s +[0-9]' &&
+        keep "$bin/wiremill" status "$work/whole" && says '^CAMPAIGN .* tiles/s ' && says '^tiles: [0-9,]+ scored' && ! says hit &&
+        keep "$bin/wiremill" top --once "$work/whole" && says '^tiles +[0-9,]+ of' && ! says hit
 }
 ok "tiles of whole planes are scored" whole
 ok "... and stitched to the frames of ONNX Runtime, in Wire-Cell's form" check whole/events.scores.h5
@@ -65,6 +67,8 @@ stack ()
 }
 ok "three tags as three channels, as ONNX Runtime does" stack
 
+json () { exits 1 keep "$bin/wiremill" compare --json "$work/whole/events.scores.h5" "$work/pixel.h5" && says "$1"; }
+
 # A tile that no engine may see is a hole in the frame, and has its name.
 $python -c 'import h5py, sys
 with h5py.File (sys.argv[1], "r+") as f: f["roi_value/adc"][5] = float ("nan")' "$work/events.h5" || bail "no NaN"
@@ -91,6 +95,24 @@ ok "numl's tables are refused" refuse 2 'has result: image.*leave --layout out' 
 ok "a model whose image lies otherwise is refused" refused 5 'needs a model of one output of the patch.s shape' \
     "$bin/wiremill" run --model "$work/turned.onnx" --spec "$work/image.yaml" --output "$work/no" \
     --input "$work/events.h5"
-ok "compare names what it cannot do" refused 5 'has images.*h5diff' "$bin/wiremill" compare \
-    "$work/whole/events.scores.h5" "$work/frames/frames.scores.h5"
+
+# Images are compared pixel by pixel.
+$python tests/e2e/image.py others "$work/whole/events.scores.h5" "$work" || bail "no other images"
+compare () # code, file, patterns...
+{
+    exits "$1" keep "$bin/wiremill" compare "$work/whole/events.scores.h5" "$work/$2" || return 1
+    for pattern in "${@:3}"; do says "$pattern" || return 1; done
+}
+ok "compare: the same images" compare 0 frames/frames.scores.h5 '^2 frames of the same wires in both, 61,?500 pixels' \
+    '^largest difference 0, mean 0, 0 pixels' '^the same within 1e-05'
+ok "... a pixel that differs is named" compare 1 pixel.h5 ' 1 pixels above the tolerance' '^not the same' \
+    '^the largest is in event 6, cryostat 0, TPC 0, plane 1, wire 2, drift bin 5: 0[.][0-9]+ in A, 4 in B$'
+ok "... as JSON" json '"above": 1, "largest": 3[.][0-9]+, .*"worst": .*"plane": 1, "wire": 2, "bin": 5, "a": 0[.][0-9]+, "b": 4'
+ok "... tiles that are held in one" compare 1 spoilt/events.scores.h5 '^[0-9]+ pixels of tiles that are held in B only' '^not the same'
+ok "... frames of other wires, and of one file only" compare 1 other.h5 '^1 frame only in A: 6' '^1 frame of other wires .*: 5'
+ok "... with scores" compare 5 scores.h5 'scores.h5 has no images'
+ok "... no page" refused 5 'there is no page of them' "$bin/wiremill" compare "$work/whole/events.scores.h5" "$work/pixel.h5" \
+    --page "$work/page.html"
+ok "... of three files" refused 5 'give two files' "$bin/wiremill" compare "$work/whole/events.scores.h5" "$work/pixel.h5" "$work/pixel.h5"
+ok "... a frame that is none" compare 5 flat.h5 'flat.h5: 5 is not a frame'
 done_testing

@@ -171,6 +171,8 @@ def one_hostile(kind, path):
         member(tar, name, image)
         if kind == "twice":
             member(tar, name, image)
+        if kind == "mask":
+            member(tar, "chanmask_bad_1", np.ones((4, 2), int))
         member(tar, "channels_x_1", np.arange(4) * (1e3 if kind == "real" else 1 << 40 if kind == "wide" else 1))
         if kind != "part":
             member(tar, "tickinfo_x_1", np.array([0, 500, 0.]))
@@ -179,6 +181,35 @@ def one_hostile(kind, path):
         open(path, "wb").write(data[:100] + b"1" + data[101:])
     elif kind == "zip":
         open(path, "wb").write(b"PK\3\4" + data)
+
+
+def masked(d, events, folder):
+    """An archive with masks of bad channels, and the frames that it means; prints how many hits are on them."""
+    wires = {tuple(w[1:]): w[0] for w in np.stack([d["wire_table/" + c] for c in ("channel", "tpc", "plane", "wire")], 1).tolist()}
+    channel = np.array([wires[tuple(w)] for w in np.stack([d["hit_table/" + c] for c in ("tpc", "plane", "wire")], 1).tolist()])
+    time, number = d["hit_table/time"], d["hit_table/event_id"][:, 2]
+    n_bad = 0
+    with h5py.File(folder + "/masked.h5", "w") as plain, tarfile.open(folder + "/masked.tar", "w") as tar:
+        for event, channels, image in events:
+            mine = np.flatnonzero(number == event)
+            middle = int(np.median(time[mine]))
+            names = np.unique(channel[mine])
+            masks = [[c, 0, 1 << 20] for c in names[::7]] + [[c, middle, 1 << 20] for c in names[1::7]]
+            masks += [[c, a, b] for c in names[2::7] for a, b in ((-5, 9), (7, middle), (middle, middle))]
+            if event == 3:
+                masks = []
+            copy = image.copy()
+            for c, first, end in masks:
+                copy[np.searchsorted(channels, c), max(first, 0):end] = 0
+                n_bad += np.sum((channel[mine] == c) & (time[mine] >= first) & (time[mine] < end))
+            assert event == 3 or np.any(copy != image)
+            frame(plain, event, "gauss", channels, copy)
+            member(tar, f"chanmask_bad_{event}", np.array(masks[::-1], np.int64).reshape(-1, 3), "F" if event == 1 else "C")
+            member(tar, f"chanmask_noisy_{event}", np.array([[c, 0, 1 << 20] for c in channels]))
+            member(tar, f"frame_gauss_{event}", image)
+            member(tar, f"channels_gauss_{event}", channels)
+            member(tar, f"tickinfo_gauss_{event}", np.array([0, 500, 0.]))
+    return n_bad
 
 
 def make(source, folder):
@@ -248,7 +279,7 @@ def make(source, folder):
         new["roi_value/adc"][:] = whole
     same = np.all([d["hit_table/" + c] == d["hit_table/" + c][0] for c in ("tpc", "plane", "wire")], axis=0)
     lost = d["hit_table/event_id"][:, 2] == 2
-    print(np.sum(same), np.sum(lost), np.sum(same) + np.sum(same | lost), n)
+    print(np.sum(same), np.sum(lost), np.sum(same) + np.sum(same | lost), n, masked(d, events, folder))
 
 
 def same(a, b, order=None):

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 python=build/venv/bin/python
 [ -x $python ] || { echo "1..0 # SKIP no build/venv (make test makes it)"; exit 0; }
 make_model ${small}1 && make_events join --events 3 --seed 8 --hits 600 --tpcs 1 || bail "no model or events"
-read -r one two off all <<<"$($python tests/e2e/join.py make "$made/join.h5" "$work")" && [ "$all" ] || bail "no files"
+read -r one two off all bad <<<"$($python tests/e2e/join.py make "$made/join.h5" "$work")" && [ "$bad" ] || bail "no files"
 printf 'tau_us: 10000\ntrigger_offset: 500\n' >"$work/facts.yaml"
 cut () # input, options...: patches in $work/INPUT.npy
 {
@@ -41,8 +41,15 @@ ok "... by gzip, in folders, float64, int64, a frame that begins later, events i
 ok "... not packed, int16" eval 'join numl.h5 sink.tar && $python tests/e2e/join.py same "$work/whole.h5.npy" "$work/numl.h5.npy"'
 mv "$work/sink.tar.bz2" "$work/named.h5"
 ok "... is known by its content, not by its name" sink named.h5:/gauss1
+masked ()
+{
+    join numl.h5 masked.h5 && mv "$work/numl.h5.npy" "$work/masked.npy" && join numl.h5 masked.tar --timing &&
+        $python tests/e2e/join.py same "$work/masked.npy" "$work/numl.h5.npy" &&
+        [ "$bad" -gt 9 ] && [ "$(sed -n 's/.* \([0-9]*\) on bad channels.*/\1/p' "$work/said" | awk '{ n += $1 } END { print n }')" = "$bad" ]
+}
+ok "... whose masks say which ticks are bad: they are 0 ADC, and hits in them are counted" masked
 ok "a tag that no frame has" eval '! join numl.h5 sink.tar:/none && says "frame 1 has no tag none"'
-(cd "$work" && $OLDPWD/$python $OLDPWD/tests/e2e/join.py hostile {above,text,flat,huge,twice,real,wide,flip,zip}.tar \
+(cd "$work" && $OLDPWD/$python $OLDPWD/tests/e2e/join.py hostile {above,text,flat,huge,twice,real,wide,flip,zip,mask}.tar \
     {link,object,bomb,part}.tar.gz big.tar.bz2) || bail "no archives"
 hostile () { exits 5 join numl.h5 "$1" && says "$1: $2"; } # file, text
 ok "a member above its folder" hostile above.tar 'member ../../frame_x_1.npy lies outside of the archive: refused'
@@ -55,6 +62,7 @@ ok "a huge array" hostile huge.tar '.*2560 channels of 200000 ticks: a frame in 
 ok "a bomb" hostile bomb.tar.gz 'member frame_x_1.npy of [0-9]* bytes: the archive would unpack to more than 16384 MiB'
 ok "a member twice" hostile twice.tar 'member frame_x_1.npy is there twice'
 ok "channels that are not integers" hostile real.tar 'member channels_x_1.npy: not one line of at most [0-9]* integers'
+ok "a mask of other columns" hostile mask.tar 'member chanmask_bad_1.npy: not three columns .channel, first tick,'
 ok "... nor 32 bits" hostile wide.tar 'member channels_x_1.npy: channel 1099511627776 is not one'
 ok "a header that is not one" hostile flip.tar 'damaged: .*header'
 ok "a zip archive" hostile zip.tar 'a zip archive; wiremill reads .tar, .tar.gz and .tar.bz2: pack it so'

@@ -68,7 +68,7 @@ narrow () # columns
         return 1
     perl -0777 -ne 'for (/\r\e\[K([^\r\n]*)/g) { $n += length > 0; $most = length if length > $most; } print "$n lines, longest $most\n"; exit !($n && $most < '"$1"')' "$work/said" &&
         says '[0-9] %  .*ETA ' && at_width "$1" "'$bin/wiremill' status '$work/narrow'" && says '100.0%' &&
-        says "^CAMPAIGN .*RATE" &&
+        says "^CAMPAIGN .*hits/s" &&
         ! grep -A1 '^CAMPAIGN' "$work/said" | tr -d '\r' | grep -E "^.{$(($1 + 1))}"
 }
 ok "progress and status fit 80 columns" narrow 80

@@ -38,7 +38,7 @@ ok "an output that was only touched is as it was written" again
 usual ()
 {
     verify "$work/out" --engine sparse &&
-        says '^4,603 of [0-9,]+ hits .*: if one hit in 1,000 were wrong, this would find it with 99 % confidence$'
+        says '^4,603 of [0-9,]+ hits .*: if 1 hit in 1,000 were wrong, this would find it with 99 % confidence$'
 }
 ok "by default one wrong hit in 1,000 is found with 99 %: 4,603 hits" usual
 sized ()
@@ -56,13 +56,13 @@ ok "0.3 % with 50 %: 231 hits" odd
 given ()
 {
     verify "$work/out" --sample 150 --engine sparse &&
-        says '^150 of .*: if one hit in 1,000 were wrong, this would find it with 13\.9. % confidence$'
+        says '^150 of .*: if 1 hit in 1,000 were wrong, this would find it with 13\.9. % confidence$'
 }
 ok "the confidence of 150 hits is printed" given
 sure ()
 {
     verify "$work/out" --sample 100 --share 0.5 --engine sparse &&
-        says '^100 of .*: if one hit in 2 were wrong, this would find it with more than 99.99 % confidence$'
+        says '^100 of .*: if 1 hit in 2 were wrong, this would find it with more than 99.99 % confidence$'
 }
 ok "... and is not rounded up to certainty" sure
 refused ()

@@ -80,9 +80,8 @@ class Waiting(unittest.TestCase):
                     client.submit(given)
         with self.assertRaisesRegex(ValueError, "closed"):
             client.submit(self.patches)
-        for broker in (None, BROKER.encode()):
-            with self.assertRaisesRegex(TypeError, "HOST:PORT"):
-                wiremill.Client(broker)
+        with self.assertRaisesRegex(TypeError, "HOST:PORT"):
+            wiremill.Client(BROKER.encode())
         for arguments, text in (({"patience": 0}, "patience"), ({"memory": 0}, "memory"), ({"memory": 2**64}, "memory")):
             with self.assertRaisesRegex(ValueError, text):
                 wiremill.Client(BROKER, **arguments)

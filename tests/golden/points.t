@@ -20,7 +20,7 @@ right () { "${points[@]}" windows "$work/$1.onnx" "$work/frames.h5" "$work/map.c
 network () # name
 {
     "${points[@]}" waveform "$1" "$work/$1.onnx" &&
-        exits 3 run "$1" "out-$1" --spec waveform-200 "${frames[@]}" && right "$1" "$work/out-$1/frames.scores.h5"
+        exits 3 run "$1" "out-$1" --spec waveform-200 "${frames[@]}" && says '^  windows +[0-9,]+ scored' && right "$1" "$work/out-$1/frames.scores.h5"
 }
 for net in conv1d $(size "" "conv1d-last dense" "conv1d-last dense"); do
     ok "windows of one wire of frames, $net: every row is the oracle's" network $net
@@ -35,7 +35,7 @@ for k in "cryostat", "tpc", "plane", "wire", "time", "hit_id", "y_0":
     assert (f["waveform_table"][k][:].ravel ()[:200] == f["waveform"][k][:200]).all (), k' "$work/os/os.scores.h5"
 }
 ok "numl's table has plane, wire and time too" numl
-shown () { keep "$bin/wiremill" show "$work/os/os.scores.h5" --rows 2 && says '^run +event +tpc +plane +hit_id +wire +time +y_0' && says '^ *[0-9]+ +[0-9]+ +1 +[0-9]+ +1 +0 +150 '; }
+shown () { keep "$bin/wiremill" show "$work/os/os.scores.h5" --rows 2 && says '^run +event +tpc +plane +hit_id +wire +time +y_0' && says '^ *[0-9]+ +[0-9]+ +1 +[0-9]+ +1 +0 +150 ' && says ': [0-9]+ windows, [0-9]+ held; model '; }
 ok "show prints them" shown
 resumed ()
 {
@@ -142,7 +142,7 @@ triples ()
 {
     exits 3 run vgg-last triples --spec "$work/triples.yaml" --input "$work/sp.h5" &&
         says '1 space point of 1 event that has no hits .first 1:0:5.: held' && says ' 1 no such event .1 event.' &&
-        says 'held: 10 hits of .*: 3 bad wire, 6 bad pixel, 1 no such event .1 event.' && says 'hits_held=10 ' &&
+        says '^  space points +[0-9,]+ scored.*, 10 held$' && says 'held: 10 space points of .*: 3 bad wire, 6 bad pixel, 1 no such event .1 event.' && says 'hits_held=10 ' &&
         "${points[@]}" triples "$work/sp.h5" "$work/triples/sp.scores.h5" 12 40
 }
 ok "space points of three planes: every row is the oracle's, broken ones are held" triples

@@ -136,6 +136,69 @@ static void test_two_clients (void **state)
     harness_end (t);
 }
 
+/* Answers a task and returns whose the next is.  */
+static uint32_t answer_one (harness_t *t, uint32_t w, uint32_t n)
+{
+    const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    credit (t, w, n);
+    result_of (t, w, &task, 1);
+    durable (t);
+    return task.key.input;
+}
+
+/* A request of one batch goes before what another client has here already, and its payload is asked
+   for at once; many such requests leave that client its turns.  */
+static void test_little_goes_before_much (void **state)
+{
+    (void) state;
+    enum { MUCH = 24 };
+    harness_t *t = clients_new ();
+    uint32_t much = producer (t, 1), little = producer (t, 2), w = worker (t, 3, 2);
+    wm_key_t inputs[] = { begin (t, much), begin (t, little) };
+    submit (t, much, inputs[0], 0, MUCH);
+    while (answer_needs (t, much))
+        ;
+    assert_int_equal (count (t, w, WM_MSG_TASK), 2);
+    assert_true (look (t).batches_queued > 2); /* more are here than the worker takes */
+    submit (t, little, inputs[1], 0, 1);
+    assert_int_equal (answer_needs (t, little), 1);
+    uint32_t n = 2;
+    assert_int_equal (answer_one (t, w, ++n), inputs[0].input); /* the worker had two in hand */
+    assert_int_equal (answer_one (t, w, ++n), inputs[0].input);
+    assert_int_equal (answer_one (t, w, ++n), inputs[1].input);
+    uint32_t n_little = 0, n_much = 0;
+    for (uint32_t i = 1; i < 12; i++) { /* it asks again as soon as it is answered */
+        submit (t, little, inputs[1], i, 1);
+        answer_needs (t, little);
+        answer_needs (t, much);
+        while (answer_one (t, w, ++n) == inputs[0].input) {
+            n_much++;
+            answer_needs (t, much);
+        }
+        n_little++;
+    }
+    assert_int_equal (n_little, 11);
+    assert_in_range (n_much, 11, 22); /* those in hand, and not one more for each */
+    harness_end (t);
+}
+
+/* A client's batches that wait count for itself alone: another is asked though many are here.  */
+static void test_what_is_here_counts_for_its_client (void **state)
+{
+    (void) state;
+    harness_t *t = clients_new ();
+    uint32_t much = producer (t, 1), little = producer (t, 2);
+    wm_key_t inputs[] = { begin (t, much), begin (t, little) };
+    submit (t, much, inputs[0], 0, 8);
+    assert_int_equal (answer_needs (t, much), 2); /* there is no worker yet: two are enough */
+    assert_int_equal (answer_needs (t, much), 0);
+    submit (t, little, inputs[1], 0, 8);
+    assert_int_equal (answer_needs (t, little), 1);
+    wm_core_closed (t->core, much, t->now_ms);
+    assert_int_equal (answer_needs (t, little), 1);
+    harness_end (t);
+}
+
 /* A worker that is lost, and one that refuses: the batch goes to another, and at last is held.  */
 static void test_failures (void **state)
 {
@@ -204,6 +267,8 @@ int main (void)
         cmocka_unit_test (test_a_client_goes),
         cmocka_unit_test (test_a_client_goes_before_its_answer),
         cmocka_unit_test (test_two_clients),
+        cmocka_unit_test (test_little_goes_before_much),
+        cmocka_unit_test (test_what_is_here_counts_for_its_client),
         cmocka_unit_test (test_failures),
         cmocka_unit_test (test_what_is_for_files),
     };

@@ -139,6 +139,10 @@ static void credit_grows_and_falls (void **state)
     for (int i = 0; i < 100; i++)
         wm_credit_success (&credit, 0.1);
     assert_in_range (credit.window, 19, 20); /* two seconds of batches of 0.1 s */
+    wm_credit_t other = credit;
+    wm_credit_session (&other, true);
+    wm_credit_success (&other, 0.1);
+    assert_int_equal (other.window, 2); /* clients wait: a fifth of a second, but two at least */
     wm_credit_failure (&credit);
     credit.received = 4;
     assert_int_equal (wm_credit_grant (&credit, 1, 1), 0);
@@ -165,10 +169,10 @@ static void credit_is_bounded_by_what_is_held (void **state)
     assert_int_equal (wm_credit_grant (&credit, 0, WM_CREDIT_MAX - 3), 3);
     assert_int_equal (wm_credit_grant (&credit, 0, WM_CREDIT_MAX), 0);
     /* A new session counts from zero, with what is in hand.  */
-    wm_credit_session (&credit);
+    wm_credit_session (&credit, false);
     assert_int_equal (wm_credit_grant (&credit, WM_CREDIT_MAX - 5, WM_CREDIT_MAX - 5), 5);
     credit.received = 5;
-    wm_credit_session (&credit); /* nor do the batches that the old session received count */
+    wm_credit_session (&credit, false); /* nor do the batches that the old session received count */
     assert_int_equal (wm_credit_grant (&credit, WM_CREDIT_MAX - 2, WM_CREDIT_MAX - 2), 2);
 }
 

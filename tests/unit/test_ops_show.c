@@ -33,6 +33,16 @@ static void test_fit (void **state)
     fits (4, "12.5");
 }
 
+static void test_rows (void **state)
+{
+    char text[64];
+    (void) state;
+    assert_string_equal (wm_show_rows (1, "hits", text), "1 hit");
+    assert_string_equal (wm_show_rows (1, "patches", text), "1 patch");
+    assert_string_equal (wm_show_rows (0, "space points", text), "0 space points");
+    assert_string_equal (wm_show_rows (2345, "windows", text), "2,345 windows");
+}
+
 static void test_width (void **state)
 {
     (void) state;
@@ -61,7 +71,7 @@ static void test_width (void **state)
 
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (test_fit),
+    const struct CMUnitTest tests[] = { cmocka_unit_test (test_fit), cmocka_unit_test (test_rows),
                                         cmocka_unit_test (test_width) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import threading
 import time
@@ -135,6 +136,15 @@ def _helper() -> Optional[bytes]:
     return os.fsencode(path) if os.access(path, os.X_OK) else None
 
 
+def _here() -> str:
+    """What `wiremill run --clients` serves in this folder."""
+    path = os.path.abspath("clients.wiremill/endpoint.json")
+    if not os.path.exists(path):
+        raise FileNotFoundError(errno.ENOENT, "`wiremill run --clients --model MODEL` serves nothing in this folder: start it, or "
+                                "name a broker, Client(\"tcp://HOST:PORT\")", path)
+    return "file://" + path
+
+
 class Client:
     """A connection to a broker whose workers score patches: `wiremill broker --clients`.
 
@@ -144,7 +154,8 @@ class Client:
             for part in client.as_completed(parts):
                 use(part.result())
 
-    broker: "tcp://HOST:PORT", "ipc:///PATH", or "file:///DIR/endpoint.json" of its campaign.
+    broker: "tcp://HOST:PORT", "ipc:///PATH", or "file:///DIR/endpoint.json" of its campaign. None: WM_BROKER, else that of
+        `wiremill run --clients --model MODEL` in the current folder.
     join_file: the producer's key, `join-producer` of the campaign; WM_JOIN_FILE names it otherwise.
     patience: seconds without a broker, and calls fail. Until then a broker that was killed may be started again: it gets
         once more what was not answered.
@@ -154,13 +165,15 @@ class Client:
     `wiremill` in PATH, or as WM_CLIENT_PROGRAM names it. Raises WiremillError.
     """
 
-    def __init__(self, broker: str, *, join_file: Optional[Path] = None, patience: float = 60.0, memory: int = 128 << 20
+    def __init__(self, broker: Optional[str] = None, *, join_file: Optional[Path] = None, patience: float = 60.0, memory: int = 128 << 20
                  ) -> None:
         self._handle: Optional[_library.Handle] = None
         if not 0.1 <= patience <= 1e6:
             raise ValueError(f"patience is {patience}; there are 0.1 to 1,000,000 s")
         if not 1 <= memory < 2**63:
             raise ValueError(f"memory is {memory} bytes")
+        if broker is None:
+            broker = os.environ.get("WM_BROKER") or _here()
         if not isinstance(broker, str):
             raise TypeError(f"broker is {broker!r}; a text is needed: \"tcp://HOST:PORT\"")
         self.broker: str = broker

@@ -1,0 +1,262 @@
+/* wm_version.c - one version of a model: its broker, its workers, its session, its end.
+
+     LOADING    its broker and workers start; its session waits for the broker
+     READY      the session told the campaign's facts, the model's ports are read; whatever ends is
+                started again, and requests wait meanwhile
+     UNLOADING  requests that it has are answered, then its session ends, then its processes
+     GONE       nothing runs; its reason is kept until it is loaded again  */
+#include "producer/gateway/wm_models_private.h"
+#include "kernels/wm_model.h"
+#include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
+#include "schema/wm_limits.h"
+
+#include <czmq.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TICK_US 20000
+#define STOP_US 5000000 /* then what still runs is killed */
+
+/* ---- its end --------------------------------------------------------------------------------- */
+
+static int remove_one (const char *path, const struct stat *status, int type, struct FTW *place)
+{
+    (void) status, (void) type, (void) place;
+    return remove (path), 0;
+}
+
+static void remove_folder (const wm_version_t *self)
+{
+    if (*self->folder)
+        nftw (self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void signal_all (wm_version_t *self, bool kills)
+{
+    for (uint32_t i = 0; i < self->n_service; i++)
+        wm_respawn_stop (self->service[i], kills);
+}
+
+static bool any_runs (const wm_version_t *self)
+{
+    for (uint32_t i = 0; i < self->n_service; i++)
+        if (wm_respawn_runs (self->service[i]))
+            return true;
+    return false;
+}
+
+static void on_tick (void *argument)
+{
+    wm_version_t *self = argument;
+    const int64_t now_us = wm_loop_now_us (self->entry->models->loop);
+    self->timer = NULL;
+    if (any_runs (self)) {
+        if (now_us > self->kill_us)
+            signal_all (self, true);
+        self->timer = wm_loop_timer (self->entry->models->loop, now_us + TICK_US, on_tick, self);
+        return;
+    }
+    for (uint32_t i = 0; i < self->n_service; i++)
+        wm_respawn_destroy (&self->service[i]);
+    self->n_service = 0;
+    remove_folder (self);
+    self->state = WM_VERSION_GONE;
+    wm_models_changed (self->entry);
+}
+
+/* Called by the loop alone, not by a call of the link or of a transport.  */
+static void end_session (void *argument)
+{
+    wm_version_t *self = argument;
+    wm_loop_t *loop = self->entry->models->loop;
+    self->timer = NULL;
+    wm_link_destroy (&self->link); /* before what it lends, which the gatherer frees */
+    wm_gather_destroy (&self->gather, *self->reason ? self->reason : "the model was unloaded");
+    signal_all (self, false);
+    self->kill_us = wm_loop_now_us (loop) + STOP_US;
+    self->timer = wm_loop_timer (loop, wm_loop_now_us (loop), on_tick, self);
+}
+
+void wm_version_tend (wm_version_t *self)
+{
+    wm_loop_t *loop = self->entry->models->loop;
+    if (self->state == WM_VERSION_UNLOADING && !self->timer &&
+        (*self->reason || !self->gather || !wm_gather_n_request (self->gather)))
+        self->timer = wm_loop_timer (loop, wm_loop_now_us (loop), end_session, self);
+}
+
+void wm_version_unload (wm_version_t *self, const char *reason)
+{
+    if (self->state == WM_VERSION_UNLOADING || self->state == WM_VERSION_GONE)
+        return;
+    self->state = WM_VERSION_UNLOADING;
+    snprintf (self->reason, sizeof self->reason, "%s", reason);
+    if (*reason)
+        fprintf (stderr, "wiremill gateway: model '%s' version %ld: %s\n", self->entry->name,
+                 self->number, reason);
+    wm_version_tend (self);
+}
+
+/* ---- what its session tells ------------------------------------------------------------------ */
+
+static void take_ports (wm_version_t *self, const wm_model_t *model)
+{
+    wm_signature_t *signature = &self->signature;
+    for (uint32_t i = 0; i < wm_model_n_input (model); i++) {
+        const wm_port_t *port = wm_model_input (model, i);
+        wm_signature_add (signature, false, port->name, WM_TYPE_FP32, port->n_dim, port->dim);
+    }
+    for (uint32_t i = 0; i < wm_model_n_output_port (model); i++) {
+        const wm_port_t *port = wm_model_output (model, i);
+        wm_signature_add (signature, true, port->name, WM_TYPE_FP32, port->n_dim, port->dim);
+    }
+}
+
+static void on_ready (void *argument, const wm_library_facts_t *facts)
+{
+    wm_version_t *self = argument;
+    const wm_models_t *models = self->entry->models;
+    wm_error_t error;
+    char path[PATH_MAX + 96];
+    if (self->state != WM_VERSION_LOADING)
+        return;
+    snprintf (path, sizeof path, "%s/c/models/%.64s.wmm", self->folder, facts->model);
+    wm_model_t *model = wm_model_open (path, &error);
+    if (!model) {
+        wm_version_unload (self, error.text);
+        return;
+    }
+    take_ports (self, model);
+    wm_model_destroy (&model);
+    if (self->signature.n_value != facts->n_value || self->signature.n_score != facts->n_output)
+        wm_version_unload (self, "its broker serves another model than this file");
+    else if (wm_config_check (self->entry->config, &self->signature, &error))
+        wm_version_unload (self, error.text);
+    if (self->state != WM_VERSION_LOADING)
+        return;
+    const wm_gather_how_t how = { .model = self->entry->name,
+                                  .version = self->text,
+                                  .signature = &self->signature,
+                                  .max_delay_us = models->max_delay_us,
+                                  .in_flight_bytes = models->in_flight_bytes,
+                                  .default_priority = 100 };
+    self->gather = wm_gather_new (models->loop, self->link, &how);
+    self->state = WM_VERSION_READY;
+    wm_models_changed (self->entry);
+}
+
+static void on_answered (void *argument, wm_link_batch_t *batch, const uint8_t *status,
+                         const uint8_t *score, const char *text)
+{
+    wm_version_t *self = argument;
+    wm_gather_answered (self->gather, batch, status, score, text);
+    wm_version_tend (self);
+}
+
+static void on_waits (void *argument, const char *text)
+{
+    wm_version_t *self = argument;
+    if (*text && !*self->waits)
+        fprintf (stderr, "wiremill gateway: model '%s' version %ld waits: %s\n", self->entry->name,
+                 self->number, text);
+    snprintf (self->waits, sizeof self->waits, "%s", text);
+}
+
+static void on_failed (void *argument, wm_fault_t fault, const char *text)
+{
+    (void) fault;
+    wm_version_unload (argument, text);
+}
+
+static void on_ended (void *argument, const char *reason)
+{
+    wm_version_unload (argument, *reason ? reason : "its processes end at once");
+}
+
+/* ---- its beginning --------------------------------------------------------------------------- */
+
+static void start_broker (wm_version_t *self)
+{
+    char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192];
+    snprintf (campaign, sizeof campaign, "%s/c", self->folder);
+    snprintf (log, sizeof log, "%s/broker.log", self->folder);
+    snprintf (what, sizeof what, "the broker of '%.127s' version %ld", self->entry->name,
+              self->number);
+    const char *const argv[] = { "wiremill", "broker",   "--clients", "--model",      self->file,
+                                 "--campaign", campaign, "--listen",  self->endpoint, NULL };
+    self->service[self->n_service++] =
+        wm_respawn_new (self->entry->models->loop, what, argv, log, on_ended, self);
+}
+
+static void start_worker (wm_version_t *self, uint32_t number)
+{
+    const wm_models_t *models = self->entry->models;
+    char log[PATH_MAX + 32], what[192], threads[16], cache[PATH_MAX + 16];
+    const char *argv[20] = { "wiremill", "work", "--broker", self->endpoint, "--cache", cache };
+    uint32_t n = 6;
+    snprintf (cache, sizeof cache, "%s/c/models", self->folder);
+    snprintf (log, sizeof log, "%s/worker-%u.log", self->folder, number);
+    snprintf (what, sizeof what, "worker %u of '%.127s' version %ld", number, self->entry->name,
+              self->number);
+    snprintf (threads, sizeof threads, "%u", models->n_thread);
+    argv[n++] = "--threads";
+    argv[n++] = threads;
+    if (models->engine) {
+        argv[n++] = "--engine";
+        argv[n++] = models->engine;
+    }
+    if (models->device) {
+        argv[n++] = "--device";
+        argv[n++] = models->device;
+    }
+    self->service[self->n_service++] =
+        wm_respawn_new (models->loop, what, argv, log, on_ended, self);
+}
+
+wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file)
+{
+    static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_failed };
+    wm_models_t *models = entry->models;
+    wm_error_t error;
+    wm_version_t *self = zmalloc (sizeof *self);
+    self->entry = entry;
+    self->number = number;
+    snprintf (self->text, sizeof self->text, "%ld", number);
+    snprintf (self->file, sizeof self->file, "%s", file);
+    wm_file_stamp (file, self->stamp);
+    snprintf (self->folder, sizeof self->folder, "%.4000s/%u", models->state, models->n_folder++);
+    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.4000s/b", self->folder);
+    if (wm_folder_make (self->folder, 0700, &error)) {
+        *self->folder = 0;
+        wm_version_unload (self, error.text);
+        return self;
+    }
+    start_broker (self);
+    for (uint32_t i = 1; i <= models->n_worker; i++)
+        start_worker (self, i);
+    self->link = wm_link_new (models->loop, self->endpoint, NULL, &calls, self);
+    return self;
+}
+
+void wm_version_destroy (wm_version_t **self_p, int64_t ms)
+{
+    wm_version_t *self = *self_p;
+    if (!self)
+        return;
+    wm_loop_untimer (&self->timer);
+    wm_link_destroy (&self->link);
+    wm_gather_destroy (&self->gather, "the gateway ends");
+    signal_all (self, false);
+    const int64_t until_ms = wm_now_ms () + ms;
+    for (uint32_t i = 0; i < self->n_service; i++) {
+        wm_respawn_await (self->service[i], until_ms - wm_now_ms ());
+        wm_respawn_destroy (&self->service[i]);
+    }
+    remove_folder (self);
+    free (self);
+    *self_p = NULL;
+}
