@@ -15,7 +15,8 @@ typedef struct wm_timer_t wm_timer_t;
 
 /* NULL with errno where the kernel gives no epoll.  */
 wm_loop_t *wm_loop_new (void);
-/* Everything that is still watched or timed is forgotten; descriptors are the callers'.  */
+/* Calls what was put off to later; what is still watched or timed is forgotten, descriptors are the
+   callers'.  */
 void wm_loop_destroy (wm_loop_t **self_p);
 
 /* Calls `ready` with the events (EPOLLIN, EPOLLOUT ...; level-triggered) of the descriptor. NULL
