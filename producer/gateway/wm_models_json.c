@@ -20,16 +20,16 @@ static wm_type_t type_of (const char *name)
     return strcmp (name, "TYPE_STRING") == 0 ? WM_TYPE_BYTES : wm_type_of_name (name + 5);
 }
 
-static wm_fault_t check_port (const json_t *given, wm_signature_port_t *port, wm_error_t *error)
+static wm_fault_t check_port (const json_t *given, const wm_signature_port_t *port, wm_error_t *error)
 {
     const char *name = wm_pbtxt_text (given, "data_type");
     const wm_type_t type = type_of (name);
     if (!name)
         return WM_OK;
-    if (type == WM_TYPES || type == WM_TYPE_BYTES)
-        return wm_fault (error, WM_EBATCH, "'%s' has data_type %.40s; wiremill computes with numbers",
-                         port->name, name);
-    port->type = type;
+    if (type != port->type)
+        return wm_fault (error, WM_EBATCH,
+                         "the model has %s in '%s', config.pbtxt states data_type %.40s",
+                         wm_type_name (port->type), port->name, name);
     const json_t *dims = json_object_get (given, "dims"), *one;
     size_t i;
     json_int_t values = 1;
@@ -47,7 +47,7 @@ static wm_fault_t check_port (const json_t *given, wm_signature_port_t *port, wm
 }
 
 static wm_fault_t check_ports (const json_t *config, const char *field, uint32_t n,
-                               wm_signature_port_t *port, wm_error_t *error)
+                               const wm_signature_port_t *port, wm_error_t *error)
 {
     const json_t *given;
     size_t i;
@@ -68,7 +68,7 @@ static wm_fault_t check_ports (const json_t *config, const char *field, uint32_t
     return WM_OK;
 }
 
-wm_fault_t wm_config_check (const json_t *config, wm_signature_t *signature, wm_error_t *error)
+wm_fault_t wm_config_check (const json_t *config, const wm_signature_t *signature, wm_error_t *error)
 {
     const wm_fault_t fault =
         check_ports (config, "input", signature->n_input, signature->input, error);

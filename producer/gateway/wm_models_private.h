@@ -114,8 +114,9 @@ void wm_models_changed (wm_model_entry_t *entry);
 
 /* ---- wm_models_json.c ------------------------------------------------------------------------ */
 
-/* Fills in types of the ports from config.pbtxt, and checks it against the model's own ports.  */
-wm_fault_t wm_config_check (const json_t *config, wm_signature_t *signature, wm_error_t *error);
+/* Checks the inputs and outputs that config.pbtxt states against the model's own.  */
+wm_fault_t wm_config_check (const json_t *config, const wm_signature_t *signature,
+                            wm_error_t *error);
 
 /* Returns a version that is ready ("": the newest); NULL with NOT_FOUND or UNAVAILABLE, in Triton's
    words.  */

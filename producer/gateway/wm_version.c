@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NO_BATCH "it has no batch dimension" /* the importer's reason, of such a model */
 #define TICK_US 20000
 #define STOP_US 5000000 /* then what still runs is killed */
 
@@ -88,17 +89,34 @@ void wm_version_unload (wm_version_t *self, const char *reason)
 
 /* ---- what its session tells ------------------------------------------------------------------ */
 
-static void take_ports (wm_version_t *self, const wm_model_t *model)
+/* ONNX's numbers of types (TensorProto.DataType), as a .wmm has them; 0 is float32.  */
+static wm_type_t type_of (uint16_t number)
 {
-    wm_signature_t *signature = &self->signature;
-    for (uint32_t i = 0; i < wm_model_n_input (model); i++) {
-        const wm_port_t *port = wm_model_input (model, i);
-        wm_signature_add (signature, false, port->name, WM_TYPE_FP32, port->n_dim, port->dim);
+    static const wm_type_t types[] = {
+        [0] = WM_TYPE_FP32,    [1] = WM_TYPE_FP32,    [2] = WM_TYPE_UINT8,   [3] = WM_TYPE_INT8,
+        [4] = WM_TYPE_UINT16,  [5] = WM_TYPE_INT16,   [6] = WM_TYPE_INT32,   [7] = WM_TYPE_INT64,
+        [8] = WM_TYPES,        [9] = WM_TYPE_BOOL,    [10] = WM_TYPE_FP16,   [11] = WM_TYPE_FP64,
+        [12] = WM_TYPE_UINT32, [13] = WM_TYPE_UINT64, [14] = WM_TYPES,       [15] = WM_TYPES,
+        [16] = WM_TYPE_BF16,
+    };
+    return number < sizeof types / sizeof *types ? types[number] : WM_TYPES;
+}
+
+static wm_fault_t take_ports (wm_version_t *self, const wm_model_t *model, wm_error_t *error)
+{
+    const uint32_t n_input = wm_model_n_input (model), n_output = wm_model_n_output_port (model);
+    self->signature = (wm_signature_t){ .is_whole = strstr (wm_model_why (model), NO_BATCH) };
+    for (uint32_t i = 0; i < n_input + n_output; i++) {
+        const wm_port_t *port =
+            i < n_input ? wm_model_input (model, i) : wm_model_output (model, i - n_input);
+        if (type_of (port->type) == WM_TYPES)
+            return wm_fault (error, WM_EBATCH,
+                             "'%s' has a type of values that clients cannot send (ONNX's %u)",
+                             port->name, port->type);
+        wm_signature_add (&self->signature, i >= n_input, port->name, type_of (port->type),
+                          port->n_dim, port->dim);
     }
-    for (uint32_t i = 0; i < wm_model_n_output_port (model); i++) {
-        const wm_port_t *port = wm_model_output (model, i);
-        wm_signature_add (signature, true, port->name, WM_TYPE_FP32, port->n_dim, port->dim);
-    }
+    return WM_OK;
 }
 
 static void on_ready (void *argument, const wm_library_facts_t *facts)
@@ -115,9 +133,11 @@ static void on_ready (void *argument, const wm_library_facts_t *facts)
         wm_version_unload (self, error.text);
         return;
     }
-    take_ports (self, model);
+    const wm_fault_t fault = take_ports (self, model, &error);
     wm_model_destroy (&model);
-    if (self->signature.n_value != facts->n_value || self->signature.n_score != facts->n_output)
+    if (fault)
+        wm_version_unload (self, error.text);
+    else if (self->signature.n_value != facts->n_value || self->signature.n_score != facts->n_output)
         wm_version_unload (self, "its broker serves another model than this file");
     else if (wm_config_check (self->entry->config, &self->signature, &error))
         wm_version_unload (self, error.text);
