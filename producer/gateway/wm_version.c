@@ -186,7 +186,7 @@ static void start_broker (wm_version_t *self)
     snprintf (log, sizeof log, "%s/broker.log", self->folder);
     snprintf (what, sizeof what, "the broker of '%.127s' version %ld", self->entry->name,
               self->number);
-    const char *const argv[] = { "wiremill", "broker",   "--clients", "--model",      self->file,
+    const char *const argv[] = { "wiremill",   "broker", "--clients", "--model",      self->file,
                                  "--campaign", campaign, "--listen",  self->endpoint, NULL };
     self->service[self->n_service++] =
         wm_respawn_new (self->entry->models->loop, what, argv, log, on_ended, self);
