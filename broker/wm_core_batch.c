@@ -220,10 +220,11 @@ void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch)
 static void queue_by_turn (wm_core_t *self, wm_queue_t *queue, batch_t *batch)
 {
     session_t *client = batch->event->input->claim;
-    batch->turn = client->turn > self->turn ? client->turn : self->turn;
-    client->turn = batch->turn + (batch->n_hit > TURN_LEAST ? batch->n_hit : TURN_LEAST);
+    const uint64_t turn = client->turn > self->turn ? client->turn : self->turn;
+    batch->turn = (uint32_t) turn; /* turns that wait are less than 2^31 apart */
+    client->turn = turn + (batch->n_hit > TURN_LEAST ? batch->n_hit : TURN_LEAST);
     wm_queue_item_t *before = queue->tail;
-    while (before && batch_of (before)->turn > batch->turn)
+    while (before && (int32_t) (batch_of (before)->turn - batch->turn) > 0)
         before = before->prev;
     wm_queue_insert (queue, before, &batch->link);
 }

@@ -60,8 +60,9 @@ static bool task_send (wm_core_t *self, session_t *worker, batch_t *batch)
     memcpy (task.digest, batch->digest, 16);
     wm_core_task_send (self, worker, &task);
     worker->alone = (batch->flags & BATCH_ALONE) != 0;
-    if (batch->turn > self->turn)
-        self->turn = batch->turn;
+    const int32_t later = (int32_t) (batch->turn - (uint32_t) self->turn);
+    if (self->config.for_clients && later > 0)
+        self->turn += (uint32_t) later;
     wm_core_batch_set_state (self, batch, BATCH_RUNNING);
     wm_core_lease_new (self, batch, worker);
     batch->lease->number = worker->sent;

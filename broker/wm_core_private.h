@@ -133,7 +133,6 @@ struct batch_t {
     payload_t *payload;   /* NULL: not here */
     lease_t *lease;       /* the first; the others by lease->other */
     uint64_t result_hash; /* 0: unknown */
-    uint64_t turn;        /* of a client's batch: the ready queue is in this order */
     uint8_t digest[16];
     uint32_t n_hit;
     union {
@@ -145,6 +144,7 @@ struct batch_t {
     uint16_t signature; /* of the engine that scored it */
     uint16_t attempt;   /* TASKs sent */
     uint8_t state, flags, n_fail, n_lost;
+    uint32_t turn;     /* of a client's batch, the low bits: the ready queue is in this order */
     uint32_t since_ms; /* when its last step (wm_step_t) ended, of the core's time; 0: unknown */
 };
 static_assert (sizeof (batch_t) <= 96, "a million batches have to fit");

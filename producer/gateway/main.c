@@ -105,9 +105,8 @@ static void on_signal (void *argument, uint32_t events)
 
 static wm_fault_t take_limits (wm_front_t *front, const wm_args_t *args, wm_error_t *error)
 {
-    const int64_t most = INT64_C (4) << 30, eighth = wm_allowance ()->memory_bytes / 8;
     const char *access = wm_args_text (args, "access-log");
-    size_t memory = eighth > 0 && eighth < most ? (size_t) eighth : (size_t) most;
+    size_t memory = wm_allowance_part (wm_allowance (), 8, UINT64_C (4) << 30);
     if (wm_args_given (args, "memory"))
         memory = (size_t) wm_args_number (args, "memory");
     front->message_max = memory / 4;

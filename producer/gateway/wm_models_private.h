@@ -17,15 +17,9 @@
 
 #define WM_MODELS_NAME_BYTES 128
 #define WM_MODELS_VERSIONS_MAX 64
-#define WM_MODELS_WORKERS_MAX 256
 #define WM_MODELS_BATCH_MAX 65536 /* max_batch_size where no config.pbtxt states one */
 
-typedef enum {
-    WM_VERSION_LOADING,
-    WM_VERSION_READY,
-    WM_VERSION_UNLOADING,
-    WM_VERSION_GONE
-} wm_version_state_t;
+typedef enum { WM_VERSION_LOADING, WM_VERSION_READY, WM_VERSION_UNLOADING, WM_VERSION_GONE } wm_version_state_t;
 
 typedef struct wm_model_entry_t wm_model_entry_t;
 
@@ -41,13 +35,12 @@ typedef struct wm_version_t {
     char reason[480]; /* GONE: why; "" where somebody unloaded it */
     char waits[480];  /* what its session waits for; "": nothing */
     char folder[PATH_MAX], endpoint[PATH_MAX];
-    wm_respawn_t *service[1 + WM_MODELS_WORKERS_MAX]; /* the broker, workers */
-    uint32_t n_service;
+    wm_respawn_t *service; /* wiremill run --clients; NULL: a farm's broker scores it */
     wm_link_t *link;
     wm_gather_t *gather;
     wm_signature_t signature;
     wm_timer_t *timer;
-    int64_t kill_us; /* while its services end */
+    int64_t kill_us; /* while its processes end */
 } wm_version_t;
 
 /* What is read of a model's files.  */
@@ -69,7 +62,7 @@ struct wm_model_entry_t {
     wm_model_entry_t *next;
     wm_models_t *models;
     char name[WM_MODELS_NAME_BYTES];
-    char folder[PATH_MAX];   /* in a repository; "": given by --model */
+    char folder[PATH_MAX]; /* in a repository; "": given by --model */
     wm_model_files_t *given; /* by --model; NULL: read at each load */
     const char *broker;      /* of a farm; NULL: started here */
     json_t *config;          /* of the last load */
@@ -121,8 +114,9 @@ void wm_models_changed (wm_model_entry_t *entry);
 
 /* ---- wm_models_json.c ------------------------------------------------------------------------ */
 
-/* Fills in types of the ports from config.pbtxt, and checks it against the model's own ports.  */
-wm_fault_t wm_config_check (const json_t *config, wm_signature_t *signature, wm_error_t *error);
+/* Checks the inputs and outputs that config.pbtxt states against the model's own.  */
+wm_fault_t wm_config_check (const json_t *config, const wm_signature_t *signature,
+                            wm_error_t *error);
 
 /* Returns a version that is ready ("": the newest); NULL with NOT_FOUND or UNAVAILABLE, in Triton's
    words.  */

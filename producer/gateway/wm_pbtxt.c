@@ -78,7 +78,8 @@ static json_t *take_string (reader_t *self)
         }
         is_good = is_good && *self->at == quote;
         self->at += is_good;
-        skip_space (self);
+        if (is_good)
+            skip_space (self);
     }
     json_t *value = is_good ? json_stringn (text, n) : NULL;
     free (text);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define NO_BATCH "it has no batch dimension" /* the importer's reason, of such a model */
 #define TICK_US 20000
 #define STOP_US 5000000 /* then what still runs is killed */
 
@@ -35,34 +36,18 @@ static void remove_folder (const wm_version_t *self)
         nftw (self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void signal_all (wm_version_t *self, bool kills)
-{
-    for (uint32_t i = 0; i < self->n_service; i++)
-        wm_respawn_stop (self->service[i], kills);
-}
-
-static bool any_runs (const wm_version_t *self)
-{
-    for (uint32_t i = 0; i < self->n_service; i++)
-        if (wm_respawn_runs (self->service[i]))
-            return true;
-    return false;
-}
-
 static void on_tick (void *argument)
 {
     wm_version_t *self = argument;
     const int64_t now_us = wm_loop_now_us (self->entry->models->loop);
     self->timer = NULL;
-    if (any_runs (self)) {
+    if (self->service && wm_respawn_runs (self->service)) {
         if (now_us > self->kill_us)
-            signal_all (self, true);
+            wm_respawn_stop (self->service, true);
         self->timer = wm_loop_timer (self->entry->models->loop, now_us + TICK_US, on_tick, self);
         return;
     }
-    for (uint32_t i = 0; i < self->n_service; i++)
-        wm_respawn_destroy (&self->service[i]);
-    self->n_service = 0;
+    wm_respawn_destroy (&self->service);
     remove_folder (self);
     self->state = WM_VERSION_GONE;
     wm_models_changed (self->entry);
@@ -76,7 +61,8 @@ static void end_session (void *argument)
     self->timer = NULL;
     wm_link_destroy (&self->link); /* before what it lends, which the gatherer frees */
     wm_gather_destroy (&self->gather, *self->reason ? self->reason : "the model was unloaded");
-    signal_all (self, false);
+    if (self->service)
+        wm_respawn_stop (self->service, false);
     self->kill_us = wm_loop_now_us (loop) + STOP_US;
     self->timer = wm_loop_timer (loop, wm_loop_now_us (loop), on_tick, self);
 }
@@ -103,17 +89,34 @@ void wm_version_unload (wm_version_t *self, const char *reason)
 
 /* ---- what its session tells ------------------------------------------------------------------ */
 
-static void take_ports (wm_version_t *self, const wm_model_t *model)
+/* ONNX's numbers of types (TensorProto.DataType), as a .wmm has them; 0 is float32.  */
+static wm_type_t type_of (uint16_t number)
 {
-    wm_signature_t *signature = &self->signature;
-    for (uint32_t i = 0; i < wm_model_n_input (model); i++) {
-        const wm_port_t *port = wm_model_input (model, i);
-        wm_signature_add (signature, false, port->name, WM_TYPE_FP32, port->n_dim, port->dim);
+    static const wm_type_t types[] = {
+        [0] = WM_TYPE_FP32,    [1] = WM_TYPE_FP32,    [2] = WM_TYPE_UINT8,   [3] = WM_TYPE_INT8,
+        [4] = WM_TYPE_UINT16,  [5] = WM_TYPE_INT16,   [6] = WM_TYPE_INT32,   [7] = WM_TYPE_INT64,
+        [8] = WM_TYPES,        [9] = WM_TYPE_BOOL,    [10] = WM_TYPE_FP16,   [11] = WM_TYPE_FP64,
+        [12] = WM_TYPE_UINT32, [13] = WM_TYPE_UINT64, [14] = WM_TYPES,       [15] = WM_TYPES,
+        [16] = WM_TYPE_BF16,
+    };
+    return number < sizeof types / sizeof *types ? types[number] : WM_TYPES;
+}
+
+static wm_fault_t take_ports (wm_version_t *self, const wm_model_t *model, wm_error_t *error)
+{
+    const uint32_t n_input = wm_model_n_input (model), n_output = wm_model_n_output_port (model);
+    self->signature = (wm_signature_t){ .is_whole = strstr (wm_model_why (model), NO_BATCH) };
+    for (uint32_t i = 0; i < n_input + n_output; i++) {
+        const wm_port_t *port =
+            i < n_input ? wm_model_input (model, i) : wm_model_output (model, i - n_input);
+        if (type_of (port->type) == WM_TYPES)
+            return wm_fault (error, WM_EBATCH,
+                             "'%s' has a type of values that clients cannot send (ONNX's %u)",
+                             port->name, port->type);
+        wm_signature_add (&self->signature, i >= n_input, port->name, type_of (port->type),
+                          port->n_dim, port->dim);
     }
-    for (uint32_t i = 0; i < wm_model_n_output_port (model); i++) {
-        const wm_port_t *port = wm_model_output (model, i);
-        wm_signature_add (signature, true, port->name, WM_TYPE_FP32, port->n_dim, port->dim);
-    }
+    return WM_OK;
 }
 
 static void on_ready (void *argument, const wm_library_facts_t *facts)
@@ -130,9 +133,11 @@ static void on_ready (void *argument, const wm_library_facts_t *facts)
         wm_version_unload (self, error.text);
         return;
     }
-    take_ports (self, model);
+    const wm_fault_t fault = take_ports (self, model, &error);
     wm_model_destroy (&model);
-    if (self->signature.n_value != facts->n_value || self->signature.n_score != facts->n_output)
+    if (fault)
+        wm_version_unload (self, error.text);
+    else if (self->signature.n_value != facts->n_value || self->signature.n_score != facts->n_output)
         wm_version_unload (self, "its broker serves another model than this file");
     else if (wm_config_check (self->entry->config, &self->signature, &error))
         wm_version_unload (self, error.text);
@@ -179,32 +184,20 @@ static void on_ended (void *argument, const char *reason)
 
 /* ---- its beginning --------------------------------------------------------------------------- */
 
-static void start_broker (wm_version_t *self)
-{
-    char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192];
-    snprintf (campaign, sizeof campaign, "%s/c", self->folder);
-    snprintf (log, sizeof log, "%s/broker.log", self->folder);
-    snprintf (what, sizeof what, "the broker of '%.127s' version %ld", self->entry->name,
-              self->number);
-    const char *const argv[] = { "wiremill",   "broker", "--clients", "--model",      self->file,
-                                 "--campaign", campaign, "--listen",  self->endpoint, NULL };
-    self->service[self->n_service++] =
-        wm_respawn_new (self->entry->models->loop, what, argv, log, on_ended, self);
-}
-
-static void start_worker (wm_version_t *self, uint32_t number)
+/* Broker and workers are one command, which keeps them alive.  */
+static void start_crew (wm_version_t *self)
 {
     const wm_models_t *models = self->entry->models;
-    char log[PATH_MAX + 32], what[192], threads[16], cache[PATH_MAX + 16];
-    const char *argv[20] = { "wiremill", "work", "--broker", self->endpoint, "--cache", cache };
-    uint32_t n = 6;
-    snprintf (cache, sizeof cache, "%s/c/models", self->folder);
-    snprintf (log, sizeof log, "%s/worker-%u.log", self->folder, number);
-    snprintf (what, sizeof what, "worker %u of '%.127s' version %ld", number, self->entry->name,
+    char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192], workers[16], threads[16];
+    const char *argv[24] = { "wiremill",   "run",    "--clients", "--quiet", "--model", self->file,
+                             "--campaign", campaign, "--workers", workers,   "--threads", threads };
+    uint32_t n = 12;
+    snprintf (campaign, sizeof campaign, "%s/c", self->folder);
+    snprintf (log, sizeof log, "%s/log", self->folder);
+    snprintf (what, sizeof what, "the broker of '%.127s' version %ld", self->entry->name,
               self->number);
+    snprintf (workers, sizeof workers, "%u", models->n_worker);
     snprintf (threads, sizeof threads, "%u", models->n_thread);
-    argv[n++] = "--threads";
-    argv[n++] = threads;
     if (models->engine) {
         argv[n++] = "--engine";
         argv[n++] = models->engine;
@@ -213,8 +206,7 @@ static void start_worker (wm_version_t *self, uint32_t number)
         argv[n++] = "--device";
         argv[n++] = models->device;
     }
-    self->service[self->n_service++] =
-        wm_respawn_new (models->loop, what, argv, log, on_ended, self);
+    self->service = wm_respawn_new (models->loop, what, argv, log, on_ended, self);
 }
 
 wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file)
@@ -229,15 +221,13 @@ wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *
     snprintf (self->file, sizeof self->file, "%s", file);
     wm_file_stamp (file, self->stamp);
     snprintf (self->folder, sizeof self->folder, "%.4000s/%u", models->state, models->n_folder++);
-    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.4000s/b", self->folder);
+    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.4000s/c/broker", self->folder);
     if (wm_folder_make (self->folder, 0700, &error)) {
         *self->folder = 0;
         wm_version_unload (self, error.text);
         return self;
     }
-    start_broker (self);
-    for (uint32_t i = 1; i <= models->n_worker; i++)
-        start_worker (self, i);
+    start_crew (self);
     self->link = wm_link_new (models->loop, self->endpoint, NULL, &calls, self);
     return self;
 }
@@ -250,11 +240,10 @@ void wm_version_destroy (wm_version_t **self_p, int64_t ms)
     wm_loop_untimer (&self->timer);
     wm_link_destroy (&self->link);
     wm_gather_destroy (&self->gather, "the gateway ends");
-    signal_all (self, false);
-    const int64_t until_ms = wm_now_ms () + ms;
-    for (uint32_t i = 0; i < self->n_service; i++) {
-        wm_respawn_await (self->service[i], until_ms - wm_now_ms ());
-        wm_respawn_destroy (&self->service[i]);
+    if (self->service) {
+        wm_respawn_stop (self->service, false);
+        wm_respawn_await (self->service, ms);
+        wm_respawn_destroy (&self->service);
     }
     remove_folder (self);
     free (self);
