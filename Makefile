@@ -43,12 +43,14 @@ PKG_producer  := libczmq libzmq hdf5 zlib libdeflate libxxhash libsodium yaml-0.
 PKG_gpuworker := libczmq libzmq libsodium
 PKG_ops       := libczmq libzmq jansson libsodium hdf5 libdeflate libmicrohttpd
 LIBS_producer := -lbz2# Debian has no pkg-config file of it
+PKG_gateway   := libnghttp2 libmicrohttpd libssl libcrypto zlib jansson
 
 # Libraries a room's program links, in order (the arrows of the architecture, checked by make lint).
 USES_schema    := schema
 USES_kernels   := kernels schema
 USES_broker    := broker schema
 USES_producer  := producer kernels schema
+USES_gateway   := gateway producer kernels schema
 USES_gpuworker := gpuworker kernels schema
 USES_ops       := ops kernels schema
 
@@ -62,7 +64,7 @@ PROGRAM_producer  := wiremill-producer
 PROGRAM_gpuworker := wiremill-worker
 PROGRAM_ops       := wiremill
 WITH_PROGRAM := broker producer gpuworker ops
-PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve
+PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve $(B)/bin/wiremill-gateway
 
 .DEFAULT_GOAL := all
 .PHONY: all
@@ -88,6 +90,13 @@ $(foreach r,$(WITH_PROGRAM),$(eval $(call program,$(r))))
 $(B)/bin/wiremill-serve: $(B)/obj/ops/serve/main.o $(call libs,ops)
 	$(call step,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS) $< $(call links,ops) -o $@
+
+# So is the gateway, whose folder is a library beside the room's: no other program loads nghttp2 or OpenSSL's TLS.
+$(call library,gateway): $(patsubst %.c,$(B)/obj/%.o,$(filter-out %/main.c,$(wildcard producer/gateway/*.c)))
+	$(Q)mkdir -p $(@D); rm -f $@; ar rcs $@ $^
+$(B)/bin/wiremill-gateway: $(B)/obj/producer/gateway/main.o $(call libs,gateway)
+	$(call step,LINK  $@)
+	$(Q)$(CC) $(LDFLAGS) $< $(call links,gateway) -o $@
 
 # Code for one instruction set lies in files that are named after it; which kernel runs is chosen at run time.
 # Nothing reads floating-point exception flags. Without them gcc turns loops that select into vectors.
@@ -186,7 +195,7 @@ $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) \
 	    $$(filter %.c %.o,$$^) $(call links,$(1)) -lcmocka -o $$@
 endef
-$(foreach r,$(ROOMS),$(eval $(call unit,$(r))))
+$(foreach r,$(ROOMS) gateway,$(eval $(call unit,$(r))))
 # With the thread sanitizer only those run that have threads.
 UNIT_THREADS := %client %reactor %hostile %worker %device %sparse %sparse_engine %hands %together %trial
 UNIT_RUN     := $(if $(filter thread,$(SAN)),$(filter $(UNIT_THREADS),$(UNIT)),$(UNIT))
@@ -352,7 +361,7 @@ JOBS     ?= $(shell nproc)
 AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
 PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
             libhdf5-dev zlib1g-dev libbz2-dev libdeflate-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
-            protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libmicrohttpd-dev libcmocka-dev \
+            protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libmicrohttpd-dev libnghttp2-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
 # Remote inputs: tests without them are skipped.
 ELSEWHERE := xrootd-server xrootd-client curl
