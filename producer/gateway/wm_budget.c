@@ -38,8 +38,8 @@ static void set (wm_budget_t *self, wm_hold_t *hold, size_t bytes)
 static bool fits (const wm_budget_t *self, const wm_hold_t *hold)
 {
     const size_t more = hold->wanted - hold->bytes;
-    const bool in_share = hold->bytes || !hold->share->bytes ||
-                          hold->share->bytes + more <= self->share_max;
+    const bool in_share =
+        hold->bytes || !hold->share->bytes || hold->share->bytes + more <= self->share_max;
     if (self->bytes + more <= self->bytes_max || !self->bytes)
         return in_share;
     return hold->bytes && !self->over;

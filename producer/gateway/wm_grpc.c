@@ -352,8 +352,7 @@ wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls)
     nghttp2_option_set_stream_reset_rate_limit (self->option, RESET_BURST, RESET_RATE);
     nghttp2_option_set_max_send_header_block_length (self->option, 64 << 10);
     self->watch = wm_loop_watch (front->loop, listener, EPOLLIN, on_accept, self);
-    self->sweep =
-        wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + SWEEP_US, sweep, self);
+    self->sweep = wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + SWEEP_US, sweep, self);
     if (!self->watch)
         wm_grpc_destroy (&self);
     return self;

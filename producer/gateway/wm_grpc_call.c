@@ -127,8 +127,8 @@ void wm_call_destroy (wm_call_t **self_p)
 static const char *status_of (wm_ks_code_t code)
 {
     static const char *const status[WM_KS_CODES] = {
-        [WM_KS_OK] = "0",           [WM_KS_INVALID] = "3",    [WM_KS_NOT_FOUND] = "5",
-        [WM_KS_UNAVAILABLE] = "14", [WM_KS_DEADLINE] = "4",   [WM_KS_CANCELLED] = "1",
+        [WM_KS_OK] = "0",           [WM_KS_INVALID] = "3",        [WM_KS_NOT_FOUND] = "5",
+        [WM_KS_UNAVAILABLE] = "14", [WM_KS_DEADLINE] = "4",       [WM_KS_CANCELLED] = "1",
         [WM_KS_EXHAUSTED] = "8",    [WM_KS_UNIMPLEMENTED] = "12", [WM_KS_INTERNAL] = "13",
     };
     return status[code];
@@ -223,9 +223,11 @@ void wm_call_finish (wm_call_t *self, wm_ks_code_t code, const char *text)
         return;
     }
     const nghttp2_nv headers[] = {
-        NV (":status", "200"), NV ("content-type", "application/grpc"),
+        NV (":status", "200"),
+        NV ("content-type", "application/grpc"),
         NV ("grpc-accept-encoding", "identity,deflate,gzip"),
-        NV ("grpc-status", status_of (code)), NV ("grpc-message", message),
+        NV ("grpc-status", status_of (code)),
+        NV ("grpc-message", message),
     };
     self->has_headers = true;
     nghttp2_submit_response (self->conn->session, self->stream, headers, 5, NULL);
@@ -381,8 +383,10 @@ static void begin_inflating (wm_item_t *item)
                           item->hold.bytes + item->inflated, inflate_now, item))
             inflate_now (item);
     } else if (item->inflated > front->message_max) {
-        snprintf (text, sizeof text, "a message inflates to more than this server's limit, %zu "
-                  "bytes (--max-message)", front->message_max);
+        snprintf (text, sizeof text,
+                  "a message inflates to more than this server's limit, %zu "
+                  "bytes (--max-message)",
+                  front->message_max);
         wm_call_finish (item->call, WM_KS_EXHAUSTED, text);
     } else
         wm_call_finish (item->call, WM_KS_INTERNAL, "the compressed message is damaged");
@@ -414,7 +418,8 @@ static void on_held (void *argument)
         assert (item->body);
         item->body_max = item->bytes;
     }
-    const size_t window = item->bytes + 64 < STREAM_WINDOW_MAX ? item->bytes + 64 : STREAM_WINDOW_MAX;
+    const size_t window =
+        item->bytes + 64 < STREAM_WINDOW_MAX ? item->bytes + 64 : STREAM_WINDOW_MAX;
     if (!self->method->is_stream && window > WM_FRONT_WINDOW_BYTES)
         nghttp2_session_set_local_window_size (self->conn->session, NGHTTP2_FLAG_NONE, self->stream,
                                                (int32_t) window);
@@ -440,8 +445,10 @@ static void begin_message (wm_call_t *self)
         return;
     }
     if (bytes > front->message_max) {
-        snprintf (text, sizeof text, "a message of %zu bytes is larger than this server's limit, "
-                  "%zu (--max-message)", bytes, front->message_max);
+        snprintf (text, sizeof text,
+                  "a message of %zu bytes is larger than this server's limit, "
+                  "%zu (--max-message)",
+                  bytes, front->message_max);
         wm_call_finish (self, WM_KS_EXHAUSTED, text);
         return;
     }
@@ -495,9 +502,9 @@ void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
 {
     const size_t all = bytes;
     self->bytes_in += bytes;
-    self->moved_us = now_us (self);
     while (bytes && !self->is_done) {
         if (!self->arriving && self->n_head < sizeof self->head) {
+            self->moved_us = self->n_head ? self->moved_us : now_us (self);
             self->head[self->n_head++] = *data++;
             bytes--;
             if (self->n_head < sizeof self->head)
@@ -538,6 +545,7 @@ void wm_call_end (wm_call_t *self)
 void wm_call_sweep (wm_call_t *self, int64_t now)
 {
     const bool arrives = self->n_head && !self->n_unheld;
-    if (!self->is_done && !self->is_ended && arrives && now - self->moved_us > WM_FRONT_STALL_US)
-        wm_call_finish (self, WM_KS_CANCELLED, "nothing of the message has come for a minute");
+    if (!self->is_done && !self->is_ended && arrives &&
+        wm_front_is_slow (now - self->moved_us, self->arriving ? self->arriving->got : 0))
+        wm_call_finish (self, WM_KS_CANCELLED, "the message has come too slowly for a minute");
 }

@@ -45,23 +45,24 @@ struct wm_call_t {
     int32_t stream;
     const wm_method_t *method;
     wm_timer_t *timer; /* of the client's deadline */
-    int64_t begun_us, moved_us, deadline_us;
-    uint8_t head[5]; /* of a message */
+    int64_t begun_us, deadline_us;
+    int64_t moved_us; /* when the message that arrives began, or got its memory */
+    uint8_t head[5];  /* of a message */
     unsigned n_head;
     wm_item_t *first, *last;
-    wm_item_t *arriving;  /* the last, while it is not whole; else NULL */
-    size_t n_unheld;      /* items without memory */
-    size_t owed;          /* bytes for which the stream's window was not opened again */
-    size_t owed_conn;     /* ... and the connection's */
+    wm_item_t *arriving; /* the last, while it is not whole; else NULL */
+    size_t n_unheld;     /* items without memory */
+    size_t owed;         /* bytes for which the stream's window was not opened again */
+    size_t owed_conn;    /* ... and the connection's */
     size_t bytes_in, bytes_out;
     char path[96];
     bool is_post, is_grpc, can_inflate; /* what the headers say */
     bool has_bad_encoding;
-    int64_t timeout_us;  /* of grpc-timeout; 0: none */
-    bool is_ended;       /* the client has sent all */
-    bool is_waiting;     /* its answers come later (nghttp2 has deferred) */
-    bool has_headers;    /* the response's are submitted */
-    bool is_done;        /* its status is submitted */
+    int64_t timeout_us; /* of grpc-timeout; 0: none */
+    bool is_ended;      /* the client has sent all */
+    bool is_waiting;    /* its answers come later (nghttp2 has deferred) */
+    bool has_headers;   /* the response's are submitted */
+    bool is_done;       /* its status is submitted */
     wm_ks_code_t code;
     char *text; /* of the status; NULL: none */
     char model[64];

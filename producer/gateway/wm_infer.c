@@ -10,7 +10,7 @@
 struct wm_infer_block_t {
     struct wm_infer_block_t *next;
     size_t used, max;
-    _Alignas (16) uint8_t data[];
+    _Alignas(16) uint8_t data[];
 };
 
 void wm_infer_free (wm_infer_t *self)
@@ -82,10 +82,11 @@ wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_tensor_t *
 {
     size_t expected;
     if (!wm_infer_bytes (tensor, &expected))
-        return wm_ks_fail (error, WM_KS_INVALID,
-                           "the shape of input '%.100s' for model '%.100s' has a negative dimension, "
-                           "or too many values",
-                           tensor->name, request->model);
+        return wm_ks_fail (
+            error, WM_KS_INVALID,
+            "the shape of input '%.100s' for model '%.100s' has a negative dimension, "
+            "or too many values",
+            tensor->name, request->model);
     if (tensor->type == WM_TYPE_BYTES && count_texts (tensor) != expected)
         return wm_ks_fail (error, WM_KS_INVALID,
                            "input '%.100s' for model '%.100s' has not the %zu texts of its shape, "

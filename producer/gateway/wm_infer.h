@@ -17,9 +17,9 @@ typedef struct wm_infer_t {
     /* Called by wm_transport_reply.  */
     void (*reply) (struct wm_infer_t *self, const wm_ks_answer_t *answer);
     void *owner;
-    uint64_t timeout_us;   /* of the parameter; 0: none */
-    uint8_t *is_json;      /* HTTP: outputs that are wanted as JSON; NULL: see all_json */
-    bool all_json;         /* HTTP: of outputs that are not named */
+    uint64_t timeout_us; /* of the parameter; 0: none */
+    uint8_t *is_json;    /* HTTP: outputs that are wanted as JSON; NULL: see all_json */
+    bool all_json;       /* HTTP: of outputs that are not named */
     struct wm_infer_block_t *block;
 } wm_infer_t;
 

@@ -108,8 +108,8 @@ static wm_ks_code_t tensor_parameter (const wm_field_t *entry, wm_ks_error_t *er
 static uint32_t contents_tag (wm_type_t type)
 {
     static const uint8_t tag[WM_TYPES] = {
-        [WM_TYPE_BOOL] = 1,  [WM_TYPE_INT8] = 2,   [WM_TYPE_INT16] = 2,  [WM_TYPE_INT32] = 2,
-        [WM_TYPE_INT64] = 3, [WM_TYPE_UINT8] = 4,  [WM_TYPE_UINT16] = 4, [WM_TYPE_UINT32] = 4,
+        [WM_TYPE_BOOL] = 1,   [WM_TYPE_INT8] = 2,  [WM_TYPE_INT16] = 2,  [WM_TYPE_INT32] = 2,
+        [WM_TYPE_INT64] = 3,  [WM_TYPE_UINT8] = 4, [WM_TYPE_UINT16] = 4, [WM_TYPE_UINT32] = 4,
         [WM_TYPE_UINT64] = 5, [WM_TYPE_FP32] = 6,  [WM_TYPE_FP64] = 7,   [WM_TYPE_BYTES] = 8,
     };
     return tag[type];
@@ -122,7 +122,8 @@ static bool put_value (wm_type_t type, uint64_t value, uint8_t *to)
     const int64_t number = (int64_t) value;
     if ((type == WM_TYPE_INT8 && (number < INT8_MIN || number > INT8_MAX)) ||
         (type == WM_TYPE_INT16 && (number < INT16_MIN || number > INT16_MAX)) ||
-        (type == WM_TYPE_UINT8 && value > UINT8_MAX) || (type == WM_TYPE_UINT16 && value > UINT16_MAX))
+        (type == WM_TYPE_UINT8 && value > UINT8_MAX) ||
+        (type == WM_TYPE_UINT16 && value > UINT16_MAX))
         return false;
     if (type == WM_TYPE_BOOL)
         value = value != 0;
@@ -383,8 +384,7 @@ static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor)
     free (shape.data);
 }
 
-void wm_infer_encode (wm_buffer_t *to, const wm_ks_request_t *request,
-                      const wm_ks_answer_t *answer)
+void wm_infer_encode (wm_buffer_t *to, const wm_ks_request_t *request, const wm_ks_answer_t *answer)
 {
     size_t bytes = 256;
     for (uint32_t i = 0; i < answer->n_output; i++)

@@ -26,6 +26,13 @@ static void print_address (const struct sockaddr *of, socklen_t n, char text[WM_
     snprintf (text, WM_ADDRESS_BYTES, strchr (host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
+void wm_io_address (const struct sockaddr *of, char text[WM_ADDRESS_BYTES])
+{
+    print_address (
+        of, of->sa_family == AF_INET6 ? sizeof (struct sockaddr_in6) : sizeof (struct sockaddr_in),
+        text);
+}
+
 static int listen_at (const struct addrinfo *at)
 {
     const int yes = 1, no = 0;
@@ -65,8 +72,10 @@ int wm_io_listen (const char *where, char address[WM_ADDRESS_BYTES], wm_error_t 
     const bool is_all = !*name || strcmp (name, "*") == 0;
     const int rc = getaddrinfo (is_all ? "0.0.0.0" : name, colon + 1, &hints, &found);
     if (rc) {
-        wm_fault (error, WM_EUSAGE, "%.100s is no address: %s; give ADDRESS:PORT, such as "
-                  "0.0.0.0:8001", where, gai_strerror (rc));
+        wm_fault (error, WM_EUSAGE,
+                  "%.100s is no address: %s; give ADDRESS:PORT, such as "
+                  "0.0.0.0:8001",
+                  where, gai_strerror (rc));
         return -1;
     }
     const int fd = listen_at (found);

@@ -19,6 +19,10 @@ int wm_io_listen (const char *where, char address[WM_ADDRESS_BYTES], wm_error_t 
 /* Accepts a connection; `peer` is its address. -1 with errno.  */
 int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES]);
 
+/* Prints "ADDRESS:PORT" of an IPv4 or IPv6 address.  */
+struct sockaddr;
+void wm_io_address (const struct sockaddr *of, char text[WM_ADDRESS_BYTES]);
+
 /* ---- TLS -------------------------------------------------------------------------------------- */
 
 typedef struct wm_tls_t wm_tls_t;

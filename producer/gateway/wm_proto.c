@@ -70,7 +70,11 @@ bool wm_proto_next (wm_proto_t *self, wm_field_t *field)
 static size_t sequence (const uint8_t *p, size_t left)
 {
     static const uint32_t least[] = { 0, 1, 0x80, 0x800, 0x10000 };
-    const size_t n = p[0] < 0x80 ? 1 : p[0] >> 5 == 6 ? 2 : p[0] >> 4 == 14 ? 3 : p[0] >> 3 == 30 ? 4 : 0;
+    const size_t n = p[0] < 0x80       ? 1
+                     : p[0] >> 5 == 6  ? 2
+                     : p[0] >> 4 == 14 ? 3
+                     : p[0] >> 3 == 30 ? 4
+                                       : 0;
     if (!n || n > left)
         return 0;
     uint32_t point = n == 1 ? p[0] : p[0] & (0x7fu >> n);

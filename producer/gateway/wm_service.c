@@ -4,12 +4,30 @@
    ModelConfig has what clients read; the rest of Triton's says how Triton runs a model.  */
 #include "producer/gateway/wm_service.h"
 
-#define NUMBER(tag, name) { tag, name, WM_KIND_NUMBER, NULL, NULL }
-#define TEXT(tag, name) { tag, name, WM_KIND_TEXT, NULL, NULL }
-#define ENUM(tag, name, names) { tag, name, WM_KIND_ENUM, NULL, names }
-#define MESSAGE(tag, name, message) { tag, name, WM_KIND_MESSAGE, message, NULL }
-#define MAP(tag, name, message) { tag, name, WM_KIND_MAP, message, NULL }
-#define END { 0, NULL, WM_KIND_NUMBER, NULL, NULL }
+#define NUMBER(tag, name)                                                                          \
+    {                                                                                              \
+        tag, name, WM_KIND_NUMBER, NULL, NULL                                                      \
+    }
+#define TEXT(tag, name)                                                                            \
+    {                                                                                              \
+        tag, name, WM_KIND_TEXT, NULL, NULL                                                        \
+    }
+#define ENUM(tag, name, names)                                                                     \
+    {                                                                                              \
+        tag, name, WM_KIND_ENUM, NULL, names                                                       \
+    }
+#define MESSAGE(tag, name, message)                                                                \
+    {                                                                                              \
+        tag, name, WM_KIND_MESSAGE, message, NULL                                                  \
+    }
+#define MAP(tag, name, message)                                                                    \
+    {                                                                                              \
+        tag, name, WM_KIND_MAP, message, NULL                                                      \
+    }
+#define END                                                                                        \
+    {                                                                                              \
+        0, NULL, WM_KIND_NUMBER, NULL, NULL                                                        \
+    }
 typedef const wm_proto_field_t table_t[];
 
 table_t wm_message_empty = { END };
@@ -34,13 +52,13 @@ table_t wm_message_metadata = {
 /* ---- configuration ---------------------------------------------------------------------------- */
 
 static const char *const data_types[] = {
-    "TYPE_INVALID", "TYPE_BOOL",  "TYPE_UINT8", "TYPE_UINT16", "TYPE_UINT32",
-    "TYPE_UINT64",  "TYPE_INT8",  "TYPE_INT16", "TYPE_INT32",  "TYPE_INT64",
-    "TYPE_FP16",    "TYPE_FP32",  "TYPE_FP64",  "TYPE_STRING", "TYPE_BF16",
-    NULL,
+    "TYPE_INVALID", "TYPE_BOOL",   "TYPE_UINT8", "TYPE_UINT16", "TYPE_UINT32", "TYPE_UINT64",
+    "TYPE_INT8",    "TYPE_INT16",  "TYPE_INT32", "TYPE_INT64",  "TYPE_FP16",   "TYPE_FP32",
+    "TYPE_FP64",    "TYPE_STRING", "TYPE_BF16",  NULL,
 };
 static const char *const formats[] = { "FORMAT_NONE", "FORMAT_NHWC", "FORMAT_NCHW", NULL };
-static const char *const group_kinds[] = { "KIND_AUTO", "KIND_GPU", "KIND_CPU", "KIND_MODEL", NULL };
+static const char *const group_kinds[] = { "KIND_AUTO", "KIND_GPU", "KIND_CPU", "KIND_MODEL",
+                                           NULL };
 
 static table_t reshape = { NUMBER (1, "shape"), END };
 static table_t input = {
@@ -72,19 +90,12 @@ static table_t version_policy = {
     END,
 };
 static table_t group = {
-    TEXT (1, "name"),
-    NUMBER (2, "count"),
-    NUMBER (3, "gpus"),
-    ENUM (4, "kind", group_kinds),
-    END,
+    TEXT (1, "name"), NUMBER (2, "count"), NUMBER (3, "gpus"), ENUM (4, "kind", group_kinds), END,
 };
 static table_t dynamic_batching = {
-    NUMBER (1, "preferred_batch_size"),
-    NUMBER (2, "max_queue_delay_microseconds"),
-    NUMBER (3, "preserve_ordering"),
-    NUMBER (4, "priority_levels"),
-    NUMBER (5, "default_priority_level"),
-    END,
+    NUMBER (1, "preferred_batch_size"),   NUMBER (2, "max_queue_delay_microseconds"),
+    NUMBER (3, "preserve_ordering"),      NUMBER (4, "priority_levels"),
+    NUMBER (5, "default_priority_level"), END,
 };
 static table_t parameter = { TEXT (1, "string_value"), END };
 static table_t transaction_policy = { NUMBER (1, "decoupled"), END };
@@ -139,10 +150,6 @@ static table_t statistics = {
 table_t wm_message_statistics = { MESSAGE (1, "model_stats", statistics), END };
 
 static table_t entry = {
-    TEXT (1, "name"),
-    TEXT (2, "version"),
-    TEXT (3, "state"),
-    TEXT (4, "reason"),
-    END,
+    TEXT (1, "name"), TEXT (2, "version"), TEXT (3, "state"), TEXT (4, "reason"), END,
 };
 table_t wm_message_index = { MESSAGE (1, "models", entry), END };

@@ -5,10 +5,10 @@
 #include "producer/gateway/wm_proto.h"
 
 extern const wm_proto_field_t wm_message_empty[];
-extern const wm_proto_field_t wm_message_live[];  /* "live" */
-extern const wm_proto_field_t wm_message_ready[]; /* "ready" */
-extern const wm_proto_field_t wm_message_model[]; /* requests: "name", "version" */
-extern const wm_proto_field_t wm_message_repository[]; /* requests: "model_name" */
+extern const wm_proto_field_t wm_message_live[];          /* "live" */
+extern const wm_proto_field_t wm_message_ready[];         /* "ready" */
+extern const wm_proto_field_t wm_message_model[];         /* requests: "name", "version" */
+extern const wm_proto_field_t wm_message_repository[];    /* requests: "model_name" */
 extern const wm_proto_field_t wm_message_index_request[]; /* "ready" */
 extern const wm_proto_field_t wm_message_server[];
 extern const wm_proto_field_t wm_message_metadata[];
