@@ -157,12 +157,10 @@ static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, w
     const char *name = wm_pbtxt_text (*config, "name");
     if (!name || !*name || strcmp (name, entry->name) == 0)
         return WM_OK;
-    json_decref (*config);
-    *config = NULL;
     return wm_fault (error, WM_EBATCH,
                      "unexpected directory name '%s' for model '%.120s', directory name must equal "
                      "model name",
-                     entry->name, name);
+                     entry->name, name); /* the caller frees the configuration */
 }
 
 /* Whether the version_policy names this version; all and latest name each.  */

@@ -127,9 +127,8 @@ static void on_ready (void *argument, const wm_library_facts_t *facts)
     char path[PATH_MAX + 96];
     if (self->state != WM_VERSION_LOADING)
         return;
-    if (self->is_imported)
-        snprintf (path, sizeof path, "%s/model.wmm", self->folder);
-    else
+    snprintf (path, sizeof path, "%s", self->wmm);
+    if (!*path)
         snprintf (path, sizeof path, "%s/c/models/%.64s.wmm", self->folder, facts->model);
     wm_model_t *model = wm_model_open (path, &error);
     if (!model) {
@@ -216,7 +215,7 @@ static void on_imported (void *argument, const char *reason)
         return;
     }
     wm_respawn_destroy (&self->service);
-    self->is_imported = true;
+    snprintf (self->wmm, sizeof self->wmm, "%.4000s/model.wmm", self->folder);
     begin (self);
 }
 
@@ -237,12 +236,11 @@ static void import (wm_version_t *self)
 static void start_crew (wm_version_t *self)
 {
     const wm_models_t *models = self->entry->models;
-    char made[PATH_MAX + 16], campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192], workers[16], threads[16];
-    const char *model = self->is_imported ? made : self->file;
+    char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192], workers[16], threads[16];
+    const char *model = *self->wmm ? self->wmm : self->file;
     const char *argv[24] = { "wiremill",   "run",    "--clients", "--quiet", "--model", model,
                              "--campaign", campaign, "--workers", workers,   "--threads", threads };
     uint32_t n = 12;
-    snprintf (made, sizeof made, "%s/model.wmm", self->folder);
     snprintf (campaign, sizeof campaign, "%s/c", self->folder);
     snprintf (log, sizeof log, "%s/log", self->folder);
     snprintf (what, sizeof what, "the broker of '%.127s' version %ld", self->entry->name,
@@ -266,7 +264,7 @@ static void begin (wm_version_t *self)
 {
     static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_failed };
     const wm_models_t *models = self->entry->models;
-    if (self->entry->broker && !self->is_imported) {
+    if (self->entry->broker && !*self->wmm) {
         import (self);
         return;
     }
@@ -286,6 +284,9 @@ wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *
     snprintf (self->text, sizeof self->text, "%ld", number);
     snprintf (self->file, sizeof self->file, "%s", file);
     wm_file_stamp (file, self->stamp);
+    const char *dot = strrchr (file, '.');
+    if (dot && strcmp (dot, ".wmm") == 0)
+        strcpy (self->wmm, self->file);
     snprintf (self->folder, sizeof self->folder, "%.4000s/%u", models->state, models->n_folder++);
     if (entry->broker)
         snprintf (self->endpoint, sizeof self->endpoint, "%s", entry->broker);
