@@ -66,6 +66,7 @@ struct wm_reactor_t {
     wm_table_t peers;  /* of sessions */
     wm_table_t unread; /* unread_t of sessions */
     atomic_size_t unread_bytes;
+    size_t unread_max; /* of a session: WM_UNREAD_BYTES_MAX, or four results */
     int wmm_fd;
     uint64_t wmm_bytes;
     piece_t *piece[MODEL_PIECES]; /* of the model; NULL: not in memory */
@@ -146,7 +147,7 @@ static void answer_free (void *data, void *hint)
 static bool unread_room (const wm_reactor_t *self, unread_t *unread, size_t bytes)
 {
     unread_t *most = unread;
-    if (atomic_load (&unread->bytes) + bytes > WM_UNREAD_BYTES_MAX)
+    if (atomic_load (&unread->bytes) + bytes > self->unread_max)
         return false;
     if (atomic_load (&self->unread_bytes) + bytes <= WM_UNREAD_ALL_BYTES_MAX)
         return true;
@@ -747,6 +748,8 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
     self->started_ms = wm_now_ms ();
     self->core = make_core (self);
     assert (self->core);
+    const size_t results = 4 * (1 + 4 * (size_t) config->pins->n_output);
+    self->unread_max = results > WM_UNREAD_BYTES_MAX ? results : WM_UNREAD_BYTES_MAX;
     self->recorder =
         wm_recorder_new (&(wm_recorder_config_t){ .core = self->core,
                                                   .journal = config->journal,
@@ -758,7 +761,9 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
                                                   .keeps_nothing = *config->pins->serves != 0 });
     assert (self->recorder);
     if (open_model (self, error) == WM_OK && load_ledger (self, error) == WM_OK)
-        self->listener = wm_listener_new (config->endpoint, config->keys, config->dir, error);
+        self->listener = wm_listener_new (
+            config->endpoint, config->keys, config->dir,
+            wm_frame_bytes_max (config->pins->n_value, config->pins->n_output), error);
     if (!self->listener)
         wm_reactor_destroy (&self);
     return self;

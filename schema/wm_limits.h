@@ -34,7 +34,9 @@
 
 #define WM_HEADER_BYTES_MAX 4096u   /* first frame of a message */
 #define WM_RAW_BYTES_MAX (4u << 20) /* raw payload or result: 0.25-4 MB messages are fastest */
-#define WM_FRAME_BYTES_MAX ((4u << 20) + (64u << 10)) /* incompressible payload plus its header */
+#define WM_PATCH_BYTES_MAX (12u << 20) /* the same of a batch of one patch: an image */
+#define WM_FRAME_OVERHEAD (64u << 10) /* its own header, and what zstd adds */
+#define WM_FRAME_BYTES_MAX (WM_PATCH_BYTES_MAX + WM_FRAME_OVERHEAD)
 #define WM_CONTROL_BYTES_MAX (64u << 10) /* any message of an operator, any header-only message */
 #define WM_FRAMES_MAX 4u
 #define WM_STAGE_BYTES (20ull << 30) /* of copies of inputs from elsewhere, unless --stage-bytes */
@@ -47,16 +49,32 @@
 #define WM_EVENT_BATCHES_MAX 65536u      /* so that a manifest fits a frame */
 #define WM_OUTPUTS_MAX 1024u             /* network outputs a hit: scores, each a column */
 #define WM_IMAGE_VALUES_MAX 1048575u     /* likewise: an image, with its status WM_RAW_BYTES_MAX */
+#define WM_ANSWER_VALUES_MAX (WM_PATCH_BYTES_MAX / 4 - 1) /* likewise, for clients */
 #define WM_CREDIT_MAX 256u               /* batches a worker may hold */
 #define WM_STRAY_MAX (4 * WM_CREDIT_MAX) /* results of unannounced events, a session */
 #define WM_STRAY_ALL_MAX (256 * WM_STRAY_MAX) /* of all sessions since the start: 80 MB */
-#define WM_UNREAD_BYTES_MAX (16u << 20)       /* answers that a peer leaves unread: four of 4 MiB */
+#define WM_UNREAD_BYTES_MAX (16u << 20)       /* answers that a peer leaves unread: four of 4 MiB, or of an image */
 #define WM_UNREAD_ALL_BYTES_MAX (128u << 20)  /* all peers */
 #define WM_BUDGET_BYTES (1ull << 30)          /* default: payloads asked for and not yet dropped */
 #define WM_ATTEMPTS_MAX 5u
 #define WM_FAILURES_MAX 3u /* on at least 2 workers */
 #define WM_MODEL_BYTES_MAX (1ull << 30)
 #define WM_CLASSES_MAX 32u /* classes of machines in a campaign, with their arithmetics */
+
+/* Returns the most bytes of a batch of n patches, and of its result.  */
+static inline uint32_t wm_raw_bytes_max (uint64_t n)
+{
+    return n == 1 ? WM_PATCH_BYTES_MAX : WM_RAW_BYTES_MAX;
+}
+
+/* Returns the largest frame of a campaign: of a batch, or of one patch that is larger.  */
+static inline uint32_t wm_frame_bytes_max (uint64_t n_value, uint64_t n_output)
+{
+    uint64_t most = WM_RAW_BYTES_MAX;
+    most = 4 * n_value > most ? 4 * n_value : most;
+    most = 1 + 4 * n_output > most ? 1 + 4 * n_output : most;
+    return (uint32_t) (most < WM_PATCH_BYTES_MAX ? most : WM_PATCH_BYTES_MAX) + WM_FRAME_OVERHEAD;
+}
 
 /* All times of the protocol, in milliseconds. They suit a network of 200 ms there and back that
    loses every fifth packet: what a new session exchanges takes about six round trips, and a packet

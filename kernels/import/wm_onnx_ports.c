@@ -115,9 +115,9 @@ wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
     }
     if (*n == 0)
         return wm_fault (error, WM_EBATCH, "%s: the graph has no input", self->path);
-    if (values > WM_RAW_BYTES_MAX / 4)
+    if (values > WM_PATCH_BYTES_MAX / 4)
         return wm_fault (error, WM_EBATCH, "%s: a patch of %llu values is more than the limit, %u",
-                         self->path, (unsigned long long) values, WM_RAW_BYTES_MAX / 4);
+                         self->path, (unsigned long long) values, WM_PATCH_BYTES_MAX / 4);
     return WM_OK;
 }
 

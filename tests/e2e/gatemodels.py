@@ -83,6 +83,8 @@ def write_models(folder):
           ("bytes", T.UINT8, ["n", 3])], {"w": weights()})
     save(f"{folder}/whole/1/model.onnx", [node("MatMul", ["x", "w"], ["y"])], [("x", T.FLOAT, [7, 12])],
          [("y", T.FLOAT, [7, 5])], {"w": weights()})
+    save(f"{folder}/image/1/model.onnx", [node("Mul", ["x", "two"], ["y"])], [("x", T.FLOAT, ["n", 3, 800, 600])],
+         [("y", T.FLOAT, ["n", 3, 800, 600])], {"two": np.array(2, np.float32)})
 
 
 def weights():
@@ -235,6 +237,13 @@ def whole(_, address):
     assert found.shape == (7, 5) and np.abs(found - x @ weights()).max() < 1e-5
     error = infer(address, "whole", [("x", "FP32", x[:6])], code=400)
     assert error == "unexpected shape for input 'x' for model 'whole'. Expected [7,12], got [6,12]", error
+
+
+def image(_, address):
+    """Of 5.8 MB each: a patch larger than a batch of several may be."""
+    x = np.random.default_rng(3).random((3, 3, 800, 600), np.float32)
+    found = infer(address, "image", [("x", "FP32", x)])["y"]
+    assert found.shape == x.shape and np.array_equal(found, 2 * x)
 
 
 def load(work, address):

@@ -27,6 +27,7 @@ ok "scores have the bits of libwiremill, whoever is killed meanwhile" run kills 
 if [ -e "$build/lib/wm_openvino.so" ]; then
     ok "several inputs of five types, outputs of four" run types "$http"
     ok "a model without a batch dimension" run whole "$http"
+    ok "images of 5.8 MB" run image "$http"
 else
     skip "no OpenVINO: models outside the family"
 fi
