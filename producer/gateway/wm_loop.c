@@ -244,6 +244,7 @@ int wm_loop_run (wm_loop_t *self)
         call_later (self);
         free_removed (self);
     }
+    self->stops = false;
     return 0;
 }
 

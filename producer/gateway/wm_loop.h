@@ -41,7 +41,7 @@ void wm_loop_later (wm_loop_t *self, wm_due_t *due, void *argument);
 int64_t wm_loop_now_us (const wm_loop_t *self);
 int64_t wm_loop_now_ms (const wm_loop_t *self);
 
-/* Returns after wm_loop_stop: 0, or -1 with errno.  */
+/* Returns after wm_loop_stop: 0, or -1 with errno. May run again.  */
 int wm_loop_run (wm_loop_t *self);
 void wm_loop_stop (wm_loop_t *self);
 

@@ -35,7 +35,9 @@ typedef struct wm_version_t {
     char reason[480]; /* GONE: why; "" where somebody unloaded it */
     char waits[480];  /* what its session waits for; "": nothing */
     char folder[PATH_MAX], endpoint[PATH_MAX];
-    wm_respawn_t *service; /* wiremill run --clients; NULL: a farm's broker scores it */
+    char wmm[PATH_MAX];    /* the imported model; "": the crew imports it */
+    bool is_whole;         /* imported as a model without a batch dimension */
+    wm_respawn_t *service; /* the import, then `wiremill run --clients`; NULL: a farm's broker */
     wm_link_t *link;
     wm_gather_t *gather;
     wm_signature_t signature;

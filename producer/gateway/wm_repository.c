@@ -99,6 +99,23 @@ void wm_repository_scan (wm_models_t *models)
         closedir (folder);
 }
 
+/* NAME=ENDPOINT.  */
+static wm_fault_t take_broker (wm_models_t *models, const char *given, wm_error_t *error)
+{
+    char name[WM_MODELS_NAME_BYTES] = "";
+    const char *equals = strchr (given, '=');
+    if (equals && is_name (given, (size_t) (equals - given)))
+        snprintf (name, sizeof name, "%.*s", (int) (equals - given), given);
+    wm_model_entry_t *entry = wm_models_entry (models, name);
+    if (!entry || !equals[1])
+        return wm_fault (error, WM_EUSAGE,
+                         "--broker %.200s: write NAME=ENDPOINT, where NAME is that of a model of "
+                         "--model or --model-repository",
+                         given);
+    entry->broker = equals + 1;
+    return WM_OK;
+}
+
 wm_fault_t wm_repository_open (wm_models_t *models, const wm_args_t *args, wm_error_t *error)
 {
     const char *given;
@@ -109,6 +126,9 @@ wm_fault_t wm_repository_open (wm_models_t *models, const wm_args_t *args, wm_er
         return wm_fault (error, WM_EUSAGE, "--model-repository %.300s cannot be read: %s",
                          models->repository, strerror (errno));
     wm_repository_scan (models);
+    for (int i = 0; (given = wm_args_each (args, "broker", i)); i++)
+        if (take_broker (models, given, error))
+            return error->fault;
     if (!models->first && !models->repository)
         return wm_fault (error, WM_EUSAGE,
                          "no model is given; use --model NAME=FILE or --model-repository DIR");
@@ -137,12 +157,10 @@ static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, w
     const char *name = wm_pbtxt_text (*config, "name");
     if (!name || !*name || strcmp (name, entry->name) == 0)
         return WM_OK;
-    json_decref (*config);
-    *config = NULL;
     return wm_fault (error, WM_EBATCH,
                      "unexpected directory name '%s' for model '%.120s', directory name must equal "
                      "model name",
-                     entry->name, name);
+                     entry->name, name); /* the caller frees the configuration */
 }
 
 /* Whether the version_policy names this version; all and latest name each.  */

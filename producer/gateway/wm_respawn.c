@@ -32,7 +32,7 @@ struct wm_respawn_t {
     wm_watch_t *watch;
     wm_timer_t *again;
     int64_t started_us, pause_us;
-    bool stops; /* it was asked to end */
+    bool is_once, stops; /* stops: it was asked to end */
 };
 
 void wm_respawn_beside (char path[PATH_MAX], const char *name)
@@ -99,9 +99,11 @@ static void on_end (void *argument, uint32_t events)
         return;
     char line[480];
     last_line (self, line);
-    if (is_final (status)) {
+    if (self->is_once || is_final (status)) {
         self->stops = true;
-        self->ended (self->argument, line);
+        self->ended (self->argument, self->is_once && status == 0 ? NULL
+                                     : *line                      ? line
+                                                                  : "it ended without a reason");
         return;
     }
     const int64_t now_us = wm_loop_now_us (self->loop);
@@ -148,8 +150,8 @@ static void start (wm_respawn_t *self)
     self->again = wm_loop_timer (self->loop, self->started_us + PAUSE_MAX_US, start_again, self);
 }
 
-wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
-                              const char *log, wm_respawn_ended_t *ended, void *argument)
+static wm_respawn_t *make (wm_loop_t *loop, const char *what, const char *const argv[],
+                           const char *log, wm_respawn_ended_t *ended, void *argument)
 {
     wm_respawn_t *self = zmalloc (sizeof *self);
     *self = (wm_respawn_t){ .loop = loop, .ended = ended, .argument = argument, .pidfd = -1 };
@@ -157,6 +159,22 @@ wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *con
     self->what = strdup (what);
     for (int i = 0; argv[i] && i < WORDS_MAX; i++)
         self->word[i] = strdup (argv[i]);
+    return self;
+}
+
+wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
+                              const char *log, wm_respawn_ended_t *ended, void *argument)
+{
+    wm_respawn_t *self = make (loop, what, argv, log, ended, argument);
+    start (self);
+    return self;
+}
+
+wm_respawn_t *wm_respawn_once (wm_loop_t *loop, const char *what, const char *const argv[],
+                               const char *log, wm_respawn_ended_t *ended, void *argument)
+{
+    wm_respawn_t *self = make (loop, what, argv, log, ended, argument);
+    self->is_once = true;
     start (self);
     return self;
 }

@@ -21,9 +21,15 @@ typedef void wm_respawn_ended_t (void *argument, const char *reason);
 void wm_respawn_beside (char path[PATH_MAX], const char *name);
 
 /* Starts argv[0], a program beside this one; `what` names it for people; all words are copied.
-   `ended` may be called until the service is destroyed, never before this returns.  */
+   `ended` may be called until the service is destroyed, never before this returns; it may destroy
+   the service.  */
 wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
                               const char *log, wm_respawn_ended_t *ended, void *argument);
+
+/* The same for a program that is to end: `ended` is called with NULL after exit code 0, else with
+   the reason; it is not started again.  */
+wm_respawn_t *wm_respawn_once (wm_loop_t *loop, const char *what, const char *const argv[],
+                               const char *log, wm_respawn_ended_t *ended, void *argument);
 
 /* Asks it to end (SIGTERM), or kills it; it is not started again.  */
 void wm_respawn_stop (wm_respawn_t *self, bool kills);

@@ -127,17 +127,21 @@ static void on_ready (void *argument, const wm_library_facts_t *facts)
     char path[PATH_MAX + 96];
     if (self->state != WM_VERSION_LOADING)
         return;
-    snprintf (path, sizeof path, "%s/c/models/%.64s.wmm", self->folder, facts->model);
+    snprintf (path, sizeof path, "%s", self->wmm);
+    if (!*path)
+        snprintf (path, sizeof path, "%s/c/models/%.64s.wmm", self->folder, facts->model);
     wm_model_t *model = wm_model_open (path, &error);
     if (!model) {
         wm_version_unload (self, error.text);
         return;
     }
     const wm_fault_t fault = take_ports (self, model, &error);
+    const bool is_same = strcmp (wm_model_sha256 (model), facts->model) == 0;
     wm_model_destroy (&model);
     if (fault)
         wm_version_unload (self, error.text);
-    else if (self->signature.n_value != facts->n_value || self->signature.n_score != facts->n_output)
+    else if (!is_same || self->signature.n_value != facts->n_value ||
+             self->signature.n_score != facts->n_output)
         wm_version_unload (self, "its broker serves another model than this file");
     else if (wm_config_check (self->entry->config, &self->signature, &error))
         wm_version_unload (self, error.text);
@@ -177,19 +181,64 @@ static void on_failed (void *argument, wm_fault_t fault, const char *text)
     wm_version_unload (argument, text);
 }
 
-static void on_ended (void *argument, const char *reason)
+/* ---- its beginning --------------------------------------------------------------------------- */
+
+static void begin (wm_version_t *self);
+static void import (wm_version_t *self);
+
+/* A model that the importer refuses for its batch dimension may have none.  */
+static bool try_whole (wm_version_t *self, const char *reason)
 {
-    wm_version_unload (argument, *reason ? reason : "its processes end at once");
+    if (self->is_whole || self->state != WM_VERSION_LOADING ||
+        !(strstr (reason, "--whole") || strstr (reason, "no batch dimension")))
+        return false;
+    self->is_whole = true;
+    wm_respawn_destroy (&self->service);
+    import (self);
+    return true;
 }
 
-/* ---- its beginning --------------------------------------------------------------------------- */
+static void on_crew_ended (void *argument, const char *reason)
+{
+    wm_version_t *self = argument;
+    if (!try_whole (self, reason))
+        wm_version_unload (self, reason);
+}
+
+static void on_imported (void *argument, const char *reason)
+{
+    wm_version_t *self = argument;
+    if (reason && try_whole (self, reason))
+        return;
+    if (reason) {
+        wm_version_unload (self, reason);
+        return;
+    }
+    wm_respawn_destroy (&self->service);
+    snprintf (self->wmm, sizeof self->wmm, "%.4000s/model.wmm", self->folder);
+    begin (self);
+}
+
+static void import (wm_version_t *self)
+{
+    char made[PATH_MAX + 16], log[PATH_MAX + 16];
+    snprintf (made, sizeof made, "%s/model.wmm", self->folder);
+    snprintf (log, sizeof log, "%s/log", self->folder);
+    const char *const argv[] = { "wiremill", "import",
+                                 "--output", made,
+                                 self->file, self->is_whole ? "--whole" : NULL,
+                                 NULL };
+    self->service = wm_respawn_once (self->entry->models->loop, "the import", argv, log,
+                                     on_imported, self);
+}
 
 /* Broker and workers are one command, which keeps them alive.  */
 static void start_crew (wm_version_t *self)
 {
     const wm_models_t *models = self->entry->models;
     char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192], workers[16], threads[16];
-    const char *argv[24] = { "wiremill",   "run",    "--clients", "--quiet", "--model", self->file,
+    const char *model = *self->wmm ? self->wmm : self->file;
+    const char *argv[24] = { "wiremill",   "run",    "--clients", "--quiet", "--model", model,
                              "--campaign", campaign, "--workers", workers,   "--threads", threads };
     uint32_t n = 12;
     snprintf (campaign, sizeof campaign, "%s/c", self->folder);
@@ -206,12 +255,27 @@ static void start_crew (wm_version_t *self)
         argv[n++] = "--device";
         argv[n++] = models->device;
     }
-    self->service = wm_respawn_new (models->loop, what, argv, log, on_ended, self);
+    self->service = wm_respawn_new (models->loop, what, argv, log, on_crew_ended, self);
+}
+
+/* Starts what the version still lacks. A farm's broker has the model already; the gateway needs the
+   names of its inputs and outputs.  */
+static void begin (wm_version_t *self)
+{
+    static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_failed };
+    const wm_models_t *models = self->entry->models;
+    if (self->entry->broker && !*self->wmm) {
+        import (self);
+        return;
+    }
+    if (!self->entry->broker)
+        start_crew (self);
+    if (!self->link)
+        self->link = wm_link_new (models->loop, self->endpoint, models->join_file, &calls, self);
 }
 
 wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file)
 {
-    static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_failed };
     wm_models_t *models = entry->models;
     wm_error_t error;
     wm_version_t *self = zmalloc (sizeof *self);
@@ -220,15 +284,20 @@ wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *
     snprintf (self->text, sizeof self->text, "%ld", number);
     snprintf (self->file, sizeof self->file, "%s", file);
     wm_file_stamp (file, self->stamp);
+    const char *dot = strrchr (file, '.');
+    if (dot && strcmp (dot, ".wmm") == 0)
+        strcpy (self->wmm, self->file);
     snprintf (self->folder, sizeof self->folder, "%.4000s/%u", models->state, models->n_folder++);
-    snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.4000s/c/broker", self->folder);
+    if (entry->broker)
+        snprintf (self->endpoint, sizeof self->endpoint, "%s", entry->broker);
+    else
+        snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.4000s/c/broker", self->folder);
     if (wm_folder_make (self->folder, 0700, &error)) {
         *self->folder = 0;
         wm_version_unload (self, error.text);
         return self;
     }
-    start_crew (self);
-    self->link = wm_link_new (models->loop, self->endpoint, NULL, &calls, self);
+    begin (self);
     return self;
 }
 
