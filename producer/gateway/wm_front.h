@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 /* A client that neither sends nor takes a byte of what is under way for so long is dropped.  */
-#define WM_FRONT_STALL_US (60 * INT64_C (1000000))
+#define WM_FRONT_STALL_US (30 * INT64_C (1000000))
 /* One that does send or take something must be this fast, after that time.  */
 #define WM_FRONT_SLOW_BYTES_S (64 << 10)
 /* What a request costs beside its bytes.  */

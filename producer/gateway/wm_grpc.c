@@ -318,6 +318,16 @@ static void on_accept (void *argument, uint32_t events)
     }
 }
 
+/* From now on new streams are ignored: the client has known for a second that it should go.  */
+static void refuse (wm_conn_t *self)
+{
+    self->is_refusing = true;
+    nghttp2_submit_goaway (self->session, NGHTTP2_FLAG_NONE,
+                           nghttp2_session_get_last_proc_stream_id (self->session),
+                           NGHTTP2_NO_ERROR, NULL, 0);
+    wm_conn_mark (self);
+}
+
 /* Drops who has stopped in the middle of something.  */
 static void sweep (void *argument)
 {
@@ -329,6 +339,8 @@ static void sweep (void *argument)
             after = call->next;
             wm_call_sweep (call, now_us);
         }
+        if (self->is_draining && !conn->is_refusing)
+            refuse (conn);
         const int64_t still_us = now_us - conn->moved_us;
         if ((waiting (conn) && still_us > WM_FRONT_STALL_US) ||
             (!conn->is_greeted && still_us > GREETING_US))

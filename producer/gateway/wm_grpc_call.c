@@ -172,7 +172,9 @@ static ssize_t read_answers (nghttp2_session *session, int32_t stream, uint8_t *
         if (item->sent < item->out.bytes)
             break;
         self->first = item->next;
-        if (!self->first)
+        if (self->first)
+            self->first->sends_us = now_us (self);
+        else
             self->last = NULL;
         free_item (item);
     }
@@ -249,6 +251,7 @@ void wm_call_answer (wm_item_t *item)
     item->is_answered = true;
     wm_hold_set (front_of (self)->budget, &item->hold, &self->conn->share,
                  item->out.max + WM_FRONT_REQUEST_BYTES);
+    item->sends_us = now_us (self);
     if (self->first == item)
         respond (self);
 }
@@ -378,15 +381,15 @@ static void begin_inflating (wm_item_t *item)
 {
     wm_front_t *front = front_of (item->call);
     char text[160];
-    if (wm_inflate_count (item->body, item->bytes, front->message_max, &item->inflated)) {
+    const size_t max = wm_inflate_max (item->bytes, front->message_max);
+    if (wm_inflate_count (item->body, item->bytes, max, &item->inflated)) {
         if (wm_hold_take (front->budget, &item->hold, &item->call->conn->share,
                           item->hold.bytes + item->inflated, inflate_now, item))
             inflate_now (item);
-    } else if (item->inflated > front->message_max) {
+    } else if (item->inflated > max) {
         snprintf (text, sizeof text,
-                  "a message inflates to more than this server's limit, %zu "
-                  "bytes (--max-message)",
-                  front->message_max);
+                  "a message of %zu bytes inflates to more than %zu: send it as it is", item->bytes,
+                  max);
         wm_call_finish (item->call, WM_KS_EXHAUSTED, text);
     } else
         wm_call_finish (item->call, WM_KS_INTERNAL, "the compressed message is damaged");
@@ -547,5 +550,8 @@ void wm_call_sweep (wm_call_t *self, int64_t now)
     const bool arrives = self->n_head && !self->n_unheld;
     if (!self->is_done && !self->is_ended && arrives &&
         wm_front_is_slow (now - self->moved_us, self->arriving ? self->arriving->got : 0))
-        wm_call_finish (self, WM_KS_CANCELLED, "the message has come too slowly for a minute");
+        wm_call_finish (self, WM_KS_CANCELLED, "the message has come too slowly");
+    else if (!self->is_done && self->first && self->first->is_answered &&
+             wm_front_is_slow (now - self->first->sends_us, self->first->sent))
+        wm_call_finish (self, WM_KS_CANCELLED, "the answer has been taken too slowly");
 }

@@ -35,6 +35,7 @@ struct wm_item_t {
     bool is_pending;    /* the models have it */
     bool is_answered;   /* `out` is complete */
     int64_t begun_us;
+    int64_t sends_us; /* since when its answer could be sent */
     wm_buffer_t out;
     size_t sent;
 };
@@ -82,7 +83,7 @@ struct wm_conn_t {
     wm_call_t *calls;
     size_t n_calls;
     int64_t moved_us; /* when bytes were last taken by the peer, or none waited */
-    bool is_marked, is_dead, is_greeted, is_drained;
+    bool is_marked, is_dead, is_greeted, is_refusing, is_drained;
 };
 
 struct wm_grpc_t {
@@ -130,7 +131,7 @@ void wm_call_begin (wm_call_t *self);
 void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes);
 /* The client has sent all.  */
 void wm_call_end (wm_call_t *self);
-/* Nothing moves: ends it where its message has stopped to arrive.  */
+/* Ends it where its message arrives, or its answer is taken, too slowly.  */
 void wm_call_sweep (wm_call_t *self, int64_t now_us);
 
 /* Answers an item with the message that the caller has put into item->out behind

@@ -212,7 +212,8 @@ static void too_large (wm_visit_t *self)
 {
     wm_ks_error_t error;
     wm_ks_fail (&error, WM_KS_EXHAUSTED,
-                "the request is larger than this server's limit, %zu bytes (--max-message)",
+                "the request is larger than this server's limit, %zu bytes (--max-message), or "
+                "inflates to much more than it is",
                 self->http->front->message_max);
     wm_visit_fail (self, &error);
 }
@@ -286,14 +287,14 @@ static void on_inflate_held (void *argument)
 /* All of the body is there.  */
 static void end (wm_visit_t *self)
 {
+    const size_t max = wm_inflate_max (self->bytes, self->http->front->message_max);
     self->is_whole = true;
     if (!self->encoding || !self->bytes)
         wm_visit_route (self);
-    else if (wm_inflate_count (self->body, self->bytes, self->http->front->message_max,
-                               &self->inflated)) {
+    else if (wm_inflate_count (self->body, self->bytes, max, &self->inflated)) {
         if (hold (self, self->hold.bytes + self->inflated, on_inflate_held))
             inflate_now (self);
-    } else if (self->inflated > self->http->front->message_max)
+    } else if (self->inflated > max)
         too_large (self);
     else
         damaged (self);

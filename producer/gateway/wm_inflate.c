@@ -8,6 +8,8 @@
 #define EITHER (32 + MAX_WBITS) /* gzip or zlib, by the head */
 #define PIECE_BYTES ((size_t) 1 << 30)
 #define SCRATCH_BYTES (32u << 10)
+#define FREE_BYTES ((size_t) 32 << 20) /* whatever it is made of */
+#define RATIO 20                       /* more only as the message is larger */
 
 static uInt piece (size_t bytes)
 {
@@ -39,6 +41,13 @@ static bool inflate_all (const uint8_t *data, size_t n, uint8_t *to, size_t byte
     inflateEnd (&z);
     *bytes = out;
     return rc == Z_STREAM_END && in == n && out <= bytes_max;
+}
+
+size_t wm_inflate_max (size_t bytes, size_t message_max)
+{
+    const size_t max =
+        bytes < SIZE_MAX / RATIO - FREE_BYTES ? FREE_BYTES + RATIO * bytes : SIZE_MAX;
+    return max < message_max ? max : message_max;
 }
 
 bool wm_inflate_count (const uint8_t *data, size_t n, size_t bytes_max, size_t *bytes)

@@ -9,6 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The most that a message of so many bytes may inflate to. Blank images shrink a thousandfold; what
+   is larger than a few of them must not, for the loop waits while it inflates.  */
+size_t wm_inflate_max (size_t bytes, size_t message_max);
+
 /* Counts the bytes of what this inflates to. False: it is damaged, or more than bytes_max; then
    *bytes > bytes_max.  */
 bool wm_inflate_count (const uint8_t *data, size_t n, size_t bytes_max, size_t *bytes);
