@@ -72,6 +72,12 @@ static void infer (const uint8_t *data, size_t size, size_t json_bytes)
     wm_infer_free (&infer);
 }
 
+static void http (const uint8_t *data, size_t size)
+{
+    const size_t n = size - 2, json_bytes = (size_t) data[0] | (size_t) data[1] << 8;
+    infer (data + 2, n, json_bytes < n ? json_bytes : n);
+}
+
 static void inflate (const uint8_t *data, size_t size)
 {
     size_t bytes;
@@ -93,7 +99,7 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     if (size && data[0] == 'G')
         infer (copy, n, SIZE_MAX);
     else if (size && data[0] == 'H' && n >= 2)
-        infer (copy + 2, n - 2, (size_t) copy[0] | (size_t) copy[1] << 8);
+        http (copy, n);
     else if (size && data[0] == 'Z')
         inflate (copy, n);
     for (size_t i = 0; size && data[0] == 'J' && i < 3; i++)
@@ -111,7 +117,7 @@ static void seed_http (const char *json, const char *tail)
 
 void fuzz_seeds (void)
 {
-    static const char raw[] = "G\12\1m\32\1i\42\15\12\10priority\22\1\30"
+    static const char raw[] = "G\12\1m\32\1i\42\16\12\10priority\22\2\20\7"
                               "\52\14\12\1x\22\4FP32\32\1\1\62\3\12\1y\72\4abcd";
     static const char typed[] = "G\12\1m\52\23\12\1x\22\5INT32\32\1\2\52\4\22\2\1\2";
     fuzz_seed (raw, sizeof raw - 1);
