@@ -255,6 +255,7 @@ FUZZ_ROOM_endpoint := schema
 FUZZ_ROOM_frames   := producer
 FUZZ_ROOM_graphdef := kernels
 FUZZ_ROOM_h5       := producer
+FUZZ_ROOM_infer    := gateway
 FUZZ_ROOM_join     := schema
 FUZZ_ROOM_msg      := schema
 FUZZ_ROOM_npy      := producer

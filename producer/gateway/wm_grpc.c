@@ -206,18 +206,6 @@ static int on_data (nghttp2_session *session, uint8_t flags, int32_t stream, con
     return 0;
 }
 
-/* A call whose status has been sent while its client still sends is reset: the client may stop.  */
-static int on_sent (nghttp2_session *session, const nghttp2_frame *frame, void *argument)
-{
-    (void) argument;
-    if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
-        frame->hd.flags & NGHTTP2_FLAG_END_STREAM &&
-        !nghttp2_session_get_stream_remote_close (session, frame->hd.stream_id))
-        nghttp2_submit_rst_stream (session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
-                                   NGHTTP2_NO_ERROR);
-    return 0;
-}
-
 static int on_close (nghttp2_session *session, int32_t stream, uint32_t code, void *argument)
 {
     (void) code;
@@ -234,7 +222,6 @@ static void set_callbacks (nghttp2_session_callbacks *c)
     nghttp2_session_callbacks_set_on_header_callback (c, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback (c, on_frame);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback (c, on_data);
-    nghttp2_session_callbacks_set_on_frame_send_callback (c, on_sent);
     nghttp2_session_callbacks_set_on_stream_close_callback (c, on_close);
 }
 

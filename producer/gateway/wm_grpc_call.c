@@ -8,7 +8,9 @@
 #include <string.h>
 
 /* Messages without memory may have so many bytes in all; then their connections wait too.  */
-#define UNHELD_SHARE 4 /* of the budget: one in */
+#define UNHELD_SHARE 4              /* of the budget: one in */
+#define LATE_BYTES_MAX (256u << 10) /* a status waits for so much of the rest of a message */
+#define LATE_US 1000000
 #define STREAM_WINDOW_MAX (16 << 20)
 
 static wm_front_t *front_of (const wm_call_t *self)
@@ -208,19 +210,9 @@ static void respond (wm_call_t *self)
     wm_conn_mark (self->conn);
 }
 
-void wm_call_finish (wm_call_t *self, wm_ks_code_t code, const char *text)
+static void send_status (wm_call_t *self)
 {
-    char message[1500];
-    if (self->is_done)
-        return;
-    self->is_done = true;
-    self->code = code;
-    free_items (self);
-    wm_loop_untimer (&self->timer);
-    pay (self);
-    percent (message, sizeof message, text);
     if (self->has_headers) { /* what of the answers is not sent yet stays away */
-        self->text = strdup (message);
         respond (self);
         return;
     }
@@ -228,12 +220,32 @@ void wm_call_finish (wm_call_t *self, wm_ks_code_t code, const char *text)
         NV (":status", "200"),
         NV ("content-type", "application/grpc"),
         NV ("grpc-accept-encoding", "identity,deflate,gzip"),
-        NV ("grpc-status", status_of (code)),
-        NV ("grpc-message", message),
+        NV ("grpc-status", status_of (self->code)),
+        NV ("grpc-message", self->text),
     };
     self->has_headers = true;
     nghttp2_submit_response (self->conn->session, self->stream, headers, 5, NULL);
     wm_conn_mark (self->conn);
+}
+
+/* A status that comes while the client still sends its message confuses some: it waits for the end
+   of the message, unless that is far.  */
+void wm_call_finish (wm_call_t *self, wm_ks_code_t code, const char *text)
+{
+    char message[1500];
+    if (self->is_done)
+        return;
+    self->is_done = true;
+    self->code = code;
+    self->moved_us = now_us (self);
+    free_items (self);
+    wm_loop_untimer (&self->timer);
+    pay (self);
+    percent (message, sizeof message, text);
+    self->text = strdup (message);
+    assert (self->text);
+    if (self->is_ended || (self->method && self->method->is_stream))
+        send_status (self);
 }
 
 void wm_call_answer (wm_item_t *item)
@@ -501,6 +513,16 @@ static void settle (wm_call_t *self, size_t bytes)
         self->owed_conn += bytes;
 }
 
+/* Sends the status to a client that still sends, and lets it know that it need not.  */
+static void stop (wm_call_t *self)
+{
+    if (!self->has_headers)
+        send_status (self);
+    nghttp2_submit_rst_stream (self->conn->session, NGHTTP2_FLAG_NONE, self->stream,
+                               NGHTTP2_NO_ERROR);
+    wm_conn_mark (self->conn);
+}
+
 void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
 {
     const size_t all = bytes;
@@ -528,6 +550,8 @@ void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
         }
     }
     settle (self, all);
+    if (self->is_done && (self->late += all) > LATE_BYTES_MAX)
+        stop (self);
 }
 
 void wm_call_end (wm_call_t *self)
@@ -535,8 +559,11 @@ void wm_call_end (wm_call_t *self)
     if (self->is_ended)
         return;
     self->is_ended = true;
-    if (self->is_done)
+    if (self->is_done) {
+        if (!self->has_headers)
+            send_status (self);
         return;
+    }
     if (self->n_head || (!self->first && !self->method->is_stream))
         wm_call_finish (self, WM_KS_INTERNAL, "the call has ended in the middle of a message");
     else if (self->method->is_stream)
@@ -548,6 +575,8 @@ void wm_call_end (wm_call_t *self)
 void wm_call_sweep (wm_call_t *self, int64_t now)
 {
     const bool arrives = self->n_head && !self->n_unheld;
+    if (self->is_done && !self->is_ended && now - self->moved_us > LATE_US)
+        stop (self);
     if (!self->is_done && !self->is_ended && arrives &&
         wm_front_is_slow (now - self->moved_us, self->arriving ? self->arriving->got : 0))
         wm_call_finish (self, WM_KS_CANCELLED, "the message has come too slowly");

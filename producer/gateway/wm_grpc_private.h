@@ -47,7 +47,7 @@ struct wm_call_t {
     const wm_method_t *method;
     wm_timer_t *timer; /* of the client's deadline */
     int64_t begun_us, deadline_us;
-    int64_t moved_us; /* when the message that arrives began, or got its memory */
+    int64_t moved_us; /* when the message that arrives began or got its memory, or the status */
     uint8_t head[5];  /* of a message */
     unsigned n_head;
     wm_item_t *first, *last;
@@ -56,6 +56,7 @@ struct wm_call_t {
     size_t owed;         /* bytes for which the stream's window was not opened again */
     size_t owed_conn;    /* ... and the connection's */
     size_t bytes_in, bytes_out;
+    size_t late; /* bytes that came behind the status */
     char path[96];
     bool is_post, is_grpc, can_inflate; /* what the headers say */
     bool has_bad_encoding;
