@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- config.pbtxt against the model ----------------------------------------------------------- */
+/* ---- config.pbtxt against the model ---------------------------------------------------------- */
 
 /* Triton's configuration has its own names: TYPE_FP32, TYPE_STRING.  */
 static wm_type_t type_of (const char *name)
