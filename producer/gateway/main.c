@@ -215,8 +215,10 @@ static int gateway_main (const wm_args_t *args)
         wm_fault (&error, WM_EHOST, "the kernel gives no descriptors: %s", strerror (errno));
     else if (!take_limits (&self.front, args, &error) &&
              (self.front.models = wm_models_new (self.front.loop, args, &error)) &&
-             !serve (&self, args, &error))
+             !serve (&self, args, &error)) {
+        wm_models_start (self.front.models);
         code = run (&self);
+    }
     if (error.fault) {
         fprintf (stderr, "wiremill gateway: %s\n", error.text);
         code = error.fault == WM_EUSAGE   ? WM_EXIT_USAGE
