@@ -22,7 +22,8 @@ static const char *manifest_fault (const wm_core_t *self, const wm_msg_t *msg,
     for (uint32_t i = 0; i < msg->n_batch; i++, at += sizeof (wm_manifest_batch_t)) {
         wm_manifest_batch_t line;
         memcpy (&line, at, sizeof line);
-        if (!line.n_hit || line.n_hit > WM_RAW_BYTES_MAX || line.raw_bytes > wm_raw_bytes_max (line.n_hit) ||
+        if (!line.n_hit || line.n_hit > WM_RAW_BYTES_MAX ||
+            line.raw_bytes > wm_raw_bytes_max (line.n_hit) ||
             wm_result_bytes (line.n_hit, self->config.n_output) > wm_raw_bytes_max (line.n_hit))
             return "with a batch that has no hits, or is too large";
         n_hit += line.n_hit;

@@ -211,7 +211,8 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
     const bool is_auto = !strcmp (config->engine, "auto");
     const bool gathers = is_auto || wm_device_engine (config->engine)->gathers;
     const size_t bytes = wm_slots_bytes (config->pins->n_value, config->pins->n_output);
-    wm_fault_t fault = wm_slots_make (&self->slots, gathers ? WM_SLOTS : WM_SLOTS_ONE, bytes, error);
+    wm_fault_t fault =
+        wm_slots_make (&self->slots, gathers ? WM_SLOTS : WM_SLOTS_ONE, bytes, error);
     if (fault && gathers) { /* a batch system may limit address space */
         wm_slots_clear (&self->slots);
         fault = wm_slots_make (&self->slots, WM_SLOTS_ONE, bytes, error);

@@ -39,8 +39,9 @@ static wm_fault_t map (wm_slots_t *self, int batch_access, wm_error_t *error)
 size_t wm_slots_bytes (uint64_t n_value, uint64_t n_output)
 {
     const size_t most = wm_frame_bytes_max (n_value, n_output);
-    return ((most > WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD ? most : WM_RAW_BYTES_MAX) + WM_SLOT_SCORES +
-            PAGE - 1) / PAGE * PAGE;
+    return ((most > WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD ? most : WM_RAW_BYTES_MAX) +
+            WM_SLOT_SCORES + PAGE - 1) /
+           PAGE * PAGE;
 }
 
 wm_fault_t wm_slots_make (wm_slots_t *self, unsigned n, size_t bytes, wm_error_t *error)

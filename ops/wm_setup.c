@@ -262,8 +262,8 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     self->pins.n_value = wm_model_n_value (model);
     snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));
     self->family = wm_model_kind (model) == WM_MODEL_FAMILY;
-    if (!choices->for_clients && (self->pins.n_value > WM_RAW_BYTES_MAX / 4 ||
-                                  self->pins.n_output > WM_IMAGE_VALUES_MAX))
+    if (!choices->for_clients &&
+        (self->pins.n_value > WM_RAW_BYTES_MAX / 4 || self->pins.n_output > WM_IMAGE_VALUES_MAX))
         return wm_fault (error, WM_EBATCH,
                          "%.300s: a patch of %u values with a result of %u is larger than those of "
                          "files may be, %u MiB; programs can send such patches to wiremill run "

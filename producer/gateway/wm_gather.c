@@ -235,8 +235,8 @@ static void take_rows (wm_gather_t *self, batch_t *batch, uint32_t rows_max, job
 /* Cuts one batch from the front of the queue and sends it.  */
 static void cut_batch (wm_gather_t *self)
 {
-    const uint32_t rows_max = self->rows_waiting < self->rows_max ? (uint32_t) self->rows_waiting
-                                                                  : self->rows_max;
+    const uint32_t rows_max =
+        self->rows_waiting < self->rows_max ? (uint32_t) self->rows_waiting : self->rows_max;
     batch_t *batch = batch_new (self, rows_max, rows_max);
     while (self->first && batch->n_row < rows_max) {
         job_t *job = self->first;

@@ -7,9 +7,9 @@
    most in_flight bytes are under way: all other requests stay with their transports, which then
    read no more. A row's score does not depend on its batch.
 
-   A row with a non-finite value is not sent: its scores are NaN, and it counts as held. A batch that
-   the broker gives up is sent again, each request's rows alone, RETRIES times: a row that kills
-   engines costs the others nothing. Rows of a request that was cancelled are not sent, or their
+   A row with a non-finite value is not sent: its scores are NaN, and it counts as held. A batch
+   that the broker gives up is sent again, each request's rows alone, RETRIES times: a row that
+   kills engines costs the others nothing. Rows of a request that was cancelled are not sent, or their
    scores are dropped. Thread: the loop's.  */
 #ifndef WM_GATHER_H
 #define WM_GATHER_H

@@ -169,9 +169,9 @@ static void take_ready (wm_link_t *self)
     if (self->frame.bytes < sizeof facts)
         return;
     memcpy (&facts, self->body, sizeof facts);
-    if (self->was_ready && (facts.n_value != self->facts.n_value ||
-                            facts.n_output != self->facts.n_output ||
-                            strcmp (facts.model, self->facts.model) != 0)) {
+    if (self->was_ready &&
+        (facts.n_value != self->facts.n_value || facts.n_output != self->facts.n_output ||
+         strcmp (facts.model, self->facts.model) != 0)) {
         fail (self, WM_EHOST, "another model is now at this broker's address");
         return;
     }
@@ -220,8 +220,8 @@ static bool read_some (wm_link_t *self)
         const size_t want = self->got < head ? head : head + (size_t) self->frame.bytes;
         uint8_t *to = self->got < head ? (uint8_t *) &self->frame + self->got
                                        : self->body + (self->got - head);
-        const ssize_t n = want > self->got ? recv (self->fd, to, want - self->got, MSG_DONTWAIT)
-                                           : 0;
+        const ssize_t n =
+            want > self->got ? recv (self->fd, to, want - self->got, MSG_DONTWAIT) : 0;
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return true;
         if (n < 0 || (n == 0 && want > self->got))
@@ -260,10 +260,9 @@ static void write_some (wm_link_t *self)
         wm_link_batch_t *batch = self->next;
         const size_t in_head = self->written < head ? self->written : head;
         const size_t in_body = self->written - in_head;
-        struct iovec part[2] = {
-            { (uint8_t *) &batch->frame + in_head, head - in_head },
-            { (uint8_t *) (uintptr_t) batch->value + in_body, (size_t) batch->frame.bytes - in_body }
-        };
+        struct iovec part[2] = { { (uint8_t *) &batch->frame + in_head, head - in_head },
+                                 { (uint8_t *) (uintptr_t) batch->value + in_body,
+                                   (size_t) batch->frame.bytes - in_body } };
         const struct msghdr message = { .msg_iov = part, .msg_iovlen = 2 };
         const ssize_t n = sendmsg (self->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
@@ -320,11 +319,11 @@ void wm_link_destroy (wm_link_t **self_p)
 void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n)
 {
     *batch = (wm_link_batch_t){ .prev = self->last, .value = value };
-    batch->frame = (wm_library_frame_t){ .type = WM_LIBRARY_BATCH,
-                                         .n = n,
-                                         .number = ++self->last_number,
-                                         .bytes =
-                                             (uint64_t) n * self->facts.n_value * sizeof (float) };
+    batch->frame =
+        (wm_library_frame_t){ .type = WM_LIBRARY_BATCH,
+                              .n = n,
+                              .number = ++self->last_number,
+                              .bytes = (uint64_t) n * self->facts.n_value * sizeof (float) };
     if (wm_table_reserve (&self->by_number))
         abort (); /* as zmalloc without memory */
     wm_table_put (&self->by_number, wm_table_mix (batch->frame.number), batch);

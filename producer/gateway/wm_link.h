@@ -1,9 +1,9 @@
 /* wm_link.h - the gateway's session with one broker, through a helper process.
 
    `wiremill-producer client` has the session and keeps it through faults of the broker; frames of
-   schema/wm_library.h go to it and come from it over a pair of sockets that never blocks here. Where
-   the helper ends another is started, and every batch that was not answered is sent again, in its
-   old order. A batch is answered once. Thread: the loop's.  */
+   schema/wm_library.h go to it and come from it over a pair of sockets that never blocks here.
+   Where the helper ends another is started, and every batch that was not answered is sent again,
+   in its old order. A batch is answered once. Thread: the loop's.  */
 #ifndef WM_LINK_H
 #define WM_LINK_H
 

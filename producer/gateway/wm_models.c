@@ -51,8 +51,8 @@ wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char
                     model);
         return NULL;
     }
-    while (found && (*version ? strcmp (found->text, version) != 0
-                              : found->state != WM_VERSION_READY))
+    while (found &&
+           (*version ? strcmp (found->text, version) != 0 : found->state != WM_VERSION_READY))
         found = found->next;
     if (found && found->state == WM_VERSION_READY)
         return found;
@@ -78,18 +78,18 @@ void wm_models_infer (wm_models_t *self, wm_ks_request_t *request)
     request->backend = NULL;
     wm_version_t *version = wm_models_find (self, request->model, request->version, &error);
     if (version && self->drains) {
-        wm_ks_fail (&error, WM_KS_UNAVAILABLE, "Server is stopping, scheduler for model has "
-                                               "stopped accepting new inference requests");
+        wm_ks_fail (&error, WM_KS_UNAVAILABLE,
+                    "Server is stopping, scheduler for model has "
+                    "stopped accepting new inference requests");
         version = NULL;
     }
     if (version) {
         wm_gather_add (version->gather, request);
         return;
     }
-    const wm_ks_answer_t answer = { .code = error.code,
-                                    .text = error.text,
-                                    .model = request->model,
-                                    .version = request->version };
+    const wm_ks_answer_t answer = {
+        .code = error.code, .text = error.text, .model = request->model, .version = request->version
+    };
     wm_transport_reply (request, &answer);
 }
 
@@ -201,8 +201,8 @@ static void insert (wm_model_entry_t *entry, wm_version_t *version)
 static void load (wm_model_entry_t *entry, const wm_model_files_t *files)
 {
     wm_version_t *kept[WM_MODELS_VERSIONS_MAX];
-    const bool is_same = json_equal (entry->config, files->config) ||
-                         (!entry->config && !files->config);
+    const bool is_same =
+        json_equal (entry->config, files->config) || (!entry->config && !files->config);
     json_decref (entry->config);
     entry->config = json_incref (files->config);
     sweep (entry, true);
@@ -292,7 +292,8 @@ static wm_fault_t make_state (wm_models_t *self, const char *given, wm_error_t *
     snprintf (self->state, sizeof self->state, "%s/wiremill-gateway-XXXXXX", runtime);
     self->is_temporary = mkdtemp (self->state) != NULL;
     return self->is_temporary ? WM_OK
-                              : wm_fault (error, WM_EHOST, "no folder can be made in %s: %s; "
+                              : wm_fault (error, WM_EHOST,
+                                          "no folder can be made in %s: %s; "
                                           "choose one by --state",
                                           runtime, strerror (errno));
 }

@@ -54,8 +54,8 @@ void wm_models_drain (wm_models_t *self);
 /* Whether no request is under way.  */
 bool wm_models_is_idle (const wm_models_t *self);
 
-/* Ends the brokers and workers and removes the temporary folder. Requests that are not answered stay
-   the transports'. Takes a few seconds at most, in which the loop does not run.  */
+/* Ends the brokers and workers and removes the temporary folder. Requests that are not answered
+   stay the transports'. Takes a few seconds at most, in which the loop does not run.  */
 void wm_models_destroy (wm_models_t **self_p);
 
 #endif

@@ -20,7 +20,8 @@ static wm_type_t type_of (const char *name)
     return strcmp (name, "TYPE_STRING") == 0 ? WM_TYPE_BYTES : wm_type_of_name (name + 5);
 }
 
-static wm_fault_t check_port (const json_t *given, const wm_signature_port_t *port, wm_error_t *error)
+static wm_fault_t check_port (const json_t *given, const wm_signature_port_t *port,
+                              wm_error_t *error)
 {
     const char *name = wm_pbtxt_text (given, "data_type");
     const wm_type_t type = type_of (name);
@@ -68,7 +69,8 @@ static wm_fault_t check_ports (const json_t *config, const char *field, uint32_t
     return WM_OK;
 }
 
-wm_fault_t wm_config_check (const json_t *config, const wm_signature_t *signature, wm_error_t *error)
+wm_fault_t wm_config_check (const json_t *config, const wm_signature_t *signature,
+                            wm_error_t *error)
 {
     const wm_fault_t fault =
         check_ports (config, "input", signature->n_input, signature->input, error);
@@ -177,8 +179,7 @@ static json_t *version_policy (const json_t *config)
 {
     const json_t *policy = wm_pbtxt_message (config, "version_policy");
     const json_t *specific = wm_pbtxt_message (policy, "specific");
-    const json_int_t latest =
-        wm_pbtxt_number (wm_pbtxt_message (policy, "latest"), "num_versions");
+    const json_int_t latest = wm_pbtxt_number (wm_pbtxt_message (policy, "latest"), "num_versions");
     if (wm_pbtxt_message (policy, "all"))
         return json_pack ("{s:{}}", "all");
     if (specific)
@@ -204,13 +205,13 @@ json_t *wm_models_config (wm_models_t *self, const char *model, const char *vers
         config_ports (signature->n_input, signature->input, true, has_batch), "output",
         config_ports (signature->n_output, signature->output, false, has_batch), "batch_input",
         "batch_output");
-    json_t *rest = json_pack (
-        "{s:{s:b, s:I, s:[]}, s:[{s:s, s:s, s:i, s:[]}], s:s, s:{}, s:{}, s:{}, s:[]}",
-        "dynamic_batching", "preserve_ordering", 0, "max_queue_delay_microseconds",
-        (json_int_t) self->max_delay_us, "preferred_batch_size", "instance_group", "name",
-        one->entry->name, "kind", "KIND_CPU", "count", (int) self->n_worker, "gpus",
-        "default_model_filename", slash ? slash + 1 : one->file, "cc_model_filenames",
-        "metric_tags", "parameters", "model_warmup");
+    json_t *rest =
+        json_pack ("{s:{s:b, s:I, s:[]}, s:[{s:s, s:s, s:i, s:[]}], s:s, s:{}, s:{}, s:{}, s:[]}",
+                   "dynamic_batching", "preserve_ordering", 0, "max_queue_delay_microseconds",
+                   (json_int_t) self->max_delay_us, "preferred_batch_size", "instance_group",
+                   "name", one->entry->name, "kind", "KIND_CPU", "count", (int) self->n_worker,
+                   "gpus", "default_model_filename", slash ? slash + 1 : one->file,
+                   "cc_model_filenames", "metric_tags", "parameters", "model_warmup");
     json_object_update_missing (config, rest);
     json_decref (rest);
     if (signature->is_whole)
@@ -232,19 +233,19 @@ static json_t *statistics_of (const wm_version_t *self)
     json_t *batches = json_array ();
     for (uint32_t i = 0; i < WM_GATHER_SIZES; i++)
         if (counts->size_n[i])
-            json_array_append_new (
-                batches,
-                json_pack ("{s:I, s:o, s:o, s:o}", "batch_size", (json_int_t) 1 << i,
-                           "compute_input", duration (counts->size_n[i], 0), "compute_infer",
-                           duration (counts->size_n[i], counts->size_us[i]), "compute_output",
-                           duration (counts->size_n[i], 0)));
+            json_array_append_new (batches,
+                                   json_pack ("{s:I, s:o, s:o, s:o}", "batch_size",
+                                              (json_int_t) 1 << i, "compute_input",
+                                              duration (counts->size_n[i], 0), "compute_infer",
+                                              duration (counts->size_n[i], counts->size_us[i]),
+                                              "compute_output", duration (counts->size_n[i], 0)));
     const uint64_t n = counts->n_success;
     json_t *inference = json_pack (
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "success", duration (n, counts->success_us),
-        "fail", duration (counts->n_fail, counts->fail_us), "queue",
-        duration (n, counts->queue_us), "compute_input", duration (n, 0), "compute_infer",
-        duration (n, counts->infer_us), "compute_output", duration (n, 0), "cache_hit",
-        duration (0, 0), "cache_miss", duration (0, 0));
+        "fail", duration (counts->n_fail, counts->fail_us), "queue", duration (n, counts->queue_us),
+        "compute_input", duration (n, 0), "compute_infer", duration (n, counts->infer_us),
+        "compute_output", duration (n, 0), "cache_hit", duration (0, 0), "cache_miss",
+        duration (0, 0));
     return json_pack ("{s:s, s:s, s:I, s:I, s:I, s:o, s:{}, s:o, s:[]}", "name", self->entry->name,
                       "version", self->text, "last_inference", (json_int_t) counts->last_ms,
                       "inference_count", (json_int_t) counts->n_row, "execution_count",
@@ -278,9 +279,9 @@ json_t *wm_models_index (wm_models_t *self, bool ready)
             json_array_append_new (list, json_pack ("{s:s}", "name", entry->name));
         for (const wm_version_t *one = entry->version; one; one = one->next)
             if (!ready || one->state == WM_VERSION_READY)
-                json_array_append_new (
-                    list, json_pack ("{s:s, s:s, s:s, s:s}", "name", entry->name, "version",
-                                     one->text, "state", states[one->state], "reason", one->reason));
+                json_array_append_new (list, json_pack ("{s:s, s:s, s:s, s:s}", "name", entry->name,
+                                                        "version", one->text, "state",
+                                                        states[one->state], "reason", one->reason));
     }
     return list;
 }

@@ -19,7 +19,12 @@
 #define WM_MODELS_VERSIONS_MAX 64
 #define WM_MODELS_BATCH_MAX 65536 /* max_batch_size where no config.pbtxt states one */
 
-typedef enum { WM_VERSION_LOADING, WM_VERSION_READY, WM_VERSION_UNLOADING, WM_VERSION_GONE } wm_version_state_t;
+typedef enum {
+    WM_VERSION_LOADING,
+    WM_VERSION_READY,
+    WM_VERSION_UNLOADING,
+    WM_VERSION_GONE
+} wm_version_state_t;
 
 typedef struct wm_model_entry_t wm_model_entry_t;
 
@@ -64,7 +69,7 @@ struct wm_model_entry_t {
     wm_model_entry_t *next;
     wm_models_t *models;
     char name[WM_MODELS_NAME_BYTES];
-    char folder[PATH_MAX]; /* in a repository; "": given by --model */
+    char folder[PATH_MAX];   /* in a repository; "": given by --model */
     wm_model_files_t *given; /* by --model; NULL: read at each load */
     const char *broker;      /* of a farm; NULL: started here */
     json_t *config;          /* of the last load */

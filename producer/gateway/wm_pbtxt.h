@@ -13,8 +13,8 @@
 #define WM_PBTXT_BYTES_MAX (1u << 20)
 #define WM_PBTXT_DEPTH_MAX 16
 
-/* Returns {"name": ["m"], "input": [{...}, {...}], ...}, the caller's. NULL with WM_EBATCH: `where`,
-   the line, and what is wrong there.  */
+/* Returns {"name": ["m"], "input": [{...}, {...}], ...}, the caller's. NULL with WM_EBATCH:
+   `where`, the line, and what is wrong there.  */
 json_t *wm_pbtxt_parse (const char *text, const char *where, wm_error_t *error);
 
 /* Return the last value of a field: text and names; a number; an object (lent). NULL and 0 where it

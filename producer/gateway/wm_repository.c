@@ -225,8 +225,7 @@ static void find_versions (const wm_model_entry_t *entry, wm_model_files_t *file
         closedir (folder);
     if (wm_pbtxt_message (policy, "all") || wm_pbtxt_message (policy, "specific"))
         return;
-    const json_int_t latest =
-        wm_pbtxt_number (wm_pbtxt_message (policy, "latest"), "num_versions");
+    const json_int_t latest = wm_pbtxt_number (wm_pbtxt_message (policy, "latest"), "num_versions");
     const uint32_t most = latest > 0 && latest < WM_MODELS_VERSIONS_MAX ? (uint32_t) latest : 1;
     if (files->n_version > most)
         files->n_version = most;

@@ -108,8 +108,8 @@ static void on_end (void *argument, uint32_t events)
     }
     const int64_t now_us = wm_loop_now_us (self->loop);
     const bool is_quick = now_us - self->started_us < QUICK_US;
-    self->pause_us = !is_quick          ? 0
-                     : !self->pause_us  ? PAUSE_US
+    self->pause_us = !is_quick                           ? 0
+                     : !self->pause_us                   ? PAUSE_US
                      : self->pause_us * 2 < PAUSE_MAX_US ? self->pause_us * 2
                                                          : PAUSE_MAX_US;
     fprintf (stderr, "wiremill gateway: %s ended with %s %d; starting it again%s%s\n", self->what,
@@ -137,9 +137,8 @@ static void start (wm_respawn_t *self)
     if (log >= 0)
         close (log);
     self->pidfd = self->pid > 0 ? (int) syscall (SYS_pidfd_open, self->pid, 0) : -1;
-    self->watch = self->pidfd >= 0
-                      ? wm_loop_watch (self->loop, self->pidfd, EPOLLIN, on_end, self)
-                      : NULL;
+    self->watch =
+        self->pidfd >= 0 ? wm_loop_watch (self->loop, self->pidfd, EPOLLIN, on_end, self) : NULL;
     if (self->watch)
         return;
     fprintf (stderr, "wiremill gateway: %s cannot be started: %s; trying again\n", self->what,

@@ -32,8 +32,8 @@ static const char *print_shape (char text[SHAPE_BYTES], bool has_batch, uint32_t
 {
     size_t n = (size_t) snprintf (text, SHAPE_BYTES, "[%s", has_batch ? "-1" : "");
     for (uint32_t d = 0; d < n_dim && n < SHAPE_BYTES; d++)
-        n += (size_t) snprintf (text + n, SHAPE_BYTES - n, "%s%" PRId64,
-                                d || has_batch ? "," : "", dim[d]);
+        n += (size_t) snprintf (text + n, SHAPE_BYTES - n, "%s%" PRId64, d || has_batch ? "," : "",
+                                dim[d]);
     if (n < SHAPE_BYTES)
         snprintf (text + n, SHAPE_BYTES - n, "]");
     return text;
@@ -54,11 +54,11 @@ static wm_ks_code_t check_input (const wm_signature_t *self, const wm_signature_
     for (uint32_t d = 0; d < port->n_dim && fits; d++)
         fits = tensor->dim[d + first] == port->dim[d];
     if (!fits)
-        return wm_ks_fail (
-            error, WM_KS_INVALID,
-            "unexpected shape for input '%s' for model '%s'. Expected %s, got %s", tensor->name,
-            model, print_shape (expected, first, port->n_dim, port->dim),
-            print_shape (got, false, tensor->n_dim, tensor->dim));
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "unexpected shape for input '%s' for model '%s'. Expected %s, got %s",
+                           tensor->name, model,
+                           print_shape (expected, first, port->n_dim, port->dim),
+                           print_shape (got, false, tensor->n_dim, tensor->dim));
     const int64_t rows = first ? tensor->dim[0] : 1;
     if (rows > UINT32_MAX / 2 || (*n_row != UINT32_MAX && rows != *n_row))
         return wm_ks_fail (error, WM_KS_INVALID,
@@ -79,8 +79,9 @@ static wm_ks_code_t plan_inputs (const wm_signature_t *self, const wm_ks_request
                                  wm_plan_t *plan, wm_ks_error_t *error)
 {
     if (request->n_input != self->n_input)
-        return wm_ks_fail (error, WM_KS_INVALID, "expected %u inputs but got %u inputs for model '%s'",
-                           self->n_input, request->n_input, request->model);
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "expected %u inputs but got %u inputs for model '%s'", self->n_input,
+                           request->n_input, request->model);
     uint32_t seen = 0;
     for (uint32_t i = 0; i < request->n_input; i++) {
         const wm_tensor_t *tensor = &request->input[i];
@@ -158,7 +159,7 @@ static uint16_t float_to_half (float value)
         return sign | 0x7e00u;
     if (size >= 0x477ff000u)
         return sign | 0x7c00u; /* rounds beyond 65,504 */
-    if (size < 0x38800000u) /* below 2^-14: a multiple of 2^-24 */
+    if (size < 0x38800000u)    /* below 2^-14: a multiple of 2^-24 */
         return (uint16_t) (sign | (uint16_t) lrintf (fabsf (value) * 0x1p24f));
     const uint32_t rounded = size + 0xfffu + (size >> 13 & 1);
     return (uint16_t) (sign | (uint16_t) ((rounded - (112u << 23)) >> 13));

@@ -93,10 +93,10 @@ void wm_version_unload (wm_version_t *self, const char *reason)
 static wm_type_t type_of (uint16_t number)
 {
     static const wm_type_t types[] = {
-        [0] = WM_TYPE_FP32,    [1] = WM_TYPE_FP32,    [2] = WM_TYPE_UINT8,   [3] = WM_TYPE_INT8,
-        [4] = WM_TYPE_UINT16,  [5] = WM_TYPE_INT16,   [6] = WM_TYPE_INT32,   [7] = WM_TYPE_INT64,
-        [8] = WM_TYPES,        [9] = WM_TYPE_BOOL,    [10] = WM_TYPE_FP16,   [11] = WM_TYPE_FP64,
-        [12] = WM_TYPE_UINT32, [13] = WM_TYPE_UINT64, [14] = WM_TYPES,       [15] = WM_TYPES,
+        [0] = WM_TYPE_FP32,    [1] = WM_TYPE_FP32,    [2] = WM_TYPE_UINT8, [3] = WM_TYPE_INT8,
+        [4] = WM_TYPE_UINT16,  [5] = WM_TYPE_INT16,   [6] = WM_TYPE_INT32, [7] = WM_TYPE_INT64,
+        [8] = WM_TYPES,        [9] = WM_TYPE_BOOL,    [10] = WM_TYPE_FP16, [11] = WM_TYPE_FP64,
+        [12] = WM_TYPE_UINT32, [13] = WM_TYPE_UINT64, [14] = WM_TYPES,     [15] = WM_TYPES,
         [16] = WM_TYPE_BF16,
     };
     return number < sizeof types / sizeof *types ? types[number] : WM_TYPES;
@@ -224,12 +224,11 @@ static void import (wm_version_t *self)
     char made[PATH_MAX + 16], log[PATH_MAX + 16];
     snprintf (made, sizeof made, "%s/model.wmm", self->folder);
     snprintf (log, sizeof log, "%s/log", self->folder);
-    const char *const argv[] = { "wiremill", "import",
-                                 "--output", made,
-                                 self->file, self->is_whole ? "--whole" : NULL,
+    const char *const argv[] = { "wiremill", "import",   "--output",
+                                 made,       self->file, self->is_whole ? "--whole" : NULL,
                                  NULL };
-    self->service = wm_respawn_once (self->entry->models->loop, "the import", argv, log,
-                                     on_imported, self);
+    self->service =
+        wm_respawn_once (self->entry->models->loop, "the import", argv, log, on_imported, self);
 }
 
 /* Broker and workers are one command, which keeps them alive.  */
@@ -238,7 +237,7 @@ static void start_crew (wm_version_t *self)
     const wm_models_t *models = self->entry->models;
     char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192], workers[16], threads[16];
     const char *model = *self->wmm ? self->wmm : self->file;
-    const char *argv[24] = { "wiremill",   "run",    "--clients", "--quiet", "--model", model,
+    const char *argv[24] = { "wiremill",   "run",    "--clients", "--quiet", "--model",   model,
                              "--campaign", campaign, "--workers", workers,   "--threads", threads };
     uint32_t n = 12;
     snprintf (campaign, sizeof campaign, "%s/c", self->folder);

@@ -44,8 +44,7 @@ static void test_config (void **state)
     dims = json_object_get (json_array_get (inputs, 1), "dims");
     assert_int_equal (json_integer_value (json_array_get (dims, 0)), -1);
     assert_int_equal (json_integer_value (json_array_get (dims, 1)), 16);
-    assert_string_equal (wm_pbtxt_text (wm_pbtxt_message (config, "output"), "name"),
-                         "a\tbAB\"");
+    assert_string_equal (wm_pbtxt_text (wm_pbtxt_message (config, "output"), "name"), "a\tbAB\"");
     const json_t *policy = wm_pbtxt_message (config, "version_policy");
     assert_int_equal (wm_pbtxt_number (wm_pbtxt_message (policy, "specific"), "versions"), 3);
     assert_non_null (wm_pbtxt_message (config, "dynamic_batching"));
@@ -234,9 +233,9 @@ static void test_nearest (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_config), cmocka_unit_test (test_config_refused),
+        cmocka_unit_test (test_config),         cmocka_unit_test (test_config_refused),
         cmocka_unit_test (test_config_damaged), cmocka_unit_test (test_check),
-        cmocka_unit_test (test_types), cmocka_unit_test (test_halves),
+        cmocka_unit_test (test_types),          cmocka_unit_test (test_halves),
         cmocka_unit_test (test_nearest),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
