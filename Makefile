@@ -43,12 +43,14 @@ PKG_producer  := libczmq libzmq hdf5 zlib libdeflate libxxhash libsodium yaml-0.
 PKG_gpuworker := libczmq libzmq libsodium
 PKG_ops       := libczmq libzmq jansson libsodium hdf5 libdeflate libmicrohttpd
 LIBS_producer := -lbz2# Debian has no pkg-config file of it
+PKG_gateway   := libnghttp2 libmicrohttpd libssl libcrypto zlib jansson
 
 # Libraries a room's program links, in order (the arrows of the architecture, checked by make lint).
 USES_schema    := schema
 USES_kernels   := kernels schema
 USES_broker    := broker schema
 USES_producer  := producer kernels schema
+USES_gateway   := gateway producer kernels schema
 USES_gpuworker := gpuworker kernels schema
 USES_ops       := ops kernels schema
 
@@ -62,7 +64,7 @@ PROGRAM_producer  := wiremill-producer
 PROGRAM_gpuworker := wiremill-worker
 PROGRAM_ops       := wiremill
 WITH_PROGRAM := broker producer gpuworker ops
-PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve
+PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve $(B)/bin/wiremill-gateway
 MODEL        := $(B)/share/wiremill/synthetic.onnx
 
 .DEFAULT_GOAL := all
@@ -93,6 +95,13 @@ $(foreach r,$(WITH_PROGRAM),$(eval $(call program,$(r))))
 $(B)/bin/wiremill-serve: $(B)/obj/ops/serve/main.o $(call libs,ops)
 	$(call step,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS) $< $(call links,ops) -o $@
+
+# So is the gateway, whose folder is a library beside the room's: no other program loads nghttp2 or OpenSSL's TLS.
+$(call library,gateway): $(patsubst %.c,$(B)/obj/%.o,$(filter-out %/main.c,$(wildcard producer/gateway/*.c)))
+	$(Q)mkdir -p $(@D); rm -f $@; ar rcs $@ $^
+$(B)/bin/wiremill-gateway: $(B)/obj/producer/gateway/main.o $(call libs,gateway)
+	$(call step,LINK  $@)
+	$(Q)$(CC) $(LDFLAGS) $< $(call links,gateway) -o $@
 
 # Code for one instruction set lies in files that are named after it; which kernel runs is chosen at run time.
 # Nothing reads floating-point exception flags. Without them gcc turns loops that select into vectors.
@@ -195,7 +204,7 @@ $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) \
 	    $$(filter %.c %.o,$$^) $(call links,$(1)) -lcmocka -o $$@
 endef
-$(foreach r,$(ROOMS),$(eval $(call unit,$(r))))
+$(foreach r,$(ROOMS) gateway,$(eval $(call unit,$(r))))
 # With the thread sanitizer only those run that have threads.
 UNIT_THREADS := %client %reactor %hostile %worker %device %sparse %sparse_engine %hands %together %trial
 UNIT_RUN     := $(if $(filter thread,$(SAN)),$(filter $(UNIT_THREADS),$(UNIT)),$(UNIT))
@@ -255,6 +264,7 @@ FUZZ_ROOM_endpoint := schema
 FUZZ_ROOM_frames   := producer
 FUZZ_ROOM_graphdef := kernels
 FUZZ_ROOM_h5       := producer
+FUZZ_ROOM_infer    := gateway
 FUZZ_ROOM_join     := schema
 FUZZ_ROOM_msg      := schema
 FUZZ_ROOM_npy      := producer
@@ -309,7 +319,7 @@ test: about-test deps deps-slurm ## everything in minutes: unit, simulated and w
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED) deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
-proof: deps-slurm deps-sge deps-browser all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
+proof: deps-slurm deps-sge deps-browser deps-gateway all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	+@WM_BUILD=$(B) tests/proof.sh soak
@@ -363,7 +373,7 @@ JOBS     ?= $(shell nproc)
 AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
 PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
             libhdf5-dev zlib1g-dev libbz2-dev libdeflate-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
-            protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libmicrohttpd-dev libcmocka-dev \
+            protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libmicrohttpd-dev libnghttp2-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
 # Remote inputs: tests without them are skipped.
 ELSEWHERE := xrootd-server xrootd-client curl
@@ -406,6 +416,12 @@ deps-farm: $(VENV)/.made
 	-@$(call has,prometheus promtool) || $(MAKE) --no-print-directory $(PROMETHEUS)/.made
 	-@[ $(VENV)/.farm -nt tests/requirements-farm.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-farm.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-farm.txt && touch $(VENV)/.farm; }
+# The clients of Triton that tests/e2e/triton.t runs, in Python of their own.
+.PHONY: deps-gateway
+deps-gateway:
+	-@[ build/venv-gateway/.made -nt tests/requirements-gateway.txt ] || { echo "  PIP   tests/requirements-gateway.txt"; \
+	    rm -rf build/venv-gateway; python3 -m venv build/venv-gateway && build/venv-gateway/bin/python -m pip -q install \
+	    --require-hashes -r tests/requirements-gateway.txt && touch build/venv-gateway/.made; }
 # tests/fault/sge.t runs a Grid Engine of its own; nothing else needs it.
 .PHONY: deps-sge
 deps-sge:

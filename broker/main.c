@@ -37,7 +37,7 @@
 #include <unistd.h>
 
 #define FILES_MIN 64 /* descriptors: its own, libzmq's and of a few peers */
-#define BUDGET_BYTES_MIN (4l * WM_FRAME_BYTES_MAX)
+#define BUDGET_BYTES_MIN (4l * (WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD))
 #define BUDGET_PART 4 /* of the memory that this process may use */
 static_assert (WM_BUDGET_BYTES == 1ull << 30, "as --help states");
 

@@ -15,9 +15,6 @@
 
 #include <stdlib.h>
 
-/* What a payload may be above its raw bytes: the frame's own header and what zstd adds.  */
-#define PAYLOAD_OVERHEAD (WM_FRAME_BYTES_MAX - WM_RAW_BYTES_MAX)
-
 payload_t *wm_core_payload_take (wm_core_t *self, const wm_payload_t *from)
 {
     payload_t *payload = malloc (sizeof *payload);
@@ -40,7 +37,7 @@ void wm_core_payload_drop (wm_core_t *self, payload_t *payload)
 
 uint64_t wm_core_budget_need_bytes (const batch_t *batch)
 {
-    return (uint64_t) batch->raw_bytes + PAYLOAD_OVERHEAD;
+    return (uint64_t) batch->raw_bytes + WM_FRAME_OVERHEAD;
 }
 
 void wm_core_budget_count_asking (wm_core_t *self, session_t *producer)

@@ -22,9 +22,10 @@ static const char *manifest_fault (const wm_core_t *self, const wm_msg_t *msg,
     for (uint32_t i = 0; i < msg->n_batch; i++, at += sizeof (wm_manifest_batch_t)) {
         wm_manifest_batch_t line;
         memcpy (&line, at, sizeof line);
-        if (!line.n_hit || line.n_hit > WM_RAW_BYTES_MAX || line.raw_bytes > WM_RAW_BYTES_MAX ||
-            wm_result_bytes (line.n_hit, self->config.n_output) > WM_RAW_BYTES_MAX)
-            return "with a batch that has no hits, or is larger than 4 MiB";
+        if (!line.n_hit || line.n_hit > WM_RAW_BYTES_MAX ||
+            line.raw_bytes > wm_raw_bytes_max (line.n_hit) ||
+            wm_result_bytes (line.n_hit, self->config.n_output) > wm_raw_bytes_max (line.n_hit))
+            return "with a batch that has no hits, or is too large";
         n_hit += line.n_hit;
     }
     for (uint32_t i = 0; i < msg->n_held; i++, at += sizeof (wm_manifest_held_t)) {
@@ -289,7 +290,7 @@ void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_
 }
 
 const wm_core_row_t wm_core_event_rows[] = {
-    { WM_MSG_SUBMIT, BY_PRODUCER, WHILE_LIVE, WM_FRAME_BYTES_MAX, on_submit },
+    { WM_MSG_SUBMIT, BY_PRODUCER, WHILE_LIVE, WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD, on_submit },
     { WM_MSG_BATCH, BY_PRODUCER, WHILE_LIVE, WM_FRAME_BYTES_MAX, on_batch },
     { WM_MSG_FETCH, BY_PRODUCER, WHILE_LIVE, 0, on_fetch },
     { 0 },

@@ -116,7 +116,7 @@ static void on_status (wm_core_t *self, session_t *session, const wm_msg_t *msg,
 }
 
 const wm_core_row_t wm_core_session_rows[] = {
-    { WM_MSG_HELLO, BY_ALL, WHILE_NEW, WM_FRAME_BYTES_MAX, on_hello },
+    { WM_MSG_HELLO, BY_ALL, WHILE_NEW, WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD, on_hello },
     { WM_MSG_BYE, BY_ALL, WHILE_LIVE, 0, on_bye },
     { WM_MSG_HEARTBEAT, BY_PRODUCER | BY_OPERATOR | BY_MONITOR, WHILE_LIVE, 0, on_heartbeat },
     { WM_MSG_MODEL_GET, BY_WORKER, WHILE_LIVE, 0, on_model_get },

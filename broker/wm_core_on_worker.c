@@ -391,7 +391,7 @@ static void on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
 const wm_core_row_t wm_core_worker_rows[] = {
     { WM_MSG_CREDIT, BY_WORKER, WHILE_LIVE, 0, on_credit },
     { WM_MSG_HEARTBEAT, BY_WORKER, WHILE_LIVE, 0, on_heartbeat },
-    { WM_MSG_RESULT, BY_WORKER, WHILE_LIVE, WM_RAW_BYTES_MAX, on_result },
+    { WM_MSG_RESULT, BY_WORKER, WHILE_LIVE, WM_PATCH_BYTES_MAX, on_result },
     { WM_MSG_NACK, BY_WORKER, WHILE_LIVE, 0, on_nack },
     { WM_MSG_DRAIN, BY_WORKER, WHILE_LIVE, 0, on_drain },
     { 0 },

@@ -60,6 +60,7 @@ struct wm_listener_t {
     size_t n_failed, failed_capacity;
     wm_peer_t **refused; /* their keys are over, to be reported */
     size_t n_refused, refused_capacity;
+    uint32_t frame_bytes_max;
     wm_guard_t *guard; /* NULL: without keys */
     wm_knock_t *knock;
     int64_t knocked_ms;
@@ -97,7 +98,8 @@ static int port_open (wm_listener_t *self, size_t i, wm_error_t *error)
     port->monitor = zmq_socket (self->context, ZMQ_PAIR);
     if (!port->socket || !port->monitor)
         return -1;
-    int64_t bytes_max = port->role == WM_ROLE_OPERATOR ? WM_CONTROL_BYTES_MAX : WM_FRAME_BYTES_MAX;
+    int64_t bytes_max =
+        port->role == WM_ROLE_OPERATOR ? WM_CONTROL_BYTES_MAX : self->frame_bytes_max;
     zmq_setsockopt (port->socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
     set (port->socket, ZMQ_ROUTER_MANDATORY, 1);
     set (port->socket, ZMQ_SNDHWM, port->role == WM_ROLE_OPERATOR ? SEND_HWM_OPERATOR : SEND_HWM);
@@ -264,7 +266,7 @@ static wm_fault_t keys_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *er
 /* ---- new ------------------------------------------------------------------------------------- */
 
 wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, const char *campaign,
-                                wm_error_t *error)
+                                uint32_t frame_bytes_max, wm_error_t *error)
 {
     wm_site_t site[WM_ADDRESSES_MAX];
     bool wants_keys;
@@ -273,6 +275,7 @@ wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, c
         return NULL;
     wm_listener_t *self = calloc (1, sizeof *self);
     assert (self);
+    self->frame_bytes_max = frame_bytes_max;
     zmq_msg_init (&self->header);
     zmq_msg_init (&self->payload);
     self->context = zmq_ctx_new ();

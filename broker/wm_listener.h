@@ -56,11 +56,12 @@ typedef enum { WM_LISTENER_AUTO, WM_LISTENER_KEYS, WM_LISTENER_PLAIN } wm_listen
 /* Checks whether an address may be bound: WM_EHOST if it is invalid, or ipc with keys.  */
 wm_fault_t wm_listener_check (const char *endpoint, wm_listener_mode_t mode, wm_error_t *error);
 
-/* Binds each of the addresses (wm_address.h) with its three ports. NULL on failure with *error:
+/* Binds each of the addresses (wm_address.h) with its three ports. Whoever sends a larger frame
+   (wm_frame_bytes_max) is disconnected. NULL on failure with *error:
    wm_listener_check refuses an address, it is taken, the keys of `campaign` (a folder, lent; NULL:
    there are none to be had) cannot be read, or a listener with keys let a stranger in.  */
 wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, const char *campaign,
-                                wm_error_t *error);
+                                uint32_t frame_bytes_max, wm_error_t *error);
 
 /* Returns whether peers need keys.  */
 bool wm_listener_has_keys (const wm_listener_t *self);

@@ -5,10 +5,9 @@
         damage) is reported to the core when it has returned.
      2. A payload frame is never copied: a worker gets the producer's own bytes.
      3. What every worker may ask for costs no memory for each: MODELs point into one copy of a
-        piece of the file, which stays only while one of them waits, and all TRIALs of one table
-        share their bytes.
+        piece of the file, which stays while one of them waits; TRIALs of a table share their bytes.
      4. Other answers count until libzmq has written them. A peer that leaves more than
-        WM_UNREAD_BYTES_MAX unread is disconnected; beyond _ALL_BYTES_MAX, that with most.  */
+        wm_unread_max unread is disconnected; beyond WM_UNREAD_ALL_BYTES_MAX, that with most.  */
 #include "broker/wm_reactor.h"
 #include "broker/wm_listener.h"
 #include "broker/wm_note.h"
@@ -146,7 +145,7 @@ static void answer_free (void *data, void *hint)
 static bool unread_room (const wm_reactor_t *self, unread_t *unread, size_t bytes)
 {
     unread_t *most = unread;
-    if (atomic_load (&unread->bytes) + bytes > WM_UNREAD_BYTES_MAX)
+    if (atomic_load (&unread->bytes) + bytes > wm_unread_max (self->config->pins->n_output))
         return false;
     if (atomic_load (&self->unread_bytes) + bytes <= WM_UNREAD_ALL_BYTES_MAX)
         return true;
@@ -764,8 +763,9 @@ wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *err
                                                   .release = frame_release,
                                                   .keeps_nothing = *config->pins->serves != 0 });
     assert (self->recorder);
+    const uint32_t most = wm_frame_bytes_max (config->pins->n_value, config->pins->n_output);
     if (open_model (self, error) == WM_OK && load_ledger (self, error) == WM_OK)
-        self->listener = wm_listener_new (config->endpoint, config->keys, config->dir, error);
+        self->listener = wm_listener_new (config->endpoint, config->keys, config->dir, most, error);
     if (!self->listener)
         wm_reactor_destroy (&self);
     return self;

@@ -103,8 +103,7 @@ static int open_device (engine_t *self)
         return fail (self, WM_EXIT_FAILURE, &error);
     control->test_s = wm_now_s () - start;
     control->fill = wm_device_fill (self->device);
-    if (wm_device_lend (self->device, self->slots.batch, (size_t) self->slots.n * WM_SLOT_BYTES,
-                        &error))
+    if (wm_device_lend (self->device, self->slots.batch, self->slots.n * self->slots.bytes, &error))
         fprintf (stderr, "wiremill-worker: batches need one more copy to the GPU: %s\n",
                  error.text);
     return WM_EXIT_OK;

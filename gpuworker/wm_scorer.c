@@ -210,10 +210,12 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
        it does not use take no memory.  */
     const bool is_auto = !strcmp (config->engine, "auto");
     const bool gathers = is_auto || wm_device_engine (config->engine)->gathers;
-    wm_fault_t fault = wm_slots_make (&self->slots, gathers ? WM_SLOTS : WM_SLOTS_ONE, error);
+    const size_t bytes = wm_slots_bytes (config->pins->n_value, config->pins->n_output);
+    wm_fault_t fault =
+        wm_slots_make (&self->slots, gathers ? WM_SLOTS : WM_SLOTS_ONE, bytes, error);
     if (fault && gathers) { /* a batch system may limit address space */
         wm_slots_clear (&self->slots);
-        fault = wm_slots_make (&self->slots, WM_SLOTS_ONE, error);
+        fault = wm_slots_make (&self->slots, WM_SLOTS_ONE, bytes, error);
         if (!fault)
             fprintf (stderr,
                      "wiremill-worker: no address space for %u batches at a time, takes %u: small "

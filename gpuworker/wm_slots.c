@@ -18,7 +18,7 @@ static_assert (WM_SLOTS <= 32, "a bit each");
 
 static size_t area_bytes (const wm_slots_t *self)
 {
-    return (size_t) self->n * WM_SLOT_BYTES;
+    return self->n * self->bytes;
 }
 
 static wm_fault_t map (wm_slots_t *self, int batch_access, wm_error_t *error)
@@ -36,22 +36,42 @@ static wm_fault_t map (wm_slots_t *self, int batch_access, wm_error_t *error)
     return WM_OK;
 }
 
-wm_fault_t wm_slots_make (wm_slots_t *self, unsigned n, wm_error_t *error)
+size_t wm_slots_bytes (uint64_t n_value, uint64_t n_output)
 {
-    *self = (wm_slots_t){ .fd = memfd_create ("wiremill-slots", MFD_CLOEXEC), .n = n };
+    const size_t most = wm_frame_bytes_max (n_value, n_output);
+    return ((most > WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD ? most : WM_RAW_BYTES_MAX) +
+            WM_SLOT_SCORES + PAGE - 1) /
+           PAGE * PAGE;
+}
+
+wm_fault_t wm_slots_make (wm_slots_t *self, unsigned n, size_t bytes, wm_error_t *error)
+{
+    *self =
+        (wm_slots_t){ .fd = memfd_create ("wiremill-slots", MFD_CLOEXEC), .n = n, .bytes = bytes };
     if (self->fd < 0 || ftruncate (self->fd, (off_t) (control_bytes + 2 * area_bytes (self))))
         return wm_fault (error, WM_EHOST, "no memory to share with the engine: %s",
                          strerror (errno));
-    return map (self, PROT_READ | PROT_WRITE, error);
+    const wm_fault_t fault = map (self, PROT_READ | PROT_WRITE, error);
+    if (!fault) {
+        self->control->n_slot = n;
+        self->control->slot_bytes = bytes;
+    }
+    return fault;
 }
 
 wm_fault_t wm_slots_map (wm_slots_t *self, int fd, wm_error_t *error)
 {
     struct stat st;
     *self = (wm_slots_t){ .fd = fd };
+    wm_control_t *control = MAP_FAILED;
     if (fstat (fd, &st) == 0 && st.st_size > (off_t) control_bytes)
-        self->n = (unsigned) (((size_t) st.st_size - control_bytes) / 2 / WM_SLOT_BYTES);
-    if (!self->n || self->n > WM_SLOTS ||
+        control = mmap (NULL, control_bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (control != MAP_FAILED) {
+        self->n = control->n_slot;
+        self->bytes = control->slot_bytes;
+        munmap (control, control_bytes);
+    }
+    if (!self->n || self->n > WM_SLOTS || self->bytes % PAGE || self->bytes < WM_SLOT_BYTES ||
         st.st_size != (off_t) (control_bytes + 2 * area_bytes (self)))
         return wm_fault (error, WM_EHOST, "file %d is not the memory of a worker", fd);
     return map (self, PROT_READ, error);
@@ -70,8 +90,9 @@ void wm_slots_clear (wm_slots_t *self)
 
 void wm_slots_lend (const wm_slots_t *self, unsigned slot, wm_batch_t *batch)
 {
-    *batch = (wm_batch_t){ .memory = self->batch + (size_t) slot * WM_SLOT_BYTES,
-                           .memory_bytes = WM_RAW_BYTES_MAX };
+    *batch = (wm_batch_t){ .memory = self->batch + slot * self->bytes,
+                           .memory_bytes = self->bytes - WM_SLOT_SCORES,
+                           .is_lent = true };
 }
 
 void wm_slots_note (const wm_slots_t *self, unsigned slot, const wm_batch_t *batch)

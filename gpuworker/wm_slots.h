@@ -94,6 +94,8 @@ typedef struct {
     double test_s;         /* duration of the self-test */
     uint32_t fill;         /* hits needed to saturate the device; 0: one batch is enough */
     wm_error_t error;      /* why it ends, if it knows */
+    uint32_t n_slot;
+    uint64_t slot_bytes; /* written before the engine process begins */
     wm_slot_t slot[WM_SLOTS];
 } wm_control_t;
 
@@ -101,16 +103,20 @@ typedef struct {
     int fd;
     wm_control_t *control;
     unsigned n;      /* slots that have memory: a batch system may limit address space */
-    uint8_t *result; /* n times WM_SLOT_BYTES: status, then scores from WM_SLOT_SCORES */
-    uint8_t *batch;  /* n times WM_SLOT_BYTES: the columns */
+    size_t bytes;    /* of a slot's result and of its batch: WM_SLOT_BYTES, more for an image */
+    uint8_t *result; /* n times `bytes`: status, then scores from WM_SLOT_SCORES */
+    uint8_t *batch;  /* n times `bytes`: the columns */
 } wm_slots_t;
 
 /* Status bytes are at most a result's size divided by 5, scores at most all of it.  */
 #define WM_SLOT_SCORES (1u << 20)
 #define WM_SLOT_BYTES (WM_RAW_BYTES_MAX + WM_SLOT_SCORES)
 
+/* Returns the bytes of a slot in a campaign.  */
+size_t wm_slots_bytes (uint64_t n_value, uint64_t n_output);
+
 /* Creates the memory of n slots, at most WM_SLOTS, zeroed. WM_EHOST: no memory.  */
-wm_fault_t wm_slots_make (wm_slots_t *self, unsigned n, wm_error_t *error);
+wm_fault_t wm_slots_make (wm_slots_t *self, unsigned n, size_t bytes, wm_error_t *error);
 
 /* Maps it in the engine process, the batches read-only. WM_EHOST: fd is not such memory.  */
 wm_fault_t wm_slots_map (wm_slots_t *self, int fd, wm_error_t *error);
@@ -127,7 +133,7 @@ void wm_slots_part (const wm_slots_t *self, unsigned slot, wm_batch_t *batch);
 
 static inline uint8_t *wm_slots_status (const wm_slots_t *self, unsigned slot)
 {
-    return self->result + (size_t) slot * WM_SLOT_BYTES;
+    return self->result + slot * self->bytes;
 }
 
 static inline float *wm_slots_scores (const wm_slots_t *self, unsigned slot)

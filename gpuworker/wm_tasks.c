@@ -50,10 +50,11 @@ wm_fault_t wm_tasks_add (wm_tasks_t *self, const wm_msg_t *task, const uint8_t *
                          size_t bytes, wm_error_t *error)
 {
     size_t result_bytes = wm_result_bytes (task->n_hit, self->n_output);
-    if (!task->n_hit || result_bytes > WM_RAW_BYTES_MAX)
+    const uint32_t most = wm_raw_bytes_max (task->n_hit);
+    if (!task->n_hit || result_bytes > most)
         return wm_fault (error, WM_EBATCH,
                          "a batch of %u hits has a result of %zu bytes, not 1 to %u", task->n_hit,
-                         result_bytes, WM_RAW_BYTES_MAX);
+                         result_bytes, most);
     if (wm_tasks_find (self, &task->key))
         return wm_fault (error, WM_EAGAIN, "this batch is here already");
     wm_task_t *row = self->task;

@@ -175,11 +175,11 @@ static broken_t check_denses (const header_t *self, uint64_t flat, uint32_t n_ou
 
 static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_output)
 {
-    broken_t broken = check_ports (self->input, self->n_input, WM_RAW_BYTES_MAX / 4, n_value);
+    broken_t broken = check_ports (self->input, self->n_input, WM_PATCH_BYTES_MAX / 4, n_value);
     if (!broken)
-        broken = check_ports (self->output, self->n_output,
-                              self->kind == WM_MODEL_GENERAL ? WM_IMAGE_VALUES_MAX : WM_OUTPUTS_MAX,
-                              n_output);
+        broken = check_ports (
+            self->output, self->n_output,
+            self->kind == WM_MODEL_GENERAL ? WM_ANSWER_VALUES_MAX : WM_OUTPUTS_MAX, n_output);
     if (broken)
         return broken;
     if (!memchr (self->why, 0, sizeof self->why))

@@ -69,10 +69,13 @@ typedef struct {
     wm_dense_t dense[WM_MODEL_DENSES_MAX];
 } wm_net_t;
 
-/* An input or output of the model, without its batch dimension.  */
+/* An input or output of the model, without its batch dimension. Engines take and return float32,
+   whatever `type` the model itself has there: 0: float32; else ONNX's number of a type
+   (TensorProto.DataType), never a text's.  */
 typedef struct {
     char name[128];
-    uint32_t n_dim, dim[WM_MODEL_DIMS_MAX];
+    uint16_t n_dim, type;
+    uint32_t dim[WM_MODEL_DIMS_MAX];
     uint32_t n_value; /* product of dim */
 } wm_port_t;
 

@@ -27,7 +27,7 @@ wm_watch_t *wm_watch_new (const wm_model_t *model, wm_device_t *judge, double ma
     self->max_error = max_error;
     self->n_output = wm_model_n_output (model);
     const uint32_t fit = (uint32_t) (WM_RAW_BYTES_MAX / wm_result_bytes (1, self->n_output));
-    self->hits_max = fit < WM_WATCH_HITS ? fit : WM_WATCH_HITS;
+    self->hits_max = fit < 1 ? 1 : fit < WM_WATCH_HITS ? fit : WM_WATCH_HITS;
     self->scores = calloc ((size_t) self->hits_max * self->n_output, sizeof *self->scores);
     if (!self->scores)
         wm_watch_destroy (&self);

@@ -135,7 +135,7 @@ static int broker_main (const wm_args_t *args)
     return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 
-/* ---- synth, cut, show, serve ----------------------------------------------------------------- */
+/* ---- synth, cut, show, serve, gateway -------------------------------------------------------- */
 
 static int pass_to (const char *program, int argc, char **argv)
 {
@@ -158,6 +158,11 @@ static int pass_to_serve (int argc, char **argv)
     return pass_to ("wiremill-serve", argc, argv);
 }
 
+static int pass_to_gateway (int argc, char **argv)
+{
+    return pass_to ("wiremill-gateway", argc, argv);
+}
+
 /* clang-format off */
 const wm_verb_t wm_verb_synth = {
     .name = "synth", .task = FILES_TASK, .summary = "write seeded synthetic events",
@@ -170,6 +175,10 @@ const wm_verb_t wm_verb_serve = {
     .name = "serve", .task = INSPECT_TASK,
     .summary = "a live page of the campaign, and its numbers for Prometheus, over HTTP",
     .pass = pass_to_serve, .pass_to = "wiremill-serve" };
+const wm_verb_t wm_verb_gateway = {
+    .name = "gateway", .task = BY_HAND_TASK,
+    .summary = "answer clients of Triton's inference protocol, over gRPC and HTTP",
+    .pass = pass_to_gateway, .pass_to = "wiremill-gateway" };
 const wm_verb_t wm_verb_show = {
     .name = "show", .task = FILES_TASK,
     .summary = "print the first rows of an output, or draw its events",

@@ -15,7 +15,7 @@
 /* clang-format off */
 #define WM_VERBS(row) \
     row (run) \
-    row (broker) row (produce) row (work) row (farm) \
+    row (broker) row (produce) row (work) row (farm) row (gateway) \
     row (pause) row (resume) row (drain) row (kick) row (trust) row (keys) \
     row (status) row (top) row (report) row (serve) row (held) row (why) row (verify) row (plan) \
     row (bench) row (doctor) row (rebuild) \

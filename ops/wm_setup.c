@@ -274,6 +274,13 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     self->pins.n_value = wm_model_n_value (model);
     snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));
     self->family = wm_model_kind (model) == WM_MODEL_FAMILY;
+    if (!choices->for_clients &&
+        (self->pins.n_value > WM_RAW_BYTES_MAX / 4 || self->pins.n_output > WM_IMAGE_VALUES_MAX))
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: a patch of %u values with a result of %u is larger than those of "
+                         "files may be, %u MiB; programs can send such patches to wiremill run "
+                         "--clients and to wiremill gateway",
+                         path, self->pins.n_value, self->pins.n_output, WM_RAW_BYTES_MAX >> 20);
     const wm_port_t *input = wm_model_input (model, 0);
     for (uint32_t d = 0, n = 0; wm_model_n_input (model) == 1 && d < input->n_dim; d++)
         n += (uint32_t) snprintf (self->shape + n, sizeof self->shape - n, d ? "x%u" : "%u",
@@ -428,7 +435,11 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, const wm_model_
                                      .file = is_file ? name : NULL,
                                      .labelled = wm_spec_gives (given, "labels") };
     snprintf (self->spec_name, sizeof self->spec_name, "%s", wanted);
-    fault = wm_columns_choose (&spec, &from, model, self->columns, error);
+    if (*self->pins.serves && self->pins.n_output > WM_OUTPUTS_MAX) { /* clients need no columns */
+        spec.n_label = 0;
+        snprintf (self->columns, sizeof self->columns, "%u values a patch", self->pins.n_output);
+    } else
+        fault = wm_columns_choose (&spec, &from, model, self->columns, error);
     if (!fault)
         fault = fit_patch (self, &spec, model,
                            is_file ? wm_spec_gives (given, "patch") : name != NULL, is_file, error);

@@ -307,7 +307,9 @@ static void send_ready (helper_t *self)
 {
     const wm_pins_t *pins = wm_client_pins (self->client);
     wm_library_facts_t facts = { .n_value = pins->n_value, .n_output = pins->n_output };
-    uint8_t *body = calloc (1, sizeof facts + (size_t) pins->n_output * WM_LIBRARY_LABEL_BYTES);
+    const uint32_t n_label = pins->n_output <= WM_OUTPUTS_MAX ? pins->n_output : 0;
+    const size_t bytes = sizeof facts + (size_t) n_label * WM_LIBRARY_LABEL_BYTES;
+    uint8_t *body = calloc (1, bytes);
     if (!body) {
         give_up (self, WM_EHOST, "no memory in the helper of libwiremill");
         return;
@@ -325,15 +327,14 @@ static void send_ready (helper_t *self)
     if (!facts.n_dim)
         facts.dim[facts.n_dim++] = facts.n_value;
     memcpy (body, &facts, sizeof facts);
-    for (uint32_t i = 0; i < pins->n_output; i++) {
+    for (uint32_t i = 0; i < n_label; i++) {
         char *label = (char *) body + sizeof facts + (size_t) i * WM_LIBRARY_LABEL_BYTES;
         if (i < self->spec.n_label)
             snprintf (label, WM_LIBRARY_LABEL_BYTES, "%s", self->spec.label[i]);
         else
             snprintf (label, WM_LIBRARY_LABEL_BYTES, "out_%u", i);
     }
-    tell (self, WM_LIBRARY_READY, 0, 0, body,
-          sizeof facts + (size_t) pins->n_output * WM_LIBRARY_LABEL_BYTES);
+    tell (self, WM_LIBRARY_READY, 0, 0, body, bytes);
     free (body);
     self->is_ready = true;
 }

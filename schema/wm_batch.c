@@ -155,11 +155,17 @@ static void unshuffle (const column_t *column, const uint8_t *plane)
     }
 }
 
+/* Only ready-made patches may be larger, each in a batch of its own: `space` is for the others.  */
+static uint64_t bytes_most (const wm_batch_t *self)
+{
+    return wm_raw_bytes_max (self->kind == WM_BATCH_PATCHES ? self->n_hit : 0);
+}
+
 wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_coder_t *coder, uint8_t *frame,
                             size_t bytes_max, size_t *bytes, wm_error_t *error)
 {
     size_t raw = (size_t) wm_batch_raw_bytes (self);
-    if (raw > WM_RAW_BYTES_MAX || bytes_max < wm_batch_encode_bound (self))
+    if (raw > bytes_most (self) || bytes_max < wm_batch_encode_bound (self))
         return wm_fault (error, WM_EBATCH, "batch of %zu raw bytes does not fit a frame of %zu",
                          raw, bytes_max);
     header_t header = header_of (self);
@@ -251,7 +257,7 @@ wm_fault_t wm_batch_decode (wm_batch_t *self, wm_coder_t *coder, const uint8_t *
     self->patch_values = header.patch_values;
     uint64_t raw = wm_batch_raw_bytes (self);
     const uint8_t *blob = frame + sizeof header;
-    if (raw > WM_RAW_BYTES_MAX || ZSTD_getFrameContentSize (blob, bytes - sizeof header) != raw)
+    if (raw > bytes_most (self) || ZSTD_getFrameContentSize (blob, bytes - sizeof header) != raw)
         return wm_fault (error, WM_EPEER,
                          "batch frame: its content is not the %llu bytes announced",
                          (unsigned long long) raw);

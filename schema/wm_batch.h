@@ -23,6 +23,7 @@
 
 #include "schema/base/wm_fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -79,6 +80,7 @@ typedef struct {
     /* Memory behind the pointers after wm_batch_reserve or wm_batch_decode; owned, reused.  */
     void *memory;
     size_t memory_bytes;
+    bool is_lent; /* the memory is another's, and never grows */
 } wm_batch_t;
 
 /* Returns the cells of a hit of this batch, 1 where it is no stack; 0 of ready patches.  */

@@ -29,10 +29,15 @@ void wm_batch_clear (wm_batch_t *self)
 wm_fault_t wm_batch_reserve (wm_batch_t *self, wm_error_t *error)
 {
     uint64_t raw = wm_batch_raw_bytes (self);
-    if (raw > WM_RAW_BYTES_MAX)
+    const uint32_t most = wm_raw_bytes_max (self->kind == WM_BATCH_PATCHES ? self->n_hit : 0);
+    if (raw > most)
         return wm_fault (error, WM_EBATCH, "batch of %llu raw bytes, more than %u",
-                         (unsigned long long) raw, WM_RAW_BYTES_MAX);
+                         (unsigned long long) raw, most);
     if (self->memory_bytes < raw || !self->memory) {
+        if (self->is_lent)
+            return wm_fault (error, WM_EBATCH,
+                             "batch of %llu raw bytes, more than this campaign's batches have",
+                             (unsigned long long) raw);
         void *memory = realloc (self->memory, raw ? raw : 1);
         if (!memory)
             return wm_fault (error, WM_EHOST, "out of memory for a batch of %llu bytes",

@@ -8,7 +8,7 @@
 
      library  BATCH   number, n; float32 (n, n_value), all finite
      helper   READY   first, and once: wm_library_facts_t, then n_output labels of
-                      WM_LIBRARY_LABEL_BYTES each
+                      WM_LIBRARY_LABEL_BYTES each, none of more than WM_OUTPUTS_MAX outputs
               RESULT  number, n; n statuses, then float32 (n, n_output)
               HELD    number; the reason: the broker gave these patches up
               WAITS   text: what the helper waits for; "": for nothing

@@ -6,6 +6,7 @@
 #ifndef WM_LIMITS_H
 #define WM_LIMITS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* What a message can make the broker keep, and how much of it there can be:
@@ -32,9 +33,11 @@
 #define WM_PROTOCOL 6u /* raised with every incompatible change of wire.abnf */
 #define WM_VERSION "0.1.0"
 
-#define WM_HEADER_BYTES_MAX 4096u   /* first frame of a message */
-#define WM_RAW_BYTES_MAX (4u << 20) /* raw payload or result: 0.25-4 MB messages are fastest */
-#define WM_FRAME_BYTES_MAX ((4u << 20) + (64u << 10)) /* incompressible payload plus its header */
+#define WM_HEADER_BYTES_MAX 4096u      /* first frame of a message */
+#define WM_RAW_BYTES_MAX (4u << 20)    /* raw payload or result: 0.25-4 MB messages are fastest */
+#define WM_PATCH_BYTES_MAX (12u << 20) /* the same of a batch of one patch: an image */
+#define WM_FRAME_OVERHEAD (64u << 10)  /* its own header, and what zstd adds */
+#define WM_FRAME_BYTES_MAX (WM_PATCH_BYTES_MAX + WM_FRAME_OVERHEAD)
 #define WM_CONTROL_BYTES_MAX (64u << 10) /* any message of an operator, any header-only message */
 #define WM_FRAMES_MAX 4u
 #define WM_STAGE_BYTES (20ull << 30) /* of copies of inputs from elsewhere, unless --stage-bytes */
@@ -43,12 +46,13 @@
 #define WM_CLASS_BYTES_MAX 63u
 #define WM_PINS_BYTES_MAX 8448u
 #define WM_PEERS_MAX 1024u
-#define WM_OPEN_EVENTS_MAX 256u          /* announced and not done, a producer */
-#define WM_EVENT_BATCHES_MAX 65536u      /* so that a manifest fits a frame */
-#define WM_OUTPUTS_MAX 1024u             /* network outputs a hit: scores, each a column */
-#define WM_IMAGE_VALUES_MAX 1048575u     /* likewise: an image, with its status WM_RAW_BYTES_MAX */
-#define WM_CREDIT_MAX 256u               /* batches a worker may hold */
-#define WM_STRAY_MAX (4 * WM_CREDIT_MAX) /* results of unannounced events, a session */
+#define WM_OPEN_EVENTS_MAX 256u      /* announced and not done, a producer */
+#define WM_EVENT_BATCHES_MAX 65536u  /* so that a manifest fits a frame */
+#define WM_OUTPUTS_MAX 1024u         /* network outputs a hit: scores, each a column */
+#define WM_IMAGE_VALUES_MAX 1048575u /* likewise: an image, with its status WM_RAW_BYTES_MAX */
+#define WM_ANSWER_VALUES_MAX (WM_PATCH_BYTES_MAX / 4 - 1) /* likewise, for clients */
+#define WM_CREDIT_MAX 256u                                /* batches a worker may hold */
+#define WM_STRAY_MAX (4 * WM_CREDIT_MAX)      /* results of unannounced events, a session */
 #define WM_STRAY_ALL_MAX (256 * WM_STRAY_MAX) /* of all sessions since the start: 80 MB */
 #define WM_UNREAD_BYTES_MAX (16u << 20)       /* answers that a peer leaves unread: four of 4 MiB */
 #define WM_UNREAD_ALL_BYTES_MAX (128u << 20)  /* all peers */
@@ -57,6 +61,27 @@
 #define WM_FAILURES_MAX 3u /* on at least 2 workers */
 #define WM_MODEL_BYTES_MAX (1ull << 30)
 #define WM_CLASSES_MAX 32u /* classes of machines in a campaign, with their arithmetics */
+
+/* Returns the most bytes of a batch of n patches, and of its result.  */
+static inline uint32_t wm_raw_bytes_max (uint64_t n)
+{
+    return n == 1 ? WM_PATCH_BYTES_MAX : WM_RAW_BYTES_MAX;
+}
+
+/* Returns the largest frame of a campaign: of a batch, or of one patch that is larger.  */
+static inline uint32_t wm_frame_bytes_max (uint64_t n_value, uint64_t n_output)
+{
+    uint64_t most = WM_RAW_BYTES_MAX;
+    most = 4 * n_value > most ? 4 * n_value : most;
+    most = 1 + 4 * n_output > most ? 1 + 4 * n_output : most;
+    return (uint32_t) (most < WM_PATCH_BYTES_MAX ? most : WM_PATCH_BYTES_MAX) + WM_FRAME_OVERHEAD;
+}
+
+/* Returns the bytes of answers that a peer may leave unread: four results of one patch or more. */
+static inline size_t wm_unread_max (uint64_t n_output)
+{
+    return 16 * n_output + 4 > WM_UNREAD_BYTES_MAX ? 16 * n_output + 4 : WM_UNREAD_BYTES_MAX;
+}
 
 /* All times of the protocol, in milliseconds. They suit a network of 200 ms there and back that
    loses every fifth packet: what a new session exchanges takes about six round trips, and a packet

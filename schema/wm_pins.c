@@ -134,7 +134,7 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
         return wm_fault (error, WM_EPEER, "campaign pins: specification is no text below %zu bytes",
                          sizeof self->spec);
     memcpy (self->spec, text, length);
-    if (self->n_output < 1 || self->n_output > WM_IMAGE_VALUES_MAX || self->n_value < 1 ||
+    if (self->n_output < 1 || self->n_output > WM_ANSWER_VALUES_MAX || self->n_value < 1 ||
         self->batch_hits < 1 || self->batch_bytes < 1 || self->batch_bytes > WM_RAW_BYTES_MAX)
         return wm_fault (error, WM_EPEER, "campaign pins: a number is out of its range");
     return WM_OK;

@@ -27,7 +27,12 @@ static int64_t dim_value (const Onnx__TensorShapeProto__Dimension *dim)
 static wm_fault_t read_name (const reader_t *self, const Onnx__ValueInfoProto *info,
                              wm_port_t *port, wm_error_t *error)
 {
+    const bool is_tensor =
+        info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
+    const int type = is_tensor ? info->type->tensor_type->elem_type : 0;
     *port = (wm_port_t){ .n_dim = 0 };
+    if (type > 0 && type <= UINT16_MAX && type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
+        port->type = (uint16_t) type;
     if (strlen (text (info->name)) >= sizeof port->name)
         return wm_fault (error, WM_EBATCH, "%s: %s '%.140s': name longer than %zu bytes",
                          self->onnx->path, self->what, info->name, sizeof port->name - 1);
@@ -39,7 +44,7 @@ static wm_fault_t read_sizes (const reader_t *self, const Onnx__TensorShapeProto
                               size_t first, wm_port_t *port, wm_error_t *error)
 {
     uint64_t values = 1;
-    port->n_dim = (uint32_t) (shape->n_dim - first);
+    port->n_dim = (uint16_t) (shape->n_dim - first);
     for (uint32_t d = 0; d < port->n_dim; d++) {
         int64_t size = dim_value (shape->dim[d + first]);
         if (size < 0)
@@ -69,7 +74,7 @@ static wm_fault_t read_shape (const reader_t *self, const Onnx__ValueInfoProto *
         tensor->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__STRING)
         return wm_fault (error, WM_EBATCH, "%s: %s '%s' is not a tensor of numbers", path,
                          self->what, port->name);
-    self->how->other_type |= tensor->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+    self->how->other_type |= port->type != 0;
     const Onnx__TensorShapeProto *shape = tensor->shape;
     size_t first = self->how->whole ? 0 : 1;
     if (!shape || shape->n_dim < first || shape->n_dim - first > WM_MODEL_DIMS_MAX)
@@ -110,9 +115,9 @@ wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
     }
     if (*n == 0)
         return wm_fault (error, WM_EBATCH, "%s: the graph has no input", self->path);
-    if (values > WM_RAW_BYTES_MAX / 4)
+    if (values > WM_PATCH_BYTES_MAX / 4)
         return wm_fault (error, WM_EBATCH, "%s: a patch of %llu values is more than the limit, %u",
-                         self->path, (unsigned long long) values, WM_RAW_BYTES_MAX / 4);
+                         self->path, (unsigned long long) values, WM_PATCH_BYTES_MAX / 4);
     return WM_OK;
 }
 

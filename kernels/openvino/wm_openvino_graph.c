@@ -238,7 +238,7 @@ bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint3
                 ov_const_port_get_shape (output, &shape) == OK && shape.rank >= first &&
                 shape.rank - first <= WM_MODEL_DIMS_MAX && (!first || shape.dims[0] == rows);
     *port = self->output[i];
-    port->n_dim = fine ? (uint32_t) (shape.rank - first) : 0;
+    port->n_dim = fine ? (uint16_t) (shape.rank - first) : 0;
     for (uint32_t k = 0; fine && k < port->n_dim; k++) {
         int64_t size = shape.dims[k + first];
         fine = size > 0 && size <= UINT32_MAX &&

@@ -78,7 +78,7 @@ static harness_t *eight_wait (uint32_t *p, wm_key_t *input)
 {
     harness_t *t = checked (1, 0);
     wm_core_destroy (&t->core);
-    t->core = core_make (t, 1, 4 * (WM_FRAME_BYTES_MAX));
+    t->core = core_make (t, 1, 4 * ((WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD)));
     *p = producer (t, 1);
     *input = claim (t, *p);
     const uint32_t a = joins (t, 2, "alpha", 100);

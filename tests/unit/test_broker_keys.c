@@ -68,7 +68,8 @@ static fixture_t *door_new (void)
     assert_non_null (self);
     strcpy (self->folder, "/tmp/wm-fixture-XXXXXX");
     assert_non_null (mkdtemp (self->folder));
-    self->listener = wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, self->folder, &error);
+    self->listener = wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, self->folder,
+                                      WM_FRAME_BYTES_MAX, &error);
     if (!self->listener)
         fail_msg ("%s", error.text);
     assert_true (wm_listener_has_keys (self->listener));
@@ -485,19 +486,21 @@ static void keys_that_cannot_be_had (void **state)
 {
     (void) state;
     wm_error_t error;
-    assert_null (
-        wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, "/no/such/folder", &error));
+    assert_null (wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, "/no/such/folder",
+                                  WM_FRAME_BYTES_MAX, &error));
     assert_non_null (strstr (error.text, "/no/such/folder"));
     assert_int_equal (wm_listener_check ("ipc:///tmp/x", WM_LISTENER_KEYS, &error), WM_EHOST);
     assert_int_equal (wm_listener_check ("ipc:///tmp/x", WM_LISTENER_AUTO, &error), WM_OK);
     /* on an address that is not loopback they are the default */
     char folder[] = "/tmp/wm-fixture-XXXXXX", command[100];
     assert_non_null (mkdtemp (folder));
-    wm_listener_t *listener = wm_listener_new ("tcp://0.0.0.0:0", WM_LISTENER_AUTO, folder, &error);
+    wm_listener_t *listener =
+        wm_listener_new ("tcp://0.0.0.0:0", WM_LISTENER_AUTO, folder, WM_FRAME_BYTES_MAX, &error);
     assert_non_null (listener);
     assert_true (wm_listener_has_keys (listener));
     wm_listener_destroy (&listener);
-    listener = wm_listener_new ("tcp://0.0.0.0:0", WM_LISTENER_PLAIN, folder, &error);
+    listener =
+        wm_listener_new ("tcp://0.0.0.0:0", WM_LISTENER_PLAIN, folder, WM_FRAME_BYTES_MAX, &error);
     assert_non_null (listener);
     assert_false (wm_listener_has_keys (listener));
     wm_listener_destroy (&listener);
@@ -526,7 +529,7 @@ static void the_first_knock_does_not_spin (void **state)
     assert_non_null (mkdtemp (folder));
     n_poll = 0;
     wm_listener_t *listener =
-        wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, folder, &error);
+        wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, folder, WM_FRAME_BYTES_MAX, &error);
     print_message ("%u polls\n", n_poll);
     assert_non_null (listener);
     assert_in_range (n_poll, 1, 200);
@@ -653,8 +656,8 @@ static void a_routing_id_is_not_a_key (void **state)
     peer_t client[2];
     char command[100];
     assert_non_null (mkdtemp (fixture.folder));
-    fixture.listener =
-        wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, fixture.folder, &error);
+    fixture.listener = wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, fixture.folder,
+                                        WM_FRAME_BYTES_MAX, &error);
     assert_non_null (fixture.listener);
     assert_int_equal (wm_keys_read (&table, fixture.folder, &error), WM_OK);
     for (int i = 0; i < 2; i++)

@@ -147,12 +147,13 @@ static void test_refused (void **state)
     wm_error_t error;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal (wm_listener_check (bad[i], WM_LISTENER_AUTO, &error), WM_EHOST);
-        assert_null (wm_listener_new (bad[i], WM_LISTENER_AUTO, NULL, &error));
+        assert_null (wm_listener_new (bad[i], WM_LISTENER_AUTO, NULL, WM_FRAME_BYTES_MAX, &error));
         assert_int_equal (error.fault, WM_EHOST);
     }
     for (size_t i = 0; i < sizeof keyless / sizeof *keyless; i++) {
         assert_int_equal (wm_listener_check (keyless[i], WM_LISTENER_AUTO, &error), WM_OK);
-        assert_null (wm_listener_new (keyless[i], WM_LISTENER_AUTO, NULL, &error));
+        assert_null (
+            wm_listener_new (keyless[i], WM_LISTENER_AUTO, NULL, WM_FRAME_BYTES_MAX, &error));
     }
     assert_null (at ("tcp://192.0.2.77:%d", ports (), 0, &error));
     assert_non_null (strstr (error.text, "no interface of this machine has it"));

@@ -290,7 +290,8 @@ static void test_router (void **state)
     char endpoint[64];
     wm_error_t error;
     snprintf (endpoint, sizeof endpoint, "ipc://%s/r", folder);
-    wm_listener_t *listener = wm_listener_new (endpoint, WM_LISTENER_AUTO, NULL, &error);
+    wm_listener_t *listener =
+        wm_listener_new (endpoint, WM_LISTENER_AUTO, NULL, WM_FRAME_BYTES_MAX, &error);
     assert_non_null (listener);
     writer_t writer[WRITERS];
     pthread_t thread[WRITERS];

@@ -160,7 +160,8 @@ static void peers_with_keys_are_admitted (void **state)
     files.rlim_cur = files.rlim_max < 16384 ? files.rlim_max : 16384;
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &files), 0);
     assert_non_null (mkdtemp (folder));
-    listener = wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, folder, &error);
+    listener =
+        wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, folder, WM_FRAME_BYTES_MAX, &error);
     assert_non_null (listener);
     snprintf (path, sizeof path, "%s/join-worker", folder);
     assert_int_equal (wm_join_read (&join, path, &error), WM_OK);

@@ -1,0 +1,253 @@
+/* main.c - wiremill-gateway: answers clients of Triton by wiremill's workers.
+
+   One thread, one loop. The first SIGTERM or Ctrl-C drains: no connection is accepted any more,
+   what was accepted is answered, and the process ends. The second one ends it now.  */
+#include "producer/gateway/wm_front.h"
+#include "producer/gateway/wm_grpc.h"
+#include "producer/gateway/wm_http.h"
+#include "producer/gateway/wm_models.h"
+#include "schema/base/wm_allowance.h"
+#include "schema/base/wm_log.h"
+#include "schema/wm_limits.h"
+
+#include <czmq.h>
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+#define DRAIN_LOOK_US 5000
+#define FLUSH_US 1000000
+
+/* clang-format off */
+static const wm_option_t options[] = {
+    WM_MODELS_OPTIONS,
+    {.name = "grpc", .value = "ADDRESS:PORT", .fallback = "127.0.0.1:8001", .task = "where",
+     .help = "where it answers gRPC; *:8001: on every address; port 0: any that is free"},
+    {.name = "http", .value = "ADDRESS:PORT", .fallback = "127.0.0.1:8000",
+     .help = "where it answers HTTP/1.1, and shows its numbers at /metrics; none: not at all"},
+    {.name = "tls-certificate", .value = "FILE",
+     .help = "the server's certificate and those that vouch for it (PEM): both ports speak TLS"},
+    {.name = "tls-key", .value = "FILE", .help = "the certificate's key (PEM)"},
+    {.name = "tls-clients", .value = "FILE",
+     .help = "admit only clients whose certificates these authorities (PEM) have signed"},
+    {.name = "memory", .value = "BYTES", .least = 1 << 20, .most = 1L << 44, .task = "limits",
+     .help = "requests and answers together hold at most so much; clients whose requests do not "
+             "fit wait (default: an eighth of the memory, at most 4 GiB)"},
+    {.name = "max-message", .value = "BYTES", .least = 1 << 10, .most = 1L << 40,
+     .help = "largest request (default: a quarter of --memory)"},
+    {.name = "max-connections", .value = "N", .least = 1, .most = 1 << 20, .fallback = "4096",
+     .help = "of gRPC, and of HTTP; further clients wait"},
+    {.name = "access-log", .value = "FILE", .task = "what is noted",
+     .help = "one line a request is appended to it; - is standard output"},
+    {.name = NULL},
+};
+
+static int gateway_main (const wm_args_t *args);
+static const wm_verb_t verb_gateway = {
+    .name = "gateway", .task = "serving",
+    .summary = "answer clients of Triton's inference protocol, over gRPC and HTTP",
+    .text =
+    "  wiremill gateway --model emtrkmichel=ops/train/emtrkmichel.onnx\n"
+    "  wiremill gateway --model-repository models/ --grpc '*:8001' --http '*:8000'\n\n"
+    "It starts a broker and workers for each model and answers KServe's protocol, version 2, as "
+    "Triton does. A worker or broker that dies is started again and what it had is computed again: "
+    "clients only see that it took longer. Nobody is asked for a password: on another address than "
+    "loopback everybody who reaches it can use it, unless --tls-clients names authorities. Ctrl-C "
+    "or SIGTERM answers what was accepted and ends it; a second one ends it at once.\n",
+    .options = options, .run = gateway_main };
+/* clang-format on */
+
+typedef struct {
+    wm_front_t front;
+    wm_tls_t *tls;
+    wm_grpc_t *grpc;
+    wm_http_t *http;
+    int signals;
+    bool is_draining;
+} gateway_t;
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+static void look_drained (void *argument)
+{
+    gateway_t *self = argument;
+    wm_loop_t *loop = self->front.loop;
+    if (wm_grpc_open (self->grpc) || (self->http && wm_http_open (self->http)))
+        wm_loop_timer (loop, wm_loop_now_us (loop) + DRAIN_LOOK_US, look_drained, self);
+    else
+        wm_loop_stop (loop);
+}
+
+static void on_signal (void *argument, uint32_t events)
+{
+    (void) events;
+    gateway_t *self = argument;
+    struct signalfd_siginfo info;
+    if (read (self->signals, &info, sizeof info) != sizeof info)
+        return;
+    if (self->is_draining) {
+        fprintf (stderr, "wiremill gateway: ends now; what is not answered is cancelled\n");
+        wm_loop_stop (self->front.loop);
+        return;
+    }
+    self->is_draining = true;
+    fprintf (stderr, "wiremill gateway: answers what it has accepted, then ends; a second signal "
+                     "ends it at once\n");
+    wm_grpc_drain (self->grpc);
+    if (self->http)
+        wm_http_drain (self->http);
+    look_drained (self);
+}
+
+/* ---- the beginning --------------------------------------------------------------------------- */
+
+static wm_fault_t take_limits (wm_front_t *front, const wm_args_t *args, wm_error_t *error)
+{
+    const char *access = wm_args_text (args, "access-log");
+    size_t memory = wm_allowance_part (wm_allowance (), 8, UINT64_C (4) << 30);
+    if (wm_args_given (args, "memory"))
+        memory = (size_t) wm_args_number (args, "memory");
+    front->message_max = memory / 4;
+    if (wm_args_given (args, "max-message"))
+        front->message_max = (size_t) wm_args_number (args, "max-message");
+    if (front->message_max > memory / 2)
+        return wm_fault (error, WM_EUSAGE,
+                         "--max-message %zu is more than half of the memory, %zu "
+                         "bytes: raise --memory",
+                         front->message_max, memory);
+    front->connections_max = (size_t) wm_args_number (args, "max-connections");
+    front->budget = wm_budget_new (front->loop, memory, memory / 4);
+    if (access && strcmp (access, "-") == 0)
+        front->access = stdout;
+    else if (access && !(front->access = fopen (access, "ae")))
+        return wm_fault (error, WM_EUSAGE, "--access-log %.200s cannot be opened: %s", access,
+                         strerror (errno));
+    return WM_OK;
+}
+
+/* As many descriptors as connections may need.  */
+static void raise_descriptors (void)
+{
+    struct rlimit limit;
+    if (getrlimit (RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit (RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* Opens both ports. `certificate` and `key` are both there or both NULL.  */
+static wm_fault_t serve (gateway_t *self, const wm_args_t *args, wm_error_t *error)
+{
+    const char *certificate = wm_args_text (args, "tls-certificate");
+    const char *key = wm_args_text (args, "tls-key"), *clients = wm_args_text (args, "tls-clients");
+    char grpc[WM_ADDRESS_BYTES], http[WM_ADDRESS_BYTES];
+    if (!certificate != !key || (clients && !key))
+        return wm_fault (error, WM_EUSAGE,
+                         "give --tls-certificate and --tls-key together, or neither");
+    if (key && !(self->tls = wm_tls_new (certificate, key, clients, error)))
+        return error->fault;
+    const int at_grpc = wm_io_listen (wm_args_text (args, "grpc"), grpc, error);
+    if (at_grpc < 0)
+        return error->fault;
+    self->grpc = wm_grpc_new (&self->front, at_grpc, self->tls);
+    if (!self->grpc)
+        return wm_fault (error, WM_EHOST, "cannot serve: %s", strerror (errno));
+    if (strcmp (wm_args_text (args, "http"), "none") == 0) {
+        fprintf (stderr, "wiremill gateway: gRPC on %s%s\n", grpc, key ? ", by TLS" : "");
+        return WM_OK;
+    }
+    if (clients)
+        return wm_fault (error, WM_EUSAGE,
+                         "--tls-clients: only gRPC checks certificates of "
+                         "clients; give --http none too");
+    const int at_http = wm_io_listen (wm_args_text (args, "http"), http, error);
+    if (at_http < 0)
+        return error->fault;
+    const wm_http_tls_t files = { certificate, key };
+    self->http = wm_http_new (&self->front, at_http, key ? &files : NULL, error);
+    if (!self->http)
+        return error->fault;
+    fprintf (stderr, "wiremill gateway: gRPC on %s, HTTP on %s%s\n", grpc, http,
+             key ? ", both by TLS" : "");
+    return WM_OK;
+}
+
+/* Lines of the access log are on disk within a second.  */
+static void flush_access (void *argument)
+{
+    wm_front_t *front = argument;
+    fflush (front->access);
+    wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + FLUSH_US, flush_access, front);
+}
+
+static int run (gateway_t *self)
+{
+    if (self->front.access)
+        flush_access (&self->front);
+    wm_watch_t *watch = wm_loop_watch (self->front.loop, self->signals, EPOLLIN, on_signal, self);
+    const int rc = watch ? wm_loop_run (self->front.loop) : -1;
+    if (rc)
+        fprintf (stderr, "wiremill gateway: cannot wait for clients: %s\n", strerror (errno));
+    wm_loop_unwatch (&watch);
+    return rc ? WM_EXIT_FAILURE : WM_EXIT_OK;
+}
+
+static int gateway_main (const wm_args_t *args)
+{
+    gateway_t self = { .signals = -1 };
+    wm_error_t error = { 0 };
+    sigset_t ends;
+    zsys_handler_set (NULL); /* signals are ours */
+    signal (SIGPIPE, SIG_IGN);
+    sigemptyset (&ends);
+    sigaddset (&ends, SIGTERM);
+    sigaddset (&ends, SIGINT);
+    sigprocmask (SIG_BLOCK, &ends, NULL);
+    wm_log_start ();
+    raise_descriptors ();
+    int code = WM_EXIT_FAILURE;
+    self.signals = signalfd (-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
+    self.front.loop = wm_loop_new ();
+    if (self.signals < 0 || !self.front.loop)
+        wm_fault (&error, WM_EHOST, "the kernel gives no descriptors: %s", strerror (errno));
+    else if (!take_limits (&self.front, args, &error) &&
+             (self.front.models = wm_models_new (self.front.loop, args, &error)) &&
+             !serve (&self, args, &error)) {
+        wm_models_start (self.front.models);
+        code = run (&self);
+    }
+    if (error.fault) {
+        fprintf (stderr, "wiremill gateway: %s\n", error.text);
+        code = error.fault == WM_EUSAGE   ? WM_EXIT_USAGE
+               : error.fault == WM_EBATCH ? WM_EXIT_INPUT
+                                          : WM_EXIT_FAILURE;
+    }
+    wm_grpc_destroy (&self.grpc);
+    wm_http_destroy (&self.http);
+    wm_models_destroy (&self.front.models);
+    wm_tls_destroy (&self.tls);
+    wm_loop_destroy (&self.front.loop);
+    wm_budget_destroy (&self.front.budget);
+    if (self.front.access)
+        fclose (self.front.access);
+    if (self.signals >= 0)
+        close (self.signals);
+    return code;
+}
+
+static const wm_verb_t *const verbs[] = { &verb_gateway, NULL };
+
+static const wm_program_t program = {
+    .name = "wiremill-gateway",
+    .version = WM_VERSION,
+    .summary = "answers clients of Triton's inference protocol; wiremill starts it",
+    .verbs = verbs,
+};
+
+int main (int argc, char **argv)
+{
+    return wm_program_run (&program, argc, argv);
+}

@@ -1,0 +1,46 @@
+/* wm_budget.h - the memory that requests may hold together, and who waits for some.
+
+   Whoever is about to receive a message takes its bytes first; what does not fit waits, and the
+   transport gives its client no window until then. First come, first served, but nobody gets more
+   than a share while others wait. One that already has bytes may take more (its message inflates,
+   its answer is larger): such a one comes first, and one at a time may exceed the budget, so that
+   all go on. Thread: the loop's.  */
+#ifndef WM_BUDGET_H
+#define WM_BUDGET_H
+
+#include "producer/gateway/wm_loop.h"
+
+#include <stddef.h>
+
+typedef struct wm_budget_t wm_budget_t;
+
+/* What one client holds. Zeroed at first.  */
+typedef struct {
+    size_t bytes;
+} wm_share_t;
+
+/* What one request holds. Zeroed at first; its place must not move while it holds or waits.  */
+typedef struct wm_hold_t {
+    wm_share_t *share;
+    size_t bytes, wanted; /* wanted > bytes: it waits */
+    wm_due_t *granted;
+    void *argument;
+    struct wm_hold_t *next, *before;
+} wm_hold_t;
+
+wm_budget_t *wm_budget_new (wm_loop_t *loop, size_t bytes_max, size_t share_max);
+void wm_budget_destroy (wm_budget_t **self_p);
+
+/* Takes so many bytes in all. Returns true if it has them now; else `granted` is called once it
+   has, unless wm_hold_give comes before.  */
+bool wm_hold_take (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t bytes,
+                   wm_due_t *granted, void *argument);
+/* Sets what it holds, at once: less, or what is already there.  */
+void wm_hold_set (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t bytes);
+/* Gives all back, and waits no more.  */
+void wm_hold_give (wm_budget_t *self, wm_hold_t *hold);
+
+size_t wm_budget_bytes (const wm_budget_t *self);
+size_t wm_budget_max (const wm_budget_t *self);
+
+#endif

@@ -1,0 +1,518 @@
+/* wm_gather.c - see wm_gather.h.  */
+#include "producer/gateway/wm_gather.h"
+#include "schema/base/wm_table.h"
+#include "schema/wm_limits.h"
+
+#include <czmq.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BATCH_ROWS_MAX 256u /* several workers share a request; 64 and more are fast */
+#define BATCHES_MAX 256u
+#define TURN_LEAST 64u /* the least that a request takes of its client's turn, in rows */
+#define RETRIES 2
+
+/* The turns of a client with requests that wait.  */
+typedef struct {
+    uint64_t id, turn;
+    uint32_t n_job;
+} client_t;
+
+/* A request. Its first n_taken rows are in batches.  */
+typedef struct job_t {
+    struct job_t *prev, *next; /* of those that wait */
+    wm_gather_t *gather;
+    wm_ks_request_t *request; /* NULL: cancelled */
+    client_t *client;         /* while it waits */
+    wm_plan_t plan;
+    uint32_t n_taken, n_left, n_held; /* rows: in batches; not scored; with NaN */
+    uint32_t n_part;                  /* in batches that are not answered */
+    uint32_t priority;
+    uint64_t turn;
+    float *score; /* (n_row, n_score) */
+    int64_t came_us, sent_us;
+} job_t;
+
+/* Rows of one request in a batch.  */
+typedef struct {
+    job_t *job;
+    uint32_t row, n;
+} part_t;
+
+typedef struct batch_t {
+    wm_link_batch_t link; /* first: the link knows only this */
+    struct batch_t *prev, *next;
+    float *value;
+    size_t bytes;
+    uint32_t n_row, n_part, n_retry;
+    int64_t sent_us;
+    part_t *part;
+} batch_t;
+
+struct wm_gather_t {
+    wm_loop_t *loop;
+    wm_link_t *link;
+    wm_gather_how_t how;
+    uint32_t rows_max;
+    job_t *first, *last; /* that wait, in the order in which they are sent */
+    uint64_t rows_waiting;
+    uint32_t n_job, n_waiting, n_batch;
+    batch_t *batches; /* under way */
+    size_t bytes;     /* of them */
+    uint64_t turn;    /* of what was sent last */
+    wm_table_t clients;
+    wm_timer_t *timer; /* to look at the queue */
+    int64_t timer_us;
+    wm_gather_counts_t counts;
+};
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static client_t *client_of (wm_gather_t *self, uint64_t id)
+{
+    size_t at;
+    client_t *client = wm_table_first (&self->clients, wm_table_mix (id), &at);
+    if (client)
+        return client;
+    client = zmalloc (sizeof *client);
+    client->id = id;
+    if (wm_table_reserve (&self->clients))
+        abort (); /* as zmalloc without memory */
+    wm_table_put (&self->clients, wm_table_mix (id), client);
+    return client;
+}
+
+static void leave_queue (job_t *job)
+{
+    wm_gather_t *self = job->gather;
+    client_t *client = job->client;
+    *(job->prev ? &job->prev->next : &self->first) = job->next;
+    *(job->next ? &job->next->prev : &self->last) = job->prev;
+    job->client = NULL;
+    self->n_waiting--;
+    self->rows_waiting -= job->plan.n_row - job->n_taken;
+    if (--client->n_job)
+        return;
+    wm_table_remove (&self->clients, wm_table_mix (client->id), client);
+    free (client);
+}
+
+static void enter_queue (job_t *job)
+{
+    wm_gather_t *self = job->gather;
+    const uint32_t n = job->plan.n_row;
+    client_t *client = job->client = client_of (self, job->request->client);
+    client->n_job++;
+    job->turn = client->turn > self->turn ? client->turn : self->turn;
+    client->turn = job->turn + (n > TURN_LEAST ? n : TURN_LEAST);
+    job_t *before = self->last;
+    while (before && (before->priority != job->priority ? before->priority > job->priority
+                                                        : before->turn > job->turn))
+        before = before->prev;
+    job->prev = before;
+    job->next = before ? before->next : self->first;
+    *(before ? &before->next : &self->first) = job;
+    *(job->next ? &job->next->prev : &self->last) = job;
+    self->n_waiting++;
+    self->rows_waiting += n;
+}
+
+static void job_free (job_t *job)
+{
+    job->gather->n_job--;
+    free (job->score);
+    free (job);
+}
+
+/* Answers a request, which ends it. code OK: its rows are all scored.  */
+static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
+{
+    wm_gather_t *self = job->gather;
+    wm_ks_request_t *request = job->request;
+    const int64_t now_us = wm_loop_now_us (self->loop);
+    wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+    wm_ks_answer_t answer = { .code = code,
+                              .text = text,
+                              .model = self->how.model,
+                              .version = self->how.version,
+                              .n_held = job->n_held };
+    if (job->client)
+        leave_queue (job);
+    job->request = NULL;
+    request->backend = NULL;
+    if (code == WM_KS_OK) {
+        wm_signature_answer (self->how.signature, &job->plan, job->score, output);
+        answer.output = output;
+        answer.n_output = job->plan.n_output;
+        self->counts.n_success++;
+        self->counts.n_row += job->plan.n_row;
+        self->counts.n_held += job->n_held;
+        self->counts.success_us += (uint64_t) (now_us - job->came_us);
+        self->counts.queue_us += (uint64_t) (job->sent_us - job->came_us);
+        self->counts.infer_us += (uint64_t) (now_us - job->sent_us);
+        self->counts.last_ms = (int64_t) time (NULL) * 1000;
+    } else {
+        self->counts.n_fail++;
+        self->counts.fail_us += (uint64_t) (now_us - job->came_us);
+    }
+    wm_transport_reply (request, &answer);
+    if (code == WM_KS_OK)
+        wm_signature_clear (&job->plan, output);
+    if (!job->n_part)
+        job_free (job);
+}
+
+/* ---- batches --------------------------------------------------------------------------------- */
+
+static void batch_free (batch_t *batch)
+{
+    free (batch->value);
+    free (batch->part);
+    free (batch);
+}
+
+static void batch_send (wm_gather_t *self, batch_t *batch)
+{
+    batch->prev = NULL;
+    batch->next = self->batches;
+    if (batch->next)
+        batch->next->prev = batch;
+    self->batches = batch;
+    self->n_batch++;
+    self->bytes += batch->bytes;
+    batch->sent_us = wm_loop_now_us (self->loop);
+    wm_link_send (self->link, &batch->link, batch->value, batch->n_row);
+}
+
+static void batch_leave (wm_gather_t *self, batch_t *batch)
+{
+    *(batch->prev ? &batch->prev->next : &self->batches) = batch->next;
+    if (batch->next)
+        batch->next->prev = batch->prev;
+    self->n_batch--;
+    self->bytes -= batch->bytes;
+}
+
+static batch_t *batch_new (const wm_gather_t *self, uint32_t n_row, uint32_t n_part)
+{
+    batch_t *batch = zmalloc (sizeof *batch);
+    batch->bytes = (size_t) n_row * self->how.signature->n_value * sizeof (float);
+    batch->value = malloc (batch->bytes);
+    batch->part = zmalloc (n_part * sizeof *batch->part);
+    if (!batch->value)
+        abort (); /* as zmalloc without memory */
+    return batch;
+}
+
+/* Copies rows of a request until the batch is full.  */
+static void take_rows (wm_gather_t *self, batch_t *batch, uint32_t rows_max, job_t *job)
+{
+    const wm_signature_t *signature = self->how.signature;
+    part_t *part = NULL;
+    for (; job->n_taken < job->plan.n_row && batch->n_row < rows_max; job->n_taken++) {
+        self->rows_waiting--;
+        if (!wm_signature_row (signature, job->request, &job->plan, job->n_taken,
+                               batch->value + (size_t) batch->n_row * signature->n_value)) {
+            job->n_left--; /* its scores are NaN */
+            job->n_held++;
+            part = NULL;
+            continue;
+        }
+        if (!part) {
+            part = &batch->part[batch->n_part++];
+            *part = (part_t){ .job = job, .row = job->n_taken };
+            job->n_part++;
+        }
+        part->n++;
+        batch->n_row++;
+    }
+    if (!job->sent_us)
+        job->sent_us = wm_loop_now_us (self->loop);
+}
+
+/* Cuts one batch from the front of the queue and sends it.  */
+static void cut_batch (wm_gather_t *self)
+{
+    const uint32_t rows_max =
+        self->rows_waiting < self->rows_max ? (uint32_t) self->rows_waiting : self->rows_max;
+    batch_t *batch = batch_new (self, rows_max, rows_max);
+    while (self->first && batch->n_row < rows_max) {
+        job_t *job = self->first;
+        if (job->turn > self->turn)
+            self->turn = job->turn;
+        take_rows (self, batch, rows_max, job);
+        if (job->n_taken < job->plan.n_row)
+            break;
+        leave_queue (job);
+        if (!job->n_left) /* no row of it is finite */
+            job_answer (job, WM_KS_OK, NULL);
+    }
+    if (!batch->n_row) {
+        batch_free (batch);
+        return;
+    }
+    batch_send (self, batch);
+}
+
+static void pump (void *argument);
+
+/* Looks at the queue at this time, or before.  */
+static void pump_at (wm_gather_t *self, int64_t at_us)
+{
+    if (self->timer && self->timer_us <= at_us)
+        return;
+    wm_loop_untimer (&self->timer);
+    self->timer_us = at_us;
+    self->timer = wm_loop_timer (self->loop, at_us, pump, self);
+}
+
+/* Looks at the queue once the callbacks that run now have added to it.  */
+static void pump_soon (wm_gather_t *self)
+{
+    pump_at (self, wm_loop_now_us (self->loop));
+}
+
+static void pump (void *argument)
+{
+    wm_gather_t *self = argument;
+    self->timer = NULL;
+    while (self->first && self->n_batch < BATCHES_MAX &&
+           (!self->n_batch || self->bytes < self->how.in_flight_bytes)) {
+        /* of the first, which may not be the oldest: near enough */
+        const int64_t due_us = self->first->came_us + self->how.max_delay_us;
+        if (self->n_batch && self->rows_waiting < self->rows_max &&
+            wm_loop_now_us (self->loop) < due_us) {
+            pump_at (self, due_us);
+            return;
+        }
+        cut_batch (self);
+    }
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void scatter (const wm_gather_t *self, const batch_t *batch, const uint8_t *status,
+                     const uint8_t *score)
+{
+    const size_t n_score = self->how.signature->n_score, bytes = n_score * sizeof (float);
+    uint32_t at = 0;
+    for (uint32_t p = 0; p < batch->n_part; at += batch->part[p++].n) {
+        const part_t *part = &batch->part[p];
+        job_t *job = part->job;
+        memcpy (job->score + part->row * n_score, score + at * bytes, part->n * bytes);
+        for (uint32_t i = 0; i < part->n; i++) {
+            float *row = job->score + (part->row + i) * n_score;
+            bool is_held = status[at + i] != 0;
+            for (size_t s = 0; s < n_score; s++) {
+                if (status[at + i])
+                    row[s] = NAN;
+                is_held |= isnan (row[s]);
+            }
+            job->n_held += is_held;
+        }
+    }
+}
+
+/* The rows of one request, in a batch of their own. Their values are at `at` in the old one.  */
+static void send_alone (wm_gather_t *self, const batch_t *old, const part_t *part, uint32_t at)
+{
+    const size_t n_value = self->how.signature->n_value;
+    batch_t *batch = batch_new (self, part->n, 1);
+    memcpy (batch->value, old->value + at * n_value, batch->bytes);
+    batch->part[0] = *part;
+    batch->n_part = 1;
+    batch->n_row = part->n;
+    batch->n_retry = old->n_retry + (old->n_part == 1);
+    batch_send (self, batch);
+}
+
+/* The broker gave the batch up: its requests try again, each alone.  */
+static void try_again (wm_gather_t *self, const batch_t *batch, const char *text)
+{
+    uint32_t at = 0;
+    self->counts.n_again++;
+    for (uint32_t p = 0; p < batch->n_part; at += batch->part[p++].n) {
+        job_t *job = batch->part[p].job;
+        if (job->request && (batch->n_part > 1 || batch->n_retry < RETRIES))
+            send_alone (self, batch, &batch->part[p], at);
+        else if (--job->n_part == 0 && !job->request)
+            job_free (job);
+        else if (job->request)
+            job_answer (job, WM_KS_INTERNAL, text);
+    }
+}
+
+static void count_batch (wm_gather_t *self, const batch_t *batch)
+{
+    const uint64_t took_us = (uint64_t) (wm_loop_now_us (self->loop) - batch->sent_us);
+    uint32_t size = 0;
+    while (size + 1 < WM_GATHER_SIZES && (1u << size) < batch->n_row)
+        size++;
+    self->counts.n_batch++;
+    self->counts.size_n[size]++;
+    self->counts.size_us[size] += took_us;
+}
+
+void wm_gather_answered (wm_gather_t *self, wm_link_batch_t *link, const uint8_t *status,
+                         const uint8_t *score, const char *text)
+{
+    batch_t *batch = (batch_t *) link;
+    batch_leave (self, batch);
+    if (!status) {
+        try_again (self, batch, text);
+        batch_free (batch);
+        pump_soon (self);
+        return;
+    }
+    count_batch (self, batch);
+    scatter (self, batch, status, score);
+    for (uint32_t p = 0; p < batch->n_part; p++) {
+        job_t *job = batch->part[p].job;
+        job->n_part--;
+        job->n_left -= batch->part[p].n;
+        if (job->request && !job->n_left)
+            job_answer (job, WM_KS_OK, NULL);
+        else if (!job->request && !job->n_part)
+            job_free (job);
+    }
+    batch_free (batch);
+    pump_soon (self);
+}
+
+/* ---- for the owner --------------------------------------------------------------------------- */
+
+wm_gather_t *wm_gather_new (wm_loop_t *loop, wm_link_t *link, const wm_gather_how_t *how)
+{
+    wm_gather_t *self = zmalloc (sizeof *self);
+    *self = (wm_gather_t){ .loop = loop, .link = link, .how = *how };
+    const size_t task = how->signature->n_value * sizeof (float);
+    const size_t result = 1 + how->signature->n_score * sizeof (float);
+    size_t most = WM_RAW_BYTES_MAX / (task > result ? task : result);
+    self->rows_max = most < 1 ? 1 : most < BATCH_ROWS_MAX ? (uint32_t) most : BATCH_ROWS_MAX;
+    return self;
+}
+
+static void refuse (wm_gather_t *self, wm_ks_request_t *request, const wm_ks_error_t *error)
+{
+    const wm_ks_answer_t answer = { .code = error->code,
+                                    .text = error->text,
+                                    .model = self->how.model,
+                                    .version = self->how.version };
+    self->counts.n_fail++;
+    wm_transport_reply (request, &answer);
+}
+
+void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request)
+{
+    const wm_signature_t *signature = self->how.signature;
+    wm_ks_error_t error;
+    wm_plan_t plan;
+    if (wm_signature_plan (signature, request, &plan, &error) ||
+        wm_signature_exact (signature, request, &plan, &error)) {
+        refuse (self, request, &error);
+        return;
+    }
+    const size_t n_score = (size_t) plan.n_row * signature->n_score;
+    job_t *job = zmalloc (sizeof *job);
+    *job = (job_t){ .gather = self,
+                    .request = request,
+                    .plan = plan,
+                    .n_left = plan.n_row,
+                    .priority = request->priority ? request->priority : self->how.default_priority,
+                    .score = malloc (n_score ? n_score * sizeof (float) : 1),
+                    .came_us = wm_loop_now_us (self->loop) };
+    self->n_job++;
+    if (!job->score) {
+        job_free (job);
+        wm_ks_fail (&error, WM_KS_EXHAUSTED, "no memory for the scores of %u rows", plan.n_row);
+        refuse (self, request, &error);
+        return;
+    }
+    for (size_t i = 0; i < n_score; i++)
+        job->score[i] = NAN;
+    request->backend = job;
+    if (!plan.n_row) {
+        job->sent_us = job->came_us;
+        job_answer (job, WM_KS_OK, NULL);
+        return;
+    }
+    enter_queue (job);
+    pump_soon (self);
+}
+
+static bool is_forgotten (const batch_t *batch)
+{
+    for (uint32_t p = 0; p < batch->n_part; p++)
+        if (batch->part[p].job->request)
+            return false;
+    return true;
+}
+
+void wm_gather_cancel (wm_ks_request_t *request)
+{
+    job_t *job = request->backend;
+    wm_gather_t *self = job->gather;
+    request->backend = NULL;
+    job->request = NULL;
+    self->counts.n_cancel++;
+    if (job->client)
+        leave_queue (job);
+    for (batch_t *batch = self->batches, *next; batch && job->n_part; batch = next) {
+        next = batch->next;
+        if (!is_forgotten (batch) || !wm_link_take_back (self->link, &batch->link))
+            continue;
+        batch_leave (self, batch);
+        for (uint32_t p = 0; p < batch->n_part; p++) {
+            job_t *one = batch->part[p].job;
+            if (--one->n_part == 0 && one != job)
+                job_free (one);
+        }
+        batch_free (batch);
+    }
+    if (!job->n_part)
+        job_free (job);
+    pump_soon (self);
+}
+
+void wm_gather_destroy (wm_gather_t **self_p, const char *text)
+{
+    wm_gather_t *self = *self_p;
+    if (!self)
+        return;
+    for (batch_t *batch = self->batches, *next; batch; batch = next) {
+        next = batch->next;
+        for (uint32_t p = 0; p < batch->n_part; p++) {
+            job_t *job = batch->part[p].job;
+            if (--job->n_part)
+                continue;
+            if (!job->request)
+                job_free (job);
+            else if (!job->client) /* nothing of it waits */
+                job_answer (job, WM_KS_UNAVAILABLE, text);
+        }
+        batch_free (batch);
+    }
+    while (self->first)
+        job_answer (self->first, WM_KS_UNAVAILABLE, text);
+    wm_loop_untimer (&self->timer);
+    free (self->clients.slot);
+    free (self);
+    *self_p = NULL;
+}
+
+uint32_t wm_gather_n_request (const wm_gather_t *self)
+{
+    return self->n_job;
+}
+
+uint32_t wm_gather_n_waiting (const wm_gather_t *self)
+{
+    return self->n_waiting;
+}
+
+const wm_gather_counts_t *wm_gather_counts (const wm_gather_t *self)
+{
+    return &self->counts;
+}

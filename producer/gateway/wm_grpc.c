@@ -1,0 +1,399 @@
+/* wm_grpc.c - connections of the gRPC server: sockets on one side, nghttp2 on the other.
+
+   Nothing is read from a connection while more than OUT_BYTES_MAX wait to be sent to it, so that
+   one who does not read cannot make answers pile up. Limits of nghttp2 end connections that flood
+   it with SETTINGS, PING, RST_STREAM or CONTINUATION.  */
+#include "producer/gateway/wm_grpc_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define IN_BYTES (256u << 10)      /* read at once */
+#define READS_MAX 4                /* ... before other connections have their turn */
+#define OUT_BYTES_MAX (256u << 10) /* waiting in a connection's buffer */
+#define STREAMS_MAX 1024           /* of a connection */
+#define CONN_WINDOW_BYTES (16 << 20)
+#define FRAME_BYTES_MAX (1 << 18)
+#define RESET_BURST 1000 /* streams a client may cancel at once, and then a second */
+#define RESET_RATE 200
+#define ACKS_MAX 1000
+#define SWEEP_US 1000000
+#define GREETING_US 10000000 /* a connection that has not spoken HTTP/2 by then is closed */
+#define REST_US 100000       /* after accept has failed */
+
+/* ---- the end of a connection ----------------------------------------------------------------- */
+
+static void free_conn (void *argument)
+{
+    wm_conn_t *self = argument;
+    nghttp2_session_del (self->session);
+    free (self->out.data);
+    free (self);
+}
+
+/* Closes it; the memory is freed later, when no callback of nghttp2 is under way.  */
+static void kill_conn (wm_conn_t *self)
+{
+    if (self->is_dead)
+        return;
+    self->is_dead = true;
+    while (self->calls) {
+        wm_call_t *call = self->calls;
+        wm_call_destroy (&call);
+    }
+    wm_loop_unwatch (&self->watch);
+    wm_io_close (&self->io);
+    *(self->before ? &self->before->next : &self->grpc->conns) = self->next;
+    if (self->next)
+        self->next->before = self->before;
+    self->grpc->n_conns--;
+    self->grpc->front->connections[WM_FRONT_GRPC]--;
+    wm_loop_later (self->grpc->front->loop, free_conn, self);
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+static size_t waiting (const wm_conn_t *self)
+{
+    return self->out.bytes - self->sent;
+}
+
+static void watch_for (wm_conn_t *self)
+{
+    uint32_t events = waiting (self) < OUT_BYTES_MAX ? EPOLLIN : 0;
+    if (waiting (self) || self->io.wants_write)
+        events |= EPOLLOUT;
+    wm_loop_change (self->watch, events);
+}
+
+/* Takes from nghttp2 what it has to send, up to a buffer. False: the connection is of no use.  */
+static bool fill_out (wm_conn_t *self)
+{
+    if (self->sent == self->out.bytes)
+        self->sent = self->out.bytes = 0;
+    while (waiting (self) < OUT_BYTES_MAX) {
+        const uint8_t *data;
+        const ssize_t n = nghttp2_session_mem_send (self->session, &data);
+        if (n < 0)
+            return false;
+        if (n == 0)
+            break;
+        wm_buffer_put (&self->out, data, (size_t) n);
+    }
+    return true;
+}
+
+static bool flush (wm_conn_t *self)
+{
+    const int64_t now_us = wm_loop_now_us (self->grpc->front->loop);
+    while (fill_out (self) && waiting (self)) {
+        const ssize_t n = wm_io_write (&self->io, self->out.data + self->sent, waiting (self));
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        self->sent += (size_t) n;
+        self->moved_us = now_us;
+    }
+    return !waiting (self);
+}
+
+static void send_out (void *argument)
+{
+    wm_conn_t *self = argument;
+    self->is_marked = false;
+    if (self->is_dead)
+        return;
+    if (self->grpc->is_draining && !self->calls && !self->is_drained) {
+        self->is_drained = true;
+        nghttp2_session_terminate_session (self->session, NGHTTP2_NO_ERROR);
+    }
+    if (!flush (self) || (!waiting (self) && !nghttp2_session_want_read (self->session) &&
+                          !nghttp2_session_want_write (self->session))) {
+        kill_conn (self);
+        return;
+    }
+    watch_for (self);
+}
+
+void wm_conn_mark (wm_conn_t *self)
+{
+    if (self->is_marked || self->is_dead)
+        return;
+    self->is_marked = true;
+    wm_loop_later (self->grpc->front->loop, send_out, self);
+}
+
+/* ---- receiving ------------------------------------------------------------------------------- */
+
+/* False: the connection has ended.  */
+static bool receive (wm_conn_t *self)
+{
+    for (int i = 0; (i < READS_MAX || wm_io_has_more (&self->io)) && !self->is_dead; i++) {
+        const ssize_t n = wm_io_read (&self->io, self->grpc->in, IN_BYTES);
+        if (n == 0)
+            return false;
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        self->is_greeted = true;
+        if (nghttp2_session_mem_recv (self->session, self->grpc->in, (size_t) n) < 0)
+            return false;
+        if ((size_t) n < IN_BYTES && !self->io.ssl)
+            break;
+    }
+    return true;
+}
+
+static void on_ready (void *argument, uint32_t events)
+{
+    wm_conn_t *self = argument;
+    if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR) || self->io.wants_write) && !receive (self)) {
+        flush (self); /* a GOAWAY that says why */
+        kill_conn (self);
+        return;
+    }
+    wm_conn_mark (self);
+}
+
+/* ---- callbacks of nghttp2 -------------------------------------------------------------------- */
+
+static int on_begin_headers (nghttp2_session *session, const nghttp2_frame *frame, void *argument)
+{
+    wm_conn_t *self = argument;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        nghttp2_session_set_stream_user_data (session, frame->hd.stream_id,
+                                              wm_call_new (self, frame->hd.stream_id));
+    return 0;
+}
+
+static int on_header (nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                      size_t n_name, const uint8_t *value, size_t n_value, uint8_t flags,
+                      void *argument)
+{
+    (void) flags;
+    (void) argument;
+    wm_call_t *call = nghttp2_session_get_stream_user_data (session, frame->hd.stream_id);
+    if (call && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        wm_call_header (call, (const char *) name, n_name, (const char *) value, n_value);
+    return 0;
+}
+
+static int on_frame (nghttp2_session *session, const nghttp2_frame *frame, void *argument)
+{
+    (void) argument;
+    wm_call_t *call = nghttp2_session_get_stream_user_data (session, frame->hd.stream_id);
+    if (!call || (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA))
+        return 0;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        wm_call_begin (call);
+    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+        wm_call_end (call);
+    return 0;
+}
+
+static int on_data (nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data,
+                    size_t bytes, void *argument)
+{
+    (void) flags;
+    (void) argument;
+    wm_call_t *call = nghttp2_session_get_stream_user_data (session, stream);
+    if (call)
+        wm_call_data (call, data, bytes);
+    else
+        nghttp2_session_consume (session, stream, bytes);
+    return 0;
+}
+
+static int on_close (nghttp2_session *session, int32_t stream, uint32_t code, void *argument)
+{
+    (void) code;
+    wm_conn_t *self = argument;
+    wm_call_t *call = nghttp2_session_get_stream_user_data (session, stream);
+    wm_call_destroy (&call);
+    wm_conn_mark (self);
+    return 0;
+}
+
+static void set_callbacks (nghttp2_session_callbacks *c)
+{
+    nghttp2_session_callbacks_set_on_begin_headers_callback (c, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback (c, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback (c, on_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback (c, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback (c, on_close);
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+static void greet (wm_conn_t *self)
+{
+    const nghttp2_settings_entry settings[] = {
+        { NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, STREAMS_MAX },
+        { NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WM_FRONT_WINDOW_BYTES },
+        { NGHTTP2_SETTINGS_MAX_FRAME_SIZE, FRAME_BYTES_MAX },
+        { NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, 16384 },
+    };
+    nghttp2_submit_settings (self->session, NGHTTP2_FLAG_NONE, settings,
+                             sizeof settings / sizeof settings[0]);
+    nghttp2_session_set_local_window_size (self->session, NGHTTP2_FLAG_NONE, 0, CONN_WINDOW_BYTES);
+    wm_conn_mark (self);
+}
+
+static void open_conn (wm_grpc_t *self, int fd, const char *peer)
+{
+    wm_conn_t *conn = calloc (1, sizeof *conn);
+    assert (conn);
+    conn->grpc = self;
+    if (!wm_io_open (&conn->io, fd, self->tls)) {
+        free (conn);
+        return;
+    }
+    conn->number = ++self->front->clients;
+    conn->moved_us = wm_loop_now_us (self->front->loop);
+    snprintf (conn->peer, sizeof conn->peer, "%s", peer);
+    conn->watch = wm_loop_watch (self->front->loop, fd, EPOLLIN, on_ready, conn);
+    if (!conn->watch ||
+        nghttp2_session_server_new2 (&conn->session, self->callbacks, conn, self->option)) {
+        wm_loop_unwatch (&conn->watch);
+        wm_io_close (&conn->io);
+        free (conn);
+        return;
+    }
+    conn->next = self->conns;
+    if (conn->next)
+        conn->next->before = conn;
+    self->conns = conn;
+    self->n_conns++;
+    self->front->connections[WM_FRONT_GRPC]++;
+    greet (conn);
+}
+
+static void accept_again (void *argument)
+{
+    wm_grpc_t *self = argument;
+    self->rest = NULL;
+    wm_loop_change (self->watch, EPOLLIN);
+}
+
+/* Waits a little where no connection can be taken: the kernel keeps those that come.  */
+static void rest (wm_grpc_t *self)
+{
+    wm_loop_change (self->watch, 0);
+    self->rest = wm_loop_timer (self->front->loop, wm_loop_now_us (self->front->loop) + REST_US,
+                                accept_again, self);
+}
+
+static void on_accept (void *argument, uint32_t events)
+{
+    (void) events;
+    wm_grpc_t *self = argument;
+    char peer[WM_ADDRESS_BYTES];
+    for (int i = 0; i < 16; i++) {
+        const int fd = self->n_conns < self->front->connections_max
+                           ? wm_io_accept (self->listener, peer)
+                           : (errno = EMFILE, -1);
+        if (fd >= 0)
+            open_conn (self, fd, peer);
+        else if (errno == EAGAIN)
+            return;
+        else if (errno != ECONNABORTED && errno != EINTR) {
+            rest (self);
+            return;
+        }
+    }
+}
+
+/* From now on new streams are ignored: the client has known for a second that it should go.  */
+static void refuse (wm_conn_t *self)
+{
+    self->is_refusing = true;
+    nghttp2_submit_goaway (self->session, NGHTTP2_FLAG_NONE,
+                           nghttp2_session_get_last_proc_stream_id (self->session),
+                           NGHTTP2_NO_ERROR, NULL, 0);
+    wm_conn_mark (self);
+}
+
+/* Drops who has stopped in the middle of something.  */
+static void sweep (void *argument)
+{
+    wm_grpc_t *self = argument;
+    const int64_t now_us = wm_loop_now_us (self->front->loop);
+    for (wm_conn_t *conn = self->conns, *next; conn; conn = next) {
+        next = conn->next;
+        for (wm_call_t *call = conn->calls, *after; call; call = after) {
+            after = call->next;
+            wm_call_sweep (call, now_us);
+        }
+        if (self->is_draining && !conn->is_refusing)
+            refuse (conn);
+        const int64_t still_us = now_us - conn->moved_us;
+        if ((waiting (conn) && still_us > WM_FRONT_STALL_US) ||
+            (!conn->is_greeted && still_us > GREETING_US))
+            kill_conn (conn);
+    }
+    self->sweep = wm_loop_timer (self->front->loop, now_us + SWEEP_US, sweep, self);
+}
+
+wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls)
+{
+    wm_grpc_t *self = calloc (1, sizeof *self);
+    assert (self);
+    *self = (wm_grpc_t){ .front = front, .tls = tls, .listener = listener };
+    if (nghttp2_session_callbacks_new (&self->callbacks) || nghttp2_option_new (&self->option) ||
+        !(self->in = malloc (IN_BYTES)))
+        abort ();
+    set_callbacks (self->callbacks);
+    nghttp2_option_set_no_auto_window_update (self->option, 1);
+    nghttp2_option_set_no_closed_streams (self->option, 1);
+    nghttp2_option_set_max_outbound_ack (self->option, ACKS_MAX);
+    nghttp2_option_set_stream_reset_rate_limit (self->option, RESET_BURST, RESET_RATE);
+    nghttp2_option_set_max_send_header_block_length (self->option, 64 << 10);
+    self->watch = wm_loop_watch (front->loop, listener, EPOLLIN, on_accept, self);
+    self->sweep = wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + SWEEP_US, sweep, self);
+    if (!self->watch)
+        wm_grpc_destroy (&self);
+    return self;
+}
+
+static void stop_accepting (wm_grpc_t *self)
+{
+    wm_loop_untimer (&self->rest);
+    wm_loop_unwatch (&self->watch);
+    if (self->listener >= 0)
+        close (self->listener);
+    self->listener = -1;
+}
+
+void wm_grpc_drain (wm_grpc_t *self)
+{
+    stop_accepting (self);
+    self->is_draining = true;
+    for (wm_conn_t *conn = self->conns; conn; conn = conn->next) {
+        if (conn->calls)
+            nghttp2_submit_shutdown_notice (conn->session);
+        wm_conn_mark (conn);
+    }
+}
+
+size_t wm_grpc_open (const wm_grpc_t *self)
+{
+    return self->n_conns;
+}
+
+void wm_grpc_destroy (wm_grpc_t **self_p)
+{
+    wm_grpc_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    stop_accepting (self);
+    wm_loop_untimer (&self->sweep);
+    while (self->conns)
+        kill_conn (self->conns);
+    nghttp2_session_callbacks_del (self->callbacks);
+    nghttp2_option_del (self->option);
+    free (self->in);
+    free (self);
+}

@@ -1,0 +1,24 @@
+/* wm_grpc.h - the gRPC server: inference.GRPCInferenceService over HTTP/2.
+
+   Thread: the loop's.  */
+#ifndef WM_GRPC_H
+#define WM_GRPC_H
+
+#include "producer/gateway/wm_front.h"
+#include "producer/gateway/wm_io.h"
+
+typedef struct wm_grpc_t wm_grpc_t;
+
+/* Serves the listening descriptor, which it takes. `front` and `tls` (or NULL) must outlive it.
+   NULL with errno.  */
+wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls);
+/* Cancels what is under way and closes all connections.  */
+void wm_grpc_destroy (wm_grpc_t **self_p);
+
+/* Accepts no more connections, asks clients to go elsewhere, answers what was accepted, then closes
+   each connection.  */
+void wm_grpc_drain (wm_grpc_t *self);
+/* Returns the number of connections that are still open.  */
+size_t wm_grpc_open (const wm_grpc_t *self);
+
+#endif

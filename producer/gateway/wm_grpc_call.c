@@ -1,0 +1,586 @@
+/* wm_grpc_call.c - one call: its headers, messages, answers and status (grpc.io,
+   "gRPC over HTTP2").  */
+#include "producer/gateway/wm_grpc_private.h"
+#include "producer/gateway/wm_inflate.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Messages without memory may have so many bytes in all; then their connections wait too.  */
+#define UNHELD_SHARE 4              /* of the budget: one in */
+#define LATE_BYTES_MAX (256u << 10) /* a status waits for so much of the rest of a message */
+#define LATE_US 1000000
+#define STREAM_WINDOW_MAX (16 << 20)
+
+static wm_front_t *front_of (const wm_call_t *self)
+{
+    return self->conn->grpc->front;
+}
+
+static int64_t now_us (const wm_call_t *self)
+{
+    return wm_loop_now_us (front_of (self)->loop);
+}
+
+/* ---- the window ------------------------------------------------------------------------------ */
+
+/* Lets the client send as many bytes as these were.  */
+static void consume (wm_call_t *self, size_t stream, size_t conn)
+{
+    if (stream)
+        nghttp2_session_consume_stream (self->conn->session, self->stream, stream);
+    if (conn)
+        nghttp2_session_consume_connection (self->conn->session, conn);
+    wm_conn_mark (self->conn);
+}
+
+/* What is owed since memory for its message was not there.  */
+static void pay (wm_call_t *self)
+{
+    self->conn->grpc->unheld -= self->owed;
+    consume (self, self->owed, self->owed_conn);
+    self->owed = self->owed_conn = 0;
+}
+
+/* ---- beginning and end of calls, items ------------------------------------------------------- */
+
+wm_call_t *wm_call_new (wm_conn_t *conn, int32_t stream)
+{
+    wm_call_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->conn = conn;
+    self->stream = stream;
+    self->begun_us = self->moved_us = now_us (self);
+    self->next = conn->calls;
+    if (self->next)
+        self->next->before = self;
+    conn->calls = self;
+    conn->n_calls++;
+    return self;
+}
+
+static void forget (wm_item_t *item)
+{
+    wm_method_cancel (item);
+    wm_loop_untimer (&item->timer);
+    free (item->body);
+    item->body = NULL;
+}
+
+static void free_item (wm_item_t *item)
+{
+    forget (item);
+    wm_hold_give (front_of (item->call)->budget, &item->hold);
+    wm_infer_free (&item->infer);
+    free (item->out.data);
+    free (item);
+}
+
+static void free_items (wm_call_t *self)
+{
+    while (self->first) {
+        wm_item_t *item = self->first;
+        self->first = item->next;
+        free_item (item);
+    }
+    self->last = self->arriving = NULL;
+    self->n_unheld = 0;
+}
+
+void wm_call_destroy (wm_call_t **self_p)
+{
+    wm_call_t *self = *self_p;
+    if (!self)
+        return;
+    *self_p = NULL;
+    wm_conn_t *conn = self->conn;
+    const wm_front_line_t line = {
+        .kind = WM_FRONT_GRPC,
+        .peer = conn->peer,
+        .method = self->method ? self->method->name : self->path,
+        .model = self->model,
+        .code = self->is_done ? self->code : WM_KS_CANCELLED,
+        .bytes_in = self->bytes_in,
+        .bytes_out = self->bytes_out,
+        .begun_us = self->begun_us,
+    };
+    wm_front_answered (front_of (self), &line);
+    free_items (self);
+    free (self->text);
+    wm_loop_untimer (&self->timer);
+    nghttp2_session_set_stream_user_data (conn->session, self->stream, NULL);
+    pay (self);
+    *(self->before ? &self->before->next : &conn->calls) = self->next;
+    if (self->next)
+        self->next->before = self->before;
+    conn->n_calls--;
+    free (self);
+}
+
+/* ---- the response ---------------------------------------------------------------------------- */
+
+#define NV(name, value)                                                                            \
+    {                                                                                              \
+        (uint8_t *) (uintptr_t) (name), (uint8_t *) (uintptr_t) (value), strlen (name),            \
+            strlen (value), NGHTTP2_NV_FLAG_NONE                                                   \
+    }
+
+static const char *status_of (wm_ks_code_t code)
+{
+    static const char *const status[WM_KS_CODES] = {
+        [WM_KS_OK] = "0",           [WM_KS_INVALID] = "3",        [WM_KS_NOT_FOUND] = "5",
+        [WM_KS_UNAVAILABLE] = "14", [WM_KS_DEADLINE] = "4",       [WM_KS_CANCELLED] = "1",
+        [WM_KS_EXHAUSTED] = "8",    [WM_KS_UNIMPLEMENTED] = "12", [WM_KS_INTERNAL] = "13",
+    };
+    return status[code];
+}
+
+/* Encodes a message for people: '%' and what is not printable ASCII become %XX.  */
+static void percent (char *to, size_t max, const char *text)
+{
+    size_t n = 0;
+    for (; *text && n + 4 < max; text++)
+        if (*text >= ' ' && *text < 127 && *text != '%')
+            to[n++] = *text;
+        else
+            n += (size_t) sprintf (to + n, "%%%02X", (unsigned) (uint8_t) *text);
+    to[n] = 0;
+}
+
+static void submit_trailers (wm_call_t *self)
+{
+    const nghttp2_nv trailers[] = { NV ("grpc-status", status_of (self->code)),
+                                    NV ("grpc-message", self->text ? self->text : "") };
+    nghttp2_submit_trailer (self->conn->session, self->stream, trailers, self->text ? 2 : 1);
+}
+
+/* Copies answers, in their order, into a frame; behind the last one come the trailers.  */
+static ssize_t read_answers (nghttp2_session *session, int32_t stream, uint8_t *to, size_t max,
+                             uint32_t *flags, nghttp2_data_source *source, void *argument)
+{
+    (void) session;
+    (void) stream;
+    (void) argument;
+    wm_call_t *self = source->ptr;
+    size_t n = 0;
+    while (self->first && self->first->is_answered && n < max) {
+        wm_item_t *item = self->first;
+        const size_t left = item->out.bytes - item->sent;
+        const size_t bytes = left < max - n ? left : max - n;
+        memcpy (to + n, item->out.data + item->sent, bytes);
+        item->sent += bytes;
+        n += bytes;
+        if (item->sent < item->out.bytes)
+            break;
+        self->first = item->next;
+        if (self->first)
+            self->first->sends_us = now_us (self);
+        else
+            self->last = NULL;
+        free_item (item);
+    }
+    self->bytes_out += n;
+    if (!self->first && self->is_ended && !self->is_done) {
+        self->is_done = true;
+        self->code = WM_KS_OK;
+    }
+    if (self->is_done && !self->first) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        submit_trailers (self);
+        return (ssize_t) n;
+    }
+    self->is_waiting = n == 0;
+    return n ? (ssize_t) n : NGHTTP2_ERR_DEFERRED;
+}
+
+/* Begins the response, or goes on with it.  */
+static void respond (wm_call_t *self)
+{
+    const nghttp2_nv headers[] = { NV (":status", "200"), NV ("content-type", "application/grpc"),
+                                   NV ("grpc-accept-encoding", "identity,deflate,gzip") };
+    const nghttp2_data_provider provider = { .source.ptr = self, .read_callback = read_answers };
+    if (!self->has_headers) {
+        self->has_headers = true;
+        nghttp2_submit_response (self->conn->session, self->stream, headers, 3, &provider);
+    } else if (self->is_waiting) {
+        self->is_waiting = false;
+        nghttp2_session_resume_data (self->conn->session, self->stream);
+    }
+    wm_conn_mark (self->conn);
+}
+
+static void send_status (wm_call_t *self)
+{
+    if (self->has_headers) { /* what of the answers is not sent yet stays away */
+        respond (self);
+        return;
+    }
+    const nghttp2_nv headers[] = {
+        NV (":status", "200"),
+        NV ("content-type", "application/grpc"),
+        NV ("grpc-accept-encoding", "identity,deflate,gzip"),
+        NV ("grpc-status", status_of (self->code)),
+        NV ("grpc-message", self->text),
+    };
+    self->has_headers = true;
+    nghttp2_submit_response (self->conn->session, self->stream, headers, 5, NULL);
+    wm_conn_mark (self->conn);
+}
+
+/* A status that comes while the client still sends its message confuses some: it waits for the end
+   of the message, unless that is far.  */
+void wm_call_finish (wm_call_t *self, wm_ks_code_t code, const char *text)
+{
+    char message[1500];
+    if (self->is_done)
+        return;
+    self->is_done = true;
+    self->code = code;
+    self->moved_us = now_us (self);
+    free_items (self);
+    wm_loop_untimer (&self->timer);
+    pay (self);
+    percent (message, sizeof message, text);
+    self->text = strdup (message);
+    assert (self->text);
+    if (self->is_ended || (self->method && self->method->is_stream))
+        send_status (self);
+}
+
+void wm_call_answer (wm_item_t *item)
+{
+    wm_call_t *self = item->call;
+    const size_t bytes = item->out.bytes - WM_CALL_HEAD_BYTES;
+    forget (item);
+    if (bytes > UINT32_MAX) {
+        wm_call_finish (self, WM_KS_EXHAUSTED, "the answer is larger than gRPC's 4 GiB");
+        return;
+    }
+    const uint8_t head[] = { 0, (uint8_t) (bytes >> 24), (uint8_t) (bytes >> 16),
+                             (uint8_t) (bytes >> 8), (uint8_t) bytes };
+    memcpy (item->out.data, head, sizeof head);
+    item->is_answered = true;
+    wm_hold_set (front_of (self)->budget, &item->hold, &self->conn->share,
+                 item->out.max + WM_FRONT_REQUEST_BYTES);
+    item->sends_us = now_us (self);
+    if (self->first == item)
+        respond (self);
+}
+
+void wm_call_fail (wm_item_t *item, const wm_ks_error_t *error)
+{
+    wm_call_finish (item->call, error->code, error->text);
+}
+
+/* ---- the request's headers ------------------------------------------------------------------- */
+
+static bool is (const char *name, size_t n, const char *what)
+{
+    return n == strlen (what) && memcmp (name, what, n) == 0;
+}
+
+/* Reads grpc-timeout: up to 8 digits and a unit. 0: it is none.  */
+static int64_t timeout_us (const char *text, size_t n)
+{
+    int64_t number = 0;
+    if (n < 2 || n > 9)
+        return 0;
+    for (size_t i = 0; i + 1 < n; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return 0;
+        number = 10 * number + text[i] - '0';
+    }
+    switch (text[n - 1]) {
+    case 'H':
+        return number * 3600 * 1000000;
+    case 'M':
+        return number * 60 * 1000000;
+    case 'S':
+        return number * 1000000;
+    case 'm':
+        return number * 1000;
+    case 'u':
+        return number ? number : 1;
+    case 'n':
+        return number / 1000 + 1;
+    }
+    return 0;
+}
+
+void wm_call_header (wm_call_t *self, const char *name, size_t n_name, const char *value,
+                     size_t n_value)
+{
+    if (is (name, n_name, ":path"))
+        snprintf (self->path, sizeof self->path, "%.*s", (int) (n_value < 95 ? n_value : 95),
+                  value);
+    else if (is (name, n_name, ":method"))
+        self->is_post = is (value, n_value, "POST");
+    else if (is (name, n_name, "content-type"))
+        self->is_grpc = n_value >= 16 && memcmp (value, "application/grpc", 16) == 0;
+    else if (is (name, n_name, "grpc-timeout"))
+        self->timeout_us = timeout_us (value, n_value);
+    else if (is (name, n_name, "grpc-encoding")) {
+        self->can_inflate = is (value, n_value, "gzip") || is (value, n_value, "deflate");
+        self->has_bad_encoding = !self->can_inflate && !is (value, n_value, "identity");
+    }
+}
+
+/* Answers what is not gRPC as HTTP has it.  */
+static void refuse_http (wm_call_t *self, const char *status)
+{
+    const nghttp2_nv headers[] = { NV (":status", status) };
+    self->is_done = self->has_headers = true;
+    self->code = WM_KS_INVALID;
+    nghttp2_submit_response (self->conn->session, self->stream, headers, 1, NULL);
+    wm_conn_mark (self->conn);
+}
+
+static void on_deadline (void *argument)
+{
+    wm_call_t *self = argument;
+    self->timer = NULL;
+    wm_call_finish (self, WM_KS_DEADLINE, "Deadline Exceeded");
+}
+
+void wm_call_begin (wm_call_t *self)
+{
+    char text[160];
+    if (!self->is_post || !self->is_grpc) {
+        refuse_http (self, self->is_post ? "415" : "405");
+        return;
+    }
+    self->method = wm_method_of (self->path);
+    if (!self->method) {
+        snprintf (text, sizeof text, "there is no method %s", self->path);
+        wm_call_finish (self, WM_KS_UNIMPLEMENTED, text);
+        return;
+    }
+    if (self->has_bad_encoding) {
+        wm_call_finish (self, WM_KS_UNIMPLEMENTED,
+                        "messages may be compressed by gzip or deflate only");
+        return;
+    }
+    if (self->timeout_us) {
+        self->deadline_us = self->begun_us + self->timeout_us;
+        self->timer = wm_loop_timer (front_of (self)->loop, self->deadline_us, on_deadline, self);
+    }
+}
+
+/* ---- the request's messages ------------------------------------------------------------------ */
+
+static void advance (wm_item_t *item);
+
+/* The memory for what the message inflates to is there.  */
+static void inflate_now (void *argument)
+{
+    wm_item_t *item = argument;
+    uint8_t *body = malloc (item->inflated + 1);
+    assert (body);
+    if (!wm_inflate (item->body, item->bytes, body, item->inflated)) {
+        free (body);
+        wm_call_finish (item->call, WM_KS_INTERNAL, "the compressed message is damaged");
+        return;
+    }
+    free (item->body);
+    item->body = body;
+    item->bytes = item->inflated;
+    item->is_compressed = false;
+    advance (item);
+}
+
+static void begin_inflating (wm_item_t *item)
+{
+    wm_front_t *front = front_of (item->call);
+    char text[160];
+    const size_t max = wm_inflate_max (item->bytes, front->message_max);
+    if (wm_inflate_count (item->body, item->bytes, max, &item->inflated)) {
+        if (wm_hold_take (front->budget, &item->hold, &item->call->conn->share,
+                          item->hold.bytes + item->inflated, inflate_now, item))
+            inflate_now (item);
+    } else if (item->inflated > max) {
+        snprintf (text, sizeof text,
+                  "a message of %zu bytes inflates to more than %zu: send it as it is", item->bytes,
+                  max);
+        wm_call_finish (item->call, WM_KS_EXHAUSTED, text);
+    } else
+        wm_call_finish (item->call, WM_KS_INTERNAL, "the compressed message is damaged");
+}
+
+/* Goes on with a message once all of it and the memory for it are there. May free it.  */
+static void advance (wm_item_t *item)
+{
+    wm_call_t *self = item->call;
+    if (!item->is_whole || !item->has_hold)
+        return;
+    if (item->is_compressed) {
+        begin_inflating (item);
+        return;
+    }
+    item->is_ready = true;
+    if (self->method->is_stream || self->is_ended)
+        self->method->take (item);
+}
+
+/* Memory for the message is there: its stream may send all of it.  */
+static void on_held (void *argument)
+{
+    wm_item_t *item = argument;
+    wm_call_t *self = item->call;
+    item->has_hold = true;
+    if (item->body_max < item->bytes) {
+        item->body = realloc (item->body, item->bytes);
+        assert (item->body);
+        item->body_max = item->bytes;
+    }
+    const size_t window =
+        item->bytes + 64 < STREAM_WINDOW_MAX ? item->bytes + 64 : STREAM_WINDOW_MAX;
+    if (!self->method->is_stream && window > WM_FRONT_WINDOW_BYTES)
+        nghttp2_session_set_local_window_size (self->conn->session, NGHTTP2_FLAG_NONE, self->stream,
+                                               (int32_t) window);
+    self->moved_us = now_us (self);
+    if (--self->n_unheld == 0)
+        pay (self);
+    advance (item);
+}
+
+/* The five bytes before a message are there.  */
+static void begin_message (wm_call_t *self)
+{
+    wm_front_t *front = front_of (self);
+    char text[160];
+    const size_t bytes = (size_t) self->head[1] << 24 | (size_t) self->head[2] << 16 |
+                         (size_t) self->head[3] << 8 | self->head[4];
+    if (self->head[0] > 1 || (self->head[0] && !self->can_inflate)) {
+        wm_call_finish (self, WM_KS_INTERNAL, "a message is compressed, and no header says how");
+        return;
+    }
+    if (!self->method->is_stream && self->first) {
+        wm_call_finish (self, WM_KS_INTERNAL, "this method takes one message");
+        return;
+    }
+    if (bytes > front->message_max) {
+        snprintf (text, sizeof text,
+                  "a message of %zu bytes is larger than this server's limit, "
+                  "%zu (--max-message)",
+                  bytes, front->message_max);
+        wm_call_finish (self, WM_KS_EXHAUSTED, text);
+        return;
+    }
+    wm_item_t *item = calloc (1, sizeof *item);
+    assert (item);
+    item->call = self;
+    item->bytes = bytes;
+    item->is_compressed = self->head[0];
+    item->begun_us = now_us (self);
+    *(self->last ? &self->last->next : &self->first) = item;
+    self->last = self->arriving = item;
+    self->n_unheld++;
+    if (wm_hold_take (front->budget, &item->hold, &self->conn->share,
+                      bytes + WM_FRONT_REQUEST_BYTES, on_held, item))
+        on_held (item);
+}
+
+/* Copies what arrives of a message.  */
+static size_t add_body (wm_item_t *item, const uint8_t *data, size_t bytes)
+{
+    const size_t left = item->bytes - item->got, n = bytes < left ? bytes : left;
+    if (item->got + n > item->body_max) { /* no memory is granted: it grows with what comes */
+        const size_t max = 2 * (item->got + n);
+        item->body_max = max < item->bytes ? max : item->bytes;
+        item->body = realloc (item->body, item->body_max);
+        assert (item->body);
+    }
+    if (n)
+        memcpy (item->body + item->got, data, n);
+    item->got += n;
+    return n;
+}
+
+/* Opens the windows again, or owes it while memory is not there.  */
+static void settle (wm_call_t *self, size_t bytes)
+{
+    wm_grpc_t *grpc = self->conn->grpc;
+    if (!self->n_unheld) {
+        consume (self, bytes, bytes);
+        return;
+    }
+    self->owed += bytes;
+    grpc->unheld += bytes;
+    if (grpc->unheld < wm_budget_max (grpc->front->budget) / UNHELD_SHARE)
+        consume (self, 0, bytes);
+    else
+        self->owed_conn += bytes;
+}
+
+/* Sends the status to a client that still sends, and lets it know that it need not.  */
+static void stop (wm_call_t *self)
+{
+    if (!self->has_headers)
+        send_status (self);
+    nghttp2_submit_rst_stream (self->conn->session, NGHTTP2_FLAG_NONE, self->stream,
+                               NGHTTP2_NO_ERROR);
+    wm_conn_mark (self->conn);
+}
+
+void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
+{
+    const size_t all = bytes;
+    self->bytes_in += bytes;
+    while (bytes && !self->is_done) {
+        if (!self->arriving && self->n_head < sizeof self->head) {
+            self->moved_us = self->n_head ? self->moved_us : now_us (self);
+            self->head[self->n_head++] = *data++;
+            bytes--;
+            if (self->n_head < sizeof self->head)
+                continue;
+            begin_message (self);
+            if (self->is_done)
+                break;
+        }
+        wm_item_t *item = self->arriving;
+        const size_t n = add_body (item, data, bytes);
+        data += n;
+        bytes -= n;
+        if (item->got == item->bytes) {
+            item->is_whole = true;
+            self->arriving = NULL;
+            self->n_head = 0;
+            advance (item);
+        }
+    }
+    settle (self, all);
+    if (self->is_done && (self->late += all) > LATE_BYTES_MAX)
+        stop (self);
+}
+
+void wm_call_end (wm_call_t *self)
+{
+    if (self->is_ended)
+        return;
+    self->is_ended = true;
+    if (self->is_done) {
+        if (!self->has_headers)
+            send_status (self);
+        return;
+    }
+    if (self->n_head || (!self->first && !self->method->is_stream))
+        wm_call_finish (self, WM_KS_INTERNAL, "the call has ended in the middle of a message");
+    else if (self->method->is_stream)
+        respond (self);
+    else if (self->first->is_ready)
+        self->method->take (self->first);
+}
+
+void wm_call_sweep (wm_call_t *self, int64_t now)
+{
+    const bool arrives = self->n_head && !self->n_unheld;
+    if (self->is_done && !self->is_ended && now - self->moved_us > LATE_US)
+        stop (self);
+    if (!self->is_done && !self->is_ended && arrives &&
+        wm_front_is_slow (now - self->moved_us, self->arriving ? self->arriving->got : 0))
+        wm_call_finish (self, WM_KS_CANCELLED, "the message has come too slowly");
+    else if (!self->is_done && self->first && self->first->is_answered &&
+             wm_front_is_slow (now - self->first->sends_us, self->first->sent))
+        wm_call_finish (self, WM_KS_CANCELLED, "the answer has been taken too slowly");
+}

@@ -1,0 +1,301 @@
+/* wm_grpc_method.c - the methods of inference.GRPCInferenceService: a row each.
+
+   Those that answer with JSON at once are a function and two tables. Inference, and loading and
+   unloading of models, answer when the models do.  */
+#include "producer/gateway/wm_grpc_private.h"
+#include "producer/gateway/wm_service.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static wm_front_t *front_of (const wm_item_t *item)
+{
+    return item->call->conn->grpc->front;
+}
+
+static void begin_answer (wm_item_t *item)
+{
+    wm_buffer_room (&item->out, WM_CALL_HEAD_BYTES + 64);
+    item->out.bytes = WM_CALL_HEAD_BYTES;
+}
+
+/* ---- methods that answer with JSON ----------------------------------------------------------- */
+
+static const char *text_of (const json_t *request, const char *name)
+{
+    const char *text = json_string_value (json_object_get (request, name));
+    return text ? text : "";
+}
+
+static json_t *live (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    (void) request;
+    (void) error;
+    return json_pack ("{s:b}", "live", wm_models_live (front->models));
+}
+
+static json_t *ready (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    (void) request;
+    (void) error;
+    return json_pack ("{s:b}", "ready", wm_models_ready (front->models));
+}
+
+/* A model that is not there is not ready, which is no error.  */
+static json_t *model_ready (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    return json_pack ("{s:b}", "ready",
+                      wm_models_model_ready (front->models, text_of (request, "name"),
+                                             text_of (request, "version"), error));
+}
+
+static json_t *server (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    (void) request;
+    (void) error;
+    return wm_models_server_metadata (front->models);
+}
+
+static json_t *metadata (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    return wm_models_metadata (front->models, text_of (request, "name"),
+                               text_of (request, "version"), error);
+}
+
+static json_t *config (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    json_t *json = wm_models_config (front->models, text_of (request, "name"),
+                                     text_of (request, "version"), error);
+    return json ? json_pack ("{s:o}", "config", json) : NULL;
+}
+
+static json_t *statistics (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    return wm_models_statistics (front->models, text_of (request, "name"),
+                                 text_of (request, "version"), error);
+}
+
+static json_t *repository_index (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    (void) error;
+    json_t *json = wm_models_index (front->models,
+                                    json_integer_value (json_object_get (request, "ready")) != 0);
+    return json_pack ("{s:o}", "models", json);
+}
+
+static void note_model (wm_item_t *item, const char *model)
+{
+    snprintf (item->call->model, sizeof item->call->model, "%s", model);
+}
+
+/* Reads the request of an item; NULL: it has been refused.  */
+static json_t *read_request (wm_item_t *item)
+{
+    json_t *request = wm_proto_json (item->call->method->request, item->body, item->bytes);
+    if (!request)
+        wm_call_finish (item->call, WM_KS_INVALID, "the request is no message of this method");
+    return request;
+}
+
+static void take_json (wm_item_t *item)
+{
+    const wm_method_t *method = item->call->method;
+    wm_ks_error_t error = { WM_KS_INTERNAL, "" };
+    json_t *request = read_request (item);
+    if (!request)
+        return;
+    note_model (item, text_of (request, "name"));
+    json_t *json = method->answer (front_of (item), request, &error);
+    json_decref (request);
+    if (!json) {
+        wm_call_fail (item, &error);
+        return;
+    }
+    begin_answer (item);
+    wm_proto_put_json (&item->out, method->response, json);
+    json_decref (json);
+    wm_call_answer (item);
+}
+
+/* ---- inference ------------------------------------------------------------------------------- */
+
+/* Answers one message of ModelInfer or ModelStreamInfer by an error.  */
+static void fail_infer (wm_item_t *item, const wm_ks_error_t *error)
+{
+    if (!item->call->method->is_stream) {
+        wm_call_fail (item, error);
+        return;
+    }
+    wm_buffer_t response = { 0 };
+    const wm_ks_request_t *request = &item->infer.request;
+    wm_proto_put_text (&response, 1, request->model);
+    wm_proto_put_text (&response, 2, request->version);
+    wm_proto_put_text (&response, 3, request->id);
+    begin_answer (item);
+    wm_proto_put_text (&item->out, 1, *error->text ? error->text : "the request failed");
+    wm_proto_put_bytes (&item->out, 2, response.data, response.bytes);
+    free (response.data);
+    wm_call_answer (item);
+}
+
+static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
+{
+    wm_item_t *item = infer->owner;
+    wm_buffer_t response = { 0 };
+    item->is_pending = false;
+    if (answer->code) {
+        wm_ks_error_t error;
+        wm_ks_fail (&error, answer->code, "%s", answer->text ? answer->text : "no reason is known");
+        fail_infer (item, &error);
+        return;
+    }
+    begin_answer (item);
+    if (!item->call->method->is_stream) {
+        wm_infer_encode (&item->out, &infer->request, answer);
+    } else {
+        wm_infer_encode (&response, &infer->request, answer);
+        wm_proto_put_bytes (&item->out, 2, response.data, response.bytes);
+        free (response.data);
+    }
+    wm_call_answer (item);
+}
+
+static void on_timeout (void *argument)
+{
+    wm_item_t *item = argument;
+    const wm_ks_error_t error = { WM_KS_DEADLINE, "the request's timeout is over" };
+    item->timer = NULL;
+    wm_method_cancel (item);
+    fail_infer (item, &error);
+}
+
+static void take_infer (wm_item_t *item)
+{
+    wm_call_t *call = item->call;
+    wm_front_t *front = front_of (item);
+    wm_ks_request_t *request = &item->infer.request;
+    wm_ks_error_t error;
+    const wm_ks_code_t code = wm_infer_decode (&item->infer, item->body, item->bytes, &error);
+    item->infer.owner = item;
+    item->infer.reply = on_reply;
+    note_model (item, request->model);
+    if (code) {
+        fail_infer (item, &error);
+        return;
+    }
+    request->client = call->conn->number;
+    request->deadline_ms = call->deadline_us / 1000;
+    if (item->infer.timeout_us) {
+        const uint64_t most = INT64_MAX / 4;
+        const uint64_t left = item->infer.timeout_us < most ? item->infer.timeout_us : most;
+        const int64_t at_us = item->begun_us + (int64_t) left;
+        item->timer = wm_loop_timer (front->loop, at_us, on_timeout, item);
+        if (!request->deadline_ms || at_us / 1000 < request->deadline_ms)
+            request->deadline_ms = at_us / 1000;
+    }
+    item->is_pending = true;
+    wm_models_infer (front->models, request);
+}
+
+void wm_method_cancel (wm_item_t *item)
+{
+    if (item->changes)
+        *item->changes = NULL;
+    item->changes = NULL;
+    if (!item->is_pending)
+        return;
+    item->is_pending = false;
+    wm_models_cancel (front_of (item)->models, &item->infer.request);
+}
+
+/* ---- loading and unloading ------------------------------------------------------------------- */
+
+/* `argument` is a cell that points to the item, or to nothing where the call has ended.  */
+static void on_changed (void *argument, const wm_ks_error_t *error)
+{
+    wm_item_t **from = argument, *item = *from;
+    if (item) {
+        item->changes = NULL;
+        if (error && error->code)
+            wm_call_fail (item, error);
+        else {
+            begin_answer (item);
+            wm_call_answer (item);
+        }
+    }
+    free (from);
+}
+
+typedef void change_fn_t (wm_models_t *, const char *, wm_models_done_t *, void *);
+
+static void take_change (wm_item_t *item, change_fn_t *change)
+{
+    json_t *request = read_request (item);
+    if (!request)
+        return;
+    const char *model = text_of (request, "model_name");
+    note_model (item, model);
+    item->changes = malloc (sizeof *item->changes);
+    assert (item->changes);
+    *item->changes = item;
+    change (front_of (item)->models, model, on_changed, item->changes);
+    json_decref (request);
+}
+
+static void take_load (wm_item_t *item)
+{
+    take_change (item, wm_models_load);
+}
+
+static void take_unload (wm_item_t *item)
+{
+    take_change (item, wm_models_unload);
+}
+
+/* ---- what there is not ----------------------------------------------------------------------- */
+
+static void take_none (wm_item_t *item)
+{
+    char text[160];
+    snprintf (text, sizeof text, "%s is not supported%s", item->call->method->name,
+              strstr (item->call->method->name, "SharedMemory")
+                  ? ": send the tensors in the request"
+                  : "");
+    wm_call_finish (item->call, WM_KS_UNIMPLEMENTED, text);
+}
+
+static const wm_method_t methods[] = {
+    { "ModelInfer", false, take_infer, NULL, NULL, NULL },
+    { "ModelStreamInfer", true, take_infer, NULL, NULL, NULL },
+    { "ServerLive", false, take_json, wm_message_empty, wm_message_live, live },
+    { "ServerReady", false, take_json, wm_message_empty, wm_message_ready, ready },
+    { "ModelReady", false, take_json, wm_message_model, wm_message_ready, model_ready },
+    { "ServerMetadata", false, take_json, wm_message_empty, wm_message_server, server },
+    { "ModelMetadata", false, take_json, wm_message_model, wm_message_metadata, metadata },
+    { "ModelConfig", false, take_json, wm_message_model, wm_message_config, config },
+    { "ModelStatistics", false, take_json, wm_message_model, wm_message_statistics, statistics },
+    { "RepositoryIndex", false, take_json, wm_message_index_request, wm_message_index,
+      repository_index },
+    { "RepositoryModelLoad", false, take_load, wm_message_repository, wm_message_empty, NULL },
+    { "RepositoryModelUnload", false, take_unload, wm_message_repository, wm_message_empty, NULL },
+    { "SystemSharedMemoryStatus", false, take_none, NULL, NULL, NULL },
+    { "SystemSharedMemoryRegister", false, take_none, NULL, NULL, NULL },
+    { "SystemSharedMemoryUnregister", false, take_none, NULL, NULL, NULL },
+    { "CudaSharedMemoryStatus", false, take_none, NULL, NULL, NULL },
+    { "CudaSharedMemoryRegister", false, take_none, NULL, NULL, NULL },
+    { "CudaSharedMemoryUnregister", false, take_none, NULL, NULL, NULL },
+    { "TraceSetting", false, take_none, NULL, NULL, NULL },
+    { "LogSettings", false, take_none, NULL, NULL, NULL },
+};
+
+const wm_method_t *wm_method_of (const char *path)
+{
+    static const char service[] = "/inference.GRPCInferenceService/";
+    if (strncmp (path, service, sizeof service - 1) != 0)
+        return NULL;
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (strcmp (methods[i].name, path + sizeof service - 1) == 0)
+            return &methods[i];
+    return NULL;
+}

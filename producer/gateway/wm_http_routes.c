@@ -1,0 +1,283 @@
+/* wm_http_routes.c - what can be asked for over HTTP: a row each, in KServe's and Triton's words.
+
+   A path is matched word by word; "*" is any word: the model, then the version.  */
+#include "producer/gateway/wm_http_private.h"
+#include "producer/gateway/wm_metrics.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static wm_models_t *models (const wm_visit_t *self)
+{
+    return wm_visit_front (self)->models;
+}
+
+/* Answers by JSON, or by the error that took its place.  */
+static void answer (wm_visit_t *self, json_t *json, const wm_ks_error_t *error)
+{
+    if (json)
+        wm_visit_json (self, MHD_HTTP_OK, json);
+    else
+        wm_visit_fail (self, error);
+}
+
+static void answer_ready (wm_visit_t *self, bool is_ready)
+{
+    wm_visit_json (self, is_ready ? MHD_HTTP_OK : MHD_HTTP_BAD_REQUEST, NULL);
+}
+
+/* ---- health, metadata, statistics ------------------------------------------------------------ */
+
+static void live (wm_visit_t *self, const char *model, const char *version)
+{
+    (void) model, (void) version;
+    answer_ready (self, wm_models_live (models (self)));
+}
+
+static void ready (wm_visit_t *self, const char *model, const char *version)
+{
+    (void) model, (void) version;
+    answer_ready (self, wm_models_ready (models (self)));
+}
+
+static void model_ready (wm_visit_t *self, const char *model, const char *version)
+{
+    answer_ready (self, wm_models_model_ready (models (self), model, version, NULL));
+}
+
+static void server (wm_visit_t *self, const char *model, const char *version)
+{
+    (void) model, (void) version;
+    answer (self, wm_models_server_metadata (models (self)), NULL);
+}
+
+static void metadata (wm_visit_t *self, const char *model, const char *version)
+{
+    wm_ks_error_t error;
+    answer (self, wm_models_metadata (models (self), model, version, &error), &error);
+}
+
+static void config (wm_visit_t *self, const char *model, const char *version)
+{
+    wm_ks_error_t error;
+    answer (self, wm_models_config (models (self), model, version, &error), &error);
+}
+
+static void statistics (wm_visit_t *self, const char *model, const char *version)
+{
+    wm_ks_error_t error;
+    answer (self, wm_models_statistics (models (self), model, version, &error), &error);
+}
+
+static void metrics (wm_visit_t *self, const char *model, const char *version)
+{
+    (void) model, (void) version;
+    char *text = wm_metrics_page (wm_visit_front (self));
+    wm_visit_data (self, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", (uint8_t *) text,
+                   strlen (text), NULL, NULL);
+}
+
+/* ---- inference ------------------------------------------------------------------------------- */
+
+static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
+{
+    wm_visit_t *self = infer->owner;
+    wm_ks_error_t error;
+    wm_buffer_t out = { 0 };
+    size_t json_bytes = 0;
+    char length[24];
+    self->is_pending = false;
+    if (answer->code)
+        wm_ks_fail (&error, answer->code, "%s", answer->text ? answer->text : "no reason is known");
+    if (answer->code || wm_infer_encode_http (&out, &json_bytes, infer, answer, &error)) {
+        free (out.data);
+        wm_visit_fail (self, &error);
+        return;
+    }
+    snprintf (length, sizeof length, "%zu", json_bytes);
+    const bool has_binary = json_bytes != SIZE_MAX;
+    wm_visit_data (self, MHD_HTTP_OK, has_binary ? "application/octet-stream" : "application/json",
+                   out.data, out.bytes, has_binary ? "Inference-Header-Content-Length" : NULL,
+                   length);
+}
+
+static void on_timeout (void *argument)
+{
+    wm_visit_t *self = argument;
+    const wm_ks_error_t error = { WM_KS_DEADLINE, "the request's timeout is over" };
+    self->timer = NULL;
+    wm_visit_fail (self, &error);
+}
+
+static void begin_infer (wm_visit_t *self)
+{
+    wm_front_t *front = wm_visit_front (self);
+    const uint64_t most = INT64_MAX / 4, timeout = self->infer.timeout_us;
+    self->infer.request.client = self->web->number;
+    if (timeout) {
+        const int64_t at_us = self->begun_us + (int64_t) (timeout < most ? timeout : most);
+        self->timer = wm_loop_timer (front->loop, at_us, on_timeout, self);
+        self->infer.request.deadline_ms = at_us / 1000;
+    }
+    self->is_pending = true;
+    wm_models_infer (front->models, &self->infer.request);
+}
+
+static void infer (wm_visit_t *self, const char *model, const char *version)
+{
+    const char *length = MHD_lookup_connection_value (self->connection, MHD_HEADER_KIND,
+                                                      "Inference-Header-Content-Length");
+    wm_ks_error_t error;
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long json_bytes = length ? strtoull (length, &end, 10) : self->bytes;
+    self->infer.owner = self;
+    self->infer.reply = on_reply;
+    self->infer.request.model = wm_infer_text (&self->infer, model, strlen (model));
+    self->infer.request.version = wm_infer_text (&self->infer, version, strlen (version));
+    if (length && (*length < '0' || *length > '9' || *end || errno || json_bytes > SIZE_MAX))
+        wm_ks_fail (&error, WM_KS_INVALID, "Inference-Header-Content-Length is no number: %.40s",
+                    length);
+    else if (!wm_infer_decode_http (&self->infer, self->body, self->bytes, (size_t) json_bytes,
+                                    &error)) {
+        begin_infer (self);
+        return;
+    }
+    wm_visit_fail (self, &error);
+}
+
+void wm_visit_cancel (wm_visit_t *self)
+{
+    if (self->changes)
+        *self->changes = NULL;
+    self->changes = NULL;
+    if (!self->is_pending)
+        return;
+    self->is_pending = false;
+    wm_models_cancel (models (self), &self->infer.request);
+}
+
+/* ---- the repository -------------------------------------------------------------------------- */
+
+static void repository_index (wm_visit_t *self, const char *model, const char *version)
+{
+    (void) model, (void) version;
+    json_t *request = json_loadb (self->body ? (char *) self->body : "", self->bytes, 0, NULL);
+    const bool is_ready = json_is_true (json_object_get (request, "ready"));
+    json_decref (request);
+    answer (self, wm_models_index (models (self), is_ready), NULL);
+}
+
+/* `argument` is a cell that points to the request, or to nothing where it has ended.  */
+static void on_changed (void *argument, const wm_ks_error_t *error)
+{
+    wm_visit_t **from = argument, *self = *from;
+    free (from);
+    if (!self)
+        return;
+    self->changes = NULL;
+    if (error && error->code)
+        wm_visit_fail (self, error);
+    else
+        wm_visit_json (self, MHD_HTTP_OK, NULL);
+}
+
+typedef void change_fn_t (wm_models_t *, const char *, wm_models_done_t *, void *);
+
+static void change (wm_visit_t *self, const char *model, change_fn_t *how)
+{
+    self->changes = malloc (sizeof *self->changes);
+    assert (self->changes);
+    *self->changes = self;
+    how (models (self), model, on_changed, self->changes);
+}
+
+static void load (wm_visit_t *self, const char *model, const char *version)
+{
+    (void) version;
+    change (self, model, wm_models_load);
+}
+
+static void unload (wm_visit_t *self, const char *model, const char *version)
+{
+    (void) version;
+    change (self, model, wm_models_unload);
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+typedef struct {
+    const char *pattern;
+    bool is_post;
+    void (*serve) (wm_visit_t *self, const char *model, const char *version);
+} route_t;
+
+static const route_t routes[] = {
+    { "/v2/models/*/infer", true, infer },
+    { "/v2/models/*/versions/*/infer", true, infer },
+    { "/v2/health/live", false, live },
+    { "/v2/health/ready", false, ready },
+    { "/v2", false, server },
+    { "/v2/models/stats", false, statistics },
+    { "/v2/models/*", false, metadata },
+    { "/v2/models/*/versions/*", false, metadata },
+    { "/v2/models/*/ready", false, model_ready },
+    { "/v2/models/*/versions/*/ready", false, model_ready },
+    { "/v2/models/*/config", false, config },
+    { "/v2/models/*/versions/*/config", false, config },
+    { "/v2/models/*/stats", false, statistics },
+    { "/v2/models/*/versions/*/stats", false, statistics },
+    { "/v2/repository/index", true, repository_index },
+    { "/v2/repository/models/*/load", true, load },
+    { "/v2/repository/models/*/unload", true, unload },
+    { "/metrics", false, metrics },
+};
+
+/* Matches a path; words for "*" go to word[0], word[1]. A "/" at the end does not count.  */
+static bool matches (const char *pattern, const char *path, char word[2][WM_INFER_NAME_MAX + 1])
+{
+    int n_word = 0;
+    for (; *pattern; pattern++) {
+        if (*pattern != '*') {
+            if (*pattern != *path++)
+                return false;
+            continue;
+        }
+        const size_t n = strcspn (path, "/");
+        if (!n || n > WM_INFER_NAME_MAX)
+            return false;
+        memcpy (word[n_word], path, n);
+        word[n_word++][n] = 0;
+        path += n;
+    }
+    return !*path || (*path == '/' && !path[1]);
+}
+
+void wm_visit_route (wm_visit_t *self)
+{
+    wm_ks_error_t error;
+    char word[2][WM_INFER_NAME_MAX + 1];
+    bool is_known = false;
+    for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
+        word[0][0] = word[1][0] = 0;
+        if (!matches (routes[i].pattern, self->path, word))
+            continue;
+        if (routes[i].is_post == self->is_post) {
+            snprintf (self->model, sizeof self->model, "%.63s", word[0]);
+            routes[i].serve (self, word[0], word[1]);
+            return;
+        }
+        is_known = true;
+    }
+    if (is_known)
+        wm_ks_fail (&error, WM_KS_INVALID, "%.200s: use %s", self->line,
+                    self->is_post ? "GET" : "POST");
+    else if (strstr (self->path, "sharedmemory/"))
+        wm_ks_fail (&error, WM_KS_UNIMPLEMENTED,
+                    "shared memory is not supported: send the tensors in the request");
+    else
+        wm_ks_fail (&error, WM_KS_NOT_FOUND, "there is no %.200s here", self->path);
+    wm_visit_fail (self, &error);
+}

@@ -1,0 +1,62 @@
+/* wm_infer.h - one inference request on its way through a transport: decoded, answered, encoded.
+
+   Tensors point into the message, which the transport keeps until the request is answered; all
+   else lies in blocks of the request. A decoder checks what it can without knowing the model: that
+   texts are UTF-8, that a tensor has the bytes of its shape. Thread: the loop's.  */
+#ifndef WM_INFER_H
+#define WM_INFER_H
+
+#include "producer/gateway/wm_kserve.h"
+#include "producer/gateway/wm_proto.h"
+
+#define WM_INFER_TENSORS_MAX 256 /* in one request */
+#define WM_INFER_NAME_MAX 1024   /* bytes of a name */
+
+typedef struct wm_infer_t {
+    wm_ks_request_t request;
+    /* Called by wm_transport_reply.  */
+    void (*reply) (struct wm_infer_t *self, const wm_ks_answer_t *answer);
+    void *owner;
+    uint64_t timeout_us; /* of the parameter; 0: none */
+    uint8_t *is_json;    /* HTTP: outputs that are wanted as JSON; NULL: see all_json */
+    bool all_json;       /* HTTP: of outputs that are not named */
+    struct wm_infer_block_t *block;
+} wm_infer_t;
+
+/* A zeroed one is empty. Frees what decoding took, and makes it empty.  */
+void wm_infer_free (wm_infer_t *self);
+
+/* Zeroed memory, 16-byte aligned, that lives as long as the request.  */
+void *wm_infer_alloc (wm_infer_t *self, size_t bytes);
+char *wm_infer_text (wm_infer_t *self, const void *text, size_t bytes);
+
+/* Multiplies the dimensions and the type's size. False: a negative one, or more than SIZE_MAX. Of
+   WM_TYPE_BYTES *bytes is the number of values.  */
+bool wm_infer_bytes (const wm_tensor_t *tensor, size_t *bytes);
+
+/* Checks an input whose data is there: its shape's bytes, or the lengths of its BYTES.  */
+wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_tensor_t *tensor,
+                             wm_ks_error_t *error);
+
+/* ---- gRPC ------------------------------------------------------------------------------------ */
+
+/* Decodes a ModelInferRequest. On an error the request has its id all the same, where it was read.
+ */
+wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
+                              wm_ks_error_t *error);
+
+/* Returns the bytes of a ModelInferResponse and appends it.  */
+void wm_infer_encode (wm_buffer_t *to, const wm_ks_request_t *request,
+                      const wm_ks_answer_t *answer);
+
+/* ---- HTTP ------------------------------------------------------------------------------------ */
+
+/* Decodes a body: `json_bytes` of JSON, then the tensors' bytes.  */
+wm_ks_code_t wm_infer_decode_http (wm_infer_t *self, const void *data, size_t bytes,
+                                   size_t json_bytes, wm_ks_error_t *error);
+
+/* Appends the body. *json_bytes: of its JSON, where binary tensors follow; else SIZE_MAX.  */
+wm_ks_code_t wm_infer_encode_http (wm_buffer_t *to, size_t *json_bytes, const wm_infer_t *self,
+                                   const wm_ks_answer_t *answer, wm_ks_error_t *error);
+
+#endif

@@ -1,0 +1,409 @@
+/* wm_infer_proto.c - ModelInferRequest and ModelInferResponse of inference.GRPCInferenceService.
+
+   Bytes of raw inputs are not copied. Values in `contents`, which few clients send, are counted
+   first and then copied to what a raw input would have.  */
+#include "producer/gateway/wm_infer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What expands: a varint of one byte may stand for a value of eight.  */
+#define CONTENTS_BYTES_MAX ((size_t) 16 << 20)
+
+typedef struct {
+    const uint8_t *data;
+    size_t bytes;
+} slice_t;
+
+static slice_t slice (const wm_field_t *field)
+{
+    return (slice_t){ field->data, field->bytes };
+}
+
+static bool is (const wm_field_t *field, uint32_t tag, wm_wire_t wire)
+{
+    return field->tag == tag && field->wire == wire;
+}
+
+static wm_ks_code_t malformed (wm_ks_error_t *error, const char *what)
+{
+    return wm_ks_fail (error, WM_KS_INVALID, "the bytes of %s are not what protobuf would write",
+                       what);
+}
+
+/* Keeps a text, or refuses it.  */
+static wm_ks_code_t keep (wm_infer_t *self, char **to, slice_t from, const char *what,
+                          wm_ks_error_t *error)
+{
+    if (from.bytes > WM_INFER_NAME_MAX || !wm_proto_is_text (from.data, from.bytes))
+        return wm_ks_fail (error, WM_KS_INVALID, "%s is not UTF-8 of at most %d bytes", what,
+                           WM_INFER_NAME_MAX);
+    *to = wm_infer_text (self, from.data, from.bytes);
+    return WM_KS_OK;
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* Reads an entry of map<string, InferParameter>. Numbers of every kind become one.  */
+static bool parameter (const wm_field_t *entry, slice_t *key, uint64_t *value)
+{
+    wm_proto_t in = wm_proto_of (entry->data, entry->bytes), inner;
+    wm_field_t field;
+    *key = (slice_t){ 0 };
+    *value = 0;
+    while (wm_proto_next (&in, &field)) {
+        if (is (&field, 1, WM_WIRE_BYTES))
+            *key = slice (&field);
+        if (!is (&field, 2, WM_WIRE_BYTES))
+            continue;
+        inner = wm_proto_of (field.data, field.bytes);
+        while (wm_proto_next (&inner, &field))
+            if (field.wire == WM_WIRE_VARINT)
+                *value = field.number;
+        if (inner.is_bad)
+            return false;
+    }
+    return !in.is_bad;
+}
+
+static bool is_key (slice_t key, const char *name)
+{
+    return key.bytes == strlen (name) && memcmp (key.data, name, key.bytes) == 0;
+}
+
+/* Of a request: its priority and timeout. Others are for Triton's schedulers.  */
+static wm_ks_code_t request_parameter (wm_infer_t *self, const wm_field_t *entry,
+                                       wm_ks_error_t *error)
+{
+    slice_t key;
+    uint64_t value;
+    if (!parameter (entry, &key, &value))
+        return malformed (error, "a parameter");
+    if (is_key (key, "priority"))
+        self->request.priority = value > UINT32_MAX ? UINT32_MAX : (uint32_t) value;
+    if (is_key (key, "timeout"))
+        self->timeout_us = value;
+    return WM_KS_OK;
+}
+
+/* Of an input or output: what would change its data is refused, the rest ignored.  */
+static wm_ks_code_t tensor_parameter (const wm_field_t *entry, wm_ks_error_t *error)
+{
+    slice_t key;
+    uint64_t value;
+    if (!parameter (entry, &key, &value))
+        return malformed (error, "a parameter of a tensor");
+    if (is_key (key, "shared_memory_region"))
+        return wm_ks_fail (error, WM_KS_UNIMPLEMENTED,
+                           "shared memory is not supported: send the tensors in the request");
+    if (is_key (key, "classification") && value)
+        return wm_ks_fail (error, WM_KS_UNIMPLEMENTED,
+                           "the classification extension is not supported: ask for the scores");
+    return WM_KS_OK;
+}
+
+/* ---- values in `contents` -------------------------------------------------------------------- */
+
+/* The field of InferTensorContents that has the values of a type; 0: none has.  */
+static uint32_t contents_tag (wm_type_t type)
+{
+    static const uint8_t tag[WM_TYPES] = {
+        [WM_TYPE_BOOL] = 1,   [WM_TYPE_INT8] = 2,  [WM_TYPE_INT16] = 2,  [WM_TYPE_INT32] = 2,
+        [WM_TYPE_INT64] = 3,  [WM_TYPE_UINT8] = 4, [WM_TYPE_UINT16] = 4, [WM_TYPE_UINT32] = 4,
+        [WM_TYPE_UINT64] = 5, [WM_TYPE_FP32] = 6,  [WM_TYPE_FP64] = 7,   [WM_TYPE_BYTES] = 8,
+    };
+    return tag[type];
+}
+
+/* Writes one value, unless `to` is NULL. False: it does not fit the type.  */
+static bool put_value (wm_type_t type, uint64_t value, uint8_t *to)
+{
+    const size_t bytes = wm_type_bytes (type);
+    const int64_t number = (int64_t) value;
+    if ((type == WM_TYPE_INT8 && (number < INT8_MIN || number > INT8_MAX)) ||
+        (type == WM_TYPE_INT16 && (number < INT16_MIN || number > INT16_MAX)) ||
+        (type == WM_TYPE_UINT8 && value > UINT8_MAX) ||
+        (type == WM_TYPE_UINT16 && value > UINT16_MAX))
+        return false;
+    if (type == WM_TYPE_BOOL)
+        value = value != 0;
+    if (to)
+        memcpy (to, &value, bytes);
+    return true;
+}
+
+/* Goes through the values of `contents`: adds their bytes to *bytes, and writes them where `to` is
+   not NULL. False: malformed, or a value that does not fit.  */
+static bool each_value (slice_t contents, wm_type_t type, uint8_t *to, size_t *bytes)
+{
+    wm_proto_t in = wm_proto_of (contents.data, contents.bytes);
+    wm_field_t field;
+    const size_t size = wm_type_bytes (type);
+    const wm_wire_t wire = type == WM_TYPE_FP32   ? WM_WIRE_32
+                           : type == WM_TYPE_FP64 ? WM_WIRE_64
+                                                  : WM_WIRE_VARINT;
+    while (wm_proto_next (&in, &field)) {
+        if (field.tag != contents_tag (type))
+            continue;
+        uint8_t *at = to ? to + *bytes : NULL;
+        if (type == WM_TYPE_BYTES && field.wire == WM_WIRE_BYTES) {
+            const uint32_t n = (uint32_t) field.bytes;
+            if (field.bytes > UINT32_MAX)
+                return false;
+            if (to) {
+                memcpy (at, &n, sizeof n);
+                memcpy (at + sizeof n, field.data, n);
+            }
+            *bytes += sizeof n + n;
+        } else if (field.wire == wire && type != WM_TYPE_BYTES) {
+            if (!put_value (type, field.number, at))
+                return false;
+            *bytes += size;
+        } else if (field.wire == WM_WIRE_BYTES && wire != WM_WIRE_VARINT) {
+            if (field.bytes % size)
+                return false;
+            if (to)
+                memcpy (at, field.data, field.bytes);
+            *bytes += field.bytes;
+        } else if (field.wire == WM_WIRE_BYTES) {
+            wm_proto_t packed = wm_proto_of (field.data, field.bytes);
+            for (; packed.at < packed.end; *bytes += size)
+                if (!put_value (type, wm_proto_varint (&packed), to ? to + *bytes : NULL) ||
+                    packed.is_bad)
+                    return false;
+        } else
+            return false;
+    }
+    return !in.is_bad;
+}
+
+static wm_ks_code_t take_contents (wm_infer_t *self, wm_tensor_t *tensor, slice_t contents,
+                                   wm_ks_error_t *error)
+{
+    size_t bytes = 0, again = 0;
+    if (!contents_tag (tensor->type))
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "input '%.100s' of type %s must be in raw_input_contents", tensor->name,
+                           wm_type_name (tensor->type));
+    if (!each_value (contents, tensor->type, NULL, &bytes))
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "the contents of input '%.100s' are malformed, or not values of %s",
+                           tensor->name, wm_type_name (tensor->type));
+    if (bytes > contents.bytes && bytes > CONTENTS_BYTES_MAX)
+        return wm_ks_fail (error, WM_KS_EXHAUSTED,
+                           "the contents of input '%.100s' are %zu bytes: send more than %zu in "
+                           "raw_input_contents",
+                           tensor->name, bytes, CONTENTS_BYTES_MAX);
+    uint8_t *data = wm_infer_alloc (self, bytes);
+    each_value (contents, tensor->type, data, &again);
+    tensor->data = data;
+    tensor->bytes = bytes;
+    return WM_KS_OK;
+}
+
+/* ---- the request ----------------------------------------------------------------------------- */
+
+static bool take_shape (wm_tensor_t *tensor, const wm_field_t *field)
+{
+    wm_proto_t packed = wm_proto_of (field->data, field->bytes);
+    if (field->wire == WM_WIRE_VARINT) {
+        if (tensor->n_dim == WM_TENSOR_DIM_MAX)
+            return false;
+        tensor->dim[tensor->n_dim++] = (int64_t) field->number;
+        return true;
+    }
+    while (field->wire == WM_WIRE_BYTES && packed.at < packed.end) {
+        if (tensor->n_dim == WM_TENSOR_DIM_MAX)
+            return false;
+        tensor->dim[tensor->n_dim++] = (int64_t) wm_proto_varint (&packed);
+    }
+    return field->wire == WM_WIRE_BYTES && !packed.is_bad;
+}
+
+/* Reads an InferInputTensor. *contents: its values, without data where it has none.  */
+static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message, wm_tensor_t *tensor,
+                                slice_t *contents, wm_ks_error_t *error)
+{
+    wm_proto_t in = wm_proto_of (message->data, message->bytes);
+    wm_field_t field;
+    slice_t name = { 0 }, type = { 0 };
+    char *type_name = NULL;
+    wm_ks_code_t code = WM_KS_OK;
+    *contents = (slice_t){ 0 };
+    while (!code && wm_proto_next (&in, &field)) {
+        if (is (&field, 1, WM_WIRE_BYTES))
+            name = slice (&field);
+        else if (is (&field, 2, WM_WIRE_BYTES))
+            type = slice (&field);
+        else if (field.tag == 3 && !take_shape (tensor, &field))
+            code = wm_ks_fail (error, WM_KS_INVALID,
+                               "the shape of an input is malformed, or of more than %d dimensions",
+                               WM_TENSOR_DIM_MAX);
+        else if (is (&field, 4, WM_WIRE_BYTES))
+            code = tensor_parameter (&field, error);
+        else if (is (&field, 5, WM_WIRE_BYTES))
+            *contents = slice (&field);
+    }
+    if (!code && in.is_bad)
+        code = malformed (error, "an input");
+    if (!code)
+        code = keep (self, &tensor->name, name, "the name of an input", error);
+    if (!code)
+        code = keep (self, &type_name, type, "the data type of an input", error);
+    if (code)
+        return code;
+    tensor->type = wm_type_of_name (type_name);
+    if (tensor->type == WM_TYPES)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "invalid datatype '%.40s' for input '%.100s': KServe has BOOL, INT8 to "
+                           "INT64, UINT8 to UINT64, FP16, FP32, FP64, BF16, BYTES",
+                           type_name, tensor->name);
+    return WM_KS_OK;
+}
+
+static wm_ks_code_t take_output (wm_infer_t *self, const wm_field_t *message, char **name,
+                                 wm_ks_error_t *error)
+{
+    wm_proto_t in = wm_proto_of (message->data, message->bytes);
+    wm_field_t field;
+    slice_t text = { 0 };
+    wm_ks_code_t code = WM_KS_OK;
+    while (!code && wm_proto_next (&in, &field)) {
+        if (is (&field, 1, WM_WIRE_BYTES))
+            text = slice (&field);
+        else if (is (&field, 2, WM_WIRE_BYTES))
+            code = tensor_parameter (&field, error);
+    }
+    if (!code && in.is_bad)
+        code = malformed (error, "a requested output");
+    return code ? code : keep (self, name, text, "the name of an output", error);
+}
+
+/* The parts of a request, before there is memory for them.  */
+typedef struct {
+    slice_t model, version, id;
+    uint32_t n_input, n_output, n_raw;
+} parts_t;
+
+static bool count_parts (wm_proto_t in, parts_t *parts)
+{
+    wm_field_t field;
+    *parts = (parts_t){ 0 };
+    while (wm_proto_next (&in, &field)) {
+        if (field.wire != WM_WIRE_BYTES)
+            continue;
+        slice_t *text[] = { NULL, &parts->model, &parts->version, &parts->id };
+        if (field.tag <= 3)
+            *text[field.tag] = slice (&field);
+        parts->n_input += field.tag == 5;
+        parts->n_output += field.tag == 6;
+        parts->n_raw += field.tag == 7;
+    }
+    return !in.is_bad;
+}
+
+static wm_ks_code_t take_names (wm_infer_t *self, const parts_t *parts, wm_ks_error_t *error)
+{
+    wm_ks_request_t *request = &self->request;
+    wm_ks_code_t code = keep (self, &request->id, parts->id, "the request's id", error);
+    if (!code)
+        code = keep (self, &request->model, parts->model, "the model's name", error);
+    if (!code)
+        code = keep (self, &request->version, parts->version, "the model's version", error);
+    if (!code && (parts->n_input > WM_INFER_TENSORS_MAX || parts->n_output > WM_INFER_TENSORS_MAX))
+        code = wm_ks_fail (error, WM_KS_INVALID, "a request has at most %d inputs and outputs",
+                           WM_INFER_TENSORS_MAX);
+    if (!code && parts->n_raw && parts->n_raw != parts->n_input)
+        code = wm_ks_fail (error, WM_KS_INVALID,
+                           "expected %u raw input contents but got %u for model '%.100s'",
+                           parts->n_input, parts->n_raw, request->model);
+    return code;
+}
+
+wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
+                              wm_ks_error_t *error)
+{
+    wm_ks_request_t *request = &self->request;
+    wm_proto_t in = wm_proto_of (data, bytes);
+    wm_field_t field;
+    parts_t parts;
+    slice_t contents[WM_INFER_TENSORS_MAX];
+    request->model = request->version = request->id = "";
+    request->transport = self;
+    if (!count_parts (in, &parts))
+        return malformed (error, "this ModelInferRequest");
+    wm_ks_code_t code = take_names (self, &parts, error);
+    if (code)
+        return code;
+    request->input = wm_infer_alloc (self, parts.n_input * sizeof *request->input);
+    request->output = wm_infer_alloc (self, parts.n_output * sizeof *request->output);
+    uint32_t n_raw = 0;
+    slice_t raw[WM_INFER_TENSORS_MAX];
+    while (!code && wm_proto_next (&in, &field)) {
+        if (is (&field, 4, WM_WIRE_BYTES))
+            code = request_parameter (self, &field, error);
+        else if (is (&field, 5, WM_WIRE_BYTES)) {
+            const uint32_t i = request->n_input++;
+            code = take_input (self, &field, &request->input[i], &contents[i], error);
+        } else if (is (&field, 6, WM_WIRE_BYTES))
+            code = take_output (self, &field, &request->output[request->n_output++], error);
+        else if (is (&field, 7, WM_WIRE_BYTES))
+            raw[n_raw++] = slice (&field);
+    }
+    for (uint32_t i = 0; !code && i < request->n_input; i++) {
+        wm_tensor_t *tensor = &request->input[i];
+        if (n_raw && contents[i].data)
+            code = wm_ks_fail (error, WM_KS_INVALID,
+                               "contents field must not be specified when using raw_input_contents "
+                               "for '%.100s' for model '%.100s'",
+                               tensor->name, request->model);
+        else if (n_raw) {
+            tensor->data = raw[i].data;
+            tensor->bytes = raw[i].bytes;
+        } else
+            code = take_contents (self, tensor, contents[i], error);
+        if (!code)
+            code = wm_infer_check (request, tensor, error);
+    }
+    return code;
+}
+
+/* ---- the response ---------------------------------------------------------------------------- */
+
+static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor)
+{
+    wm_buffer_t inner = { 0 }, shape = { 0 };
+    wm_proto_put_text (&inner, 1, tensor->name);
+    wm_proto_put_text (&inner, 2, wm_type_name (tensor->type));
+    for (uint32_t i = 0; i < tensor->n_dim; i++)
+        wm_proto_put_varint (&shape, (uint64_t) tensor->dim[i]);
+    if (tensor->n_dim)
+        wm_proto_put_bytes (&inner, 3, shape.data, shape.bytes);
+    wm_proto_put_bytes (to, 5, inner.data, inner.bytes);
+    free (inner.data);
+    free (shape.data);
+}
+
+void wm_infer_encode (wm_buffer_t *to, const wm_ks_request_t *request, const wm_ks_answer_t *answer)
+{
+    size_t bytes = 256;
+    for (uint32_t i = 0; i < answer->n_output; i++)
+        bytes += answer->output[i].bytes + 64;
+    wm_buffer_room (to, bytes);
+    wm_proto_put_text (to, 1, answer->model);
+    wm_proto_put_text (to, 2, answer->version);
+    wm_proto_put_text (to, 3, request->id);
+    if (answer->n_held) { /* map entry: key 1, value 2 (InferParameter: int64_param 2) */
+        wm_buffer_t entry = { 0 }, value = { 0 };
+        wm_proto_put_text (&entry, 1, "wiremill_held");
+        wm_proto_put_number (&value, 2, answer->n_held);
+        wm_proto_put_bytes (&entry, 2, value.data, value.bytes);
+        wm_proto_put_bytes (to, 4, entry.data, entry.bytes);
+        free (entry.data);
+        free (value.data);
+    }
+    for (uint32_t i = 0; i < answer->n_output; i++)
+        put_output (to, &answer->output[i]);
+    for (uint32_t i = 0; i < answer->n_output; i++)
+        wm_proto_put_bytes (to, 6, answer->output[i].data, answer->output[i].bytes);
+}

@@ -1,0 +1,230 @@
+/* wm_io.c - sockets, and OpenSSL over them.  */
+#include "producer/gateway/wm_io.h"
+
+#include <czmq.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 1024
+
+struct wm_tls_t {
+    SSL_CTX *context;
+};
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+static void print_address (const struct sockaddr *of, socklen_t n, char text[WM_ADDRESS_BYTES])
+{
+    char host[46] = "?", port[6] = "?";
+    getnameinfo (of, n, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf (text, WM_ADDRESS_BYTES, strchr (host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+}
+
+void wm_io_address (const struct sockaddr *of, char text[WM_ADDRESS_BYTES])
+{
+    print_address (
+        of, of->sa_family == AF_INET6 ? sizeof (struct sockaddr_in6) : sizeof (struct sockaddr_in),
+        text);
+}
+
+static int listen_at (const struct addrinfo *at)
+{
+    const int yes = 1, no = 0;
+    const int fd = socket (at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (at->ai_family == AF_INET6)
+        setsockopt (fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
+    if (bind (fd, at->ai_addr, at->ai_addrlen) == 0 && listen (fd, BACKLOG) == 0)
+        return fd;
+    const int reason = errno;
+    close (fd);
+    errno = reason;
+    return -1;
+}
+
+int wm_io_listen (const char *where, char address[WM_ADDRESS_BYTES], wm_error_t *error)
+{
+    char host[256];
+    const char *colon = strrchr (where, ':');
+    const struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
+                                    .ai_socktype = SOCK_STREAM };
+    struct addrinfo *found = NULL;
+    if (!colon || (size_t) (colon - where) >= sizeof host) {
+        wm_fault (error, WM_EUSAGE, "%.100s is no address: give ADDRESS:PORT, such as 0.0.0.0:8001",
+                  where);
+        return -1;
+    }
+    snprintf (host, sizeof host, "%.*s", (int) (colon - where), where);
+    char *name = host;
+    const size_t n = strlen (host);
+    if (n > 1 && host[0] == '[' && host[n - 1] == ']') {
+        host[n - 1] = 0;
+        name++;
+    }
+    const bool is_all = !*name || strcmp (name, "*") == 0;
+    const int rc = getaddrinfo (is_all ? "0.0.0.0" : name, colon + 1, &hints, &found);
+    if (rc) {
+        wm_fault (error, WM_EUSAGE,
+                  "%.100s is no address: %s; give ADDRESS:PORT, such as "
+                  "0.0.0.0:8001",
+                  where, gai_strerror (rc));
+        return -1;
+    }
+    const int fd = listen_at (found);
+    freeaddrinfo (found);
+    if (fd < 0) {
+        wm_fault (error, WM_EHOST, "cannot listen on %.100s: %s%s", where, strerror (errno),
+                  errno == EADDRINUSE ? "; give another port" : "");
+        return -1;
+    }
+    struct sockaddr_storage became;
+    socklen_t bytes = sizeof became;
+    getsockname (fd, (struct sockaddr *) &became, &bytes);
+    print_address ((struct sockaddr *) &became, bytes, address);
+    return fd;
+}
+
+int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES])
+{
+    struct sockaddr_storage from;
+    socklen_t bytes = sizeof from;
+    const int yes = 1;
+    const int fd =
+        accept4 (listener, (struct sockaddr *) &from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    setsockopt (fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
+    print_address ((struct sockaddr *) &from, bytes, peer);
+    return fd;
+}
+
+/* ---- TLS ------------------------------------------------------------------------------------- */
+
+/* A gRPC client speaks HTTP/2 or nothing.  */
+static int choose_h2 (SSL *ssl, const unsigned char **out, unsigned char *n,
+                      const unsigned char *in, unsigned n_in, void *context)
+{
+    (void) ssl;
+    (void) context;
+    static const unsigned char h2[] = { 2, 'h', '2' };
+    unsigned char *chosen;
+    const int rc = SSL_select_next_proto (&chosen, n, h2, sizeof h2, in, n_in);
+    *out = chosen;
+    return rc == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static const char *reason (void)
+{
+    const char *text = ERR_reason_error_string (ERR_peek_last_error ());
+    ERR_clear_error ();
+    return text ? text : "no reason is known";
+}
+
+wm_tls_t *wm_tls_new (const char *certificate, const char *key, const char *clients,
+                      wm_error_t *error)
+{
+    wm_tls_t *self = zmalloc (sizeof *self);
+    SSL_CTX *context = self->context = SSL_CTX_new (TLS_server_method ());
+    assert (context);
+    SSL_CTX_set_min_proto_version (context, TLS1_2_VERSION);
+    SSL_CTX_set_options (context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_mode (context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                   SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_alpn_select_cb (context, choose_h2, NULL);
+    if (clients) {
+        SSL_CTX_set_verify (context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+        SSL_CTX_set_session_id_context (context, (const unsigned char *) "wiremill", 8);
+    }
+    if (SSL_CTX_use_certificate_chain_file (context, certificate) != 1)
+        wm_fault (error, WM_EUSAGE, "%.200s: no certificate can be read there: %s", certificate,
+                  reason ());
+    else if (SSL_CTX_use_PrivateKey_file (context, key, SSL_FILETYPE_PEM) != 1)
+        wm_fault (error, WM_EUSAGE, "%.200s: no key of this certificate can be read there: %s", key,
+                  reason ());
+    else if (clients && SSL_CTX_load_verify_locations (context, clients, NULL) != 1)
+        wm_fault (error, WM_EUSAGE, "%.200s: no certificates can be read there: %s", clients,
+                  reason ());
+    else
+        return self;
+    wm_tls_destroy (&self);
+    return NULL;
+}
+
+void wm_tls_destroy (wm_tls_t **self_p)
+{
+    if (*self_p)
+        SSL_CTX_free ((*self_p)->context);
+    free (*self_p);
+    *self_p = NULL;
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+bool wm_io_open (wm_io_t *self, int fd, wm_tls_t *tls)
+{
+    *self = (wm_io_t){ .fd = fd };
+    if (!tls)
+        return true;
+    self->ssl = SSL_new (tls->context);
+    if (self->ssl && SSL_set_fd (self->ssl, fd) == 1) {
+        SSL_set_accept_state (self->ssl);
+        return true;
+    }
+    wm_io_close (self);
+    return false;
+}
+
+void wm_io_close (wm_io_t *self)
+{
+    if (self->ssl) {
+        SSL_shutdown (self->ssl);
+        ERR_clear_error ();
+    }
+    SSL_free (self->ssl);
+    close (self->fd);
+    *self = (wm_io_t){ .fd = -1 };
+}
+
+/* What a call of OpenSSL returned, as the kernel would say it.  */
+static ssize_t result (wm_io_t *self, int rc)
+{
+    if (rc > 0)
+        return rc;
+    const int why = SSL_get_error (self->ssl, rc);
+    ERR_clear_error ();
+    self->wants_write = why == SSL_ERROR_WANT_WRITE;
+    if (why == SSL_ERROR_ZERO_RETURN)
+        return 0;
+    errno = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? EAGAIN : ECONNRESET;
+    return -1;
+}
+
+ssize_t wm_io_read (wm_io_t *self, void *to, size_t bytes)
+{
+    if (!self->ssl)
+        return recv (self->fd, to, bytes, 0);
+    ERR_clear_error ();
+    return result (self, SSL_read (self->ssl, to, bytes > INT_MAX ? INT_MAX : (int) bytes));
+}
+
+ssize_t wm_io_write (wm_io_t *self, const void *from, size_t bytes)
+{
+    if (!self->ssl)
+        return send (self->fd, from, bytes, MSG_NOSIGNAL);
+    ERR_clear_error ();
+    return result (self, SSL_write (self->ssl, from, bytes > INT_MAX ? INT_MAX : (int) bytes));
+}
+
+bool wm_io_has_more (const wm_io_t *self)
+{
+    return self->ssl && SSL_pending (self->ssl) > 0;
+}

@@ -1,0 +1,54 @@
+/* wm_io.h - a listening socket and its connections, plain or by TLS; nothing blocks.
+
+   Thread: the loop's.  */
+#ifndef WM_IO_H
+#define WM_IO_H
+
+#include "schema/base/wm_fault.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#define WM_ADDRESS_BYTES 64
+
+/* Listens on "ADDRESS:PORT" ("*:PORT" is every address, port 0 chosen by the kernel). Returns the
+   descriptor and puts into `address` what it became; -1 with *error.  */
+int wm_io_listen (const char *where, char address[WM_ADDRESS_BYTES], wm_error_t *error);
+
+/* Accepts a connection; `peer` is its address. -1 with errno.  */
+int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES]);
+
+/* Prints "ADDRESS:PORT" of an IPv4 or IPv6 address.  */
+struct sockaddr;
+void wm_io_address (const struct sockaddr *of, char text[WM_ADDRESS_BYTES]);
+
+/* ---- TLS ------------------------------------------------------------------------------------- */
+
+typedef struct wm_tls_t wm_tls_t;
+
+/* Reads the server's certificate chain and key (PEM); `clients` (or NULL): authorities whose
+   certificates clients must have. NULL with *error.  */
+wm_tls_t *wm_tls_new (const char *certificate, const char *key, const char *clients,
+                      wm_error_t *error);
+void wm_tls_destroy (wm_tls_t **self_p);
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+typedef struct {
+    int fd;
+    struct ssl_st *ssl; /* NULL: plain */
+    bool wants_write;   /* TLS must write before it can read */
+} wm_io_t;
+
+/* Takes the descriptor. `tls` may be NULL. False: no memory; the descriptor is closed.  */
+bool wm_io_open (wm_io_t *self, int fd, wm_tls_t *tls);
+void wm_io_close (wm_io_t *self);
+
+/* As read and send: -1 with EAGAIN where nothing can be had now.  */
+ssize_t wm_io_read (wm_io_t *self, void *to, size_t bytes);
+ssize_t wm_io_write (wm_io_t *self, const void *from, size_t bytes);
+/* Whether bytes wait inside TLS, which the kernel does not tell of.  */
+bool wm_io_has_more (const wm_io_t *self);
+
+#endif

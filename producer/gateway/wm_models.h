@@ -1,0 +1,61 @@
+/* wm_models.h - the models that the gateway serves: from their files to answers.
+
+   A model has versions. Each version that is loaded has a folder below the state folder, a broker
+   for clients and workers of its own on this machine (or a farm's broker, --broker), and a session
+   with that broker (wm_link.h), into which the rows of requests go in batches (wm_gather.h).
+   What the transports call is in wm_kserve.h. Thread: the loop's.  */
+#ifndef WM_MODELS_H
+#define WM_MODELS_H
+
+#include "producer/gateway/wm_kserve.h"
+#include "producer/gateway/wm_loop.h"
+#include "schema/base/wm_fault.h"
+#include "schema/base/wm_option.h"
+#include "schema/wm_join.h"
+
+/* For the table of the gateway's options; wm_models_new reads them.  */
+/* clang-format off */
+#define WM_MODELS_OPTIONS \
+    {.name = "model", .letter = 'm', .value = "NAME=FILE", .task = "what is served", \
+     .help = "a model (.onnx, .pb, .graphdef, .wmm) and the name that clients call it by; may be " \
+             "repeated; NAME:2=FILE is version 2"}, \
+    {.name = "model-repository", .letter = 'r', .value = "DIR", \
+     .help = "a folder in Triton's layout: NAME/config.pbtxt, NAME/1/model.onnx or " \
+             "model.graphdef; clients may load and unload its models"}, \
+    {.name = "broker", .letter = 'b', .value = "NAME=ENDPOINT", \
+     .help = "a farm's `broker --clients` scores this model, not workers started here; NAME is " \
+             "also given by --model or --model-repository"}, \
+    WM_JOIN_OPTION, \
+    {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1, \
+     .most = 256, .help = "worker processes of each model (default: 1)"}, \
+    {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024, \
+     .help = "threads a worker (default: the CPUs it may use / workers)"}, \
+    {.name = "engine", .letter = 'e', .value = "auto|sparse|openvino|cuda|cudnn|reference", \
+     .help = "as of wiremill work"}, \
+    {.name = "device", .value = "DEVICE", .help = "as of wiremill work"}, \
+    {.name = "max-delay", .value = "TIME", .fallback = "1ms", \
+     .help = "how long a request waits for others to share its batch while workers are busy"}, \
+    {.name = "in-flight", .value = "BYTES", .fallback = "64M", \
+     .help = "patches of a model on their way to workers at most; other requests wait"}, \
+    {.name = "state", .value = "DIR", \
+     .help = "folder for the brokers' sockets and logs (default: a temporary one)"}
+/* clang-format on */
+
+/* Finds the models that `args` name. NULL with *error: the command line or the repository is wrong.
+ */
+wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *error);
+
+/* Begins to load them all; they are ready later.  */
+void wm_models_start (wm_models_t *self);
+
+/* New requests are refused as UNAVAILABLE from now on; those that were accepted are answered.  */
+void wm_models_drain (wm_models_t *self);
+
+/* Whether no request is under way.  */
+bool wm_models_is_idle (const wm_models_t *self);
+
+/* Ends the brokers and workers and removes the temporary folder. Requests that are not answered
+   stay the transports'. Takes a few seconds at most, in which the loop does not run.  */
+void wm_models_destroy (wm_models_t **self_p);
+
+#endif

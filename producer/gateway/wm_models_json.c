@@ -1,0 +1,287 @@
+/* wm_models_json.c - metadata, configuration, statistics and the index of models, in the words of
+   Triton's HTTP API.
+
+   What config.pbtxt states is repeated; what it leaves out comes from the model.  */
+#include "producer/gateway/wm_models_private.h"
+#include "producer/gateway/wm_pbtxt.h"
+#include "schema/wm_limits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- config.pbtxt against the model ---------------------------------------------------------- */
+
+/* Triton's configuration has its own names: TYPE_FP32, TYPE_STRING.  */
+static wm_type_t type_of (const char *name)
+{
+    if (!name || strncmp (name, "TYPE_", 5) != 0)
+        return WM_TYPES;
+    return strcmp (name, "TYPE_STRING") == 0 ? WM_TYPE_BYTES : wm_type_of_name (name + 5);
+}
+
+static wm_fault_t check_port (const json_t *given, const wm_signature_port_t *port,
+                              wm_error_t *error)
+{
+    const char *name = wm_pbtxt_text (given, "data_type");
+    const wm_type_t type = type_of (name);
+    if (!name)
+        return WM_OK;
+    if (type != port->type)
+        return wm_fault (error, WM_EBATCH,
+                         "the model has %s in '%s', config.pbtxt states data_type %.40s",
+                         wm_type_name (port->type), port->name, name);
+    const json_t *dims = json_object_get (given, "dims"), *one;
+    size_t i;
+    json_int_t values = 1;
+    bool is_fixed = true;
+    json_array_foreach (dims, i, one)
+    {
+        is_fixed &= json_integer_value (one) > 0;
+        values *= json_integer_value (one);
+    }
+    return !is_fixed || values == port->n_value
+               ? WM_OK
+               : wm_fault (error, WM_EBATCH,
+                           "the model expects %u values in '%s', config.pbtxt states dims of %lld",
+                           port->n_value, port->name, (long long) values);
+}
+
+static wm_fault_t check_ports (const json_t *config, const char *field, uint32_t n,
+                               const wm_signature_port_t *port, wm_error_t *error)
+{
+    const json_t *given;
+    size_t i;
+    json_array_foreach (json_object_get (config, field), i, given)
+    {
+        const char *name = wm_pbtxt_text (given, "name");
+        uint32_t p = 0;
+        while (p < n && (!name || strcmp (port[p].name, name) != 0))
+            p++;
+        if (p == n)
+            return wm_fault (error, WM_EBATCH,
+                             "unexpected inference %s '%.100s', the model has no such %s; its "
+                             "first is '%s'",
+                             field, name ? name : "", field, port[0].name);
+        if (check_port (given, &port[p], error))
+            return error->fault;
+    }
+    return WM_OK;
+}
+
+wm_fault_t wm_config_check (const json_t *config, const wm_signature_t *signature,
+                            wm_error_t *error)
+{
+    const wm_fault_t fault =
+        check_ports (config, "input", signature->n_input, signature->input, error);
+    return fault ? fault
+                 : check_ports (config, "output", signature->n_output, signature->output, error);
+}
+
+/* ---- metadata -------------------------------------------------------------------------------- */
+
+static json_int_t max_batch (const wm_version_t *self)
+{
+    if (self->signature.is_whole)
+        return 0;
+    return json_object_get (self->entry->config, "max_batch_size")
+               ? wm_pbtxt_number (self->entry->config, "max_batch_size")
+               : WM_MODELS_BATCH_MAX;
+}
+
+static bool ends_with (const char *text, const char *end)
+{
+    const size_t n = strlen (text), m = strlen (end);
+    return n >= m && strcmp (text + n - m, end) == 0;
+}
+
+/* Clients read which framework a model is of: that of its file.  */
+static const char *platform (const wm_version_t *self)
+{
+    const char *given = wm_pbtxt_text (self->entry->config, "platform");
+    if (given && *given)
+        return given;
+    return ends_with (self->file, ".graphdef") || ends_with (self->file, ".pb")
+               ? "tensorflow_graphdef"
+               : "onnxruntime_onnx";
+}
+
+static json_t *shape (const wm_signature_port_t *port, bool has_batch)
+{
+    json_t *list = json_array ();
+    if (has_batch)
+        json_array_append_new (list, json_integer (-1));
+    for (uint32_t d = 0; d < port->n_dim; d++)
+        json_array_append_new (list, json_integer (port->dim[d]));
+    return list;
+}
+
+static json_t *metadata_ports (const wm_signature_t *signature, uint32_t n,
+                               const wm_signature_port_t *port)
+{
+    json_t *list = json_array ();
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new (list, json_pack ("{s:s, s:s, s:o}", "name", port[i].name, "datatype",
+                                                wm_type_name (port[i].type), "shape",
+                                                shape (&port[i], !signature->is_whole)));
+    return list;
+}
+
+json_t *wm_models_metadata (wm_models_t *self, const char *model, const char *version,
+                            wm_ks_error_t *error)
+{
+    const wm_version_t *one = wm_models_find (self, model, version, error);
+    if (!one)
+        return NULL;
+    json_t *versions = json_array ();
+    for (const wm_version_t *other = one->entry->version; other; other = other->next)
+        if (other->state == WM_VERSION_READY) /* ascending, as Triton has them */
+            json_array_insert_new (versions, 0, json_string (other->text));
+    const wm_signature_t *signature = &one->signature;
+    return json_pack ("{s:s, s:o, s:s, s:o, s:o}", "name", one->entry->name, "versions", versions,
+                      "platform", platform (one), "inputs",
+                      metadata_ports (signature, signature->n_input, signature->input), "outputs",
+                      metadata_ports (signature, signature->n_output, signature->output));
+}
+
+json_t *wm_models_server_metadata (wm_models_t *self)
+{
+    (void) self;
+    return json_pack ("{s:s, s:s, s:[s, s, s, s, s, s]}", "name", "wiremill", "version", WM_VERSION,
+                      "extensions", "model_repository", "schedule_policy", "model_configuration",
+                      "binary_tensor_data", "parameters", "statistics");
+}
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+static json_t *config_ports (uint32_t n, const wm_signature_port_t *port, bool is_input,
+                             bool has_batch)
+{
+    char type[24];
+    json_t *list = json_array ();
+    for (uint32_t i = 0; i < n; i++) {
+        snprintf (type, sizeof type, "TYPE_%s", wm_type_name (port[i].type));
+        json_t *one = json_pack ("{s:s, s:s, s:o, s:b, s:b}", "name", port[i].name, "data_type",
+                                 type, "dims", shape (&port[i], has_batch), "is_shape_tensor", 0,
+                                 "is_non_linear_format_io", 0);
+        if (is_input) {
+            json_object_set_new (one, "format", json_string ("FORMAT_NONE"));
+            json_object_set_new (one, "allow_ragged_batch", json_false ());
+            json_object_set_new (one, "optional", json_false ());
+        } else
+            json_object_set_new (one, "label_filename", json_string (""));
+        json_array_append_new (list, one);
+    }
+    return list;
+}
+
+static json_t *version_policy (const json_t *config)
+{
+    const json_t *policy = wm_pbtxt_message (config, "version_policy");
+    const json_t *specific = wm_pbtxt_message (policy, "specific");
+    const json_int_t latest = wm_pbtxt_number (wm_pbtxt_message (policy, "latest"), "num_versions");
+    if (wm_pbtxt_message (policy, "all"))
+        return json_pack ("{s:{}}", "all");
+    if (specific)
+        return json_pack ("{s:{s:O?}}", "specific", "versions",
+                          json_object_get (specific, "versions"));
+    return json_pack ("{s:{s:I}}", "latest", "num_versions", latest > 0 ? latest : 1);
+}
+
+json_t *wm_models_config (wm_models_t *self, const char *model, const char *version,
+                          wm_ks_error_t *error)
+{
+    const wm_version_t *one = wm_models_find (self, model, version, error);
+    if (!one)
+        return NULL;
+    const wm_signature_t *signature = &one->signature;
+    const json_int_t most = max_batch (one);
+    const bool has_batch = most == 0 && !signature->is_whole; /* its dims have it then */
+    const char *slash = strrchr (one->file, '/');
+    json_t *config = json_pack (
+        "{s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:[], s:[]}", "name", one->entry->name,
+        "platform", platform (one), "backend", "wiremill", "runtime", "", "version_policy",
+        version_policy (one->entry->config), "max_batch_size", most, "input",
+        config_ports (signature->n_input, signature->input, true, has_batch), "output",
+        config_ports (signature->n_output, signature->output, false, has_batch), "batch_input",
+        "batch_output");
+    json_t *rest =
+        json_pack ("{s:{s:b, s:I, s:[]}, s:[{s:s, s:s, s:i, s:[]}], s:s, s:{}, s:{}, s:{}, s:[]}",
+                   "dynamic_batching", "preserve_ordering", 0, "max_queue_delay_microseconds",
+                   (json_int_t) self->max_delay_us, "preferred_batch_size", "instance_group",
+                   "name", one->entry->name, "kind", "KIND_CPU", "count", (int) self->n_worker,
+                   "gpus", "default_model_filename", slash ? slash + 1 : one->file,
+                   "cc_model_filenames", "metric_tags", "parameters", "model_warmup");
+    json_object_update_missing (config, rest);
+    json_decref (rest);
+    if (signature->is_whole)
+        json_object_del (config, "dynamic_batching");
+    return config;
+}
+
+/* ---- statistics ------------------------------------------------------------------------------ */
+
+static json_t *duration (uint64_t count, uint64_t us)
+{
+    return json_pack ("{s:I, s:I}", "count", (json_int_t) count, "ns", (json_int_t) us * 1000);
+}
+
+static json_t *statistics_of (const wm_version_t *self)
+{
+    static const wm_gather_counts_t none;
+    const wm_gather_counts_t *counts = self->gather ? wm_gather_counts (self->gather) : &none;
+    json_t *batches = json_array ();
+    for (uint32_t i = 0; i < WM_GATHER_SIZES; i++)
+        if (counts->size_n[i])
+            json_array_append_new (batches,
+                                   json_pack ("{s:I, s:o, s:o, s:o}", "batch_size",
+                                              (json_int_t) 1 << i, "compute_input",
+                                              duration (counts->size_n[i], 0), "compute_infer",
+                                              duration (counts->size_n[i], counts->size_us[i]),
+                                              "compute_output", duration (counts->size_n[i], 0)));
+    const uint64_t n = counts->n_success;
+    json_t *inference = json_pack (
+        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "success", duration (n, counts->success_us),
+        "fail", duration (counts->n_fail, counts->fail_us), "queue", duration (n, counts->queue_us),
+        "compute_input", duration (n, 0), "compute_infer", duration (n, counts->infer_us),
+        "compute_output", duration (n, 0), "cache_hit", duration (0, 0), "cache_miss",
+        duration (0, 0));
+    return json_pack ("{s:s, s:s, s:I, s:I, s:I, s:o, s:{}, s:o, s:[]}", "name", self->entry->name,
+                      "version", self->text, "last_inference", (json_int_t) counts->last_ms,
+                      "inference_count", (json_int_t) counts->n_row, "execution_count",
+                      (json_int_t) counts->n_batch, "inference_stats", inference, "response_stats",
+                      "batch_stats", batches, "memory_usage");
+}
+
+json_t *wm_models_statistics (wm_models_t *self, const char *model, const char *version,
+                              wm_ks_error_t *error)
+{
+    if (*model && !wm_models_find (self, model, version, error))
+        return NULL;
+    json_t *list = json_array ();
+    for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next)
+        for (const wm_version_t *one = entry->version; one; one = one->next)
+            if (one->state == WM_VERSION_READY && (!*model || strcmp (model, entry->name) == 0) &&
+                (!*version || strcmp (version, one->text) == 0))
+                json_array_append_new (list, statistics_of (one));
+    return json_pack ("{s:o}", "model_stats", list);
+}
+
+/* ---- index ----------------------------------------------------------------------------------- */
+
+json_t *wm_models_index (wm_models_t *self, bool ready)
+{
+    static const char *const states[] = { "LOADING", "READY", "UNLOADING", "UNAVAILABLE" };
+    json_t *list = json_array ();
+    wm_repository_scan (self);
+    for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
+        if (!entry->version && !ready)
+            json_array_append_new (list, json_pack ("{s:s}", "name", entry->name));
+        for (const wm_version_t *one = entry->version; one; one = one->next)
+            if (!ready || one->state == WM_VERSION_READY)
+                json_array_append_new (list, json_pack ("{s:s, s:s, s:s, s:s}", "name", entry->name,
+                                                        "version", one->text, "state",
+                                                        states[one->state], "reason", one->reason));
+    }
+    return list;
+}

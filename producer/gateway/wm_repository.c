@@ -1,0 +1,252 @@
+/* wm_repository.c - the files of models: --model NAME=FILE, and a repository in Triton's layout.
+
+     REPOSITORY/NAME/config.pbtxt   may be left out
+     REPOSITORY/NAME/VERSION/FILE   VERSION a whole number above 0; FILE default_model_filename, or
+                                    model.onnx, model.graphdef, model.pb, model.wmm
+
+   Which versions are loaded is the configuration's version_policy; by default the newest.  */
+#include "producer/gateway/wm_models_private.h"
+#include "producer/gateway/wm_pbtxt.h"
+#include "schema/base/wm_process.h"
+
+#include <czmq.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void wm_repository_free (wm_model_files_t **files_p)
+{
+    if (*files_p)
+        json_decref ((*files_p)->config);
+    free (*files_p);
+    *files_p = NULL;
+}
+
+/* ---- --model --------------------------------------------------------------------------------- */
+
+static bool is_name (const char *text, size_t n)
+{
+    return n && n < WM_MODELS_NAME_BYTES && *text != '.' && !memchr (text, '/', n);
+}
+
+/* The versions of a --model, the newest first.  */
+static wm_fault_t add_file (wm_model_entry_t *entry, long number, const char *file,
+                            wm_error_t *error)
+{
+    if (!entry->given)
+        entry->given = zmalloc (sizeof *entry->given);
+    wm_model_files_t *files = entry->given;
+    uint32_t at = 0;
+    while (at < files->n_version && files->number[at] > number)
+        at++;
+    if (at < files->n_version && files->number[at] == number)
+        return wm_fault (error, WM_EUSAGE, "--model %s: version %ld is given twice", entry->name,
+                         number);
+    if (files->n_version == WM_MODELS_VERSIONS_MAX)
+        return wm_fault (error, WM_EUSAGE, "--model %s: more than %d versions", entry->name,
+                         WM_MODELS_VERSIONS_MAX);
+    for (uint32_t i = files->n_version++; i > at; i--) {
+        files->number[i] = files->number[i - 1];
+        memcpy (files->file[i], files->file[i - 1], sizeof *files->file);
+    }
+    files->number[at] = number;
+    if (!realpath (file, files->file[at]))
+        return wm_fault (error, WM_EUSAGE, "--model %s=%.300s cannot be read: %s", entry->name,
+                         file, strerror (errno));
+    return WM_OK;
+}
+
+/* NAME=FILE, NAME:VERSION=FILE.  */
+static wm_fault_t take_model (wm_models_t *models, const char *given, wm_error_t *error)
+{
+    char name[WM_MODELS_NAME_BYTES], *end;
+    const char *equals = strchr (given, '=');
+    size_t n = equals ? (size_t) (equals - given) : 0;
+    long number = 1;
+    const char *colon = equals ? memrchr (given, ':', n) : NULL;
+    if (colon && (number = strtol (colon + 1, &end, 10)) > 0 && end == equals)
+        n = (size_t) (colon - given);
+    else
+        number = 1;
+    if (!equals || !is_name (given, n))
+        return wm_fault (error, WM_EUSAGE, "--model %.200s: write NAME=FILE, or NAME:VERSION=FILE",
+                         given);
+    snprintf (name, sizeof name, "%.*s", (int) n, given);
+    wm_model_entry_t *entry = wm_models_entry (models, name);
+    return add_file (entry ? entry : wm_models_add (models, name), number, equals + 1, error);
+}
+
+/* ---- a repository ---------------------------------------------------------------------------- */
+
+void wm_repository_scan (wm_models_t *models)
+{
+    DIR *folder = models->repository ? opendir (models->repository) : NULL;
+    char path[PATH_MAX], real[PATH_MAX];
+    for (const struct dirent *item; folder && (item = readdir (folder));) {
+        const size_t n = strlen (item->d_name);
+        snprintf (path, sizeof path, "%.3800s/%.200s/.", models->repository, item->d_name);
+        if (!is_name (item->d_name, n) || access (path, R_OK | X_OK) || !realpath (path, real) ||
+            wm_models_entry (models, item->d_name))
+            continue;
+        wm_model_entry_t *entry = wm_models_add (models, item->d_name);
+        snprintf (entry->folder, sizeof entry->folder, "%s", real);
+    }
+    if (folder)
+        closedir (folder);
+}
+
+/* NAME=ENDPOINT.  */
+static wm_fault_t take_broker (wm_models_t *models, const char *given, wm_error_t *error)
+{
+    char name[WM_MODELS_NAME_BYTES] = "";
+    const char *equals = strchr (given, '=');
+    if (equals && is_name (given, (size_t) (equals - given)))
+        snprintf (name, sizeof name, "%.*s", (int) (equals - given), given);
+    wm_model_entry_t *entry = wm_models_entry (models, name);
+    if (!entry || !equals[1])
+        return wm_fault (error, WM_EUSAGE,
+                         "--broker %.200s: write NAME=ENDPOINT, where NAME is that of a model of "
+                         "--model or --model-repository",
+                         given);
+    entry->broker = equals + 1;
+    return WM_OK;
+}
+
+wm_fault_t wm_repository_open (wm_models_t *models, const wm_args_t *args, wm_error_t *error)
+{
+    const char *given;
+    for (int i = 0; (given = wm_args_each (args, "model", i)); i++)
+        if (take_model (models, given, error))
+            return error->fault;
+    if (models->repository && access (models->repository, R_OK | X_OK))
+        return wm_fault (error, WM_EUSAGE, "--model-repository %.300s cannot be read: %s",
+                         models->repository, strerror (errno));
+    wm_repository_scan (models);
+    for (int i = 0; (given = wm_args_each (args, "broker", i)); i++)
+        if (take_broker (models, given, error))
+            return error->fault;
+    if (!models->first && !models->repository)
+        return wm_fault (error, WM_EUSAGE,
+                         "no model is given; use --model NAME=FILE or --model-repository DIR");
+    return WM_OK;
+}
+
+static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, wm_error_t *error)
+{
+    char path[PATH_MAX + 16];
+    *config = NULL;
+    snprintf (path, sizeof path, "%s/config.pbtxt", entry->folder);
+    const int fd = open (path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? WM_OK
+                               : wm_fault (error, WM_EBATCH, "%.300s cannot be read: %s", path,
+                                           strerror (errno));
+    char *text = wm_process_output (fd, WM_PBTXT_BYTES_MAX);
+    close (fd);
+    if (!text)
+        return wm_fault (error, WM_EBATCH, "%.300s has more than %u bytes", path,
+                         WM_PBTXT_BYTES_MAX);
+    *config = wm_pbtxt_parse (text, path, error);
+    free (text);
+    if (!*config)
+        return error->fault;
+    const char *name = wm_pbtxt_text (*config, "name");
+    if (!name || !*name || strcmp (name, entry->name) == 0)
+        return WM_OK;
+    return wm_fault (error, WM_EBATCH,
+                     "unexpected directory name '%s' for model '%.120s', directory name must equal "
+                     "model name",
+                     entry->name, name); /* the caller frees the configuration */
+}
+
+/* Whether the version_policy names this version; all and latest name each.  */
+static bool is_chosen (const json_t *policy, long number)
+{
+    const json_t *specific = wm_pbtxt_message (policy, "specific"), *one;
+    size_t i;
+    json_array_foreach (json_object_get (specific, "versions"), i, one)
+    {
+        if (json_integer_value (one) == number)
+            return true;
+    }
+    return !specific;
+}
+
+static bool find_file (const wm_model_entry_t *entry, const json_t *config, long number,
+                       char path[PATH_MAX])
+{
+    static const char *const usual[] = { "model.onnx", "model.graphdef", "model.pb", "model.wmm" };
+    const char *named = wm_pbtxt_text (config, "default_model_filename");
+    if (named && *named) {
+        snprintf (path, PATH_MAX, "%.3800s/%ld/%.200s", entry->folder, number, named);
+        return access (path, R_OK) == 0;
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
+        snprintf (path, PATH_MAX, "%.3800s/%ld/%s", entry->folder, number, usual[i]);
+        if (access (path, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void add_version (wm_model_files_t *files, long number, const char *path)
+{
+    uint32_t at = 0;
+    while (at < files->n_version && files->number[at] > number)
+        at++;
+    if (at == WM_MODELS_VERSIONS_MAX)
+        return; /* the newest are kept */
+    if (files->n_version == WM_MODELS_VERSIONS_MAX)
+        files->n_version--;
+    for (uint32_t i = files->n_version++; i > at; i--) {
+        files->number[i] = files->number[i - 1];
+        memcpy (files->file[i], files->file[i - 1], sizeof *files->file);
+    }
+    files->number[at] = number;
+    snprintf (files->file[at], sizeof *files->file, "%s", path);
+}
+
+static void find_versions (const wm_model_entry_t *entry, wm_model_files_t *files)
+{
+    const json_t *policy = wm_pbtxt_message (files->config, "version_policy");
+    char path[PATH_MAX], *end;
+    DIR *folder = opendir (entry->folder);
+    for (const struct dirent *item; folder && (item = readdir (folder));) {
+        const long number = strtol (item->d_name, &end, 10);
+        if (end != item->d_name && !*end && *item->d_name != '0' && number > 0 &&
+            is_chosen (policy, number) && find_file (entry, files->config, number, path))
+            add_version (files, number, path);
+    }
+    if (folder)
+        closedir (folder);
+    if (wm_pbtxt_message (policy, "all") || wm_pbtxt_message (policy, "specific"))
+        return;
+    const json_int_t latest = wm_pbtxt_number (wm_pbtxt_message (policy, "latest"), "num_versions");
+    const uint32_t most = latest > 0 && latest < WM_MODELS_VERSIONS_MAX ? (uint32_t) latest : 1;
+    if (files->n_version > most)
+        files->n_version = most;
+}
+
+wm_model_files_t *wm_repository_read (const wm_model_entry_t *entry, wm_error_t *error)
+{
+    if (entry->given)
+        return entry->given;
+    wm_model_files_t *files = zmalloc (sizeof *files);
+    if (read_config (entry, &files->config, error)) {
+        wm_repository_free (&files);
+        return NULL;
+    }
+    find_versions (entry, files);
+    if (files->n_version)
+        return files;
+    wm_fault (error, WM_EBATCH,
+              "%.300s has no version to load: a folder named by a whole number above 0 with "
+              "model.onnx or model.graphdef in it",
+              entry->folder);
+    wm_repository_free (&files);
+    return NULL;
+}

@@ -1,0 +1,253 @@
+/* wm_respawn.c - see wm_respawn.h.  */
+#include "producer/gateway/wm_respawn.h"
+#include "schema/base/wm_log.h"
+#include "schema/base/wm_process.h"
+
+#include <czmq.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WORDS_MAX 32
+#define PAUSE_US 100000
+#define PAUSE_MAX_US 5000000
+#define QUICK_US 5000000 /* it ended so soon: the pause doubles */
+
+struct wm_respawn_t {
+    wm_loop_t *loop;
+    char *word[WORDS_MAX + 1];
+    char *log, *what;
+    wm_respawn_ended_t *ended;
+    void *argument;
+    pid_t pid;
+    int pidfd;
+    wm_watch_t *watch;
+    wm_timer_t *again;
+    int64_t started_us, pause_us;
+    bool is_once, stops; /* stops: it was asked to end */
+};
+
+void wm_respawn_beside (char path[PATH_MAX], const char *name)
+{
+    const ssize_t n = readlink ("/proc/self/exe", path, PATH_MAX - 1);
+    path[n > 0 ? n : 0] = 0;
+    char *slash = strrchr (path, '/');
+    snprintf (slash ? slash + 1 : path, PATH_MAX - (size_t) (slash ? slash + 1 - path : 0), "%s",
+              name);
+}
+
+/* ---- its end --------------------------------------------------------------------------------- */
+
+/* The last line of what it printed.  */
+static void last_line (const wm_respawn_t *self, char text[480])
+{
+    char tail[2048];
+    *text = 0;
+    const int fd = open (self->log, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    const off_t bytes = lseek (fd, 0, SEEK_END);
+    const off_t from = bytes > (off_t) sizeof tail - 1 ? bytes - (off_t) sizeof tail + 1 : 0;
+    const ssize_t n = pread (fd, tail, sizeof tail - 1, from);
+    close (fd);
+    for (ssize_t end = n > 0 ? n : 0; end > 0;) {
+        tail[end--] = 0;
+        if (tail[end] != '\n')
+            continue;
+        tail[end] = 0;
+        const char *line = strrchr (tail, '\n');
+        snprintf (text, 480, "%.479s", wm_log_line (line ? line + 1 : tail));
+        return;
+    }
+}
+
+static bool is_final (int status)
+{
+    const int code = WIFEXITED (status) ? WEXITSTATUS (status) : -1;
+    return code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE ||
+           code == WM_EXIT_REFUSED || code == 127;
+}
+
+static void start (wm_respawn_t *self);
+
+static void start_again (void *argument)
+{
+    wm_respawn_t *self = argument;
+    self->again = NULL;
+    start (self);
+}
+
+static void on_end (void *argument, uint32_t events)
+{
+    wm_respawn_t *self = argument;
+    int status = 0;
+    (void) events;
+    if (waitpid (self->pid, &status, WNOHANG) == 0)
+        return;
+    wm_loop_unwatch (&self->watch);
+    close (self->pidfd);
+    self->pid = 0;
+    if (self->stops)
+        return;
+    char line[480];
+    last_line (self, line);
+    if (self->is_once || is_final (status)) {
+        self->stops = true;
+        self->ended (self->argument, self->is_once && status == 0 ? NULL
+                                     : *line                      ? line
+                                                                  : "it ended without a reason");
+        return;
+    }
+    const int64_t now_us = wm_loop_now_us (self->loop);
+    const bool is_quick = now_us - self->started_us < QUICK_US;
+    self->pause_us = !is_quick                           ? 0
+                     : !self->pause_us                   ? PAUSE_US
+                     : self->pause_us * 2 < PAUSE_MAX_US ? self->pause_us * 2
+                                                         : PAUSE_MAX_US;
+    fprintf (stderr, "wiremill gateway: %s ended with %s %d; starting it again%s%s\n", self->what,
+             WIFEXITED (status) ? "exit code" : "signal",
+             WIFEXITED (status) ? WEXITSTATUS (status) : WTERMSIG (status), *line ? ": " : "",
+             line);
+    self->again = wm_loop_timer (self->loop, now_us + self->pause_us, start_again, self);
+}
+
+/* ---- its beginning --------------------------------------------------------------------------- */
+
+static void start (wm_respawn_t *self)
+{
+    char path[PATH_MAX];
+    wm_respawn_beside (path, self->word[0]);
+    const int log = open (self->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const wm_process_t process = { .program = path,
+                                   .argv = (const char *const *) self->word,
+                                   .in = WM_PROCESS_NULL,
+                                   .out = log < 0 ? WM_PROCESS_NULL : log,
+                                   .err = log < 0 ? WM_PROCESS_NULL : log,
+                                   .death_signal = SIGTERM };
+    self->started_us = wm_loop_now_us (self->loop);
+    self->pid = wm_process_start (&process);
+    if (log >= 0)
+        close (log);
+    self->pidfd = self->pid > 0 ? (int) syscall (SYS_pidfd_open, self->pid, 0) : -1;
+    self->watch =
+        self->pidfd >= 0 ? wm_loop_watch (self->loop, self->pidfd, EPOLLIN, on_end, self) : NULL;
+    if (self->watch)
+        return;
+    fprintf (stderr, "wiremill gateway: %s cannot be started: %s; trying again\n", self->what,
+             strerror (errno));
+    if (self->pidfd >= 0)
+        close (self->pidfd);
+    wm_process_kill (&self->pid);
+    self->again = wm_loop_timer (self->loop, self->started_us + PAUSE_MAX_US, start_again, self);
+}
+
+static wm_respawn_t *make (wm_loop_t *loop, const char *what, const char *const argv[],
+                           const char *log, wm_respawn_ended_t *ended, void *argument)
+{
+    wm_respawn_t *self = zmalloc (sizeof *self);
+    *self = (wm_respawn_t){ .loop = loop, .ended = ended, .argument = argument, .pidfd = -1 };
+    self->log = strdup (log);
+    self->what = strdup (what);
+    for (int i = 0; argv[i] && i < WORDS_MAX; i++)
+        self->word[i] = strdup (argv[i]);
+    return self;
+}
+
+wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
+                              const char *log, wm_respawn_ended_t *ended, void *argument)
+{
+    wm_respawn_t *self = make (loop, what, argv, log, ended, argument);
+    start (self);
+    return self;
+}
+
+wm_respawn_t *wm_respawn_once (wm_loop_t *loop, const char *what, const char *const argv[],
+                               const char *log, wm_respawn_ended_t *ended, void *argument)
+{
+    wm_respawn_t *self = make (loop, what, argv, log, ended, argument);
+    self->is_once = true;
+    start (self);
+    return self;
+}
+
+void wm_respawn_stop (wm_respawn_t *self, bool kills)
+{
+    self->stops = true;
+    wm_loop_untimer (&self->again);
+    if (self->pid > 0)
+        kill (self->pid, kills ? SIGKILL : SIGTERM);
+}
+
+bool wm_respawn_runs (const wm_respawn_t *self)
+{
+    return self->pid > 0 || self->again;
+}
+
+void wm_respawn_await (wm_respawn_t *self, int64_t ms)
+{
+    struct pollfd item = { .fd = self->pidfd, .events = POLLIN };
+    if (self->pid > 0 && ms > 0 && poll (&item, 1, (int) ms) > 0)
+        on_end (self, 0);
+}
+
+void wm_respawn_destroy (wm_respawn_t **self_p)
+{
+    wm_respawn_t *self = *self_p;
+    if (!self)
+        return;
+    wm_loop_untimer (&self->again);
+    wm_loop_unwatch (&self->watch);
+    if (self->pid > 0) {
+        close (self->pidfd);
+        wm_process_kill (&self->pid);
+    }
+    for (int i = 0; i < WORDS_MAX; i++)
+        free (self->word[i]);
+    free (self->log);
+    free (self->what);
+    free (self);
+    *self_p = NULL;
+}
+
+/* ---- a process that ends by itself ----------------------------------------------------------- */
+
+typedef struct {
+    pid_t pid;
+    int pidfd;
+    wm_watch_t *watch;
+} reaped_t;
+
+static void on_reaped (void *argument, uint32_t events)
+{
+    reaped_t *self = argument;
+    (void) events;
+    if (waitpid (self->pid, NULL, WNOHANG) == 0)
+        return;
+    wm_loop_unwatch (&self->watch);
+    close (self->pidfd);
+    free (self);
+}
+
+void wm_respawn_reap (wm_loop_t *loop, pid_t pid)
+{
+    reaped_t *self = zmalloc (sizeof *self);
+    self->pid = pid;
+    self->pidfd = (int) syscall (SYS_pidfd_open, pid, 0);
+    self->watch =
+        self->pidfd >= 0 ? wm_loop_watch (loop, self->pidfd, EPOLLIN, on_reaped, self) : NULL;
+    if (self->watch)
+        return;
+    while (waitpid (pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (self->pidfd >= 0)
+        close (self->pidfd);
+    free (self);
+}

@@ -1,0 +1,19 @@
+/* wm_service.h - the messages of inference.GRPCInferenceService, as tables (wm_proto.h).  */
+#ifndef WM_SERVICE_H
+#define WM_SERVICE_H
+
+#include "producer/gateway/wm_proto.h"
+
+extern const wm_proto_field_t wm_message_empty[];
+extern const wm_proto_field_t wm_message_live[];          /* "live" */
+extern const wm_proto_field_t wm_message_ready[];         /* "ready" */
+extern const wm_proto_field_t wm_message_model[];         /* requests: "name", "version" */
+extern const wm_proto_field_t wm_message_repository[];    /* requests: "model_name" */
+extern const wm_proto_field_t wm_message_index_request[]; /* "ready" */
+extern const wm_proto_field_t wm_message_server[];
+extern const wm_proto_field_t wm_message_metadata[];
+extern const wm_proto_field_t wm_message_config[]; /* "config" */
+extern const wm_proto_field_t wm_message_statistics[];
+extern const wm_proto_field_t wm_message_index[]; /* "models" */
+
+#endif

@@ -1,0 +1,386 @@
+/* wm_signature.c - see wm_signature.h.  */
+#include "producer/gateway/wm_signature.h"
+
+#include <czmq.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHAPE_BYTES 128
+
+void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, wm_type_t type,
+                       uint32_t n_dim, const uint32_t *dim)
+{
+    uint32_t *n = is_output ? &self->n_output : &self->n_input;
+    uint32_t *all = is_output ? &self->n_score : &self->n_value;
+    wm_signature_port_t *port = &(is_output ? self->output : self->input)[(*n)++];
+    *port = (wm_signature_port_t){ .type = type, .n_dim = n_dim, .n_value = 1, .at = *all };
+    snprintf (port->name, sizeof port->name, "%s", name);
+    for (uint32_t d = 0; d < n_dim; d++) {
+        port->dim[d] = dim[d];
+        port->n_value *= dim[d];
+    }
+    *all += port->n_value;
+}
+
+/* ---- what a request means -------------------------------------------------------------------- */
+
+static const char *print_shape (char text[SHAPE_BYTES], bool has_batch, uint32_t n_dim,
+                                const int64_t *dim)
+{
+    size_t n = (size_t) snprintf (text, SHAPE_BYTES, "[%s", has_batch ? "-1" : "");
+    for (uint32_t d = 0; d < n_dim && n < SHAPE_BYTES; d++)
+        n += (size_t) snprintf (text + n, SHAPE_BYTES - n, "%s%" PRId64, d || has_batch ? "," : "",
+                                dim[d]);
+    if (n < SHAPE_BYTES)
+        snprintf (text + n, SHAPE_BYTES - n, "]");
+    return text;
+}
+
+static wm_ks_code_t check_input (const wm_signature_t *self, const wm_signature_port_t *port,
+                                 const wm_tensor_t *tensor, const char *model, uint32_t *n_row,
+                                 wm_ks_error_t *error)
+{
+    char expected[SHAPE_BYTES], got[SHAPE_BYTES];
+    if (tensor->type != port->type)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "inference input '%s' data-type is '%s', but model '%s' expects '%s'",
+                           tensor->name, wm_type_name (tensor->type), model,
+                           wm_type_name (port->type));
+    const uint32_t first = !self->is_whole;
+    bool fits = tensor->n_dim == port->n_dim + first;
+    for (uint32_t d = 0; d < port->n_dim && fits; d++)
+        fits = tensor->dim[d + first] == port->dim[d];
+    if (!fits)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "unexpected shape for input '%s' for model '%s'. Expected %s, got %s",
+                           tensor->name, model,
+                           print_shape (expected, first, port->n_dim, port->dim),
+                           print_shape (got, false, tensor->n_dim, tensor->dim));
+    const int64_t rows = first ? tensor->dim[0] : 1;
+    if (rows > UINT32_MAX / 2 || (*n_row != UINT32_MAX && rows != *n_row))
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "input '%s' batch size does not match other inputs for '%s'",
+                           tensor->name, model);
+    *n_row = (uint32_t) rows;
+    return tensor->bytes == (size_t) rows * port->n_value * wm_type_bytes (port->type)
+               ? WM_KS_OK
+               : wm_ks_fail (error, WM_KS_INVALID,
+                             "input byte size mismatch for input '%s' for model '%s'. Expected "
+                             "%zu, got %zu",
+                             tensor->name, model,
+                             (size_t) rows * port->n_value * wm_type_bytes (port->type),
+                             tensor->bytes);
+}
+
+static wm_ks_code_t plan_inputs (const wm_signature_t *self, const wm_ks_request_t *request,
+                                 wm_plan_t *plan, wm_ks_error_t *error)
+{
+    if (request->n_input != self->n_input)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "expected %u inputs but got %u inputs for model '%s'", self->n_input,
+                           request->n_input, request->model);
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < request->n_input; i++) {
+        const wm_tensor_t *tensor = &request->input[i];
+        uint32_t p = 0;
+        while (p < self->n_input && strcmp (self->input[p].name, tensor->name) != 0)
+            p++;
+        if (p == self->n_input)
+            return wm_ks_fail (error, WM_KS_INVALID,
+                               "unexpected inference input '%.120s' for model '%s'", tensor->name,
+                               request->model);
+        if (seen >> p & 1)
+            return wm_ks_fail (error, WM_KS_INVALID, "input '%s' already exists in request",
+                               tensor->name);
+        seen |= 1u << p;
+        plan->input[p] = (uint8_t) i;
+        const wm_ks_code_t code =
+            check_input (self, &self->input[p], tensor, request->model, &plan->n_row, error);
+        if (code)
+            return code;
+    }
+    return WM_KS_OK;
+}
+
+wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_t *request,
+                                wm_plan_t *plan, wm_ks_error_t *error)
+{
+    *plan = (wm_plan_t){ .n_row = UINT32_MAX };
+    if (request->n_input > WM_SIGNATURE_PORTS_MAX || request->n_output > WM_SIGNATURE_PORTS_MAX)
+        return wm_ks_fail (error, WM_KS_INVALID, "more than %d inputs or outputs for model '%s'",
+                           WM_SIGNATURE_PORTS_MAX, request->model);
+    const wm_ks_code_t code = plan_inputs (self, request, plan, error);
+    if (code)
+        return code;
+    plan->n_output = request->n_output ? request->n_output : self->n_output;
+    for (uint32_t i = 0; i < plan->n_output; i++) {
+        uint32_t p = request->n_output ? 0 : i;
+        while (request->n_output && p < self->n_output &&
+               strcmp (self->output[p].name, request->output[i]) != 0)
+            p++;
+        if (p == self->n_output)
+            return wm_ks_fail (error, WM_KS_INVALID,
+                               "unexpected inference output '%.120s' for model '%s'",
+                               request->output[i], request->model);
+        plan->output[i] = (uint8_t) p;
+    }
+    return WM_KS_OK;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static float half_to_float (uint16_t half)
+{
+    const uint32_t sign = (uint32_t) (half & 0x8000u) << 16, exponent = half >> 10 & 31;
+    const uint32_t mantissa = half & 0x3ffu;
+    uint32_t bits = sign | (exponent + 112) << 23 | mantissa << 13;
+    float value;
+    if (exponent == 31)
+        bits = sign | 0x7f800000u | mantissa << 13;
+    memcpy (&value, &bits, sizeof value);
+    if (exponent == 0) {
+        value = (float) mantissa * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    return value;
+}
+
+/* Rounds to nearest, ties to even.  */
+static uint16_t float_to_half (float value)
+{
+    uint32_t bits;
+    memcpy (&bits, &value, sizeof bits);
+    const uint16_t sign = (uint16_t) (bits >> 16 & 0x8000u);
+    const uint32_t size = bits & 0x7fffffffu;
+    if (size > 0x7f800000u)
+        return sign | 0x7e00u;
+    if (size >= 0x477ff000u)
+        return sign | 0x7c00u; /* rounds beyond 65,504 */
+    if (size < 0x38800000u)    /* below 2^-14: a multiple of 2^-24 */
+        return (uint16_t) (sign | (uint16_t) lrintf (fabsf (value) * 0x1p24f));
+    const uint32_t rounded = size + 0xfffu + (size >> 13 & 1);
+    return (uint16_t) (sign | (uint16_t) ((rounded - (112u << 23)) >> 13));
+}
+
+#define TAKE(type_, from, i, value)                                                                \
+    do {                                                                                           \
+        type_ one_;                                                                                \
+        memcpy (&one_, (from) + (i) * sizeof one_, sizeof one_);                                   \
+        (value) = (double) one_;                                                                   \
+    } while (0)
+
+/* The i-th value. An integer above 2^53 may be another here, but none that float32 holds.  */
+static double value_of (wm_type_t type, const uint8_t *from, size_t i)
+{
+    double value = 0;
+    uint16_t half;
+    uint32_t bits;
+    float one;
+    switch (type) {
+    case WM_TYPE_BOOL:
+        return from[i] != 0;
+    case WM_TYPE_UINT8:
+        return from[i];
+    case WM_TYPE_UINT16:
+        TAKE (uint16_t, from, i, value);
+        return value;
+    case WM_TYPE_UINT32:
+        TAKE (uint32_t, from, i, value);
+        return value;
+    case WM_TYPE_UINT64:
+        TAKE (uint64_t, from, i, value);
+        return value;
+    case WM_TYPE_INT8:
+        TAKE (int8_t, from, i, value);
+        return value;
+    case WM_TYPE_INT16:
+        TAKE (int16_t, from, i, value);
+        return value;
+    case WM_TYPE_INT32:
+        TAKE (int32_t, from, i, value);
+        return value;
+    case WM_TYPE_INT64:
+        TAKE (int64_t, from, i, value);
+        return value;
+    case WM_TYPE_FP16:
+        memcpy (&half, from + 2 * i, sizeof half);
+        return (double) half_to_float (half);
+    case WM_TYPE_BF16:
+        memcpy (&half, from + 2 * i, sizeof half);
+        bits = (uint32_t) half << 16;
+        memcpy (&one, &bits, sizeof one);
+        return (double) one;
+    case WM_TYPE_FP64:
+        TAKE (double, from, i, value);
+        return value;
+    default:
+        TAKE (float, from, i, value);
+        return value;
+    }
+}
+
+/* Integers up to 2^24 are exact in float32, and larger ones that end in zeros; 2^63 and more
+   digits than a double has are refused with them.  */
+static bool is_exact (wm_type_t type, const uint8_t *from, size_t i)
+{
+    const double value = value_of (type, from, i);
+    int64_t whole;
+    uint64_t natural;
+    if (isnan (value))
+        return true;
+    if ((double) (float) value != value)
+        return false;
+    if (type == WM_TYPE_INT64) {
+        memcpy (&whole, from + 8 * i, sizeof whole);
+        return value < 0x1p63 && (int64_t) value == whole;
+    }
+    if (type == WM_TYPE_UINT64) {
+        memcpy (&natural, from + 8 * i, sizeof natural);
+        return value < 0x1p64 && (uint64_t) value == natural;
+    }
+    return true;
+}
+
+wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request_t *request,
+                                 const wm_plan_t *plan, wm_ks_error_t *error)
+{
+    for (uint32_t p = 0; p < self->n_input; p++) {
+        const wm_signature_port_t *port = &self->input[p];
+        const wm_tensor_t *tensor = &request->input[plan->input[p]];
+        if (wm_type_bytes (port->type) < 4 || port->type == WM_TYPE_FP32)
+            continue;
+        for (size_t i = 0; i < (size_t) plan->n_row * port->n_value; i++)
+            if (!is_exact (port->type, tensor->data, i))
+                return wm_ks_fail (error, WM_KS_INVALID,
+                                   "input '%s' of model '%s': value %zu, %.17g, is not one that "
+                                   "FP32 holds, in which wiremill computes",
+                                   port->name, request->model, i,
+                                   value_of (port->type, tensor->data, i));
+    }
+    return WM_KS_OK;
+}
+
+static bool is_finite (const float *value, size_t n)
+{
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy (&bits, &value[i], sizeof bits);
+        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+    }
+    return !bad;
+}
+
+bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *request,
+                       const wm_plan_t *plan, uint32_t row, float *to)
+{
+    for (uint32_t p = 0; p < self->n_input; p++) {
+        const wm_signature_port_t *port = &self->input[p];
+        const size_t n = port->n_value, bytes = n * wm_type_bytes (port->type);
+        const uint8_t *from = request->input[plan->input[p]].data + row * bytes;
+        if (port->type == WM_TYPE_FP32)
+            memcpy (to + port->at, from, bytes);
+        else
+            for (size_t i = 0; i < n; i++)
+                to[port->at + i] = (float) value_of (port->type, from, i);
+    }
+    return is_finite (to, self->n_value);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+#define PUT(type_, to, i, value)                                                                   \
+    do {                                                                                           \
+        const type_ one_ = (type_) (value);                                                        \
+        memcpy ((to) + (i) * sizeof one_, &one_, sizeof one_);                                     \
+    } while (0)
+
+/* A value that the type cannot hold becomes its nearest one, NaN of an integer 0 (such a row is
+   counted as held).  */
+static double within (double value, double least, double most)
+{
+    return isnan (value) ? 0 : value < least ? least : value > most ? most : nearbyint (value);
+}
+
+static void put (wm_type_t type, uint8_t *to, size_t i, float score)
+{
+    const double value = (double) score;
+    switch (type) {
+    case WM_TYPE_BOOL:
+        to[i] = !isnan (value) && value != 0;
+        return;
+    case WM_TYPE_UINT8:
+        to[i] = (uint8_t) within (value, 0, UINT8_MAX);
+        return;
+    case WM_TYPE_UINT16:
+        PUT (uint16_t, to, i, within (value, 0, UINT16_MAX));
+        return;
+    case WM_TYPE_UINT32:
+        PUT (uint32_t, to, i, within (value, 0, UINT32_MAX));
+        return;
+    case WM_TYPE_UINT64:
+        PUT (uint64_t, to, i, within (value, 0, 0x1.fffffep63));
+        return;
+    case WM_TYPE_INT8:
+        PUT (int8_t, to, i, within (value, INT8_MIN, INT8_MAX));
+        return;
+    case WM_TYPE_INT16:
+        PUT (int16_t, to, i, within (value, INT16_MIN, INT16_MAX));
+        return;
+    case WM_TYPE_INT32:
+        PUT (int32_t, to, i, within (value, INT32_MIN, INT32_MAX));
+        return;
+    case WM_TYPE_INT64:
+        PUT (int64_t, to, i, within (value, -0x1p63, 0x1.fffffep62));
+        return;
+    case WM_TYPE_FP16: {
+        const uint16_t half = float_to_half (score);
+        memcpy (to + 2 * i, &half, sizeof half);
+        return;
+    }
+    case WM_TYPE_FP64:
+        PUT (double, to, i, value);
+        return;
+    default:
+        PUT (float, to, i, score);
+        return;
+    }
+}
+
+void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, const float *score,
+                          wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])
+{
+    for (uint32_t o = 0; o < plan->n_output; o++) {
+        const wm_signature_port_t *port = &self->output[plan->output[o]];
+        const size_t row_bytes = port->n_value * wm_type_bytes (port->type);
+        wm_tensor_t *tensor = &output[o];
+        *tensor = (wm_tensor_t){ .name = (char *) (uintptr_t) port->name,
+                                 .type = port->type,
+                                 .n_dim = port->n_dim + !self->is_whole,
+                                 .bytes = plan->n_row * row_bytes };
+        if (!self->is_whole)
+            tensor->dim[0] = plan->n_row;
+        memcpy (tensor->dim + !self->is_whole, port->dim, port->n_dim * sizeof *port->dim);
+        uint8_t *to = zmalloc (tensor->bytes ? tensor->bytes : 1);
+        for (size_t row = 0; row < plan->n_row; row++) {
+            const float *from = score + row * self->n_score + port->at;
+            if (port->type == WM_TYPE_FP32)
+                memcpy (to + row * row_bytes, from, row_bytes);
+            else
+                for (size_t i = 0; i < port->n_value; i++)
+                    put (port->type, to + row * row_bytes, i, from[i]);
+        }
+        tensor->data = to;
+    }
+}
+
+void wm_signature_clear (const wm_plan_t *plan, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])
+{
+    for (uint32_t o = 0; o < plan->n_output; o++) {
+        free ((void *) (uintptr_t) output[o].data);
+        output[o].data = NULL;
+    }
+}

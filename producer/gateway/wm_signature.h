@@ -1,0 +1,61 @@
+/* wm_signature.h - inputs and outputs of a served model, and how tensors become rows of a batch.
+
+   wiremill's workers take rows of float32: all inputs of one patch, one behind the other, in the
+   model's order; and return rows of float32, all outputs. A tensor of another type is converted
+   here, and only where no value changes: an integer that float32 cannot hold is refused. The engine
+   converts to the model's own types. Thread: any; plain values.  */
+#ifndef WM_SIGNATURE_H
+#define WM_SIGNATURE_H
+
+#include "producer/gateway/wm_kserve.h"
+
+#define WM_SIGNATURE_PORTS_MAX 16
+
+typedef struct {
+    char name[128];
+    wm_type_t type;
+    uint32_t n_dim; /* without the batch dimension */
+    int64_t dim[WM_TENSOR_DIM_MAX];
+    uint32_t n_value; /* their product */
+    uint32_t at;      /* first value in a row */
+} wm_signature_port_t;
+
+typedef struct {
+    bool is_whole; /* no batch dimension: a request is one row */
+    uint32_t n_input, n_output;
+    uint32_t n_value, n_score; /* of a row: of all inputs, of all outputs */
+    wm_signature_port_t input[WM_SIGNATURE_PORTS_MAX], output[WM_SIGNATURE_PORTS_MAX];
+} wm_signature_t;
+
+/* What a request means for a model.  */
+typedef struct {
+    uint32_t n_row;
+    uint32_t n_output;
+    uint8_t input[WM_SIGNATURE_PORTS_MAX];  /* of the request, in the model's order */
+    uint8_t output[WM_SIGNATURE_PORTS_MAX]; /* of the model, in the answer's order */
+} wm_plan_t;
+
+/* Adds a port behind the others. `n_dim` is at most WM_TENSOR_DIM_MAX - 1.  */
+void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, wm_type_t type,
+                       uint32_t n_dim, const uint32_t *dim);
+
+/* Fills *plan, or returns INVALID with a text in Triton's words.  */
+wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_t *request,
+                                wm_plan_t *plan, wm_ks_error_t *error);
+
+/* Returns whether every value of the request's rows is one that float32 holds; else INVALID names
+   the first. Only integers of 32 bits and more, and FP64, can have others.  */
+wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request_t *request,
+                                 const wm_plan_t *plan, wm_ks_error_t *error);
+
+/* Copies one row (n_value). false: a value is not finite.  */
+bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *request,
+                       const wm_plan_t *plan, uint32_t row, float *to);
+
+/* Makes the tensors of an answer from scores (n_row, n_score). Their data is allocated, and freed
+   by wm_signature_clear.  */
+void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, const float *score,
+                          wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
+void wm_signature_clear (const wm_plan_t *plan, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
+
+#endif

@@ -1,0 +1,271 @@
+"""gatemodels.py - a client of the gateway's HTTP side, from Python's standard library and NumPy.
+
+usage: gatemodels.py PART FOLDER ...      parts are functions below; FOLDER has the repository `models`
+"""
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+
+TYPES = {"BOOL": "?", "UINT8": "u1", "INT32": "<i4", "INT64": "<i8", "FP16": "<f2", "FP32": "<f4"}
+
+
+def call(address, method, path, body=None, headers=None):
+    """An answer's code, headers and body."""
+    connection = http.client.HTTPConnection(address, timeout=60)
+    connection.request(method, path, body, headers or {})
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    return answer.status, answer.headers, data
+
+
+def ask(address, path, method="GET", body=None, code=200):
+    status, _, data = call(address, method, path, body)
+    assert status == code, (status, path, data)
+    return json.loads(data or "{}")
+
+
+def infer(address, model, tensors, outputs=(), code=200):
+    """Binary tensors there and back; tensors: (name, type, array)."""
+    head = {"inputs": [{"name": name, "shape": array.shape, "datatype": kind,
+                        "parameters": {"binary_data_size": array.nbytes}} for name, kind, array in tensors],
+            "parameters": {"binary_data_output": True}}
+    if outputs:
+        head["outputs"] = [{"name": name, "parameters": {"binary_data": True}} for name in outputs]
+    head = json.dumps(head).encode()
+    body = head + b"".join(np.ascontiguousarray(array).tobytes() for _, _, array in tensors)
+    status, headers, data = call(address, "POST", f"/v2/models/{model}/infer", body,
+                                 {"Inference-Header-Content-Length": str(len(head))})
+    assert status == code, (status, data[:300])
+    if code != 200:
+        return json.loads(data)["error"]
+    at = int(headers["Inference-Header-Content-Length"])
+    answer = json.loads(data[:at])
+    found = {}
+    for one in answer["outputs"]:
+        size = one["parameters"]["binary_data_size"]
+        found[one["name"]] = np.frombuffer(data[at:at + size], TYPES[one["datatype"]]).reshape(one["shape"])
+        at += size
+    return found
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+def write_models(folder):
+    import onnx
+    from onnx import TensorProto as T, helper, numpy_helper
+
+    def save(path, nodes, inputs, outputs, constants):
+        value = helper.make_tensor_value_info
+        graph = helper.make_graph(nodes, "g", [value(*one) for one in inputs], [value(*one) for one in outputs],
+                                  [numpy_helper.from_array(array, name) for name, array in constants.items()])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model.ir_version = 8
+        os.makedirs(os.path.dirname(path))
+        onnx.save(model, path)
+
+    node, inputs = helper.make_node, (("a", T.INT32, 4), ("b", T.UINT8, 3), ("c", T.FLOAT, 2), ("d", T.BOOL, 1),
+                                      ("e", T.INT64, 1), ("f", T.FLOAT16, 1))
+    save(f"{folder}/typed/1/model.onnx",
+         [node("Cast", [name], [name + "_"], to=T.FLOAT) for name, _, _ in inputs] +
+         [node("Concat", [name + "_" for name, _, _ in inputs], ["x"], axis=1), node("MatMul", ["x", "w"], ["y"]),
+          node("ArgMax", ["y"], ["top"], axis=1, keepdims=1), node("Cast", ["y"], ["half"], to=T.FLOAT16),
+          node("Cast", ["b_"], ["bytes"], to=T.UINT8)],
+         [(name, kind, ["n", n]) for name, kind, n in inputs],
+         [("y", T.FLOAT, ["n", 5]), ("top", T.INT64, ["n", 1]), ("half", T.FLOAT16, ["n", 5]),
+          ("bytes", T.UINT8, ["n", 3])], {"w": weights()})
+    save(f"{folder}/whole/1/model.onnx", [node("MatMul", ["x", "w"], ["y"])], [("x", T.FLOAT, [7, 12])],
+         [("y", T.FLOAT, [7, 5])], {"w": weights()})
+    save(f"{folder}/image/1/model.onnx", [node("Mul", ["x", "two"], ["y"])], [("x", T.FLOAT, ["n", 3, 800, 600])],
+         [("y", T.FLOAT, ["n", 3, 800, 600])], {"two": np.array(2, np.float32)})
+
+
+def weights():
+    return (np.arange(60).reshape(12, 5) % 7 - 3).astype(np.float32) / 8
+
+
+def files(work, model):
+    folder = f"{work}/models"
+    for version in (1, 3):
+        os.makedirs(f"{folder}/emtrk/{version}")
+        os.symlink(model, f"{folder}/emtrk/{version}/net.onnx")
+    with open(f"{folder}/emtrk/config.pbtxt", "w") as out:
+        out.write('name: "emtrk" platform: "tensorflow_graphdef" max_batch_size: 256\n'
+                  'default_model_filename: "net.onnx"\nversion_policy { all { } }\n'
+                  'output [ { name: "michel_netout/Sigmoid" data_type: TYPE_FP32 dims: [ 1 ] } ]\n')
+    os.makedirs(f"{folder}/broken/1")
+    with open(f"{folder}/broken/1/model.onnx", "w") as out:
+        out.write("this is no model")
+    os.makedirs(f"{folder}/wrong")
+    with open(f"{folder}/wrong/config.pbtxt", "w") as out:
+        out.write('name: "other"')
+    write_models(folder)
+
+
+# ---- what is asked -------------------------------------------------------------------------------
+
+def index(address):
+    return {(one["name"], one.get("version")): one for one in ask(address, "/v2/repository/index", "POST")}
+
+
+def wait_for(check, seconds=60):
+    until = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < until, "not within its time"
+        time.sleep(0.02)
+
+
+def ready(_, address):
+    wait_for(lambda: all(one.get("state") not in ("LOADING", "UNLOADING") for one in index(address).values()))
+    states = index(address)
+    assert {states[name, number]["state"] for name, number in (("emtrk", "1"), ("emtrk", "3"), ("given", "7"))} == {"READY"}
+    assert states["broken", "1"]["state"] == "UNAVAILABLE" and "model.onnx" in states["broken", "1"]["reason"], states
+    assert ("wrong", None) in states
+    assert call(address, "GET", "/v2/health/live")[0] == 200
+    assert call(address, "GET", "/v2/health/ready")[0] != 200  # one model is broken
+    assert call(address, "GET", "/v2/models/emtrk/ready")[0] == 200
+    assert call(address, "GET", "/v2/models/broken/ready")[0] != 200
+
+
+def words(_, address):
+    metadata = ask(address, "/v2/models/emtrk")
+    assert metadata["versions"] == ["1", "3"] and metadata["platform"] == "tensorflow_graphdef", metadata
+    assert metadata["inputs"][0]["name"] == "main_input" and metadata["inputs"][0]["shape"][0] == -1
+    assert [one["name"] for one in metadata["outputs"]] == ["em_trk_none_netout/Softmax", "michel_netout/Sigmoid"]
+    config = ask(address, "/v2/models/emtrk/versions/1/config")
+    assert config["max_batch_size"] == 256 and config["default_model_filename"] == "net.onnx", config
+    assert config["version_policy"] == {"all": {}} and config["input"][0]["data_type"] == "TYPE_FP32"
+    assert ask(address, "/v2/models/given/config")["max_batch_size"] > 0
+    error = ask(address, "/v2/models/none", code=404)["error"]
+    assert error == "Request for unknown model: 'none' is not found", error
+    error = ask(address, "/v2/models/emtrk/versions/2", code=404)["error"]
+    assert error == "Request for unknown model: 'emtrk' version 2 is not found", error
+    count = ask(address, "/v2/models/emtrk/stats")["model_stats"]
+    assert [one["version"] for one in count] == ["3", "1"] and count[0]["inference_stats"]["fail"]["count"] == 0
+
+
+def patches(model):
+    import wiremill
+    net = wiremill.Model(model)
+    side = int(round(net.n_value ** 0.5))
+    rng = np.random.default_rng(5)
+    values = (rng.random((300, side, side, 1)) * (rng.random((300, side, side, 1)) < 0.1) * 9).astype(np.float32)
+    return values, net.score(values.reshape(300, -1))
+
+
+def check_bits(address, values, want, at, n):
+    found = infer(address, "emtrk", [("main_input", "FP32", values[at:at + n])])
+    rows = np.concatenate([found["em_trk_none_netout/Softmax"], found["michel_netout/Sigmoid"]], 1)
+    assert np.array_equal(rows.view(np.uint32), want[at:at + n].view(np.uint32)), (at, n)
+
+
+def scores(_, address, model):
+    values, want = patches(model)
+    wait_for(lambda: call(address, "GET", "/v2/models/emtrk/ready")[0] == 200)
+    for at, n in ((0, 1), (1, 0), (1, 299), (7, 2)):
+        check_bits(address, values, want, at, n)
+    bad = values[:3].copy()
+    bad[1, 2, 3] = np.inf
+    found = infer(address, "emtrk", [("main_input", "FP32", bad)], ["michel_netout/Sigmoid"])["michel_netout/Sigmoid"]
+    assert np.isnan(found[1, 0]) and found[0, 0] == want[0, 3] and found[2, 0] == want[2, 3], found
+
+
+def kills(work, address, model):
+    """24 clients at a time; whose process of model `emtrk` is killed as soon as the work has got further."""
+    values, want = patches(model)
+    done, failed, n = [], [], 240
+
+    def client(first):
+        try:
+            for i in range(first, n, 24):
+                check_bits(address, values, want, i * 37 % 250, 1 + i % 40)
+                done.append(i)
+        except BaseException as error:  # told by the main thread
+            failed.append(repr(error))
+
+    threads = [threading.Thread(target=client, args=(first,)) for first in range(24)]
+    for thread in threads:
+        thread.start()
+    killed = set()
+    for i, what in enumerate(("wiremill-worker", "wiremill-broker", "wiremill-producer client", "wiremill run") * 2):
+        wait_for(lambda: len(done) + len(failed) >= 20 * i)
+        for pid in subprocess.run(["pgrep", "-f", f"^[^ ]*{what}.*{work}/wiremill-gateway-"], capture_output=True,
+                                  text=True).stdout.split()[-1:]:
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+                killed.add(what)
+            except ProcessLookupError:
+                pass
+    for thread in threads:
+        thread.join()
+    assert not failed and sorted(done) == list(range(n)), (failed[:3], len(done))
+    assert len(killed) == 4, killed
+
+
+def types(_, address):
+    rng = np.random.default_rng(2)
+    n = 9
+    given = [("f", "FP16", rng.standard_normal((n, 1)).astype("f2")), ("a", "INT32", rng.integers(-99, 99, (n, 4)).astype("i4")),
+             ("b", "UINT8", rng.integers(0, 255, (n, 3)).astype("u1")), ("c", "FP32", rng.standard_normal((n, 2)).astype("f4")),
+             ("d", "BOOL", rng.integers(0, 2, (n, 1)).astype(bool)), ("e", "INT64", rng.integers(-9, 9, (n, 1)))]
+    inputs = {one["name"]: one["datatype"] for one in ask(address, "/v2/models/typed")["inputs"]}
+    assert inputs == {name: kind for name, kind, _ in given}, inputs
+    found = infer(address, "typed", given)
+    rows = np.concatenate([array.astype("f4") for _, _, array in sorted(given)], 1)
+    want = rows.astype("f8") @ weights()
+    assert np.abs(found["y"] - want).max() < 1e-4
+    assert np.array_equal(found["top"][:, 0], found["y"].argmax(1)) and found["top"].dtype == np.int64
+    assert np.array_equal(found["half"], found["y"].astype("f2")) and np.array_equal(found["bytes"], given[2][2])
+    assert list(infer(address, "typed", given, ["bytes", "y"])) == ["bytes", "y"]
+    given[1][2][3, 2] = 2 ** 24 + 1
+    error = infer(address, "typed", given, code=400)
+    assert "'a'" in error and "16777217" in error, error
+
+
+def whole(_, address):
+    config = ask(address, "/v2/models/whole/config")
+    assert config["max_batch_size"] == 0 and config["input"][0]["dims"] == [7, 12], config
+    x = np.arange(84, dtype=np.float32).reshape(7, 12) % 5
+    found = infer(address, "whole", [("x", "FP32", x)])["y"]
+    assert found.shape == (7, 5) and np.abs(found - x @ weights()).max() < 1e-5
+    error = infer(address, "whole", [("x", "FP32", x[:6])], code=400)
+    assert error == "unexpected shape for input 'x' for model 'whole'. Expected [7,12], got [6,12]", error
+
+
+def image(_, address):
+    """Of 5.8 MB each: a patch larger than a batch of several may be."""
+    x = np.random.default_rng(3).random((3, 3, 800, 600), np.float32)
+    found = infer(address, "image", [("x", "FP32", x)])["y"]
+    assert found.shape == x.shape and np.array_equal(found, 2 * x)
+
+
+def load(work, address):
+    def post(name, what, code=200):
+        return ask(address, f"/v2/repository/models/{name}/{what}", "POST", "{}", code)
+
+    post("emtrk", "unload")
+    assert ("emtrk", "1") not in index(address)
+    assert call(address, "GET", "/v2/models/emtrk/ready")[0] != 200
+    post("emtrk", "load")
+    assert index(address)["emtrk", "3"]["state"] == "READY"
+    error = post("wrong", "load", 400)["error"]
+    assert "unexpected directory name 'wrong' for model 'other'" in error, error
+    error = post("broken", "load", 400)["error"]
+    assert "failed to load 'broken'" in error and "model.onnx" in error, error
+    assert post("nothing", "load", 400)["error"] == "failed to load 'nothing', failed to poll from model repository"
+    os.makedirs(f"{work}/models/later/1")
+    os.symlink(os.path.realpath(f"{work}/models/emtrk/1/net.onnx"), f"{work}/models/later/1/model.onnx")
+    post("later", "load")
+    assert ask(address, "/v2/models/later")["versions"] == ["1"]
+    post("broken", "unload")
+    assert ("broken", "1") not in index(address)
+
+
+globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,352 @@
+"""gatewire.py - clients of the gateway's wires: gRPC by curl, HTTP, and raw frames of HTTP/2 as hostile peers send them.
+
+usage: gatewire.py PART FOLDER GRPC HTTP ...      parts are functions below
+"""
+import gzip
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zlib
+
+import numpy as np
+
+SERVICE = "/inference.GRPCInferenceService/"
+MODEL, INPUT, OUTPUT = "m", "main_input", "michel_netout/Sigmoid"
+part, work, grpc, web = sys.argv[1:5]
+
+
+# ---- protobuf, by hand ---------------------------------------------------------------------------
+
+def varint(number):
+    out = b""
+    while number > 127:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def field(tag, value):
+    if isinstance(value, int):
+        return varint(tag << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(tag << 3 | 2) + varint(len(value)) + value
+
+
+def fields(data):
+    """(tag, value) of each field of a message."""
+    def number():
+        nonlocal at
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            shift += 7
+            at += 1
+            if data[at - 1] < 128:
+                return value
+    at, found = 0, []
+    while at < len(data):
+        head = number()
+        value = number()
+        if head & 7 == 2:
+            value, at = data[at:at + value], at + value
+        found.append((head >> 3, value))
+    return found
+
+
+def request(patches, model=MODEL, ident="", *more):
+    tensor = field(1, INPUT) + field(2, "FP32") + b"".join(field(3, n) for n in patches.shape)
+    return (field(1, model) + field(3, ident) + b"".join(more) + field(5, tensor) + field(6, field(1, OUTPUT)) +
+            field(7, patches.tobytes()))
+
+
+def scores_of(message):
+    raw = [value for tag, value in fields(message) if tag == 6]
+    assert len(raw) == 1
+    return np.frombuffer(raw[0], "<f4")
+
+
+def framed(message, flag=0):
+    return bytes([flag]) + struct.pack(">I", len(message)) + message
+
+
+def messages(body):
+    found = []
+    while body:
+        n = struct.unpack(">I", body[1:5])[0]
+        assert body[0] == 0 and len(body) >= 5 + n, body[:20]
+        found.append(body[5:5 + n])
+        body = body[5 + n:]
+    return found
+
+
+# ---- clients -------------------------------------------------------------------------------------
+
+def call(method, body, *headers, status=0, text="", options=("--http2-prior-knowledge",), scheme="http"):
+    """The messages that answer a call; its status and a part of its text are as given."""
+    at = f"{work}/curl-{threading.get_ident()}"
+    with open(at, "wb") as out:
+        out.write(body)
+    sent = [word for one in ("content-type: application/grpc", "te: trailers", *headers) for word in ("-H", one)]
+    done = subprocess.run(["curl", "-sS", "-m", "60", *options, *sent, "-D", at + ".heads", "-o", at + ".body", "--data-binary",
+                           "@" + at, f"{scheme}://{grpc}{SERVICE}{method}"], capture_output=True, text=True)
+    assert done.returncode == 0, done
+    heads = dict(line.strip().split(": ", 1) for line in open(at + ".heads") if ": " in line)
+    assert heads.get("grpc-status") == str(status), (method, heads)
+    assert text in heads.get("grpc-message", "") and bool(status) == ("grpc-message" in heads), heads
+    body = open(at + ".body", "rb").read() if os.path.exists(at + ".body") else b""
+    for end in (".heads", ".body"):
+        os.path.exists(at + end) and os.remove(at + end)
+    return messages(body)
+
+
+def ask(path, body=None, headers={}, code=200, method=None):
+    connection = http.client.HTTPConnection(web, timeout=60)
+    connection.request(method or ("POST" if body is not None else "GET"), path, body, headers)
+    answer = connection.getresponse()
+    data = answer.read()
+    connection.close()
+    assert answer.status == code, (path, answer.status, data[:300])
+    if answer.headers["Content-Encoding"]:
+        data = zlib.decompress(data, 47)
+    return data
+
+
+def patches(n, seed=1):
+    side = json.loads(ask(f"/v2/models/{MODEL}"))["inputs"][0]["shape"][1]
+    rng = np.random.default_rng(seed)
+    return (rng.random((n, side, side, 1)) * (rng.random((n, side, side, 1)) < 0.1) * 9).astype("<f4")
+
+
+def http_scores(values, headers={}, pack=lambda data: data):
+    head = json.dumps({"inputs": [{"name": INPUT, "shape": values.shape, "datatype": "FP32",
+                                   "parameters": {"binary_data_size": values.nbytes}}],
+                       "outputs": [{"name": OUTPUT}]}).encode()
+    answer = json.loads(ask(f"/v2/models/{MODEL}/infer", pack(head + values.tobytes()),
+                            {"Inference-Header-Content-Length": str(len(head)), **headers}))
+    return np.array(answer["outputs"][0]["data"], "<f4")
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+def calls():
+    values = patches(40)
+    want = http_scores(values)
+    assert want.shape == (40,) and np.isfinite(want).all()
+    plain = request(values, ident="7")
+    answer = call("ModelInfer", framed(plain))[0]
+    assert np.array_equal(scores_of(answer), want) and dict(fields(answer))[3] == b"7"
+    for kind, packed in (("gzip", gzip.compress(plain)), ("deflate", zlib.compress(plain))):
+        assert np.array_equal(scores_of(call("ModelInfer", framed(packed, 1), f"grpc-encoding: {kind}")[0]), want)
+    assert fields(call("ServerLive", framed(b""))[0]) == [(1, 1)] == fields(call("ModelReady", framed(field(1, MODEL)))[0])
+    assert fields(call("ModelReady", framed(field(1, "none")))[0]) == [(1, 0)]
+    assert dict(fields(call("ModelMetadata", framed(field(1, MODEL)))[0]))[1] == MODEL.encode()
+    config = dict(fields(dict(fields(call("ModelConfig", framed(field(1, MODEL)))[0]))[1]))
+    assert config[1] == MODEL.encode() and config[4] > 0
+    assert fields(dict(fields(call("ModelStatistics", framed(field(1, MODEL)))[0]))[1])[0] == (1, MODEL.encode())
+    assert len(call("RepositoryIndex", framed(b""))) == len(call("ServerMetadata", framed(b""))) == 1
+    # a stream answers in order, errors too
+    stream = b"".join(framed(request(values[i:i + 1 + 9 * (i % 3 == 0)], "none" if i == 5 else MODEL, str(i))) for i in range(12))
+    for i, answer in enumerate(call("ModelStreamInfer", stream)):
+        got = dict(fields(answer))
+        assert dict(fields(got[2]))[3] == str(i).encode()
+        if i == 5:
+            assert b"unknown model" in got[1]
+        else:
+            assert np.array_equal(scores_of(got[2]), want[i:i + 1 + 9 * (i % 3 == 0)])
+    assert i == 11 and call("ModelStreamInfer", b"") == []
+
+
+def refused():
+    plain = request(patches(1))
+    call("Nothing", b"", status=12, text="there is no method")
+    call("SystemSharedMemoryStatus", framed(b""), status=12, text="send the tensors in the request")
+    call("ModelInfer", framed(plain), "grpc-encoding: snappy", status=12, text="gzip or deflate")
+    call("ModelInfer", framed(plain, 1), status=13, text="no header says how")
+    call("ModelInfer", framed(plain, 2), status=13)
+    call("ModelInfer", framed(plain[:-1]), status=3, text="protobuf")
+    call("ModelConfig", framed(b"\x0a\x05a"), status=3, text="no message")
+    call("ModelInfer", framed(request(patches(1), "none")), status=5, text="unknown model: 'none'")
+    call("ModelConfig", framed(field(1, "none")), status=5, text="unknown model")
+    call("RepositoryModelLoad", framed(field(2, "none")), status=3, text="failed to load 'none'")
+    call("ModelInfer", framed(plain)[:-1], status=13, text="in the middle of a message")
+    call("ModelInfer", b"", status=13)
+    call("ModelInfer", framed(plain) + framed(plain), status=13, text="one message")
+    call("ModelInfer", b"\0" + struct.pack(">I", 3 << 30), status=8, text="--max-message")
+    call("ModelInfer", framed(gzip.compress(bytes(40 << 20)), 1), "grpc-encoding: gzip", status=8, text="inflates to more than")
+    damaged = bytearray(gzip.compress(plain))
+    damaged[-3] ^= 1
+    call("ModelInfer", framed(bytes(damaged), 1), "grpc-encoding: gzip", status=13, text="damaged")
+    timeout = field(4, field(1, "timeout") + field(2, field(2, 1)))
+    os.kill(int(sys.argv[5]), signal.SIGSTOP)  # the worker
+    call("ModelInfer", framed(request(patches(1, 9), MODEL, "", timeout)), status=4, text="timeout is over")
+    call("ModelInfer", framed(request(patches(1, 9))), "grpc-timeout: 50m", status=4, text="Deadline Exceeded")
+    os.kill(int(sys.argv[5]), signal.SIGCONT)
+    answer = call("ModelStreamInfer", framed(request(patches(1), MODEL, "a", timeout)) + framed(b"\xff"))
+    assert [tag for tag, _ in fields(answer[1])][0] == 1
+
+
+def pages():
+    values = patches(40)
+    want = http_scores(values)
+    for kind, pack in (("gzip", gzip.compress), ("deflate", zlib.compress)):
+        assert np.array_equal(http_scores(values, {"Content-Encoding": kind, "Accept-Encoding": kind}, pack), want)
+    assert np.array_equal(http_scores(values, {"Expect": "100-continue"}), want)
+    assert np.array_equal(http_scores(values, {}, lambda data: iter([data[:999], data[999:]])), want)  # chunked
+    infer = f"/v2/models/{MODEL}/infer"
+    for body, heads, code in ((b"{", {}, 400), (b"{}", {"Inference-Header-Content-Length": "x"}, 400),
+                              (b"{}", {"Inference-Header-Content-Length": "9"}, 400), (b"{}", {"Content-Encoding": "br"}, 501),
+                              (b"{}", {"Content-Encoding": "gzip"}, 400),
+                              (gzip.compress(bytes(40 << 20)), {"Content-Encoding": "gzip"}, 413)):
+        assert "error" in json.loads(ask(infer, body, heads, code))
+    assert ask(f"/v2/models/{MODEL}/ready") == b"" and ask("/v2/health/live/") == b""
+    for path, body, code in (("/v2/models/none/ready", None, 400), ("/v2/models/none", None, 404), ("/nothing", None, 404),
+                             (infer, None, 400), ("/v2", b"{}", 400), ("/v2/systemsharedmemory/status", None, 501),
+                             ("/v2/repository/models/none/load", b"", 400), ("/v2/models/" + "x" * 1100, None, 404)):
+        assert ask(path, body, code=code) == b"" or code != 200
+    assert json.loads(ask("/v2/repository/index", b"{\"ready\": true}"))[0]["name"] == MODEL
+    numbers = dict(line.rsplit(" ", 1) for line in ask("/metrics").decode().splitlines() if line[0] != "#")
+    assert int(numbers['nv_inference_request_success{model="m",version="1"}']) > 4
+    assert int(numbers['wiremill_gateway_requests{protocol="http",code="ok"}']) > 4
+    assert int(numbers["wiremill_gateway_memory_limit_bytes"]) > int(numbers["wiremill_gateway_memory_bytes"]) >= 0
+    said = socket.create_connection(web.split(":"))
+    said.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n" % infer.encode())
+    assert b" 413 " in said.recv(4096)
+    said = socket.create_connection(web.split(":"))  # goes away while its request is computed
+    said.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{" % infer.encode())
+    said.close()
+
+
+# ---- raw frames ----------------------------------------------------------------------------------
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def heads(path=SERVICE + "ModelInfer"):
+    pairs = ((":method", "POST"), (":scheme", "http"), (":path", path), (":authority", "x"), ("content-type", "application/grpc"))
+    return b"".join(b"\0" + bytes([len(a)]) + a.encode() + bytes([len(b)]) + b.encode() for a, b in pairs)
+
+
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0)
+HEADERS, RST, CONTINUATION = 1, 3, 9
+
+
+def raw(data):
+    said = socket.create_connection(grpc.split(":"), timeout=60)
+    try:
+        said.sendall(data)
+    except OSError:
+        pass  # it has been closed
+    return said
+
+
+def is_closed(said):
+    try:
+        while said.recv(65536):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+def hostile():
+    rng = random.Random(int(os.environ.get("SEED", 1)))
+    assert is_closed(raw(b"GET / HTTP/1.1\r\n\r\n"))
+    assert is_closed(raw(GREETING + frame(0, 0, 0, b"data of no stream")))
+    assert is_closed(raw(GREETING + frame(CONTINUATION, 0, 1)))
+    assert is_closed(raw(GREETING + struct.pack(">I", 1 << 23)[1:] + b"\0\0\0\0\0\1"))
+    assert is_closed(raw(GREETING + frame(HEADERS, 0, 1) + frame(CONTINUATION, 0, 1) * 2000))
+    assert is_closed(raw(GREETING + b"".join(frame(HEADERS, 4, i, heads()) + frame(RST, 0, i, b"\0\0\0\x08")
+                                             for i in range(1, 8001, 2))))  # cancels 4,000 streams
+    for i in range(200):
+        data = GREETING + frame(HEADERS, 4, 1, heads())
+        for _ in range(rng.randrange(20)):
+            data += frame(rng.randrange(11), rng.randrange(256), rng.choice((0, 1, 1, 3)), rng.randbytes(rng.choice((0, 4, 5, 40))))
+        raw(data + rng.randbytes(rng.randrange(30))).close()
+    plain = bytearray(request(patches(1)))
+    for i in range(20):
+        data = GREETING
+        for stream in range(1, 41, 2):
+            message = plain[:]
+            for _ in range(3):
+                message[rng.randrange(60)] = rng.randrange(256)
+            data += frame(HEADERS, 4, stream, heads(SERVICE + rng.choice(("ModelInfer", "ModelStreamInfer", "ModelConfig"))))
+            data += frame(0, 1, stream, framed(bytes(message))[:16000])
+        raw(data).close()
+    # 1,000 messages of 1 MB that never come: others do not wait for them for long, nor is memory taken
+    many = [raw(GREETING + b"".join(frame(HEADERS, 4, i, heads()) + frame(0, 0, i, b"\0\0\x0f\0\0" + b"z" * 50)
+                                    for i in range(1, 501, 2))) for _ in range(4)]
+    for said in many:
+        said.close()
+    values = patches(3)
+    assert np.array_equal(scores_of(call("ModelInfer", framed(request(values)))[0]), http_scores(values))
+
+
+def many():
+    """More at once than --memory holds: they wait, and all are answered."""
+    values = patches(200)
+    want, failed = http_scores(values), []
+
+    def client(i):
+        try:
+            for k in range(2):
+                got = (scores_of(call("ModelInfer", framed(request(values)))[0]) if (i + k) % 2 else http_scores(values))
+                assert np.array_equal(got, want)
+        except BaseException as error:
+            failed.append(repr(error))
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed[:2]
+
+
+def drain():
+    """A request that has begun when SIGTERM comes is answered; no connection is accepted any more."""
+    body = framed(request(patches(1)))
+    said = raw(GREETING + frame(HEADERS, 4, 1, heads()) + frame(0, 0, 1, body[:20]))
+    while not said.recv(65536):
+        pass
+    time.sleep(0.05)
+    os.kill(int(sys.argv[5]), signal.SIGTERM)
+    while True:
+        try:
+            raw(b"").close()
+            time.sleep(0.01)
+        except ConnectionRefusedError:
+            break
+    said.sendall(frame(0, 1, 1, body[20:]))
+    answer = b""
+    while piece := said.recv(65536):
+        answer += piece
+    assert OUTPUT.encode() in answer
+
+
+def tls():
+    """`web` is the authority's certificate here."""
+    options = ("--http2", "--cacert", web)
+    live = framed(b"")
+    if len(sys.argv) > 5:  # a client's certificate is wanted
+        context = ssl.create_default_context(cafile=web)
+        context.set_alpn_protocols(["h2"])
+        try:
+            said = context.wrap_socket(socket.create_connection(grpc.split(":")), server_hostname="127.0.0.1")
+            assert said.recv(1) == b""
+        except (ssl.SSLError, ConnectionError):
+            pass
+        options += ("--cert", sys.argv[5], "--key", sys.argv[6])
+    assert fields(call("ServerLive", live, options=options, scheme="https")[0]) == [(1, 1)]
+
+
+globals()[part]()

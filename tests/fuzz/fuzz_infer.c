@@ -1,0 +1,144 @@
+/* fuzz_infer.c - what clients send to the gateway: ModelInferRequest, inference requests as JSON
+   with bytes behind it, other messages of the service, and compressed bytes.
+
+   Input: its first byte says which ("G", "H", "J", "Z"). Of "H" two more bytes say how much of the
+   rest is JSON.  */
+#include "producer/gateway/wm_infer.h"
+#include "producer/gateway/wm_inflate.h"
+#include "producer/gateway/wm_service.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const size_t fuzz_bytes_max = 16u << 20;
+
+/* What is accepted has the bytes that its shape says, inside the message or the request's memory,
+   and can be answered.  */
+static void accepted (wm_infer_t *infer)
+{
+    const wm_ks_request_t *request = &infer->request;
+    wm_buffer_t to = { 0 };
+    size_t json_bytes;
+    uint64_t sum = 0;
+    FUZZ_CHECK (request->n_input <= WM_INFER_TENSORS_MAX);
+    FUZZ_CHECK (request->n_output <= WM_INFER_TENSORS_MAX);
+    for (uint32_t i = 0; i < request->n_input; i++) {
+        const wm_tensor_t *tensor = &request->input[i];
+        size_t bytes;
+        FUZZ_CHECK (tensor->type < WM_TYPES && tensor->n_dim <= WM_TENSOR_DIM_MAX);
+        FUZZ_CHECK (wm_infer_bytes (tensor, &bytes));
+        FUZZ_CHECK (tensor->type == WM_TYPE_BYTES || bytes == tensor->bytes);
+        FUZZ_CHECK (wm_proto_is_text ((const uint8_t *) tensor->name, strlen (tensor->name)));
+        for (size_t k = 0; k < tensor->bytes; k++)
+            sum += tensor->data[k];
+    }
+    for (uint32_t i = 0; i < request->n_output; i++)
+        sum += strlen (request->output[i]);
+    wm_ks_answer_t answer = { .model = request->model,
+                              .version = "1",
+                              .n_held = (uint32_t) sum,
+                              .output = request->input,
+                              .n_output = request->n_input };
+    wm_infer_encode (&to, request, &answer);
+    wm_proto_t in = wm_proto_of (to.data, to.bytes);
+    wm_field_t field;
+    while (wm_proto_next (&in, &field))
+        ;
+    FUZZ_CHECK (!in.is_bad);
+    to.bytes = 0;
+    if (infer->is_json && request->n_output < request->n_input)
+        answer.n_output = request->n_output;
+    if (!infer->is_json)
+        infer->request.n_output = 0;
+    wm_infer_encode_http (&to, &json_bytes, infer, &answer, NULL);
+    free (to.data);
+}
+
+static void infer (const uint8_t *data, size_t size, size_t json_bytes)
+{
+    wm_infer_t infer = { 0 };
+    wm_ks_error_t error = { 0 };
+    if (json_bytes != SIZE_MAX)
+        infer.request.model = wm_infer_text (&infer, "m", 1);
+    const wm_ks_code_t code = json_bytes == SIZE_MAX
+                                  ? wm_infer_decode (&infer, data, size, &error)
+                                  : wm_infer_decode_http (&infer, data, size, json_bytes, &error);
+    if (code)
+        FUZZ_CHECK (*error.text && error.code == code && infer.request.id);
+    else
+        accepted (&infer);
+    wm_infer_free (&infer);
+}
+
+static void http (const uint8_t *data, size_t size)
+{
+    const size_t n = size - 2, json_bytes = (size_t) data[0] | (size_t) data[1] << 8;
+    infer (data + 2, n, json_bytes < n ? json_bytes : n);
+}
+
+static void inflate (const uint8_t *data, size_t size)
+{
+    size_t bytes;
+    if (!wm_inflate_count (data, size, 1u << 20, &bytes))
+        return;
+    uint8_t *to = malloc (bytes + 1);
+    FUZZ_CHECK (bytes <= 1u << 20 && to);
+    FUZZ_CHECK (wm_inflate (data, size, to, bytes));
+    free (to);
+}
+
+int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
+{
+    static const wm_proto_field_t *const table[] = { wm_message_model, wm_message_repository,
+                                                     wm_message_index_request };
+    uint8_t *copy = malloc (size + 1); /* exact, for the sanitizers */
+    const size_t n = size ? size - 1 : 0;
+    memcpy (copy, data + (size > 0), n);
+    if (size && data[0] == 'G')
+        infer (copy, n, SIZE_MAX);
+    else if (size && data[0] == 'H' && n >= 2)
+        http (copy, n);
+    else if (size && data[0] == 'Z')
+        inflate (copy, n);
+    for (size_t i = 0; size && data[0] == 'J' && i < 3; i++)
+        json_decref (wm_proto_json (table[i], copy, n));
+    free (copy);
+    return 0;
+}
+
+static void seed_http (const char *json, const char *tail)
+{
+    uint8_t all[2048] = { 'H', (uint8_t) strlen (json), (uint8_t) (strlen (json) >> 8) };
+    const size_t n = (size_t) snprintf ((char *) all + 3, sizeof all - 3, "%s%s", json, tail);
+    fuzz_seed (all, n + 3);
+}
+
+void fuzz_seeds (void)
+{
+    static const char raw[] = "G\12\1m\32\1i\42\16\12\10priority\22\2\20\7"
+                              "\52\14\12\1x\22\4FP32\32\1\1\62\3\12\1y\72\4abcd";
+    static const char typed[] = "G\12\1m\52\23\12\1x\22\5INT32\32\1\2\52\4\22\2\1\2";
+    fuzz_seed (raw, sizeof raw - 1);
+    fuzz_seed (typed, sizeof typed - 1);
+    fuzz_seed ("J\12\1m\22\1\061", 7);
+    seed_http (
+        "{\"id\":\"a\",\"parameters\":{\"binary_data_output\":true,\"priority\":1},\"inputs\":"
+        "[{\"name\":\"x\",\"shape\":[2,2],\"datatype\":\"FP32\",\"data\":[[1,2],[3,4.5]]}],"
+        "\"outputs\":[{\"name\":\"y\",\"parameters\":{\"binary_data\":false}}]}",
+        "");
+    seed_http (
+        "{\"inputs\":[{\"name\":\"x\",\"shape\":[4],\"datatype\":\"BYTES\",\"data\":[\"a\"]},"
+        "{\"name\":\"x\",\"shape\":[2],\"datatype\":\"INT16\",\"parameters\":{"
+        "\"binary_data_size\":4}}]}",
+        "abcd");
+    uint8_t all[256] = { 'Z' };
+    size_t bytes;
+    for (int is_gzip = 0; is_gzip < 2; is_gzip++) {
+        uint8_t *packed = wm_deflate ((const uint8_t *) raw, sizeof raw, is_gzip, &bytes);
+        memcpy (all + 1, packed, bytes);
+        fuzz_seed (all, bytes + 1);
+        free (packed);
+    }
+}

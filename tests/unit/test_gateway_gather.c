@@ -1,0 +1,435 @@
+/* test_gateway_gather.c - rows of requests into batches and back: which request goes first, what is
+   split, held, tried again, cancelled. The link and the transport are played here.  */
+#include "producer/gateway/wm_gather.h"
+
+#include <czmq.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* A model of two inputs, 3 and 1 values, and outputs "sum" (1) and "first" (2) of them.  */
+enum { N_VALUE = 4, N_SCORE = 3, ROW_BYTES = 3 * sizeof (float) };
+
+static wm_signature_t signature;
+static wm_loop_t *loop;
+static wm_gather_t *gather;
+static wm_link_batch_t *sent[512]; /* and not answered */
+static uint32_t n_sent;
+static bool is_written; /* what was sent cannot be taken back */
+
+void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n)
+{
+    (void) self;
+    batch->value = value;
+    batch->frame.n = n;
+    sent[n_sent++] = batch;
+}
+
+bool wm_link_take_back (wm_link_t *self, wm_link_batch_t *batch)
+{
+    (void) self;
+    for (uint32_t i = 0; i < n_sent && !is_written; i++)
+        if (sent[i] == batch) {
+            memmove (sent + i, sent + i + 1, (--n_sent - i) * sizeof *sent);
+            return true;
+        }
+    return false;
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+typedef struct {
+    wm_ks_request_t request;
+    wm_tensor_t input[2];
+    float *triple, *single;
+    char *output[2];
+    uint32_t n;
+    /* the answer */
+    bool is_answered;
+    wm_ks_code_t code;
+    uint32_t n_held, order;
+    char text[480];
+} ask_t;
+
+static uint32_t n_answered;
+
+static float value_of (const ask_t *ask, uint32_t row, uint32_t i)
+{
+    return i < 3 ? ask->triple[3 * row + i] : ask->single[row];
+}
+
+/* What the played engine answers.  */
+static void score_row (const float *value, float *score)
+{
+    score[0] = value[0] + value[1] + value[2] + value[3];
+    score[1] = value[0];
+    score[2] = value[3];
+}
+
+static void check_rows (const ask_t *ask, const wm_ks_answer_t *answer)
+{
+    for (uint32_t row = 0; row < ask->n; row++) {
+        float value[N_VALUE], want[N_SCORE], sum, first[2];
+        for (uint32_t i = 0; i < N_VALUE; i++)
+            value[i] = value_of (ask, row, i);
+        score_row (value, want);
+        memcpy (&sum, answer->output[0].data + 4 * row, 4);
+        memcpy (first, answer->output[1].data + 8 * row, 8);
+        if (isnan (sum))
+            continue;
+        assert_true (sum == want[0] && first[0] == want[1] && first[1] == want[2]);
+    }
+}
+
+void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
+{
+    ask_t *ask = request->transport;
+    assert_false (ask->is_answered);
+    ask->is_answered = true;
+    ask->code = answer->code;
+    ask->n_held = answer->n_held;
+    ask->order = n_answered++;
+    snprintf (ask->text, sizeof ask->text, "%s", answer->text ? answer->text : "");
+    if (answer->code != WM_KS_OK || ask->request.n_output)
+        return;
+    assert_int_equal (answer->n_output, 2);
+    assert_string_equal (answer->output[0].name, "sum");
+    assert_int_equal (answer->output[1].dim[0], ask->n);
+    assert_int_equal (answer->output[1].bytes, ask->n * 8);
+    check_rows (ask, answer);
+}
+
+/* The second input comes first: names count, not places.  */
+static ask_t *ask_new (uint32_t n, uint64_t client, uint32_t priority)
+{
+    static float next;
+    ask_t *ask = zmalloc (sizeof *ask);
+    ask->n = n;
+    ask->triple = zmalloc ((3 * n + 1) * sizeof (float));
+    ask->single = zmalloc ((n + 1) * sizeof (float));
+    for (uint32_t i = 0; i < 3 * n; i++)
+        ask->triple[i] = next++;
+    for (uint32_t i = 0; i < n; i++)
+        ask->single[i] = next++;
+    ask->input[0] = (wm_tensor_t){ "single", WM_TYPE_FP32, 1, { n }, NULL, 4 * n };
+    ask->input[1] = (wm_tensor_t){ "triple", WM_TYPE_FP32, 2, { n, 3 }, NULL, 12 * n };
+    ask->input[0].data = (uint8_t *) ask->single;
+    ask->input[1].data = (uint8_t *) ask->triple;
+    ask->request = (wm_ks_request_t){ .model = "m",
+                                      .version = "",
+                                      .id = "",
+                                      .input = ask->input,
+                                      .n_input = 2,
+                                      .output = ask->output,
+                                      .priority = priority,
+                                      .client = client,
+                                      .transport = ask };
+    return ask;
+}
+
+static void ask_free (ask_t *ask)
+{
+    free (ask->triple);
+    free (ask->single);
+    free (ask);
+}
+
+/* ---- the loop and the engine ----------------------------------------------------------------- */
+
+static void stop (void *argument)
+{
+    wm_loop_stop (argument);
+}
+
+/* Lets the loop run until `us` from now.  */
+static void spin (int64_t us)
+{
+    wm_loop_timer (loop, wm_loop_now_us (loop) + us, stop, loop);
+    assert_int_equal (wm_loop_run (loop), 0);
+}
+
+static void take_out (uint32_t i)
+{
+    memmove (sent + i, sent + i + 1, (--n_sent - i) * sizeof *sent);
+}
+
+/* Answers the i-th batch that was sent. `bad`: a value that gets a status.  */
+static void answer (uint32_t i, float bad)
+{
+    wm_link_batch_t *batch = sent[i];
+    uint8_t *status = zmalloc (batch->frame.n);
+    float *score = zmalloc (batch->frame.n * ROW_BYTES);
+    for (uint32_t row = 0; row < batch->frame.n; row++) {
+        score_row (batch->value + row * N_VALUE, score + row * N_SCORE);
+        status[row] = batch->value[row * N_VALUE] == bad ? 4 : 0;
+    }
+    take_out (i);
+    wm_gather_answered (gather, batch, status, (uint8_t *) score, NULL);
+    free (status);
+    free (score);
+}
+
+static void hold (uint32_t i)
+{
+    wm_link_batch_t *batch = sent[i];
+    take_out (i);
+    wm_gather_answered (gather, batch, NULL, NULL, "the engine crashed on it");
+}
+
+static void begin (size_t in_flight_bytes)
+{
+    const uint32_t three = 3, one = 1, two = 2;
+    signature = (wm_signature_t){ .is_whole = false };
+    wm_signature_add (&signature, false, "triple", WM_TYPE_FP32, 1, &three);
+    wm_signature_add (&signature, false, "single", WM_TYPE_FP32, 0, NULL);
+    wm_signature_add (&signature, true, "sum", WM_TYPE_FP32, 1, &one);
+    wm_signature_add (&signature, true, "first", WM_TYPE_FP32, 1, &two);
+    const wm_gather_how_t how = { .model = "m",
+                                  .version = "1",
+                                  .signature = &signature,
+                                  .max_delay_us = 1000,
+                                  .in_flight_bytes = in_flight_bytes,
+                                  .default_priority = 100 };
+    loop = wm_loop_new ();
+    gather = wm_gather_new (loop, NULL, &how);
+    n_sent = n_answered = 0;
+    is_written = false;
+}
+
+static void end (void)
+{
+    wm_gather_destroy (&gather, "it ends");
+    wm_loop_destroy (&loop);
+}
+
+/* ---- tests ----------------------------------------------------------------------------------- */
+
+/* The first goes at once; what comes meanwhile waits and shares one batch.  */
+static void test_gathered (void **state)
+{
+    (void) state;
+    begin (1 << 20);
+    ask_t *ask[20];
+    for (uint32_t i = 0; i < 20; i++) {
+        wm_gather_add (gather, &(ask[i] = ask_new (i % 4, 1 + i % 3, 0))->request);
+        if (i == 1)
+            spin (0);
+    }
+    assert_int_equal (n_sent, 1); /* the request of no row is answered already */
+    assert_true (ask[0]->is_answered);
+    spin (2000);
+    assert_int_equal (n_sent, 2);
+    assert_int_equal (sent[1]->frame.n, 29);
+    answer (1, NAN);
+    answer (0, NAN);
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_true (ask[i]->is_answered);
+        assert_int_equal (ask[i]->code, WM_KS_OK);
+        ask_free (ask[i]);
+    }
+    assert_int_equal (wm_gather_n_request (gather), 0);
+    assert_int_equal (wm_gather_counts (gather)->n_row, 30);
+    assert_int_equal (wm_gather_counts (gather)->n_batch, 2);
+    end ();
+}
+
+/* A large request is split, within what may be under way, and joined again in any order.  */
+static void test_split (void **state)
+{
+    (void) state;
+    begin (512 * N_VALUE * sizeof (float));
+    ask_t *ask = ask_new (2000, 1, 0);
+    wm_gather_add (gather, &ask->request);
+    spin (0);
+    assert_int_equal (n_sent, 2);
+    for (uint32_t n = 0; n_sent; n++) {
+        answer (n % n_sent, ask->triple[3 * 1500]);
+        spin (2000);
+        assert_in_range (n_sent, n < 7 ? 1 : 0, 2);
+    }
+    assert_true (ask->is_answered);
+    assert_int_equal (ask->n_held, 1);
+    ask_free (ask);
+    end ();
+}
+
+/* Urgent requests go first; among equals a client with little to do before one with much.  */
+static void test_order (void **state)
+{
+    (void) state;
+    begin (1);
+    ask_t *first = ask_new (1, 1, 0), *much[3], *little, *urgent;
+    wm_gather_add (gather, &first->request);
+    spin (0);
+    for (uint32_t i = 0; i < 3; i++)
+        wm_gather_add (gather, &(much[i] = ask_new (256, 1, 0))->request);
+    wm_gather_add (gather, &(little = ask_new (256, 2, 0))->request);
+    wm_gather_add (gather, &(urgent = ask_new (256, 3, 1))->request);
+    assert_int_equal (wm_gather_n_waiting (gather), 5);
+    for (uint32_t i = 0; i < 6; i++) {
+        spin (0);
+        assert_int_equal (n_sent, 1);
+        answer (0, NAN);
+    }
+    assert_int_equal (first->order, 0);
+    assert_int_equal (urgent->order, 1);
+    assert_true (little->order < much[1]->order && much[0]->order < much[2]->order);
+    assert_true (much[2]->is_answered);
+    ask_free (first), ask_free (little), ask_free (urgent);
+    for (uint32_t i = 0; i < 3; i++)
+        ask_free (much[i]);
+    end ();
+}
+
+/* Rows that are not finite are not sent, and are NaN in the answer.  */
+static void test_not_finite (void **state)
+{
+    (void) state;
+    begin (1 << 20);
+    ask_t *some = ask_new (5, 1, 0), *all = ask_new (2, 1, 0);
+    some->triple[3 * 2 + 1] = INFINITY;
+    all->single[0] = all->triple[4] = NAN;
+    wm_gather_add (gather, &some->request);
+    wm_gather_add (gather, &all->request);
+    spin (0);
+    assert_int_equal (n_sent, 1);
+    assert_int_equal (sent[0]->frame.n, 4);
+    assert_true (all->is_answered);
+    assert_int_equal (all->n_held, 2);
+    answer (0, NAN);
+    assert_int_equal (some->n_held, 1);
+    ask_free (some), ask_free (all);
+    end ();
+}
+
+/* A batch that is given up is tried again by request; one that fails for ever is refused alone.  */
+static void test_again (void **state)
+{
+    (void) state;
+    begin (1 << 20);
+    ask_t *good = ask_new (3, 1, 0), *bad = ask_new (2, 2, 0), *gone = ask_new (2, 3, 0);
+    wm_gather_add (gather, &good->request);
+    wm_gather_add (gather, &bad->request);
+    wm_gather_add (gather, &gone->request);
+    spin (0);
+    assert_int_equal (n_sent, 1);
+    is_written = true;
+    wm_gather_cancel (&gone->request);
+    hold (0);
+    assert_int_equal (n_sent, 2);
+    answer (sent[0]->frame.n == 3 ? 0 : 1, NAN);
+    assert_int_equal (good->code, WM_KS_OK);
+    hold (0);
+    hold (0);
+    assert_false (bad->is_answered);
+    hold (0);
+    assert_int_equal (bad->code, WM_KS_INTERNAL);
+    assert_string_equal (bad->text, "the engine crashed on it");
+    assert_int_equal (n_sent, 0);
+    assert_false (gone->is_answered);
+    assert_int_equal (wm_gather_n_request (gather), 0);
+    ask_free (good), ask_free (bad), ask_free (gone);
+    end ();
+}
+
+/* A cancelled request's rows are not sent, or not waited for.  */
+static void test_cancel (void **state)
+{
+    (void) state;
+    begin (1 << 20);
+    ask_t *written = ask_new (1, 1, 0), *unwritten = ask_new (300, 1, 0), *waiting;
+    wm_gather_add (gather, &written->request);
+    spin (0);
+    is_written = true;
+    wm_gather_cancel (&written->request);
+    assert_int_equal (n_sent, 1);
+    wm_gather_add (gather, &unwritten->request);
+    spin (2000);
+    assert_int_equal (n_sent, 3);
+    is_written = false;
+    wm_gather_cancel (&unwritten->request);
+    assert_int_equal (n_sent, 1);
+    wm_gather_add (gather, &(waiting = ask_new (1, 1, 0))->request);
+    wm_gather_cancel (&waiting->request);
+    spin (2000);
+    assert_int_equal (n_sent, 1);
+    answer (0, NAN);
+    assert_int_equal (wm_gather_n_request (gather), 0);
+    assert_int_equal (n_answered, 0);
+    assert_int_equal (wm_gather_counts (gather)->n_cancel, 3);
+    ask_free (written), ask_free (unwritten), ask_free (waiting);
+    end ();
+}
+
+/* What is left at the end is answered once.  */
+static void test_end (void **state)
+{
+    (void) state;
+    begin (1);
+    ask_t *sent_one = ask_new (1, 1, 0), *half = ask_new (300, 1, 0), *waiting = ask_new (1, 1, 0);
+    wm_gather_add (gather, &half->request);
+    wm_gather_add (gather, &sent_one->request);
+    spin (0);
+    wm_gather_add (gather, &waiting->request);
+    assert_int_equal (n_sent, 1);
+    end ();
+    assert_int_equal (half->code, WM_KS_UNAVAILABLE);
+    assert_int_equal (sent_one->code, WM_KS_UNAVAILABLE);
+    assert_string_equal (waiting->text, "it ends");
+    ask_free (sent_one), ask_free (half), ask_free (waiting);
+}
+
+static void refused (ask_t *ask, const char *text)
+{
+    wm_gather_add (gather, &ask->request);
+    assert_true (ask->is_answered);
+    assert_int_equal (ask->code, WM_KS_INVALID);
+    assert_string_equal (ask->text, text);
+    ask_free (ask);
+}
+
+static void test_refused (void **state)
+{
+    (void) state;
+    begin (1 << 20);
+    ask_t *ask = ask_new (2, 1, 0);
+    ask->request.n_input = 1;
+    refused (ask, "expected 2 inputs but got 1 inputs for model 'm'");
+    ask = ask_new (2, 1, 0);
+    ask->input[0].name = "other";
+    refused (ask, "unexpected inference input 'other' for model 'm'");
+    ask = ask_new (2, 1, 0);
+    ask->input[0].name = "triple";
+    refused (ask, "unexpected shape for input 'triple' for model 'm'. Expected [-1,3], got [2]");
+    ask = ask_new (2, 1, 0);
+    ask->input[0] = ask->input[1];
+    refused (ask, "input 'triple' already exists in request");
+    ask = ask_new (2, 1, 0);
+    ask->input[1].type = WM_TYPE_INT32;
+    refused (ask, "inference input 'triple' data-type is 'INT32', but model 'm' expects 'FP32'");
+    ask = ask_new (2, 1, 0);
+    ask->input[0].dim[0] = 1;
+    ask->input[0].bytes = 4;
+    refused (ask, "input 'triple' batch size does not match other inputs for 'm'");
+    ask = ask_new (2, 1, 0);
+    ask->output[0] = "none";
+    ask->request.n_output = 1;
+    refused (ask, "unexpected inference output 'none' for model 'm'");
+    end ();
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_gathered), cmocka_unit_test (test_split),
+        cmocka_unit_test (test_order),    cmocka_unit_test (test_not_finite),
+        cmocka_unit_test (test_again),    cmocka_unit_test (test_cancel),
+        cmocka_unit_test (test_end),      cmocka_unit_test (test_refused),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
