@@ -308,7 +308,7 @@ test: about-test deps deps-slurm ## everything in minutes: unit, simulated and w
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED) deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
-proof: deps-slurm deps-sge all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
+proof: deps-slurm deps-sge deps-gateway all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); ends with a table of them
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	+@WM_BUILD=$(B) tests/proof.sh soak
@@ -399,6 +399,12 @@ deps-farm: $(VENV)/.made
 	-@command -v prometheus >/dev/null || $(MAKE) --no-print-directory deps PACKAGES=prometheus
 	-@[ $(VENV)/.farm -nt tests/requirements-farm.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-farm.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-farm.txt && touch $(VENV)/.farm; }
+# The clients of Triton that tests/e2e/triton.t runs, in Python of their own.
+.PHONY: deps-gateway
+deps-gateway:
+	-@[ build/venv-gateway/.made -nt tests/requirements-gateway.txt ] || { echo "  PIP   tests/requirements-gateway.txt"; \
+	    rm -rf build/venv-gateway; python3 -m venv build/venv-gateway && build/venv-gateway/bin/python -m pip -q install \
+	    --require-hashes -r tests/requirements-gateway.txt && touch build/venv-gateway/.made; }
 # tests/fault/sge.t runs a Grid Engine of its own; nothing else needs it.
 .PHONY: deps-sge
 deps-sge:

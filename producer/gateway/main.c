@@ -1,7 +1,7 @@
 /* main.c - wiremill-gateway: answers clients of Triton by wiremill's workers.
 
-   One thread, one loop. The first SIGTERM or Ctrl-C drains: no connection is accepted any more, what
-   was accepted is answered, and the process ends. The second one ends it now.  */
+   One thread, one loop. The first SIGTERM or Ctrl-C drains: no connection is accepted any more,
+   what was accepted is answered, and the process ends. The second one ends it now.  */
 #include "producer/gateway/wm_front.h"
 #include "producer/gateway/wm_grpc.h"
 #include "producer/gateway/wm_http.h"
@@ -19,6 +19,7 @@
 #include <sys/signalfd.h>
 
 #define DRAIN_LOOK_US 5000
+#define FLUSH_US 1000000
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -68,7 +69,7 @@ typedef struct {
     bool is_draining;
 } gateway_t;
 
-/* ---- the end ---------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void look_drained (void *argument)
 {
@@ -101,7 +102,7 @@ static void on_signal (void *argument, uint32_t events)
     look_drained (self);
 }
 
-/* ---- the beginning ---------------------------------------------------------------------------- */
+/* ---- the beginning --------------------------------------------------------------------------- */
 
 static wm_fault_t take_limits (wm_front_t *front, const wm_args_t *args, wm_error_t *error)
 {
@@ -174,8 +175,18 @@ static wm_fault_t serve (gateway_t *self, const wm_args_t *args, wm_error_t *err
     return WM_OK;
 }
 
+/* Lines of the access log are on disk within a second.  */
+static void flush_access (void *argument)
+{
+    wm_front_t *front = argument;
+    fflush (front->access);
+    wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + FLUSH_US, flush_access, front);
+}
+
 static int run (gateway_t *self)
 {
+    if (self->front.access)
+        flush_access (&self->front);
     wm_watch_t *watch = wm_loop_watch (self->front.loop, self->signals, EPOLLIN, on_signal, self);
     const int rc = watch ? wm_loop_run (self->front.loop) : -1;
     if (rc)
@@ -204,8 +215,10 @@ static int gateway_main (const wm_args_t *args)
         wm_fault (&error, WM_EHOST, "the kernel gives no descriptors: %s", strerror (errno));
     else if (!take_limits (&self.front, args, &error) &&
              (self.front.models = wm_models_new (self.front.loop, args, &error)) &&
-             !serve (&self, args, &error))
+             !serve (&self, args, &error)) {
+        wm_models_start (self.front.models);
         code = run (&self);
+    }
     if (error.fault) {
         fprintf (stderr, "wiremill gateway: %s\n", error.text);
         code = error.fault == WM_EUSAGE   ? WM_EXIT_USAGE

@@ -45,7 +45,7 @@ typedef struct {
 } wm_front_line_t;
 void wm_front_answered (wm_front_t *self, const wm_front_line_t *line);
 
-/* Whether a client has moved so few bytes in this time that its memory is better given to others. */
+/* Whether a client has moved so few bytes in this time that others should have its memory.  */
 static inline bool wm_front_is_slow (int64_t us, size_t bytes)
 {
     return us - WM_FRONT_STALL_US > (int64_t) (bytes / WM_FRONT_SLOW_BYTES_S) * 1000000;

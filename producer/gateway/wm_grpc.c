@@ -25,7 +25,7 @@
 #define GREETING_US 10000000 /* a connection that has not spoken HTTP/2 by then is closed */
 #define REST_US 100000       /* after accept has failed */
 
-/* ---- the end of a connection ------------------------------------------------------------------ */
+/* ---- the end of a connection ----------------------------------------------------------------- */
 
 static void free_conn (void *argument)
 {
@@ -55,7 +55,7 @@ static void kill_conn (wm_conn_t *self)
     wm_loop_later (self->grpc->front->loop, free_conn, self);
 }
 
-/* ---- sending ---------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static size_t waiting (const wm_conn_t *self)
 {
@@ -126,7 +126,7 @@ void wm_conn_mark (wm_conn_t *self)
     wm_loop_later (self->grpc->front->loop, send_out, self);
 }
 
-/* ---- receiving -------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 /* False: the connection has ended.  */
 static bool receive (wm_conn_t *self)
@@ -157,7 +157,7 @@ static void on_ready (void *argument, uint32_t events)
     wm_conn_mark (self);
 }
 
-/* ---- callbacks of nghttp2 --------------------------------------------------------------------- */
+/* ---- callbacks of nghttp2 -------------------------------------------------------------------- */
 
 static int on_begin_headers (nghttp2_session *session, const nghttp2_frame *frame, void *argument)
 {
@@ -225,7 +225,7 @@ static void set_callbacks (nghttp2_session_callbacks *c)
     nghttp2_session_callbacks_set_on_stream_close_callback (c, on_close);
 }
 
-/* ---- the server ------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 static void greet (wm_conn_t *self)
 {

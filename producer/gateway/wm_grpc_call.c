@@ -23,7 +23,7 @@ static int64_t now_us (const wm_call_t *self)
     return wm_loop_now_us (front_of (self)->loop);
 }
 
-/* ---- the window ------------------------------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------------------------------ */
 
 /* Lets the client send as many bytes as these were.  */
 static void consume (wm_call_t *self, size_t stream, size_t conn)
@@ -43,7 +43,7 @@ static void pay (wm_call_t *self)
     self->owed = self->owed_conn = 0;
 }
 
-/* ---- beginning and end of calls, items -------------------------------------------------------- */
+/* ---- beginning and end of calls, items ------------------------------------------------------- */
 
 wm_call_t *wm_call_new (wm_conn_t *conn, int32_t stream)
 {
@@ -118,7 +118,7 @@ void wm_call_destroy (wm_call_t **self_p)
     free (self);
 }
 
-/* ---- the response ----------------------------------------------------------------------------- */
+/* ---- the response ---------------------------------------------------------------------------- */
 
 #define NV(name, value)                                                                            \
     {                                                                                              \
@@ -273,7 +273,7 @@ void wm_call_fail (wm_item_t *item, const wm_ks_error_t *error)
     wm_call_finish (item->call, error->code, error->text);
 }
 
-/* ---- the request's headers -------------------------------------------------------------------- */
+/* ---- the request's headers ------------------------------------------------------------------- */
 
 static bool is (const char *name, size_t n, const char *what)
 {
@@ -367,7 +367,7 @@ void wm_call_begin (wm_call_t *self)
     }
 }
 
-/* ---- the request's messages ------------------------------------------------------------------- */
+/* ---- the request's messages ------------------------------------------------------------------ */
 
 static void advance (wm_item_t *item);
 

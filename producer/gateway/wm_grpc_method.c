@@ -20,7 +20,7 @@ static void begin_answer (wm_item_t *item)
     item->out.bytes = WM_CALL_HEAD_BYTES;
 }
 
-/* ---- methods that answer with JSON ------------------------------------------------------------ */
+/* ---- methods that answer with JSON ----------------------------------------------------------- */
 
 static const char *text_of (const json_t *request, const char *name)
 {
@@ -118,7 +118,7 @@ static void take_json (wm_item_t *item)
     wm_call_answer (item);
 }
 
-/* ---- inference -------------------------------------------------------------------------------- */
+/* ---- inference ------------------------------------------------------------------------------- */
 
 /* Answers one message of ModelInfer or ModelStreamInfer by an error.  */
 static void fail_infer (wm_item_t *item, const wm_ks_error_t *error)
@@ -209,7 +209,7 @@ void wm_method_cancel (wm_item_t *item)
     wm_models_cancel (front_of (item)->models, &item->infer.request);
 }
 
-/* ---- loading and unloading -------------------------------------------------------------------- */
+/* ---- loading and unloading ------------------------------------------------------------------- */
 
 /* `argument` is a cell that points to the item, or to nothing where the call has ended.  */
 static void on_changed (void *argument, const wm_ks_error_t *error)
@@ -253,7 +253,7 @@ static void take_unload (wm_item_t *item)
     take_change (item, wm_models_unload);
 }
 
-/* ---- what there is not ------------------------------------------------------------------------ */
+/* ---- what there is not ----------------------------------------------------------------------- */
 
 static void take_none (wm_item_t *item)
 {

@@ -102,7 +102,7 @@ struct wm_grpc_t {
     bool is_draining;
 };
 
-/* ---- methods ---------------------------------------------------------------------------------- */
+/* ---- methods --------------------------------------------------------------------------------- */
 
 struct wm_method_t {
     const char *name;
@@ -119,7 +119,7 @@ const wm_method_t *wm_method_of (const char *path);
 /* The models no longer shall answer this item.  */
 void wm_method_cancel (wm_item_t *item);
 
-/* ---- calls ------------------------------------------------------------------------------------ */
+/* ---- calls ----------------------------------------------------------------------------------- */
 
 wm_call_t *wm_call_new (wm_conn_t *conn, int32_t stream);
 /* Ends it with all that it holds; nothing is sent.  */
@@ -144,7 +144,7 @@ void wm_call_fail (wm_item_t *item, const wm_ks_error_t *error);
 /* Ends the call by a status, whatever its items are doing.  */
 void wm_call_finish (wm_call_t *self, wm_ks_code_t code, const char *text);
 
-/* ---- connections ------------------------------------------------------------------------------ */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 /* Lets nghttp2 send what it has, before the loop waits again.  */
 void wm_conn_mark (wm_conn_t *self);

@@ -39,7 +39,7 @@ wm_front_t *wm_visit_front (const wm_visit_t *self)
     return self->http->front;
 }
 
-/* ---- libmicrohttpd in the loop ---------------------------------------------------------------- */
+/* ---- libmicrohttpd in the loop --------------------------------------------------------------- */
 
 static void run (wm_http_t *self);
 
@@ -82,7 +82,7 @@ static void mark (wm_http_t *self)
     self->is_marked = true;
 }
 
-/* ---- suspended requests ----------------------------------------------------------------------- */
+/* ---- suspended requests ---------------------------------------------------------------------- */
 
 static int fd_of (const wm_visit_t *self)
 {
@@ -131,7 +131,7 @@ static bool hold (wm_visit_t *self, size_t bytes, wm_due_t *granted)
     return false;
 }
 
-/* ---- answers ---------------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
 /* How the client wants the answer compressed; NULL: not.  */
 static const char *accepted (const wm_visit_t *self, size_t bytes)
@@ -201,7 +201,7 @@ void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error)
                    json_pack ("{s:o}", "error", text ? text : json_string ("no reason is known")));
 }
 
-/* ---- receiving -------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static const char *header (const wm_visit_t *self, const char *name)
 {
@@ -401,23 +401,31 @@ static void on_connection (void *argument, struct MHD_Connection *connection, vo
     *slot = web;
 }
 
-/* Cuts off who sends or takes so slowly that its memory would be held for ever.  */
+/* Whether the client has closed its side: libmicrohttpd 0.9.75 does not see it where the end has
+   come together with the last bytes.  */
+static bool is_gone (const wm_visit_t *self)
+{
+    char byte;
+    return recv (fd_of (self), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Cuts off who is gone, and who sends or takes too slowly to hold memory.  */
 static void sweep (void *argument)
 {
     wm_http_t *self = argument;
     const int64_t now_us = wm_loop_now_us (self->front->loop);
     for (wm_visit_t *visit = self->visits; visit; visit = visit->next) {
-        const int64_t still_us =
-            now_us - (visit->is_answered ? visit->answered_us : visit->begun_us);
+        const int64_t since_us = visit->is_answered ? visit->answered_us : visit->begun_us;
         const size_t bytes = visit->is_answered ? visit->bytes_out : visit->bytes;
-        if ((visit->is_answered || !visit->is_whole) && !visit->is_suspended &&
-            wm_front_is_slow (still_us, bytes))
+        const bool arrives = !visit->is_answered && !visit->is_whole;
+        if (!visit->is_suspended && (visit->is_answered || arrives) &&
+            ((arrives && is_gone (visit)) || wm_front_is_slow (now_us - since_us, bytes)))
             shutdown (fd_of (visit), SHUT_RDWR);
     }
     self->sweep = wm_loop_timer (self->front->loop, now_us + SWEEP_US, sweep, self);
 }
 
-/* ---- the server ------------------------------------------------------------------------------- */
+/* ---- the server ------------------------------------------------------------------------------ */
 
 /* Reads a file of certificates; the caller's. NULL with *error.  */
 static char *read_text (const char *path, wm_error_t *error)

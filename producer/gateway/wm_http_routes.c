@@ -28,7 +28,7 @@ static void answer_ready (wm_visit_t *self, bool is_ready)
     wm_visit_json (self, is_ready ? MHD_HTTP_OK : MHD_HTTP_BAD_REQUEST, NULL);
 }
 
-/* ---- health, metadata, statistics ------------------------------------------------------------- */
+/* ---- health, metadata, statistics ------------------------------------------------------------ */
 
 static void live (wm_visit_t *self, const char *model, const char *version)
 {
@@ -79,7 +79,7 @@ static void metrics (wm_visit_t *self, const char *model, const char *version)
                    strlen (text), NULL, NULL);
 }
 
-/* ---- inference -------------------------------------------------------------------------------- */
+/* ---- inference ------------------------------------------------------------------------------- */
 
 static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
 {
@@ -159,7 +159,7 @@ void wm_visit_cancel (wm_visit_t *self)
     wm_models_cancel (models (self), &self->infer.request);
 }
 
-/* ---- the repository --------------------------------------------------------------------------- */
+/* ---- the repository -------------------------------------------------------------------------- */
 
 static void repository_index (wm_visit_t *self, const char *model, const char *version)
 {
@@ -206,7 +206,7 @@ static void unload (wm_visit_t *self, const char *model, const char *version)
     change (self, model, wm_models_unload);
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct {
     const char *pattern;

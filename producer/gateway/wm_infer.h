@@ -38,7 +38,7 @@ bool wm_infer_bytes (const wm_tensor_t *tensor, size_t *bytes);
 wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_tensor_t *tensor,
                              wm_ks_error_t *error);
 
-/* ---- gRPC ------------------------------------------------------------------------------------- */
+/* ---- gRPC ------------------------------------------------------------------------------------ */
 
 /* Decodes a ModelInferRequest. On an error the request has its id all the same, where it was read.
  */
@@ -49,7 +49,7 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
 void wm_infer_encode (wm_buffer_t *to, const wm_ks_request_t *request,
                       const wm_ks_answer_t *answer);
 
-/* ---- HTTP ------------------------------------------------------------------------------------- */
+/* ---- HTTP ------------------------------------------------------------------------------------ */
 
 /* Decodes a body: `json_bytes` of JSON, then the tensors' bytes.  */
 wm_ks_code_t wm_infer_decode_http (wm_infer_t *self, const void *data, size_t bytes,

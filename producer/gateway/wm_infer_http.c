@@ -1,5 +1,5 @@
-/* wm_infer_http.c - inference requests and responses as KServe's HTTP API has them: JSON, and behind
-   it the bytes of tensors (the binary tensor data extension).
+/* wm_infer_http.c - inference requests and responses as KServe's HTTP API has them: JSON, and
+   behind it the bytes of tensors (the binary tensor data extension).
 
    jansson makes a tree of the request's JSON, some 40 bytes for a value of two: so its size is
    bounded, and the tree is gone before the request is answered.  */
@@ -12,7 +12,7 @@
 #define JSON_BYTES_MAX ((size_t) 64 << 20)
 #define DEPTH_MAX (WM_TENSOR_DIM_MAX + 1) /* of nested arrays of values */
 
-/* ---- values of a tensor as JSON --------------------------------------------------------------- */
+/* ---- values of a tensor as JSON -------------------------------------------------------------- */
 
 /* Appends one value. False: it is none of the type.  */
 static bool put_value (wm_buffer_t *to, wm_type_t type, const json_t *value)
@@ -82,7 +82,7 @@ static bool put_values (wm_buffer_t *to, wm_type_t type, const json_t *data)
     return true;
 }
 
-/* ---- the request ------------------------------------------------------------------------------ */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 static const json_t *parameter (const json_t *of, const char *name)
 {
@@ -269,7 +269,7 @@ wm_ks_code_t wm_infer_decode_http (wm_infer_t *self, const void *data, size_t by
     return code;
 }
 
-/* ---- the response ----------------------------------------------------------------------------- */
+/* ---- the response ---------------------------------------------------------------------------- */
 
 static void put_text (wm_buffer_t *to, const char *text)
 {

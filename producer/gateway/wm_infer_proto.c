@@ -42,7 +42,7 @@ static wm_ks_code_t keep (wm_infer_t *self, char **to, slice_t from, const char 
     return WM_KS_OK;
 }
 
-/* ---- parameters ------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------ */
 
 /* Reads an entry of map<string, InferParameter>. Numbers of every kind become one.  */
 static bool parameter (const wm_field_t *entry, slice_t *key, uint64_t *value)
@@ -102,7 +102,7 @@ static wm_ks_code_t tensor_parameter (const wm_field_t *entry, wm_ks_error_t *er
     return WM_KS_OK;
 }
 
-/* ---- values in `contents` --------------------------------------------------------------------- */
+/* ---- values in `contents` -------------------------------------------------------------------- */
 
 /* The field of InferTensorContents that has the values of a type; 0: none has.  */
 static uint32_t contents_tag (wm_type_t type)
@@ -201,7 +201,7 @@ static wm_ks_code_t take_contents (wm_infer_t *self, wm_tensor_t *tensor, slice_
     return WM_KS_OK;
 }
 
-/* ---- the request ------------------------------------------------------------------------------ */
+/* ---- the request ----------------------------------------------------------------------------- */
 
 static bool take_shape (wm_tensor_t *tensor, const wm_field_t *field)
 {
@@ -368,7 +368,7 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
     return code;
 }
 
-/* ---- the response ----------------------------------------------------------------------------- */
+/* ---- the response ---------------------------------------------------------------------------- */
 
 static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor)
 {

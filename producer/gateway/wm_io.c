@@ -17,7 +17,7 @@ struct wm_tls_t {
     SSL_CTX *context;
 };
 
-/* ---- sockets ---------------------------------------------------------------------------------- */
+/* ---- sockets --------------------------------------------------------------------------------- */
 
 static void print_address (const struct sockaddr *of, socklen_t n, char text[WM_ADDRESS_BYTES])
 {
@@ -107,7 +107,7 @@ int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES])
     return fd;
 }
 
-/* ---- TLS -------------------------------------------------------------------------------------- */
+/* ---- TLS ------------------------------------------------------------------------------------- */
 
 /* A gRPC client speaks HTTP/2 or nothing.  */
 static int choose_h2 (SSL *ssl, const unsigned char **out, unsigned char *n,
@@ -167,7 +167,7 @@ void wm_tls_destroy (wm_tls_t **self_p)
     *self_p = NULL;
 }
 
-/* ---- connections ------------------------------------------------------------------------------ */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 bool wm_io_open (wm_io_t *self, int fd, wm_tls_t *tls)
 {

@@ -23,7 +23,7 @@ int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES]);
 struct sockaddr;
 void wm_io_address (const struct sockaddr *of, char text[WM_ADDRESS_BYTES]);
 
-/* ---- TLS -------------------------------------------------------------------------------------- */
+/* ---- TLS ------------------------------------------------------------------------------------- */
 
 typedef struct wm_tls_t wm_tls_t;
 
@@ -33,7 +33,7 @@ wm_tls_t *wm_tls_new (const char *certificate, const char *key, const char *clie
                       wm_error_t *error);
 void wm_tls_destroy (wm_tls_t **self_p);
 
-/* ---- connections ------------------------------------------------------------------------------ */
+/* ---- connections ----------------------------------------------------------------------------- */
 
 typedef struct {
     int fd;

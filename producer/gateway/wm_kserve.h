@@ -80,7 +80,7 @@ typedef struct wm_ks_request_t {
     uint32_t n_input;
     char **output;             /* names of the outputs that are wanted */
     uint32_t n_output;         /* 0: all of them */
-    int64_t deadline_ms;       /* by wm_loop_now_ms; 0: none */
+    int64_t deadline_ms;       /* by wm_loop_now_us / 1000; 0: none */
     uint32_t priority;         /* Triton's: 0 the model's default, 1 the most urgent */
     uint64_t client;           /* the connection it came by, for fairness; never 0 */
     void *transport, *backend; /* each side's own */
@@ -96,7 +96,7 @@ typedef struct {
     uint32_t n_held; /* rows with NaN */
 } wm_ks_answer_t;
 
-/* ---- models: called by the transports ---------------------------------------------------------- */
+/* ---- models: called by the transports -------------------------------------------------------- */
 
 typedef struct wm_models_t wm_models_t;
 
@@ -132,7 +132,7 @@ void wm_models_load (wm_models_t *self, const char *model, wm_models_done_t *don
 void wm_models_unload (wm_models_t *self, const char *model, wm_models_done_t *done,
                        void *argument);
 
-/* ---- transports: called by the models ----------------------------------------------------------- */
+/* ---- transports: called by the models -------------------------------------------------------- */
 
 /* Answers the request and ends it: it must not be used any more. Copies what it needs.  */
 void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer);

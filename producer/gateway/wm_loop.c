@@ -74,7 +74,7 @@ static void free_removed (wm_loop_t *self)
     }
 }
 
-/* ---- descriptors ------------------------------------------------------------------------------ */
+/* ---- descriptors ----------------------------------------------------------------------------- */
 
 wm_watch_t *wm_loop_watch (wm_loop_t *self, int fd, uint32_t events, wm_ready_t *ready,
                            void *argument)
@@ -110,7 +110,7 @@ void wm_loop_unwatch (wm_watch_t **watch_p)
     watch->loop->removed = watch;
 }
 
-/* ---- timers ----------------------------------------------------------------------------------- */
+/* ---- timers ---------------------------------------------------------------------------------- */
 
 static void place (wm_loop_t *self, size_t at, wm_timer_t *timer)
 {
@@ -176,7 +176,7 @@ static void call_due (wm_loop_t *self)
     }
 }
 
-/* ---- later ------------------------------------------------------------------------------------ */
+/* ---- later ----------------------------------------------------------------------------------- */
 
 void wm_loop_later (wm_loop_t *self, wm_due_t *due, void *argument)
 {
@@ -198,16 +198,11 @@ static void call_later (wm_loop_t *self)
     self->n_later = 0;
 }
 
-/* ---- the loop --------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
 int64_t wm_loop_now_us (const wm_loop_t *self)
 {
     return self->now_us;
-}
-
-int64_t wm_loop_now_ms (const wm_loop_t *self)
-{
-    return self->now_us / 1000;
 }
 
 /* Waits for events until the first timer is due: epoll's own timeout knows no microseconds.  */

@@ -29,7 +29,8 @@ void wm_loop_change (wm_watch_t *watch, uint32_t events);
 /* Before its descriptor is closed. NULL is fine.  */
 void wm_loop_unwatch (wm_watch_t **watch_p);
 
-/* Calls `due` once at a time of wm_loop_now_us. The pointer is good until then or wm_loop_untimer.  */
+/* Calls `due` once at a time of wm_loop_now_us. The pointer is good until then or until
+   wm_loop_untimer.  */
 typedef void wm_due_t (void *argument);
 wm_timer_t *wm_loop_timer (wm_loop_t *self, int64_t at_us, wm_due_t *due, void *argument);
 void wm_loop_untimer (wm_timer_t **timer_p);
@@ -39,7 +40,6 @@ void wm_loop_later (wm_loop_t *self, wm_due_t *due, void *argument);
 
 /* The monotonic clock, as it was when the loop last woke.  */
 int64_t wm_loop_now_us (const wm_loop_t *self);
-int64_t wm_loop_now_ms (const wm_loop_t *self);
 
 /* Returns after wm_loop_stop: 0, or -1 with errno. May run again.  */
 int wm_loop_run (wm_loop_t *self);

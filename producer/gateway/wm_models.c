@@ -320,11 +320,15 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *
         wm_models_destroy (&self);
         return NULL;
     }
+    return self;
+}
+
+void wm_models_start (wm_models_t *self)
+{
     for (wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
         entry->is_wanted = true;
         wm_models_load (self, entry->name, NULL, NULL);
     }
-    return self;
 }
 
 void wm_models_destroy (wm_models_t **self_p)

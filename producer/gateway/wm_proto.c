@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 static uint64_t bad (wm_proto_t *self)
 {
@@ -94,7 +94,7 @@ bool wm_proto_is_text (const uint8_t *data, size_t bytes)
     return true;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 uint8_t *wm_buffer_room (wm_buffer_t *self, size_t bytes)
 {
@@ -113,14 +113,6 @@ void wm_buffer_put (wm_buffer_t *self, const void *data, size_t bytes)
         return;
     memcpy (wm_buffer_room (self, bytes), data, bytes);
     self->bytes += bytes;
-}
-
-size_t wm_proto_varint_bytes (uint64_t number)
-{
-    size_t n = 1;
-    while (number >>= 7)
-        n++;
-    return n;
 }
 
 void wm_proto_put_varint (wm_buffer_t *self, uint64_t number)

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading --------------------------------------------------------------------------------- */
 
 typedef struct {
     const uint8_t *at, *end;
@@ -42,7 +42,7 @@ static inline wm_proto_t wm_proto_of (const void *data, size_t bytes)
 /* Whether these bytes are UTF-8 without NUL, as names and texts must be.  */
 bool wm_proto_is_text (const uint8_t *data, size_t bytes);
 
-/* ---- writing ---------------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
 /* A buffer that grows. Zeroed it is empty; free (data) ends it.  */
 typedef struct {
@@ -54,7 +54,6 @@ typedef struct {
 uint8_t *wm_buffer_room (wm_buffer_t *self, size_t bytes);
 void wm_buffer_put (wm_buffer_t *self, const void *data, size_t bytes);
 
-size_t wm_proto_varint_bytes (uint64_t number);
 void wm_proto_put_varint (wm_buffer_t *self, uint64_t number);
 void wm_proto_put_number (wm_buffer_t *self, uint32_t tag, uint64_t number); /* 0 too */
 void wm_proto_put_bytes (wm_buffer_t *self, uint32_t tag, const void *data, size_t bytes);
@@ -62,7 +61,7 @@ void wm_proto_put_text (wm_buffer_t *self, uint32_t tag, const char *text); /* n
 /* The head of a field of so many bytes, which the caller puts behind it.  */
 void wm_proto_put_head (wm_buffer_t *self, uint32_t tag, size_t bytes);
 
-/* ---- messages of JSON ------------------------------------------------------------------------- */
+/* ---- messages of JSON ------------------------------------------------------------------------ */
 
 typedef enum {
     WM_KIND_NUMBER, /* integers, also as JSON texts; bool */

@@ -49,7 +49,7 @@ table_t wm_message_metadata = {
     END,
 };
 
-/* ---- configuration ---------------------------------------------------------------------------- */
+/* ---- configuration --------------------------------------------------------------------------- */
 
 static const char *const data_types[] = {
     "TYPE_INVALID", "TYPE_BOOL",   "TYPE_UINT8", "TYPE_UINT16", "TYPE_UINT32", "TYPE_UINT64",
@@ -116,7 +116,7 @@ static table_t config = {
 };
 table_t wm_message_config = { MESSAGE (1, "config", config), END };
 
-/* ---- statistics, repository ------------------------------------------------------------------- */
+/* ---- statistics, repository ------------------------------------------------------------------ */
 
 static table_t duration = { NUMBER (1, "count"), NUMBER (2, "ns"), END };
 static table_t inference = {

@@ -214,8 +214,8 @@ def pages():
         assert ask(path, body, code=code) == b"" or code != 200
     assert json.loads(ask("/v2/repository/index", b"{\"ready\": true}"))[0]["name"] == MODEL
     numbers = dict(line.rsplit(" ", 1) for line in ask("/metrics").decode().splitlines() if line[0] != "#")
-    assert int(numbers['nv_inference_request_success{model="m",version="1"}']) > 5
-    assert int(numbers['wiremill_gateway_requests{protocol="http",code="ok"}']) > 5
+    assert int(numbers['nv_inference_request_success{model="m",version="1"}']) > 4
+    assert int(numbers['wiremill_gateway_requests{protocol="http",code="ok"}']) > 4
     assert int(numbers["wiremill_gateway_memory_limit_bytes"]) > int(numbers["wiremill_gateway_memory_bytes"]) >= 0
     said = socket.create_connection(web.split(":"))
     said.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n" % infer.encode())

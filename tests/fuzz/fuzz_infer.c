@@ -1,5 +1,5 @@
-/* fuzz_infer.c - what clients send to the gateway: ModelInferRequest, inference requests as JSON with
-   bytes behind it, other messages of the service, and compressed bytes.
+/* fuzz_infer.c - what clients send to the gateway: ModelInferRequest, inference requests as JSON
+   with bytes behind it, other messages of the service, and compressed bytes.
 
    Input: its first byte says which ("G", "H", "J", "Z"). Of "H" two more bytes say how much of the
    rest is JSON.  */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-/* ---- protobuf --------------------------------------------------------------------------------- */
+/* ---- protobuf -------------------------------------------------------------------------------- */
 
 static wm_buffer_t message (const char *model, uint32_t n, ...)
 {
@@ -311,7 +311,7 @@ static void test_tables (void **state)
     assert_null (wm_proto_json (wm_message_model, "\13", 1)); /* a group */
 }
 
-/* ---- HTTP ------------------------------------------------------------------------------------- */
+/* ---- HTTP ------------------------------------------------------------------------------------ */
 
 /* The body is JSON (' stands for ") and what comes behind it.  */
 static void http (wm_infer_t *infer, const char *json, const char *tail, wm_ks_code_t code,
@@ -460,7 +460,7 @@ static void test_http_encode (void **state)
     free (to.data);
 }
 
-/* ---- compressed bytes ------------------------------------------------------------------------- */
+/* ---- compressed bytes ------------------------------------------------------------------------ */
 
 static void test_inflate (void **state)
 {
@@ -493,7 +493,7 @@ static void test_inflate (void **state)
     free (back);
 }
 
-/* ---- memory, the loop ------------------------------------------------------------------------- */
+/* ---- memory, the loop ------------------------------------------------------------------------ */
 
 static char order[64];
 
