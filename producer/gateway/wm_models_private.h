@@ -83,7 +83,7 @@ struct wm_models_t {
     wm_model_entry_t *first;
     const char *repository, *engine, *device, *join_file;
     char state[PATH_MAX];
-    bool is_temporary, drains;
+    bool is_temporary;
     uint32_t n_worker, n_thread;
     int64_t max_delay_us;
     size_t in_flight_bytes;
