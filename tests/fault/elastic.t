@@ -35,7 +35,7 @@ one_campaign ()
         # At most two at a time; the last ones, when all joins are spent, stay to the end.
         for i in 0 1; do
             [ -n "${worker[i]}" ] && kill -0 "${worker[i]}" 2>/dev/null && continue
-            local how=() slow=0 way=$((RANDOM % 4))
+            local how=() slow=20 way=$((RANDOM % 4))
             [ $joined -lt "$joins" ] || way=4
             [ $way = 1 ] && how=(--wall-time 0.$((RANDOM % 8 + 1)))
             [ $way = 2 ] && how=(--idle-timeout 0.2) # and stopped if it has no time to be idle

@@ -6,6 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 . tests/fault/crew.sh
 n=${DRAINS:-$(size 3 100 5000)} races=${RACES:-$(size 10 200 5000)} RANDOM=${SEED:-1}
 echo "# DRAINS=$n RACES=$races SEED=${SEED:-1}"
+crew_inputs=(longer-1 longer-2)
 crew_model --events 1 --hits 3000
 
 executed () { sed -n 's/.* \([0-9]*\) batches, [0-9]* hits.*/\1/p' "$work"/words.worker-* | paste -sd+ | bc; }
