@@ -14,6 +14,9 @@ void wm_setup_take_back (const wm_setup_t *self);
 /* Warns where the campaign's folder lies in the output folder.  */
 void wm_setup_warn (const wm_setup_t *self);
 
+/* Checks what the shell allows.  */
+wm_fault_t wm_setup_limits (wm_error_t *error);
+
 /* Returns whether a file is an output, by its name.  */
 bool wm_setup_is_output (const char *path);
 
