@@ -471,6 +471,8 @@ static int client_main (const wm_args_t *args)
     gethostname (host, sizeof host - 1);
     snprintf (label, sizeof label, "%.40s:%ld", host, (long) of);
     self.coder = wm_coder_new ();
+    if (strncmp (self.endpoint, "ipc:", 4) == 0)
+        wm_coder_stays_here (self.coder);
     self.client = wm_client_new (self.endpoint, WM_ROLE_PRODUCER, label, WM_VERSION, &fd);
     run (&self);
     wm_client_close (self.client, WM_REASON_DONE, "the client has closed");

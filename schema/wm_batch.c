@@ -17,6 +17,7 @@
 static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "frames are little-endian");
 
 #define COMPRESSION_LEVEL 1 /* higher levels gain 5 % and cost three times the time */
+#define LOCAL_LEVEL (-50)   /* what is equal over many bytes becomes short, the rest is copied */
 
 typedef struct {
     char magic[4];
@@ -26,6 +27,7 @@ static_assert (sizeof (header_t) == 40, "frame header");
 
 struct wm_coder_t {
     ZSTD_CCtx *compressor;
+    int level;
     ZSTD_DCtx *decompressor;
     uint8_t *space; /* the shuffled columns of one batch */
 };
@@ -34,11 +36,17 @@ wm_coder_t *wm_coder_new (void)
 {
     wm_coder_t *self = calloc (1, sizeof *self);
     assert (self);
+    self->level = COMPRESSION_LEVEL;
     self->compressor = ZSTD_createCCtx ();
     self->decompressor = ZSTD_createDCtx ();
     self->space = malloc (WM_RAW_BYTES_MAX);
     assert (self->compressor && self->decompressor && self->space);
     return self;
+}
+
+void wm_coder_stays_here (wm_coder_t *self)
+{
+    self->level = LOCAL_LEVEL;
 }
 
 void wm_coder_destroy (wm_coder_t **self_p)
@@ -182,7 +190,7 @@ wm_fault_t wm_batch_encode (const wm_batch_t *self, wm_coder_t *coder, uint8_t *
         }
     }
     size_t blob = ZSTD_compressCCtx (coder->compressor, frame + sizeof header,
-                                     bytes_max - sizeof header, source, raw, COMPRESSION_LEVEL);
+                                     bytes_max - sizeof header, source, raw, coder->level);
     if (ZSTD_isError (blob))
         return wm_fault (error, WM_EHOST, "zstd could not compress a batch: %s",
                          ZSTD_getErrorName (blob));

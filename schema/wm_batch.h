@@ -107,6 +107,8 @@ void wm_batch_digest (const wm_batch_t *self, const uint8_t pins_digest[16], uin
    Thread: one at a time.  */
 typedef struct wm_coder_t wm_coder_t;
 wm_coder_t *wm_coder_new (void); /* never NULL (without memory the process ends) */
+/* Its frames stay on this machine: speed counts, their size little.  */
+void wm_coder_stays_here (wm_coder_t *self);
 void wm_coder_destroy (wm_coder_t **self_p);
 
 /* Largest encoded size of this batch; at most WM_FRAME_BYTES_MAX for a batch within the limits.  */

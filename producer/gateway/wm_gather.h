@@ -9,8 +9,8 @@
 
    A row with a non-finite value is not sent: its scores are NaN, and it counts as held. A batch
    that the broker gives up is sent again, each request's rows alone, RETRIES times: a row that
-   kills engines costs the others nothing. Rows of a request that was cancelled are not sent, or their
-   scores are dropped. Thread: the loop's.  */
+   kills engines costs the others nothing. Rows of a request that was cancelled are not
+   sent, or their scores are dropped. Thread: the loop's.  */
 #ifndef WM_GATHER_H
 #define WM_GATHER_H
 

@@ -79,12 +79,6 @@ void wm_models_infer (wm_models_t *self, wm_ks_request_t *request)
     wm_ks_error_t error;
     request->backend = NULL;
     wm_version_t *version = wm_models_find (self, request->model, request->version, &error);
-    if (version && self->drains) {
-        wm_ks_fail (&error, WM_KS_UNAVAILABLE,
-                    "Server is stopping, scheduler for model has "
-                    "stopped accepting new inference requests");
-        version = NULL;
-    }
     if (version) {
         wm_gather_add (version->gather, request);
         return;
@@ -119,7 +113,7 @@ bool wm_models_ready (wm_models_t *self)
         if (entry->is_wanted && !any)
             return false;
     }
-    return !self->drains;
+    return true;
 }
 
 bool wm_models_model_ready (wm_models_t *self, const char *model, const char *version,
@@ -230,7 +224,7 @@ void wm_models_load (wm_models_t *self, const char *model, wm_models_done_t *don
     if (!wm_models_entry (self, model))
         wm_repository_scan (self);
     wm_model_entry_t *entry = wm_models_entry (self, model);
-    wm_model_files_t *files = entry && !self->drains ? wm_repository_read (entry, &error) : NULL;
+    wm_model_files_t *files = entry ? wm_repository_read (entry, &error) : NULL;
     if (!files) {
         wm_ks_fail (&failed, WM_KS_INVALID, "failed to load '%.120s', %.300s", model,
                     entry ? error.text : "failed to poll from model repository");
@@ -343,20 +337,6 @@ void wm_models_start (wm_models_t *self)
         entry->is_wanted = true;
         wm_models_load (self, entry->name, NULL, NULL);
     }
-}
-
-void wm_models_drain (wm_models_t *self)
-{
-    self->drains = true;
-}
-
-bool wm_models_is_idle (const wm_models_t *self)
-{
-    for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next)
-        for (const wm_version_t *version = entry->version; version; version = version->next)
-            if (version->gather && wm_gather_n_request (version->gather))
-                return false;
-    return true;
 }
 
 void wm_models_destroy (wm_models_t **self_p)

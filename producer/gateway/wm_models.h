@@ -41,18 +41,12 @@
      .help = "folder for the brokers' sockets and logs (default: a temporary one)"}
 /* clang-format on */
 
-/* Finds the models that `args` name. NULL with *error: the command line or the repository is wrong.
- */
+/* Finds the models that `args` name. NULL with *error: the command line or the repository is
+   wrong.  */
 wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *error);
 
 /* Begins to load them all; they are ready later.  */
 void wm_models_start (wm_models_t *self);
-
-/* New requests are refused as UNAVAILABLE from now on; those that were accepted are answered.  */
-void wm_models_drain (wm_models_t *self);
-
-/* Whether no request is under way.  */
-bool wm_models_is_idle (const wm_models_t *self);
 
 /* Ends the brokers and workers and removes the temporary folder. Requests that are not answered
    stay the transports'. Takes a few seconds at most, in which the loop does not run.  */
