@@ -138,10 +138,16 @@ static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
                               .model = self->how.model,
                               .version = self->how.version,
                               .n_held = job->n_held };
+    wm_ks_error_t unsure;
     if (job->client)
         leave_queue (job);
     job->request = NULL;
     request->backend = NULL;
+    if (code == WM_KS_OK && (code = wm_signature_sure (self->how.signature, &job->plan,
+                                                       self->how.model, job->score, &unsure))) {
+        answer.code = code;
+        answer.text = unsure.text;
+    }
     if (code == WM_KS_OK) {
         wm_signature_answer (self->how.signature, &job->plan, job->score, output);
         answer.output = output;

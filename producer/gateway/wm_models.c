@@ -7,9 +7,11 @@
 
 #include <czmq.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define STOP_MS 5000
@@ -279,6 +281,11 @@ static wm_fault_t make_state (wm_models_t *self, const char *given, wm_error_t *
                              "--state %.200s: sockets lie there, whose paths are short: choose a "
                              "folder of at most %d characters",
                              given, SOCKET_PATH_MAX);
+        self->lock = open (self->state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (self->lock >= 0 && flock (self->lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+            return wm_fault (error, WM_EHOST,
+                             "--state %.200s: another gateway works there; choose another folder",
+                             given);
         return WM_OK;
     }
     if (!runtime || !*runtime || strlen (runtime) > SOCKET_PATH_MAX / 2)
@@ -316,6 +323,7 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *
 {
     wm_models_t *self = zmalloc (sizeof *self);
     self->loop = loop;
+    self->lock = -1;
     if (take_options (self, args, error) || wm_repository_open (self, args, error)) {
         wm_models_destroy (&self);
         return NULL;
@@ -353,6 +361,8 @@ void wm_models_destroy (wm_models_t **self_p)
     }
     if (self->is_temporary)
         rmdir (self->state);
+    if (self->lock >= 0)
+        close (self->lock);
     free (self);
     *self_p = NULL;
 }

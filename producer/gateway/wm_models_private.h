@@ -83,6 +83,7 @@ struct wm_models_t {
     wm_model_entry_t *first;
     const char *repository, *engine, *device, *join_file;
     char state[PATH_MAX];
+    int lock; /* of the state folder that was given; -1: none */
     bool is_temporary;
     uint32_t n_worker, n_thread;
     int64_t max_delay_us;

@@ -98,7 +98,9 @@ static void on_end (void *argument, uint32_t events)
     if (self->stops)
         return;
     char line[480];
-    last_line (self, line);
+    *line = 0;
+    if (WIFEXITED (status)) /* killed, it printed no reason */
+        last_line (self, line);
     if (self->is_once || is_final (status)) {
         self->stops = true;
         self->ended (self->argument, self->is_once && status == 0 ? NULL

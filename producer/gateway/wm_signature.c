@@ -165,6 +165,16 @@ static uint16_t float_to_half (float value)
     return (uint16_t) (sign | (uint16_t) ((rounded - (112u << 23)) >> 13));
 }
 
+/* As above; bfloat16 is the first half of a float.  */
+static uint16_t float_to_bf16 (float value)
+{
+    uint32_t bits;
+    memcpy (&bits, &value, sizeof bits);
+    if (isnan (value))
+        return (uint16_t) (bits >> 16 | 0x40u);
+    return (uint16_t) ((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
 #define TAKE(type_, from, i, value)                                                                \
     do {                                                                                           \
         type_ one_;                                                                                \
@@ -344,10 +354,37 @@ static void put (wm_type_t type, uint8_t *to, size_t i, float score)
     case WM_TYPE_FP64:
         PUT (double, to, i, value);
         return;
+    case WM_TYPE_BF16: {
+        const uint16_t half = float_to_bf16 (score);
+        memcpy (to + 2 * i, &half, sizeof half);
+        return;
+    }
     default:
         PUT (float, to, i, score);
         return;
     }
+}
+
+wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_plan_t *plan,
+                                const char *model, const float *score, wm_ks_error_t *error)
+{
+    for (uint32_t o = 0; o < plan->n_output; o++) {
+        const wm_signature_port_t *port = &self->output[plan->output[o]];
+        if (port->type != WM_TYPE_INT32 && port->type != WM_TYPE_INT64 &&
+            port->type != WM_TYPE_UINT32 && port->type != WM_TYPE_UINT64)
+            continue;
+        for (size_t row = 0; row < plan->n_row; row++)
+            for (size_t i = 0; i < port->n_value; i++) {
+                const float value = score[row * self->n_score + port->at + i];
+                if (fabsf (value) >= 0x1p24f)
+                    return wm_ks_fail (error, WM_KS_INVALID,
+                                       "output '%s' of model '%s': row %zu has a number of 2^24 or "
+                                       "more; FP32, in which wiremill computes, may have rounded "
+                                       "it",
+                                       port->name, model, row);
+            }
+    }
+    return WM_KS_OK;
 }
 
 void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, const float *score,

@@ -52,6 +52,11 @@ wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request
 bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *request,
                        const wm_plan_t *plan, uint32_t row, float *to);
 
+/* Returns whether the scores are what integers of 32 and 64 bits would have given: from 2^24 on
+   float32 may have rounded them, which INVALID says. NaN (a held row) passes.  */
+wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_plan_t *plan,
+                                const char *model, const float *score, wm_ks_error_t *error);
+
 /* Makes the tensors of an answer from scores (n_row, n_score). Their data is allocated, and freed
    by wm_signature_clear.  */
 void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, const float *score,

@@ -26,6 +26,8 @@ static double unit_s (const char *unit)
 {
     static const char letters[] = "smhdw";
     static const double each[] = { 1, MINUTE_S, HOUR_S, DAY_S, 7 * DAY_S };
+    if (strcmp (unit, "ms") == 0)
+        return 1e-3;
     const char *at = *unit ? strchr (letters, *unit) : letters;
     return at && (!*unit || !unit[1]) ? each[at - letters] : NAN;
 }

@@ -141,6 +141,7 @@ def words(_, address):
     assert [one["name"] for one in metadata["outputs"]] == ["em_trk_none_netout/Softmax", "michel_netout/Sigmoid"]
     config = ask(address, "/v2/models/emtrk/versions/1/config")
     assert config["max_batch_size"] == 256 and config["default_model_filename"] == "net.onnx", config
+    assert config["dynamic_batching"]["max_queue_delay_microseconds"] == 1000, config
     assert config["version_policy"] == {"all": {}} and config["input"][0]["data_type"] == "TYPE_FP32"
     assert ask(address, "/v2/models/given/config")["max_batch_size"] > 0
     error = ask(address, "/v2/models/none", code=404)["error"]

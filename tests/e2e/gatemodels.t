@@ -59,4 +59,7 @@ ok "a broker of no model" refused 2 'write NAME=ENDPOINT' "$bin/wiremill" gatewa
 ok "a number that is none" refused 2 'in-flight' "$bin/wiremill" gateway --model "m=$work/log" --in-flight many
 ok "a state folder with a long name" refused 2 'sockets lie there' "$bin/wiremill" gateway --model "m=$work/log" \
     --state "$work/$(printf 'x%.0s' {1..90})"
+mkdir "$work/held"
+ok "a state folder of another gateway" refused 1 'another gateway works there' flock "$work/held" "$bin/wiremill" gateway \
+    --model "m=$work/log" --state "$work/held"
 done_testing

@@ -2,6 +2,7 @@
    ranges, several at once; and who has a port that is taken.  */
 #include "broker/wm_advertise.h"
 #include "broker/wm_listener.h"
+#include "schema/wm_limits.h"
 #include "broker/wm_port.h"
 #include "schema/base/wm_address.h"
 
@@ -65,7 +66,7 @@ static wm_listener_t *at (const char *format, int first, int last, wm_error_t *e
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     snprintf (text, sizeof text, format, first, last);
 #pragma GCC diagnostic pop
-    return wm_listener_new (text, WM_LISTENER_PLAIN, NULL, error);
+    return wm_listener_new (text, WM_LISTENER_PLAIN, NULL, WM_FRAME_BYTES_MAX, error);
 }
 
 static int base_of (const wm_listener_t *self)

@@ -188,12 +188,33 @@ static void test_types (void **state)
     STAYS (WM_TYPE_INT64, int64_t, INT64_MIN, 16777215, 1ll << 62);
     STAYS (WM_TYPE_FP64, double, 0.5, -1e30f, INFINITY);
     STAYS (WM_TYPE_FP32, float, 0.1f, -0.f, 1e-45f);
+    STAYS (WM_TYPE_BF16, uint16_t, 0x3f80, 0xc2f7, 1, 0x7f80);
     REFUSED (WM_TYPE_INT32, int32_t, 16777217);
     REFUSED (WM_TYPE_UINT32, uint32_t, UINT32_MAX);
     REFUSED (WM_TYPE_INT64, int64_t, INT64_MAX);
     REFUSED (WM_TYPE_INT64, int64_t, (1ll << 62) + 1);
     REFUSED (WM_TYPE_UINT64, uint64_t, UINT64_MAX);
     REFUSED (WM_TYPE_FP64, double, 0.1);
+}
+
+/* An integer output that float32 may have rounded is refused; a held row's NaN is not.  */
+static void test_sure (void **state)
+{
+    (void) state;
+    static const struct {
+        wm_type_t type;
+        float score;
+        bool is_sure;
+    } each[] = { { WM_TYPE_INT64, 16777215, true },  { WM_TYPE_INT64, 16777216, false },
+                 { WM_TYPE_INT32, -0x1p31f, false }, { WM_TYPE_INT32, NAN, true },
+                 { WM_TYPE_FP32, 1e30f, true },      { WM_TYPE_UINT8, 255, true } };
+    const wm_plan_t plan = { .n_row = 1, .n_output = 1 };
+    wm_ks_error_t error;
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        const wm_signature_t signature = of_type (each[i].type, 1);
+        assert_int_equal (wm_signature_sure (&signature, &plan, "m", &each[i].score, &error),
+                          each[i].is_sure ? WM_KS_OK : WM_KS_INVALID);
+    }
 }
 
 /* Every half is exact in float32, and comes back with its own bits (a NaN: as a NaN).  */
@@ -235,8 +256,8 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_config),         cmocka_unit_test (test_config_refused),
         cmocka_unit_test (test_config_damaged), cmocka_unit_test (test_check),
-        cmocka_unit_test (test_types),          cmocka_unit_test (test_halves),
-        cmocka_unit_test (test_nearest),
+        cmocka_unit_test (test_types),          cmocka_unit_test (test_sure),
+        cmocka_unit_test (test_halves),         cmocka_unit_test (test_nearest),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
