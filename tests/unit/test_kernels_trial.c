@@ -140,10 +140,14 @@ static void the_table_is_read_from_the_top (void **state)
 /* A model of the net, as it is imported.  */
 static wm_model_t *model_of (const wm_net_t *net)
 {
-    static const wm_port_t output[] = { { "kind", 1, { 3 }, 3 }, { "one", 1, { 1 }, 1 } };
-    const wm_port_t input = {
-        "patch", 3, { net->height, net->width, 1 }, net->height * net->width
+    static const wm_port_t output[] = {
+        { .name = "kind", .n_dim = 1, .dim = { 3 }, .n_value = 3 },
+        { .name = "one", .n_dim = 1, .dim = { 1 }, .n_value = 1 },
     };
+    const wm_port_t input = { .name = "patch",
+                              .n_dim = 3,
+                              .dim = { net->height, net->width, 1 },
+                              .n_value = net->height * net->width };
     const wm_model_parts_t parts = { .kind = WM_MODEL_FAMILY,
                                      .why = "for a test",
                                      .n_input = 1,
