@@ -421,7 +421,7 @@ static void computes_on (const wm_spec_t *spec, const wm_batch_t *plane, int thr
     for (size_t i = 0; i < n_after; i++)
         all_s += after[i].ran_s -= ran_before (before, n_before, after[i].thread);
     for (size_t i = 0; i < n_after; i++) {
-        if (after[i].thread == gettid () || after[i].ran_s < 0.05 * all_s)
+        if (after[i].thread == gettid () || after[i].ran_s < 0.25 * all_s / threads)
             continue; /* this thread cuts patches */
         computed++;
         assert_int_equal (after[i].cpus, cpus);
