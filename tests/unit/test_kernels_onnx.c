@@ -67,7 +67,7 @@ static void ports_refused (void **state)
     check_refused ("too large");
     g = family (0);
     g.n_in = 0;
-    input (&g, "patch", INTS (-1, 1024, 1025));
+    input (&g, "patch", INTS (-1, 3072, 1025));
     save_graph (&g);
     check_refused ("limit");
     g = family (0);
