@@ -594,7 +594,7 @@ static void check_batch (const batch_t *batch, sums_t *sums)
     sums->by_state[batch->state]++;
     if (batch->flags & BATCH_ASKED) {
         sums->asked++;
-        sums->used += batch->raw_bytes + (uint64_t) (WM_FRAME_BYTES_MAX - WM_RAW_BYTES_MAX);
+        sums->used += batch->raw_bytes + WM_FRAME_OVERHEAD;
     }
     const unit_t *unit = truth_unit_of_key (&key);
     if (batch->failed_on && unit && !may_be_blamed (unit, batch->failed_on))
