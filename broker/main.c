@@ -74,7 +74,7 @@ static const wm_option_t option_table[] = {
     {.name = "advise", .value = "COMMAND",
      .help = "print the commands that use this broker; COMMAND is what starts `wiremill`"},
     {.name = "parent", .help = "end when the parent process ends"},
-    {.name = "on-done", .value = "CMD", .may_be_empty = true, .task = "who is told",
+    {.name = "on-done", .value = "CMD", .may_be_empty = true, .task = "notifications",
      .help = "run by sh when every input is written or held"},
     {.name = "on-held", .value = "CMD", .may_be_empty = true,
      .help = "run by sh when something new is held, at most every 5 minutes"},
@@ -458,7 +458,7 @@ static wm_fault_t inspect (void *context, wm_error_t *error)
     return wm_campaign_check (context, error);
 }
 
-static wm_notify_t *notify; /* NULL: nobody is told */
+static wm_notify_t *notify; /* NULL: no command was given */
 
 /* For `systemctl status`: one line.  */
 static void describe (const wm_brief_t *brief, char text[WM_SYSTEMD_STATUS_BYTES])

@@ -353,7 +353,7 @@ typedef struct {
 extern const char *const wm_core_states[WM_SUMMARY_STATES];
 void wm_core_summary (const wm_core_t *self, wm_summary_t *summary);
 
-/* What is told without being asked, at each tick: a few of these numbers, at no cost.  */
+/* What notifications and systemd need of the campaign at each tick; it costs no walk.  */
 typedef struct {
     const char *stopped; /* why nothing is handed out: paused, drained, disk full; lent; NULL */
     uint64_t inputs, inputs_written, inputs_held, hits_done, hits_held, hits_announced;

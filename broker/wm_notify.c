@@ -56,7 +56,7 @@ static void note_print (const told_t *told, char text[NOTE_BYTES_MAX])
               (unsigned long long) told->n_held, told->is_stopped);
 }
 
-/* A note that is damaged is none: everything is told again.  */
+/* A note that is damaged is none: the commands of all events run again.  */
 static void note_read (wm_notify_t *self)
 {
     unsigned long long inputs, written, n_held;
@@ -309,7 +309,7 @@ static void start (wm_notify_t *self, int event, const wm_brief_t *brief, int64_
     };
 }
 
-/* It has ended, however: this event is told.  */
+/* The command has ended, well or not: notes its event.  */
 static void is_told (wm_notify_t *self)
 {
     const told_t *then = &self->then;

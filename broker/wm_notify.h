@@ -5,15 +5,15 @@
 
      done    every input is written or held, and no producer is connected; again only after an
              input was open
-     held    more hits and inputs are held than when it was told last
+     held    more hits and inputs are held than when its command ran last
      pause   nothing is handed out: an operator or the circuit breaker paused the campaign, its
-             workers are drained, or the disk is full; again only after it went on. What ended
-             before it could be told is not told
+             workers are drained, or the disk is full; again only after it went on. No command
+             runs for a pause that ended before its turn came
 
-   What was told is noted (the file "told" in the campaign's folder) once its command has ended,
-   also where that failed: so a campaign that was done is not told again when its broker is started
-   again, and a broker that is killed between the event and that note tells it again: at least
-   once.
+   Once the command of an event has ended, also where it failed, the broker notes the event in the
+   file "told" of the campaign's folder. So it does not run the command for a campaign again that
+   was done before; and a broker that is killed between the event and that note runs it again when
+   it is started: at least once.
 
    A command is `sh -c COMMAND` in a session of its own, one at a time: standard input is
    /dev/null, the first WM_NOTIFY_OUTPUT_BYTES of what it prints go to the broker's log, it inherits
@@ -30,7 +30,7 @@
 #include <signal.h>
 
 enum { WM_NOTIFY_PAUSE, WM_NOTIFY_HELD, WM_NOTIFY_DONE };
-#define WM_NOTIFY_EVENTS 3 /* in the order in which they are told */
+#define WM_NOTIFY_EVENTS 3 /* in the order of their commands */
 #define WM_NOTIFY_LIMIT_MS 30000
 #define WM_NOTIFY_AGAIN_MS 300000
 #define WM_NOTIFY_OUTPUT_BYTES 65536 /* of one command */
@@ -48,14 +48,14 @@ typedef struct wm_notify_t wm_notify_t;
    command, or no memory (which is logged); the others accept that.  */
 wm_notify_t *wm_notify_new (const wm_notify_config_t *config);
 
-/* Kills a command that runs; it will be told again.  */
+/* Kills a command that runs; the next broker runs it again.  */
 void wm_notify_destroy (wm_notify_t **self_p);
 
 /* Looks at the campaign, at each tick: ends, notes and starts commands. Never waits for one.  */
 void wm_notify_turn (wm_notify_t *self, const wm_brief_t *brief, int64_t now_ms);
 
-/* The broker stops: waits for the command that runs, and tells what is due, for limit_ms at most
-   and until *signals is 2 (somebody asks again). brief NULL: nothing more is told.  */
+/* The broker stops: waits for the command that runs, and runs those that are due, for limit_ms at
+   most and until *signals is 2 (a second signal came). brief NULL: no further command runs.  */
 void wm_notify_stop (wm_notify_t *self, const wm_brief_t *brief,
                      const volatile sig_atomic_t *signals);
 

@@ -60,7 +60,7 @@ const wm_listener_t *wm_reactor_listener (const wm_reactor_t *self);
 wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop,
                            wm_error_t *error);
 
-/* Fills in what is told of the campaign without being asked; what it points to is lent until the
+/* Fills in what notifications and systemd need of the campaign; what it points to is lent until the
    next call of any function here.  */
 void wm_reactor_brief (const wm_reactor_t *self, wm_brief_t *brief);
 

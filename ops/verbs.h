@@ -99,9 +99,9 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "group", .value = "NAME", \
      .help = "this group may read the campaign, and the outputs that are written from now on"}
 
-/* Who is told, of run and broker; the broker runs these commands.  */
+/* Notifications, of run and broker; the broker runs these commands.  */
 #define NOTIFY_OPTIONS \
-    {.name = "on-done", .value = "CMD", .task = "who is told", \
+    {.name = "on-done", .value = "CMD", .task = "notifications", \
      .help = "sh runs it when every input is written or held; facts are in its environment: " \
              "WIREMILL_EVENT, WIREMILL_TEXT (a sentence), WIREMILL_CAMPAIGN, ..."}, \
     {.name = "on-held", .value = "CMD", \

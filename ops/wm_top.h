@@ -68,7 +68,7 @@ void wm_top_device (const json_t *worker, char text[160]);
 void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket);
 
 /* Puts rates of the history where the graph has none. It ends at now_s (Unix time); 0: no broker
-   serves the campaign, so that it ends with the last minute that had hits, and `did` is told.  */
+   serves the campaign, so that it ends with the last minute that had hits, and `did` is set.  */
 void wm_top_history (wm_top_campaign_t *campaign, const wm_past_t *past, double now_s);
 
 #endif

@@ -58,7 +58,7 @@ static void keep (wm_top_poll_t *self, json_t *status, const char *note, wm_faul
     pthread_mutex_lock (&self->mutex);
     json_t *old = status ? self->known.status : NULL;
     if (old && strcmp (wm_ask_text (old, "campaign.id"), wm_ask_text (status, "campaign.id")) != 0)
-        self->bucket = 0; /* another campaign is there: the graph begins anew */
+        self->bucket = 0; /* another campaign is there: the graph begins again */
     if (status) {
         self->known.status = status;
         self->answered_ms = now_ms;

@@ -11,7 +11,8 @@
 /* A "kept" counter is one that the campaign's ledger keeps. A broker that is killed has not written
    its last ones there, so the next broker begins a little lower, which Prometheus would take for a
    reset and count everything again. Such a counter stands still until it is passed. One that falls
-   below half of what it was begins anew: its ledger was made again. It is printed as "counter". */
+   below half of its value is printed as it is: its ledger was made again. In the output its type is
+   "counter". */
 #define WM_METRICS_KEPT "kept"
 
 /* One metric: HELP and TYPE are printed once, then its samples. A row without a name is of the
