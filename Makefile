@@ -18,8 +18,9 @@ PKG       = $(shell pkg-config $(1) $(2) 2>/dev/null)
 MSGPACK  := $(if $(shell pkg-config --exists msgpack-c 2>/dev/null && echo y),msgpack-c,msgpack)
 
 OPT      := $(if $(SAN),-O1 -fno-omit-frame-pointer -fsanitize=$(SAN),-O3)
+# Sanitizers hide from gcc what bounds or sets a value.
 WARN     := -Wall -Wextra -Wshadow -Wconversion -Wvla $(if $(filter gpu-check,$(MAKECMDGOALS)),,-Werror) \
-            $(if $(SAN),-Wno-format-truncation -Wno-conversion -Wno-nonnull) # sanitizers hide from gcc what bounds a value
+            $(if $(SAN),-Wno-format-truncation -Wno-conversion -Wno-nonnull -Wno-maybe-uninitialized)
 # make fuzz: the sources are written against gcc's warnings, and clang 14 does not know the names of AMX.
 WARN     := $(if $(LIBFUZZER),-w,$(WARN))
 CPPFLAGS := -I. -I$(B)/gen -D_GNU_SOURCE $(if $(LIBFUZZER),'-D__builtin_cpu_supports(name)=0')
@@ -126,7 +127,7 @@ $(B)/gen/kernels/import/graphdef.pb-c.c: kernels/import/graphdef.proto
 $(PROTO:%=$(B)/obj/%.pb-c.o): $(B)/obj/%.o: $(B)/gen/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) -std=c11 -g $(OPT) -fPIC -w -c $< -o $@
-$(call objects,kernels): | $(PROTO:%=$(B)/gen/%.pb-c.c)
+$(filter-out %/wm_driver.o,$(call objects,kernels)): | $(PROTO:%=$(B)/gen/%.pb-c.c) # that one is gpu_check's, too, which needs none
 $(call library,kernels): $(PROTO:%=$(B)/obj/%.pb-c.o)
 
 # Texts that are compiled in, as C strings: the ledger's schema, the page of wiremill serve.
@@ -197,7 +198,7 @@ include kernels/cuda/cuda.mk
 # ---- tests -------------------------------------------------------------------------------------
 # tests/unit/test_<room>_<what>.c is linked with that room and those below it.
 UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
-UNIT := $(filter-out $(if $(CUDA_SO),,%_cudnn),$(UNIT))
+UNIT := $(filter-out $(if $(CUDA_SO),,%_cudnn %_gpu_real),$(UNIT))
 define unit
 $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 	$$(call step,TEST  $$@)
@@ -206,7 +207,7 @@ $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 endef
 $(foreach r,$(ROOMS) gateway,$(eval $(call unit,$(r))))
 # With the thread sanitizer only those run that have threads.
-UNIT_THREADS := %client %reactor %hostile %worker %device %sparse %sparse_engine %hands %together %trial
+UNIT_THREADS := %client %reactor %hostile %worker %device %sparse %sparse_engine %hands %together %stream %cuda_module %trial
 UNIT_RUN     := $(if $(filter thread,$(SAN)),$(filter $(UNIT_THREADS),$(UNIT)),$(UNIT))
 
 # Stand-ins for hardware. That of AMX, on tiles in memory, is linked by unit tests and preloaded by whole campaigns.
@@ -287,7 +288,7 @@ endef
 $(foreach t,$(FUZZ:$(B)/tests/fuzz/%=%),$(eval $(call fuzz,$(t))))
 
 # Programs that measure the inside of one room.
-BENCH := $(B)/bench/sparse_bench $(B)/bench/core_bench $(B)/bench/lib_bench
+BENCH := $(B)/bench/sparse_bench $(B)/bench/core_bench $(B)/bench/lib_bench $(B)/bench/gateway_bench
 define bench
 $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 	$$(call step,BENCH $$@)
@@ -296,6 +297,7 @@ $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 endef
 $(eval $(call bench,kernels,sparse_bench))
 $(eval $(call bench,broker,core_bench))
+$(eval $(call bench,gateway,gateway_bench))
 $(B)/bench/lib_bench: tests/bench/lib_bench.c $(call libs,kernels) $(B)/lib/libwiremill.so
 	$(call step,BENCH $@)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -MMD -MP $(LDFLAGS) $< $(call links,kernels) \
@@ -303,7 +305,7 @@ $(B)/bench/lib_bench: tests/bench/lib_bench.c $(call libs,kernels) $(B)/lib/libw
 
 # What campaigns under test need beside wiremill's programs; what all tests need.
 NEEDED_fault  := $(KILLER) $(FAULT)
-NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(STANDINS) $(B)/bundle/wiremill/bin/wiremill
+NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(B)/tests/gpu_networks $(STANDINS) $(B)/bundle/wiremill/bin/wiremill
 NEEDED_golden := $(VENV)/.made $(STANDINS) $(WHEEL) $(if $(CUDA_SO),$(B)/tests/any_run)
 NEEDED_bench  := $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made
 NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)
@@ -356,12 +358,19 @@ san: ## unit tests and a campaign with the address and undefined-behaviour sanit
 	@$(AGAIN) SAN=address,undefined B=build/address-undefined sanitized
 tsan: ## unit tests with threads and a campaign with the thread sanitizer
 	@$(AGAIN) SAN=thread B=build/thread sanitized
+# Reports on processes of a campaign go to $(REPORTS): its tests do not read all of their messages and exit codes.
+REPORTS = $(abspath $(B))/reports
+campaign = WM_BUILD=$(B) ASAN_OPTIONS=log_path=$(REPORTS)/asan UBSAN_OPTIONS=$$UBSAN_OPTIONS:log_path=$(REPORTS)/ubsan \
+    TSAN_OPTIONS=$$TSAN_OPTIONS:log_path=$(REPORTS)/tsan $(1) prove --timer -v $(2)
 sanitized: export TSAN_OPTIONS := suppressions=$(CURDIR)/tests/tsan.supp
+sanitized: export UBSAN_OPTIONS := halt_on_error=1:print_stacktrace=1
 sanitized: all $(UNIT_RUN) $(if $(filter thread,$(SAN)),,$(FUZZ))
 	@$(MAKE) --no-print-directory unit
 	@[ "$(SAN)" = thread ] || WM_BUILD=$(B) tests/fuzz/run.sh loop 2000
-	@WM_BUILD=$(B) WM_QUICK=1 prove --timer -v tests/e2e/run.t
-	@WM_BUILD=$(B) SAN=$(SAN) prove --timer -v tests/e2e/lib.t
+	@rm -rf $(REPORTS) && mkdir -p $(REPORTS)
+	@$(call campaign,WM_QUICK=1,tests/e2e/run.t)
+	@$(call campaign,SAN=$(SAN),tests/e2e/lib.t)
+	@! cat $(REPORTS)/* 2>/dev/null || { echo "these reports lie in $(REPORTS)"; exit 1; }
 
 ##@ measure
 bench: all $(NEEDED_bench) ## engines, pipeline, broker beside others (ONLY=pipeline: a part)
@@ -379,7 +388,7 @@ PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev li
 ELSEWHERE := xrootd-server xrootd-client curl
 # Before they begin, run and test print how long they take and what they install.
 HERE        = this machine has $(shell nproc)
-FETCHES     = $(if $(wildcard $(OPENVINO)),,echo "  it fetches OpenVINO $(OPENVINO_VERSION) (59 MB, from PyPI) to build/";)
+FETCHES     = $(if $(filter 1,$(CUDA)),$(if $(wildcard $(NVRTC)),,echo "  it fetches NVRTC $(NVRTC_VERSION) (93 MB, from PyPI) to build/";))$(if $(wildcard $(OPENVINO)),,echo "  it fetches OpenVINO $(OPENVINO_VERSION) (59 MB, from PyPI) to build/";)
 DEBIAN      = echo "  it installs Debian packages that are missing, as root or by sudo (make deps does only that)"
 .PHONY: about-run about-test deps-slurm
 about-run:
@@ -416,12 +425,20 @@ deps-farm: $(VENV)/.made
 	-@$(call has,prometheus promtool) || $(MAKE) --no-print-directory $(PROMETHEUS)/.made
 	-@[ $(VENV)/.farm -nt tests/requirements-farm.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-farm.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-farm.txt && touch $(VENV)/.farm; }
-# The clients of Triton that tests/e2e/triton.t runs, in Python of their own.
+.PHONY: deps-peer
+deps-peer: ## MLServer, a peer of the gateway: make bench ONLY=gateway measures it where it is installed
+	@[ build/venv-peer/.made -nt tests/requirements-peer.txt ] || { echo "  PIP   tests/requirements-peer.txt"; \
+	    rm -rf build/venv-peer; python3 -m venv build/venv-peer && build/venv-peer/bin/python -m pip -q install \
+	    -r tests/requirements-peer.txt && touch build/venv-peer/.made; }
+# The clients of Triton that tests/e2e/triton.t runs, each version in a Python of its own: build/venv-gateway, -2.48, ...
+CLIENTS := $(patsubst tests/requirements-%.txt,build/venv-%,$(wildcard tests/requirements-gateway*.txt))
 .PHONY: deps-gateway
 deps-gateway:
-	-@[ build/venv-gateway/.made -nt tests/requirements-gateway.txt ] || { echo "  PIP   tests/requirements-gateway.txt"; \
-	    rm -rf build/venv-gateway; python3 -m venv build/venv-gateway && build/venv-gateway/bin/python -m pip -q install \
-	    --require-hashes -r tests/requirements-gateway.txt && touch build/venv-gateway/.made; }
+	-@$(call has,h2load) && [ -e /usr/lib/x86_64-linux-gnu/libb64.so.0d ] || \
+	    $(MAKE) --no-print-directory deps PACKAGES='nghttp2-client libb64-0d'
+	-@$(foreach v,$(CLIENTS),[ $v/.made -nt $(v:build/venv-%=tests/requirements-%.txt) ] || { \
+	    echo "  PIP   $(v:build/venv-%=tests/requirements-%.txt)"; rm -rf $v; python3 -m venv $v && $v/bin/python -m pip -q install \
+	    --no-deps --require-hashes -r $(v:build/venv-%=tests/requirements-%.txt) && touch $v/.made; };)
 # tests/fault/sge.t runs a Grid Engine of its own; nothing else needs it.
 .PHONY: deps-sge
 deps-sge:
@@ -452,7 +469,7 @@ demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
 	@echo; $(B)/bin/wiremill truth $(DEMO)/events-[12].h5 $(DEMO)/out/*.scores.h5
 	@echo; echo "engines: exact-sparse CPU and reference$(if \
 	    $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if \
-	    $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no nvcc 13 with cuDNN)"
+	    $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no headers of CUDA with cuDNN)"
 	@$(B)/bin/wiremill show $(DEMO)/out/events-1.scores.h5 --output $(DEMO)/event.html && \
 	    echo && echo "open in a browser: $(abspath $(DEMO))/event.html (planes of one event: hits by score, and by truth)"
 	@$(B)/bin/wiremill report $(DEMO)/out --pictures 1 --output $(DEMO)/report.html && \
@@ -527,7 +544,7 @@ $(BUNDLE)/wiremill.tar.gz: $(BUNDLE)/wiremill/bin/wiremill
 $(BUNDLE)/launch: ops/bundle/launch.c
 	$(call step,LINK  $@)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
-$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 $(MODEL) \
+$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 $(MODEL) $(CUDA_SO) \
     $(if $(filter none,$(OPENVINO)),,$(B)/lib/wm_openvino.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX=$(abspath $(BUNDLE)/installed)

@@ -113,6 +113,7 @@ typedef struct {
     const char *pins; /* canonical text; copied */
     size_t pins_bytes;
     uint32_t n_output; /* scores per hit */
+    bool is_ragged;    /* results are ragged rows (schema/wm_ragged.h) of n_output at most */
     uint64_t epoch;
     uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
     uint32_t peers_max;

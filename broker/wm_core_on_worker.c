@@ -1,5 +1,6 @@
 /* wm_core_on_worker.c - handles a worker's messages: CREDIT, HEARTBEAT, RESULT, NACK, DRAIN.  */
 #include "broker/wm_core_check_private.h"
+#include "schema/wm_ragged.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -233,19 +234,49 @@ static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
     return batch;
 }
 
+/* Whether a result has the size that it must have. A ragged row that kills engines is a status
+   alone.  */
+static bool result_fits (const wm_core_t *self, const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    const size_t bytes = wm_result_bytes (msg->n_hit, self->config.n_output);
+    return self->config.is_ragged
+               ? msg->n_hit == 1 && payload->bytes <= bytes && payload->bytes % 4 == 1
+               : payload->bytes == bytes;
+}
+
+/* Whether a ragged result is another row than its size and its status tell.  */
+static bool ragged_is_malformed (const wm_payload_t *payload, char *text, size_t bytes)
+{
+    const uint8_t *status = payload->data;
+    const size_t n_value = payload->bytes / 4;
+    float length = 0;
+    if (n_value)
+        memcpy (&length, status + 1, sizeof length);
+    const uint32_t n = n_value ? wm_ragged_length (&length, n_value) : 0;
+    if (n != n_value || (!n && *status == WM_HIT_SCORED)) {
+        snprintf (text, bytes, "a row of %zu values that states %u", n_value, n);
+        return true;
+    }
+    return false;
+}
+
 /* Whether a result of the right size breaks a promise of wm_batch.h; text explains it. A worker
    holds hits whose scores are not finite (wm_device.c): one that sends them as scored is broken.
  */
-static bool result_is_malformed (const wm_core_t *self, const wm_msg_t *msg, const uint8_t *status,
-                                 char *text, size_t bytes)
+static bool result_is_malformed (const wm_core_t *self, const wm_msg_t *msg,
+                                 const wm_payload_t *payload, char *text, size_t bytes)
 {
-    const uint8_t *at = status + msg->n_hit;
+    const uint8_t *status = payload->data, *at = status + msg->n_hit;
+    const uint32_t n_output =
+        self->config.is_ragged ? (uint32_t) payload->bytes / 4 : self->config.n_output;
+    if (self->config.is_ragged && ragged_is_malformed (payload, text, bytes))
+        return true;
     for (uint32_t i = 0; i < msg->n_hit; i++) {
         if (status[i] >= WM_HIT_STATUSES) {
             snprintf (text, bytes, "hit %u has the unknown status %u", i, status[i]);
             return true;
         }
-        for (uint32_t k = 0; k < self->config.n_output; k++, at += sizeof (float)) {
+        for (uint32_t k = 0; k < n_output; k++, at += sizeof (float)) {
             float score;
             memcpy (&score, at, sizeof score);
             if (status[i] == WM_HIT_SCORED && !isfinite (score)) {
@@ -282,15 +313,14 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
 {
     char what[120];
     if (!msg->n_hit || msg->n_hit > WM_RAW_BYTES_MAX || msg->n_batch > WM_EVENT_BATCHES_MAX ||
-        msg->key.batch >= msg->n_batch ||
-        payload->bytes != wm_result_bytes (msg->n_hit, self->config.n_output) ||
+        msg->key.batch >= msg->n_batch || !result_fits (self, msg, payload) ||
         strnlen (msg->text, 64) == 64 || !*worker->arithmetic.class) {
         wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
                         "RESULT of %u hits in batch %u of %u with %zu bytes", msg->n_hit,
                         msg->key.batch, msg->n_batch, payload->bytes);
         return;
     }
-    if (result_is_malformed (self, msg, payload->data, what, sizeof what)) {
+    if (result_is_malformed (self, msg, payload, what, sizeof what)) {
         refuse_result (self, worker, msg, what);
         return;
     }

@@ -703,6 +703,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),
                               .n_output = config->pins->n_output,
+                              .is_ragged = wm_pins_is_ragged (config->pins),
                               .shape = config->shape,
                               .epoch = config->epoch,
                               .budget_bytes = config->budget_bytes,

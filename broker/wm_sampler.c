@@ -24,6 +24,7 @@ struct wm_sampler_t {
     bool has_begun;
     wm_tally_t last;
     int64_t sampled_ms, workers_ms, minute;
+    uint32_t n_worker_max; /* since the last sample, of those that worked and left */
 };
 
 static uint64_t cpu_ms (void)
@@ -68,6 +69,11 @@ static void put_connected (void *argument, const wm_core_worker_t *worker)
 /* A worker asks what the campaign is, and connects again with its engine.  */
 void wm_sampler_left (wm_sampler_t *self, const wm_core_worker_t *worker)
 {
+    wm_tally_t now;
+    uint32_t n_worker; /* this one among them, which may have come after the last sample */
+    wm_core_tally (self->config.core, &now, &n_worker);
+    if (worker->n_batch && n_worker > self->n_worker_max)
+        self->n_worker_max = n_worker;
     if (*worker->signature || worker->n_batch || worker->age_ms > 60 * 1000)
         put_worker (self, worker, true);
 }
@@ -78,6 +84,9 @@ static void take (wm_sampler_t *self, bool with_workers)
     uint32_t n_worker;
     wm_tally_t now;
     wm_core_tally (self->config.core, &now, &n_worker);
+    if (n_worker < self->n_worker_max)
+        n_worker = self->n_worker_max;
+    self->n_worker_max = 0;
     now.count[WM_COUNT_CPU_MS] = cpu_ms ();
     wm_tally_t more = now;
     wm_tally_less (&more, self->has_begun ? &self->last : &now);

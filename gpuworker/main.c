@@ -3,12 +3,14 @@
 #include "gpuworker/wm_cache.h"
 #include "gpuworker/wm_engine_process.h"
 #include "gpuworker/wm_replay.h"
+#include "gpuworker/wm_stride.h"
 #include "gpuworker/wm_verify.h"
 #include "gpuworker/wm_worker.h"
 #include "kernels/wm_device.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_process.h"
 #include "schema/base/wm_systemd.h"
 #include "schema/base/wm_option.h"
 #include "schema/wm_join.h"
@@ -16,9 +18,11 @@
 
 #include <assert.h>
 #include <czmq.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -30,8 +34,11 @@
 static const wm_option_t option_table[] = {
     {.name = "broker", .value = "ENDPOINT", .task = "what to do",
      .help = "score for this broker: tcp://host:port or ipc:///path, as the broker prints it; may "
-             "be repeated: the worker serves several brokers in rounds, one ending in =N as often "
-             "as N others"},
+             "be repeated: brokers for clients go first, several of a kind are served in rounds, "
+             "one ending in =N as often as N others"},
+    {.name = "bulk-share", .value = "PERCENT", .fallback = "5", .least = 0,
+     .most = WM_STRIDE_BULK_PERCENT_MAX,
+     .help = "of the time, for bulk campaigns while clients of other brokers wait; 0: none"},
     WM_JOIN_OPTION,
     {.name = "replay", .value = "FILE",
      .help = "score once more the hit that an engine died of, and report what happens"},
@@ -52,7 +59,8 @@ static const wm_option_t option_table[] = {
     {.name = "engine", .value = WM_ENGINE_NAMES, .one_of = true, .fallback = "auto",
      .task = "engine", .help = "what computes the scores"},
     {.name = "device", .value = "NAME", .fallback = "auto",
-     .help = "auto, cpu, cuda or cuda:N: chooses the engine by what it computes on"},
+     .help = "auto, cpu (declines a GPU), cuda or cuda:N: chooses the engine by what it computes "
+             "on"},
     {.name = "isa", .value = "NAME",
      .help = "instruction set of the sparse engine: amx, avx512-vnni, avx512, avx-vnni, avx2, c or "
              "sse2, also as amx/bf16 (default: by rule, see wiremill doctor)"},
@@ -67,6 +75,12 @@ static const wm_option_t option_table[] = {
     {.name = "checked", .value = "STAMP", .may_be_empty = true,
      .help = "of `wiremill`, which has just checked that model: it is checked again only if the "
              "stamp is not its own any more"},
+    {.name = "beside", .value = "ENDPOINT",
+     .help = "also score for this broker of a bulk campaign whenever it is there, as --broker; its "
+             "end ends nothing"},
+    {.name = "bulk-when", .value = "/dev/fd/N",
+     .help = "while this inherited descriptor cannot be read, clients of other workers wait: "
+             "bulk campaigns get --bulk-share only"},
     {.name = "after", .value = "FD", .least = 3, .most = INT_MAX,
      .help = "wait until this inherited pipe has no writer before reaching the broker"},
 
@@ -119,25 +133,26 @@ static void on_signal (int number)
     zsys_interrupted = 1;
 }
 
-/* Takes every --broker, "ENDPOINT" or "ENDPOINT=N". false: refused, and printed.  */
-static bool take_brokers (const wm_args_t *args, wm_worker_config_t *config)
+/* Takes every --broker, or --beside, "ENDPOINT" or "ENDPOINT=N". false: refused, and printed.  */
+static bool take_brokers (const wm_args_t *args, const char *option, wm_worker_config_t *config)
 {
     const char *given;
-    for (int i = 0; (given = wm_args_each (args, "broker", i)); i++) {
+    for (int i = 0; (given = wm_args_each (args, option, i)); i++) {
         if (config->n_broker == WM_WORKER_BROKERS_MAX)
-            return !wm_args_refuse (args, "--broker may be given at most %d times",
+            return !wm_args_refuse (args, "--%s may be given at most %d times", option,
                                     WM_WORKER_BROKERS_MAX);
         unsigned long weight = 1;
         char *text = strdup (given), *equals = text ? strrchr (text, '=') : NULL;
-        assert (text); /* kept until the process ends */
+        assert (text);
+        config->broker[config->n_broker].endpoint = text; /* kept until the process ends */
         if (equals && equals[1] && !equals[1 + strspn (equals + 1, "0123456789")]) {
             weight = strtoul (equals + 1, NULL, 10);
             if (weight < 1 || weight > WM_WORKER_WEIGHT_MAX)
-                return !wm_args_refuse (args, "--broker %s: the weight is 1 to %d", given,
+                return !wm_args_refuse (args, "--%s %s: the weight is 1 to %d", option, given,
                                         WM_WORKER_WEIGHT_MAX);
             *equals = '\0';
         }
-        config->broker[config->n_broker].endpoint = text;
+        config->broker[config->n_broker].is_beside = strcmp (option, "beside") == 0;
         config->broker[config->n_broker++].weight = (unsigned) weight;
     }
     return true;
@@ -182,7 +197,31 @@ static bool choose_device (const wm_args_t *args, wm_worker_config_t *config)
                                 config->engine);
     if (cuda && !named)
         config->engine = "cuda";
+    else if (strcmp (device, "cpu") == 0 && !named)
+        config->engine = "cpu";
     return true;
+}
+
+/* Whether a descriptor can be waited for: that of a file cannot.  */
+static bool can_wait (int fd)
+{
+    struct epoll_event event = { .events = 0 };
+    const int set = epoll_create1 (EPOLL_CLOEXEC);
+    const bool can = set >= 0 && !epoll_ctl (set, EPOLL_CTL_ADD, fd, &event);
+    if (set >= 0)
+        close (set);
+    return can;
+}
+
+/* Takes --bulk-when. false: refused, and printed.  */
+static bool take_quiet (const char *path, wm_worker_config_t *config)
+{
+    config->quiet = path ? wm_process_descriptor (path) : -1;
+    return !path || (can_wait (config->quiet) && !fcntl (config->quiet, F_SETFD, FD_CLOEXEC)) ||
+           !fprintf (stderr,
+                     "wiremill-worker: --bulk-when %s: give an inherited descriptor as "
+                     "/dev/fd/N\n",
+                     path);
 }
 
 static pid_t parent_pid; /* when the process began */
@@ -194,6 +233,7 @@ static bool take_options (const wm_args_t *args, wm_worker_config_t *config)
     *config = (wm_worker_config_t){ .engine = wm_args_text (args, "engine"),
                                     .cache = wm_args_text (args, "cache"),
                                     .state = wm_args_text (args, "state-file"),
+                                    .bulk_percent = (unsigned) wm_args_number (args, "bulk-share"),
                                     .threads = (int) wm_args_number (args, "threads"),
                                     .pin = wm_args_given (args, "pin"),
                                     .idle_s = wm_args_seconds (args, "idle-timeout"),
@@ -201,14 +241,19 @@ static bool take_options (const wm_args_t *args, wm_worker_config_t *config)
                                     .give_up_s = wm_args_seconds (args, "give-up") };
     if (!config->threads)
         config->threads = wm_allowance ()->cpus;
-    if (!take_brokers (args, config))
+    if (!take_quiet (wm_args_text (args, "bulk-when"), config))
+        return false;
+    if (!take_brokers (args, "broker", config))
+        return false;
+    const unsigned n_broker = config->n_broker;
+    if (!take_brokers (args, "beside", config))
         return false;
     wm_error_t error;
     if (wm_join_take (args, &error))
         return !wm_args_refuse (args, "%s", error.text);
     if ((verify || bench) && !config->cache)
         return !wm_args_refuse (args, "--cache DIR is missing");
-    if (!config->n_broker && !wm_args_given (args, "replay") && !verify && !bench)
+    if (!n_broker && !wm_args_given (args, "replay") && !verify && !bench)
         return !wm_args_refuse (args, "--broker ENDPOINT is missing");
     if (wm_args_text (args, "isa") && setenv ("WM_ISA", wm_args_text (args, "isa"), 1))
         return false; /* the engine process reads it, too */

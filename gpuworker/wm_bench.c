@@ -1,10 +1,12 @@
 /* wm_bench.c - see wm_bench.h.
 
    Each device takes the next batch, in rounds over all batches in one shuffled order, so that a
-   part of a round is like the whole. A first round warms memory up and counts the multiply-adds of
-   the hits that it scores. Some hits of as many batches as possible are compared with the reference
-   in double.  */
+   part of a round is like the whole. A GPU gets batches as a worker's engine process gives them: as
+   many are under way as WM_LAUNCHES launches hold. A first round warms memory up and counts the
+   multiply-adds of the hits that it scores. Some hits of as many batches as possible are compared
+   with the reference in double.  */
 #include "gpuworker/wm_bench.h"
+#include "gpuworker/wm_slots.h"
 #include "gpuworker/wm_stream.h"
 #include "kernels/wm_trial.h"
 #include "schema/wm_limits.h"
@@ -21,13 +23,22 @@
 
 typedef struct bench_t bench_t;
 
+/* A batch on its way through a GPU.  */
+typedef struct {
+    wm_job_t job;
+    int64_t start_ns;
+} flight_t;
+
 typedef struct {
     bench_t *bench;
     wm_device_t *device;
     uint8_t *status;
-    float *scores, *took_ms; /* took_ms (n_took): of each batch */
+    float *scores, *took_ms;   /* took_ms (n_took): of each batch, from its start to its scores */
+    flight_t flight[WM_SLOTS]; /* of a GPU: a piece of status and scores each */
+    uint32_t hits_max;         /* of a batch */
     size_t n_took, took_max;
     uint64_t n_hit;
+    int64_t busy_ns, counted_ns; /* with a batch under way; up to then it is counted */
     wm_error_t error;
 } worker_t;
 
@@ -128,8 +139,12 @@ static void shuffle (bench_t *self)
 
 /* ---- scoring --------------------------------------------------------------------------------- */
 
-static wm_fault_t note (worker_t *worker, double ms)
+/* Notes a batch that was scored from start_ns to end_ns, while others may have been, too.  */
+static wm_fault_t note (worker_t *worker, uint32_t n_hit, int64_t start_ns, int64_t end_ns)
 {
+    worker->n_hit += n_hit;
+    worker->busy_ns += end_ns - (worker->counted_ns > start_ns ? worker->counted_ns : start_ns);
+    worker->counted_ns = end_ns;
     if (worker->n_took == worker->took_max) {
         worker->took_max = worker->took_max ? 2 * worker->took_max : 1024;
         float *more = realloc (worker->took_ms, worker->took_max * sizeof *more);
@@ -137,29 +152,96 @@ static wm_fault_t note (worker_t *worker, double ms)
             return wm_fault (&worker->error, WM_EHOST, "no memory for times");
         worker->took_ms = more;
     }
-    worker->took_ms[worker->n_took++] = (float) ms;
+    worker->took_ms[worker->n_took++] = (float) (1e-6 * (double) (end_ns - start_ns));
     return WM_OK;
+}
+
+/* Takes the next batch, NULL where the time is over. Every device gets one at least.  */
+static const wm_batch_t *next_batch (worker_t *worker, bool has_one)
+{
+    bench_t *self = worker->bench;
+    const int64_t now_ns = wm_trace_now_ns ();
+    const size_t i = atomic_fetch_add (&self->next, 1);
+    if (i >= self->batches_max || (now_ns >= self->until_ns && has_one))
+        return NULL;
+    if (i % self->n_batch == 0 && i / self->n_batch < self->rounds_max)
+        self->round_ns[i / self->n_batch] = now_ns;
+    return &self->batch[i % self->n_batch];
+}
+
+static void work_blocking (worker_t *worker)
+{
+    const wm_batch_t *batch;
+    wm_fault_t fault = WM_OK;
+    while (!fault && (batch = next_batch (worker, worker->n_took > 0))) {
+        const int64_t start_ns = wm_trace_now_ns ();
+        fault =
+            wm_device_score (worker->device, batch, worker->status, worker->scores, &worker->error);
+        if (!fault)
+            fault = note (worker, batch->n_hit, start_ns, wm_trace_now_ns ());
+    }
+}
+
+/* Prepares the job of a batch.  */
+static wm_job_t *begin_job (worker_t *worker, flight_t *flight, const wm_batch_t *batch)
+{
+    const size_t at = (size_t) (flight - worker->flight) * worker->hits_max,
+                 n_output = wm_model_n_output (worker->bench->model);
+    flight->start_ns = wm_trace_now_ns ();
+    flight->job = (wm_job_t){ .batch = batch,
+                              .status = worker->status + at,
+                              .scores = worker->scores + at * n_output,
+                              .owner = flight };
+    return &flight->job;
+}
+
+/* Collects a job and notes it.  */
+static wm_fault_t collect_job (worker_t *worker, wm_job_t **done)
+{
+    if (wm_device_collect (worker->device, done, &worker->error))
+        return worker->error.fault;
+    const flight_t *flight = (*done)->owner;
+    if ((*done)->error.fault) {
+        worker->error = (*done)->error;
+        return worker->error.fault;
+    }
+    return note (worker, (*done)->batch->n_hit, flight->start_ns, wm_trace_now_ns ());
+}
+
+static void work_gpu (worker_t *worker)
+{
+    const uint64_t most = WM_LAUNCHES * (uint64_t) wm_device_fill (worker->device);
+    flight_t *idle[WM_SLOTS];
+    uint32_t n_idle = WM_SLOTS;
+    uint64_t hits = 0; /* under way */
+    const wm_batch_t *batch = NULL;
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0; i < WM_SLOTS; i++)
+        idle[i] = &worker->flight[i];
+    do {
+        wm_job_t *job[WM_SLOTS], *done;
+        uint32_t n = 0;
+        while (n_idle > 0 && (hits < most || n_idle == WM_SLOTS) &&
+               (batch = next_batch (worker, worker->n_took > 0 || n_idle < WM_SLOTS))) {
+            job[n++] = begin_job (worker, idle[--n_idle], batch);
+            hits += batch->n_hit;
+        }
+        if (n > 0)
+            fault = wm_device_submit (worker->device, n, job, &worker->error);
+        if (!fault && n_idle < WM_SLOTS && !(fault = collect_job (worker, &done))) {
+            hits -= done->batch->n_hit;
+            idle[n_idle++] = done->owner;
+        }
+    } while (!fault && (batch || n_idle < WM_SLOTS));
 }
 
 static void *work (void *argument)
 {
     worker_t *worker = argument;
-    bench_t *self = worker->bench;
-    wm_fault_t fault = WM_OK;
-    for (int64_t start = wm_trace_now_ns (), end; !fault; start = end) {
-        const size_t i = atomic_fetch_add (&self->next, 1);
-        if (i >= self->batches_max || (start >= self->until_ns && worker->n_took))
-            break;
-        if (i % self->n_batch == 0 && i / self->n_batch < self->rounds_max)
-            self->round_ns[i / self->n_batch] = start;
-        const wm_batch_t *batch = &self->batch[i % self->n_batch];
-        fault =
-            wm_device_score (worker->device, batch, worker->status, worker->scores, &worker->error);
-        end = wm_trace_now_ns ();
-        worker->n_hit += batch->n_hit;
-        if (!fault)
-            fault = note (worker, 1e-6 * (double) (end - start));
-    }
+    if (wm_device_hands (worker->device) == 0)
+        work_gpu (worker);
+    else
+        work_blocking (worker);
     return NULL;
 }
 
@@ -185,6 +267,7 @@ static wm_fault_t run (bench_t *self, double seconds, size_t rounds, int64_t *to
     int running = 0;
     for (; running < n; running++) {
         self->worker[running].n_took = self->worker[running].n_hit = 0;
+        self->worker[running].busy_ns = self->worker[running].counted_ns = 0;
         if (pthread_create (&thread[running], NULL, work, &self->worker[running]))
             break;
     }
@@ -289,8 +372,7 @@ static wm_fault_t report (bench_t *self, int64_t took, wm_error_t *error)
     n = 0;
     for (int i = 0; i < self->config->workers; i++) {
         const worker_t *worker = &self->worker[i];
-        for (size_t k = 0; k < worker->n_took; k++)
-            sum += (double) worker->took_ms[k];
+        sum += 1e-6 * (double) worker->busy_ns;
         memcpy (ms + n, worker->took_ms, worker->n_took * sizeof *ms);
         n += worker->n_took;
     }
@@ -366,8 +448,13 @@ static wm_fault_t open_devices (bench_t *self, wm_error_t *error)
                              : wm_device_new (self->model, &self->spec, &device, error);
         if (!worker->device || (i == 0 && wm_device_self_test (worker->device, error)))
             return error->fault;
-        worker->status = malloc (WM_RAW_BYTES_MAX / 4);
-        worker->scores = malloc (WM_RAW_BYTES_MAX);
+        const size_t many = wm_device_hands (worker->device) == 0 ? WM_SLOTS : 1;
+        for (size_t k = 0; k < self->n_batch; k++)
+            if (self->batch[k].n_hit > worker->hits_max)
+                worker->hits_max = self->batch[k].n_hit;
+        worker->status = malloc (many * worker->hits_max);
+        worker->scores = malloc (many * worker->hits_max * wm_model_n_output (self->model) *
+                                 sizeof *worker->scores);
         if (!worker->status || !worker->scores)
             return wm_fault (error, WM_EHOST, "no memory for scores");
     }

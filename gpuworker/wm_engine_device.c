@@ -142,11 +142,12 @@ static wm_device_t *choose (wm_control_t *control, const wm_model_t *model, cons
     return device;
 }
 
-wm_fault_t wm_engine_device_open (wm_control_t *control, int line, const wm_model_t *model,
-                                  const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
-                                  wm_error_t *error)
+/* As wm_engine_device_open, of this engine.  */
+static wm_fault_t open_engine (wm_control_t *control, const char *engine, int line,
+                               const wm_model_t *model, const wm_spec_t *spec, wm_device_t **device,
+                               wm_device_t **judge, wm_error_t *error)
 {
-    wm_device_config_t config = { .engine = control->engine,
+    wm_device_config_t config = { .engine = engine,
                                   .precision = control->precision,
                                   .max_error = control->max_error,
                                   .threads = control->threads,
@@ -156,7 +157,6 @@ wm_fault_t wm_engine_device_open (wm_control_t *control, int line, const wm_mode
         !is_strict (control->precision) && !*control->taken_precision && *control->trial;
     wm_trial_ahead_t *ahead = measures ? wm_trial_ahead_new (model, spec, &config) : NULL;
     wm_device_t *unused;
-    *device = *judge = NULL;
     if (!is_strict (control->precision))
         *judge = wm_trial_judge (model, spec, &config, error);
     bool failed = !is_strict (control->precision) &&
@@ -188,4 +188,49 @@ wm_fault_t wm_engine_device_open (wm_control_t *control, int line, const wm_mode
         is_strict (*control->taken_precision ? control->taken_precision : control->precision))
         wm_device_destroy (judge); /* it would check itself */
     return *device ? WM_OK : error->fault;
+}
+
+/* Opens the GPU and tests it. false: it is not taken, and nothing is left of the attempt.  */
+static bool take_gpu (wm_control_t *control, int line, const wm_model_t *model,
+                      const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
+                      wm_error_t *error)
+{
+    control->gpu = WM_GPU_TRIED; /* from here on a driver may crash, or hang for ever */
+    if (wm_device_gpu_shows (error) &&
+        !open_engine (control, "cuda", line, model, spec, device, judge, error) &&
+        !wm_device_self_test (*device, error)) {
+        control->gpu = WM_GPU_TAKEN;
+        fprintf (stderr,
+                 "wiremill-worker: takes the GPU: %s passed its self-test (--device cpu declines "
+                 "it)\n",
+                 control->signature);
+        return true;
+    }
+    wm_device_destroy (device);
+    wm_device_destroy (judge);
+    control->gpu = WM_GPU_DECLINED;
+    *control->taken_precision = *control->taken_isa = *control->refused = '\0';
+    *control->class = *control->signature = *control->strict = '\0';
+    control->measured = 0, control->n_measured = 0;
+    if (error->fault)
+        fprintf (stderr, "wiremill-worker: does not take the GPU, the CPU scores: %s\n",
+                 error->text);
+    *error = (wm_error_t){ 0 };
+    return false;
+}
+
+wm_fault_t wm_engine_device_open (wm_control_t *control, int line, const wm_model_t *model,
+                                  const wm_spec_t *spec, wm_device_t **device, wm_device_t **judge,
+                                  wm_error_t *error)
+{
+    const bool is_auto = strcmp (control->engine, "auto") == 0;
+    *device = *judge = NULL;
+    if (is_auto && control->gpu == WM_GPU_UNTRIED &&
+        take_gpu (control, line, model, spec, device, judge, error))
+        return WM_OK;
+    return open_engine (control,
+                        !is_auto                       ? control->engine
+                        : control->gpu == WM_GPU_TAKEN ? "cuda"
+                                                       : "cpu",
+                        line, model, spec, device, judge, error);
 }

@@ -25,6 +25,13 @@ static_assert (sizeof (wm_watch_counts_t) == sizeof ((wm_control_t *) 0)->watch,
 
 enum { WAIT_MS = 2 }; /* for more batches: about as long as a full launch takes */
 
+/* A slot's batch in a GPU.  */
+typedef struct {
+    wm_batch_t batch;
+    wm_job_t job;
+    double start_s;
+} flight_t;
+
 typedef struct {
     wm_slots_t slots;
     int line;
@@ -41,6 +48,19 @@ typedef struct {
     bool is_alone;        /* one of a slot that goes alone */
     double counted_s;     /* until when the time of calls is counted */
     int code;             /* of a call that failed: no other one begins */
+
+    /* Of a GPU. The thread that submits and collects owns these: */
+    flight_t flight[WM_SLOTS];
+    unsigned n_flight;     /* submitted and not collected */
+    uint64_t calls_before; /* of processes before this one */
+    uint64_t flight_hits;
+    bool flies_alone; /* one of a slot that goes alone */
+    /* and with `lock` the one that checks: slots that were scored and are to be checked, in a ring.
+       The first is at work until it leaves.  */
+    wm_slot_t *unchecked[WM_SLOTS];
+    unsigned first_unchecked, n_unchecked;
+    bool checks_end;           /* no more will come */
+    pthread_cond_t check_ring; /* these have changed */
 } engine_t;
 
 static _Thread_local wm_hand_t *hand; /* of a thread that scores slots */
@@ -103,6 +123,9 @@ static int open_device (engine_t *self)
         return fail (self, WM_EXIT_FAILURE, &error);
     control->test_s = wm_now_s () - start;
     control->fill = wm_device_fill (self->device);
+    const bool is_gpu = wm_device_hands (self->device) == 0;
+    control->most_slots = is_gpu ? WM_SLOTS : control->fill ? WM_SLOTS_GATHER : WM_SLOTS_ONE;
+    control->enough = (is_gpu ? WM_LAUNCHES + 2ull : 2ull) * control->fill;
     if (wm_device_lend (self->device, self->slots.batch, self->slots.n * self->slots.bytes, &error))
         fprintf (stderr, "wiremill-worker: batches need one more copy to the GPU: %s\n",
                  error.text);
@@ -231,13 +254,26 @@ static wm_fault_t check (engine_t *self, wm_slot_t *slot, const wm_batch_t *batc
     return fault;
 }
 
+/* Begins a slot that was taken: the hits to score become *batch.  */
+static void begin_slot (engine_t *self, const wm_slot_t *slot, wm_batch_t *batch)
+{
+    WM_FAILPOINT ("engine-slot-taken");
+    wm_slots_part (&self->slots, (unsigned) (slot - self->slots.control->slot), batch);
+}
+
+static void end_slot (wm_slot_t *slot)
+{
+    WM_FAILPOINT ("engine-scored");
+    atomic_store (&slot->state, WM_SLOT_DONE);
+    WM_FAILPOINT ("engine-done");
+}
+
 static int score (engine_t *self, wm_slot_t *slot)
 {
     const unsigned i = (unsigned) (slot - self->slots.control->slot);
     wm_error_t error = { 0 };
     wm_batch_t batch;
-    WM_FAILPOINT ("engine-slot-taken");
-    wm_slots_part (&self->slots, i, &batch);
+    begin_slot (self, slot, &batch);
     const double start = wm_now_s ();
     error.text[0] = '\0';
     wm_fault_t fault = wm_device_score (
@@ -251,9 +287,7 @@ static int score (engine_t *self, wm_slot_t *slot)
     slot->error.fault = fault;
     if (fault && fault != WM_EBATCH)
         return fail (self, WM_EXIT_FAILURE, &error); /* the slot stays RUNNING, as after a crash */
-    WM_FAILPOINT ("engine-scored");
-    atomic_store (&slot->state, WM_SLOT_DONE);
-    WM_FAILPOINT ("engine-done");
+    end_slot (slot);
     return WM_EXIT_OK;
 }
 
@@ -346,6 +380,172 @@ static void *score_slots (void *arg)
     return NULL;
 }
 
+/* ---- a GPU: slots are submitted and collected ------------------------------------------------ */
+
+static void finish_slot (engine_t *self, wm_slot_t *slot)
+{
+    end_slot (slot);
+    wake_worker (self);
+}
+
+/* The thread that lets strict fp32 check what a GPU scored, so that the GPU does not wait for it.
+   A check that fails ends the process, as a call that fails does.  */
+static void *check_slots (void *argument)
+{
+    engine_t *self = argument;
+    hand = &self->slots.control->hand[1];
+    wm_device_count_here (&hand->progress);
+    pthread_mutex_lock (&self->lock);
+    while (!self->code && (self->n_unchecked > 0 || !self->checks_end)) {
+        if (self->n_unchecked == 0) {
+            pthread_cond_wait (&self->check_ring, &self->lock);
+            continue;
+        }
+        wm_slot_t *slot = self->unchecked[self->first_unchecked];
+        pthread_mutex_unlock (&self->lock);
+        const flight_t *flight = &self->flight[slot - self->slots.control->slot];
+        atomic_store (&hand->serial, slot->serial);
+        const bool bad = check (self, slot, &flight->batch, &slot->error) != WM_OK;
+        const int code = bad ? fail (self, WM_EXIT_FAILURE, &slot->error) : WM_EXIT_OK;
+        if (!code)
+            finish_slot (self, slot);
+        atomic_store (&hand->serial, 0);
+        pthread_mutex_lock (&self->lock);
+        self->first_unchecked = (self->first_unchecked + 1) % WM_SLOTS;
+        self->n_unchecked--;
+        if (code && !self->code) {
+            self->code = code;
+            shutdown (self->line, SHUT_RD); /* all reads return 0 */
+        }
+        pthread_cond_broadcast (&self->check_ring);
+    }
+    pthread_mutex_unlock (&self->lock);
+    return NULL;
+}
+
+/* Waits until everything that was scored is checked. false: a check has failed.  */
+static bool await_checks (engine_t *self)
+{
+    pthread_mutex_lock (&self->lock);
+    while (self->n_unchecked > 0 && !self->code)
+        pthread_cond_wait (&self->check_ring, &self->lock);
+    const bool fine = !self->code;
+    pthread_mutex_unlock (&self->lock);
+    return fine;
+}
+
+/* Makes a job of a slot that was taken.  */
+static wm_job_t *begin_job (engine_t *self, wm_slot_t *slot)
+{
+    const unsigned i = (unsigned) (slot - self->slots.control->slot);
+    flight_t *flight = &self->flight[i];
+    begin_slot (self, slot, &flight->batch);
+    flight->start_s = wm_now_s ();
+    flight->job = (wm_job_t){ .batch = &flight->batch,
+                              .status = wm_slots_status (&self->slots, i) + slot->first,
+                              .scores = wm_slots_scores (&self->slots, i) +
+                                        (size_t) slot->first * self->slots.control->n_output,
+                              .owner = slot };
+    if (self->n_flight++ == 0)
+        atomic_store (&hand->serial, slot->serial);
+    self->flight_hits += slot->count;
+    self->flies_alone = slot->alone;
+    return &flight->job;
+}
+
+/* Submits READY slots, as many as keep the device busy. One that goes alone waits until nothing
+   else is at work, and nothing goes beside it. Returns an exit code.  */
+static int submit_slots (engine_t *self)
+{
+    const uint64_t most = WM_LAUNCHES * (uint64_t) self->slots.control->fill;
+    wm_job_t *job[WM_SLOTS];
+    wm_error_t error = { 0 };
+    unsigned n = 0;
+    pthread_mutex_lock (&self->lock);
+    const int code = self->code; /* of a check */
+    pthread_mutex_unlock (&self->lock);
+    if (code)
+        return code;
+    while (!self->flies_alone && (self->n_flight == 0 || self->flight_hits < most)) {
+        wm_slot_t *slot = next_slot (self);
+        if (!slot || (slot->alone && (self->n_flight > 0 || !await_checks (self))))
+            break;
+        if (take (slot))
+            job[n++] = begin_job (self, slot);
+    }
+    if (n == 0)
+        return WM_EXIT_OK;
+    return wm_device_submit (self->device, n, job, &error) ? fail (self, WM_EXIT_FAILURE, &error)
+                                                           : WM_EXIT_OK;
+}
+
+/* Collects a job: its slot is DONE, or is checked first. Returns an exit code.  */
+static int collect_slot (engine_t *self)
+{
+    wm_job_t *job;
+    wm_error_t error = { 0 };
+    if (wm_device_collect (self->device, &job, &error))
+        return fail (self, WM_EXIT_FAILURE, &error);
+    assert (job);
+    atomic_store (&self->slots.control->calls,
+                  self->calls_before + wm_device_launches (self->device));
+    wm_slot_t *slot = job->owner;
+    const flight_t *flight = &self->flight[slot - self->slots.control->slot];
+    self->n_flight--;
+    self->flight_hits -= slot->count;
+    self->flies_alone = false;
+    atomic_store (&hand->serial, self->n_flight > 0 ? slot->serial : 0);
+    slot->seconds = count_seconds (self, flight->start_s);
+    slot->error = job->error;
+    slot->again = 0;
+    if (job->error.fault && job->error.fault != WM_EBATCH)
+        return fail (self, WM_EXIT_FAILURE, &job->error);
+    if (job->error.fault || !self->watch ||
+        !wm_watch_selects (self->watch, slot->draw, &flight->batch)) {
+        finish_slot (self, slot);
+        return WM_EXIT_OK;
+    }
+    pthread_mutex_lock (&self->lock);
+    self->unchecked[(self->first_unchecked + self->n_unchecked++) % WM_SLOTS] = slot;
+    pthread_cond_broadcast (&self->check_ring);
+    pthread_mutex_unlock (&self->lock);
+    return WM_EXIT_OK;
+}
+
+/* Scores slots on a GPU until the worker or a call ends. One thread lays out the next batches while
+   the GPU computes, and hands on whatever is finished; results leave in any order.  */
+static void stream_slots (engine_t *self)
+{
+    char bytes[64];
+    ssize_t n_byte = 1;
+    pthread_t checker;
+    const bool checks = self->watch && !pthread_create (&checker, NULL, check_slots, self);
+    int code = WM_EXIT_OK;
+    self->calls_before =
+        atomic_load (&self->slots.control->calls) - wm_device_launches (self->device);
+    hand = &self->slots.control->hand[0];
+    wm_device_count_here (&hand->progress);
+    if (self->watch && !checks) {
+        wm_error_t error;
+        wm_fault (&error, WM_EHOST, "no thread to check the engine");
+        code = fail (self, WM_EXIT_FAILURE, &error);
+    }
+    while (!code && (n_byte > 0 || (n_byte < 0 && errno == EINTR))) {
+        code = submit_slots (self);
+        if (!code && self->n_flight > 0)
+            code = collect_slot (self);
+        else if (!code) /* nothing is READY */
+            n_byte = read (self->line, bytes, sizeof bytes);
+    }
+    pthread_mutex_lock (&self->lock);
+    self->code = self->code ? self->code : code;
+    self->checks_end = true;
+    pthread_cond_broadcast (&self->check_ring);
+    pthread_mutex_unlock (&self->lock);
+    if (checks)
+        pthread_join (checker, NULL);
+}
+
 static int serve (engine_t *self)
 {
     int code = open_model (self);
@@ -356,10 +556,13 @@ static int serve (engine_t *self)
     atomic_store (&self->slots.control->is_ready, 1);
     WM_FAILPOINT ("engine-ready");
     wake_worker (self);
+    const uint32_t hands = wm_device_hands (self->device);
     pthread_t other;
-    const bool has_other =
-        wm_device_hands (self->device) > 1 && !pthread_create (&other, NULL, score_slots, self);
-    score_slots (self);
+    const bool has_other = hands > 1 && !pthread_create (&other, NULL, score_slots, self);
+    if (hands > 0)
+        score_slots (self);
+    else
+        stream_slots (self);
     if (has_other)
         pthread_join (other, NULL);
     const wm_key_t none = { 0 };
@@ -370,11 +573,13 @@ static int serve (engine_t *self)
 
 int wm_engine_process_main (const char *files)
 {
-    engine_t self = { .line = -1,
-                      .waits = true,
-                      .check = PTHREAD_MUTEX_INITIALIZER,
-                      .lock = PTHREAD_MUTEX_INITIALIZER,
-                      .ended = PTHREAD_COND_INITIALIZER };
+    static engine_t self; /* large, and there is one */
+    self = (engine_t){ .line = -1,
+                       .waits = true,
+                       .check = PTHREAD_MUTEX_INITIALIZER,
+                       .lock = PTHREAD_MUTEX_INITIALIZER,
+                       .ended = PTHREAD_COND_INITIALIZER,
+                       .check_ring = PTHREAD_COND_INITIALIZER };
     int memory;
     wm_error_t error = { 0 };
     /* The worker decides when this process ends, also after a signal to the whole group.  */

@@ -60,13 +60,18 @@ wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, 
     return self;
 }
 
+void wm_lane_beside (wm_lane_t *self, const _Atomic unsigned *n_main)
+{
+    self->n_main = n_main;
+}
+
 void wm_lane_destroy (wm_lane_t **self_p)
 {
     wm_lane_t *self = *self_p;
     if (!self)
         return;
     if (self->stride)
-        wm_stride_release (self->stride, self->number, 0);
+        wm_stride_release (self->stride, self->number, 0, false);
     wm_client_destroy (&self->client);
     wm_health_destroy (&self->health);
     wm_scorer_destroy (&self->scorer);
@@ -85,6 +90,8 @@ bool wm_lane_same_campaign (wm_lane_t *self, wm_client_t *client)
         memcpy (self->pins_digest, wm_client_pins_digest (client), 16);
         memcpy (self->campaign, wm_client_campaign (client), 16);
         self->knows_pins = true;
+        if (self->stride && *self->pins.serves)
+            wm_stride_serves_clients (self->stride, self->number);
     }
     if (!memcmp (self->pins_digest, wm_client_pins_digest (client), 16) &&
         !memcmp (self->campaign, wm_client_campaign (client), 16))
@@ -115,6 +122,10 @@ int64_t wm_lane_time_left (wm_lane_t *self, bool is_busy, const char **why)
         *self->busy_ms = now;
     const int64_t wall = (int64_t) (config->wall_s * 1000) - (now - self->start_ms);
     const int64_t idle = (int64_t) (config->idle_s * 1000) - (now - *self->busy_ms);
+    if (self->n_main && !*self->n_main) {
+        *why = "the brokers beside which it is served have ended";
+        return 0;
+    }
     const bool by_wall = config->wall_s > 0 && (config->idle_s <= 0 || wall < idle);
     *why = by_wall ? "its wall time is over" : "no work for its idle time";
     return by_wall ? wall : config->idle_s > 0 ? idle : INT64_MAX;
@@ -414,6 +425,11 @@ static int serve (wm_lane_t *self)
         *self->pins.serves ? "patches" : wm_pins_rows (self->pins.spec),
         (unsigned long long) self->n_poison, self->engine_s, idle,
         (unsigned long long) wm_scorer_calls (self->scorer));
+    if (self->stride) {
+        const wm_stride_counts_t counts = wm_stride_counts (self->stride, self->number);
+        wm_lane_log ("%s: %llu rounds; %llu of other brokers began while it waited", self->endpoint,
+                     (unsigned long long) counts.n_round, (unsigned long long) counts.n_behind);
+    }
     char watched[200];
     wm_scorer_watched (self->scorer, watched);
     if (*watched)

@@ -33,6 +33,9 @@ void wm_lane_label (char label[64], const char *host, int pid, const char *job);
 wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, wm_stride_t *stride,
                         unsigned number, _Atomic int64_t *busy_ms);
 
+/* Lends the number of lanes that this one is beside: at 0 it leaves. Before wm_lane_run.  */
+void wm_lane_beside (wm_lane_t *self, const _Atomic unsigned *n_main);
+
 /* Works until the lane may stop. Returns the exit code of wm_worker_run.  */
 int wm_lane_run (wm_lane_t *self);
 void wm_lane_destroy (wm_lane_t **self_p);

@@ -27,7 +27,7 @@ static int reach_broker (wm_lane_t *self, wm_client_t *client)
         const char *why;
         const int64_t time = wm_lane_time_left (self, !self->stride, &why);
         const int64_t all = end - wm_now_ms (), some = wm_times ()->reconnect_ms;
-        const int64_t patience = is_logged || all < some ? all : some;
+        const int64_t patience = (is_logged && !self->n_main) || all < some ? all : some;
         if (time <= 0) {
             wm_lane_log ("leaves %s without having reached a broker: %s", self->endpoint, why);
             return WM_EXIT_OK;
@@ -212,7 +212,7 @@ static void log_engine (const wm_lane_t *self)
 static int wait_for_engine (wm_lane_t *self)
 {
     wm_error_t error = { 0 };
-    unsigned slot;
+    uint64_t slot;
     const char *why;
     while (!zsys_interrupted) {
         if (wm_lane_time_left (self, true, &why) <= 0) {

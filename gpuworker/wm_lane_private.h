@@ -26,11 +26,12 @@ typedef struct {
 struct wm_lane_t {
     const wm_worker_config_t *config;
     const char *endpoint;
-    wm_stride_t *stride;      /* NULL: the only lane on this machine */
-    unsigned number;          /* of the lane in stride */
-    _Atomic int64_t *busy_ms; /* last time there was work, in any lane */
-    int64_t round_ms;         /* when the lane's round began; 0: it is not computing */
-    uint64_t round_hits;      /* submitted in the round */
+    wm_stride_t *stride;            /* NULL: the only lane on this machine */
+    unsigned number;                /* of the lane in stride */
+    _Atomic int64_t *busy_ms;       /* last time there was work, in any lane */
+    const _Atomic unsigned *n_main; /* lanes that this one is beside; NULL: of its own */
+    int64_t round_ms;               /* when the lane's round began; 0: it is not computing */
+    uint64_t round_hits;            /* submitted in the round */
     char label[64];
     int64_t start_ms;
 

@@ -11,6 +11,7 @@
    does, the crash counts as a failure of this machine.  */
 #include "gpuworker/wm_lane_private.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/wm_ragged.h"
 #include "schema/wm_trace.h"
 
 #include <math.h>
@@ -88,23 +89,35 @@ static void give_back (wm_task_t *task, void *argument)
     forget (self, task);
 }
 
-static void end_round (wm_lane_t *self)
+/* Whether a batch is ready for the engine, but for the one in this slot, whose round ends.  */
+static bool has_more (const wm_lane_t *self, unsigned except)
+{
+    if (self->draining || !wm_scorer_is_ready (self->scorer))
+        return false;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (i != except && self->slot[i].task && !self->slot[i].submitted)
+            return true;
+    return false;
+}
+
+static void end_round (wm_lane_t *self, unsigned except)
 {
     if (!self->stride)
         return;
     const int64_t ms = self->round_ms ? wm_now_ms () - self->round_ms : 0;
     self->round_ms = 0;
     self->round_hits = 0;
-    wm_stride_release (self->stride, self->number, (double) ms * 1e-3);
+    wm_stride_release (self->stride, self->number, (double) ms * 1e-3, has_more (self, except));
 }
 
-/* Ends the round, unless the engine still has a batch of it.  */
-static void end_round_if_idle (wm_lane_t *self)
+/* Ends the round, unless the engine still has a batch of it. except: the slot of a batch that is
+   scored, or WM_SLOTS.  */
+static void end_round_if_idle (wm_lane_t *self, unsigned except)
 {
     for (unsigned i = 0; i < WM_SLOTS; i++)
         if (self->slot[i].submitted)
             return;
-    end_round (self);
+    end_round (self, except);
 }
 
 void wm_lane_give_back (wm_lane_t *self)
@@ -112,7 +125,7 @@ void wm_lane_give_back (wm_lane_t *self)
     wm_tasks_each (self->tasks, WM_TASK_QUEUED, give_back, self);
     wm_tasks_each (self->tasks, WM_TASK_STAGED, give_back, self);
     if (!wm_lane_executes (self))
-        end_round_if_idle (self);
+        end_round_if_idle (self, WM_SLOTS);
 }
 
 const wm_task_t *wm_lane_executes (const wm_lane_t *self)
@@ -156,6 +169,16 @@ static void machine_failed (wm_lane_t *self, const char *how)
     wm_lane_drain (self, WM_EXIT_FAILURE, why);
 }
 
+/* The result of a ragged row ends with the row, and is its status alone where it has none.  */
+static void fit_result (const wm_lane_t *self, wm_task_t *task)
+{
+    if (wm_pins_is_ragged (&self->pins) && task->status[0] == WM_HIT_POISON)
+        task->result_bytes = 1;
+    else if (wm_pins_is_ragged (&self->pins))
+        task->result_bytes =
+            1 + sizeof (float) * wm_ragged_length (task->scores, self->pins.n_output);
+}
+
 /* ---- poison ---------------------------------------------------------------------------------- */
 
 static void hold_hits (wm_lane_t *self, unsigned i, const char *how)
@@ -166,7 +189,7 @@ static void hold_hits (wm_lane_t *self, unsigned i, const char *how)
     char path[4096];
     for (uint32_t k = 0; k < n; k++) {
         task->status[hit[k]] = WM_HIT_POISON;
-        for (uint32_t j = 0; j < self->pins.n_output; j++)
+        for (uint32_t j = 0; j < self->pins.n_output && !wm_pins_is_ragged (&self->pins); j++)
             task->scores[(size_t) hit[k] * self->pins.n_output + j] = NAN;
         const wm_fault_t fault = wm_lane_write_replay (self, i, hit[k], how, path, &error);
         wm_lane_log ("hit %u of batch %u:%u:%u kills the engine (%s): held; %s%s%s", hit[k],
@@ -179,12 +202,30 @@ static void hold_hits (wm_lane_t *self, unsigned i, const char *how)
 
 /* ---- the engine's side ----------------------------------------------------------------------- */
 
+/* Returns the hits of all batches in slots, *n of them.  */
+static uint64_t hits_in_slots (const wm_lane_t *self, unsigned *n)
+{
+    uint64_t hits = 0;
+    *n = 0;
+    for (unsigned i = 0; i < WM_SLOTS; i++)
+        if (self->slot[i].task) {
+            hits += self->slot[i].task->n_hit;
+            ++*n;
+        }
+    return hits;
+}
+
 /* All hits of the slot's batch have a status.  */
 static void finished (wm_lane_t *self, unsigned i)
 {
     wm_lane_slot_t *slot = &self->slot[i];
     wm_task_t *task = slot->task;
     const double seconds = slot->seconds;
+    unsigned n;
+    /* While a GPU's launches are not full, one more batch costs it nothing.  */
+    const bool is_free = wm_scorer_slots (self->scorer) > WM_SLOTS_GATHER &&
+                         hits_in_slots (self, &n) < wm_scorer_fill (self->scorer);
+    fit_result (self, task);
     WM_TRACE ("compute", &task->key, (int64_t) (1e9 * seconds));
     slot_clear (slot);
     task->state = WM_TASK_RETURNED;
@@ -193,7 +234,7 @@ static void finished (wm_lane_t *self, unsigned i)
     self->n_batch++;
     self->n_hit += task->n_hit;
     self->engine_s += seconds;
-    wm_credit_success (&self->credit, seconds);
+    wm_credit_success (&self->credit, is_free ? 0 : seconds);
 }
 
 /* Gives up on the slot's batch: the engine dies of whatever part it gets. code: WM_EHOST, or
@@ -279,7 +320,7 @@ static void scored (wm_lane_t *self, unsigned i)
     }
     slot->submitted = slot->alone = false;
     slot->seconds += seconds;
-    end_round_if_idle (self);
+    end_round_if_idle (self, i);
     if (fault)
         fail (self, task, &error);
     else if (slot->poison)
@@ -291,7 +332,7 @@ static void scored (wm_lane_t *self, unsigned i)
 }
 
 /* The engine ended while it scored several batches together. bits: their slots.  */
-static void ended_many (wm_lane_t *self, unsigned bits, const wm_error_t *error)
+static void ended_many (wm_lane_t *self, uint64_t bits, const wm_error_t *error)
 {
     unsigned n = 0;
     self->n_end++;
@@ -302,7 +343,7 @@ static void ended_many (wm_lane_t *self, unsigned bits, const wm_error_t *error)
                  n, error->text);
     wm_credit_failure (&self->credit);
     snprintf (self->together, sizeof self->together, "%.150s", error->text);
-    end_round (self); /* other lanes need not wait for its restart */
+    end_round (self, WM_SLOTS); /* other lanes need not wait for its restart */
     if (self->draining)
         wm_lane_give_back (self);
 }
@@ -321,7 +362,7 @@ static void ended (wm_lane_t *self, unsigned i, const wm_error_t *error)
     if (slot->alone) /* this batch may explain the crash of several: the search finds out */
         *self->together = '\0';
     slot->alone = false;
-    end_round_if_idle (self);
+    end_round_if_idle (self, i);
     const bool starved = error->fault == WM_EAGAIN;
     if (!slot->poison) {
         wm_lane_log ("the engine ended on batch %u:%u:%u: %s; starting it again %s",
@@ -338,7 +379,7 @@ static void ended (wm_lane_t *self, unsigned i, const wm_error_t *error)
 void wm_lane_check_engine (wm_lane_t *self)
 {
     wm_error_t error = { 0 };
-    unsigned slot = 0;
+    uint64_t slot = 0;
     for (;;) {
         switch (wm_scorer_poll (self->scorer, &slot, &error)) {
         case WM_SCORER_NOTHING:
@@ -346,10 +387,10 @@ void wm_lane_check_engine (wm_lane_t *self)
         case WM_SCORER_READY:
             break;
         case WM_SCORER_SCORED:
-            scored (self, slot);
+            scored (self, (unsigned) slot);
             break;
         case WM_SCORER_ENDED:
-            ended (self, slot, &error);
+            ended (self, (unsigned) slot, &error);
             break;
         case WM_SCORER_ENDED_MANY:
             ended_many (self, slot, &error);
@@ -362,18 +403,13 @@ void wm_lane_check_engine (wm_lane_t *self)
     }
 }
 
-/* Whether batches enough to keep the engine busy are staged already: what fills it, and as many
+/* Whether batches enough to keep the engine busy are staged already: what it works on, and as many
    that wait. Of large batches three are, so that the others need no decoded copy yet.  */
 static bool is_staged_enough (const wm_lane_t *self)
 {
-    uint64_t hits = 0;
-    unsigned n = 0;
-    for (unsigned i = 0; i < WM_SLOTS; i++)
-        if (self->slot[i].task) {
-            hits += self->slot[i].task->n_hit;
-            n++;
-        }
-    return n >= WM_SLOTS_LARGE && hits >= 2ull * wm_scorer_fill (self->scorer);
+    unsigned n;
+    const uint64_t hits = hits_in_slots (self, &n);
+    return n >= WM_SLOTS_LARGE && hits >= wm_scorer_enough (self->scorer);
 }
 
 /* Decodes the oldest queued batch into a free slot. false: there is no batch, or no slot.  */
@@ -410,6 +446,14 @@ static bool stage (wm_lane_t *self)
     return true;
 }
 
+/* Whether the lane's round is complete: it has begun, and fills the device, or clients wait.  */
+static bool is_round_full (const wm_lane_t *self)
+{
+    return self->stride && self->round_hits &&
+           (self->round_hits >= wm_scorer_fill (self->scorer) ||
+            wm_stride_is_urgent (self->stride, self->number));
+}
+
 /* Submits staged batches in order of arrival: all of them, or where lanes share the machine, one
    batch a round, or as many as fill the device together.  */
 static void submit (wm_lane_t *self)
@@ -422,11 +466,10 @@ static void submit (wm_lane_t *self)
                 (due == WM_SLOTS || slot->task->serial < self->slot[due].task->serial))
                 due = i;
         }
-        if (due == WM_SLOTS ||
-            (self->stride && self->round_hits && self->round_hits >= wm_scorer_fill (self->scorer)))
+        if (due == WM_SLOTS || is_round_full (self))
             return;
         if (self->stride && !wm_scorer_is_ready (self->scorer)) {
-            end_round (self); /* other lanes need not wait for its restart */
+            end_round (self, WM_SLOTS); /* other lanes need not wait for its restart */
             return;
         }
         if (self->stride && !wm_stride_request (self->stride, self->number))
@@ -492,7 +535,7 @@ static void take_revoke (wm_lane_t *self, wm_task_t *task)
             return;
     forget (self, task);
     if (!wm_lane_executes (self))
-        end_round_if_idle (self);
+        end_round_if_idle (self, WM_SLOTS);
 }
 
 void wm_lane_take_message (wm_lane_t *self)

@@ -175,7 +175,7 @@ static void print_scores (const replay_t *self, wm_scorer_t *scorer, unsigned sl
 static int watch (const replay_t *self, wm_scorer_t *scorer)
 {
     wm_error_t error = { 0 };
-    unsigned slot = 0;
+    uint64_t slot = 0;
     bool is_ready = false;
     for (;;) {
         struct pollfd item = { .fd = wm_scorer_fd (scorer), .events = POLLIN };
@@ -188,7 +188,7 @@ static int watch (const replay_t *self, wm_scorer_t *scorer)
             printf ("engine %s: the self-test is passed\n", wm_scorer_signature (scorer));
             break;
         case WM_SCORER_SCORED:
-            print_scores (self, scorer, slot);
+            print_scores (self, scorer, (unsigned) slot);
             return WM_EXIT_OK;
         case WM_SCORER_ENDED_MANY: /* never, with one slot */
         case WM_SCORER_ENDED:

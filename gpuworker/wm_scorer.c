@@ -37,6 +37,7 @@ struct wm_scorer_t {
         uint32_t first, count; /* as submitted: the copy in shared memory is not trusted */
     } part[WM_SLOTS];
     uint32_t n_output;
+    bool is_ragged; /* scores are a ragged row of n_output at most */
     char signature[64], class[64], strict[64], refused[160];
     double measured;
     uint32_t n_measured;
@@ -206,22 +207,24 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
     self->epoll = epoll_create1 (EPOLL_CLOEXEC);
     if (self->epoll < 0)
         return wm_fault (error, WM_EHOST, "no descriptor for an engine: %s", strerror (errno));
-    /* The engine process resolves "auto", mostly to an engine that gathers batches. Slots that
-       it does not use take no memory.  */
-    const bool is_auto = !strcmp (config->engine, "auto");
-    const bool gathers = is_auto || wm_device_engine (config->engine)->gathers;
+    /* The engine process resolves "auto", mostly to an engine that gathers batches. Slots that it
+       does not use take no memory, but a batch system may limit address space.  */
+    static const unsigned sizes[] = { WM_SLOTS, WM_SLOTS_GATHER, WM_SLOTS_ONE };
+    const bool is_auto = wm_device_is_auto (config->engine);
+    const wm_engine_t *engine = is_auto ? NULL : wm_device_engine (config->engine);
+    const unsigned first = is_auto || engine->is_gpu ? 0 : engine->gathers ? 1 : 2;
     const size_t bytes = wm_slots_bytes (config->pins->n_value, config->pins->n_output);
-    wm_fault_t fault =
-        wm_slots_make (&self->slots, gathers ? WM_SLOTS : WM_SLOTS_ONE, bytes, error);
-    if (fault && gathers) { /* a batch system may limit address space */
+    unsigned k = first;
+    wm_fault_t fault;
+    while ((fault = wm_slots_make (&self->slots, sizes[k], bytes, error)) != WM_OK && k < 2) {
         wm_slots_clear (&self->slots);
-        fault = wm_slots_make (&self->slots, WM_SLOTS_ONE, bytes, error);
-        if (!fault)
-            fprintf (stderr,
-                     "wiremill-worker: no address space for %u batches at a time, takes %u: small "
-                     "batches are scored one by one; raise `ulimit -v`\n",
-                     WM_SLOTS, WM_SLOTS_ONE);
+        k++;
     }
+    if (!fault && k > first && k == 2)
+        fprintf (stderr,
+                 "wiremill-worker: no address space for %u batches at a time, takes %u: small "
+                 "batches are scored one by one; raise `ulimit -v`\n",
+                 sizes[first], sizes[k]);
     if (fault)
         return fault;
     wm_control_t *control = self->slots.control;
@@ -240,6 +243,7 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
         return wm_fault (error, WM_EBATCH, "the name of the folder of models is too long");
     strcpy (control->trial, config->trial ? config->trial : "");
     control->n_output = self->n_output = pins->n_output;
+    self->is_ragged = wm_pins_is_ragged (pins);
     control->n_value = pins->n_value;
     memcpy (control->model, pins->model, sizeof control->model);
     memcpy (control->spec, pins->spec, sizeof control->spec);
@@ -382,17 +386,17 @@ static void explain_end (const wm_scorer_t *self, int status, wm_error_t *error)
 }
 
 /* Returns the slots that the process was scoring, as bits.  */
-static unsigned running (const wm_scorer_t *self)
+static uint64_t running (const wm_scorer_t *self)
 {
-    unsigned bits = 0;
+    uint64_t bits = 0;
     for (unsigned i = 0; i < self->slots.n; i++)
         if (atomic_load (&self->slots.control->slot[i].state) == WM_SLOT_RUNNING)
-            bits |= 1u << i;
+            bits |= UINT64_C (1) << i;
     return bits;
 }
 
 /* Makes these slots READY again, each alone.  */
-static void split (wm_scorer_t *self, unsigned bits)
+static void split (wm_scorer_t *self, uint64_t bits)
 {
     wm_slot_t *slot = self->slots.control->slot;
     for (unsigned i = 0; i < self->slots.n; i++)
@@ -402,16 +406,23 @@ static void split (wm_scorer_t *self, unsigned bits)
         }
 }
 
-static wm_scorer_event_t ended (wm_scorer_t *self, int status, unsigned *slot, wm_error_t *error)
+static wm_scorer_event_t ended (wm_scorer_t *self, int status, uint64_t *slot, wm_error_t *error)
 {
     explain_end (self, status, error);
     const int code = WIFEXITED (status) ? WEXITSTATUS (status) : 0;
     const bool cannot = code == WM_EXIT_ENGINE || code == WM_EXIT_INPUT || code == WM_EXIT_USAGE;
+    if (!self->has_run && self->slots.control->gpu == WM_GPU_TRIED) {
+        self->slots.control->gpu = WM_GPU_DECLINED;
+        fprintf (stderr, "wiremill-worker: does not take the GPU, the CPU scores: %s\n",
+                 error->text);
+        self->is_due = true;
+        return WM_SCORER_NOTHING;
+    }
     if (!self->has_run && cannot)
         return WM_SCORER_HOPELESS;
     self->is_due = true; /* unless the owner calls wm_scorer_stop */
     self->is_ready = false;
-    const unsigned bits = running (self);
+    const uint64_t bits = running (self);
     *slot = slot_in (self, WM_SLOT_RUNNING);
     if (bits & (bits - 1)) { /* more than one */
         split (self, bits);
@@ -447,7 +458,7 @@ static wm_scorer_event_t ready (wm_scorer_t *self, wm_error_t *error)
     return WM_SCORER_READY;
 }
 
-wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, unsigned *slot, wm_error_t *error)
+wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, uint64_t *slot, wm_error_t *error)
 {
     const int64_t now = wm_now_ms ();
     int status;
@@ -492,9 +503,15 @@ uint32_t wm_scorer_fill (const wm_scorer_t *self)
     return self->slots.control->fill;
 }
 
+uint64_t wm_scorer_enough (const wm_scorer_t *self)
+{
+    return self->slots.control->enough;
+}
+
 unsigned wm_scorer_slots (const wm_scorer_t *self)
 {
-    return wm_scorer_fill (self) ? self->slots.n : WM_SLOTS_ONE;
+    const uint32_t most = self->slots.control->most_slots;
+    return most < self->slots.n ? most : self->slots.n;
 }
 
 void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count, bool alone)
@@ -543,8 +560,9 @@ wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, 
         wm_fault (error, fault, "%.*s", (int) sizeof at->error.text - 1, at->error.text);
     if (!fault) {
         memcpy (status + first, wm_slots_status (&self->slots, slot) + first, count);
-        memcpy (scores + first * n, wm_slots_scores (&self->slots, slot) + first * n,
-                count * n * sizeof *scores);
+        const float *from = wm_slots_scores (&self->slots, slot) + first * n;
+        memcpy (scores + first * n, from,
+                (self->is_ragged ? wm_ragged_length (from, n) : count * n) * sizeof *scores);
     }
     atomic_store (&at->state, WM_SLOT_FREE);
     return fault;

@@ -50,9 +50,10 @@ void wm_scorer_has_trial (wm_scorer_t *self);
 
 int wm_scorer_fd (const wm_scorer_t *self);
 
-/* Returns the next event; call it until it returns NOTHING. *error: why, of ENDED, ENDED_MANY and
-   HOPELESS (fault WM_EBATCH of HOPELESS: the model or the specification is refused).  */
-wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, unsigned *slot, wm_error_t *error);
+/* Returns the next event; call it until it returns NOTHING. *slot: the event's slot, or of
+   ENDED_MANY bits. *error: why, of ENDED, ENDED_MANY and HOPELESS (fault WM_EBATCH of HOPELESS: the
+   model or the specification is refused).  */
+wm_scorer_event_t wm_scorer_poll (wm_scorer_t *self, uint64_t *slot, wm_error_t *error);
 
 /* Returns the batch of a free slot, to decode into; it lies in the shared memory.  */
 wm_batch_t *wm_scorer_batch (wm_scorer_t *self, unsigned slot);
@@ -62,6 +63,9 @@ unsigned wm_scorer_slots (const wm_scorer_t *self);
 
 /* Hits needed to saturate the device; 0: batches are scored one by one.  */
 uint32_t wm_scorer_fill (const wm_scorer_t *self);
+
+/* Hits to have in slots, so that the device always has something to do.  */
+uint64_t wm_scorer_enough (const wm_scorer_t *self);
 
 /* Submits `count` hits from `first` of the slot's batch; alone: not in one call with others.  */
 void wm_scorer_submit (wm_scorer_t *self, unsigned slot, uint32_t first, uint32_t count,
@@ -83,7 +87,7 @@ wm_fault_t wm_scorer_answer (wm_scorer_t *self, unsigned slot, uint8_t *status, 
                              double *seconds, bool *again, wm_error_t *error);
 
 uint64_t wm_scorer_progress (const wm_scorer_t *self);     /* hits finished by all processes */
-uint64_t wm_scorer_calls (const wm_scorer_t *self);        /* of the device, one batch or several */
+uint64_t wm_scorer_calls (const wm_scorer_t *self);        /* of the device, or its launches */
 const char *wm_scorer_signature (const wm_scorer_t *self); /* "" before it is READY */
 const char *wm_scorer_class (const wm_scorer_t *self);     /* of machines; likewise */
 const char *wm_scorer_strict (const wm_scorer_t *self);    /* what checks it; likewise */

@@ -14,7 +14,7 @@ static const size_t control_bytes = (sizeof (wm_control_t) + PAGE - 1) / PAGE * 
 
 static_assert (WM_RAW_BYTES_MAX / 5 <= WM_SLOT_SCORES, "a status byte and one score or more a hit");
 static_assert (WM_SLOT_BYTES % PAGE == 0, "slots begin on pages");
-static_assert (WM_SLOTS <= 32, "a bit each");
+static_assert (WM_SLOTS <= 64, "a bit each");
 
 static size_t area_bytes (const wm_slots_t *self)
 {

@@ -17,10 +17,11 @@
 
    If the engine process dies, the worker owns the slots that are RUNNING: a single one becomes FREE
    and is reported as the one it died of; several become READY again, marked `alone`. An engine that
-   gains by it scores several READY slots in one call (wm_engine_process.c), but never one that is
-   marked `alone` with others. A state is stored after the data that it hands over (sequentially
-   consistent atomics). Whoever changes a state then writes a byte to the socket pair, which wakes
-   the other side; the bytes carry no information, so that a lost one only costs time.  */
+   gains by it scores several READY slots in one call (wm_engine_process.c), and a GPU has many of
+   them RUNNING, but never one that is marked `alone` with others. A state is stored after the data
+   that it hands over (sequentially consistent atomics). Whoever changes a state then writes a byte
+   to the socket pair, which wakes the other side; the bytes carry no information, so that a lost
+   one only costs time.  */
 #ifndef WM_SLOTS_H
 #define WM_SLOTS_H
 
@@ -36,8 +37,12 @@
 #define WM_SLOTS_ONE 2u
 /* Of one that gathers batches: as many as fill it, and as many that wait. Of large batches three
    are staged (wm_lane_work.c): two in the engine (wm_device_hands), one that waits.  */
-#define WM_SLOTS 16u
+#define WM_SLOTS_GATHER 16u
 #define WM_SLOTS_LARGE 3u
+/* Of a GPU: the batches of several launches. So many launches' hits are submitted to it: one
+   computes, one waits behind it, one is laid out.  */
+#define WM_SLOTS 64u
+#define WM_LAUNCHES 3u
 
 typedef enum { WM_SLOT_FREE, WM_SLOT_READY, WM_SLOT_RUNNING, WM_SLOT_DONE } wm_slot_state_t;
 
@@ -55,13 +60,18 @@ typedef struct {
     uint32_t again; /* 1: strict fp32 scored it again */
 } wm_slot_t;
 
-/* A thread of the engine process that calls the device. The worker watches each of them, so that a
-   call that hangs shows beside one that goes on.  */
+/* A thread of the engine process that calls the device, or beside a GPU the one that checks its
+   scores. The worker watches each of them, so that a call that hangs shows beside one that goes
+   on.  */
 #define WM_HANDS 2u
 typedef struct {
-    _Atomic uint64_t serial;   /* of the slot that its call took first; 0: no call, or it waits */
+    _Atomic uint64_t serial;   /* of a slot at work; 0: no call, or it waits */
     _Atomic uint64_t progress; /* hits finished */
 } wm_hand_t;
+
+/* What the engine auto knows of this machine's GPU. A process that ends while it tries the GPU
+   leaves WM_GPU_TRIED, and the next one does without.  */
+typedef enum { WM_GPU_UNTRIED, WM_GPU_TRIED, WM_GPU_TAKEN, WM_GPU_DECLINED } wm_gpu_try_t;
 
 typedef struct {
     /* written by the worker, before the process starts */
@@ -78,7 +88,7 @@ typedef struct {
     _Atomic uint32_t has_trial;
     /* written by the engine process */
     wm_hand_t hand[WM_HANDS];  /* the first also counts hits before the process is ready */
-    _Atomic uint64_t calls;    /* of the device, each with a batch or several */
+    _Atomic uint64_t calls;    /* of the device, or launches, each with a batch or several */
     _Atomic uint32_t is_ready; /* it has passed its self-test */
     char signature[64], class[64];
     char strict[64];                        /* signature of the engine that checks it; "" */
@@ -86,6 +96,7 @@ typedef struct {
     double measured;                        /* largest error of n_measured hits */
     uint32_t n_measured;
     char refused[160]; /* kernels that were not precise enough */
+    uint32_t gpu;      /* WM_GPU_...: what became of it, of the engine auto */
     struct {
         uint64_t n_hit, n_batch, n_violated;
         double worst, seconds;
@@ -93,6 +104,8 @@ typedef struct {
     double busy_s, idle_s; /* of its threads, as wm_device_busy */
     double test_s;         /* duration of the self-test */
     uint32_t fill;         /* hits needed to saturate the device; 0: one batch is enough */
+    uint32_t most_slots;   /* to use, where there are so many */
+    uint64_t enough;       /* hits to have in slots: those at work, and those that wait */
     wm_error_t error;      /* why it ends, if it knows */
     uint32_t n_slot;
     uint64_t slot_bytes; /* written before the engine process begins */

@@ -48,9 +48,9 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
         return error->fault;
     const bool family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
     const wm_device_config_t config = {
-        .engine = strcmp (engine, "auto") ? engine
-                  : family                ? "reference"
-                                          : "openvino",
+        .engine = !wm_device_is_auto (engine) ? engine
+                  : family                    ? "reference"
+                                              : "openvino",
         .precision = "fp32",
         .threads = threads,
     };

@@ -5,20 +5,58 @@
 #include "schema/wm_limits.h"
 
 #include <assert.h>
+#include <czmq.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
+#define NAP_MS 50
+
 typedef struct {
-    wm_lane_t *lane;
+    const wm_worker_config_t *config;
+    wm_stride_t *stride;
+    _Atomic int64_t busy_ms;
+    _Atomic unsigned n_main; /* lanes that run, but for those beside others */
+} worker_t;
+
+typedef struct {
+    worker_t *worker;
+    unsigned number;
     pthread_t thread;
     int code;
 } run_t;
 
+static int run_once (run_t *run)
+{
+    worker_t *worker = run->worker;
+    wm_lane_t *lane = wm_lane_new (worker->config, worker->config->broker[run->number].endpoint,
+                                   worker->stride, run->number, &worker->busy_ms);
+    if (worker->config->broker[run->number].is_beside)
+        wm_lane_beside (lane, &worker->n_main);
+    const int code = wm_lane_run (lane);
+    wm_lane_destroy (&lane); /* its engine process dies with this thread */
+    return code;
+}
+
+/* A pause before a broker beside others is tried again. false: there are no others any more.  */
+static bool pause_beside (const worker_t *worker)
+{
+    const int64_t until_ms = wm_now_ms () + wm_times ()->silence_ms;
+    while (worker->n_main && !zsys_interrupted && wm_now_ms () < until_ms)
+        zclock_sleep (NAP_MS);
+    return worker->n_main && !zsys_interrupted;
+}
+
 static void *run_lane (void *argument)
 {
     run_t *run = argument;
-    run->code = wm_lane_run (run->lane);
-    wm_lane_destroy (&run->lane); /* its engine process dies with this thread */
+    if (!run->worker->config->broker[run->number].is_beside) {
+        run->code = run_once (run);
+        run->worker->n_main--;
+        return NULL;
+    }
+    do
+        run_once (run); /* one campaign after the other */
+    while (pause_beside (run->worker));
     return NULL;
 }
 
@@ -38,12 +76,15 @@ int wm_worker_run (const wm_worker_config_t *config)
     const unsigned n = config->n_broker;
     unsigned weight[WM_WORKER_BROKERS_MAX];
     run_t run[WM_WORKER_BROKERS_MAX] = { 0 };
-    _Atomic int64_t busy_ms = wm_now_ms ();
-    for (unsigned i = 0; i < n; i++)
+    worker_t worker = { .config = config, .busy_ms = wm_now_ms () };
+    for (unsigned i = 0; i < n; i++) {
         weight[i] = config->broker[i].weight;
-    wm_stride_t *stride = n > 1 ? wm_stride_new (n, weight) : NULL;
-    for (unsigned i = 0; i < n; i++)
-        run[i].lane = wm_lane_new (config, config->broker[i].endpoint, stride, i, &busy_ms);
+        worker.n_main += !config->broker[i].is_beside;
+        run[i] = (run_t){ .worker = &worker, .number = i, .code = WM_EXIT_OK };
+    }
+    worker.stride = n > 1 ? wm_stride_new (n, weight, config->bulk_percent) : NULL;
+    if (worker.stride && config->quiet >= 0)
+        wm_stride_await (worker.stride, config->quiet);
     for (unsigned i = 1; i < n; i++) {
         int rc = pthread_create (&run[i].thread, NULL, run_lane, &run[i]);
         assert (rc == 0);
@@ -51,6 +92,6 @@ int wm_worker_run (const wm_worker_config_t *config)
     run_lane (&run[0]);
     for (unsigned i = 1; i < n; i++)
         pthread_join (run[i].thread, NULL);
-    wm_stride_destroy (&stride);
+    wm_stride_destroy (&worker.stride);
     return gravest (run, n);
 }

@@ -17,13 +17,20 @@ typedef struct {
     uint32_t (*fill) (const void *engine);
     wm_fault_t (*score_many) (void *engine, uint32_t n, const wm_batch_t *const *batch,
                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
+    /* Of a GPU that works on several jobs, in place of score and score_many; NULL: each job is
+       scored when it is submitted. As wm_device_submit and wm_device_collect; n_left is n_hit, at
+       least 1.  */
+    wm_fault_t (*submit) (void *engine, uint32_t n, wm_job_t *const *job, wm_error_t *error);
+    wm_fault_t (*collect) (void *engine, wm_job_t **job, wm_error_t *error);
+    /* As wm_device_launches; NULL: not known.  */
+    uint64_t (*launches) (const void *engine);
     /* isa of wm_device_candidate, "" for strict fp32, which comes last. NULL: it has one arithmetic
        for fast and one for fp32.  */
     bool (*candidate) (const wm_model_t *model, const wm_device_config_t *config, uint32_t i,
                        char isa[32], wm_error_t *error);
     /* As wm_device_madds; NULL: always 0.  */
     uint64_t (*madds) (void *engine, bool count);
-    /* As wm_device_hands; NULL: 1. As wm_device_busy; NULL: not known.  */
+    /* As wm_device_hands, of a CPU engine; NULL: 1. As wm_device_busy; NULL: not known.  */
     uint32_t (*hands) (const void *engine);
     wm_device_busy_t (*busy) (void *engine);
     /* As wm_device_lend; NULL: the engine has no use for it.  */

@@ -1,10 +1,14 @@
-/* wm_canary.c - compares with the exact-sparse engine in fp32, on one thread.  */
+/* wm_canary.c - compares with the exact-sparse engine in fp32, on one thread.
+
+   The check's thread waits for state TAKEN, and makes it CHECKED. Only its owner makes it TAKEN and
+   IDLE again, so that at most one side uses the judge.  */
 #include "kernels/wm_canary.h"
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_seed.h"
 #include "schema/wm_limits.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -16,7 +20,36 @@ struct wm_canary_t {
     uint64_t seed;
     _Atomic uint64_t progress; /* of the judge, unused */
     float *patch, *score;      /* (WM_CANARIES, n_value), (WM_CANARIES, n_output) */
+
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* around what follows */
+    pthread_cond_t changed;
+    enum { IDLE, TAKEN, CHECKED, LEAVES } state;
+    wm_job_t *job;
+    wm_error_t error; /* of the check */
 };
+
+/* The check's own thread.  */
+static void *check_jobs (void *argument)
+{
+    wm_canary_t *self = argument;
+    pthread_mutex_lock (&self->lock);
+    while (self->state != LEAVES) {
+        if (self->state != TAKEN) {
+            pthread_cond_wait (&self->changed, &self->lock);
+            continue;
+        }
+        pthread_mutex_unlock (&self->lock);
+        self->error.fault =
+            wm_canary_check (self, self->job->batch, self->job->scores, &self->error);
+        pthread_mutex_lock (&self->lock);
+        self->state = CHECKED;
+        pthread_cond_signal (&self->changed);
+    }
+    pthread_mutex_unlock (&self->lock);
+    return NULL;
+}
 
 wm_canary_t *wm_canary_new (const wm_model_t *model, const wm_spec_t *spec, double tolerance,
                             double share, wm_error_t *error)
@@ -26,6 +59,8 @@ wm_canary_t *wm_canary_new (const wm_model_t *model, const wm_spec_t *spec, doub
     wm_canary_t *self = calloc (1, sizeof *self);
     if (self) {
         self->model = model, self->tolerance = tolerance, self->share = share;
+        pthread_mutex_init (&self->lock, NULL);
+        pthread_cond_init (&self->changed, NULL);
         self->patch = calloc ((size_t) WM_CANARIES * wm_model_n_value (model), sizeof (float));
         self->score = calloc ((size_t) WM_CANARIES * wm_model_n_output (model), sizeof (float));
         if (self->patch && self->score && getrandom (&self->seed, sizeof self->seed, 0) > 0)
@@ -43,6 +78,16 @@ void wm_canary_destroy (wm_canary_t **self_p)
 {
     wm_canary_t *self = *self_p;
     if (self) {
+        if (self->has_thread) {
+            wm_canary_discard (self);
+            pthread_mutex_lock (&self->lock);
+            self->state = LEAVES;
+            pthread_cond_signal (&self->changed);
+            pthread_mutex_unlock (&self->lock);
+            pthread_join (self->thread, NULL);
+        }
+        pthread_mutex_destroy (&self->lock);
+        pthread_cond_destroy (&self->changed);
         if (self->judge)
             wm_backend_sparse.close (self->judge);
         free (self->patch);
@@ -99,4 +144,45 @@ wm_fault_t wm_canary_check (wm_canary_t *self, const wm_batch_t *batch, const fl
     const double end_s = wm_now_s ();
     self->next_s = end_s + (end_s - start_s) * (1 / self->share - 1);
     return fault;
+}
+
+bool wm_canary_take (wm_canary_t *self, wm_job_t *job)
+{
+    pthread_mutex_lock (&self->lock);
+    const bool idle = self->state == IDLE && wm_now_s () >= self->next_s;
+    if (idle && !self->has_thread) /* without a thread this job is not checked; the next one is */
+        self->has_thread = pthread_create (&self->thread, NULL, check_jobs, self) == 0;
+    const bool takes = idle && self->has_thread;
+    if (takes) {
+        self->job = job;
+        self->error = (wm_error_t){ 0 };
+        self->state = TAKEN;
+        pthread_cond_signal (&self->changed);
+    }
+    pthread_mutex_unlock (&self->lock);
+    return takes;
+}
+
+wm_fault_t wm_canary_collect (wm_canary_t *self, bool waits, wm_job_t **job, wm_error_t *error)
+{
+    *job = NULL;
+    pthread_mutex_lock (&self->lock);
+    while (waits && self->state == TAKEN)
+        pthread_cond_wait (&self->changed, &self->lock);
+    const wm_fault_t fault = self->state == CHECKED ? self->error.fault : WM_OK;
+    if (self->state == CHECKED) {
+        if (!fault)
+            *job = self->job;
+        else if (error)
+            *error = self->error;
+        self->state = IDLE;
+    }
+    pthread_mutex_unlock (&self->lock);
+    return fault;
+}
+
+void wm_canary_discard (wm_canary_t *self)
+{
+    wm_job_t *job;
+    wm_canary_collect (self, true, &job, NULL);
 }

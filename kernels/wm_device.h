@@ -2,13 +2,19 @@
 
    Engines: "reference" (double precision, plain loops), "sparse" (the exact-sparse CPU engine of
    the EmTrkMichelId family), "openvino" (any model, on dense patches), "cuda" (an NVIDIA GPU: the
-   family, and CNNs of ordinary operators), "cudnn" (the same, but the family by NVIDIA's libraries
-   alone), and "auto": sparse for the family, else openvino. auto never takes the GPU.
+   family, and CNNs of ordinary operators), "cudnn" (the same, but the family by cuDNN alone),
+   and "auto": sparse for the family, else openvino. Here auto never takes a GPU; a worker's
+   does (gpuworker/wm_engine_device.h), and one that declines it has "cpu", which is auto's other
+   name here.
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row depend neither on the
    other hits of its batch nor on the number of threads; identical cells get identical rows; a hit
    whose score is not finite gets status WM_HIT_NONFINITE and NaN. Thread: one at a time per device,
-   but see wm_device_hands; wm_device_progress from any.  */
+   but see wm_device_hands; wm_device_progress from any.
+
+   Two ways to score: wm_device_score blocks until the batch is scored. On a GPU it is
+   wm_device_submit and wm_device_collect of one job; by themselves they keep a GPU busy, because
+   the host lays out the next jobs while the device computes.  */
 #ifndef WM_DEVICE_H
 #define WM_DEVICE_H
 
@@ -17,6 +23,7 @@
 #include "schema/wm_batch.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #define WM_SHAPES_MAX 512u /* outputs whose shapes the importer gets in one call */
 
@@ -28,6 +35,7 @@ typedef struct {
     bool any_model;   /* runs any CNN, else those of the family only */
     bool has_isa;     /* its kernels are chosen by instruction set (isa of wm_device_config_t) */
     bool rounds;      /* has arithmetic of 16 bits for fast */
+    bool splits;      /* has one for split, of two 16-bit parts, for networks of the family */
     const char *object, *variable, *advice; /* the shared object that it lies in, the variable that
                                                names another, how to get it; NULL: it is built in */
     struct {
@@ -47,6 +55,21 @@ const wm_engine_t *wm_device_engine_of_signature (const char *signature);
 
 /* Writes them as a sentence for messages: "auto, sparse, ... and reference".  */
 void wm_device_engine_names (char names[160]);
+
+/* Whether this is "auto", or "cpu".  */
+static inline bool wm_device_is_auto (const char *engine)
+{
+    return strcmp (engine, "auto") == 0 || strcmp (engine, "cpu") == 0;
+}
+
+/* Returns whether auto shall try the GPU: the driver of this machine works, is new enough and shows
+   one. Else *error is what is worth a line (WM_EHOST: a driver that does not work, or is too old),
+   or WM_OK: there is no driver, or no GPU for this process.  */
+bool wm_device_gpu_shows (wm_error_t *error);
+
+/* Returns whether this machine looks as if auto took a GPU: its device files and wm_cuda.so are
+   there, and CUDA_VISIBLE_DEVICES does not hide all. Opens nothing, so that nothing can hang.  */
+bool wm_device_gpu_likely (void);
 
 /* Returns whether the named engine's shared object can be opened on this machine; else *error
    (WM_EHOST) names how to get it.  */
@@ -116,11 +139,13 @@ typedef struct {
 } wm_rule_t;
 bool wm_device_rule (uint32_t i, wm_rule_t *rule);
 
-/* Scores a batch: status (n_hit), scores (n_hit, n_output). WM_EBATCH: this batch can never be
+/* Scores a batch: status (n_hit), scores (n_hit, n_output). Of a ragged model (kernels/wm_model.h)
+   a batch is one ragged row, and so are its scores; a row that the model does not take gets
+   WM_HIT_HELD and a refusal with the reason. WM_EBATCH: this batch can never be
    scored (wrong patch size); WM_EAGAIN: no memory for it now (fewer of its hits may need less);
    WM_EHOST: this machine failed, or a GPU's scores were not the CPU's (kernels/wm_canary.h), or not
-   what they had been (kernels/wm_recall.h). Blocks. Nothing is allocated after the first batches of
-   a size.  */
+   what they had been (kernels/wm_recall.h). Blocks; not while jobs are submitted. Nothing is
+   allocated after the first batches of a size.  */
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);
 
@@ -128,14 +153,47 @@ wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t 
    copies from there. WM_EHOST: it cannot; then batches need one more copy on the host.  */
 wm_fault_t wm_device_lend (wm_device_t *self, const void *memory, size_t bytes, wm_error_t *error);
 
-/* Returns the hits needed to saturate the device in one call. 0: several batches in one call gain
-   nothing.  */
+/* Returns the hits needed to saturate the device in one call, of a GPU in one launch. 0: several
+   batches in one call gain nothing.  */
 uint32_t wm_device_fill (const wm_device_t *self);
 
 /* Returns how many calls of wm_device_score and wm_device_score_many may run at once, each by a
    thread of its own: 2 of the sparse engine with several threads, which then begins one batch while
-   the other ends; UINT32_MAX of one whose calls compute themselves (on_callers); else 1.  */
+   the other ends; UINT32_MAX of one whose calls compute themselves (on_callers); 1 of other CPU
+   engines; 0 of a GPU: one thread submits jobs and collects them.  */
 uint32_t wm_device_hands (const wm_device_t *self);
+
+/* A batch on its way through a device. The caller fills in the first part. All of the job, its
+   batch and its results are lent to the device until wm_device_collect returns the job, or until a
+   call of the device fails.  */
+typedef struct wm_job_t {
+    const wm_batch_t *batch;
+    uint8_t *status; /* (n_hit) */
+    float *scores;   /* (n_hit, n_output) */
+    void *owner;     /* of the caller */
+
+    wm_error_t error; /* when it is collected: fault WM_OK, scored; WM_EBATCH, refused; WM_EAGAIN,
+                         no memory for it now */
+
+    struct wm_job_t *next;      /* these three are the device's */
+    uint32_t n_left;            /* hits without scores */
+    _Atomic uint64_t *progress; /* where hits are counted; NULL: nowhere */
+} wm_job_t;
+
+/* Submits n jobs, which share launches of the device with those before and after them; waits only
+   where all memory of the device is in use. WM_EHOST discards all jobs that are submitted and not
+   collected: none of their scores is valid, nothing touches them any more, and every later call
+   fails alike.  */
+wm_fault_t wm_device_submit (wm_device_t *self, uint32_t n, wm_job_t *const *job,
+                             wm_error_t *error);
+
+/* Waits for a submitted job that has all its scores, or was refused, and returns it in *job: each
+   once, in any order. *job is NULL where none is left. WM_EHOST as above.  */
+wm_fault_t wm_device_collect (wm_device_t *self, wm_job_t **job, wm_error_t *error);
+
+/* Returns the launches of a GPU since the device was made, each of hits of one job or several; 0:
+   not known.  */
+uint64_t wm_device_launches (const wm_device_t *self);
 
 /* Returns the seconds of the engine's threads since the device was made, while it had a batch:
    busy_s those in which a thread had something to do, idle_s the others. 0: not known.  */

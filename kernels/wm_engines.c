@@ -4,9 +4,11 @@
    load 100 MB and more of libraries that no other engine needs. They are never closed, because
    their threads may outlive the last device.  */
 #include "kernels/wm_backend_private.h"
+#include "kernels/wm_driver.h"
 
 #include <assert.h>
 #include <dlfcn.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +25,8 @@ typedef struct {
     "`make` fetches and builds it (without PyPI: make OPENVINO=FOLDER of its unzipped wheel)"
 #define CUDA_FACTS                                                                                 \
     .is_gpu = true, .gathers = true, .any_model = true, .rounds = true, .object = "wm_cuda.so",    \
-    .variable = "WM_CUDA_SO", .advice = "`make` builds it where nvcc and cuDNN are", ERRORS
+    .variable = "WM_CUDA_SO",                                                                      \
+    .advice = "`make` builds it where the headers of CUDA and cuDNN are", ERRORS
 
 static const row_t rows[] = {
     { { .name = "sparse", .has_isa = true, .gathers = true, .rounds = true, ERRORS },
@@ -37,7 +40,7 @@ static const row_t rows[] = {
         .family = { 1e-5, 2e-2 },
         .general = { 1e-4, 2e-2 } },
       NULL },
-    { { .name = "cuda", CUDA_FACTS }, NULL },
+    { { .name = "cuda", .splits = true, CUDA_FACTS }, NULL },
     { { .name = "cudnn", CUDA_FACTS }, NULL },
     { { .name = "reference", ERRORS }, &wm_backend_reference },
 };
@@ -107,6 +110,29 @@ const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *erro
         wm_fault (error, WM_EHOST, "the %s engine cannot be opened: %.240s; %s, or set %s to a %s",
                   engine->name, dlerror (), engine->advice, engine->variable, engine->object);
     return backend;
+}
+
+bool wm_device_gpu_shows (wm_error_t *error)
+{
+    const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
+    const bool is_fine = driver.state == WM_DRIVER_NONE || driver.state == WM_DRIVER_NO_GPU;
+    *error = (wm_error_t){ 0 };
+    if (driver.state != WM_DRIVER_GOOD && !is_fine)
+        wm_fault (error, WM_EHOST, "%s", driver.why);
+    return driver.state == WM_DRIVER_GOOD;
+}
+
+bool wm_device_gpu_likely (void)
+{
+    const char *visible = getenv ("CUDA_VISIBLE_DEVICES"),
+               *named = getenv ("WM_DEV"); /* a test's */
+    char path[PATH_MAX];
+    glob_t found = { 0 };
+    snprintf (path, sizeof path, "%s/nvidia[0-9]*", named ? named : "/dev");
+    const bool has = (!visible || *visible) && glob (path, 0, NULL, &found) == 0;
+    globfree (&found);
+    locate (wm_device_engine ("cuda"), path);
+    return has && access (path, R_OK) == 0;
 }
 
 bool wm_device_is_here (const char *engine, wm_error_t *error)

@@ -121,13 +121,173 @@ static wm_fault_t check_alone (wm_device_t *device, const wm_model_t *model, con
             error, WM_EBATCH,
             "the model's scores of a patch depend on the other patches of its batch: it "
             "must treat each by itself (a Softmax, a mean or a normalisation over the "
-            "batch dimension?)");
+            "batch dimension?); import it with --whole if that is no batch dimension");
+    return fault;
+}
+
+/* ---- known answers of a ragged model --------------------------------------------------------- */
+
+/* Sizes of the free dimensions of the known rows: those that networks with strides take, and odd
+   ones. A row that the model does not take is left out.  */
+static const uint32_t free_size[KNOWN + 1] = { 32, 64, 7, 96, 19, 48, 3, 128, 32 };
+#define KNOWN_VALUES_MAX (1u << 20) /* of a row */
+
+/* Seeds row i: its first free dimensions of every input are equal, others may be another. Integers
+   are 0 and 1, so that they are indices wherever two of a thing are. Returns its values; 0: it is
+   too large.  */
+static uint32_t seed_row (const wm_model_t *model, uint32_t i, float *row)
+{
+    const wm_port_t *port = wm_model_input (model, 0);
+    const uint32_t n_port = wm_model_n_input (model);
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX] = { { 0 } };
+    for (uint32_t p = 0; p < n_port; p++) {
+        uint32_t n_free = 0;
+        tensor[p].n_dim = port[p].n_dim;
+        for (uint32_t d = 0; d < port[p].n_dim; d++)
+            tensor[p].dim[d] =
+                port[p].dim[d] ? port[p].dim[d] : free_size[i + (n_free++ > 0 && i % 2)];
+    }
+    const uint32_t n = wm_ragged_begin (row, KNOWN_VALUES_MAX, n_port, tensor);
+    uint64_t state = i + 1;
+    for (uint32_t p = 0; p < n_port && n; p++) {
+        const uint16_t type = port[p].type;
+        const bool is_float = type == 0 || type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
+                              type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
+                              type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
+        for (uint32_t k = 0; k < tensor[p].n_value; k++)
+            row[tensor[p].at + k] = is_float ? (float) (draw_below (&state, 4) - 2)
+                                             : (float) (draw_below (&state, 1) < 0.5);
+    }
+    return n;
+}
+
+/* Moves the values that are no whole numbers by a rounding.  */
+static void move_row (float *row, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (row[k] != nearbyintf (row[k]))
+            row[k] *= 1 + (k % 2 ? ROUNDING : -ROUNDING);
+}
+
+/* Scores a row. Returns the values of its scores, 0 where it is held or refused; *text: why.  */
+static uint32_t score_row (wm_device_t *device, const wm_model_t *model, float *row, uint32_t n,
+                           float *scores, char text[160], wm_error_t *error)
+{
+    const wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = n, .patch = row
+    };
+    uint8_t status;
+    *error = (wm_error_t){ .fault = WM_OK };
+    if (wm_device_score (device, &batch, &status, scores, error))
+        return 0;
+    const uint32_t n_score = wm_ragged_length (scores, wm_model_n_output (model));
+    if (status == WM_HIT_HELD)
+        wm_ragged_refusal (scores, n_score, text, 160);
+    else if (status)
+        snprintf (text, 160, "a score that is not finite");
+    return status ? 0 : n_score;
+}
+
+typedef struct {
+    float *row, *scores, *other; /* of one row; WM_RAGGED_VALUES_MAX each */
+    float *inputs, *answers;     /* of all that are kept */
+    size_t n_value[2];           /* of those */
+} rows_t;
+
+/* Keeps a row and its scores. false: no memory.  */
+static bool keep_row (rows_t *self, uint32_t n_value, uint32_t n_score)
+{
+    float *inputs = realloc (self->inputs, (self->n_value[0] + n_value) * sizeof *inputs);
+    self->inputs = inputs ? inputs : self->inputs;
+    float *answers = realloc (self->answers, (self->n_value[1] + n_score) * sizeof *answers);
+    self->answers = answers ? answers : self->answers;
+    if (!inputs || !answers)
+        return false;
+    memcpy (inputs + self->n_value[0], self->row, n_value * sizeof *inputs);
+    memcpy (answers + self->n_value[1], self->scores, n_score * sizeof *answers);
+    self->n_value[0] += n_value;
+    self->n_value[1] += n_score;
+    return true;
+}
+
+/* Scores rows of several sizes, keeps the steady ones in `parts`, and refuses a model whose bits
+   depend on what was computed before: each row is scored again behind the others.  */
+static wm_fault_t answer_rows (wm_device_t *device, const wm_model_t *model,
+                               wm_model_parts_t *parts, rows_t *self, char text[160],
+                               wm_error_t *error)
+{
+    uint32_t n_score;
+    for (uint32_t i = 0; i < KNOWN; i++) {
+        const uint32_t n = seed_row (model, i, self->row);
+        n_score = n ? score_row (device, model, self->row, n, self->scores, text, error) : 0;
+        if (error->fault)
+            return error->fault;
+        if (!n_score)
+            continue;
+        move_row (self->row, n);
+        const uint32_t n_other = score_row (device, model, self->row, n, self->other, text, error);
+        if (error->fault)
+            return error->fault;
+        seed_row (model, i, self->row);
+        if (n_other != n_score || !is_steady (self->scores, self->other, n_score))
+            continue;
+        if (!keep_row (self, n, n_score))
+            return wm_fault (error, WM_EHOST, "no memory for known answers");
+        parts->n_known++;
+    }
+    float *row = self->inputs;
+    const float *answer = self->answers;
+    for (uint32_t i = 0; i < parts->n_known; i++) {
+        const uint32_t n = wm_ragged_length (row, SIZE_MAX),
+                       n_answer = wm_ragged_length (answer, SIZE_MAX);
+        n_score = score_row (device, model, row, n, self->scores, text, error);
+        if (error->fault)
+            return error->fault;
+        if (n_score != n_answer || memcmp (self->scores, answer, n_score * sizeof *answer) != 0)
+            return wm_fault (error, WM_EBATCH,
+                             "the model's scores of a patch depend on the patches before it");
+        row += n;
+        answer += n_answer;
+    }
+    return WM_OK;
+}
+
+/* The same, with memory. `why` gets why there are no known answers.  */
+static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model,
+                                 wm_model_parts_t *parts, wm_arena_t *arena, char why[480],
+                                 wm_error_t *error)
+{
+    char text[160] = "every row of the test is too large";
+    rows_t rows = { .row = malloc (WM_PATCH_BYTES_MAX),
+                    .scores = malloc (WM_PATCH_BYTES_MAX),
+                    .other = malloc (WM_PATCH_BYTES_MAX) };
+    wm_fault_t fault = rows.row && rows.scores && rows.other
+                           ? answer_rows (device, model, parts, &rows, text, error)
+                           : wm_fault (error, WM_EHOST, "no memory for known answers");
+    float *inputs = wm_arena_take (arena, rows.n_value[0] + 1, sizeof *inputs),
+          *answers = wm_arena_take (arena, rows.n_value[1] + 1, sizeof *answers);
+    if (!fault && (!inputs || !answers))
+        fault = wm_fault (error, WM_EHOST, "no memory for known answers");
+    if (!fault && parts->n_known) {
+        memcpy (inputs, rows.inputs, rows.n_value[0] * sizeof *inputs);
+        memcpy (answers, rows.answers, rows.n_value[1] * sizeof *answers);
+        parts->known_inputs = inputs, parts->known_scores = answers;
+        memcpy (parts->known_values, rows.n_value, sizeof rows.n_value);
+    } else if (!fault) {
+        const size_t n = strlen (why);
+        snprintf (why + n, 480 - n, "; no known answers: %s", text);
+    }
+    free (rows.row);
+    free (rows.scores);
+    free (rows.other);
+    free (rows.inputs);
+    free (rows.answers);
     return fault;
 }
 
 /* Scores the model that was written to `path` and keeps the steady answers in `parts`.  */
 static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t *arena,
-                          wm_error_t *error)
+                          char why[480], wm_error_t *error)
 {
     const wm_device_config_t config = { .engine = "openvino", .precision = "fp32", .threads = 1 };
     wm_model_t *model = wm_model_open (path, error);
@@ -135,7 +295,9 @@ static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t 
     wm_fault_t fault = device ? WM_OK : error->fault;
     float *inputs, *scores, *moved = NULL;
     uint8_t status[KNOWN];
-    if (device) {
+    if (device && wm_model_is_ragged (model, NULL))
+        fault = answer_ragged (device, model, parts, arena, why, error);
+    else if (device) {
         size_t n_value = wm_model_n_value (model), n_output = wm_model_n_output (model);
         uint32_t n = KNOWN;
         while (n > 1 && n * n_value > WM_RAW_BYTES_MAX / 4)
@@ -202,12 +364,28 @@ static wm_fault_t explain (const wm_onnx_t *onnx, wm_error_t *error)
         theirs.text);
 }
 
+static bool is_ragged (const wm_model_parts_t *parts)
+{
+    bool is_free = false;
+    for (uint32_t i = 0; i < parts->n_input + parts->n_output; i++) {
+        const wm_port_t *port =
+            i < parts->n_input ? &parts->input[i] : &parts->output[i - parts->n_input];
+        for (uint32_t d = 0; d < port->n_dim; d++)
+            is_free |= !port->dim[d];
+    }
+    return is_free;
+}
+
 /* Counts a model's multiply-adds; `why` gets their number, or why it is not known.  */
 static void count_madds (wm_onnx_t *onnx, const wm_backend_t *openvino, wm_model_parts_t *parts,
                          char why[480])
 {
     char broken[160];
     const size_t n = strlen (why);
+    if (is_ragged (parts)) {
+        snprintf (why + n, 480 - n, "; " WM_IMPORT_UNCOUNTED "they change with the dimensions");
+        return;
+    }
     parts->madds = wm_madds_count (onnx, openvino, parts->input, parts->n_input, broken);
     if (*broken)
         snprintf (why + n, 480 - n, "; " WM_IMPORT_UNCOUNTED "%s", broken);
@@ -247,7 +425,7 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
     if (snprintf (draft, sizeof draft, "%s.%ld.draft", path, (long) getpid ()) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
     fault = wm_model_write (draft, parts, error);
-    if (!fault && answer (draft, parts, arena, error))
+    if (!fault && answer (draft, parts, arena, why, error))
         fault = explain (onnx, error);
     unlink (draft);
     return fault ? fault : wm_model_write (path, parts, error);
@@ -281,10 +459,11 @@ static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choic
     wm_fault_t fault = wm_onnx_inputs (onnx, &how, input, &parts.n_input, error);
     if (fault)
         return fault;
-    if (choices->general || choices->whole || how.other_type || parts.n_input > 1)
+    if (choices->general || how.whole || how.free || how.other_type || parts.n_input > 1)
         snprintf (why, 480, "general engine: %s",
                   choices->general ? "as it was told to"
-                  : choices->whole ? "it has no batch dimension"
+                  : how.whole      ? "it has no batch dimension"
+                  : how.free       ? "an input has a free dimension"
                   : how.other_type ? "an input is not float32"
                                    : "several inputs; the EmTrkMichelId family has one");
     else

@@ -73,6 +73,7 @@ struct wm_model_t {
     char sha256[65];
     char path[PATH_MAX];
     uint32_t n_value, n_output;
+    const wm_port_t *free_port; /* the first with a free dimension; NULL: not ragged */
     wm_net_t net;
 };
 
@@ -90,7 +91,28 @@ static int array_fits (const header_t *self, uint64_t offset, uint64_t a, uint64
            !__builtin_add_overflow (offset, bytes, &end) && end <= self->file_bytes;
 }
 
-static broken_t check_ports (const wm_port_t *port, uint32_t n, uint64_t values_max,
+static bool is_free (const wm_port_t *port)
+{
+    for (uint32_t d = 0; d < port->n_dim && d < WM_MODEL_DIMS_MAX; d++)
+        if (!port->dim[d])
+            return true;
+    return false;
+}
+
+/* The first port with a free dimension.  */
+static const wm_port_t *free_port (const header_t *self)
+{
+    for (uint32_t i = 0; i < self->n_input && i < WM_MODEL_PORTS_MAX; i++)
+        if (is_free (&self->input[i]))
+            return &self->input[i];
+    for (uint32_t i = 0; i < self->n_output && i < WM_MODEL_PORTS_MAX; i++)
+        if (is_free (&self->output[i]))
+            return &self->output[i];
+    return NULL;
+}
+
+/* *total: the values of a patch. Free dimensions count as 0; `ragged` is of the model.  */
+static broken_t check_ports (const wm_port_t *port, uint32_t n, bool ragged, uint64_t values_max,
                              uint32_t *total)
 {
     if (n < 1 || n > WM_MODEL_PORTS_MAX)
@@ -101,7 +123,7 @@ static broken_t check_ports (const wm_port_t *port, uint32_t n, uint64_t values_
             return "an input's or output's name or rank";
         uint64_t values = 1;
         for (uint32_t d = 0; d < port[i].n_dim; d++)
-            if (!port[i].dim[d] || __builtin_mul_overflow (values, port[i].dim[d], &values))
+            if (__builtin_mul_overflow (values, port[i].dim[d], &values))
                 return "an input's or output's shape";
         if (values != port[i].n_value)
             return "an input's or output's shape";
@@ -109,7 +131,7 @@ static broken_t check_ports (const wm_port_t *port, uint32_t n, uint64_t values_
         if (sum > values_max)
             return "more values a patch than the limit";
     }
-    *total = (uint32_t) sum;
+    *total = ragged ? (uint32_t) values_max : (uint32_t) sum;
     return NULL;
 }
 
@@ -175,17 +197,22 @@ static broken_t check_denses (const header_t *self, uint64_t flat, uint32_t n_ou
 
 static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_output)
 {
-    broken_t broken = check_ports (self->input, self->n_input, WM_PATCH_BYTES_MAX / 4, n_value);
+    const bool ragged = free_port (self);
+    broken_t broken = check_ports (self->input, self->n_input, ragged,
+                                   ragged ? WM_RAGGED_VALUES_MAX : WM_PATCH_BYTES_MAX / 4, n_value);
     if (!broken)
         broken = check_ports (
-            self->output, self->n_output,
+            self->output, self->n_output, ragged,
             self->kind == WM_MODEL_GENERAL ? WM_ANSWER_VALUES_MAX : WM_OUTPUTS_MAX, n_output);
     if (broken)
         return broken;
+    if (ragged && self->kind != WM_MODEL_GENERAL)
+        return "a free dimension in the family";
     if (!memchr (self->why, 0, sizeof self->why))
         return "its reason";
-    if (self->n_known && (!array_fits (self, self->known_inputs, self->n_known, *n_value) ||
-                          !array_fits (self, self->known_scores, self->n_known, *n_output)))
+    if (self->n_known && !ragged &&
+        (!array_fits (self, self->known_inputs, self->n_known, *n_value) ||
+         !array_fits (self, self->known_scores, self->n_known, *n_output)))
         return "known answers outside the file";
     if (self->kind == WM_MODEL_FAMILY) {
         uint64_t flat;
@@ -204,6 +231,45 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
+const char *wm_model_row (const wm_port_t *port, uint32_t n, const float *row, size_t n_value,
+                          wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX])
+{
+    uint32_t n_tensor;
+    const char *broken = wm_ragged_read (row, n_value, &n_tensor, tensor);
+    if (broken || n_tensor != n)
+        return broken ? broken : "it has another number of tensors than the model";
+    for (uint32_t i = 0; i < n; i++) {
+        if (tensor[i].n_dim != port[i].n_dim)
+            return "a tensor has another rank than the model's";
+        for (uint32_t d = 0; d < port[i].n_dim; d++)
+            if (port[i].dim[d] && port[i].dim[d] != tensor[i].dim[d])
+                return "a tensor has another size than the model's";
+    }
+    return NULL;
+}
+
+/* Rows one behind the other, whose sizes only they state.  */
+static broken_t check_rows (const wm_model_t *self, uint64_t offset, const wm_port_t *port,
+                            uint32_t n_port)
+{
+    const header_t *h = self->header;
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    if (!array_fits (h, offset, 0, 0))
+        return "known rows outside the file";
+    for (uint32_t i = 0; i < h->n_known; i++) {
+        const uint64_t left = (h->file_bytes - offset) / sizeof (float);
+        const float *row = (const float *) (const void *) ((const uint8_t *) h + offset);
+        const uint32_t n = left ? wm_ragged_length (row, left) : 0;
+        if (!n || wm_model_row (port, n_port, row, n, tensor))
+            return "a known row";
+        for (uint32_t k = 0; k < n; k++)
+            if (!isfinite (row[k]))
+                return "a known row that is not finite";
+        offset += n * sizeof (float);
+    }
+    return NULL;
+}
 
 static void point (wm_model_t *self)
 {
@@ -266,6 +332,12 @@ static wm_fault_t check_file (wm_model_t *self, const char *path, wm_error_t *er
                          "import or copy the model again",
                          path);
     broken_t broken = check (h, &self->n_value, &self->n_output);
+    self->free_port = broken ? NULL : free_port (h);
+    if (self->free_port && h->n_known) {
+        broken = check_rows (self, h->known_inputs, h->input, h->n_input);
+        if (!broken)
+            broken = check_rows (self, h->known_scores, h->output, h->n_output);
+    }
     if (broken)
         return wm_fault (error, WM_EBATCH, "%s: not a sound model: %s", path, broken);
     return WM_OK;
@@ -360,6 +432,13 @@ uint32_t wm_model_n_value (const wm_model_t *self)
 uint32_t wm_model_n_output (const wm_model_t *self)
 {
     return self->n_output;
+}
+
+bool wm_model_is_ragged (const wm_model_t *self, const wm_port_t **port)
+{
+    if (port)
+        *port = self->free_port;
+    return self->free_port != NULL;
 }
 
 const wm_net_t *wm_model_net (const wm_model_t *self)
@@ -461,9 +540,13 @@ static void place_known (layout_t *self, header_t *h, const wm_model_parts_t *pa
         n_value += parts->input[i].n_value;
     for (uint32_t i = 0; i < parts->n_output; i++)
         n_output += parts->output[i].n_value;
+    n_value *= parts->n_known;
+    n_output *= parts->n_known;
+    if (free_port (h))
+        n_value = parts->known_values[0], n_output = parts->known_values[1];
     h->n_known = parts->n_known;
-    h->known_inputs = place (self, parts->known_inputs, 4 * n_value * parts->n_known);
-    h->known_scores = place (self, parts->known_scores, 4 * n_output * parts->n_known);
+    h->known_inputs = place (self, parts->known_inputs, 4 * n_value);
+    h->known_scores = place (self, parts->known_scores, 4 * n_output);
 }
 
 wm_fault_t wm_model_write (const char *path, const wm_model_parts_t *parts, wm_error_t *error)

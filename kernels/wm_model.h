@@ -12,6 +12,7 @@
 
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_fault.h"
+#include "schema/wm_ragged.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -71,12 +72,13 @@ typedef struct {
 
 /* An input or output of the model, without its batch dimension. Engines take and return float32,
    whatever `type` the model itself has there: 0: float32; else ONNX's number of a type
-   (TensorProto.DataType), never a text's.  */
+   (TensorProto.DataType), never a text's. A model with a free dimension is ragged: its patches and
+   their scores are ragged rows (schema/wm_ragged.h), of all inputs and of all outputs.  */
 typedef struct {
     char name[128];
     uint16_t n_dim, type;
-    uint32_t dim[WM_MODEL_DIMS_MAX];
-    uint32_t n_value; /* product of dim */
+    uint32_t dim[WM_MODEL_DIMS_MAX]; /* 0: free, it changes from patch to patch */
+    uint32_t n_value;                /* product of dim; 0 where one is free */
 } wm_port_t;
 
 typedef enum { WM_MODEL_FAMILY = 1, WM_MODEL_GENERAL = 2 } wm_model_kind_t;
@@ -100,8 +102,18 @@ uint32_t wm_model_n_input (const wm_model_t *self);
 const wm_port_t *wm_model_input (const wm_model_t *self, uint32_t i);
 uint32_t wm_model_n_output_port (const wm_model_t *self);
 const wm_port_t *wm_model_output (const wm_model_t *self, uint32_t i);
-uint32_t wm_model_n_value (const wm_model_t *self);    /* input values a patch, all inputs */
-uint32_t wm_model_n_output (const wm_model_t *self);   /* scores a patch, all outputs in order */
+/* Input values a patch, all inputs; scores a patch, all outputs in order. Of a ragged model: the
+   most that a row may have.  */
+uint32_t wm_model_n_value (const wm_model_t *self);
+uint32_t wm_model_n_output (const wm_model_t *self);
+
+/* Returns whether a dimension is free; *port (may be NULL): the first that has one.  */
+bool wm_model_is_ragged (const wm_model_t *self, const wm_port_t **port);
+
+/* Reads a ragged row of n_value values, of anybody, which must have these n ports: their ranks and
+   their fixed dimensions. NULL, or what is wrong with it.  */
+const char *wm_model_row (const wm_port_t *port, uint32_t n, const float *row, size_t n_value,
+                          wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX]);
 const wm_net_t *wm_model_net (const wm_model_t *self); /* NULL if general */
 
 /* Returns the multiply-adds of one patch if nothing is skipped or shared. 0, for general models:
@@ -119,7 +131,8 @@ bool wm_model_cache (const wm_model_t *self, char *path, size_t bytes);
 const void *wm_model_original (const wm_model_t *self, size_t *bytes);
 
 /* Returns n, the number of known answers: inputs (n, n_value) and their scores (n, n_output),
-   computed in double for the family, else by OpenVINO in fp32. 0: there are none.  */
+   computed in double for the family, else by OpenVINO in fp32; of a ragged model n rows one behind
+   the other. 0: there are none.  */
 uint32_t wm_model_known (const wm_model_t *self, const float **inputs, const float **scores);
 
 /* The content of a .wmm. `net` for the family, `original` for general models, the other NULL.  */
@@ -135,6 +148,7 @@ typedef struct {
     uint64_t madds; /* of a general model; 0: not known */
     uint32_t n_known;
     const float *known_inputs, *known_scores;
+    size_t known_values[2]; /* of a ragged model: the values of all its rows of inputs, of scores */
 } wm_model_parts_t;
 
 /* Writes a .wmm, whole or not at all (wm_file_write).  */

@@ -130,3 +130,9 @@ wm_fault_t wm_range_half (const wm_net_t *net, double need, double *limit, wm_er
     *limit = need;
     return WM_OK;
 }
+
+double wm_range_bound (const wm_net_t *net, double limit)
+{
+    uint32_t where;
+    return bound_convs (net, limit, &where);
+}

@@ -15,4 +15,8 @@
    on patches within +-need already (0: within +-2^-10).  */
 wm_fault_t wm_range_half (const wm_net_t *net, double need, double *limit, wm_error_t *error);
 
+/* Returns the largest magnitude that a convolution can reach on patches within +-limit; infinite
+   without memory.  */
+double wm_range_bound (const wm_net_t *net, double limit);
+
 #endif

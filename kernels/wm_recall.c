@@ -9,15 +9,22 @@
 #include <sys/random.h>
 
 struct wm_recall_t {
-    double share, next_s;
+    double share, start_s, next_s;
     bool kept; /* `first` is filled in */
     uint64_t seed;
     uint32_t n_value, n_output, n_known;
-    const float *known;        /* (n_known, n_value): the model's, or probe */
-    float *probe;              /* (WM_RECALLS, n_value) */
-    float *first;              /* (n_known, n_output) */
-    float *patch, *score;      /* (WM_RECALL_ROWS, ...) */
-    _Atomic uint64_t progress; /* of these patches, unused */
+    const float *known;   /* (n_known, n_value): the model's, or probe */
+    float *probe;         /* (WM_RECALLS, n_value) */
+    float *first;         /* (n_known, n_output) */
+    float *patch, *score; /* (WM_RECALL_ROWS, ...) */
+
+    /* The check that is under way.  */
+    wm_job_t *held; /* NULL: none */
+    wm_job_t job;
+    wm_batch_t batch;
+    uint8_t status[WM_RECALL_ROWS];
+    int source[WM_RECALL_ROWS]; /* of a row: the known patch in it, or -1: a hit of the batch */
+    uint32_t first_hit;         /* of the batch's hits among them */
 };
 
 /* Chooses the model's known inputs, or seeded patches.  */
@@ -89,49 +96,82 @@ static uint32_t mix (wm_recall_t *self, const wm_batch_t *batch, uint32_t first,
     return own;
 }
 
-static wm_fault_t score (wm_recall_t *self, const wm_backend_t *backend, void *engine,
-                         const float *patch, uint32_t rows, float *scores, wm_error_t *error)
+/* Sets the check's job: `rows` patches.  */
+static void set_job (wm_recall_t *self, const float *patch, uint32_t rows, float *scores)
 {
-    uint8_t status[WM_RECALL_ROWS];
-    const wm_batch_t batch = { .kind = WM_BATCH_PATCHES,
-                               .n_hit = rows,
-                               .patch_values = self->n_value,
-                               .patch = (float *) patch /* engines only read a batch */ };
-    return backend->score (engine, &batch, status, scores, &self->progress, error);
+    self->batch = (wm_batch_t){ .kind = WM_BATCH_PATCHES,
+                                .n_hit = rows,
+                                .patch_values = self->n_value,
+                                .patch = (float *) patch /* engines only read a batch */ };
+    self->job = (wm_job_t){
+        .batch = &self->batch, .status = self->status, .scores = scores, .n_left = rows
+    };
 }
 
-wm_fault_t wm_recall_check (wm_recall_t *self, const wm_backend_t *backend, void *engine,
-                            const wm_batch_t *batch, const float *scores, wm_error_t *error)
+/* Sets it to known patches among hits of the batch that is held back.  */
+static void set_mixed (wm_recall_t *self)
 {
-    const double start_s = wm_now_s ();
-    const size_t n = self->n_output, bytes = n * sizeof (float);
-    int source[WM_RECALL_ROWS];
-    wm_fault_t fault = WM_OK;
-    if (!self->kept)
-        fault = score (self, backend, engine, self->known, self->n_known, self->first, error);
-    self->kept = !fault;
-    if (fault || start_s < self->next_s)
-        return fault;
+    const wm_batch_t *batch = self->held->batch;
     const uint32_t most = WM_RECALL_ROWS - self->n_known,
                    has = batch->kind == WM_BATCH_PATCHES ? batch->n_hit : 0,
-                   own = has < most ? has : most, rows = own + self->n_known,
-                   first =
-                       has > own ? (uint32_t) (wm_seed_next (&self->seed) % (has - own + 1)) : 0;
-    const uint32_t mixed = mix (self, batch, first, rows, source);
+                   own = has < most ? has : most, rows = own + self->n_known;
+    self->first_hit = has > own ? (uint32_t) (wm_seed_next (&self->seed) % (has - own + 1)) : 0;
+    const uint32_t mixed = mix (self, batch, self->first_hit, rows, self->source);
     assert (mixed == own);
-    fault = score (self, backend, engine, self->patch, rows, self->score, error);
-    for (uint32_t r = 0, hit = first; r < rows && !fault; r++) {
-        const float *should =
-            source[r] < 0 ? scores + (size_t) hit++ * n : self->first + (size_t) source[r] * n;
-        if (memcmp (self->score + r * n, should, bytes) != 0)
-            fault = wm_fault (error, WM_EHOST,
-                              "a canary died: %s %u has other scores than before among %u patches: "
-                              "this GPU, or its memory, computes wrongly; the batch's scores are "
-                              "dropped",
-                              source[r] < 0 ? "hit" : "known patch",
-                              source[r] < 0 ? hit - 1 : (uint32_t) source[r], rows);
+    set_job (self, self->patch, rows, self->score);
+}
+
+bool wm_recall_take (wm_recall_t *self, wm_job_t *job)
+{
+    const double now_s = wm_now_s ();
+    if (self->held || now_s < self->next_s)
+        return false;
+    self->held = job, self->start_s = now_s;
+    if (self->kept)
+        set_mixed (self);
+    else
+        set_job (self, self->known, self->n_known, self->first);
+    return true;
+}
+
+wm_job_t *wm_recall_job (wm_recall_t *self)
+{
+    return &self->job;
+}
+
+/* Compares all rows with what they had.  */
+static wm_fault_t compare_rows (const wm_recall_t *self, wm_error_t *error)
+{
+    const size_t n = self->n_output;
+    for (uint32_t r = 0, hit = self->first_hit; r < self->batch.n_hit; r++) {
+        const bool own = self->source[r] < 0;
+        const uint32_t which = own ? hit++ : (uint32_t) self->source[r];
+        const float *should = own ? self->held->scores + which * n : self->first + which * n;
+        if (memcmp (self->score + r * n, should, n * sizeof (float)) != 0)
+            return wm_fault (error, WM_EHOST,
+                             "a canary died: %s %u has other scores than before among %u patches: "
+                             "this GPU, or its memory, computes wrongly; the batch's scores are "
+                             "dropped",
+                             own ? "hit" : "known patch", which, self->batch.n_hit);
     }
+    return WM_OK;
+}
+
+wm_fault_t wm_recall_compare (wm_recall_t *self, wm_job_t **job, bool *again, wm_error_t *error)
+{
+    *job = NULL, *again = false;
+    if (self->job.error.fault)
+        return wm_fault (error, WM_EHOST, "known patches were refused: %.300s",
+                         self->job.error.text);
+    if (!self->kept) {
+        self->kept = *again = true;
+        set_mixed (self);
+        return WM_OK;
+    }
+    const wm_fault_t fault = compare_rows (self, error);
     const double end_s = wm_now_s ();
-    self->next_s = end_s + (end_s - start_s) * (1 / self->share - 1);
+    self->next_s = end_s + (end_s - self->start_s) * (1 / self->share - 1);
+    *job = fault ? NULL : self->held;
+    self->held = NULL;
     return fault;
 }

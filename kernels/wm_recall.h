@@ -6,12 +6,14 @@
    scored again at random places between hits of a batch; they must have their first bits, and the
    hits the bits that they just got, because no engine's bits depend on the grouping. This finds
    hardware that starts to compute wrongly; the self-test finds one that did from the start.
-   Private to kernels/.
+
+   A check is a job beside the others: the job whose hits are among the known patches is held back
+   until the check's own job, wm_recall_job, has come back. Private to kernels/.
    Thread: one at a time.  */
 #ifndef WM_RECALL_H
 #define WM_RECALL_H
 
-#include "kernels/wm_backend_private.h"
+#include "kernels/wm_device.h"
 
 #define WM_RECALLS 4u      /* patches that are remembered */
 #define WM_RECALL_ROWS 64u /* sent together: these and hits of the batch */
@@ -22,9 +24,14 @@ typedef struct wm_recall_t wm_recall_t;
 wm_recall_t *wm_recall_new (const wm_model_t *model, double share, wm_error_t *error);
 void wm_recall_destroy (wm_recall_t **self_p);
 
-/* Checks the engine, if it is time. `scores`: of the batch. WM_EHOST: a patch has other bits than
-   before; or the engine's fault.  */
-wm_fault_t wm_recall_check (wm_recall_t *self, const wm_backend_t *backend, void *engine,
-                            const wm_batch_t *batch, const float *scores, wm_error_t *error);
+/* Holds a scored job back for a check, if it is time and none is under way: then the caller submits
+   wm_recall_job. false: the job is not checked.  */
+bool wm_recall_take (wm_recall_t *self, wm_job_t *job);
+wm_job_t *wm_recall_job (wm_recall_t *self);
+
+/* Compares, when wm_recall_job was scored. *job: the job that was held back; NULL where
+   wm_recall_job is to be submitted once more (*again). WM_EHOST: a patch has other bits than
+   before, or wm_recall_job was refused.  */
+wm_fault_t wm_recall_compare (wm_recall_t *self, wm_job_t **job, bool *again, wm_error_t *error);
 
 #endif

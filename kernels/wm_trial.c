@@ -127,7 +127,7 @@ wm_trial_ahead_t *wm_trial_ahead_new (const wm_model_t *model, const wm_spec_t *
     wm_error_t error;
     const bool quick =
         wm_model_kind (model) == WM_MODEL_FAMILY &&
-        (strcmp (config->engine, "auto") == 0 || wm_device_engine (config->engine)->has_isa) &&
+        (wm_device_is_auto (config->engine) || wm_device_engine (config->engine)->has_isa) &&
         wm_device_candidate (model, config, 0, &first, &error);
     wm_trial_ahead_t *self = quick && !is_strict (&first) ? calloc (1, sizeof *self) : NULL;
     if (!self)

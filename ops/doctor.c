@@ -4,6 +4,7 @@
    do. Nothing is changed, apart from a temporary file in the folder that is checked.  */
 
 #include "kernels/wm_device.h"
+#include "kernels/wm_driver.h"
 #include "ops/verbs.h"
 #include "ops/wm_crew.h"
 #include "ops/wm_setup.h"
@@ -303,24 +304,13 @@ static void check_confinement (void)
 
 static void check_gpu (void)
 {
-    void *cuda = dlopen ("libcuda.so.1", RTLD_LAZY);
-    int (*init) (unsigned), (*count) (int *), (*driver) (int *);
-    int n = 0, version = 0;
-    if (!cuda) {
-        report (GOOD, "gpu", "no driver (libcuda.so.1): the CPU engines are used");
-        return;
-    }
-    *(void **) &init = dlsym (cuda, "cuInit");
-    *(void **) &count = dlsym (cuda, "cuDeviceGetCount");
-    *(void **) &driver = dlsym (cuda, "cuDriverGetVersion");
-    if (init && count && driver && init (0) == 0 && count (&n) == 0 && driver (&version) == 0)
-        report (GOOD, "gpu",
-                "%d, driver for CUDA %d.%d; --engine cuda tries it (never measured yet)", n,
-                version / 1000, version % 1000 / 10);
+    const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
+    if (driver.state == WM_DRIVER_GOOD)
+        report (GOOD, "gpu", "%d, driver for CUDA %d.%d; --engine auto and cuda try it",
+                driver.n_gpu, driver.version / 1000, driver.version / 10 % 100);
     else
-        report (WARN, "gpu",
-                "a driver is installed but does not start; run nvidia-smi for the reason");
-    dlclose (cuda);
+        report (driver.state == WM_DRIVER_NONE || driver.state == WM_DRIVER_NO_GPU ? GOOD : WARN,
+                "gpu", "the CPU scores: %s", driver.why);
 }
 
 static int doctor_main (const wm_args_t *args)

@@ -33,7 +33,7 @@ static const wm_option_t options[] = {
 
 static const char text[] =
     "  wiremill keys list out/\n"
-    "  wiremill keys add out/ --role worker --expires 30d --note 'site B' --output join-b\n"
+    "  wiremill keys add out/ --role worker --expires 30d --note 'B' --output join-b\n"
     "  wiremill keys revoke out/ --id 1a2b3c4d\n"
     "  wiremill keys rotate out/ --role worker --grace 2d\n\n"
     "A key is a join file: one line, which lets a process join the campaign's broker in its "

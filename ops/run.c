@@ -55,10 +55,13 @@ static const wm_option_t options[] = {
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker (default: the CPUs it may use / workers, see wiremill doctor)"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
-     .fallback = "auto", .help = "auto: sparse where the model is of its family, else openvino"},
+     .fallback = "auto",
+     .help = "auto: a GPU that passes its self-test, else sparse where the model is of its "
+             "family, else openvino"},
     DEVICE_OPTION,
     ISA_OPTION,
     {.name = "pin", .help = "keep each thread of a worker on a CPU of its own"},
+    BULK_OPTIONS,
     {.name = "broker", .letter = 'b', .value = "ENDPOINT",
      .help = "send to a farm's broker instead, which has model, specification and output; without "
              "--model WM_BROKER stands for it"},
@@ -560,7 +563,9 @@ static long count_workers (const run_t *self)
     const long given = wm_args_number (self->args, "threads");
     if (asked)
         return asked;
-    if (wm_device_engine (engine)->is_gpu || strncmp (device, "cuda", 4) == 0)
+    const bool may_take =
+        strcmp (engine, "auto") == 0 && strcmp (device, "auto") == 0 && wm_device_gpu_likely ();
+    if (wm_device_engine (engine)->is_gpu || strncmp (device, "cuda", 4) == 0 || may_take)
         return cores > 1 ? 2 : 1;
     const long each = given ? given : WORKER_THREADS;
     const long n = given ? cores / each : (cores + each - 1) / each;
@@ -618,6 +623,8 @@ static void choose_workers (run_t *self, char threads[16])
     self->crew.on_held = wm_args_text (self->args, "on-held");
     self->crew.on_pause = wm_args_text (self->args, "on-pause");
     self->crew.pin = wm_args_given (self->args, "pin");
+    if (self->for_clients)
+        wm_clients_bulk (self->args, &self->crew);
 }
 
 /* The root:// folder that outputs are copied to; NULL: they stay in a folder. error->fault is
@@ -654,9 +661,10 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
                    .started_ms = wm_now_ms () };
     zsys_handler_set (NULL); /* signals are ours */
     wm_progress_init (&progress, wm_args_given (args, "quiet"));
-    if (!broker)
+    const bool has_keys = broker || wm_args_given (args, "bulk");
+    if (!has_keys)
         unsetenv ("WM_JOIN_FILE"); /* ours, whom no key concerns, need not find it */
-    wm_fault_t fault = !broker || wm_join_path (0) ? WM_OK : wm_join_take (args, &error);
+    wm_fault_t fault = !has_keys || wm_join_path (0) ? WM_OK : wm_join_take (args, &error);
     if (!fault)
         fault = wm_join_hand_on (&error);
     if (!fault && !broker)
@@ -755,7 +763,10 @@ static int run_main (const wm_args_t *args)
         return wm_args_refuse (args, "--output DIR is missing");
     if (wm_share_refused (args))
         return WM_EXIT_USAGE;
-    if (!broker && wm_args_given (args, "join-file"))
+    const bool bulk = wm_args_given (args, "bulk");
+    if (bulk && !clients)
+        return wm_args_refuse (args, "--bulk is for --clients: `wiremill work` serves campaigns");
+    if (!broker && !bulk && wm_args_given (args, "join-file"))
         return wm_args_refuse (args, "--join-file is for --broker: without it no key is needed");
     const int code = broker ? refuse_useless (args) : -1;
     if (code >= 0)

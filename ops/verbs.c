@@ -173,11 +173,11 @@ const wm_verb_t wm_verb_cut = {
     .pass = pass_to_producer, .pass_to = "wiremill-producer" };
 const wm_verb_t wm_verb_serve = {
     .name = "serve", .task = INSPECT_TASK,
-    .summary = "a live page of the campaign, and its numbers for Prometheus, over HTTP",
+    .summary = "a live page of the campaign and numbers for Prometheus, by HTTP",
     .pass = pass_to_serve, .pass_to = "wiremill-serve" };
 const wm_verb_t wm_verb_gateway = {
     .name = "gateway", .task = BY_HAND_TASK,
-    .summary = "answer clients of Triton's inference protocol, over gRPC and HTTP",
+    .summary = "answer clients of Triton, over gRPC and HTTP",
     .pass = pass_to_gateway, .pass_to = "wiremill-gateway" };
 const wm_verb_t wm_verb_show = {
     .name = "show", .task = FILES_TASK,
@@ -264,7 +264,7 @@ static const wm_option_t import_options[] = {
 static int import_main (const wm_args_t *args);
 const wm_verb_t wm_verb_import = {
     .name = "import", .task = FILES_TASK, .rest = "MODEL",
-    .summary = "turn an ONNX model or a frozen .pb into a .wmm, and report its engine",
+    .summary = "turn an ONNX model or frozen .pb into a .wmm; name its engine",
     .text = "  wiremill import model.onnx --output model.wmm\n",
     .options = import_options, .run = import_main };
 /* clang-format on */
@@ -273,7 +273,7 @@ static void print_port (const char *what, const wm_port_t *port)
 {
     printf ("  %s '%s'", what, port->name);
     for (uint32_t d = 0; d < port->n_dim; d++)
-        printf ("%s%u", d ? " x " : ": ", port->dim[d]);
+        printf (port->dim[d] ? "%s%u" : "%sany", d ? " x " : ": ", port->dim[d]);
     printf ("\n");
 }
 

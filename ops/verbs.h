@@ -111,7 +111,7 @@ static inline bool wm_share_refused (const wm_args_t *args)
 
 #define DEVICE_OPTION \
     {.name = "device", .letter = 'd', .value = "NAME", .fallback = "auto", \
-     .help = "auto, cpu, cuda or cuda:N: chooses the engine by what it computes on"}
+     .help = "auto, cpu (declines a GPU), cuda or cuda:N: what the engine computes on"}
 
 #define ISA_OPTION \
     {.name = "isa", .value = "NAME", \

@@ -2,6 +2,7 @@
 #ifndef WM_CLIENTS_H
 #define WM_CLIENTS_H
 
+#include "ops/wm_crew.h"
 #include "schema/base/wm_option.h"
 
 #include <jansson.h>
@@ -9,6 +10,22 @@
 /* The campaign of `wiremill run --clients`, in the current folder, where Client () of Python looks.
  */
 #define WM_CLIENTS_FOLDER "clients.wiremill"
+
+/* Brokers that the workers of a broker for clients serve too; for wm_clients_bulk.  */
+/* clang-format off */
+#define BULK_OPTIONS \
+    {.name = "bulk", .value = "ENDPOINT", \
+     .help = "with --clients: while no client waits the workers score for this broker of a bulk " \
+             "campaign too, whenever it is there; may be repeated"}, \
+    {.name = "bulk-share", .value = "PERCENT", .least = 0, .most = 99, \
+     .help = "of the time, for --bulk while clients always wait (default: 5; 0: none)"}, \
+    {.name = "bulk-when", .value = "/dev/fd/N", \
+     .help = "clients elsewhere wait, too, while this inherited descriptor cannot be read (of " \
+             "wiremill gateway)"}
+/* clang-format on */
+
+/* Takes them: the crew's workers get what was typed, which `args` keeps.  */
+void wm_clients_bulk (const wm_args_t *args, wm_crew_t *crew);
 
 /* With --clients: refuses, and prints, what has no meaning where no file is read or written.  */
 bool wm_clients_refused (const wm_args_t *args);

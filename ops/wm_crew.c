@@ -7,6 +7,7 @@
 #include "schema/base/wm_folder.h"
 #include "schema/wm_limits.h"
 #include "schema/base/wm_log.h"
+#include "schema/wm_join.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -212,26 +213,45 @@ static wm_fault_t start_worker (wm_crew_t *self, wm_child_t *worker, wm_error_t 
     char cache[PATH_MAX + 8], gate[16];
     snprintf (cache, sizeof cache, "%s/models", self->setup->campaign);
     snprintf (gate, sizeof gate, "%d", self->gate[0]);
-    const char *const argv[] = { "wiremill-worker",
-                                 "--broker",
-                                 self->endpoint,
-                                 "--engine",
-                                 self->engine,
-                                 "--device",
-                                 self->device,
-                                 "--threads",
-                                 self->threads,
-                                 "--cache",
-                                 cache,
-                                 "--model",
-                                 self->setup->pins.wmm,
-                                 "--checked",
-                                 self->setup->checked,
-                                 "--after",
-                                 gate,
-                                 "--parent",
-                                 self->pin ? "--pin" : NULL,
-                                 NULL };
+    const char *argv[24 + 2 * WM_CREW_BULK_MAX + 2 * WM_JOIN_GIVEN_MAX] = {
+        "wiremill-worker",
+        "--broker",
+        self->endpoint,
+        "--engine",
+        self->engine,
+        "--device",
+        self->device,
+        "--threads",
+        self->threads,
+        "--cache",
+        cache,
+        "--model",
+        self->setup->pins.wmm,
+        "--checked",
+        self->setup->checked,
+        "--after",
+        gate,
+        "--parent",
+    };
+    unsigned n = 18;
+    if (self->pin)
+        argv[n++] = "--pin";
+    if (self->bulk[0] && self->bulk_share) {
+        argv[n++] = "--bulk-share";
+        argv[n++] = self->bulk_share;
+    }
+    if (self->bulk_when) {
+        argv[n++] = "--bulk-when";
+        argv[n++] = self->bulk_when;
+    }
+    for (unsigned i = 0; self->bulk[i]; i++) {
+        argv[n++] = "--beside";
+        argv[n++] = self->bulk[i];
+    }
+    for (size_t i = 0; self->bulk[0] && i < WM_JOIN_GIVEN_MAX && wm_join_path (i); i++) {
+        argv[n++] = "--join-file";
+        argv[n++] = wm_join_give (i);
+    }
     return wm_child_start (worker, argv[0], argv, error);
 }
 

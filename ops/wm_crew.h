@@ -41,6 +41,7 @@
 #define WM_CREW_SENDER_BYTES (64ull << 20)   /* another producer beside the first */
 #define WM_CREW_WORKING (-1)
 #define WM_CREW_SENDERS_MAX 4
+#define WM_CREW_BULK_MAX 15 /* one less than a worker serves brokers */
 
 /* A producer, and what it tells (producer/wm_produce_tell.c).  */
 typedef struct {
@@ -67,6 +68,9 @@ typedef struct {
     const char *verb;        /* in whose name messages are */
     const wm_setup_t *setup; /* NULL: the broker is elsewhere (--broker) */
     const char *engine, *device, *threads;
+    const char *bulk[WM_CREW_BULK_MAX + 1]; /* brokers that the workers serve too; NULL ends them */
+    const char *bulk_share;                 /* as it was typed; NULL: the worker's default */
+    const char *bulk_when;                  /* likewise; NULL: none */
     bool pin, mixed;
     bool retry_held;                          /* for the first producer that is started */
     const char *check_share;                  /* of the broker */

@@ -1,32 +1,17 @@
-/* wm_gpus.c - libcuda.so.1 and two of its functions, whose ABI has never changed.  */
+/* wm_gpus.c - which GPUs the driver shows, and their names.  */
 #include "ops/wm_gpus.h"
+#include "kernels/wm_driver.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static unsigned count_gpus (wm_error_t *error)
 {
-    int (*init) (unsigned), (*get_count) (int *), n = 0, code = -1;
-    void *driver =
-        dlopen ("libcuda.so.1", RTLD_NOW | RTLD_LOCAL); /* never closed: it has threads */
-    void *symbol[2] = { driver ? dlsym (driver, "cuInit") : NULL,
-                        driver ? dlsym (driver, "cuDeviceGetCount") : NULL };
-    if (!symbol[0] || !symbol[1]) {
-        wm_fault (error, WM_EHOST,
-                  "no NVIDIA driver here (libcuda.so.1 cannot be opened): leave out --gpus to "
-                  "compute on the CPU");
-        return 0;
-    }
-    memcpy (&init, &symbol[0], sizeof init);
-    memcpy (&get_count, &symbol[1], sizeof get_count);
-    if ((code = init (0)) != 0 || (code = get_count (&n)) != 0 || n < 1)
-        wm_fault (error, WM_EHOST,
-                  "the NVIDIA driver shows no GPU (code %d, %d GPUs): see nvidia-smi and "
-                  "CUDA_VISIBLE_DEVICES",
-                  code, n);
-    return n < 1 || code ? 0 : n > WM_GPUS_MAX ? WM_GPUS_MAX : (unsigned) n;
+    const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
+    if (driver.state != WM_DRIVER_GOOD)
+        wm_fault (error, WM_EHOST, "%s: leave out --gpus to compute on the CPU", driver.why);
+    return driver.n_gpu > WM_GPUS_MAX ? WM_GPUS_MAX : (unsigned) driver.n_gpu;
 }
 
 /* The name of GPU i: its number, or what CUDA_VISIBLE_DEVICES has at that place.  */

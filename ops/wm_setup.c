@@ -274,6 +274,16 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     self->pins.n_value = wm_model_n_value (model);
     snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));
     self->family = wm_model_kind (model) == WM_MODEL_FAMILY;
+    const wm_port_t *port;
+    if (wm_model_is_ragged (model, &port)) {
+        if (!choices->for_clients)
+            return wm_fault (error, WM_EBATCH,
+                             "%.300s: '%.128s' has a free dimension, and patches of files have one "
+                             "size: export the model with fixed sizes, or serve it to programs "
+                             "with wiremill gateway",
+                             path, port->name);
+        strcpy (self->pins.lengths, "vary");
+    }
     if (!choices->for_clients &&
         (self->pins.n_value > WM_RAW_BYTES_MAX / 4 || self->pins.n_output > WM_IMAGE_VALUES_MAX))
         return wm_fault (error, WM_EBATCH,
@@ -282,7 +292,8 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
                          "--clients and to wiremill gateway",
                          path, self->pins.n_value, self->pins.n_output, WM_RAW_BYTES_MAX >> 20);
     const wm_port_t *input = wm_model_input (model, 0);
-    for (uint32_t d = 0, n = 0; wm_model_n_input (model) == 1 && d < input->n_dim; d++)
+    for (uint32_t d = 0, n = 0;
+         wm_model_n_input (model) == 1 && !*self->pins.lengths && d < input->n_dim; d++)
         n += (uint32_t) snprintf (self->shape + n, sizeof self->shape - n, d ? "x%u" : "%u",
                                   input->dim[d]);
     if (ready || !wm_kept_sha256 (&kept, model, self->pins.wmm)) {

@@ -30,13 +30,18 @@
 static const wm_option_t options[] = {
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", .task = "which brokers",
      .help = "the broker's base address (default: WM_BROKER, else the campaign here, else "
-             WM_ASK_DEFAULT "); several are served in rounds, ENDPOINT=3 three times as often"},
+             WM_ASK_DEFAULT "); of several, those for clients go first, and those of a kind are "
+             "served in rounds, ENDPOINT=3 three times as often"},
+    {.name = "bulk-share", .value = "PERCENT", .least = 0, .most = 99,
+     .help = "of the time, for bulk campaigns while clients of other brokers wait (default: 5; "
+             "0: none)"},
     WM_JOIN_OPTION,
     {.name = "campaign", .letter = 'c', .value = "DIR",
      .help = "or the campaign's folder, or that of its output, if this machine shares it"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .task = "how",
-     .help = "auto: sparse where the model is of its family, else openvino"},
+     .help = "auto: a GPU that passes its self-test, else sparse where the model is of its "
+             "family, else openvino"},
     DEVICE_OPTION,
     ISA_OPTION,
     {.name = "gpus", .letter = 'g', .value = "LIST",
@@ -102,6 +107,7 @@ static void add_words (team_t *self, const wm_args_t *args, const char *endpoint
         { "wall-time", "--wall-time" },
         { "give-up", "--give-up" },
         { "state-file", "--state-file" },
+        { "bulk-share", "--bulk-share" },
     };
     const char *broker;
     add (self, "wiremill-worker", NULL);

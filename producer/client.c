@@ -14,13 +14,18 @@
 #include "schema/wm_library.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* clang-format off */
@@ -28,6 +33,7 @@ static const wm_option_t option_table[] = {
     {.name = "broker", .value = "ENDPOINT", .is_needed = true, .task = "what is sent where",
      .help = "the broker's base address: tcp://host:port or ipc:///path, or file://endpoint.json"},
     WM_JOIN_OPTION,
+    {.name = "memory", .value = "FILE", .help = "where the library shares patches"},
     {.name = "of", .value = "PID", .least = 1, .most = 1L << 30, .is_needed = true,
      .task = "when to end", .help = "the process that has the library"},
     {.name = "give-up", .value = "TIME", .fallback = "60s", .real_least = 0.1,
@@ -44,6 +50,7 @@ const wm_verb_t wm_verb_client = {
 /* clang-format on */
 
 #define NAP_MS 500
+#define KEPT_BYTES (64 << 20) /* of memory that is free for now */
 
 typedef struct batch_t {
     struct batch_t *prev, *next;
@@ -69,9 +76,12 @@ typedef struct {
     size_t n_announced;
     uint32_t last_ordinal;
     wm_table_t by_ordinal;
+    const uint8_t *memory; /* that the library shares; NULL: none */
+    size_t memory_bytes;
     wm_coder_t *coder;
-    uint8_t *frame;
-    size_t frame_bytes;
+    uint8_t *frame; /* the last batch that was encoded, and which that is; NULL: answered */
+    size_t frame_max, frame_bytes;
+    const batch_t *encoded;
     bool waits;
 } helper_t;
 
@@ -91,25 +101,26 @@ static bool read_all (helper_t *self, void *to, size_t bytes)
     return !self->is_over;
 }
 
-static void write_all (helper_t *self, const void *from, size_t bytes)
-{
-    for (const uint8_t *at = from; bytes && !self->is_over;) {
-        const ssize_t n = send (WM_LIBRARY_FD, at, bytes, MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            self->is_over = true;
-        else
-            at += n, bytes -= (size_t) n;
-    }
-}
-
 static void tell (helper_t *self, wm_library_type_t type, uint64_t number, uint32_t n,
                   const void *data, size_t bytes)
 {
     const wm_library_frame_t frame = { type, n, number, bytes };
-    write_all (self, &frame, sizeof frame);
-    write_all (self, data, bytes);
+    struct iovec part[2] = { { (void *) (uintptr_t) &frame, sizeof frame },
+                             { (void *) (uintptr_t) data, bytes } };
+    const struct msghdr message = { .msg_iov = part, .msg_iovlen = 2 };
+    while (part[0].iov_len + part[1].iov_len && !self->is_over) {
+        const ssize_t sent = sendmsg (WM_LIBRARY_FD, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            self->is_over = true;
+        for (size_t i = 0, left = sent > 0 ? (size_t) sent : 0; i < 2; i++) {
+            const size_t of_it = left < part[i].iov_len ? left : part[i].iov_len;
+            part[i].iov_base = (uint8_t *) part[i].iov_base + of_it;
+            part[i].iov_len -= of_it;
+            left -= of_it;
+        }
+    }
 }
 
 static void give_up (helper_t *self, wm_fault_t fault, const char *text)
@@ -127,17 +138,53 @@ static batch_t *batch_of (const helper_t *self, uint32_t ordinal)
     return wm_table_first (&self->by_ordinal, wm_table_mix (ordinal), &at);
 }
 
-/* Takes a BATCH of the library.  */
+/* Whether a BATCH or SHARED of the library has the size of its rows, `bytes` where all are alike.
+ */
+static bool frame_fits (const helper_t *self, const wm_library_frame_t *frame, uint64_t bytes)
+{
+    const bool is_ragged = wm_pins_is_ragged (wm_client_pins (self->client));
+    if (!frame->n)
+        return false;
+    if (frame->type == WM_LIBRARY_SHARED)
+        return !is_ragged && frame->bytes == sizeof (uint64_t) && bytes <= self->memory_bytes;
+    return frame->type == WM_LIBRARY_BATCH &&
+           (is_ragged ? frame->n == 1 && frame->bytes >= sizeof (float) && frame->bytes <= bytes &&
+                            frame->bytes % sizeof (float) == 0
+                      : frame->bytes == bytes);
+}
+
+/* Where patches of so many bytes are that the library shares. NULL: the library is gone.  */
+static float *shared_patches (helper_t *self, uint64_t bytes)
+{
+    uint64_t place;
+    if (!read_all (self, &place, sizeof place))
+        return NULL;
+    if (place <= self->memory_bytes - bytes && place % sizeof (float) == 0)
+        return (float *) (uintptr_t) (self->memory + place);
+    give_up (self, WM_EHOST, "libwiremill shares patches outside its memory");
+    return NULL;
+}
+
+/* Whether a result of n patches has the size of theirs.  */
+static bool result_fits (const helper_t *self, uint32_t n, size_t bytes)
+{
+    const wm_pins_t *pins = wm_client_pins (self->client);
+    const size_t most = wm_result_bytes (n, pins->n_output);
+    return wm_pins_is_ragged (pins) ? bytes <= most && bytes % sizeof (float) == 1 : bytes == most;
+}
+
+/* Takes a BATCH or SHARED of the library.  */
 static void take_batch (helper_t *self)
 {
     wm_library_frame_t frame;
     wm_error_t error;
-    const size_t n_value = wm_client_pins (self->client)->n_value;
     if (!read_all (self, &frame, sizeof frame))
         return;
+    const uint64_t bytes =
+        (uint64_t) frame.n * wm_client_pins (self->client)->n_value * sizeof (float);
+    const bool is_shared = frame.type == WM_LIBRARY_SHARED;
     batch_t *batch = wm_table_reserve (&self->by_ordinal) ? NULL : calloc (1, sizeof *batch);
-    if (!batch || frame.type != WM_LIBRARY_BATCH || !frame.n ||
-        frame.bytes != (uint64_t) frame.n * n_value * sizeof (float)) {
+    if (!batch || !frame_fits (self, &frame, bytes)) {
         free (batch);
         give_up (self, WM_EHOST,
                  batch ? "libwiremill sent an invalid frame to its helper"
@@ -147,13 +194,16 @@ static void take_batch (helper_t *self)
     batch->number = frame.number;
     batch->batch.kind = WM_BATCH_PATCHES;
     batch->batch.n_hit = frame.n;
-    batch->batch.patch_values = (uint32_t) n_value;
-    if (wm_batch_reserve (&batch->batch, &error)) {
+    batch->batch.patch_values =
+        (uint32_t) ((is_shared ? bytes : frame.bytes) / frame.n / sizeof (float));
+    if (is_shared)
+        batch->batch.patch = shared_patches (self, bytes);
+    else if (wm_batch_reserve (&batch->batch, &error)) {
         free (batch);
         give_up (self, error.fault, error.text);
         return;
     }
-    if (!read_all (self, batch->batch.patch, frame.bytes)) {
+    if (is_shared ? !batch->batch.patch : !read_all (self, batch->batch.patch, frame.bytes)) {
         wm_batch_clear (&batch->batch);
         free (batch);
         return;
@@ -177,6 +227,8 @@ static void drop (helper_t *self, batch_t *batch)
     self->n_announced -= batch->announced;
     if (self->next == batch)
         self->next = batch->next;
+    if (self->encoded == batch)
+        self->encoded = NULL;
     *(batch->prev ? &batch->prev->next : &self->first) = batch->next;
     *(batch->next ? &batch->next->prev : &self->last) = batch->prev;
     wm_batch_clear (&batch->batch);
@@ -190,7 +242,26 @@ static wm_key_t key_of (const helper_t *self, const batch_t *batch)
     return key;
 }
 
-/* Announces what the broker allows.  */
+static void encode (helper_t *self, const batch_t *batch)
+{
+    wm_error_t error;
+    const size_t most = wm_batch_encode_bound (&batch->batch);
+    self->encoded = NULL;
+    if (most > self->frame_max) {
+        free (self->frame);
+        self->frame = malloc (most);
+        self->frame_max = self->frame ? most : 0;
+    }
+    if (!self->frame)
+        give_up (self, WM_EHOST, "no memory in the helper of libwiremill");
+    else if (wm_batch_encode (&batch->batch, self->coder, self->frame, self->frame_max,
+                              &self->frame_bytes, &error))
+        give_up (self, error.fault, error.text);
+    else
+        self->encoded = batch;
+}
+
+/* Announces what the broker allows. A batch that has the broker to itself is encoded meanwhile.  */
 static void announce (helper_t *self)
 {
     while (self->has_input && self->next && self->n_announced < WM_OPEN_EVENTS_MAX) {
@@ -207,8 +278,9 @@ static void announce (helper_t *self)
         if (wm_client_send (self->client, &msg, &line, sizeof line))
             return; /* the session has ended */
         batch->announced = true;
-        self->n_announced++;
         self->next = batch->next;
+        if (++self->n_announced == 1)
+            encode (self, batch);
     }
 }
 
@@ -217,30 +289,17 @@ static void announce (helper_t *self)
 static void on_need (helper_t *self, const wm_msg_t *msg)
 {
     const batch_t *batch = batch_of (self, msg->key.ordinal);
-    wm_error_t error;
-    size_t bytes;
+    wm_msg_t answer;
     if (!batch || !batch->announced)
         return;
-    const size_t most = wm_batch_encode_bound (&batch->batch);
-    if (most > self->frame_bytes) {
-        free (self->frame);
-        self->frame = malloc (most);
-        self->frame_bytes = self->frame ? most : 0;
-    }
-    if (!self->frame) {
-        give_up (self, WM_EHOST, "no memory in the helper of libwiremill");
+    if (self->encoded != batch)
+        encode (self, batch);
+    if (!self->encoded)
         return;
-    }
-    if (wm_batch_encode (&batch->batch, self->coder, self->frame, self->frame_bytes, &bytes,
-                         &error)) {
-        give_up (self, error.fault, error.text);
-        return;
-    }
-    wm_msg_t answer;
     wm_msg_init (&answer, WM_MSG_BATCH);
     answer.key = key_of (self, batch);
     memcpy (answer.digest, batch->digest, sizeof answer.digest);
-    wm_client_send (self->client, &answer, self->frame, bytes);
+    wm_client_send (self->client, &answer, self->frame, self->frame_bytes);
 }
 
 static void on_results (helper_t *self, const wm_msg_t *msg)
@@ -253,7 +312,7 @@ static void on_results (helper_t *self, const wm_msg_t *msg)
     const uint32_t n = batch->batch.n_hit;
     if (msg->code)
         tell (self, WM_LIBRARY_HELD, batch->number, n, msg->text, strlen (msg->text));
-    else if (bytes == wm_result_bytes (n, wm_client_pins (self->client)->n_output))
+    else if (result_fits (self, n, bytes))
         tell (self, WM_LIBRARY_RESULT, batch->number, n, data, bytes);
     else {
         give_up (self, WM_EHOST, "the broker sent a result of another size than was asked for");
@@ -306,7 +365,9 @@ static void nap (helper_t *self, int64_t ms)
 static void send_ready (helper_t *self)
 {
     const wm_pins_t *pins = wm_client_pins (self->client);
-    wm_library_facts_t facts = { .n_value = pins->n_value, .n_output = pins->n_output };
+    wm_library_facts_t facts = { .n_value = pins->n_value,
+                                 .n_output = pins->n_output,
+                                 .is_ragged = wm_pins_is_ragged (pins) };
     const uint32_t n_label = pins->n_output <= WM_OUTPUTS_MAX ? pins->n_output : 0;
     const size_t bytes = sizeof facts + (size_t) n_label * WM_LIBRARY_LABEL_BYTES;
     uint8_t *body = calloc (1, bytes);
@@ -458,6 +519,22 @@ static void run (helper_t *self)
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
+/* Maps what the library shares; it is read only. -1 and errno.  */
+static int map_memory (helper_t *self, const char *path)
+{
+    struct stat status;
+    const int fd = open (path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat (fd, &status))
+        return -1;
+    void *memory = mmap (NULL, (size_t) status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    close (fd);
+    if (memory == MAP_FAILED)
+        return -1;
+    self->memory = memory;
+    self->memory_bytes = (size_t) status.st_size;
+    return 0;
+}
+
 static int client_main (const wm_args_t *args)
 {
     static helper_t self;
@@ -465,6 +542,11 @@ static int client_main (const wm_args_t *args)
     wm_error_t error;
     char label[64], host[48] = "?";
     const pid_t of = (pid_t) wm_args_number (args, "of");
+    const char *memory = wm_args_text (args, "memory");
+    if (memory && map_memory (&self, memory))
+        return wm_args_refuse (args, "--memory %s: %s", memory, strerror (errno));
+    mallopt (M_MMAP_THRESHOLD, KEPT_BYTES / 2); /* messages of MBs come and go: their pages stay */
+    mallopt (M_TRIM_THRESHOLD, KEPT_BYTES);
     close_range (fd + 1, ~0u, 0); /* what the program left open for others */
     int type;
     socklen_t type_bytes = sizeof type;

@@ -48,7 +48,8 @@ typedef enum {
     WM_HIT_BAD_WIRE = 2,  /* wire outside its plane, or no such plane */
     WM_HIT_BAD_PIXEL = 3, /* its patch holds a non-finite pixel */
     WM_HIT_POISON = 4,    /* it kills the engine */
-    WM_HIT_HELD = 5,      /* its batch is held: attempts used up, or an alarm */
+    WM_HIT_HELD = 5,      /* its batch is held: attempts used up, or an alarm; or the model does not
+                             take it (a refusal, wm_ragged.h) */
     WM_HIT_NONFINITE = 6, /* the engine answered with a non-finite score */
     WM_HIT_NO_EVENT = 7,  /* its event is not in the file */
 } wm_hit_status_t;

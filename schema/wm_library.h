@@ -6,10 +6,16 @@
    is this header and `bytes` bytes. The end of the stream ends the helper, and fails what the
    library waits for.
 
-     library  BATCH   number, n; float32 (n, n_value), all finite
+     library  BATCH   number, n; float32 (n, n_value), all finite; of a ragged campaign one
+                      ragged row (schema/wm_ragged.h)
+              SHARED  number, n; uint64: where in the shared memory they are, until they are
+                      answered; not of a ragged campaign. Only where the helper was given such
+                      memory (--memory)
      helper   READY   first, and once: wm_library_facts_t, then n_output labels of
-                      WM_LIBRARY_LABEL_BYTES each, none of more than WM_OUTPUTS_MAX outputs
-              RESULT  number, n; n statuses, then float32 (n, n_output)
+                      WM_LIBRARY_LABEL_BYTES each, none of more than WM_OUTPUTS_MAX outputs.
+                      A ragged campaign is for the gateway: libwiremill refuses it
+              RESULT  number, n; n statuses, then float32 (n, n_output); or a ragged row, or
+                      none where the status is not 0
               HELD    number; the reason: the broker gave these patches up
               WAITS   text: what the helper waits for; "": for nothing
               FAILED  n: wm_fault_t; text. The helper ends  */
@@ -29,6 +35,7 @@ typedef enum {
     WM_LIBRARY_HELD,
     WM_LIBRARY_WAITS,
     WM_LIBRARY_FAILED,
+    WM_LIBRARY_SHARED,
 } wm_library_type_t;
 
 typedef struct {
@@ -39,7 +46,8 @@ typedef struct {
 
 typedef struct {
     uint32_t n_value, n_output, n_dim, dim[WM_LIBRARY_DIMS_MAX];
-    char model[65]; /* SHA-256 of the model's file, hex */
+    uint32_t is_ragged; /* n_value and n_output are the most that a row may have */
+    char model[65];     /* SHA-256 of the model's file, hex */
 } wm_library_facts_t;
 
 #endif

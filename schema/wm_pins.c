@@ -36,6 +36,7 @@ static const pin_t pins[] = {
     { "pedestal", offsetof (wm_pins_t, pedestal), sizeof (((wm_pins_t *) 0)->pedestal), true },
     { "layout", offsetof (wm_pins_t, layout), sizeof (((wm_pins_t *) 0)->layout), true },
     { "serves", offsetof (wm_pins_t, serves), sizeof (((wm_pins_t *) 0)->serves), true },
+    { "lengths", offsetof (wm_pins_t, lengths), sizeof (((wm_pins_t *) 0)->lengths), true },
 };
 #define PINS (sizeof pins / sizeof *pins)
 #define PINS_DIGEST 7 /* those before output */
@@ -134,6 +135,8 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
         return wm_fault (error, WM_EPEER, "campaign pins: specification is no text below %zu bytes",
                          sizeof self->spec);
     memcpy (self->spec, text, length);
+    if (*self->lengths && strcmp (self->lengths, "vary") != 0)
+        return wm_fault (error, WM_EPEER, "campaign pins: lengths of an unknown kind");
     if (self->n_output < 1 || self->n_output > WM_ANSWER_VALUES_MAX || self->n_value < 1 ||
         self->batch_hits < 1 || self->batch_bytes < 1 || self->batch_bytes > WM_RAW_BYTES_MAX)
         return wm_fault (error, WM_EPEER, "campaign pins: a number is out of its range");

@@ -9,6 +9,7 @@
 #include "schema/wm_limits.h"
 #include "schema/base/wm_fault.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Hits of a batch where nobody chose. Threads of the sparse engine wait for each other a few times
@@ -40,8 +41,16 @@ typedef struct {
     char layout[9];      /* of outputs: "numl" or "both"; "": wiremill's own table */
     char serves[8];      /* "clients": programs that wait for scores (libwiremill), and nothing of
                             their patches is kept; "": files */
-    char spec[WM_PINS_BYTES_MAX - 2304]; /* canonical specification; with table and labels */
+    char lengths[8];     /* "vary": patches and results are ragged rows (wm_ragged.h), n_value and
+                            n_output the most that they have; "": all have so many */
+    char spec[WM_PINS_BYTES_MAX - 2336]; /* canonical specification; with table and labels */
 } wm_pins_t;
+
+/* Returns whether patches and results are ragged rows.  */
+static inline bool wm_pins_is_ragged (const wm_pins_t *self)
+{
+    return *self->lengths != 0;
+}
 
 /* Prints the canonical text; returns its length (without NUL).  */
 size_t wm_pins_print (const wm_pins_t *self, char text[WM_PINS_BYTES_MAX]);

@@ -120,6 +120,11 @@ make_labelled ()
     make_model ${small}1 && make_events layout --events 3 --seed 4 --hits 300 --tpcs 1 &&
         printf 'patch: [%s, %s]\nlabels: [track, em, none, michel]\n' $size $size >"$work/labels.yaml"
 }
+fake_driver () # folder: a library in the place of NVIDIA's driver, of WM_FAKE_DRIVER (tests/unit/fake_driver.h)
+{
+    # shellcheck disable=SC2086 # CC may be two words
+    ${CC:-gcc} -shared -fPIC -D_GNU_SOURCE -w -Wl,-soname,libcuda.so.1 -x c tests/unit/fake_driver.h -o "$1/libcuda.so.1"
+}
 # Afterwards `--engine openvino` is the exact-sparse engine, the same bits; each batch takes WM_KILLER_SLOW_MS longer, of a
 # process that a test signals while it works: the time does not depend on the machine.
 slow_engine () { export WM_OPENVINO_SO=$PWD/${WM_BUILD:-build/release}/tests/wm_killer.so; }

@@ -42,7 +42,7 @@ check ()
 # Whether its test notices a mistake; one line tells.
 try () # name
 {
-    local name=$1 copy=$B/plants/$1 test pattern code
+    local name=$1 copy=$B/plants/$1 test pattern code by=
     read -r _ test pattern < <(grep '^test: ' "tests/plants/$name.patch")
     copy "$copy" && plant "$name" "$copy" || { echo "not ok - $name: the patch does not apply"; return 1; }
     mkdir "$copy/$B/lib" && cp -a "$B/obj" "$B/gen" "$copy/$B" && cp -a "$B"/lib/*.a "$copy/$B/lib"
@@ -54,11 +54,18 @@ try () # name
     }
     WM_ONLY=$pattern timeout 300 "$copy/$B/tests/$test" >"$copy/test.log" 2>&1
     code=$?
-    if [ $code = 0 ] || [ $code -ge 124 ] || ! grep -q '^\[  FAILED  \]' "$copy/test.log"; then
+    # A failed assert of the product (134) ends the program, which then lists no failed test: it is the last that was begun.
+    if [ $code = 134 ]; then
+        by=$(sed -n 's/^\[ RUN      \] //p' "$copy/test.log" | tail -n 1)
+        grep -q 'Assertion .* failed' "$copy/test.log" || by=
+    elif [ $code -gt 0 ] && [ $code -lt 124 ]; then
+        by=$(sed -n 's/^\[  FAILED  \] \([a-z_0-9]*\)$/\1/p' "$copy/test.log" | head -n 1)
+    fi
+    if [ -z "$by" ]; then
         echo "not ok - $name: $test ($pattern) did not notice it, exit $code ($copy/test.log)"
         return 1
     fi
-    echo "ok - $name: noticed by $test, $(sed -n 's/^\[  FAILED  \] \([a-z_0-9]*\)$/\1/p' "$copy/test.log" | head -n 1)"
+    echo "ok - $name: noticed by $test, $by"
     rm -rf "$copy"
 }
 

@@ -155,6 +155,17 @@ table ()
             exit broken > 0
         }' "$log"
 }
+# Each test that failed, and what of it: lines that belong to no failure are thousands.
+failures ()
+{
+    awk '
+        /tests\/.*\.t \.\./ { file = $0; sub (/ \.\..*/, "", file); sub (/.*tests/, "tests", file) }
+        /^== .*\/tests\/test_/ { file = $2; sub (/.*\//, "", file) }
+        /^== [a-z]*: / { file = $2; sub (/:$/, "", file) }
+        /^\[  FAILED  \] [a-z_0-9]+$/ || (/^not ok/ && !/# TODO/) || /^(Dubious|Bailout called)/ || /^no longer applies/ \
+            || /^failed: / || /^# broken by/ { if (!seen[file $0]++) print "  " file ": " $0 }' "$log"
+}
 machine
 table || failed+=' promises'
+[ -z "$failed" ] || { echo; echo "what failed:"; failures; }
 [ -z "$failed" ] || { echo "failed:$failed (the whole output: $log)"; exit 1; }

@@ -11,7 +11,7 @@
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_any_place.h"
 #include "kernels/cuda/wm_cuda_chunks.h"
-#include "kernels/cuda/wm_gpu_kernels.cuh"
+#include "kernels/cuda/wm_gpu_any.cuh"
 #include "kernels/wm_range.h"
 #include "kernels/wm_seed.h"
 
@@ -37,11 +37,13 @@ struct wm_any_t {
     wm_gpu_precision_t precision;
     wm_any_place_t place;
     void *d_slot[WM_CHUNK_SLOTS][WM_ANY_SLOTS_MAX], *d_scratch[WM_CHUNK_SLOTS];
-    uint32_t *d_held[WM_CHUNK_SLOTS]; /* (rows); in `measures` (2, n_step + 1): large, not tiny */
+    uint32_t *d_held[WM_CHUNK_SLOTS]; /* (1 + n_doubt, rows): held, in doubt; in `measures` (2,
+                                         n_step + 1): large, not tiny */
     uint32_t *h_held;                 /* where it measures */
-    bool measures;
+    bool measures, sized;             /* sized: the device decides how many patches a launch has */
     uint32_t unplanned; /* the convolution for which cuDNN has no plan in half; n_step: none */
     wm_conv_plan_t *plan[WM_ANY_STEPS_MAX];
+    void *graph[WM_CHUNK_SLOTS]; /* a slot's work in one call; NULL: step by step */
     float *d_constant;
     uint16_t *d_half; /* the constants */
     char signature[64], choice[200], failure[300];
@@ -51,11 +53,18 @@ struct wm_any_t {
 
 static size_t row_bytes (const wm_any_t *self)
 {
-    size_t n = self->place.scratch_bytes + sizeof (uint32_t) +
+    size_t n = self->place.scratch_bytes + (1 + self->place.n_doubt) * sizeof (uint32_t) +
                (self->chunks.n_value + self->chunks.n_output) * sizeof (float);
     for (uint32_t i = 0; i < self->place.n_slot; i++)
         n += self->place.slot_bytes[i];
     return WM_CHUNK_SLOTS * n;
+}
+
+/* Flags of a launch: rows that are held, and those in doubt by each buffer that matters.  */
+static uint32_t n_flag (const wm_any_t *self)
+{
+    return self->measures ? 2 * (self->net->n_step + 1)
+                          : self->chunks.rows * (1 + self->place.n_doubt);
 }
 
 static void *at (const wm_any_t *self, uint32_t s, uint32_t buffer)
@@ -67,32 +76,73 @@ static void *at (const wm_any_t *self, uint32_t s, uint32_t buffer)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* Launches a kernel of any grid for `items` elements, of which a thread takes four or eight.  */
 static wm_gpu_text_t launch (wm_any_t *self, uint32_t s, wm_gpu_kernel_t kernel, size_t items,
                              const void *args)
 {
-    const size_t blocks = (items + THREADS - 1) / THREADS;
-    wm_gpu_launch_t what = { kernel, (uint32_t) (blocks < BLOCKS_MAX ? blocks : BLOCKS_MAX),
+    const size_t blocks = (items / 4 + THREADS - 1) / THREADS;
+    wm_gpu_launch_t what = { kernel,
+                             (uint32_t) (blocks == 0           ? 1
+                                         : blocks < BLOCKS_MAX ? blocks
+                                                               : BLOCKS_MAX),
                              THREADS, 0, args };
     CALL (launch, &what, self->chunks.slot[s].stream);
     return NULL;
 }
 
-/* Holds the rows with a value beyond +-limit.  */
-static wm_gpu_text_t scan (wm_any_t *self, uint32_t s, const void *d_from, uint32_t n, bool half,
-                           float limit)
+static wm_gpu_text_t launch_copy (wm_any_t *self, uint32_t s, const wm_gpu_copy_t *args)
 {
-    const wm_gpu_scan_t args = { .from = d_from,
-                                 .held = self->d_held[s],
-                                 .rows = self->chunks.rows,
-                                 .n = n,
-                                 .half = half,
-                                 .each = 1,
-                                 .mark = 1,
-                                 .limit = limit };
-    return launch (self, s, WM_GPU_SCAN, (size_t) args.rows * n, &args);
+    const uint32_t tiles = wm_gpu_copy_tiles (args);
+    const wm_gpu_launch_t what = { WM_GPU_COPY, args->rows * tiles, THREADS, WM_GPU_TILE_BYTES,
+                                   args };
+    if (!tiles)
+        return launch (self, s, WM_GPU_COPY, (size_t) args->rows * args->n, args);
+    CALL (launch, &what, self->chunks.slot[s].stream);
+    return NULL;
 }
 
-/* What a step reads, as half or float32: itself, or converted.  */
+/* The flags of rows in doubt by a buffer's values; NULL: nothing depends on them.  */
+static uint32_t *doubt (const wm_any_t *self, uint32_t s, uint32_t buffer)
+{
+    return buffer == WM_ANY_NONE || self->place.bound[buffer] == 0
+               ? NULL
+               : self->d_held[s] + (1 + (size_t) self->place.doubt[buffer]) * self->chunks.rows;
+}
+
+/* Holds the rows of a buffer with a value that is not finite.  */
+static wm_gpu_text_t scan (wm_any_t *self, uint32_t s, uint32_t buffer)
+{
+    const wm_gpu_scan_t args = { .from = at (self, s, buffer),
+                                 .held = self->d_held[s],
+                                 .doubt = doubt (self, s, buffer),
+                                 .only = doubt (self, s, self->place.only[buffer]),
+                                 .bound = self->place.bound[buffer],
+                                 .rows = self->chunks.rows,
+                                 .n = self->net->size[buffer],
+                                 .half = self->place.half[buffer],
+                                 .each = 1,
+                                 .limit = FLT_MAX };
+    return launch (self, s, WM_GPU_SCAN, (size_t) args.rows * args.n, &args);
+}
+
+/* What a step of ours checks: patches, and halves. Scores are written when all checks are over.  */
+static wm_gpu_checks_t checks (const wm_any_t *self, uint32_t s, uint32_t from, uint32_t second,
+                               uint32_t to)
+{
+    const bool *half = self->place.half;
+    wm_gpu_checks_t checks = { .flag = self->d_held[s] };
+    if (self->measures || to == WM_ANY_SCORES)
+        return checks;
+    checks.what =
+        (half[from] || from == WM_ANY_INPUT ? WM_GPU_CHECK_FROM : 0) |
+        (second != WM_ANY_NONE && (half[second] || second == WM_ANY_INPUT) ? WM_GPU_CHECK_SECOND
+                                                                           : 0) |
+        (half[to] ? WM_GPU_CHECK_TO : 0);
+    checks.doubt = doubt (self, s, to), checks.bound = self->place.bound[to];
+    return checks;
+}
+
+/* What a convolution reads, as half or float32: itself, or converted.  */
 static wm_gpu_text_t convert (wm_any_t *self, uint32_t s, uint32_t buffer, bool half,
                               const void **d_from)
 {
@@ -100,16 +150,17 @@ static wm_gpu_text_t convert (wm_any_t *self, uint32_t s, uint32_t buffer, bool 
     *d_from = at (self, s, buffer);
     if (self->place.half[buffer] == half)
         return NULL;
-    const wm_gpu_join_t args = { .from = *d_from,
-                                 .to = self->d_scratch[s],
-                                 .rows = self->chunks.rows,
-                                 .n = n,
-                                 .half_from = self->place.half[buffer],
-                                 .half_to = half,
-                                 WM_GPU_JOIN_PLAIN };
+    wm_gpu_join_t args = { .from = *d_from,
+                           .to = self->d_scratch[s],
+                           .rows = self->chunks.rows,
+                           .n = n,
+                           .half_from = self->place.half[buffer],
+                           .half_to = half,
+                           .checks = checks (self, s, buffer, WM_ANY_NONE, buffer),
+                           WM_GPU_JOIN_PLAIN };
+    args.checks.what |= half && !self->measures ? WM_GPU_CHECK_TO : 0;
     *d_from = self->d_scratch[s];
-    wm_gpu_text_t text = launch (self, s, WM_GPU_JOIN, (size_t) args.rows * n, &args);
-    return text || !half ? text : scan (self, s, *d_from, n, true, (float) WM_HALF_MAX);
+    return launch (self, s, WM_GPU_JOIN, (size_t) args.rows * n, &args);
 }
 
 static wm_gpu_text_t run_conv (wm_any_t *self, uint32_t s, uint32_t index)
@@ -142,6 +193,7 @@ static wm_gpu_text_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
         wm_gpu_pool_t args = step->pool;
         args.from = from, args.to = to, args.rows = self->chunks.rows;
         args.half_from = half_from, args.half_to = half_to;
+        args.checks = checks (self, s, step->from, WM_ANY_NONE, step->to);
         return launch (self, s, WM_GPU_POOL, rows * args.out[0] * args.out[1] * args.channels,
                        &args);
     }
@@ -149,6 +201,7 @@ static wm_gpu_text_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
         wm_gpu_join_t args = step->join;
         args.from = from, args.to = to, args.rows = self->chunks.rows;
         args.half_from = half_from, args.half_to = half_to;
+        args.checks = checks (self, s, step->from, step->second, step->to);
         args.slope = args.n_slope ? self->d_constant + step->weight : NULL;
         if (step->second != WM_ANY_NONE) {
             args.second = at (self, s, step->second);
@@ -160,13 +213,14 @@ static wm_gpu_text_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
         wm_gpu_copy_t args = step->copy;
         args.from = from, args.to = to, args.rows = self->chunks.rows;
         args.half_from = half_from, args.half_to = half_to;
+        args.checks = checks (self, s, step->from, WM_ANY_NONE, step->to);
         args.held = step->to == WM_ANY_SCORES && !self->measures ? self->d_held[s] : NULL;
-        return launch (self, s, WM_GPU_COPY, rows * args.n, &args);
+        return launch_copy (self, s, &args);
     }
     default: {
         wm_gpu_spread_t args = step->spread;
         args.value = to, args.rows = self->chunks.rows;
-        return launch (self, s, WM_GPU_SPREAD, rows * args.groups, &args);
+        return launch (self, s, WM_GPU_SPREAD, rows * args.groups * 4, &args);
     }
     }
 }
@@ -182,7 +236,6 @@ static wm_gpu_text_t gauge (wm_any_t *self, uint32_t s, uint32_t index, uint32_t
                                      .held = self->d_held[s] + k * (self->net->n_step + 1) + index,
                                      .rows = self->chunks.rows,
                                      .n = self->net->size[buffer],
-                                     .mark = 1,
                                      .limit = limit[k] };
         text = launch (self, s, WM_GPU_SCAN, (size_t) args.rows * args.n, &args);
     }
@@ -198,40 +251,30 @@ static bool leaves (const wm_any_net_t *net, uint32_t index)
            (index + 1 == net->n_step || step[1].to != step->to || step[1].kind == WM_ANY_SPREAD);
 }
 
-/* Checks a step's values where they may be beyond half's range.  */
+/* Checks a step's values where no kernel of ours does, or gauges them.  */
 static wm_gpu_text_t look (wm_any_t *self, uint32_t s, uint32_t index)
 {
-    const wm_any_net_t *net = self->net;
-    const wm_any_step_t *step = &net->step[index], *part = step;
-    const uint32_t to = step->to;
-    bool made = false;
-    if (!leaves (net, index))
-        return NULL;
-    if (self->measures && to != WM_ANY_SCORES)
-        return gauge (self, s, index, to);
-    for (; part >= net->step && part->to == to; part--)
-        made = made || part->kind == WM_ANY_CONV || part->kind == WM_ANY_JOIN ||
-               !self->place.half[part->from];
-    return self->place.half[to] && made
-               ? scan (self, s, at (self, s, to), net->size[to], true, (float) WM_HALF_MAX)
-               : NULL;
+    const wm_any_step_t *step = &self->net->step[index];
+    if (!self->measures)
+        return step->kind == WM_ANY_CONV && self->place.scanned[step->to] ? scan (self, s, step->to)
+                                                                          : NULL;
+    return leaves (self->net, index) && step->to != WM_ANY_SCORES ? gauge (self, s, index, step->to)
+                                                                  : NULL;
 }
 
-/* Patches of h_source to scores of h_scores.  */
-static wm_gpu_text_t start (void *engine, uint32_t s)
+/* Patches of h_source to scores of h_scores, step by step.  */
+static wm_gpu_text_t start_steps (wm_any_t *self, uint32_t s)
 {
-    wm_any_t *self = engine;
     const wm_chunk_t *slot = &self->chunks.slot[s];
     const uint32_t rows = self->chunks.rows;
-    const wm_gpu_fill_t none = { (float *) (void *) self->d_held[s],
-                                 self->measures ? 2 * (self->net->n_step + 1) : rows, 0 };
+    const wm_gpu_fill_t none = { (float *) (void *) self->d_held[s], n_flag (self), 0 };
     CALL (copy_in, slot->d_source, slot->h_source, rows * self->chunks.n_value * sizeof (float),
           slot->stream);
     wm_gpu_text_t text = launch (self, s, WM_GPU_FILL, none.count, &none);
-    if (!text)
-        text = self->measures ? gauge (self, s, self->net->n_step, WM_ANY_INPUT)
-                              : scan (self, s, slot->d_source, (uint32_t) self->chunks.n_value,
-                                      false, FLT_MAX);
+    if (!text && self->measures)
+        text = gauge (self, s, self->net->n_step, WM_ANY_INPUT);
+    else if (!text && self->place.scanned[WM_ANY_INPUT])
+        text = scan (self, s, WM_ANY_INPUT);
     for (uint32_t i = 0; i < self->net->n_step && !text; i++)
         if (!(text = run_step (self, s, i)))
             text = look (self, s, i);
@@ -239,6 +282,16 @@ static wm_gpu_text_t start (void *engine, uint32_t s)
         return text;
     CALL (copy_out, slot->h_scores, slot->d_scores, rows * self->chunks.n_output * sizeof (float),
           slot->stream);
+    return NULL;
+}
+
+/* The same, as a graph where there is one.  */
+static wm_gpu_text_t start (void *engine, uint32_t s)
+{
+    wm_any_t *self = engine;
+    if (!self->graph[s])
+        return start_steps (self, s);
+    CALL (graph_run, self->graph[s], self->chunks.slot[s].stream);
     return NULL;
 }
 
@@ -307,14 +360,14 @@ static wm_gpu_text_t make_plans (wm_any_t *self, uint32_t first, bool *made)
     return *made ? wm_chunks_workspace (&self->chunks, workspace) : NULL;
 }
 
-/* Whether equal patches get equal scores in every row, twice.  */
-static wm_gpu_text_t try_rows (wm_any_t *self, bool *alike)
+/* Whether equal patches get equal scores in every row of slot s, twice; `kept` (n_output): these
+   scores.  */
+static wm_gpu_text_t try_rows (wm_any_t *self, uint32_t s, float *kept, bool *alike)
 {
-    wm_chunk_t *slot = &self->chunks.slot[0];
+    wm_chunk_t *slot = &self->chunks.slot[s];
     const size_t n = self->chunks.n_value, bytes = self->chunks.n_output * sizeof (float);
     uint64_t seed = 1;
-    float *kept = malloc (bytes);
-    wm_gpu_text_t text = kept ? NULL : "no memory";
+    wm_gpu_text_t text = NULL;
     for (size_t i = 0; i < n; i++) {
         const float value = (float) (wm_seed_next (&seed) >> 40) * 0x1p-24f;
         for (uint32_t r = 0; r < self->chunks.rows; r++)
@@ -322,15 +375,59 @@ static wm_gpu_text_t try_rows (wm_any_t *self, bool *alike)
     }
     *alike = true;
     for (int round = 0; round < 2 && !text && *alike; round++) {
-        if (!(text = start (self, 0)))
+        memset (slot->h_scores, 0xff, self->chunks.rows * bytes); /* NaN: a graph may do nothing */
+        if (!(text = start (self, s)))
             text = self->api->stream_sync (self->gpu, slot->stream);
         if (!text && round == 0)
             memcpy (kept, slot->h_scores, bytes);
         for (uint32_t r = 0; r < self->chunks.rows && !text && *alike; r++)
             *alike = memcmp (slot->h_scores + r * self->chunks.n_output, kept, bytes) == 0;
     }
-    free (kept);
     return text;
+}
+
+/* Makes each slot's work a CUDA graph: one call instead of one a step. An algorithm of cuDNN's that
+   cannot be captured leaves the steps, and so do graphs that give other scores than `right`. A
+   capture that fails ends with graph_end and harms nothing.  */
+static wm_gpu_text_t capture (wm_any_t *self, const float *right, float *scores)
+{
+    bool captured = true;
+    wm_gpu_text_t text = NULL;
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS && captured && !text; s++) {
+        void *graph = NULL;
+        CALL (graph_begin, self->chunks.slot[s].stream);
+        captured = !start_steps (self, s);
+        captured =
+            !self->api->graph_end (self->gpu, self->chunks.slot[s].stream, &graph) && captured;
+        self->graph[s] = captured ? graph : NULL;
+        if (captured && !(text = try_rows (self, s, scores, &captured)))
+            captured =
+                captured && memcmp (scores, right, self->chunks.n_output * sizeof *scores) == 0;
+    }
+    if (!captured)
+        memset (self->graph, 0, sizeof self->graph);
+    return text;
+}
+
+/* Takes the libraries' first algorithms that treat all rows alike; *alike is false where there are
+   none.  */
+static wm_gpu_text_t choose (wm_any_t *self, bool *alike)
+{
+    const size_t n = self->chunks.n_output;
+    wm_gpu_text_t text = NULL;
+    bool made = true;
+    float *kept = calloc (2 * n, sizeof *kept);
+    for (uint32_t c = 0; c < CANDIDATES_MAX && kept && made && !*alike && !text; c++) {
+        text = make_plans (self, c, &made);
+        if (self->measures)
+            *alike = made; /* no scores come of it */
+        else if (!text && made)
+            text = try_rows (self, 0, kept, alike);
+    }
+    if (kept && *alike && !text && !self->measures)
+        text = capture (self, kept, kept + n);
+    free (kept);
+    return kept ? text : "no memory";
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -374,8 +471,7 @@ static wm_gpu_text_t make_constants (wm_any_t *self)
 
 static wm_gpu_text_t make_memory (wm_any_t *self)
 {
-    const size_t rows = self->chunks.rows,
-                 flags = sizeof (uint32_t) * (self->measures ? 2 * (self->net->n_step + 1) : rows);
+    const size_t rows = self->chunks.rows, flags = sizeof (uint32_t) * n_flag (self);
     wm_gpu_text_t text = wm_chunks_open (&self->chunks);
     for (uint32_t s = 0; s < WM_CHUNK_SLOTS && !text; s++) {
         for (uint32_t i = 0; i < self->place.n_slot && !text; i++)
@@ -394,9 +490,12 @@ static wm_gpu_text_t make_memory (wm_any_t *self)
 static wm_gpu_text_t make_all (wm_any_t *self, wm_error_t *error)
 {
     wm_gpu_text_t text;
-    bool made = true, alike = false;
+    bool alike = false;
     const wm_gpu_info_t *info = &self->chunks.info;
     CALL (open, &self->chunks.info);
+    CALL (open_cudnn, &self->chunks.info);
+    if (self->sized)
+        self->chunks.rows = wm_any_rows (self->net, info->n_sm);
     const size_t constants = self->net->n_constant * 6 + WM_CUDA_WORKSPACE_MAX / 4;
     while (self->chunks.rows > 1 &&
            constants + self->chunks.rows * row_bytes (self) > info->free_bytes / 2)
@@ -408,12 +507,8 @@ static wm_gpu_text_t make_all (wm_any_t *self, wm_error_t *error)
     }
     if ((text = make_memory (self)))
         return text;
-    for (uint32_t c = 0; c < CANDIDATES_MAX && made && !alike; c++)
-        if ((text = make_plans (self, c, &made)) ||
-            (made && !self->measures && (text = try_rows (self, &alike))))
-            return text;
-        else if (self->measures)
-            alike = made; /* no scores come of it */
+    if ((text = choose (self, &alike)))
+        return text;
     if (!alike)
         wm_fault (error, WM_EHOST,
                   "cuDNN (%s) has no algorithms for this model on %s that treat all rows alike: "
@@ -546,7 +641,8 @@ static wm_any_t *make_half (const wm_any_t *like, const wm_spec_t *spec, wm_erro
         wm_fault (error, WM_EHOST, "no memory for the cuda engine");
         return NULL;
     }
-    tf32.precision = WM_GPU_TF32, tf32.measures = true, tf32.chunks.rows = MEASURED;
+    tf32.precision = WM_GPU_TF32, tf32.measures = true, tf32.chunks.rows = MEASURED,
+    tf32.sized = false;
     wm_any_t *measuring = make (&tf32, spec, NULL, &unplanned, &fault);
     wm_gpu_text_t dead = measuring ? measure (measuring, spec, beyond, text) : NULL;
     if (wm_cuda_stands (&fault, dead, error))
@@ -572,7 +668,7 @@ wm_any_t *wm_any_new (const wm_gpu_api_t *api, const wm_any_net_t *net, const wm
                       wm_gpu_precision_t precision, uint32_t rows, wm_error_t *error)
 {
     uint32_t unplanned;
-    wm_any_t like = { .api = api, .net = net, .precision = precision };
+    wm_any_t like = { .api = api, .net = net, .precision = precision, .sized = rows == 0 };
     like.chunks.rows = rows ? rows : WM_ANY_ROWS;
     if (precision == WM_GPU_F16)
         return make_half (&like, spec, error);
@@ -598,6 +694,11 @@ const char *wm_any_signature (const wm_any_t *self)
     return self->signature;
 }
 
+bool wm_any_captured (const wm_any_t *self)
+{
+    return self->graph[0] != NULL;
+}
+
 const char *wm_any_choice (const wm_any_t *self)
 {
     return self->choice;
@@ -608,21 +709,50 @@ uint32_t wm_any_hits (const wm_any_t *self)
     return WM_CHUNK_SLOTS * self->chunks.rows;
 }
 
-wm_fault_t wm_any_score_many (wm_any_t *self, uint32_t n, const wm_batch_t *const *batch,
-                              float *const *scores, _Atomic uint64_t *progress, wm_error_t *error)
+uint64_t wm_any_launches (const wm_any_t *self)
 {
-    wm_fault_t fault = WM_OK;
-    wm_gpu_text_t text =
-        *self->failure ? self->failure
-                       : wm_chunks_score (&self->chunks, n, batch, scores, progress, &fault, error);
+    return self->chunks.launches;
+}
+
+/* Ends the engine with the GPU's first error, if there is one.  */
+static wm_fault_t end_if (wm_any_t *self, wm_gpu_text_t text, wm_error_t *error)
+{
     if (!text)
-        return fault;
+        return WM_OK;
     if (!*self->failure)
         snprintf (self->failure, sizeof self->failure, "%s", text);
     return wm_fault (error, WM_EHOST,
                      "the GPU failed, %s; scores of this batch are dropped, and this process must "
                      "end",
                      self->failure);
+}
+
+wm_fault_t wm_any_submit (wm_any_t *self, uint32_t n, wm_job_t *const *job, wm_error_t *error)
+{
+    return end_if (self, *self->failure ? self->failure : wm_chunks_submit (&self->chunks, n, job),
+                   error);
+}
+
+wm_fault_t wm_any_collect (wm_any_t *self, wm_job_t **job, wm_error_t *error)
+{
+    return end_if (self, *self->failure ? self->failure : wm_chunks_collect (&self->chunks, job),
+                   error);
+}
+
+static wm_fault_t submit (void *engine, uint32_t n, wm_job_t *const *job, wm_error_t *error)
+{
+    return wm_any_submit (engine, n, job, error);
+}
+
+static wm_fault_t collect (void *engine, wm_job_t **job, wm_error_t *error)
+{
+    return wm_any_collect (engine, job, error);
+}
+
+wm_fault_t wm_any_score_many (wm_any_t *self, uint32_t n, const wm_batch_t *const *batch,
+                              float *const *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    return wm_cuda_score_jobs (self, submit, collect, n, batch, scores, progress, error);
 }
 
 wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,

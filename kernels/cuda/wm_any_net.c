@@ -310,12 +310,3 @@ wm_any_net_t *wm_any_net_new (const char *path, wm_error_t *error)
         wm_any_net_destroy (&walk.net);
     return walk.net;
 }
-
-void wm_any_net_destroy (wm_any_net_t **self_p)
-{
-    if (*self_p) {
-        free ((*self_p)->constant);
-        free (*self_p);
-        *self_p = NULL;
-    }
-}

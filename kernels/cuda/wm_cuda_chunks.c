@@ -1,7 +1,7 @@
 /* wm_cuda_chunks.c - patches through a GPU, a fixed number at a time, over two slots.  */
 #include "kernels/cuda/wm_cuda_chunks.h"
 
-#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 wm_fault_t wm_chunks_make (wm_chunks_t *self, const wm_gpu_api_t *api, const wm_spec_t *spec,
@@ -21,22 +21,9 @@ void wm_chunks_clear (wm_chunks_t *self)
     if (self->gpu)
         self->api->destroy (self->gpu);
     self->gpu = NULL;
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++)
+        free (self->slot[s].part);
     wm_plane_destroy (&self->plane);
-}
-
-static size_t source_bytes (const wm_chunks_t *self)
-{
-    return self->rows * self->n_value * sizeof (float);
-}
-
-static size_t scores_bytes (const wm_chunks_t *self)
-{
-    return self->rows * self->n_output * sizeof (float);
-}
-
-size_t wm_chunks_bytes (const wm_chunks_t *self)
-{
-    return WM_CHUNK_SLOTS * (source_bytes (self) + scores_bytes (self));
 }
 
 wm_gpu_text_t wm_chunks_open (wm_chunks_t *self)
@@ -44,12 +31,14 @@ wm_gpu_text_t wm_chunks_open (wm_chunks_t *self)
     for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++) {
         wm_chunk_t *slot = &self->slot[s];
         wm_gpu_text_t text = NULL;
-        CALL (stream_new, &slot->stream);
+        CALL (stream_new, &slot->stream, false);
         CALL (event_new, &slot->done, false);
+        if (!slot->part && !(slot->part = calloc (self->rows, sizeof *slot->part)))
+            return "no memory for a chunk";
         if ((text = wm_cuda_both_new (self->api, self->gpu, &slot->h_source, &slot->d_source,
-                                      source_bytes (self))) ||
+                                      self->rows * self->n_value * sizeof (float))) ||
             (text = wm_cuda_both_new (self->api, self->gpu, &slot->h_scores, &slot->d_scores,
-                                      scores_bytes (self))))
+                                      self->rows * self->n_output * sizeof (float))))
             return text;
     }
     return NULL;
@@ -84,83 +73,107 @@ void wm_chunks_cut (wm_chunks_t *self, uint32_t s, const wm_batch_t *batch, uint
         wm_plane_cut (self->plane, first, count, to);
 }
 
-typedef struct {
-    uint32_t n;
-    const wm_batch_t *const *batch;
-    float *const *scores;
-    _Atomic uint64_t *progress;
-    uint32_t next, hit; /* the first batch not yet wholly in chunks, and its first hit in none */
-} work_t;
-
-/* Waits for a busy slot and copies its scores to their batches.  */
-static wm_gpu_text_t collect (wm_chunks_t *self, uint32_t s, const work_t *work)
+static wm_chunk_t *current (wm_chunks_t *self)
 {
-    wm_chunk_t *slot = &self->slot[s];
-    if (!slot->busy)
-        return NULL;
-    self->api->range_begin (self->gpu, "wait for a chunk");
-    CALL (event_sync, slot->done);
-    self->api->range_end (self->gpu);
-    slot->busy = false;
-    wm_gpu_text_t text = self->after ? self->after (self->engine, s) : NULL;
+    return &self->slot[self->current % WM_CHUNK_SLOTS];
+}
+
+/* Returns the slot that was started first of those that compute, WM_CHUNK_SLOTS for none.  */
+static uint32_t oldest (const wm_chunks_t *self)
+{
+    for (uint32_t i = 0; i < WM_CHUNK_SLOTS; i++) {
+        const uint32_t s = (self->current + i) % WM_CHUNK_SLOTS;
+        if (self->slot[s].busy)
+            return s;
+    }
+    return WM_CHUNK_SLOTS;
+}
+
+/* Starts the current slot.  */
+static wm_gpu_text_t start (wm_chunks_t *self)
+{
+    wm_chunk_t *slot = current (self);
+    self->api->range_begin (self->gpu, "start a chunk");
+    wm_gpu_text_t text = self->start (self->engine, self->current % WM_CHUNK_SLOTS);
     if (text)
         return text;
-    for (uint32_t row = 0, b = slot->batch, hit = slot->first, n; row < slot->count;
-         row += n, b++, hit = 0) {
-        n = work->batch[b]->n_hit - hit;
-        n = n < slot->count - row ? n : slot->count - row;
-        memcpy (work->scores[b] + hit * self->n_output, slot->h_scores + row * self->n_output,
-                n * self->n_output * sizeof (float));
-    }
-    if (work->progress)
-        atomic_fetch_add (work->progress, slot->count);
+    CALL (event_record, slot->done, slot->stream);
+    self->api->range_end (self->gpu);
+    slot->busy = true;
+    self->launches++;
+    self->current++;
     return NULL;
 }
 
-/* Fills slot s with the next hits, of as many batches as it holds.  */
-static wm_fault_t fill_slot (wm_chunks_t *self, uint32_t s, work_t *work, wm_error_t *error)
+/* Waits for a slot that computes, and copies its scores to their jobs.  */
+static wm_gpu_text_t finish (wm_chunks_t *self, uint32_t s)
 {
     wm_chunk_t *slot = &self->slot[s];
-    wm_fault_t fault = WM_OK;
-    slot->batch = work->next, slot->first = work->hit, slot->count = 0;
-    self->api->range_begin (self->gpu, "fill a chunk");
-    while (work->next < work->n && slot->count < self->rows && !fault) {
-        const wm_batch_t *batch = work->batch[work->next];
-        const uint32_t left = batch->n_hit - work->hit, room = self->rows - slot->count,
-                       count = left < room ? left : room;
-        if (count > 0)
-            fault = self->fill (self->engine, s, batch, work->hit, count, slot->count, error);
-        slot->count += count, work->hit += count;
-        if (work->hit == batch->n_hit)
-            work->next++, work->hit = 0;
-    }
+    self->api->range_begin (self->gpu, "wait for a chunk");
+    CALL (event_sync, slot->done);
     self->api->range_end (self->gpu);
-    return fault;
+    const float *from = slot->h_scores;
+    for (uint32_t i = 0; i < slot->n_part; i++) {
+        const wm_chunk_part_t *part = &slot->part[i];
+        memcpy (part->job->scores + part->first * self->n_output, from,
+                part->count * self->n_output * sizeof (float));
+        from += part->count * self->n_output;
+        wm_jobs_count (&self->finished, part->job, part->count);
+    }
+    slot->n_part = slot->count = 0;
+    slot->busy = false;
+    return NULL;
 }
 
-wm_gpu_text_t wm_chunks_score (wm_chunks_t *self, uint32_t n, const wm_batch_t *const *batch,
-                               float *const *scores, _Atomic uint64_t *progress, wm_fault_t *fault,
-                               wm_error_t *error)
+/* Adds a job's hits to the current slot and those after it.  */
+static wm_gpu_text_t add_job (wm_chunks_t *self, wm_job_t *job)
 {
-    work_t work = { n, batch, scores, progress, 0, 0 };
-    uint32_t count = 0;
-    wm_gpu_text_t text = NULL;
-    *fault = WM_OK;
-    for (; work.next < n && !*fault; count++) {
-        const uint32_t s = self->alone ? 0 : count % WM_CHUNK_SLOTS;
-        wm_chunk_t *slot = &self->slot[s];
-        if ((text = collect (self, s, &work)))
+    for (uint32_t first = 0, n; first < job->batch->n_hit; first += n) {
+        wm_chunk_t *slot = current (self);
+        wm_gpu_text_t text = slot->busy ? finish (self, self->current % WM_CHUNK_SLOTS) : NULL;
+        if (text)
             return text;
-        if ((*fault = fill_slot (self, s, &work, error)) || slot->count == 0)
-            continue;
-        self->api->range_begin (self->gpu, "start a chunk");
-        if ((text = self->start (self->engine, s)))
-            return text;
-        CALL (event_record, slot->done, slot->stream);
+        const uint32_t left = job->batch->n_hit - first, room = self->rows - slot->count;
+        n = left < room ? left : room;
+        self->api->range_begin (self->gpu, "fill a chunk");
+        const wm_fault_t fault = self->fill (self->engine, self->current % WM_CHUNK_SLOTS,
+                                             job->batch, first, n, slot->count, &job->error);
         self->api->range_end (self->gpu);
-        slot->busy = true;
+        if (fault) { /* only the first part of a job is refused: none of it is under way */
+            job->error.fault = fault;
+            wm_jobs_push (&self->finished, job);
+            return NULL;
+        }
+        slot->part[slot->n_part++] = (wm_chunk_part_t){ job, first, n };
+        slot->count += n;
+        if (slot->count == self->rows && (text = start (self)))
+            return text;
     }
-    for (uint32_t s = 0; !text && s < WM_CHUNK_SLOTS; s++, count++)
-        text = collect (self, count % WM_CHUNK_SLOTS, &work);
+    return NULL;
+}
+
+wm_gpu_text_t wm_chunks_submit (wm_chunks_t *self, uint32_t n, wm_job_t *const *job)
+{
+    wm_gpu_text_t text = NULL;
+    for (uint32_t i = 0; i < n && !text; i++)
+        text = add_job (self, job[i]);
+    return text;
+}
+
+/* Starts the slot that is being filled if nothing computes.  */
+static wm_gpu_text_t keep_busy (wm_chunks_t *self)
+{
+    return oldest (self) == WM_CHUNK_SLOTS && current (self)->count > 0 ? start (self) : NULL;
+}
+
+wm_gpu_text_t wm_chunks_collect (wm_chunks_t *self, wm_job_t **job)
+{
+    wm_gpu_text_t text = NULL;
+    while (!text && !(*job = wm_jobs_pop (&self->finished))) {
+        if ((text = keep_busy (self)) || oldest (self) == WM_CHUNK_SLOTS)
+            break;
+        if (!(text = finish (self, oldest (self))))
+            text = keep_busy (self);
+    }
     return text;
 }

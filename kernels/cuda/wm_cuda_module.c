@@ -1,13 +1,13 @@
 /* wm_cuda_module.c - the CUDA engines behind kernels/wm_device.h: what wm_cuda.so exports.
 
-   "cuda" takes the version of wm_cuda.h's rule, "cudnn" version 1, whose arithmetic is all
-   NVIDIA's.
+   "cuda" takes our kernels (wm_cuda.h) for networks of the family that they run, "cudnn" never.
+   All else goes by wm_any.h.
 
-   Precision fp32 is strict float32, which the campaign's limit of 1e-5 needs; fast is half with
-   sums in float32 (off by 3.7e-4 at most on the stand-in; tf32 needs twice the memory). Models
-   outside the family run by wm_any.h, `fast` in half where half holds their values. The GPU is the
-   first that CUDA_VISIBLE_DEVICES leaves.  */
+   Precision fp32 is strict float32, without tensor cores; split is float32 as two halves on tensor
+   cores where our kernels run (strict float32 elsewhere); fast is half with sums in float32, by
+   wm_any.h where half holds the values. The GPU is the first that CUDA_VISIBLE_DEVICES leaves.  */
 #include "kernels/cuda/wm_any.h"
+#include "kernels/cuda/wm_any_family.h"
 #include "kernels/cuda/wm_cuda.h"
 #include "kernels/wm_backend_private.h"
 
@@ -33,8 +33,10 @@ static void engine_close (void *engine)
 }
 
 /* The ONNX file lies inside the model's file; the reader wants a path.  */
-static wm_any_net_t *lower (const wm_model_t *model, wm_error_t *error)
+static wm_any_net_t *lower (const wm_model_t *model, bool strict, wm_error_t *error)
 {
+    if (wm_model_net (model))
+        return wm_any_family_new (wm_model_net (model), strict, error);
     size_t bytes, done = 0;
     char path[32];
     const char *original = wm_model_original (model, &bytes);
@@ -53,23 +55,23 @@ static wm_any_net_t *lower (const wm_model_t *model, wm_error_t *error)
     return net;
 }
 
-static void *open_version (uint32_t version, const wm_model_t *model, const wm_spec_t *spec,
-                           const wm_device_config_t *config, char signature[64], wm_error_t *error)
+static void *open_engine (bool ours, const wm_model_t *model, const wm_spec_t *spec,
+                          const wm_device_config_t *config, char signature[64], wm_error_t *error)
 {
-    const wm_net_t *net = wm_model_net (model);
+    const wm_net_t *net = ours ? wm_model_net (model) : NULL;
     const bool fast = strcmp (config->precision, "fast") == 0;
-    const wm_cuda_config_t cuda = { .precision = fast ? WM_GPU_F16 : WM_GPU_F32,
-                                    .version = version };
+    wm_cuda_config_t cuda = { .precision = fast ? WM_GPU_F16 : WM_GPU_F32 };
     engine_t *self = calloc (1, sizeof *self);
     if (!self) {
         wm_fault (error, WM_EHOST, "no memory for the cuda engine");
         return NULL;
     }
-    if (net)
+    if (strcmp (config->precision, "split") == 0 && net && !wm_cuda_refuse (net, WM_GPU_SPLIT))
+        cuda.precision = WM_GPU_SPLIT;
+    if (net && !wm_cuda_refuse (net, cuda.precision))
         self->family = wm_cuda_new (&wm_gpu_real, net, spec, &cuda, error);
-    else if ((self->net = lower (model, error)) != NULL)
-        self->any =
-            wm_any_new (&wm_gpu_real, self->net, spec, fast ? WM_GPU_F16 : WM_GPU_F32, 0, error);
+    else if ((self->net = lower (model, !fast, error)) != NULL)
+        self->any = wm_any_new (&wm_gpu_real, self->net, spec, cuda.precision, 0, error);
     if (self->any && *wm_any_choice (self->any))
         fprintf (stderr, "cuda: %s\n", wm_any_choice (self->any));
     if (self->family || self->any)
@@ -85,22 +87,13 @@ static void *open_version (uint32_t version, const wm_model_t *model, const wm_s
 static void *open_cuda (const wm_model_t *model, const wm_spec_t *spec,
                         const wm_device_config_t *config, char signature[64], wm_error_t *error)
 {
-    return open_version (0, model, spec, config, signature, error);
+    return open_engine (true, model, spec, config, signature, error);
 }
 
 static void *open_cudnn (const wm_model_t *model, const wm_spec_t *spec,
                          const wm_device_config_t *config, char signature[64], wm_error_t *error)
 {
-    return open_version (1, model, spec, config, signature, error);
-}
-
-static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
-                                float *scores, _Atomic uint64_t *progress, wm_error_t *error)
-{
-    engine_t *self = engine;
-    (void) status; /* wm_device.c checks the scores */
-    return self->any ? wm_any_score (self->any, batch, scores, progress, error)
-                     : wm_cuda_score (self->family, batch, scores, progress, error);
+    return open_engine (false, model, spec, config, signature, error);
 }
 
 static uint32_t engine_fill (const void *engine)
@@ -109,14 +102,24 @@ static uint32_t engine_fill (const void *engine)
     return self->family ? wm_cuda_fill (self->family) : wm_any_hits (self->any);
 }
 
-/* Called only where engine_fill is not 0.  */
-static wm_fault_t engine_score_many (void *engine, uint32_t n, const wm_batch_t *const *batch,
-                                     float *const *scores, _Atomic uint64_t *progress,
-                                     wm_error_t *error)
+static wm_fault_t engine_submit (void *engine, uint32_t n, wm_job_t *const *job, wm_error_t *error)
 {
     engine_t *self = engine;
-    return self->any ? wm_any_score_many (self->any, n, batch, scores, progress, error)
-                     : wm_cuda_score_many (self->family, n, batch, scores, progress, error);
+    return self->any ? wm_any_submit (self->any, n, job, error)
+                     : wm_cuda_submit (self->family, n, job, error);
+}
+
+static wm_fault_t engine_collect (void *engine, wm_job_t **job, wm_error_t *error)
+{
+    engine_t *self = engine;
+    return self->any ? wm_any_collect (self->any, job, error)
+                     : wm_cuda_collect (self->family, job, error);
+}
+
+static uint64_t engine_launches (const void *engine)
+{
+    const engine_t *self = engine;
+    return self->any ? wm_any_launches (self->any) : wm_cuda_launches (self->family);
 }
 
 static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, wm_error_t *error)
@@ -131,9 +134,10 @@ static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, w
     const wm_backend_t wm_backend_##called = {                                                     \
         .open = open_##called,                                                                     \
         .close = engine_close,                                                                     \
-        .score = engine_score,                                                                     \
         .fill = engine_fill,                                                                       \
-        .score_many = engine_score_many,                                                           \
+        .submit = engine_submit,                                                                   \
+        .collect = engine_collect,                                                                 \
+        .launches = engine_launches,                                                               \
         .lend = engine_lend,                                                                       \
     }
 ENGINE (cuda);

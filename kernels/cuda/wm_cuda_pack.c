@@ -4,40 +4,52 @@
 
        y = [b + W^T c] + sum over active positions of W^T (relu (conv) - c)
 
-   the bracket is the roots' bias in version 3, in double from the weights as they are; in version 2
-   c is 0 here and the bias the network's own.
+   the bracket is the roots' bias, in double from the weights as they are.
+
+   Two halves. A weight and a value are the sum of two halves each, 22 bits of mantissa, as long as
+   the lower half is not subnormal. So both are multiplied by powers of two that bring the largest
+   of them, by interval arithmetic, below 32,768: what half cannot hold is then 2^-40 of that.
 
    The checksum of Dense-1: the sum of all outputs must equal the output of one more column, whose
    weights are the sums over all columns of W. These sums are of the rounded weights, and are kept
    in two parts, because they have more bits than one value holds. The two may differ by what adding
-   in float32 loses: K steps a split that may truncate, each by 2^-23 of the magnitude of the terms,
-   which a third column measures.  */
+   in float32 loses: a chain of steps that may cut off, each 2^-23 of the magnitude of the terms,
+   which a third column measures; and with two halves by the product of the lower ones.  */
 #include "kernels/cuda/wm_cuda_pack.h"
+#include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
+#include "kernels/wm_range.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-#define ROWS_SPLIT 4u
+#define SPARE 16.0            /* split: how far beyond its specification a value may be */
+#define UNKNOWN 1024.0        /* and how large, without one */
+#define LARGEST 0x1p60        /* fp32: no sum overflows, which its checksum could not tell */
+#define TAIL_VALUES_MAX 8192u /* floats of a patch in the tail: 32 KiB of shared memory */
+#define ROWS_GROUP 4u
 #define HALF_MAX 65504.0
-#define ALIGN 256u
+#define SCALED_MAX 32768.0 /* of what is multiplied by a scale; half of it is spare */
+#define ALIGN 256u         /* what cudaMalloc gives */
 
-const char *wm_cuda_pack_refuse (const wm_net_t *net, wm_gpu_precision_t precision)
+const char *wm_cuda_refuse (const wm_net_t *net, wm_gpu_precision_t precision)
 {
-    const uint32_t each = precision == WM_GPU_F16 ? 2 : 4;
+    const wm_conv_t *c = &net->conv[0];
     uint32_t n = 0;
     for (uint32_t l = 0; l < net->n_dense; l++)
         if (net->dense[l].parent < 0)
             n += net->dense[l].n_out <= WM_GPU_OUTPUTS ? net->dense[l].n_out : WM_GPU_OUTPUTS + 1;
-    if (precision == WM_GPU_F32)
-        return "strict float32 has no tensor cores";
+    if (precision == WM_GPU_TF32)
+        return "it has no tf32: use fp32, split or fast";
     if (net->n_conv != 1 || net->channel != 1)
         return "it takes one convolution, of one channel";
-    if (net->conv[0].act != WM_ACT_RELU && net->conv[0].act != WM_ACT_NONE)
+    if (c->act != WM_ACT_RELU && c->act != WM_ACT_NONE)
         return "it takes ReLU or nothing behind the convolution";
-    if (net->conv[0].c_out * each % 16 || net->conv[0].c_out * each > 4096)
-        return "its filters must be a multiple of 8 (tf32: 4), of 4,096 bytes at most";
-    if (net->width - net->conv[0].kw + 1 > WM_GPU_COLUMNS_MAX)
+    if (c->c_out % 8 || c->c_out > 1024)
+        return "its filters must be a multiple of 8, at most 1,024";
+    if (c->kw > 32)
+        return "its filters are wider than 32 columns";
+    if (net->width - c->kw + 1 > WM_GPU_COLUMNS_MAX)
         return "its patches are wider than 64 positions";
     if (n > WM_GPU_OUTPUTS)
         return "its first dense layers have more than 128 outputs";
@@ -46,43 +58,54 @@ const char *wm_cuda_pack_refuse (const wm_net_t *net, wm_gpu_precision_t precisi
 
 /* ---- weights, as the device has them --------------------------------------------------------- */
 
-static float rounded (wm_gpu_precision_t precision, float x)
+/* A number's parts as the device multiplies them.  */
+static void split (const wm_cuda_pack_t *self, double x, float part[2])
 {
-    return precision == WM_GPU_F16 ? wm_half_value (wm_half (x)) : wm_tf32 (x);
+    const float value = (float) x;
+    part[0] = self->precision == WM_GPU_F32 ? value : wm_half_value (wm_half (value));
+    part[1] = self->precision == WM_GPU_SPLIT
+                  ? wm_half_value (wm_half ((float) (x - (double) part[0])))
+                  : 0;
 }
 
-/* Row `i` of the first dense layers' weights, side by side, rounded. Returns how many.  */
+static double rounded (const wm_cuda_pack_t *self, double x)
+{
+    float part[2];
+    split (self, x, part);
+    return (double) part[0] + (double) part[1];
+}
+
+/* Row `i` of the first dense layers' weights, side by side, scaled. Returns how many.  */
 static uint32_t row_of (const wm_cuda_pack_t *self, size_t i, float row[WM_GPU_OUTPUTS])
 {
-    const wm_net_t *net = self->net.net;
+    const wm_net_t *net = self->net;
     uint32_t n = 0;
     for (uint32_t l = 0; l < net->n_dense; l++)
         for (uint32_t o = 0; net->dense[l].parent < 0 && o < net->dense[l].n_out; o++)
-            row[n++] =
-                rounded (self->net.precision, net->dense[l].weight[i * net->dense[l].n_out + o]);
+            row[n++] = self->weight_scale * net->dense[l].weight[i * net->dense[l].n_out + o];
     return n;
 }
 
 /* The checksum's weights beside a row: high, low, magnitude.  */
-static void sum_row (const wm_cuda_pack_t *self, const float *row, uint32_t n, float sum[3])
+static void sum_row (const wm_cuda_pack_t *self, const float *row, uint32_t n, double sum[3])
 {
     double all = 0, magnitude = 0;
-    for (uint32_t o = 0; o < n; o++)
-        all += (double) row[o], magnitude += fabs ((double) row[o]);
-    sum[0] = rounded (self->net.precision, (float) all);
-    sum[1] = rounded (self->net.precision, (float) (all - (double) sum[0]));
-    sum[2] = rounded (self->net.precision, (float) magnitude);
+    for (uint32_t o = 0; o < n; o++) {
+        const double weight = rounded (self, (double) row[o]);
+        all += weight, magnitude += fabs (weight);
+    }
+    sum[0] = rounded (self, all);
+    sum[1] = rounded (self, all - sum[0]);
+    sum[2] = rounded (self, magnitude);
 }
 
 /* The output of an inactive window, in double.  */
 static double constant_of (const wm_cuda_pack_t *self, uint32_t filter)
 {
-    const wm_conv_t *c = &self->net.net->conv[0];
+    const wm_conv_t *c = &self->net->conv[0];
     double sum = (double) c->bias[filter];
     for (uint32_t i = 0; i < c->kh * c->kw; i++)
         sum += (double) self->zero * (double) c->weight[i * c->c_out + filter];
-    if (!self->sparse)
-        return 0;
     return c->act == WM_ACT_RELU && sum < 0 ? 0 : sum;
 }
 
@@ -95,54 +118,130 @@ static size_t place (wm_cuda_pack_t *self, size_t bytes)
     return at;
 }
 
-static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts, uint32_t band)
+/* Sets the limit of a patch's values.  */
+static wm_fault_t check_range (wm_cuda_pack_t *self, const wm_spec_t *spec, wm_error_t *error)
 {
-    const wm_net_t *net = self->net.net;
+    double limit = LARGEST;
+    double need =
+        spec ? fmax (fmax (fabs (spec->out_min), fabs (spec->out_max)), fabs ((double) self->zero))
+             : 0;
+    if (self->precision == WM_GPU_SPLIT)
+        limit = need > 0 ? SPARE * need : UNKNOWN;
+    wm_fault_t fault =
+        self->precision == WM_GPU_F16 ? wm_range_half (self->net, need, &limit, error) : WM_OK;
+    self->limit = (float) limit;
+    return fault;
+}
+
+static wm_fault_t plan_tail (wm_cuda_pack_t *self, wm_error_t *error)
+{
+    wm_gpu_tail_t *tail = &self->tail;
+    tail->n_layer = self->net->n_dense;
+    for (uint32_t i = 0; i < tail->n_layer; i++) {
+        const wm_dense_t *d = &self->net->dense[i];
+        wm_gpu_layer_t *layer = &tail->layer[i];
+        *layer = (wm_gpu_layer_t){
+            .n_out = d->n_out, .output = d->output, .act = d->act, .bend = d->bend
+        };
+        layer->at = tail->n_value;
+        if (d->n_out > TAIL_VALUES_MAX || (tail->n_value += d->n_out) > TAIL_VALUES_MAX)
+            return wm_fault (error, WM_EBATCH,
+                             "the cuda engine takes dense layers of %u outputs together: use "
+                             "--engine sparse",
+                             TAIL_VALUES_MAX);
+        if (d->parent < 0) {
+            layer->from = tail->n_sum;
+            tail->n_sum += d->n_out;
+        } else {
+            layer->from = tail->layer[d->parent].at;
+            layer->n_in = d->n_in;
+            self->dense_weight[i] = place (self, (size_t) d->n_in * d->n_out * sizeof (float));
+        }
+        if (d->output >= 0 && (uint32_t) d->output + d->n_out > tail->n_output)
+            tail->n_output = (uint32_t) d->output + d->n_out;
+        self->dense_bias[i] = place (self, d->n_out * sizeof (float));
+    }
+    return WM_OK;
+}
+
+static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts)
+{
+    const wm_net_t *net = self->net;
     const wm_conv_t *c = &net->conv[0];
-    const uint32_t each = (uint32_t) self->net.each, width = starts + net->width,
-                   n_col = width - c->kw + 1, n_word = (n_col + 31) / 32 + 2;
-    self->conv = self->net.conv[0];
-    self->conv.rows = 1, self->conv.h = band + c->kh - 1, self->conv.w = width;
+    const wm_gpu_precision_t precision = self->precision;
+    const uint32_t parts = precision == WM_GPU_SPLIT ? 2 : 1;
+    self->each = precision == WM_GPU_F32 ? sizeof (float) : sizeof (uint16_t);
+    self->width = starts + net->width;
+    const uint32_t n_word = (self->width - c->kw + 1 + 31) / 32, part = c->c_out * self->each;
     self->active = (wm_gpu_active_t){
-        .n_col = n_col,
-        .n_word = n_word,
-        .in_col = width,
         .kh = c->kh,
         .kw = c->kw,
         .c_out = c->c_out,
-        .half = self->net.precision == WM_GPU_F16,
-        .clear = self->sparse && c->c_out * each % WM_GPU_SEGMENT != 0,
+        .relu = c->act == WM_ACT_RELU,
+        .form = precision == WM_GPU_F32     ? WM_GPU_FLOATS
+                : precision == WM_GPU_SPLIT ? WM_GPU_HALVES_TWICE
+                                            : WM_GPU_HALVES,
+        .entry_bytes = parts * part,
+        .limit = self->limit,
+        .scale = 1,
     };
     memcpy (&self->active.zero, &self->zero, sizeof self->zero);
-    if (self->active.half)
-        self->active.zero = wm_half (self->zero);
     self->dense = (wm_gpu_dense_t){
-        .n_col = n_col,
         .n_word = n_word,
         .patch_row = net->height - c->kh + 1,
         .patch_col = net->width - c->kw + 1,
-        .rows_split = ROWS_SPLIT,
-        .position_bytes = c->c_out * each,
+        .rows_group = ROWS_GROUP,
+        .position_chunks = part / 16,
+        .entry_bytes = parts * part,
+        .unscale = 1,
     };
     wm_gpu_dense_t *d = &self->dense;
-    d->splits = (d->patch_row + ROWS_SPLIT - 1) / ROWS_SPLIT;
-    d->segments = (d->patch_col * d->position_bytes + WM_GPU_SEGMENT - 1) / WM_GPU_SEGMENT;
-    self->tail = self->net.tail;
-    self->tail.splits = d->splits, self->tail.n = WM_GPU_SUMS;
-    self->tail.n_col = n_col, self->tail.n_word = n_word;
+    if (d->position_chunks > 1)
+        d->position_magic = UINT32_MAX / d->position_chunks + 1;
+    d->segments = (d->patch_col * part + WM_GPU_SEGMENT - 1) / WM_GPU_SEGMENT;
+    self->tail.n_word = n_word;
     self->tail.patch_row = d->patch_row, self->tail.patch_col = d->patch_col;
-    self->tolerance =
-        (double) (ROWS_SPLIT * d->segments * WM_GPU_STEPS + d->splits + 128) * 0x1p-23;
+    const uint32_t segments = d->patch_row * d->segments;
+    self->tolerance = (double) (precision == WM_GPU_F16 ? segments * WM_GPU_STEPS + 128
+                                                        : segments + WM_GPU_SEGMENT + 128) *
+                      0x1p-23;
+}
+
+/* The largest power of two that keeps `most` within SCALED_MAX; 1 for nothing.  */
+static float scale_of (double most)
+{
+    return most > 0 ? ldexpf (1, ilogb (SCALED_MAX / most)) : 1;
+}
+
+/* Chooses the scales of values and of weights.  */
+static void plan_scales (wm_cuda_pack_t *self)
+{
+    const size_t n_in = (size_t) self->dense.patch_row * self->dense.patch_col * self->active.c_out;
+    double value = wm_range_bound (self->net, (double) self->limit), weight = 0;
+    for (uint32_t f = 0; f < self->active.c_out; f++)
+        value = fmax (value, fabs (constant_of (self, f)));
+    self->active.scale = scale_of (2 * value);
+    for (size_t i = 0; i < n_in; i++) {
+        float row[WM_GPU_OUTPUTS];
+        const uint32_t n = row_of (self, i, row);
+        double magnitude = 0;
+        for (uint32_t o = 0; o < n; o++)
+            magnitude += fabs ((double) row[o]);
+        weight = fmax (weight, magnitude);
+    }
+    self->weight_scale = scale_of (weight);
+    self->dense.unscale = 1 / self->active.scale / self->weight_scale;
 }
 
 /* Whether every checksum can be held in half.  */
 static wm_fault_t check_sums (const wm_cuda_pack_t *self, wm_error_t *error)
 {
     const size_t n_in = (size_t) self->dense.patch_row * self->dense.patch_col * self->active.c_out;
-    float row[WM_GPU_OUTPUTS], sum[3];
-    for (size_t i = 0; i < n_in && self->active.half; i++) {
+    float row[WM_GPU_OUTPUTS];
+    double sum[3];
+    for (size_t i = 0; i < n_in && self->precision == WM_GPU_F16; i++) {
         sum_row (self, row, row_of (self, i, row), sum);
-        if (!((double) sum[2] <= HALF_MAX))
+        if (!(sum[2] <= HALF_MAX))
             return wm_fault (
                 error, WM_EBATCH,
                 "the weights of input %zu of the first dense layer add up to more than "
@@ -153,23 +252,26 @@ static wm_fault_t check_sums (const wm_cuda_pack_t *self, wm_error_t *error)
 }
 
 wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const wm_spec_t *spec,
-                              wm_gpu_precision_t precision, uint32_t version, uint32_t starts,
-                              uint32_t band, wm_error_t *error)
+                              wm_gpu_precision_t precision, uint32_t starts, wm_error_t *error)
 {
-    *self = (wm_cuda_pack_t){ .sparse = version == 3, .zero = spec ? wm_spec_zero (spec) : 0 };
-    wm_fault_t fault = wm_cuda_net_plan (&self->net, net, spec, precision, 1, false, error);
+    *self = (wm_cuda_pack_t){ .net = net,
+                              .precision = precision,
+                              .zero = spec ? wm_spec_zero (spec) : 0,
+                              .weight_scale = 1 };
+    wm_fault_t fault = plan_tail (self, error);
+    if (!fault)
+        fault = check_range (self, spec, error);
     if (fault)
         return fault;
-    plan_shapes (self, starts, band);
-    for (uint32_t l = 0; l < net->n_dense; l++)
-        self->tail.n_sum += net->dense[l].parent < 0 ? net->dense[l].n_out : 0;
-    self->bytes = self->net.bytes;
+    plan_shapes (self, starts);
+    if (precision == WM_GPU_SPLIT)
+        plan_scales (self);
+    const uint32_t c_out = self->active.c_out, parts = precision == WM_GPU_SPLIT ? 2 : 1;
     self->panel =
-        place (self, (size_t) self->dense.patch_row * self->dense.segments * WM_GPU_PANEL);
-    self->constant = place (self, self->active.c_out * sizeof (float));
-    self->subtracts = precision == WM_GPU_TF32 || self->active.clear;
-    for (uint32_t f = 0; f < self->active.c_out; f++)
-        self->subtracts = self->subtracts || constant_of (self, f) != 0;
+        place (self, (size_t) self->dense.patch_row * self->dense.segments * parts * WM_GPU_PANEL);
+    self->kernel = place (self, self->active.kh * self->active.kw * c_out * sizeof (float));
+    self->bias = place (self, c_out * sizeof (float));
+    self->constant = place (self, c_out * sizeof (float));
     return check_sums (self, error);
 }
 
@@ -177,44 +279,56 @@ wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const w
 
 /* Where byte `byte` of a segment, for output o, lies in the panel: with the lane that multiplies
    it.  */
-static size_t panel_at (uint32_t byte, uint32_t o)
+static size_t panel_at (const wm_cuda_pack_t *self, uint32_t byte, uint32_t o)
 {
+    if (self->each == sizeof (float))
+        return (size_t) byte / 4 * 512 + o * 4;
     const uint32_t step = byte / 32, word = byte % 32 / 4, lane = o % 8 * 4 + word % 4;
     return ((size_t) (step * 8 + o / 16) * 32 + lane) * 16 + (o % 16 / 8 + word / 4 * 2) * 4 +
            byte % 4;
 }
 
 /* The same of column k of the checksum.  */
-static size_t check_at (uint32_t byte, uint32_t k)
+static size_t check_at (const wm_cuda_pack_t *self, uint32_t byte, uint32_t k)
 {
+    if (self->each == sizeof (float))
+        return WM_GPU_CHECK + (byte / 16 * 4 + k) * 16 + byte % 16;
     const uint32_t step = byte / 32, word = byte % 32 / 4, lane = k * 4 + word % 4;
     return WM_GPU_CHECK + ((size_t) (step * 16 + lane) * 2 + word / 4) * 4 + byte % 4;
 }
 
-static void put (const wm_cuda_pack_t *self, char *at, float value)
+/* Puts a weight at `at` of a panel, and what its half lacks into the panel behind.  */
+static void put (const wm_cuda_pack_t *self, char *at, double value)
 {
-    const uint16_t half = wm_half (value);
-    if (self->active.half)
-        memcpy (at, &half, sizeof half);
+    float part[2];
+    split (self, value, part);
+    const uint16_t half[2] = { wm_half (part[0]), wm_half (part[1]) };
+    if (self->each == sizeof (float))
+        memcpy (at, &part[0], sizeof part[0]);
     else
-        memcpy (at, &value, sizeof value);
+        memcpy (at, &half[0], sizeof half[0]);
+    if (self->precision == WM_GPU_SPLIT)
+        memcpy (at + WM_GPU_PANEL, &half[1], sizeof half[1]);
 }
 
 static void fill_panels (const wm_cuda_pack_t *self, char *panels)
 {
     const wm_gpu_dense_t *d = &self->dense;
-    const uint32_t each = (uint32_t) self->net.each, n_row = d->patch_col * self->active.c_out;
-    float row[WM_GPU_OUTPUTS], sum[3];
+    const uint32_t n_row = d->patch_col * self->active.c_out,
+                   parts = self->precision == WM_GPU_SPLIT ? 2 : 1;
+    float row[WM_GPU_OUTPUTS];
+    double sum[3];
     for (uint32_t r = 0; r < d->patch_row; r++)
         for (uint32_t v = 0; v < n_row; v++) {
-            const uint32_t segment = v * each / WM_GPU_SEGMENT, byte = v * each % WM_GPU_SEGMENT;
-            char *panel = panels + ((size_t) r * d->segments + segment) * WM_GPU_PANEL;
+            const uint32_t segment = v * self->each / WM_GPU_SEGMENT,
+                           byte = v * self->each % WM_GPU_SEGMENT;
+            char *panel = panels + ((size_t) r * d->segments + segment) * parts * WM_GPU_PANEL;
             const uint32_t n = row_of (self, (size_t) r * n_row + v, row);
             sum_row (self, row, n, sum);
             for (uint32_t o = 0; o < n; o++)
-                put (self, panel + panel_at (byte, o), row[o]);
+                put (self, panel + panel_at (self, byte, o), (double) row[o]);
             for (uint32_t k = 0; k < 3; k++)
-                put (self, panel + check_at (byte, k), sum[k]);
+                put (self, panel + check_at (self, byte, k), sum[k]);
         }
 }
 
@@ -222,7 +336,7 @@ static void fill_panels (const wm_cuda_pack_t *self, char *panels)
 static void fill_bias (const wm_cuda_pack_t *self, uint32_t layer, const double *constant,
                        float *bias)
 {
-    const wm_dense_t *dense = &self->net.net->dense[layer];
+    const wm_dense_t *dense = &self->net->dense[layer];
     const uint32_t c_out = self->active.c_out, positions = dense->n_in / c_out;
     for (uint32_t o = 0; o < dense->n_out; o++) {
         double sum = (double) dense->bias[o];
@@ -236,18 +350,28 @@ static void fill_bias (const wm_cuda_pack_t *self, uint32_t layer, const double 
 
 void wm_cuda_pack_fill (const wm_cuda_pack_t *self, void *block)
 {
-    const wm_net_t *net = self->net.net;
-    double constant[2048]; /* c_out is 1,024 at most in tf32, 2,048 in half */
+    const wm_net_t *net = self->net;
+    const wm_conv_t *conv = &net->conv[0];
+    double constant[1024]; /* c_out is 1,024 at most */
     char *bytes = block;
     memset (bytes, 0, self->bytes);
-    wm_cuda_net_fill (&self->net, block);
     fill_panels (self, bytes + self->panel);
+    memcpy (bytes + self->kernel, conv->weight,
+            (size_t) conv->kh * conv->kw * conv->c_out * sizeof (float));
+    memcpy (bytes + self->bias, conv->bias, conv->c_out * sizeof (float));
     float *c = (float *) (void *) (bytes + self->constant);
     for (uint32_t f = 0; f < self->active.c_out; f++) {
         constant[f] = constant_of (self, f);
         c[f] = (float) constant[f];
     }
-    for (uint32_t l = 0; l < net->n_dense; l++)
-        if (net->dense[l].parent < 0)
-            fill_bias (self, l, constant, (float *) (void *) (bytes + self->net.dense_bias[l]));
+    for (uint32_t l = 0; l < net->n_dense; l++) {
+        const wm_dense_t *d = &net->dense[l];
+        if (d->parent < 0)
+            fill_bias (self, l, constant, (float *) (void *) (bytes + self->dense_bias[l]));
+        else {
+            memcpy (bytes + self->dense_bias[l], d->bias, d->n_out * sizeof (float));
+            memcpy (bytes + self->dense_weight[l], d->weight,
+                    (size_t) d->n_in * d->n_out * sizeof (float));
+        }
+    }
 }

@@ -1,34 +1,39 @@
-/* wm_cuda_pack.h - a network as versions 2 and 3 hold it: wm_cuda_net.h's block, and behind it the
-   first dense layer's weights in panels, with their checksum, and the constant of an empty window.
+/* wm_cuda_pack.h - a family network as the CUDA engine holds it: shapes and a block of constants.
 
+   The constants lie in one block of memory that is filled on the host and copied to the device as
+   it is; places in it are byte offsets: weights and biases of the tree of dense layers, the
+   convolution in float32, the constant of an empty window, and the first dense layers' weights in
+   panels, with their checksum.
    Private to kernels/cuda/.  */
 #ifndef WM_CUDA_PACK_H
 #define WM_CUDA_PACK_H
 
-#include "kernels/cuda/wm_cuda_net.h"
+#include "kernels/cuda/wm_gpu_api.h"
+#include "kernels/cuda/wm_gpu_args.h"
+#include "kernels/wm_spec.h"
 
 typedef struct {
-    wm_cuda_net_t net;
-    bool sparse;            /* version 3 */
+    const wm_net_t *net;
+    wm_gpu_precision_t precision;
     float zero;             /* the zero level */
-    wm_gpu_conv_t conv;     /* of a band of a strip */
-    wm_gpu_active_t active; /* both without their pointers */
+    float limit;            /* a patch with a value beyond it is held */
+    wm_gpu_active_t active; /* all three without their pointers */
     wm_gpu_dense_t dense;
     wm_gpu_tail_t tail;
-    size_t panel, constant; /* offsets in the block */
-    bool subtracts;         /* the constant is not 0 everywhere, or there is rounding to do */
-    size_t bytes;           /* of the block */
-    double tolerance;       /* of the checksum's residual: what truncation can explain */
+    uint32_t each;      /* bytes of a value's part */
+    uint32_t width;     /* cells of a strip's row */
+    float weight_scale; /* what weights are multiplied by, a power of two */
+    size_t dense_weight[WM_MODEL_DENSES_MAX], dense_bias[WM_MODEL_DENSES_MAX]; /* offsets */
+    size_t panel, kernel, bias, constant;
+    size_t bytes;     /* of the block */
+    double tolerance; /* of the checksum's residual: what rounding can explain */
 } wm_cuda_pack_t;
 
-/* NULL, or why not.  */
-const char *wm_cuda_pack_refuse (const wm_net_t *net, wm_gpu_precision_t precision);
-
-/* starts: columns of a strip that patches begin at; band: rows that one convolution makes.
-   WM_EBATCH as wm_cuda_net_plan, or where a checksum leaves half.  */
+/* starts: columns of a strip that patches begin at. WM_EBATCH names what this engine cannot run:
+   layers too wide for the tail; in half a weight, a convolution (by interval arithmetic over the
+   values that `spec`, which may be NULL, gives a patch) or a checksum beyond 65,504.  */
 wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const wm_spec_t *spec,
-                              wm_gpu_precision_t precision, uint32_t version, uint32_t starts,
-                              uint32_t band, wm_error_t *error);
+                              wm_gpu_precision_t precision, uint32_t starts, wm_error_t *error);
 
 /* Fills the block (self->bytes).  */
 void wm_cuda_pack_fill (const wm_cuda_pack_t *self, void *block);

@@ -1,9 +1,11 @@
-/* wm_cuda_plane.c - a plane on the device.
+/* wm_cuda_plane.c - planes on the device.
 
-   The host decides where everything lies, the device fills it: first the zero level, then the runs
-   (full view) or the bins of each phase and the patches that are no window (own view). One copy
-   carries the columns of the runs and of those patches, one after another; columns of a batch that
-   lies in pinned memory are copied from there.  */
+   The host decides where everything lies, the device fills it: the runs (full view), or the bins of
+   each phase and the patches that are no window (own view). All else holds the zero level: the
+   whole image is filled with it once, and what a load writes becomes it again before the next one,
+   while its runs are still there. Runs are a few percent of a plane. One copy carries the columns
+   of the runs and of those patches, one after another. The runs of stacked planes become those of
+   one plane: their wires count from the first plane's top.  */
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_gpu_args.h"
@@ -24,24 +26,40 @@ struct wm_cuda_plane_t {
     void *gpu;
     wm_spec_t spec;
     uint32_t cells_max;
-    uint32_t *h_words, *d_words, *offset;
-    const char *lent; /* pinned memory of others */
-    size_t lent_bytes;
+    struct {
+        uint32_t *h_words;
+        void *copied; /* event behind its last copy */
+    } buffer[WM_PLANE_BUFFERS];
+    uint32_t n_load;
+    uint32_t *h_words; /* of the load at work */
+    uint32_t *d_words, *offset;
     float *d_image;
 
     uint32_t n_image, n_row, n_col; /* of one image; full view has one */
     uint32_t rows;                  /* of all images and the patches below */
     uint32_t n_cut;
+    uint32_t n_run, n_value;             /* of all planes */
     uint8_t image_of[WM_GPU_PHASES_MAX]; /* of a phase; n_image: none */
+
+    /* What the last load wrote.  */
+    bool filled; /* the zero level is everywhere else */
+    wm_gpu_scatter_t scattered;
+    wm_gpu_phases_t downscaled;
+    wm_gpu_fill_t cut;
 };
 
 static wm_gpu_text_t make (wm_cuda_plane_t *self)
 {
-    wm_gpu_text_t text = wm_cuda_both_new (self->api, self->gpu, &self->h_words, &self->d_words,
-                                           WORDS_MAX * sizeof (uint32_t));
-    return text ? text
-                : wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_image,
-                                    self->cells_max * sizeof (float));
+    const size_t bytes = WORDS_MAX * sizeof (uint32_t);
+    wm_gpu_text_t text = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_words, bytes);
+    if (!text)
+        text = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_image,
+                                 self->cells_max * sizeof (float));
+    for (uint32_t i = 0; i < WM_PLANE_BUFFERS && !text; i++) {
+        CALL (event_new, &self->buffer[i].copied, false);
+        text = wm_cuda_both_new (self->api, self->gpu, &self->buffer[i].h_words, NULL, bytes);
+    }
+    return text;
 }
 
 size_t wm_cuda_plane_bytes (uint32_t cells_max)
@@ -71,11 +89,6 @@ void wm_cuda_plane_destroy (wm_cuda_plane_t **self_p)
         free (*self_p);
         *self_p = NULL;
     }
-}
-
-void wm_cuda_plane_lend (wm_cuda_plane_t *self, const void *h, size_t bytes)
-{
-    self->lent = h, self->lent_bytes = bytes;
 }
 
 const float *wm_cuda_plane_image (const wm_cuda_plane_t *self, uint32_t *n_row, uint32_t *n_col)
@@ -119,31 +132,53 @@ static void choose_phases (wm_cuda_plane_t *self, const wm_batch_t *batch)
     }
 }
 
-/* Sets the image's shape. False where it does not fit.  */
-static bool shape (wm_cuda_plane_t *self, const wm_batch_t *batch)
+/* Sets the shape of the image of a plane in own view. False where it does not fit.  */
+static bool shape_own (wm_cuda_plane_t *self, const wm_batch_t *batch)
 {
     const wm_spec_t *spec = &self->spec;
-    const bool own = spec->view == WM_OWN_VIEW;
-    uint64_t n_row = (uint64_t) batch->n_wire + spec->patch_wire, rows,
-             n_col = own ? (uint64_t) batch->n_col / spec->drift_window + 2 + spec->patch_bin
-                         : (uint64_t) batch->n_col + 2 * spec->patch_bin;
-    if (batch->kind != (own ? WM_BATCH_TICKS : WM_BATCH_BINS) || n_row > self->cells_max ||
-        n_col > self->cells_max || batch->n_hit > HITS_MAX)
+    const uint64_t n_row = (uint64_t) batch->n_wire + spec->patch_wire,
+                   n_col = (uint64_t) batch->n_col / spec->drift_window + 2 + spec->patch_bin;
+    if (batch->kind != WM_BATCH_TICKS || n_row > self->cells_max || n_col > self->cells_max ||
+        batch->n_hit > HITS_MAX)
         return false;
-    self->n_image = 1, self->n_cut = 0;
-    if (own)
-        choose_phases (self, batch);
-    uint64_t abreast = n_col / spec->patch_bin;
-    rows = self->n_image * n_row + (self->n_cut + abreast - 1) / abreast * spec->patch_wire;
+    choose_phases (self, batch);
+    const uint64_t abreast = n_col / spec->patch_bin,
+                   rows = self->n_image * n_row +
+                          (self->n_cut + abreast - 1) / abreast * spec->patch_wire;
     self->n_row = (uint32_t) n_row, self->n_col = (uint32_t) n_col, self->rows = (uint32_t) rows;
+    self->n_run = batch->n_run, self->n_value = batch->n_value;
     return rows <= self->cells_max && rows * n_col <= self->cells_max &&
            3 * (uint64_t) batch->n_run + 1 + batch->n_value + 3 * (uint64_t) self->n_cut <=
                WORDS_MAX;
 }
 
+/* Sets the shape of the image of planes of one width in full view. Returns how many fit.  */
+static uint32_t shape_full (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *const *batch)
+{
+    const wm_spec_t *spec = &self->spec;
+    uint64_t rows = 0, n_col = 0, n_run = 0, n_value = 0, n_hit = 0;
+    uint32_t b = 0;
+    for (; b < n && b < WM_PLANES_MAX && batch[b]->kind == WM_BATCH_BINS; b++) {
+        const uint64_t wide = (uint64_t) batch[b]->n_col + 2 * spec->patch_bin;
+        rows += (uint64_t) batch[b]->n_wire + spec->patch_wire;
+        n_run += batch[b]->n_run, n_value += batch[b]->n_value, n_hit += batch[b]->n_hit;
+        if ((b > 0 && wide != n_col) || rows > self->cells_max || wide > self->cells_max ||
+            rows * wide > self->cells_max || n_hit > HITS_MAX ||
+            3 * n_run + 1 + n_value > WORDS_MAX)
+            break;
+        n_col = wide;
+        self->n_run = (uint32_t) n_run, self->n_value = (uint32_t) n_value;
+        self->rows = (uint32_t) rows;
+    }
+    self->n_image = 1, self->n_cut = 0;
+    self->n_row = self->rows, self->n_col = (uint32_t) n_col;
+    return b;
+}
+
 /* Where a hit's patch begins in its image, at most in the margin, which is the zero level like all
-   behind it.  */
-static uint32_t place_window (const wm_cuda_plane_t *self, const wm_batch_t *batch, uint32_t hit)
+   behind it. top: row of its plane's first.  */
+static uint32_t place_window (const wm_cuda_plane_t *self, const wm_batch_t *batch, uint32_t top,
+                              uint32_t hit)
 {
     const int64_t n = self->spec.patch_bin, right = (int64_t) self->n_col - n;
     uint32_t image = 0;
@@ -154,19 +189,27 @@ static uint32_t place_window (const wm_cuda_plane_t *self, const wm_batch_t *bat
         col = d0 / self->spec.drift_window;
     }
     col = col < 0 ? 0 : col > right ? right : col;
-    return (image * self->n_row + batch->hit_wire[hit]) * self->n_col + (uint32_t) col;
+    return (image * self->n_row + top + batch->hit_wire[hit]) * self->n_col + (uint32_t) col;
 }
 
-/* Sets the offsets; the hits that are cut go to wire, col and to (n_cut).  */
-static void place (wm_cuda_plane_t *self, const wm_batch_t *batch, uint32_t *wire, uint32_t *col,
-                   uint32_t *to)
+/* Sets the offsets of stacked planes.  */
+static void place_full (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *const *batch)
 {
-    const bool own = self->spec.view == WM_OWN_VIEW;
+    uint32_t *offset = self->offset, top = 0;
+    for (uint32_t b = 0; b < n; top += batch[b++]->n_wire + self->spec.patch_wire)
+        for (uint32_t i = 0; i < batch[b]->n_hit; i++)
+            *offset++ = place_window (self, batch[b], top, i);
+}
+
+/* Sets the offsets in own view; the hits that are cut go to wire, col and to (n_cut).  */
+static void place_own (wm_cuda_plane_t *self, const wm_batch_t *batch, uint32_t *wire,
+                       uint32_t *col, uint32_t *to)
+{
     const uint32_t abreast = self->n_col / self->spec.patch_bin;
     uint32_t n = 0;
     for (uint32_t i = 0; i < batch->n_hit; i++) {
-        if (!own || is_window (self, first_tick (self, batch, i))) {
-            self->offset[i] = place_window (self, batch, i);
+        if (is_window (self, first_tick (self, batch, i))) {
+            self->offset[i] = place_window (self, batch, 0, i);
             continue;
         }
         uint32_t row = self->n_image * self->n_row + n / abreast * self->spec.patch_wire;
@@ -177,14 +220,33 @@ static void place (wm_cuda_plane_t *self, const wm_batch_t *batch, uint32_t *wir
     assert (n == self->n_cut);
 }
 
+/* Gathers the runs of n planes: wires, first cells, where their values begin, values.  */
+static void gather_runs (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *const *batch)
+{
+    uint32_t *wire = self->h_words, *first = wire + self->n_run, *begin = first + self->n_run,
+             *value = begin + self->n_run + 1, at = 0, top = 0;
+    for (uint32_t b = 0; b < n; top += batch[b++]->n_wire + self->spec.patch_wire) {
+        const uint32_t n_run = batch[b]->n_run;
+        for (uint32_t r = 0; r < n_run; r++) {
+            *wire++ = top + batch[b]->run_wire[r];
+            *begin++ = at;
+            at += batch[b]->run_length[r];
+        }
+        memcpy (first, batch[b]->run_first, n_run * sizeof *first);
+        memcpy (value, batch[b]->value, batch[b]->n_value * sizeof *value);
+        first += n_run, value += batch[b]->n_value;
+    }
+    *begin = at;
+}
+
 /* ---- the device's work ----------------------------------------------------------------------- */
 
-static wm_gpu_text_t fill (wm_cuda_plane_t *self, void *stream)
+static wm_gpu_text_t fill (wm_cuda_plane_t *self, const wm_gpu_fill_t *args, void *stream)
 {
-    wm_gpu_fill_t args = { self->d_image, self->rows * self->n_col, wm_spec_zero (&self->spec) };
-    wm_gpu_launch_t launch = { WM_GPU_FILL, (args.count + 4 * THREADS - 1) / (4 * THREADS), THREADS,
-                               0, &args };
-    CALL (launch, &launch, stream);
+    wm_gpu_launch_t launch = { WM_GPU_FILL, (args->count + 4 * THREADS - 1) / (4 * THREADS),
+                               THREADS, 0, args };
+    if (args->count > 0)
+        CALL (launch, &launch, stream);
     return NULL;
 }
 
@@ -211,7 +273,9 @@ static wm_gpu_text_t scatter (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs,
         .n_col = self->n_col,
         .top = self->spec.patch_wire / 2,
         .left = self->spec.patch_bin,
+        .zero = wm_spec_zero (&self->spec),
     };
+    self->scattered = args;
     return launch_warps (self, WM_GPU_SCATTER, runs->n_run, &args, stream);
 }
 
@@ -229,10 +293,12 @@ static wm_gpu_text_t downscale (wm_cuda_plane_t *self, const wm_gpu_ticks_t *run
         .n_bin = self->n_col - self->spec.patch_bin,
         .window = self->spec.drift_window,
         .maxpool = self->spec.downscale == WM_MAXPOOL,
+        .zero = wm_spec_zero (&self->spec),
     };
     for (uint32_t phase = 0; phase < self->spec.drift_window; phase++)
         if (self->image_of[phase] != UINT8_MAX)
             args.phase[self->image_of[phase]] = (uint8_t) phase;
+    self->downscaled = args;
     return launch_warps (self, WM_GPU_PHASES, runs->n_run * self->n_image, &args, stream);
 }
 
@@ -255,64 +321,60 @@ static wm_gpu_text_t cut (wm_cuda_plane_t *self, const wm_gpu_ticks_t *runs,
         .downscale = self->spec.downscale,
     };
     wm_gpu_launch_t launch = { WM_GPU_CUT, self->n_cut, THREADS, 0, &args };
+    const uint32_t first = self->n_image * self->n_row;
+    self->cut = (wm_gpu_fill_t){ self->d_image + (size_t) first * self->n_col,
+                                 (self->rows - first) * self->n_col, wm_spec_zero (&self->spec) };
     if (self->n_cut > 0)
         CALL (launch, &launch, stream);
     return NULL;
 }
 
-static bool is_lent (const wm_cuda_plane_t *self, const wm_batch_t *batch)
+/* Makes the whole image the zero level; d_words has the runs of the last load.  */
+static wm_gpu_text_t clean (wm_cuda_plane_t *self, void *stream)
 {
-    const char *first = (const char *) batch->run_wire,
-               *last = (const char *) (batch->value + batch->n_value);
-    return self->lent && batch->run_first == batch->run_wire + batch->n_run && /* side by side */
-           (const char *) batch->value >= first && first >= self->lent &&
-           last <= self->lent + self->lent_bytes;
+    const wm_gpu_fill_t all = { self->d_image, self->cells_max, wm_spec_zero (&self->spec) };
+    wm_gpu_scatter_t *runs = &self->scattered;
+    wm_gpu_phases_t *bins = &self->downscaled;
+    wm_gpu_text_t text = self->filled ? NULL : fill (self, &all, stream);
+    self->filled = true, runs->value = NULL, bins->clear = 1;
+    if (!text)
+        text = launch_warps (self, WM_GPU_SCATTER, runs->n_run, runs, stream);
+    if (!text)
+        text = launch_warps (self, WM_GPU_PHASES, bins->ticks.n_run * bins->n_image, bins, stream);
+    if (!text)
+        text = fill (self, &self->cut, stream);
+    runs->n_run = bins->n_image = self->cut.count = 0;
+    return text;
 }
 
-/* Copies the columns to the device: those made here from h_words, the rest from where they lie.  */
-static wm_gpu_text_t copy_columns (wm_cuda_plane_t *self, const wm_batch_t *batch, size_t n_word,
-                                   void *stream)
+wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *const *batch,
+                                  void *stream, uint32_t *n_laid)
 {
-    const size_t n_run = batch->n_run, begin = 2 * n_run, value = begin + n_run + 1,
-                 hits = value + batch->n_value, word = sizeof (uint32_t);
-    if (!is_lent (self, batch)) {
-        memcpy (self->h_words, batch->run_wire, n_run * word);
-        memcpy (self->h_words + n_run, batch->run_first, n_run * word);
-        memcpy (self->h_words + value, batch->value, batch->n_value * word);
-        CALL (copy_in, self->d_words, self->h_words, n_word * word, stream);
+    const bool own = self->spec.view == WM_OWN_VIEW;
+    *n_laid = own ? n > 0 && shape_own (self, *batch) : shape_full (self, n, batch);
+    if (*n_laid == 0)
         return NULL;
-    }
-    if (n_run > 0)
-        CALL (copy_in, self->d_words, batch->run_wire, begin * word, stream);
-    CALL (copy_in, self->d_words + begin, self->h_words + begin, (n_run + 1) * word, stream);
-    if (batch->n_value > 0)
-        CALL (copy_in, self->d_words + value, batch->value, batch->n_value * word, stream);
-    if (n_word > hits)
-        CALL (copy_in, self->d_words + hits, self->h_words + hits, (n_word - hits) * word, stream);
-    return NULL;
-}
-
-wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, const wm_batch_t *batch, void *stream,
-                                  bool *laid)
-{
-    if (!(*laid = shape (self, batch)))
-        return NULL;
-    const size_t n_run = batch->n_run, begin = 2 * n_run, value = begin + n_run + 1,
-                 hits = value + batch->n_value;
-    self->h_words[begin] = 0;
-    for (uint32_t r = 0; r < n_run; r++)
-        self->h_words[begin + r + 1] = self->h_words[begin + r] + batch->run_length[r];
+    const size_t n_run = self->n_run, begin = 2 * n_run, value = begin + n_run + 1,
+                 hits = value + self->n_value, word = sizeof (uint32_t);
+    const uint32_t b = self->n_load++ % WM_PLANE_BUFFERS;
+    CALL (event_sync, self->buffer[b].copied);
+    self->h_words = self->buffer[b].h_words;
+    gather_runs (self, *n_laid, batch);
     uint32_t *h_hits = self->h_words + hits;
-    place (self, batch, h_hits, h_hits + self->n_cut, h_hits + 2 * (size_t) self->n_cut);
-    wm_gpu_text_t text = copy_columns (self, batch, hits + 3 * (size_t) self->n_cut, stream);
+    if (own)
+        place_own (self, *batch, h_hits, h_hits + self->n_cut, h_hits + 2 * (size_t) self->n_cut);
+    else
+        place_full (self, *n_laid, batch);
+    wm_gpu_text_t text = clean (self, stream);
+    if (text)
+        return text;
+    CALL (copy_in, self->d_words, self->h_words, (hits + 3 * (size_t) self->n_cut) * word, stream);
+    CALL (event_record, self->buffer[b].copied, stream);
     const wm_gpu_ticks_t runs = { self->d_words, self->d_words + n_run, self->d_words + begin,
                                   (const float *) (const void *) (self->d_words + value),
-                                  batch->n_run };
-    if (!text)
-        text = fill (self, stream);
-    if (!text && self->spec.view != WM_OWN_VIEW)
+                                  self->n_run };
+    if (!own)
         return scatter (self, &runs, stream);
-    if (!text)
-        text = downscale (self, &runs, batch->plane, stream);
-    return text ? text : cut (self, &runs, batch, self->d_words + hits, stream);
+    text = downscale (self, &runs, batch[0]->plane, stream);
+    return text ? text : cut (self, &runs, batch[0], self->d_words + hits, stream);
 }

@@ -1,14 +1,14 @@
 /* wm_gpu_api.h - everything the CUDA engine needs of a GPU, as one table of calls.
 
-   Two implementations: the real one (wm_gpu_real.c: cudart; wm_gpu_cudnn.c: all of cuDNN;
-   wm_gpu_cublas.c: all of cuBLASLt; wm_gpu_kernels.cu: our kernels) and a stand-in that runs on
-   any machine (tests/standin/wm_gpu_fake.c), where asynchronous work happens as late as it may,
-   memory is guarded, and any call can be made to fail. So the engine is tested where there is no
-   GPU, by the same calls in the same order.
+   Two implementations: the real one (wm_gpu_real.c: the driver; wm_gpu_cudnn.c: all of cuDNN;
+   wm_gpu_kernels.cu: our kernels) and a stand-in that runs on any machine
+   (tests/standin/wm_gpu_fake.c), where asynchronous work happens as late as it may, memory is
+   guarded, and any call can be made to fail. So the engine is tested where there is no GPU, by the
+   same calls in the same order.
 
    Every call returns NULL, or the text of an error, valid until the thread's next error. Errors are
    sticky: after the first one no result is valid, and the engine must end. Making a plan is one
-   call here, though it is many inside a library.
+   call here, though it is many inside cuDNN.
    Thread: one at a time per opened GPU.  */
 #ifndef WM_GPU_API_H
 #define WM_GPU_API_H
@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 typedef enum {
-    WM_GPU_F32,  /* strict: no tensor cores */
-    WM_GPU_TF32, /* float32 in memory, products of 10-bit mantissas */
-    WM_GPU_F16,  /* half in memory, sums in float32 */
+    WM_GPU_F32,   /* strict: no tensor cores */
+    WM_GPU_TF32,  /* float32 in memory, products of 10-bit mantissas */
+    WM_GPU_F16,   /* half in memory, sums in float32 */
+    WM_GPU_SPLIT, /* a float32 as two halves, sums in float32: wm_cuda.h only */
 } wm_gpu_precision_t;
 
 typedef struct {
@@ -29,26 +30,13 @@ typedef struct {
     int n_sm;
     size_t free_bytes;   /* of its memory, when it was opened */
     size_t shared_bytes; /* that a block may have */
-    char libraries[32];  /* versions that decide bits: "9.19.0-13.1.0" */
+    char libraries[32];  /* versions that decide bits: of the compiler of our kernels, and of
+                            cuDNN where it is open, "12.9-9.19.0" */
 } wm_gpu_info_t;
 
-/* A valid convolution with bias and ReLU (or none): x (rows, h, w, c_in), weight (c_out, kh, kw,
-   c_in), bias (c_out), y (rows, h-kh+1, w-kw+1, c_out); all of the precision's type.  */
-typedef struct {
-    wm_gpu_precision_t precision;
-    bool relu;
-    uint32_t rows, h, w, c_in, kh, kw, c_out;
-} wm_gpu_conv_t;
-
-/* Products of a split sum: c[s] = a[:, s k .. s k + k) b[s k .. s k + k, :) for each split s;
-   a (rows, splits k) and b (splits k, n) of the precision's type, c (splits, rows, n) float32.  */
-typedef struct {
-    wm_gpu_precision_t precision;
-    uint32_t rows, n, k, splits;
-} wm_gpu_gemm_t;
-
-/* A convolution of any CNN, channels last: act (x * weight + bias); weight (c_out, kernel, c_in /
-   groups), bias (c_out), all of the precision's type. Sizes are (height, width).  */
+/* A convolution, channels last: y = x * weight + bias, then ReLU or nothing; x (rows, in, c_in),
+   weight (c_out, kernel, c_in / groups), bias (c_out), y (rows, out, c_out), all of the precision's
+   type. Sizes are (height, width).  */
 typedef struct {
     wm_gpu_precision_t precision;
     bool relu;
@@ -56,7 +44,7 @@ typedef struct {
     uint32_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2]; /* paddings */
 } wm_gpu_anyconv_t;
 
-/* The algorithm that a library chose.  */
+/* The algorithm that cuDNN chose.  */
 typedef struct {
     size_t workspace_bytes;
     bool tensor_core;
@@ -64,13 +52,11 @@ typedef struct {
 } wm_gpu_choice_t;
 
 typedef struct wm_conv_plan_t wm_conv_plan_t;
-typedef struct wm_gemm_plan_t wm_gemm_plan_t;
 
 /* Our kernels; their arguments are the structs of wm_gpu_args.h, named alike.  */
 typedef enum {
     WM_GPU_FILL,
     WM_GPU_SCATTER,
-    WM_GPU_GATHER,
     WM_GPU_TAIL,
     WM_GPU_PHASES,
     WM_GPU_CUT,
@@ -79,10 +65,10 @@ typedef enum {
     WM_GPU_POOL,
     WM_GPU_JOIN,
     WM_GPU_SCAN,
-    WM_GPU_STRIP,
     WM_GPU_ACTIVE,
-    WM_GPU_DENSE,
-    WM_GPU_DENSE_TF32,
+    WM_GPU_DENSE, /* from here on: as much shared memory as a block may have */
+    WM_GPU_DENSE_SPLIT,
+    WM_GPU_DENSE_FMA,
     WM_GPU_KERNELS
 } wm_gpu_kernel_t;
 
@@ -102,6 +88,10 @@ typedef struct wm_gpu_api {
        calls.  */
     wm_gpu_text_t (*open) (void *gpu, wm_gpu_info_t *info);
 
+    /* Opens cuDNN, once, before a convolution's plan is made; appends its version to
+       info->libraries. What does without needs the driver only.  */
+    wm_gpu_text_t (*open_cudnn) (void *gpu, wm_gpu_info_t *info);
+
     wm_gpu_text_t (*device_new) (void *gpu, void **d_p, size_t bytes);
     wm_gpu_text_t (*pinned_new) (void *gpu, void **h_p, size_t bytes);
 
@@ -109,7 +99,8 @@ typedef struct wm_gpu_api {
        not sticky: the GPU goes on without.  */
     wm_gpu_text_t (*pin) (void *gpu, const void *h, size_t bytes);
 
-    wm_gpu_text_t (*stream_new) (void *gpu, void **stream);
+    /* first: its work goes before other streams' where the device must choose.  */
+    wm_gpu_text_t (*stream_new) (void *gpu, void **stream, bool first);
     wm_gpu_text_t (*stream_wait) (void *gpu, void *stream, void *event); /* on the device */
     wm_gpu_text_t (*stream_sync) (void *gpu, void *stream);              /* on the host */
     wm_gpu_text_t (*event_new) (void *gpu, void **event, bool timed);
@@ -125,7 +116,8 @@ typedef struct wm_gpu_api {
     wm_gpu_text_t (*launch) (void *gpu, const wm_gpu_launch_t *launch, void *stream);
 
     /* Work queued on `stream` between begin and end is not carried out but kept, with its addresses
-       and sizes; each run of it is one call. Copies and launches of ours only.  */
+       and sizes; each run of it is one call. A call of cuDNN's that cannot be kept fails, then
+       graph_end does; neither is sticky, and nothing of it is carried out.  */
     wm_gpu_text_t (*graph_begin) (void *gpu, void *stream);
     wm_gpu_text_t (*graph_end) (void *gpu, void *stream, void **graph);
     wm_gpu_text_t (*graph_run) (void *gpu, void *graph, void *stream);
@@ -134,22 +126,14 @@ typedef struct wm_gpu_api {
     void (*range_begin) (void *gpu, const char *name);
     void (*range_end) (void *gpu);
 
-    /* The `candidate`-th way a library offers, best first by its own guess. *plan is NULL, without
+    /* The `candidate`-th way that cuDNN offers, best first by its own guess. *plan is NULL, without
        an error, where there are no more.  */
-    wm_gpu_text_t (*conv_new) (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
-                               wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
+    wm_gpu_text_t (*anyconv_new) (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
+                                  wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
     wm_gpu_text_t (*conv_run) (void *gpu, wm_conv_plan_t *plan, const void *d_x,
                                const void *d_weight, const void *d_bias, void *d_y,
                                void *d_workspace, void *stream);
     void (*conv_destroy) (void *gpu, wm_conv_plan_t **plan_p);
-    /* The same for any convolution; run and destroyed alike.  */
-    wm_gpu_text_t (*anyconv_new) (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
-                                  wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
-    wm_gpu_text_t (*gemm_new) (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
-                               wm_gemm_plan_t **plan, wm_gpu_choice_t *choice);
-    wm_gpu_text_t (*gemm_run) (void *gpu, wm_gemm_plan_t *plan, const void *d_a, const void *d_b,
-                               void *d_c, void *d_workspace, void *stream);
-    void (*gemm_destroy) (void *gpu, wm_gemm_plan_t **plan_p);
 } wm_gpu_api_t;
 
 extern const wm_gpu_api_t wm_gpu_real;

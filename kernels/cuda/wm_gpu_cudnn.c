@@ -34,6 +34,7 @@ typedef struct {
     __typeof__ (cudnnDestroy) *destroy;
     __typeof__ (cudnnSetStream) *set_stream;
     __typeof__ (cudnnGetVersion) *version;
+    __typeof__ (cudnnGetCudartVersion) *toolkit;
     __typeof__ (cudnnGetErrorString) *status_text;
     __typeof__ (cudnnGetLastErrorString) *last_error;
     __typeof__ (cudnnBackendCreateDescriptor) *descriptor_new;
@@ -45,8 +46,9 @@ typedef struct {
 } calls_t;
 
 static const char names[] =
-    "cudnnCreate cudnnDestroy cudnnSetStream cudnnGetVersion cudnnGetErrorString "
-    "cudnnGetLastErrorString cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor "
+    "cudnnCreate cudnnDestroy cudnnSetStream cudnnGetVersion cudnnGetCudartVersion "
+    "cudnnGetErrorString cudnnGetLastErrorString "
+    "cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor "
     "cudnnBackendSetAttribute cudnnBackendGetAttribute cudnnBackendFinalize cudnnBackendExecute";
 
 typedef cudnnBackendDescriptor_t descriptor_t;
@@ -90,27 +92,37 @@ static wm_gpu_text_t describe_device (wm_cudnn_t *self, const char *json)
     return status ? failed (self, "device properties", status) : NULL;
 }
 
-static wm_gpu_text_t load (wm_cudnn_t *self)
+static wm_gpu_text_t load (wm_cudnn_t *self, int driver)
 {
-    /* Both are opened by cuDNN itself, by soname: found here, they are there already. */
-    wm_gpu_library_open ("libcublasLt.so.13");
-    wm_gpu_library_open ("libnvrtc.so.13");
+    static const char *const companions[] = { "cublasLt", "nvrtc" };
+    char soname[32];
     void *library = wm_gpu_library_open ("libcudnn.so.9");
     if (!library)
-        return "libcudnn.so.9 is not here: install cuDNN 9, `pip install nvidia-cudnn-cu13`, or "
-               "name its folder in WM_CUDA_LIBS";
+        return wm_gpu_text ("libcudnn.so.9 is not here: install cuDNN 9, `pip install "
+                            "nvidia-cudnn-cu%d`, or name its folder in WM_CUDA_LIBS",
+                            driver && driver < 13000 ? 12 : 13);
     void *symbol[sizeof (calls_t) / sizeof (void *)];
     const char *missing = wm_gpu_library_symbols (library, names, symbol);
     if (missing)
         return wm_gpu_text ("libcudnn.so.9 has no %s: it is too old", missing);
     memcpy (&self->call, symbol, sizeof self->call);
+    const int major = (int) (self->call.toolkit () / 1000);
+    if (driver && driver / 1000 < major)
+        return wm_gpu_text ("libcudnn.so.9 is for CUDA %d, the NVIDIA driver for CUDA %d.%d: `pip "
+                            "install nvidia-cudnn-cu%d`, and name its folder in WM_CUDA_LIBS",
+                            major, driver / 1000, driver / 10 % 100, driver / 1000);
+    /* cuDNN opens both itself, by soname: found here, they are there already. */
+    for (size_t i = 0; i < sizeof companions / sizeof *companions; i++) {
+        snprintf (soname, sizeof soname, "lib%s.so.%d", companions[i], major);
+        wm_gpu_library_open (soname);
+    }
     return NULL;
 }
 
-wm_cudnn_t *wm_cudnn_new (const char *json, wm_gpu_text_t *text)
+wm_cudnn_t *wm_cudnn_new (const char *json, int driver, wm_gpu_text_t *text)
 {
     wm_cudnn_t *self = calloc (1, sizeof *self);
-    *text = self ? load (self) : "no memory";
+    *text = self ? load (self, driver) : "no memory";
     if (!*text && json)
         *text = describe_device (self, json);
     else if (!*text) {
@@ -364,9 +376,11 @@ static bool try_config (wm_conv_plan_t *self, descriptor_t config, wm_gpu_choice
     return fine;
 }
 
-/* The candidates of one heuristic; *left counts down to the one that is wanted.  */
-static void try_mode (wm_conv_plan_t *self, descriptor_t graph, cudnnBackendHeurMode_t mode,
-                      wm_gpu_precision_t precision, uint32_t *left, wm_gpu_choice_t *choice)
+/* Tries the candidates of one heuristic; *left counts down to the one that is wanted. Returns the
+   heuristic's own status: one that fails does not hinder the next.  */
+static cudnnStatus_t try_mode (wm_conv_plan_t *self, descriptor_t graph,
+                               cudnnBackendHeurMode_t mode, wm_gpu_precision_t precision,
+                               uint32_t *left, wm_gpu_choice_t *choice)
 {
     const calls_t *call = &self->cudnn->call;
     descriptor_t config[CONFIGS_MAX], heuristic;
@@ -378,15 +392,14 @@ static void try_mode (wm_conv_plan_t *self, descriptor_t graph, cudnnBackendHeur
         set_descriptor (self, heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, self->cudnn->property,
                         "heuristic");
     finalize (self, heuristic, "heuristic");
-    if (self->status)
-        return;
-    while (n_made < CONFIGS_MAX &&
+    while (!self->status && n_made < CONFIGS_MAX &&
            !call->descriptor_new (CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[n_made]))
         n_made++;
-    check (self,
-           call->get (heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                      n_made, &n, config),
-           "heuristic");
+    if (!self->status)
+        check (self,
+               call->get (heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                          n_made, &n, config),
+               "heuristic");
     for (int64_t i = 0; !self->status && i < n && i < n_made && !self->plan; i++)
         if (acceptable (self, config[i], precision, choice) &&
             try_config (self, config[i], choice) && (*left)-- > 0) {
@@ -395,6 +408,9 @@ static void try_mode (wm_conv_plan_t *self, descriptor_t graph, cudnnBackendHeur
         }
     while (n_made > 0)
         call->descriptor_destroy (config[--n_made]);
+    const cudnnStatus_t status = self->status;
+    self->status = CUDNN_STATUS_SUCCESS;
+    return status;
 }
 
 wm_gpu_text_t wm_cudnn_anyconv_new (wm_cudnn_t *cudnn, const wm_gpu_anyconv_t *conv,
@@ -407,33 +423,20 @@ wm_gpu_text_t wm_cudnn_anyconv_new (wm_cudnn_t *cudnn, const wm_gpu_anyconv_t *c
         return "no memory for a plan";
     self->cudnn = cudnn;
     descriptor_t graph = graph_of (self, conv);
-    try_mode (self, graph, CUDNN_HEUR_MODE_A, conv->precision, &candidate, choice);
-    if (!self->plan)
-        try_mode (self, graph, CUDNN_HEUR_MODE_FALLBACK, conv->precision, &candidate, choice);
-    if (self->status)
-        text = failed (cudnn, self->what, self->status);
+    cudnnStatus_t status = self->status;
+    if (!status) {
+        status = try_mode (self, graph, CUDNN_HEUR_MODE_A, conv->precision, &candidate, choice);
+        if (!self->plan) /* of a failed one and an empty one, neither is an error */
+            status = try_mode (self, graph, CUDNN_HEUR_MODE_FALLBACK, conv->precision, &candidate,
+                               choice)
+                         ? status
+                         : CUDNN_STATUS_SUCCESS;
+    }
+    if (status && !self->plan)
+        text = failed (cudnn, self->what, status);
     if (text || !self->plan)
         wm_cudnn_conv_destroy (cudnn, plan);
     return text;
-}
-
-wm_gpu_text_t wm_cudnn_conv_new (wm_cudnn_t *cudnn, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                 wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
-{
-    const wm_gpu_anyconv_t any = {
-        .precision = conv->precision,
-        .relu = conv->relu,
-        .rows = conv->rows,
-        .c_in = conv->c_in,
-        .c_out = conv->c_out,
-        .groups = 1,
-        .in = { conv->h, conv->w },
-        .out = { conv->h - conv->kh + 1, conv->w - conv->kw + 1 },
-        .kernel = { conv->kh, conv->kw },
-        .stride = { 1, 1 },
-        .dilation = { 1, 1 },
-    };
-    return wm_cudnn_anyconv_new (cudnn, &any, candidate, plan, choice);
 }
 
 void wm_cudnn_conv_destroy (wm_cudnn_t *cudnn, wm_conv_plan_t **plan_p)

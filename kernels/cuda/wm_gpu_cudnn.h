@@ -10,9 +10,10 @@
 
 typedef struct wm_cudnn_t wm_cudnn_t;
 
-/* NULL: *text is why. json NULL: the GPU at work; else the properties of one that need not be
-   here, as JSON.  */
-wm_cudnn_t *wm_cudnn_new (const char *json, wm_gpu_text_t *text);
+/* NULL: *text is why. json NULL: the GPU at work; else the properties of one that need not be here,
+   as JSON. driver: the CUDA that the driver is for, 12040; 0: not known. libcudnn.so.9 may be that
+   of CUDA 12 or 13.  */
+wm_cudnn_t *wm_cudnn_new (const char *json, int driver, wm_gpu_text_t *text);
 void wm_cudnn_destroy (wm_cudnn_t **self_p);
 int wm_cudnn_version (const wm_cudnn_t *self); /* 91900 */
 
@@ -20,8 +21,6 @@ int wm_cudnn_version (const wm_cudnn_t *self); /* 91900 */
    it.  */
 char *wm_cudnn_properties (wm_cudnn_t *self);
 
-wm_gpu_text_t wm_cudnn_conv_new (wm_cudnn_t *self, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                 wm_conv_plan_t **plan, wm_gpu_choice_t *choice);
 wm_gpu_text_t wm_cudnn_anyconv_new (wm_cudnn_t *self, const wm_gpu_anyconv_t *conv,
                                     uint32_t candidate, wm_conv_plan_t **plan,
                                     wm_gpu_choice_t *choice);

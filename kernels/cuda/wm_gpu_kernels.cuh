@@ -72,12 +72,15 @@ WM_GPU_CODE float wm_tf32 (float x)
     return x;
 }
 
-/* `count` (at most 64) bits of a row's map, from column `col` on. The row has a word to spare.  */
+/* `count` (1 to 64) bits of a row's map, from column `col` on. Words behind them, which nothing may
+   have written, are not read.  */
 WM_GPU_CODE uint64_t wm_gpu_bits (const uint32_t *row, uint32_t col, uint32_t count)
 {
     const uint32_t *word = row + col / 32, shift = col % 32;
-    uint64_t bits = (word[0] | (uint64_t) word[1] << 32) >> shift;
-    if (shift)
+    uint64_t bits = word[0] >> shift;
+    if (shift + count > 32)
+        bits |= (uint64_t) word[1] << (32 - shift);
+    if (shift + count > 64)
         bits |= (uint64_t) word[2] << (64 - shift);
     return bits & (~UINT64_C (0) >> (64 - count));
 }
@@ -137,42 +140,7 @@ WM_GPU_CODE void wm_gpu_scatter (const wm_gpu_scatter_t *args, float *shared, wm
     float *to = args->image + (size_t) (args->top + args->run_wire[run]) * args->n_col +
                 args->left + args->run_first[run];
     for (uint32_t i = at.thread % 32; i < n; i += 32)
-        to[i] = args->value[first + i];
-}
-
-/* ---- gather ---------------------------------------------------------------------------------- */
-
-WM_GPU_CODE uint32_t wm_gpu_gather_phases (const wm_gpu_gather_t *args)
-{
-    (void) args;
-    return 3;
-}
-
-WM_GPU_CODE void wm_gpu_gather_values (const wm_gpu_gather_t *args, uint32_t *bad, wm_gpu_at_t at)
-{
-    const uint32_t offset = args->offset[at.block], n = args->height * args->row_values;
-    for (uint32_t i = at.thread; i < n; i += at.threads) {
-        float value = 0;
-        if (offset != WM_GPU_NO_PATCH)
-            value = args->source[(size_t) offset + (size_t) (i / args->row_values) * args->stride +
-                                 i % args->row_values];
-        if (!(fabsf (value) <= args->limit))
-            *bad = 1; /* whichever thread: they all write 1 */
-        size_t to = (size_t) at.block * n + i;
-        wm_gpu_store (args->patch, to, args->half, value);
-    }
-}
-
-WM_GPU_CODE void wm_gpu_gather (const wm_gpu_gather_t *args, float *shared, wm_gpu_at_t at,
-                                uint32_t phase)
-{
-    uint32_t *bad = (uint32_t *) shared;
-    if (phase == 0 && at.thread == 0)
-        *bad = 0;
-    else if (phase == 1)
-        wm_gpu_gather_values (args, bad, at);
-    else if (phase == 2 && at.thread == 0)
-        args->held[at.block] = *bad;
+        to[i] = args->value ? args->value[first + i] : args->zero;
 }
 
 /* ---- tail ------------------------------------------------------------------------------------ */
@@ -227,37 +195,33 @@ WM_GPU_CODE float wm_gpu_activate (wm_act_t act, float bend, float x)
     }
 }
 
+/* Whether a position of a window's row, which begins at a bit of a word, is bad.  */
+WM_GPU_CODE bool wm_gpu_tail_has_bad (const wm_gpu_tail_t *args, size_t word, uint32_t bit)
+{
+    uint32_t bad[3] = { 0, 0, 0 };
+    for (uint32_t w = 0; w * 32 < bit + args->patch_col; w++)
+        if (args->active[word + w] && args->index[word + w] & WM_GPU_BAD)
+            bad[w] = args->bad[word + w];
+    return wm_gpu_bits (bad, bit, args->patch_col) != 0;
+}
+
 /* Sets a flag a row of the window: whether a position of it is bad.  */
 WM_GPU_CODE void wm_gpu_tail_bad (const wm_gpu_tail_t *args, float *flag, wm_gpu_at_t at)
 {
     const uint32_t hit = args->hit[at.block];
     for (uint32_t r = at.thread; r < args->patch_row; r += at.threads)
-        flag[r] = hit != WM_GPU_NO_PATCH &&
-                          wm_gpu_bits (args->bad + (size_t) (hit / args->n_col + r) * args->n_word,
-                                       hit % args->n_col, args->patch_col)
-                      ? 1
-                      : 0;
-}
-
-/* One of the checksum's columns, over the splits.  */
-WM_GPU_CODE float wm_gpu_tail_column (const wm_gpu_tail_t *args, uint32_t column, wm_gpu_at_t at)
-{
-    float sum = 0;
-    for (uint32_t s = 0; s < args->splits; s++)
-        sum += args->partial[((size_t) s * args->rows + at.block) * args->n + column];
-    return sum;
+        flag[r] = wm_gpu_tail_has_bad (args, hit / 32 + (size_t) r * args->n_word, hit % 32);
 }
 
 /* sums: those of the roots' products, before bias and activation.  */
 WM_GPU_CODE void wm_gpu_tail_check (const wm_gpu_tail_t *args, const float *sums, wm_gpu_at_t at)
 {
+    const float *check = args->sum + (size_t) at.block * WM_GPU_SUMS + WM_GPU_OUTPUTS;
     float all = 0, magnitude = 0;
     for (uint32_t o = 0; o < args->n_sum; o++)
         all += sums[o], magnitude += fabsf (sums[o]);
-    const float high = wm_gpu_tail_column (args, WM_GPU_OUTPUTS, at),
-                low = wm_gpu_tail_column (args, WM_GPU_OUTPUTS + 1, at);
-    magnitude += fabsf (wm_gpu_tail_column (args, WM_GPU_OUTPUTS + 2, at));
-    const float off = fabsf (all - high - low);
+    magnitude += fabsf (check[2]);
+    const float off = fabsf (all - check[0] - check[1]);
     args->residual[at.block] = off == 0 ? 0 : off / magnitude;
 }
 
@@ -267,14 +231,10 @@ WM_GPU_CODE void wm_gpu_tail_layer (const wm_gpu_tail_t *args, const wm_gpu_laye
     for (uint32_t o = at.thread; o < layer->n_out; o += at.threads) {
         float sum = 0;
         if (layer->n_in == 0)
-            for (uint32_t s = 0; s < args->splits; s++)
-                sum +=
-                    args->partial[((size_t) s * args->rows + at.block) * args->n + layer->from + o];
-        else
-            for (uint32_t i = 0; i < layer->n_in; i++)
-                sum += value[layer->from + i] * layer->weight[(size_t) i * layer->n_out + o];
-        if (layer->n_in == 0 && args->residual)
-            value[args->n_value + layer->from + o] = sum;
+            value[args->n_value + layer->from + o] = sum =
+                args->sum[(size_t) at.block * WM_GPU_SUMS + layer->from + o];
+        for (uint32_t i = 0; i < layer->n_in; i++)
+            sum += value[layer->from + i] * layer->weight[(size_t) i * layer->n_out + o];
         value[layer->at + o] = wm_gpu_activate (layer->act, layer->bend, sum + layer->bias[o]);
     }
 }
@@ -294,8 +254,8 @@ WM_GPU_CODE void wm_gpu_softmax (float *value, uint32_t n)
 WM_GPU_CODE void wm_gpu_tail_write (const wm_gpu_tail_t *args, const float *value, wm_gpu_at_t at)
 {
     float *scores = args->scores + (size_t) at.block * args->n_output;
-    bool held = args->held && args->held[at.block] != 0;
-    for (uint32_t r = 0; args->bad && r < args->patch_row; r++)
+    bool held = false;
+    for (uint32_t r = 0; r < args->patch_row; r++)
         held = held || value[args->n_value + args->n_sum + r] != 0;
     for (uint32_t l = 0; l < args->n_layer; l++) {
         const wm_gpu_layer_t *layer = &args->layer[l];
@@ -305,13 +265,25 @@ WM_GPU_CODE void wm_gpu_tail_write (const wm_gpu_tail_t *args, const float *valu
     }
 }
 
+/* Floats of shared memory that a warp takes.  */
+WM_GPU_CODE uint32_t wm_gpu_tail_floats (const wm_gpu_tail_t *args)
+{
+    return args->n_value + args->n_sum + args->patch_row;
+}
+
 WM_GPU_CODE void wm_gpu_tail (const wm_gpu_tail_t *args, float *shared, wm_gpu_at_t at,
                               uint32_t phase)
 {
     const wm_gpu_layer_t *layer = &args->layer[phase / 2];
-    if (phase == 0 && args->bad)
+    const uint32_t warp = at.thread / 32;
+    at.block = at.block * (at.threads / 32) + warp; /* the hit */
+    at.thread %= 32, at.threads = 32;
+    shared += (size_t) warp * wm_gpu_tail_floats (args);
+    if (at.block >= args->n_hit || args->hit[at.block] == WM_GPU_NO_PATCH)
+        return;
+    if (phase == 0)
         wm_gpu_tail_bad (args, shared + args->n_value + args->n_sum, at);
-    if (phase == 2 * args->n_layer && args->residual && at.thread == at.threads - 1)
+    if (phase == 2 * args->n_layer && at.thread == at.threads - 1)
         wm_gpu_tail_check (args, shared + args->n_value, at);
     if (phase == 2 * args->n_layer)
         wm_gpu_tail_write (args, shared, at);

@@ -1,4 +1,4 @@
-/* wm_gpu_library.c - finds cuDNN and cuBLASLt, and formats the texts of errors.  */
+/* wm_gpu_library.c - finds cuDNN and what it opens, and formats the texts of errors.  */
 #include "kernels/cuda/wm_gpu_library.h"
 
 #include <dlfcn.h>

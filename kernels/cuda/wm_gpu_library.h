@@ -1,4 +1,4 @@
-/* wm_gpu_library.h - finds cuDNN and cuBLASLt, which the machine provides (1 GB).  */
+/* wm_gpu_library.h - finds cuDNN and what it opens, which the machine provides (1 GB).  */
 #ifndef WM_GPU_LIBRARY_H
 #define WM_GPU_LIBRARY_H
 

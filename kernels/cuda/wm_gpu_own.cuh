@@ -145,6 +145,10 @@ WM_GPU_CODE void wm_gpu_phases (const wm_gpu_phases_t *args, float *shared, wm_g
         args->image + ((size_t) image * args->n_row + args->top + w) * (size_t) args->n_col;
     for (int64_t bin = first / window + at.thread % 32;
          bin < (last + window - 1) / window && bin < args->n_bin; bin += 32) {
+        if (args->clear) {
+            row[bin] = args->zero;
+            continue;
+        }
         wm_gpu_reader_t reader = { ticks, w, run, phase + bin * window, INT64_MAX };
         while (reader.run > 0 && ticks->wire[reader.run - 1] == w &&
                wm_gpu_run_end (ticks, reader.run - 1) > reader.first)

@@ -1,15 +1,14 @@
-/* wm_gpu_real.c - the real implementation of the table: cudart, and the libraries behind it.
+/* wm_gpu_real.c - the real implementation of the table: the driver, and cuDNN behind it.
 
-   cudart is linked statically: without a driver its first call reports error 35. What is
-   allocated is listed here and freed with the GPU. After a CUDA error freeing fails too, which is
-   ignored: the process is about to end.  */
+   Everything goes through the driver's own calls (wm_gpu_driver.h), in the device's primary
+   context, which cuDNN uses, too. It is never released: other engines of the process
+   may use it. What is allocated is listed here and freed with the GPU. After a CUDA error freeing
+   fails too, which is ignored: the process is about to end.  */
 #include "kernels/cuda/wm_gpu_api.h"
-#include "kernels/cuda/wm_gpu_cublas.h"
 #include "kernels/cuda/wm_gpu_cudnn.h"
-#include "kernels/cuda/wm_gpu_launch.h"
+#include "kernels/cuda/wm_gpu_driver.h"
 #include "kernels/cuda/wm_gpu_library.h"
 
-#include <cuda_runtime_api.h>
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,19 +16,13 @@
 
 #define THINGS_MAX 256
 
-static const char *const kernel_names[WM_GPU_KERNELS] = {
-    [WM_GPU_FILL] = "fill",     [WM_GPU_SCATTER] = "scatter", [WM_GPU_GATHER] = "gather",
-    [WM_GPU_TAIL] = "tail",     [WM_GPU_PHASES] = "phases",   [WM_GPU_CUT] = "cut",
-    [WM_GPU_COPY] = "copy",     [WM_GPU_SPREAD] = "spread",   [WM_GPU_POOL] = "pool",
-    [WM_GPU_JOIN] = "join",     [WM_GPU_SCAN] = "scan",       [WM_GPU_STRIP] = "strip",
-    [WM_GPU_ACTIVE] = "active", [WM_GPU_DENSE] = "dense",     [WM_GPU_DENSE_TF32] = "dense in tf32",
-};
-
 typedef enum { DEVICE, PINNED, LENT, STREAM, EVENT, GRAPH } kind_t;
 
 typedef struct {
+    const wm_cu_t *cu; /* NULL: not opened */
+    const wm_cu_kernels_t *kernels;
+    CUcontext context;
     wm_cudnn_t *cudnn;
-    wm_cublas_t *cublas;
     struct {
         kind_t kind;
         void *thing;
@@ -37,18 +30,28 @@ typedef struct {
     uint32_t n_held;
 } real_t;
 
-static wm_gpu_text_t failed (const char *call, cudaError_t error)
+/* The GPU as this thread may call it: a context is current in each thread for itself. NULL: it is
+   not open.  */
+static const wm_cu_t *enter (const real_t *self)
 {
-    return error ? wm_gpu_text ("%s: %s (%s)", call, cudaGetErrorName (error),
-                                cudaGetErrorString (error))
-                 : NULL;
+    static _Thread_local CUcontext current;
+    if (self->cu && current != self->context && !self->cu->context_set (self->context))
+        current = self->context;
+    return self->cu;
 }
 
-static wm_gpu_text_t kernel_failed (const char *what, wm_gpu_kernel_t kernel, cudaError_t error)
+#define NOT_OPEN "the GPU is not open"
+
+/* Returns the text of a call's error; the GPU need not be open.  */
+#define TRY(gpu, what, call, ...)                                                                  \
+    do {                                                                                           \
+        const wm_cu_t *cu_ = enter (gpu);                                                          \
+        return cu_ ? wm_cu_failed (cu_, what, cu_->call (__VA_ARGS__)) : NOT_OPEN;                 \
+    } while (0)
+
+static CUdeviceptr on_device (const void *d)
 {
-    return error ? wm_gpu_text ("%s of kernel %s: %s (%s)", what, kernel_names[kernel],
-                                cudaGetErrorName (error), cudaGetErrorString (error))
-                 : NULL;
+    return (CUdeviceptr) (uintptr_t) d;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -58,157 +61,189 @@ static void *real_make (void)
     return calloc (1, sizeof (real_t));
 }
 
+static void drop (const wm_cu_t *cu, kind_t kind, void *thing)
+{
+    switch (kind) {
+    case DEVICE:
+        cu->device_free (on_device (thing));
+        break;
+    case PINNED:
+        cu->pinned_free (thing);
+        break;
+    case LENT:
+        cu->unpin (thing);
+        break;
+    case STREAM:
+        cu->stream_free (thing);
+        break;
+    case EVENT:
+        cu->event_free (thing);
+        break;
+    case GRAPH:
+        cu->graph_free (thing);
+    }
+}
+
 static void real_destroy (void *gpu)
 {
     real_t *self = gpu;
-    cudaDeviceSynchronize ();
+    const wm_cu_t *cu = enter (self);
+    if (cu)
+        cu->context_sync ();
     wm_cudnn_destroy (&self->cudnn);
-    wm_cublas_destroy (&self->cublas);
-    while (self->n_held > 0) {
-        void *thing = self->held[--self->n_held].thing;
-        switch (self->held[self->n_held].kind) {
-        case DEVICE:
-            cudaFree (thing);
-            break;
-        case PINNED:
-            cudaFreeHost (thing);
-            break;
-        case LENT:
-            cudaHostUnregister (thing);
-            break;
-        case STREAM:
-            cudaStreamDestroy (thing);
-            break;
-        case EVENT:
-            cudaEventDestroy (thing);
-            break;
-        case GRAPH:
-            cudaGraphExecDestroy (thing);
-        }
-    }
+    while (self->n_held-- > 0)
+        drop (cu, self->held[self->n_held].kind, self->held[self->n_held].thing);
     free (self);
 }
 
-static wm_gpu_text_t find_device (wm_gpu_info_t *info)
+static CUresult describe (const wm_cu_t *cu, CUdevice device, wm_gpu_info_t *info)
 {
-    struct cudaDeviceProp properties;
-    wm_gpu_kernel_t kernel = WM_GPU_FILL;
-    size_t total;
-    int n = 0;
-    cudaError_t error = cudaGetDeviceCount (&n);
-    if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice || (!error && n == 0))
-        return wm_gpu_text (error == cudaErrorInsufficientDriver
-                                ? "no NVIDIA driver, or one too old for CUDA %d.%d"
-                                : "no NVIDIA GPU",
-                            CUDART_VERSION / 1000, CUDART_VERSION / 10 % 100);
-    if (error)
-        return failed ("cudaGetDeviceCount", error);
-    if ((error = cudaSetDevice (0)) != cudaSuccess)
-        return failed ("cudaSetDevice", error);
-    if ((error = cudaGetDeviceProperties (&properties, 0)) != cudaSuccess)
-        return failed ("cudaGetDeviceProperties", error);
-    if ((error = cudaMemGetInfo (&info->free_bytes, &total)) != cudaSuccess)
-        return failed ("cudaMemGetInfo", error);
-    snprintf (info->device, sizeof info->device, "%.63s", properties.name);
-    info->major = properties.major, info->minor = properties.minor;
-    info->n_sm = properties.multiProcessorCount;
-    info->shared_bytes = properties.sharedMemPerBlockOptin;
-    error = wm_gpu_load (info->shared_bytes, &kernel);
-    return kernel_failed ("loading", kernel, error);
+    int shared = 0;
+    CUresult result = cu->device_name (info->device, (int) sizeof info->device, device);
+    if (!result)
+        result = cu->device_attribute (&info->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                                       device);
+    if (!result)
+        result = cu->device_attribute (&info->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                                       device);
+    if (!result)
+        result =
+            cu->device_attribute (&info->n_sm, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+    if (!result)
+        result = cu->device_attribute (
+            &shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
+    info->shared_bytes = (size_t) shared;
+    return result;
 }
 
 static wm_gpu_text_t real_open (void *gpu, wm_gpu_info_t *info)
 {
     real_t *self = gpu;
-    wm_gpu_text_t text = find_device (info);
-    if (!text)
-        self->cublas = wm_cublas_new (&text);
-    if (!text)
-        self->cudnn = wm_cudnn_new (NULL, &text);
-    if (!text) {
-        int dnn = wm_cudnn_version (self->cudnn), blas = wm_cublas_version (self->cublas);
-        snprintf (info->libraries, sizeof info->libraries, "%d.%d.%d-%d.%d.%d", dnn / 10000,
-                  dnn / 100 % 100, dnn % 100, blas / 10000, blas / 100 % 100, blas % 100);
+    CUdevice device = 0;
+    size_t total;
+    wm_gpu_text_t text;
+    const wm_cu_t *cu = wm_cu_open (&text);
+    if (text || (text = wm_cu_failed (cu, "cuDeviceGet", cu->device_get (&device, 0))) ||
+        (text = wm_cu_failed (cu, "the GPU's properties", describe (cu, device, info))) ||
+        (text = wm_cu_failed (cu, "cuDevicePrimaryCtxRetain",
+                              cu->context_retain (&self->context, device))))
+        return text;
+    self->cu = cu;
+    enter (self);
+    if ((text = wm_cu_failed (cu, "cuMemGetInfo", cu->memory_info (&info->free_bytes, &total))))
+        return text;
+    self->kernels = wm_cu_kernels (cu, 10 * info->major + info->minor, info->shared_bytes, &text);
+    if (self->kernels)
+        snprintf (info->libraries, sizeof info->libraries, "%d.%d", self->kernels->toolkit / 1000,
+                  self->kernels->toolkit / 10 % 100);
+    return text;
+}
+
+static wm_gpu_text_t real_open_cudnn (void *gpu, wm_gpu_info_t *info)
+{
+    real_t *self = gpu;
+    wm_gpu_text_t text = NULL;
+    if (!enter (self))
+        return NOT_OPEN;
+    if ((self->cudnn = wm_cudnn_new (NULL, self->cu->version, &text))) {
+        const size_t n = strlen (info->libraries);
+        const int v = wm_cudnn_version (self->cudnn);
+        snprintf (info->libraries + n, sizeof info->libraries - n, "-%d.%d.%d", v / 10000,
+                  v / 100 % 100, v % 100);
     }
     return text;
 }
 
-static wm_gpu_text_t hold (real_t *self, const char *call, cudaError_t error, kind_t kind,
+static wm_gpu_text_t hold (real_t *self, const char *call, CUresult result, kind_t kind,
                            void *thing)
 {
-    if (!error && self->n_held == THINGS_MAX)
+    if (!result && self->n_held == THINGS_MAX) {
+        drop (self->cu, kind, thing);
         return wm_gpu_text ("%s: more than %d things of a GPU", call, THINGS_MAX);
-    if (!error) {
+    }
+    if (!result) {
         self->held[self->n_held].kind = kind;
         self->held[self->n_held++].thing = thing;
     }
-    return failed (call, error);
+    return wm_cu_failed (self->cu, call, result);
 }
 
 static wm_gpu_text_t real_device_new (void *gpu, void **d_p, size_t bytes)
 {
-    cudaError_t error = cudaMalloc (d_p, bytes);
-    return hold (gpu, "cudaMalloc", error, DEVICE, *d_p);
+    const wm_cu_t *cu = enter (gpu);
+    CUdeviceptr d = 0;
+    if (!cu)
+        return NOT_OPEN;
+    const CUresult result = cu->device_new (&d, bytes);
+    *d_p = (void *) (uintptr_t) d;
+    return hold (gpu, "cuMemAlloc", result, DEVICE, *d_p);
 }
 
 static wm_gpu_text_t real_pinned_new (void *gpu, void **h_p, size_t bytes)
 {
-    cudaError_t error = cudaHostAlloc (h_p, bytes, cudaHostAllocDefault);
-    return hold (gpu, "cudaHostAlloc", error, PINNED, *h_p);
+    const wm_cu_t *cu = enter (gpu);
+    if (!cu)
+        return NOT_OPEN;
+    const CUresult result = cu->pinned_new (h_p, bytes, 0);
+    return hold (gpu, "cuMemHostAlloc", result, PINNED, *h_p);
 }
 
 static wm_gpu_text_t real_pin (void *gpu, const void *h, size_t bytes)
 {
+    const wm_cu_t *cu = enter (gpu);
     void *memory = (void *) (uintptr_t) h; /* it is only read */
-    cudaError_t error = cudaHostRegister (memory, bytes, cudaHostRegisterReadOnly);
-    if (error)
-        cudaGetLastError (); /* else the next call's */
-    return hold (gpu, "cudaHostRegister", error, LENT, memory);
+    if (!cu)
+        return NOT_OPEN;
+    return hold (gpu, "cuMemHostRegister", cu->pin (memory, bytes, CU_MEMHOSTREGISTER_READ_ONLY),
+                 LENT, memory);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
-static wm_gpu_text_t real_stream_new (void *gpu, void **stream)
+static wm_gpu_text_t real_stream_new (void *gpu, void **stream, bool first)
 {
-    cudaError_t error = cudaStreamCreateWithFlags ((cudaStream_t *) stream, cudaStreamNonBlocking);
-    return hold (gpu, "cudaStreamCreateWithFlags", error, STREAM, *stream);
+    const wm_cu_t *cu = enter (gpu);
+    if (!cu)
+        return NOT_OPEN;
+    /* A lower number goes first; the driver takes the nearest that the GPU has.  */
+    const CUresult result =
+        cu->stream_new ((CUstream *) stream, CU_STREAM_NON_BLOCKING, first ? -1 : 0);
+    return hold (gpu, "cuStreamCreate", result, STREAM, *stream);
 }
 
 static wm_gpu_text_t real_stream_wait (void *gpu, void *stream, void *event)
 {
-    (void) gpu;
-    return failed ("cudaStreamWaitEvent", cudaStreamWaitEvent (stream, event, 0));
+    TRY (gpu, "cuStreamWaitEvent", stream_wait, stream, event, 0);
 }
 
 static wm_gpu_text_t real_stream_sync (void *gpu, void *stream)
 {
-    (void) gpu;
-    return failed ("cudaStreamSynchronize", cudaStreamSynchronize (stream));
+    TRY (gpu, "cuStreamSynchronize", stream_sync, stream);
 }
 
 static wm_gpu_text_t real_event_new (void *gpu, void **event, bool timed)
 {
-    cudaError_t error = cudaEventCreateWithFlags (
-        (cudaEvent_t *) event, timed ? cudaEventDefault : cudaEventDisableTiming);
-    return hold (gpu, "cudaEventCreateWithFlags", error, EVENT, *event);
+    const wm_cu_t *cu = enter (gpu);
+    if (!cu)
+        return NOT_OPEN;
+    const CUresult result =
+        cu->event_new ((CUevent *) event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
+    return hold (gpu, "cuEventCreate", result, EVENT, *event);
 }
 
 static wm_gpu_text_t real_event_record (void *gpu, void *event, void *stream)
 {
-    (void) gpu;
-    return failed ("cudaEventRecord", cudaEventRecord (event, stream));
+    TRY (gpu, "cuEventRecord", event_record, event, stream);
 }
 
 static wm_gpu_text_t real_event_sync (void *gpu, void *event)
 {
-    (void) gpu;
-    return failed ("cudaEventSynchronize", cudaEventSynchronize (event));
+    TRY (gpu, "cuEventSynchronize", event_sync, event);
 }
 
 static wm_gpu_text_t real_event_ms (void *gpu, void *from, void *to, float *ms)
 {
-    (void) gpu;
-    return failed ("cudaEventElapsedTime", cudaEventElapsedTime (ms, from, to));
+    TRY (gpu, "cuEventElapsedTime", event_ms, ms, from, to);
 }
 
 /* ---- work ------------------------------------------------------------------------------------ */
@@ -216,48 +251,53 @@ static wm_gpu_text_t real_event_ms (void *gpu, void *from, void *to, float *ms)
 static wm_gpu_text_t real_copy_in (void *gpu, void *d_to, const void *h_from, size_t bytes,
                                    void *stream)
 {
-    (void) gpu;
-    return failed ("cudaMemcpyAsync to the device",
-                   cudaMemcpyAsync (d_to, h_from, bytes, cudaMemcpyHostToDevice, stream));
+    TRY (gpu, "copy to the device", copy_in, on_device (d_to), h_from, bytes, stream);
 }
 
 static wm_gpu_text_t real_copy_out (void *gpu, void *h_to, const void *d_from, size_t bytes,
                                     void *stream)
 {
-    (void) gpu;
-    return failed ("cudaMemcpyAsync to the host",
-                   cudaMemcpyAsync (h_to, d_from, bytes, cudaMemcpyDeviceToHost, stream));
+    TRY (gpu, "copy to the host", copy_out, h_to, on_device (d_from), bytes, stream);
 }
 
 static wm_gpu_text_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
 {
-    (void) gpu;
-    return kernel_failed ("launch", launch->kernel, wm_gpu_launch (launch, stream));
+    const real_t *self = gpu;
+    const wm_cu_t *cu = enter (self);
+    void *args[] = { (void *) (uintptr_t) launch->args };
+    char what[64];
+    snprintf (what, sizeof what, "launch of kernel %s", wm_cu_kernel_name (launch->kernel));
+    if (!cu)
+        return wm_gpu_text ("%s: %s", what, NOT_OPEN);
+    return wm_cu_failed (cu, what,
+                         cu->launch (self->kernels->function[launch->kernel], launch->blocks, 1, 1,
+                                     launch->threads, 1, 1, launch->shared_bytes, stream, args,
+                                     NULL));
 }
 
 /* Relaxed: other threads of the process may make any call meanwhile.  */
 static wm_gpu_text_t real_graph_begin (void *gpu, void *stream)
 {
-    (void) gpu;
-    return failed ("cudaStreamBeginCapture",
-                   cudaStreamBeginCapture (stream, cudaStreamCaptureModeThreadLocal));
+    TRY (gpu, "cuStreamBeginCapture", capture_begin, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
 
 static wm_gpu_text_t real_graph_end (void *gpu, void *stream, void **graph)
 {
-    cudaGraph_t kept = NULL;
-    cudaError_t error = cudaStreamEndCapture (stream, &kept);
-    if (error)
-        return failed ("cudaStreamEndCapture", error);
-    error = cudaGraphInstantiate ((cudaGraphExec_t *) graph, kept, 0);
-    cudaGraphDestroy (kept);
-    return hold (gpu, "cudaGraphInstantiate", error, GRAPH, *graph);
+    const wm_cu_t *cu = enter (gpu);
+    CUgraph kept = NULL;
+    if (!cu)
+        return NOT_OPEN;
+    CUresult result = cu->capture_end (stream, &kept);
+    if (result)
+        return wm_cu_failed (cu, "cuStreamEndCapture", result);
+    result = cu->graph_new ((CUgraphExec *) graph, kept, 0);
+    cu->captured_free (kept);
+    return hold (gpu, "cuGraphInstantiate", result, GRAPH, *graph);
 }
 
 static wm_gpu_text_t real_graph_run (void *gpu, void *graph, void *stream)
 {
-    (void) gpu;
-    return failed ("cudaGraphLaunch", cudaGraphLaunch (graph, stream));
+    TRY (gpu, "cuGraphLaunch", graph_run, graph, stream);
 }
 
 static void real_range_begin (void *gpu, const char *name)
@@ -272,24 +312,24 @@ static void real_range_end (void *gpu)
     nvtxRangePop ();
 }
 
-static wm_gpu_text_t real_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                    wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
-{
-    return wm_cudnn_conv_new (((real_t *) gpu)->cudnn, conv, candidate, plan, choice);
-}
+#define NO_CUDNN "cuDNN is not open"
 
 static wm_gpu_text_t real_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
                                        wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
-    return wm_cudnn_anyconv_new (((real_t *) gpu)->cudnn, conv, candidate, plan, choice);
+    wm_cudnn_t *self = ((real_t *) gpu)->cudnn;
+    return enter (gpu) && self ? wm_cudnn_anyconv_new (self, conv, candidate, plan, choice)
+                               : NO_CUDNN;
 }
 
 static wm_gpu_text_t real_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
                                     const void *d_weight, const void *d_bias, void *d_y,
                                     void *d_workspace, void *stream)
 {
-    return wm_cudnn_conv_run (((real_t *) gpu)->cudnn, plan, d_x, d_weight, d_bias, d_y,
-                              d_workspace, stream);
+    wm_cudnn_t *self = ((real_t *) gpu)->cudnn;
+    return enter (gpu) && self
+               ? wm_cudnn_conv_run (self, plan, d_x, d_weight, d_bias, d_y, d_workspace, stream)
+               : NO_CUDNN;
 }
 
 static void real_conv_destroy (void *gpu, wm_conv_plan_t **plan_p)
@@ -297,28 +337,12 @@ static void real_conv_destroy (void *gpu, wm_conv_plan_t **plan_p)
     wm_cudnn_conv_destroy (((real_t *) gpu)->cudnn, plan_p);
 }
 
-static wm_gpu_text_t real_gemm_new (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
-                                    wm_gemm_plan_t **plan, wm_gpu_choice_t *choice)
-{
-    return wm_cublas_gemm_new (((real_t *) gpu)->cublas, gemm, candidate, plan, choice);
-}
-
-static wm_gpu_text_t real_gemm_run (void *gpu, wm_gemm_plan_t *plan, const void *d_a,
-                                    const void *d_b, void *d_c, void *d_workspace, void *stream)
-{
-    return wm_cublas_gemm_run (((real_t *) gpu)->cublas, plan, d_a, d_b, d_c, d_workspace, stream);
-}
-
-static void real_gemm_destroy (void *gpu, wm_gemm_plan_t **plan_p)
-{
-    wm_cublas_gemm_destroy (((real_t *) gpu)->cublas, plan_p);
-}
-
 const wm_gpu_api_t wm_gpu_real = {
     .name = "cuda",
     .make = real_make,
     .destroy = real_destroy,
     .open = real_open,
+    .open_cudnn = real_open_cudnn,
     .device_new = real_device_new,
     .pinned_new = real_pinned_new,
     .pin = real_pin,
@@ -337,11 +361,7 @@ const wm_gpu_api_t wm_gpu_real = {
     .graph_run = real_graph_run,
     .range_begin = real_range_begin,
     .range_end = real_range_end,
-    .conv_new = real_conv_new,
     .conv_run = real_conv_run,
     .conv_destroy = real_conv_destroy,
     .anyconv_new = real_anyconv_new,
-    .gemm_new = real_gemm_new,
-    .gemm_run = real_gemm_run,
-    .gemm_destroy = real_gemm_destroy,
 };

@@ -14,6 +14,8 @@
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 
 #ifdef __CUDACC__
+#define WM_GPU_UNROLL _Pragma ("unroll")
+#define WM_GPU_UNROLL_4 _Pragma ("unroll 4")
 
 WM_GPU_CODE uint32_t wm_gpu_shared_at (const void *p)
 {
@@ -95,24 +97,18 @@ WM_GPU_CODE void wm_gpu_matrix2 (uint32_t r[2], const void *row)
                  : "memory");
 }
 
-/* c (16, 8) += a (16, 32 bytes) b (32 bytes, 8), halves or float32 taken as tf32. With g = lane / 4
-   and t = lane % 4: a is words t of rows g and g + 8, then words t + 4 of the same; b words t and
-   t + 4 of column g; c columns 2t and 2t + 1 of row g, then of row g + 8.  */
-WM_GPU_CODE void wm_gpu_mma (bool tf32, float c[4], const uint32_t a[4], const uint32_t b[2])
+/* c (16, 8) += a (16, 16) b (16, 8), halves. With g = lane / 4 and t = lane % 4: a is words t of
+   rows g and g + 8, then words t + 4 of the same; b words t and t + 4 of column g; c columns 2t
+   and 2t + 1 of row g, then of row g + 8.  */
+WM_GPU_CODE void wm_gpu_mma (float c[4], const uint32_t a[4], const uint32_t b[2])
 {
 #if __CUDA_ARCH__ >= 800
-    if (tf32)
-        asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
-            "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-    else
-        asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
-            "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-            : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #else
-    for (int k = 0; k < 2 && !tf32; k++) /* Turing has no tf32; the engine refuses it */
+    for (int k = 0; k < 2; k++)
         asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
             "{%0, %1, %2, %3};"
             : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -120,7 +116,49 @@ WM_GPU_CODE void wm_gpu_mma (bool tf32, float c[4], const uint32_t a[4], const u
 #endif
 }
 
+/* Lane 0's value; what all lanes wrote to shared memory before is seen behind it.  */
+WM_GPU_CODE uint32_t wm_gpu_first (uint32_t value)
+{
+    __syncwarp ();
+    return __shfl_sync (0xffffffff, value, 0);
+}
+
+/* Adds to a counter that all threads share; returns what it was.  */
+WM_GPU_CODE uint32_t wm_gpu_add (uint32_t *counter, uint32_t n)
+{
+    return atomicAdd (counter, n);
+}
+
+WM_GPU_CODE uint32_t wm_gpu_count (uint64_t bits)
+{
+    return (uint32_t) __popcll (bits);
+}
+
+/* The upper half of a product.  */
+WM_GPU_CODE uint32_t wm_gpu_high (uint32_t a, uint32_t b)
+{
+    return __umulhi (a, b);
+}
+
+/* 16 bytes to aligned memory of the device.  */
+WM_GPU_CODE void wm_gpu_write16 (void *to, const void *from)
+{
+    uint4 word;
+    memcpy (&word, from, sizeof word);
+    *(uint4 *) to = word;
+}
+
+/* 8 floats of constants, 16 bytes aligned, which all lanes read alike.  */
+WM_GPU_CODE void wm_gpu_read32 (float to[8], const float *from)
+{
+    const float4 low = __ldg ((const float4 *) from), high = __ldg ((const float4 *) from + 1);
+    to[0] = low.x, to[1] = low.y, to[2] = low.z, to[3] = low.w;
+    to[4] = high.x, to[5] = high.y, to[6] = high.z, to[7] = high.w;
+}
+
 #else
+#define WM_GPU_UNROLL
+#define WM_GPU_UNROLL_4
 
 void wm_gpu_meet (void);
 uint32_t wm_gpu_ballot (bool yes);
@@ -130,7 +168,29 @@ void wm_gpu_copy_wait (uint32_t pending);
 void wm_gpu_load16 (uint32_t r[4], const void *from);
 void wm_gpu_matrix4 (uint32_t r[4], const void *row);
 void wm_gpu_matrix2 (uint32_t r[2], const void *row);
-void wm_gpu_mma (bool tf32, float c[4], const uint32_t a[4], const uint32_t b[2]);
+void wm_gpu_mma (float c[4], const uint32_t a[4], const uint32_t b[2]);
+uint32_t wm_gpu_first (uint32_t value);
+uint32_t wm_gpu_add (uint32_t *counter, uint32_t n);
+
+WM_GPU_CODE uint32_t wm_gpu_count (uint64_t bits)
+{
+    return (uint32_t) __builtin_popcountll (bits);
+}
+
+WM_GPU_CODE uint32_t wm_gpu_high (uint32_t a, uint32_t b)
+{
+    return (uint32_t) ((uint64_t) a * b >> 32);
+}
+
+WM_GPU_CODE void wm_gpu_write16 (void *to, const void *from)
+{
+    memcpy (to, from, 16);
+}
+
+WM_GPU_CODE void wm_gpu_read32 (float to[8], const float *from)
+{
+    memcpy (to, from, 32);
+}
 
 #endif
 #endif

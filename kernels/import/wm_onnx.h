@@ -98,13 +98,14 @@ int64_t wm_onnx_int (const Onnx__NodeProto *node, const char *name, int64_t othe
 
 /* How to read inputs and outputs, and what was found.  */
 typedef struct {
-    bool whole;       /* given: they have no batch dimension; one patch is all of them */
+    bool whole;       /* given, or found: they have no batch dimension; one patch is all of them */
     bool fixed_batch; /* found: one of them has a batch dimension of 1 */
     bool other_type;  /* found: one of them is not float32 */
+    bool free;        /* found: one of them has a dimension of no fixed size behind the batch */
 } wm_onnx_ports_t;
 
 /* Reads the graph's inputs that are not initializers. WM_EBATCH unless each is a tensor of numbers
-   with a batch dimension (any size or 1; unless `whole`) and otherwise fixed ones.  */
+   with a batch dimension (any size or 1; unless `whole`) and others that are fixed or free.  */
 wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
                            wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n, wm_error_t *error);
 
@@ -112,7 +113,8 @@ wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
 wm_fault_t wm_onnx_outputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n,
                             wm_error_t *error);
 
-/* Reads the shapes that the file states, under the inputs' rules. A frozen graph states none.  */
+/* Reads the shapes that the file states, under the inputs' rules, but none may be free: without
+   OpenVINO it is not known which are. A frozen graph states none.  */
 wm_fault_t wm_onnx_output_shapes (const wm_onnx_t *self, wm_onnx_ports_t *how, wm_port_t *port,
                                   wm_error_t *error);
 

@@ -47,13 +47,12 @@ static wm_fault_t read_sizes (const reader_t *self, const Onnx__TensorShapeProto
     port->n_dim = (uint16_t) (shape->n_dim - first);
     for (uint32_t d = 0; d < port->n_dim; d++) {
         int64_t size = dim_value (shape->dim[d + first]);
-        if (size < 0)
-            return wm_fault (
-                error, WM_EBATCH,
-                "%s: %s '%s': dimension %zu is not fixed; only the batch dimension may "
-                "be dynamic",
-                self->onnx->path, self->what, port->name, d + first);
-        if (__builtin_mul_overflow (values, (uint64_t) size, &values) || values > UINT32_MAX)
+        if (size < 0) {
+            self->how->free = true;
+            size = 0;
+        }
+        if (size > UINT32_MAX || __builtin_mul_overflow (values, (uint64_t) size, &values) ||
+            values > UINT32_MAX)
             return wm_fault (error, WM_EBATCH, "%s: %s '%s' is too large", self->onnx->path,
                              self->what, port->name);
         port->dim[d] = (uint32_t) size;
@@ -92,12 +91,48 @@ static wm_fault_t read_shape (const reader_t *self, const Onnx__ValueInfoProto *
     return read_sizes (self, shape, first, port, error);
 }
 
+/* The name of an input's first dimension where no size is given; NULL: it has none.  */
+static const char *first_name (const Onnx__ValueInfoProto *info)
+{
+    const Onnx__TypeProto__Tensor *tensor =
+        info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+            ? info->type->tensor_type
+            : NULL;
+    const Onnx__TensorShapeProto__Dimension *dim =
+        tensor && tensor->shape && tensor->shape->n_dim ? tensor->shape->dim[0] : NULL;
+    return dim && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+                   *text (dim->dim_param)
+               ? dim->dim_param
+               : NULL;
+}
+
+/* Whether the inputs are lists whose only dimensions have different names: a batch dimension is the
+   same of all inputs, so these are lengths.  */
+static bool are_lists (const wm_onnx_t *self)
+{
+    const Onnx__GraphProto *g = self->graph;
+    const char *name = NULL;
+    bool differ = false;
+    for (size_t i = 0; i < g->n_input; i++) {
+        const int64_t v = wm_onnx_find (self, text (g->input[i]->name));
+        if (v >= 0 && self->value[v].initializer)
+            continue;
+        const char *its = first_name (g->input[i]);
+        if (!its || g->input[i]->type->tensor_type->shape->n_dim != 1)
+            return false;
+        differ |= name && strcmp (name, its) != 0;
+        name = its;
+    }
+    return differ;
+}
+
 wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
                            wm_port_t port[WM_MODEL_PORTS_MAX], uint32_t *n, wm_error_t *error)
 {
     const reader_t reader = { self, how, "input" };
     const Onnx__GraphProto *g = self->graph;
     uint64_t values = 0;
+    how->whole = how->whole || are_lists (self);
     *n = 0;
     for (size_t i = 0; i < g->n_input; i++) {
         int64_t v = wm_onnx_find (self, text (g->input[i]->name));
@@ -139,7 +174,14 @@ wm_fault_t wm_onnx_output_shapes (const wm_onnx_t *self, wm_onnx_ports_t *how, w
 {
     const reader_t reader = { self, how, "output" };
     wm_fault_t fault = WM_OK;
-    for (size_t i = 0; i < self->n_output && !fault; i++)
+    for (size_t i = 0; i < self->n_output && !fault; i++) {
         fault = read_shape (&reader, self->output[i], &port[i], error);
+        for (uint32_t d = 0; d < port[i].n_dim && !fault; d++)
+            if (!port[i].dim[d])
+                fault = wm_fault (error, WM_EBATCH,
+                                  "%s: output '%s': size %u is not stated, and without OpenVINO "
+                                  "nobody knows it: install OpenVINO, or export the model with it",
+                                  self->path, port[i].name, d);
+    }
     return fault;
 }

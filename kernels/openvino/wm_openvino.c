@@ -9,14 +9,23 @@
    many. That is also the faster way (no barrier per layer), and blocks are cut while others are
    computed: there is one request more than streams.
 
+   A model with free dimensions computes ragged rows (wm_openvino_ragged.h) on the same streams.
+
+   A patch with an index outside its table is held; the others of its block keep their scores
+   (wm_openvino_alone.h). Where indices are guarded, the last block is filled up with its first
+   patch again: zeros may be no indices.
+
    With fewer CPUs than threads OpenVINO makes fewer streams. Threads are pinned by us
    (wm_openvino_pin.h).  */
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_image.h"
 #include "kernels/import/wm_onnx_write.h"
+#include "kernels/openvino/wm_openvino_alone.h"
 #include "kernels/openvino/wm_openvino_graph.h"
 #include "kernels/openvino/wm_openvino_pin.h"
+#include "kernels/openvino/wm_openvino_ragged.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -35,6 +44,7 @@ typedef struct {
     ov_tensor_t *in[WM_MODEL_PORTS_MAX], *out[WM_MODEL_PORTS_MAX];
     bool busy;
     uint32_t first, last; /* the hits it holds; hits of one cell share a row */
+    uint32_t n_row;
 } slot_t;
 
 typedef struct {
@@ -45,6 +55,9 @@ typedef struct {
     ov_compiled_model_t *compiled;
     uint32_t rows, slots;
     slot_t *slot;
+    wm_openvino_ragged_t *ragged; /* NULL: all patches have one shape */
+    wm_openvino_alone_t *alone;   /* NULL: no block had an index outside yet */
+    bool is_fast, has_told;       /* that a patch was held */
 } engine_t;
 
 /* ---- open ------------------------------------------------------------------------------------ */
@@ -87,7 +100,7 @@ static bool reshape (engine_t *self, uint32_t rows)
 /* The largest power of two of patches within the limits; one at a time where the model insists.  */
 static wm_fault_t choose_rows (engine_t *self, wm_error_t *error)
 {
-    self->rows = self->graph.whole ? 1 : ROWS_MAX;
+    self->rows = self->graph.whole || wm_model_is_ragged (self->model, NULL) ? 1 : ROWS_MAX;
     while (self->rows > 1 &&
            (uint64_t) self->rows * wm_model_n_value (self->model) > BLOCK_VALUES_MAX)
         self->rows /= 2;
@@ -97,25 +110,6 @@ static wm_fault_t choose_rows (engine_t *self, wm_error_t *error)
     return reshape (self, 1)
                ? WM_OK
                : wm_openvino_failed (error, WM_EBATCH, "give this model a batch of patches");
-}
-
-static wm_fault_t compile (engine_t *self, const wm_device_config_t *config, wm_error_t *error)
-{
-    char threads[16];
-    snprintf (threads, sizeof threads, "%d", config->threads);
-    ov_property_t property[] = {
-        { ov_property_key_inference_num_threads, threads },
-        { ov_property_key_num_streams, threads },
-        { ov_property_key_hint_enable_cpu_pinning, "NO" },
-        { ov_property_key_hint_inference_precision, "f32" },
-    };
-    size_t n = sizeof property / sizeof property[0];
-    if (strcmp (config->precision, "fast") == 0)
-        n--;
-    if (ov_core_compile_model_props (self->core, self->graph.graph, "CPU", n, property,
-                                     &self->compiled) != OK)
-        return wm_openvino_failed (error, WM_EBATCH, "compile this model");
-    return WM_OK;
 }
 
 static wm_fault_t make_slot (engine_t *self, slot_t *slot, wm_error_t *error)
@@ -196,6 +190,8 @@ static void engine_close (void *engine)
         ov_infer_request_free (slot->request);
     }
     free (self->slot);
+    wm_openvino_ragged_destroy (&self->ragged);
+    wm_openvino_alone_destroy (&self->alone);
     ov_compiled_model_free (self->compiled);
     wm_openvino_graph_clear (&self->graph);
     ov_core_free (self->core);
@@ -216,6 +212,7 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
         wm_openvino_pin_ready ();
     if (self) {
         self->model = model;
+        self->is_fast = strcmp (config->precision, "fast") == 0;
         self->slots = (uint32_t) config->threads + 1;
         self->slot = calloc (self->slots, sizeof *self->slot);
         self->plane = spec ? wm_plane_new (spec) : NULL;
@@ -225,7 +222,12 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     else if (ov_core_create (&self->core) != OK)
         fault = wm_openvino_failed (error, WM_EHOST, "start");
     else if (!(fault = read_graph (self, error)) && !(fault = choose_rows (self, error)) &&
-             !(fault = compile (self, config, error))) {
+             wm_model_is_ragged (model, NULL)) {
+        self->ragged = wm_openvino_ragged_new (&self->graph, self->core, config->threads, error);
+        fault = self->ragged ? WM_OK : error->fault;
+    } else if (!fault &&
+               !(fault = wm_openvino_graph_compile (&self->graph, self->core, config->threads,
+                                                    self->is_fast, &self->compiled, error))) {
         for (uint32_t s = 0; !fault && s < self->slots; s++)
             fault = make_slot (self, &self->slot[s], error);
         if (!fault && config->pin)
@@ -278,21 +280,56 @@ static uint32_t fill (const engine_t *self, slot_t *slot, const wm_batch_t *batc
     }
     for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
         size_t n = wm_model_input (self->model, i)->n_value;
-        memset (slot->input[i] + row * n, 0, (self->rows - row) * n * sizeof (float));
+        if (!self->graph.guard)
+            memset (slot->input[i] + row * n, 0, (self->rows - row) * n * sizeof (float));
+        for (uint32_t r = row; r < self->rows && self->graph.guard; r++)
+            memcpy (slot->input[i] + r * n, slot->input[i], n * sizeof (float));
     }
     slot->first = first, slot->last = hit;
+    slot->n_row = row;
     return hit;
 }
 
+/* Finds the rows of a block with an index outside its table: all, where none has one by itself, as
+   of a model that adds rows together. The log gets the first of all.  */
+static wm_fault_t find_broken (engine_t *self, const slot_t *slot, bool broken[ROWS_MAX],
+                               wm_error_t *error)
+{
+    char text[300];
+    memset (broken, 0, ROWS_MAX * sizeof *broken);
+    if (!wm_openvino_graph_is_broken (&self->graph, slot->request, text, sizeof text))
+        return WM_OK;
+    broken[0] = true;
+    if (!self->has_told)
+        fprintf (stderr, "openvino: a patch is held, and every other one like it: %s\n", text);
+    self->has_told = true;
+    if (self->rows > 1 && !self->alone)
+        self->alone = wm_openvino_alone_new (&self->graph, self->core, self->is_fast, error);
+    wm_fault_t fault = self->rows > 1 && !self->alone ? error->fault : WM_OK;
+    bool any = self->rows == 1;
+    for (uint32_t row = 0; row < slot->n_row && self->rows > 1 && !fault; row++) {
+        fault = wm_openvino_alone_check (self->alone, slot->input, row, &broken[row], text,
+                                         sizeof text, error);
+        any |= broken[row];
+    }
+    for (uint32_t row = 0; row < slot->n_row && !any; row++)
+        broken[row] = true;
+    return fault;
+}
+
 /* Waits for a slot and takes its scores. */
-static wm_fault_t collect (const engine_t *self, slot_t *slot, const wm_batch_t *batch,
+static wm_fault_t collect (engine_t *self, slot_t *slot, const wm_batch_t *batch, uint8_t *status,
                            float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
+    bool broken[ROWS_MAX];
     if (!slot->busy)
         return WM_OK;
     slot->busy = false;
     if (ov_infer_request_wait (slot->request) != OK)
         return wm_openvino_failed (error, WM_EHOST, "compute a block of patches");
+    const wm_fault_t fault = find_broken (self, slot, broken, error);
+    if (fault)
+        return fault;
     uint32_t n_output = wm_model_n_output (self->model), column = 0;
     for (uint32_t i = 0; i < wm_model_n_output_port (self->model); i++) {
         size_t n = wm_model_output (self->model, i)->n_value, row = 0;
@@ -301,8 +338,12 @@ static wm_fault_t collect (const engine_t *self, slot_t *slot, const wm_batch_t 
             return wm_openvino_failed (error, WM_EHOST, "hand out its scores");
         for (uint32_t hit = slot->first; hit < slot->last; hit++) {
             row += hit > slot->first && !repeats (batch, hit);
-            memcpy (scores + (size_t) hit * n_output + column, (float *) data + row * n,
-                    n * sizeof (float));
+            float *to = scores + (size_t) hit * n_output + column;
+            memcpy (to, (float *) data + row * n, n * sizeof *to);
+            for (size_t k = 0; broken[row] && k < n; k++)
+                to[k] = NAN;
+            if (broken[row])
+                status[hit] = WM_HIT_HELD;
         }
         column += (uint32_t) n;
     }
@@ -314,14 +355,15 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
                                 float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
     engine_t *self = engine;
-    (void) status; /* wm_device.c checks the scores */
     wm_fault_t fault = WM_OK;
+    if (self->ragged)
+        return wm_openvino_ragged_score (self->ragged, 1, &batch, &scores, progress, error);
     if (batch->kind != WM_BATCH_PATCHES)
         fault = wm_plane_load (self->plane, batch, error);
     uint32_t turn = 0;
     for (uint32_t hit = 0; !fault && hit < batch->n_hit; turn++) {
         slot_t *slot = &self->slot[turn % self->slots];
-        if ((fault = collect (self, slot, batch, scores, progress, error)))
+        if ((fault = collect (self, slot, batch, status, scores, progress, error)))
             break;
         hit = fill (self, slot, batch, hit);
         if (ov_infer_request_start_async (slot->request) == OK)
@@ -330,12 +372,28 @@ static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *
             fault = wm_openvino_failed (error, WM_EHOST, "start a block of patches");
     }
     for (uint32_t s = 0; s < self->slots; s++, turn++) { /* all must rest, also after a fault */
-        wm_fault_t late = collect (self, &self->slot[turn % self->slots], batch, scores, progress,
-                                   fault ? NULL : error);
+        wm_error_t later;
+        wm_fault_t late = collect (self, &self->slot[turn % self->slots], batch, status, scores,
+                                   progress, fault ? &later : error);
         if (!fault)
             fault = late;
     }
     return fault;
+}
+
+/* Ragged rows come one in a batch: as many as there are streams run at once.  */
+static uint32_t engine_fill (const void *engine)
+{
+    const engine_t *self = engine;
+    return self->ragged && self->slots > 2 ? self->slots - 1 : 0;
+}
+
+static wm_fault_t engine_score_many (void *engine, uint32_t n, const wm_batch_t *const *batch,
+                                     float *const *scores, _Atomic uint64_t *progress,
+                                     wm_error_t *error)
+{
+    const engine_t *self = engine;
+    return wm_openvino_ragged_score (self->ragged, n, batch, scores, progress, error);
 }
 
 /* ---- for the importer ------------------------------------------------------------------------ */
@@ -357,11 +415,17 @@ static wm_fault_t engine_shape (const void *original, size_t bytes, const wm_por
     graph.whole |= inner;
     for (uint32_t i = 0; i < n_output && !fault; i++) {
         wm_port_t port;
-        if (!wm_openvino_graph_shape (&graph, i, 1, &port))
-            fault = wm_fault (error, WM_EBATCH,
-                              "output '%.128s' has no fixed shape behind a batch dimension; leave "
-                              "it out with --outputs",
-                              output[i].name);
+        const bool fits = wm_openvino_graph_shape (&graph, i, 1, &port);
+        bool is_free = false;
+        for (uint32_t d = 0; d < port.n_dim; d++)
+            is_free |= !port.dim[d];
+        if (!fits || (inner && is_free))
+            fault =
+                wm_fault (error, WM_EBATCH,
+                          "output '%.128s' has no fixed rank, or none behind a batch dimension; "
+                          "leave it out with --outputs, or import with --whole a model without "
+                          "a batch dimension",
+                          output[i].name);
         output[i] = port;
     }
     wm_openvino_graph_clear (&graph);
@@ -369,6 +433,9 @@ static wm_fault_t engine_shape (const void *original, size_t bytes, const wm_por
     return fault;
 }
 
-const wm_backend_t wm_backend_openvino = {
-    .open = engine_open, .close = engine_close, .score = engine_score, .shape = engine_shape
-};
+const wm_backend_t wm_backend_openvino = { .open = engine_open,
+                                           .close = engine_close,
+                                           .score = engine_score,
+                                           .fill = engine_fill,
+                                           .score_many = engine_score_many,
+                                           .shape = engine_shape };

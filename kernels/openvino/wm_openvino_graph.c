@@ -189,10 +189,14 @@ wm_fault_t wm_openvino_graph_read (wm_openvino_graph_t *self, ov_core_t *core, c
         name_tensor (self->input_name[i], self->input[i].name, frozen);
     for (uint32_t i = 0; i < self->n_output; i++)
         name_tensor (self->output_name[i], self->output[i].name, frozen);
+    fault = wm_guard_new (&self->guard, &bytes, &size, self->input, self->n_input, error);
+    if (fault)
+        return fault;
     if (frozen)
         fault = read_frozen (self, core, bytes, size, error);
     else if (ov_core_read_model_from_memory_buffer (core, bytes, size, NULL, &self->graph) != OK)
         fault = wm_openvino_failed (error, WM_EBATCH, "read this model");
+    wm_guard_forget (self->guard);
     if (!fault)
         fault = look_at_inputs (self, error);
     return fault ? fault : convert (self, error);
@@ -202,6 +206,7 @@ void wm_openvino_graph_clear (wm_openvino_graph_t *self)
 {
     ov_model_free (self->graph);
     self->graph = NULL;
+    wm_guard_destroy (&self->guard);
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -212,14 +217,17 @@ bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows)
     ov_partial_shape_t shape[WM_MODEL_PORTS_MAX];
     uint32_t made = 0;
     bool fine = !self->whole || rows == 1;
-    for (; fine && made < self->n_input; made++) {
+    while (fine && made < self->n_input) {
         const wm_port_t *port = &self->input[made];
-        int64_t dim[WM_MODEL_DIMS_MAX + 1] = { rows };
-        for (uint32_t k = 0; k < port->n_dim; k++)
-            dim[k + 1] = port->dim[k];
+        ov_dimension_t dim[WM_MODEL_DIMS_MAX + 1] = { { rows, rows } };
+        for (uint32_t k = 0; k < port->n_dim; k++) {
+            const int64_t size = port->dim[k] ? (int64_t) port->dim[k] : -1; /* any size */
+            dim[k + 1] = (ov_dimension_t){ size, size };
+        }
         name[made] = self->input_name[made];
-        fine = ov_partial_shape_create_static (port->n_dim + !self->whole, dim + self->whole,
-                                               &shape[made]) == OK;
+        fine = ov_partial_shape_create (port->n_dim + !self->whole, dim + self->whole,
+                                        &shape[made]) == OK;
+        made += fine; /* those to free */
     }
     fine = fine && ov_model_reshape (self->graph, name, shape, self->n_input) == OK;
     while (made-- > 0)
@@ -227,26 +235,70 @@ bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows)
     return fine;
 }
 
+wm_fault_t wm_openvino_graph_compile (const wm_openvino_graph_t *self, ov_core_t *core, int threads,
+                                      bool is_fast, ov_compiled_model_t **compiled,
+                                      wm_error_t *error)
+{
+    char text[16];
+    snprintf (text, sizeof text, "%d", threads);
+    const ov_property_t property[] = {
+        { ov_property_key_inference_num_threads, text },
+        { ov_property_key_num_streams, text },
+        { ov_property_key_hint_enable_cpu_pinning, "NO" },
+        { ov_property_key_hint_inference_precision, "f32" },
+    };
+    const size_t n = sizeof property / sizeof property[0] - is_fast;
+    if (ov_core_compile_model_props (core, self->graph, "CPU", n, property, compiled) != OK)
+        return wm_openvino_failed (error, WM_EBATCH, "compile this model");
+    return WM_OK;
+}
+
 bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint32_t rows,
                               wm_port_t *port)
 {
     ov_output_const_port_t *output = NULL;
-    ov_shape_t shape = { 0 };
+    ov_partial_shape_t shape = { 0 };
     int64_t first = !self->whole;
     uint64_t values = 1;
     bool fine = ov_model_const_output_by_name (self->graph, self->output_name[i], &output) == OK &&
-                ov_const_port_get_shape (output, &shape) == OK && shape.rank >= first &&
-                shape.rank - first <= WM_MODEL_DIMS_MAX && (!first || shape.dims[0] == rows);
+                ov_port_get_partial_shape (output, &shape) == OK &&
+                shape.rank.min == shape.rank.max && shape.rank.min >= first &&
+                shape.rank.min - first <= WM_MODEL_DIMS_MAX &&
+                (!first || (shape.dims[0].min == rows && shape.dims[0].max == rows));
     *port = self->output[i];
-    port->n_dim = fine ? (uint16_t) (shape.rank - first) : 0;
+    port->n_dim = fine ? (uint16_t) (shape.rank.min - first) : 0;
     for (uint32_t k = 0; fine && k < port->n_dim; k++) {
-        int64_t size = shape.dims[k + first];
-        fine = size > 0 && size <= UINT32_MAX &&
+        const ov_dimension_t dim = shape.dims[k + first];
+        const int64_t size = dim.min == dim.max ? dim.min : 0;
+        fine = (size > 0 || dim.min != dim.max) && size <= UINT32_MAX &&
                !__builtin_mul_overflow (values, (uint64_t) size, &values) && values <= UINT32_MAX;
         port->dim[k] = (uint32_t) size;
     }
     port->n_value = (uint32_t) values;
-    ov_shape_free (&shape);
+    ov_partial_shape_free (&shape);
     ov_output_const_port_free (output);
     return fine;
+}
+
+/* ---- indices --------------------------------------------------------------------------------- */
+
+bool wm_openvino_graph_is_broken (const wm_openvino_graph_t *self, ov_infer_request_t *request,
+                                  char *text, size_t bytes)
+{
+    const size_t n = wm_guard_numbers (self->guard);
+    ov_tensor_t *output = NULL;
+    size_t size = 0;
+    void *number = NULL;
+    bool is_broken = false;
+    if (!n)
+        return false;
+    if (ov_infer_request_get_tensor (request, WM_GUARD_OUTPUT, &output) != OK ||
+        ov_tensor_get_byte_size (output, &size) != OK || size != n * sizeof (int64_t) ||
+        ov_tensor_data (output, &number) != OK) {
+        snprintf (text, bytes, "OpenVINO does not tell whether its indices are right");
+        is_broken = true;
+    } else
+        is_broken = wm_guard_is_broken (self->guard, number, text, bytes);
+    ov_tensor_free (output);
+    return is_broken;
 }

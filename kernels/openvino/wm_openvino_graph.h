@@ -1,8 +1,9 @@
-/* wm_openvino_graph.h - a model's file as an OpenVINO graph over float32. Private to
-   wm_openvino*.c. Thread: one at a time.  */
+/* wm_openvino_graph.h - a model's file as an OpenVINO graph over float32, whose indices are guarded
+   (kernels/import/wm_guard.h). Private to wm_openvino*.c. Thread: one at a time.  */
 #ifndef WM_OPENVINO_GRAPH_H
 #define WM_OPENVINO_GRAPH_H
 
+#include "kernels/import/wm_guard.h"
 #include "kernels/wm_device.h"
 
 #include <openvino/c/openvino.h>
@@ -12,6 +13,7 @@ wm_fault_t wm_openvino_failed (wm_error_t *error, wm_fault_t fault, const char *
 
 typedef struct {
     ov_model_t *graph;
+    wm_guard_t *guard;               /* NULL: no index needs it */
     const wm_port_t *input, *output; /* lent */
     uint32_t n_input, n_output;
     char input_name[WM_MODEL_PORTS_MAX][132], output_name[WM_SHAPES_MAX][132]; /* OpenVINO's */
@@ -19,18 +21,31 @@ typedef struct {
 } wm_openvino_graph_t;
 
 /* Reads ONNX bytes or a frozen graph; values of any other type are converted from and to float32.
-   Ports are named; outputs' shapes may be unknown yet. WM_EBATCH: OpenVINO cannot read it, or has
-   no such input or output. On any fault the caller still calls the function below.  */
+   Ports are named; outputs' shapes may be unknown yet. WM_EBATCH: OpenVINO cannot read it, has no
+   such input or output, or would take indices that cannot be guarded. On any fault the caller still
+   calls the function below.  */
 wm_fault_t wm_openvino_graph_read (wm_openvino_graph_t *self, ov_core_t *core, const void *bytes,
                                    size_t size, wm_error_t *error);
 void wm_openvino_graph_clear (wm_openvino_graph_t *self);
 
-/* Gives all inputs `rows` patches. False where the graph does not take them.  */
+/* Gives all inputs `rows` patches; free dimensions stay free. False where the graph does not take
+   them.  */
 bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows);
 
-/* The shape of output i behind its batch dimension, which must be `rows`. False if it is another,
-   not fixed, or too long.  */
+/* Compiles the graph in its present shape, for one stream on each of so many threads; is_fast: in
+   OpenVINO's own choice of precision.  */
+wm_fault_t wm_openvino_graph_compile (const wm_openvino_graph_t *self, ov_core_t *core, int threads,
+                                      bool is_fast, ov_compiled_model_t **compiled,
+                                      wm_error_t *error);
+
+/* The shape of output i behind its batch dimension, which must be `rows`; a dimension that is free
+   becomes 0. False if the batch dimension is another, the rank is not fixed, or it is too long.  */
 bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint32_t rows,
                               wm_port_t *port);
+
+/* Whether an index lay outside its table in what this request computed: its scores mean nothing.
+   `text` gets which one.  */
+bool wm_openvino_graph_is_broken (const wm_openvino_graph_t *self, ov_infer_request_t *request,
+                                  char *text, size_t bytes);
 
 #endif

@@ -85,8 +85,8 @@ static const wm_option_t options[] = {
 };
 
 static const char bench_text[] =
-    "  wiremill bench engine --batch 1,16,64,256,1024,4096 --threads 1,2 --precision fp32,fast\n"
-    "  wiremill bench engine --engine sparse,openvino --input data/events.h5 --csv engines.csv\n"
+    "  wiremill bench engine --batch 1,64,4096 --threads 1,2 --precision fp32,fast\n"
+    "  wiremill bench engine --engine sparse,openvino --input events.h5 --csv e.csv\n"
     "  wiremill bench all --json all.json\n\n"
     "engine: the engine alone on batches in memory; pipeline: a whole campaign by real processes;\n"
     "broker: a broker with workers that do no work. Ctrl-C prints what was measured so far.\n";

@@ -53,6 +53,11 @@ if [ -e "$installed/lib/wm_openvino.so" ]; then
     cp -r "$(readlink -f "$build/lib/openvino")"/../../openvino-*.dist-info/licenses/. "$to/licenses/openvino"
     objects+=("$installed"/lib/wm_openvino.so "$installed"/lib/openvino/*)
 fi
+# NVIDIA's driver is the host's, found where drivers lie (kernels/wm_driver.c).
+if [ -e "$installed/lib/wm_cuda.so" ]; then
+    strip -o "$to/lib/wm_cuda.so" "$installed/lib/wm_cuda.so"
+    objects+=("$installed/lib/wm_cuda.so")
+fi
 
 # The library is for programs of the host, which must not find the C library of lib/.
 library=$installed/lib/libwiremill.so.1 sdk=$to/sdk
@@ -65,6 +70,7 @@ sed 's|^prefix=.*|prefix=${pcfiledir}/../..|' "$installed/lib/pkgconfig/wiremill
 for name in $(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); do
     case $name in libc.so* | libm.so* | ld-linux*) ;; *) ln -s "../../../lib/$name" "$sdk/lib/wiremill/$name" ;; esac
 done
+[ ! -e "$to/lib/wm_cuda.so" ] || ln -s ../../lib/wm_cuda.so "$sdk/lib"
 [ ! -e "$to/lib/openvino" ] || ln -s ../../lib/wm_openvino.so ../../lib/openvino "$sdk/lib"
 objects+=("$library")
 

@@ -123,6 +123,13 @@ static wm_fault_t open_model (wiremill_t *self, const char *path, const wiremill
     self->model = is_made ? wm_model_open (path, error) : import (path, options, error);
     if (!self->model)
         return error->fault;
+    const wm_port_t *port;
+    if (wm_model_is_ragged (self->model, &port))
+        return wm_fault (error, WM_EUSAGE,
+                         "%.300s: '%.128s' has a free dimension: libwiremill takes patches of one "
+                         "size; serve the model with wiremill gateway, or export it with fixed "
+                         "sizes",
+                         path, port->name);
     self->n_value = wm_model_n_value (self->model);
     self->n_output = wm_model_n_output (self->model);
     return WM_OK;

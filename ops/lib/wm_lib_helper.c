@@ -122,6 +122,12 @@ static wm_fault_t read_ready (int fd, const char *path, int64_t until_ms, wm_lib
         rc = EPROTO;
     if (!rc)
         rc = read_until (fd, facts, sizeof *facts, until_ms);
+    if (!rc && facts->is_ragged)
+        return wm_fault (error, WM_EUSAGE,
+                         "the model %.12s at this broker has free dimensions: libwiremill takes "
+                         "patches of one size; send requests to wiremill gateway instead, or "
+                         "export the model with fixed sizes",
+                         facts->model);
     const size_t bytes = (size_t) frame.bytes - sizeof *facts;
     if (!rc && (!facts->n_value || !facts->n_output || facts->n_output > WM_OUTPUTS_MAX ||
                 facts->n_dim > WM_LIBRARY_DIMS_MAX ||

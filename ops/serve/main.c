@@ -43,11 +43,11 @@ static const wm_option_t options[] = {
 static int serve_main (const wm_args_t *args);
 static const wm_verb_t verb_serve = {
     .name = "serve", .task = INSPECT_TASK, .rest = "[DIR]",
-    .summary = "a live page of the campaign, and its numbers for Prometheus, over HTTP",
+    .summary = "a live page of the campaign and numbers for Prometheus, by HTTP",
     .text =
     "  wiremill serve out/\n"
-    "  wiremill serve --broker tcp://head:5555 --join-file join-monitor --listen 0.0.0.0:9555 "
-    "--password-file password\n\n"
+    "  wiremill serve --broker tcp://head:5555 --join-file join-monitor \\\n"
+    "      --listen 0.0.0.0:9555 --password-file password\n\n"
     "Open http://ADDRESS:PORT/ in a browser: progress, rates, workers, what is held, what the "
     "broker logged, latencies and faults; it keeps itself up to date and only reads. /status.json "
     "is the broker's status, /metrics has the counts in Prometheus' text format, without names "

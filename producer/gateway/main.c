@@ -1,7 +1,8 @@
 /* main.c - wiremill-gateway: answers clients of Triton by wiremill's workers.
 
    One thread, one loop. The first SIGTERM or Ctrl-C drains: no connection is accepted any more,
-   what was accepted is answered, and the process ends. The second one ends it now.  */
+   what was accepted is answered, and the process ends. The second one ends it now. SIGUSR1 opens
+   the access log again.  */
 #include "producer/gateway/wm_front.h"
 #include "producer/gateway/wm_grpc.h"
 #include "producer/gateway/wm_http.h"
@@ -37,18 +38,24 @@ static const wm_option_t options[] = {
      .help = "requests and answers together hold at most so much; clients whose requests do not "
              "fit wait (default: an eighth of the memory, at most 4 GiB)"},
     {.name = "max-message", .value = "BYTES", .least = 1 << 10, .most = 1L << 40,
-     .help = "largest request (default: a quarter of --memory)"},
+     .help = "largest request, and largest answer (default: a quarter of --memory)"},
     {.name = "max-connections", .value = "N", .least = 1, .most = 1 << 20, .fallback = "4096",
      .help = "of gRPC, and of HTTP; further clients wait"},
+    {.name = "address-connections", .value = "N", .least = 1, .most = 1 << 20,
+     .help = "of gRPC and HTTP together from one client address (of IPv6: network of 64 bits); "
+             "further ones are closed (default: a quarter of --max-connections)"},
+    {.name = "address-memory", .value = "PERCENT", .least = 1, .most = 100, .fallback = "50",
+     .help = "of --memory, for requests and answers of one client address; of several less, so "
+             "that some is left for others; 100: no limit, where a proxy sends all"},
     {.name = "access-log", .value = "FILE", .task = "what is noted",
-     .help = "one line a request is appended to it; - is standard output"},
+     .help = "one line a request is appended to it; - is standard output; SIGUSR1 opens it again"},
     {.name = NULL},
 };
 
 static int gateway_main (const wm_args_t *args);
 static const wm_verb_t verb_gateway = {
     .name = "gateway", .task = "serving",
-    .summary = "answer clients of Triton's inference protocol, over gRPC and HTTP",
+    .summary = "answer clients of Triton, over gRPC and HTTP",
     .text =
     "  wiremill gateway --model emtrkmichel=ops/train/emtrkmichel.onnx\n"
     "  wiremill gateway --model-repository models/ --grpc '*:8001' --http '*:8000'\n\n"
@@ -88,6 +95,12 @@ static void on_signal (void *argument, uint32_t events)
     struct signalfd_siginfo info;
     if (read (self->signals, &info, sizeof info) != sizeof info)
         return;
+    wm_error_t error;
+    if (info.ssi_signo == SIGUSR1) {
+        if (wm_front_open_access (&self->front, &error))
+            fprintf (stderr, "wiremill gateway: %s; it goes on in the old file\n", error.text);
+        return;
+    }
     if (self->is_draining) {
         fprintf (stderr, "wiremill gateway: ends now; what is not answered is cancelled\n");
         wm_loop_stop (self->front.loop);
@@ -106,7 +119,6 @@ static void on_signal (void *argument, uint32_t events)
 
 static wm_fault_t take_limits (wm_front_t *front, const wm_args_t *args, wm_error_t *error)
 {
-    const char *access = wm_args_text (args, "access-log");
     size_t memory = wm_allowance_part (wm_allowance (), 8, UINT64_C (4) << 30);
     if (wm_args_given (args, "memory"))
         memory = (size_t) wm_args_number (args, "memory");
@@ -119,13 +131,15 @@ static wm_fault_t take_limits (wm_front_t *front, const wm_args_t *args, wm_erro
                          "bytes: raise --memory",
                          front->message_max, memory);
     front->connections_max = (size_t) wm_args_number (args, "max-connections");
-    front->budget = wm_budget_new (front->loop, memory, memory / 4);
-    if (access && strcmp (access, "-") == 0)
-        front->access = stdout;
-    else if (access && !(front->access = fopen (access, "ae")))
-        return wm_fault (error, WM_EUSAGE, "--access-log %.200s cannot be opened: %s", access,
-                         strerror (errno));
-    return WM_OK;
+    const size_t connections = wm_args_given (args, "address-connections")
+                                   ? (size_t) wm_args_number (args, "address-connections")
+                                   : (front->connections_max + 3) / 4;
+    front->addresses = wm_addresses_new (connections);
+    const unsigned percent = (unsigned) wm_args_number (args, "address-memory");
+    front->budget = wm_budget_new (front->loop, memory, memory / 400 * percent, percent);
+    front->slices = wm_slices_new (front->loop);
+    front->access_path = wm_args_text (args, "access-log");
+    return wm_front_open_access (front, error);
 }
 
 /* As many descriptors as connections may need.  */
@@ -183,12 +197,45 @@ static void flush_access (void *argument)
     wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + FLUSH_US, flush_access, front);
 }
 
+static void summarise_model (void *argument, const char *model, const char *version,
+                             const wm_gather_counts_t *counts, uint32_t n_waiting, bool is_ready)
+{
+    (void) argument, (void) n_waiting, (void) is_ready;
+    fprintf (stderr,
+             "wiremill gateway: model '%s' version %s: requests: %llu scored (%llu patches, %llu "
+             "of them NaN), %llu failed, %llu cancelled\n",
+             model, version, (unsigned long long) counts->n_success,
+             (unsigned long long) counts->n_row, (unsigned long long) counts->n_held,
+             (unsigned long long) (counts->n_late + counts->n_fault + counts->n_other),
+             (unsigned long long) counts->n_cancel);
+}
+
+/* What it did, when it has ended.  */
+static void summarise (const wm_front_t *front, int64_t begun_us)
+{
+    uint64_t all = 0, good = 0;
+    for (int kind = 0; kind < 2; kind++)
+        for (wm_ks_code_t code = 0; code < WM_KS_CODES; code++) {
+            all += front->requests[kind][code];
+            good += code == WM_KS_OK ? front->requests[kind][code] : 0;
+        }
+    wm_models_counts (front->models, summarise_model, NULL);
+    fprintf (stderr,
+             "wiremill gateway: ended after %.1f s: %llu calls, %llu answered by an error; %.1f MB "
+             "received, %.1f MB sent\n",
+             (double) (wm_loop_now_us (front->loop) - begun_us) / 1e6, (unsigned long long) all,
+             (unsigned long long) (all - good), (double) front->bytes_in / 1e6,
+             (double) front->bytes_out / 1e6);
+}
+
 static int run (gateway_t *self)
 {
     if (self->front.access)
         flush_access (&self->front);
     wm_watch_t *watch = wm_loop_watch (self->front.loop, self->signals, EPOLLIN, on_signal, self);
+    const int64_t begun_us = wm_loop_now_us (self->front.loop);
     const int rc = watch ? wm_loop_run (self->front.loop) : -1;
+    summarise (&self->front, begun_us);
     if (rc)
         fprintf (stderr, "wiremill gateway: cannot wait for clients: %s\n", strerror (errno));
     wm_loop_unwatch (&watch);
@@ -199,17 +246,19 @@ static int gateway_main (const wm_args_t *args)
 {
     gateway_t self = { .signals = -1 };
     wm_error_t error = { 0 };
-    sigset_t ends;
+    sigset_t signals;
     zsys_handler_set (NULL); /* signals are ours */
     signal (SIGPIPE, SIG_IGN);
-    sigemptyset (&ends);
-    sigaddset (&ends, SIGTERM);
-    sigaddset (&ends, SIGINT);
-    sigprocmask (SIG_BLOCK, &ends, NULL);
+    sigemptyset (&signals);
+    sigaddset (&signals, SIGTERM);
+    sigaddset (&signals, SIGINT);
+    sigaddset (&signals, SIGHUP); /* of a terminal that is closed */
+    sigaddset (&signals, SIGUSR1);
+    sigprocmask (SIG_BLOCK, &signals, NULL);
     wm_log_start ();
     raise_descriptors ();
     int code = WM_EXIT_FAILURE;
-    self.signals = signalfd (-1, &ends, SFD_NONBLOCK | SFD_CLOEXEC);
+    self.signals = signalfd (-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     self.front.loop = wm_loop_new ();
     if (self.signals < 0 || !self.front.loop)
         wm_fault (&error, WM_EHOST, "the kernel gives no descriptors: %s", strerror (errno));
@@ -231,6 +280,8 @@ static int gateway_main (const wm_args_t *args)
     wm_tls_destroy (&self.tls);
     wm_loop_destroy (&self.front.loop);
     wm_budget_destroy (&self.front.budget);
+    wm_addresses_destroy (&self.front.addresses);
+    wm_slices_destroy (&self.front.slices);
     if (self.front.access)
         fclose (self.front.access);
     if (self.signals >= 0)

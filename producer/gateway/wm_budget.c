@@ -6,15 +6,21 @@
 struct wm_budget_t {
     wm_loop_t *loop;
     size_t bytes, bytes_max, share_max;
+    unsigned address_percent;
     wm_hold_t *over;         /* the one that exceeds the budget */
     wm_hold_t *first, *last; /* who wait */
     bool is_called;          /* `grant` will be called */
+    uint64_t pass;           /* counts its calls */
 };
 
-wm_budget_t *wm_budget_new (wm_loop_t *loop, size_t bytes_max, size_t share_max)
+wm_budget_t *wm_budget_new (wm_loop_t *loop, size_t bytes_max, size_t share_max,
+                            unsigned address_percent)
 {
     wm_budget_t *self = zmalloc (sizeof *self);
-    *self = (wm_budget_t){ .loop = loop, .bytes_max = bytes_max, .share_max = share_max };
+    *self = (wm_budget_t){ .loop = loop,
+                           .bytes_max = bytes_max,
+                           .share_max = share_max,
+                           .address_percent = address_percent };
     return self;
 }
 
@@ -26,23 +32,57 @@ void wm_budget_destroy (wm_budget_t **self_p)
 
 static void set (wm_budget_t *self, wm_hold_t *hold, size_t bytes)
 {
+    wm_address_t *address = hold->share->address;
     self->bytes += bytes - hold->bytes;
     hold->share->bytes += bytes - hold->bytes;
+    if (address)
+        address->bytes += bytes - hold->bytes;
     hold->bytes = bytes;
     if (self->over == hold && !bytes)
         self->over = NULL;
+    if (address && address->over == hold && !bytes)
+        address->over = NULL;
 }
 
-/* Whether it may have what it wants. A client alone with a large message gets it, whatever the
-   share.  */
-static bool fits (const wm_budget_t *self, const wm_hold_t *hold)
+/* Whether its address may hold so much more: with p percent, at most p / (100 - p) of what is then
+   free, so that one address alone gets p percent of all.  */
+static bool address_fits (const wm_budget_t *self, const wm_hold_t *hold)
+{
+    const wm_address_t *address = hold->share->address;
+    const uint64_t more = hold->wanted - hold->bytes, bytes = self->bytes + more;
+    const uint64_t free = bytes < self->bytes_max ? self->bytes_max - bytes : 0;
+    return !address ||
+           (100 - self->address_percent) * (address->bytes + more) <= self->address_percent * free;
+}
+
+static bool is_over (const wm_hold_t *over, const wm_hold_t *hold)
+{
+    return !over || over == hold;
+}
+
+/* Whether its connection's share allows what it wants. A connection's only request gets it, and so
+   does one that has begun, whatever the share.  */
+static bool in_share (const wm_budget_t *self, const wm_hold_t *hold)
+{
+    const wm_share_t *share = hold->share;
+    return hold->bytes || !share->bytes || share->bytes + hold->wanted <= self->share_max;
+}
+
+/* Whether its address's share does. An address's only request gets it, whatever the share, and so
+   does, one at a time, a request that has begun.  */
+static bool in_address (const wm_budget_t *self, const wm_hold_t *hold)
+{
+    const wm_address_t *address = hold->share->address;
+    return address_fits (self, hold) ||
+           (hold->bytes ? is_over (address->over, hold) : !address->bytes);
+}
+
+/* Whether the budget does.  */
+static bool in_budget (const wm_budget_t *self, const wm_hold_t *hold)
 {
     const size_t more = hold->wanted - hold->bytes;
-    const bool in_share =
-        hold->bytes || !hold->share->bytes || hold->share->bytes + more <= self->share_max;
-    if (self->bytes + more <= self->bytes_max || !self->bytes)
-        return in_share;
-    return hold->bytes && !self->over;
+    return self->bytes + more <= self->bytes_max || !self->bytes ||
+           (hold->bytes && is_over (self->over, hold));
 }
 
 static void grant_it (wm_budget_t *self, wm_hold_t *hold)
@@ -50,6 +90,8 @@ static void grant_it (wm_budget_t *self, wm_hold_t *hold)
     const size_t more = hold->wanted - hold->bytes;
     if (hold->bytes && self->bytes + more > self->bytes_max)
         self->over = hold;
+    if (hold->bytes && !address_fits (self, hold))
+        hold->share->address->over = hold;
     set (self, hold, hold->wanted);
 }
 
@@ -61,17 +103,27 @@ static void unlink_it (wm_budget_t *self, wm_hold_t *hold)
     hold->wanted = hold->bytes;
 }
 
-/* Goes along those who wait. One that only its own share holds back lets others pass; behind one
-   that is too large for what is left only those come that hold something already.  */
+/* Goes along those who wait. One that its connection's share holds back lets others pass, one that
+   its address's does those of other addresses; behind one that is too large for what is left only
+   those come that hold something already.  */
 static void grant (void *argument)
 {
     wm_budget_t *self = argument;
     self->is_called = false;
     bool is_full = false;
+    self->pass++;
     for (wm_hold_t *hold = self->first, *next; hold; hold = next) {
         next = hold->next;
-        if ((is_full && !hold->bytes) || !fits (self, hold)) {
-            is_full |= self->bytes + hold->wanted - hold->bytes > self->bytes_max;
+        wm_address_t *address = hold->share->address;
+        const bool is_behind = is_full || (address && address->full_at == self->pass);
+        if ((is_behind && !hold->bytes) || !in_share (self, hold))
+            continue;
+        if (!in_address (self, hold)) {
+            address->full_at = self->pass;
+            continue;
+        }
+        if (!in_budget (self, hold)) {
+            is_full = true;
             continue;
         }
         grant_it (self, hold);
@@ -94,9 +146,14 @@ static void call_grant (wm_budget_t *self)
 bool wm_hold_take (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t bytes,
                    wm_due_t *granted, void *argument)
 {
+    if (bytes <= hold->bytes) { /* who wants no more need not wait, and could not be told apart */
+        wm_hold_set (self, hold, share, bytes);
+        return true;
+    }
     hold->share = share;
     hold->wanted = bytes;
-    if ((!self->first || hold->bytes) && fits (self, hold)) {
+    if ((!self->first || hold->bytes) && in_share (self, hold) && in_address (self, hold) &&
+        in_budget (self, hold)) {
         grant_it (self, hold);
         return true;
     }
@@ -112,6 +169,8 @@ bool wm_hold_take (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t
 void wm_hold_set (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t bytes)
 {
     const bool is_less = bytes < hold->bytes;
+    if (hold->wanted > hold->bytes)
+        unlink_it (self, hold);
     hold->share = share;
     set (self, hold, bytes);
     hold->wanted = bytes;
@@ -121,8 +180,6 @@ void wm_hold_set (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t 
 
 void wm_hold_give (wm_budget_t *self, wm_hold_t *hold)
 {
-    if (hold->wanted > hold->bytes)
-        unlink_it (self, hold);
     if (hold->share)
         wm_hold_set (self, hold, hold->share, 0);
     call_grant (self);

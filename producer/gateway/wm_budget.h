@@ -1,22 +1,27 @@
 /* wm_budget.h - the memory that requests may hold together, and who waits for some.
 
    Whoever is about to receive a message takes its bytes first; what does not fit waits, and the
-   transport gives its client no window until then. First come, first served, but nobody gets more
-   than a share while others wait. One that already has bytes may take more (its message inflates,
-   its answer is larger): such a one comes first, and one at a time may exceed the budget, so that
-   all go on. Thread: the loop's.  */
+   transport gives its client no window until then. First come, first served, but a connection and
+   an address have shares. That of an address is in proportion to what is free (dynamic thresholds,
+   Choudhury and Hahne 1998): alone it may hold address_percent of the budget, several get less each
+   and leave some, so that slow readers at some addresses never hold up a client at another one.
+   A request that already has bytes may take more (its message inflates): such a one comes first,
+   and one at a time may exceed the budget, and one of each address its share, so that all go on.
+   Thread: the loop's.  */
 #ifndef WM_BUDGET_H
 #define WM_BUDGET_H
 
+#include "producer/gateway/wm_address.h"
 #include "producer/gateway/wm_loop.h"
 
 #include <stddef.h>
 
 typedef struct wm_budget_t wm_budget_t;
 
-/* What one client holds. Zeroed at first.  */
+/* What one connection holds. Zeroed at first, but for its address (NULL: none).  */
 typedef struct {
     size_t bytes;
+    wm_address_t *address;
 } wm_share_t;
 
 /* What one request holds. Zeroed at first; its place must not move while it holds or waits.  */
@@ -28,14 +33,16 @@ typedef struct wm_hold_t {
     struct wm_hold_t *next, *before;
 } wm_hold_t;
 
-wm_budget_t *wm_budget_new (wm_loop_t *loop, size_t bytes_max, size_t share_max);
+/* share_max: bytes of one connection. address_percent: 1 to 100, 100: no limit.  */
+wm_budget_t *wm_budget_new (wm_loop_t *loop, size_t bytes_max, size_t share_max,
+                            unsigned address_percent);
 void wm_budget_destroy (wm_budget_t **self_p);
 
 /* Takes so many bytes in all. Returns true if it has them now; else `granted` is called once it
    has, unless wm_hold_give comes before.  */
 bool wm_hold_take (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t bytes,
                    wm_due_t *granted, void *argument);
-/* Sets what it holds, at once: less, or what is already there.  */
+/* Sets what it holds, at once: less, or what is already there. It waits no more.  */
 void wm_hold_set (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t bytes);
 /* Gives all back, and waits no more.  */
 void wm_hold_give (wm_budget_t *self, wm_hold_t *hold);

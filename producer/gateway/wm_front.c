@@ -5,6 +5,8 @@
    Names are a client's: what is not printable ASCII becomes '?'.  */
 #include "producer/gateway/wm_front.h"
 
+#include <errno.h>
+#include <string.h>
 #include <time.h>
 
 const char *wm_ks_code_name (wm_ks_code_t code)
@@ -23,14 +25,29 @@ const char *wm_ks_code_name (wm_ks_code_t code)
     return code < WM_KS_CODES ? name[code] : "?";
 }
 
-/* Prints a name as one word.  */
+/* Prints a name as one word; the blank of "GET /v2" becomes ':'.  */
 static void print_word (FILE *to, const char *text)
 {
     if (!text || !*text)
         text = "-";
     for (int i = 0; text[i] && i < 200; i++)
-        putc (text[i] > ' ' && text[i] < 127 ? text[i] : '?', to);
+        putc (text[i] == ' ' ? ':' : text[i] > ' ' && text[i] < 127 ? text[i] : '?', to);
     putc (' ', to);
+}
+
+wm_fault_t wm_front_open_access (wm_front_t *self, wm_error_t *error)
+{
+    if (!self->access_path)
+        return WM_OK;
+    const bool is_output = strcmp (self->access_path, "-") == 0;
+    FILE *to = is_output ? stdout : fopen (self->access_path, "ae");
+    if (!to)
+        return wm_fault (error, WM_EUSAGE, "--access-log %.200s cannot be opened: %s",
+                         self->access_path, strerror (errno));
+    if (self->access && !is_output)
+        fclose (self->access);
+    self->access = to;
+    return WM_OK;
 }
 
 void wm_front_answered (wm_front_t *self, const wm_front_line_t *line)

@@ -7,6 +7,7 @@
 #include "producer/gateway/wm_budget.h"
 #include "producer/gateway/wm_kserve.h"
 #include "producer/gateway/wm_loop.h"
+#include "producer/gateway/wm_slice.h"
 #include "schema/base/wm_fault.h"
 
 #include <stdio.h>
@@ -24,9 +25,12 @@ typedef struct {
     wm_loop_t *loop;
     wm_models_t *models;
     wm_budget_t *budget;
+    wm_addresses_t *addresses;
+    wm_slices_t *slices;
     size_t message_max;                /* bytes of a request, also inflated */
     size_t connections_max;            /* of each transport */
-    FILE *access;                      /* the access log; NULL: none */
+    const char *access_path;           /* of the access log, "-": standard output */
+    FILE *access;                      /* NULL: none */
     uint64_t clients;                  /* numbers connections, from 1 */
     uint64_t requests[2][WM_KS_CODES]; /* answered by gRPC, by HTTP */
     uint64_t bytes_in, bytes_out;
@@ -44,6 +48,10 @@ typedef struct {
     int64_t begun_us;
 } wm_front_line_t;
 void wm_front_answered (wm_front_t *self, const wm_front_line_t *line);
+
+/* Opens the access log of access_path, again where it is open: its file may have been renamed.
+   Where that fails, it goes on in the file that it had.  */
+wm_fault_t wm_front_open_access (wm_front_t *self, wm_error_t *error);
 
 /* Whether a client has moved so few bytes in this time that others should have its memory.  */
 static inline bool wm_front_is_slow (int64_t us, size_t bytes)

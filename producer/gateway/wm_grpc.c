@@ -47,6 +47,7 @@ static void kill_conn (wm_conn_t *self)
     }
     wm_loop_unwatch (&self->watch);
     wm_io_close (&self->io);
+    wm_addresses_leave (self->grpc->front->addresses, &self->share.address);
     *(self->before ? &self->before->next : &self->grpc->conns) = self->next;
     if (self->next)
         self->next->before = self->before;
@@ -193,6 +194,15 @@ static int on_frame (nghttp2_session *session, const nghttp2_frame *frame, void 
     return 0;
 }
 
+static int on_sent (nghttp2_session *session, const nghttp2_frame *frame, void *argument)
+{
+    (void) argument;
+    wm_call_t *call = nghttp2_session_get_stream_user_data (session, frame->hd.stream_id);
+    if (call && frame->hd.type == NGHTTP2_HEADERS && frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+        wm_call_sent (call);
+    return 0;
+}
+
 static int on_data (nghttp2_session *session, uint8_t flags, int32_t stream, const uint8_t *data,
                     size_t bytes, void *argument)
 {
@@ -221,6 +231,7 @@ static void set_callbacks (nghttp2_session_callbacks *c)
     nghttp2_session_callbacks_set_on_begin_headers_callback (c, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback (c, on_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback (c, on_frame);
+    nghttp2_session_callbacks_set_on_frame_send_callback (c, on_sent);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback (c, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback (c, on_close);
 }
@@ -243,6 +254,10 @@ static void greet (wm_conn_t *self)
 
 static void open_conn (wm_grpc_t *self, int fd, const char *peer)
 {
+    if (!wm_addresses_admit (self->front->addresses, peer)) {
+        close (fd);
+        return;
+    }
     wm_conn_t *conn = calloc (1, sizeof *conn);
     assert (conn);
     conn->grpc = self;
@@ -266,6 +281,7 @@ static void open_conn (wm_grpc_t *self, int fd, const char *peer)
         conn->next->before = conn;
     self->conns = conn;
     self->n_conns++;
+    conn->share.address = wm_addresses_enter (self->front->addresses, peer);
     self->front->connections[WM_FRONT_GRPC]++;
     greet (conn);
 }

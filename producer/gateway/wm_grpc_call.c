@@ -1,7 +1,6 @@
 /* wm_grpc_call.c - one call: its headers, messages, answers and status (grpc.io,
    "gRPC over HTTP2").  */
 #include "producer/gateway/wm_grpc_private.h"
-#include "producer/gateway/wm_inflate.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -64,6 +63,8 @@ static void forget (wm_item_t *item)
 {
     wm_method_cancel (item);
     wm_loop_untimer (&item->timer);
+    wm_zip_destroy (&item->zip);
+    wm_infer_free (&item->infer);
     free (item->body);
     item->body = NULL;
 }
@@ -72,7 +73,6 @@ static void free_item (wm_item_t *item)
 {
     forget (item);
     wm_hold_give (front_of (item->call)->budget, &item->hold);
-    wm_infer_free (&item->infer);
     free (item->out.data);
     free (item);
 }
@@ -375,36 +375,46 @@ static void advance (wm_item_t *item);
 static void inflate_now (void *argument)
 {
     wm_item_t *item = argument;
-    uint8_t *body = malloc (item->inflated + 1);
-    assert (body);
-    if (!wm_inflate (item->body, item->bytes, body, item->inflated)) {
-        free (body);
+    wm_zip_go (item->zip);
+}
+
+static void refuse_inflated (wm_item_t *item, wm_zip_state_t state, size_t max)
+{
+    char text[160];
+    if (state == WM_ZIP_DAMAGED) {
         wm_call_finish (item->call, WM_KS_INTERNAL, "the compressed message is damaged");
         return;
     }
-    free (item->body);
-    item->body = body;
-    item->bytes = item->inflated;
-    item->is_compressed = false;
-    advance (item);
+    snprintf (text, sizeof text,
+              "a message of %zu bytes inflates to more than %zu: send it as it is", item->bytes,
+              max);
+    wm_call_finish (item->call, WM_KS_EXHAUSTED, text);
 }
 
-static void begin_inflating (wm_item_t *item)
+static size_t inflated_max (const wm_item_t *item)
 {
-    wm_front_t *front = front_of (item->call);
-    char text[160];
-    const size_t max = wm_inflate_max (item->bytes, front->message_max);
-    if (wm_inflate_count (item->body, item->bytes, max, &item->inflated)) {
-        if (wm_hold_take (front->budget, &item->hold, &item->call->conn->share,
-                          item->hold.bytes + item->inflated, inflate_now, item))
+    return wm_inflate_max (item->bytes, front_of (item->call)->message_max);
+}
+
+static void on_zip (void *argument, wm_zip_state_t state)
+{
+    wm_item_t *item = argument;
+    wm_budget_t *budget = front_of (item->call)->budget;
+    wm_share_t *share = &item->call->conn->share;
+    const size_t bytes = wm_zip_bytes (item->zip);
+    if (state == WM_ZIP_COUNTED) {
+        if (wm_hold_take (budget, &item->hold, share, item->hold.bytes + bytes, inflate_now, item))
             inflate_now (item);
-    } else if (item->inflated > max) {
-        snprintf (text, sizeof text,
-                  "a message of %zu bytes inflates to more than %zu: send it as it is", item->bytes,
-                  max);
-        wm_call_finish (item->call, WM_KS_EXHAUSTED, text);
+    } else if (state == WM_ZIP_DONE) {
+        free (item->body);
+        item->body = wm_zip_take (item->zip);
+        item->bytes = bytes;
+        item->is_compressed = false;
+        wm_zip_destroy (&item->zip);
+        wm_hold_set (budget, &item->hold, share, bytes + WM_FRONT_REQUEST_BYTES);
+        advance (item);
     } else
-        wm_call_finish (item->call, WM_KS_INTERNAL, "the compressed message is damaged");
+        refuse_inflated (item, state, inflated_max (item));
 }
 
 /* Goes on with a message once all of it and the memory for it are there. May free it.  */
@@ -414,7 +424,8 @@ static void advance (wm_item_t *item)
     if (!item->is_whole || !item->has_hold)
         return;
     if (item->is_compressed) {
-        begin_inflating (item);
+        item->zip = wm_inflate_new (front_of (self)->slices, item->body, item->bytes,
+                                    inflated_max (item), on_zip, item);
         return;
     }
     item->is_ready = true;
@@ -477,7 +488,9 @@ static void begin_message (wm_call_t *self)
     self->last = self->arriving = item;
     self->n_unheld++;
     if (wm_hold_take (front->budget, &item->hold, &self->conn->share,
-                      bytes + WM_FRONT_REQUEST_BYTES, on_held, item))
+                      bytes + WM_FRONT_REQUEST_BYTES +
+                          (item->is_compressed ? WM_INFLATE_STATE_BYTES : 0),
+                      on_held, item))
         on_held (item);
 }
 
@@ -513,14 +526,29 @@ static void settle (wm_call_t *self, size_t bytes)
         self->owed_conn += bytes;
 }
 
-/* Sends the status to a client that still sends, and lets it know that it need not.  */
-static void stop (wm_call_t *self)
+static void reset (wm_call_t *self)
 {
-    if (!self->has_headers)
-        send_status (self);
     nghttp2_submit_rst_stream (self->conn->session, NGHTTP2_FLAG_NONE, self->stream,
                                NGHTTP2_NO_ERROR);
     wm_conn_mark (self->conn);
+}
+
+/* Sends the status to a client that still sends, and then lets it know that it need not: nghttp2
+   drops frames of a stream that wait behind its RST_STREAM.  */
+static void stop (wm_call_t *self)
+{
+    self->stops = true;
+    if (!self->has_headers)
+        send_status (self);
+    if (self->is_sent)
+        reset (self);
+}
+
+void wm_call_sent (wm_call_t *self)
+{
+    self->is_sent = true;
+    if (self->stops)
+        reset (self);
 }
 
 void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
@@ -550,7 +578,7 @@ void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
         }
     }
     settle (self, all);
-    if (self->is_done && (self->late += all) > LATE_BYTES_MAX)
+    if (self->is_done && (self->late += all) > LATE_BYTES_MAX && !self->stops)
         stop (self);
 }
 
@@ -575,7 +603,9 @@ void wm_call_end (wm_call_t *self)
 void wm_call_sweep (wm_call_t *self, int64_t now)
 {
     const bool arrives = self->n_head && !self->n_unheld;
-    if (self->is_done && !self->is_ended && now - self->moved_us > LATE_US)
+    if (self->stops)
+        reset (self); /* the status could not be sent since */
+    else if (self->is_done && !self->is_ended && now - self->moved_us > LATE_US)
         stop (self);
     if (!self->is_done && !self->is_ended && arrives &&
         wm_front_is_slow (now - self->moved_us, self->arriving ? self->arriving->got : 0))

@@ -139,6 +139,10 @@ static void fail_infer (wm_item_t *item, const wm_ks_error_t *error)
     wm_call_answer (item);
 }
 
+/* Entry of a response's parameters in a stream, {"triton_final_response": {bool_param: true}}: some
+   clients wait for it.  */
+static const char final_response[] = "\x0a\x15triton_final_response\x12\x02\x08\x01";
+
 static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
 {
     wm_item_t *item = infer->owner;
@@ -155,6 +159,7 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
         wm_infer_encode (&item->out, &infer->request, answer);
     } else {
         wm_infer_encode (&response, &infer->request, answer);
+        wm_proto_put_bytes (&response, 4, final_response, sizeof final_response - 1);
         wm_proto_put_bytes (&item->out, 2, response.data, response.bytes);
         free (response.data);
     }
@@ -164,10 +169,22 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
 static void on_timeout (void *argument)
 {
     wm_item_t *item = argument;
-    const wm_ks_error_t error = { WM_KS_DEADLINE, "the request's timeout is over" };
+    const wm_ks_error_t error = WM_KS_EXPIRED;
     item->timer = NULL;
     wm_method_cancel (item);
     fail_infer (item, &error);
+}
+
+/* The memory for values in `contents` and for scores is there.  */
+static void begin_infer (void *argument)
+{
+    wm_item_t *item = argument;
+    wm_ks_error_t error = { .code = WM_KS_OK };
+    size_t bytes = SIZE_MAX;
+    wm_infer_values (&item->infer, &bytes, &error);
+    assert (!error.code); /* they have been counted */
+    item->is_pending = true;
+    wm_models_infer (front_of (item)->models, &item->infer.request);
 }
 
 static void take_infer (wm_item_t *item)
@@ -176,9 +193,15 @@ static void take_infer (wm_item_t *item)
     wm_front_t *front = front_of (item);
     wm_ks_request_t *request = &item->infer.request;
     wm_ks_error_t error;
-    const wm_ks_code_t code = wm_infer_decode (&item->infer, item->body, item->bytes, &error);
+    size_t more = 0;
     item->infer.owner = item;
     item->infer.reply = on_reply;
+    item->infer.front = front;
+    item->infer.hold = &item->hold;
+    item->infer.share = &call->conn->share;
+    wm_ks_code_t code = wm_infer_decode (&item->infer, item->body, item->bytes, &error);
+    if (!code)
+        code = wm_infer_need (&item->infer, &more, &error);
     note_model (item, request->model);
     if (code) {
         fail_infer (item, &error);
@@ -194,8 +217,9 @@ static void take_infer (wm_item_t *item)
         if (!request->deadline_ms || at_us / 1000 < request->deadline_ms)
             request->deadline_ms = at_us / 1000;
     }
-    item->is_pending = true;
-    wm_models_infer (front->models, request);
+    if (!more || wm_hold_take (front->budget, &item->hold, &call->conn->share,
+                               item->hold.bytes + more, begin_infer, item))
+        begin_infer (item);
 }
 
 void wm_method_cancel (wm_item_t *item)

@@ -10,6 +10,7 @@
 
 #include "producer/gateway/wm_grpc.h"
 #include "producer/gateway/wm_infer.h"
+#include "producer/gateway/wm_inflate.h"
 
 #include <nghttp2/nghttp2.h>
 
@@ -27,7 +28,8 @@ struct wm_item_t {
     wm_hold_t hold;
     wm_timer_t *timer; /* of the request's own timeout */
     uint8_t *body;     /* room for body_max bytes, of `bytes` */
-    size_t bytes, got, body_max, inflated;
+    size_t bytes, got, body_max;
+    wm_zip_t *zip;      /* while it is inflated */
     bool is_whole;      /* all bytes have come */
     bool has_hold;      /* memory is granted */
     bool is_compressed; /* it is still to be inflated */
@@ -65,6 +67,8 @@ struct wm_call_t {
     bool is_waiting;    /* its answers come later (nghttp2 has deferred) */
     bool has_headers;   /* the response's are submitted */
     bool is_done;       /* its status is submitted */
+    bool is_sent;       /* ... and sent */
+    bool stops;         /* the stream is reset once it is */
     wm_ks_code_t code;
     char *text; /* of the status; NULL: none */
     char model[64];
@@ -132,6 +136,8 @@ void wm_call_begin (wm_call_t *self);
 void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes);
 /* The client has sent all.  */
 void wm_call_end (wm_call_t *self);
+/* All of the response has been sent.  */
+void wm_call_sent (wm_call_t *self);
 /* Ends it where its message arrives, or its answer is taken, too slowly.  */
 void wm_call_sweep (wm_call_t *self, int64_t now_us);
 

@@ -4,7 +4,7 @@
    it wants to be called again. It does not see that the client of a suspended connection goes away:
    the loop watches that descriptor too.  */
 #include "producer/gateway/wm_http_private.h"
-#include "producer/gateway/wm_inflate.h"
+#include "producer/gateway/wm_linger.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,14 +17,15 @@
 #define POOL_BYTES                                                                                 \
     (128u << 10)  /* libmicrohttpd's, of a connection: headers, then pieces of a body */
 #define IDLE_S 60 /* a connection without a byte is closed */
-#define DEFLATE_BYTES_MIN 1024       /* answers are compressed from here */
-#define DEFLATE_BYTES_MAX (1u << 20) /* ... to here: the loop waits for it */
+#define DEFLATE_BYTES_MIN 1024 /* answers are compressed from here */
 #define SWEEP_US 1000000
 #define PEM_BYTES_MAX (256u << 10)
+#define LINGER_TIMES 4 /* of the largest request: so much of one that is refused is read */
 
 struct wm_http_t {
     wm_front_t *front;
     struct MHD_Daemon *daemon;
+    wm_lingers_t *lingers;
     int listener, epoll;
     wm_watch_t *watch;
     wm_timer_t *timer, *sweep;
@@ -57,9 +58,11 @@ static void run (wm_http_t *self)
     MHD_run (self->daemon);
     wm_loop_untimer (&self->timer);
     const int64_t now_us = wm_loop_now_us (self->front->loop);
+    /* A timer that is due already would be called in this round, again and again while
+       libmicrohttpd has a connection that waits for what the loop does besides.  */
     if (MHD_get_timeout (self->daemon, &left_ms) == MHD_YES)
         self->timer =
-            wm_loop_timer (self->front->loop, now_us + (int64_t) left_ms * 1000, on_due, self);
+            wm_loop_timer (self->front->loop, now_us + (int64_t) left_ms * 1000 + 1, on_due, self);
 }
 
 static void on_ready (void *argument, uint32_t events)
@@ -118,11 +121,13 @@ static void suspend (wm_visit_t *self)
 
 static void on_held (void *argument)
 {
-    resume (argument);
+    wm_visit_t *self = argument;
+    self->moves_us = wm_loop_now_us (self->http->front->loop);
+    self->moves_before = self->bytes;
+    resume (self);
 }
 
-/* Takes memory for so many bytes in all. False: the request waits, suspended.  */
-static bool hold (wm_visit_t *self, size_t bytes, wm_due_t *granted)
+bool wm_visit_hold (wm_visit_t *self, size_t bytes, wm_due_t *granted)
 {
     if (bytes <= self->hold.bytes || wm_hold_take (self->http->front->budget, &self->hold,
                                                    &self->web->share, bytes, granted, self))
@@ -138,46 +143,72 @@ static const char *accepted (const wm_visit_t *self, size_t bytes)
 {
     const char *accepts = MHD_lookup_connection_value (self->connection, MHD_HEADER_KIND,
                                                        MHD_HTTP_HEADER_ACCEPT_ENCODING);
-    if (!accepts || bytes < DEFLATE_BYTES_MIN || bytes > DEFLATE_BYTES_MAX ||
-        strstr (accepts, ";q=0"))
+    if (!accepts || bytes < DEFLATE_BYTES_MIN || strstr (accepts, ";q=0"))
         return NULL;
     return strstr (accepts, "gzip") ? "gzip" : strstr (accepts, "deflate") ? "deflate" : NULL;
 }
 
-void wm_visit_data (wm_visit_t *self, unsigned status, const char *type, uint8_t *data,
-                    size_t bytes, const char *header, const char *value)
+/* What the request had and has begun is over.  */
+static void end_work (wm_visit_t *self)
 {
-    const char *encoding = accepted (self, bytes);
-    size_t small;
-    uint8_t *packed = encoding ? wm_deflate (data, bytes, *encoding == 'g', &small) : NULL;
-    if (packed) {
-        free (data);
-        data = packed;
-        bytes = small;
-    }
     wm_visit_cancel (self);
     wm_loop_untimer (&self->timer);
+    wm_zip_destroy (&self->zip);
+    wm_slice_end (&self->slice);
+    wm_infer_free (&self->infer);
+    free (self->page.data);
+    self->page.data = NULL;
     free (self->body);
     self->body = NULL;
+}
+
+/* Hands an answer to libmicrohttpd, which frees its data. encoding: NULL or that of the data.  */
+static void send_page (wm_visit_t *self, const wm_page_t *page, const char *encoding)
+{
     self->is_answered = true;
-    self->bytes_out = bytes;
-    self->answered_us = wm_loop_now_us (self->http->front->loop);
-    wm_hold_give (self->http->front->budget, &self->hold);
+    self->bytes_out = page->bytes;
+    self->moves_us = wm_loop_now_us (self->http->front->loop);
     wm_hold_set (self->http->front->budget, &self->hold, &self->web->share,
-                 bytes + WM_FRONT_REQUEST_BYTES);
+                 page->bytes + WM_FRONT_REQUEST_BYTES);
     struct MHD_Response *response =
-        MHD_create_response_from_buffer (bytes, data, MHD_RESPMEM_MUST_FREE);
+        MHD_create_response_from_buffer (page->bytes, page->data, MHD_RESPMEM_MUST_FREE);
     assert (response);
-    MHD_add_response_header (response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    if (packed)
+    MHD_add_response_header (response, MHD_HTTP_HEADER_CONTENT_TYPE, page->type);
+    if (encoding)
         MHD_add_response_header (response, MHD_HTTP_HEADER_CONTENT_ENCODING, encoding);
-    if (header)
-        MHD_add_response_header (response, header, value);
+    if (page->header)
+        MHD_add_response_header (response, page->header, page->value);
     if (self->http->is_draining)
         MHD_add_response_header (response, MHD_HTTP_HEADER_CONNECTION, "close");
-    MHD_queue_response (self->connection, status, response);
+    MHD_queue_response (self->connection, page->status, response);
     MHD_destroy_response (response);
     resume (self);
+}
+
+static void on_compressed (void *argument, wm_zip_state_t state)
+{
+    wm_visit_t *self = argument;
+    wm_page_t page = self->page;
+    assert (state == WM_ZIP_DONE);
+    page.bytes = wm_zip_bytes (self->zip);
+    page.data = wm_zip_take (self->zip);
+    end_work (self);
+    send_page (self, &page, accepted (self, self->page.bytes));
+}
+
+void wm_visit_page (wm_visit_t *self, const wm_page_t *page)
+{
+    const char *encoding = accepted (self, page->bytes);
+    end_work (self);
+    if (!encoding) {
+        send_page (self, page, NULL);
+        return;
+    }
+    self->page = *page;
+    wm_hold_set (self->http->front->budget, &self->hold, &self->web->share,
+                 2 * page->bytes + WM_DEFLATE_STATE_BYTES);
+    self->zip = wm_deflate_new (self->http->front->slices, page->data, page->bytes,
+                                *encoding == 'g', on_compressed, self);
 }
 
 void wm_visit_json (wm_visit_t *self, unsigned status, json_t *json)
@@ -185,7 +216,11 @@ void wm_visit_json (wm_visit_t *self, unsigned status, json_t *json)
     char *text = json ? json_dumps (json, JSON_COMPACT) : strdup ("");
     assert (text);
     json_decref (json);
-    wm_visit_data (self, status, "application/json", (uint8_t *) text, strlen (text), NULL, NULL);
+    const wm_page_t page = { .status = status,
+                             .type = "application/json",
+                             .data = (uint8_t *) text,
+                             .bytes = strlen (text) };
+    wm_visit_page (self, &page);
 }
 
 void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error)
@@ -218,7 +253,8 @@ static void too_large (wm_visit_t *self)
     wm_visit_fail (self, &error);
 }
 
-/* The headers are there.  */
+/* The headers are there. Memory is taken when the body comes: libmicrohttpd 0.9.75 calls again with
+   nothing, as at the end of a body, where this call has suspended the connection.  */
 static void begin (wm_visit_t *self)
 {
     const size_t max = self->http->front->message_max;
@@ -227,30 +263,37 @@ static void begin (wm_visit_t *self)
     const wm_ks_error_t unknown = { WM_KS_UNIMPLEMENTED,
                                     "requests may be compressed by gzip or deflate only" };
     const unsigned long long bytes = length ? strtoull (length, NULL, 10) : 0;
-    if (encoding && strcmp (encoding, "gzip") != 0 && strcmp (encoding, "deflate") != 0 &&
-        strcmp (encoding, "identity") != 0)
+    self->encoding = encoding && strcmp (encoding, "identity") != 0 ? encoding : NULL;
+    self->extra = WM_FRONT_REQUEST_BYTES + (self->encoding ? WM_INFLATE_STATE_BYTES : 0);
+    if (self->encoding && strcmp (encoding, "gzip") != 0 && strcmp (encoding, "deflate") != 0)
         wm_visit_fail (self, &unknown);
     else if (bytes > max)
         too_large (self);
     else
-        hold (self, (size_t) bytes + WM_FRONT_REQUEST_BYTES, on_held);
-    self->encoding = encoding && strcmp (encoding, "identity") != 0 ? encoding : NULL;
+        self->announced = (size_t) bytes;
+    if (self->is_answered) /* libmicrohttpd will close the connection; the client may be sending */
+        wm_linger (self->http->lingers, fd_of (self), LINGER_TIMES * max);
 }
 
 /* Copies a piece of the body. False: it waits for memory, which a body without a length takes as it
-   grows.  */
+   grows. Of one that is too large the rest is dropped: its answer can be given at its end only.  */
 static bool add_body (wm_visit_t *self, const char *data, size_t bytes)
 {
-    const size_t all = self->bytes + bytes;
-    if (all > self->http->front->message_max) {
-        too_large (self);
+    const size_t all = self->bytes + bytes, max = self->http->front->message_max;
+    if (all > max) {
+        self->is_too_large = true;
+        self->dropped += bytes;
+        if (self->dropped > max)
+            shutdown (fd_of (self), SHUT_RDWR);
         return true;
     }
-    if (all + WM_FRONT_REQUEST_BYTES > self->hold.bytes && !hold (self, 2 * all, on_held))
-        return false;
     if (all > self->body_max) {
-        self->body_max = self->hold.bytes;
-        self->body = realloc (self->body, self->body_max);
+        const size_t twice = 2 * all < max ? 2 * all : max;
+        const size_t room = all <= self->announced ? self->announced : twice;
+        if (!wm_visit_hold (self, room + self->extra, on_held))
+            return false;
+        self->body_max = room;
+        self->body = realloc (self->body, room);
         assert (self->body);
     }
     memcpy (self->body + self->bytes, data, bytes);
@@ -264,40 +307,47 @@ static void damaged (wm_visit_t *self)
     wm_visit_fail (self, &error);
 }
 
-static void inflate_now (wm_visit_t *self)
-{
-    uint8_t *body = malloc (self->inflated + 1);
-    assert (body);
-    const bool is_fine = wm_inflate (self->body, self->bytes, body, self->inflated);
-    free (self->body);
-    self->body = body;
-    self->bytes = self->inflated;
-    if (is_fine)
-        wm_visit_route (self);
-    else
-        damaged (self);
-}
-
-static void on_inflate_held (void *argument)
+static void inflate_now (void *argument)
 {
     wm_visit_t *self = argument;
-    inflate_now (self); /* it stays suspended, or is resumed by its answer */
+    wm_zip_go (self->zip);
+}
+
+static void on_inflated (void *argument, wm_zip_state_t state)
+{
+    wm_visit_t *self = argument;
+    const size_t bytes = wm_zip_bytes (self->zip);
+    if (state == WM_ZIP_TOO_LARGE)
+        too_large (self);
+    else if (state == WM_ZIP_DAMAGED)
+        damaged (self);
+    else if (state == WM_ZIP_COUNTED) {
+        if (wm_visit_hold (self, self->hold.bytes + bytes, inflate_now))
+            inflate_now (self);
+    } else {
+        free (self->body);
+        self->body = wm_zip_take (self->zip);
+        self->bytes = bytes;
+        wm_zip_destroy (&self->zip);
+        wm_hold_set (self->http->front->budget, &self->hold, &self->web->share,
+                     bytes + WM_FRONT_REQUEST_BYTES);
+        wm_visit_route (self);
+    }
 }
 
 /* All of the body is there.  */
 static void end (wm_visit_t *self)
 {
-    const size_t max = wm_inflate_max (self->bytes, self->http->front->message_max);
+    wm_front_t *front = self->http->front;
     self->is_whole = true;
-    if (!self->encoding || !self->bytes)
-        wm_visit_route (self);
-    else if (wm_inflate_count (self->body, self->bytes, max, &self->inflated)) {
-        if (hold (self, self->hold.bytes + self->inflated, on_inflate_held))
-            inflate_now (self);
-    } else if (self->inflated > max)
+    if (self->is_too_large)
         too_large (self);
+    else if (self->encoding && self->bytes)
+        self->zip =
+            wm_inflate_new (front->slices, self->body, self->bytes,
+                            wm_inflate_max (self->bytes, front->message_max), on_inflated, self);
     else
-        damaged (self);
+        wm_visit_route (self);
     if (!self->is_answered)
         suspend (self);
 }
@@ -312,7 +362,7 @@ static wm_visit_t *visit_new (wm_http_t *http, struct MHD_Connection *connection
     self->connection = connection;
     self->web =
         MHD_get_connection_info (connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-    self->begun_us = wm_loop_now_us (http->front->loop);
+    self->begun_us = self->moves_us = wm_loop_now_us (http->front->loop);
     self->is_post = strcmp (method, MHD_HTTP_METHOD_POST) == 0;
     self->line = malloc (n + strlen (url) + 2);
     assert (self->line);
@@ -368,18 +418,24 @@ static void on_completed (void *argument, struct MHD_Connection *connection, voi
         .begun_us = self->begun_us,
     };
     wm_front_answered (http->front, &line);
-    wm_visit_cancel (self);
+    end_work (self);
     wm_loop_unwatch (&self->watch);
-    wm_loop_untimer (&self->timer);
     wm_hold_give (http->front->budget, &self->hold);
-    wm_infer_free (&self->infer);
     *(self->before ? &self->before->next : &http->visits) = self->next;
     if (self->next)
         self->next->before = self->before;
     http->n_visit--;
-    free (self->body);
     free (self->line);
     free (self);
+}
+
+static enum MHD_Result may_connect (void *argument, const struct sockaddr *from, socklen_t bytes)
+{
+    wm_http_t *self = argument;
+    char peer[WM_ADDRESS_BYTES];
+    (void) bytes;
+    wm_io_address (from, peer);
+    return wm_addresses_admit (self->front->addresses, peer) ? MHD_YES : MHD_NO;
 }
 
 static void on_connection (void *argument, struct MHD_Connection *connection, void **slot,
@@ -388,6 +444,7 @@ static void on_connection (void *argument, struct MHD_Connection *connection, vo
     wm_http_t *self = argument;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
         self->front->connections[WM_FRONT_HTTP]--;
+        wm_addresses_leave (self->front->addresses, &((wm_web_t *) *slot)->share.address);
         free (*slot);
         return;
     }
@@ -397,6 +454,7 @@ static void on_connection (void *argument, struct MHD_Connection *connection, vo
         MHD_get_connection_info (connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
     wm_io_address (from, web->peer);
     web->number = ++self->front->clients;
+    web->share.address = wm_addresses_enter (self->front->addresses, web->peer);
     self->front->connections[WM_FRONT_HTTP]++;
     *slot = web;
 }
@@ -415,11 +473,11 @@ static void sweep (void *argument)
     wm_http_t *self = argument;
     const int64_t now_us = wm_loop_now_us (self->front->loop);
     for (wm_visit_t *visit = self->visits; visit; visit = visit->next) {
-        const int64_t since_us = visit->is_answered ? visit->answered_us : visit->begun_us;
-        const size_t bytes = visit->is_answered ? visit->bytes_out : visit->bytes;
+        const size_t sent = visit->bytes + visit->dropped - visit->moves_before;
+        const size_t bytes = visit->is_answered ? visit->bytes_out : sent;
         const bool arrives = !visit->is_answered && !visit->is_whole;
         if (!visit->is_suspended && (visit->is_answered || arrives) &&
-            ((arrives && is_gone (visit)) || wm_front_is_slow (now_us - since_us, bytes)))
+            ((arrives && is_gone (visit)) || wm_front_is_slow (now_us - visit->moves_us, bytes)))
             shutdown (fd_of (visit), SHUT_RDWR);
     }
     self->sweep = wm_loop_timer (self->front->loop, now_us + SWEEP_US, sweep, self);
@@ -454,7 +512,7 @@ static void start (wm_http_t *self, const wm_http_tls_t *tls)
     };
     const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0);
     self->daemon = MHD_start_daemon (
-        flags, 0, NULL, NULL, on_request, self, MHD_OPTION_LISTEN_SOCKET, self->listener,
+        flags, 0, may_connect, self, on_request, self, MHD_OPTION_LISTEN_SOCKET, self->listener,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, self, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, self, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) POOL_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) IDLE_S, MHD_OPTION_CONNECTION_LIMIT,
@@ -468,6 +526,7 @@ wm_http_t *wm_http_new (wm_front_t *front, int listener, const wm_http_tls_t *tl
     wm_http_t *self = calloc (1, sizeof *self);
     assert (self);
     *self = (wm_http_t){ .front = front, .listener = listener };
+    self->lingers = wm_lingers_new (front->loop);
     if (!tls || ((self->certificate = read_text (tls->certificate, error)) &&
                  (self->key = read_text (tls->key, error)))) {
         start (self, tls);
@@ -518,6 +577,7 @@ void wm_http_destroy (wm_http_t **self_p)
         MHD_stop_daemon (self->daemon);
     else if (self->listener >= 0)
         close (self->listener);
+    wm_lingers_destroy (&self->lingers);
     free (self->certificate);
     free (self->key);
     self->daemon = NULL;

@@ -4,6 +4,7 @@
 
 #include "producer/gateway/wm_http.h"
 #include "producer/gateway/wm_infer.h"
+#include "producer/gateway/wm_inflate.h"
 #include "producer/gateway/wm_io.h"
 
 #include <microhttpd.h>
@@ -14,6 +15,15 @@ typedef struct {
     uint64_t number;
     char peer[WM_ADDRESS_BYTES];
 } wm_web_t;
+
+/* An answer. `type` and `header` are literals.  */
+typedef struct {
+    unsigned status;
+    const char *type, *header; /* header: NULL, or one more */
+    char value[24];            /* of it */
+    uint8_t *data;
+    size_t bytes;
+} wm_page_t;
 
 /* One request. Its connection is suspended while it waits for memory or for the models.  */
 typedef struct wm_visit_t {
@@ -26,17 +36,25 @@ typedef struct wm_visit_t {
     bool is_post;
     wm_hold_t hold;
     uint8_t *body;
-    size_t bytes, body_max, inflated;
+    size_t bytes, body_max;
+    size_t announced;     /* bytes of the body, by its header; 0: none says it */
+    size_t extra;         /* what the request costs beside it */
+    size_t dropped;       /* bytes of a body that is too large */
+    wm_zip_t *zip;        /* while the body is inflated, or the answer compressed */
+    wm_slice_t slice;     /* while values in JSON are read */
     const char *encoding; /* of the request: "gzip", "deflate"; NULL: none */
-    bool is_suspended, is_whole, is_pending, is_answered;
+    bool is_suspended, is_whole, is_pending, is_answered, is_too_large;
     wm_watch_t *watch;           /* of a client that goes away while it is suspended */
     wm_timer_t *timer;           /* of the request's own timeout */
     struct wm_visit_t **changes; /* points to this while a model is loaded or unloaded for it */
     wm_infer_t infer;
+    wm_page_t page; /* the answer, while it is compressed */
     wm_ks_code_t code;
     char model[64];
     size_t bytes_out;
-    int64_t begun_us, answered_us;
+    int64_t begun_us;
+    int64_t moves_us;    /* since when the client may send, or takes the answer */
+    size_t moves_before; /* bytes that it had sent until then */
 } wm_visit_t;
 
 /* All of the request is there: answers it now or later.  */
@@ -44,11 +62,13 @@ void wm_visit_route (wm_visit_t *self);
 /* The models no longer shall answer it.  */
 void wm_visit_cancel (wm_visit_t *self);
 
-/* Answer it; `json` and `data` are taken. header: NULL, or one more and its value.  */
+/* Answer it; `json` and the page's data are taken.  */
 void wm_visit_json (wm_visit_t *self, unsigned status, json_t *json);
 void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error);
-void wm_visit_data (wm_visit_t *self, unsigned status, const char *type, uint8_t *data,
-                    size_t bytes, const char *header, const char *value);
+void wm_visit_page (wm_visit_t *self, const wm_page_t *page);
+
+/* Takes memory for so many bytes in all. False: the request waits, suspended, until `granted`.  */
+bool wm_visit_hold (wm_visit_t *self, size_t bytes, wm_due_t *granted);
 
 wm_front_t *wm_visit_front (const wm_visit_t *self);
 

@@ -23,9 +23,11 @@ static void answer (wm_visit_t *self, json_t *json, const wm_ks_error_t *error)
         wm_visit_fail (self, error);
 }
 
-static void answer_ready (wm_visit_t *self, bool is_ready)
+/* Clients of Triton read the code alone, those of KServe the JSON too.  */
+static void answer_ready (wm_visit_t *self, const char *what, bool is_ready)
 {
-    wm_visit_json (self, is_ready ? MHD_HTTP_OK : MHD_HTTP_BAD_REQUEST, NULL);
+    wm_visit_json (self, is_ready ? MHD_HTTP_OK : MHD_HTTP_BAD_REQUEST,
+                   json_pack ("{s:b}", what, is_ready));
 }
 
 /* ---- health, metadata, statistics ------------------------------------------------------------ */
@@ -33,18 +35,18 @@ static void answer_ready (wm_visit_t *self, bool is_ready)
 static void live (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
-    answer_ready (self, wm_models_live (models (self)));
+    answer_ready (self, "live", wm_models_live (models (self)));
 }
 
 static void ready (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
-    answer_ready (self, wm_models_ready (models (self)));
+    answer_ready (self, "ready", wm_models_ready (models (self)));
 }
 
 static void model_ready (wm_visit_t *self, const char *model, const char *version)
 {
-    answer_ready (self, wm_models_model_ready (models (self), model, version, NULL));
+    answer_ready (self, "ready", wm_models_model_ready (models (self), model, version, NULL));
 }
 
 static void server (wm_visit_t *self, const char *model, const char *version)
@@ -75,8 +77,11 @@ static void metrics (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
     char *text = wm_metrics_page (wm_visit_front (self));
-    wm_visit_data (self, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8", (uint8_t *) text,
-                   strlen (text), NULL, NULL);
+    const wm_page_t page = { .status = MHD_HTTP_OK,
+                             .type = "text/plain; version=0.0.4; charset=utf-8",
+                             .data = (uint8_t *) text,
+                             .bytes = strlen (text) };
+    wm_visit_page (self, &page);
 }
 
 /* ---- inference ------------------------------------------------------------------------------- */
@@ -87,7 +92,6 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
     wm_ks_error_t error;
     wm_buffer_t out = { 0 };
     size_t json_bytes = 0;
-    char length[24];
     self->is_pending = false;
     if (answer->code)
         wm_ks_fail (&error, answer->code, "%s", answer->text ? answer->text : "no reason is known");
@@ -96,22 +100,53 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
         wm_visit_fail (self, &error);
         return;
     }
-    snprintf (length, sizeof length, "%zu", json_bytes);
     const bool has_binary = json_bytes != SIZE_MAX;
-    wm_visit_data (self, MHD_HTTP_OK, has_binary ? "application/octet-stream" : "application/json",
-                   out.data, out.bytes, has_binary ? "Inference-Header-Content-Length" : NULL,
-                   length);
+    wm_page_t page = { .status = MHD_HTTP_OK,
+                       .type = has_binary ? "application/octet-stream" : "application/json",
+                       .header = has_binary ? "Inference-Header-Content-Length" : NULL,
+                       .data = out.data,
+                       .bytes = out.bytes };
+    snprintf (page.value, sizeof page.value, "%zu", json_bytes);
+    wm_visit_page (self, &page);
 }
 
 static void on_timeout (void *argument)
 {
     wm_visit_t *self = argument;
-    const wm_ks_error_t error = { WM_KS_DEADLINE, "the request's timeout is over" };
+    const wm_ks_error_t error = WM_KS_EXPIRED;
     self->timer = NULL;
     wm_visit_fail (self, &error);
 }
 
-static void begin_infer (wm_visit_t *self)
+/* Reads values in JSON, and gives the request to the models when it has them all.  */
+static bool read_values (void *argument, size_t *left)
+{
+    wm_visit_t *self = argument;
+    wm_ks_error_t error;
+    if (wm_infer_values (&self->infer, left, &error))
+        return true;
+    if (error.code) {
+        wm_visit_fail (self, &error);
+        return false;
+    }
+    self->is_pending = true;
+    wm_models_infer (models (self), &self->infer.request);
+    return false;
+}
+
+/* The memory for values in JSON and for scores is there.  */
+static void begin_values (void *argument)
+{
+    wm_visit_t *self = argument;
+    size_t none = 0;
+    if (self->infer.values_bytes)
+        wm_slice_begin (wm_visit_front (self)->slices, &self->slice, read_values, self);
+    else
+        read_values (self, &none);
+}
+
+/* more: bytes that it takes beside its message.  */
+static void begin_infer (wm_visit_t *self, size_t more)
 {
     wm_front_t *front = wm_visit_front (self);
     const uint64_t most = INT64_MAX / 4, timeout = self->infer.timeout_us;
@@ -121,8 +156,17 @@ static void begin_infer (wm_visit_t *self)
         self->timer = wm_loop_timer (front->loop, at_us, on_timeout, self);
         self->infer.request.deadline_ms = at_us / 1000;
     }
-    self->is_pending = true;
-    wm_models_infer (front->models, &self->infer.request);
+    if (wm_visit_hold (self, self->hold.bytes + more, begin_values))
+        begin_values (self);
+}
+
+/* A header that states no JSON: the body is the bytes of one tensor.  */
+static wm_ks_code_t decode (wm_visit_t *self, bool has_length, size_t json_bytes,
+                            wm_ks_error_t *error)
+{
+    return has_length && !json_bytes
+               ? wm_infer_decode_raw (&self->infer, self->body, self->bytes, error)
+               : wm_infer_decode_http (&self->infer, self->body, self->bytes, json_bytes, error);
 }
 
 static void infer (wm_visit_t *self, const char *model, const char *version)
@@ -130,19 +174,23 @@ static void infer (wm_visit_t *self, const char *model, const char *version)
     const char *length = MHD_lookup_connection_value (self->connection, MHD_HEADER_KIND,
                                                       "Inference-Header-Content-Length");
     wm_ks_error_t error;
+    size_t more;
     char *end = NULL;
     errno = 0;
     const unsigned long long json_bytes = length ? strtoull (length, &end, 10) : self->bytes;
     self->infer.owner = self;
     self->infer.reply = on_reply;
+    self->infer.front = wm_visit_front (self);
+    self->infer.hold = &self->hold;
+    self->infer.share = &self->web->share;
     self->infer.request.model = wm_infer_text (&self->infer, model, strlen (model));
     self->infer.request.version = wm_infer_text (&self->infer, version, strlen (version));
     if (length && (*length < '0' || *length > '9' || *end || errno || json_bytes > SIZE_MAX))
         wm_ks_fail (&error, WM_KS_INVALID, "Inference-Header-Content-Length is no number: %.40s",
                     length);
-    else if (!wm_infer_decode_http (&self->infer, self->body, self->bytes, (size_t) json_bytes,
-                                    &error)) {
-        begin_infer (self);
+    else if (!decode (self, length != NULL, (size_t) json_bytes, &error) &&
+             !wm_infer_need (&self->infer, &more, &error)) {
+        begin_infer (self, more);
         return;
     }
     wm_visit_fail (self, &error);
@@ -277,6 +325,8 @@ void wm_visit_route (wm_visit_t *self)
     else if (strstr (self->path, "sharedmemory/"))
         wm_ks_fail (&error, WM_KS_UNIMPLEMENTED,
                     "shared memory is not supported: send the tensors in the request");
+    else if (strstr (self->path, "/trace/setting") || strcmp (self->path, "/v2/logging") == 0)
+        wm_ks_fail (&error, WM_KS_UNIMPLEMENTED, "trace and log settings are not supported");
     else
         wm_ks_fail (&error, WM_KS_NOT_FOUND, "there is no %.200s here", self->path);
     wm_visit_fail (self, &error);

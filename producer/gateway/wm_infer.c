@@ -100,8 +100,63 @@ wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_tensor_t *
     return WM_KS_OK;
 }
 
+wm_ks_code_t wm_infer_need (wm_infer_t *self, size_t *more, wm_ks_error_t *error)
+{
+    const size_t max = self->front->message_max;
+    if (self->values_bytes > max)
+        return wm_ks_fail (error, WM_KS_EXHAUSTED,
+                           "the request's values are %zu bytes, which is larger than this "
+                           "server's limit, %zu (--max-message)",
+                           self->values_bytes, max);
+    const size_t kept = wm_models_need (self->front->models, &self->request);
+    if (kept > max)
+        return wm_ks_fail (error, WM_KS_EXHAUSTED,
+                           "the answer would be %zu bytes, which is larger than this server's "
+                           "limit, %zu (--max-message): send fewer rows in a request",
+                           kept, max);
+    self->kept = kept;
+    *more = kept + self->values_bytes;
+    return WM_KS_OK;
+}
+
+bool wm_infer_values (wm_infer_t *self, size_t *bytes, wm_ks_error_t *error)
+{
+    const wm_ks_request_t *request = &self->request;
+    error->code = WM_KS_OK;
+    for (; self->values && self->n_read < request->n_input; self->n_read++) {
+        wm_tensor_t *tensor = &request->input[self->n_read];
+        if (!self->values[self->n_read].text)
+            continue;
+        if (!tensor->data)
+            tensor->data = wm_infer_alloc (self, tensor->bytes);
+        if (self->read (self, tensor, (uint8_t *) (uintptr_t) tensor->data, bytes, error))
+            return true;
+        if (error->code)
+            return false;
+    }
+    return false;
+}
+
 void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
 {
     wm_infer_t *infer = request->transport;
     infer->reply (infer, answer);
+}
+
+bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
+{
+    wm_infer_t *infer = request->transport;
+    if (bytes > infer->front->message_max)
+        return false;
+    wm_hold_set (infer->front->budget, infer->hold, infer->share,
+                 infer->hold->bytes - infer->kept + bytes);
+    infer->kept = bytes;
+    return true;
+}
+
+bool wm_transport_has_room (const wm_ks_request_t *request)
+{
+    const wm_infer_t *infer = request->transport;
+    const wm_budget_t *budget = infer->front->budget;
+    return wm_budget_bytes (budget) <= wm_budget_max (budget);
 }

@@ -2,10 +2,16 @@
 
    Tensors point into the message, which the transport keeps until the request is answered; all
    else lies in blocks of the request. A decoder checks what it can without knowing the model: that
-   texts are UTF-8, that a tensor has the bytes of its shape. Thread: the loop's.  */
+   texts are UTF-8, that a tensor has the bytes of its shape.
+
+   Values that are not in the message as a tensor has them (JSON, protobuf's `contents`) are read in
+   a second step, wm_infer_values, when the transport has the memory for them: values_bytes. Thread:
+   the loop's.  */
 #ifndef WM_INFER_H
 #define WM_INFER_H
 
+#include "producer/gateway/wm_front.h"
+#include "producer/gateway/wm_json.h"
 #include "producer/gateway/wm_kserve.h"
 #include "producer/gateway/wm_proto.h"
 
@@ -17,10 +23,21 @@ typedef struct wm_infer_t {
     /* Called by wm_transport_reply.  */
     void (*reply) (struct wm_infer_t *self, const wm_ks_answer_t *answer);
     void *owner;
+    wm_front_t *front;
+    wm_hold_t *hold; /* the memory of the request, and whose share it is of */
+    wm_share_t *share;
+    size_t kept;         /* of the hold: what the models keep, or will as soon as they have it */
     uint64_t timeout_us; /* of the parameter; 0: none */
     uint8_t *is_json;    /* HTTP: outputs that are wanted as JSON; NULL: see all_json */
     bool all_json;       /* HTTP: of outputs that are not named */
     struct wm_infer_block_t *block;
+    size_t values_bytes;    /* of tensors whose values are still to be read; 0: there are none */
+    wm_json_data_t *values; /* where they are, of each input; text NULL: its data is there */
+    uint32_t n_read;        /* inputs that are read; the next one, where it has begun: */
+    wm_json_reader_t reader;
+    /* Reads values of an input whose data has been allocated. True: there is more.  */
+    bool (*read) (struct wm_infer_t *self, wm_tensor_t *tensor, uint8_t *to, size_t *bytes,
+                  wm_ks_error_t *error);
 } wm_infer_t;
 
 /* A zeroed one is empty. Frees what decoding took, and makes it empty.  */
@@ -38,10 +55,19 @@ bool wm_infer_bytes (const wm_tensor_t *tensor, size_t *bytes);
 wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_tensor_t *tensor,
                              wm_ks_error_t *error);
 
+/* Finds what the request will need beside its message: sets `kept`, and returns the bytes of that
+   and of the values to be read in *more; or EXHAUSTED where either is more than a message may have.
+   After decoding.  */
+wm_ks_code_t wm_infer_need (wm_infer_t *self, size_t *more, wm_ks_error_t *error);
+
+/* Reads values until *bytes of their text are read; takes what it read from *bytes. True: there is
+   more. False: all inputs have their data, or error->code is not OK.  */
+bool wm_infer_values (wm_infer_t *self, size_t *bytes, wm_ks_error_t *error);
+
 /* ---- gRPC ------------------------------------------------------------------------------------ */
 
-/* Decodes a ModelInferRequest. On an error the request has its id all the same, where it was read.
- */
+/* Decodes a ModelInferRequest, but for values (wm_infer_values). On an error the request has its id
+   all the same, where it was read.  */
 wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
                               wm_ks_error_t *error);
 
@@ -51,9 +77,15 @@ void wm_infer_encode (wm_buffer_t *to, const wm_ks_request_t *request,
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
 
-/* Decodes a body: `json_bytes` of JSON, then the tensors' bytes.  */
+/* Decodes a body: `json_bytes` of JSON, then the tensors' bytes; values in JSON are read later
+   (wm_infer_values).  */
 wm_ks_code_t wm_infer_decode_http (wm_infer_t *self, const void *data, size_t bytes,
                                    size_t json_bytes, wm_ks_error_t *error);
+
+/* The same for a body that is the bytes of the model's only input, one row, and nothing else
+   (Inference-Header-Content-Length: 0). All outputs are answered in binary.  */
+wm_ks_code_t wm_infer_decode_raw (wm_infer_t *self, const void *data, size_t bytes,
+                                  wm_ks_error_t *error);
 
 /* Appends the body. *json_bytes: of its JSON, where binary tensors follow; else SIZE_MAX.  */
 wm_ks_code_t wm_infer_encode_http (wm_buffer_t *to, size_t *json_bytes, const wm_infer_t *self,

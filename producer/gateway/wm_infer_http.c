@@ -1,86 +1,16 @@
 /* wm_infer_http.c - inference requests and responses as KServe's HTTP API has them: JSON, and
    behind it the bytes of tensors (the binary tensor data extension).
 
-   jansson makes a tree of the request's JSON, some 40 bytes for a value of two: so its size is
-   bounded, and the tree is gone before the request is answered.  */
+   jansson gets the request's JSON without the values of tensors (wm_json.h), and its tree is gone
+   before the next request: so one small tree at a time is all that no budget counts.  */
 #include "producer/gateway/wm_infer.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define JSON_BYTES_MAX ((size_t) 64 << 20)
-#define DEPTH_MAX (WM_TENSOR_DIM_MAX + 1) /* of nested arrays of values */
-
-/* ---- values of a tensor as JSON -------------------------------------------------------------- */
-
-/* Appends one value. False: it is none of the type.  */
-static bool put_value (wm_buffer_t *to, wm_type_t type, const json_t *value)
-{
-    const double real = json_number_value (value);
-    const int64_t number = json_integer_value (value);
-    const size_t bytes = wm_type_bytes (type);
-    const float single = (float) real;
-    switch (type) {
-    case WM_TYPE_BOOL: {
-        const uint8_t truth = json_is_boolean (value) ? json_is_true (value) : number != 0;
-        wm_buffer_put (to, &truth, 1);
-        return json_is_boolean (value) || (json_is_integer (value) && (number | 1) == 1);
-    }
-    case WM_TYPE_FP32:
-        wm_buffer_put (to, &single, 4);
-        return json_is_number (value);
-    case WM_TYPE_FP64:
-        wm_buffer_put (to, &real, 8);
-        return json_is_number (value);
-    case WM_TYPE_BYTES: {
-        const uint32_t n = (uint32_t) json_string_length (value);
-        wm_buffer_put (to, &n, sizeof n);
-        wm_buffer_put (to, json_string_value (value), n);
-        return json_is_string (value);
-    }
-    case WM_TYPE_FP16:
-    case WM_TYPE_BF16:
-    case WM_TYPES:
-        return false;
-    default:
-        break;
-    }
-    wm_buffer_put (to, &number, bytes); /* little-endian */
-    const bool is_signed = type >= WM_TYPE_INT8 && type <= WM_TYPE_INT64;
-    const int bits = (int) (8 * bytes) - is_signed;
-    const int64_t most = bits >= 63 ? INT64_MAX : (INT64_C (1) << bits) - 1;
-    return json_is_integer (value) && number <= most && number >= (is_signed ? -most - 1 : 0);
-}
-
-/* Appends the values of nested arrays in their order, without recursion.  */
-static bool put_values (wm_buffer_t *to, wm_type_t type, const json_t *data)
-{
-    struct {
-        const json_t *array;
-        size_t next;
-    } stack[DEPTH_MAX];
-    int depth = 0;
-    if (!json_is_array (data))
-        return false;
-    stack[depth].array = data;
-    stack[depth++].next = 0;
-    while (depth) {
-        const json_t *value = json_array_get (stack[depth - 1].array, stack[depth - 1].next++);
-        if (!value)
-            depth--;
-        else if (!json_is_array (value)) {
-            if (!put_value (to, type, value))
-                return false;
-        } else if (depth == DEPTH_MAX)
-            return false;
-        else {
-            stack[depth].array = value;
-            stack[depth++].next = 0;
-        }
-    }
-    return true;
-}
+#define JSON_BYTES_MAX ((size_t) 64 << 20)      /* values included */
+#define SKELETON_BYTES_MAX ((size_t) 256 << 10) /* without them: its tree has 30 MB at worst */
 
 /* ---- the request ----------------------------------------------------------------------------- */
 
@@ -124,11 +54,62 @@ static wm_ks_code_t take_shape (wm_tensor_t *tensor, const json_t *shape, wm_ks_
     return WM_KS_OK;
 }
 
+static wm_ks_code_t bad_values (const wm_tensor_t *tensor, wm_ks_error_t *error)
+{
+    return wm_ks_fail (error, WM_KS_INVALID,
+                       "Unable to parse 'data' of input '%.100s': give an array of %s values, or "
+                       "'binary_data_size'",
+                       tensor->name, wm_type_name (tensor->type));
+}
+
 /* The bytes behind the JSON that no tensor has taken yet.  */
 typedef struct {
     const uint8_t *at;
     size_t left;
 } tail_t;
+
+/* The values are still to be read, to as many bytes as the shape wants. Values take two characters
+   each: a shape that wants more of them is refused before there is memory for it.  */
+static wm_ks_code_t plan_values (wm_infer_t *self, wm_tensor_t *tensor, bool is_cut,
+                                 wm_ks_error_t *error)
+{
+    wm_json_data_t *values = &self->values[tensor - self->request.input];
+    size_t most;
+    if (!is_cut || !values->text || tensor->type == WM_TYPE_BYTES || tensor->type == WM_TYPE_FP16 ||
+        tensor->type == WM_TYPE_BF16)
+        return bad_values (tensor, error);
+    if (!wm_infer_bytes (tensor, &tensor->bytes) ||
+        __builtin_mul_overflow (values->bytes / 2, wm_type_bytes (tensor->type), &most) ||
+        tensor->bytes > most)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "input byte size mismatch for input '%.100s' for model '%.100s'. Its "
+                           "'data' has fewer values than its shape",
+                           tensor->name, self->request.model);
+    self->values_bytes += tensor->bytes ? tensor->bytes : 1;
+    return WM_KS_OK;
+}
+
+static bool read_values (wm_infer_t *self, wm_tensor_t *tensor, uint8_t *to, size_t *bytes,
+                         wm_ks_error_t *error)
+{
+    const size_t size = wm_type_bytes (tensor->type);
+    if (!self->reader.at)
+        self->reader = wm_json_reader (self->values[self->n_read], to, tensor->bytes / size);
+    const wm_json_state_t state = wm_json_read (&self->reader, tensor->type, bytes);
+    const size_t got = tensor->bytes - self->reader.left * size;
+    if (state == WM_JSON_MORE)
+        return true;
+    if (state == WM_JSON_BAD)
+        bad_values (tensor, error);
+    else if (state == WM_JSON_MANY || self->reader.left)
+        wm_ks_fail (error, WM_KS_INVALID,
+                    "input byte size mismatch for input '%.100s' for model '%.100s'. Expected %zu, "
+                    "got %s%zu",
+                    tensor->name, self->request.model, tensor->bytes,
+                    state == WM_JSON_MANY ? "more than " : "", got);
+    self->reader.at = NULL;
+    return false;
+}
 
 static wm_ks_code_t take_data (wm_infer_t *self, wm_tensor_t *tensor, const json_t *input,
                                tail_t *tail, wm_ks_error_t *error)
@@ -157,18 +138,7 @@ static wm_ks_code_t take_data (wm_infer_t *self, wm_tensor_t *tensor, const json
         tail->left -= (size_t) bytes;
         return WM_KS_OK;
     }
-    wm_buffer_t values = { 0 };
-    const bool is_fine = put_values (&values, tensor->type, data);
-    if (is_fine) {
-        tensor->data = (uint8_t *) wm_infer_text (self, values.data, values.bytes);
-        tensor->bytes = values.bytes;
-    }
-    free (values.data);
-    return is_fine ? WM_KS_OK
-                   : wm_ks_fail (error, WM_KS_INVALID,
-                                 "Unable to parse 'data' of input '%.100s': give an array of %s "
-                                 "values, or 'binary_data_size'",
-                                 tensor->name, wm_type_name (tensor->type));
+    return plan_values (self, tensor, json_is_true (data), error);
 }
 
 static wm_ks_code_t take_input (wm_infer_t *self, wm_tensor_t *tensor, const json_t *input,
@@ -232,6 +202,7 @@ static wm_ks_code_t take_tree (wm_infer_t *self, const json_t *tree, tail_t *tai
     self->all_json = !json_is_true (parameter (tree, "binary_data_output"));
     const uint32_t n = (uint32_t) json_array_size (inputs);
     request->input = wm_infer_alloc (self, n * sizeof *request->input);
+    self->read = read_values;
     for (; !code && request->n_input < n; request->n_input++)
         code = take_input (self, &request->input[request->n_input],
                            json_array_get (inputs, request->n_input), tail, error);
@@ -246,6 +217,7 @@ wm_ks_code_t wm_infer_decode_http (wm_infer_t *self, const void *data, size_t by
                                    size_t json_bytes, wm_ks_error_t *error)
 {
     json_error_t why;
+    size_t left;
     self->request.transport = self;
     self->request.id = "";
     if (json_bytes > bytes)
@@ -256,17 +228,43 @@ wm_ks_code_t wm_infer_decode_http (wm_infer_t *self, const void *data, size_t by
         return wm_ks_fail (error, WM_KS_EXHAUSTED,
                            "the request's JSON is %zu bytes: send more than %zu as binary tensors",
                            json_bytes, JSON_BYTES_MAX);
-    json_t *tree = json_loadb (data ? data : "", json_bytes, JSON_REJECT_DUPLICATES, &why);
+    self->values = wm_infer_alloc (self, WM_INFER_TENSORS_MAX * sizeof *self->values);
+    char *skeleton = wm_json_skeleton (data, json_bytes, SKELETON_BYTES_MAX, self->values,
+                                       WM_INFER_TENSORS_MAX, &left);
+    if (!skeleton)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "the request's JSON without the tensors' 'data' is more than %zu bytes",
+                           SKELETON_BYTES_MAX);
+    json_t *tree = json_loadb (skeleton, left, JSON_REJECT_DUPLICATES, &why);
+    free (skeleton);
     if (!json_is_object (tree)) {
         json_decref (tree);
         return wm_ks_fail (error, WM_KS_INVALID,
-                           "failed to parse the request JSON buffer: %.200s at %d",
+                           "failed to parse the request JSON buffer: %.200s at %d (each array "
+                           "'data' counted as 4 characters)",
                            tree ? "no object" : why.text, tree ? 0 : why.position);
     }
     tail_t tail = { (const uint8_t *) data + json_bytes, bytes - json_bytes };
     const wm_ks_code_t code = take_tree (self, tree, &tail, error);
     json_decref (tree);
     return code;
+}
+
+wm_ks_code_t wm_infer_decode_raw (wm_infer_t *self, const void *data, size_t bytes,
+                                  wm_ks_error_t *error)
+{
+    wm_ks_request_t *request = &self->request;
+    wm_tensor_t *tensor = request->input = wm_infer_alloc (self, sizeof *tensor);
+    request->transport = self;
+    request->id = "";
+    request->n_input = 1;
+    const wm_ks_code_t code =
+        wm_models_raw (self->front->models, request->model, request->version, bytes, tensor, error);
+    if (code)
+        return code;
+    tensor->name = wm_infer_text (self, tensor->name, strlen (tensor->name));
+    tensor->data = data;
+    return wm_infer_check (request, tensor, error);
 }
 
 /* ---- the response ---------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* wm_infer_proto.c - ModelInferRequest and ModelInferResponse of inference.GRPCInferenceService.
 
    Bytes of raw inputs are not copied. Values in `contents`, which few clients send, are counted
-   first and then copied to what a raw input would have.  */
+   first, and later copied to what a raw input would have (wm_infer_values).  */
 #include "producer/gateway/wm_infer.h"
 
 #include <stdlib.h>
@@ -110,7 +110,7 @@ static uint32_t contents_tag (wm_type_t type)
     static const uint8_t tag[WM_TYPES] = {
         [WM_TYPE_BOOL] = 1,   [WM_TYPE_INT8] = 2,  [WM_TYPE_INT16] = 2,  [WM_TYPE_INT32] = 2,
         [WM_TYPE_INT64] = 3,  [WM_TYPE_UINT8] = 4, [WM_TYPE_UINT16] = 4, [WM_TYPE_UINT32] = 4,
-        [WM_TYPE_UINT64] = 5, [WM_TYPE_FP32] = 6,  [WM_TYPE_FP64] = 7,   [WM_TYPE_BYTES] = 8,
+        [WM_TYPE_UINT64] = 5, [WM_TYPE_FP32] = 6,  [WM_TYPE_FP64] = 7,
     };
     return tag[type];
 }
@@ -133,8 +133,8 @@ static bool put_value (wm_type_t type, uint64_t value, uint8_t *to)
 }
 
 /* Goes through the values of `contents`: adds their bytes to *bytes, and writes them where `to` is
-   not NULL. False: malformed, or a value that does not fit.  */
-static bool each_value (slice_t contents, wm_type_t type, uint8_t *to, size_t *bytes)
+   not NULL. False: malformed, or a value that does not fit. Counts no further than `most`.  */
+static bool each_value (slice_t contents, wm_type_t type, uint8_t *to, size_t most, size_t *bytes)
 {
     wm_proto_t in = wm_proto_of (contents.data, contents.bytes);
     wm_field_t field;
@@ -142,20 +142,11 @@ static bool each_value (slice_t contents, wm_type_t type, uint8_t *to, size_t *b
     const wm_wire_t wire = type == WM_TYPE_FP32   ? WM_WIRE_32
                            : type == WM_TYPE_FP64 ? WM_WIRE_64
                                                   : WM_WIRE_VARINT;
-    while (wm_proto_next (&in, &field)) {
+    while (*bytes <= most && wm_proto_next (&in, &field)) {
         if (field.tag != contents_tag (type))
             continue;
         uint8_t *at = to ? to + *bytes : NULL;
-        if (type == WM_TYPE_BYTES && field.wire == WM_WIRE_BYTES) {
-            const uint32_t n = (uint32_t) field.bytes;
-            if (field.bytes > UINT32_MAX)
-                return false;
-            if (to) {
-                memcpy (at, &n, sizeof n);
-                memcpy (at + sizeof n, field.data, n);
-            }
-            *bytes += sizeof n + n;
-        } else if (field.wire == wire && type != WM_TYPE_BYTES) {
+        if (field.wire == wire) {
             if (!put_value (type, field.number, at))
                 return false;
             *bytes += size;
@@ -167,7 +158,7 @@ static bool each_value (slice_t contents, wm_type_t type, uint8_t *to, size_t *b
             *bytes += field.bytes;
         } else if (field.wire == WM_WIRE_BYTES) {
             wm_proto_t packed = wm_proto_of (field.data, field.bytes);
-            for (; packed.at < packed.end; *bytes += size)
+            for (; packed.at < packed.end && *bytes <= most; *bytes += size)
                 if (!put_value (type, wm_proto_varint (&packed), to ? to + *bytes : NULL) ||
                     packed.is_bad)
                     return false;
@@ -177,26 +168,39 @@ static bool each_value (slice_t contents, wm_type_t type, uint8_t *to, size_t *b
     return !in.is_bad;
 }
 
-static wm_ks_code_t take_contents (wm_infer_t *self, wm_tensor_t *tensor, slice_t contents,
-                                   wm_ks_error_t *error)
+static bool read_contents (wm_infer_t *self, wm_tensor_t *tensor, uint8_t *to, size_t *bytes,
+                           wm_ks_error_t *error)
 {
-    size_t bytes = 0, again = 0;
+    const wm_json_data_t values = self->values[self->n_read];
+    size_t read = 0;
+    (void) bytes, (void) error; /* it has been counted, and is bounded by CONTENTS_BYTES_MAX */
+    each_value ((slice_t){ (const uint8_t *) values.text, values.bytes }, tensor->type, to,
+                tensor->bytes, &read);
+    return false;
+}
+
+static wm_ks_code_t count_contents (wm_infer_t *self, wm_tensor_t *tensor, slice_t contents,
+                                    wm_ks_error_t *error)
+{
+    const size_t most = contents.bytes > CONTENTS_BYTES_MAX ? contents.bytes : CONTENTS_BYTES_MAX;
+    size_t bytes = 0;
     if (!contents_tag (tensor->type))
         return wm_ks_fail (error, WM_KS_INVALID,
                            "input '%.100s' of type %s must be in raw_input_contents", tensor->name,
                            wm_type_name (tensor->type));
-    if (!each_value (contents, tensor->type, NULL, &bytes))
+    if (!each_value (contents, tensor->type, NULL, most, &bytes))
         return wm_ks_fail (error, WM_KS_INVALID,
                            "the contents of input '%.100s' are malformed, or not values of %s",
                            tensor->name, wm_type_name (tensor->type));
-    if (bytes > contents.bytes && bytes > CONTENTS_BYTES_MAX)
-        return wm_ks_fail (error, WM_KS_EXHAUSTED,
-                           "the contents of input '%.100s' are %zu bytes: send more than %zu in "
-                           "raw_input_contents",
-                           tensor->name, bytes, CONTENTS_BYTES_MAX);
-    uint8_t *data = wm_infer_alloc (self, bytes);
-    each_value (contents, tensor->type, data, &again);
-    tensor->data = data;
+    if (bytes > most)
+        return wm_ks_fail (
+            error, WM_KS_EXHAUSTED,
+            "the contents of input '%.100s' become more than %zu bytes: send them in "
+            "raw_input_contents",
+            tensor->name, most);
+    self->values[tensor - self->request.input] =
+        (wm_json_data_t){ (const char *) contents.data, contents.bytes };
+    self->values_bytes += bytes;
     tensor->bytes = bytes;
     return WM_KS_OK;
 }
@@ -337,6 +341,8 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
         return code;
     request->input = wm_infer_alloc (self, parts.n_input * sizeof *request->input);
     request->output = wm_infer_alloc (self, parts.n_output * sizeof *request->output);
+    self->values = wm_infer_alloc (self, parts.n_input * sizeof *self->values);
+    self->read = read_contents;
     uint32_t n_raw = 0;
     slice_t raw[WM_INFER_TENSORS_MAX];
     while (!code && wm_proto_next (&in, &field)) {
@@ -361,7 +367,7 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
             tensor->data = raw[i].data;
             tensor->bytes = raw[i].bytes;
         } else
-            code = take_contents (self, tensor, contents[i], error);
+            code = count_contents (self, tensor, contents[i], error);
         if (!code)
             code = wm_infer_check (request, tensor, error);
     }

@@ -124,7 +124,9 @@ static int choose_h2 (SSL *ssl, const unsigned char **out, unsigned char *n,
 
 static const char *reason (void)
 {
-    const char *text = ERR_reason_error_string (ERR_peek_last_error ());
+    const unsigned long first = ERR_peek_error (); /* OpenSSL names a failed open "system lib" */
+    const char *text = ERR_SYSTEM_ERROR (first) ? strerror (ERR_GET_REASON (first))
+                                                : ERR_reason_error_string (ERR_peek_last_error ());
     ERR_clear_error ();
     return text ? text : "no reason is known";
 }

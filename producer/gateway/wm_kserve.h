@@ -31,6 +31,12 @@ typedef struct {
     char text[480]; /* for the client */
 } wm_ks_error_t;
 
+/* The parameter `timeout` of a request is over: Triton's code and text.  */
+#define WM_KS_EXPIRED                                                                              \
+    {                                                                                              \
+        WM_KS_UNAVAILABLE, "Request timeout expired"                                               \
+    }
+
 /* Fills *error (may be NULL) and returns `code`.  */
 wm_ks_code_t wm_ks_fail (wm_ks_error_t *error, wm_ks_code_t code, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
@@ -103,6 +109,13 @@ typedef struct wm_models_t wm_models_t;
 /* Takes the request. Replies once by wm_transport_reply, also of errors; may do so before it
    returns.  */
 void wm_models_infer (wm_models_t *self, wm_ks_request_t *request);
+/* Fills in the input of a request of one row that has its bytes alone, but for its data. Its name
+   is lent until the caller returns. INVALID, or as wm_models_infer would refuse.  */
+wm_ks_code_t wm_models_raw (wm_models_t *self, const char *model, const char *version, size_t bytes,
+                            wm_tensor_t *tensor, wm_ks_error_t *error);
+/* Returns the bytes that the models will keep for the request's scores as soon as they have it
+   (wm_transport_keep); 0 where they would refuse it.  */
+size_t wm_models_need (wm_models_t *self, const wm_ks_request_t *request);
 /* The client is gone, or its deadline over: no reply follows, the request is the transport's again.
    Only for a request that has not been answered.  */
 void wm_models_cancel (wm_models_t *self, wm_ks_request_t *request);
@@ -136,5 +149,11 @@ void wm_models_unload (wm_models_t *self, const char *model, wm_models_done_t *d
 
 /* Answers the request and ends it: it must not be used any more. Copies what it needs.  */
 void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer);
+
+/* Counts what the models keep for a request that is not answered, `bytes` in all, as memory of the
+   request. False, and nothing is counted: it is more than an answer may have.  */
+bool wm_transport_keep (wm_ks_request_t *request, size_t bytes);
+/* Returns whether requests and answers together hold no more than they may.  */
+bool wm_transport_has_room (const wm_ks_request_t *request);
 
 #endif

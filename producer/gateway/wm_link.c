@@ -8,6 +8,7 @@
 #include "schema/base/wm_table.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_ragged.h"
 
 #include <czmq.h>
 #include <errno.h>
@@ -28,8 +29,10 @@ struct wm_link_t {
     wm_loop_t *loop;
     wm_link_calls_t calls;
     void *argument;
+    const wm_region_t *region;
     char *endpoint, *join_file;
-    int fd; /* -1: there is no helper */
+    int fd;               /* -1: there is no helper */
+    wm_reaped_t *starter; /* the process that only starts the helper */
     wm_watch_t *watch;
     uint32_t events;
     wm_timer_t *again;
@@ -93,25 +96,25 @@ static void on_ready (void *argument, uint32_t events);
 
 static void start (wm_link_t *self)
 {
-    char path[PATH_MAX], of[16];
+    char path[PATH_MAX], of[16], memory[32];
     int pair[2];
     wm_respawn_beside (path, "wiremill-producer");
     snprintf (of, sizeof of, "%ld", (long) getpid ());
-    const char *const argv[] = { "wiremill-producer",
-                                 "client",
-                                 "--of",
-                                 of,
-                                 "--give-up",
-                                 "8760h",
-                                 "--broker",
-                                 self->endpoint,
-                                 self->join_file ? "--join-file" : NULL,
-                                 self->join_file,
-                                 NULL };
+    const char *argv[] = {
+        "wiremill-producer", "client", "--of", of,   "--give-up", "8760h", "--broker",
+        self->endpoint,      NULL,     NULL,   NULL, NULL,        NULL
+    };
     self->fd = -1;
     if (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair)) {
         life_end (self);
         return;
+    }
+    const char **more = argv + 8;
+    if (self->join_file)
+        *more++ = "--join-file", *more++ = self->join_file;
+    if (self->region) {
+        snprintf (memory, sizeof memory, "/dev/fd/%d", wm_region_fd (self->region));
+        *more++ = "--memory", *more++ = memory;
     }
     const wm_process_t process = { .program = path,
                                    .argv = argv,
@@ -122,10 +125,11 @@ static void start (wm_link_t *self)
     static const int socket_bytes = SOCKET_BYTES;
     for (int i = 0; i < 2; i++)
         setsockopt (pair[i], SOL_SOCKET, SO_SNDBUF, &socket_bytes, sizeof socket_bytes);
+    wm_respawn_reap_now (&self->starter);
     const pid_t pid = wm_process_start (&process);
     close (pair[1]);
     if (pid > 0)
-        wm_respawn_reap (self->loop, pid); /* it only starts the helper */
+        wm_respawn_reap (self->loop, pid, &self->starter);
     self->fd = pair[0];
     self->events = EPOLLIN;
     self->watch = pid > 0 ? wm_loop_watch (self->loop, pair[0], EPOLLIN, on_ready, self) : NULL;
@@ -144,6 +148,19 @@ static void unlink_batch (wm_link_t *self, wm_link_batch_t *batch)
     *(batch->next ? &batch->next->prev : &self->last) = batch->prev;
 }
 
+/* Whether a result has the size of n rows, or of the ragged row that it begins with.  */
+static bool result_fits (const wm_link_t *self, uint32_t n)
+{
+    const uint64_t bytes = self->frame.bytes, most = wm_result_bytes (n, self->facts.n_output);
+    float length = 0;
+    if (!self->facts.is_ragged)
+        return bytes == most;
+    if (bytes < 1 + sizeof length || bytes > most)
+        return bytes == 1 && self->body[0];
+    memcpy (&length, self->body + 1, sizeof length);
+    return bytes == 1 + sizeof length * wm_ragged_length (&length, self->facts.n_output);
+}
+
 static void take_answer (wm_link_t *self, const char *text)
 {
     size_t at;
@@ -153,12 +170,13 @@ static void take_answer (wm_link_t *self, const char *text)
     if (!batch || batch == self->next || batch->frame.n != n)
         return;
     const bool is_result = self->frame.type == WM_LIBRARY_RESULT;
-    if (is_result && self->frame.bytes != wm_result_bytes (n, self->facts.n_output))
+    if (is_result && !result_fits (self, n))
         return;
     unlink_batch (self, batch);
     self->pause_us = 0; /* this helper works */
     if (is_result)
-        self->calls.answered (self->argument, batch, self->body, self->body + n, NULL);
+        self->calls.answered (self->argument, batch, self->body,
+                              self->frame.bytes > n ? self->body + n : NULL, NULL);
     else
         self->calls.answered (self->argument, batch, NULL, NULL, text);
 }
@@ -171,16 +189,19 @@ static void take_ready (wm_link_t *self)
     memcpy (&facts, self->body, sizeof facts);
     if (self->was_ready &&
         (facts.n_value != self->facts.n_value || facts.n_output != self->facts.n_output ||
+         facts.is_ragged != self->facts.is_ragged ||
          strcmp (facts.model, self->facts.model) != 0)) {
         fail (self, WM_EHOST, "another model is now at this broker's address");
         return;
     }
     self->facts = facts;
     self->is_ready = true;
-    if (!self->was_ready) {
-        self->was_ready = true;
-        self->calls.ready (self->argument, &self->facts);
+    if (self->was_ready) {
+        self->calls.waits (self->argument, ""); /* for what the helper before this one did */
+        return;
     }
+    self->was_ready = true;
+    self->calls.ready (self->argument, &self->facts);
 }
 
 /* A frame is here. Returns false where it was the session's last.  */
@@ -261,7 +282,7 @@ static void write_some (wm_link_t *self)
         const size_t in_head = self->written < head ? self->written : head;
         const size_t in_body = self->written - in_head;
         struct iovec part[2] = { { (uint8_t *) &batch->frame + in_head, head - in_head },
-                                 { (uint8_t *) (uintptr_t) batch->value + in_body,
+                                 { (uint8_t *) (uintptr_t) batch->body + in_body,
                                    (size_t) batch->frame.bytes - in_body } };
         const struct msghdr message = { .msg_iov = part, .msg_iovlen = 2 };
         const ssize_t n = sendmsg (self->fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -290,10 +311,12 @@ static void on_ready (void *argument, uint32_t events)
 /* ---- for the owner --------------------------------------------------------------------------- */
 
 wm_link_t *wm_link_new (wm_loop_t *loop, const char *endpoint, const char *join_file,
-                        const wm_link_calls_t *calls, void *argument)
+                        const wm_region_t *region, const wm_link_calls_t *calls, void *argument)
 {
     wm_link_t *self = zmalloc (sizeof *self);
-    *self = (wm_link_t){ .loop = loop, .calls = *calls, .argument = argument, .fd = -1 };
+    *self = (wm_link_t){
+        .loop = loop, .calls = *calls, .argument = argument, .region = region, .fd = -1
+    };
     self->endpoint = strdup (endpoint);
     self->join_file = join_file ? strdup (join_file) : NULL;
     start (self);
@@ -308,6 +331,7 @@ void wm_link_destroy (wm_link_t **self_p)
     self->has_failed = true; /* it is not started again */
     life_end (self);
     wm_loop_untimer (&self->again);
+    wm_respawn_reap_now (&self->starter);
     free (self->by_number.slot);
     free (self->body);
     free (self->endpoint);
@@ -316,14 +340,19 @@ void wm_link_destroy (wm_link_t **self_p)
     *self_p = NULL;
 }
 
-void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n)
+void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n,
+                   size_t n_value)
 {
-    *batch = (wm_link_batch_t){ .prev = self->last, .value = value };
-    batch->frame =
-        (wm_library_frame_t){ .type = WM_LIBRARY_BATCH,
-                              .n = n,
-                              .number = ++self->last_number,
-                              .bytes = (uint64_t) n * self->facts.n_value * sizeof (float) };
+    *batch = (wm_link_batch_t){ .prev = self->last, .value = value, .body = value };
+    batch->frame = (wm_library_frame_t){ .type = WM_LIBRARY_BATCH,
+                                         .n = n,
+                                         .number = ++self->last_number,
+                                         .bytes = (uint64_t) n * n_value * sizeof (float) };
+    if (wm_region_place (self->region, value, &batch->place)) {
+        batch->frame.type = WM_LIBRARY_SHARED;
+        batch->frame.bytes = sizeof batch->place;
+        batch->body = &batch->place;
+    }
     if (wm_table_reserve (&self->by_number))
         abort (); /* as zmalloc without memory */
     wm_table_put (&self->by_number, wm_table_mix (batch->frame.number), batch);

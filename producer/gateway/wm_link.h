@@ -1,13 +1,15 @@
 /* wm_link.h - the gateway's session with one broker, through a helper process.
 
    `wiremill-producer client` has the session and keeps it through faults of the broker; frames of
-   schema/wm_library.h go to it and come from it over a pair of sockets that never blocks here.
+   schema/wm_library.h go to it and come from it over a pair of sockets that never blocks here; rows
+   in the region are not sent, it reads them there.
    Where the helper ends another is started, and every batch that was not answered is sent again,
    in its old order. A batch is answered once. Thread: the loop's.  */
 #ifndef WM_LINK_H
 #define WM_LINK_H
 
 #include "producer/gateway/wm_loop.h"
+#include "producer/gateway/wm_region.h"
 #include "schema/base/wm_fault.h"
 #include "schema/wm_library.h"
 
@@ -21,14 +23,17 @@ typedef struct wm_link_t wm_link_t;
 typedef struct wm_link_batch_t {
     struct wm_link_batch_t *prev, *next;
     wm_library_frame_t frame;
-    const float *value; /* (frame.n, n_value), all finite */
+    const float *value; /* (frame.n, n_value), all finite; or one ragged row */
+    uint64_t place;     /* of these in the region, where they are in it */
+    const void *body;   /* what is sent behind the frame */
 } wm_link_batch_t;
 
 typedef struct {
     /* The first helper has a session: the facts of the campaign. Once.  */
     void (*ready) (void *argument, const wm_library_facts_t *facts);
-    /* A batch is answered: statuses (n) and scores (n, n_output), not aligned; or NULL, NULL: the
-       broker gave it up, `text` is why. The batch is its maker's again.  */
+    /* A batch is answered: statuses (n) and scores (n, n_output), not aligned; of a ragged row its
+       status, and a row that is as long as it states, or NULL where there is none; or NULL, NULL:
+       the broker gave it up, `text` is why. The batch is its maker's again.  */
     void (*answered) (void *argument, wm_link_batch_t *batch, const uint8_t *status,
                       const uint8_t *score, const char *text);
     /* What the session waits for; "": for nothing any more.  */
@@ -37,15 +42,16 @@ typedef struct {
     void (*failed) (void *argument, wm_fault_t fault, const char *text);
 } wm_link_calls_t;
 
-/* Starts the helper. join_file: NULL, none. Texts and calls are copied.  */
+/* Starts the helper. join_file, region (lent): NULL, none. Texts and calls are copied.  */
 wm_link_t *wm_link_new (wm_loop_t *loop, const char *endpoint, const char *join_file,
-                        const wm_link_calls_t *calls, void *argument);
+                        const wm_region_t *region, const wm_link_calls_t *calls, void *argument);
 
 /* Ends the session; batches that are lent are their makers' again.  */
 void wm_link_destroy (wm_link_t **self_p);
 
-/* Sends n rows once the session is ready.  */
-void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n);
+/* Sends n rows of n_value values each once the session is ready.  */
+void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n,
+                   size_t n_value);
 
 /* Takes back a batch of which nothing was sent in this session. false: it is on its way.  */
 bool wm_link_take_back (wm_link_t *self, wm_link_batch_t *batch);

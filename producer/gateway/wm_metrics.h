@@ -5,7 +5,7 @@
 #include "producer/gateway/wm_front.h"
 
 /* Makes the page, in Prometheus' text format: Triton's nv_* of each model, from the models' own
-   statistics, and the gateway's of its clients. The caller's.  */
+   counts, and the gateway's of its clients. The caller's.  */
 char *wm_metrics_page (wm_front_t *front);
 
 #endif

@@ -43,28 +43,47 @@ static bool is_loaded (const wm_version_t *version)
     return version->state == WM_VERSION_READY || version->state == WM_VERSION_LOADING;
 }
 
+wm_version_t *wm_models_shown (const wm_model_entry_t *entry, long number)
+{
+    wm_version_t *shown = NULL;
+    for (wm_version_t *one = entry->version; one; one = one->next)
+        if (one->number == number &&
+            (!shown || (one->state == WM_VERSION_READY && shown->state != WM_VERSION_READY)))
+            shown = one;
+    return shown;
+}
+
+bool wm_models_is_loading (const wm_model_entry_t *entry)
+{
+    const wm_version_t *one = entry->version;
+    while (one && (one->state != WM_VERSION_LOADING || (*one->fails && !one->is_tried)))
+        one = one->next;
+    return one;
+}
+
 wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char *version,
                               wm_ks_error_t *error)
 {
     const wm_model_entry_t *entry = wm_models_entry (models, model);
-    wm_version_t *found = entry ? entry->version : NULL;
-    if (!found) {
+    if (!entry || !entry->version) {
         wm_ks_fail (error, WM_KS_NOT_FOUND, "Request for unknown model: '%.120s' is not found",
                     model);
         return NULL;
     }
-    while (found &&
-           (*version ? strcmp (found->text, version) != 0 : found->state != WM_VERSION_READY))
-        found = found->next;
-    if (found && found->state == WM_VERSION_READY)
-        return found;
+    bool is_known = false;
+    for (wm_version_t *one = entry->version; one; one = one->next) {
+        const bool is_it = !*version || strcmp (one->text, version) == 0;
+        if (is_it && one->state == WM_VERSION_READY)
+            return one;
+        is_known |= is_it;
+    }
     if (!*version)
         wm_ks_fail (error, WM_KS_UNAVAILABLE,
                     "Request for unknown model: '%.120s' has no available versions", model);
-    else if (found)
+    else if (is_known)
         wm_ks_fail (error, WM_KS_UNAVAILABLE,
-                    "Request for unknown model: '%.120s' version %s is not at ready state", model,
-                    found->text);
+                    "Request for unknown model: '%.120s' version %.20s is not at ready state",
+                    model, version);
     else
         wm_ks_fail (error, WM_KS_NOT_FOUND,
                     "Request for unknown model: '%.120s' version %.20s is not found", model,
@@ -74,19 +93,46 @@ wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+static void fail_request (wm_ks_request_t *request, wm_ks_code_t code, const char *text)
+{
+    const wm_ks_answer_t answer = {
+        .code = code, .text = text, .model = request->model, .version = request->version
+    };
+    wm_transport_reply (request, &answer);
+}
+
 void wm_models_infer (wm_models_t *self, wm_ks_request_t *request)
 {
     wm_ks_error_t error;
     request->backend = NULL;
     wm_version_t *version = wm_models_find (self, request->model, request->version, &error);
-    if (version) {
+    if (version)
         wm_gather_add (version->gather, request);
-        return;
-    }
-    const wm_ks_answer_t answer = {
-        .code = error.code, .text = error.text, .model = request->model, .version = request->version
-    };
-    wm_transport_reply (request, &answer);
+    else
+        fail_request (request, error.code, error.text);
+}
+
+void wm_models_ask_again (wm_models_t *self, wm_ks_request_t *request, const char *text)
+{
+    const wm_version_t *version =
+        self->ends ? NULL : wm_models_find (self, request->model, request->version, NULL);
+    if (version)
+        wm_gather_add (version->gather, request);
+    else
+        fail_request (request, WM_KS_UNAVAILABLE, text);
+}
+
+wm_ks_code_t wm_models_raw (wm_models_t *self, const char *model, const char *version, size_t bytes,
+                            wm_tensor_t *tensor, wm_ks_error_t *error)
+{
+    const wm_version_t *found = wm_models_find (self, model, version, error);
+    return found ? wm_signature_raw (&found->signature, model, bytes, tensor, error) : error->code;
+}
+
+size_t wm_models_need (wm_models_t *self, const wm_ks_request_t *request)
+{
+    const wm_version_t *version = wm_models_find (self, request->model, request->version, NULL);
+    return version ? wm_gather_need (version->gather, request) : 0;
 }
 
 void wm_models_cancel (wm_models_t *self, wm_ks_request_t *request)
@@ -109,7 +155,7 @@ bool wm_models_ready (wm_models_t *self)
     for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
         bool any = false;
         for (const wm_version_t *version = entry->version; version; version = version->next)
-            any |= version->state == WM_VERSION_READY;
+            any |= version->state == WM_VERSION_READY && !*version->fails;
         if (entry->is_wanted && !any)
             return false;
     }
@@ -119,7 +165,12 @@ bool wm_models_ready (wm_models_t *self)
 bool wm_models_model_ready (wm_models_t *self, const char *model, const char *version,
                             wm_ks_error_t *error)
 {
-    return wm_models_find (self, model, version, error) != NULL;
+    const wm_version_t *found = wm_models_find (self, model, version, error);
+    if (found && *found->fails)
+        wm_ks_fail (error, WM_KS_UNAVAILABLE,
+                    "Request for unknown model: '%.120s' version %s is not at ready state: %.300s",
+                    model, found->text, found->fails);
+    return found && !*found->fails;
 }
 
 /* ---- loading --------------------------------------------------------------------------------- */
@@ -129,7 +180,7 @@ static void sweep (wm_model_entry_t *entry, bool all)
 {
     for (wm_version_t **at = &entry->version; *at;) {
         wm_version_t *version = *at;
-        if (version->state != WM_VERSION_GONE || (!all && *version->reason)) {
+        if (version->state != WM_VERSION_GONE || (!all && *version->reason && !version->leaves)) {
             at = &version->next;
             continue;
         }
@@ -138,28 +189,84 @@ static void sweep (wm_model_entry_t *entry, bool all)
     }
 }
 
-void wm_models_changed (wm_model_entry_t *entry)
+const char *wm_models_remedy (const wm_model_entry_t *entry)
+{
+    const wm_models_t *models = entry->models;
+    return !models->is_fixed                  ? "a client loads it again"
+           : models->poll_us && !entry->given ? "its files change"
+                                              : "the gateway is started again";
+}
+
+/* Whether what was asked for, loading or unloading, is still under way.  */
+static bool is_under_way (const wm_model_entry_t *entry, bool unloads)
+{
+    bool any = wm_models_is_loading (entry);
+    for (const wm_version_t *one = entry->version; one; one = one->next)
+        any |= one->is_tried || (unloads && one->state == WM_VERSION_UNLOADING);
+    return any;
+}
+
+/* Why the last load failed; "": it did not.  */
+static wm_ks_error_t load_error (const wm_model_entry_t *entry)
 {
     wm_ks_error_t error = { .code = WM_KS_OK };
-    bool changes = false;
     for (const wm_version_t *version = entry->version; version; version = version->next) {
-        changes |= version->state == WM_VERSION_LOADING || version->state == WM_VERSION_UNLOADING;
-        if (version->state == WM_VERSION_GONE && *version->reason)
+        const char *reason = version->leaves                     ? ""
+                             : version->state == WM_VERSION_GONE ? version->reason
+                             : is_loaded (version)               ? version->fails
+                                                                 : "";
+        if (*reason)
             wm_ks_fail (&error, WM_KS_INVALID, "failed to load '%.120s', version %ld: %.300s",
-                        entry->name, version->number, version->reason);
+                        entry->name, version->number, reason);
     }
-    if (changes)
-        return;
-    sweep (entry, false);
+    return error;
+}
+
+/* Unloads what a load has replaced, and where it is over and has not failed, what it removed.  */
+static void end_leaving (wm_model_entry_t *entry, bool is_over, bool has_failed)
+{
+    for (wm_version_t *one = entry->version; one; one = one->next) {
+        if (!one->leaves)
+            continue;
+        const wm_version_t *shown = wm_models_shown (entry, one->number);
+        if (shown != one || (is_over && !has_failed))
+            wm_version_unload (one, "");
+        if (is_over && one->state == WM_VERSION_READY)
+            one->leaves = false;
+    }
+}
+
+/* Tells those who wait for what is done by now.  */
+static void tell_waiters (wm_model_entry_t *entry, const wm_ks_error_t *error)
+{
     const wm_ks_error_t none = { .code = WM_KS_OK };
-    wm_waiter_t *waiter = entry->waiters;
+    wm_waiter_t *waiter = entry->waiters, **kept = &entry->waiters;
     entry->waiters = NULL;
     for (wm_waiter_t *next; waiter; waiter = next) {
         next = waiter->next;
+        waiter->next = NULL;
+        if (is_under_way (entry, waiter->unloads)) {
+            while (*kept)
+                kept = &(*kept)->next;
+            *kept = waiter;
+            continue;
+        }
         if (waiter->done)
-            waiter->done (waiter->argument, waiter->unloads ? &none : &error);
+            waiter->done (waiter->argument, waiter->unloads ? &none : error);
         free (waiter);
     }
+}
+
+void wm_models_changed (wm_model_entry_t *entry)
+{
+    const bool is_over = !is_under_way (entry, false);
+    const wm_ks_error_t error = load_error (entry);
+    end_leaving (entry, is_over, error.code != WM_KS_OK);
+    for (wm_version_t *one = entry->version; one; one = one->next)
+        wm_version_tend (one);
+    if (is_over)
+        sweep (entry, false);
+    tell_waiters (entry, &error);
 }
 
 static void wait_for (wm_model_entry_t *entry, wm_models_done_t *done, void *argument, bool unloads)
@@ -171,14 +278,17 @@ static void wait_for (wm_model_entry_t *entry, wm_models_done_t *done, void *arg
     *at = waiter;
 }
 
-/* The version of this number and file that is loaded; NULL: none, or its file has changed.  */
-static wm_version_t *same (const wm_model_entry_t *entry, long number, const char *file)
+/* The version of this number, file and configuration that is loaded; NULL: none, or one of them has
+   changed.  */
+static wm_version_t *same (const wm_model_entry_t *entry, long number, const char *file,
+                           const json_t *config)
 {
     char stamp[128] = "";
     wm_file_stamp (file, stamp);
     for (wm_version_t *one = entry->version; one; one = one->next)
         if (one->number == number && is_loaded (one) && strcmp (one->file, file) == 0 && *stamp &&
-            strcmp (one->stamp, stamp) == 0)
+            strcmp (one->stamp, stamp) == 0 &&
+            (one->config ? json_equal (one->config, config) : !config))
             return one;
     return NULL;
 }
@@ -192,32 +302,33 @@ static void insert (wm_model_entry_t *entry, wm_version_t *version)
     *at = version;
 }
 
-/* Loads what the files state: a version that is loaded from the same file stays, another replaces
-   its predecessor, and those that are not there any more go.  */
+/* Loads what the files state. A version that is loaded from the same files stays. Another one, of
+   which there are other files or none any more, serves until the new ones are ready; where they
+   fail, it stays.  */
 static void load (wm_model_entry_t *entry, const wm_model_files_t *files)
 {
     wm_version_t *kept[WM_MODELS_VERSIONS_MAX];
-    const bool is_same =
-        json_equal (entry->config, files->config) || (!entry->config && !files->config);
-    json_decref (entry->config);
-    entry->config = json_incref (files->config);
     sweep (entry, true);
     for (uint32_t i = 0; i < files->n_version; i++)
-        kept[i] = is_same ? same (entry, files->number[i], files->file[i]) : NULL;
+        kept[i] = same (entry, files->number[i], files->file[i], files->config);
     for (wm_version_t *one = entry->version; one; one = one->next) {
         bool stays = false;
         for (uint32_t i = 0; i < files->n_version; i++)
             stays |= kept[i] == one;
-        if (!stays)
+        one->leaves = !stays && one->state == WM_VERSION_READY;
+        one->is_tried &= !one->leaves;
+        if (!stays && !one->leaves)
             wm_version_unload (one, "");
     }
     for (uint32_t i = 0; i < files->n_version; i++)
-        if (!kept[i])
-            insert (entry, wm_version_new (entry, files->number[i], files->file[i]));
+        if (kept[i])
+            wm_version_hurry (kept[i]);
+        else
+            insert (entry, wm_version_new (entry, files->number[i], files->file[i], files->config));
     entry->is_wanted = true;
 }
 
-void wm_models_load (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
+void wm_models_reload (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
 {
     wm_ks_error_t failed;
     wm_error_t error = { .text = "" };
@@ -225,7 +336,12 @@ void wm_models_load (wm_models_t *self, const char *model, wm_models_done_t *don
         wm_repository_scan (self);
     wm_model_entry_t *entry = wm_models_entry (self, model);
     wm_model_files_t *files = entry ? wm_repository_read (entry, &error) : NULL;
+    if (entry)
+        snprintf (entry->reason, sizeof entry->reason, "%s", files ? "" : error.text);
     if (!files) {
+        if (entry)
+            fprintf (stderr, "wiremill gateway: model '%s' is not loaded until %s: %s\n", model,
+                     wm_models_remedy (entry), error.text);
         wm_ks_fail (&failed, WM_KS_INVALID, "failed to load '%.120s', %.300s", model,
                     entry ? error.text : "failed to poll from model repository");
         if (done)
@@ -239,14 +355,15 @@ void wm_models_load (wm_models_t *self, const char *model, wm_models_done_t *don
     wm_models_changed (entry);
 }
 
-void wm_models_unload (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
+void wm_models_drop (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
 {
     wm_model_entry_t *entry = wm_models_entry (self, model);
     wm_ks_error_t failed;
     if (!entry || !entry->version) {
         wm_ks_fail (&failed, WM_KS_NOT_FOUND, "failed to unload '%.120s', model is not loaded",
                     model);
-        done (argument, &failed);
+        if (done)
+            done (argument, &failed);
         return;
     }
     entry->is_wanted = false;
@@ -257,18 +374,31 @@ void wm_models_unload (wm_models_t *self, const char *model, wm_models_done_t *d
     wm_models_changed (entry);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
-
-/* 64M, 2G, 1000.  */
-static size_t bytes_of (const char *text)
+/* Refuses a client's wish where only the command line or the repository decides.  */
+static bool is_refused (const wm_models_t *self, wm_models_done_t *done, void *argument)
 {
-    char *end;
-    const unsigned long long n = strtoull (text, &end, 10);
-    const char *units = "KMG", *unit = *end ? strchr (units, *end) : NULL;
-    if (end == text || (*end && (!unit || end[1])) || n > 1u << 30)
-        return 0;
-    return (size_t) n << (unit ? 10 * (unit - units + 1) : 0);
+    static const wm_ks_error_t error = {
+        WM_KS_UNIMPLEMENTED,
+        "explicit model load / unload is not allowed: the server has another --model-control-mode"
+    };
+    if (self->is_fixed)
+        done (argument, &error);
+    return self->is_fixed;
 }
+
+void wm_models_load (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
+{
+    if (!is_refused (self, done, argument))
+        wm_models_reload (self, model, done, argument);
+}
+
+void wm_models_unload (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
+{
+    if (!is_refused (self, done, argument))
+        wm_models_drop (self, model, done, argument);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static wm_fault_t make_state (wm_models_t *self, const char *given, wm_error_t *error)
 {
@@ -311,11 +441,21 @@ static wm_fault_t take_options (wm_models_t *self, const wm_args_t *args, wm_err
     self->n_thread = wm_args_given (args, "threads") ? (uint32_t) wm_args_number (args, "threads")
                      : cpus > self->n_worker         ? cpus / self->n_worker
                                                      : 1;
+    if (wm_args_each (args, "bulk", WM_MODELS_BULK_MAX))
+        return wm_fault (error, WM_EUSAGE, "--bulk may be given at most %d times",
+                         WM_MODELS_BULK_MAX);
+    if (wm_args_given (args, "bulk") && !(self->quiet = wm_quiet_new ()))
+        return wm_fault (error, WM_EHOST, "the kernel gives no descriptor: %s", strerror (errno));
     self->max_delay_us = (int64_t) (wm_args_seconds (args, "max-delay") * 1e6);
-    self->in_flight_bytes = bytes_of (wm_args_text (args, "in-flight"));
-    if (!self->in_flight_bytes)
-        return wm_fault (error, WM_EUSAGE, "--in-flight %.40s: bytes, as 64M",
-                         wm_args_text (args, "in-flight"));
+    const char *mode = wm_args_text (args, "model-control-mode");
+    self->is_fixed = strcmp (mode, "explicit") != 0;
+    if (strcmp (mode, "poll") == 0)
+        self->poll_us = (int64_t) (wm_args_seconds (args, "repository-poll") * 1e6);
+    if (self->poll_us && !self->repository)
+        return wm_fault (error, WM_EUSAGE,
+                         "--model-control-mode poll: give the --model-repository to follow");
+    self->is_strict = wm_args_given (args, "strict");
+    self->in_flight_bytes = (size_t) wm_args_number (args, "in-flight");
     return make_state (self, wm_args_text (args, "state"), error);
 }
 
@@ -323,6 +463,7 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *
 {
     wm_models_t *self = zmalloc (sizeof *self);
     self->loop = loop;
+    self->args = args;
     self->lock = -1;
     if (take_options (self, args, error) || wm_repository_open (self, args, error)) {
         wm_models_destroy (&self);
@@ -333,10 +474,14 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *
 
 void wm_models_start (wm_models_t *self)
 {
+    if (!self->first)
+        fprintf (stderr, "wiremill gateway: %s has no models yet\n", self->repository);
     for (wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
         entry->is_wanted = true;
-        wm_models_load (self, entry->name, NULL, NULL);
+        wm_models_reload (self, entry->name, NULL, NULL);
     }
+    if (self->poll_us)
+        wm_poll_start (self);
 }
 
 void wm_models_destroy (wm_models_t **self_p)
@@ -345,6 +490,7 @@ void wm_models_destroy (wm_models_t **self_p)
     if (!self)
         return;
     const int64_t until_ms = wm_now_ms () + STOP_MS;
+    self->ends = true;
     for (wm_model_entry_t *entry = self->first, *next; entry; entry = next) {
         next = entry->next;
         for (wm_version_t *version = entry->version, *after; version; version = after) {
@@ -356,9 +502,10 @@ void wm_models_destroy (wm_models_t **self_p)
             free (waiter);
         }
         wm_repository_free (&entry->given);
-        json_decref (entry->config);
         free (entry);
     }
+    wm_loop_untimer (&self->poll);
+    wm_quiet_destroy (&self->quiet);
     if (self->is_temporary)
         rmdir (self->state);
     if (self->lock >= 0)

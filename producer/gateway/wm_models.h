@@ -7,6 +7,7 @@
 #ifndef WM_MODELS_H
 #define WM_MODELS_H
 
+#include "producer/gateway/wm_gather.h"
 #include "producer/gateway/wm_kserve.h"
 #include "producer/gateway/wm_loop.h"
 #include "schema/base/wm_fault.h"
@@ -22,6 +23,12 @@
     {.name = "model-repository", .letter = 'r', .value = "DIR", \
      .help = "a folder in Triton's layout: NAME/config.pbtxt, NAME/1/model.onnx or " \
              "model.graphdef; clients may load and unload its models"}, \
+    {.name = "model-control-mode", .value = "none|explicit|poll", .one_of = true, \
+     .fallback = "explicit", \
+     .help = "who loads and unloads after the start: nobody; clients; the gateway, which follows " \
+             "the repository"}, \
+    {.name = "repository-poll", .value = "TIME", .fallback = "15s", .real_least = 0.01, \
+     .help = "with poll: time between looks; what two looks find the same is taken"}, \
     {.name = "broker", .letter = 'b', .value = "NAME=ENDPOINT", \
      .help = "a farm's `broker --clients` scores this model, not workers started here; NAME is " \
              "also given by --model or --model-repository"}, \
@@ -31,12 +38,19 @@
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024, \
      .help = "threads a worker (default: the CPUs it may use / workers)"}, \
     {.name = "engine", .letter = 'e', .value = "auto|sparse|openvino|cuda|cudnn|reference", \
-     .help = "as of wiremill work"}, \
+     .one_of = true, .help = "as of wiremill work"}, \
     {.name = "device", .value = "DEVICE", .help = "as of wiremill work"}, \
+    {.name = "bulk", .value = "ENDPOINT", \
+     .help = "while no client waits, workers started here also score for this broker of a bulk " \
+             "campaign, whenever it is there; may be repeated"}, \
+    {.name = "bulk-share", .value = "PERCENT", .fallback = "5", .least = 0, .most = 99, \
+     .help = "of a worker's time, for --bulk while clients always wait; 0: none"}, \
     {.name = "max-delay", .value = "TIME", .fallback = "1ms", \
      .help = "how long a request waits for others to share its batch while workers are busy"}, \
-    {.name = "in-flight", .value = "BYTES", .fallback = "64M", \
+    {.name = "in-flight", .value = "BYTES", .fallback = "64M", .least = 1, .most = 1L << 40, \
      .help = "patches of a model on their way to workers at most; other requests wait"}, \
+    {.name = "strict", \
+     .help = "refuse a request with rows that have no scores (NaN), and name them"}, \
     {.name = "state", .value = "DIR", \
      .help = "folder for the brokers' sockets and logs (default: a temporary one)"}
 /* clang-format on */
@@ -47,6 +61,13 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *
 
 /* Begins to load them all; they are ready later.  */
 void wm_models_start (wm_models_t *self);
+
+/* Calls `each` for every version of every model that has been ready and is not unloaded yet.
+   is_ready: its broker answers. n_waiting: requests of which no batch has all rows.  */
+typedef void wm_models_count_t (void *argument, const char *model, const char *version,
+                                const wm_gather_counts_t *counts, uint32_t n_waiting,
+                                bool is_ready);
+void wm_models_counts (const wm_models_t *self, wm_models_count_t *each, void *argument);
 
 /* Ends the brokers and workers and removes the temporary folder. Requests that are not answered
    stay the transports'. Takes a few seconds at most, in which the loop does not run.  */

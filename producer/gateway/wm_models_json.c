@@ -20,14 +20,23 @@ static wm_type_t type_of (const char *name)
     return strcmp (name, "TYPE_STRING") == 0 ? WM_TYPE_BYTES : wm_type_of_name (name + 5);
 }
 
-static wm_fault_t check_port (const json_t *given, const wm_signature_port_t *port,
+/* Clients send a port's values as config.pbtxt shapes them; its `reshape` is the model's shape.  */
+static void take_dims (wm_signature_port_t *port, const json_t *dims)
+{
+    const uint32_t n = (uint32_t) json_array_size (dims);
+    if (!n || n >= WM_TENSOR_DIM_MAX)
+        return;
+    port->n_dim = n;
+    for (uint32_t d = 0; d < n; d++)
+        port->dim[d] = json_integer_value (json_array_get (dims, d));
+}
+
+static wm_fault_t check_port (const json_t *given, bool is_row, wm_signature_port_t *port,
                               wm_error_t *error)
 {
     const char *name = wm_pbtxt_text (given, "data_type");
     const wm_type_t type = type_of (name);
-    if (!name)
-        return WM_OK;
-    if (type != port->type)
+    if (name && type != port->type)
         return wm_fault (error, WM_EBATCH,
                          "the model has %s in '%s', config.pbtxt states data_type %.40s",
                          wm_type_name (port->type), port->name, name);
@@ -40,16 +49,20 @@ static wm_fault_t check_port (const json_t *given, const wm_signature_port_t *po
         is_fixed &= json_integer_value (one) > 0;
         values *= json_integer_value (one);
     }
-    return !is_fixed || values == port->n_value
-               ? WM_OK
-               : wm_fault (error, WM_EBATCH,
-                           "the model expects %u values in '%s', config.pbtxt states dims of %lld",
-                           port->n_value, port->name, (long long) values);
+    is_fixed &= port->n_value != 0; /* of the model, too */
+    if (is_fixed && json_array_size (dims) && values != port->n_value)
+        return wm_fault (error, WM_EBATCH,
+                         "the model expects %u values in '%s', config.pbtxt states dims of %lld",
+                         port->n_value, port->name, (long long) values);
+    if (is_fixed && is_row)
+        take_dims (port, dims);
+    return WM_OK;
 }
 
 static wm_fault_t check_ports (const json_t *config, const char *field, uint32_t n,
-                               const wm_signature_port_t *port, wm_error_t *error)
+                               wm_signature_port_t *port, wm_error_t *error)
 {
+    const bool is_row = wm_pbtxt_number (config, "max_batch_size") > 0;
     const json_t *given;
     size_t i;
     json_array_foreach (json_object_get (config, field), i, given)
@@ -63,19 +76,35 @@ static wm_fault_t check_ports (const json_t *config, const char *field, uint32_t
                              "unexpected inference %s '%.100s', the model has no such %s; its "
                              "first is '%s'",
                              field, name ? name : "", field, port[0].name);
-        if (check_port (given, &port[p], error))
+        if (check_port (given, is_row, &port[p], error))
             return error->fault;
     }
     return WM_OK;
 }
 
-wm_fault_t wm_config_check (const json_t *config, const wm_signature_t *signature,
-                            wm_error_t *error)
+wm_fault_t wm_config_check (const json_t *config, wm_signature_t *signature, wm_error_t *error)
 {
     const wm_fault_t fault =
         check_ports (config, "input", signature->n_input, signature->input, error);
     return fault ? fault
                  : check_ports (config, "output", signature->n_output, signature->output, error);
+}
+
+bool wm_config_is_whole (const json_t *config)
+{
+    const json_t *one;
+    size_t i;
+    uint32_t n_free = 0, n_list = 0;
+    if (!config || wm_pbtxt_number (config, "max_batch_size") > 0)
+        return false;
+    json_array_foreach (json_object_get (config, "input"), i, one)
+    {
+        const json_t *dims = json_object_get (one, "dims");
+        const bool is_free = json_integer_value (json_array_get (dims, 0)) < 0;
+        n_free += is_free;
+        n_list += is_free && json_array_size (dims) == 1;
+    }
+    return n_free > 1 || n_list > 0;
 }
 
 /* ---- metadata -------------------------------------------------------------------------------- */
@@ -84,8 +113,8 @@ static json_int_t max_batch (const wm_version_t *self)
 {
     if (self->signature.is_whole)
         return 0;
-    return json_object_get (self->entry->config, "max_batch_size")
-               ? wm_pbtxt_number (self->entry->config, "max_batch_size")
+    return json_object_get (self->config, "max_batch_size")
+               ? wm_pbtxt_number (self->config, "max_batch_size")
                : WM_MODELS_BATCH_MAX;
 }
 
@@ -98,7 +127,7 @@ static bool ends_with (const char *text, const char *end)
 /* Clients read which framework a model is of: that of its file.  */
 static const char *platform (const wm_version_t *self)
 {
-    const char *given = wm_pbtxt_text (self->entry->config, "platform");
+    const char *given = wm_pbtxt_text (self->config, "platform");
     if (given && *given)
         return given;
     return ends_with (self->file, ".graphdef") || ends_with (self->file, ".pb")
@@ -154,8 +183,28 @@ json_t *wm_models_server_metadata (wm_models_t *self)
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-static json_t *config_ports (uint32_t n, const wm_signature_port_t *port, bool is_input,
-                             bool has_batch)
+/* What config.pbtxt states of an input or output; NULL: nothing.  */
+static const json_t *given_port (const json_t *given, const char *name)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach (given, i, one)
+    {
+        const char *text = wm_pbtxt_text (one, "name");
+        if (text && strcmp (text, name) == 0)
+            return one;
+    }
+    return NULL;
+}
+
+static json_t *text_or (const json_t *given, const char *field, const char *otherwise)
+{
+    const char *text = wm_pbtxt_text (given, field);
+    return json_string (text ? text : otherwise);
+}
+
+static json_t *config_ports (uint32_t n, const wm_signature_port_t *port, const json_t *given,
+                             bool is_input, bool has_batch)
 {
     char type[24];
     json_t *list = json_array ();
@@ -164,15 +213,33 @@ static json_t *config_ports (uint32_t n, const wm_signature_port_t *port, bool i
         json_t *one = json_pack ("{s:s, s:s, s:o, s:b, s:b}", "name", port[i].name, "data_type",
                                  type, "dims", shape (&port[i], has_batch), "is_shape_tensor", 0,
                                  "is_non_linear_format_io", 0);
+        const json_t *stated = given_port (given, port[i].name);
         if (is_input) {
-            json_object_set_new (one, "format", json_string ("FORMAT_NONE"));
+            json_object_set_new (one, "format", text_or (stated, "format", "FORMAT_NONE"));
             json_object_set_new (one, "allow_ragged_batch", json_false ());
             json_object_set_new (one, "optional", json_false ());
         } else
-            json_object_set_new (one, "label_filename", json_string (""));
+            json_object_set_new (one, "label_filename", text_or (stated, "label_filename", ""));
         json_array_append_new (list, one);
     }
     return list;
+}
+
+/* parameters { key: "k" value { string_value: "v" } }: {"k": {"string_value": "v"}}.  */
+static json_t *parameters (const json_t *config)
+{
+    json_t *all = json_object ();
+    const json_t *one;
+    size_t i;
+    json_array_foreach (json_object_get (config, "parameters"), i, one)
+    {
+        const char *key = wm_pbtxt_text (one, "key");
+        const json_t *value = wm_pbtxt_message (one, "value");
+        if (key && value)
+            json_object_set_new (
+                all, key, json_pack ("{s:o}", "string_value", text_or (value, "string_value", "")));
+    }
+    return all;
 }
 
 static json_t *version_policy (const json_t *config)
@@ -198,20 +265,23 @@ json_t *wm_models_config (wm_models_t *self, const char *model, const char *vers
     const json_int_t most = max_batch (one);
     const bool has_batch = most == 0 && !signature->is_whole; /* its dims have it then */
     const char *slash = strrchr (one->file, '/');
-    json_t *config = json_pack (
-        "{s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:[], s:[]}", "name", one->entry->name,
-        "platform", platform (one), "backend", "wiremill", "runtime", "", "version_policy",
-        version_policy (one->entry->config), "max_batch_size", most, "input",
-        config_ports (signature->n_input, signature->input, true, has_batch), "output",
-        config_ports (signature->n_output, signature->output, false, has_batch), "batch_input",
-        "batch_output");
-    json_t *rest =
-        json_pack ("{s:{s:b, s:I, s:[]}, s:[{s:s, s:s, s:i, s:[]}], s:s, s:{}, s:{}, s:{}, s:[]}",
-                   "dynamic_batching", "preserve_ordering", 0, "max_queue_delay_microseconds",
-                   (json_int_t) self->max_delay_us, "preferred_batch_size", "instance_group",
-                   "name", one->entry->name, "kind", "KIND_CPU", "count", (int) self->n_worker,
-                   "gpus", "default_model_filename", slash ? slash + 1 : one->file,
-                   "cc_model_filenames", "metric_tags", "parameters", "model_warmup");
+    json_t *config =
+        json_pack ("{s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:[], s:[]}", "name", one->entry->name,
+                   "platform", platform (one), "backend", "wiremill", "runtime", "",
+                   "version_policy", version_policy (one->config), "max_batch_size", most, "input",
+                   config_ports (signature->n_input, signature->input,
+                                 json_object_get (one->config, "input"), true, has_batch),
+                   "output",
+                   config_ports (signature->n_output, signature->output,
+                                 json_object_get (one->config, "output"), false, has_batch),
+                   "batch_input", "batch_output");
+    json_t *rest = json_pack (
+        "{s:{s:b, s:I, s:[]}, s:[{s:s, s:s, s:i, s:[]}], s:s, s:{}, s:{}, s:o, s:[]}",
+        "dynamic_batching", "preserve_ordering", 0, "max_queue_delay_microseconds",
+        (json_int_t) self->max_delay_us, "preferred_batch_size", "instance_group", "name",
+        one->entry->name, "kind", "KIND_CPU", "count", (int) self->n_worker, "gpus",
+        "default_model_filename", slash ? slash + 1 : one->file, "cc_model_filenames",
+        "metric_tags", "parameters", parameters (one->config), "model_warmup");
     json_object_update_missing (config, rest);
     json_decref (rest);
     if (signature->is_whole)
@@ -242,10 +312,10 @@ static json_t *statistics_of (const wm_version_t *self)
     const uint64_t n = counts->n_success;
     json_t *inference = json_pack (
         "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "success", duration (n, counts->success_us),
-        "fail", duration (counts->n_fail, counts->fail_us), "queue", duration (n, counts->queue_us),
-        "compute_input", duration (n, 0), "compute_infer", duration (n, counts->infer_us),
-        "compute_output", duration (n, 0), "cache_hit", duration (0, 0), "cache_miss",
-        duration (0, 0));
+        "fail", duration (counts->n_fault + counts->n_other, counts->fail_us), "queue",
+        duration (n, counts->queue_us), "compute_input", duration (n, 0), "compute_infer",
+        duration (n, counts->infer_us), "compute_output", duration (n, 0), "cache_hit",
+        duration (0, 0), "cache_miss", duration (0, 0));
     return json_pack ("{s:s, s:s, s:I, s:I, s:I, s:o, s:{}, s:o, s:[]}", "name", self->entry->name,
                       "version", self->text, "last_inference", (json_int_t) counts->last_ms,
                       "inference_count", (json_int_t) counts->n_row, "execution_count",
@@ -267,21 +337,54 @@ json_t *wm_models_statistics (wm_models_t *self, const char *model, const char *
     return json_pack ("{s:o}", "model_stats", list);
 }
 
+void wm_models_counts (const wm_models_t *self, wm_models_count_t *each, void *argument)
+{
+    for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next)
+        for (const wm_version_t *one = entry->version; one; one = one->next)
+            if (one->gather && one == wm_models_shown (entry, one->number))
+                each (argument, entry->name, one->text, wm_gather_counts (one->gather),
+                      wm_gather_n_waiting (one->gather),
+                      one->state == WM_VERSION_READY && !*one->waits);
+}
+
 /* ---- index ----------------------------------------------------------------------------------- */
+
+/* Why a version of this number is not there, or not as its files are by now; "": no reason.  */
+static const char *reason_of (const wm_model_entry_t *entry, const wm_version_t *shown)
+{
+    const char *reason = *shown->fails ? shown->fails : shown->reason;
+    for (const wm_version_t *one = entry->version; one && !*reason; one = one->next)
+        if (one->number == shown->number && one->state == WM_VERSION_GONE)
+            reason = one->reason;
+    return reason;
+}
+
+static void index_versions (json_t *list, const wm_model_entry_t *entry, bool ready)
+{
+    static const char *const states[] = { "LOADING", "READY", "UNLOADING", "UNAVAILABLE" };
+    for (const wm_version_t *one = entry->version; one; one = one->next) {
+        const bool fails = *one->fails;
+        if (one == wm_models_shown (entry, one->number) &&
+            (!ready || (one->state == WM_VERSION_READY && !fails)))
+            json_array_append_new (list, json_pack ("{s:s, s:s, s:s, s:s}", "name", entry->name,
+                                                    "version", one->text, "state",
+                                                    fails ? "UNAVAILABLE" : states[one->state],
+                                                    "reason", reason_of (entry, one)));
+    }
+}
 
 json_t *wm_models_index (wm_models_t *self, bool ready)
 {
-    static const char *const states[] = { "LOADING", "READY", "UNLOADING", "UNAVAILABLE" };
     json_t *list = json_array ();
     wm_repository_scan (self);
     for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
-        if (!entry->version && !ready)
+        if (!entry->version && !ready && *entry->reason)
+            json_array_append_new (list, json_pack ("{s:s, s:s, s:s, s:s}", "name", entry->name,
+                                                    "version", "", "state", "UNAVAILABLE", "reason",
+                                                    entry->reason));
+        else if (!entry->version && !ready)
             json_array_append_new (list, json_pack ("{s:s}", "name", entry->name));
-        for (const wm_version_t *one = entry->version; one; one = one->next)
-            if (!ready || one->state == WM_VERSION_READY)
-                json_array_append_new (list, json_pack ("{s:s, s:s, s:s, s:s}", "name", entry->name,
-                                                        "version", one->text, "state",
-                                                        states[one->state], "reason", one->reason));
+        index_versions (list, entry, ready);
     }
     return list;
 }

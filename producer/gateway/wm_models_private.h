@@ -3,6 +3,7 @@
    wm_models.c      all models; what transports call to infer, to load and to unload
    wm_version.c     one version: its broker, its workers, its session, its end
    wm_repository.c  files: --model, a repository, config.pbtxt
+   wm_poll.c        follows the repository
    wm_models_json.c metadata, configuration, statistics, index as Triton words them  */
 #ifndef WM_MODELS_PRIVATE_H
 #define WM_MODELS_PRIVATE_H
@@ -10,6 +11,7 @@
 #include "producer/gateway/wm_gather.h"
 #include "producer/gateway/wm_link.h"
 #include "producer/gateway/wm_models.h"
+#include "producer/gateway/wm_quiet.h"
 #include "producer/gateway/wm_respawn.h"
 #include "producer/gateway/wm_signature.h"
 
@@ -17,6 +19,7 @@
 
 #define WM_MODELS_NAME_BYTES 128
 #define WM_MODELS_VERSIONS_MAX 64
+#define WM_MODELS_BULK_MAX 15     /* as of wiremill run */
 #define WM_MODELS_BATCH_MAX 65536 /* max_batch_size where no config.pbtxt states one */
 
 typedef enum {
@@ -36,18 +39,25 @@ typedef struct wm_version_t {
     char text[24]; /* the number */
     char file[PATH_MAX];
     char stamp[128]; /* of the file, when it was loaded */
+    json_t *config;  /* of config.pbtxt, when it was loaded; NULL: there was none */
     wm_version_state_t state;
+    bool leaves;      /* a load replaces or removes it; READY: that has not succeeded yet */
     char reason[480]; /* GONE: why; "" where somebody unloaded it */
+    char fails[480];  /* why its processes end again and again; "": they do not */
+    bool is_tried;    /* they failed, and are started again because somebody asked for it */
     char waits[480];  /* what its session waits for; "": nothing */
     char folder[PATH_MAX], endpoint[PATH_MAX];
     char wmm[PATH_MAX];    /* the imported model; "": the crew imports it */
     bool is_whole;         /* imported as a model without a batch dimension */
     wm_respawn_t *service; /* the import, then `wiremill run --clients`; NULL: a farm's broker */
+    wm_region_t *region;
     wm_link_t *link;
     wm_gather_t *gather;
+    bool is_busy; /* counted in models->quiet */
     wm_signature_t signature;
-    wm_timer_t *timer;
-    int64_t kill_us; /* while its processes end */
+    wm_timer_t *timer, *proof; /* of its end; until what failed and runs again is believed */
+    int64_t begun_us;          /* when its loading began */
+    int64_t kill_us;           /* while its processes end */
 } wm_version_t;
 
 /* What is read of a model's files.  */
@@ -72,14 +82,17 @@ struct wm_model_entry_t {
     char folder[PATH_MAX];   /* in a repository; "": given by --model */
     wm_model_files_t *given; /* by --model; NULL: read at each load */
     const char *broker;      /* of a farm; NULL: started here */
-    json_t *config;          /* of the last load */
     wm_version_t *version;
     wm_waiter_t *waiters;
-    bool is_wanted; /* loaded, or to be */
+    char reason[480];       /* why its files could not be read; "": they could */
+    bool is_wanted;         /* loaded, or to be */
+    bool hides;             /* given by --model, a folder of the repository has its name */
+    uint64_t found, loaded; /* wm_poll.c: its files at the last look, when they were loaded */
 };
 
 struct wm_models_t {
     wm_loop_t *loop;
+    const wm_args_t *args; /* the command line */
     wm_model_entry_t *first;
     const char *repository, *engine, *device, *join_file;
     char state[PATH_MAX];
@@ -88,6 +101,12 @@ struct wm_models_t {
     uint32_t n_worker, n_thread;
     int64_t max_delay_us;
     size_t in_flight_bytes;
+    bool is_strict;
+    bool ends;       /* no request is taken any more */
+    bool is_fixed;   /* clients may not load and unload */
+    int64_t poll_us; /* between looks at the repository; 0: none */
+    wm_timer_t *poll;
+    wm_quiet_t *quiet; /* for --bulk; NULL: none is given */
     uint32_t n_folder; /* made so far: the name of the next */
 };
 
@@ -107,24 +126,55 @@ void wm_repository_free (wm_model_files_t **files_p);
 wm_model_entry_t *wm_models_entry (const wm_models_t *models, const char *name);
 wm_model_entry_t *wm_models_add (wm_models_t *models, const char *name);
 
+/* wm_models_load and wm_models_unload, whoever may; `done` may be NULL.  */
+void wm_models_reload (wm_models_t *self, const char *model, wm_models_done_t *done,
+                       void *argument);
+void wm_models_drop (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument);
+
+/* ---- wm_poll.c ------------------------------------------------------------------------------- */
+
+/* All models have begun to load: looks for changes from now on, each poll_us.  */
+void wm_poll_start (wm_models_t *models);
+
 /* ---- wm_version.c ---------------------------------------------------------------------------- */
 
-wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file);
-/* It takes no more requests, answers those that it has, and ends.  */
+/* config: lent; NULL: none.  */
+wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file,
+                              json_t *config);
+/* It takes no more requests, answers those that it has, and ends. What it cannot answer, because of
+   this reason ("": none) or while it fails, is asked again of the model's versions that are ready,
+   once none is being loaded; where there is none, it is answered with the reason.  */
 void wm_version_unload (wm_version_t *self, const char *reason);
-/* A request of it was answered or cancelled.  */
+/* Its processes, where they pause after they have failed, are started at once.  */
+void wm_version_hurry (wm_version_t *self);
+/* A request of it was answered or cancelled, or another version may be loaded by now.  */
 void wm_version_tend (wm_version_t *self);
 /* Ends what runs, in `ms` at most. At the end of the gateway: the loop does not run any more.  */
 void wm_version_destroy (wm_version_t **self_p, int64_t ms);
 
-/* A version has become ready, or is gone.  */
+/* Whether a version of the model is being loaded, and does not fail.  */
+bool wm_models_is_loading (const wm_model_entry_t *entry);
+/* The version of this number that clients see: the one that is ready, or the newest. NULL: none. */
+wm_version_t *wm_models_shown (const wm_model_entry_t *entry, long number);
+/* Asks again what a version could not answer; where no other can, answers UNAVAILABLE with `text`.
+ */
+void wm_models_ask_again (wm_models_t *models, wm_ks_request_t *request, const char *text);
+
+/* Returns what makes a model that failed be tried again, as the end of a sentence with "until".  */
+const char *wm_models_remedy (const wm_model_entry_t *entry);
+
+/* A version has become ready, fails for the time being, or is gone.  */
 void wm_models_changed (wm_model_entry_t *entry);
 
 /* ---- wm_models_json.c ------------------------------------------------------------------------ */
 
-/* Checks the inputs and outputs that config.pbtxt states against the model's own.  */
-wm_fault_t wm_config_check (const json_t *config, const wm_signature_t *signature,
-                            wm_error_t *error);
+/* Checks the inputs and outputs that config.pbtxt states against the model's own. Their `dims` take
+   the place of the model's where they have as many values.  */
+wm_fault_t wm_config_check (const json_t *config, wm_signature_t *signature, wm_error_t *error);
+
+/* Returns whether config.pbtxt states that the model has no batch dimension: max_batch_size 0, and
+   inputs whose first sizes are free in more than one, or that are lists.  */
+bool wm_config_is_whole (const json_t *config);
 
 /* Returns a version that is ready ("": the newest); NULL with NOT_FOUND or UNAVAILABLE, in Triton's
    words.  */

@@ -2,6 +2,7 @@
 #include "producer/gateway/wm_pbtxt.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +104,7 @@ static json_t *take_word (reader_t *self)
     if (!*end)
         return json_integer (whole);
     const double real = strtod (word, &end);
-    if (!*end || (*end == 'f' && !end[1]))
+    if ((!*end || (*end == 'f' && !end[1])) && isfinite (real)) /* JSON has no inf */
         return json_real (real);
     return json_string (word);
 }

@@ -89,10 +89,19 @@ void wm_repository_scan (wm_models_t *models)
     for (const struct dirent *item; folder && (item = readdir (folder));) {
         const size_t n = strlen (item->d_name);
         snprintf (path, sizeof path, "%.3800s/%.200s/.", models->repository, item->d_name);
-        if (!is_name (item->d_name, n) || access (path, R_OK | X_OK) || !realpath (path, real) ||
-            wm_models_entry (models, item->d_name))
+        if (!is_name (item->d_name, n) || access (path, R_OK | X_OK) || !realpath (path, real))
             continue;
-        wm_model_entry_t *entry = wm_models_add (models, item->d_name);
+        wm_model_entry_t *entry = wm_models_entry (models, item->d_name);
+        if (entry && entry->given && !entry->hides) {
+            entry->hides = true;
+            fprintf (stderr,
+                     "wiremill gateway: model '%s' is that of --model; %s is not served: rename "
+                     "one of them\n",
+                     entry->name, real);
+        }
+        if (entry)
+            continue;
+        entry = wm_models_add (models, item->d_name);
         snprintf (entry->folder, sizeof entry->folder, "%s", real);
     }
     if (folder)
@@ -135,6 +144,25 @@ wm_fault_t wm_repository_open (wm_models_t *models, const wm_args_t *args, wm_er
     return WM_OK;
 }
 
+/* What Triton would run in another way than row by row is refused.  */
+static wm_fault_t check_kind (const wm_model_entry_t *entry, const json_t *config,
+                              wm_error_t *error)
+{
+    if (wm_pbtxt_message (config, "ensemble_scheduling"))
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s/config.pbtxt: ensembles are not supported; serve their models",
+                         entry->folder);
+    if (wm_pbtxt_message (config, "sequence_batching"))
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s/config.pbtxt: sequences are not supported (sequence_batching)",
+                         entry->folder);
+    if (wm_pbtxt_number (config, "max_batch_size") < 0)
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s/config.pbtxt: 'max_batch_size' must be non-negative value",
+                         entry->folder);
+    return WM_OK;
+}
+
 static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, wm_error_t *error)
 {
     char path[PATH_MAX + 16];
@@ -155,12 +183,12 @@ static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, w
     if (!*config)
         return error->fault;
     const char *name = wm_pbtxt_text (*config, "name");
-    if (!name || !*name || strcmp (name, entry->name) == 0)
-        return WM_OK;
-    return wm_fault (error, WM_EBATCH,
-                     "unexpected directory name '%s' for model '%.120s', directory name must equal "
-                     "model name",
-                     entry->name, name); /* the caller frees the configuration */
+    if (name && *name && strcmp (name, entry->name) != 0)
+        return wm_fault (error, WM_EBATCH,
+                         "unexpected directory name '%s' for model '%.120s', directory name must "
+                         "equal model name",
+                         entry->name, name); /* the caller frees the configuration */
+    return check_kind (entry, *config, error);
 }
 
 /* Whether the version_policy names this version; all and latest name each.  */
@@ -243,10 +271,13 @@ wm_model_files_t *wm_repository_read (const wm_model_entry_t *entry, wm_error_t 
     find_versions (entry, files);
     if (files->n_version)
         return files;
+    const char *backend = wm_pbtxt_text (files->config, "backend");
+    const char *platform = wm_pbtxt_text (files->config, "platform");
+    platform = platform && *platform ? platform : backend && *backend ? backend : "unknown";
     wm_fault (error, WM_EBATCH,
               "%.300s has no version to load: a folder named by a whole number above 0 with "
-              "model.onnx or model.graphdef in it",
-              entry->folder);
+              "model.onnx, model.graphdef or model.pb in it (its platform is %.40s)",
+              entry->folder, platform);
     wm_repository_free (&files);
     return NULL;
 }

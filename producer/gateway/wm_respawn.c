@@ -16,14 +16,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WORDS_MAX 32
 #define PAUSE_US 100000
-#define PAUSE_MAX_US 5000000
-#define QUICK_US 5000000 /* it ended so soon: the pause doubles */
+#define PAUSE_MAX_US 5000000       /* of one that is killed, or cannot be started */
+#define PAUSE_SLOW_MAX_US 60000000 /* of one that ends by itself */
+#define QUICK_US 5000000           /* it ended so soon: the pause doubles */
+#define QUICK_ENDS 3               /* by itself, in a row, before people learn of it */
 
 struct wm_respawn_t {
     wm_loop_t *loop;
-    char *word[WORDS_MAX + 1];
+    char *word[WM_RESPAWN_WORDS_MAX + 1];
     char *log, *what;
     wm_respawn_ended_t *ended;
     void *argument;
@@ -32,7 +33,8 @@ struct wm_respawn_t {
     wm_watch_t *watch;
     wm_timer_t *again;
     int64_t started_us, pause_us;
-    bool is_once, stops; /* stops: it was asked to end */
+    unsigned n_quick;           /* ends by itself in a row, each soon after its start */
+    bool is_once, works, stops; /* stops: it was asked to end */
 };
 
 void wm_respawn_beside (char path[PATH_MAX], const char *name)
@@ -46,7 +48,7 @@ void wm_respawn_beside (char path[PATH_MAX], const char *name)
 
 /* ---- its end --------------------------------------------------------------------------------- */
 
-/* The last line of what it printed.  */
+/* The last line of what it printed on stderr; a summary on stdout is no reason.  */
 static void last_line (const wm_respawn_t *self, char text[480])
 {
     char tail[2048];
@@ -64,7 +66,8 @@ static void last_line (const wm_respawn_t *self, char text[480])
             continue;
         tail[end] = 0;
         const char *line = strrchr (tail, '\n');
-        snprintf (text, 480, "%.479s", wm_log_line (line ? line + 1 : tail));
+        line = wm_log_line (line ? line + 1 : tail);
+        snprintf (text, 480, "%.479s", line + strspn (line, " "));
         return;
     }
 }
@@ -72,8 +75,7 @@ static void last_line (const wm_respawn_t *self, char text[480])
 static bool is_final (int status)
 {
     const int code = WIFEXITED (status) ? WEXITSTATUS (status) : -1;
-    return code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE ||
-           code == WM_EXIT_REFUSED || code == 127;
+    return code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_REFUSED || code == 127;
 }
 
 static void start (wm_respawn_t *self);
@@ -83,6 +85,26 @@ static void start_again (void *argument)
     wm_respawn_t *self = argument;
     self->again = NULL;
     start (self);
+}
+
+/* It ended, and may do better when it is started again.  */
+static void plan_return (wm_respawn_t *self, int status, const char *line)
+{
+    const int64_t now_us = wm_loop_now_us (self->loop);
+    const bool is_quick = now_us - self->started_us < QUICK_US || !self->works;
+    const int64_t most_us = WIFEXITED (status) ? PAUSE_SLOW_MAX_US : PAUSE_MAX_US;
+    self->n_quick = is_quick ? self->n_quick + WIFEXITED (status) : 0;
+    self->pause_us = !is_quick                      ? 0
+                     : !self->pause_us              ? PAUSE_US
+                     : self->pause_us * 2 < most_us ? self->pause_us * 2
+                                                    : most_us;
+    fprintf (stderr, "wiremill gateway: %s ended with %s %d; starting it again", self->what,
+             WIFEXITED (status) ? "exit code" : "signal",
+             WIFEXITED (status) ? WEXITSTATUS (status) : WTERMSIG (status));
+    if (self->pause_us > PAUSE_MAX_US)
+        fprintf (stderr, " in %.0f s, or at once when it is loaded", (double) self->pause_us / 1e6);
+    fprintf (stderr, "%s%s\n", *line ? ": " : "", line);
+    self->again = wm_loop_timer (self->loop, now_us + self->pause_us, start_again, self);
 }
 
 static void on_end (void *argument, uint32_t events)
@@ -101,24 +123,30 @@ static void on_end (void *argument, uint32_t events)
     *line = 0;
     if (WIFEXITED (status)) /* killed, it printed no reason */
         last_line (self, line);
-    if (self->is_once || is_final (status)) {
+    const char *reason = *line ? line : "it ended without a reason";
+    const bool is_done = self->is_once && status == 0;
+    if (is_done || is_final (status)) {
         self->stops = true;
-        self->ended (self->argument, self->is_once && status == 0 ? NULL
-                                     : *line                      ? line
-                                                                  : "it ended without a reason");
+        self->ended (self->argument, is_done ? NULL : reason, true);
         return;
     }
-    const int64_t now_us = wm_loop_now_us (self->loop);
-    const bool is_quick = now_us - self->started_us < QUICK_US;
-    self->pause_us = !is_quick                           ? 0
-                     : !self->pause_us                   ? PAUSE_US
-                     : self->pause_us * 2 < PAUSE_MAX_US ? self->pause_us * 2
-                                                         : PAUSE_MAX_US;
-    fprintf (stderr, "wiremill gateway: %s ended with %s %d; starting it again%s%s\n", self->what,
-             WIFEXITED (status) ? "exit code" : "signal",
-             WIFEXITED (status) ? WEXITSTATUS (status) : WTERMSIG (status), *line ? ": " : "",
-             line);
-    self->again = wm_loop_timer (self->loop, now_us + self->pause_us, start_again, self);
+    plan_return (self, status, line);
+    if (self->n_quick >= QUICK_ENDS)
+        self->ended (self->argument, reason, false);
+}
+
+void wm_respawn_works (wm_respawn_t *self)
+{
+    self->works = true;
+}
+
+bool wm_respawn_now (wm_respawn_t *self)
+{
+    if (!self->again)
+        return false;
+    wm_loop_untimer (&self->again);
+    start (self);
+    return true;
 }
 
 /* ---- its beginning --------------------------------------------------------------------------- */
@@ -131,10 +159,11 @@ static void start (wm_respawn_t *self)
     const wm_process_t process = { .program = path,
                                    .argv = (const char *const *) self->word,
                                    .in = WM_PROCESS_NULL,
-                                   .out = log < 0 ? WM_PROCESS_NULL : log,
+                                   .out = WM_PROCESS_NULL,
                                    .err = log < 0 ? WM_PROCESS_NULL : log,
                                    .death_signal = SIGTERM };
     self->started_us = wm_loop_now_us (self->loop);
+    self->works = false;
     self->pid = wm_process_start (&process);
     if (log >= 0)
         close (log);
@@ -158,7 +187,7 @@ static wm_respawn_t *make (wm_loop_t *loop, const char *what, const char *const 
     *self = (wm_respawn_t){ .loop = loop, .ended = ended, .argument = argument, .pidfd = -1 };
     self->log = strdup (log);
     self->what = strdup (what);
-    for (int i = 0; argv[i] && i < WORDS_MAX; i++)
+    for (int i = 0; argv[i] && i < WM_RESPAWN_WORDS_MAX; i++)
         self->word[i] = strdup (argv[i]);
     return self;
 }
@@ -211,7 +240,7 @@ void wm_respawn_destroy (wm_respawn_t **self_p)
         close (self->pidfd);
         wm_process_kill (&self->pid);
     }
-    for (int i = 0; i < WORDS_MAX; i++)
+    for (int i = 0; i < WM_RESPAWN_WORDS_MAX; i++)
         free (self->word[i]);
     free (self->log);
     free (self->what);
@@ -221,35 +250,49 @@ void wm_respawn_destroy (wm_respawn_t **self_p)
 
 /* ---- a process that ends by itself ----------------------------------------------------------- */
 
-typedef struct {
+struct wm_reaped_t {
     pid_t pid;
     int pidfd;
     wm_watch_t *watch;
-} reaped_t;
+    wm_reaped_t **self_p;
+};
 
-static void on_reaped (void *argument, uint32_t events)
+static void forget (wm_reaped_t *self)
 {
-    reaped_t *self = argument;
-    (void) events;
-    if (waitpid (self->pid, NULL, WNOHANG) == 0)
-        return;
+    *self->self_p = NULL;
     wm_loop_unwatch (&self->watch);
-    close (self->pidfd);
+    if (self->pidfd >= 0)
+        close (self->pidfd);
     free (self);
 }
 
-void wm_respawn_reap (wm_loop_t *loop, pid_t pid)
+static void on_reaped (void *argument, uint32_t events)
 {
-    reaped_t *self = zmalloc (sizeof *self);
+    wm_reaped_t *self = argument;
+    (void) events;
+    if (waitpid (self->pid, NULL, WNOHANG))
+        forget (self);
+}
+
+void wm_respawn_reap (wm_loop_t *loop, pid_t pid, wm_reaped_t **self_p)
+{
+    wm_reaped_t *self = *self_p = zmalloc (sizeof *self);
     self->pid = pid;
+    self->self_p = self_p;
     self->pidfd = (int) syscall (SYS_pidfd_open, pid, 0);
-    self->watch =
-        self->pidfd >= 0 ? wm_loop_watch (loop, self->pidfd, EPOLLIN, on_reaped, self) : NULL;
+    if (self->pidfd >= 0)
+        self->watch = wm_loop_watch (loop, self->pidfd, EPOLLIN, on_reaped, self);
     if (self->watch)
         return;
     while (waitpid (pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    if (self->pidfd >= 0)
-        close (self->pidfd);
-    free (self);
+    forget (self);
+}
+
+void wm_respawn_reap_now (wm_reaped_t **self_p)
+{
+    if (!*self_p)
+        return;
+    wm_process_kill (&(*self_p)->pid);
+    forget (*self_p);
 }

@@ -1,9 +1,13 @@
 /* wm_respawn.h - programs that the gateway starts and keeps running.
 
-   A service is started again whenever it ends: at once, and with a pause that doubles from 0.1 s to
-   5 s while it keeps ending within 5 s. One whose exit code states that the same again would fail
-   the same way is not: `ended` is called. It dies with the gateway. What it prints goes to a file;
-   of the last line the gateway makes the reason. Thread: the loop's.  */
+   A service is started again whenever it ends: at once, and with a pause that doubles from 0.1 s
+   while it keeps ending within 5 s, or before it works: to 5 s where it is killed, to 60 s where it
+   ends by itself (the disk is full, there is no memory, a GPU is away). From the third such end in
+   a row on, the gateway calls `ended`, so that people learn of it. A service whose exit code states
+   that the same again would fail the same way (a damaged model, a wrong key) is not started again;
+   `ended` has that as an argument. The kernel kills a service when the gateway ends. What a service
+   prints goes to a file; the last line that it wrote to standard error is the reason of its end.
+   Thread: the loop's.  */
 #ifndef WM_RESPAWN_H
 #define WM_RESPAWN_H
 
@@ -14,22 +18,30 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#define WM_RESPAWN_WORDS_MAX 95 /* of a command line */
+
 typedef struct wm_respawn_t wm_respawn_t;
-typedef void wm_respawn_ended_t (void *argument, const char *reason);
+/* is_over: it is not started again. Only then may the call destroy the service.  */
+typedef void wm_respawn_ended_t (void *argument, const char *reason, bool is_over);
 
 /* Names the program `name` beside this one.  */
 void wm_respawn_beside (char path[PATH_MAX], const char *name);
 
 /* Starts argv[0], a program beside this one; `what` names it for people; all words are copied.
-   `ended` may be called until the service is destroyed, never before this returns; it may destroy
-   the service.  */
+   `ended` may be called until the service is destroyed, never before this returns.  */
 wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
                               const char *log, wm_respawn_ended_t *ended, void *argument);
 
-/* The same for a program that is to end: `ended` is called with NULL after exit code 0, else with
-   the reason; it is not started again.  */
+/* The same for a program that is to end: `ended` is called with NULL after exit code 0, and it is
+   not started again then.  */
 wm_respawn_t *wm_respawn_once (wm_loop_t *loop, const char *what, const char *const argv[],
                                const char *log, wm_respawn_ended_t *ended, void *argument);
+
+/* The service has done something: if it ends later, that counts as the first end.  */
+void wm_respawn_works (wm_respawn_t *self);
+
+/* Starts it at once where it pauses; returns whether it did.  */
+bool wm_respawn_now (wm_respawn_t *self);
 
 /* Asks it to end (SIGTERM), or kills it; it is not started again.  */
 void wm_respawn_stop (wm_respawn_t *self, bool kills);
@@ -43,7 +55,10 @@ void wm_respawn_await (wm_respawn_t *self, int64_t ms);
 /* Kills it where it still runs.  */
 void wm_respawn_destroy (wm_respawn_t **self_p);
 
-/* Waits in the loop for the end of a process that nobody needs to know of.  */
-void wm_respawn_reap (wm_loop_t *loop, pid_t pid);
+/* Waits in the loop for the end of a process that nobody needs to know of; *self_p is NULL
+   afterwards. The second kills it if it still runs.  */
+typedef struct wm_reaped_t wm_reaped_t;
+void wm_respawn_reap (wm_loop_t *loop, pid_t pid, wm_reaped_t **self_p);
+void wm_respawn_reap_now (wm_reaped_t **self_p);
 
 #endif

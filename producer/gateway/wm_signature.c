@@ -1,5 +1,5 @@
 /* wm_signature.c - see wm_signature.h.  */
-#include "producer/gateway/wm_signature.h"
+#include "producer/gateway/wm_signature_private.h"
 
 #include <czmq.h>
 #include <inttypes.h>
@@ -19,8 +19,9 @@ void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, w
     *port = (wm_signature_port_t){ .type = type, .n_dim = n_dim, .n_value = 1, .at = *all };
     snprintf (port->name, sizeof port->name, "%s", name);
     for (uint32_t d = 0; d < n_dim; d++) {
-        port->dim[d] = dim[d];
+        port->dim[d] = dim[d] ? (int64_t) dim[d] : -1;
         port->n_value *= dim[d];
+        self->is_ragged |= !dim[d];
     }
     *all += port->n_value;
 }
@@ -39,6 +40,17 @@ static const char *print_shape (char text[SHAPE_BYTES], bool has_batch, uint32_t
     return text;
 }
 
+size_t wm_signature_row_values (const wm_signature_t *self, const wm_signature_port_t *port,
+                                const wm_tensor_t *tensor)
+{
+    size_t n = 1;
+    if (!self->is_ragged)
+        return port->n_value;
+    for (uint32_t d = !self->is_whole; d < tensor->n_dim; d++)
+        n *= (size_t) tensor->dim[d]; /* the transport has checked their product */
+    return n;
+}
+
 static wm_ks_code_t check_input (const wm_signature_t *self, const wm_signature_port_t *port,
                                  const wm_tensor_t *tensor, const char *model, uint32_t *n_row,
                                  wm_ks_error_t *error)
@@ -52,7 +64,7 @@ static wm_ks_code_t check_input (const wm_signature_t *self, const wm_signature_
     const uint32_t first = !self->is_whole;
     bool fits = tensor->n_dim == port->n_dim + first;
     for (uint32_t d = 0; d < port->n_dim && fits; d++)
-        fits = tensor->dim[d + first] == port->dim[d];
+        fits = tensor->dim[d + first] == port->dim[d] || port->dim[d] < 0;
     if (!fits)
         return wm_ks_fail (error, WM_KS_INVALID,
                            "unexpected shape for input '%s' for model '%s'. Expected %s, got %s",
@@ -65,14 +77,14 @@ static wm_ks_code_t check_input (const wm_signature_t *self, const wm_signature_
                            "input '%s' batch size does not match other inputs for '%s'",
                            tensor->name, model);
     *n_row = (uint32_t) rows;
-    return tensor->bytes == (size_t) rows * port->n_value * wm_type_bytes (port->type)
+    const size_t bytes =
+        (size_t) rows * wm_signature_row_values (self, port, tensor) * wm_type_bytes (port->type);
+    return tensor->bytes == bytes
                ? WM_KS_OK
                : wm_ks_fail (error, WM_KS_INVALID,
                              "input byte size mismatch for input '%s' for model '%s'. Expected "
                              "%zu, got %zu",
-                             tensor->name, model,
-                             (size_t) rows * port->n_value * wm_type_bytes (port->type),
-                             tensor->bytes);
+                             tensor->name, model, bytes, tensor->bytes);
 }
 
 static wm_ks_code_t plan_inputs (const wm_signature_t *self, const wm_ks_request_t *request,
@@ -116,6 +128,7 @@ wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_
     if (code)
         return code;
     plan->n_output = request->n_output ? request->n_output : self->n_output;
+    uint32_t asked = 0;
     for (uint32_t i = 0; i < plan->n_output; i++) {
         uint32_t p = request->n_output ? 0 : i;
         while (request->n_output && p < self->n_output &&
@@ -125,8 +138,50 @@ wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_
             return wm_ks_fail (error, WM_KS_INVALID,
                                "unexpected inference output '%.120s' for model '%s'",
                                request->output[i], request->model);
+        if (asked >> p & 1)
+            return wm_ks_fail (error, WM_KS_INVALID, "output '%s' of model '%s' is asked for twice",
+                               request->output[i], request->model);
+        asked |= 1u << p;
         plan->output[i] = (uint8_t) p;
     }
+    return WM_KS_OK;
+}
+
+wm_ks_code_t wm_signature_raw (const wm_signature_t *self, const char *model, size_t bytes,
+                               wm_tensor_t *tensor, wm_ks_error_t *error)
+{
+    const wm_signature_port_t *port = &self->input[0];
+    const uint32_t first = !self->is_whole;
+    size_t fixed = wm_type_bytes (port->type);
+    uint32_t n_free = 0, free_at = 0;
+    *tensor = (wm_tensor_t){ .name = (char *) (uintptr_t) port->name,
+                             .type = port->type,
+                             .n_dim = port->n_dim + first,
+                             .dim = { 1 },
+                             .bytes = bytes };
+    for (uint32_t d = 0; d < port->n_dim; d++) {
+        tensor->dim[d + first] = port->dim[d];
+        if (port->dim[d] >= 0)
+            fixed *= (size_t) port->dim[d];
+        else {
+            n_free++;
+            free_at = d + first;
+        }
+    }
+    if (self->n_input != 1 || n_free > 1)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "a request of bytes alone is for models of one input with one free "
+                           "dimension at most, and model '%s' has %u inputs%s: send JSON before "
+                           "the bytes",
+                           model, self->n_input,
+                           self->n_input == 1 ? ", with several free dimensions" : "");
+    if (n_free && bytes % fixed)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "input byte size mismatch for input '%s' for model '%s'. Expected a "
+                           "multiple of %zu, got %zu",
+                           port->name, model, fixed, bytes);
+    if (n_free)
+        tensor->dim[free_at] = (int64_t) (bytes / fixed);
     return WM_KS_OK;
 }
 
@@ -182,8 +237,7 @@ static uint16_t float_to_bf16 (float value)
         (value) = (double) one_;                                                                   \
     } while (0)
 
-/* The i-th value. An integer above 2^53 may be another here, but none that float32 holds.  */
-static double value_of (wm_type_t type, const uint8_t *from, size_t i)
+double wm_signature_value (wm_type_t type, const uint8_t *from, size_t i)
 {
     double value = 0;
     uint16_t half;
@@ -232,26 +286,19 @@ static double value_of (wm_type_t type, const uint8_t *from, size_t i)
     }
 }
 
-/* Integers up to 2^24 are exact in float32, and larger ones that end in zeros; 2^63 and more
-   digits than a double has are refused with them.  */
-static bool is_exact (wm_type_t type, const uint8_t *from, size_t i)
+/* Returns why an engine would compute with another value, or NULL. Integers up to 2^24 are exact in
+   float32, and larger ones that end in zeros.  */
+static const char *why_inexact (wm_type_t type, const uint8_t *from, size_t i)
 {
-    const double value = value_of (type, from, i);
-    int64_t whole;
-    uint64_t natural;
+    const double value = wm_signature_value (type, from, i);
+    const bool is_long = type == WM_TYPE_INT64 || type == WM_TYPE_UINT64 || type == WM_TYPE_UINT32;
     if (isnan (value))
-        return true;
+        return NULL;
     if ((double) (float) value != value)
-        return false;
-    if (type == WM_TYPE_INT64) {
-        memcpy (&whole, from + 8 * i, sizeof whole);
-        return value < 0x1p63 && (int64_t) value == whole;
-    }
-    if (type == WM_TYPE_UINT64) {
-        memcpy (&natural, from + 8 * i, sizeof natural);
-        return value < 0x1p64 && (uint64_t) value == natural;
-    }
-    return true;
+        return "is not one that FP32 holds, in which wiremill computes";
+    if (is_long && (value < -0x1p31 || value >= 0x1p31))
+        return "lies outside -2147483648 to 2147483647: OpenVINO computes integers in 32 bits";
+    return NULL;
 }
 
 wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request_t *request,
@@ -262,18 +309,20 @@ wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request
         const wm_tensor_t *tensor = &request->input[plan->input[p]];
         if (wm_type_bytes (port->type) < 4 || port->type == WM_TYPE_FP32)
             continue;
-        for (size_t i = 0; i < (size_t) plan->n_row * port->n_value; i++)
-            if (!is_exact (port->type, tensor->data, i))
+        const size_t n = plan->n_row * wm_signature_row_values (self, port, tensor);
+        for (size_t i = 0; i < n; i++) {
+            const char *why = why_inexact (port->type, tensor->data, i);
+            if (why)
                 return wm_ks_fail (error, WM_KS_INVALID,
-                                   "input '%s' of model '%s': value %zu, %.17g, is not one that "
-                                   "FP32 holds, in which wiremill computes",
-                                   port->name, request->model, i,
-                                   value_of (port->type, tensor->data, i));
+                                   "input '%s' of model '%s': value %zu, %.17g, %s", port->name,
+                                   request->model, i,
+                                   wm_signature_value (port->type, tensor->data, i), why);
+        }
     }
     return WM_KS_OK;
 }
 
-static bool is_finite (const float *value, size_t n)
+bool wm_signature_is_finite (const float *value, size_t n)
 {
     uint32_t bad = 0;
     for (size_t i = 0; i < n; i++) {
@@ -295,9 +344,9 @@ bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *reques
             memcpy (to + port->at, from, bytes);
         else
             for (size_t i = 0; i < n; i++)
-                to[port->at + i] = (float) value_of (port->type, from, i);
+                to[port->at + i] = (float) wm_signature_value (port->type, from, i);
     }
-    return is_finite (to, self->n_value);
+    return wm_signature_is_finite (to, self->n_value);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -308,14 +357,12 @@ bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *reques
         memcpy ((to) + (i) * sizeof one_, &one_, sizeof one_);                                     \
     } while (0)
 
-/* A value that the type cannot hold becomes its nearest one, NaN of an integer 0 (such a row is
-   counted as held).  */
 static double within (double value, double least, double most)
 {
     return isnan (value) ? 0 : value < least ? least : value > most ? most : nearbyint (value);
 }
 
-static void put (wm_type_t type, uint8_t *to, size_t i, float score)
+void wm_signature_put (wm_type_t type, uint8_t *to, size_t i, float score)
 {
     const double value = (double) score;
     switch (type) {
@@ -365,26 +412,47 @@ static void put (wm_type_t type, uint8_t *to, size_t i, float score)
     }
 }
 
+bool wm_signature_is_unsure (wm_type_t type, const float *score, size_t n)
+{
+    bool unsure = false;
+    if (type != WM_TYPE_INT32 && type != WM_TYPE_INT64 && type != WM_TYPE_UINT32 &&
+        type != WM_TYPE_UINT64)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        unsure |= fabsf (score[i]) >= 0x1p24f;
+    return unsure;
+}
+
+wm_ks_code_t wm_signature_unsure (const wm_signature_port_t *port, const char *model, size_t row,
+                                  wm_ks_error_t *error)
+{
+    return wm_ks_fail (error, WM_KS_INVALID,
+                       "output '%s' of model '%s': row %zu has a number of 2^24 or more; FP32, in "
+                       "which wiremill computes, may have rounded it",
+                       port->name, model, row);
+}
+
 wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_plan_t *plan,
                                 const char *model, const float *score, wm_ks_error_t *error)
 {
     for (uint32_t o = 0; o < plan->n_output; o++) {
         const wm_signature_port_t *port = &self->output[plan->output[o]];
-        if (port->type != WM_TYPE_INT32 && port->type != WM_TYPE_INT64 &&
-            port->type != WM_TYPE_UINT32 && port->type != WM_TYPE_UINT64)
-            continue;
         for (size_t row = 0; row < plan->n_row; row++)
-            for (size_t i = 0; i < port->n_value; i++) {
-                const float value = score[row * self->n_score + port->at + i];
-                if (fabsf (value) >= 0x1p24f)
-                    return wm_ks_fail (error, WM_KS_INVALID,
-                                       "output '%s' of model '%s': row %zu has a number of 2^24 or "
-                                       "more; FP32, in which wiremill computes, may have rounded "
-                                       "it",
-                                       port->name, model, row);
-            }
+            if (wm_signature_is_unsure (port->type, score + row * self->n_score + port->at,
+                                        port->n_value))
+                return wm_signature_unsure (port, model, row, error);
     }
     return WM_KS_OK;
+}
+
+size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_plan_t *plan)
+{
+    size_t bytes = 0;
+    for (uint32_t o = 0; o < plan->n_output; o++) {
+        const wm_signature_port_t *port = &self->output[plan->output[o]];
+        bytes += (size_t) plan->n_row * port->n_value * wm_type_bytes (port->type);
+    }
+    return bytes;
 }
 
 void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, const float *score,
@@ -408,7 +476,7 @@ void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, con
                 memcpy (to + row * row_bytes, from, row_bytes);
             else
                 for (size_t i = 0; i < port->n_value; i++)
-                    put (port->type, to + row * row_bytes, i, from[i]);
+                    wm_signature_put (port->type, to + row * row_bytes, i, from[i]);
         }
         tensor->data = to;
     }

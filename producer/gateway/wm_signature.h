@@ -3,27 +3,30 @@
    wiremill's workers take rows of float32: all inputs of one patch, one behind the other, in the
    model's order; and return rows of float32, all outputs. A tensor of another type is converted
    here, and only where no value changes: an integer that float32 cannot hold is refused. The engine
-   converts to the model's own types. Thread: any; plain values.  */
+   converts to the model's own types. A model with free dimensions takes ragged rows, with their
+   shapes (schema/wm_ragged.h). Thread: any; plain values.  */
 #ifndef WM_SIGNATURE_H
 #define WM_SIGNATURE_H
 
 #include "producer/gateway/wm_kserve.h"
+#include "schema/wm_ragged.h"
 
 #define WM_SIGNATURE_PORTS_MAX 16
 
 typedef struct {
     char name[128];
     wm_type_t type;
-    uint32_t n_dim; /* without the batch dimension */
-    int64_t dim[WM_TENSOR_DIM_MAX];
-    uint32_t n_value; /* their product */
-    uint32_t at;      /* first value in a row */
+    uint32_t n_dim;                 /* without the batch dimension */
+    int64_t dim[WM_TENSOR_DIM_MAX]; /* -1: free, it changes from row to row */
+    uint32_t n_value;               /* their product; 0 where one is free */
+    uint32_t at;                    /* first value in a row, unless rows are ragged */
 } wm_signature_port_t;
 
 typedef struct {
-    bool is_whole; /* no batch dimension: a request is one row */
+    bool is_whole;  /* no batch dimension: a request is one row */
+    bool is_ragged; /* a dimension is free: rows go one by one, as ragged rows */
     uint32_t n_input, n_output;
-    uint32_t n_value, n_score; /* of a row: of all inputs, of all outputs */
+    uint32_t n_value, n_score; /* of a row, or the most: of all inputs, of all outputs */
     wm_signature_port_t input[WM_SIGNATURE_PORTS_MAX], output[WM_SIGNATURE_PORTS_MAX];
 } wm_signature_t;
 
@@ -35,7 +38,7 @@ typedef struct {
     uint8_t output[WM_SIGNATURE_PORTS_MAX]; /* of the model, in the answer's order */
 } wm_plan_t;
 
-/* Adds a port behind the others. `n_dim` is at most WM_TENSOR_DIM_MAX - 1.  */
+/* Adds a port behind the others. `n_dim` is at most WM_TENSOR_DIM_MAX - 1; 0 in `dim` is free.  */
 void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, wm_type_t type,
                        uint32_t n_dim, const uint32_t *dim);
 
@@ -43,8 +46,14 @@ void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, w
 wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_t *request,
                                 wm_plan_t *plan, wm_ks_error_t *error);
 
-/* Returns whether every value of the request's rows is one that float32 holds; else INVALID names
-   the first. Only integers of 32 bits and more, and FP64, can have others.  */
+/* Fills in the only input of a request of one row that has its bytes alone. Its name is lent.
+   INVALID: the model has several inputs, or free dimensions that the bytes leave open.  */
+wm_ks_code_t wm_signature_raw (const wm_signature_t *self, const char *model, size_t bytes,
+                               wm_tensor_t *tensor, wm_ks_error_t *error);
+
+/* Returns whether every value of the request's rows is one that float32 holds and, of an integer,
+   one of 32 bits, in which OpenVINO computes integers; else INVALID names the first. Only integers
+   of 32 bits and more, and FP64, can have others.  */
 wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request_t *request,
                                  const wm_plan_t *plan, wm_ks_error_t *error);
 
@@ -57,10 +66,33 @@ bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *reques
 wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_plan_t *plan,
                                 const char *model, const float *score, wm_ks_error_t *error);
 
+/* Returns the bytes of an answer's values. Not of a ragged model.  */
+size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_plan_t *plan);
+
 /* Makes the tensors of an answer from scores (n_row, n_score). Their data is allocated, and freed
    by wm_signature_clear.  */
 void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, const float *score,
                           wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
+/* ---- of ragged models: instead of _row, _sure and _answer ------------------------------------ */
+
+/* Returns the values of one row of the request as a ragged row in *n_value; or INVALID: they are
+   too many, or one of the request is not finite.  */
+wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_request_t *request,
+                                        const wm_plan_t *plan, size_t *n_value,
+                                        wm_ks_error_t *error);
+
+/* Makes one row, of a request that was checked.  */
+void wm_signature_ragged_row (const wm_signature_t *self, const wm_ks_request_t *request,
+                              const wm_plan_t *plan, uint32_t row, float *to, size_t n_value);
+
+/* Makes the tensors of an answer from ragged rows of scores (n_row), each as long as it states.
+   INVALID: rows of different shapes do not make a tensor, or integers may be rounded; INTERNAL:
+   rows that are not this model's. Nothing is allocated then.  */
+wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_plan_t *plan,
+                                         const char *model, float *const *row,
+                                         wm_tensor_t output[WM_SIGNATURE_PORTS_MAX],
+                                         wm_ks_error_t *error);
+
 void wm_signature_clear (const wm_plan_t *plan, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
 
 #endif

@@ -2,8 +2,10 @@
 
      LOADING    its broker and workers start; its session waits for the broker
      READY      the session told the campaign's facts, the model's ports are read; whatever ends is
-                started again, and requests wait meanwhile
-     UNLOADING  requests that it has are answered, then its session ends, then its processes
+                started again, and requests wait meanwhile. What keeps ending for a reason that may
+                pass is started again more and more slowly; it is reported as not ready
+     UNLOADING  requests that it has are answered, then its session ends, then its processes; where
+                it fails, they go to a version that is ready
      GONE       nothing runs; its reason is kept until it is loaded again  */
 #include "producer/gateway/wm_models_private.h"
 #include "kernels/wm_model.h"
@@ -20,7 +22,8 @@
 
 #define NO_BATCH "it has no batch dimension" /* the importer's reason, of such a model */
 #define TICK_US 20000
-#define STOP_US 5000000 /* then what still runs is killed */
+#define PROOF_US 20000000 /* a crew that failed and then runs for so long works */
+#define STOP_US 5000000   /* then what still runs is killed */
 
 /* ---- its end --------------------------------------------------------------------------------- */
 
@@ -34,6 +37,13 @@ static void remove_folder (const wm_version_t *self)
 {
     if (*self->folder)
         nftw (self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Whether another version has its number, and is ready.  */
+static bool is_replaced (const wm_version_t *self)
+{
+    const wm_version_t *shown = wm_models_shown (self->entry, self->number);
+    return shown && shown != self && shown->state == WM_VERSION_READY;
 }
 
 static void on_tick (void *argument)
@@ -50,7 +60,24 @@ static void on_tick (void *argument)
     wm_respawn_destroy (&self->service);
     remove_folder (self);
     self->state = WM_VERSION_GONE;
+    if (!*self->reason)
+        fprintf (stderr, "wiremill gateway: model '%s' version %ld%s is unloaded\n",
+                 self->entry->name, self->number, is_replaced (self) ? ", as it was before," : "");
     wm_models_changed (self->entry);
+}
+
+/* What it could not answer.  */
+static void on_left (void *argument, wm_ks_request_t *request)
+{
+    const wm_version_t *self = argument;
+    wm_ks_error_t error;
+    wm_ks_fail (&error, WM_KS_UNAVAILABLE,
+                "Request for unknown model: '%.120s' version %s is not at ready state: %s",
+                self->entry->name, self->text,
+                *self->reason  ? self->reason
+                : *self->fails ? self->fails
+                               : "the model was unloaded");
+    wm_models_ask_again (self->entry->models, request, error.text);
 }
 
 /* Called by the loop alone, not by a call of the link or of a transport.  */
@@ -60,7 +87,8 @@ static void end_session (void *argument)
     wm_loop_t *loop = self->entry->models->loop;
     self->timer = NULL;
     wm_link_destroy (&self->link); /* before what it lends, which the gatherer frees */
-    wm_gather_destroy (&self->gather, *self->reason ? self->reason : "the model was unloaded");
+    wm_gather_destroy (&self->gather, on_left, self);
+    wm_region_destroy (&self->region);
     if (self->service)
         wm_respawn_stop (self->service, false);
     self->kill_us = wm_loop_now_us (loop) + STOP_US;
@@ -70,21 +98,96 @@ static void end_session (void *argument)
 void wm_version_tend (wm_version_t *self)
 {
     wm_loop_t *loop = self->entry->models->loop;
+    const bool is_empty = !self->gather || !wm_gather_n_request (self->gather);
+    const bool is_stuck = *self->reason || *self->fails;
     if (self->state == WM_VERSION_UNLOADING && !self->timer &&
-        (*self->reason || !self->gather || !wm_gather_n_request (self->gather)))
+        (is_empty || (is_stuck && !wm_models_is_loading (self->entry))))
         self->timer = wm_loop_timer (loop, wm_loop_now_us (loop), end_session, self);
 }
 
 void wm_version_unload (wm_version_t *self, const char *reason)
 {
+    if (self->state == WM_VERSION_UNLOADING && *reason) {
+        snprintf (self->fails, sizeof self->fails, "%s", reason);
+        wm_version_tend (self);
+    }
     if (self->state == WM_VERSION_UNLOADING || self->state == WM_VERSION_GONE)
         return;
     self->state = WM_VERSION_UNLOADING;
+    self->is_tried = false;
+    wm_loop_untimer (&self->proof);
     snprintf (self->reason, sizeof self->reason, "%s", reason);
-    if (*reason)
-        fprintf (stderr, "wiremill gateway: model '%s' version %ld: %s\n", self->entry->name,
-                 self->number, reason);
+    if (*reason) {
+        *self->fails = 0;
+        fprintf (stderr, "wiremill gateway: model '%s' version %ld is %s until %s: %s\n",
+                 self->entry->name, self->number,
+                 is_replaced (self) ? "served as it was before" : "not served",
+                 wm_models_remedy (self->entry), reason);
+    }
     wm_version_tend (self);
+}
+
+/* ---- bulk campaigns wait for its clients ----------------------------------------------------- */
+
+/* Requests that wait for a version that fails hold up nobody, nor do those of a farm.  */
+static void count_busy (void *argument)
+{
+    wm_version_t *self = argument;
+    const bool is_busy =
+        self->gather && wm_gather_n_request (self->gather) && !*self->fails && !self->entry->broker;
+    if (is_busy != self->is_busy)
+        wm_quiet_count (self->entry->models->quiet, is_busy);
+    self->is_busy = is_busy;
+}
+
+/* ---- failures that may pass ------------------------------------------------------------------ */
+
+static void fails (wm_version_t *self, const char *reason)
+{
+    if (!*self->fails)
+        fprintf (stderr,
+                 "wiremill gateway: model '%s' version %ld is not ready, and is tried again: %s\n",
+                 self->entry->name, self->number, reason);
+    snprintf (self->fails, sizeof self->fails, "%s", reason);
+    wm_loop_untimer (&self->proof);
+    self->is_tried = false;
+    count_busy (self);
+    wm_models_changed (self->entry);
+}
+
+/* Its broker serves again, or its workers too.  */
+static void recovers (wm_version_t *self)
+{
+    const bool was_tried = self->is_tried;
+    wm_loop_untimer (&self->proof);
+    if (*self->fails)
+        fprintf (stderr, "wiremill gateway: model '%s' version %ld works again\n",
+                 self->entry->name, self->number);
+    *self->fails = 0;
+    self->is_tried = false;
+    count_busy (self);
+    if (was_tried)
+        wm_models_changed (self->entry);
+}
+
+static void works (wm_version_t *self)
+{
+    if (self->service)
+        wm_respawn_works (self->service);
+    recovers (self);
+}
+
+static void on_proof (void *argument)
+{
+    wm_version_t *self = argument;
+    self->proof = NULL;
+    works (self);
+}
+
+void wm_version_hurry (wm_version_t *self)
+{
+    if (self->service && wm_respawn_now (self->service))
+        self->is_tried = *self->fails;
 }
 
 /* ---- what its session tells ------------------------------------------------------------------ */
@@ -116,7 +219,50 @@ static wm_fault_t take_ports (wm_version_t *self, const wm_model_t *model, wm_er
         wm_signature_add (&self->signature, i >= n_input, port->name, type_of (port->type),
                           port->n_dim, port->dim);
     }
+    if (self->signature.is_ragged) {
+        self->signature.n_value = wm_model_n_value (model);
+        self->signature.n_score = wm_model_n_output (model);
+    }
     return WM_OK;
+}
+
+/* The gatherer has no request any more.  */
+static void on_empty (void *argument)
+{
+    wm_version_tend (argument);
+}
+
+static void print_ports (const wm_signature_t *signature, const wm_signature_port_t *port,
+                         uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const char *comma = "";
+        fprintf (stderr, "%s %s %s [", i ? "," : "", wm_type_name (port[i].type), port[i].name);
+        if (!signature->is_whole) {
+            fputs ("-1", stderr);
+            comma = ",";
+        }
+        for (uint32_t k = 0; k < port[i].n_dim; k++, comma = ",")
+            fprintf (stderr, "%s%lld", comma, (long long) port[i].dim[k]);
+        fputc (']', stderr);
+    }
+}
+
+/* One line: what clients send and get, who computes it, how long it took to load.  */
+static void report_ready (const wm_version_t *self)
+{
+    const wm_models_t *models = self->entry->models;
+    const double seconds = (double) (wm_loop_now_us (models->loop) - self->begun_us) / 1e6;
+    fprintf (stderr, "wiremill gateway: model '%s' version %ld is ready after %.1f s: takes",
+             self->entry->name, self->number, seconds);
+    print_ports (&self->signature, self->signature.input, self->signature.n_input);
+    fputs ("; returns", stderr);
+    print_ports (&self->signature, self->signature.output, self->signature.n_output);
+    if (self->entry->broker)
+        fprintf (stderr, "; scored by the workers of %s\n", self->endpoint);
+    else
+        fprintf (stderr, "; engine %s, %u x %u threads\n", models->engine ? models->engine : "auto",
+                 models->n_worker, models->n_thread);
 }
 
 static void on_ready (void *argument, const wm_library_facts_t *facts)
@@ -141,9 +287,10 @@ static void on_ready (void *argument, const wm_library_facts_t *facts)
     if (fault)
         wm_version_unload (self, error.text);
     else if (!is_same || self->signature.n_value != facts->n_value ||
-             self->signature.n_score != facts->n_output)
+             self->signature.n_score != facts->n_output ||
+             self->signature.is_ragged != (facts->is_ragged != 0))
         wm_version_unload (self, "its broker serves another model than this file");
-    else if (wm_config_check (self->entry->config, &self->signature, &error))
+    else if (wm_config_check (self->config, &self->signature, &error))
         wm_version_unload (self, error.text);
     if (self->state != WM_VERSION_LOADING)
         return;
@@ -152,9 +299,16 @@ static void on_ready (void *argument, const wm_library_facts_t *facts)
                                   .signature = &self->signature,
                                   .max_delay_us = models->max_delay_us,
                                   .in_flight_bytes = models->in_flight_bytes,
-                                  .default_priority = 100 };
+                                  .region = self->region,
+                                  .default_priority = 100,
+                                  .is_strict = models->is_strict,
+                                  .is_empty = on_empty,
+                                  .turns = count_busy,
+                                  .argument = self };
     self->gather = wm_gather_new (models->loop, self->link, &how);
     self->state = WM_VERSION_READY;
+    report_ready (self);
+    recovers (self);
     wm_models_changed (self->entry);
 }
 
@@ -162,6 +316,7 @@ static void on_answered (void *argument, wm_link_batch_t *batch, const uint8_t *
                          const uint8_t *score, const char *text)
 {
     wm_version_t *self = argument;
+    works (self);
     wm_gather_answered (self->gather, batch, status, score, text);
     wm_version_tend (self);
 }
@@ -172,6 +327,12 @@ static void on_waits (void *argument, const char *text)
     if (*text && !*self->waits)
         fprintf (stderr, "wiremill gateway: model '%s' version %ld waits: %s\n", self->entry->name,
                  self->number, text);
+    if (!*text && *self->waits && self->state == WM_VERSION_READY)
+        fprintf (stderr, "wiremill gateway: model '%s' version %ld goes on\n", self->entry->name,
+                 self->number);
+    wm_loop_t *loop = self->entry->models->loop;
+    if (!*text && *self->fails && !self->proof) /* its workers may still fail */
+        self->proof = wm_loop_timer (loop, wm_loop_now_us (loop) + PROOF_US, on_proof, self);
     snprintf (self->waits, sizeof self->waits, "%s", text);
 }
 
@@ -198,20 +359,20 @@ static bool try_whole (wm_version_t *self, const char *reason)
     return true;
 }
 
-static void on_crew_ended (void *argument, const char *reason)
+static void on_crew_ended (void *argument, const char *reason, bool is_over)
 {
     wm_version_t *self = argument;
-    if (!try_whole (self, reason))
+    if (!is_over)
+        fails (self, reason);
+    else if (!try_whole (self, reason))
         wm_version_unload (self, reason);
 }
 
-static void on_imported (void *argument, const char *reason)
+static void on_imported (void *argument, const char *reason, bool is_over)
 {
     wm_version_t *self = argument;
-    if (reason && try_whole (self, reason))
-        return;
     if (reason) {
-        wm_version_unload (self, reason);
+        on_crew_ended (self, reason, is_over);
         return;
     }
     wm_respawn_destroy (&self->service);
@@ -231,14 +392,36 @@ static void import (wm_version_t *self)
         wm_respawn_once (self->entry->models->loop, "the import", argv, log, on_imported, self);
 }
 
+/* Adds --bulk of the gateway, and the keys of those brokers. Returns the number of words.  */
+static uint32_t add_bulk (const wm_models_t *models, const char *argv[], uint32_t n)
+{
+    const wm_args_t *args = models->args;
+    static const char *const names[][2] = { { "bulk", "--bulk" }, { "join-file", "--join-file" } };
+    const char *value;
+    if (!wm_args_given (args, "bulk"))
+        return n;
+    argv[n++] = "--bulk-share";
+    argv[n++] = wm_args_text (args, "bulk-share");
+    argv[n++] = "--bulk-when";
+    argv[n++] = wm_quiet_path (models->quiet);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < WM_MODELS_BULK_MAX && (value = wm_args_each (args, names[k][0], i));
+             i++) {
+            argv[n++] = names[k][1];
+            argv[n++] = value;
+        }
+    return n;
+}
+
 /* Broker and workers are one command, which keeps them alive.  */
 static void start_crew (wm_version_t *self)
 {
     const wm_models_t *models = self->entry->models;
     char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192], workers[16], threads[16];
     const char *model = *self->wmm ? self->wmm : self->file;
-    const char *argv[24] = { "wiremill",   "run",    "--clients", "--quiet", "--model",   model,
-                             "--campaign", campaign, "--workers", workers,   "--threads", threads };
+    const char *argv[WM_RESPAWN_WORDS_MAX + 1] = { "wiremill",  "run",   "--clients",  "--quiet",
+                                                   "--model",   model,   "--campaign", campaign,
+                                                   "--workers", workers, "--threads",  threads };
     uint32_t n = 12;
     snprintf (campaign, sizeof campaign, "%s/c", self->folder);
     snprintf (log, sizeof log, "%s/log", self->folder);
@@ -254,6 +437,7 @@ static void start_crew (wm_version_t *self)
         argv[n++] = "--device";
         argv[n++] = models->device;
     }
+    argv[add_bulk (models, argv, n)] = NULL;
     self->service = wm_respawn_new (models->loop, what, argv, log, on_crew_ended, self);
 }
 
@@ -263,23 +447,32 @@ static void begin (wm_version_t *self)
 {
     static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_failed };
     const wm_models_t *models = self->entry->models;
-    if (self->entry->broker && !*self->wmm) {
+    if ((self->entry->broker || self->is_whole) && !*self->wmm) {
         import (self);
         return;
     }
     if (!self->entry->broker)
         start_crew (self);
-    if (!self->link)
-        self->link = wm_link_new (models->loop, self->endpoint, models->join_file, &calls, self);
+    if (self->link)
+        return;
+    if (self->entry->broker)
+        fprintf (stderr, "wiremill gateway: model '%s' version %ld: connects to the broker at %s\n",
+                 self->entry->name, self->number, self->endpoint);
+    self->region = wm_region_new (models->in_flight_bytes);
+    self->link =
+        wm_link_new (models->loop, self->endpoint, models->join_file, self->region, &calls, self);
 }
 
-wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file)
+wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file,
+                              json_t *config)
 {
     wm_models_t *models = entry->models;
     wm_error_t error;
     wm_version_t *self = zmalloc (sizeof *self);
     self->entry = entry;
     self->number = number;
+    self->config = json_incref (config);
+    self->begun_us = wm_loop_now_us (models->loop);
     snprintf (self->text, sizeof self->text, "%ld", number);
     snprintf (self->file, sizeof self->file, "%s", file);
     wm_file_stamp (file, self->stamp);
@@ -287,6 +480,7 @@ wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *
     if (dot && strcmp (dot, ".wmm") == 0)
         strcpy (self->wmm, self->file);
     snprintf (self->folder, sizeof self->folder, "%.4000s/%u", models->state, models->n_folder++);
+    self->is_whole = wm_config_is_whole (config);
     if (entry->broker)
         snprintf (self->endpoint, sizeof self->endpoint, "%s", entry->broker);
     else
@@ -306,14 +500,17 @@ void wm_version_destroy (wm_version_t **self_p, int64_t ms)
     if (!self)
         return;
     wm_loop_untimer (&self->timer);
+    wm_loop_untimer (&self->proof);
     wm_link_destroy (&self->link);
-    wm_gather_destroy (&self->gather, "the gateway ends");
+    wm_gather_destroy (&self->gather, on_left, self);
+    wm_region_destroy (&self->region);
     if (self->service) {
         wm_respawn_stop (self->service, false);
         wm_respawn_await (self->service, ms);
         wm_respawn_destroy (&self->service);
     }
     remove_folder (self);
+    json_decref (self->config);
     free (self);
     *self_p = NULL;
 }

@@ -229,6 +229,27 @@ static bool check_endpoint (const wm_verb_t *verb, const wm_option_t *option, co
     return refuse (verb, "--%s %s", option->name, error.text);
 }
 
+static bool takes_bytes (const wm_option_t *option)
+{
+    return strcmp (option->value, "BYTES") == 0;
+}
+
+/* Reads a whole number; of BYTES also with a unit: 64M. false: it is none, or too large.  */
+static bool read_whole (const wm_option_t *option, const char *text, long *number)
+{
+    static const char units[] = "KMG";
+    char *end;
+    errno = 0;
+    *number = strtol (text, &end, 10);
+    const char *unit = takes_bytes (option) && *end ? strchr (units, *end) : NULL;
+    if (errno || end == text || end[unit != NULL])
+        return false;
+    for (const char *one = units; unit && one <= unit; one++)
+        if (__builtin_mul_overflow (*number, 1024L, number))
+            return false;
+    return true;
+}
+
 static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const char *value)
 {
     char what[NAME_MAX_CHARS + 3];
@@ -247,13 +268,11 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
         return check_real (verb, option, value);
     if (!option->most)
         return true;
-    char *end;
-    errno = 0;
-    const long number = strtol (value, &end, 10);
-    if (!errno && end != value && !*end && number >= option->least && number <= option->most)
+    long number;
+    if (read_whole (option, value, &number) && number >= option->least && number <= option->most)
         return true;
-    return refuse (verb, "--%s takes a whole number from %ld to %ld, not '%s'", option->name,
-                   option->least, option->most, value);
+    return refuse (verb, "--%s takes a whole number from %ld to %ld%s, not '%s'", option->name,
+                   option->least, option->most, takes_bytes (option) ? ", such as 64M" : "", value);
 }
 
 /* Reads the option at argv[*i] and moves *i past its value. false: refused, and printed.  */
@@ -397,8 +416,12 @@ const char *wm_args_text (const wm_args_t *self, const char *name)
 long wm_args_number (const wm_args_t *self, const char *name)
 {
     const char *text = wm_args_text (self, name);
+    long number = 0;
     assert (!wm_option_is_time (known (self, name)));
-    return text ? strtol (text, NULL, 10) : 0;
+    if (!text ||
+        (takes_bytes (known (self, name)) && read_whole (known (self, name), text, &number)))
+        return number;
+    return strtol (text, NULL, 10);
 }
 
 double wm_args_real (const wm_args_t *self, const char *name)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define LEFT_WIDTH 28 /* columns of an option in --help; its text stands to the right, or below */
-#define WIDTH 96      /* where lines of --help end */
+#define WIDTH 80      /* where lines of --help end */
 
 /* ---- --help ---------------------------------------------------------------------------------- */
 

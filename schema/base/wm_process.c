@@ -15,22 +15,29 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Lets the next program inherit the descriptor that a word names.  */
-static void hand_over (const char *word)
+int wm_process_descriptor (const char *path)
 {
     static const char *const begin[] = { "/proc/self/fd/", "/dev/fd/" };
-    const char *value = strchr (word, '=');
-    const char *path = *word == '/' || !value ? word : value + 1;
     for (size_t i = 0; i < sizeof begin / sizeof *begin; i++) {
         int fd = 0;
         const char *digit = path + strlen (begin[i]);
-        if (strncmp (path, begin[i], strlen (begin[i])) != 0)
+        if (strncmp (path, begin[i], strlen (begin[i])) != 0 || !*digit)
             continue;
         for (; *digit >= '0' && *digit <= '9' && fd < 1 << 20; digit++)
             fd = 10 * fd + (*digit - '0');
         if (!*digit)
-            fcntl (fd, F_SETFD, 0);
+            return fd;
     }
+    return -1;
+}
+
+/* Lets the next program inherit the descriptor that a word names.  */
+static void hand_over (const char *word)
+{
+    const char *value = strchr (word, '=');
+    const int fd = wm_process_descriptor (*word == '/' || !value ? word : value + 1);
+    if (fd >= 0)
+        fcntl (fd, F_SETFD, 0);
 }
 
 void wm_process_hand_over (const char *const argv[])

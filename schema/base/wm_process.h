@@ -42,6 +42,9 @@ void wm_process_kill (pid_t *pid);
    than bytes_max, or there is no memory.  */
 char *wm_process_output (int fd, size_t bytes_max);
 
+/* Returns N of /proc/self/fd/N or /dev/fd/N; -1: the path is another. Async-signal-safe.  */
+int wm_process_descriptor (const char *path);
+
 /* In a process that is about to become another program: lets it inherit the descriptors that its
    arguments and its environment name: /proc/self/fd/N, /dev/fd/N, --option=/dev/fd/N, and
    NAME=/dev/fd/N. Async-signal-safe.  */

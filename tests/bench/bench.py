@@ -2,7 +2,7 @@
 
 RESULTS.md keeps the numbers.
 
-usage: bench.py [kernels] [broker] [engines] [library] [pipeline] [elsewhere]     (all of them)
+usage: bench.py [kernels] [broker] [engines] [library] [gateway] [pipeline] [elsewhere]     (all of them)
 
 Every measurement is a list of points as `wiremill bench --json` prints them (schema wiremill-bench-1), and is shown
 under the same names: `wiremill bench` itself, `wiremill-broker --bench`, and the programs sparse_bench and core_bench.
@@ -14,7 +14,7 @@ batch, streams and threads that a sweep finds best here, just before. Where some
 rows are left out, and the exit code is 1.
 
 EVENTS=n (20) synthetic events; FILES=n (3000) files of two patches; LINK=n (50e6) bytes/s of a link; ROUNDS=n (5; of whole synthetic campaigns and of
-noise 3); SECONDS_EACH=s (2) for an engine. The last thing printed is one table; build/bench.json has the table and
+noise 3); SECONDS_EACH=s (2) for an engine; WORKERS=n (1) of the gateway. The last thing printed is one table; build/bench.json has the table and
 more (of a part: build/bench-part.json).
 """
 import json
@@ -29,9 +29,11 @@ import time
 
 import numpy as np
 
+import bench_gateway
+
 BUILD = os.environ.get("WM_BUILD", "build/release")
 BIN, WORK = os.path.abspath(f"{BUILD}/bin"), tempfile.mkdtemp()
-PARTS = ("kernels", "broker", "engines", "library", "pipeline", "elsewhere")
+PARTS = ("kernels", "broker", "engines", "library", "gateway", "pipeline", "elsewhere")
 LINK = int(os.environ.get("LINK", 50e6))    # bytes/s
 EVENTS = int(os.environ.get("EVENTS", 20))
 FILES = int(os.environ.get("FILES", 3000))
@@ -812,6 +814,7 @@ def main(parts):
     try:
         for part, wanted in ((kernels, wants("kernels")), (noise, wants("kernels")), (broker, wants("broker")),
                              (library, wants("library")),
+                             (lambda: bench_gateway.part(sys.modules[__name__]), wants("gateway")),
                              (lambda: synthetic(wants("engines")), wants("engines", "pipeline")),
                              (encrypted, wants("pipeline")), (layouts, wants("pipeline")), (small, wants("pipeline")),
                              (elsewhere, wants("elsewhere")),

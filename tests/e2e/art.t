@@ -1,6 +1,7 @@
 #!/bin/bash
 # art.t - ops/art, compiled against stand-ins of art and LArSoft: the tool's scores, a dump, a campaign, a merge.
 #
+# SAN=address,undefined with WM_BUILD: the programs are compiled with that sanitizer too.
 # The includes of ops/art are made to lead to tests/art/*.h, which is all that is known of art here.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
@@ -29,13 +30,13 @@ compile ()
 {
     rm -f "$made"/art-*
     # shellcheck disable=SC2046 # words are meant
-    c++ -std=c++17 -Wall -Wextra -Wshadow -Werror -I. -Iops/lib -I"$work/include" $(pkg-config --cflags hdf5) \
+    c++ -std=c++17 -Wall -Wextra -Wshadow -Werror ${SAN:+-g "-fsanitize=$SAN"} -I. -Iops/lib -I"$work/include" $(pkg-config --cflags hdf5) \
         tests/art/run.cc -L"$lib" -lwiremill $(pkg-config --libs hdf5) -Wl,-rpath,"$lib" -pthread \
         -o "$program.part" && mv "$program.part" "$program"
 }
 example ()
 {
-    cc -O1 -Iops/lib ops/lib/examples/score.c -L"$lib" -lwiremill -Wl,-rpath,"$lib" -o "$work/score"
+    cc -O1 ${SAN:+-g "-fsanitize=$SAN"} -Iops/lib ops/lib/examples/score.c -L"$lib" -lwiremill -Wl,-rpath,"$lib" -o "$work/score"
 }
 ok "tool and modules are compiled as C++17 without warnings" made_once "$program" compile
 ok "the C example is compiled" example

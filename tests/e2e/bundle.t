@@ -31,6 +31,12 @@ else
     else
         skip "OpenVINO is not in this bundle"
     fi
+    if [ -e "$bundle/lib/wm_cuda.so" ]; then
+        cuda () { ! whole cuda --engine cuda && says 'cannot start: there is no NVIDIA driver'; }
+        ok "the CUDA engine opens with its libraries" cuda
+    else
+        skip "the CUDA engine is not in this bundle"
+    fi
     readonly_tree () { ! timeout 60 "${empty[@]}" /cvmfs/wm/bin/wiremill synth --events 1 --output /cvmfs/wm/x.h5 2>/dev/null; }
     ok "nothing can be written to the bundle" readonly_tree
 fi

@@ -45,6 +45,13 @@ examples ()
         grep -q "^  wiremill $v " || { echo "$v has no example"; return 1; }; done
 }
 ok "every verb has an example in its --help" examples
+fits () # no line of any verb's --help is longer than 80 columns
+{
+    local v
+    for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do "$bin/wiremill" "$v" --help |
+        awk -v verb="$v" 'length > 80 { print verb ": " $0; long = 1 } END { exit long }' || return 1; done
+}
+ok "--help fits 80 columns" fits
 help_of ()
 {
     for v in run status synth; do [ "$("$bin/wiremill" help $v)" = "$("$bin/wiremill" $v --help)" ] || return 1; done

@@ -13,12 +13,13 @@ import time
 
 import numpy as np
 
+WIDE = 8192  # scores of a value, of the model `wide`
 TYPES = {"BOOL": "?", "UINT8": "u1", "INT32": "<i4", "INT64": "<i8", "FP16": "<f2", "FP32": "<f4"}
 
 
 def call(address, method, path, body=None, headers=None):
     """An answer's code, headers and body."""
-    connection = http.client.HTTPConnection(address, timeout=60)
+    connection = http.client.HTTPConnection(address, timeout=300)
     connection.request(method, path, body, headers or {})
     answer = connection.getresponse()
     data = answer.read()
@@ -58,18 +59,22 @@ def infer(address, model, tensors, outputs=(), code=200):
 
 # ---- files ---------------------------------------------------------------------------------------
 
-def write_models(folder):
+def save(path, nodes, inputs, outputs, constants):
+    """An ONNX file: nodes of onnx.helper, (name, type, shape) of inputs and outputs, arrays by name."""
     import onnx
-    from onnx import TensorProto as T, helper, numpy_helper
+    from onnx import helper, numpy_helper
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [value(*one) for one in inputs], [value(*one) for one in outputs],
+                              [numpy_helper.from_array(array, name) for name, array in constants.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 8
+    onnx.checker.check_model(model, full_check=True)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    onnx.save(model, path)
 
-    def save(path, nodes, inputs, outputs, constants):
-        value = helper.make_tensor_value_info
-        graph = helper.make_graph(nodes, "g", [value(*one) for one in inputs], [value(*one) for one in outputs],
-                                  [numpy_helper.from_array(array, name) for name, array in constants.items()])
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
-        model.ir_version = 8
-        os.makedirs(os.path.dirname(path))
-        onnx.save(model, path)
+
+def write_models(folder):
+    from onnx import TensorProto as T, helper
 
     node, inputs = helper.make_node, (("a", T.INT32, 4), ("b", T.UINT8, 3), ("c", T.FLOAT, 2), ("d", T.BOOL, 1),
                                       ("e", T.INT64, 1), ("f", T.FLOAT16, 1))
@@ -83,12 +88,31 @@ def write_models(folder):
           ("bytes", T.UINT8, ["n", 3])], {"w": weights()})
     save(f"{folder}/whole/1/model.onnx", [node("MatMul", ["x", "w"], ["y"])], [("x", T.FLOAT, [7, 12])],
          [("y", T.FLOAT, [7, 5])], {"w": weights()})
+    save(f"{os.path.dirname(folder)}/wide/1/model.onnx", [node("MatMul", ["x", "w"], ["y"])], [("x", T.FLOAT, ["n", 1])],
+         [("y", T.FLOAT, ["n", WIDE])], {"w": np.arange(WIDE, dtype=np.float32)[None]})
     save(f"{folder}/image/1/model.onnx", [node("Mul", ["x", "two"], ["y"])], [("x", T.FLOAT, ["n", 3, 800, 600])],
          [("y", T.FLOAT, ["n", 3, 800, 600])], {"two": np.array(2, np.float32)})
 
 
 def weights():
     return (np.arange(60).reshape(12, 5) % 7 - 3).astype(np.float32) / 8
+
+
+# What sites have in config.pbtxt, beside what the gateway reads.
+SITE = """instance_group [ { count: 2 kind: KIND_GPU gpus: [ 0, 1 ] } ]  # the site's
+optimization { execution_accelerators { gpu_execution_accelerator : [ { name : "tensorrt"
+    parameters { key: "precision_mode" value: "FP16" } } ] cpu_execution_accelerator: [{name:"openvino"}] } graph { level: -1 } }
+parameters { key: "execution_mode" value: { string_value: "0" } }
+model_warmup [ { name: "w" inputs { key: "main_input" value: { data_type: TYPE_FP32 dims: [ 16, 16, 1 ] zero_data: true } } } ]
+dynamic_batching { preferred_batch_size: [ 64, 256 ] default_queue_policy { timeout_action: REJECT max_queue_size: 128 } }
+model_transaction_policy { decoupled: False } some_later_field { deep < deeper: [ 1.5e-3, -2, inf ] > }
+"""
+# Models that are not loaded: what is in config.pbtxt, which file lies there, and what the gateway tells of it.
+REFUSED = {"ensemble": ("ensemble_scheduling { step [ { model_name: 'a' } ] }", "", "ensembles are not supported"),
+           "sequence": ("sequence_batching { }", "model.onnx", "sequences are not supported"),
+           "negative": ("max_batch_size: -1", "model.onnx", "'max_batch_size' must be non-negative value"),
+           "torch": ('platform: "pytorch_libtorch"', "model.pt", "has no version to load"),
+           "damaged": ("max_batch_size 3", "model.onnx", "config.pbtxt:1: a ':' or '{' is missing")}
 
 
 def files(work, model):
@@ -99,13 +123,20 @@ def files(work, model):
     with open(f"{folder}/emtrk/config.pbtxt", "w") as out:
         out.write('name: "emtrk" platform: "tensorflow_graphdef" max_batch_size: 256\n'
                   'default_model_filename: "net.onnx"\nversion_policy { all { } }\n'
-                  'output [ { name: "michel_netout/Sigmoid" data_type: TYPE_FP32 dims: [ 1 ] } ]\n')
+                  'output [ { name: "michel_netout/Sigmoid" data_type: TYPE_FP32 dims: [ 1 ]\n'
+                  'label_filename: "labels.txt" } ] input { name: "main_input" format: FORMAT_NHWC }\n' + SITE)
     os.makedirs(f"{folder}/broken/1")
     with open(f"{folder}/broken/1/model.onnx", "w") as out:
         out.write("this is no model")
     os.makedirs(f"{folder}/wrong")
     with open(f"{folder}/wrong/config.pbtxt", "w") as out:
         out.write('name: "other"')
+    for name, (text, file, _) in REFUSED.items():
+        os.makedirs(f"{folder}/{name}/1")
+        with open(f"{folder}/{name}/config.pbtxt", "w") as out:
+            out.write(text)
+        if file:
+            os.symlink(model, f"{folder}/{name}/1/{file}")
     write_models(folder)
 
 
@@ -127,7 +158,8 @@ def ready(_, address):
     states = index(address)
     assert {states[name, number]["state"] for name, number in (("emtrk", "1"), ("emtrk", "3"), ("given", "7"))} == {"READY"}
     assert states["broken", "1"]["state"] == "UNAVAILABLE" and "model.onnx" in states["broken", "1"]["reason"], states
-    assert ("wrong", None) in states
+    for name, why in (("wrong", "unexpected directory name"), *((name, told[2]) for name, told in REFUSED.items())):
+        assert states[name, ""]["state"] == "UNAVAILABLE" and why in states[name, ""]["reason"], (name, states)
     assert call(address, "GET", "/v2/health/live")[0] == 200
     assert call(address, "GET", "/v2/health/ready")[0] != 200  # one model is broken
     assert call(address, "GET", "/v2/models/emtrk/ready")[0] == 200
@@ -142,6 +174,8 @@ def words(_, address):
     config = ask(address, "/v2/models/emtrk/versions/1/config")
     assert config["max_batch_size"] == 256 and config["default_model_filename"] == "net.onnx", config
     assert config["dynamic_batching"]["max_queue_delay_microseconds"] == 1000, config
+    assert config["parameters"] == {"execution_mode": {"string_value": "0"}}, config
+    assert config["input"][0]["format"] == "FORMAT_NHWC" and config["output"][1]["label_filename"] == "labels.txt", config
     assert config["version_policy"] == {"all": {}} and config["input"][0]["data_type"] == "TYPE_FP32"
     assert ask(address, "/v2/models/given/config")["max_batch_size"] > 0
     error = ask(address, "/v2/models/none", code=404)["error"]
@@ -228,6 +262,13 @@ def types(_, address):
     given[1][2][3, 2] = 2 ** 24 + 1
     error = infer(address, "typed", given, code=400)
     assert "'a'" in error and "16777217" in error, error
+    given[1][2][3, 2] = 0
+    given[3][2][5, 1] = np.nan  # an integer cannot be NaN: the row is refused where one is wanted
+    for wanted in ((), ("top",), ("y", "bytes")):
+        error = infer(address, "typed", given, wanted, code=400)
+        assert "1 of 9 rows" in error and "rows 5 (from 0)" in error and "integers" in error, error
+    found = infer(address, "typed", given, ["y", "half"])
+    assert np.isnan(found["y"][5]).all() and np.isnan(found["half"][5]).all() and np.isfinite(np.delete(found["y"], 5, 0)).all()
 
 
 def whole(_, address):
@@ -236,6 +277,11 @@ def whole(_, address):
     x = np.arange(84, dtype=np.float32).reshape(7, 12) % 5
     found = infer(address, "whole", [("x", "FP32", x)])["y"]
     assert found.shape == (7, 5) and np.abs(found - x @ weights()).max() < 1e-5
+    bare = {"Inference-Header-Content-Length": "0"}  # the input's bytes, no JSON
+    status, _, data = call(address, "POST", "/v2/models/whole/infer", x.tobytes(), bare)
+    assert status == 200 and data[-140:] == found.tobytes(), data[:300]
+    status, _, data = call(address, "POST", "/v2/models/typed/infer", x.tobytes(), bare)
+    assert status == 400 and b"model 'typed' has 6 inputs: send JSON" in data, data
     error = infer(address, "whole", [("x", "FP32", x[:6])], code=400)
     assert error == "unexpected shape for input 'x' for model 'whole'. Expected [7,12], got [6,12]", error
 
@@ -245,6 +291,37 @@ def image(_, address):
     x = np.random.default_rng(3).random((3, 3, 800, 600), np.float32)
     found = infer(address, "image", [("x", "FP32", x)])["y"]
     assert found.shape == x.shape and np.array_equal(found, 2 * x)
+
+
+def wide(_, address, worker):
+    """Small requests with large answers, more at once than the memory: they wait, and are answered. `worker` is stopped meanwhile."""
+    def held():
+        lines = call(address, "GET", "/metrics")[2].decode().splitlines()
+        found = dict(line.rsplit(" ", 1) for line in lines if line[0] != "#")
+        return int(found["wiremill_gateway_memory_bytes"]), int(found["wiremill_gateway_memory_limit_bytes"])
+
+    def client(i):
+        x = np.arange(250 * i, 250 * (i + 1), dtype=np.float32)[:, None]
+        y = infer(address, "wide", [("x", "FP32", x)])["y"]
+        same.append(np.array_equal(y, x * np.arange(WIDE, dtype=np.float32)))
+
+    same, most = [], 0
+    error = infer(address, "wide", [("x", "FP32", np.zeros((257, 1), np.float32))], code=413)
+    assert error.startswith(f"the answer would be {257 * 4 * WIDE} bytes") and "send fewer rows" in error, error
+    os.kill(int(worker), signal.SIGSTOP)
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(30)]
+    for thread in threads:
+        thread.start()
+    try:
+        wait_for(lambda: held()[0] > 250 * 4 * WIDE)
+    finally:
+        os.kill(int(worker), signal.SIGCONT)
+    while any(thread.is_alive() for thread in threads):
+        bytes_held, limit = held()
+        most = max(most, bytes_held)
+        time.sleep(0.01)
+    # One request that has begun may exceed the memory, and one of each address its share.
+    assert same == [True] * 30 and most < limit + 250 * 4 * WIDE, (len(same), most, limit)
 
 
 def load(work, address):
@@ -269,4 +346,35 @@ def load(work, address):
     assert ("broken", "1") not in index(address)
 
 
-globals()[sys.argv[1]](*sys.argv[2:])
+def poll(work, address, model):
+    """The gateway follows its repository; clients may not load."""
+    def state(name, version):
+        return index(address).get((name, version), {}).get("state")
+
+    folder, new = f"{work}/polled", f"{work}/new"
+    error = ask(address, "/v2/repository/models/first/load", "POST", "{}", 501)["error"]
+    assert "--model-control-mode" in error, error
+    error = ask(address, "/v2/repository/models/first/unload", "POST", "{}", 501)["error"]
+    wait_for(lambda: state("first", "1") == "READY")
+    data = open(model, "rb").read()
+    os.makedirs(f"{folder}/later/1")
+    with open(f"{folder}/later/1/model.onnx", "wb") as out:  # a copy that stands still half way
+        out.write(data[:9999])
+    wait_for(lambda: state("later", "1") == "UNAVAILABLE")
+    assert "model.onnx" in index(address)["later", "1"]["reason"]
+    with open(f"{folder}/later/1/model.onnx", "ab") as out:  # ... and goes on
+        out.write(data[9999:])
+    wait_for(lambda: state("later", "1") == "READY")
+    os.makedirs(new)
+    os.symlink(os.path.realpath(model), f"{new}/model.onnx")
+    os.rename(new, f"{folder}/later/4")
+    wait_for(lambda: state("later", "4") == "READY" and state("later", "1") is None)
+    with open(f"{folder}/later/config.pbtxt", "w") as out:  # one that is wrong leaves what is loaded
+        out.write("what {")
+    os.rename(f"{folder}/first", f"{work}/first")
+    wait_for(lambda: state("first", "1") is None)
+    assert call(address, "GET", "/v2/models/later/versions/4/ready")[0] == 200
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

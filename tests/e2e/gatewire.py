@@ -19,27 +19,14 @@ import zlib
 
 import numpy as np
 
+from protobuf import field
+
 SERVICE = "/inference.GRPCInferenceService/"
 MODEL, INPUT, OUTPUT = "m", "main_input", "michel_netout/Sigmoid"
 part, work, grpc, web = sys.argv[1:5]
 
 
-# ---- protobuf, by hand ---------------------------------------------------------------------------
-
-def varint(number):
-    out = b""
-    while number > 127:
-        out += bytes([number & 127 | 128])
-        number >>= 7
-    return out + bytes([number])
-
-
-def field(tag, value):
-    if isinstance(value, int):
-        return varint(tag << 3) + varint(value)
-    value = value.encode() if isinstance(value, str) else value
-    return varint(tag << 3 | 2) + varint(len(value)) + value
-
+# ---- protobuf ------------------------------------------------------------------------------------
 
 def fields(data):
     """(tag, value) of each field of a message."""
@@ -96,7 +83,7 @@ def call(method, body, *headers, status=0, text="", options=("--http2-prior-know
     with open(at, "wb") as out:
         out.write(body)
     sent = [word for one in ("content-type: application/grpc", "te: trailers", *headers) for word in ("-H", one)]
-    done = subprocess.run(["curl", "-sS", "-m", "60", *options, *sent, "-D", at + ".heads", "-o", at + ".body", "--data-binary",
+    done = subprocess.run(["curl", "-sS", "-m", "300", *options, *sent, "-D", at + ".heads", "-o", at + ".body", "--data-binary",
                            "@" + at, f"{scheme}://{grpc}{SERVICE}{method}"], capture_output=True, text=True)
     assert done.returncode == 0, done
     heads = dict(line.strip().split(": ", 1) for line in open(at + ".heads") if ": " in line)
@@ -109,7 +96,7 @@ def call(method, body, *headers, status=0, text="", options=("--http2-prior-know
 
 
 def ask(path, body=None, headers={}, code=200, method=None):
-    connection = http.client.HTTPConnection(web, timeout=60)
+    connection = http.client.HTTPConnection(web, timeout=300)
     connection.request(method or ("POST" if body is not None else "GET"), path, body, headers)
     answer = connection.getresponse()
     data = answer.read()
@@ -159,9 +146,10 @@ def calls():
         got = dict(fields(answer))
         assert dict(fields(got[2]))[3] == str(i).encode()
         if i == 5:
-            assert b"unknown model" in got[1]
+            assert b"triton_final_response" not in got[2] and b"unknown model" in got[1]
         else:
             assert np.array_equal(scores_of(got[2]), want[i:i + 1 + 9 * (i % 3 == 0)])
+            assert dict(fields(dict(fields(got[2]))[4])) == {1: b"triton_final_response", 2: field(1, 1)}
     assert i == 11 and call("ModelStreamInfer", b"") == []
 
 
@@ -187,11 +175,36 @@ def refused():
     call("ModelInfer", framed(bytes(damaged), 1), "grpc-encoding: gzip", status=13, text="damaged")
     timeout = field(4, field(1, "timeout") + field(2, field(2, 1)))
     os.kill(int(sys.argv[5]), signal.SIGSTOP)  # the worker
-    call("ModelInfer", framed(request(patches(1, 9), MODEL, "", timeout)), status=4, text="timeout is over")
+    call("ModelInfer", framed(request(patches(1, 9), MODEL, "", timeout)), status=14, text="Request timeout expired")
     call("ModelInfer", framed(request(patches(1, 9))), "grpc-timeout: 50m", status=4, text="Deadline Exceeded")
     os.kill(int(sys.argv[5]), signal.SIGCONT)
     answer = call("ModelStreamInfer", framed(request(patches(1), MODEL, "a", timeout)) + framed(b"\xff"))
     assert [tag for tag, _ in fields(answer[1])][0] == 1
+    # who still sends gets the status first, RST_STREAM with NO_ERROR then
+    said = raw(GREETING + frame(HEADERS, 4, 1, heads()) + frame(0, 0, 1, b"\0" + struct.pack(">I", 3 << 30)))
+    kinds = []
+    while not kinds or kinds[-1] != RST:
+        head = said.recv(9, socket.MSG_WAITALL)
+        assert len(head) == 9, kinds
+        body = said.recv(int.from_bytes(head[:3], "big"), socket.MSG_WAITALL)
+        if int.from_bytes(head[5:], "big") == 1:
+            kinds.append(head[3])
+    assert kinds == [HEADERS, RST] and body == bytes(4), kinds
+
+
+def strict():
+    """--strict: a request with a row of NaN is refused by every way in, and the row is named; others are as ever."""
+    fine, bad = patches(3), patches(3)
+    bad[1, 2, 3] = np.nan
+    want, why = http_scores(fine), "1 of 3 rows of the request to model 'm' have no scores, rows 1 (from 0)"
+    head = json.dumps({"inputs": [{"name": INPUT, "shape": bad.shape, "datatype": "FP32",
+                                   "parameters": {"binary_data_size": bad.nbytes}}]}).encode()
+    error = json.loads(ask(f"/v2/models/{MODEL}/infer", head + bad.tobytes(), {"Inference-Header-Content-Length": str(len(head))}, 400))
+    assert why in error["error"] and "--strict" in error["error"], error
+    call("ModelInfer", framed(request(bad)), status=3, text=why)
+    answers = [dict(fields(one)) for one in call("ModelStreamInfer", framed(request(bad, ident="a")) + framed(request(fine, ident="b")))]
+    assert why.encode() in answers[0][1] and dict(fields(answers[0][2]))[3] == b"a", answers
+    assert np.array_equal(scores_of(answers[1][2]), want)
 
 
 def pages():
@@ -202,24 +215,48 @@ def pages():
     assert np.array_equal(http_scores(values, {"Expect": "100-continue"}), want)
     assert np.array_equal(http_scores(values, {}, lambda data: iter([data[:999], data[999:]])), want)  # chunked
     infer = f"/v2/models/{MODEL}/infer"
+    bare = {"Inference-Header-Content-Length": "0", "Content-Type": "application/octet-stream"}  # the bytes of one row, no JSON
+    for version, packed in (("", values[3].tobytes()), ("/versions/1", iter([values[3].tobytes()]))):
+        answer = ask(f"/v2/models/{MODEL}{version}/infer", packed, bare)
+        assert b'"binary_data_size"' in answer and np.frombuffer(answer[-4:], "<f4") == want[3]
+    for body in (b"", values[:2].tobytes(), values[3].tobytes()[:-1]):
+        error = json.loads(ask(infer, body, bare, 400))["error"]
+        assert f"Expected {values[3].nbytes}, got {len(body)}" in error, error
+    assert "unknown model: 'none'" in json.loads(ask("/v2/models/none/infer", b"1234", bare, 404))["error"]
     for body, heads, code in ((b"{", {}, 400), (b"{}", {"Inference-Header-Content-Length": "x"}, 400),
                               (b"{}", {"Inference-Header-Content-Length": "9"}, 400), (b"{}", {"Content-Encoding": "br"}, 501),
                               (b"{}", {"Content-Encoding": "gzip"}, 400),
                               (gzip.compress(bytes(40 << 20)), {"Content-Encoding": "gzip"}, 413)):
         assert "error" in json.loads(ask(infer, body, heads, code))
-    assert ask(f"/v2/models/{MODEL}/ready") == b"" and ask("/v2/health/live/") == b""
-    for path, body, code in (("/v2/models/none/ready", None, 400), ("/v2/models/none", None, 404), ("/nothing", None, 404),
+    assert ask(f"/v2/models/{MODEL}/ready") == ask("/v2/health/ready") == b'{"ready":true}'
+    assert ask("/v2/health/live/") == b'{"live":true}' and ask("/v2/models/none/ready", code=400) == b'{"ready":false}'
+    for path, body, code in (("/v2/logging", b"{}", 501), (f"/v2/models/{MODEL}/trace/setting", None, 501), ("/v2/models/none", None, 404), ("/nothing", None, 404),
                              (infer, None, 400), ("/v2", b"{}", 400), ("/v2/systemsharedmemory/status", None, 501),
                              ("/v2/repository/models/none/load", b"", 400), ("/v2/models/" + "x" * 1100, None, 404)):
         assert ask(path, body, code=code) == b"" or code != 200
     assert json.loads(ask("/v2/repository/index", b"{\"ready\": true}"))[0]["name"] == MODEL
     numbers = dict(line.rsplit(" ", 1) for line in ask("/metrics").decode().splitlines() if line[0] != "#")
     assert int(numbers['nv_inference_request_success{model="m",version="1"}']) > 4
-    assert int(numbers['wiremill_gateway_requests{protocol="http",code="ok"}']) > 4
+    assert int(numbers['wiremill_gateway_requests_total{protocol="http",code="ok"}']) > 4
+    late = int(numbers['nv_inference_request_failure{model="m",version="1",reason="REJECTED"}'])
+    assert late >= 2 and int(numbers['nv_inference_request_failure{model="m",version="1",reason="OTHER"}']) == 0, numbers
+    assert numbers['nv_inference_pending_request_count{model="m",version="1"}'] == "0"
+    assert numbers['wiremill_gateway_model_ready{model="m",version="1"}'] == "1"
     assert int(numbers["wiremill_gateway_memory_limit_bytes"]) > int(numbers["wiremill_gateway_memory_bytes"]) >= 0
     said = socket.create_connection(web.split(":"))
     said.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n" % infer.encode())
     assert b" 413 " in said.recv(4096)
+    # who still sends the body of a refused request has its answer behind it; one that never ends is cut off
+    for headers, code in ((b"", b" 413 "), (b"Content-Encoding: br\r\n", b" 501 ")):
+        for size, is_read in ((20 << 20, True), (200 << 20, False)):
+            said = socket.create_connection(web.split(":"), timeout=60)
+            said.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n" % (infer.encode(), headers, size))
+            try:
+                said.sendall(bytes(size))
+                assert is_read and code in said.recv(4096)
+            except ConnectionError:
+                assert not is_read
+            said.close()
     said = socket.create_connection(web.split(":"))  # goes away while its request is computed
     said.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n{" % infer.encode())
     said.close()
@@ -312,6 +349,95 @@ def many():
     assert not failed, failed[:2]
 
 
+def numbers():
+    lines = [line for line in ask("/metrics").decode().splitlines() if line.startswith("wiremill_gateway_")]
+    return {line.rsplit(" ", 1)[0][17:]: int(line.rsplit(" ", 1)[1]) for line in lines}
+
+
+def slow():
+    """Clients at two addresses take no answer, and would fill the memory many times: a client at another one is answered while
+    none of them has been cut off. (It waits for that where it shares their memory.)"""
+    gone = 'requests_total{protocol="grpc",code="cancelled"}'
+    body = framed(request(patches(1)))
+    settings = GREETING[:24] + frame(4, 0, 0, struct.pack(">HI", 4, 0))  # no window: no byte of an answer can be sent
+    said = []
+    for i in range(24):
+        said.append(socket.create_connection(grpc.split(":"), timeout=60, source_address=(f"127.0.0.{2 + i % 2}", 0)))
+        said[-1].sendall(settings + b"".join(frame(HEADERS, 4, i, heads()) + frame(0, 1, i, body) for i in range(1, 2001, 2)))
+    while numbers()["memory_bytes"] < numbers()["memory_limit_bytes"] * 3 // 5:
+        time.sleep(0.05)
+    values = patches(200)
+    for _ in range(3):  # on a machine that has stopped for half a minute some were cut off
+        before = numbers()[gone]
+        assert np.array_equal(scores_of(call("ModelInfer", framed(request(values)))[0]), http_scores(values))
+        if numbers()[gone] == before:
+            break
+    else:
+        raise AssertionError("it was answered only when others were cut off")
+    for one in said:
+        one.close()
+
+
+def crowd():
+    """An address with as many connections as it may have gets no more; another one does."""
+    most = int(sys.argv[5])
+    said = [socket.create_connection(at.split(":"), timeout=60, source_address=("127.0.0.4", 0))
+            for _ in range(most // 2 + 4) for at in (grpc, web)]
+    while numbers()["connections_refused_total"] < 8:  # each is accepted in its turn
+        time.sleep(0.05)
+    assert scores_of(call("ModelInfer", framed(request(patches(1))))[0]).size
+    assert numbers()["connections_refused_total"] == 8
+    for one in said:
+        one.close()
+    while sum(numbers()[f'connections{{protocol="{one}"}}'] for one in ("grpc", "http")) > 1:
+        time.sleep(0.05)
+    one = http.client.HTTPConnection(web, timeout=60, source_address=("127.0.0.4", 0))
+    one.request("GET", "/v2/health/live")
+    assert one.getresponse().status == 200
+    one.close()
+
+
+def flood():
+    """Clients at once (argument), each with JSON of so many bytes (argument), with `contents` and with JSON that is meant badly.
+    All are answered; the caller looks at the memory."""
+    clients, size = int(sys.argv[5]), int(sys.argv[6])
+    infer, failed = f"/v2/models/{MODEL}/infer", []
+
+    def numbers(data, n, kind="FP32"):
+        return b'{"inputs": [{"name": "%s", "shape": [%d], "datatype": "%s", "data": %s}]}' % (INPUT.encode(), n, kind.encode(), data)
+
+    count = size // 4 - 100  # FP32: as many bytes
+    ones = numbers(b"[" + b"1," * (count - 1) + b"1]", count)
+    some = min(count // 8, 4_000_000)  # values of 1 byte become 4
+    tensor = field(1, INPUT) + field(2, "INT32") + field(3, some) + field(5, field(2, b"\1" * some))
+    bad = [(numbers(b"[" * 10000 + b"1" + b"]" * 10000, 1), "Unable to parse 'data'"),
+           (numbers(b"[" + b"9" * (size - 200) + b"]", 1), "Unable to parse 'data'"),
+           (numbers(b"[1e" + b"9" * (size - 200) + b"]", 1), "Unable to parse 'data'"),
+           (b"[" * (size - 200), "without the tensors' 'data'"), (b"[" * 200000, "failed to parse"),
+           (numbers(b"[1]", 1 << 50), "fewer values than its shape"), (numbers(b"[1]" + b" " * (size * 3 // 2), 1), "--max-message"),
+           (b'{"inputs":[' + b"[]," * 80000 + b"[]]}", "give arrays of at most")]
+
+    def client(i):
+        try:
+            for k in range(2):
+                if (i + k) % 2:
+                    text, why = (ones, "unexpected shape") if k else bad[i // 2 % len(bad)]
+                    is_chunked = i % 4 < 2 or "max" in why
+                    answer = json.loads(ask(infer, iter([text]) if is_chunked else text, code=413 if "max" in why else 400))
+                    assert why in answer["error"], answer
+                else:
+                    call("ModelInfer", framed(field(1, MODEL) + field(5, tensor)), status=3, text="data-type is 'INT32'")
+        except BaseException as error:
+            failed.append(repr(error))
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed[:2]
+
+
 def drain():
     """A request that has begun when SIGTERM comes is answered; no connection is accepted any more."""
     body = framed(request(patches(1)))
@@ -324,7 +450,7 @@ def drain():
         try:
             raw(b"").close()
             time.sleep(0.01)
-        except ConnectionRefusedError:
+        except ConnectionError:  # refused, or reset where it was about to be accepted
             break
     said.sendall(frame(0, 1, 1, body[20:]))
     answer = b""

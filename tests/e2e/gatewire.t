@@ -9,13 +9,14 @@ model=$made/model-${small}1.wmm
 start () # options...
 {
     rm -f "$work/log"
+    rm -f "$work/log" # of the last one
     "$bin/wiremill-gateway" gateway --grpc 127.0.0.1:0 --http 127.0.0.1:0 --threads 1 --model "m=$model" "$@" 2>"$work/log" &
     gateway=$!
     until_true 30 grep -q 'gRPC on' "$work/log" || return 1
     grpc=$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log") http=$(sed -n 's/.* HTTP on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log")
 }
 is_ready () { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/health/ready")" = 200 ]; }
-run () { timeout 120 build/venv/bin/python tests/e2e/gatewire.py "$1" "$work" "$grpc" "$http" "${@:2}"; } # part, arguments...
+run () { timeout 600 build/venv/bin/python tests/e2e/gatewire.py "$1" "$work" "$grpc" "$http" "${@:2}"; } # part, arguments...
 memory () { awk '/^VmHWM/ { print $2 }' "/proc/$gateway/status"; } # kB
 
 start --memory 33554432 --max-message 8388608 --access-log "$work/access" || bail "no gateway"
@@ -25,17 +26,48 @@ ok "gRPC: inference, plain and compressed, streams, what is asked about models" 
 ok "gRPC: what is refused, deadlines" run refused "$worker"
 ok "HTTP: inference, pages, what is refused" run pages
 before=$(memory)
+if command -v promtool >/dev/null; then
+    lint () { curl -s "http://$http/metrics" | promtool check metrics 2>&1 | grep -v '^nv_.* should' | tee "$work/said"; [ ! -s "$work/said" ]; }
+    ok "promtool finds nothing wrong with the metrics" lint
+else
+    skip "promtool is not there (make deps-farm)"
+fi
 ok "hostile peers" run hostile
 ok "more at once than fits: all wait, and are answered" run many
-small_enough () { [ -n "$SAN" ] || [ "$(memory)" -lt $((before + 60000)) ] || { echo "$before kB, then $(memory) kB"; return 1; }; }
+ok "a flood of JSON: all of it is read or refused" run flood 24 7000000
+small_enough () { [ -n "$SAN" ] || [ "$(memory)" -lt $((before + 33000 + 48000)) ] || { echo "$before kB, then $(memory) kB"; return 1; }; }
 ok "its memory is bounded" small_enough
+rotated () # SIGUSR1 begins a new access log where the old one was renamed; where it cannot, the old one goes on
+{
+    mv "$work/access" "$work/access.1" && kill -USR1 $gateway && until_true 20 test -e "$work/access" && is_ready &&
+        until_true 20 grep -q health/ready "$work/access" && mkdir "$work/kept" && mv "$work/access" "$work/kept/" && mkdir "$work/access" &&
+        kill -USR1 $gateway && until_true 20 grep -q 'access cannot be opened: Is a directory; it goes on in the old file' "$work/log" &&
+        ask_more && until_true 20 grep -q health/live "$work/kept/access" && cat "$work/kept/access" >>"$work/access.1"
+}
+ask_more () { curl -s "http://$http/v2/health/live"; }
+ok "the access log is rotated" rotated
 ok "a request that has begun is answered before it ends" run drain "$gateway"
 ends () { wait $gateway; }
 ok "... and it ends with 0" ends
-logged () { grep -Eq '^[0-9TZ:.-]+ 127.0.0.1:[0-9]+ grpc ModelInfer m ok [0-9]+ [0-9]+ [0-9.]+$' "$work/access" &&
-    grep -Eq 'http POST\?/v2/models/m/infer m invalid ' "$work/access" && grep -q 'grpc ModelInfer none not-found' "$work/access" &&
-    grep -q 'grpc ModelInfer m deadline' "$work/access" && ! LC_ALL=C grep -q '[^ -~]' "$work/access"; }
+logged () { grep -Eq '^[0-9TZ:.-]+ 127.0.0.1:[0-9]+ grpc ModelInfer m ok [0-9]+ [0-9]+ [0-9.]+$' "$work/access.1" &&
+    grep -Eq 'http POST:/v2/models/m/infer m invalid ' "$work/access.1" && grep -q 'grpc ModelInfer none not-found' "$work/access.1" &&
+    grep -q 'grpc ModelInfer m deadline' "$work/access.1" && ! LC_ALL=C grep -q '[^ -~]' "$work/access.1"; }
 ok "the access log has a line for each request" logged
+
+start --memory 33554432 --address-connections 40 || bail "no gateway"
+until_true 60 is_ready || bail "no model is ready"
+ok "clients that take no answer hold up nobody at another address" run slow
+ok "an address has only so many connections" run crowd 40
+ok "... and one line of the log" grep -c '127.0.0.4:[0-9]*: its address has 40 connections' "$work/log"
+once () { [ "$(grep -c 'its address has' "$work/log")" = 1 ]; }
+ok "... once" once
+kill -TERM $gateway && kill -TERM $gateway && wait $gateway
+
+start --strict
+until_true 60 is_ready
+ok "--strict refuses rows without scores" run strict
+hung_up () { kill -HUP $gateway && wait $gateway; }
+ok "a closed terminal ends it" hung_up
 
 pem () { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" -addext "subjectAltName=DNS:localhost,IP:127.0.0.1" \
     -keyout "$work/$1.key" -out "$work/$1.pem" 2>/dev/null; }
@@ -61,6 +93,7 @@ else
 fi
 no () { local pattern=$1; shift; refused 2 "$pattern" "$bin/wiremill-gateway" gateway --model "m=$model" "$@"; } # pattern, options...
 ok "a certificate alone" no 'together' --tls-certificate "$work/log"
+ok "a certificate that is not there" no 'nix.pem: no certificate can be read there: No such file' --tls-certificate "$work/nix.pem" --tls-key "$work/log"
 ok "a certificate that is none" no 'no certificate can be read' --tls-certificate "$work/log" --tls-key "$work/log"
 ok "an address that is none" no 'is no address: give ADDRESS:PORT' --grpc nonsense
 ok "a name that is none" no 'is no address' --grpc no.such.host.invalid:1

@@ -20,23 +20,21 @@ bench='echo "| v1 | fp16 | 5.50 | 10.00 | 1e-4 | 800 | x |"; echo "| v1 | fp32 |
 good='case $1 in device) echo "# NVIDIA H200" ;; test) echo "ok 1 - all"; echo 1..1 ;; quick) echo "ok 1 - all" ;;
     bench) '$bench' ;; properties) echo "{\"deviceVer\": 900}" ;; ceilings) echo "| memory | 4300 GB/s |" ;; esac'
 
-make gpu_check 'echo "# no NVIDIA driver, or one too old for CUDA 13.0"; exit 1'
+make gpu_check 'echo "# there is no NVIDIA driver (libcuda.so.1 is not found)"; exit 1'
 make python3 'exit 1'
 bare ()
 {
     report 1 && says 'No GPU that this program can use' && says ': /dev has (none|one)' && says 'Nothing was measured'
 }
 ok "a machine without a GPU" bare
+make gpu_check 'echo "# the NVIDIA driver shows no GPU"; exit 1'
 make nvidia-smi 'echo "GPU 0: Tesla T4"'
-old () { report 1 && says "its driver is too old \(CUDA 13 needs 580"; }
+hidden () { report 1 && says 'nvidia-smi sees one \(is CUDA_VISIBLE_DEVICES set'; }
+ok "a GPU that is hidden" hidden
+make gpu_check 'echo "# the NVIDIA driver is too old: it is for CUDA 11.8, needed is CUDA 12.0 (driver 525 or newer)"; exit 2'
+old () { report 1 && says 'too old: it is for CUDA 11.8' && says 'can use. Nothing was measured'; }
 ok "an old driver" old
 make nvidia-smi 'exit 9'
-make gpu_check 'echo "# libcudnn.so.9 is not here: install"; exit 1'
-libraries ()
-{
-    report 1 && says 'libraries are missing' && says 'python3 -m pip install nvidia-cudnn-cu13 nvidia-cublas'
-}
-ok "no cuDNN" libraries
 make gpu_check 'echo "version GLIBC_2.34 not found"; exit 126'
 alien () { report 1 && says 'the program ended with 126'; }
 ok "a program that does not run there" alien
@@ -49,15 +47,29 @@ plain ()
         says 'Left out: broker, worker' && says deviceVer && says 'All passed'
 }
 ok "a GPU, Python without torch" plain
-make compute-sanitizer 'case "$*" in *--help*) echo --kernel-name ;; *racecheck*) echo "========= Race"; exit 9 ;;
-    *initcheck*kernel*) exit 1 ;; *synccheck*) echo "Error: Device not supported"; exit 255 ;; *memcheck*--kernel-name\ kns=wm_gpu*) exit 0 ;; *initcheck*) exit 0 ;; *) exit 1 ;; esac'
+make ncu 'echo "==PROF== Connected"; case "$*" in *regex:wm_gpu_dense*skip\ 1\ *clock-control\ none*dump*) echo "  wm_gpu_dense_kernel (66, 1, 1)" ;; esac'
+counters () { report 0 && says '^ +wm_gpu_dense_kernel \(66' && ! says '==PROF=='; }
+ok "the hardware's counters" counters
+make ncu 'echo "==ERROR== ERR_NVGPUCTRPERM"; exit 1'
+refused_counters () { report 0 && says 'ERR_NVGPUCTRPERM' && says 'ncu ended with 1' && says 'All passed'; }
+ok "counters that may not be read" refused_counters
+make ncu 'echo "==WARNING== No kernels were profiled."'
+no_launches () { report 0 && says 'No kernels were profiled'; }
+ok "counters of nothing" no_launches
+rm "$machine/ncu"
+# Its help is longer than a pipe holds.
+make compute-sanitizer 'case "$*" in *--help*) echo --kernel-name; seq 30000; echo --check-api-memory-access ;;
+    *racecheck*) echo "========= Race"; exit 9 ;; *synccheck*) echo "Error: Device not supported"; exit 255 ;;
+    *memcheck*--kernel-name\ kns=wm_gpu*\ quick) exit 0 ;;
+    *api-memory-access\ no*initcheck*--kernel-name\ kns=wm_gpu*\ quick\ own) exit 0 ;; *) exit 1 ;; esac'
+early () { (($(grep -n 'memcheck: clean' "$work/said" | cut -d: -f1) < $(grep -n '^## Tests' "$work/said" | cut -d: -f1))); }
 sanitizer ()
 {
-    report 1 && says 'memcheck: clean' && says 'racecheck: FAULTS' && says '==== Race' &&
+    report 1 && early && says 'memcheck: clean' && says 'racecheck: FAULTS' && says '==== Race' &&
         says 'synccheck: did not run here' && says 'Device not supported' && says 'initcheck: clean' && says FAILED
 }
 ok "compute-sanitizer finds something" sanitizer
-make compute-sanitizer 'case "$*" in *--help*) ;; *initcheck*) exit 0 ;; *--kernel-regex\ kns=wm_gpu*) exit 0 ;; *) exit 1 ;; esac'
+make compute-sanitizer 'case "$*" in *--help*) ;; *api-memory*) exit 1 ;; *--kernel-regex\ kns=wm_gpu*) exit 0 ;; *) exit 1 ;; esac'
 older () { report 0 && says 'memcheck: clean' && says 'initcheck: clean'; }
 ok "an older compute-sanitizer" older
 rm "$machine/compute-sanitizer"
@@ -113,9 +125,25 @@ replay ()
 whole ()
 {
     replay 0 && says '1 workers on the GPU: [0-9.]* million hits/s' && says '3 workers' &&
-        says '[0-9]+ % of the engine alone \(v3, steady: 0.01'
+        says '[0-9]+ % of the engine alone \(v3, steady: 0.01' && says 'cuda/fake/fp16/v0 +split'
 }
 ok "the whole pipeline on batches from memory" whole
+# The program that times other networks, on the stand-in.
+small ()
+{
+    keep "$WM_BUILD/tests/gpu_networks" "$work/m8.onnx" small 0 &&
+        says '\| small \| ours, fp16, from host memory \| 64 \| [0-9]+ \| cuda/' && says 'ours, fp32'
+}
+"$bin/wiremill" model new emtrkmichel --seed 1 --wire 8 --bin 8 -o "$work/m8.onnx" >&2
+ok "other networks are timed" small
+counted ()
+{
+    keep "$WM_BUILD/tests/gpu_networks" counts "$work/m8.onnx" small && says '\| small \| fp32 \| all of ours \| [0-9]+ \| [0-9.]+' &&
+        says '\| small \| fp16 \| pool|\| small \| fp16 \| copy'
+}
+ok "what our kernels read and write for a network" counted
+unread () { exits 1 keep "$WM_BUILD/tests/gpu_networks" "$work/none.onnx" none 0 && says '\| none \| ours \| \| \| .*none.onnx'; }
+ok "a network that cannot be read" unread
 rm "$work/wm_cuda.so"
 none () { replay 1 && says 'the engine cuda cannot run here|nothing is done' && says deviceVer; }
 ok "workers without an engine" none

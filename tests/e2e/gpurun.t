@@ -16,13 +16,14 @@ campaign () # folder, options...
 {
     local out=$work/$1
     shift
-    keep "$bin/wiremill" run --quiet --model "$work/m.onnx" --spec "$work/spec.yaml" --precision fast --engine cuda \
-        --batch-hits $(size 4 8 8) --workers 1 --input "$work/gpurun.h5" --output "$out" "$@"
+    keep "$bin/wiremill" run --quiet --model "$work/m.onnx" --spec "$work/spec.yaml" --precision fast --engine "${engine:-cuda}" \
+        --batch-hits $(size 2 8 8) --workers 1 --input "$work/gpurun.h5" --output "$out" "$@"
 }
 logs () { cat "$work/$1"$beside/log/worker-*.log >"$work/said" && says "$2"; }
 
 ok "a campaign on the stand-in" campaign plain
 ok "its engine has proved itself" logs plain 'engine cuda/Stand-In.*/v3/.*the self-test is passed'
+by_cudnn () { local engine=cudnn; campaign cudnn; }
 together ()
 {
     logs plain 'in the engine, [0-9]+ engine calls' &&
@@ -30,14 +31,17 @@ together ()
 }
 ok "its batches went together" together
 ok "the reference agrees" "$bin/wiremill" verify "$work/plain"
+ok "a campaign by cuDNN's steps" by_cudnn
+ok "its engine has proved itself, too" logs cudnn 'engine cuda/Stand-In.*/any.*the self-test is passed'
+ok "the reference agrees with it" "$bin/wiremill" verify "$work/cudnn"
 
-# The order to fail comes once the engine has measured and proved itself: at its second call from then on.
+# The order to fail comes once the engine has measured and proved itself: at its fourth launch from then on.
 proved_itself () { grep -q 'self-test is passed' "$work"/dies$beside/log/worker-*; }
 dies ()
 {
     WM_STANDIN_FAIL=$work/fail campaign dies &
     local run=$!
-    until_true 600 proved_itself && echo 2 >"$work/fail.new" && mv "$work/fail.new" "$work/fail"
+    until_true 600 proved_itself && echo 4 >"$work/fail.new" && mv "$work/fail.new" "$work/fail"
     wait $run && [ ! -e "$work/fail" ] &&
         logs dies 'together: the GPU failed, graph_run: cudaErrorLaunchFailure.*each goes alone' &&
         says 'none of these batches kills'

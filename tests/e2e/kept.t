@@ -84,7 +84,7 @@ ok "... it is passed on" passed
 # Workers of `wiremill run` wait at a pipe until its broker serves: they reach no other before.
 mkfifo "$work/gate" && exec 8<>"$work/gate"
 at_gate () { exec "$bin/wiremill-worker" --broker "ipc://$work/nobody" --give-up 0.1 --after 9 9<"$work/gate" 8>&- >"$work/at-gate" 2>&1; }
-waits () { [ "$(readlink /proc/$pid/exe)" = "$bin/wiremill-worker" ] && grep -q '^SigCgt:.*4002$' /proc/$pid/status; }
+waits () { [ "$(readlink /proc/$pid/exe)" = "$bin/wiremill-worker" ] && grep -q '^SigCgt:.*4..2$' /proc/$pid/status; }
 ends () { wait $pid; [ $? = "$1" ] && cat "$work/at-gate"; }
 stopped () { until_true 60 waits && kill -TERM $pid && ends 75 && ! grep connects "$work/at-gate"; }
 at_gate & pid=$!

@@ -99,7 +99,7 @@ touched ()
 ok "one that was only copied is taken as it is" touched
 
 # Behind the back of a run that works on another input.
-make_events long --events 1 --seed 8 --hits 12000 --tpcs 1 || bail "no events"
+make_events long --events 3 --seed 8 --hits 30000 --tpcs 1 || bail "no events"
 behind ()
 {
     local score=$work/behind/two.scores.h5

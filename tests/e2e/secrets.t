@@ -6,6 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 make_model "${small}1" && make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no model or events"
 out=$work/out keys=$work/out$beside b=tcp://127.0.0.1:$port
 ulimit -c unlimited
+export ASAN_OPTIONS=disable_coredump=0:$ASAN_OPTIONS
 mkdir "$work/seen" "$work/there" && cd "$work/there" || exit 1 # where a core file would be
 
 # Looks for secrets, as text and as bytes, in the files of a folder; those that hold them are left out.

@@ -1,30 +1,44 @@
-"""triton.py - the real tritonclient, gRPC and HTTP, against the gateway: every call, async, streams, compression.
+"""triton.py - the real tritonclient, of several versions, gRPC and HTTP, against the gateway.
 
-usage: triton.py GRPC HTTP MODEL
+usage: triton.py PART GRPC HTTP ...      parts are functions below; it serves the models of tritonmodels.py
 """
+import os
 import queue
+import signal
+import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import tritonclient.grpc as tg
 import tritonclient.http as th
 
-grpc, web, MODEL = sys.argv[1:4]
-OUTPUTS = ["em_trk_none_netout/Softmax", "michel_netout/Sigmoid"]
-by_grpc, by_http = tg.InferenceServerClient(grpc), th.InferenceServerClient(web, concurrency=8)
-name = by_http.get_model_metadata(MODEL)["inputs"][0]["name"]
-side = by_http.get_model_metadata(MODEL)["inputs"][0]["shape"][1]
-rng = np.random.default_rng(3)
-values = (rng.random((400, side, side, 1)) * (rng.random((400, side, side, 1)) < 0.1) * 9).astype("f4")
+part, grpc, web = sys.argv[1:4]
+MODEL, OUTPUTS = "m", ["em_trk_none_netout/Softmax", "michel_netout/Sigmoid"]
+PORT = None  # the model's input: name, side
+
+
+def patches(client):
+    """400 patches, and the model's scores of them."""
+    global PORT
+    port = client.get_model_metadata(MODEL, as_json=True)["inputs"][0]
+    PORT, side = port["name"], int(port["shape"][1])
+    rng = np.random.default_rng(3)
+    values = (rng.random((400, side, side, 1)) * (rng.random((400, side, side, 1)) < 0.1) * 9).astype("f4")
+    whole = client.infer(MODEL, given(tg, values))
+    want = {output: whole.as_numpy(output) for output in OUTPUTS}
+    assert all(want[output].shape[0] == 400 and np.isfinite(want[output]).all() for output in OUTPUTS)
+    return values, want
 
 
 def given(kind, rows, **options):
-    tensor = kind.InferInput(name, rows.shape, "FP32")
+    tensor = kind.InferInput(PORT, rows.shape, "FP32")
     tensor.set_data_from_numpy(rows, **options)
     return [tensor]
 
 
-def same(result, at, n):
+def same(result, want, at, n):
     return all(np.array_equal(result.as_numpy(output), want[output][at:at + n]) for output in OUTPUTS)
 
 
@@ -40,59 +54,224 @@ def fails(call, *words):
     raise AssertionError("it should have failed")
 
 
-whole = by_grpc.infer(MODEL, given(tg, values))
-want = {output: whole.as_numpy(output) for output in OUTPUTS}
-assert all(want[output].shape[0] == 400 and np.isfinite(want[output]).all() for output in OUTPUTS)
+def calls():
+    by_grpc, by_http = tg.InferenceServerClient(grpc), th.InferenceServerClient(web, concurrency=8)
+    values, want = patches(by_grpc)
+    for client in (by_grpc, by_http):
+        assert client.is_server_live() and client.is_server_ready() and client.is_model_ready(MODEL)
+        assert not client.is_model_ready("none")
+        fails(lambda: client.get_model_config("none"), "unknown model")
+        fails(lambda: client.get_system_shared_memory_status(), "send the tensors in the request")
+        fails(lambda: client.load_model("none"), "failed to load 'none'")
+    assert by_grpc.get_server_metadata(as_json=True)["extensions"] == by_http.get_server_metadata()["extensions"]
+    for one, other in ((by_grpc.get_model_metadata(MODEL, as_json=True), by_http.get_model_metadata(MODEL)),
+                       (by_grpc.get_model_config(MODEL, as_json=True)["config"], by_http.get_model_config(MODEL))):
+        assert one["name"] == other["name"] and one.get("max_batch_size") == other.get("max_batch_size")
+        key = "inputs" if "inputs" in other else "input"
+        dims = "shape" if key == "inputs" else "dims"
+        assert [int(n) for n in one[key][0][dims]] == other[key][0][dims]
+    assert by_grpc.get_model_repository_index(as_json=True)["models"][0]["state"] == "READY"
+    assert by_http.get_model_repository_index()[0]["state"] == "READY"
 
-for client in (by_grpc, by_http):
-    assert client.is_server_live() and client.is_server_ready() and client.is_model_ready(MODEL)
-    assert not client.is_model_ready("none")
-    fails(lambda: client.get_model_config("none"), "unknown model")
-    fails(lambda: client.get_system_shared_memory_status(), "send the tensors in the request")
-    fails(lambda: client.load_model("none"), "failed to load 'none'")
-assert by_grpc.get_server_metadata(as_json=True)["extensions"] == by_http.get_server_metadata()["extensions"]
-for one, other in ((by_grpc.get_model_metadata(MODEL, as_json=True), by_http.get_model_metadata(MODEL)),
-                   (by_grpc.get_model_config(MODEL, as_json=True)["config"], by_http.get_model_config(MODEL))):
-    assert one["name"] == other["name"] and one.get("max_batch_size") == other.get("max_batch_size")
-    key = "inputs" if "inputs" in other else "input"
-    dims = "shape" if key == "inputs" else "dims"
-    assert [int(n) for n in one[key][0][dims]] == other[key][0][dims]
-assert by_grpc.get_model_repository_index(as_json=True)["models"][0]["state"] == "READY"
-assert by_http.get_model_repository_index()[0]["state"] == "READY"
+    for packed in (None, "gzip", "deflate"):
+        assert same(by_grpc.infer(MODEL, given(tg, values[:70]), compression_algorithm=packed, request_id="a"), want, 0, 70)
+        result = by_http.infer(MODEL, given(th, values[:70]), request_id="a", request_compression_algorithm=packed,
+                               response_compression_algorithm=packed)
+        assert same(result, want, 0, 70) and result.get_response()["id"] == "a"
+    result = by_http.infer(MODEL, given(th, values[:3], binary_data=False),
+                           outputs=[th.InferRequestedOutput(output, binary_data=False) for output in OUTPUTS])
+    assert same(result, want, 0, 3)
+    result = by_grpc.infer(MODEL, given(tg, values[:3]), outputs=[tg.InferRequestedOutput(OUTPUTS[1])], priority=1)
+    assert [output.name for output in result.get_response().outputs] == OUTPUTS[1:]
 
-for packed in (None, "gzip", "deflate"):
-    assert same(by_grpc.infer(MODEL, given(tg, values[:70]), compression_algorithm=packed, request_id="a"), 0, 70)
-    result = by_http.infer(MODEL, given(th, values[:70]), request_id="a", request_compression_algorithm=packed,
-                           response_compression_algorithm=packed)
-    assert same(result, 0, 70) and result.get_response()["id"] == "a"
-result = by_http.infer(MODEL, given(th, values[:3], binary_data=False),
-                       outputs=[th.InferRequestedOutput(output, binary_data=False) for output in OUTPUTS])
-assert same(result, 0, 3)
-result = by_grpc.infer(MODEL, given(tg, values[:3]), outputs=[tg.InferRequestedOutput(OUTPUTS[1])], priority=1)
-assert [output.name for output in result.get_response().outputs] == OUTPUTS[1:]
+    answers = queue.Queue()
+    for i in range(200):
+        by_grpc.async_infer(MODEL, given(tg, values[i:i + 1 + i % 9]),
+                            lambda result, error, i=i: answers.put((i, result, error)))
+    for _ in range(200):
+        i, result, error = answers.get(timeout=60)
+        assert error is None and same(result, want, i, 1 + i % 9), error
+    waiting = [by_http.async_infer(MODEL, given(th, values[i:i + 5])) for i in range(40)]
+    assert all(same(one.get_result(), want, i, 5) for i, one in enumerate(waiting))
 
-answers = queue.Queue()
-for i in range(200):
-    by_grpc.async_infer(MODEL, given(tg, values[i:i + 1 + i % 9]),
-                        lambda result, error, i=i: answers.put((i, result, error)))
-for _ in range(200):
-    i, result, error = answers.get(timeout=60)
-    assert error is None and same(result, i, 1 + i % 9), error
-waiting = [by_http.async_infer(MODEL, given(th, values[i:i + 5])) for i in range(40)]
-assert all(same(one.get_result(), i, 5) for i, one in enumerate(waiting))
+    by_grpc.start_stream(lambda result, error: answers.put((result, error)))
+    for i in range(60):
+        by_grpc.async_stream_infer("none" if i == 30 else MODEL, given(tg, values[i:i + 1 + i % 40]), request_id=str(i))
+    for i in range(60):
+        result, error = answers.get(timeout=60)
+        if i == 30:
+            refused(error, "unknown model")
+        else:
+            assert error is None and result.get_response().id == str(i) and same(result, want, i, 1 + i % 40), (i, error)
+    by_grpc.stop_stream()
 
-by_grpc.start_stream(lambda result, error: answers.put((result, error)))
-for i in range(60):
-    by_grpc.async_stream_infer("none" if i == 30 else MODEL, given(tg, values[i:i + 1 + i % 40]), request_id=str(i))
-for i in range(60):
-    result, error = answers.get(timeout=60)
-    if i == 30:
-        refused(error, "unknown model")
-    else:
-        assert error is None and result.get_response().id == str(i) and same(result, i, 1 + i % 40), (i, error)
-by_grpc.stop_stream()
+    fails(lambda: by_grpc.infer("none", given(tg, values[:1])), "NOT_FOUND", "unknown model: 'none'")
+    fails(lambda: by_http.infer("none", given(th, values[:1])), "unknown model: 'none'")
+    statistics = by_grpc.get_inference_statistics(MODEL, as_json=True)["model_stats"][0]
+    assert int(statistics["inference_count"]) > 400 and int(statistics["inference_stats"]["success"]["count"]) > 300
 
-fails(lambda: by_grpc.infer("none", given(tg, values[:1])), "NOT_FOUND", "unknown model: 'none'")
-fails(lambda: by_http.infer("none", given(th, values[:1])), "404", "unknown model: 'none'")
-statistics = by_grpc.get_inference_statistics(MODEL, as_json=True)["model_stats"][0]
-assert int(statistics["inference_count"]) > 400 and int(statistics["inference_stats"]["success"]["count"]) > 300
+
+def models():
+    """Networks of others against ONNX Runtime; a frozen graph against the same network in ONNX; ten inputs in any order."""
+    for client, kind in ((tg.InferenceServerClient(grpc), tg), (th.InferenceServerClient(web), th)):
+        for name in ("squeezenet", "resnet50", "ten"):
+            known = np.load(f"{sys.argv[4]}/{name}.npz")
+            inputs = []
+            for key in sorted(known)[::-1]:  # not in the model's order
+                if key.startswith("in:"):
+                    tensor = kind.InferInput(key[3:], known[key].shape, "INT32" if known[key].dtype == np.int32 else "FP32")
+                    tensor.set_data_from_numpy(known[key])
+                    inputs.append(tensor)
+            result = client.infer(name, inputs)
+            for key in known:
+                if key.startswith("out:"):
+                    got = result.as_numpy(key[4:])
+                    assert got.shape == known[key].shape and np.abs(got - known[key]).max() < 1e-4, (name, key)
+            other = kind.InferInput("other", [1], "FP32")
+            other.set_data_from_numpy(np.zeros(1, "f4"))
+            fails(lambda: client.infer(name, [other, *inputs[1:]]), f"unexpected inference input 'other' for model '{name}'")
+        values, want = patches(tg.InferenceServerClient(grpc))
+        assert same(client.infer("emtrkmichel", given(kind, values)), want, 0, 400)  # more than its max_batch_size
+        assert same(client.infer("emtrkmichel", given(kind, values[:0])), want, 0, 0)
+        fails(lambda: client.infer("emtrkmichel", given(kind, values[:, 1:])), "unexpected shape for input 'main_input'")
+        assert same(client.infer("flat", given(kind, values.reshape(400, -1))), want, 0, 400)
+    config = tg.InferenceServerClient(grpc).get_model_config("flat").config
+    assert config.input[0].dims[:] == [values[0].size] and config.parameters["k"].string_value == "v", config
+    config = tg.InferenceServerClient(grpc).get_model_config("emtrkmichel").config
+    assert config.input[0].format == 1  # NHWC
+    assert (config.platform, config.max_batch_size, config.default_model_filename) == ("tensorflow_graphdef", 256, "model.graphdef")
+
+
+def larger():
+    """What the server does not take is refused in words while the client still sends."""
+    client = tg.InferenceServerClient(grpc)
+    values, want = patches(client)
+    large = np.concatenate([values] * (1 + int(9e6 / values.nbytes)))
+    fails(lambda: client.infer(MODEL, given(tg, large)), "RESOURCE_EXHAUSTED", "--max-message")
+    fails(lambda: th.InferenceServerClient(web).infer(MODEL, given(th, large)), "--max-message")
+    assert same(client.infer(MODEL, given(tg, values[:9])), want, 0, 9)
+
+
+def stream():
+    """1,000 requests in order, with the flag of decoupled models and without."""
+    client = tg.InferenceServerClient(grpc)
+    values, want = patches(client)
+    for flags in ({}, {"enable_empty_final_response": True}):
+        answers = queue.Queue()
+        client.start_stream(lambda result, error: answers.put((result, error)))
+        for i in range(1000):
+            client.async_stream_infer(MODEL, given(tg, values[i % 390:i % 390 + 2]), request_id=str(i), **flags)
+        for i in range(1000):
+            result, error = answers.get(timeout=60)
+            assert error is None and result.get_response().id == str(i) and same(result, want, i % 390, 2), (i, error)
+            assert result.get_response().parameters["triton_final_response"].bool_param
+        client.stop_stream()
+        assert answers.empty()
+
+
+def cancel():
+    client = tg.InferenceServerClient(grpc)
+    values, want = patches(client)
+    answers = queue.Queue()
+    for i in range(60):
+        call = client.async_infer(MODEL, given(tg, values), lambda result, error, i=i: answers.put((i, result, error)))
+        if i % 2:
+            call.cancel()
+    for _ in range(60):
+        i, result, error = answers.get(timeout=60)
+        assert same(result, want, 0, 400) if error is None else i % 2, error
+    client.start_stream(lambda result, error: None)
+    for _ in range(50):
+        client.async_stream_infer(MODEL, given(tg, values))
+    client.stop_stream(cancel_requests=True)
+    fails(lambda: client.infer(MODEL, given(tg, values), client_timeout=1e-4), "Deadline Exceeded")
+    assert same(client.infer(MODEL, given(tg, values)), want, 0, 400)
+
+
+def many():
+    """500 clients at once."""
+    values, want = patches(tg.InferenceServerClient(grpc))
+    done, failed, all_there = [], [], threading.Barrier(500)
+
+    def client(i):
+        try:
+            kind = (tg, th)[i % 2]
+            options = {"channel_args": [("grpc.use_local_subchannel_pool", 1)]} if kind is tg else {}
+            one = kind.InferenceServerClient((grpc, web)[i % 2], **options)
+            for round in range(3):
+                assert same(one.infer(MODEL, given(kind, values[i % 390:i % 390 + 2])), want, i % 390, 2)
+                all_there.wait(120)
+            one.close()
+            done.append(i)
+        except BaseException as error:  # told by the main thread
+            failed.append(repr(error))
+            all_there.abort()
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(500)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed and len(done) == 500, (failed[:3], len(done))
+
+
+def below(pid):
+    """The processes that a process has started, and those that they have."""
+    found = []
+    for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split():
+        found += [int(child), *below(child)]
+    return found
+
+
+def kills():
+    """kill -9 of each process of the model while 400 requests are in flight: 0 lost, nothing twice."""
+    client = tg.InferenceServerClient(grpc)
+    values, want = patches(client)
+    crew, = subprocess.run(["pgrep", "-P", sys.argv[4], "-f", "models/m/1/"], capture_output=True, text=True).stdout.split()
+    n_round = 1 + len(below(crew))
+    for round in range(n_round):
+        answers, seen = queue.Queue(), []
+        victims = below(crew)[::-1]
+        for i in range(400):
+            client.async_infer(MODEL, given(tg, values[i:i + 1 + i % 9]), request_id=str(i),
+                               callback=lambda result, error, i=i: answers.put((i, result, error)))
+            if i == 200:
+                os.kill(victims[round] if round < len(victims) else int(crew), signal.SIGKILL)
+        for _ in range(400):
+            i, result, error = answers.get(timeout=120)
+            assert error is None and result.get_response().id == str(i) and same(result, want, i, 1 + i % 9), (round, i, error)
+            seen.append(i)
+        assert sorted(seen) == list(range(400)) and answers.empty(), round
+    print(f"# {n_round} processes killed, {400 * n_round} requests answered once each")
+
+
+def again():
+    """Asks until it is ended by a signal; each request is answered, or fails because nobody is there. Prints how many."""
+    client = tg.InferenceServerClient(grpc)
+    values, want = patches(client)
+    ended, n_answered, n_absent = [], 0, 0
+    signal.signal(signal.SIGTERM, lambda *_: ended.append(True))
+    print("begun", flush=True)
+    while not ended or not n_answered:
+        try:
+            assert same(client.infer(MODEL, given(tg, values[:9])), want, 0, 9)
+            n_answered += 1
+        except tg.InferenceServerException as error:
+            refused(error, "UNAVAILABLE")
+            n_absent += 1
+            n_answered = 0
+            time.sleep(0.02)
+    assert n_absent
+
+
+def tls():
+    """`web` is the authority's certificate, "" or the clients' certificate and key."""
+    options = dict(zip(("certificate_chain", "private_key"), sys.argv[4:6]))
+    client = tg.InferenceServerClient(grpc, ssl=True, root_certificates=web, **options)
+    values, want = patches(client)
+    assert same(client.infer(MODEL, given(tg, values[:9])), want, 0, 9)
+    if options:
+        fails(tg.InferenceServerClient(grpc, ssl=True, root_certificates=web).is_server_live, "UNAVAILABLE")
+
+
+globals()[part]()

@@ -10,14 +10,20 @@ mkdir "$work/none" && touch "$work/none/libcuda.so.1" # of a machine that has on
 none ()
 {
     exits 6 keep env LD_LIBRARY_PATH="$work/none" "$bin/wiremill" work --gpus all &&
-        says '^wiremill work: no NVIDIA driver' && [ "$(wc -l <"$work/said")" = 1 ]
+        says '^wiremill work: the NVIDIA driver cannot be opened' && [ "$(wc -l <"$work/said")" = 1 ]
 }
 ok "no driver: one line, exit code 6" none
 
 # A driver of two GPUs, and an engine that notes which one it was given and is the sparse one else.
-printf 'int cuInit (unsigned f) { return (int) f; }\nint cuDeviceGetCount (int *n) { *n = 2; return 0; }\n' >"$work/driver.c"
-gcc -shared -fPIC -o "$work/libcuda.so.1" "$work/driver.c" || bail "no compiler"
+fake_driver "$work" || bail "no compiler"
+export WM_FAKE_DRIVER=12040,2,0
 gpus=(env LD_LIBRARY_PATH="$work" WM_CUDA_SO="$lib/wm_killer.so" WM_KILLER_NOTES="$work/notes" "$bin/wiremill" work)
+no_gpu () # setting of the driver, text
+{
+    exits 6 keep env WM_FAKE_DRIVER="$1" "${gpus[@]}" --gpus all && says "^wiremill work: the NVIDIA driver $2"
+}
+ok "a driver that is too old" no_gpu 11080,2,0 'is too old: it is for CUDA 11.8, needed is CUDA 12.0 \(driver 525 or newer\)'
+CUDA_VISIBLE_DEVICES='' ok "GPUs that are hidden" no_gpu 12040,0,100 "shows no GPU: CUDA_VISIBLE_DEVICES is '', which hides them all"
 refused () { exits 2 keep "${gpus[@]}" --gpus 0,2 && says 'numbers from 0 to 1'; }
 ok "a GPU that is not there" refused
 both () { exits 2 keep "${gpus[@]}" --gpus all --workers 3; }

@@ -4,6 +4,7 @@
    as a peer would, so that mutations reach behind zstd; or frames put together to a sample.  */
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_ragged.h"
 #include "schema/wm_sample.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -20,13 +21,42 @@ static wm_coder_t *coder;
 static wm_batch_t batch;
 static uint8_t space[2 * FUZZ_INPUT_BYTES_MAX];
 
+/* A patch of a decoded batch as a ragged row: what is read of it lies in it, and is what would be
+   written.  */
+static void check_row (const float *row, size_t n_value)
+{
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX], again[WM_RAGGED_TENSORS_MAX];
+    uint32_t n;
+    char text[40];
+    const uint32_t length = wm_ragged_length (row, n_value);
+    FUZZ_CHECK (length <= n_value);
+    if (wm_ragged_read (row, n_value, &n, tensor))
+        return;
+    FUZZ_CHECK (length == n_value && n <= WM_RAGGED_TENSORS_MAX);
+    wm_ragged_refusal (row, n_value, text, sizeof text);
+    FUZZ_CHECK (memchr (text, 0, sizeof text));
+    if (!n)
+        return;
+    FUZZ_CHECK (tensor[n - 1].at + tensor[n - 1].n_value == n_value);
+    float *head = malloc (n_value * sizeof *head);
+    FUZZ_CHECK (head);
+    memcpy (again, tensor, n * sizeof *tensor);
+    FUZZ_CHECK (wm_ragged_begin (head, n_value, n, again) == n_value);
+    for (size_t i = 0; i < tensor[0].at; i++)
+        FUZZ_CHECK (head[i] == row[i]);
+    FUZZ_CHECK (!memcmp (again, tensor, n * sizeof *tensor));
+    free (head);
+}
+
 /* What wm_batch.h promises of a batch that was decoded.  */
 static void check (const wm_batch_t *self)
 {
     FUZZ_CHECK (self->n_hit > 0 && wm_batch_raw_bytes (self) <= self->memory_bytes);
     FUZZ_CHECK (wm_batch_raw_bytes (self) <= WM_RAW_BYTES_MAX);
-    if (self->kind == WM_BATCH_PATCHES)
+    if (self->kind == WM_BATCH_PATCHES) {
+        check_row (self->patch, self->patch_values);
         return;
+    }
     uint64_t values = 0;
     for (uint32_t i = 0; i < self->n_run; i++) {
         FUZZ_CHECK (self->run_wire[i] < self->n_wire && self->run_length[i] > 0);
@@ -158,6 +188,19 @@ void fuzz_seeds (void)
     FUZZ_CHECK (!wm_batch_reserve (&ready, NULL));
     for (int i = 0; i < 18; i++)
         ready.patch[i] = (float) i;
+    seed (&ready);
+    wm_ragged_t tensor[3] = { { .n_dim = 2, .dim = { 2, 3 } },
+                              { .n_dim = 0 },
+                              { .n_dim = 3, .dim = { 1, 0, 7 } } };
+    float row[32] = { 0 };
+    ready.n_hit = 1;
+    ready.patch_values = wm_ragged_begin (row, 32, 3, tensor);
+    FUZZ_CHECK (ready.patch_values && !wm_batch_reserve (&ready, NULL));
+    memcpy (ready.patch, row, ready.patch_values * sizeof *row);
+    seed (&ready);
+    ready.patch_values = wm_ragged_refuse (row, 16, "the lengths");
+    FUZZ_CHECK (!wm_batch_reserve (&ready, NULL));
+    memcpy (ready.patch, row, ready.patch_values * sizeof *row);
     seed (&ready);
     wm_batch_clear (&ready);
 }

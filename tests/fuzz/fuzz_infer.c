@@ -4,6 +4,7 @@
    Input: its first byte says which ("G", "H", "J", "Z"). Of "H" two more bytes say how much of the
    rest is JSON.  */
 #include "producer/gateway/wm_infer.h"
+#include "producer/gateway/wm_models_private.h"
 #include "producer/gateway/wm_inflate.h"
 #include "producer/gateway/wm_service.h"
 #include "tests/fuzz/fuzz.h"
@@ -58,13 +59,22 @@ static void accepted (wm_infer_t *infer)
 
 static void infer (const uint8_t *data, size_t size, size_t json_bytes)
 {
-    wm_infer_t infer = { 0 };
+    static wm_models_t none;
+    wm_front_t front = { .models = &none, .message_max = 4 << 20 };
+    wm_infer_t infer = { .front = &front };
     wm_ks_error_t error = { 0 };
+    size_t more;
     if (json_bytes != SIZE_MAX)
         infer.request.model = wm_infer_text (&infer, "m", 1);
-    const wm_ks_code_t code = json_bytes == SIZE_MAX
-                                  ? wm_infer_decode (&infer, data, size, &error)
-                                  : wm_infer_decode_http (&infer, data, size, json_bytes, &error);
+    wm_ks_code_t code = json_bytes == SIZE_MAX
+                            ? wm_infer_decode (&infer, data, size, &error)
+                            : wm_infer_decode_http (&infer, data, size, json_bytes, &error);
+    if (!code)
+        code = wm_infer_need (&infer, &more, &error);
+    for (size_t bytes = 3; !code && wm_infer_values (&infer, &bytes, &error); bytes = 3)
+        ;
+    if (!code)
+        code = error.code;
     if (code)
         FUZZ_CHECK (*error.text && error.code == code && infer.request.id);
     else
@@ -78,15 +88,37 @@ static void http (const uint8_t *data, size_t size)
     infer (data + 2, n, json_bytes < n ? json_bytes : n);
 }
 
+static void on_zip (void *argument, wm_zip_state_t state)
+{
+    *(int *) argument = (int) state;
+}
+
+/* Lets the loop run until a state is told.  */
+static int told (wm_loop_t *loop, const int *state)
+{
+    while (*state < 0) {
+        wm_loop_timer (loop, 0, (wm_due_t *) wm_loop_stop, loop);
+        wm_loop_run (loop);
+    }
+    return *state;
+}
+
 static void inflate (const uint8_t *data, size_t size)
 {
-    size_t bytes;
-    if (!wm_inflate_count (data, size, 1u << 20, &bytes))
-        return;
-    uint8_t *to = malloc (bytes + 1);
-    FUZZ_CHECK (bytes <= 1u << 20 && to);
-    FUZZ_CHECK (wm_inflate (data, size, to, bytes));
-    free (to);
+    wm_loop_t *loop = wm_loop_new ();
+    wm_slices_t *slices = wm_slices_new (loop);
+    int state = -1;
+    wm_zip_t *zip = wm_inflate_new (slices, data, size, 1u << 20, on_zip, &state);
+    if (told (loop, &state) == WM_ZIP_COUNTED) {
+        const size_t bytes = wm_zip_bytes (zip);
+        state = -1;
+        wm_zip_go (zip);
+        FUZZ_CHECK (told (loop, &state) == WM_ZIP_DONE && wm_zip_bytes (zip) == bytes &&
+                    bytes <= 1u << 20);
+    }
+    wm_zip_destroy (&zip);
+    wm_loop_destroy (&loop);
+    wm_slices_destroy (&slices);
 }
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
@@ -134,11 +166,19 @@ void fuzz_seeds (void)
         "\"binary_data_size\":4}}]}",
         "abcd");
     uint8_t all[256] = { 'Z' };
-    size_t bytes;
+    wm_loop_t *loop = wm_loop_new ();
+    wm_slices_t *slices = wm_slices_new (loop);
     for (int is_gzip = 0; is_gzip < 2; is_gzip++) {
-        uint8_t *packed = wm_deflate ((const uint8_t *) raw, sizeof raw, is_gzip, &bytes);
-        memcpy (all + 1, packed, bytes);
-        fuzz_seed (all, bytes + 1);
+        int state = -1;
+        wm_zip_t *zip =
+            wm_deflate_new (slices, (const uint8_t *) raw, sizeof raw, is_gzip, on_zip, &state);
+        told (loop, &state);
+        uint8_t *packed = wm_zip_take (zip);
+        memcpy (all + 1, packed, wm_zip_bytes (zip));
+        fuzz_seed (all, wm_zip_bytes (zip) + 1);
         free (packed);
+        wm_zip_destroy (&zip);
     }
+    wm_loop_destroy (&loop);
+    wm_slices_destroy (&slices);
 }

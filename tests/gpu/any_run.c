@@ -73,7 +73,7 @@ static int plans_for (const gpu_t *gpu, const wm_any_net_t *net, wm_gpu_precisio
     wm_gpu_text_t text;
     uint32_t n = 0, tensor_core = 0;
     size_t workspace = 0;
-    wm_cudnn_t *cudnn = wm_cudnn_new (gpu_property (gpu), &text);
+    wm_cudnn_t *cudnn = wm_cudnn_new (gpu_property (gpu), 0, &text);
     if (!cudnn) {
         complain (text);
         return 75;

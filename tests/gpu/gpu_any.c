@@ -63,20 +63,13 @@ static void add_copy (wm_any_net_t *net, uint32_t from, uint32_t to, uint32_t si
                          .to_stride = { 0, 0, 0, to_stride[0], to_stride[1] } };
 }
 
-static void free_net (wm_any_net_t *net) /* wm_any_net_destroy lies beside ONNX's reader */
-{
-    if (net)
-        free (net->constant);
-    free (net);
-}
-
 static wm_any_net_t *make_net (void)
 {
     enum { X = 2, CONV, MOST, MEAN, GROUPS, SUM, RAW, JOINED, FLAT, DENSE };
     uint64_t seed = 1;
     wm_any_net_t *net = calloc (1, sizeof *net);
     if (!net || !(net->constant = calloc (1 << 16, sizeof (float)))) {
-        free_net (net);
+        wm_any_net_destroy (&net);
         return NULL;
     }
     const uint32_t in = 3 * 20 * 24, places = 10 * 12, one = 8 * places, all = 32 * places;
@@ -170,9 +163,10 @@ bool gpu_any_agrees (wm_gpu_precision_t precision, char text[400])
     };
     const wm_gpu_api_t *const api[2] = { &wm_gpu_real, &wm_gpu_stand_in };
     double worst = 0;
-    bool fine = net && patch && scores;
+    bool fine = net && patch && scores, captured = false;
     for (int k = 0; k < 2 && fine; k++) {
         wm_any_t *any = wm_any_new (api[k], net, NULL, k ? WM_GPU_F32 : precision, ROWS, &error);
+        captured = k ? captured : any && wm_any_captured (any);
         fine = any && !wm_any_score (any, &batch, scores + (size_t) k * HITS * 20, NULL, &error);
         wm_any_destroy (&any);
     }
@@ -181,10 +175,11 @@ bool gpu_any_agrees (wm_gpu_precision_t precision, char text[400])
         worst = d <= worst ? worst : d;
     }
     if (fine)
-        snprintf (text, 400, "off by %.1e", worst);
+        snprintf (text, 400, "off by %.1e, %s", worst,
+                  captured ? "as a CUDA graph" : "step by step");
     else
         snprintf (text, 400, "%.390s", error.text);
-    free_net (net);
+    wm_any_net_destroy (&net);
     free (patch);
     free (scores);
     return fine && worst <= (precision == WM_GPU_F32 ? 1e-5 : 5e-3);

@@ -1,17 +1,22 @@
-/* gpu_bench.c - how fast the CUDA engine is, by version, precision, stage and algorithm.
+/* gpu_bench.c - how fast the CUDA engine is, by precision and stage, and cuDNN beside it.
 
    Two events, made as `wiremill synth` makes them and cut as a producer cuts them: the default one
    of about 55,000 hits, and three that are as sparse as the real event (29 % of the (hit, position)
-   pairs active) and as large. Their batches are scored together through wm_cuda_score_many, from
-   decoded batches in host memory to scores in host memory, once ("alone") and several times in one
-   call ("steady": what a worker with enough to do has). Times are the host's clock, the best of
-   several calls; stages are CUDA events in a second engine with one slot, since two slots overlap.
-   Operations and bytes are counted first (gpu_floor.c), and each version's gap to its floor is
-   printed. The floors' rates are an H200's as measured elsewhere: the machine's own are among the
-   ceilings.
+   pairs active) and as large. Their batches are scored from decoded batches in host memory to
+   scores in host memory, in three ways: all of the event in one call ("alone"); several events in
+   blocking calls of 16,384 hits, one after another ("calls"); several events as a worker's engine
+   process does it, submitted while others compute, as many hits under way as WM_LAUNCHES launches
+   hold ("steady"). Times are the host's clock, the best of several rounds; stages are CUDA events
+   in a second engine with one slot, since two slots overlap. Operations and bytes are counted first
+   (gpu_floor.c), and the gap to their floor is printed. The floor's rates are an H200's as measured
+   elsewhere: the machine's own are among the ceilings. cuDNN's patches are cut on the host and
+   copied, so that its rows also hold what that takes.
 
    Every row is a process of its own (gpu_apart): one that fails, crashes or hangs costs its row
    only.  */
+#include "gpuworker/wm_slots.h"
+#include "kernels/cuda/wm_any.h"
+#include "kernels/cuda/wm_any_family.h"
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_event.h"
 #include "tests/gpu/gpu_floor.h"
@@ -25,15 +30,16 @@
 #include <time.h>
 
 #define ROUNDS 5
-#define COPIES 4u    /* of the event in a call of the steady state */
+#define COPIES 16u   /* of the event in a call of the steady state */
 #define CHECKED 64u  /* hits compared with double */
 #define ROW_S 45     /* seconds a row may take */
 #define USUAL 55000. /* hits to which times are scaled */
 #define TENSOR_FLOPS 790e12
 #define MEMORY_RATE 4.3e12
 #define L2_RATE 5.5e12
+#define FLOORS_FREE ((size_t) 6 << 30) /* bytes of the GPU where launches are counted */
 
-static const char *const precisions[] = { "fp32", "tf32", "fp16" };
+static const char *const precisions[] = { "fp32", "tf32", "fp16", "split" };
 
 /* What is scored: batches of one event or several, COPIES times.  */
 typedef struct {
@@ -43,7 +49,7 @@ typedef struct {
     wm_batch_t *batch;
     const wm_batch_t **batch_p; /* (COPIES, n_batch) */
     float *scores, **scores_p;  /* (COPIES, n_hit, GPU_OUTPUTS); (COPIES, n_batch) */
-    gpu_work_t work[4];
+    gpu_work_t work;
 } event_t;
 
 static double now_ms (void)
@@ -55,14 +61,12 @@ static double now_ms (void)
 
 static void add_work (event_t *self, const wm_batch_t *batch)
 {
-    gpu_work_t work[4];
-    gpu_count_work (batch, &self->spec, work);
-    for (int v = 1; v <= 3; v++) {
-        self->work[v].tensor_flop += work[v].tensor_flop;
-        self->work[v].memory_bytes += work[v].memory_bytes;
-        self->work[v].l2_bytes += work[v].l2_bytes;
-        self->work[v].active += work[v].active * batch->n_hit / self->n_hit;
-    }
+    gpu_work_t work;
+    gpu_count_work (batch, &self->spec, &work);
+    self->work.tensor_flop += work.tensor_flop;
+    self->work.memory_bytes += work.memory_bytes;
+    self->work.l2_bytes += work.l2_bytes;
+    self->work.active += work.active * batch->n_hit / self->n_hit;
 }
 
 /* `events` of them, of about so many hits each.  */
@@ -105,18 +109,107 @@ static void free_event (event_t *self)
     gpu_net_destroy (&self->net);
 }
 
-/* Best time of a call with so many copies of the event; negative with *error if the engine
-   failed.  */
-static double time_event (wm_cuda_t *cuda, event_t *event, uint32_t copies, int rounds,
+/* A row: an engine of its own on an event.  */
+typedef struct {
+    event_t *event;
+    bool cudnn; /* the network's steps by cuDNN, instead of our kernels */
+    wm_cuda_config_t config;
+    double *ms; /* shared with the process that started the row: of an event, steady */
+} row_t;
+
+typedef struct {
+    wm_cuda_t *cuda; /* or */
+    wm_any_net_t *net;
+    wm_any_t *any;
+} engine_t;
+
+static bool engine_open (engine_t *self, const row_t *row, wm_error_t *error)
+{
+    const event_t *event = row->event;
+    *self = (engine_t){ 0 };
+    if (!row->cudnn)
+        self->cuda = wm_cuda_new (&wm_gpu_real, event->net, &event->spec, &row->config, error);
+    else if ((self->net = wm_any_family_new (event->net, row->config.precision == WM_GPU_F32,
+                                             error)) != NULL)
+        self->any =
+            wm_any_new (&wm_gpu_real, self->net, &event->spec, row->config.precision, 0, error);
+    return self->cuda || self->any;
+}
+
+static void engine_close (engine_t *self)
+{
+    wm_cuda_destroy (&self->cuda);
+    wm_any_destroy (&self->any);
+    wm_any_net_destroy (&self->net);
+}
+
+typedef enum { ALONE, CALLS, STEADY } way_t;
+
+/* Scores so many copies of the event in blocking calls of so many hits.  */
+static wm_fault_t score_calls (engine_t *engine, const event_t *event, uint32_t copies,
+                               uint32_t hits_call, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0, n, hits; i < copies * event->n_batch && !fault; i += n) {
+        for (n = hits = 0; i + n < copies * event->n_batch && hits < hits_call; n++)
+            hits += event->batch_p[i + n]->n_hit;
+        const wm_batch_t *const *batch = event->batch_p + i;
+        float *const *scores = event->scores_p + i;
+        fault = engine->any ? wm_any_score_many (engine->any, n, batch, scores, NULL, error)
+                            : wm_cuda_score_many (engine->cuda, n, batch, scores, NULL, error);
+    }
+    return fault;
+}
+
+/* Scores so many copies of the event as a worker does.  */
+static wm_fault_t score_steady (engine_t *engine, const event_t *event, uint32_t copies,
+                                wm_error_t *error)
+{
+    static wm_job_t job[WM_SLOTS];
+    const uint32_t fill = engine->any ? wm_any_hits (engine->any) : wm_cuda_fill (engine->cuda);
+    const uint64_t most = WM_LAUNCHES * (uint64_t) fill;
+    wm_job_t *idle[WM_SLOTS], *next[WM_SLOTS], *done;
+    uint32_t n_idle = WM_SLOTS, at = 0;
+    uint64_t hits = 0; /* under way */
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0; i < WM_SLOTS; i++)
+        idle[i] = &job[i];
+    while (!fault && (at < copies * event->n_batch || n_idle < WM_SLOTS)) {
+        uint32_t n = 0;
+        for (; at < copies * event->n_batch && n_idle > 0 && (hits < most || n_idle == WM_SLOTS);
+             at++) {
+            const wm_batch_t *batch = event->batch_p[at];
+            *idle[--n_idle] =
+                (wm_job_t){ .batch = batch, .scores = event->scores_p[at], .n_left = batch->n_hit };
+            next[n++] = idle[n_idle];
+            hits += batch->n_hit;
+        }
+        fault = engine->any ? wm_any_submit (engine->any, n, next, error)
+                            : wm_cuda_submit (engine->cuda, n, next, error);
+        if (!fault)
+            fault = engine->any ? wm_any_collect (engine->any, &done, error)
+                                : wm_cuda_collect (engine->cuda, &done, error);
+        if (!fault) {
+            hits -= done->batch->n_hit;
+            idle[n_idle++] = done;
+        }
+    }
+    return fault;
+}
+
+/* Best time of an event, in this way; negative with *error if the engine failed.  */
+static double time_event (engine_t *engine, event_t *event, way_t way, int rounds,
                           wm_error_t *error)
 {
+    const uint32_t copies = way == ALONE ? 1 : COPIES;
     double best = INFINITY;
     for (int r = 0; r <= rounds; r++) { /* the first is not counted */
         double start = now_ms ();
-        if (wm_cuda_score_many (cuda, copies * event->n_batch, event->batch_p, event->scores_p,
-                                NULL, error))
+        if (way == STEADY ? score_steady (engine, event, copies, error)
+                          : score_calls (engine, event, copies,
+                                         way == ALONE ? UINT32_MAX : WM_CUDA_HITS, error))
             return -1;
-        double ms = now_ms () - start;
+        double ms = (now_ms () - start) / copies;
         best = r > 0 && ms < best ? ms : best;
     }
     return best;
@@ -134,252 +227,170 @@ static double worst_of (const event_t *event)
     return worst;
 }
 
-/* A row: an engine of its own on an event.  */
-typedef struct {
-    event_t *event;
-    wm_cuda_config_t config;
-    double *ms; /* shared with the process that started the row: of an event, steady */
-} row_t;
-
-static wm_cuda_t *engine (const row_t *row, wm_error_t *error)
-{
-    return wm_cuda_new (&wm_gpu_real, row->event->net, &row->event->spec, &row->config, error);
-}
-
-static int run_version (void *argument)
+static int run_engine (void *argument)
 {
     row_t *row = argument;
     event_t *event = row->event;
     wm_error_t error = { 0 };
+    engine_t engine;
     double allowed = 0, start = now_ms ();
-    wm_cuda_t *cuda = engine (row, &error);
+    const bool open = engine_open (&engine, row, &error);
     const double opened = now_ms () - start;
-    double alone = cuda ? time_event (cuda, event, 1, ROUNDS, &error) : -1;
-    double steady = alone > 0 ? time_event (cuda, event, COPIES, ROUNDS, &error) / COPIES : -1;
+    double alone = open ? time_event (&engine, event, ALONE, ROUNDS, &error) : -1;
+    double calls = alone > 0 ? time_event (&engine, event, CALLS, ROUNDS, &error) : -1;
+    double steady = calls > 0 ? time_event (&engine, event, STEADY, ROUNDS, &error) : -1;
     if (steady <= 0) {
-        printf ("%s | | | | | |\n", error.text);
-        return 1;
+        printf ("%s | | | | | | |\n", error.text);
+        return !gpu_lacks (error.text);
     }
-    const double residual = wm_cuda_residual (cuda, &allowed);
-    printf ("%.2f | %.2f | %.2f | %.1e | %.0f | %s; %s", alone, event->n_hit / steady / 1e3,
-            steady * USUAL / event->n_hit, worst_of (event), opened, wm_cuda_signature (cuda),
-            wm_cuda_choice (cuda));
+    const double residual = engine.cuda ? wm_cuda_residual (engine.cuda, &allowed) : 0;
+    printf ("%.2f | %.2f | %.2f | %.2f | %.1e | %.0f | %s; %s", alone, event->n_hit / steady / 1e3,
+            event->n_hit / calls / 1e3, steady * USUAL / event->n_hit, worst_of (event), opened,
+            engine.any ? wm_any_signature (engine.any) : wm_cuda_signature (engine.cuda),
+            engine.any ? wm_any_choice (engine.any) : wm_cuda_choice (engine.cuda));
     printf (allowed > 0 ? "; checksum off by %.1e, %.1e allowed |\n" : " |\n", residual, allowed);
     *row->ms = steady;
-    wm_cuda_destroy (&cuda);
+    engine_close (&engine);
     return 0;
 }
 
-/* Rows of versions in their precisions; *ms: by version, in half.  */
-static bool bench_versions (event_t *event, bool all, double ms[4])
+/* Rows of our kernels in their precisions, *ms of half, and of cuDNN.  */
+static bool bench_engines (event_t *event, bool all, double ms[2])
 {
     bool ok = true;
-    for (int p = WM_GPU_F16; p >= (all ? WM_GPU_F32 : WM_GPU_F16); p--)
-        for (uint32_t v = 3; v >= 1; v--) {
-            double *to = p == WM_GPU_F16 ? &ms[v] : &ms[0];
-            row_t row = { event, { .precision = (wm_gpu_precision_t) p, .version = v }, to };
-            if (p == WM_GPU_F32 && v > 1)
+    for (int cudnn = 0; cudnn < 2; cudnn++)
+        for (int p = cudnn ? WM_GPU_F16 : WM_GPU_SPLIT; p >= (all ? WM_GPU_F32 : WM_GPU_F16); p--) {
+            row_t row = { event,
+                          cudnn != 0,
+                          { .precision = (wm_gpu_precision_t) p },
+                          p == WM_GPU_F16 && !cudnn ? &ms[0] : &ms[1] };
+            if (p == WM_GPU_TF32)
                 continue;
-            printf ("| v%u | %s | ", v, precisions[p]);
-            ok &= gpu_apart (ROW_S, run_version, &row) == 0;
+            printf ("| %s | %s | ", cudnn ? "cudnn" : "v3", precisions[p]);
+            ok &= gpu_apart (ROW_S, run_engine, &row) == 0;
         }
     return ok;
 }
 
-/* Prints the least that each version must do beside the time that it took, for 55,000 hits.  */
-static void print_floors (const event_t *event, const double ms[4])
+/* Prints the least that must be done beside the time that it took, for 55,000 hits.  */
+static void print_floor (const event_t *event, double ms)
 {
     static const char *const bound[] = { "tensor cores", "memory", "L2 cache" };
-    const gpu_work_t *work = event->work;
+    const gpu_work_t *work = &event->work;
     const double share = USUAL / event->n_hit;
+    const double floor[] = { work->tensor_flop * share / TENSOR_FLOPS * 1e3,
+                             work->memory_bytes * share / MEMORY_RATE * 1e3,
+                             work->l2_bytes * share / L2_RATE * 1e3 };
+    int most = floor[1] > floor[0] ? 1 : 0;
+    most = floor[2] > floor[most] ? 2 : most;
     printf (
-        "\nfp16, what each version does for 55,000 of these hits (%.0f %% of the (hit, position) "
-        "pairs are active), and its floor at %.0f TFLOP/s, %.1f TB/s of memory and %.1f TB/s of "
+        "\nfp16, what our kernels do for 55,000 of these hits (%.0f %% of the (hit, position) "
+        "pairs are active), and the floor at %.0f TFLOP/s, %.1f TB/s of memory and %.1f TB/s of "
         "L2:\n\n"
-        "| version | TFLOP | memory, GB | L2, GB | floor, ms | bound by | steady, ms | times "
-        "the floor |\n|---|---|---|---|---|---|---|---|\n",
-        100 * work[3].active, TENSOR_FLOPS / 1e12, MEMORY_RATE / 1e12, L2_RATE / 1e12);
-    for (int v = 1; v <= 3; v++) {
-        const double floor[] = { work[v].tensor_flop * share / TENSOR_FLOPS * 1e3,
-                                 work[v].memory_bytes * share / MEMORY_RATE * 1e3,
-                                 work[v].l2_bytes * share / L2_RATE * 1e3 };
-        int most = floor[1] > floor[0] ? 1 : 0;
-        most = floor[2] > floor[most] ? 2 : most;
-        printf ("| v%d | %.3f | %.2f | %.2f | %.2f | %s |", v, work[v].tensor_flop * share / 1e12,
-                work[v].memory_bytes * share / 1e9, work[v].l2_bytes * share / 1e9, floor[most],
-                bound[most]);
-        printf (ms[v] > 0 ? " %.2f | %.2f |\n" : " | |\n", ms[v] * share,
-                ms[v] * share / floor[most]);
-    }
+        "| TFLOP | memory, GB | L2, GB | floor, ms | bound by | steady, ms | times the floor |\n"
+        "|---|---|---|---|---|---|---|\n"
+        "| %.3f | %.2f | %.2f | %.2f | %s |",
+        100 * work->active, TENSOR_FLOPS / 1e12, MEMORY_RATE / 1e12, L2_RATE / 1e12,
+        work->tensor_flop * share / 1e12, work->memory_bytes * share / 1e9,
+        work->l2_bytes * share / 1e9, floor[most], bound[most]);
+    printf (ms > 0 ? " %.2f | %.2f |\n" : " | |\n", ms * share, ms * share / floor[most]);
     fflush (stdout);
 }
 
-/* Prints the time of each stage of a round. Returns 1, with the reason printed, if it failed.  */
-static int time_stages (const row_t *row, double ms[WM_CUDA_STAGES])
-{
-    wm_error_t error = { 0 };
-    wm_cuda_t *cuda = engine (row, &error);
-    if (!cuda || time_event (cuda, row->event, 1, 1, &error) < 0) {
-        printf ("| v%u | %s | %s | | |\n", row->config.version, precisions[row->config.precision],
-                error.text);
-        return 1;
-    }
-    wm_cuda_times (cuda, ms); /* of the first rounds: thrown away */
-    time_event (cuda, row->event, 1, ROUNDS - 1, &error);
-    wm_cuda_times (cuda, ms);
-    for (int s = 0; s < WM_CUDA_STAGES; s++)
-        ms[s] /= ROUNDS;
-    wm_cuda_destroy (&cuda);
-    return 0;
-}
-
-/* One row a stage of version 1: time, bytes to memory and operations of all chunks.  */
+/* A row a stage; the rate of what bounds Dense-1.  */
 static int run_stages (void *argument)
 {
-    static const char *const name[] = { "copies in", "gather", "convolution",
-                                        "Dense-1",   "tail",   "copies out" };
-    const row_t *row = argument;
-    double ms[WM_CUDA_STAGES], rows = 0;
-    const int p = row->config.precision;
-    if (time_stages (row, ms))
-        return 1;
-    for (uint32_t i = 0; i < row->event->n_batch; i++)
-        rows += ceil (row->event->batch[i].n_hit / (double) WM_CUDA_ROWS) * WM_CUDA_ROWS;
-    const double each = p == WM_GPU_F16 ? 2 : 4, conv = 92928 * each, sums = 44 * 128 * 4;
-    const double bytes[] = { 4, 2304 * (4 + each), 2304 * each + conv, conv + sums, sums, 16 };
-    const double flops[] = { 0, 0, 2. * 92928 * 25, 2. * 92928 * 128, 2. * 128 * 33, 0 };
-    for (int s = 0; s < WM_CUDA_STAGES; s++)
-        printf ("| v1 | %s | %s | %.3f | %.0f GB/s, %.1f TFLOP/s |\n", precisions[p], name[s],
-                ms[s], rows * bytes[s] / ms[s] / 1e6, rows * flops[s] / ms[s] / 1e9);
-    return 0;
-}
-
-/* The same of versions 2 and 3; rates of what bounds each.  */
-static int run_window_stages (void *argument)
-{
-    static const char *const name[] = { "runs in, laid out", "what is active", "convolution",
-                                        "Dense-1",           "tail",           "scores out" };
-    const row_t *row = argument;
-    const gpu_work_t *work = &row->event->work[row->config.version];
+    static const char *const name[] = {
+        [WM_CUDA_LOAD] = "runs in, convolved where active",
+        [WM_CUDA_DENSE] = "Dense-1",
+        [WM_CUDA_TAIL] = "tail",
+        [WM_CUDA_COPY_OUT] = "scores out",
+    };
+    row_t *row = argument;
+    const gpu_work_t *work = &row->event->work;
+    const char *precision = precisions[row->config.precision];
     double ms[WM_CUDA_STAGES];
-    if (time_stages (row, ms))
+    wm_error_t error = { 0 };
+    engine_t engine;
+    if (!engine_open (&engine, row, &error) ||
+        time_event (&engine, row->event, ALONE, 1, &error) < 0) {
+        printf ("| %s | %s | | |\n", precision, error.text);
         return 1;
+    }
+    wm_cuda_times (engine.cuda, ms); /* of the first rounds: thrown away */
+    time_event (&engine, row->event, ALONE, ROUNDS - 1, &error);
+    wm_cuda_times (engine.cuda, ms);
     for (int s = 0; s < WM_CUDA_STAGES; s++) {
-        printf ("| v%u | %s | %s | %.3f |", row->config.version, precisions[row->config.precision],
-                name[s], ms[s]);
-        if (s == WM_CUDA_GEMM)
+        ms[s] /= ROUNDS;
+        printf ("| %s | %s | %.3f |", precision, name[s], ms[s]);
+        if (s == WM_CUDA_DENSE && row->config.precision == WM_GPU_F16)
             printf (" %.2f TB/s of L2, %.0f TFLOP/s", work->l2_bytes / ms[s] / 1e9,
                     work->tensor_flop / ms[s] / 1e9);
-        else if (s == WM_CUDA_CONV)
-            printf (" %.2f TB/s written", work->memory_bytes / 2 / ms[s] / 1e9);
         printf (" |\n");
     }
+    engine_close (&engine);
     return 0;
 }
 
 static bool bench_stages (event_t *event)
 {
     bool ok = true;
-    printf (
-        "\nStages, one after another (ms an event of %u hits):\n\n| version | precision | stage | "
-        "ms | rate |\n|---|---|---|---|---|\n",
-        event->n_hit);
-    for (uint32_t v = 3; v >= 1; v--) {
-        row_t row = { event, { .version = v, .precision = WM_GPU_F16, .timed = true }, NULL };
-        ok &= gpu_apart (ROW_S, v > 1 ? run_window_stages : run_stages, &row) == 0;
+    printf ("\nStages, one after another (ms an event of %u hits):\n\n| precision | stage | ms | "
+            "rate |\n|---|---|---|---|\n",
+            event->n_hit);
+    for (int p = WM_GPU_SPLIT; p >= WM_GPU_F32; p--) {
+        row_t row = { event, false, { .precision = (wm_gpu_precision_t) p, .timed = true }, NULL };
+        ok &= p == WM_GPU_TF32 || gpu_apart (ROW_S, run_stages, &row) == 0;
     }
     return ok;
 }
 
-/* Times the libraries' algorithms, to decide which to pin.  */
-static int run_candidate (void *argument)
+/* Times launches of different sizes. A block has 256 hits: 16,384 fill 64 multiprocessors, 32,768
+   nearly all of an H200's.  */
+static int run_hits (void *argument)
 {
-    const row_t *row = argument;
-    double ms[WM_CUDA_STAGES];
+    row_t *row = argument;
     wm_error_t error = { 0 };
-    wm_cuda_t *cuda = engine (row, &error);
-    if (!cuda) {
-        printf ("| %u | %u | %s | | |\n", row->config.conv_candidate, row->config.gemm_candidate,
-                error.text);
-        return 0; /* there are no more of them */
-    }
-    time_event (cuda, row->event, 1, 1, &error);
-    wm_cuda_times (cuda, ms);
-    if (time_event (cuda, row->event, 1, 1, &error) < 0)
-        return 1;
-    wm_cuda_times (cuda, ms);
-    printf ("| %u | %u | %s | %.3f | %.3f |\n", row->config.conv_candidate,
-            row->config.gemm_candidate, wm_cuda_choice (cuda), ms[WM_CUDA_CONV] / 2,
-            ms[WM_CUDA_GEMM] / 2);
-    return 0;
-}
-
-static bool bench_candidates (event_t *event)
-{
-    bool ok = true;
-    printf ("\nv1 in fp16, the libraries' candidates (pinned is the first that treats all rows "
-            "alike):\n\n"
-            "| first cuDNN | first cuBLASLt | what ran | convolution, ms | Dense-1, ms |\n"
-            "|---|---|---|---|---|\n");
-    for (uint32_t c = 0; c < 8; c++) {
-        row_t row = { event,
-                      { .version = 1,
-                        .precision = WM_GPU_F16,
-                        .timed = true,
-                        .conv_candidate = c % 2 ? c / 2 : 0,
-                        .gemm_candidate = c % 2 ? 0 : c / 2 },
-                      NULL };
-        if (c != 1) /* both 0 again */
-            ok &= gpu_apart (ROW_S, run_candidate, &row) == 0;
-    }
-    return ok;
-}
-
-/* Times launches of different sizes: few hits keep version 1's data in L2, many fill the GPU.  */
-static int run_rows (void *argument)
-{
-    const row_t *row = argument;
-    wm_error_t error = { 0 };
-    wm_cuda_t *cuda = engine (row, &error);
-    double ms = cuda ? time_event (cuda, row->event, COPIES, 2, &error) / COPIES : -1;
-    printf ("| v%u | %u | ", row->config.version, row->config.rows);
+    engine_t engine;
+    double ms = engine_open (&engine, row, &error)
+                    ? time_event (&engine, row->event, STEADY, 2, &error)
+                    : -1;
+    printf ("| %u | ", row->config.hits);
     if (ms <= 0)
         printf ("%s | | |\n", error.text);
     else
-        printf ("%.2f | %.2f | %s |\n", ms, row->event->n_hit / ms / 1e3, wm_cuda_choice (cuda));
+        printf ("%.2f | %.2f | %s |\n", ms, row->event->n_hit / ms / 1e3,
+                wm_cuda_choice (engine.cuda));
     return ms <= 0;
 }
 
-static bool bench_rows (event_t *event)
+static bool bench_hits (event_t *event)
 {
     bool ok = true;
-    printf (
-        "\nfp16, hits a launch, steady:\n\n| version | hits | event, ms | million hits/s | what "
-        "ran |\n|---|---|---|---|---|\n");
-    for (uint32_t i = 0; i < 8; i++) {
-        const uint32_t version = i < 4 ? 3 : 1, rows = i < 4 ? 2048u << i : 256u << (i - 4);
-        row_t row = { event, { .version = version, .precision = WM_GPU_F16, .rows = rows }, NULL };
-        ok &= gpu_apart (ROW_S, run_rows, &row) == 0;
+    printf ("\nfp16, hits a launch, steady:\n\n| hits | event, ms | million hits/s | what ran "
+            "|\n|---|---|---|---|\n");
+    for (uint32_t hits = 2048; hits <= 2 * WM_CUDA_HITS; hits *= 2) {
+        row_t row = { event, false, { .precision = WM_GPU_F16, .hits = hits }, NULL };
+        ok &= gpu_apart (ROW_S, run_hits, &row) == 0;
     }
     return ok;
 }
 
-/* An event's table of versions and their floors.  */
+/* An event's table, and its floor.  */
 static bool bench_event (event_t *event, const char *what, bool all)
 {
     double *ms =
-        mmap (NULL, 4 * sizeof *ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        mmap (NULL, 2 * sizeof *ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert (ms != MAP_FAILED);
-    printf (
-        "\n%s: %u hits in %u batches, %.0f %% of the (hit, position) pairs active; %u patches a "
-        "launch of v1, %u hits of v2 and v3\n\n"
-        "| version | precision | alone, ms | million hits/s, steady | 55,000 hits steady, ms | "
-        "off from double | open, ms | what ran |\n|---|---|---|---|---|---|---|---|\n",
-        what, event->n_hit, event->n_batch, 100 * event->work[3].active, WM_CUDA_ROWS,
-        WM_CUDA_HITS);
-    const bool ok = bench_versions (event, all, ms);
-    print_floors (event, ms);
-    munmap (ms, 4 * sizeof *ms);
+    printf ("\n%s: %u hits in %u batches, %.0f %% of the (hit, position) pairs active; %u hits a "
+            "launch of v3\n\n"
+            "| engine | precision | alone, ms | million hits/s, steady | in calls of 16,384 hits | "
+            "55,000 hits steady, ms | off from double | open, ms | what ran |\n"
+            "|---|---|---|---|---|---|---|---|---|\n",
+            what, event->n_hit, event->n_batch, 100 * event->work.active, WM_CUDA_HITS);
+    const bool ok = bench_engines (event, all, ms);
+    print_floor (event, ms[0]);
+    munmap (ms, 2 * sizeof *ms);
     return ok;
 }
 
@@ -391,20 +402,34 @@ int gpu_bench (double hits)
     bool ok = bench_event (&usual, "The default synthetic event", true);
     ok &= bench_event (&sparse, "Three events as sparse and as large as the real one", false);
     ok &= bench_stages (&usual);
-    ok &= bench_rows (&usual);
-    ok &= bench_candidates (&usual);
+    ok &= bench_hits (&usual);
     free_event (&usual);
     free_event (&sparse);
     return ok ? 0 : 1;
 }
 
+/* Prints what each of our kernels does.  */
+static void print_counted (const event_t *event)
+{
+    gpu_counted_t counted;
+    printf ("\nOur kernels for 55,000 of these hits, counted on the stand-in:\n\n"
+            "| precision | kernel | launches | MB written | TFLOP | GB of L2 read |\n"
+            "|---|---|---|---|---|---|\n");
+    for (int p = WM_GPU_F32; p <= WM_GPU_SPLIT; p++)
+        if (p != WM_GPU_TF32) {
+            gpu_count_kernels (event->net, &event->spec, (wm_gpu_precision_t) p, event->n_batch,
+                               event->batch_p, FLOORS_FREE, &counted);
+            gpu_counted_print (&counted, precisions[p]);
+        }
+}
+
 int gpu_floors (double hits)
 {
-    const double ms[4] = { 0 };
     for (int sparse = 0; sparse < 2; sparse++) {
         event_t event;
         make_event (&event, sparse ? 3 : 1, sparse ? hits * 16 / 55 : hits);
-        print_floors (&event, ms);
+        print_floor (&event, 0);
+        print_counted (&event);
         free_event (&event);
     }
     return 0;

@@ -2,8 +2,8 @@
    view is laid out on it as on the host.
 
    A gap to a floor can only be judged beside the ceilings of the same machine: bytes to memory
-   (cells filled by our kernel), bytes over the bus (pinned copies), operations (cuBLASLt, one
-   product of 8,192 x 8,192 x 8,192 of random halves; zeros run faster).  */
+   (cells filled by our kernel), bytes over the bus (pinned copies), operations (cuDNN, one
+   product of 8,192 x 8,192 x 8,192 of random halves, as a convolution; zeros run faster).  */
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_gpu_args.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
@@ -23,7 +23,7 @@ static const wm_gpu_api_t *const api = &wm_gpu_real;
 typedef struct {
     void *gpu, *stream, *from, *to;
     void *d_a, *d_b, *d_c, *d_workspace, *h_a;
-    wm_gemm_plan_t *plan;
+    wm_conv_plan_t *plan;
     char text[400]; /* of the first error; "" */
 } ceiling_t;
 
@@ -56,8 +56,8 @@ static wm_gpu_text_t copy_out (ceiling_t *self)
 
 static wm_gpu_text_t product (ceiling_t *self)
 {
-    return api->gemm_run (self->gpu, self->plan, self->d_a, self->d_b, self->d_c, self->d_workspace,
-                          self->stream);
+    return api->conv_run (self->gpu, self->plan, self->d_a, self->d_b, self->d_b, self->d_c,
+                          self->d_workspace, self->stream);
 }
 
 /* The best time of an action; 0 if it failed.  */
@@ -78,23 +78,18 @@ static double best_ms (ceiling_t *self, action_t *action)
     return best;
 }
 
-static bool make (ceiling_t *self, wm_gpu_info_t *info, wm_gpu_choice_t *choice)
+static bool make (ceiling_t *self, wm_gpu_info_t *info)
 {
-    const wm_gpu_gemm_t gemm = { WM_GPU_F16, SIDE, SIDE, SIDE, 1 };
     uint64_t seed = 1;
     self->gpu = api->make ();
     if (!fine (self, api->open (self->gpu, info)) ||
-        !fine (self, api->stream_new (self->gpu, &self->stream)) ||
+        !fine (self, api->stream_new (self->gpu, &self->stream, false)) ||
         !fine (self, api->event_new (self->gpu, &self->from, true)) ||
         !fine (self, api->event_new (self->gpu, &self->to, true)) ||
         !fine (self, api->device_new (self->gpu, &self->d_a, BYTES / 2)) ||
         !fine (self, api->device_new (self->gpu, &self->d_b, BYTES / 2)) ||
         !fine (self, api->device_new (self->gpu, &self->d_c, BYTES)) ||
-        !fine (self, api->pinned_new (self->gpu, &self->h_a, BYTES / 2)) ||
-        !fine (self, api->gemm_new (self->gpu, &gemm, 0, &self->plan, choice)) ||
-        !fine (self, self->plan ? NULL : "no such product") ||
-        !fine (self,
-               api->device_new (self->gpu, &self->d_workspace, choice->workspace_bytes + 256)))
+        !fine (self, api->pinned_new (self->gpu, &self->h_a, BYTES / 2)))
         return false;
     for (size_t i = 0; i < BYTES / 4; i++)
         ((uint16_t *) self->h_a)[i] = wm_half ((float) (wm_seed_next (&seed) >> 40) * 0x1p-24f);
@@ -103,25 +98,50 @@ static bool make (ceiling_t *self, wm_gpu_info_t *info, wm_gpu_choice_t *choice)
            fine (self, api->stream_sync (self->gpu, self->stream));
 }
 
+/* The product, by cuDNN, if it is here.  */
+static void print_product (ceiling_t *self, wm_gpu_info_t *info)
+{
+    const wm_gpu_anyconv_t conv = { .precision = WM_GPU_F16,
+                                    .rows = SIDE / 128,
+                                    .c_in = SIDE,
+                                    .c_out = SIDE,
+                                    .groups = 1,
+                                    .in = { 8, 16 },
+                                    .out = { 8, 16 },
+                                    .kernel = { 1, 1 },
+                                    .stride = { 1, 1 },
+                                    .dilation = { 1, 1 } };
+    wm_gpu_choice_t choice = { 0 };
+    const wm_gpu_text_t missing = api->open_cudnn (self->gpu, info);
+    if (missing)
+        printf ("| product of random halves | %s |\n", missing);
+    else if (fine (self, api->anyconv_new (self->gpu, &conv, 0, &self->plan, &choice)) &&
+             fine (self, self->plan ? NULL : "no such product") &&
+             fine (self,
+                   api->device_new (self->gpu, &self->d_workspace, choice.workspace_bytes + 256))) {
+        const double ms = best_ms (self, product);
+        printf ("| product of random halves, %u a side (%s) | %.0f TFLOP/s |\n", SIDE, choice.name,
+                2. * SIDE * SIDE * SIDE / ms / 1e9);
+    }
+}
+
 int gpu_ceilings (void)
 {
     ceiling_t self = { 0 };
     wm_gpu_info_t info = { 0 };
-    wm_gpu_choice_t choice = { 0 };
     printf ("| ceiling of this machine | measured |\n|---|---|\n");
-    if (make (&self, &info, &choice)) {
+    if (make (&self, &info)) {
         const double in = best_ms (&self, copy_in), out = best_ms (&self, copy_out),
-                     ms = best_ms (&self, product), write = best_ms (&self, fill);
+                     write = best_ms (&self, fill);
         printf ("| memory, written by a kernel | %.0f GB/s |\n", (double) BYTES / write / 1e6);
         printf ("| to the device, pinned | %.1f GB/s |\n", (double) BYTES / 2 / in / 1e6);
         printf ("| from the device, pinned | %.1f GB/s |\n", (double) BYTES / 2 / out / 1e6);
-        printf ("| product of random halves, %u a side (%s) | %.0f TFLOP/s |\n", SIDE, choice.name,
-                2. * SIDE * SIDE * SIDE / ms / 1e9);
+        print_product (&self, &info);
     }
     if (*self.text)
         printf ("| failed | %s |\n", self.text);
     if (self.plan)
-        api->gemm_destroy (self.gpu, &self.plan);
+        api->conv_destroy (self.gpu, &self.plan);
     api->destroy (self.gpu);
     return *self.text ? 1 : 0;
 }
@@ -132,8 +152,8 @@ int gpu_ceilings (void)
 static bool load (ceiling_t *self, wm_cuda_plane_t *plane, const wm_batch_t *batch, uint32_t *n_col)
 {
     uint32_t n_row;
-    bool laid = false;
-    if (!fine (self, wm_cuda_plane_load (plane, batch, self->stream, &laid)) ||
+    uint32_t laid = 0;
+    if (!fine (self, wm_cuda_plane_load (plane, 1, &batch, self->stream, &laid)) ||
         !fine (self, laid ? NULL : "it was left to the host"))
         return false;
     const float *d_image = wm_cuda_plane_image (plane, &n_row, n_col);
@@ -160,7 +180,7 @@ bool gpu_plane_agrees (wm_downscale_t downscale, char text[400])
     if (!patches || !judge || wm_plane_load (judge, &batch, NULL))
         fine (&self, "no memory");
     else if (fine (&self, api->open (self.gpu, &info)) &&
-             fine (&self, api->stream_new (self.gpu, &self.stream)) &&
+             fine (&self, api->stream_new (self.gpu, &self.stream, false)) &&
              fine (&self, api->pinned_new (self.gpu, &self.h_a, sizeof (float) << 24)) &&
              (plane = wm_cuda_plane_new (api, self.gpu, &spec, 1u << 24, &why)) != NULL &&
              load (&self, plane, &batch, &n_col)) {

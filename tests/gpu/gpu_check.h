@@ -5,8 +5,14 @@
 #include "kernels/cuda/wm_cuda.h"
 #include "tests/gpu/gpu_net.h"
 
-/* Prints one line a test; returns how many failed. quick: small networks only.  */
-int gpu_tests (bool quick);
+typedef enum {
+    GPU_ALL_TESTS,
+    GPU_QUICK_TESTS, /* on small networks, in this process */
+    GPU_OWN_TESTS,   /* of those, what needs no library of NVIDIA's */
+} gpu_tests_t;
+
+/* Prints one line a test; returns how many failed.  */
+int gpu_tests (gpu_tests_t which);
 
 /* Runs `part` in a process of its own, for so many seconds at most. Returns its value; -1, with
    the reason on stdout, if it crashes or exceeds its time.  */
@@ -24,6 +30,10 @@ int gpu_ceilings (void);
 /* Whether a plane in own view is laid out on the device bit for bit as on the host; else `text` is
    why not.  */
 bool gpu_plane_agrees (wm_downscale_t downscale, char text[400]);
+
+/* Whether this is the error of an engine that needs cuDNN, which is not here, or is not for the
+   driver.  */
+bool gpu_lacks (const char *text);
 
 /* Whether any CNN's steps give on the GPU what they give on the stand-in; else `text` is why
    not.  */

@@ -6,8 +6,8 @@
 # this script (WM_REPORT=file: there); a run that is cut short leaves what it had. Ends within 8 minutes
 # (WM_SECONDS=465): parts that time is too short for are listed as skipped, and where even a kill does not help,
 # as with a driver that never returns, the rest is skipped soon after. Parts do not depend on each other. Exits 1 if
-# one failed; without a GPU that is so, too. cuDNN 9 and cuBLAS come from the machine: WM_CUDA_LIBS, the
-# loader's path, /usr/local/cuda, the `nvidia` packages of a Python. PYTHON picks the Python that may
+# one failed; without a GPU that is so, too. cuDNN 9 comes from the machine: WM_CUDA_LIBS, the
+# loader's path, /usr/local/cuda, the `nvidia` packages of a Python; what needs none is measured without it. PYTHON picks the Python that may
 # have torch. The pipeline's programs are in WM_BIN, else in bin/ beside this script.
 set -o pipefail
 export WM_SECONDS=${WM_SECONDS:-465}
@@ -79,6 +79,8 @@ report ()
         printf '\nRegisters of our kernels, by architecture (nothing spills):\n\n'
         indent <"$here/ptxas"
     fi
+    section 'compute-sanitizer, early: memory'
+    sanitize 60 memcheck
     run_tests
     section Ceilings
     within 25 "$program" ceilings || failed=1
@@ -86,10 +88,16 @@ report ()
     within 170 "$program" bench | tee "$folder/bench" || failed=1
     section 'Whole pipeline'
     pipeline || failed=1
+    section 'wiremill bench'
+    own_bench || failed=1
     section 'PyTorch, side by side'
     torch
-    section compute-sanitizer
-    sanitize
+    section 'Other networks, side by side'
+    networks
+    section 'Nsight Compute: Dense-1'
+    profile
+    section 'compute-sanitizer: races, barriers, memory never written'
+    sanitize 60 racecheck synccheck initcheck
     section 'Device properties, as cuDNN writes them'
     within 20 "$program" properties | indent
     printf '\n%s after %d s.\n' "$( ((failed)) && echo FAILED || echo All passed)" $SECONDS
@@ -105,19 +113,18 @@ device ()
     echo
     indent <"$folder/device"
     ((code != 0)) || return 0
-    case $(cat "$folder/device") in
-    *'no NVIDIA'* | *'No such device'*) printf '\nNo GPU that this program can use'
+    ((code == 1 || code == 2)) || { printf '\nNothing was measured: the program ended with %d.\n' $code; return 1; }
+    printf '\nNo GPU that this program can use'
+    if grep -q 'shows no GPU\|is no NVIDIA driver\|there is no NVIDIA driver' "$folder/device"; then
         if command -v nvidia-smi >/dev/null && smi -L >/dev/null 2>&1; then
-            printf ': nvidia-smi sees one, so its driver is too old (CUDA 13 needs 580 or newer)'
+            printf ': nvidia-smi sees one (is CUDA_VISIBLE_DEVICES set? In a container: is libcuda.so.1 passed in?)'
         elif ls /dev/nvidia[0-9]* >/dev/null 2>&1; then
             printf ': /dev has one, so its driver does not answer (in a container: is it passed in?)'
         else
             printf ': /dev has none (in a container: it must be passed in, as by docker run --gpus all)'
         fi
-        printf '. Nothing was measured.\n' ;;
-    *libcudnn* | *libcublasLt*) printf '\nNVIDIA'\''s libraries are missing. Nothing was measured. Try\n\n    %s -m pip install nvidia-cudnn-cu13 nvidia-cublas\n' "$python" ;;
-    *) printf '\nNothing was measured: the program ended with %d.\n' $code ;;
-    esac
+    fi
+    printf '. Nothing was measured.\n'
     return 1
 }
 
@@ -217,17 +224,69 @@ torch ()
             else print "\nNo ratio: one side has no number." }' "$folder/torch"
 }
 
-sanitize ()
+# Networks outside the family, by the engine for any CNN and by what this Python has.
+networks ()
 {
-    local sanitizer ours=kernel-name code only
+    local code
+    if ! [ -x "$here/gpu_networks" ]; then
+        echo "Left out: gpu_networks was not built here."
+        return
+    fi
+    within 100 "$python" -u "$here/gpu_networks.py" "$here/gpu_networks" 85 2>"$folder/log"
+    code=$?
+    ((code == 0)) || { printf '\nIt ended with %d:\n\n' $code; tail -5 "$folder/log" | indent; }
+}
+
+# The worker's own measurement, as users start it.
+own_bench ()
+{
+    local code
+    if ! [ -x "$bin/wiremill-producer" ] || ! [ -s "$folder/m.onnx" ]; then
+        echo "Left out: the programs were not built here, or do not run here."
+        return 0
+    fi
+    [ ! -d "$here/lib" ] || local -x LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    within 60 "$bin/wiremill" bench engine --quiet --model "$folder/m.onnx" --engine cuda --precision fp32,split,fast \
+        --batch 16384 --threads 1 --seconds 1 --events 1 --hits "${WM_PIPELINE_HITS:-55000}" --judged 200 --folder "$folder" 2>"$folder/log"
+    code=$?
+    ((code == 0)) || { echo; tail -5 "$folder/log" | indent; }
+    return $code
+}
+
+# What bounds Dense-1, by the hardware's counters; needs the right to read them.
+profile ()
+{
+    local ncu code
+    ncu=$(command -v ncu || ls /usr/local/cuda/bin/ncu /opt/nvidia/nsight-compute/*/ncu 2>/dev/null | head -1)
+    [ -n "$ncu" ] || { echo "Not on this machine."; return; }
+    mkdir -p "$folder/ncu"
+    # The first launch is the checksum's calibration, the second is full. The GPU's clocks are left alone.
+    within 60 "$ncu" --kernel-name regex:wm_gpu_dense --launch-skip 1 --launch-count 1 --clock-control none \
+        --section SpeedOfLight --section Occupancy --section MemoryWorkloadAnalysis --section WarpStateStats "$program" dump "$folder/ncu" >"$folder/log" 2>&1
+    code=$?
+    grep -vE '^==PROF==|^ *-+ *$|^$' "$folder/log" | head -60 | indent
+    ((code == 0)) || printf '\nncu ended with %d (ERR_NVGPUCTRPERM: only root may read the counters here).\n' $code
+}
+
+sanitize () # seconds each, tools...
+{
+    local sanitizer help code options seconds=$1
+    shift
     sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
-    # Only our kernels, but for initcheck, which has to see what the libraries' kernels write.
-    [ -z "$sanitizer" ] || within 10 "$sanitizer" --help 2>/dev/null | grep -q -e "--$ours" || ours=kernel-regex
-    for tool in memcheck racecheck synccheck initcheck; do
-        [ -n "$sanitizer" ] || { echo "Not on this machine."; break; }
-        only=("--$ours" kns=wm_gpu)
-        [ $tool != initcheck ] || only=()
-        within 60 "$sanitizer" --tool $tool "${only[@]}" --error-exitcode 9 "$program" quick >"$folder/sanitizer" 2>&1
+    [ -n "$sanitizer" ] || { echo "Not on this machine."; return; }
+    help=$(within 10 "$sanitizer" --help 2>&1)
+    for tool; do
+        options=(--tool "$tool" --error-exitcode 9)
+        case $help in # only our kernels
+        *--kernel-name*) options+=(--kernel-name kns=wm_gpu) ;;
+        *) options+=(--kernel-regex kns=wm_gpu) ;;
+        esac
+        options+=("$program" quick)
+        if [ "$tool" = initcheck ]; then # a library's kernels would be taken to write nothing; scores of no hit are copied
+            options+=(own)
+            case $help in *--check-api-memory-access*) options=(--check-api-memory-access no "${options[@]}") ;; esac
+        fi
+        within "$seconds" "$sanitizer" "${options[@]}" >"$folder/sanitizer" 2>&1
         code=$?
         case $code in
         0) echo "- $tool: clean" ;;

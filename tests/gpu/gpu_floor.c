@@ -1,16 +1,15 @@
-/* gpu_floor.c - counts bytes and operations of the engine's versions for an event.
+/* gpu_floor.c - counts bytes and operations of the engine for an event.
 
-   Versions 2 and 3 as wm_gpu_dense.cuh has them: tiles of 256 hits in the order of the curve, which
-   read a panel of weights a position and 96 bytes of each active hit, and multiply 8 hits at a
-   time. Version 3 leaves inactive positions out, which depends on the event, so they are counted
-   there.  */
+   Dense-1 as wm_gpu_dense.cuh has it: tiles of 256 hits in the order of the curve, which read a
+   panel of weights a position and 96 bytes of each active hit, and multiply 8 hits at a time.
+   Inactive positions are left out, which depends on the event, so they are counted there.  */
 #include "tests/gpu/gpu_floor.h"
 #include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_cuda_curve.h"
 #include "kernels/cuda/wm_gpu_args.h"
 
 #include <assert.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,12 +22,13 @@
 typedef struct {
     uint32_t n_row, n_col;
     uint8_t *active; /* (n_row, n_col): positions */
+    size_t n_active;
 } map_t;
 
 /* Active positions of a plane with its margins, as wm_cuda_plane.h lays it out.  */
 static map_t map_of (const wm_batch_t *batch)
 {
-    map_t map = { batch->n_wire + PATCH, batch->n_col + 2 * PATCH, NULL };
+    map_t map = { batch->n_wire + PATCH, batch->n_col + 2 * PATCH, NULL, 0 };
     map.active = calloc (map.n_row, map.n_col);
     assert (map.active);
     for (uint32_t r = 0; r < batch->n_run; r++) {
@@ -37,6 +37,8 @@ static map_t map_of (const wm_batch_t *batch)
             memset (map.active + (size_t) y * map.n_col + first - WINDOW + 1, 1,
                     batch->run_length[r] + WINDOW - 1);
     }
+    for (size_t i = 0; i < (size_t) map.n_row * map.n_col; i++)
+        map.n_active += map.active[i];
     return map;
 }
 
@@ -62,7 +64,7 @@ static uint32_t *windows_of (const wm_batch_t *batch, const map_t *map)
     return at;
 }
 
-/* One position of one tile: adds what version 3 does there.  */
+/* One position of one tile: adds what is done there.  */
 static void count_step (const map_t *map, const uint32_t *at, uint32_t n, size_t position,
                         gpu_work_t *work)
 {
@@ -78,31 +80,88 @@ static void count_step (const map_t *map, const uint32_t *at, uint32_t n, size_t
     work->l2_bytes += pairs * (double) WM_GPU_SEGMENT + (groups ? WM_GPU_PANEL : 0);
 }
 
-void gpu_count_work (const wm_batch_t *batch, const wm_spec_t *spec, gpu_work_t work[4])
+void gpu_count_work (const wm_batch_t *batch, const wm_spec_t *spec, gpu_work_t *work)
 {
-    const double hits = batch->n_hit, positions = SIDE * SIDE, values = positions * 48;
+    const double hits = batch->n_hit, sums = hits * WM_GPU_SUMS * sizeof (float),
+                 strips = 1 + (PATCH - 1.) / WM_CUDA_STARTS; /* neighbours overlap */
     map_t map = map_of (batch);
     uint32_t *at = windows_of (batch, &map), tiles = (batch->n_hit + TILE - 1) / TILE;
-    const double rows = ceil (hits / WM_CUDA_ROWS) * WM_CUDA_ROWS,
-                 cells = (double) map.n_row * map.n_col, sums = hits * 11 * WM_GPU_SUMS * 4 * 2,
-                 strips = 1 + (PATCH - 1.) / WM_CUDA_STARTS;
     assert (spec->patch_wire == PATCH && spec->patch_bin == PATCH);
-    memset (work, 0, 4 * sizeof *work);
-    work[1].tensor_flop = rows * 2 * values * (25 + 128);
-    work[1].memory_bytes = rows * (2304 * (4 + 2 + 2) + values * 2 * 2 + SIDE * 128 * 4 * 2);
-    work[1].active = work[2].active = 1;
-    work[2].tensor_flop = tiles * (TILE / 8) * positions * GROUP_FLOP;
-    work[2].l2_bytes = tiles * positions * (WM_GPU_PANEL + TILE * (double) WM_GPU_SEGMENT);
-    work[2].memory_bytes = cells * strips * (4 + 2 + 2 + 2 * 96) + sums;
+    *work = (gpu_work_t){ 0 };
+    work->memory_bytes = (double) map.n_row * map.n_col * strips * sizeof (float) +
+                         (double) map.n_active * strips * WM_GPU_SEGMENT + 2 * sums;
     for (uint32_t t = 0; t < tiles; t++)
         for (uint32_t p = 0; p < SIDE * SIDE; p++)
             count_step (&map, at + t * TILE,
                         batch->n_hit - t * TILE < TILE ? batch->n_hit - t * TILE : TILE,
-                        (size_t) (p / SIDE) * map.n_col + p % SIDE, &work[3]);
-    work[3].active /= hits * positions;
-    work[3].memory_bytes = work[2].memory_bytes;
-    for (int v = 2; v <= 3; v++) /* the plane's convolution; cuDNN fills one channel up to 8 */
-        work[v].tensor_flop += cells * strips * 2 * 25 * 8 * 48;
+                        (size_t) (p / SIDE) * map.n_col + p % SIDE, work);
+    work->active /= hits * SIDE * SIDE;
     free (at);
     free (map.active);
+}
+
+/* ---- counted kernel by kernel ---------------------------------------------------------------- */
+
+#define USUAL 55000. /* hits to which counts are scaled */
+
+void gpu_count_kernels (const wm_net_t *net, const wm_spec_t *spec, wm_gpu_precision_t precision,
+                        uint32_t n, const wm_batch_t *const *batch, size_t free_bytes,
+                        gpu_counted_t *counted)
+{
+    const wm_cuda_config_t config = { .precision = precision };
+    wm_error_t error = { 0 };
+    float **scores = calloc (n, sizeof *scores);
+    *counted = (gpu_counted_t){ 0 };
+    for (uint32_t i = 0; scores && i < n; i++) {
+        scores[i] = calloc (batch[i]->n_hit, GPU_OUTPUTS * sizeof **scores);
+        assert (scores[i]);
+        counted->n_hit += batch[i]->n_hit;
+    }
+    wm_gpu_fake = (wm_gpu_fake_t){ .free_bytes = free_bytes };
+    wm_cuda_t *cuda = wm_cuda_new (&wm_gpu_stand_in, net, spec, &config, &error);
+    assert (cuda && scores);
+    wm_gpu_fake.counts = true;
+    for (int round = 0; round < 2; round++) { /* the first fills the image once and for all */
+        memset (wm_gpu_fake.work, 0, sizeof wm_gpu_fake.work);
+        wm_gpu_fake.copied_in = 0;
+        const wm_fault_t fault =
+            wm_cuda_score_many (cuda, round ? n : 1, batch, scores, NULL, &error);
+        assert (!fault);
+    }
+    memcpy (counted->work, wm_gpu_fake.work, sizeof counted->work);
+    counted->copied_in = wm_gpu_fake.copied_in;
+    wm_cuda_destroy (&cuda);
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    for (uint32_t i = 0; i < n; i++)
+        free (scores[i]);
+    free (scores);
+}
+
+double gpu_counted_written (const gpu_counted_t *counted)
+{
+    double written = counted->copied_in;
+    for (int k = 0; k < WM_GPU_KERNELS; k++)
+        written += counted->work[k].written;
+    return written * USUAL / counted->n_hit;
+}
+
+void gpu_counted_print (const gpu_counted_t *counted, const char *what)
+{
+    static const char *const name[WM_GPU_KERNELS] = {
+        [WM_GPU_FILL] = "fill",         [WM_GPU_SCATTER] = "scatter",
+        [WM_GPU_ACTIVE] = "active",     [WM_GPU_TAIL] = "tail",
+        [WM_GPU_DENSE] = "dense",       [WM_GPU_DENSE_SPLIT] = "densesplit",
+        [WM_GPU_DENSE_FMA] = "densefma"
+    };
+    const double share = USUAL / counted->n_hit;
+    for (int k = 0; k < WM_GPU_KERNELS; k++) {
+        const wm_gpu_fake_work_t *work = &counted->work[k];
+        if (work->launches)
+            printf ("| %s | %s | %.1f | %.1f | %.4f | %.1f |\n", what, name[k],
+                    work->launches * share, work->written * share / 1e6, work->flop * share / 1e12,
+                    work->l2 * share / 1e9);
+    }
+    printf ("| %s | copies in | | %.1f | | |\n| %s | together | | %.1f | | |\n", what,
+            counted->copied_in * share / 1e6, what, gpu_counted_written (counted) / 1e6);
+    fflush (stdout);
 }

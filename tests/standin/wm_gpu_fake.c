@@ -2,35 +2,40 @@
 
    A stream is a list of operations and how many of them were carried out. Waiting for an event
    carries out the operations of its stream that came before it was recorded; an operation that
-   waits for another stream's event carries out that stream's first. Nothing else ever runs.  */
+   waits for another stream's event carries out that stream's first. Nothing else ever runs, but
+   where a test asks for it (`restless`): then some operations of some stream, at random times. What
+   no event orders is an error (wm_gpu_fake_order.h).  */
 #include "tests/standin/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"
 #include "kernels/cuda/wm_gpu_library.h"
+#include "kernels/cuda/wm_gpu_active.cuh"
 #include "kernels/cuda/wm_gpu_any.cuh"
 #include "kernels/cuda/wm_gpu_dense.cuh"
 #include "tests/standin/wm_gpu_fake_block.h"
+#include "tests/standin/wm_gpu_fake_count.h"
+#include "tests/standin/wm_gpu_fake_memory.h"
+#include "tests/standin/wm_gpu_fake_order.h"
 #include "kernels/cuda/wm_gpu_own.cuh"
 #include "kernels/wm_seed.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#define REGIONS_MAX 64
-#define STREAMS_MAX 8
-#define EVENTS_MAX 64
-#define GRAPHS_MAX 32
-#define ALIGN 256u
+#define STREAMS_MAX FAKE_STREAMS_MAX
+#define EVENTS_MAX 128
+#define GRAPHS_MAX 64
+#define FREE_BYTES ((size_t) 2 << 30) /* all that is asked for is written: poisoned */
 
 wm_gpu_fake_t wm_gpu_fake;
 
-typedef enum { COPY_IN, COPY_OUT, LAUNCH, CONV, GEMM, WAIT } kind_t;
+typedef enum { COPY_IN, COPY_OUT, LAUNCH, CONV, WAIT } kind_t;
 
 typedef struct {
     uint32_t stream, mark; /* operations of the stream that it stands behind */
     bool recorded;
+    fake_clock_t clock;
 } event_t;
 
 typedef struct {
@@ -43,7 +48,6 @@ typedef struct {
     union {
         wm_gpu_fill_t fill;
         wm_gpu_scatter_t scatter;
-        wm_gpu_gather_t gather;
         wm_gpu_tail_t tail;
         wm_gpu_phases_t phases;
         wm_gpu_cut_t cut;
@@ -52,7 +56,6 @@ typedef struct {
         wm_gpu_pool_t pool;
         wm_gpu_join_t join;
         wm_gpu_scan_t scan;
-        wm_gpu_strip_t strip;
         wm_gpu_active_t active;
         wm_gpu_dense_t dense;
     } args;
@@ -72,41 +75,34 @@ typedef struct {
     uint32_t n;
 } graph_t;
 
-typedef struct {
-    char *page, *data;    /* data ends where the page behind begins, or up to ALIGN - 1 before */
-    size_t bytes, inside; /* asked for; all that is not guard */
-    bool device;
-} region_t;
-
 struct wm_conv_plan_t {
-    wm_gpu_conv_t conv;
-    bool bad, any; /* any: `anyconv` instead of `conv` */
-    wm_gpu_anyconv_t anyconv;
-};
-
-struct wm_gemm_plan_t {
-    wm_gpu_gemm_t gemm;
+    wm_gpu_anyconv_t conv;
     bool bad;
 };
 
 typedef struct {
     const char *sticky;
-    region_t region[REGIONS_MAX];
-    const char *lent; /* memory of others that is pinned */
-    size_t lent_bytes;
-    uint32_t n_region, n_stream, n_event;
+    bool has_cudnn; /* it is open */
+    fake_memory_t memory;
+    uint32_t n_stream, n_event;
     uint32_t n_graph, kept_from; /* operations of `keeping` from this one on are its graph's */
     stream_t stream[STREAMS_MAX], *keeping;
+    bool spoilt; /* a call that a graph cannot keep was made */
     event_t event[EVENTS_MAX];
     graph_t graph[GRAPHS_MAX];
+    fake_order_t order;
     uint64_t seed;
 } fake_t;
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
+static void stir (fake_t *self);
+
 /* Every call begins here.  */
 static wm_gpu_text_t begin (fake_t *self, const char *name)
 {
+    if (wm_gpu_fake.restless)
+        stir (self);
     if (!self->sticky && ++wm_gpu_fake.calls == wm_gpu_fake.fail_at && !wm_gpu_fake.late)
         self->sticky = "cudaErrorLaunchFailure (planned by a test)";
     return self->sticky ? wm_gpu_text ("%s: %s", name, self->sticky) : NULL;
@@ -117,66 +113,6 @@ static wm_gpu_text_t begin (fake_t *self, const char *name)
     wm_gpu_text_t words_ = begin (self, name);                                                     \
     if (words_)                                                                                    \
     return words_
-
-/* ---- memory ---------------------------------------------------------------------------------- */
-
-static size_t page_bytes (void)
-{
-    return (size_t) sysconf (_SC_PAGESIZE);
-}
-
-static wm_gpu_text_t make_region (fake_t *self, void **p, size_t bytes, bool device)
-{
-    const size_t page = page_bytes (), rounded = (bytes + ALIGN - 1) / ALIGN * ALIGN;
-    const size_t inside = (rounded + page - 1) / page * page;
-    assert (self->n_region < REGIONS_MAX && bytes > 0);
-    char *base = mmap (NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert (base != MAP_FAILED);
-    assert (mprotect (base + page, inside, PROT_READ | PROT_WRITE) == 0);
-    memset (base + page, 0xff, inside); /* NaN, in half and in float32 */
-    region_t *region = &self->region[self->n_region++];
-    *region = (region_t){ base, base + page + inside - rounded, bytes, inside, device };
-    if (device)
-        assert (mprotect (base + page, inside, PROT_NONE) == 0);
-    *p = region->data;
-    return NULL;
-}
-
-static void open_device (fake_t *self, bool open)
-{
-    for (uint32_t i = 0; i < self->n_region; i++)
-        if (self->region[i].device)
-            assert (mprotect (self->region[i].page + page_bytes (), self->region[i].inside,
-                              open ? PROT_READ | PROT_WRITE : PROT_NONE) == 0);
-}
-
-/* Whether the guard bytes around the data, inside its pages, are unchanged.  */
-static bool guards_hold (const region_t *region)
-{
-    const char *first = region->page + page_bytes (), *last = first + region->inside;
-    for (const char *c = first; c < last; c++)
-        if ((c < region->data || c >= region->data + region->bytes) && *c != (char) 0xff)
-            return false;
-    return true;
-}
-
-/* The region of the device, or the pinned one, that holds these bytes.  */
-static bool is_inside (const fake_t *self, const void *p, size_t bytes, bool device)
-{
-    const char *c = p;
-    for (uint32_t i = 0; i < self->n_region; i++) {
-        const region_t *r = &self->region[i];
-        if (r->device == device && c >= r->data && c + bytes <= r->data + r->bytes)
-            return true;
-    }
-    return false;
-}
-
-static bool is_lent (const fake_t *self, const void *p, size_t bytes)
-{
-    const char *c = p;
-    return self->lent && c >= self->lent && c + bytes <= self->lent + self->lent_bytes;
-}
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
@@ -194,7 +130,6 @@ typedef void run_t (const void *args, float *shared, wm_gpu_at_t at, uint32_t ph
     }
 HOST_KERNEL (wm_gpu_fill)
 HOST_KERNEL (wm_gpu_scatter)
-HOST_KERNEL (wm_gpu_gather)
 HOST_KERNEL (wm_gpu_tail)
 HOST_KERNEL (wm_gpu_phases)
 HOST_KERNEL (wm_gpu_cut)
@@ -209,18 +144,16 @@ HOST_KERNEL (wm_gpu_scan)
     {                                                                                              \
         name (args, shared, at);                                                                   \
     }
-HOST_THREAD (wm_gpu_strip)
 HOST_THREAD (wm_gpu_active)
 
-static void wm_gpu_dense_thread (const void *args, float *shared, wm_gpu_at_t at)
-{
-    wm_gpu_dense (args, shared, at, false);
-}
-
-static void wm_gpu_densetf_thread (const void *args, float *shared, wm_gpu_at_t at)
-{
-    wm_gpu_dense (args, shared, at, true);
-}
+#define HOST_DENSE(name, by)                                                                       \
+    static void name##_thread (const void *args, float *shared, wm_gpu_at_t at)                    \
+    {                                                                                              \
+        wm_gpu_dense (args, shared, at, by);                                                       \
+    }
+HOST_DENSE (wm_gpu_dense, WM_GPU_BY_HALF)
+HOST_DENSE (wm_gpu_densesplit, WM_GPU_BY_SPLIT)
+HOST_DENSE (wm_gpu_densefma, WM_GPU_BY_FMA)
 
 /* A kernel has phases, or threads that call barriers themselves.  */
 static const struct {
@@ -231,7 +164,6 @@ static const struct {
 } kernels[] = {
     { wm_gpu_fill_count, wm_gpu_fill_run, sizeof (wm_gpu_fill_t), NULL },
     { wm_gpu_scatter_count, wm_gpu_scatter_run, sizeof (wm_gpu_scatter_t), NULL },
-    { wm_gpu_gather_count, wm_gpu_gather_run, sizeof (wm_gpu_gather_t), NULL },
     { wm_gpu_tail_count, wm_gpu_tail_run, sizeof (wm_gpu_tail_t), NULL },
     { wm_gpu_phases_count, wm_gpu_phases_run, sizeof (wm_gpu_phases_t), NULL },
     { wm_gpu_cut_count, wm_gpu_cut_run, sizeof (wm_gpu_cut_t), NULL },
@@ -240,10 +172,10 @@ static const struct {
     { wm_gpu_pool_count, wm_gpu_pool_run, sizeof (wm_gpu_pool_t), NULL },
     { wm_gpu_join_count, wm_gpu_join_run, sizeof (wm_gpu_join_t), NULL },
     { wm_gpu_scan_count, wm_gpu_scan_run, sizeof (wm_gpu_scan_t), NULL },
-    { NULL, NULL, sizeof (wm_gpu_strip_t), wm_gpu_strip_thread },
     { NULL, NULL, sizeof (wm_gpu_active_t), wm_gpu_active_thread },
     { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_dense_thread },
-    { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_densetf_thread },
+    { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_densesplit_thread },
+    { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_densefma_thread },
 };
 
 static void run_block (fake_t *self, const operation_t *op, uint32_t block, float *shared)
@@ -271,20 +203,37 @@ static void run_block (fake_t *self, const operation_t *op, uint32_t block, floa
 static void run_kernel (fake_t *self, const operation_t *op)
 {
     const uint32_t n = op->launch.blocks;
-    float *shared = aligned_alloc (ALIGN, (op->launch.shared_bytes / ALIGN + 2) * ALIGN);
+    float *shared =
+        aligned_alloc (FAKE_ALIGN, (op->launch.shared_bytes / FAKE_ALIGN + 2) * FAKE_ALIGN);
     assert (shared);
     uint32_t from = (uint32_t) (wm_seed_next (&self->seed) % n);
-    memset (shared, 0xff, op->launch.shared_bytes + ALIGN);
+    memset (shared, 0xff, op->launch.shared_bytes + FAKE_ALIGN);
+    wm_gpu_fake_count_for (op->launch.kernel);
     for (uint32_t i = 0; i < n; i++)
         run_block (self, op, (i + from) % n, shared);
+    if (wm_gpu_fake.misaligned)
+        self->sticky = "cudaErrorMisalignedAddress";
     const char *behind = (const char *) shared + op->launch.shared_bytes;
-    for (uint32_t i = 0; i < ALIGN; i++)
+    for (uint32_t i = 0; i < FAKE_ALIGN; i++)
         wm_gpu_fake.broken_guards += behind[i] != (char) 0xff;
     free (shared);
     wm_gpu_fake.launches++;
-    if ((op->launch.kernel == WM_GPU_DENSE || op->launch.kernel == WM_GPU_DENSE_TF32) &&
+    if (op->launch.kernel >= WM_GPU_DENSE &&
         ++wm_gpu_fake.dense_launches == wm_gpu_fake.flip_launch)
-        ((uint32_t *) op->args.dense.partial)[5] ^= 1u << 27;
+        ((uint32_t *) op->args.dense.sum)[5] ^= 1u << 27;
+}
+
+/* Counts what a launch does; Dense-1, which would take hours, gives zeros.  */
+static void run_counted (fake_t *self, const operation_t *op)
+{
+    const wm_gpu_kernel_t kernel = op->launch.kernel;
+    const uint32_t before = kernel == WM_GPU_ACTIVE ? *op->args.active.used : 0;
+    if (kernel >= WM_GPU_DENSE)
+        memset (op->args.dense.sum, 0,
+                (size_t) op->launch.blocks * op->args.dense.tile * WM_GPU_SUMS * sizeof (float));
+    else
+        run_kernel (self, op);
+    wm_gpu_fake_count (&op->launch, &op->args, before);
 }
 
 /* ---- streams --------------------------------------------------------------------------------- */
@@ -299,25 +248,21 @@ static void run (fake_t *self, const operation_t *op)
         return;
     switch (op->kind) {
     case COPY_IN:
+        wm_gpu_fake.copied_in += (double) op->bytes;
+        memcpy (op->to, op->from[0], op->bytes);
+        break;
     case COPY_OUT:
         memcpy (op->to, op->from[0], op->bytes);
         break;
     case LAUNCH:
-        run_kernel (self, op);
+        if (wm_gpu_fake.counts)
+            run_counted (self, op);
+        else
+            run_kernel (self, op);
         break;
     case CONV: {
         const struct wm_conv_plan_t *plan = op->plan;
-        if (plan->any)
-            wm_gpu_fake_anyconv (&plan->anyconv, plan->bad, op->from[0], op->from[1], op->from[2],
-                                 op->to);
-        else
-            wm_gpu_fake_conv (&plan->conv, plan->bad, op->from[0], op->from[1], op->from[2],
-                              op->to);
-        break;
-    }
-    case GEMM: {
-        const struct wm_gemm_plan_t *plan = op->plan;
-        wm_gpu_fake_gemm (&plan->gemm, plan->bad, op->from[0], op->from[1], op->to);
+        wm_gpu_fake_conv (&plan->conv, plan->bad, op->from[0], op->from[1], op->from[2], op->to);
         break;
     }
     case WAIT:
@@ -338,10 +283,53 @@ static void carry_out (fake_t *self, uint32_t stream, uint32_t mark)
 
 static wm_gpu_text_t wait_for (fake_t *self, uint32_t stream, uint32_t mark, const char *name)
 {
-    open_device (self, true);
+    fake_memory_open (&self->memory, true);
     carry_out (self, stream, mark);
-    open_device (self, false);
+    fake_memory_open (&self->memory, false);
     return self->sticky ? wm_gpu_text ("%s: %s", name, self->sticky) : NULL;
+}
+
+/* Carries out some operations of a random stream, as a GPU does while the host does something
+   else.  */
+static void stir (fake_t *self)
+{
+    const uint64_t z = wm_seed_next (&wm_gpu_fake.restless);
+    const uint32_t stream = (uint32_t) (z % STREAMS_MAX);
+    const stream_t *s = &self->stream[stream];
+    const uint32_t left = s->base + s->n - s->done;
+    if (stream < self->n_stream && left > 0 && s != self->keeping && !self->sticky)
+        wait_for (self, stream, s->done + (uint32_t) (z >> 32) % (left + 1), "meanwhile");
+}
+
+/* Where the operation touches memory: what of it another stream uses must be ordered.  */
+static void use (fake_t *self, uint32_t stream, const void *p, bool writes)
+{
+    fake_region_t *r = fake_memory_find (&self->memory, p);
+    if (r && !fake_order_use (&self->order, stream, &r->use, writes) && !self->sticky)
+        self->sticky = writes ? "a write that nothing orders behind another stream's work"
+                              : "a read that nothing orders behind another stream's write";
+}
+
+/* Orders the operation, which is complete; one that is kept for a graph is ordered when it
+   runs.  */
+static wm_gpu_text_t ordered (fake_t *self, stream_t *s, const operation_t *op)
+{
+    const uint32_t stream = (uint32_t) (s - self->stream);
+    if (self->keeping == s)
+        return NULL;
+    fake_order_begin (&self->order, stream);
+    for (int i = 0; i < 3; i++)
+        if (op->from[i])
+            use (self, stream, op->from[i], false);
+    if (op->to)
+        use (self, stream, op->to, true);
+    for (size_t at = 0; op->kind == LAUNCH && at < kernels[op->launch.kernel].args_bytes;
+         at += sizeof (void *)) {
+        const void *p;
+        memcpy (&p, (const char *) &op->args + at, sizeof p);
+        use (self, stream, p, fake_order_writes (op->launch.kernel, at));
+    }
+    return self->sticky ? wm_gpu_text ("order: %s", self->sticky) : NULL;
 }
 
 static operation_t *queue (fake_t *self, void *stream, kind_t kind)
@@ -388,12 +376,7 @@ static void *fake_make (void)
 static void fake_destroy (void *gpu)
 {
     fake_t *self = gpu;
-    open_device (self, true);
-    for (uint32_t i = 0; i < self->n_region; i++) {
-        region_t *r = &self->region[i];
-        wm_gpu_fake.broken_guards += !guards_hold (r);
-        munmap (r->page, r->inside + 2 * page_bytes ());
-    }
+    wm_gpu_fake.broken_guards += fake_memory_clear (&self->memory);
     for (uint32_t i = 0; i < self->n_stream; i++)
         free (self->stream[i].operation);
     for (uint32_t i = 0; i < self->n_graph; i++)
@@ -416,22 +399,36 @@ static wm_gpu_text_t fake_open (void *gpu, wm_gpu_info_t *info)
                          .major = wm_gpu_fake.turing ? 7 : 9,
                          .minor = wm_gpu_fake.turing ? 5 : 0,
                          .n_sm = 1,
-                         .free_bytes = wm_gpu_fake.free_bytes ? wm_gpu_fake.free_bytes : SIZE_MAX,
+                         .free_bytes = wm_gpu_fake.free_bytes ? wm_gpu_fake.free_bytes : FREE_BYTES,
                          .shared_bytes = shared_max (),
-                         .libraries = "0.0.0-0.0.0" };
+                         .libraries = "0.0" };
+    return NULL;
+}
+
+static wm_gpu_text_t fake_open_cudnn (void *gpu, wm_gpu_info_t *info)
+{
+    BEGIN ("open_cudnn");
+    if (wm_gpu_fake.no_libraries)
+        return "open_cudnn: libcudnn.so.9 is not here";
+    if (self->has_cudnn)
+        return "cuDNN is opened twice";
+    self->has_cudnn = true;
+    strcat (info->libraries, "-0.0.0");
     return NULL;
 }
 
 static wm_gpu_text_t fake_device_new (void *gpu, void **d_p, size_t bytes)
 {
     BEGIN ("device_new");
-    return make_region (self, d_p, bytes, true);
+    *d_p = fake_memory_new (&self->memory, bytes, true);
+    return NULL;
 }
 
 static wm_gpu_text_t fake_pinned_new (void *gpu, void **h_p, size_t bytes)
 {
     BEGIN ("pinned_new");
-    return make_region (self, h_p, bytes, false);
+    *h_p = fake_memory_new (&self->memory, bytes, false);
+    return NULL;
 }
 
 static wm_gpu_text_t fake_pin (void *gpu, const void *h, size_t bytes)
@@ -439,14 +436,15 @@ static wm_gpu_text_t fake_pin (void *gpu, const void *h, size_t bytes)
     BEGIN ("pin");
     if (wm_gpu_fake.pins_nothing)
         return "pin: cudaErrorNotSupported (planned by a test)";
-    self->lent = h, self->lent_bytes = bytes;
+    self->memory.lent = h, self->memory.lent_bytes = bytes;
     return NULL;
 }
 
-static wm_gpu_text_t fake_stream_new (void *gpu, void **stream)
+static wm_gpu_text_t fake_stream_new (void *gpu, void **stream, bool first)
 {
     BEGIN ("stream_new");
     assert (self->n_stream < STREAMS_MAX);
+    (void) first;
     *stream = &self->stream[self->n_stream++];
     return NULL;
 }
@@ -454,7 +452,9 @@ static wm_gpu_text_t fake_stream_new (void *gpu, void **stream)
 static wm_gpu_text_t fake_stream_wait (void *gpu, void *stream, void *event)
 {
     BEGIN ("stream_wait");
-    queue (self, stream, WAIT)->event = *(event_t *) event;
+    const event_t *e = event;
+    queue (self, stream, WAIT)->event = *e;
+    fake_order_join (&self->order.stream[(stream_t *) stream - self->stream], &e->clock);
     return NULL;
 }
 
@@ -462,6 +462,7 @@ static wm_gpu_text_t fake_stream_sync (void *gpu, void *stream)
 {
     BEGIN ("stream_sync");
     stream_t *s = stream;
+    fake_order_join (&self->order.host, &self->order.stream[s - self->stream]);
     return wait_for (self, (uint32_t) (s - self->stream), s->base + s->n, "stream_sync");
 }
 
@@ -478,7 +479,8 @@ static wm_gpu_text_t fake_event_record (void *gpu, void *event, void *stream)
 {
     BEGIN ("event_record");
     stream_t *s = stream;
-    *(event_t *) event = (event_t){ (uint32_t) (s - self->stream), s->base + s->n, true };
+    const uint32_t at = (uint32_t) (s - self->stream);
+    *(event_t *) event = (event_t){ at, s->base + s->n, true, self->order.stream[at] };
     return NULL;
 }
 
@@ -486,6 +488,7 @@ static wm_gpu_text_t fake_event_sync (void *gpu, void *event)
 {
     BEGIN ("event_sync");
     const event_t *e = event;
+    fake_order_join (&self->order.host, &e->clock);
     return e->recorded ? wait_for (self, e->stream, e->mark, "event_sync") : NULL;
 }
 
@@ -501,25 +504,27 @@ static wm_gpu_text_t fake_copy_in (void *gpu, void *d_to, const void *h_from, si
                                    void *stream)
 {
     BEGIN ("copy_in");
-    const bool lent = is_lent (self, h_from, bytes);
-    if (!is_inside (self, d_to, bytes, true) || !(lent || is_inside (self, h_from, bytes, false)))
+    const bool lent = fake_memory_is_lent (&self->memory, h_from, bytes);
+    if (!fake_memory_holds (&self->memory, d_to, bytes, true) ||
+        !(lent || fake_memory_holds (&self->memory, h_from, bytes, false)))
         return "copy_in: cudaErrorInvalidValue";
     wm_gpu_fake.lent_bytes += lent ? bytes : 0;
     operation_t *op = queue (self, stream, COPY_IN);
     op->to = d_to, op->from[0] = h_from, op->bytes = bytes;
-    return NULL;
+    return ordered (self, stream, op);
 }
 
 static wm_gpu_text_t fake_copy_out (void *gpu, void *h_to, const void *d_from, size_t bytes,
                                     void *stream)
 {
     BEGIN ("copy_out");
-    if (!is_inside (self, h_to, bytes, false) || !is_inside (self, d_from, bytes, true))
+    if (!fake_memory_holds (&self->memory, h_to, bytes, false) ||
+        !fake_memory_holds (&self->memory, d_from, bytes, true))
         return "copy_out: cudaErrorInvalidValue";
     memset (h_to, 0xff, bytes);
     operation_t *op = queue (self, stream, COPY_OUT);
     op->to = h_to, op->from[0] = d_from, op->bytes = bytes;
-    return NULL;
+    return ordered (self, stream, op);
 }
 
 static wm_gpu_text_t fake_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
@@ -532,7 +537,7 @@ static wm_gpu_text_t fake_launch (void *gpu, const wm_gpu_launch_t *launch, void
     operation_t *op = queue (self, stream, LAUNCH);
     op->launch = *launch;
     memcpy (&op->args, launch->args, kernels[launch->kernel].args_bytes);
-    return NULL;
+    return ordered (self, stream, op);
 }
 
 static wm_gpu_text_t fake_graph_begin (void *gpu, void *stream)
@@ -541,6 +546,7 @@ static wm_gpu_text_t fake_graph_begin (void *gpu, void *stream)
     stream_t *s = stream;
     if (self->keeping || s->done != s->base + s->n)
         return "graph_begin: cudaErrorStreamCaptureUnsupported";
+    s->base += s->n, s->n = 0; /* as queue would, which must not move what is kept */
     self->keeping = s, self->kept_from = s->n;
     return NULL;
 }
@@ -551,9 +557,14 @@ static wm_gpu_text_t fake_graph_end (void *gpu, void *stream, void **graph)
     stream_t *s = stream;
     if (self->keeping != s)
         return "graph_end: cudaErrorIllegalState";
+    if (self->spoilt) { /* nothing of it is kept or carried out */
+        s->n = self->kept_from;
+        self->keeping = NULL, self->spoilt = false;
+        return "graph_end: cudaErrorStreamCaptureInvalidated";
+    }
     assert (self->n_graph < GRAPHS_MAX);
     graph_t *g = &self->graph[self->n_graph++];
-    *g = (graph_t){ .n = s->n - self->kept_from };
+    *g = (graph_t){ .n = wm_gpu_fake.forgets ? 0 : s->n - self->kept_from };
     g->operation = calloc (g->n + 1, sizeof *g->operation);
     assert (g->operation);
     memcpy (g->operation, s->operation + self->kept_from, g->n * sizeof *g->operation);
@@ -572,6 +583,7 @@ static wm_gpu_text_t fake_graph_run (void *gpu, void *graph, void *stream)
         const bool fails = op->fails;
         *op = g->operation[i];
         op->fails = fails || op->fails; /* a call that failed when it was kept fails in each run */
+        ordered (self, stream, op);
         if (op->kind == COPY_OUT)
             memset (op->to, 0xff, op->bytes);
     }
@@ -601,41 +613,33 @@ static bool is_there (uint32_t candidate, wm_gpu_choice_t *choice)
     return candidate < n;
 }
 
-static wm_gpu_text_t fake_conv_new (void *gpu, const wm_gpu_conv_t *conv, uint32_t candidate,
-                                    wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
-{
-    BEGIN ("conv_new");
-    *plan = is_there (candidate, choice) ? calloc (1, sizeof **plan) : NULL;
-    if (candidate < wm_gpu_fake.greedy)
-        choice->workspace_bytes = 1u << 30;
-    if (*plan)
-        **plan = (wm_conv_plan_t){ .conv = *conv, .bad = candidate < wm_gpu_fake.bad_convs };
-    return NULL;
-}
-
 static wm_gpu_text_t fake_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
                                        wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
     BEGIN ("anyconv_new");
+    if (!self->has_cudnn)
+        return "anyconv_new: cuDNN is not open";
     const bool none = wm_gpu_fake.no_halves && conv->precision == WM_GPU_F16;
     *plan = is_there (candidate, choice) && !none ? calloc (1, sizeof **plan) : NULL;
+    if (candidate < wm_gpu_fake.greedy)
+        choice->workspace_bytes = 1u << 30;
     if (*plan)
-        **plan = (wm_conv_plan_t){ .anyconv = *conv,
-                                   .any = true,
-                                   .bad = candidate < wm_gpu_fake.bad_convs };
+        **plan = (wm_conv_plan_t){ *conv, candidate < wm_gpu_fake.bad_convs };
     return NULL;
 }
 
-/* Checks the alignment that both libraries need, and that no graph is being recorded.  */
-static const char *refuse_library (const fake_t *self, const void *const pointer[4],
-                                   const void *d_workspace)
+/* Checks the alignment that cuDNN needs, and that no graph is being recorded.  */
+static const char *refuse_pointers (fake_t *self, const void *const pointer[4],
+                                    const void *d_workspace)
 {
     for (int i = 0; i < 4; i++)
         if ((uintptr_t) pointer[i] % 16)
             return "memory that is not aligned to 16 bytes";
-    return self->keeping                               ? "within a graph"
-           : is_inside (self, d_workspace, 1000, true) ? NULL
-                                                       : "no workspace";
+    const bool keeps = self->keeping && !wm_gpu_fake.captures;
+    self->spoilt = self->spoilt || keeps;
+    return keeps                                                        ? "within a graph"
+           : fake_memory_holds (&self->memory, d_workspace, 1000, true) ? NULL
+                                                                        : "no workspace";
 }
 
 static wm_gpu_text_t fake_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
@@ -644,46 +648,16 @@ static wm_gpu_text_t fake_conv_run (void *gpu, wm_conv_plan_t *plan, const void 
 {
     BEGIN ("conv_run");
     const char *why =
-        refuse_library (self, (const void *[]){ d_x, d_weight, d_bias, d_y }, d_workspace);
+        refuse_pointers (self, (const void *[]){ d_x, d_weight, d_bias, d_y }, d_workspace);
     if (why)
         return wm_gpu_text ("conv_run: %s", why);
     operation_t *op = queue (self, stream, CONV);
     op->plan = plan;
     op->from[0] = d_x, op->from[1] = d_weight, op->from[2] = d_bias, op->to = d_y;
-    return NULL;
+    return ordered (self, stream, op);
 }
 
 static void fake_conv_destroy (void *gpu, wm_conv_plan_t **plan_p)
-{
-    (void) gpu;
-    free (*plan_p);
-    *plan_p = NULL;
-}
-
-static wm_gpu_text_t fake_gemm_new (void *gpu, const wm_gpu_gemm_t *gemm, uint32_t candidate,
-                                    wm_gemm_plan_t **plan, wm_gpu_choice_t *choice)
-{
-    BEGIN ("gemm_new");
-    *plan = is_there (candidate, choice) ? calloc (1, sizeof **plan) : NULL;
-    if (*plan)
-        **plan = (wm_gemm_plan_t){ *gemm, candidate < wm_gpu_fake.bad_gemms };
-    return NULL;
-}
-
-static wm_gpu_text_t fake_gemm_run (void *gpu, wm_gemm_plan_t *plan, const void *d_a,
-                                    const void *d_b, void *d_c, void *d_workspace, void *stream)
-{
-    BEGIN ("gemm_run");
-    const char *why = refuse_library (self, (const void *[]){ d_a, d_b, d_c, d_c }, d_workspace);
-    if (why)
-        return wm_gpu_text ("gemm_run: %s", why);
-    operation_t *op = queue (self, stream, GEMM);
-    op->plan = plan;
-    op->from[0] = d_a, op->from[1] = d_b, op->to = d_c;
-    return NULL;
-}
-
-static void fake_gemm_destroy (void *gpu, wm_gemm_plan_t **plan_p)
 {
     (void) gpu;
     free (*plan_p);
@@ -695,6 +669,7 @@ const wm_gpu_api_t wm_gpu_stand_in = {
     .make = fake_make,
     .destroy = fake_destroy,
     .open = fake_open,
+    .open_cudnn = fake_open_cudnn,
     .device_new = fake_device_new,
     .pinned_new = fake_pinned_new,
     .pin = fake_pin,
@@ -713,11 +688,7 @@ const wm_gpu_api_t wm_gpu_stand_in = {
     .graph_run = fake_graph_run,
     .range_begin = fake_range_begin,
     .range_end = fake_range_end,
-    .conv_new = fake_conv_new,
     .conv_run = fake_conv_run,
     .conv_destroy = fake_conv_destroy,
     .anyconv_new = fake_anyconv_new,
-    .gemm_new = fake_gemm_new,
-    .gemm_run = fake_gemm_run,
-    .gemm_destroy = fake_gemm_destroy,
 };

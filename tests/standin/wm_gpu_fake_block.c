@@ -7,6 +7,8 @@
    and is carried out as late as it may: when its thread waits for it. Without a wait it never
    lands.
 
+   A tensor core adds 16 products to a sum without rounding, then cuts off.
+
    Fibers are switched by ten instructions of x86-64, since a tile of hits takes tens of millions of
    switches. They share the thread's floating-point state and never leave it changed.  */
 #include "tests/standin/wm_gpu_fake_block.h"
@@ -22,7 +24,7 @@
 #define COPIES_MAX 128u /* of a thread that have not landed */
 #define STEPS_MAX 64u   /* of a warp before another one is taken */
 
-typedef enum { NOTHING, MEET, BALLOT, MATRIX, MMA, END } do_t;
+typedef enum { NOTHING, MEET, BALLOT, FIRST, MATRIX, MMA, END } do_t;
 
 typedef struct {
     char *to;
@@ -35,7 +37,8 @@ typedef struct {
     do_t next;
     wm_gpu_at_t at;
     /* Operands of `next`.  */
-    bool yes, tf32;
+    bool yes;
+    uint32_t word;
     const void *row;
     uint32_t n_matrix, *out;
     float *c;
@@ -110,6 +113,20 @@ uint32_t wm_gpu_ballot (bool yes)
     return bits;
 }
 
+uint32_t wm_gpu_first (uint32_t value)
+{
+    uint32_t first;
+    self_fiber->word = value, self_fiber->out = &first;
+    yield (FIRST);
+    return first;
+}
+
+uint32_t wm_gpu_add (uint32_t *counter, uint32_t n)
+{
+    *counter += n;
+    return *counter - n;
+}
+
 /* Whether `bytes` of shared memory begin there, aligned.  */
 static bool is_shared (const void *p, size_t bytes)
 {
@@ -169,9 +186,9 @@ void wm_gpu_matrix2 (uint32_t r[2], const void *row)
     yield (MATRIX);
 }
 
-void wm_gpu_mma (bool tf32, float c[4], const uint32_t a[4], const uint32_t b[2])
+void wm_gpu_mma (float c[4], const uint32_t a[4], const uint32_t b[2])
 {
-    self_fiber->tf32 = tf32, self_fiber->c = c, self_fiber->a = a, self_fiber->b = b;
+    self_fiber->c = c, self_fiber->a = a, self_fiber->b = b;
     yield (MMA);
 }
 
@@ -184,6 +201,12 @@ static void do_ballot (fiber_t *lane)
         bits |= (uint32_t) lane[l].yes << l;
     for (uint32_t l = 0; l < 32; l++)
         *lane[l].out = bits;
+}
+
+static void do_first (fiber_t *lane)
+{
+    for (uint32_t l = 0; l < 32; l++)
+        *lane[l].out = lane[0].word;
 }
 
 /* Eight rows are read at once if they lie in eight different groups of four banks.  */
@@ -208,37 +231,42 @@ static void do_matrix (fiber_t *lane)
 static float half_table[65536];
 
 /* The values of a word, as it lies in memory, from `at` on.  */
-static void put_word (bool tf32, uint32_t word, float *at)
+static void put_word (uint32_t word, float *at)
 {
-    if (tf32) {
-        word &= ~0x1fffu; /* bits that the tensor cores ignore */
-        memcpy (at, &word, sizeof word);
-    } else
-        at[0] = half_table[word & 0xffff], at[1] = half_table[word >> 16];
+    at[0] = half_table[word & 0xffff], at[1] = half_table[word >> 16];
+}
+
+/* Towards 0, as NVIDIA's tensor cores do with what they add (H. Ootomo, R. Yokota, Recovering
+   single precision accuracy from Tensor Cores, 2022).  */
+static float cut_off (double sum)
+{
+    const float value = (float) sum;
+    return fabs ((double) value) > fabs (sum) ? nextafterf (value, 0) : value;
 }
 
 static void do_mma (fiber_t *lane)
 {
-    const bool tf32 = lane->tf32;
-    const uint32_t each = tf32 ? 1 : 2, depth = 8 * each;
+    const uint32_t depth = 16;
     float a[16][16], b[8][16], turned[16][8];
     for (uint32_t l = 0; l < 32; l++) {
         const uint32_t g = l / 4, t = l % 4;
         for (uint32_t i = 0; i < 4; i++)
-            put_word (tf32, lane[l].a[i], &a[g + i % 2 * 8][(t + i / 2 * 4) * each]);
+            put_word (lane[l].a[i], &a[g + i % 2 * 8][(t + i / 2 * 4) * 2]);
         for (uint32_t i = 0; i < 2; i++)
-            put_word (tf32, lane[l].b[i], &b[g][(t + i * 4) * each]);
+            put_word (lane[l].b[i], &b[g][(t + i * 4) * 2]);
     }
     for (uint32_t n = 0; n < 8; n++)
         for (uint32_t k = 0; k < depth; k++)
             turned[k][n] = b[n][k];
     for (uint32_t m = 0; m < 16; m++) {
-        float sum[8] = { 0 };
+        double sum[8] = { 0 };
         for (uint32_t k = 0; k < depth; k++)
             for (uint32_t n = 0; n < 8; n++)
-                sum[n] += a[m][k] * turned[k][n];
-        for (uint32_t n = 0; n < 8; n++)
-            lane[m % 8 * 4 + n / 2].c[m / 8 * 2 + n % 2] += sum[n];
+                sum[n] += (double) a[m][k] * (double) turned[k][n];
+        for (uint32_t n = 0; n < 8; n++) {
+            float *c = &lane[m % 8 * 4 + n / 2].c[m / 8 * 2 + n % 2];
+            *c = cut_off ((double) *c + sum[n]);
+        }
     }
     wm_gpu_fake.mmas++;
 }
@@ -260,6 +288,9 @@ static do_t step (fiber_t *lane, uint32_t from)
     switch (lane->next) {
     case BALLOT:
         do_ballot (lane);
+        break;
+    case FIRST:
+        do_first (lane);
         break;
     case MATRIX:
         do_matrix (lane);

@@ -51,7 +51,7 @@ typedef struct {
     char log[1024];
     char noted[256]; /* why it is paused */
     int cannot_note, cannot_keep;
-    int measures, has_sample, mixed, for_clients;
+    int measures, has_sample, mixed, for_clients, is_ragged;
     double check_share, max_error;
     char distrusted[2048]; /* that file as kept last */
     uint32_t stray_max;
@@ -200,6 +200,7 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
     config.has_sample = t->has_sample;
     config.mixed = t->mixed;
     config.for_clients = t->for_clients;
+    config.is_ragged = t->is_ragged;
     config.check_share = t->check_share;
     config.max_error = t->max_error;
     config.distrusted = *t->distrusted ? t->distrusted : NULL;

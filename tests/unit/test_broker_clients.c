@@ -2,6 +2,8 @@
    nothing of an input outlives its answer or its session.  */
 #include "tests/unit/core_harness.h"
 
+#include <math.h>
+
 static harness_t *clients_new (void)
 {
     harness_t *t = calloc (1, sizeof *t);
@@ -223,6 +225,66 @@ static void test_failures (void **state)
     harness_end (t);
 }
 
+/* Ragged rows: a result is as long as it states, or a status alone that holds the row. Any other
+   ends the worker's session, and another one gets the batch.  */
+static void test_ragged_results (void **state)
+{
+    (void) state;
+    static const struct {
+        uint32_t n_value;
+        uint8_t status;
+        float value[5];
+        size_t more; /* bytes behind the values */
+        bool is_fine;
+    } results[] = {
+        { 4, WM_HIT_SCORED, { 4, 1, 0, 7 }, 0, true },
+        { 3, WM_HIT_HELD, { 3, 0, 'x' }, 0, true },
+        { 4, WM_HIT_NONFINITE, { 4, 1, 0, NAN }, 0, true },
+        { 0, WM_HIT_POISON, { 0 }, 0, true },
+        { 0, WM_HIT_SCORED, { 0 }, 0, false },
+        { 4, WM_HIT_SCORED, { 3, 1, 0, 7 }, 0, false },
+        { 4, WM_HIT_SCORED, { NAN, 1, 0, 7 }, 0, false },
+        { 4, WM_HIT_SCORED, { 4, 1, 0, NAN }, 0, false },
+        { 4, WM_HIT_HELD, { 5, 1, 0, 7 }, 0, false },
+        { 4, WM_HIT_STATUSES, { 4, 1, 0, 7 }, 0, false },
+        { 5, WM_HIT_SCORED, { 5, 1, 1, 1, 7 }, 0, false }, /* of N_OUTPUT at most */
+        { 4, WM_HIT_SCORED, { 4, 1, 0, 7 }, 1, false },
+    };
+    for (size_t i = 0; i < sizeof results / sizeof *results; i++) {
+        harness_t *t = clients_new ();
+        wm_core_destroy (&t->core);
+        t->is_ragged = 1;
+        t->core = core_make (t, 1, 64 * MIB);
+        uint32_t p = producer (t, 1), w = worker (t, 2, 1);
+        wm_manifest_batch_t line = { .n_hit = 1, .raw_bytes = 900 };
+        uint8_t payload[32] = { 0 };
+        wm_msg_t msg;
+        wm_msg_init (&msg, WM_MSG_SUBMIT);
+        msg.key = begin (t, p);
+        msg.run = msg.n_batch = msg.n_hit = 1;
+        digest_of (0, 0, line.digest);
+        say (t, p, &msg, &line, sizeof line);
+        assert_int_equal (answer_needs (t, p), 1);
+        msg = must (t, w, WM_MSG_TASK)->msg;
+        msg.type = WM_MSG_RESULT;
+        payload[0] = results[i].status;
+        memcpy (payload + 1, results[i].value, 4 * results[i].n_value);
+        say (t, w, &msg, payload, 1 + 4 * results[i].n_value + results[i].more);
+        durable (t);
+        if (results[i].is_fine) {
+            must (t, w, WM_MSG_RESULT_ACK);
+            assert_int_equal (t->fetched, p);
+            assert_empty (t);
+        } else {
+            refused (t, w, WM_REASON_PROTOCOL);
+            const uint32_t alive[] = { p, 0 };
+            pass (t, 4000, alive);
+            must (t, worker (t, 3, 1), WM_MSG_TASK);
+        }
+        harness_end (t);
+    }
+}
+
 static void test_what_is_for_files (void **state)
 {
     (void) state;
@@ -270,6 +332,7 @@ int main (void)
         cmocka_unit_test (test_little_goes_before_much),
         cmocka_unit_test (test_what_is_here_counts_for_its_client),
         cmocka_unit_test (test_failures),
+        cmocka_unit_test (test_ragged_results),
         cmocka_unit_test (test_what_is_for_files),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

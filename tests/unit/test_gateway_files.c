@@ -25,7 +25,7 @@ static const char config_text[] =
     "output { name: \"em_trk_none_netout/Softmax\" data_type: TYPE_FP32 dims: [ 3 ] }\n"
     "output < name: \"a\\tb\\x41\\102\\\"\" >\n"
     "version_policy: { specific { versions: [ 1, 3 ] } }\n"
-    "dynamic_batching { } ratio: 0.5f is_on: true\n";
+    "dynamic_batching { } ratio: 0.5f is_on: true least: -inf most: nan\n";
 
 static void test_config (void **state)
 {
@@ -48,6 +48,8 @@ static void test_config (void **state)
     const json_t *policy = wm_pbtxt_message (config, "version_policy");
     assert_int_equal (wm_pbtxt_number (wm_pbtxt_message (policy, "specific"), "versions"), 3);
     assert_non_null (wm_pbtxt_message (config, "dynamic_batching"));
+    assert_string_equal (wm_pbtxt_text (config, "least"), "-inf"); /* JSON has no such number */
+    assert_string_equal (wm_pbtxt_text (config, "most"), "nan");
     assert_null (wm_pbtxt_message (config, "name"));
     assert_null (wm_pbtxt_text (config, "nothing"));
     json_decref (config);
@@ -94,15 +96,17 @@ static void test_config_damaged (void **state)
 
 /* ---- a configuration against the model ------------------------------------------------------- */
 
+static wm_signature_t checked; /* by the last check */
+
 static wm_fault_t check (const char *text, wm_error_t *error)
 {
     const uint32_t dim[] = { 4, 2 };
-    wm_signature_t signature = { .is_whole = false };
-    wm_signature_add (&signature, false, "x", WM_TYPE_INT32, 2, dim);
-    wm_signature_add (&signature, true, "y", WM_TYPE_FP32, 1, dim);
+    checked = (wm_signature_t){ .is_whole = false };
+    wm_signature_add (&checked, false, "x", WM_TYPE_INT32, 2, dim);
+    wm_signature_add (&checked, true, "y", WM_TYPE_FP32, 1, dim);
     json_t *config = wm_pbtxt_parse (text, "c", error);
     assert_non_null (config);
-    const wm_fault_t fault = wm_config_check (config, &signature, error);
+    const wm_fault_t fault = wm_config_check (config, &checked, error);
     json_decref (config);
     return fault;
 }
@@ -124,6 +128,28 @@ static void test_check (void **state)
     assert_int_equal (check ("output { name: 'z' }", &error), WM_EBATCH);
     assert_string_equal (error.text, "unexpected inference output 'z', the model has no such "
                                      "output; its first is 'y'");
+}
+
+/* With rows, the dims of config.pbtxt are those that clients see; without, they have the batch.  */
+static void test_dims (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    const wm_signature_port_t *x = &checked.input[0], *y = &checked.output[0];
+    assert_int_equal (
+        check ("max_batch_size: 3 input { name: 'x' dims: 8 reshape { shape: [4, 2] } "
+               "} output { name: 'y' dims: [2, 1, 2] }",
+               &error),
+        WM_OK);
+    assert_true (x->n_dim == 1 && x->dim[0] == 8 && x->n_value == 8);
+    assert_true (y->n_dim == 3 && y->dim[0] == 2 && y->dim[1] == 1 && y->n_value == 4);
+    assert_int_equal (check ("max_batch_size: 0 input { name: 'x' dims: [1, 4, 2] }", &error), 0);
+    assert_true (x->n_dim == 2 && x->dim[0] == 4);
+    assert_int_equal (check ("max_batch_size: 3 input { name: 'x' dims: [-1, 8] } output { name: "
+                             "'y' dims: [1, 1, 1, 1, 1, 1, 1, 4] }",
+                             &error),
+                      WM_OK);
+    assert_true (x->n_dim == 2 && y->n_dim == 1);
 }
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -182,16 +208,21 @@ static void test_types (void **state)
     STAYS (WM_TYPE_INT8, int8_t, -128, 127);
     STAYS (WM_TYPE_UINT16, uint16_t, 0, 65535);
     STAYS (WM_TYPE_INT16, int16_t, -32768, 32767);
-    STAYS (WM_TYPE_UINT32, uint32_t, 0, 1u << 24, 0xffffff00u);
+    STAYS (WM_TYPE_UINT32, uint32_t, 0, 1u << 24, 0x7fffff80u);
     STAYS (WM_TYPE_INT32, int32_t, INT32_MIN, -(1 << 24), 16777215, 1 << 30);
-    STAYS (WM_TYPE_UINT64, uint64_t, 0, 1ull << 63);
-    STAYS (WM_TYPE_INT64, int64_t, INT64_MIN, 16777215, 1ll << 62);
+    STAYS (WM_TYPE_UINT64, uint64_t, 0, 1ull << 30);
+    STAYS (WM_TYPE_INT64, int64_t, INT32_MIN, 16777215, 1ll << 30);
     STAYS (WM_TYPE_FP64, double, 0.5, -1e30f, INFINITY);
     STAYS (WM_TYPE_FP32, float, 0.1f, -0.f, 1e-45f);
     STAYS (WM_TYPE_BF16, uint16_t, 0x3f80, 0xc2f7, 1, 0x7f80);
     REFUSED (WM_TYPE_INT32, int32_t, 16777217);
     REFUSED (WM_TYPE_UINT32, uint32_t, UINT32_MAX);
+    REFUSED (WM_TYPE_UINT32, uint32_t, 1u << 31);
     REFUSED (WM_TYPE_INT64, int64_t, INT64_MAX);
+    REFUSED (WM_TYPE_INT64, int64_t, INT64_MIN);
+    REFUSED (WM_TYPE_INT64, int64_t, 1ll << 31);
+    REFUSED (WM_TYPE_INT64, int64_t, INT32_MIN - 256ll);
+    REFUSED (WM_TYPE_UINT64, uint64_t, 1ull << 31);
     REFUSED (WM_TYPE_INT64, int64_t, (1ll << 62) + 1);
     REFUSED (WM_TYPE_UINT64, uint64_t, UINT64_MAX);
     REFUSED (WM_TYPE_FP64, double, 0.1);
@@ -256,8 +287,9 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_config),         cmocka_unit_test (test_config_refused),
         cmocka_unit_test (test_config_damaged), cmocka_unit_test (test_check),
-        cmocka_unit_test (test_types),          cmocka_unit_test (test_sure),
-        cmocka_unit_test (test_halves),         cmocka_unit_test (test_nearest),
+        cmocka_unit_test (test_dims),           cmocka_unit_test (test_types),
+        cmocka_unit_test (test_sure),           cmocka_unit_test (test_halves),
+        cmocka_unit_test (test_nearest),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

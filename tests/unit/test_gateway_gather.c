@@ -21,12 +21,18 @@ static wm_gather_t *gather;
 static wm_link_batch_t *sent[512]; /* and not answered */
 static uint32_t n_sent;
 static bool is_written; /* what was sent cannot be taken back */
+static bool is_strict;
+static size_t kept_max;
+static uint32_t n_empty;     /* calls of `is_empty` */
+static wm_type_t first_type; /* of the output "first"; 0: FP32 */
 
-void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n)
+void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n,
+                   size_t n_value)
 {
     (void) self;
     batch->value = value;
     batch->frame.n = n;
+    batch->frame.bytes = n * n_value * sizeof *value;
     sent[n_sent++] = batch;
 }
 
@@ -54,6 +60,7 @@ typedef struct {
     wm_ks_code_t code;
     uint32_t n_held, order;
     char text[480];
+    size_t kept; /* for it, as the gatherer tells */
 } ask_t;
 
 static uint32_t n_answered;
@@ -95,13 +102,29 @@ void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
     ask->n_held = answer->n_held;
     ask->order = n_answered++;
     snprintf (ask->text, sizeof ask->text, "%s", answer->text ? answer->text : "");
-    if (answer->code != WM_KS_OK || ask->request.n_output)
+    if (answer->code != WM_KS_OK || ask->request.n_output || first_type == WM_TYPE_FP64)
         return;
     assert_int_equal (answer->n_output, 2);
     assert_string_equal (answer->output[0].name, "sum");
     assert_int_equal (answer->output[1].dim[0], ask->n);
     assert_int_equal (answer->output[1].bytes, ask->n * 8);
     check_rows (ask, answer);
+}
+
+bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
+{
+    ask_t *ask = request->transport;
+    assert_false (ask->is_answered);
+    if (bytes > kept_max)
+        return false;
+    ask->kept = bytes;
+    return true;
+}
+
+bool wm_transport_has_room (const wm_ks_request_t *request)
+{
+    (void) request;
+    return false; /* only rows whose scores have no known length care */
 }
 
 /* The second input comes first: names count, not places.  */
@@ -181,6 +204,12 @@ static void hold (uint32_t i)
     wm_gather_answered (gather, batch, NULL, NULL, "the engine crashed on it");
 }
 
+static void on_empty (void *argument)
+{
+    assert_ptr_equal (argument, &n_empty);
+    n_empty++;
+}
+
 static void begin (size_t in_flight_bytes)
 {
     const uint32_t three = 3, one = 1, two = 2;
@@ -188,22 +217,39 @@ static void begin (size_t in_flight_bytes)
     wm_signature_add (&signature, false, "triple", WM_TYPE_FP32, 1, &three);
     wm_signature_add (&signature, false, "single", WM_TYPE_FP32, 0, NULL);
     wm_signature_add (&signature, true, "sum", WM_TYPE_FP32, 1, &one);
-    wm_signature_add (&signature, true, "first", WM_TYPE_FP32, 1, &two);
+    wm_signature_add (&signature, true, "first", first_type ? first_type : WM_TYPE_FP32, 1, &two);
     const wm_gather_how_t how = { .model = "m",
                                   .version = "1",
                                   .signature = &signature,
                                   .max_delay_us = 1000,
                                   .in_flight_bytes = in_flight_bytes,
-                                  .default_priority = 100 };
+                                  .default_priority = 100,
+                                  .is_strict = is_strict,
+                                  .is_empty = on_empty,
+                                  .argument = &n_empty };
     loop = wm_loop_new ();
     gather = wm_gather_new (loop, NULL, &how);
+    kept_max = 1 << 20;
     n_sent = n_answered = 0;
     is_written = false;
 }
 
+static ask_t *left[4], *left_wants_gone; /* that one is cancelled when the first is left */
+static uint32_t n_left;
+
+static void on_left (void *argument, wm_ks_request_t *request)
+{
+    assert_ptr_equal (argument, &n_left);
+    assert_null (request->backend);
+    left[n_left++] = request->transport;
+    if (n_left == 1 && left_wants_gone)
+        wm_gather_cancel (&left_wants_gone->request); /* as a transport may */
+}
+
 static void end (void)
 {
-    wm_gather_destroy (&gather, "it ends");
+    n_left = 0;
+    wm_gather_destroy (&gather, on_left, &n_left);
     wm_loop_destroy (&loop);
 }
 
@@ -305,6 +351,67 @@ static void test_not_finite (void **state)
     assert_int_equal (some->n_held, 1);
     ask_free (some), ask_free (all);
     end ();
+    begin (1 << 20); /* no batch tells of the end of a request that has none */
+    n_empty = 0;
+    all = ask_new (1, 1, 0);
+    all->single[0] = NAN;
+    wm_gather_add (gather, &all->request);
+    assert_int_equal (n_empty, 0);
+    spin (0);
+    assert_true (all->is_answered);
+    assert_int_equal (n_empty, 1);
+    ask_free (all);
+    end ();
+}
+
+/* A held row is refused where its scores cannot be NaN: --strict, or an output of integers.  */
+static void test_held_refused (void **state)
+{
+    (void) state;
+    for (int strict = 0; strict < 2; strict++) {
+        is_strict = strict;
+        first_type = strict ? 0 : WM_TYPE_INT32;
+        begin (1 << 20);
+        ask_t *some = ask_new (12, 1, 0), *all = ask_new (2, 1, 0), *other = ask_new (2, 1, 0),
+              *fine = ask_new (1, 1, 0);
+        for (uint32_t row = 1; row < 12; row++)
+            some->triple[3 * row] = row < 11 ? NAN : some->triple[3 * row];
+        all->single[0] = all->triple[4] = NAN;
+        other->single[1] = NAN;
+        other->output[0] = "sum";
+        fine->output[0] = "sum";
+        other->request.n_output = fine->request.n_output = 1;
+        wm_gather_add (gather, &some->request);
+        wm_gather_add (gather, &all->request);
+        wm_gather_add (gather, &other->request);
+        wm_gather_add (gather, &fine->request);
+        spin (0);
+        assert_int_equal (sent[0]->frame.n, 4);
+        answer (0, NAN);
+        const char *why =
+            strict ? "the server runs with --strict" : "an output of integers has no NaN for them";
+        char text[480];
+        snprintf (
+            text, sizeof text,
+            "10 of 12 rows of the request to model 'm' have no scores, rows 1, 2, 3, 4, 5, "
+            "6, 7, 8 ... (from 0): their inputs are not finite, an index of theirs lies outside "
+            "its table, or the model gives NaN; %s",
+            why);
+        assert_int_equal (some->code, WM_KS_INVALID);
+        assert_string_equal (some->text, text);
+        assert_int_equal (all->code, WM_KS_INVALID);
+        assert_non_null (strstr (all->text, "2 of 2 rows of the request to model 'm' have no "
+                                            "scores, rows 0, 1 (from 0)"));
+        assert_int_equal (other->code, strict ? WM_KS_INVALID : WM_KS_OK);
+        assert_int_equal (other->n_held, 1);
+        assert_int_equal (fine->code, WM_KS_OK);
+        assert_int_equal (wm_gather_counts (gather)->n_fault, 0);
+        assert_int_equal (wm_gather_counts (gather)->n_other, 2 + strict);
+        ask_free (some), ask_free (all), ask_free (other), ask_free (fine);
+        end ();
+    }
+    is_strict = false;
+    first_type = 0;
 }
 
 /* A batch that is given up is tried again by request; one that fails for ever is refused alone.  */
@@ -329,6 +436,7 @@ static void test_again (void **state)
     assert_false (bad->is_answered);
     hold (0);
     assert_int_equal (bad->code, WM_KS_INTERNAL);
+    assert_int_equal (wm_gather_counts (gather)->n_fault, 1);
     assert_string_equal (bad->text, "the engine crashed on it");
     assert_int_equal (n_sent, 0);
     assert_false (gone->is_answered);
@@ -355,33 +463,85 @@ static void test_cancel (void **state)
     wm_gather_cancel (&unwritten->request);
     assert_int_equal (n_sent, 1);
     wm_gather_add (gather, &(waiting = ask_new (1, 1, 0))->request);
+    waiting->request.deadline_ms = wm_loop_now_us (loop) / 1000;
     wm_gather_cancel (&waiting->request);
     spin (2000);
     assert_int_equal (n_sent, 1);
     answer (0, NAN);
     assert_int_equal (wm_gather_n_request (gather), 0);
     assert_int_equal (n_answered, 0);
-    assert_int_equal (wm_gather_counts (gather)->n_cancel, 3);
+    assert_int_equal (wm_gather_counts (gather)->n_cancel, 2);
+    assert_int_equal (wm_gather_counts (gather)->n_late, 1);
     ask_free (written), ask_free (unwritten), ask_free (waiting);
     end ();
 }
 
-/* What is left at the end is answered once.  */
+/* What is left at the end goes back once, as it came: rows that are scored do not count. A request
+   that is cancelled meanwhile, or was before, does not.  */
 static void test_end (void **state)
 {
     (void) state;
-    begin (1);
-    ask_t *sent_one = ask_new (1, 1, 0), *half = ask_new (300, 1, 0), *waiting = ask_new (1, 1, 0);
+    begin (512 * N_VALUE * sizeof (float));
+    ask_t *half = ask_new (700, 1, 0), *waiting = ask_new (1, 1, 0), *gone = ask_new (1, 1, 0),
+          *before = ask_new (1, 1, 0);
     wm_gather_add (gather, &half->request);
-    wm_gather_add (gather, &sent_one->request);
     spin (0);
     wm_gather_add (gather, &waiting->request);
+    wm_gather_add (gather, &gone->request);
+    wm_gather_add (gather, &before->request);
+    wm_gather_cancel (&before->request);
+    answer (0, NAN);
     assert_int_equal (n_sent, 1);
+    left_wants_gone = gone;
     end ();
-    assert_int_equal (half->code, WM_KS_UNAVAILABLE);
-    assert_int_equal (sent_one->code, WM_KS_UNAVAILABLE);
-    assert_string_equal (waiting->text, "it ends");
-    ask_free (sent_one), ask_free (half), ask_free (waiting);
+    left_wants_gone = NULL;
+    assert_int_equal (n_left, 2);
+    assert_ptr_equal (left[0], half);
+    assert_ptr_equal (left[1], waiting);
+    assert_int_equal (n_answered, 0);
+    begin (1 << 20); /* another one takes them */
+    wm_gather_add (gather, &half->request);
+    wm_gather_add (gather, &waiting->request);
+    spin (2000);
+    while (n_sent)
+        answer (0, NAN);
+    assert_int_equal (half->code, WM_KS_OK);
+    assert_int_equal (waiting->code, WM_KS_OK);
+    ask_free (half), ask_free (waiting), ask_free (gone), ask_free (before);
+    end ();
+}
+
+/* Scores are counted from the beginning; of an answer of FP64 as many bytes as that has.  */
+static void test_kept (void **state)
+{
+    (void) state;
+    for (int is_double = 0; is_double < 2; is_double++) {
+        first_type = is_double ? WM_TYPE_FP64 : 0;
+        begin (1 << 20);
+        ask_t *ask = ask_new (100, 1, 0), *none = ask_new (0, 1, 0), *much = ask_new (100, 1, 0),
+              *wrong = ask_new (2, 1, 0), *some = ask_new (100, 1, 0);
+        some->output[0] = "sum";
+        some->request.n_output = 1;
+        const size_t bytes = 100 * (is_double ? 4 + 2 * 8 : 3 * 4);
+        assert_int_equal (wm_gather_need (gather, &ask->request), bytes);
+        assert_int_equal (wm_gather_need (gather, &none->request), 0);
+        assert_int_equal (wm_gather_need (gather, &some->request), 100 * ROW_BYTES);
+        wrong->request.n_input = 1;
+        assert_int_equal (wm_gather_need (gather, &wrong->request), 0);
+        wm_gather_add (gather, &ask->request);
+        assert_int_equal (ask->kept, bytes);
+        kept_max = bytes - 1;
+        wm_gather_add (gather, &much->request);
+        assert_int_equal (much->code, WM_KS_EXHAUSTED);
+        assert_string_equal (much->text, "no memory for the scores of 100 rows");
+        spin (0);
+        answer (0, NAN);
+        assert_int_equal (ask->code, WM_KS_OK);
+        assert_int_equal (n_sent, 0);
+        ask_free (ask), ask_free (none), ask_free (much), ask_free (wrong), ask_free (some);
+        end ();
+    }
+    first_type = 0;
 }
 
 static void refused (ask_t *ask, const char *text)
@@ -420,16 +580,21 @@ static void test_refused (void **state)
     ask->output[0] = "none";
     ask->request.n_output = 1;
     refused (ask, "unexpected inference output 'none' for model 'm'");
+    ask = ask_new (2, 1, 0);
+    ask->output[0] = ask->output[1] = "sum";
+    ask->request.n_output = 2;
+    refused (ask, "output 'sum' of model 'm' is asked for twice");
     end ();
 }
 
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_gathered), cmocka_unit_test (test_split),
-        cmocka_unit_test (test_order),    cmocka_unit_test (test_not_finite),
-        cmocka_unit_test (test_again),    cmocka_unit_test (test_cancel),
-        cmocka_unit_test (test_end),      cmocka_unit_test (test_refused),
+        cmocka_unit_test (test_gathered),     cmocka_unit_test (test_split),
+        cmocka_unit_test (test_order),        cmocka_unit_test (test_not_finite),
+        cmocka_unit_test (test_held_refused), cmocka_unit_test (test_again),
+        cmocka_unit_test (test_cancel),       cmocka_unit_test (test_end),
+        cmocka_unit_test (test_kept),         cmocka_unit_test (test_refused),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void gate_map (void)
 /* ---- the worker ------------------------------------------------------------------------------ */
 
 /* Returns the next event, which comes within 20 s.  */
-static wm_scorer_event_t next_event (wm_scorer_t *scorer, unsigned *slot, wm_error_t *error)
+static wm_scorer_event_t next_event (wm_scorer_t *scorer, uint64_t *slot, wm_error_t *error)
 {
     wm_scorer_event_t event = WM_SCORER_NOTHING;
     for (int i = 0; i < 10000 && !event; i++) {
@@ -75,7 +75,7 @@ static wm_scorer_t *scorer_new (int fill)
 {
     char path[sizeof folder + 80];
     wm_error_t error;
-    unsigned slot;
+    uint64_t slot;
     snprintf (path, sizeof path, "%s/%s", folder, model_hash);
     FILE *file = fopen (path, "we");
     assert_true (file && fwrite (model_bytes, 1, MODEL_BYTES, file) == MODEL_BYTES);
@@ -84,7 +84,7 @@ static wm_scorer_t *scorer_new (int fill)
     told->hands = 2;
     told->fill = fill;
     const wm_scorer_config_t config = {
-        .engine = "auto", .threads = 2, .pins = &pins, .model_path = path
+        .engine = told->streams ? "cuda" : "auto", .threads = 2, .pins = &pins, .model_path = path
     };
     wm_scorer_t *scorer = wm_scorer_new (&config, &error);
     assert_non_null (scorer);
@@ -106,11 +106,12 @@ static void take_results (wm_scorer_t *scorer, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         wm_error_t error = { 0 };
         double seconds;
-        unsigned slot;
+        uint64_t slot;
         bool again;
         assert_int_equal (next_event (scorer, &slot, &error), WM_SCORER_SCORED);
-        assert_int_equal (wm_scorer_answer (scorer, slot, status, scores, &seconds, &again, &error),
-                          WM_OK);
+        assert_int_equal (
+            wm_scorer_answer (scorer, (unsigned) slot, status, scores, &seconds, &again, &error),
+            WM_OK);
         assert_true (scores[N_OUTPUT] == (float) (1000 * (slot + 101) + 1));
     }
 }
@@ -205,7 +206,7 @@ static void the_first_failure_is_the_reason (void **state)
 {
     (void) state;
     wm_error_t error = { 0 };
-    unsigned slots;
+    uint64_t slots;
     wm_scorer_t *scorer = scorer_new (1);
     told->hold = 0x6;
     told->failing = 0x3;
@@ -231,7 +232,7 @@ static void a_check_holds_nobody_up (void **state)
 {
     (void) state;
     wm_error_t error;
-    unsigned slot;
+    uint64_t slot;
     strcpy (pins.precision, "fast");
     strcpy (pins.max_error, "5e-03");
     setenv ("WM_WATCH_SHARE", "1", 1); /* every hit */
@@ -255,6 +256,60 @@ static void a_check_holds_nobody_up (void **state)
     wm_scorer_destroy (&scorer);
 }
 
+/* What is READY when a GPU's thread comes back goes to the GPU together, as much as keeps it
+   busy.  */
+static void what_is_ready_goes_together (void **state)
+{
+    (void) state;
+    enum { N = 12 };
+    told->streams = 1;
+    wm_scorer_t *scorer = scorer_new (4 * N_HIT); /* three launches are twelve batches */
+    assert_true (wm_scorer_slots (scorer) == WM_SLOTS && wm_scorer_enough (scorer) > N * N_HIT);
+    told->hold = 0x2;
+    submit (scorer, 0, 1, false);
+    wait_for (&told->n_score, 1);
+    for (unsigned i = 1; i <= N + 1; i++)
+        submit (scorer, i, i + 1, false);
+    told->hold = 0;
+    take_results (scorer, N + 2);
+    assert_int_equal (told->most, N);
+    assert_in_range (told->n_submit, 3, 4); /* one, twelve, and one as soon as there is room */
+    wm_scorer_destroy (&scorer);
+}
+
+/* Of a GPU, too: what is checked does not hold the next batches up, each result leaves when its own
+   check has ended, and one that goes alone waits for the checks.  */
+static void a_check_holds_no_gpu_up (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    uint64_t slot;
+    strcpy (pins.precision, "fast");
+    strcpy (pins.max_error, "5e-03");
+    setenv ("WM_WATCH_SHARE", "1", 1); /* every hit */
+    told->judges = told->holds_judge = told->streams = 1;
+    wm_scorer_t *scorer = scorer_new (100 * N_HIT);
+    unsetenv ("WM_WATCH_SHARE");
+    submit (scorer, 0, 1, false);
+    wait_for (&told->n_judged, 1);
+    submit (scorer, 1, 2, false);
+    submit (scorer, 2, 3, false);
+    wait_for (&told->n_score, 3);
+    submit (scorer, 3, 4, true);
+    const int64_t end_ms =
+        zclock_mono () + 3000; /* after 2 s without progress it would be killed */
+    while (zclock_mono () < end_ms) {
+        assert_int_equal (wm_scorer_poll (scorer, &slot, &error), WM_SCORER_NOTHING);
+        zclock_sleep (2);
+    }
+    assert_int_equal (told->n_judged, 1);
+    assert_int_equal (told->n_score, 3);
+    told->holds_judge = 0;
+    take_results (scorer, 4);
+    assert_int_equal (told->n_judged, 4);
+    wm_scorer_destroy (&scorer);
+}
+
 int main (int argc, char **argv)
 {
     if (argc > 2 && !strcmp (argv[1], WM_ENGINE_MODE))
@@ -265,6 +320,8 @@ int main (int argc, char **argv)
         cmocka_unit_test_setup (one_alone_between_two, setup),
         cmocka_unit_test_setup (the_first_failure_is_the_reason, setup),
         cmocka_unit_test_setup (a_check_holds_nobody_up, setup),
+        cmocka_unit_test_setup (what_is_ready_goes_together, setup),
+        cmocka_unit_test_setup (a_check_holds_no_gpu_up, setup),
     };
     return made_worker_main (argc, argv, tests);
 }

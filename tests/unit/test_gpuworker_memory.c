@@ -174,7 +174,7 @@ static int tear_down (void **state)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static wm_scorer_event_t wait_for (wm_scorer_t *scorer, wm_scorer_event_t wanted, unsigned *slot)
+static wm_scorer_event_t wait_for (wm_scorer_t *scorer, wm_scorer_event_t wanted, uint64_t *slot)
 {
     wm_error_t error = { 0 };
     for (int i = 0; i < 6000; i++) {
@@ -201,7 +201,7 @@ static void measure (const char *engine, const char *precision, int kind, double
     };
     static uint8_t status[HITS];
     static float scores[HITS * 4];
-    unsigned slot;
+    uint64_t slot;
     uint64_t own = 0, theirs = 0;
     wm_scorer_t *scorer = wm_scorer_new (&config, &error);
     assert_non_null (scorer);
@@ -211,14 +211,15 @@ static void measure (const char *engine, const char *precision, int kind, double
         if (round == WARM)
             own = atomic_load (counter), theirs = atomic_load (engine_count);
         slot = round % wm_scorer_slots (scorer);
-        wm_batch_t *batch = wm_scorer_batch (scorer, slot);
+        wm_batch_t *batch = wm_scorer_batch (scorer, (unsigned) slot);
         assert_int_equal (wm_batch_decode (batch, coder, frame[kind], frame_bytes[kind], &error),
                           WM_OK);
-        wm_scorer_submit (scorer, slot, 0, HITS, 1);
+        wm_scorer_submit (scorer, (unsigned) slot, 0, HITS, 1);
         wait_for (scorer, WM_SCORER_SCORED, &slot);
         bool again;
-        assert_int_equal (wm_scorer_answer (scorer, slot, status, scores, &seconds, &again, &error),
-                          WM_OK);
+        assert_int_equal (
+            wm_scorer_answer (scorer, (unsigned) slot, status, scores, &seconds, &again, &error),
+            WM_OK);
     }
     *worker = (double) (atomic_load (counter) - own) / ROUNDS;
     *process = (double) (atomic_load (engine_count) - theirs) / ROUNDS;
@@ -256,7 +257,8 @@ static void no_batch_allocates (void **state)
 static void auto_has_the_slots_of_its_engine (void **state)
 {
     static const char *const names[] = { "auto", "sparse", "reference" };
-    unsigned slots[3], slot;
+    unsigned slots[3];
+    uint64_t slot;
     (void) state;
     for (int i = 0; i < 3; i++) {
         wm_error_t error = { 0 };
@@ -270,7 +272,7 @@ static void auto_has_the_slots_of_its_engine (void **state)
         slots[i] = wm_scorer_slots (scorer);
         wm_scorer_destroy (&scorer);
     }
-    assert_int_equal (slots[1], WM_SLOTS);
+    assert_int_equal (slots[1], WM_SLOTS_GATHER);
     assert_int_equal (slots[0], slots[1]);
     assert_int_equal (slots[2], WM_SLOTS_ONE);
 }

@@ -1,14 +1,11 @@
-/* test_gpuworker_poison.c - the search for the hits that an engine dies of, and how lanes share a
-   machine.  */
+/* test_gpuworker_poison.c - the search for the hits that an engine dies of.  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
 
 #include "gpuworker/wm_poison.h"
-#include "gpuworker/wm_stride.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -160,79 +157,12 @@ static void chance_never_blames_many (void **state)
     assert_true (blamed < 15);
 }
 
-/* ---- sharing the machine --------------------------------------------------------------------- */
-
-static int signalled (const wm_stride_t *stride, unsigned lane)
-{
-    struct pollfd item = { .fd = wm_stride_fd (stride, lane), .events = POLLIN };
-    return poll (&item, 1, 0) > 0;
-}
-
-static void time_goes_by_weight (void **state)
-{
-    (void) state;
-    const unsigned weight[] = { 1, 3, 2 };
-    unsigned had[3] = { 0 };
-    wm_stride_t *stride = wm_stride_new (3, weight);
-    int holder = -1;
-    for (unsigned i = 0; i < 3; i++)
-        if (wm_stride_request (stride, i))
-            holder = (int) i;
-    assert_int_equal (holder, 0); /* it came first */
-    for (int round = 0; round < 600; round++) {
-        had[holder]++;
-        wm_stride_release (stride, (unsigned) holder, 0.01);
-        assert_int_equal (wm_stride_request (stride, (unsigned) holder), 0); /* the others wait */
-        int next = -1;
-        for (unsigned i = 0; i < 3; i++)
-            if (signalled (stride, i)) {
-                assert_int_equal (next, -1); /* one at a time */
-                next = (int) i;
-                assert_int_equal (wm_stride_request (stride, i), 1);
-                assert_int_equal (signalled (stride, i), 0);
-            }
-        assert_int_not_equal (next, -1);
-        holder = next;
-    }
-    for (unsigned i = 0; i < 3; i++)
-        assert_in_range (had[i], 100 * weight[i] - 5, 100 * weight[i] + 5);
-    wm_stride_destroy (&stride);
-    wm_stride_destroy (&stride);
-}
-
-static void a_pause_gives_no_claim (void **state)
-{
-    (void) state;
-    const unsigned weight[] = { 1, 1 };
-    wm_stride_t *stride = wm_stride_new (2, weight);
-    for (int i = 0; i < 100; i++) { /* alone: never refused */
-        assert_int_equal (wm_stride_request (stride, 0), 1);
-        wm_stride_release (stride, 0, 1);
-    }
-    assert_int_equal (wm_stride_request (stride, 0), 1);
-    assert_int_equal (wm_stride_request (stride, 1), 0);
-    wm_stride_release (stride, 0, 1);
-    assert_int_equal (wm_stride_request (stride, 1), 1);
-    assert_int_equal (wm_stride_request (stride, 0), 0);
-    wm_stride_release (stride, 1, 1.5);
-    assert_int_equal (signalled (stride, 0), 1); /* not a hundred rounds for the other first */
-    wm_stride_release (stride, 0, 0);            /* and no longer wanted: it is free */
-    assert_int_equal (signalled (stride, 0), 0);
-    assert_int_equal (wm_stride_request (stride, 1), 1);
-    assert_int_equal (wm_stride_request (stride, 0), 0);
-    wm_stride_release (stride, 0, 0); /* no longer waits either */
-    wm_stride_release (stride, 1, 1);
-    assert_int_equal (signalled (stride, 0), 0);
-    wm_stride_destroy (&stride);
-}
-
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (finds_exactly_the_bad_ones), cmocka_unit_test (an_accident_is_no_bad_hit),
         cmocka_unit_test (a_machine_that_always_dies), cmocka_unit_test (hunger_blames_nobody),
-        cmocka_unit_test (chance_never_blames_many),   cmocka_unit_test (time_goes_by_weight),
-        cmocka_unit_test (a_pause_gives_no_claim),
+        cmocka_unit_test (chance_never_blames_many),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

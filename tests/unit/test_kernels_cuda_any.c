@@ -3,6 +3,7 @@
    The network is one of the family, taken as if it were any: so the reference engine, in double,
    judges. Other operators are compared with ONNX Runtime in tests/golden/anygpu.t.  */
 #include "kernels/cuda/wm_any.h"
+#include "kernels/cuda/wm_any_place.h"
 #include "tests/standin/wm_gpu_fake.h"
 #include "kernels/wm_import.h"
 #include "tests/gpu/gpu_net.h"
@@ -373,7 +374,8 @@ static void what_a_gpu_lacks_is_said (void **state)
     wm_gpu_fake = (wm_gpu_fake_t){ .free_bytes = 1 << 20 };
     assert_null (wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 4, &error));
     assert_non_null (strstr (error.text, "has 1 MiB free"));
-    wm_gpu_fake = (wm_gpu_fake_t){ .candidates = 3, .bad_convs = 2 }; /* the third is good */
+    /* The third is good, but asks for too much workspace.  */
+    wm_gpu_fake = (wm_gpu_fake_t){ .candidates = 4, .bad_convs = 2, .greedy = 3 };
     wm_any_t *any = engine (NULL, 4);
     wm_any_destroy (&any);
     wm_gpu_fake = (wm_gpu_fake_t){ .candidates = 3, .bad_convs = 3 };
@@ -384,13 +386,13 @@ static void what_a_gpu_lacks_is_said (void **state)
 }
 
 /* Failing call k: no score of a failed launch comes out, now or later.  */
-static void fail_each (wm_gpu_precision_t precision)
+static void fail_each (wm_gpu_precision_t precision, bool captures)
 {
     float patch[3 * 120] = { 1, 2, 3 }, right[3 * OUTPUTS], scores[3 * OUTPUTS];
     wm_batch_t batch = {
         .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = 120, .patch = patch
     };
-    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    wm_gpu_fake = (wm_gpu_fake_t){ .captures = captures };
     wm_any_t *any = engine_of (NULL, 2, precision);
     assert_int_equal (wm_any_score (any, &batch, right, NULL, NULL), WM_OK);
     wm_any_destroy (&any);
@@ -401,7 +403,8 @@ static void fail_each (wm_gpu_precision_t precision)
     uint32_t tried = 0;
     for (uint32_t k = 1; k <= 2 * calls; k += step, tried++) {
         wm_error_t error = { 0 };
-        wm_gpu_fake = (wm_gpu_fake_t){ .fail_at = (k + 1) / 2, .late = k % 2 };
+        wm_gpu_fake =
+            (wm_gpu_fake_t){ .fail_at = (k + 1) / 2, .late = k % 2, .captures = captures };
         any = wm_any_new (&wm_gpu_stand_in, net, NULL, precision, 2, &error);
         wm_fault_t fault = any ? wm_any_score (any, &batch, scores, NULL, &error) : error.fault;
         if (fault) {
@@ -424,8 +427,77 @@ static void fail_each (wm_gpu_precision_t precision)
 static void every_failure_is_named_and_releases_nothing (void **state)
 {
     (void) state;
-    fail_each (WM_GPU_F32);
-    fail_each (WM_GPU_F16);
+    fail_each (WM_GPU_F32, false);
+    fail_each (WM_GPU_F32, true);
+    fail_each (WM_GPU_F16, false);
+}
+
+/* One convolution of these places and channels decides.  */
+static uint32_t rows_of (uint32_t places, uint32_t channels, int n_sm)
+{
+    wm_any_net_t *one = calloc (1, sizeof *one);
+    assert_non_null (one);
+    one->n_step = 2;
+    one->step[0] = (wm_any_step_t){ .kind = WM_ANY_CONV,
+                                    .conv = { .c_in = 64,
+                                              .c_out = channels,
+                                              .groups = 1,
+                                              .out = { places, 1 },
+                                              .kernel = { 3, 3 } } };
+    one->step[1] = one->step[0]; /* a dense layer of few multiply-adds is never filled */
+    one->step[1].conv = (wm_gpu_anyconv_t){
+        .c_in = 64, .c_out = 1, .groups = 1, .out = { 1, 1 }, .kernel = { 1, 1 }
+    };
+    const uint32_t rows = wm_any_rows (one, n_sm);
+    free (one);
+    return rows;
+}
+
+static void launches_fill_the_device (void **state)
+{
+    (void) state;
+    assert_int_equal (rows_of (1936, 48, 1), 64);
+    assert_int_equal (rows_of (1936, 48, 132), 64); /* 968 tiles, 264 are wanted */
+    assert_int_equal (rows_of (169, 64, 132), 256); /* 128: 169 tiles; 256: 338 */
+    assert_int_equal (rows_of (169, 128, 132), 128);
+    assert_int_equal (rows_of (169, 65, 132), 128); /* a block begun is a tile */
+    assert_int_equal (rows_of (1, 64, 132), 1024);  /* never more */
+    wm_any_t *any;
+    wm_error_t error = { 0 };
+    assert_non_null (any = wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 0, &error));
+    assert_non_null (strstr (wm_any_signature (any), "/any64/")); /* one multiprocessor */
+    wm_any_destroy (&any);
+    assert_true (wm_any_rows (net, 132) > 64);
+}
+
+/* Scores by graphs are those step by step, in few calls; graphs that fail leave the steps.  */
+static void launches_are_graphs_where_they_can_be (void **state)
+{
+    (void) state;
+    enum { ROWS = 8, PATCHES = 20 };
+    static float patch[PATCHES * 120], scores[2][PATCHES * OUTPUTS];
+    wm_error_t error = { 0 };
+    const wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = PATCHES, .patch_values = 120, .patch = patch
+    };
+    for (uint32_t i = 0; i < PATCHES * 120; i++)
+        patch[i] = (float) (i * 7919 % 1000) / 500 - 1;
+    for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++)
+        for (int k = 0; k < 3; k++) {
+            const bool captures = k == 1; /* 2: its graphs do nothing, which is noticed */
+            wm_gpu_fake = (wm_gpu_fake_t){ .captures = k > 0, .forgets = k == 2 };
+            wm_any_t *any =
+                wm_any_new (&wm_gpu_stand_in, net, NULL, (wm_gpu_precision_t) p, ROWS, &error);
+            assert_non_null (any);
+            assert_true (wm_any_captured (any) == captures);
+            const uint32_t runs = wm_gpu_fake.graph_runs;
+            assert_int_equal (wm_any_score (any, &batch, scores[k > 0], NULL, &error), WM_OK);
+            assert_int_equal (wm_gpu_fake.graph_runs - runs, captures ? 3 : 0);
+            wm_any_destroy (&any);
+            if (k > 0)
+                assert_memory_equal (scores[0], scores[1], sizeof scores[0]);
+        }
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
 }
 
 int main (void)
@@ -438,8 +510,11 @@ int main (void)
         cmocka_unit_test (what_half_cannot_hold),
         cmocka_unit_test (what_half_would_lose),
         cmocka_unit_test (a_first_convolution_reads_the_patch_in_half),
+        cmocka_unit_test (launches_fill_the_device),
+        cmocka_unit_test (launches_are_graphs_where_they_can_be),
         cmocka_unit_test (what_a_gpu_lacks_is_said),
         cmocka_unit_test (every_failure_is_named_and_releases_nothing),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, set_up, tear_down);
 }

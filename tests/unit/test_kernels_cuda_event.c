@@ -1,14 +1,17 @@
 /* test_kernels_cuda_event.c - a whole event through the CUDA engine on the stand-in for a GPU.
 
-   The real event where it is at hand (../shared), else one of `wiremill synth`: every version in
-   every precision that it has, in the sizes that the product takes, against the reference in
-   double. `make soak` takes every hit, `make proof` 300 of them, `make test` a few, of the versions
-   that the product chooses, in small launches.  */
+   The real event where it is at hand (../shared), else one of `wiremill synth`: our kernels in
+   every precision, in the sizes that the product takes, against the reference in double. `make
+   soak` takes every hit, `make proof` 300 of them, `make test` a few. From `make proof` on the same
+   network by cuDNN's steps, too.  */
+#include "kernels/cuda/wm_any.h"
+#include "kernels/cuda/wm_any_family.h"
 #include "kernels/cuda/wm_cuda.h"
 #include "tests/standin/wm_gpu_fake.h"
 #include "kernels/wm_reference.h"
 #include "producer/wm_reader.h"
 #include "tests/gpu/gpu_event.h"
+#include "tests/gpu/gpu_floor.h"
 #include "tests/gpu/gpu_net.h"
 #include "tests/proof.h"
 
@@ -26,6 +29,7 @@
 
 #define REAL "../shared/data/protodune-hd/pdhd_run27409_evt40896_apa1.h5"
 #define SYNTHETIC_HITS 20000.
+#define ROOM ((size_t) 6 << 30) /* bytes of the GPU where launches are counted */
 
 static gpu_event_t event;
 static float *want; /* (event.n_hit, GPU_OUTPUTS) */
@@ -100,11 +104,10 @@ static int tear_down (void **state)
     return 0;
 }
 
-static void agree (uint32_t version, wm_gpu_precision_t precision, double tolerance)
+/* By our kernels, or by the steps that go to cuDNN.  */
+static void agree (bool ours, wm_gpu_precision_t precision, double tolerance)
 {
-    const wm_cuda_config_t config = { .version = version,
-                                      .precision = precision,
-                                      .rows = version == 1 ? (uint32_t) proof_size (16, 0, 0) : 0 };
+    const wm_cuda_config_t config = { .precision = precision };
     const double start = proof_clock ();
     wm_error_t error = { 0 };
     const wm_batch_t **batch = calloc (event.n_batch, sizeof *batch);
@@ -112,19 +115,26 @@ static void agree (uint32_t version, wm_gpu_precision_t precision, double tolera
           **to = calloc (event.n_batch, sizeof *to);
     double worst = 0;
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
-    wm_cuda_t *cuda = wm_cuda_new (&wm_gpu_stand_in, net, &spec, &config, &error);
+    wm_cuda_t *cuda = ours ? wm_cuda_new (&wm_gpu_stand_in, net, &spec, &config, &error) : NULL;
+    wm_any_net_t *steps = ours ? NULL : wm_any_family_new (net, precision == WM_GPU_F32, &error);
+    wm_any_t *any =
+        steps ? wm_any_new (&wm_gpu_stand_in, steps, &spec, precision, 0, &error) : NULL;
     for (uint32_t b = 0; b < event.n_batch; at += event.batch[b++].n_hit * GPU_OUTPUTS)
         batch[b] = &event.batch[b], to[b] = at;
-    if (!cuda || wm_cuda_score_many (cuda, event.n_batch, batch, to, NULL, &error))
-        fail_msg ("version %u: %s", version, error.text);
+    if ((!cuda && !any) || (cuda ? wm_cuda_score_many (cuda, event.n_batch, batch, to, NULL, &error)
+                                 : wm_any_score_many (any, event.n_batch, batch, to, NULL, &error)))
+        fail_msg ("%s", error.text);
     for (size_t i = 0; i < (size_t) event.n_hit * GPU_OUTPUTS; i++) {
         const double d = fabs ((double) scores[i] - (double) want[i]);
         worst = d <= worst ? worst : d;
     }
-    print_message ("%s: off by %.1e at most, %.0f s\n", wm_cuda_signature (cuda), worst,
+    print_message ("%s: off by %.1e at most, %.0f s\n",
+                   cuda ? wm_cuda_signature (cuda) : wm_any_signature (any), worst,
                    proof_clock () - start);
     assert_true (worst <= tolerance);
     wm_cuda_destroy (&cuda);
+    wm_any_destroy (&any);
+    wm_any_net_destroy (&steps);
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
     assert_int_equal (wm_gpu_fake.bank_conflicts, 0);
     free (batch);
@@ -135,26 +145,87 @@ static void agree (uint32_t version, wm_gpu_precision_t precision, double tolera
 static void what_the_product_takes_agrees (void **state)
 {
     (void) state;
-    agree (1, WM_GPU_F32, 1e-5);
-    agree (3, WM_GPU_F16, 1e-3);
+    agree (true, WM_GPU_F32, 1e-5);
+    agree (true, WM_GPU_SPLIT, 1e-5);
+    agree (true, WM_GPU_F16, 1e-3);
 }
 
-static void every_other_version_and_precision_agrees (void **state)
+static void what_cudnn_computes_agrees (void **state)
 {
     (void) state;
     if (!proof_size (0, 1, 1))
         skip ();
-    agree (1, WM_GPU_F16, 1e-3);
-    agree (2, WM_GPU_F16, 1e-3);
-    for (uint32_t version = 1; version <= 3; version++)
-        agree (version, WM_GPU_TF32, 5e-4);
+    agree (false, WM_GPU_F32, 1e-5);
+    agree (false, WM_GPU_F16, 1e-3);
+}
+
+/* The floors that times are judged by are of the kernels that there are: counted from the batches
+   alone, they come near to what the launches do.  */
+static void floors_are_near (const gpu_event_t *whole, const gpu_counted_t *counted)
+{
+    const wm_gpu_fake_work_t *dense = &counted->work[WM_GPU_DENSE];
+    gpu_work_t all = { 0 };
+    for (uint32_t b = 0; b < whole->n_batch; b++) {
+        gpu_work_t work;
+        gpu_count_work (&whole->batch[b], &spec, &work);
+        all.tensor_flop += work.tensor_flop, all.l2_bytes += work.l2_bytes;
+        all.memory_bytes += work.memory_bytes;
+    }
+    print_message (
+        "floors: %.3f of the operations, %.3f of the bytes of L2, %.2f of those written\n",
+        all.tensor_flop / dense->flop, all.l2_bytes / dense->l2,
+        all.memory_bytes / gpu_counted_written (counted) * 55000 / whole->n_hit);
+    assert_true (fabs (all.tensor_flop / dense->flop - 1) <= 0.2);
+    assert_true (fabs (all.l2_bytes / dense->l2 - 1) <= 0.2);
+    assert_true (all.memory_bytes <= 4 * gpu_counted_written (counted) * whole->n_hit / 55000);
+}
+
+/* What our kernels write for 55,000 hits: the plane itself would be gigabytes. Half writes no more
+   than 150 MB of the whole default event; two halves and float32 twice the list of it.  */
+static void a_whole_event_writes_little (void **state)
+{
+    (void) state;
+    static const struct {
+        wm_gpu_precision_t precision;
+        wm_gpu_kernel_t dense;
+        double written, flop; /* at most */
+    } row[] = { { WM_GPU_F16, WM_GPU_DENSE, 150e6, 0.9e12 },
+                { WM_GPU_SPLIT, WM_GPU_DENSE_SPLIT, 260e6, 2.7e12 },
+                { WM_GPU_F32, WM_GPU_DENSE_FMA, 260e6, 0.9e12 } };
+    const uint32_t rows = (uint32_t) proof_size (1, 3, 3);
+    gpu_event_t whole;
+    gpu_event_new (&whole, &spec, (double) proof_size (20000, 55000, 55000), 1, 1);
+    const wm_batch_t **batch = calloc (whole.n_batch, sizeof *batch);
+    for (uint32_t b = 0; b < whole.n_batch; b++)
+        batch[b] = &whole.batch[b];
+    for (uint32_t r = 0; r < rows; r++) {
+        gpu_counted_t counted;
+        gpu_count_kernels (net, &spec, row[r].precision, whole.n_batch, batch, ROOM, &counted);
+        gpu_counted_print (&counted, r == 0 ? "half" : r == 1 ? "split" : "float32");
+        if (r == 0)
+            floors_are_near (&whole, &counted);
+        const double share = 55000. / counted.n_hit;
+        const wm_gpu_fake_work_t *work = counted.work;
+        assert_true (gpu_counted_written (&counted) <= row[r].written);
+        assert_true (work[WM_GPU_ACTIVE].flop * share <= 3.2e9);
+        assert_true (work[row[r].dense].flop * share <= row[r].flop);
+        assert_true (work[row[r].dense].flop > 0 && work[WM_GPU_ACTIVE].flop > 0);
+        assert_true (work[row[r].dense].launches == work[WM_GPU_TAIL].launches);
+        assert_true (work[row[r].dense].launches * share <= 14);
+        assert_true (work[WM_GPU_SCATTER].launches <= 2 * whole.n_batch);
+        assert_true (work[WM_GPU_TAIL].written == counted.n_hit * (GPU_OUTPUTS + 1) * 4.);
+    }
+    free (batch);
+    gpu_event_free (&whole);
 }
 
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (what_the_product_takes_agrees),
-        cmocka_unit_test (every_other_version_and_precision_agrees),
+        cmocka_unit_test (what_cudnn_computes_agrees),
+        cmocka_unit_test (a_whole_event_writes_little),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, set_up, tear_down);
 }

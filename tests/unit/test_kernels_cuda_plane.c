@@ -80,7 +80,7 @@ static void open_device (device_t *self, const wm_spec_t *spec)
     wm_gpu_text_t text;
     self->gpu = wm_gpu_stand_in.make ();
     assert_null (wm_gpu_stand_in.open (self->gpu, &info));
-    assert_null (wm_gpu_stand_in.stream_new (self->gpu, &self->stream));
+    assert_null (wm_gpu_stand_in.stream_new (self->gpu, &self->stream, true));
     assert_null (wm_gpu_stand_in.pinned_new (self->gpu, &self->h_image, CELLS * sizeof (float)));
     self->plane = wm_cuda_plane_new (&wm_gpu_stand_in, self->gpu, spec, CELLS, &text);
     assert_non_null (self->plane);
@@ -94,30 +94,46 @@ static void close_device (device_t *self)
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
 
-/* Whether the patch of every hit is in the device's image, bit for bit.  */
-static bool agrees (device_t *self, const wm_spec_t *spec, const wm_batch_t *batch)
+/* Loads all of n batches, and queues a copy of their image to h_image.  */
+static void load_all (device_t *self, uint32_t n, const wm_batch_t *const *batch)
 {
-    static float patch[64 * 64];
-    uint32_t n_row, n_col;
-    bool laid, right = true;
-    assert_null (wm_cuda_plane_load (self->plane, batch, self->stream, &laid));
-    assert_true (laid);
-    const float *d_image = wm_cuda_plane_image (self->plane, &n_row, &n_col), *h_image;
+    uint32_t n_row, n_col, laid;
+    assert_null (wm_cuda_plane_load (self->plane, n, batch, self->stream, &laid));
+    assert_int_equal (laid, n);
+    const float *d_image = wm_cuda_plane_image (self->plane, &n_row, &n_col);
     assert_true ((uint64_t) n_row * n_col <= CELLS);
     assert_null (wm_gpu_stand_in.copy_out (self->gpu, self->h_image, d_image,
                                            (size_t) n_row * n_col * sizeof (float), self->stream));
-    assert_null (wm_gpu_stand_in.stream_sync (self->gpu, self->stream));
-    h_image = self->h_image;
-    for (uint32_t i = 0; i < batch->n_hit; i++) {
-        wm_image_patch_reference (spec, batch, i, patch);
-        const uint32_t at = wm_cuda_plane_offset (self->plane)[i];
-        assert_true (at % n_col + spec->patch_bin <= n_col &&
-                     at / n_col + spec->patch_wire <= n_row);
-        for (uint32_t r = 0; r < spec->patch_wire; r++)
-            right &= memcmp (h_image + at + (size_t) r * n_col, patch + r * spec->patch_bin,
-                             spec->patch_bin * sizeof (float)) == 0;
-    }
+}
+
+/* Whether the patch of every hit is in the image that was copied, bit for bit.  */
+static bool is_there (const device_t *self, const wm_spec_t *spec, uint32_t n,
+                      const wm_batch_t *const *batch)
+{
+    static float patch[64 * 64];
+    bool right = true;
+    uint32_t n_row, n_col;
+    const uint32_t *offset = wm_cuda_plane_offset (self->plane);
+    const float *h_image = self->h_image;
+    wm_cuda_plane_image (self->plane, &n_row, &n_col);
+    for (uint32_t b = 0; b < n; b++)
+        for (uint32_t i = 0; i < batch[b]->n_hit; i++) {
+            wm_image_patch_reference (spec, batch[b], i, patch);
+            const uint32_t at = *offset++;
+            assert_true (at % n_col + spec->patch_bin <= n_col &&
+                         at / n_col + spec->patch_wire <= n_row);
+            for (uint32_t r = 0; r < spec->patch_wire; r++)
+                right &= memcmp (h_image + at + (size_t) r * n_col, patch + r * spec->patch_bin,
+                                 spec->patch_bin * sizeof (float)) == 0;
+        }
     return right;
+}
+
+static bool agrees (device_t *self, const wm_spec_t *spec, const wm_batch_t *batch)
+{
+    load_all (self, 1, &batch);
+    assert_null (wm_gpu_stand_in.stream_sync (self->gpu, self->stream));
+    return is_there (self, spec, 1, &batch);
 }
 
 static wm_spec_t spec_of (wm_spec_view_t view, wm_downscale_t downscale, uint32_t window,
@@ -169,30 +185,98 @@ static void patches_equal_the_host_s_bit_for_bit (void **state)
     assert_true (all_right (&real));
 }
 
+/* Planes of one width share an image, a copy, a fill and a scatter; one of another width, or one
+   for which there is no room, is left for the next load.  */
+static void planes_of_one_width_go_together (void **state)
+{
+    (void) state;
+    enum { N = 5 };
+    static plane_t plane[N];
+    const wm_batch_t *batch[N];
+    device_t device;
+    uint32_t laid;
+    wm_spec_t spec = spec_of (WM_FULL_VIEW, WM_MEAN, 6, 12, 10);
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    open_device (&device, &spec);
+    for (uint32_t i = 0; i < N; i++) {
+        make_plane (&plane[i], &spec, 10 + 3 * i, 150, i + 1);
+        batch[i] = &plane[i].batch;
+    }
+    const uint32_t calls = wm_gpu_fake.calls;
+    load_all (&device, N, batch);
+    assert_int_equal (wm_gpu_fake.calls - calls, 6); /* wait, copy, record, fill, scatter; out */
+    assert_null (wm_gpu_stand_in.stream_sync (device.gpu, device.stream));
+    assert_true (is_there (&device, &spec, N, batch));
+    plane[3].batch.n_col++;
+    assert_null (wm_cuda_plane_load (device.plane, N, batch, device.stream, &laid));
+    assert_int_equal (laid, 3);
+    plane[2].batch.n_wire = CELLS;
+    assert_null (wm_cuda_plane_load (device.plane, N, batch, device.stream, &laid));
+    assert_int_equal (laid, 2);
+    plane[1].batch.kind = WM_BATCH_PATCHES;
+    assert_null (wm_cuda_plane_load (device.plane, N, batch, device.stream, &laid));
+    assert_int_equal (laid, 1);
+    close_device (&device);
+}
+
+/* The host is several loads ahead of the device, and no more than it has buffers: each image is
+   right, though nothing waited for the one before.  */
+static void the_host_runs_ahead (void **state)
+{
+    (void) state;
+    enum { LOADS = 2 * WM_PLANE_BUFFERS + 1, EACH = CELLS / LOADS };
+    static plane_t plane[LOADS];
+    device_t device;
+    wm_spec_t spec = spec_of (WM_FULL_VIEW, WM_MEAN, 6, 12, 10);
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    open_device (&device, &spec);
+    float *const h_image = device.h_image;
+    for (uint32_t i = 0; i < LOADS; i++) {
+        make_plane (&plane[i], &spec, 12, 150, i + 1);
+        const wm_batch_t *batch = &plane[i].batch;
+        const uint32_t launches = wm_gpu_fake.launches;
+        device.h_image = h_image + i * EACH;
+        load_all (&device, 1, &batch);
+        if (i < WM_PLANE_BUFFERS)
+            assert_int_equal (wm_gpu_fake.launches, launches); /* nothing waited */
+    }
+    assert_null (wm_gpu_stand_in.stream_sync (device.gpu, device.stream));
+    for (uint32_t i = 0; i < LOADS; i++) {
+        const wm_batch_t *batch = &plane[i].batch;
+        uint32_t laid;
+        assert_null (wm_cuda_plane_load (device.plane, 1, &batch, device.stream, &laid));
+        device.h_image = h_image + i * EACH;
+        assert_true (is_there (&device, &spec, 1, &batch));
+    }
+    close_device (&device);
+}
+
+static uint32_t load_one (device_t *self, const wm_batch_t *batch)
+{
+    uint32_t laid = 1;
+    assert_null (wm_cuda_plane_load (self->plane, 1, &batch, self->stream, &laid));
+    return laid;
+}
+
 static void what_does_not_fit_is_left_to_the_host (void **state)
 {
     (void) state;
     static plane_t plane;
     device_t device;
-    bool laid = true;
     wm_spec_t own = spec_of (WM_OWN_VIEW, WM_MEAN, 6, 12, 10),
               full = spec_of (WM_FULL_VIEW, WM_MEAN, 6, 12, 10);
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
     open_device (&device, &own);
     make_plane (&plane, &full, 20, 150, 1); /* bins, where ticks are expected */
-    assert_null (wm_cuda_plane_load (device.plane, &plane.batch, device.stream, &laid));
-    assert_false (laid);
+    assert_int_equal (load_one (&device, &plane.batch), 0);
     make_plane (&plane, &own, 20, 150, 1);
     const wm_batch_t small = plane.batch;
     plane.batch.n_col = 100000; /* cells */
-    assert_null (wm_cuda_plane_load (device.plane, &plane.batch, device.stream, &laid));
-    assert_false (laid);
+    assert_int_equal (load_one (&device, &plane.batch), 0);
     plane.batch = small, plane.batch.n_wire = UINT32_MAX; /* rows */
-    assert_null (wm_cuda_plane_load (device.plane, &plane.batch, device.stream, &laid));
-    assert_false (laid);
+    assert_int_equal (load_one (&device, &plane.batch), 0);
     plane.batch = small, plane.batch.n_value = 1u << 30; /* words */
-    assert_null (wm_cuda_plane_load (device.plane, &plane.batch, device.stream, &laid));
-    assert_false (laid);
+    assert_int_equal (load_one (&device, &plane.batch), 0);
     assert_true (agrees (&device, &own, &small)); /* and it goes on */
     close_device (&device);
 }
@@ -203,25 +287,27 @@ static void every_failure_is_passed_on (void **state)
     static plane_t plane;
     const wm_spec_t spec = spec_of (WM_OWN_VIEW, WM_MEAN, 6, 12, 10);
     make_plane (&plane, &spec, 20, 150, 1);
+    const wm_batch_t *batch = &plane.batch;
     uint32_t k = 1;
     for (bool failed = true; failed; k++) {
         wm_gpu_info_t info;
         wm_gpu_text_t text = NULL;
         void *gpu = wm_gpu_stand_in.make (), *stream;
-        bool laid;
+        uint32_t laid;
         wm_gpu_fake = (wm_gpu_fake_t){ 0 };
         assert_null (wm_gpu_stand_in.open (gpu, &info));
-        assert_null (wm_gpu_stand_in.stream_new (gpu, &stream));
+        assert_null (wm_gpu_stand_in.stream_new (gpu, &stream, true));
         wm_gpu_fake.fail_at = 2 + k;
         wm_cuda_plane_t *self = wm_cuda_plane_new (&wm_gpu_stand_in, gpu, &spec, CELLS, &text);
         if (self)
-            text = wm_cuda_plane_load (self, &plane.batch, stream, &laid);
+            text = wm_cuda_plane_load (self, 1, &batch, stream, &laid);
         failed = text != NULL;
         assert_true (!failed || strstr (text, "cudaErrorLaunchFailure"));
         wm_cuda_plane_destroy (&self);
         wm_gpu_stand_in.destroy (gpu);
     }
-    assert_int_equal (k, 3 + 4 + 2); /* three of memory; copy, fill, phases, cut; one without */
+    /* memory and events; wait, copy, record, fill, phases, cut; one without */
+    assert_int_equal (k, 2 + 2 * WM_PLANE_BUFFERS + 6 + 2);
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
 }
 
@@ -229,6 +315,8 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (patches_equal_the_host_s_bit_for_bit),
+        cmocka_unit_test (planes_of_one_width_go_together),
+        cmocka_unit_test (the_host_runs_ahead),
         cmocka_unit_test (what_does_not_fit_is_left_to_the_host),
         cmocka_unit_test (every_failure_is_passed_on),
     };

@@ -1,39 +1,8 @@
 /* test_kernels_general.c - models for the general engine: several inputs and outputs of any names,
    ranks and types, what is chosen of them, their known answers, and what is refused.  */
-#include "kernels/wm_device.h"
-#include "kernels/wm_import.h"
-#include "tests/unit/onnx_graph.h"
+#include "tests/unit/made_import.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <unistd.h>
-
-static char folder[] = "/tmp/wm-general-XXXXXX", onnx_path[64], wmm_path[64];
-
-static void save_graph (graph_t *g)
-{
-    size_t size;
-    uint8_t *bytes = packed (g, &size);
-    FILE *file = fopen (onnx_path, "wb");
-    assert_non_null (file);
-    assert_int_equal (fwrite (bytes, 1, size, file), size);
-    fclose (file);
-    free (bytes);
-    wm_arena_clear (&g->arena);
-}
-
-static wm_model_t *imported (const wm_import_choices_t *choices)
-{
-    char why[480];
-    wm_error_t error = { 0 };
-    if (wm_import (onnx_path, choices, wmm_path, why, &error))
-        fail_msg ("%s", error.text);
-    wm_model_t *model = wm_model_open (wmm_path, &error);
-    if (!model)
-        fail_msg ("%s", error.text);
-    assert_int_equal (wm_model_kind (model), WM_MODEL_GENERAL);
-    return model;
-}
 
 static void refused (const wm_import_choices_t *choices, const char *word)
 {
@@ -387,7 +356,157 @@ static void models_that_no_engine_takes (void **state)
     set_int (&g, g.node[g.n_node - 1], "keepdims", 0);
     output (&g, "mean", INTS (-1));
     save_graph (&g);
-    refused (NULL, "output 'mean' has no fixed shape behind a batch dimension; leave it out");
+    refused (NULL,
+             "output 'mean' has no fixed rank, or none behind a batch dimension; leave it out");
+}
+
+/* ---- free dimensions ------------------------------------------------------------------------- */
+
+/* x (N, any, 3) -> y (N, any, 3) = e^x, total (N, 3): the sum of y.  */
+static graph_t ragged (void)
+{
+    graph_t g = { .ways = 0 };
+    input (&g, "x", INTS (-1, -1, 3));
+    node (&g, "Exp", "x", "y");
+    Onnx__NodeProto *sum = node (&g, "ReduceSum", "y", "total");
+    set_int (&g, sum, "keepdims", 0);
+    Onnx__TensorProto *axes =
+        tensor (&g, "axes", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 1, &(int64_t){ 1 });
+    axes->n_int64_data = 1;
+    axes->int64_data = memcpy (take (&g, 1, 8), &(int64_t){ 1 }, 8);
+    add_tensor (&g, axes);
+    sum->input[sum->n_input++] = axes->name;
+    output (&g, "y", INTS (-1, -1, 3));
+    output (&g, "total", INTS (-1, 3));
+    return g;
+}
+
+static uint32_t ragged_row (float *row, uint32_t length, float value)
+{
+    wm_ragged_t x = { .n_dim = 2, .dim = { length, 3 } };
+    const uint32_t n = wm_ragged_begin (row, 256, 1, &x);
+    for (uint32_t i = x.at; i < n; i++)
+        row[i] = value + (float) (i % 3);
+    return n;
+}
+
+static wm_batch_t batch_of (float *row, uint32_t n)
+{
+    return (wm_batch_t){ .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = n, .patch = row };
+}
+
+static float ragged_scores[2][WM_RAGGED_VALUES_MAX];
+
+/* The scores of a row of this length, which must be right.  */
+static uint32_t score_ragged (wm_device_t *device, uint32_t length, float *scores)
+{
+    float row[256];
+    const wm_batch_t batch = batch_of (row, ragged_row (row, length, -1));
+    wm_ragged_t found[WM_RAGGED_TENSORS_MAX];
+    wm_error_t error = { 0 };
+    uint32_t n;
+    uint8_t status = 9;
+    if (wm_device_score (device, &batch, &status, scores, &error))
+        fail_msg ("%s", error.text);
+    assert_int_equal (status, WM_HIT_SCORED);
+    assert_null (wm_ragged_read (scores, (size_t) scores[0], &n, found));
+    assert_int_equal (n, 2);
+    assert_true (found[0].n_dim == 2 && found[0].dim[0] == length && found[0].dim[1] == 3);
+    assert_true (found[1].n_dim == 1 && found[1].dim[0] == 3);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_float_equal (scores[found[1].at + i],
+                            (float) length * expf (row[batch.patch_values - 3 + i]), 1e-3);
+    return (uint32_t) scores[0];
+}
+
+static void check_ragged_ports (const wm_model_t *model)
+{
+    const wm_port_t *port;
+    const float *inputs, *answers;
+    assert_true (wm_model_is_ragged (model, &port));
+    assert_string_equal (port->name, "x");
+    assert_true (port->n_dim == 2 && !port->dim[0] && port->dim[1] == 3 && !port->n_value);
+    assert_true (!wm_model_output (model, 0)->dim[0] && wm_model_output (model, 1)->n_value == 3);
+    assert_int_equal (wm_model_n_value (model), WM_RAGGED_VALUES_MAX);
+    assert_int_equal (wm_model_n_output (model), WM_RAGGED_VALUES_MAX);
+    const uint32_t n = wm_model_known (model, &inputs, &answers);
+    assert_true (n >= 4);
+    assert_int_not_equal ((int) inputs[0], (int) inputs[(size_t) inputs[0]]); /* of two lengths */
+}
+
+/* What is no row of the model is held, with the reason; so are scores that are not finite.  */
+static void check_ragged_held (wm_device_t *device)
+{
+    float row[256], *scores = ragged_scores[0];
+    char text[200];
+    wm_error_t error;
+    uint8_t status;
+    const uint32_t n = ragged_row (row, 4, 0);
+    wm_batch_t batch = batch_of (row, n);
+    batch.n_hit = 2;
+    assert_int_equal (wm_device_score (device, &batch, &status, scores, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "one ragged row a batch"));
+    batch = batch_of (row, n - 1);
+    assert_int_equal (wm_device_score (device, &batch, &status, scores, &error), WM_OK);
+    assert_int_equal (status, WM_HIT_HELD);
+    wm_ragged_refusal (scores, wm_ragged_length (scores, WM_RAGGED_VALUES_MAX), text, sizeof text);
+    assert_string_equal (text, "its number of values is not the one that it states");
+    batch = batch_of (row, n);
+    row[4] = 2, row[0] = (float) n;
+    assert_int_equal (wm_device_score (device, &batch, &status, scores, &error), WM_OK);
+    assert_int_equal (status, WM_HIT_HELD);
+    batch = batch_of (row, ragged_row (row, 4, 1000)); /* e^1000 */
+    assert_int_equal (wm_device_score (device, &batch, &status, scores, &error), WM_OK);
+    assert_int_equal (status, WM_HIT_NONFINITE);
+    assert_true (scores[1] == 2 && scores[3] == 4 && isnan (scores[7]) &&
+                 isnan (scores[(size_t) scores[0] - 1]));
+}
+
+static void free_dimensions (void **state)
+{
+    (void) state;
+    wm_error_t error = { 0 };
+    graph_t g = ragged ();
+    save_graph (&g);
+    wm_model_t *model = imported (NULL);
+    check_ragged_ports (model);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        const wm_device_config_t config = { .engine = "auto",
+                                            .precision = "fp32",
+                                            .threads = threads };
+        wm_device_t *device = wm_device_new (model, NULL, &config, &error);
+        if (!device || wm_device_self_test (device, &error))
+            fail_msg ("%s", error.text);
+        assert_int_equal (wm_device_fill (device), threads > 1 ? threads : 0);
+        const uint32_t n = score_ragged (device, 5, ragged_scores[0]);
+        score_ragged (device, 60, ragged_scores[1]);
+        score_ragged (device, 1, ragged_scores[1]);
+        check_ragged_held (device);
+        score_ragged (device, 5, ragged_scores[0]);
+        assert_int_equal (score_ragged (device, 5, ragged_scores[1]), n);
+        assert_memory_equal (ragged_scores[0], ragged_scores[1], n * sizeof (float));
+        float row[2][256]; /* two in one call */
+        const wm_batch_t batch[2] = { batch_of (row[0], ragged_row (row[0], 5, -1)),
+                                      batch_of (row[1], ragged_row (row[1], 50, 3)) };
+        uint8_t status[2];
+        float *to[2] = { ragged_scores[1], malloc (sizeof ragged_scores[0]) };
+        assert_int_equal (
+            wm_device_score_many (device, 2, (const wm_batch_t *[]){ &batch[0], &batch[1] },
+                                  (uint8_t *[]){ &status[0], &status[1] }, to, &error),
+            WM_OK);
+        assert_memory_equal (ragged_scores[0], ragged_scores[1], n * sizeof (float));
+        free (to[1]);
+        wm_device_destroy (&device);
+    }
+    static const char *const others[][2] = { { "sparse", "fp32" }, { "auto", "fast" } };
+    for (int i = 0; i < 2; i++) {
+        const wm_device_config_t config = { .engine = others[i][0],
+                                            .precision = others[i][1],
+                                            .threads = 1 };
+        assert_null (wm_device_new (model, NULL, &config, &error));
+        assert_non_null (strstr (error.text, "'x' of this model has a free dimension"));
+    }
+    wm_model_destroy (&model);
 }
 
 /* A GPU's scores of any model are believed as long as what it knew keeps its bits, whatever it lies
@@ -434,24 +553,6 @@ static void a_gpu_is_asked_again_what_it_knew (void **state)
     wm_model_destroy (&model);
 }
 
-static int make_folder (void **state)
-{
-    (void) state;
-    if (!mkdtemp (folder))
-        return -1;
-    snprintf (onnx_path, sizeof onnx_path, "%s/m.onnx", folder);
-    snprintf (wmm_path, sizeof wmm_path, "%s/m.wmm", folder);
-    return 0;
-}
-
-static int remove_folder (void **state)
-{
-    (void) state;
-    unlink (onnx_path);
-    unlink (wmm_path);
-    return rmdir (folder);
-}
-
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -462,6 +563,7 @@ int main (void)
         cmocka_unit_test (a_graph_of_fixed_shape),
         cmocka_unit_test (only_steady_answers_are_known),
         cmocka_unit_test (a_wrong_answer_is_found),
+        cmocka_unit_test (free_dimensions),
         cmocka_unit_test (a_gpu_is_asked_again_what_it_knew),
         cmocka_unit_test (without_the_engine),
         cmocka_unit_test (models_that_no_engine_takes),

@@ -27,6 +27,12 @@ static const wm_option_t options[] = {
     { .name = "wait", .was = "delay|d", .value = "TIME", .real_least = 1, .help = "so long" },
     { .name = "grace", .value = "TIME", .is_above = true, .fallback = "2m", .help = "so long" },
     { .name = "kind", .value = "fp32|fast", .one_of = true, .help = "which" },
+    { .name = "room",
+      .value = "BYTES",
+      .least = 1,
+      .most = 1L << 40,
+      .fallback = "64K",
+      .help = "so much" },
     { .name = "quiet", .letter = 'q', .help = "no messages" },
     { .name = NULL },
 };
@@ -136,14 +142,26 @@ static void test_numbers (void **state)
     args = PARSE ("--wait", "1:00:01", "--grace=0.5");
     assert_true (wm_args_seconds (args, "wait") == 3601 && wm_args_seconds (args, "grace") == 0.5);
     wm_args_destroy (&args);
+    args = PARSE ("--room", "3G");
+    assert_true (wm_args_number (args, "room") == 3L << 30);
+    wm_args_destroy (&args);
+    args = PARSE ("--room=7");
+    assert_true (wm_args_number (args, "room") == 7);
+    wm_args_destroy (&args);
+    args = PARSE ("--kind", "fast");
+    assert_true (wm_args_number (args, "room") == 64L << 10);
+    wm_args_destroy (&args);
     static const char *const wrong[][2] = {
-        { "--wait", "soon" },  { "--wait", "0.9s" },
-        { "--grace", "0" },    { "--delay", "1s" },
-        { "-d", "1s" },        { "--seconds", "10.5" },
-        { "--seconds", "-1" }, { "--seconds", "nan" },
-        { "--seconds", "1s" }, { "--above", "0" },
-        { "--above", "inf" },  { "--above", "" },
-        { "--kind", "slow" },  { "--kind", "fp32|fast" },
+        { "--room", "K" },         { "--room", "2T" },
+        { "--room", "0K" },        { "--room", "9000000000000000000G" },
+        { "--workers", "1K" },     { "--wait", "soon" },
+        { "--wait", "0.9s" },      { "--grace", "0" },
+        { "--delay", "1s" },       { "-d", "1s" },
+        { "--seconds", "10.5" },   { "--seconds", "-1" },
+        { "--seconds", "nan" },    { "--seconds", "1s" },
+        { "--above", "0" },        { "--above", "inf" },
+        { "--above", "" },         { "--kind", "slow" },
+        { "--kind", "fp32|fast" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         assert_null (PARSE (wrong[i][0], wrong[i][1]));

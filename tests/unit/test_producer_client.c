@@ -1,5 +1,6 @@
 /* test_producer_client.c - the helper of libwiremill with a broker that fake_broker.h plays: one
-   that refuses it for now, and one that falls silent.  */
+   that refuses it for now, one that falls silent, and one that takes patches which the library
+   shares.  */
 #include "fake_broker.h"
 #include "schema/base/wm_option.h"
 #include "schema/base/wm_process.h"
@@ -7,9 +8,11 @@
 #include "schema/wm_library.h"
 #include "schema/wm_limits.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,8 +43,44 @@ static void take_end (const void *argument)
     dup2 (*(const int *) argument, WM_LIBRARY_FD);
 }
 
-/* Starts a helper that has this patience. Returns the library's end.  */
-static int start (fake_t *broker, const char *patience)
+/* Takes a batch, and answers the first value of each of its patches as all four scores.  */
+static void play_worker (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, size_t bytes)
+{
+    static wm_coder_t *coder;
+    wm_batch_t batch = { 0 };
+    wm_error_t error;
+    wm_msg_t answer;
+    if (!msg)
+        return;
+    if (msg->type == WM_MSG_HELLO) {
+        fake_welcome (self);
+        return;
+    }
+    wm_msg_init (&answer, msg->type == WM_MSG_INPUT    ? WM_MSG_INPUT_ACK
+                          : msg->type == WM_MSG_SUBMIT ? WM_MSG_NEED
+                                                       : WM_MSG_RESULTS);
+    answer.key = msg->key;
+    if (msg->type == WM_MSG_INPUT)
+        answer.code = WM_INPUT_CLAIMED;
+    if (msg->type != WM_MSG_BATCH) {
+        if (msg->type == WM_MSG_INPUT || msg->type == WM_MSG_SUBMIT)
+            fake_send (self, &answer, NULL, 0);
+        return;
+    }
+    coder = coder ? coder : wm_coder_new ();
+    uint8_t result[2 * 17] = { 0 };
+    if (wm_batch_decode (&batch, coder, payload, bytes, &error) || batch.n_hit != 2)
+        return; /* and the test waits in vain */
+    for (int i = 0; i < 8; i++)
+        memcpy (result + 2 + 4 * i, &batch.patch[i / 4 * 9], 4);
+    memcpy (answer.digest, msg->digest, sizeof answer.digest);
+    fake_send (self, &answer, result, sizeof result);
+    wm_batch_clear (&batch);
+}
+
+/* Starts a helper that has this patience, and shares this file (NULL: nothing) with it. Returns the
+   library's end.  */
+static int start_sharing (fake_t *broker, const char *patience, const char *memory)
 {
     int pair[2], status;
     char of[16];
@@ -49,9 +88,17 @@ static int start (fake_t *broker, const char *patience)
     strcpy (broker->pins.serves, "clients");
     fake_start (broker);
     assert_int_equal (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    const char *const argv[] = { "wiremill-producer", "client", "--broker",
-                                 broker->endpoint,    "--of",   of,
-                                 "--give-up",         patience, NULL };
+    const char *const argv[] = { "wiremill-producer",
+                                 "client",
+                                 "--broker",
+                                 broker->endpoint,
+                                 "--of",
+                                 of,
+                                 "--give-up",
+                                 patience,
+                                 memory ? "--memory" : NULL,
+                                 memory,
+                                 NULL };
     const wm_process_t process = { .program = "/proc/self/exe",
                                    .argv = argv,
                                    .keep = WM_LIBRARY_FD,
@@ -64,6 +111,11 @@ static int start (fake_t *broker, const char *patience)
     return pair[0];
 }
 
+static int start (fake_t *broker, const char *patience)
+{
+    return start_sharing (broker, patience, NULL);
+}
+
 /* Reads the next frame of this type, and the text behind it.  */
 static void heard (int fd, wm_library_type_t type, char text[512])
 {
@@ -71,6 +123,7 @@ static void heard (int fd, wm_library_type_t type, char text[512])
     do {
         assert_int_equal (recv (fd, &frame, sizeof frame, MSG_WAITALL), sizeof frame);
         assert_true (frame.bytes < 512);
+        assert_false (frame.type == WM_LIBRARY_RESULT && type == WM_LIBRARY_FAILED);
         assert_int_equal (recv (fd, text, frame.bytes, MSG_WAITALL), frame.bytes);
         text[frame.bytes] = 0;
     } while (frame.type != type);
@@ -107,6 +160,78 @@ static void silence_is_a_part_of_its_patience (void **state)
     fake_destroy (&broker);
 }
 
+static void share (int fd, uint32_t n, uint64_t place)
+{
+    const wm_library_frame_t frame = { WM_LIBRARY_SHARED, n, 42, sizeof place };
+    assert_int_equal (send (fd, &frame, sizeof frame, 0), sizeof frame);
+    assert_int_equal (send (fd, &place, sizeof place, 0), sizeof place);
+}
+
+/* Reads the scores of two patches whose first values are these.  */
+static void scored (int fd, float first, float second)
+{
+    char text[512];
+    float score[8];
+    heard (fd, WM_LIBRARY_RESULT, text);
+    memcpy (score, text + 2, sizeof score);
+    for (int i = 0; i < 8; i++)
+        assert_true (score[i] == (i < 4 ? first : second));
+}
+
+/* Three patches of nine values lie at the end of a page; the middle one is in two batches.  */
+static void patches_that_are_shared (void **state)
+{
+    (void) state;
+    enum { PAGE = 4096, PATCH = 9 * 4, PLACE = PAGE - 2 * PATCH };
+    static const uint64_t outside[] = { PLACE + 4, PLACE + 2, UINT64_MAX };
+    char text[512], path[32];
+    const int memory = memfd_create ("test", 0);
+    assert_int_equal (ftruncate (memory, PAGE), 0);
+    snprintf (path, sizeof path, "/dev/fd/%d", memory);
+    assert_true (memory > WM_LIBRARY_FD);
+    for (int i = 0; i < 27; i++)
+        assert_int_equal (pwrite (memory, &(float){ (float) i }, 4, PLACE - PATCH + 4 * i), 4);
+    fake_t *broker = fake_new (folder, play_worker, NULL);
+    int fd = start_sharing (broker, "60s", path);
+    heard (fd, WM_LIBRARY_READY, text);
+    share (fd, 2, PLACE); /* encoded before the broker asks for it, and the next when it does */
+    share (fd, 2, PLACE - PATCH);
+    scored (fd, 9, 18);
+    scored (fd, 0, 9);
+    close (fd);
+    for (int i = 0; i < 4; i++) { /* the last helper shares nothing */
+        fake_stop (broker);
+        fd = start_sharing (broker, "60s", i < 3 ? path : NULL);
+        heard (fd, WM_LIBRARY_READY, text);
+        share (fd, 2, i < 3 ? outside[i] : PLACE);
+        heard (fd, WM_LIBRARY_FAILED, text);
+        assert_non_null (strstr (text, i < 3 ? "outside its memory" : "an invalid frame"));
+        close (fd);
+    }
+    close (memory);
+    fake_destroy (&broker);
+}
+
+static void memory_that_is_not_there (void **state)
+{
+    (void) state;
+    const char *const argv[] = {
+        "wiremill-producer", "client",          "--broker", "ipc:///nowhere", "--of", "1",
+        "--memory",          "/nowhere/at/all", NULL
+    };
+    int pair[2], status;
+    assert_int_equal (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    const wm_process_t process = { .program = "/proc/self/exe",
+                                   .argv = argv,
+                                   .keep = WM_LIBRARY_FD,
+                                   .prepare = take_end,
+                                   .argument = &pair[1] };
+    const pid_t pid = wm_process_start (&process);
+    assert_int_equal (waitpid (pid, &status, 0), pid);
+    assert_int_equal (WEXITSTATUS (status), WM_EXIT_USAGE);
+    close (pair[0]), close (pair[1]);
+}
+
 int main (int argc, char **argv)
 {
     setenv ("WM_TIME_SCALE", "10", 1);
@@ -118,6 +243,8 @@ int main (int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (refused_for_now_it_rests),
         cmocka_unit_test (silence_is_a_part_of_its_patience),
+        cmocka_unit_test (patches_that_are_shared),
+        cmocka_unit_test (memory_that_is_not_there),
     };
     const int rc = cmocka_run_group_tests (tests, NULL, NULL);
     zdir_t *dir = zdir_new (folder, NULL);

@@ -1,0 +1,47 @@
+/* wm_guard.h - keeps the indices that a patch brings inside their tables. Private to kernels/.
+
+   OpenVINO checks few indices: outside its table Gather gives zeros, GatherND reads beside it. So a
+   graph is changed before OpenVINO reads it. Where a patch decides an index, or the size of its
+   table (wm_flow.h):
+
+     index -> Max (Min (index, size - 1), -size) -> the operator
+
+   so that none outside reaches the operator, and one more output of the graph has for each such
+   place how far the outermost lay outside, and the size; where one did, the scores mean nothing.
+   Negative indices down to -size are legal, as in ONNX. An empty table has no legal index: the
+   operator's result is then undefined, but OpenVINO does not compute it.
+
+   In the same way other numbers are kept within bounds beyond which OpenVINO reads or writes beside
+   a tensor: sizes of the indices of ScatterElements, repeats of Tile, negative pads, sizes of
+   Split, steps of LSTM, GRU and RNN; the condition of Compress is cut to its table.
+
+   What cannot be guarded so is refused by name: such operators in graphs inside nodes (Loop, If,
+   Scan) or in frozen graphs, and those that hide their indices.
+   Thread: one at a time.  */
+#ifndef WM_GUARD_H
+#define WM_GUARD_H
+
+#include "kernels/wm_model.h"
+
+#define WM_GUARD_OUTPUT "wm|guard" /* int64; a frozen graph has none */
+
+typedef struct wm_guard_t wm_guard_t;
+
+/* Guards a model's file, of these inputs. *guard is NULL where nothing needs it; else *bytes and
+   *size become the changed file, which is the guard's. WM_EBATCH: a node cannot be guarded, the
+   text names it; WM_EHOST: no memory.  */
+wm_fault_t wm_guard_new (wm_guard_t **guard, const void **bytes, size_t *size,
+                         const wm_port_t *port, uint32_t n_port, wm_error_t *error);
+
+/* Frees the changed file, once it is read.  */
+void wm_guard_forget (wm_guard_t *self);
+void wm_guard_destroy (wm_guard_t **self_p);
+
+/* Returns the numbers of the output; 0: the graph has no such output.  */
+size_t wm_guard_numbers (const wm_guard_t *self);
+
+/* Reads the output's numbers. Returns whether an index lay outside its table; `text` gets the
+   first: which index, of which node, and what the table has.  */
+bool wm_guard_is_broken (const wm_guard_t *self, const int64_t *number, char *text, size_t bytes);
+
+#endif

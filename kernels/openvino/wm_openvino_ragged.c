@@ -1,0 +1,243 @@
+/* wm_openvino_ragged.c - see wm_openvino_ragged.h.
+
+   A row that ends by an exception (lengths that do not fit each other) leaves sizes of its own in
+   the graph of its stream (OpenVINO 2026.4), where later rows would be computed with them, also by
+   other requests. So the graph is compiled again, and rows that were under way are computed again.
+   Streams take rows in the order in which they were started, so that rows before it are sound.  */
+#include "kernels/openvino/wm_openvino_ragged.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    ov_infer_request_t *request;
+    ov_tensor_t *in[WM_MODEL_PORTS_MAX];
+    const wm_batch_t *batch; /* the row that it computes, or shall compute again, */
+    float *scores;           /* and where its scores go; NULL: none */
+} slot_t;
+
+struct wm_openvino_ragged_t {
+    const wm_openvino_graph_t *graph;
+    ov_core_t *core;
+    int threads;
+    ov_compiled_model_t *compiled;
+    bool is_spoilt; /* a row ended by an exception */
+    uint32_t n_slot;
+    slot_t slot[];
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+/* Frees what was compiled, and all requests.  */
+static void clear (wm_openvino_ragged_t *self)
+{
+    for (uint32_t s = 0; s < self->n_slot; s++) {
+        ov_infer_request_free (self->slot[s].request);
+        self->slot[s].request = NULL;
+    }
+    ov_compiled_model_free (self->compiled);
+    self->compiled = NULL;
+}
+
+/* Compiles the graph, again where it was; nothing runs.  */
+static wm_fault_t compile (wm_openvino_ragged_t *self, wm_error_t *error)
+{
+    clear (self);
+    wm_fault_t fault = wm_openvino_graph_compile (self->graph, self->core, self->threads, false,
+                                                  &self->compiled, error);
+    for (uint32_t s = 0; s < self->n_slot && !fault; s++)
+        if (ov_compiled_model_create_infer_request (self->compiled, &self->slot[s].request) != OK)
+            fault = wm_openvino_failed (error, WM_EHOST, "make a request");
+    self->is_spoilt = fault != WM_OK;
+    return fault;
+}
+
+wm_openvino_ragged_t *wm_openvino_ragged_new (const wm_openvino_graph_t *graph, ov_core_t *core,
+                                              int threads, wm_error_t *error)
+{
+    const uint32_t n = (uint32_t) threads + 1;
+    wm_openvino_ragged_t *self = calloc (1, sizeof *self + n * sizeof *self->slot);
+    if (!self) {
+        wm_fault (error, WM_EHOST, "no memory for the OpenVINO engine");
+        return NULL;
+    }
+    *self = (wm_openvino_ragged_t){ .graph = graph, .core = core, .threads = threads, .n_slot = n };
+    if (compile (self, error))
+        wm_openvino_ragged_destroy (&self);
+    return self;
+}
+
+void wm_openvino_ragged_destroy (wm_openvino_ragged_t **self_p)
+{
+    wm_openvino_ragged_t *self = *self_p;
+    if (!self)
+        return;
+    clear (self);
+    for (uint32_t s = 0; s < self->n_slot; s++)
+        for (uint32_t i = 0; i < WM_MODEL_PORTS_MAX; i++)
+            ov_tensor_free (self->slot[s].in[i]);
+    free (self);
+    *self_p = NULL;
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+/* Gives input i of the request its values.  */
+static ov_status_e put_input (const wm_openvino_graph_t *graph, slot_t *slot, uint32_t i,
+                              const wm_ragged_t *tensor, const float *row)
+{
+    int64_t dim[WM_RAGGED_DIMS_MAX + 1] = { 1 };
+    for (uint32_t d = 0; d < tensor->n_dim; d++)
+        dim[d + 1] = tensor->dim[d];
+    const ov_shape_t shape = { .rank = tensor->n_dim + !graph->whole, .dims = dim + graph->whole };
+    void *data;
+    ov_status_e status = slot->in[i] ? ov_tensor_set_shape (slot->in[i], shape)
+                                     : ov_tensor_create (F32, shape, &slot->in[i]);
+    if (status == OK && tensor->n_value) {
+        status = ov_tensor_data (slot->in[i], &data);
+        if (status == OK)
+            memcpy (data, row + tensor->at, tensor->n_value * sizeof *row);
+    }
+    return status == OK
+               ? ov_infer_request_set_tensor (slot->request, graph->input_name[i], slot->in[i])
+               : status;
+}
+
+/* Begins the row of a batch, or refuses it.  */
+static wm_fault_t start (wm_openvino_ragged_t *self, slot_t *slot, const wm_batch_t *batch,
+                         float *scores, wm_error_t *error)
+{
+    const wm_openvino_graph_t *graph = self->graph;
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    const char *broken =
+        wm_model_row (graph->input, graph->n_input, batch->patch, batch->patch_values, tensor);
+    if (broken) {
+        wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, broken);
+        return WM_OK;
+    }
+    for (uint32_t i = 0; i < graph->n_input; i++)
+        if (put_input (graph, slot, i, &tensor[i], batch->patch) != OK)
+            return wm_openvino_failed (error, WM_EHOST, "take the values of a patch");
+    if (ov_infer_request_start_async (slot->request) != OK)
+        return wm_openvino_failed (error, WM_EHOST, "start a patch");
+    slot->batch = batch;
+    slot->scores = scores;
+    return WM_OK;
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* Finds output i, which must have the port's rank and fixed dimensions.  */
+static const char *find_output (const wm_openvino_graph_t *graph, slot_t *slot, uint32_t i,
+                                wm_ragged_t *tensor, ov_tensor_t **out)
+{
+    const wm_port_t *port = &graph->output[i];
+    const int64_t first = !graph->whole;
+    ov_shape_t shape = { 0 };
+    if (ov_infer_request_get_tensor (slot->request, graph->output_name[i], out) != OK ||
+        ov_tensor_get_shape (*out, &shape) != OK)
+        return "OpenVINO hands out no scores";
+    bool fits = shape.rank == port->n_dim + first && (!first || shape.dims[0] == 1);
+    *tensor = (wm_ragged_t){ .n_dim = port->n_dim };
+    for (uint32_t d = 0; d < port->n_dim && fits; d++) {
+        const int64_t size = shape.dims[d + first];
+        fits = size >= 0 && size < WM_RAGGED_VALUES_MAX && (!port->dim[d] || size == port->dim[d]);
+        tensor->dim[d] = (uint32_t) size;
+    }
+    ov_shape_free (&shape);
+    return fits ? NULL : "an output has another shape than the model states";
+}
+
+static const char *take_outputs (const wm_openvino_graph_t *graph, slot_t *slot, float *scores)
+{
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    ov_tensor_t *out[WM_MODEL_PORTS_MAX] = { NULL };
+    const char *broken = NULL;
+    for (uint32_t i = 0; i < graph->n_output && !broken; i++)
+        broken = find_output (graph, slot, i, &tensor[i], &out[i]);
+    if (!broken && !wm_ragged_begin (scores, WM_RAGGED_VALUES_MAX, graph->n_output, tensor))
+        broken = "the outputs have more values than a message takes (12 MiB)";
+    for (uint32_t i = 0; i < graph->n_output && !broken; i++) {
+        void *data;
+        if (!tensor[i].n_value)
+            continue;
+        if (ov_tensor_data (out[i], &data) != OK)
+            broken = "OpenVINO hands out no scores";
+        else
+            memcpy (scores + tensor[i].at, data, tensor[i].n_value * sizeof *scores);
+    }
+    for (uint32_t i = 0; i < graph->n_output; i++)
+        ov_tensor_free (out[i]);
+    return broken;
+}
+
+/* Waits for a slot and takes its scores, or the reason why there are none.  */
+static void collect (wm_openvino_ragged_t *self, slot_t *slot, _Atomic uint64_t *progress)
+{
+    wm_error_t why = { 0 };
+    float *scores = slot->scores;
+    if (!scores)
+        return;
+    slot->scores = NULL;
+    if (ov_infer_request_wait (slot->request) != OK) {
+        wm_openvino_failed (&why, WM_EBATCH, "compute it");
+        wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, why.text);
+        self->is_spoilt = true;
+    } else {
+        const char *broken =
+            wm_openvino_graph_is_broken (self->graph, slot->request, why.text, sizeof why.text)
+                ? why.text
+                : take_outputs (self->graph, slot, scores);
+        if (broken)
+            wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, broken);
+    }
+    atomic_fetch_add (progress, 1);
+}
+
+/* After a row that ended by an exception: computes the rows behind it again, one by one.  */
+static wm_fault_t settle (wm_openvino_ragged_t *self, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    if (!self->is_spoilt)
+        return WM_OK;
+    for (uint32_t s = 0; s < self->n_slot; s++)
+        if (self->slot[s].scores)
+            ov_infer_request_wait (self->slot[s].request);
+    wm_fault_t fault = compile (self, error);
+    for (uint32_t s = 0; s < self->n_slot && !fault; s++) {
+        slot_t *slot = &self->slot[s];
+        if (!slot->scores)
+            continue;
+        fault = start (self, slot, slot->batch, slot->scores, error);
+        if (!fault)
+            collect (self, slot, progress);
+        if (!fault && self->is_spoilt)
+            fault = compile (self, error);
+    }
+    return fault;
+}
+
+wm_fault_t wm_openvino_ragged_score (wm_openvino_ragged_t *self, uint32_t n,
+                                     const wm_batch_t *const *batch, float *const *scores,
+                                     _Atomic uint64_t *progress, wm_error_t *error)
+{
+    wm_fault_t fault = self->is_spoilt ? compile (self, error) : WM_OK;
+    uint32_t turn = 0;
+    for (uint32_t i = 0; i < n && !fault; i++, turn++) {
+        slot_t *slot = &self->slot[turn % self->n_slot];
+        collect (self, slot, progress);
+        fault = settle (self, progress, error);
+        if (!fault)
+            fault = start (self, slot, batch[i], scores[i], error);
+    }
+    for (uint32_t s = 0; s < self->n_slot && !fault; s++, turn++) {
+        collect (self, &self->slot[turn % self->n_slot], progress);
+        fault = settle (self, progress, error);
+    }
+    for (uint32_t s = 0; s < self->n_slot; s++) { /* after a fault all must rest */
+        if (self->slot[s].scores && self->slot[s].request)
+            ov_infer_request_wait (self->slot[s].request);
+        self->slot[s].scores = NULL;
+    }
+    return fault;
+}

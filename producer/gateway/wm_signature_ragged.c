@@ -1,0 +1,148 @@
+/* wm_signature_ragged.c - ragged rows (schema/wm_ragged.h) of requests and answers.  */
+#include "producer/gateway/wm_signature_private.h"
+
+#include <assert.h>
+#include <czmq.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The shapes of one row of the request. Returns whether the row's head can state them.  */
+static bool shapes (const wm_signature_t *self, const wm_ks_request_t *request,
+                    const wm_plan_t *plan, wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX])
+{
+    const uint32_t first = !self->is_whole;
+    for (uint32_t p = 0; p < self->n_input; p++) {
+        const wm_tensor_t *from = &request->input[plan->input[p]];
+        tensor[p] = (wm_ragged_t){ .n_dim = from->n_dim - first };
+        for (uint32_t d = 0; d < tensor[p].n_dim; d++) {
+            if (from->dim[d + first] > UINT32_MAX)
+                return false;
+            tensor[p].dim[d] = (uint32_t) from->dim[d + first];
+        }
+    }
+    return true;
+}
+
+wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_request_t *request,
+                                        const wm_plan_t *plan, size_t *n_value,
+                                        wm_ks_error_t *error)
+{
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    float head[2 + WM_SIGNATURE_PORTS_MAX * (1 + WM_RAGGED_DIMS_MAX)];
+    *n_value = shapes (self, request, plan, tensor)
+                   ? wm_ragged_begin (head, WM_RAGGED_VALUES_MAX, self->n_input, tensor)
+                   : 0;
+    if (!*n_value)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "a row of inputs for model '%s' has more than %u values, the most that "
+                           "wiremill takes",
+                           request->model, WM_RAGGED_VALUES_MAX);
+    for (uint32_t p = 0; p < self->n_input; p++) {
+        const wm_signature_port_t *port = &self->input[p];
+        const wm_tensor_t *from = &request->input[plan->input[p]];
+        const size_t n = plan->n_row * (size_t) tensor[p].n_value;
+        for (size_t i = 0; i < n; i++)
+            if (!isfinite ((float) wm_signature_value (port->type, from->data, i)))
+                return wm_ks_fail (error, WM_KS_INVALID,
+                                   "input '%s' of model '%s': value %zu is not finite", port->name,
+                                   request->model, i);
+    }
+    return WM_KS_OK;
+}
+
+void wm_signature_ragged_row (const wm_signature_t *self, const wm_ks_request_t *request,
+                              const wm_plan_t *plan, uint32_t row, float *to, size_t n_value)
+{
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    const bool fits = shapes (self, request, plan, tensor) &&
+                      wm_ragged_begin (to, n_value, self->n_input, tensor) == n_value;
+    assert (fits); /* as wm_signature_ragged_check found it */
+    for (uint32_t p = 0; p < self->n_input; p++) {
+        const wm_type_t type = self->input[p].type;
+        const size_t n = tensor[p].n_value;
+        const uint8_t *from = request->input[plan->input[p]].data + row * n * wm_type_bytes (type);
+        if (type == WM_TYPE_FP32 && n)
+            memcpy (to + tensor[p].at, from, n * sizeof *to);
+        else
+            for (size_t i = 0; i < n; i++)
+                to[tensor[p].at + i] = (float) wm_signature_value (type, from, i);
+    }
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Reads the rows of scores. Fills in the shapes of all outputs in all rows (n_row, n_output).  */
+static wm_ks_code_t read_rows (const wm_signature_t *self, const wm_plan_t *plan, const char *model,
+                               float *const *row, wm_ragged_t *tensor, wm_ks_error_t *error)
+{
+    wm_ragged_t one[WM_RAGGED_TENSORS_MAX];
+    for (uint32_t r = 0; r < plan->n_row; r++) {
+        uint32_t n = 0;
+        const char *broken = wm_ragged_read (row[r], (size_t) row[r][0], &n, one);
+        for (uint32_t p = 0; p < self->n_output && !broken; p++) {
+            const wm_signature_port_t *port = &self->output[p];
+            bool fits = n == self->n_output && one[p].n_dim == port->n_dim;
+            for (uint32_t d = 0; d < port->n_dim && fits; d++)
+                fits = port->dim[d] < 0 || port->dim[d] == one[p].dim[d];
+            broken = fits ? NULL : "its shapes are not the model's";
+        }
+        if (broken)
+            return wm_ks_fail (error, WM_KS_INTERNAL, "the scores of model '%s' are damaged: %s",
+                               model, broken);
+        memcpy (tensor + (size_t) r * self->n_output, one, self->n_output * sizeof *one);
+    }
+    return WM_KS_OK;
+}
+
+/* Joins output p of all rows. Its data is allocated.  */
+static wm_ks_code_t join (const wm_signature_t *self, const wm_plan_t *plan, const char *model,
+                          uint32_t p, float *const *row, const wm_ragged_t *tensor, wm_tensor_t *to,
+                          wm_ks_error_t *error)
+{
+    const wm_signature_port_t *port = &self->output[p];
+    const uint32_t first = !self->is_whole;
+    const size_t bytes = wm_type_bytes (port->type);
+    const wm_ragged_t none = { .n_dim = port->n_dim }, *shape = plan->n_row ? &tensor[p] : &none;
+    const size_t n = shape->n_value;
+    *to = (wm_tensor_t){ .name = (char *) (uintptr_t) port->name,
+                         .type = port->type,
+                         .n_dim = port->n_dim + first,
+                         .bytes = plan->n_row * n * bytes };
+    if (first)
+        to->dim[0] = plan->n_row;
+    for (uint32_t d = 0; d < port->n_dim; d++)
+        to->dim[d + first] = plan->n_row ? shape->dim[d] : port->dim[d] < 0 ? 0 : port->dim[d];
+    uint8_t *data = zmalloc (to->bytes ? to->bytes : 1);
+    to->data = data;
+    for (uint32_t r = 0; r < plan->n_row; r++) {
+        const wm_ragged_t *its = &tensor[(size_t) r * self->n_output + p];
+        const float *from = row[r] + its->at;
+        if (memcmp (its->dim, shape->dim, sizeof its->dim) != 0)
+            return wm_ks_fail (error, WM_KS_INVALID,
+                               "output '%s' of model '%s' has another shape in row %u than in row "
+                               "0: send one row in each request",
+                               port->name, model, r);
+        if (wm_signature_is_unsure (port->type, from, n))
+            return wm_signature_unsure (port, model, r, error);
+        for (size_t i = 0; i < n; i++)
+            wm_signature_put (port->type, data + r * n * bytes, i, from[i]);
+    }
+    return WM_KS_OK;
+}
+
+wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_plan_t *plan,
+                                         const char *model, float *const *row,
+                                         wm_tensor_t output[WM_SIGNATURE_PORTS_MAX],
+                                         wm_ks_error_t *error)
+{
+    wm_ragged_t *tensor = zmalloc ((plan->n_row + (size_t) 1) * self->n_output * sizeof *tensor);
+    wm_ks_code_t code = read_rows (self, plan, model, row, tensor, error);
+    uint32_t n = 0;
+    for (; n < plan->n_output && !code; n++)
+        code = join (self, plan, model, plan->output[n], row, tensor, &output[n], error);
+    free (tensor);
+    while (code && n-- > 0)
+        free ((void *) (uintptr_t) output[n].data);
+    return code;
+}

@@ -1,0 +1,131 @@
+#!/bin/bash
+# gatefail.t - what the gateway starts fails: for a reason that may pass (no memory) it is tried again, for one that cannot (a
+# damaged model) it is not; what clients learn of either.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+export WM_TIME_SCALE=10 XDG_RUNTIME_DIR=$work
+make_model "${small}1" || bail "no model"
+cp "$made/model-${small}1.onnx" "$work/m.onnx"
+# The gateway starts programs beside its own: of `wiremill` one whose allocation has no memory while $work/poor is there.
+mkdir "$work/bin"
+cp "$bin/wiremill-gateway" "$work/bin" && ln -s "$(realpath "$bin/wiremill-producer")" "$work/bin" || bail "no programs"
+printf '#!/bin/sh\n[ ! -e %q ] || export SLURM_MEM_PER_NODE=10\nexec %q "$@"\n' "$work/poor" "$(realpath "$bin/wiremill")" >"$work/bin/wiremill"
+chmod +x "$work/bin/wiremill"
+start () # options...
+{
+    rm -f "$work/log" # of the last one
+    "$work/bin/wiremill-gateway" gateway --grpc 127.0.0.1:0 --http 127.0.0.1:0 --threads 1 "$@" 2>"$work/log" &
+    gateway=$!
+    until_true 60 grep -q 'gRPC on' "$work/log" || return 1
+    http=$(sed -n 's/.* HTTP on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log")
+}
+post () { curl -s -m 300 -X POST -o "$work/answer" -w '%{http_code}' "http://$http/v2/repository/$1"; } # path; prints the code
+state () { [ "$(post index)" = 200 ] && grep -q "$1" "$work/answer"; } # pattern
+is_ready () { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/$1")" = 200 ]; } # health/ready, models/m/ready
+ask () { timeout 300 build/venv/bin/python tests/e2e/gateprio.py some "$http" 1; }
+answered () # code, pattern, path
+{
+    local code
+    code=$(post "$3") && [ "$code" = "$1" ] && { [ -z "$2" ] || grep -q "$2" "$work/answer"; } && return
+    echo "$code"
+    cat "$work/answer"
+    return 1
+}
+crew () { pgrep -f "wiremill run --clients .*$work/" | head -n 1; }
+
+touch "$work/poor"
+start --model "m=$work/m.onnx" || bail "no gateway"
+ok "no memory: the model is not there" until_true 30 state '"UNAVAILABLE".*this allocation has 10.* of memory'
+unready () { ! is_ready health/ready && ! is_ready models/m/ready && is_ready health/live; }
+ok "... nor ready" unready
+tells () { grep -q "model 'm' version 1 is not ready, and is tried again: .*this allocation has 10" "$work/log" && [ "$(grep -c 'and is tried again' "$work/log")" = 1 ]; }
+ok "... which the log tells once" tells
+ok "loading it fails, and tells why" answered 400 "failed to load 'm', version 1: .*this allocation has 10" models/m/load
+ok "... each time" answered 400 "failed to load 'm', version 1: .*this allocation has 10" models/m/load
+rm "$work/poor"
+ok "there is memory: loading it tries at once" answered 200 '' models/m/load
+ok "it is ready" is_ready models/m/ready
+ok "it answers" ask
+line="model 'm' version 1 is ready after [0-9.]* s: takes FP32 main_input \[-1,16,16,1\]; returns FP32 .*Softmax \[-1,3\], .*Sigmoid \[-1,1\]; engine auto, 1 x 1 threads"
+ok "the log tells what it takes and returns" grep -q "$line" "$work/log"
+
+touch "$work/poor"
+kill -9 "$(crew)"
+ok "its broker and workers are killed, and there is no memory for others" until_true 30 state '"UNAVAILABLE".*this allocation has 10'
+ok "it is not ready" unready
+ok "loading it fails" answered 400 "failed to load 'm', version 1: .*this allocation has 10" models/m/load
+rm "$work/poor"
+ok "there is memory again" answered 200 '' models/m/load
+ok "it is ready again" is_ready models/m/ready
+ok "... which the log tells" grep -q "model 'm' version 1 works again" "$work/log"
+
+# A damaged model: the worker is stopped, so that a request waits.
+wait_for_worker ()
+{
+    worker=$(pgrep -f "^wiremill-worker .*$work/" | head -n 1)
+    kill -STOP "$worker"
+    ask >"$work/asked" 2>&1 &
+    asks=$!
+}
+wait_for_worker
+asked () { curl -s "http://$http/metrics" | grep -q '^wiremill_gateway_memory_bytes [1-9][0-9]\{5\}'; } # the request's 2,000 patches
+ok "a request waits" until_true 60 asked
+echo "this is no model" >"$work/m.onnx"
+kill -9 "$(crew)"
+kill -9 "$worker" 2>/dev/null
+gives_up () { wait $asks; [ $? != 0 ] && grep -q "Request for unknown model: .* version 1 is not at ready state: .*m.onnx" "$work/asked" || { cat "$work/asked"; return 1; }; }
+ok "the model is damaged, and its processes are killed: the request is answered at once" gives_up
+ok "... the index tells why" until_true 30 state '"UNAVAILABLE".*m.onnx'
+ok "... and nothing is ready" unready
+cp "$made/model-${small}1.onnx" "$work/m.onnx"
+ok "loading it tries again" answered 200 '' models/m/load
+ok "it answers again" ask
+# The same while it is unloaded, which waits for the request.
+wait_for_worker
+ok "a request waits again" until_true 60 asked
+curl -s -m 300 -X POST -o /dev/null -w '%{http_code}' "http://$http/v2/repository/models/m/unload" >"$work/unloaded" &
+unloads=$!
+unready_yet () { ! is_ready models/m/ready && ! [ -s "$work/unloaded" ]; }
+ok "the model is unloaded, behind the request" until_true 30 unready_yet
+echo "this is no model" >"$work/m.onnx"
+kill -9 "$(crew)"
+kill -9 "$worker" 2>/dev/null
+ok "its processes cannot be started any more: the request is answered" gives_up
+unloaded () { wait $unloads; [ "$(cat "$work/unloaded")" = 200 ]; }
+ok "... and the model is unloaded" unloaded
+cp "$made/model-${small}1.onnx" "$work/m.onnx"
+ok "loading it works" answered 200 '' models/m/load
+ends () { kill -TERM $gateway && wait $gateway; }
+ok "the damaged model is in the log, with what to do" grep -q "model 'm' version 1 is not served until a client loads it again: .*m.onnx" "$work/log"
+ok "unloading it" answered 200 '' models/m/unload
+ok "... is in the log" until_true 20 grep -q "model 'm' version 1 is unloaded" "$work/log"
+ok "loading it again" answered 200 '' models/m/load
+ok "it answers" ask
+ok "it ends" ends
+ok "... and sums up what it did" grep -q "model 'm' version 1: requests: 1 scored (2000 patches, 0 of them NaN), 0 failed, 0 cancelled" "$work/log"
+ok "... in all" grep -q 'ended after [0-9.]* s: [0-9]* calls, [1-9][0-9]* answered by an error; [0-9.]* MB received' "$work/log"
+
+# The engine cannot run: the reason is the worker's, not the summary of its end.
+export WM_CUDA_SO=$work/no.so
+start --model "m=$work/m.onnx" --engine cuda || bail "no gateway"
+ok "no such engine: the index tells why" until_true 60 state 'UNAVAILABLE.*the engine cuda cannot run here'
+ok "it ends, too" ends
+unset WM_CUDA_SO
+
+# A repository whose folders cannot be served.
+mkdir -p "$work/models/m/1" "$work/none"
+touch "$work/models/m/1/model.onnx"
+start --model "m=$work/m.onnx" --model-repository "$work/models" --model-control-mode none || bail "no gateway"
+ok "a folder named like a --model is left out, and the log tells" grep -q "model 'm' is that of --model; .*models/m is not served" "$work/log"
+ok "it is ready" until_true 60 is_ready health/ready
+ok "it ends again" ends
+start --model-repository "$work/models" --model-control-mode poll || bail "no gateway"
+ok "damaged, of a followed repository" until_true 60 grep -q "model 'm' version 1 is not served until its files change: " "$work/log"
+ok "that ends" ends
+start --model-repository "$work/models" --model-control-mode none || bail "no gateway"
+ok "damaged, of a fixed one" until_true 60 grep -q "model 'm' version 1 is not served until the gateway is started again: " "$work/log"
+ok "that ends, too" ends
+start --model-repository "$work/none" || bail "no gateway"
+ok "an empty repository" until_true 60 grep -q '/none has no models yet' "$work/log"
+ok "it ends as well" ends
+done_testing

@@ -1,0 +1,135 @@
+/* test_gateway_link.c - the gateway's session through helpers that end: what each new one is sent,
+   and what its owner learns. This program plays the helper, too.  */
+#include "producer/gateway/wm_link.h"
+
+#include <czmq.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char seen[64]; /* the calls, one letter each */
+static wm_loop_t *loop;
+static wm_link_t *session;
+static wm_link_batch_t batch;
+static uint32_t n_answered;
+
+/* ---- the helper ------------------------------------------------------------------------------ */
+
+/* Tells that it is ready and that it waits, and ends when a batch comes; one that is given 2.0
+   answers. Exits with 1 where it is given memory.  */
+static int help (int argc, char **argv)
+{
+    const wm_library_facts_t facts = { .n_value = 1, .n_output = 1, .model = "m" };
+    wm_library_frame_t frame = { .type = WM_LIBRARY_READY, .bytes = sizeof facts };
+    float value;
+    for (int i = 0; i < argc; i++)
+        if (strcmp (argv[i], "--memory") == 0)
+            return 1;
+    if (write (WM_LIBRARY_FD, &frame, sizeof frame) < 0 ||
+        write (WM_LIBRARY_FD, &facts, sizeof facts) < 0)
+        return 2;
+    if (read (WM_LIBRARY_FD, &frame, sizeof frame) != sizeof frame ||
+        read (WM_LIBRARY_FD, &value, sizeof value) != sizeof value)
+        return 3;
+    const uint64_t number = frame.number;
+    frame = (wm_library_frame_t){ .type = WM_LIBRARY_WAITS, .bytes = 1 };
+    if (write (WM_LIBRARY_FD, &frame, sizeof frame) < 0 || write (WM_LIBRARY_FD, "w", 1) < 0)
+        return 4;
+    if (value < 2)
+        return 0;
+    const uint8_t status = 0;
+    frame = (wm_library_frame_t){ WM_LIBRARY_RESULT, 1, number, 1 + sizeof value };
+    if (write (WM_LIBRARY_FD, &frame, sizeof frame) < 0 || write (WM_LIBRARY_FD, &status, 1) < 0 ||
+        write (WM_LIBRARY_FD, &value, sizeof value) < 0)
+        return 5;
+    return read (WM_LIBRARY_FD, &value, 1) == 0 ? 0 : 6;
+}
+
+/* ---- the owner ------------------------------------------------------------------------------- */
+
+static float row = 1;
+
+static void on_ready (void *argument, const wm_library_facts_t *facts)
+{
+    (void) argument;
+    assert_int_equal (facts->n_value, 1);
+    strcat (seen, "r");
+    wm_link_send (session, &batch, &row, 1, 1);
+}
+
+static void on_answered (void *argument, wm_link_batch_t *one, const uint8_t *status,
+                         const uint8_t *score, const char *text)
+{
+    float value;
+    (void) argument, (void) text;
+    assert_ptr_equal (one, &batch);
+    assert_int_equal (*status, 0);
+    memcpy (&value, score, sizeof value);
+    assert_true (value == 2);
+    strcat (seen, "a");
+    n_answered++;
+    wm_loop_stop (loop);
+}
+
+static void on_waits (void *argument, const char *text)
+{
+    (void) argument;
+    strcat (seen, *text ? text : "-");
+    row = 2; /* what the next helper is sent is answered */
+}
+
+static void on_failed (void *argument, wm_fault_t fault, const char *text)
+{
+    (void) argument, (void) fault;
+    fail_msg ("%s", text);
+}
+
+/* The first helper waits and ends; its owner learns that the second one does not wait any more. The
+   kernel gave no region: rows go through the socket.  */
+static void test_helper_ends (void **state)
+{
+    (void) state;
+    static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_failed };
+    loop = wm_loop_new ();
+    session = wm_link_new (loop, "ipc:///nowhere", NULL, NULL, &calls, NULL);
+    assert_int_equal (wm_loop_run (loop), 0);
+    assert_int_equal (n_answered, 1);
+    assert_string_equal (seen, "rw-wa");
+    wm_link_destroy (&session);
+    assert_int_equal (waitpid (-1, NULL, WNOHANG), -1); /* no helper is left */
+    assert_int_equal (errno, ECHILD);
+    wm_loop_destroy (&loop);
+}
+
+/* The link starts wiremill-producer beside the program that it is in: goes on as a copy of itself
+   that has this name. Exits where it cannot.  */
+static void take_name (void)
+{
+    char self[PATH_MAX] = "", folder[] = "/tmp/wm-link-XXXXXX", copy[64], command[2 * PATH_MAX];
+    if (readlink ("/proc/self/exe", self, sizeof self - 1) > 0 && mkdtemp (folder)) {
+        snprintf (copy, sizeof copy, "%s/wiremill-producer", folder);
+        snprintf (command, sizeof command, "cp '%s' '%s'", self, copy);
+        if (system (command) == 0)
+            execl (copy, copy, "test", folder, NULL);
+    }
+    perror ("test_gateway_link");
+    exit (1);
+}
+
+int main (int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test (test_helper_ends) };
+    if (argc > 1 && strcmp (argv[1], "client") == 0)
+        return help (argc, argv);
+    if (argc < 3 || strcmp (argv[1], "test") != 0)
+        take_name ();
+    const int failed = cmocka_run_group_tests_name ("gateway/link", tests, NULL, NULL);
+    unlink (argv[0]);
+    rmdir (argv[2]);
+    return failed;
+}
