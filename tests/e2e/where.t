@@ -75,6 +75,7 @@ else
     skip "another host name needs root"
 fi
 # A worker that waits for a broker follows it to another address.
+: >"$work/worker.words" # of an earlier worker
 "$wm" work "$out" --cache "$work/cache" --threads 1 >"$work/worker.words" 2>&1 &
 worker=$!
 until_true 60 grep -q "session with" "$work/worker.words"
