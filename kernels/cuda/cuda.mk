@@ -13,7 +13,7 @@ cuda_has     = $(firstword $(patsubst %/$(1),%,$(wildcard $(addsuffix /$(1),$(CU
 CUDA_HEADERS := cuda.h nvtx3/nvToolsExt.h cudnn.h
 CUDA_I       := $(addprefix -isystem ,$(filter-out /usr/include,$(sort $(foreach h,$(CUDA_HEADERS) nvrtc.h cuda_runtime_api.h,$(call cuda_has,$(h))))))
 CUDA         ?= $(if $(filter-out 3,$(words $(foreach h,$(CUDA_HEADERS),$(call cuda_has,$(h))))),0,1)
-CUDA_ARCH    ?= sm_75 sm_80 sm_86 sm_89 sm_90 sm_100 sm_120 compute_120
+CUDA_ARCH    ?= sm_75 sm_80 sm_86 sm_89 sm_90a sm_100 sm_120 compute_120
 CUDA_LINK     = -lrt -ldl -lm -pthread
 
 # The compiler of our kernels, and the headers of its cuda_fp16.h: PyPI's, and the toolkit's.

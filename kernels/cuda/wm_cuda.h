@@ -20,6 +20,7 @@
 typedef struct {
     wm_gpu_precision_t precision;
     bool timed; /* measure the stages */
+    bool plain; /* without what only some GPUs have, to compare with it */
     /* 0: the constants above. Tests take fewer.  */
     uint32_t hits, cells, starts, height; /* height: rows of a slot's maps */
 } wm_cuda_config_t;

@@ -28,6 +28,7 @@
 #define LARGEST 0x1p60        /* fp32: no sum overflows, which its checksum could not tell */
 #define TAIL_VALUES_MAX 8192u /* floats of a patch in the tail: 32 KiB of shared memory */
 #define ROWS_GROUP 4u
+#define BANDS 4u /* so that a launch of 16,384 hits fills every GPU, and others' blocks wait less */
 #define HALF_MAX 65504.0
 #define SCALED_MAX 32768.0 /* of what is multiplied by a scale; half of it is spare */
 #define ALIGN 256u         /* what cudaMalloc gives */
@@ -196,6 +197,7 @@ static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts)
         .unscale = 1,
     };
     wm_gpu_dense_t *d = &self->dense;
+    d->bands = self->tail.bands = d->patch_row < BANDS ? 1 : BANDS;
     if (d->position_chunks > 1)
         d->position_magic = UINT32_MAX / d->position_chunks + 1;
     d->segments = (d->patch_col * part + WM_GPU_SEGMENT - 1) / WM_GPU_SEGMENT;
@@ -283,6 +285,8 @@ static size_t panel_at (const wm_cuda_pack_t *self, uint32_t byte, uint32_t o)
 {
     if (self->each == sizeof (float))
         return (size_t) byte / 4 * 512 + o * 4;
+    if (self->wide)
+        return (size_t) byte / 16 * (WM_GPU_OUTPUTS * 16) + o * 16 + byte % 16;
     const uint32_t step = byte / 32, word = byte % 32 / 4, lane = o % 8 * 4 + word % 4;
     return ((size_t) (step * 8 + o / 16) * 32 + lane) * 16 + (o % 16 / 8 + word / 4 * 2) * 4 +
            byte % 4;

@@ -23,6 +23,7 @@ typedef struct {
     uint32_t each;      /* bytes of a value's part */
     uint32_t width;     /* cells of a strip's row */
     float weight_scale; /* what weights are multiplied by, a power of two */
+    bool wide;          /* panels are as wm_gpu_wide.cuh reads them */
     size_t dense_weight[WM_MODEL_DENSES_MAX], dense_bias[WM_MODEL_DENSES_MAX]; /* offsets */
     size_t panel, kernel, bias, constant;
     size_t bytes;     /* of the block */

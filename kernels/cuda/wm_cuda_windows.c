@@ -72,14 +72,19 @@ static wm_gpu_text_t launch (wm_cuda_t *self, wm_gpu_kernel_t kernel, uint32_t b
 
 static wm_gpu_text_t multiply (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_t hits)
 {
-    static const wm_gpu_kernel_t kernel[] = { WM_GPU_DENSE, WM_GPU_DENSE_SPLIT, WM_GPU_DENSE_FMA };
+    static const wm_gpu_kernel_t kernel[] = { WM_GPU_DENSE, WM_GPU_DENSE_SPLIT, WM_GPU_DENSE_FMA },
+                                 wide[] = { WM_GPU_DENSE_WIDE, WM_GPU_DENSE_WIDE_SPLIT };
     wm_gpu_dense_t args = self->pack.dense;
     args.value = slot->d_value, args.hit = slot->d_hit, args.sum = slot->d_sum;
     args.active = slot->d_active, args.index = slot->d_index;
     args.weight = self->d_block + self->pack.panel;
-    return launch (self, kernel[self->by], hits / args.tile,
-                   wm_gpu_dense_threads (self->by, args.tile), wm_gpu_dense_bytes (&args, self->by),
-                   &args, slot->stream);
+    const uint32_t blocks = hits / args.tile * args.bands;
+    if (self->pack.wide)
+        return launch (self, wide[self->by], blocks, WM_GPU_WIDE_THREADS,
+                       args.stages * wm_gpu_wide_stage_bytes (wm_gpu_dense_parts (self->by)), &args,
+                       slot->stream);
+    return launch (self, kernel[self->by], blocks, wm_gpu_dense_threads (args.tile),
+                   wm_gpu_dense_bytes (&args, self->by), &args, slot->stream);
 }
 
 static wm_gpu_text_t finish (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_t hits)
@@ -88,6 +93,7 @@ static wm_gpu_text_t finish (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_t 
     args.sum = slot->d_sum, args.scores = slot->d_scores, args.n_hit = hits;
     args.residual = slot->d_residual, args.hit = slot->d_hit;
     args.active = slot->d_active, args.index = slot->d_index, args.bad = slot->d_bad;
+    args.any_bad = slot->d_used + 1;
     for (uint32_t l = 0; l < args.n_layer; l++) {
         args.layer[l].weight =
             (const float *) (const void *) (self->d_block + self->pack.dense_weight[l]);
@@ -137,13 +143,13 @@ static wm_gpu_text_t lay (wm_cuda_t *self, wm_windows_slot_t *slot)
     slot->n_laid = slot->n_row;
     CALL (copy_in, slot->d_row + first, slot->h_row + first, n * sizeof (wm_gpu_row_t), self->load);
     return launch (self, WM_GPU_ACTIVE, (n + THREADS / 32 - 1) / (THREADS / 32), THREADS,
-                   THREADS / 32 * WM_GPU_ROW_MAX * (uint32_t) sizeof (uint16_t), &args, self->load);
+                   wm_gpu_active_bytes (&args, THREADS), &args, self->load);
 }
 
 /* Opens a free slot: its list is empty.  */
 static wm_gpu_text_t open_slot (wm_cuda_t *self, wm_windows_slot_t *slot)
 {
-    const wm_gpu_fill_t args = { (float *) (void *) slot->d_used, 1, 0 }; /* 0 has the bits of 0 */
+    const wm_gpu_fill_t args = { (float *) (void *) slot->d_used, 2, 0 }; /* 0 has the bits of 0 */
     wm_gpu_text_t text = mark (self, slot, WM_CUDA_LOAD, self->load);
     slot->n_row = slot->n_laid = slot->used = slot->n_hit = 0;
     slot->open = true;

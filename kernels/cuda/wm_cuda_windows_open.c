@@ -33,7 +33,7 @@ static size_t list_bytes (const wm_cuda_t *self)
 
 static size_t sum_bytes (const wm_cuda_t *self)
 {
-    return (size_t) self->hits_max * WM_GPU_SUMS * sizeof (float);
+    return (size_t) self->pack.dense.bands * self->hits_max * WM_GPU_SUMS * sizeof (float);
 }
 
 /* Of device memory.  */
@@ -68,7 +68,7 @@ static wm_gpu_text_t make_slot (wm_cuda_t *self, wm_windows_slot_t *slot)
     if ((text =
              both_new (self, &slot->h_row, &slot->d_row, self->rows_max * sizeof (wm_gpu_row_t))) ||
         (text = both_new (self, NULL, &slot->d_value, list_bytes (self))) ||
-        (text = both_new (self, NULL, &slot->d_used, sizeof (uint32_t))) ||
+        (text = both_new (self, NULL, &slot->d_used, 2 * sizeof (uint32_t))) ||
         (text = both_new (self, NULL, &slot->d_active, map_bytes (self))) ||
         (text = both_new (self, NULL, &slot->d_bad, map_bytes (self))) ||
         (text = both_new (self, NULL, &slot->d_index, map_bytes (self))) ||
@@ -155,14 +155,30 @@ static wm_gpu_text_t make_graphs (wm_cuda_t *self, wm_windows_slot_t *slot)
     return NULL;
 }
 
-/* Sets hits a block, and stages, by the shared memory that there is. False where even the least
-   tile has no room.  */
-static bool fit_shared (wm_cuda_t *self)
+/* Sets the arithmetic. Whether Hopper's instructions do it; then hits a block, and stages, too.  */
+static bool fit_wide (wm_cuda_t *self)
 {
     wm_gpu_dense_t *d = &self->pack.dense;
     self->by = self->pack.active.form == WM_GPU_FLOATS         ? WM_GPU_BY_FMA
                : self->pack.active.form == WM_GPU_HALVES_TWICE ? WM_GPU_BY_SPLIT
                                                                : WM_GPU_BY_HALF;
+    const uint32_t parts = wm_gpu_dense_parts (self->by);
+    d->tile = wm_gpu_wide_tile (parts), d->stages = 6;
+    while (d->stages > 2 &&
+           d->stages * wm_gpu_wide_stage_bytes (parts) > self->info.shared_bytes)
+        d->stages--;
+    self->pack.wide = !self->config.plain && self->info.major == 9 && self->by != WM_GPU_BY_FMA &&
+                      d->position_chunks == WM_GPU_CHUNKS && d->stages > 2;
+    return self->pack.wide;
+}
+
+/* Sets hits a block, and stages, by the shared memory that there is. False where even the least
+   tile has no room.  */
+static bool fit_shared (wm_cuda_t *self)
+{
+    wm_gpu_dense_t *d = &self->pack.dense;
+    if (fit_wide (self))
+        return true;
     d->stages = 2;
     for (d->tile = self->by == WM_GPU_BY_HALF ? 256 : 128; d->tile >= 64; d->tile /= 2)
         if (wm_gpu_dense_bytes (d, self->by) <= self->info.shared_bytes)
@@ -220,8 +236,9 @@ static wm_gpu_text_t make_all (wm_cuda_t *self, wm_error_t *error)
             (text = make_graphs (self, &self->slot[s])))
             return text;
     snprintf (self->choice, sizeof self->choice,
-              "rows of %u words, %u at most; %u hits a block, %u stages", self->pack.dense.n_word,
-              self->height, self->pack.dense.tile, self->pack.dense.stages);
+              "rows of %u words, %u at most; %u hits a block, %u stages%s", self->pack.dense.n_word,
+              self->height, self->pack.dense.tile, self->pack.dense.stages,
+              self->pack.wide ? ", warpgroups" : "");
     return calibrate (self);
 }
 

@@ -8,7 +8,8 @@
 #include "kernels/cuda/wm_cuda_pack.h"
 #include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/cuda/wm_cuda.h"
-#include "kernels/cuda/wm_gpu_dense.cuh"
+#include "kernels/cuda/wm_gpu_active.cuh"
+#include "kernels/cuda/wm_gpu_wide.cuh"
 #include "kernels/wm_image.h"
 #include "kernels/wm_jobs.h"
 
@@ -27,9 +28,9 @@ typedef struct {
     wm_gpu_row_t *h_row, *d_row;          /* (rows_max): rows of positions */
     uint32_t *d_active, *d_bad, *d_index; /* maps of the strips' positions (wm_gpu_args.h) */
     char *d_value;                        /* the list: room for every position */
-    uint32_t *d_used;                     /* entries of the list that are taken */
+    uint32_t *d_used;                     /* entries of the list that are taken; bad rows */
     uint32_t *h_hit, *d_hit;              /* (hits_max): bit of the map where the window begins */
-    float *d_sum;                         /* (hits_max, WM_GPU_SUMS) */
+    float *d_sum;                         /* (bands, hits_max, WM_GPU_SUMS) */
     float *h_scores, *d_scores;           /* (hits_max, n_output) */
     float *h_residual, *d_residual;       /* (hits_max) */
     void *graph[WM_WINDOWS_GRAPHS_MAX];   /* of tile << i hits */

@@ -5,8 +5,8 @@
    the kernel; two ballots tell which of 64 columns hold anything but the zero level, and shifting
    them by the kernel's columns tells which of 32 positions see such a cell. The active ones get
    neighbouring entries of the list, in the order of columns, and their numbers go to shared memory;
-   then a lane takes a position, 8 filters at a time: float32, fused, from the bias on, rows,
-   columns ascending. What is stored is relu (sum) - c, where c is what an inactive window gives
+   then the block's threads share what its warps found, 8 filters of a position each, so that
+   lanes beside each other write one entry: float32, fused, from the bias on, rows, columns ascending. What is stored is relu (sum) - c, where c is what an inactive window gives
    (wm_cuda_pack.c has the formula).
 
    Where a row lies in the list depends on which warp came first; what an entry holds does not, and
@@ -16,20 +16,25 @@
 
 #include "kernels/cuda/wm_gpu_warp.cuh"
 
-#define WM_GPU_FILTERS 8u /* that a lane sums at a time */
+#define WM_GPU_FILTERS 8u                /* that a lane sums at a time */
+#define WM_GPU_WEIGHTS_MAX (16u << 10) /* bytes of weights that are kept in shared memory */
 
-/* Looks at one cell, whose place in a word of columns is `lane`; where it is not `there`, the zero
+/* Looks at cells of a column, one for each row of the kernel; where they are not `there`, the zero
    level is.  */
-WM_GPU_CODE void wm_gpu_active_cell (const wm_gpu_active_t *args, size_t at, bool there,
-                                     bool *touched, bool *bad)
+WM_GPU_CODE void wm_gpu_active_cells (const wm_gpu_active_t *args, const float *cell,
+                                      uint32_t stride, uint32_t kh, bool there, bool *touched,
+                                      bool *bad)
 {
-    if (!there)
-        return;
-    const float cell = args->image[at];
-    uint32_t bits;
-    memcpy (&bits, &cell, sizeof bits);
-    *touched = *touched || bits != args->zero;
-    *bad = *bad || !(fabsf (cell) <= args->limit);
+    WM_GPU_UNROLL
+    for (uint32_t y = 0; y < kh; y++) { /* all are loaded before the first is looked at */
+        float zero;
+        memcpy (&zero, &args->zero, sizeof zero);
+        const float value = there ? cell[(size_t) y * stride] : zero;
+        uint32_t bits;
+        memcpy (&bits, &value, sizeof bits);
+        *touched |= bits != args->zero;
+        *bad |= there && !(fabsf (value) <= args->limit);
+    }
 }
 
 /* Bits of the positions among 32 that see one of 64 columns.  */
@@ -48,11 +53,15 @@ WM_GPU_CODE void wm_gpu_active_word (const wm_gpu_active_t *args, wm_gpu_row_t r
 {
     const uint32_t col = 32 * w + lane, cells = row.count + args->kw - 1, rest = row.count - 32 * w;
     const uint32_t all = rest < 32 ? (1u << rest) - 1 : ~0u;
+    const float *cell = args->image + row.from + col;
+    const bool here = col < cells, beside = lane < args->kw - 1 && col + 32 < cells;
     bool near = false, far = false, near_bad = false, far_bad = false;
-    for (uint32_t y = 0; y < args->kh; y++) {
-        const size_t at = row.from + (size_t) y * row.stride + col;
-        wm_gpu_active_cell (args, at, col < cells, &near, &near_bad);
-        wm_gpu_active_cell (args, at + 32, lane < args->kw - 1 && col + 32 < cells, &far, &far_bad);
+    if (args->kh == 5) { /* the usual one, as straight code */
+        wm_gpu_active_cells (args, cell, row.stride, 5, here, &near, &near_bad);
+        wm_gpu_active_cells (args, cell + 32, row.stride, 5, beside, &far, &far_bad);
+    } else {
+        wm_gpu_active_cells (args, cell, row.stride, args->kh, here, &near, &near_bad);
+        wm_gpu_active_cells (args, cell + 32, row.stride, args->kh, beside, &far, &far_bad);
     }
     const uint32_t low = wm_gpu_ballot (near), high = wm_gpu_ballot (far);
     const uint32_t low_bad = wm_gpu_ballot (near_bad), high_bad = wm_gpu_ballot (far_bad);
@@ -66,6 +75,7 @@ WM_GPU_CODE uint32_t wm_gpu_active_find (const wm_gpu_active_t *args, wm_gpu_row
                                          uint16_t *columns, uint32_t lane, uint32_t *count)
 {
     uint32_t mine = 0, mine_bad = 0, before = 0; /* of word `lane` */
+    bool any_bad = false;
     *count = 0;
     for (uint32_t w = 0; w * 32 < row.count; w++) {
         uint32_t active, bad;
@@ -77,10 +87,13 @@ WM_GPU_CODE uint32_t wm_gpu_active_find (const wm_gpu_active_t *args, wm_gpu_row
             columns[*count + wm_gpu_count (active & ((1u << lane) - 1))] =
                 (uint16_t) (col | (bad >> lane & 1 ? WM_GPU_ROW_MAX : 0));
         *count += wm_gpu_count (active);
+        any_bad |= bad != 0;
     }
     uint32_t first = 0;
     if (lane == 0 && *count > 0)
         first = wm_gpu_add (args->used, *count);
+    if (lane == 0 && any_bad)
+        wm_gpu_add (args->used + 1, 1);
     first = wm_gpu_first (first); /* and all columns are written */
     if (lane * 32 < row.count) {
         args->active[row.to + lane] = mine;
@@ -115,43 +128,98 @@ WM_GPU_CODE void wm_gpu_active_store (const wm_gpu_active_t *args, size_t entry,
         wm_gpu_write16 (to + part, low);
 }
 
-/* The convolution at one position, all filters; zeros at a bad one.  */
-WM_GPU_CODE void wm_gpu_active_convolve (const wm_gpu_active_t *args, const float *cell, bool bad,
-                                         uint32_t stride, size_t entry)
+/* Sums 8 filters at a position: from the bias on, rows, columns ascending. `weight` is those
+   filters' of the first cell.  */
+WM_GPU_CODE void wm_gpu_active_sum (const wm_gpu_active_t *args, const float *cell, uint32_t stride,
+                                    const float *weight, uint32_t kh, uint32_t kw,
+                                    float sum[WM_GPU_FILTERS])
 {
-    for (uint32_t f = 0; f < args->c_out; f += WM_GPU_FILTERS) {
-        float sum[WM_GPU_FILTERS], weight[WM_GPU_FILTERS];
-        const float *from = args->weight + f;
-        wm_gpu_read32 (sum, args->bias + f);
-        for (uint32_t y = 0; y < args->kh; y++)
-            for (uint32_t x = 0; x < args->kw; x++, from += args->c_out) {
-                const float value = cell[(size_t) y * stride + x];
-                wm_gpu_read32 (weight, from);
-                WM_GPU_UNROLL
-                for (uint32_t i = 0; i < WM_GPU_FILTERS; i++)
-                    sum[i] = fmaf (value, weight[i], sum[i]);
-            }
-        wm_gpu_read32 (weight, args->constant + f);
+    for (uint32_t y = 0; y < kh; y++) {
         WM_GPU_UNROLL
-        for (uint32_t i = 0; i < WM_GPU_FILTERS; i++)
-            sum[i] = bad ? 0 : (args->relu && sum[i] < 0 ? 0 : sum[i]) - weight[i];
-        wm_gpu_active_store (args, entry, f, sum);
+        for (uint32_t x = 0; x < kw; x++) {
+            const float value = cell[(size_t) y * stride + x];
+            float w[WM_GPU_FILTERS];
+            memcpy (w, weight + (y * kw + x) * args->c_out, sizeof w);
+            WM_GPU_UNROLL
+            for (uint32_t i = 0; i < WM_GPU_FILTERS; i++)
+                sum[i] = fmaf (value, w[i], sum[i]);
+        }
     }
+}
+
+/* The convolution at one position, 8 filters from `filter` on; zeros at a bad one.  */
+WM_GPU_CODE void wm_gpu_active_convolve (const wm_gpu_active_t *args, const float *weight,
+                                         const float *cell, bool bad, uint32_t stride,
+                                         uint32_t filter, size_t entry)
+{
+    float sum[WM_GPU_FILTERS], constant[WM_GPU_FILTERS];
+    wm_gpu_read32 (sum, args->bias + filter);
+    wm_gpu_read32 (constant, args->constant + filter);
+    if (args->kh == 5 && args->kw == 5) /* the usual one, as straight code */
+        wm_gpu_active_sum (args, cell, stride, weight + filter, 5, 5, sum);
+    else
+        wm_gpu_active_sum (args, cell, stride, weight + filter, args->kh, args->kw, sum);
+    WM_GPU_UNROLL
+    for (uint32_t i = 0; i < WM_GPU_FILTERS; i++)
+        sum[i] = bad ? 0 : (args->relu && sum[i] < 0 ? 0 : sum[i]) - constant[i];
+    wm_gpu_active_store (args, entry, filter, sum);
+}
+
+/* Floats of weights in shared memory, where they are not too many.  */
+WM_GPU_CODE uint32_t wm_gpu_active_weights (const wm_gpu_active_t *args)
+{
+    const uint32_t n = args->kh * args->kw * args->c_out;
+    return n * sizeof (float) <= WM_GPU_WEIGHTS_MAX ? n : 0;
+}
+
+/* Bytes of shared memory that a block of `threads` takes: weights, then for each warp how many
+   positions it found, their first entry, and their columns.  */
+WM_GPU_CODE uint32_t wm_gpu_active_bytes (const wm_gpu_active_t *args, uint32_t threads)
+{
+    return wm_gpu_active_weights (args) * (uint32_t) sizeof (float) +
+           threads / 32 * (8 + WM_GPU_ROW_MAX * (uint32_t) sizeof (uint16_t));
+}
+
+/* Row `warp` of a block: blocks take rows that are far apart, so that each has some of those with
+   much in them.  */
+WM_GPU_CODE uint32_t wm_gpu_active_row (wm_gpu_at_t at, uint32_t warp)
+{
+    return warp * at.blocks + at.block;
 }
 
 WM_GPU_CODE void wm_gpu_active (const wm_gpu_active_t *args, float *shared, wm_gpu_at_t at)
 {
-    const uint32_t lane = at.thread % 32, warp = at.thread / 32,
-                   r = at.block * (at.threads / 32) + warp;
-    if (r >= args->n_row) /* a whole warp */
-        return;
-    const wm_gpu_row_t row = args->row[r];
-    uint16_t *columns = (uint16_t *) shared + (size_t) warp * WM_GPU_ROW_MAX;
-    uint32_t count;
-    const uint32_t first = wm_gpu_active_find (args, row, columns, lane, &count);
-    for (uint32_t i = lane; i < count; i += 32)
-        wm_gpu_active_convolve (args, args->image + row.from + (columns[i] & (WM_GPU_ROW_MAX - 1)),
-                                columns[i] & WM_GPU_ROW_MAX, row.stride, (size_t) first + i);
+    const uint32_t lane = at.thread % 32, warp = at.thread / 32, warps = at.threads / 32,
+                   r = wm_gpu_active_row (at, warp), n = wm_gpu_active_weights (args),
+                   octets = args->c_out / WM_GPU_FILTERS;
+    uint32_t *count = (uint32_t *) (shared + n), *first = count + warps;
+    uint16_t *columns = (uint16_t *) (first + warps);
+    for (uint32_t i = at.thread; i < n; i += at.threads)
+        shared[i] = args->weight[i];
+    uint32_t mine = 0, entry = 0;
+    if (r < args->n_row) /* a whole warp */
+        entry = wm_gpu_active_find (args, args->row[r], columns + (size_t) warp * WM_GPU_ROW_MAX,
+                                    lane, &mine);
+    if (lane == 0)
+        count[warp] = mine, first[warp] = entry;
+    wm_gpu_meet ();
+    for (uint32_t i = at.thread, w = 0, before = 0; w < warps; i += at.threads) {
+        while (w < warps && i - before >= count[w] * octets)
+            before += count[w++] * octets;
+        if (w == warps)
+            break;
+        const uint32_t k = (i - before) / octets, filter = (i - before) % octets * WM_GPU_FILTERS,
+                       column = columns[w * WM_GPU_ROW_MAX + k];
+        const wm_gpu_row_t row = args->row[wm_gpu_active_row (at, w)];
+        const float *cell = args->image + row.from + (column & (WM_GPU_ROW_MAX - 1));
+        const bool bad = column & WM_GPU_ROW_MAX;
+        if (n > 0)
+            wm_gpu_active_convolve (args, shared, cell, bad, row.stride, filter,
+                                    (size_t) first[w] + k);
+        else
+            wm_gpu_active_convolve (args, args->weight, cell, bad, row.stride, filter,
+                                    (size_t) first[w] + k);
+    }
 }
 
 #endif

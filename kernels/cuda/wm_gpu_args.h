@@ -166,7 +166,7 @@ typedef struct {
     const float *weight;                 /* (kh kw, c_out) */
     const float *bias, *constant;        /* (c_out) */
     uint32_t *active, *bad, *index;      /* a word each */
-    uint32_t *used;                      /* entries that are taken */
+    uint32_t *used;                      /* entries that are taken; rows with a bad position */
     char *value;                         /* entry e begins at e entry_bytes */
     uint32_t n_row, kh, kw, c_out, relu; /* kw is 32 at most, c_out a multiple of 8 */
     uint32_t zero;                       /* the bits of the zero level */
@@ -178,14 +178,15 @@ typedef struct {
 /* Products of the first dense layer(s) with the windows of hits. A hit's window is patch_row rows
    of patch_col positions from bit hit[i] of the map on. A row of it is read in segments of 96
    bytes, the last one filled up with zeros; its weights lie packed, a panel a segment, or two where
-   values are halves twice. A block takes a tile of hits (32 to 256), and all rows, rows_group of
-   them at a time; segments and values ascend, whatever the hits beside. Columns of the sums: 128
+   values are halves twice. A block takes a tile of hits (32 to 256), and the rows of a band,
+   rows_group of them at a time: blocks = tiles * bands; segments and values ascend, whatever the hits beside. Columns of the sums: 128
    outputs; the sum of all of them by its own weights, high part and low part; the sum of the
    outputs' magnitudes that it is measured by; 5 spare. 8 hits that are all inactive in a segment
    are skipped, and the inactive ones among others count exactly 0.  */
 #define WM_GPU_OUTPUTS 128u
 #define WM_GPU_SUMS 136u
 #define WM_GPU_SEGMENT 96u
+#define WM_GPU_PITCH 112u      /* bytes from one hit's segment to the next in shared memory */
 #define WM_GPU_CHUNKS 6u       /* of 16 bytes a segment */
 #define WM_GPU_STEPS 3u        /* tensor core steps of 32 bytes a segment */
 #define WM_GPU_PANEL 12672u    /* 3 steps x (8 tiles x 32 lanes x 16 bytes + 16 lanes x 8 bytes) */
@@ -196,7 +197,8 @@ typedef struct {
     const uint32_t *active, *index; /* maps; a row has n_word words */
     const uint32_t *hit;            /* (rows) */
     const char *weight;             /* (patch_row, segments, one or two, WM_GPU_PANEL) */
-    float *sum;                     /* (rows, WM_GPU_SUMS) */
+    float *sum;                     /* (bands, rows, WM_GPU_SUMS) */
+    uint32_t bands;                 /* that a window's rows are cut into */
     uint32_t n_word, patch_row, patch_col, rows_group, segments;
     uint32_t position_chunks; /* of 16 bytes: a position's floats or halves */
     uint32_t position_magic;  /* 2^32 / position_chunks, rounded up; 0 for 1 */
@@ -221,12 +223,14 @@ typedef struct {
    layers, softmax and sigmoid, in float32. A patch is held if a position of its window is bad: its
    scores are NaN. residual: by how much the sum of the first n_sum columns differs from its
    checksum (columns 128 and 129), over the magnitude of both (column 130). A warp takes a hit:
-   blocks * threads / 32 >= n_hit; n_value + n_sum + patch_row floats of shared memory a warp.
+   blocks * threads / 32 >= n_hit; wm_gpu_tail_floats of shared memory a warp.
    Nothing is computed for hits without a patch.  */
 typedef struct {
-    const float *sum;                     /* (n_hit, WM_GPU_SUMS) */
+    const float *sum;                     /* (bands, n_hit, WM_GPU_SUMS): added up */
+    uint32_t bands;
     float *scores;                        /* (n_hit, n_output) */
     const uint32_t *active, *index, *bad; /* maps: a row has n_word words */
+    const uint32_t *any_bad;              /* 0: no position of the maps is bad */
     const uint32_t *hit;                  /* (n_hit): bit where the window begins */
     float *residual;                      /* (n_hit) */
     uint32_t n_word, patch_row, patch_col, n_sum;

@@ -8,7 +8,7 @@
    zeros, without reading memory. Three arithmetics:
 
    half    W^T is the tensor cores' left factor (128 outputs in 8 tiles of 16), and 8 hits their
-           right one. 8 warps of 64 outputs by 64 hits each; the sums stay in the tensor cores'
+           right one. 16 warps of 32 outputs by 64 hits each; the sums stay in the tensor cores'
            accumulators throughout.
    split   the same with two halves for a weight and for a value: high high + high low + low high.
            8 warps of 64 outputs by 32 hits. Tensor cores cut off what they add, so that a long sum
@@ -18,12 +18,13 @@
            them; a segment begins at 0 here, too, and 24 lanes sum the checksum's columns.
 
    Weights lie in the order of the lanes that read them (a load of 16 bytes each). Values lie as
-   they come, 96 bytes a hit, but hits 4 to 7 of every 8 have neighbouring 16 bytes swapped: so the
-   8 rows of a matrix lie in 8 different groups of banks. Blocks of neighbouring tiles run at about
+   they come, 96 bytes a hit, 112 from one hit to the next: so the 8 rows of a matrix lie in 8
+   different groups of banks. Blocks of neighbouring tiles run at about
    the same row, so that W comes from the L2 cache.
 
    Bits: a hit's terms come in one order - rows, segments, steps - whatever the hits beside; terms
-   that are skipped are zeros. No sum is split between blocks.  */
+   that are skipped are zeros. A window's rows are cut into the same bands whatever the launch, a
+   block for each; the tail adds their sums in order.  */
 #ifndef WM_GPU_DENSE_CUH
 #define WM_GPU_DENSE_CUH
 
@@ -33,14 +34,12 @@ typedef enum { WM_GPU_BY_HALF, WM_GPU_BY_SPLIT, WM_GPU_BY_FMA } wm_gpu_by_t;
 
 /* A block's shared memory, behind the stages.  */
 typedef struct {
-    char *stage;
+    wm_gpu_near_t stage;
     uint64_t *live;   /* (rows_group, tile): bits of the positions that are taken */
     uint64_t *range;  /* (segments): bits of the positions that lie in it */
-    uint64_t *source; /* (2, tile): of step t at t % 2: where a hit's values are (find) */
     uint32_t *entry;  /* (rows_group, tile): of the window's first active position */
     uint32_t *groups; /* (rows_group, segments): bit g: of hits 8g to 8g + 7 one is taken */
 } wm_gpu_dense_shared_t;
-#define WM_GPU_SKIPPED (UINT64_C (1) << 63) /* of a source */
 
 /* Halves, or floats, of a weight and of a value.  */
 WM_GPU_CODE uint32_t wm_gpu_dense_parts (wm_gpu_by_t by)
@@ -48,37 +47,54 @@ WM_GPU_CODE uint32_t wm_gpu_dense_parts (wm_gpu_by_t by)
     return by == WM_GPU_BY_SPLIT ? 2 : 1;
 }
 
-/* Threads of a block of `tile` hits.  */
-WM_GPU_CODE uint32_t wm_gpu_dense_threads (wm_gpu_by_t by, uint32_t tile)
+/* Threads of a block: two for each hit, which copy its values.  */
+WM_GPU_CODE uint32_t wm_gpu_dense_threads (uint32_t tile)
 {
-    return by == WM_GPU_BY_HALF ? tile : 2 * tile;
+    return 2 * tile;
 }
 
 WM_GPU_CODE uint32_t wm_gpu_dense_stage_bytes (wm_gpu_by_t by, uint32_t tile)
 {
-    return wm_gpu_dense_parts (by) * (WM_GPU_PANEL + tile * WM_GPU_SEGMENT);
+    return wm_gpu_dense_parts (by) * (WM_GPU_PANEL + tile * WM_GPU_PITCH);
 }
 
 /* Bytes of shared memory that a launch needs.  */
 WM_GPU_CODE uint32_t wm_gpu_dense_bytes (const wm_gpu_dense_t *args, wm_gpu_by_t by)
 {
     return args->stages * wm_gpu_dense_stage_bytes (by, args->tile) +
-           args->rows_group * (args->tile * 12 + args->segments * 4) + args->segments * 8 +
-           args->tile * 16;
+           args->rows_group * (args->tile * 12 + args->segments * 4) + args->segments * 8;
 }
 
 WM_GPU_CODE wm_gpu_dense_shared_t wm_gpu_dense_shared (const wm_gpu_dense_t *args, wm_gpu_by_t by,
                                                        void *shared)
 {
     wm_gpu_dense_shared_t s;
-    s.stage = (char *) shared;
-    s.live =
-        (uint64_t *) (void *) (s.stage + args->stages * wm_gpu_dense_stage_bytes (by, args->tile));
+    s.stage = wm_gpu_near (shared);
+    s.live = (uint64_t *) (void *) ((char *) shared +
+                                    args->stages * wm_gpu_dense_stage_bytes (by, args->tile));
     s.range = s.live + args->rows_group * args->tile;
-    s.source = s.range + args->segments;
-    s.entry = (uint32_t *) (s.source + 2 * args->tile);
+    s.entry = (uint32_t *) (s.range + args->segments);
     s.groups = s.entry + args->rows_group * args->tile;
     return s;
+}
+
+/* ---- bands ----------------------------------------------------------------------------------- */
+
+/* What of a window's rows a block takes, and where the sums of its first hit go.  */
+typedef struct {
+    uint32_t first, end;
+    float *sum;
+} wm_gpu_band_t;
+
+/* A block's band; at->block becomes its tile.  */
+WM_GPU_CODE wm_gpu_band_t wm_gpu_dense_band (const wm_gpu_dense_t *args, wm_gpu_at_t *at)
+{
+    const uint32_t band = at->block % args->bands, tiles = at->blocks / args->bands;
+    wm_gpu_band_t self = { args->patch_row * band / args->bands,
+                           args->patch_row * (band + 1) / args->bands, args->sum };
+    at->block /= args->bands;
+    self.sum += ((size_t) band * tiles + at->block) * args->tile * WM_GPU_SUMS;
+    return self;
 }
 
 /* ---- what is active -------------------------------------------------------------------------- */
@@ -136,124 +152,117 @@ WM_GPU_CODE void wm_gpu_dense_look (const wm_gpu_dense_t *args, wm_gpu_dense_sha
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Where chunk c of a hit's 6 lies among them.  */
-WM_GPU_CODE uint32_t wm_gpu_swizzle (uint32_t hit, uint32_t c)
-{
-    return c ^ (hit >> 2 & 1);
-}
-
 /* The position that chunk c of a row belongs to.  */
 WM_GPU_CODE uint32_t wm_gpu_dense_position (const wm_gpu_dense_t *args, uint32_t chunk)
 {
     return args->position_magic ? wm_gpu_high (chunk, args->position_magic) : chunk;
 }
 
-/* Finds the sources of step t, a segment of the row whose hits begin at `row`, one for each hit:
-   the entry of the segment's first position (32 bits), then a bit for each of the segment's
-   positions that is active; or SKIPPED for 8 hits without any.  */
-WM_GPU_CODE void wm_gpu_dense_find (const wm_gpu_dense_t *args, wm_gpu_dense_shared_t s,
-                                    wm_gpu_at_t at, uint32_t t, uint32_t row, uint32_t segment)
-{
-    const uint32_t hit = at.thread;
-    if (hit >= args->tile)
-        return;
-    const uint32_t position = wm_gpu_dense_position (args, segment * WM_GPU_CHUNKS);
-    const uint64_t live = s.live[row + hit], before = live & ~(~UINT64_C (0) << position),
-                   active = live >> position & ((1u << WM_GPU_CHUNKS) - 1);
-    const uint32_t entry = s.entry[row + hit] + wm_gpu_count (before);
-    const bool skipped = !(s.groups[t] >> (hit / 8) & 1);
-    s.source[t % 2 * args->tile + hit] = skipped ? WM_GPU_SKIPPED : active << 32 | entry;
-}
-
-/* Begins the copies of step t, a segment whose sources are found, to a stage: panels, then values.
-   `weight` is of the first step.  */
+/* Begins the copies of a step to a stage: the segment's panels, then its values of the hits whose
+   row begins at `row`. `groups` of them are taken. A thread has half of a hit's chunks.  */
 WM_GPU_CODE void wm_gpu_dense_copy (const wm_gpu_dense_t *args, wm_gpu_dense_shared_t s,
-                                    wm_gpu_at_t at, wm_gpu_by_t by, const char *weight, uint32_t t,
-                                    uint32_t segment, char *to)
+                                    wm_gpu_at_t at, wm_gpu_by_t by, const char *panel, uint32_t row,
+                                    uint32_t segment, uint32_t groups, wm_gpu_near_t to)
 {
-    const uint32_t parts = wm_gpu_dense_parts (by), panel_bytes = parts * WM_GPU_PANEL;
-    if (s.groups[t] == 0)
+    const uint32_t parts = wm_gpu_dense_parts (by), panel_bytes = parts * WM_GPU_PANEL,
+                   pc = args->position_chunks, hit = at.thread / 2,
+                   first = at.thread % 2 * (WM_GPU_CHUNKS / 2);
+    if (groups == 0)
         return;
-    const char *panel = weight + (size_t) t * panel_bytes;
-    WM_GPU_UNROLL_4
-    for (uint32_t i = at.thread; i < panel_bytes / 16; i += at.threads)
-        wm_gpu_copy16 (to + 16 * i, panel + 16 * i, true);
-    const uint64_t *source = s.source + t % 2 * args->tile;
-    const uint32_t position = wm_gpu_dense_position (args, segment * WM_GPU_CHUNKS);
+    for (uint32_t i = 16 * at.thread; i < panel_bytes; i += 16 * at.threads)
+        wm_gpu_copy16 (to + i, panel + i, true);
+    if (!(groups >> (hit / 8) & 1))
+        return;
+    const uint64_t live = s.live[row + hit];
+    const uint32_t entry = s.entry[row + hit];
+    uint32_t chunk = segment * WM_GPU_CHUNKS + first, mine = wm_gpu_dense_position (args, chunk),
+             within = chunk - mine * pc;
+    to += panel_bytes + hit * WM_GPU_PITCH + 16 * first;
+    const char *from = args->value;
+    bool there = false, next = true; /* position */
     WM_GPU_UNROLL
-    for (uint32_t k = 0; k < (by == WM_GPU_BY_FMA ? 3 : 6); k++) { /* threads x this = chunks */
-        const uint32_t i = at.thread + k * at.threads, hit = i / (WM_GPU_CHUNKS * parts),
-                       c = i % WM_GPU_CHUNKS, part = i / WM_GPU_CHUNKS % parts;
-        const uint64_t found = source[hit];
-        if (found & WM_GPU_SKIPPED)
-            continue;
-        const uint32_t chunk = segment * WM_GPU_CHUNKS + c, /* of the row */
-                       mine = wm_gpu_dense_position (args, chunk),
-                       active = (uint32_t) (found >> 32), bit = 1u << (mine - position),
-                       entry = (uint32_t) found + wm_gpu_count (active & (bit - 1));
-        const uint32_t within = chunk - mine * args->position_chunks;
-        const char *from = args->value + (size_t) entry * args->entry_bytes +
-                           (part * args->position_chunks + within) * 16;
-        const bool there = active & bit;
-        wm_gpu_copy16 (to + panel_bytes + (part * args->tile + hit) * WM_GPU_SEGMENT +
-                           16 * wm_gpu_swizzle (hit, c),
-                       there ? from : args->value, there);
+    for (uint32_t c = 0; c < WM_GPU_CHUNKS / 2; c++) {
+        if (next) {
+            there = live >> mine & 1;
+            from = args->value +
+                   (size_t) (entry + wm_gpu_count (live & ~(~UINT64_C (0) << mine))) *
+                       args->entry_bytes +
+                   within * 16;
+        }
+        WM_GPU_UNROLL
+        for (uint32_t part = 0; part < parts; part++)
+            wm_gpu_copy16 (to + part * args->tile * WM_GPU_PITCH + 16 * c,
+                           there ? from + part * pc * 16 : args->value, there);
+        from += 16, within++, next = within == pc;
+        if (next)
+            within = 0, mine++;
     }
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* What a thread sums. By tensor cores: outputs of its warp's 4 tiles and the checksum's tile, by 8
-   hits; by fma: four outputs and a column of the checksum, sum[hit / 8][hit % 8], by 16 hits.  */
+/* What a thread sums. By tensor cores: its warp's tiles of 16 outputs by 8 hits, hits varying
+   fastest (2 by 8 in half, 4 by 4 in split), and the checksum's tile; by fma: four outputs of 16
+   hits, and a column of the checksum.  */
 typedef struct {
-    float sum[4][8][4], check[4][4];
+    float sum[16][4], check[2][4];
 } wm_gpu_sums_t;
 
-/* A step's 16 weights' columns of the checksum, for the tensor cores.  */
-WM_GPU_CODE void wm_gpu_dense_check (uint32_t e[4], const char *panel, uint32_t k, uint32_t lane)
+/* A step's 16 weights' columns of the checksum, for the tensor cores: of the factor's rows 0 to 3,
+   and once more in rows 4 to 7, whose sums nobody reads.  */
+WM_GPU_CODE void wm_gpu_dense_check (uint32_t e[4], wm_gpu_near_t panel, uint32_t k, uint32_t lane)
 {
-    const uint32_t *check = (const uint32_t *) (const void *) (panel + WM_GPU_CHECK);
-    e[0] = lane < 16 ? check[(k * 16 + lane) * 2] : 0, e[1] = 0;
-    e[2] = lane < 16 ? check[(k * 16 + lane) * 2 + 1] : 0, e[3] = 0;
+    uint32_t word[2];
+    wm_gpu_load8 (word, panel + WM_GPU_CHECK + (k * 16 + lane % 16) * 8);
+    e[0] = word[0], e[1] = 0, e[2] = word[1], e[3] = 0;
 }
 
-/* 8 hits' values of the three steps.  */
-WM_GPU_CODE void wm_gpu_dense_values (uint32_t b[2 * WM_GPU_STEPS], const char *row, uint32_t lane)
+/* 8 hits' values of the three steps; `row` is the lane's (wm_gpu_dense_row).  */
+WM_GPU_CODE void wm_gpu_dense_values (uint32_t b[2 * WM_GPU_STEPS], wm_gpu_near_t row)
 {
-    wm_gpu_matrix4 (b, row + 16 * wm_gpu_swizzle (lane, lane / 8));
-    wm_gpu_matrix2 (b + 4, row + 16 * wm_gpu_swizzle (lane, 4 + lane / 8 % 2));
+    wm_gpu_matrix4 (b, row);
+    wm_gpu_matrix2 (b + 4, row + 64);
 }
 
-/* Multiplies a stage in half: `warp` has 4 of the 8 tiles of outputs, and 64 hits.  */
-WM_GPU_CODE void wm_gpu_dense_half (const char *panel, uint32_t groups, wm_gpu_at_t at,
+/* Where a lane reads of 8 hits' values.  */
+WM_GPU_CODE uint32_t wm_gpu_dense_row (uint32_t lane)
+{
+    return lane % 8 * WM_GPU_PITCH + lane / 8 * 16;
+}
+
+/* Multiplies a stage in half: a warp has 2 of the 8 tiles of outputs, and 64 hits.  */
+WM_GPU_CODE void wm_gpu_dense_half (wm_gpu_near_t panel, uint32_t groups, wm_gpu_at_t at,
                                     wm_gpu_sums_t *sums)
 {
-    const uint32_t lane = at.thread % 32, tiles = at.thread / 32 % 2, hits = at.thread / 64;
-    groups = groups >> 8 * hits & 0xff;
+    const uint32_t lane = at.thread % 32, warp = wm_gpu_uniform (at.thread / 32), tiles = warp % 4,
+                   hits = warp / 4;
+    groups = wm_gpu_uniform (groups >> 8 * hits & 0xff);
     if (groups == 0)
         return;
-    uint32_t a[WM_GPU_STEPS][4][4], e[WM_GPU_STEPS][4];
+    const wm_gpu_near_t row = panel + WM_GPU_PANEL +
+                              (hits * 64 + lane % 8 + lane / 16 * 8) * WM_GPU_PITCH +
+                              lane / 8 % 2 * 16;
     WM_GPU_UNROLL
     for (uint32_t k = 0; k < WM_GPU_STEPS; k++) {
+        uint32_t a[2][4], e[4];
+        wm_gpu_load16 (a[0], panel + ((k * 8 + tiles * 2) * 32 + lane) * 16);
+        wm_gpu_load16 (a[1], panel + ((k * 8 + tiles * 2 + 1) * 32 + lane) * 16);
+        wm_gpu_dense_check (e, panel, k, lane);
         WM_GPU_UNROLL
-        for (uint32_t m = 0; m < 4; m++)
-            wm_gpu_load16 (a[k][m], panel + ((k * 8 + tiles * 4 + m) * 32 + lane) * 16);
-        wm_gpu_dense_check (e[k], panel, k, lane);
-    }
-    const char *row = panel + WM_GPU_PANEL + (hits * 64 + lane % 8) * WM_GPU_SEGMENT;
-    WM_GPU_UNROLL
-    for (uint32_t j = 0; j < 8; j++) {
-        if (!(groups >> j & 1))
-            continue;
-        uint32_t b[2 * WM_GPU_STEPS];
-        wm_gpu_dense_values (b, row + j * 8 * WM_GPU_SEGMENT, lane);
-        WM_GPU_UNROLL
-        for (uint32_t k = 0; k < WM_GPU_STEPS; k++) {
+        for (uint32_t pair = 0; pair < 4; pair++) {
+            uint32_t b[4];
+            if (!(groups >> 2 * pair & 3))
+                continue;
+            wm_gpu_matrix4 (b, row + pair * 16 * WM_GPU_PITCH + k * 32);
             WM_GPU_UNROLL
-            for (uint32_t m = 0; m < 4; m++)
-                wm_gpu_mma (sums->sum[m][j], a[k][m], b + 2 * k);
-            if (tiles == j % 2) /* the two warps of these hits share the checksum's steps */
-                wm_gpu_mma (sums->check[j / 2], e[k], b + 2 * k);
+            for (uint32_t j = 2 * pair; j < 2 * pair + 2; j++) {
+                if (!(groups >> j & 1))
+                    continue;
+                wm_gpu_mma (sums->sum[j], a[0], b + j % 2 * 2);
+                wm_gpu_mma (sums->sum[8 + j], a[1], b + j % 2 * 2);
+                if (tiles == j % 4) /* the four warps of these hits share the checksum's steps */
+                    wm_gpu_mma (sums->check[j / 4], e, b + j % 2 * 2);
+            }
         }
     }
 }
@@ -280,20 +289,21 @@ WM_GPU_CODE void wm_gpu_dense_add (float sum[4], const uint32_t a[WM_GPU_STEPS][
 
 /* Multiplies a stage in two halves: `warp` has 4 of the 8 tiles of outputs, and 32 hits. Weights of
    a tile are loaded once for all of them, values once for each tile.  */
-WM_GPU_CODE void wm_gpu_dense_split (const char *panel, uint32_t groups, wm_gpu_at_t at,
+WM_GPU_CODE void wm_gpu_dense_split (wm_gpu_near_t panel, uint32_t groups, wm_gpu_at_t at,
                                      uint32_t tile, wm_gpu_sums_t *sums)
 {
     const uint32_t lane = at.thread % 32, tiles = at.thread / 32 % 2, hits = at.thread / 64;
     groups = groups >> 4 * hits & 0xf;
     if (groups == 0)
         return;
-    const char *row = panel + 2 * WM_GPU_PANEL + (hits * 32 + lane % 8) * WM_GPU_SEGMENT;
+    const wm_gpu_near_t row =
+        panel + 2 * WM_GPU_PANEL + hits * 32 * WM_GPU_PITCH + wm_gpu_dense_row (lane);
     uint32_t b[4][2 * WM_GPU_STEPS], b_low[4][2 * WM_GPU_STEPS];
     WM_GPU_UNROLL
     for (uint32_t j = 0; j < 4; j++)
         if (groups >> j & 1) {
-            wm_gpu_dense_values (b[j], row + j * 8 * WM_GPU_SEGMENT, lane);
-            wm_gpu_dense_values (b_low[j], row + (tile + j * 8) * WM_GPU_SEGMENT, lane);
+            wm_gpu_dense_values (b[j], row + j * 8 * WM_GPU_PITCH);
+            wm_gpu_dense_values (b_low[j], row + (tile + j * 8) * WM_GPU_PITCH);
         }
     WM_GPU_UNROLL
     for (uint32_t m = 0; m < 5; m++) { /* the fifth is the checksum's */
@@ -312,13 +322,13 @@ WM_GPU_CODE void wm_gpu_dense_split (const char *panel, uint32_t groups, wm_gpu_
         WM_GPU_UNROLL
         for (uint32_t j = 0; j < 4; j++)
             if ((groups >> j & 1) && (m < 4 || tiles == j % 2))
-                wm_gpu_dense_add (m < 4 ? sums->sum[m % 4][j] : sums->check[j / 2], a, low, b[j],
-                                  b_low[j]);
+                wm_gpu_dense_add (m < 4 ? sums->sum[m % 4 * 4 + j] : sums->check[j / 2], a, low,
+                                  b[j], b_low[j]);
     }
 }
 
 /* Four floats of shared memory.  */
-WM_GPU_CODE void wm_gpu_load_floats (float to[4], const char *from)
+WM_GPU_CODE void wm_gpu_load_floats (float to[4], wm_gpu_near_t from)
 {
     uint32_t word[4];
     wm_gpu_load16 (word, from);
@@ -326,7 +336,7 @@ WM_GPU_CODE void wm_gpu_load_floats (float to[4], const char *from)
 }
 
 /* Multiplies a stage in float32: `warp` has 16 hits, a lane outputs 4 lane and on.  */
-WM_GPU_CODE void wm_gpu_dense_fma (const char *panel, uint32_t groups, wm_gpu_at_t at,
+WM_GPU_CODE void wm_gpu_dense_fma (wm_gpu_near_t panel, uint32_t groups, wm_gpu_at_t at,
                                    wm_gpu_sums_t *sums)
 {
     const uint32_t lane = at.thread % 32, hits = at.thread / 32,
@@ -336,7 +346,7 @@ WM_GPU_CODE void wm_gpu_dense_fma (const char *panel, uint32_t groups, wm_gpu_at
     for (uint32_t g = 0; g < 2; g++) {
         if (!(groups >> g & 1))
             continue;
-        const char *row = panel + WM_GPU_PANEL + (hits * 16 + g * 8) * WM_GPU_SEGMENT;
+        const wm_gpu_near_t row = panel + WM_GPU_PANEL + (hits * 16 + g * 8) * WM_GPU_PITCH;
         float c[8][4] = { { 0 } }, check = 0;
         WM_GPU_UNROLL
         for (uint32_t k = 0; k < WM_GPU_CHUNKS; k++) {
@@ -346,7 +356,7 @@ WM_GPU_CODE void wm_gpu_dense_fma (const char *panel, uint32_t groups, wm_gpu_at
                 wm_gpu_load_floats (weight[i], panel + (k * 4 + i) * 512 + lane * 16);
             WM_GPU_UNROLL
             for (uint32_t h = 0; h < 8; h++) {
-                wm_gpu_load_floats (value, row + h * WM_GPU_SEGMENT + 16 * wm_gpu_swizzle (h, k));
+                wm_gpu_load_floats (value, row + h * WM_GPU_PITCH + 16 * k);
                 WM_GPU_UNROLL
                 for (uint32_t i = 0; i < 4; i++) {
                     WM_GPU_UNROLL
@@ -354,8 +364,7 @@ WM_GPU_CODE void wm_gpu_dense_fma (const char *panel, uint32_t groups, wm_gpu_at
                         c[h][o] = fmaf (value[i], weight[i][o], c[h][o]);
                 }
             }
-            wm_gpu_load_floats (value, row + mine / 3 * WM_GPU_SEGMENT +
-                                           16 * wm_gpu_swizzle (mine / 3, k));
+            wm_gpu_load_floats (value, row + mine / 3 * WM_GPU_PITCH + 16 * k);
             wm_gpu_load_floats (column, panel + WM_GPU_CHECK + (k * 4 + mine % 3) * 16);
             WM_GPU_UNROLL
             for (uint32_t i = 0; i < 4; i++)
@@ -365,7 +374,7 @@ WM_GPU_CODE void wm_gpu_dense_fma (const char *panel, uint32_t groups, wm_gpu_at
         for (uint32_t h = 0; h < 8; h++) {
             WM_GPU_UNROLL
             for (uint32_t o = 0; o < 4; o++)
-                sums->sum[g][h][o] += c[h][o];
+                sums->sum[g * 8 + h][o] += c[h][o];
         }
         sums->check[g][0] += check;
     }
@@ -373,40 +382,41 @@ WM_GPU_CODE void wm_gpu_dense_fma (const char *panel, uint32_t groups, wm_gpu_at
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-/* The tensor cores' sums; n8: eights of hits a warp.  */
-WM_GPU_CODE void wm_gpu_dense_write (const wm_gpu_dense_t *args, wm_gpu_at_t at, uint32_t n8,
-                                     const wm_gpu_sums_t *sums)
+/* The tensor cores' sums; a warp has n_tile tiles of 16 outputs and n8 eights of hits.  */
+WM_GPU_CODE void wm_gpu_dense_write (const wm_gpu_dense_t *args, wm_gpu_at_t at, uint32_t n_tile,
+                                     uint32_t n8, const wm_gpu_sums_t *sums, float *to)
 {
-    const uint32_t lane = at.thread % 32, tiles = at.thread / 32 % 2, hits = at.thread / 64;
+    const uint32_t lane = at.thread % 32, abreast = 8 / n_tile, tiles = at.thread / 32 % abreast,
+                   hits = at.thread / 32 / abreast;
     const float by = args->unscale;
-    float *to =
-        args->sum + (size_t) (at.block * args->tile + hits * 8 * n8 + 2 * (lane % 4)) * WM_GPU_SUMS;
+    to += (size_t) (hits * 8 * n8 + 2 * (lane % 4)) * WM_GPU_SUMS;
     WM_GPU_UNROLL
     for (uint32_t j = 0; j < n8; j++) {
         float *hit = to + j * 8 * WM_GPU_SUMS;
         WM_GPU_UNROLL
-        for (uint32_t m = 0; m < 4; m++) {
-            float *out = hit + tiles * 64 + m * 16 + lane / 4;
-            out[0] = by * sums->sum[m][j][0], out[WM_GPU_SUMS] = by * sums->sum[m][j][1];
-            out[8] = by * sums->sum[m][j][2], out[WM_GPU_SUMS + 8] = by * sums->sum[m][j][3];
+        for (uint32_t m = 0; m < n_tile; m++) {
+            const float *sum = sums->sum[m * n8 + j];
+            float *out = hit + (tiles * n_tile + m) * 16 + lane / 4;
+            out[0] = by * sum[0], out[WM_GPU_SUMS] = by * sum[1];
+            out[8] = by * sum[2], out[WM_GPU_SUMS + 8] = by * sum[3];
         }
-        if (tiles == j % 2 && lane < 12) { /* columns 0 to 2 */
+        if (tiles == j % abreast && lane < 12) { /* columns 0 to 2 */
             float *out = hit + WM_GPU_OUTPUTS + lane / 4;
-            out[0] = by * sums->check[j / 2][0], out[WM_GPU_SUMS] = by * sums->check[j / 2][1];
+            out[0] = by * sums->check[j / abreast][0];
+            out[WM_GPU_SUMS] = by * sums->check[j / abreast][1];
         }
     }
 }
 
-WM_GPU_CODE void wm_gpu_dense_write_floats (const wm_gpu_dense_t *args, wm_gpu_at_t at,
-                                            const wm_gpu_sums_t *sums)
+WM_GPU_CODE void wm_gpu_dense_write_floats (wm_gpu_at_t at, const wm_gpu_sums_t *sums, float *to)
 {
     const uint32_t lane = at.thread % 32;
-    float *to = args->sum + (size_t) (at.block * args->tile + at.thread / 32 * 16) * WM_GPU_SUMS;
+    to += (size_t) (at.thread / 32 * 16) * WM_GPU_SUMS;
     WM_GPU_UNROLL
     for (uint32_t g = 0; g < 2; g++, to += 8 * WM_GPU_SUMS) {
         WM_GPU_UNROLL
         for (uint32_t h = 0; h < 8; h++)
-            wm_gpu_write16 (to + h * WM_GPU_SUMS + 4 * lane, sums->sum[g][h]);
+            wm_gpu_write16 (to + h * WM_GPU_SUMS + 4 * lane, sums->sum[g * 8 + h]);
         if (lane < 24)
             to[lane / 3 * WM_GPU_SUMS + WM_GPU_OUTPUTS + lane % 3] = sums->check[g][0];
     }
@@ -414,7 +424,7 @@ WM_GPU_CODE void wm_gpu_dense_write_floats (const wm_gpu_dense_t *args, wm_gpu_a
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
-WM_GPU_CODE void wm_gpu_dense_multiply (const wm_gpu_dense_t *args, const char *stage,
+WM_GPU_CODE void wm_gpu_dense_multiply (const wm_gpu_dense_t *args, wm_gpu_near_t stage,
                                         uint32_t groups, wm_gpu_at_t at, wm_gpu_by_t by,
                                         wm_gpu_sums_t *sums)
 {
@@ -432,24 +442,20 @@ WM_GPU_CODE void wm_gpu_dense_rows (const wm_gpu_dense_t *args, wm_gpu_dense_sha
                                     wm_gpu_sums_t *sums)
 {
     const uint32_t bytes = wm_gpu_dense_stage_bytes (by, args->tile), ahead = args->stages - 1,
-                   n = n_row * args->segments;
-    const char *weight =
-        args->weight + (size_t) first * args->segments * wm_gpu_dense_parts (by) * WM_GPU_PANEL;
+                   n = n_row * args->segments, panel_bytes = wm_gpu_dense_parts (by) * WM_GPU_PANEL;
+    const char *panel = args->weight + (size_t) first * args->segments * panel_bytes;
     uint32_t read = 0, write = 0;  /* stages */
-    uint32_t row = 0, segment = 0; /* of the step that is copied, then of the one found */
-    wm_gpu_dense_find (args, s, at, 0, row, segment);
-    for (uint32_t t = 0; t < n + ahead; t++) {
+    uint32_t row = 0, segment = 0; /* of the step that is copied */
+    for (uint32_t t = 0; t < n + ahead; t++, panel += panel_bytes) {
         wm_gpu_copy_wait (ahead - 1);
-        wm_gpu_meet (); /* step t - ahead has landed, no thread reads the one before any more; the
-                           sources of step t are written, those of step t - 1 are read */
+        wm_gpu_meet (); /* step t - ahead has landed, no thread reads the one before any more */
         if (t < n)
-            wm_gpu_dense_copy (args, s, at, by, weight, t, segment, s.stage + write * bytes);
+            wm_gpu_dense_copy (args, s, at, by, panel, row, segment, s.groups[t],
+                               s.stage + write * bytes);
         wm_gpu_copy_commit ();
         write = write + 1 == args->stages ? 0 : write + 1;
         if (++segment == args->segments)
             segment = 0, row += args->tile;
-        if (t + 1 < n)
-            wm_gpu_dense_find (args, s, at, t + 1, row, segment);
         if (t < ahead)
             continue;
         wm_gpu_dense_multiply (args, s.stage + read * bytes, s.groups[t - ahead], at, by, sums);
@@ -462,21 +468,23 @@ WM_GPU_CODE void wm_gpu_dense (const wm_gpu_dense_t *args, float *shared, wm_gpu
                                wm_gpu_by_t by)
 {
     const wm_gpu_dense_shared_t s = wm_gpu_dense_shared (args, by, shared);
+    const wm_gpu_band_t band = wm_gpu_dense_band (args, &at);
     wm_gpu_sums_t sums;
     memset (&sums, 0, sizeof sums);
     if (args->hit[at.block * args->tile] == WM_GPU_NO_PATCH)
         return; /* hits fill a launch from its first tile on */
     wm_gpu_dense_ranges (args, s, at);
-    for (uint32_t first = 0; first < args->patch_row; first += args->rows_group) {
-        const uint32_t left = args->patch_row - first,
+    for (uint32_t first = band.first; first < band.end; first += args->rows_group) {
+        const uint32_t left = band.end - first,
                        n_row = left < args->rows_group ? left : args->rows_group;
         wm_gpu_dense_look (args, s, at, first, n_row);
         wm_gpu_dense_rows (args, s, at, by, first, n_row, &sums);
     }
     if (by == WM_GPU_BY_FMA)
-        wm_gpu_dense_write_floats (args, at, &sums);
+        wm_gpu_dense_write_floats (at, &sums, band.sum);
     else
-        wm_gpu_dense_write (args, at, by == WM_GPU_BY_HALF ? 8 : 4, &sums);
+        wm_gpu_dense_write (args, at, by == WM_GPU_BY_HALF ? 2 : 4, by == WM_GPU_BY_HALF ? 8 : 4,
+                            &sums, band.sum);
 }
 
 #endif

@@ -24,6 +24,8 @@ static const char *const kernel_names[WM_GPU_KERNELS] = {
     [WM_GPU_DENSE] = "dense",
     [WM_GPU_DENSE_SPLIT] = "densesplit",
     [WM_GPU_DENSE_FMA] = "densefma",
+    [WM_GPU_DENSE_WIDE] = "densewide",
+    [WM_GPU_DENSE_WIDE_SPLIT] = "densewidesplit",
 };
 
 /* Made by the linker: where the section begins and ends.  */

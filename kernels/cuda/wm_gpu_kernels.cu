@@ -16,6 +16,7 @@
 #include "kernels/cuda/wm_gpu_any.cuh"
 #include "kernels/cuda/wm_gpu_dense.cuh"
 #include "kernels/cuda/wm_gpu_own.cuh"
+#include "kernels/cuda/wm_gpu_wide.cuh"
 
 #define WM_GPU_GLOBAL extern "C" __global__ /* found by name: wm_gpu_driver.c */
 
@@ -54,14 +55,25 @@ WM_GPU_KERNEL (wm_gpu_scan)
 WM_GPU_THREADS (wm_gpu_active)
 
 /* A block has the multiprocessor for itself.  */
-#define WM_GPU_DENSE_KERNEL(name, by)                                                              \
-    WM_GPU_GLOBAL void __launch_bounds__ (256, 1)                                                  \
+#define WM_GPU_DENSE_KERNEL(name, by, threads)                                                     \
+    WM_GPU_GLOBAL void __launch_bounds__ (threads, 1)                                              \
         name##_kernel (const __grid_constant__ wm_gpu_dense_t args)                                \
     {                                                                                              \
         extern __shared__ __align__ (16) float block_shared[];                                     \
         const wm_gpu_at_t at = { blockIdx.x, gridDim.x, threadIdx.x, blockDim.x };                 \
         wm_gpu_dense (&args, block_shared, at, by);                                                \
     }
-WM_GPU_DENSE_KERNEL (wm_gpu_dense, WM_GPU_BY_HALF)
-WM_GPU_DENSE_KERNEL (wm_gpu_densesplit, WM_GPU_BY_SPLIT)
-WM_GPU_DENSE_KERNEL (wm_gpu_densefma, WM_GPU_BY_FMA)
+WM_GPU_DENSE_KERNEL (wm_gpu_dense, WM_GPU_BY_HALF, 512)
+WM_GPU_DENSE_KERNEL (wm_gpu_densesplit, WM_GPU_BY_SPLIT, 256)
+WM_GPU_DENSE_KERNEL (wm_gpu_densefma, WM_GPU_BY_FMA, 256)
+
+#define WM_GPU_WIDE_KERNEL(name, parts)                                                            \
+    WM_GPU_GLOBAL void __launch_bounds__ (WM_GPU_WIDE_THREADS, 1)                                  \
+        name##_kernel (const __grid_constant__ wm_gpu_dense_t args)                                \
+    {                                                                                              \
+        extern __shared__ __align__ (16) float block_shared[];                                     \
+        const wm_gpu_at_t at = { blockIdx.x, gridDim.x, threadIdx.x, blockDim.x };                 \
+        wm_gpu_wide (&args, block_shared, at, parts);                                              \
+    }
+WM_GPU_WIDE_KERNEL (wm_gpu_densewide, 1)
+WM_GPU_WIDE_KERNEL (wm_gpu_densewidesplit, 2)

@@ -209,17 +209,39 @@ WM_GPU_CODE bool wm_gpu_tail_has_bad (const wm_gpu_tail_t *args, size_t word, ui
 WM_GPU_CODE void wm_gpu_tail_bad (const wm_gpu_tail_t *args, float *flag, wm_gpu_at_t at)
 {
     const uint32_t hit = args->hit[at.block];
-    for (uint32_t r = at.thread; r < args->patch_row; r += at.threads)
+    for (uint32_t r = at.thread; r < args->patch_row && *args->any_bad; r += at.threads)
         flag[r] = wm_gpu_tail_has_bad (args, hit / 32 + (size_t) r * args->n_word, hit % 32);
 }
 
-/* sums: those of the roots' products, before bias and activation.  */
-WM_GPU_CODE void wm_gpu_tail_check (const wm_gpu_tail_t *args, const float *sums, wm_gpu_at_t at)
+/* Column o of a hit's sums: its bands' in their order.  */
+WM_GPU_CODE float wm_gpu_tail_sum (const wm_gpu_tail_t *args, uint32_t hit, uint32_t o)
 {
-    const float *check = args->sum + (size_t) at.block * WM_GPU_SUMS + WM_GPU_OUTPUTS;
+    const float *from = args->sum + (size_t) hit * WM_GPU_SUMS + o;
+    float sum = from[0];
+    for (uint32_t b = 1; b < args->bands; b++)
+        sum += from[(size_t) b * args->n_hit * WM_GPU_SUMS];
+    return sum;
+}
+
+/* A lane's part of what the checksum is compared with; sums: those of the roots' products, before
+   bias and activation.  */
+WM_GPU_CODE void wm_gpu_tail_add (const wm_gpu_tail_t *args, const float *sums, float *part,
+                                  wm_gpu_at_t at)
+{
     float all = 0, magnitude = 0;
-    for (uint32_t o = 0; o < args->n_sum; o++)
+    for (uint32_t o = at.thread; o < args->n_sum; o += at.threads)
         all += sums[o], magnitude += fabsf (sums[o]);
+    part[at.thread] = all, part[at.threads + at.thread] = magnitude;
+}
+
+WM_GPU_CODE void wm_gpu_tail_check (const wm_gpu_tail_t *args, const float *part, wm_gpu_at_t at)
+{
+    float check[3];
+    for (uint32_t k = 0; k < 3; k++)
+        check[k] = wm_gpu_tail_sum (args, at.block, WM_GPU_OUTPUTS + k);
+    float all = 0, magnitude = 0;
+    for (uint32_t i = 0; i < at.threads; i++)
+        all += part[i], magnitude += part[at.threads + i];
     magnitude += fabsf (check[2]);
     const float off = fabsf (all - check[0] - check[1]);
     args->residual[at.block] = off == 0 ? 0 : off / magnitude;
@@ -232,7 +254,7 @@ WM_GPU_CODE void wm_gpu_tail_layer (const wm_gpu_tail_t *args, const wm_gpu_laye
         float sum = 0;
         if (layer->n_in == 0)
             value[args->n_value + layer->from + o] = sum =
-                args->sum[(size_t) at.block * WM_GPU_SUMS + layer->from + o];
+                wm_gpu_tail_sum (args, at.block, layer->from + o);
         for (uint32_t i = 0; i < layer->n_in; i++)
             sum += value[layer->from + i] * layer->weight[(size_t) i * layer->n_out + o];
         value[layer->at + o] = wm_gpu_activate (layer->act, layer->bend, sum + layer->bias[o]);
@@ -255,7 +277,7 @@ WM_GPU_CODE void wm_gpu_tail_write (const wm_gpu_tail_t *args, const float *valu
 {
     float *scores = args->scores + (size_t) at.block * args->n_output;
     bool held = false;
-    for (uint32_t r = 0; r < args->patch_row; r++)
+    for (uint32_t r = 0; r < args->patch_row && *args->any_bad; r++)
         held = held || value[args->n_value + args->n_sum + r] != 0;
     for (uint32_t l = 0; l < args->n_layer; l++) {
         const wm_gpu_layer_t *layer = &args->layer[l];
@@ -268,7 +290,7 @@ WM_GPU_CODE void wm_gpu_tail_write (const wm_gpu_tail_t *args, const float *valu
 /* Floats of shared memory that a warp takes.  */
 WM_GPU_CODE uint32_t wm_gpu_tail_floats (const wm_gpu_tail_t *args)
 {
-    return args->n_value + args->n_sum + args->patch_row;
+    return args->n_value + args->n_sum + args->patch_row + 2 * 32;
 }
 
 WM_GPU_CODE void wm_gpu_tail (const wm_gpu_tail_t *args, float *shared, wm_gpu_at_t at,
@@ -283,8 +305,11 @@ WM_GPU_CODE void wm_gpu_tail (const wm_gpu_tail_t *args, float *shared, wm_gpu_a
         return;
     if (phase == 0)
         wm_gpu_tail_bad (args, shared + args->n_value + args->n_sum, at);
+    float *part = shared + args->n_value + args->n_sum + args->patch_row;
+    if (phase == 2 * args->n_layer - 1)
+        wm_gpu_tail_add (args, shared + args->n_value, part, at);
     if (phase == 2 * args->n_layer && at.thread == at.threads - 1)
-        wm_gpu_tail_check (args, shared + args->n_value, at);
+        wm_gpu_tail_check (args, part, at);
     if (phase == 2 * args->n_layer)
         wm_gpu_tail_write (args, shared, at);
     else if (phase % 2 == 0)

@@ -17,7 +17,9 @@
 #define WM_GPU_UNROLL _Pragma ("unroll")
 #define WM_GPU_UNROLL_4 _Pragma ("unroll 4")
 
-WM_GPU_CODE uint32_t wm_gpu_shared_at (const void *p)
+typedef uint32_t wm_gpu_near_t; /* an address of shared memory, which is added to as to a char * */
+
+WM_GPU_CODE wm_gpu_near_t wm_gpu_near (void *p)
 {
     return (uint32_t) __cvta_generic_to_shared (p);
 }
@@ -35,14 +37,17 @@ WM_GPU_CODE uint32_t wm_gpu_ballot (bool yes)
 }
 
 /* 16 bytes to shared memory, zeros where they are not `there` (nothing is read then).  */
-WM_GPU_CODE void wm_gpu_copy16 (void *to, const void *from, bool there)
+WM_GPU_CODE void wm_gpu_copy16 (wm_gpu_near_t to, const void *from, bool there)
 {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(wm_gpu_shared_at (to)),
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
                  "l"(__cvta_generic_to_global (from)), "r"(there ? 16 : 0)
                  : "memory");
 #else
-    *(uint4 *) to = there ? __ldg ((const uint4 *) from) : make_uint4 (0, 0, 0, 0);
+    const uint4 r = there ? __ldg ((const uint4 *) from) : make_uint4 (0, 0, 0, 0);
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(r.x), "r"(r.y),
+                 "r"(r.z), "r"(r.w)
+                 : "memory");
 #endif
 }
 
@@ -69,32 +74,35 @@ WM_GPU_CODE void wm_gpu_copy_wait (uint32_t pending)
 #endif
 }
 
-/* 16 bytes of shared memory.  */
-WM_GPU_CODE void wm_gpu_load16 (uint32_t r[4], const void *from)
+/* 16 bytes of shared memory. (Volatile, like barriers, so behind them; what else is in memory these
+   loads do not touch.)  */
+WM_GPU_CODE void wm_gpu_load16 (uint32_t r[4], wm_gpu_near_t from)
 {
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(wm_gpu_shared_at (from))
-                 : "memory");
+                 : "r"(from));
+}
+
+WM_GPU_CODE void wm_gpu_load8 (uint32_t r[2], wm_gpu_near_t from)
+{
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(from));
 }
 
 /* Four matrices of 8 rows of 16 bytes: lane l says where row l % 8 of matrix l / 8 is, and gets
    word l % 4 of row l / 4 of each.  */
-WM_GPU_CODE void wm_gpu_matrix4 (uint32_t r[4], const void *row)
+WM_GPU_CODE void wm_gpu_matrix4 (uint32_t r[4], wm_gpu_near_t row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(wm_gpu_shared_at (row))
-                 : "memory");
+                 : "r"(row));
 }
 
 /* Two matrices; the addresses of lanes 16 and up are ignored.  */
-WM_GPU_CODE void wm_gpu_matrix2 (uint32_t r[2], const void *row)
+WM_GPU_CODE void wm_gpu_matrix2 (uint32_t r[2], wm_gpu_near_t row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
                  : "=r"(r[0]), "=r"(r[1])
-                 : "r"(wm_gpu_shared_at (row))
-                 : "memory");
+                 : "r"(row));
 }
 
 /* c (16, 8) += a (16, 16) b (16, 8), halves. With g = lane / 4 and t = lane % 4: a is words t of
@@ -120,6 +128,13 @@ WM_GPU_CODE void wm_gpu_mma (float c[4], const uint32_t a[4], const uint32_t b[2
 WM_GPU_CODE uint32_t wm_gpu_first (uint32_t value)
 {
     __syncwarp ();
+    return __shfl_sync (0xffffffff, value, 0);
+}
+
+/* A value that is the same in all lanes, as the compiler cannot know by itself: what depends on it
+   then costs no instructions that keep lanes together.  */
+WM_GPU_CODE uint32_t wm_gpu_uniform (uint32_t value)
+{
     return __shfl_sync (0xffffffff, value, 0);
 }
 
@@ -162,15 +177,28 @@ WM_GPU_CODE void wm_gpu_read32 (float to[8], const float *from)
 
 void wm_gpu_meet (void);
 uint32_t wm_gpu_ballot (bool yes);
-void wm_gpu_copy16 (void *to, const void *from, bool there);
+typedef char *wm_gpu_near_t;
+
+WM_GPU_CODE wm_gpu_near_t wm_gpu_near (void *p)
+{
+    return (char *) p;
+}
+
+void wm_gpu_copy16 (wm_gpu_near_t to, const void *from, bool there);
 void wm_gpu_copy_commit (void);
 void wm_gpu_copy_wait (uint32_t pending);
-void wm_gpu_load16 (uint32_t r[4], const void *from);
-void wm_gpu_matrix4 (uint32_t r[4], const void *row);
-void wm_gpu_matrix2 (uint32_t r[2], const void *row);
+void wm_gpu_load16 (uint32_t r[4], wm_gpu_near_t from);
+void wm_gpu_load8 (uint32_t r[2], wm_gpu_near_t from);
+void wm_gpu_matrix4 (uint32_t r[4], wm_gpu_near_t row);
+void wm_gpu_matrix2 (uint32_t r[2], wm_gpu_near_t row);
 void wm_gpu_mma (float c[4], const uint32_t a[4], const uint32_t b[2]);
 uint32_t wm_gpu_first (uint32_t value);
 uint32_t wm_gpu_add (uint32_t *counter, uint32_t n);
+
+WM_GPU_CODE uint32_t wm_gpu_uniform (uint32_t value)
+{
+    return value;
+}
 
 WM_GPU_CODE uint32_t wm_gpu_count (uint64_t bits)
 {

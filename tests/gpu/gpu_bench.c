@@ -258,6 +258,11 @@ static int run_engine (void *argument)
 static bool bench_engines (event_t *event, bool all, double ms[2])
 {
     bool ok = true;
+    if (all) { /* what GPUs before Hopper, and after, get */
+        row_t row = { event, false, { .precision = WM_GPU_F16, .plain = true }, &ms[1] };
+        printf ("| v3, plain | fp16 | ");
+        ok &= gpu_apart (ROW_S, run_engine, &row) == 0;
+    }
     for (int cudnn = 0; cudnn < 2; cudnn++)
         for (int p = cudnn ? WM_GPU_F16 : WM_GPU_SPLIT; p >= (all ? WM_GPU_F32 : WM_GPU_F16); p--) {
             row_t row = { event,

@@ -1,8 +1,8 @@
 /* gpu_floor.c - counts bytes and operations of the engine for an event.
 
-   Dense-1 as wm_gpu_dense.cuh has it: tiles of 256 hits in the order of the curve, which read a
-   panel of weights a position and 96 bytes of each active hit, and multiply 8 hits at a time.
-   Inactive positions are left out, which depends on the event, so they are counted there.  */
+   Dense-1 in half as wm_gpu_wide.cuh has it: tiles of 256 hits in the order of the curve, which
+   multiply every position and read a panel of weights for it, and 96 bytes of each active hit. How
+   many are active depends on the event, so they are counted there.  */
 #include "tests/gpu/gpu_floor.h"
 #include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_cuda_curve.h"
@@ -64,20 +64,16 @@ static uint32_t *windows_of (const wm_batch_t *batch, const map_t *map)
     return at;
 }
 
-/* One position of one tile: adds what is done there.  */
+/* One position of one tile: adds what is done there for its n hits.  */
 static void count_step (const map_t *map, const uint32_t *at, uint32_t n, size_t position,
                         gpu_work_t *work)
 {
-    uint32_t pairs = 0, groups = 0;
-    for (uint32_t g = 0; g < n; g += 8) {
-        uint32_t taken = 0;
-        for (uint32_t i = g; i < g + 8 && i < n; i++)
-            taken += map->active[at[i] + position];
-        pairs += taken, groups += taken > 0;
-    }
+    uint32_t pairs = 0;
+    for (uint32_t i = 0; i < n; i++)
+        pairs += map->active[at[i] + position];
     work->active += pairs;
-    work->tensor_flop += groups * GROUP_FLOP;
-    work->l2_bytes += pairs * (double) WM_GPU_SEGMENT + (groups ? WM_GPU_PANEL : 0);
+    work->tensor_flop += n / 8. * GROUP_FLOP;
+    work->l2_bytes += pairs * (double) WM_GPU_SEGMENT + (double) n / TILE * WM_GPU_PANEL;
 }
 
 void gpu_count_work (const wm_batch_t *batch, const wm_spec_t *spec, gpu_work_t *work)
@@ -151,7 +147,9 @@ void gpu_counted_print (const gpu_counted_t *counted, const char *what)
         [WM_GPU_FILL] = "fill",         [WM_GPU_SCATTER] = "scatter",
         [WM_GPU_ACTIVE] = "active",     [WM_GPU_TAIL] = "tail",
         [WM_GPU_DENSE] = "dense",       [WM_GPU_DENSE_SPLIT] = "densesplit",
-        [WM_GPU_DENSE_FMA] = "densefma"
+        [WM_GPU_DENSE_FMA] = "densefma",
+        [WM_GPU_DENSE_WIDE] = "densewide",
+        [WM_GPU_DENSE_WIDE_SPLIT] = "densewidesplit"
     };
     const double share = USUAL / counted->n_hit;
     for (int k = 0; k < WM_GPU_KERNELS; k++) {

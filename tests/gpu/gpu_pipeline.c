@@ -44,9 +44,12 @@ static void send_sample (wm_client_t *client, wm_coder_t *coder, const gpu_event
     wm_msg_init (&msg, WM_MSG_SAMPLE);
     size_t bytes = wm_sample_begin (payload), more = bytes;
     for (uint32_t b = 0; b < event->n_batch && more && msg.n_hit < WM_SAMPLE_HITS; b++) {
-        more = wm_sample_add (payload, bytes, &event->batch[b], coder);
+        wm_batch_t batch = event->batch[b];
+        if (batch.n_hit > WM_SAMPLE_HITS - msg.n_hit)
+            batch.n_hit = WM_SAMPLE_HITS - msg.n_hit;
+        more = wm_sample_add (payload, bytes, &batch, coder);
         bytes = more ? more : bytes;
-        msg.n_hit += more ? event->batch[b].n_hit : 0;
+        msg.n_hit += more ? batch.n_hit : 0;
     }
     wm_client_send (client, &msg, payload, bytes);
     free (payload);

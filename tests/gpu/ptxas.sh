@@ -3,7 +3,7 @@
 #
 # usage: tests/gpu/ptxas.sh LOG...     (LOG: what the assembler printed with -v)
 # Prints one line a kernel: registers by architecture, and how many warps of it a multiprocessor of sm_90 holds by its
-# registers (of 64, in blocks of 256 threads). Exits 1 for a spill, a stack frame, a log that names no kernel, or more than
+# registers (of 64, in blocks of 256 threads; those of dense are larger). Exits 1 for a spill, a stack frame, a log that names no kernel, or more than
 # 96 registers (two blocks of 256); `active` has at most 64 (four blocks: it waits for memory), dense 255 (one).
 awk '
 /Compiling entry function/ {
@@ -19,7 +19,7 @@ awk '
     if (n > (kernel ~ /_dense/ ? 255 : kernel ~ /_active_/ ? 64 : 96)) { print kernel " on " arch " takes " n " registers"; bad = 1 }
     used[kernel] = used[kernel] " " arch ":" n; seen++
     blocks = int (65536 / (int ((n + 7) / 8) * 8 * 256))
-    if (arch == "sm_90") warps[kernel] = ", " (blocks > 8 ? 8 : blocks) * 8 " warps"
+    if (arch ~ /^sm_90/) warps[kernel] = ", " (blocks > 8 ? 8 : blocks) * 8 " warps"
 }
 END {
     for (k in used) print "  " k used[k] warps[k]

@@ -10,7 +10,7 @@
 #include "kernels/cuda/wm_gpu_library.h"
 #include "kernels/cuda/wm_gpu_active.cuh"
 #include "kernels/cuda/wm_gpu_any.cuh"
-#include "kernels/cuda/wm_gpu_dense.cuh"
+#include "kernels/cuda/wm_gpu_wide.cuh"
 #include "tests/standin/wm_gpu_fake_block.h"
 #include "tests/standin/wm_gpu_fake_count.h"
 #include "tests/standin/wm_gpu_fake_memory.h"
@@ -155,6 +155,14 @@ HOST_DENSE (wm_gpu_dense, WM_GPU_BY_HALF)
 HOST_DENSE (wm_gpu_densesplit, WM_GPU_BY_SPLIT)
 HOST_DENSE (wm_gpu_densefma, WM_GPU_BY_FMA)
 
+#define HOST_WIDE(name, parts)                                                                     \
+    static void name##_thread (const void *args, float *shared, wm_gpu_at_t at)                    \
+    {                                                                                              \
+        wm_gpu_wide (args, shared, at, parts);                                                     \
+    }
+HOST_WIDE (wm_gpu_densewide, 1)
+HOST_WIDE (wm_gpu_densewidesplit, 2)
+
 /* A kernel has phases, or threads that call barriers themselves.  */
 static const struct {
     phases_of_t *phases;
@@ -176,6 +184,8 @@ static const struct {
     { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_dense_thread },
     { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_densesplit_thread },
     { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_densefma_thread },
+    { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_densewide_thread },
+    { NULL, NULL, sizeof (wm_gpu_dense_t), wm_gpu_densewidesplit_thread },
 };
 
 static void run_block (fake_t *self, const operation_t *op, uint32_t block, float *shared)
@@ -531,7 +541,7 @@ static wm_gpu_text_t fake_launch (void *gpu, const wm_gpu_launch_t *launch, void
 {
     BEGIN ("launch");
     if (launch->blocks == 0 || launch->threads == 0 || launch->threads > 1024 ||
-        (launch->threads & (launch->threads - 1)) ||
+        (!kernels[launch->kernel].thread && (launch->threads & (launch->threads - 1))) ||
         launch->shared_bytes > (launch->kernel < WM_GPU_DENSE ? 48 << 10 : shared_max ()))
         return "launch: cudaErrorInvalidConfiguration";
     operation_t *op = queue (self, stream, LAUNCH);

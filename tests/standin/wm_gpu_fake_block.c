@@ -13,15 +13,16 @@
    switches. They share the thread's floating-point state and never leave it changed.  */
 #include "tests/standin/wm_gpu_fake_block.h"
 #include "tests/standin/wm_gpu_fake.h"
-#include "kernels/cuda/wm_gpu_warp.cuh"
+#include "kernels/cuda/wm_gpu_wide.cuh"
 #include "kernels/wm_seed.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define THREADS_MAX 256u
+#define THREADS_MAX 512u
 #define STACK_BYTES (64u << 10)
 #define COPIES_MAX 128u /* of a thread that have not landed */
+#define PRODUCTS_MAX 32u
 #define STEPS_MAX 64u   /* of a warp before another one is taken */
 
 typedef enum { NOTHING, MEET, BALLOT, FIRST, MATRIX, MMA, END } do_t;
@@ -31,6 +32,14 @@ typedef struct {
     const char *from; /* NULL: zeros */
     uint32_t group;
 } copy_t;
+
+/* A product of a warpgroup that is not done.  */
+typedef struct {
+    float *sum;
+    wm_gpu_near_t weights, values;
+    uint32_t plane, step;
+    bool adds;
+} product_t;
 
 typedef struct {
     void *stack, *sp;
@@ -46,6 +55,9 @@ typedef struct {
     /* Copies on their way, in a ring.  */
     copy_t copy[COPIES_MAX];
     uint32_t first, last, group;
+    /* Products of a warpgroup, likewise.  */
+    product_t product[PRODUCTS_MAX];
+    uint32_t first_product, last_product, product_step;
 } fiber_t;
 
 static fiber_t fibers[THREADS_MAX], *self_fiber;
@@ -96,6 +108,7 @@ static void make_fiber (fiber_t *fiber, wm_gpu_at_t at)
     fiber->at = at;
     fiber->next = NOTHING;
     fiber->first = fiber->last = fiber->group = 0;
+    fiber->first_product = fiber->last_product = fiber->product_step = 0;
 }
 
 /* ---- instructions of the GPU ----------------------------------------------------------------- */
@@ -127,17 +140,17 @@ uint32_t wm_gpu_add (uint32_t *counter, uint32_t n)
     return *counter - n;
 }
 
-/* Whether `bytes` of shared memory begin there, aligned.  */
-static bool is_shared (const void *p, size_t bytes)
+/* Whether `bytes` of shared memory begin there, aligned to `align`.  */
+static bool is_shared (const void *p, size_t align, size_t bytes)
 {
     const char *c = p, *from = (const char *) block.shared;
-    return (c - from) % 16 == 0 && c >= from && c + bytes <= from + block.shared_bytes;
+    return (size_t) (c - from) % align == 0 && c >= from && c + bytes <= from + block.shared_bytes;
 }
 
-void wm_gpu_copy16 (void *to, const void *from, bool there)
+void wm_gpu_copy16 (wm_gpu_near_t to, const void *from, bool there)
 {
     fiber_t *f = self_fiber;
-    if (!is_shared (to, 16) || (uintptr_t) from % 16 || f->last - f->first == COPIES_MAX)
+    if (!is_shared (to, 16, 16) || (uintptr_t) from % 16 || f->last - f->first == COPIES_MAX)
         broken = "a copy of 16 bytes that is not aligned, outside shared memory, or one too many";
     else {
         memset (to, 0xff, 16);
@@ -165,22 +178,31 @@ void wm_gpu_copy_wait (uint32_t pending)
     }
 }
 
-void wm_gpu_load16 (uint32_t r[4], const void *from)
+static void load (uint32_t *r, wm_gpu_near_t from, size_t bytes)
 {
-    if (!is_shared (from, 16)) {
-        broken = "a load of 16 bytes that is not aligned, or outside shared memory";
-        return;
-    }
-    memcpy (r, from, 16);
+    if (!is_shared (from, bytes, bytes))
+        broken = "a load of 8 or 16 bytes that is not aligned, or outside shared memory";
+    else
+        memcpy (r, from, bytes);
 }
 
-void wm_gpu_matrix4 (uint32_t r[4], const void *row)
+void wm_gpu_load16 (uint32_t r[4], wm_gpu_near_t from)
+{
+    load (r, from, 16);
+}
+
+void wm_gpu_load8 (uint32_t r[2], wm_gpu_near_t from)
+{
+    load (r, from, 8);
+}
+
+void wm_gpu_matrix4 (uint32_t r[4], wm_gpu_near_t row)
 {
     self_fiber->row = row, self_fiber->out = r, self_fiber->n_matrix = 4;
     yield (MATRIX);
 }
 
-void wm_gpu_matrix2 (uint32_t r[2], const void *row)
+void wm_gpu_matrix2 (uint32_t r[2], wm_gpu_near_t row)
 {
     self_fiber->row = row, self_fiber->out = r, self_fiber->n_matrix = 2;
     yield (MATRIX);
@@ -216,7 +238,7 @@ static void do_matrix (fiber_t *lane)
         uint32_t groups = 0;
         for (uint32_t i = 0; i < 8; i++) {
             const char *row = lane[8 * m + i].row;
-            if (!is_shared (row, 16)) {
+            if (!is_shared (row, 16, 16)) {
                 broken = "a matrix whose row is not aligned, or outside shared memory";
                 return;
             }
@@ -242,6 +264,68 @@ static float cut_off (double sum)
 {
     const float value = (float) sum;
     return fabs ((double) value) > fabs (sum) ? nextafterf (value, 0) : value;
+}
+
+/* A thread's part of a warpgroup's product.  */
+static void do_product (const fiber_t *f, const product_t *product)
+{
+    const uint32_t thread = f->at.thread % 128, lane = thread % 32;
+    for (uint32_t row = 0; row < 2; row++) {
+        float a[16];
+        const char *weights = product->weights + (thread / 32 * 16 + lane / 4 + row * 8) * 16;
+        for (uint32_t k = 0; k < 8; k++) {
+            uint32_t word;
+            memcpy (&word, weights + k / 4 * WM_GPU_WIDE_WEIGHTS + k % 4 * 4, 4);
+            put_word (word, a + 2 * k);
+        }
+        for (uint32_t n = 0; n < 32; n++) { /* two of each eight hits */
+            const char *values = product->values + (n / 2 * 8 + lane % 4 * 2 + n % 2) * 16;
+            uint16_t half[16];
+            float *to = product->sum + n / 2 * 4 + row * 2 + n % 2;
+            double sum = product->adds ? (double) *to : 0;
+            memcpy (half, values, 16), memcpy (half + 8, values + product->plane, 16);
+            for (uint32_t k = 0; k < 16; k++)
+                sum += (double) a[k] * (double) half_table[half[k]];
+            *to = cut_off (sum);
+        }
+    }
+}
+
+void wm_gpu_wide_begin (void)
+{
+}
+
+void wm_gpu_wide_mma (float d[64], wm_gpu_near_t weights, wm_gpu_near_t values, uint32_t plane,
+                      bool adds)
+{
+    fiber_t *f = self_fiber;
+    if (!is_shared (weights, 16, WM_GPU_WIDE_WEIGHTS + 64 * 16) ||
+        !is_shared (values, 16, plane + 128 * 16) ||
+        f->last_product - f->first_product == PRODUCTS_MAX)
+        broken = "an operand that is not aligned, outside shared memory, or one too many";
+    else
+        f->product[f->last_product++ % PRODUCTS_MAX] =
+            (product_t){ d, weights, values, plane, f->product_step, adds };
+}
+
+void wm_gpu_wide_commit (void)
+{
+    self_fiber->product_step++;
+}
+
+void wm_gpu_wide_wait (uint32_t pending)
+{
+    fiber_t *f = self_fiber;
+    for (; f->first_product < f->last_product; f->first_product++) {
+        const product_t *product = &f->product[f->first_product % PRODUCTS_MAX];
+        if (product->step + pending >= f->product_step)
+            return;
+        do_product (f, product);
+    }
+}
+
+void wm_gpu_wide_show (void)
+{
 }
 
 static void do_mma (fiber_t *lane)

@@ -8,7 +8,7 @@
 
 typedef void wm_gpu_thread_fn (const void *args, float *shared, wm_gpu_at_t at);
 
-/* Runs `threads` (a multiple of 32, at most 256) of one block to their ends. Returns NULL, or what
+/* Runs `threads` (a multiple of 32, at most 512) of one block to their ends. Returns NULL, or what
    they did that no GPU allows: lanes of a warp that come to different instructions, a thread that
    ends while others wait to meet it, a copy that ends outside `shared_bytes` or is not aligned.  */
 const char *wm_gpu_fake_block (wm_gpu_thread_fn *kernel, const void *args, float *shared,

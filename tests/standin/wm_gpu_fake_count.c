@@ -4,7 +4,7 @@
    access themselves.  */
 #include "tests/standin/wm_gpu_fake_count.h"
 #include "kernels/cuda/wm_gpu_any.cuh"
-#include "kernels/cuda/wm_gpu_dense.cuh"
+#include "kernels/cuda/wm_gpu_wide.cuh"
 
 #include <stdlib.h>
 
@@ -21,8 +21,8 @@ static void count_active (const wm_gpu_active_t *args, uint32_t used_before,
 }
 
 /* One row of the windows of a tile: its segments that 8 hits read, and bytes of values.  */
-static void count_row (const wm_gpu_dense_t *args, uint32_t tile, uint32_t row, double *groups,
-                       double *panels, double *value_bytes)
+static void count_row (const wm_gpu_dense_t *args, uint32_t tile, uint32_t row, bool wide,
+                       double *groups, double *panels, double *value_bytes)
 {
     uint64_t any = 0, live[32] = { 0 }; /* of 8 hits each */
     for (uint32_t i = 0; i < args->tile; i++) {
@@ -39,28 +39,31 @@ static void count_row (const wm_gpu_dense_t *args, uint32_t tile, uint32_t row, 
                        last = (s * WM_GPU_CHUNKS + WM_GPU_CHUNKS - 1) / args->position_chunks;
         const uint64_t range =
             ~UINT64_C (0) << from & (~UINT64_C (0) >> (63 - (last < 63 ? last : 63)));
-        *panels += (any & range) != 0;
+        *panels += wide || (any & range) != 0;
         for (uint32_t g = 0; g < args->tile / 8; g++)
-            *groups += (live[g] & range) != 0;
+            *groups += wide || (live[g] & range) != 0;
     }
 }
 
 static void count_dense (const wm_gpu_dense_t *args, wm_gpu_kernel_t kernel, uint32_t tiles,
                          wm_gpu_fake_work_t *work)
 {
-    const bool split = kernel == WM_GPU_DENSE_SPLIT, fma = kernel == WM_GPU_DENSE_FMA;
+    const bool wide = kernel == WM_GPU_DENSE_WIDE || kernel == WM_GPU_DENSE_WIDE_SPLIT,
+               split = kernel == WM_GPU_DENSE_SPLIT || kernel == WM_GPU_DENSE_WIDE_SPLIT,
+               fma = kernel == WM_GPU_DENSE_FMA;
     const double step = 9. * 16 * 8 * 16 * 2; /* 8 tiles of outputs and the checksum's */
     double groups = 0, panels = 0, value_bytes = 0;
+    tiles /= args->bands;
     for (; tiles > 0 && args->hit[(tiles - 1) * args->tile] == WM_GPU_NO_PATCH; tiles--)
         ; /* these blocks do nothing */
     for (uint32_t t = 0; t < tiles; t++)
         for (uint32_t row = 0; row < args->patch_row; row++)
-            count_row (args, t, row, &groups, &panels, &value_bytes);
+            count_row (args, t, row, wide, &groups, &panels, &value_bytes);
     work->flop += groups * (fma     ? 8. * WM_GPU_SEGMENT / 4 * (WM_GPU_OUTPUTS + 3) * 2
                             : split ? 3 * WM_GPU_STEPS * step
                                     : WM_GPU_STEPS * step);
     work->l2 += panels * (split ? 2 : 1) * (double) WM_GPU_PANEL + value_bytes;
-    work->written += (double) tiles * args->tile * (WM_GPU_OUTPUTS + 3) * sizeof (float);
+    work->written += (double) tiles * args->bands * args->tile * (WM_GPU_OUTPUTS + 3) * sizeof (float);
 }
 
 static void count_tail (const wm_gpu_tail_t *args, wm_gpu_fake_work_t *work)

@@ -26,6 +26,8 @@ static const size_t written[WM_GPU_KERNELS][WRITTEN_MAX] = {
     [WM_GPU_DENSE] = { AT (wm_gpu_dense_t, sum) },
     [WM_GPU_DENSE_SPLIT] = { AT (wm_gpu_dense_t, sum) },
     [WM_GPU_DENSE_FMA] = { AT (wm_gpu_dense_t, sum) },
+    [WM_GPU_DENSE_WIDE] = { AT (wm_gpu_dense_t, sum) },
+    [WM_GPU_DENSE_WIDE_SPLIT] = { AT (wm_gpu_dense_t, sum) },
 };
 
 void fake_order_begin (fake_order_t *self, uint32_t stream)
