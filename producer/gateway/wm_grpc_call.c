@@ -108,6 +108,7 @@ void wm_call_destroy (wm_call_t **self_p)
     wm_front_answered (front_of (self), &line);
     free_items (self);
     free (self->text);
+    free (self->rest.data);
     wm_loop_untimer (&self->timer);
     nghttp2_session_set_stream_user_data (conn->session, self->stream, NULL);
     pay (self);
@@ -433,10 +434,9 @@ static void advance (wm_item_t *item)
         self->method->take (item);
 }
 
-/* Memory for the message is there: its stream may send all of it.  */
-static void on_held (void *argument)
+/* Memory for the message is there: its stream may send all of it. May free the item.  */
+static void on_held (wm_item_t *item)
 {
-    wm_item_t *item = argument;
     wm_call_t *self = item->call;
     item->has_hold = true;
     if (item->body_max < item->bytes) {
@@ -450,9 +450,21 @@ static void on_held (void *argument)
         nghttp2_session_set_local_window_size (self->conn->session, NGHTTP2_FLAG_NONE, self->stream,
                                                (int32_t) window);
     self->moved_us = now_us (self);
-    if (--self->n_unheld == 0)
-        pay (self);
+    self->n_unheld--;
     advance (item);
+}
+
+static void read_rest (wm_call_t *self);
+
+/* The message had to wait for its memory, and so did what came behind it.  */
+static void on_granted (void *argument)
+{
+    wm_item_t *item = argument;
+    wm_call_t *self = item->call;
+    on_held (item);
+    read_rest (self);
+    if (!self->n_unheld)
+        pay (self);
 }
 
 /* The five bytes before a message are there.  */
@@ -490,7 +502,7 @@ static void begin_message (wm_call_t *self)
     if (wm_hold_take (front->budget, &item->hold, &self->conn->share,
                       bytes + WM_FRONT_REQUEST_BYTES +
                           (item->is_compressed ? WM_INFLATE_STATE_BYTES : 0),
-                      on_held, item))
+                      on_granted, item))
         on_held (item);
 }
 
@@ -499,7 +511,10 @@ static size_t add_body (wm_item_t *item, const uint8_t *data, size_t bytes)
 {
     const size_t left = item->bytes - item->got, n = bytes < left ? bytes : left;
     if (item->got + n > item->body_max) { /* no memory is granted: it grows with what comes */
-        const size_t max = 2 * (item->got + n);
+        const size_t all = item->got + n, twice = 2 * all;
+        const size_t max = all < WM_FRONT_WINDOW_BYTES && twice > WM_FRONT_WINDOW_BYTES
+                               ? WM_FRONT_WINDOW_BYTES
+                               : twice;
         item->body_max = max < item->bytes ? max : item->bytes;
         item->body = realloc (item->body, item->body_max);
         assert (item->body);
@@ -551,15 +566,18 @@ void wm_call_sent (wm_call_t *self)
         reset (self);
 }
 
-void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
+/* Reads messages, and returns how many bytes it took: all, unless a message of a stream waits for
+   memory, behind which none begins. A client that sends messages of few bytes would have the
+   memory of millions of items otherwise.  */
+static size_t read_messages (wm_call_t *self, const uint8_t *data, size_t bytes)
 {
-    const size_t all = bytes;
-    self->bytes_in += bytes;
-    while (bytes && !self->is_done) {
+    size_t at = 0;
+    while (at < bytes && !self->is_done) {
+        if (!self->arriving && self->n_unheld && self->method->is_stream)
+            return at;
         if (!self->arriving && self->n_head < sizeof self->head) {
             self->moved_us = self->n_head ? self->moved_us : now_us (self);
-            self->head[self->n_head++] = *data++;
-            bytes--;
+            self->head[self->n_head++] = data[at++];
             if (self->n_head < sizeof self->head)
                 continue;
             begin_message (self);
@@ -567,9 +585,7 @@ void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
                 break;
         }
         wm_item_t *item = self->arriving;
-        const size_t n = add_body (item, data, bytes);
-        data += n;
-        bytes -= n;
+        at += add_body (item, data + at, bytes - at);
         if (item->got == item->bytes) {
             item->is_whole = true;
             self->arriving = NULL;
@@ -577,9 +593,45 @@ void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
             advance (item);
         }
     }
-    settle (self, all);
-    if (self->is_done && (self->late += all) > LATE_BYTES_MAX && !self->stops)
+    return bytes;
+}
+
+void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes)
+{
+    self->bytes_in += bytes;
+    const size_t taken = self->rest.bytes ? 0 : read_messages (self, data, bytes);
+    if (taken < bytes && !self->is_done)
+        wm_buffer_put (&self->rest, data + taken, bytes - taken);
+    settle (self, bytes);
+    if (self->is_done && (self->late += bytes) > LATE_BYTES_MAX && !self->stops)
         stop (self);
+}
+
+/* The client has sent all, and it is read.  */
+static void end_messages (wm_call_t *self)
+{
+    if (self->n_head || (!self->first && !self->method->is_stream))
+        wm_call_finish (self, WM_KS_INTERNAL, "the call has ended in the middle of a message");
+    else if (self->method->is_stream)
+        respond (self);
+    else if (self->first->is_ready)
+        self->method->take (self->first);
+}
+
+/* Goes on with what came behind a message that had no memory.  */
+static void read_rest (wm_call_t *self)
+{
+    wm_buffer_t *rest = &self->rest;
+    if (!rest->bytes)
+        return;
+    self->rest_at += read_messages (self, rest->data + self->rest_at, rest->bytes - self->rest_at);
+    if (self->rest_at < rest->bytes)
+        return;
+    free (rest->data);
+    *rest = (wm_buffer_t){ 0 };
+    self->rest_at = 0;
+    if (self->is_ended && !self->is_done)
+        end_messages (self);
 }
 
 void wm_call_end (wm_call_t *self)
@@ -590,14 +642,8 @@ void wm_call_end (wm_call_t *self)
     if (self->is_done) {
         if (!self->has_headers)
             send_status (self);
-        return;
-    }
-    if (self->n_head || (!self->first && !self->method->is_stream))
-        wm_call_finish (self, WM_KS_INTERNAL, "the call has ended in the middle of a message");
-    else if (self->method->is_stream)
-        respond (self);
-    else if (self->first->is_ready)
-        self->method->take (self->first);
+    } else if (!self->rest.bytes)
+        end_messages (self);
 }
 
 void wm_call_sweep (wm_call_t *self, int64_t now)

@@ -4,7 +4,8 @@
    A call is one HTTP/2 stream. Its messages are items: one of a unary method, any number of
    ModelStreamInfer, which are answered in their order. An item holds its bytes in the budget from
    the moment its length is known until its answer is sent. The window of a stream is opened beyond
-   its first 64 KiB once its message holds its bytes.  */
+   its first 64 KiB once its message holds its bytes. A call has one message at most that waits for
+   memory: what comes behind it stays as it came, within the window.  */
 #ifndef WM_GRPC_PRIVATE_H
 #define WM_GRPC_PRIVATE_H
 
@@ -55,8 +56,10 @@ struct wm_call_t {
     wm_item_t *first, *last;
     wm_item_t *arriving; /* the last, while it is not whole; else NULL */
     size_t n_unheld;     /* items without memory */
-    size_t owed;         /* bytes for which the stream's window was not opened again */
-    size_t owed_conn;    /* ... and the connection's */
+    wm_buffer_t rest;    /* what came behind them, of a stream; its first rest_at bytes are read */
+    size_t rest_at;
+    size_t owed;      /* bytes for which the stream's window was not opened again */
+    size_t owed_conn; /* ... and the connection's */
     size_t bytes_in, bytes_out;
     size_t late; /* bytes that came behind the status */
     char path[96];

@@ -319,6 +319,11 @@ def hostile():
             data += frame(HEADERS, 4, stream, heads(SERVICE + rng.choice(("ModelInfer", "ModelStreamInfer", "ModelConfig"))))
             data += frame(0, 1, stream, framed(bytes(message))[:16000])
         raw(data).close()
+    # 3 million messages of no bytes, in streams whose answers nobody takes
+    said = raw(GREETING[:24] + frame(4, 0, 0, struct.pack(">HI", 4, 0)) + b"".join(
+        frame(HEADERS, 4, i, heads(SERVICE + "ModelStreamInfer")) + 4 * frame(0, 0, i, bytes(16350)) for i in range(1, 501, 2)))
+    ask("/v2/health/live")
+    said.close()
     # 1,000 messages of 1 MB that never come: others do not wait for them for long, nor is memory taken
     many = [raw(GREETING + b"".join(frame(HEADERS, 4, i, heads()) + frame(0, 0, i, b"\0\0\x0f\0\0" + b"z" * 50)
                                     for i in range(1, 501, 2))) for _ in range(4)]
@@ -326,6 +331,47 @@ def hostile():
         said.close()
     values = patches(3)
     assert np.array_equal(scores_of(call("ModelInfer", framed(request(values)))[0]), http_scores(values))
+
+
+def windows():
+    """Messages without memory can fill the windows of connections: those of 200 together are not 200 times that of one."""
+    said, window = [], []
+    for _ in range(200):
+        said.append(raw(GREETING))
+        while True:  # until the server raises the connection's window
+            head = said[-1].recv(9, socket.MSG_WAITALL)
+            body = said[-1].recv(int.from_bytes(head[:3], "big"), socket.MSG_WAITALL)
+            if head[3] == 8:
+                window.append(65535 + int.from_bytes(body, "big"))
+                break
+    assert window[0] == 16 << 20 and min(window) >= 512 << 10 and sum(window) < 400 << 20, (window[::20], sum(window))
+    for one in said:
+        one.close()
+
+
+def queued():
+    """A stream with more requests than a connection's share of the memory holds: some of them wait for it, with what is behind
+    them, the stream's end too. All are answered, in order."""
+    values = patches(1)
+    share = numbers()["memory_limit_bytes"] // 8
+    held = share // (values.nbytes + 4096)  # about as many
+    want = http_scores(values)
+    for n in (held + 40000 // values.nbytes, 3 * held):
+        found = []
+        os.kill(int(sys.argv[5]), signal.SIGSTOP)  # the worker
+        body = b"".join(framed(request(values, MODEL, str(i))) for i in range(n))
+        thread = threading.Thread(target=lambda: found.extend(call("ModelStreamInfer", body)))
+        thread.start()
+        try:
+            while numbers()["memory_bytes"] < share - 2 * (values.nbytes + 4096):
+                time.sleep(0.02)
+            time.sleep(0.2)
+        finally:
+            os.kill(int(sys.argv[5]), signal.SIGCONT)
+        thread.join()
+        answers = [dict(fields(dict(fields(one))[2])) for one in found]
+        assert [int(one[3]) for one in answers] == list(range(n)), (n, len(answers))
+        assert all(np.array_equal(scores_of(dict(fields(one))[2]), want) for one in found)
 
 
 def many():

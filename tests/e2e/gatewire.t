@@ -33,6 +33,7 @@ else
     skip "promtool is not there (make deps-farm)"
 fi
 ok "hostile peers" run hostile
+ok "a stream with more at once than fits, too" run queued "$worker"
 ok "more at once than fits: all wait, and are answered" run many
 ok "a flood of JSON: all of it is read or refused" run flood 24 7000000
 small_enough () { [ -n "$SAN" ] || [ "$(memory)" -lt $((before + 33000 + 48000)) ] || { echo "$before kB, then $(memory) kB"; return 1; }; }
@@ -66,6 +67,7 @@ kill -TERM $gateway && kill -TERM $gateway && wait $gateway
 start --strict
 until_true 60 is_ready
 ok "--strict refuses rows without scores" run strict
+ok "of many connections each has a smaller window" run windows
 hung_up () { kill -HUP $gateway && wait $gateway; }
 ok "a closed terminal ends it" hung_up
 
