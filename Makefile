@@ -305,7 +305,7 @@ $(B)/bench/lib_bench: tests/bench/lib_bench.c $(call libs,kernels) $(B)/lib/libw
 
 # What campaigns under test need beside wiremill's programs; what all tests need.
 NEEDED_fault  := $(KILLER) $(FAULT)
-NEEDED_e2e    := $(NEEDED_fault) $(B)/gpu/gpu_pipeline $(B)/tests/gpu_networks $(STANDINS) $(B)/bundle/wiremill/bin/wiremill
+NEEDED_e2e    := $(NEEDED_fault) $(VENV)/.made $(B)/gpu/gpu_pipeline $(B)/tests/gpu_networks $(STANDINS) $(B)/bundle/wiremill/bin/wiremill
 NEEDED_golden := $(VENV)/.made $(STANDINS) $(WHEEL) $(if $(CUDA_SO),$(B)/tests/any_run)
 NEEDED_bench  := $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made
 NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)
