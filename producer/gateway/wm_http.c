@@ -156,6 +156,8 @@ static void end_work (wm_visit_t *self)
     wm_zip_destroy (&self->zip);
     wm_slice_end (&self->slice);
     wm_infer_free (&self->infer);
+    free (self->written.to.data);
+    self->written.to = (wm_buffer_t){ 0 };
     free (self->page.data);
     self->page.data = NULL;
     free (self->body);

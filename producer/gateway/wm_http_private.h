@@ -41,14 +41,15 @@ typedef struct wm_visit_t {
     size_t extra;         /* what the request costs beside it */
     size_t dropped;       /* bytes of a body that is too large */
     wm_zip_t *zip;        /* while the body is inflated, or the answer compressed */
-    wm_slice_t slice;     /* while values in JSON are read */
+    wm_slice_t slice;     /* while values in JSON are read or written */
     const char *encoding; /* of the request: "gzip", "deflate"; NULL: none */
     bool is_suspended, is_whole, is_pending, is_answered, is_too_large;
     wm_watch_t *watch;           /* of a client that goes away while it is suspended */
     wm_timer_t *timer;           /* of the request's own timeout */
     struct wm_visit_t **changes; /* points to this while a model is loaded or unloaded for it */
     wm_infer_t infer;
-    wm_page_t page; /* the answer, while it is compressed */
+    wm_infer_page_t written; /* the answer to it, while it is written */
+    wm_page_t page;          /* the answer, while it is compressed */
     wm_ks_code_t code;
     char model[64];
     size_t bytes_out;

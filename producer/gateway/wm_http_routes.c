@@ -86,28 +86,65 @@ static void metrics (wm_visit_t *self, const char *model, const char *version)
 
 /* ---- inference ------------------------------------------------------------------------------- */
 
+/* The body is written: sends it.  */
+static void send_written (wm_visit_t *self)
+{
+    const wm_infer_page_t *written = &self->written;
+    const bool has_binary = written->json_bytes != SIZE_MAX;
+    wm_page_t page = { .status = MHD_HTTP_OK,
+                       .type = has_binary ? "application/octet-stream" : "application/json",
+                       .header = has_binary ? "Inference-Header-Content-Length" : NULL,
+                       .data = written->to.data,
+                       .bytes = written->to.bytes };
+    snprintf (page.value, sizeof page.value, "%zu", written->json_bytes);
+    self->written.to = (wm_buffer_t){ 0 };
+    wm_visit_page (self, &page);
+}
+
+static bool write_more (void *argument, size_t *left)
+{
+    wm_visit_t *self = argument;
+    const size_t max = wm_visit_front (self)->message_max;
+    const bool has_more = wm_infer_write (&self->written, left);
+    if (self->written.to.bytes > max) {
+        wm_ks_error_t error;
+        wm_ks_fail (&error, WM_KS_EXHAUSTED,
+                    "the answer in JSON is larger than this server's limit, %zu bytes "
+                    "(--max-message): ask for binary tensors ('binary_data_output': true)",
+                    max);
+        wm_visit_fail (self, &error);
+        return false;
+    }
+    if (!has_more)
+        send_written (self);
+    return has_more;
+}
+
+/* The memory for a large answer is there.  */
+static void begin_writing (void *argument)
+{
+    wm_visit_t *self = argument;
+    wm_slice_begin (wm_visit_front (self)->slices, &self->slice, write_more, self);
+}
+
 static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
 {
     wm_visit_t *self = infer->owner;
     wm_ks_error_t error;
-    wm_buffer_t out = { 0 };
-    size_t json_bytes = 0;
+    size_t left = WM_SLICE_BYTES;
     self->is_pending = false;
     if (answer->code)
         wm_ks_fail (&error, answer->code, "%s", answer->text ? answer->text : "no reason is known");
-    if (answer->code || wm_infer_encode_http (&out, &json_bytes, infer, answer, &error)) {
-        free (out.data);
+    if (answer->code || wm_infer_page (&self->written, infer, answer, &error))
         wm_visit_fail (self, &error);
-        return;
+    else if (!wm_infer_write (&self->written, &left))
+        send_written (self);
+    else {
+        self->written.answer = wm_infer_keep (infer, answer);
+        if (wm_visit_hold (self, self->hold.bytes + wm_infer_text_bytes (infer, answer),
+                           begin_writing))
+            begin_writing (self);
     }
-    const bool has_binary = json_bytes != SIZE_MAX;
-    wm_page_t page = { .status = MHD_HTTP_OK,
-                       .type = has_binary ? "application/octet-stream" : "application/json",
-                       .header = has_binary ? "Inference-Header-Content-Length" : NULL,
-                       .data = out.data,
-                       .bytes = out.bytes };
-    snprintf (page.value, sizeof page.value, "%zu", json_bytes);
-    wm_visit_page (self, &page);
 }
 
 static void on_timeout (void *argument)

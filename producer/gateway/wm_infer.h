@@ -87,8 +87,29 @@ wm_ks_code_t wm_infer_decode_http (wm_infer_t *self, const void *data, size_t by
 wm_ks_code_t wm_infer_decode_raw (wm_infer_t *self, const void *data, size_t bytes,
                                   wm_ks_error_t *error);
 
-/* Appends the body. *json_bytes: of its JSON, where binary tensors follow; else SIZE_MAX.  */
-wm_ks_code_t wm_infer_encode_http (wm_buffer_t *to, size_t *json_bytes, const wm_infer_t *self,
-                                   const wm_ks_answer_t *answer, wm_ks_error_t *error);
+/* The body of an answer, while it is written. Values in JSON take long: a slice at a time.  */
+typedef struct {
+    const wm_infer_t *infer;
+    const wm_ks_answer_t *answer;
+    wm_buffer_t to;     /* what is written; the caller's */
+    size_t json_bytes;  /* of its JSON, where binary tensors follow; else SIZE_MAX */
+    uint32_t n_written; /* outputs whose JSON is complete */
+    bool is_begun;      /* the next one's is begun */
+    size_t at;          /* bytes of its data that are written */
+} wm_infer_page_t;
+
+/* Begins the body of an answer, which must stay as it is until all is written. INVALID: JSON has no
+   such values.  */
+wm_ks_code_t wm_infer_page (wm_infer_page_t *self, const wm_infer_t *infer,
+                            const wm_ks_answer_t *answer, wm_ks_error_t *error);
+
+/* Writes until *left bytes are written; takes what it wrote from *left. True: there is more.  */
+bool wm_infer_write (wm_infer_page_t *self, size_t *left);
+
+/* Returns how many bytes the values have in the body at most.  */
+size_t wm_infer_text_bytes (const wm_infer_t *infer, const wm_ks_answer_t *answer);
+
+/* Copies the answer, with all that it lends, so that it lives as long as the request.  */
+const wm_ks_answer_t *wm_infer_keep (wm_infer_t *self, const wm_ks_answer_t *answer);
 
 #endif

@@ -1,11 +1,10 @@
-/* wm_infer_http.c - inference requests and responses as KServe's HTTP API has them: JSON, and
-   behind it the bytes of tensors (the binary tensor data extension).
+/* wm_infer_http.c - inference requests as KServe's HTTP API has them: JSON, and behind it the bytes
+   of tensors (the binary tensor data extension).
 
    jansson gets the request's JSON without the values of tensors (wm_json.h), and its tree is gone
    before the next request: so one small tree at a time is all that no budget counts.  */
 #include "producer/gateway/wm_infer.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,137 +264,4 @@ wm_ks_code_t wm_infer_decode_raw (wm_infer_t *self, const void *data, size_t byt
     tensor->name = wm_infer_text (self, tensor->name, strlen (tensor->name));
     tensor->data = data;
     return wm_infer_check (request, tensor, error);
-}
-
-/* ---- the response ---------------------------------------------------------------------------- */
-
-static void put_text (wm_buffer_t *to, const char *text)
-{
-    wm_buffer_put (to, text, strlen (text));
-}
-
-/* Appends a text with what JSON wants around it.  */
-static void put_string (wm_buffer_t *to, const char *text, size_t bytes)
-{
-    json_t *string = json_stringn (text, bytes);
-    char *quoted = string ? json_dumps (string, JSON_ENCODE_ANY) : NULL;
-    put_text (to, quoted ? quoted : "\"\"");
-    free (quoted);
-    json_decref (string);
-}
-
-/* JSON has no NaN: null, which clients in Python make NaN again; an infinity is what overflows.  */
-static void put_real (wm_buffer_t *to, double value, int digits)
-{
-    char text[40];
-    if (isnan (value))
-        put_text (to, "null");
-    else if (isinf (value))
-        put_text (to, value < 0 ? "-1e999" : "1e999");
-    else {
-        snprintf (text, sizeof text, "%.*g", digits, value);
-        put_text (to, text);
-    }
-}
-
-static void put_number (wm_buffer_t *to, wm_type_t type, const uint8_t *at)
-{
-    char text[32];
-    const size_t bytes = wm_type_bytes (type);
-    uint64_t value = 0;
-    memcpy (&value, at, bytes);
-    if (type >= WM_TYPE_INT8 && type <= WM_TYPE_INT64) {
-        const int shift = (int) (64 - 8 * bytes);
-        snprintf (text, sizeof text, "%lld", (long long) ((int64_t) (value << shift) >> shift));
-    } else
-        snprintf (text, sizeof text, "%llu", (unsigned long long) value);
-    put_text (to, type != WM_TYPE_BOOL ? text : value ? "true" : "false");
-}
-
-/* Appends all values of a tensor, as one flat array.  */
-static void put_data (wm_buffer_t *to, const wm_tensor_t *tensor)
-{
-    const uint8_t *at = tensor->data, *end = at + tensor->bytes;
-    put_text (to, "[");
-    for (bool is_first = true; at < end; is_first = false) {
-        if (!is_first)
-            put_text (to, ",");
-        float single;
-        double real;
-        uint32_t n;
-        if (tensor->type == WM_TYPE_FP32) {
-            memcpy (&single, at, 4);
-            put_real (to, (double) single, 9);
-        } else if (tensor->type == WM_TYPE_FP64) {
-            memcpy (&real, at, 8);
-            put_real (to, real, 17);
-        } else if (tensor->type == WM_TYPE_BYTES) {
-            memcpy (&n, at, 4);
-            put_string (to, (const char *) at + 4, n);
-            at += 4 + n;
-        } else
-            put_number (to, tensor->type, at);
-        at += wm_type_bytes (tensor->type);
-    }
-    put_text (to, "]");
-}
-
-static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor, bool is_json)
-{
-    char text[64];
-    put_text (to, "{\"name\":");
-    put_string (to, tensor->name, strlen (tensor->name));
-    put_text (to, ",\"datatype\":\"");
-    put_text (to, wm_type_name (tensor->type));
-    put_text (to, "\",\"shape\":[");
-    for (uint32_t i = 0; i < tensor->n_dim; i++) {
-        snprintf (text, sizeof text, "%s%lld", i ? "," : "", (long long) tensor->dim[i]);
-        put_text (to, text);
-    }
-    if (is_json) {
-        put_text (to, "],\"data\":");
-        put_data (to, tensor);
-        put_text (to, "}");
-    } else {
-        snprintf (text, sizeof text, "],\"parameters\":{\"binary_data_size\":%zu}}", tensor->bytes);
-        put_text (to, text);
-    }
-}
-
-wm_ks_code_t wm_infer_encode_http (wm_buffer_t *to, size_t *json_bytes, const wm_infer_t *self,
-                                   const wm_ks_answer_t *answer, wm_ks_error_t *error)
-{
-    const wm_ks_request_t *request = &self->request;
-    char text[64];
-    bool has_binary = false;
-    put_text (to, "{\"model_name\":");
-    put_string (to, answer->model, strlen (answer->model));
-    put_text (to, ",\"model_version\":");
-    put_string (to, answer->version, strlen (answer->version));
-    if (*request->id) {
-        put_text (to, ",\"id\":");
-        put_string (to, request->id, strlen (request->id));
-    }
-    if (answer->n_held) {
-        snprintf (text, sizeof text, ",\"parameters\":{\"wiremill_held\":%u}", answer->n_held);
-        put_text (to, text);
-    }
-    put_text (to, ",\"outputs\":[");
-    for (uint32_t i = 0; i < answer->n_output; i++) {
-        const wm_tensor_t *tensor = &answer->output[i];
-        const bool is_json = request->n_output ? self->is_json[i] : self->all_json;
-        if (is_json && (tensor->type == WM_TYPE_FP16 || tensor->type == WM_TYPE_BF16))
-            return wm_ks_fail (error, WM_KS_INVALID,
-                               "JSON has no %s: ask for output '%.100s' with 'binary_data': true",
-                               wm_type_name (tensor->type), tensor->name);
-        has_binary |= !is_json;
-        put_text (to, i ? "," : "");
-        put_output (to, tensor, is_json);
-    }
-    put_text (to, "]}");
-    *json_bytes = has_binary ? to->bytes : SIZE_MAX;
-    for (uint32_t i = 0; i < answer->n_output; i++)
-        if (!(request->n_output ? self->is_json[i] : self->all_json))
-            wm_buffer_put (to, answer->output[i].data, answer->output[i].bytes);
-    return WM_KS_OK;
 }

@@ -29,7 +29,7 @@ def call(address, method, path, body=None, headers=None):
 
 def ask(address, path, method="GET", body=None, code=200):
     status, _, data = call(address, method, path, body)
-    assert status == code, (status, path, data)
+    assert status == code, (status, path, data[:300])
     return json.loads(data or "{}")
 
 
@@ -291,6 +291,22 @@ def image(_, address):
     x = np.random.default_rng(3).random((3, 3, 800, 600), np.float32)
     found = infer(address, "image", [("x", "FP32", x)])["y"]
     assert found.shape == x.shape and np.array_equal(found, 2 * x)
+    # the same as JSON takes long to write: others are answered meanwhile
+    head = {"inputs": [{"name": "x", "shape": x.shape, "datatype": "FP32", "parameters": {"binary_data_size": x.nbytes}}]}
+    head, done, longest = json.dumps(head).encode(), [], 0
+    heads = {"Inference-Header-Content-Length": str(len(head))}
+    thread = threading.Thread(target=lambda: done.append(call(address, "POST", "/v2/models/image/infer", head + x.tobytes(), heads)))
+    begun = time.monotonic()
+    thread.start()
+    while thread.is_alive():
+        before = time.monotonic()
+        ask(address, "/v2/health/live")
+        longest = max(longest, time.monotonic() - before)
+    took = time.monotonic() - begun
+    thread.join()
+    status, _, data = done[0]
+    assert status == 200 and np.array_equal(np.array(json.loads(data)["outputs"][0]["data"], "f4"), found.ravel())
+    assert longest < took / 3, (longest, took)
 
 
 def wide(_, address, worker):
@@ -308,6 +324,9 @@ def wide(_, address, worker):
     same, most = [], 0
     error = infer(address, "wide", [("x", "FP32", np.zeros((257, 1), np.float32))], code=413)
     assert error.startswith(f"the answer would be {257 * 4 * WIDE} bytes") and "send fewer rows" in error, error
+    text = {"inputs": [{"name": "x", "shape": [250, 1], "datatype": "FP32", "data": list(range(250))}]}
+    error = ask(address, "/v2/models/wide/infer", "POST", json.dumps(text), 413)["error"]
+    assert "the answer in JSON is larger" in error and "binary_data_output" in error, error
     os.kill(int(worker), signal.SIGSTOP)
     threads = [threading.Thread(target=client, args=(i,)) for i in range(30)]
     for thread in threads:

@@ -21,7 +21,6 @@ static void accepted (wm_infer_t *infer)
 {
     const wm_ks_request_t *request = &infer->request;
     wm_buffer_t to = { 0 };
-    size_t json_bytes;
     uint64_t sum = 0;
     FUZZ_CHECK (request->n_input <= WM_INFER_TENSORS_MAX);
     FUZZ_CHECK (request->n_output <= WM_INFER_TENSORS_MAX);
@@ -48,13 +47,16 @@ static void accepted (wm_infer_t *infer)
     while (wm_proto_next (&in, &field))
         ;
     FUZZ_CHECK (!in.is_bad);
-    to.bytes = 0;
     if (infer->is_json && request->n_output < request->n_input)
         answer.n_output = request->n_output;
     if (!infer->is_json)
         infer->request.n_output = 0;
-    wm_infer_encode_http (&to, &json_bytes, infer, &answer, NULL);
     free (to.data);
+    wm_infer_page_t page;
+    const bool is_text = wm_infer_page (&page, infer, &answer, NULL) == WM_KS_OK;
+    for (size_t left = 3; is_text && wm_infer_write (&page, &left); left = 3)
+        ;
+    free (page.to.data);
 }
 
 static void infer (const uint8_t *data, size_t size, size_t json_bytes)

@@ -427,14 +427,20 @@ static void encodes (const wm_tensor_t *output, bool is_json, const char *wanted
     const wm_ks_answer_t answer = {
         .model = "m", .version = "1", .output = output, .n_output = 1, .n_held = is_json
     };
-    wm_buffer_t to = { 0 };
-    size_t json_bytes;
+    wm_infer_page_t page;
     wm_ks_error_t error;
-    assert_int_equal (wm_infer_encode_http (&to, &json_bytes, &infer, &answer, &error), WM_KS_OK);
-    wm_buffer_put (&to, "", 1);
-    assert_string_equal ((char *) to.data, wanted);
-    assert_int_equal (json_bytes, json_wanted);
-    free (to.data);
+    assert_int_equal (wm_infer_page (&page, &infer, &answer, &error), WM_KS_OK);
+    const size_t head = page.to.bytes;
+    page.answer = wm_infer_keep (&infer, &answer);
+    for (size_t left = 1; wm_infer_write (&page, &left); left = 1)
+        assert_int_equal (left, 0);
+    assert_in_range (page.to.bytes, head,
+                     head + 100 + strlen (output->name) + wm_infer_text_bytes (&infer, &answer));
+    wm_buffer_put (&page.to, "", 1);
+    assert_string_equal ((char *) page.to.data, wanted);
+    assert_int_equal (page.json_bytes, json_wanted);
+    free (page.to.data);
+    wm_infer_free (&infer);
 }
 
 static void test_http_encode (void **state)
@@ -468,11 +474,10 @@ static void test_http_encode (void **state)
     const wm_ks_answer_t answer = {
         .model = "m", .version = "1", .output = &tensor, .n_output = 1
     };
-    wm_buffer_t to = { 0 };
-    size_t bytes;
+    wm_infer_page_t page;
     wm_ks_error_t error;
-    assert_int_equal (wm_infer_encode_http (&to, &bytes, &infer, &answer, &error), WM_KS_INVALID);
-    free (to.data);
+    assert_int_equal (wm_infer_page (&page, &infer, &answer, &error), WM_KS_INVALID);
+    assert_null (page.to.data);
 }
 
 /* ---- memory, the loop ------------------------------------------------------------------------ */

@@ -223,18 +223,19 @@ static void test_there_and_back (void **state)
             .model = "m", .version = "1", .output = output, .n_output = 2
         };
         wm_infer_t infer = { .all_json = true, .request = { .id = "" } };
-        wm_buffer_t to = { 0 };
+        wm_infer_page_t page;
         wm_ks_error_t error;
-        size_t bytes, left;
-        assert_int_equal (wm_infer_encode_http (&to, &bytes, &infer, &answer, &error), WM_KS_OK);
-        wm_buffer_put (&to, "", 1);
-        char *a = strstr ((char *) to.data, "\"data\":"), *b = strstr (a + 1, "\"data\":");
+        size_t left = SIZE_MAX;
+        assert_int_equal (wm_infer_page (&page, &infer, &answer, &error), WM_KS_OK);
+        assert_false (wm_infer_write (&page, &left));
+        wm_buffer_put (&page.to, "", 1);
+        char *a = strstr ((char *) page.to.data, "\"data\":"), *b = strstr (a + 1, "\"data\":");
         strchr (a, ']')[1] = strchr (b, ']')[1] = 0;
         assert_int_equal (reads (a + 7, WM_TYPE_FP32, single_back, 16, 50, &left), WM_JSON_DONE);
         assert_int_equal (reads (b + 7, WM_TYPE_FP64, real_back, 16, 50, &left), WM_JSON_DONE);
         assert_memory_equal (single, single_back, sizeof single);
         assert_memory_equal (real, real_back, sizeof real);
-        free (to.data);
+        free (page.to.data);
     }
 }
 
