@@ -26,7 +26,8 @@
 #define RESET_RATE 200
 #define ACKS_MAX 1000
 #define SWEEP_US 1000000
-#define GREETING_US 10000000 /* a connection that has not spoken HTTP/2 by then is closed */
+#define GREETING_US 10000000 /* a connection that has not spoken HTTP/2 by then is closed, */
+                             /* as is one in the middle of a request's headers */
 #define REST_US 100000       /* after accept has failed */
 
 /* ---- the end of a connection ----------------------------------------------------------------- */
@@ -334,9 +335,12 @@ static void on_accept (void *argument, uint32_t events)
     }
 }
 
-/* From now on new streams are ignored: the client has known for a second that it should go.  */
+/* From now on new streams are ignored, and new messages in those that are open: the client has
+   known for a second that it should go.  */
 static void refuse (wm_conn_t *self)
 {
+    for (wm_call_t *call = self->calls; call; call = call->next)
+        wm_call_close (call);
     self->is_refusing = true;
     nghttp2_submit_goaway (self->session, NGHTTP2_FLAG_NONE,
                            nghttp2_session_get_last_proc_stream_id (self->session),
@@ -351,14 +355,16 @@ static void sweep (void *argument)
     const int64_t now_us = wm_loop_now_us (self->front->loop);
     for (wm_conn_t *conn = self->conns, *next; conn; conn = next) {
         next = conn->next;
+        bool is_cut = false;
         for (wm_call_t *call = conn->calls, *after; call; call = after) {
             after = call->next;
+            is_cut |= !call->method && !call->is_done && now_us - call->begun_us > GREETING_US;
             wm_call_sweep (call, now_us);
         }
         if (self->is_draining && !conn->is_refusing)
             refuse (conn);
         const int64_t still_us = now_us - conn->moved_us;
-        if ((waiting (conn) && still_us > WM_FRONT_STALL_US) ||
+        if (is_cut || (waiting (conn) && still_us > WM_FRONT_STALL_US) ||
             (!conn->is_greeted && still_us > GREETING_US))
             kill_conn (conn);
     }

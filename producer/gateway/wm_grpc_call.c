@@ -182,9 +182,10 @@ static ssize_t read_answers (nghttp2_session *session, int32_t stream, uint8_t *
         free_item (item);
     }
     self->bytes_out += n;
-    if (!self->first && self->is_ended && !self->is_done) {
+    if (!self->first && !self->is_done && (self->is_ended || (self->closes && !self->n_head))) {
         self->is_done = true;
-        self->code = WM_KS_OK;
+        self->code = self->is_ended ? WM_KS_OK : WM_KS_UNAVAILABLE;
+        self->text = self->is_ended ? NULL : strdup ("the gateway ends");
     }
     if (self->is_done && !self->first) {
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -575,6 +576,8 @@ static size_t read_messages (wm_call_t *self, const uint8_t *data, size_t bytes)
     while (at < bytes && !self->is_done) {
         if (!self->arriving && self->n_unheld && self->method->is_stream)
             return at;
+        if (self->closes && !self->arriving && !self->n_head && !self->rest.bytes)
+            break;
         if (!self->arriving && self->n_head < sizeof self->head) {
             self->moved_us = self->n_head ? self->moved_us : now_us (self);
             self->head[self->n_head++] = data[at++];
@@ -646,9 +649,20 @@ void wm_call_end (wm_call_t *self)
         end_messages (self);
 }
 
+void wm_call_close (wm_call_t *self)
+{
+    if (self->is_done || !self->method || !self->method->is_stream)
+        return;
+    self->closes = true;
+    if (!self->first)
+        respond (self);
+}
+
 void wm_call_sweep (wm_call_t *self, int64_t now)
 {
-    const bool arrives = self->n_head && !self->n_unheld;
+    const bool is_awaited =
+        !self->is_done && !self->first && self->method && !self->method->is_stream;
+    const bool arrives = (self->n_head || is_awaited) && !self->n_unheld;
     if (self->stops)
         reset (self); /* the status could not be sent since */
     else if (self->is_done && !self->is_ended && now - self->moved_us > LATE_US)

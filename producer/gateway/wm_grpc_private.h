@@ -72,6 +72,7 @@ struct wm_call_t {
     bool is_done;       /* its status is submitted */
     bool is_sent;       /* ... and sent */
     bool stops;         /* the stream is reset once it is */
+    bool closes;        /* the gateway ends: it takes no more messages */
     wm_ks_code_t code;
     char *text; /* of the status; NULL: none */
     char model[64];
@@ -139,6 +140,8 @@ void wm_call_begin (wm_call_t *self);
 void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes);
 /* The client has sent all.  */
 void wm_call_end (wm_call_t *self);
+/* The gateway ends: a stream is answered what it has sent, and then UNAVAILABLE.  */
+void wm_call_close (wm_call_t *self);
 /* All of the response has been sent.  */
 void wm_call_sent (wm_call_t *self);
 /* Ends it where its message arrives, or its answer is taken, too slowly.  */

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import select
 import signal
 import socket
 import ssl
@@ -485,8 +486,12 @@ def flood():
 
 
 def drain():
-    """A request that has begun when SIGTERM comes is answered; no connection is accepted any more."""
+    """A request that has begun when SIGTERM comes is answered; no connection is accepted any more. Streams that stay open are
+    ended with UNAVAILABLE, also where one goes on sending."""
     body = framed(request(patches(1)))
+    begin = GREETING + frame(HEADERS, 4, 1, heads(SERVICE + "ModelStreamInfer"))
+    idle, busy = raw(begin), raw(begin)
+    half = raw(GREETING + frame(HEADERS, 0, 1, heads()))  # headers that do not end
     said = raw(GREETING + frame(HEADERS, 4, 1, heads()) + frame(0, 0, 1, body[:20]))
     while not said.recv(65536):
         pass
@@ -498,11 +503,27 @@ def drain():
             time.sleep(0.01)
         except ConnectionError:  # refused, or reset where it was about to be accepted
             break
+    try:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            busy.sendall(frame(0, 0, 1, body) if len(body) < 16384 else frame(0, 0, 1, body[:16000]) + frame(0, 0, 1, body[16000:]))
+            time.sleep(0.01)
+            if select.select([busy], [], [], 0)[0] and b"\x0214" in busy.recv(65536):
+                break
+        else:
+            raise AssertionError("a stream goes on")
+    except ConnectionError:
+        pass  # its end was in what was not read
+    answer = b""
+    while piece := idle.recv(65536):
+        answer += piece
+    assert b"\x0214" in answer, answer  # grpc-status
     said.sendall(frame(0, 1, 1, body[20:]))
     answer = b""
     while piece := said.recv(65536):
         answer += piece
     assert OUTPUT.encode() in answer
+    assert is_closed(half)
 
 
 def tls():
