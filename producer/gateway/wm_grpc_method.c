@@ -267,9 +267,31 @@ static void take_change (wm_item_t *item, change_fn_t *change)
     json_decref (request);
 }
 
+/* Whether a parameter (map entry: field 3, its key 1) would have the model otherwise than in its
+   files.  */
+static bool has_override (const wm_item_t *item)
+{
+    wm_proto_t in = wm_proto_of (item->body, item->bytes), entry;
+    wm_field_t field;
+    bool any = false;
+    while (!any && wm_proto_next (&in, &field)) {
+        if (field.tag != 3 || field.wire != WM_WIRE_BYTES)
+            continue;
+        entry = wm_proto_of (field.data, field.bytes);
+        while (wm_proto_next (&entry, &field))
+            any |= field.tag == 1 && field.wire == WM_WIRE_BYTES &&
+                   wm_ks_is_override ((const char *) field.data, field.bytes);
+    }
+    return any;
+}
+
 static void take_load (wm_item_t *item)
 {
-    take_change (item, wm_models_load);
+    const wm_ks_error_t error = WM_KS_NO_OVERRIDE;
+    if (has_override (item))
+        wm_call_fail (item, &error);
+    else
+        take_change (item, wm_models_load);
 }
 
 static void take_unload (wm_item_t *item)

@@ -246,10 +246,19 @@ void wm_visit_cancel (wm_visit_t *self)
 
 /* ---- the repository -------------------------------------------------------------------------- */
 
+#define JSON_BYTES_MAX (64u << 10) /* jansson's tree takes some 20 times as much, or more */
+
+/* Reads the request's JSON; the caller's. NULL: there is none, or it is too large.  */
+static json_t *read_json (const wm_visit_t *self)
+{
+    const char *text = self->body ? (char *) self->body : "";
+    return self->bytes <= JSON_BYTES_MAX ? json_loadb (text, self->bytes, 0, NULL) : NULL;
+}
+
 static void repository_index (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
-    json_t *request = json_loadb (self->body ? (char *) self->body : "", self->bytes, 0, NULL);
+    json_t *request = read_json (self);
     const bool is_ready = json_is_true (json_object_get (request, "ready"));
     json_decref (request);
     answer (self, wm_models_index (models (self), is_ready), NULL);
@@ -279,10 +288,27 @@ static void change (wm_visit_t *self, const char *model, change_fn_t *how)
     how (models (self), model, on_changed, self->changes);
 }
 
+/* Whether a parameter would have the model otherwise than in its files, as what is large must.  */
+static bool has_override (const wm_visit_t *self)
+{
+    json_t *request = read_json (self);
+    const char *name;
+    json_t *value;
+    bool any = self->bytes > JSON_BYTES_MAX;
+    json_object_foreach (json_object_get (request, "parameters"), name, value) any |=
+        wm_ks_is_override (name, strlen (name));
+    json_decref (request);
+    return any;
+}
+
 static void load (wm_visit_t *self, const char *model, const char *version)
 {
+    const wm_ks_error_t error = WM_KS_NO_OVERRIDE;
     (void) version;
-    change (self, model, wm_models_load);
+    if (has_override (self))
+        wm_visit_fail (self, &error);
+    else
+        change (self, model, wm_models_load);
 }
 
 static void unload (wm_visit_t *self, const char *model, const char *version)

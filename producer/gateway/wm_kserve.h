@@ -37,6 +37,15 @@ typedef struct {
         WM_KS_UNAVAILABLE, "Request timeout expired"                                               \
     }
 
+/* A client's wish to load a model with a configuration or files of its own.  */
+#define WM_KS_NO_OVERRIDE                                                                          \
+    {                                                                                              \
+        WM_KS_UNIMPLEMENTED, "a configuration ('config') or files ('file:...') with the request "  \
+                             "are not supported: put them into the model repository"               \
+    }
+/* Returns whether a parameter of a load has this name: "config", or "file:" and a path.  */
+bool wm_ks_is_override (const char *name, size_t bytes);
+
 /* Fills *error (may be NULL) and returns `code`.  */
 wm_ks_code_t wm_ks_fail (wm_ks_error_t *error, wm_ks_code_t code, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));

@@ -320,6 +320,8 @@ def hostile():
             data += frame(HEADERS, 4, stream, heads(SERVICE + rng.choice(("ModelInfer", "ModelStreamInfer", "ModelConfig"))))
             data += frame(0, 1, stream, framed(bytes(message))[:16000])
         raw(data).close()
+    for path, code in (("/v2/repository/index", 200), (f"/v2/repository/models/{MODEL}/load", 501)):
+        ask(path, b'{"parameters": [' + b"[]," * 2000000 + b"[]]}", code=code)  # as a tree it would take 300 MB
     # 3 million messages of no bytes, in streams whose answers nobody takes
     said = raw(GREETING[:24] + frame(4, 0, 0, struct.pack(">HI", 4, 0)) + b"".join(
         frame(HEADERS, 4, i, heads(SERVICE + "ModelStreamInfer")) + 4 * frame(0, 0, i, bytes(16350)) for i in range(1, 501, 2)))
