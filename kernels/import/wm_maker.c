@@ -60,7 +60,8 @@ void wm_maker_append (wm_maker_t *self, Onnx__NodeProto *node)
         Onnx__NodeProto **list = wm_maker_take (self, more, sizeof *list);
         if (!list)
             return;
-        memcpy (list, self->node, self->n_node * sizeof *list);
+        if (self->n_node)
+            memcpy (list, self->node, self->n_node * sizeof *list);
         self->node = list;
         self->node_max = more;
     }
