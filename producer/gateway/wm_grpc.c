@@ -16,11 +16,7 @@
 #define READS_MAX 4                /* ... before other connections have their turn */
 #define OUT_BYTES_MAX (256u << 10) /* waiting in a connection's buffer */
 #define STREAMS_MAX 1024           /* of a connection */
-/* Window of a connection. Messages without memory can fill it, so all windows together matter, not
-   one: the more connections there are, the smaller are those of new ones.  */
-#define CONN_WINDOW_MAX (16u << 20)
-#define CONN_WINDOW_MIN (512u << 10)
-#define CONN_WINDOWS_BYTES (64u << 20)
+#define CONN_WINDOW_BYTES (16 << 20)
 #define FRAME_BYTES_MAX (1 << 18)
 #define RESET_BURST 1000 /* streams a client may cancel at once, and then a second */
 #define RESET_RATE 200
@@ -243,14 +239,6 @@ static void set_callbacks (nghttp2_session_callbacks *c)
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-static int32_t window_of (size_t n_conns)
-{
-    const size_t part = CONN_WINDOWS_BYTES / n_conns;
-    return part > CONN_WINDOW_MAX   ? (int32_t) CONN_WINDOW_MAX
-           : part < CONN_WINDOW_MIN ? (int32_t) CONN_WINDOW_MIN
-                                    : (int32_t) part;
-}
-
 static void greet (wm_conn_t *self)
 {
     const nghttp2_settings_entry settings[] = {
@@ -261,8 +249,7 @@ static void greet (wm_conn_t *self)
     };
     nghttp2_submit_settings (self->session, NGHTTP2_FLAG_NONE, settings,
                              sizeof settings / sizeof settings[0]);
-    nghttp2_session_set_local_window_size (self->session, NGHTTP2_FLAG_NONE, 0,
-                                           window_of (self->grpc->n_conns));
+    nghttp2_session_set_local_window_size (self->session, NGHTTP2_FLAG_NONE, 0, CONN_WINDOW_BYTES);
     wm_conn_mark (self);
 }
 

@@ -6,8 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages without memory may have so many bytes in all; then their connections wait too.  */
-#define UNHELD_SHARE 4              /* of the budget: one in */
+/* Messages without memory may have so many bytes, of one address; then their connections wait too.  */
+#define UNHELD_SHARE 4 /* of the budget: one in */
+/* Beyond so many, or half of the budget, connections of the address that has most of them may have
+   so many each; more messages are refused.  */
+#define UNHELD_MAX (64u << 20)
+#define UNHELD_CONN_MAX (512u << 10)
 #define LATE_BYTES_MAX (256u << 10) /* a status waits for so much of the rest of a message */
 #define LATE_US 1000000
 #define STREAM_WINDOW_MAX (16 << 20)
@@ -34,12 +38,22 @@ static void consume (wm_call_t *self, size_t stream, size_t conn)
     wm_conn_mark (self->conn);
 }
 
+/* So many more bytes have come for which there is no memory; modulo SIZE_MAX + 1.  */
+static void count_unheld (wm_call_t *self, size_t more)
+{
+    self->owed += more;
+    self->conn->unheld += more;
+    self->conn->share.address->unheld += more;
+    self->conn->grpc->unheld += more;
+}
+
 /* What is owed since memory for its message was not there.  */
 static void pay (wm_call_t *self)
 {
-    self->conn->grpc->unheld -= self->owed;
-    consume (self, self->owed, self->owed_conn);
-    self->owed = self->owed_conn = 0;
+    const size_t owed = self->owed;
+    count_unheld (self, -owed);
+    consume (self, owed, self->owed_conn);
+    self->owed_conn = 0;
 }
 
 /* ---- beginning and end of calls, items ------------------------------------------------------- */
@@ -526,6 +540,16 @@ static size_t add_body (wm_item_t *item, const uint8_t *data, size_t bytes)
     return n;
 }
 
+/* Whether so much waits that windows do not bound it: those of 500 connections are 8 GB.  */
+static bool is_crowd (const wm_call_t *self)
+{
+    const wm_conn_t *conn = self->conn;
+    const size_t half = wm_budget_max (conn->grpc->front->budget) / 2;
+    const size_t max = half > UNHELD_MAX ? half : UNHELD_MAX;
+    return conn->grpc->unheld > max && conn->share.address->unheld > max / 2 &&
+           conn->unheld > UNHELD_CONN_MAX;
+}
+
 /* Opens the windows again, or owes it while memory is not there.  */
 static void settle (wm_call_t *self, size_t bytes)
 {
@@ -534,9 +558,13 @@ static void settle (wm_call_t *self, size_t bytes)
         consume (self, bytes, bytes);
         return;
     }
-    self->owed += bytes;
-    grpc->unheld += bytes;
-    if (grpc->unheld < wm_budget_max (grpc->front->budget) / UNHELD_SHARE)
+    count_unheld (self, bytes);
+    if (is_crowd (self)) {
+        self->owed_conn += bytes;
+        wm_call_finish (self, WM_KS_UNAVAILABLE,
+                        "too many requests of this address wait for memory: send fewer at once");
+    } else if (self->conn->share.address->unheld <
+               wm_budget_max (grpc->front->budget) / UNHELD_SHARE)
         consume (self, 0, bytes);
     else
         self->owed_conn += bytes;

@@ -91,6 +91,7 @@ struct wm_conn_t {
     size_t sent;
     wm_call_t *calls;
     size_t n_calls;
+    size_t unheld;    /* bytes of messages that have no memory granted */
     int64_t moved_us; /* when bytes were last taken by the peer, or none waited */
     bool is_marked, is_dead, is_greeted, is_refusing, is_drained;
 };

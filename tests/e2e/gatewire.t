@@ -58,6 +58,7 @@ ok "the access log has a line for each request" logged
 start --memory 33554432 --address-connections 40 || bail "no gateway"
 until_true 60 is_ready || bail "no model is ready"
 ok "clients that take no answer hold up nobody at another address" run slow
+ok "... nor do those fill its memory whose requests wait" run windows "$gateway"
 ok "an address has only so many connections" run crowd 40
 ok "... and one line of the log" grep -c '127.0.0.4:[0-9]*: its address has 40 connections' "$work/log"
 once () { [ "$(grep -c 'its address has' "$work/log")" = 1 ]; }
@@ -67,7 +68,6 @@ kill -TERM $gateway && kill -TERM $gateway && wait $gateway
 start --strict
 until_true 60 is_ready
 ok "--strict refuses rows without scores" run strict
-ok "of many connections each has a smaller window" run windows
 hung_up () { kill -HUP $gateway && wait $gateway; }
 ok "a closed terminal ends it" hung_up
 
