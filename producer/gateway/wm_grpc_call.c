@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages without memory may have so many bytes, of one address; then their connections wait too.  */
+/* Messages without memory may have so many bytes, of one address; then their connections wait.  */
 #define UNHELD_SHARE 4 /* of the budget: one in */
 /* Beyond so many, or half of the budget, connections of the address that has most of them may have
    so many each; more messages are refused.  */
