@@ -237,12 +237,14 @@ static void test_family (int precision)
 
 static int test_small (void *argument)
 {
-    static const gpu_shape_t small = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
+    static const gpu_shape_t small = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false },
+                             small48 = { 14, 12, 1, 1, { 48 }, { 5 }, 128, 32, 1, false };
     (void) argument;
     for (int p = WM_GPU_F32; p <= WM_GPU_SPLIT; p++) {
         if (p == WM_GPU_TF32)
             continue;
         test_plane ("a small network", &small, WM_FULL_VIEW, p, 1500, 1);
+        test_plane ("a small one of 48 filters", &small48, WM_FULL_VIEW, p, 1500, 1);
         test_plane ("own view", &small, WM_OWN_VIEW, p, 1500, 1);
     }
     return 0;
