@@ -6,7 +6,8 @@
    them by the kernel's columns tells which of 32 positions see such a cell. The active ones get
    neighbouring entries of the list, in the order of columns, and their numbers go to shared memory;
    then the block's threads share what its warps found, 8 filters of a position each, so that
-   lanes beside each other write one entry: float32, fused, from the bias on, rows, columns ascending. What is stored is relu (sum) - c, where c is what an inactive window gives
+   lanes beside each other write one entry: float32, fused, from the bias on, rows, columns
+   ascending. What is stored is relu (sum) - c, where c is what an inactive window gives
    (wm_cuda_pack.c has the formula).
 
    Where a row lies in the list depends on which warp came first; what an entry holds does not, and

@@ -179,10 +179,11 @@ typedef struct {
    of patch_col positions from bit hit[i] of the map on. A row of it is read in segments of 96
    bytes, the last one filled up with zeros; its weights lie packed, a panel a segment, or two where
    values are halves twice. A block takes a tile of hits (32 to 256), and the rows of a band,
-   rows_group of them at a time: blocks = tiles * bands; segments and values ascend, whatever the hits beside. Columns of the sums: 128
-   outputs; the sum of all of them by its own weights, high part and low part; the sum of the
-   outputs' magnitudes that it is measured by; 5 spare. 8 hits that are all inactive in a segment
-   are skipped, and the inactive ones among others count exactly 0.  */
+   rows_group of them at a time: blocks = tiles * bands; segments and values ascend, whatever the
+   hits beside. Columns of the sums: 128 outputs; the sum of all of them by its own weights, high
+   part and low part; the sum of the outputs' magnitudes that it is measured by; 5 spare. 8 hits
+   that are all inactive in a segment are skipped (wide kernels skip none), and the inactive ones
+   among others count exactly 0.  */
 #define WM_GPU_OUTPUTS 128u
 #define WM_GPU_SUMS 136u
 #define WM_GPU_SEGMENT 96u
@@ -226,7 +227,7 @@ typedef struct {
    blocks * threads / 32 >= n_hit; wm_gpu_tail_floats of shared memory a warp.
    Nothing is computed for hits without a patch.  */
 typedef struct {
-    const float *sum;                     /* (bands, n_hit, WM_GPU_SUMS): added up */
+    const float *sum; /* (bands, n_hit, WM_GPU_SUMS): added up */
     uint32_t bands;
     float *scores;                        /* (n_hit, n_output) */
     const uint32_t *active, *index, *bad; /* maps: a row has n_word words */

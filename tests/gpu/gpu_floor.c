@@ -143,14 +143,16 @@ double gpu_counted_written (const gpu_counted_t *counted)
 
 void gpu_counted_print (const gpu_counted_t *counted, const char *what)
 {
-    static const char *const name[WM_GPU_KERNELS] = {
-        [WM_GPU_FILL] = "fill",         [WM_GPU_SCATTER] = "scatter",
-        [WM_GPU_ACTIVE] = "active",     [WM_GPU_TAIL] = "tail",
-        [WM_GPU_DENSE] = "dense",       [WM_GPU_DENSE_SPLIT] = "densesplit",
-        [WM_GPU_DENSE_FMA] = "densefma",
-        [WM_GPU_DENSE_WIDE] = "densewide",
-        [WM_GPU_DENSE_WIDE_SPLIT] = "densewidesplit"
-    };
+    static const char *const name[WM_GPU_KERNELS] = { [WM_GPU_FILL] = "fill",
+                                                      [WM_GPU_SCATTER] = "scatter",
+                                                      [WM_GPU_ACTIVE] = "active",
+                                                      [WM_GPU_TAIL] = "tail",
+                                                      [WM_GPU_DENSE] = "dense",
+                                                      [WM_GPU_DENSE_SPLIT] = "densesplit",
+                                                      [WM_GPU_DENSE_FMA] = "densefma",
+                                                      [WM_GPU_DENSE_WIDE] = "densewide",
+                                                      [WM_GPU_DENSE_WIDE_SPLIT] =
+                                                          "densewidesplit" };
     const double share = USUAL / counted->n_hit;
     for (int k = 0; k < WM_GPU_KERNELS; k++) {
         const wm_gpu_fake_work_t *work = &counted->work[k];

@@ -23,7 +23,7 @@
 #define STACK_BYTES (64u << 10)
 #define COPIES_MAX 128u /* of a thread that have not landed */
 #define PRODUCTS_MAX 32u
-#define STEPS_MAX 64u   /* of a warp before another one is taken */
+#define STEPS_MAX 64u /* of a warp before another one is taken */
 
 typedef enum { NOTHING, MEET, BALLOT, FIRST, MATRIX, MMA, END } do_t;
 

@@ -63,7 +63,8 @@ static void count_dense (const wm_gpu_dense_t *args, wm_gpu_kernel_t kernel, uin
                             : split ? 3 * WM_GPU_STEPS * step
                                     : WM_GPU_STEPS * step);
     work->l2 += panels * (split ? 2 : 1) * (double) WM_GPU_PANEL + value_bytes;
-    work->written += (double) tiles * args->bands * args->tile * (WM_GPU_OUTPUTS + 3) * sizeof (float);
+    work->written +=
+        (double) tiles * args->bands * args->tile * (WM_GPU_OUTPUTS + 3) * sizeof (float);
 }
 
 static void count_tail (const wm_gpu_tail_t *args, wm_gpu_fake_work_t *work)

@@ -36,10 +36,12 @@ static bool without_wide;   /* not by Hopper's instructions */
 static wm_cuda_t *engine_of (const wm_net_t *net, const wm_spec_t *spec,
                              wm_gpu_precision_t precision, wm_error_t *error)
 {
-    wm_cuda_config_t config = {
-        .precision = precision, .plain = without_wide, .hits = 256, .cells = 40000, .starts = strip,
-        .height = 192
-    };
+    wm_cuda_config_t config = { .precision = precision,
+                                .plain = without_wide,
+                                .hits = 256,
+                                .cells = 40000,
+                                .starts = strip,
+                                .height = 192 };
     return wm_cuda_new (&wm_gpu_stand_in, net, spec, &config, error);
 }
 
