@@ -2,7 +2,7 @@
 
      compile SOURCE ARCH OUT.s LIBRARY INCLUDE [LIBRARY INCLUDE]...
 
-   ARCH is sm_90 (machine code) or compute_120 (PTX, which a driver compiles for GPUs that are newer
+   ARCH is sm_80 (machine code), sm_90a (with what only this architecture has) or compute_120 (PTX, which a driver compiles for GPUs that are newer
    than all of the list). The first LIBRARY (libnvrtc.so.12 or .13, or the pattern of its path) that
    opens and knows ARCH is taken; INCLUDE is the folder of its cuda_fp16.h. OUT.s is assembler: the
    image and its row of the section `wm_gpu_images` (wm_gpu_images.h); OUT.s.log is what the
@@ -117,15 +117,15 @@ static bool write_file (const char *name, const char *ending, const char *data, 
     return true;
 }
 
-static bool write_row (const char *out, int arch, int toolkit, bool is_ptx)
+static bool write_row (const char *out, const char *arch, int toolkit, bool is_ptx)
 {
     char text[3 * PATH_BYTES];
     const int n =
         snprintf (text, sizeof text,
                   ".section .rodata.wm_gpu_image, \"a\"\n.balign 64\n1: .incbin \"%s.image\"\n2:\n"
-                  ".section wm_gpu_images, \"aw\"\n.balign 8\n.quad 1b, 2b\n.long %d, %d, %d, 0\n"
+                  ".section wm_gpu_images, \"aw\"\n.balign 8\n.quad 1b, 2b\n.long %d, %d, %d, %d\n"
                   ".section .note.GNU-stack, \"\", @progbits\n",
-                  out, arch, toolkit, is_ptx);
+                  out, atoi (strchr (arch, '_') + 1), toolkit, is_ptx, strchr (arch, 'a') != NULL);
     return write_file (out, "", text, (size_t) n);
 }
 
@@ -169,7 +169,7 @@ static int compile (const calls_t *call, const char *source, const char *arch, c
         return 1;
     return write_file (out, ".image", image, bytes) &&
                    write_file (out, ".log", log, strlen (log)) &&
-                   write_row (out, atoi (strchr (arch, '_') + 1), 1000 * major + 10 * minor, is_ptx)
+                   write_row (out, arch, 1000 * major + 10 * minor, is_ptx)
                ? 0
                : 1;
 }

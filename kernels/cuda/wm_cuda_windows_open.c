@@ -166,7 +166,7 @@ static bool fit_wide (wm_cuda_t *self)
     d->tile = wm_gpu_wide_tile (parts), d->stages = 6;
     while (d->stages > 2 && d->stages * wm_gpu_wide_stage_bytes (parts) > self->info.shared_bytes)
         d->stages--;
-    self->pack.wide = !self->config.plain && self->info.major == 9 && self->by != WM_GPU_BY_FMA &&
+    self->pack.wide = !self->config.plain && self->info.wide && self->by != WM_GPU_BY_FMA &&
                       d->position_chunks == WM_GPU_CHUNKS && d->stages > 2;
     return self->pack.wide;
 }

@@ -28,6 +28,7 @@ typedef struct {
     char device[64]; /* "NVIDIA H200" */
     int major, minor;
     int n_sm;
+    bool wide;           /* the kernels of wm_gpu_wide.cuh run on it */
     size_t free_bytes;   /* of its memory, when it was opened */
     size_t shared_bytes; /* that a block may have */
     char libraries[32];  /* versions that decide bits: of the compiler of our kernels, and of

@@ -141,7 +141,7 @@ static wm_gpu_text_t load (const wm_cu_t *cu, wm_cu_kernels_t *self, int capabil
                                        (int) shared_bytes - own_bytes);
     }
     if (!result)
-        self->toolkit = image->toolkit;
+        self->toolkit = image->toolkit, self->is_own = image->is_own;
     return wm_cu_failed (cu, what, result);
 }
 

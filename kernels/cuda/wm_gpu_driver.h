@@ -69,6 +69,7 @@ wm_gpu_text_t wm_cu_failed (const wm_cu_t *cu, const char *what, CUresult result
    all engines use the primary context.  */
 typedef struct {
     int toolkit; /* that compiled them: 12090 */
+    bool is_own; /* the image is */
     CUfunction function[WM_GPU_KERNELS];
 } wm_cu_kernels_t;
 
@@ -86,7 +87,7 @@ typedef struct {
     int32_t architecture; /* 90 */
     int32_t toolkit;      /* that compiled it: 12090 */
     int32_t is_ptx;       /* the driver compiles it; else it is machine code */
-    int32_t unused;
+    int32_t is_own;       /* it uses what only this architecture has, as sm_90a does */
 } wm_cu_image_t;
 
 /* The image of `n` that a driver for `version` runs on a GPU of this capability: machine code of

@@ -406,6 +406,7 @@ static wm_gpu_text_t fake_open (void *gpu, wm_gpu_info_t *info)
         return "no NVIDIA GPU";
     *info =
         (wm_gpu_info_t){ .device = "NVIDIA Stand-In 1 GB",
+                         .wide = !wm_gpu_fake.turing,
                          .major = wm_gpu_fake.turing ? 7 : 9,
                          .minor = wm_gpu_fake.turing ? 5 : 0,
                          .n_sm = 1,

@@ -54,6 +54,8 @@ static void each_image_has_each_kernel (void **state)
             const size_t bytes = (size_t) ((const char *) image->end - (const char *) image->begin);
             if (!memmem (image->begin, bytes, name, strlen (name) + !image->is_ptx))
                 fail_msg ("the image for sm_%d has no %s", (int) image->architecture, name);
+            if (image->is_own && image->architecture != 90)
+                fail_msg ("the image for sm_%d claims Hopper's", (int) image->architecture);
         }
     assert_true (n > 1);
 }
@@ -113,6 +115,7 @@ static wm_gpu_text_t call_all (void *gpu)
     assert_string_equal (h, "from the host");
     assert_string_equal (info.device, "NVIDIA Fake 0");
     assert_int_equal (info.major * 10 + info.minor, 90);
+    assert_true (info.wide); /* what is compiled for sm_90a is recognised */
     assert_int_equal (info.n_sm, 132);
     assert_true (info.shared_bytes == 232448 && info.free_bytes == 1 << 30 && ms == 2);
     assert_true (strlen (info.libraries) >= 4); /* "12.9": no library of NVIDIA's is open */
