@@ -1,7 +1,7 @@
 /* wm_cuda.h - the CUDA engine for networks of the family, on any implementation of wm_gpu_api_t.
 
    Kernels of ours alone, which need nothing but the driver: a plane is convolved once, where it is
-   active, and the first dense layers are a gathered product over that. It is version 3 in
+   active, and the first dense layers are a gathered product over that. It is version 4 in
    signatures. Networks that it refuses go by wm_any.h, as all of them do for --engine cudnn.
 
    Thread: one at a time per engine. Any error of the GPU ends the engine: that call and every later
@@ -68,7 +68,7 @@ uint32_t wm_cuda_fill (const wm_cuda_t *self);
 /* Returns the launches so far.  */
 uint64_t wm_cuda_launches (const wm_cuda_t *self);
 
-/* "cuda/H200/sm_90/fp16/v3/12.9": device, precision, version, that of the compiler of our
+/* "cuda/H200/sm_90/fp16/v4w/12.9": device, precision, version, that of the compiler of our
    kernels.  */
 const char *wm_cuda_signature (const wm_cuda_t *self);
 const char *wm_cuda_choice (const wm_cuda_t *self); /* sizes */

@@ -275,7 +275,8 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
         text = fault.fault ? NULL : make_all (self, &fault);
     }
     if (wm_cuda_stands (&fault, text, error))
-        wm_cuda_sign (self->signature, &self->info, config->precision, "v3");
+        wm_cuda_sign (self->signature, &self->info, config->precision,
+                      self->pack.wide ? "v4w" : "v4");
     else
         wm_cuda_destroy (&self);
     return self;

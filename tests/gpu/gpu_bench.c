@@ -260,7 +260,7 @@ static bool bench_engines (event_t *event, bool all, double ms[2])
     bool ok = true;
     if (all) { /* what GPUs before Hopper, and after, get */
         row_t row = { event, false, { .precision = WM_GPU_F16, .plain = true }, &ms[1] };
-        printf ("| v3, plain | fp16 | ");
+        printf ("| v4, plain | fp16 | ");
         ok &= gpu_apart (ROW_S, run_engine, &row) == 0;
     }
     for (int cudnn = 0; cudnn < 2; cudnn++)
@@ -271,7 +271,7 @@ static bool bench_engines (event_t *event, bool all, double ms[2])
                           p == WM_GPU_F16 && !cudnn ? &ms[0] : &ms[1] };
             if (p == WM_GPU_TF32)
                 continue;
-            printf ("| %s | %s | ", cudnn ? "cudnn" : "v3", precisions[p]);
+            printf ("| %s | %s | ", cudnn ? "cudnn" : "v4", precisions[p]);
             ok &= gpu_apart (ROW_S, run_engine, &row) == 0;
         }
     return ok;
@@ -388,7 +388,7 @@ static bool bench_event (event_t *event, const char *what, bool all)
         mmap (NULL, 2 * sizeof *ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert (ms != MAP_FAILED);
     printf ("\n%s: %u hits in %u batches, %.0f %% of the (hit, position) pairs active; %u hits a "
-            "launch of v3\n\n"
+            "launch of v4\n\n"
             "| engine | precision | alone, ms | million hits/s, steady | in calls of 16,384 hits | "
             "55,000 hits steady, ms | off from double | open, ms | what ran |\n"
             "|---|---|---|---|---|---|---|---|---|\n",

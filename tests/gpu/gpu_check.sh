@@ -136,7 +136,7 @@ run_tests ()
     echo "$(grep -c '^ok ' "$folder/tests") passed, $(grep -c '^not ok ' "$folder/tests") failed."
 }
 
-# The largest number of million hits/s that a row of an engine in fp16 has: "v3 12.34".
+# The largest number of million hits/s that a row of an engine in fp16 has: "v4 12.34".
 fastest ()
 {
     awk -F '|' '/^\| *v[0-9]+ *\| *fp16/ && $5 + 0 > ours { ours = $5 + 0; row = $2; gsub (/ /, "", row) }

@@ -112,7 +112,7 @@ static void agree (const gpu_shape_t *shape, wm_spec_view_t view, wm_gpu_precisi
     wm_batch_t batch;
     gpu_plane_new (&batch, &spec, n_wire, n_col, n_hit, 1);
     wm_cuda_t *cuda = engine (net, &spec, precision);
-    assert_non_null (strstr (wm_cuda_signature (cuda), "/v3/"));
+    assert_non_null (strstr (wm_cuda_signature (cuda), "/v4"));
     _Atomic uint64_t progress = 0;
     for (int round = 0; round < 2; round++) { /* a plane leaves nothing behind for the next */
         memset (scores, 0xff, n_hit * GPU_OUTPUTS * sizeof *scores);
