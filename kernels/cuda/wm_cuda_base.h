@@ -24,7 +24,7 @@ wm_gpu_text_t wm_cuda_both_new (const wm_gpu_api_t *api, void *gpu, void *h_p, v
 /* Whether an engine was made: no fault, and no error of the GPU (`text`). Else *error is set.  */
 bool wm_cuda_stands (wm_error_t *fault, wm_gpu_text_t text, wm_error_t *error);
 
-/* "cuda/H200/sm_90/fp16/v4w/12.9": device, precision, `version`, that of the compiler of our kernels
+/* "cuda/H200/sm_90/fp16/v4w/12.9": device, precision, `version`, that of our kernels' compiler
    and of cuDNN where it is in use ("12.9-9.19.0").  */
 void wm_cuda_sign (char signature[64], const wm_gpu_info_t *info, wm_gpu_precision_t precision,
                    const char *version);
