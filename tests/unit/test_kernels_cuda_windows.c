@@ -28,6 +28,7 @@
 static const gpu_shape_t narrow = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
 static const gpu_shape_t usual = { 14, 12, 1, 1, { 48 }, { 5 }, 128, 32, 1, false };
 static const gpu_shape_t wide = { 9, 11, 1, 1, { 64 }, { 3 }, 40, 8, 1, true };
+static const gpu_shape_t broad = { 5, 60, 1, 1, { 48 }, { 3 }, 40, 8, 1, false };
 static const double tolerance[] = { 1e-5, 0, 1e-3, 1e-5 }; /* by wm_gpu_precision_t */
 static const wm_gpu_precision_t precisions[] = { WM_GPU_F32, WM_GPU_F16, WM_GPU_SPLIT };
 static uint32_t strip = 32; /* starts of a strip; 0: as the product has it */
@@ -160,6 +161,7 @@ static void strips_of_many_words_agree_with_double (void **state)
     for (int p = 0; p < 6; p++) {
         without_wide = p % 2;
         agree (&usual, WM_FULL_VIEW, precisions[p / 2], HITS, 60, 300);
+        agree (&broad, WM_FULL_VIEW, precisions[p / 2], 90, 60, 300); /* three words */
     }
     strip = 32, without_wide = false;
 }
