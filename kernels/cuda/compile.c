@@ -4,10 +4,10 @@
 
    ARCH is sm_80 (machine code), sm_90a (with what only this architecture has) or compute_120 (PTX,
    which a driver compiles for GPUs that are newer than all of the list). The first LIBRARY
-   (libnvrtc.so.12 or .13, or the pattern of its path) that
-   opens and knows ARCH is taken; INCLUDE is the folder of its cuda_fp16.h. OUT.s is assembler: the
-   image and its row of the section `wm_gpu_images` (wm_gpu_images.h); OUT.s.log is what the
-   compiler printed, of which the assembler's part counts registers.
+   (libnvrtc.so.12 or .13, or the pattern of its path) that opens and knows ARCH is taken; INCLUDE
+   is the folder of its cuda_fp16.h. OUT.s is assembler: the image and its row of the section
+   `wm_gpu_images` (wm_gpu_driver.h); OUT.s.log is what the compiler printed, of which the
+   assembler's part counts registers.
 
    NVRTC of CUDA 12 comes from PyPI and is preferred: machine code of 12.x runs with every driver
    from 525 on, of 13.x with those from 580 on. NVRTC has no C library: what our headers want of it

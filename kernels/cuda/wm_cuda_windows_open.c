@@ -155,7 +155,8 @@ static wm_gpu_text_t make_graphs (wm_cuda_t *self, wm_windows_slot_t *slot)
     return NULL;
 }
 
-/* Sets the arithmetic. Whether Hopper's instructions do it; then hits a block, and stages, too.  */
+/* Sets the arithmetic. Returns whether Hopper's instructions do it; then hits a block and stages
+   are theirs, else not valid.  */
 static bool fit_wide (wm_cuda_t *self)
 {
     wm_gpu_dense_t *d = &self->pack.dense;

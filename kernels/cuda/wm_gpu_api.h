@@ -70,7 +70,7 @@ typedef enum {
     WM_GPU_DENSE, /* from here on: as much shared memory as a block may have */
     WM_GPU_DENSE_SPLIT,
     WM_GPU_DENSE_FMA,
-    WM_GPU_DENSE_WIDE, /* sm_90 only, as the next */
+    WM_GPU_DENSE_WIDE, /* only where info.wide, as the next */
     WM_GPU_DENSE_WIDE_SPLIT,
     WM_GPU_KERNELS
 } wm_gpu_kernel_t;

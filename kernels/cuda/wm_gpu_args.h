@@ -159,7 +159,7 @@ typedef enum {
    `scale` in halves, or zeros where it is bad. index: the entry of a word's first one, and
    WM_GPU_BAD if one of them is bad; nothing is written for a word without active positions, nor to
    `bad` for one without bad ones: most of a plane is 4 bytes a word. A warp takes a row: blocks *
-   threads / 32 >= n_row; 2 WM_GPU_ROW_MAX bytes of shared memory a warp.  */
+   threads / 32 >= n_row; wm_gpu_active_bytes of shared memory a block.  */
 typedef struct {
     const float *image;
     const wm_gpu_row_t *row;             /* (n_row) */
@@ -205,7 +205,7 @@ typedef struct {
     uint32_t position_magic;  /* 2^32 / position_chunks, rounded up; 0 for 1 */
     uint32_t entry_bytes;
     uint32_t tile;   /* hits a block */
-    uint32_t stages; /* of the pipeline: 2 to 5 */
+    uint32_t stages; /* of the pipeline: 2 to 6 */
     float unscale;   /* what sums are multiplied by */
 } wm_gpu_dense_t;
 

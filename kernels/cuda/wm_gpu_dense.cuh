@@ -183,9 +183,9 @@ WM_GPU_CODE void wm_gpu_dense_copy (const wm_gpu_dense_t *args, wm_gpu_dense_sha
     WM_GPU_UNROLL
     for (uint32_t c = 0; c < WM_GPU_CHUNKS / 2; c++) {
         if (next) {
-            there = live >> mine & 1;
+            there = mine < args->patch_col && live >> mine % 64 & 1; /* a row's end is filled up */
             from = args->value +
-                   (size_t) (entry + wm_gpu_count (live & ~(~UINT64_C (0) << mine))) *
+                   (size_t) (entry + wm_gpu_count (live & ~(~UINT64_C (0) << mine % 64))) *
                        args->entry_bytes +
                    within * 16;
         }

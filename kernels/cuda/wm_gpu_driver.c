@@ -96,7 +96,8 @@ const wm_cu_image_t *wm_cu_choose (const wm_cu_image_t *image, size_t n, int ver
     *least = 0;
     for (const wm_cu_image_t *end = image + n; image < end; image++) {
         const int architecture = image->architecture;
-        const bool fits = image->is_ptx
+        const bool fits = image->arch_specific ? architecture == capability
+                          : image->is_ptx
                               ? architecture <= capability
                               : architecture / 10 == capability / 10 && architecture <= capability;
         if (!fits)
@@ -104,7 +105,8 @@ const wm_cu_image_t *wm_cu_choose (const wm_cu_image_t *image, size_t n, int ver
         if (version < needs (image))
             *least = !*least || needs (image) < *least ? needs (image) : *least;
         else if (!best || (best->is_ptx && !image->is_ptx) ||
-                 (best->is_ptx == image->is_ptx && best->architecture < architecture))
+                 (best->is_ptx == image->is_ptx && 2 * best->architecture + best->arch_specific <
+                                                       2 * architecture + image->arch_specific))
             best = image;
     }
     return best;
@@ -141,7 +143,7 @@ static wm_gpu_text_t load (const wm_cu_t *cu, wm_cu_kernels_t *self, int capabil
                                        (int) shared_bytes - own_bytes);
     }
     if (!result)
-        self->toolkit = image->toolkit, self->is_own = image->is_own;
+        self->toolkit = image->toolkit, self->arch_specific = image->arch_specific;
     return wm_cu_failed (cu, what, result);
 }
 

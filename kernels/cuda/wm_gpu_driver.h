@@ -68,8 +68,8 @@ wm_gpu_text_t wm_cu_failed (const wm_cu_t *cu, const char *what, CUresult result
 /* Our kernels in the memory of the current context's GPU. They are loaded once a process and stay:
    all engines use the primary context.  */
 typedef struct {
-    int toolkit; /* that compiled them: 12090 */
-    bool is_own; /* the image is */
+    int toolkit;        /* that compiled them: 12090 */
+    bool arch_specific; /* so is their image */
     CUfunction function[WM_GPU_KERNELS];
 } wm_cu_kernels_t;
 
@@ -84,10 +84,10 @@ const char *wm_cu_kernel_name (wm_gpu_kernel_t kernel);
 /* An image of our kernels. Rows of the section `wm_gpu_images`, one for each architecture.  */
 typedef struct {
     const void *begin, *end;
-    int32_t architecture; /* 90 */
-    int32_t toolkit;      /* that compiled it: 12090 */
-    int32_t is_ptx;       /* the driver compiles it; else it is machine code */
-    int32_t is_own;       /* it uses what only this architecture has, as sm_90a does */
+    int32_t architecture;  /* 90 */
+    int32_t toolkit;       /* that compiled it: 12090 */
+    int32_t is_ptx;        /* the driver compiles it; else it is machine code */
+    int32_t arch_specific; /* for this architecture alone, as sm_90a is */
 } wm_cu_image_t;
 
 /* The image of `n` that a driver for `version` runs on a GPU of this capability: machine code of

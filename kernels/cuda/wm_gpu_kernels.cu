@@ -4,7 +4,8 @@
    phases, cut (wm_gpu_own.cuh): own view's images, and patches that are no window of one.
    active (wm_gpu_active.cuh): the convolution where there is something; its list of active
            positions is all that is kept of a plane.
-   dense, densesplit, densefma (wm_gpu_dense.cuh): Dense-1 as a gathered product over that list.
+   dense, densesplit, densefma (wm_gpu_dense.cuh): Dense-1 as a gathered product over that list;
+   densewide, densewidesplit (wm_gpu_wide.cuh): the same by Hopper's warpgroup instructions.
    tail: a warp a hit; the whole tree behind Dense-1.
    copy, scan, spread, pool, join (wm_gpu_any.cuh): what any CNN needs beside convolutions.
 

@@ -133,7 +133,8 @@ static wm_gpu_text_t real_open (void *gpu, wm_gpu_info_t *info)
     if ((text = wm_cu_failed (cu, "cuMemGetInfo", cu->memory_info (&info->free_bytes, &total))))
         return text;
     self->kernels = wm_cu_kernels (cu, 10 * info->major + info->minor, info->shared_bytes, &text);
-    info->wide = self->kernels && self->kernels->is_own && info->major == 9;
+    /* Others, such as sm_100a, are specific too, but have no instructions of warpgroups.  */
+    info->wide = self->kernels && self->kernels->arch_specific && info->major == 9;
     if (self->kernels)
         snprintf (info->libraries, sizeof info->libraries, "%d.%d", self->kernels->toolkit / 1000,
                   self->kernels->toolkit / 10 % 100);

@@ -6,9 +6,9 @@
 
      0, 1   multiply: 64 outputs of all hits each. Weights and values are both read from shared
             memory by the tensor cores themselves, sums stay in registers throughout.
-     2, 3   feed them: two threads copy the values of a hit, zeros where it is inactive, and all of
-            them the panel of weights. Then each warp multiplies the checksum's columns for an
-            eighth of the hits, as wm_gpu_dense.cuh does.
+     2, 3   feed them: two threads copy the values of a hit, or zeros over those that its place
+            still has, and all of them the panel of weights. Then each warp multiplies the
+            checksum's columns for an eighth of the hits, as wm_gpu_dense.cuh does.
 
    All positions are multiplied, of all hits: on these tensor cores that takes less time than
    finding out what may be left out. A stage is a position: values in planes of 16 bytes a hit (from
@@ -132,7 +132,8 @@ WM_GPU_CODE void wm_gpu_wide_show (void)
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Registers go from the warpgroups that feed to those that multiply.  */
+/* Registers go from the warpgroups that feed to those that multiply: (184 + 72) 256 are the 128
+   512 that the block begins with (tests/gpu/ptxas.sh).  */
 WM_GPU_CODE void wm_gpu_wide_registers (bool multiplies)
 {
     if (multiplies)

@@ -29,6 +29,7 @@ static const gpu_shape_t narrow = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false 
 static const gpu_shape_t usual = { 14, 12, 1, 1, { 48 }, { 5 }, 128, 32, 1, false };
 static const gpu_shape_t wide = { 9, 11, 1, 1, { 64 }, { 3 }, 40, 8, 1, true };
 static const gpu_shape_t broad = { 5, 60, 1, 1, { 48 }, { 3 }, 40, 8, 1, false };
+static const gpu_shape_t full = { 8, 68, 1, 1, { 8 }, { 5 }, 16, 8, 1, false }; /* 64 positions */
 static const double tolerance[] = { 1e-5, 0, 1e-3, 1e-5 }; /* by wm_gpu_precision_t */
 static const wm_gpu_precision_t precisions[] = { WM_GPU_F32, WM_GPU_F16, WM_GPU_SPLIT };
 static uint32_t strip = 32; /* starts of a strip; 0: as the product has it */
@@ -145,6 +146,7 @@ static void planes_agree_with_double (void **state)
         agree (&usual, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
         without_wide = false;
         agree (&narrow, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
+        agree (&full, WM_FULL_VIEW, precisions[p], 40, 60, 70);
         agree (&wide, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
     }
     agree (&usual, WM_OWN_VIEW, WM_GPU_F16, 90, 60, 70);
