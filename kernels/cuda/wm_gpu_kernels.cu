@@ -55,26 +55,17 @@ WM_GPU_KERNEL (wm_gpu_scan)
     }
 WM_GPU_THREADS (wm_gpu_active)
 
-/* A block has the multiprocessor for itself.  */
-#define WM_GPU_DENSE_KERNEL(name, by, threads)                                                     \
+/* A block has the multiprocessor for itself. `how`: the arithmetic.  */
+#define WM_GPU_DENSE_KERNEL(name, body, how, threads)                                              \
     WM_GPU_GLOBAL void __launch_bounds__ (threads, 1)                                              \
         name##_kernel (const __grid_constant__ wm_gpu_dense_t args)                                \
     {                                                                                              \
         extern __shared__ __align__ (16) float block_shared[];                                     \
         const wm_gpu_at_t at = { blockIdx.x, gridDim.x, threadIdx.x, blockDim.x };                 \
-        wm_gpu_dense (&args, block_shared, at, by);                                                \
+        body (&args, block_shared, at, how);                                                       \
     }
-WM_GPU_DENSE_KERNEL (wm_gpu_dense, WM_GPU_BY_HALF, 512)
-WM_GPU_DENSE_KERNEL (wm_gpu_densesplit, WM_GPU_BY_SPLIT, 256)
-WM_GPU_DENSE_KERNEL (wm_gpu_densefma, WM_GPU_BY_FMA, 256)
-
-#define WM_GPU_WIDE_KERNEL(name, parts)                                                            \
-    WM_GPU_GLOBAL void __launch_bounds__ (WM_GPU_WIDE_THREADS, 1)                                  \
-        name##_kernel (const __grid_constant__ wm_gpu_dense_t args)                                \
-    {                                                                                              \
-        extern __shared__ __align__ (16) float block_shared[];                                     \
-        const wm_gpu_at_t at = { blockIdx.x, gridDim.x, threadIdx.x, blockDim.x };                 \
-        wm_gpu_wide (&args, block_shared, at, parts);                                              \
-    }
-WM_GPU_WIDE_KERNEL (wm_gpu_densewide, 1)
-WM_GPU_WIDE_KERNEL (wm_gpu_densewidesplit, 2)
+WM_GPU_DENSE_KERNEL (wm_gpu_dense, wm_gpu_dense, WM_GPU_BY_HALF, 512)
+WM_GPU_DENSE_KERNEL (wm_gpu_densesplit, wm_gpu_dense, WM_GPU_BY_SPLIT, 256)
+WM_GPU_DENSE_KERNEL (wm_gpu_densefma, wm_gpu_dense, WM_GPU_BY_FMA, 256)
+WM_GPU_DENSE_KERNEL (wm_gpu_densewide, wm_gpu_wide, 1, WM_GPU_WIDE_THREADS)
+WM_GPU_DENSE_KERNEL (wm_gpu_densewidesplit, wm_gpu_wide, 2, WM_GPU_WIDE_THREADS)

@@ -33,8 +33,8 @@
 #include "kernels/cuda/wm_gpu_dense.cuh"
 
 #define WM_GPU_WIDE_THREADS 512u
-#define WM_GPU_WIDE_LOOK 8u  /* segment at which the next row's words are loaded */
-#define WM_GPU_WIDE_FIND 24u /* and its index */
+#define WM_GPU_WIDE_WORDS_AT 8u  /* segment at which the next row's words are loaded */
+#define WM_GPU_WIDE_INDEX_AT 24u /* and its index */
 #define WM_GPU_WIDE_WEIGHTS (WM_GPU_OUTPUTS * 16) /* bytes from a plane of weights to the next */
 
 /* Hits of a block; parts: 1, or 2 for split.  */
@@ -60,14 +60,15 @@ WM_GPU_CODE uint32_t wm_gpu_wide_stage_bytes (uint32_t parts)
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define WM_GPU_IS_WIDE 1
 
-/* What the tensor cores are told of an operand in shared memory: where it begins, bytes from one
-   plane to the next, and from 8 rows to the next.  */
+/* Describes an operand in shared memory to the tensor cores: its address, the bytes from one plane
+   to the next, and those from 8 rows to the next.  */
 WM_GPU_CODE uint64_t wm_gpu_wide_operand (wm_gpu_near_t at, uint32_t plane)
 {
     return (at & 0x3ffff) >> 4 | (uint64_t) (plane >> 4) << 16 | (uint64_t) (128 >> 4) << 32;
 }
 
-/* Before the first product of a step: registers and shared memory are as they are to be read.  */
+/* Orders what this warpgroup wrote to registers and shared memory before the products that
+   follow.  */
 WM_GPU_CODE void wm_gpu_wide_begin (void)
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -126,14 +127,15 @@ WM_GPU_CODE void wm_gpu_wide_wait (uint32_t pending)
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-/* The tensor cores see what this thread sees: what others have copied, behind a barrier.  */
+/* Makes what this thread sees, so what others copied before a barrier, visible to the tensor
+   cores.  */
 WM_GPU_CODE void wm_gpu_wide_show (void)
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/* Registers go from the warpgroups that feed to those that multiply: (184 + 72) 256 are the 128
-   512 that the block begins with (tests/gpu/ptxas.sh).  */
+/* Hands registers from the warpgroups that feed to those that multiply: (184 + 72) * 256 are the
+   128 * 512 that the block begins with (tests/gpu/ptxas.sh checks these).  */
 WM_GPU_CODE void wm_gpu_wide_registers (bool multiplies)
 {
     if (multiplies)
@@ -174,7 +176,7 @@ typedef struct {
 } wm_gpu_wide_hits_t;
 
 /* Loads words of a row; words that no window touches are not read.  */
-WM_GPU_CODE void wm_gpu_wide_look (const wm_gpu_dense_t *args, uint32_t parts, uint32_t row,
+WM_GPU_CODE void wm_gpu_wide_load_words (const wm_gpu_dense_t *args, uint32_t parts, uint32_t row,
                                    wm_gpu_wide_hits_t *hits)
 {
     WM_GPU_UNROLL
@@ -188,8 +190,8 @@ WM_GPU_CODE void wm_gpu_wide_look (const wm_gpu_dense_t *args, uint32_t parts, u
     }
 }
 
-/* Loads the index of a row whose words are here.  */
-WM_GPU_CODE void wm_gpu_wide_find (const wm_gpu_dense_t *args, uint32_t parts, uint32_t row,
+/* Loads the index of a row whose words have been loaded.  */
+WM_GPU_CODE void wm_gpu_wide_load_index (const wm_gpu_dense_t *args, uint32_t parts, uint32_t row,
                                    wm_gpu_wide_hits_t *hits)
 {
     WM_GPU_UNROLL
@@ -202,7 +204,8 @@ WM_GPU_CODE void wm_gpu_wide_find (const wm_gpu_dense_t *args, uint32_t parts, u
     }
 }
 
-/* Goes on to the row that was found.  */
+/* Goes on to the row that was loaded: as wm_gpu_bits and wm_gpu_dense_entry do, which load
+   themselves.  */
 WM_GPU_CODE void wm_gpu_wide_begin_row (const wm_gpu_dense_t *args, uint32_t parts,
                                         wm_gpu_wide_hits_t *hits)
 {
@@ -269,10 +272,10 @@ WM_GPU_CODE void wm_gpu_wide_next (const wm_gpu_dense_t *args, uint32_t parts, u
             step->stage = shared;
         step->segment++;
         if (step->row + 1 < step->end) {
-            if (step->segment == (WM_GPU_WIDE_LOOK < n ? WM_GPU_WIDE_LOOK : 1))
-                wm_gpu_wide_look (args, parts, step->row + 1, hits);
-            if (step->segment == (WM_GPU_WIDE_FIND < n ? WM_GPU_WIDE_FIND : n))
-                wm_gpu_wide_find (args, parts, step->row + 1, hits);
+            if (step->segment == (WM_GPU_WIDE_WORDS_AT < n ? WM_GPU_WIDE_WORDS_AT : 1))
+                wm_gpu_wide_load_words (args, parts, step->row + 1, hits);
+            if (step->segment == (WM_GPU_WIDE_INDEX_AT < n ? WM_GPU_WIDE_INDEX_AT : n))
+                wm_gpu_wide_load_index (args, parts, step->row + 1, hits);
         }
         if (step->segment == n)
             step->segment = 0, step->row++;
@@ -349,8 +352,8 @@ WM_GPU_CODE void wm_gpu_wide_feed (const wm_gpu_dense_t *args, wm_gpu_at_t at, u
         hits.at[i] = args->hit[at.block * wm_gpu_wide_tile (parts) + i * 128 + thread / 2];
         hits.past[i] = ~0u; /* each place is written once, with zeros at least */
     }
-    wm_gpu_wide_look (args, parts, band->first, &hits);
-    wm_gpu_wide_find (args, parts, band->first, &hits);
+    wm_gpu_wide_load_words (args, parts, band->first, &hits);
+    wm_gpu_wide_load_index (args, parts, band->first, &hits);
     for (uint32_t s = 0; s < args->stages - 2; s++)
         wm_gpu_wide_next (args, parts, thread, shared, &hits, &step);
     for (uint32_t t = 0; t < (band->end - band->first) * args->segments; t++) {

@@ -146,22 +146,16 @@ HOST_KERNEL (wm_gpu_scan)
     }
 HOST_THREAD (wm_gpu_active)
 
-#define HOST_DENSE(name, by)                                                                       \
+#define HOST_DENSE(name, body, how)                                                                \
     static void name##_thread (const void *args, float *shared, wm_gpu_at_t at)                    \
     {                                                                                              \
-        wm_gpu_dense (args, shared, at, by);                                                       \
+        body (args, shared, at, how);                                                              \
     }
-HOST_DENSE (wm_gpu_dense, WM_GPU_BY_HALF)
-HOST_DENSE (wm_gpu_densesplit, WM_GPU_BY_SPLIT)
-HOST_DENSE (wm_gpu_densefma, WM_GPU_BY_FMA)
-
-#define HOST_WIDE(name, parts)                                                                     \
-    static void name##_thread (const void *args, float *shared, wm_gpu_at_t at)                    \
-    {                                                                                              \
-        wm_gpu_wide (args, shared, at, parts);                                                     \
-    }
-HOST_WIDE (wm_gpu_densewide, 1)
-HOST_WIDE (wm_gpu_densewidesplit, 2)
+HOST_DENSE (wm_gpu_dense, wm_gpu_dense, WM_GPU_BY_HALF)
+HOST_DENSE (wm_gpu_densesplit, wm_gpu_dense, WM_GPU_BY_SPLIT)
+HOST_DENSE (wm_gpu_densefma, wm_gpu_dense, WM_GPU_BY_FMA)
+HOST_DENSE (wm_gpu_densewide, wm_gpu_wide, 1)
+HOST_DENSE (wm_gpu_densewidesplit, wm_gpu_wide, 2)
 
 /* A kernel has phases, or threads that call barriers themselves.  */
 static const struct {

@@ -266,26 +266,35 @@ static float cut_off (double sum)
     return fabs ((double) value) > fabs (sum) ? nextafterf (value, 0) : value;
 }
 
-/* A thread's part of a warpgroup's product.  */
+/* A thread's part of a warpgroup's product: two rows of outputs, two of each eight hits.  */
 static void do_product (const fiber_t *f, const product_t *product)
 {
     const uint32_t thread = f->at.thread % 128, lane = thread % 32;
-    for (uint32_t row = 0; row < 2; row++) {
-        float a[16];
-        const char *weights = product->weights + (thread / 32 * 16 + lane / 4 + row * 8) * 16;
-        for (uint32_t k = 0; k < 8; k++) {
-            uint32_t word;
-            memcpy (&word, weights + k / 4 * WM_GPU_WIDE_WEIGHTS + k % 4 * 4, 4);
-            put_word (word, a + 2 * k);
-        }
-        for (uint32_t n = 0; n < 32; n++) { /* two of each eight hits */
-            const char *values = product->values + (n / 2 * 8 + lane % 4 * 2 + n % 2) * 16;
-            uint16_t half[16];
+    float a[2][16];
+    for (uint32_t i = 0; i < 16; i++) { /* words of 2 rows */
+        const uint32_t row = i / 8, k = i % 8;
+        uint32_t word;
+        memcpy (&word,
+                product->weights + (thread / 32 * 16 + lane / 4 + row * 8) * 16 +
+                    k / 4 * WM_GPU_WIDE_WEIGHTS + k % 4 * 4,
+                4);
+        put_word (word, &a[row][2 * k]);
+    }
+    for (uint32_t n = 0; n < 32; n++) {
+        const char *values = product->values + (n / 2 * 8 + lane % 4 * 2 + n % 2) * 16;
+        float b[16];
+        uint16_t half[16];
+        memcpy (half, values, 16), memcpy (half + 8, values + product->plane, 16);
+        uint32_t any = 0;
+        for (uint32_t k = 0; k < 16; k++)
+            b[k] = half_table[half[k]], any |= half[k];
+        if (!any && product->adds)
+            continue; /* most hits, at most positions: nothing is added */
+        for (uint32_t row = 0; row < 2; row++) {
             float *to = product->sum + n / 2 * 4 + row * 2 + n % 2;
             double sum = product->adds ? (double) *to : 0;
-            memcpy (half, values, 16), memcpy (half + 8, values + product->plane, 16);
             for (uint32_t k = 0; k < 16; k++)
-                sum += (double) a[k] * (double) half_table[half[k]];
+                sum += (double) a[row][k] * (double) b[k];
             *to = cut_off (sum);
         }
     }

@@ -178,6 +178,7 @@ static void every_size_of_shared_memory_does (void **state)
     wm_spec_t spec = gpu_spec (net, true, WM_FULL_VIEW);
     wm_batch_t batch;
     gpu_plane_new (&batch, &spec, 60, 70, HITS, 1);
+    without_wide = true; /* which has other bits, and one size */
     static const char *const tile[][4] = { { "128 hits", "128 hits", "128 hits", "128 hits" },
                                            { "256 hits", "256 hits", "256 hits", "128 hits" },
                                            { "128 hits", "128 hits", "64 hits" } };
@@ -197,11 +198,12 @@ static void every_size_of_shared_memory_does (void **state)
         wm_cuda_destroy (&cuda);
         nothing_is_wrong_beside ();
     }
+    without_wide = false;
     gpu_plane_free (&batch);
     gpu_net_destroy (&net);
 }
 
-/* Hits of the network that the field uses; WM_SIZE says how many.  */
+/* Hits of the network that the field uses; WM_SIZE tells how many.  */
 static void the_real_network_agrees_with_double (void **state)
 {
     (void) state;
