@@ -114,9 +114,10 @@ static void ask_past (wm_top_poll_t *self)
         json_t *page = wm_ask_history_page (self->client, false, (uint64_t) from_s, &error);
         if (page)
             take_past (self, page, from_s, now_s);
-        else if (wm_client_is_open (self->client))
+        else if (wm_client_is_open (self->client)) {
             self->owed++;
-        else
+            self->past_ms = 0; /* asked again as soon as the late answer is there */
+        } else
             self->is_past_refused = true;
         from_s = page ? wm_ask_real (page, "next") : 0;
         goes_on = from_s > 0 && !is_over (self);
@@ -142,7 +143,7 @@ static void keep_ledger (wm_top_poll_t *self, const char *why)
         status = wm_ask_anyhow (self->verb, "", self->folder, &code);
     if (status) {
         json_t *history = wm_ask_history (self->verb, "", self->folder, &code);
-        self->is_ledger_due = false;
+        self->is_ledger_due = !history;
         keep (self, status, "", WM_OK);
         if (history)
             take_past (self, history, 0, 0);

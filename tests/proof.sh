@@ -155,7 +155,7 @@ table ()
             exit broken > 0
         }' "$log"
 }
-# Each test that failed, and what of it: lines that belong to no failure are thousands.
+# Each test that failed, with what it said: lines that belong to no failure are thousands.
 failures ()
 {
     awk '
@@ -163,7 +163,13 @@ failures ()
         /^== .*\/tests\/test_/ { file = $2; sub (/.*\//, "", file) }
         /^== [a-z]*: / { file = $2; sub (/:$/, "", file) }
         /^\[  FAILED  \] [a-z_0-9]+$/ || (/^not ok/ && !/# TODO/) || /^(Dubious|Bailout called)/ || /^no longer applies/ \
-            || /^failed: / || /^# broken by/ { if (!seen[file $0]++) print "  " file ": " $0 }' "$log"
+            || /^failed: / || /^# broken by/ || /^\[  ERROR   \]/ || /^\[   LINE   \]/ {
+            if (!seen[file $0]++) print "  " file ": " $0
+            says = /^not ok/ ? 40 : 0
+            next
+        }
+        /^# / && says-- > 0 { if (/[^# ]/) print "      " $0; next }
+        { says = 0 }' "$log"
 }
 machine
 table || failed+=' promises'

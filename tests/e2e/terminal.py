@@ -6,7 +6,7 @@ A little shell stands between: it prints "shell: stopped" (then a line continues
 """
 import fcntl, os, pty, re, select, signal, struct, sys, termios, time
 
-LIMIT_S = 60
+LIMIT_S = 240  # of a step; a disk may be slow
 MODES = {"?1049", "?25", "?7"}
 
 

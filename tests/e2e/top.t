@@ -16,7 +16,7 @@ broker () # folder, options...
     broker=$!
     until_true 60 grep -q "\"pid\": *$broker" "$to$beside/endpoint.json"
 }
-top () { timeout 170 python3 tests/e2e/terminal.py "$bin/wiremill" top --interval 0.2 "$@"; } # options...; steps on stdin
+top () { timeout 900 python3 tests/e2e/terminal.py "$bin/wiremill" top --interval 0.2 "$@"; } # options...; steps on stdin
 
 ok "a broker" broker "$out" --listen "$endpoint"
 "$bin/wiremill" pause "$out" --why lunch >/dev/null
@@ -75,7 +75,7 @@ normal
 STEPS
 }
 ok "keys ask before they change a campaign; resizing" questions
-"$bin/wiremill" work "$out" --idle-timeout 100 >"$work/work" 2>&1 &
+"$bin/wiremill" work "$out" --idle-timeout 10000 >"$work/work" 2>&1 &
 worker=$!
 wait $producer
 ok "a campaign" test $? = 0
@@ -90,7 +90,7 @@ until ^hits/s.*[▁▂▃▄▅▆▇█]
 key s
 until sorted by rate
 key \r
-until ^  has scored +\d+ batches, 4,
+until ^  has scored +\d+ batches, [\d,]+ hits
 key \x1b
 until ^progress +100.0% \[#+\]
 key \x1bOB
@@ -173,7 +173,7 @@ key \r
 until ^ out: finished   broker
 run kill $broker
 until ^ out: finished   no broker runs
-until ^worked  .* at most 1 worker
+until ^worked  .* at most \d+ workers?
 key p
 until no broker answers for this campaign
 key \x1b
@@ -201,7 +201,7 @@ ok "no broker" until_true 60 down
 ended ()
 {
     keep "$bin/wiremill" top --once "$out" && says "^ out: finished   no broker runs" && says "^minutes .*[1-9].* hits/s$" &&
-        says "^worked   .* to .*, mean [0-9.]*[1-9].* hits/s in .*, at most 1 worker$"
+        says "^worked   .* to .*, mean [0-9.]*[1-9].* hits/s in .*, at most [0-9]+ workers?$"
 }
 ok "a finished campaign without a broker" ended
 

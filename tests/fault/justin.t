@@ -41,7 +41,8 @@ whole ()
     [ -z "$(sort justin-processed-pfns.txt | uniq -d)" ] && [ "$n" = "$(wc -l <scores.wiremill/files-asked)" ] &&
         ! cut -d ' ' -f 2 "$JUSTIN_FILES/told" | grep -vxFf justin-processed-pfns.txt ||
         { echo "$n listed"; cat scores.wiremill/files-asked "$JUSTIN_FILES/given" justin-processed-pfns.txt; return 1; }
-    diff <(sed 's|.*/||; s|.h5$||' justin-processed-pfns.txt) <(sed 's|test:||' justin-processed-dids.txt) || return 1
+    # In any order: a file whose second line a kill prevented gets it when the run goes on.
+    diff <(sed 's|.*/||; s|.h5$||' justin-processed-pfns.txt | sort) <(sed 's|test:||' justin-processed-dids.txt | sort) || return 1
     python3 - "$plain_id" "$(id_of scores.wiremill)" "$work/plain/justin-1.scores.h5" scores justin-processed-dids.txt <<'PY' || return 1
 import json, re, sys, zlib
 def bare (path, id): # bytes without what differs between two campaigns, as tests/helper.sh has it
@@ -62,6 +63,9 @@ PY
     ! find . -name '*.tmp*' -o -name '*.part' | grep . || { echo "left behind by a kill"; return 1; }
 }
 
+# The broker of a run that was killed ends by itself, when its disk has taken what it wrote.
+broker_ended () { local lock=$work/job/scores.wiremill/lock; [ ! -e "$lock" ] || until_true 300 flock -n "$lock" true; }
+
 # One campaign: the program dies at one point after the other, and the same command goes on.
 n_killed=0 n_tried=0
 command=("$WIREMILL" run --model "$WIREMILL_MODEL" --output scores --workers 1 --quiet --sidecars
@@ -74,7 +78,7 @@ points ()
     for point in $(grep -v '^sidecar-' <<<"$points" | shuf --random-source=<(yes $RANDOM)); do
         n_tried=$((n_tried + 1))
         # shellcheck disable=SC2086
-        (cd "$work/job" && WM_FAILPOINT=$point:1 timeout 60 "${command[@]}" >"$work/said" 2>&1)
+        broker_ended && (cd "$work/job" && WM_FAILPOINT=$point:1 timeout 300 "${command[@]}" >"$work/said" 2>&1)
         code=$?
         [ $code = 137 ] || { echo "$point: exit $code"; cat "$work/said"; return 1; }
         n_killed=$((n_killed + 1))
@@ -82,11 +86,11 @@ points ()
     for point in $(grep '^sidecar-' <<<"$points"); do # the process that writes them: the run starts another
         n_tried=$((n_tried + 1))
         rm -f "$work"/job/scores/*.json "$work/died"
-        (cd "$work/job" && WM_FAILPOINT=$point:1:$work/died timeout 60 "${command[@]}" >"$work/said" 2>&1) && [ -e "$work/died" ] ||
+        broker_ended && (cd "$work/job" && WM_FAILPOINT=$point:1:$work/died timeout 300 "${command[@]}" >"$work/said" 2>&1) && [ -e "$work/died" ] ||
             { echo "$point"; cat "$work/said"; return 1; }
         n_killed=$((n_killed + 1))
     done
-    (cd "$work/job" && timeout 60 "${command[@]}" >"$work/said" 2>&1) || { cat "$work/said"; return 1; }
+    broker_ended && (cd "$work/job" && timeout 300 "${command[@]}" >"$work/said" 2>&1) || { cat "$work/said"; return 1; }
     (whole)
 }
 for ((i = 1; i <= tries; i++)); do
@@ -101,11 +105,12 @@ at () # moment, command...: kills the job when the command is true, and starts i
     fresh 3
     : >"$work/said"
     setsid --wait bash -c "cd '$work/job' && echo \$\$ >'$work/leader' && exec '$script' >>'$work/said' 2>&1" &
-    until_true 60 "$@" && leader=$(cat "$work/leader") || { cat "$work/said"; return 1; }
+    until_true 300 "$@" && leader=$(cat "$work/leader") || { cat "$work/said"; return 1; }
     kill -9 -- "-$leader"
     wait $! 2>/dev/null
     n_tried=$((n_tried + 1))
-    timeout 60 bash -c "cd '$work/job' && exec '$script' >>'$work/said' 2>&1" || { echo "$moment"; cat "$work/said"; return 1; }
+    broker_ended || return 1
+    timeout 300 bash -c "cd '$work/job' && exec '$script' >>'$work/said' 2>&1" || { echo "$moment"; cat "$work/said"; return 1; }
     (whole && for f in scores/*.h5 scores/*.json; do cmp "$f" "${f##*/}" || exit 1; done)
 }
 lines () { [ "$(wc -l <"$1")" -ge "$2" ]; } # file, number
