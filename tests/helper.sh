@@ -17,8 +17,11 @@ finish ()
     wait 2>/dev/null
     rm -rf "$work"
 }
+# Not in a child: bash runs the trap also in one that a signal ends before it has become its command. (There the signal
+# ends each builtin command, too, with 1: `case` is none.)
+at_exit () { trap "case \$BASHPID in \$\$) $1 ;; esac" EXIT; } # commands
 # WM_KEEP=1 leaves everything as it is, for inspection.
-[ -n "$WM_KEEP" ] || trap finish EXIT
+[ -n "$WM_KEEP" ] || at_exit finish
 
 ok () # description, command...: passes if the command succeeds; a failure prints its output
 {

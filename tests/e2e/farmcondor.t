@@ -22,7 +22,7 @@ end_jobs ()
     done
     finish
 }
-trap end_jobs EXIT
+at_exit end_jobs
 
 farm=("$bin/wiremill" farm "$out" --system htcondor --name h --interval 0.3 --worth 0s --idle-timeout 3 --wall-time 1h)
 jobs_of () { condor_q -constraint "JobBatchName == \"wm-$id-h\"" -autoformat:t ClusterId ProcId JobStatus RemoteHost \

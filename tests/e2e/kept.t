@@ -53,6 +53,7 @@ stamp () # file
 }
 stamped () # file, stamp, pattern of what the broker logs
 {
+    rm -f "$work/said"
     "$bin/wiremill-broker" --campaign "$work/stamped" --listen "ipc://$work/stamped.b" --pins "$work/pins" --wmm "$1" \
             --checked "$2" --advise x >"$work/said" 2>&1 &
     local broker=$!
@@ -70,7 +71,7 @@ touch "$work/other.wmm"
 ok "... and one that is being written, whatever its stamp" stamped "$work/other.wmm" "$(stamp "$work/other.wmm")" 'SHA-256'
 passed () # `wiremill broker` becomes wiremill-broker
 {
-    touch -d '1 hour ago' "$(wmm second "$one")"
+    touch -d '1 hour ago' "$(wmm second "$one")" && rm -f "$work/said"
     "$bin/wiremill" broker --model "$m" --output "$work/second" --listen "ipc://$work/passed.b" >"$work/said" 2>&1 &
     local broker=$!
     until_true 60 says 'serves' && tr '\0' ' ' <"/proc/$broker/cmdline" | grep -e "--checked $(stamp "$(wmm second "$one")") "

@@ -99,7 +99,7 @@ full ()
         cmp "$work/again.html" "$work/disk/old.html" && [ "$(echo "$work"/disk/old.html*)" = "$work/disk/old.html" ]
 }
 if mount -t tmpfs -o size=64k none "$work/disk" 2>/dev/null; then
-    trap 'umount -l "$work/disk" 2>/dev/null; finish' EXIT
+    at_exit 'umount -l "$work/disk" 2>/dev/null; finish'
     ok "a full disk: the old page stays" full
 else
     skip "a tmpfs can be mounted by root only"

@@ -11,7 +11,7 @@ if ! mount -t tmpfs -o size=160m none "$work/disk" 2>/dev/null; then
     echo "1..0 # SKIP a tmpfs can be mounted by root only"
     exit 0
 fi
-trap 'umount -l "$work/disk" 2>/dev/null; finish' EXIT
+at_exit 'umount -l "$work/disk" 2>/dev/null; finish'
 crew_model --events 1 --hits 1200
 fill () { dd if=/dev/zero of="$work/disk/ballast" bs=64k 2>/dev/null; }
 free () { rm -f "$work/disk/ballast"; }

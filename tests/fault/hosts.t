@@ -13,7 +13,7 @@ leave () { away; echo "1..0 # SKIP $*"; exit 0; }
 [ -w /dev/net/tun ] || leave "no /dev/net/tun, of which the network between hosts is made"
 for h in "${hosts[@]}"; do ip netns add "$net-$h" 2>/dev/null || leave "network namespaces need root and iproute2"; done
 unshare --uts true 2>/dev/null || leave "no host names of their own"
-trap 'finish; away' EXIT
+at_exit 'finish; away'
 echo "# PERIODS=$periods WORKERS=$workers SEED=${SEED:-1}"
 
 make_model "${small}1" && n=$(size 1 80 1600) && make_events hosts-$n --events "$n" --seed 9 --hits 4000 --tpcs 1 || bail "no model or events"

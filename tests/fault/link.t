@@ -11,7 +11,7 @@ if ! { ip netns add $far && ip link add $near type veth peer name $end &&
     echo "1..0 # SKIP network namespaces need root and iproute2"
     exit 0
 fi
-trap 'finish; ip netns del $far; ip link del $near 2>/dev/null' EXIT
+at_exit 'finish; ip netns del $far; ip link del $near 2>/dev/null'
 away () { ip netns exec $far "$@"; }
 ip addr add $net.1/30 dev $near && ip link set $near up && away ip addr add $net.2/30 dev $end &&
     away ip link set $end up && away ip link set lo up || bail "the link cannot be made"

@@ -12,7 +12,7 @@ make_model 1 && make_events parsl --events 2 --seed 8 --hits 3000 --tpcs 1 || ba
 out=$work/out here=$PWD
 unset WM_JOIN_FILE WM_BROKER
 finish_slurm () { [ -z "$SLURM_CONF" ] || slurm_down >/dev/null; finish; }
-trap finish_slurm EXIT
+at_exit finish_slurm
 ok "a Slurm of two nodes" slurm_up 2
 [ $failures = 0 ] || done_testing
 

@@ -11,7 +11,7 @@ make_model 1 && make_events sge --events 2 --seed 8 --hits 3000 --tpcs 1 || bail
 out=$work/out folder=$work/out$beside/farm/g
 unset WM_JOIN_FILE WM_BROKER
 finish_sge () { [ -z "$SGE_ROOT" ] || sge_down >/dev/null; finish; }
-trap finish_sge EXIT
+at_exit finish_sge
 ok "a Grid Engine of one node" sge_up 3
 [ $failures = 0 ] || done_testing
 

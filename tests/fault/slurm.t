@@ -12,7 +12,7 @@ out=$work/out folder=$work/out$beside/farm/s
 unset WM_JOIN_FILE WM_BROKER
 
 finish_slurm () { [ -z "$SLURM_CONF" ] || slurm_down >/dev/null; finish; }
-trap finish_slurm EXIT
+at_exit finish_slurm
 ok "a Slurm of three nodes" slurm_up 3
 [ $failures = 0 ] || done_testing
 

@@ -19,7 +19,7 @@ program=${1:-$here/gpu_check}
 bin=${WM_BIN:-$here/bin}
 python=${PYTHON:-$(command -v python3 || command -v python || echo python3)}
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+trap 'case $BASHPID in $$) rm -rf "$folder" ;; esac' EXIT # bash runs it also in a child that a signal ends at once
 failed=0
 export WM_REQUIRE_GPU=1
 
