@@ -10,10 +10,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define FREE_LIST_BYTES (4 << 20) /* what the library keeps of freed memory, of each kind */
 
+#define ROOM_BYTES (8u << 20) /* more than it takes to open a file */
 #define TEXT_BYTES_MAX 256
 #define TEXTS_MAX 65536
 
@@ -31,6 +33,12 @@ void wm_h5_init (void)
     H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
     H5PLset_loading_state (0);
     H5set_free_list_limits (FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1);
+}
+
+bool wm_h5_has_room (void)
+{
+    void *room = mmap (NULL, ROOM_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap (room, ROOM_BYTES) == 0;
 }
 
 /* What people give as an input that cannot be opened, and what to do about it.  */
@@ -59,6 +67,10 @@ static const char *no_input (wm_kind_t kind)
 
 wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
 {
+    if (!wm_h5_has_room ()) {
+        wm_fault (error, WM_EHOST, "%.300s: no memory to open it", path);
+        return NULL;
+    }
     wm_h5_init ();
     uint64_t bytes;
     const int fd = wm_file_open (path, &bytes, error);

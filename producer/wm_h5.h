@@ -46,7 +46,12 @@ typedef struct {
 /* Switches off links out of a file and filter plugins; once, before any other call. Idempotent.  */
 void wm_h5_init (void);
 
-/* Opens for reading. NULL with WM_EBATCH: not readable, truncated, not HDF5.  */
+/* Whether there is memory for HDF5 to open or make a file, errno says if not: where HDF5 1.10 finds
+   none for the cache of a file (H5AC_create), it crashes.  */
+bool wm_h5_has_room (void);
+
+/* Opens for reading. NULL with WM_EBATCH: not readable, truncated, not HDF5; WM_EHOST: no
+   memory.  */
 wm_h5_t *wm_h5_open (const char *path, wm_error_t *error);
 void wm_h5_close (wm_h5_t **self_p);
 

@@ -156,6 +156,8 @@ static bool columns_make (wm_writer_t *self)
 
 static bool file_create (wm_writer_t *self)
 {
+    if (!wm_h5_has_room ())
+        return false;
     wm_h5_init ();
     self->n_held = self->held = self->row = 0;
     if (self->numl)

@@ -143,14 +143,35 @@ fastest ()
         END { if (ours) print row, ours }' "$folder/bench"
 }
 
-# A real broker and real workers on the GPU; batches come encoded from memory. One line a crew.
+# Prints what part of a CPU each thread took in the next seconds, and what the GPU did.
+usage () # seconds, pids..., the last one's children too
+{
+    local pid task now before seconds=$1
+    local -A was
+    shift
+    for ((now = 0; now < 2; now++)); do
+        for pid in "$@" $(cat /proc/"${*: -1}"/task/*/children 2>/dev/null); do
+            for task in /proc/"$pid"/task/*; do
+                read -r -a stat < <(sed 's/.*) //' "$task/stat" 2>/dev/null) || continue
+                before=${was[$task]:-none}
+                was[$task]=$((stat[11] + stat[12])) # in 1/100 s
+                ((now)) && [ "$before" != none ] && (((was[$task] - before) / seconds >= 1)) &&
+                    printf '%s %d %%, ' "$(cat "$task/comm")" $(((was[$task] - before) / seconds))
+            done
+        done
+        ((now)) || sleep "$seconds"
+    done
+    smi --query-gpu=utilization.gpu,power.draw --format=csv,noheader 2>/dev/null | tr '\n' ' '
+}
+
+# A real broker and real workers on the GPU; batches come encoded from memory. One line a crew, one of what was busy.
 campaign () # workers
 {
-    local home=$folder/crew$1 pids=() limit code
+    local home=$folder/crew$1 pids=() limit code measured=${WM_PIPELINE_S:-12}
     limit=$(($(left) < 60 ? $(left) : 60))
     ((limit > 0)) || { printf '\nNo time was left for this.\n'; return 124; }
     mkdir "$home"
-    timeout -k 5 $limit "$here/gpu_pipeline" "ipc://$home/b" "${WM_PIPELINE_S:-12}" \
+    timeout -k 5 $limit "$here/gpu_pipeline" "ipc://$home/b" $measured \
             "${WM_PIPELINE_HITS:-55000}" >"$home/rate" 2>"$home/why" &
     pids+=($!)
     "$bin/wiremill" broker --model "$folder/m.onnx" --precision fast --output "$home" \
@@ -161,6 +182,8 @@ campaign () # workers
                 --give-up 30 >>"$home/log" 2>&1 &
         pids+=($!)
     done
+    # In the midst of the measurement.
+    (sleep $((measured * 2 / 3)) && usage $(((measured + 2) / 3)) "${pids[@]}") >"$home/usage" 2>/dev/null &
     wait -n "${pids[@]}" # the first that ends; normally the one that measured
     code=$?
     kill -0 "${pids[0]}" 2>/dev/null && code=1
@@ -171,6 +194,7 @@ campaign () # workers
         sleep 0.1
     done
     echo "- $1 workers on the GPU: $(cat "$home/rate" "$home/why")"
+    [ ! -s "$home/usage" ] || echo "  Busy (of a CPU each): $(cat "$home/usage")"
     ((code == 0)) || { echo; tail -8 "$home/log" | indent; echo; }
     cat "$home/rate" >>"$folder/pipeline"
     rm -rf "$home" "$home.wiremill"

@@ -561,33 +561,61 @@ static int teardown (void **state)
 }
 
 #if BOUNDS
+/* What this process may have of address space: what it has, and so much.  */
+static void allow (rlim_t more)
+{
+    struct rlimit limit;
+    unsigned long pages = 0;
+    FILE *statm = fopen ("/proc/self/statm", "re");
+    assert_int_equal (fscanf (statm, "%lu", &pages), 1);
+    fclose (statm);
+    assert_int_equal (getrlimit (RLIMIT_AS, &limit), 0);
+    limit.rlim_cur = pages * (rlim_t) sysconf (_SC_PAGESIZE) + more;
+    assert_int_equal (setrlimit (RLIMIT_AS, &limit), 0);
+}
+
 /* Where next to no address space is left, no file is to blame for what cannot be read.  */
 static void no_memory_is_no_damage (void **state)
 {
     (void) state;
     char path[] = "/tmp/wm-memory-XXXXXX";
     wm_spec_t spec;
-    struct rlimit before, tight;
-    unsigned long pages = 0;
+    struct rlimit before;
     const int fd = mkstemp (path);
     assert_int_equal (write (fd, "no events", 9), 9);
     close (fd);
     assert_int_equal (wm_spec_preset (&spec, "protodune-2021", NULL), WM_OK);
-    FILE *statm = fopen ("/proc/self/statm", "re");
-    assert_int_equal (fscanf (statm, "%lu", &pages), 1);
-    fclose (statm);
     assert_int_equal (getrlimit (RLIMIT_AS, &before), 0);
-    tight = before;
-    tight.rlim_cur = pages * (rlim_t) sysconf (_SC_PAGESIZE) + (16u << 20);
     wm_error_t error = { 0 };
     for (int is_tight = 0; is_tight < 2; is_tight++) {
-        assert_int_equal (setrlimit (RLIMIT_AS, is_tight ? &tight : &before), 0);
+        if (is_tight)
+            allow (16u << 20);
         assert_null (wm_reader_open (path, &spec, 0, &error));
         assert_int_equal (error.fault, is_tight ? WM_EHOST : WM_EBATCH);
     }
     assert_int_equal (setrlimit (RLIMIT_AS, &before), 0);
     assert_non_null (strstr (error.text, "too little memory to tell"));
     unlink (path);
+}
+
+/* With a little more address space each time: HDF5 has enough, or is not called.  */
+static void little_memory (void **state)
+{
+    (void) state;
+    const char *path = apart ("long.h5", long_make);
+    struct rlimit before;
+    bool is_open = false;
+    assert_int_equal (getrlimit (RLIMIT_AS, &before), 0);
+    for (unsigned more = 0; more < 32 && !is_open; more++) {
+        wm_error_t error = { 0 };
+        allow ((rlim_t) more << 19);
+        wm_h5_t *file = wm_h5_open (path, &error);
+        is_open = file != NULL;
+        assert_int_equal (error.fault, is_open ? WM_OK : WM_EHOST);
+        wm_h5_close (&file);
+    }
+    assert_int_equal (setrlimit (RLIMIT_AS, &before), 0);
+    assert_true (is_open);
 }
 #endif
 
@@ -603,6 +631,7 @@ int main (void)
         cmocka_unit_test (events_of_a_large_file),
 #if BOUNDS
         cmocka_unit_test (no_memory_is_no_damage),
+        cmocka_unit_test (little_memory),
 #endif
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
