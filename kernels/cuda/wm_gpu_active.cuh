@@ -135,12 +135,14 @@ WM_GPU_CODE void wm_gpu_active_sum (const wm_gpu_active_t *args, const float *ce
                                     const float *weight, uint32_t kh, uint32_t kw,
                                     float sum[WM_GPU_FILTERS])
 {
+    WM_GPU_NO_UNROLL
     for (uint32_t y = 0; y < kh; y++) {
         WM_GPU_UNROLL
         for (uint32_t x = 0; x < kw; x++) {
             const float value = cell[(size_t) y * stride + x];
             float w[WM_GPU_FILTERS];
-            memcpy (w, weight + (y * kw + x) * args->c_out, sizeof w);
+            memcpy (w, __builtin_assume_aligned (weight + (y * kw + x) * args->c_out, 16),
+                    sizeof w);
             WM_GPU_UNROLL
             for (uint32_t i = 0; i < WM_GPU_FILTERS; i++)
                 sum[i] = fmaf (value, w[i], sum[i]);
@@ -148,18 +150,20 @@ WM_GPU_CODE void wm_gpu_active_sum (const wm_gpu_active_t *args, const float *ce
     }
 }
 
-/* The convolution at one position, 8 filters from `filter` on; zeros at a bad one.  */
-WM_GPU_CODE void wm_gpu_active_convolve (const wm_gpu_active_t *args, const float *weight,
+/* The convolution at one position, 8 filters from `filter` on; zeros at a bad one. shared: NULL
+   where the weights are not in shared memory.  */
+WM_GPU_CODE void wm_gpu_active_convolve (const wm_gpu_active_t *args, const float *shared,
                                          const float *cell, bool bad, uint32_t stride,
                                          uint32_t filter, size_t entry)
 {
     float sum[WM_GPU_FILTERS], constant[WM_GPU_FILTERS];
     wm_gpu_read32 (sum, args->bias + filter);
     wm_gpu_read32 (constant, args->constant + filter);
-    if (args->kh == 5 && args->kw == 5) /* the usual one, as straight code */
-        wm_gpu_active_sum (args, cell, stride, weight + filter, 5, 5, sum);
+    if (shared && args->kh == 5 && args->kw == 5) /* the usual one, as straight code */
+        wm_gpu_active_sum (args, cell, stride, shared + filter, 5, 5, sum);
     else
-        wm_gpu_active_sum (args, cell, stride, weight + filter, args->kh, args->kw, sum);
+        wm_gpu_active_sum (args, cell, stride, (shared ? shared : args->weight) + filter, args->kh,
+                           args->kw, sum);
     WM_GPU_UNROLL
     for (uint32_t i = 0; i < WM_GPU_FILTERS; i++)
         sum[i] = bad ? 0 : (args->relu && sum[i] < 0 ? 0 : sum[i]) - constant[i];
@@ -214,12 +218,8 @@ WM_GPU_CODE void wm_gpu_active (const wm_gpu_active_t *args, float *shared, wm_g
         const wm_gpu_row_t row = args->row[wm_gpu_active_row (at, w)];
         const float *cell = args->image + row.from + (column & (WM_GPU_ROW_MAX - 1));
         const bool bad = column & WM_GPU_ROW_MAX;
-        if (n > 0)
-            wm_gpu_active_convolve (args, shared, cell, bad, row.stride, filter,
-                                    (size_t) first[w] + k);
-        else
-            wm_gpu_active_convolve (args, args->weight, cell, bad, row.stride, filter,
-                                    (size_t) first[w] + k);
+        wm_gpu_active_convolve (args, n > 0 ? shared : NULL, cell, bad, row.stride, filter,
+                                (size_t) first[w] + k);
     }
 }
 

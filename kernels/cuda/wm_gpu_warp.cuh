@@ -15,7 +15,7 @@
 
 #ifdef __CUDACC__
 #define WM_GPU_UNROLL _Pragma ("unroll")
-#define WM_GPU_UNROLL_4 _Pragma ("unroll 4")
+#define WM_GPU_NO_UNROLL _Pragma ("unroll 1")
 
 typedef uint32_t wm_gpu_near_t; /* an address of shared memory, which is added to as to a char * */
 
@@ -173,7 +173,7 @@ WM_GPU_CODE void wm_gpu_read32 (float to[8], const float *from)
 
 #else
 #define WM_GPU_UNROLL
-#define WM_GPU_UNROLL_4
+#define WM_GPU_NO_UNROLL
 
 void wm_gpu_meet (void);
 uint32_t wm_gpu_ballot (bool yes);
