@@ -1,6 +1,7 @@
 /* wm_lane.c - see wm_lane.h: sessions, time, drain, and the loop around them.  */
 #include "gpuworker/wm_lane_private.h"
 #include "kernels/wm_device.h"
+#include "schema/base/wm_allowance.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 
@@ -55,7 +56,6 @@ wm_lane_t *wm_lane_new (const wm_worker_config_t *config, const char *endpoint, 
     char host[256] = "?";
     gethostname (host, sizeof host - 1);
     wm_lane_label (self->label, host, (int) getpid (), getenv ("WM_JOB"));
-    self->coder = wm_coder_new ();
     wm_credit_init (&self->credit);
     return self;
 }
@@ -72,13 +72,13 @@ void wm_lane_destroy (wm_lane_t **self_p)
         return;
     if (self->stride)
         wm_stride_release (self->stride, self->number, 0, false);
+    wm_decode_destroy (&self->decode); /* its jobs are in slots and tasks */
     wm_client_destroy (&self->client);
     wm_health_destroy (&self->health);
     wm_scorer_destroy (&self->scorer);
     wm_tasks_destroy (&self->tasks);
     for (unsigned i = 0; i < WM_SLOTS; i++)
         wm_poison_destroy (&self->slot[i].poison);
-    wm_coder_destroy (&self->coder);
     free (self);
     *self_p = NULL;
 }
@@ -375,6 +375,15 @@ static void pass (wm_lane_t *self)
         leave_if_drained (self);
 }
 
+/* Threads that decode: where a GPU scores, other CPUs have little to do.  */
+static uint32_t decode_threads (const wm_lane_t *self)
+{
+    const uint32_t cpus = (uint32_t) wm_allowance ()->cpus;
+    if (!wm_device_engine_of_signature (wm_scorer_signature (self->scorer))->is_gpu)
+        return 0;
+    return cpus > WM_DECODE_THREADS_MAX ? WM_DECODE_THREADS_MAX : cpus - 1;
+}
+
 /* Watches the health of a GPU engine; of any other engine only if WM_NVML_SO names an NVML.  */
 static void watch_health (wm_lane_t *self)
 {
@@ -390,12 +399,13 @@ static void watch_health (wm_lane_t *self)
 static int serve (wm_lane_t *self)
 {
     watch_health (self);
-    int fd = wm_scorer_fd (self->scorer);
-    if (self->stride) { /* the engine's descriptor is an epoll set, which takes one more */
-        struct epoll_event event = { .events = EPOLLIN };
-        int rc = epoll_ctl (fd, EPOLL_CTL_ADD, wm_stride_fd (self->stride, self->number), &event);
-        assert (rc == 0);
-    }
+    self->decode = wm_decode_new (decode_threads (self), self->pins_digest);
+    const int fd = wm_scorer_fd (self->scorer); /* an epoll set, which takes more */
+    struct epoll_event event = { .events = EPOLLIN };
+    int rc = epoll_ctl (fd, EPOLL_CTL_ADD, wm_decode_fd (self->decode), &event);
+    if (self->stride && !rc)
+        rc = epoll_ctl (fd, EPOLL_CTL_ADD, wm_stride_fd (self->stride, self->number), &event);
+    assert (rc == 0);
     self->tasks = wm_tasks_new (self->pins.n_output);
     self->client = wm_client_new (self->endpoint, WM_ROLE_WORKER, self->label,
                                   wm_scorer_signature (self->scorer), &fd);

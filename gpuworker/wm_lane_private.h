@@ -5,6 +5,7 @@
 #define WM_LANE_PRIVATE_H
 
 #include "gpuworker/wm_credit.h"
+#include "gpuworker/wm_decode.h"
 #include "gpuworker/wm_health.h"
 #include "gpuworker/wm_lane.h"
 #include "gpuworker/wm_poison.h"
@@ -17,6 +18,7 @@
 /* The lane's side of a slot.  */
 typedef struct {
     wm_task_t *task;     /* NULL: the slot is free */
+    bool decoding;       /* its payload is */
     bool submitted;      /* the engine has it, or a part of it */
     wm_poison_t *poison; /* an engine died of it: the search that decides which part goes next */
     bool alone;          /* an engine died of it and others together: it goes by itself */
@@ -45,7 +47,8 @@ struct wm_lane_t {
     wm_tasks_t *tasks;
     wm_credit_t credit;
     wm_lane_slot_t slot[WM_SLOTS];
-    wm_coder_t *coder;                        /* the decoder's work space */
+    wm_decode_t *decode;                      /* NULL until the lane serves */
+    wm_decode_job_t job[WM_SLOTS];            /* of the slots */
     int64_t failure_ms[WM_LANE_FAILURES_MAX]; /* the last ones; 0: none */
     uint64_t n_end;     /* ends of engine processes: each counts as progress in heartbeats */
     char together[160]; /* cause of an unexplained crash on several batches; "" none */

@@ -64,8 +64,11 @@ static void slot_clear (wm_lane_slot_t *slot)
 static void forget (wm_lane_t *self, wm_task_t *task)
 {
     for (unsigned i = 0; i < WM_SLOTS; i++)
-        if (self->slot[i].task == task)
+        if (self->slot[i].task == task) {
+            if (self->slot[i].decoding)
+                wm_decode_cancel (self->decode, &self->job[i]);
             slot_clear (&self->slot[i]);
+        }
     wm_tasks_forget (self->tasks, task);
 }
 
@@ -95,7 +98,8 @@ static bool has_more (const wm_lane_t *self, unsigned except)
     if (self->draining || !wm_scorer_is_ready (self->scorer))
         return false;
     for (unsigned i = 0; i < WM_SLOTS; i++)
-        if (i != except && self->slot[i].task && !self->slot[i].submitted)
+        if (i != except && self->slot[i].task && !self->slot[i].decoding &&
+            !self->slot[i].submitted)
             return true;
     return false;
 }
@@ -412,7 +416,8 @@ static bool is_staged_enough (const wm_lane_t *self)
     return n >= WM_SLOTS_LARGE && hits >= wm_scorer_enough (self->scorer);
 }
 
-/* Decodes the oldest queued batch into a free slot. false: there is no batch, or no slot.  */
+/* Begins to decode the oldest queued batch into a free slot. false: there is no batch, or no
+   slot.  */
 static bool stage (wm_lane_t *self)
 {
     const unsigned n = is_staged_enough (self) ? 0 : wm_scorer_slots (self->scorer);
@@ -422,28 +427,29 @@ static bool stage (wm_lane_t *self)
     wm_task_t *task = i < n ? wm_tasks_oldest (self->tasks, WM_TASK_QUEUED) : NULL;
     if (!task)
         return false;
-    wm_batch_t *batch = wm_scorer_batch (self->scorer, i);
-    wm_error_t error = { 0 };
-    uint8_t digest[16];
-    const int64_t start_ns = wm_trace_now_ns ();
-    wm_fault_t fault =
-        wm_batch_decode (batch, self->coder, task->payload, task->payload_bytes, &error);
-    if (!fault && batch->n_hit != task->n_hit)
-        fault = wm_fault (&error, WM_EBATCH, "the payload has %u hits, its task names %u",
-                          batch->n_hit, task->n_hit);
-    if (!fault) {
-        wm_batch_digest (batch, self->pins_digest, digest);
-        if (memcmp (digest, task->digest, sizeof digest))
-            fault = wm_fault (&error, WM_EBATCH, "the payload does not match its digest");
-    }
-    if (fault) {
-        fail (self, task, &error);
-        return true;
-    }
-    WM_TRACE ("stage", &task->key, wm_trace_now_ns () - start_ns);
+    self->job[i] = (wm_decode_job_t){ .batch = wm_scorer_batch (self->scorer, i),
+                                      .payload = task->payload,
+                                      .payload_bytes = task->payload_bytes,
+                                      .digest = task->digest,
+                                      .n_hit = task->n_hit };
     task->state = WM_TASK_STAGED;
     self->slot[i].task = task;
+    self->slot[i].decoding = true;
+    wm_decode_begin (self->decode, &self->job[i]);
     return true;
+}
+
+/* Takes what is decoded: batches for the engine, and such as are broken.  */
+static void take_decoded (wm_lane_t *self)
+{
+    for (wm_decode_job_t *job; (job = wm_decode_next (self->decode));) {
+        wm_lane_slot_t *slot = &self->slot[job - self->job];
+        slot->decoding = false;
+        if (job->error.fault)
+            fail (self, slot->task, &job->error);
+        else
+            WM_TRACE ("stage", &slot->task->key, job->ns);
+    }
 }
 
 /* Whether the lane's round is complete: it has begun, and fills the device, or clients wait.  */
@@ -462,7 +468,7 @@ static void submit (wm_lane_t *self)
         unsigned due = WM_SLOTS;
         for (unsigned i = 0; i < WM_SLOTS; i++) {
             const wm_lane_slot_t *slot = &self->slot[i];
-            if (slot->task && !slot->submitted &&
+            if (slot->task && !slot->decoding && !slot->submitted &&
                 (due == WM_SLOTS || slot->task->serial < self->slot[due].task->serial))
                 due = i;
         }
@@ -491,11 +497,12 @@ static void submit (wm_lane_t *self)
 
 void wm_lane_feed (wm_lane_t *self)
 {
-    if (self->draining)
-        return;
-    submit (self);
-    while (stage (self))
+    do {
+        take_decoded (self); /* without any: what woke the lane is done with */
+        if (self->draining)
+            return;
         submit (self);
+    } while (stage (self));
 }
 
 /* ---- messages in ----------------------------------------------------------------------------- */

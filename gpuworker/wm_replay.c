@@ -31,7 +31,10 @@ static wm_fault_t encode (const wm_lane_t *self, unsigned slot, uint32_t hit, ui
         batch.hit_wire += (size_t) hit * wm_batch_cells (&batch);
         batch.hit_col += (size_t) hit * wm_batch_cells (&batch);
     }
-    return wm_batch_encode (&batch, self->coder, frame, bytes_max, bytes, error);
+    wm_coder_t *coder = wm_coder_new ();
+    const wm_fault_t fault = wm_batch_encode (&batch, coder, frame, bytes_max, bytes, error);
+    wm_coder_destroy (&coder);
+    return fault;
 }
 
 wm_fault_t wm_lane_write_replay (const wm_lane_t *self, unsigned slot, uint32_t hit,
