@@ -164,8 +164,10 @@ static place_t *add_place (builder_t *self, char *low, char *high, char *size)
         char **numbers = wm_maker_take (&self->maker, more_max * NUMBERS, sizeof *numbers);
         if (!more || !numbers)
             return NULL;
-        memcpy (more, self->place, self->n_place * sizeof *more);
-        memcpy (numbers, self->number, self->n_place * NUMBERS * sizeof *numbers);
+        if (self->n_place) { /* memcpy takes no NULL */
+            memcpy (more, self->place, self->n_place * sizeof *more);
+            memcpy (numbers, self->number, self->n_place * NUMBERS * sizeof *numbers);
+        }
         self->place = more, self->number = numbers, self->place_max = more_max;
     }
     memcpy (self->number + self->n_place * NUMBERS, (char *[]){ low, high, size },
