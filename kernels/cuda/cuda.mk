@@ -97,7 +97,7 @@ $(B)/tests/test_kernels_cudnn $(B)/tests/test_kernels_gpu_real: $(B)/tests/%: te
 # One program that needs nothing of ours beside it, and no package either: what it calls is compiled into it, the rest dropped.
 CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_apart.c gpu_bench.c gpu_ceiling.c gpu_event.c gpu_floor.c gpu_net.c) \
              $(addprefix producer/,wm_synth_physics.c wm_synth_detector.c wm_event.c wm_runs.c wm_cut.c) \
-             $(addprefix kernels/,wm_image.c wm_plane.c wm_range.c wm_reference.c wm_spec_preset.c wm_spec_zero.c wm_view.c cuda/wm_any.c cuda/wm_any_family.c cuda/wm_any_place.c) \
+             $(addprefix kernels/,wm_image.c wm_plane.c wm_range.c wm_reference.c wm_spec_preset.c wm_spec_zero.c wm_view.c cuda/wm_any.c cuda/wm_any_chunks.c cuda/wm_any_family.c cuda/wm_any_place.c) \
              $(CUDA_FAKE) schema/wm_batch_memory.c schema/base/wm_fault.c
 $(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h tests/standin/*.h)
 	@mkdir -p $(@D); echo "  LINK  $@"

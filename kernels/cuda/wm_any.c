@@ -8,9 +8,7 @@
    where half begins to lose bits, or if half cannot hold the weights that make it. When patches are
    scored, every value that becomes half is checked, and a patch with one beyond the range is held:
    its scores are NaN.  */
-#include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_any_place.h"
-#include "kernels/cuda/wm_cuda_chunks.h"
+#include "kernels/cuda/wm_any_engine_private.h"
 #include "kernels/cuda/wm_gpu_any.cuh"
 #include "kernels/wm_range.h"
 #include "kernels/wm_seed.h"
@@ -29,32 +27,12 @@
 #define TINY 0x1p-12   /* half is off by 2^-13 of this, as it may be of any value */
 #define DENSE_LEVEL 4. /* largest value of a test patch without a specification */
 
-struct wm_any_t {
-    const wm_gpu_api_t *api;
-    void *gpu; /* of the chunks */
-    wm_chunks_t chunks;
-    const wm_any_net_t *net;
-    wm_gpu_precision_t precision;
-    wm_any_place_t place;
-    void *d_slot[WM_CHUNK_SLOTS][WM_ANY_SLOTS_MAX], *d_scratch[WM_CHUNK_SLOTS];
-    uint32_t *d_held[WM_CHUNK_SLOTS]; /* (1 + n_doubt, rows): held, in doubt; in `measures` (2,
-                                         n_step + 1): large, not tiny */
-    uint32_t *h_held;                 /* where it measures */
-    bool measures, sized;             /* sized: the device decides how many patches a launch has */
-    uint32_t unplanned; /* the convolution for which cuDNN has no plan in half; n_step: none */
-    wm_conv_plan_t *plan[WM_ANY_STEPS_MAX];
-    void *graph[WM_CHUNK_SLOTS]; /* a slot's work in one call; NULL: step by step */
-    float *d_constant;
-    uint16_t *d_half; /* the constants */
-    char signature[64], choice[200], failure[300];
-};
-
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 static size_t row_bytes (const wm_any_t *self)
 {
     size_t n = self->place.scratch_bytes + (1 + self->place.n_doubt) * sizeof (uint32_t) +
-               (self->chunks.n_value + self->chunks.n_output) * sizeof (float);
+               (self->n_value + self->n_output) * sizeof (float);
     for (uint32_t i = 0; i < self->place.n_slot; i++)
         n += self->place.slot_bytes[i];
     return WM_CHUNK_SLOTS * n;
@@ -63,22 +41,21 @@ static size_t row_bytes (const wm_any_t *self)
 /* Flags of a launch: rows that are held, and those in doubt by each buffer that matters.  */
 static uint32_t n_flag (const wm_any_t *self)
 {
-    return self->measures ? 2 * (self->net->n_step + 1)
-                          : self->chunks.rows * (1 + self->place.n_doubt);
+    return self->measures ? 2 * (self->net->n_step + 1) : self->rows * (1 + self->place.n_doubt);
 }
 
-static void *at (const wm_any_t *self, uint32_t s, uint32_t buffer)
+static void *at (const wm_any_t *self, const wm_chunk_t *chunk, uint32_t buffer)
 {
-    return buffer == WM_ANY_INPUT    ? self->chunks.slot[s].d_source
-           : buffer == WM_ANY_SCORES ? self->chunks.slot[s].d_scores
-                                     : self->d_slot[s][self->place.slot_of[buffer]];
+    return buffer == WM_ANY_INPUT    ? chunk->d_source
+           : buffer == WM_ANY_SCORES ? chunk->d_scores
+                                     : chunk->d_buffer[self->place.slot_of[buffer]];
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Launches a kernel of any grid for `items` elements, of which a thread takes four or eight.  */
-static wm_gpu_text_t launch (wm_any_t *self, uint32_t s, wm_gpu_kernel_t kernel, size_t items,
-                             const void *args)
+static wm_gpu_text_t launch (wm_any_t *self, wm_chunk_t *chunk, wm_gpu_kernel_t kernel,
+                             size_t items, const void *args)
 {
     const size_t blocks = (items / 4 + THREADS - 1) / THREADS;
     wm_gpu_launch_t what = { kernel,
@@ -86,51 +63,51 @@ static wm_gpu_text_t launch (wm_any_t *self, uint32_t s, wm_gpu_kernel_t kernel,
                                          : blocks < BLOCKS_MAX ? blocks
                                                                : BLOCKS_MAX),
                              THREADS, 0, args };
-    CALL (launch, &what, self->chunks.slot[s].stream);
+    CALL (launch, &what, chunk->stream);
     return NULL;
 }
 
-static wm_gpu_text_t launch_copy (wm_any_t *self, uint32_t s, const wm_gpu_copy_t *args)
+static wm_gpu_text_t launch_copy (wm_any_t *self, wm_chunk_t *chunk, const wm_gpu_copy_t *args)
 {
     const uint32_t tiles = wm_gpu_copy_tiles (args);
     const wm_gpu_launch_t what = { WM_GPU_COPY, args->rows * tiles, THREADS, WM_GPU_TILE_BYTES,
                                    args };
     if (!tiles)
-        return launch (self, s, WM_GPU_COPY, (size_t) args->rows * args->n, args);
-    CALL (launch, &what, self->chunks.slot[s].stream);
+        return launch (self, chunk, WM_GPU_COPY, (size_t) args->rows * args->n, args);
+    CALL (launch, &what, chunk->stream);
     return NULL;
 }
 
 /* The flags of rows in doubt by a buffer's values; NULL: nothing depends on them.  */
-static uint32_t *doubt (const wm_any_t *self, uint32_t s, uint32_t buffer)
+static uint32_t *doubt (const wm_any_t *self, const wm_chunk_t *chunk, uint32_t buffer)
 {
     return buffer == WM_ANY_NONE || self->place.bound[buffer] == 0
                ? NULL
-               : self->d_held[s] + (1 + (size_t) self->place.doubt[buffer]) * self->chunks.rows;
+               : chunk->d_held + (1 + (size_t) self->place.doubt[buffer]) * self->rows;
 }
 
 /* Holds the rows of a buffer with a value that is not finite.  */
-static wm_gpu_text_t scan (wm_any_t *self, uint32_t s, uint32_t buffer)
+static wm_gpu_text_t scan (wm_any_t *self, wm_chunk_t *chunk, uint32_t buffer)
 {
-    const wm_gpu_scan_t args = { .from = at (self, s, buffer),
-                                 .held = self->d_held[s],
-                                 .doubt = doubt (self, s, buffer),
-                                 .only = doubt (self, s, self->place.only[buffer]),
+    const wm_gpu_scan_t args = { .from = at (self, chunk, buffer),
+                                 .held = chunk->d_held,
+                                 .doubt = doubt (self, chunk, buffer),
+                                 .only = doubt (self, chunk, self->place.only[buffer]),
                                  .bound = self->place.bound[buffer],
-                                 .rows = self->chunks.rows,
+                                 .rows = self->rows,
                                  .n = self->net->size[buffer],
                                  .half = self->place.half[buffer],
                                  .each = 1,
                                  .limit = FLT_MAX };
-    return launch (self, s, WM_GPU_SCAN, (size_t) args.rows * args.n, &args);
+    return launch (self, chunk, WM_GPU_SCAN, (size_t) args.rows * args.n, &args);
 }
 
 /* What a step of ours checks: patches, and halves. Scores are written when all checks are over.  */
-static wm_gpu_checks_t checks (const wm_any_t *self, uint32_t s, uint32_t from, uint32_t second,
-                               uint32_t to)
+static wm_gpu_checks_t checks (const wm_any_t *self, const wm_chunk_t *chunk, uint32_t from,
+                               uint32_t second, uint32_t to)
 {
     const bool *half = self->place.half;
-    wm_gpu_checks_t checks = { .flag = self->d_held[s] };
+    wm_gpu_checks_t checks = { .flag = chunk->d_held };
     if (self->measures || to == WM_ANY_SCORES)
         return checks;
     checks.what =
@@ -138,108 +115,105 @@ static wm_gpu_checks_t checks (const wm_any_t *self, uint32_t s, uint32_t from, 
         (second != WM_ANY_NONE && (half[second] || second == WM_ANY_INPUT) ? WM_GPU_CHECK_SECOND
                                                                            : 0) |
         (half[to] ? WM_GPU_CHECK_TO : 0);
-    checks.doubt = doubt (self, s, to), checks.bound = self->place.bound[to];
+    checks.doubt = doubt (self, chunk, to), checks.bound = self->place.bound[to];
     return checks;
 }
 
 /* What a convolution reads, as half or float32: itself, or converted.  */
-static wm_gpu_text_t convert (wm_any_t *self, uint32_t s, uint32_t buffer, bool half,
+static wm_gpu_text_t convert (wm_any_t *self, wm_chunk_t *chunk, uint32_t buffer, bool half,
                               const void **d_from)
 {
     const uint32_t n = self->net->size[buffer];
-    *d_from = at (self, s, buffer);
+    *d_from = at (self, chunk, buffer);
     if (self->place.half[buffer] == half)
         return NULL;
     wm_gpu_join_t args = { .from = *d_from,
-                           .to = self->d_scratch[s],
-                           .rows = self->chunks.rows,
+                           .to = chunk->d_scratch,
+                           .rows = self->rows,
                            .n = n,
                            .half_from = self->place.half[buffer],
                            .half_to = half,
-                           .checks = checks (self, s, buffer, WM_ANY_NONE, buffer),
+                           .checks = checks (self, chunk, buffer, WM_ANY_NONE, buffer),
                            WM_GPU_JOIN_PLAIN };
     args.checks.what |= half && !self->measures ? WM_GPU_CHECK_TO : 0;
-    *d_from = self->d_scratch[s];
-    return launch (self, s, WM_GPU_JOIN, (size_t) args.rows * n, &args);
+    *d_from = chunk->d_scratch;
+    return launch (self, chunk, WM_GPU_JOIN, (size_t) args.rows * n, &args);
 }
 
-static wm_gpu_text_t run_conv (wm_any_t *self, uint32_t s, uint32_t index)
+static wm_gpu_text_t run_conv (wm_any_t *self, wm_chunk_t *chunk, uint32_t index)
 {
     const wm_any_step_t *step = &self->net->step[index];
     const bool half = self->place.conv[index];
     const void *d_from, *d_weight = self->d_constant + step->weight,
                         *d_bias = self->d_constant + step->bias;
-    wm_gpu_text_t text = convert (self, s, step->from, half, &d_from);
-    if (text)
-        return text;
+    TRY (convert (self, chunk, step->from, half, &d_from));
     if (half)
         d_weight = self->d_half + step->weight, d_bias = self->d_half + step->bias;
-    CALL (conv_run, self->plan[index], d_from, d_weight, d_bias, at (self, s, step->to),
-          self->chunks.slot[s].d_workspace, self->chunks.slot[s].stream);
+    CALL (conv_run, self->plan[index], d_from, d_weight, d_bias, at (self, chunk, step->to),
+          chunk->d_workspace, chunk->stream);
     return NULL;
 }
 
-static wm_gpu_text_t run_step (wm_any_t *self, uint32_t s, uint32_t index)
+static wm_gpu_text_t run_step (wm_any_t *self, wm_chunk_t *chunk, uint32_t index)
 {
     const wm_any_step_t *step = &self->net->step[index];
-    const size_t rows = self->chunks.rows;
-    const void *from = at (self, s, step->from);
-    void *to = at (self, s, step->to);
+    const size_t rows = self->rows;
+    const void *from = at (self, chunk, step->from);
+    void *to = at (self, chunk, step->to);
     const bool half_from = self->place.half[step->from], half_to = self->place.half[step->to];
     switch (step->kind) {
     case WM_ANY_CONV:
-        return run_conv (self, s, index);
+        return run_conv (self, chunk, index);
     case WM_ANY_POOL: {
         wm_gpu_pool_t args = step->pool;
-        args.from = from, args.to = to, args.rows = self->chunks.rows;
+        args.from = from, args.to = to, args.rows = self->rows;
         args.half_from = half_from, args.half_to = half_to;
-        args.checks = checks (self, s, step->from, WM_ANY_NONE, step->to);
-        return launch (self, s, WM_GPU_POOL, rows * args.out[0] * args.out[1] * args.channels,
+        args.checks = checks (self, chunk, step->from, WM_ANY_NONE, step->to);
+        return launch (self, chunk, WM_GPU_POOL, rows * args.out[0] * args.out[1] * args.channels,
                        &args);
     }
     case WM_ANY_JOIN: {
         wm_gpu_join_t args = step->join;
-        args.from = from, args.to = to, args.rows = self->chunks.rows;
+        args.from = from, args.to = to, args.rows = self->rows;
         args.half_from = half_from, args.half_to = half_to;
-        args.checks = checks (self, s, step->from, step->second, step->to);
+        args.checks = checks (self, chunk, step->from, step->second, step->to);
         args.slope = args.n_slope ? self->d_constant + step->weight : NULL;
         if (step->second != WM_ANY_NONE) {
-            args.second = at (self, s, step->second);
+            args.second = at (self, chunk, step->second);
             args.half_second = self->place.half[step->second];
         }
-        return launch (self, s, WM_GPU_JOIN, rows * args.n, &args);
+        return launch (self, chunk, WM_GPU_JOIN, rows * args.n, &args);
     }
     case WM_ANY_COPY: {
         wm_gpu_copy_t args = step->copy;
-        args.from = from, args.to = to, args.rows = self->chunks.rows;
+        args.from = from, args.to = to, args.rows = self->rows;
         args.half_from = half_from, args.half_to = half_to;
-        args.checks = checks (self, s, step->from, WM_ANY_NONE, step->to);
-        args.held = step->to == WM_ANY_SCORES && !self->measures ? self->d_held[s] : NULL;
-        return launch_copy (self, s, &args);
+        args.checks = checks (self, chunk, step->from, WM_ANY_NONE, step->to);
+        args.held = step->to == WM_ANY_SCORES && !self->measures ? chunk->d_held : NULL;
+        return launch_copy (self, chunk, &args);
     }
     default: {
         wm_gpu_spread_t args = step->spread;
-        args.value = to, args.rows = self->chunks.rows;
-        return launch (self, s, WM_GPU_SPREAD, rows * args.groups * 4, &args);
+        args.value = to, args.rows = self->rows;
+        return launch (self, chunk, WM_GPU_SPREAD, rows * args.groups * 4, &args);
     }
     }
 }
 
 /* Marks whether a step's values, or at n_step the patches', are large, and whether they are more
    than tiny, anywhere.  */
-static wm_gpu_text_t gauge (wm_any_t *self, uint32_t s, uint32_t index, uint32_t buffer)
+static wm_gpu_text_t gauge (wm_any_t *self, wm_chunk_t *chunk, uint32_t index, uint32_t buffer)
 {
     static const float limit[2] = { (float) (WM_HALF_MAX / HEADROOM), (float) TINY };
-    wm_gpu_text_t text = NULL;
-    for (uint32_t k = 0; k < 2 && !text; k++) {
-        const wm_gpu_scan_t args = { .from = at (self, s, buffer),
-                                     .held = self->d_held[s] + k * (self->net->n_step + 1) + index,
-                                     .rows = self->chunks.rows,
+    for (uint32_t k = 0; k < 2; k++) {
+        const wm_gpu_scan_t args = { .from = at (self, chunk, buffer),
+                                     .held = chunk->d_held + k * (self->net->n_step + 1) + index,
+                                     .rows = self->rows,
                                      .n = self->net->size[buffer],
                                      .limit = limit[k] };
-        text = launch (self, s, WM_GPU_SCAN, (size_t) args.rows * args.n, &args);
+        TRY (launch (self, chunk, WM_GPU_SCAN, (size_t) args.rows * args.n, &args));
     }
-    return text;
+    return NULL;
 }
 
 /* Whether a step leaves a buffer of the net as it will be read: of those that fill one together
@@ -252,61 +226,43 @@ static bool leaves (const wm_any_net_t *net, uint32_t index)
 }
 
 /* Checks a step's values where no kernel of ours does, or gauges them.  */
-static wm_gpu_text_t look (wm_any_t *self, uint32_t s, uint32_t index)
+static wm_gpu_text_t look (wm_any_t *self, wm_chunk_t *chunk, uint32_t index)
 {
     const wm_any_step_t *step = &self->net->step[index];
-    if (!self->measures)
-        return step->kind == WM_ANY_CONV && self->place.scanned[step->to] ? scan (self, s, step->to)
-                                                                          : NULL;
-    return leaves (self->net, index) && step->to != WM_ANY_SCORES ? gauge (self, s, index, step->to)
-                                                                  : NULL;
+    if (self->measures && leaves (self->net, index) && step->to != WM_ANY_SCORES)
+        return gauge (self, chunk, index, step->to);
+    if (!self->measures && step->kind == WM_ANY_CONV && self->place.scanned[step->to])
+        return scan (self, chunk, step->to);
+    return NULL;
 }
 
 /* Patches of h_source to scores of h_scores, step by step.  */
-static wm_gpu_text_t start_steps (wm_any_t *self, uint32_t s)
+static wm_gpu_text_t start_steps (wm_any_t *self, wm_chunk_t *chunk)
 {
-    const wm_chunk_t *slot = &self->chunks.slot[s];
-    const uint32_t rows = self->chunks.rows;
-    const wm_gpu_fill_t none = { (float *) (void *) self->d_held[s], n_flag (self), 0 };
-    CALL (copy_in, slot->d_source, slot->h_source, rows * self->chunks.n_value * sizeof (float),
-          slot->stream);
-    wm_gpu_text_t text = launch (self, s, WM_GPU_FILL, none.count, &none);
-    if (!text && self->measures)
-        text = gauge (self, s, self->net->n_step, WM_ANY_INPUT);
-    else if (!text && self->place.scanned[WM_ANY_INPUT])
-        text = scan (self, s, WM_ANY_INPUT);
-    for (uint32_t i = 0; i < self->net->n_step && !text; i++)
-        if (!(text = run_step (self, s, i)))
-            text = look (self, s, i);
-    if (text)
-        return text;
-    CALL (copy_out, slot->h_scores, slot->d_scores, rows * self->chunks.n_output * sizeof (float),
-          slot->stream);
+    const wm_gpu_fill_t none = { (float *) (void *) chunk->d_held, n_flag (self), 0 };
+    CALL (copy_in, chunk->d_source, chunk->h_source, self->rows * self->n_value * sizeof (float),
+          chunk->stream);
+    TRY (launch (self, chunk, WM_GPU_FILL, none.count, &none));
+    if (self->measures)
+        TRY (gauge (self, chunk, self->net->n_step, WM_ANY_INPUT));
+    else if (self->place.scanned[WM_ANY_INPUT])
+        TRY (scan (self, chunk, WM_ANY_INPUT));
+    for (uint32_t i = 0; i < self->net->n_step; i++) {
+        TRY (run_step (self, chunk, i));
+        TRY (look (self, chunk, i));
+    }
+    CALL (copy_out, chunk->h_scores, chunk->d_scores, self->rows * self->n_output * sizeof (float),
+          chunk->stream);
     return NULL;
 }
 
 /* The same, as a graph where there is one.  */
-static wm_gpu_text_t start (void *engine, uint32_t s)
+wm_gpu_text_t wm_any_start (wm_any_t *self, wm_chunk_t *chunk)
 {
-    wm_any_t *self = engine;
-    if (!self->graph[s])
-        return start_steps (self, s);
-    CALL (graph_run, self->graph[s], self->chunks.slot[s].stream);
+    if (!chunk->graph)
+        return start_steps (self, chunk);
+    CALL (graph_run, chunk->graph, chunk->stream);
     return NULL;
-}
-
-static wm_fault_t fill (void *engine, uint32_t s, const wm_batch_t *batch, uint32_t first,
-                        uint32_t count, uint32_t at, wm_error_t *error)
-{
-    wm_any_t *self = engine;
-    const size_t n = self->chunks.n_value, end = at + count;
-    wm_fault_t fault = first == 0 ? wm_chunks_load (&self->chunks, batch, error) : WM_OK;
-    if (fault)
-        return fault;
-    wm_chunks_cut (&self->chunks, s, batch, first, count, at);
-    memset (self->chunks.slot[s].h_source + end * n, 0,
-            (self->chunks.rows - end) * n * sizeof (float));
-    return WM_OK;
 }
 
 /* ---- algorithms ------------------------------------------------------------------------------ */
@@ -315,7 +271,18 @@ static void drop_plans (wm_any_t *self)
 {
     for (uint32_t s = 0; s < WM_ANY_STEPS_MAX; s++)
         if (self->plan[s])
-            self->api->conv_destroy (self->gpu, &self->plan[s]);
+            self->base.api->conv_destroy (self->base.gpu, &self->plan[s]);
+}
+
+/* Gives both slots `bytes` of cuDNN's workspace.  */
+static wm_gpu_text_t make_workspace (wm_any_t *self, size_t bytes)
+{
+    if (bytes <= self->workspace_bytes)
+        return NULL;
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++)
+        CALL (device_new, &self->chunk[s].d_workspace, bytes);
+    self->workspace_bytes = bytes;
+    return NULL;
 }
 
 /* Makes the step's plan: candidate `first`, or the next that asks for little workspace; *made is
@@ -325,7 +292,7 @@ static wm_gpu_text_t make_plan (wm_any_t *self, uint32_t s, uint32_t first, size
 {
     wm_gpu_anyconv_t conv = self->net->step[s].conv;
     wm_gpu_choice_t choice = { 0 };
-    conv.rows = self->chunks.rows;
+    conv.rows = self->rows;
     conv.precision = self->place.conv[s]             ? WM_GPU_F16
                      : self->precision == WM_GPU_F32 ? WM_GPU_F32
                                                      : WM_GPU_TF32;
@@ -337,7 +304,7 @@ static wm_gpu_text_t make_plan (wm_any_t *self, uint32_t s, uint32_t first, size
             *workspace = choice.workspace_bytes > *workspace ? choice.workspace_bytes : *workspace;
             return NULL;
         }
-        self->api->conv_destroy (self->gpu, &self->plan[s]);
+        self->base.api->conv_destroy (self->base.gpu, &self->plan[s]);
     }
     *made = false;
     if (first == 0 && self->place.conv[s])
@@ -350,40 +317,34 @@ static wm_gpu_text_t make_plans (wm_any_t *self, uint32_t first, bool *made)
     size_t workspace = 1024;
     drop_plans (self);
     *made = true;
-    for (uint32_t s = 0; s < self->net->n_step && *made; s++) {
-        wm_gpu_text_t text = self->net->step[s].kind == WM_ANY_CONV
-                                 ? make_plan (self, s, first, &workspace, made)
-                                 : NULL;
-        if (text)
-            return text;
-    }
-    return *made ? wm_chunks_workspace (&self->chunks, workspace) : NULL;
+    for (uint32_t s = 0; s < self->net->n_step && *made; s++)
+        if (self->net->step[s].kind == WM_ANY_CONV)
+            TRY (make_plan (self, s, first, &workspace, made));
+    return *made ? make_workspace (self, workspace) : NULL;
 }
 
-/* Whether equal patches get equal scores in every row of slot s, twice; `kept` (n_output): these
+/* Whether equal patches get equal scores in every row of a chunk, twice; `kept` (n_output): these
    scores.  */
-static wm_gpu_text_t try_rows (wm_any_t *self, uint32_t s, float *kept, bool *alike)
+static wm_gpu_text_t try_rows (wm_any_t *self, wm_chunk_t *chunk, float *kept, bool *alike)
 {
-    wm_chunk_t *slot = &self->chunks.slot[s];
-    const size_t n = self->chunks.n_value, bytes = self->chunks.n_output * sizeof (float);
+    const size_t n = self->n_value, bytes = self->n_output * sizeof (float);
     uint64_t seed = 1;
-    wm_gpu_text_t text = NULL;
     for (size_t i = 0; i < n; i++) {
         const float value = (float) (wm_seed_next (&seed) >> 40) * 0x1p-24f;
-        for (uint32_t r = 0; r < self->chunks.rows; r++)
-            slot->h_source[r * n + i] = value;
+        for (uint32_t r = 0; r < self->rows; r++)
+            chunk->h_source[r * n + i] = value;
     }
     *alike = true;
-    for (int round = 0; round < 2 && !text && *alike; round++) {
-        memset (slot->h_scores, 0xff, self->chunks.rows * bytes); /* NaN: a graph may do nothing */
-        if (!(text = start (self, s)))
-            text = self->api->stream_sync (self->gpu, slot->stream);
-        if (!text && round == 0)
-            memcpy (kept, slot->h_scores, bytes);
-        for (uint32_t r = 0; r < self->chunks.rows && !text && *alike; r++)
-            *alike = memcmp (slot->h_scores + r * self->chunks.n_output, kept, bytes) == 0;
+    for (int round = 0; round < 2 && *alike; round++) {
+        memset (chunk->h_scores, 0xff, self->rows * bytes); /* NaN: a graph may do nothing */
+        TRY (wm_any_start (self, chunk));
+        CALL (stream_sync, chunk->stream);
+        if (round == 0)
+            memcpy (kept, chunk->h_scores, bytes);
+        for (uint32_t r = 0; r < self->rows && *alike; r++)
+            *alike = memcmp (chunk->h_scores + r * self->n_output, kept, bytes) == 0;
     }
-    return text;
+    return NULL;
 }
 
 /* Makes each slot's work a CUDA graph: one call instead of one a step. An algorithm of cuDNN's that
@@ -392,28 +353,28 @@ static wm_gpu_text_t try_rows (wm_any_t *self, uint32_t s, float *kept, bool *al
 static wm_gpu_text_t capture (wm_any_t *self, const float *right, float *scores)
 {
     bool captured = true;
-    wm_gpu_text_t text = NULL;
-    for (uint32_t s = 0; s < WM_CHUNK_SLOTS && captured && !text; s++) {
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS && captured; s++) {
+        wm_chunk_t *chunk = &self->chunk[s];
         void *graph = NULL;
-        CALL (graph_begin, self->chunks.slot[s].stream);
-        captured = !start_steps (self, s);
-        captured =
-            !self->api->graph_end (self->gpu, self->chunks.slot[s].stream, &graph) && captured;
-        self->graph[s] = captured ? graph : NULL;
-        if (captured && !(text = try_rows (self, s, scores, &captured)))
-            captured =
-                captured && memcmp (scores, right, self->chunks.n_output * sizeof *scores) == 0;
+        CALL (graph_begin, chunk->stream);
+        captured = !start_steps (self, chunk);
+        captured = !self->base.api->graph_end (self->base.gpu, chunk->stream, &graph) && captured;
+        if (!captured)
+            break;
+        chunk->graph = graph;
+        TRY (try_rows (self, chunk, scores, &captured));
+        captured = captured && memcmp (scores, right, self->n_output * sizeof *scores) == 0;
     }
-    if (!captured)
-        memset (self->graph, 0, sizeof self->graph);
-    return text;
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS && !captured; s++)
+        self->chunk[s].graph = NULL;
+    return NULL;
 }
 
 /* Takes the libraries' first algorithms that treat all rows alike; *alike is false where there are
    none.  */
 static wm_gpu_text_t choose (wm_any_t *self, bool *alike)
 {
-    const size_t n = self->chunks.n_output;
+    const size_t n = self->n_output;
     wm_gpu_text_t text = NULL;
     bool made = true;
     float *kept = calloc (2 * n, sizeof *kept);
@@ -422,7 +383,7 @@ static wm_gpu_text_t choose (wm_any_t *self, bool *alike)
         if (self->measures)
             *alike = made; /* no scores come of it */
         else if (!text && made)
-            text = try_rows (self, 0, kept, alike);
+            text = try_rows (self, &self->chunk[0], kept, alike);
     }
     if (kept && *alike && !text && !self->measures)
         text = capture (self, kept, kept + n);
@@ -450,71 +411,79 @@ static void round_weights (const wm_any_t *self, float *constant)
 static wm_gpu_text_t make_constants (wm_any_t *self)
 {
     const size_t n = self->net->n_constant;
+    void *stream = self->chunk[0].stream;
     float *h;
     uint16_t *h_half;
-    wm_gpu_text_t text =
-        wm_cuda_both_new (self->api, self->gpu, &h, &self->d_constant, (n + 1) * sizeof *h);
-    if (!text)
-        text = wm_cuda_both_new (self->api, self->gpu, &h_half, &self->d_half,
-                                 (n + 1) * sizeof *h_half);
-    if (text || n == 0)
-        return text;
+    BOTH_NEW (&h, &self->d_constant, (n + 1) * sizeof *h);
+    BOTH_NEW (&h_half, &self->d_half, (n + 1) * sizeof *h_half);
+    if (n == 0)
+        return NULL;
     memcpy (h, self->net->constant, n * sizeof *h);
     for (size_t i = 0; i < n; i++)
         h_half[i] = wm_half (h[i]);
     round_weights (self, h);
-    CALL (copy_in, self->d_constant, h, n * sizeof *h, self->chunks.slot[0].stream);
-    CALL (copy_in, self->d_half, h_half, n * sizeof *h_half, self->chunks.slot[0].stream);
-    CALL (stream_sync, self->chunks.slot[0].stream);
+    CALL (copy_in, self->d_constant, h, n * sizeof *h, stream);
+    CALL (copy_in, self->d_half, h_half, n * sizeof *h_half, stream);
+    CALL (stream_sync, stream);
     return NULL;
 }
 
 static wm_gpu_text_t make_memory (wm_any_t *self)
 {
-    const size_t rows = self->chunks.rows, flags = sizeof (uint32_t) * n_flag (self);
-    wm_gpu_text_t text = wm_chunks_open (&self->chunks);
-    for (uint32_t s = 0; s < WM_CHUNK_SLOTS && !text; s++) {
-        for (uint32_t i = 0; i < self->place.n_slot && !text; i++)
-            text = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_slot[s][i],
-                                     rows * self->place.slot_bytes[i]);
-        if (!text && self->place.scratch_bytes)
-            text = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_scratch[s],
-                                     rows * self->place.scratch_bytes);
-        if (!text)
-            text = wm_cuda_both_new (self->api, self->gpu, self->measures ? &self->h_held : NULL,
-                                     &self->d_held[s], flags);
+    const wm_any_place_t *place = &self->place;
+    TRY (wm_chunks_open (self));
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++) {
+        wm_chunk_t *chunk = &self->chunk[s];
+        for (uint32_t i = 0; i < place->n_slot; i++)
+            BOTH_NEW (NULL, &chunk->d_buffer[i], self->rows * place->slot_bytes[i]);
+        if (place->scratch_bytes)
+            BOTH_NEW (NULL, &chunk->d_scratch, self->rows * place->scratch_bytes);
+        BOTH_NEW (self->measures ? &self->h_held : NULL, &chunk->d_held,
+                  n_flag (self) * sizeof (uint32_t));
     }
-    return text ? text : make_constants (self);
+    return make_constants (self);
 }
 
 static wm_gpu_text_t make_all (wm_any_t *self, wm_error_t *error)
 {
-    wm_gpu_text_t text;
     bool alike = false;
-    const wm_gpu_info_t *info = &self->chunks.info;
-    CALL (open, &self->chunks.info);
-    CALL (open_cudnn, &self->chunks.info);
+    const wm_gpu_info_t *info = &self->base.info;
+    CALL (open, &self->base.info);
+    CALL (open_cudnn, &self->base.info);
     if (self->sized)
-        self->chunks.rows = wm_any_rows (self->net, info->n_sm);
+        self->rows = wm_any_rows (self->net, info->n_sm);
     const size_t constants = self->net->n_constant * 6 + WM_CUDA_WORKSPACE_MAX / 4;
-    while (self->chunks.rows > 1 &&
-           constants + self->chunks.rows * row_bytes (self) > info->free_bytes / 2)
-        self->chunks.rows /= 2;
-    if (constants + self->chunks.rows * row_bytes (self) > info->free_bytes) {
+    while (self->rows > 1 && constants + self->rows * row_bytes (self) > info->free_bytes / 2)
+        self->rows /= 2;
+    self->base.fill = WM_CHUNK_SLOTS * self->rows;
+    if (constants + self->rows * row_bytes (self) > info->free_bytes) {
         wm_fault (error, WM_EHOST, "this model needs %zu MiB of memory, %s has %zu MiB free",
                   (constants + row_bytes (self)) >> 20, info->device, info->free_bytes >> 20);
         return NULL;
     }
-    if ((text = make_memory (self)))
-        return text;
-    if ((text = choose (self, &alike)))
-        return text;
+    TRY (make_memory (self));
+    TRY (choose (self, &alike));
     if (!alike)
         wm_fault (error, WM_EHOST,
                   "cuDNN (%s) has no algorithms for this model on %s that treat all rows alike: "
                   "use --engine openvino",
                   info->libraries, info->device);
     return NULL;
+}
+
+static void clear (wm_cuda_t *base)
+{
+    wm_any_t *self = (wm_any_t *) base;
+    drop_plans (self);
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++)
+        free (self->chunk[s].part);
+    wm_plane_destroy (&self->plane);
+}
+
+static void destroy (wm_any_t *self)
+{
+    wm_cuda_t *base = self ? &self->base : NULL;
+    wm_cuda_destroy (&base);
 }
 
 /* Makes an engine whose buffers marked in `beyond` are float32. NULL with *error; *unplanned is
@@ -530,21 +499,22 @@ static wm_any_t *make (const wm_any_t *like, const wm_spec_t *spec, const bool *
     else {
         *self = *like;
         self->unplanned = self->net->n_step;
+        if (spec)
+            self->spec = *spec;
         if (!wm_any_place (&self->place, self->net, self->precision == WM_GPU_F16, beyond))
             wm_fault (&fault, WM_EHOST, "more than %u buffers at once, or no memory",
                       WM_ANY_SLOTS_MAX);
-        else if (!wm_chunks_make (&self->chunks, self->api, spec, like->chunks.rows,
-                                  self->net->size[WM_ANY_INPUT], self->net->size[WM_ANY_SCORES],
-                                  &fault)) {
-            self->gpu = self->chunks.gpu;
-            self->chunks.engine = self, self->chunks.fill = fill, self->chunks.start = start;
+        else if (!(self->base.gpu = self->base.api->make ()) ||
+                 (spec && !(self->plane = wm_plane_new (&self->spec))))
+            wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
+        else
             text = make_all (self, &fault);
-        }
         *unplanned = self->unplanned;
     }
-    if (!wm_cuda_stands (&fault, text, error))
-        wm_any_destroy (&self);
-    return self;
+    if (wm_cuda_stands (&fault, text, error))
+        return self;
+    destroy (self);
+    return NULL;
 }
 
 /* Draws test patches, from a quarter full to full, every other one with the largest values there
@@ -554,16 +524,16 @@ static void draw_patches (wm_any_t *self, const wm_spec_t *spec)
     const float low = spec ? (float) spec->out_min : (float) -DENSE_LEVEL,
                 high = spec ? (float) spec->out_max : (float) DENSE_LEVEL,
                 zero = spec ? wm_spec_zero (spec) : 0;
-    const size_t n = self->chunks.n_value, rows = self->chunks.rows;
+    const size_t n = self->n_value, rows = self->rows;
     uint64_t seed = 3;
     for (size_t i = 0; i < rows * n; i++) {
         const size_t r = i / n;
         const uint64_t draw = wm_seed_next (&seed);
         const float part = (float) (draw >> 40) * 0x1p-24f;
         const bool active = (draw & 0xffff) * rows <= (r + 1) << 16;
-        self->chunks.slot[0].h_source[i] = !active ? zero
-                                           : r % 2 ? (part < 0.5f ? low : high)
-                                                   : low + part * (high - low);
+        self->chunk[0].h_source[i] = !active ? zero
+                                     : r % 2 ? (part < 0.5f ? low : high)
+                                             : low + part * (high - low);
     }
 }
 
@@ -586,14 +556,12 @@ _Static_assert(HEADROOM == 4 && TINY == 0x1p-12, "the texts of why_not");
 static wm_gpu_text_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyond, char text[200])
 {
     const wm_any_net_t *net = self->net;
-    const wm_chunk_t *slot = &self->chunks.slot[0];
+    wm_chunk_t *chunk = &self->chunk[0];
     draw_patches (self, spec);
-    wm_gpu_text_t dead = start (self, 0);
-    if (dead)
-        return dead;
-    CALL (copy_out, self->h_held, self->d_held[0], 2 * (net->n_step + 1) * sizeof *self->h_held,
-          slot->stream);
-    CALL (stream_sync, slot->stream);
+    TRY (wm_any_start (self, chunk));
+    CALL (copy_out, self->h_held, chunk->d_held, n_flag (self) * sizeof *self->h_held,
+          chunk->stream);
+    CALL (stream_sync, chunk->stream);
     for (uint32_t i = 0; i <= net->n_step; i++) { /* the patches first */
         const uint32_t s = i ? i - 1 : net->n_step;
         const bool patches = s == net->n_step;
@@ -620,11 +588,11 @@ static void sign (wm_any_t *self, const bool *beyond, const char *text)
         all++;
         n += beyond && !self->place.conv[s] && (beyond[step->to] || beyond[step->from]);
     }
-    snprintf (version, sizeof version, n ? "any%u+%u" : "any%u", self->chunks.rows, n);
-    wm_cuda_sign (self->signature, &self->chunks.info, self->precision, version);
+    snprintf (version, sizeof version, n ? "any%u+%u" : "any%u", self->rows, n);
+    wm_cuda_sign (&self->base, self->precision, version);
     if (*text)
-        snprintf (self->choice, sizeof self->choice, "%u of %u convolutions run in tf32: %.140s", n,
-                  all, text);
+        snprintf (self->base.choice, sizeof self->base.choice,
+                  "%u of %u convolutions run in tf32: %.140s", n, all, text);
 }
 
 /* In half: measures, then makes engines until cuDNN has a plan for each convolution left in
@@ -641,8 +609,7 @@ static wm_any_t *make_half (const wm_any_t *like, const wm_spec_t *spec, wm_erro
         wm_fault (error, WM_EHOST, "no memory for the cuda engine");
         return NULL;
     }
-    tf32.precision = WM_GPU_TF32, tf32.measures = true, tf32.chunks.rows = MEASURED,
-    tf32.sized = false;
+    tf32.precision = WM_GPU_TF32, tf32.measures = true, tf32.rows = MEASURED, tf32.sized = false;
     wm_any_t *measuring = make (&tf32, spec, NULL, &unplanned, &fault);
     wm_gpu_text_t dead = measuring ? measure (measuring, spec, beyond, text) : NULL;
     if (wm_cuda_stands (&fault, dead, error))
@@ -659,104 +626,36 @@ static wm_any_t *make_half (const wm_any_t *like, const wm_spec_t *spec, wm_erro
         }
     if (self)
         sign (self, beyond, text);
-    wm_any_destroy (&measuring);
+    destroy (measuring);
     free (beyond);
     return self;
 }
 
-wm_any_t *wm_any_new (const wm_gpu_api_t *api, const wm_any_net_t *net, const wm_spec_t *spec,
-                      wm_gpu_precision_t precision, uint32_t rows, wm_error_t *error)
+wm_cuda_t *wm_any_new (const wm_gpu_api_t *api, const wm_any_net_t *net, const wm_spec_t *spec,
+                       wm_gpu_precision_t precision, uint32_t rows, wm_error_t *error)
 {
     uint32_t unplanned;
-    wm_any_t like = { .api = api, .net = net, .precision = precision, .sized = rows == 0 };
-    like.chunks.rows = rows ? rows : WM_ANY_ROWS;
+    const wm_any_t like = {
+        .base = { .api = api,
+                  .submit = wm_chunks_submit,
+                  .collect = wm_chunks_collect,
+                  .clear = clear },
+        .net = net,
+        .precision = precision,
+        .sized = rows == 0,
+        .rows = rows ? rows : WM_ANY_ROWS,
+        .n_value = net->size[WM_ANY_INPUT],
+        .n_output = net->size[WM_ANY_SCORES],
+    };
+    wm_any_t *self;
     if (precision == WM_GPU_F16)
-        return make_half (&like, spec, error);
-    wm_any_t *self = make (&like, spec, NULL, &unplanned, error);
-    if (self)
+        self = make_half (&like, spec, error);
+    else if ((self = make (&like, spec, NULL, &unplanned, error)) != NULL)
         sign (self, NULL, "");
-    return self;
+    return self ? &self->base : NULL;
 }
 
-void wm_any_destroy (wm_any_t **self_p)
+bool wm_any_captured (const wm_cuda_t *self)
 {
-    wm_any_t *self = *self_p;
-    if (self) {
-        drop_plans (self);
-        wm_chunks_clear (&self->chunks);
-        free (self);
-        *self_p = NULL;
-    }
-}
-
-const char *wm_any_signature (const wm_any_t *self)
-{
-    return self->signature;
-}
-
-bool wm_any_captured (const wm_any_t *self)
-{
-    return self->graph[0] != NULL;
-}
-
-const char *wm_any_choice (const wm_any_t *self)
-{
-    return self->choice;
-}
-
-uint32_t wm_any_hits (const wm_any_t *self)
-{
-    return WM_CHUNK_SLOTS * self->chunks.rows;
-}
-
-uint64_t wm_any_launches (const wm_any_t *self)
-{
-    return self->chunks.launches;
-}
-
-/* Ends the engine with the GPU's first error, if there is one.  */
-static wm_fault_t end_if (wm_any_t *self, wm_gpu_text_t text, wm_error_t *error)
-{
-    if (!text)
-        return WM_OK;
-    if (!*self->failure)
-        snprintf (self->failure, sizeof self->failure, "%s", text);
-    return wm_fault (error, WM_EHOST,
-                     "the GPU failed, %s; scores of this batch are dropped, and this process must "
-                     "end",
-                     self->failure);
-}
-
-wm_fault_t wm_any_submit (wm_any_t *self, uint32_t n, wm_job_t *const *job, wm_error_t *error)
-{
-    return end_if (self, *self->failure ? self->failure : wm_chunks_submit (&self->chunks, n, job),
-                   error);
-}
-
-wm_fault_t wm_any_collect (wm_any_t *self, wm_job_t **job, wm_error_t *error)
-{
-    return end_if (self, *self->failure ? self->failure : wm_chunks_collect (&self->chunks, job),
-                   error);
-}
-
-static wm_fault_t submit (void *engine, uint32_t n, wm_job_t *const *job, wm_error_t *error)
-{
-    return wm_any_submit (engine, n, job, error);
-}
-
-static wm_fault_t collect (void *engine, wm_job_t **job, wm_error_t *error)
-{
-    return wm_any_collect (engine, job, error);
-}
-
-wm_fault_t wm_any_score_many (wm_any_t *self, uint32_t n, const wm_batch_t *const *batch,
-                              float *const *scores, _Atomic uint64_t *progress, wm_error_t *error)
-{
-    return wm_cuda_score_jobs (self, submit, collect, n, batch, scores, progress, error);
-}
-
-wm_fault_t wm_any_score (wm_any_t *self, const wm_batch_t *batch, float *scores,
-                         _Atomic uint64_t *progress, wm_error_t *error)
-{
-    return wm_any_score_many (self, 1, &batch, &scores, progress, error);
+    return ((const wm_any_t *) self)->chunk[0].graph != NULL;
 }

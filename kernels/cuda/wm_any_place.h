@@ -1,7 +1,7 @@
 /* wm_any_place.h - where the buffers of any CNN lie, and of what type they are. Pure C.
 
    Buffers share memory: one is given a slot when the first step writes it, and leaves it after the
-   last one that reads it. The patches and the scores have memory of their own (wm_cuda_chunks.h).
+   last one that reads it. The patches and the scores have memory of their own (wm_any_chunks.c).
 
    In half, a buffer is float32 all the same where half does not hold its values (`beyond`), and
    from the last convolution(s), or the last pool behind them, on, because small errors in the input

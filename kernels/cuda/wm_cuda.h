@@ -1,8 +1,9 @@
-/* wm_cuda.h - the CUDA engine for networks of the family, on any implementation of wm_gpu_api_t.
+/* wm_cuda.h - a CUDA engine, on any implementation of wm_gpu_api_t.
 
-   Kernels of ours alone, which need nothing but the driver: a plane is convolved once, where it is
-   active, and the first dense layers are a gathered product over that. It is version 4 in
-   signatures. Networks that it refuses go by wm_any.h, as all of them do for --engine cudnn.
+   wm_cuda_new makes one for networks of the family, of kernels of ours alone, which need nothing
+   but the driver: a plane is convolved once, where it is active, and the first dense layers are a
+   gathered product over that. It is version 4 in signatures. Networks that it refuses go by
+   wm_any_new (wm_any.h), as all of them do for --engine cudnn. All other calls are for both.
 
    Thread: one at a time per engine. Any error of the GPU ends the engine: that call and every later
    one return WM_EHOST, and its process should exit, because errors of a CUDA context are permanent.
@@ -35,7 +36,7 @@ typedef enum {
 
 typedef struct wm_cuda_t wm_cuda_t;
 
-/* Returns NULL, or why the engine cannot run this network in this precision.  */
+/* Returns NULL, or why wm_cuda_new cannot run this network in this precision.  */
 const char *wm_cuda_refuse (const wm_net_t *net, wm_gpu_precision_t precision);
 
 /* `net` and `spec` (NULL: dense patches only) are lent. NULL with *error: WM_EBATCH a network or
@@ -45,7 +46,8 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
 void wm_cuda_destroy (wm_cuda_t **self_p);
 
 /* Pins memory in which batches will lie, unchanged while they are scored, so that patches are
-   copied from there. WM_EHOST if it cannot be pinned; the engine then copies as before.  */
+   copied from there; does nothing where the engine copies anyway. WM_EHOST if it cannot be pinned;
+   the engine then copies as before.  */
 wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error);
 
 /* As wm_device_submit and wm_device_collect; n_left (1 or more) and progress are set. Jobs are laid
@@ -58,25 +60,27 @@ wm_fault_t wm_cuda_collect (wm_cuda_t *self, wm_job_t **job, wm_error_t *error);
 wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
                           _Atomic uint64_t *progress, wm_error_t *error);
 
-/* The same for several batches, scores[i] those of batch i. After WM_EHOST no score is valid.  */
+/* The same for several batches, scores[i] those of batch i. A batch that is refused does not hold
+   the others up; its fault is returned. After WM_EHOST no score is valid.  */
 wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,
                                float *const *scores, _Atomic uint64_t *progress, wm_error_t *error);
 
-/* Returns the hits of a launch, which several batches may fill together.  */
+/* Returns the hits that fill the GPU, which several batches may do together.  */
 uint32_t wm_cuda_fill (const wm_cuda_t *self);
 
 /* Returns the launches so far.  */
 uint64_t wm_cuda_launches (const wm_cuda_t *self);
 
 /* "cuda/H200/sm_90/fp16/v4w/12.9": device, precision, version, that of the compiler of our
-   kernels.  */
+   kernels, and of cuDNN where it is in use ("12.9-9.19.0").  */
 const char *wm_cuda_signature (const wm_cuda_t *self);
-const char *wm_cuda_choice (const wm_cuda_t *self); /* sizes */
+const char *wm_cuda_choice (const wm_cuda_t *self); /* sizes; of wm_any_new, what is not in half */
 
-/* Returns the largest residual of Dense-1's checksum so far, and what is allowed.  */
+/* Of an engine of wm_cuda_new: returns the largest residual of Dense-1's checksum so far, and what
+   is allowed.  */
 double wm_cuda_residual (const wm_cuda_t *self, double *allowed);
 
-/* Sets the milliseconds of each stage since the last call, if the engine is timed.  */
+/* Of one that is timed: sets the milliseconds of each stage since the last call.  */
 void wm_cuda_times (wm_cuda_t *self, double ms[WM_CUDA_STAGES]);
 
 #endif

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* ---- life ------------------------------------------------------------------------------------ */
+
 wm_gpu_text_t wm_cuda_both_new (const wm_gpu_api_t *api, void *gpu, void *h_p, void *d_p,
                                 size_t bytes)
 {
@@ -29,23 +31,86 @@ bool wm_cuda_stands (wm_error_t *fault, wm_gpu_text_t text, wm_error_t *error)
     return !fault->fault;
 }
 
-void wm_cuda_sign (char signature[64], const wm_gpu_info_t *info, wm_gpu_precision_t precision,
-                   const char *version)
+void wm_cuda_sign (wm_cuda_t *self, wm_gpu_precision_t precision, const char *version)
 {
     static const char *const name[] = { "fp32", "tf32", "fp16", "fp16x3" };
+    const wm_gpu_info_t *info = &self->info;
     char device[20];
     snprintf (device, sizeof device, "%.18s",
               info->device + (strncmp (info->device, "NVIDIA ", 7) == 0 ? 7 : 0));
     for (char *c = device; *c; c++)
         if (*c == ' ' || *c == '/')
             *c = '-';
-    snprintf (signature, 64, "cuda/%s/sm_%d%d/%s/%s/%.20s", device, info->major, info->minor,
-              name[precision], version, info->libraries);
+    snprintf (self->signature, sizeof self->signature, "cuda/%s/sm_%d%d/%s/%s/%.20s", device,
+              info->major, info->minor, name[precision], version, info->libraries);
 }
 
-wm_fault_t wm_cuda_score_jobs (void *engine, wm_cuda_submit_fn *submit, wm_cuda_collect_fn *collect,
-                               uint32_t n, const wm_batch_t *const *batch, float *const *scores,
-                               _Atomic uint64_t *progress, wm_error_t *error)
+void wm_cuda_destroy (wm_cuda_t **self_p)
+{
+    wm_cuda_t *self = *self_p;
+    if (self) {
+        self->clear (self);
+        if (self->gpu)
+            self->api->destroy (self->gpu);
+        free (self);
+        *self_p = NULL;
+    }
+}
+
+wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error)
+{
+    const wm_gpu_text_t text = self->lend ? self->lend (self, memory, bytes) : NULL;
+    return text ? wm_fault (error, WM_EHOST, "%s", text) : WM_OK;
+}
+
+uint32_t wm_cuda_fill (const wm_cuda_t *self)
+{
+    return self->fill;
+}
+
+uint64_t wm_cuda_launches (const wm_cuda_t *self)
+{
+    return self->launches;
+}
+
+const char *wm_cuda_signature (const wm_cuda_t *self)
+{
+    return self->signature;
+}
+
+const char *wm_cuda_choice (const wm_cuda_t *self)
+{
+    return self->choice;
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+/* Ends the engine with the GPU's first error, if there is one, which later calls repeat.  */
+static wm_fault_t end_if (wm_cuda_t *self, wm_gpu_text_t text, wm_error_t *error)
+{
+    if (!text)
+        return WM_OK;
+    if (!*self->failure)
+        snprintf (self->failure, sizeof self->failure, "%s", text);
+    return wm_fault (error, WM_EHOST,
+                     "the GPU failed, %s; scores of this batch are dropped, and this process must "
+                     "end: a GPU that failed gives nothing right until it is opened again",
+                     self->failure);
+}
+
+wm_fault_t wm_cuda_submit (wm_cuda_t *self, uint32_t n, wm_job_t *const *job, wm_error_t *error)
+{
+    return end_if (self, *self->failure ? self->failure : self->submit (self, n, job), error);
+}
+
+wm_fault_t wm_cuda_collect (wm_cuda_t *self, wm_job_t **job, wm_error_t *error)
+{
+    *job = NULL;
+    return end_if (self, *self->failure ? self->failure : self->collect (self, job), error);
+}
+
+wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,
+                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
     wm_job_t *job = calloc (n ? n : 1, sizeof *job), **job_p = calloc (n ? n : 1, sizeof *job_p);
     uint32_t n_job = 0;
@@ -60,13 +125,19 @@ wm_fault_t wm_cuda_score_jobs (void *engine, wm_cuda_submit_fn *submit, wm_cuda_
             n_job++;
         }
     if (!fault)
-        fault = submit (engine, n_job, job_p, error);
+        fault = wm_cuda_submit (self, n_job, job_p, error);
     for (wm_job_t *done = job; done && !fault;)
-        fault = collect (engine, &done, error);
+        fault = wm_cuda_collect (self, &done, error);
     for (uint32_t i = 0; i < n_job && !fault; i++)
         if ((fault = job[i].error.fault) != WM_OK && error)
             *error = job[i].error;
     free (job);
     free (job_p);
     return fault;
+}
+
+wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
+                          _Atomic uint64_t *progress, wm_error_t *error)
+{
+    return wm_cuda_score_many (self, 1, &batch, &scores, progress, error);
 }

@@ -2,42 +2,52 @@
 #ifndef WM_CUDA_BASE_H
 #define WM_CUDA_BASE_H
 
-#include "kernels/cuda/wm_gpu_api.h"
-#include "kernels/wm_device.h"
+#include "kernels/cuda/wm_cuda.h"
+#include "kernels/wm_jobs.h"
 
 #define WM_CUDA_WORKSPACE_MAX                                                                      \
     (512u << 20) /* of cuDNN's algorithm; one that asks for more is not taken */
 
-/* Calls the table of `self`; the function returns the error's text if the call failed.  */
-#define CALL(function, ...)                                                                        \
+/* What every engine has: its own struct begins with one, called `base`.  */
+struct wm_cuda_t {
+    const wm_gpu_api_t *api;
+    void *gpu;
+    wm_gpu_info_t info;
+    uint32_t fill;      /* as wm_cuda_fill */
+    uint64_t launches;  /* started so far */
+    wm_jobs_t finished; /* scored or refused */
+    char signature[64], choice[200], failure[300];
+
+    /* The engine's functions. submit and collect as wm_cuda_submit and wm_cuda_collect; lend as
+       wm_cuda_lend, NULL: it has no use for it; clear frees what is neither the GPU's nor here.  */
+    wm_gpu_text_t (*submit) (wm_cuda_t *self, uint32_t n, wm_job_t *const *job);
+    wm_gpu_text_t (*collect) (wm_cuda_t *self, wm_job_t **job);
+    wm_gpu_text_t (*lend) (wm_cuda_t *self, const void *memory, size_t bytes);
+    void (*clear) (wm_cuda_t *self);
+};
+
+/* The function returns the error's text if this call failed.  */
+#define TRY(call)                                                                                  \
     do {                                                                                           \
-        wm_gpu_text_t words_ = self->api->function (self->gpu, __VA_ARGS__);                       \
-        if (words_)                                                                                \
-            return words_;                                                                         \
+        wm_gpu_text_t text_ = (call);                                                              \
+        if (text_)                                                                                 \
+            return text_;                                                                          \
     } while (0)
 
-/* Memory on the host (pinned), on the device, or both: h_p and d_p are addresses of pointers of any
-   type, or NULL.  */
+/* The same for a call of the table, by the `base` of `self`.  */
+#define CALL(function, ...) TRY (self->base.api->function (self->base.gpu, __VA_ARGS__))
+
+/* The same for memory on the host (pinned), on the device, or both: h_p and d_p are addresses of
+   pointers of any type, or NULL.  */
+#define BOTH_NEW(h_p, d_p, bytes)                                                                  \
+    TRY (wm_cuda_both_new (self->base.api, self->base.gpu, h_p, d_p, bytes))
 wm_gpu_text_t wm_cuda_both_new (const wm_gpu_api_t *api, void *gpu, void *h_p, void *d_p,
                                 size_t bytes);
 
 /* Whether an engine was made: no fault, and no error of the GPU (`text`). Else *error is set.  */
 bool wm_cuda_stands (wm_error_t *fault, wm_gpu_text_t text, wm_error_t *error);
 
-/* "cuda/H200/sm_90/fp16/v4w/12.9": device, precision, `version`, that of our kernels' compiler
-   and of cuDNN where it is in use ("12.9-9.19.0").  */
-void wm_cuda_sign (char signature[64], const wm_gpu_info_t *info, wm_gpu_precision_t precision,
-                   const char *version);
-
-/* An engine's functions as wm_device_submit and wm_device_collect; n_left and progress are set.  */
-typedef wm_fault_t wm_cuda_submit_fn (void *engine, uint32_t n, wm_job_t *const *job,
-                                      wm_error_t *error);
-typedef wm_fault_t wm_cuda_collect_fn (void *engine, wm_job_t **job, wm_error_t *error);
-
-/* Scores n batches by them, blocking, with nothing else under way; scores[i] those of batch i. A
-   batch that is refused does not hold the others up; its fault is returned.  */
-wm_fault_t wm_cuda_score_jobs (void *engine, wm_cuda_submit_fn *submit, wm_cuda_collect_fn *collect,
-                               uint32_t n, const wm_batch_t *const *batch, float *const *scores,
-                               _Atomic uint64_t *progress, wm_error_t *error);
+/* Sets the signature.  */
+void wm_cuda_sign (wm_cuda_t *self, wm_gpu_precision_t precision, const char *version);
 
 #endif

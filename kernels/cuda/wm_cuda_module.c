@@ -18,16 +18,14 @@
 #include <unistd.h>
 
 typedef struct {
-    wm_cuda_t *family; /* or */
-    wm_any_net_t *net;
-    wm_any_t *any;
+    wm_cuda_t *cuda;
+    wm_any_net_t *net; /* of wm_any_new, else NULL */
 } engine_t;
 
 static void engine_close (void *engine)
 {
     engine_t *self = engine;
-    wm_cuda_destroy (&self->family);
-    wm_any_destroy (&self->any);
+    wm_cuda_destroy (&self->cuda);
     wm_any_net_destroy (&self->net);
     free (self);
 }
@@ -69,18 +67,16 @@ static void *open_engine (bool ours, const wm_model_t *model, const wm_spec_t *s
     if (strcmp (config->precision, "split") == 0 && net && !wm_cuda_refuse (net, WM_GPU_SPLIT))
         cuda.precision = WM_GPU_SPLIT;
     if (net && !wm_cuda_refuse (net, cuda.precision))
-        self->family = wm_cuda_new (&wm_gpu_real, net, spec, &cuda, error);
+        self->cuda = wm_cuda_new (&wm_gpu_real, net, spec, &cuda, error);
     else if ((self->net = lower (model, !fast, error)) != NULL)
-        self->any = wm_any_new (&wm_gpu_real, self->net, spec, cuda.precision, 0, error);
-    if (self->any && *wm_any_choice (self->any))
-        fprintf (stderr, "cuda: %s\n", wm_any_choice (self->any));
-    if (self->family || self->any)
-        snprintf (signature, 64, "%s",
-                  self->any ? wm_any_signature (self->any) : wm_cuda_signature (self->family));
-    else {
+        self->cuda = wm_any_new (&wm_gpu_real, self->net, spec, cuda.precision, 0, error);
+    if (!self->cuda) {
         engine_close (self);
-        self = NULL;
+        return NULL;
     }
+    if (self->net && *wm_cuda_choice (self->cuda))
+        fprintf (stderr, "cuda: %s\n", wm_cuda_choice (self->cuda));
+    snprintf (signature, 64, "%s", wm_cuda_signature (self->cuda));
     return self;
 }
 
@@ -98,34 +94,27 @@ static void *open_cudnn (const wm_model_t *model, const wm_spec_t *spec,
 
 static uint32_t engine_fill (const void *engine)
 {
-    const engine_t *self = engine;
-    return self->family ? wm_cuda_fill (self->family) : wm_any_hits (self->any);
+    return wm_cuda_fill (((const engine_t *) engine)->cuda);
 }
 
 static wm_fault_t engine_submit (void *engine, uint32_t n, wm_job_t *const *job, wm_error_t *error)
 {
-    engine_t *self = engine;
-    return self->any ? wm_any_submit (self->any, n, job, error)
-                     : wm_cuda_submit (self->family, n, job, error);
+    return wm_cuda_submit (((engine_t *) engine)->cuda, n, job, error);
 }
 
 static wm_fault_t engine_collect (void *engine, wm_job_t **job, wm_error_t *error)
 {
-    engine_t *self = engine;
-    return self->any ? wm_any_collect (self->any, job, error)
-                     : wm_cuda_collect (self->family, job, error);
+    return wm_cuda_collect (((engine_t *) engine)->cuda, job, error);
 }
 
 static uint64_t engine_launches (const void *engine)
 {
-    const engine_t *self = engine;
-    return self->any ? wm_any_launches (self->any) : wm_cuda_launches (self->family);
+    return wm_cuda_launches (((const engine_t *) engine)->cuda);
 }
 
 static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, wm_error_t *error)
 {
-    engine_t *self = engine;
-    return self->family ? wm_cuda_lend (self->family, memory, bytes, error) : WM_OK;
+    return wm_cuda_lend (((engine_t *) engine)->cuda, memory, bytes, error);
 }
 
 /* The symbols that are seen from outside.  */

@@ -22,8 +22,10 @@
 #define HITS_MAX (WM_RAW_BYTES_MAX / 8)
 
 struct wm_cuda_plane_t {
-    const wm_gpu_api_t *api;
-    void *gpu;
+    struct {
+        const wm_gpu_api_t *api;
+        void *gpu;
+    } base; /* the engine's */
     wm_spec_t spec;
     uint32_t cells_max;
     struct {
@@ -51,15 +53,13 @@ struct wm_cuda_plane_t {
 static wm_gpu_text_t make (wm_cuda_plane_t *self)
 {
     const size_t bytes = WORDS_MAX * sizeof (uint32_t);
-    wm_gpu_text_t text = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_words, bytes);
-    if (!text)
-        text = wm_cuda_both_new (self->api, self->gpu, NULL, &self->d_image,
-                                 self->cells_max * sizeof (float));
-    for (uint32_t i = 0; i < WM_PLANE_BUFFERS && !text; i++) {
+    BOTH_NEW (NULL, &self->d_words, bytes);
+    BOTH_NEW (NULL, &self->d_image, self->cells_max * sizeof (float));
+    for (uint32_t i = 0; i < WM_PLANE_BUFFERS; i++) {
         CALL (event_new, &self->buffer[i].copied, false);
-        text = wm_cuda_both_new (self->api, self->gpu, &self->buffer[i].h_words, NULL, bytes);
+        BOTH_NEW (&self->buffer[i].h_words, NULL, bytes);
     }
-    return text;
+    return NULL;
 }
 
 size_t wm_cuda_plane_bytes (uint32_t cells_max)
@@ -73,7 +73,8 @@ wm_cuda_plane_t *wm_cuda_plane_new (const wm_gpu_api_t *api, void *gpu, const wm
     wm_cuda_plane_t *self = calloc (1, sizeof *self);
     *text = NULL;
     if (self) {
-        self->api = api, self->gpu = gpu, self->spec = *spec, self->cells_max = cells_max;
+        self->base.api = api, self->base.gpu = gpu;
+        self->spec = *spec, self->cells_max = cells_max;
         self->offset = malloc (HITS_MAX * sizeof *self->offset);
         *text = self->offset ? make (self) : "no memory for a plane";
         if (*text)
@@ -335,16 +336,14 @@ static wm_gpu_text_t clean (wm_cuda_plane_t *self, void *stream)
     const wm_gpu_fill_t all = { self->d_image, self->cells_max, wm_spec_zero (&self->spec) };
     wm_gpu_scatter_t *runs = &self->scattered;
     wm_gpu_phases_t *bins = &self->downscaled;
-    wm_gpu_text_t text = self->filled ? NULL : fill (self, &all, stream);
+    if (!self->filled)
+        TRY (fill (self, &all, stream));
     self->filled = true, runs->value = NULL, bins->clear = 1;
-    if (!text)
-        text = launch_warps (self, WM_GPU_SCATTER, runs->n_run, runs, stream);
-    if (!text)
-        text = launch_warps (self, WM_GPU_PHASES, bins->ticks.n_run * bins->n_image, bins, stream);
-    if (!text)
-        text = fill (self, &self->cut, stream);
+    TRY (launch_warps (self, WM_GPU_SCATTER, runs->n_run, runs, stream));
+    TRY (launch_warps (self, WM_GPU_PHASES, bins->ticks.n_run * bins->n_image, bins, stream));
+    TRY (fill (self, &self->cut, stream));
     runs->n_run = bins->n_image = self->cut.count = 0;
-    return text;
+    return NULL;
 }
 
 wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *const *batch,
@@ -365,9 +364,7 @@ wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, uint32_t n, const wm_ba
         place_own (self, *batch, h_hits, h_hits + self->n_cut, h_hits + 2 * (size_t) self->n_cut);
     else
         place_full (self, *n_laid, batch);
-    wm_gpu_text_t text = clean (self, stream);
-    if (text)
-        return text;
+    TRY (clean (self, stream));
     CALL (copy_in, self->d_words, self->h_words, (hits + 3 * (size_t) self->n_cut) * word, stream);
     CALL (event_record, self->buffer[b].copied, stream);
     const wm_gpu_ticks_t runs = { self->d_words, self->d_words + n_run, self->d_words + begin,
@@ -375,6 +372,6 @@ wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, uint32_t n, const wm_ba
                                   self->n_run };
     if (!own)
         return scatter (self, &runs, stream);
-    text = downscale (self, &runs, batch[0]->plane, stream);
-    return text ? text : cut (self, &runs, batch[0], self->d_words + hits, stream);
+    TRY (downscale (self, &runs, batch[0]->plane, stream));
+    return cut (self, &runs, batch[0], self->d_words + hits, stream);
 }

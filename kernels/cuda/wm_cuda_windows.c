@@ -54,14 +54,14 @@ typedef struct {
 
 /* ---- the device's work ----------------------------------------------------------------------- */
 
-static wm_gpu_text_t mark (wm_cuda_t *self, wm_windows_slot_t *slot, int i, void *stream)
+static wm_gpu_text_t mark (wm_windows_t *self, wm_windows_slot_t *slot, int i, void *stream)
 {
     if (self->config.timed)
         CALL (event_record, slot->mark[i], stream);
     return NULL;
 }
 
-static wm_gpu_text_t launch (wm_cuda_t *self, wm_gpu_kernel_t kernel, uint32_t blocks,
+static wm_gpu_text_t launch (wm_windows_t *self, wm_gpu_kernel_t kernel, uint32_t blocks,
                              uint32_t threads, uint32_t shared_bytes, const void *args,
                              void *stream)
 {
@@ -70,7 +70,7 @@ static wm_gpu_text_t launch (wm_cuda_t *self, wm_gpu_kernel_t kernel, uint32_t b
     return NULL;
 }
 
-static wm_gpu_text_t multiply (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_t hits)
+static wm_gpu_text_t multiply (wm_windows_t *self, wm_windows_slot_t *slot, uint32_t hits)
 {
     static const wm_gpu_kernel_t kernel[] = { WM_GPU_DENSE, WM_GPU_DENSE_SPLIT, WM_GPU_DENSE_FMA },
                                  wide[] = { WM_GPU_DENSE_WIDE, WM_GPU_DENSE_WIDE_SPLIT };
@@ -87,7 +87,7 @@ static wm_gpu_text_t multiply (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_
                    wm_gpu_dense_bytes (&args, self->by), &args, slot->stream);
 }
 
-static wm_gpu_text_t finish (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_t hits)
+static wm_gpu_text_t finish (wm_windows_t *self, wm_windows_slot_t *slot, uint32_t hits)
 {
     wm_gpu_tail_t args = self->pack.tail;
     args.sum = slot->d_sum, args.scores = slot->d_scores, args.n_hit = hits;
@@ -109,15 +109,13 @@ static wm_gpu_text_t finish (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_t 
 }
 
 /* From hits in h_hit to scores in h_scores: what a graph is made of.  */
-wm_gpu_text_t wm_windows_score_hits (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_t hits)
+wm_gpu_text_t wm_windows_score_hits (wm_windows_t *self, wm_windows_slot_t *slot, uint32_t hits)
 {
-    wm_gpu_text_t text;
     CALL (copy_in, slot->d_hit, slot->h_hit, hits * sizeof (uint32_t), slot->stream);
-    if ((text = multiply (self, slot, hits)) ||
-        (text = mark (self, slot, WM_CUDA_TAIL, slot->stream)) ||
-        (text = finish (self, slot, hits)) ||
-        (text = mark (self, slot, WM_CUDA_COPY_OUT, slot->stream)))
-        return text;
+    TRY (multiply (self, slot, hits));
+    TRY (mark (self, slot, WM_CUDA_TAIL, slot->stream));
+    TRY (finish (self, slot, hits));
+    TRY (mark (self, slot, WM_CUDA_COPY_OUT, slot->stream));
     CALL (copy_out, slot->h_scores, slot->d_scores,
           (size_t) hits * self->pack.tail.n_output * sizeof (float), slot->stream);
     CALL (copy_out, slot->h_residual, slot->d_residual, hits * sizeof (float), slot->stream);
@@ -127,7 +125,7 @@ wm_gpu_text_t wm_windows_score_hits (wm_cuda_t *self, wm_windows_slot_t *slot, u
 /* ---- slots ----------------------------------------------------------------------------------- */
 
 /* Convolves the rows that were added since the last time, all of the image self->d_from.  */
-static wm_gpu_text_t lay (wm_cuda_t *self, wm_windows_slot_t *slot)
+static wm_gpu_text_t lay (wm_windows_t *self, wm_windows_slot_t *slot)
 {
     const uint32_t first = slot->n_laid, n = slot->n_row - first;
     const char *block = self->d_block;
@@ -147,48 +145,43 @@ static wm_gpu_text_t lay (wm_cuda_t *self, wm_windows_slot_t *slot)
 }
 
 /* Opens a free slot: its list is empty.  */
-static wm_gpu_text_t open_slot (wm_cuda_t *self, wm_windows_slot_t *slot)
+static wm_gpu_text_t open_slot (wm_windows_t *self, wm_windows_slot_t *slot)
 {
     const wm_gpu_fill_t args = { (float *) (void *) slot->d_used, 2, 0 }; /* 0 has the bits of 0 */
-    wm_gpu_text_t text = mark (self, slot, WM_CUDA_LOAD, self->load);
+    TRY (mark (self, slot, WM_CUDA_LOAD, self->load));
     slot->n_row = slot->n_laid = slot->used = slot->n_hit = 0;
     slot->open = true;
-    return text ? text : launch (self, WM_GPU_FILL, 1, 32, 0, &args, self->load);
+    return launch (self, WM_GPU_FILL, 1, 32, 0, &args, self->load);
 }
 
 /* Starts an open slot's work.  */
-static wm_gpu_text_t start (wm_cuda_t *self, wm_windows_slot_t *slot)
+static wm_gpu_text_t start (wm_windows_t *self, wm_windows_slot_t *slot)
 {
     const uint32_t tile = self->pack.dense.tile;
     uint32_t graph = 0;
-    wm_gpu_text_t text = lay (self, slot);
-    if (text)
-        return text;
+    TRY (lay (self, slot));
     while (tile << graph < slot->n_hit)
         graph++;
     const uint32_t hits = tile << graph;
     for (uint32_t i = slot->n_hit; i < hits; i++)
         slot->h_hit[i] = WM_GPU_NO_PATCH;
-    self->api->range_begin (self->gpu, "start a slot");
+    self->base.api->range_begin (self->base.gpu, "start a slot");
     CALL (event_record, slot->laid, self->load);
     CALL (stream_wait, slot->stream, slot->laid);
-    if ((text = mark (self, slot, WM_CUDA_DENSE, slot->stream)))
-        return text;
-    if (self->config.timed) {
-        if ((text = wm_windows_score_hits (self, slot, hits)))
-            return text;
-    } else
+    TRY (mark (self, slot, WM_CUDA_DENSE, slot->stream));
+    if (self->config.timed)
+        TRY (wm_windows_score_hits (self, slot, hits));
+    else
         CALL (graph_run, slot->graph[graph], slot->stream);
-    if ((text = mark (self, slot, WM_CUDA_STAGES, slot->stream)))
-        return text;
+    TRY (mark (self, slot, WM_CUDA_STAGES, slot->stream));
     CALL (event_record, slot->done, slot->stream);
-    self->api->range_end (self->gpu);
+    self->base.api->range_end (self->base.gpu);
     slot->open = false, slot->busy = true;
     return NULL;
 }
 
 /* Adds the times of the stages; the first is all that the load stream does for the slot.  */
-static wm_gpu_text_t add_times (wm_cuda_t *self, wm_windows_slot_t *slot)
+static wm_gpu_text_t add_times (wm_windows_t *self, wm_windows_slot_t *slot)
 {
     for (int i = 0; self->config.timed && i < WM_CUDA_STAGES; i++) {
         float ms = 0;
@@ -199,25 +192,25 @@ static wm_gpu_text_t add_times (wm_cuda_t *self, wm_windows_slot_t *slot)
 }
 
 /* Copies a slot's scores to its jobs; what is counted together are hits of one job in a row.  */
-static void release_scores (wm_cuda_t *self, wm_windows_slot_t *slot)
+static void release_scores (wm_windows_t *self, wm_windows_slot_t *slot)
 {
     const size_t n = self->pack.tail.n_output;
     for (uint32_t i = 0, first = 0; i < slot->n_hit; i++) {
         wm_job_t *job = slot->of[i].job;
         memcpy (job->scores + slot->of[i].hit * n, slot->h_scores + i * n, n * sizeof (float));
         if (i + 1 == slot->n_hit || slot->of[i + 1].job != job) {
-            wm_jobs_count (&self->finished, job, i + 1 - first);
+            wm_jobs_count (&self->base.finished, job, i + 1 - first);
             first = i + 1;
         }
     }
 }
 
 /* Waits for a busy slot, and copies its scores to their jobs if the checksum of each hit holds.  */
-static wm_gpu_text_t complete (wm_cuda_t *self, wm_windows_slot_t *slot)
+static wm_gpu_text_t complete (wm_windows_t *self, wm_windows_slot_t *slot)
 {
-    self->api->range_begin (self->gpu, "wait for a slot");
+    self->base.api->range_begin (self->base.gpu, "wait for a slot");
     CALL (event_sync, slot->done);
-    self->api->range_end (self->gpu);
+    self->base.api->range_end (self->base.gpu);
     slot->busy = false;
     for (uint32_t i = 0; i < slot->n_hit; i++) {
         const double residual = (double) slot->h_residual[i];
@@ -232,13 +225,13 @@ static wm_gpu_text_t complete (wm_cuda_t *self, wm_windows_slot_t *slot)
     return add_times (self, slot);
 }
 
-static wm_windows_slot_t *current (wm_cuda_t *self)
+static wm_windows_slot_t *current (wm_windows_t *self)
 {
     return &self->slot[self->current % WM_WINDOWS_SLOTS];
 }
 
 /* Returns the busy slot that was started first, NULL for none.  */
-static wm_windows_slot_t *oldest (wm_cuda_t *self)
+static wm_windows_slot_t *oldest (wm_windows_t *self)
 {
     for (uint32_t i = 0; i < WM_WINDOWS_SLOTS; i++) {
         wm_windows_slot_t *slot = &self->slot[(self->current + i) % WM_WINDOWS_SLOTS];
@@ -249,42 +242,41 @@ static wm_windows_slot_t *oldest (wm_cuda_t *self)
 }
 
 /* Starts the current slot, which is open. The next one becomes current.  */
-static wm_gpu_text_t start_current (wm_cuda_t *self)
+static wm_gpu_text_t start_current (wm_windows_t *self)
 {
     wm_gpu_text_t text = start (self, current (self));
-    self->launches++;
+    self->base.launches++;
     /* One slot where stages are timed: two would wait for each other's kernels.  */
     self->current += self->config.timed ? WM_WINDOWS_SLOTS : 1;
     return text;
 }
 
 /* Starts the open slot if nothing computes.  */
-static wm_gpu_text_t keep_busy (wm_cuda_t *self)
+static wm_gpu_text_t keep_busy (wm_windows_t *self)
 {
     return current (self)->open && !oldest (self) ? start_current (self) : NULL;
 }
 
 /* An open slot with room for `rows` rows of the maps, and a hit. Starts the slot that has none.  */
-static wm_gpu_text_t room (wm_cuda_t *self, uint32_t rows, wm_windows_slot_t **slot_p)
+static wm_gpu_text_t room (wm_windows_t *self, uint32_t rows, wm_windows_slot_t **slot_p)
 {
     wm_windows_slot_t *slot = current (self);
-    wm_gpu_text_t text = NULL;
     if (slot->open && (slot->used + rows > self->height || slot->n_hit == self->hits_max)) {
-        text = start_current (self);
+        TRY (start_current (self));
         slot = current (self);
     }
-    if (!text && slot->busy)
-        text = complete (self, slot);
-    if (!text && !slot->open)
-        text = open_slot (self, slot);
+    if (slot->busy)
+        TRY (complete (self, slot));
+    if (!slot->open)
+        TRY (open_slot (self, slot));
     *slot_p = slot;
-    return text;
+    return NULL;
 }
 
 /* ---- units ----------------------------------------------------------------------------------- */
 
 /* Adds a hit whose window begins at a row and a bit of the maps.  */
-static void add_hit (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_t row, uint32_t bit,
+static void add_hit (wm_windows_t *self, wm_windows_slot_t *slot, uint32_t row, uint32_t bit,
                      wm_job_t *job, uint32_t hit)
 {
     slot->of[slot->n_hit] = (wm_windows_hit_t){ job, hit };
@@ -299,7 +291,7 @@ typedef struct {
 } group_t;
 
 /* Adds hit number `hit` of the group.  */
-static void add_group_hit (wm_cuda_t *self, wm_windows_slot_t *slot, const group_t *group,
+static void add_group_hit (wm_windows_t *self, wm_windows_slot_t *slot, const group_t *group,
                            uint32_t row, uint32_t bit, uint32_t hit)
 {
     uint32_t low = 0, high = group->n; /* the job is the last whose first hit is not behind it */
@@ -316,7 +308,7 @@ static void add_group_hit (wm_cuda_t *self, wm_windows_slot_t *slot, const group
 /* Hits of a strip, `place` of them in the order of the curve: as many as fit a slot become a unit.
    offset: of their patches in the image, whose rows have n_col cells. Returns how many were
    added.  */
-static uint32_t add_unit (wm_cuda_t *self, wm_windows_slot_t *slot, const group_t *group,
+static uint32_t add_unit (wm_windows_t *self, wm_windows_slot_t *slot, const group_t *group,
                           const wm_cuda_place_t *place, uint32_t n, const uint32_t *offset,
                           uint32_t n_col)
 {
@@ -348,10 +340,9 @@ static uint32_t add_unit (wm_cuda_t *self, wm_windows_slot_t *slot, const group_
 }
 
 /* Adds all hits of the image on the device, strip by strip in the order of the curve.  */
-static wm_gpu_text_t add_image (wm_cuda_t *self, const group_t *group)
+static wm_gpu_text_t add_image (wm_windows_t *self, const group_t *group)
 {
     uint32_t n_row, n_col;
-    wm_gpu_text_t text = NULL;
     wm_windows_slot_t *slot = NULL;
     const uint32_t *offset = wm_cuda_plane_offset (self->plane);
     self->d_from = wm_cuda_plane_image (self->plane, &n_row, &n_col);
@@ -364,29 +355,26 @@ static wm_gpu_text_t add_image (wm_cuda_t *self, const group_t *group)
                                                 row % tall, col % self->starts);
     }
     const wm_cuda_place_t *place = wm_cuda_curve_sort (self->place, self->spare, group->n_hit);
-    for (uint32_t i = 0, end; i < group->n_hit && !text;) {
-        if ((text = room (self, patch, &slot)))
-            break;
+    for (uint32_t i = 0, end; i < group->n_hit;) {
+        TRY (room (self, patch, &slot));
         for (end = i; end < group->n_hit && place[end].key >> 32 == place[i].key >> 32; end++)
             ;
         i += add_unit (self, slot, group, place + i, end - i, offset, n_col);
         if (i < end)
-            text = room (self, self->height, &slot);
+            TRY (room (self, self->height, &slot));
     }
-    return text ? text : lay (self, slot); /* before the image changes */
+    return lay (self, slot); /* before the image changes */
 }
 
 /* Patches from the source, `first` and on of the job.  */
-static wm_gpu_text_t add_patches (wm_cuda_t *self, wm_job_t *job, uint32_t first, uint32_t n,
+static wm_gpu_text_t add_patches (wm_windows_t *self, wm_job_t *job, uint32_t first, uint32_t n,
                                   abreast_t *abreast)
 {
     const wm_net_t *net = self->pack.net;
     const uint32_t patch = self->pack.dense.patch_row;
     for (uint32_t i = 0; i < n; i++) {
         wm_windows_slot_t *slot;
-        wm_gpu_text_t text = room (self, abreast->n ? 0 : patch, &slot);
-        if (text)
-            return text;
+        TRY (room (self, abreast->n ? 0 : patch, &slot));
         if (slot->n_hit == 0)
             abreast->n = 0; /* another slot */
         if (abreast->n == 0)
@@ -401,20 +389,20 @@ static wm_gpu_text_t add_patches (wm_cuda_t *self, wm_job_t *job, uint32_t first
             };
         add_hit (self, slot, abreast->row, 32 * word, job, first + i);
         abreast->n = (abreast->n + 1) % wm_windows_abreast (self);
-        if (i + 1 == n && (text = lay (self, slot))) /* before the source changes */
-            return text;
+        if (i + 1 == n)
+            TRY (lay (self, slot)); /* before the source changes */
     }
     return NULL;
 }
 
-static bool is_lent (const wm_cuda_t *self, const float *patch, size_t bytes)
+static bool is_lent (const wm_windows_t *self, const float *patch, size_t bytes)
 {
     const char *c = (const char *) patch;
     return self->lent && c >= self->lent && c + bytes <= self->lent + self->lent_bytes;
 }
 
 /* Dense patches, or a plane's that the host cuts.  */
-static wm_gpu_text_t add_source (wm_cuda_t *self, wm_job_t *job)
+static wm_gpu_text_t add_source (wm_windows_t *self, wm_job_t *job)
 {
     const wm_batch_t *batch = job->batch;
     abreast_t abreast = { 0 };
@@ -433,9 +421,7 @@ static wm_gpu_text_t add_source (wm_cuda_t *self, wm_job_t *job)
         CALL (copy_in, self->d_source, h_from, bytes, self->load);
         CALL (event_record, self->source[s].copied, self->load);
         self->d_from = self->d_source;
-        wm_gpu_text_t text = add_patches (self, job, first, n, &abreast);
-        if (text)
-            return text;
+        TRY (add_patches (self, job, first, n, &abreast));
     }
     return NULL;
 }
@@ -443,24 +429,25 @@ static wm_gpu_text_t add_source (wm_cuda_t *self, wm_job_t *job)
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 /* Lays out the planes of the first of n jobs, as many as fit one image: *added of them.  */
-static wm_gpu_text_t add_planes (wm_cuda_t *self, uint32_t n, wm_job_t *const *job, uint32_t *added)
+static wm_gpu_text_t add_planes (wm_windows_t *self, uint32_t n, wm_job_t *const *job,
+                                 uint32_t *added)
 {
     const wm_batch_t *batch[WM_PLANES_MAX];
     group_t group = { .job = job };
     uint32_t n_batch = 0;
     for (; n_batch < n && n_batch < WM_PLANES_MAX; n_batch++)
         batch[n_batch] = job[n_batch]->batch;
-    wm_gpu_text_t text = wm_cuda_plane_load (self->plane, n_batch, batch, self->load, &group.n);
+    TRY (wm_cuda_plane_load (self->plane, n_batch, batch, self->load, &group.n));
     for (uint32_t i = 0; i < group.n; i++) {
         group.first[i] = group.n_hit;
         group.n_hit += batch[i]->n_hit;
     }
     *added = group.n;
-    return text || group.n == 0 ? text : add_image (self, &group);
+    return group.n == 0 ? NULL : add_image (self, &group);
 }
 
 /* Adds a job whose patches the host has, or cuts. A plane that cannot be cut is refused.  */
-static wm_gpu_text_t add_patches_of (wm_cuda_t *self, wm_job_t *job)
+static wm_gpu_text_t add_patches_of (wm_windows_t *self, wm_job_t *job)
 {
     wm_fault_t fault = WM_OK;
     if (job->batch->kind != WM_BATCH_PATCHES)
@@ -470,76 +457,37 @@ static wm_gpu_text_t add_patches_of (wm_cuda_t *self, wm_job_t *job)
     if (!fault)
         return add_source (self, job);
     job->error.fault = fault;
-    wm_jobs_push (&self->finished, job);
+    wm_jobs_push (&self->base.finished, job);
     return NULL;
 }
 
-/* Ends the engine with the first error's text, which later calls repeat.  */
-static wm_fault_t fail (wm_cuda_t *self, wm_gpu_text_t text, wm_error_t *error)
+wm_gpu_text_t wm_windows_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *job)
 {
-    if (!*self->failure)
-        snprintf (self->failure, sizeof self->failure, "%s", text);
-    return wm_fault (error, WM_EHOST,
-                     "the GPU failed, %s; scores of this batch are dropped, and this process must "
-                     "end: a GPU that failed gives nothing right until it is opened again",
-                     self->failure);
-}
-
-wm_fault_t wm_cuda_submit (wm_cuda_t *self, uint32_t n, wm_job_t *const *job, wm_error_t *error)
-{
-    wm_gpu_text_t text = NULL;
-    if (*self->failure)
-        return fail (self, NULL, error);
-    self->api->range_begin (self->gpu, "lay out jobs");
-    for (uint32_t i = 0, added; i < n && !text; i += added) {
+    wm_windows_t *self = (wm_windows_t *) base;
+    base->api->range_begin (base->gpu, "lay out jobs");
+    for (uint32_t i = 0, added; i < n; i += added) {
         added = 0;
         if (self->plane && job[i]->batch->kind != WM_BATCH_PATCHES)
-            text = add_planes (self, n - i, job + i, &added);
-        if (!text && added == 0) {
-            text = add_patches_of (self, job[i]);
+            TRY (add_planes (self, n - i, job + i, &added));
+        if (added == 0) {
+            TRY (add_patches_of (self, job[i]));
             added = 1;
         }
     }
-    self->api->range_end (self->gpu);
-    return text ? fail (self, text, error) : WM_OK;
+    base->api->range_end (base->gpu);
+    return NULL;
 }
 
-wm_fault_t wm_cuda_collect (wm_cuda_t *self, wm_job_t **job, wm_error_t *error)
+wm_gpu_text_t wm_windows_collect (wm_cuda_t *base, wm_job_t **job)
 {
-    wm_windows_slot_t *slot;
-    wm_gpu_text_t text = NULL;
-    *job = NULL;
-    if (*self->failure)
-        return fail (self, NULL, error);
-    while (!text && !(*job = wm_jobs_pop (&self->finished))) {
-        text = keep_busy (self);
-        if (text || !(slot = oldest (self)))
+    wm_windows_t *self = (wm_windows_t *) base;
+    while (!(*job = wm_jobs_pop (&base->finished))) {
+        TRY (keep_busy (self));
+        wm_windows_slot_t *slot = oldest (self);
+        if (!slot)
             break;
-        text = complete (self, slot);
-        if (!text)
-            text = keep_busy (self);
+        TRY (complete (self, slot));
+        TRY (keep_busy (self));
     }
-    return text ? fail (self, text, error) : WM_OK;
-}
-
-static wm_fault_t submit (void *engine, uint32_t n, wm_job_t *const *job, wm_error_t *error)
-{
-    return wm_cuda_submit (engine, n, job, error);
-}
-
-static wm_fault_t collect (void *engine, wm_job_t **job, wm_error_t *error)
-{
-    return wm_cuda_collect (engine, job, error);
-}
-
-wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,
-                               float *const *scores, _Atomic uint64_t *progress, wm_error_t *error)
-{
-    return wm_cuda_score_jobs (self, submit, collect, n, batch, scores, progress, error);
-}
-
-wm_fault_t wm_cuda_score (wm_cuda_t *self, const wm_batch_t *batch, float *scores,
-                          _Atomic uint64_t *progress, wm_error_t *error)
-{
-    return wm_cuda_score_many (self, 1, &batch, &scores, progress, error);
+    return NULL;
 }

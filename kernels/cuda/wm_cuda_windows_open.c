@@ -16,47 +16,40 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static size_t source_values (const wm_cuda_t *self)
+static size_t source_values (const wm_windows_t *self)
 {
     return (size_t) self->source_max * self->n_value;
 }
 
-static size_t map_bytes (const wm_cuda_t *self)
+static size_t map_bytes (const wm_windows_t *self)
 {
     return (size_t) self->height * self->pack.dense.n_word * sizeof (uint32_t);
 }
 
-static size_t list_bytes (const wm_cuda_t *self)
+static size_t list_bytes (const wm_windows_t *self)
 {
     return (size_t) self->height * self->pack.dense.n_word * 32 * self->pack.active.entry_bytes;
 }
 
-static size_t sum_bytes (const wm_cuda_t *self)
+static size_t sum_bytes (const wm_windows_t *self)
 {
     return (size_t) self->pack.dense.bands * self->hits_max * WM_GPU_SUMS * sizeof (float);
 }
 
 /* Of device memory.  */
-static size_t need_bytes (const wm_cuda_t *self)
+static size_t need_bytes (const wm_windows_t *self)
 {
     size_t slot = self->rows_max * sizeof (wm_gpu_row_t) + list_bytes (self) +
                   3 * map_bytes (self) + sum_bytes (self) +
                   self->hits_max * sizeof (float) * (self->pack.tail.n_output + 2);
     size_t source = source_values (self) * sizeof (float);
-    uint32_t cells = self->config.cells ? self->config.cells : WM_CUDA_CELLS;
     return WM_WINDOWS_SLOTS * slot + source + self->pack.bytes +
-           (self->cutter ? wm_cuda_plane_bytes (cells) : 0);
+           (self->cutter ? wm_cuda_plane_bytes (self->config.cells) : 0);
 }
 
-static wm_gpu_text_t both_new (wm_cuda_t *self, void *h_p, void *d_p, size_t bytes)
+static wm_gpu_text_t make_slot (wm_windows_t *self, wm_windows_slot_t *slot)
 {
-    return wm_cuda_both_new (self->api, self->gpu, h_p, d_p, bytes);
-}
-
-static wm_gpu_text_t make_slot (wm_cuda_t *self, wm_windows_slot_t *slot)
-{
-    const size_t hits = self->hits_max, scores = hits * self->pack.tail.n_output * sizeof (float);
-    wm_gpu_text_t text;
+    const size_t hits = self->hits_max;
     CALL (stream_new, &slot->stream, false);
     CALL (event_new, &slot->laid, false);
     CALL (event_new, &slot->done, false);
@@ -65,34 +58,30 @@ static wm_gpu_text_t make_slot (wm_cuda_t *self, wm_windows_slot_t *slot)
     slot->of = calloc (hits, sizeof *slot->of);
     if (!slot->of)
         return "no memory for a slot";
-    if ((text =
-             both_new (self, &slot->h_row, &slot->d_row, self->rows_max * sizeof (wm_gpu_row_t))) ||
-        (text = both_new (self, NULL, &slot->d_value, list_bytes (self))) ||
-        (text = both_new (self, NULL, &slot->d_used, 2 * sizeof (uint32_t))) ||
-        (text = both_new (self, NULL, &slot->d_active, map_bytes (self))) ||
-        (text = both_new (self, NULL, &slot->d_bad, map_bytes (self))) ||
-        (text = both_new (self, NULL, &slot->d_index, map_bytes (self))) ||
-        (text = both_new (self, &slot->h_hit, &slot->d_hit, hits * sizeof (uint32_t))) ||
-        (text = both_new (self, NULL, &slot->d_sum, sum_bytes (self))) ||
-        (text = both_new (self, &slot->h_scores, &slot->d_scores, scores)))
-        return text;
-    return both_new (self, &slot->h_residual, &slot->d_residual, hits * sizeof (float));
+    BOTH_NEW (&slot->h_row, &slot->d_row, self->rows_max * sizeof (wm_gpu_row_t));
+    BOTH_NEW (NULL, &slot->d_value, list_bytes (self));
+    BOTH_NEW (NULL, &slot->d_used, 2 * sizeof (uint32_t));
+    BOTH_NEW (NULL, &slot->d_active, map_bytes (self));
+    BOTH_NEW (NULL, &slot->d_bad, map_bytes (self));
+    BOTH_NEW (NULL, &slot->d_index, map_bytes (self));
+    BOTH_NEW (&slot->h_hit, &slot->d_hit, hits * sizeof (uint32_t));
+    BOTH_NEW (NULL, &slot->d_sum, sum_bytes (self));
+    BOTH_NEW (&slot->h_scores, &slot->d_scores, hits * self->pack.tail.n_output * sizeof (float));
+    BOTH_NEW (&slot->h_residual, &slot->d_residual, hits * sizeof (float));
+    return NULL;
 }
 
-static wm_gpu_text_t make_load (wm_cuda_t *self)
+static wm_gpu_text_t make_load (wm_windows_t *self)
 {
     wm_gpu_text_t text = NULL;
     void *h_block;
-    const uint32_t cells = self->config.cells ? self->config.cells : WM_CUDA_CELLS;
+    const size_t source_bytes = source_values (self) * sizeof (float);
     CALL (stream_new, &self->load, true);
-    if ((text = both_new (self, NULL, &self->d_source, source_values (self) * sizeof (float))) ||
-        (text = both_new (self, &h_block, &self->d_block, self->pack.bytes)))
-        return text;
+    BOTH_NEW (NULL, &self->d_source, source_bytes);
+    BOTH_NEW (&h_block, &self->d_block, self->pack.bytes);
     for (uint32_t i = 0; i < WM_WINDOWS_SOURCES; i++) {
         CALL (event_new, &self->source[i].copied, false);
-        if ((text = both_new (self, &self->source[i].h, NULL,
-                              (size_t) self->source_max * self->n_value * sizeof (float))))
-            return text;
+        BOTH_NEW (&self->source[i].h, NULL, source_bytes);
     }
     wm_cuda_pack_fill (&self->pack, h_block);
     CALL (copy_in, self->d_block, h_block, self->pack.bytes, self->load);
@@ -102,7 +91,8 @@ static wm_gpu_text_t make_load (wm_cuda_t *self)
     if (!self->place || !self->spare)
         return "no memory for hits";
     if (self->cutter) {
-        self->plane = wm_cuda_plane_new (self->api, self->gpu, &self->spec, cells, &text);
+        self->plane = wm_cuda_plane_new (self->base.api, self->base.gpu, &self->spec,
+                                         self->config.cells, &text);
         if (!self->plane && !text)
             return "no memory for a plane";
     }
@@ -114,7 +104,7 @@ static wm_gpu_text_t make_load (wm_cuda_t *self)
 /* Measures what fault-free sums lose, on seeded patches from nearly empty to full, and allows
    RESIDUALS times the largest; never less than LEAST, nor more than truncation can explain.
    It also makes the first launches, which are slow.  */
-static wm_gpu_text_t calibrate (wm_cuda_t *self)
+static wm_gpu_text_t calibrate (wm_windows_t *self)
 {
     uint64_t seed = 2;
     const size_t n = self->n_value, n_output = self->pack.tail.n_output;
@@ -130,8 +120,8 @@ static wm_gpu_text_t calibrate (wm_cuda_t *self)
         batch.patch[i] = active ? (float) (draw >> 8) / (float) (1 << 24) : self->pack.zero;
     }
     wm_error_t error = { 0 };
-    if (!text && wm_cuda_score (self, &batch, scores, NULL, &error))
-        text = *self->failure ? self->failure : wm_gpu_text ("%s", error.text);
+    if (!text && wm_cuda_score (&self->base, &batch, scores, NULL, &error))
+        text = *self->base.failure ? self->base.failure : wm_gpu_text ("%s", error.text);
     const double measured = RESIDUALS * fmax (self->worst, LEAST);
     self->pack.tolerance = fmin (measured, self->pack.tolerance);
     self->worst = 0;
@@ -143,13 +133,11 @@ static wm_gpu_text_t calibrate (wm_cuda_t *self)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static wm_gpu_text_t make_graphs (wm_cuda_t *self, wm_windows_slot_t *slot)
+static wm_gpu_text_t make_graphs (wm_windows_t *self, wm_windows_slot_t *slot)
 {
     for (uint32_t g = 0; g < self->n_graph && !self->config.timed; g++) {
         CALL (graph_begin, slot->stream);
-        wm_gpu_text_t text = wm_windows_score_hits (self, slot, self->pack.dense.tile << g);
-        if (text)
-            return text;
+        TRY (wm_windows_score_hits (self, slot, self->pack.dense.tile << g));
         CALL (graph_end, slot->stream, &slot->graph[g]);
     }
     return NULL;
@@ -157,7 +145,7 @@ static wm_gpu_text_t make_graphs (wm_cuda_t *self, wm_windows_slot_t *slot)
 
 /* Sets the arithmetic. Returns whether Hopper's instructions do it; then hits a block and stages
    are theirs, else not valid.  */
-static bool fit_wide (wm_cuda_t *self)
+static bool fit_wide (wm_windows_t *self)
 {
     wm_gpu_dense_t *d = &self->pack.dense;
     self->by = self->pack.active.form == WM_GPU_FLOATS         ? WM_GPU_BY_FMA
@@ -165,27 +153,28 @@ static bool fit_wide (wm_cuda_t *self)
                                                                : WM_GPU_BY_HALF;
     const uint32_t parts = wm_gpu_dense_parts (self->by);
     d->tile = wm_gpu_wide_tile (parts), d->stages = 6;
-    while (d->stages > 2 && d->stages * wm_gpu_wide_stage_bytes (parts) > self->info.shared_bytes)
+    while (d->stages > 2 &&
+           d->stages * wm_gpu_wide_stage_bytes (parts) > self->base.info.shared_bytes)
         d->stages--;
-    self->pack.wide = !self->config.plain && self->info.wide && self->by != WM_GPU_BY_FMA &&
+    self->pack.wide = !self->config.plain && self->base.info.wide && self->by != WM_GPU_BY_FMA &&
                       d->position_chunks == WM_GPU_CHUNKS && d->stages > 2;
     return self->pack.wide;
 }
 
 /* Sets hits a block, and stages, by the shared memory that there is. False where even the least
    tile has no room.  */
-static bool fit_shared (wm_cuda_t *self)
+static bool fit_shared (wm_windows_t *self)
 {
     wm_gpu_dense_t *d = &self->pack.dense;
     if (fit_wide (self))
         return true;
     d->stages = 2;
     for (d->tile = self->by == WM_GPU_BY_HALF ? 256 : 128; d->tile >= 64; d->tile /= 2)
-        if (wm_gpu_dense_bytes (d, self->by) <= self->info.shared_bytes)
+        if (wm_gpu_dense_bytes (d, self->by) <= self->base.info.shared_bytes)
             break;
     for (; d->tile >= 64 && d->stages < 5; d->stages++) {
         d->stages++;
-        const bool fits = wm_gpu_dense_bytes (d, self->by) <= self->info.shared_bytes;
+        const bool fits = wm_gpu_dense_bytes (d, self->by) <= self->base.info.shared_bytes;
         d->stages--;
         if (!fits)
             break;
@@ -194,48 +183,45 @@ static bool fit_shared (wm_cuda_t *self)
 }
 
 /* Sizes by what is free; false where even the least does not fit.  */
-static bool fit_memory (wm_cuda_t *self)
+static bool fit_memory (wm_windows_t *self)
 {
-    const uint32_t hits = self->config.hits ? self->config.hits : WM_CUDA_HITS,
-                   tile = self->pack.dense.tile, patch = self->pack.dense.patch_row;
-    for (self->n_graph = 1; tile << self->n_graph <= hits; self->n_graph++)
+    const uint32_t tile = self->pack.dense.tile, patch = self->pack.dense.patch_row;
+    for (self->n_graph = 1; tile << self->n_graph <= self->config.hits; self->n_graph++)
         ;
-    self->hits_max = tile << (self->n_graph - 1);
+    self->hits_max = self->base.fill = tile << (self->n_graph - 1);
     self->height = self->config.height ? self->config.height : ROWS_A_HIT * self->hits_max;
     for (;; self->height -= self->height / 8 + 1) {
         self->rows_max = self->height * wm_windows_abreast (self);
         if (self->height < patch)
             return false;
-        if (need_bytes (self) <= self->info.free_bytes / 5 * 4)
+        if (need_bytes (self) <= self->base.info.free_bytes / 5 * 4)
             return true;
     }
 }
 
-static wm_gpu_text_t make_all (wm_cuda_t *self, wm_error_t *error)
+static wm_gpu_text_t make_all (wm_windows_t *self, wm_error_t *error)
 {
-    wm_gpu_text_t text;
-    CALL (open, &self->info);
+    CALL (open, &self->base.info);
     if (!fit_shared (self)) {
         wm_fault (error, WM_EBATCH,
                   "%s (sm_%d%d) has %zu KiB of shared memory a block, too little for this model in "
                   "this precision: use --precision fp32, or --engine cudnn",
-                  self->info.device, self->info.major, self->info.minor,
-                  self->info.shared_bytes >> 10);
+                  self->base.info.device, self->base.info.major, self->base.info.minor,
+                  self->base.info.shared_bytes >> 10);
         return NULL;
     }
     if (!fit_memory (self)) {
         wm_fault (error, WM_EHOST,
                   "the cuda engine has no room for a patch of this model: %s has %zu MiB free",
-                  self->info.device, self->info.free_bytes >> 20);
+                  self->base.info.device, self->base.info.free_bytes >> 20);
         return NULL;
     }
-    if ((text = make_load (self)))
-        return text;
-    for (uint32_t s = 0; s < WM_WINDOWS_SLOTS; s++)
-        if ((text = make_slot (self, &self->slot[s])) ||
-            (text = make_graphs (self, &self->slot[s])))
-            return text;
-    snprintf (self->choice, sizeof self->choice,
+    TRY (make_load (self));
+    for (uint32_t s = 0; s < WM_WINDOWS_SLOTS; s++) {
+        TRY (make_slot (self, &self->slot[s]));
+        TRY (make_graphs (self, &self->slot[s]));
+    }
+    snprintf (self->base.choice, sizeof self->base.choice,
               "rows of %u words, %u at most; %u hits a block, %u stages%s", self->pack.dense.n_word,
               self->height, self->pack.dense.tile, self->pack.dense.stages,
               self->pack.wide ? ", warpgroups" : "");
@@ -249,23 +235,50 @@ static uint32_t starts_of (const wm_net_t *net)
     return most < WM_CUDA_STARTS ? most : WM_CUDA_STARTS;
 }
 
+static void clear (wm_cuda_t *base)
+{
+    wm_windows_t *self = (wm_windows_t *) base;
+    for (uint32_t s = 0; s < WM_WINDOWS_SLOTS; s++)
+        free (self->slot[s].of);
+    wm_cuda_plane_destroy (&self->plane);
+    wm_plane_destroy (&self->cutter);
+    free (self->place);
+    free (self->spare);
+}
+
+static wm_gpu_text_t lend (wm_cuda_t *base, const void *memory, size_t bytes)
+{
+    wm_windows_t *self = (wm_windows_t *) base;
+    CALL (pin, memory, bytes);
+    self->lent = memory, self->lent_bytes = bytes;
+    return NULL;
+}
+
 wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_spec_t *spec,
                         const wm_cuda_config_t *config, wm_error_t *error)
 {
     wm_error_t fault = { 0 };
     wm_gpu_text_t text = NULL;
     const char *refusal = wm_cuda_refuse (net, config->precision);
-    wm_cuda_t *self = calloc (1, sizeof *self);
+    wm_windows_t *self = calloc (1, sizeof *self);
+    wm_cuda_t *base = self ? &self->base : NULL;
+    if (base)
+        *base = (wm_cuda_t){ .api = api,
+                             .submit = wm_windows_submit,
+                             .collect = wm_windows_collect,
+                             .lend = lend,
+                             .clear = clear };
     if (refusal)
         wm_fault (&fault, WM_EBATCH, "the cuda engine's own kernels cannot run this: %s", refusal);
-    else if (!self || !(self->gpu = api->make ()))
+    else if (!self || !(base->gpu = api->make ()))
         wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
     else {
-        self->api = api, self->config = *config;
+        self->config = *config;
+        self->config.hits = config->hits ? config->hits : WM_CUDA_HITS;
+        self->config.cells = config->cells ? config->cells : WM_CUDA_CELLS;
         self->starts = config->starts ? config->starts : starts_of (net);
         self->n_value = net->height * net->width;
-        self->source_max =
-            config->hits && config->hits < SOURCE_PATCHES ? config->hits : SOURCE_PATCHES;
+        self->source_max = self->config.hits < SOURCE_PATCHES ? self->config.hits : SOURCE_PATCHES;
         if (spec) {
             self->spec = *spec;
             if (!(self->cutter = wm_plane_new (&self->spec)))
@@ -276,67 +289,22 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
         text = fault.fault ? NULL : make_all (self, &fault);
     }
     if (wm_cuda_stands (&fault, text, error))
-        wm_cuda_sign (self->signature, &self->info, config->precision,
-                      self->pack.wide ? "v4w" : "v4");
+        wm_cuda_sign (base, config->precision, self->pack.wide ? "v4w" : "v4");
     else
-        wm_cuda_destroy (&self);
-    return self;
+        wm_cuda_destroy (&base);
+    return base;
 }
 
-void wm_cuda_destroy (wm_cuda_t **self_p)
+double wm_cuda_residual (const wm_cuda_t *base, double *allowed)
 {
-    wm_cuda_t *self = *self_p;
-    if (self) {
-        if (self->gpu)
-            self->api->destroy (self->gpu);
-        for (uint32_t s = 0; s < WM_WINDOWS_SLOTS; s++)
-            free (self->slot[s].of);
-        wm_cuda_plane_destroy (&self->plane);
-        wm_plane_destroy (&self->cutter);
-        free (self->place);
-        free (self->spare);
-        free (self);
-        *self_p = NULL;
-    }
-}
-
-wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error)
-{
-    const wm_gpu_text_t text = self->api->pin (self->gpu, memory, bytes);
-    if (text)
-        return wm_fault (error, WM_EHOST, "%s", text);
-    self->lent = memory, self->lent_bytes = bytes;
-    return WM_OK;
-}
-
-uint32_t wm_cuda_fill (const wm_cuda_t *self)
-{
-    return self->hits_max;
-}
-
-uint64_t wm_cuda_launches (const wm_cuda_t *self)
-{
-    return self->launches;
-}
-
-const char *wm_cuda_signature (const wm_cuda_t *self)
-{
-    return self->signature;
-}
-
-const char *wm_cuda_choice (const wm_cuda_t *self)
-{
-    return self->choice;
-}
-
-double wm_cuda_residual (const wm_cuda_t *self, double *allowed)
-{
+    const wm_windows_t *self = (const wm_windows_t *) base;
     *allowed = self->pack.tolerance;
     return self->worst;
 }
 
-void wm_cuda_times (wm_cuda_t *self, double ms[WM_CUDA_STAGES])
+void wm_cuda_times (wm_cuda_t *base, double ms[WM_CUDA_STAGES])
 {
+    wm_windows_t *self = (wm_windows_t *) base;
     memcpy (ms, self->ms, sizeof self->ms);
     memset (self->ms, 0, sizeof self->ms);
 }

@@ -7,11 +7,9 @@
 #include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_cuda_pack.h"
 #include "kernels/cuda/wm_cuda_plane.h"
-#include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_gpu_active.cuh"
 #include "kernels/cuda/wm_gpu_wide.cuh"
 #include "kernels/wm_image.h"
-#include "kernels/wm_jobs.h"
 
 #define WM_WINDOWS_SLOTS 3u /* one computes, one waits behind it, one is laid out */
 #define WM_WINDOWS_SOURCES 2u
@@ -41,13 +39,10 @@ typedef struct {
     bool open, busy;
 } wm_windows_slot_t;
 
-struct wm_cuda_t {
-    const wm_gpu_api_t *api;
-    void *gpu;
+typedef struct {
+    wm_cuda_t base;
     wm_cuda_pack_t pack;
     wm_cuda_config_t config;
-    wm_gpu_info_t info;
-    char signature[64], choice[160], failure[300];
     uint32_t starts, hits_max, height, rows_max, n_graph, current;
     wm_gpu_by_t by;
     double worst; /* residual */
@@ -55,8 +50,6 @@ struct wm_cuda_t {
 
     char *d_block;
     wm_windows_slot_t slot[WM_WINDOWS_SLOTS];
-    wm_jobs_t finished; /* scored or refused */
-    uint64_t launches;  /* slots started so far */
 
     void *load;
     wm_spec_t spec;
@@ -73,20 +66,24 @@ struct wm_cuda_t {
     uint32_t source_max, n_value;
     wm_cuda_place_t *place, *spare;
     const float *d_from; /* the image that rows are taken from */
-};
+} wm_windows_t;
 
 /* Words of the map that a patch takes which lies beside others, and how many of those a row has. */
-static inline uint32_t wm_windows_pitch (const wm_cuda_t *self)
+static inline uint32_t wm_windows_pitch (const wm_windows_t *self)
 {
     return (self->pack.dense.patch_col + 31) / 32;
 }
 
-static inline uint32_t wm_windows_abreast (const wm_cuda_t *self)
+static inline uint32_t wm_windows_abreast (const wm_windows_t *self)
 {
     return self->pack.dense.n_word / wm_windows_pitch (self);
 }
 
 /* Queues the work of a graph: from hits in h_hit to scores in h_scores.  */
-wm_gpu_text_t wm_windows_score_hits (wm_cuda_t *self, wm_windows_slot_t *slot, uint32_t hits);
+wm_gpu_text_t wm_windows_score_hits (wm_windows_t *self, wm_windows_slot_t *slot, uint32_t hits);
+
+/* The engine's submit and collect.  */
+wm_gpu_text_t wm_windows_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *job);
+wm_gpu_text_t wm_windows_collect (wm_cuda_t *base, wm_job_t **job);
 
 #endif

@@ -48,18 +48,18 @@ static int run (const wm_any_net_t *net, const char *in, const char *out, uint32
                          .patch_values = n_value,
                          .patch = patches };
     float *scores = calloc ((size_t) batch.n_hit * n_output + 1, sizeof *scores);
-    wm_any_t *any = wm_any_new (&wm_gpu_stand_in, net, NULL, precision, rows, &error);
+    wm_cuda_t *any = wm_any_new (&wm_gpu_stand_in, net, NULL, precision, rows, &error);
     int code = 1;
-    if (!patches || !scores || !any || wm_any_score (any, &batch, scores, NULL, &error))
+    if (!patches || !scores || !any || wm_cuda_score (any, &batch, scores, NULL, &error))
         complain (*error.text ? error.text : "no memory, or no patches");
     else {
-        printf ("%s %s\n", wm_any_signature (any), wm_any_choice (any));
+        printf ("%s %s\n", wm_cuda_signature (any), wm_cuda_choice (any));
         FILE *file = fopen (out, "wb");
         code = !file ||
                fwrite (scores, n_output * sizeof *scores, batch.n_hit, file) != batch.n_hit ||
                fclose (file);
     }
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     free (patches);
     free (scores);
     return wm_gpu_fake.broken_guards ? complain ("something was written beside its buffer") : code;

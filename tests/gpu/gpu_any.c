@@ -165,10 +165,10 @@ bool gpu_any_agrees (wm_gpu_precision_t precision, char text[400])
     double worst = 0;
     bool fine = net && patch && scores, captured = false;
     for (int k = 0; k < 2 && fine; k++) {
-        wm_any_t *any = wm_any_new (api[k], net, NULL, k ? WM_GPU_F32 : precision, ROWS, &error);
+        wm_cuda_t *any = wm_any_new (api[k], net, NULL, k ? WM_GPU_F32 : precision, ROWS, &error);
         captured = k ? captured : any && wm_any_captured (any);
-        fine = any && !wm_any_score (any, &batch, scores + (size_t) k * HITS * 20, NULL, &error);
-        wm_any_destroy (&any);
+        fine = any && !wm_cuda_score (any, &batch, scores + (size_t) k * HITS * 20, NULL, &error);
+        wm_cuda_destroy (&any);
     }
     for (uint32_t i = 0; i < HITS * 20 && fine; i++) {
         double d = fabs ((double) scores[i] - (double) scores[HITS * 20 + i]);

@@ -21,10 +21,10 @@ bool gpu_any_count (const wm_any_net_t *net, wm_gpu_precision_t precision, uint3
     };
     *counted = (gpu_any_counted_t){ .precision = precision, .rows = rows };
     wm_gpu_fake = (wm_gpu_fake_t){ .free_bytes = FREE_BYTES, .counts = true };
-    wm_any_t *any = wm_any_new (&wm_gpu_stand_in, net, NULL, precision, rows, error);
+    wm_cuda_t *any = wm_any_new (&wm_gpu_stand_in, net, NULL, precision, rows, error);
     bool fine = any && patch && scores;
     memset (wm_gpu_fake.work, 0, sizeof wm_gpu_fake.work);
-    fine = fine && !wm_any_score (any, &batch, scores, NULL, error);
+    fine = fine && !wm_cuda_score (any, &batch, scores, NULL, error);
     memcpy (counted->work, wm_gpu_fake.work, sizeof counted->work);
     double wide = 0;
     for (int k = 0; k < WM_GPU_KERNELS; k++) {
@@ -34,7 +34,7 @@ bool gpu_any_count (const wm_any_net_t *net, wm_gpu_precision_t precision, uint3
         wide += 16. * (double) work->wide / rows;
     }
     counted->wide = wide / (counted->read + counted->written);
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
     free (patch);
     free (scores);

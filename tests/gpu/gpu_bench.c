@@ -118,9 +118,8 @@ typedef struct {
 } row_t;
 
 typedef struct {
-    wm_cuda_t *cuda; /* or */
-    wm_any_net_t *net;
-    wm_any_t *any;
+    wm_cuda_t *cuda;
+    wm_any_net_t *net; /* of cuDNN's, else NULL */
 } engine_t;
 
 static bool engine_open (engine_t *self, const row_t *row, wm_error_t *error)
@@ -131,15 +130,14 @@ static bool engine_open (engine_t *self, const row_t *row, wm_error_t *error)
         self->cuda = wm_cuda_new (&wm_gpu_real, event->net, &event->spec, &row->config, error);
     else if ((self->net = wm_any_family_new (event->net, row->config.precision == WM_GPU_F32,
                                              error)) != NULL)
-        self->any =
+        self->cuda =
             wm_any_new (&wm_gpu_real, self->net, &event->spec, row->config.precision, 0, error);
-    return self->cuda || self->any;
+    return self->cuda != NULL;
 }
 
 static void engine_close (engine_t *self)
 {
     wm_cuda_destroy (&self->cuda);
-    wm_any_destroy (&self->any);
     wm_any_net_destroy (&self->net);
 }
 
@@ -155,8 +153,7 @@ static wm_fault_t score_calls (engine_t *engine, const event_t *event, uint32_t 
             hits += event->batch_p[i + n]->n_hit;
         const wm_batch_t *const *batch = event->batch_p + i;
         float *const *scores = event->scores_p + i;
-        fault = engine->any ? wm_any_score_many (engine->any, n, batch, scores, NULL, error)
-                            : wm_cuda_score_many (engine->cuda, n, batch, scores, NULL, error);
+        fault = wm_cuda_score_many (engine->cuda, n, batch, scores, NULL, error);
     }
     return fault;
 }
@@ -166,8 +163,7 @@ static wm_fault_t score_steady (engine_t *engine, const event_t *event, uint32_t
                                 wm_error_t *error)
 {
     static wm_job_t job[WM_SLOTS];
-    const uint32_t fill = engine->any ? wm_any_hits (engine->any) : wm_cuda_fill (engine->cuda);
-    const uint64_t most = WM_LAUNCHES * (uint64_t) fill;
+    const uint64_t most = WM_LAUNCHES * (uint64_t) wm_cuda_fill (engine->cuda);
     wm_job_t *idle[WM_SLOTS], *next[WM_SLOTS], *done;
     uint32_t n_idle = WM_SLOTS, at = 0;
     uint64_t hits = 0; /* under way */
@@ -184,11 +180,9 @@ static wm_fault_t score_steady (engine_t *engine, const event_t *event, uint32_t
             next[n++] = idle[n_idle];
             hits += batch->n_hit;
         }
-        fault = engine->any ? wm_any_submit (engine->any, n, next, error)
-                            : wm_cuda_submit (engine->cuda, n, next, error);
+        fault = wm_cuda_submit (engine->cuda, n, next, error);
         if (!fault)
-            fault = engine->any ? wm_any_collect (engine->any, &done, error)
-                                : wm_cuda_collect (engine->cuda, &done, error);
+            fault = wm_cuda_collect (engine->cuda, &done, error);
         if (!fault) {
             hits -= done->batch->n_hit;
             idle[n_idle++] = done;
@@ -201,7 +195,7 @@ static wm_fault_t score_steady (engine_t *engine, const event_t *event, uint32_t
 static double time_event (engine_t *engine, event_t *event, way_t way, int rounds,
                           wm_error_t *error)
 {
-    const uint32_t copies = way == ALONE || engine->any ? 1 : COPIES; /* cuDNN in fp32: seconds */
+    const uint32_t copies = way == ALONE || engine->net ? 1 : COPIES; /* cuDNN in fp32: seconds */
     double best = INFINITY;
     for (int r = 0; r <= rounds; r++) { /* the first is not counted */
         double start = now_ms ();
@@ -243,11 +237,10 @@ static int run_engine (void *argument)
         printf ("%s | | | | | | |\n", error.text);
         return !gpu_lacks (error.text);
     }
-    const double residual = engine.cuda ? wm_cuda_residual (engine.cuda, &allowed) : 0;
+    const double residual = engine.net ? 0 : wm_cuda_residual (engine.cuda, &allowed);
     printf ("%.2f | %.2f | %.2f | %.2f | %.1e | %.0f | %s; %s", alone, event->n_hit / steady / 1e3,
             event->n_hit / calls / 1e3, steady * USUAL / event->n_hit, worst_of (event), opened,
-            engine.any ? wm_any_signature (engine.any) : wm_cuda_signature (engine.cuda),
-            engine.any ? wm_any_choice (engine.any) : wm_cuda_choice (engine.cuda));
+            wm_cuda_signature (engine.cuda), wm_cuda_choice (engine.cuda));
     printf (allowed > 0 ? "; checksum off by %.1e, %.1e allowed |\n" : " |\n", residual, allowed);
     *row->ms = steady;
     engine_close (&engine);

@@ -216,20 +216,20 @@ static void test_family (int precision)
     wm_batch_t batch;
     gpu_plane_new (&batch, &spec, 48, 50, 500, 1);
     wm_any_net_t *steps = wm_any_family_new (net, precision == WM_GPU_F32, &error);
-    wm_any_t *any =
+    wm_cuda_t *any =
         steps ? wm_any_new (&wm_gpu_real, steps, &spec, (wm_gpu_precision_t) precision, 0, &error)
               : NULL;
-    if (!any || wm_any_score (any, &batch, scores, NULL, &error)) {
+    if (!any || wm_cuda_score (any, &batch, scores, NULL, &error)) {
         if (!skips ("a family network by cuDNN", precisions[precision], error.text))
             report (false, "a family network by cuDNN", precisions[precision], error.text);
     } else {
         const double worst = gpu_worst (net, &spec, &batch, scores, 1);
-        snprintf (more, sizeof more, "off by %.1e (%s; %s)", worst, wm_any_signature (any),
-                  wm_any_choice (any));
+        snprintf (more, sizeof more, "off by %.1e (%s; %s)", worst, wm_cuda_signature (any),
+                  wm_cuda_choice (any));
         report (worst <= tolerance[precision], "a family network by cuDNN", precisions[precision],
                 more);
     }
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     wm_any_net_destroy (&steps);
     gpu_plane_free (&batch);
     gpu_net_destroy (&net);

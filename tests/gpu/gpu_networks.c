@@ -23,8 +23,8 @@ static bool measure (const wm_any_net_t *net, const char *name, wm_gpu_precision
 {
     static const char *const precisions[] = { "fp32", "tf32", "fp16" };
     wm_error_t error = { 0 };
-    wm_any_t *any = wm_any_new (&WM_GPU_TABLE, net, NULL, precision, 0, &error);
-    const uint32_t n = any ? LAUNCHES * wm_any_hits (any) : 0, n_value = net->size[WM_ANY_INPUT];
+    wm_cuda_t *any = wm_any_new (&WM_GPU_TABLE, net, NULL, precision, 0, &error);
+    const uint32_t n = any ? LAUNCHES * wm_cuda_fill (any) : 0, n_value = net->size[WM_ANY_INPUT];
     float *patch = calloc ((size_t) n * n_value + 1, sizeof *patch);
     float *scores = calloc ((size_t) n * net->size[WM_ANY_SCORES] + 1, sizeof *scores);
     uint64_t seed = 1;
@@ -33,20 +33,20 @@ static bool measure (const wm_any_net_t *net, const char *name, wm_gpu_precision
     const wm_batch_t batch = {
         .kind = WM_BATCH_PATCHES, .n_hit = n, .patch_values = n_value, .patch = patch
     };
-    bool fine = any && patch && scores && !wm_any_score (any, &batch, scores, NULL, &error);
+    bool fine = any && patch && scores && !wm_cuda_score (any, &batch, scores, NULL, &error);
     uint32_t calls = 0;
     const double start = wm_now_s ();
     for (; fine && (calls == 0 || wm_now_s () - start < seconds); calls++)
-        fine = !wm_any_score (any, &batch, scores, NULL, &error);
+        fine = !wm_cuda_score (any, &batch, scores, NULL, &error);
     const double rate = calls * n / (wm_now_s () - start);
     if (fine)
         printf ("| %s | ours, %s, from host memory%s | %u | %.0f | %s %s |\n", name,
                 precisions[precision], wm_any_captured (any) ? ", CUDA graph" : "",
-                wm_any_hits (any) / 2, rate, wm_any_signature (any), wm_any_choice (any));
+                wm_cuda_fill (any) / 2, rate, wm_cuda_signature (any), wm_cuda_choice (any));
     else
         printf ("| %s | ours, %s | | | %s |\n", name, precisions[precision], error.text);
     fflush (stdout);
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     free (patch);
     free (scores);
     return fine;

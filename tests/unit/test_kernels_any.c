@@ -497,7 +497,7 @@ static wm_any_net_t *net_of (void (*make) (graph_t *g))
 #define ROWS 4u
 
 /* Scores ROWS patches; the caller frees them.  */
-static float *score (wm_any_t *any, const wm_any_net_t *net, const float *patch)
+static float *score (wm_cuda_t *any, const wm_any_net_t *net, const float *patch)
 {
     float *scores = calloc (ROWS * net->size[WM_ANY_SCORES], sizeof *scores);
     const wm_batch_t batch = { .kind = WM_BATCH_PATCHES,
@@ -505,7 +505,7 @@ static float *score (wm_any_t *any, const wm_any_net_t *net, const float *patch)
                                .patch_values = net->size[WM_ANY_INPUT],
                                .patch = (float *) patch };
     wm_error_t error = { 0 };
-    if (wm_any_score (any, &batch, scores, NULL, &error))
+    if (wm_cuda_score (any, &batch, scores, NULL, &error))
         fail_msg ("%s", error.text);
     return scores;
 }
@@ -540,9 +540,9 @@ static void what_is_infinite_on_its_way_is_held (void **state)
         wm_any_place_t *place = calloc (1, sizeof *place);
         wm_error_t error = { 0 };
         wm_gpu_fake = (wm_gpu_fake_t){ 0 };
-        wm_any_t *any = wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F16, ROWS, &error);
+        wm_cuda_t *any = wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F16, ROWS, &error);
         assert_true (any && place && wm_any_place (place, net, true, NULL));
-        assert_string_equal (wm_any_choice (any), "");
+        assert_string_equal (wm_cuda_choice (any), "");
         float *patch = patches_of (net), *right = score (any, net, patch);
         uint32_t run = 0, halves = 0;
         for (uint32_t s = 0; s < net->n_step; s++) {
@@ -564,7 +564,7 @@ static void what_is_infinite_on_its_way_is_held (void **state)
         float *again = score (any, net, patch); /* nothing stays held */
         assert_memory_equal (again, right, ROWS * net->size[WM_ANY_SCORES] * sizeof *again);
         free (again), free (right), free (patch), free (place);
-        wm_any_destroy (&any);
+        wm_cuda_destroy (&any);
         wm_any_net_destroy (&net);
         assert_int_equal (wm_gpu_fake.broken_guards, 0);
     }
@@ -614,9 +614,9 @@ static void what_weights_prove_is_so (void **state)
             wm_any_net_t *loud = louder (net, s);
             wm_error_t error = { 0 };
             wm_gpu_fake = (wm_gpu_fake_t){ .spoil_row = 2 };
-            wm_any_t *any = wm_any_new (&wm_gpu_stand_in, loud, NULL, WM_GPU_F16, ROWS, &error);
+            wm_cuda_t *any = wm_any_new (&wm_gpu_stand_in, loud, NULL, WM_GPU_F16, ROWS, &error);
             assert_true (any && place && wm_any_place (place, loud, true, NULL));
-            assert_string_equal (wm_any_choice (any), "");
+            assert_string_equal (wm_cuda_choice (any), "");
             for (int j = 0; j < 15; j++) {
                 for (uint32_t i = 0; i < n; i++)
                     patch[2 * n + i] = ldexpf (base[i], j);
@@ -630,7 +630,7 @@ static void what_weights_prove_is_so (void **state)
                 quiet += !want;
                 free (scores);
             }
-            wm_any_destroy (&any);
+            wm_cuda_destroy (&any);
             wm_any_net_destroy (&loud);
         }
         print_message ("network %zu: %u times one alone, %u times none\n", k, alone, quiet);
@@ -649,7 +649,7 @@ static void what_is_not_finite_in_a_patch_is_held (void **state)
         wm_any_net_t *net = net_of (make[k / 3]);
         wm_error_t error = { 0 };
         wm_gpu_fake = (wm_gpu_fake_t){ 0 };
-        wm_any_t *any =
+        wm_cuda_t *any =
             wm_any_new (&wm_gpu_stand_in, net, NULL, (wm_gpu_precision_t) (k % 3), ROWS, &error);
         assert_non_null (any);
         const uint32_t n = net->size[WM_ANY_INPUT];
@@ -663,7 +663,7 @@ static void what_is_not_finite_in_a_patch_is_held (void **state)
             free (scores);
         }
         free (right), free (patch);
-        wm_any_destroy (&any);
+        wm_cuda_destroy (&any);
         wm_any_net_destroy (&net);
     }
 }

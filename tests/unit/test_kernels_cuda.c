@@ -33,7 +33,7 @@ static const double tolerance[] = { 1e-5, 0, 1e-3 }; /* by wm_gpu_precision_t */
 
 typedef struct {
     wm_any_net_t *steps;
-    wm_any_t *any;
+    wm_cuda_t *any;
 } engine_t;
 
 static engine_t engine (const wm_net_t *net, const wm_spec_t *spec, wm_gpu_precision_t precision)
@@ -49,14 +49,14 @@ static engine_t engine (const wm_net_t *net, const wm_spec_t *spec, wm_gpu_preci
 
 static void engine_end (engine_t *self)
 {
-    wm_any_destroy (&self->any);
+    wm_cuda_destroy (&self->any);
     wm_any_net_destroy (&self->steps);
 }
 
 static void score (const engine_t *self, const wm_batch_t *batch, float *scores)
 {
     wm_error_t error = { 0 };
-    if (wm_any_score (self->any, batch, scores, NULL, &error))
+    if (wm_cuda_score (self->any, batch, scores, NULL, &error))
         fail_msg ("%s", error.text);
 }
 

@@ -53,16 +53,16 @@ static int tear_down (void **state)
     return 0;
 }
 
-static wm_any_t *engine_of (const wm_spec_t *spec, uint32_t rows, wm_gpu_precision_t precision)
+static wm_cuda_t *engine_of (const wm_spec_t *spec, uint32_t rows, wm_gpu_precision_t precision)
 {
     wm_error_t error = { 0 };
-    wm_any_t *any = wm_any_new (&wm_gpu_stand_in, net, spec, precision, rows, &error);
+    wm_cuda_t *any = wm_any_new (&wm_gpu_stand_in, net, spec, precision, rows, &error);
     if (!any)
         fail_msg ("%s", error.text);
     return any;
 }
 
-static wm_any_t *engine (const wm_spec_t *spec, uint32_t rows)
+static wm_cuda_t *engine (const wm_spec_t *spec, uint32_t rows)
 {
     return engine_of (spec, rows, WM_GPU_F32);
 }
@@ -80,14 +80,14 @@ static void known_answers_are_known (void **state)
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
     assert_in_range (known, 1, 64);
     assert_int_equal (net->size[WM_ANY_SCORES], OUTPUTS);
-    wm_any_t *any = engine (NULL, 5);
-    assert_non_null (strstr (wm_any_signature (any), "/fp32/any5/"));
-    assert_int_equal (wm_any_score (any, &batch, scores, &progress, NULL), WM_OK);
+    wm_cuda_t *any = engine (NULL, 5);
+    assert_non_null (strstr (wm_cuda_signature (any), "/fp32/any5/"));
+    assert_int_equal (wm_cuda_score (any, &batch, scores, &progress, NULL), WM_OK);
     assert_int_equal (progress, known);
     for (uint32_t i = 0; i < known * OUTPUTS; i++)
         if (!(fabsf (scores[i] - want[i]) <= 1e-5f))
             fail_msg ("answer %u: %g for %g", i, (double) scores[i], (double) want[i]);
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     assert_null (any);
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
@@ -102,9 +102,9 @@ static void agree (wm_gpu_precision_t precision, float tolerance)
     wm_batch_t plane;
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
     gpu_plane_new (&plane, &spec, 40, 50, HITS, 1);
-    wm_any_t *any = engine_of (&spec, 7, precision);
-    assert_string_equal (wm_any_choice (any), "");
-    assert_int_equal (wm_any_score (any, &plane, all, NULL, &error), WM_OK);
+    wm_cuda_t *any = engine_of (&spec, 7, precision);
+    assert_string_equal (wm_cuda_choice (any), "");
+    assert_int_equal (wm_cuda_score (any, &plane, all, NULL, &error), WM_OK);
     for (uint32_t i = 0; i < HITS; i++) {
         float want[OUTPUTS];
         wm_batch_t one = plane;
@@ -112,10 +112,10 @@ static void agree (wm_gpu_precision_t precision, float tolerance)
         gpu_judge (family, &spec, &plane, i, want);
         for (uint32_t k = 0; k < OUTPUTS; k++)
             assert_true (fabsf (all[i * OUTPUTS + k] - want[k]) <= tolerance);
-        assert_int_equal (wm_any_score (any, &one, part, NULL, &error), WM_OK);
+        assert_int_equal (wm_cuda_score (any, &one, part, NULL, &error), WM_OK);
         assert_memory_equal (part, all + i * OUTPUTS, OUTPUTS * sizeof (float));
     }
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     gpu_plane_free (&plane);
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
@@ -160,28 +160,28 @@ static void batches_share_launches (void **state)
         batch[n] = &part[n], scores[n] = together + hit * OUTPUTS;
         hit += part[n].n_hit;
     }
-    wm_any_t *any = engine (&spec, 4);
-    assert_int_equal (wm_any_hits (any), 8);
+    wm_cuda_t *any = engine (&spec, 4);
+    assert_int_equal (wm_cuda_fill (any), 8);
     uint32_t before = wm_gpu_fake.calls;
     for (uint32_t b = 0; b < n; b++)
-        assert_int_equal (wm_any_score (any, batch[b], alone + (scores[b] - together), NULL, NULL),
+        assert_int_equal (wm_cuda_score (any, batch[b], alone + (scores[b] - together), NULL, NULL),
                           WM_OK);
     const uint32_t calls = wm_gpu_fake.calls - before;
     before = wm_gpu_fake.calls;
-    assert_int_equal (wm_any_score_many (any, n, batch, scores, &progress, NULL), WM_OK);
+    assert_int_equal (wm_cuda_score_many (any, n, batch, scores, &progress, NULL), WM_OK);
     assert_int_equal (progress, HITS);
     assert_memory_equal (together, alone, sizeof alone);
     assert_in_range (wm_gpu_fake.calls - before, 1, calls * 8 / 10); /* 8 launches for 11 */
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     any = engine (
         NULL, 4); /* it cuts no planes: the second batch is refused, in a chunk with the first */
     batch[0] = batch[2] = &part[4];
-    assert_int_equal (wm_any_score_many (any, 3, batch, scores, NULL, &error), WM_EBATCH);
+    assert_int_equal (wm_cuda_score_many (any, 3, batch, scores, NULL, &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "no specification"));
     scores[0] = together;
-    assert_int_equal (wm_any_score_many (any, 1, batch, scores, NULL, NULL), WM_OK);
+    assert_int_equal (wm_cuda_score_many (any, 1, batch, scores, NULL, NULL), WM_OK);
     assert_memory_equal (together, alone + (scores[4] - together), 5 * OUTPUTS * sizeof (float));
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     gpu_plane_free (&plane);
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
@@ -195,14 +195,14 @@ static void planes_that_cannot_be_cut_are_refused (void **state)
     wm_batch_t plane;
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
     gpu_plane_new (&plane, &spec, 40, 50, HITS, 1);
-    wm_any_t *any = engine (NULL, 7);
-    assert_int_equal (wm_any_score (any, &plane, scores, NULL, &error), WM_EBATCH);
+    wm_cuda_t *any = engine (NULL, 7);
+    assert_int_equal (wm_cuda_score (any, &plane, scores, NULL, &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "no specification"));
     plane.kind = WM_BATCH_TICKS;
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     any = engine (&spec, 7);
-    assert_int_equal (wm_any_score (any, &plane, scores, NULL, &error), WM_EBATCH);
-    wm_any_destroy (&any);
+    assert_int_equal (wm_cuda_score (any, &plane, scores, NULL, &error), WM_EBATCH);
+    wm_cuda_destroy (&any);
     gpu_plane_free (&plane);
 }
 
@@ -220,15 +220,15 @@ static void what_half_cannot_hold (void **state)
         patch[i] = (float) (i % 11) / 11;
     patch[130] = 1e5f;
     for (int p = WM_GPU_F32; p <= WM_GPU_F16; p++) {
-        wm_any_t *any = engine_of (NULL, 2, (wm_gpu_precision_t) p);
+        wm_cuda_t *any = engine_of (NULL, 2, (wm_gpu_precision_t) p);
         patch[250] = p == WM_GPU_F32 ? NAN : 0;
-        assert_int_equal (wm_any_score (any, &batch, scores, NULL, NULL), WM_OK);
+        assert_int_equal (wm_cuda_score (any, &batch, scores, NULL, NULL), WM_OK);
         for (uint32_t k = 0; k < OUTPUTS; k++) {
             assert_true (isfinite (scores[k]));
             assert_int_equal (isnan (scores[OUTPUTS + k]), p == WM_GPU_F16);
             assert_int_equal (isnan (scores[2 * OUTPUTS + k]), p == WM_GPU_F32);
         }
-        wm_any_destroy (&any);
+        wm_cuda_destroy (&any);
     }
     wm_any_step_t *conv = net->step;
     while (conv->kind != WM_ANY_CONV)
@@ -239,27 +239,27 @@ static void what_half_cannot_hold (void **state)
     memcpy (all, weight, n_weight * sizeof *all);
     for (size_t i = 0; i < n_weight; i++) /* ReLU would hide what is infinite */
         weight[i] = -fabsf (weight[i]);
-    wm_any_t *negative = engine_of (NULL, 2, WM_GPU_F16);
-    assert_int_equal (wm_any_score (negative, &batch, scores, NULL, NULL), WM_OK);
+    wm_cuda_t *negative = engine_of (NULL, 2, WM_GPU_F16);
+    assert_int_equal (wm_cuda_score (negative, &batch, scores, NULL, NULL), WM_OK);
     assert_true (isfinite (scores[0]) && isnan (scores[OUTPUTS]));
-    wm_any_destroy (&negative);
+    wm_cuda_destroy (&negative);
     memcpy (weight, all, n_weight * sizeof *all);
     patch[130] = 0;
     for (int round = 0; round < 3; round++) { /* values, a weight, no algorithm */
         *weight = round == 0 ? 2e4f : round == 1 ? 7e4f : kept;
         wm_gpu_fake.no_halves = round == 2;
-        wm_any_t *tf32 = engine_of (NULL, 2, WM_GPU_TF32), *half = engine_of (NULL, 2, WM_GPU_F16);
-        assert_int_equal (wm_any_score (tf32, &batch, want, NULL, NULL), WM_OK);
-        assert_int_equal (wm_any_score (half, &batch, scores, NULL, NULL), WM_OK);
+        wm_cuda_t *tf32 = engine_of (NULL, 2, WM_GPU_TF32), *half = engine_of (NULL, 2, WM_GPU_F16);
+        assert_int_equal (wm_cuda_score (tf32, &batch, want, NULL, NULL), WM_OK);
+        assert_int_equal (wm_cuda_score (half, &batch, scores, NULL, NULL), WM_OK);
         for (uint32_t k = 0; k < 3 * OUTPUTS; k++)
             assert_true (fabsf (scores[k] - want[k]) <= 5e-3f);
-        if (!strstr (wm_any_choice (half), conv->name) ||
-            !strstr (wm_any_choice (half),
+        if (!strstr (wm_cuda_choice (half), conv->name) ||
+            !strstr (wm_cuda_choice (half),
                      round == 2 ? "cuDNN has nothing" : "end of half's range") ||
-            !strstr (wm_any_signature (half), "/fp16/any2+"))
-            fail_msg ("%s: %s", wm_any_signature (half), wm_any_choice (half));
-        wm_any_destroy (&tf32);
-        wm_any_destroy (&half);
+            !strstr (wm_cuda_signature (half), "/fp16/any2+"))
+            fail_msg ("%s: %s", wm_cuda_signature (half), wm_cuda_choice (half));
+        wm_cuda_destroy (&tf32);
+        wm_cuda_destroy (&half);
     }
     *weight = kept;
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
@@ -282,9 +282,9 @@ static void keeps_its_bits (const double scale[4], int node, const char *text)
     int n_conv = 0;
     for (uint32_t i = 0; i < 8 * 120; i++)
         patch[i] = (float) (i * 7 % 31) / 31;
-    wm_any_t *any = engine_of (NULL, 8, WM_GPU_F32);
-    assert_int_equal (wm_any_score (any, &batch, want, NULL, NULL), WM_OK);
-    wm_any_destroy (&any);
+    wm_cuda_t *any = engine_of (NULL, 8, WM_GPU_F32);
+    assert_int_equal (wm_cuda_score (any, &batch, want, NULL, NULL), WM_OK);
+    wm_cuda_destroy (&any);
     scaled = *net;
     scaled.constant = malloc (net->n_constant * sizeof (float));
     memcpy (scaled.constant, net->constant, net->n_constant * sizeof (float));
@@ -307,14 +307,14 @@ static void keeps_its_bits (const double scale[4], int node, const char *text)
     net = &scaled;
     any = engine_of (&spec, 8, WM_GPU_F16);
     net = kept;
-    assert_int_equal (wm_any_score (any, &batch, scores, NULL, NULL), WM_OK);
+    assert_int_equal (wm_cuda_score (any, &batch, scores, NULL, NULL), WM_OK);
     for (uint32_t k = 0; k < 8 * OUTPUTS; k++)
         if (!(fabsf (scores[k] - want[k]) <= 1e-3f))
-            fail_msg ("%s: %g for %g", wm_any_choice (any), (double) scores[k], (double) want[k]);
-    if (!!*text != !!strstr (wm_any_signature (any), "/fp16/any8+") ||
-        !strstr (wm_any_choice (any), text) || (*text && !strstr (wm_any_choice (any), name)))
-        fail_msg ("%s: %s, not '%s' %s", wm_any_signature (any), wm_any_choice (any), name, text);
-    wm_any_destroy (&any);
+            fail_msg ("%s: %g for %g", wm_cuda_choice (any), (double) scores[k], (double) want[k]);
+    if (!!*text != !!strstr (wm_cuda_signature (any), "/fp16/any8+") ||
+        !strstr (wm_cuda_choice (any), text) || (*text && !strstr (wm_cuda_choice (any), name)))
+        fail_msg ("%s: %s, not '%s' %s", wm_cuda_signature (any), wm_cuda_choice (any), name, text);
+    wm_cuda_destroy (&any);
     free (scaled.constant);
 }
 
@@ -344,9 +344,9 @@ static void a_first_convolution_reads_the_patch_in_half (void **state)
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
     for (uint32_t i = 0; i < 9 * 120; i++)
         patch[i] = (float) (i * 13 % 37) / 37;
-    wm_any_t *any = engine (NULL, 4);
-    assert_int_equal (wm_any_score (any, &batch, want, NULL, NULL), WM_OK);
-    wm_any_destroy (&any);
+    wm_cuda_t *any = engine (NULL, 4);
+    assert_int_equal (wm_cuda_score (any, &batch, want, NULL, NULL), WM_OK);
+    wm_cuda_destroy (&any);
     direct = *net;
     assert_true (net->step[0].kind == WM_ANY_COPY && net->step[1].kind == WM_ANY_CONV);
     direct.n_step--;
@@ -355,11 +355,11 @@ static void a_first_convolution_reads_the_patch_in_half (void **state)
     net = &direct;
     any = engine_of (NULL, 4, WM_GPU_F16);
     net = kept;
-    assert_string_equal (wm_any_choice (any), "");
-    assert_int_equal (wm_any_score (any, &batch, scores, NULL, NULL), WM_OK);
+    assert_string_equal (wm_cuda_choice (any), "");
+    assert_int_equal (wm_cuda_score (any, &batch, scores, NULL, NULL), WM_OK);
     for (uint32_t k = 0; k < 9 * OUTPUTS; k++)
         assert_true (fabsf (scores[k] - want[k]) <= 1e-3f);
-    wm_any_destroy (&any);
+    wm_cuda_destroy (&any);
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
 
@@ -376,8 +376,8 @@ static void what_a_gpu_lacks_is_said (void **state)
     assert_non_null (strstr (error.text, "has 1 MiB free"));
     /* The third is good, but asks for too much workspace.  */
     wm_gpu_fake = (wm_gpu_fake_t){ .candidates = 4, .bad_convs = 2, .greedy = 3 };
-    wm_any_t *any = engine (NULL, 4);
-    wm_any_destroy (&any);
+    wm_cuda_t *any = engine (NULL, 4);
+    wm_cuda_destroy (&any);
     wm_gpu_fake = (wm_gpu_fake_t){ .candidates = 3, .bad_convs = 3 };
     assert_null (wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 4, &error));
     assert_non_null (strstr (error.text, "treat all rows alike"));
@@ -393,9 +393,9 @@ static void fail_each (wm_gpu_precision_t precision, bool captures)
         .kind = WM_BATCH_PATCHES, .n_hit = 3, .patch_values = 120, .patch = patch
     };
     wm_gpu_fake = (wm_gpu_fake_t){ .captures = captures };
-    wm_any_t *any = engine_of (NULL, 2, precision);
-    assert_int_equal (wm_any_score (any, &batch, right, NULL, NULL), WM_OK);
-    wm_any_destroy (&any);
+    wm_cuda_t *any = engine_of (NULL, 2, precision);
+    assert_int_equal (wm_cuda_score (any, &batch, right, NULL, NULL), WM_OK);
+    wm_cuda_destroy (&any);
     const uint32_t calls = wm_gpu_fake.calls;
     const double start = proof_clock ();
     assert_true (calls > 30);
@@ -406,19 +406,19 @@ static void fail_each (wm_gpu_precision_t precision, bool captures)
         wm_gpu_fake =
             (wm_gpu_fake_t){ .fail_at = (k + 1) / 2, .late = k % 2, .captures = captures };
         any = wm_any_new (&wm_gpu_stand_in, net, NULL, precision, 2, &error);
-        wm_fault_t fault = any ? wm_any_score (any, &batch, scores, NULL, &error) : error.fault;
+        wm_fault_t fault = any ? wm_cuda_score (any, &batch, scores, NULL, &error) : error.fault;
         if (fault) {
             assert_int_equal (fault, WM_EHOST);
             assert_non_null (strstr (error.text, "cudaErrorLaunchFailure"));
             if (any) {
                 wm_gpu_fake.fail_at = 0;
-                assert_int_equal (wm_any_score (any, &batch, scores, NULL, NULL), WM_EHOST);
+                assert_int_equal (wm_cuda_score (any, &batch, scores, NULL, NULL), WM_EHOST);
             }
         } else {
             assert_true (wm_gpu_fake.late); /* of a call that cannot fail late */
             assert_memory_equal (scores, right, sizeof right);
         }
-        wm_any_destroy (&any);
+        wm_cuda_destroy (&any);
     }
     proof_line ("P9", tried, tried, start);
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
@@ -462,11 +462,11 @@ static void launches_fill_the_device (void **state)
     assert_int_equal (rows_of (169, 128, 132), 128);
     assert_int_equal (rows_of (169, 65, 132), 128); /* a block begun is a tile */
     assert_int_equal (rows_of (1, 64, 132), 1024);  /* never more */
-    wm_any_t *any;
+    wm_cuda_t *any;
     wm_error_t error = { 0 };
     assert_non_null (any = wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 0, &error));
-    assert_non_null (strstr (wm_any_signature (any), "/any64/")); /* one multiprocessor */
-    wm_any_destroy (&any);
+    assert_non_null (strstr (wm_cuda_signature (any), "/any64/")); /* one multiprocessor */
+    wm_cuda_destroy (&any);
     assert_true (wm_any_rows (net, 132) > 64);
 }
 
@@ -486,14 +486,14 @@ static void launches_are_graphs_where_they_can_be (void **state)
         for (int k = 0; k < 3; k++) {
             const bool captures = k == 1; /* 2: its graphs do nothing, which is noticed */
             wm_gpu_fake = (wm_gpu_fake_t){ .captures = k > 0, .forgets = k == 2 };
-            wm_any_t *any =
+            wm_cuda_t *any =
                 wm_any_new (&wm_gpu_stand_in, net, NULL, (wm_gpu_precision_t) p, ROWS, &error);
             assert_non_null (any);
             assert_true (wm_any_captured (any) == captures);
             const uint32_t runs = wm_gpu_fake.graph_runs;
-            assert_int_equal (wm_any_score (any, &batch, scores[k > 0], NULL, &error), WM_OK);
+            assert_int_equal (wm_cuda_score (any, &batch, scores[k > 0], NULL, &error), WM_OK);
             assert_int_equal (wm_gpu_fake.graph_runs - runs, captures ? 3 : 0);
-            wm_any_destroy (&any);
+            wm_cuda_destroy (&any);
             if (k > 0)
                 assert_memory_equal (scores[0], scores[1], sizeof scores[0]);
         }

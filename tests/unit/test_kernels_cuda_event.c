@@ -115,25 +115,22 @@ static void agree (bool ours, wm_gpu_precision_t precision, double tolerance)
           **to = calloc (event.n_batch, sizeof *to);
     double worst = 0;
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
-    wm_cuda_t *cuda = ours ? wm_cuda_new (&wm_gpu_stand_in, net, &spec, &config, &error) : NULL;
     wm_any_net_t *steps = ours ? NULL : wm_any_family_new (net, precision == WM_GPU_F32, &error);
-    wm_any_t *any =
-        steps ? wm_any_new (&wm_gpu_stand_in, steps, &spec, precision, 0, &error) : NULL;
+    wm_cuda_t *cuda = ours    ? wm_cuda_new (&wm_gpu_stand_in, net, &spec, &config, &error)
+                      : steps ? wm_any_new (&wm_gpu_stand_in, steps, &spec, precision, 0, &error)
+                              : NULL;
     for (uint32_t b = 0; b < event.n_batch; at += event.batch[b++].n_hit * GPU_OUTPUTS)
         batch[b] = &event.batch[b], to[b] = at;
-    if ((!cuda && !any) || (cuda ? wm_cuda_score_many (cuda, event.n_batch, batch, to, NULL, &error)
-                                 : wm_any_score_many (any, event.n_batch, batch, to, NULL, &error)))
+    if (!cuda || wm_cuda_score_many (cuda, event.n_batch, batch, to, NULL, &error))
         fail_msg ("%s", error.text);
     for (size_t i = 0; i < (size_t) event.n_hit * GPU_OUTPUTS; i++) {
         const double d = fabs ((double) scores[i] - (double) want[i]);
         worst = d <= worst ? worst : d;
     }
-    print_message ("%s: off by %.1e at most, %.0f s\n",
-                   cuda ? wm_cuda_signature (cuda) : wm_any_signature (any), worst,
+    print_message ("%s: off by %.1e at most, %.0f s\n", wm_cuda_signature (cuda), worst,
                    proof_clock () - start);
     assert_true (worst <= tolerance);
     wm_cuda_destroy (&cuda);
-    wm_any_destroy (&any);
     wm_any_net_destroy (&steps);
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
     assert_int_equal (wm_gpu_fake.bank_conflicts, 0);

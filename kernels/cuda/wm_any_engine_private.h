@@ -1,0 +1,70 @@
+/* wm_any_engine_private.h - the inside of the engine for any CNN: wm_any.c makes it and runs its
+   steps, wm_any_chunks.c takes patches through it, a fixed number at a time, over two slots.
+
+   While one slot computes, the other's copies run. Jobs share chunks; a chunk that is not full is
+   started when nothing else computes, filled up, so that every launch has one shape and no bit
+   depends on grouping.
+
+   Invariants: a slot's pinned memory is written only after the host waited for its event. Nothing
+   is allocated after the engine is made.  */
+#ifndef WM_ANY_ENGINE_PRIVATE_H
+#define WM_ANY_ENGINE_PRIVATE_H
+
+#include "kernels/cuda/wm_any.h"
+#include "kernels/cuda/wm_any_place.h"
+#include "kernels/cuda/wm_cuda_base.h"
+#include "kernels/wm_image.h"
+
+#define WM_CHUNK_SLOTS 2u
+
+/* Hits of a job in a chunk.  */
+typedef struct {
+    wm_job_t *job;
+    uint32_t first, count;
+} wm_chunk_part_t;
+
+typedef struct {
+    void *stream, *done;
+    float *h_source, *d_source; /* (rows, n_value): patches */
+    float *h_scores, *d_scores; /* (rows, n_output) */
+    void *d_buffer[WM_ANY_SLOTS_MAX], *d_scratch;
+    void *d_workspace;      /* of cuDNN */
+    uint32_t *d_held;       /* (1 + n_doubt, rows): held, in doubt; in `measures` (2, n_step + 1):
+                              large, not tiny */
+    void *graph;            /* its work in one call; NULL: step by step */
+    wm_chunk_part_t *part;  /* (rows) */
+    uint32_t n_part, count; /* count: rows that hold a hit; 0: free */
+    bool busy;              /* started, and not collected */
+} wm_chunk_t;
+
+typedef struct {
+    wm_cuda_t base;
+    const wm_any_net_t *net;
+    wm_gpu_precision_t precision;
+    wm_any_place_t place;
+    uint32_t rows; /* patches a chunk */
+    size_t n_value, n_output;
+    wm_chunk_t chunk[WM_CHUNK_SLOTS];
+    uint32_t current; /* chunk[current % WM_CHUNK_SLOTS] is filled next; the others are older */
+    wm_spec_t spec;
+    wm_plane_t *plane;    /* cuts on the host; NULL: dense patches only */
+    uint32_t *h_held;     /* where it measures */
+    bool measures, sized; /* sized: the device decides how many patches a launch has */
+    uint32_t unplanned;   /* the convolution for which cuDNN has no plan in half; n_step: none */
+    wm_conv_plan_t *plan[WM_ANY_STEPS_MAX];
+    size_t workspace_bytes;
+    float *d_constant;
+    uint16_t *d_half; /* the constants */
+} wm_any_t;
+
+/* Queues a chunk's work: patches of h_source to scores of h_scores (wm_any.c).  */
+wm_gpu_text_t wm_any_start (wm_any_t *self, wm_chunk_t *chunk);
+
+/* Streams, events and memory of both slots.  */
+wm_gpu_text_t wm_chunks_open (wm_any_t *self);
+
+/* The engine's submit and collect; a job that cannot be cut is collected with its error.  */
+wm_gpu_text_t wm_chunks_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *job);
+wm_gpu_text_t wm_chunks_collect (wm_cuda_t *base, wm_job_t **job);
+
+#endif
