@@ -74,6 +74,17 @@ WM_GPU_CODE uint32_t wm_gpu_width (bool halves, uint32_t extents, size_t address
     return addresses % 16 ? 1 : halves && extents % 8 == 0 ? 8 : extents % 4 == 0 ? 4 : 1;
 }
 
+/* Calls a function for so many elements at once, a number that is known when it is compiled.  */
+#define WM_GPU_BY_WIDTH(function, args, at, width)                                                 \
+    do {                                                                                           \
+        if ((width) == 8)                                                                          \
+            function (args, at, 8);                                                                \
+        else if ((width) == 4)                                                                     \
+            function (args, at, 4);                                                                \
+        else                                                                                       \
+            function (args, at, 1);                                                                \
+    } while (0)
+
 /* Whether a word, two halves or a float32, is finite: no exponent has ones only.  */
 WM_GPU_CODE bool wm_gpu_word_finite (uint32_t word, uint32_t half)
 {
@@ -335,21 +346,13 @@ WM_GPU_CODE void wm_gpu_copy (const wm_gpu_copy_t *args, float *shared, wm_gpu_a
     const uint32_t width = wm_gpu_copy_width (args);
     if (wm_gpu_copy_turned (args) < WM_GPU_COPY_DIMS)
         wm_gpu_copy_tile (args, shared, at, phase);
-    else if (width == 8)
-        wm_gpu_copy_runs (args, at, 8);
-    else if (width == 4)
-        wm_gpu_copy_runs (args, at, 4);
     else
-        wm_gpu_copy_runs (args, at, 1);
+        WM_GPU_BY_WIDTH (wm_gpu_copy_runs, args, at, width);
 }
 
 /* ---- scan ------------------------------------------------------------------------------------ */
 
-WM_GPU_CODE uint32_t wm_gpu_scan_phases (const wm_gpu_scan_t *args)
-{
-    (void) args;
-    return 1;
-}
+WM_GPU_ONE_PHASE (wm_gpu_scan)
 
 /* WM_GPU_CHECK_FROM: a value is beyond the limit.  */
 WM_GPU_CODE uint32_t wm_gpu_scan_some (const wm_gpu_scan_t *args, size_t i, uint32_t width)
@@ -385,21 +388,12 @@ WM_GPU_CODE void wm_gpu_scan (const wm_gpu_scan_t *args, float *shared, wm_gpu_a
 {
     const uint32_t width = wm_gpu_width (args->half, 0, (size_t) args->from);
     (void) shared, (void) phase;
-    if (width == 8)
-        wm_gpu_scan_rows (args, at, 8);
-    else if (width == 4)
-        wm_gpu_scan_rows (args, at, 4);
-    else
-        wm_gpu_scan_rows (args, at, 1);
+    WM_GPU_BY_WIDTH (wm_gpu_scan_rows, args, at, width);
 }
 
 /* ---- spread ---------------------------------------------------------------------------------- */
 
-WM_GPU_CODE uint32_t wm_gpu_spread_phases (const wm_gpu_spread_t *args)
-{
-    (void) args;
-    return 1;
-}
+WM_GPU_ONE_PHASE (wm_gpu_spread)
 
 WM_GPU_CODE void wm_gpu_spread (const wm_gpu_spread_t *args, float *shared, wm_gpu_at_t at,
                                 uint32_t phase)
@@ -415,11 +409,7 @@ WM_GPU_CODE void wm_gpu_spread (const wm_gpu_spread_t *args, float *shared, wm_g
 
 /* ---- pool ------------------------------------------------------------------------------------ */
 
-WM_GPU_CODE uint32_t wm_gpu_pool_phases (const wm_gpu_pool_t *args)
-{
-    (void) args;
-    return 1;
-}
+WM_GPU_ONE_PHASE (wm_gpu_pool)
 
 /* `width` channels from c on of place (oi, oj) of the row that begins at x. Returns whether all
    that was read is finite.  */
@@ -483,21 +473,12 @@ WM_GPU_CODE void wm_gpu_pool (const wm_gpu_pool_t *args, float *shared, wm_gpu_a
     const uint32_t width = wm_gpu_width (args->half_from && args->half_to, args->channels,
                                          (size_t) args->from | (size_t) args->to);
     (void) shared, (void) phase;
-    if (width == 8)
-        wm_gpu_pool_rows (args, at, 8);
-    else if (width == 4)
-        wm_gpu_pool_rows (args, at, 4);
-    else
-        wm_gpu_pool_rows (args, at, 1);
+    WM_GPU_BY_WIDTH (wm_gpu_pool_rows, args, at, width);
 }
 
 /* ---- join ------------------------------------------------------------------------------------ */
 
-WM_GPU_CODE uint32_t wm_gpu_join_phases (const wm_gpu_join_t *args)
-{
-    (void) args;
-    return 1;
-}
+WM_GPU_ONE_PHASE (wm_gpu_join)
 
 /* Element i of a row, of the sum `value`.  */
 WM_GPU_CODE float wm_gpu_join_one (const wm_gpu_join_t *args, uint32_t i, float value)
@@ -559,12 +540,7 @@ WM_GPU_CODE void wm_gpu_join (const wm_gpu_join_t *args, float *shared, wm_gpu_a
     const uint32_t width = wm_gpu_width (
         halves, 0, (size_t) args->from | (size_t) args->second | (size_t) args->to);
     (void) shared, (void) phase;
-    if (width == 8)
-        wm_gpu_join_rows (args, at, 8);
-    else if (width == 4)
-        wm_gpu_join_rows (args, at, 4);
-    else
-        wm_gpu_join_rows (args, at, 1);
+    WM_GPU_BY_WIDTH (wm_gpu_join_rows, args, at, width);
 }
 
 #endif

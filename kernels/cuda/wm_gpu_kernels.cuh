@@ -99,6 +99,14 @@ WM_GPU_CODE void wm_gpu_store (void *to, size_t i, uint32_t half, float value)
         ((float *) to)[i] = value;
 }
 
+/* Says of a kernel that it has one phase.  */
+#define WM_GPU_ONE_PHASE(name)                                                                     \
+    WM_GPU_CODE uint32_t name##_phases (const name##_t *args)                                      \
+    {                                                                                              \
+        (void) args;                                                                               \
+        return 1;                                                                                  \
+    }
+
 /* Where a thread is.  */
 typedef struct {
     uint32_t block, blocks, thread, threads;
@@ -106,11 +114,7 @@ typedef struct {
 
 /* ---- fill ------------------------------------------------------------------------------------ */
 
-WM_GPU_CODE uint32_t wm_gpu_fill_phases (const wm_gpu_fill_t *args)
-{
-    (void) args;
-    return 1;
-}
+WM_GPU_ONE_PHASE (wm_gpu_fill)
 
 WM_GPU_CODE void wm_gpu_fill (const wm_gpu_fill_t *args, float *shared, wm_gpu_at_t at,
                               uint32_t phase)
@@ -123,11 +127,7 @@ WM_GPU_CODE void wm_gpu_fill (const wm_gpu_fill_t *args, float *shared, wm_gpu_a
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
-WM_GPU_CODE uint32_t wm_gpu_scatter_phases (const wm_gpu_scatter_t *args)
-{
-    (void) args;
-    return 1;
-}
+WM_GPU_ONE_PHASE (wm_gpu_scatter)
 
 WM_GPU_CODE void wm_gpu_scatter (const wm_gpu_scatter_t *args, float *shared, wm_gpu_at_t at,
                                  uint32_t phase)

@@ -121,11 +121,7 @@ WM_GPU_CODE double wm_gpu_maxmean (const wm_gpu_reader_t *reader, uint32_t at, u
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 
-WM_GPU_CODE uint32_t wm_gpu_phases_phases (const wm_gpu_phases_t *args)
-{
-    (void) args;
-    return 1;
-}
+WM_GPU_ONE_PHASE (wm_gpu_phases)
 
 WM_GPU_CODE void wm_gpu_phases (const wm_gpu_phases_t *args, float *shared, wm_gpu_at_t at,
                                 uint32_t step)
@@ -162,11 +158,7 @@ WM_GPU_CODE void wm_gpu_phases (const wm_gpu_phases_t *args, float *shared, wm_g
 
 /* ---- cut ------------------------------------------------------------------------------------- */
 
-WM_GPU_CODE uint32_t wm_gpu_cut_phases (const wm_gpu_cut_t *args)
-{
-    (void) args;
-    return 1;
-}
+WM_GPU_ONE_PHASE (wm_gpu_cut)
 
 WM_GPU_CODE void wm_gpu_cut (const wm_gpu_cut_t *args, float *shared, wm_gpu_at_t at, uint32_t step)
 {
