@@ -28,28 +28,29 @@
 #define DESCRIPTORS_MAX 24
 #define NOTES_MAX 16
 
-/* cuDNN's functions by their own names, in the order of `names`.  */
+/* cuDNN's functions: the name here, their own.  */
+#define CUDNN_CALLS(CALL)                                                                          \
+    CALL (create, cudnnCreate)                                                                     \
+    CALL (destroy, cudnnDestroy)                                                                   \
+    CALL (set_stream, cudnnSetStream)                                                              \
+    CALL (version, cudnnGetVersion)                                                                \
+    CALL (toolkit, cudnnGetCudartVersion)                                                          \
+    CALL (status_text, cudnnGetErrorString)                                                        \
+    CALL (last_error, cudnnGetLastErrorString)                                                     \
+    CALL (descriptor_new, cudnnBackendCreateDescriptor)                                            \
+    CALL (descriptor_destroy, cudnnBackendDestroyDescriptor)                                       \
+    CALL (set, cudnnBackendSetAttribute)                                                           \
+    CALL (get, cudnnBackendGetAttribute)                                                           \
+    CALL (finalize, cudnnBackendFinalize)                                                          \
+    CALL (execute, cudnnBackendExecute)
+
 typedef struct {
-    __typeof__ (cudnnCreate) *create;
-    __typeof__ (cudnnDestroy) *destroy;
-    __typeof__ (cudnnSetStream) *set_stream;
-    __typeof__ (cudnnGetVersion) *version;
-    __typeof__ (cudnnGetCudartVersion) *toolkit;
-    __typeof__ (cudnnGetErrorString) *status_text;
-    __typeof__ (cudnnGetLastErrorString) *last_error;
-    __typeof__ (cudnnBackendCreateDescriptor) *descriptor_new;
-    __typeof__ (cudnnBackendDestroyDescriptor) *descriptor_destroy;
-    __typeof__ (cudnnBackendSetAttribute) *set;
-    __typeof__ (cudnnBackendGetAttribute) *get;
-    __typeof__ (cudnnBackendFinalize) *finalize;
-    __typeof__ (cudnnBackendExecute) *execute;
+#define FIELD(name, function) __typeof__ (function) *name;
+    CUDNN_CALLS (FIELD)
 } calls_t;
 
-static const char names[] =
-    "cudnnCreate cudnnDestroy cudnnSetStream cudnnGetVersion cudnnGetCudartVersion "
-    "cudnnGetErrorString cudnnGetLastErrorString "
-    "cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor "
-    "cudnnBackendSetAttribute cudnnBackendGetAttribute cudnnBackendFinalize cudnnBackendExecute";
+#define NAME(name, function) #function " "
+static const char names[] = CUDNN_CALLS (NAME);
 
 typedef cudnnBackendDescriptor_t descriptor_t;
 
@@ -179,42 +180,38 @@ char *wm_cudnn_properties (wm_cudnn_t *self)
 
 /* Each does nothing once something went wrong; the first wrong step is kept.  */
 
-static void check (wm_conv_plan_t *self, cudnnStatus_t status, const char *what)
-{
-    if (!self->status && status)
-        self->status = status, self->what = what;
-}
-
+/* A new descriptor; messages name those steps that follow by `what`.  */
 static descriptor_t make (wm_conv_plan_t *self, cudnnBackendDescriptorType_t type, const char *what)
 {
     descriptor_t descriptor = NULL;
-    if (!self->status && self->n_held == DESCRIPTORS_MAX)
-        check (self, CUDNN_STATUS_ALLOC_FAILED, what);
-    if (!self->status)
-        check (self, self->cudnn->call.descriptor_new (type, &descriptor), what);
+    if (self->status)
+        return NULL;
+    self->what = what;
+    self->status = self->n_held == DESCRIPTORS_MAX
+                       ? CUDNN_STATUS_ALLOC_FAILED
+                       : self->cudnn->call.descriptor_new (type, &descriptor);
     if (descriptor)
         self->held[self->n_held++] = descriptor;
     return descriptor;
 }
 
 static void set (wm_conv_plan_t *self, descriptor_t descriptor, cudnnBackendAttributeName_t name,
-                 cudnnBackendAttributeType_t type, int64_t count, const void *value,
-                 const char *what)
+                 cudnnBackendAttributeType_t type, int64_t count, const void *value)
 {
     if (!self->status)
-        check (self, self->cudnn->call.set (descriptor, name, type, count, value), what);
+        self->status = self->cudnn->call.set (descriptor, name, type, count, value);
 }
 
 static void set_descriptor (wm_conv_plan_t *self, descriptor_t descriptor,
-                            cudnnBackendAttributeName_t name, descriptor_t value, const char *what)
+                            cudnnBackendAttributeName_t name, descriptor_t value)
 {
-    set (self, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value, what);
+    set (self, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
-static void finalize (wm_conv_plan_t *self, descriptor_t descriptor, const char *what)
+static void finalize (wm_conv_plan_t *self, descriptor_t descriptor)
 {
     if (!self->status)
-        check (self, self->cudnn->call.finalize (descriptor), what);
+        self->status = self->cudnn->call.finalize (descriptor);
 }
 
 /* dim: (n, c, h, w), in memory (n, h, w, c).  */
@@ -224,13 +221,13 @@ static descriptor_t tensor (wm_conv_plan_t *self, int64_t uid, cudnnDataType_t t
     const int64_t stride[4] = { dim[1] * dim[2] * dim[3], 1, dim[3] * dim[1], dim[1] },
                   alignment = 16;
     descriptor_t t = make (self, CUDNN_BACKEND_TENSOR_DESCRIPTOR, "tensor");
-    set (self, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid, "tensor");
-    set (self, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, "tensor");
-    set (self, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dim, "tensor");
-    set (self, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride, "tensor");
-    set (self, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment, "tensor");
-    set (self, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual, "tensor");
-    finalize (self, t, "tensor");
+    set (self, t, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
+    set (self, t, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    set (self, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dim);
+    set (self, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride);
+    set (self, t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+    set (self, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
+    finalize (self, t);
     return t;
 }
 
@@ -246,23 +243,22 @@ static descriptor_t convolution (wm_conv_plan_t *self, const wm_gpu_anyconv_t *o
     const float alpha = 1, beta = 0;
     const char *what = "convolution";
     descriptor_t c = make (self, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilation, what);
-    set (self, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride, what);
-    finalize (self, c, what);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilation);
+    set (self, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride);
+    finalize (self, c);
     descriptor_t op = make (self, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, what);
-    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, c, what);
-    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x, what);
-    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, weight, what);
-    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y, what);
-    set (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &alpha,
-         what);
-    set (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &beta, what);
-    finalize (self, op, what);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, c);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, weight);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
+    set (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &alpha);
+    set (self, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &beta);
+    finalize (self, op);
     return op;
 }
 
@@ -273,16 +269,16 @@ static descriptor_t pointwise (wm_conv_plan_t *self, cudnnPointwiseMode_t mode, 
     const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
     const char *what = b ? "bias" : "ReLU";
     descriptor_t p = make (self, CUDNN_BACKEND_POINTWISE_DESCRIPTOR, what);
-    set (self, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode, what);
-    set (self, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute, what);
-    finalize (self, p, what);
+    set (self, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    set (self, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    finalize (self, p);
     descriptor_t op = make (self, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, what);
-    set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p, what);
-    set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x, what);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     if (b)
-        set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b, what);
-    set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y, what);
-    finalize (self, op, what);
+        set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+    set_descriptor (self, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    finalize (self, op);
     return op;
 }
 
@@ -305,11 +301,11 @@ static descriptor_t graph_of (wm_conv_plan_t *self, const wm_gpu_anyconv_t *o)
         op[2] = pointwise (self, CUDNN_POINTWISE_RELU_FWD, biased, NULL, y);
     const int64_t n = o->relu ? 3 : 2;
     descriptor_t graph = make (self, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "graph");
-    set (self, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, op, "graph");
+    set (self, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, n, op);
     if (self->cudnn->handle)
         set (self, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
-             &self->cudnn->handle, "graph");
-    finalize (self, graph, "graph");
+             &self->cudnn->handle);
+    finalize (self, graph);
     return graph;
 }
 
@@ -386,20 +382,17 @@ static cudnnStatus_t try_mode (wm_conv_plan_t *self, descriptor_t graph,
     descriptor_t config[CONFIGS_MAX], heuristic;
     int64_t n_made = 0, n = 0;
     heuristic = make (self, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "heuristic");
-    set_descriptor (self, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph, "heuristic");
-    set (self, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode, "heuristic");
+    set_descriptor (self, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+    set (self, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     if (self->cudnn->property)
-        set_descriptor (self, heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, self->cudnn->property,
-                        "heuristic");
-    finalize (self, heuristic, "heuristic");
+        set_descriptor (self, heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, self->cudnn->property);
+    finalize (self, heuristic);
     while (!self->status && n_made < CONFIGS_MAX &&
            !call->descriptor_new (CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &config[n_made]))
         n_made++;
     if (!self->status)
-        check (self,
-               call->get (heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                          n_made, &n, config),
-               "heuristic");
+        self->status = call->get (heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                  CUDNN_TYPE_BACKEND_DESCRIPTOR, n_made, &n, config);
     for (int64_t i = 0; !self->status && i < n && i < n_made && !self->plan; i++)
         if (acceptable (self, config[i], precision, choice) &&
             try_config (self, config[i], choice) && (*left)-- > 0) {
@@ -460,25 +453,17 @@ wm_gpu_text_t wm_cudnn_conv_run (wm_cudnn_t *cudnn, wm_conv_plan_t *self, const 
 {
     const int64_t uid[4] = { UID_X, UID_WEIGHT, UID_BIAS, UID_Y };
     const void *const pointer[4] = { d_x, d_weight, d_bias, d_y };
-    const calls_t *call = &cudnn->call;
-    descriptor_t pack = NULL;
-    cudnnStatus_t status = call->set_stream (cudnn->handle, stream);
-    if (!status)
-        status = call->descriptor_new (CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
-    if (!status)
-        status = call->set (pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 4, uid);
-    if (!status)
-        status = call->set (pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 4,
-                            pointer);
-    if (!status)
-        status = call->set (pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
-                            &d_workspace);
-    if (!status)
-        status = call->finalize (pack);
-    if (!status)
-        status = call->execute (cudnn->handle, self->plan, pack);
-    wm_gpu_text_t text = status ? failed (cudnn, "execute", status) : NULL;
+    wm_conv_plan_t run = { .cudnn = cudnn };
+    run.status = cudnn->call.set_stream (cudnn->handle, stream);
+    descriptor_t pack = make (&run, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "execute");
+    set (&run, pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 4, uid);
+    set (&run, pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 4, pointer);
+    set (&run, pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &d_workspace);
+    finalize (&run, pack);
+    if (!run.status)
+        run.status = cudnn->call.execute (cudnn->handle, self->plan, pack);
+    wm_gpu_text_t text = run.status ? failed (cudnn, "execute", run.status) : NULL;
     if (pack)
-        call->descriptor_destroy (pack);
+        cudnn->call.descriptor_destroy (pack);
     return text;
 }

@@ -3,7 +3,6 @@
 #include "kernels/cuda/wm_gpu_library.h"
 #include "kernels/wm_driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,25 +58,20 @@ static int needs (const wm_cu_image_t *image)
 
 const wm_cu_t *wm_cu_open (wm_gpu_text_t *text)
 {
-    static const char *const symbols[] = {
-#define SYMBOL(name, function, symbol) symbol,
-        WM_CU_CALLS (SYMBOL)
-    };
+#define SYMBOL(name, function, symbol) symbol " "
     static wm_cu_t self;
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     const wm_cu_image_t *image = __start_wm_gpu_images;
-    void *symbol[sizeof symbols / sizeof *symbols];
+    void *symbol[offsetof (wm_cu_t, version) / sizeof (void *)];
     int least = needs (image);
     for (; image < __stop_wm_gpu_images; image++)
         least = needs (image) < least ? needs (image) : least;
     const wm_driver_t driver = wm_driver_open (least);
     *text = driver.state == WM_DRIVER_GOOD ? NULL : wm_gpu_text ("%s", driver.why);
-    const char *missing = *text ? NULL : "";
-    for (size_t i = 0; missing && i < sizeof symbols / sizeof *symbols; i++)
-        if (!(symbol[i] = dlsym (driver.library, symbols[i]))) {
-            *text = wm_gpu_text ("the NVIDIA driver has no %s", symbols[i]);
-            missing = NULL;
-        }
+    const char *missing =
+        *text ? NULL : wm_gpu_library_symbols (driver.library, WM_CU_CALLS (SYMBOL), symbol);
+    if (missing)
+        *text = wm_gpu_text ("the NVIDIA driver has no %s", missing);
     if (*text)
         return NULL;
     pthread_mutex_lock (&lock);
