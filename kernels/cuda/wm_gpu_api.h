@@ -87,8 +87,8 @@ typedef struct wm_gpu_api {
     const char *name;            /* "cuda", or the stand-in's */
     void *(*make) (void);        /* a GPU that is not opened yet; NULL without memory */
     void (*destroy) (void *gpu); /* frees what it still holds */
-    /* Opens the first GPU that CUDA_VISIBLE_DEVICES leaves; any thread may make the later
-       calls.  */
+    /* Opens the first GPU that CUDA_VISIBLE_DEVICES leaves; any thread may make the later calls,
+       none of which may come before.  */
     wm_gpu_text_t (*open) (void *gpu, wm_gpu_info_t *info);
 
     /* Opens cuDNN, once, before a convolution's plan is made; appends its version to

@@ -9,6 +9,7 @@
 #include "kernels/cuda/wm_gpu_driver.h"
 #include "kernels/cuda/wm_gpu_library.h"
 
+#include <assert.h>
 #include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,23 +31,22 @@ typedef struct {
     uint32_t n_held;
 } real_t;
 
-/* The GPU as this thread may call it: a context is current in each thread for itself. NULL: it is
-   not open.  */
+/* The GPU, which is open, as this thread may call it: a context is current in each thread for
+   itself.  */
 static const wm_cu_t *enter (const real_t *self)
 {
     static _Thread_local CUcontext current;
-    if (self->cu && current != self->context && !self->cu->context_set (self->context))
+    assert (self->cu);
+    if (current != self->context && !self->cu->context_set (self->context))
         current = self->context;
     return self->cu;
 }
 
-#define NOT_OPEN "the GPU is not open"
-
-/* Returns the text of a call's error; the GPU need not be open.  */
-#define TRY(gpu, what, call, ...)                                                                  \
+/* Returns the text of a call's error.  */
+#define RETURN_CALL(gpu, what, call, ...)                                                          \
     do {                                                                                           \
         const wm_cu_t *cu_ = enter (gpu);                                                          \
-        return cu_ ? wm_cu_failed (cu_, what, cu_->call (__VA_ARGS__)) : NOT_OPEN;                 \
+        return wm_cu_failed (cu_, what, cu_->call (__VA_ARGS__));                                  \
     } while (0)
 
 static CUdeviceptr on_device (const void *d)
@@ -87,31 +87,29 @@ static void drop (const wm_cu_t *cu, kind_t kind, void *thing)
 static void real_destroy (void *gpu)
 {
     real_t *self = gpu;
-    const wm_cu_t *cu = enter (self);
-    if (cu)
-        cu->context_sync ();
+    if (self->cu)
+        enter (self)->context_sync ();
     wm_cudnn_destroy (&self->cudnn);
     while (self->n_held-- > 0)
-        drop (cu, self->held[self->n_held].kind, self->held[self->n_held].thing);
+        drop (self->cu, self->held[self->n_held].kind, self->held[self->n_held].thing);
     free (self);
 }
 
 static CUresult describe (const wm_cu_t *cu, CUdevice device, wm_gpu_info_t *info)
 {
     int shared = 0;
+    const struct {
+        int *fact;
+        CUdevice_attribute of;
+    } attribute[] = {
+        { &info->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR },
+        { &info->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR },
+        { &info->n_sm, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT },
+        { &shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN },
+    };
     CUresult result = cu->device_name (info->device, (int) sizeof info->device, device);
-    if (!result)
-        result = cu->device_attribute (&info->major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                                       device);
-    if (!result)
-        result = cu->device_attribute (&info->minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-                                       device);
-    if (!result)
-        result =
-            cu->device_attribute (&info->n_sm, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
-    if (!result)
-        result = cu->device_attribute (
-            &shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
+    for (size_t i = 0; i < sizeof attribute / sizeof *attribute && !result; i++)
+        result = cu->device_attribute (attribute[i].fact, attribute[i].of, device);
     info->shared_bytes = (size_t) shared;
     return result;
 }
@@ -145,8 +143,7 @@ static wm_gpu_text_t real_open_cudnn (void *gpu, wm_gpu_info_t *info)
 {
     real_t *self = gpu;
     wm_gpu_text_t text = NULL;
-    if (!enter (self))
-        return NOT_OPEN;
+    enter (self);
     if ((self->cudnn = wm_cudnn_new (NULL, self->cu->version, &text))) {
         const size_t n = strlen (info->libraries);
         const int v = wm_cudnn_version (self->cudnn);
@@ -174,8 +171,6 @@ static wm_gpu_text_t real_device_new (void *gpu, void **d_p, size_t bytes)
 {
     const wm_cu_t *cu = enter (gpu);
     CUdeviceptr d = 0;
-    if (!cu)
-        return NOT_OPEN;
     const CUresult result = cu->device_new (&d, bytes);
     *d_p = (void *) (uintptr_t) d;
     return hold (gpu, "cuMemAlloc", result, DEVICE, *d_p);
@@ -184,8 +179,6 @@ static wm_gpu_text_t real_device_new (void *gpu, void **d_p, size_t bytes)
 static wm_gpu_text_t real_pinned_new (void *gpu, void **h_p, size_t bytes)
 {
     const wm_cu_t *cu = enter (gpu);
-    if (!cu)
-        return NOT_OPEN;
     const CUresult result = cu->pinned_new (h_p, bytes, 0);
     return hold (gpu, "cuMemHostAlloc", result, PINNED, *h_p);
 }
@@ -194,8 +187,6 @@ static wm_gpu_text_t real_pin (void *gpu, const void *h, size_t bytes)
 {
     const wm_cu_t *cu = enter (gpu);
     void *memory = (void *) (uintptr_t) h; /* it is only read */
-    if (!cu)
-        return NOT_OPEN;
     return hold (gpu, "cuMemHostRegister", cu->pin (memory, bytes, CU_MEMHOSTREGISTER_READ_ONLY),
                  LENT, memory);
 }
@@ -205,8 +196,6 @@ static wm_gpu_text_t real_pin (void *gpu, const void *h, size_t bytes)
 static wm_gpu_text_t real_stream_new (void *gpu, void **stream, bool first)
 {
     const wm_cu_t *cu = enter (gpu);
-    if (!cu)
-        return NOT_OPEN;
     /* A lower number goes first; the driver takes the nearest that the GPU has.  */
     const CUresult result =
         cu->stream_new ((CUstream *) stream, CU_STREAM_NON_BLOCKING, first ? -1 : 0);
@@ -215,19 +204,17 @@ static wm_gpu_text_t real_stream_new (void *gpu, void **stream, bool first)
 
 static wm_gpu_text_t real_stream_wait (void *gpu, void *stream, void *event)
 {
-    TRY (gpu, "cuStreamWaitEvent", stream_wait, stream, event, 0);
+    RETURN_CALL (gpu, "cuStreamWaitEvent", stream_wait, stream, event, 0);
 }
 
 static wm_gpu_text_t real_stream_sync (void *gpu, void *stream)
 {
-    TRY (gpu, "cuStreamSynchronize", stream_sync, stream);
+    RETURN_CALL (gpu, "cuStreamSynchronize", stream_sync, stream);
 }
 
 static wm_gpu_text_t real_event_new (void *gpu, void **event, bool timed)
 {
     const wm_cu_t *cu = enter (gpu);
-    if (!cu)
-        return NOT_OPEN;
     const CUresult result =
         cu->event_new ((CUevent *) event, timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING);
     return hold (gpu, "cuEventCreate", result, EVENT, *event);
@@ -235,17 +222,17 @@ static wm_gpu_text_t real_event_new (void *gpu, void **event, bool timed)
 
 static wm_gpu_text_t real_event_record (void *gpu, void *event, void *stream)
 {
-    TRY (gpu, "cuEventRecord", event_record, event, stream);
+    RETURN_CALL (gpu, "cuEventRecord", event_record, event, stream);
 }
 
 static wm_gpu_text_t real_event_sync (void *gpu, void *event)
 {
-    TRY (gpu, "cuEventSynchronize", event_sync, event);
+    RETURN_CALL (gpu, "cuEventSynchronize", event_sync, event);
 }
 
 static wm_gpu_text_t real_event_ms (void *gpu, void *from, void *to, float *ms)
 {
-    TRY (gpu, "cuEventElapsedTime", event_ms, ms, from, to);
+    RETURN_CALL (gpu, "cuEventElapsedTime", event_ms, ms, from, to);
 }
 
 /* ---- work ------------------------------------------------------------------------------------ */
@@ -253,13 +240,13 @@ static wm_gpu_text_t real_event_ms (void *gpu, void *from, void *to, float *ms)
 static wm_gpu_text_t real_copy_in (void *gpu, void *d_to, const void *h_from, size_t bytes,
                                    void *stream)
 {
-    TRY (gpu, "copy to the device", copy_in, on_device (d_to), h_from, bytes, stream);
+    RETURN_CALL (gpu, "copy to the device", copy_in, on_device (d_to), h_from, bytes, stream);
 }
 
 static wm_gpu_text_t real_copy_out (void *gpu, void *h_to, const void *d_from, size_t bytes,
                                     void *stream)
 {
-    TRY (gpu, "copy to the host", copy_out, h_to, on_device (d_from), bytes, stream);
+    RETURN_CALL (gpu, "copy to the host", copy_out, h_to, on_device (d_from), bytes, stream);
 }
 
 static wm_gpu_text_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void *stream)
@@ -268,27 +255,26 @@ static wm_gpu_text_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void
     const wm_cu_t *cu = enter (self);
     void *args[] = { (void *) (uintptr_t) launch->args };
     char what[64];
+    const CUresult result =
+        cu->launch (self->kernels->function[launch->kernel], launch->blocks, 1, 1, launch->threads,
+                    1, 1, launch->shared_bytes, stream, args, NULL);
+    if (!result)
+        return NULL;
     snprintf (what, sizeof what, "launch of kernel %s", wm_cu_kernel_name (launch->kernel));
-    if (!cu)
-        return wm_gpu_text ("%s: %s", what, NOT_OPEN);
-    return wm_cu_failed (cu, what,
-                         cu->launch (self->kernels->function[launch->kernel], launch->blocks, 1, 1,
-                                     launch->threads, 1, 1, launch->shared_bytes, stream, args,
-                                     NULL));
+    return wm_cu_failed (cu, what, result);
 }
 
 /* Relaxed: other threads of the process may make any call meanwhile.  */
 static wm_gpu_text_t real_graph_begin (void *gpu, void *stream)
 {
-    TRY (gpu, "cuStreamBeginCapture", capture_begin, stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    RETURN_CALL (gpu, "cuStreamBeginCapture", capture_begin, stream,
+                 CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
 }
 
 static wm_gpu_text_t real_graph_end (void *gpu, void *stream, void **graph)
 {
     const wm_cu_t *cu = enter (gpu);
     CUgraph kept = NULL;
-    if (!cu)
-        return NOT_OPEN;
     CUresult result = cu->capture_end (stream, &kept);
     if (result)
         return wm_cu_failed (cu, "cuStreamEndCapture", result);
@@ -299,7 +285,7 @@ static wm_gpu_text_t real_graph_end (void *gpu, void *stream, void **graph)
 
 static wm_gpu_text_t real_graph_run (void *gpu, void *graph, void *stream)
 {
-    TRY (gpu, "cuGraphLaunch", graph_run, graph, stream);
+    RETURN_CALL (gpu, "cuGraphLaunch", graph_run, graph, stream);
 }
 
 static void real_range_begin (void *gpu, const char *name)
@@ -314,24 +300,20 @@ static void real_range_end (void *gpu)
     nvtxRangePop ();
 }
 
-#define NO_CUDNN "cuDNN is not open"
-
 static wm_gpu_text_t real_anyconv_new (void *gpu, const wm_gpu_anyconv_t *conv, uint32_t candidate,
                                        wm_conv_plan_t **plan, wm_gpu_choice_t *choice)
 {
-    wm_cudnn_t *self = ((real_t *) gpu)->cudnn;
-    return enter (gpu) && self ? wm_cudnn_anyconv_new (self, conv, candidate, plan, choice)
-                               : NO_CUDNN;
+    enter (gpu);
+    return wm_cudnn_anyconv_new (((real_t *) gpu)->cudnn, conv, candidate, plan, choice);
 }
 
 static wm_gpu_text_t real_conv_run (void *gpu, wm_conv_plan_t *plan, const void *d_x,
                                     const void *d_weight, const void *d_bias, void *d_y,
                                     void *d_workspace, void *stream)
 {
-    wm_cudnn_t *self = ((real_t *) gpu)->cudnn;
-    return enter (gpu) && self
-               ? wm_cudnn_conv_run (self, plan, d_x, d_weight, d_bias, d_y, d_workspace, stream)
-               : NO_CUDNN;
+    enter (gpu);
+    return wm_cudnn_conv_run (((real_t *) gpu)->cudnn, plan, d_x, d_weight, d_bias, d_y,
+                              d_workspace, stream);
 }
 
 static void real_conv_destroy (void *gpu, wm_conv_plan_t **plan_p)
