@@ -320,14 +320,16 @@ static float number (walk_t *self, const char *name, size_t k, float otherwise)
     return a ? a->f : otherwise;
 }
 
-/* The activation of a node, whose slopes are one (in `bend`) or a constant for each channel.  */
-static bool act_of (walk_t *self, wm_gpu_join_t *how, const wm_tensor_t **slopes)
+typedef struct {
+    const char *op;
+    wm_act_t act;
+    float alpha; /* by default */
+} act_t;
+
+/* The row of a node that is an activation; NULL: it is none.  */
+static const act_t *find_act (const walk_t *self)
 {
-    static const struct {
-        const char *op;
-        wm_act_t act;
-        float alpha; /* by default */
-    } table[] = {
+    static const act_t table[] = {
         { "Relu", WM_ACT_RELU, 0 },
         { "Sigmoid", WM_ACT_SIGMOID, 0 },
         { "Tanh", WM_ACT_TANH, 0 },
@@ -343,11 +345,18 @@ static bool act_of (walk_t *self, wm_gpu_join_t *how, const wm_tensor_t **slopes
         { "Mish", WM_ACT_MISH, 0 },
         { "Softplus", WM_ACT_SOFTPLUS, 0 },
     };
-    size_t k = 0;
-    while (!is (self, table[k].op))
-        k++;
-    const float alpha = number (self, "alpha", 0, table[k].alpha);
-    *how = (wm_gpu_join_t){ .act = table[k].act, .bend = alpha, WM_GPU_JOIN_PLAIN };
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        if (is (self, table[k].op))
+            return &table[k];
+    return NULL;
+}
+
+/* The activation of a node, whose slopes are one (in `bend`) or a constant for each channel.  */
+static bool act_of (walk_t *self, wm_gpu_join_t *how, const wm_tensor_t **slopes)
+{
+    const act_t *row = find_act (self);
+    const float alpha = number (self, "alpha", 0, row->alpha);
+    *how = (wm_gpu_join_t){ .act = row->act, .bend = alpha, WM_GPU_JOIN_PLAIN };
     if (is (self, "Celu"))
         how->bend = 1, how->scale = 1 / alpha, how->gain = alpha;
     else if (is (self, "Selu"))
@@ -665,25 +674,11 @@ bool wm_any_operator (walk_t *self, value_t *out)
     } table[] = {
         { "Conv", visit_conv },
         { "BatchNormalization", visit_norm },
-        { "Relu", visit_act },
-        { "Sigmoid", visit_act },
-        { "Tanh", visit_act },
-        { "LeakyRelu", visit_act },
-        { "PRelu", visit_act },
-        { "Elu", visit_act },
-        { "Celu", visit_act },
-        { "Selu", visit_act },
-        { "Clip", visit_act },
-        { "HardSigmoid", visit_act },
-        { "HardSwish", visit_act },
-        { "Softplus", visit_act },
-        { "Gelu", visit_act },
-        { "Mish", visit_act },
         { "MaxPool", visit_pool },
         { "AveragePool", visit_pool },
         { "GlobalMaxPool", visit_pool },
-        { "Add", visit_add },
         { "GlobalAveragePool", visit_pool },
+        { "Add", visit_add },
         { "Sum", visit_add },
         { "Concat", visit_concat },
         { "Gemm", visit_gemm },
@@ -698,11 +693,13 @@ bool wm_any_operator (walk_t *self, value_t *out)
         { "Dropout", visit_same },
     };
     const char *domain = self->node->domain;
+    bool (*visit) (walk_t * self, value_t * out) = find_act (self) ? visit_act : NULL;
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
-        if (is (self, table[k].op) && (!domain || !*domain || !strcmp (domain, "ai.onnx"))) {
-            if ((!self->in[0] || self->in[0]->kind != WM_ANY_BUFFER) && table[k].visit != visit_add)
-                REFUSE ("its first input is a constant");
-            return table[k].visit (self, out);
-        }
-    REFUSE ("it is not known here");
+        if (is (self, table[k].op))
+            visit = table[k].visit;
+    if (!visit || (domain && *domain && strcmp (domain, "ai.onnx")))
+        REFUSE ("it is not known here");
+    if ((!self->in[0] || self->in[0]->kind != WM_ANY_BUFFER) && visit != visit_add)
+        REFUSE ("its first input is a constant");
+    return visit (self, out);
 }

@@ -29,7 +29,6 @@
 #define TAIL_VALUES_MAX 8192u /* floats of a patch in the tail: 32 KiB of shared memory */
 #define ROWS_GROUP 4u
 #define BANDS 4u /* so that a launch of 16,384 hits fills every GPU, and others' blocks wait less */
-#define HALF_MAX 65504.0
 #define SCALED_MAX 32768.0 /* of what is multiplied by a scale; half of it is spare */
 #define ALIGN 256u         /* what cudaMalloc gives */
 
@@ -170,7 +169,7 @@ static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts)
     const wm_net_t *net = self->net;
     const wm_conv_t *c = &net->conv[0];
     const wm_gpu_precision_t precision = self->precision;
-    const uint32_t parts = precision == WM_GPU_SPLIT ? 2 : 1;
+    self->parts = precision == WM_GPU_SPLIT ? 2 : 1;
     self->each = precision == WM_GPU_F32 ? sizeof (float) : sizeof (uint16_t);
     self->width = starts + net->width;
     const uint32_t n_word = (self->width - c->kw + 1 + 31) / 32, part = c->c_out * self->each;
@@ -182,7 +181,7 @@ static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts)
         .form = precision == WM_GPU_F32     ? WM_GPU_FLOATS
                 : precision == WM_GPU_SPLIT ? WM_GPU_HALVES_TWICE
                                             : WM_GPU_HALVES,
-        .entry_bytes = parts * part,
+        .entry_bytes = self->parts * part,
         .limit = self->limit,
         .scale = 1,
     };
@@ -193,7 +192,7 @@ static void plan_shapes (wm_cuda_pack_t *self, uint32_t starts)
         .patch_col = net->width - c->kw + 1,
         .rows_group = ROWS_GROUP,
         .position_chunks = part / 16,
-        .entry_bytes = parts * part,
+        .entry_bytes = self->parts * part,
         .unscale = 1,
     };
     wm_gpu_dense_t *d = &self->dense;
@@ -243,7 +242,7 @@ static wm_fault_t check_sums (const wm_cuda_pack_t *self, wm_error_t *error)
     double sum[3];
     for (size_t i = 0; i < n_in && self->precision == WM_GPU_F16; i++) {
         sum_row (self, row, row_of (self, i, row), sum);
-        if (!(sum[2] <= HALF_MAX))
+        if (!(sum[2] <= WM_HALF_MAX))
             return wm_fault (
                 error, WM_EBATCH,
                 "the weights of input %zu of the first dense layer add up to more than "
@@ -268,9 +267,9 @@ wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const w
     plan_shapes (self, starts);
     if (precision == WM_GPU_SPLIT)
         plan_scales (self);
-    const uint32_t c_out = self->active.c_out, parts = precision == WM_GPU_SPLIT ? 2 : 1;
-    self->panel =
-        place (self, (size_t) self->dense.patch_row * self->dense.segments * parts * WM_GPU_PANEL);
+    const uint32_t c_out = self->active.c_out;
+    self->panel = place (self, (size_t) self->dense.patch_row * self->dense.segments * self->parts *
+                                   WM_GPU_PANEL);
     self->kernel = place (self, self->active.kh * self->active.kw * c_out * sizeof (float));
     self->bias = place (self, c_out * sizeof (float));
     self->constant = place (self, c_out * sizeof (float));
@@ -318,15 +317,15 @@ static void put (const wm_cuda_pack_t *self, char *at, double value)
 static void fill_panels (const wm_cuda_pack_t *self, char *panels)
 {
     const wm_gpu_dense_t *d = &self->dense;
-    const uint32_t n_row = d->patch_col * self->active.c_out,
-                   parts = self->precision == WM_GPU_SPLIT ? 2 : 1;
+    const uint32_t n_row = d->patch_col * self->active.c_out;
     float row[WM_GPU_OUTPUTS];
     double sum[3];
     for (uint32_t r = 0; r < d->patch_row; r++)
         for (uint32_t v = 0; v < n_row; v++) {
             const uint32_t segment = v * self->each / WM_GPU_SEGMENT,
                            byte = v * self->each % WM_GPU_SEGMENT;
-            char *panel = panels + ((size_t) r * d->segments + segment) * parts * WM_GPU_PANEL;
+            char *panel =
+                panels + ((size_t) r * d->segments + segment) * self->parts * WM_GPU_PANEL;
             const uint32_t n = row_of (self, (size_t) r * n_row + v, row);
             sum_row (self, row, n, sum);
             for (uint32_t o = 0; o < n; o++)

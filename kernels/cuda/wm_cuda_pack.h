@@ -20,6 +20,7 @@ typedef struct {
     wm_gpu_active_t active; /* all three without their pointers */
     wm_gpu_dense_t dense;
     wm_gpu_tail_t tail;
+    uint32_t parts;     /* of a value: 2 halves, or 1 */
     uint32_t each;      /* bytes of a value's part */
     uint32_t width;     /* cells of a strip's row */
     float weight_scale; /* what weights are multiplied by, a power of two */
