@@ -287,7 +287,7 @@ static bool lower (wm_any_walk_t *self)
     return !self->fault && gather_outputs (self);
 }
 
-wm_any_net_t *wm_any_net_new (const char *path, wm_error_t *error)
+wm_any_net_t *wm_any_net_new (const char *path, const void *bytes, size_t size, wm_error_t *error)
 {
     wm_any_walk_t walk = { .error = error };
     walk.net = calloc (1, sizeof *walk.net);
@@ -295,7 +295,8 @@ wm_any_net_t *wm_any_net_new (const char *path, wm_error_t *error)
         wm_fault (error, WM_EHOST, "no memory to lower the model");
         return NULL;
     }
-    walk.fault = wm_onnx_open (&walk.onnx, path, error);
+    walk.fault = bytes ? wm_onnx_lend (&walk.onnx, path, bytes, size, error)
+                       : wm_onnx_open (&walk.onnx, path, error);
     if (!walk.fault)
         walk.fault = wm_onnx_read (&walk.onnx, NULL, error);
     if (!walk.fault && !walk.onnx.model)

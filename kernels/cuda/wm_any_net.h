@@ -52,9 +52,9 @@ typedef struct {
     size_t n_constant, constants_max;
 } wm_any_net_t;
 
-/* Lowers an ONNX file. NULL with *error: WM_EBATCH names the node and operator that it
-   cannot lower, WM_EHOST without memory.  */
-wm_any_net_t *wm_any_net_new (const char *path, wm_error_t *error);
+/* Lowers an ONNX file, or its bytes, which `path` then names in messages. NULL with *error:
+   WM_EBATCH names the node and operator that it cannot lower, WM_EHOST without memory.  */
+wm_any_net_t *wm_any_net_new (const char *path, const void *bytes, size_t size, wm_error_t *error);
 void wm_any_net_destroy (wm_any_net_t **self_p);
 
 #endif

@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 typedef struct {
     wm_cuda_t *cuda;
@@ -30,45 +28,30 @@ static void engine_close (void *engine)
     free (self);
 }
 
-/* The ONNX file lies inside the model's file; the reader wants a path.  */
 static wm_any_net_t *lower (const wm_model_t *model, bool strict, wm_error_t *error)
 {
-    if (wm_model_net (model))
-        return wm_any_family_new (wm_model_net (model), strict, error);
-    size_t bytes, done = 0;
-    char path[32];
-    const char *original = wm_model_original (model, &bytes);
-    const int file = memfd_create ("wiremill-model", MFD_CLOEXEC);
-    ssize_t n = 1;
-    while (file >= 0 && done < bytes && (n = write (file, original + done, bytes - done)) > 0)
-        done += (size_t) n;
-    wm_any_net_t *net = NULL;
-    snprintf (path, sizeof path, "/proc/self/fd/%d", file);
-    if (file >= 0 && done == bytes)
-        net = wm_any_net_new (path, error);
-    else
-        wm_fault (error, WM_EHOST, "no memory for the model's %zu bytes", bytes);
-    if (file >= 0)
-        close (file);
-    return net;
+    size_t bytes;
+    const void *original = wm_model_original (model, &bytes);
+    return wm_model_net (model) ? wm_any_family_new (wm_model_net (model), strict, error)
+                                : wm_any_net_new ("the model", original, bytes, error);
 }
 
 static void *open_engine (bool ours, const wm_model_t *model, const wm_spec_t *spec,
                           const wm_device_config_t *config, char signature[64], wm_error_t *error)
 {
     const wm_net_t *net = ours ? wm_model_net (model) : NULL;
-    const bool fast = strcmp (config->precision, "fast") == 0;
+    const bool fast = strcmp (config->precision, "fast") == 0,
+               split = strcmp (config->precision, "split") == 0;
     wm_cuda_config_t cuda = { .precision = fast ? WM_GPU_F16 : WM_GPU_F32 };
     engine_t *self = calloc (1, sizeof *self);
     if (!self) {
         wm_fault (error, WM_EHOST, "no memory for the cuda engine");
         return NULL;
     }
-    if (strcmp (config->precision, "split") == 0 && net && !wm_cuda_refuse (net, WM_GPU_SPLIT))
-        cuda.precision = WM_GPU_SPLIT;
-    if (net && !wm_cuda_refuse (net, cuda.precision))
+    if (net && !wm_cuda_refuse (net, cuda.precision)) {
+        cuda.precision = split ? WM_GPU_SPLIT : cuda.precision;
         self->cuda = wm_cuda_new (&wm_gpu_real, net, spec, &cuda, error);
-    else if ((self->net = lower (model, !fast, error)) != NULL)
+    } else if ((self->net = lower (model, !fast, error)) != NULL)
         self->cuda = wm_any_new (&wm_gpu_real, self->net, spec, cuda.precision, 0, error);
     if (!self->cuda) {
         engine_close (self);

@@ -109,7 +109,7 @@ int main (int argc, char **argv)
     int code = 0;
     if (argc < (plans ? 3 : 4))
         return complain ("usage: any_run MODEL IN OUT [ROWS] | plans MODEL [ROWS]") + 1;
-    wm_any_net_t *net = wm_any_net_new (argv[plans ? 2 : 1], &error);
+    wm_any_net_t *net = wm_any_net_new (argv[plans ? 2 : 1], NULL, 0, &error);
     if (!net)
         return complain (error.text);
     const uint32_t rows = argc > (plans ? 3 : 4) ? (uint32_t) atoi (argv[plans ? 3 : 4]) : 2;

@@ -82,7 +82,7 @@ int main (int argc, char **argv)
         return 2;
     }
     const double seconds = argc > 3 ? atof (argv[3]) : 2;
-    wm_any_net_t *net = wm_any_net_new (argv[1], &error);
+    wm_any_net_t *net = wm_any_net_new (argv[1], NULL, 0, &error);
     if (!net)
         printf ("| %s | ours | | | %s |\n", argv[2], error.text);
     bool fine =

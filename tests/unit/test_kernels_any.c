@@ -484,7 +484,7 @@ static wm_any_net_t *net_of (void (*make) (graph_t *g))
     uint8_t *bytes = packed (g, &size);
     assert_int_equal (write (file, bytes, size), size);
     close (file);
-    wm_any_net_t *net = wm_any_net_new (path, &error);
+    wm_any_net_t *net = wm_any_net_new (path, NULL, 0, &error);
     if (!net)
         fail_msg ("%s", error.text);
     unlink (path);

@@ -37,7 +37,7 @@ static int set_up (void **state)
     snprintf (wmm, sizeof wmm, "%s/m.wmm", folder);
     if (wm_model_new_emtrkmichel (1, 12, 10, onnx, &error) ||
         wm_import (onnx, NULL, wmm, why, &error) || !(model = wm_model_open (wmm, &error)) ||
-        !(net = wm_any_net_new (onnx, &error)))
+        !(net = wm_any_net_new (onnx, NULL, 0, &error)))
         print_message ("%s\n", error.text);
     unlink (onnx);
     unlink (wmm);
@@ -381,7 +381,7 @@ static void what_a_gpu_lacks_is_said (void **state)
     wm_gpu_fake = (wm_gpu_fake_t){ .candidates = 3, .bad_convs = 3 };
     assert_null (wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 4, &error));
     assert_non_null (strstr (error.text, "treat all rows alike"));
-    assert_null (wm_any_net_new ("/nowhere/m.onnx", &error));
+    assert_null (wm_any_net_new ("/nowhere/m.onnx", NULL, 0, &error));
     assert_int_equal (error.fault, WM_EHOST);
 }
 
