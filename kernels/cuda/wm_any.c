@@ -637,8 +637,10 @@ wm_cuda_t *wm_any_new (const wm_gpu_api_t *api, const wm_any_net_t *net, const w
     uint32_t unplanned;
     const wm_any_t like = {
         .base = { .api = api,
+                  .n_slot = WM_CHUNK_SLOTS,
                   .submit = wm_chunks_submit,
-                  .collect = wm_chunks_collect,
+                  .start = wm_chunks_start,
+                  .complete = wm_chunks_complete,
                   .clear = clear },
         .net = net,
         .precision = precision,

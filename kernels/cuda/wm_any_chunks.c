@@ -42,52 +42,29 @@ static void cut (wm_any_t *self, wm_chunk_t *chunk, const wm_batch_t *batch, uin
     memset (to + count * n, 0, (self->rows - chunk->count - count) * n * sizeof *to);
 }
 
-static wm_chunk_t *current (wm_any_t *self)
+wm_gpu_text_t wm_chunks_start (wm_cuda_t *base, uint32_t slot)
 {
-    return &self->chunk[self->current % WM_CHUNK_SLOTS];
-}
-
-/* Returns the chunk that was started first of those that compute, NULL for none.  */
-static wm_chunk_t *oldest (wm_any_t *self)
-{
-    for (uint32_t i = 0; i < WM_CHUNK_SLOTS; i++) {
-        wm_chunk_t *chunk = &self->chunk[(self->current + i) % WM_CHUNK_SLOTS];
-        if (chunk->busy)
-            return chunk;
-    }
-    return NULL;
-}
-
-/* Starts the current chunk.  */
-static wm_gpu_text_t start (wm_any_t *self)
-{
-    wm_chunk_t *chunk = current (self);
-    self->base.api->range_begin (self->base.gpu, "start a chunk");
+    wm_any_t *self = (wm_any_t *) base;
+    wm_chunk_t *chunk = &self->chunk[slot];
     TRY (wm_any_start (self, chunk));
     CALL (event_record, chunk->done, chunk->stream);
-    self->base.api->range_end (self->base.gpu);
-    chunk->busy = true;
-    self->base.launches++;
-    self->current++;
     return NULL;
 }
 
-/* Waits for a chunk that computes, and copies its scores to their jobs.  */
-static wm_gpu_text_t finish (wm_any_t *self, wm_chunk_t *chunk)
+wm_gpu_text_t wm_chunks_complete (wm_cuda_t *base, uint32_t slot)
 {
-    self->base.api->range_begin (self->base.gpu, "wait for a chunk");
-    CALL (event_sync, chunk->done);
-    self->base.api->range_end (self->base.gpu);
+    wm_any_t *self = (wm_any_t *) base;
+    wm_chunk_t *chunk = &self->chunk[slot];
     const float *from = chunk->h_scores;
+    CALL (event_sync, chunk->done);
     for (uint32_t i = 0; i < chunk->n_part; i++) {
         const wm_chunk_part_t *part = &chunk->part[i];
         memcpy (part->job->scores + part->first * self->n_output, from,
                 part->count * self->n_output * sizeof (float));
         from += part->count * self->n_output;
-        wm_jobs_count (&self->base.finished, part->job, part->count);
+        wm_jobs_count (&base->finished, part->job, part->count);
     }
     chunk->n_part = chunk->count = 0;
-    chunk->busy = false;
     return NULL;
 }
 
@@ -98,9 +75,8 @@ static wm_gpu_text_t add_job (wm_any_t *self, wm_job_t *job)
     if (job->error.fault)
         wm_jobs_push (&self->base.finished, job);
     for (uint32_t first = 0, n; !job->error.fault && first < job->batch->n_hit; first += n) {
-        wm_chunk_t *chunk = current (self);
-        if (chunk->busy)
-            TRY (finish (self, chunk));
+        wm_chunk_t *chunk = &self->chunk[self->base.current];
+        TRY (wm_cuda_free (&self->base));
         const uint32_t left = job->batch->n_hit - first, room = self->rows - chunk->count;
         n = left < room ? left : room;
         self->base.api->range_begin (self->base.gpu, "fill a chunk");
@@ -108,8 +84,9 @@ static wm_gpu_text_t add_job (wm_any_t *self, wm_job_t *job)
         self->base.api->range_end (self->base.gpu);
         chunk->part[chunk->n_part++] = (wm_chunk_part_t){ job, first, n };
         chunk->count += n;
+        self->base.open = true;
         if (chunk->count == self->rows)
-            TRY (start (self));
+            TRY (wm_cuda_start (&self->base));
     }
     return NULL;
 }
@@ -118,24 +95,5 @@ wm_gpu_text_t wm_chunks_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *jo
 {
     for (uint32_t i = 0; i < n; i++)
         TRY (add_job ((wm_any_t *) base, job[i]));
-    return NULL;
-}
-
-/* Starts the chunk that is being filled if nothing computes.  */
-static wm_gpu_text_t keep_busy (wm_any_t *self)
-{
-    return !oldest (self) && current (self)->count > 0 ? start (self) : NULL;
-}
-
-wm_gpu_text_t wm_chunks_collect (wm_cuda_t *base, wm_job_t **job)
-{
-    wm_any_t *self = (wm_any_t *) base;
-    while (!(*job = wm_jobs_pop (&base->finished))) {
-        TRY (keep_busy (self));
-        if (!oldest (self))
-            break;
-        TRY (finish (self, oldest (self)));
-        TRY (keep_busy (self));
-    }
     return NULL;
 }

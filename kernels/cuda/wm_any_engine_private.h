@@ -1,9 +1,8 @@
 /* wm_any_engine_private.h - the inside of the engine for any CNN: wm_any.c makes it and runs its
    steps, wm_any_chunks.c takes patches through it, a fixed number at a time, over two slots.
 
-   While one slot computes, the other's copies run. Jobs share chunks; a chunk that is not full is
-   started when nothing else computes, filled up, so that every launch has one shape and no bit
-   depends on grouping.
+   While one slot computes, the other's copies run. Jobs share chunks; one that is started before it
+   is full is filled up, so that every launch has one shape and no bit depends on grouping.
 
    Invariants: a slot's pinned memory is written only after the host waited for its event. Nothing
    is allocated after the engine is made.  */
@@ -34,7 +33,6 @@ typedef struct {
     void *graph;            /* its work in one call; NULL: step by step */
     wm_chunk_part_t *part;  /* (rows) */
     uint32_t n_part, count; /* count: rows that hold a hit; 0: free */
-    bool busy;              /* started, and not collected */
 } wm_chunk_t;
 
 typedef struct {
@@ -45,7 +43,6 @@ typedef struct {
     uint32_t rows; /* patches a chunk */
     size_t n_value, n_output;
     wm_chunk_t chunk[WM_CHUNK_SLOTS];
-    uint32_t current; /* chunk[current % WM_CHUNK_SLOTS] is filled next; the others are older */
     wm_spec_t spec;
     wm_plane_t *plane;    /* cuts on the host; NULL: dense patches only */
     uint32_t *h_held;     /* where it measures */
@@ -63,8 +60,10 @@ wm_gpu_text_t wm_any_start (wm_any_t *self, wm_chunk_t *chunk);
 /* Streams, events and memory of both slots.  */
 wm_gpu_text_t wm_chunks_open (wm_any_t *self);
 
-/* The engine's submit and collect; a job that cannot be cut is collected with its error.  */
+/* The engine's functions (wm_cuda_base.h). A job that cannot be cut is collected with its
+   error.  */
 wm_gpu_text_t wm_chunks_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *job);
-wm_gpu_text_t wm_chunks_collect (wm_cuda_t *base, wm_job_t **job);
+wm_gpu_text_t wm_chunks_start (wm_cuda_t *base, uint32_t slot);
+wm_gpu_text_t wm_chunks_complete (wm_cuda_t *base, uint32_t slot);
 
 #endif

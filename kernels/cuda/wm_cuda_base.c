@@ -83,6 +83,62 @@ const char *wm_cuda_choice (const wm_cuda_t *self)
     return self->choice;
 }
 
+/* ---- slots ----------------------------------------------------------------------------------- */
+
+wm_gpu_text_t wm_cuda_start (wm_cuda_t *self)
+{
+    self->api->range_begin (self->gpu, "start a slot");
+    TRY (self->start (self, self->current));
+    self->api->range_end (self->gpu);
+    self->open = false, self->busy[self->current] = true;
+    self->launches++;
+    self->current = (self->current + 1) % self->n_slot;
+    return NULL;
+}
+
+static wm_gpu_text_t complete (wm_cuda_t *self, uint32_t slot)
+{
+    self->api->range_begin (self->gpu, "wait for a slot");
+    TRY (self->complete (self, slot));
+    self->api->range_end (self->gpu);
+    self->busy[slot] = false;
+    return NULL;
+}
+
+wm_gpu_text_t wm_cuda_free (wm_cuda_t *self)
+{
+    return self->busy[self->current] ? complete (self, self->current) : NULL;
+}
+
+/* Returns the busy slot that was started first, WM_CUDA_SLOTS_MAX for none.  */
+static uint32_t oldest (const wm_cuda_t *self)
+{
+    for (uint32_t i = 0; i < self->n_slot; i++)
+        if (self->busy[(self->current + i) % self->n_slot])
+            return (self->current + i) % self->n_slot;
+    return WM_CUDA_SLOTS_MAX;
+}
+
+/* Starts the open slot if nothing computes.  */
+static wm_gpu_text_t keep_busy (wm_cuda_t *self)
+{
+    return self->open && oldest (self) == WM_CUDA_SLOTS_MAX ? wm_cuda_start (self) : NULL;
+}
+
+/* A job that is finished, NULL: there is none, nor will be.  */
+static wm_gpu_text_t collect (wm_cuda_t *self, wm_job_t **job)
+{
+    while (!(*job = wm_jobs_pop (&self->finished))) {
+        TRY (keep_busy (self));
+        const uint32_t slot = oldest (self);
+        if (slot == WM_CUDA_SLOTS_MAX)
+            break;
+        TRY (complete (self, slot));
+        TRY (keep_busy (self));
+    }
+    return NULL;
+}
+
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
 /* Ends the engine with the GPU's first error, if there is one, which later calls repeat.  */
@@ -106,7 +162,7 @@ wm_fault_t wm_cuda_submit (wm_cuda_t *self, uint32_t n, wm_job_t *const *job, wm
 wm_fault_t wm_cuda_collect (wm_cuda_t *self, wm_job_t **job, wm_error_t *error)
 {
     *job = NULL;
-    return end_if (self, *self->failure ? self->failure : self->collect (self, job), error);
+    return end_if (self, *self->failure ? self->failure : collect (self, job), error);
 }
 
 wm_fault_t wm_cuda_score_many (wm_cuda_t *self, uint32_t n, const wm_batch_t *const *batch,

@@ -8,23 +8,43 @@
 #define WM_CUDA_WORKSPACE_MAX                                                                      \
     (512u << 20) /* of cuDNN's algorithm; one that asks for more is not taken */
 
-/* What every engine has: its own struct begins with one, called `base`.  */
+#define WM_CUDA_SLOTS_MAX 3u
+
+/* What every engine has: its own struct begins with one, called `base`.
+
+   Slots are a ring. Each has memory and a stream, and is in one of three states:
+     free   its memory belongs to the host
+     open   hits are in it, or will be at once; only the current slot is ever open
+     busy   (wm_cuda_start) the device works; the host touches none of its memory until it has
+            waited (wm_cuda_free), which gives out the scores
+   The current slot is started when it has no room, or when nothing computes: so a GPU that has
+   nothing to do begins at once with little, and while it computes the next slots are filled.  */
 struct wm_cuda_t {
     const wm_gpu_api_t *api;
     void *gpu;
     wm_gpu_info_t info;
-    uint32_t fill;      /* as wm_cuda_fill */
-    uint64_t launches;  /* started so far */
+    uint32_t fill;            /* as wm_cuda_fill */
+    uint32_t n_slot, current; /* behind the current slot are the older ones */
+    bool open, busy[WM_CUDA_SLOTS_MAX];
+    uint64_t launches;  /* slots started so far */
     wm_jobs_t finished; /* scored or refused */
     char signature[64], choice[200], failure[300];
 
-    /* The engine's functions. submit and collect as wm_cuda_submit and wm_cuda_collect; lend as
-       wm_cuda_lend, NULL: it has no use for it; clear frees what is neither the GPU's nor here.  */
+    /* The engine's functions. submit as wm_cuda_submit: puts jobs into slots. start: queues a
+       slot's work. complete: waits for it, and copies its scores to their jobs. lend as
+       wm_cuda_lend, NULL: it has no use for it. clear frees what is neither the GPU's nor here.  */
     wm_gpu_text_t (*submit) (wm_cuda_t *self, uint32_t n, wm_job_t *const *job);
-    wm_gpu_text_t (*collect) (wm_cuda_t *self, wm_job_t **job);
+    wm_gpu_text_t (*start) (wm_cuda_t *self, uint32_t slot);
+    wm_gpu_text_t (*complete) (wm_cuda_t *self, uint32_t slot);
     wm_gpu_text_t (*lend) (wm_cuda_t *self, const void *memory, size_t bytes);
     void (*clear) (wm_cuda_t *self);
 };
+
+/* Starts the current slot, which is open; the next one becomes current.  */
+wm_gpu_text_t wm_cuda_start (wm_cuda_t *self);
+
+/* Makes the current slot free, if it is busy.  */
+wm_gpu_text_t wm_cuda_free (wm_cuda_t *self);
 
 /* The function returns the error's text if this call failed.  */
 #define TRY(call)                                                                                  \

@@ -9,27 +9,21 @@
      load stream   runs -> image (wm_cuda_plane.h) -> active: maps and list of the slot
      slot stream   graph { hits in, dense, tail, scores out }
 
-   Slots are a ring. Each has memory, a stream and an event `done`; all share the load stream, whose
-   work goes first. A slot is in one of three states:
-     free   its memory belongs to the host
-     open   (open_slot) the host adds hits and rows; the load stream convolves what is active there
-     busy   (start) its stream multiplies and copies the scores out; the host touches none of its
-            memory until complete () has waited for `done`, which frees the slot
-   One slot at most is open: the current one. It is started when the next unit has no room in it,
-   or when nothing computes (keep_busy): so a GPU that has nothing to do begins at once with little,
-   and while it computes the next slots are filled. Hits of a job may lie in several slots, and
-   hits of several jobs in one; a job is finished when its last hit is scored. Launches have 256 (or
-   128) hits times a power of two; each of these sizes is a graph, made with the engine.
+   Slots are a ring (wm_cuda_base.h); all share the load stream, whose work goes first, and
+   convolves what is active in rows that are added to the open slot. Hits of a job may lie in
+   several slots, and hits of several jobs in one; a job is finished when its last hit is scored.
+   Launches have 256 (or 128) hits times a power of two; each of these sizes is a graph, made with
+   the engine.
 
    Order between streams. Each of these waits is necessary; tests/plants removes them one at a time:
-     - start: the slot's stream waits for `laid`, which the load stream records behind the slot's
-       last row; else the product reads what has not been convolved.
-     - complete: the host waits for `done` before it reads scores, and before the load stream writes
-       the slot again; else it reads those of a batch before.
+     - wm_windows_start: the slot's stream waits for `laid`, which the load stream records behind
+       the slot's last row; else the product reads what has not been convolved.
+     - wm_windows_complete: the host waits for `done` before it reads scores, and before the load
+       stream writes the slot again; else it reads those of a batch before.
      - wm_cuda_plane_load, add_source: the host waits for an event behind the last copy from the
        pinned buffer that it is about to write, which is not the one before this but an older one.
-   Only complete () gives out scores, and only if the checksum of every hit of the slot holds. After
-   an error of the GPU every call returns it again.
+   Only wm_windows_complete gives out scores, and only if the checksum of every hit of the slot
+   holds. After an error of the GPU every call returns it again.
 
    The bits of a hit do not depend on the hits beside it (wm_gpu_active.cuh, wm_gpu_dense.cuh).
 
@@ -150,13 +144,14 @@ static wm_gpu_text_t open_slot (wm_windows_t *self, wm_windows_slot_t *slot)
     const wm_gpu_fill_t args = { (float *) (void *) slot->d_used, 2, 0 }; /* 0 has the bits of 0 */
     TRY (mark (self, slot, WM_CUDA_LOAD, self->load));
     slot->n_row = slot->n_laid = slot->used = slot->n_hit = 0;
-    slot->open = true;
+    self->base.open = true;
     return launch (self, WM_GPU_FILL, 1, 32, 0, &args, self->load);
 }
 
-/* Starts an open slot's work.  */
-static wm_gpu_text_t start (wm_windows_t *self, wm_windows_slot_t *slot)
+wm_gpu_text_t wm_windows_start (wm_cuda_t *base, uint32_t s)
 {
+    wm_windows_t *self = (wm_windows_t *) base;
+    wm_windows_slot_t *slot = &self->slot[s];
     const uint32_t tile = self->pack.dense.tile;
     uint32_t graph = 0;
     TRY (lay (self, slot));
@@ -165,7 +160,6 @@ static wm_gpu_text_t start (wm_windows_t *self, wm_windows_slot_t *slot)
     const uint32_t hits = tile << graph;
     for (uint32_t i = slot->n_hit; i < hits; i++)
         slot->h_hit[i] = WM_GPU_NO_PATCH;
-    self->base.api->range_begin (self->base.gpu, "start a slot");
     CALL (event_record, slot->laid, self->load);
     CALL (stream_wait, slot->stream, slot->laid);
     TRY (mark (self, slot, WM_CUDA_DENSE, slot->stream));
@@ -175,8 +169,6 @@ static wm_gpu_text_t start (wm_windows_t *self, wm_windows_slot_t *slot)
         CALL (graph_run, slot->graph[graph], slot->stream);
     TRY (mark (self, slot, WM_CUDA_STAGES, slot->stream));
     CALL (event_record, slot->done, slot->stream);
-    self->base.api->range_end (self->base.gpu);
-    slot->open = false, slot->busy = true;
     return NULL;
 }
 
@@ -205,13 +197,12 @@ static void release_scores (wm_windows_t *self, wm_windows_slot_t *slot)
     }
 }
 
-/* Waits for a busy slot, and copies its scores to their jobs if the checksum of each hit holds.  */
-static wm_gpu_text_t complete (wm_windows_t *self, wm_windows_slot_t *slot)
+/* Gives out scores only if the checksum of each hit holds.  */
+wm_gpu_text_t wm_windows_complete (wm_cuda_t *base, uint32_t s)
 {
-    self->base.api->range_begin (self->base.gpu, "wait for a slot");
+    wm_windows_t *self = (wm_windows_t *) base;
+    wm_windows_slot_t *slot = &self->slot[s];
     CALL (event_sync, slot->done);
-    self->base.api->range_end (self->base.gpu);
-    slot->busy = false;
     for (uint32_t i = 0; i < slot->n_hit; i++) {
         const double residual = (double) slot->h_residual[i];
         if (residual > self->worst)
@@ -225,52 +216,17 @@ static wm_gpu_text_t complete (wm_windows_t *self, wm_windows_slot_t *slot)
     return add_times (self, slot);
 }
 
-static wm_windows_slot_t *current (wm_windows_t *self)
-{
-    return &self->slot[self->current % WM_WINDOWS_SLOTS];
-}
-
-/* Returns the busy slot that was started first, NULL for none.  */
-static wm_windows_slot_t *oldest (wm_windows_t *self)
-{
-    for (uint32_t i = 0; i < WM_WINDOWS_SLOTS; i++) {
-        wm_windows_slot_t *slot = &self->slot[(self->current + i) % WM_WINDOWS_SLOTS];
-        if (slot->busy)
-            return slot;
-    }
-    return NULL;
-}
-
-/* Starts the current slot, which is open. The next one becomes current.  */
-static wm_gpu_text_t start_current (wm_windows_t *self)
-{
-    wm_gpu_text_t text = start (self, current (self));
-    self->base.launches++;
-    /* One slot where stages are timed: two would wait for each other's kernels.  */
-    self->current += self->config.timed ? WM_WINDOWS_SLOTS : 1;
-    return text;
-}
-
-/* Starts the open slot if nothing computes.  */
-static wm_gpu_text_t keep_busy (wm_windows_t *self)
-{
-    return current (self)->open && !oldest (self) ? start_current (self) : NULL;
-}
-
 /* An open slot with room for `rows` rows of the maps, and a hit. Starts the slot that has none.  */
 static wm_gpu_text_t room (wm_windows_t *self, uint32_t rows, wm_windows_slot_t **slot_p)
 {
-    wm_windows_slot_t *slot = current (self);
-    if (slot->open && (slot->used + rows > self->height || slot->n_hit == self->hits_max)) {
-        TRY (start_current (self));
-        slot = current (self);
-    }
-    if (slot->busy)
-        TRY (complete (self, slot));
-    if (!slot->open)
-        TRY (open_slot (self, slot));
-    *slot_p = slot;
-    return NULL;
+    const wm_windows_slot_t *slot = &self->slot[self->base.current];
+    if (self->base.open && (slot->used + rows > self->height || slot->n_hit == self->hits_max))
+        TRY (wm_cuda_start (&self->base));
+    *slot_p = &self->slot[self->base.current];
+    if (self->base.open)
+        return NULL;
+    TRY (wm_cuda_free (&self->base));
+    return open_slot (self, *slot_p);
 }
 
 /* ---- units ----------------------------------------------------------------------------------- */
@@ -475,19 +431,5 @@ wm_gpu_text_t wm_windows_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *j
         }
     }
     base->api->range_end (base->gpu);
-    return NULL;
-}
-
-wm_gpu_text_t wm_windows_collect (wm_cuda_t *base, wm_job_t **job)
-{
-    wm_windows_t *self = (wm_windows_t *) base;
-    while (!(*job = wm_jobs_pop (&base->finished))) {
-        TRY (keep_busy (self));
-        wm_windows_slot_t *slot = oldest (self);
-        if (!slot)
-            break;
-        TRY (complete (self, slot));
-        TRY (keep_busy (self));
-    }
     return NULL;
 }

@@ -264,8 +264,11 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
     wm_cuda_t *base = self ? &self->base : NULL;
     if (base)
         *base = (wm_cuda_t){ .api = api,
+                             /* Two that are timed would wait for each other's kernels.  */
+                             .n_slot = config->timed ? 1 : WM_WINDOWS_SLOTS,
                              .submit = wm_windows_submit,
-                             .collect = wm_windows_collect,
+                             .start = wm_windows_start,
+                             .complete = wm_windows_complete,
                              .lend = lend,
                              .clear = clear };
     if (refusal)

@@ -11,7 +11,7 @@
 #include "kernels/cuda/wm_gpu_wide.cuh"
 #include "kernels/wm_image.h"
 
-#define WM_WINDOWS_SLOTS 3u /* one computes, one waits behind it, one is laid out */
+#define WM_WINDOWS_SLOTS WM_CUDA_SLOTS_MAX /* one computes, one waits behind it, one is laid out */
 #define WM_WINDOWS_SOURCES 2u
 #define WM_WINDOWS_GRAPHS_MAX 16u
 
@@ -36,14 +36,13 @@ typedef struct {
     uint32_t n_row, n_laid;               /* rows in h_row, and of them those already sent */
     uint32_t used;                        /* rows of the maps */
     uint32_t n_hit;
-    bool open, busy;
 } wm_windows_slot_t;
 
 typedef struct {
     wm_cuda_t base;
     wm_cuda_pack_t pack;
     wm_cuda_config_t config;
-    uint32_t starts, hits_max, height, rows_max, n_graph, current;
+    uint32_t starts, hits_max, height, rows_max, n_graph;
     wm_gpu_by_t by;
     double worst; /* residual */
     double ms[WM_CUDA_STAGES];
@@ -82,8 +81,9 @@ static inline uint32_t wm_windows_abreast (const wm_windows_t *self)
 /* Queues the work of a graph: from hits in h_hit to scores in h_scores.  */
 wm_gpu_text_t wm_windows_score_hits (wm_windows_t *self, wm_windows_slot_t *slot, uint32_t hits);
 
-/* The engine's submit and collect.  */
+/* The engine's functions (wm_cuda_base.h).  */
 wm_gpu_text_t wm_windows_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *job);
-wm_gpu_text_t wm_windows_collect (wm_cuda_t *base, wm_job_t **job);
+wm_gpu_text_t wm_windows_start (wm_cuda_t *base, uint32_t slot);
+wm_gpu_text_t wm_windows_complete (wm_cuda_t *base, uint32_t slot);
 
 #endif
