@@ -24,7 +24,7 @@ struct wm_cuda_t {
     void *gpu;
     wm_gpu_info_t info;
     uint32_t fill;            /* as wm_cuda_fill */
-    uint32_t n_slot, current; /* behind the current slot are the older ones */
+    uint32_t n_slot, current; /* the next slot is the oldest, if it is busy */
     bool open, busy[WM_CUDA_SLOTS_MAX];
     uint64_t launches;  /* slots started so far */
     wm_jobs_t finished; /* scored or refused */

@@ -67,20 +67,15 @@ size_t wm_cuda_plane_bytes (uint32_t cells_max)
     return WORDS_MAX * sizeof (uint32_t) + cells_max * sizeof (float);
 }
 
-wm_cuda_plane_t *wm_cuda_plane_new (const wm_gpu_api_t *api, void *gpu, const wm_spec_t *spec,
-                                    uint32_t cells_max, wm_gpu_text_t *text)
+wm_gpu_text_t wm_cuda_plane_new (wm_cuda_plane_t **self_p, const wm_gpu_api_t *api, void *gpu,
+                                 const wm_spec_t *spec, uint32_t cells_max)
 {
-    wm_cuda_plane_t *self = calloc (1, sizeof *self);
-    *text = NULL;
-    if (self) {
-        self->base.api = api, self->base.gpu = gpu;
-        self->spec = *spec, self->cells_max = cells_max;
-        self->offset = malloc (HITS_MAX * sizeof *self->offset);
-        *text = self->offset ? make (self) : "no memory for a plane";
-        if (*text)
-            wm_cuda_plane_destroy (&self);
-    }
-    return self;
+    wm_cuda_plane_t *self = *self_p = calloc (1, sizeof *self);
+    if (!self || !(self->offset = malloc (HITS_MAX * sizeof *self->offset)))
+        return "no memory for a plane";
+    self->base.api = api, self->base.gpu = gpu;
+    self->spec = *spec, self->cells_max = cells_max;
+    return make (self);
 }
 
 void wm_cuda_plane_destroy (wm_cuda_plane_t **self_p)

@@ -23,9 +23,9 @@
 typedef struct wm_cuda_plane_t wm_cuda_plane_t;
 
 /* `api` and its opened `gpu`, which owns the memory, and `spec` are lent. cells_max: of the image.
-   NULL without host memory, or with *text.  */
-wm_cuda_plane_t *wm_cuda_plane_new (const wm_gpu_api_t *api, void *gpu, const wm_spec_t *spec,
-                                    uint32_t cells_max, wm_gpu_text_t *text);
+   After an error, too, *self_p is to be destroyed.  */
+wm_gpu_text_t wm_cuda_plane_new (wm_cuda_plane_t **self_p, const wm_gpu_api_t *api, void *gpu,
+                                 const wm_spec_t *spec, uint32_t cells_max);
 void wm_cuda_plane_destroy (wm_cuda_plane_t **self_p);
 size_t wm_cuda_plane_bytes (uint32_t cells_max); /* of device memory */
 

@@ -73,7 +73,6 @@ static wm_gpu_text_t make_slot (wm_windows_t *self, wm_windows_slot_t *slot)
 
 static wm_gpu_text_t make_load (wm_windows_t *self)
 {
-    wm_gpu_text_t text = NULL;
     void *h_block;
     const size_t source_bytes = source_values (self) * sizeof (float);
     CALL (stream_new, &self->load, true);
@@ -90,13 +89,9 @@ static wm_gpu_text_t make_load (wm_windows_t *self)
     self->spare = malloc (HITS_MAX * sizeof *self->spare);
     if (!self->place || !self->spare)
         return "no memory for hits";
-    if (self->cutter) {
-        self->plane = wm_cuda_plane_new (self->base.api, self->base.gpu, &self->spec,
-                                         self->config.cells, &text);
-        if (!self->plane && !text)
-            return "no memory for a plane";
-    }
-    return text;
+    return self->cutter ? wm_cuda_plane_new (&self->plane, self->base.api, self->base.gpu,
+                                             &self->spec, self->config.cells)
+                        : NULL;
 }
 
 /* ---- the checksum's tolerance ---------------------------------------------------------------- */

@@ -167,7 +167,6 @@ bool gpu_plane_agrees (wm_downscale_t downscale, char text[400])
     const wm_net_t shape = { .height = 48, .width = 48 };
     ceiling_t self = { 0 };
     wm_gpu_info_t info;
-    wm_gpu_text_t why = NULL;
     wm_spec_t spec = gpu_spec (&shape, false, WM_OWN_VIEW);
     wm_batch_t batch;
     uint32_t n_col;
@@ -182,7 +181,7 @@ bool gpu_plane_agrees (wm_downscale_t downscale, char text[400])
     else if (fine (&self, api->open (self.gpu, &info)) &&
              fine (&self, api->stream_new (self.gpu, &self.stream, false)) &&
              fine (&self, api->pinned_new (self.gpu, &self.h_a, sizeof (float) << 24)) &&
-             (plane = wm_cuda_plane_new (api, self.gpu, &spec, 1u << 24, &why)) != NULL &&
+             fine (&self, wm_cuda_plane_new (&plane, api, self.gpu, &spec, 1u << 24)) &&
              load (&self, plane, &batch, &n_col)) {
         uint32_t wrong = 0;
         wm_plane_cut (judge, 0, batch.n_hit, patches);
@@ -193,7 +192,6 @@ bool gpu_plane_agrees (wm_downscale_t downscale, char text[400])
         if (wrong)
             snprintf (self.text, sizeof self.text, "%u of %u rows differ", wrong, batch.n_hit * 48);
     }
-    fine (&self, why);
     memcpy (text, self.text, sizeof self.text);
     wm_cuda_plane_destroy (&plane);
     api->destroy (self.gpu);

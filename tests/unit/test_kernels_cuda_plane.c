@@ -77,13 +77,11 @@ typedef struct {
 static void open_device (device_t *self, const wm_spec_t *spec)
 {
     wm_gpu_info_t info;
-    wm_gpu_text_t text;
     self->gpu = wm_gpu_stand_in.make ();
     assert_null (wm_gpu_stand_in.open (self->gpu, &info));
     assert_null (wm_gpu_stand_in.stream_new (self->gpu, &self->stream, true));
     assert_null (wm_gpu_stand_in.pinned_new (self->gpu, &self->h_image, CELLS * sizeof (float)));
-    self->plane = wm_cuda_plane_new (&wm_gpu_stand_in, self->gpu, spec, CELLS, &text);
-    assert_non_null (self->plane);
+    assert_null (wm_cuda_plane_new (&self->plane, &wm_gpu_stand_in, self->gpu, spec, CELLS));
 }
 
 static void close_device (device_t *self)
@@ -298,8 +296,9 @@ static void every_failure_is_passed_on (void **state)
         assert_null (wm_gpu_stand_in.open (gpu, &info));
         assert_null (wm_gpu_stand_in.stream_new (gpu, &stream, true));
         wm_gpu_fake.fail_at = 2 + k;
-        wm_cuda_plane_t *self = wm_cuda_plane_new (&wm_gpu_stand_in, gpu, &spec, CELLS, &text);
-        if (self)
+        wm_cuda_plane_t *self;
+        text = wm_cuda_plane_new (&self, &wm_gpu_stand_in, gpu, &spec, CELLS);
+        if (!text)
             text = wm_cuda_plane_load (self, 1, &batch, stream, &laid);
         failed = text != NULL;
         assert_true (!failed || strstr (text, "cudaErrorLaunchFailure"));
