@@ -530,7 +530,8 @@ static bool pack (builder_t *self, wm_guard_t *guard)
     guard->n_place = self->n_place;
     if (guard->bytes && guard->place) {
         onnx__model_proto__pack (self->onnx.model, guard->bytes);
-        memcpy (guard->place, self->place, self->n_place * sizeof *guard->place);
+        if (self->n_place)
+            memcpy (guard->place, self->place, self->n_place * sizeof *guard->place);
     }
     graph->node = before.node; /* what the message owns is freed with it */
     graph->n_node = before.n_node;
