@@ -7,7 +7,12 @@
    and is carried out as late as it may: when its thread waits for it. Without a wait it never
    lands.
 
-   A tensor core adds 16 products to a sum without rounding, then cuts off.
+   A tensor core adds 16 products to a sum without rounding, then cuts off. Products of a warpgroup
+   are carried out for each of its warps, when the warp waits for them. A GPU may read their operands
+   at any time from the instruction on: what lies there when the warp waits must be what lay there
+   at the instruction, or the block is broken. It is broken, too, where a thread did not order its
+   sums before the products (wm_gpu_wide_begin, behind each wait), or did not make shared memory
+   visible to them (wm_gpu_wide_show, behind each barrier).
 
    Fibers are switched by ten instructions of x86-64, since a tile of hits takes tens of millions of
    switches. They share the thread's floating-point state and never leave it changed.  */
@@ -20,12 +25,13 @@
 #include <stdlib.h>
 
 #define THREADS_MAX 512u
+#define WARPS_MAX (THREADS_MAX / 32)
 #define STACK_BYTES (64u << 10)
 #define COPIES_MAX 128u /* of a thread that have not landed */
 #define PRODUCTS_MAX 32u
 #define STEPS_MAX 64u /* of a warp before another one is taken */
 
-typedef enum { NOTHING, MEET, BALLOT, FIRST, MATRIX, MMA, END } do_t;
+typedef enum { NOTHING, MEET, BALLOT, FIRST, MATRIX, MMA, WIDE_MMA, WIDE_WAIT, END } do_t;
 
 typedef struct {
     char *to;
@@ -33,19 +39,36 @@ typedef struct {
     uint32_t group;
 } copy_t;
 
-/* A product of a warpgroup that is not done.  */
+/* What a warp reads for its part of a warpgroup's product, 16 outputs of 128 hits: two planes of
+   8 halves each.  */
 typedef struct {
-    float *sum;
+    uint16_t weights[2][16][8], values[2][128][8];
+} operands_t;
+
+typedef struct {
     wm_gpu_near_t weights, values;
-    uint32_t plane, step;
-    bool adds;
+    uint32_t plane, adds;
 } product_t;
+
+/* A warp's products that are not done, in a ring.  */
+typedef struct {
+    struct {
+        product_t product;
+        operands_t operands; /* as they lay at the instruction */
+        float *sum[32];      /* of each lane */
+        uint32_t step;
+    } pending[PRODUCTS_MAX];
+    uint32_t first, last;
+} warp_t;
 
 typedef struct {
     void *stack, *sp;
     do_t next;
     wm_gpu_at_t at;
+    bool begun, shown; /* what a warpgroup's product relies on */
+    uint32_t step;     /* of such products */
     /* Operands of `next`.  */
+    product_t product;
     bool yes;
     uint32_t word;
     const void *row;
@@ -55,12 +78,10 @@ typedef struct {
     /* Copies on their way, in a ring.  */
     copy_t copy[COPIES_MAX];
     uint32_t first, last, group;
-    /* Products of a warpgroup, likewise.  */
-    product_t product[PRODUCTS_MAX];
-    uint32_t first_product, last_product, product_step;
 } fiber_t;
 
 static fiber_t fibers[THREADS_MAX], *self_fiber;
+static warp_t block_warps[WARPS_MAX];
 static void *scheduler_sp;
 static const char *broken; /* what they did that no GPU allows */
 static struct {
@@ -108,7 +129,8 @@ static void make_fiber (fiber_t *fiber, wm_gpu_at_t at)
     fiber->at = at;
     fiber->next = NOTHING;
     fiber->first = fiber->last = fiber->group = 0;
-    fiber->first_product = fiber->last_product = fiber->product_step = 0;
+    fiber->begun = fiber->shown = false;
+    fiber->step = 0;
 }
 
 /* ---- instructions of the GPU ----------------------------------------------------------------- */
@@ -116,6 +138,7 @@ static void make_fiber (fiber_t *fiber, wm_gpu_at_t at)
 void wm_gpu_meet (void)
 {
     yield (MEET);
+    self_fiber->shown = false; /* what others copied before */
 }
 
 uint32_t wm_gpu_ballot (bool yes)
@@ -214,6 +237,35 @@ void wm_gpu_mma (float c[4], const uint32_t a[4], const uint32_t b[2])
     yield (MMA);
 }
 
+void wm_gpu_wide_begin (void)
+{
+    self_fiber->begun = true;
+}
+
+void wm_gpu_wide_mma (float d[64], wm_gpu_near_t weights, wm_gpu_near_t values, uint32_t plane,
+                      bool adds)
+{
+    self_fiber->c = d, self_fiber->product = (product_t){ weights, values, plane, adds };
+    yield (WIDE_MMA);
+}
+
+void wm_gpu_wide_commit (void)
+{
+    self_fiber->step++;
+}
+
+void wm_gpu_wide_wait (uint32_t pending)
+{
+    self_fiber->word = pending;
+    yield (WIDE_WAIT);
+    self_fiber->begun = false; /* the thread may use its sums now */
+}
+
+void wm_gpu_wide_show (void)
+{
+    self_fiber->shown = true;
+}
+
 /* ---- what a warp does together --------------------------------------------------------------- */
 
 static void do_ballot (fiber_t *lane)
@@ -251,11 +303,12 @@ static void do_matrix (fiber_t *lane)
 }
 
 static float half_table[65536];
+typedef double eight_t __attribute__ ((vector_size (8 * sizeof (double))));
 
-/* The values of a word, as it lies in memory, from `at` on.  */
-static void put_word (uint32_t word, float *at)
+/* Half 0 or 1 of a word.  */
+static double half_of (uint32_t word, uint32_t i)
 {
-    at[0] = half_table[word & 0xffff], at[1] = half_table[word >> 16];
+    return (double) half_table[word >> 16 * i & 0xffff];
 }
 
 /* Towards 0, as NVIDIA's tensor cores do with what they add (H. Ootomo, R. Yokota, Recovering
@@ -266,102 +319,116 @@ static float cut_off (double sum)
     return fabs ((double) value) > fabs (sum) ? nextafterf (value, 0) : value;
 }
 
-/* A thread's part of a warpgroup's product: two rows of outputs, two of each eight hits.  */
-static void do_product (const fiber_t *f, const product_t *product)
-{
-    const uint32_t thread = f->at.thread % 128, lane = thread % 32;
-    float a[2][16];
-    for (uint32_t i = 0; i < 16; i++) { /* words of 2 rows */
-        const uint32_t row = i / 8, k = i % 8;
-        uint32_t word;
-        memcpy (&word,
-                product->weights + (thread / 32 * 16 + lane / 4 + row * 8) * 16 +
-                    k / 4 * WM_GPU_WIDE_WEIGHTS + k % 4 * 4,
-                4);
-        put_word (word, &a[row][2 * k]);
-    }
-    for (uint32_t n = 0; n < 32; n++) {
-        const char *values = product->values + (n / 2 * 8 + lane % 4 * 2 + n % 2) * 16;
-        float b[16];
-        uint16_t half[16];
-        memcpy (half, values, 16), memcpy (half + 8, values + product->plane, 16);
-        uint32_t any = 0;
-        for (uint32_t k = 0; k < 16; k++)
-            b[k] = half_table[half[k]], any |= half[k];
-        if (!any && product->adds)
-            continue; /* most hits, at most positions: nothing is added */
-        for (uint32_t row = 0; row < 2; row++) {
-            float *to = product->sum + n / 2 * 4 + row * 2 + n % 2;
-            double sum = product->adds ? (double) *to : 0;
-            for (uint32_t k = 0; k < 16; k++)
-                sum += (double) a[row][k] * (double) b[k];
-            *to = cut_off (sum);
-        }
-    }
-}
-
-void wm_gpu_wide_begin (void)
-{
-}
-
-void wm_gpu_wide_mma (float d[64], wm_gpu_near_t weights, wm_gpu_near_t values, uint32_t plane,
+/* c (16, 8) += a (16, 16) b (16, 8); c as wm_gpu_mma has it, from c[lane][at] on.  */
+static void multiply (double a[16][16], const eight_t b[16], float *const c[32], uint32_t at,
                       bool adds)
 {
-    fiber_t *f = self_fiber;
-    if (!is_shared (weights, 16, WM_GPU_WIDE_WEIGHTS + 64 * 16) ||
-        !is_shared (values, 16, plane + 128 * 16) ||
-        f->last_product - f->first_product == PRODUCTS_MAX)
-        broken = "an operand that is not aligned, outside shared memory, or one too many";
-    else
-        f->product[f->last_product++ % PRODUCTS_MAX] =
-            (product_t){ d, weights, values, plane, f->product_step, adds };
-}
-
-void wm_gpu_wide_commit (void)
-{
-    self_fiber->product_step++;
-}
-
-void wm_gpu_wide_wait (uint32_t pending)
-{
-    fiber_t *f = self_fiber;
-    for (; f->first_product < f->last_product; f->first_product++) {
-        const product_t *product = &f->product[f->first_product % PRODUCTS_MAX];
-        if (product->step + pending >= f->product_step)
-            return;
-        do_product (f, product);
+    for (uint32_t m = 0; m < 16; m++) {
+        eight_t sum = { 0 };
+        for (uint32_t k = 0; k < 16; k++)
+            sum += a[m][k] * b[k];
+        for (uint32_t n = 0; n < 8; n++) {
+            float *to = &c[m % 8 * 4 + n / 2][at + m / 8 * 2 + n % 2];
+            *to = cut_off ((adds ? (double) *to : 0) + sum[n]);
+        }
     }
-}
-
-void wm_gpu_wide_show (void)
-{
 }
 
 static void do_mma (fiber_t *lane)
 {
-    const uint32_t depth = 16;
-    float a[16][16], b[8][16], turned[16][8];
+    double a[16][16];
+    eight_t b[16];
+    float *c[32];
+    uint32_t any = 0;
+    wm_gpu_fake.mmas++;
+    for (uint32_t l = 0; l < 32; l++)
+        any |= lane[l].b[0] | lane[l].b[1];
+    if (!any)
+        return; /* nothing is added */
     for (uint32_t l = 0; l < 32; l++) {
         const uint32_t g = l / 4, t = l % 4;
+        for (uint32_t i = 0; i < 8; i++) /* halves */
+            a[g + i / 2 % 2 * 8][(t + i / 4 * 4) * 2 + i % 2] = half_of (lane[l].a[i / 2], i % 2);
         for (uint32_t i = 0; i < 4; i++)
-            put_word (lane[l].a[i], &a[g + i % 2 * 8][(t + i / 2 * 4) * 2]);
-        for (uint32_t i = 0; i < 2; i++)
-            put_word (lane[l].b[i], &b[g][(t + i * 4) * 2]);
+            b[(t + i / 2 * 4) * 2 + i % 2][g] = half_of (lane[l].b[i / 2], i % 2);
+        c[l] = lane[l].c;
     }
-    for (uint32_t n = 0; n < 8; n++)
-        for (uint32_t k = 0; k < depth; k++)
-            turned[k][n] = b[n][k];
-    for (uint32_t m = 0; m < 16; m++) {
-        double sum[8] = { 0 };
-        for (uint32_t k = 0; k < depth; k++)
+    multiply (a, b, c, 0, true);
+}
+
+/* ---- what a warpgroup does, warp by warp ----------------------------------------------------- */
+
+/* Plane k of the weights that a warp reads.  */
+static const char *weights_of (const product_t *product, uint32_t warp, uint32_t k)
+{
+    return product->weights + k * WM_GPU_WIDE_WEIGHTS + warp % 4 * 256;
+}
+
+/* Keeps a product and what it would read now.  */
+static void do_wide_mma (fiber_t *lane, uint32_t warp)
+{
+    warp_t *self = &block_warps[warp];
+    const product_t *product = &lane->product;
+    for (uint32_t l = 0; l < 32; l++) {
+        if (!lane[l].begun)
+            broken = "a product of a warpgroup, and no wm_gpu_wide_begin behind the last wait";
+        if (!lane[l].shown)
+            broken = "a product of a warpgroup, and no wm_gpu_wide_show behind the last barrier";
+        if (memcmp (&lane[l].product, product, sizeof *product) != 0)
+            broken = "a product of a warpgroup whose threads name different operands";
+    }
+    if (!is_shared (product->weights, 16, WM_GPU_WIDE_WEIGHTS + 64 * 16) ||
+        !is_shared (product->values, 16, product->plane + 128 * 16) ||
+        self->last - self->first == PRODUCTS_MAX)
+        broken = "an operand that is not aligned, outside shared memory, or one too many";
+    if (broken)
+        return;
+    const uint32_t i = self->last++ % PRODUCTS_MAX;
+    self->pending[i].product = *product, self->pending[i].step = lane->step;
+    for (uint32_t k = 0; k < 2; k++) {
+        memcpy (self->pending[i].operands.weights[k], weights_of (product, warp, k), 256);
+        memcpy (self->pending[i].operands.values[k], product->values + k * product->plane, 2048);
+    }
+    for (uint32_t l = 0; l < 32; l++)
+        self->pending[i].sum[l] = lane[l].c;
+}
+
+/* Adds a product to the sums, eight hits at a time: most have nothing at most positions.  */
+static void carry_out (const operands_t *operands, float *const sum[32], bool adds)
+{
+    static const uint16_t zeros[8][8];
+    double a[16][16];
+    eight_t b[16];
+    for (uint32_t m = 0; m < 16; m++)
+        for (uint32_t k = 0; k < 16; k++)
+            a[m][k] = (double) half_table[operands->weights[k / 8][m][k % 8]];
+    for (uint32_t j = 0; j < 16; j++) {
+        if (adds && memcmp (operands->values[0][8 * j], zeros, sizeof zeros) == 0 &&
+            memcmp (operands->values[1][8 * j], zeros, sizeof zeros) == 0)
+            continue; /* nothing is added */
+        for (uint32_t k = 0; k < 16; k++)
             for (uint32_t n = 0; n < 8; n++)
-                sum[n] += (double) a[m][k] * (double) turned[k][n];
-        for (uint32_t n = 0; n < 8; n++) {
-            float *c = &lane[m % 8 * 4 + n / 2].c[m / 8 * 2 + n % 2];
-            *c = cut_off ((double) *c + sum[n]);
-        }
+                b[k][n] = (double) half_table[operands->values[k / 8][8 * j + n][k % 8]];
+        multiply (a, b, sum, 4 * j, adds);
     }
-    wm_gpu_fake.mmas++;
+}
+
+/* Carries out the products of all but the last steps.  */
+static void do_wide_wait (fiber_t *lane, uint32_t warp)
+{
+    warp_t *self = &block_warps[warp];
+    for (; self->first < self->last; self->first++) {
+        const uint32_t i = self->first % PRODUCTS_MAX;
+        const product_t *product = &self->pending[i].product;
+        const operands_t *operands = &self->pending[i].operands;
+        if (self->pending[i].step + lane->word >= lane->step)
+            return;
+        for (uint32_t k = 0; k < 2; k++)
+            if (memcmp (operands->weights[k], weights_of (product, warp, k), 256) != 0 ||
+                memcmp (operands->values[k], product->values + k * product->plane, 2048) != 0)
+                broken = "a product of a warpgroup whose operands change before it is waited for";
+        carry_out (operands, self->pending[i].sum, product->adds);
+    }
 }
 
 /* ---- the block ------------------------------------------------------------------------------- */
@@ -390,6 +457,13 @@ static do_t step (fiber_t *lane, uint32_t from)
         break;
     case MMA:
         do_mma (lane);
+        break;
+    case WIDE_MMA:
+        do_wide_mma (lane, (uint32_t) (lane - fibers) / 32);
+        break;
+    case WIDE_WAIT:
+        do_wide_wait (lane, (uint32_t) (lane - fibers) / 32);
+        break;
     default:
         break;
     }
@@ -399,7 +473,7 @@ static do_t step (fiber_t *lane, uint32_t from)
 /* Runs warps in random order until all wait to meet, or have ended. Returns how many ended.  */
 static uint32_t run_warps (uint32_t warps, uint64_t *seed)
 {
-    uint32_t list[THREADS_MAX / 32], n = 0, ended = 0;
+    uint32_t list[WARPS_MAX], n = 0, ended = 0;
     for (uint32_t w = 0; w < warps; w++)
         list[n++] = w;
     while (n > 0 && !broken) {
@@ -431,6 +505,8 @@ const char *wm_gpu_fake_block (wm_gpu_thread_fn *kernel, const void *args, float
         make_fiber (&fibers[t], at);
         fibers[t].n_matrix = 0;
     }
+    for (uint32_t w = 0; w < warps; w++)
+        block_warps[w].first = block_warps[w].last = 0;
     uint32_t ended = 0;
     while (!broken && ended == 0)
         ended = run_warps (warps, seed);
