@@ -74,6 +74,15 @@ WM_GPU_CODE void wm_gpu_wide_begin (void)
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 
+/* Makes the compiler take d for read and written here. It cannot know by itself that a wait sets
+   what products began to sum: without this it may use those registers before the wait.  */
+WM_GPU_CODE void wm_gpu_wide_hold (float d[64])
+{
+    WM_GPU_UNROLL
+    for (uint32_t i = 0; i < 64; i++)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+
 /* Begins d (64 outputs, 128 hits) += weights (64, 16) values (16, 128); = without `adds`. A thread
    of the warpgroup has, of eight hits 8j and on, what a thread of wm_gpu_mma has, in d[4j] and
    on.  */
@@ -152,6 +161,11 @@ void wm_gpu_wide_mma (float d[64], wm_gpu_near_t weights, wm_gpu_near_t values, 
 void wm_gpu_wide_commit (void);
 void wm_gpu_wide_wait (uint32_t pending);
 void wm_gpu_wide_show (void);
+
+WM_GPU_CODE void wm_gpu_wide_hold (float d[64])
+{
+    (void) d;
+}
 
 WM_GPU_CODE void wm_gpu_wide_registers (bool multiplies)
 {
@@ -374,6 +388,8 @@ WM_GPU_CODE void wm_gpu_wide_products (wm_gpu_near_t stage, uint32_t parts, uint
 {
     const uint32_t plane = wm_gpu_wide_plane (parts);
     const wm_gpu_near_t weights = stage + group * 64 * 16, values = stage + parts * WM_GPU_PANEL;
+    if (parts == 2)
+        wm_gpu_wide_hold (sum + 64);
     wm_gpu_wide_begin ();
     WM_GPU_UNROLL
     for (uint32_t k = 0; k < WM_GPU_STEPS; k++) {
@@ -417,11 +433,15 @@ WM_GPU_CODE void wm_gpu_wide_multiply (const wm_gpu_dense_t *args, wm_gpu_at_t a
     WM_GPU_UNROLL
     for (uint32_t i = 0; i < 128; i++)
         sum[i] = 0;
+    if (parts == 1)
+        wm_gpu_wide_hold (sum), wm_gpu_wide_hold (sum + 64);
     for (uint32_t t = 0; t < (band->end - band->first) * args->segments; t++) {
         wm_gpu_meet ();
         wm_gpu_wide_show ();
         wm_gpu_wide_products (stage, parts, group, sum);
         wm_gpu_wide_wait (parts == 1); /* stage t - 1 may be written */
+        if (parts == 2)
+            wm_gpu_wide_hold (sum + 64);
         WM_GPU_UNROLL
         for (uint32_t i = 0; i < 64 && parts == 2; i++)
             sum[i] += sum[64 + i];
@@ -430,6 +450,8 @@ WM_GPU_CODE void wm_gpu_wide_multiply (const wm_gpu_dense_t *args, wm_gpu_at_t a
             stage = shared;
     }
     wm_gpu_wide_wait (0);
+    if (parts == 1)
+        wm_gpu_wide_hold (sum), wm_gpu_wide_hold (sum + 64);
     wm_gpu_wide_write (args, at, parts, sum, band->sum);
 }
 
