@@ -67,6 +67,13 @@ WM_GPU_CODE uint64_t wm_gpu_wide_operand (wm_gpu_near_t at, uint32_t plane)
     return (at & 0x3ffff) >> 4 | (uint64_t) (plane >> 4) << 16 | (uint64_t) (128 >> 4) << 32;
 }
 
+/* All threads of the block: the warpgroups that multiply and those that feed them come to it at
+   different places of the code, which __syncthreads does not allow.  */
+WM_GPU_CODE void wm_gpu_wide_meet (void)
+{
+    asm volatile("barrier.sync 0;" ::: "memory");
+}
+
 /* Orders what this warpgroup wrote to registers and shared memory before the products that
    follow.  */
 WM_GPU_CODE void wm_gpu_wide_begin (void)
@@ -161,6 +168,11 @@ void wm_gpu_wide_mma (float d[64], wm_gpu_near_t weights, wm_gpu_near_t values, 
 void wm_gpu_wide_commit (void);
 void wm_gpu_wide_wait (uint32_t pending);
 void wm_gpu_wide_show (void);
+
+WM_GPU_CODE void wm_gpu_wide_meet (void)
+{
+    wm_gpu_meet ();
+}
 
 WM_GPU_CODE void wm_gpu_wide_hold (float d[64])
 {
@@ -372,7 +384,7 @@ WM_GPU_CODE void wm_gpu_wide_feed (const wm_gpu_dense_t *args, wm_gpu_at_t at, u
         wm_gpu_wide_next (args, parts, thread, shared, &hits, &step);
     for (uint32_t t = 0; t < (band->end - band->first) * args->segments; t++) {
         wm_gpu_copy_wait (args->stages - 3); /* stage t has landed */
-        wm_gpu_meet ();
+        wm_gpu_wide_meet ();
         wm_gpu_wide_next (args, parts, thread, shared, &hits, &step);
         wm_gpu_wide_check (stage, parts, at, sums);
         stage = stage + bytes == end ? shared : stage + bytes;
@@ -436,7 +448,7 @@ WM_GPU_CODE void wm_gpu_wide_multiply (const wm_gpu_dense_t *args, wm_gpu_at_t a
     if (parts == 1)
         wm_gpu_wide_hold (sum), wm_gpu_wide_hold (sum + 64);
     for (uint32_t t = 0; t < (band->end - band->first) * args->segments; t++) {
-        wm_gpu_meet ();
+        wm_gpu_wide_meet ();
         wm_gpu_wide_show ();
         wm_gpu_wide_products (stage, parts, group, sum);
         wm_gpu_wide_wait (parts == 1); /* stage t - 1 may be written */
