@@ -30,7 +30,9 @@ static const gpu_shape_t usual = { 14, 12, 1, 1, { 48 }, { 5 }, 128, 32, 1, fals
 static const gpu_shape_t wide = { 9, 11, 1, 1, { 64 }, { 3 }, 40, 8, 1, true };
 static const gpu_shape_t broad = { 5, 60, 1, 1, { 48 }, { 3 }, 40, 8, 1, false };
 static const gpu_shape_t full = { 8, 68, 1, 1, { 8 }, { 5 }, 16, 8, 1, false }; /* 64 positions */
-static const double tolerance[] = { 1e-5, 0, 1e-3, 1e-5 }; /* by wm_gpu_precision_t */
+/* By wm_gpu_precision_t. Split is off by 2.4e-7 at most here, with 14 planes; by 8e-7 and more where
+   sums over all positions are left to tensor cores, which cut off.  */
+static const double tolerance[] = { 1e-5, 0, 1e-3, 5e-7 };
 static const wm_gpu_precision_t precisions[] = { WM_GPU_F32, WM_GPU_F16, WM_GPU_SPLIT };
 static uint32_t strip = 32; /* starts of a strip; 0: as the product has it */
 static bool without_wide;   /* not by Hopper's instructions */
