@@ -24,10 +24,11 @@
 
 #define HITS 300u
 
-/* Segments of several positions, of one, of part of one; conv rows that do not fill the splits.  */
+/* Segments of several positions, of one, of part of one (64 filters); conv rows that do not fill
+   the splits.  */
 static const gpu_shape_t narrow = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false };
 static const gpu_shape_t usual = { 14, 12, 1, 1, { 48 }, { 5 }, 128, 32, 1, false };
-static const gpu_shape_t wide = { 9, 11, 1, 1, { 64 }, { 3 }, 40, 8, 1, true };
+static const gpu_shape_t deep = { 9, 11, 1, 1, { 64 }, { 3 }, 40, 8, 1, true };
 static const gpu_shape_t broad = { 5, 60, 1, 1, { 48 }, { 3 }, 40, 8, 1, false };
 static const gpu_shape_t full = { 8, 68, 1, 1, { 8 }, { 5 }, 16, 8, 1, false }; /* 64 positions */
 /* By wm_gpu_precision_t. Split is off by 2.4e-7 at most here, with 14 planes; by 8e-7 and more where
@@ -149,7 +150,7 @@ static void planes_agree_with_double (void **state)
         without_wide = false;
         agree (&narrow, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
         agree (&full, WM_FULL_VIEW, precisions[p], 40, 60, 70);
-        agree (&wide, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
+        agree (&deep, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
     }
     agree (&usual, WM_OWN_VIEW, WM_GPU_F16, 90, 60, 70);
     agree (&usual, WM_FULL_VIEW, WM_GPU_F16, 90, 300, 70);   /* taller than a slot */
