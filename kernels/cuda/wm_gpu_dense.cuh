@@ -436,7 +436,9 @@ WM_GPU_CODE void wm_gpu_dense_multiply (const wm_gpu_dense_t *args, wm_gpu_near_
         wm_gpu_dense_fma (stage, groups, at, sums);
 }
 
-/* n_row rows from `first` on, which were looked at.  */
+/* n_row rows from `first` on, which were looked at. Behind it other rows may be looked at without
+   another barrier: the loop's last one stands behind all copies, so nobody reads live and entry any
+   more, and wm_gpu_dense_look meets before it writes groups.  */
 WM_GPU_CODE void wm_gpu_dense_rows (const wm_gpu_dense_t *args, wm_gpu_dense_shared_t s,
                                     wm_gpu_at_t at, wm_gpu_by_t by, uint32_t first, uint32_t n_row,
                                     wm_gpu_sums_t *sums)
@@ -461,7 +463,6 @@ WM_GPU_CODE void wm_gpu_dense_rows (const wm_gpu_dense_t *args, wm_gpu_dense_sha
         wm_gpu_dense_multiply (args, s.stage + read * bytes, s.groups[t - ahead], at, by, sums);
         read = read + 1 == args->stages ? 0 : read + 1;
     }
-    wm_gpu_meet (); /* no thread reads what the next rows overwrite */
 }
 
 WM_GPU_CODE void wm_gpu_dense (const wm_gpu_dense_t *args, float *shared, wm_gpu_at_t at,

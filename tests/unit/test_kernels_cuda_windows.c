@@ -30,7 +30,8 @@ static const gpu_shape_t narrow = { 12, 10, 1, 1, { 8 }, { 5 }, 16, 8, 3, false 
 static const gpu_shape_t usual = { 14, 12, 1, 1, { 48 }, { 5 }, 128, 32, 1, false };
 static const gpu_shape_t deep = { 9, 11, 1, 1, { 64 }, { 3 }, 40, 8, 1, true };
 static const gpu_shape_t broad = { 5, 60, 1, 1, { 48 }, { 3 }, 40, 8, 1, false };
-static const gpu_shape_t full = { 8, 68, 1, 1, { 8 }, { 5 }, 16, 8, 1, false }; /* 64 positions */
+static const gpu_shape_t tall = { 32, 20, 1, 1, { 8 }, { 5 }, 16, 8, 1, false }; /* 7 rows a band */
+static const gpu_shape_t full = { 8, 68, 1, 1, { 8 }, { 5 }, 16, 8, 1, false };  /* 64 positions */
 /* By wm_gpu_precision_t. Split is off by 2.4e-7 at most here, with 14 planes; by 8e-7 and more where
    sums over all positions are left to tensor cores, which cut off.  */
 static const double tolerance[] = { 1e-5, 0, 1e-3, 5e-7 };
@@ -150,6 +151,7 @@ static void planes_agree_with_double (void **state)
         without_wide = false;
         agree (&narrow, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
         agree (&full, WM_FULL_VIEW, precisions[p], 40, 60, 70);
+        agree (&tall, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
         agree (&deep, WM_FULL_VIEW, precisions[p], HITS, 60, 70);
     }
     agree (&usual, WM_OWN_VIEW, WM_GPU_F16, 90, 60, 70);
