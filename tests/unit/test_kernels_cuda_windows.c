@@ -32,9 +32,10 @@ static const gpu_shape_t deep = { 9, 11, 1, 1, { 64 }, { 3 }, 40, 8, 1, true };
 static const gpu_shape_t broad = { 5, 60, 1, 1, { 48 }, { 3 }, 40, 8, 1, false };
 static const gpu_shape_t tall = { 32, 20, 1, 1, { 8 }, { 5 }, 16, 8, 1, false }; /* 7 rows a band */
 static const gpu_shape_t full = { 8, 68, 1, 1, { 8 }, { 5 }, 16, 8, 1, false };  /* 64 positions */
-/* By wm_gpu_precision_t. Split is off by 2.4e-7 at most here, with 14 planes; by 8e-7 and more where
-   sums over all positions are left to tensor cores, which cut off.  */
-static const double tolerance[] = { 1e-5, 0, 1e-3, 5e-7 };
+/* By wm_gpu_precision_t. Split is off by 2.4e-7 on 14 planes of the small networks, by 4.5e-7 on
+   2,000 hits of the real one; by 1.2e-6 where tensor cores, which cut off, sum over all
+   positions.  */
+static const double tolerance[] = { 1e-5, 0, 1e-3, 7e-7 };
 static const wm_gpu_precision_t precisions[] = { WM_GPU_F32, WM_GPU_F16, WM_GPU_SPLIT };
 static uint32_t strip = 32; /* starts of a strip; 0: as the product has it */
 static bool without_wide;   /* not by Hopper's instructions */
