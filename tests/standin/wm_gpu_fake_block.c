@@ -8,14 +8,14 @@
    lands.
 
    A tensor core adds 16 products to a sum without rounding, then cuts off. Products of a warpgroup
-   are carried out for each of its warps, when the warp waits for them. A GPU may read their operands
-   at any time from the instruction on: what lies there when the warp waits must be what lay there
-   at the instruction, or the block is broken. It is broken, too, where a thread did not order its
-   sums before the products (wm_gpu_wide_begin, behind each wait), or did not make shared memory
-   visible to them (wm_gpu_wide_show, behind each barrier).
+   are carried out for each of its warps, when the warp waits for them. A GPU may read operands at
+   any time from the instruction on: what lies there when the warp waits must be what lay there at
+   the instruction, or the block is broken. It is broken, too, where a thread did not order its sums
+   before the products (wm_gpu_wide_begin, behind each wait), or did not make shared memory visible
+   to them (wm_gpu_wide_show, behind each barrier).
 
-   Fibers are switched by a dozen instructions of x86-64, since a tile of hits takes tens of millions
-   of switches; the last one is a jump, whose target CPUs predict better than that of a return which
+   Fibers are switched by a dozen instructions of x86-64: a tile of hits takes tens of millions of
+   switches. The last one is a jump, whose target CPUs predict better than that of a return which
    has no call. They share the thread's floating-point state and never leave it changed.  */
 #include "tests/standin/wm_gpu_fake_block.h"
 #include "tests/standin/wm_gpu_fake.h"
