@@ -12,6 +12,19 @@ ok "what is not known is refused by node and operator" case_of refuse
 ok "SqueezeNet" case_of squeezenet
 ok "ShuffleNet" case_of shufflenet
 [ "$(size test proof soak)" = test ] || ok "ResNet-50" case_of resnet50
+# As a worker opens it: the model of a campaign, by the shared object that it loads.
+campaign () # engine
+{
+    WM_CUDA_SO=$bin/../tests/wm_cuda_standin.so keep "$bin/wiremill" run --quiet --model "$work/any.onnx" --engine "$1" --workers 1 \
+        --input "$work/patches.npy" --output "$work/$1"
+}
+run ()
+{
+    build/venv/bin/python tests/golden/anyrun.py "$work" && campaign openvino && campaign cuda &&
+        grep -q 'engine cuda/Stand-In.*/any.*the self-test is passed' "$work/cuda$beside"/log/worker-*.log &&
+        keep "$bin/wiremill" compare "$work/openvino/patches.scores.h5" "$work/cuda/patches.scores.h5" && says '^the same within'
+}
+ok "a campaign with a CNN of another family gives OpenVINO's scores" run
 for network in squeezenet resnet50; do
     # 75: this machine's cuDNN is absent or cannot plan without a device.
     plans () { keep "$program" plans "$light/light_$network.onnx" 64 || [ $? = 75 ]; }
