@@ -275,7 +275,7 @@ def heads(path=SERVICE + "ModelInfer"):
 
 
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0)
-HEADERS, RST, CONTINUATION = 1, 3, 9
+HEADERS, RST, PING, WINDOW, CONTINUATION = 1, 3, 6, 8, 9
 
 
 def raw(data):
@@ -444,6 +444,67 @@ def crowd():
     one.request("GET", "/v2/health/live")
     assert one.getresponse().status == 200
     one.close()
+
+
+class Asker:
+    """A connection with calls of this body, one a stream, all at once; the gateway has read all of them once this returns."""
+
+    def __init__(self, source, n, body):
+        self.said = socket.create_connection(grpc.split(":"), timeout=300, source_address=(source, 0))
+        self.peer, self.n_open, self.seen = "%s:%d" % self.said.getsockname(), n, b""
+        calls = b"".join(frame(HEADERS, 4, i, heads()) + frame(0, 1, i, body) for i in range(1, 2 * n, 2))
+        self.said.sendall(GREETING + frame(WINDOW, 0, 0, struct.pack(">I", 1 << 30)) + calls + frame(PING, 0, 0, b"read all"))
+        while self.read() != (PING, 1, 0):
+            pass
+
+    def read(self):
+        """The kind, flags and stream of the next frame."""
+        def take(n):
+            while len(self.seen) < n:
+                piece = self.said.recv(1 << 20)
+                assert piece, "the connection has ended"
+                self.seen += piece
+            taken, self.seen = self.seen[:n], self.seen[n:]
+            return taken
+        head = take(9)
+        take(int.from_bytes(head[:3], "big"))
+        self.n_open -= head[3] == RST or (head[3] in (0, HEADERS) and head[4] & 1)
+        return head[3], head[4], int.from_bytes(head[5:], "big")
+
+    def finish(self):
+        while self.n_open:
+            self.read()
+
+
+def fair():
+    """Connections of one address flood the model, more than their address may hold in memory. A client at another address, and
+    one on another connection from that address where there is memory, has its answers before most of theirs: by the order of
+    lines in the access log, which does not depend on how fast anybody is."""
+    worker, log = int(sys.argv[5]), sys.argv[6]
+    body = framed(request(patches(1)))
+    for source, n_many, n, most in (("127.0.0.1", 10, 800, 1500), ("127.0.0.2", 4, 250, 800)):
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            many = [Asker("127.0.0.2", n, body) for _ in range(n_many)]
+            one = Asker(source, 20, body)
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        threads = [threading.Thread(target=asker.finish) for asker in (*many, one)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        peers = {asker.peer for asker in (*many, one)}
+        for asker in (*many, one):
+            asker.said.close()
+        lines = []
+        while len(lines) < n_many * n + 20:  # they are written within a second
+            time.sleep(0.05)
+            lines = [line.split() for line in open(log).read().rpartition("\n")[0].splitlines()]
+            lines = [line for line in lines if line[1] in peers]
+        assert all(line[5] == "ok" for line in lines), [line for line in lines if line[5] != "ok"][:3]
+        its = [at for at, line in enumerate(lines) if line[1] == one.peer]
+        assert len(its) == 20 and its[-1] < most, (source, its)
 
 
 def flood():

@@ -55,8 +55,10 @@ logged () { grep -Eq '^[0-9TZ:.-]+ 127.0.0.1:[0-9]+ grpc ModelInfer m ok [0-9]+ 
     grep -q 'grpc ModelInfer m deadline' "$work/access.1" && ! LC_ALL=C grep -q '[^ -~]' "$work/access.1"; }
 ok "the access log has a line for each request" logged
 
-start --memory 33554432 --address-connections 40 || bail "no gateway"
+start --memory 33554432 --address-connections 40 --in-flight 65536 --access-log "$work/fair" || bail "no gateway"
 until_true 60 is_ready || bail "no model is ready"
+worker=$(pgrep -f "^wiremill-worker.*$work/wiremill-gateway-" | head -n 1)
+ok "a client beside a flood is answered before most of it" run fair "$worker" "$work/fair"
 ok "clients that take no answer hold up nobody at another address" run slow
 ok "... nor do those fill its memory whose requests wait" run windows "$gateway"
 ok "an address has only so many connections" run crowd 40
