@@ -225,6 +225,7 @@ void wm_core_tick (wm_core_t *self, int64_t now_ms)
 {
     enter (self, now_ms);
     wm_core_lease_measure (self);
+    wm_core_arithmetic_tick (self);
     session_t *next;
     for (session_t *session = self->first; session; session = next) {
         next = session->next;

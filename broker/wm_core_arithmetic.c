@@ -6,7 +6,11 @@
    of that class then take the same. What it measures is a function of the model, the sample and its
    class, so that the table may be lost: it is only measured again. It lies in two files of the
    campaign's folder, "sample" and "arithmetic", which the sink keeps; a line of the latter is
-   class, signature, error, hits, with tabs between.  */
+   class, signature, error, hits, with tabs between.
+
+   A broker of files takes no result of a class whose line cannot be kept: rows of two signatures
+   could come to stand in one output. A broker for clients has no outputs. It goes on where the
+   disk is full, and keeps the line once there is room.  */
 #include "broker/wm_core_private.h"
 #include "schema/wm_sample.h"
 
@@ -17,6 +21,7 @@
 #include <xxhash.h>
 
 #define HEAD "wiremill-arithmetic-1\n"
+#define TABLE_AGAIN 10 /* between attempts to keep the table: so many times disk_full_ms */
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -46,12 +51,12 @@ static void print_line (const arithmetic_t *a, char line[256])
     snprintf (line, 256, "%s\t%s\t%.9g\t%u\n", a->class, a->signature, a->error, a->n_hit);
 }
 
-/* Keeps the table with `more` appended; returns whether it is on disk.  */
+/* Keeps the table, with `more` (NULL: none) appended; returns whether it is on disk.  */
 static bool keep_table (wm_core_t *self, const arithmetic_t *more)
 {
     char text[sizeof HEAD + (WM_CLASSES_MAX + 1) * 256], line[256];
     size_t n = (size_t) snprintf (text, sizeof text, "%s", HEAD);
-    for (uint32_t i = 0; i <= self->n_arithmetic; i++) {
+    for (uint32_t i = 0; i < self->n_arithmetic + (more != NULL); i++) {
         print_line (i < self->n_arithmetic ? &self->arithmetic[i] : more, line);
         n += (size_t) snprintf (text + n, sizeof text - n, "%s", line);
     }
@@ -59,12 +64,36 @@ static bool keep_table (wm_core_t *self, const arithmetic_t *more)
     return !self->sink.keep || self->sink.keep (self->sink.context, "arithmetic", &body) == 0;
 }
 
+static void keep_later (wm_core_t *self, bool is_kept)
+{
+    const int64_t pause_ms = TABLE_AGAIN * self->config.times.disk_full_ms;
+    self->table_due_ms = is_kept ? 0 : self->now_ms + pause_ms;
+}
+
+void wm_core_arithmetic_tick (wm_core_t *self)
+{
+    if (!self->table_due_ms || self->now_ms < self->table_due_ms)
+        return;
+    keep_later (self, keep_table (self, NULL));
+    if (!self->table_due_ms)
+        wm_core_log (self, "the signatures of the workers' classes are noted on the disk now");
+}
+
 /* false: the table is full, or cannot be kept.  */
 static bool add_class (wm_core_t *self, const arithmetic_t *one)
 {
-    if (self->n_arithmetic == WM_CLASSES_MAX || !keep_table (self, one))
+    if (self->n_arithmetic == WM_CLASSES_MAX)
+        return false;
+    const bool is_kept = keep_table (self, one);
+    if (!is_kept && !self->config.for_clients)
         return false;
     self->arithmetic[self->n_arithmetic++] = *one;
+    keep_later (self, is_kept);
+    if (!is_kept)
+        wm_core_warn (self,
+                      "the signature of class %s cannot be noted on the campaign's disk: clients "
+                      "are served all the same, and it is tried again",
+                      one->class);
     if (one->error > 0)
         wm_core_log (self, "machines of class %s score with %s: largest error %.1e on %u hits",
                      one->class, one->signature, one->error, one->n_hit);

@@ -349,6 +349,7 @@ struct wm_core_t {
     uint32_t n_signature;
     arithmetic_t arithmetic[WM_CLASSES_MAX];
     uint32_t n_arithmetic, n_rows;
+    int64_t table_due_ms; /* when it is tried again to keep them on disk; 0: they are */
     row_count_t rows[ROW_COUNTS_MAX];
     bool has_sample;
     uint64_t n_again; /* batches that strict fp32 scored again */
@@ -469,6 +470,8 @@ bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_
 bool wm_core_arithmetic_bring (wm_core_t *self, session_t *worker);
 /* Takes the table that was kept; leaves invalid lines out.  */
 void wm_core_arithmetic_restore (wm_core_t *self, const char *text);
+/* Keeps the table where it could not be kept before.  */
+void wm_core_arithmetic_tick (wm_core_t *self);
 void wm_core_arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row);
 void wm_core_arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value);
 void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary);
