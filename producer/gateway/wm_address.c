@@ -109,7 +109,7 @@ void wm_addresses_leave (wm_addresses_t *self, wm_address_t **address_p)
     *address_p = NULL;
     if (!address || --address->n_connection)
         return;
-    assert (!address->bytes);
+    assert (!address->bytes && !address->n_idle);
     wm_table_remove (&self->known, hash_of (address->key), address);
     free (address);
 }

@@ -21,7 +21,8 @@ typedef struct wm_address_t {
     size_t bytes;
     const struct wm_hold_t *over;
     uint64_t full_at;
-    size_t unheld; /* for wm_grpc_call.c: bytes of its messages that have no memory */
+    /* for wm_grpc_call.c: bytes of its messages that have no memory, its calls without a message */
+    size_t unheld, n_idle;
 } wm_address_t;
 
 typedef struct wm_addresses_t wm_addresses_t;

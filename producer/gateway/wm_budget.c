@@ -44,15 +44,20 @@ static void set (wm_budget_t *self, wm_hold_t *hold, size_t bytes)
         address->over = NULL;
 }
 
-/* Whether its address may hold so much more: with p percent, at most p / (100 - p) of what is then
-   free, so that one address alone gets p percent of all.  */
+/* With p percent an address has at most p / (100 - p) of what is free, so that one alone gets p
+   percent of all.  */
+bool wm_budget_shares (const wm_budget_t *self, uint64_t of_address, uint64_t free)
+{
+    return (100 - self->address_percent) * of_address <= self->address_percent * free;
+}
+
+/* Whether its address may hold so much more.  */
 static bool address_fits (const wm_budget_t *self, const wm_hold_t *hold)
 {
     const wm_address_t *address = hold->share->address;
     const uint64_t more = hold->wanted - hold->bytes, bytes = self->bytes + more;
     const uint64_t free = bytes < self->bytes_max ? self->bytes_max - bytes : 0;
-    return !address ||
-           (100 - self->address_percent) * (address->bytes + more) <= self->address_percent * free;
+    return !address || wm_budget_shares (self, address->bytes + more, free);
 }
 
 static bool is_over (const wm_hold_t *over, const wm_hold_t *hold)

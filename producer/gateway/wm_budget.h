@@ -47,6 +47,9 @@ void wm_hold_set (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t 
 /* Gives all back, and waits no more.  */
 void wm_hold_give (wm_budget_t *self, wm_hold_t *hold);
 
+/* Whether one address may have so much of anything, where so much of it is free.  */
+bool wm_budget_shares (const wm_budget_t *self, uint64_t of_address, uint64_t free);
+
 size_t wm_budget_bytes (const wm_budget_t *self);
 size_t wm_budget_max (const wm_budget_t *self);
 

@@ -1,8 +1,9 @@
 /* wm_grpc.c - connections of the gRPC server: sockets on one side, nghttp2 on the other.
 
    Nothing is read from a connection while more than OUT_BYTES_MAX wait to be sent to it, so that
-   one who does not read cannot make answers pile up. Limits of nghttp2 end connections that flood
-   it with SETTINGS, PING, RST_STREAM or CONTINUATION.  */
+   one who does not read cannot make answers pile up. Who does not read that calls are refused is
+   cut off. Limits of nghttp2 end connections that flood it with SETTINGS, PING, RST_STREAM or
+   CONTINUATION.  */
 #include "producer/gateway/wm_grpc_private.h"
 
 #include <assert.h>
@@ -15,7 +16,9 @@
 #define IN_BYTES (256u << 10)      /* read at once */
 #define READS_MAX 4                /* ... before other connections have their turn */
 #define OUT_BYTES_MAX (256u << 10) /* waiting in a connection's buffer */
+#define OUT_BYTES_KEPT (16u << 10) /* by a connection to which nothing waits to be sent */
 #define STREAMS_MAX 1024           /* of a connection */
+#define REFUSED_MAX 32             /* ... whose refusal it does not read */
 #define CONN_WINDOW_BYTES (16 << 20)
 #define FRAME_BYTES_MAX (1 << 18)
 #define RESET_BURST 1000 /* streams a client may cancel at once, and then a second */
@@ -99,6 +102,11 @@ static bool flush (wm_conn_t *self)
         self->sent += (size_t) n;
         self->moved_us = now_us;
     }
+    if (!waiting (self) && self->out.max > OUT_BYTES_KEPT) {
+        free (self->out.data);
+        self->out = (wm_buffer_t){ 0 };
+        self->sent = 0;
+    }
     return !waiting (self);
 }
 
@@ -112,8 +120,10 @@ static void send_out (void *argument)
         self->is_drained = true;
         nghttp2_session_terminate_session (self->session, NGHTTP2_NO_ERROR);
     }
-    if (!flush (self) || (!waiting (self) && !nghttp2_session_want_read (self->session) &&
-                          !nghttp2_session_want_write (self->session))) {
+    const bool goes_on = flush (self);
+    if (!goes_on || (waiting (self) && self->n_refused > REFUSED_MAX) ||
+        (!waiting (self) && !nghttp2_session_want_read (self->session) &&
+         !nghttp2_session_want_write (self->session))) {
         kill_conn (self);
         return;
     }

@@ -12,6 +12,9 @@
    so many each; more messages are refused.  */
 #define UNHELD_MAX (64u << 20)
 #define UNHELD_CONN_MAX (512u << 10)
+/* Calls without a message, each of 700 bytes: of all connections, and those that each may have.  */
+#define IDLE_MAX 65536
+#define IDLE_CONN_MIN 8
 #define LATE_BYTES_MAX (256u << 10) /* a status waits for so much of the rest of a message */
 #define LATE_US 1000000
 #define STREAM_WINDOW_MAX (16 << 20)
@@ -58,6 +61,15 @@ static void pay (wm_call_t *self)
 
 /* ---- beginning and end of calls, items ------------------------------------------------------- */
 
+static void count_idle (wm_call_t *self, bool is_idle)
+{
+    const size_t more = (size_t) is_idle - (size_t) self->is_idle; /* modulo SIZE_MAX + 1 */
+    self->is_idle = is_idle;
+    self->conn->n_idle += more;
+    self->conn->share.address->n_idle += more;
+    self->conn->grpc->n_idle += more;
+}
+
 wm_call_t *wm_call_new (wm_conn_t *conn, int32_t stream)
 {
     wm_call_t *self = calloc (1, sizeof *self);
@@ -70,6 +82,7 @@ wm_call_t *wm_call_new (wm_conn_t *conn, int32_t stream)
         self->next->before = self;
     conn->calls = self;
     conn->n_calls++;
+    count_idle (self, true);
     return self;
 }
 
@@ -100,6 +113,7 @@ static void free_items (wm_call_t *self)
     }
     self->last = self->arriving = NULL;
     self->n_unheld = 0;
+    count_idle (self, true);
 }
 
 void wm_call_destroy (wm_call_t **self_p)
@@ -130,6 +144,8 @@ void wm_call_destroy (wm_call_t **self_p)
     if (self->next)
         self->next->before = self->before;
     conn->n_calls--;
+    conn->n_refused -= self->is_refused;
+    count_idle (self, false);
     free (self);
 }
 
@@ -191,8 +207,10 @@ static ssize_t read_answers (nghttp2_session *session, int32_t stream, uint8_t *
         self->first = item->next;
         if (self->first)
             self->first->sends_us = now_us (self);
-        else
+        else {
             self->last = NULL;
+            count_idle (self, true);
+        }
         free_item (item);
     }
     self->bytes_out += n;
@@ -359,6 +377,32 @@ static void on_deadline (void *argument)
     wm_call_finish (self, WM_KS_DEADLINE, "Deadline Exceeded");
 }
 
+static void stop (wm_call_t *self);
+
+/* Whether so many calls have no message that this one is too many.  */
+static bool is_too_many (const wm_call_t *self)
+{
+    const wm_conn_t *conn = self->conn;
+    const size_t all = conn->grpc->n_idle;
+    return conn->n_idle > IDLE_CONN_MIN &&
+           (all > IDLE_MAX || !wm_budget_shares (front_of (self)->budget,
+                                                 conn->share.address->n_idle, IDLE_MAX - all));
+}
+
+static void refuse_idle (wm_call_t *self)
+{
+    char text[200];
+    snprintf (
+        text, sizeof text,
+        "%zu calls of this address have sent no message, more than its share of %d: end some, "
+        "or send their messages, and try again",
+        self->conn->share.address->n_idle, IDLE_MAX);
+    self->is_refused = true;
+    self->conn->n_refused++;
+    wm_call_finish (self, WM_KS_EXHAUSTED, text);
+    stop (self);
+}
+
 void wm_call_begin (wm_call_t *self)
 {
     char text[160];
@@ -375,6 +419,10 @@ void wm_call_begin (wm_call_t *self)
     if (self->has_bad_encoding) {
         wm_call_finish (self, WM_KS_UNIMPLEMENTED,
                         "messages may be compressed by gzip or deflate only");
+        return;
+    }
+    if (is_too_many (self)) {
+        refuse_idle (self);
         return;
     }
     if (self->timeout_us) {
@@ -514,6 +562,7 @@ static void begin_message (wm_call_t *self)
     *(self->last ? &self->last->next : &self->first) = item;
     self->last = self->arriving = item;
     self->n_unheld++;
+    count_idle (self, false);
     if (wm_hold_take (front->budget, &item->hold, &self->conn->share,
                       bytes + WM_FRONT_REQUEST_BYTES +
                           (item->is_compressed ? WM_INFLATE_STATE_BYTES : 0),

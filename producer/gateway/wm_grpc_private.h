@@ -5,7 +5,11 @@
    ModelStreamInfer, which are answered in their order. An item holds its bytes in the budget from
    the moment its length is known until its answer is sent. The window of a stream is opened beyond
    its first 64 KiB once its message holds its bytes. A call has one message at most that waits for
-   memory: what comes behind it stays as it came, within the window.  */
+   memory: what comes behind it stays as it came, within the window.
+
+   A call without a message holds nothing in the budget. Such calls, whose memory is their own and
+   nghttp2's, are counted: beyond a limit of all connections, and a share of it for each address,
+   a new call is refused.  */
 #ifndef WM_GRPC_PRIVATE_H
 #define WM_GRPC_PRIVATE_H
 
@@ -72,6 +76,8 @@ struct wm_call_t {
     bool is_done;       /* its status is submitted */
     bool is_sent;       /* ... and sent */
     bool stops;         /* the stream is reset once it is */
+    bool is_idle;       /* it has no message */
+    bool is_refused;    /* because too many calls are idle */
     bool closes;        /* the gateway ends: it takes no more messages */
     wm_ks_code_t code;
     char *text; /* of the status; NULL: none */
@@ -90,7 +96,7 @@ struct wm_conn_t {
     wm_buffer_t out;
     size_t sent;
     wm_call_t *calls;
-    size_t n_calls;
+    size_t n_calls, n_idle, n_refused;
     size_t unheld;    /* bytes of messages that have no memory granted */
     int64_t moved_us; /* when bytes were last taken by the peer, or none waited */
     bool is_marked, is_dead, is_greeted, is_refusing, is_drained;
@@ -107,6 +113,7 @@ struct wm_grpc_t {
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
     size_t unheld; /* bytes of messages that have no memory granted */
+    size_t n_idle; /* calls without a message */
     uint8_t *in;   /* what is read, of one connection after the other */
     bool is_draining;
 };

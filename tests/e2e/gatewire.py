@@ -447,13 +447,20 @@ def crowd():
 
 
 class Asker:
-    """A connection with calls of this body, one a stream, all at once; the gateway has read all of them once this returns."""
+    """A connection with calls of this body, one a stream, all at once; the gateway has read all of them once this returns. None: of
+    streams without a message."""
 
     def __init__(self, source, n, body):
         self.said = socket.create_connection(grpc.split(":"), timeout=300, source_address=(source, 0))
-        self.peer, self.n_open, self.seen = "%s:%d" % self.said.getsockname(), n, b""
-        calls = b"".join(frame(HEADERS, 4, i, heads()) + frame(0, 1, i, body) for i in range(1, 2 * n, 2))
-        self.said.sendall(GREETING + frame(WINDOW, 0, 0, struct.pack(">I", 1 << 30)) + calls + frame(PING, 0, 0, b"read all"))
+        self.peer, self.open, self.seen = "%s:%d" % self.said.getsockname(), set(range(1, 2 * n, 2)), b""
+        calls = b"".join(frame(HEADERS, 4, i, heads()) + frame(0, 1, i, body) if body else
+                         frame(HEADERS, 4, i, heads(SERVICE + "ModelStreamInfer")) for i in range(1, 2 * n, 2))
+        self.said.sendall(GREETING + frame(WINDOW, 0, 0, struct.pack(">I", 1 << 30)) + calls)
+        self.ping()
+
+    def ping(self):
+        """The gateway has read all that was sent; after a second one, what it answered to that at once is here, too."""
+        self.said.sendall(frame(PING, 0, 0, b"read all"))
         while self.read() != (PING, 1, 0):
             pass
 
@@ -468,11 +475,13 @@ class Asker:
             return taken
         head = take(9)
         take(int.from_bytes(head[:3], "big"))
-        self.n_open -= head[3] == RST or (head[3] in (0, HEADERS) and head[4] & 1)
-        return head[3], head[4], int.from_bytes(head[5:], "big")
+        stream = int.from_bytes(head[5:], "big")
+        if head[3] == RST or (head[3] in (0, HEADERS) and head[4] & 1):
+            self.open.discard(stream)
+        return head[3], head[4], stream
 
     def finish(self):
-        while self.n_open:
+        while self.open:
             self.read()
 
 
@@ -505,6 +514,30 @@ def fair():
         assert all(line[5] == "ok" for line in lines), [line for line in lines if line[5] != "ok"][:3]
         its = [at for at, line in enumerate(lines) if line[1] == one.peer]
         assert len(its) == 20 and its[-1] < most, (source, its)
+
+
+def idle():
+    """Streams without a message: an address may have 32,768 of them, and a connection some more. Who asks is told so. Other
+    addresses, and calls with a message, are answered as ever. When the streams are gone, others may come."""
+    def open_some():
+        many = []
+        for _ in range(35):
+            many.append(Asker("127.0.0.5", 1000, None))
+            many[-1].ping()
+        return many
+
+    for _ in range(2):
+        many = open_some()
+        refused = sum(1000 - len(one.open) for one in many)
+        assert abs(refused - (35000 - 32768)) < 100 and all(len(one.open) == 1000 for one in many[:32]), refused
+        assert scores_of(call("ModelInfer", framed(request(patches(1))))[0]).size
+        call("ModelInfer", framed(request(patches(1))), options=("--http2-prior-knowledge", "--interface", "127.0.0.5"))
+
+        for one in many:
+            one.said.close()
+        while numbers()['connections{protocol="grpc"}']:
+            time.sleep(0.05)
+
 
 
 def flood():
