@@ -1,5 +1,6 @@
 /* wm_gather.c - see wm_gather.h.  */
 #include "producer/gateway/wm_gather.h"
+#include "producer/gateway/wm_heap.h"
 #include "schema/base/wm_table.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
@@ -24,7 +25,7 @@ typedef struct {
 
 /* A request. Its first n_taken rows are in batches.  */
 typedef struct job_t {
-    struct job_t *prev, *next; /* of those that wait */
+    wm_heap_item_t item; /* first: among those that wait, by priority, turn, number */
     wm_gather_t *gather;
     wm_ks_request_t *request; /* NULL: cancelled */
     client_t *client;         /* while it waits */
@@ -32,7 +33,6 @@ typedef struct job_t {
     uint32_t n_taken, n_left, n_held; /* rows: in batches; not scored; with NaN */
     uint32_t n_part;                  /* in batches that are not answered */
     uint32_t priority;
-    uint64_t turn;
     float *score;           /* (n_row, n_score) */
     float **rows;           /* instead, of a ragged model: (n_row), a row of scores each */
     size_t kept;            /* bytes of them, or of the answer where that is more */
@@ -63,9 +63,9 @@ struct wm_gather_t {
     wm_link_t *link;
     wm_gather_how_t how;
     uint32_t rows_max;
-    job_t *first, *last; /* that wait, in the order in which they are sent */
-    uint64_t rows_waiting;
-    uint32_t n_job, n_waiting, n_batch;
+    wm_heap_t waiting; /* in the order in which they are sent */
+    uint64_t rows_waiting, last_number;
+    uint32_t n_job, n_batch;
     batch_t *batches; /* under way */
     size_t bytes;     /* of them */
     uint64_t turn;    /* of what was sent last */
@@ -91,14 +91,18 @@ static client_t *client_of (wm_gather_t *self, uint64_t id)
     return client;
 }
 
+/* The one that is sent next; NULL: none waits.  */
+static job_t *first_of (const wm_gather_t *self)
+{
+    return (job_t *) wm_heap_first (&self->waiting);
+}
+
 static void leave_queue (job_t *job)
 {
     wm_gather_t *self = job->gather;
     client_t *client = job->client;
-    *(job->prev ? &job->prev->next : &self->first) = job->next;
-    *(job->next ? &job->next->prev : &self->last) = job->prev;
+    wm_heap_remove (&self->waiting, &job->item);
     job->client = NULL;
-    self->n_waiting--;
     self->rows_waiting -= job->plan.n_row - job->n_taken;
     if (--client->n_job)
         return;
@@ -112,17 +116,10 @@ static void enter_queue (job_t *job)
     const uint32_t n = job->plan.n_row;
     client_t *client = job->client = client_of (self, job->request->client);
     client->n_job++;
-    job->turn = client->turn > self->turn ? client->turn : self->turn;
-    client->turn = job->turn + (n > TURN_LEAST ? n : TURN_LEAST);
-    job_t *before = self->last;
-    while (before && (before->priority != job->priority ? before->priority > job->priority
-                                                        : before->turn > job->turn))
-        before = before->prev;
-    job->prev = before;
-    job->next = before ? before->next : self->first;
-    *(before ? &before->next : &self->first) = job;
-    *(job->next ? &job->next->prev : &self->last) = job;
-    self->n_waiting++;
+    const uint64_t turn = client->turn > self->turn ? client->turn : self->turn;
+    client->turn = turn + (n > TURN_LEAST ? n : TURN_LEAST);
+    job->item = (wm_heap_item_t){ .key = { job->priority, turn, ++self->last_number } };
+    wm_heap_add (&self->waiting, &job->item);
     self->rows_waiting += n;
 }
 
@@ -363,11 +360,10 @@ static void cut_batch (wm_gather_t *self)
 {
     const uint32_t rows_max =
         self->rows_waiting < self->rows_max ? (uint32_t) self->rows_waiting : self->rows_max;
-    batch_t *batch = batch_new (self, rows_max, self->first->n_value, rows_max);
-    while (self->first && batch->n_row < rows_max) {
-        job_t *job = self->first;
-        if (job->turn > self->turn)
-            self->turn = job->turn;
+    batch_t *batch = batch_new (self, rows_max, first_of (self)->n_value, rows_max);
+    for (job_t *job; (job = first_of (self)) && batch->n_row < rows_max;) {
+        if (job->item.key[1] > self->turn)
+            self->turn = job->item.key[1];
         take_rows (self, batch, rows_max, job);
         if (job->n_taken < job->plan.n_row)
             break;
@@ -405,16 +401,16 @@ static bool may_send (const wm_gather_t *self)
 {
     return !self->n_batch ||
            (self->n_batch < BATCHES_MAX && self->bytes < self->how.in_flight_bytes &&
-            (!self->how.signature->is_ragged || wm_transport_has_room (self->first->request)));
+            (!self->how.signature->is_ragged || wm_transport_has_room (first_of (self)->request)));
 }
 
 static void pump (void *argument)
 {
     wm_gather_t *self = argument;
     self->timer = NULL;
-    while (self->first && may_send (self)) {
+    while (first_of (self) && may_send (self)) {
         /* of the first, which may not be the oldest: near enough */
-        const int64_t due_us = self->first->came_us + self->how.max_delay_us;
+        const int64_t due_us = first_of (self)->came_us + self->how.max_delay_us;
         if (self->n_batch && self->rows_waiting < self->rows_max &&
             wm_loop_now_us (self->loop) < due_us) {
             pump_at (self, due_us);
@@ -727,8 +723,9 @@ void wm_gather_destroy (wm_gather_t **self_p, wm_gather_left_t *left, void *argu
         }
         batch_free (self, batch);
     }
-    while (self->first)
-        job_leave (self->first, left, argument);
+    while (first_of (self))
+        job_leave (first_of (self), left, argument);
+    free (self->waiting.item);
     wm_loop_untimer (&self->timer);
     free (self->clients.slot);
     free (self);
@@ -742,7 +739,7 @@ uint32_t wm_gather_n_request (const wm_gather_t *self)
 
 uint32_t wm_gather_n_waiting (const wm_gather_t *self)
 {
-    return self->n_waiting;
+    return (uint32_t) self->waiting.n;
 }
 
 const wm_gather_counts_t *wm_gather_counts (const wm_gather_t *self)

@@ -1,8 +1,9 @@
-/* wm_loop.c - epoll, a heap of timers, and a list of what comes later.
+/* wm_loop.c - epoll, a heap (wm_heap.h) of timers, and a list of what comes later.
 
    A watch that is removed while its event may still lie in the array of this round is only marked;
    the end of the round frees it.  */
 #include "producer/gateway/wm_loop.h"
+#include "producer/gateway/wm_heap.h"
 
 #include <assert.h>
 #include <czmq.h>
@@ -24,11 +25,10 @@ struct wm_watch_t {
 };
 
 struct wm_timer_t {
+    wm_heap_item_t item; /* first: its first key is the time */
     wm_loop_t *loop;
-    int64_t at_us;
     wm_due_t *due;
     void *argument;
-    size_t at; /* in the heap */
 };
 
 typedef struct {
@@ -41,8 +41,7 @@ struct wm_loop_t {
     bool stops;
     int64_t now_us;
     wm_watch_t *removed;
-    wm_timer_t **heap; /* the earliest first */
-    size_t n_heap, heap_max;
+    wm_heap_t timers;
     later_t *later;
     size_t n_later, later_max;
 };
@@ -112,41 +111,12 @@ void wm_loop_unwatch (wm_watch_t **watch_p)
 
 /* ---- timers ---------------------------------------------------------------------------------- */
 
-static void place (wm_loop_t *self, size_t at, wm_timer_t *timer)
-{
-    self->heap[at] = timer;
-    timer->at = at;
-}
-
-/* Moves the timer of a place to where it belongs.  */
-static void sift (wm_loop_t *self, size_t at)
-{
-    wm_timer_t *timer = self->heap[at];
-    for (; at && self->heap[(at - 1) / 2]->at_us > timer->at_us; at = (at - 1) / 2)
-        place (self, at, self->heap[(at - 1) / 2]);
-    for (;;) {
-        size_t child = 2 * at + 1;
-        if (child + 1 < self->n_heap && self->heap[child + 1]->at_us < self->heap[child]->at_us)
-            child++;
-        if (child >= self->n_heap || self->heap[child]->at_us >= timer->at_us)
-            break;
-        place (self, at, self->heap[child]);
-        at = child;
-    }
-    place (self, at, timer);
-}
-
 wm_timer_t *wm_loop_timer (wm_loop_t *self, int64_t at_us, wm_due_t *due, void *argument)
 {
-    if (self->n_heap == self->heap_max) {
-        self->heap_max = self->heap_max ? 2 * self->heap_max : 64;
-        self->heap = realloc (self->heap, self->heap_max * sizeof *self->heap);
-        assert (self->heap);
-    }
     wm_timer_t *timer = zmalloc (sizeof *timer);
-    *timer = (wm_timer_t){ self, at_us, due, argument, self->n_heap };
-    self->heap[self->n_heap++] = timer;
-    sift (self, timer->at);
+    *timer = (wm_timer_t){ .loop = self, .due = due, .argument = argument };
+    timer->item.key[0] = at_us > 0 ? (uint64_t) at_us : 0;
+    wm_heap_add (&self->timers, &timer->item);
     return timer;
 }
 
@@ -156,19 +126,21 @@ void wm_loop_untimer (wm_timer_t **timer_p)
     if (!timer)
         return;
     *timer_p = NULL;
-    wm_loop_t *self = timer->loop;
-    wm_timer_t *last = self->heap[--self->n_heap];
-    if (last != timer) {
-        place (self, timer->at, last);
-        sift (self, last->at);
-    }
+    wm_heap_remove (&timer->loop->timers, &timer->item);
     free (timer);
+}
+
+/* The time of the earliest timer; INT64_MAX: there is none.  */
+static int64_t first_us (const wm_loop_t *self)
+{
+    const wm_heap_item_t *first = wm_heap_first (&self->timers);
+    return first ? (int64_t) first->key[0] : INT64_MAX;
 }
 
 static void call_due (wm_loop_t *self)
 {
-    while (self->n_heap && self->heap[0]->at_us <= self->now_us) {
-        wm_timer_t *timer = self->heap[0];
+    while (first_us (self) <= self->now_us) {
+        wm_timer_t *timer = (wm_timer_t *) wm_heap_first (&self->timers);
         wm_due_t *due = timer->due;
         void *argument = timer->argument;
         wm_loop_untimer (&timer);
@@ -212,10 +184,11 @@ static int wait_for (wm_loop_t *self, struct epoll_event *event)
     if (n)
         return n;
     struct pollfd all = { .fd = self->epoll, .events = POLLIN };
-    int64_t left_us = self->n_heap ? self->heap[0]->at_us - clock_us () : 0;
+    const bool is_timed = self->timers.n;
+    int64_t left_us = is_timed ? first_us (self) - clock_us () : 0;
     left_us = left_us > 0 ? left_us : 0;
     const struct timespec left = { left_us / 1000000, left_us % 1000000 * 1000 };
-    if (ppoll (&all, 1, self->n_heap ? &left : NULL, NULL) <= 0)
+    if (ppoll (&all, 1, is_timed ? &left : NULL, NULL) <= 0)
         return errno == EINTR || errno == 0 ? 0 : -1;
     return epoll_wait (self->epoll, event, EVENTS_MAX, 0);
 }
@@ -256,9 +229,9 @@ void wm_loop_destroy (wm_loop_t **self_p)
     *self_p = NULL;
     call_later (self);
     free_removed (self);
-    for (size_t i = 0; i < self->n_heap; i++)
-        free (self->heap[i]);
-    free (self->heap);
+    for (size_t i = 0; i < self->timers.n; i++)
+        free (self->timers.item[i]);
+    free (self->timers.item);
     free (self->later);
     close (self->epoll);
     free (self);
