@@ -8,7 +8,7 @@ export WM_TIME_SCALE=10 WIREMILL_LIBRARY=$PWD/$build/lib/libwiremill.so.1 PYTHON
 make_model "${small}1" || bail "no model"
 model=$made/model-${small}1.wmm
 mkdir "$work/here" "$work/empty"
-serve () { (cd "$work/here" && exec wiremill run --clients --model "$model" --workers 2 --threads 1 "$@") >"$work/out" 2>"$work/log" & served=$!; }
+serve () { rm -f "$work/log"; (cd "$work/here" && exec wiremill run --clients --model "$model" --workers 2 --threads 1 "$@") >"$work/out" 2>"$work/log" & served=$!; }
 serves () { until_true 30 grep -q 'serves clients at ipc://.*/here/clients.wiremill/broker' "$work/log"; }
 cat >"$work/score.py" <<'END'
 import sys
