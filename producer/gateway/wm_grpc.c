@@ -19,7 +19,6 @@
 #define OUT_BYTES_KEPT (16u << 10) /* by a connection to which nothing waits to be sent */
 #define STREAMS_MAX 1024           /* of a connection */
 #define REFUSED_MAX 32             /* ... whose refusal it does not read */
-#define CONN_WINDOW_BYTES (16 << 20)
 #define FRAME_BYTES_MAX (1 << 18)
 #define RESET_BURST 1000 /* streams a client may cancel at once, and then a second */
 #define RESET_RATE 200
@@ -259,7 +258,8 @@ static void greet (wm_conn_t *self)
     };
     nghttp2_submit_settings (self->session, NGHTTP2_FLAG_NONE, settings,
                              sizeof settings / sizeof settings[0]);
-    nghttp2_session_set_local_window_size (self->session, NGHTTP2_FLAG_NONE, 0, CONN_WINDOW_BYTES);
+    nghttp2_session_set_local_window_size (self->session, NGHTTP2_FLAG_NONE, 0,
+                                           WM_GRPC_WINDOW_BYTES);
     wm_conn_mark (self);
 }
 

@@ -15,6 +15,9 @@
 /* Calls without a message, each of 700 bytes: of all connections, and those that each may have.  */
 #define IDLE_MAX 65536
 #define IDLE_CONN_MIN 8
+/* Of a connection's window so much is owed at most. nghttp2 tells the client of what was consumed
+   when that is half of the window, so that a quarter is always left for messages with memory.  */
+#define OWED_MAX (WM_GRPC_WINDOW_BYTES / 4)
 #define LATE_BYTES_MAX (256u << 10) /* a status waits for so much of the rest of a message */
 #define LATE_US 1000000
 #define STREAM_WINDOW_MAX (16 << 20)
@@ -50,13 +53,21 @@ static void count_unheld (wm_call_t *self, size_t more)
     self->conn->grpc->unheld += more;
 }
 
+/* The connection's window is not opened for so many more bytes; modulo SIZE_MAX + 1.  */
+static void owe (wm_call_t *self, size_t more)
+{
+    self->owed_conn += more;
+    self->conn->owed += more;
+}
+
 /* What is owed since memory for its message was not there.  */
 static void pay (wm_call_t *self)
 {
     const size_t owed = self->owed;
+    const size_t owed_conn = self->owed_conn;
     count_unheld (self, -owed);
-    consume (self, owed, self->owed_conn);
-    self->owed_conn = 0;
+    owe (self, -owed_conn);
+    consume (self, owed, owed_conn);
 }
 
 /* ---- beginning and end of calls, items ------------------------------------------------------- */
@@ -609,14 +620,15 @@ static void settle (wm_call_t *self, size_t bytes)
     }
     count_unheld (self, bytes);
     if (is_crowd (self)) {
-        self->owed_conn += bytes;
+        owe (self, bytes);
         wm_call_finish (self, WM_KS_UNAVAILABLE,
                         "too many requests of this address wait for memory: send fewer at once");
-    } else if (self->conn->share.address->unheld <
-               wm_budget_max (grpc->front->budget) / UNHELD_SHARE)
+    } else if (self->conn->owed >= OWED_MAX ||
+               self->conn->share.address->unheld <
+                   wm_budget_max (grpc->front->budget) / UNHELD_SHARE)
         consume (self, 0, bytes);
     else
-        self->owed_conn += bytes;
+        owe (self, bytes);
 }
 
 static void reset (wm_call_t *self)

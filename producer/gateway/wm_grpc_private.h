@@ -19,6 +19,8 @@
 
 #include <nghttp2/nghttp2.h>
 
+#define WM_GRPC_WINDOW_BYTES (16 << 20) /* of a connection */
+
 typedef struct wm_call_t wm_call_t;
 typedef struct wm_conn_t wm_conn_t;
 typedef struct wm_item_t wm_item_t;
@@ -98,6 +100,7 @@ struct wm_conn_t {
     wm_call_t *calls;
     size_t n_calls, n_idle, n_refused;
     size_t unheld;    /* bytes of messages that have no memory granted */
+    size_t owed;      /* of these, bytes for which its window was not opened again */
     int64_t moved_us; /* when bytes were last taken by the peer, or none waited */
     bool is_marked, is_dead, is_greeted, is_refusing, is_drained;
 };

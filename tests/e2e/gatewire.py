@@ -2,6 +2,7 @@
 
 usage: gatewire.py PART FOLDER GRPC HTTP ...      parts are functions below
 """
+import collections
 import gzip
 import http.client
 import json
@@ -453,6 +454,7 @@ class Asker:
     def __init__(self, source, n, body):
         self.said = socket.create_connection(grpc.split(":"), timeout=300, source_address=(source, 0))
         self.peer, self.open, self.seen = "%s:%d" % self.said.getsockname(), set(range(1, 2 * n, 2)), b""
+        self.window = collections.defaultdict(lambda: 65535)
         calls = b"".join(frame(HEADERS, 4, i, heads()) + frame(0, 1, i, body) if body else
                          frame(HEADERS, 4, i, heads(SERVICE + "ModelStreamInfer")) for i in range(1, 2 * n, 2))
         self.said.sendall(GREETING + frame(WINDOW, 0, 0, struct.pack(">I", 1 << 30)) + calls)
@@ -464,18 +466,26 @@ class Asker:
         while self.read() != (PING, 1, 0):
             pass
 
+    def receive(self):
+        piece = self.said.recv(1 << 20)
+        assert piece, "the connection has ended"
+        self.seen += piece
+
+    def has_frame(self):
+        return len(self.seen) >= 9 and len(self.seen) >= 9 + int.from_bytes(self.seen[:3], "big")
+
     def read(self):
         """The kind, flags and stream of the next frame."""
         def take(n):
             while len(self.seen) < n:
-                piece = self.said.recv(1 << 20)
-                assert piece, "the connection has ended"
-                self.seen += piece
+                self.receive()
             taken, self.seen = self.seen[:n], self.seen[n:]
             return taken
         head = take(9)
-        take(int.from_bytes(head[:3], "big"))
+        payload = take(int.from_bytes(head[:3], "big"))
         stream = int.from_bytes(head[5:], "big")
+        if head[3] == WINDOW:
+            self.window[stream] += int.from_bytes(payload, "big")
         if head[3] == RST or (head[3] in (0, HEADERS) and head[4] & 1):
             self.open.discard(stream)
         return head[3], head[4], stream
@@ -538,6 +548,46 @@ def idle():
         while numbers()['connections{protocol="grpc"}']:
             time.sleep(0.05)
 
+
+
+def large():
+    """One connection with 600 requests, each of more than a stream's first window: most of them wait for memory, and what they have
+    sent by then would fill the connection's window. A client that keeps to its windows has all answers."""
+    values = patches(1)
+    body = framed(request(np.repeat(values, 150000 // values.nbytes + 1, 0)))
+    one, streams = Asker("127.0.0.6", 0, body), range(1, 1200, 2)
+    one.open, left, answered = set(streams), dict.fromkeys(streams, len(body)), set()
+    window, room = one.window, threading.Condition()
+    one.said.sendall(b"".join(frame(HEADERS, 4, i, heads()) for i in streams))
+
+    def read():
+        while one.open:
+            one.receive()
+            with room:
+                while one.has_frame():
+                    kind, _, stream = one.read()
+                    if kind == 0:
+                        answered.add(stream)
+                room.notify()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    while any(left.values()) and reader.is_alive():
+        pieces = b""
+        with room:
+            for i in streams:
+                n = min(left[i], window[i], window[0], 16384)
+                if n > 0:
+                    pieces += frame(0, n == left[i], i, body[len(body) - left[i]:][:n])
+                    for at in (0, i):
+                        window[at] -= n
+                    left[i] -= n
+            if not pieces:
+                room.wait(1)
+        one.said.sendall(pieces)
+    reader.join()
+    one.said.close()
+    assert answered == set(streams), f"{len(answered)} of {len(streams)} are answered"
 
 
 def flood():

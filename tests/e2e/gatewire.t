@@ -61,6 +61,7 @@ worker=$(pgrep -f "^wiremill-worker.*$work/wiremill-gateway-" | head -n 1)
 ok "a client beside a flood is answered before most of it" run fair "$worker" "$work/fair"
 ok "clients that take no answer hold up nobody at another address" run slow
 ok "... nor do those fill its memory whose requests wait" run windows "$gateway"
+ok "one connection with hundreds of large requests that wait for memory is answered all" run large
 ok "streams without a message are bounded over all connections" run idle
 ok "an address has only so many connections" run crowd 40
 ok "... and one line of the log" grep -c '127.0.0.4:[0-9]*: its address has 40 connections' "$work/log"
