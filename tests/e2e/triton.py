@@ -2,6 +2,7 @@
 
 usage: triton.py PART GRPC HTTP ...      parts are functions below; it serves the models of tritonmodels.py
 """
+import asyncio
 import os
 import queue
 import signal
@@ -12,7 +13,9 @@ import time
 
 import numpy as np
 import tritonclient.grpc as tg
+import tritonclient.grpc.aio as tga
 import tritonclient.http as th
+import tritonclient.http.aio as tha
 
 part, grpc, web = sys.argv[1:4]
 MODEL, OUTPUTS = "m", ["em_trk_none_netout/Softmax", "michel_netout/Sigmoid"]
@@ -111,6 +114,39 @@ def calls():
     fails(lambda: by_http.infer("none", given(th, values[:1])), "unknown model: 'none'")
     statistics = by_grpc.get_inference_statistics(MODEL, as_json=True)["model_stats"][0]
     assert int(statistics["inference_count"]) > 400 and int(statistics["inference_stats"]["success"]["count"]) > 300
+
+
+def aio():
+    """The clients of asyncio, by gRPC and by HTTP: many requests at once on one client; an error."""
+    values, want = patches(tg.InferenceServerClient(grpc))
+
+    async def ask(kind, aio, address):
+        async with aio.InferenceServerClient(address) as client:
+            assert await client.is_model_ready(MODEL)
+            found = await asyncio.gather(*(client.infer(MODEL, given(kind, values[i:i + 5])) for i in range(100)))
+            assert all(same(result, want, i, 5) for i, result in enumerate(found))
+            try:
+                await client.infer("none", given(kind, values[:1]))
+                raise AssertionError("it should have failed")
+            except kind.InferenceServerException as error:
+                refused(error, "unknown model: 'none'")
+
+    async def both():
+        await ask(tg, tga, grpc)
+        await ask(th, tha, web)
+
+    asyncio.run(both())
+
+
+def large():
+    """500 requests of 150 kB and more on one connection, at a gateway with little memory: most of them wait for it."""
+    client, answers = tg.InferenceServerClient(grpc), queue.Queue()
+    values, want = patches(client)
+    for _ in range(500):
+        client.async_infer(MODEL, given(tg, values[:150]), lambda result, error: answers.put((result, error)))
+    for _ in range(500):
+        result, error = answers.get(timeout=300)
+        assert error is None and same(result, want, 0, 150), error
 
 
 def models():

@@ -26,6 +26,7 @@ ok "the gateway is ready" until_true 120 is_ready
 for version in "" -2.48 -2.25; do
     [ -x "$venv$version/bin/python" ] || { skip "no tritonclient $version (make deps-gateway)"; continue; }
     ok "tritonclient ${version:--2.73}: gRPC and HTTP, asynchronous, streams, compression, errors" run "$version" calls
+    ok "tritonclient ${version:--2.73}: asyncio, by gRPC and HTTP" run "$version" aio
     ok "tritonclient ${version:--2.73}: SqueezeNet, ResNet-50, ten inputs, a frozen graph" run "$version" models "$work"
     ok "tritonclient ${version:--2.73}: too large a request is refused in words" run "$version" larger
 done
@@ -90,6 +91,11 @@ ok "... and after kill -9" restart
 done_again () { kill -TERM $client && wait $client || { cat "$work/again"; return 1; }; }
 ok "its client had answers, or was told that nobody is there" done_again
 ok "it ends" ended
+
+start "0 0" --model "m=$made/model-${small}1.wmm" --memory 33554432 || bail "no gateway"
+until_true 120 is_ready
+ok "hundreds of large requests on one connection, more than the memory holds" run "" large
+ok "it ends, too" ended
 
 pem () { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" -addext "subjectAltName=IP:127.0.0.1" \
     -keyout "$work/$1.key" -out "$work/$1.pem" 2>/dev/null; }
