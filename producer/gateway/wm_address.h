@@ -12,15 +12,22 @@
 
 struct wm_hold_t;
 
+/* For wm_budget.c: who wait for memory, in the order in which they came.  */
+typedef struct wm_line_t {
+    struct wm_hold_t *first, *last;
+    struct wm_line_t *next, *before; /* others in which somebody waits */
+    uint64_t full_at; /* the last pass in which one did not fit its address's share */
+} wm_line_t;
+
 typedef struct wm_address_t {
     uint8_t key[16]; /* the IPv6 address, or an IPv4 address mapped into one */
     size_t n_connection;
     bool is_logged; /* that connections are refused */
     /* for wm_budget.c: what its requests hold, the one that exceeds the address's share (NULL:
-       none), and the last pass over those who wait in which one did not fit that share */
+       none), and those who wait and hold nothing */
     size_t bytes;
     const struct wm_hold_t *over;
-    uint64_t full_at;
+    wm_line_t line;
     /* for wm_grpc_call.c: bytes of its messages that have no memory, its calls without a message */
     size_t unheld, n_idle;
 } wm_address_t;

@@ -1,4 +1,5 @@
-/* wm_budget.c - a sum, and a list of those who wait.  */
+/* wm_budget.c - a sum, and those who wait: a line for each address, so that nobody waits for a walk
+   along a flood of another address.  */
 #include "producer/gateway/wm_budget.h"
 
 #include <czmq.h>
@@ -7,10 +8,14 @@ struct wm_budget_t {
     wm_loop_t *loop;
     size_t bytes, bytes_max, share_max;
     unsigned address_percent;
-    wm_hold_t *over;         /* the one that exceeds the budget */
-    wm_hold_t *first, *last; /* who wait */
-    bool is_called;          /* `grant` will be called */
-    uint64_t pass;           /* counts its calls */
+    wm_hold_t *over;   /* the one that exceeds the budget */
+    wm_line_t begun;   /* who wait and hold something */
+    wm_line_t of_none; /* ... hold nothing, and have no address */
+    wm_line_t *lines;  /* ... hold nothing: of each address, where somebody waits */
+    size_t n_waiting;  /* in all of these */
+    uint64_t last_number;
+    bool is_called; /* `grant` will be called */
+    uint64_t pass;  /* counts its calls, from 1 */
 };
 
 wm_budget_t *wm_budget_new (wm_loop_t *loop, size_t bytes_max, size_t share_max,
@@ -100,49 +105,103 @@ static void grant_it (wm_budget_t *self, wm_hold_t *hold)
     set (self, hold, hold->wanted);
 }
 
-static void unlink_it (wm_budget_t *self, wm_hold_t *hold)
+/* ---- who wait -------------------------------------------------------------------------------- */
+
+/* Those who hold something already wait by themselves, others with those of their address.  */
+static void link_it (wm_budget_t *self, wm_hold_t *hold)
 {
-    *(hold->before ? &hold->before->next : &self->first) = hold->next;
-    *(hold->next ? &hold->next->before : &self->last) = hold->before;
-    hold->next = hold->before = NULL;
-    hold->wanted = hold->bytes;
+    wm_address_t *address = hold->share->address;
+    wm_line_t *line = hold->bytes ? &self->begun : address ? &address->line : &self->of_none;
+    hold->line = line;
+    hold->number = ++self->last_number;
+    hold->next = NULL;
+    hold->before = line->last;
+    *(line->last ? &line->last->next : &line->first) = hold;
+    line->last = hold;
+    self->n_waiting++;
+    if (hold->before || line == &self->begun)
+        return;
+    line->before = NULL;
+    line->next = self->lines;
+    if (line->next)
+        line->next->before = line;
+    self->lines = line;
 }
 
-/* Goes along those who wait. One that its connection's share holds back lets others pass, one that
-   its address's does those of other addresses; behind one that is too large for what is left only
-   those come that hold something already.  */
+static void unlink_it (wm_budget_t *self, wm_hold_t *hold)
+{
+    wm_line_t *line = hold->line;
+    *(hold->before ? &hold->before->next : &line->first) = hold->next;
+    *(hold->next ? &hold->next->before : &line->last) = hold->before;
+    hold->next = hold->before = NULL;
+    hold->line = NULL;
+    hold->wanted = hold->bytes;
+    self->n_waiting--;
+    if (line->first || line == &self->begun)
+        return;
+    *(line->before ? &line->before->next : &self->lines) = line->next;
+    if (line->next)
+        line->next->before = line->before;
+}
+
+/* Whether one may have what it wants. One that its address's share holds back holds back its
+   address in this pass; one that is too large for what is left sets *is_full.  */
+static bool may_have (const wm_budget_t *self, const wm_hold_t *hold, bool *is_full)
+{
+    const bool fits = in_address (self, hold);
+    if (!fits)
+        hold->share->address->line.full_at = self->pass;
+    else if (in_budget (self, hold))
+        return true;
+    *is_full |= fits;
+    return false;
+}
+
+/* The one that came first of those who hold nothing, and are held back neither by their address nor
+   by their connection's share. Connections that are held back let others of their address pass: few
+   are at once, because each holds a good part of the address's share.  */
+static wm_hold_t *first_new (const wm_budget_t *self)
+{
+    wm_hold_t *first = NULL;
+    for (const wm_line_t *line = self->lines; line; line = line->next) {
+        wm_hold_t *hold = line->full_at == self->pass ? NULL : line->first;
+        while (hold && !in_share (self, hold))
+            hold = hold->next;
+        if (hold && (!first || hold->number < first->number))
+            first = hold;
+    }
+    return first;
+}
+
+/* Who gets its memory now; NULL: nobody. Those who hold something already come first, and where one
+   of them is too large for what is left, only they.  */
+static wm_hold_t *next_granted (const wm_budget_t *self)
+{
+    bool is_full = false;
+    for (wm_hold_t *hold = self->begun.first; hold; hold = hold->next)
+        if (may_have (self, hold, &is_full))
+            return hold;
+    for (wm_hold_t *hold; !is_full && (hold = first_new (self));)
+        if (may_have (self, hold, &is_full))
+            return hold;
+    return NULL;
+}
+
 static void grant (void *argument)
 {
     wm_budget_t *self = argument;
     self->is_called = false;
-    bool is_full = false;
     self->pass++;
-    for (wm_hold_t *hold = self->first, *next; hold; hold = next) {
-        next = hold->next;
-        wm_address_t *address = hold->share->address;
-        const bool is_behind = is_full || (address && address->full_at == self->pass);
-        if ((is_behind && !hold->bytes) || !in_share (self, hold))
-            continue;
-        if (!in_address (self, hold)) {
-            address->full_at = self->pass;
-            continue;
-        }
-        if (!in_budget (self, hold)) {
-            is_full = true;
-            continue;
-        }
+    for (wm_hold_t *hold; (hold = next_granted (self));) {
         grant_it (self, hold);
         unlink_it (self, hold);
-        hold->wanted = hold->bytes;
         hold->granted (hold->argument);
-        next = self->first; /* the call may have changed the list */
-        is_full = false;
     }
 }
 
 static void call_grant (wm_budget_t *self)
 {
-    if (self->first && !self->is_called) {
+    if (self->n_waiting && !self->is_called) {
         self->is_called = true;
         wm_loop_later (self->loop, grant, self);
     }
@@ -157,16 +216,14 @@ bool wm_hold_take (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t
     }
     hold->share = share;
     hold->wanted = bytes;
-    if ((!self->first || hold->bytes) && in_share (self, hold) && in_address (self, hold) &&
+    if ((!self->n_waiting || hold->bytes) && in_share (self, hold) && in_address (self, hold) &&
         in_budget (self, hold)) {
         grant_it (self, hold);
         return true;
     }
     hold->granted = granted;
     hold->argument = argument;
-    hold->before = self->last;
-    *(self->last ? &self->last->next : &self->first) = hold;
-    self->last = hold;
+    link_it (self, hold);
     call_grant (self);
     return false;
 }
@@ -174,7 +231,7 @@ bool wm_hold_take (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t
 void wm_hold_set (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t bytes)
 {
     const bool is_less = bytes < hold->bytes;
-    if (hold->wanted > hold->bytes)
+    if (hold->line)
         unlink_it (self, hold);
     hold->share = share;
     set (self, hold, bytes);

@@ -30,6 +30,8 @@ typedef struct wm_hold_t {
     size_t bytes, wanted; /* wanted > bytes: it waits */
     wm_due_t *granted;
     void *argument;
+    wm_line_t *line; /* in which it waits; NULL: it does not */
+    uint64_t number; /* of those who came to wait */
     struct wm_hold_t *next, *before;
 } wm_hold_t;
 
