@@ -17,7 +17,7 @@ typedef struct {
 
 struct wm_decode_t {
     uint8_t pins_digest[16];
-    wm_coder_t *coder; /* of the caller's thread, where there is no other */
+    wm_coder_t *coder; /* the caller's, where there is no thread */
     uint32_t n_thread;
     pthread_t thread[WM_DECODE_THREADS_MAX];
     int fd;
@@ -109,7 +109,6 @@ wm_decode_t *wm_decode_new (uint32_t threads, const uint8_t pins_digest[16])
     memcpy (self->pins_digest, pins_digest, sizeof self->pins_digest);
     self->waiting.end = &self->waiting.first;
     self->ended.end = &self->ended.first;
-    self->coder = wm_coder_new ();
     self->fd = eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
     assert (self->fd >= 0);
     pthread_mutex_init (&self->lock, NULL);
@@ -121,6 +120,8 @@ wm_decode_t *wm_decode_new (uint32_t threads, const uint8_t pins_digest[16])
            pthread_create (&self->thread[self->n_thread], NULL, decode_jobs, self) == 0)
         self->n_thread++;
     pthread_sigmask (SIG_SETMASK, &before, NULL);
+    if (self->n_thread == 0)
+        self->coder = wm_coder_new ();
     return self;
 }
 

@@ -15,7 +15,6 @@
 
 #define FREE_LIST_BYTES (4 << 20) /* what the library keeps of freed memory, of each kind */
 
-#define ROOM_BYTES (8u << 20) /* more than it takes to open a file */
 #define TEXT_BYTES_MAX 256
 #define TEXTS_MAX 65536
 
@@ -35,10 +34,10 @@ void wm_h5_init (void)
     H5set_free_list_limits (FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1);
 }
 
-bool wm_h5_has_room (void)
+bool wm_h5_has_room (size_t bytes)
 {
-    void *room = mmap (NULL, ROOM_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return room != MAP_FAILED && munmap (room, ROOM_BYTES) == 0;
+    void *room = mmap (NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap (room, bytes) == 0;
 }
 
 /* What people give as an input that cannot be opened, and what to do about it.  */
@@ -67,7 +66,7 @@ static const char *no_input (wm_kind_t kind)
 
 wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
 {
-    if (!wm_h5_has_room ()) {
+    if (!wm_h5_has_room (WM_H5_ROOM_BYTES)) {
         wm_fault (error, WM_EHOST, "%.300s: no memory to open it", path);
         return NULL;
     }

@@ -46,9 +46,10 @@ typedef struct {
 /* Switches off links out of a file and filter plugins; once, before any other call. Idempotent.  */
 void wm_h5_init (void);
 
-/* Whether there is memory for HDF5 to open or make a file, errno says if not: where HDF5 1.10 finds
-   none for the cache of a file (H5AC_create), it crashes.  */
-bool wm_h5_has_room (void);
+/* Whether so much address space is left; errno says if not. Below WM_H5_ROOM_BYTES no file may be
+   opened or made: HDF5 1.10 crashes where it finds no memory for a file's cache (H5AC_create).  */
+#define WM_H5_ROOM_BYTES (8u << 20)
+bool wm_h5_has_room (size_t bytes);
 
 /* Opens for reading. NULL with WM_EBATCH: not readable, truncated, not HDF5; WM_EHOST: no
    memory.  */

@@ -156,7 +156,7 @@ static bool columns_make (wm_writer_t *self)
 
 static bool file_create (wm_writer_t *self)
 {
-    if (!wm_h5_has_room ())
+    if (!wm_h5_has_room (WM_H5_ROOM_BYTES))
         return false;
     wm_h5_init ();
     self->n_held = self->held = self->row = 0;

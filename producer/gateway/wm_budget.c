@@ -173,8 +173,8 @@ static wm_hold_t *first_new (const wm_budget_t *self)
     return first;
 }
 
-/* Who gets its memory now; NULL: nobody. Those who hold something already come first, and where one
-   of them is too large for what is left, only they.  */
+/* The request that gets its memory now; NULL: none does. Those that hold something already come
+   first, and where one of them is too large for what is left, only they.  */
 static wm_hold_t *next_granted (const wm_budget_t *self)
 {
     bool is_full = false;

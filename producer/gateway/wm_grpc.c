@@ -1,9 +1,9 @@
 /* wm_grpc.c - connections of the gRPC server: sockets on one side, nghttp2 on the other.
 
    Nothing is read from a connection while more than OUT_BYTES_MAX wait to be sent to it, so that
-   one who does not read cannot make answers pile up. Who does not read that calls are refused is
-   cut off. Limits of nghttp2 end connections that flood it with SETTINGS, PING, RST_STREAM or
-   CONTINUATION.  */
+   one who does not read cannot make answers pile up. A connection that leaves refusals of
+   its calls unread is ended. Limits of nghttp2 end connections that flood it with SETTINGS, PING,
+   RST_STREAM or CONTINUATION.  */
 #include "producer/gateway/wm_grpc_private.h"
 
 #include <assert.h>

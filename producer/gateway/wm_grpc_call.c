@@ -12,7 +12,7 @@
    so many each; more messages are refused.  */
 #define UNHELD_MAX (64u << 20)
 #define UNHELD_CONN_MAX (512u << 10)
-/* Calls without a message, each of 700 bytes: of all connections, and those that each may have.  */
+/* Calls without a message: of all connections, and those that each connection may have.  */
 #define IDLE_MAX 65536
 #define IDLE_CONN_MIN 8
 /* Of a connection's window so much is owed at most. nghttp2 tells the client of what was consumed

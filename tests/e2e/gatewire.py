@@ -527,8 +527,9 @@ def fair():
 
 
 def idle():
-    """Streams without a message: an address may have 32,768 of them, and a connection some more. Who asks is told so. Other
-    addresses, and calls with a message, are answered as ever. When the streams are gone, others may come."""
+    """Streams without a message: an address may have 32,768 of them, and each connection some more. The gateway
+    refuses further ones and says why. It answers other addresses and calls with a message as before, and takes new streams once
+    these are gone."""
     def open_some():
         many = []
         for _ in range(35):
