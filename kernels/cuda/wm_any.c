@@ -31,7 +31,7 @@
 
 static size_t row_bytes (const wm_any_t *self)
 {
-    size_t n = self->place.scratch_bytes + (1 + self->place.n_doubt) * sizeof (uint32_t) +
+    size_t n = self->place.scratch_bytes + (2 + self->place.n_doubt) * sizeof (uint32_t) +
                (self->n_value + self->n_output) * sizeof (float);
     for (uint32_t i = 0; i < self->place.n_slot; i++)
         n += self->place.slot_bytes[i];
@@ -236,12 +236,10 @@ static wm_gpu_text_t look (wm_any_t *self, wm_chunk_t *chunk, uint32_t index)
     return NULL;
 }
 
-/* Patches of h_source to scores of h_scores, step by step.  */
+/* Patches of d_source to scores of h_scores, step by step.  */
 static wm_gpu_text_t start_steps (wm_any_t *self, wm_chunk_t *chunk)
 {
     const wm_gpu_fill_t none = { (float *) (void *) chunk->d_held, n_flag (self), 0 };
-    CALL (copy_in, chunk->d_source, chunk->h_source, self->rows * self->n_value * sizeof (float),
-          chunk->stream);
     TRY (launch (self, chunk, WM_GPU_FILL, none.count, &none));
     if (self->measures)
         TRY (gauge (self, chunk, self->net->n_step, WM_ANY_INPUT));
@@ -334,6 +332,7 @@ static wm_gpu_text_t try_rows (wm_any_t *self, wm_chunk_t *chunk, float *kept, b
         for (uint32_t r = 0; r < self->rows; r++)
             chunk->h_source[r * n + i] = value;
     }
+    TRY (wm_chunks_send (self, chunk));
     *alike = true;
     for (int round = 0; round < 2 && *alike; round++) {
         memset (chunk->h_scores, 0xff, self->rows * bytes); /* NaN: a graph may do nothing */
@@ -452,7 +451,8 @@ static wm_gpu_text_t make_all (wm_any_t *self, wm_error_t *error)
     CALL (open_cudnn, &self->base.info);
     if (self->sized)
         self->rows = wm_any_rows (self->net, info->n_sm);
-    const size_t constants = self->net->n_constant * 6 + WM_CUDA_WORKSPACE_MAX / 4;
+    const size_t constants = self->net->n_constant * 6 + WM_CUDA_WORKSPACE_MAX / 4 +
+                             (self->cutter ? wm_cuda_plane_bytes (WM_CUDA_CELLS) : 0);
     while (self->rows > 1 && constants + self->rows * row_bytes (self) > info->free_bytes / 2)
         self->rows /= 2;
     self->base.fill = WM_CHUNK_SLOTS * self->rows;
@@ -477,7 +477,8 @@ static void clear (wm_cuda_t *base)
     drop_plans (self);
     for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++)
         free (self->chunk[s].part);
-    wm_plane_destroy (&self->plane);
+    wm_cuda_plane_destroy (&self->plane);
+    wm_plane_destroy (&self->cutter);
 }
 
 static void destroy (wm_any_t *self)
@@ -505,7 +506,7 @@ static wm_any_t *make (const wm_any_t *like, const wm_spec_t *spec, const bool *
             wm_fault (&fault, WM_EHOST, "more than %u buffers at once, or no memory",
                       WM_ANY_SLOTS_MAX);
         else if (!(self->base.gpu = self->base.api->make ()) ||
-                 (spec && !(self->plane = wm_plane_new (&self->spec))))
+                 (spec && !self->measures && !(self->cutter = wm_plane_new (&self->spec))))
             wm_fault (&fault, WM_EHOST, "no memory for the cuda engine");
         else
             text = make_all (self, &fault);
@@ -558,6 +559,7 @@ static wm_gpu_text_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyon
     const wm_any_net_t *net = self->net;
     wm_chunk_t *chunk = &self->chunk[0];
     draw_patches (self, spec);
+    TRY (wm_chunks_send (self, chunk));
     TRY (wm_any_start (self, chunk));
     CALL (copy_out, self->h_held, chunk->d_held, n_flag (self) * sizeof *self->h_held,
           chunk->stream);

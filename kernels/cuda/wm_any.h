@@ -1,8 +1,8 @@
 /* wm_any.h - any CNN on the GPU: a CUDA engine (wm_cuda.h) of the steps of wm_any_net.h.
 
    Strict float32; or tf32 in the convolutions; or half, with sums in float32, where test patches
-   show that it holds the values, else tf32 by node. Patches, of planes cut on the host, a fixed
-   number at a time over two slots (wm_any_chunks.c): bits do not depend on grouping. cuDNN's first
+   show that it holds the values, else tf32 by node. Patches, a fixed number at a time over two
+   slots (wm_any_chunks.c): bits do not depend on grouping. cuDNN's first
    algorithms that treat all rows alike are taken. A patch with a non-finite value, or with one on
    its way that half cannot hold, has scores that are NaN.  */
 #ifndef WM_ANY_H

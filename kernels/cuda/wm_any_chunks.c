@@ -1,51 +1,106 @@
 /* wm_any_chunks.c - patches through the engine for any CNN, a fixed number at a time.  */
 #include "kernels/cuda/wm_any_engine_private.h"
+#include "kernels/cuda/wm_gpu_args.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-wm_gpu_text_t wm_chunks_open (wm_any_t *self)
+#define THREADS 256u
+
+static wm_gpu_text_t make_chunk (wm_any_t *self, wm_chunk_t *chunk)
 {
-    for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++) {
-        wm_chunk_t *chunk = &self->chunk[s];
-        CALL (stream_new, &chunk->stream, false);
-        CALL (event_new, &chunk->done, false);
-        if (!(chunk->part = calloc (self->rows, sizeof *chunk->part)))
-            return "no memory for a chunk";
-        BOTH_NEW (&chunk->h_source, &chunk->d_source, self->rows * self->n_value * sizeof (float));
-        BOTH_NEW (&chunk->h_scores, &chunk->d_scores, self->rows * self->n_output * sizeof (float));
-    }
+    const size_t rows = self->rows, bytes = rows * self->n_value * sizeof (float);
+    CALL (stream_new, &chunk->stream, false);
+    CALL (event_new, &chunk->laid, false);
+    CALL (event_new, &chunk->done, false);
+    if (!(chunk->part = calloc (rows, sizeof *chunk->part)))
+        return "no memory for a chunk";
+    BOTH_NEW (&chunk->h_source, &chunk->d_source, bytes);
+    BOTH_NEW (&chunk->h_offset, &chunk->d_offset, rows * sizeof (uint32_t));
+    BOTH_NEW (&chunk->h_scores, &chunk->d_scores, rows * self->n_output * sizeof (float));
+    memset (chunk->h_source, 0, bytes);
+    TRY (wm_chunks_send (self, chunk));
+    CALL (stream_sync, chunk->stream);
     return NULL;
 }
 
-/* Loads a batch's plane into the cutter; nothing for dense patches. WM_EBATCH: it cannot be
-   cut.  */
+wm_gpu_text_t wm_chunks_open (wm_any_t *self)
+{
+    CALL (stream_new, &self->load, true);
+    for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++)
+        TRY (make_chunk (self, &self->chunk[s]));
+    return self->cutter ? wm_cuda_plane_new (&self->plane, self->base.api, self->base.gpu,
+                                             &self->spec, WM_CUDA_CELLS)
+                        : NULL;
+}
+
+wm_gpu_text_t wm_chunks_send (wm_any_t *self, wm_chunk_t *chunk)
+{
+    CALL (copy_in, chunk->d_source, chunk->h_source, self->rows * self->n_value * sizeof (float),
+          chunk->stream);
+    return NULL;
+}
+
+/* Lays out the planes of the first of n jobs on the device: *laid of them.  */
+static wm_gpu_text_t load_planes (wm_any_t *self, uint32_t n, wm_job_t *const *job, uint32_t *laid)
+{
+    const wm_batch_t *batch[WM_PLANES_MAX];
+    uint32_t n_batch = 0;
+    for (; n_batch < n && n_batch < WM_PLANES_MAX; n_batch++)
+        batch[n_batch] = job[n_batch]->batch;
+    *laid = 0;
+    return self->plane ? wm_cuda_plane_load (self->plane, n_batch, batch, self->load, laid) : NULL;
+}
+
+/* Loads a plane that the device does not take into the cutter; nothing for dense patches.
+   WM_EBATCH: it cannot be cut.  */
 static wm_fault_t load (wm_any_t *self, const wm_batch_t *batch, wm_error_t *error)
 {
     if (batch->kind == WM_BATCH_PATCHES)
         return WM_OK;
-    if (!self->plane)
+    if (!self->cutter)
         return wm_fault (error, WM_EBATCH, "a plane, but no specification to cut patches by");
-    return wm_plane_load (self->plane, batch, error);
+    return wm_plane_load (self->cutter, batch, error);
 }
 
-/* Writes `count` patches of a loaded batch behind those of the chunk, and zeros behind them.  */
-static void cut (wm_any_t *self, wm_chunk_t *chunk, const wm_batch_t *batch, uint32_t first,
-                 uint32_t count)
+/* Queues n patches of the image on the device, behind those of the chunk.  */
+static wm_gpu_text_t add_windows (wm_any_t *self, wm_chunk_t *chunk, const uint32_t *offset,
+                                  uint32_t n)
 {
-    const size_t n = self->n_value;
-    float *to = chunk->h_source + chunk->count * n;
-    if (batch->kind == WM_BATCH_PATCHES)
-        memcpy (to, batch->patch + first * n, count * n * sizeof *to);
-    else
-        wm_plane_cut (self->plane, first, count, to);
-    memset (to + count * n, 0, (self->rows - chunk->count - count) * n * sizeof *to);
+    uint32_t n_row, n_col, *h_offset = chunk->h_offset + chunk->count,
+                           *d_offset = chunk->d_offset + chunk->count;
+    const float *image = wm_cuda_plane_image (self->plane, &n_row, &n_col);
+    const wm_gpu_window_t args = { .image = image,
+                                   .offset = d_offset,
+                                   .to = chunk->d_source + chunk->count * self->n_value,
+                                   .height = self->spec.patch_wire,
+                                   .width = self->spec.patch_bin,
+                                   .n_col = n_col };
+    const wm_gpu_launch_t launch = { WM_GPU_WINDOW, n, THREADS, 0, &args };
+    memcpy (h_offset, offset, n * sizeof *offset);
+    CALL (copy_in, d_offset, h_offset, n * sizeof *offset, self->load);
+    CALL (launch, &launch, self->load);
+    return NULL;
+}
+
+/* Queues `n` patches that the host has, or cuts, behind those of the chunk.  */
+static wm_gpu_text_t add_patches (wm_any_t *self, wm_chunk_t *chunk, const wm_batch_t *batch,
+                                  uint32_t first, uint32_t n)
+{
+    const size_t at = chunk->count * self->n_value;
+    const float *h_from = wm_cuda_patches (&self->base, self->cutter, batch, first, n,
+                                           self->n_value, chunk->h_source + at);
+    CALL (copy_in, chunk->d_source + at, h_from, (size_t) n * self->n_value * sizeof (float),
+          self->load);
+    return NULL;
 }
 
 wm_gpu_text_t wm_chunks_start (wm_cuda_t *base, uint32_t slot)
 {
     wm_any_t *self = (wm_any_t *) base;
     wm_chunk_t *chunk = &self->chunk[slot];
+    CALL (event_record, chunk->laid, self->load);
+    CALL (stream_wait, chunk->stream, chunk->laid);
     TRY (wm_any_start (self, chunk));
     CALL (event_record, chunk->done, chunk->stream);
     return NULL;
@@ -68,10 +123,12 @@ wm_gpu_text_t wm_chunks_complete (wm_cuda_t *base, uint32_t slot)
     return NULL;
 }
 
-/* Adds a job's hits to the current chunk and those after it.  */
-static wm_gpu_text_t add_job (wm_any_t *self, wm_job_t *job)
+/* Adds a job's hits to the current chunk and those after it. offset: of its patches in the image on
+   the device, NULL: the host has them, or cuts them.  */
+static wm_gpu_text_t add_job (wm_any_t *self, wm_job_t *job, const uint32_t *offset)
 {
-    job->error.fault = load (self, job->batch, &job->error);
+    if (!offset)
+        job->error.fault = load (self, job->batch, &job->error);
     if (job->error.fault)
         wm_jobs_push (&self->base.finished, job);
     for (uint32_t first = 0, n; !job->error.fault && first < job->batch->n_hit; first += n) {
@@ -79,9 +136,8 @@ static wm_gpu_text_t add_job (wm_any_t *self, wm_job_t *job)
         TRY (wm_cuda_free (&self->base));
         const uint32_t left = job->batch->n_hit - first, room = self->rows - chunk->count;
         n = left < room ? left : room;
-        self->base.api->range_begin (self->base.gpu, "fill a chunk");
-        cut (self, chunk, job->batch, first, n);
-        self->base.api->range_end (self->base.gpu);
+        TRY (offset ? add_windows (self, chunk, offset + first, n)
+                    : add_patches (self, chunk, job->batch, first, n));
         chunk->part[chunk->n_part++] = (wm_chunk_part_t){ job, first, n };
         chunk->count += n;
         self->base.open = true;
@@ -93,7 +149,18 @@ static wm_gpu_text_t add_job (wm_any_t *self, wm_job_t *job)
 
 wm_gpu_text_t wm_chunks_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *job)
 {
-    for (uint32_t i = 0; i < n; i++)
-        TRY (add_job ((wm_any_t *) base, job[i]));
+    wm_any_t *self = (wm_any_t *) base;
+    base->api->range_begin (base->gpu, "lay out jobs");
+    for (uint32_t i = 0, laid; i < n;) {
+        TRY (load_planes (self, n - i, job + i, &laid));
+        const uint32_t *offset = laid > 0 ? wm_cuda_plane_offset (self->plane) : NULL;
+        if (!offset)
+            TRY (add_job (self, job[i++], NULL));
+        for (uint32_t k = 0; k < laid; k++, i++) {
+            TRY (add_job (self, job[i], offset));
+            offset += job[i]->batch->n_hit;
+        }
+    }
+    base->api->range_end (base->gpu);
     return NULL;
 }

@@ -1,17 +1,22 @@
 /* wm_any_engine_private.h - the inside of the engine for any CNN: wm_any.c makes it and runs its
    steps, wm_any_chunks.c takes patches through it, a fixed number at a time, over two slots.
 
-   While one slot computes, the other's copies run. Jobs share chunks; one that is started before it
-   is full is filled up, so that every launch has one shape and no bit depends on grouping.
+     load stream   patches to d_source: out of a plane's image on the device (wm_cuda_plane.h), or
+                   copied from the caller's memory if it is lent, else from the chunk's
+     slot stream   graph { the steps, scores out }, behind the load stream's event `laid`
 
-   Invariants: a slot's pinned memory is written only after the host waited for its event. Nothing
-   is allocated after the engine is made.  */
+   While one slot computes, the other is laid out. Jobs share chunks; every launch has one shape, so
+   that no bit depends on grouping: rows behind a chunk's last hit are what they were before.
+
+   Invariants: a slot's memory, pinned and on the device, is written only after the host waited for
+   its event `done`. Nothing is allocated after the engine is made.  */
 #ifndef WM_ANY_ENGINE_PRIVATE_H
 #define WM_ANY_ENGINE_PRIVATE_H
 
 #include "kernels/cuda/wm_any.h"
 #include "kernels/cuda/wm_any_place.h"
 #include "kernels/cuda/wm_cuda_base.h"
+#include "kernels/cuda/wm_cuda_plane.h"
 #include "kernels/wm_image.h"
 
 #define WM_CHUNK_SLOTS 2u
@@ -23,9 +28,10 @@ typedef struct {
 } wm_chunk_part_t;
 
 typedef struct {
-    void *stream, *done;
-    float *h_source, *d_source; /* (rows, n_value): patches */
-    float *h_scores, *d_scores; /* (rows, n_output) */
+    void *stream, *laid, *done;
+    float *h_source, *d_source;    /* (rows, n_value): patches */
+    uint32_t *h_offset, *d_offset; /* (rows): of windows in the plane's image */
+    float *h_scores, *d_scores;    /* (rows, n_output) */
     void *d_buffer[WM_ANY_SLOTS_MAX], *d_scratch;
     void *d_workspace;      /* of cuDNN */
     uint32_t *d_held;       /* (1 + n_doubt, rows): held, in doubt; in `measures` (2, n_step + 1):
@@ -44,7 +50,9 @@ typedef struct {
     size_t n_value, n_output;
     wm_chunk_t chunk[WM_CHUNK_SLOTS];
     wm_spec_t spec;
-    wm_plane_t *plane;    /* cuts on the host; NULL: dense patches only */
+    void *load;
+    wm_cuda_plane_t *plane;
+    wm_plane_t *cutter;   /* cuts on the host; NULL: dense patches only */
     uint32_t *h_held;     /* where it measures */
     bool measures, sized; /* sized: the device decides how many patches a launch has */
     uint32_t unplanned;   /* the convolution for which cuDNN has no plan in half; n_step: none */
@@ -54,11 +62,14 @@ typedef struct {
     uint16_t *d_half; /* the constants */
 } wm_any_t;
 
-/* Queues a chunk's work: patches of h_source to scores of h_scores (wm_any.c).  */
+/* Queues a chunk's work: patches of d_source to scores of h_scores (wm_any.c).  */
 wm_gpu_text_t wm_any_start (wm_any_t *self, wm_chunk_t *chunk);
 
-/* Streams, events and memory of both slots.  */
+/* Streams, events and memory of both slots, and the plane's; patches are 0.  */
 wm_gpu_text_t wm_chunks_open (wm_any_t *self);
+
+/* Queues the copy of all of h_source on the chunk's stream: for patches of the engine's own.  */
+wm_gpu_text_t wm_chunks_send (wm_any_t *self, wm_chunk_t *chunk);
 
 /* The engine's functions (wm_cuda_base.h). A job that cannot be cut is collected with its
    error.  */

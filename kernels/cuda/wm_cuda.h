@@ -46,8 +46,7 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
 void wm_cuda_destroy (wm_cuda_t **self_p);
 
 /* Pins memory in which batches will lie, unchanged while they are scored, so that patches are
-   copied from there; does nothing where the engine copies anyway. WM_EHOST if it cannot be pinned;
-   the engine then copies as before.  */
+   copied from there. WM_EHOST if it cannot be pinned; the engine then copies them first.  */
 wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error);
 
 /* As wm_device_submit and wm_device_collect; n_left (1 or more) and progress are set. Jobs are laid

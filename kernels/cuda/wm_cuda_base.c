@@ -59,8 +59,25 @@ void wm_cuda_destroy (wm_cuda_t **self_p)
 
 wm_fault_t wm_cuda_lend (wm_cuda_t *self, const void *memory, size_t bytes, wm_error_t *error)
 {
-    const wm_gpu_text_t text = self->lend ? self->lend (self, memory, bytes) : NULL;
-    return text ? wm_fault (error, WM_EHOST, "%s", text) : WM_OK;
+    const wm_gpu_text_t text = self->api->pin (self->gpu, memory, bytes);
+    if (text)
+        return wm_fault (error, WM_EHOST, "%s", text);
+    self->lent = memory, self->lent_bytes = bytes;
+    return WM_OK;
+}
+
+const float *wm_cuda_patches (const wm_cuda_t *self, wm_plane_t *cutter, const wm_batch_t *batch,
+                              uint32_t first, uint32_t n, size_t n_value, float *own)
+{
+    const size_t bytes = n * n_value * sizeof *own;
+    if (batch->kind != WM_BATCH_PATCHES) {
+        wm_plane_cut (cutter, first, n, own);
+        return own;
+    }
+    const float *patch = batch->patch + first * n_value;
+    const char *c = (const char *) patch;
+    const bool lent = self->lent && c >= self->lent && c + bytes <= self->lent + self->lent_bytes;
+    return lent ? patch : memcpy (own, patch, bytes);
 }
 
 uint32_t wm_cuda_fill (const wm_cuda_t *self)

@@ -3,6 +3,7 @@
 #define WM_CUDA_BASE_H
 
 #include "kernels/cuda/wm_cuda.h"
+#include "kernels/wm_image.h"
 #include "kernels/wm_jobs.h"
 
 #define WM_CUDA_WORKSPACE_MAX                                                                      \
@@ -26,17 +27,18 @@ struct wm_cuda_t {
     uint32_t fill;            /* as wm_cuda_fill */
     uint32_t n_slot, current; /* the next slot is the oldest, if it is busy */
     bool open, busy[WM_CUDA_SLOTS_MAX];
-    uint64_t launches;  /* slots started so far */
+    uint64_t launches; /* slots started so far */
+    const char *lent;  /* the caller's pinned memory: the device copies from there */
+    size_t lent_bytes;
     wm_jobs_t finished; /* scored or refused */
     char signature[64], choice[200], failure[300];
 
     /* The engine's functions. submit as wm_cuda_submit: puts jobs into slots. start: queues a
-       slot's work. complete: waits for it, and copies its scores to their jobs. lend as
-       wm_cuda_lend, NULL: it has no use for it. clear frees what is neither the GPU's nor here.  */
+       slot's work. complete: waits for it, and copies its scores to their jobs. clear frees what
+       is neither the GPU's nor here.  */
     wm_gpu_text_t (*submit) (wm_cuda_t *self, uint32_t n, wm_job_t *const *job);
     wm_gpu_text_t (*start) (wm_cuda_t *self, uint32_t slot);
     wm_gpu_text_t (*complete) (wm_cuda_t *self, uint32_t slot);
-    wm_gpu_text_t (*lend) (wm_cuda_t *self, const void *memory, size_t bytes);
     void (*clear) (wm_cuda_t *self);
 };
 
@@ -45,6 +47,12 @@ wm_gpu_text_t wm_cuda_start (wm_cuda_t *self);
 
 /* Makes the current slot free, if it is busy.  */
 wm_gpu_text_t wm_cuda_free (wm_cuda_t *self);
+
+/* Returns where the device is to copy `n` patches of n_value values from: where they lie, if that
+   is in the memory that was lent; else `own`, pinned, which they are copied to, or cut to out of
+   the plane that `cutter` has loaded.  */
+const float *wm_cuda_patches (const wm_cuda_t *self, wm_plane_t *cutter, const wm_batch_t *batch,
+                              uint32_t first, uint32_t n, size_t n_value, float *own);
 
 /* The function returns the error's text if this call failed.  */
 #define TRY(call)                                                                                  \

@@ -351,12 +351,6 @@ static wm_gpu_text_t add_patches (wm_windows_t *self, wm_job_t *job, uint32_t fi
     return NULL;
 }
 
-static bool is_lent (const wm_windows_t *self, const float *patch, size_t bytes)
-{
-    const char *c = (const char *) patch;
-    return self->lent && c >= self->lent && c + bytes <= self->lent + self->lent_bytes;
-}
-
 /* Dense patches, or a plane's that the host cuts.  */
 static wm_gpu_text_t add_source (wm_windows_t *self, wm_job_t *job)
 {
@@ -364,17 +358,12 @@ static wm_gpu_text_t add_source (wm_windows_t *self, wm_job_t *job)
     abreast_t abreast = { 0 };
     for (uint32_t first = 0, n; first < batch->n_hit; first += n) {
         n = batch->n_hit - first < self->source_max ? batch->n_hit - first : self->source_max;
-        const size_t bytes = (size_t) n * self->n_value * sizeof (float);
         const uint32_t s = self->n_source++ % WM_WINDOWS_SOURCES;
-        const float *h_from = self->source[s].h;
         CALL (event_sync, self->source[s].copied);
-        if (batch->kind != WM_BATCH_PATCHES)
-            wm_plane_cut (self->cutter, first, n, self->source[s].h);
-        else if (is_lent (self, batch->patch + (size_t) first * self->n_value, bytes))
-            h_from = batch->patch + (size_t) first * self->n_value;
-        else
-            memcpy (self->source[s].h, batch->patch + (size_t) first * self->n_value, bytes);
-        CALL (copy_in, self->d_source, h_from, bytes, self->load);
+        const float *h_from = wm_cuda_patches (&self->base, self->cutter, batch, first, n,
+                                               self->n_value, self->source[s].h);
+        CALL (copy_in, self->d_source, h_from, (size_t) n * self->n_value * sizeof (float),
+              self->load);
         CALL (event_record, self->source[s].copied, self->load);
         self->d_from = self->d_source;
         TRY (add_patches (self, job, first, n, &abreast));

@@ -241,14 +241,6 @@ static void clear (wm_cuda_t *base)
     free (self->spare);
 }
 
-static wm_gpu_text_t lend (wm_cuda_t *base, const void *memory, size_t bytes)
-{
-    wm_windows_t *self = (wm_windows_t *) base;
-    CALL (pin, memory, bytes);
-    self->lent = memory, self->lent_bytes = bytes;
-    return NULL;
-}
-
 wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_spec_t *spec,
                         const wm_cuda_config_t *config, wm_error_t *error)
 {
@@ -264,7 +256,6 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
                              .submit = wm_windows_submit,
                              .start = wm_windows_start,
                              .complete = wm_windows_complete,
-                             .lend = lend,
                              .clear = clear };
     if (refusal)
         wm_fault (&fault, WM_EBATCH, "the cuda engine's own kernels cannot run this: %s", refusal);

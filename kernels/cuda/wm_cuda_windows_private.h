@@ -60,8 +60,6 @@ typedef struct {
     } source[WM_WINDOWS_SOURCES];
     float *d_source;
     uint32_t n_source; /* sources used so far */
-    const char *lent;  /* the caller's pinned memory: the device copies from there */
-    size_t lent_bytes;
     uint32_t source_max, n_value;
     wm_cuda_place_t *place, *spare;
     const float *d_from; /* the image that rows are taken from */

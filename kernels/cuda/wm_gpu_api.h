@@ -58,6 +58,7 @@ typedef struct wm_conv_plan_t wm_conv_plan_t;
 typedef enum {
     WM_GPU_FILL,
     WM_GPU_SCATTER,
+    WM_GPU_WINDOW,
     WM_GPU_TAIL,
     WM_GPU_PHASES,
     WM_GPU_CUT,

@@ -29,6 +29,14 @@ typedef struct {
     float zero;
 } wm_gpu_scatter_t;
 
+/* Copies windows of an image to patches that lie one after another. One block a patch.  */
+typedef struct {
+    const float *image;     /* rows of n_col */
+    const uint32_t *offset; /* (blocks): of a window's first value in the image */
+    float *to;              /* (blocks, height, width) */
+    uint32_t height, width, n_col;
+} wm_gpu_window_t;
+
 /* The runs of a plane in ticks, in (wire, first) order.  */
 typedef struct {
     const uint32_t *wire, *first; /* (n_run) */

@@ -11,6 +11,7 @@
 static const char *const kernel_names[WM_GPU_KERNELS] = {
     [WM_GPU_FILL] = "fill",
     [WM_GPU_SCATTER] = "scatter",
+    [WM_GPU_WINDOW] = "window",
     [WM_GPU_TAIL] = "tail",
     [WM_GPU_PHASES] = "phases",
     [WM_GPU_CUT] = "cut",

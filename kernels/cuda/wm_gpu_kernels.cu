@@ -1,6 +1,7 @@
 /* wm_gpu_kernels.cu - our kernels on the GPU, and their launches.
 
    fill, scatter: a plane from its runs, cells that no run touches hold the zero level.
+   window: patches from a plane's image, for any CNN.
    phases, cut (wm_gpu_own.cuh): own view's images, and patches that are no window of one.
    active (wm_gpu_active.cuh): the convolution where there is something; its list of active
            positions is all that is kept of a plane.
@@ -36,6 +37,7 @@
 
 WM_GPU_KERNEL (wm_gpu_fill)
 WM_GPU_KERNEL (wm_gpu_scatter)
+WM_GPU_KERNEL (wm_gpu_window)
 WM_GPU_KERNEL (wm_gpu_tail)
 WM_GPU_KERNEL (wm_gpu_phases)
 WM_GPU_KERNEL (wm_gpu_cut)

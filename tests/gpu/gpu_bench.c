@@ -9,8 +9,7 @@
    hold ("steady"). Times are the host's clock, the best of several rounds; stages are CUDA events
    in a second engine with one slot, since two slots overlap. Operations and bytes are counted first
    (gpu_floor.c), and the gap to their floor is printed. The floor's rates are an H200's as measured
-   elsewhere: the machine's own are among the ceilings. cuDNN's patches are cut on the host and
-   copied, so that its rows also hold what that takes.
+   elsewhere: the machine's own are among the ceilings.
 
    Every row is a process of its own (gpu_apart): one that fails, crashes or hangs costs its row
    only.  */

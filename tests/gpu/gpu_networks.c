@@ -3,9 +3,10 @@
    usage: gpu_networks FILE.onnx NAME [SECONDS]
           gpu_networks counts FILE.onnx NAME
    Prints a row of a Markdown table for half and for strict float32: patches a second over the whole
-   way, from patches in host memory to scores there; and whether a launch is a CUDA graph. Scores
-   come of random patches: only time is measured here. counts: what our kernels read and write,
-   counted on the stand-in, so that it needs no GPU. Exits 1 if no row could be measured.  */
+   way, from patches in host memory, which the engine has pinned as a worker's is, to scores there;
+   and whether a launch is a CUDA graph. Scores come of random patches: only time is measured here.
+   counts: what our kernels read and write, counted on the stand-in, so that it needs no GPU. Exits
+   1 if no row could be measured.  */
 #include "kernels/wm_seed.h"
 #include "schema/wm_limits.h"
 #include "tests/gpu/gpu_any_count.h"
@@ -33,7 +34,9 @@ static bool measure (const wm_any_net_t *net, const char *name, wm_gpu_precision
     const wm_batch_t batch = {
         .kind = WM_BATCH_PATCHES, .n_hit = n, .patch_values = n_value, .patch = patch
     };
-    bool fine = any && patch && scores && !wm_cuda_score (any, &batch, scores, NULL, &error);
+    bool fine = any && patch && scores &&
+                !wm_cuda_lend (any, patch, (size_t) n * n_value * sizeof *patch, &error) &&
+                !wm_cuda_score (any, &batch, scores, NULL, &error);
     uint32_t calls = 0;
     const double start = wm_now_s ();
     for (; fine && (calls == 0 || wm_now_s () - start < seconds); calls++)

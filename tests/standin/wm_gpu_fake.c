@@ -48,6 +48,7 @@ typedef struct {
     union {
         wm_gpu_fill_t fill;
         wm_gpu_scatter_t scatter;
+        wm_gpu_window_t window;
         wm_gpu_tail_t tail;
         wm_gpu_phases_t phases;
         wm_gpu_cut_t cut;
@@ -130,6 +131,7 @@ typedef void run_t (const void *args, float *shared, wm_gpu_at_t at, uint32_t ph
     }
 HOST_KERNEL (wm_gpu_fill)
 HOST_KERNEL (wm_gpu_scatter)
+HOST_KERNEL (wm_gpu_window)
 HOST_KERNEL (wm_gpu_tail)
 HOST_KERNEL (wm_gpu_phases)
 HOST_KERNEL (wm_gpu_cut)
@@ -166,6 +168,7 @@ static const struct {
 } kernels[] = {
     { wm_gpu_fill_count, wm_gpu_fill_run, sizeof (wm_gpu_fill_t), NULL },
     { wm_gpu_scatter_count, wm_gpu_scatter_run, sizeof (wm_gpu_scatter_t), NULL },
+    { wm_gpu_window_count, wm_gpu_window_run, sizeof (wm_gpu_window_t), NULL },
     { wm_gpu_tail_count, wm_gpu_tail_run, sizeof (wm_gpu_tail_t), NULL },
     { wm_gpu_phases_count, wm_gpu_phases_run, sizeof (wm_gpu_phases_t), NULL },
     { wm_gpu_cut_count, wm_gpu_cut_run, sizeof (wm_gpu_cut_t), NULL },

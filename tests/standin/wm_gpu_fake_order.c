@@ -9,6 +9,7 @@
 static const size_t written[WM_GPU_KERNELS][WRITTEN_MAX] = {
     [WM_GPU_FILL] = { AT (wm_gpu_fill_t, to) },
     [WM_GPU_SCATTER] = { AT (wm_gpu_scatter_t, image) },
+    [WM_GPU_WINDOW] = { AT (wm_gpu_window_t, to) },
     [WM_GPU_TAIL] = { AT (wm_gpu_tail_t, scores), AT (wm_gpu_tail_t, residual) },
     [WM_GPU_PHASES] = { AT (wm_gpu_phases_t, image) },
     [WM_GPU_CUT] = { AT (wm_gpu_cut_t, image) },

@@ -120,6 +120,87 @@ static void agree (wm_gpu_precision_t precision, float tolerance)
     assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
 
+/* What the host copies to score a batch: bytes; its scores.  */
+static double copied (wm_cuda_t *any, const wm_batch_t *batch, float *scores)
+{
+    wm_error_t error = { 0 };
+    wm_gpu_fake.copied_in = 0;
+    if (wm_cuda_score (any, batch, scores, NULL, &error))
+        fail_msg ("%s", error.text);
+    return wm_gpu_fake.copied_in;
+}
+
+/* A plane's patches are windows of its image on the device, and the same patches bit for bit as by
+   their definition. A plane that is too large for the device is cut on the host.  */
+static void lay_out (wm_spec_view_t view, uint32_t n_wire, uint32_t n_col)
+{
+    static float scores[HITS * OUTPUTS], want[HITS * OUTPUTS];
+    wm_spec_t spec = gpu_spec (wm_model_net (model), view == WM_FULL_VIEW, view);
+    const bool fits = n_wire * n_col < WM_CUDA_CELLS;
+    wm_batch_t plane;
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    gpu_plane_new (&plane, &spec, n_wire, n_col, HITS, 1);
+    wm_batch_t patches = gpu_patches (wm_model_net (model), &spec, &plane);
+    wm_cuda_t *any = engine (&spec, 7);
+    const double patch_bytes = HITS * 120 * sizeof (float),
+                 columns = 3. * plane.n_run + 1 + plane.n_value;
+    assert_true (copied (any, &patches, want) == patch_bytes);
+    const double bytes = copied (any, &plane, scores);
+    assert_memory_equal (scores, want, sizeof want);
+    if (!fits)
+        assert_true (bytes == patch_bytes);
+    else if (view == WM_FULL_VIEW)
+        assert_true (bytes == (columns + HITS) * sizeof (float));
+    else /* and three words for each patch that is cut to its place, on the device, too */
+        assert_true (bytes > (columns + HITS) * sizeof (float) &&
+                     bytes <= (columns + 4 * HITS) * sizeof (float));
+    wm_cuda_destroy (&any);
+    free (patches.patch);
+    gpu_plane_free (&plane);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+}
+
+static void planes_are_cut_on_the_device (void **state)
+{
+    (void) state;
+    lay_out (WM_FULL_VIEW, 40, 50);
+    lay_out (WM_OWN_VIEW, 40, 300);
+    lay_out (WM_FULL_VIEW, 4100, 4200);
+}
+
+/* Patches in memory that the engine pinned are copied from there, others through its own.  */
+static void patches_are_taken_from_where_they_lie (void **state)
+{
+    (void) state;
+    static float memory[(HITS + 5) * 120], scores[HITS * OUTPUTS], want[HITS * OUTPUTS];
+    wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = HITS, .patch_values = 120, .patch = memory
+    };
+    wm_error_t error = { 0 };
+    for (uint32_t i = 0; i < (HITS + 5) * 120; i++)
+        memory[i] = (float) (i * 7919 % 1000) / 500 - 1;
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    wm_cuda_t *any = engine (NULL, 7);
+    const double bytes = copied (any, &batch, want);
+    assert_true (wm_gpu_fake.lent_bytes == 0);
+    wm_gpu_fake.pins_nothing = true;
+    assert_int_equal (wm_cuda_lend (any, memory, HITS * 120 * sizeof *memory, &error), WM_EHOST);
+    assert_non_null (strstr (error.text, "cudaErrorNotSupported"));
+    wm_gpu_fake.pins_nothing = false;
+    copied (any, &batch, scores);
+    assert_true (wm_gpu_fake.lent_bytes == 0);
+    assert_int_equal (wm_cuda_lend (any, memory, HITS * 120 * sizeof *memory, &error), WM_OK);
+    copied (any, &batch, scores);
+    assert_true ((double) wm_gpu_fake.lent_bytes == bytes);
+    assert_memory_equal (scores, want, sizeof want);
+    batch.patch += 5 * 120; /* the last chunks lie behind it */
+    copied (any, &batch, scores);
+    assert_true ((double) wm_gpu_fake.lent_bytes == bytes + 21 * 120 * sizeof *memory);
+    assert_memory_equal (scores, want + 5 * OUTPUTS, (HITS - 5) * OUTPUTS * sizeof *want);
+    wm_cuda_destroy (&any);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
+}
+
 static void planes_and_groups (void **state)
 {
     (void) state;
@@ -424,9 +505,47 @@ static void fail_each (wm_gpu_precision_t precision, bool captures)
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
 }
 
+/* The same for the calls of an engine that scores a plane.  */
+static void fail_each_of_a_plane (void)
+{
+    static float right[HITS * OUTPUTS], scores[HITS * OUTPUTS];
+    wm_spec_t spec = gpu_spec (wm_model_net (model), true, WM_FULL_VIEW);
+    wm_batch_t plane;
+    const double start = proof_clock ();
+    uint32_t tried = 0, calls = 1;
+    const uint32_t step = (uint32_t) proof_size (3, 1, 1);
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+    gpu_plane_new (&plane, &spec, 40, 50, HITS, 1);
+    for (uint32_t k = 0; k <= 2 * calls; k += step, tried++) {
+        wm_error_t error = { 0 };
+        wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+        wm_cuda_t *any = engine (&spec, 20);
+        const uint32_t made = wm_gpu_fake.calls;
+        wm_gpu_fake.fail_at = k > 0 ? made + (k + 1) / 2 : 0, wm_gpu_fake.late = k % 2;
+        const wm_fault_t fault = wm_cuda_score (any, &plane, k == 0 ? right : scores, NULL, &error);
+        if (k == 0)
+            calls = wm_gpu_fake.calls - made;
+        if (fault) {
+            assert_int_equal (fault, WM_EHOST);
+            assert_non_null (strstr (error.text, "cudaErrorLaunchFailure"));
+            wm_gpu_fake.fail_at = 0;
+            assert_int_equal (wm_cuda_score (any, &plane, scores, NULL, NULL), WM_EHOST);
+        } else {
+            assert_true (k == 0 || wm_gpu_fake.late); /* of a call that cannot fail late */
+            assert_true (k == 0 || memcmp (scores, right, sizeof right) == 0);
+        }
+        wm_cuda_destroy (&any);
+    }
+    assert_true (calls > 30);
+    proof_line ("P9", tried, tried, start);
+    gpu_plane_free (&plane);
+    wm_gpu_fake = (wm_gpu_fake_t){ 0 };
+}
+
 static void every_failure_is_named_and_releases_nothing (void **state)
 {
     (void) state;
+    fail_each_of_a_plane ();
     fail_each (WM_GPU_F32, false);
     fail_each (WM_GPU_F32, true);
     fail_each (WM_GPU_F16, false);
@@ -505,6 +624,8 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (known_answers_are_known),
         cmocka_unit_test (planes_and_groups),
+        cmocka_unit_test (planes_are_cut_on_the_device),
+        cmocka_unit_test (patches_are_taken_from_where_they_lie),
         cmocka_unit_test (batches_share_launches),
         cmocka_unit_test (planes_that_cannot_be_cut_are_refused),
         cmocka_unit_test (what_half_cannot_hold),
