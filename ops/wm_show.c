@@ -57,7 +57,7 @@ const char *wm_show_bytes (double bytes, char text[32])
 
 const char *wm_show_time (double seconds, char text[32])
 {
-    const long s = (long) seconds;
+    const long s = seconds < 60 ? 0 : (long) (seconds < 1e15 ? seconds : 1e15);
     if (seconds < 60)
         snprintf (text, 32, "%.1f s", seconds);
     else if (s < 3600)

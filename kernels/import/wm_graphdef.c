@@ -142,6 +142,14 @@ static wm_fault_t look_up (wm_rewriter_t *self, const Graphdef__Graph *file, siz
         if (!by_name (&self->named[i - 1], &self->named[i]))
             return wm_fault (error, WM_EBATCH, "%s: node '%.100s' is defined twice",
                              self->onnx->path, text (self->named[i].node->name));
+    for (size_t i = 0; i < self->n_named; i++) { /* "a:1" would be the second output of "a" */
+        uint32_t ignored;
+        const char *name = text (self->named[i].node->name);
+        if (wm_graphdef_find (self, name, &ignored) != &self->named[i])
+            return wm_fault (error, WM_EBATCH,
+                             "%s: '%.100s' is no name of a TensorFlow node: a damaged model",
+                             self->onnx->path, name);
+    }
     for (size_t i = 0; i < file->n_node; i++)
         for (size_t k = 0; k < file->node[i]->n_input; k++, ++*n_edge) {
             uint32_t output;

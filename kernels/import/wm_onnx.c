@@ -47,7 +47,7 @@ static int by_name (const void *a, const void *b)
 
 int64_t wm_onnx_find (const wm_onnx_t *self, const char *name)
 {
-    wm_onnx_value_t key = { .name = name };
+    wm_onnx_value_t key = { .name = text (name) };
     const wm_onnx_value_t *found =
         self->n_value ? bsearch (&key, self->value, self->n_value, sizeof key, by_name) : NULL;
     return found ? found - self->value : -1;

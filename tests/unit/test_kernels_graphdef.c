@@ -289,6 +289,10 @@ static void graphs_refused (void **state)
     save_graph (&g);
     check_refused ("defined twice");
     g = family (0);
+    find (&g, "Softmax")->name = copy (&g, "softmax:0");
+    save_graph (&g);
+    check_refused ("'softmax:0' is no name of a TensorFlow node");
+    g = family (0);
     Graphdef__Node *input = find (&g, "Placeholder");
     input->n_attr = 1;
     save_graph (&g);
