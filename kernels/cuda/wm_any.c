@@ -31,7 +31,8 @@
 
 static size_t row_bytes (const wm_any_t *self)
 {
-    size_t n = self->place.scratch_bytes + (2 + self->place.n_doubt) * sizeof (uint32_t) +
+    size_t n = self->place.scratch_bytes +
+               (1 + self->n_cell + self->place.n_doubt) * sizeof (uint32_t) +
                (self->n_value + self->n_output) * sizeof (float);
     for (uint32_t i = 0; i < self->place.n_slot; i++)
         n += self->place.slot_bytes[i];
@@ -648,6 +649,7 @@ wm_cuda_t *wm_any_new (const wm_gpu_api_t *api, const wm_any_net_t *net, const w
         .precision = precision,
         .sized = rows == 0,
         .rows = rows ? rows : WM_ANY_ROWS,
+        .n_cell = spec && spec->n_channel > 1 ? spec->n_channel : 1,
         .n_value = net->size[WM_ANY_INPUT],
         .n_output = net->size[WM_ANY_SCORES],
     };

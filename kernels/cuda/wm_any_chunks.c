@@ -16,7 +16,7 @@ static wm_gpu_text_t make_chunk (wm_any_t *self, wm_chunk_t *chunk)
     if (!(chunk->part = calloc (rows, sizeof *chunk->part)))
         return "no memory for a chunk";
     BOTH_NEW (&chunk->h_source, &chunk->d_source, bytes);
-    BOTH_NEW (&chunk->h_offset, &chunk->d_offset, rows * sizeof (uint32_t));
+    BOTH_NEW (&chunk->h_offset, &chunk->d_offset, rows * self->n_cell * sizeof (uint32_t));
     BOTH_NEW (&chunk->h_scores, &chunk->d_scores, rows * self->n_output * sizeof (float));
     memset (chunk->h_source, 0, bytes);
     TRY (wm_chunks_send (self, chunk));
@@ -63,22 +63,24 @@ static wm_fault_t load (wm_any_t *self, const wm_batch_t *batch, wm_error_t *err
     return wm_plane_load (self->cutter, batch, error);
 }
 
-/* Queues n patches of the image on the device, behind those of the chunk.  */
+/* Queues n patches, of windows of the image on the device, behind those of the chunk.  */
 static wm_gpu_text_t add_windows (wm_any_t *self, wm_chunk_t *chunk, const uint32_t *offset,
                                   uint32_t n)
 {
-    uint32_t n_row, n_col, *h_offset = chunk->h_offset + chunk->count,
-                           *d_offset = chunk->d_offset + chunk->count;
+    const uint32_t at = chunk->count * self->n_cell, n_window = n * self->n_cell;
+    const size_t bytes = n_window * sizeof *offset;
+    uint32_t n_row, n_col;
     const float *image = wm_cuda_plane_image (self->plane, &n_row, &n_col);
     const wm_gpu_window_t args = { .image = image,
-                                   .offset = d_offset,
+                                   .offset = chunk->d_offset + at,
                                    .to = chunk->d_source + chunk->count * self->n_value,
                                    .height = self->spec.patch_wire,
                                    .width = self->spec.patch_bin,
-                                   .n_col = n_col };
-    const wm_gpu_launch_t launch = { WM_GPU_WINDOW, n, THREADS, 0, &args };
-    memcpy (h_offset, offset, n * sizeof *offset);
-    CALL (copy_in, d_offset, h_offset, n * sizeof *offset, self->load);
+                                   .n_col = n_col,
+                                   .abreast = self->spec.channels_last ? self->n_cell : 1 };
+    const wm_gpu_launch_t launch = { WM_GPU_WINDOW, n_window, THREADS, 0, &args };
+    memcpy (chunk->h_offset + at, offset, bytes);
+    CALL (copy_in, chunk->d_offset + at, chunk->h_offset + at, bytes, self->load);
     CALL (launch, &launch, self->load);
     return NULL;
 }
@@ -136,7 +138,7 @@ static wm_gpu_text_t add_job (wm_any_t *self, wm_job_t *job, const uint32_t *off
         TRY (wm_cuda_free (&self->base));
         const uint32_t left = job->batch->n_hit - first, room = self->rows - chunk->count;
         n = left < room ? left : room;
-        TRY (offset ? add_windows (self, chunk, offset + first, n)
+        TRY (offset ? add_windows (self, chunk, offset + first * self->n_cell, n)
                     : add_patches (self, chunk, job->batch, first, n));
         chunk->part[chunk->n_part++] = (wm_chunk_part_t){ job, first, n };
         chunk->count += n;
@@ -158,7 +160,7 @@ wm_gpu_text_t wm_chunks_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *jo
             TRY (add_job (self, job[i++], NULL));
         for (uint32_t k = 0; k < laid; k++, i++) {
             TRY (add_job (self, job[i], offset));
-            offset += job[i]->batch->n_hit;
+            offset += job[i]->batch->n_hit * self->n_cell;
         }
     }
     base->api->range_end (base->gpu);

@@ -30,7 +30,7 @@ typedef struct {
 typedef struct {
     void *stream, *laid, *done;
     float *h_source, *d_source;    /* (rows, n_value): patches */
-    uint32_t *h_offset, *d_offset; /* (rows): of windows in the plane's image */
+    uint32_t *h_offset, *d_offset; /* (rows, n_cell): of windows in the plane's image */
     float *h_scores, *d_scores;    /* (rows, n_output) */
     void *d_buffer[WM_ANY_SLOTS_MAX], *d_scratch;
     void *d_workspace;      /* of cuDNN */
@@ -46,7 +46,8 @@ typedef struct {
     const wm_any_net_t *net;
     wm_gpu_precision_t precision;
     wm_any_place_t place;
-    uint32_t rows; /* patches a chunk */
+    uint32_t rows;   /* patches a chunk */
+    uint32_t n_cell; /* windows of a plane's image that a patch consists of */
     size_t n_value, n_output;
     wm_chunk_t chunk[WM_CHUNK_SLOTS];
     wm_spec_t spec;

@@ -148,16 +148,24 @@ static bool shape_own (wm_cuda_plane_t *self, const wm_batch_t *batch)
                WORDS_MAX;
 }
 
+/* Whether a batch is what the specification makes of planes in full view.  */
+static bool is_full (const wm_spec_t *spec, const wm_batch_t *batch)
+{
+    return batch->kind == wm_image_kind (spec) && batch->kind != WM_BATCH_TICKS &&
+           (batch->kind == WM_BATCH_BINS || batch->n_cell == spec->n_channel);
+}
+
 /* Sets the shape of the image of planes of one width in full view. Returns how many fit.  */
 static uint32_t shape_full (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *const *batch)
 {
     const wm_spec_t *spec = &self->spec;
     uint64_t rows = 0, n_col = 0, n_run = 0, n_value = 0, n_hit = 0;
     uint32_t b = 0;
-    for (; b < n && b < WM_PLANES_MAX && batch[b]->kind == WM_BATCH_BINS; b++) {
+    for (; b < n && b < WM_PLANES_MAX && is_full (spec, batch[b]); b++) {
         const uint64_t wide = (uint64_t) batch[b]->n_col + 2 * spec->patch_bin;
         rows += (uint64_t) batch[b]->n_wire + spec->patch_wire;
-        n_run += batch[b]->n_run, n_value += batch[b]->n_value, n_hit += batch[b]->n_hit;
+        n_run += batch[b]->n_run, n_value += batch[b]->n_value;
+        n_hit += batch[b]->n_hit * wm_batch_cells (batch[b]);
         if ((b > 0 && wide != n_col) || rows > self->cells_max || wide > self->cells_max ||
             rows * wide > self->cells_max || n_hit > HITS_MAX ||
             3 * n_run + 1 + n_value > WORDS_MAX)
@@ -193,7 +201,7 @@ static void place_full (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *con
 {
     uint32_t *offset = self->offset, top = 0;
     for (uint32_t b = 0; b < n; top += batch[b++]->n_wire + self->spec.patch_wire)
-        for (uint32_t i = 0; i < batch[b]->n_hit; i++)
+        for (uint32_t i = 0; i < batch[b]->n_hit * wm_batch_cells (batch[b]); i++)
             *offset++ = place_window (self, batch[b], top, i);
 }
 

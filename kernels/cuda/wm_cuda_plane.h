@@ -6,6 +6,8 @@
    view the patch of every hit is patch_wire rows of patch_bin values of one image, from its offset
    on, n_col apart, equal bit for bit to what wm_plane_cut cuts on the host.
 
+   A stack of planes (WM_BATCH_STACK) is one plane in full view, with an offset for each cell.
+
    In full view planes of several batches lie one above the other in that image: one copy, one fill
    and one scatter for all of them. Their columns are gathered in pinned memory, WM_PLANE_BUFFERS
    of them in turn, so that the host waits for a copy only if it is so many loads ahead.
@@ -36,8 +38,8 @@ size_t wm_cuda_plane_bytes (uint32_t cells_max); /* of device memory */
 wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *const *batch,
                                   void *stream, uint32_t *n_laid);
 
-/* Of the last load: its image on the device, and the first value of each hit's patch in it, the
-   hits of one batch after those of the other, which is host memory.  */
+/* Of the last load: its image on the device, and the first value of each cell's patch in it, the
+   cells of one batch after those of the other, which is host memory.  */
 const float *wm_cuda_plane_image (const wm_cuda_plane_t *self, uint32_t *n_row, uint32_t *n_col);
 const uint32_t *wm_cuda_plane_offset (const wm_cuda_plane_t *self);
 

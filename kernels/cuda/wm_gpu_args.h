@@ -29,12 +29,13 @@ typedef struct {
     float zero;
 } wm_gpu_scatter_t;
 
-/* Copies windows of an image to patches that lie one after another. One block a patch.  */
+/* Copies windows of an image, one after another; `abreast` neighbours are channels of one patch,
+   channels last. One block a window.  */
 typedef struct {
     const float *image;     /* rows of n_col */
     const uint32_t *offset; /* (blocks): of a window's first value in the image */
-    float *to;              /* (blocks, height, width) */
-    uint32_t height, width, n_col;
+    float *to;              /* (blocks / abreast, height, width, abreast) */
+    uint32_t height, width, n_col, abreast;
 } wm_gpu_window_t;
 
 /* The runs of a plane in ticks, in (wire, first) order.  */

@@ -150,12 +150,13 @@ WM_GPU_ONE_PHASE (wm_gpu_window)
 WM_GPU_CODE void wm_gpu_window (const wm_gpu_window_t *args, float *shared, wm_gpu_at_t at,
                                 uint32_t phase)
 {
-    const uint32_t n = args->height * args->width;
+    const uint32_t n = args->height * args->width, channel = at.block % args->abreast;
     const float *from = args->image + args->offset[at.block];
-    float *to = args->to + (size_t) at.block * n;
+    float *to = args->to + (size_t) (at.block - channel) * n + channel;
     (void) shared, (void) phase;
     for (uint32_t i = at.thread; i < n; i += at.threads)
-        to[i] = from[(size_t) (i / args->width) * args->n_col + i % args->width];
+        to[(size_t) i * args->abreast] =
+            from[(size_t) (i / args->width) * args->n_col + i % args->width];
 }
 
 /* ---- tail ------------------------------------------------------------------------------------ */

@@ -131,15 +131,21 @@ static double copied (wm_cuda_t *any, const wm_batch_t *batch, float *scores)
 }
 
 /* A plane's patches are windows of its image on the device, and the same patches bit for bit as by
-   their definition. A plane that is too large for the device is cut on the host.  */
-static void lay_out (wm_spec_view_t view, uint32_t n_wire, uint32_t n_col)
+   their definition. A plane that is too large for the device is cut on the host. With two channels
+   a patch is two windows of half as many columns, of cells that are hits otherwise.  */
+static void lay_out (wm_spec_view_t view, uint32_t n_wire, uint32_t n_col, uint32_t n_channel,
+                     bool last)
 {
     static float scores[HITS * OUTPUTS], want[HITS * OUTPUTS];
     wm_spec_t spec = gpu_spec (wm_model_net (model), view == WM_FULL_VIEW, view);
     const bool fits = n_wire * n_col < WM_CUDA_CELLS;
     wm_batch_t plane;
     wm_gpu_fake = (wm_gpu_fake_t){ 0 };
-    gpu_plane_new (&plane, &spec, n_wire, n_col, HITS, 1);
+    gpu_plane_new (&plane, &spec, n_wire, n_col, HITS * n_channel, 1);
+    if (n_channel > 1) {
+        spec.n_channel = n_channel, spec.patch_bin /= n_channel, spec.channels_last = last;
+        plane.kind = WM_BATCH_STACK, plane.n_hit = HITS, plane.n_cell = n_channel;
+    }
     wm_batch_t patches = gpu_patches (wm_model_net (model), &spec, &plane);
     wm_cuda_t *any = engine (&spec, 7);
     const double patch_bytes = HITS * 120 * sizeof (float),
@@ -150,7 +156,7 @@ static void lay_out (wm_spec_view_t view, uint32_t n_wire, uint32_t n_col)
     if (!fits)
         assert_true (bytes == patch_bytes);
     else if (view == WM_FULL_VIEW)
-        assert_true (bytes == (columns + HITS) * sizeof (float));
+        assert_true (bytes == (columns + HITS * n_channel) * sizeof (float));
     else /* and three words for each patch that is cut to its place, on the device, too */
         assert_true (bytes > (columns + HITS) * sizeof (float) &&
                      bytes <= (columns + 4 * HITS) * sizeof (float));
@@ -163,9 +169,12 @@ static void lay_out (wm_spec_view_t view, uint32_t n_wire, uint32_t n_col)
 static void planes_are_cut_on_the_device (void **state)
 {
     (void) state;
-    lay_out (WM_FULL_VIEW, 40, 50);
-    lay_out (WM_OWN_VIEW, 40, 300);
-    lay_out (WM_FULL_VIEW, 4100, 4200);
+    lay_out (WM_FULL_VIEW, 40, 50, 1, false);
+    lay_out (WM_OWN_VIEW, 40, 300, 1, false);
+    lay_out (WM_FULL_VIEW, 4100, 4200, 1, false);
+    lay_out (WM_FULL_VIEW, 40, 50, 2, false);
+    lay_out (WM_FULL_VIEW, 40, 50, 2, true);
+    lay_out (WM_FULL_VIEW, 4100, 4200, 2, true);
 }
 
 /* Patches in memory that the engine pinned are copied from there, others through its own.  */
@@ -282,6 +291,11 @@ static void planes_that_cannot_be_cut_are_refused (void **state)
     plane.kind = WM_BATCH_TICKS;
     wm_cuda_destroy (&any);
     any = engine (&spec, 7);
+    assert_int_equal (wm_cuda_score (any, &plane, scores, NULL, &error), WM_EBATCH);
+    wm_cuda_destroy (&any);
+    spec.n_channel = 3, spec.patch_bin = 3;
+    plane.kind = WM_BATCH_STACK, plane.n_cell = 2, plane.n_hit = HITS / 2;
+    any = engine (&spec, 7); /* two cells a hit, three channels */
     assert_int_equal (wm_cuda_score (any, &plane, scores, NULL, &error), WM_EBATCH);
     wm_cuda_destroy (&any);
     gpu_plane_free (&plane);
