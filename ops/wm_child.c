@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define SHOW_LINES_MAX 20
+#define LOG_ROOM_BYTES 4096 /* of a child that tells why it cannot work: its disk may be full */
 #define FAILURES_MAX 5
 #define QUICK_MS 10000 /* a child that ends within it has done no work */
 #define PAUSE_MS 200
@@ -72,6 +73,12 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
         if (self->reader)
             fclose (self->reader);
         self->reader = fopen (self->log, "re");
+        if (fallocate (log, FALLOC_FL_KEEP_SIZE, st.st_size, LOG_ROOM_BYTES) &&
+            (errno == ENOSPC || errno == EDQUOT)) {
+            close (log);
+            log = -1;         /* it writes where we do, */
+            self->began = -1; /* which counts as logged */
+        }
     }
     WM_FAILPOINT ("ops-child-start");
     const wm_process_t process = {

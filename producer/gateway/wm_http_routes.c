@@ -23,11 +23,13 @@ static void answer (wm_visit_t *self, json_t *json, const wm_ks_error_t *error)
         wm_visit_fail (self, error);
 }
 
-/* Clients of Triton read the code alone, those of KServe the JSON too.  */
-static void answer_ready (wm_visit_t *self, const char *what, bool is_ready)
+/* Clients of Triton read the code alone, those of KServe the JSON too, people why it is not.  */
+static void answer_ready (wm_visit_t *self, const char *what, bool is_ready, const char *why)
 {
-    wm_visit_json (self, is_ready ? MHD_HTTP_OK : MHD_HTTP_BAD_REQUEST,
-                   json_pack ("{s:b}", what, is_ready));
+    json_t *json = json_pack ("{s:b}", what, is_ready);
+    if (*why)
+        json_object_set_new (json, "error", json_string (why)); /* not UTF-8: without it */
+    wm_visit_json (self, is_ready ? MHD_HTTP_OK : MHD_HTTP_BAD_REQUEST, json);
 }
 
 /* ---- health, metadata, statistics ------------------------------------------------------------ */
@@ -35,18 +37,21 @@ static void answer_ready (wm_visit_t *self, const char *what, bool is_ready)
 static void live (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
-    answer_ready (self, "live", wm_models_live (models (self)));
+    answer_ready (self, "live", wm_models_live (models (self)), "");
 }
 
 static void ready (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
-    answer_ready (self, "ready", wm_models_ready (models (self)));
+    answer_ready (self, "ready", wm_models_ready (models (self)), "");
 }
 
 static void model_ready (wm_visit_t *self, const char *model, const char *version)
 {
-    answer_ready (self, "ready", wm_models_model_ready (models (self), model, version, NULL));
+    wm_ks_error_t error;
+    const bool is_ready = wm_models_model_ready (models (self), model, version, &error);
+    answer_ready (self, "ready", is_ready,
+                  is_ready || error.code == WM_KS_NOT_FOUND ? "" : error.text);
 }
 
 static void server (wm_visit_t *self, const char *model, const char *version)

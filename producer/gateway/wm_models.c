@@ -71,19 +71,25 @@ wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char
         return NULL;
     }
     bool is_known = false;
+    const char *why = "";
     for (wm_version_t *one = entry->version; one; one = one->next) {
         const bool is_it = !*version || strcmp (one->text, version) == 0;
         if (is_it && one->state == WM_VERSION_READY)
             return one;
         is_known |= is_it;
+        if (is_it && !*why)
+            why = *one->fails ? one->fails : one->reason;
     }
+    const char *colon = *why ? ": " : "";
     if (!*version)
         wm_ks_fail (error, WM_KS_UNAVAILABLE,
-                    "Request for unknown model: '%.120s' has no available versions", model);
+                    "Request for unknown model: '%.120s' has no available versions%s%.300s", model,
+                    colon, why);
     else if (is_known)
         wm_ks_fail (error, WM_KS_UNAVAILABLE,
-                    "Request for unknown model: '%.120s' version %.20s is not at ready state",
-                    model, version);
+                    "Request for unknown model: '%.120s' version %.20s is not at ready state"
+                    "%s%.300s",
+                    model, version, colon, why);
     else
         wm_ks_fail (error, WM_KS_NOT_FOUND,
                     "Request for unknown model: '%.120s' version %.20s is not found", model,

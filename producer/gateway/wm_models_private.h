@@ -56,6 +56,7 @@ typedef struct wm_version_t {
     bool is_busy; /* counted in models->quiet */
     wm_signature_t signature;
     wm_timer_t *timer, *proof; /* of its end; until what failed and runs again is believed */
+    wm_timer_t *begins;        /* until its folder is tried again; NULL: it was made */
     int64_t begun_us;          /* when its loading began */
     int64_t kill_us;           /* while its processes end */
 } wm_version_t;

@@ -20,6 +20,7 @@
 #define PAUSE_MAX_US 5000000       /* of one that is killed, or cannot be started */
 #define PAUSE_SLOW_MAX_US 60000000 /* of one that ends by itself */
 #define QUICK_US 5000000           /* it ended so soon: the pause doubles */
+#define HEAR_READS_MAX 17          /* 64 KiB, a pipe's fill, and the rest of a line */
 #define QUICK_ENDS 3               /* by itself, in a row, before people learn of it */
 
 struct wm_respawn_t {
@@ -27,10 +28,15 @@ struct wm_respawn_t {
     char *word[WM_RESPAWN_WORDS_MAX + 1];
     char *log, *what;
     wm_respawn_ended_t *ended;
+    wm_respawn_says_t *says; /* NULL: nobody wants to know */
     void *argument;
     pid_t pid;
     int pidfd;
-    wm_watch_t *watch;
+    wm_watch_t *watch, *hears;
+    int heard, copy;  /* what it writes to standard error; the log. -1: none */
+    char line[480];   /* the last one, without its time; "": none */
+    char begun[1024]; /* a line that has no end yet: its first n_begun bytes */
+    size_t n_begun;
     wm_timer_t *again;
     int64_t started_us, pause_us;
     unsigned n_quick;           /* ends by itself in a row, each soon after its start */
@@ -46,31 +52,55 @@ void wm_respawn_beside (char path[PATH_MAX], const char *name)
               name);
 }
 
-/* ---- its end --------------------------------------------------------------------------------- */
+/* ---- what it writes -------------------------------------------------------------------------- */
 
-/* The last line of what it printed on stderr; a summary on stdout is no reason.  */
-static void last_line (const wm_respawn_t *self, char text[480])
+static void take_line (wm_respawn_t *self)
 {
-    char tail[2048];
-    *text = 0;
-    const int fd = open (self->log, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
+    self->begun[self->n_begun] = 0;
+    self->n_begun = 0;
+    const char *line = wm_log_line (self->begun);
+    line += strspn (line, " ");
+    if (!*line)
         return;
-    const off_t bytes = lseek (fd, 0, SEEK_END);
-    const off_t from = bytes > (off_t) sizeof tail - 1 ? bytes - (off_t) sizeof tail + 1 : 0;
-    const ssize_t n = pread (fd, tail, sizeof tail - 1, from);
-    close (fd);
-    for (ssize_t end = n > 0 ? n : 0; end > 0;) {
-        tail[end--] = 0;
-        if (tail[end] != '\n')
-            continue;
-        tail[end] = 0;
-        const char *line = strrchr (tail, '\n');
-        line = wm_log_line (line ? line + 1 : tail);
-        snprintf (text, 480, "%.479s", line + strspn (line, " "));
-        return;
-    }
+    snprintf (self->line, sizeof self->line, "%.479s", line);
+    if (self->says && !self->stops && !self->works)
+        self->says (self->argument, self->line);
 }
+
+static void deafen (wm_respawn_t *self)
+{
+    wm_loop_unwatch (&self->hears);
+    if (self->heard >= 0)
+        close (self->heard);
+    if (self->copy >= 0)
+        close (self->copy);
+    self->heard = self->copy = -1;
+}
+
+/* Takes what is there, at most a pipe's fill. Its log is a copy for people: a full disk costs no
+   more than that.  */
+static void hear (void *argument, uint32_t events)
+{
+    wm_respawn_t *self = argument;
+    char text[4096];
+    ssize_t n = -1;
+    (void) events;
+    for (int i_read = 0; i_read < HEAR_READS_MAX; i_read++) {
+        if ((n = read (self->heard, text, sizeof text)) <= 0)
+            break;
+        const ssize_t copied = self->copy >= 0 ? write (self->copy, text, (size_t) n) : 0;
+        (void) copied;
+        for (ssize_t i = 0; i < n; i++)
+            if (text[i] == '\n')
+                take_line (self);
+            else if (self->n_begun < sizeof self->begun - 1)
+                self->begun[self->n_begun++] = text[i];
+    }
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        deafen (self);
+}
+
+/* ---- its end --------------------------------------------------------------------------------- */
 
 static bool is_final (int status)
 {
@@ -117,12 +147,12 @@ static void on_end (void *argument, uint32_t events)
     wm_loop_unwatch (&self->watch);
     close (self->pidfd);
     self->pid = 0;
+    if (self->heard >= 0)
+        hear (self, 0);
+    deafen (self);
     if (self->stops)
         return;
-    char line[480];
-    *line = 0;
-    if (WIFEXITED (status)) /* killed, it printed no reason */
-        last_line (self, line);
+    const char *line = WIFEXITED (status) ? self->line : ""; /* killed, it wrote no reason */
     const char *reason = *line ? line : "it ended without a reason";
     const bool is_done = self->is_once && status == 0;
     if (is_done || is_final (status)) {
@@ -154,19 +184,28 @@ bool wm_respawn_now (wm_respawn_t *self)
 static void start (wm_respawn_t *self)
 {
     char path[PATH_MAX];
+    int pair[2];
     wm_respawn_beside (path, self->word[0]);
-    const int log = open (self->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    *self->line = 0;
+    self->n_begun = 0;
+    if (pipe2 (pair, O_CLOEXEC))
+        pair[0] = pair[1] = -1;
     const wm_process_t process = { .program = path,
                                    .argv = (const char *const *) self->word,
                                    .in = WM_PROCESS_NULL,
                                    .out = WM_PROCESS_NULL,
-                                   .err = log < 0 ? WM_PROCESS_NULL : log,
+                                   .err = pair[1] < 0 ? WM_PROCESS_NULL : pair[1],
                                    .death_signal = SIGTERM };
     self->started_us = wm_loop_now_us (self->loop);
     self->works = false;
     self->pid = wm_process_start (&process);
-    if (log >= 0)
-        close (log);
+    if (pair[1] >= 0) {
+        close (pair[1]);
+        self->heard = pair[0];
+        self->copy = open (self->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        fcntl (self->heard, F_SETFL, O_NONBLOCK);
+        self->hears = wm_loop_watch (self->loop, self->heard, EPOLLIN, hear, self);
+    }
     self->pidfd = self->pid > 0 ? (int) syscall (SYS_pidfd_open, self->pid, 0) : -1;
     self->watch =
         self->pidfd >= 0 ? wm_loop_watch (self->loop, self->pidfd, EPOLLIN, on_end, self) : NULL;
@@ -174,6 +213,7 @@ static void start (wm_respawn_t *self)
         return;
     fprintf (stderr, "wiremill gateway: %s cannot be started: %s; trying again\n", self->what,
              strerror (errno));
+    deafen (self);
     if (self->pidfd >= 0)
         close (self->pidfd);
     wm_process_kill (&self->pid);
@@ -181,10 +221,17 @@ static void start (wm_respawn_t *self)
 }
 
 static wm_respawn_t *make (wm_loop_t *loop, const char *what, const char *const argv[],
-                           const char *log, wm_respawn_ended_t *ended, void *argument)
+                           const char *log, wm_respawn_ended_t *ended, wm_respawn_says_t *says,
+                           void *argument)
 {
     wm_respawn_t *self = zmalloc (sizeof *self);
-    *self = (wm_respawn_t){ .loop = loop, .ended = ended, .argument = argument, .pidfd = -1 };
+    *self = (wm_respawn_t){ .loop = loop,
+                            .ended = ended,
+                            .says = says,
+                            .argument = argument,
+                            .pidfd = -1,
+                            .heard = -1,
+                            .copy = -1 };
     self->log = strdup (log);
     self->what = strdup (what);
     for (int i = 0; argv[i] && i < WM_RESPAWN_WORDS_MAX; i++)
@@ -193,9 +240,10 @@ static wm_respawn_t *make (wm_loop_t *loop, const char *what, const char *const 
 }
 
 wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
-                              const char *log, wm_respawn_ended_t *ended, void *argument)
+                              const char *log, wm_respawn_ended_t *ended, wm_respawn_says_t *says,
+                              void *argument)
 {
-    wm_respawn_t *self = make (loop, what, argv, log, ended, argument);
+    wm_respawn_t *self = make (loop, what, argv, log, ended, says, argument);
     start (self);
     return self;
 }
@@ -203,7 +251,7 @@ wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *con
 wm_respawn_t *wm_respawn_once (wm_loop_t *loop, const char *what, const char *const argv[],
                                const char *log, wm_respawn_ended_t *ended, void *argument)
 {
-    wm_respawn_t *self = make (loop, what, argv, log, ended, argument);
+    wm_respawn_t *self = make (loop, what, argv, log, ended, NULL, argument);
     self->is_once = true;
     start (self);
     return self;
@@ -236,6 +284,7 @@ void wm_respawn_destroy (wm_respawn_t **self_p)
         return;
     wm_loop_untimer (&self->again);
     wm_loop_unwatch (&self->watch);
+    deafen (self);
     if (self->pid > 0) {
         close (self->pidfd);
         wm_process_kill (&self->pid);

@@ -5,9 +5,9 @@
    ends by itself (the disk is full, there is no memory, a GPU is away). From the third such end in
    a row on, the gateway calls `ended`, so that people learn of it. A service whose exit code states
    that the same again would fail the same way (a damaged model, a wrong key) is not started again;
-   `ended` has that as an argument. The kernel kills a service when the gateway ends. What a service
-   prints goes to a file; the last line that it wrote to standard error is the reason of its end.
-   Thread: the loop's.  */
+   `ended` has that as an argument. The kernel kills a service when the gateway ends. The gateway
+   reads what a service writes to standard error, and appends it to a file where the disk takes it;
+   the last line is the reason of its end. Thread: the loop's.  */
 #ifndef WM_RESPAWN_H
 #define WM_RESPAWN_H
 
@@ -23,14 +23,17 @@
 typedef struct wm_respawn_t wm_respawn_t;
 /* is_over: it is not started again. Only then may the call destroy the service.  */
 typedef void wm_respawn_ended_t (void *argument, const char *reason, bool is_over);
+/* A line of its standard error, without its time, while it runs and has done nothing yet.  */
+typedef void wm_respawn_says_t (void *argument, const char *line);
 
 /* Names the program `name` beside this one.  */
 void wm_respawn_beside (char path[PATH_MAX], const char *name);
 
 /* Starts argv[0], a program beside this one; `what` names it for people; all words are copied.
-   `ended` may be called until the service is destroyed, never before this returns.  */
+   `ended` and `says` may be called until the service is destroyed, never before this returns.  */
 wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
-                              const char *log, wm_respawn_ended_t *ended, void *argument);
+                              const char *log, wm_respawn_ended_t *ended, wm_respawn_says_t *says,
+                              void *argument);
 
 /* The same for a program that is to end: `ended` is called with NULL after exit code 0, and it is
    not started again then.  */

@@ -22,8 +22,9 @@
 
 #define NO_BATCH "it has no batch dimension" /* the importer's reason, of such a model */
 #define TICK_US 20000
-#define PROOF_US 20000000 /* a crew that failed and then runs for so long works */
-#define STOP_US 5000000   /* then what still runs is killed */
+#define PROOF_US 20000000       /* a crew that failed and then runs for so long works */
+#define FOLDER_PAUSE_US 5000000 /* between tries to make its folder */
+#define STOP_US 5000000         /* then what still runs is killed */
 
 /* ---- its end --------------------------------------------------------------------------------- */
 
@@ -35,8 +36,7 @@ static int remove_one (const char *path, const struct stat *status, int type, st
 
 static void remove_folder (const wm_version_t *self)
 {
-    if (*self->folder)
-        nftw (self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    nftw (self->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 /* Whether another version has its number, and is ready.  */
@@ -116,6 +116,7 @@ void wm_version_unload (wm_version_t *self, const char *reason)
     self->state = WM_VERSION_UNLOADING;
     self->is_tried = false;
     wm_loop_untimer (&self->proof);
+    wm_loop_untimer (&self->begins);
     snprintf (self->reason, sizeof self->reason, "%s", reason);
     if (*reason) {
         *self->fails = 0;
@@ -184,9 +185,19 @@ static void on_proof (void *argument)
     works (self);
 }
 
+static void begin_at (wm_version_t *self, int64_t at_us);
+
+static bool begin_now (wm_version_t *self)
+{
+    if (!self->begins)
+        return false;
+    begin_at (self, wm_loop_now_us (self->entry->models->loop));
+    return true;
+}
+
 void wm_version_hurry (wm_version_t *self)
 {
-    if (self->service && wm_respawn_now (self->service))
+    if (self->service ? wm_respawn_now (self->service) : begin_now (self))
         self->is_tried = *self->fails;
 }
 
@@ -368,6 +379,13 @@ static void on_crew_ended (void *argument, const char *reason, bool is_over)
         wm_version_unload (self, reason);
 }
 
+/* A broker waits for room on its disk. `run` shows what the broker logs until it serves.  */
+static void on_crew_says (void *argument, const char *line)
+{
+    if (strstr (line, "wiremill-broker: disk full"))
+        fails (argument, line);
+}
+
 static void on_imported (void *argument, const char *reason, bool is_over)
 {
     wm_version_t *self = argument;
@@ -438,7 +456,8 @@ static void start_crew (wm_version_t *self)
         argv[n++] = models->device;
     }
     argv[add_bulk (models, argv, n)] = NULL;
-    self->service = wm_respawn_new (models->loop, what, argv, log, on_crew_ended, self);
+    self->service =
+        wm_respawn_new (models->loop, what, argv, log, on_crew_ended, on_crew_says, self);
 }
 
 /* Starts what the version still lacks. A farm's broker has the model already; the gateway needs the
@@ -463,11 +482,30 @@ static void begin (wm_version_t *self)
         wm_link_new (models->loop, self->endpoint, models->join_file, self->region, &calls, self);
 }
 
+/* Its folder could not be made: the disk was full, or nobody may write there.  */
+static void on_begins (void *argument)
+{
+    wm_version_t *self = argument;
+    wm_error_t error;
+    self->begins = NULL;
+    if (!wm_folder_make (self->folder, 0700, &error)) {
+        begin (self);
+        return;
+    }
+    begin_at (self, wm_loop_now_us (self->entry->models->loop) + FOLDER_PAUSE_US);
+    fails (self, error.text);
+}
+
+static void begin_at (wm_version_t *self, int64_t at_us)
+{
+    wm_loop_untimer (&self->begins);
+    self->begins = wm_loop_timer (self->entry->models->loop, at_us, on_begins, self);
+}
+
 wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file,
                               json_t *config)
 {
     wm_models_t *models = entry->models;
-    wm_error_t error;
     wm_version_t *self = zmalloc (sizeof *self);
     self->entry = entry;
     self->number = number;
@@ -485,12 +523,10 @@ wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *
         snprintf (self->endpoint, sizeof self->endpoint, "%s", entry->broker);
     else
         snprintf (self->endpoint, sizeof self->endpoint, "ipc://%.4000s/c/broker", self->folder);
-    if (wm_folder_make (self->folder, 0700, &error)) {
-        *self->folder = 0;
-        wm_version_unload (self, error.text);
-        return self;
-    }
-    begin (self);
+    if (wm_folder_make (self->folder, 0700, NULL))
+        begin_at (self, wm_loop_now_us (models->loop)); /* the model has it then, and hears why */
+    else
+        begin (self);
     return self;
 }
 
@@ -501,6 +537,7 @@ void wm_version_destroy (wm_version_t **self_p, int64_t ms)
         return;
     wm_loop_untimer (&self->timer);
     wm_loop_untimer (&self->proof);
+    wm_loop_untimer (&self->begins);
     wm_link_destroy (&self->link);
     wm_gather_destroy (&self->gather, on_left, self);
     wm_region_destroy (&self->region);

@@ -27,7 +27,8 @@
 static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 {
     return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
-                     "%s: cannot %s: %s", path, verb, strerror (errno));
+                     "%s: cannot %s: %s%s", path, verb, strerror (errno),
+                     errno == ENOSPC || errno == EDQUOT ? "; free some space there" : "");
 }
 
 const char *wm_file_irregular (unsigned mode)

@@ -26,7 +26,8 @@ wm_fault_t wm_folder_make (const char *path, mode_t mode, wm_error_t *error)
         const bool made = mkdir (part, mode) == 0;
         if (!made && errno != EEXIST)
             return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
-                             "the folder %s cannot be made: %s", part, strerror (errno));
+                             "the folder %s cannot be made: %s%s", part, strerror (errno),
+                             errno == ENOSPC || errno == EDQUOT ? "; free some space there" : "");
         if ((made || !here) && wm_folder_sync_parent (part))
             return wm_fault (
                 error, errno == EIO ? WM_EHOST : WM_EAGAIN,
