@@ -82,6 +82,17 @@ until_true () # seconds, command...: true as soon as the command is
         sleep 0.05
     done
 }
+until_counted () # seconds, number, command...: true once the command prints so large a number; false where none is larger for so long
+{
+    local patience=$1 wanted=$2 most=-1 n end
+    shift 2
+    while [ $most -lt "$wanted" ]; do
+        n=$("$@" 2>/dev/null)
+        [ "${n:-0}" -le $most ] || { most=${n:-0} end=$((SECONDS + patience)); continue; }
+        [ $SECONDS -lt $end ] || { echo "$most for $patience s, not $wanted: $*"; return 1; }
+        sleep 0.05
+    done
+}
 
 # A model and events, made once a build and kept: they are the same bytes each time.
 made=$PWD/${WM_BUILD:-build/release}/made
