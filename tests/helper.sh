@@ -9,11 +9,11 @@ export LC_ALL=C NO_COLOR=1 XDG_CACHE_HOME=$work/of-user
 tests=0 failures=0
 beside=.wiremill # an output folder's name with this behind it is that of its campaign's folder
 
-# Ends what a test started in the background by its id, then removes its files.
+# Ends what a test started in the background by its id, then removes its files. `timeout` leads a group, of its command.
 finish ()
 {
     local pid
-    for pid in $(jobs -p); do kill -9 "$pid" 2>/dev/null; done
+    for pid in $(jobs -p); do kill -9 "$pid" "-$pid" 2>/dev/null; done
     wait 2>/dev/null
     rm -rf "$work"
 }

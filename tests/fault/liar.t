@@ -44,7 +44,7 @@ serve ()
 }
 find_it ()
 {
-    drop "$out" && rm -rf "$work/cache" "$work"/key.*
+    drop "$out" && rm -rf "$work/cache" "$work"/key.* "$work"/words.* # of the try before
     serve || return 1
     machine honest-1 || return 1
     machine liar WM_KILLER_LIES=5 || return 1
@@ -68,8 +68,9 @@ find_it ()
     state "^WRONG SCORES: worker [^ ]*:$liar" && serve && state "^WRONG SCORES: worker [^ ]*:$liar" || return 1
     "$bin/wiremill" trust "$out" --worker "$(sed -n 's/^WRONG SCORES: worker \([^,]*\),.*/\1/p' "$work/said")" || return 1
     ! state 'WRONG SCORES' >"$work/quiet" || { echo "it is not trusted"; return 1; }
-    timeout 60 "$bin/wiremill" work "${works[@]}" --join-file "$work/key.liar" >"$work/words.liar" 2>&1 &
-    until_true 60 grep -q 'session with' "$work/words.liar" && stop_all
+    # Not below `timeout`, which ends without its command where a signal comes while it forks.
+    "$bin/wiremill" work "${works[@]}" --join-file "$work/key.liar" >"$work/words.trusted" 2>&1 &
+    until_true 60 grep -q 'session with' "$work/words.trusted" && stop_all
 }
 stop_all ()
 {
@@ -86,4 +87,6 @@ for ((i = 0; i < tries; i++)); do
 done
 ok "$found of $tries liars are found, and every score is that of an honest campaign" test $found = "$tries"
 proved P25 "$tries" "$found"
+no_worker () { ! pgrep -fa "^wiremill-worker .*$work/"; }
+ok "no worker is left" no_worker
 done_testing
