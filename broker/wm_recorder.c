@@ -180,7 +180,7 @@ static void ledger_commit (wm_recorder_t *self, bool at_once)
     wm_fault_t fault = wm_ledger_commit (self->config.ledger, &error);
     if (fault == WM_EAGAIN) {
         if (!self->ledger_full)
-            fprintf (stderr, "wiremill-broker: %s\n", error.text);
+            fprintf (stderr, "wiremill-broker: its ledger waits: %s\n", error.text);
         self->ledger_ms = now_ms + wm_times ()->disk_full_ms;
     } else if (fault != WM_OK) {
         self->fault = fault;

@@ -179,6 +179,7 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *se
 
 static wm_fault_t start_broker (wm_crew_t *self, wm_error_t *error)
 {
+    self->is_awaited = true;
     const char *const argv[] = { "wiremill-broker",
                                  "--campaign",
                                  self->setup->campaign,
@@ -294,13 +295,24 @@ static int broker_ended (wm_crew_t *self)
     return start_broker (self, &error) ? wm_crew_failed (self, &error) : WM_CREW_WORKING;
 }
 
+/* Shows what a broker logs that does not serve yet: it waits for the lock, and names the owner, or
+   for room on its disk.  */
+static void heed_broker (wm_crew_t *self)
+{
+    char endpoint[256];
+    long pid = 0;
+    self->is_awaited =
+        !wm_ask_endpoint (self->setup->campaign, endpoint, &pid) || pid != self->broker.pid;
+    if (self->is_awaited && wm_now_ms () - self->broker.started_ms > 500)
+        wm_crew_show_log (self, &self->broker);
+}
+
 /* Waits until the broker serves. `changes` can be read when a file got its name in the campaign;
    -1: the folder is inspected every TICK_MS.  */
 static int await_broker (wm_crew_t *self, int changes, const volatile int *stop)
 {
-    char endpoint[256], events[4096];
+    char events[4096];
     while (!*stop) {
-        long pid = 0;
         if (wm_child_ended (&self->broker)) {
             const int code = broker_ended (self);
             if (code != WM_CREW_WORKING)
@@ -308,12 +320,10 @@ static int await_broker (wm_crew_t *self, int changes, const volatile int *stop)
         }
         if (changes >= 0 && read (changes, events, sizeof events) < 0 && errno != EAGAIN)
             changes = -1;
-        self->has_served =
-            wm_ask_endpoint (self->setup->campaign, endpoint, &pid) && pid == self->broker.pid;
+        heed_broker (self);
+        self->has_served = !self->is_awaited;
         if (self->has_served)
             return WM_CREW_WORKING;
-        if (wm_now_ms () - self->broker.started_ms > 500)
-            wm_crew_show_log (self, &self->broker); /* it waits for the lock, and names the owner */
         nap (changes, changes < 0 ? TICK_MS : SLOW_TICK_MS);
     }
     return WM_EXIT_AGAIN;
@@ -414,6 +424,8 @@ int wm_crew_tend (wm_crew_t *self)
     if (self->setup && wm_child_ended (&self->broker) &&
         (code = broker_ended (self)) != WM_CREW_WORKING)
         return code;
+    if (self->is_awaited)
+        heed_broker (self);
     for (int i = 0; i < self->n_worker; i++) {
         wm_child_t *worker = &self->worker[i];
         if (wm_child_ended (worker) && (code = worker_ended (self, worker)) != WM_CREW_WORKING)

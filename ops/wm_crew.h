@@ -97,6 +97,7 @@ typedef struct {
     void *told_argument;
     char output[PATH_MAX]; /* the folder, as the first producer told it before it read anything */
     bool has_served;       /* a broker of ours has */
+    bool is_awaited;       /* the one that was started last does not serve yet */
     int broker_deaths;     /* within the minute that began at broker_minute_ms */
     int64_t broker_minute_ms;
     int64_t progress; /* a number that the caller changes whenever the campaign gets further */

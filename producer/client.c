@@ -470,6 +470,7 @@ static void session_open (helper_t *self)
         const wm_fault_t fault =
             wm_client_open (self->client, NULL, 0, patience_ms > 1 ? patience_ms : 1, &error);
         if (fault == WM_OK) {
+            self->waits = true; /* for the session that it lost, also where it has not told so */
             say_waits (self, "");
             session_begin (self);
             return;

@@ -17,7 +17,7 @@
               RESULT  number, n; n statuses, then float32 (n, n_output); or a ragged row, or
                       none where the status is not 0
               HELD    number; the reason: the broker gave these patches up
-              WAITS   text: what the helper waits for; "": for nothing
+              WAITS   text: what the helper waits for; "": for nothing, also after each lost session
               FAILED  n: wm_fault_t; text. The helper ends  */
 #ifndef WM_LIBRARY_H
 #define WM_LIBRARY_H

@@ -63,7 +63,7 @@ static void take_line (wm_respawn_t *self)
     if (!*line)
         return;
     snprintf (self->line, sizeof self->line, "%.479s", line);
-    if (self->says && !self->stops && !self->works)
+    if (self->says && !self->stops)
         self->says (self->argument, self->line);
 }
 

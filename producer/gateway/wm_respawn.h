@@ -23,7 +23,7 @@
 typedef struct wm_respawn_t wm_respawn_t;
 /* is_over: it is not started again. Only then may the call destroy the service.  */
 typedef void wm_respawn_ended_t (void *argument, const char *reason, bool is_over);
-/* A line of its standard error, without its time, while it runs and has done nothing yet.  */
+/* A line of its standard error, without its time.  */
 typedef void wm_respawn_says_t (void *argument, const char *line);
 
 /* Names the program `name` beside this one.  */

@@ -20,7 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NO_BATCH "it has no batch dimension" /* the importer's reason, of such a model */
+#define NO_BATCH "it has no batch dimension"        /* the importer's reason, of such a model */
+#define WAITS_FOR_ROOM "wiremill-broker: disk full" /* logged by one that does not serve yet */
 #define TICK_US 20000
 #define PROOF_US 20000000       /* a crew that failed and then runs for so long works */
 #define FOLDER_PAUSE_US 5000000 /* between tries to make its folder */
@@ -342,7 +343,9 @@ static void on_waits (void *argument, const char *text)
         fprintf (stderr, "wiremill gateway: model '%s' version %ld goes on\n", self->entry->name,
                  self->number);
     wm_loop_t *loop = self->entry->models->loop;
-    if (!*text && *self->fails && !self->proof) /* its workers may still fail */
+    if (!*text && strstr (self->fails, WAITS_FOR_ROOM))
+        recovers (self);
+    else if (!*text && *self->fails && !self->proof) /* its workers may still fail */
         self->proof = wm_loop_timer (loop, wm_loop_now_us (loop) + PROOF_US, on_proof, self);
     snprintf (self->waits, sizeof self->waits, "%s", text);
 }
@@ -379,10 +382,10 @@ static void on_crew_ended (void *argument, const char *reason, bool is_over)
         wm_version_unload (self, reason);
 }
 
-/* A broker waits for room on its disk. `run` shows what the broker logs until it serves.  */
+/* `run` shows what a broker logs until it serves.  */
 static void on_crew_says (void *argument, const char *line)
 {
-    if (strstr (line, "wiremill-broker: disk full"))
+    if (strstr (line, WAITS_FOR_ROOM))
         fails (argument, line);
 }
 

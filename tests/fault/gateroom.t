@@ -40,8 +40,14 @@ tells () # what is full, pattern of the reason
     ok "$1: the log tells" until_true 60 logged "$2"
     ok "... the index, too" until_true 60 indexed "$2"
     ok "... and who asks whether it is ready" asked ready "$2"
-    ok "... or asks for scores, by HTTP" asked infer "$2" -X POST -d '{"inputs":[]}'
-    ok "... or by gRPC" called "$2"
+}
+refuses () # pattern of the reason
+{
+    ok "... or asks for scores, by HTTP" asked infer "$1" -X POST -d '{"inputs":[]}'
+    ok "... or by gRPC" called "$1"
+}
+goes_on ()
+{
     rm "$disk/ballast" && mount -o remount,nr_inodes=1000 "$disk"
     ok "there is room: it is ready" until_true 120 ready
     ok "... which the log tells" grep -q "model 'm' version 1 works again" "$log"
@@ -52,11 +58,27 @@ if ! begin all 0; then
     echo "1..0 # SKIP a tmpfs can be mounted by root only"
     exit 0
 fi
-tells "not a byte of room, nor for its log" "wiremill run: $disk/state/0/c/models/[0-9a-f]*.wmm: cannot write: No space left on device; free some space there"
+reason="wiremill run: $disk/state/0/c/models/[0-9a-f]*.wmm: cannot write: No space left on device; free some space there"
+tells "not a byte of room, nor for its log" "$reason"
+refuses "$reason"
+goes_on
 # The model's file, and less than a segment of the journal.
 begin model $(($(stat -c %s "$model") / 4096 * 4096 + 65536)) || bail "no gateway"
-tells "room for the model alone" "broker: wiremill-broker: disk full at $disk/state/0/c/journal/[^ ]*: waiting; free some space there"
+reason="broker: wiremill-broker: disk full at $disk/state/0/c/journal/[^ ]*: waiting; free some space there"
+tells "room for the model alone" "$reason"
+refuses "$reason"
+goes_on
 # The root, the state folder and the ballast are all that there may be.
 begin names 65536 nr_inodes=3 || bail "no gateway"
-tells "no room for a folder" "the folder $disk/state/0 cannot be made: No space left on device; free some space there"
+reason="the folder $disk/state/0 cannot be made: No space left on device; free some space there"
+tells "no room for a folder" "$reason"
+refuses "$reason"
+goes_on
+# A broker that has served ends; there is room for the log of the next one.
+begin later $((32 * 1048576)) && until_true 60 ready || bail "no gateway"
+ok "it is ready, and answers" ask
+fallocate -l $(($(df --output=avail -B1 "$disk" | tail -n 1) - 65536)) "$disk/rest"
+kill -9 "$(pgrep -f "^wiremill-broker .*$disk/")"
+tells "no room for the next broker" ".*wiremill-broker: disk full at $disk/state/0/c/[^ ]*: waiting; free some space there"
+goes_on
 done_testing

@@ -160,6 +160,21 @@ static void silence_is_a_part_of_its_patience (void **state)
     fake_destroy (&broker);
 }
 
+/* The broker was away too shortly for the helper to have waited for it.  */
+static void a_session_after_a_lost_one_is_told (void **state)
+{
+    (void) state;
+    char text[512];
+    fake_t *broker = fake_new (folder, play, NULL);
+    const int fd = start (broker, "60s");
+    heard (fd, WM_LIBRARY_READY, text);
+    heard (fd, WM_LIBRARY_WAITS, text);
+    assert_string_equal (text, "");
+    assert_true (broker->seen[WM_MSG_HELLO] >= 2);
+    close (fd);
+    fake_destroy (&broker);
+}
+
 static void share (int fd, uint32_t n, uint64_t place)
 {
     const wm_library_frame_t frame = { WM_LIBRARY_SHARED, n, 42, sizeof place };
@@ -243,6 +258,7 @@ int main (int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (refused_for_now_it_rests),
         cmocka_unit_test (silence_is_a_part_of_its_patience),
+        cmocka_unit_test (a_session_after_a_lost_one_is_told),
         cmocka_unit_test (patches_that_are_shared),
         cmocka_unit_test (memory_that_is_not_there),
     };
