@@ -25,14 +25,15 @@ at_exit () { trap "case \$BASHPID in \$\$) $1 ;; esac" EXIT; } # commands
 
 ok () # description, command...: passes if the command succeeds; a failure prints its output
 {
-    local what=$1
+    local what=$1 code
     shift
     tests=$((tests + 1))
     if "$@" >"$work/output" 2>&1; then
         echo "ok $tests - $what"
     else
+        code=$?
         echo "not ok $tests - $what"
-        echo "# exit $? of: $*"
+        echo "# exit $code of: $*"
         tail -n 40 "$work/output" | sed 's/^/# /'
         failures=$((failures + 1))
     fi

@@ -14,7 +14,7 @@ for program in tests/lib/client.c ops/lib/examples/client.c; do
     cc -std=gnu11 -O1 -Wall -Wextra -Werror ${SAN:+-g "-fsanitize=$SAN"} -Iops/lib "$program" -L"$build/lib" -lwiremill -pthread -lm \
         -o "$work/$name" || bail "cc"
 done
-client () { local what=$1; shift; timeout 120 "$work/lib" "$what" "$broker" "$model" "$@"; }
+client () { local what=$1; shift; timeout "$(size 120 1200 12000)" "$work/lib" "$what" "$broker" "$model" "$@"; }
 serve () { exec "$bin/wiremill" broker --clients --model "$model" --campaign "$dir" --listen "$broker"; }
 worker () { exec "$bin/wiremill" work --broker "$broker" --threads 1; }
 of_status () { "$bin/wiremill" status --broker "$broker" --json | python3 -c "import json, sys; d = json.load (sys.stdin); sys.exit (not ($1))"; }

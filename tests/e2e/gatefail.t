@@ -46,7 +46,7 @@ rm "$work/poor"
 ok "there is memory: loading it tries at once" answered 200 '' models/m/load
 ok "it is ready" is_ready models/m/ready
 ok "it answers" ask
-line="model 'm' version 1 is ready after [0-9.]* s: takes FP32 main_input \[-1,16,16,1\]; returns FP32 .*Softmax \[-1,3\], .*Sigmoid \[-1,1\]; engine auto, 1 x 1 threads"
+line="model 'm' version 1 is ready after [0-9.]* s: takes FP32 main_input \[-1,\(16,16\|48,48\),1\]; returns FP32 .*Softmax \[-1,3\], .*Sigmoid \[-1,1\]; engine auto, 1 x 1 threads"
 ok "the log tells what it takes and returns" grep -q "$line" "$work/log"
 
 touch "$work/poor"
@@ -62,7 +62,7 @@ ok "... which the log tells" grep -q "model 'm' version 1 works again" "$work/lo
 # A damaged model: the worker is stopped, so that a request waits.
 wait_for_worker ()
 {
-    worker=$(pgrep -f "^wiremill-worker .*$work/" | head -n 1)
+    worker=$(pgrep -P "$(crew)" -f "^wiremill-worker " | head -n 1) # not one that a killed crew leaves for a moment
     kill -STOP "$worker"
     ask >"$work/asked" 2>&1 &
     asks=$!
