@@ -9,83 +9,62 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Python installations: as root, by a user, in a virtual environment, conda's.  */
-static const char *const pythons[] = {
-    "/usr/local/lib/python3*/*-packages",      "/usr/lib/python3*/*-packages",
-    "$VIRTUAL_ENV/lib/python3*/site-packages", "$CONDA_PREFIX/lib/python3*/site-packages",
-    "$HOME/.local/lib/python3*/site-packages", "/opt/*/lib/python3*/site-packages",
+/* Where libraries are: in these folders, below those of a variable that is set (a : between), or
+   where the loader looks. Pythons are installed as root, by a user, in a virtual environment, by
+   conda; those whose programs are on the PATH no other variable may name.  */
+static const struct {
+    const char *variable, *below; /* NULL: none */
+} places[] = {
+    { "WM_CUDA_LIBS", "" },
+    { NULL, NULL },
+    { NULL, "/usr/local/cuda/lib64" },
+    { NULL, "/usr/local/lib/python3*/*-packages/nvidia/*/lib" },
+    { NULL, "/usr/lib/python3*/*-packages/nvidia/*/lib" },
+    { "VIRTUAL_ENV", "/lib/python3*/site-packages/nvidia/*/lib" },
+    { "CONDA_PREFIX", "/lib/python3*/site-packages/nvidia/*/lib" },
+    { "HOME", "/.local/lib/python3*/site-packages/nvidia/*/lib" },
+    { NULL, "/opt/*/lib/python3*/site-packages/nvidia/*/lib" },
+    { "PATH", "/../lib/python3*/*-packages/nvidia/*/lib" },
 };
 
-static void *open_in (const char *folder, int bytes, const char *soname)
-{
-    char path[PATH_MAX];
-    snprintf (path, sizeof path, "%.*s/%s", bytes, folder, soname);
-    return dlopen (path, RTLD_NOW | RTLD_GLOBAL);
-}
-
-/* Opens the first of a pattern's matches.  */
+/* Opens the first of a pattern's matches that is a library; without one, what has that name.  */
 static void *open_match (const char *pattern)
 {
     glob_t found = { 0 };
     void *library = NULL;
-    if (glob (pattern, 0, NULL, &found) == 0)
+    if (glob (pattern, GLOB_NOCHECK, NULL, &found) == 0)
         for (size_t i = 0; !library && i < found.gl_pathc; i++)
             library = dlopen (found.gl_pathv[i], RTLD_NOW | RTLD_GLOBAL);
     globfree (&found);
     return library;
 }
 
-/* The Pythons whose programs are on the PATH: environments that no variable names.  */
-static void *open_beside_path (const char *soname)
+/* Opens a library of folders (a : between), below each of them.  */
+static void *open_below (const char *folders, const char *below, const char *soname)
 {
     char path[PATH_MAX];
-    const char *folder = getenv ("PATH");
     void *library = NULL;
-    while (!library && folder && *folder) {
-        const char *end = strchrnul (folder, ':');
-        if (snprintf (path, sizeof path, "%.*s/../lib/python3*/*-packages/nvidia/*/lib/%s",
-                      (int) (end - folder), folder, soname) < (int) sizeof path)
+    while (!library && folders) {
+        const char *end = strchrnul (folders, ':');
+        if (snprintf (path, sizeof path, "%.*s%s/%s", (int) (end - folders), folders, below,
+                      soname) < (int) sizeof path)
             library = open_match (path);
-        folder = *end ? end + 1 : end;
+        folders = *end ? end + 1 : NULL;
     }
     return library;
 }
 
-static void *open_in_python (const char *pattern, const char *soname)
-{
-    char path[PATH_MAX], head[PATH_MAX] = "";
-    if (*pattern == '$') { /* a variable and what follows it */
-        const char *slash = strchr (pattern, '/');
-        char name[32];
-        snprintf (name, sizeof name, "%.*s", (int) (slash - pattern - 1), pattern + 1);
-        const char *value = getenv (name);
-        if (!value || !*value)
-            return NULL;
-        snprintf (head, sizeof head, "%s", value);
-        pattern = slash;
-    }
-    if (snprintf (path, sizeof path, "%s%s/nvidia/*/lib/%s", head, pattern, soname) >=
-        (int) sizeof path)
-        return NULL;
-    return open_match (path);
-}
-
 void *wm_gpu_library_open (const char *soname)
 {
-    const char *told = getenv ("WM_CUDA_LIBS");
     void *library = NULL;
-    while (!library && told && *told) {
-        const char *end = strchrnul (told, ':');
-        library = open_in (told, (int) (end - told), soname);
-        told = *end ? end + 1 : end;
+    for (size_t i = 0; !library && i < sizeof places / sizeof *places; i++) {
+        const char *variable = places[i].variable, *folders = variable ? getenv (variable) : "";
+        if (!places[i].below)
+            library = dlopen (soname, RTLD_NOW | RTLD_GLOBAL);
+        else if (!variable || (folders && *folders))
+            library = open_below (folders, places[i].below, soname);
     }
-    if (!library)
-        library = dlopen (soname, RTLD_NOW | RTLD_GLOBAL);
-    if (!library)
-        library = open_in ("/usr/local/cuda/lib64", INT_MAX, soname);
-    for (size_t i = 0; !library && i < sizeof pythons / sizeof *pythons; i++)
-        library = open_in_python (pythons[i], soname);
-    return library ? library : open_beside_path (soname);
+    return library;
 }
 
 const char *wm_gpu_library_symbols (void *library, const char *names, void **symbol)

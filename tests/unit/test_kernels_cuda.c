@@ -268,9 +268,10 @@ static void libraries_are_found (void **state)
     assert_null (wm_gpu_library_symbols (found, "wm_a wm_b", symbol));
     assert_int_equal (*(int *) symbol[1], 2);
     assert_string_equal (wm_gpu_library_symbols (found, "wm_a wm_c", symbol), "wm_c");
-    snprintf (line, sizeof line, "cp %s %s/libwm_named.so.9", path, root);
+    snprintf (line, sizeof line, "mkdir '%s/[1]' && cp %s '%s/[1]/libwm_named.so.9'", root, path,
+              root);
     assert_int_equal (system (line), 0);
-    snprintf (line, sizeof line, "/nowhere:%s", root);
+    snprintf (line, sizeof line, "/nowhere:%s/[1]", root); /* a name, not a pattern */
     setenv ("WM_CUDA_LIBS", line, 1);
     assert_non_null (wm_gpu_library_open ("libwm_named.so.9"));
     unsetenv ("WM_CUDA_LIBS");
