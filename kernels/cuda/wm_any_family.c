@@ -4,7 +4,7 @@
    convolution of 1x1 over one place. A sum of 92,928 products in one chain of float32 is off by
    3.7e-6 in a score. So a strict first dense layer is cut by the rows of the last convolution: a
    group of channels each, whose sums a pool adds, as their mean, in order.  */
-#include "kernels/cuda/wm_any_family.h"
+#include "kernels/cuda/wm_any_net.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static uint32_t add_layer (wm_any_net_t *self, uint32_t from, const wm_gpu_anyco
                            const char *layer, uint32_t index)
 {
     const uint32_t groups = conv->groups, n = conv->c_out / groups;
-    const size_t run = (size_t) conv->kernel[0] * conv->kernel[1] * (conv->c_in / groups);
+    const size_t run = wm_any_run (conv);
     const uint32_t size = conv->out[0] * conv->out[1] * n;
     wm_any_step_t *step = add (self, WM_ANY_CONV, from, groups * size, layer, index);
     step->conv = *conv;
@@ -103,14 +103,7 @@ static void add_denses (wm_any_net_t *self, const wm_net_t *net, uint32_t flat, 
     for (uint32_t i = 0; i < net->n_dense; i++) {
         const wm_dense_t *d = &net->dense[i];
         const uint32_t groups = d->parent < 0 ? splits : 1;
-        const wm_gpu_anyconv_t product = { .c_in = d->n_in,
-                                           .c_out = d->n_out * groups,
-                                           .groups = groups,
-                                           .in = { 1, 1 },
-                                           .out = { 1, 1 },
-                                           .kernel = { 1, 1 },
-                                           .stride = { 1, 1 },
-                                           .dilation = { 1, 1 } };
+        const wm_gpu_anyconv_t product = wm_any_product (d->n_in, d->n_out * groups, groups);
         result[i] = add_layer (self, d->parent < 0 ? flat : result[d->parent], &product, d->weight,
                                d->bias, d->act, d->bend, "dense layer", i);
     }
@@ -123,13 +116,8 @@ static void add_denses (wm_any_net_t *self, const wm_net_t *net, uint32_t flat, 
             continue;
         wm_any_step_t *step = add (self, WM_ANY_COPY, result[i], 0, "output", i);
         step->to = WM_ANY_SCORES;
-        step->copy = (wm_gpu_copy_t){ .from_row = n,
-                                      .to_row = self->size[WM_ANY_SCORES],
-                                      .to_first = (uint32_t) net->dense[i].output,
-                                      .n = n,
-                                      .dim = { 1, 1, 1, 1, n },
-                                      .from_stride = { 0, 0, 0, 0, 1 },
-                                      .to_stride = { 0, 0, 0, 0, 1 } };
+        step->copy =
+            wm_any_columns (1, n, self->size[WM_ANY_SCORES], (uint32_t) net->dense[i].output);
     }
 }
 

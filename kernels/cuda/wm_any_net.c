@@ -77,7 +77,7 @@ wm_any_step_t *wm_any_step (wm_any_walk_t *self, wm_any_kind_t kind, uint32_t fr
         return NULL;
     }
     wm_any_step_t *step = &net->step[net->n_step++];
-    *step = (wm_any_step_t){ .kind = kind, .from = from };
+    *step = (wm_any_step_t){ .kind = kind, .from = from, .second = WM_ANY_NONE };
     snprintf (step->name, sizeof step->name, "%.47s", wm_onnx_node_name (self->node));
     return step;
 }
@@ -208,8 +208,6 @@ static bool visit (wm_any_walk_t *self, const Onnx__NodeProto *node)
     wm_any_value_t *out = node->n_output ? value_of (self, node->output[0]) : NULL;
     if (!out)
         return wm_any_refuse (self, "it has no output");
-    if (!strcmp (wm_onnx_op (node), "Shape") && buffers)
-        return wm_any_shape (self, out);
     if (all && wm_tensor_fold (&self->arena, node, constant, node->n_input, &out->tensor)) {
         out->kind = WM_ANY_CONSTANT;
         return true;
@@ -237,12 +235,7 @@ static bool gather_outputs (wm_any_walk_t *self)
             return false;
         const uint32_t n = wm_any_values (value);
         step->to = WM_ANY_SCORES;
-        step->copy = (wm_gpu_copy_t){ .from_row = n,
-                                      .to_first = first,
-                                      .n = n,
-                                      .dim = { 1, 1, 1, 1, n },
-                                      .from_stride = { 0, 0, 0, 0, 1 },
-                                      .to_stride = { 0, 0, 0, 0, 1 } };
+        step->copy = wm_any_columns (1, n, 0, first);
         if ((first += n) > WM_OUTPUTS_MAX)
             return wm_any_refuse (self, "more than %u scores", WM_OUTPUTS_MAX);
     }

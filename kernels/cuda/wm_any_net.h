@@ -32,7 +32,7 @@ typedef struct {
     wm_any_kind_t kind;
     char name[48];       /* of the node, for messages */
     uint32_t from, to;   /* buffers; a spread works in place */
-    uint32_t second;     /* of a join; WM_ANY_NONE: none */
+    uint32_t second;     /* that a join reads, too; WM_ANY_NONE: none */
     size_t weight, bias; /* offsets in the constants, in floats; a join's slopes are its weight */
     union {              /* without pointers, rows and precision */
         wm_gpu_anyconv_t conv;
@@ -55,6 +55,44 @@ typedef struct {
 /* Lowers an ONNX file, or its bytes, which `path` then names in messages. NULL with *error:
    WM_EBATCH names the node and operator that it cannot lower, WM_EHOST without memory.  */
 wm_any_net_t *wm_any_net_new (const char *path, const void *bytes, size_t size, wm_error_t *error);
+
+/* The same of a network of the family, all of whose products then go by cuDNN: for --engine cudnn,
+   and for networks that our kernels cannot run. Copies the weights. strict: for an engine in
+   float32. NULL with *error: WM_EBATCH names a layer that is too large.  */
+wm_any_net_t *wm_any_family_new (const wm_net_t *net, bool strict, wm_error_t *error);
 void wm_any_net_destroy (wm_any_net_t **self_p);
+
+/* A dense layer, or groups of them: a convolution of 1x1 over one place.  */
+static inline wm_gpu_anyconv_t wm_any_product (uint32_t c_in, uint32_t c_out, uint32_t groups)
+{
+    return (wm_gpu_anyconv_t){ .c_in = c_in,
+                               .c_out = c_out,
+                               .groups = groups,
+                               .in = { 1, 1 },
+                               .out = { 1, 1 },
+                               .kernel = { 1, 1 },
+                               .stride = { 1, 1 },
+                               .dilation = { 1, 1 } };
+}
+
+/* Weights of a filter.  */
+static inline size_t wm_any_run (const wm_gpu_anyconv_t *conv)
+{
+    return (size_t) conv->kernel[0] * conv->kernel[1] * (conv->c_in / conv->groups);
+}
+
+/* All of a value of n channels becomes columns `first` and on of one with `all` channels, both
+   channels last.  */
+static inline wm_gpu_copy_t wm_any_columns (uint32_t places, uint32_t n, uint32_t all,
+                                            uint32_t first)
+{
+    return (wm_gpu_copy_t){ .from_row = n * places,
+                            .to_row = all * places,
+                            .to_first = first,
+                            .n = n * places,
+                            .dim = { 1, 1, 1, places, n },
+                            .from_stride = { 0, 0, 0, n, 1 },
+                            .to_stride = { 0, 0, 0, all, 1 } };
+}
 
 #endif

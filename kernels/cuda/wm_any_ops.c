@@ -39,10 +39,6 @@ static bool alias (value_t *out, const value_t *in, uint32_t n_dim, const uint32
 
 /* ---- windows: Conv and pools ----------------------------------------------------------------- */
 
-typedef struct {
-    uint32_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
-} window_t;
-
 /* Element d (of n, height before width) of a list attribute, or `otherwise`. A list of one
    element gives the width.  */
 static int64_t element (const walk_t *self, const char *name, uint32_t n_dim, size_t d, int side,
@@ -66,12 +62,13 @@ static auto_pad_t auto_pad (const walk_t *self)
     return wm_onnx_attribute (self->node, "auto_pad") ? PAD_UNKNOWN : PAD_NOTSET;
 }
 
-/* Fills in a window whose kernel is known.  */
-static bool window_of (walk_t *self, const value_t *in, window_t *w)
+/* Fills in the window of a convolution or pool whose kernel is known, and its input channels.  */
+static bool window_of (walk_t *self, const value_t *in, wm_gpu_anyconv_t *w)
 {
     uint32_t chw[3];
     const auto_pad_t mode = auto_pad (self);
     wm_any_plane (in, chw);
+    w->c_in = chw[0];
     for (int s = 0; s < 2; s++) {
         const int64_t size = chw[1 + s], stride = element (self, "strides", in->n_dim, 0, s, 1),
                       dilation = element (self, "dilations", in->n_dim, 0, s, 1),
@@ -101,7 +98,7 @@ static bool window_of (walk_t *self, const value_t *in, window_t *w)
 
 /* A result of `channels` and the window's size, with the rank of the input, channels last.  */
 static bool set_plane (walk_t *self, value_t *out, const value_t *in, wm_any_step_t *step,
-                       uint32_t channels, const window_t *w)
+                       uint32_t channels, const wm_gpu_anyconv_t *w)
 {
     const uint32_t three[3] = { channels, w->out[0], w->out[1] }, two[2] = { channels, w->out[1] };
     const uint64_t places = (uint64_t) w->out[0] * w->out[1];
@@ -112,41 +109,37 @@ static bool set_plane (walk_t *self, value_t *out, const value_t *in, wm_any_ste
     return true;
 }
 
-/* A convolution whose weights are w(o, c, i, j); returns where they lie, as (o, i, j, c).  */
+/* A convolution. Its weights are w(o, c, i, j): from one filter to the next, and from one channel,
+   they lie so far apart.  */
 static bool add_conv (walk_t *self, value_t *out, const value_t *in, const float *weight,
-                      const float *bias, uint32_t channels, uint32_t groups, const window_t *w)
+                      size_t to_filter, size_t to_channel, const float *bias,
+                      const wm_gpu_anyconv_t *conv)
 {
-    uint32_t chw[3];
-    wm_any_plane (in, chw);
-    const size_t c_in = chw[0] / groups, taps = (size_t) w->kernel[0] * w->kernel[1];
+    const size_t c_in = conv->c_in / conv->groups, run = wm_any_run (conv), taps = run / c_in;
     wm_any_step_t *step = wm_any_step (self, WM_ANY_CONV, in->buffer);
-    float *to = step ? wm_any_constants (self, channels * c_in * taps, &step->weight) : NULL;
+    float *to = step ? wm_any_constants (self, conv->c_out * run, &step->weight) : NULL;
     if (!to)
         return false;
-    for (size_t o = 0; o < channels; o++)
+    for (size_t o = 0; o < conv->c_out; o++)
         for (size_t c = 0; c < c_in; c++)
-            for (size_t t = 0; t < taps; t++)
-                to[(o * taps + t) * c_in + c] = weight[(o * c_in + c) * taps + t];
-    if (!(to = wm_any_constants (self, channels, &step->bias)))
+            for (size_t t = 0; t < taps; t++) /* they become (o, i, j, c) */
+                to[(o * taps + t) * c_in + c] = weight[o * to_filter + c * to_channel + t];
+    if (!(to = wm_any_constants (self, conv->c_out, &step->bias)))
         return false;
     if (bias)
-        memcpy (to, bias, channels * sizeof *to);
-    step->conv = (wm_gpu_anyconv_t){ .c_in = chw[0], .c_out = channels, .groups = groups };
-    memcpy (step->conv.in, w->in, sizeof *w); /* the same seven pairs, in the same order */
-    if (!set_plane (self, out, in, step, channels, w))
+        memcpy (to, bias, conv->c_out * sizeof *to);
+    step->conv = *conv;
+    if (!set_plane (self, out, in, step, conv->c_out, conv))
         return false;
     out->step = (int32_t) (step - self->net->step);
     return true;
 }
-_Static_assert(sizeof (wm_gpu_anyconv_t) == offsetof (wm_gpu_anyconv_t, in) + sizeof (window_t),
-               "a window is the tail of a convolution");
 
 static bool visit_conv (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     const wm_tensor_t *weight = wm_any_constant (self, 1), *bias = wm_any_constant (self, 2);
     const int64_t groups = wm_onnx_int (self->node, "group", 1);
-    window_t w = { .kernel = { 1, 1 } };
     if (!weight || !weight->f || (self->n_in > 2 && self->in[2] && (!bias || !bias->f)))
         REFUSE ("its weights are no constants");
     if (in->n_dim < 2 || in->n_dim > 3 || weight->n_dim != in->n_dim + 1)
@@ -155,18 +148,27 @@ static bool visit_conv (walk_t *self, value_t *out)
         (uint64_t) weight->dim[1] * (uint64_t) groups != in->dim[0] || weight->dim[0] % groups ||
         (bias && bias->n != (size_t) weight->dim[0]))
         REFUSE ("%lld groups of channels that do not fit", (long long) groups);
+    wm_gpu_anyconv_t conv = { .c_out = (uint32_t) weight->dim[0],
+                              .groups = (uint32_t) groups,
+                              .kernel = { 1, 1 } };
     for (uint32_t d = 0; d + 1 < in->n_dim; d++)
-        w.kernel[d + 3 - in->n_dim] = (uint32_t) weight->dim[2 + d];
-    return window_of (self, in, &w) && wm_any_last (self, in) &&
-           add_conv (self, out, in, weight->f, bias ? bias->f : NULL, (uint32_t) weight->dim[0],
-                     (uint32_t) groups, &w);
+        conv.kernel[d + 3 - in->n_dim] = (uint32_t) weight->dim[2 + d];
+    const size_t taps = (size_t) conv.kernel[0] * conv.kernel[1];
+    return window_of (self, in, &conv) && wm_any_last (self, in) &&
+           add_conv (self, out, in, weight->f, (size_t) weight->dim[1] * taps, taps,
+                     bias ? bias->f : NULL, &conv);
 }
+
+#define POOL_WINDOW (sizeof (wm_gpu_pool_t) - offsetof (wm_gpu_pool_t, in))
+_Static_assert(POOL_WINDOW ==
+                   offsetof (wm_gpu_anyconv_t, dilation) - offsetof (wm_gpu_anyconv_t, in),
+               "a pool ends with the window of a convolution");
 
 static bool visit_pool (walk_t *self, value_t *out)
 {
     value_t *in = self->in[0];
     const int global = strncmp (wm_onnx_op (self->node), "Global", 6) == 0;
-    window_t w;
+    wm_gpu_anyconv_t w = { 0 };
     uint32_t chw[3];
     wm_any_plane (in, chw);
     if (in->n_dim < 2 || in->n_dim > 3 || self->node->n_output > 1)
@@ -189,43 +191,13 @@ static bool visit_pool (walk_t *self, value_t *out)
         .mean = strstr (wm_onnx_op (self->node), "Average") != NULL,
         .count_padding = wm_onnx_int (self->node, "count_include_pad", 0) != 0,
     };
-    memcpy (step->pool.in, w.in, sizeof w.in);
-    memcpy (step->pool.out, w.out, sizeof w.out);
-    memcpy (step->pool.kernel, w.kernel, sizeof w.kernel);
-    memcpy (step->pool.stride, w.stride, sizeof w.stride);
-    memcpy (step->pool.before, w.before, sizeof w.before);
+    memcpy (step->pool.in, w.in, POOL_WINDOW); /* the same pairs, in the same order */
     return set_plane (self, out, in, step, chw[0], &w);
 }
 
 /* ---- dense layers ---------------------------------------------------------------------------- */
 
-/* y = x w + b for x (k): a convolution of 1x1 over one place. turned: w is (n, k), else (k, n).  */
-static bool add_dense (walk_t *self, value_t *out, value_t *in, const wm_tensor_t *w, bool turned,
-                       const float *bias)
-{
-    const size_t n = (size_t) w->dim[turned ? 0 : 1], k = (size_t) w->dim[turned ? 1 : 0];
-    const window_t one = { { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 1, 1 }, { 0 }, { 0 } };
-    const float *weight = w->f;
-    if (in->n_dim != 1 || in->dim[0] != k)
-        REFUSE ("a product of %zu x %zu with %u dimensions", k, n, in->n_dim + 1);
-    if (!turned) {
-        float *turned_w = wm_arena_take (&self->arena, n * k, sizeof *turned_w);
-        if (!turned_w)
-            return false;
-        for (size_t o = 0; o < n; o++)
-            for (size_t i = 0; i < k; i++)
-                turned_w[o * k + i] = w->f[i * n + o];
-        weight = turned_w;
-    }
-    if (!wm_any_plain (self, in) || !add_conv (self, out, in, weight, bias, (uint32_t) n, 1, &one))
-        return false;
-    const uint32_t dim = (uint32_t) n;
-    const int32_t step = out->step;
-    set (out, out->buffer, 1, &dim, false);
-    out->step = step;
-    return true;
-}
-
+/* y = x w + b for x (k): a convolution of 1x1 over one place.  */
 static bool visit_gemm (walk_t *self, value_t *out)
 {
     const int matmul = is (self, "MatMul");
@@ -233,15 +205,20 @@ static bool visit_gemm (walk_t *self, value_t *out)
     const Onnx__AttributeProto *alpha = wm_onnx_attribute (self->node, "alpha"),
                                *beta = wm_onnx_attribute (self->node, "beta");
     const bool turned = !matmul && wm_onnx_int (self->node, "transB", 0);
-    if (!w || !w->f || w->n_dim != 2 || self->in[0]->kind != WM_ANY_BUFFER)
+    value_t *in = self->in[0];
+    if (!w || !w->f || w->n_dim != 2 || in->kind != WM_ANY_BUFFER)
         REFUSE ("its second factor is no constant matrix");
+    const size_t n = (size_t) w->dim[turned ? 0 : 1], k = (size_t) w->dim[turned ? 1 : 0];
     if (!matmul && (wm_onnx_int (self->node, "transA", 0) || (alpha && alpha->f != 1) ||
                     (beta && beta->f != 1)))
         REFUSE ("transA, alpha or beta");
-    if (!matmul && self->n_in > 2 && self->in[2] &&
-        (!bias || !bias->f || bias->n != (size_t) w->dim[turned ? 0 : 1]))
+    if (!matmul && self->n_in > 2 && self->in[2] && (!bias || !bias->f || bias->n != n))
         REFUSE ("its third input is no row of constants");
-    return add_dense (self, out, self->in[0], w, turned, !matmul && bias ? bias->f : NULL);
+    if (in->n_dim != 1 || in->dim[0] != k)
+        REFUSE ("a product of %zu x %zu with %u dimensions", k, n, in->n_dim + 1);
+    const wm_gpu_anyconv_t product = wm_any_product ((uint32_t) k, (uint32_t) n, 1);
+    return wm_any_plain (self, in) && add_conv (self, out, in, w->f, turned ? k : 1, turned ? 1 : n,
+                                                !matmul && bias ? bias->f : NULL, &product);
 }
 
 /* ---- after a convolution --------------------------------------------------------------------- */
@@ -268,24 +245,18 @@ static bool visit_norm (walk_t *self, value_t *out)
             REFUSE ("its statistics are no constants");
     wm_any_step_t *step = open_conv (self, in);
     if (!step) { /* a convolution of its own, a channel a group */
-        const window_t one = { .kernel = { 1, 1 } };
-        window_t w = one;
-        float *ones = wm_arena_take (&self->arena, n, sizeof *ones);
-        if (!ones)
+        static const float one = 1;
+        wm_gpu_anyconv_t conv = wm_any_product (0, (uint32_t) n, (uint32_t) n);
+        if (in->n_dim < 2)
+            REFUSE ("not behind a convolution");
+        if (!window_of (self, in, &conv) || !wm_any_last (self, in) ||
+            !add_conv (self, out, in, &one, 0, 0, NULL, &conv))
             return false;
-        for (size_t c = 0; c < n; c++)
-            ones[c] = 1;
-        if (in->n_dim < 2 || !window_of (self, in, &w) || !wm_any_last (self, in) ||
-            !add_conv (self, out, in, ones, NULL, (uint32_t) n, (uint32_t) n, &w))
-            return in->n_dim < 2 ? wm_any_refuse (self, "not behind a convolution") : 0;
         step = &self->net->step[out->step];
-    } else {
+    } else
         alias (out, in, in->n_dim, in->dim);
-        out->step = in->step;
-    }
     float *weight = self->net->constant + step->weight, *bias = self->net->constant + step->bias;
-    const size_t run =
-        (size_t) step->conv.kernel[0] * step->conv.kernel[1] * step->conv.c_in / step->conv.groups;
+    const size_t run = wm_any_run (&step->conv);
     for (size_t o = 0; o < n; o++) {
         const double scale = (double) t[0]->f[o] / sqrt ((double) t[3]->f[o] + epsilon);
         for (size_t i = 0; i < run; i++)
@@ -430,9 +401,7 @@ static bool add_bias (walk_t *self, value_t *out, value_t *in, const wm_tensor_t
         REFUSE ("a constant that is no bias of a convolution or dense layer");
     for (size_t o = 0; o < n; o++)
         self->net->constant[step->bias + o] += constant->f[o];
-    alias (out, in, in->n_dim, in->dim);
-    out->step = in->step;
-    return true;
+    return alias (out, in, in->n_dim, in->dim);
 }
 
 static bool visit_add (walk_t *self, value_t *out)
@@ -491,13 +460,7 @@ static bool visit_concat (walk_t *self, value_t *out)
         if (!step)
             return false;
         step->to = buffer;
-        step->copy = (wm_gpu_copy_t){ .from_row = c * places,
-                                      .to_row = dim[0] * places,
-                                      .to_first = at,
-                                      .n = c * places,
-                                      .dim = { 1, 1, 1, places, c },
-                                      .from_stride = { 0, 0, 0, c, 1 },
-                                      .to_stride = { 0, 0, 0, dim[0], 1 } };
+        step->copy = wm_any_columns (places, c, dim[0], at);
         at += c;
     }
     set (out, buffer, first->n_dim, dim, true);
@@ -628,7 +591,7 @@ static bool visit_same (walk_t *self, value_t *out)
     return alias (out, self->in[0], self->in[0]->n_dim, self->in[0]->dim);
 }
 
-bool wm_any_shape (walk_t *self, value_t *out)
+static bool visit_shape (walk_t *self, value_t *out)
 {
     const value_t *in = self->in[0];
     int64_t *size = wm_arena_take (&self->arena, in->n_dim + 1, sizeof *size);
@@ -689,6 +652,7 @@ bool wm_any_operator (walk_t *self, value_t *out)
         { "Unsqueeze", visit_reshape },
         { "Transpose", visit_transpose },
         { "Softmax", visit_softmax },
+        { "Shape", visit_shape },
         { "Identity", visit_same },
         { "Dropout", visit_same },
     };

@@ -13,7 +13,7 @@
 const char *wm_any_place_refuse (const wm_any_net_t *net, const wm_any_step_t *step)
 {
     const wm_gpu_anyconv_t *c = &step->conv;
-    const size_t run = (size_t) c->kernel[0] * c->kernel[1] * (c->c_in / c->groups);
+    const size_t run = wm_any_run (c);
     for (size_t o = 0; o < c->c_out; o++) {
         const float *weight = net->constant + step->weight + o * run;
         double most = fabs ((double) net->constant[step->bias + o]), lost = 0, all = 0;
@@ -31,6 +31,11 @@ const char *wm_any_place_refuse (const wm_any_net_t *net, const wm_any_step_t *s
     return NULL;
 }
 
+static size_t each (bool half)
+{
+    return half ? sizeof (uint16_t) : sizeof (float);
+}
+
 static void choose_types (wm_any_place_t *self, const wm_any_net_t *net, const bool *beyond)
 {
     for (uint32_t b = 0; b < net->n_buffer; b++)
@@ -44,7 +49,7 @@ static void choose_types (wm_any_place_t *self, const wm_any_net_t *net, const b
             (beyond && beyond[step->to]))
             continue;
         self->half[step->from] = false;
-        if (step->kind == WM_ANY_JOIN && step->second != WM_ANY_NONE)
+        if (step->second != WM_ANY_NONE)
             self->half[step->second] = false;
     }
     for (uint32_t s = 0; s < net->n_step; s++) {
@@ -54,7 +59,7 @@ static void choose_types (wm_any_place_t *self, const wm_any_net_t *net, const b
         if (beyond && beyond[step->from])
             self->half[step->to] = false;
         self->conv[s] = self->half[step->to];
-        const size_t bytes = net->size[step->from] * wm_any_each (self->conv[s]);
+        const size_t bytes = net->size[step->from] * each (self->conv[s]);
         if (self->conv[s] != self->half[step->from] && bytes > self->scratch_bytes)
             self->scratch_bytes = bytes;
     }
@@ -69,7 +74,7 @@ static bool reads_all (const wm_any_place_t *self, const wm_any_net_t *net, uint
     const wm_any_step_t *step = &net->step[index];
     const uint32_t n = net->size[buffer];
     if (step->from != buffer)
-        return step->kind == WM_ANY_JOIN && step->second == buffer && step->join.n == n;
+        return step->join.n == n; /* its second */
     switch (step->kind) {
     case WM_ANY_CONV: /* converted */
         return self->conv[index] != self->half[buffer];
@@ -101,11 +106,10 @@ static void choose_scans (wm_any_place_t *self, const wm_any_net_t *net)
             self->scanned[net->step[s].to] = self->half[net->step[s].to];
     for (uint32_t s = 0; s < net->n_step && net->step[s].to != WM_ANY_SCORES; s++) {
         const wm_any_step_t *step = &net->step[s];
-        const uint32_t second = step->kind == WM_ANY_JOIN ? step->second : WM_ANY_NONE;
         if (reads_all (self, net, s, step->from))
             self->scanned[step->from] = false;
-        if (second != WM_ANY_NONE && reads_all (self, net, s, second))
-            self->scanned[second] = false;
+        if (step->second != WM_ANY_NONE && reads_all (self, net, s, step->second))
+            self->scanned[step->second] = false;
     }
 }
 
@@ -125,7 +129,7 @@ typedef struct {
 static known_t behind (const wm_any_net_t *net, const wm_any_step_t *step, known_t in)
 {
     const wm_gpu_anyconv_t *c = &step->conv;
-    const size_t run = (size_t) c->kernel[0] * c->kernel[1] * (c->c_in / c->groups);
+    const size_t run = wm_any_run (c);
     double most = 0, bias = 0;
     for (size_t o = 0; o < c->c_out; o++) {
         double sum = 0;
@@ -181,8 +185,7 @@ static bool choose_doubts (wm_any_place_t *self, const wm_any_net_t *net)
 /* Multiply-adds of a convolution, a patch.  */
 static double madds (const wm_gpu_anyconv_t *c)
 {
-    return (double) c->out[0] * c->out[1] * c->c_out * c->kernel[0] * c->kernel[1] * c->c_in /
-           c->groups;
+    return (double) c->out[0] * c->out[1] * c->c_out * (double) wm_any_run (c);
 }
 
 uint32_t wm_any_rows (const wm_any_net_t *net, int n_sm)
@@ -214,8 +217,8 @@ static void find_lives (const wm_any_net_t *net, uint32_t *first, uint32_t *last
         first[b] = UINT32_MAX, last[b] = 0;
     for (uint32_t s = 0; s < net->n_step; s++) {
         const wm_any_step_t *step = &net->step[s];
-        const bool two = step->kind == WM_ANY_JOIN && step->second != WM_ANY_NONE;
-        const uint32_t touched[3] = { step->from, step->to, two ? step->second : step->to };
+        const uint32_t touched[3] = { step->from, step->to,
+                                      step->second != WM_ANY_NONE ? step->second : step->to };
         for (int k = 0; k < 3; k++) {
             first[touched[k]] = first[touched[k]] < s ? first[touched[k]] : s;
             last[touched[k]] = s;
@@ -258,7 +261,7 @@ bool wm_any_place (wm_any_place_t *self, const wm_any_net_t *net, bool half, con
         find_lives (net, first, last);
     for (uint32_t s = 0; s < net->n_step && fine; s++) {
         for (uint32_t b = WM_ANY_SCORES + 1; b < net->n_buffer && fine; b++) {
-            const size_t bytes = net->size[b] * wm_any_each (self->half[b]);
+            const size_t bytes = net->size[b] * each (self->half[b]);
             if (first[b] != s)
                 continue;
             const uint32_t slot = choose_slot (self, taken, bytes);

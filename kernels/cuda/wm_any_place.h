@@ -51,9 +51,4 @@ bool wm_any_place (wm_any_place_t *self, const wm_any_net_t *net, bool half, con
    and device alone.  */
 uint32_t wm_any_rows (const wm_any_net_t *net, int n_sm);
 
-static inline size_t wm_any_each (bool half)
-{
-    return half ? sizeof (uint16_t) : sizeof (float);
-}
-
 #endif

@@ -53,7 +53,6 @@ bool wm_any_plain (wm_any_walk_t *self, wm_any_value_t *value); /* ONNX's order 
 
 /* The node at work, one of whose inputs at least is a buffer (wm_any_ops.c).  */
 bool wm_any_operator (wm_any_walk_t *self, wm_any_value_t *out);
-bool wm_any_shape (wm_any_walk_t *self, wm_any_value_t *out);
 bool wm_any_fill (wm_any_walk_t *self, wm_any_value_t *out); /* ConstantOfShape */
 
 #endif

@@ -42,7 +42,8 @@ typedef struct {
     wm_gpu_precision_t precision;
     bool relu;
     uint32_t rows, c_in, c_out, groups;
-    uint32_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2]; /* paddings */
+    uint32_t in[2], out[2], kernel[2], stride[2], before[2]; /* as of a pool (wm_gpu_args.h) */
+    uint32_t dilation[2], after[2];
 } wm_gpu_anyconv_t;
 
 /* The algorithm that cuDNN chose.  */

@@ -15,7 +15,7 @@
    only.  */
 #include "gpuworker/wm_slots.h"
 #include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_any_family.h"
+#include "kernels/cuda/wm_any_net.h"
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_event.h"
 #include "tests/gpu/gpu_floor.h"

@@ -17,7 +17,7 @@
    float32.  */
 #include "tests/gpu/gpu_check.h"
 #include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_any_family.h"
+#include "kernels/cuda/wm_any_net.h"
 #include "kernels/cuda/wm_gpu_cudnn.h"
 #include "kernels/wm_driver.h"
 

@@ -5,7 +5,7 @@
    loops that round alike take cuDNN's place. tests/gpu has what only a GPU can show. Mistakes in
    tests/plants must make the test that they name fail.  */
 #include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_any_family.h"
+#include "kernels/cuda/wm_any_net.h"
 #include "kernels/cuda/wm_cuda.h"
 #include "tests/standin/wm_gpu_fake.h"
 #include "kernels/cuda/wm_gpu_kernels.cuh"

@@ -5,7 +5,7 @@
    soak` takes every hit, `make proof` 300 of them, `make test` a few. From `make proof` on the same
    network by cuDNN's steps, too.  */
 #include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_any_family.h"
+#include "kernels/cuda/wm_any_net.h"
 #include "kernels/cuda/wm_cuda.h"
 #include "tests/standin/wm_gpu_fake.h"
 #include "kernels/wm_reference.h"
