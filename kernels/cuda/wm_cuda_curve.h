@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A hit: its unit (a strip of a band), then its place on a Z-curve there.  */
+/* A hit of a job. Its key: its unit (a strip of a band), then its place on a Z-curve there.  */
 typedef struct {
     uint64_t key;
-    uint32_t hit;
+    uint32_t hit, job;
 } wm_cuda_place_t;
 
 /* row and col are within their unit, below 65,536.  */

@@ -351,30 +351,39 @@ static void fill_bias (const wm_cuda_pack_t *self, uint32_t layer, const double 
     }
 }
 
-void wm_cuda_pack_fill (const wm_cuda_pack_t *self, void *block)
+/* Copies floats to a place of the block; returns where they are on the device.  */
+static const float *put_floats (char *block, const char *d_block, size_t at, const float *from,
+                                size_t n)
+{
+    memcpy (block + at, from, n * sizeof *from);
+    return (const float *) (const void *) (d_block + at);
+}
+
+void wm_cuda_pack_fill (wm_cuda_pack_t *self, void *block, const char *d_block)
 {
     const wm_net_t *net = self->net;
     const wm_conv_t *conv = &net->conv[0];
     double constant[1024]; /* c_out is 1,024 at most */
-    char *bytes = block;
-    memset (bytes, 0, self->bytes);
-    fill_panels (self, bytes + self->panel);
-    memcpy (bytes + self->kernel, conv->weight,
-            (size_t) conv->kh * conv->kw * conv->c_out * sizeof (float));
-    memcpy (bytes + self->bias, conv->bias, conv->c_out * sizeof (float));
-    float *c = (float *) (void *) (bytes + self->constant);
-    for (uint32_t f = 0; f < self->active.c_out; f++) {
-        constant[f] = constant_of (self, f);
-        c[f] = (float) constant[f];
-    }
+    float c[1024], bias[WM_GPU_OUTPUTS];
+    char *h = block;
+    memset (h, 0, self->bytes);
+    fill_panels (self, h + self->panel);
+    for (uint32_t f = 0; f < conv->c_out; f++)
+        c[f] = (float) (constant[f] = constant_of (self, f));
+    self->dense.weight = d_block + self->panel;
+    self->active.weight = put_floats (h, d_block, self->kernel, conv->weight,
+                                      (size_t) conv->kh * conv->kw * conv->c_out);
+    self->active.bias = put_floats (h, d_block, self->bias, conv->bias, conv->c_out);
+    self->active.constant = put_floats (h, d_block, self->constant, c, conv->c_out);
     for (uint32_t l = 0; l < net->n_dense; l++) {
         const wm_dense_t *d = &net->dense[l];
+        wm_gpu_layer_t *layer = &self->tail.layer[l];
         if (d->parent < 0)
-            fill_bias (self, l, constant, (float *) (void *) (bytes + self->dense_bias[l]));
-        else {
-            memcpy (bytes + self->dense_bias[l], d->bias, d->n_out * sizeof (float));
-            memcpy (bytes + self->dense_weight[l], d->weight,
-                    (size_t) d->n_in * d->n_out * sizeof (float));
-        }
+            fill_bias (self, l, constant, bias);
+        else
+            layer->weight = put_floats (h, d_block, self->dense_weight[l], d->weight,
+                                        (size_t) d->n_in * d->n_out);
+        layer->bias =
+            put_floats (h, d_block, self->dense_bias[l], d->parent < 0 ? bias : d->bias, d->n_out);
     }
 }

@@ -17,7 +17,7 @@ typedef struct {
     wm_gpu_precision_t precision;
     float zero;             /* the zero level */
     float limit;            /* a patch with a value beyond it is held */
-    wm_gpu_active_t active; /* all three without their pointers */
+    wm_gpu_active_t active; /* all three without pointers but to constants */
     wm_gpu_dense_t dense;
     wm_gpu_tail_t tail;
     uint32_t parts;     /* of a value: 2 halves, or 1 */
@@ -37,7 +37,7 @@ typedef struct {
 wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const wm_spec_t *spec,
                               wm_gpu_precision_t precision, uint32_t starts, wm_error_t *error);
 
-/* Fills the block (self->bytes).  */
-void wm_cuda_pack_fill (const wm_cuda_pack_t *self, void *block);
+/* Fills the block (self->bytes), and sets where the kernels find it on the device.  */
+void wm_cuda_pack_fill (wm_cuda_pack_t *self, void *block, const char *d_block);
 
 #endif

@@ -71,7 +71,6 @@ static wm_gpu_text_t multiply (wm_windows_t *self, wm_windows_slot_t *slot, uint
     wm_gpu_dense_t args = self->pack.dense;
     args.value = slot->d_value, args.hit = slot->d_hit, args.sum = slot->d_sum;
     args.active = slot->d_active, args.index = slot->d_index;
-    args.weight = self->d_block + self->pack.panel;
     const uint32_t blocks = hits / args.tile * args.bands;
     if (self->pack.wide)
         return launch (self, wide[self->by], blocks, WM_GPU_WIDE_THREADS,
@@ -88,12 +87,6 @@ static wm_gpu_text_t finish (wm_windows_t *self, wm_windows_slot_t *slot, uint32
     args.residual = slot->d_residual, args.hit = slot->d_hit;
     args.active = slot->d_active, args.index = slot->d_index, args.bad = slot->d_bad;
     args.any_bad = slot->d_used + 1;
-    for (uint32_t l = 0; l < args.n_layer; l++) {
-        args.layer[l].weight =
-            (const float *) (const void *) (self->d_block + self->pack.dense_weight[l]);
-        args.layer[l].bias =
-            (const float *) (const void *) (self->d_block + self->pack.dense_bias[l]);
-    }
     const uint32_t bytes = wm_gpu_tail_floats (&args) * (uint32_t) sizeof (float);
     uint32_t warps = TAIL_WARPS;
     while (warps > 1 && warps * bytes > TAIL_BYTES)
@@ -122,14 +115,10 @@ wm_gpu_text_t wm_windows_score_hits (wm_windows_t *self, wm_windows_slot_t *slot
 static wm_gpu_text_t lay (wm_windows_t *self, wm_windows_slot_t *slot)
 {
     const uint32_t first = slot->n_laid, n = slot->n_row - first;
-    const char *block = self->d_block;
     wm_gpu_active_t args = self->pack.active;
     if (n == 0)
         return NULL;
     args.image = self->d_from, args.row = slot->d_row + first, args.n_row = n;
-    args.weight = (const float *) (const void *) (block + self->pack.kernel);
-    args.bias = (const float *) (const void *) (block + self->pack.bias);
-    args.constant = (const float *) (const void *) (block + self->pack.constant);
     args.active = slot->d_active, args.bad = slot->d_bad, args.index = slot->d_index;
     args.used = slot->d_used, args.value = slot->d_value;
     slot->n_laid = slot->n_row;
@@ -241,25 +230,10 @@ static void add_hit (wm_windows_t *self, wm_windows_slot_t *slot, uint32_t row, 
 
 /* Jobs whose planes lie in one image, and for each its hits' first number among all of them.  */
 typedef struct {
-    uint32_t n, n_hit;
+    uint32_t n;
     wm_job_t *const *job;
     uint32_t first[WM_PLANES_MAX + 1];
 } group_t;
-
-/* Adds hit number `hit` of the group.  */
-static void add_group_hit (wm_windows_t *self, wm_windows_slot_t *slot, const group_t *group,
-                           uint32_t row, uint32_t bit, uint32_t hit)
-{
-    uint32_t low = 0, high = group->n; /* the job is the last whose first hit is not behind it */
-    while (high - low > 1) {
-        const uint32_t middle = (low + high) / 2;
-        if (group->first[middle] <= hit)
-            low = middle;
-        else
-            high = middle;
-    }
-    add_hit (self, slot, row, bit, group->job[low], hit - group->first[low]);
-}
 
 /* Hits of a strip, `place` of them in the order of the curve: as many as fit a slot become a unit.
    offset: of their patches in the image, whose rows have n_col cells. Returns how many were
@@ -287,9 +261,9 @@ static uint32_t add_unit (wm_windows_t *self, wm_windows_slot_t *slot, const gro
             .count = cells - self->pack.active.kw + 1,
         };
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t at = offset[place[i].hit];
-        add_group_hit (self, slot, group, slot->used + at / n_col - low, at % n_col - left,
-                       place[i].hit);
+        const uint32_t at = offset[place[i].hit], job = place[i].job;
+        add_hit (self, slot, slot->used + at / n_col - low, at % n_col - left, group->job[job],
+                 place[i].hit - group->first[job]);
     }
     slot->used += count > 0 ? high - low + patch : 0;
     return count;
@@ -303,17 +277,20 @@ static wm_gpu_text_t add_image (wm_windows_t *self, const group_t *group)
     const uint32_t *offset = wm_cuda_plane_offset (self->plane);
     self->d_from = wm_cuda_plane_image (self->plane, &n_row, &n_col);
     const uint32_t patch = self->pack.dense.patch_row, tall = self->height - patch + 1,
-                   strips = n_col / self->starts + 1;
-    for (uint32_t i = 0; i < group->n_hit; i++) {
+                   strips = n_col / self->starts + 1, n = group->first[group->n];
+    for (uint32_t i = 0, job = 0; i < n; i++) {
         const uint32_t row = offset[i] / n_col, col = offset[i] % n_col;
-        self->place[i].hit = i;
-        self->place[i].key = wm_cuda_curve_key (row / tall * strips + col / self->starts,
-                                                row % tall, col % self->starts);
+        while (i == group->first[job + 1])
+            job++;
+        self->place[i] =
+            (wm_cuda_place_t){ wm_cuda_curve_key (row / tall * strips + col / self->starts,
+                                                  row % tall, col % self->starts),
+                               i, job };
     }
-    const wm_cuda_place_t *place = wm_cuda_curve_sort (self->place, self->spare, group->n_hit);
-    for (uint32_t i = 0, end; i < group->n_hit;) {
+    const wm_cuda_place_t *place = wm_cuda_curve_sort (self->place, self->spare, n);
+    for (uint32_t i = 0, end; i < n;) {
         TRY (room (self, patch, &slot));
-        for (end = i; end < group->n_hit && place[end].key >> 32 == place[i].key >> 32; end++)
+        for (end = i; end < n && place[end].key >> 32 == place[i].key >> 32; end++)
             ;
         i += add_unit (self, slot, group, place + i, end - i, offset, n_col);
         if (i < end)
@@ -383,10 +360,8 @@ static wm_gpu_text_t add_planes (wm_windows_t *self, uint32_t n, wm_job_t *const
     for (; n_batch < n && n_batch < WM_PLANES_MAX; n_batch++)
         batch[n_batch] = job[n_batch]->batch;
     TRY (wm_cuda_plane_load (self->plane, n_batch, batch, self->load, &group.n));
-    for (uint32_t i = 0; i < group.n; i++) {
-        group.first[i] = group.n_hit;
-        group.n_hit += batch[i]->n_hit;
-    }
+    for (uint32_t i = 0; i < group.n; i++)
+        group.first[i + 1] = group.first[i] + batch[i]->n_hit;
     *added = group.n;
     return group.n == 0 ? NULL : add_image (self, &group);
 }

@@ -74,16 +74,17 @@ static wm_gpu_text_t make_slot (wm_windows_t *self, wm_windows_slot_t *slot)
 static wm_gpu_text_t make_load (wm_windows_t *self)
 {
     void *h_block;
+    char *d_block;
     const size_t source_bytes = source_values (self) * sizeof (float);
     CALL (stream_new, &self->load, true);
     BOTH_NEW (NULL, &self->d_source, source_bytes);
-    BOTH_NEW (&h_block, &self->d_block, self->pack.bytes);
+    BOTH_NEW (&h_block, &d_block, self->pack.bytes);
     for (uint32_t i = 0; i < WM_WINDOWS_SOURCES; i++) {
         CALL (event_new, &self->source[i].copied, false);
         BOTH_NEW (&self->source[i].h, NULL, source_bytes);
     }
-    wm_cuda_pack_fill (&self->pack, h_block);
-    CALL (copy_in, self->d_block, h_block, self->pack.bytes, self->load);
+    wm_cuda_pack_fill (&self->pack, h_block, d_block);
+    CALL (copy_in, d_block, h_block, self->pack.bytes, self->load);
     CALL (stream_sync, self->load);
     self->place = malloc (HITS_MAX * sizeof *self->place);
     self->spare = malloc (HITS_MAX * sizeof *self->spare);
@@ -167,13 +168,9 @@ static bool fit_shared (wm_windows_t *self)
     for (d->tile = self->by == WM_GPU_BY_HALF ? 256 : 128; d->tile >= 64; d->tile /= 2)
         if (wm_gpu_dense_bytes (d, self->by) <= self->base.info.shared_bytes)
             break;
-    for (; d->tile >= 64 && d->stages < 5; d->stages++) {
-        d->stages++;
-        const bool fits = wm_gpu_dense_bytes (d, self->by) <= self->base.info.shared_bytes;
-        d->stages--;
-        if (!fits)
+    for (d->stages = 5; d->stages > 2; d->stages--)
+        if (wm_gpu_dense_bytes (d, self->by) <= self->base.info.shared_bytes)
             break;
-    }
     return d->tile >= 64;
 }
 

@@ -47,7 +47,6 @@ typedef struct {
     double worst; /* residual */
     double ms[WM_CUDA_STAGES];
 
-    char *d_block;
     wm_windows_slot_t slot[WM_WINDOWS_SLOTS];
 
     void *load;
