@@ -76,7 +76,7 @@ static wm_gpu_text_t multiply (wm_windows_t *self, wm_windows_slot_t *slot, uint
         return launch (self, wide[self->by], blocks, WM_GPU_WIDE_THREADS,
                        args.stages * wm_gpu_wide_stage_bytes (wm_gpu_dense_parts (self->by)), &args,
                        slot->stream);
-    return launch (self, kernel[self->by], blocks, wm_gpu_dense_threads (args.tile),
+    return launch (self, kernel[self->by], blocks, 2 * args.tile /* which copy a hit's values */,
                    wm_gpu_dense_bytes (&args, self->by), &args, slot->stream);
 }
 

@@ -179,10 +179,11 @@ WM_GPU_CODE void wm_gpu_check (const wm_gpu_checks_t *checks, uint32_t row, uint
         wm_gpu_mark (checks->doubt + row, (found & WM_GPU_BEYOND) != 0);
 }
 
-/* Rows of `items` items each, a thread an item: how many blocks a row takes.  */
-WM_GPU_CODE uint32_t wm_gpu_parts (uint32_t items, wm_gpu_at_t at)
+/* How many parts of `each` items there are, the last one perhaps smaller: blocks of a row, a thread
+   an item, or tiles.  */
+WM_GPU_CODE uint32_t wm_gpu_parts (uint32_t items, uint32_t each)
 {
-    return (items + at.threads - 1) / at.threads;
+    return (items + each - 1) / each;
 }
 
 /* The packs of `width` elements that n of them may touch, wherever they begin.  */
@@ -222,19 +223,14 @@ WM_GPU_CODE uint32_t wm_gpu_copy_turned (const wm_gpu_copy_t *args)
     return WM_GPU_COPY_DIMS;
 }
 
-WM_GPU_CODE uint32_t wm_gpu_tiles (uint32_t n)
-{
-    return (n + WM_GPU_TILE - 1) / WM_GPU_TILE;
-}
-
 /* Tiles of a row; 0 where it is not copied by tiles.  */
 WM_GPU_CODE uint32_t wm_gpu_copy_tiles (const wm_gpu_copy_t *args)
 {
     const uint32_t last = WM_GPU_COPY_DIMS - 1, turned = wm_gpu_copy_turned (args);
     return turned == WM_GPU_COPY_DIMS ? 0
                                       : args->n / args->dim[last] / args->dim[turned] *
-                                            wm_gpu_tiles (args->dim[last]) *
-                                            wm_gpu_tiles (args->dim[turned]);
+                                            wm_gpu_parts (args->dim[last], WM_GPU_TILE) *
+                                            wm_gpu_parts (args->dim[turned], WM_GPU_TILE);
 }
 
 WM_GPU_CODE uint32_t wm_gpu_copy_phases (const wm_gpu_copy_t *args)
@@ -288,7 +284,7 @@ WM_GPU_CODE void wm_gpu_copy_some (const wm_gpu_copy_t *args, uint32_t row, uint
 
 WM_GPU_CODE void wm_gpu_copy_runs (const wm_gpu_copy_t *args, wm_gpu_at_t at, uint32_t width)
 {
-    const uint32_t items = args->n / width, parts = wm_gpu_parts (items, at);
+    const uint32_t items = args->n / width, parts = wm_gpu_parts (items, at.threads);
     for (uint32_t u = at.block; u < args->rows * parts; u += at.blocks) {
         const uint32_t item = u % parts * at.threads + at.thread;
         if (item < items)
@@ -302,8 +298,8 @@ WM_GPU_CODE void wm_gpu_copy_tile (const wm_gpu_copy_t *args, float *shared, wm_
 {
     const uint32_t last = WM_GPU_COPY_DIMS - 1, turned = wm_gpu_copy_turned (args),
                    tiles = wm_gpu_copy_tiles (args), row = at.block / tiles,
-                   n_last = wm_gpu_tiles (args->dim[last]),
-                   n_turned = wm_gpu_tiles (args->dim[turned]);
+                   n_last = wm_gpu_parts (args->dim[last], WM_GPU_TILE),
+                   n_turned = wm_gpu_parts (args->dim[turned], WM_GPU_TILE);
     uint32_t left = at.block % tiles;
     const uint32_t first_last = left % n_last * WM_GPU_TILE,
                    first_turned = left / n_last % n_turned * WM_GPU_TILE;
@@ -365,7 +361,7 @@ WM_GPU_CODE uint32_t wm_gpu_scan_some (const wm_gpu_scan_t *args, size_t i, uint
 
 WM_GPU_CODE void wm_gpu_scan_rows (const wm_gpu_scan_t *args, wm_gpu_at_t at, uint32_t width)
 {
-    const uint32_t items = wm_gpu_packs (args->n, width), parts = wm_gpu_parts (items, at);
+    const uint32_t items = wm_gpu_packs (args->n, width), parts = wm_gpu_parts (items, at.threads);
     for (uint32_t u = at.block; u < args->rows * parts; u += at.blocks) {
         const uint32_t row = u / parts, item = u % parts * at.threads + at.thread;
         const wm_gpu_run_t run = wm_gpu_run (row, args->n, width, item);
@@ -448,7 +444,7 @@ WM_GPU_CODE bool wm_gpu_pool_some (const wm_gpu_pool_t *args, size_t x, uint32_t
 WM_GPU_CODE void wm_gpu_pool_rows (const wm_gpu_pool_t *args, wm_gpu_at_t at, uint32_t width)
 {
     const uint32_t groups = args->channels / width, items = args->out[0] * args->out[1] * groups,
-                   parts = wm_gpu_parts (items, at);
+                   parts = wm_gpu_parts (items, at.threads);
     const size_t row_values = (size_t) args->in[0] * args->in[1] * args->channels;
     for (uint32_t u = at.block; u < args->rows * parts; u += at.blocks) {
         const uint32_t row = u / parts, item = u % parts * at.threads + at.thread,
@@ -519,7 +515,7 @@ WM_GPU_CODE uint32_t wm_gpu_join_some (const wm_gpu_join_t *args, uint32_t row, 
 
 WM_GPU_CODE void wm_gpu_join_rows (const wm_gpu_join_t *args, wm_gpu_at_t at, uint32_t width)
 {
-    const uint32_t items = wm_gpu_packs (args->n, width), parts = wm_gpu_parts (items, at);
+    const uint32_t items = wm_gpu_packs (args->n, width), parts = wm_gpu_parts (items, at.threads);
     for (uint32_t u = at.block; u < args->rows * parts; u += at.blocks) {
         const uint32_t row = u / parts, item = u % parts * at.threads + at.thread;
         const wm_gpu_run_t run = wm_gpu_run (row, args->n, width, item);

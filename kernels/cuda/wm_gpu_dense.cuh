@@ -47,12 +47,6 @@ WM_GPU_CODE uint32_t wm_gpu_dense_parts (wm_gpu_by_t by)
     return by == WM_GPU_BY_SPLIT ? 2 : 1;
 }
 
-/* Threads of a block: two for each hit, which copy its values.  */
-WM_GPU_CODE uint32_t wm_gpu_dense_threads (uint32_t tile)
-{
-    return 2 * tile;
-}
-
 WM_GPU_CODE uint32_t wm_gpu_dense_stage_bytes (wm_gpu_by_t by, uint32_t tile)
 {
     return wm_gpu_dense_parts (by) * (WM_GPU_PANEL + tile * WM_GPU_PITCH);
@@ -152,12 +146,6 @@ WM_GPU_CODE void wm_gpu_dense_look (const wm_gpu_dense_t *args, wm_gpu_dense_sha
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* The position that chunk c of a row belongs to.  */
-WM_GPU_CODE uint32_t wm_gpu_dense_position (const wm_gpu_dense_t *args, uint32_t chunk)
-{
-    return args->position_magic ? wm_gpu_high (chunk, args->position_magic) : chunk;
-}
-
 /* Begins the copies of a step to a stage: the segment's panels, then its values of the hits whose
    row begins at `row`. `groups` of them are taken. A thread has half of a hit's chunks.  */
 WM_GPU_CODE void wm_gpu_dense_copy (const wm_gpu_dense_t *args, wm_gpu_dense_shared_t s,
@@ -175,7 +163,8 @@ WM_GPU_CODE void wm_gpu_dense_copy (const wm_gpu_dense_t *args, wm_gpu_dense_sha
         return;
     const uint64_t live = s.live[row + hit];
     const uint32_t entry = s.entry[row + hit];
-    uint32_t chunk = segment * WM_GPU_CHUNKS + first, mine = wm_gpu_dense_position (args, chunk),
+    uint32_t chunk = segment * WM_GPU_CHUNKS + first,
+             mine = args->position_magic ? wm_gpu_high (chunk, args->position_magic) : chunk,
              within = chunk - mine * pc;
     to += panel_bytes + hit * WM_GPU_PITCH + 16 * first;
     const char *from = args->value;
@@ -217,17 +206,11 @@ WM_GPU_CODE void wm_gpu_dense_check (uint32_t e[4], wm_gpu_near_t panel, uint32_
     e[0] = word[0], e[1] = 0, e[2] = word[1], e[3] = 0;
 }
 
-/* 8 hits' values of the three steps; `row` is the lane's (wm_gpu_dense_row).  */
+/* 8 hits' values of the three steps, from where the lane reads.  */
 WM_GPU_CODE void wm_gpu_dense_values (uint32_t b[2 * WM_GPU_STEPS], wm_gpu_near_t row)
 {
     wm_gpu_matrix4 (b, row);
     wm_gpu_matrix2 (b + 4, row + 64);
-}
-
-/* Where a lane reads of 8 hits' values.  */
-WM_GPU_CODE uint32_t wm_gpu_dense_row (uint32_t lane)
-{
-    return lane % 8 * WM_GPU_PITCH + lane / 8 * 16;
 }
 
 /* Multiplies a stage in half: a warp has 2 of the 8 tiles of outputs, and 64 hits.  */
@@ -296,8 +279,8 @@ WM_GPU_CODE void wm_gpu_dense_split (wm_gpu_near_t panel, uint32_t groups, wm_gp
     groups = groups >> 4 * hits & 0xf;
     if (groups == 0)
         return;
-    const wm_gpu_near_t row =
-        panel + 2 * WM_GPU_PANEL + hits * 32 * WM_GPU_PITCH + wm_gpu_dense_row (lane);
+    const wm_gpu_near_t row = panel + 2 * WM_GPU_PANEL + hits * 32 * WM_GPU_PITCH +
+                              (lane % 8 * WM_GPU_PITCH + lane / 8 * 16);
     uint32_t b[4][2 * WM_GPU_STEPS], b_low[4][2 * WM_GPU_STEPS];
     WM_GPU_UNROLL
     for (uint32_t j = 0; j < 4; j++)
@@ -424,18 +407,6 @@ WM_GPU_CODE void wm_gpu_dense_write_floats (wm_gpu_at_t at, const wm_gpu_sums_t 
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
-WM_GPU_CODE void wm_gpu_dense_multiply (const wm_gpu_dense_t *args, wm_gpu_near_t stage,
-                                        uint32_t groups, wm_gpu_at_t at, wm_gpu_by_t by,
-                                        wm_gpu_sums_t *sums)
-{
-    if (by == WM_GPU_BY_HALF)
-        wm_gpu_dense_half (stage, groups, at, sums);
-    else if (by == WM_GPU_BY_SPLIT)
-        wm_gpu_dense_split (stage, groups, at, args->tile, sums);
-    else
-        wm_gpu_dense_fma (stage, groups, at, sums);
-}
-
 /* n_row rows from `first` on, which were looked at. Behind it other rows may be looked at without
    another barrier: the loop's last one stands behind all copies, so nobody reads live and entry any
    more, and wm_gpu_dense_look meets before it writes groups.  */
@@ -460,7 +431,14 @@ WM_GPU_CODE void wm_gpu_dense_rows (const wm_gpu_dense_t *args, wm_gpu_dense_sha
             segment = 0, row += args->tile;
         if (t < ahead)
             continue;
-        wm_gpu_dense_multiply (args, s.stage + read * bytes, s.groups[t - ahead], at, by, sums);
+        const wm_gpu_near_t stage = s.stage + read * bytes;
+        const uint32_t groups = s.groups[t - ahead];
+        if (by == WM_GPU_BY_HALF)
+            wm_gpu_dense_half (stage, groups, at, sums);
+        else if (by == WM_GPU_BY_SPLIT)
+            wm_gpu_dense_split (stage, groups, at, args->tile, sums);
+        else
+            wm_gpu_dense_fma (stage, groups, at, sums);
         read = read + 1 == args->stages ? 0 : read + 1;
     }
 }

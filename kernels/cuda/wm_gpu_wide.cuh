@@ -90,6 +90,11 @@ WM_GPU_CODE void wm_gpu_wide_hold (float d[64])
         asm volatile("" : "+f"(d[i])::"memory");
 }
 
+/* Operands: 8 of the sums, which are read and written.  */
+#define WM_GPU_8(d, i)                                                                             \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
+
 /* Begins d (64 outputs, 128 hits) += weights (64, 16) values (16, 128); = without `adds`. A thread
    of the warpgroup has, of eight hits 8j and on, what a thread of wm_gpu_mma has, in d[4j] and
    on.  */
@@ -109,22 +114,8 @@ WM_GPU_CODE void wm_gpu_wide_mma (float d[64], wm_gpu_near_t weights, wm_gpu_nea
                  "%48, %49, %50, %51, %52, %53, %54, %55, "
                  "%56, %57, %58, %59, %60, %61, %62, %63}, "
                  "%64, %65, p, 1, 1, 0, 0;\n}"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]),
-                   "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
-                   "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]),
-                   "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
-                   "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]),
-                   "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
-                   "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-                   "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]),
-                   "+f"(d[32]), "+f"(d[33]), "+f"(d[34]), "+f"(d[35]),
-                   "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]),
-                   "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43]),
-                   "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]),
-                   "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51]),
-                   "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-                   "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]),
-                   "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+                 : WM_GPU_8 (d, 0), WM_GPU_8 (d, 8), WM_GPU_8 (d, 16), WM_GPU_8 (d, 24),
+                   WM_GPU_8 (d, 32), WM_GPU_8 (d, 40), WM_GPU_8 (d, 48), WM_GPU_8 (d, 56)
                  : "l"(a), "l"(b), "r"((uint32_t) adds));
 }
 
