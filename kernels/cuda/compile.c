@@ -7,11 +7,8 @@
    (libnvrtc.so.12 or .13, or the pattern of its path) that opens and knows ARCH is taken; INCLUDE
    is the folder of its cuda_fp16.h. OUT.s is assembler: the image and its row of the section
    `wm_gpu_images` (wm_gpu_driver.h); OUT.s.log is what the compiler printed, of which the
-   assembler's part counts registers.
-
-   NVRTC of CUDA 12 comes from PyPI and is preferred: machine code of 12.x runs with every driver
-   from 525 on, of 13.x with those from 580 on. NVRTC has no C library: what our headers want of it
-   is in `headers`.  */
+   assembler's part counts registers. NVRTC has no C library: what our headers want of it is in
+   `headers`.  */
 #include <dlfcn.h>
 #include <glob.h>
 #include <nvrtc.h>
@@ -38,27 +35,28 @@ static const char *const headers[] = {
     "",
 };
 
+/* NVRTC's functions: the name here, their own.  */
+#define NVRTC_CALLS(CALL)                                                                          \
+    CALL (version, nvrtcVersion)                                                                   \
+    CALL (create, nvrtcCreateProgram)                                                              \
+    CALL (compile, nvrtcCompileProgram)                                                            \
+    CALL (log_size, nvrtcGetProgramLogSize)                                                        \
+    CALL (log, nvrtcGetProgramLog)                                                                 \
+    CALL (cubin_size, nvrtcGetCUBINSize)                                                           \
+    CALL (cubin, nvrtcGetCUBIN)                                                                    \
+    CALL (ptx_size, nvrtcGetPTXSize)                                                               \
+    CALL (ptx, nvrtcGetPTX)                                                                        \
+    CALL (text, nvrtcGetErrorString)                                                               \
+    CALL (n_arch, nvrtcGetNumSupportedArchs)                                                       \
+    CALL (archs, nvrtcGetSupportedArchs)
+
 typedef struct {
-    __typeof__ (nvrtcVersion) *version;
-    __typeof__ (nvrtcCreateProgram) *create;
-    __typeof__ (nvrtcCompileProgram) *compile;
-    __typeof__ (nvrtcGetProgramLogSize) *log_size;
-    __typeof__ (nvrtcGetProgramLog) *log;
-    __typeof__ (nvrtcGetCUBINSize) *cubin_size;
-    __typeof__ (nvrtcGetCUBIN) *cubin;
-    __typeof__ (nvrtcGetPTXSize) *ptx_size;
-    __typeof__ (nvrtcGetPTX) *ptx;
-    __typeof__ (nvrtcGetErrorString) *text;
-    __typeof__ (nvrtcGetNumSupportedArchs) *n_arch;
-    __typeof__ (nvrtcGetSupportedArchs) *archs;
+#define FIELD(name, function) __typeof__ (function) *name;
+    NVRTC_CALLS (FIELD)
 } calls_t;
 
-static const char *const names[] = {
-    "nvrtcVersion",           "nvrtcCreateProgram",        "nvrtcCompileProgram",
-    "nvrtcGetProgramLogSize", "nvrtcGetProgramLog",        "nvrtcGetCUBINSize",
-    "nvrtcGetCUBIN",          "nvrtcGetPTXSize",           "nvrtcGetPTX",
-    "nvrtcGetErrorString",    "nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs",
-};
+#define NAME(name, function) #function,
+static const char *const names[] = { NVRTC_CALLS (NAME) };
 
 /* Opens the library if it knows the architecture; else prints why not.  */
 static bool take (calls_t *call, const char *pattern, int arch)
@@ -86,23 +84,6 @@ static bool take (calls_t *call, const char *pattern, int arch)
             return true;
     fprintf (stderr, "compile: %s does not know sm_%d\n", pattern, arch);
     return false;
-}
-
-static char *read_file (const char *path)
-{
-    FILE *file = fopen (path, "re");
-    char *text = file && !fseek (file, 0, SEEK_END) ? calloc ((size_t) ftell (file) + 1, 1) : NULL;
-    const size_t bytes = text ? (size_t) ftell (file) : 0;
-    if (text) {
-        rewind (file);
-        if (fread (text, 1, bytes, file) != bytes) {
-            free (text);
-            text = NULL;
-        }
-    }
-    if (file)
-        fclose (file);
-    return text;
 }
 
 static bool write_file (const char *name, const char *ending, const char *data, size_t bytes)
@@ -135,7 +116,7 @@ static bool write_row (const char *out, const char *arch, int toolkit, bool is_p
 static int compile (const calls_t *call, const char *source, const char *arch, const char *out,
                     const char *include)
 {
-    char of_arch[64], of_include[PATH_BYTES];
+    char of_arch[64], of_include[PATH_BYTES], text[PATH_BYTES];
     const bool is_ptx = *arch == 'c';
     const char *const options[] = {
         of_arch,     of_include,           "-I.", "-std=c++17", "-default-device",
@@ -144,13 +125,14 @@ static int compile (const calls_t *call, const char *source, const char *arch, c
     nvrtcProgram program;
     int major = 0, minor = 0;
     size_t bytes = 0, log_bytes = 0;
-    char *text = read_file (source), *log, *image;
+    char *log, *image;
     snprintf (of_arch, sizeof of_arch, "--gpu-architecture=%s", arch);
     snprintf (of_include, sizeof of_include, "-I%s", include);
-    if (!text || call->version (&major, &minor) ||
-        call->create (&program, text, source, sizeof headers / sizeof *headers, headers,
+    snprintf (text, sizeof text, "#include \"%s\"\n", source);
+    if (call->version (&major, &minor) ||
+        call->create (&program, text, NULL, sizeof headers / sizeof *headers, headers,
                       header_names)) {
-        fprintf (stderr, "compile: %s cannot be read, or NVRTC does not begin\n", source);
+        fputs ("compile: NVRTC does not begin\n", stderr);
         return 1;
     }
     const nvrtcResult result = call->compile (program, sizeof options / sizeof *options, options);

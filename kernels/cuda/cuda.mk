@@ -1,10 +1,7 @@
 # cuda.mk - the CUDA engine (wm_cuda.so), its tests on the stand-in for a GPU, and what only a GPU can show.
 #
-# wm_cuda.so is built where the headers of CUDA 12 or 13 and cuDNN 9 are (of a toolkit in CUDA_HOME, of Debian, of the `nvidia`
-# packages of a Python): a shared object that is opened at run time and opens the driver and cuDNN itself.
-# Our kernels are compiled by NVRTC: by that of CUDA 12, fetched from PyPI, whose machine code runs with drivers from 525 on;
-# where it cannot be fetched, by the toolkit's own. CUDA=0 leaves it all out, sanitizers too. The tests on the stand-in need
-# none of it.
+# kernels/cuda/README.md describes them. The headers of CUDA and cuDNN are of a toolkit in CUDA_HOME, of Debian, or of the
+# `nvidia` packages of a Python. Sanitizers leave wm_cuda.so out, as CUDA=0 does; the tests on the stand-in need none of it.
 
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(firstword $(wildcard $(shell command -v nvcc 2>/dev/null) /usr/local/cuda/bin/nvcc)))
 CUDA_WHEELS := $(wildcard $(addsuffix /nvidia/*/include,$(if $(filter 0,$(CUDA)),,$(shell python3 -c 'import sys; print (*sys.path)' 2>/dev/null))))

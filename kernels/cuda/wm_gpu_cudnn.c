@@ -317,7 +317,6 @@ static bool acceptable (wm_conv_plan_t *self, descriptor_t config, wm_gpu_precis
 {
     const calls_t *call = &self->cudnn->call;
     cudnnBackendNumericalNote_t note[NOTES_MAX];
-    cudnnBackendBehaviorNote_t behaviour[NOTES_MAX];
     descriptor_t engine = NULL;
     int64_t n = 0, index = -1;
     bool fine =
@@ -333,14 +332,8 @@ static bool acceptable (wm_conv_plan_t *self, descriptor_t config, wm_gpu_precis
         fine = note[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
                note[i] == CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP;
     }
-    n = 0;
-    bool compiled = false;
-    if (fine && !call->get (engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
-                            NOTES_MAX, &n, behaviour))
-        for (int64_t i = 0; i < n; i++)
-            compiled |= behaviour[i] == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION;
-    snprintf (choice->name, sizeof choice->name, "cuDNN engine %lld%s%s", (long long) index,
-              choice->tensor_core ? ", tensor cores" : "", compiled ? ", compiled here" : "");
+    snprintf (choice->name, sizeof choice->name, "cuDNN engine %lld%s", (long long) index,
+              choice->tensor_core ? ", tensor cores" : "");
     if (engine)
         call->descriptor_destroy (engine);
     return fine && (precision != WM_GPU_F32 || !choice->tensor_core);
