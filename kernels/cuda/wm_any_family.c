@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define VALUES_MAX (1u << 26) /* floats of a buffer, a patch */
-#define ALIGN 64u             /* floats; cuDNN's tensors begin at 16 bytes and more */
+#define ALIGN 64u /* floats; cuDNN's tensors begin at 16 bytes and more */
 
 /* Room for n constants; returns where they begin.  */
 static size_t place (wm_any_net_t *self, size_t n)
@@ -130,11 +129,11 @@ static bool count (wm_any_net_t *self, const wm_net_t *net, wm_error_t *error)
         const wm_conv_t *c = &net->conv[i];
         h -= c->kh - 1, w -= c->kw - 1;
         n += (size_t) c->kh * c->kw * c->c_in * c->c_out + c->c_out + 2 * (size_t) ALIGN;
-        if ((uint64_t) h * w > VALUES_MAX / c->c_out) {
+        if ((uint64_t) h * w > WM_ANY_VALUES_MAX / c->c_out) {
             wm_fault (error, WM_EBATCH,
                       "the cuda engine takes layers of %u values at most, not convolution %u: use "
                       "--engine sparse",
-                      VALUES_MAX, i);
+                      WM_ANY_VALUES_MAX, i);
             return false;
         }
     }

@@ -21,6 +21,7 @@
 
 #define WM_ANY_STEPS_MAX 2048u
 #define WM_ANY_BUFFERS_MAX 2048u
+#define WM_ANY_VALUES_MAX (1u << 26) /* floats of a buffer, a patch */
 #define WM_ANY_ROWS 64u /* patches a launch, at least; fewer where memory asks for it */
 #define WM_ANY_INPUT 0u /* the buffer of the patch, in ONNX's order */
 #define WM_ANY_NONE UINT32_MAX

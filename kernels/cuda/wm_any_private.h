@@ -7,7 +7,6 @@
 #include "schema/wm_limits.h"
 
 #define WM_ANY_INPUTS_MAX 16u
-#define WM_ANY_VALUES_MAX (1u << 26) /* floats of a buffer, a patch */
 
 typedef enum { WM_ANY_UNKNOWN, WM_ANY_CONSTANT, WM_ANY_BUFFER } wm_any_state_t;
 

@@ -63,18 +63,6 @@ static void *open_engine (bool ours, const wm_model_t *model, const wm_spec_t *s
     return self;
 }
 
-static void *open_cuda (const wm_model_t *model, const wm_spec_t *spec,
-                        const wm_device_config_t *config, char signature[64], wm_error_t *error)
-{
-    return open_engine (true, model, spec, config, signature, error);
-}
-
-static void *open_cudnn (const wm_model_t *model, const wm_spec_t *spec,
-                         const wm_device_config_t *config, char signature[64], wm_error_t *error)
-{
-    return open_engine (false, model, spec, config, signature, error);
-}
-
 static uint32_t engine_fill (const void *engine)
 {
     return wm_cuda_fill (((const engine_t *) engine)->cuda);
@@ -100,8 +88,14 @@ static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, w
     return wm_cuda_lend (((engine_t *) engine)->cuda, memory, bytes, error);
 }
 
-/* The symbols that are seen from outside.  */
-#define ENGINE(called)                                                                             \
+/* The symbols that are seen from outside. ours: with our kernels.  */
+#define ENGINE(called, ours)                                                                       \
+    static void *open_##called (const wm_model_t *model, const wm_spec_t *spec,                    \
+                                const wm_device_config_t *config, char signature[64],              \
+                                wm_error_t *error)                                                 \
+    {                                                                                              \
+        return open_engine (ours, model, spec, config, signature, error);                          \
+    }                                                                                              \
     extern const wm_backend_t wm_backend_##called __attribute__ ((visibility ("default")));        \
     const wm_backend_t wm_backend_##called = {                                                     \
         .open = open_##called,                                                                     \
@@ -112,5 +106,5 @@ static wm_fault_t engine_lend (void *engine, const void *memory, size_t bytes, w
         .launches = engine_launches,                                                               \
         .lend = engine_lend,                                                                       \
     }
-ENGINE (cuda);
-ENGINE (cudnn);
+ENGINE (cuda, true);
+ENGINE (cudnn, false);

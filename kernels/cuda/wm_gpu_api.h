@@ -86,7 +86,6 @@ typedef struct {
 typedef const char *wm_gpu_text_t;
 
 typedef struct wm_gpu_api {
-    const char *name;            /* "cuda", or the stand-in's */
     void *(*make) (void);        /* a GPU that is not opened yet; NULL without memory */
     void (*destroy) (void *gpu); /* frees what it still holds */
     /* Opens the first GPU that CUDA_VISIBLE_DEVICES leaves; any thread may make the later calls,

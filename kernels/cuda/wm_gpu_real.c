@@ -322,7 +322,6 @@ static void real_conv_destroy (void *gpu, wm_conv_plan_t **plan_p)
 }
 
 const wm_gpu_api_t wm_gpu_real = {
-    .name = "cuda",
     .make = real_make,
     .destroy = real_destroy,
     .open = real_open,

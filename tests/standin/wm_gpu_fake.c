@@ -673,7 +673,6 @@ static void fake_conv_destroy (void *gpu, wm_conv_plan_t **plan_p)
 }
 
 const wm_gpu_api_t wm_gpu_stand_in = {
-    .name = "stand-in",
     .make = fake_make,
     .destroy = fake_destroy,
     .open = fake_open,
