@@ -6,11 +6,7 @@
    alias. Buffers of two or three dimensions lie channels last, which cuDNN's fast engines want,
    until something (Flatten, an output) needs ONNX's order: then a COPY is a step of its own.
 
-   Operators: Conv (1-D, 2-D; groups, dilations, auto_pad), BatchNormalization, Relu, Sigmoid, Tanh,
-   LeakyRelu, PRelu of one slope or one a channel, Elu, Celu, Selu, Clip, HardSigmoid, HardSwish,
-   Softplus, Gelu, Mish, MaxPool, AveragePool,
-   GlobalMaxPool, GlobalAveragePool, Add, Sum, Concat, Gemm, MatMul, Flatten, Reshape, Squeeze,
-   Unsqueeze, Transpose, Softmax, Identity, Dropout, and all that folds. Anything else is
+   The operators are those of the two tables in wm_any_ops.c, and all that folds. Anything else is
    refused by node and operator; OpenVINO runs it.
    Pure C: no GPU, no CUDA. Private to kernels/cuda/.  Thread: one at a time.  */
 #ifndef WM_ANY_NET_H

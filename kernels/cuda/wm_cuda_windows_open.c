@@ -16,9 +16,9 @@
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static size_t source_values (const wm_windows_t *self)
+static size_t source_bytes (const wm_windows_t *self)
 {
-    return (size_t) self->source_max * self->n_value;
+    return (size_t) self->source_max * self->n_value * sizeof (float);
 }
 
 static size_t map_bytes (const wm_windows_t *self)
@@ -42,8 +42,7 @@ static size_t need_bytes (const wm_windows_t *self)
     size_t slot = self->rows_max * sizeof (wm_gpu_row_t) + list_bytes (self) +
                   3 * map_bytes (self) + sum_bytes (self) +
                   self->hits_max * sizeof (float) * (self->pack.tail.n_output + 2);
-    size_t source = source_values (self) * sizeof (float);
-    return WM_WINDOWS_SLOTS * slot + source + self->pack.bytes +
+    return WM_WINDOWS_SLOTS * slot + source_bytes (self) + self->pack.bytes +
            (self->cutter ? wm_cuda_plane_bytes (self->config.cells) : 0);
 }
 
@@ -75,13 +74,12 @@ static wm_gpu_text_t make_load (wm_windows_t *self)
 {
     void *h_block;
     char *d_block;
-    const size_t source_bytes = source_values (self) * sizeof (float);
     CALL (stream_new, &self->load, true);
-    BOTH_NEW (NULL, &self->d_source, source_bytes);
+    BOTH_NEW (NULL, &self->d_source, source_bytes (self));
     BOTH_NEW (&h_block, &d_block, self->pack.bytes);
     for (uint32_t i = 0; i < WM_WINDOWS_SOURCES; i++) {
         CALL (event_new, &self->source[i].copied, false);
-        BOTH_NEW (&self->source[i].h, NULL, source_bytes);
+        BOTH_NEW (&self->source[i].h, NULL, source_bytes (self));
     }
     wm_cuda_pack_fill (&self->pack, h_block, d_block);
     CALL (copy_in, d_block, h_block, self->pack.bytes, self->load);
