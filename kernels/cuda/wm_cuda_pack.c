@@ -259,6 +259,13 @@ wm_fault_t wm_cuda_pack_plan (wm_cuda_pack_t *self, const wm_net_t *net, const w
                               .precision = precision,
                               .zero = spec ? wm_spec_zero (spec) : 0,
                               .weight_scale = 1 };
+    if (spec &&
+        (spec->n_channel > 1 || spec->patch_wire != net->height || spec->patch_bin != net->width))
+        return wm_fault (error, WM_EBATCH,
+                         "the cuda engine's own kernels take a patch of one channel of %u x %u, "
+                         "the specification's is %u x %u x %u",
+                         net->height, net->width, spec->n_channel > 1 ? spec->n_channel : 1,
+                         spec->patch_wire, spec->patch_bin);
     wm_fault_t fault = plan_tail (self, error);
     if (!fault)
         fault = check_range (self, spec, error);

@@ -496,6 +496,11 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
     refuse (&other, NULL, WM_GPU_F16, WM_EBATCH, "wider than 64");
     other = *net, other.dense[0].n_out = 129;
     refuse (&other, &spec, WM_GPU_F16, WM_EBATCH, "more than 128 outputs");
+    wm_spec_t cut = spec;
+    cut.n_channel = 2, cut.patch_bin /= 2; /* as many values */
+    refuse (net, &cut, WM_GPU_F16, WM_EBATCH, "the specification's is 2 x ");
+    cut.n_channel = 1, cut.patch_wire *= 2;
+    refuse (net, &cut, WM_GPU_F16, WM_EBATCH, "the specification's is 1 x ");
     float *weight = (float *) net->dense[0].weight, first[2] = { weight[0], weight[1] };
     weight[0] = 60000, weight[1] = -60000;
     refuse (net, &spec, WM_GPU_F16, WM_EBATCH, "input 0 of the first dense layer add up");
