@@ -452,8 +452,7 @@ static wm_gpu_text_t make_all (wm_any_t *self, wm_error_t *error)
     CALL (open_cudnn, &self->base.info);
     if (self->sized)
         self->rows = wm_any_rows (self->net, info->n_sm);
-    const size_t constants = self->net->n_constant * 6 + WM_CUDA_WORKSPACE_MAX / 4 +
-                             (self->cutter ? wm_cuda_plane_bytes (WM_CUDA_CELLS) : 0);
+    const size_t constants = self->net->n_constant * 6 + WM_CUDA_WORKSPACE_MAX / 4;
     while (self->rows > 1 && constants + self->rows * row_bytes (self) > info->free_bytes / 2)
         self->rows /= 2;
     self->base.fill = WM_CHUNK_SLOTS * self->rows;
@@ -462,6 +461,9 @@ static wm_gpu_text_t make_all (wm_any_t *self, wm_error_t *error)
                   (constants + row_bytes (self)) >> 20, info->device, info->free_bytes >> 20);
         return NULL;
     }
+    self->lays = self->cutter &&
+                 constants + self->rows * row_bytes (self) + wm_cuda_plane_bytes (WM_CUDA_CELLS) <=
+                     info->free_bytes / 5 * 4;
     TRY (make_memory (self));
     TRY (choose (self, &alike));
     if (!alike)

@@ -29,9 +29,9 @@ wm_gpu_text_t wm_chunks_open (wm_any_t *self)
     CALL (stream_new, &self->load, true);
     for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++)
         TRY (make_chunk (self, &self->chunk[s]));
-    return self->cutter ? wm_cuda_plane_new (&self->plane, self->base.api, self->base.gpu,
-                                             &self->spec, WM_CUDA_CELLS)
-                        : NULL;
+    return self->lays ? wm_cuda_plane_new (&self->plane, self->base.api, self->base.gpu,
+                                           &self->spec, WM_CUDA_CELLS)
+                      : NULL;
 }
 
 wm_gpu_text_t wm_chunks_send (wm_any_t *self, wm_chunk_t *chunk)

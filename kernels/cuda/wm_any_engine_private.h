@@ -52,11 +52,12 @@ typedef struct {
     wm_chunk_t chunk[WM_CHUNK_SLOTS];
     wm_spec_t spec;
     void *load;
-    wm_cuda_plane_t *plane;
-    wm_plane_t *cutter;   /* cuts on the host; NULL: dense patches only */
-    uint32_t *h_held;     /* where it measures */
-    bool measures, sized; /* sized: the device decides how many patches a launch has */
-    uint32_t unplanned;   /* the convolution for which cuDNN has no plan in half; n_step: none */
+    wm_cuda_plane_t *plane; /* NULL: none, or the device has no room for it beside the model */
+    wm_plane_t *cutter;     /* cuts on the host; NULL: dense patches only */
+    uint32_t *h_held;       /* where it measures */
+    bool measures, sized;   /* sized: the device decides how many patches a launch has */
+    bool lays;              /* planes on the device */
+    uint32_t unplanned;     /* the convolution for which cuDNN has no plan in half; n_step: none */
     wm_conv_plan_t *plan[WM_ANY_STEPS_MAX];
     size_t workspace_bytes;
     float *d_constant;
@@ -66,7 +67,7 @@ typedef struct {
 /* Queues a chunk's work: patches of d_source to scores of h_scores (wm_any.c).  */
 wm_gpu_text_t wm_any_start (wm_any_t *self, wm_chunk_t *chunk);
 
-/* Streams, events and memory of both slots, and the plane's; patches are 0.  */
+/* Streams, events and memory of both slots, and the plane's if it lays; patches are 0.  */
 wm_gpu_text_t wm_chunks_open (wm_any_t *self);
 
 /* Queues the copy of all of h_source on the chunk's stream: for patches of the engine's own.  */

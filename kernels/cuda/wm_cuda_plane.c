@@ -134,8 +134,8 @@ static bool shape_own (wm_cuda_plane_t *self, const wm_batch_t *batch)
     const wm_spec_t *spec = &self->spec;
     const uint64_t n_row = (uint64_t) batch->n_wire + spec->patch_wire,
                    n_col = (uint64_t) batch->n_col / spec->drift_window + 2 + spec->patch_bin;
-    if (batch->kind != WM_BATCH_TICKS || n_row > self->cells_max || n_col > self->cells_max ||
-        batch->n_hit > HITS_MAX)
+    if (batch->kind != WM_BATCH_TICKS || wm_image_kind (spec) != WM_BATCH_TICKS ||
+        n_row > self->cells_max || n_col > self->cells_max || batch->n_hit > HITS_MAX)
         return false;
     choose_phases (self, batch);
     const uint64_t abreast = n_col / spec->patch_bin,

@@ -223,8 +223,10 @@ wm_batch_t gpu_slice (const wm_batch_t *batch, uint32_t first, uint32_t count)
     part.n_hit = count;
     if (batch->kind == WM_BATCH_PATCHES)
         part.patch += (size_t) first * batch->patch_values;
-    else
-        part.hit_wire += first, part.hit_col += first;
+    else {
+        part.hit_wire += (size_t) first * wm_batch_cells (batch);
+        part.hit_col += (size_t) first * wm_batch_cells (batch);
+    }
     return part;
 }
 

@@ -130,6 +130,22 @@ static double copied (wm_cuda_t *any, const wm_batch_t *batch, float *scores)
     return wm_gpu_fake.copied_in;
 }
 
+/* Scores a batch in parts of 1, 2, ... hits, all in one call.  */
+static void score_parts (wm_cuda_t *any, const wm_batch_t *batch, float *scores)
+{
+    wm_batch_t part[8];
+    const wm_batch_t *part_p[8];
+    float *of[8];
+    uint32_t n = 0;
+    wm_error_t error = { 0 };
+    for (uint32_t hit = 0; hit < HITS; hit += part[n++].n_hit) {
+        part[n] = gpu_slice (batch, hit, n + 1 < HITS - hit ? n + 1 : HITS - hit);
+        part_p[n] = &part[n], of[n] = scores + hit * OUTPUTS;
+    }
+    if (wm_cuda_score_many (any, n, part_p, of, NULL, &error))
+        fail_msg ("%s", error.text);
+}
+
 /* A plane's patches are windows of its image on the device, and the same patches bit for bit as by
    their definition. A plane that is too large for the device is cut on the host. With two channels
    a patch is two windows of half as many columns, of cells that are hits otherwise.  */
@@ -160,6 +176,9 @@ static void lay_out (wm_spec_view_t view, uint32_t n_wire, uint32_t n_col, uint3
     else /* and three words for each patch that is cut to its place, on the device, too */
         assert_true (bytes > (columns + HITS) * sizeof (float) &&
                      bytes <= (columns + 4 * HITS) * sizeof (float));
+    memset (scores, 0, sizeof scores);
+    score_parts (any, &plane, scores);
+    assert_memory_equal (scores, want, sizeof want);
     wm_cuda_destroy (&any);
     free (patches.patch);
     gpu_plane_free (&plane);
@@ -175,6 +194,40 @@ static void planes_are_cut_on_the_device (void **state)
     lay_out (WM_FULL_VIEW, 40, 50, 2, false);
     lay_out (WM_FULL_VIEW, 40, 50, 2, true);
     lay_out (WM_FULL_VIEW, 4100, 4200, 2, true);
+}
+
+/* The image of a plane changes neither how many patches a launch has nor what fits. Where it would
+   leave less than a fifth of the memory free, the host cuts the patches, with the same bits.  */
+static void a_plane_takes_no_room_from_the_model (void **state)
+{
+    (void) state;
+    static float scores[HITS * OUTPUTS], want[HITS * OUTPUTS];
+    static const struct {
+        size_t free_mib;
+        const char *rows;
+        bool lays;
+    } gpu[] = { /* 128 MiB are kept for cuDNN, an image takes 70 */
+                { 280, "/any7/", true },
+                { 240, "/any1/", false },
+                { 150, "/any1/", false }
+    };
+    wm_spec_t spec = gpu_spec (wm_model_net (model), true, WM_FULL_VIEW);
+    wm_batch_t plane;
+    gpu_plane_new (&plane, &spec, 40, 50, HITS, 1);
+    wm_batch_t patches = gpu_patches (wm_model_net (model), &spec, &plane);
+    for (size_t i = 0; i < sizeof gpu / sizeof *gpu; i++) {
+        wm_gpu_fake = (wm_gpu_fake_t){ .free_bytes = gpu[i].free_mib << 20 };
+        wm_cuda_t *any = engine (&spec, 7);
+        if (!strstr (wm_cuda_signature (any), gpu[i].rows))
+            fail_msg ("%zu MiB: %s", gpu[i].free_mib, wm_cuda_signature (any));
+        const double bytes = copied (any, &patches, want);
+        assert_true ((copied (any, &plane, scores) < bytes) == gpu[i].lays);
+        assert_memory_equal (scores, want, sizeof want);
+        wm_cuda_destroy (&any);
+    }
+    free (patches.patch);
+    gpu_plane_free (&plane);
+    assert_int_equal (wm_gpu_fake.broken_guards, 0);
 }
 
 /* Patches in memory that the engine pinned are copied from there, others through its own.  */
@@ -296,6 +349,10 @@ static void planes_that_cannot_be_cut_are_refused (void **state)
     spec.n_channel = 3, spec.patch_bin = 3;
     plane.kind = WM_BATCH_STACK, plane.n_cell = 2, plane.n_hit = HITS / 2;
     any = engine (&spec, 7); /* two cells a hit, three channels */
+    assert_int_equal (wm_cuda_score (any, &plane, scores, NULL, &error), WM_EBATCH);
+    wm_cuda_destroy (&any);
+    spec.view = WM_OWN_VIEW, plane.kind = WM_BATCH_TICKS;
+    any = engine (&spec, 7); /* one cell a hit, three channels */
     assert_int_equal (wm_cuda_score (any, &plane, scores, NULL, &error), WM_EBATCH);
     wm_cuda_destroy (&any);
     gpu_plane_free (&plane);
@@ -639,6 +696,7 @@ int main (void)
         cmocka_unit_test (known_answers_are_known),
         cmocka_unit_test (planes_and_groups),
         cmocka_unit_test (planes_are_cut_on_the_device),
+        cmocka_unit_test (a_plane_takes_no_room_from_the_model),
         cmocka_unit_test (patches_are_taken_from_where_they_lie),
         cmocka_unit_test (batches_share_launches),
         cmocka_unit_test (planes_that_cannot_be_cut_are_refused),

@@ -277,6 +277,22 @@ static void what_does_not_fit_is_left_to_the_host (void **state)
     assert_int_equal (load_one (&device, &plane.batch), 0);
     assert_true (agrees (&device, &own, &small)); /* and it goes on */
     close_device (&device);
+    enum { CELLS_EACH = 300000 }; /* of hits: two such stacks are more than fit */
+    static uint32_t wire[CELLS_EACH], laid;
+    static int32_t col[CELLS_EACH];
+    const wm_batch_t stack = { .kind = WM_BATCH_STACK,
+                               .n_hit = CELLS_EACH / 2,
+                               .n_cell = 2,
+                               .n_wire = 20,
+                               .n_col = 150,
+                               .hit_wire = wire,
+                               .hit_col = col },
+                     *const stacks[] = { &stack, &stack };
+    full.n_channel = 2;
+    open_device (&device, &full);
+    assert_null (wm_cuda_plane_load (device.plane, 2, stacks, device.stream, &laid));
+    assert_int_equal (laid, 1);
+    close_device (&device);
 }
 
 static void every_failure_is_passed_on (void **state)
