@@ -161,7 +161,7 @@ static bool read_text (const wm_h5_t *self, const char *name, bool keeps_lines, 
         }
     }
     for (char *c = text; found && *c; c++)
-        if ((*c < ' ' || *c > '~') && !(keeps_lines && *c == '\n'))
+        if (((unsigned char) *c < ' ' || *c == 0x7f) && !(keeps_lines && *c == '\n'))
             *c = '?';
     H5Sclose (space);
     H5Tclose (type);

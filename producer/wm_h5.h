@@ -64,8 +64,8 @@ const char *wm_h5_path (const wm_h5_t *self);
 /* Whether an object of that name is there (links of any kind count).  */
 bool wm_h5_has (const wm_h5_t *self, const char *name);
 
-/* Text attribute of the root group into `text`, what is not plain ASCII as '?'; false: not there,
-   or no text that fits.  */
+/* Text attribute of the root group into `text`, control characters as '?'; false: not there, or no
+   text that fits.  */
 bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes_max);
 
 /* Reads a text as wm_h5_text does, but keeps its line breaks.  */

@@ -523,7 +523,7 @@ static void outputs_name_their_origin (void **state)
         wm_writer_job_t job = job_of (&source, path[i], engines);
         if (i == 0)
             job.origin = (wm_writer_origin_t){ given,
-                                               "/data/in3.h5",
+                                               "/data/in 3 \xc3\xbc.h5",
                                                4711,
                                                1763795045999999999,
                                                "/out/.wiremill",
@@ -531,7 +531,7 @@ static void outputs_name_their_origin (void **state)
         result[i] = written (&job);
     }
     assert_int_equal (result[0].size, result[1].size);
-    static const char *const want[][3] = { { "input", "/data/in3.h5", "" },
+    static const char *const want[][3] = { { "input", "/data/in 3 \xc3\xbc.h5", "" },
                                            { "input_mtime", "2025-11-22T07:04:05Z", "" },
                                            { "campaign_folder", "/out/.wiremill", "" },
                                            { "command", "cd / && wiremill run", "" } };
