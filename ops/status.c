@@ -11,6 +11,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
+#include "ops/wm_top.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +75,8 @@ static void show_campaign (const json_t *s)
     struct tm local;
     wm_account_name (s, name);
     snprintf (cell[0], CELL_BYTES, "%.14s", name);
-    snprintf (cell[1], CELL_BYTES, "%s", wm_ask_text (s, "campaign.state"));
+    snprintf (cell[1], CELL_BYTES, "%s",
+              wm_top_state (&(wm_top_campaign_t){ .status = (json_t *) (uintptr_t) s }));
     if (localtime_r (&submitted_s, &local))
         strftime (cell[2], CELL_BYTES, "%b %d %H:%M", &local);
     if (share >= 0)

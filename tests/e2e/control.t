@@ -123,7 +123,7 @@ for verb in status pause resume drain held; do ok "$verb: a broker is there, its
 ok "kick too" lost kick --campaign "$out" 1
 kill -CONT $broker
 ok "the broker writes its address again" until_true 60 test -s "$out$beside/endpoint.json"
-ok "and is found" state "out +idle"
+ok "and is found; the campaign is finished there too" state "out +finished"
 mv "$out$beside" "$work/moved"
 ended () { ! kill -0 $broker; }
 ok "a folder that is moved away from under a broker ends it" until_true 60 ended
