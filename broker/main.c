@@ -24,6 +24,7 @@
 #include "schema/wm_share.h"
 
 #include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -328,6 +329,22 @@ static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
     return core;
 }
 
+/* The journal on disk: it is not open in a private copy.  */
+static uint64_t journal_bytes (const char *dir)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    uint64_t bytes = 0;
+    snprintf (path, sizeof path, "%.4000s/journal", dir);
+    DIR *folder = opendir (path);
+    for (const struct dirent *entry; folder && (entry = readdir (folder));)
+        if (!fstatat (dirfd (folder), entry->d_name, &status, 0) && S_ISREG (status.st_mode))
+            bytes += (uint64_t) status.st_size;
+    if (folder)
+        closedir (folder);
+    return bytes;
+}
+
 static wm_fault_t print_status (const options_t *options, wm_campaign_t *campaign,
                                 wm_error_t *error)
 {
@@ -336,9 +353,7 @@ static wm_fault_t print_status (const options_t *options, wm_campaign_t *campaig
                                       .campaign = campaign->id,
                                       .pins = &campaign->pins,
                                       .submitted_s = campaign->created_ns / 1000000000,
-                                      .journal_bytes = campaign->journal
-                                                           ? wm_journal_bytes (campaign->journal)
-                                                           : 0,
+                                      .journal_bytes = journal_bytes (campaign->dir),
                                       .ledger_bytes = wm_ledger_bytes (campaign->ledger) };
     wm_core_t *core = make_core (campaign, error);
     if (!core)
