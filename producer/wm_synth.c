@@ -4,6 +4,7 @@
    label per hit in the order of its attribute `labels`, so that a network could be trained on it.
    The file is written under a temporary name and renamed when complete.  */
 #include "producer/verbs.h"
+#include "producer/wm_h5.h"
 #include "producer/wm_synth.h"
 #include "schema/base/wm_fault.h"
 
@@ -322,7 +323,7 @@ static int synth_main (const wm_args_t *args)
                                 .noise = wm_args_real (args, "noise"),
                                 .tau_us = wm_args_real (args, "tau"),
                                 .output = wm_args_text (args, "output") };
-    H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
+    wm_h5_init ();
     char *temporary;
     struct stat status;
     if (stat (options.output, &status) == 0 && S_ISDIR (status.st_mode)) {
@@ -334,9 +335,8 @@ static int synth_main (const wm_args_t *args)
     assert (length > 0);
     int fault = file_write (&options, temporary) || rename (temporary, options.output);
     if (fault) {
-        fprintf (stderr,
-                 "wiremill synth: cannot write %s: %s; is the folder there, and is it full?\n",
-                 options.output, errno ? strerror (errno) : "HDF5 refused");
+        fprintf (stderr, "wiremill synth: cannot write %s: %s\n", options.output,
+                 errno ? strerror (errno) : "HDF5 refused");
         unlink (temporary);
     }
     free (temporary);

@@ -107,6 +107,13 @@ large ()
             -o "$work/large.wmm" 2>"$work/said" && says 'File too large'
 }
 ok "a file that passes ulimit -f is an error, not a death" large
+synth ()
+{
+    exits 1 bash -c 'ulimit -f 8; exec "$@"' _ "$bin/wiremill" synth --hits 1000 --events 1 \
+            -o "$work/large.h5" 2>"$work/said" && says 'cannot write .*large.h5: File too large$' &&
+        [ -z "$(find "$work" -maxdepth 1 -name 'large.h5*')" ]
+}
+ok "... nor of synth, which leaves nothing" synth
 mkdir "$work/same" && cp "$made/one.h5" "$work/same/1.h5" && cp "$made/one.h5" "$work/same/2.h5" &&
     cp "$made/one.h5" "$work/same/3.h5"
 repeats ()
