@@ -7,6 +7,7 @@
 #include "producer/wm_pack.h"
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_reader.h"
+#include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_path.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
@@ -74,6 +75,10 @@ typedef struct {
     float *to;       /* the array's patches */
     void *map;
     size_t map_bytes;
+    char
+        head[WM_NPY_HEAD_MAX]; /* written last: until then no program takes the file for an array */
+    size_t head_bytes;
+    bool is_whole;
     int64_t read_ns;
     uint64_t raw_bytes, frame_bytes;
     uint32_t n_batch;
@@ -104,21 +109,20 @@ static wm_fault_t spec_load (wm_spec_t *spec, const char *name, wm_error_t *erro
                  : wm_fault (error, WM_EBATCH, "%s: cannot be read, or is no specification", name);
 }
 
-/* The array, mapped, all NaN.  */
+/* The array without its head, mapped, all NaN.  */
 static wm_fault_t array_make (job_t *job, uint64_t n_row, wm_error_t *error)
 {
-    char head[WM_NPY_HEAD_MAX];
     const bool stack = job->spec.n_channel > 1;
     uint64_t dim[] = { n_row, job->spec.n_channel, job->spec.patch_wire, job->spec.patch_bin },
              bytes;
     dim[1] = stack ? dim[1] : n_row; /* one channel is no dimension */
     if (job->content.patch_values || !job->values)
         return wm_fault (error, WM_EBATCH, "%s: holds patches already", job->input);
-    size_t head_bytes = wm_npy_print (dim + !stack, 3 + stack, head);
+    job->head_bytes = wm_npy_print (dim + !stack, 3 + stack, job->head);
     if (__builtin_mul_overflow (n_row, 4ull * job->values, &bytes) || bytes > 1ull << 40)
         return wm_fault (error, WM_EBATCH, "%llu patches are too many for one file: use --event",
                          (unsigned long long) n_row);
-    job->map_bytes = head_bytes + bytes;
+    job->map_bytes = job->head_bytes + bytes;
     const int fd = job->patches_fd;
     int rc = ftruncate (fd, 0) ? errno : posix_fallocate (fd, 0, (off_t) job->map_bytes);
     if (!rc) {
@@ -129,8 +133,7 @@ static wm_fault_t array_make (job_t *job, uint64_t n_row, wm_error_t *error)
         job->map = NULL;
         return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (rc));
     }
-    memcpy (job->map, head, head_bytes);
-    job->to = (float *) (void *) ((char *) job->map + head_bytes);
+    job->to = (float *) (void *) ((char *) job->map + job->head_bytes);
     for (uint64_t i = 0; i < n_row * job->values; i++)
         job->to[i] = NAN;
     return WM_OK;
@@ -313,6 +316,9 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
         if (job->event < 0 || (uint32_t) job->event == e)
             fault = event_cut (job, e, error);
     if (!fault) {
+        WM_FAILPOINT ("cut-head");
+        memcpy (job->map, job->head, job->head_bytes);
+        job->is_whole = true;
         held_say (job);
         joined_say (job);
     }
@@ -353,6 +359,9 @@ static int cut_main (const wm_args_t *args)
         fprintf (stderr, "wiremill cut: %s\n", error.text);
     if (job.map)
         munmap (job.map, job.map_bytes);
+    if (job.map_bytes && !job.is_whole && ftruncate (job.patches_fd, 0))
+        fprintf (stderr, "wiremill cut: %s cannot be emptied: %s; remove it\n", job.patches,
+                 strerror (errno));
     if (job.patches_fd >= 0)
         close (job.patches_fd);
     int code = fault == WM_EUSAGE   ? WM_EXIT_USAGE

@@ -114,6 +114,14 @@ synth ()
         [ -z "$(find "$work" -maxdepth 1 -name 'large.h5*')" ]
 }
 ok "... nor of synth, which leaves nothing" synth
+patches=(--input "$made/one.h5" --patches "$work/cut.npy")
+unfinished ()
+{
+    WM_FAILPOINT=cut-head:1 exits 137 "$bin/wiremill" cut "${patches[@]}" && [ -s "$work/cut.npy" ] &&
+        ! head -c 6 "$work/cut.npy" | grep -q NUMPY && "$bin/wiremill" cut "${patches[@]}" &&
+        head -c 6 "$work/cut.npy" | grep -q NUMPY
+}
+ok "patches of a cut that was killed are no array" unfinished
 mkdir "$work/same" && cp "$made/one.h5" "$work/same/1.h5" && cp "$made/one.h5" "$work/same/2.h5" &&
     cp "$made/one.h5" "$work/same/3.h5"
 repeats ()
