@@ -600,6 +600,9 @@ static int verify_main (const wm_args_t *args)
         return wm_args_refuse (args, "--table names a group of the file of --against");
     if (wm_args_text (args, "page") && !wm_args_text (args, "against"))
         return wm_args_refuse (args, "--page is for what is compared with --against");
+    if (wm_args_text (args, "against") && access (wm_args_text (args, "against"), F_OK))
+        return wm_args_refuse (args, "--against %s cannot be read: %s",
+                               wm_args_text (args, "against"), strerror (errno));
     if (wm_ask_at (NULL,
                    wm_args_text (args, "campaign") ? wm_args_text (args, "campaign")
                                                    : wm_args_rest (args, 0),

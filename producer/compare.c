@@ -35,7 +35,7 @@ static const wm_option_t options[] = {
 
 static int compare_main (const wm_args_t *args);
 const wm_verb_t wm_verb_compare = {
-    .name = "compare", .task = "files", .rest = "A... B",
+    .name = "compare", .task = "files", .rest = "A... B", .rest_are_files = true,
     .summary = "compare the scores of two outputs, hit by hit",
     .text = "  wiremill compare out/events.scores.h5 other/events.scores.h5\n"
             "  wiremill compare out/*.scores.h5 larsoft.h5 --table emtrkmichel_table\n"
@@ -44,7 +44,7 @@ const wm_verb_t wm_verb_compare = {
             "before it together; it may be a table in numl's form that others wrote, a column for\n"
             "each label (schema/OUTPUTS.md). Frames of images (result: image) are compared pixel\n"
             "by pixel, of two outputs. Exit 0: the same hits, labels and statuses, all scores\n"
-            "within the tolerance; 1: not so; 5: a file cannot be read.\n",
+            "within the tolerance; 1: not so; 5: a file is damaged or of another kind.\n",
     .options = options, .run = compare_main };
 /* clang-format on */
 

@@ -39,7 +39,7 @@ static const wm_option_t options[] = {
 
 static int export_main (const wm_args_t *args);
 const wm_verb_t wm_verb_export = {
-    .name = "export", .task = "files", .rest = "FILE...",
+    .name = "export", .task = "files", .rest = "FILE...", .rest_are_files = true,
     .summary = "write the rows of outputs as CSV or NumPy arrays",
     .text = "  wiremill export out/*.scores.h5 --to csv\n"
             "  wiremill export out/events.scores.h5 --to npy --scores -o arrays\n\n"

@@ -58,7 +58,7 @@ static const wm_option_t options[] = {
 
 static int show_main (const wm_args_t *args);
 const wm_verb_t wm_verb_show = {
-    .name = "show", .task = "files", .rest = "FILE...",
+    .name = "show", .task = "files", .rest = "FILE...", .rest_are_files = true,
     .summary = "print the first rows of an output, or draw its events",
     .text = "  wiremill show out/events.scores.h5\n"
             "  wiremill show --from 5000 --rows 20 out/events.scores.h5\n"

@@ -29,7 +29,7 @@ static const wm_option_t options[] = {
 
 static int truth_main (const wm_args_t *args);
 const wm_verb_t wm_verb_truth = {
-    .name = "truth", .task = "files", .rest = "EVENTS... SCORES...",
+    .name = "truth", .task = "files", .rest = "EVENTS... SCORES...", .rest_are_files = true,
     .summary = "compare scores with the truth of synthetic events",
     .text = "  wiremill truth events.h5 out/events.scores.h5\n"
             "  wiremill truth data/*.h5 out/*.scores.h5\n\n"

@@ -76,9 +76,10 @@ with h5py.File (sys.argv[1], "r+") as f: del f["emtrkmichel/track"]; f["emtrkmic
 ok "a label that only one side has; no hit scored in both" labels
 
 # What cannot be written, and what is not replaced.
+echo "no output" >"$work/bad.h5"
 not_page () # pattern, page: refused before anything is read
 {
-    refused 2 "$1" "$bin/wiremill" compare "$work/none.h5" "$ours" --page "$2"
+    refused 2 "$1" "$bin/wiremill" compare "$work/bad.h5" "$ours" --page "$2"
 }
 cp "$ours" "$work/copy.scores.h5"
 ok "a file of scores is not replaced" not_page 'copy.scores.h5: is there, and was not made by this command' "$work/copy.scores.h5"
@@ -88,7 +89,7 @@ ok "a pipe" not_page 'pipe: not a regular file; name a file' "$work/pipe"
 ok "a device" not_page '/dev/full: not a regular file' /dev/full
 ok "a folder" not_page 'out: not a regular file' "$work/out"
 ok "a folder that is not there" not_page 'nowhere/p.html: cannot be written in .*nowhere: No such' "$work/nowhere/p.html"
-failed () { exits 5 compare "$ours" "$work/none.h5" --page "$work/none.html" && [ ! -e "$work/none.html" ]; }
+failed () { exits 5 compare "$ours" "$work/bad.h5" --page "$work/none.html" && [ ! -e "$work/none.html" ]; }
 ok "no page where the comparison fails" failed
 mkdir "$work/disk"
 full ()

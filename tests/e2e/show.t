@@ -49,7 +49,8 @@ not_given () { ! says '[-]-model|--input'; }
 ok "... with no option that show has not" not_given
 head -c 20000 "$file" >"$work/cut.scores.h5"
 ok "an output that is cut off" refused 'truncated' "$work/cut.scores.h5"
-ok "a file that is not there" refused 'none.scores.h5' "$work/none.scores.h5"
+none () { exits 2 keep "$bin/wiremill" show "$work/none.scores.h5" && says 'none.scores.h5 cannot be read: No such file'; }
+ok "a file that is not there" none
 bare () { exits 2 keep "$bin/wiremill" show && says 'name a file of scores'; }
 ok "no file" bare
 
