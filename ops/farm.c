@@ -76,7 +76,7 @@ static const wm_option_t options[] = {
      .help = "at the end workers have so long to finish their batches"},
     {.name = "interval", .value = "TIME", .fallback = "10s", .is_above = true, .task = "how",
      .help = "time between two rounds, which ask the broker and the batch system"},
-    {.name = "dry-run", .help = "print what would be submitted now, and do nothing"},
+    {.name = "dry-run", .letter = 'n', .help = "print what would be submitted now, and do nothing"},
     {.name = NULL},
 };
 

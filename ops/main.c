@@ -26,7 +26,7 @@ static const wm_verb_t *const verbs[] = { WM_VERBS (ROW) NULL };
 static const wm_program_t program = {
     .name = "wiremill",
     .version = WM_VERSION,
-    .summary = "scores every hit of many events with a CNN, and finishes whatever is killed",
+    .summary = "scores every hit of many events with a CNN and resumes what is killed",
     .text = exit_codes,
     .verbs = verbs,
 };

@@ -71,8 +71,9 @@ static bool begins_group (const wm_program_t *program, const wm_verb_t *const *v
 
 void wm_program_help (const wm_program_t *program)
 {
-    printf ("%s - %s\n\nusage: %s VERB [OPTIONS]     (%s help VERB lists a verb's options)\n",
-            program->name, program->summary, program->name, program->name);
+    printf ("%s - %s\n\nusage: %s VERB [OPTIONS]\n       %s help VERB     lists a verb's options\n"
+            "       %s --version\n",
+            program->name, program->summary, program->name, program->name, program->name);
     for (const wm_verb_t *const *v = program->verbs; *v; v++) {
         if (begins_group (program, v))
             printf ("\n%s\n", (*v)->task);

@@ -45,8 +45,9 @@ examples ()
         grep -q "^  wiremill $v " || { echo "$v has no example"; return 1; }; done
 }
 ok "every verb has an example in its --help" examples
-fits () # no line of any verb's --help is longer than 80 columns
+fits () # no line of --help, nor of any verb's, is longer than 80 columns
 {
+    ! "$bin/wiremill" --help | grep -E '^.{81}' || return 1
     local v
     for v in $("$bin/wiremill" --help | sed -nE 's/^  ([a-z]+) .*/\1/p'); do "$bin/wiremill" "$v" --help |
         awk -v verb="$v" 'length > 80 { print verb ": " $0; long = 1 } END { exit long }' || return 1; done
