@@ -16,7 +16,8 @@
 /* clang-format off */
 #define CONTROL_OPTIONS \
     WHERE_OPTIONS, \
-    {.name = "dry-run", .letter = 'n', .task = "how", .help = "print what would happen, and do nothing"}
+    {.name = "dry-run", .letter = 'n', .task = "how", \
+     .help = "print what would happen, and do nothing"}
 
 static const wm_option_t pause_options[] = {
     CONTROL_OPTIONS,
