@@ -365,8 +365,8 @@ static void put_counts (wm_canvas_t *canvas, const json_t *s)
                    wm_show_bar (share > 0 ? share : 0, width < 5 ? 5 : width, bar));
     wm_canvas_put (canvas, WM_PLAIN, "  ETA %s", eta_of (s, a));
     wm_canvas_next (canvas);
-    wm_canvas_put (canvas, WM_PLAIN, "%-8s %s of %s, ", wm_ask_rows (s),
-                   wm_show_count (wm_ask_settled (s), a),
+    wm_canvas_put (canvas, WM_PLAIN, "%-8s %s scored of %s, ", wm_ask_rows (s),
+                   wm_show_count (wm_ask_int (s, "hits.done"), a),
                    wm_show_count (wm_ask_int (s, "hits.announced"), b));
     wm_canvas_put (canvas, wm_ask_int (s, "hits.held") ? WM_BAD : WM_PLAIN, "%s held",
                    wm_show_count (wm_ask_int (s, "hits.held"), a));

@@ -106,6 +106,9 @@ static void test_words (void **state)
                          json_string ("ipc:///a/very/long/path/of/a/campaign/out.wiremill/broker"));
     json_object_set_new (json_object_get (campaign.status, "campaign"), "rows",
                          json_string ("windows"));
+    json_object_set_new (
+        campaign.status, "hits",
+        json_pack ("{s:i, s:i, s:i}", "announced", 2000, "done", 1500, "held", 500));
     campaign.age_s = 6;
     draw (&canvas, &view, &campaign, 24, 79);
     assert_non_null (strstr (canvas.line[0], " out: running   broker .."));
@@ -113,6 +116,7 @@ static void test_words (void **state)
     assert_int_equal (canvas.line[0][72], ':');
     assert_int_equal (canvas.line[0][75], ':');
     assert_false (shows (&canvas, "has not answered"));
+    assert_true (shows (&canvas, "windows  1,500 scored of 2,000, 500 held"));
     campaign.age_s = 8;
     draw (&canvas, &view, &campaign, 24, 79);
     assert_true (shows (&canvas, "the broker has not answered for 8.0 s"));
