@@ -91,6 +91,20 @@ static wm_fault_t no_match (const char *pattern, wm_error_t *error)
                            strerror (errno));
 }
 
+/* The folder that glob was refused, and why. (One thread reads the command line.)  */
+static struct {
+    char path[PATH_MAX];
+    int failed;
+} unread;
+
+/* Ends glob: no file may be left out unnoticed. 0: it is no folder, or is gone.  */
+static int end_at (const char *path, int failed)
+{
+    snprintf (unread.path, sizeof unread.path, "%s", path);
+    unread.failed = failed;
+    return failed != ENOENT && failed != ELOOP;
+}
+
 /* FILE.h5:/dataset names a dataset of patches: the file part may be a pattern, the rest is kept. */
 static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *error)
 {
@@ -114,7 +128,13 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
     }
     glob_t found;
     wm_fault_t fault = WM_OK;
-    if (lstat (pattern, &st) == 0 || glob (pattern, GLOB_BRACE | GLOB_TILDE, NULL, &found))
+    const int failed = lstat (pattern, &st) == 0
+                           ? GLOB_NOMATCH
+                           : glob (pattern, GLOB_BRACE | GLOB_TILDE, end_at, &found);
+    if (failed == GLOB_ABORTED)
+        return wm_fault (error, WM_EUSAGE, "the folder %.200s of '%.200s' cannot be read: %s",
+                         unread.path, pattern, strerror (unread.failed));
+    if (failed)
         return no_match (pattern, error);
     for (size_t i = 0; i < found.gl_pathc && !fault; i++) {
         /* A link to nothing goes on: its input is held by name.  */

@@ -21,6 +21,18 @@ for program in wiremill wiremill-broker wiremill-producer wiremill-worker; do
     ok "$program: what stdout does not take is an error" full "$bin/$program" --help
 done
 ok "a verb that does not exist" refused 2 "there is no verb .rapport" "$bin/wiremill" rapport
+as=()
+[ "$(id -u)" != 0 ] || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+if chmod 711 "$work" && "${as[@]}" "$bin/wiremill" --version >/dev/null 2>&1; then
+    mkdir -p "$work/runs/1" "$work/runs/2" && cp "$made/one.h5" "$work/runs/1" && chmod 755 "$work/runs" "$work/runs/1" &&
+        chmod 0 "$work/runs/2"
+    ok "a folder of a pattern that may not be read: its files are not left out" \
+        refused 2 "the folder $work/runs/2 of '$work/runs/[*]/[*].h5' cannot be read: Permission denied" \
+        "${as[@]}" "${run[@]}" --input "$work/runs/*/*.h5"
+    chmod 755 "$work/runs/2"
+else
+    skip "needs setpriv where root runs the tests, to be another user"
+fi
 ok "no such input" refused 2 "no file matches" "${run[@]}" --input "$work/none-*.h5"
 ok "no such model" refused 2 "cannot be read" "$bin/wiremill" run --model "$work/no.onnx" \
     --output "$work/o" --input "$made/one.h5"
