@@ -475,13 +475,25 @@ static void end_jobs (loop_t *self)
     const int64_t drain_end_ms = wm_now_ms () + self->drain_ms;
     const int64_t end_ms = drain_end_ms + wm_times ()->answer_ms * 2;
     const int signals = stops;
+    int told_at = -1; /* signals when it was printed that the batch system does not answer */
     bool is_known = false, is_said = false;
     while (wm_now_ms () < end_ms) {
         wm_farm_jobs_t now = { 0 };
         is_known = !self->system->list (&self->farm, &now, &error);
         if (!is_known) {
             wm_farm_jobs_free (&now);
-            wm_crew_nap (self->interval_ms);
+            if (told_at < 0) {
+                told_at = stops;
+                fprintf (stderr,
+                         "wiremill farm: %s; the farm asks for its jobs for %lld s more, and ends "
+                         "at once at a further signal\n",
+                         error.text, (long long) (end_ms - wm_now_ms ()) / 1000);
+            }
+            for (int64_t left_ms = self->interval_ms; left_ms > 0 && stops == told_at;
+                 left_ms -= NAP_MS)
+                wm_crew_nap (left_ms < NAP_MS ? left_ms : NAP_MS);
+            if (stops > told_at)
+                break;
             continue;
         }
         wm_farm_jobs_free (&jobs);

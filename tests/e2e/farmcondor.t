@@ -75,11 +75,25 @@ fi
 no_partition () { refused 2 "partition does not go with --system htcondor" "${farm[@]}" --max 1 --partition x; }
 ok "a partition is refused: HTCondor has none" no_partition
 
+# A schedd that is away at the farm's end: a second signal ends the farm at once.
+start --max 1
+waits () { grep -q '0 batches; jobs: 0 wanted' "$work/farm"; }
+ok "a farm without work" until_true 60 waits
+touch "$CONDOR/down"
+kill -TERM $farm_pid
+away () { grep -q "contact the condor_schedd; the farm asks for its jobs for .* s more, and ends at once at a further signal" "$work/farm"; }
+ok "no schedd answers at the end: that is reported" until_true 60 away
+kill -TERM $farm_pid
+ends () { wait $farm_pid; [ $? = 75 ]; }
+ok "... and a further signal ends the farm" ends
+left () { grep -q "jobs called wm-$id-h may still run: look for them" "$work/farm"; }
+ok "... which names what may be left" left
+rm "$CONDOR/down"
+
 # The loop.
 if [ "$(size '' 1 1)" ]; then
 "$bin/wiremill" pause "$out" >/dev/null
 start --max 3 "${slow[@]}"
-waits () { grep -q '0 batches; jobs: 0 wanted' "$work/farm"; }
 ok "without work the farm waits" until_true 60 waits
 ok "and has no job" count 0
 "$bin/wiremill" produce --broker "ipc://$work/b" --input "$made/condor-$n.h5" >"$work/produce" 2>&1 &
@@ -115,7 +129,6 @@ ok "the output is that of one machine" same_scores "condor-$n" "$out" "$work/alo
 start --max 3 --min 3
 ok "jobs that stay" until_true 60 sees 2
 kill -TERM $farm_pid
-ends () { wait $farm_pid; [ $? = 75 ]; }
 ok "SIGTERM ends the farm with 75" ends
 ok "and all its jobs" count 0
 drained () { [ "$(grep -l 'draining: stopped by a signal' "$folder"/log/*.log | wc -l)" = 2 ]; }
