@@ -280,7 +280,7 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
         snprintf (error->text + length, sizeof error->text - length, "%s",
                   strcmp (self->pins.output, given->output) && !memcmp (pinned, wanted, 16)
                       ? "; where its outputs were moved or copied there, `wiremill rebuild "
-                        "--output DIR` takes them as they are"
+                        "CAMPAIGN --output DIR` takes them as they are"
                       : "; for another choice give another --output (or --campaign) folder");
         return error->fault;
     }

@@ -270,6 +270,6 @@ void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins)
     if (n_unchecked)
         fprintf (stderr,
                  "wiremill-broker: the folder of the %llu outputs, %s, cannot be read: %s; mount "
-                 "it, or give its present place with wiremill rebuild --output DIR\n",
+                 "it, or give its present place with wiremill rebuild CAMPAIGN --output DIR\n",
                  (unsigned long long) n_unchecked, folder, strerror (unseen));
 }

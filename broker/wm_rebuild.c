@@ -38,7 +38,7 @@ typedef struct {
     wm_campaign_t campaign;
     wm_journal_found_t found; /* of the whole journal */
     char ledger_dir[PATH_BYTES];
-    bool had_ledger;
+    bool had_ledger, is_moved; /* is_moved: the outputs are looked for in another folder */
     entry_t *entry;
     size_t n_entry, entry_max;
     uint64_t n_unlike, n_result, n_unreadable;
@@ -263,6 +263,13 @@ static wm_fault_t check_outputs (rebuild_t *self, wm_error_t *error)
         (unsigned long long) self->n_output[WM_OUTPUT_MISSING], pins->output);
     self->n_wrong += self->n_output[WM_OUTPUT_DAMAGED] + self->n_output[WM_OUTPUT_MISSING];
     report_if_elsewhere (self);
+    if (self->is_moved && self->n_output[WM_OUTPUT_DAMAGED] && !self->n_output[WM_OUTPUT_FINE] &&
+        !self->n_output[WM_OUTPUT_TOUCHED])
+        return wm_fault (error, WM_EBATCH,
+                         "no file in %.200s is as an output of %.200s was written: are they of "
+                         "another campaign? No file was renamed; if they are damaged copies, "
+                         "remove them first",
+                         pins->output, self->options->dir);
     return WM_OK;
 }
 
@@ -305,6 +312,8 @@ static wm_fault_t check_all (rebuild_t *self, wm_error_t *error)
     if (!self->campaign.created_ns)
         return wm_fault (error, WM_EBATCH, "there is no campaign in %s: nothing was ever begun",
                          self->options->dir);
+    self->is_moved =
+        self->options->output && strcmp (self->options->output, self->campaign.pins.output) != 0;
     if (self->options->output)
         snprintf (self->campaign.pins.output, sizeof self->campaign.pins.output, "%s",
                   self->options->output);

@@ -437,8 +437,8 @@ static bool is_folder_gone (const verify_t *self)
     fprintf (
         stderr,
         "wiremill verify: the folder of the outputs, %s, cannot be read: %s; mount it, or give "
-        "its new place with `wiremill rebuild --output DIR`\n",
-        folder, strerror (errno));
+        "its new place with `wiremill rebuild %s --output DIR`\n",
+        folder, strerror (errno), self->folder);
     return true;
 }
 

@@ -155,12 +155,20 @@ mv "$out" "$work/moved" && mv "$c" "$work/moved$beside" && out=$work/moved c=$wo
 unseen () # a folder that is not there is no output that is gone
 {
     keep "$bin/wiremill" status "$out" && says "^moved +finished" &&
-        says "the folder of the 2 outputs, $work/out, cannot be read: .*rebuild --output DIR" &&
+        says "the folder of the 2 outputs, $work/out, cannot be read: .*rebuild [^ ]* --output DIR" &&
         exits 1 keep "$bin/wiremill" verify "$out" &&
-        says "the folder of the outputs, $work/out, cannot be read: .*rebuild --output DIR"
+        says "the folder of the outputs, $work/out, cannot be read: .*rebuild [^ ]* --output DIR"
 }
 ok "... and status and verify take them to be as they were" unseen
 ok "outputs that were moved: run refuses by name" exits 5 "${run[@]}" --output "$out"
+stranger () # a campaign that has an output of the same name
+{
+    "${run[@]}" --output "$work/stranger" >/dev/null && cksum "$work/stranger"/* >"$work/sums" &&
+        exits 5 keep "${rebuild[@]}" --output "$work/stranger" "$out" &&
+        says "no file in $work/stranger is as an output of $out$beside was written" &&
+        cksum "$work/stranger"/* | cmp - "$work/sums"
+}
+ok "outputs of another campaign are refused, and stay" stranger
 moved () { "${rebuild[@]}" --output "$out" "$out" && nothing_left && same_answer; }
 ok "rebuild --output takes them where they are" moved
 copy_both -r "$out" "$work/copied"
@@ -173,7 +181,7 @@ ok "of a copy it prints whose outputs it read" original
 names ()
 {
     exits 5 keep "${run[@]}" --output "$work/copied" &&
-        says "pinned to output '$out', not '$work/copied'.*wiremill rebuild --output DIR"
+        says "pinned to output '$out', not '$work/copied'.*wiremill rebuild CAMPAIGN --output DIR"
 }
 ok "and run, what to do" names
 copied ()
