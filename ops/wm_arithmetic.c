@@ -52,11 +52,10 @@ void wm_arithmetic_classes (FILE *out, const json_t *status)
     size_t i;
     char of[64];
     if (json_array_size (list))
-        fprintf (out, "\n%-31s %-26s %s\n", "CLASS OF MACHINES", "SCORES WITH", "LARGEST ERROR");
+        fprintf (out, "\n%-29s %-27s %s\n", "CLASS OF MACHINES", "SCORES WITH", "LARGEST ERROR");
     json_array_foreach (list, i, one)
     {
-        fprintf (out, "%-31.31s %-26.26s ", wm_ask_text (one, "class"),
-                 wm_ask_text (one, "signature"));
+        fprintf (out, "%-29s %-27s ", wm_ask_text (one, "class"), wm_ask_text (one, "signature"));
         if (wm_ask_real (one, "error") > 0)
             fprintf (out, "%.1e on %s\n", wm_ask_real (one, "error"),
                      wm_show_rows (wm_ask_int (one, "hits"), wm_ask_rows (status), of));

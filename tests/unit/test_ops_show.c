@@ -1,4 +1,5 @@
 /* test_ops_show.c - lines for people: what is left out where a terminal is narrow.  */
+#include "ops/wm_arithmetic.h"
 #include "ops/wm_show.h"
 
 #include <fcntl.h>
@@ -69,9 +70,28 @@ static void test_width (void **state)
     close (file);
 }
 
+/* A signature that lacks its end is another one.  */
+static void test_classes (void **state)
+{
+    (void) state;
+    char *text = NULL;
+    size_t bytes;
+    json_t *status = json_pack ("{s:[{s:s, s:s, s:f, s:i}]}", "arithmetic", "class",
+                                "avx512-vnni/int16,avx512/bf16", "signature",
+                                "sparse/avx512-vnni/int16/v1", "error", 1.4e-4, "hits", 2000);
+    FILE *out = open_memstream (&text, &bytes);
+    wm_arithmetic_classes (out, status);
+    fclose (out);
+    assert_non_null (strstr (text, "\navx512-vnni/int16,avx512/bf16 sparse/avx512-vnni/int16/v1 "
+                                   "1.4e-04 on 2,000 hits\n"));
+    free (text);
+    json_decref (status);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (test_fit), cmocka_unit_test (test_rows),
-                                        cmocka_unit_test (test_width) };
+                                        cmocka_unit_test (test_width),
+                                        cmocka_unit_test (test_classes) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
