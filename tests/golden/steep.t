@@ -31,7 +31,7 @@ for seed in 1 7; do
             case $seed-$heads in 1-1 | 1-8) ok "... within 1e-5 of double" strict ;; esac # minutes each
             ok "... split within 1e-5 of fp32" rounded split 1e-5
             ok "... fast within 5e-3 of fp32" rounded fast 5e-3
-            rm -rf "$work"/{double,fp32,split,fast}
+            rm -rf "$work"/{double,fp32,split,fast}{,$beside}
         done
     done
 done

@@ -154,7 +154,7 @@ static void each_call_that_fails_while_kernels_load_is_named (void **state)
     static const char *const row[][2] = {
         { "cuModuleLoadData", "loading our kernels for sm_90" },
         { "cuModuleGetFunction", "loading kernel fill" },
-        { "cuModuleGetFunction:3", "loading kernel tail" },
+        { "cuModuleGetFunction:3", "loading kernel window" },
         { "cuFuncGetAttribute", "loading kernel fill" },
         { "cuFuncSetAttribute:2", "loading kernel scatter" },
     };
