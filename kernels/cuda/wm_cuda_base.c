@@ -25,7 +25,9 @@ bool wm_cuda_stands (wm_error_t *fault, wm_gpu_text_t text, wm_error_t *error)
 {
     if (text)
         wm_fault (fault, WM_EHOST,
-                  "the cuda engine cannot start: %s; --device cpu computes on the CPU", text);
+                  "the cuda engine cannot start: %s; --device cpu without --engine computes on the "
+                  "CPU",
+                  text);
     if (fault->fault && error)
         *error = *fault;
     return !fault->fault;

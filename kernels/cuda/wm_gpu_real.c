@@ -264,7 +264,7 @@ static wm_gpu_text_t real_launch (void *gpu, const wm_gpu_launch_t *launch, void
     return wm_cu_failed (cu, what, result);
 }
 
-/* Relaxed: other threads of the process may make any call meanwhile.  */
+/* By thread: other threads of the process may make any call meanwhile.  */
 static wm_gpu_text_t real_graph_begin (void *gpu, void *stream)
 {
     RETURN_CALL (gpu, "cuStreamBeginCapture", capture_begin, stream,
