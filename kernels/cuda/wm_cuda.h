@@ -24,6 +24,8 @@ typedef struct {
     bool plain; /* without what only some GPUs have, to compare with it */
     /* 0: the constants above. Tests take fewer.  */
     uint32_t hits, cells, starts, height; /* height: rows of a slot's maps */
+    uint32_t
+        bands; /* that a window's rows are cut into, part of the bits; 0: as many as it takes */
 } wm_cuda_config_t;
 
 typedef enum {

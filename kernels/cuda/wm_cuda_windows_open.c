@@ -270,6 +270,8 @@ wm_cuda_t *wm_cuda_new (const wm_gpu_api_t *api, const wm_net_t *net, const wm_s
         }
         if (!fault.fault)
             wm_cuda_pack_plan (&self->pack, net, spec, config->precision, self->starts, &fault);
+        if (config->bands)
+            self->pack.dense.bands = self->pack.tail.bands = config->bands;
         text = fault.fault ? NULL : make_all (self, &fault);
     }
     if (wm_cuda_stands (&fault, text, error))

@@ -342,32 +342,39 @@ static bool bench_stages (event_t *event)
     return ok;
 }
 
-/* Times launches of different sizes. A block has 256 hits: 16,384 fill 64 multiprocessors, 32,768
-   nearly all of an H200's.  */
+/* Times launches of different sizes. A block has a band of 256 hits: in one band 16,384 fill 64
+   multiprocessors, in two or four nearly all of an H200's; fewer bands write less.  */
 static int run_hits (void *argument)
 {
     row_t *row = argument;
     wm_error_t error = { 0 };
     engine_t engine;
-    double ms = engine_open (&engine, row, &error)
-                    ? time_event (&engine, row->event, STEADY, 2, &error)
-                    : -1;
-    printf ("| %u | ", row->config.hits);
+    const bool open = engine_open (&engine, row, &error);
+    const double calls = open ? time_event (&engine, row->event, CALLS, 2, &error) : -1,
+                 ms = calls > 0 ? time_event (&engine, row->event, STEADY, 2, &error) : -1;
+    printf ("| %u | %u | ", row->config.hits, row->config.bands);
     if (ms <= 0)
-        printf ("%s | | |\n", error.text);
+        printf ("%s | | | |\n", error.text);
     else
-        printf ("%.2f | %.2f | %s |\n", ms, row->event->n_hit / ms / 1e3,
-                wm_cuda_choice (engine.cuda));
+        printf ("%.2f | %.2f | %.2f | %s |\n", ms, row->event->n_hit / ms / 1e3,
+                row->event->n_hit / calls / 1e3, wm_cuda_choice (engine.cuda));
     return ms <= 0;
 }
 
 static bool bench_hits (event_t *event)
 {
     bool ok = true;
-    printf ("\nfp16, hits a launch, steady:\n\n| hits | event, ms | million hits/s | what ran "
-            "|\n|---|---|---|---|\n");
-    for (uint32_t hits = 2048; hits <= 2 * WM_CUDA_HITS; hits *= 2) {
-        row_t row = { event, false, { .precision = WM_GPU_F16, .hits = hits }, NULL };
+    static const uint32_t size[][2] = { /* hits a launch, bands */
+                                        { 2048, 4 },  { 4096, 4 },  { 8192, 4 },  { 16384, 4 },
+                                        { 32768, 4 }, { 16384, 1 }, { 16384, 2 }, { 32768, 2 }
+    };
+    printf ("\nfp16, hits a launch, and bands that a window's rows are cut into:\n\n"
+            "| hits | bands | event, ms, steady | million hits/s | in calls of 16,384 hits | what "
+            "ran |\n|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        row_t row = {
+            event, false, { .precision = WM_GPU_F16, .hits = size[i][0], .bands = size[i][1] }, NULL
+        };
         ok &= gpu_apart (ROW_S, run_hits, &row) == 0;
     }
     return ok;

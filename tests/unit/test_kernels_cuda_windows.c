@@ -38,6 +38,7 @@ static const gpu_shape_t full = { 8, 68, 1, 1, { 8 }, { 5 }, 16, 8, 1, false }; 
 static const double tolerance[] = { 1e-5, 0, 1e-3, 7e-7 };
 static const wm_gpu_precision_t precisions[] = { WM_GPU_F32, WM_GPU_F16, WM_GPU_SPLIT };
 static uint32_t strip = 32; /* starts of a strip; 0: as the product has it */
+static uint32_t bands;      /* of a window's rows; 0: as the product has it */
 static bool without_wide;   /* not by Hopper's instructions */
 
 static wm_cuda_t *engine_of (const wm_net_t *net, const wm_spec_t *spec,
@@ -48,7 +49,8 @@ static wm_cuda_t *engine_of (const wm_net_t *net, const wm_spec_t *spec,
                                 .hits = 256,
                                 .cells = 40000,
                                 .starts = strip,
-                                .height = 192 };
+                                .height = 192,
+                                .bands = bands };
     return wm_cuda_new (&wm_gpu_stand_in, net, spec, &config, error);
 }
 
@@ -158,6 +160,8 @@ static void planes_agree_with_double (void **state)
     agree (&usual, WM_OWN_VIEW, WM_GPU_F16, 90, 60, 70);
     agree (&usual, WM_FULL_VIEW, WM_GPU_F16, 90, 300, 70);   /* taller than a slot */
     agree (&narrow, WM_FULL_VIEW, WM_GPU_F16, 90, 300, 200); /* cut on the host */
+    for (bands = 3; bands > 0; bands--)
+        agree (&tall, WM_FULL_VIEW, WM_GPU_SPLIT, 90, 60, 70);
 }
 
 /* Windows begin in every word of a row of the maps, behind words that have entries, too.  */
