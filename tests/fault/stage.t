@@ -55,11 +55,11 @@ start () # output, inputs...: $pid
     "${plain[@]}" --quiet --output "$to" "$@" >"$work/$(basename "$to").words" 2>&1 &
     pid=$!
     part=$to$beside/staged/1/*.part
-    until_true 20 half || { cat "$work/$(basename "$to").words" "$to$beside"/log/*; return 1; }
+    until_true 120 half || { cat "$work/$(basename "$to").words" "$to$beside"/log/*; return 1; }
 }
 half () { [ -s "$(echo $part)" ]; } # shellcheck disable=SC2086
 gone () { ! kill -0 $pid; }
-ends () { until_true 40 gone && exits "$1" wait $pid || { cat "$work"/*.words; return 1; }; } # exit code
+ends () { until_true 120 gone && exits "$1" wait $pid || { cat "$work"/*.words; return 1; }; } # exit code
 stopped ()
 {
     start stopped --input "$crawl/stage-a.h5" && kill -STOP $server && sleep 0.5 && kill -CONT $server && ends 0 &&
@@ -69,7 +69,7 @@ ok "the server is stopped in mid-copy and goes on" stopped
 killed ()
 {
     start killed --input "$crawl/stage-a.h5" && kill -9 $server && wait $server
-    until_true 20 eval ! half && server && ends 0 && same killed a && empty killed
+    until_true 120 eval ! half && server && ends 0 && same killed a && empty killed
 }
 ok "the server is killed in mid-copy and starts again: the file is copied again" killed
 changed ()
@@ -131,7 +131,7 @@ others () # broker, worker and its engine have no descriptor of the list of inpu
     local worker pids n=0
     worker=$(child "$pid" wiremill-worker) && pids="$(child "$pid" wiremill-broker) $worker" && inherits "$stager" || return 1
     engine () { [ -n "$(cat /proc/"$worker"/task/*/children)" ]; }
-    until_true 20 engine || return 1
+    until_true 120 engine || return 1
     for n in $pids $(cat /proc/"$worker"/task/*/children); do ! inherits "$n" || { echo "$(readlink "/proc/$n/exe") has the list"; return 1; }; done
 }
 # What others must not see: environment, logs, campaign and output of a run with a token and a URL that has one.
@@ -176,7 +176,7 @@ python3 tests/fault/elsewhere.py http $((port + 2)) "$work/data" &
 web=http://127.0.0.1:$((port + 2))
 mode () { echo "$1" >"$work/data/mode"; : >"$work/data/log"; }
 mode fine
-until_true 10 curl -sf "$web/mode" || bail "no HTTP server"
+until_true 120 curl -sf "$web/mode" || bail "no HTTP server"
 http () { mode fine; run http --input "$web/stage-a.h5" --input "$web/none.h5" --input "$web/stage-c.h5"; [ $? = 3 ] && same http a c && says 'none.h5 cannot be copied.*404' && empty http; }
 ok "over HTTP: the same bytes; one that is not there is held" http
 two ()
@@ -204,7 +204,7 @@ cut ()
     mode cut
     "${plain[@]}" --quiet --output "$work/cut" --input "$web/stage-a.h5" >"$work/cut.words" 2>&1 &
     pid=$!
-    until_true 20 grep -q 'bytes=[1-9].*"' "$work/data/log" && echo fine >"$work/data/mode" && ends 0 && same cut a &&
+    until_true 120 grep -q 'bytes=[1-9].*"' "$work/data/log" && echo fine >"$work/data/mode" && ends 0 && same cut a &&
         [ "$(grep -c '^/stage-a.h5 - ' "$work/data/log")" = 1 ] || { cat "$work/data/log"; return 1; }
 }
 ok "a connection that ends in mid-file: the rest is asked for, of the same file only" cut
@@ -214,7 +214,7 @@ other ()
     cp "$work/data/stage-a.h5" "$work/data/moving.h5"
     "${plain[@]}" --quiet --output "$work/other" --input "$web/moving.h5" >"$work/other.words" 2>&1 &
     pid=$!
-    until_true 20 grep -q moving "$work/data/log" && cp "$made/stage-c.h5" "$work/data/moving.h5" && echo fine >"$work/data/mode"
+    until_true 120 grep -q moving "$work/data/log" && cp "$made/stage-c.h5" "$work/data/moving.h5" && echo fine >"$work/data/mode"
     ends 0 && mv "$work/other/moving.scores.h5" "$work/other/stage-c.scores.h5" && same other c
 }
 ok "a file that was replaced meanwhile is copied from its start" other
@@ -226,7 +226,7 @@ blind () # a server that sends the rest of whatever is there now, of the same si
     cp "$work/data/stage-a.h5" "$work/data/blind.h5"
     "${plain[@]}" --quiet --output "$work/blind" --input "$web/blind.h5" >"$work/blind.words" 2>&1 &
     pid=$!
-    until_true 20 grep -q blind "$work/data/log" && cp "$work/fat/stage-c.h5" "$work/data/new.h5" &&
+    until_true 120 grep -q blind "$work/data/log" && cp "$work/fat/stage-c.h5" "$work/data/new.h5" &&
         mv "$work/data/new.h5" "$work/data/blind.h5" && echo blind >"$work/data/mode"
     ends 0 && mv "$work/blind/blind.scores.h5" "$work/blind/stage-c.scores.h5" &&
         same_scores stage-c "$work/fatter" "$work/blind"
@@ -252,7 +252,7 @@ openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/key" -out "$work/cert" 
     -addext subjectAltName=IP:127.0.0.1 2>/dev/null && cat "$work/key" "$work/cert" >"$work/both"
 python3 tests/fault/elsewhere.py http $((port + 3)) "$work/data" "$work/both" &
 tls=https://127.0.0.1:$((port + 3))
-until_true 10 curl -sf --cacert "$work/cert" "$tls/mode" || bail "no HTTPS server"
+until_true 120 curl -sf --cacert "$work/cert" "$tls/mode" || bail "no HTTPS server"
 token ()
 {
     mode fine

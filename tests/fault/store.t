@@ -164,24 +164,24 @@ start () # folder there, inputs...: $pid
     "${plain[@]}" --quiet --output "$crawl/$to" "$@" >"$to.words" 2>&1 &
     pid=$!
     part=data/out/$to/*.part
-    until_true 20 half || { cat "$to.words" "$to$beside"/log/*; return 1; }
+    until_true 120 half || { cat "$to.words" "$to$beside"/log/*; return 1; }
 }
 half () { [ -s "$(echo $part)" ]; } # shellcheck disable=SC2086
 gone () { ! kill -0 $pid; }
-ends () { until_true 40 gone && exits "$1" wait $pid || { cat ./*.words; return 1; }; } # exit code
+ends () { until_true 120 gone && exits "$1" wait $pid || { cat ./*.words; return 1; }; } # exit code
 stopped () { start stopped $(inputs a) && kill -STOP $server && sleep 0.5 && kill -CONT $server && ends 0 && same stopped a; }
 more "the server is stopped in mid-copy and goes on" stopped
 cleaned () # the folder of outputs on their way
 {
     start cleaned $(inputs a) && kill -9 $server && wait $server
-    until_true 20 grep -q 'outputs cannot be copied to .*; scores are kept' cleaned.words || { cat cleaned.words; return 1; }
+    until_true 120 grep -q 'outputs cannot be copied to .*; scores are kept' cleaned.words || { cat cleaned.words; server; return 1; }
     rm cleaned.wiremill/staged/*/out/*.scores.h5 && server && ends 0 && same cleaned a
 }
 more "an output that vanishes here before the server has it is written again" cleaned
 killed ()
 {
     start killed $(inputs a c) && kill -9 $server && wait $server
-    until_true 20 grep -q 'outputs cannot be copied to .*; scores are kept' killed.words || { cat killed.words; return 1; }
+    until_true 120 grep -q 'outputs cannot be copied to .*; scores are kept' killed.words || { cat killed.words; server; return 1; }
     keep "$bin/wiremill" status killed.wiremill && says 'takes no outputs' || return 1
     server && ends 0 && same killed a c && grep -q 'are copied to .* again' killed.words && ! grep 'input held' killed.words
 }
@@ -225,11 +225,11 @@ kicked () # while its output is copied; after that, by the same producer and by 
     : >sent && echo stage-b.scores.h5 >hold
     "${plain[@]}" --quiet --output "$at/twice" $(inputs b c) >twice.words 2>&1 &
     pid=$!
-    until_true 20 written twice c && keep "$bin/wiremill" kick twice.wiremill "$made/stage-c.h5" &&
-        until_true 20 written twice c && rm hold && ends 0 && same twice b c && sent 2 || { rm -f hold; return 1; }
+    until_true 120 written twice c && keep "$bin/wiremill" kick twice.wiremill "$made/stage-c.h5" &&
+        until_true 120 written twice c && rm hold && ends 0 && same twice b c && sent 2 || { rm -f hold; return 1; }
     "$bin/wiremill" broker --model "$made/stage.onnx" --output "$at/twice" --listen "ipc://$work/k" >kicked.broker 2>&1 &
     local broker=$! code
-    until_true 20 [ -e twice.wiremill/endpoint.json ] && keep "$bin/wiremill" kick twice.wiremill "$made/stage-c.h5" &&
+    until_true 120 [ -e twice.wiremill/endpoint.json ] && keep "$bin/wiremill" kick twice.wiremill "$made/stage-c.h5" &&
         { timeout 60 "$bin/wiremill" work twice.wiremill --threads 1 >work.words 2>&1 & } && : >sent && # another command is in the output
         keep timeout 60 "$bin/wiremill" produce -q --broker "ipc://$work/k" $(inputs b c) --output "$at/twice" --scratch spool && same twice b c && sent 1
     code=$?
@@ -281,7 +281,7 @@ full () # the disk there
     : >sent
     "${plain[@]}" --quiet --output "$at/full" $(inputs a) >full.words 2>&1 &
     pid=$!
-    until_true 20 grep -q 'outputs cannot be copied to .*o space' full.words && mount -o remount,size=1m data/out/full && ends 0 && same full a
+    until_true 120 grep -q 'outputs cannot be copied to .*o space' full.words && mount -o remount,size=1m data/out/full && ends 0 && same full a
     local code=$?
     umount data/out/full
     return $code
@@ -302,7 +302,7 @@ away ()
     "${plain[@]}" --quiet --output "$at/away" --files-from-command 'sh next; true' >away.words 2>&1 &
     pid=$!
     again () { [ "$(grep -c "server does not answer producer.*; starting it again in .* s, its inputs wait" away.words)" -ge 2 ]; }
-    until_true 40 again || { cat away.words; return 1; }
+    until_true 120 again || { cat away.words; return 1; }
     rm away && ends 0 && same away a c && grep -q '^wiremill-result exit=0 files=2 written=2' away.words
 }
 ok "the server is away when a second producer begins: it is started again until the server is back" away
@@ -313,7 +313,7 @@ farm () # a producer elsewhere must be told where the outputs go, before it can 
     : >sent
     "$bin/wiremill" broker --model "$made/stage.onnx" --output "$at/farm" --listen "ipc://$work/b" >farm.words 2>&1 &
     local broker=$!
-    until_true 20 [ -e farm.wiremill/endpoint.json ] || { cat farm.words; return 1; }
+    until_true 120 [ -e farm.wiremill/endpoint.json ] || { cat farm.words; return 1; }
     refused 5 "outputs go to $at/farm: give the producer --output with that" "$bin/wiremill" produce -q --broker "ipc://$work/b" $(inputs c) &&
         refused 2 'no effect with --broker: wiremill broker was given it' "$bin/wiremill" run -q --broker "ipc://$work/b" --output here $(inputs c) &&
         { timeout 60 "$bin/wiremill" work farm.wiremill --threads 1 >work.words 2>&1 & } &&
