@@ -97,12 +97,14 @@ static struct {
     int failed;
 } unread;
 
-/* Ends glob: no file may be left out unnoticed. 0: it is no folder, or is gone.  */
+/* Ends glob: no file may be left out unnoticed. 0: it is no folder, or is gone, or is that of the
+   file system's own.  */
 static int end_at (const char *path, int failed)
 {
     snprintf (unread.path, sizeof unread.path, "%s", path);
     unread.failed = failed;
-    return failed != ENOENT && failed != ELOOP;
+    const char *name = strrchr (path, '/');
+    return failed != ENOENT && failed != ELOOP && strcmp (name ? name + 1 : path, "lost+found");
 }
 
 /* FILE.h5:/dataset names a dataset of patches: the file part may be a pattern, the rest is kept. */
