@@ -235,7 +235,7 @@ static int rebuild_main (const wm_args_t *args)
     const char *argv[WORDS_MAX] = { "wiremill-broker", "--rebuild", "--campaign", campaign };
     int n = 4;
     if (moved && !realpath (moved, output)) {
-        wm_fault (&error, WM_EBATCH, "--output %s: %s", moved, strerror (errno));
+        wm_fault (&error, WM_EUSAGE, "--output %s: %s", moved, strerror (errno));
         return wm_setup_complain ("rebuild", &error);
     }
     if (moved) {

@@ -17,6 +17,7 @@
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_pins.h"
@@ -600,9 +601,9 @@ static int verify_main (const wm_args_t *args)
         return wm_args_refuse (args, "--table names a group of the file of --against");
     if (wm_args_text (args, "page") && !wm_args_text (args, "against"))
         return wm_args_refuse (args, "--page is for what is compared with --against");
-    if (wm_args_text (args, "against") && access (wm_args_text (args, "against"), F_OK))
-        return wm_args_refuse (args, "--against %s cannot be read: %s",
-                               wm_args_text (args, "against"), strerror (errno));
+    const char *const given[] = { wm_args_text (args, "output"), wm_args_text (args, "against") };
+    if (wm_file_exist (given, 2, &error))
+        return wm_setup_complain ("verify", &error);
     if (wm_ask_at (NULL,
                    wm_args_text (args, "campaign") ? wm_args_text (args, "campaign")
                                                    : wm_args_rest (args, 0),

@@ -65,18 +65,7 @@ int wm_setup_exec (const char *name, char *const argv[])
 int wm_setup_complain (const char *verb, const wm_error_t *error)
 {
     fprintf (stderr, "wiremill%s%s: %s\n", verb ? " " : "", verb ? verb : "", error->text);
-    switch (error->fault) {
-    case WM_EBATCH:
-        return WM_EXIT_INPUT;
-    case WM_EUSAGE:
-        return WM_EXIT_USAGE;
-    case WM_EAGAIN:
-        return WM_EXIT_AGAIN;
-    case WM_EKEY:
-        return WM_EXIT_REFUSED;
-    default:
-        return WM_EXIT_FAILURE;
-    }
+    return wm_exit_of (error->fault);
 }
 
 /* ---- memory files ---------------------------------------------------------------------------- */

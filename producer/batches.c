@@ -170,5 +170,5 @@ static int batches_main (const wm_args_t *args)
         fprintf (stderr, "%s\n", error.text);
     wm_packer_destroy (&job.packer);
     wm_event_clear (&job.event);
-    return fault == WM_EBATCH ? WM_EXIT_INPUT : fault ? WM_EXIT_FAILURE : WM_EXIT_OK;
+    return wm_exit_of (fault);
 }

@@ -35,7 +35,7 @@ static const wm_option_t options[] = {
 
 static int compare_main (const wm_args_t *args);
 const wm_verb_t wm_verb_compare = {
-    .name = "compare", .task = "files", .rest = "A... B", .rest_are_files = true,
+    .name = "compare", .task = "files", .rest = "A... B",
     .summary = "compare the scores of two outputs, hit by hit",
     .text = "  wiremill compare out/events.scores.h5 other/events.scores.h5\n"
             "  wiremill compare out/*.scores.h5 larsoft.h5 --table emtrkmichel_table\n"
@@ -427,9 +427,10 @@ static int compare_run (void *arg, FILE *page)
             fprintf (stderr, "wiremill compare: %s is given on both sides\n", path[i]);
             break;
         }
-    wm_fault_t fault = WM_OK;
+    wm_fault_t fault = wm_file_exist (path, n, &error);
     bool same = false;
-    const bool images = wm_compare_images_are (path[0]) || wm_compare_images_are (path[n - 1]);
+    const bool images =
+        !fault && (wm_compare_images_are (path[0]) || wm_compare_images_are (path[n - 1]));
     if (images && (n > 2 || page))
         fault = wm_fault (&error, WM_EBATCH, "%.300s has images (result: image): %s",
                           wm_compare_images_are (path[0]) ? path[0] : path[n - 1],
@@ -437,7 +438,7 @@ static int compare_run (void *arg, FILE *page)
     else if (images)
         fault = wm_compare_images (path[0], path[n - 1], compare.tolerance,
                                    wm_args_given (args, "json"), &same, &error);
-    else
+    else if (!fault)
         fault = compare_all (&compare, path, (uint32_t) n, wm_args_text (args, "table"), &error);
     if (!fault && !images)
         same = is_same (&compare);
@@ -450,10 +451,7 @@ static int compare_run (void *arg, FILE *page)
         print_json (&compare);
     else if (!images)
         print_people (&compare, path[0], (uint32_t) n - 1, path[n - 1]);
-    const int code = fault == WM_EBATCH ? WM_EXIT_INPUT
-                     : fault            ? WM_EXIT_FAILURE
-                     : same             ? WM_EXIT_OK
-                                        : 1;
+    const int code = fault ? wm_exit_of (fault) : same ? WM_EXIT_OK : 1;
     wm_scores_clear (&compare.a);
     wm_scores_clear (&compare.b);
     free (compare.pair[0]);

@@ -8,7 +8,7 @@
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_reader.h"
 #include "schema/base/wm_failpoint.h"
-#include "schema/base/wm_path.h"
+#include "schema/base/wm_file.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
 
@@ -279,21 +279,14 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     if (fault)
         return fault;
     job->values = (uint32_t) wm_spec_values (&job->spec);
-    uint64_t size;
-    int64_t mtime_ns;
-    if (wm_path_stat (job->input, &size, &mtime_ns))
-        return wm_fault (error, WM_EUSAGE, "the input %.300s cannot be read: %s", job->input,
-                         strerror (errno));
+    const char *const files[] = { job->input, job->pair.channels, job->pair.planes };
+    if (wm_file_exist (files, 3, error))
+        return error->fault;
     /* Opened before the input is: from then on there is no other file to write.  */
     job->patches_fd = open (job->patches, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (job->patches_fd < 0)
         return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (errno));
-    const char *const files[] = { job->input, job->pair.planes, job->pair.channels };
-    const char *const frames[] = { job->input, job->pair.channels };
-    if (job->pair.planes)
-        wm_produce_confine_reader (files, 3);
-    else
-        wm_produce_confine_reader (frames, job->pair.channels ? 2 : 1);
+    wm_produce_confine_reader (files, job->pair.planes ? 3 : job->pair.channels ? 2 : 1);
     job->reader =
         job->pair.planes     ? wm_reader_open_pair (job->input, &job->pair, &job->spec, 0, error)
         : job->pair.channels ? wm_reader_open_frames (job->input, job->pair.channels,
@@ -364,11 +357,7 @@ static int cut_main (const wm_args_t *args)
                  strerror (errno));
     if (job.patches_fd >= 0)
         close (job.patches_fd);
-    int code = fault == WM_EUSAGE   ? WM_EXIT_USAGE
-               : fault == WM_EBATCH ? WM_EXIT_INPUT
-               : fault              ? WM_EXIT_FAILURE
-               : job.n_held         ? WM_EXIT_HELD
-                                    : WM_EXIT_OK;
+    const int code = !fault && job.n_held ? WM_EXIT_HELD : wm_exit_of (fault);
     wm_batch_clear (&job.batch);
     wm_event_clear (&job.content);
     wm_plane_destroy (&job.plane);

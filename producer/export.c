@@ -8,6 +8,7 @@
 #include "producer/wm_npy.h"
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_scores.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_table.h"
 
@@ -39,7 +40,7 @@ static const wm_option_t options[] = {
 
 static int export_main (const wm_args_t *args);
 const wm_verb_t wm_verb_export = {
-    .name = "export", .task = "files", .rest = "FILE...", .rest_are_files = true,
+    .name = "export", .task = "files", .rest = "FILE...",
     .summary = "write the rows of outputs as CSV or NumPy arrays",
     .text = "  wiremill export out/*.scores.h5 --to csv\n"
             "  wiremill export out/events.scores.h5 --to npy --scores -o arrays\n\n"
@@ -395,6 +396,8 @@ static int export_main (const wm_args_t *args)
     if (!path)
         return WM_EXIT_FAILURE;
     wm_fault_t fault = names_check (&export, path, n, &error);
+    if (!fault)
+        fault = wm_file_exist (path, n, &error);
     for (size_t i = 0; i < n && !fault; i++)
         fault = export_file (&export, path[i], &error);
     if (fault) {
@@ -403,8 +406,5 @@ static int export_main (const wm_args_t *args)
     }
     wm_scores_clear (&export.labels);
     free (path);
-    return fault == WM_EUSAGE   ? WM_EXIT_USAGE
-           : fault == WM_EBATCH ? WM_EXIT_INPUT
-           : fault              ? WM_EXIT_FAILURE
-                                : WM_EXIT_OK;
+    return wm_exit_of (fault);
 }

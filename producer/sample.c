@@ -481,5 +481,5 @@ static int sample_main (const wm_args_t *args)
     free (job.engine);
     free (job.file);
     free (job.text);
-    return fault == WM_EBATCH ? WM_EXIT_INPUT : fault ? WM_EXIT_FAILURE : WM_EXIT_OK;
+    return wm_exit_of (fault);
 }

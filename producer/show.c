@@ -7,6 +7,7 @@
 #include "producer/wm_h5.h"
 #include "producer/wm_produce_confine.h"
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_batch.h"
@@ -58,7 +59,7 @@ static const wm_option_t options[] = {
 
 static int show_main (const wm_args_t *args);
 const wm_verb_t wm_verb_show = {
-    .name = "show", .task = "files", .rest = "FILE...", .rest_are_files = true,
+    .name = "show", .task = "files", .rest = "FILE...",
     .summary = "print the first rows of an output, or draw its events",
     .text = "  wiremill show out/events.scores.h5\n"
             "  wiremill show --from 5000 --rows 20 out/events.scores.h5\n"
@@ -260,7 +261,7 @@ static int complain (wm_fault_t fault, wm_error_t *error)
 {
     wm_log_tame (error->text);
     fprintf (stderr, "wiremill show: %s\n", error->text);
-    return fault == WM_EBATCH ? WM_EXIT_INPUT : WM_EXIT_FAILURE;
+    return wm_exit_of (fault);
 }
 
 static int draw (const wm_args_t *args)
@@ -275,6 +276,9 @@ static int draw (const wm_args_t *args)
 
 static int show_all (const wm_args_t *args, const char *const *path, size_t n)
 {
+    wm_error_t gone;
+    if (wm_file_exist (path, n, &gone))
+        return complain (gone.fault, &gone);
     for (size_t i = 0; i < n; i++) {
         wm_error_t error;
         show_t show = { .first = (uint64_t) wm_args_number (args, "from"),

@@ -329,10 +329,7 @@ static int make_picture (void *arg, FILE *out)
         wm_log_tame (error.text);
         fprintf (stderr, "wiremill show: %s\n", error.text);
     }
-    return fault == WM_EUSAGE   ? WM_EXIT_USAGE
-           : fault == WM_EBATCH ? WM_EXIT_INPUT
-           : fault              ? WM_EXIT_FAILURE
-                                : WM_EXIT_OK;
+    return wm_exit_of (fault);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -475,6 +472,12 @@ int wm_show_picture (const wm_args_t *args, const char *path)
         return WM_EXIT_FAILURE;
     self->path = path;
     int code = take_options (self, args);
+    const char *const files[] = { path, wm_args_text (args, "input"), self->against,
+                                  self->pair.planes, self->pair.channels };
+    if (!code && wm_file_exist (files, sizeof files / sizeof *files, &error)) {
+        fprintf (stderr, "wiremill show: %s\n", error.text);
+        code = wm_exit_of (error.fault);
+    }
     if (!code && wm_file_may_replace (self->output, kinds, &error))
         code = wm_args_refuse (args, "--output %s", error.text);
     if (!code)

@@ -12,6 +12,7 @@
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_scores.h"
 #include "producer/wm_synth.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_batch.h"
 
@@ -29,7 +30,7 @@ static const wm_option_t options[] = {
 
 static int truth_main (const wm_args_t *args);
 const wm_verb_t wm_verb_truth = {
-    .name = "truth", .task = "files", .rest = "EVENTS... SCORES...", .rest_are_files = true,
+    .name = "truth", .task = "files", .rest = "EVENTS... SCORES...",
     .summary = "compare scores with the truth of synthetic events",
     .text = "  wiremill truth events.h5 out/events.scores.h5\n"
             "  wiremill truth data/*.h5 out/*.scores.h5\n\n"
@@ -402,7 +403,9 @@ static int truth_main (const wm_args_t *args)
     const char **path = wm_produce_confine_rest (args, &n);
     if (!path)
         return WM_EXIT_FAILURE;
-    wm_fault_t fault = files_read (&truth, path, n, &error);
+    wm_fault_t fault = wm_file_exist (path, n, &error);
+    if (!fault)
+        fault = files_read (&truth, path, n, &error);
     if (!fault)
         fault = join (&truth, &error);
     if (fault) {
@@ -421,5 +424,5 @@ static int truth_main (const wm_args_t *args)
     free (truth.pair[1]);
     free (truth.ranked);
     free (path);
-    return fault == WM_EBATCH ? WM_EXIT_INPUT : fault ? WM_EXIT_FAILURE : WM_EXIT_OK;
+    return wm_exit_of (fault);
 }

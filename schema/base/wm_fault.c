@@ -16,6 +16,24 @@ wm_fault_t wm_fault (wm_error_t *error, wm_fault_t fault, const char *format, ..
     return fault;
 }
 
+int wm_exit_of (wm_fault_t fault)
+{
+    switch (fault) {
+    case WM_OK:
+        return WM_EXIT_OK;
+    case WM_EBATCH:
+        return WM_EXIT_INPUT;
+    case WM_EUSAGE:
+        return WM_EXIT_USAGE;
+    case WM_EAGAIN:
+        return WM_EXIT_AGAIN;
+    case WM_EKEY:
+        return WM_EXIT_REFUSED;
+    default:
+        return WM_EXIT_FAILURE;
+    }
+}
+
 const char *wm_exit_meaning (int code)
 {
     switch (code) {

@@ -34,6 +34,9 @@ enum {
     WM_EXIT_AGAIN = 75,      /* try again later; also: drained by a signal */
 };
 
+/* Returns the exit code of a command that ended with this fault.  */
+int wm_exit_of (wm_fault_t fault);
+
 /* Explains an exit code in a few words ("no broker answers"); NULL for one that no program of ours
    has.  */
 const char *wm_exit_meaning (int code);

@@ -1,5 +1,6 @@
 /* wm_file.c - a whole file: mapped, digested, written at once.  */
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_path.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
 
@@ -38,6 +39,17 @@ const char *wm_file_irregular (unsigned mode)
            : S_ISFIFO (mode) ? "a pipe"
            : S_ISSOCK (mode) ? "a socket"
                              : "a device";
+}
+
+wm_fault_t wm_file_exist (const char *const path[], size_t n, wm_error_t *error)
+{
+    uint64_t bytes;
+    int64_t mtime_ns;
+    for (size_t i = 0; i < n; i++)
+        if (path[i] && wm_path_stat (path[i], &bytes, &mtime_ns))
+            return wm_fault (error, WM_EUSAGE, "%.300s cannot be read: %s", path[i],
+                             strerror (errno));
+    return WM_OK;
 }
 
 int wm_file_open (const char *path, uint64_t *bytes, wm_error_t *error)

@@ -13,6 +13,10 @@
 /* Returns what a file of this st_mode is ("a folder", "a pipe"); NULL: a regular one.  */
 const char *wm_file_irregular (unsigned mode);
 
+/* Checks that the files of a command line exist, before anything is read: these names (n), each a
+   file or a dataset in one (wm_path.h); NULL is none. WM_EUSAGE: one cannot be read.  */
+wm_fault_t wm_file_exist (const char *const path[], size_t n, wm_error_t *error);
+
 /* Opens a regular file to read, and waits for no writer. -1 with WM_EBATCH: it cannot be read, or
    is a folder, a pipe, a socket, a device; *bytes (may be NULL): its size.  */
 int wm_file_open (const char *path, uint64_t *bytes, wm_error_t *error);

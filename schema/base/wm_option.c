@@ -14,7 +14,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define NAME_MAX_CHARS 32 /* longer names are near to nothing */
 
@@ -348,9 +347,6 @@ static int parse_all (wm_args_t *self, int argc, char **argv)
             refuse (verb, "'%s' is one argument too many", word);
             return WM_EXIT_USAGE;
         } else if (!check_name (verb, "an argument", word, true)) {
-            return WM_EXIT_USAGE;
-        } else if (verb->rest_are_files && access (word, F_OK)) {
-            refuse (verb, "%s cannot be read: %s", word, strerror (errno));
             return WM_EXIT_USAGE;
         } else
             self->given[self->n_given++] = (given_t){ NULL, word };

@@ -39,7 +39,6 @@ typedef struct {
     const char *task;    /* heading of its group in the program's --help; verbs of a group follow
                             each other */
     const char *rest;    /* arguments beside options, for people; NULL: none are taken */
-    bool rest_are_files; /* ... and one that is not there is refused */
     const char *summary; /* one line */
     /* An example, then paragraphs; NULL: none. A line that begins with a space stays as it is,
        other lines are filled; an empty line separates.  */

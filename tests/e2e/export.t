@@ -48,7 +48,12 @@ cp "$work/big.h5" "$work/bad.h5"
 $python -c "import h5py, sys; f = h5py.File(sys.argv[1], 'r+'); del f['emtrkmichel/tpc']; f['emtrkmichel/tpc'] = [1, 2]" "$work/bad.h5"
 ok "a column that is too short" eval 'exits 5 ex "$work/bad.h5" --to csv && says "bad.h5: emtrkmichel/tpc has 2 rows, the table 40001"'
 ok "... leaves nothing" [ ! -e "$work/bad.csv" ]
-ok "no file" exits 2 ex "$work/none.h5" --to csv
+no_file ()
+{
+    exits 2 ex "$work/both.h5" "$work/none.h5" --to csv -o "$work/arrays" && says 'none.h5 cannot be read: No such file' &&
+        [ ! -e "$work/arrays/both.csv" ]
+}
+ok "no file: nothing is written of the others" no_file
 ok "no folder" eval 'exits 2 ex "$work/big.h5" --to npy -o "$work/none" && says "[-]-output .*none: No such file"'
 ok "no format" exits 2 ex "$work/big.h5"
 ok "scores as CSV" eval 'exits 2 ex "$work/big.h5" --to csv --scores && says "[-]-scores goes with --to npy"'

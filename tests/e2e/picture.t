@@ -284,7 +284,12 @@ ok "no range" no 2 'zoom takes WIRE:WIRE,TICK:TICK' --zoom 5:3,1:2 -o "$work/n.s
 ok "a hit and an event" no 2 'leave out --event and --worst' --hit 1:1:1:1 --worst -o "$work/n.svg"
 ok "an event and the worst hit" no 2 'worst chooses the event' --event 1:1:1 --worst -o "$work/n.svg"
 ok "another output without --worst" no 2 'against is for --worst' --against x -o "$work/n.svg"
-ok "another output that is not there" no 5 'none.h5: cannot open' --worst --against "$work/none.h5" -o "$work/n.svg"
+gone='none.h5 cannot be read: No such file'
+ok "another output that is not there" no 2 "$gone" --worst --against "$work/none.h5" -o "$work/n.svg"
+ok "an input that is not there" no 2 "$gone" --input "$work/none.h5" -o "$work/n.svg"
+ok "... planes" no 2 "$gone" --planes "$work/none.h5" --channels "$scores" -o "$work/n.svg"
+ok "... channels" no 2 "$gone" --channels "$work/none.h5" -o "$work/n.svg"
+ok "... the output itself" refused 2 "$gone" "$bin/wiremill" show "$work/none.h5" -o "$work/n.svg"
 ok "planes without channels" no 2 'planes needs the channel map' --planes x -o "$work/n.svg"
 ok "options of pictures without one" no 2 'event is for a picture: add --output' --event 1:1:1
 ok "... of joined files" no 2 'pedestal is for a picture' --pedestal none

@@ -49,6 +49,8 @@ ok "... a folder" input "name its files" "$work"
 model () { refused "$1" "$2" "$bin/wiremill" run --output "$work/o" --input "$made/one.h5" --model "$3"; }
 ok "nothing to cut" refused 2 "none.h5 cannot be read: No such file" "$bin/wiremill" cut --input "$work/none.h5" \
         --patches "$work/p.npy"
+ok "no such channel map to cut by" refused 2 "none.csv cannot be read: No such file" "$bin/wiremill" cut \
+        --channels "$work/none.csv" --input "$made/one.h5" --patches "$work/p.npy"
 ok "no such specification to cut by" refused 2 "none.yaml cannot be read: No such file" "$bin/wiremill" cut \
         --spec none.yaml --input "$made/one.h5" --patches "$work/p.npy"
 ok "a link to no model" model 2 "link.onnx is a symbolic link" "$work/link.onnx"

@@ -49,8 +49,8 @@ not_given () { ! says '[-]-model|--input'; }
 ok "... with no option that show has not" not_given
 head -c 20000 "$file" >"$work/cut.scores.h5"
 ok "an output that is cut off" refused 'truncated' "$work/cut.scores.h5"
-none () { exits 2 keep "$bin/wiremill" show "$work/none.scores.h5" && says 'none.scores.h5 cannot be read: No such file'; }
-ok "a file that is not there" none
+no_file () { exits 2 keep "$bin/wiremill" show "$file" "$work/none.h5" && says 'none.h5 cannot be read: No such file'; }
+ok "a file that is not there" no_file
 bare () { exits 2 keep "$bin/wiremill" show && says 'name a file of scores'; }
 ok "no file" bare
 

@@ -218,6 +218,9 @@ explained ()
 ok "where the input has changed, that is reported too" explained
 nobody () { exits 5 verify "$work/none" && says 'holds no campaign'; }
 ok "no campaign there" nobody
+gone () { exits 2 verify "$work/out" "$@" "$work/none.h5" && says 'none.h5 cannot be read: No such file'; }
+ok "no scores of others there" gone --against
+ok "no copies there" gone --output
 engine () { exits 5 verify "$work/cnn" --engine reference && says 'reference engine cannot run this model'; }
 ok "an engine that cannot run the model" engine
 sample ()
