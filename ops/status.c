@@ -226,15 +226,17 @@ static void show_advertised (const json_t *s, const char *endpoint)
 
 static void show_status (const json_t *s, const char *campaign)
 {
-    char up[32], ledger[32], journal[32];
+    char up[32], ledger[32], journal[32], files[96];
     const char *endpoint = wm_ask_text (s, "endpoint");
     const char *waiting = wm_ask_text (s, "waiting_for"), *paused = wm_ask_text (s, "paused");
-    printf ("broker %s", *endpoint ? endpoint : "not running");
+    int used = printf ("broker %s", *endpoint ? endpoint : "not running");
     if (*endpoint)
-        printf ("  up %s  pid %lld", wm_show_time (wm_ask_real (s, "up_s"), up),
-                (long long) wm_ask_int (s, "pid"));
-    printf ("  ledger %s  journal %s\n", wm_show_bytes (wm_ask_real (s, "bytes.ledger"), ledger),
-            wm_show_bytes (wm_ask_real (s, "bytes.journal"), journal));
+        used += printf ("  up %s  pid %lld", wm_show_time (wm_ask_real (s, "up_s"), up),
+                        (long long) wm_ask_int (s, "pid"));
+    used += snprintf (files, sizeof files, "  ledger %s  journal %s",
+                      wm_show_bytes (wm_ask_real (s, "bytes.ledger"), ledger),
+                      wm_show_bytes (wm_ask_real (s, "bytes.journal"), journal));
+    printf ("%s%s\n", used > wm_show_width (STDOUT_FILENO) ? "\n" : "", files);
     show_advertised (s, endpoint);
     show_campaign (s);
     wm_arithmetic_classes (stdout, s);
@@ -294,7 +296,7 @@ static bool show_file (void *argument, const json_t *file)
 static int show_files (const char *endpoint, const char *campaign, bool json)
 {
     files_t self = { .json = json, .is_cut = isatty (STDOUT_FILENO) };
-    const int width = self.is_cut ? wm_show_width (STDOUT_FILENO) : 80;
+    const int width = wm_show_width (STDOUT_FILENO);
     const int names = width - COUNTS_WIDTH > 22 ? width - COUNTS_WIDTH : 22;
     self.output = (names - 2) / 2;
     self.input = names - 2 - self.output;

@@ -27,7 +27,7 @@
 #define DRAW_LEAST_MS 50 /* answers of many brokers come one by one */
 #define END_MS 500
 #define LATE_MS 5000 /* behind the time for the next answer */
-#define ROWS_ONCE 512
+#define ROWS_ONCE 1024
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -50,8 +50,8 @@ const wm_verb_t wm_verb_top = {
     "logged last; of several campaigns one line each, which Enter opens. Keys: p pauses, r "
     "resumes, d drains the chosen worker, D all; each asks first. s sorts, Enter inspects a "
     "worker, ? lists all keys, q quits. A broker that goes away is asked again until it answers. "
-    "Where stdin or stdout is no terminal it prints one screen, as with --once, and its exit code "
-    "is that of `wiremill status`. NO_COLOR is respected.\n",
+    "Where stdin or stdout is no terminal it prints one screen, as with --once, in COLUMNS or 80 "
+    "columns, and its exit code is that of `wiremill status`. NO_COLOR is respected.\n",
     .options = options, .run = top_main };
 /* clang-format on */
 

@@ -85,9 +85,8 @@ const char *wm_show_bar (double share, int width, char text[64])
 int wm_show_width (int fd)
 {
     struct winsize size;
-    if (!isatty (fd))
-        return WM_SHOW_WIDTH_MAX;
     const char *columns = getenv ("COLUMNS");
+    /* of what is no terminal ioctl tells nothing */
     const bool known = ioctl (fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_LEAST;
     const long width = known ? size.ws_col : columns ? strtol (columns, NULL, 10) : 0;
     return width < WIDTH_LEAST         ? WIDTH_DEFAULT

@@ -18,8 +18,8 @@ const char *wm_show_bytes (double bytes, char text[32]);               /* 0.25 M
 const char *wm_show_time (double seconds, char text[32]);              /* 12.3 s, 04:12, 3d 04:12 */
 const char *wm_show_bar (double share, int width, char text[64]);      /* [####----] */
 
-/* Returns the columns of the terminal at `fd` as it is now; of a terminal that does not know,
-   COLUMNS or 80; WM_SHOW_WIDTH_MAX where `fd` is no terminal.  */
+/* Returns the columns of the terminal at `fd` as it is now; where that does not know, or `fd` is no
+   terminal, COLUMNS or 80.  */
 #define WM_SHOW_WIDTH_MAX 240
 int wm_show_width (int fd);
 

@@ -12,6 +12,7 @@
 
 #define GRAPH_LEAST 10   /* columns */
 #define CLOCK_COLUMNS 11 /* at the end of the first line */
+#define TEXT_LINES_MAX 8 /* of one text where the screen is printed once */
 
 /* ---- one campaign ---------------------------------------------------------------------------- */
 
@@ -300,14 +301,16 @@ static void put_worker_heading (wm_canvas_t *canvas, const wm_top_view_t *view, 
     wm_canvas_next (canvas);
 }
 
-static void put_worker (wm_canvas_t *canvas, const json_t *worker, bool chosen)
+static void put_worker (wm_canvas_t *canvas, const wm_top_view_t *view, const json_t *worker,
+                        bool chosen)
 {
     char device[160], text[32];
+    const bool is_marked = view->has_keys && chosen;
     const widths_t w = widths_of (canvas->columns);
     const char *state = wm_ask_text (worker, "state"), *why = wm_ask_text (worker, "why");
     wm_top_device (worker, device);
-    wm_canvas_put (canvas, WM_BOLD, "%s", chosen ? "> " : "  ");
-    wm_canvas_cell (canvas, chosen ? WM_BOLD : WM_PLAIN, w.label, wm_ask_text (worker, "label"));
+    wm_canvas_put (canvas, WM_BOLD, "%s", is_marked ? "> " : "  ");
+    wm_canvas_cell (canvas, is_marked ? WM_BOLD : WM_PLAIN, w.label, wm_ask_text (worker, "label"));
     wm_canvas_put (canvas, WM_PLAIN, " ");
     wm_canvas_cell (canvas, WM_PLAIN, w.device, device);
     wm_canvas_cell (canvas, WM_PLAIN, -8, short_of (worker, "hits_s", text));
@@ -321,10 +324,12 @@ static void put_worker (wm_canvas_t *canvas, const json_t *worker, bool chosen)
     wm_canvas_cell (canvas, WM_PLAIN, -9, short_of (worker, "batches", text));
     wm_canvas_put (canvas, WM_PLAIN, "  ");
     wm_canvas_put (canvas, style_of (state), "%s", state);
-    if (*why)
+    if (*why && view->has_keys) /* Enter shows all of it */
         wm_canvas_put (canvas, WM_BAD, "%s%s", canvas->columns < 100 ? "!" : "  ",
                        canvas->columns < 100 ? "" : why);
     wm_canvas_next (canvas);
+    if (*why && !view->has_keys)
+        wm_canvas_wrap (canvas, WM_BAD, "    ", why, TEXT_LINES_MAX);
 }
 
 /* Draws at most `room` lines: the heading, workers, and how many are not on the screen.  */
@@ -339,7 +344,7 @@ static void put_workers (wm_canvas_t *canvas, wm_top_view_t *view, const json_t 
         wm_canvas_put (canvas, WM_PLAIN, "  no worker is connected");
     scroll (view, chosen, n, view->has_keys ? room - 1 - is_cut : n);
     for (int i = view->first; i < n && i < view->first + view->page; i++)
-        put_worker (canvas, sorted[i].row, view->has_keys && i == chosen);
+        put_worker (canvas, view, sorted[i].row, i == chosen);
     if (!n)
         wm_canvas_next (canvas);
     if (is_cut && n) {
@@ -406,19 +411,19 @@ static const char *clock_of (int64_t time_s, bool with_day, char text[32])
     return text;
 }
 
-/* One line of what a campaign did that no broker serves.  */
+/* What a campaign did that no broker serves.  */
 static void put_did (wm_canvas_t *canvas, const json_t *s, const wm_top_did_t *did)
 {
-    char from[32], to[32], rate[32], up[32], per_s[32];
+    char from[32], to[32], rate[32], up[32], per_s[32], text[256];
     if (!did->from_s)
         return;
-    wm_canvas_put (canvas, WM_PLAIN, "worked   %s to %s, mean %s %s in %s, at most %lld worker%s",
-                   clock_of (did->from_s, true, from),
-                   clock_of (did->to_s, did->to_s - did->from_s > 86400, to),
-                   wm_show_short (did->up_s > 0 ? did->hits / did->up_s : 0, rate),
-                   wm_ask_rows_s (s, 30, per_s), wm_show_time (did->up_s, up),
-                   (long long) did->workers, did->workers == 1 ? "" : "s");
-    wm_canvas_next (canvas);
+    snprintf (text, sizeof text, "%s to %s, mean %s %s in %s, at most %lld worker%s",
+              clock_of (did->from_s, true, from),
+              clock_of (did->to_s, did->to_s - did->from_s > 86400, to),
+              wm_show_short (did->up_s > 0 ? did->hits / did->up_s : 0, rate),
+              wm_ask_rows_s (s, 30, per_s), wm_show_time (did->up_s, up), (long long) did->workers,
+              did->workers == 1 ? "" : "s");
+    wm_canvas_wrap (canvas, WM_PLAIN, "worked   ", text, 2);
 }
 
 static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, int rows)
@@ -451,13 +456,12 @@ static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, in
 static void put_minutes (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
 {
     enum { OF_MINUTE = 60 / WM_TOP_BUCKET_S };
-    char text[32], per_s[32];
-    int first = 0;
+    char text[32], per_s[32], all[32 * (WM_TOP_BUCKETS / OF_MINUTE + 2)];
+    int first = 0, length = 0;
     while (first < WM_TOP_BUCKETS && campaign->rate[first] < 0)
         first++;
     if (first == WM_TOP_BUCKETS)
         return;
-    wm_canvas_put (canvas, WM_PLAIN, "minutes ");
     for (int i = first - first % OF_MINUTE; i < WM_TOP_BUCKETS; i += OF_MINUTE) {
         double sum = 0;
         int n = 0;
@@ -466,16 +470,17 @@ static void put_minutes (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
                 sum += (double) campaign->rate[k];
                 n++;
             }
-        wm_canvas_put (canvas, WM_PLAIN, " %s", n ? wm_show_short (sum / n, text) : "-");
+        length += sprintf (all + length, "%s ", n ? wm_show_short (sum / n, text) : "-");
     }
-    wm_canvas_put (canvas, WM_PLAIN, " %s", wm_ask_rows_s (campaign->status, 30, per_s));
-    wm_canvas_next (canvas);
+    sprintf (all + length, "%s", wm_ask_rows_s (campaign->status, 30, per_s));
+    wm_canvas_wrap (canvas, WM_PLAIN, "minutes  ", all, TEXT_LINES_MAX);
 }
 
-/* What is held and what the broker logged last; `rows` lines at most. Returns how many.  */
-static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, bool is_drawn)
+/* What is held and what the broker logged last; `rows` texts at most, each in at most `lines`
+   lines; 0: draws nothing. Returns how many texts.  */
+static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, int lines)
 {
-    char ago[32], *text = NULL;
+    char ago[32], head[48], *text = NULL;
     size_t i, size;
     int n = 0;
     const json_t *one, *held = json_object_get (s, "held"), *said = json_object_get (s, "said");
@@ -483,7 +488,7 @@ static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, bool is_d
     const int of_held = n_held + n_said > rows && n_said ? rows / 2 : rows;
     json_array_foreach (held, i, one)
     {
-        FILE *out = n < of_held && is_drawn ? open_memstream (&text, &size) : NULL;
+        FILE *out = n < of_held && lines ? open_memstream (&text, &size) : NULL;
         if (n >= of_held)
             break;
         n++;
@@ -492,8 +497,7 @@ static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, bool is_d
         wm_ask_held (out, one);
         fclose (out);
         text[strcspn (text, "\n")] = 0;
-        wm_canvas_put (canvas, WM_WARN, "%s", text);
-        wm_canvas_next (canvas);
+        wm_canvas_wrap (canvas, WM_WARN, "", text, lines);
         free (text);
     }
     json_array_foreach (said, i, one)
@@ -501,11 +505,8 @@ static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, bool is_d
         if (n >= rows)
             break;
         n++;
-        if (!is_drawn)
-            continue;
-        wm_canvas_put (canvas, WM_PLAIN, "%s ago: %s",
-                       wm_show_time (wm_ask_real (one, "ago_s"), ago), wm_ask_text (one, "text"));
-        wm_canvas_next (canvas);
+        snprintf (head, sizeof head, "%s ago: ", wm_show_time (wm_ask_real (one, "ago_s"), ago));
+        wm_canvas_wrap (canvas, WM_PLAIN, head, wm_ask_text (one, "text"), lines);
     }
     return n;
 }
@@ -528,13 +529,10 @@ static void put_note (wm_canvas_t *canvas, const wm_top_view_t *view,
                        wm_show_time (campaign->age_s, age));
         wm_canvas_next (canvas);
     }
-    if (*paused) {
-        wm_canvas_put (canvas, WM_WARN, "paused: %s", paused);
-        wm_canvas_next (canvas);
-    } else if (*waiting) {
-        wm_canvas_put (canvas, WM_WARN, "waiting for: %s", waiting);
-        wm_canvas_next (canvas);
-    }
+    if (*paused)
+        wm_canvas_wrap (canvas, WM_WARN, "paused: ", paused, 3);
+    else if (*waiting)
+        wm_canvas_wrap (canvas, WM_WARN, "waiting for: ", waiting, 3);
 }
 
 /* On a narrow screen the end of the address: there are a broker's port and a campaign's name.  */
@@ -583,12 +581,12 @@ static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
     }
     wm_canvas_next (canvas);
     const int left = canvas->rows - 2 - canvas->n;
-    const int n_event = put_events (canvas, s, view->has_keys ? left / 3 : 20, false);
+    const int n_event = put_events (canvas, s, view->has_keys ? left / 3 : 20, 0);
     const int room = left - n_event - (n_event > 0);
     if (room >= 2 || !view->has_keys)
         put_workers (canvas, view, s, room);
     fill (canvas, view, canvas->rows - 2 - n_event);
-    put_events (canvas, s, n_event, true);
+    put_events (canvas, s, n_event, view->has_keys ? 1 : TEXT_LINES_MAX);
     fill (canvas, view, canvas->rows - 2);
 }
 

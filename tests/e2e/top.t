@@ -25,10 +25,20 @@ producer=$!
 
 once ()
 {
-    keep "$bin/wiremill" top --once "$out" && says "^ out: paused   broker $endpoint" && says "^paused: .*lunch" &&
+    COLUMNS=160 keep "$bin/wiremill" top --once "$out" && says "^ out: paused   broker $endpoint" && says "^paused: .*lunch" &&
         says "^  no worker is connected" && ! grep -q "$(printf '\033')" "$work/said"
 }
 ok "--once prints one screen, without escape codes" once
+fits () # columns, command...: no line of it is longer
+{
+    keep "${@:2}" && awk -v n="$1" 'length ($0) > n {print "too long: " $0; bad = 1} END {exit bad}' "$work/said"
+}
+narrow ()
+{
+    fits 80 "$bin/wiremill" top --once "$out" && fits 80 "$bin/wiremill" status "$out" && ! grep -q SUBMITTED "$work/said" &&
+        COLUMNS=120 fits 120 "$bin/wiremill" status "$out" && says '^CAMPAIGN .* SUBMITTED .* ETA$'
+}
+ok "where there is no terminal, both fit 80 columns, or COLUMNS" narrow
 no_terminal () { keep "$bin/wiremill" top "$out" </dev/null && says "^ out: paused"; }
 ok "so does top where there is no terminal" no_terminal
 nothing () { refused 5 "holds no campaign" "$bin/wiremill" top "$work/made-up" && refused 2 "port is missing" "$bin/wiremill" top tcp://; }
@@ -200,7 +210,7 @@ down () { ! kill -0 "$broker"; }
 ok "no broker" until_true 60 down
 ended ()
 {
-    keep "$bin/wiremill" top --once "$out" && says "^ out: finished   no broker runs" && says "^minutes .*[1-9].* hits/s$" &&
+    COLUMNS=160 keep "$bin/wiremill" top --once "$out" && says "^ out: finished   no broker runs" && says "^minutes .*[1-9].* hits/s$" &&
         says "^worked   .* to .*, mean [0-9.]*[1-9].* hits/s in .*, at most [0-9]+ workers?$"
 }
 ok "a finished campaign without a broker" ended

@@ -65,8 +65,13 @@ static void test_width (void **state)
     assert_int_equal (wm_show_width (fd), 80);
     close (fd);
     close (terminal);
-    const int file = open ("/dev/null", O_RDWR);
+    const int file = open ("/dev/null", O_RDWR); /* no terminal */
+    assert_int_equal (wm_show_width (file), 80);
+    setenv ("COLUMNS", "100", 1);
+    assert_int_equal (wm_show_width (file), 100);
+    setenv ("COLUMNS", "1000000", 1);
     assert_int_equal (wm_show_width (file), WM_SHOW_WIDTH_MAX);
+    unsetenv ("COLUMNS");
     close (file);
 }
 

@@ -128,10 +128,47 @@ static void test_words (void **state)
     wm_canvas_free (&canvas);
 }
 
+/* A screen that is printed once, as into a pipe: every text whole, in more lines if need be.  */
+static void test_once (void **state)
+{
+    (void) state;
+    char text[401];
+    wm_canvas_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN };
+    const char *const last[] = { "paused-9", "why-9", "said-9", "held-9" };
+    campaign_new (&campaign, 1, "w");
+    for (int i = 0; i < WM_TOP_BUCKETS; i++)
+        campaign.rate[i] = 1e9f + 1e8f * (float) i;
+    for (int i = 0; i < 4; i++) {
+        int n = 0;
+        for (int k = 0; k < 10; k++)
+            n += snprintf (text + n, sizeof text - (size_t) n, "%.*s-%d some words ",
+                           (int) strcspn (last[i], "-"), last[i], k);
+        json_t *s = campaign.status, *worker = json_array_get (json_object_get (s, "workers"), 0);
+        if (i < 2)
+            json_object_set_new (i ? worker : s, i ? "why" : "paused", json_string (text));
+        else if (i == 2)
+            json_object_set_new (s, "said", json_pack ("[{s:f, s:s}]", "ago_s", 5.0, "text", text));
+        else
+            json_object_set_new (s, "held",
+                                 json_pack ("[{s:s, s:s}]", "path", text, "state", "held"));
+    }
+    for (int columns = 80; columns <= 200; columns += 60) {
+        draw (&canvas, &view, &campaign, 200, columns);
+        for (int i = 0; i < 4; i++)
+            assert_true (shows (&canvas, last[i]));
+        assert_true (shows (&canvas, "18350.0M")); /* the last minute */
+    }
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (test_workers),
                                         cmocka_unit_test (test_sizes),
-                                        cmocka_unit_test (test_words) };
+                                        cmocka_unit_test (test_words),
+                                        cmocka_unit_test (test_once) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
