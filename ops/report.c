@@ -210,6 +210,7 @@ static int report_main (const wm_args_t *args)
                            .folder = campaign,
                            .where = where_of (endpoint, campaign),
                            .note = wm_args_text (args, "note"),
+                           .history.made_s = wm_ask_real (status, "campaign.submitted"),
                            .now_s = time (NULL) };
     json_t *history = wm_ask_history ("report", endpoint, campaign, &code);
     wm_fault_t fault = WM_OK;

@@ -172,13 +172,17 @@ double wm_past_next (const wm_past_t *self)
     return self->n_row > 1 ? self->row[self->n_row - 2].begin_s : 0;
 }
 
-/* When a broker served in a row: at its end where the next row follows, else from its begin on.  */
+/* When a broker served in a row: at its end where the next row follows; else from its begin on, or,
+   in the first row, from when the campaign was made.  */
 static void served (const wm_past_t *self, size_t i, double *first_s, double *last_s)
 {
     const wm_past_row_t *row = &self->row[i];
     const bool is_part = row->up_s > 0 && row->up_s < row->span_s - 1,
                is_followed = i + 1 < self->n_row && row[1].begin_s <= row->begin_s + row->span_s;
-    *first_s = row->begin_s + (is_part && is_followed ? row->span_s - row->up_s : 0);
+    const double rest_s = is_part ? row->span_s - row->up_s : 0;
+    *first_s = row->begin_s + (is_followed ? rest_s
+                               : i         ? 0
+                                           : fmax (0, fmin (rest_s, self->made_s - row->begin_s)));
     *last_s = *first_s + (is_part ? row->up_s : row->span_s);
 }
 

@@ -62,6 +62,7 @@ typedef struct {
     wm_past_row_t *row; /* (n_row) in the order of time, all with a time */
     size_t n_row;
     double hits_before;       /* of results whose time is not known */
+    double made_s;            /* when the campaign was made, set by the owner; 0: not known */
     wm_past_worker_t *worker; /* (n_worker) as they connected */
     size_t n_worker;
     double n_worker_dropped; /* older ones that are not kept */

@@ -213,6 +213,19 @@ static void test_first_minute (void **state)
     wm_past_take (&past, history, 0);
     assert_float_equal (wm_past_begin (&past), 640, 0);
     rates_are (&past, 600, 20, 6, (const double[]){ -1, -1, 10, 1, 1, 1 });
+
+    /* One that none follows, of a campaign made in it: from there on.  */
+    json_array_remove (json_object_get (history, "rows"), 1);
+    wm_past_clear (&past);
+    wm_past_take (&past, history, 0);
+    assert_float_equal (wm_past_begin (&past), 600, 0); /* not known */
+    past.made_s = 620;
+    assert_float_equal (wm_past_begin (&past), 620, 0);
+    rates_are (&past, 600, 20, 3, (const double[]){ -1, 10, -1 });
+    past.made_s = 655; /* its clock was wrong: it served for 20 s of this minute */
+    assert_float_equal (wm_past_begin (&past), 640, 0);
+    past.made_s = 17;
+    assert_float_equal (wm_past_begin (&past), 600, 0);
     json_decref (history);
     wm_past_clear (&past);
 }
