@@ -33,7 +33,8 @@ static const wm_option_t options[] = {
      .task = "how",
      .help = "where it serves; another address than loopback needs one of the next two"},
     {.name = "password-file", .value = "FILE",
-     .help = "browsers and Prometheus must send its line as a password, with any user name"},
+     .help = "browsers and Prometheus must send its line as a password, with any user name; an "
+             "address that sends wrong ones may try one a second"},
     {.name = "insecure", .help = "whoever reaches the address may read it"},
     {.name = "interval", .value = "TIME", .fallback = "5s", .is_above = true,
      .help = "time between two questions to the broker"},

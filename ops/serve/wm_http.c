@@ -4,6 +4,7 @@
    seconds would stay open: the owner's sweep shuts down what is too old. A descriptor is in the
    table from the start of its connection until libmicrohttpd is about to close it.  */
 #include "ops/serve/wm_http.h"
+#include "ops/serve/wm_throttle.h"
 #include "schema/base/wm_address.h"
 #include "schema/wm_limits.h"
 
@@ -31,7 +32,8 @@ struct wm_http_t {
     bool is_here;                  /* it listens on loopback, without a password */
     void *context;
     char address[ADDRESS_BYTES];
-    pthread_mutex_t mutex; /* of what follows */
+    wm_throttle_t throttle; /* of the server's thread */
+    pthread_mutex_t mutex;  /* of what follows */
     struct {
         int fd; /* -1: free */
         int64_t since_ms;
@@ -97,6 +99,8 @@ static enum MHD_Result answer (struct MHD_Connection *connection, const wm_http_
     MHD_add_response_header (response, "Referrer-Policy", "no-referrer");
     if (what->code == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header (response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    if (what->code == MHD_HTTP_TOO_MANY_REQUESTS)
+        MHD_add_response_header (response, MHD_HTTP_HEADER_RETRY_AFTER, "1"); /* WM_THROTTLE_MS */
     if (what->code == MHD_HTTP_UNAUTHORIZED)
         MHD_add_response_header (response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
                                  "Basic realm=\"wiremill\", charset=\"UTF-8\"");
@@ -128,19 +132,39 @@ static bool names_us (const char *host)
            inet_pton (is_v6 ? AF_INET6 : AF_INET, name, number) == 1;
 }
 
-static enum MHD_Result give (const wm_http_t *self, struct MHD_Connection *connection,
+/* Checks the password of a request for a page that is not open. Returns 0 where it is right, else
+   the code to answer. One without a password is no guess.  */
+static unsigned check_password (wm_http_t *self, struct MHD_Connection *connection)
+{
+    const char *key = MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Authorization");
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info (connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (!key || !info)
+        return MHD_HTTP_UNAUTHORIZED;
+    if (!wm_throttle_allows (&self->throttle, info->client_addr, wm_now_ms ()))
+        return MHD_HTTP_TOO_MANY_REQUESTS;
+    if (wm_password_is_in (self->password, key))
+        return 0;
+    wm_throttle_wrong (&self->throttle, info->client_addr, wm_now_ms ());
+    return MHD_HTTP_UNAUTHORIZED;
+}
+
+static enum MHD_Result give (wm_http_t *self, struct MHD_Connection *connection,
                              const wm_http_page_t *page)
 {
-    const char *host = MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Host"),
-               *key = MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Authorization");
+    const char *host = MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Host");
     wm_http_answer_t what = { .code = MHD_HTTP_OK };
     if (self->is_here && !names_us (host))
         return refuse (connection, MHD_HTTP_MISDIRECTED_REQUEST,
                        "this page has no other name than its address or localhost; under a name of "
                        "its own wiremill serve wants --password-file\n");
-    if (self->password && !page->is_open && !wm_password_is_in (self->password, key))
-        return refuse (connection, MHD_HTTP_UNAUTHORIZED,
-                       "a password is needed, of any user name: ask who started wiremill serve\n");
+    const unsigned code = self->password && !page->is_open ? check_password (self, connection) : 0;
+    if (code)
+        return refuse (
+            connection, code,
+            code == MHD_HTTP_TOO_MANY_REQUESTS
+                ? "too many wrong passwords came from this address: try again in a second\n"
+                : "a password is needed, of any user name: ask who started wiremill serve\n");
     page->make (self->context, &what);
     return answer (connection, &what, page->type);
 }

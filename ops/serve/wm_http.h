@@ -7,9 +7,9 @@
    read. Of a request its path is looked at, and the headers Host and Authorization.
 
    On another address than loopback it wants a password for every page that is not open, unless the
-   owner says that anybody may read. On loopback without a password a request must name this machine
-   by its number or as localhost: a page of another site that a browser on this machine shows cannot
-   read ours under its own name (DNS rebinding).  */
+   owner says that anybody may read; guesses are throttled (wm_throttle.h). On loopback without a
+   password a request must name this machine by its number or as localhost: a page of another site
+   that a browser on this machine shows cannot read ours under its own name (DNS rebinding).  */
 #ifndef WM_HTTP_H
 #define WM_HTTP_H
 

@@ -226,15 +226,23 @@ door ()
 {
     for path in "" metrics status.json; do
         code 401 "http://$http/$path" && ! says "lunch|campaign" && code 401 -u "x:wrong-horse-battery" "http://$http/$path" &&
-            code 401 -H "Authorization: Bearer correct-horse:batter" "http://$http/$path" &&
-            code 401 -H "Authorization: Basic $(head -c 2000 /dev/zero | base64 -w 0)" "http://$http/$path" &&
-            code 401 -H "Authorization: Basic =" "http://$http/$path" && code 401 -H "Authorization: Basic eA==" "http://$http/$path" &&
             code 200 -u "anybody:correct-horse:battery" "http://$http/$path" &&
             code 200 -H "Authorization: Bearer correct-horse:battery" "http://$http/$path" || return 1
     done
+    code 401 -H "Authorization: Bearer correct-horse:batter" "http://$http/" && code 401 -H "Authorization: Basic =" "http://$http/" &&
+        code 401 -H "Authorization: Basic $(head -c 2000 /dev/zero | base64 -w 0)" "http://$http/" &&
+        code 401 -H "Authorization: Basic eA==" "http://$http/" || return 1
     curl -s -m 20 -D - -o "$work/said" "http://$http/" | grep -qi '^www-authenticate: Basic realm="wiremill"'
 }
 ok "pages need it, as browsers send it or as a token" door
+guess () { curl -s -m 60 -u x:wrong-horse-battery -o /dev/null -w '%{http_code}\n' "http://$http/?[1-100]" | grep -q 429; }
+ok "who guesses must wait" until_true 100 guess
+right=(-u "anybody:correct-horse:battery" "http://$http/")
+waits () { guess && ! code 200 "${right[@]}" && says 'try again in a second' && code 200 --interface 127.0.0.2 "${right[@]}"; }
+ok "... also with the right password; others need not" until_true 100 waits
+open () { guess && code 401 "http://$http/" && code 200 "http://$http/health/live"; }
+ok "... nor who sends none" open
+ok "a moment later the right one opens" until_true 60 code 200 "${right[@]}"
 end
 serve "$out" --listen "$all" --insecure
 ok "--insecure: anybody, under any name" until_true 20 code 200 -H "Host: head.example" "http://$http/"

@@ -1,9 +1,11 @@
 /* test_ops_serve.c - the page of `wiremill serve`: its texts, its history; and its password.  */
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_password.h"
+#include "ops/serve/wm_throttle.h"
 #include "ops/wm_past.h"
 
 #include <math.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -239,6 +241,52 @@ static void test_policy (void **state)
     assert_true (strlen (policy) < 390 && policy == wm_live_policy ());
 }
 
+static void test_throttle (void **state)
+{
+    (void) state;
+    static wm_throttle_t throttle;
+    const struct sockaddr *at[3];
+    struct sockaddr_in v4[2] = { { .sin_family = AF_INET, .sin_addr.s_addr = 0x0100007f },
+                                 { .sin_family = AF_INET, .sin_addr.s_addr = 0x0200007f } };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr.s6_addr = { 0x7f, 0, 0, 1 } };
+    at[0] = (const struct sockaddr *) &v4[0];
+    at[1] = (const struct sockaddr *) &v4[1];
+    at[2] = (const struct sockaddr *) &v6;
+    for (int64_t now_ms = 1; now_ms < 100000; now_ms += 60000) {
+        for (int i = 0; i < WM_THROTTLE_TRIES; i++) {
+            assert_true (wm_throttle_allows (&throttle, at[0], now_ms));
+            v4[0].sin_port++; /* of another connection */
+            wm_throttle_wrong (&throttle, at[0], now_ms);
+        }
+        assert_false (wm_throttle_allows (&throttle, at[0], now_ms));
+        assert_false (wm_throttle_allows (&throttle, at[0], now_ms + 999));
+        assert_true (wm_throttle_allows (&throttle, at[0], now_ms + 1000));
+        wm_throttle_wrong (&throttle, at[0], now_ms + 1000);
+        assert_false (wm_throttle_allows (&throttle, at[0], now_ms + 1999));
+        assert_true (wm_throttle_allows (&throttle, at[1], now_ms)); /* others are free */
+        assert_true (wm_throttle_allows (&throttle, at[2], now_ms));
+    }
+
+    /* More addresses than places: those that guessed most stay.  */
+    for (uint32_t i = 0; i < 3 * WM_THROTTLE_ADDRESSES_MAX; i++) {
+        v4[1].sin_addr.s_addr = 0x0a + (i << 8);
+        wm_throttle_wrong (&throttle, at[1], 60002);
+    }
+    assert_false (wm_throttle_allows (&throttle, at[0], 60002));
+    for (int i = 0; i < WM_THROTTLE_TRIES; i++)
+        wm_throttle_wrong (&throttle, at[1], 60002);
+    assert_false (wm_throttle_allows (&throttle, at[1], 60002));
+
+    /* Addresses of one network of IPv6 are one.  */
+    for (int i = 0; i < WM_THROTTLE_TRIES; i++) {
+        v6.sin6_addr.s6_addr[15]++;
+        wm_throttle_wrong (&throttle, at[2], 60002);
+    }
+    assert_false (wm_throttle_allows (&throttle, at[2], 60002));
+    v6.sin6_addr.s6_addr[7]++;
+    assert_true (wm_throttle_allows (&throttle, at[2], 60002));
+}
+
 static void test_password (void **state)
 {
     (void) state;
@@ -279,7 +327,7 @@ int main (void)
         cmocka_unit_test (test_workers),      cmocka_unit_test (test_lists),
         cmocka_unit_test (test_nothing),      cmocka_unit_test (test_history),
         cmocka_unit_test (test_first_minute), cmocka_unit_test (test_policy),
-        cmocka_unit_test (test_password),
+        cmocka_unit_test (test_password),     cmocka_unit_test (test_throttle),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
