@@ -235,31 +235,22 @@ static bool is_event (const wm_show_t *self, const int64_t id[4])
     return self->event.run == id[0] && self->event.subrun == id[1] && self->event.event == id[2];
 }
 
-/* The event of these numbers; of a stream, which is read in segments, the one with this row.  */
-static bool is_event_of (const wm_show_t *self, uint32_t row)
-{
-    if (!is_event (self, self->scores.key[row].id))
-        return false;
-    for (uint32_t i = 0; i < self->event.n_hit && self->event.stream_ticks; i++)
-        if (self->event.hit[i].row == row)
-            return true;
-    return !self->event.stream_ticks;
-}
-
-/* Events mostly lie in the order of their hits: so the first one that is read is mostly right.  */
+/* The reader tells the event, or the segment of a stream, of a hit. Events of windows mostly lie in
+   the order of their rows: so the first one that is read is mostly right.  */
 static wm_fault_t read_event (wm_show_t *self, uint32_t row, wm_error_t *error)
 {
     const wm_scores_key_t *key = self->scores.key;
-    const uint32_t n = wm_reader_n_event (self->reader);
-    uint32_t guess = 0;
-    for (uint32_t i = 1; i <= row; i++)
+    const uint32_t n = wm_reader_n_event (self->reader),
+                   known = wm_reader_of_row (self->reader, row);
+    uint32_t guess = known == UINT32_MAX ? 0 : known;
+    for (uint32_t i = 1; i <= row && known == UINT32_MAX; i++)
         guess += memcmp (key[i].id, key[i - 1].id, 3 * sizeof *key[i].id) != 0;
     for (uint32_t i = 0; i < n; i++) {
         wm_fault_t fault = wm_reader_event (self->reader, (uint32_t) (((uint64_t) guess + i) % n),
                                             &self->event, error);
         if (fault)
             return fault;
-        if (is_event_of (self, row))
+        if (is_event (self, key[row].id))
             return WM_OK;
     }
     return wm_fault (error, WM_EBATCH, "%.200s: has no event %" PRId64 ":%" PRId64 ":%" PRId64,

@@ -254,6 +254,19 @@ uint64_t wm_reader_n_row (const wm_reader_t *self)
     return self->n_row;
 }
 
+uint32_t wm_reader_of_row (wm_reader_t *self, uint64_t row)
+{
+    uint64_t n_span, n_row;
+    const wm_rows_t *rows = self->layout->source ? &self->layout->source (self).hits->rows : NULL;
+    for (uint32_t o = 0; rows && rows->start && o < self->n_event; o++) {
+        const wm_span_t *span = wm_rows_of (rows, o, &n_span, &n_row);
+        for (uint64_t i = 0; i < n_span; i++)
+            if (row >= span[i].first && row - span[i].first < span[i].count)
+                return o;
+    }
+    return UINT32_MAX;
+}
+
 /* "32 x 32 x 3", and its sizes but those of 1 into `size`; returns how many these are.  */
 static uint32_t shape_say (char text[128], const uint64_t *dim, uint32_t n_dim, uint64_t size[8])
 {

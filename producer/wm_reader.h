@@ -73,6 +73,10 @@ uint32_t wm_reader_n_event (const wm_reader_t *self);   /* those that only hits 
 uint32_t wm_reader_n_missing (const wm_reader_t *self); /* which are so many */
 uint64_t wm_reader_n_row (const wm_reader_t *self);
 
+/* Returns the ordinal of the event, or of the segment of a stream, whose hits have this row of the
+   hit table; UINT32_MAX: none, or the layout has no such table. Reads nothing.  */
+uint32_t wm_reader_of_row (wm_reader_t *self, uint64_t row);
+
 /* WM_EBATCH: ready-made patches of another shape than `shape`, sizes with 'x' between ("3x32x32";
    "": any). Sizes of 1 do not count, and flat patches (N, values) are in the model's order.  */
 wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, const char *shape,

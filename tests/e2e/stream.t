@@ -60,6 +60,22 @@ segment () # the numbers of files' hits are those of their rows
         grep -q '>tick after [1-9][0-9]*<' "$work/hit.html" && grep -q 'r="9"' "$work/hit.html"
 }
 ok "the picture of a hit is that of its segment" segment
+alone () # damages samples of the first segments: a picture of the last ones does not read them
+{
+    cp "$work/long.h5" "$work/hurt.h5" && $python - "$work/hurt.h5" <<'PYTHON' &&
+import sys
+import h5py
+with h5py.File(sys.argv[1]) as f:
+    chunk = f["roi_value/adc"].id.get_chunk_info(0)
+with open(sys.argv[1], "r+b") as f:
+    f.seek(chunk.byte_offset)
+    f.write(bytes(chunk.size))
+PYTHON
+        show=("$bin/wiremill" show "$work/whole/long.scores.h5" --input "$work/hurt.h5" --output "$work/hit.html") &&
+        exits 5 "${show[@]}" --hit 7:0:1:0 && "${show[@]}" --hit 7:0:1:$((rows - 5))
+}
+rows=$($python -c 'import h5py, sys; print (len (h5py.File (sys.argv[1])["hit_table/time"]))' "$work/long.h5")
+ok "... and no other segment is read for it" alone
 
 WM_KILLER_SLOW_MS=500 "${run[@]}" --input "$work/long.h5" --output "$work/again" >/dev/null 2>&1 &
 pid=$!
