@@ -378,10 +378,10 @@ wm_fault_t wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal, wm_jour
     self->n_pending = 0; /* of an earlier attempt: the journal has them */
     self->pool_bytes = 0;
     wm_ledger_replay (self, !self->progress.epoch);
-    const wm_fault_t fault = wm_journal_replay (
-        journal, self->progress.epoch, self->progress.sequence, catch_one, self, found, error);
+    wm_fault_t fault = wm_journal_replay (journal, self->progress.epoch, self->progress.sequence,
+                                          catch_one, self, found, error);
     if (fault == WM_OK)
-        wm_ledger_replay_end (self);
+        fault = wm_ledger_replay_end (self, error);
     return fault == WM_OK ? wm_ledger_commit (self, error) : fault;
 }
 

@@ -177,9 +177,10 @@ void wm_ledger_salvage (wm_ledger_t *self);
 /* Counts a RESULT, or a HELD of a batch.  */
 void wm_ledger_count_record (wm_ledger_t *self, const wm_record_t *record);
 
-/* A replay of the journal begins, from its begin or from the ledger's position; it has ended.  */
+/* A replay of the journal begins, from its begin or from the ledger's position; it has ended: hits
+   that the ledger knows and no minute counts get a row without a time.  */
 void wm_ledger_replay (wm_ledger_t *self, bool is_whole);
-void wm_ledger_replay_end (wm_ledger_t *self);
+wm_fault_t wm_ledger_replay_end (wm_ledger_t *self, wm_error_t *error);
 
 /* Writes what is not committed, in the open transaction; an SQLite code. Then, once the transaction
    is committed: forgets it.  */

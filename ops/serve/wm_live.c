@@ -240,7 +240,7 @@ static const char *date_of (double time_s, char text[32])
 static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, const wm_past_t *past)
 {
     char from[32], to[32];
-    char per_s[32];
+    char per_s[32], before[64];
     float rate[PARTS];
     wm_past_part_t part[PARTS];
     const double now_s = (double) time (NULL), begin_s = wm_past_begin (past);
@@ -259,6 +259,11 @@ static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, const wm_p
                    per_s, rate, PARTS);
     }
     fputs ("</div>\n", out);
+    if (past->hits_before > 0)
+        wm_page_put (
+            out, "p class=\"faint\"",
+            "Not in these graphs, since it is not known when they were scored: %s.",
+            wm_show_rows ((int64_t) past->hits_before, wm_ask_rows (campaign->status), before));
     wm_live_end (out);
 }
 

@@ -172,6 +172,7 @@ static void test_history (void **state)
     has (page, "failed on a worker</th><td class=\"n\" data-v=\"3\">3</td>"
                "<td class=\"n\" data-v=\"12\">12");
     has (page, "<figure id=\"hours\">");
+    has (page, "it is not known when they were scored: 1,000 hits.");
     free (page);
 
     /* The last two rows may have grown; asked again from there, the others stay.  */
