@@ -111,6 +111,11 @@ static const char *channel_text (const wm_spec_t *spec, uint32_t channel, char t
     return spec->n_channel > 1 ? text : "";
 }
 
+static bool is_image (const wm_show_t *show)
+{
+    return show->spec.result == WM_RESULT_IMAGE;
+}
+
 static void axes_name (const wm_show_t *show, wm_view_t *view)
 {
     static char tick[96];
@@ -121,7 +126,7 @@ static void axes_name (const wm_show_t *show, wm_view_t *view)
     if (isfinite (show->event.tick_us) && show->event.tick_us > 0)
         snprintf (tick, sizeof tick, "tick%s (%g us each)", from, show->event.tick_us);
     else
-        snprintf (tick, sizeof tick, "tick%s", from);
+        snprintf (tick, sizeof tick, "%s%s", is_image (show) ? "drift bin" : "tick", from);
     view->y.name = tick;
 }
 
@@ -170,16 +175,19 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
         }
     }
     const char *rows = show->spec.points == WM_POINTS_WINDOWS ? "windows" : "hits";
+    const char *by = is_truth ? "truth" : show->score ? show->score : "their largest score";
+    char what[96], count[48];
+    snprintf (what, sizeof what, is_image (show) ? "%s" : "%s by %s",
+              is_image (show) ? show->spec.table : rows, by);
+    snprintf (count, sizeof count, is_image (show) ? "wires" : "%u %s on wires", n, rows);
     snprintf (view->title, sizeof view->title,
-              "Event %" PRId64 ":%" PRId64 ":%" PRId64 ", TPC %d plane %d%s, %s by %s",
-              show->event.run, show->event.subrun, show->event.event, plane->tpc, plane->plane,
-              channel_text (&show->spec, plane->channel, text), rows,
-              is_truth      ? "truth"
-              : show->score ? show->score
-                            : "their largest score");
+              "Event %" PRId64 ":%" PRId64 ":%" PRId64 ", TPC %d plane %d%s, %s", show->event.run,
+              show->event.subrun, show->event.event, plane->tpc, plane->plane,
+              is_image (show) ? "" : channel_text (&show->spec, plane->channel, text), what);
     snprintf (view->about, sizeof view->about,
-              "%u %s on wires %.0f to %.0f, ticks %.0f to %.0f; the darkest grey is %.3g ADC", n,
-              rows, range[0], range[1], range[2], range[3], view->most);
+              "%s %.0f to %.0f, %s %.0f to %.0f; the darkest grey is %.3g%s", count, range[0],
+              range[1], is_image (show) ? "drift bins" : "ticks", range[2], range[3], view->most,
+              is_image (show) ? "" : " ADC");
     return fault;
 }
 
@@ -333,12 +341,16 @@ static void write_head (const wm_show_t *show, FILE *out)
     wm_page_table (out, NULL);
     fputs ("<tr><th>Scores</th>", out);
     wm_page_put (out, "td", "%s", show->path);
-    fputs ("</tr><tr><th>Input</th>", out);
-    wm_page_put (out, "td", "%s", show->input);
+    if (*show->input) {
+        fputs ("</tr><tr><th>Input</th>", out);
+        wm_page_put (out, "td", "%s", show->input);
+    }
     fputs ("</tr><tr><th>Model (SHA-256)</th>", out);
     wm_page_put (out, "td", "%s", show->model);
-    fputs ("</tr><tr><th>Hits of the event</th>", out);
-    wm_page_put (out, "td", "%s", wm_page_count (show->event.n_hit, text));
+    if (!is_image (show)) {
+        fputs ("</tr><tr><th>Hits of the event</th>", out);
+        wm_page_put (out, "td", "%s", wm_page_count (show->event.n_hit, text));
+    }
     fputs ("</tr>\n", out);
     wm_page_table_end (out);
 }
@@ -412,8 +424,10 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
     wm_fault_t fault = WM_OK;
     char text[64];
     wm_page_put (out, "h2", "Cryostat %d, TPC %d, plane %d%s", plane->cryostat, plane->tpc,
-                 plane->plane, channel_text (&show->spec, plane->channel, text));
-    write_counts (show, views->plane, out);
+                 plane->plane,
+                 is_image (show) ? "" : channel_text (&show->spec, plane->channel, text));
+    if (!is_image (show))
+        write_counts (show, views->plane, out);
     if (show->hit != UINT32_MAX && is_on (&show->event.hit[show->hit], plane) && !plane->channel)
         write_hit (show, out);
     for (uint32_t i = 0; i < views->n && !fault; i++) {
@@ -524,7 +538,7 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
         return draw_plane (show, plane, out, error);
     write_head (show, out);
     for (uint32_t k = 0; k < show->event.n_plane && !fault; k++)
-        if (is_wanted (show, k) && (hits_on (show, k) || show->plane >= 0))
+        if (is_wanted (show, k) && (is_image (show) || hits_on (show, k) || show->plane >= 0))
             fault = draw_plane (show, k, out, error);
     wm_page_end (out);
     return fault;

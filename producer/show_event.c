@@ -5,6 +5,7 @@
    the two.  */
 #include "producer/show_event.h"
 
+#include "producer/compare_images.h"
 #include "producer/wm_apart.h"
 #include "producer/wm_h5.h"
 #include "producer/wm_produce_confine.h"
@@ -56,12 +57,11 @@ static wm_fault_t read_scores (wm_show_t *self, wm_error_t *error)
                           "%.300s: scores of space points, which lie on no single plane: there is "
                           "no picture of them; wiremill show without --output prints their rows",
                           self->path);
-    if (!fault && self->spec.result == WM_RESULT_IMAGE)
-        fault = wm_fault (error, WM_EBATCH,
-                          "%.300s: images of planes, not scores: <event>/frame_%.40s in it is an "
-                          "array that any viewer of HDF5 shows; wiremill show without --output "
-                          "prints its tiles",
-                          self->path, self->spec.table);
+    if (!fault && self->spec.result == WM_RESULT_IMAGE) {
+        fault = wm_show_image (self, file, error);
+        wm_h5_close (&file);
+        return fault;
+    }
     if (!fault && !wm_h5_has (file, self->spec.table))
         fault = wm_fault (error, WM_EBATCH,
                           "%.300s: written with --layout numl; pictures need wiremill's own table, "
@@ -290,8 +290,10 @@ static wm_fault_t draw_whole (const wm_show_t *self, FILE *out, wm_error_t *erro
 
 wm_fault_t wm_show_read (wm_show_t *self, wm_error_t *error)
 {
-    const char *file[5] = { self->path, self->input };
-    size_t n = 2;
+    const char *file[5] = { self->path };
+    size_t n = 1;
+    if (*self->input)
+        file[n++] = self->input;
     if (self->against)
         file[n++] = self->against;
     if (self->pair.planes)
@@ -301,8 +303,9 @@ wm_fault_t wm_show_read (wm_show_t *self, wm_error_t *error)
     wm_produce_confine_reader (file, n);
     wm_h5_init ();
     wm_fault_t fault = read_scores (self, error);
-    if (!fault)
-        fault = open_input (self, error);
+    if (fault || self->spec.result == WM_RESULT_IMAGE)
+        return fault;
+    fault = open_input (self, error);
     if (!fault)
         fault = read_truth (self, error);
     return fault ? fault : choose (self, error);
@@ -333,6 +336,8 @@ static int read_input_name (void *arg, FILE *out)
     wm_error_t error;
     wm_produce_confine_reader (&self->path, 1);
     wm_h5_init ();
+    if (wm_compare_images_are (self->path))
+        return WM_EXIT_OK; /* they are drawn without */
     wm_h5_t *file = wm_h5_open (self->path, &error);
     if (!file) {
         wm_log_tame (error.text);
@@ -358,7 +363,7 @@ static int find_input (wm_show_t *self, const wm_args_t *args)
     const int code = wm_apart_text ("show", read_input_name, self, self->input, sizeof self->input);
     if (code)
         return code;
-    if (access (self->input, R_OK)) {
+    if (*self->input && access (self->input, R_OK)) {
         fprintf (stderr,
                  "wiremill show: the input %s of %s cannot be read here: %s; name it by --input\n",
                  self->input, self->path, strerror (errno));

@@ -4,6 +4,7 @@
 
 #include "kernels/wm_spec.h"
 #include "producer/wm_event.h"
+#include "producer/wm_h5.h"
 #include "producer/wm_reader.h"
 #include "producer/wm_scores.h"
 #include "schema/base/wm_option.h"
@@ -16,8 +17,8 @@ typedef enum { WM_SHOW_SVG, WM_SHOW_PNG, WM_SHOW_HTML } wm_show_kind_t;
 
 typedef struct {
     /* what is asked for */
-    const char *path, *output; /* scores, and the picture */
-    char input[WM_PINS_BYTES_MAX];
+    const char *path, *output;     /* scores, and the picture */
+    char input[WM_PINS_BYTES_MAX]; /* "": of images, which need none */
     wm_reader_pair_t pair;
     char hit_offset[24], pedestal[24]; /* of it */
     wm_show_kind_t kind;
@@ -41,6 +42,10 @@ typedef struct {
 
 /* The picture of an output; the exit code.  */
 int wm_show_picture (const wm_args_t *args, const char *path);
+
+/* Reads a frame of an output with images as the event. WM_EBATCH: there is none, or it is damaged;
+   WM_EUSAGE: it has no such event, or no hits, which were asked for.  */
+wm_fault_t wm_show_image (wm_show_t *show, wm_h5_t *file, wm_error_t *error);
 
 /* Gives up what reading needs not, and reads scores, input, truth and the event. In a process that
    ends then: nothing is freed. WM_EBATCH: a file cannot be read, or has nothing to draw.  */

@@ -181,9 +181,12 @@ bool wm_h5_lines (const wm_h5_t *self, const char *name, char *text, size_t byte
 
 bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number)
 {
-    if (H5Aexists (self->file, name) <= 0)
+    char group[96];
+    const char *slash = strrchr (name, '/'), *last = slash ? slash + 1 : name;
+    snprintf (group, sizeof group, "%.*s", slash ? (int) (slash - name) : 1, slash ? name : ".");
+    if (H5Aexists_by_name (self->file, group, last, H5P_DEFAULT) <= 0)
         return false;
-    hid_t attribute = H5Aopen (self->file, name, H5P_DEFAULT);
+    hid_t attribute = H5Aopen_by_name (self->file, group, last, H5P_DEFAULT, H5P_DEFAULT);
     if (attribute < 0)
         return false;
     hid_t type = H5Aget_type (attribute), space = H5Aget_space (attribute);

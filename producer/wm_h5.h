@@ -71,7 +71,7 @@ bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes
 /* Reads a text as wm_h5_text does, but keeps its line breaks.  */
 bool wm_h5_lines (const wm_h5_t *self, const char *name, char *text, size_t bytes_max);
 
-/* Whole-number attribute of the root group; false: not there.  */
+/* Whole-number attribute of the root group, or, as "GROUP/NAME", of another; false: not there.  */
 bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number);
 
 /* Calls `take` with each text of a list of fixed-length texts; nothing where that is not there.  */

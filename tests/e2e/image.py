@@ -7,9 +7,14 @@ usage: image.py make FOLDER             unet, turned and mask.onnx, image.yaml, 
        image.py masked SCORES.h5 MASK.h5   the network's mask, a bool, against its values
        image.py others SCORES.h5 FOLDER   copies that differ: pixel, other, flat, scores.h5
        image.py equal A.h5 B.h5         the same frames, bit for bit
+       image.py drawn PAGE SCORES.h5 EVENT PLANE...   the pictures in the page are these planes of the frame
 """
+import base64
+import re
 import shutil
+import struct
 import sys
+import zlib
 
 import h5py
 import numpy as np
@@ -278,5 +283,37 @@ def others(scores, folder):
         f.attrs["specification"] = np.bytes_("table: dnnroi\n")
 
 
+def palette(href):
+    """The numbers of colours of a PNG, from the top."""
+    data = base64.b64decode(href.removeprefix("data:image/png;base64,"), validate=True)
+    width, height, depth, colour = struct.unpack(">IIBB", data[16:26])
+    assert (depth, colour) == (8, 3)
+    at, body = 8, b""
+    while at < len(data):
+        n, kind = struct.unpack(">I4s", data[at:at + 8])
+        body += data[at + 8:at + 8 + n] if kind == b"IDAT" else b""
+        at += 12 + n
+    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, width + 1)
+    assert not rows[:, 0].any()
+    return rows[:, 1:]
+
+
+def drawn(page, scores, event, *planes):
+    """The page's pictures are those of these planes of the frame, and of no other: a pixel for each cell."""
+    text = open(page, encoding="utf-8").read()
+    titles = re.findall(r"<title>Event 1:0:(\d+), TPC 0 plane (\d), dnnroi</title>\s*<desc>", text)
+    assert titles == [(event, p) for p in planes], titles
+    pictures = [palette(href) for href in re.findall(r'href="(data:image/png;base64,[^"]*)"', text)]
+    most = [float(m) for m in re.findall(r"<desc>[^<]*the darkest grey is ([^< ]*)</desc>", text)]
+    first = np.cumsum([0] + list(PLANES.values()))
+    with h5py.File(scores) as f:
+        frame = f[f"{event}/frame_dnnroi"][:]
+    for plane, picture, darkest in zip(map(int, planes), pictures, most, strict=True):
+        value = np.abs(np.nan_to_num(frame[first[plane]:first[plane + 1]]))  # (wire, bin)
+        level = 255 * np.sqrt(np.minimum(1, value.T[::-1] / darkest))
+        assert picture.shape == level.shape and level.std() > 5, (picture.shape, level.shape, level.std())
+        assert np.abs(picture - level).max() < 255 / 48 + 3, np.abs(picture - level).max()
+
+
 if __name__ == "__main__":
-    {f.__name__: f for f in (make, stack, check, holes, masked, equal, others)}[sys.argv[1]](*sys.argv[2:])
+    {f.__name__: f for f in (make, stack, check, holes, masked, equal, others, drawn)}[sys.argv[1]](*sys.argv[2:])

@@ -28,8 +28,16 @@ ok "... and stitched to the frames of ONNX Runtime, in Wire-Cell's form" check w
 
 verified () { keep "$bin/wiremill" verify "$work/whole" && says 'every digest' && says 'no tile is scored again'; }
 ok "verify compares the digest, and says that it computes nothing again" verified
-ok "show has no picture of them, and names the frames" refused 5 'images of planes, not scores: <event>/frame_dnnroi' \
-    "$bin/wiremill" show "$work/whole/events.scores.h5" --output "$work/whole.svg"
+draw () { keep "$bin/wiremill" show "$work/whole/events.scores.h5" --output "$work/whole.$1" "${@:2}"; } # kind, options...
+drawn () { $python tests/e2e/image.py drawn "$work/whole.$1" "$work/whole/events.scores.h5" "${@:2}"; } # kind, event, planes
+all () { draw html --event 1:0:6 && drawn html 6 0 1 2; }
+ok "show draws all planes of an event" all
+first () { mv "$work/events.h5" "$work/away.h5" && draw svg && drawn svg 5 0 && draw png --plane 1; local code=$?; mv "$work/away.h5" "$work/events.h5"; return $code; }
+ok "... and the first event's, though its input is gone" first
+no () { refused "$1" "$2" "$bin/wiremill" show "$work/whole/events.scores.h5" --output "$work/no.svg" "${@:3}"; }
+ok "... no event that is not there" no 2 'has no frame of event 1:0:7' --event 1:0:7
+ok "... no hit" no 2 'which have no hits: leave out --hit and --worst' --hit 1:0:5:3
+ok "... no plane that is not there" no 2 'no such plane; it has 3' --plane 3
 
 # Wire-Cell's frames in, Wire-Cell's frames out.
 frames () { run frames --input "$work/frames.h5" --channels "$work/channels.csv"; }
@@ -75,7 +83,9 @@ with h5py.File (sys.argv[1], "r+") as f: f["roi_value/adc"][5] = float ("nan")' 
 spoilt ()
 {
     exits 3 run spoilt --input "$work/events.h5" &&
-        $python tests/e2e/image.py holes "$work" "$work/spoilt/events.scores.h5"
+        $python tests/e2e/image.py holes "$work" "$work/spoilt/events.scores.h5" &&
+        "$bin/wiremill" show "$work/spoilt/events.scores.h5" --output "$work/spoilt.html" &&
+        $python tests/e2e/image.py drawn "$work/spoilt.html" "$work/spoilt/events.scores.h5" 5 0 1 2
 }
 ok "a NaN holds its tiles: there, and only there, the frame has NaN" spoilt
 
@@ -98,6 +108,8 @@ ok "a model whose image lies otherwise is refused" refused 5 'needs a model of o
 
 # Images are compared pixel by pixel.
 $python tests/e2e/image.py others "$work/whole/events.scores.h5" "$work" || bail "no other images"
+ok "a frame of another shape is not drawn" refused 5 'flat.h5: 5/frame_dnnroi is not a frame of' \
+    "$bin/wiremill" show "$work/flat.h5" --output "$work/no.svg"
 compare () # code, file, patterns...
 {
     exits "$1" keep "$bin/wiremill" compare "$work/whole/events.scores.h5" "$work/$2" || return 1
