@@ -126,7 +126,9 @@ static int open_device (engine_t *self)
     const bool is_gpu = wm_device_hands (self->device) == 0;
     control->most_slots = is_gpu ? WM_SLOTS : control->fill ? WM_SLOTS_GATHER : WM_SLOTS_ONE;
     control->enough = (is_gpu ? WM_LAUNCHES + 2ull : 2ull) * control->fill;
-    if (wm_device_lend (self->device, self->slots.batch, self->slots.n * self->slots.bytes, &error))
+    /* A GPU pins it all, and copies patches from there, but not the columns of planes.  */
+    if (!has_spec &&
+        wm_device_lend (self->device, self->slots.batch, self->slots.n * self->slots.bytes, &error))
         fprintf (stderr, "wiremill-worker: batches need one more copy to the GPU: %s\n",
                  error.text);
     return WM_EXIT_OK;
