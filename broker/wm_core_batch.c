@@ -435,6 +435,7 @@ void wm_core_batch_blame (wm_core_t *self, batch_t *batch, const session_t *work
     if (batch->failed_on && batch->failed_on != worker->tag)
         batch->flags |= BATCH_WORKERS;
     batch->failed_on = worker->tag;
+    batch->flags &= (uint8_t) ~BATCH_VANISHED;
     unsigned failures = batch->n_fail + batch->n_lost;
     if (failures >= WM_ATTEMPTS_MAX ||
         (failures >= WM_FAILURES_MAX && batch->flags & BATCH_WORKERS)) {
@@ -443,6 +444,15 @@ void wm_core_batch_blame (wm_core_t *self, batch_t *batch, const session_t *work
                   failures, batch->n_lost, worker->label, why);
         wm_core_batch_hold (self, batch, text);
     }
+}
+
+void wm_core_batch_absolve (batch_t *batch, const session_t *worker)
+{
+    if (!(batch->flags & BATCH_VANISHED) || batch->failed_on != worker->tag)
+        return;
+    batch->flags &= (uint8_t) ~BATCH_VANISHED; /* BATCH_ALONE stays: it may be in that queue */
+    batch->failed_on = 0;
+    batch->n_lost--;
 }
 
 /* ---- results --------------------------------------------------------------------------------- */

@@ -100,11 +100,12 @@ typedef enum {
 } batch_state_t;
 
 enum {
-    BATCH_DIGEST = 1,  /* digest and n_hit are known */
-    BATCH_ASKED = 2,   /* NEED was sent, BATCH has not come: raw_bytes are reserved */
-    BATCH_ALONE = 4,   /* blamed for a lost worker: send it to a worker that has nothing else */
-    BATCH_WORKERS = 8, /* it failed on at least two workers */
-    BATCH_ALARM = 16,  /* two results differ */
+    BATCH_DIGEST = 1,    /* digest and n_hit are known */
+    BATCH_ASKED = 2,     /* NEED was sent, BATCH has not come: raw_bytes are reserved */
+    BATCH_ALONE = 4,     /* blamed for a lost worker: send it to a worker that has nothing else */
+    BATCH_WORKERS = 8,   /* it failed on at least two workers */
+    BATCH_ALARM = 16,    /* two results differ */
+    BATCH_VANISHED = 32, /* the worker that it failed on last vanished */
 };
 
 /* A payload, in the budget until its last owner drops it: its batch, and each TASK in flight.  */
@@ -611,6 +612,9 @@ void wm_core_batch_back (wm_core_t *self, batch_t *batch);
    wm_core_batch_back. lost: the worker is lost or stalled, else it reported the failure.  */
 void wm_core_batch_blame (wm_core_t *self, batch_t *batch, const session_t *worker, bool lost,
                           const char *why);
+/* A worker has come back with this batch in hand: that it vanished was the network's fault, if it
+   is the last that was blamed for it.  */
+void wm_core_batch_absolve (batch_t *batch, const session_t *worker);
 /* Appends HELD of the batch.  */
 void wm_core_batch_hold (wm_core_t *self, batch_t *batch, const char *text);
 /* The effects of a durable RESULT and HELD.  */

@@ -57,6 +57,7 @@ static adoption_t adopt (wm_core_t *self, session_t *worker, session_t *old,
         return NOT_KNOWN;
     if (memcmp (batch->digest, held->digest, 16) != 0 || batch->state >= BATCH_COMMITTING)
         return NOT_WANTED;
+    wm_core_batch_absolve (batch, worker);
     if (event->n_slot < event->n_batch) /* a lease needs a batch that stays where it is */
         return NOT_KNOWN;
     lease_t *lease = old ? wm_core_lease_of (batch, old) : NULL;
@@ -161,8 +162,10 @@ void wm_core_worker_give_back (wm_core_t *self, session_t *worker, bool blame)
         oldest = oldest->next;
     if (blame && oldest && !wm_core_check_is_first (worker)) {
         batch_t *batch = oldest->batch;
-        batch->flags |= batch->state == BATCH_RUNNING ? BATCH_ALONE : 0;
+        const bool running = batch->state == BATCH_RUNNING;
+        batch->flags |= running ? BATCH_ALONE : 0;
         wm_core_batch_blame (self, batch, worker, true, "the worker vanished");
+        batch->flags |= running ? BATCH_VANISHED : 0;
     }
     while (worker->lease_tail) { /* from the last: each goes to the front of its queue */
         batch_t *batch = worker->lease_tail->batch;

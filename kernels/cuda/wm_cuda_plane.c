@@ -231,6 +231,8 @@ static void gather_runs (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *co
              *value = begin + self->n_run + 1, at = 0, top = 0;
     for (uint32_t b = 0; b < n; top += batch[b++]->n_wire + self->spec.patch_wire) {
         const uint32_t n_run = batch[b]->n_run;
+        if (n_run == 0)
+            continue; /* its columns may be NULL */
         for (uint32_t r = 0; r < n_run; r++) {
             *wire++ = top + batch[b]->run_wire[r];
             *begin++ = at;
