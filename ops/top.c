@@ -135,7 +135,7 @@ static void add_history (wm_top_campaign_t *campaign, const target_t *target)
     int code;
     wm_error_t error;
     json_t *history = NULL;
-    wm_past_t past = { .made_s = wm_ask_real (campaign->status, "campaign.submitted") };
+    wm_past_t past = { 0 };
     const int64_t now_s = time (NULL), from_s = now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S;
     const bool has_broker = *wm_ask_text (campaign->status, "endpoint");
     if (has_broker) {

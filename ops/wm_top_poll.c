@@ -82,7 +82,6 @@ static void take_past (wm_top_poll_t *self, const json_t *page, double from_s, d
 {
     pthread_mutex_lock (&self->mutex);
     wm_past_take (&self->past, page, from_s);
-    self->past.made_s = wm_ask_real (self->known.status, "campaign.submitted");
     wm_top_history (&self->known, &self->past, now_s);
     pthread_mutex_unlock (&self->mutex);
     ring (self->notify);

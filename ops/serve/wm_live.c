@@ -243,7 +243,9 @@ static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, const wm_p
     char per_s[32], before[64];
     float rate[PARTS];
     wm_past_part_t part[PARTS];
-    const double now_s = (double) time (NULL), begin_s = wm_past_begin (past);
+    wm_past_t whole = *past;
+    whole.made_s = wm_ask_real (campaign->status, "campaign.submitted");
+    const double now_s = (double) time (NULL), begin_s = wm_past_begin (&whole);
     const wm_top_did_t *did = &campaign->did;
     wm_ask_rows_s (campaign->status, 30, per_s);
     wm_live_begin (out, "rate", "Rate", true);
@@ -252,7 +254,7 @@ static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, const wm_p
                did->from_s ? date_of ((double) did->to_s, to) : "now", per_s, campaign->rate,
                WM_TOP_BUCKETS);
     if (begin_s > 0) {
-        wm_past_spread (past, begin_s, (now_s - begin_s) / PARTS, part, PARTS);
+        wm_past_spread (&whole, begin_s, (now_s - begin_s) / PARTS, part, PARTS);
         for (int i = 0; i < PARTS; i++)
             rate[i] = (float) wm_past_rate (&part[i]);
         put_graph (out, "hours", "Rate, since the campaign began", date_of (begin_s, from), "now",

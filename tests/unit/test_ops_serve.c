@@ -230,6 +230,19 @@ static void test_first_minute (void **state)
     past.made_s = 17;
     assert_float_equal (wm_past_begin (&past), 600, 0);
     json_decref (history);
+
+    /* The page takes that time from the status.  */
+    char begin[64];
+    const time_t made_s = 9000;
+    strftime (begin, sizeof begin, "<span>%b %d %H:%M</span>", localtime (&made_s));
+    history = json_pack ("{s:[s,s,s,s], s:[[i,i,f,i]]}", "columns", "begin_s", "span_s", "up_s",
+                         "hits", "rows", 7200, 3600, 20.0, 200);
+    wm_past_clear (&past);
+    wm_past_take (&past, history, 0);
+    char *page = page_of ("{" BROKER ",\"campaign\":{\"submitted\":9000}}", "", &past);
+    has (page, begin);
+    free (page);
+    json_decref (history);
     wm_past_clear (&past);
 }
 
