@@ -21,7 +21,7 @@ whole ()
         --input "$work/events.h5" &&
         says 'frames frame_dnnroi: an image of each plane, by tiles' && says '^  tiles +[0-9,]+ scored' && says '^  tiles/s +[0-9]' &&
         keep "$bin/wiremill" status "$work/whole" && says '^CAMPAIGN .* tiles/s ' && says '^tiles: [0-9,]+ scored' && ! says hit &&
-        keep "$bin/wiremill" top --once "$work/whole" && says '^tiles +[0-9,]+ of' && ! says hit
+        keep "$bin/wiremill" top --once "$work/whole" && says '^tiles +[0-9,]+ scored of' && ! says hit
 }
 ok "tiles of whole planes are scored" whole
 ok "... and stitched to the frames of ONNX Runtime, in Wire-Cell's form" check whole/events.scores.h5
