@@ -86,7 +86,7 @@ int wm_show_width (int fd)
 {
     struct winsize size;
     const char *columns = getenv ("COLUMNS");
-    /* of what is no terminal ioctl tells nothing */
+    /* A file or a pipe has no size: ioctl fails.  */
     const bool known = ioctl (fd, TIOCGWINSZ, &size) == 0 && size.ws_col >= WIDTH_LEAST;
     const long width = known ? size.ws_col : columns ? strtol (columns, NULL, 10) : 0;
     return width < WIDTH_LEAST         ? WIDTH_DEFAULT

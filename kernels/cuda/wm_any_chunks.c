@@ -41,17 +41,6 @@ wm_gpu_text_t wm_chunks_send (wm_any_t *self, wm_chunk_t *chunk)
     return NULL;
 }
 
-/* Lays out the planes of the first of n jobs on the device: *laid of them.  */
-static wm_gpu_text_t load_planes (wm_any_t *self, uint32_t n, wm_job_t *const *job, uint32_t *laid)
-{
-    const wm_batch_t *batch[WM_PLANES_MAX];
-    uint32_t n_batch = 0;
-    for (; n_batch < n && n_batch < WM_PLANES_MAX; n_batch++)
-        batch[n_batch] = job[n_batch]->batch;
-    *laid = 0;
-    return self->plane ? wm_cuda_plane_load (self->plane, n_batch, batch, self->load, laid) : NULL;
-}
-
 /* Loads a plane that the device does not take into the cutter; nothing for dense patches.
    WM_EBATCH: it cannot be cut.  */
 static wm_fault_t load (wm_any_t *self, const wm_batch_t *batch, wm_error_t *error)
@@ -154,7 +143,9 @@ wm_gpu_text_t wm_chunks_submit (wm_cuda_t *base, uint32_t n, wm_job_t *const *jo
     wm_any_t *self = (wm_any_t *) base;
     base->api->range_begin (base->gpu, "lay out jobs");
     for (uint32_t i = 0, laid; i < n;) {
-        TRY (load_planes (self, n - i, job + i, &laid));
+        laid = 0;
+        if (self->plane)
+            TRY (wm_cuda_plane_load_jobs (self->plane, n - i, job + i, self->load, &laid));
         const uint32_t *offset = laid > 0 ? wm_cuda_plane_offset (self->plane) : NULL;
         if (!offset)
             TRY (add_job (self, job[i++], NULL));

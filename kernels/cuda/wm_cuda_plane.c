@@ -380,3 +380,13 @@ wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, uint32_t n, const wm_ba
     TRY (downscale (self, &runs, batch[0]->plane, stream));
     return cut (self, &runs, batch[0], self->d_words + hits, stream);
 }
+
+wm_gpu_text_t wm_cuda_plane_load_jobs (wm_cuda_plane_t *self, uint32_t n, wm_job_t *const *job,
+                                       void *stream, uint32_t *n_laid)
+{
+    const wm_batch_t *batch[WM_PLANES_MAX];
+    uint32_t n_batch = 0;
+    for (; n_batch < n && n_batch < WM_PLANES_MAX; n_batch++)
+        batch[n_batch] = job[n_batch]->batch;
+    return wm_cuda_plane_load (self, n_batch, batch, stream, n_laid);
+}

@@ -18,6 +18,7 @@
 
 #include "kernels/cuda/wm_gpu_api.h"
 #include "kernels/wm_image.h"
+#include "kernels/wm_jobs.h"
 
 #define WM_PLANE_BUFFERS 4u
 #define WM_PLANES_MAX 64u /* of a load */
@@ -37,6 +38,10 @@ size_t wm_cuda_plane_bytes (uint32_t cells_max); /* of device memory */
    patches.  */
 wm_gpu_text_t wm_cuda_plane_load (wm_cuda_plane_t *self, uint32_t n, const wm_batch_t *const *batch,
                                   void *stream, uint32_t *n_laid);
+
+/* The same for the batches of n jobs.  */
+wm_gpu_text_t wm_cuda_plane_load_jobs (wm_cuda_plane_t *self, uint32_t n, wm_job_t *const *job,
+                                       void *stream, uint32_t *n_laid);
 
 /* Of the last load: its image on the device, and the first value of each cell's patch in it, the
    cells of one batch after those of the other, which is host memory.  */

@@ -354,14 +354,10 @@ static wm_gpu_text_t add_source (wm_windows_t *self, wm_job_t *job)
 static wm_gpu_text_t add_planes (wm_windows_t *self, uint32_t n, wm_job_t *const *job,
                                  uint32_t *added)
 {
-    const wm_batch_t *batch[WM_PLANES_MAX];
     group_t group = { .job = job };
-    uint32_t n_batch = 0;
-    for (; n_batch < n && n_batch < WM_PLANES_MAX; n_batch++)
-        batch[n_batch] = job[n_batch]->batch;
-    TRY (wm_cuda_plane_load (self->plane, n_batch, batch, self->load, &group.n));
+    TRY (wm_cuda_plane_load_jobs (self->plane, n, job, self->load, &group.n));
     for (uint32_t i = 0; i < group.n; i++)
-        group.first[i + 1] = group.first[i] + batch[i]->n_hit;
+        group.first[i + 1] = group.first[i] + job[i]->batch->n_hit;
     *added = group.n;
     return group.n == 0 ? NULL : add_image (self, &group);
 }

@@ -1,5 +1,5 @@
 /* test_broker_tail.c - wm_core at the end of a campaign: a slow or stopped worker holds it back by
-   about one batch, measured in virtual time; and what copies may not do.  */
+   about one batch, measured in virtual time; what copies may not do; workers that are cut off.  */
 #include "tests/proof.h"
 #include "tests/unit/core_harness.h"
 
@@ -341,6 +341,42 @@ static void test_copy_without_a_payload (void **state)
     harness_end (t);
 }
 
+/* Workers that are cut off for long lose a batch, which is blamed, and come back with it in hand:
+   it is to blame no longer, and no number of such cuts holds it.  */
+static void test_cut_off_is_no_failure (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), w[2] = { worker (t, 2, 1) };
+    wm_key_t input = claim (t, p);
+    submit (t, p, input, 0, 1);
+    answer_needs (t, p);
+    wm_hello_held_t held = { .key = must (t, w[0], WM_MSG_TASK)->msg.key, .n_hit = 10 };
+    digest_of (0, 0, held.digest);
+    w[1] = worker (t, 3, 1);
+    const size_t appended = t->n_appended;
+    for (int i = 0; i < 8; i++) {
+        uint32_t alive[] = { p, w[1 - i % 2], 0 };
+        wm_core_closed (t->core, w[i % 2], t->now_ms);
+        pass (t, 4000, alive);
+        assert_int_equal (look (t).n_lost, 1 + i);
+        w[i % 2] = hello (t, WM_ROLE_WORKER, (uint8_t) (2 + i % 2), &held, sizeof held);
+        assert_int_equal (look (t).batches_running, 1);
+    }
+    assert_int_equal (t->n_appended, appended);
+    /* One that comes back without it is to blame, and so is one that refuses it.  */
+    wm_core_closed (t->core, w[0], t->now_ms);
+    pass (t, 4000, (uint32_t[]){ p, w[1], 0 });
+    hello (t, WM_ROLE_WORKER, 2, NULL, 0);
+    wm_core_closed (t->core, w[1], t->now_ms);
+    pass (t, 4000, (uint32_t[]){ p, 0 });
+    uint32_t last = worker (t, 4, 1);
+    wm_msg_t task = must (t, last, WM_MSG_TASK)->msg;
+    nack (t, last, &task, WM_EHOST);
+    assert_int_equal (t->n_appended, appended + 1); /* its third: it is held */
+    harness_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +388,7 @@ int main (void)
         cmocka_unit_test (test_no_copy_to_its_own_holder),
         cmocka_unit_test (test_copy_is_not_needed),
         cmocka_unit_test (test_copy_without_a_payload),
+        cmocka_unit_test (test_cut_off_is_no_failure),
     };
     return cmocka_run_group_tests_name ("broker_tail", tests, NULL, NULL);
 }
