@@ -6,6 +6,7 @@
 #include "ops/serve/wm_http.h"
 #include "ops/serve/wm_throttle.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_tcp.h"
 #include "schema/wm_limits.h"
 
 #include <arpa/inet.h>
@@ -198,16 +199,13 @@ typedef union {
 /* false: it is no "ADDRESS:PORT".  */
 static bool parse (const char *text, address_t *address)
 {
-    char host[ADDRESS_BYTES], *end;
+    char host[ADDRESS_BYTES];
     const char *colon = strrchr (text, ':');
     memset (address, 0, sizeof *address);
-    if (!colon || (size_t) (colon - text) >= sizeof host || !colon[1])
+    const int port = colon ? wm_tcp_port (colon + 1, colon + strlen (colon)) : -1;
+    if (port < 0 || (size_t) (colon - text) >= sizeof host)
         return false;
     snprintf (host, sizeof host, "%.*s", (int) (colon - text), text);
-    errno = 0;
-    const unsigned long port = strtoul (colon + 1, &end, 10);
-    if (*end || colon[1] < '0' || colon[1] > '9' || errno || port > 65535)
-        return false;
     const size_t n = strlen (host);
     if (n > 2 && host[0] == '[' && host[n - 1] == ']') {
         host[n - 1] = 0;
@@ -268,7 +266,8 @@ wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, v
     address_t address;
     const char *listen_text = how->listen;
     if (!parse (listen_text, &address)) {
-        wm_fault (error, WM_EUSAGE, "--listen %.60s: give an address and a port, 127.0.0.1:9555",
+        wm_fault (error, WM_EUSAGE,
+                  "--listen %.60s: give an address and a port, 127.0.0.1:9555; " WM_TCP_PORT_IS,
                   listen_text);
         return NULL;
     }

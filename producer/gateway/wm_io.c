@@ -1,5 +1,6 @@
 /* wm_io.c - sockets, and OpenSSL over them.  */
 #include "producer/gateway/wm_io.h"
+#include "schema/base/wm_tcp.h"
 
 #include <czmq.h>
 #include <errno.h>
@@ -57,9 +58,11 @@ int wm_io_listen (const char *where, char address[WM_ADDRESS_BYTES], wm_error_t 
     const struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
                                     .ai_socktype = SOCK_STREAM };
     struct addrinfo *found = NULL;
-    if (!colon || (size_t) (colon - where) >= sizeof host) {
-        wm_fault (error, WM_EUSAGE, "%.100s is no address: give ADDRESS:PORT, such as 0.0.0.0:8001",
-                  where);
+    if (!colon || (size_t) (colon - where) >= sizeof host ||
+        wm_tcp_port (colon + 1, colon + strlen (colon)) < 0) {
+        wm_fault (error, WM_EUSAGE,
+                  "%.100s is no address: %sgive ADDRESS:PORT, such as 0.0.0.0:8001", where,
+                  colon ? WM_TCP_PORT_IS "; " : "");
         return -1;
     }
     snprintf (host, sizeof host, "%.*s", (int) (colon - where), where);

@@ -3,6 +3,7 @@
    libzmq gets numeric addresses only: it would resolve a name in its I/O thread, take the first
    address, and report no failure.  */
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_tcp.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -34,20 +35,6 @@ static size_t length_of_first (const char *text)
     return strlen (text);
 }
 
-/* A port, digits up to `end`. -1: it is none.  */
-static int parse_port (const char *text, const char *end)
-{
-    int port = 0;
-    if (text == end || end - text > 5)
-        return -1;
-    for (; text < end; text++) {
-        if (*text < '0' || *text > '9')
-            return -1;
-        port = 10 * port + *text - '0';
-    }
-    return port;
-}
-
 static wm_fault_t parse_path (wm_address_t *self, const char *text, const char *path,
                               wm_error_t *error)
 {
@@ -72,8 +59,8 @@ static wm_fault_t parse_path (wm_address_t *self, const char *text, const char *
 static wm_fault_t parse_range (wm_address_t *self, const char *text, const char *at,
                                const char *dash, const char *end, wm_error_t *error)
 {
-    const int first = parse_port (at, dash), last = parse_port (dash + 1, end);
-    if (first < 1 || last < 1 || last > 65535)
+    const int first = wm_tcp_port (at, dash), last = wm_tcp_port (dash + 1, end);
+    if (first < 1 || last < 1 || last > WM_TCP_PORT_MAX)
         return wm_fault (error, WM_EUSAGE, "%s: a range is FIRST-LAST, ports from 1 to 65535",
                          text);
     if (last < first)
@@ -108,9 +95,9 @@ static wm_fault_t parse_ports (wm_address_t *self, const char *text, const char 
         return WM_OK;
     if (dash)
         return parse_range (self, text, at, dash, end, error);
-    self->port[0] = parse_port (at, end);
-    self->port[1] = second ? parse_port (tail + 1, second) : self->port[0] + 1;
-    self->port[2] = second ? parse_port (second + 1, second + strlen (second)) : self->port[0] + 2;
+    self->port[0] = wm_tcp_port (at, end);
+    self->port[1] = second ? wm_tcp_port (tail + 1, second) : self->port[0] + 1;
+    self->port[2] = second ? wm_tcp_port (second + 1, second + strlen (second)) : self->port[0] + 2;
     if (!second && self->port[0] > WM_PORT_BASE_MAX)
         return wm_fault (error, WM_EUSAGE,
                          "%s: the port is above %d; producers and operators use the two above it",

@@ -6,6 +6,19 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
+int wm_tcp_port (const char *text, const char *end)
+{
+    int port = 0;
+    if (text == end || end - text > 5)
+        return -1;
+    for (; text < end; text++) {
+        if (*text < '0' || *text > '9')
+            return -1;
+        port = 10 * port + *text - '0';
+    }
+    return port <= WM_TCP_PORT_MAX ? port : -1;
+}
+
 int64_t wm_tcp_quiet_ms (int fd)
 {
     struct tcp_info info;

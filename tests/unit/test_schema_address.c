@@ -74,7 +74,7 @@ static void test_mistakes (void **state)
         { "tcp://[::1]5555", WM_ADDRESS_CONNECT, "the port is missing" },
         { "tcp://:5555", WM_ADDRESS_CONNECT, "the host is missing; type tcp://HOST:5555" },
         { "tcp://head:65534", WM_ADDRESS_LISTEN, "above 65533; producers and operators" },
-        { "tcp://head:99999", WM_ADDRESS_CONNECT, "above 65533" },
+        { "tcp://head:99999", WM_ADDRESS_CONNECT, "a number from 1 to 65533" },
         { "tcp://head:123456", WM_ADDRESS_CONNECT, "a number from 1 to 65533" },
         { "tcp://head:x", WM_ADDRESS_CONNECT, "a number from 1 to 65533" },
         { "tcp://head:-1", WM_ADDRESS_LISTEN, "a range is FIRST-LAST" },
