@@ -111,6 +111,7 @@ static void free_item (wm_item_t *item)
 {
     forget (item);
     wm_hold_give (front_of (item->call)->budget, &item->hold);
+    free (item->watched);
     free (item->out.data);
     free (item);
 }
@@ -541,6 +542,26 @@ static void on_granted (void *argument)
         pay (self);
 }
 
+static wm_item_t *add_item (wm_call_t *self)
+{
+    wm_item_t *item = calloc (1, sizeof *item);
+    assert (item);
+    item->call = self;
+    item->begun_us = now_us (self);
+    *(self->last ? &self->last->next : &self->first) = item;
+    self->last = item;
+    count_idle (self, false);
+    return item;
+}
+
+wm_item_t *wm_call_item (wm_call_t *self)
+{
+    wm_item_t *item = add_item (self);
+    item->is_whole = item->has_hold = item->is_ready = true;
+    wm_hold_set (front_of (self)->budget, &item->hold, &self->conn->share, WM_FRONT_REQUEST_BYTES);
+    return item;
+}
+
 /* The five bytes before a message are there.  */
 static void begin_message (wm_call_t *self)
 {
@@ -564,16 +585,10 @@ static void begin_message (wm_call_t *self)
         wm_call_finish (self, WM_KS_EXHAUSTED, text);
         return;
     }
-    wm_item_t *item = calloc (1, sizeof *item);
-    assert (item);
-    item->call = self;
+    wm_item_t *item = self->arriving = add_item (self);
     item->bytes = bytes;
     item->is_compressed = self->head[0];
-    item->begun_us = now_us (self);
-    *(self->last ? &self->last->next : &self->first) = item;
-    self->last = self->arriving = item;
     self->n_unheld++;
-    count_idle (self, false);
     if (wm_hold_take (front->budget, &item->hold, &self->conn->share,
                       bytes + WM_FRONT_REQUEST_BYTES +
                           (item->is_compressed ? WM_INFLATE_STATE_BYTES : 0),
@@ -740,6 +755,8 @@ void wm_call_end (wm_call_t *self)
 
 void wm_call_close (wm_call_t *self)
 {
+    if (self->last && self->last->watched)
+        wm_call_finish (self, WM_KS_UNAVAILABLE, "the gateway ends");
     if (self->is_done || !self->method || !self->method->is_stream)
         return;
     self->closes = true;

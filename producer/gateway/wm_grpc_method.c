@@ -1,4 +1,4 @@
-/* wm_grpc_method.c - the methods of inference.GRPCInferenceService: a row each.
+/* wm_grpc_method.c - inference.GRPCInferenceService, a row a method; which method a path names.
 
    Those that answer with JSON at once are a function and two tables. Inference, and loading and
    unloading of models, answer when the models do.  */
@@ -89,8 +89,7 @@ static void note_model (wm_item_t *item, const char *model)
     snprintf (item->call->model, sizeof item->call->model, "%s", model);
 }
 
-/* Reads the request of an item; NULL: it has been refused.  */
-static json_t *read_request (wm_item_t *item)
+json_t *wm_method_request (wm_item_t *item)
 {
     json_t *request = wm_proto_json (item->call->method->request, item->body, item->bytes);
     if (!request)
@@ -98,11 +97,11 @@ static json_t *read_request (wm_item_t *item)
     return request;
 }
 
-static void take_json (wm_item_t *item)
+void wm_method_json (wm_item_t *item)
 {
     const wm_method_t *method = item->call->method;
     wm_ks_error_t error = { WM_KS_INTERNAL, "" };
-    json_t *request = read_request (item);
+    json_t *request = wm_method_request (item);
     if (!request)
         return;
     note_model (item, text_of (request, "name"));
@@ -255,7 +254,7 @@ typedef void change_fn_t (wm_models_t *, const char *, wm_models_done_t *, void 
 
 static void take_change (wm_item_t *item, change_fn_t *change)
 {
-    json_t *request = read_request (item);
+    json_t *request = wm_method_request (item);
     if (!request)
         return;
     const char *model = text_of (request, "model_name");
@@ -314,14 +313,15 @@ static void take_none (wm_item_t *item)
 static const wm_method_t methods[] = {
     { "ModelInfer", false, take_infer, NULL, NULL, NULL },
     { "ModelStreamInfer", true, take_infer, NULL, NULL, NULL },
-    { "ServerLive", false, take_json, wm_message_empty, wm_message_live, live },
-    { "ServerReady", false, take_json, wm_message_empty, wm_message_ready, ready },
-    { "ModelReady", false, take_json, wm_message_model, wm_message_ready, model_ready },
-    { "ServerMetadata", false, take_json, wm_message_empty, wm_message_server, server },
-    { "ModelMetadata", false, take_json, wm_message_model, wm_message_metadata, metadata },
-    { "ModelConfig", false, take_json, wm_message_model, wm_message_config, config },
-    { "ModelStatistics", false, take_json, wm_message_model, wm_message_statistics, statistics },
-    { "RepositoryIndex", false, take_json, wm_message_index_request, wm_message_index,
+    { "ServerLive", false, wm_method_json, wm_message_empty, wm_message_live, live },
+    { "ServerReady", false, wm_method_json, wm_message_empty, wm_message_ready, ready },
+    { "ModelReady", false, wm_method_json, wm_message_model, wm_message_ready, model_ready },
+    { "ServerMetadata", false, wm_method_json, wm_message_empty, wm_message_server, server },
+    { "ModelMetadata", false, wm_method_json, wm_message_model, wm_message_metadata, metadata },
+    { "ModelConfig", false, wm_method_json, wm_message_model, wm_message_config, config },
+    { "ModelStatistics", false, wm_method_json, wm_message_model, wm_message_statistics,
+      statistics },
+    { "RepositoryIndex", false, wm_method_json, wm_message_index_request, wm_message_index,
       repository_index },
     { "RepositoryModelLoad", false, take_load, wm_message_repository, wm_message_empty, NULL },
     { "RepositoryModelUnload", false, take_unload, wm_message_repository, wm_message_empty, NULL },
@@ -333,15 +333,26 @@ static const wm_method_t methods[] = {
     { "CudaSharedMemoryUnregister", false, take_none, NULL, NULL, NULL },
     { "TraceSetting", false, take_none, NULL, NULL, NULL },
     { "LogSettings", false, take_none, NULL, NULL, NULL },
+    { NULL, false, NULL, NULL, NULL, NULL },
 };
 
 const wm_method_t *wm_method_of (const char *path)
 {
-    static const char service[] = "/inference.GRPCInferenceService/";
-    if (strncmp (path, service, sizeof service - 1) != 0)
-        return NULL;
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
-        if (strcmp (methods[i].name, path + sizeof service - 1) == 0)
-            return &methods[i];
+    static const struct {
+        const char *path;
+        const wm_method_t *method;
+    } services[] = {
+        { "/" WM_SERVICE_INFERENCE "/", methods },
+        { "/" WM_SERVICE_HEALTH "/", wm_health_methods },
+    };
+    for (size_t i = 0; i < sizeof services / sizeof *services; i++) {
+        const size_t n = strlen (services[i].path);
+        const wm_method_t *method = services[i].method;
+        if (strncmp (path, services[i].path, n) != 0)
+            continue;
+        while (method->name && strcmp (method->name, path + n) != 0)
+            method++;
+        return method->name ? method : NULL;
+    }
     return NULL;
 }

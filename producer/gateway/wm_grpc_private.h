@@ -44,7 +44,9 @@ struct wm_item_t {
     bool is_pending;    /* the models have it */
     bool is_answered;   /* `out` is complete */
     int64_t begun_us;
-    int64_t sends_us; /* since when its answer could be sent */
+    int64_t sends_us;   /* since when its answer could be sent */
+    char *watched;      /* the service whose health it looks at; else NULL */
+    const char *status; /* ... and its status as the client has it; NULL: not yet */
     wm_buffer_t out;
     size_t sent;
 };
@@ -135,6 +137,12 @@ struct wm_method_t {
 
 /* The method of a path, or NULL.  */
 const wm_method_t *wm_method_of (const char *path);
+/* Reads the request of an item; NULL: it has been refused.  */
+json_t *wm_method_request (wm_item_t *item);
+/* `take` of methods that answer with JSON at once.  */
+void wm_method_json (wm_item_t *item);
+/* Those of grpc.health.v1.Health; without a name: the end.  */
+extern const wm_method_t wm_health_methods[];
 /* The models no longer shall answer this item.  */
 void wm_method_cancel (wm_item_t *item);
 
@@ -151,7 +159,8 @@ void wm_call_begin (wm_call_t *self);
 void wm_call_data (wm_call_t *self, const uint8_t *data, size_t bytes);
 /* The client has sent all.  */
 void wm_call_end (wm_call_t *self);
-/* The gateway ends: a stream is answered what it has sent, and then UNAVAILABLE.  */
+/* The gateway ends: a stream is answered what it has sent, and then UNAVAILABLE; who watches its
+   health, at once.  */
 void wm_call_close (wm_call_t *self);
 /* All of the response has been sent.  */
 void wm_call_sent (wm_call_t *self);
@@ -164,6 +173,8 @@ void wm_call_sweep (wm_call_t *self, int64_t now_us);
 void wm_call_answer (wm_item_t *item);
 /* Answers it by a status: the end of its call.  */
 void wm_call_fail (wm_item_t *item, const wm_ks_error_t *error);
+/* Appends an item without a message, for another answer to the last one.  */
+wm_item_t *wm_call_item (wm_call_t *self);
 /* Ends the call by a status, whatever its items are doing.  */
 void wm_call_finish (wm_call_t *self, wm_ks_code_t code, const char *text);
 

@@ -17,7 +17,7 @@
 #define POOL_BYTES                                                                                 \
     (128u << 10)  /* libmicrohttpd's, of a connection: headers, then pieces of a body */
 #define IDLE_S 60 /* a connection without a byte is closed */
-#define DEFLATE_BYTES_MIN 1024 /* answers are compressed from here */
+#define DEFLATE_BYTES_MIN 1024 /* scores are compressed from here */
 #define SWEEP_US 1000000
 #define PEM_BYTES_MAX (256u << 10)
 #define LINGER_TIMES 4 /* of the largest request: so much of one that is refused is read */
@@ -138,12 +138,13 @@ bool wm_visit_hold (wm_visit_t *self, size_t bytes, wm_due_t *granted)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* How the client wants the answer compressed; NULL: not.  */
-static const char *accepted (const wm_visit_t *self, size_t bytes)
+/* How the client wants the page compressed; NULL: not. Triton compresses scores alone, and clients
+   rely on that: tritonclient.http.aio asks for gzip always, and inflates scores only.  */
+static const char *accepted (const wm_visit_t *self, const wm_page_t *page)
 {
     const char *accepts = MHD_lookup_connection_value (self->connection, MHD_HEADER_KIND,
                                                        MHD_HTTP_HEADER_ACCEPT_ENCODING);
-    if (!accepts || bytes < DEFLATE_BYTES_MIN || strstr (accepts, ";q=0"))
+    if (!accepts || !page->is_scores || page->bytes < DEFLATE_BYTES_MIN || strstr (accepts, ";q=0"))
         return NULL;
     return strstr (accepts, "gzip") ? "gzip" : strstr (accepts, "deflate") ? "deflate" : NULL;
 }
@@ -195,12 +196,12 @@ static void on_compressed (void *argument, wm_zip_state_t state)
     page.bytes = wm_zip_bytes (self->zip);
     page.data = wm_zip_take (self->zip);
     end_work (self);
-    send_page (self, &page, accepted (self, self->page.bytes));
+    send_page (self, &page, accepted (self, &self->page));
 }
 
 void wm_visit_page (wm_visit_t *self, const wm_page_t *page)
 {
-    const char *encoding = accepted (self, page->bytes);
+    const char *encoding = accepted (self, page);
     end_work (self);
     if (!encoding) {
         send_page (self, page, NULL);

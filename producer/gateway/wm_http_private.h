@@ -21,6 +21,7 @@ typedef struct {
     unsigned status;
     const char *type, *header; /* header: NULL, or one more */
     char value[24];            /* of it */
+    bool is_scores;            /* of an inference: the client may have it compressed */
     uint8_t *data;
     size_t bytes;
 } wm_page_t;

@@ -99,6 +99,7 @@ static void send_written (wm_visit_t *self)
     wm_page_t page = { .status = MHD_HTTP_OK,
                        .type = has_binary ? "application/octet-stream" : "application/json",
                        .header = has_binary ? "Inference-Header-Content-Length" : NULL,
+                       .is_scores = true,
                        .data = written->to.data,
                        .bytes = written->to.bytes };
     snprintf (page.value, sizeof page.value, "%zu", written->json_bytes);

@@ -1,5 +1,6 @@
 /* wm_service.c - the messages of inference.GRPCInferenceService: numbers and names of their fields,
-   from the public protocol of KServe, version 2, and Triton's extensions of it.
+   from the public protocol of KServe, version 2, and Triton's extensions of it; and those of gRPC's
+   own service of health (grpc/health/v1/health.proto).
 
    ModelConfig has what clients read; the rest of Triton's says how Triton runs a model.  */
 #include "producer/gateway/wm_service.h"
@@ -153,3 +154,11 @@ static table_t entry = {
     TEXT (1, "name"), TEXT (2, "version"), TEXT (3, "state"), TEXT (4, "reason"), END,
 };
 table_t wm_message_index = { MESSAGE (1, "models", entry), END };
+
+/* ---- health ---------------------------------------------------------------------------------- */
+
+static const char *const health_states[] = { "UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN",
+                                             NULL };
+table_t wm_message_service = { TEXT (1, "service"), END };
+table_t wm_message_health = { ENUM (1, "status", health_states), END };
+table_t wm_message_healths = { MAP (1, "statuses", wm_message_health), END };

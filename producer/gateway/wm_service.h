@@ -1,8 +1,11 @@
-/* wm_service.h - the messages of inference.GRPCInferenceService, as tables (wm_proto.h).  */
+/* wm_service.h - the gateway's gRPC services and their messages, as tables (wm_proto.h).  */
 #ifndef WM_SERVICE_H
 #define WM_SERVICE_H
 
 #include "producer/gateway/wm_proto.h"
+
+#define WM_SERVICE_INFERENCE "inference.GRPCInferenceService"
+#define WM_SERVICE_HEALTH "grpc.health.v1.Health"
 
 extern const wm_proto_field_t wm_message_empty[];
 extern const wm_proto_field_t wm_message_live[];          /* "live" */
@@ -15,5 +18,10 @@ extern const wm_proto_field_t wm_message_metadata[];
 extern const wm_proto_field_t wm_message_config[]; /* "config" */
 extern const wm_proto_field_t wm_message_statistics[];
 extern const wm_proto_field_t wm_message_index[]; /* "models" */
+
+/* Those of grpc.health.v1.Health.  */
+extern const wm_proto_field_t wm_message_service[]; /* requests: "service" */
+extern const wm_proto_field_t wm_message_health[];  /* "status" */
+extern const wm_proto_field_t wm_message_healths[]; /* "statuses" */
 
 #endif

@@ -79,14 +79,14 @@ def messages(body):
 
 # ---- clients -------------------------------------------------------------------------------------
 
-def call(method, body, *headers, status=0, text="", options=("--http2-prior-knowledge",), scheme="http"):
+def call(method, body, *headers, status=0, text="", options=("--http2-prior-knowledge",), scheme="http", service=SERVICE):
     """The messages that answer a call; its status and a part of its text are as given."""
     at = f"{work}/curl-{threading.get_ident()}"
     with open(at, "wb") as out:
         out.write(body)
     sent = [word for one in ("content-type: application/grpc", "te: trailers", *headers) for word in ("-H", one)]
     done = subprocess.run(["curl", "-sS", "-m", "300", *options, *sent, "-D", at + ".heads", "-o", at + ".body", "--data-binary",
-                           "@" + at, f"{scheme}://{grpc}{SERVICE}{method}"], capture_output=True, text=True)
+                           "@" + at, f"{scheme}://{grpc}{service}{method}"], capture_output=True, text=True)
     assert done.returncode == 0, done
     heads = dict(line.strip().split(": ", 1) for line in open(at + ".heads") if ": " in line)
     assert heads.get("grpc-status") == str(status), (method, heads)
@@ -97,13 +97,14 @@ def call(method, body, *headers, status=0, text="", options=("--http2-prior-know
     return messages(body)
 
 
-def ask(path, body=None, headers={}, code=200, method=None):
+def ask(path, body=None, headers={}, code=200, method=None, packed=...):
     connection = http.client.HTTPConnection(web, timeout=300)
     connection.request(method or ("POST" if body is not None else "GET"), path, body, headers)
     answer = connection.getresponse()
     data = answer.read()
     connection.close()
     assert answer.status == code, (path, answer.status, data[:300])
+    assert packed is ... or answer.headers["Content-Encoding"] == packed, (path, answer.headers)
     if answer.headers["Content-Encoding"]:
         data = zlib.decompress(data, 47)
     return data
@@ -153,6 +154,64 @@ def calls():
             assert np.array_equal(scores_of(got[2]), want[i:i + 1 + 9 * (i % 3 == 0)])
             assert dict(fields(dict(fields(got[2]))[4])) == {1: b"triton_final_response", 2: field(1, 1)}
     assert i == 11 and call("ModelStreamInfer", b"") == []
+
+
+SERVING, SERVICE_UNKNOWN = [(1, 1)], [(1, 3)]
+HEALTH = "/grpc.health.v1.Health/"
+
+
+class Watch:
+    """Health/Watch of one service, by curl; `sees` waits until the last status that came is this one."""
+
+    def __init__(self, service, *headers):
+        self.at = f"{work}/watch-{service or 'all'}"
+        with open(self.at, "wb") as out:
+            out.write(framed(field(1, service)))
+        open(self.at + ".body", "wb").close()
+        sent = [word for one in ("content-type: application/grpc", "te: trailers", *headers) for word in ("-H", one)]
+        self.curl = subprocess.Popen(["curl", "-sSN", "--http2-prior-knowledge", *sent, "-o", self.at + ".body", "-D", self.at + ".heads",
+                                      "--data-binary", "@" + self.at, f"http://{grpc}{HEALTH}Watch"])
+
+    def sees(self, status):
+        until = time.monotonic() + 120
+        while [fields(one) for one in messages(open(self.at + ".body", "rb").read())][-1:] != [status]:
+            assert time.monotonic() < until, status
+            time.sleep(0.05)
+
+    def ends(self, status):
+        self.curl.wait(60)
+        assert f"grpc-status: {status}" in open(self.at + ".heads").read()
+
+
+def health():
+    """grpc.health.v1.Health: Check, List, and Watch, which sees a model go and come back."""
+    def check(service, **how):
+        got = call("Check", framed(field(1, service)), service=HEALTH, **how)
+        return fields(got[0]) if got else None
+    assert check("") == check("inference.GRPCInferenceService") == check(MODEL) == SERVING
+    assert fields(call("Check", framed(b""), service=HEALTH)[0]) == SERVING  # no service is ""
+    check("none", status=5, text="unknown service: 'none'")
+    call("Check", framed(b"\x0a\x05a"), service=HEALTH, status=3, text="no message")
+    call("Nothing", b"", service=HEALTH, status=12, text="there is no method")
+    def listed():
+        entries = [dict(fields(entry)) for _, entry in fields(call("List", framed(b""), service=HEALTH)[0])]
+        return {entry.get(1, b"").decode(): fields(entry[2]) for entry in entries}
+    assert listed() == {"": SERVING, "inference.GRPCInferenceService": SERVING, MODEL: SERVING}
+    everything, model, none = Watch(""), Watch(MODEL), Watch("none")
+    for one in (everything, model):
+        one.sees(SERVING)
+    none.sees(SERVICE_UNKNOWN)
+    call("RepositoryModelUnload", framed(field(2, MODEL)))
+    model.sees(SERVICE_UNKNOWN)
+    check(MODEL, status=5, text="unknown service")
+    call("RepositoryModelLoad", framed(field(2, MODEL)))
+    model.sees(SERVING)
+    short = Watch(MODEL, "grpc-timeout: 1S")
+    short.sees(SERVING)
+    short.ends(4)
+    for one in (everything, model, none):
+        one.curl.kill()
+    assert check(MODEL) == SERVING
 
 
 def refused():
@@ -212,6 +271,16 @@ def strict():
 def pages():
     values = patches(40)
     want = http_scores(values)
+    # scores alone are compressed, as Triton does: clients who ask for gzip always inflate nothing else
+    head = json.dumps({"inputs": [{"name": INPUT, "shape": [400, *values.shape[1:]], "datatype": "FP32",
+                                   "parameters": {"binary_data_size": 10 * values.nbytes}}]}).encode()
+    bulk = (head + values.tobytes() * 10, {"Inference-Header-Content-Length": str(len(head))})
+    for path, body, heads, code in ((f"/v2/models/{MODEL}/infer", *bulk, 200), (f"/v2/models/{MODEL}/infer", b"[" * 9000, {}, 400),
+                                    (f"/v2/models/{MODEL}/config", None, {}, 200), (f"/v2/models/{MODEL}/stats", None, {}, 200),
+                                    (f"/v2/models/{MODEL}", None, {}, 200), ("/v2", None, {}, 200), ("/metrics", None, {}, 200),
+                                    ("/v2/repository/index", b"", {}, 200)):
+        for accept in ("gzip", "deflate", "gzip, deflate, br"):
+            ask(path, body, {"Accept-Encoding": accept, **heads}, code, packed=accept.split(",")[0] if path.endswith("infer") and code == 200 else None)
     for kind, pack in (("gzip", gzip.compress), ("deflate", zlib.compress)):
         assert np.array_equal(http_scores(values, {"Content-Encoding": kind, "Accept-Encoding": kind}, pack), want)
     assert np.array_equal(http_scores(values, {"Expect": "100-continue"}), want)
@@ -637,6 +706,8 @@ def drain():
     ended with UNAVAILABLE, also where one goes on sending."""
     body = framed(request(patches(1)))
     begin = GREETING + frame(HEADERS, 4, 1, heads(SERVICE + "ModelStreamInfer"))
+    ask_health = framed(field(1, MODEL))
+    watch = raw(GREETING + frame(HEADERS, 4, 1, heads(HEALTH + "Watch")) + frame(0, 1, 1, ask_health))
     idle, busy = raw(begin), raw(begin)
     half = raw(GREETING + frame(HEADERS, 0, 1, heads()))  # headers that do not end
     said = raw(GREETING + frame(HEADERS, 4, 1, heads()) + frame(0, 0, 1, body[:20]))
@@ -661,10 +732,12 @@ def drain():
             raise AssertionError("a stream goes on")
     except ConnectionError:
         pass  # its end was in what was not read
-    answer = b""
-    while piece := idle.recv(65536):
-        answer += piece
-    assert b"\x0214" in answer, answer  # grpc-status
+    for open_call in (idle, watch):
+        answer = b""
+        while piece := open_call.recv(65536):
+            answer += piece
+        assert b"\x0214" in answer, answer  # grpc-status
+    assert b"\0\0\0\0\2\x08\1" in answer  # SERVING came before
     said.sendall(frame(0, 1, 1, body[20:]))
     answer = b""
     while piece := said.recv(65536):

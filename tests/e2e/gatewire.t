@@ -72,6 +72,7 @@ kill -TERM $gateway && kill -TERM $gateway && wait $gateway
 start --strict
 until_true 60 is_ready
 ok "--strict refuses rows without scores" run strict
+ok "gRPC's own service of health: Check, List, Watch" run health
 hung_up () { kill -HUP $gateway && wait $gateway; }
 ok "a closed terminal ends it" hung_up
 
@@ -102,6 +103,12 @@ ok "a certificate alone" no 'together' --tls-certificate "$work/log"
 ok "a certificate that is not there" no 'nix.pem: no certificate can be read there: No such file' --tls-certificate "$work/nix.pem" --tls-key "$work/log"
 ok "a certificate that is none" no 'no certificate can be read' --tls-certificate "$work/log" --tls-key "$work/log"
 ok "an address that is none" no 'is no address: give ADDRESS:PORT' --grpc nonsense
+for port in 65536 99999 -1 +80 ' 80' 80x ''; do
+    for of in "gateway --model m=$model --grpc" "gateway --model m=$model --http" "serve --broker ipc://$work/none --listen"; do
+        # shellcheck disable=SC2086 # words
+        ok "$of 127.0.0.1:$port" refused 2 'a port is a number from 0 \(any that is free\) to 65535' "$bin/wiremill" $of "127.0.0.1:$port"
+    done
+done
 ok "a name that is none" no 'is no address' --grpc no.such.host.invalid:1
 ok "messages larger than memory" no 'raise --memory' --max-message 1000000000 --memory 1048576
 ok "an access log that cannot be" no 'access-log .*cannot be opened' --access-log /nothing/there

@@ -123,6 +123,9 @@ def aio():
     async def ask(kind, aio, address):
         async with aio.InferenceServerClient(address) as client:
             assert await client.is_model_ready(MODEL)
+            pages = [client.get_server_metadata(), client.get_model_metadata(MODEL), client.get_model_config(MODEL),
+                     client.get_inference_statistics(), client.get_model_repository_index()]
+            assert all(await asyncio.gather(*pages))  # the client of HTTP asks for gzip, and inflates scores only
             found = await asyncio.gather(*(client.infer(MODEL, given(kind, values[i:i + 5])) for i in range(100)))
             assert all(same(result, want, i, 5) for i, result in enumerate(found))
             try:
@@ -136,6 +139,23 @@ def aio():
         await ask(th, tha, web)
 
     asyncio.run(both())
+
+
+def health():
+    """gRPC's own service of health, by its own client."""
+    import grpc as rpc
+    from grpc_health.v1 import health_pb2, health_pb2_grpc
+    stub = health_pb2_grpc.HealthStub(rpc.insecure_channel(grpc))
+    asked = {name: health_pb2.HealthCheckRequest(service=name) for name in ("", "inference.GRPCInferenceService", MODEL, "none")}
+    for name in ("", "inference.GRPCInferenceService", MODEL):
+        assert stub.Check(asked[name], timeout=60).status == health_pb2.HealthCheckResponse.SERVING
+        assert next(stub.Watch(asked[name], timeout=60)).status == health_pb2.HealthCheckResponse.SERVING
+    assert next(stub.Watch(asked["none"], timeout=60)).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+    try:
+        stub.Check(asked["none"], timeout=60)
+        raise AssertionError("it should have failed")
+    except rpc.RpcError as error:
+        assert error.code() == rpc.StatusCode.NOT_FOUND, error
 
 
 def large():

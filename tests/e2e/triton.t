@@ -30,6 +30,7 @@ for version in "" -2.48 -2.25; do
     ok "tritonclient ${version:--2.73}: SqueezeNet, ResNet-50, ten inputs, a frozen graph" run "$version" models "$work"
     ok "tritonclient ${version:--2.73}: too large a request is refused in words" run "$version" larger
 done
+ok "gRPC's own service of health, by grpcio's client" run "" health
 ok "a stream of 1,000 requests in order" run "" stream
 ok "requests that are cancelled" run "" cancel
 ok "500 clients at once" run "" many
