@@ -195,6 +195,7 @@ static bool budget_make_room (wm_core_t *self, uint64_t bytes)
 static void need_send (wm_core_t *self, const batch_t *batch, session_t *producer)
 {
     wm_msg_t msg;
+    producer->n_owed++;
     wm_msg_init (&msg, WM_MSG_NEED);
     msg.key = wm_core_batch_key (batch);
     memcpy (msg.digest, batch->digest, 16);
@@ -269,7 +270,6 @@ static void needs_take_back (wm_core_t *self, session_t *producer)
                 if (!(batch->flags & BATCH_ASKED))
                     continue;
                 wm_core_budget_forget_need (self, batch);
-                producer->n_taken_back++;
                 if (batch->state == BATCH_QUEUED)
                     wm_queue_push_front (&producer->wants, &batch->link);
             }
@@ -293,7 +293,6 @@ void wm_core_needs_tick (wm_core_t *self, session_t *producer)
     if (producer->late && producer->wants.head && !is_held_back (self) &&
         self->now_ms - producer->probed_ms > need_ms) {
         producer->probed_ms = self->now_ms;
-        producer->n_taken_back++;
         need_send (self, batch_of (producer->wants.head), producer);
     }
 }

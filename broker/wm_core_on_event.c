@@ -131,7 +131,10 @@ static void on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     const uint8_t *lines = payload->data;
     char text[200];
     if (event && manifest_differs (event, msg, lines, text, sizeof text)) {
-        wm_core_input_hold (self, input, session, 0, text);
+        if (self->config.for_clients) /* its input is another client's next */
+            wm_core_refuse (self, session, WM_REASON_DIGEST, "SUBMIT: %s", text);
+        else
+            wm_core_input_hold (self, input, session, 0, text);
         return;
     }
     if (!event)
@@ -174,54 +177,75 @@ static void producer_answers (wm_core_t *self, session_t *producer)
     wm_core_producer_update (self, producer);
 }
 
-static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
-                      const wm_payload_t *payload)
+/* Its session has answered every NEED, or the claim that this BATCH names is not its own.  */
+static void refuse_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg, bool differs)
 {
-    input_t *input = wm_core_session_claim (self, session, msg);
-    if (!input)
+    if (!wm_core_session_claim (self, session, msg))
         return;
-    batch_t *batch = wm_core_batch_find (self, &msg->key);
-    const bool asked = batch && batch->flags & BATCH_ASKED;
-    if (!batch || (!asked && !session->n_taken_back)) {
-        wm_core_refuse (self, session, WM_REASON_PROTOCOL,
-                        "BATCH %u.%u.%u, which was not asked for", msg->key.input, msg->key.ordinal,
-                        msg->key.batch);
-        return;
-    }
-    if (memcmp (batch->digest, msg->digest, 16) != 0) {
+    if (differs)
         wm_core_refuse (self, session, WM_REASON_DIGEST,
                         "BATCH %u.%u.%u does not have the digest announced", msg->key.input,
                         msg->key.ordinal, msg->key.batch);
+    else
+        wm_core_refuse (self, session, WM_REASON_PROTOCOL,
+                        "BATCH %u.%u.%u, which was not asked for", msg->key.input, msg->key.ordinal,
+                        msg->key.batch);
+}
+
+/* The batch whose NEED holds bytes for this BATCH; NULL: none does. *batch: that it is of, if its
+   session still has the claim; *differs: but the batch has other bytes now.  */
+static batch_t *batch_asked (const wm_core_t *self, const session_t *session, const wm_msg_t *msg,
+                             batch_t **batch, bool *differs)
+{
+    const input_t *input = wm_core_input_find (self, msg->key.input);
+    *batch = input && input->claim == session ? wm_core_batch_find (self, &msg->key) : NULL;
+    *differs = *batch && memcmp ((*batch)->digest, msg->digest, 16) != 0;
+    if (*differs)
+        *batch = NULL;
+    return *batch && (*batch)->flags & BATCH_ASKED ? *batch : NULL;
+}
+
+/* Payloads are asked for a second time, results come by another way, events are forgotten when they
+   are answered, inputs begin again: so an honest BATCH may come when its batch is done, unknown, or
+   another one of its number. A session may therefore send as many BATCHes as it was sent NEEDs. The
+   bytes of a NEED leave the budget when its batch gets the payload, or needs none any more;
+   whatever comes after that is kept where it is of use and there is room, else dropped.  */
+static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
+                      const wm_payload_t *payload)
+{
+    bool differs;
+    batch_t *batch, *asked = batch_asked (self, session, msg, &batch, &differs);
+    if (!asked && session->n_owed == session->n_asked) {
+        refuse_batch (self, session, msg, differs);
         return;
     }
-    if (!payload->bytes || payload->bytes > wm_core_budget_need_bytes (batch)) {
+    if (!payload->bytes || (batch && payload->bytes > wm_core_budget_need_bytes (batch))) {
         wm_core_refuse (self, session, WM_REASON_PROTOCOL,
                         "BATCH %u.%u.%u of %zu bytes where %u raw bytes were announced",
                         msg->key.input, msg->key.ordinal, msg->key.batch, payload->bytes,
-                        batch->raw_bytes);
+                        batch ? batch->raw_bytes : 0);
         return;
     }
+    session->n_owed--;
     producer_answers (self, session);
-    if (!asked) { /* its NEED was taken back; perhaps a second NEED was answered before */
-        session->n_taken_back--;
-        if (batch->state != BATCH_QUEUED ||
-            self->budget_used + payload->bytes > self->config.budget_bytes)
-            return;
-    }
-    payload_t *copy = wm_core_payload_take (self, payload);
-    if (!copy) {
+    const bool queued = batch && batch->state == BATCH_QUEUED;
+    const bool is_wanted = batch && !wm_core_input_claim_is_over (batch->event->input, msg) &&
+                           (queued || (asked && batch->state == BATCH_RUNNING));
+    const bool has_room =
+        asked || self->budget_used + payload->bytes <= self->config.budget_bytes;
+    payload_t *copy = is_wanted && has_room ? wm_core_payload_take (self, payload) : NULL;
+    if (is_wanted && has_room && !copy) {
         wm_core_refuse (self, session, WM_REASON_BUSY, "no memory for another payload: try later");
         return;
     }
-    self->payload_in += payload->bytes;
-    const bool queued = batch->state == BATCH_QUEUED;
-    if (queued) /* leaves the queue of batches to ask for, where it is if it was not asked for */
+    if (queued && (copy || asked)) /* leaves the queue of batches to ask for, if it is there */
         wm_core_batch_set_state (self, batch, BATCH_NONE);
-    wm_core_budget_forget_need (self, batch);
-    if (queued || batch->state == BATCH_RUNNING)
-        wm_core_batch_take_payload (self, batch, copy);
-    else /* its result arrived from another worker meanwhile */
-        wm_core_payload_drop (self, copy);
+    if (asked)
+        wm_core_budget_forget_need (self, asked);
+    if (!copy)
+        return;
+    self->payload_in += payload->bytes;
+    wm_core_batch_take_payload (self, batch, copy);
 }
 
 /* ---- FETCH ----------------------------------------------------------------------------------- */

@@ -285,7 +285,7 @@ struct session_t {
     uint64_t asked_bytes;  /* reserved for n_asked */
     uint32_t n_ready;      /* of a client: its batches that are READY */
     uint32_t turn;         /* of a client: behind that of its last batch */
-    uint64_t n_taken_back; /* NEEDs that reserve nothing and whose BATCH may still come */
+    uint64_t n_owed;       /* NEEDs that it was sent, less BATCHes that came; >= n_asked */
     int64_t answered_ms;   /* of its last BATCH, or of the first NEED after a time without any */
     int64_t probed_ms;     /* while late: of the last NEED */
     uint32_t last_input;

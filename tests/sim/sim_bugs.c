@@ -379,7 +379,7 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
         wm_core_worker_received (core, session, session->sent);
         return false;
     case BUG_LATE_REFUSED:
-        session->n_taken_back = 0;
+        session->n_owed = session->n_asked;
         return false;
     case BUG_CHECK_PASSED:
         if (is_result && session->check && session->check->n_answer == 1 &&
