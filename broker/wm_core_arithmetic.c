@@ -149,8 +149,8 @@ bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_
     snprintf (its->signature, sizeof its->signature, "%.63s", msg->text);
     const arithmetic_t *known = find_class (self, its->class);
     if (!known && self->config.measures && !self->has_sample) {
-        wm_core_refuse (self, worker, WM_REASON_STALE,
-                        "no producer has sent hits to measure on yet: start the worker again");
+        wm_core_refuse (self, worker, WM_REASON_BUSY, /* the sample that it measured on is gone */
+                        "no producer has sent hits to measure on yet: try later");
         return false;
     }
     return known && strcmp (known->signature, its->signature) != 0 && !self->config.mixed

@@ -50,6 +50,7 @@ static void input_answer (wm_core_t *self, session_t *session, input_t *input, b
 {
     if (input->state == WM_LEDGER_WRITTEN) {
         input->told = session->id;
+        session->was_told = true;
         input_ack (self, session, input, WM_INPUT_WRITTEN);
     } else if (input->state == WM_LEDGER_HELD || input->changed)
         input_ack (self, session, input, WM_INPUT_HELD);
@@ -246,6 +247,14 @@ static bool is_touched (const input_t *input, const wm_msg_t *msg)
            memcmp (input->out_digest, msg->digest, 16) == 0;
 }
 
+/* Whether this is a report of a touched output that is lost by now, or was written again: others
+   were quicker. It has no answer.  */
+static bool is_outdated (const input_t *input, const session_t *session, const wm_msg_t *msg)
+{
+    return session->was_told && input && input->claim != session &&
+           input->generation == msg->key.generation;
+}
+
 static void on_file_written (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                              const wm_payload_t *payload)
 {
@@ -258,6 +267,8 @@ static void on_file_written (wm_core_t *self, session_t *session, const wm_msg_t
         append_written (self, session, known, 1);
         return;
     }
+    if (is_outdated (known, session, msg))
+        return;
     input_t *input = wm_core_session_claim (self, session, msg);
     if (!input)
         return;
@@ -397,6 +408,7 @@ void wm_core_input_durable (wm_core_t *self, const pending_t *pending)
             durable_written (self, input);
         input->told = pending->session;
         if (session) {
+            session->was_told = true;
             if (!pending->code)
                 wm_core_input_unclaim (self, input);
             ack (self, session, input, WM_MSG_FILE_WRITTEN);

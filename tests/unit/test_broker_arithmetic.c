@@ -172,7 +172,7 @@ static void split_and_fast_wait_for_a_sample (void **state)
     say (t, w, &msg, NULL, 0);
     assert_int_equal (must (t, w, WM_MSG_TRIAL)->msg.code, WM_TRIAL_WAIT);
     const wm_msg_t early = hello_of (2, "amx", "sparse/amx/v1");
-    refused (t, says_hello (t, &early), WM_REASON_STALE);
+    refused (t, says_hello (t, &early), WM_REASON_BUSY);
 
     const uint32_t p = wm_core_open (t->core, WM_ROLE_PRODUCER, t->now_ms);
     wm_msg_t first = hello_of (3, "", WM_VERSION);

@@ -96,13 +96,28 @@ static void test_flow (void **state)
     say (t, other, &msg, NULL, 0);
     assert_int_equal (must (t, other, WM_MSG_REJECT)->msg.code, WM_REASON_STALE);
 
-    /* The output is lost: the input is open again, and all of it is wanted.  */
+    /* The output is lost: the input is open again, and all of it is wanted. Another producer that
+       found the output touched a moment before, or as it was written once, is not refused.  */
+    const uint32_t slow = producer (t, 8);
+    assert_int_equal (input_ask (t, slow, "/data/a.h5", "a.scores.h5", 1000, 1)->msg.code,
+                      WM_INPUT_WRITTEN);
+    say (t, slow, &msg, NULL, 0);
+    msg.digest[0] ^= 1;
+    const wm_msg_t touched = msg;
+    input_ask (t, p, "/data/a.h5", "a.scores.h5", 1000, 1);
     wm_msg_init (&msg, WM_MSG_FILE_LOST);
     msg.key = input;
     say (t, p, &msg, NULL, 0);
     durable (t);
     assert_int_equal (must (t, p, WM_MSG_ACK)->msg.code, WM_MSG_FILE_LOST);
-    claim (t, p);
+    const size_t n_appended = t->n_appended;
+    for (int is_claimed = 0; is_claimed < 2; is_claimed++) {
+        say (t, slow, &touched, NULL, 0);
+        assert_int_equal (count (t, slow, WM_MSG_REJECT), 0);
+        if (!is_claimed)
+            claim (t, p);
+    }
+    assert_int_equal (t->n_appended, n_appended);
     submit (t, p, input, 0, 3);
     assert_int_equal (must (t, p, WM_MSG_SUBMIT_ACK)->payload[2], WM_WANT);
     assert_int_equal (look (t).hits_done, 0);
