@@ -231,8 +231,7 @@ static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     const bool queued = batch && batch->state == BATCH_QUEUED;
     const bool is_wanted = batch && !wm_core_input_claim_is_over (batch->event->input, msg) &&
                            (queued || (asked && batch->state == BATCH_RUNNING));
-    const bool has_room =
-        asked || self->budget_used + payload->bytes <= self->config.budget_bytes;
+    const bool has_room = asked || self->budget_used + payload->bytes <= self->config.budget_bytes;
     payload_t *copy = is_wanted && has_room ? wm_core_payload_take (self, payload) : NULL;
     if (is_wanted && has_room && !copy) {
         wm_core_refuse (self, session, WM_REASON_BUSY, "no memory for another payload: try later");

@@ -282,13 +282,13 @@ struct session_t {
     bool asking;  /* counted in n_asking */
     bool late;    /* a NEED passed its deadline and no BATCH has come since */
     uint32_t n_asked;
-    uint64_t asked_bytes;  /* reserved for n_asked */
-    uint32_t n_ready;      /* of a client: its batches that are READY */
-    uint32_t turn;         /* of a client: behind that of its last batch */
-    uint64_t n_owed;       /* NEEDs that it was sent, less BATCHes that came; >= n_asked */
-    bool was_told;         /* of an output that is written: it may report it as touched */
-    int64_t answered_ms;   /* of its last BATCH, or of the first NEED after a time without any */
-    int64_t probed_ms;     /* while late: of the last NEED */
+    uint64_t asked_bytes; /* reserved for n_asked */
+    uint32_t n_ready;     /* of a client: its batches that are READY */
+    uint32_t turn;        /* of a client: behind that of its last batch */
+    uint64_t n_owed;      /* NEEDs that it was sent, less BATCHes that came; >= n_asked */
+    bool was_told;        /* of an output that is written: it may report it as touched */
+    int64_t answered_ms;  /* of its last BATCH, or of the first NEED after a time without any */
+    int64_t probed_ms;    /* while late: of the last NEED */
     uint32_t last_input;
 };
 

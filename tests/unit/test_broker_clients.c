@@ -232,6 +232,90 @@ static void test_what_is_here_counts_for_its_client (void **state)
     harness_end (t);
 }
 
+enum { IN_HAND = 24 };
+
+/* A worker that has IN_HAND batches of a client, so that those of others wait for their turn.  */
+static uint32_t worker_with_its_hands_full (harness_t *t)
+{
+    const uint32_t p = producer (t, 40), w = worker (t, 41, IN_HAND);
+    submit (t, p, begin (t, p), 0, IN_HAND);
+    while (answer_needs (t, p))
+        ;
+    assert_int_equal (count (t, w, WM_MSG_TASK), IN_HAND);
+    while (take (t, w, WM_MSG_TASK))
+        ;
+    return w;
+}
+
+/* Announces n events of one batch of so many hits, and sends their payloads.  */
+static void bring (harness_t *t, uint32_t p, wm_key_t input, uint32_t n, uint32_t n_hit)
+{
+    wm_manifest_batch_t line = { .n_hit = n_hit, .raw_bytes = 1000 };
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_SUBMIT);
+    msg.key = input;
+    msg.n_batch = 1;
+    msg.n_hit = n_hit;
+    for (uint32_t i = 0; i < n; i++) {
+        msg.key.ordinal = 1000 + i;
+        digest_of (1000 + i, 0, line.digest);
+        say (t, p, &msg, &line, sizeof line);
+        assert_int_equal (answer_needs (t, p), 1);
+    }
+}
+
+/* Turns count hits: of two clients whose batches wait, the one with small ones has as many hits
+   sent as the other, not as many batches.  */
+static void test_turns_count_hits (void **state)
+{
+    (void) state;
+    enum { N = 10 };
+    harness_t *t = clients_new ();
+    const uint32_t large = producer (t, 1), small = producer (t, 2);
+    const wm_key_t inputs[] = { begin (t, large), begin (t, small) };
+    const uint32_t w = worker_with_its_hands_full (t);
+    bring (t, large, inputs[0], 3, 64 * N);
+    bring (t, small, inputs[1], N, 64);
+    credit (t, w, IN_HAND + 3 + N);
+    uint32_t n_small = 0;
+    for (uint32_t n_large = 0;
+         n_large < 2;) { /* a large one, then many small ones, then the next */
+        const bool is_large = must (t, w, WM_MSG_TASK)->msg.key.input == inputs[0].input;
+        n_large += is_large;
+        n_small += !is_large;
+    }
+    assert_in_range (n_small, N / 2, N);
+    harness_end (t);
+}
+
+/* A client that was idle while others had their turns begins at the turn that is served now: it
+   does not go ahead of all until it has caught up.  */
+static void test_idle_time_is_not_saved (void **state)
+{
+    (void) state;
+    enum { BEFORE = 40, N = 6 };
+    harness_t *t = clients_new ();
+    const uint32_t busy = producer (t, 1), idle = producer (t, 2), w = worker (t, 3, 1);
+    const wm_key_t inputs[] = { begin (t, busy), begin (t, idle) };
+    bring (t, idle, inputs[1], 1, 10);
+    answer_one (t, w, 2);
+    for (uint32_t i = 0; i < BEFORE; i++) {
+        submit (t, busy, inputs[0], i, 1);
+        answer_needs (t, busy);
+        answer_one (t, w, 3 + i);
+    }
+    wm_core_closed (t->core, w, t->now_ms);
+    const uint32_t full = worker_with_its_hands_full (t);
+    bring (t, busy, inputs[0], N, 10);
+    bring (t, idle, inputs[1], N, 10);
+    credit (t, full, IN_HAND + 2 * N);
+    uint32_t n_busy = 0;
+    for (uint32_t i = 0; i < N; i++)
+        n_busy += must (t, full, WM_MSG_TASK)->msg.key.input == inputs[0].input;
+    assert_in_range (n_busy, N / 2 - 1, N / 2 + 1);
+    harness_end (t);
+}
+
 /* A worker that is lost, and one that refuses: the batch goes to another, and at last is held.  */
 static void test_failures (void **state)
 {
@@ -363,6 +447,8 @@ int main (void)
         cmocka_unit_test (test_two_clients),
         cmocka_unit_test (test_little_goes_before_much),
         cmocka_unit_test (test_what_is_here_counts_for_its_client),
+        cmocka_unit_test (test_turns_count_hits),
+        cmocka_unit_test (test_idle_time_is_not_saved),
         cmocka_unit_test (test_failures),
         cmocka_unit_test (test_ragged_results),
         cmocka_unit_test (test_what_is_for_files),
