@@ -231,7 +231,8 @@ $(VENV)/.made: tests/requirements.txt
 # The simulator: the real core, journal and ledger in virtual time; the end of a process is caught.
 SIM := $(B)/tests/sim
 SIM_WRAPS := _exit wm_journal_append wm_journal_sync wm_journal_read wm_ledger_apply wm_core_durable \
-             wm_core_disk_full wm_core_dispatch_copies wm_core_needs_tick wm_ledger_catch_up rename
+             wm_core_disk_full wm_core_dispatch_copies wm_core_needs_tick wm_core_budget_forget_need \
+             wm_ledger_catch_up rename
 $(B)/obj/tests/sim/%.o: tests/sim/%.c
 	$(call step,CC    $<)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_broker) $(FLAGS_schema) $(CFLAGS) -MMD -MP -c $< -o $@
@@ -334,8 +335,9 @@ golden: all $(NEEDED_golden) ## patches and scores against NumPy and ONNX Runtim
 	@$(call prove,golden)
 fault: all $(NEEDED_fault) ## campaigns with failing processes, disks, links and peers
 	@$(call prove,fault)
-sim: $(SIM) ## 300 simulated campaigns (SEEDS=n); SEED=n prints the events of one
+sim: $(SIM) ## 300 simulated campaigns (SEEDS=n) and as many brokers for clients; SEED=n prints the events of one
 	@$(SIM) $(if $(SEED),--seed $(SEED),--seeds 1 $(or $(SEEDS),300))
+	@$(if $(SEED),,$(SIM) --clients --seeds 1 $(or $(SEEDS),300))
 sim-cuts: $(SIM) ## 2,000 simulated power cuts (CUTS=n), and a check that lost data would be noticed
 	@$(SIM) --cuts $(or $(CUTS),2000)
 sim-proof: $(SIM) ## the simulator must catch every bug planted in it

@@ -529,6 +529,18 @@ bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg
     return true;
 }
 
+void wm_core_check_forget_event (wm_core_t *self, const event_t *event)
+{
+    check_t *next;
+    for (check_t *check = self->checks; check; check = next) {
+        const wm_key_t *key = &check->task.key;
+        next = check->next;
+        if (key->input == event->input->id && key->ordinal == event->ordinal &&
+            key->generation == event->input->generation)
+            check_end (self, check);
+    }
+}
+
 bool wm_core_check_is_first (const session_t *worker)
 {
     return worker->over_check ||

@@ -69,6 +69,9 @@ bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg
 void wm_core_check_give_back (wm_core_t *self, session_t *worker);
 /* Whether the worker was sent a check before the leases that it has: that is what it executes.  */
 bool wm_core_check_is_first (const session_t *worker);
+/* A client gives the number of an event that was answered to another: ends checks of the old one,
+   whose answers would be taken for those of the new.  */
+void wm_core_check_forget_event (wm_core_t *self, const event_t *event);
 /* Sends checks that wait to workers that suit.  */
 void wm_core_check_dispatch (wm_core_t *self);
 /* Ends the check that is missed least: the oldest that waits and does not differ; with `frees` of

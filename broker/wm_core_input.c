@@ -163,8 +163,11 @@ input_t *wm_core_input_lend (wm_core_t *self)
             return self->input[i];
     snprintf (text, sizeof text, "client %u", self->n_input + 1);
     input_t *input = wm_core_input_add (self, strdup (text), strdup (text));
-    if (input)
-        input->state = WM_LEDGER_OPEN;
+    if (!input)
+        return NULL;
+    input->state = WM_LEDGER_OPEN;
+    /* Workers may still have batches of an earlier broker, whose keys must not come again.  */
+    input->generation = (uint32_t) self->config.epoch << 16;
     return input;
 }
 

@@ -1,6 +1,6 @@
 /* wm_core_on_event.c - handles a producer's messages about events: SUBMIT, BATCH, FETCH; and the
    effects of records about batches.  */
-#include "broker/wm_core_private.h"
+#include "broker/wm_core_check_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,8 +137,11 @@ static void on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
             wm_core_input_hold (self, input, session, 0, text);
         return;
     }
-    if (!event)
+    if (!event) {
         event = wm_core_event_new (self, input, msg->key.ordinal, msg->n_batch);
+        if (event && self->config.for_clients)
+            wm_core_check_forget_event (self, event);
+    }
     if (!event || !wm_core_event_fill (self, event)) {
         wm_core_refuse (self, session, WM_REASON_BUSY, "no memory for another event: try later");
         return;

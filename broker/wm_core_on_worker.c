@@ -334,7 +334,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     wm_core_worker_forget_orphan (self, worker, &msg->key);
     lease_t *lease = known ? wm_core_lease_of (known, worker) : NULL;
     const bool late = !lease || lease->expired;
-    if (lease)
+    if (lease && memcmp (known->digest, msg->digest, 16) == 0) /* else it may not have the TASK */
         wm_core_worker_answered (self, worker, lease);
     if (known && known->event->input->kicking) { /* of the old generation, which ends */
         self->n_late++;

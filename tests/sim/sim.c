@@ -24,10 +24,20 @@ static const faults_t power_cuts = { .worker_dies = 15,
                                      .power_cut_operations = 400,
                                      .late_ms = 300 };
 
+/* Their broker keeps nothing, so of the disk no fault matters. More comes late.  */
+static void faults_of_clients (faults_t *faults)
+{
+    const uint64_t salt = wm_table_mix (sim.seed + 7727);
+    faults->disk_full = faults->fsync_fails = faults->rots = faults->ledger_spoils = 0;
+    faults->output_lost = faults->wrong = 0;
+    faults->encode_ms = salt % 100 < 30 ? 1 + (uint32_t) (salt / 100 % 9000) : 0;
+    faults->slow_link_ms = salt / 7 % 100 < 50 ? 1 + (uint32_t) (salt / 700 % 20000) : 0;
+}
+
 static void faults_choose (void)
 {
     faults_t *faults = &sim.faults;
-    if (sim.only_cuts) {
+    if (sim.kind == ONLY_CUTS) {
         *faults = power_cuts;
         return;
     }
@@ -61,13 +71,15 @@ static void faults_choose (void)
     const uint64_t mute = wm_table_mix (sim.seed + 1547);
     faults->producer_mute = mute % 100 < 40 ? 5 + (uint32_t) (mute / 100 % 30) : 0;
     faults->encode_ms = mute / 7 % 100 < 25 ? 1 + (uint32_t) (mute / 700 % 9000) : 0;
+    if (sim.kind == CLIENTS)
+        faults_of_clients (faults);
 }
 
 /* Failures that calm does not end. Not of the die, as above.  */
 static void choose_lasting (void)
 {
     const uint64_t salt = wm_table_mix (sim.seed + 815);
-    if (sim.only_cuts || salt % 8)
+    if (sim.kind == ONLY_CUTS || salt % 8)
         return;
     for (uint32_t i = 0; i < INPUTS * EVENTS * BATCHES; i++)
         sim.input[i / EVENTS / BATCHES].event[i / BATCHES % EVENTS].unit[i % BATCHES].lasting =
@@ -80,10 +92,10 @@ static void choose_lasting (void)
 static void choose_checks (void)
 {
     const uint64_t salt = wm_table_mix (sim.seed + 2203);
-    if (sim.only_cuts || sim.faults.wrong || salt % 3)
+    if (sim.kind == ONLY_CUTS || sim.faults.wrong || salt % 3)
         return;
     sim.check_share = salt / 3 % 4 ? 1 : 0.3;
-    if (sim.n_worker >= 3 && salt / 12 % 4 && !sim.peer[0].broken)
+    if (sim.kind != CLIENTS && sim.n_worker >= 3 && salt / 12 % 4 && !sim.peer[0].broken)
         sim.peer[sim.n_worker - 1].lies = 50 + (uint32_t) (salt / 48 % 900);
 }
 
@@ -202,16 +214,17 @@ static void peer_new (uint32_t slot, wm_role_t role, uint32_t number, const char
     snprintf (peer->label, sizeof peer->label, "%s %u", word, number);
 }
 
-static void world_new (uint64_t seed, bug_t bug, bool only_cuts, bool story)
+static void world_new (uint64_t seed, bug_t bug, kind_t kind, bool story)
 {
     memset (&sim, 0, sizeof sim);
     sim.seed = seed;
     sim.random = seed * 0x9e3779b97f4a7c15u + 1;
     sim.bug = bug;
-    sim.only_cuts = only_cuts;
+    sim.kind = kind;
     sim.story = story;
     sim.now_ms = 1000000;
-    sim_disk_new (seed, only_cuts && seed % 2);
+    sim_disk_new (seed, kind == ONLY_CUTS && seed % 2);
+    served_clear ();
     sim.n_input = 1 + roll (INPUTS);
     sim.n_worker = 1 + roll (WORKERS);
     sim.n_producer = 1 + roll (PRODUCERS);
@@ -221,7 +234,7 @@ static void world_new (uint64_t seed, bug_t bug, bool only_cuts, bool story)
     for (uint32_t i = 0; i < sim.n_worker; i++)
         peer_new (i, WM_ROLE_WORKER, i, "worker");
     for (uint32_t i = 0; i < sim.n_producer; i++)
-        peer_new (WORKERS + i, WM_ROLE_PRODUCER, i, "producer");
+        peer_new (WORKERS + i, WM_ROLE_PRODUCER, i, kind == CLIENTS ? "client" : "producer");
     if (sim.faults.hostile) {
         peer_new (WORKERS + PRODUCERS, WM_ROLE_WORKER, 0, "hostile");
         sim.peer[WORKERS + PRODUCERS].hostile = true;
@@ -244,11 +257,11 @@ static void peer_step (peer_t *peer)
     if (!peer->alive && peer->role == WM_ROLE_WORKER)
         worker_begin (peer);
     else if (!peer->alive)
-        producer_begin (peer);
+        (sim.kind == CLIENTS ? client_begin : producer_begin) (peer);
     if (peer->role == WM_ROLE_WORKER)
         worker_step (peer);
     else
-        producer_step (peer);
+        (sim.kind == CLIENTS ? client_step : producer_step) (peer);
 }
 
 /* Where workers fail more often than they score the campaign pauses until an operator resumes
@@ -279,7 +292,7 @@ static void calm_begin (void)
             peer->frozen_ms = peer->wake_ms = sim.now_ms + 1;
         if (peer->finish_ms > sim.now_ms + 10000)
             peer->finish_ms = sim.now_ms + 10000;
-        if (peer->hostile || peer->role == WM_ROLE_PRODUCER)
+        if (peer->hostile || (peer->role == WM_ROLE_PRODUCER && sim.kind != CLIENTS))
             peer_die (peer, peer->hostile ? NEVER / 2 : 1000 + roll (2000));
     }
 }
@@ -290,10 +303,12 @@ static bool all_over (void)
         const peer_t *peer = &sim.peer[i];
         if (!*peer->label || peer->hostile)
             continue;
-        if (peer->role == WM_ROLE_PRODUCER ? !producer_is_done (peer) : !worker_is_clear (peer))
+        if (peer->role == WM_ROLE_WORKER ? !worker_is_clear (peer)
+            : sim.kind == CLIENTS        ? !client_is_done (peer)
+                                         : !producer_is_done (peer))
             return false;
     }
-    return true;
+    return sim.kind != CLIENTS || served_is_quiet (broker_core ());
 }
 
 static void step (void)
@@ -332,16 +347,24 @@ static void not_over (void)
         if (*peer->label && peer->role == WM_ROLE_WORKER && !peer->hostile &&
             !worker_is_clear (peer))
             fail ("%s waits for an acknowledgement for ever", peer->label);
-        for (uint32_t j = 0; peer->role == WM_ROLE_PRODUCER && j < sim.n_input; j++)
+        if (sim.kind == CLIENTS && peer->role == WM_ROLE_PRODUCER && *peer->label &&
+            !client_is_done (peer))
+            fail ("%s has %u requests that are not answered, %u more to make", peer->label,
+                  peer->n_open, peer->n_call);
+        for (uint32_t j = 0;
+             sim.kind != CLIENTS && peer->role == WM_ROLE_PRODUCER && j < sim.n_input; j++)
             if (*peer->label && peer->in[j].is != IN_WRITTEN && peer->in[j].is != IN_HELD)
                 fail ("%s is not done with input %u (state %d, %u of %u events done)", peer->label,
                       j, (int) peer->in[j].is, peer->in[j].n_done, sim.input[j].n_event);
     }
+    if (sim.kind == CLIENTS && broker_core () && !served_is_quiet (broker_core ()))
+        fail ("all is answered, and %llu bytes of the budget are in use",
+              (unsigned long long) broker_core ()->budget_used);
 }
 
-bool sim_run (uint64_t seed, bug_t bug, bool only_cuts, bool story)
+bool sim_run (uint64_t seed, bug_t bug, kind_t kind, bool story)
 {
-    world_new (seed, bug, only_cuts, story);
+    world_new (seed, bug, kind, story);
     while (!*sim.failure && !(sim.calm && all_over ())) {
         step ();
         if (sim.calm && sim.now_ms > sim.faults_end_ms + CALM_MS) {

@@ -6,8 +6,10 @@
      sim_broker.c    drives wm_core and wm_recorder as broker/wm_reactor.c does
      sim_bugs.c      planted bugs
      sim_producer.c  announces, answers NEED, fetches, writes outputs
+     sim_client.c    asks a broker for clients, answers NEED, takes answers
      sim_worker.c    executes, answers; hangs, fails and gives wrong results on command
      sim_check.c     what must hold after every step; what the world promised
+     sim_served.c    the same of a broker for clients
      sim.c           faults, the loop
      sim_main.c      the command line: many seeds, power cuts, planted bugs
    One world at a time: `sim`. Thread: one.  */
@@ -84,6 +86,13 @@ typedef enum {
     BUG_LATE_REFUSED,
     BUG_CHECK_PASSED,
     BUG_CHECK_BLAMES_FIRST,
+    BUG_FIRST_OF_CLIENTS,
+    BUG_LATE_FORGOTTEN = BUG_FIRST_OF_CLIENTS,
+    BUG_BUDGET_TWICE,
+    BUG_BUDGET_KEPT,
+    BUG_LATE_TAKEN_FOR_ANOTHER,
+    BUG_ANSWERED_TWICE,
+    BUG_OWED_FOR_EVER,
     BUG_END,
 } bug_t;
 
@@ -152,7 +161,7 @@ typedef struct {
 
 typedef struct peer_t peer_t;
 typedef struct {
-    bool used;
+    bool used, hostile;
     uint32_t serial;
     peer_t *peer; /* NULL: that end is gone */
     wm_role_t role;
@@ -166,6 +175,7 @@ typedef struct {
     uint64_t granted, tasks;
     uint32_t tag; /* of its peer, as the core makes it of the instance */
     bool done_sent[INPUTS][EVENTS];
+    uint64_t n_need, n_batch;    /* NEEDs sent to it, BATCHes that arrived */
     bool mourned;                /* its end was counted among what may be blamed */
     uint32_t n_failed;           /* NACKs of its leases, one after another */
     int64_t owed_ms, starved_ms; /* since when its producer owes a BATCH, is not asked; 0: not so */
@@ -203,6 +213,14 @@ typedef struct {
     uint64_t hash[EVENTS][BATCHES];
 } in_work_t;
 
+/* What a client asks for: an event of the truth.  */
+#define REQUESTS 8u
+typedef struct {
+    bool is_open, announced;
+    uint32_t ordinal, input, event, n_answer;
+    bool answered[BATCHES];
+} request_t;
+
 struct peer_t {
     wm_role_t role;
     uint32_t index;
@@ -230,6 +248,11 @@ struct peer_t {
     uint32_t asked, asked_code, n_open, open_max; /* asked: 1 + input */
     bool fetching;
     int64_t full_ms;
+    /* client */
+    request_t request[REQUESTS];
+    uint32_t n_call, last_ordinal, next_input, next_event; /* n_call: requests yet to be opened */
+    bool reuses, has_ours;
+    wm_key_t ours;
     int64_t mute_ms, encoded_ms; /* until then it loses NEEDs; has no time for messages */
 };
 
@@ -255,14 +278,24 @@ typedef struct {
     uint32_t worker_drains, broker_ends;
     uint32_t producer_mute;        /* it loses what it is asked, for a while */
     uint32_t encode_ms;            /* how long a producer takes for a batch, up to; 0: no time */
+    uint32_t slow_link_ms;         /* how long a BATCH is under way, up to */
     uint32_t ledger_spoils;        /* the ledger, at one start of so many */
     uint32_t power_cut_operations; /* the power goes within so many after each start; 0: not so */
 } faults_t;
 
+/* Of a world.  */
+typedef enum {
+    A_CAMPAIGN,
+    ONLY_CUTS, /* of all faults the power cuts, many of them, in odd seeds with a ledger that is
+                  synced as SQLite's synchronous=NORMAL does */
+    CLIENTS,   /* a broker for clients */
+} kind_t;
+
 typedef struct {
     uint64_t seed, random;
     bug_t bug;
-    bool story, only_cuts;
+    kind_t kind;
+    bool story;
     int64_t now_ms, faults_end_ms, resumed_ms;
     bool calm; /* faults are over */
     uint64_t order;
@@ -283,6 +316,7 @@ typedef struct {
     uint64_t n_bug;       /* chances that a planted bug had */
     struct {
         uint64_t steps, messages, restarts, powercuts, cuts, kills, acked, records, held, spoils;
+        uint64_t answers, late;  /* batches that clients got; BATCHes whose NEED held no bytes */
         uint64_t checked, named; /* checks that were compared; workers that were found wrong */
     } count;
 } sim_t;
@@ -290,9 +324,8 @@ extern sim_t sim;
 
 /* ---- sim.c ----------------------------------------------------------------------------------- */
 
-/* Runs one seed; only_cuts: of all faults the power cuts, many of them, in odd seeds with a ledger
-   that is synced as SQLite's synchronous=NORMAL does. false: it broke, sim.failure explains it.  */
-bool sim_run (uint64_t seed, bug_t bug, bool only_cuts, bool story);
+/* Runs one seed. false: it broke, sim.failure explains it.  */
+bool sim_run (uint64_t seed, bug_t bug, kind_t kind, bool story);
 
 /* ---- sim_bus.c ------------------------------------------------------------------------------- */
 
@@ -373,11 +406,14 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload);
 bool bug_closes (link_t *link);
 void bug_ticks (int64_t ticked_ms);
 
-/* ---- sim_producer.c, sim_worker.c ------------------------------------------------------------ */
+/* ---- sim_producer.c, sim_client.c, sim_worker.c ---------------------------------------------- */
 
 void producer_step (peer_t *peer);
 void producer_begin (peer_t *peer);
 bool producer_is_done (const peer_t *peer);
+void client_step (peer_t *peer);
+void client_begin (peer_t *peer);
+bool client_is_done (const peer_t *peer);
 void worker_step (peer_t *peer);
 void worker_begin (peer_t *peer);
 bool worker_is_clear (const peer_t *peer);
@@ -396,11 +432,15 @@ bool peer_session (peer_t *peer, const void *held, size_t held_bytes);
 /* The next message, decoded; false: none. Sessions end inside.  */
 bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet);
 void peer_lose (peer_t *peer);
+/* A producer or client wakes up for what it wants to do, or what comes.  */
+void peer_sleep (peer_t *peer);
 
 /* ---- sim_check.c ----------------------------------------------------------------------------- */
 
 void truth_new (void);
 unit_t *truth_unit (const uint8_t digest[16]);
+/* Which batch of which event of which input has this digest; false: none.  */
+bool truth_place (const uint8_t digest[16], uint32_t *input, uint32_t *event, uint32_t *batch);
 unit_t *truth_unit_of_key (const wm_key_t *key);
 truth_input_t *truth_input_of_id (uint32_t id);
 /* The bytes a result must have; returns its size.  */
@@ -440,5 +480,15 @@ void unit_blame (unit_t *unit, uint32_t tag);
 /* A NACK (not of a drain) or RESULT of a leased batch.  */
 void check_answered (link_t *link, bool failed);
 void check_end (void);
+
+/* ---- sim_served.c ---------------------------------------------------------------------------- */
+
+void served_clear (void);
+/* A client's SUBMIT arrives.  */
+void served_submitted (const wm_msg_t *msg, const wm_payload_t *payload);
+/* Which batch of the truth the newest SUBMIT of this key announced; NULL: none.  */
+unit_t *served_unit (const wm_key_t *key);
+bool served_is_quiet (const wm_core_t *core);
+void served_check (const wm_core_t *core);
 
 #endif

@@ -198,7 +198,10 @@ static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
     wm_record_t record;
     sim.fetched = results->key;
     wm_error_t error = { .text = "the journal has another record where a result should be" };
-    if (wm_journal_read (broker.campaign.journal, place, &record, &error) != WM_OK ||
+    const wm_record_t *current = wm_recorder_current (broker.recorder);
+    if (current)
+        record = *current;
+    if ((!current && wm_journal_read (broker.campaign.journal, place, &record, &error) != WM_OK) ||
         record.type != WM_RECORD_RESULT ||
         memcmp (&record.key, &results->key, sizeof record.key) != 0) {
         check_unreadable (&results->key, error.text);
@@ -276,6 +279,13 @@ static bool is_leased (const link_t *link, const wm_key_t *key)
     return false;
 }
 
+/* Whether no NEED holds bytes for this BATCH any more.  */
+static bool is_late (const link_t *link, const wm_msg_t *msg)
+{
+    const batch_t *batch = wm_core_batch_find (broker.core, &msg->key);
+    return !link->hostile && !(batch && batch->flags & BATCH_ASKED);
+}
+
 static void receive (link_t *link, packet_t *packet)
 {
     if (link->is_known && !link->session)
@@ -315,8 +325,13 @@ static void receive (link_t *link, packet_t *packet)
         check_answered (link, msg.type == WM_MSG_NACK && msg.code != WM_EAGAIN);
     handle_t *handle = packet->has_payload ? handle_new (packet) : NULL;
     wm_payload_t payload = { handle, handle ? handle->data : NULL, packet->bytes };
-    if (msg.type == WM_MSG_BATCH)
+    if (msg.type == WM_MSG_BATCH) {
         link->owed_ms = 0;
+        link->n_batch++;
+        sim.count.late += is_late (link, &msg);
+    }
+    if (msg.type == WM_MSG_SUBMIT && sim.kind == CLIENTS && !link->hostile)
+        served_submitted (&msg, &payload);
     const bool due = check_alarm_due (link, &msg, handle ? &payload : NULL);
     const uint64_t alarms = broker.core->n_alarm;
     const check_before_t before = check_compare_begin (broker.core, link, &msg);
@@ -414,9 +429,9 @@ static void end (bool is_power_cut, const char *why)
     sim.count.restarts++;
     sim.count.powercuts += is_power_cut;
     int64_t start_ms = sim.now_ms + 100 +
-                       roll (sim.calm                        ? 1000
-                             : sim.only_cuts || chance (800) ? 2000
-                                                             : 20000);
+                       roll (sim.calm                                ? 1000
+                             : sim.kind == ONLY_CUTS || chance (800) ? 2000
+                                                                     : 20000);
     broker = (broker_t){ .start_ms = start_ms, .campaign.lock_fd = -1 };
 }
 
@@ -452,6 +467,7 @@ static wm_fault_t campaign_open (wm_error_t *error)
                               .n_value = 1,
                               .batch_hits = 4096,
                               .batch_bytes = WM_RAW_BYTES_MAX };
+    snprintf (pins.serves, sizeof pins.serves, "%s", sim.kind == CLIENTS ? "clients" : "");
     memset (pins.model, 'a', 64);
     memset (pins.wmm, 'b', 64);
     broker.campaign = (wm_campaign_t){ .dir = "/sim", .lock_fd = -1 };
@@ -480,6 +496,7 @@ static wm_fault_t core_begin (wm_error_t *error)
                                       .n_output = N_OUTPUT,
                                       .peers_max = WM_PEERS_MAX,
                                       .stray_max = sim.seed % 2 ? 2 : 0, /* some wait for it */
+                                      .for_clients = sim.kind == CLIENTS,
                                       .paused = sim.paused ? "it was" : NULL,
                                       .check_share = sim.check_share,
                                       .check_key = { (uint8_t) sim.seed },
@@ -502,14 +519,16 @@ static wm_fault_t core_begin (wm_error_t *error)
     broker.core = wm_core_new (&config, &sink);
     if (!broker.core)
         abort ();
-    broker.recorder = wm_recorder_new (&(wm_recorder_config_t){ .core = broker.core,
-                                                                .journal = broker.campaign.journal,
-                                                                .ledger = broker.campaign.ledger,
-                                                                .epoch = broker.campaign.epoch,
-                                                                .now_ms = now_ms,
-                                                                .unix_s = unix_s,
-                                                                .hold = handle_ref,
-                                                                .release = handle_unref });
+    broker.recorder =
+        wm_recorder_new (&(wm_recorder_config_t){ .core = broker.core,
+                                                  .journal = broker.campaign.journal,
+                                                  .ledger = broker.campaign.ledger,
+                                                  .epoch = broker.campaign.epoch,
+                                                  .keeps_nothing = sim.kind == CLIENTS,
+                                                  .now_ms = now_ms,
+                                                  .unix_s = unix_s,
+                                                  .hold = handle_ref,
+                                                  .release = handle_unref });
     uint64_t n_gone = 0;
     wm_fault_t fault =
         wm_restore (broker.core, broker.campaign.ledger, broker.campaign.journal, &n_gone, error);

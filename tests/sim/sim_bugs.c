@@ -62,6 +62,14 @@ const bug_text_t bug_text[BUG_END] = {
                            "what two machines scored differently is taken for good" },
     [BUG_CHECK_BLAMES_FIRST] = { "check-blames-first",
                                  "of two that differ the other one is named" },
+    [BUG_LATE_FORGOTTEN] = { "late-forgotten",
+                             "a BATCH of an event that was answered and forgotten is refused" },
+    [BUG_BUDGET_TWICE] = { "budget-twice", "a late BATCH gives the bytes of its NEED back again" },
+    [BUG_BUDGET_KEPT] = { "budget-kept", "an event that is answered keeps the bytes of its NEEDs" },
+    [BUG_LATE_TAKEN_FOR_ANOTHER] = { "late-taken-for-another",
+                                     "a late payload becomes that of another event" },
+    [BUG_ANSWERED_TWICE] = { "answered-twice", "the answer of a copy is sent to its client too" },
+    [BUG_OWED_FOR_EVER] = { "owed-for-ever", "a late BATCH answers no NEED" },
     [BUG_LATE_REFUSED] = { "late-refused", "a BATCH that comes late is refused" },
     [BUG_STRAY_DROPPED] = { "stray-dropped",
                             "a RESULT before its event is announced is acknowledged and dropped" },
@@ -97,6 +105,8 @@ void __real_wm_core_dispatch_copies (wm_core_t *);
 void __wrap_wm_core_dispatch_copies (wm_core_t *);
 void __real_wm_core_needs_tick (wm_core_t *, session_t *);
 void __wrap_wm_core_needs_tick (wm_core_t *, session_t *);
+void __real_wm_core_budget_forget_need (wm_core_t *, batch_t *);
+void __wrap_wm_core_budget_forget_need (wm_core_t *, batch_t *);
 
 /* The bug sits in a broker that runs, not in its start.  */
 static bool has (bug_t bug)
@@ -194,6 +204,12 @@ void __wrap_wm_core_needs_tick (wm_core_t *self, session_t *producer)
         producer->probed_ms = self->now_ms;
     if (!has (BUG_NEED_FOR_EVER))
         __real_wm_core_needs_tick (self, producer);
+}
+
+void __wrap_wm_core_budget_forget_need (wm_core_t *self, batch_t *batch)
+{
+    if (!has (BUG_BUDGET_KEPT) || !(batch->event->flags & EVENT_DONE))
+        __real_wm_core_budget_forget_need (self, batch);
 }
 
 /* ---- what goes out --------------------------------------------------------------------------- */
@@ -314,6 +330,47 @@ static bool blame_another (const link_t *link, const wm_msg_t *msg, batch_t *bat
     return true;
 }
 
+/* Gives a late BATCH, of which there is only the digest in its payload, the name of another batch
+   of its client that waits to be asked for.  */
+static void take_for_another (const session_t *session, wm_msg_t *msg, size_t bytes)
+{
+    const batch_t *other = session->wants.head ? batch_of (session->wants.head) : NULL;
+    if (!other || session->n_owed == session->n_asked || bytes > wm_core_budget_need_bytes (other))
+        return;
+    msg->key = wm_core_batch_key (other);
+    memcpy (msg->digest, other->digest, 16);
+}
+
+/* Sends the result of a batch whose event is answered to the client that has its input.  */
+static void answer_again (const wm_msg_t *msg, const wm_payload_t *payload)
+{
+    const input_t *input = wm_core_input_find (broker_core (), msg->key.input);
+    link_t *to = input && input->claim && input->generation == msg->key.generation
+                     ? link_of_session (input->claim->id)
+                     : NULL;
+    wm_msg_t again = *msg;
+    again.type = WM_MSG_RESULTS;
+    *again.text = 0;
+    if (to)
+        broker_transmit (to, &again, &(wm_payload_t){ NULL, payload->data, payload->bytes });
+}
+
+/* A client's BATCH for which no NEED holds bytes any more.  */
+static void bug_late (wm_core_t *core, session_t *session, const batch_t *batch, wm_msg_t *msg,
+                      const wm_payload_t *payload)
+{
+    if (msg->type != WM_MSG_BATCH || (batch && batch->flags & BATCH_ASKED))
+        return;
+    if (sim.bug == BUG_LATE_FORGOTTEN && !batch)
+        session->n_owed = session->n_asked;
+    else if (sim.bug == BUG_BUDGET_TWICE && session->n_owed > session->n_asked)
+        core->budget_used -= WM_FRAME_OVERHEAD;
+    else if (sim.bug == BUG_LATE_TAKEN_FOR_ANOTHER)
+        take_for_another (session, msg, payload->bytes);
+    else if (sim.bug == BUG_OWED_FOR_EVER)
+        session->n_owed++;
+}
+
 bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
 {
     wm_core_t *core = broker_core ();
@@ -325,6 +382,7 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
     bool leased = false;
     for (const lease_t *lease = batch ? batch->lease : NULL; lease; lease = lease->other)
         leased |= lease->worker == session && !lease->expired;
+    bug_late (core, session, batch, msg, payload);
     switch (sim.bug) {
     case BUG_LATE_RESULT_IGNORED:
         return is_result && !leased && batch && batch->state < BATCH_COMMITTING;
@@ -377,6 +435,10 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
         return msg->type == WM_MSG_NACK && batch && blame_another (link, msg, batch);
     case BUG_QUEUE_IGNORED:
         wm_core_worker_received (core, session, session->sent);
+        return false;
+    case BUG_ANSWERED_TWICE:
+        if (is_result && !batch)
+            answer_again (msg, payload);
         return false;
     case BUG_LATE_REFUSED:
         session->n_owed = session->n_asked;

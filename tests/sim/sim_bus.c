@@ -138,6 +138,7 @@ link_t *link_open (peer_t *peer)
         if (link->used)
             continue;
         *link = (link_t){ .used = true,
+                          .hostile = peer->hostile,
                           .serial = ++sim.serial,
                           .peer = peer,
                           .role = peer->role,
@@ -170,6 +171,8 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
                           .data_bytes = data_bytes,
                           .has_payload = has_payload,
                           .type = msg->type };
+    if (msg->type == WM_MSG_BATCH && sim.faults.slow_link_ms)
+        packet->at_ms += roll (sim.faults.slow_link_ms);
     memcpy (packet->data, header, header_bytes);
     if (data_bytes)
         memcpy (packet->data + header_bytes, data, data_bytes);

@@ -18,12 +18,13 @@ void truth_new (void)
 {
     for (uint32_t i = 0; i < sim.n_input; i++) {
         truth_input_t *input = &sim.input[i];
-        input->n_event = roll (EVENTS + 1);
-        input->bad_at = chance (60) ? 1 + roll (input->n_event + 1) : 0;
+        const bool is_served = sim.kind == CLIENTS; /* each event has a batch, and no bad hit */
+        input->n_event = is_served ? 1 + roll (EVENTS) : roll (EVENTS + 1);
+        input->bad_at = !is_served && chance (60) ? 1 + roll (input->n_event + 1) : 0;
         for (uint32_t e = 0; e < input->n_event; e++) {
             truth_event_t *event = &input->event[e];
-            event->n_batch = roll (BATCHES + 1);
-            event->n_bad = chance (200) ? 1 + roll (3) : 0;
+            event->n_batch = is_served ? 1 + roll (BATCHES) : roll (BATCHES + 1);
+            event->n_bad = !is_served && chance (200) ? 1 + roll (3) : 0;
             event->n_hit = event->n_bad;
             for (uint32_t b = 0; b < event->n_batch; b++) {
                 unit_t *unit = &event->unit[b];
@@ -38,15 +39,22 @@ void truth_new (void)
     }
 }
 
-unit_t *truth_unit (const uint8_t digest[16])
+bool truth_place (const uint8_t digest[16], uint32_t *input, uint32_t *event, uint32_t *batch)
 {
     uint64_t salt;
     memcpy (&salt, digest, 8);
     uint32_t i = (uint32_t) (salt >> 32), e = salt >> 8 & 0xffffff, b = salt & 0xff;
     if (i >= sim.n_input || e >= sim.input[i].n_event || b >= sim.input[i].event[e].n_batch ||
         memcmp (sim.input[i].event[e].unit[b].digest, digest, 16) != 0)
-        return NULL;
-    return &sim.input[i].event[e].unit[b];
+        return false;
+    *input = i, *event = e, *batch = b;
+    return true;
+}
+
+unit_t *truth_unit (const uint8_t digest[16])
+{
+    uint32_t i, e, b;
+    return truth_place (digest, &i, &e, &b) ? &sim.input[i].event[e].unit[b] : NULL;
 }
 
 truth_input_t *truth_input_of_id (uint32_t id)
@@ -59,6 +67,8 @@ truth_input_t *truth_input_of_id (uint32_t id)
 
 unit_t *truth_unit_of_key (const wm_key_t *key)
 {
+    if (sim.kind == CLIENTS)
+        return served_unit (key);
     truth_input_t *input = truth_input_of_id (key->input);
     return input && key->ordinal < input->n_event && key->batch < input->event[key->ordinal].n_batch
                ? &input->event[key->ordinal].unit[key->batch]
@@ -145,7 +155,7 @@ static void forget_results (truth_input_t *input)
 
 static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
 {
-    if (record->type == WM_RECORD_CAMPAIGN)
+    if (record->type == WM_RECORD_CAMPAIGN || sim.kind == CLIENTS) /* whose broker keeps nothing */
         return;
     if (record->type == WM_RECORD_INPUT) {
         uint32_t i = record->text_bytes > 6 ? (uint32_t) (record->text[6] - '0') : INPUTS;
@@ -346,6 +356,22 @@ static void check_event_done (link_t *link, const wm_msg_t *msg)
     *sent = true;
 }
 
+/* No race, no restart and no slow link makes the broker refuse an honest peer for good. For now: a
+   worker whose results come before their events are announced, a producer of whose results one
+   cannot be read back.  */
+static void check_refused (const link_t *link, const wm_msg_t *msg)
+{
+    const peer_t *peer = link->peer;
+    const bool may_try_later =
+        msg->code == WM_REASON_BUSY && sim.kind != CLIENTS &&
+        (link->role == WM_ROLE_WORKER || sim.rotten || sim.bug == BUG_ROT_ANSWERED);
+    const bool is_found_wrong =
+        msg->code == WM_REASON_FAILED && link->role == WM_ROLE_WORKER && (!peer || peer->lies);
+    if (!link->hostile && !may_try_later && !is_found_wrong)
+        fail ("%s kept every rule and is refused: %s", peer ? peer->label : "a peer that has gone",
+              msg->text);
+}
+
 void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
 {
     truth_input_t *input = truth_input_of_id (msg->key.input);
@@ -355,7 +381,8 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         sim.count.acked++;
         if (link->peer)
             worker_lent (link->peer, &msg->key, false);
-        if (unit && msg->key.generation == input->generation && input->lost_ms != sim.now_ms)
+        if (unit && input && msg->key.generation == input->generation &&
+            input->lost_ms != sim.now_ms)
             unit->promised = 1 + input->n_lost; /* else it is not wanted any more */
         return;
     case WM_MSG_INPUT_ACK:
@@ -375,12 +402,11 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
             input->promised_end = 1 + input->n_lost;
         return;
     case WM_MSG_REJECT:
-        if (link->role == WM_ROLE_PRODUCER && msg->code == WM_REASON_PROTOCOL && link->peer &&
-            !link->peer->hostile && !sim.faults.flipped)
-            fail ("%s kept every rule and is refused: %s", link->peer->label, msg->text);
+        check_refused (link, msg);
         return;
     case WM_MSG_NEED:
         link->starved_ms = 0;
+        link->n_need++;
         /* fall through */
     case WM_MSG_TASK:
         if (sim.paused_promised)
@@ -463,9 +489,9 @@ bool check_alarm_due (const link_t *link, const wm_msg_t *msg, const wm_payload_
     const truth_input_t *input = truth_input_of_id (msg->key.input);
     const unit_t *unit = truth_unit_of_key (&msg->key);
     return msg->type == WM_MSG_RESULT && payload && unit && link->peer && !link->peer->hostile &&
-           !checked_by (broker_core (), link, msg) && msg->key.generation == input->generation &&
-           unit->n_record && !unit->held && !unit->alarmed &&
-           unit->engine == link->peer->signature &&
+           input && !checked_by (broker_core (), link, msg) &&
+           msg->key.generation == input->generation && unit->n_record && !unit->held &&
+           !unit->alarmed && unit->engine == link->peer->signature &&
            (input->state == WM_RECORD_INPUT || input->state == WM_RECORD_FILE_LOST) &&
            XXH3_64bits (payload->data, payload->bytes) != unit->hash;
 }
@@ -547,8 +573,8 @@ static bool is_passed_over (const wm_core_t *core, const link_t *link, const ses
 {
     const peer_t *peer = link->peer;
     if (core->paused || core->draining || core->disk_full || core->ready.head || core->alone.head ||
-        !session->wants.head || session->n_asked || sim.now_ms < peer->frozen_ms ||
-        sim.now_ms < peer->mute_ms || sim.now_ms < peer->encoded_ms)
+        !session->wants.head || session->n_asked || session->n_ready ||
+        sim.now_ms < peer->frozen_ms || sim.now_ms < peer->mute_ms || sim.now_ms < peer->encoded_ms)
         return false;
     return sim.held_bytes + wm_core_budget_need_bytes (batch_of (session->wants.head)) <=
                BUDGET_BYTES / 2 &&
@@ -667,7 +693,7 @@ static void check_input (const input_t *input, sums_t *sums)
                 hits_held += batch->n_hit;
         }
     }
-    if (input->state == WM_LEDGER_OPEN &&
+    if (input->state == WM_LEDGER_OPEN && sim.kind != CLIENTS &&
         (hits != input->n_hit || hits_done != input->n_hit_done || hits_held != input->n_hit_held ||
          events != input->n_event || done != input->n_done))
         fail ("input %u counts %llu hits, %llu done, %llu held in %llu events (%llu done), and has "
@@ -699,11 +725,27 @@ static void check_queue (const link_t *link, const session_t *session)
               (unsigned long long) queued, session->label, (unsigned long long) counted);
 }
 
+/* What a session was asked for: each BATCH of an honest one answers a NEED, whatever has become of
+   its event meanwhile.  */
+static void check_owed (const link_t *link, const session_t *session)
+{
+    if (!session || link->hostile || session->role != WM_ROLE_PRODUCER)
+        return;
+    if (session->n_owed != link->n_need - link->n_batch || session->n_asked > session->n_owed)
+        fail ("%s was sent %llu NEEDs and has sent %llu BATCHes; the broker expects %llu more, and "
+              "holds bytes for %u",
+              session->label, (unsigned long long) link->n_need, (unsigned long long) link->n_batch,
+              (unsigned long long) session->n_owed, session->n_asked);
+}
+
 static void check_sessions (const wm_core_t *core, const sums_t *sums)
 {
     uint64_t leases = 0;
-    for (size_t i = 0; i < LINKS; i++)
-        check_queue (&sim.link[i], wm_core_session_find (core, sim.link[i].session));
+    for (size_t i = 0; i < LINKS; i++) {
+        const session_t *session = wm_core_session_find (core, sim.link[i].session);
+        check_queue (&sim.link[i], session);
+        check_owed (&sim.link[i], session);
+    }
     for (const session_t *session = core->first; session; session = session->next) {
         leases += session->n_lease;
         if (session->role == WM_ROLE_WORKER && session->sent > session->credit &&
@@ -734,9 +776,11 @@ void check_core (const wm_core_t *core)
         fail ("%llu bytes asked for and %llu here, in a budget of %llu",
               (unsigned long long) sums.used, (unsigned long long) sim.held_bytes,
               (unsigned long long) BUDGET_BYTES);
-    if (sums.events != core->events_known || sums.done != core->events_done ||
-        sums.hits != core->hits_known || sums.hits_done != core->hits_done ||
-        sums.hits_held != core->hits_held)
+    if (sim.kind == CLIENTS)
+        served_check (core);
+    else if (sums.events != core->events_known || sums.done != core->events_done ||
+             sums.hits != core->hits_known || sums.hits_done != core->hits_done ||
+             sums.hits_held != core->hits_held)
         fail ("totals: %llu events (%llu done), %llu hits (%llu done, %llu held), counted %llu "
               "(%llu), %llu (%llu, %llu)",
               (unsigned long long) sums.events, (unsigned long long) sums.done,
@@ -768,6 +812,8 @@ static bool is_right (const unit_t *unit, uint64_t hash)
 /* Every hit is in its output exactly once, with the right scores, or held.  */
 void check_end (void)
 {
+    if (sim.kind == CLIENTS)
+        return; /* clients see what they get */
     for (uint32_t i = 0; i < sim.n_input; i++) {
         const truth_input_t *input = &sim.input[i];
         if (input->bad_at && input->state == WM_RECORD_HELD)

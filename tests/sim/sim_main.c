@@ -2,6 +2,7 @@
 
      sim --seed N             the story of one seed
      sim --seeds FIRST COUNT  many, silently
+     sim --clients ...        the same of a broker for clients
      sim --cuts COUNT [FIRST] so many power cuts, half of them with a ledger synced lazily; and the
                               same without the journal's fdatasync, which must be noticed
      sim --bugs [COUNT]       every planted bug must be caught within COUNT (500) seeds
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #define JOBS_MAX 64
+static const char *const kind_option[] = { "", " (--only-cuts)", " (--clients)" };
 #define UNSYNCED_SEEDS 20
 
 static long n_job;
@@ -28,7 +30,7 @@ static long n_job;
 /* Sums over seeds, of one process.  */
 typedef struct {
     uint64_t seeds, failed, messages, restarts, powercuts, survived, cuts, acked, held, spoils,
-        mended, checked, named;
+        mended, checked, named, answers, late;
     bool over;
 } totals_t;
 
@@ -47,7 +49,8 @@ static void on_abort (int signal_number)
 typedef struct {
     uint64_t first, count; /* count: of seeds, or of power cuts */
     bug_t bug;
-    bool only_cuts, quiet;
+    kind_t kind;
+    bool quiet;
 } many_t;
 
 static void add_seed (totals_t *totals, bool kept)
@@ -65,19 +68,20 @@ static void add_seed (totals_t *totals, bool kept)
     totals->mended += kept ? sim.count.spoils : 0;
     totals->checked += sim.count.checked;
     totals->named += sim.count.named;
+    totals->answers += sim.count.answers;
+    totals->late += sim.count.late;
 }
 
 /* This process's part: every n_job-th seed.  */
 static void run_part (const many_t *task, uint64_t job, totals_t *totals)
 {
     const uint64_t step = (uint64_t) n_job, share = (task->count + step - 1 - job) / step;
-    while ((task->only_cuts ? totals->powercuts : totals->seeds) < share) {
+    while ((task->kind == ONLY_CUTS ? totals->powercuts : totals->seeds) < share) {
         const uint64_t seed = task->first + job + totals->seeds * step;
-        const bool kept = sim_run (seed, task->bug, task->only_cuts, false);
+        const bool kept = sim_run (seed, task->bug, task->kind, false);
         if (!kept && !task->quiet)
-            printf ("seed %llu%s, %.3f s: %s\n", (unsigned long long) seed,
-                    task->only_cuts ? " (--only-cuts)" : "", (double) sim.now_ms / 1000,
-                    sim.failure);
+            printf ("seed %llu%s, %.3f s: %s\n", (unsigned long long) seed, kind_option[task->kind],
+                    (double) sim.now_ms / 1000, sim.failure);
         add_seed (totals, kept);
     }
     totals->over = true;
@@ -113,6 +117,8 @@ static totals_t run (const many_t *task)
         sum.mended += part[job].mended;
         sum.checked += part[job].checked;
         sum.named += part[job].named;
+        sum.answers += part[job].answers;
+        sum.late += part[job].late;
     }
     munmap (part, JOBS_MAX * sizeof *part);
     return sum;
@@ -125,21 +131,23 @@ static void print_totals (const char *what, const totals_t *t, double start)
         "%s: %llu seeds in %.1f s (%.0f/s): %llu messages, %llu connections cut, %llu ends of "
         "the broker (%llu power cuts, %llu with a ledger lost or damaged), %llu results "
         "acknowledged, %llu batches held, %llu scored twice to compare (%llu decided by a third "
-        "machine); %llu seeds broke a promise\n",
+        "machine), %llu answers to clients, %llu payloads too late to count; %llu seeds broke a "
+        "promise\n",
         what, (unsigned long long) t->seeds, took, (double) t->seeds / took,
         (unsigned long long) t->messages, (unsigned long long) t->cuts,
         (unsigned long long) t->restarts, (unsigned long long) t->powercuts,
         (unsigned long long) t->spoils, (unsigned long long) t->acked, (unsigned long long) t->held,
         (unsigned long long) t->checked, (unsigned long long) t->named,
+        (unsigned long long) t->answers, (unsigned long long) t->late,
         (unsigned long long) t->failed);
 }
 
-static int run_seeds (uint64_t first, uint64_t count, bug_t bug)
+static int run_seeds (uint64_t first, uint64_t count, bug_t bug, kind_t kind)
 {
     const double start = proof_clock ();
-    const many_t task = { .first = first, .count = count, .bug = bug };
+    const many_t task = { .first = first, .count = count, .bug = bug, .kind = kind };
     const totals_t t = run (&task);
-    print_totals ("sim", &t, start);
+    print_totals (kind == CLIENTS ? "sim of clients" : "sim", &t, start);
     /* A seed ends in calm, in which everything must be written or held; and nothing acknowledged
        may be gone after any of its power cuts. */
     proof_line ("P20", t.seeds, t.seeds - t.failed, start);
@@ -151,7 +159,7 @@ static int run_seeds (uint64_t first, uint64_t count, bug_t bug)
 static int run_cuts (uint64_t count, uint64_t first, bug_t bug)
 {
     const double start = proof_clock ();
-    const many_t task = { .first = first, .count = count, .bug = bug, .only_cuts = true };
+    const many_t task = { .first = first, .count = count, .bug = bug, .kind = ONLY_CUTS };
     const totals_t t = run (&task);
     print_totals ("sim-cuts", &t, start);
     proof_line ("P2", t.powercuts, t.survived, start);
@@ -159,7 +167,7 @@ static int run_cuts (uint64_t count, uint64_t first, bug_t bug)
     const double start_unsynced = proof_clock ();
     bool noticed = false;
     for (uint64_t seed = 1; seed <= UNSYNCED_SEEDS && !noticed; seed++)
-        noticed = !sim_run (seed, BUG_NO_FDATASYNC, true, false) &&
+        noticed = !sim_run (seed, BUG_NO_FDATASYNC, ONLY_CUTS, false) &&
                   strstr (sim.failure, "was acknowledged and is lost");
     printf ("sim-cuts: without the journal's fdatasync %s%s\n",
             noticed ? "results are lost: " : "NOTHING WAS NOTICED", noticed ? sim.failure : "");
@@ -175,7 +183,7 @@ static void hunt (bug_t bug, uint64_t count)
 {
     const double start = proof_clock ();
     for (uint64_t seed = 1; seed <= count; seed++)
-        if (!sim_run (seed, bug, false, false)) {
+        if (!sim_run (seed, bug, bug >= BUG_FIRST_OF_CLIENTS ? CLIENTS : A_CAMPAIGN, false)) {
             printf ("%2d  %-24s %-52s seed %3llu: %s\n", (int) bug, bug_text[bug].name,
                     bug_text[bug].what, (unsigned long long) seed, sim.failure);
             fflush (NULL);
@@ -231,9 +239,9 @@ static uint64_t number (int argc, char **argv, int i, uint64_t fallback)
     return i < argc ? strtoull (argv[i], NULL, 10) : fallback;
 }
 
-static int story (uint64_t seed, bug_t bug, bool only_cuts)
+static int story (uint64_t seed, bug_t bug, kind_t kind)
 {
-    const bool kept = sim_run (seed, bug, only_cuts, true);
+    const bool kept = sim_run (seed, bug, kind, true);
     printf ("seed %llu: %s\n", (unsigned long long) seed,
             kept ? "every promise was kept" : sim.failure);
     return !kept;
@@ -242,7 +250,7 @@ static int story (uint64_t seed, bug_t bug, bool only_cuts)
 int main (int argc, char **argv)
 {
     bug_t bug = BUG_NONE;
-    bool only_cuts = false;
+    kind_t kind = A_CAMPAIGN;
     n_job = sysconf (_SC_NPROCESSORS_ONLN);
     setvbuf (stdout, NULL, _IOLBF, 0);
     signal (SIGABRT, on_abort);
@@ -252,16 +260,16 @@ int main (int argc, char **argv)
         const uint64_t value = number (argc, argv, i + 1, 0);
         if (strcmp (argv[i], "--bugs") == 0)
             return run_bugs (value ? value : 500);
-        if (strcmp (argv[i], "--only-cuts") == 0) {
-            only_cuts = true;
+        if (strcmp (argv[i], "--only-cuts") == 0 || strcmp (argv[i], "--clients") == 0) {
+            kind = strcmp (argv[i], "--clients") == 0 ? CLIENTS : ONLY_CUTS;
             continue;
         }
         if (i + 1 == argc)
             break;
         if (strcmp (argv[i], "--seed") == 0)
-            return story (value, bug, only_cuts);
+            return story (value, bug, kind);
         if (strcmp (argv[i], "--seeds") == 0)
-            return run_seeds (value, number (argc, argv, i + 2, 1), bug);
+            return run_seeds (value, number (argc, argv, i + 2, 1), bug, kind);
         if (strcmp (argv[i], "--cuts") == 0)
             return run_cuts (value, number (argc, argv, i + 2, 1), bug);
         if (strcmp (argv[i], "--jobs") == 0)
@@ -276,6 +284,6 @@ int main (int argc, char **argv)
     }
     printf (
         "sim [--bug B] [--jobs N] --seeds FIRST COUNT | --cuts COUNT [FIRST] | --bugs [COUNT] | "
-        "[--only-cuts] --seed N\n");
+        "[--only-cuts | --clients] --seed N\n");
     return 2;
 }

@@ -438,11 +438,5 @@ void producer_step (peer_t *peer)
             send_msg (peer, &msg);
         }
     }
-    if (!peer->link && peer->retry_ms < peer->wake_ms)
-        peer->wake_ms = peer->retry_ms > sim.now_ms ? peer->retry_ms : sim.now_ms + 1;
-    int64_t at_ms = peer->link ? link_next_ms (peer->link, false) : NEVER;
-    if (at_ms < peer->encoded_ms)
-        at_ms = peer->encoded_ms;
-    if (at_ms < peer->wake_ms)
-        peer->wake_ms = at_ms > sim.now_ms ? at_ms : sim.now_ms + 1;
+    peer_sleep (peer);
 }

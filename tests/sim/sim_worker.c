@@ -138,17 +138,29 @@ bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet)
     return false;
 }
 
+void peer_sleep (peer_t *peer)
+{
+    if (!peer->link && peer->retry_ms < peer->wake_ms)
+        peer->wake_ms = peer->retry_ms > sim.now_ms ? peer->retry_ms : sim.now_ms + 1;
+    int64_t at_ms = peer->link ? link_next_ms (peer->link, false) : NEVER;
+    if (at_ms < peer->encoded_ms)
+        at_ms = peer->encoded_ms;
+    if (at_ms < peer->wake_ms)
+        peer->wake_ms = at_ms > sim.now_ms ? at_ms : sim.now_ms + 1;
+}
+
 /* ---- what may be blamed ---------------------------------------------------------------------- */
 
 void worker_lent (peer_t *peer, const wm_key_t *key, bool lent)
 {
-    truth_input_t *input = truth_input_of_id (key->input);
-    if (peer->role != WM_ROLE_WORKER || !input || key->ordinal >= EVENTS || key->batch >= BATCHES)
+    uint32_t i, e, b;
+    const unit_t *of_key = truth_unit_of_key (key);
+    if (peer->role != WM_ROLE_WORKER || !of_key || !truth_place (of_key->digest, &i, &e, &b))
         return;
-    peer->lent[input - sim.input][key->ordinal][key->batch] = lent;
+    peer->lent[i][e][b] = lent || sim.kind == CLIENTS; /* who may ask for one twice at a time */
     if (lent && (peer->hangs || peer->hostile || sim.now_ms < peer->frozen_ms)) {
         sim.blames++;
-        unit_blame (&input->event[key->ordinal].unit[key->batch], tag_of (peer));
+        unit_blame (&sim.input[i].event[e].unit[b], tag_of (peer));
     }
 }
 
@@ -219,6 +231,10 @@ static void nack (peer_t *peer, task_t *task, wm_fault_t code)
     msg.code = code;
     peer_send (peer, &msg, NULL, 0, 0);
     unit_t *unit = truth_unit (task->msg.digest);
+    unit_t *of_key = truth_unit_of_key (&task->msg.key); /* NACK names no bytes, and a client may
+                                                            have given the number to others */
+    if (code != WM_EAGAIN && of_key && of_key != unit)
+        unit_blame (of_key, tag_of (peer));
     if (code != WM_EAGAIN && unit) {
         unit_blame (unit, tag_of (peer));
         sim.blames++;
@@ -226,10 +242,22 @@ static void nack (peer_t *peer, task_t *task, wm_fault_t code)
     task->state = TASK_FREE;
 }
 
+/* A client has given its number to another batch: what executes ends under a key of no batch.  */
+static void abandon (task_t *task)
+{
+    if (task->state != TASK_EXECUTING)
+        task->state = TASK_FREE;
+    task->msg.key = (wm_key_t){ 0, WM_ALL, 0, (uint32_t) task->serial };
+}
+
 static void take_task (peer_t *peer, const wm_msg_t *msg)
 {
     peer->received++;
     task_t *held = find (peer, &msg->key);
+    if (held && memcmp (held->msg.digest, msg->digest, 16) != 0) {
+        abandon (held);
+        held = NULL;
+    }
     if (held) {
         held->msg.attempt = msg->attempt;
         if (held->state == TASK_RETURNED)
@@ -454,11 +482,7 @@ void worker_step (peer_t *peer)
     peer->wake_ms = sim.now_ms + 500;
     if (oldest (peer, TASK_EXECUTING) && peer->finish_ms < peer->wake_ms)
         peer->wake_ms = peer->finish_ms > sim.now_ms ? peer->finish_ms : sim.now_ms + 1;
-    if (!peer->link && peer->retry_ms < peer->wake_ms)
-        peer->wake_ms = peer->retry_ms > sim.now_ms ? peer->retry_ms : sim.now_ms + 1;
-    int64_t at_ms = peer->link ? link_next_ms (peer->link, false) : NEVER;
-    if (at_ms < peer->wake_ms)
-        peer->wake_ms = at_ms > sim.now_ms ? at_ms : sim.now_ms + 1;
+    peer_sleep (peer);
 }
 
 /* ---- a peer that keeps no rule --------------------------------------------------------------- */
@@ -488,7 +512,8 @@ void hostile_step (peer_t *peer)
     }
     wm_msg_t msg;
     wm_msg_init (&msg, (wm_msg_type_t) (1 + roll (WM_MSG_TYPE_END - 1)));
-    if (msg.type == WM_MSG_INPUT || msg.type == WM_MSG_CONTROL || msg.type == WM_MSG_INPUT_HELD ||
+    if ((msg.type == WM_MSG_INPUT && sim.kind != CLIENTS) || msg.type == WM_MSG_CONTROL ||
+        msg.type == WM_MSG_INPUT_HELD ||
         (msg.type == WM_MSG_FILE_LOST && sim.seed % 4)) /* in some worlds: those are ignored */
         return;                                         /* valid from a producer or an operator */
     if (msg.type == WM_MSG_RESULT && chance (900))

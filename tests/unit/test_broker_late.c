@@ -291,6 +291,38 @@ static void test_a_client_contradicts_itself (void **state)
     harness_end (self.t);
 }
 
+/* After a restart of a broker for clients a worker may hold a batch of the one before: another
+   client has its input and number now, and gets nothing of it.  */
+static void test_keys_of_the_broker_before (void **state)
+{
+    (void) state;
+    world_t self = world_new (1, 64 * MIB, 1);
+    announce (&self, 0, 1, RAW, 1);
+    wm_msg_t need = need_of (&self);
+    answer (&self, &need, RAW);
+    const wm_msg_t old = must (self.t, self.w, WM_MSG_TASK)->msg;
+    wm_hello_held_t held = { .key = old.key, .n_hit = old.n_hit };
+    memcpy (held.digest, old.digest, 16);
+    wm_core_destroy (&self.t->core);
+    self.t->core = core_make (self.t, 2, 64 * MIB);
+    self.t->n_sent = 0;
+    self.p = producer (self.t, 7);
+    self.input = claim (self.t, self.p);
+    announce (&self, 0, 1, RAW, 2);
+    need = need_of (&self);
+    answer (&self, &need, RAW);
+    self.w = hello (self.t, WM_ROLE_WORKER, 2, &held, sizeof held);
+    must (self.t, self.w, WM_MSG_REVOKE);
+    credit (self.t, self.w, self.credit = 2);
+    assert_int_equal (count (self.t, self.w, WM_MSG_TASK), 1);
+    result_of (self.t, self.w, &old, 1); /* the engine had begun it */
+    must (self.t, self.w, WM_MSG_RESULT_ACK);
+    assert_int_equal (count (self.t, self.w, WM_MSG_TASK), 1); /* it still has that one */
+    assert_int_equal (score (&self).digest[14], 2);
+    quiet_then_one_too_many (&self, &need);
+    harness_end (self.t);
+}
+
 /* NEEDs that are not answered allow as many BATCHes, of anything, and not one more; none of them
    takes anything of the budget.  */
 static void test_more_than_needs (void **state)
@@ -325,6 +357,7 @@ int main (void)
         cmocka_unit_test (test_the_claim_is_over),
         cmocka_unit_test (test_written_meanwhile),
         cmocka_unit_test (test_a_client_contradicts_itself),
+        cmocka_unit_test (test_keys_of_the_broker_before),
         cmocka_unit_test (test_more_than_needs),
     };
     return cmocka_run_group_tests_name ("broker_late", tests, NULL, NULL);
