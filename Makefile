@@ -249,7 +249,7 @@ $(KILLER): tests/fault/killer.c $(call libs,kernels)
 # Programs and shims of tests/fault: a link that misbehaves, calls that fail.
 FAULT := $(patsubst tests/fault/%.c,$(B)/tests/fault/%,$(filter-out %_shim.c %killer.c,$(wildcard tests/fault/*.c))) \
          $(patsubst tests/fault/%.c,$(B)/tests/fault/%.so,$(wildcard tests/fault/*_shim.c))
-$(B)/tests/fault/hostile: tests/fault/hostile.c $(call libs,broker)
+$(B)/tests/fault/hostile $(B)/tests/fault/environment: $(B)/tests/fault/%: tests/fault/%.c $(call libs,broker)
 	$(call step,TEST  $@)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_broker) $(CFLAGS) $(LDFLAGS) $< $(call links,broker) -o $@
 $(B)/tests/fault/%: tests/fault/%.c

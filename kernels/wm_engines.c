@@ -5,6 +5,7 @@
    their threads may outlive the last device.  */
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_driver.h"
+#include "schema/base/wm_environment.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -95,6 +96,14 @@ static void locate (const wm_engine_t *engine, char path[PATH_MAX])
     snprintf (path, PATH_MAX, "%.4000s%s/%s", file, in_library ? "" : "/../lib", engine->object);
 }
 
+/* A variable that changes what CUDA computes, whose libraries, in a process of others, cannot be
+   kept from reading it; or NULL.  */
+static const char *variable_of_cuda (const wm_engine_t *engine)
+{
+    static const char *const prefix[] = { "NVIDIA_", "CU", "NVRTC_" };
+    return engine->is_gpu ? wm_environment_finds (prefix, sizeof prefix / sizeof *prefix) : NULL;
+}
+
 const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *error)
 {
     char path[PATH_MAX], symbol[48];
@@ -102,6 +111,14 @@ const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *erro
         if (engine == &rows[i].engine && rows[i].backend)
             return rows[i].backend;
     assert (engine->object); /* not the unknown one */
+    const char *variable = variable_of_cuda (engine);
+    if (variable) {
+        wm_fault (error, WM_EHOST,
+                  "the %s engine: %.100s is set, which changes what CUDA computes: start the "
+                  "process without %.*s",
+                  engine->name, variable, (int) strcspn (variable, "="), variable);
+        return NULL;
+    }
     locate (engine, path);
     snprintf (symbol, sizeof symbol, "wm_backend_%s", engine->name);
     void *object = dlopen (path, RTLD_NOW | RTLD_LOCAL);

@@ -11,6 +11,7 @@
 #include "ops/wm_show.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_confine.h"
+#include "schema/base/wm_environment.h"
 #include "schema/base/wm_folder.h"
 
 #include <czmq.h>
@@ -302,6 +303,12 @@ static void check_confinement (void)
             seccomp && landlock ? "" : ": hostile inputs and models are held by less");
 }
 
+static void check_environment (void)
+{
+    const char *removed = wm_environment_removed ();
+    report (GOOD, "environment", "%s%s", *removed ? "without effect here: " : "as it is", removed);
+}
+
 static void check_gpu (void)
 {
     const wm_driver_t driver = wm_driver_open (WM_DRIVER_LEAST);
@@ -328,6 +335,7 @@ static int doctor_main (const wm_args_t *args)
     check_programs ();
     check_sockets ();
     check_confinement ();
+    check_environment ();
     check_gpu ();
     if (failures)
         printf ("%d check%s failed\n", failures, failures == 1 ? "" : "s");

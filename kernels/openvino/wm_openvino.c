@@ -21,6 +21,7 @@
 #include "kernels/wm_image.h"
 #include "kernels/import/wm_onnx_write.h"
 #include "kernels/openvino/wm_openvino_alone.h"
+#include "kernels/openvino/wm_openvino_blind.h"
 #include "kernels/openvino/wm_openvino_graph.h"
 #include "kernels/openvino/wm_openvino_pin.h"
 #include "kernels/openvino/wm_openvino_ragged.h"
@@ -219,6 +220,8 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
     }
     if (!self || !self->slot || (spec && !self->plane))
         fault = wm_fault (error, WM_EHOST, "no memory for the OpenVINO engine");
+    else if (wm_openvino_blind (error))
+        fault = error->fault;
     else if (ov_core_create (&self->core) != OK)
         fault = wm_openvino_failed (error, WM_EHOST, "start");
     else if (!(fault = read_graph (self, error)) && !(fault = choose_rows (self, error)) &&
@@ -406,10 +409,10 @@ static wm_fault_t engine_shape (const void *original, size_t bytes, const wm_por
         .input = input, .n_input = n_input, .output = output, .n_output = n_output
     };
     ov_core_t *core = NULL;
-    wm_fault_t fault = WM_OK;
-    if (ov_core_create (&core) != OK)
+    wm_fault_t fault = wm_openvino_blind (error);
+    if (!fault && ov_core_create (&core) != OK)
         fault = wm_openvino_failed (error, WM_EHOST, "start");
-    else if (!(fault = wm_openvino_graph_read (&graph, core, original, bytes, error)) &&
+    else if (!fault && !(fault = wm_openvino_graph_read (&graph, core, original, bytes, error)) &&
              !wm_openvino_graph_reshape (&graph, 1))
         fault = wm_openvino_failed (error, WM_EBATCH, "give this model one patch");
     graph.whole |= inner;

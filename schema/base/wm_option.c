@@ -2,6 +2,7 @@
 #include "schema/base/wm_option_private.h"
 #include "schema/base/wm_address.h"
 #include "schema/base/wm_duration.h"
+#include "schema/base/wm_environment.h"
 #include "schema/base/wm_fault.h"
 
 #include <assert.h>
@@ -556,6 +557,8 @@ static int run_program (const wm_program_t *program, int argc, char **argv)
 /* What a full disk or a closed pipe did not take of stdout is noticed here, for every program.  */
 int wm_program_run (const wm_program_t *program, int argc, char **argv)
 {
+    if (!wm_environment_clean (program->name, argv))
+        return WM_EXIT_FAILURE;
     signal (SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of write, not a death */
     const int code = run_program (program, argc, argv);
     errno = 0;
