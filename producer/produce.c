@@ -241,6 +241,8 @@ static int produce_main (const wm_args_t *args)
         code = staged;
     else if (code == WM_EXIT_OK) {
         wm_h5_init ();
+        if (options.quiet)
+            wm_h5_notes (NULL);
         crash_watch ();
         options.confined = true;
         options.input = (const char *const *) list;

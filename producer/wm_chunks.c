@@ -85,23 +85,39 @@ static bool is_less (const form_t *form, size_t bytes, uint32_t skipped, uint64_
            LIBDEFLATE_SHORT_OUTPUT;
 }
 
+wm_chunk_t wm_chunks_fetch (hid_t id, const hsize_t *at, uint64_t chunk_bytes, void **to,
+                            size_t *to_max, size_t *bytes, uint32_t *skipped)
+{
+    hsize_t stored;
+    if (H5Dget_chunk_storage_size (id, at, &stored) < 0)
+        return WM_CHUNK_FAILED;
+    if (!stored)
+        return WM_CHUNK_UNWRITTEN;
+    if (stored > chunk_bytes + chunk_bytes / 8 + 4096)
+        return WM_CHUNK_LONG;
+    if (!wm_space_grow (to, to_max, stored + stored / 8))
+        return WM_CHUNK_NO_MEMORY;
+    *bytes = stored;
+    return H5Dread_chunk (id, H5P_DEFAULT, at, skipped, *to) >= 0 ? WM_CHUNK_FETCHED
+                                                                  : WM_CHUNK_FAILED;
+}
+
 static wm_fault_t chunk_check (hid_t id, const form_t *form, const hsize_t at[8], bool *is_short,
                                wm_error_t *error)
 {
-    hsize_t stored;
+    size_t bytes;
     uint32_t skipped;
-    if (H5Dget_chunk_storage_size (id, at, &stored) < 0 || !stored)
-        return WM_OK; /* never written */
-    *is_short = stored > form->chunk_bytes + form->chunk_bytes / 8 + 4096;
-    if (*is_short)
+    const wm_chunk_t is = wm_chunks_fetch (id, at, form->chunk_bytes, &space.stored,
+                                           &space.stored_max, &bytes, &skipped);
+    *is_short = is == WM_CHUNK_LONG;
+    if (is != WM_CHUNK_FETCHED && is != WM_CHUNK_NO_MEMORY)
         return WM_OK;
     if (!space.inflate)
         space.inflate = libdeflate_alloc_decompressor ();
-    if (!space.inflate || !wm_space_grow (&space.stored, &space.stored_max, stored) ||
+    if (is == WM_CHUNK_NO_MEMORY || !space.inflate ||
         !wm_space_grow (&space.raw, &space.raw_max, form->chunk_bytes + 32 * SUM_BYTES))
         return wm_fault (error, WM_EHOST, "out of memory");
-    *is_short = H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) >= 0 &&
-                is_less (form, stored, skipped, form->chunk_bytes);
+    *is_short = is_less (form, bytes, skipped, form->chunk_bytes);
     return WM_OK;
 }
 

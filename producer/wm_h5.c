@@ -232,7 +232,8 @@ void wm_h5_texts (const wm_h5_t *self, const char *name, void (*take) (void *arg
     char text[TEXT_BYTES_MAX + 1];
     bool is_short = false;
     if (texts && !wm_chunks_check (id, 0, (uint64_t) n, &is_short, NULL) && !is_short &&
-        H5Dread (id, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts) >= 0)
+        wm_h5_dataset_read (id, true, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts,
+                            (size_t) n * bytes))
         for (hssize_t i = 0; i < n; i++) {
             snprintf (text, sizeof text, "%.*s", (int) bytes, texts + (size_t) i * bytes);
             take (arg, text);

@@ -37,6 +37,7 @@ typedef struct {
     H5T_order_t order;
     H5T_sign_t sign;
     bool is_f32;
+    bool leaves; /* what was never written leaves memory as it is: it has no fill value */
     H5D_layout_t layout;
     size_t value_bytes;
     hsize_t chunk[8];
@@ -55,6 +56,7 @@ struct wm_dataset_t {
     size_t limit_bytes;                 /* of its cache */
     stored_t stored;                    /* when it was opened first */
     uint64_t sound_first, sound_end;    /* rows in chunks of which none is short */
+    bool is_read, is_sparse;            /* sparse_find: some of it was never written */
     bool is_cached;                     /* is in the list, for `bytes` */
     size_t bytes;
     wm_dataset_t *newer, *older;
@@ -180,6 +182,11 @@ static void stored_note (hid_t id, stored_t *stored)
     stored->layout = H5Pget_layout (list);
     if (stored->layout == H5D_CHUNKED)
         H5Pget_chunk (list, 8, stored->chunk);
+    H5D_fill_time_t fills = H5D_FILL_TIME_IFSET;
+    H5D_fill_value_t value = H5D_FILL_VALUE_DEFAULT;
+    stored->leaves = H5Pget_fill_time (list, &fills) < 0 ||
+                     H5Pfill_value_defined (list, &value) < 0 || fills == H5D_FILL_TIME_NEVER ||
+                     value == H5D_FILL_VALUE_UNDEFINED;
     stored->n_filter = H5Pget_nfilters (list);
     for (int i = 0; i < stored->n_filter && i < FILTERS_MAX; i++) {
         unsigned flags;
@@ -378,6 +385,20 @@ static hid_t transfer_list (wm_h5_type_t type)
     return exact;
 }
 
+bool wm_h5_dataset_read (hid_t id, bool leaves, hid_t type, hid_t memory, hid_t file,
+                         hid_t transfer, void *to, size_t bytes)
+{
+    if (leaves)
+        memset (to, 0, bytes);
+    return H5Dread (id, type, memory, file, transfer, to) >= 0;
+}
+
+/* Whether a read of this column may leave some of its values as they were in memory.  */
+static bool leaves (const wm_column_t *column)
+{
+    return column->data->is_sparse && column->data->stored.leaves;
+}
+
 /* Names the row of the first integer that does not fit.  */
 static wm_fault_t beyond (const wm_column_t *column, uint64_t first, uint64_t count,
                           wm_h5_type_t type, hid_t id, wm_error_t *error)
@@ -393,8 +414,9 @@ static wm_fault_t beyond (const wm_column_t *column, uint64_t first, uint64_t co
         hid_t file = H5Dget_space (id), memory = H5Screate_simple ((int) column->n_dim, size, NULL);
         const bool fine =
             H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, size, NULL) >= 0 &&
-            H5Dread (id, is_narrow ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64, memory, file,
-                     H5P_DEFAULT, value) >= 0;
+            wm_h5_dataset_read (id, leaves (column),
+                                is_narrow ? H5T_NATIVE_INT64 : H5T_NATIVE_UINT64, memory, file,
+                                H5P_DEFAULT, value, 8ul * size[0] * column->width);
         for (uint64_t k = 0; fine && k < size[0] * column->width && at == count; k++)
             if (is_narrow ? value[k] < INT32_MIN || value[k] > INT32_MAX : value[k] < 0)
                 at = i + k / column->width, value[0] = value[k];
@@ -412,11 +434,13 @@ static wm_fault_t beyond (const wm_column_t *column, uint64_t first, uint64_t co
 }
 
 /* The library converts float16 value by value; this is ten times faster.  */
-static bool read_half (hid_t id, hid_t memory, hid_t file, size_t count, void *to)
+static bool read_half (const wm_column_t *column, hid_t id, hid_t memory, hid_t file, size_t count,
+                       void *to)
 {
     uint16_t *half = (uint16_t *) to + count; /* the upper half of the space; converted upwards */
     hid_t type = H5Dget_type (id);
-    bool fine = H5Dread (id, type, memory, file, H5P_DEFAULT, half) >= 0;
+    bool fine = wm_h5_dataset_read (id, leaves (column), type, memory, file, H5P_DEFAULT, half,
+                                    count * sizeof *half);
     H5Tclose (type);
     if (fine)
         wm_half_to_float (half, count, to);
@@ -451,10 +475,63 @@ static wm_fault_t unreadable (const wm_column_t *column, uint64_t first, uint64_
             "%s: dataset %s is packed by a filter that is a plugin, number %d%s: write "
             "it with gzip (h5py: compression=\"gzip\", shuffle=True)",
             wm_h5_path (column->file), column->name, filter, filter == FILTER_LZF ? " (lzf)" : "");
+    H5D_space_status_t status;
+    if (column->data->id && H5Dget_space_status (column->data->id, &status) >= 0 &&
+        status == H5D_SPACE_STATUS_NOT_ALLOCATED)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: dataset %s was never written, and has no fill value: write it",
+                         wm_h5_path (column->file), column->name);
     return wm_fault (error, WM_EBATCH,
                      "%s: dataset %s: rows %llu to %llu cannot be read: damaged or truncated",
                      wm_h5_path (column->file), column->name, (unsigned long long) first,
                      (unsigned long long) (first + count - 1));
+}
+
+static void print_note (const char *path, const char *text)
+{
+    fprintf (stderr, "warning: %s: %s\n", path, text);
+}
+
+static wm_h5_note_t *note = print_note;
+
+void wm_h5_notes (wm_h5_note_t *take)
+{
+    note = take;
+}
+
+/* Finds out, when the column is read first, whether all of it was written, and reports what was
+   not. The number of chunks is a walk through their index, so that reading costs nothing more, but
+   for a column that lacks some (leaves).  */
+static void sparse_find (const wm_column_t *column, hid_t id)
+{
+    wm_dataset_t *data = column->data;
+    H5D_space_status_t status = H5D_SPACE_STATUS_ALLOCATED;
+    hsize_t written = 0, all = 1;
+    bool is_known = true;
+    char text[320], which[64] = "";
+    if (data->is_read)
+        return;
+    data->is_read = true;
+    if (data->stored.layout != H5D_CHUNKED) {
+        data->is_sparse =
+            H5Dget_space_status (id, &status) >= 0 && status == H5D_SPACE_STATUS_NOT_ALLOCATED;
+    } else {
+        for (uint32_t i = 0; i < column->n_dim; i++)
+            all *= (column->dim[i] + data->stored.chunk[i] - 1) / data->stored.chunk[i];
+        hid_t space = H5Dget_space (id); /* H5S_ALL is refused by HDF5 1.10 */
+        is_known = H5Dget_num_chunks (id, space, &written) >= 0;
+        data->is_sparse = !is_known || written < all;
+        H5Sclose (space);
+        snprintf (which, sizeof which, "%llu of %llu chunks of ",
+                  (unsigned long long) (all - written), (unsigned long long) all);
+    }
+    if (!data->is_sparse || !is_known || !note)
+        return;
+    snprintf (text, sizeof text, "%s%s %s never written, and %s read as %s", which, column->name,
+              all - written == 1 || !*which ? "was" : "were",
+              all - written == 1 || !*which ? "is" : "are",
+              data->stored.leaves ? "0" : "the fill value");
+    note (wm_h5_path (column->file), text);
 }
 
 /* Refuses rows in a chunk that is short. What was checked last is remembered: a column is mostly
@@ -494,6 +571,7 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
             fault = rows_check (column, id, first, count, error);
         if (fault)
             return fault;
+        sparse_find (column, id);
         cached_use (column->data);
         hsize_t start[8] = { first }, size[8] = { count };
         for (uint32_t i = 1; i < column->n_dim; i++)
@@ -503,10 +581,11 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
         hid_t memory = H5Screate_simple ((int) column->n_dim, size, NULL);
         fine = H5Sselect_hyperslab (file, H5S_SELECT_SET, start, NULL, size, NULL) >= 0;
         if (fine && column->half && type == WM_H5_F32)
-            fine = read_half (id, memory, file, (size_t) (count * column->width), to);
+            fine = read_half (column, id, memory, file, (size_t) (count * column->width), to);
         else
-            fine = fine &&
-                   H5Dread (id, memory_type (type), memory, file, transfer_list (type), to) >= 0;
+            fine = fine && wm_h5_dataset_read (id, leaves (column), memory_type (type), memory,
+                                               file, transfer_list (type), to,
+                                               count * column->width * value_bytes (type));
         H5Sclose (memory);
         H5Sclose (file);
         if (!fine && (type == WM_H5_I32 || type == WM_H5_I64) && is_beyond)

@@ -20,4 +20,9 @@ struct wm_h5_t {
    H5L_TYPE_HARD: none, H5L_TYPE_ERROR: one cannot be read.  */
 H5L_type_t wm_h5_link_odd (const wm_h5_t *self, const char *name);
 
+/* Reads as H5Dread does; no other function here calls that. Of what was never written it leaves
+   `to` as it was, unless it has a fill value: with `leaves` it is 0 then. `bytes`: of `to`.  */
+bool wm_h5_dataset_read (hid_t id, bool leaves, hid_t type, hid_t memory, hid_t file,
+                         hid_t transfer, void *to, size_t bytes);
+
 #endif

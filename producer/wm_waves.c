@@ -13,6 +13,7 @@
    reads takes it, and whoever had it reads its rows again. A producer of 16 open files would keep
    6 MB for each.  */
 #include "producer/wm_waves.h"
+#include "producer/wm_chunks.h"
 #include "producer/wm_space.h"
 
 #include <hdf5.h>
@@ -164,22 +165,16 @@ static wm_fault_t space_take (wm_waves_t *self, wm_error_t *error)
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
 
-/* Reads a chunk as it lies on disk. false: the library must.  */
+/* Reads a chunk as it lies on disk. false: the library must, as where it was never written.  */
 static bool chunk_fetch (wm_waves_t *self, uint64_t row, uint64_t column, size_t *bytes)
 {
     const hsize_t at[2] = { row, column };
     hid_t id;
-    hsize_t stored;
-    uint32_t skipped; /* filters that this chunk did not take */
-    if (wm_h5_dataset (self->column, &id, NULL) ||
-        H5Dget_chunk_storage_size (id, at, &stored) < 0 || !stored)
-        return false;
-    /* longer than what any library packs a chunk to: a hostile file's */
-    if (stored > chunk_bytes (self) + chunk_bytes (self) / 8 + 4096 ||
-        !wm_space_grow (&space.stored, &space.stored_max, stored + stored / 8))
-        return false;
-    *bytes = stored;
-    return H5Dread_chunk (id, H5P_DEFAULT, at, &skipped, space.stored) >= 0 && !skipped;
+    uint32_t skipped;
+    return !wm_h5_dataset (self->column, &id, NULL) &&
+           wm_chunks_fetch (id, at, chunk_bytes (self), &space.stored, &space.stored_max, bytes,
+                            &skipped) == WM_CHUNK_FETCHED &&
+           !skipped;
 }
 
 /* Puts `count` values from `at` on together from the bytes of `n` shuffled ones.  */
