@@ -317,7 +317,7 @@ prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tes
 .PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof check proof soak san tsan sanitized bench
 ##@ test
 test: about-test deps deps-slurm ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
-	-@$(call has,xrootd xrdcp curl) || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
+	-@$(call has,xrootd xrdcp curl h5clear) || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
 	@$(AGAIN) check
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED) deps-farm
@@ -386,8 +386,8 @@ PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev li
             libhdf5-dev zlib1g-dev libbz2-dev libdeflate-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
             protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libmicrohttpd-dev libnghttp2-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
-# Remote inputs: tests without them are skipped.
-ELSEWHERE := xrootd-server xrootd-client curl
+# Remote inputs, and what messages about HDF5 files tell to type: tests without them are skipped.
+ELSEWHERE := xrootd-server xrootd-client curl hdf5-tools
 # Before they begin, run and test print how long they take and what they install.
 HERE        = this machine has $(shell nproc)
 FETCHES     = $(if $(filter 1,$(CUDA)),$(if $(wildcard $(NVRTC)),,echo "  it fetches NVRTC $(NVRTC_VERSION) (93 MB, from PyPI) to build/";))$(if $(wildcard $(OPENVINO)),,echo "  it fetches OpenVINO $(OPENVINO_VERSION) (59 MB, from PyPI) to build/";)

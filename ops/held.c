@@ -342,7 +342,7 @@ static void why_input (const json_t *status, json_t *file, const char *campaign)
                 "`wiremill kick` while a broker runs\n",
                 strcmp (wm_ask_text (found, "state"), "batch") == 0
                     ? "repair what the reason names (an engine: choose another with --engine)"
-                    : "repair or restore the file",
+                    : "repair, convert or restore the file, under its name",
                 wm_command_sender (campaign));
     else
         why_sound (status, file, campaign);

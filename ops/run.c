@@ -452,7 +452,9 @@ static void print_held (const run_t *self)
     wm_account_held (stderr, self->status, HELD_SHOWN_MAX);
     if (n + changed <= 0 && !wm_account_misses (self->status))
         return; /* a retry cannot help bad hits */
-    fputs ("repair or restore the files, then type:\n  ", stderr);
+    fputs ("do what each reason names (repair, convert or restore the file, under its name), then "
+           "type:\n  ",
+           stderr);
     wm_command_print (stderr, self->args,
                       wm_args_given (self->args, "retry-held") ? NULL : "--retry-held");
 }

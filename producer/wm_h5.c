@@ -86,11 +86,14 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
     hid_t access = H5Pcreate (H5P_FILE_ACCESS);
     H5Pset_evict_on_close (access, true); /* the indexes of chunks of a dataset that is closed */
     self->file = H5Fopen (path, H5F_ACC_RDONLY, access);
-    H5Pclose (access);
     if (self->file < 0) {
-        wm_fault (error, WM_EBATCH, "%.300s: %s", path, no_input (wm_kind_of (path)));
+        char reason[WM_H5_REASON_BYTES];
+        const bool is_known = wm_h5_reason_file (path, reason);
+        wm_fault (error, WM_EBATCH, "%.300s: %s", path,
+                  is_known ? reason : no_input (wm_kind_of (path)));
         wm_h5_close (&self);
     }
+    H5Pclose (access);
     return self;
 }
 
@@ -256,8 +259,15 @@ static herr_t visit (hid_t group, const char *name, const H5L_info_t *info, void
     if (info->type != H5L_TYPE_HARD)
         return 0;
     hid_t id = H5Dopen2 (group, name, H5P_DEFAULT);
-    if (id < 0)
+    H5O_info_t object;
+    if (id < 0) { /* a dataset that cannot be opened is one whose reason people should get */
+        if (H5Oget_info_by_name2 (group, name, &object, H5O_INFO_BASIC, H5P_DEFAULT) >= 0 &&
+            object.type == H5O_TYPE_DATASET) {
+            search->count++;
+            snprintf (search->name, search->bytes_max, "%s", name);
+        }
         return 0;
+    }
     hid_t space = H5Dget_space (id);
     if (H5Sget_simple_extent_ndims (space) >= 2 && strcmp (name, "event_id")) {
         search->count++;

@@ -88,13 +88,13 @@ static wm_fault_t type_check (wm_column_t *column, wm_h5_class_t class, size_t *
     bool fine = *bytes >= 1 && *bytes <= 8 &&
                 (is == H5T_INTEGER || (is == H5T_FLOAT && class == WM_H5_FLOAT));
     column->half = fine && is == H5T_FLOAT && is_half (type);
+    const char *what = fine ? NULL : wm_h5_reason_type (type, class == WM_H5_FLOAT);
     if (type >= 0)
         H5Tclose (type);
     return fine ? WM_OK
-                : wm_fault (error, WM_EBATCH, "%.300s: dataset %s does not contain %s%s",
+                : wm_fault (error, WM_EBATCH, "%.300s: dataset %s does not contain %s but %s",
                             wm_h5_path (column->file), column->name,
-                            class == WM_H5_FLOAT ? "numbers" : "integers",
-                            is == H5T_FLOAT ? " but floats; store it as int32 or int64" : "");
+                            class == WM_H5_FLOAT ? "numbers" : "integers", what);
 }
 
 static wm_fault_t shape_check (wm_column_t *column, uint32_t width, wm_error_t *error)
@@ -152,8 +152,11 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
         H5Pclose (list);
     const char *path = wm_h5_path (column->file);
     if (!inside)
-        return wm_fault (error, WM_EBATCH, "%s: dataset %s lies outside the file: refused", path,
-                         column->name);
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: dataset %s lies outside the file (%s): refused; to copy it in, "
+                         "type: " WM_H5_CONVERT,
+                         path, column->name,
+                         layout == H5D_VIRTUAL ? "virtual" : "external storage");
     uint64_t bytes;
     if (chunk > CHUNK_BYTES_MAX || __builtin_mul_overflow (column->n_row, column->width, &bytes) ||
         __builtin_mul_overflow (bytes, value_bytes, &bytes) ||
@@ -212,10 +215,13 @@ static wm_fault_t dataset_open (wm_column_t *column, wm_error_t *error)
     hid_t access = H5Pcreate (H5P_DATASET_ACCESS);
     H5Pset_chunk_cache (access, 521, data->limit_bytes, 1.0);
     hid_t id = odd ? -1 : H5Dopen2 (column->file->file, column->name, access);
+    char reason[WM_H5_REASON_BYTES];
+    if (id < 0)
+        wm_h5_reason_dataset (reason);
     H5Pclose (access);
     if (id < 0)
-        return wm_fault (error, WM_EBATCH, "%s: %s is no dataset, or is damaged",
-                         wm_h5_path (column->file), column->name);
+        return wm_fault (error, WM_EBATCH, "%.300s: %s is %s", wm_h5_path (column->file),
+                         column->name, reason);
     data->id = id;
     size_t value_bytes;
     wm_fault_t fault;
@@ -309,9 +315,12 @@ wm_fault_t wm_h5_column (wm_h5_t *self, const char *name, wm_h5_class_t class, u
     memset (column, 0, sizeof *column);
     column->file = self;
     snprintf (column->name, sizeof column->name, "%s", name);
-    if (strlen (name) >= sizeof column->name || !wm_h5_has (self, name))
-        return wm_fault (error, WM_EBATCH, "%.300s: no dataset %s; schema/FORMATS.md lists them",
-                         self->path, name);
+    if (strlen (name) >= sizeof column->name || !wm_h5_has (self, name)) {
+        char reason[WM_H5_REASON_BYTES];
+        wm_h5_reason_missing (self, column->name, reason);
+        return wm_fault (error, WM_EBATCH, "%.300s: %s; schema/FORMATS.md describes inputs",
+                         self->path, reason);
+    }
     column->data = calloc (1, sizeof *column->data);
     if (!column->data)
         return wm_fault (error, WM_EHOST, "out of memory");
