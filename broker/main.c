@@ -20,6 +20,7 @@
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_option.h"
+#include "schema/base/wm_process.h"
 #include "schema/base/wm_systemd.h"
 #include "schema/wm_share.h"
 
@@ -32,7 +33,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -604,8 +604,6 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     return fault;
 }
 
-static pid_t parent_pid; /* when the process began */
-
 static int broker_main (const wm_args_t *args)
 {
     options_t options;
@@ -616,7 +614,7 @@ static int broker_main (const wm_args_t *args)
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGINT, &action, NULL);
     signal (SIGPIPE, SIG_IGN);
-    if (options.parent && (prctl (PR_SET_PDEATHSIG, SIGTERM) || getppid () != parent_pid))
+    if (options.parent && !wm_process_follow (0, SIGTERM))
         return WM_EXIT_AGAIN; /* it ended before this took effect */
     if (sodium_init () < 0) {
         fprintf (stderr, "wiremill-broker: libsodium cannot start\n");
@@ -682,7 +680,6 @@ static int broker_main (const wm_args_t *args)
 
 int main (int argc, char **argv)
 {
-    parent_pid = getppid ();
     if (argc > 1 && strcmp (argv[1], "--bench") == 0)
         return wm_broker_bench_main (argc - 1, argv + 1);
     return wm_program_run (&program, argc, argv);

@@ -9,6 +9,7 @@
 #include "broker/wm_broker_bench.h"
 #include "broker/wm_broker_storm.h"
 #include "broker/wm_campaign.h"
+#include "schema/base/wm_init.h"
 #include "schema/base/wm_option.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_program.h"
@@ -741,6 +742,7 @@ int wm_broker_bench_main (int argc, char **argv)
 {
     int code;
     struct rlimit files = { 0 };
+    wm_init_begin ();
     zsys_handler_set (NULL);
     zsys_set_max_sockets (8192);
     if (getrlimit (RLIMIT_NOFILE, &files) == 0) {

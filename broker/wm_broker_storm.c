@@ -2,6 +2,7 @@
    when the broker has refused it; so many are under way at most, that a broker which is slow to
    answer gets fewer.  */
 #include "broker/wm_broker_storm.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_keys.h"
 #include "schema/wm_limits.h"
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -117,7 +117,7 @@ wm_storm_t wm_storm_start (const char *endpoint, const char *campaign, unsigned 
         self.pid = fork ();
     if (self.pid)
         return self;
-    if (prctl (PR_SET_PDEATHSIG, SIGKILL) || getppid () != parent)
+    if (!wm_process_follow (parent, SIGKILL))
         _exit (WM_EXIT_AGAIN);
     setpriority (PRIO_PROCESS, 0, 19);
     storm (endpoint, campaign, handshakes_a_s, self.n_refused);

@@ -24,7 +24,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #define SECONDS_MAX 1e9
@@ -224,8 +223,6 @@ static bool take_quiet (const char *path, wm_worker_config_t *config)
                      path);
 }
 
-static pid_t parent_pid; /* when the process began */
-
 /* false: refused, and printed.  */
 static bool take_options (const wm_args_t *args, wm_worker_config_t *config)
 {
@@ -292,8 +289,7 @@ static int worker_main (const wm_args_t *args)
         return WM_EXIT_USAGE;
     /* The kernel kills us when our parent ends, however it does; the batches we hold are scored
        again elsewhere.  */
-    if (wm_args_given (args, "parent") &&
-        (prctl (PR_SET_PDEATHSIG, SIGKILL) || getppid () != parent_pid)) {
+    if (wm_args_given (args, "parent") && !wm_process_follow (0, SIGKILL)) {
         fputs ("wiremill-worker: the parent process has ended\n", stderr);
         return WM_EXIT_AGAIN;
     }
@@ -331,7 +327,6 @@ static int worker_main (const wm_args_t *args)
 
 int main (int argc, char **argv)
 {
-    parent_pid = getppid ();
     if (argc > 1 && strcmp (argv[1], WM_ENGINE_MODE) == 0) {
         wm_log_start ();
         return wm_engine_process_main (argc > 2 ? argv[2] : NULL);

@@ -5,6 +5,7 @@
 #include "gpuworker/wm_pace.h"
 #include "kernels/wm_watch.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_trace.h"
 
 #include <assert.h>
@@ -595,7 +596,7 @@ int wm_engine_process_main (const char *files)
         return WM_EXIT_USAGE;
     }
     int code = WM_EXIT_AGAIN;
-    if (!prctl (PR_SET_PDEATHSIG, SIGKILL) && getppid () == self.slots.control->worker)
+    if (wm_process_follow (self.slots.control->worker, SIGKILL))
         code = serve (&self);
     wm_watch_destroy (&self.watch);
     wm_device_destroy (&self.device);

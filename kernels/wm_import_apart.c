@@ -12,6 +12,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -25,7 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -108,8 +108,7 @@ static void confine (const task_t *task)
 static void __attribute__ ((noreturn)) be_apart (const task_t *task, int out, pid_t parent)
 {
     answer_t answer = { .error = { .fault = WM_OK } };
-    prctl (PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid () != parent)
+    if (!wm_process_follow (parent, SIGKILL))
         _exit (1);
     if (strncmp (task->path, "/dev/fd/", 8) != 0 && strncmp (task->path, "/proc/", 6) != 0 &&
         dup2 (out, STDERR_FILENO + 1) >= 0) { /* the campaign's lock, sockets, logs */

@@ -1,6 +1,7 @@
 /* wm_sidecar_queue.c - see wm_sidecar_queue.h.  */
 #include "ops/wm_sidecar_queue.h"
 #include "ops/wm_sidecar.h"
+#include "schema/base/wm_process.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,8 +73,7 @@ static wm_fault_t start (wm_sidecar_queue_t *self, wm_error_t *error)
     fflush (NULL);
     self->pid = fork ();
     if (self->pid == 0) {
-        prctl (PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid () != parent)
+        if (!wm_process_follow (parent, SIGKILL))
             _exit (WM_EXIT_AGAIN);
         write_all (self, alone (ends[1]));
     }

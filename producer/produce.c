@@ -7,6 +7,7 @@
 #include "producer/wm_stage.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_process.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_join.h"
 
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #define LINE_BYTES (64u << 10) /* of the list of inputs */
@@ -90,14 +90,6 @@ static void crash_watch (void)
     static const int list[] = { SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS, SIGVTALRM };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         sigaction (list[i], &action, NULL);
-}
-
-/* Ends this process with its parent; false: the parent has ended already.  */
-static bool parent_follow (void)
-{
-    pid_t parent = getppid ();
-    prctl (PR_SET_PDEATHSIG, SIGTERM);
-    return parent != 1 && getppid () == parent;
 }
 
 /* Reads the lines of a file. An exit code other than WM_EXIT_OK, after an error is printed: the
@@ -227,7 +219,7 @@ static int produce_main (const wm_args_t *args)
     if (options.sidecars && (!options.tell || !wm_args_given (args, "output")))
         return wm_args_refuse (args, "--sidecars needs --output and --tell: the program that reads "
                                      "--tell writes them, as `wiremill produce --sidecars` does");
-    if (wm_args_given (args, "parent") && !parent_follow ())
+    if (wm_args_given (args, "parent") && !wm_process_follow (0, SIGTERM))
         return WM_EXIT_AGAIN;
     wm_log_start ();
     const wm_allowance_t *allowance = wm_allowance (); /* before the process is confined */

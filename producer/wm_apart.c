@@ -2,12 +2,12 @@
 #include "producer/wm_apart.h"
 
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_process.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,8 +16,7 @@
 static void child (const char *verb, int memory, pid_t parent, int (*make) (void *arg, FILE *out),
                    void *arg)
 {
-    prctl (PR_SET_PDEATHSIG, SIGKILL);
-    FILE *out = getppid () == parent ? fdopen (memory, "w") : NULL;
+    FILE *out = wm_process_follow (parent, SIGKILL) ? fdopen (memory, "w") : NULL;
     int code = out ? make (arg, out) : WM_EXIT_FAILURE;
     if (out && (ferror (out) | fclose (out))) {
         fprintf (stderr, "wiremill %s: no memory for the picture or page\n", verb);

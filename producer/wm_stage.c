@@ -30,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -716,10 +715,9 @@ int wm_stage_split (const wm_stage_options_t *options, wm_stage_reader_t *reader
         return WM_EXIT_FAILURE;
     }
     if (self.reader == 0) {
-        prctl (PR_SET_PDEATHSIG, SIGKILL);
         close (pair[0]);
         close (self.lock);
-        if (getppid () != parent)
+        if (!wm_process_follow (parent, SIGKILL))
             return WM_EXIT_AGAIN;
         forget_credentials (options);
         reader->fd = pair[1];

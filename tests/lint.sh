@@ -103,6 +103,12 @@ while read -r name; do fault "$name is called by nothing"; done < <(sed -n '/tes
 advice 'functions are called by tests only' "$(sed -n 's/^unused [^ ]*: \(.*\) (tests use it)/\1/p' <<<"$names")"
 while read -r name; do fault "$name is not static and does not begin with wm_"; done < <(sed -n 's/^name //p' <<<"$names")
 
+# Whether a parent has ended is asked in one place: its number alone, and that of process 1, mean nothing.
+while read -r where; do
+    fault "$where: ask wm_process_follow"
+done < <(grep -rnE 'getppid|PR_SET_PDEATHSIG' --include='*.[ch]' "${rooms[@]}" |
+    grep -vE '^(schema/base/wm_process|gpuworker/wm_pace)\.c:' | cut -d: -f1,2)
+
 # Formatting is advice: versions of clang-format differ.
 advice 'wrapped banners (/* ---- x ---- and */ on the next line)' \
     "$(grep -rnE --include='*.[ch]' '^/\* ---- .*-$' "${rooms[@]}" tests | cut -d: -f1,2)"

@@ -1,6 +1,7 @@
 /* wm_courier.c - see wm_courier.h. A question is a byte, the number of a file; an answer is an
    errno, and with 0 the descriptor comes along.  */
 #include "schema/base/wm_courier.h"
+#include "schema/base/wm_process.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -49,7 +50,7 @@ static void __attribute__ ((noreturn)) serve (int from)
 {
     static const int passed_over[] = { SIGINT, SIGTERM, SIGHUP }; /* those of a whole terminal */
     unsigned char which;
-    prctl (PR_SET_PDEATHSIG, SIGKILL);
+    wm_process_follow (0, SIGKILL); /* if it has ended, nobody asks */
     prctl (PR_SET_NAME, "wm-courier");
     for (size_t i = 0; i < sizeof passed_over / sizeof *passed_over; i++)
         signal (passed_over[i], SIG_IGN);

@@ -4,6 +4,7 @@
 #include "schema/base/wm_duration.h"
 #include "schema/base/wm_environment.h"
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_init.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -559,6 +560,7 @@ int wm_program_run (const wm_program_t *program, int argc, char **argv)
 {
     if (!wm_environment_clean (program->name, argv))
         return WM_EXIT_FAILURE;
+    wm_init_begin ();
     signal (SIGXFSZ, SIG_IGN); /* a file beyond `ulimit -f` is an error of write, not a death */
     const int code = run_program (program, argc, argv);
     errno = 0;

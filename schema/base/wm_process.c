@@ -70,6 +70,15 @@ void wm_process_drop_credentials (void)
     *to = NULL;
 }
 
+bool wm_process_follow (pid_t parent, int signal)
+{
+    if (!parent)
+        parent = getppid ();
+    prctl (PR_SET_PDEATHSIG, signal); /* it may have ended before this took effect */
+    const pid_t now = getppid ();
+    return now == parent || now == 0; /* 0: it is outside this PID namespace */
+}
+
 /* ---- the child ------------------------------------------------------------------------------- */
 
 static _Noreturn void give_up (const char *program)
@@ -93,9 +102,7 @@ static bool set_stream (int from, int to)
 static _Noreturn void become (const wm_process_t *self, pid_t parent)
 {
     sigset_t none;
-    if (self->death_signal)
-        prctl (PR_SET_PDEATHSIG, self->death_signal);
-    if (self->death_signal && getppid () != parent) /* it ended before the line above */
+    if (self->death_signal && !wm_process_follow (parent, self->death_signal))
         _exit (WM_EXIT_AGAIN);
     setsid ();
     for (int s = 1; s < NSIG; s++)

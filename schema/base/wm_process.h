@@ -34,6 +34,13 @@ typedef struct {
    with 127, after a line on its standard error that explains why.  */
 pid_t wm_process_start (const wm_process_t *self);
 
+/* Ends this process by `signal` when the thread of its parent that started it ends. `parent`: the
+   pid of the process that forked this one; 0, in a program that was executed: the parent that it
+   has now (wm_process_start has covered the time before). false: the parent has ended already, this
+   process should too. Which number a parent has means nothing: in a container it may be process 1,
+   and an orphan may be given to another process than that. Async-signal-safe.  */
+bool wm_process_follow (pid_t parent, int signal);
+
 /* Kills a child with all that it has started in its session's first process group, and waits for
    the child's end. *pid is 0 then; nothing happens where it is 0 or -1.  */
 void wm_process_kill (pid_t *pid);

@@ -20,6 +20,18 @@ else
     ok "its programs lie beside the loader, and find it fit" inside wiremill doctor out
     "$bin/wiremill" run --quiet --model "$made/model-1.onnx" --input "$made/bundle.h5" --output "$work/here" >&2
     ok "the scores are those of the build" same_scores bundle "$work/here" "$work/data/out"
+    # The command of ops/bundle/Containerfile, as process 1: its entry point, environment and folder are read there.
+    image () { sed -n "s/^$1 //p" ops/bundle/Containerfile; } # instruction
+    contained ()
+    {
+        local set entry
+        read -ra set <<<"$(image ENV | sed -E 's/([A-Z_]+)=([^ ]*)/--setenv \1 \2/g' | tr '\n' ' ')"
+        read -ra entry <<<"$(image ENTRYPOINT | tr -d '[]",')"
+        keep timeout 300 "${empty[@]}" --as-pid-1 --ro-bind "$bundle" "$(image COPY | cut -d ' ' -f 2)" "${set[@]}" \
+            --chdir "$(image WORKDIR)" "${entry[@]}" run --model model-1.onnx --input '*.h5' --output contained
+    }
+    ok "the command of its Containerfile" contained
+    ok "... the scores are the same" same_scores bundle "$work/here" "$work/data/contained"
     ok "verify: other programs, started by the first" inside wiremill verify --sample 50 out
     bench () { inside wiremill-broker --bench /data --help && says 'workers'; }
     ok "the broker's own measurement" bench

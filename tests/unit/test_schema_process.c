@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -229,16 +230,59 @@ static void test_death (void **state)
     }
 }
 
+/* In a process of its own: 0 if a child of process 1 of a PID namespace follows it, 2: no namespace
+   can be made here.  */
+static int first_is_followed (void)
+{
+    int status = 0;
+    if (unshare (CLONE_NEWPID) && unshare (CLONE_NEWUSER | CLONE_NEWPID))
+        return 2;
+    const pid_t first = fork ();
+    if (first == 0) {
+        if (!wm_process_follow (0, SIGKILL)) /* its parent has no number here */
+            _exit (3);
+        const pid_t child = fork ();
+        if (child == 0)
+            _exit (getppid () == 1 && wm_process_follow (1, SIGKILL) &&
+                           wm_process_follow (0, SIGKILL)
+                       ? 0
+                       : 1);
+        _exit (waitpid (child, &status, 0) == child && WIFEXITED (status) ? WEXITSTATUS (status)
+                                                                          : 4);
+    }
+    return waitpid (first, &status, 0) == first && WIFEXITED (status) ? WEXITSTATUS (status) : 4;
+}
+
+/* A parent is followed, also where it is process 1; one that has ended is noticed.  */
+static void test_follow (void **state)
+{
+    (void) state;
+    int status;
+    const pid_t self = getpid ();
+    pid_t pid = fork ();
+    if (pid == 0)
+        _exit (wm_process_follow (self, SIGKILL) && !wm_process_follow (getpid (), SIGKILL) ? 0
+                                                                                            : 1);
+    assert_int_equal (waitpid (pid, &status, 0), pid);
+    assert_int_equal (status, 0);
+    pid = fork ();
+    if (pid == 0)
+        _exit (first_is_followed ());
+    assert_int_equal (waitpid (pid, &status, 0), pid);
+    assert_true (WIFEXITED (status));
+    if (WEXITSTATUS (status) == 2)
+        print_message ("no PID namespace may be made here\n");
+    else
+        assert_int_equal (WEXITSTATUS (status), 0);
+}
+
 int main (void)
 {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_signals),
-        cmocka_unit_test (test_descriptors),
-        cmocka_unit_test (test_session),
-        cmocka_unit_test (test_environment),
-        cmocka_unit_test (test_missing_program),
-        cmocka_unit_test (test_output_limit),
-        cmocka_unit_test (test_kill),
+        cmocka_unit_test (test_signals),         cmocka_unit_test (test_descriptors),
+        cmocka_unit_test (test_session),         cmocka_unit_test (test_environment),
+        cmocka_unit_test (test_missing_program), cmocka_unit_test (test_follow),
+        cmocka_unit_test (test_output_limit),    cmocka_unit_test (test_kill),
         cmocka_unit_test (test_death),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

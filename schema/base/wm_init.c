@@ -1,0 +1,52 @@
+/* wm_init.c - see wm_init.h. Every signal is blocked in process 1 and taken by sigwaitinfo: what is
+   blocked reaches it also where the action is the default.  */
+#include "schema/base/wm_init.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <errno.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Waits for all that have ended, orphans too. When the program has, this process ends.  */
+static void reap (pid_t program)
+{
+    int status;
+    for (pid_t pid; (pid = waitpid (-1, &status, WNOHANG)) > 0;)
+        if (pid == program)
+            _exit (WIFEXITED (status) ? WEXITSTATUS (status) : 128 + WTERMSIG (status));
+}
+
+static _Noreturn void serve (pid_t program, const sigset_t *all)
+{
+    siginfo_t info;
+    prctl (PR_SET_NAME, WM_INIT_NAME);
+    for (;;) {
+        const int number = sigwaitinfo (all, &info);
+        if (number == SIGCHLD)
+            reap (program);
+        else if (number > 0 && info.si_code <= 0) /* a terminal's reach the whole group anyway */
+            kill (program, number);
+    }
+}
+
+void wm_init_begin (void)
+{
+    if (getpid () != 1)
+        return;
+    sigset_t all, before;
+    sigfillset (&all);
+    sigprocmask (SIG_SETMASK, &all, &before);
+    /* where it is ignored, no child can be waited for */
+    void (*const ended) (int) = signal (SIGCHLD, SIG_DFL);
+    const pid_t program = fork ();
+    if (program > 0)
+        serve (program, &all);
+    if (program < 0)
+        fprintf (stderr, "wiremill: process 1 cannot start a process: %s; signals may not end it\n",
+                 strerror (errno));
+    signal (SIGCHLD, ended);
+    sigprocmask (SIG_SETMASK, &before, NULL);
+}
