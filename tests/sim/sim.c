@@ -99,6 +99,16 @@ static void choose_checks (void)
         sim.peer[sim.n_worker - 1].lies = 50 + (uint32_t) (salt / 48 % 900);
 }
 
+/* Not of the die, as above. With few events a number would soon stand for the same one again, and
+   what is late for the one could not be told from the other.  */
+static void choose_numbers (void)
+{
+    uint32_t n_event = 0;
+    for (uint32_t i = 0; i < sim.n_input; i++)
+        n_event += sim.input[i].n_event;
+    sim.reuses = sim.kind == CLIENTS && wm_table_mix (sim.seed + 311) % 2 && n_event > REQUESTS;
+}
+
 static bool due (uint32_t seconds)
 {
     return seconds && roll (seconds * 10) == 0; /* asked ten times a second */
@@ -241,6 +251,7 @@ static void world_new (uint64_t seed, bug_t bug, kind_t kind, bool story)
     }
     choose_lasting ();
     choose_checks ();
+    choose_numbers ();
     broker_new ();
 }
 

@@ -251,7 +251,7 @@ struct peer_t {
     /* client */
     request_t request[REQUESTS];
     uint32_t n_call, last_ordinal, next_input, next_event; /* n_call: requests yet to be opened */
-    bool reuses, has_ours;
+    bool has_ours;
     wm_key_t ours;
     int64_t mute_ms, encoded_ms; /* until then it loses NEEDs; has no time for messages */
 };
@@ -310,6 +310,7 @@ typedef struct {
     uint64_t held_bytes;
     bool paused;          /* the note on its disk */
     bool paused_promised; /* acknowledged to an operator */
+    bool reuses;          /* clients give numbers of answered requests to others */
     bool rotten;          /* bits of results on the disk are wrong */
     wm_key_t fetched;     /* BUG_ROT_ANSWERED */
     double check_share;   /* of batches that a second machine scores */

@@ -33,14 +33,10 @@ void client_begin (peer_t *peer)
     peer->open_max = 1 + roll (REQUESTS);
     peer->n_call = 1 + roll (CALLS_MAX);
     peer->next_input = roll (sim.n_input);
-    uint32_t n_event = 0;
-    for (uint32_t i = 0; i < sim.n_input; i++)
-        n_event += sim.input[i].n_event;
-    peer->reuses = chance (500) && n_event > REQUESTS;
     uint64_t id[2] = { peer->index + 1, peer->n_instance + 1 };
     memcpy (peer->instance, id, 16);
     log_event (peer->label, "begins: %u calls, %u at a time%s", peer->n_call, peer->open_max,
-               peer->reuses ? ", ordinals used again" : "");
+               sim.reuses ? ", ordinals used again" : "");
 }
 
 bool client_is_done (const peer_t *peer)
@@ -80,7 +76,7 @@ static void call (peer_t *peer)
     while (peer->request[i].is_open)
         i++;
     peer->request[i] =
-        (request_t){ .is_open = true, .ordinal = peer->reuses ? i : peer->last_ordinal++ };
+        (request_t){ .is_open = true, .ordinal = sim.reuses ? i : peer->last_ordinal++ };
     next_event (peer, &peer->request[i]);
     peer->n_call--;
     peer->n_open++;

@@ -242,21 +242,14 @@ static void nack (peer_t *peer, task_t *task, wm_fault_t code)
     task->state = TASK_FREE;
 }
 
-/* A client has given its number to another batch: what executes ends under a key of no batch.  */
-static void abandon (task_t *task)
-{
-    if (task->state != TASK_EXECUTING)
-        task->state = TASK_FREE;
-    task->msg.key = (wm_key_t){ 0, WM_ALL, 0, (uint32_t) task->serial };
-}
-
 static void take_task (peer_t *peer, const wm_msg_t *msg)
 {
     peer->received++;
     task_t *held = find (peer, &msg->key);
     if (held && memcmp (held->msg.digest, msg->digest, 16) != 0) {
-        abandon (held);
-        held = NULL;
+        task_t other = { .state = TASK_QUEUED, .msg = *msg };
+        nack (peer, &other, WM_EAGAIN); /* a client has given the number to another batch */
+        return;
     }
     if (held) {
         held->msg.attempt = msg->attempt;
