@@ -310,11 +310,12 @@ typedef struct {
     uint64_t held_bytes;
     bool paused;          /* the note on its disk */
     bool paused_promised; /* acknowledged to an operator */
-    bool reuses;          /* clients give numbers of answered requests to others */
-    bool rotten;          /* bits of results on the disk are wrong */
-    wm_key_t fetched;     /* BUG_ROT_ANSWERED */
-    double check_share;   /* of batches that a second machine scores */
-    uint64_t n_bug;       /* chances that a planted bug had */
+    bool reuses;        /* clients give numbers of answered requests to others: what workers report
+                             of the one (NACK names no bytes) may be blamed on the other */
+    bool rotten;        /* bits of results on the disk are wrong */
+    wm_key_t fetched;   /* BUG_ROT_ANSWERED */
+    double check_share; /* of batches that a second machine scores */
+    uint64_t n_bug;     /* chances that a planted bug had */
     struct {
         uint64_t steps, messages, restarts, powercuts, cuts, kills, acked, records, held, spoils;
         uint64_t answers, late;  /* batches that clients got; BATCHes whose NEED held no bytes */

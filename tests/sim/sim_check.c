@@ -235,7 +235,7 @@ void check_appended (const wm_record_t *record, const uint8_t *body, size_t byte
     }
     sim.count.held++;
     const unit_t *unit = truth_unit_of_key (&record->key);
-    if (unit && !unit->alarm && unit->failures < WM_ATTEMPTS_MAX &&
+    if (unit && !sim.reuses && !unit->alarm && unit->failures < WM_ATTEMPTS_MAX &&
         (unit->failures < WM_FAILURES_MAX || unit->n_blamed < 2))
         fail (
             "batch %u.%u.%u is held after %u things that may be blamed on it, of %u workers: %.*s",
@@ -624,7 +624,7 @@ static void check_batch (const batch_t *batch, sums_t *sums)
         sums->used += batch->raw_bytes + WM_FRAME_OVERHEAD;
     }
     const unit_t *unit = truth_unit_of_key (&key);
-    if (batch->failed_on && unit && !may_be_blamed (unit, batch->failed_on))
+    if (batch->failed_on && unit && !sim.reuses && !may_be_blamed (unit, batch->failed_on))
         fail ("batch %u.%u.%u is blamed on a worker to which nothing happened", key.input,
               key.ordinal, key.batch);
     uint32_t n = 0, awake = 0;

@@ -231,10 +231,6 @@ static void nack (peer_t *peer, task_t *task, wm_fault_t code)
     msg.code = code;
     peer_send (peer, &msg, NULL, 0, 0);
     unit_t *unit = truth_unit (task->msg.digest);
-    unit_t *of_key = truth_unit_of_key (&task->msg.key); /* NACK names no bytes, and a client may
-                                                            have given the number to others */
-    if (code != WM_EAGAIN && of_key && of_key != unit)
-        unit_blame (of_key, tag_of (peer));
     if (code != WM_EAGAIN && unit) {
         unit_blame (unit, tag_of (peer));
         sim.blames++;
