@@ -37,6 +37,7 @@ struct wm_link_t {
     uint32_t events;
     wm_timer_t *again;
     int64_t pause_us;
+    unsigned n_refused; /* since the last answer */
     bool is_ready, was_ready, has_failed; /* in this session; ever; for good */
     wm_library_facts_t facts;
     wm_link_batch_t *first, *last, *next;
@@ -174,6 +175,7 @@ static void take_answer (wm_link_t *self, const char *text)
         return;
     unlink_batch (self, batch);
     self->pause_us = 0; /* this helper works */
+    self->n_refused = 0;
     if (is_result)
         self->calls.answered (self->argument, batch, self->body,
                               self->frame.bytes > n ? self->body + n : NULL, NULL);
@@ -224,7 +226,12 @@ static bool take_frame (wm_link_t *self)
         self->calls.waits (self->argument, text);
         break;
     case WM_LIBRARY_FAILED:
-        fail (self, (wm_fault_t) self->frame.n, text);
+        if (!self->was_ready) {
+            fail (self, (wm_fault_t) self->frame.n, text);
+            break;
+        }
+        life_end (self); /* it served this model: what it found wrong may pass */
+        self->calls.refused (self->argument, text, ++self->n_refused);
         break;
     default:
         break;

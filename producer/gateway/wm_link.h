@@ -38,7 +38,11 @@ typedef struct {
                       const uint8_t *score, const char *text);
     /* What the session waits for; "": for nothing any more.  */
     void (*waits) (void *argument, const char *text);
-    /* The same broker would refuse again. Batches are not answered any more.  */
+    /* The broker refused a session that it had served, or a helper gave up: another is started, and
+       is sent all that was not answered. n: so often since the last answer.  */
+    void (*refused) (void *argument, const char *text, unsigned n);
+    /* The broker refused the first session, or another model is there now. Batches are not answered
+       any more.  */
     void (*failed) (void *argument, wm_fault_t fault, const char *text);
 } wm_link_calls_t;
 

@@ -3,7 +3,8 @@
      LOADING    its broker and workers start; its session waits for the broker
      READY      the session told the campaign's facts, the model's ports are read; whatever ends is
                 started again, and requests wait meanwhile. What keeps ending for a reason that may
-                pass is started again more and more slowly; it is reported as not ready
+                pass is started again more and more slowly; it is reported as not ready, as is a
+                session that its broker refuses again and again
      UNLOADING  requests that it has are answered, then its session ends, then its processes; where
                 it fails, they go to a version that is ready
      GONE       nothing runs; its reason is kept until it is loaded again  */
@@ -25,6 +26,7 @@
 #define TICK_US 20000
 #define PROOF_US 20000000       /* a crew that failed and then runs for so long works */
 #define FOLDER_PAUSE_US 5000000 /* between tries to make its folder */
+#define REFUSALS 3u             /* of its broker in a row, before people learn of it */
 #define STOP_US 5000000         /* then what still runs is killed */
 
 /* ---- its end --------------------------------------------------------------------------------- */
@@ -350,6 +352,15 @@ static void on_waits (void *argument, const char *text)
     snprintf (self->waits, sizeof self->waits, "%s", text);
 }
 
+static void on_refused (void *argument, const char *text, unsigned n)
+{
+    wm_version_t *self = argument;
+    if (n < REFUSALS || self->state != WM_VERSION_READY)
+        on_waits (self, text);
+    else
+        fails (self, text);
+}
+
 static void on_failed (void *argument, wm_fault_t fault, const char *text)
 {
     (void) fault;
@@ -467,7 +478,7 @@ static void start_crew (wm_version_t *self)
    names of its inputs and outputs.  */
 static void begin (wm_version_t *self)
 {
-    static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_failed };
+    static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_refused, on_failed };
     const wm_models_t *models = self->entry->models;
     if ((self->entry->broker || self->is_whole) && !*self->wmm) {
         import (self);

@@ -21,7 +21,8 @@ static uint32_t n_answered;
 /* ---- the helper ------------------------------------------------------------------------------ */
 
 /* Tells that it is ready and that it waits, and ends when a batch comes; one that is given 2.0
-   answers. Exits with 1 where it is given memory.  */
+   answers; one that is given less than 0 tells that its broker refused it. Exits with 1 where it is
+   given memory.  */
 static int help (int argc, char **argv)
 {
     const wm_library_facts_t facts = { .n_value = 1, .n_output = 1, .model = "m" };
@@ -37,6 +38,11 @@ static int help (int argc, char **argv)
         read (WM_LIBRARY_FD, &value, sizeof value) != sizeof value)
         return 3;
     const uint64_t number = frame.number;
+    if (value < 0) {
+        frame = (wm_library_frame_t){ WM_LIBRARY_FAILED, WM_EHOST, 0, 3 };
+        return write (WM_LIBRARY_FD, &frame, sizeof frame) < 0 ||
+               write (WM_LIBRARY_FD, "BYE", 3) < 0;
+    }
     frame = (wm_library_frame_t){ .type = WM_LIBRARY_WAITS, .bytes = 1 };
     if (write (WM_LIBRARY_FD, &frame, sizeof frame) < 0 || write (WM_LIBRARY_FD, "w", 1) < 0)
         return 4;
@@ -80,7 +86,16 @@ static void on_waits (void *argument, const char *text)
 {
     (void) argument;
     strcat (seen, *text ? text : "-");
-    row = 2; /* what the next helper is sent is answered */
+    if (*text)
+        row = 2; /* what the next helper is sent is answered */
+}
+
+static void on_refused (void *argument, const char *text, unsigned n)
+{
+    (void) argument;
+    assert_string_equal (text, "BYE");
+    strcat (seen, (const char[]){ (char) ('0' + n), 0 });
+    row = n < 4 ? row : 2;
 }
 
 static void on_failed (void *argument, wm_fault_t fault, const char *text)
@@ -89,12 +104,13 @@ static void on_failed (void *argument, wm_fault_t fault, const char *text)
     fail_msg ("%s", text);
 }
 
+static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_refused, on_failed };
+
 /* The first helper waits and ends; its owner learns that the second one does not wait any more. The
    kernel gave no region: rows go through the socket.  */
 static void test_helper_ends (void **state)
 {
     (void) state;
-    static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_failed };
     loop = wm_loop_new ();
     session = wm_link_new (loop, "ipc:///nowhere", NULL, NULL, &calls, NULL);
     assert_int_equal (wm_loop_run (loop), 0);
@@ -103,6 +119,24 @@ static void test_helper_ends (void **state)
     wm_link_destroy (&session);
     assert_int_equal (waitpid (-1, NULL, WNOHANG), -1); /* no helper is left */
     assert_int_equal (errno, ECHILD);
+    wm_loop_destroy (&loop);
+}
+
+/* The broker refuses what it served before, again and again: each helper is sent the batch that was
+   not answered, and the owner learns how often that was. (The first READY of each new one tells
+   that nothing is waited for; row is what the helper gets.)  */
+static void test_broker_refuses (void **state)
+{
+    (void) state;
+    *seen = 0;
+    n_answered = 0;
+    row = -1;
+    loop = wm_loop_new ();
+    session = wm_link_new (loop, "ipc:///nowhere", NULL, NULL, &calls, NULL);
+    assert_int_equal (wm_loop_run (loop), 0);
+    assert_int_equal (n_answered, 1);
+    assert_string_equal (seen, "r1-2-3-4-wa");
+    wm_link_destroy (&session);
     wm_loop_destroy (&loop);
 }
 
@@ -123,7 +157,8 @@ static void take_name (void)
 
 int main (int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (test_helper_ends) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test (test_helper_ends),
+                                        cmocka_unit_test (test_broker_refuses) };
     if (argc > 1 && strcmp (argv[1], "client") == 0)
         return help (argc, argv);
     if (argc < 3 || strcmp (argv[1], "test") != 0)
