@@ -112,6 +112,45 @@ ok "no such engine: the index tells why" until_true 60 state 'UNAVAILABLE.*the e
 ok "it ends, too" ends
 unset WM_CUDA_SO
 
+# A broker that it does not start refuses a session for good (it is another one, of files), while a request waits.
+farm=ipc://$work/farm
+serve () # clients or files
+{
+    local how=(--clients --campaign "$work/farm-clients")
+    [ "$1" = clients ] || how=(--output "$work/farm-files")
+    "$bin/wiremill" broker "${how[@]}" --model "$made/model-${small}1.wmm" --listen "$farm" 2>>"$work/farm.log" &
+    served=$!
+    until_true 30 "$bin/wiremill" status --broker "$farm" >"$work/status" 2>&1
+}
+unserve () { kill -TERM $served && { wait $served || true; }; }
+serve clients || bail "no broker"
+"$bin/wiremill" work --broker "$farm" --threads 1 2>"$work/farm.worker" &
+farms=$!
+start --model "m=$made/model-${small}1.wmm" --broker "m=$farm" || bail "no gateway"
+ok "the model of another broker is ready" until_true 60 is_ready models/m/ready
+ok "it answers" ask
+kill -TERM $farms && wait $farms
+ask >"$work/asked" 2>&1 &
+asks=$!
+ok "a request waits for a worker" until_true 60 asked
+unserve
+ok "a broker of files is in the place of its broker" serve files
+ok "its session is refused again and again, and it is not ready" until_true 60 grep -q "model 'm' version 1 is not ready, and is tried again: the broker serves files" "$work/log"
+unready_yet () { ! is_ready models/m/ready && kill -0 $asks; }
+ok "... and the request waits" unready_yet
+unserve
+ok "its broker is there again" serve clients
+"$bin/wiremill" work --broker "$farm" --threads 1 2>>"$work/farm.worker" &
+farms=$!
+asks_well () { wait $asks || { cat "$work/asked"; return 1; }; }
+ok "the request is answered, and nobody has loaded the model" asks_well
+ok "it works again, which the log tells" until_true 30 grep -q "model 'm' version 1 works again" "$work/log"
+ok "... and is ready" is_ready models/m/ready
+ok "it answers the next" ask
+ok "it ends, and leaves that broker" ends
+kill -TERM $farms && wait $farms
+unserve
+
 # A repository whose folders cannot be served.
 mkdir -p "$work/models/m/1" "$work/none"
 touch "$work/models/m/1/model.onnx"

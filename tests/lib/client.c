@@ -3,6 +3,8 @@
    usage: client score BROKER MODEL N     N patches, some not finite: the bits of wiremill_score
           client steady BROKER MODEL N    N pieces of 256, four under way; prints a line for each
           client threads BROKER MODEL N   8 threads, N calls each, half of them by another client
+          client many BROKER MODEL FILE   calls of 1 to 4,000 patches, 32 under way, until FILE is
+                                          there and all are answered; prints a line for each
           client forget BROKER MODEL      tickets that are forgotten, waited for twice, unknown
           client room BROKER MODEL        more than fits waits; needs a broker without workers
           client gone BROKER MODEL        submits, prints a line, and waits to be killed; likewise
@@ -135,6 +137,44 @@ static void steady (const char *broker, const char *path, size_t pieces)
         if (i < pieces)
             CHECK (!wiremill_submit (client, right.patches + first * right.n_value, CALL,
                                      right.n_value, -1, &ticket[i % 4], &last));
+    }
+    wiremill_client_close (&client);
+    free (scores);
+    free_right (&right);
+}
+
+/* Call i, of these patches.  */
+static size_t size_of_call (size_t i)
+{
+    static const size_t sizes[] = { 1, 4000, 37, 2500, 300, 4000, 8 };
+    return sizes[i % (sizeof sizes / sizeof *sizes)];
+}
+
+static void many (const char *broker, const char *path, const char *file)
+{
+    enum { UNDER_WAY = 32, MOST = 4000 };
+    right_t right = make_right (path, 2 * MOST);
+    float *scores = malloc (MOST * right.n_output * sizeof (float));
+    uint8_t status[MOST];
+    uint64_t ticket[UNDER_WAY];
+    wiremill_client_t *client = connect_or_end (broker);
+    for (size_t i = 0, n = 0; !n || i < n + UNDER_WAY; i++) { /* n: calls in all, once known */
+        if (i >= UNDER_WAY) {
+            const size_t before = i - UNDER_WAY, patches = size_of_call (before);
+            if (wiremill_wait (client, ticket[i % UNDER_WAY], -1, scores, status, &last)) {
+                printf ("call %zu failed: %s\n", before + 1, last.text);
+                exit (3);
+            }
+            CHECK (is_right (&right, before % MOST, patches, scores, status));
+            printf ("call %zu\n", before + 1);
+            fflush (stdout);
+        }
+        if (!n && !access (file, F_OK))
+            n = i;
+        if (!n)
+            CHECK (!wiremill_submit (client, right.patches + i % MOST * right.n_value,
+                                     size_of_call (i), right.n_value, -1, &ticket[i % UNDER_WAY],
+                                     &last));
     }
     wiremill_client_close (&client);
     free (scores);
@@ -449,6 +489,8 @@ int main (int argc, char **argv)
         score (broker, path, n);
     else if (!strcmp (what, "steady"))
         steady (broker, path, n);
+    else if (!strcmp (what, "many") && argc > 4)
+        many (broker, path, argv[4]);
     else if (!strcmp (what, "threads"))
         threads (broker, path, n);
     else if (!strcmp (what, "forget"))
