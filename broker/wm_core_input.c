@@ -190,6 +190,8 @@ void wm_core_input_hold (wm_core_t *self, input_t *input, session_t *session, ui
 {
     wm_core_input_set_text (input, text);
     input->holding = true;
+    while (input->open) /* its producer counts them no longer, and announces events of others */
+        wm_core_event_unannounce (self, input->open);
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_HELD);
     record.key = (wm_key_t){ input->id, WM_ALL, WM_ALL, input->generation };

@@ -291,6 +291,35 @@ static void test_a_client_contradicts_itself (void **state)
     harness_end (self.t);
 }
 
+/* A producer that holds an input announces others at once, as many events as it may have open, also
+   while a full disk keeps the record of the hold waiting.  */
+static void test_open_events_of_a_held_input (void **state)
+{
+    (void) state;
+    world_t self = world_new (0, 64 * MIB, 1);
+    const wm_key_t first = self.input;
+    const wm_key_t other =
+        input_ask (self.t, self.p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
+    for (uint32_t i = 0; i < WM_OPEN_EVENTS_MAX; i++)
+        announce (&self, i, 1, RAW, 1);
+    wm_core_disk_full (self.t->core, true, self.t->now_ms);
+    claim_ends (&self, HELD);
+    self.input = other;
+    for (uint32_t i = 0; i < WM_OPEN_EVENTS_MAX; i++)
+        announce (&self, i, 1, RAW, 1);
+    assert_int_equal (count (self.t, self.p, WM_MSG_REJECT), 0);
+    wm_core_disk_full (self.t->core, false, self.t->now_ms);
+    durable (self.t);
+    assert_int_equal (look (self.t).inputs_held, 1);
+    self.input = first;
+    announce (&self, 0, 1, RAW, 1); /* on its way when it was held */
+    assert_int_equal (count (self.t, self.p, WM_MSG_REJECT), 0);
+    self.input = other;
+    announce (&self, WM_OPEN_EVENTS_MAX, 1, RAW, 1); /* one too many */
+    refused (self.t, self.p, WM_REASON_PROTOCOL);
+    harness_end (self.t);
+}
+
 /* After a restart of a broker for clients a worker may hold a batch of the one before: another
    client has its input and number now, and gets nothing of it.  */
 static void test_keys_of_the_broker_before (void **state)
@@ -357,6 +386,7 @@ int main (void)
         cmocka_unit_test (test_the_claim_is_over),
         cmocka_unit_test (test_written_meanwhile),
         cmocka_unit_test (test_a_client_contradicts_itself),
+        cmocka_unit_test (test_open_events_of_a_held_input),
         cmocka_unit_test (test_keys_of_the_broker_before),
         cmocka_unit_test (test_more_than_needs),
     };
