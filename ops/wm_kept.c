@@ -166,7 +166,7 @@ static bool label (const uint8_t head[WM_MODEL_HEAD_BYTES], char line[LINE_BYTES
     struct stat self;
     if (stat ("/proc/self/exe", &self))
         return false;
-    int n = snprintf (line, LINE_BYTES, "wiremill-model-1 " WM_VERSION " %jd %" PRId64 " ",
+    int n = snprintf (line, LINE_BYTES, "wiremill-model-2 " WM_VERSION " %jd %" PRId64 " ",
                       (intmax_t) self.st_size, ns_of (self.st_mtim));
     for (size_t i = 0; i < WM_MODEL_HEAD_BYTES; i++)
         n += snprintf (line + n, LINE_BYTES - (size_t) n, "%02x", head[i]);

@@ -550,7 +550,7 @@ static wm_fault_t build (builder_t *self, wm_guard_t **guard, const wm_port_t *p
         return refuse_frozen (self, error);
     if (!fault)
         fault = guard_nodes (self, error);
-    if (!fault && !self->maker.n_made && !self->onnx.arena.failed)
+    if (!fault && !self->maker.n_made && !self->onnx.gathered && !self->onnx.arena.failed)
         return WM_OK; /* nothing was changed */
     *guard = fault ? NULL : calloc (1, sizeof **guard);
     if (!fault && (!*guard || !pack (self, *guard)))

@@ -1,6 +1,7 @@
 /* wm_onnx.c - reads a model's graph within bounds.  */
 #include "kernels/import/wm_onnx.h"
 #include "kernels/import/wm_graphdef.h"
+#include "kernels/import/wm_onnx_weights.h"
 #include "kernels/wm_wire.h"
 #include "schema/wm_limits.h"
 
@@ -344,9 +345,13 @@ wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error)
 
 wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error)
 {
+    bool changed = false;
     wm_fault_t fault = self->tensorflow ? wm_graphdef_read (self, error)
                        : self->model    ? WM_OK
                                         : unpack (self, error);
+    if (!fault && self->model)
+        fault = wm_onnx_weights (self, &changed, error);
+    self->gathered |= changed;
     if (fault)
         return fault;
     if (!self->graph || !self->graph->n_node)

@@ -29,8 +29,8 @@ typedef struct {
     struct wm_rewriter_t *rewriter; /* of graphdef */
     bool tensorflow;                /* a frozen graph */
     bool lent;                      /* bytes are the caller's */
-    bool gathered;                  /* model holds data of files beside it */
-    wm_arena_t arena;               /* what was rewritten lives in it */
+    bool gathered;    /* model holds data of files beside it, or in another encoding than bytes */
+    wm_arena_t arena; /* what was rewritten lives in it */
     Onnx__GraphProto *graph;
     Onnx__ValueInfoProto **output; /* (n_output) wanted; graph's own or in the arena */
     size_t n_output;
@@ -53,7 +53,8 @@ wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error);
 wm_fault_t wm_onnx_lend (wm_onnx_t *self, const char *name, const void *bytes, size_t size,
                          wm_error_t *error);
 
-/* Reads the graph of an opened file. outputs: the wanted names, in this order, separated by commas;
+/* Reads the graph of an opened file, in which all weights are dense and in raw_data from here on
+   (wm_onnx_weights.h). outputs: the wanted names, in this order, separated by commas;
    NULL for the graph's own. WM_EBATCH: damaged, a cycle, a name that nothing or two nodes
    make; WM_EHOST: no memory.  */
 wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error);
@@ -80,7 +81,8 @@ uint8_t *wm_onnx_fed (wm_onnx_t *self);
    (not in 9 and 10), and Erfc and Expm1, which OpenVINO lacks. WM_EHOST: no memory.  */
 wm_fault_t wm_onnx_spell (wm_onnx_t *self, wm_error_t *error);
 
-/* Reads the data that self->model keeps in other files into it, and into the digest. WM_EBATCH
+/* Reads the data that self->model keeps in other files into it, and into the digest: files that lie
+   beside the model as it was named, or beside what that is a link to, or links there. WM_EBATCH
    names the tensor and the file.  */
 wm_fault_t wm_onnx_load_external (wm_onnx_t *self, wm_digest_t *digest, wm_error_t *error);
 

@@ -111,12 +111,6 @@ static size_t needs (const char *op)
 /* Refuses a damaged graph.  */
 static wm_fault_t refuse_damaged (const wm_onnx_t *self, wm_error_t *error)
 {
-    for (size_t i = 0; i < self->graph->n_initializer; i++)
-        if (!wm_tensor_fits (self->graph->initializer[i]))
-            return wm_fault (error, WM_EBATCH,
-                             "%s: tensor '%.100s' does not have the data of its shape and type: a "
-                             "damaged model",
-                             self->path, self->graph->initializer[i]->name);
     for (size_t i = 0; i < self->n_output; i++)
         if (wm_onnx_find (self, self->output[i]->name) < 0)
             return wm_fault (error, WM_EBATCH,

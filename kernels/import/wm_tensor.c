@@ -35,6 +35,14 @@ static float float_at (const Onnx__TensorProto *p, const uint8_t *raw, size_t k)
             memcpy (&half, raw + 2 * k, 2);
         return half_to_float (half);
     }
+    if (p->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16) { /* the upper half of a float */
+        uint32_t bits = raw ? 0 : (uint32_t) p->int32_data[k] << 16;
+        if (raw)
+            memcpy ((uint8_t *) &bits + 2, raw + 2 * k, 2);
+        float f;
+        memcpy (&f, &bits, 4);
+        return f;
+    }
     double value = raw ? 0 : p->double_data[k];
     if (raw)
         memcpy (&value, raw + 8 * k, 8);
@@ -60,6 +68,7 @@ static size_t element (const Onnx__TensorProto *p, size_t *n_typed)
         *n_typed = p->n_float_data;
         return 4;
     case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16:
+    case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
         *n_typed = p->n_int32_data;
         return 2;
     case ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE:
@@ -94,19 +103,9 @@ static bool set_shape (wm_tensor_t *out, const int64_t *dim, size_t n_dim)
     return true;
 }
 
-bool wm_tensor_fits (const Onnx__TensorProto *p)
-{
-    size_t n_typed, size = element (p, &n_typed), n = 1;
-    for (size_t d = 0; d < p->n_dims; d++)
-        if (p->dims[d] < 0 || __builtin_mul_overflow (n, (size_t) p->dims[d], &n) ||
-            n > WM_MODEL_BYTES_MAX)
-            return false;
-    return !size || (p->has_raw_data ? p->raw_data.len == n * size : n_typed == n);
-}
-
 bool wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *p, wm_tensor_t *out)
 {
-    *out = (wm_tensor_t){ 0 };
+    *out = (wm_tensor_t){ .is_other = p->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
     size_t n_typed, size = element (p, &n_typed);
     const uint8_t *raw = p->has_raw_data ? p->raw_data.data : NULL;
     if (!size || !set_shape (out, p->dims, p->n_dims) ||
@@ -208,6 +207,7 @@ static bool fold_cast (const fold_t *self, wm_tensor_t *out)
         to == ONNX__TENSOR_PROTO__DATA_TYPE__INT64 || to == ONNX__TENSOR_PROTO__DATA_TYPE__INT32;
     int to_float = to == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
     *out = *input (self, 0);
+    out->is_other &= !to_float;
     if (out->i && to_float)
         return cast_to_floats (self, out);
     return out->i ? to_int : to_float;
@@ -255,6 +255,7 @@ static bool fold_transpose (const fold_t *self, wm_tensor_t *out)
         step[d] = stride[from];
     }
     float *f = wm_arena_take (self->arena, in->n, sizeof *f);
+    out->is_other = in->is_other;
     if (!f || !set_shape (out, dim, in->n_dim))
         return false;
     int64_t at[WM_TENSOR_DIMS_MAX] = { 0 };
@@ -411,6 +412,8 @@ static bool fold_arithmetic (const fold_t *self, wm_tensor_t *out)
         return false;
     *out = a->n > b->n || (a->n == b->n && a->n_dim > b->n_dim) ? *a : *b;
     if (a->f && b->f) {
+        if (a->is_other || b->is_other) /* its results are rounded to its type */
+            return false;
         float *f = wm_arena_take (self->arena, out->n, sizeof *f);
         for (size_t k = 0; f && k < out->n; k++)
             f[k] = (float) calculate (wm_onnx_op (self->node), (double) a->f[a->n == 1 ? 0 : k],
@@ -430,7 +433,7 @@ static bool fold_root (const fold_t *self, wm_tensor_t *out)
 {
     int root = !strcmp (wm_onnx_op (self->node), "Sqrt");
     *out = *input (self, 0);
-    float *f = out->f ? wm_arena_take (self->arena, out->n, sizeof *f) : NULL;
+    float *f = out->f && !out->is_other ? wm_arena_take (self->arena, out->n, sizeof *f) : NULL;
     for (size_t k = 0; f && k < out->n; k++)
         f[k] = root ? sqrtf (out->f[k]) : 1 / out->f[k];
     out->f = f;

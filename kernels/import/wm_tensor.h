@@ -20,14 +20,13 @@ typedef struct {
     size_t n;
     const float *f;   /* (dim), or NULL */
     const int64_t *i; /* (dim), or NULL */
+    bool is_other;    /* its type in the file is not float32 */
 } wm_tensor_t;
 
-/* Reads a tensor of the file: float16, float32, double to floats, bool, int32, int64 to integers.
+/* Reads a tensor of the file: float16, bfloat16, float32, double to floats, bool, int32, int64 to
+   integers.
    false: another type, empty, or its data do not fill its shape.  */
 bool wm_tensor_read (wm_arena_t *arena, const Onnx__TensorProto *proto, wm_tensor_t *out);
-
-/* Returns whether a tensor's data fill its shape; true also of types that are not read.  */
-bool wm_tensor_fits (const Onnx__TensorProto *proto);
 
 /* Returns a list of integers that a node has as attribute `name` or, in newer operator sets, as
    input `k` (in, n_in: its inputs; NULL if left out). NULL: it has neither.  */

@@ -344,6 +344,9 @@ static void models_that_no_engine_takes (void **state)
     refused (NULL, "'bent' (Softmax) cannot be computed on its inputs");
     g = steep (1); /* of which OpenVINO says no node */
     g.tensor[0]->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__STRING;
+    g.tensor[0]->n_float_data = 0;
+    g.tensor[0]->n_string_data = 1;
+    g.tensor[0]->string_data = take (&g, 1, sizeof (ProtobufCBinaryData));
     save_graph (&g);
     refused (NULL, "/m.onnx: OpenVINO cannot read this model: ");
     refused (NULL, "; if it runs elsewhere (onnxruntime), export it with another operator set");

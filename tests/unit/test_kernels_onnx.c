@@ -2,6 +2,8 @@
    run.  */
 #include "tests/unit/family_graph.h"
 
+#include <sys/stat.h>
+
 static float *weights (const graph_t *g)
 {
     return (float *) (void *) g->tensor[0]->raw_data.data;
@@ -180,12 +182,20 @@ static void data_that_is_not_there (void **state)
     (void) state;
     static const char *const refused[][2] = { { "/etc/passwd", "outside the model's folder" },
                                               { "../../etc/passwd", "outside the model's folder" },
-                                              { "link", "outside the model's folder" },
+                                              { "link/../weights.bin",
+                                                "outside the model's folder" },
+                                              { "..", "outside the model's folder" },
+                                              { "link", "not a regular file" },
+                                              { "pipe", "not a regular file" },
+                                              { ".", "not a regular file" },
                                               { "nowhere", "No such file" },
                                               { "", "without a path" } };
     char path[128];
     snprintf (path, sizeof path, "%s/link", folder);
-    assert_int_equal (symlink ("/etc/passwd", path), 0);
+    assert_int_equal (symlink ("/dev/zero", path), 0);
+    char pipe[128];
+    snprintf (pipe, sizeof pipe, "%s/pipe", folder);
+    assert_int_equal (mkfifo (pipe, 0600), 0);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
         graph_t g = family (0);
         move_out (&g, g.tensor[0], "weights.bin", 0);
@@ -194,6 +204,7 @@ static void data_that_is_not_there (void **state)
         check_refused (refused[i][1]);
     }
     unlink (path);
+    unlink (pipe);
     static const char *const number[][2] = { { "1", "beyond the end" },
                                              { "18446744073709551615", "beyond the end" },
                                              { "-1", "at no number" },
