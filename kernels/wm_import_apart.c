@@ -90,8 +90,11 @@ static void confine (const task_t *task)
     wm_confine_files_t *files = wm_confine_files_new ();
     read_engines (files);
     wm_confine_files_beside (files, task->path);
-    if (realpath (task->path, real))
+    wm_confine_files_links (files, task->path);
+    if (realpath (task->path, real)) {
         wm_confine_files_beside (files, real);
+        wm_confine_files_links (files, real);
+    }
     if (task->folder)
         wm_confine_files_scratch (files, task->folder); /* OpenVINO is given a link there */
     wm_confine_files_apply (&files);

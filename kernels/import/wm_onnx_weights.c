@@ -2,9 +2,9 @@
 
    ONNX lets a writer put elements into raw_data (little-endian, as in memory), or into the list of
    their type: 8- and 16-bit types, also floats, bit by bit into int32_data, UINT32 into
-   uint64_data, two elements of 4 bits into one entry. Readers differ in which they know: OpenVINO 2026.4 takes
-   the bits of a BFLOAT16 in int32_data for a whole number. After this file there is one encoding,
-   which all of them read.
+   uint64_data, two elements of 4 bits into one entry. Readers differ in which they know: OpenVINO
+   2026.4 takes the bits of a BFLOAT16 in int32_data for a whole number. After this file there is
+   one encoding, which all of them read.
 
    Lists that have the layout of raw_data are handed over without a copy; the message's memory is
    malloc's.  */
@@ -132,12 +132,11 @@ static wm_fault_t narrow (normaliser_t *self, Onnx__TensorProto *t, const Onnx__
         return wm_fault (error, WM_EHOST, "%s: no memory for its weights", self->onnx->path);
     for (size_t k = 0; k < n; k++) {
         int64_t value = whole_at (t, k);
-        if (value >= end ||
-            value < (t->n_uint64_data ? 0 : -end / 2)) { /* signed or not, the bits are the same */
+        const int64_t least = t->n_uint64_data ? 0 : -end / 2; /* signed or not: the same bits */
+        if (value >= end || value < least) {
             char what[120];
             snprintf (what, sizeof what,
-                      "has %lld as element %zu, beyond its type %s: a damaged "
-                      "model",
+                      "has %lld as element %zu, beyond its type %s: a damaged model",
                       (long long) value, k, types[t->data_type].name);
             free (data);
             return refuse (self, t, node, error, what);

@@ -49,6 +49,11 @@ void wm_confine_spare (const char *folder);
    itself.  */
 void wm_confine_files_beside (wm_confine_files_t *self, const char *path);
 
+/* Adds what the links beside `path` lead to, and those in folders below: a model's data may be
+   elsewhere, as in caches of models. Hidden ones are not followed, nor those to devices, to homes,
+   to folders above these, and to those that are spared.  */
+void wm_confine_files_links (wm_confine_files_t *self, const char *path);
+
 /* From now on this thread, and those it starts, have no other files. Frees the object.  */
 void wm_confine_files_apply (wm_confine_files_t **self_p);
 

@@ -27,7 +27,8 @@
 
 #define RULE_PATH_BENEATH 1
 #define VERSION_FLAG 1u
-#define FILES_MAX 4096 /* of a home, by name */
+#define FILES_MAX 4096 /* of a home, by name; and where links are looked for */
+#define LINKS_DEPTH 2  /* folders below that of a model */
 
 /* Rights to files, and the version of Landlock that knows them.  */
 enum {
@@ -185,6 +186,62 @@ void wm_confine_spare (const char *folder)
         if (strcmp (spared[i], real) == 0)
             return;
     strcpy (spared[n_spared++ % WM_CONFINE_SPARED_MAX], real);
+}
+
+/* Whether a real path holds a home or a spared folder, or lies in one that is spared.  */
+static bool is_kept (const char *real)
+{
+    bool is = holds_home (real);
+    for (size_t i = 0; i < WM_CONFINE_SPARED_MAX && *spared[i]; i++)
+        is |= wm_folder_is_in (spared[i], real) || wm_folder_is_in (real, spared[i]);
+    return is;
+}
+
+/* Opens what a link leads to: a plain file, or a folder with all below it.  */
+static void follow (wm_confine_files_t *self, const char *path)
+{
+    struct stat status;
+    char real[PATH_MAX];
+    if (stat (path, &status) || !realpath (path, real))
+        return;
+    if (S_ISREG (status.st_mode))
+        allow (self, real, READ_FILE);
+    else if (S_ISDIR (status.st_mode) && !is_kept (real))
+        allow (self, real, READS);
+}
+
+/* The same for each link in a folder and, `depth` deep, below; *left: so many entries are read.  */
+static void each_link (wm_confine_files_t *self, const char *folder, int depth, int *left)
+{
+    DIR *list = opendir (folder);
+    const struct dirent *entry;
+    while (list && *left > 0 && (entry = readdir (list))) {
+        char path[PATH_MAX];
+        struct stat status;
+        --*left;
+        if (entry->d_name[0] == '.' ||
+            snprintf (path, sizeof path, "%s/%s", folder, entry->d_name) >= (int) sizeof path ||
+            lstat (path, &status))
+            continue;
+        if (S_ISLNK (status.st_mode))
+            follow (self, path);
+        else if (S_ISDIR (status.st_mode) && depth > 0)
+            each_link (self, path, depth - 1, left);
+    }
+    if (list)
+        closedir (list);
+}
+
+void wm_confine_files_links (wm_confine_files_t *self, const char *path)
+{
+    char folder[PATH_MAX], real[PATH_MAX];
+    int left = FILES_MAX;
+    if (!self || snprintf (folder, sizeof folder, "%s", path) >= (int) sizeof folder)
+        return;
+    const char *slash = strrchr (folder, '/');
+    folder[slash ? slash - folder : 0] = 0;
+    if (realpath (slash == folder ? "/" : *folder ? folder : ".", real))
+        each_link (self, real, is_kept (real) ? 0 : LINKS_DEPTH, &left);
 }
 
 void wm_confine_files_beside (wm_confine_files_t *self, const char *path)
