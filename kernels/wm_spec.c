@@ -4,6 +4,7 @@
    one flat mapping of scalars and lists of scalars, and everything else (nesting, aliases, a second
    document) is refused by line.  */
 #include "kernels/wm_spec_private.h"
+#include "schema/base/wm_text.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -14,8 +15,7 @@
 #include <string.h>
 #include <yaml.h>
 
-#define TEXT_BYTES_MAX (64u << 10) /* a specification is about a page */
-#define ITEM_BYTES 64              /* a word or number with its NUL */
+#define ITEM_BYTES 64 /* a word or number with its NUL */
 
 /* The value of one key as it stands in the text.  */
 typedef struct {
@@ -446,9 +446,12 @@ static wm_fault_t expect (parser_t *parser, yaml_event_type_t type, place_t *pla
 static wm_fault_t take_item (const yaml_event_t *event, value_t *value, const place_t *place)
 {
     const char *text = (const char *) event->data.scalar.value;
-    size_t n = event->data.scalar.length;
-    if (n >= ITEM_BYTES || strlen (text) != n)
-        return refuse (place, "a value of %zu bytes: at most %d, no NUL", n, ITEM_BYTES - 1);
+    if (strlen (text) != event->data.scalar.length)
+        return refuse (place, "a value has a NUL");
+    text = wm_text_trim ((char *) event->data.scalar.value); /* no-break spaces, too */
+    const size_t n = strlen (text);
+    if (n >= ITEM_BYTES)
+        return refuse (place, "a value of %zu bytes: at most %d", n, ITEM_BYTES - 1);
     if (value->count == WM_SPEC_LABELS_MAX)
         return refuse (place, "more than %d values in a list", WM_SPEC_LABELS_MAX);
     memcpy (value->item[value->count++], text, n + 1);
@@ -508,10 +511,10 @@ wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const
 wm_fault_t wm_spec_parse_user (wm_spec_t *self, const char *text, size_t bytes, const char *where,
                                uint32_t *given, wm_error_t *error)
 {
-    if (bytes > TEXT_BYTES_MAX)
+    if (bytes > WM_SPEC_BYTES_MAX)
         return wm_fault (error, WM_EBATCH,
                          "%.100s: %zu bytes are too many for a specification (at most %u)", where,
-                         bytes, TEXT_BYTES_MAX);
+                         bytes, WM_SPEC_BYTES_MAX);
     wm_spec_t spec;
     wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
     place_t place = { where, 1, error };

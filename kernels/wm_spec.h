@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define WM_SPEC_BYTES_MAX (64u << 10) /* of its text, which is about a page */
 #define WM_SPEC_AMPLITUDES_MAX 8
 #define WM_SPEC_LABELS_MAX 64
 #define WM_SPEC_PATCH_MAX 512u    /* wires, and drift bins */

@@ -14,6 +14,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -152,15 +153,15 @@ static bool take_key (const wm_args_t *args, wm_farm_t *farm)
 static bool take_prologue (const wm_args_t *args, wm_farm_t *farm)
 {
     const char *path = wm_args_text (args, "prologue");
-    const uint8_t *bytes;
-    size_t size;
+    char *lines;
+    size_t bytes;
     wm_error_t error;
     if (!path)
         return true;
-    if (wm_file_map (path, 1 << 20, &bytes, &size, &error))
+    if (wm_text_read (path, 1 << 20, &lines, &bytes, &error))
         return !wm_args_refuse (args, "--prologue %s", error.text);
-    farm->prologue = strndup ((const char *) bytes, size);
-    return farm->prologue != NULL;
+    farm->prologue = lines;
+    return true;
 }
 
 /* Where scripts and logs are, as an absolute path that a shell and a batch system can take.  */

@@ -24,7 +24,7 @@ class Refused(Exception):
 
 def read_text(path):
     """Layers of a .nnet: dictionaries of what each needs."""
-    with open(path) as f:
+    with open(path, encoding="utf-8-sig") as f: # any end of a line
         words = iter(f.read().replace("[", " ").replace("]", " ").split())
 
     def numbers(n):
@@ -53,7 +53,7 @@ def read_text(path):
 def read_keras(architecture, weights):
     """The same of a JSON and an HDF5 file, and the shape of the image."""
     import h5py
-    with open(architecture) as f:
+    with open(architecture, encoding="utf-8-sig") as f:
         described = json.load(f)["config"]
     layers, shape = [], described[0]["config"]["batch_input_shape"][1:]
     with h5py.File(weights) as stored:

@@ -7,6 +7,7 @@
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_limits.h"
 
@@ -336,17 +337,16 @@ static bool take_answer (wm_feed_t *self, bool is_left)
         failed (self, n < 0 ? "left no answer" : "printed more than 4,096 bytes", true);
         return false;
     }
+    size_t bytes = (size_t) n;
     text[n] = 0;
-    char *line = text + strspn (text, " \t\r\n");
-    size_t length = strlen (line);
-    if ((size_t) (line - text) + length != (size_t) n) {
-        failed (self, "printed a NUL, which is no part of a file's name", true);
+    if (wm_text_plain (text, &bytes, "its answer", &error)) {
+        snprintf (how, sizeof how, "printed no name of a file: %.190s", error.text);
+        failed (self, how, true);
         return false;
     }
-    const bool is_whole = length && line[length - 1] == '\n';
-    while (length && strchr (" \t\r\n", line[length - 1]))
-        line[--length] = 0;
-    if (!length || (is_left && !is_whole)) {
+    const bool is_whole = bytes && text[bytes - 1] == '\n';
+    char *line = wm_text_trim (text);
+    if (!*line || (is_left && !is_whole)) {
         self->has_ended |= !is_left;
         return false;
     }

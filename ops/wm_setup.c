@@ -8,6 +8,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
 #include "schema/base/wm_log.h"
 #include "kernels/wm_import.h"
@@ -305,23 +306,21 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
 static wm_fault_t read_spec_file (wm_spec_t *spec, const char *path, uint32_t *given,
                                   wm_error_t *error)
 {
-    char text[WM_CONTROL_BYTES_MAX + 1];
-    FILE *file = fopen (path, "r");
-    if (!file)
-        return wm_fault (error, WM_EUSAGE, "the specification %.300s cannot be read: %s", path,
-                         strerror (errno));
-    const size_t n = fread (text, 1, sizeof text, file);
-    const int rc = ferror (file) ? errno : 0;
-    fclose (file);
-    if (rc)
-        return wm_fault (error, WM_EUSAGE, "the specification %.300s cannot be read: %s", path,
-                         strerror (rc));
-    if (n == sizeof text)
+    char *text;
+    size_t n;
+    wm_error_t why;
+    const wm_kind_t kind = wm_kind_of (path);
+    if (kind != WM_KIND_OTHER && kind != WM_KIND_EMPTY && kind != WM_KIND_BROKEN)
         return wm_fault (error, WM_EBATCH,
                          "%.300s is not a specification (a YAML file of at most 64 KiB); type "
                          "wiremill spec --print protodune-2021 for one",
                          path);
-    return wm_spec_parse_user (spec, text, n, path, given, error);
+    wm_fault_t fault = wm_text_read (path, WM_SPEC_BYTES_MAX, &text, &n, &why);
+    if (fault)
+        return wm_fault (error, fault, "the specification %s", why.text);
+    fault = wm_spec_parse_user (spec, text, n, path, given, error);
+    free (text);
+    return fault;
 }
 
 wm_fault_t wm_setup_spec (wm_spec_t *spec, const char *name, bool *is_file, uint32_t *given,

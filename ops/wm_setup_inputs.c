@@ -4,6 +4,8 @@
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_url.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_path.h"
+#include "schema/base/wm_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +23,7 @@
 /* ---- limits of the shell --------------------------------------------------------------------- */
 
 #define FILES_LEAST 64u              /* a broker with one producer and one worker needs about 40 */
+#define LINE_BYTES_MAX 8192u         /* of a list: a path and its dataset */
 #define FILE_BYTES_LEAST (64u << 20) /* models of this size are usual; the outputs come on top */
 
 /* Refuses limits that no campaign fits in, before its processes fail one after the other.  */
@@ -84,6 +87,15 @@ static wm_fault_t no_match (const char *pattern, wm_error_t *error)
         return wm_fault (error, WM_EUSAGE,
                          "the input %.300s cannot be read; a dataset is named %.100s:/DATASET",
                          pattern, file);
+    char *comma = strchr (pattern, ',');
+    if (comma && !strpbrk (pattern, "*?[{")) {
+        snprintf (file, sizeof file, "%.*s", (int) (comma - pattern), pattern);
+        if (access (file, F_OK) == 0)
+            return wm_fault (error, WM_EUSAGE,
+                             "the input %.300s cannot be read; files are separated by blanks, or "
+                             "each has an --input of its own",
+                             pattern);
+    }
     errno = failed;
     return strpbrk (pattern, "*?[{")
                ? wm_fault (error, WM_EUSAGE, "no file matches '%.300s'", pattern)
@@ -154,35 +166,52 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
     return fault;
 }
 
+static bool is_there (const char *name)
+{
+    uint64_t size;
+    int64_t mtime_ns;
+    return wm_path_stat (name, &size, &mtime_ns) == 0;
+}
+
+/* Adds a line of a list. Blanks around a path are none of it, but where it is the name of a file
+   with them, and of no file without.  */
+static wm_fault_t add_line (list_t *list, char *line, wm_error_t *error)
+{
+    char given[LINE_BYTES_MAX + 1];
+    snprintf (given, sizeof given, "%s", line);
+    const char *path = wm_text_trim (line);
+    if (strcmp (path, given) != 0 && !is_there (path) && is_there (given))
+        path = given;
+    if (!*path || (*path == '#' && !is_there (path))) /* a name may begin with # */
+        return WM_OK;
+    return add_file (list, path, error);
+}
+
 static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
 {
-    FILE *file = strcmp (path, "-") == 0 ? stdin : fopen (path, "r");
-    if (!file)
+    const bool is_stdin = strcmp (path, "-") == 0;
+    const int fd = is_stdin ? STDIN_FILENO : open (path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
         return wm_fault (error, WM_EUSAGE, "the list of inputs %.300s cannot be read: %s", path,
                          strerror (errno));
-    char *line = NULL;
-    size_t room = 0;
-    ssize_t n;
-    wm_fault_t fault = WM_OK;
-    const wm_kind_t kind = file == stdin ? WM_KIND_OTHER : wm_kind_of (path);
-    if (kind != WM_KIND_OTHER && kind != WM_KIND_EMPTY)
-        fault = wm_fault (error, WM_EUSAGE,
-                          "--input-list %.300s is not a list of one path a line; give inputs by "
-                          "--input",
-                          path);
-    while (!fault && (n = getline (&line, &room, file)) > 0) {
-        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r'))
-            line[--n] = 0;
-        if (n && (*line != '#' || access (line, F_OK) == 0)) /* a name may begin with # */
-            fault = add_file (list, line, error);
-    }
-    if (!fault && ferror (file))
-        fault = wm_fault (error, WM_EUSAGE, "the list of inputs %.300s cannot be read: %s", path,
-                          strerror (errno));
-    free (line);
-    if (file != stdin)
-        fclose (file);
-    return fault;
+    char *line, name[320] = "the list of inputs";
+    wm_lines_t lines = { .space = NULL };
+    if (!is_stdin)
+        snprintf (name, sizeof name, "the list of inputs %.280s", path);
+    const wm_kind_t kind = is_stdin ? WM_KIND_OTHER : wm_kind_of (path);
+    wm_fault_t fault =
+        kind != WM_KIND_OTHER && kind != WM_KIND_EMPTY
+            ? wm_fault (error, WM_EUSAGE,
+                        "--input-list %.300s is not a list of one path a line; give inputs by "
+                        "--input",
+                        path)
+            : wm_lines_start (&lines, fd, name, LINE_BYTES_MAX, error);
+    while (!fault && !(fault = wm_lines_next (&lines, &line, error)) && line)
+        fault = add_line (list, line, error);
+    wm_lines_clear (&lines);
+    if (!is_stdin)
+        close (fd);
+    return fault == WM_EBATCH ? error->fault = WM_EUSAGE : fault; /* no input is bad, the list is */
 }
 
 wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first, wm_error_t *error)

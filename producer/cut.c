@@ -9,6 +9,7 @@
 #include "producer/wm_reader.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_text.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
 
@@ -95,18 +96,15 @@ static int64_t now_ns (void)
 /* A specification by file or preset.  */
 static wm_fault_t spec_load (wm_spec_t *spec, const char *name, wm_error_t *error)
 {
-    char text[16384];
-    FILE *file = fopen (name, "re");
-    if (!file && strpbrk (name, "./"))
-        return wm_fault (error, WM_EUSAGE, "the specification %.300s cannot be read: %s", name,
-                         strerror (errno));
-    if (!file)
+    char *text;
+    size_t bytes;
+    if (!strpbrk (name, "./") && access (name, F_OK))
         return wm_spec_preset (spec, name, error);
-    size_t bytes = fread (text, 1, sizeof text, file);
-    bool whole = !ferror (file) && bytes < sizeof text;
-    fclose (file);
-    return whole ? wm_spec_parse (spec, text, bytes, name, error)
-                 : wm_fault (error, WM_EBATCH, "%s: cannot be read, or is no specification", name);
+    wm_fault_t fault = wm_text_read (name, WM_SPEC_BYTES_MAX, &text, &bytes, error);
+    if (!fault)
+        fault = wm_spec_parse (spec, text, bytes, name, error);
+    free (text);
+    return fault;
 }
 
 /* The array without its head, mapped, all NaN.  */

@@ -3,6 +3,7 @@
 
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,30 +19,30 @@ static const char *const column_name[COLUMNS] = { "channel", "cryostat", "tpc", 
 
 static wm_channels_t *shared; /* the last that was read, while somebody uses it */
 
-/* The cell that begins at *at, without blanks around it, NUL-terminated in place; *at moves to the
-   next one, NULL behind the last.  */
-static char *cell_next (char **at)
+static wm_fault_t quote (const char *path, uint32_t line_number, wm_error_t *error)
 {
-    char *cell = *at + strspn (*at, " \t"), *end = cell + strcspn (cell, ",\r\n");
-    *at = *end == ',' ? end + 1 : NULL;
-    while (end > cell && (end[-1] == ' ' || end[-1] == '\t'))
-        end--;
-    *end = 0;
-    return cell;
+    return wm_fault (error, WM_EBATCH, "%.300s:%u: a quote (\") does not end on its line", path,
+                     line_number);
 }
 
 /* Finds the place of each column in the first line.  */
-static wm_fault_t head_read (char *line, const char *path, uint32_t line_number, int place[COLUMNS],
-                             wm_error_t *error)
+static wm_fault_t head_read (char *line, char separator, const char *path, uint32_t line_number,
+                             int place[COLUMNS], wm_error_t *error)
 {
     char *at = line;
     for (int c = 0; c < COLUMNS; c++)
         place[c] = -1;
     for (int i = 0; at; i++) {
-        const char *cell = cell_next (&at);
+        const char *cell = wm_text_cell (&at, separator);
+        if (!cell)
+            return quote (path, line_number, error);
         for (int c = 0; c < COLUMNS; c++)
-            if (!strcmp (cell, column_name[c]))
+            if (!strcmp (cell, column_name[c])) {
+                if (place[c] >= 0)
+                    return wm_fault (error, WM_EBATCH, "%.300s:%u: column '%s' is there twice",
+                                     path, line_number, cell);
                 place[c] = i;
+            }
     }
     for (int c = 0; c < COLUMNS; c++)
         if (place[c] < 0)
@@ -52,14 +53,16 @@ static wm_fault_t head_read (char *line, const char *path, uint32_t line_number,
     return WM_OK;
 }
 
-static wm_fault_t line_read (char *line, const char *path, uint32_t line_number,
+static wm_fault_t line_read (char *line, char separator, const char *path, uint32_t line_number,
                              const int place[COLUMNS], wm_wire_t *wire, wm_error_t *error)
 {
     int32_t value[COLUMNS] = { 0 };
     bool has[COLUMNS] = { false };
     char *at = line, *end;
     for (int i = 0; at; i++) {
-        const char *cell = cell_next (&at);
+        const char *cell = wm_text_cell (&at, separator);
+        if (!cell)
+            return quote (path, line_number, error);
         for (int c = 0; c < COLUMNS; c++) {
             if (place[c] != i)
                 continue;
@@ -86,35 +89,28 @@ static wm_fault_t line_read (char *line, const char *path, uint32_t line_number,
     return WM_OK;
 }
 
-static wm_fault_t lines_read (wm_channels_t *self, FILE *file, wm_error_t *error)
+static wm_fault_t lines_read (wm_channels_t *self, wm_lines_t *lines, wm_error_t *error)
 {
     int place[COLUMNS] = { 0 };
-    char line[LINE_BYTES];
+    char *line, separator = 0;
     size_t wire_max = 0;
-    bool has_head = false;
-    wm_fault_t fault = WM_OK;
-    for (uint32_t n = 1; !fault && fgets (line, sizeof line, file); n++) {
-        if (n == 1 && !strncmp (line, "\xef\xbb\xbf", 3)) /* a byte-order mark of UTF-8 */
-            memmove (line, line + 3, strlen (line + 3) + 1);
-        if (!strchr (line, '\n') && !feof (file))
-            fault = wm_fault (error, WM_EBATCH,
-                              "%.300s:%u: no line of text, or one of more than %u characters",
-                              self->path, n, LINE_BYTES - 2);
-        else if (*line == '#' || !line[strspn (line, " \t\r\n")])
+    wm_fault_t fault;
+    while (!(fault = wm_lines_next (lines, &line, error)) && line) {
+        line = wm_text_trim (line);
+        if (*line == '#' || !*line)
             continue;
-        else if (n > LINES_MAX)
-            fault =
-                wm_fault (error, WM_EBATCH, "%.300s: more than %u lines", self->path, LINES_MAX);
-        else if (!has_head)
-            fault = head_read (line, self->path, n, place, error);
-        else if (!(fault = wm_event_reserve (&self->wire, &wire_max, self->n_wire + 1ull,
-                                             sizeof *self->wire, error)))
-            fault = line_read (line, self->path, n, place, &self->wire[self->n_wire++], error);
-        has_head = true;
+        if (lines->line > LINES_MAX)
+            return wm_fault (error, WM_EBATCH, "%.300s: more than %u lines", self->path, LINES_MAX);
+        if (!separator) {
+            separator = wm_text_separator (line);
+            fault = head_read (line, separator, self->path, lines->line, place, error);
+        } else if (!(fault = wm_event_reserve (&self->wire, &wire_max, self->n_wire + 1ull,
+                                               sizeof *self->wire, error)))
+            fault = line_read (line, separator, self->path, lines->line, place,
+                               &self->wire[self->n_wire++], error);
+        if (fault)
+            return fault;
     }
-    if (!fault && ferror (file))
-        fault =
-            wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", self->path, strerror (errno));
     if (!fault && !self->n_wire)
         fault = wm_fault (error, WM_EBATCH, "%.300s: the channel map has no wires", self->path);
     return fault;
@@ -165,14 +161,15 @@ static int by_place (const void *a_v, const void *b_v, void *wires)
 
 static wm_fault_t map_read (wm_channels_t *self, wm_error_t *error)
 {
+    wm_lines_t lines = { .space = NULL };
     const int fd = wm_file_open (self->path, NULL, error);
-    FILE *file = fd < 0 ? NULL : fdopen (fd, "r");
-    if (!file && fd >= 0)
+    wm_fault_t fault =
+        fd < 0 ? error->fault : wm_lines_start (&lines, fd, self->path, LINE_BYTES, error);
+    if (!fault)
+        fault = lines_read (self, &lines, error);
+    wm_lines_clear (&lines);
+    if (fd >= 0)
         close (fd);
-    if (!file)
-        return fd < 0 ? error->fault : wm_fault (error, WM_EHOST, "out of memory");
-    wm_fault_t fault = lines_read (self, file, error);
-    fclose (file);
     if (!fault)
         fault = wm_wires_check (self->wire, self->n_wire, self->path, "lines",
                                 "write one line for each wire", error);

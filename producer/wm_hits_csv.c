@@ -3,6 +3,8 @@
 
 #include "producer/wm_event.h"
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_kind.h"
+#include "schema/base/wm_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,33 +43,37 @@ typedef struct {
     uint32_t n_row;
 } table_t;
 
+/* Only the first line decides: what is wrong behind it is reported by line.  */
 bool wm_hits_csv_is (const char *path)
 {
-    uint8_t head[512];
+    char head[512];
     wm_error_t error;
     const int fd = wm_file_open (path, NULL, &error); /* of a pipe it does not wait for a writer */
     const ssize_t n = fd < 0 ? 0 : pread (fd, head, sizeof head, 0);
     if (fd >= 0)
         close (fd);
-    for (ssize_t i = 0; i < n; i++)
-        if (head[i] == 127 || (head[i] < ' ' && !strchr ("\t\r\n", head[i])) || !head[i])
+    if (n <= 0 || wm_kind_of (path) == WM_KIND_HDF5 || wm_kind_of (path) == WM_KIND_NPY)
+        return false;
+    if (wm_text_encoding (head, (size_t) n))
+        return true; /* refused by name when it is read */
+    for (ssize_t i = 0; i < n && (!i || (head[i] != '\n' && head[i] != '\r')); i++)
+        if (head[i] == 127 ||
+            ((unsigned char) head[i] < ' ' && !(head[i] && strchr ("\t\f\v\r\n", head[i]))))
             return false;
-    return n > 0;
+    return true;
 }
 
-/* Splits a line in place; the cells are without blanks around them. Returns how many there are, of
-   which at most CELLS_MAX are kept.  */
-static uint32_t cells_split (char *line, char *cell[CELLS_MAX])
+/* Splits a line in place. Returns how many cells there are, of which at most CELLS_MAX are kept;
+   0: a quote does not end.  */
+static uint32_t cells_split (char *line, char separator, char *cell[CELLS_MAX])
 {
     uint32_t n = 0;
     for (char *at = line; at; n++) {
-        char *first = at + strspn (at, " \t"), *end = first + strcspn (first, ",\r\n");
-        at = *end == ',' ? end + 1 : NULL;
-        while (end > first && (end[-1] == ' ' || end[-1] == '\t'))
-            end--;
-        *end = 0;
+        char *one = wm_text_cell (&at, separator);
+        if (!one)
+            return 0;
         if (n < CELLS_MAX)
-            cell[n] = first;
+            cell[n] = one;
     }
     return n;
 }
@@ -141,28 +147,28 @@ static wm_fault_t line_take (table_t *self, char *const cell[CELLS_MAX], uint32_
     return WM_OK;
 }
 
-static wm_fault_t lines_take (table_t *self, FILE *file, wm_error_t *error)
+static wm_fault_t lines_take (table_t *self, wm_lines_t *lines, wm_error_t *error)
 {
-    static char line[LINE_BYTES_MAX];
     static char *cell[CELLS_MAX];
-    wm_fault_t fault = WM_OK;
-    for (self->line = 1; !fault && fgets (line, sizeof line, file); self->line++) {
-        const size_t length = strlen (line);
-        char *first = line + (self->line == 1 && !strncmp (line, "\xef\xbb\xbf", 3) ? 3 : 0);
-        if (length == sizeof line - 1 && line[length - 1] != '\n')
-            fault = wm_fault (error, WM_EBATCH, "%.300s:%u: a line of more than %u bytes",
-                              self->path, self->line, LINE_BYTES_MAX);
-        else if (*first == '#' || !first[strspn (first, " \t\r\n")])
+    char *line, separator = ',';
+    wm_fault_t fault;
+    while (!(fault = wm_lines_next (lines, &line, error)) && line) {
+        line = wm_text_trim (line);
+        self->line = lines->line;
+        if (*line == '#' || !*line)
             continue;
-        else {
-            const uint32_t n = cells_split (first, cell);
+        if (!self->n_cell)
+            separator = wm_text_separator (line);
+        const uint32_t n = cells_split (line, separator, cell);
+        if (!n)
+            fault = wm_fault (error, WM_EBATCH, "%.300s:%u: a quote (\") does not end on its line",
+                              self->path, self->line);
+        else
             fault =
                 self->n_cell ? line_take (self, cell, n, error) : head_take (self, cell, n, error);
-        }
+        if (fault)
+            return fault;
     }
-    if (!fault && ferror (file))
-        fault =
-            wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", self->path, strerror (errno));
     if (!fault && !self->n_cell)
         fault =
             wm_fault (error, WM_EBATCH, "%.300s: no line with the names of columns", self->path);
@@ -216,14 +222,15 @@ static wm_h5_t *table_store (table_t *self, wm_error_t *error)
 wm_h5_t *wm_hits_csv_open (const char *path, wm_error_t *error)
 {
     table_t self = { .path = path };
-    FILE *file = fopen (path, "re");
+    wm_lines_t lines = { .space = NULL };
     wm_h5_t *table = NULL;
-    if (!file)
-        wm_fault (error, WM_EBATCH, "%.300s: cannot open: %s", path, strerror (errno));
-    else if (!lines_take (&self, file, error))
+    const int fd = wm_file_open (path, NULL, error);
+    if (fd >= 0 && !wm_lines_start (&lines, fd, path, LINE_BYTES_MAX, error) &&
+        !lines_take (&self, &lines, error))
         table = table_store (&self, error);
-    if (file)
-        fclose (file);
+    wm_lines_clear (&lines);
+    if (fd >= 0)
+        close (fd);
     for (size_t c = 0; c < COLUMNS; c++)
         free (self.value[c].any);
     return table;

@@ -12,6 +12,7 @@
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_text.h"
 #include "schema/wm_limits.h"
 
 #include <ctype.h>
@@ -135,11 +136,14 @@ static bool token_read (char text[TOKEN_BYTES])
     if (given && *given)
         snprintf (text, TOKEN_BYTES, "%s", given);
     else if (name && *name) {
-        FILE *file = fopen (name, "re");
-        if (file && !fgets (text, (int) TOKEN_BYTES, file))
-            text[0] = 0;
-        if (file)
-            fclose (file);
+        char *whole;
+        size_t bytes;
+        wm_error_t error;
+        if (!wm_text_read (name, TOKEN_BYTES - 1, &whole, &bytes, &error)) {
+            snprintf (text, TOKEN_BYTES, "%s", wm_text_trim (whole));
+            explicit_bzero (whole, bytes);
+        }
+        free (whole);
     }
     text[strcspn (text, " \r\n")] = 0;
     return *text;

@@ -5,6 +5,7 @@
    significant first, by Crockford's alphabet: no letter looks like a digit.  */
 #include "schema/wm_join.h"
 #include "schema/base/wm_courier.h"
+#include "schema/base/wm_text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -115,13 +116,29 @@ static int decode (const char *text, size_t length, uint8_t bytes[BYTES])
     return 0;
 }
 
+/* Returns how many bytes of blanks and ends of lines there are.  */
+static size_t blanks (const char *text)
+{
+    size_t n = 0, one;
+    while ((one = wm_text_blank (text + n)) || text[n] == '\n' || text[n] == '\r')
+        n += one ? one : 1;
+    return n;
+}
+
 wm_fault_t wm_join_parse (wm_join_t *self, const char *line, wm_error_t *error)
 {
     uint8_t bytes[BYTES], check[32];
     memset (self, 0, sizeof *self);
-    line += strspn (line, " \t\r\n");
-    size_t length = strcspn (line, " \t\r\n");
-    if (line[length + strspn (line + length, " \t\r\n")])
+    const char *encoding = wm_text_encoding (line, strnlen (line, 2));
+    if (encoding)
+        return wm_fault (error, WM_EUSAGE,
+                         "it is a text in %s, not in UTF-8; type: iconv -f %s -t UTF-8 FILE >NEW",
+                         encoding, encoding);
+    line += blanks (line);
+    size_t length = 0;
+    while (line[length] && !blanks (line + length))
+        length++;
+    if (line[length + blanks (line + length)])
         return wm_fault (error, WM_EUSAGE, "it has more than one line or word");
     if (length < 4 || strncasecmp (line, PREFIX, 4) != 0)
         return wm_fault (error, WM_EUSAGE, "its line does not begin with " PREFIX);

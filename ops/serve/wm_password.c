@@ -1,6 +1,8 @@
 /* wm_password.c - see wm_password.h.  */
 #include "ops/serve/wm_password.h"
 
+#include "schema/base/wm_text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
@@ -11,7 +13,6 @@
 #include <unistd.h>
 
 #define LINE_BYTES 512
-#define BLANKS " \t\r\n"
 
 static void hash (const wm_password_t *self, const char *text, size_t n, uint8_t out[32])
 {
@@ -45,12 +46,20 @@ wm_fault_t wm_password_read (wm_password_t *self, const char *path, wm_error_t *
     mode_t mode;
     if (sodium_init () < 0)
         return wm_fault (error, WM_EHOST, "libsodium cannot start");
-    if (read_line (path, line, &mode) < 0)
+    wm_error_t why;
+    const ssize_t got = read_line (path, line, &mode);
+    if (got < 0)
         return wm_fault (error, WM_EUSAGE, "--password-file %.300s: %s", path, strerror (errno));
-    const char *text = line + strspn (line, BLANKS);
-    size_t n = strcspn (text, "\r\n"), printable = 0;
-    while (n && strchr (" \t", text[n - 1]))
-        n--;
+    size_t bytes = (size_t) got, printable = 0;
+    if (wm_text_plain (line, &bytes, path, &why)) {
+        sodium_memzero (line, sizeof line);
+        return wm_fault (error, WM_EUSAGE, "--password-file %s", why.text);
+    }
+    char *text = line;
+    for (size_t blank; (blank = wm_text_blank (text)) || *text == '\n';)
+        text += blank ? blank : 1;
+    text[strcspn (text, "\n")] = 0;
+    const size_t n = strlen (text = wm_text_trim (text));
     while (printable < n && text[printable] > ' ' && text[printable] < 127)
         printable++;
     const bool fits = n >= WM_PASSWORD_CHARACTERS_MIN && n < LINE_BYTES / 2 && printable == n;

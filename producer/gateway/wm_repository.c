@@ -7,7 +7,7 @@
    Which versions are loaded is the configuration's version_policy; by default the newest.  */
 #include "producer/gateway/wm_models_private.h"
 #include "producer/gateway/wm_pbtxt.h"
-#include "schema/base/wm_process.h"
+#include "schema/base/wm_text.h"
 
 #include <czmq.h>
 #include <dirent.h>
@@ -168,16 +168,12 @@ static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, w
     char path[PATH_MAX + 16];
     *config = NULL;
     snprintf (path, sizeof path, "%s/config.pbtxt", entry->folder);
-    const int fd = open (path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? WM_OK
-                               : wm_fault (error, WM_EBATCH, "%.300s cannot be read: %s", path,
-                                           strerror (errno));
-    char *text = wm_process_output (fd, WM_PBTXT_BYTES_MAX);
-    close (fd);
-    if (!text)
-        return wm_fault (error, WM_EBATCH, "%.300s has more than %u bytes", path,
-                         WM_PBTXT_BYTES_MAX);
+    char *text;
+    size_t bytes;
+    if (access (path, F_OK) && errno == ENOENT)
+        return WM_OK;
+    if (wm_text_read (path, WM_PBTXT_BYTES_MAX, &text, &bytes, error))
+        return error->fault = error->fault == WM_EUSAGE ? WM_EBATCH : error->fault;
     *config = wm_pbtxt_parse (text, path, error);
     free (text);
     if (!*config)

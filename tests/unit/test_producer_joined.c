@@ -302,7 +302,7 @@ static void maps_are_read_by_their_head (void **state)
     char text[5000] = "channel,cryostat,tpc,plane,wire\n#";
     memset (text + strlen (text), 'x', sizeof text - 1 - strlen (text));
     map_make (text); /* the last line, without its end */
-    refused ("", "map.csv:2: no line of text, or one of more than 4094 characters");
+    refused ("", "map.csv:2: a line of more than 4096 bytes");
     unlink (own_path ("map.csv"));
     refused ("", "map.csv: cannot open: No such file");
 }
