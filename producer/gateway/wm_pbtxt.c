@@ -1,6 +1,8 @@
 /* wm_pbtxt.c - see wm_pbtxt.h.  */
 #include "producer/gateway/wm_pbtxt.h"
 
+#include "schema/base/wm_text.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -23,12 +25,12 @@ static bool fail (reader_t *self, const char *what)
 
 static void skip_space (reader_t *self)
 {
-    for (;; self->at++) {
+    for (size_t n;; self->at += n) {
         if (*self->at == '#')
             self->at += strcspn (self->at, "\n");
-        if (*self->at == '\n')
-            self->line++;
-        else if (!*self->at || !strchr (" \t\r\v\f", *self->at))
+        n = *self->at == '\n' || *self->at == '\r' ? 1 : wm_text_blank (self->at);
+        self->line += *self->at == '\n';
+        if (!n)
             return;
     }
 }

@@ -117,17 +117,19 @@ wm_fault_t wm_lines_next (wm_lines_t *self, char **line, wm_error_t *error)
             n++;
         if (n < there || self->is_over)
             break;
-        if (there >= self->room - 1)
-            return wm_fault (error, WM_EBATCH, "%.300s:%u: a line of more than %zu bytes",
-                             self->name, self->line + 1, self->room - 2);
+        if (n > self->room - 2)
+            break;
         if (fill (self, error))
             return error->fault;
     }
     char *text = self->space + self->at;
     const size_t there = self->end - self->at;
-    if (n == there && !there)
+    if (!there)
         return WM_OK;
     self->line++;
+    if (n > self->room - 2)
+        return wm_fault (error, WM_EBATCH, "%.300s:%u: a line of more than %zu bytes", self->name,
+                         self->line, self->room - 2);
     if (n < there && !text[n])
         return nul (self->name, self->line, error);
     self->drops_lf = n < there && text[n] == '\r';
