@@ -1,23 +1,45 @@
-/* wm_courier.c - see wm_courier.h. A question is a byte, the number of a file; an answer is an
-   errno, and with 0 the descriptor comes along.  */
+/* wm_courier.c - see wm_courier.h.
+
+   Courier and spare share one end of the socket, so that it stays open while either lives. A
+   question stays in the socket until its answer is sent: the next courier finds there what the last
+   one has not answered. It may find a question whose answer was sent, too, so questions are
+   numbered, and what answers another number is passed over.
+
+   Between the two is a pair of sockets that nothing is sent through: its end is how each learns of
+   the other's death.  */
 #include "schema/base/wm_courier.h"
-#include "schema/base/wm_process.h"
+#include "schema/base/wm_failpoint.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define RETRY_MS 1000 /* where no process can be made for the spare */
 
 static const char *file[WM_COURIER_FILES_MAX];
 static size_t n_file;
 static int to_courier = -1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+typedef struct {
+    uint32_t number;
+    uint32_t which; /* file */
+} question_t;
+
+typedef struct {
+    uint32_t number;
+    int failed; /* an errno; with 0 the descriptor comes along */
+} answer_t;
 
 typedef union {
     struct cmsghdr header;
@@ -26,41 +48,92 @@ typedef union {
 
 /* ---- the courier ----------------------------------------------------------------------------- */
 
-/* false: nobody listens any more.  */
-static bool answer (int to, const char *path)
+static void answer (int to, const question_t *question)
 {
-    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    int failed = fd < 0 ? errno : 0;
+    const int fd = open (file[question->which], O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    answer_t text = { question->number, fd < 0 ? errno : 0 };
     control_t control = { .header = { .cmsg_level = SOL_SOCKET,
                                       .cmsg_type = SCM_RIGHTS,
                                       .cmsg_len = CMSG_LEN (sizeof fd) } };
     memcpy (CMSG_DATA (&control.header), &fd, sizeof fd);
-    struct iovec part = { &failed, sizeof failed };
+    struct iovec part = { &text, sizeof text };
     const struct msghdr msg = { .msg_iov = &part,
                                 .msg_iovlen = 1,
-                                .msg_control = failed ? NULL : control.bytes,
-                                .msg_controllen = failed ? 0 : sizeof control.bytes };
-    const bool is_sent = sendmsg (to, &msg, MSG_NOSIGNAL) == (ssize_t) sizeof failed;
+                                .msg_control = fd < 0 ? NULL : control.bytes,
+                                .msg_controllen = fd < 0 ? 0 : sizeof control.bytes };
+    sendmsg (to, &msg, MSG_NOSIGNAL); /* a failure shows in the next recv */
     if (fd >= 0)
         close (fd);
-    return is_sent;
 }
 
+/* Answers the question that is first in the socket. false: nobody asks any more.  */
+static bool answer_next (int from)
+{
+    question_t question;
+    if (recv (from, &question, sizeof question, MSG_PEEK) != sizeof question ||
+        question.which >= n_file)
+        return false;
+    WM_FAILPOINT ("courier-asked");
+    answer (from, &question);
+    WM_FAILPOINT ("courier-answered");
+    return recv (from, &question, sizeof question, 0) == sizeof question;
+}
+
+/* Forks a spare. Returns this end of the pair, or -1: there is none. In the spare it returns, with
+   -1, when the courier has ended.  */
+static int spare_new (pid_t *spare)
+{
+    int pair[2];
+    char nothing;
+    *spare = -1;
+    if (socketpair (AF_UNIX, SOCK_STREAM, 0, pair))
+        return -1;
+    *spare = fork ();
+    if (*spare > 0) {
+        close (pair[1]);
+        return pair[0];
+    }
+    close (pair[0]);
+    if (*spare == 0) {
+        prctl (PR_SET_NAME, WM_COURIER_SPARE);
+        while (recv (pair[1], &nothing, 1, 0) < 0 && errno == EINTR)
+            ;
+        prctl (PR_SET_NAME, WM_COURIER_NAME);
+    }
+    close (pair[1]);
+    return -1;
+}
+
+/* A courier that was a spare has one in its turn, before it answers anything; but where the process
+   that asks has ended, it makes none.  */
 static void __attribute__ ((noreturn)) serve (int from)
 {
     static const int passed_over[] = { SIGINT, SIGTERM, SIGHUP }; /* those of a whole terminal */
-    unsigned char which;
-    wm_process_follow (0, SIGKILL); /* if it has ended, nobody asks */
-    prctl (PR_SET_NAME, "wm-courier");
+    pid_t spare = 0;
     for (size_t i = 0; i < sizeof passed_over / sizeof *passed_over; i++)
         signal (passed_over[i], SIG_IGN);
     if (dup2 (from, STDERR_FILENO + 1) < 0)
         _exit (1);
     close_range (STDERR_FILENO + 2, ~0u, 0); /* logs, lists and locks are not its own */
-    while (recv (STDERR_FILENO + 1, &which, 1, 0) == 1 && which < n_file &&
-           answer (STDERR_FILENO + 1, file[which]))
-        ;
-    _exit (0);
+    prctl (PR_SET_NAME, WM_COURIER_NAME);
+    struct pollfd item[] = { { .fd = STDERR_FILENO + 1, .events = POLLIN }, { .fd = -1 } };
+    for (;;) {
+        item[1].revents = 0;
+        if (poll (item, 2, item[1].fd >= 0 ? -1 : spare ? RETRY_MS : 0) < 0)
+            continue;
+        if (item[0].revents & ~POLLIN)
+            _exit (0);
+        if (item[1].revents) { /* the spare was killed */
+            close (item[1].fd);
+            item[1].fd = -1;
+            while (waitpid (spare, NULL, 0) < 0 && errno == EINTR)
+                ;
+        }
+        if (item[1].fd < 0 && (item[1].fd = spare_new (&spare)) < 0 && !spare)
+            continue; /* this was the spare */
+        if (item[0].revents && !answer_next (item[0].fd))
+            _exit (0);
+    }
 }
 
 /* ---- who asks -------------------------------------------------------------------------------- */
@@ -87,27 +160,58 @@ wm_fault_t wm_courier_start (const char *const *path, size_t n, wm_error_t *erro
     return wm_fault (error, WM_EHOST, "no process for the courier of files: %s", strerror (failed));
 }
 
-static int ask (unsigned char which)
+/* Courier and spare were killed: they are a part of this process, which nothing can give it again
+   once it is confined. It ends as they did; what has started it starts it again.  */
+static void __attribute__ ((noreturn)) end (void)
 {
-    int failed = EPIPE, fd = -1;
+    static const char text[] = "error: the processes " WM_COURIER_NAME " and " WM_COURIER_SPARE
+                               ", which open endpoint.json and join files for this one, were both "
+                               "killed: it ends as they did, and continues when it is started "
+                               "again\n";
+    const ssize_t n = write (STDERR_FILENO, text, sizeof text - 1);
+    (void) n;
+    raise (SIGKILL);
+    _exit (1);
+}
+
+/* Receives an answer, and its descriptor or -1. false: nobody will answer.  */
+static bool hear (answer_t *text, int *fd)
+{
     control_t control;
-    struct iovec part = { &failed, sizeof failed };
+    ssize_t got;
+    struct iovec part = { text, sizeof *text };
     struct msghdr msg = { .msg_iov = &part,
                           .msg_iovlen = 1,
                           .msg_control = control.bytes,
                           .msg_controllen = sizeof control.bytes };
-    ssize_t sent, got = -1;
-    do
-        sent = send (to_courier, &which, 1, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
-    while (sent == 1 && (got = recvmsg (to_courier, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
+    while ((got = recvmsg (to_courier, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
         ;
-    if (got != (ssize_t) sizeof failed)
-        failed = EPIPE;
-    else if (!failed && msg.msg_controllen >= sizeof (struct cmsghdr))
-        memcpy (&fd, CMSG_DATA (CMSG_FIRSTHDR (&msg)), sizeof fd);
-    if (fd < 0)
-        errno = failed ? failed : EPIPE;
+    *fd = -1;
+    if (got == (ssize_t) sizeof *text && msg.msg_controllen >= sizeof (struct cmsghdr))
+        memcpy (fd, CMSG_DATA (CMSG_FIRSTHDR (&msg)), sizeof *fd);
+    return got == (ssize_t) sizeof *text;
+}
+
+static int ask (uint32_t which)
+{
+    static uint32_t number;
+    const question_t question = { ++number, which };
+    answer_t text;
+    ssize_t sent;
+    int fd = -1;
+    while ((sent = send (to_courier, &question, sizeof question, MSG_NOSIGNAL)) < 0 &&
+           errno == EINTR)
+        ;
+    if (sent != (ssize_t) sizeof question)
+        end ();
+    do {
+        if (fd >= 0) /* that of a courier which was killed when it had answered */
+            close (fd);
+        if (!hear (&text, &fd))
+            end ();
+    } while (text.number != question.number);
+    if (fd < 0) /* EMFILE: it could not be received */
+        errno = text.failed ? text.failed : EMFILE;
     return fd;
 }
 
@@ -117,7 +221,7 @@ int wm_courier_open (const char *path, int flags)
         if (strcmp (file[i], path) != 0)
             continue;
         pthread_mutex_lock (&lock);
-        const int fd = ask ((unsigned char) i), failed = errno;
+        const int fd = ask ((uint32_t) i), failed = errno;
         pthread_mutex_unlock (&lock);
         errno = failed;
         return fd;

@@ -1,5 +1,5 @@
-/* test_schema_courier.c - a courier opens its own files only, as they are now, and its end is
-   noticed.  */
+/* test_schema_courier.c - a courier opens its own files only, as they are now; it is replaced when
+   it is killed, and without it and its spare the process that asks ends.  */
 #include "schema/base/wm_courier.h"
 
 #include <dirent.h>
@@ -46,29 +46,41 @@ static void nothing (int signal)
     (void) signal;
 }
 
-static pid_t only_child (void)
+/* A process of this name in this process's group, once there is one. 0: there is none.  */
+static pid_t find (const char *name, bool waits)
 {
-    int pid = 0;
-    char path[64];
-    snprintf (path, sizeof path, "/proc/self/task/%d/children", (int) getpid ());
-    FILE *file = fopen (path, "r");
-    if (!file || fscanf (file, "%d", &pid) != 1)
-        pid = 0;
-    if (file)
-        fclose (file);
-    return pid;
+    pid_t found = 0;
+    for (int tries = waits ? 6000 : 1; !found && tries; tries--) {
+        DIR *dir = opendir ("/proc");
+        assert_non_null (dir);
+        for (const struct dirent *entry; !found && (entry = readdir (dir));) {
+            char path[300], comm[32] = "", state = 'Z';
+            int pid = 0, group = 0;
+            snprintf (path, sizeof path, "/proc/%s/stat", entry->d_name);
+            FILE *file = atoi (entry->d_name) ? fopen (path, "r") : NULL;
+            if (file && fscanf (file, "%d (%31[^)]) %c %*d %d", &pid, comm, &state, &group) == 4 &&
+                strcmp (comm, name) == 0 && group == getpgrp () && state != 'Z')
+                found = pid;
+            if (file)
+                fclose (file);
+        }
+        closedir (dir);
+        if (!found && tries > 1)
+            usleep (10000);
+    }
+    return found;
 }
 
-/* Whether a process has descriptors beside the three of a program and a socket.  */
+/* Whether a process has descriptors beside the three of a program and two sockets.  */
 static bool has_more (const char *fds)
 {
-    bool more = false;
+    int n = 0;
     DIR *dir = opendir (fds);
     assert_non_null (dir);
     for (const struct dirent *entry; (entry = readdir (dir));)
-        more |= entry->d_name[0] != '.' && atoi (entry->d_name) > STDERR_FILENO + 1;
+        n += entry->d_name[0] != '.';
     closedir (dir);
-    return more;
+    return n > STDERR_FILENO + 1 + 2;
 }
 
 static void a_courier_has_its_files_only (void **state)
@@ -95,14 +107,16 @@ static void a_courier_has_its_files_only (void **state)
     reads ("other", "mine"); /* by this process */
     close (own);
 
-    /* its descriptors: three of a program, and the socket */
+    /* its descriptors: three of a program, the socket, and that between it and its spare */
     char fds[64];
-    const pid_t pid = only_child ();
-    assert_true (pid > 0);
-    snprintf (fds, sizeof fds, "/proc/%d/fd", (int) pid);
-    for (int i = 0; i < 6000 && has_more (fds); i++) /* it closes a file after its answer */
-        usleep (10000);
-    assert_false (has_more (fds));
+    const pid_t pid = find (WM_COURIER_NAME, true), spare = find (WM_COURIER_SPARE, true);
+    assert_true (pid > 0 && spare > 0);
+    for (int k = 0; k < 2; k++) {
+        snprintf (fds, sizeof fds, "/proc/%d/fd", (int) (k ? spare : pid));
+        for (int i = 0; i < 6000 && has_more (fds); i++) /* it closes a file after its answer */
+            usleep (10000);
+        assert_false (has_more (fds));
+    }
 
     /* signals while it is asked: no answer is taken for another's */
     const struct sigaction interrupts = { .sa_handler = nothing };
@@ -122,23 +136,113 @@ static void a_courier_has_its_files_only (void **state)
     assert_int_equal (setitimer (ITIMER_REAL, &never, NULL), 0);
 
     assert_int_equal (kill (pid, SIGTERM), 0); /* as a terminal or a batch system sends to all */
+    assert_int_equal (kill (spare, SIGTERM), 0);
     reads ("a", "two");
-    assert_int_equal (kill (pid, SIGKILL), 0);
-    assert_int_equal (waitpid (pid, NULL, 0), pid);
-    for (int i = 0; i < 2; i++) {
-        errno = 0;
-        assert_int_equal (wm_courier_open ("a", O_RDONLY), -1);
-        assert_int_equal (errno, EPIPE);
-    }
     reads ("other", "mine");
-    assert_int_equal (chdir ("/"), 0);
-    char remove_all[64];
-    snprintf (remove_all, sizeof remove_all, "rm -r %s", folder);
-    assert_int_equal (system (remove_all), 0);
 }
 
-int main (void)
+/* One of the two at a time, any number of times; what is asked meanwhile is answered.  */
+static void each_replaces_the_other (void **state)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (a_courier_has_its_files_only) };
-    return cmocka_run_group_tests (tests, NULL, NULL);
+    (void) state;
+    for (int i = 0; i < 40; i++) {
+        const char *name = i % 3 ? WM_COURIER_NAME : WM_COURIER_SPARE;
+        const pid_t spare = find (WM_COURIER_SPARE, true), pid = find (name, true);
+        assert_true (pid > 0 && spare > 0);
+        assert_int_equal (kill (pid, SIGKILL), 0);
+        reads ("a", "two");
+        reads ("b", "");
+        for (int tries = 0; tries < 6000 && kill (pid, 0) == 0 && find (name, false) == pid;
+             tries++)
+            usleep (10000);
+        assert_true (find (WM_COURIER_NAME, true) > 0);
+        assert_true (find (WM_COURIER_SPARE, true) != pid);
+    }
+}
+
+/* This program once more, whose courier dies at the point: all of its answers are right.  */
+static void a_question_survives_its_courier (void **state)
+{
+    (void) state;
+    static const char *const points[] = { "courier-asked", "courier-answered" };
+    for (int i = 0; i < 2 * 5; i++) {
+        char value[64];
+        int status;
+        snprintf (value, sizeof value, "%s:%d:died-%d", points[i % 2], 1 + i / 2, i);
+        const pid_t pid = fork ();
+        if (pid == 0) {
+            setenv ("WM_FAILPOINT", value, 1);
+            execl ("/proc/self/exe", "test", "ask", NULL);
+            _exit (127);
+        }
+        assert_int_equal (waitpid (pid, &status, 0), pid);
+        assert_int_equal (status, 0);
+        assert_int_equal (access (strrchr (value, ':') + 1, F_OK), 0); /* it did die */
+    }
+}
+
+static int ask_some (void)
+{
+    static const char *const list[] = { "a", "b" };
+    wm_error_t error;
+    alarm (60); /* an answer that was lost is waited for */
+    if (wm_courier_start (list, 2, &error))
+        return 1;
+    for (int i = 0; i < 20; i++) {
+        struct stat st;
+        const int fd = wm_courier_open (list[i % 2], O_RDONLY);
+        if (fd < 0 || fstat (fd, &st) || st.st_size != (i % 2 ? 0 : 3))
+            return 2;
+        close (fd);
+    }
+    return 0;
+}
+
+/* Both at once: the process ends as they did, and prints why.  */
+static void without_both_it_ends (void **state)
+{
+    (void) state;
+    int ends[2], status;
+    char text[512] = "";
+    const pid_t courier = find (WM_COURIER_NAME, true), spare = find (WM_COURIER_SPARE, true);
+    assert_int_equal (kill (courier, SIGSTOP), 0); /* it makes no other */
+    assert_int_equal (kill (spare, SIGKILL), 0);
+    assert_int_equal (kill (courier, SIGKILL), 0);
+    while (find (WM_COURIER_NAME, false) || find (WM_COURIER_SPARE, false))
+        usleep (10000);
+    assert_int_equal (pipe (ends), 0);
+    const pid_t pid = fork ();
+    if (pid == 0) {
+        dup2 (ends[1], STDERR_FILENO);
+        wm_courier_open ("a", O_RDONLY);
+        _exit (0);
+    }
+    close (ends[1]);
+    assert_int_equal (waitpid (pid, &status, 0), pid);
+    assert_true (WIFSIGNALED (status) && WTERMSIG (status) == SIGKILL);
+    assert_true (read (ends[0], text, sizeof text - 1) > 0);
+    assert_non_null (strstr (text, "error: the processes wm-courier and wm-spare"));
+    close (ends[0]);
+    reads ("other", "mine");
+}
+
+static int clean (void **state)
+{
+    (void) state;
+    char remove_all[64];
+    snprintf (remove_all, sizeof remove_all, "rm -r %s", folder);
+    return chdir ("/") || system (remove_all);
+}
+
+int main (int argc, char **argv)
+{
+    (void) argv;
+    const struct CMUnitTest tests[] = { cmocka_unit_test (a_courier_has_its_files_only),
+                                        cmocka_unit_test (each_replaces_the_other),
+                                        cmocka_unit_test (a_question_survives_its_courier),
+                                        cmocka_unit_test (without_both_it_ends) };
+    if (argc > 1)
+        return ask_some ();
+    setpgid (0, 0); /* couriers are found by it */
+    return cmocka_run_group_tests (tests, NULL, clean);
 }
