@@ -44,10 +44,10 @@ static_assert (WM_BUDGET_BYTES == 1ull << 30, "as --help states");
 
 /* clang-format off */
 static const wm_option_t option_table[] = {
-    {.name = "campaign", .value = "DIR", .is_needed = true, .task = "the campaign",
+    {.name = "campaign", .value = "DIR", .path = WM_PATH_FOLDER, .is_needed = true, .task = "the campaign",
      .help = "its folder, on a local disk (made if it is not there)"},
-    {.name = "pins", .value = "FILE", .help = "what the campaign is pinned to"},
-    {.name = "wmm", .value = "FILE", .help = "the imported model that workers fetch"},
+    {.name = "pins", .value = "FILE", .path = WM_PATH_READ, .help = "what the campaign is pinned to"},
+    {.name = "wmm", .value = "FILE", .path = WM_PATH_READ, .help = "the imported model that workers fetch"},
     {.name = "checked", .value = "STAMP", .may_be_empty = true,
      .help = "of `wiremill`, which has just checked that file: it is checked again only if the "
              "stamp is not its own any more"},
@@ -56,7 +56,7 @@ static const wm_option_t option_table[] = {
     {.name = "budget", .value = "BYTES", .least = BUDGET_BYTES_MIN, .most = LONG_MAX,
      .help = "payloads held in memory at most (default: a quarter of the memory that this process "
              "may use, and at most 1 GiB)"},
-    {.name = "command", .value = "FILE",
+    {.name = "command", .value = "FILE", .path = WM_PATH_READ,
      .help = "kept as DIR/command: how people go on with the campaign"},
     {.name = "mixed",
      .help = "admit workers that score by another engine than the campaign has for their class of "
@@ -95,10 +95,10 @@ static const wm_option_t option_table[] = {
      .help = "read every output and print as JSON whether each byte is as it was written; where "
              "that takes long, print now and then how many bytes were read"},
     {.name = "rebuild", .help = "check journal, ledger and every output, and repair them"},
-    {.name = "output", .value = "DIR",
+    {.name = "output", .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "with --rebuild, --outputs: where they are now"},
     {.name = "dry-run", .help = "with --rebuild: only report what is wrong"},
-    {.name = "bench", .value = "FOLDER", .task = "measuring",
+    {.name = "bench", .value = "FOLDER", .path = WM_PATH_FOLDER, .task = "measuring",
      .help = "measure a broker on a campaign made in FOLDER; must come first, and --bench --help "
              "lists its options"},
     {.name = NULL},

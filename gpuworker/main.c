@@ -15,6 +15,7 @@
 #include "schema/base/wm_option.h"
 #include "schema/wm_join.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_made.h"
 
 #include <assert.h>
 #include <czmq.h>
@@ -39,7 +40,7 @@ static const wm_option_t option_table[] = {
      .most = WM_STRIDE_BULK_PERCENT_MAX,
      .help = "of the time, for bulk campaigns while clients of other brokers wait; 0: none"},
     WM_JOIN_OPTION,
-    {.name = "replay", .value = "FILE",
+    {.name = "replay", .value = "FILE", .path = WM_PATH_READ,
      .help = "score once more the hit that an engine died of, and report what happens"},
     {.name = "verify",
      .help = "score again a sample of wiremill-producer sample, from standard input, and compare"},
@@ -66,7 +67,7 @@ static const wm_option_t option_table[] = {
     {.name = "threads", .value = "N", .least = 1, .most = 1024,
      .help = "threads it computes with (default: the CPUs it may use, see wiremill doctor)"},
     {.name = "pin", .help = "keep each thread on a CPU of its own"},
-    {.name = "cache", .value = "DIR",
+    {.name = "cache", .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "where models are kept (default: $XDG_CACHE_HOME/wiremill)"},
 
     {.name = "model", .value = "SHA256", .task = "of wiremill run",
@@ -77,7 +78,7 @@ static const wm_option_t option_table[] = {
     {.name = "beside", .value = "ENDPOINT",
      .help = "also score for this broker of a bulk campaign whenever it is there, as --broker; its "
              "end ends nothing"},
-    {.name = "bulk-when", .value = "/dev/fd/N",
+    {.name = "bulk-when", .value = "/dev/fd/N", .path = WM_PATH_OPEN,
      .help = "while this inherited descriptor cannot be read, clients of other workers wait: "
              "bulk campaigns get --bulk-share only"},
     {.name = "after", .value = "FD", .least = 3, .most = INT_MAX,
@@ -89,7 +90,7 @@ static const wm_option_t option_table[] = {
     {.name = "give-up", .value = "TIME", .fallback = "10m",
      .help = "after so long without a broker"},
     {.name = "parent", .help = "with the process that started it"},
-    {.name = "state-file", .value = "FILE", .task = "for who started it",
+    {.name = "state-file", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_worker_state, .task = "for who started it",
      .help = "written as JSON when a broker first has this worker with its engine"},
     {.name = NULL},
 };

@@ -35,7 +35,7 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR",
+    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "the folder a campaign is in or will be in (default: here)"},
     {.name = NULL},
 };

@@ -34,7 +34,7 @@ static const wm_option_t options[] = {
      .help = "the batch system; local: processes of this machine"},
     {.name = "name", .value = "NAME", .fallback = "farm",
      .help = "name of this farm; its jobs are called wm-CAMPAIGN-NAME"},
-    {.name = "folder", .value = "DIR",
+    {.name = "folder", .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "scripts and logs, at the same path on all nodes (default: CAMPAIGN/farm/NAME)"},
     {.name = "partition", .value = "NAME", .help = "the batch system's queue"},
     {.name = "account", .value = "NAME", .help = "the batch system's account"},
@@ -49,9 +49,9 @@ static const wm_option_t options[] = {
              "submit file; may be repeated"},
     {.name = "work-option", .value = "WORD",
      .help = "a further option of wiremill work, --gpus=all; may be repeated"},
-    {.name = "prologue", .value = "FILE", .help = "shell lines that a job runs first"},
-    {.name = "cache", .value = "DIR", .help = "where nodes keep models (wiremill work --cache)"},
-    {.name = "program", .value = "FILE", .help = "the nodes' wiremill (default: this one)"},
+    {.name = "prologue", .value = "FILE", .path = WM_PATH_READ, .help = "shell lines that a job runs first"},
+    {.name = "cache", .value = "DIR", .path = WM_PATH_FOLDER, .help = "where nodes keep models (wiremill work --cache)"},
+    {.name = "program", .value = "FILE", .path = WM_PATH_READ, .help = "the nodes' wiremill (default: this one)"},
     {.name = "image", .value = "IMAGE", .help = "the pods' image, in Kubernetes"},
     {.name = "prometheus", .value = "URL",
      .help = "the server that KEDA asks, and that scrapes wiremill serve"},
@@ -641,12 +641,15 @@ static wm_fault_t take_lock (loop_t *self, wm_error_t *error)
 
 static int run (loop_t *self)
 {
+    char state[PATH_MAX + 16];
     wm_error_t error;
     int code = GO_ON;
     if (take_lock (self, &error))
         return error.fault == WM_EAGAIN ? (wm_setup_complain ("farm", &error), WM_EXIT_AGAIN)
                                         : wm_setup_complain ("farm", &error);
-    if (wm_farm_write_script (&self->farm, self->system->whoami, &error))
+    snprintf (state, sizeof state, "%s/farm.json", self->farm.folder);
+    if (wm_target_check (state, &wm_made_farm_state, -1, &error) ||
+        wm_farm_write_script (&self->farm, self->system->whoami, &error))
         return wm_setup_complain ("farm", &error);
     wm_farm_watch_init (&self->watch, &self->farm, &self->limits);
     self->farm.failures = &self->watch.failures;

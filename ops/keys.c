@@ -16,7 +16,7 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign",
+    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER, .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
     {.name = "role", .value = "worker|producer|operator|monitor", .one_of = true,
      .task = "which keys", .help = "add, rotate: of this role (rotate: default all)"},
@@ -26,7 +26,7 @@ static const wm_option_t options[] = {
     {.name = "grace", .value = "TIME", .fallback = "1d",
      .help = "rotate: how long the old keys stay good"},
     {.name = "note", .value = "TEXT", .help = "add, rotate: what the key is for"},
-    {.name = "output", .letter = 'o', .value = "FILE",
+    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_join,
      .help = "add: write the join file there (default: the campaign's join-ROLE-ID)"},
     {.name = NULL},
 };
@@ -120,8 +120,6 @@ static int add (keys_t *self)
         return wm_args_refuse (self->args,
                                "add needs --role worker, producer, operator or monitor");
     const char *path = wm_args_text (self->args, "output");
-    if (path && access (path, F_OK) == 0)
-        return wm_args_refuse (self->args, "--output %s is there already: give another name", path);
     if (make (self, wm_role_of (role), path, made, &error))
         return wm_setup_complain ("keys", &error);
     printf ("key %s: give %s to %s (scp keeps it secret; mode 600)\n",

@@ -22,12 +22,12 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "model", .letter = 'm', .value = "FILE", .task = "measured here, in half a minute",
+    {.name = "model", .letter = 'm', .value = "FILE", .path = WM_PATH_READ, .task = "measured here, in half a minute",
      .help = "ONNX file, or .wmm of wiremill import"},
-    {.name = "input", .letter = 'i', .value = "GLOB",
+    {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB,
      .help = "files to score; may be repeated. A few are read, the others count by their size"},
-    {.name = "input-list", .value = "FILE", .help = "one path a line; - is standard input"},
-    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
+    {.name = "input-list", .value = "FILE", .path = WM_PATH_LIST, .help = "one path a line; - is standard input"},
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .path = WM_PATH_READ, .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32",
      .help = "precision of the engine"},
@@ -35,7 +35,7 @@ static const wm_option_t options[] = {
      .fallback = "auto", .help = "auto: sparse where the model is of its family, else openvino"},
     {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 600,
      .help = "duration of each measurement of an engine; its warm-up takes as long"},
-    {.name = "bench", .value = "FILE",
+    {.name = "bench", .value = "FILE", .path = WM_PATH_READ,
      .help = "or take what wiremill bench --json FILE or make bench (build/bench.json) measured"},
 
     WM_PLAN_GIVEN_OPTIONS,

@@ -22,13 +22,14 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true, .task = "the page",
+    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_report, .is_needed = true, .task = "the page",
      .help = "where it goes, such as report.html; an earlier page is replaced"},
     {.name = "outputs", .value = "N", .fallback = "24", .least = 0, .most = 500,
      .help = "how many outputs are read for the distributions of scores"},
     {.name = "pictures", .value = "N", .fallback = "3", .least = 0, .most = 20,
      .help = "how many of their events are drawn"},
     {.name = "note", .value = "TEXT", .help = "a line on the page, such as what it is for"},
+    WM_OPTION_FORCE,
     WHERE_OPTIONS,
     {.name = NULL},
 };
@@ -51,6 +52,9 @@ const wm_verb_t wm_verb_report = {
 /* Outputs that are written, evenly spaced: every step-th of them, from the first. When there are
    twice as many as can be kept, every other one is dropped.  */
 typedef struct {
+    const wm_args_t *args; /* NULL: no file has the page's name yet */
+    const char *folder;    /* of the outputs */
+    wm_error_t spared;  /* the page would replace one of the files */
     size_t n_output, step, n;
     char *name[2 * SAMPLE_MAX];
 } sample_t;
@@ -58,6 +62,14 @@ typedef struct {
 static bool take_output (void *argument, const json_t *file)
 {
     sample_t *self = argument;
+    char output[PATH_MAX];
+    snprintf (output, sizeof output, "%.3000s/%.1000s", self->folder,
+              wm_ask_text (file, "output"));
+    if (self->args &&
+        (wm_args_spare (self->args, wm_ask_text (file, "path"), "an input of the campaign",
+                       &self->spared) ||
+        wm_args_spare (self->args, output, "an output of the campaign", &self->spared)))
+        return false;
     if (strcmp (wm_ask_text (file, "state"), "written") != 0)
         return true;
     if (self->n == 2 * SAMPLE_MAX) {
@@ -137,11 +149,14 @@ static int add_scores (wm_report_t *report, const wm_args_t *args, const char *e
 {
     static char why[480];
     static sample_t sample;
-    sample = (sample_t){ .step = 1 };
     const char *folder = wm_ask_text (report->status, "campaign.output");
+    sample = (sample_t){ .step = 1, .args = access (wm_args_text (args, "output"), F_OK) ? NULL : args,
+                         .folder = folder };
     size_t n = (size_t) wm_args_number (args, "outputs");
     report->no_scores = why;
     const int code = wm_ask_files ("report", endpoint, campaign, "", take_output, &sample);
+    if (sample.spared.fault)
+        return wm_args_refuse (args, "%s", sample.spared.text);
     report->n_output = sample.n_output;
     n = n < sample.n ? n : sample.n;
     if (!sample.n_output)
@@ -193,13 +208,11 @@ static char *where_of (const char *endpoint, const char *campaign)
 
 static int report_main (const wm_args_t *args)
 {
-    static const char *const pages[] = { "<!doctype html>", NULL };
     char endpoint[256], campaign[PATH_MAX];
-    const char *path = wm_args_text (args, "output");
+    char place[PATH_MAX];
+    const char *path = wm_args_place (args, "output", place);
     wm_error_t error;
     int code;
-    if (wm_file_may_replace (path, pages, &error))
-        return wm_args_refuse (args, "--output %s", error.text);
     if (wm_ask_where (args, endpoint, campaign, &error))
         return wm_setup_complain ("report", &error);
     json_t *status = wm_ask_anyhow ("report", endpoint, campaign, &code);

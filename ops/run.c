@@ -90,9 +90,9 @@ static const wm_option_t produce_options[] = {
      .help = "the broker's base address (default: WM_BROKER, else the campaign here, else "
              WM_ASK_DEFAULT ")"},
     WM_JOIN_OPTION,
-    {.name = "campaign", .letter = 'c', .value = "DIR",
+    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "or the campaign's folder, or that of its output, if this machine shares it"},
-    {.name = "output", .letter = 'o', .value = "URL",
+    {.name = "output", .letter = 'o', .value = "URL", .path = WM_PATH_FOLDER,
      .help = "where the campaign's outputs go, if that is a root:// folder"},
     RETRY_OPTION,
     {.name = "give-up", .value = "TIME", .real_least = 1,

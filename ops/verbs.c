@@ -201,9 +201,9 @@ const wm_verb_t wm_verb_truth = {
 
 /* clang-format off */
 static const wm_option_t rebuild_options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign",
+    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER, .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
-    {.name = "output", .letter = 'o', .value = "DIR",
+    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "where the outputs are now, if they were moved"},
     {.name = "dry-run", .letter = 'n', .task = "how", .help = "only report what is wrong"},
     {.name = NULL},
@@ -251,8 +251,9 @@ static int rebuild_main (const wm_args_t *args)
 
 /* clang-format off */
 static const wm_option_t import_options[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true,
+    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_wmm, .is_needed = true,
      .help = "where the .wmm goes"},
+    WM_OPTION_FORCE,
     {.name = "outputs", .value = "NAMES",
      .help = "which outputs, in this order, with commas between (default: all)"},
     {.name = "whole",
@@ -280,8 +281,8 @@ static void print_port (const char *what, const wm_port_t *port)
 static int import_main (const wm_args_t *args)
 {
     wm_error_t error;
-    char why[480] = "";
-    const char *from = wm_args_rest (args, 0), *to = wm_args_text (args, "output");
+    char why[480] = "", place[PATH_MAX];
+    const char *from = wm_args_rest (args, 0), *to = wm_args_place (args, "output", place);
     if (!from || wm_args_rest (args, 1))
         return wm_args_refuse (args, from ? "name one model at a time" : "name the model to read");
     const wm_import_choices_t choices = { .outputs = wm_args_text (args, "outputs"),
@@ -306,8 +307,9 @@ static int import_main (const wm_args_t *args)
 
 /* clang-format off */
 static const wm_option_t model_options[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true,
+    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_onnx, .is_needed = true,
      .help = "where the ONNX file goes"},
+    WM_OPTION_FORCE,
     {.name = "seed", .value = "N", .fallback = "1", .least = 0, .most = 1L << 62,
      .help = "the same seed gives the same bytes"},
     {.name = "wire", .value = "N", .fallback = "48", .least = 5, .most = 256,
@@ -330,7 +332,8 @@ static int model_main (const wm_args_t *args)
 {
     wm_error_t error;
     const char *what = wm_args_rest (args, 0), *kind = what ? wm_args_rest (args, 1) : NULL;
-    const char *to = wm_args_text (args, "output");
+    char place[PATH_MAX];
+    const char *to = wm_args_place (args, "output", place);
     if (!what || strcmp (what, "new") != 0 || !kind || strcmp (kind, "emtrkmichel") != 0)
         return wm_args_refuse (args, "it writes one kind of network; type wiremill model new "
                                      "emtrkmichel -o MODEL.onnx");

@@ -7,6 +7,7 @@
 
 #include "schema/base/wm_option.h"
 #include "schema/wm_join.h"
+#include "schema/wm_made.h"
 #include "schema/wm_share.h"
 
 #include <stdlib.h>
@@ -51,10 +52,10 @@ static inline bool wm_share_refused (const wm_args_t *args)
 /* The options that pin a campaign, of run and broker. run needs neither --model nor --output with
    --broker, so each checks these two.  */
 #define CAMPAIGN_OPTIONS \
-    {.name = "model", .letter = 'm', .value = "FILE", .task = "what is scored, and how", \
+    {.name = "model", .letter = 'm', .value = "FILE", .path = WM_PATH_READ, .task = "what is scored, and how", \
      .help = "ONNX file, or .wmm of wiremill import; synthetic: the small one that comes with " \
              "wiremill, trained on events of wiremill synth alone"}, \
-    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021", \
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .path = WM_PATH_READ, .fallback = "protodune-2021", \
      .help = "patch specification"}, \
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \
      .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix " \
@@ -70,11 +71,11 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "batch-hits", .value = "N", .least = 1, .most = 1 << 20, \
      .help = "most hits in a batch (default: 16384 for networks that the sparse engine runs, " \
              "else 4096)"}, \
-    {.name = "planes", .value = "FILE", .task = "hits whose planes lie in other files", \
+    {.name = "planes", .value = "FILE", .path = WM_PATH_READ, .task = "hits whose planes lie in other files", \
      .help = "Wire-Cell frames (.h5, .tar.gz, .tar.bz2) of the hits of each input: {stem} in the " \
              "name stands for the input's without .h5, {dir} for its folder; FILE:/TAG chooses " \
              "frames (gauss*)"}, \
-    {.name = "channels", .value = "FILE", \
+    {.name = "channels", .value = "FILE", .path = WM_PATH_READ, \
      .help = "channel map of these frames, or (points: windows) of those that are the input: " \
              "lines of channel,cryostat,tpc,plane,wire"}, \
     {.name = "hit-time", .value = "ticks|us", .one_of = true, \
@@ -86,13 +87,13 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "pedestal", .value = "median|ADC|none", \
      .help = "taken off frames of raw ADC: the median of each channel, or one value for all " \
              "(default: none; frames that look raw are refused)"}, \
-    {.name = "output", .letter = 'o', .value = "DIR", .task = "where", \
+    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_FOLDER, .task = "where", \
      .help = "folder of the <stem>.scores.h5; one on a server, root://HOST//PATH/NAME, is " \
              "written by xrdcp"}, \
     {.name = "layout", .value = "wiremill|numl|both", .one_of = true, .fallback = "wiremill", \
      .help = "tables of outputs: wiremill's own (show and verify read it), those of numl and " \
              "pynuml, or both"}, \
-    {.name = "campaign", .letter = 'c', .value = "DIR", \
+    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER, \
      .help = "folder of the campaign, on a local disk (default: OUTPUT.wiremill, beside the " \
              "output, of root://HOST//PATH/NAME in this folder; one that an earlier version left " \
              "in OUTPUT/.wiremill goes on there)"}, \
@@ -124,11 +125,11 @@ static inline bool wm_share_refused (const wm_args_t *args)
              "kept as NAME.changed-1"}
 
 #define INPUT_OPTIONS \
-    {.name = "input", .letter = 'i', .value = "GLOB", .task = "inputs", \
+    {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB, .task = "inputs", \
      .help = "files to score, or URLs (root://, https://); may be repeated"}, \
-    {.name = "input-list", .value = "FILE", \
+    {.name = "input-list", .value = "FILE", .path = WM_PATH_LIST, \
      .help = "one path a line; lines that begin with # are comments; - is standard input"}, \
-    {.name = "scratch", .value = "DIR", \
+    {.name = "scratch", .value = "DIR", .path = WM_PATH_FOLDER, \
      .help = "folder for copies of files given as URLs, and for outputs on their way to a " \
              "server (default: of run CAMPAIGN/staged, of produce in TMPDIR)"}, \
     {.name = "stage-ahead", .value = "N", .least = 1, .most = 64, \
@@ -138,7 +139,7 @@ static inline bool wm_share_refused (const wm_args_t *args)
 
 /* Which campaign: of verbs that inspect or control one.  */
 #define WHERE_OPTIONS \
-    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign", \
+    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER, .task = "which campaign", \
      .help = "its folder, or the folder of its output (default: here)"}, \
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", \
      .help = "or its broker's base address (WM_BROKER stands for it where neither is given)"}, \

@@ -36,9 +36,9 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR", .task = "which campaign",
+    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER, .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
-    {.name = "output", .letter = 'o', .value = "DIR",
+    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "copies of its outputs, where these lie on a server (root://)"},
     {.name = "share", .value = "S", .fallback = "0.001",
      .task = "how many hits; each is as likely as any other",
@@ -58,14 +58,15 @@ static const wm_option_t options[] = {
      .help = "scores may differ by so much, relative above 1 (default: the max_error that all "
              "outputs state, else what the engines that scored promise: 1e-5 in fp32, 5e-3 in "
              "16 bits; general models 1e-4 and 0.02)"},
-    {.name = "against", .value = "FILE",
+    {.name = "against", .value = "FILE", .path = WM_PATH_READ,
      .help = "score nothing: compare all outputs with scores that others wrote, for example "
              "LArSoft, in numl's form (wiremill compare has details)"},
     {.name = "table", .value = "GROUP",
      .help = "the group of those scores in FILE (default: emtrkmichel_table)"},
-    {.name = "page", .value = "FILE",
+    {.name = "page", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_comparison,
      .help = "with --against: also write one HTML page with tables and pictures, to look at, "
              "print and sign"},
+    WM_OPTION_FORCE,
     {.name = "json", .help = "the result as JSON, schema wiremill-verify-1"},
     {.name = NULL},
 };
@@ -524,7 +525,7 @@ static int against (const verify_t *self, const wm_args_t *args)
                                                 { "page", "--page" } };
     enum { HANDED_ON = sizeof handed_on / sizeof *handed_on };
     char note[PATH_MAX + 256];
-    const char **argv = calloc (json_array_size (self->sound) + 14, sizeof *argv);
+    const char **argv = calloc (json_array_size (self->sound) + 15, sizeof *argv);
     size_t n = 0, i;
     json_t *one;
     if (!argv)
@@ -541,8 +542,9 @@ static int against (const verify_t *self, const wm_args_t *args)
         argv[n++] = "--note";
         argv[n++] = note;
     }
-    if (wm_args_given (args, "json"))
-        argv[n++] = "--json";
+    for (i = 0; i < 2; i++)
+        if (wm_args_given (args, i ? "force" : "json"))
+            argv[n++] = i ? "--force" : "--json";
     argv[n++] = "--";
     json_array_foreach (self->sound, i, one)
     {
@@ -601,6 +603,8 @@ static int verify_main (const wm_args_t *args)
         return wm_args_refuse (args, "--table names a group of the file of --against");
     if (wm_args_text (args, "page") && !wm_args_text (args, "against"))
         return wm_args_refuse (args, "--page is for what is compared with --against");
+    if (wm_args_given (args, "force") && !wm_args_text (args, "page"))
+        return wm_args_refuse (args, "--force is for --page");
     const char *const given[] = { wm_args_text (args, "output"), wm_args_text (args, "against") };
     if (wm_file_exist (given, 2, &error))
         return wm_setup_complain ("verify", &error);

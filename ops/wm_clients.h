@@ -19,7 +19,7 @@
              "campaign too, whenever it is there; may be repeated"}, \
     {.name = "bulk-share", .value = "PERCENT", .least = 0, .most = 99, \
      .help = "of the time, for --bulk while clients always wait (default: 5; 0: none)"}, \
-    {.name = "bulk-when", .value = "/dev/fd/N", \
+    {.name = "bulk-when", .value = "/dev/fd/N", .path = WM_PATH_OPEN, \
      .help = "clients elsewhere wait, too, while this inherited descriptor cannot be read (of " \
              "wiremill gateway)"}
 /* clang-format on */

@@ -10,6 +10,7 @@
 #define WM_FARM_H
 
 #include "schema/base/wm_fault.h"
+#include "schema/wm_made.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -175,7 +175,8 @@ static wm_fault_t submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE 
         fprintf (dry, "%s\n", text);
         wm_farm_print (dry, self, whoami, argv);
     } else {
-        fault = wm_file_write (path, &(wm_part_t){ text, bytes }, 1, error);
+        if (!(fault = wm_target_check (path, &wm_made_farm_submit, -1, error)))
+            fault = wm_file_write (path, &(wm_part_t){ text, bytes }, 1, error);
         if (!fault)
             fault = wm_farm_command (argv, self->lock, &output, error);
     }

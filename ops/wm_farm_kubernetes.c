@@ -249,7 +249,9 @@ wm_fault_t wm_farm_kubernetes (const wm_farm_t *self, const wm_farm_limits_t *li
         return WM_OK;
     fclose (out);
     assert (text);
-    wm_fault_t fault = wm_file_write (path, &(wm_part_t){ text, bytes }, 1, error);
+    wm_fault_t fault = wm_target_check (path, &wm_made_farm_yaml, -1, error);
+    if (!fault)
+        fault = wm_file_write (path, &(wm_part_t){ text, bytes }, 1, error);
     free (text);
     if (!fault && *self->join_file && !(fault = run (forget, error)))
         fault = run (make, error);

@@ -98,8 +98,9 @@ wm_fault_t wm_farm_write_script (const wm_farm_t *self, const char *whoami, wm_e
     size_t bytes;
     char *text = text_of (self, whoami, &bytes);
     snprintf (path, sizeof path, "%s/worker.sh", self->folder);
-    const wm_fault_t fault =
-        wm_file_write (path, &(wm_part_t){ .bytes = text, .size = bytes }, 1, error);
+    wm_fault_t fault = wm_target_check (path, &wm_made_farm_script, -1, error);
+    if (!fault)
+        fault = wm_file_write (path, &(wm_part_t){ .bytes = text, .size = bytes }, 1, error);
     free (text);
     return fault;
 }

@@ -26,15 +26,15 @@ _Static_assert(WM_CREW_SENDERS_MAX == 4, "the help of --files-ahead names its ra
              "of the events of all files in hand are scored)"}, \
     {.name = "command-timeout", .value = "TIME", .fallback = "10m", .real_least = 1, \
      .help = "how long the command may take"}, \
-    {.name = "asked-files", .value = "FILE", \
+    {.name = "asked-files", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_names, \
      .help = "record of the files that the command gave, to continue with (default: of run " \
              "CAMPAIGN/files-asked, of produce .wiremill-files-asked here)"}, \
-    {.name = "processed-pfns", .value = "FILE", \
+    {.name = "processed-pfns", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_names, \
      .help = "append the name of each file there when its output is safely written"}, \
-    {.name = "processed-dids", .value = "FILE", .help = "... its DID"}, \
+    {.name = "processed-dids", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_names, .help = "... its DID"}, \
     {.name = "sidecars", \
      .help = "write OUTPUT.json beside each output: size, adler32, parents, core.* keys"}, \
-    {.name = "sidecar-metadata", .value = "FILE", \
+    {.name = "sidecar-metadata", .value = "FILE", .path = WM_PATH_READ, \
      .help = "JSON object of keys for the metadata of each sidecar"}, \
     {.name = "held-ok", .help = "exit with 0 where it would be 3, as some is held"}
 /* clang-format on */

@@ -36,7 +36,7 @@ static const wm_option_t options[] = {
      .help = "of the time, for bulk campaigns while clients of other brokers wait (default: 5; "
              "0: none)"},
     WM_JOIN_OPTION,
-    {.name = "campaign", .letter = 'c', .value = "DIR",
+    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "or the campaign's folder, or that of its output, if this machine shares it"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .task = "how",
@@ -51,7 +51,7 @@ static const wm_option_t options[] = {
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker computes with (default: the CPUs it may use, shared out)"},
     {.name = "pin", .help = "keep each thread on a CPU of its own"},
-    {.name = "cache", .value = "DIR",
+    {.name = "cache", .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "where fetched models are kept (default: $XDG_CACHE_HOME/wiremill)"},
     {.name = "idle-timeout", .value = "TIME", .real_least = 1, .task = "until when",
      .help = "leave after so long without work"},
@@ -59,7 +59,7 @@ static const wm_option_t options[] = {
      .help = "drain and leave after so long"},
     {.name = "give-up", .value = "TIME", .real_least = 1,
      .help = "give up after so long without a broker (default: 10m)"},
-    {.name = "state-file", .value = "FILE", .task = "for a batch system",
+    {.name = "state-file", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_worker_state, .task = "for a batch system",
      .help = "written as JSON once a broker has a worker of this command that can score, "
              "{\"connected\": true ...}; wiremill farm reads it"},
     {.name = NULL},

@@ -33,7 +33,7 @@ static const wm_option_t option_table[] = {
     {.name = "broker", .value = "ENDPOINT", .is_needed = true, .task = "what is sent where",
      .help = "the broker's base address: tcp://host:port or ipc:///path, or file://endpoint.json"},
     WM_JOIN_OPTION,
-    {.name = "memory", .value = "FILE", .help = "where the library shares patches"},
+    {.name = "memory", .value = "FILE", .path = WM_PATH_READ, .help = "where the library shares patches"},
     {.name = "of", .value = "PID", .least = 1, .most = 1L << 30, .is_needed = true,
      .task = "when to end", .help = "the process that has the library"},
     {.name = "give-up", .value = "TIME", .fallback = "60s", .real_least = 0.1,

@@ -27,9 +27,10 @@ static const wm_option_t options[] = {
     {.name = "table", .value = "GROUP",
      .help = "the scores in a file that is no output of wiremill (default: emtrkmichel_table)"},
     {.name = "json", .help = "the result as JSON, schema wiremill-compare-1"},
-    {.name = "page", .value = "FILE",
+    {.name = "page", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_comparison,
      .help = "also write one HTML page with tables and pictures, to look at, print and sign"},
     {.name = "note", .value = "TEXT", .help = "a sentence to put on that page"},
+    WM_OPTION_FORCE,
     {.name = NULL},
 };
 
@@ -462,14 +463,12 @@ static int compare_run (void *arg, FILE *page)
 
 static int compare_main (const wm_args_t *args)
 {
-    static const char *const kinds[] = { "<!doctype html>", NULL };
-    const char *page = wm_args_text (args, "page");
-    wm_error_t error;
+    char place[PATH_MAX];
+    const char *page = wm_args_place (args, "page", place);
     if (!wm_args_rest (args, 1))
         return wm_args_refuse (args, "name two files of scores: A.scores.h5 B.scores.h5");
-    if (wm_args_text (args, "note") && !page)
-        return wm_args_refuse (args, "--note is for the page of --page");
-    if (page && wm_file_may_replace (page, kinds, &error))
-        return wm_args_refuse (args, "--page %s", error.text);
+    if (!page && (wm_args_text (args, "note") || wm_args_given (args, "force")))
+        return wm_args_refuse (args, "--%s is for the page of --page",
+                               wm_args_text (args, "note") ? "note" : "force");
     return wm_apart_run ("compare", page, compare_run, (void *) (uintptr_t) args);
 }

@@ -3,11 +3,11 @@
 #include "producer/verbs.h"
 
 #include "kernels/wm_image.h"
+#include "producer/wm_apart.h"
 #include "producer/wm_npy.h"
 #include "producer/wm_pack.h"
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_reader.h"
-#include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"
 #include "schema/wm_limits.h"
@@ -26,19 +26,21 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "input", .letter = 'i', .value = "FILE", .is_needed = true, .task = "what is cut",
+    {.name = "input", .letter = 'i', .value = "FILE", .path = WM_PATH_READ, .is_needed = true, .task = "what is cut",
      .help = "any layout that a campaign reads"},
-    {.name = "planes", .value = "FILE",
+    {.name = "planes", .value = "FILE", .path = WM_PATH_READ,
      .help = "frames of the hits of --input, as in wiremill run"},
-    {.name = "channels", .value = "FILE", .help = "channel map of those frames, or of --input"},
+    {.name = "channels", .value = "FILE", .path = WM_PATH_READ, .help = "channel map of those frames, or of --input"},
     {.name = "hit-time", .value = "ticks|us", .one_of = true,
      .help = "unit of these hits (default: that of their table)"},
     {.name = "hit-offset", .value = "TICKS",
      .help = "ticks from the times of these hits to those of their frames (default: 0)"},
     {.name = "pedestal", .value = "median|ADC|none",
      .help = "taken off frames of raw ADC (default: none; frames that look raw are refused)"},
-    {.name = "patches", .value = "FILE", .is_needed = true, .help = "the .npy file to write"},
-    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
+    {.name = "patches", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_patches,
+     .is_needed = true, .help = "the .npy file to write; one of an earlier cut is replaced"},
+    WM_OPTION_FORCE,
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .path = WM_PATH_READ, .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "event", .value = "N", .least = 0, .most = LONG_MAX,
      .help = "only event number N of the file, from 0 (default: all)"},
@@ -76,10 +78,8 @@ typedef struct {
     float *to;       /* the array's patches */
     void *map;
     size_t map_bytes;
-    char
-        head[WM_NPY_HEAD_MAX]; /* written last: until then no program takes the file for an array */
+    char head[WM_NPY_HEAD_MAX];
     size_t head_bytes;
-    bool is_whole;
     int64_t read_ns;
     uint64_t raw_bytes, frame_bytes;
     uint32_t n_batch;
@@ -122,7 +122,7 @@ static wm_fault_t array_make (job_t *job, uint64_t n_row, wm_error_t *error)
                          (unsigned long long) n_row);
     job->map_bytes = job->head_bytes + bytes;
     const int fd = job->patches_fd;
-    int rc = ftruncate (fd, 0) ? errno : posix_fallocate (fd, 0, (off_t) job->map_bytes);
+    int rc = posix_fallocate (fd, 0, (off_t) job->map_bytes);
     if (!rc) {
         job->map = mmap (NULL, job->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         rc = job->map == MAP_FAILED ? errno : 0;
@@ -280,10 +280,7 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     const char *const files[] = { job->input, job->pair.channels, job->pair.planes };
     if (wm_file_exist (files, 3, error))
         return error->fault;
-    /* Opened before the input is: from then on there is no other file to write.  */
-    job->patches_fd = open (job->patches, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (job->patches_fd < 0)
-        return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (errno));
+    /* From here on there is no file to write but the array.  */
     wm_produce_confine_reader (files, job->pair.planes ? 3 : job->pair.channels ? 2 : 1);
     job->reader =
         job->pair.planes     ? wm_reader_open_pair (job->input, &job->pair, &job->spec, 0, error)
@@ -307,23 +304,42 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
         if (job->event < 0 || (uint32_t) job->event == e)
             fault = event_cut (job, e, error);
     if (!fault) {
-        WM_FAILPOINT ("cut-head");
         memcpy (job->map, job->head, job->head_bytes);
-        job->is_whole = true;
         held_say (job);
         joined_say (job);
     }
     return fault || !job->timing ? fault : time_print (job, error);
 }
 
+/* In the child of wm_apart.h: an array that is not whole is nothing.  */
+static int cut_apart (void *arg, FILE *out)
+{
+    job_t *job = arg;
+    wm_error_t error;
+    job->patches_fd = fileno (out);
+    const wm_fault_t fault = job_run (job, &error);
+    if (fault)
+        fprintf (stderr, "wiremill cut: %s\n", error.text);
+    if (job->map)
+        munmap (job->map, job->map_bytes);
+    const int code = !fault && job->n_held ? WM_EXIT_HELD : wm_exit_of (fault);
+    if (fault && ftruncate (job->patches_fd, 0))
+        abort ();
+    wm_batch_clear (&job->batch);
+    wm_event_clear (&job->content);
+    wm_plane_destroy (&job->plane);
+    wm_cut_destroy (&job->cut);
+    wm_reader_destroy (&job->reader);
+    return code;
+}
+
 static int cut_main (const wm_args_t *args)
 {
-    char offset[24] = "", pedestal[24] = "";
+    char offset[24] = "", pedestal[24] = "", place[PATH_MAX];
     job_t job = { .input = wm_args_text (args, "input"),
                   .pair = { wm_args_text (args, "planes"), wm_args_text (args, "channels"),
                             wm_args_text (args, "hit-time"), offset, pedestal },
                   .patches = wm_args_text (args, "patches"),
-                  .patches_fd = -1,
                   .spec_name = wm_args_text (args, "spec"),
                   .event = wm_args_given (args, "event") ? wm_args_number (args, "event") : -1,
                   .timing = wm_args_given (args, "timing") };
@@ -345,21 +361,5 @@ static int cut_main (const wm_args_t *args)
                                      "given twice");
     if (!job.pair.hit_time)
         job.pair.hit_time = "";
-    wm_fault_t fault = job_run (&job, &error);
-    if (fault)
-        fprintf (stderr, "wiremill cut: %s\n", error.text);
-    if (job.map)
-        munmap (job.map, job.map_bytes);
-    if (job.map_bytes && !job.is_whole && ftruncate (job.patches_fd, 0))
-        fprintf (stderr, "wiremill cut: %s cannot be emptied: %s; remove it\n", job.patches,
-                 strerror (errno));
-    if (job.patches_fd >= 0)
-        close (job.patches_fd);
-    const int code = !fault && job.n_held ? WM_EXIT_HELD : wm_exit_of (fault);
-    wm_batch_clear (&job.batch);
-    wm_event_clear (&job.content);
-    wm_plane_destroy (&job.plane);
-    wm_cut_destroy (&job.cut);
-    wm_reader_destroy (&job.reader);
-    return code;
+    return wm_apart_run ("cut", wm_args_place (args, "patches", place), cut_apart, &job);
 }

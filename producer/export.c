@@ -1,7 +1,7 @@
 /* export.c - `wiremill-producer export`: the rows of outputs as CSV or as NumPy arrays.
 
    Rows go to the text or array in pieces, so that memory does not follow their number.
-   A file is written under another name and renamed when it is whole.  */
+   A file gets its name when it is whole.  */
 #include "producer/verbs.h"
 
 #include "producer/wm_h5.h"
@@ -13,7 +13,6 @@
 #include "schema/base/wm_table.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <hdf5.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -32,9 +31,9 @@ static const wm_option_t options[] = {
      .help = "csv: a text with the names of columns in its first line; npy: an array of rows with "
              "named columns, for numpy.load"},
     {.name = "scores", .help = "with --to npy: the scores alone, float32 (rows, labels)"},
-    {.name = "output", .letter = 'o', .value = "DIR", .task = "where",
+    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_FOLDER, .task = "where",
      .help = "an existing folder (default: beside each file)"},
-    {.name = "force", .help = "replace files that are there"},
+    WM_OPTION_FORCE,
     {.name = NULL},
 };
 
@@ -64,7 +63,8 @@ typedef struct {
     bool to_npy, scores_only, force;
     const char *folder; /* NULL: beside each file */
     const char *path;
-    char to[PATH_MAX], part[PATH_MAX + 32];
+    char to[PATH_MAX];
+    wm_table_t inputs; /* by inode */
     wm_scores_t labels;
     char table[80];
     wm_h5_t *file;
@@ -284,28 +284,34 @@ static wm_fault_t unwritable (const export_t *self, int number, wm_error_t *erro
     return wm_fault (error, WM_EHOST, "%.300s: cannot write: %s", self->to, strerror (number));
 }
 
-/* Writes the file under another name, then renames it.  */
+/* Writes the file without a name; it gets its name when it is whole.  */
 static wm_fault_t file_write (export_t *self, wm_error_t *error)
 {
-    snprintf (self->part, sizeof self->part, "%s.%d.part", self->to, (int) getpid ());
-    const int fd = open (self->part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0 || !(self->out = fdopen (fd, "w")))
-        return unwritable (self, errno, error);
+    char place[PATH_MAX];
+    wm_file_new_t file;
+    wm_fault_t fault = wm_file_begin (&file, wm_target_place (self->to, place), false, error);
+    if (fault)
+        return fault;
+    const int fd = dup (file.fd);
+    if (!(self->out = fd < 0 ? NULL : fdopen (fd, "w"))) {
+        fault = unwritable (self, errno, error);
+        wm_file_abort (&file);
+        return fault;
+    }
     setvbuf (self->out, NULL, _IOFBF, 1u << 20);
     if (self->to_npy)
         npy_head (self);
     else
         csv_head (self);
-    wm_fault_t fault = rows_write (self, error);
-    const bool fine = fflush (self->out) == 0 && !ferror (self->out) && fsync (fd) == 0;
+    fault = rows_write (self, error);
+    const bool fine = fflush (self->out) == 0 && !ferror (self->out);
     const int number = errno;
     fclose (self->out);
     if (!fault && !fine)
         fault = unwritable (self, number, error);
-    if (!fault && rename (self->part, self->to))
-        fault = unwritable (self, errno, error);
-    if (fault)
-        unlink (self->part);
+    if (!fault)
+        return wm_file_commit (&file, error);
+    wm_file_abort (&file);
     return fault;
 }
 
@@ -328,9 +334,6 @@ static wm_fault_t export_file (export_t *self, const char *path, wm_error_t *err
     self->path = path;
     self->n_row = UINT64_MAX;
     to_name (self, path, self->to);
-    if (!self->force && !access (self->to, F_OK))
-        return wm_fault (error, WM_EUSAGE, "%.300s is there already; --force replaces it",
-                         self->to);
     wm_fault_t fault = wm_scores_labels (&self->labels, path, error);
     if (!fault && !(self->file = wm_h5_open (path, error)))
         fault = error->fault;
@@ -346,6 +349,41 @@ static wm_fault_t export_file (export_t *self, const char *path, wm_error_t *err
     columns_close (self);
     wm_h5_close (&self->file);
     return fault;
+}
+
+static uint64_t inode_hash (const struct stat *st)
+{
+    return ((uint64_t) st->st_ino + 1) * 0x9e3779b97f4a7c15u ^ st->st_dev;
+}
+
+/* Keeps which files are read.  */
+static wm_fault_t inputs_take (export_t *self, const char **path, size_t n, wm_error_t *error)
+{
+    struct stat st;
+    for (size_t i = 0; i < n; i++) {
+        if (stat (path[i], &st))
+            continue;
+        if (wm_table_reserve (&self->inputs))
+            return wm_fault (error, WM_EHOST, "out of memory");
+        wm_table_put (&self->inputs, inode_hash (&st), (void *) (uintptr_t) path[i]);
+    }
+    return WM_OK;
+}
+
+/* Applies the rule for targets (wm_target.h) to where the rows of a file go.  */
+static wm_fault_t target_check (const export_t *self, const char *to, wm_error_t *error)
+{
+    struct stat st;
+    size_t at;
+    const char *input = NULL;
+    if (stat (to, &st) == 0)
+        input = wm_table_first (&self->inputs, inode_hash (&st), &at);
+    while (input && !wm_target_same (to, input))
+        input = wm_table_next (&self->inputs, inode_hash (&st), &at);
+    return input ? wm_fault (error, WM_EUSAGE,
+                             "%.200s is the same file as the input %.200s: give another folder",
+                             to, input)
+                 : wm_target_check (to, &wm_made_rows, self->force, error);
 }
 
 /* Checks where the rows of all files go, before one is written: two of one name would be one in the
@@ -370,8 +408,10 @@ static wm_fault_t names_check (const export_t *self, const char **path, size_t n
                               path[i], self->folder);
         else if (wm_table_reserve (&names))
             fault = wm_fault (error, WM_EHOST, "out of memory");
-        else
+        else {
             wm_table_put (&names, hash, (void *) (uintptr_t) path[i]);
+            fault = target_check (self, to, error);
+        }
     }
     free (names.slot);
     return fault;
@@ -395,7 +435,9 @@ static int export_main (const wm_args_t *args)
     const char **path = wm_produce_confine_writer (args, export.folder, &n);
     if (!path)
         return WM_EXIT_FAILURE;
-    wm_fault_t fault = names_check (&export, path, n, &error);
+    wm_fault_t fault = inputs_take (&export, path, n, &error);
+    if (!fault)
+        fault = names_check (&export, path, n, &error);
     if (!fault)
         fault = wm_file_exist (path, n, &error);
     for (size_t i = 0; i < n && !fault; i++)
@@ -405,6 +447,7 @@ static int export_main (const wm_args_t *args)
         fprintf (stderr, "wiremill export: %s\n", error.text);
     }
     wm_scores_clear (&export.labels);
+    free (export.inputs.slot);
     free (path);
     return wm_exit_of (fault);
 }

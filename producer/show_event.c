@@ -460,8 +460,7 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
 
 int wm_show_picture (const wm_args_t *args, const char *path)
 {
-    static const char *const kinds[] = { "<svg xmlns", "\x89PNG\r\n\x1a\n", "<!doctype html>",
-                                         NULL };
+    char place[PATH_MAX];
     wm_show_t *self = calloc (1, sizeof *self);
     wm_error_t error;
     if (!self)
@@ -474,12 +473,12 @@ int wm_show_picture (const wm_args_t *args, const char *path)
         fprintf (stderr, "wiremill show: %s\n", error.text);
         code = wm_exit_of (error.fault);
     }
-    if (!code && wm_file_may_replace (self->output, kinds, &error))
-        code = wm_args_refuse (args, "--output %s", error.text);
     if (!code)
         code = find_input (self, args);
+    if (!code && *self->input && wm_args_spare (args, self->input, "the input of the scores", &error))
+        code = wm_args_refuse (args, "%s", error.text);
     if (!code)
-        code = wm_apart_run ("show", self->output, make_picture, self);
+        code = wm_apart_run ("show", wm_args_place (args, "output", place), make_picture, self);
     free (self);
     return code;
 }

@@ -1,9 +1,10 @@
 /* wm_apart.h - makes a page or picture from files of others in a process of its own, and stores it.
 
    A file of events or scores may take over the library that reads it. A child reads such files,
-   confined as every verb that reads them (wm_produce_confine.h), and writes to memory. This
-   process, which opens none of them, stores what the child made under the name asked for: whole,
-   or not at all, so that a failure leaves an older page as it is. Thread: one, before others.  */
+   confined as every verb that reads them (wm_produce_confine.h), and writes to a file without a
+   name, or to memory. This process, which opens none of them, gives what the child made the name
+   asked for (wm_file.h): whole, or not at all, so that a failure leaves an older file as it is.
+   Thread: one, before others.  */
 #ifndef WM_APART_H
 #define WM_APART_H
 
@@ -12,9 +13,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Runs `make` in a child and returns the exit code that it returned; what it wrote to `out` is
-   stored as `path`, and nothing where it wrote nothing. WM_EXIT_FAILURE (printed as of this verb):
-   it cannot be stored, or the child was ended by a signal. path NULL: calls `make` here, with out
+/* Runs `make` in a child and returns the exit code that it returned; what it wrote to `out`, a file
+   that it may also map, is stored as `path`, and nothing where it wrote nothing. Other exit codes
+   (printed as of this verb): it cannot be stored, or the child was ended by a signal. path NULL: calls `make` here, with out
    NULL.  */
 int wm_apart_run (const char *verb, const char *path, int (*make) (void *arg, FILE *out),
                   void *arg);

@@ -7,6 +7,7 @@
 #include "producer/wm_h5.h"
 #include "producer/wm_synth.h"
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_file.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -286,8 +287,9 @@ static int file_write (const options_t *options, const char *path)
 
 /* clang-format off */
 static const wm_option_t option_table[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .is_needed = true, .task = "the file",
-     .help = "the HDF5 file to write (replaced if it exists)"},
+    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_events, .is_needed = true, .task = "the file",
+     .help = "the HDF5 file to write; one of an earlier synth is replaced"},
+    WM_OPTION_FORCE,
     {.name = "events", .value = "N", .fallback = "2", .least = 1, .most = 1000000,
      .help = "how many events"},
     {.name = "seed", .value = "N", .fallback = "1", .least = LONG_MIN, .most = LONG_MAX,
@@ -313,6 +315,12 @@ const wm_verb_t wm_verb_synth = {
     .options = option_table, .run = synth_main };
 /* clang-format on */
 
+static int complain (const wm_error_t *error)
+{
+    fprintf (stderr, "wiremill synth: %s\n", error->text);
+    return WM_EXIT_FAILURE;
+}
+
 static int synth_main (const wm_args_t *args)
 {
     const options_t options = { .events = wm_args_number (args, "events"),
@@ -323,22 +331,19 @@ static int synth_main (const wm_args_t *args)
                                 .noise = wm_args_real (args, "noise"),
                                 .tau_us = wm_args_real (args, "tau"),
                                 .output = wm_args_text (args, "output") };
+    char place[PATH_MAX];
+    wm_file_new_t file;
+    wm_error_t error;
     wm_h5_init ();
-    char *temporary;
-    struct stat status;
-    if (stat (options.output, &status) == 0 && S_ISDIR (status.st_mode)) {
-        fprintf (stderr, "wiremill synth: --output %s is a folder; give a file, such as %s/a.h5\n",
-                 options.output, options.output);
-        return WM_EXIT_USAGE;
+    if (wm_file_begin (&file, wm_args_place (args, "output", place), true, &error))
+        return complain (&error);
+    errno = 0;
+    if (file_write (&options, file.temporary)) {
+        wm_fault (&error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
+                  "%s: cannot write: %s", options.output,
+                  errno ? strerror (errno) : "HDF5 refused");
+        wm_file_abort (&file);
+        return complain (&error);
     }
-    int length = asprintf (&temporary, "%s.tmp%ld", options.output, (long) getpid ());
-    assert (length > 0);
-    int fault = file_write (&options, temporary) || rename (temporary, options.output);
-    if (fault) {
-        fprintf (stderr, "wiremill synth: cannot write %s: %s\n", options.output,
-                 errno ? strerror (errno) : "HDF5 refused");
-        unlink (temporary);
-    }
-    free (temporary);
-    return fault ? WM_EXIT_FAILURE : WM_EXIT_OK;
+    return wm_file_commit (&file, &error) ? complain (&error) : WM_EXIT_OK;
 }

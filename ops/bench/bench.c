@@ -20,6 +20,7 @@
 #include "ops/bench/wm_steps.h"
 #include "ops/bench/wm_sweep.h"
 #include "schema/base/wm_allowance.h"
+#include "schema/base/wm_file.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
 
@@ -39,14 +40,14 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "model", .letter = 'm', .value = "FILE", .task = "what is scored",
+    {.name = "model", .letter = 'm', .value = "FILE", .path = WM_PATH_READ, .task = "what is scored",
      .help = "ONNX file, or .wmm of wiremill import (default: wiremill model new --seed 1)"},
-    {.name = "input", .letter = 'i', .value = "GLOB",
+    {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB,
      .help = "files to score; may be repeated (default: synthetic events)"},
-    {.name = "input-list", .value = "FILE", .help = "one path a line; - is standard input"},
+    {.name = "input-list", .value = "FILE", .path = WM_PATH_LIST, .help = "one path a line; - is standard input"},
     {.name = "events", .value = "N", .fallback = "2", .least = 1, .most = 100000,
      .help = "synthetic events"},
-    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .fallback = "protodune-2021",
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .path = WM_PATH_READ, .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "hits", .value = "N", .least = 1, .most = 1L << 40,
      .help = "most hits that an engine gets (default: all, up to 1 GiB)"},
@@ -74,12 +75,13 @@ static const wm_option_t options[] = {
     {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 86400,
      .task = "how",
      .help = "of a measurement of an engine (after as many, 3 at most, to warm up) or a broker"},
-    {.name = "folder", .value = "DIR",
+    {.name = "folder", .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "where campaigns are made and removed; the disk matters (default: TMPDIR or /tmp)"},
-    {.name = "csv", .value = "FILE", .task = "output",
+    {.name = "csv", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_bench_csv, .task = "output",
      .help = "the points as CSV; - is stdout, instead of the tables"},
-    {.name = "json", .value = "FILE",
+    {.name = "json", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_bench_json,
      .help = "the points as JSON, schema wiremill-bench-1; - is stdout, likewise"},
+    WM_OPTION_FORCE,
     {.name = "quiet", .letter = 'q', .help = "print no progress"},
     {.name = NULL},
 };
@@ -98,6 +100,12 @@ const wm_verb_t wm_verb_bench = {
     .options = options, .run = bench_main };
 /* clang-format on */
 
+/* Where points go.  */
+typedef struct {
+    FILE *out;          /* NULL: nowhere */
+    wm_file_new_t file; /* if it is a file */
+} output_t;
+
 typedef struct {
     const wm_args_t *args;
     wm_machine_t machine;
@@ -107,7 +115,7 @@ typedef struct {
     wm_inputs_t inputs;
     wm_sweep_t engine, precision, workers, threads, batch, task;
     json_t *points, *about;
-    FILE *csv, *json;
+    output_t csv, json;
     int code, n_point;
     int last; /* exit code of the point before */
 } bench_t;
@@ -608,35 +616,57 @@ static void bench_broker (bench_t *self)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* Opens a file for writing; - is stdout. Returns 0 or the exit code.  */
-static int open_file (const char *option, const char *path, FILE **file)
+/* Opens a file for writing, or stdout, a pipe or a device. Returns 0 or the exit code.  */
+static int open_file (output_t *self, const wm_args_t *args, const char *option)
 {
-    if (path && !(*file = strcmp (path, "-") == 0 ? stdout : fopen (path, "we"))) {
-        fprintf (stderr, "wiremill bench: --%s %s: %s\n", option, path, strerror (errno));
-        return WM_EXIT_FAILURE;
-    }
-    return 0;
+    char place[PATH_MAX];
+    wm_error_t error;
+    const char *path = wm_args_place (args, option, place);
+    if (!path)
+        return 0;
+    if (strcmp (path, "-") == 0)
+        self->out = stdout;
+    else if (wm_target_is_stream (path))
+        self->out = fopen (path, "ae"); /* stdout as a file is appended to, as by the shell */
+    else if (wm_file_begin (&self->file, path, false, &error))
+        return wm_setup_complain ("bench", &error);
+    else
+        self->out = fdopen (dup (self->file.fd), "w");
+    if (self->out)
+        return 0;
+    fprintf (stderr, "wiremill bench: --%s %s: %s\n", option, path, strerror (errno));
+    return WM_EXIT_FAILURE;
 }
 
 /* Returns 0, or the exit code where the file is incomplete.  */
-static int close_file (const char *option, FILE *file)
+static int close_file (output_t *self, const char *option)
 {
-    if (!file || (fflush (file) == 0 && !ferror (file) && (file == stdout || fclose (file) == 0)))
+    wm_error_t error;
+    if (!self->out)
+        return 0;
+    bool fine = fflush (self->out) == 0 && !ferror (self->out);
+    if (self->out != stdout && fclose (self->out))
+        fine = false;
+    self->out = NULL;
+    if (fine && self->file.fd >= 0)
+        return wm_file_commit (&self->file, &error) ? wm_setup_complain ("bench", &error) : 0;
+    if (fine)
         return 0;
     fprintf (stderr, "wiremill bench: --%s cannot be written: %s\n", option, strerror (errno));
+    wm_file_abort (&self->file);
     return WM_EXIT_FAILURE;
 }
 
 static int print (bench_t *self)
 {
-    if (self->csv != stdout && self->json != stdout)
+    if (self->csv.out != stdout && self->json.out != stdout)
         for (int k = 0; k < BENCHES; k++)
             wm_points_table (stdout, self->points, benches[k], &self->machine);
-    if (self->csv)
-        wm_points_csv (self->csv, self->points, &self->machine);
-    if (self->json)
-        wm_points_json (self->json, self->points, &self->machine, self->about);
-    const int csv = close_file ("csv", self->csv), json = close_file ("json", self->json);
+    if (self->csv.out)
+        wm_points_csv (self->csv.out, self->points, &self->machine);
+    if (self->json.out)
+        wm_points_json (self->json.out, self->points, &self->machine, self->about);
+    const int csv = close_file (&self->csv, "csv"), json = close_file (&self->json, "json");
     if (stops)
         fprintf (stderr, "stopped: these are the points that were measured\n");
     return stops ? WM_EXIT_AGAIN : self->code ? self->code : csv ? csv : json;
@@ -681,6 +711,7 @@ static int bench_main (const wm_args_t *args)
     for (int k = 0; k < BENCHES; k++)
         wanted |= strcmp (word, benches[k]) == 0 ? 1u << k : 0;
     self = (bench_t){ .args = args, .points = json_array (), .about = json_object () };
+    self.csv.file.fd = self.json.file.fd = -1;
     take_isa (args);
     if (!wanted) {
         wm_args_refuse (args, "there are engine, pipeline, broker and all, not '%s'", word);
@@ -696,9 +727,9 @@ static int bench_main (const wm_args_t *args)
     for (int k = 0; k < BENCHES && !code; k++)
         code = wanted & 1u << k ? sweeps (&self, k) : 0;
     if (!code)
-        code = open_file ("csv", csv, &self.csv);
+        code = open_file (&self.csv, args, "csv");
     if (!code)
-        code = open_file ("json", json, &self.json);
+        code = open_file (&self.json, args, "json");
     if (code)
         return code;
     struct sigaction action = { .sa_handler = on_signal };
@@ -709,6 +740,8 @@ static int bench_main (const wm_args_t *args)
     wm_machine_inspect (&self.machine);
     code = measure (&self, wanted);
     const int printed = code && !stops ? code : print (&self);
+    wm_file_abort (&self.csv.file);
+    wm_file_abort (&self.json.file);
     json_decref (self.points);
     json_decref (self.about);
     return printed;

@@ -17,10 +17,10 @@
 /* For the table of the gateway's options; wm_models_new reads them.  */
 /* clang-format off */
 #define WM_MODELS_OPTIONS \
-    {.name = "model", .letter = 'm', .value = "NAME=FILE", .task = "what is served", \
+    {.name = "model", .letter = 'm', .value = "NAME=FILE", .path = WM_PATH_READ, .task = "what is served", \
      .help = "a model (.onnx, .pb, .graphdef, .wmm) and the name that clients call it by; may be " \
              "repeated; NAME:2=FILE is version 2"}, \
-    {.name = "model-repository", .letter = 'r', .value = "DIR", \
+    {.name = "model-repository", .letter = 'r', .value = "DIR", .path = WM_PATH_FOLDER, \
      .help = "a folder in Triton's layout: NAME/config.pbtxt, NAME/1/model.onnx or " \
              "model.graphdef; clients may load and unload its models"}, \
     {.name = "model-control-mode", .value = "none|explicit|poll", .one_of = true, \
@@ -51,7 +51,7 @@
      .help = "patches of a model on their way to workers at most; other requests wait"}, \
     {.name = "strict", \
      .help = "refuse a request with rows that have no scores (NaN), and name them"}, \
-    {.name = "state", .value = "DIR", \
+    {.name = "state", .value = "DIR", .path = WM_PATH_FOLDER, \
      .help = "folder for the brokers' sockets and logs (default: a temporary one)"}
 /* clang-format on */
 

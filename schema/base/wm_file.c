@@ -23,8 +23,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define BEGIN_BYTES 16 /* of a file, which tell what it is */
-
 static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 {
     return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
@@ -291,18 +289,22 @@ static int open_temporary (const char *name)
     }
 }
 
-/* The same for a secret, under a random name that nobody has made before.  */
-static int open_secret (const char *path, char name[PATH_MAX])
+static bool random_name (const char *path, char name[PATH_MAX])
 {
-    for (;;) {
-        uint64_t random;
-        if (getrandom (&random, sizeof random, 0) != (ssize_t) sizeof random)
-            return -1;
-        if (snprintf (name, PATH_MAX, "%s.%" PRIu64 ".tmp", path, random) >= PATH_MAX) {
-            errno = ENAMETOOLONG;
-            return -1;
-        }
-        const int fd = open (name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    uint64_t random;
+    if (getrandom (&random, sizeof random, 0) != (ssize_t) sizeof random)
+        return false;
+    if (snprintf (name, PATH_MAX, "%s.%" PRIu64 ".tmp", path, random) < PATH_MAX)
+        return true;
+    errno = ENAMETOOLONG;
+    return false;
+}
+
+/* The same under a random name that nobody has made before, as a secret needs.  */
+static int open_random (const char *path, mode_t mode, char name[PATH_MAX])
+{
+    while (random_name (path, name)) {
+        const int fd = open (name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
         if (fd < 0)
             return -1;
         while (flock (fd, LOCK_EX) && errno == EINTR)
@@ -311,6 +313,7 @@ static int open_secret (const char *path, char name[PATH_MAX])
             return fd;
         close (fd);
     }
+    return -1;
 }
 
 void wm_file_sweep (const char *path)
@@ -336,24 +339,20 @@ void wm_file_sweep (const char *path)
         closedir (list);
 }
 
-static wm_fault_t write_whole (const char *path, const wm_part_t *part, size_t n_part,
-                               bool is_secret, wm_error_t *error)
+/* Checks that no folder or device has the name: root could replace /dev/null.  */
+static wm_fault_t check_place (const char *path, struct stat *there, wm_error_t *error)
 {
-    char temporary[PATH_MAX];
-    int length = snprintf (temporary, sizeof temporary, "%s.%ld.tmp", path, (long) getpid ());
-    if (length < 0 || length >= (int) sizeof temporary)
-        return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
-    struct stat there;
-    if (stat (path, &there) == 0 && !S_ISREG (there.st_mode)) /* root could replace /dev/null */
+    there->st_mode = 0;
+    if (stat (path, there) == 0 && !S_ISREG (there->st_mode))
         return wm_fault (error, WM_EUSAGE,
                          "%s: not a regular file, so that it is not replaced; name a file", path);
-    wm_file_sweep (path);
-    int fd = is_secret ? open_secret (path, temporary) : open_temporary (temporary);
-    if (fd < 0)
-        return cannot (error, "write", path);
-    int rc = ftruncate (fd, 0);
-    for (size_t i = 0; i < n_part && !rc; i++)
-        rc = wm_file_append (fd, part[i].bytes, part[i].size);
+    return WM_OK;
+}
+
+/* Gives a whole file its name and closes it. rc: what writing it returned.  */
+static wm_fault_t name_file (int fd, const char *temporary, const char *path, int rc,
+                             wm_error_t *error)
+{
     WM_FAILPOINT ("file-rename");
     rc = rc || fsync (fd) || rename (temporary, path) || sync_folder (path) ? -1 : 0;
     WM_FAILPOINT ("file-renamed");
@@ -362,6 +361,26 @@ static wm_fault_t write_whole (const char *path, const wm_part_t *part, size_t n
         unlink (temporary); /* while it is locked: later it may be another's */
     close (fd);
     return fault;
+}
+
+static wm_fault_t write_whole (const char *path, const wm_part_t *part, size_t n_part,
+                               bool is_secret, wm_error_t *error)
+{
+    char temporary[PATH_MAX];
+    struct stat there;
+    int length = snprintf (temporary, sizeof temporary, "%s.%ld.tmp", path, (long) getpid ());
+    if (length < 0 || length >= (int) sizeof temporary)
+        return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
+    if (check_place (path, &there, error))
+        return error->fault;
+    wm_file_sweep (path);
+    int fd = is_secret ? open_random (path, 0600, temporary) : open_temporary (temporary);
+    if (fd < 0)
+        return cannot (error, "write", path);
+    int rc = ftruncate (fd, 0);
+    for (size_t i = 0; i < n_part && !rc; i++)
+        rc = wm_file_append (fd, part[i].bytes, part[i].size);
+    return name_file (fd, temporary, path, rc, error);
 }
 
 wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part, wm_error_t *error)
@@ -375,46 +394,55 @@ wm_fault_t wm_file_write_secret (const char *path, const void *bytes, size_t siz
     return write_whole (path, &(wm_part_t){ bytes, size }, 1, true, error);
 }
 
-/* ---- what may be replaced ------------------------------------------------------------------- */
+/* ---- a file in the making -------------------------------------------------------------------- */
 
-/* Whether what lies there already is of a kind that may be replaced.  */
-static wm_fault_t check_old (const char *path, const char *const *kinds, wm_error_t *error)
+wm_fault_t wm_file_begin (wm_file_new_t *self, const char *path, bool is_named, wm_error_t *error)
 {
-    char begin[BEGIN_BYTES + 1] = "";
-    const int fd = open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    const ssize_t got = fd < 0 ? -1 : read (fd, begin, BEGIN_BYTES);
-    const int failed = errno;
-    if (fd >= 0)
-        close (fd);
-    if (got < 0)
-        return wm_fault (error, WM_EUSAGE, "%.300s: cannot be read, to see what it is: %s", path,
-                         strerror (failed));
-    for (size_t i = 0; kinds[i] && got; i++)
-        if (!strncmp (begin, kinds[i], strnlen (kinds[i], BEGIN_BYTES)))
-            return WM_OK;
-    return got ? wm_fault (error, WM_EUSAGE,
-                           "%.300s: is there, and was not made by this command before: it is not "
-                           "replaced; name another file",
-                           path)
-               : WM_OK;
+    struct stat there;
+    char copy[PATH_MAX];
+    self->fd = -1;
+    self->temporary[0] = 0;
+    if (snprintf (self->path, sizeof self->path, "%s", path) >= (int) sizeof self->path)
+        return wm_fault (error, WM_EUSAGE, "%.300s: the name is too long", path);
+    if (check_place (path, &there, error))
+        return error->fault;
+    wm_file_sweep (path);
+    snprintf (copy, sizeof copy, "%s", path);
+    const mode_t mode = there.st_mode ? (there.st_mode & 0777) | 0600 : 0666; /* but the umask */
+    if (!is_named && access ("/proc/self/fd", X_OK) == 0) /* a name is given to it by that */
+        self->fd = open (dirname (copy), O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+    if (self->fd < 0)
+        self->fd = open_random (path, mode, self->temporary);
+    if (self->fd < 0)
+        return cannot (error, "write", path);
+    return WM_OK;
 }
 
-wm_fault_t wm_file_may_replace (const char *path, const char *const *kinds, wm_error_t *error)
+wm_fault_t wm_file_commit (wm_file_new_t *self, wm_error_t *error)
 {
-    struct stat st;
-    char copy[PATH_MAX];
-    if (stat (path, &st) == 0) {
-        if (!S_ISREG (st.st_mode))
-            return wm_fault (error, WM_EUSAGE, "%.300s: not a regular file; name a file", path);
-        return check_old (path, kinds, error);
+    char link[32];
+    const int fd = self->fd;
+    int rc = fsync (fd);
+    self->fd = -1;
+    if (!self->temporary[0])
+        flock (fd, LOCK_EX | LOCK_NB); /* so that no sweep removes it under its temporary name */
+    snprintf (link, sizeof link, "/proc/self/fd/%d", fd);
+    while (!rc && !self->temporary[0]) {
+        rc = !random_name (self->path, self->temporary) ||
+             linkat (AT_FDCWD, link, AT_FDCWD, self->temporary, AT_SYMLINK_FOLLOW);
+        if (rc)
+            self->temporary[0] = 0;
+        if (rc && errno == EEXIST)
+            rc = 0;
     }
-    if (snprintf (copy, sizeof copy, "%s", path) >= (int) sizeof copy)
-        return wm_fault (error, WM_EUSAGE, "%.300s: the name is too long", path);
-    const char *folder = dirname (copy);
-    if (stat (folder, &st) || access (folder, W_OK | X_OK))
-        return wm_fault (error, WM_EUSAGE, "%.300s: cannot be written in %.100s: %s", path, folder,
-                         strerror (errno));
-    return S_ISDIR (st.st_mode)
-               ? WM_OK
-               : wm_fault (error, WM_EUSAGE, "%.300s: %.100s is no folder", path, folder);
+    return name_file (fd, self->temporary, self->path, rc, error);
+}
+
+void wm_file_abort (wm_file_new_t *self)
+{
+    if (self->fd >= 0 && self->temporary[0])
+        unlink (self->temporary); /* while it is locked */
+    if (self->fd >= 0)
+        close (self->fd);
+    self->fd = -1;
 }

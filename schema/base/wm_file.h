@@ -6,6 +6,7 @@
 
 #include "schema/base/wm_fault.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,10 +72,25 @@ wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part
 wm_fault_t wm_file_write_secret (const char *path, const void *bytes, size_t size,
                                  wm_error_t *error);
 
-/* Checks, before anything long begins, that a file may be stored as `path`: its folder is there,
-   and what has the name already is an empty file or begins as one of `kinds` ("<!doctype html>",
-   NULL at the end), so that no file of scores is replaced by mistake. WM_EUSAGE: it may not.  */
-wm_fault_t wm_file_may_replace (const char *path, const char *const *kinds, wm_error_t *error);
+/* A file that is written piece by piece. It gets its name when it is whole, so that a command that
+   fails or is killed leaves what had the name before. Where the file system can (O_TMPFILE), it has
+   no name until then, and a killed command leaves nothing; elsewhere it is swept as above.  */
+typedef struct {
+    char path[PATH_MAX];
+    char temporary[PATH_MAX]; /* "": it has no name */
+    int fd;                   /* to read and write; -1: none is being made */
+} wm_file_new_t;
+
+/* Begins a file that will have the name `path`, no more open to others than what has it now. is_named:
+   it has a temporary name, by which a library can open it. Faults as wm_file_write.  */
+wm_fault_t wm_file_begin (wm_file_new_t *self, const char *path, bool is_named, wm_error_t *error);
+
+/* Ends it: fsyncs, renames, fsyncs the folder. It is closed also after a fault, which leaves
+   nothing behind. */
+wm_fault_t wm_file_commit (wm_file_new_t *self, wm_error_t *error);
+
+/* Drops it, if one is being made: what has the name stays.  */
+void wm_file_abort (wm_file_new_t *self);
 
 /* Removes temporary files that killed writers of this path left behind; running writers keep
    theirs.  */

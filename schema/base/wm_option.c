@@ -201,12 +201,6 @@ static bool check_name (const wm_verb_t *verb, const char *what, const char *val
     return true;
 }
 
-static bool takes_path (const wm_option_t *option)
-{
-    return strstr (option->value, "DIR") || strstr (option->value, "FILE") ||
-           strstr (option->value, "GLOB");
-}
-
 /* `wiremill work` takes an address with its share, "=3": what has it, checks it.  */
 static bool check_endpoint (const wm_verb_t *verb, const wm_option_t *option, const char *value)
 {
@@ -258,7 +252,7 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
     snprintf (what, sizeof what, "--%s", option->name);
     if (option->may_be_empty && !*value)
         return true;
-    if (!check_name (verb, what, value, takes_path (option)))
+    if (!check_name (verb, what, value, option->path != WM_PATH_NONE))
         return false;
     if (option->one_of && !is_one_of (option->value, value))
         return refuse (verb, "--%s takes %s, not '%s'", option->name, option->value, value);
@@ -363,12 +357,15 @@ static int parse_all (wm_args_t *self, int argc, char **argv)
 
 wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_code)
 {
+    wm_error_t error;
     wm_args_t *self = calloc (1, sizeof *self + (size_t) (argc + 1) * sizeof (given_t));
     assert (self);
     self->verb = verb;
     self->argc = argc;
     self->argv = argv;
-    const int code = parse_all (self, argc, argv);
+    int code = parse_all (self, argc, argv);
+    if (code < 0 && wm_option_check_paths (self, &error))
+        code = wm_args_refuse (self, "%s", error.text);
     *exit_code = code < 0 ? WM_EXIT_OK : code;
     if (code >= 0)
         wm_args_destroy (&self);
@@ -448,6 +445,11 @@ const char *wm_args_rest (const wm_args_t *self, int i)
     return NULL;
 }
 
+const wm_verb_t *wm_args_verb (const wm_args_t *self)
+{
+    return self->verb;
+}
+
 const char *wm_args_word (const wm_args_t *self, int i)
 {
     return i < self->argc ? self->argv[i] : NULL;
@@ -502,6 +504,8 @@ static int print_for_build (const wm_program_t *program, int argc, char **argv)
     const char *verb_name = argc > 2 ? argv[2] : "";
     if (strcmp (argv[1], "--print-pages") == 0)
         wm_option_print_pages (program);
+    else if (strcmp (argv[1], "--print-paths") == 0)
+        wm_option_print_paths (program);
     else if (strcmp (argv[1], "--print-completion") == 0)
         wm_option_print_completion (program);
     else if (strcmp (argv[1], "--print-man") == 0) {

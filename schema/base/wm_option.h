@@ -8,8 +8,24 @@
 #ifndef WM_OPTION_H
 #define WM_OPTION_H
 
+#include "schema/base/wm_fault.h"
+#include "schema/base/wm_target.h"
+
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+/* What the value of an option is the name of. Parsing compares what is read with what is written
+   (wm_target.h), so each option whose value is a path states it.  */
+typedef enum {
+    WM_PATH_NONE,
+    WM_PATH_READ,     /* a file that is read; also FILE:/DATASET and NAME=FILE */
+    WM_PATH_LIST,     /* a file that is read, and so are those that its lines name */
+    WM_PATH_GLOB,     /* files that are read */
+    WM_PATH_FOLDER,   /* a folder: a campaign, or where the verb has names of its own */
+    WM_PATH_OPEN,     /* what the process that started this one has opened */
+    WM_PATH_WRITTEN,  /* a file that is written, of kind `writes` */
+} wm_path_use_t;
 
 /* One option. Whoever leaves a member out gets 0, NULL or false.  */
 typedef struct {
@@ -27,8 +43,14 @@ typedef struct {
     bool one_of;       /* `value` lists all that are allowed ("fp32|fast") */
     bool is_needed;    /* the command is refused without it */
     bool may_be_empty; /* "" is a value, else it is refused */
+    wm_path_use_t path;
+    const wm_target_kind_t *writes; /* of WM_PATH_WRITTEN */
     const char *task;  /* heading in --help of the group that begins here; NULL: the same group */
 } wm_option_t;
+
+/* The flag of a verb that writes a file.  */
+#define WM_OPTION_FORCE \
+    {.name = "force", .help = "replace what has the name of a file to write, whatever it is"}
 
 typedef struct wm_args_t wm_args_t;
 
@@ -59,8 +81,8 @@ typedef struct {
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* Runs the verb that argv names and returns the exit code. Answers --help, "help [VERB]", --version
-   and -V (also behind a verb) and, for the build, --print-man [VERB], --print-pages and
-   --print-completion by itself. Where stdout could not be written, that is printed, and WM_EXIT_OK
+   and -V (also behind a verb) and, for the build and its tests, --print-man [VERB], --print-pages,
+   --print-completion and --print-paths by itself. Where stdout could not be written, that is printed, and WM_EXIT_OK
    or WM_EXIT_HELD becomes WM_EXIT_FAILURE.  */
 int wm_program_run (const wm_program_t *program, int argc, char **argv);
 
@@ -70,8 +92,9 @@ int wm_verb_main (const wm_verb_t *verb, int argc, char **argv);
 /* ---- parsing --------------------------------------------------------------------------------- */
 
 /* Parses argv[1..] for `verb`. Understands --name value, --name=value, -x value, -xvalue and "--",
-   behind which everything is an argument. Refuses empty values and arguments, and paths with a "~"
-   that the shell left there. Returns NULL after --help (*exit_code is WM_EXIT_OK) or
+   behind which everything is an argument. Refuses empty values and arguments, paths with a "~"
+   that the shell left there, and files to write that are inputs or of another kind (wm_target.h;
+   each argument that is no option counts as an input). Returns NULL after --help (*exit_code is WM_EXIT_OK) or
    after an error, which has been printed (WM_EXIT_USAGE).  */
 wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_code);
 void wm_args_destroy (wm_args_t **self_p);
@@ -81,6 +104,15 @@ int wm_args_refuse (const wm_args_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
 
 /* ---- reading --------------------------------------------------------------------------------- */
+
+/* Fills in where the file of this option is written, and returns it (wm_target_place); NULL: the
+   option was not given.  */
+const char *wm_args_place (const wm_args_t *self, const char *name, char place[PATH_MAX]);
+
+/* Checks that no option names `path`, a file that the verb only now knows to be an input, as a file
+   to write; `what` describes it ("an input of the campaign"). WM_EUSAGE: one does.  */
+wm_fault_t wm_args_spare (const wm_args_t *self, const char *path, const char *what,
+                          wm_error_t *error);
 
 /* Return the last value given, else the default, else NULL or 0. A name that is not in the verb's
    table is a bug.  */

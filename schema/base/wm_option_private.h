@@ -12,6 +12,12 @@ static inline bool wm_option_is_time (const wm_option_t *option)
     return option->value && strcmp (option->value, "TIME") == 0;
 }
 
+/* Refuses files to write that are inputs of this command, or of another kind. WM_EUSAGE.  */
+wm_fault_t wm_option_check_paths (const wm_args_t *args, wm_error_t *error);
+
+/* Returns the verb whose command line this is.  */
+const wm_verb_t *wm_args_verb (const wm_args_t *self);
+
 /* Writes what people type for the verb: "wiremill run", "wiremill-broker".  */
 const char *wm_verb_title (const wm_verb_t *verb, char title[64]);
 
@@ -28,6 +34,10 @@ void wm_option_print_man (const wm_program_t *program, const wm_verb_t *verb);
 
 /* Prints one line for each man page, "NAME PROGRAM [VERB]": PROGRAM --print-man VERB prints it.  */
 void wm_option_print_pages (const wm_program_t *program);
+
+/* Prints a line for each option with a value: program, verb, option, value, what it names (a path
+   that is read, written ...), kind, whether the verb has --force; tabs between.  */
+void wm_option_print_paths (const wm_program_t *program);
 
 /* Prints a bash function that completes the program's command line.  */
 void wm_option_print_completion (const wm_program_t *program);
