@@ -114,12 +114,12 @@ static wm_fault_t make (keys_t *self, wm_role_t role, const char *path, char mad
 static int add (keys_t *self)
 {
     wm_error_t error;
-    char made[4200];
+    char made[4200], place[PATH_MAX];
     const char *role = wm_args_text (self->args, "role");
     if (!role)
         return wm_args_refuse (self->args,
                                "add needs --role worker, producer, operator or monitor");
-    const char *path = wm_args_text (self->args, "output");
+    const char *path = wm_args_place (self->args, "output", place);
     if (make (self, wm_role_of (role), path, made, &error))
         return wm_setup_complain ("keys", &error);
     printf ("key %s: give %s to %s (scp keeps it secret; mode 600)\n",

@@ -8,6 +8,7 @@
 #include "producer/wm_pack.h"
 #include "producer/wm_produce_confine.h"
 #include "producer/wm_reader.h"
+#include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"
 #include "schema/wm_limits.h"
@@ -304,6 +305,7 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
         if (job->event < 0 || (uint32_t) job->event == e)
             fault = event_cut (job, e, error);
     if (!fault) {
+        WM_FAILPOINT ("cut-head");
         memcpy (job->map, job->head, job->head_bytes);
         held_say (job);
         joined_say (job);

@@ -31,11 +31,11 @@ static bool is_patches (const char *begin, size_t bytes)
     return n_comma == 2 || n_comma == 3;
 }
 
-/* A line of a list is a file's name, or up to three words: DID PFN RSE.  */
+/* A line of a list is a path, or up to three words: DID PFN RSE.  */
 static bool is_line_of_names (const char *line, size_t n)
 {
     size_t n_word = 0, length = 0;
-    bool has_comma = false, has_slash = false;
+    bool has_comma = false, has_slash = false, is_path = n == 0;
     for (size_t i = 0; i <= n; i++) {
         if (i == n || line[i] == ' ' || line[i] == '\t') {
             if (length && (line[i - 1] == ':' || (has_comma && !has_slash)))
@@ -48,10 +48,11 @@ static bool is_line_of_names (const char *line, size_t n)
         else {
             has_comma |= line[i] == ',';
             has_slash |= line[i] == '/';
+            is_path |= strchr ("/.:", line[i]) != NULL;
             length++;
         }
     }
-    return n_word <= 3;
+    return is_path && n_word <= 3;
 }
 
 static bool is_names (const char *begin, size_t bytes)

@@ -620,14 +620,16 @@ static void bench_broker (bench_t *self)
 static int open_file (output_t *self, const wm_args_t *args, const char *option)
 {
     char place[PATH_MAX];
+    struct stat st;
     wm_error_t error;
     const char *path = wm_args_place (args, option, place);
     if (!path)
         return 0;
-    if (strcmp (path, "-") == 0)
+    const bool is_stream = wm_target_is_stream (path);
+    if (strcmp (path, "-") == 0 || (is_stream && stat (path, &st) == 0 && S_ISREG (st.st_mode)))
         self->out = stdout;
-    else if (wm_target_is_stream (path))
-        self->out = fopen (path, "ae"); /* stdout as a file is appended to, as by the shell */
+    else if (is_stream)
+        self->out = fopen (path, "we");
     else if (wm_file_begin (&self->file, path, false, &error))
         return wm_setup_complain ("bench", &error);
     else

@@ -188,8 +188,10 @@ void wm_option_print_paths (const wm_program_t *program)
             has_force |= strcmp (o->name, "force") == 0;
         for (const wm_option_t *o = (*v)->pass ? NULL : (*v)->options; o && o->name; o++)
             if (o->value)
-                printf ("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", program->name,
+                printf ("%s\t%s\t%s\t%s\t%s\t%s\t%s%s%s\n", program->name,
                         *(*v)->name ? (*v)->name : "-", o->name, o->value, use[o->path],
-                        o->writes ? o->writes->name : "-", has_force ? "force" : "-");
+                        o->writes ? o->writes->name : "-", has_force ? "force" : "-",
+                        o->writes && o->writes->streams ? " streams" : "",
+                        o->writes && o->writes->appends ? " appends" : "");
     }
 }

@@ -36,7 +36,8 @@ void wm_option_print_man (const wm_program_t *program, const wm_verb_t *verb);
 void wm_option_print_pages (const wm_program_t *program);
 
 /* Prints a line for each option with a value: program, verb, option, value, what it names (a path
-   that is read, written ...), kind, whether the verb has --force; tabs between.  */
+   that is read, written ...), the kind of file that is written, and whether the verb has --force
+   and the kind streams or is appended to; tabs between.  */
 void wm_option_print_paths (const wm_program_t *program);
 
 /* Prints a bash function that completes the program's command line.  */

@@ -25,7 +25,8 @@ static bool split (const char *path, char folder[PATH_MAX], char name[PATH_MAX])
         return false;
     memcpy (copy, folder, sizeof copy);
     snprintf (name, PATH_MAX, "%s", basename (copy));
-    memmove (folder, dirname (folder), strlen (dirname (folder)) + 1);
+    const char *parent = dirname (folder);
+    memmove (folder, parent, strlen (parent) + 1);
     return true;
 }
 

@@ -31,7 +31,7 @@ ok "nothing else is left" [ "$(cd "$work" && ls ./*.part arrays/*.part 2>/dev/nu
 here () { (cd "$work/numl" && keep "$bin/wiremill" export export.scores.h5 --to csv && cmp export.scores.csv ../numl.csv); }
 ok "a file without a folder" here
 ok "a file that is there" exits 2 ex "$work/numl.h5" --to csv
-ok "... by name" says 'numl.csv is there already; --force replaces it$'
+ok "... by name" says 'numl.csv is there already; give another name, or --force to replace it$'
 echo old >"$work/numl.csv"
 ok "... is replaced by --force" eval 'ex "$work/numl.h5" --to csv --force && cmp "$work/numl.csv" "$work/numl/export.scores.csv"'
 twice () { exits 2 ex "$work/both/export.scores.h5" "$work/numl/export.scores.h5" --to npy -o "$work/arrays" && says "export.scores.h5: another file of this name"; }

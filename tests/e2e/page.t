@@ -82,12 +82,12 @@ not_page () # pattern, page: refused before anything is read
     refused 2 "$1" "$bin/wiremill" compare "$work/bad.h5" "$ours" --page "$2"
 }
 cp "$ours" "$work/copy.scores.h5"
-ok "a file of scores is not replaced" not_page 'copy.scores.h5: is there, and was not made by this command' "$work/copy.scores.h5"
+ok "a file of scores is not replaced" not_page 'copy.scores.h5 is no page of wiremill compare; give another name, or --force' "$work/copy.scores.h5"
 ok "... and is as it was" cmp "$ours" "$work/copy.scores.h5"
 mkfifo "$work/pipe"
-ok "a pipe" not_page 'pipe: not a regular file; name a file' "$work/pipe"
-ok "a device" not_page '/dev/full: not a regular file' /dev/full
-ok "a folder" not_page 'out: not a regular file' "$work/out"
+ok "a pipe" not_page 'pipe is a pipe; give a file' "$work/pipe"
+ok "a device" not_page '/dev/full is a device; give a file' /dev/full
+ok "a folder" not_page 'out is a folder; give a file in it' "$work/out"
 ok "a folder that is not there" not_page 'nowhere/p.html: cannot be written in .*nowhere: No such' "$work/nowhere/p.html"
 failed () { exits 5 compare "$ours" "$work/bad.h5" --page "$work/none.html" && [ ! -e "$work/none.html" ]; }
 ok "no page where the comparison fails" failed

@@ -297,7 +297,7 @@ ok "a part outside the plane" no 2 'zoom lies outside the plane, which has 1148 
     --zoom 1148:1200,0:9 -o "$work/n.svg"
 ok "two outputs" no 2 'draws one output' "$scores" -o "$work/n.svg"
 printf 'x: 1\n' >"$work/labels.html"
-ok "a file that is no picture is not replaced" no 2 'labels.html: is there, and was not made by this command' -o "$work/labels.html"
+ok "a file that is no picture is not replaced" no 2 'labels.html is no picture or page of wiremill show; give another name, or --force' -o "$work/labels.html"
 make_events one --events 1 --seed 6 --hits 3000 --tpcs 1
 ok "another input" no 5 "one.h5: has 4383 hits, the output" --input "$made/one.h5" -o "$work/n.svg"
 ok "no output" refused 5 'is not an output of wiremill' "$bin/wiremill" show "$work/layout.h5" --input "$work/layout.h5" -o "$work/n.svg"

@@ -127,18 +127,17 @@ ok "a file that passes ulimit -f is an error, not a death" large
 synth ()
 {
     exits 1 bash -c 'ulimit -f 8; exec "$@"' _ "$bin/wiremill" synth --hits 1000 --events 1 \
-            -o "$work/large.h5" 2>"$work/said" && says 'cannot write .*large.h5: File too large$' &&
+            -o "$work/large.h5" 2>"$work/said" && says 'large.h5: cannot write: File too large$' &&
         [ -z "$(find "$work" -maxdepth 1 -name 'large.h5*')" ]
 }
 ok "... nor of synth, which leaves nothing" synth
 patches=(--input "$made/one.h5" --patches "$work/cut.npy")
 unfinished ()
 {
-    WM_FAILPOINT=cut-head:1 exits 137 "$bin/wiremill" cut "${patches[@]}" && [ -s "$work/cut.npy" ] &&
-        ! head -c 6 "$work/cut.npy" | grep -q NUMPY && "$bin/wiremill" cut "${patches[@]}" &&
-        head -c 6 "$work/cut.npy" | grep -q NUMPY
+    WM_FAILPOINT=cut-head:1 exits 1 "$bin/wiremill" cut "${patches[@]}" && [ ! -e "$work/cut.npy" ] &&
+        "$bin/wiremill" cut "${patches[@]}" && head -c 6 "$work/cut.npy" | grep -q NUMPY
 }
-ok "patches of a cut that was killed are no array" unfinished
+ok "a cut whose reader was killed leaves no array" unfinished
 mkdir "$work/same" && cp "$made/one.h5" "$work/same/1.h5" && cp "$made/one.h5" "$work/same/2.h5" &&
     cp "$made/one.h5" "$work/same/3.h5"
 repeats ()
