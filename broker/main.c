@@ -44,10 +44,13 @@ static_assert (WM_BUDGET_BYTES == 1ull << 30, "as --help states");
 
 /* clang-format off */
 static const wm_option_t option_table[] = {
-    {.name = "campaign", .value = "DIR", .path = WM_PATH_FOLDER, .is_needed = true, .task = "the campaign",
+    {.name = "campaign", .value = "DIR",
+     .path = WM_PATH_FOLDER, .is_needed = true, .task = "the campaign",
      .help = "its folder, on a local disk (made if it is not there)"},
-    {.name = "pins", .value = "FILE", .path = WM_PATH_READ, .help = "what the campaign is pinned to"},
-    {.name = "wmm", .value = "FILE", .path = WM_PATH_READ, .help = "the imported model that workers fetch"},
+    {.name = "pins", .value = "FILE",
+     .path = WM_PATH_READ, .help = "what the campaign is pinned to"},
+    {.name = "wmm", .value = "FILE",
+     .path = WM_PATH_READ, .help = "the imported model that workers fetch"},
     {.name = "checked", .value = "STAMP", .may_be_empty = true,
      .help = "of `wiremill`, which has just checked that file: it is checked again only if the "
              "stamp is not its own any more"},

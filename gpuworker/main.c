@@ -90,7 +90,8 @@ static const wm_option_t option_table[] = {
     {.name = "give-up", .value = "TIME", .fallback = "10m",
      .help = "after so long without a broker"},
     {.name = "parent", .help = "with the process that started it"},
-    {.name = "state-file", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_worker_state, .task = "for who started it",
+    {.name = "state-file", .value = "FILE",
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_worker_state, .task = "for who started it",
      .help = "written as JSON when a broker first has this worker with its engine"},
     {.name = NULL},
 };

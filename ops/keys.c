@@ -16,7 +16,8 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER, .task = "which campaign",
+    {.name = "campaign", .letter = 'c', .value = "DIR",
+     .path = WM_PATH_FOLDER, .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
     {.name = "role", .value = "worker|producer|operator|monitor", .one_of = true,
      .task = "which keys", .help = "add, rotate: of this role (rotate: default all)"},
@@ -26,7 +27,8 @@ static const wm_option_t options[] = {
     {.name = "grace", .value = "TIME", .fallback = "1d",
      .help = "rotate: how long the old keys stay good"},
     {.name = "note", .value = "TEXT", .help = "add, rotate: what the key is for"},
-    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_join,
+    {.name = "output", .letter = 'o', .value = "FILE",
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_join,
      .help = "add: write the join file there (default: the campaign's join-ROLE-ID)"},
     {.name = NULL},
 };

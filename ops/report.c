@@ -22,7 +22,8 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_report, .is_needed = true, .task = "the page",
+    {.name = "output", .letter = 'o', .value = "FILE",
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_report, .is_needed = true, .task = "the page",
      .help = "where it goes, such as report.html; an earlier page is replaced"},
     {.name = "outputs", .value = "N", .fallback = "24", .least = 0, .most = 500,
      .help = "how many outputs are read for the distributions of scores"},
@@ -54,7 +55,7 @@ const wm_verb_t wm_verb_report = {
 typedef struct {
     const wm_args_t *args; /* NULL: no file has the page's name yet */
     const char *folder;    /* of the outputs */
-    wm_error_t spared;  /* the page would replace one of the files */
+    wm_error_t spared;     /* the page would replace one of the files */
     size_t n_output, step, n;
     char *name[2 * SAMPLE_MAX];
 } sample_t;
@@ -63,12 +64,11 @@ static bool take_output (void *argument, const json_t *file)
 {
     sample_t *self = argument;
     char output[PATH_MAX];
-    snprintf (output, sizeof output, "%.3000s/%.1000s", self->folder,
-              wm_ask_text (file, "output"));
+    snprintf (output, sizeof output, "%.3000s/%.1000s", self->folder, wm_ask_text (file, "output"));
     if (self->args &&
         (wm_args_spare (self->args, wm_ask_text (file, "path"), "an input of the campaign",
-                       &self->spared) ||
-        wm_args_spare (self->args, output, "an output of the campaign", &self->spared)))
+                        &self->spared) ||
+         wm_args_spare (self->args, output, "an output of the campaign", &self->spared)))
         return false;
     if (strcmp (wm_ask_text (file, "state"), "written") != 0)
         return true;
@@ -150,7 +150,8 @@ static int add_scores (wm_report_t *report, const wm_args_t *args, const char *e
     static char why[480];
     static sample_t sample;
     const char *folder = wm_ask_text (report->status, "campaign.output");
-    sample = (sample_t){ .step = 1, .args = access (wm_args_text (args, "output"), F_OK) ? NULL : args,
+    sample = (sample_t){ .step = 1,
+                         .args = access (wm_args_text (args, "output"), F_OK) ? NULL : args,
                          .folder = folder };
     size_t n = (size_t) wm_args_number (args, "outputs");
     report->no_scores = why;

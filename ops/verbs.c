@@ -201,7 +201,8 @@ const wm_verb_t wm_verb_truth = {
 
 /* clang-format off */
 static const wm_option_t rebuild_options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER, .task = "which campaign",
+    {.name = "campaign", .letter = 'c', .value = "DIR",
+     .path = WM_PATH_FOLDER, .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
     {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "where the outputs are now, if they were moved"},
@@ -251,7 +252,8 @@ static int rebuild_main (const wm_args_t *args)
 
 /* clang-format off */
 static const wm_option_t import_options[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_wmm, .is_needed = true,
+    {.name = "output", .letter = 'o', .value = "FILE",
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_wmm, .is_needed = true,
      .help = "where the .wmm goes"},
     WM_OPTION_FORCE,
     {.name = "outputs", .value = "NAMES",
@@ -307,7 +309,8 @@ static int import_main (const wm_args_t *args)
 
 /* clang-format off */
 static const wm_option_t model_options[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_onnx, .is_needed = true,
+    {.name = "output", .letter = 'o', .value = "FILE",
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_onnx, .is_needed = true,
      .help = "where the ONNX file goes"},
     WM_OPTION_FORCE,
     {.name = "seed", .value = "N", .fallback = "1", .least = 0, .most = 1L << 62,

@@ -52,10 +52,12 @@ static inline bool wm_share_refused (const wm_args_t *args)
 /* The options that pin a campaign, of run and broker. run needs neither --model nor --output with
    --broker, so each checks these two.  */
 #define CAMPAIGN_OPTIONS \
-    {.name = "model", .letter = 'm', .value = "FILE", .path = WM_PATH_READ, .task = "what is scored, and how", \
+    {.name = "model", .letter = 'm', .value = "FILE", \
+     .path = WM_PATH_READ, .task = "what is scored, and how", \
      .help = "ONNX file, or .wmm of wiremill import; synthetic: the small one that comes with " \
              "wiremill, trained on events of wiremill synth alone"}, \
-    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .path = WM_PATH_READ, .fallback = "protodune-2021", \
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET", \
+     .path = WM_PATH_READ, .fallback = "protodune-2021", \
      .help = "patch specification"}, \
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \
      .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix " \
@@ -71,7 +73,8 @@ static inline bool wm_share_refused (const wm_args_t *args)
     {.name = "batch-hits", .value = "N", .least = 1, .most = 1 << 20, \
      .help = "most hits in a batch (default: 16384 for networks that the sparse engine runs, " \
              "else 4096)"}, \
-    {.name = "planes", .value = "FILE", .path = WM_PATH_READ, .task = "hits whose planes lie in other files", \
+    {.name = "planes", .value = "FILE", \
+     .path = WM_PATH_READ, .task = "hits whose planes lie in other files", \
      .help = "Wire-Cell frames (.h5, .tar.gz, .tar.bz2) of the hits of each input: {stem} in the " \
              "name stands for the input's without .h5, {dir} for its folder; FILE:/TAG chooses " \
              "frames (gauss*)"}, \
@@ -139,7 +142,8 @@ static inline bool wm_share_refused (const wm_args_t *args)
 
 /* Which campaign: of verbs that inspect or control one.  */
 #define WHERE_OPTIONS \
-    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER, .task = "which campaign", \
+    {.name = "campaign", .letter = 'c', .value = "DIR", \
+     .path = WM_PATH_FOLDER, .task = "which campaign", \
      .help = "its folder, or the folder of its output (default: here)"}, \
     {.name = "broker", .letter = 'b', .value = "ENDPOINT", \
      .help = "or its broker's base address (WM_BROKER stands for it where neither is given)"}, \

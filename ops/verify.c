@@ -36,7 +36,8 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER, .task = "which campaign",
+    {.name = "campaign", .letter = 'c', .value = "DIR",
+     .path = WM_PATH_FOLDER, .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
     {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_FOLDER,
      .help = "copies of its outputs, where these lie on a server (root://)"},

@@ -31,7 +31,8 @@ _Static_assert(WM_CREW_SENDERS_MAX == 4, "the help of --files-ahead names its ra
              "CAMPAIGN/files-asked, of produce .wiremill-files-asked here)"}, \
     {.name = "processed-pfns", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_names, \
      .help = "append the name of each file there when its output is safely written"}, \
-    {.name = "processed-dids", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_names, .help = "... its DID"}, \
+    {.name = "processed-dids", .value = "FILE", \
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_names, .help = "... its DID"}, \
     {.name = "sidecars", \
      .help = "write OUTPUT.json beside each output: size, adler32, parents, core.* keys"}, \
     {.name = "sidecar-metadata", .value = "FILE", .path = WM_PATH_READ, \

@@ -59,7 +59,8 @@ static const wm_option_t options[] = {
      .help = "drain and leave after so long"},
     {.name = "give-up", .value = "TIME", .real_least = 1,
      .help = "give up after so long without a broker (default: 10m)"},
-    {.name = "state-file", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_worker_state, .task = "for a batch system",
+    {.name = "state-file", .value = "FILE",
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_worker_state, .task = "for a batch system",
      .help = "written as JSON once a broker has a worker of this command that can score, "
              "{\"connected\": true ...}; wiremill farm reads it"},
     {.name = NULL},

@@ -23,8 +23,10 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "pins", .value = "FILE", .path = WM_PATH_READ, .is_needed = true, .help = "what the campaign is pinned to"},
-    {.name = "input-list", .value = "FILE", .path = WM_PATH_LIST, .is_needed = true, .help = "one path a line"},
+    {.name = "pins", .value = "FILE",
+     .path = WM_PATH_READ, .is_needed = true, .help = "what the campaign is pinned to"},
+    {.name = "input-list", .value = "FILE",
+     .path = WM_PATH_LIST, .is_needed = true, .help = "one path a line"},
     {.name = "hits", .value = "N", .least = 1, .most = 1L << 40,
      .help = "so many hits, or few more (default: all, up to 1 GiB)"},
     {.name = NULL},

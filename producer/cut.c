@@ -27,11 +27,13 @@
 
 /* clang-format off */
 static const wm_option_t options[] = {
-    {.name = "input", .letter = 'i', .value = "FILE", .path = WM_PATH_READ, .is_needed = true, .task = "what is cut",
+    {.name = "input", .letter = 'i', .value = "FILE",
+     .path = WM_PATH_READ, .is_needed = true, .task = "what is cut",
      .help = "any layout that a campaign reads"},
     {.name = "planes", .value = "FILE", .path = WM_PATH_READ,
      .help = "frames of the hits of --input, as in wiremill run"},
-    {.name = "channels", .value = "FILE", .path = WM_PATH_READ, .help = "channel map of those frames, or of --input"},
+    {.name = "channels", .value = "FILE",
+     .path = WM_PATH_READ, .help = "channel map of those frames, or of --input"},
     {.name = "hit-time", .value = "ticks|us", .one_of = true,
      .help = "unit of these hits (default: that of their table)"},
     {.name = "hit-offset", .value = "TICKS",
@@ -41,7 +43,8 @@ static const wm_option_t options[] = {
     {.name = "patches", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_patches,
      .is_needed = true, .help = "the .npy file to write; one of an earlier cut is replaced"},
     WM_OPTION_FORCE,
-    {.name = "spec", .letter = 's', .value = "FILE|PRESET", .path = WM_PATH_READ, .fallback = "protodune-2021",
+    {.name = "spec", .letter = 's', .value = "FILE|PRESET",
+     .path = WM_PATH_READ, .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "event", .value = "N", .least = 0, .most = LONG_MAX,
      .help = "only event number N of the file, from 0 (default: all)"},

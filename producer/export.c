@@ -381,8 +381,8 @@ static wm_fault_t target_check (const export_t *self, const char *to, wm_error_t
     while (input && !wm_target_same (to, input))
         input = wm_table_next (&self->inputs, inode_hash (&st), &at);
     return input ? wm_fault (error, WM_EUSAGE,
-                             "%.200s is the same file as the input %.200s: give another folder",
-                             to, input)
+                             "%.200s is the same file as the input %.200s: give another folder", to,
+                             input)
                  : wm_target_check (to, &wm_made_rows, self->force, error);
 }
 

@@ -475,7 +475,8 @@ int wm_show_picture (const wm_args_t *args, const char *path)
     }
     if (!code)
         code = find_input (self, args);
-    if (!code && *self->input && wm_args_spare (args, self->input, "the input of the scores", &error))
+    if (!code && *self->input &&
+        wm_args_spare (args, self->input, "the input of the scores", &error))
         code = wm_args_refuse (args, "%s", error.text);
     if (!code)
         code = wm_apart_run ("show", wm_args_place (args, "output", place), make_picture, self);

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 /* The child: it ends without what the parent does at its end.  */
-static void child (const char *verb, const char *path, int to, pid_t parent, int (*make) (void *arg, FILE *out),
-                   void *arg)
+static void child (const char *verb, const char *path, int to, pid_t parent,
+                   int (*make) (void *arg, FILE *out), void *arg)
 {
     FILE *out = wm_process_follow (parent, SIGKILL) ? fdopen (to, "w") : NULL;
     int code = out ? make (arg, out) : WM_EXIT_FAILURE;
@@ -33,8 +33,8 @@ static void child (const char *verb, const char *path, int to, pid_t parent, int
 
 /* Has the child write to a file of this process. Returns its exit code; *ended: it ended by itself.
  */
-static int run_child (const char *verb, const char *path, int (*make) (void *arg, FILE *out), void *arg, int to,
-                      bool *ended)
+static int run_child (const char *verb, const char *path, int (*make) (void *arg, FILE *out),
+                      void *arg, int to, bool *ended)
 {
     const pid_t parent = getpid ();
     int status = 0, waited = -1;

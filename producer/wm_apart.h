@@ -14,9 +14,9 @@
 #include <stdio.h>
 
 /* Runs `make` in a child and returns the exit code that it returned; what it wrote to `out`, a file
-   that it may also map, is stored as `path`, and nothing where it wrote nothing. Other exit codes
-   (printed as of this verb): it cannot be stored, or the child was ended by a signal. path NULL: calls `make` here, with out
-   NULL.  */
+   that it may also map, is stored as `path`, and nothing where it wrote nothing. WM_EXIT_FAILURE
+   (printed as of this verb): it cannot be stored, or the child was ended by a signal. path NULL:
+   calls `make` here, with out NULL.  */
 int wm_apart_run (const char *verb, const char *path, int (*make) (void *arg, FILE *out),
                   void *arg);
 

@@ -287,7 +287,8 @@ static int file_write (const options_t *options, const char *path)
 
 /* clang-format off */
 static const wm_option_t option_table[] = {
-    {.name = "output", .letter = 'o', .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_events, .is_needed = true, .task = "the file",
+    {.name = "output", .letter = 'o', .value = "FILE",
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_events, .is_needed = true, .task = "the file",
      .help = "the HDF5 file to write; one of an earlier synth is replaced"},
     WM_OPTION_FORCE,
     {.name = "events", .value = "N", .fallback = "2", .least = 1, .most = 1000000,

@@ -32,7 +32,8 @@ static const wm_option_t options[] = {
      .help = "where it answers HTTP/1.1, and shows its numbers at /metrics; none: not at all"},
     {.name = "tls-certificate", .value = "FILE", .path = WM_PATH_READ,
      .help = "the server's certificate and those that vouch for it (PEM): both ports speak TLS"},
-    {.name = "tls-key", .value = "FILE", .path = WM_PATH_READ, .help = "the certificate's key (PEM)"},
+    {.name = "tls-key", .value = "FILE",
+     .path = WM_PATH_READ, .help = "the certificate's key (PEM)"},
     {.name = "tls-clients", .value = "FILE", .path = WM_PATH_READ,
      .help = "admit only clients whose certificates these authorities (PEM) have signed"},
     {.name = "memory", .value = "BYTES", .least = 1 << 20, .most = 1L << 44, .task = "limits",
@@ -48,7 +49,8 @@ static const wm_option_t options[] = {
     {.name = "address-memory", .value = "PERCENT", .least = 1, .most = 100, .fallback = "50",
      .help = "of --memory, for requests and answers of one client address; of several less, so "
              "that some is left for others; 100: no limit, where a proxy sends all"},
-    {.name = "access-log", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_access_log, .task = "what is noted",
+    {.name = "access-log", .value = "FILE",
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_access_log, .task = "what is noted",
      .help = "one line a request is appended to it; - is standard output; SIGUSR1 opens it again"},
     {.name = NULL},
 };

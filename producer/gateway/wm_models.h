@@ -17,7 +17,8 @@
 /* For the table of the gateway's options; wm_models_new reads them.  */
 /* clang-format off */
 #define WM_MODELS_OPTIONS \
-    {.name = "model", .letter = 'm', .value = "NAME=FILE", .path = WM_PATH_READ, .task = "what is served", \
+    {.name = "model", .letter = 'm', .value = "NAME=FILE", \
+     .path = WM_PATH_READ, .task = "what is served", \
      .help = "a model (.onnx, .pb, .graphdef, .wmm) and the name that clients call it by; may be " \
              "repeated; NAME:2=FILE is version 2"}, \
     {.name = "model-repository", .letter = 'r', .value = "DIR", .path = WM_PATH_FOLDER, \

@@ -263,8 +263,8 @@ wm_fault_t wm_file_sha256 (const char *path, char hex[65], wm_error_t *error)
 }
 
 /* ---- temporary files ---------------------------------------------------------------------------
-   PATH.PID.tmp (of a secret a random number), locked by its writer: a file without a lock was left
-   behind by a killed writer.  */
+   PATH.PID.tmp (or a random number), locked by its writer: a file without a lock was left behind by
+   a killed writer.  */
 
 static bool is_still (int fd, const char *name)
 {

@@ -81,8 +81,8 @@ typedef struct {
     int fd;                   /* to read and write; -1: none is being made */
 } wm_file_new_t;
 
-/* Begins a file that will have the name `path`, no more open to others than what has it now. is_named:
-   it has a temporary name, by which a library can open it. Faults as wm_file_write.  */
+/* Begins a file that will have the name `path`, no more open to others than what has it now.
+   is_named: it has a temporary name, by which a library can open it. Faults as wm_file_write.  */
 wm_fault_t wm_file_begin (wm_file_new_t *self, const char *path, bool is_named, wm_error_t *error);
 
 /* Ends it: fsyncs, renames, fsyncs the folder. It is closed also after a fault, which leaves

@@ -19,12 +19,12 @@
    (wm_target.h), so each option whose value is a path states it.  */
 typedef enum {
     WM_PATH_NONE,
-    WM_PATH_READ,     /* a file that is read; also FILE:/DATASET and NAME=FILE */
-    WM_PATH_LIST,     /* a file that is read, and so are those that its lines name */
-    WM_PATH_GLOB,     /* files that are read */
-    WM_PATH_FOLDER,   /* a folder: a campaign, or where the verb has names of its own */
-    WM_PATH_OPEN,     /* what the process that started this one has opened */
-    WM_PATH_WRITTEN,  /* a file that is written, of kind `writes` */
+    WM_PATH_READ,    /* a file that is read; also FILE:/DATASET and NAME=FILE */
+    WM_PATH_LIST,    /* a file that is read, and so are those that its lines name */
+    WM_PATH_GLOB,    /* files that are read */
+    WM_PATH_FOLDER,  /* a folder: a campaign, or where the verb has names of its own */
+    WM_PATH_OPEN,    /* what the process that started this one has opened */
+    WM_PATH_WRITTEN, /* a file that is written, of kind `writes` */
 } wm_path_use_t;
 
 /* One option. Whoever leaves a member out gets 0, NULL or false.  */
@@ -45,12 +45,14 @@ typedef struct {
     bool may_be_empty; /* "" is a value, else it is refused */
     wm_path_use_t path;
     const wm_target_kind_t *writes; /* of WM_PATH_WRITTEN */
-    const char *task;  /* heading in --help of the group that begins here; NULL: the same group */
+    const char *task; /* heading in --help of the group that begins here; NULL: the same group */
 } wm_option_t;
 
 /* The flag of a verb that writes a file.  */
-#define WM_OPTION_FORCE \
-    {.name = "force", .help = "replace what has the name of a file to write, whatever it is"}
+#define WM_OPTION_FORCE                                                                            \
+    {                                                                                              \
+        .name = "force", .help = "replace what has the name of a file to write, whatever it is"    \
+    }
 
 typedef struct wm_args_t wm_args_t;
 
@@ -82,8 +84,8 @@ typedef struct {
 
 /* Runs the verb that argv names and returns the exit code. Answers --help, "help [VERB]", --version
    and -V (also behind a verb) and, for the build and its tests, --print-man [VERB], --print-pages,
-   --print-completion and --print-paths by itself. Where stdout could not be written, that is printed, and WM_EXIT_OK
-   or WM_EXIT_HELD becomes WM_EXIT_FAILURE.  */
+   --print-completion and --print-paths by itself. Where stdout could not be written, that is
+   printed, and WM_EXIT_OK or WM_EXIT_HELD becomes WM_EXIT_FAILURE.  */
 int wm_program_run (const wm_program_t *program, int argc, char **argv);
 
 /* Parses for the verb and runs it. Returns the exit code.  */
@@ -94,8 +96,8 @@ int wm_verb_main (const wm_verb_t *verb, int argc, char **argv);
 /* Parses argv[1..] for `verb`. Understands --name value, --name=value, -x value, -xvalue and "--",
    behind which everything is an argument. Refuses empty values and arguments, paths with a "~"
    that the shell left there, and files to write that are inputs or of another kind (wm_target.h;
-   each argument that is no option counts as an input). Returns NULL after --help (*exit_code is WM_EXIT_OK) or
-   after an error, which has been printed (WM_EXIT_USAGE).  */
+   each argument that is no option counts as an input). Returns NULL after --help (*exit_code is
+   WM_EXIT_OK) or after an error, which has been printed (WM_EXIT_USAGE).  */
 wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_code);
 void wm_args_destroy (wm_args_t **self_p);
 

@@ -56,7 +56,8 @@ static wm_fault_t spare_lines (const target_t *self, const char *list, const cha
     size_t room = 0;
     struct stat st;
     wm_fault_t fault = spare (self, list, what);
-    FILE *file = !fault && stat (list, &st) == 0 && S_ISREG (st.st_mode) ? fopen (list, "re") : NULL;
+    FILE *file =
+        !fault && stat (list, &st) == 0 && S_ISREG (st.st_mode) ? fopen (list, "re") : NULL;
     while (file && !fault && getline (&line, &room, file) > 0) {
         line[strcspn (line, "\r\n")] = 0;
         fault = *line ? spare_file (self, line, "in the list of inputs") : WM_OK;

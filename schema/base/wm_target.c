@@ -103,15 +103,18 @@ static wm_fault_t check_folder (const char *path, wm_error_t *error)
         return wm_fault (error, WM_EUSAGE, "%.300s: %.100s is no folder; give another name", path,
                          folder);
     if (access (folder, W_OK | X_OK))
-        return wm_fault (error, WM_EUSAGE, "%.300s: cannot be written in %.100s: %s; give a name "
-                         "in another folder", path, folder, strerror (errno));
+        return wm_fault (error, WM_EUSAGE,
+                         "%.300s: cannot be written in %.100s: %s; give a name "
+                         "in another folder",
+                         path, folder, strerror (errno));
     return WM_OK;
 }
 
 static wm_fault_t check_old (const char *path, const struct stat *st, const wm_target_kind_t *kind,
                              int force, wm_error_t *error)
 {
-    const char *how = force < 0 ? "give another name" : "give another name, or --force to replace it";
+    const char *how =
+        force < 0 ? "give another name" : "give another name, or --force to replace it";
     if (force > 0)
         return WM_OK;
     if (!kind->begins && !kind->is && st->st_size)
@@ -152,6 +155,5 @@ wm_fault_t wm_target_check (const char *path, const wm_target_kind_t *kind, int 
         return wm_fault (error, WM_EUSAGE, "%.300s is %s; give a file%s", path,
                          wm_file_irregular (st.st_mode), S_ISDIR (st.st_mode) ? " in it" : "");
     const wm_fault_t fault = check_old (path, &st, kind, force, error);
-    return fault || kind->appends ? fault
-                                  : check_folder (wm_target_place (path, place), error);
+    return fault || kind->appends ? fault : check_folder (wm_target_place (path, place), error);
 }
