@@ -365,7 +365,12 @@ static wm_fault_t print_status (const options_t *options, wm_campaign_t *campaig
     char *json = NULL;
     if (summary) {
         wm_core_summary (core, summary);
-        summary->waiting_for = summary->inputs_open ? "no broker" : NULL;
+        summary->n_wait = 0;
+        memset (summary->n_by_wait, 0, sizeof summary->n_by_wait);
+        summary->waiting = summary->inputs_open ? WM_WAIT_NO_BROKER : WM_WAIT_NONE;
+        summary->waiting_for = summary->waiting ? wm_waits[summary->waiting].name : NULL;
+        if (summary->waiting)
+            wm_summary_add_wait (summary, summary->waiting, NULL, "", 0);
         summary->state = summary->inputs_open ? "stopped" : summary->inputs ? "finished" : "idle";
         json = wm_status_json (summary, &about);
     }
@@ -492,9 +497,9 @@ static void describe (const wm_brief_t *brief, char text[WM_SYSTEMD_STATUS_BYTES
         n += snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n,
                        ", held: %llu inputs, %llu hits", (unsigned long long) brief->inputs_held,
                        (unsigned long long) brief->hits_held);
-    if (brief->stopped)
-        snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n, ", hands out nothing: %.240s",
-                  brief->stopped);
+    if (brief->n_stop)
+        snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n, ", waits (%s): %.240s",
+                  wm_waits[brief->stop[0].wait].name, brief->stop[0].text);
 }
 
 static void watch (const wm_core_t *core)
@@ -517,7 +522,8 @@ static bool waits_for_room (const wm_error_t *error, char logged[sizeof error->t
         return false;
     if (strcmp (logged, error->text) != 0)
         fprintf (stderr, "wiremill-broker: %s\n", strcpy (logged, error->text));
-    wm_notify_turn (notify, &(wm_brief_t){ .stopped = error->text }, wm_now_ms ());
+    const wm_brief_t full = { .stop = { { WM_WAIT_DISK, error->text } }, .n_stop = 1 };
+    wm_notify_turn (notify, &full, wm_now_ms ());
     wm_systemd_status (error->text);
     usleep ((useconds_t) (wm_times ()->disk_full_ms * 1000));
     return true;

@@ -234,12 +234,14 @@ void wm_core_tick (wm_core_t *self, int64_t now_ms)
     }
     pump (self);
     wm_core_dispatch_copies (self);
+    wm_core_waits_tick (self);
 }
 
 void wm_core_disk_full (wm_core_t *self, bool full, int64_t now_ms)
 {
     enter (self, now_ms);
     self->disk_full = full;
+    wm_core_waits (self, WM_WAIT_DISK, full);
     pump (self);
 }
 

@@ -37,6 +37,7 @@
 #include "broker/wm_history.h"
 #include "broker/wm_ledger.h"
 #include "schema/wm_msg.h"
+#include "schema/wm_wait.h"
 #include "schema/wm_record.h"
 
 #include <stdbool.h>
@@ -208,6 +209,9 @@ void wm_core_tick (wm_core_t *self, int64_t now_ms);
 /* The disk is full (nothing more is handed out or asked for), or has room again.  */
 void wm_core_disk_full (wm_core_t *self, bool full, int64_t now_ms);
 
+/* The broker itself waits for this, or no longer; DISK_SLOW is reported for a minute.  */
+void wm_core_waits (wm_core_t *self, wm_wait_t wait, bool is_so);
+
 /* The result of this batch cannot be read back: the batch is scored again, and the session that
    fetched it is refused with BUSY, so that it announces the event again.  */
 void wm_core_damaged (wm_core_t *self, wm_key_t key, uint32_t session, int64_t now_ms);
@@ -261,9 +265,19 @@ typedef struct {
     char label[64];
     const char *input;                 /* path of the input it works on; lent; NULL */
     char waits[WM_TEXT_BYTES_MAX + 1]; /* what it reports to wait for (a full disk); "" */
+    wm_wait_t wait;                    /* the same by number */
     uint32_t asked;                    /* batches asked for and not sent, within their deadline */
     double late_s; /* since when it has sent nothing of what it was asked; < 0: it is not late */
 } wm_summary_producer_t;
+
+/* What the campaign or one of its peers waits for.  */
+#define WM_SUMMARY_WAITS_MAX 32
+typedef struct {
+    wm_wait_t wait;
+    const char *label; /* of the peer; lent; NULL: of the campaign */
+    const char *text;  /* what a peer reports of it, a worker within JSON; lent; "" */
+    double since_s;
+} wm_summary_wait_t;
 
 /* An input that is held or changed, or a batch that is held or raised an alarm.  */
 typedef struct {
@@ -315,9 +329,10 @@ typedef struct {
 #define WM_SUMMARY_NAMED_MAX 16
 
 typedef struct {
-    const char *state;       /* "running", "paused", "draining", "idle"; without a broker
-                                "stopped", "finished", "idle" */
-    const char *waiting_for; /* NULL: nothing */
+    const char *state;       /* "running", "waiting" (until a person acts), "paused", "draining",
+                                "idle"; without a broker "stopped", "finished", "idle" */
+    const char *waiting_for; /* the name of `waiting`; NULL: nothing */
+    wm_wait_t waiting;       /* what the campaign as a whole waits for */
     const char *paused;      /* why it is paused; lent; NULL */
     uint64_t epoch;
     uint64_t inputs, inputs_open, inputs_written, inputs_held;
@@ -344,6 +359,8 @@ typedef struct {
     uint32_t n_named;     /* of which WM_SUMMARY_NAMED_MAX are listed */
     wm_summary_named_t named[WM_SUMMARY_NAMED_MAX];
     uint64_t inputs_changed, held_total; /* of which n_held are named */
+    uint32_t n_wait, n_by_wait[WM_WAIT_END];      /* listed; all, by wait */
+    wm_summary_wait_t wait[WM_SUMMARY_WAITS_MAX]; /* the campaign's, then by severity */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];
     wm_summary_producer_t producer[WM_SUMMARY_PEERS_MAX];
     wm_summary_held_t held[WM_SUMMARY_HELD_MAX];       /* inputs, then the latest batches */
@@ -353,10 +370,18 @@ typedef struct {
 
 extern const char *const wm_core_states[WM_SUMMARY_STATES];
 void wm_core_summary (const wm_core_t *self, wm_summary_t *summary);
+void wm_summary_add_wait (wm_summary_t *summary, wm_wait_t wait, const char *label,
+                          const char *text, double since_s);
 
 /* What notifications and systemd need of the campaign at each tick; it costs no walk.  */
+#define WM_BRIEF_STOPS_MAX 8
 typedef struct {
-    const char *stopped; /* why nothing is handed out: paused, drained, disk full; lent; NULL */
+    wm_wait_t wait;
+    const char *text; /* lent */
+} wm_brief_stop_t;
+typedef struct {
+    wm_brief_stop_t stop[WM_BRIEF_STOPS_MAX]; /* pauses (schema/wm_wait.h), critical ones first */
+    uint32_t n_stop;
     uint64_t inputs, inputs_written, inputs_held, hits_done, hits_held, hits_announced;
     uint64_t n_closed; /* inputs that were written or held since the core was made */
     double hits_s;

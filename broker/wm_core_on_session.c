@@ -85,8 +85,8 @@ static void on_bye (wm_core_t *self, session_t *session, const wm_msg_t *msg,
 static void on_heartbeat (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                           const wm_payload_t *payload)
 {
-    (void) self, (void) payload;
-    memcpy (session->report, msg->text, sizeof session->report);
+    (void) payload;
+    wm_core_wait_reported (self, session, msg);
 }
 
 /* Each byte is sent once in a session, so that what a peer does not read takes no more memory than

@@ -63,9 +63,9 @@ static void on_heartbeat (wm_core_t *self, session_t *worker, const wm_msg_t *ms
         worker->stalled = false;
         wm_core_worker_update (self, worker);
     }
-    worker->executing = msg->key;
+    worker->executing = msg->key.input ? msg->key : (wm_key_t){ 0 };
     worker->progress = msg->count;
-    memcpy (worker->report, msg->text, sizeof worker->report);
+    wm_core_wait_reported (self, worker, msg);
 }
 
 /* ---- RESULT ---------------------------------------------------------------------------------- */

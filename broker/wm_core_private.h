@@ -235,6 +235,8 @@ struct session_t {
     char label[64];
     int64_t opened_ms, heard_ms, sent_ms, lost_ms;
     char report[WM_TEXT_BYTES_MAX + 1]; /* of heartbeats: its GPU, or what a producer waits for */
+    wm_wait_t wait;                     /* that it reports */
+    int64_t wait_ms;                    /* since then */
 
     /* worker */
     uint64_t credit, sent;
@@ -373,6 +375,10 @@ struct wm_core_t {
     uint64_t budget_used;
     bool paused, draining, disk_full;
     char why[240];      /* why it is paused */
+    uint32_t n_wait[WM_WAIT_END];  /* sessions that report it */
+    int64_t own_ms[WM_WAIT_END];   /* since when the broker itself waits for it; 0: it does not */
+    wm_wait_t waiting;             /* the campaign's, as of the last tick */
+    int64_t waiting_ms;            /* since then */
     uint32_t n_tripped; /* workers that the circuit breaker dismissed since the last resume */
 
     /* totals */
@@ -696,5 +702,20 @@ void wm_core_append (wm_core_t *self, wm_record_t *record, const wm_payload_t *b
 /* Another answer, when the last record appended is durable; after this call if none is pending.  */
 void wm_core_also (wm_core_t *self, wm_record_type_t type, wm_key_t key, const session_t *session,
                    uint8_t code);
+
+/* ---- wm_core_waits.c ------------------------------------------------------------------------- */
+
+/* Takes what a HEARTBEAT reports: the session's text, and what it waits for.  */
+void wm_core_wait_reported (wm_core_t *self, session_t *session, const wm_msg_t *msg);
+
+/* The session ends, or is lost: it waits for nothing any more.  */
+void wm_core_wait_over (wm_core_t *self, session_t *session);
+
+/* Notes since when the campaign waits for what it waits for.  */
+void wm_core_waits_tick (wm_core_t *self);
+
+/* Adds all waits, and what follows from them: `waiting_for`, the state, no estimate of time.  */
+void wm_core_waits_summary (const wm_core_t *self, wm_summary_t *summary);
+void wm_core_waits_brief (const wm_core_t *self, wm_brief_t *brief);
 
 #endif

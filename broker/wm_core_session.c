@@ -72,6 +72,7 @@ static void session_free (wm_core_t *self, session_t *session)
         self->n_machine_live--;
         wm_core_machine_left (self, session->machine);
     }
+    wm_core_wait_over (self, session);
     if (session->state == SESSION_LOST)
         self->n_lost_worker--;
     else {
@@ -106,6 +107,7 @@ void wm_core_session_lose (wm_core_t *self, session_t *session)
     self->n_session--;
     self->n_worker--;
     self->n_lost_worker++;
+    wm_core_wait_over (self, session);
     session->state = SESSION_LOST;
     session->lost_ms = self->now_ms;
     wm_core_worker_forget (self, session);

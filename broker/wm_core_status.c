@@ -70,6 +70,7 @@ static void add_producer (const wm_core_t *self, const session_t *producer, wm_s
     const input_t *input = wm_core_input_find (self, producer->last_input);
     row->input = input && input->claim == producer ? input->path : NULL;
     memcpy (row->waits, producer->report, sizeof row->waits);
+    row->wait = producer->wait;
     row->asked = producer->n_asked;
     row->late_s = producer->late ? (double) (self->now_ms - producer->answered_ms) / 1e3 : -1;
 }
@@ -188,30 +189,6 @@ static void add_logged (const wm_core_t *self, wm_summary_t *summary)
     }
 }
 
-static const char *waiting_for (const wm_core_t *self, const wm_summary_t *summary)
-{
-    if (self->disk_full)
-        return "disk full";
-    if (self->draining)
-        return "draining";
-    if (self->paused)
-        return "paused";
-    if (!summary->inputs_open)
-        return NULL;
-    uint64_t here = self->ready.count + self->failed.count + self->alone.count;
-    if (!self->n_worker && (here || self->n_by_state[BATCH_QUEUED]))
-        return "no worker";
-    if (self->config.for_clients)
-        return NULL;
-    if (!self->n_producer)
-        return "no producer";
-    if (!self->n_worker && !self->n_by_state[BATCH_RUNNING] && !self->n_by_state[BATCH_COMMITTING])
-        return "no worker";
-    if (!here && !self->n_by_state[BATCH_RUNNING] && !self->n_by_state[BATCH_COMMITTING])
-        return "producer";
-    return NULL;
-}
-
 void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
 {
     memset (summary, 0, sizeof *summary);
@@ -278,17 +255,13 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
                                             : "idle";
     summary->paused = self->paused ? self->why : NULL;
     add_left (self, summary);
-    summary->waiting_for = waiting_for (self, summary);
+    wm_core_waits_summary (self, summary);
 }
 
 void wm_core_brief (const wm_core_t *self, wm_brief_t *brief)
 {
     const uint64_t hits = self->hits_done + self->hits_held;
-    *brief = (wm_brief_t){ .stopped = self->disk_full  ? "the disk is full"
-                                      : self->paused   ? self->why
-                                      : self->draining ? "its workers are drained"
-                                                       : NULL,
-                           .inputs = self->config.for_clients ? 0 : self->n_input,
+    *brief = (wm_brief_t){ .inputs = self->config.for_clients ? 0 : self->n_input,
                            .inputs_written = self->n_input_written,
                            .inputs_held = self->n_input_held,
                            .n_closed = self->n_closed,
@@ -298,6 +271,7 @@ void wm_core_brief (const wm_core_t *self, wm_brief_t *brief)
                            .hits_s = wm_rate_per_s (&self->hit_rate, self->now_ms),
                            .n_worker = self->n_worker,
                            .n_producer = self->n_producer };
+    wm_core_waits_brief (self, brief);
 }
 
 /* ---- the history ----------------------------------------------------------------------------- */

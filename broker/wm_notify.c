@@ -18,7 +18,7 @@
 #define POLL_MS 20
 #define PIPE_BYTES (1 << 20) /* of what a command prints between two turns, if it may */
 #define PARTS_MAX 32         /* of 64 KiB, a turn */
-#define VARIABLES 11
+#define VARIABLES 12
 #define VALUE_BYTES 4600 /* a path, or a sentence with one */
 #define VARIABLE_BYTES (VALUE_BYTES + 32)
 
@@ -26,7 +26,8 @@ static const char *const names[WM_NOTIFY_EVENTS] = { "pause", "held", "done" };
 
 /* What people know of the campaign.  */
 typedef struct {
-    bool is_done, is_stopped;
+    bool is_done;
+    uint64_t stops; /* a bit for each wait that --on-pause has run for */
     uint64_t inputs, inputs_written; /* when it was done; and, not noted: */
     uint64_t n_closed;
     uint64_t n_held; /* hits and inputs */
@@ -49,22 +50,32 @@ struct wm_notify_t {
 
 /* ---- the note -------------------------------------------------------------------------------- */
 
+static uint64_t stops_of (const wm_brief_t *brief)
+{
+    uint64_t stops = 0;
+    for (uint32_t i = 0; i < brief->n_stop; i++)
+        stops |= 1ull << brief->stop[i].wait;
+    return stops;
+}
+
 static void note_print (const told_t *told, char text[NOTE_BYTES_MAX])
 {
-    snprintf (text, NOTE_BYTES_MAX, "done %d %llu %llu\nheld %llu\npause %d\n", told->is_done,
+    snprintf (text, NOTE_BYTES_MAX, "done %d %llu %llu\nheld %llu\npause %llu\n", told->is_done,
               (unsigned long long) told->inputs, (unsigned long long) told->inputs_written,
-              (unsigned long long) told->n_held, told->is_stopped);
+              (unsigned long long) told->n_held, (unsigned long long) told->stops);
 }
 
 /* A note that is damaged is none: the commands of all events run again.  */
 static void note_read (wm_notify_t *self)
 {
-    unsigned long long inputs, written, n_held;
-    int is_done, is_stopped;
+    unsigned long long inputs, written, n_held, stops;
+    int is_done;
     char *text = wm_note_read (self->config.dir, NOTE, NOTE_BYTES_MAX - 1, NULL);
-    if (text && sscanf (text, "done %d %llu %llu\nheld %llu\npause %d", &is_done, &inputs, &written,
-                        &n_held, &is_stopped) == 5) {
-        self->told = (told_t){ is_done != 0, is_stopped != 0, inputs, written, 0, n_held };
+    if (text && sscanf (text, "done %d %llu %llu\nheld %llu\npause %llu", &is_done, &inputs, &written,
+                        &n_held, &stops) == 5) {
+        if (stops == 1) /* of an earlier release, which noted no reason: of whatever there is now */
+            stops = UINT64_MAX;
+        self->told = (told_t){ is_done != 0, stops, inputs, written, 0, n_held };
         note_print (&self->told, self->noted);
     }
     free (text);
@@ -107,7 +118,7 @@ static void forget (told_t *told, const wm_brief_t *brief)
     told->is_done &= is_done (brief) && told->inputs == brief->inputs &&
                      told->inputs_written == brief->inputs_written &&
                      told->n_closed == brief->n_closed;
-    told->is_stopped &= brief->stopped != NULL;
+    told->stops &= stops_of (brief);
     if (told->n_held > held_of (brief))
         told->n_held = held_of (brief);
 }
@@ -118,7 +129,7 @@ static bool is_due (const wm_notify_t *self, int event, const wm_brief_t *brief,
         return false;
     switch (event) {
     case WM_NOTIFY_PAUSE:
-        return brief->stopped && !self->told.is_stopped;
+        return (stops_of (brief) & ~self->told.stops) != 0;
     case WM_NOTIFY_HELD:
         return held_of (brief) > self->told.n_held;
     default: /* a producer may announce more; where the broker stops, its BYE may not be read yet */
@@ -133,6 +144,30 @@ static const char *s_of (uint64_t n)
     return n == 1 ? "" : "s";
 }
 
+/* The first that its command has not run for.  */
+static const wm_brief_stop_t *new_stop (const wm_notify_t *self, const wm_brief_t *brief)
+{
+    uint32_t i = 0;
+    while (i + 1 < brief->n_stop && self->told.stops >> brief->stop[i].wait & 1)
+        i++;
+    return &brief->stop[i];
+}
+
+/* A peer's wait holds up that peer, the broker's own ones all.  */
+static void sentence_of_stop (const wm_notify_t *self, const wm_brief_stop_t *stop,
+                              char text[VALUE_BYTES])
+{
+    const wm_wait_row_t *row = &wm_waits[stop->wait];
+    if (row->by == WM_WAIT_BY_BROKER)
+        snprintf (text, VALUE_BYTES,
+                  "campaign %.4000s hands out nothing: %.480s; `wiremill why` explains it",
+                  self->config.dir, stop->text);
+    else
+        snprintf (text, VALUE_BYTES,
+                  "campaign %.4000s waits, %s: %.480s; `wiremill why` explains it",
+                  self->config.dir, row->name, stop->text);
+}
+
 /* One plain sentence. What peers wrote stands within it, tamed.  */
 static void sentence (const wm_notify_t *self, int event, const wm_brief_t *brief,
                       char text[VALUE_BYTES])
@@ -140,9 +175,7 @@ static void sentence (const wm_notify_t *self, int event, const wm_brief_t *brie
     const unsigned long long hits = brief->hits_held, inputs = brief->inputs_held;
     const int size = VALUE_BYTES;
     if (event == WM_NOTIFY_PAUSE)
-        snprintf (text, size,
-                  "campaign %.4100s hands out nothing: %.240s; `wiremill why` explains it",
-                  self->config.dir, brief->stopped);
+        sentence_of_stop (self, new_stop (self, brief), text);
     else if (event == WM_NOTIFY_HELD)
         snprintf (text, size,
                   "campaign %.4100s: %llu hit%s and %llu input%s are held, %llu of them new; "
@@ -190,6 +223,8 @@ static environment_t *environment_new (const wm_notify_t *self, int event, const
     sentence (self, event, brief, text);
     add_text (made, "EVENT", names[event]);
     add_text (made, "TEXT", text);
+    add_text (made, "REASON",
+              event == WM_NOTIFY_PAUSE ? wm_waits[new_stop (self, brief)->wait].name : "");
     add_text (made, "CAMPAIGN", self->config.dir);
     add_text (made, "OUTPUT", self->config.output);
     add_number (made, "INPUTS", brief->inputs);
@@ -305,7 +340,7 @@ static void start (wm_notify_t *self, int event, const wm_brief_t *brief, int64_
     self->event = event;
     self->end_ms = now_ms + self->config.limit_ms;
     self->then = (told_t){
-        true, true, brief->inputs, brief->inputs_written, brief->n_closed, held_of (brief)
+        true, stops_of (brief), brief->inputs, brief->inputs_written, brief->n_closed, held_of (brief)
     };
 }
 
@@ -317,7 +352,7 @@ static void is_told (wm_notify_t *self)
     WM_FAILPOINT ("broker-notify-ended");
     self->pid = 0;
     if (self->event == WM_NOTIFY_PAUSE)
-        told->is_stopped = true;
+        told->stops |= then->stops;
     else if (self->event == WM_NOTIFY_HELD)
         told->n_held = then->n_held;
     else {

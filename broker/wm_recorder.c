@@ -154,8 +154,11 @@ static void commit (wm_recorder_t *self)
         carry_out (self);
         return;
     }
+    const int64_t begun_ms = self->config.now_ms ();
     wm_journal_sync (self->config.journal);
-    int64_t now_ms = self->config.now_ms ();
+    const int64_t now_ms = self->config.now_ms ();
+    if (now_ms - begun_ms > wm_times ()->gap_ms)
+        wm_core_waits (self->config.core, WM_WAIT_DISK_SLOW, true);
     while (count--) { /* effects may append: those wait for the next sync */
         WM_FAILPOINT ("broker-effect");
         entry_t *entry = entries_pop (&self->appended);
@@ -187,6 +190,7 @@ static void ledger_commit (wm_recorder_t *self, bool at_once)
         self->error = error;
     }
     self->ledger_full = fault == WM_EAGAIN;
+    wm_core_waits (self->config.core, WM_WAIT_LEDGER_DISK, self->ledger_full);
     if (fault == WM_OK) {
         WM_FAILPOINT ("broker-sweep");
         wm_journal_sweep (self->config.journal);

@@ -192,6 +192,7 @@ static json_t *health_json (const char *health, json_t **cpu_s)
         *cpu_s = json_null ();
     }
     json_object_del (object, "cpu_s");
+    json_object_del (object, "waits"); /* in the list of waits */
     if (json_object_size (object))
         return object;
     json_decref (object);
@@ -222,6 +223,38 @@ static json_t *held_json (const wm_summary_held_t *h)
                       integer (h->n_hit), "reason", text (h->reason));
 }
 
+/* What a worker reports of its wait lies in the JSON of its heartbeat, if that is JSON.  */
+static json_t *wait_text (const wm_summary_wait_t *wait)
+{
+    if (wm_waits[wait->wait].by != WM_WAIT_BY_WORKER || wait->text[0] != '{')
+        return text (*wait->text ? wait->text : NULL);
+    json_t *object = json_loads (wait->text, 0, NULL);
+    json_t *made = text (json_string_value (json_object_get (object, "waits")));
+    json_decref (object);
+    return made;
+}
+
+/* All waits (schema/wm_wait.h), and how many there are of each.  */
+static void waits_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
+{
+    json_t *waits = json_array (), *by = json_object ();
+    for (uint32_t i = 0; i < s->n_wait && i < rows_max; i++) {
+        const wm_wait_row_t *row = &wm_waits[s->wait[i].wait];
+        json_array_append_new (
+            waits, json_pack ("{s:s, s:o, s:o, s:s, s:s, s:s, s:b, s:f}", "reason", row->name,
+                              "peer", text (s->wait[i].label), "text", wait_text (&s->wait[i]),
+                              "sentence", row->sentence, "advice", row->advice, "severity",
+                              wm_wait_severities[row->severity], "is_pause", row->is_pause,
+                              "since_s", s->wait[i].since_s));
+    }
+    for (int i = 1; i < WM_WAIT_END; i++)
+        if (s->n_by_wait[i])
+            json_object_set_new (by, wm_waits[i].name, integer (s->n_by_wait[i]));
+    json_object_set_new (root, "waiting_for", text (s->waiting_for));
+    json_object_set_new (root, "waits", waits);
+    json_object_set_new (root, "waits_by_reason", by);
+}
+
 static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
 {
     json_t *workers = json_array (), *producers = json_array (), *held = json_array (),
@@ -235,8 +268,9 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
         json_array_append_new (workers, worker_json (&s->worker[i]));
     for (uint32_t i = 0; i < s->n_producer_listed && i < rows_max; i++)
         json_array_append_new (
-            producers, json_pack ("{s:o, s:o, s:o, s:o, s:o}", "label", text (s->producer[i].label),
-                                  "input", text (s->producer[i].input), "waits",
+            producers, json_pack ("{s:o, s:o, s:s, s:o, s:o, s:o}", "label", text (s->producer[i].label),
+                                  "input", text (s->producer[i].input), "reason",
+                                  wm_waits[s->producer[i].wait].name, "waits",
                                   text (*s->producer[i].waits ? s->producer[i].waits : NULL),
                                   "asked", integer (s->producer[i].asked), "late_s",
                                   number_or_null (s->producer[i].late_s)));
@@ -256,7 +290,7 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
     json_object_set_new (root, "jobs", jobs);
     json_object_set_new (root, "workers", workers);
     json_object_set_new (root, "producers", producers);
-    json_object_set_new (root, "waiting_for", text (s->waiting_for));
+    waits_json (s, root, rows_max);
     json_object_set_new (root, "paused", text (s->paused));
     json_object_set_new (root, "held_total", integer (s->held_total));
     json_object_set_new (root, "held", held);

@@ -131,18 +131,54 @@ int64_t wm_lane_time_left (wm_lane_t *self, bool is_busy, const char **why)
     return by_wall ? wall : config->idle_s > 0 ? idle : INT64_MAX;
 }
 
-/* What the GPU reports, as a JSON object, and the CPU seconds of this lane and its engine.  */
-static void report (wm_lane_t *self, char text[WM_TEXT_BYTES_MAX + 1])
+const char *wm_lane_starts (const wm_lane_t *self)
+{
+    static _Thread_local char text[100];
+    snprintf (text, sizeof text, "the engine %.60s starts", self->config->engine);
+    return text;
+}
+
+void wm_lane_is_short (wm_lane_t *self, const char *how)
+{
+    self->short_ms = wm_now_ms ();
+    snprintf (self->short_of, sizeof self->short_of, "%.159s", how);
+    for (char *at = self->short_of; *at; at++)
+        if (*at == '"' || *at == '\\' || (unsigned char) *at < ' ')
+            *at = '\'';
+}
+
+static wm_wait_t wait_of (const wm_lane_t *self, const char **text)
+{
+    *text = "";
+    if (self->short_ms && wm_now_ms () - self->short_ms < wm_times ()->silence_ms) {
+        *text = self->short_of;
+        return WM_WAIT_NO_MEMORY;
+    }
+    if (wm_scorer_is_ready (self->scorer))
+        return WM_WAIT_NONE;
+    *text = wm_lane_starts (self);
+    return WM_WAIT_WORKER_STARTS;
+}
+
+/* What the GPU reports, as a JSON object, the CPU seconds of this lane and its engine, and what it
+   waits for.  */
+static void report (wm_lane_t *self, const char *waits, char text[WM_TEXT_BYTES_MAX + 1])
 {
     struct timespec used = { 0 };
     char health[WM_HEALTH_BYTES] = "";
     clock_gettime (CLOCK_THREAD_CPUTIME_ID, &used);
     if (self->health)
         wm_health_text (self->health, health);
+    const double cpu_s =
+        wm_scorer_cpu_s (self->scorer) + (double) used.tv_sec + (double) used.tv_nsec / 1e9;
+    if (*waits) {
+        snprintf (text, WM_TEXT_BYTES_MAX + 1, "{\"cpu_s\": %.1f, \"waits\": \"%.159s\"}", cpu_s,
+                  waits);
+        return;
+    }
     const bool is_more = strlen (health) > strlen ("{}");
-    snprintf (text, WM_TEXT_BYTES_MAX + 1, "{\"cpu_s\": %.1f%s%s",
-              wm_scorer_cpu_s (self->scorer) + (double) used.tv_sec + (double) used.tv_nsec / 1e9,
-              is_more ? ", " : "}", is_more ? health + 1 : "");
+    snprintf (text, WM_TEXT_BYTES_MAX + 1, "{\"cpu_s\": %.1f%s%s", cpu_s, is_more ? ", " : "}",
+              is_more ? health + 1 : "");
 }
 
 static void heartbeat (wm_lane_t *self, int64_t now)
@@ -150,9 +186,12 @@ static void heartbeat (wm_lane_t *self, int64_t now)
     const wm_task_t *task = wm_lane_executes (self);
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
+    const char *waits = "";
     if (task)
         msg.key = task->key;
-    report (self, msg.text);
+    else
+        msg.key.ordinal = (uint32_t) wait_of (self, &waits);
+    report (self, waits, msg.text);
     msg.count = wm_scorer_progress (self->scorer) + self->n_end;
     msg.received = self->credit.received;
     wm_client_send (self->client, &msg, NULL, 0);

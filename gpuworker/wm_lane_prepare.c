@@ -132,6 +132,7 @@ static wm_fault_t fetch_trial (wm_lane_t *self, wm_client_t *client, wm_error_t 
         if (!is_logged)
             wm_lane_log ("waits for a producer: precision %s measures on the campaign's first hits",
                          self->pins.precision);
+        wm_client_waits (client, WM_WAIT_SAMPLE, "");
         is_logged = true;
         if (zsys_interrupted || wm_lane_time_left (self, false, &why) <= 0)
             return wm_fault (error, WM_EAGAIN, "no producer has sent hits to measure on");
@@ -175,7 +176,8 @@ static int fetch_once (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_
     return STEP_RETRY;
 }
 
-static int fetch_model (wm_lane_t *self, char path[WM_CACHE_PATH_MAX])
+/* The session stays open.  */
+static int fetch_model (wm_lane_t *self, wm_client_t *client, char path[WM_CACHE_PATH_MAX])
 {
     wm_error_t error = { 0 };
     if (self->config->cache)
@@ -184,13 +186,9 @@ static int fetch_model (wm_lane_t *self, char path[WM_CACHE_PATH_MAX])
         wm_lane_log ("%s", error.text);
         return WM_EXIT_FAILURE;
     }
-    wm_client_t *client =
-        wm_client_new (self->endpoint, WM_ROLE_WORKER, self->label, "fetching", NULL);
     int code;
     while ((code = fetch_once (self, client, path)) == STEP_RETRY)
         ;
-    wm_client_close (client, WM_REASON_DONE, "has the model");
-    wm_client_destroy (&client);
     return code;
 }
 
@@ -208,13 +206,32 @@ static void log_engine (const wm_lane_t *self)
             *refused ? "; not precise enough: " : "", refused);
 }
 
+/* Keeps the session in which the model was fetched, so that people see what the worker does; one
+   that ends meanwhile is opened again, now and then.  */
+static void keep_session (wm_lane_t *self, wm_client_t *client, int64_t *next_ms)
+{
+    wm_error_t error = { 0 };
+    if (wm_client_is_open (client)) {
+        while (wm_client_wait (client, 0) == WM_CLIENT_MESSAGE)
+            ;
+        *next_ms = wm_now_ms () + wm_times ()->reconnect_ms;
+    } else if (wm_now_ms () >= *next_ms) {
+        (void) wm_client_open (client, NULL, 0, wm_times ()->handshake_ms, &error);
+        *next_ms = wm_now_ms () + wm_times ()->reconnect_ms;
+    }
+    if (wm_client_is_open (client))
+        wm_client_waits (client, WM_WAIT_WORKER_STARTS, wm_lane_starts (self));
+}
+
 /* Waits until the first engine process has passed its self-test.  */
-static int wait_for_engine (wm_lane_t *self)
+static int wait_for_engine (wm_lane_t *self, wm_client_t *client)
 {
     wm_error_t error = { 0 };
     uint64_t slot;
+    int64_t next_ms = 0;
     const char *why;
     while (!zsys_interrupted) {
+        keep_session (self, client, &next_ms);
         if (wm_lane_time_left (self, true, &why) <= 0) {
             wm_lane_log ("leaves before its engine is ready: %s", why);
             return WM_EXIT_OK;
@@ -243,9 +260,13 @@ static int wait_for_engine (wm_lane_t *self)
 int wm_lane_prepare (wm_lane_t *self)
 {
     char path[WM_CACHE_PATH_MAX];
-    int code = fetch_model (self, path);
+    wm_client_t *client =
+        wm_client_new (self->endpoint, WM_ROLE_WORKER, self->label, "fetching", NULL);
+    int code = fetch_model (self, client, path);
     if (code < 0)
-        code = wait_for_engine (self);
+        code = wait_for_engine (self, client);
+    wm_client_close (client, WM_REASON_DONE, "has the model");
+    wm_client_destroy (&client);
     if (*self->trial) /* the control block has its outcome now */
         unlink (self->trial);
     return code;

@@ -59,6 +59,9 @@ struct wm_lane_t {
     int64_t lost_ms, retry_ms, delay_ms; /* without a session: since when, next attempt, back-off */
     int64_t beat_ms;                     /* last heartbeat */
 
+    int64_t short_ms;                    /* when memory was short last; 0: never; and what was: */
+    char short_of[160];
+
     bool done, draining;
     int code;           /* exit code */
     int64_t drained_ms; /* since when the lane waits for acknowledgements only; 0: not yet */
@@ -79,6 +82,12 @@ void wm_lane_log (const char *format, ...) __attribute__ ((format (printf, 1, 2)
 /* Returns whether the broker of the open session serves the campaign that this lane was prepared
    for; else closes the session.  */
 bool wm_lane_same_campaign (wm_lane_t *self, wm_client_t *client);
+
+/* What people are shown while the engine starts; lent.  */
+const char *wm_lane_starts (const wm_lane_t *self);
+
+/* Memory was short, as `how` explains; the broker is told so for a while.  */
+void wm_lane_is_short (wm_lane_t *self, const char *how);
 
 /* Begins the drain: gives back what does not execute. code: of wm_lane_run.  */
 void wm_lane_drain (wm_lane_t *self, int code, const char *why);

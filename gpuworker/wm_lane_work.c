@@ -368,6 +368,8 @@ static void ended (wm_lane_t *self, unsigned i, const wm_error_t *error)
     slot->alone = false;
     end_round_if_idle (self, i);
     const bool starved = error->fault == WM_EAGAIN;
+    if (starved)
+        wm_lane_is_short (self, error->text);
     if (!slot->poison) {
         wm_lane_log ("the engine ended on batch %u:%u:%u: %s; starting it again %s",
                      slot->task->key.input, slot->task->key.ordinal, slot->task->key.batch,
@@ -529,8 +531,10 @@ static void take_task (wm_lane_t *self, const wm_msg_t *msg)
         wm_lane_log ("batch %u:%u:%u refused: %s", msg->key.input, msg->key.ordinal, msg->key.batch,
                      error.text);
         nack (self, &msg->key, msg->attempt, fault == WM_EHOST ? WM_EAGAIN : fault, error.text);
-        if (fault == WM_EHOST) /* no memory for it */
+        if (fault == WM_EHOST) { /* no memory for it */
+            wm_lane_is_short (self, error.text);
             machine_failed (self, error.text);
+        }
     }
 }
 

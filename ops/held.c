@@ -7,6 +7,7 @@
 #include "ops/verbs.h"
 #include "ops/wm_account.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_waits.h"
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
@@ -140,25 +141,16 @@ static void input_name (const char *given, char name[PATH_MAX])
 /* Prints what to do about the thing that a campaign waits for; ends the line.  */
 static void advise (const json_t *status, const char *waiting_for, const char *campaign)
 {
-    static const char *const table[][2] = {
-        { "producer", "it reads an input or writes an output" },
-        { "disk full", "free space on the campaign's disk; the campaign continues by itself" },
-        { "draining", "run `wiremill resume` to continue, or start the broker again" },
-        { "paused", "run `wiremill resume` to continue" },
-    };
     const char *endpoint = wm_ask_text (status, "endpoint");
-    if (strcmp (waiting_for, "no broker") == 0)
+    const wm_wait_t wait = wm_wait_find (waiting_for);
+    if (wait == WM_WAIT_NO_BROKER)
         wm_ask_advise (stdout, status, campaign);
-    else if (strcmp (waiting_for, "no producer") == 0)
+    else if (wait == WM_WAIT_NO_PRODUCER)
         printf ("type the same %s command to continue\n", wm_command_sender (campaign));
-    else if (strcmp (waiting_for, "no worker") == 0)
+    else if (wait == WM_WAIT_NO_WORKER)
         printf ("start one with `wiremill work --broker %s`\n", endpoint);
-    else {
-        size_t i = 0;
-        while (i < sizeof table / sizeof *table && strcmp (waiting_for, table[i][0]) != 0)
-            i++;
-        puts (i < sizeof table / sizeof *table ? table[i][1] : "");
-    }
+    else
+        puts (wm_waits[wait].advice);
 }
 
 static void why_campaign (const json_t *status, const char *campaign)
@@ -171,11 +163,9 @@ static void why_campaign (const json_t *status, const char *campaign)
         printf ("paused: %s\n", paused);
     json_array_foreach (json_object_get (status, "producers"), i, one)
     {
-        if (*wm_ask_text (one, "waits"))
-            printf ("producer %s waits: %s\n", wm_ask_text (one, "label"),
-                    wm_ask_text (one, "waits"));
         wm_ask_late (stdout, one);
     }
+    wm_waits_print (stdout, status);
     if (*waiting) {
         printf ("waiting for: %s; ", waiting);
         advise (status, waiting, campaign);

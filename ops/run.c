@@ -10,6 +10,7 @@
 #include "ops/wm_account.h"
 #include "ops/wm_arithmetic.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_waits.h"
 #include "ops/wm_clients.h"
 #include "ops/wm_command.h"
 #include "ops/wm_crew.h"
@@ -272,20 +273,6 @@ static double expected_hits (const run_t *self)
 #define BAR_LEAST 5
 #define BAR_MOST 20
 
-/* What it waits for; of a producer, what that waits for itself.  */
-static const char *waits_for (const run_t *self)
-{
-    const char *waits = wm_ask_text (self->status, "waiting_for");
-    const json_t *one;
-    size_t i;
-    json_array_foreach (json_object_get (self->status, "producers"), i, one)
-    {
-        if (strcmp (waits, "producer") == 0 && *wm_ask_text (one, "waits"))
-            return wm_ask_text (one, "waits");
-    }
-    return waits;
-}
-
 /* In `width` columns: the bar takes what is left; numbers that do not fit are left out, those that
    people look at last first.  */
 static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH_MAX + 1])
@@ -295,7 +282,7 @@ static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH
     char rest[WM_SHOW_WIDTH_MAX + 1];
     const int64_t done = wm_ask_settled (self->status);
     const double all = expected_hits (self), left = wm_ask_real (self->status, "eta_s");
-    const char *waits = waits_for (self);
+    const char *waits = wm_waits_short (self->status);
     if (left > 0)
         wm_show_time (left, left_text);
     snprintf (share, sizeof share, "%5.1f %%", all > 0 ? 100 * (double) done / all : 0.);

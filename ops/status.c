@@ -8,6 +8,7 @@
 #include "ops/wm_account.h"
 #include "ops/wm_arithmetic.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_waits.h"
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_show.h"
@@ -245,6 +246,8 @@ static void show_status (const json_t *s, const char *campaign)
         show_stopped (s, campaign);
     else if (*waiting)
         printf ("waiting for: %s\n", waiting);
+    if (*endpoint)
+        wm_waits_print (stdout, s);
     if (*paused)
         printf ("paused: %s; run `wiremill resume` to continue\n", paused);
     show_workers (s);

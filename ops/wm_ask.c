@@ -347,9 +347,8 @@ const char *wm_ask_text (const json_t *status, const char *path)
 
 bool wm_ask_takes_work (const json_t *status)
 {
-    const char *waiting = wm_ask_text (status, "waiting_for");
-    return strcmp (waiting, "paused") != 0 && strcmp (waiting, "draining") != 0 &&
-           strcmp (waiting, "disk full") != 0;
+    const wm_wait_row_t *row = &wm_waits[wm_wait_find (wm_ask_text (status, "waiting_for"))];
+    return !row->is_pause || row->by != WM_WAIT_BY_BROKER;
 }
 
 int64_t wm_ask_demand (const json_t *status)

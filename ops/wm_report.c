@@ -6,6 +6,7 @@
 #include "ops/wm_account.h"
 #include "ops/wm_arithmetic.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_waits.h"
 #include "ops/wm_command.h"
 #include "ops/wm_show.h"
 #include "ops/wm_top.h"
@@ -88,6 +89,16 @@ static void write_progress (const json_t *s, FILE *out)
     fputs (". ", out);
 }
 
+/* All that waits, and what to do.  */
+static void write_waits (const json_t *s, FILE *out)
+{
+    char text[WM_WAITS_TEXT_BYTES];
+    json_t *list = wm_waits_of (s);
+    for (size_t i = 0; i < json_array_size (list); i++)
+        wm_page_print (out, "Waits: %s. ", wm_waits_text (json_array_get (list, i), true, text));
+    json_decref (list);
+}
+
 static void write_verdict (const wm_report_t *self, FILE *out)
 {
     const json_t *s = self->status;
@@ -96,7 +107,7 @@ static void write_verdict (const wm_report_t *self, FILE *out)
                *paused = wm_ask_text (s, "paused"), *waiting = wm_ask_text (s, "waiting_for");
     const bool is_clean = wm_account_is_clean (s), is_running = *wm_ask_text (s, "endpoint"),
                is_finished = !strcmp (state, "finished"),
-               is_bad = wm_ask_int (s, "counters.alarm") > 0 || !strcmp (state, "disk full");
+               is_bad = wm_ask_int (s, "counters.alarm") > 0 || wm_wait_stops (wm_waits_campaign (s));
     fprintf (out, "<p class=\"verdict %s\"><strong>",
              is_bad                    ? "bad"
              : is_finished && is_clean ? "good"
@@ -109,6 +120,8 @@ static void write_verdict (const wm_report_t *self, FILE *out)
         wm_page_print (out, "Paused: %s. ", paused);
     else if (is_running && *waiting && !is_finished)
         wm_page_print (out, "It waits for: %s. ", waiting);
+    if (is_running)
+        write_waits (s, out);
     if (!is_running && wm_ask_int (s, "inputs.open") && !wm_ask_serves_clients (s))
         wm_page_print (out, "No broker runs; what is done is kept. ");
     if (is_clean && is_finished)

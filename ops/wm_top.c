@@ -3,6 +3,7 @@
 #include "ops/wm_top.h"
 #include "ops/wm_account.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_waits.h"
 #include "ops/wm_show.h"
 
 #include <stdio.h>
@@ -29,8 +30,8 @@ const char *wm_top_state (const wm_top_campaign_t *campaign)
         return is_over ? "finished" : "stopped";
     if (*campaign->note)
         return "no answer";
-    if (strcmp (wm_ask_text (s, "waiting_for"), "disk full") == 0)
-        return "disk full";
+    if (wm_wait_stops (wm_waits_campaign (s)))
+        return wm_waits[wm_waits_campaign (s)].name;
     const char *state = wm_ask_text (s, "campaign.state");
     return is_over && strcmp (state, "idle") == 0 ? "finished" : state;
 }
@@ -41,13 +42,13 @@ static wm_style_t style_of (const char *state)
         const char *state;
         wm_style_t style;
     } styles[] = { { "running", WM_GOOD },  { "busy", WM_GOOD },     { "finished", WM_GOOD },
-                   { "paused", WM_WARN },   { "draining", WM_WARN }, { "stopped", WM_WARN },
-                   { "no answer", WM_BAD }, { "refused", WM_BAD },   { "disk full", WM_BAD },
-                   { "lost", WM_BAD } };
+                   { "stopped", WM_WARN },  { "no answer", WM_BAD }, { "refused", WM_BAD },
+                   { "waiting", WM_BAD },   { "lost", WM_BAD } };
+    static const wm_style_t of_severity[] = { WM_PLAIN, WM_WARN, WM_BAD };
     for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
         if (strcmp (state, styles[i].state) == 0)
             return styles[i].style;
-    return WM_PLAIN;
+    return of_severity[wm_waits[wm_wait_find (state)].severity];
 }
 
 /* The last n buckets as shares of the largest, which is returned.  */
@@ -511,6 +512,27 @@ static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, int lines
     return n;
 }
 
+#define WAITS_MAX 3 /* of them on a screen with keys; `wiremill why` prints all */
+
+static void put_waits (wm_canvas_t *canvas, const wm_top_view_t *view, const json_t *s)
+{
+    char text[WM_WAITS_TEXT_BYTES], head[64];
+    json_t *list = wm_waits_of (s);
+    const size_t n = json_array_size (list), most = view->has_keys ? WAITS_MAX : n;
+    const char *waiting = wm_ask_text (s, "waiting_for");
+    for (size_t i = 0, shown = 0; i < n && shown < most; i++) {
+        const json_t *one = json_array_get (list, i);
+        const char *reason = wm_ask_text (one, "reason");
+        if (!*wm_ask_text (one, "peer") && strcmp (reason, waiting) == 0)
+            continue;
+        shown++;
+        snprintf (head, sizeof head, "%.40s: ", reason);
+        wm_canvas_wrap (canvas, wm_waits_severity (one) == WM_WAIT_CRITICAL ? WM_BAD : WM_WARN, head,
+                        wm_waits_text (one, true, text), view->has_keys ? 2 : TEXT_LINES_MAX);
+    }
+    json_decref (list);
+}
+
 static void put_note (wm_canvas_t *canvas, const wm_top_view_t *view,
                       const wm_top_campaign_t *campaign)
 {
@@ -533,6 +555,8 @@ static void put_note (wm_canvas_t *canvas, const wm_top_view_t *view,
         wm_canvas_wrap (canvas, WM_WARN, "paused: ", paused, 3);
     else if (*waiting)
         wm_canvas_wrap (canvas, WM_WARN, "waiting for: ", waiting, 3);
+    if (*wm_ask_text (s, "endpoint"))
+        put_waits (canvas, view, s);
 }
 
 /* On a narrow screen the end of the address: there are a broker's port and a campaign's name.  */

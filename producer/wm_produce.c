@@ -98,6 +98,7 @@ void wm_produce_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
             self->fetch[(self->fetch_first + n++) % WM_OPEN_EVENTS_MAX] = place;
     }
     self->n_fetch = n;
+    wm_produce_has_room (self, input);
     if (self->rebuilt_for.input == input)
         wm_pack_destroy (&self->rebuilt);
     wm_produce_store_drop (self, input);
@@ -135,10 +136,11 @@ void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault)
         wm_produce_stage_name (input, self->error.text, sizeof self->error.text);
         wm_produce_hold (self, input, self->error.text);
     } else if (fault == WM_EAGAIN) {
-        if (!self->full_is_logged)
+        if (!self->full_with) {
             wm_produce_warn (self, "%s", self->error.text);
-        wm_client_say (self->client, self->error.text);
-        self->full_is_logged = true;
+            self->full_with = input;
+        }
+        snprintf (self->full_text, sizeof self->full_text, "%s", self->error.text);
         self->full_ms = wm_now_ms () + wm_times ()->disk_full_ms;
     } else
         wm_produce_fatal (self, WM_EXIT_FAILURE, self->error.text);
@@ -149,10 +151,10 @@ bool wm_produce_is_full (const wm_produce_t *self)
     return self->full_ms && wm_now_ms () < self->full_ms;
 }
 
-void wm_produce_has_room (wm_produce_t *self)
+void wm_produce_has_room (wm_produce_t *self, const wm_input_t *input)
 {
-    self->full_is_logged = false;
-    wm_client_say (self->client, "");
+    if (self->full_with == input)
+        self->full_with = NULL;
 }
 
 /* ---- INPUT ----------------------------------------------------------------------------------- */
@@ -300,7 +302,7 @@ static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced
         if (fault)
             wm_produce_blame (self, input, fault);
         else
-            wm_produce_has_room (self);
+            wm_produce_has_room (self, input);
         return true;
     }
     while (input->next < input->n_event && input->event[input->next].announced)

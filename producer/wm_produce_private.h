@@ -71,13 +71,14 @@ typedef struct wm_produce_t {
     char repeat[720];  /* the first of them, for people */
 
     uint32_t n_checking;  /* inputs whose outputs elsewhere the stager looks at, or renames */
-    bool waits_for_stage; /* the broker was told so */
     bool told_low;        /* the command that started this process was */
-    bool trouble_is_new;  /* the broker was not told yet: */
     char trouble[480];    /* why outputs cannot be copied elsewhere; "": they can */
+    wm_wait_t stage_wait; /* of the stager, for inputs; and its text: */
+    char stage_text[480];
 
-    int64_t full_ms; /* disk full: no try before */
-    bool full_is_logged;
+    int64_t full_ms;             /* disk full: no try before */
+    const wm_input_t *full_with; /* the input that found it full, and has not gone on; NULL: none */
+    char full_text[480];
     int exit_code; /* -1: go on */
     wm_error_t error;
 } wm_produce_t;
@@ -124,7 +125,7 @@ uint32_t wm_produce_active (wm_produce_t *self);
 bool wm_produce_is_full (const wm_produce_t *self);
 
 /* Logs once, and tells the broker, that what was full has room again.  */
-void wm_produce_has_room (wm_produce_t *self);
+void wm_produce_has_room (wm_produce_t *self, const wm_input_t *input);
 
 /* ---- wm_produce_input.c ---------------------------------------------------------------------- */
 
@@ -214,7 +215,8 @@ bool wm_produce_stage_step (wm_produce_t *self, wm_input_t *input, bool unannoun
 /* Whether another input may be claimed to be staged ahead.  */
 bool wm_produce_stage_more (const wm_produce_t *self);
 
-/* Tells the broker whether all that is left waits for copies; where some do *wait_ms is
+/* Tells the broker what this producer waits for, the worst first; where inputs wait for copies
+   *wait_ms is
    lowered.  */
 void wm_produce_stage_report (wm_produce_t *self, int64_t *wait_ms);
 

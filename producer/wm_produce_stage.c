@@ -71,6 +71,11 @@ void wm_produce_stage_hear (wm_produce_t *self)
     while (self->options->ahead &&
            recv (self->options->stager, &msg, sizeof msg, MSG_DONTWAIT) == (ssize_t) sizeof msg) {
         msg.text[sizeof msg.text - 1] = 0;
+        if (msg.kind == WM_STAGE_WAITS) {
+            self->stage_wait = msg.how < WM_WAIT_END ? (wm_wait_t) msg.how : WM_WAIT_NONE;
+            snprintf (self->stage_text, sizeof self->stage_text, "%.479s", msg.text);
+            continue;
+        }
         if (msg.kind >= WM_STAGE_LOOK) {
             wm_produce_store_told (self, &msg);
             continue;
@@ -113,27 +118,36 @@ bool wm_produce_stage_more (const wm_produce_t *self)
            count_waiting (self, &n_other) + self->n_claiming < self->options->ahead;
 }
 
+/* Outputs that go elsewhere are written in --scratch.  */
+static wm_wait_t full_wait (const wm_produce_t *self)
+{
+    return self->options->store ? WM_WAIT_SCRATCH_DISK : WM_WAIT_OUTPUT_DISK;
+}
+
 void wm_produce_stage_report (wm_produce_t *self, int64_t *wait_ms)
 {
     char text[160];
     uint32_t n_other;
     const uint32_t n = count_waiting (self, &n_other);
-    const bool waits = n && !n_other;
     if ((n || wm_produce_store_works (self)) && *wait_ms > WAIT_MS)
         *wait_ms = WAIT_MS;
-    if ((waits == self->waits_for_stage && !self->trouble_is_new) ||
-        (waits && wm_produce_is_full (self)))
-        return;
-    self->waits_for_stage = waits;
-    self->trouble_is_new = false;
-    if (*self->trouble) {
-        wm_client_say (self->client, self->trouble);
-        return;
-    }
-    const char *url = n ? self->active[0]->path : "";
-    const char *host = strstr (url, "://") ? strstr (url, "://") + strlen ("://") : url;
-    snprintf (text, sizeof text, "inputs are copied from %.*s", (int) strcspn (host, "/"), host);
-    wm_client_say (self->client, waits ? text : "");
+    const wm_wait_t stage = n ? self->stage_wait : WM_WAIT_NONE;
+    if (self->full_with)
+        wm_client_waits (self->client, full_wait (self), self->full_text);
+    else if (stage == WM_WAIT_SCRATCH_DISK)
+        wm_client_waits (self->client, stage, self->stage_text);
+    else if (*self->trouble)
+        wm_client_waits (self->client, WM_WAIT_AWAY, self->trouble);
+    else if (stage)
+        wm_client_waits (self->client, stage, self->stage_text);
+    else if (n && !n_other) {
+        const char *url = self->active[0]->path;
+        const char *host = strstr (url, "://") ? strstr (url, "://") + strlen ("://") : url;
+        snprintf (text, sizeof text, "inputs are copied from %.*s", (int) strcspn (host, "/"),
+                  host);
+        wm_client_waits (self->client, WM_WAIT_COPIES, text);
+    } else
+        wm_client_waits (self->client, WM_WAIT_NONE, "");
 }
 
 void wm_produce_stage_drop (wm_produce_t *self, wm_input_t *input)

@@ -254,7 +254,6 @@ static void on_trouble (wm_produce_t *self, const char *why)
                          self->options->store, why);
     else
         wm_produce_warn (self, "outputs are copied to %s again", self->options->store);
-    self->trouble_is_new = true;
     self->trouble[0] = 0;
     if (*why)
         snprintf (self->trouble, sizeof self->trouble, "%.100s takes no outputs: %.300s",

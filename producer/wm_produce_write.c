@@ -112,10 +112,11 @@ bool wm_produce_write (wm_produce_t *self, wm_input_t *input)
     wm_produce_set_reading ("");
     if (fault)
         wm_produce_blame (self, input, fault);
-    else if (done) {
+    else if (done || wm_writer_is_ready (input->writer))
+        wm_produce_has_room (self, input);
+    if (!fault && done) {
         wm_writer_destroy (&input->writer);
         input->placed = true;
-        wm_produce_has_room (self);
         if (!self->options->store)
             file_written_send (self, input);
     }

@@ -19,6 +19,7 @@
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_wait.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -54,6 +55,7 @@ typedef struct {
     uint64_t hash, size; /* size: UINT64_MAX while it is not known */
     uint64_t had;        /* bytes of the file when tries began to count */
     int tries;
+    char why[160]; /* the last one failed */
     int64_t since_ms, next_ms; /* when the first try began; no try before */
     wm_tool_t tool;
     char file[PATH_MAX]; /* of a whole one */
@@ -71,6 +73,8 @@ typedef struct {
     uint32_t n_wanted;
     uint64_t largest; /* file so far: what one of unknown size is taken for */
     bool full_is_logged;
+    wm_wait_t told_wait; /* the reader was told */
+    char told[480];
     wm_store_t *store; /* NULL: outputs stay here */
 } stage_t;
 
@@ -344,6 +348,48 @@ static void fail (stage_t *self, job_t *job, const char *why, bool is_final)
     drop (job);
 }
 
+/* What the copying of inputs waits for, and where. A job that fails is tried again; one that gets
+   no byte for long has a server that is away, too.  */
+static wm_wait_t wait_now (const stage_t *self, char text[480])
+{
+    const int64_t now = wm_now_ms (), patience_ms = wm_times ()->stage_stall_ms / 8;
+    *text = 0;
+    if (self->full_is_logged) {
+        snprintf (text, 480,
+                  "%.300s: disk full: it has no room for the next input; free space there, or "
+                  "choose another --scratch",
+                  self->folder);
+        return WM_WAIT_SCRATCH_DISK;
+    }
+    for (uint32_t i = 0; i < JOBS_MAX; i++) {
+        const job_t *job = &self->job[i];
+        const bool hangs = job->tool.pid && now - job->tool.grew_ms > patience_ms &&
+                           (!job->tool.seen || job->tool.seen < job->size);
+        if (job->is == FREE || job->is == READY || (!job->tries && !hangs))
+            continue;
+        char *url = strdup (self->options->line[job->line]);
+        if (url)
+            wm_url_tame (url);
+        snprintf (text, 480, "%.200s cannot be copied: %.160s; it is tried again",
+                  url ? url : "an input", job->tries ? job->why : "no byte comes");
+        free (url);
+        return WM_WAIT_AWAY;
+    }
+    return WM_WAIT_NONE;
+}
+
+static void tell_wait (stage_t *self)
+{
+    wm_stage_msg_t msg = { .kind = WM_STAGE_WAITS };
+    msg.how = (uint32_t) wait_now (self, msg.text);
+    if (msg.how == (uint32_t) self->told_wait && strcmp (msg.text, self->told) == 0)
+        return;
+    self->told_wait = (wm_wait_t) msg.how;
+    snprintf (self->told, sizeof self->told, "%.479s", msg.text);
+    while (send (self->fd, &msg, sizeof msg, MSG_NOSIGNAL) < 0 && errno == EINTR)
+        ;
+}
+
 /* A try has failed: plans the next one.  */
 static void again (stage_t *self, job_t *job, const char *why)
 {
@@ -358,6 +404,7 @@ static void again (stage_t *self, job_t *job, const char *why)
         fail (self, job, why, false);
         return;
     }
+    snprintf (job->why, sizeof job->why, "%.159s", why);
     const int64_t pause = wait_ms << (job->tries - 1);
     job->next_ms = wm_now_ms () + (pause < 60 * wait_ms ? pause : 60 * wait_ms);
     job->is = WAITING;
@@ -578,6 +625,7 @@ static int tend (stage_t *self)
     job_t *job;
     while ((job = next_job (self, wm_now_ms ())) && job_start (self, job))
         ;
+    tell_wait (self);
     for (uint32_t i = 0; i < JOBS_MAX; i++)
         n_busy += self->job[i].is != FREE && self->job[i].is != READY;
     n_busy += self->store && wm_store_tend (self->store);

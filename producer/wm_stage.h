@@ -50,6 +50,7 @@ typedef enum {
     WM_STAGE_MOVED = 14,   /* stager: text is what it is called now, "" where it was gone */
     WM_STAGE_SIDECAR = 15, /* reader: this one has no sidecar there: fetch it, then store one */
     WM_STAGE_FETCHED = 16, /* stager: its copy is here, for the sidecar; STORED or GONE follows */
+    WM_STAGE_WAITS = 18,   /* stager: how is a wm_wait_t, what the copying of inputs waits for */
     WM_STAGE_DENIED = 17,  /* stager: text explains what the server refuses, for good */
 } wm_stage_kind_t;
 
@@ -61,7 +62,7 @@ typedef enum {
 
 typedef struct {
     uint32_t kind, line; /* line: of the list of inputs, from 0 */
-    uint32_t adler, how; /* how: wm_stage_how_t */
+    uint32_t adler, how; /* how: wm_stage_how_t, of WAITS wm_wait_t */
     uint64_t size;
     char text[1024];
 } wm_stage_msg_t;

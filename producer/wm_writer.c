@@ -345,6 +345,20 @@ static uint64_t room (const wm_writer_t *self)
                                                    : (uint64_t) status.f_bavail * status.f_frsize;
 }
 
+/* What is needed, as people are to read it: at most what the columns take, without compression.  */
+static wm_fault_t is_full (const wm_writer_t *self, wm_error_t *error)
+{
+    const wm_scratch_t *scratch = self->job.scratch;
+    const char *slash = strrchr (self->job.path, '/'), *name = slash ? slash + 1 : self->job.path;
+    const double needs = (double) ROOM_BYTES +
+                         (double) scratch->n_row * (64. + 4. * (double) scratch->n_output);
+    return wm_fault (error, WM_EAGAIN,
+                     "%.*s: disk full: %s needs up to %.1f MB and %.1f MB are free; free space "
+                     "there, and it goes on by itself",
+                     (int) (slash ? slash - self->job.path : 1), slash ? self->job.path : ".", name,
+                     1e-6 * needs, 1e-6 * (double) room (self));
+}
+
 /* A write failed: a full disk, or worse.  */
 static wm_fault_t write_failed (wm_writer_t *self, wm_error_t *error)
 {
@@ -358,7 +372,7 @@ static wm_fault_t write_failed (wm_writer_t *self, wm_error_t *error)
     self->full_bytes = room (self);
     self->full_bytes += !self->full_bytes;
     self->full_tries = 0;
-    return wm_fault (error, WM_EAGAIN, "%s: disk full: waiting for room", self->part);
+    return is_full (self, error);
 }
 
 /* Writes a piece; false: that failed. *fault: the input cannot be read.  */
@@ -400,7 +414,7 @@ wm_fault_t wm_writer_step (wm_writer_t *self, bool *done, wm_writer_result_t *re
     if (self->phase == CREATE) {
         if (self->full_bytes && room (self) < self->full_bytes + ROOM_BYTES &&
             ++self->full_tries < FULL_TRIES)
-            return wm_fault (error, WM_EAGAIN, "%s: disk full: waiting for room", self->part);
+            return is_full (self, error);
         self->full_bytes = 0;
         fine = file_create (self);
         WM_FAILPOINT ("producer-output-created");

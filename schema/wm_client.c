@@ -62,7 +62,8 @@ struct wm_client_t {
     int64_t silent_ms;  /* that ended the last one, 0: something else did */
     int64_t whole_ms;   /* of the last whole message; received_ms counts parts, too */
     char shape[WM_TEXT_BYTES_MAX + 1];
-    char status[WM_TEXT_BYTES_MAX + 1]; /* of the owner, for heartbeats */
+    wm_wait_t wait;                     /* of the owner, for heartbeats */
+    char status[WM_TEXT_BYTES_MAX + 1]; /* likewise: its text */
     wm_error_t error;
     wm_reason_t reason;
 
@@ -393,14 +394,16 @@ static void heartbeat (wm_client_t *self)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
+    msg.key.ordinal = self->wait;
     memcpy (msg.text, self->status, sizeof msg.text);
     wm_client_send (self, &msg, NULL, 0);
 }
 
-void wm_client_say (wm_client_t *self, const char *text)
+void wm_client_waits (wm_client_t *self, wm_wait_t wait, const char *text)
 {
-    if (strncmp (self->status, text, sizeof self->status - 1) == 0)
+    if (self->wait == wait && strncmp (self->status, text, sizeof self->status - 1) == 0)
         return;
+    self->wait = wait;
     snprintf (self->status, sizeof self->status, "%s", text);
     if (self->state == OPEN)
         heartbeat (self);

@@ -14,6 +14,7 @@
 #define WM_CLIENT_H
 
 #include "schema/wm_msg.h"
+#include "schema/wm_wait.h"
 #include "schema/wm_pins.h"
 
 #include <czmq.h>
@@ -84,9 +85,9 @@ int64_t wm_client_silent_ms (const wm_client_t *self);
 wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *payload,
                            size_t payload_bytes);
 
-/* Sets the status text that the broker gets now and with each automatic HEARTBEAT, also in later
-   sessions (a producer: what it waits for); "" removes it.  */
-void wm_client_say (wm_client_t *self, const char *text);
+/* Sets what the broker gets now and with each automatic HEARTBEAT, also in later sessions: what
+   this process waits for, and a text with the details; WM_WAIT_NONE and "" end it.  */
+void wm_client_waits (wm_client_t *self, wm_wait_t wait, const char *text);
 
 /* Waits for the next event, at most timeout_ms. Heartbeats of the broker are not returned; if
    nothing was sent for heartbeat_ms a HEARTBEAT is sent automatically (workers send richer ones);

@@ -10,6 +10,7 @@
 #include "ops/serve/wm_password.h"
 #include "ops/verbs.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_waits.h"
 #include "ops/wm_crew.h"
 #include "ops/wm_setup.h"
 #include "ops/wm_top_poll.h"
@@ -17,6 +18,7 @@
 #include "schema/wm_limits.h"
 
 #include <stdatomic.h>
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,18 +135,40 @@ static void make_live (void *context, wm_http_answer_t *answer)
     answer->code = is_hung ? 503 : 200;
 }
 
+/* The broker answers, and this waits. The table's sentences alone, which name nothing. Returns
+   whether nothing goes further until a person acts.  */
+static bool print_waits (const json_t *status, FILE *out)
+{
+    bool is_stopped = false;
+    fputs ("the broker answers\n", out);
+    for (int i = 1; i < WM_WAIT_END; i++) {
+        const wm_wait_row_t *row = &wm_waits[i];
+        if (!wm_waits_has_just (status, row->name))
+            continue;
+        is_stopped |= wm_wait_stops ((wm_wait_t) i);
+        fprintf (out, "waits: %s: %s; %s\n", row->name, row->sentence, row->advice);
+    }
+    return is_stopped;
+}
+
 /* Names nothing, since it needs no password.  */
 static void make_ready (void *context, wm_http_answer_t *answer)
 {
     state_t *self = context;
     const wm_top_campaign_t *known = look (self);
     const bool is_ready = is_fresh (known, self->interval_s);
-    const char *why = is_ready         ? "the broker answers\n"
-                      : !known->status ? "no broker has answered yet\n"
+    if (is_ready) {
+        FILE *out = open_memstream (&answer->text, &answer->bytes);
+        assert (out);
+        answer->code = print_waits (known->status, out) ? 503 : 200;
+        fclose (out);
+        return;
+    }
+    const char *why = !known->status ? "no broker has answered yet\n"
                       : *known->note ? "the broker does not answer, and what the page has is old\n"
                                      : "no broker runs; the page has what is on disk\n";
     take_text (answer, strdup (why));
-    answer->code = is_ready ? 200 : 503;
+    answer->code = 503;
 }
 
 static const wm_http_page_t pages[] = {

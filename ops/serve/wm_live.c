@@ -4,6 +4,7 @@
 #include "ops/serve/wm_live_private.h"
 #include "ops/wm_account.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_waits.h"
 #include "ops/wm_show.h"
 #include "schema/base/wm_page.h"
 
@@ -65,14 +66,34 @@ static void put_fact (FILE *out, const char *name, const char *class, const char
 
 /* ---- state and progress ---------------------------------------------------------------------- */
 
-/* What the campaign waits for, in a sentence; NULL: nothing that needs a person.  */
-static const char *wait_of (const json_t *s)
+/* The worst wait that needs somebody; NULL: there is none.  */
+static const json_t *wait_of (const json_t *list)
 {
-    const char *waiting = wm_ask_text (s, "waiting_for");
-    return strcmp (waiting, "no worker") == 0     ? "no worker is connected"
-           : strcmp (waiting, "no producer") == 0 ? "no producer is connected"
-           : strcmp (waiting, "disk full") == 0   ? "it goes on when there is room on the disk"
-                                                  : NULL;
+    const json_t *worst = NULL;
+    for (size_t i = 0; i < json_array_size (list); i++) {
+        const json_t *one = json_array_get (list, i);
+        if (wm_waits_severity (one) > (worst ? wm_waits_severity (worst) : WM_WAIT_INFO))
+            worst = one;
+    }
+    return worst;
+}
+
+static const char *sentence_of (const json_t *wait)
+{
+    const wm_wait_t known = wm_wait_find (wm_ask_text (wait, "reason"));
+    return known ? wm_waits[known].sentence : wm_ask_text (wait, "sentence");
+}
+
+static void put_waits (FILE *out, const json_t *list)
+{
+    char text[WM_WAITS_TEXT_BYTES];
+    wm_live_begin (out, "waits", "Waits", json_array_size (list) > 0);
+    for (size_t i = 0; i < json_array_size (list); i++) {
+        const json_t *one = json_array_get (list, i);
+        wm_page_put (out, wm_waits_severity (one) == WM_WAIT_INFO ? "p" : "p class=\"bad-text\"",
+                     "%s: %s", wm_ask_text (one, "reason"), wm_waits_text (one, true, text));
+    }
+    wm_live_end (out);
 }
 
 static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char *state)
@@ -82,7 +103,9 @@ static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char 
     const char *paused = wm_ask_text (s, "paused");
     const bool is_here = s && *wm_ask_text (s, "endpoint"),
                is_away = strcmp (state, "no answer") == 0;
-    const char *wait = is_here ? wait_of (s) : NULL, *class = wm_live_class (state);
+    json_t *list = is_here ? wm_waits_of (s) : json_array ();
+    const json_t *wait = wait_of (list);
+    const char *class = wm_live_class (state);
     fprintf (out, "<div id=\"state\" class=\"state %s\" role=\"status\"><strong>%s</strong> ",
              wait && strcmp (class, "good") == 0 ? "warn" : class, state);
     if (is_away)
@@ -91,7 +114,9 @@ static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char 
     else if (*paused && is_here)
         wm_page_print (out, "%s", paused);
     else if (wait)
-        fputs (wait, out);
+        wm_page_print (out, "%s%s%s; %s", sentence_of (wait), *wm_ask_text (wait, "text") ? ": " : "",
+                       wm_ask_text (wait, "text"),
+                       wm_waits[wm_wait_find (wm_ask_text (wait, "reason"))].advice);
     else if (s && !is_here)
         fputs ("no broker runs; what follows is what the campaign has on disk", out);
     fputs ("</div>\n<p class=\"faint\">", out);
@@ -101,6 +126,8 @@ static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char 
         wm_page_print (out, is_here ? "The broker answered %s ago." : "Read %s ago.",
                        wm_show_time (campaign->age_s, text));
     fputs ("</p>\n", out);
+    put_waits (out, list);
+    json_decref (list);
 }
 
 static void put_progress (FILE *out, const json_t *s)

@@ -1,6 +1,7 @@
 /* wm_live_lists.c - the tables of the page of `wiremill serve`. */
 #include "ops/serve/wm_live_private.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_waits.h"
 #include "ops/wm_show.h"
 #include "schema/base/wm_page.h"
 
@@ -59,14 +60,14 @@ static void put_number (FILE *out, const char *class, double value, const char *
 const char *wm_live_class (const char *state)
 {
     static const char *const classes[][2] = {
-        { "running", "good" },  { "busy", "good" },    { "finished", "good" }, { "paused", "warn" },
-        { "draining", "warn" }, { "stopped", "warn" }, { "no answer", "bad" }, { "refused", "bad" },
-        { "disk full", "bad" }, { "lost", "bad" },
+        { "running", "good" },  { "busy", "good" },   { "finished", "good" }, { "stopped", "warn" },
+        { "no answer", "bad" }, { "refused", "bad" }, { "waiting", "bad" },   { "lost", "bad" },
     };
+    static const char *const of_severity[] = { "", "warn", "bad" };
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (strcmp (state, classes[i][0]) == 0)
             return classes[i][1];
-    return "";
+    return of_severity[wm_waits[wm_wait_find (state)].severity];
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "ops/serve/wm_metrics.h"
 #include "ops/serve/wm_metrics_private.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_waits.h"
 
 #include <assert.h>
 #include <math.h>
@@ -122,7 +123,7 @@ static const wm_metrics_row_t state_row =
     {"wiremill_campaign_state", "gauge", "1: the campaign is in this state.",
      NULL, NULL, "campaign.state", 0};
 static const wm_metrics_row_t waiting_row =
-    {"wiremill_waiting", "gauge", "1: the campaign waits for this.", NULL, NULL, "waiting_for", 0};
+    {"wiremill_waiting", "gauge", "1: the campaign, or one of its processes, waits for this; \"disk full\": any disk.", NULL, NULL, "waiting_for", 0};
 static const wm_metrics_row_t signature_row =
     {"wiremill_rows_scored_total", WM_METRICS_KEPT,
      "Hits whose scores came, by the signature of the engine; again after a kick.",
@@ -237,20 +238,29 @@ static void print_durations (FILE *out, const json_t *status, const wm_labels_t 
     }
 }
 
+/* Of each wait there can be, so that an alert may ask for its absence.  */
+static void print_waits (FILE *out, const json_t *status, const wm_labels_t *campaign)
+{
+    wm_metrics_head (out, &waiting_row);
+    for (int i = 1; i < WM_WAIT_END; i++) {
+        wm_labels_t labels = *campaign;
+        wm_labels_add (&labels, "reason", wm_waits[i].name);
+        wm_metrics_sample (out, &waiting_row, "", &labels, wm_waits_has (status, wm_waits[i].name));
+    }
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static void print_all (FILE *out, const json_t *status, const wm_labels_t *labels, double age_s)
 {
-    static const char *const states[] = { "running", "idle", "paused", "draining", NULL };
-    static const char *const waits[] = { "no worker", "no producer", "producer", "paused",
-                                         "draining",  "disk full",   NULL };
+    static const char *const states[] = { "running", "waiting", "idle", "paused", "draining", NULL };
     const bool takes = wm_ask_takes_work (status);
     print_one (out, &age_row, labels, age_s);
     print_one (out, &paused_row, labels, !takes);
     print_one (out, &demand_row, labels, takes ? (double) wm_ask_demand (status) : 0);
     print_info (out, status, labels);
     print_states (out, &state_row, "state", states, status, labels);
-    print_states (out, &waiting_row, "reason", waits, status, labels);
+    print_waits (out, status, labels);
     wm_metrics_rows (out, rows, COUNT (rows), status, labels);
     print_signatures (out, status, labels);
     print_producers (out, status, labels);

@@ -62,6 +62,8 @@ static bool has (const char *name, const char *text)
 }
 
 /* Turns at this time until the note is `note`, then once more; `said` is what commands wrote.  */
+#define STOPPED(why) .stop = { { WM_WAIT_PAUSED, why } }, .n_stop = 1
+
 static void turn (const wm_brief_t *brief, int64_t now_ms, const char *note, const char *said)
 {
     for (int i = 0; i < TRIES; i++) {
@@ -125,13 +127,13 @@ static void held_is_told_with_what_is_new (void **state)
 static void a_pause_is_told_until_it_ends (void **state)
 {
     (void) state;
-    const wm_brief_t paused = { .inputs = 9, .stopped = "by x: lunch" }, goes_on = { .inputs = 9 };
+    const wm_brief_t paused = { .inputs = 9, STOPPED ("by x: lunch") }, goes_on = { .inputs = 9 };
     start (TELL, 60000);
-    turn (&paused, 0, "done 0 0 0\nheld 0\npause 1\n", "pause 0\n");
+    turn (&paused, 0, "done 0 0 0\nheld 0\npause 2\n", "pause 0\n");
     start (TELL, 60000);
-    turn (&paused, 0, "done 0 0 0\nheld 0\npause 1\n", "pause 0\n");
+    turn (&paused, 0, "done 0 0 0\nheld 0\npause 2\n", "pause 0\n");
     turn (&goes_on, 0, "done 0 0 0\nheld 0\npause 0\n", "pause 0\n");
-    turn (&paused, 0, "done 0 0 0\nheld 0\npause 1\n", "pause 0\npause 0\n");
+    turn (&paused, 0, "done 0 0 0\nheld 0\npause 2\n", "pause 0\npause 0\n");
 }
 
 static void the_end_tells_all_that_is_due (void **state)
@@ -146,7 +148,7 @@ static void the_end_tells_all_that_is_due (void **state)
     wm_notify_stop (notify, &last, &one_signal);
     assert_true (has ("said", "held 2\ndone 0\n"));
     start ("exec sleep 1000", 60000); /* killed by the second signal: not told */
-    wm_notify_turn (notify, &(wm_brief_t){ .stopped = "x" }, wm_now_ms ());
+    wm_notify_turn (notify, &(wm_brief_t){ STOPPED ("x") }, wm_now_ms ());
     wm_notify_stop (notify, NULL, &two_signals);
     assert_true (has ("told", "done 0 1 1\nheld 0\npause 0\n"));
     wm_notify_t *nobody = NULL;
@@ -218,13 +220,13 @@ static void what_a_command_inherits (void **state)
 {
     (void) state;
     const int open_fd = open ("/dev/null", O_RDONLY); /* without O_CLOEXEC, as of a library */
-    wm_brief_t brief = { .inputs = 2, .stopped = "by x: a\nWIREMILL_EVENT=b\x1b[2J $(touch y)" };
+    wm_brief_t brief = { .inputs = 2, STOPPED ("by x: a\nWIREMILL_EVENT=b\x1b[2J $(touch y)") };
     setenv ("BEARER_TOKEN", "secret", 1);
     setenv ("WIREMILL_OLD", "x", 1);
     start ("cd \"$WIREMILL_CAMPAIGN\"; { env | grep -E '^(WIREMILL_(T|E|O|I)|BEARER)' | sort; "
            "ls /proc/self/fd | xargs; readlink /proc/self/fd/0; } >text; mv text said",
            60000);
-    turn (&brief, 0, "done 0 0 0\nheld 0\npause 1\n", ({
+    turn (&brief, 0, "done 0 0 0\nheld 0\npause 2\n", ({
         static char wanted[512];
         snprintf (wanted, sizeof wanted,
                   "WIREMILL_EVENT=pause\nWIREMILL_INPUTS=2\nWIREMILL_INPUTS_HELD=0\n"
@@ -251,8 +253,8 @@ static void what_it_prints_is_bounded (void **state)
     start ("yes 1234567 | head -c 3000000; printf end >\"$WIREMILL_CAMPAIGN/said\"", 60000);
     turn (&all, 0, "done 1 2 2\nheld 0\npause 0\n", "end");
     start ("yes", 1);
-    turn (&(wm_brief_t){ .stopped = "x" }, 0, "done 0 2 2\nheld 0\npause 0\n", "end");
-    turn (&(wm_brief_t){ .stopped = "x" }, 1, "done 0 2 2\nheld 0\npause 1\n", "end");
+    turn (&(wm_brief_t){ STOPPED ("x") }, 0, "done 0 2 2\nheld 0\npause 0\n", "end");
+    turn (&(wm_brief_t){ STOPPED ("x") }, 1, "done 0 2 2\nheld 0\npause 2\n", "end");
     fflush (stderr);
     assert_int_equal (dup2 (kept, STDERR_FILENO), STDERR_FILENO);
     assert_int_equal (fstat (fd, &st), 0);
@@ -272,7 +274,7 @@ static void without_a_command_nobody_is_told (void **state)
     assert_null (wm_notify_new (&(wm_notify_config_t){ .dir = dir, .command = { "", NULL, "" } }));
     notify = wm_notify_new (
         &(wm_notify_config_t){ .dir = dir, .output = "", .command = { "", NULL, "true" } });
-    wm_notify_stop (notify, &(wm_brief_t){ .hits_held = 1, .stopped = "x" }, &one_signal);
+    wm_notify_stop (notify, &(wm_brief_t){ .hits_held = 1, STOPPED ("x") }, &one_signal);
     assert_true (has ("told", ""));
 }
 
