@@ -226,7 +226,7 @@ static bool take_frame (wm_link_t *self)
         self->calls.waits (self->argument, text);
         break;
     case WM_LIBRARY_FAILED:
-        if (!self->was_ready) {
+        if (!self->was_ready || self->frame.n == WM_EKEY) {
             fail (self, (wm_fault_t) self->frame.n, text);
             break;
         }

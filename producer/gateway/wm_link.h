@@ -41,8 +41,8 @@ typedef struct {
     /* The broker refused a session that it had served, or a helper gave up: another is started, and
        is sent all that was not answered. n: so often since the last answer.  */
     void (*refused) (void *argument, const char *text, unsigned n);
-    /* The broker refused the first session, or another model is there now. Batches are not answered
-       any more.  */
+    /* The broker refused the first session or the key, or another model is there now. Batches are
+       not answered any more.  */
     void (*failed) (void *argument, wm_fault_t fault, const char *text);
 } wm_link_calls_t;
 
