@@ -6,6 +6,7 @@
    messages meet each other. After each step the simulator's sums must hold (check_core), and no
    acknowledgement may leave before its record is durable.  */
 #include "tests/sim/sim_check.c" /* its invariants; there is no world of the simulator here */
+#include "tests/sim/sim_served.c"
 
 #include "tests/fuzz/fuzz.h"
 

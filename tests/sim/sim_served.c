@@ -12,12 +12,12 @@
 static struct {
     wm_key_t key;
     uint32_t input, event;
-} note[NOTES];
-static uint32_t n_note;
+} submit[NOTES];
+static uint32_t n_submit;
 
 void served_clear (void)
 {
-    n_note = 0;
+    n_submit = 0;
 }
 
 void served_submitted (const wm_msg_t *msg, const wm_payload_t *payload)
@@ -29,19 +29,19 @@ void served_submitted (const wm_msg_t *msg, const wm_payload_t *payload)
     memcpy (&line, payload->data, sizeof line);
     if (!truth_place (line.digest, &i, &e, &b))
         return;
-    note[n_note % NOTES].key = msg->key;
-    note[n_note % NOTES].input = i;
-    note[n_note++ % NOTES].event = e;
+    submit[n_submit % NOTES].key = msg->key;
+    submit[n_submit % NOTES].input = i;
+    submit[n_submit++ % NOTES].event = e;
 }
 
 unit_t *served_unit (const wm_key_t *key)
 {
-    for (uint32_t n = n_note; n-- > 0 && n + NOTES >= n_note;) {
-        const wm_key_t *its = &note[n % NOTES].key;
+    for (uint32_t n = n_submit; n-- > 0 && n + NOTES >= n_submit;) {
+        const wm_key_t *its = &submit[n % NOTES].key;
         if (its->input != key->input || its->ordinal != key->ordinal ||
             its->generation != key->generation)
             continue;
-        truth_event_t *event = &sim.input[note[n % NOTES].input].event[note[n % NOTES].event];
+        truth_event_t *event = &sim.input[submit[n % NOTES].input].event[submit[n % NOTES].event];
         return key->batch < event->n_batch ? &event->unit[key->batch] : NULL;
     }
     return NULL;
