@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """nnet2onnx.py - turns a Keras 1 network, as LArSoft keeps it, into an ONNX file.
 
-usage: nnet2onnx.py NETWORK.nnet OUT.onnx --shape ROWS,COLUMNS
-       nnet2onnx.py ARCHITECTURE.json WEIGHTS.h5 OUT.onnx
+usage: nnet2onnx.py [--force] NETWORK.nnet OUT.onnx --shape ROWS,COLUMNS
+       nnet2onnx.py [--force] ARCHITECTURE.json WEIGHTS.h5 OUT.onnx
 The first form is the text that keras2cpp dumps, which does not say the size of the image; the second
 is what Keras 1 saved. Layers: Convolution2D (valid or same, channels first, as Theano: the kernel is
 turned around), MaxPooling2D, Flatten, Dense, Dropout (left out), Activation. Needs numpy and onnx from
-PyPI, the second form h5py too.
+PyPI, the second form h5py too. OUT.onnx replaces what this program made before; --force: any other file, too.
 """
 import json
 import sys
@@ -15,11 +15,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from target import Refused, Target
+
+MAKER = "wiremill nnet2onnx"
 ACTIVATIONS = {"relu": "Relu", "softmax": "Softmax", "sigmoid": "Sigmoid", "tanh": "Tanh", "linear": None}
-
-
-class Refused(Exception):
-    pass
 
 
 def read_text(path):
@@ -112,24 +111,31 @@ def build(layers, shape):
     graph = helper.make_graph(
         nodes, "nnet", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", first, *shape])],
         [helper.make_tensor_value_info("netout", TensorProto.FLOAT, ["N", last])], tensors)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    model = helper.make_model(graph, producer_name=MAKER,
+                              opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
     return model
 
 
 def main(words):
-    shape = None
+    shape, force = None, "--force" in words
+    words = [word for word in words if word != "--force"]
     if "--shape" in words:
         at = words.index("--shape")
         shape = [int(n) for n in words[at + 1].split(",")]
         words = words[:at] + words[at + 2:]
+    if len(words) in (2, 3):
+        try:
+            target = Target(words[-1], "ONNX file of nnet2onnx.py", lambda begin: MAKER.encode() in begin[:200], words[:-1], force)
+        except Refused as reason:
+            sys.exit(f"nnet2onnx.py: {reason}")
     if len(words) == 2 and shape and len(shape) == 2:
         layers = read_text(words[0])
     elif len(words) == 3 and not shape:
         layers, shape = read_keras(*words[:2])
     else:
         sys.exit(__doc__)
-    onnx.save(build(layers, shape), words[-1])
+    target.write(build(layers, shape).SerializeToString())
     print(f"{words[-1]}: {len(layers)} layers")
 
 

@@ -120,6 +120,33 @@ static void warn_of_others (const wm_setup_t *self)
                  self->output, self->campaign);
 }
 
+/* A new campaign needs a folder of its own, where nothing has the name of one of its files: an empty
+   one, or one in which an earlier command began it.  */
+static wm_fault_t check_strange (const char *folder, wm_error_t *error)
+{
+    static const char *const ours[] = { "lock", "log", "models", "keys", "server-key" };
+    char path[PATH_MAX + 16], strange[256] = "";
+    DIR *list = wm_folder_has_campaign (folder) ? NULL : opendir (folder);
+    for (const struct dirent *entry; list && !*strange && (entry = readdir (list));)
+        if (strcmp (entry->d_name, ".") != 0 && strcmp (entry->d_name, "..") != 0)
+            snprintf (strange, sizeof strange, "%s", entry->d_name);
+    if (list)
+        closedir (list);
+    for (size_t i = 0; *strange && i < sizeof ours / sizeof *ours; i++) {
+        snprintf (path, sizeof path, "%s/%s", folder, ours[i]);
+        if (access (path, F_OK) == 0)
+            return WM_OK;
+    }
+    if (!*strange)
+        return WM_OK;
+    wm_fault (error, WM_EUSAGE,
+              "the folder %.200s has files, such as %.100s, but no campaign: give an empty folder, "
+              "or a new name",
+              folder, strange);
+    wm_log_tame (error->text);
+    return error->fault;
+}
+
 /* The folder of the campaign, beside the output folder unless it was given.  */
 static wm_fault_t make_campaign (wm_setup_t *self, const char *given, wm_error_t *error)
 {
@@ -132,6 +159,8 @@ static wm_fault_t make_campaign (wm_setup_t *self, const char *given, wm_error_t
     self->had_campaign = stat (wanted, &status) == 0 && S_ISDIR (status.st_mode);
     fault = make_folder (self->campaign, wanted, given ? "--campaign" : "the campaign's folder",
                          "campaign/", error);
+    if (!fault && self->had_campaign)
+        fault = check_strange (self->campaign, error);
     if (!fault && !given && !self->had_campaign)
         warn_of_others (self);
     if (!fault || given || self->had_campaign)

@@ -9,6 +9,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/wm_limits.h"
+#include "schema/wm_made.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -155,7 +156,8 @@ wm_fault_t wm_sidecar_write (const char *verb, const char *folder, const char *n
     if (is_made (path, &st, adler, did))
         return WM_OK;
     json_t *facts;
-    if (read_facts (verb, output, &facts, error))
+    if (wm_target_check (path, &wm_made_sidecar, -1, error) ||
+        read_facts (verb, output, &facts, error))
         return error->fault;
     json_t *sidecar = make (name, &st, adler, did, facts, metadata);
     char *text = sidecar ? json_dumps (sidecar, JSON_INDENT (1)) : NULL;

@@ -8,6 +8,7 @@
 #include "schema/wm_pair.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #define OUTPUT_MADE_AGAIN_MAX 2u /* by one producer: something removes them faster than we write */
@@ -23,7 +24,8 @@ bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input)
 {
     char path[1400], text[480];
     output_path (self, input, path);
-    if (self->options->store /* looked at when it is claimed */ || access (path, F_OK) ||
+    if (self->options->store /* looked at when it is claimed */ ||
+        faccessat (AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) || /* a link to nothing is there */
         wm_writer_is_ours (path, self->campaign, NULL))
         return false;
     snprintf (text, sizeof text,

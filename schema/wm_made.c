@@ -109,6 +109,8 @@ const wm_target_kind_t wm_made_worker_state = {
     .name = "state file of a worker", .begins = BEGINS ("{\"schema\": \"wiremill-worker-1\"") };
 const wm_target_kind_t wm_made_names = {
     .name = "list of files", .is = is_names, .appends = true };
+const wm_target_kind_t wm_made_sidecar = {
+    .name = "sidecar of wiremill", .begins = BEGINS ("{\n \"name\": ") };
 const wm_target_kind_t wm_made_access_log = {
     .name = "access log of wiremill gateway", .is = is_access_log, .appends = true,
     .streams = true };

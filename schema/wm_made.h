@@ -20,6 +20,7 @@ extern const wm_target_kind_t wm_made_bench_json;   /* bench */
 extern const wm_target_kind_t wm_made_join;         /* keys add: never replaced */
 extern const wm_target_kind_t wm_made_worker_state; /* work, wiremill-worker */
 extern const wm_target_kind_t wm_made_names;        /* lists that a workflow's verbs add lines to */
+extern const wm_target_kind_t wm_made_sidecar;      /* run, produce --sidecars: OUTPUT.json */
 extern const wm_target_kind_t wm_made_access_log;   /* gateway */
 extern const wm_target_kind_t wm_made_farm_script;  /* farm */
 extern const wm_target_kind_t wm_made_farm_submit;  /* farm: of HTCondor */

@@ -13,6 +13,8 @@ SIDE, KERNEL = 48, 5
 OUT = SIDE - KERNEL + 1
 
 
+MAKER = "wiremill ops/train"
+
 class Net:
     """Weights in `w`, by name; all float32. In here filters come before positions: dense_1 is
     (filter, position, dense), what is computed by the convolution (filter, patch, position)."""
@@ -104,8 +106,8 @@ class Net:
             parts.append(np.concatenate([softmax, sigmoid[:, None]], axis=1))
         return np.concatenate(parts)
 
-    def write(self, path, note):
-        """Writes ONNX: weights in 16 bits, cast to 32 where they are used, in the field's order and names."""
+    def write(self, target, note):
+        """Writes ONNX (target: ops/target.py): weights in 16 bits, cast to 32 where they are used, in the field's order and names."""
         import onnx
         from onnx import TensorProto, helper, numpy_helper
         nodes, constants = [], []
@@ -141,10 +143,10 @@ class Net:
             [helper.make_tensor_value_info("main_input", TensorProto.FLOAT, ["N", self.side, self.side, 1])],
             [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", k]) for name, k in zip(outputs, (3, 1))],
             constants, doc_string=note)
-        model = helper.make_model(graph, producer_name="wiremill ops/train", ir_version=8,
+        model = helper.make_model(graph, producer_name=MAKER, ir_version=8,
                                   opset_imports=[helper.make_opsetid("", 13)])
         onnx.checker.check_model(model)
-        onnx.save(model, path)
+        target.write(model.SerializeToString())
 
 
 def check():

@@ -9,9 +9,10 @@ Events of TRAIN_SEED on are cut by `wiremill cut`; those of HELD_SEED on, which 
 import argparse
 import os
 import subprocess
+import tempfile
 import time
 
-from net import Net, np  # first: it says how many threads NumPy may use
+from net import MAKER, Net, np  # first: it says how many threads NumPy may use
 import h5py
 import truth
 
@@ -39,7 +40,7 @@ def identity(path):
 
 def patches(args, random):
     """Patches of the training events (n, 48, 48) in 16 bits, their truth, and how many hits of a kind there were."""
-    cut = os.path.join(args.work, "patches.npy")
+    cut = os.path.join(args.scratch, "patches.npy")
     x, y, all_hits, seen = [], [], np.zeros(4), set()
     for seed in range(TRAIN_SEED, TRAIN_SEED + args.events):
         events = synth(args, seed)
@@ -106,8 +107,7 @@ def as_in_events(net, y, all_hits):
 
 def held_out(args):
     """Scores of the held-out events by `wiremill run` with the stored model."""
-    out = os.path.join(args.work, "out")
-    subprocess.run(["rm", "-rf", out, out + ".wiremill"], check=True)
+    out = os.path.join(args.scratch, "out")
     files = [synth(args, seed) for seed in range(HELD_SEED, HELD_SEED + args.held)]
     wiremill(args, "run", "--quiet", "--model", args.output, "--output", out, *files)
     return truth.read_all((f, os.path.join(out, os.path.basename(f)[:-3] + ".scores.h5")) for f in files)
@@ -124,8 +124,21 @@ def main():
     p.add_argument("--rate", type=float, default=1.5e-3, help="of learning (default: 1.5e-3)")
     p.add_argument("--decay", type=float, default=0.02, help="of weights (default: 0.02)")
     p.add_argument("--only-report", action="store_true", help="train nothing: the report of the model at --output")
+    p.add_argument("--force", action="store_true", help="replace what has the names of the model and the picture, whatever it is")
     args = p.parse_args()
     os.makedirs(args.work, exist_ok=True)
+    drawn = os.path.join(args.work, "roc.svg")
+    try:
+        stored = None if args.only_report else truth.Target(args.output, "model of train.py", lambda begin: MAKER.encode() in begin[:200], (),
+                                                            args.force)
+        picture = truth.picture_at(drawn, (args.output,), args.force)
+    except truth.Refused as reason:
+        raise SystemExit(f"train.py: {reason}")
+    with tempfile.TemporaryDirectory(prefix="train-", dir=args.work) as args.scratch:
+        run(args, stored, picture)
+
+
+def run(args, stored, picture):
     if not args.only_report:
         random = np.random.default_rng(args.seed)
         x, y, all_hits = patches(args, random)
@@ -134,14 +147,13 @@ def main():
         net = Net(random, args.filters, args.dense)
         train(args, net, random, x, y)
         as_in_events(net, y, all_hits)
-        net.write(args.output, f"ops/train/train.py: seeds {TRAIN_SEED} to {TRAIN_SEED + args.events - 1}")
+        net.write(stored, f"ops/train/train.py: seeds {TRAIN_SEED} to {TRAIN_SEED + args.events - 1}")
         print(f"{args.output}: {os.path.getsize(args.output):,} bytes")
     print(f"\nheld out: {args.held} events, seeds {HELD_SEED} to {HELD_SEED + args.held - 1}; none was trained on")
     scored = held_out(args)
     got = truth.report(scored)
-    drawn = os.path.join(args.work, "roc.svg")
-    truth.picture(scored, drawn)
-    print(f"\n{drawn}: the curves and the confusion matrix")
+    truth.picture(scored, picture)
+    print(f"\n{picture.path}: the curves and the confusion matrix")
     wanted = {"em against track": 0.95, "michel against the rest": 0.9}
     for name, least in wanted.items():
         print(f"\n{name}: {got[name]:.4f}, {'at least' if got[name] >= least else 'NOT at least'} {least}", end="")

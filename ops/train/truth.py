@@ -1,15 +1,21 @@
 """truth.py - how well scores agree with the truth of synthetic events: AUC, ROC, confusion matrix, where it fails.
 
     python ops/train/truth.py EVENTS.h5 SCORES.h5 ...      pairs of files of `wiremill synth` and `wiremill run`
-    ... --picture FILE.svg                                 also draws the curves and the matrix
+    ... --picture FILE.svg                                 also draws the curves and the matrix; --force replaces any file
 """
+import os
 import sys
 
 import h5py
 import numpy as np
 
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from target import Refused, Target
+
 TRACK, EM, NONE, MICHEL = range(4)
 NAMES = "track", "em", "none", "michel"
+PICTURE = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 820 400" width="820" height="400" role="img" '
+           'aria-label="ROC curves and confusion matrix"')
 
 
 def read(events, scores):
@@ -131,14 +137,17 @@ def report(data):
 COLOURS = "#0b5fb4", "#c62828", "#8a8a8a", "#eeb000"  # of track, em, none, michel, as wiremill show has them
 
 
-def picture(data, path):
+def picture_at(path, inputs=(), force=False):
+    return Target(path, "picture of truth.py", lambda begin: PICTURE.encode() == begin[:len(PICTURE)], inputs, force)
+
+
+def picture(data, target):
     """Draws the ROC curves and the confusion matrix as one SVG."""
     truth, score = data["truth"], data["score"]
     good = np.isfinite(score).all(axis=1)
     truth, score = truth[good], score[good]
     em, michel, guess = em_like(score), score[:, MICHEL], called(score)
-    out = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 820 400" width="820" height="400" role="img" '
-           'aria-label="ROC curves and confusion matrix" font-family="sans-serif" font-size="12" fill="#222">'
+    out = [PICTURE + ' font-family="sans-serif" font-size="12" fill="#222">'
            '<rect width="820" height="400" fill="#fff"/>']
 
     def text(x, y, words, more=""):
@@ -170,8 +179,7 @@ def picture(data, path):
                        f'fill-opacity="{0.05 + 0.6 * share:.3f}"/>')
             text(534 + 70 * j, 102 + 70 * k, f"{share:.1%}", 'text-anchor="middle"')
             text(534 + 70 * j, 120 + 70 * k, f"{n:,}", 'text-anchor="middle" font-size="10"')
-    with open(path, "w", encoding="utf-8") as f:
-        f.write("\n".join(out) + "\n</svg>\n")
+    target.write(("\n".join(out) + "\n</svg>\n").encode())
 
 
 def read_all(pairs):
@@ -180,10 +188,16 @@ def read_all(pairs):
 
 
 if __name__ == "__main__":
+    force = "--force" in sys.argv
+    sys.argv = [word for word in sys.argv if word != "--force"]
     drawn = sys.argv[-1] if sys.argv[-2:-1] == ["--picture"] else None
     pairs = sys.argv[1:-2] if drawn else sys.argv[1:]
     if not pairs or len(pairs) % 2:
         raise SystemExit(__doc__)
+    try:
+        drawn = picture_at(drawn, pairs, force) if drawn else None
+    except Refused as reason:
+        raise SystemExit(f"truth.py: --picture {reason}")
     everything = read_all(zip(pairs[::2], pairs[1::2]))
     report(everything)
     if drawn:

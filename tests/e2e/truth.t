@@ -35,7 +35,7 @@ json.dump({"hits": len(t), "right": int((guess == t).sum()), "michel_as_em": int
                        "right": int(((guess == k) & (t == k)).sum()), "auc": truth.auc(s[t == k, k], s[t != k, k]), "found_at_5": float(
                            (s[t == k, k] > np.sort(s[t != k, k])[::-1][int(0.05 * (t != k).sum())]).mean())}
                       for k, n in enumerate(truth.NAMES)]}, open(folder + "/wanted.json", "w"))
-truth.picture(data, folder + "/roc.svg")
+truth.picture(data, truth.picture_at(folder + "/roc.svg"))
 drawn = list(xml.parse(folder + "/roc.svg").getroot())
 counts = [int(e.text.replace(",", "")) for e in drawn if e.get("font-size") == "10"]
 assert counts == [int(((t == k) & (guess == j)).sum()) for k in range(4) for j in range(4)]
