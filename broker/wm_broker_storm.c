@@ -117,6 +117,7 @@ wm_storm_t wm_storm_start (const char *endpoint, const char *campaign, unsigned 
         self.pid = fork ();
     if (self.pid)
         return self;
+    wm_process_name ("wm-storm");
     if (!wm_process_follow (parent, SIGKILL))
         _exit (WM_EXIT_AGAIN);
     setpriority (PRIO_PROCESS, 0, 19);

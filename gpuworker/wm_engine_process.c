@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -589,7 +588,7 @@ int wm_engine_process_main (const char *files)
     static const int left_to_worker[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
     for (size_t i = 0; i < sizeof left_to_worker / sizeof *left_to_worker; i++)
         signal (left_to_worker[i], SIG_IGN);
-    prctl (PR_SET_NAME, "wiremill-engine");
+    wm_process_name ("wiremill-engine");
     if (!files || sscanf (files, "%d,%d", &memory, &self.line) != 2 ||
         wm_slots_map (&self.slots, memory, &error)) {
         fprintf (stderr, "wiremill-worker: only a worker starts the mode %s\n", WM_ENGINE_MODE);

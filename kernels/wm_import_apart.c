@@ -111,6 +111,7 @@ static void confine (const task_t *task)
 static void __attribute__ ((noreturn)) be_apart (const task_t *task, int out, pid_t parent)
 {
     answer_t answer = { .error = { .fault = WM_OK } };
+    wm_process_name ("wm-import");
     if (!wm_process_follow (parent, SIGKILL))
         _exit (1);
     if (strncmp (task->path, "/dev/fd/", 8) != 0 && strncmp (task->path, "/proc/", 6) != 0 &&

@@ -73,6 +73,7 @@ static wm_fault_t start (wm_sidecar_queue_t *self, wm_error_t *error)
     fflush (NULL);
     self->pid = fork ();
     if (self->pid == 0) {
+        wm_process_name ("wm-sidecars");
         if (!wm_process_follow (parent, SIGKILL))
             _exit (WM_EXIT_AGAIN);
         write_all (self, alone (ends[1]));

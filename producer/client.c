@@ -8,6 +8,7 @@
    this process its session, no more.  */
 #include "kernels/wm_spec.h"
 #include "producer/verbs.h"
+#include "schema/base/wm_process.h"
 #include "schema/base/wm_table.h"
 #include "schema/wm_client.h"
 #include "schema/wm_join.h"
@@ -557,9 +558,11 @@ static int client_main (const wm_args_t *args)
     self.owner = (int) syscall (SYS_pidfd_open, of, 0);
     if (self.owner < 0 && errno == ESRCH)
         return WM_EXIT_AGAIN;
+    wm_process_name ("wm-client-start");
     const pid_t child = fork (); /* not the program's child: it need not wait for this process */
     if (child)
         return child > 0 ? WM_EXIT_OK : WM_EXIT_FAILURE;
+    wm_process_name ("wm-client");
     self.give_up_ms = (int64_t) (wm_args_seconds (args, "give-up") * 1e3);
     self.endpoint = wm_args_text (args, "broker");
     if (wm_join_take (args, &error)) {

@@ -18,6 +18,7 @@
 static void child (const char *verb, const char *path, int to, pid_t parent,
                    int (*make) (void *arg, FILE *out), void *arg)
 {
+    wm_process_name ("wm-apart");
     FILE *out = wm_process_follow (parent, SIGKILL) ? fdopen (to, "w") : NULL;
     int code = out ? make (arg, out) : WM_EXIT_FAILURE;
     if (out && fflush (out) | ferror (out)) {

@@ -763,6 +763,7 @@ int wm_stage_split (const wm_stage_options_t *options, wm_stage_reader_t *reader
         return WM_EXIT_FAILURE;
     }
     if (self.reader == 0) {
+        wm_process_name ("wm-reader");
         close (pair[0]);
         close (self.lock);
         if (!wm_process_follow (parent, SIGKILL))

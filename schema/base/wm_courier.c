@@ -9,6 +9,7 @@
    the other's death.  */
 #include "schema/base/wm_courier.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_process.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -19,7 +20,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -95,10 +95,10 @@ static int spare_new (pid_t *spare)
     }
     close (pair[0]);
     if (*spare == 0) {
-        prctl (PR_SET_NAME, WM_COURIER_SPARE);
+        wm_process_name (WM_COURIER_SPARE);
         while (recv (pair[1], &nothing, 1, 0) < 0 && errno == EINTR)
             ;
-        prctl (PR_SET_NAME, WM_COURIER_NAME);
+        wm_process_name (WM_COURIER_NAME);
     }
     close (pair[1]);
     return -1;
@@ -115,7 +115,7 @@ static void __attribute__ ((noreturn)) serve (int from)
     if (dup2 (from, STDERR_FILENO + 1) < 0)
         _exit (1);
     close_range (STDERR_FILENO + 2, ~0u, 0); /* logs, lists and locks are not its own */
-    prctl (PR_SET_NAME, WM_COURIER_NAME);
+    wm_process_name (WM_COURIER_NAME);
     struct pollfd item[] = { { .fd = STDERR_FILENO + 1, .events = POLLIN }, { .fd = -1 } };
     for (;;) {
         item[1].revents = 0;

@@ -1,12 +1,12 @@
 /* wm_init.c - see wm_init.h. Every signal is blocked in process 1 and taken by sigwaitinfo: what is
    blocked reaches it also where the action is the default.  */
 #include "schema/base/wm_init.h"
+#include "schema/base/wm_process.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <errno.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ static void reap (pid_t program)
 static _Noreturn void serve (pid_t program, const sigset_t *all)
 {
     siginfo_t info;
-    prctl (PR_SET_NAME, WM_INIT_NAME);
+    wm_process_name (WM_INIT_NAME);
     for (;;) {
         const int number = sigwaitinfo (all, &info);
         if (number == SIGCHLD)

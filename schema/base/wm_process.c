@@ -1,6 +1,7 @@
 /* wm_process.c - see wm_process.h. Between fork and exec a child makes async-signal-safe calls
    only: other threads of its parent may have held any lock.  */
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_fault.h"
 
 #include <errno.h>
@@ -70,6 +71,12 @@ void wm_process_drop_credentials (void)
     *to = NULL;
 }
 
+void wm_process_name (const char *name)
+{
+    prctl (PR_SET_NAME, name);
+    WM_FAILPOINT (name);
+}
+
 bool wm_process_follow (pid_t parent, int signal)
 {
     if (!parent)
@@ -121,6 +128,10 @@ static _Noreturn void become (const wm_process_t *self, pid_t parent)
     wm_process_hand_over (self->argv);
     if (self->keep > 0)
         fcntl (self->keep, F_SETFD, 0);
+    const char *slash = strrchr (self->program, '/');
+    WM_FAILPOINT (slash ? slash + 1 : self->program);
+    if (self->argv[1])
+        WM_FAILPOINT (self->argv[1]);
     execvp (self->program, (char *const *) (uintptr_t) self->argv); /* which changes nothing */
     give_up (self->program);
 }

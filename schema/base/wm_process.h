@@ -30,9 +30,15 @@ typedef struct {
     const void *argument;
 } wm_process_t;
 
-/* Starts a program. Returns its process, or -1 and errno. A program that cannot be executed exits
-   with 127, after a line on its standard error that explains why.  */
+/* Starts a program. A failpoint of its name, and one of its verb, is passed in the child before it
+   becomes that program. Returns its process, or -1 and errno. A program that cannot be executed
+   exits with 127, after a line on its standard error that explains why.  */
 pid_t wm_process_start (const wm_process_t *self);
+
+/* Names this process in /proc/PID/comm, by its row in the table of processes of tests/README.md (at
+   most 15 bytes), and passes a failpoint of that name. Each process that is forked without becoming
+   another program has a name of its own. Async-signal-safe.  */
+void wm_process_name (const char *name);
 
 /* Ends this process by `signal` when the thread of its parent that started it ends. `parent`: the
    pid of the process that forked this one; 0, in a program that was executed: the parent that it
