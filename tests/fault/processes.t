@@ -244,6 +244,7 @@ alone=(unshare -pf --mount-proc --kill-child)
 if "${alone[@]}" true 2>/dev/null; then
     contained ()
     {
+        local -x WM_KILLER_SLOW_MS=100
         local command=("$bin/wiremill" run --model "$model.wmm" --quiet --batch-hits 128 "${slow[@]}" --output "$work/parts" "$work/one.h5")
         drop "$work/parts"
         "${alone[@]}" "${command[@]}" >"$work/words" 2>&1 &
