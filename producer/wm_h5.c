@@ -87,9 +87,9 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
     H5Pset_evict_on_close (access, true); /* the indexes of chunks of a dataset that is closed */
     self->file = H5Fopen (path, H5F_ACC_RDONLY, access);
     if (self->file < 0) {
-        char reason[WM_H5_REASON_BYTES];
+        char reason[WM_H5_REASON_BYTES], end[WM_H5_SHORT_BYTES];
         const bool is_known = wm_h5_reason_file (path, reason);
-        wm_fault (error, WM_EBATCH, "%.300s: %s", path,
+        wm_fault (error, WM_EBATCH, "%.300s: %s", is_known ? wm_h5_short (path, end) : path,
                   is_known ? reason : no_input (wm_kind_of (path)));
         wm_h5_close (&self);
     }

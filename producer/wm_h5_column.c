@@ -151,11 +151,12 @@ static wm_fault_t storage_check (wm_column_t *column, size_t value_bytes, wm_err
     if (list >= 0)
         H5Pclose (list);
     const char *path = wm_h5_path (column->file);
+    char end[WM_H5_SHORT_BYTES];
     if (!inside)
         return wm_fault (error, WM_EBATCH,
-                         "%.300s: dataset %s lies outside the file (%s): refused; to copy it in, "
+                         "%s: dataset %s lies outside the file (%s): refused; to copy it in, "
                          "type: " WM_H5_CONVERT,
-                         path, column->name,
+                         wm_h5_short (path, end), column->name,
                          layout == H5D_VIRTUAL ? "virtual" : "external storage");
     uint64_t bytes;
     if (chunk > CHUNK_BYTES_MAX || __builtin_mul_overflow (column->n_row, column->width, &bytes) ||
@@ -215,13 +216,13 @@ static wm_fault_t dataset_open (wm_column_t *column, wm_error_t *error)
     hid_t access = H5Pcreate (H5P_DATASET_ACCESS);
     H5Pset_chunk_cache (access, 521, data->limit_bytes, 1.0);
     hid_t id = odd ? -1 : H5Dopen2 (column->file->file, column->name, access);
-    char reason[WM_H5_REASON_BYTES];
+    char reason[WM_H5_REASON_BYTES], end[WM_H5_SHORT_BYTES];
     if (id < 0)
         wm_h5_reason_dataset (reason);
     H5Pclose (access);
     if (id < 0)
-        return wm_fault (error, WM_EBATCH, "%.300s: %s is %s", wm_h5_path (column->file),
-                         column->name, reason);
+        return wm_fault (error, WM_EBATCH, "%s: %s is %s",
+                         wm_h5_short (wm_h5_path (column->file), end), column->name, reason);
     data->id = id;
     size_t value_bytes;
     wm_fault_t fault;

@@ -39,6 +39,10 @@ bool wm_h5_dataset_read (hid_t id, bool leaves, hid_t type, hid_t memory, hid_t 
 bool wm_h5_reason_file (const char *path, char text[WM_H5_REASON_BYTES]);
 void wm_h5_reason_dataset (char text[WM_H5_REASON_BYTES]);
 
+/* Returns a path, or the end of a long one behind dots, for messages whose command must fit.  */
+#define WM_H5_SHORT_BYTES 121
+const char *wm_h5_short (const char *path, char text[WM_H5_SHORT_BYTES]);
+
 /* What a group, or the file, has where there is no dataset of that name.  */
 void wm_h5_reason_missing (const wm_h5_t *self, const char *name, char text[WM_H5_REASON_BYTES]);
 

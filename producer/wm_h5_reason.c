@@ -65,9 +65,8 @@ static void newer_say (const stack_t *stack, char *text, size_t bytes_max)
     unsigned major, minor, release;
     H5get_libversion (&major, &minor, &release);
     snprintf (text, bytes_max,
-              "of a newer format than this HDF5 %u.%u.%u reads, such as that of HDF5 2.0 with "
-              "libver=\"latest\" (%.60s). Write it with "
-              "h5py.File (..., libver=(\"earliest\", \"v110\")), or type: " WM_H5_CONVERT,
+              "of a newer format (HDF5 2.0 with libver=\"latest\"?) than this HDF5 %u.%u.%u reads: "
+              "%.50s. Write it with libver=(\"earliest\", \"v110\"), or type: " WM_H5_CONVERT,
               major, minor, release, stack->newer);
 }
 
@@ -80,6 +79,15 @@ static bool is_member (const char *path, const char *driver)
     if (fd >= 0)
         close (fd);
     return n > 0 && memmem (head, (size_t) n, driver, strlen (driver));
+}
+
+const char *wm_h5_short (const char *path, char text[WM_H5_SHORT_BYTES])
+{
+    const size_t n = strlen (path), most = WM_H5_SHORT_BYTES - 1;
+    if (n <= most)
+        return path;
+    snprintf (text, WM_H5_SHORT_BYTES, "...%s", path + n - (most - 3));
+    return text;
 }
 
 bool wm_h5_reason_file (const char *path, char text[WM_H5_REASON_BYTES])

@@ -54,8 +54,8 @@ def make(folder, size):
     file("block.h5", None, whole, userblock_size=1024)
     file("bfloat.h5", None, lambda h5: native_float(h5, b"x", x))
     if NEW:
-        file("latest.h5", r'newer format than this HDF5 .*libver=\("earliest", "v110"\)', packed, libver="latest")
-        file("low.h5", r'newer format than this HDF5 .*libver=\("earliest", "v110"\)', packed, libver=("v200", "v200"))
+        file("latest.h5", r'newer format .* than this HDF5 .*libver=\("earliest", "v110"\)', packed, libver="latest")
+        file("low.h5", r'newer format .* than this HDF5 .*libver=\("earliest", "v110"\)', packed, libver=("v200", "v200"))
     file("lzf.h5", r"number 32000 \(lzf\)", lambda h5: h5.create_dataset("x", data=x, compression="lzf"))
     file("bool.h5", "an enum .*store it as uint8", lambda h5: h5.create_dataset("x", data=x > 30))
     file("complex.h5", "a compound .*each part", lambda h5: h5.create_dataset("x", data=x.astype("c8")))
