@@ -40,7 +40,7 @@ late_once () # round
     until_true 60 passes n_back "$back" || echo "round $1: it does not come back"
 }
 rounds () { for ((round = 0; round < $1; round++)); do late_once "$round" || return 1; done; }
-rounds=$(size 6 100 1000)
+rounds=$(size 4 100 1000)
 echo "# ROUNDS=$rounds"
 ok "$rounds times a client or a worker is late" rounds "$rounds"
 touch "$work/enough"

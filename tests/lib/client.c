@@ -146,7 +146,7 @@ static void steady (const char *broker, const char *path, size_t pieces)
 /* Call i, of these patches.  */
 static size_t size_of_call (size_t i)
 {
-    static const size_t sizes[] = { 1, 4000, 37, 2500, 300, 4000, 8 };
+    static const size_t sizes[] = { 1, 4000, 37, 5, 300, 90, 8 };
     return sizes[i % (sizeof sizes / sizeof *sizes)];
 }
 
