@@ -1,10 +1,10 @@
 /* wm_child.h - a program that `run` started and watches.
 
    Each child has its own session, so that a Ctrl-C on the terminal reaches only `run`, and dies
-   with `run` (parent-death signal, set before exec; the programs' --parent does the same in their
-   own way). What it prints goes to a log file that outlives everybody; `run` reads the file's tail
-   when the child ends. Where the disk of that file is full when the child starts, the child writes
-   where `run` does. Thread: one.  */
+   with `run` (parent-death signal, set before exec; the programs' --parent chooses which signal).
+   What it prints goes to a log file that outlives everybody; `run` reads the file's tail when the
+   child ends. Where the disk of that file is full when the child starts, the child writes where
+   `run` does. Thread: one.  */
 #ifndef WM_CHILD_H
 #define WM_CHILD_H
 
