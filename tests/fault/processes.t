@@ -47,6 +47,9 @@ tests_are_there ()
     done
 }
 ok "each test that the table names kills" tests_are_there
+# So many rows are known to have no kill; a new process adds none.
+untried () { [ "$(grep -c '| not tried$' <<<"$rows")" -le 3 ]; }
+ok "the others are not more than they were" untried
 
 # ---- what a campaign shows ----
 names=$(grep -o '`[^`]*`' <<<"$rows" | tr -d '`')
