@@ -52,7 +52,7 @@ $(B)/obj/kernels/cuda/compile: kernels/cuda/compile.c
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CUDA_I) $(CFLAGS) $< -o $@ -ldl
 $(CUDA_IMAGES): $(B)/obj/kernels/cuda/image-%.o: kernels/cuda/wm_gpu_kernels.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/wm_gpu_args.h) \
-    kernels/wm_image.h kernels/wm_model.h tests/gpu/ptxas.sh $(B)/obj/kernels/cuda/compile | $(NVRTC)/.unpacked
+    kernels/wm_image.h kernels/wm_model.h schema/base/wm_file.h tests/gpu/ptxas.sh $(B)/obj/kernels/cuda/compile | $(NVRTC)/.unpacked
 	@echo "  NVRTC $< for $*"
 	$(Q)$(B)/obj/kernels/cuda/compile $< $* $(@:.o=.s) $(NVRTC_PAIRS)
 	$(Q)$(if $(filter sm_%,$*),tests/gpu/ptxas.sh $(@:.o=.s).log >/dev/null || { tests/gpu/ptxas.sh $(@:.o=.s).log; exit 1; })

@@ -23,6 +23,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+_Static_assert (WM_FILE_PATH_BYTES == PATH_MAX, "wm_file.h");
+
 static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 {
     return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,

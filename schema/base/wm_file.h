@@ -6,7 +6,6 @@
 
 #include "schema/base/wm_fault.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -72,12 +71,14 @@ wm_fault_t wm_file_write (const char *path, const wm_part_t *part, size_t n_part
 wm_fault_t wm_file_write_secret (const char *path, const void *bytes, size_t size,
                                  wm_error_t *error);
 
+#define WM_FILE_PATH_BYTES 4096 /* PATH_MAX; NVRTC, which reads this header, has no limits.h */
+
 /* A file that is written piece by piece. It gets its name when it is whole, so that a command that
    fails or is killed leaves what had the name before. Where the file system can (O_TMPFILE), it has
    no name until then, and a killed command leaves nothing; elsewhere it is swept as above.  */
 typedef struct {
-    char path[PATH_MAX];
-    char temporary[PATH_MAX]; /* "": it has no name */
+    char path[WM_FILE_PATH_BYTES];
+    char temporary[WM_FILE_PATH_BYTES]; /* "": it has no name */
     int fd;                   /* to read and write; -1: none is being made */
 } wm_file_new_t;
 
