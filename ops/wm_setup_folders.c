@@ -120,8 +120,8 @@ static void warn_of_others (const wm_setup_t *self)
                  self->output, self->campaign);
 }
 
-/* A new campaign needs a folder of its own, where nothing has the name of one of its files: an empty
-   one, or one in which an earlier command began it.  */
+/* A new campaign needs a folder of its own, where nothing has the name of one of its files: an
+   empty one, or one in which an earlier command began it.  */
 static wm_fault_t check_strange (const char *folder, wm_error_t *error)
 {
     static const char *const ours[] = { "lock", "log", "models", "keys", "server-key" };

@@ -183,7 +183,7 @@ ok "both on stdout" refused 'do not go together' --csv - --json -
 ok "no time" exits 2 bench --seconds 0
 unwritable ()
 {
-    exits 1 bench --"$1" "$work/none/x" && says "--$1 $work/none/x: No such file" && ! says 'making' >/dev/null
+    exits 2 bench --"$1" "$work/none/x" && says "--$1 $work/none/x: cannot be written in $work/none: No such file" && ! says 'making' >/dev/null
 }
 ok "a CSV file that cannot be written is reported before anything is measured" unwritable csv
 ok "a JSON file likewise" unwritable json

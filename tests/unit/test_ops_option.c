@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 static const wm_option_t options[] = {
-    { .name = "model", .letter = 'm', .value = "FILE", .help = "a file" },
+    { .name = "model", .letter = 'm', .value = "FILE", .path = WM_PATH_READ, .help = "a file" },
     { .name = "workers",
       .letter = 'w',
       .value = "N",
