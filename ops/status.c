@@ -169,8 +169,6 @@ static void show_producers (const json_t *s)
     json_array_foreach (list, i, one)
     {
         printf ("%-24.24s %s\n", wm_ask_text (one, "label"), wm_ask_text (one, "input"));
-        if (*wm_ask_text (one, "waits"))
-            printf ("  waits: %s\n", wm_ask_text (one, "waits"));
         wm_ask_late (stdout, one);
     }
 }

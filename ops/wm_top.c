@@ -31,7 +31,7 @@ const char *wm_top_state (const wm_top_campaign_t *campaign)
     if (*campaign->note)
         return "no answer";
     if (wm_wait_stops (wm_waits_campaign (s)))
-        return wm_waits[wm_waits_campaign (s)].name;
+        return wm_waits[WM_WAIT_DISK].name; /* which disk is in the list of waits */
     const char *state = wm_ask_text (s, "campaign.state");
     return is_over && strcmp (state, "idle") == 0 ? "finished" : state;
 }

@@ -54,22 +54,30 @@ static const char *or_table (const json_t *wait, const char *key, const char *ow
     return *own ? own : text; /* what this release knows is in this release's words */
 }
 
+const char *wm_waits_sentence (const json_t *wait)
+{
+    return or_table (wait, "sentence", wm_waits[wm_wait_find (wm_ask_text (wait, "reason"))].sentence);
+}
+
+const char *wm_waits_advice (const json_t *wait)
+{
+    if (strstr (wm_ask_text (wait, "text"), "by itself"))
+        return "";
+    return or_table (wait, "advice", wm_waits[wm_wait_find (wm_ask_text (wait, "reason"))].advice);
+}
+
 const char *wm_waits_text (const json_t *wait, bool with_advice, char text[WM_WAITS_TEXT_BYTES])
 {
     char since[32], who[200] = "";
-    const wm_wait_row_t *row = &wm_waits[wm_wait_find (wm_ask_text (wait, "reason"))];
-    const char *sentence = or_table (wait, "sentence", row->sentence),
-               *advice = or_table (wait, "advice", row->advice),
-               *peer = wm_ask_text (wait, "peer"), *more = wm_ask_text (wait, "text");
+    const char *sentence = wm_waits_sentence (wait), *peer = wm_ask_text (wait, "peer"), *more = wm_ask_text (wait, "text");
     const double since_s = wm_ask_real (wait, "since_s");
     if (*peer || since_s > 0)
         snprintf (who, sizeof who, " (%.100s%s%.40s)", peer, *peer && since_s > 0 ? ", for " : "",
                   since_s > 0 ? wm_show_time (since_s, since) : "");
-    /* a text that has the advice needs no other */
-    const bool advises = with_advice && *advice && !strstr (more, "by itself");
+    const char *advice = with_advice ? wm_waits_advice (wait) : "";
     snprintf (text, WM_WAITS_TEXT_BYTES, "%.200s%s%s%.500s%s%.300s",
               *sentence ? sentence : wm_ask_text (wait, "reason"), who, *more ? ": " : "", more,
-              advises ? "; " : "", advises ? advice : "");
+              *advice ? "; " : "", advice);
     return text;
 }
 
@@ -126,16 +134,19 @@ wm_wait_t wm_waits_campaign (const json_t *status)
 
 void wm_waits_print (FILE *out, const json_t *status)
 {
-    char text[WM_WAITS_TEXT_BYTES];
+    char since[32];
     json_t *list = wm_waits_of (status);
     size_t i;
     const json_t *one;
     json_array_foreach (list, i, one)
     {
-        const char *reason = wm_ask_text (one, "reason");
-        if (*wm_ask_text (one, "peer") ||
-            strcmp (reason, wm_ask_text (status, "waiting_for")) != 0)
-            fprintf (out, "waits: %s: %s\n", reason, wm_waits_text (one, true, text));
+        const char *reason = wm_ask_text (one, "reason"), *peer = wm_ask_text (one, "peer"),
+                   *text = wm_ask_text (one, "text"), *advice = wm_waits_advice (one);
+        if (!*peer && strcmp (reason, wm_ask_text (status, "waiting_for")) == 0)
+            continue;
+        fprintf (out, "%s%swaits: %s (%s, for %s)%s%s\n", peer, *peer ? " " : "",
+                 *text ? text : wm_waits_sentence (one), reason,
+                 wm_show_time (wm_ask_real (one, "since_s"), since), *advice ? "; " : "", advice);
     }
     json_decref (list);
 }

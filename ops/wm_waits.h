@@ -22,6 +22,11 @@ json_t *wm_waits_of (const json_t *status);
    Returns text. with_advice: else without what to do.  */
 const char *wm_waits_text (const json_t *wait, bool with_advice, char text[WM_WAITS_TEXT_BYTES]);
 
+/* What people read of this wait, and what to do; lent. The advice is "" where the text of the wait
+   has it.  */
+const char *wm_waits_sentence (const json_t *wait);
+const char *wm_waits_advice (const json_t *wait);
+
 /* Whether something waits for this: by the name in the table, or by that of a family of them
    ("disk full" is also true of "disk full (output)").  */
 bool wm_waits_has (const json_t *status, const char *reason);

@@ -78,12 +78,6 @@ static const json_t *wait_of (const json_t *list)
     return worst;
 }
 
-static const char *sentence_of (const json_t *wait)
-{
-    const wm_wait_t known = wm_wait_find (wm_ask_text (wait, "reason"));
-    return known ? wm_waits[known].sentence : wm_ask_text (wait, "sentence");
-}
-
 static void put_waits (FILE *out, const json_t *list)
 {
     char text[WM_WAITS_TEXT_BYTES];
@@ -114,9 +108,9 @@ static void put_state (FILE *out, const wm_top_campaign_t *campaign, const char 
     else if (*paused && is_here)
         wm_page_print (out, "%s", paused);
     else if (wait)
-        wm_page_print (out, "%s%s%s; %s", sentence_of (wait), *wm_ask_text (wait, "text") ? ": " : "",
-                       wm_ask_text (wait, "text"),
-                       wm_waits[wm_wait_find (wm_ask_text (wait, "reason"))].advice);
+        wm_page_print (out, "%s%s%s%s%s", wm_waits_sentence (wait),
+                       *wm_ask_text (wait, "text") ? ": " : "", wm_ask_text (wait, "text"),
+                       *wm_waits_advice (wait) ? "; " : "", wm_waits_advice (wait));
     else if (s && !is_here)
         fputs ("no broker runs; what follows is what the campaign has on disk", out);
     fputs ("</div>\n<p class=\"faint\">", out);

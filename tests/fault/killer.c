@@ -4,7 +4,8 @@
    It is the exact-sparse engine, signature and bits, but for the hits named in the file that
    WM_KILLER names: lines "wire column how", how one of segv, abort, kill, exit, hang, fault. Wire
    and column are the cell of the hit as it travels in a batch. To the file that WM_KILLER_NOTES
-   names it adds which GPU it was given; a batch takes WM_KILLER_SLOW_MS longer, and kills it in any
+   names it adds which GPU it was given; its start takes WM_KILLER_OPEN_MS longer, a batch takes
+   WM_KILLER_SLOW_MS longer, and kills it in any
    case as WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and
    lives. Of WM_KILLER_LIES batches the last has a score that is off by 0.01.  */
 #include "kernels/wm_backend_private.h"
@@ -35,6 +36,8 @@ static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
     always = getenv ("WM_KILLER_ALWAYS");
     refuses = getenv ("WM_KILLER_REFUSES") ? atoi (getenv ("WM_KILLER_REFUSES")) : 0;
     lies = getenv ("WM_KILLER_LIES") ? atoi (getenv ("WM_KILLER_LIES")) : 0;
+    if (getenv ("WM_KILLER_OPEN_MS"))
+        usleep (1000 * (unsigned) atoi (getenv ("WM_KILLER_OPEN_MS")));
     FILE *note = notes ? fopen (notes, "ae") : NULL;
     if (note) {
         fprintf (note, "%s%s\n", gpu ? gpu : "none",

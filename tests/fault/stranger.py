@@ -2,11 +2,13 @@
 
 usage: stranger.py try CAMPAIGN PORT FILE...
            connects to each listener with the key of each join file ("-": without one), and prints what came of it
+       stranger.py waits CAMPAIGN PORT TEXT
+           a producer without a key that reports TEXT as what it waits for, as releases before numbers did; for 90 s
        stranger.py mutate CAMPAIGN PORT N SEED FILE...
            N damaged messages, with the join files' keys in turn
 It derives keys by itself from the line of a join file, as schema/wm_join.h describes it.
 """
-import ctypes, ctypes.util, hashlib, os, random, struct, sys
+import ctypes, ctypes.util, hashlib, os, random, struct, sys, time
 
 zmq = ctypes.CDLL (ctypes.util.find_library ("zmq"), use_errno=True)
 sodium = ctypes.CDLL (ctypes.util.find_library ("sodium"))
@@ -137,8 +139,20 @@ def mutate (port, n, seed, keys):
     print (inside, "messages inside,", n - inside, "peers refused,", welcomed, "of the first ones welcomed")
 
 
+def waits (port, what):
+    peer = Peer (port, 1, None)
+    peer.send (hello (2), b"")
+    peer.answer ()
+    for _ in range (900):
+        peer.send (bytes ([0x98, 5, 0, 0, 0, 0, 0, 0]) + text (what))
+        time.sleep (.1)
+
+
 def main ():
     what, port = sys.argv[1], int (sys.argv[3])
+    if what == "waits":
+        waits (port, sys.argv[4])
+        return
     if what == "mutate":
         mutate (port, int (sys.argv[4]), int (sys.argv[5]), [key_of (path) for path in sys.argv[6:]])
         return
