@@ -358,7 +358,7 @@ typedef struct {
     const char *suspects; /* two workers that differed last, undecided; lent; NULL */
     uint32_t n_named;     /* of which WM_SUMMARY_NAMED_MAX are listed */
     wm_summary_named_t named[WM_SUMMARY_NAMED_MAX];
-    uint64_t inputs_changed, held_total; /* of which n_held are named */
+    uint64_t inputs_changed, held_total;          /* of which n_held are named */
     uint32_t n_wait, n_by_wait[WM_WAIT_END];      /* listed; all, by wait */
     wm_summary_wait_t wait[WM_SUMMARY_WAITS_MAX]; /* the campaign's, then by severity */
     wm_summary_worker_t worker[WM_SUMMARY_PEERS_MAX];

@@ -374,11 +374,11 @@ struct wm_core_t {
 
     uint64_t budget_used;
     bool paused, draining, disk_full;
-    char why[240];      /* why it is paused */
-    uint32_t n_wait[WM_WAIT_END];  /* sessions that report it */
-    int64_t own_ms[WM_WAIT_END];   /* since when the broker itself waits for it; 0: it does not */
-    wm_wait_t waiting;             /* the campaign's, as of the last tick */
-    int64_t waiting_ms;            /* since then */
+    char why[240];                /* why it is paused */
+    uint32_t n_wait[WM_WAIT_END]; /* sessions that report it */
+    int64_t own_ms[WM_WAIT_END];  /* since when the broker itself waits for it; 0: it does not */
+    wm_wait_t waiting;            /* the campaign's, as of the last tick */
+    int64_t waiting_ms;           /* since then */
     uint32_t n_tripped; /* workers that the circuit breaker dismissed since the last resume */
 
     /* totals */

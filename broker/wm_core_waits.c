@@ -276,7 +276,6 @@ void wm_core_waits_brief (const wm_core_t *self, wm_brief_t *brief)
                                : wait == WM_WAIT_DRAINING ? self->draining
                                                           : own (self, wait) || self->n_wait[wait];
             if (is_so && wm_waits[wait].is_pause && (int) wm_waits[wait].severity == severity)
-                brief->stop[brief->n_stop++] =
-                    (wm_brief_stop_t){ wait, text_of (self, wait) };
+                brief->stop[brief->n_stop++] = (wm_brief_stop_t){ wait, text_of (self, wait) };
         }
 }

@@ -27,7 +27,7 @@ static const char *const names[WM_NOTIFY_EVENTS] = { "pause", "held", "done" };
 /* What people know of the campaign.  */
 typedef struct {
     bool is_done;
-    uint64_t stops; /* a bit for each wait that --on-pause has run for */
+    uint64_t stops;                  /* a bit for each wait that --on-pause has run for */
     uint64_t inputs, inputs_written; /* when it was done; and, not noted: */
     uint64_t n_closed;
     uint64_t n_held; /* hits and inputs */
@@ -39,7 +39,10 @@ struct wm_notify_t {
     char noted[NOTE_BYTES_MAX]; /* what the file has */
     bool note_failed;           /* which was logged */
     int64_t next_ms[WM_NOTIFY_EVENTS];
-    pid_t pid; /* of the command that runs, 0: none; and for it: */
+    int64_t
+        stop_ms[WM_WAIT_END]; /* of --on-pause for each wait: a new one is not held up by others */
+    int64_t now_ms;           /* of this turn */
+    pid_t pid;                /* of the command that runs, 0: none; and for it: */
     int event;
     int out_fd; /* what it prints */
     size_t n_printed;
@@ -71,8 +74,8 @@ static void note_read (wm_notify_t *self)
     unsigned long long inputs, written, n_held, stops;
     int is_done;
     char *text = wm_note_read (self->config.dir, NOTE, NOTE_BYTES_MAX - 1, NULL);
-    if (text && sscanf (text, "done %d %llu %llu\nheld %llu\npause %llu", &is_done, &inputs, &written,
-                        &n_held, &stops) == 5) {
+    if (text && sscanf (text, "done %d %llu %llu\nheld %llu\npause %llu", &is_done, &inputs,
+                        &written, &n_held, &stops) == 5) {
         if (stops == 1) /* of an earlier release, which noted no reason: of whatever there is now */
             stops = UINT64_MAX;
         self->told = (told_t){ is_done != 0, stops, inputs, written, 0, n_held };
@@ -123,13 +126,27 @@ static void forget (told_t *told, const wm_brief_t *brief)
         told->n_held = held_of (brief);
 }
 
+static bool is_new (const wm_notify_t *self, wm_wait_t wait)
+{
+    return !(self->told.stops >> wait & 1) && self->now_ms >= self->stop_ms[wait];
+}
+
+/* The first that its command has not run for; NULL: none is due.  */
+static const wm_brief_stop_t *new_stop (const wm_notify_t *self, const wm_brief_t *brief)
+{
+    for (uint32_t i = 0; i < brief->n_stop; i++)
+        if (is_new (self, brief->stop[i].wait))
+            return &brief->stop[i];
+    return NULL;
+}
+
 static bool is_due (const wm_notify_t *self, int event, const wm_brief_t *brief, bool stops)
 {
     if (!self->config.command[event] || !*self->config.command[event])
         return false;
     switch (event) {
     case WM_NOTIFY_PAUSE:
-        return (stops_of (brief) & ~self->told.stops) != 0;
+        return new_stop (self, brief) != NULL;
     case WM_NOTIFY_HELD:
         return held_of (brief) > self->told.n_held;
     default: /* a producer may announce more; where the broker stops, its BYE may not be read yet */
@@ -142,15 +159,6 @@ static bool is_due (const wm_notify_t *self, int event, const wm_brief_t *brief,
 static const char *s_of (uint64_t n)
 {
     return n == 1 ? "" : "s";
-}
-
-/* The first that its command has not run for.  */
-static const wm_brief_stop_t *new_stop (const wm_notify_t *self, const wm_brief_t *brief)
-{
-    uint32_t i = 0;
-    while (i + 1 < brief->n_stop && self->told.stops >> brief->stop[i].wait & 1)
-        i++;
-    return &brief->stop[i];
 }
 
 /* A peer's wait holds up that peer, the broker's own ones all.  */
@@ -304,6 +312,8 @@ static int pipe_new (int pipe_fd[2])
 static void start (wm_notify_t *self, int event, const wm_brief_t *brief, int64_t now_ms)
 {
     const char *const argv[] = { "sh", "-c", self->config.command[event], NULL };
+    const uint64_t stop =
+        event == WM_NOTIFY_PAUSE ? 1ull << new_stop (self, brief)->wait : self->told.stops;
     environment_t *made = environment_new (self, event, brief);
     int out[2] = { -1, -1 };
     errno = ENOMEM;
@@ -317,7 +327,10 @@ static void start (wm_notify_t *self, int event, const wm_brief_t *brief, int64_
                                    .drops_credentials = true,
                                    .prepare = take_environment,
                                    .argument = made };
-    self->next_ms[event] = now_ms + self->config.again_ms;
+    if (event == WM_NOTIFY_PAUSE)
+        self->stop_ms[new_stop (self, brief)->wait] = now_ms + self->config.again_ms;
+    else
+        self->next_ms[event] = now_ms + self->config.again_ms;
     WM_FAILPOINT ("broker-notify-start");
     self->pid = failed ? -1 : wm_process_start (&process);
     const int error = errno;
@@ -340,7 +353,7 @@ static void start (wm_notify_t *self, int event, const wm_brief_t *brief, int64_
     self->event = event;
     self->end_ms = now_ms + self->config.limit_ms;
     self->then = (told_t){
-        true, stops_of (brief), brief->inputs, brief->inputs_written, brief->n_closed, held_of (brief)
+        true, stop, brief->inputs, brief->inputs_written, brief->n_closed, held_of (brief)
     };
 }
 
@@ -427,6 +440,7 @@ void wm_notify_turn (wm_notify_t *self, const wm_brief_t *brief, int64_t now_ms)
 {
     if (!self || tend (self, now_ms))
         return;
+    self->now_ms = now_ms;
     forget (&self->told, brief);
     note_keep (self);
     for (int event = 0; event < WM_NOTIFY_EVENTS && !self->pid; event++)
@@ -456,6 +470,7 @@ void wm_notify_stop (wm_notify_t *self, const wm_brief_t *brief,
     const int64_t end_ms = wm_now_ms () + self->config.limit_ms;
     self->end_ms = self->end_ms < end_ms ? self->end_ms : end_ms;
     await (self, signals);
+    self->now_ms = INT64_MAX; /* all that are due */
     if (brief)
         forget (&self->told, brief);
     for (int event = 0; brief && event < WM_NOTIFY_EVENTS && *signals < 2; event++) {

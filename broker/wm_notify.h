@@ -6,9 +6,10 @@
      done    every input is written or held, and no producer is connected; again only after an
              input was open
      held    more hits and inputs are held than when its command ran last
-     pause   nothing is handed out: an operator or the circuit breaker paused the campaign, its
-             workers are drained, or the disk is full; again only after it went on. No command
-             runs for a pause that ended before its turn came
+     pause   a wait that is a pause (schema/wm_wait.h): an operator or the circuit breaker paused
+             the campaign, its workers are drained, or a disk is full, also that of one producer
+             of several. Once for each such wait, again only after that ended, and at most once in
+             again_ms. No command runs for a pause that ended before its turn came
 
    Once the command of an event has ended, also where it failed, the broker notes the event in the
    file "told" of the campaign's folder. So it does not run the command for a campaign again that

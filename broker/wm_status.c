@@ -268,9 +268,9 @@ static void lists_json (const wm_summary_t *s, json_t *root, uint32_t rows_max)
         json_array_append_new (workers, worker_json (&s->worker[i]));
     for (uint32_t i = 0; i < s->n_producer_listed && i < rows_max; i++)
         json_array_append_new (
-            producers, json_pack ("{s:o, s:o, s:s, s:o, s:o, s:o}", "label", text (s->producer[i].label),
-                                  "input", text (s->producer[i].input), "reason",
-                                  wm_waits[s->producer[i].wait].name, "waits",
+            producers, json_pack ("{s:o, s:o, s:s, s:o, s:o, s:o}", "label",
+                                  text (s->producer[i].label), "input", text (s->producer[i].input),
+                                  "reason", wm_waits[s->producer[i].wait].name, "waits",
                                   text (*s->producer[i].waits ? s->producer[i].waits : NULL),
                                   "asked", integer (s->producer[i].asked), "late_s",
                                   number_or_null (s->producer[i].late_s)));

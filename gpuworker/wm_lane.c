@@ -187,7 +187,8 @@ static void heartbeat (wm_lane_t *self, int64_t now)
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
     const char *waits = "";
-    if (task)
+    if (task &&
+        wm_scorer_is_ready (self->scorer)) /* else nothing executes: another engine starts */
         msg.key = task->key;
     else
         msg.key.ordinal = (uint32_t) wait_of (self, &waits);

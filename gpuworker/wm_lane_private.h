@@ -59,7 +59,7 @@ struct wm_lane_t {
     int64_t lost_ms, retry_ms, delay_ms; /* without a session: since when, next attempt, back-off */
     int64_t beat_ms;                     /* last heartbeat */
 
-    int64_t short_ms;                    /* when memory was short last; 0: never; and what was: */
+    int64_t short_ms; /* when memory was short last; 0: never; and what was: */
     char short_of[160];
 
     bool done, draining;

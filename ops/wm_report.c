@@ -107,7 +107,8 @@ static void write_verdict (const wm_report_t *self, FILE *out)
                *paused = wm_ask_text (s, "paused"), *waiting = wm_ask_text (s, "waiting_for");
     const bool is_clean = wm_account_is_clean (s), is_running = *wm_ask_text (s, "endpoint"),
                is_finished = !strcmp (state, "finished"),
-               is_bad = wm_ask_int (s, "counters.alarm") > 0 || wm_wait_stops (wm_waits_campaign (s));
+               is_bad =
+                   wm_ask_int (s, "counters.alarm") > 0 || wm_wait_stops (wm_waits_campaign (s));
     fprintf (out, "<p class=\"verdict %s\"><strong>",
              is_bad                    ? "bad"
              : is_finished && is_clean ? "good"

@@ -41,9 +41,9 @@ static wm_style_t style_of (const char *state)
     static const struct {
         const char *state;
         wm_style_t style;
-    } styles[] = { { "running", WM_GOOD },  { "busy", WM_GOOD },     { "finished", WM_GOOD },
-                   { "stopped", WM_WARN },  { "no answer", WM_BAD }, { "refused", WM_BAD },
-                   { "waiting", WM_BAD },   { "lost", WM_BAD } };
+    } styles[] = { { "running", WM_GOOD }, { "busy", WM_GOOD },     { "finished", WM_GOOD },
+                   { "stopped", WM_WARN }, { "no answer", WM_BAD }, { "refused", WM_BAD },
+                   { "waiting", WM_BAD },  { "lost", WM_BAD } };
     static const wm_style_t of_severity[] = { WM_PLAIN, WM_WARN, WM_BAD };
     for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
         if (strcmp (state, styles[i].state) == 0)
@@ -527,8 +527,8 @@ static void put_waits (wm_canvas_t *canvas, const wm_top_view_t *view, const jso
             continue;
         shown++;
         snprintf (head, sizeof head, "%.40s: ", reason);
-        wm_canvas_wrap (canvas, wm_waits_severity (one) == WM_WAIT_CRITICAL ? WM_BAD : WM_WARN, head,
-                        wm_waits_text (one, true, text), view->has_keys ? 2 : TEXT_LINES_MAX);
+        wm_canvas_wrap (canvas, wm_waits_severity (one) == WM_WAIT_CRITICAL ? WM_BAD : WM_WARN,
+                        head, wm_waits_text (one, true, text), view->has_keys ? 2 : TEXT_LINES_MAX);
     }
     json_decref (list);
 }

@@ -10,11 +10,11 @@
 static void add (json_t *list, const char *reason, const json_t *peer, const json_t *text)
 {
     const wm_wait_row_t *row = &wm_waits[wm_wait_find (reason)];
-    json_array_append_new (
-        list, json_pack ("{s:s, s:O?, s:O?, s:s, s:s, s:s, s:b, s:f}", "reason", reason, "peer",
-                         peer, "text", text, "sentence", row->sentence, "advice", row->advice,
-                         "severity", wm_wait_severities[row->severity], "is_pause", row->is_pause,
-                         "since_s", 0.));
+    json_array_append_new (list, json_pack ("{s:s, s:O?, s:O?, s:s, s:s, s:s, s:b, s:f}", "reason",
+                                            reason, "peer", peer, "text", text, "sentence",
+                                            row->sentence, "advice", row->advice, "severity",
+                                            wm_wait_severities[row->severity], "is_pause",
+                                            row->is_pause, "since_s", 0.));
 }
 
 static json_t *of_earlier (const json_t *status)
@@ -29,11 +29,11 @@ static json_t *of_earlier (const json_t *status)
     {
         const char *waits = wm_ask_text (one, "waits");
         if (*waits)
-            add (list,
-                 wm_waits[strstr (waits, "disk full") ? WM_WAIT_OUTPUT_DISK
-                                                      : WM_WAIT_PRODUCER_WAITS]
-                     .name,
-                 json_object_get (one, "label"), json_object_get (one, "waits"));
+            add (
+                list,
+                wm_waits[strstr (waits, "disk full") ? WM_WAIT_OUTPUT_DISK : WM_WAIT_PRODUCER_WAITS]
+                    .name,
+                json_object_get (one, "label"), json_object_get (one, "waits"));
         else if (json_is_number (json_object_get (one, "late_s")))
             add (list, wm_waits[WM_WAIT_PRODUCER_LATE].name, json_object_get (one, "label"), NULL);
     }
@@ -56,7 +56,8 @@ static const char *or_table (const json_t *wait, const char *key, const char *ow
 
 const char *wm_waits_sentence (const json_t *wait)
 {
-    return or_table (wait, "sentence", wm_waits[wm_wait_find (wm_ask_text (wait, "reason"))].sentence);
+    return or_table (wait, "sentence",
+                     wm_waits[wm_wait_find (wm_ask_text (wait, "reason"))].sentence);
 }
 
 const char *wm_waits_advice (const json_t *wait)
@@ -69,7 +70,8 @@ const char *wm_waits_advice (const json_t *wait)
 const char *wm_waits_text (const json_t *wait, bool with_advice, char text[WM_WAITS_TEXT_BYTES])
 {
     char since[32], who[200] = "";
-    const char *sentence = wm_waits_sentence (wait), *peer = wm_ask_text (wait, "peer"), *more = wm_ask_text (wait, "text");
+    const char *sentence = wm_waits_sentence (wait), *peer = wm_ask_text (wait, "peer"),
+               *more = wm_ask_text (wait, "text");
     const double since_s = wm_ask_real (wait, "since_s");
     if (*peer || since_s > 0)
         snprintf (who, sizeof who, " (%.100s%s%.40s)", peer, *peer && since_s > 0 ? ", for " : "",

@@ -30,8 +30,11 @@ static wm_fault_t file_map (wm_scratch_t *self, int fd, const char *folder, wm_e
 {
     int rc = posix_fallocate (fd, 0, (off_t) self->bytes);
     if (rc == ENOSPC || rc == EDQUOT)
-        return wm_fault (error, WM_EAGAIN, "%s: disk full: it has no room for %zu bytes of scores; free space there, and it "
-                         "goes on by itself", folder, self->bytes);
+        return wm_fault (
+            error, WM_EAGAIN,
+            "%s: disk full: it has no room for %zu bytes of scores; free space there, and it "
+            "goes on by itself",
+            folder, self->bytes);
     if (rc)
         return wm_fault (error, WM_EHOST, "%s: no scratch file of %zu bytes: %s", folder,
                          self->bytes, strerror (rc));

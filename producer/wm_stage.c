@@ -55,7 +55,7 @@ typedef struct {
     uint64_t hash, size; /* size: UINT64_MAX while it is not known */
     uint64_t had;        /* bytes of the file when tries began to count */
     int tries;
-    char why[160]; /* the last one failed */
+    char why[160];             /* the last one failed */
     int64_t since_ms, next_ms; /* when the first try began; no try before */
     wm_tool_t tool;
     char file[PATH_MAX]; /* of a whole one */

@@ -350,8 +350,8 @@ static wm_fault_t is_full (const wm_writer_t *self, wm_error_t *error)
 {
     const wm_scratch_t *scratch = self->job.scratch;
     const char *slash = strrchr (self->job.path, '/'), *name = slash ? slash + 1 : self->job.path;
-    const double needs = (double) ROOM_BYTES +
-                         (double) scratch->n_row * (64. + 4. * (double) scratch->n_output);
+    const double needs =
+        (double) ROOM_BYTES + (double) scratch->n_row * (64. + 4. * (double) scratch->n_output);
     return wm_fault (error, WM_EAGAIN,
                      "%.*s: disk full: %s needs up to %.1f MB and %.1f MB are free; free space "
                      "there, and it goes on by itself",

@@ -3,12 +3,11 @@
 
 #include <string.h>
 
-const wm_wait_row_t wm_waits[WM_WAIT_END] = {
-    [WM_WAIT_NONE] = { "", "", "", WM_WAIT_INFO, false, WM_WAIT_BY_NO_ONE },
+const wm_wait_row_t wm_waits[WM_WAIT_END] = { [WM_WAIT_NONE] = { "", "", "", WM_WAIT_INFO, false,
+                                                                 WM_WAIT_BY_NO_ONE },
 #define WM_WAIT_ROW(id, number, name, severity, is_pause, by, sentence, advice)                    \
     [WM_WAIT_##id] = { name, sentence, advice, WM_WAIT_##severity, is_pause, WM_WAIT_BY_##by },
-    WM_WAITS (WM_WAIT_ROW)
-};
+                                              WM_WAITS (WM_WAIT_ROW) };
 
 const char *const wm_wait_severities[3] = { "info", "warning", "critical" };
 

@@ -21,7 +21,7 @@
          "run `wiremill resume` to continue")                                                      \
     ROW (DRAINING, 2, "draining", WARNING, true, BROKER, "its workers are drained",                \
          "run `wiremill resume` to continue, or start the broker again")                           \
-    ROW (DISK, 3, "disk full", CRITICAL, true, BROKER, "the disk of the campaign's folder is full", \
+    ROW (DISK, 3, "disk full", CRITICAL, true, BROKER, "the campaign's disk is full",              \
          "free space on the campaign's disk; the campaign continues by itself")                    \
     ROW (LEDGER_DISK, 4, "disk full (ledger)", CRITICAL, true, BROKER,                             \
          "the campaign's ledger has no room on its disk",                                          \
@@ -37,7 +37,7 @@
          "look at the load of that disk, or move the campaign to a local one (--campaign)")        \
     ROW (NO_BROKER, 8, "no broker", WARNING, false, NO_ONE, "no broker runs",                      \
          "type the command that began the campaign to continue")                                   \
-    ROW (NO_WORKER, 9, "no worker", CRITICAL, false, BROKER, "no worker is connected",            \
+    ROW (NO_WORKER, 9, "no worker", CRITICAL, false, BROKER, "no worker is connected",             \
          "start one with `wiremill work`")                                                         \
     ROW (NO_PRODUCER, 10, "no producer", CRITICAL, false, BROKER, "no producer is connected",      \
          "type the same `wiremill run` or `wiremill produce` command to continue")                 \
@@ -50,15 +50,15 @@
          "a producer is not heard of",                                                             \
          "if it is stopped, continue it (kill -CONT); if it hangs, end it: its inputs are taken "  \
          "over")                                                                                   \
-    ROW (PRODUCER_WAITS, 14, "producer waits", WARNING, false, PRODUCER,                           \
-         "a producer waits", "its log has more")                                                   \
+    ROW (PRODUCER_WAITS, 14, "producer waits", WARNING, false, PRODUCER, "a producer waits",       \
+         "its log has more")                                                                       \
     ROW (COPIES, 15, "copies", INFO, false, PRODUCER, "inputs are copied to a producer's machine", \
          "it goes on when they are here")                                                          \
     ROW (AWAY, 16, "server away", WARNING, false, PRODUCER,                                        \
          "a server of remote inputs or outputs does not answer, or refuses",                       \
          "look whether the server runs and this machine reaches it; it is tried again by itself")  \
     ROW (WORKER_SILENT, 17, "worker silent", WARNING, false, BROKER, "a worker is not heard of",   \
-         "if it is stopped, continue it (kill -CONT); else the broker takes its batches back soon") \
+         "if it is stopped, continue it (kill -CONT); else its batches are taken back soon")       \
     ROW (WORKER_STARTS, 18, "worker starts", INFO, false, WORKER,                                  \
          "a worker prepares and tests its engine", "it begins when its self-test is passed")       \
     ROW (MODEL, 19, "model", INFO, false, BROKER, "a worker fetches the model",                    \

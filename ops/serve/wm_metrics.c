@@ -123,7 +123,9 @@ static const wm_metrics_row_t state_row =
     {"wiremill_campaign_state", "gauge", "1: the campaign is in this state.",
      NULL, NULL, "campaign.state", 0};
 static const wm_metrics_row_t waiting_row =
-    {"wiremill_waiting", "gauge", "1: the campaign, or one of its processes, waits for this; \"disk full\": any disk.", NULL, NULL, "waiting_for", 0};
+    {"wiremill_waiting", "gauge",
+     "1: the campaign, or one of its processes, waits for this; \"disk full\": any disk.",
+     NULL, NULL, "waiting_for", 0};
 static const wm_metrics_row_t signature_row =
     {"wiremill_rows_scored_total", WM_METRICS_KEPT,
      "Hits whose scores came, by the signature of the engine; again after a kick.",
@@ -253,7 +255,9 @@ static void print_waits (FILE *out, const json_t *status, const wm_labels_t *cam
 
 static void print_all (FILE *out, const json_t *status, const wm_labels_t *labels, double age_s)
 {
-    static const char *const states[] = { "running", "waiting", "idle", "paused", "draining", NULL };
+    static const char *const states[] = {
+        "running", "waiting", "idle", "paused", "draining", NULL
+    };
     const bool takes = wm_ask_takes_work (status);
     print_one (out, &age_row, labels, age_s);
     print_one (out, &paused_row, labels, !takes);

@@ -34,9 +34,10 @@ broker () # env arguments...
     server=$!
     until_true 60 grep -q '"pid"' "${campaign:-$at/c}/endpoint.json"
 }
-producer () # options...
+producer () # options...; $input: a file or URL
 {
-    "$bin/wiremill-producer" produce --broker "${connect:-${listen:-ipc://$at/b}}" "${@:---input}" ${1:-"$events"} >"$at/producer" 2>&1 &
+    echo "${input:-$events}" >"$at/list"
+    "$bin/wiremill-producer" produce --broker "${listen:-ipc://$at/b}" --input-list "$at/list" "$@" >"$at/producer" 2>&1 &
     producer=$!
 }
 worker () # env arguments...
@@ -68,7 +69,7 @@ wait_OUTPUT_DISK () { small_disk "$at/out" && broker && fill "$at/out" && produc
 wait_SCRATCH_DISK ()
 {
     small_disk "$at/disk" && serve_files fine && fill "$at/disk" && broker &&
-        producer --scratch "$at/disk/s" --input "$web/waits.h5"
+        input=$web/waits.h5 && producer --scratch "$at/disk/s"
 }
 wait_DISK_SLOW ()
 {
@@ -79,22 +80,22 @@ wait_NO_BROKER () { broker && producer && until_true 60 state '"open":1' && kill
 wait_NO_WORKER () { broker && producer; }
 wait_NO_PRODUCER () { broker && producer && worker WM_KILLER_SLOW_MS=1000 && until_true 60 state '"open":1' && kill -9 $producer; }
 wait_PRODUCER () { wait_PRODUCER_LATE; }
-wait_PRODUCER_LATE () { broker && worker && is_idle && queued && kill -STOP $producer && resume; }
-wait_PRODUCER_SILENT () { broker && queued && kill -STOP $producer; }
+wait_PRODUCER_LATE () { export WM_TIME_SCALE=2 && broker && worker && is_idle && queued && kill -STOP $producer && resume; }
+wait_PRODUCER_SILENT () { export WM_TIME_SCALE=2 && broker && queued && kill -STOP $producer; }
 wait_PRODUCER_WAITS ()
 {
     listen=tcp://127.0.0.1:$((port + 4)) && broker && worker && is_idle &&
         python3 tests/fault/stranger.py waits x $((port + 4)) "a tape is mounted" &
     wait_for_it=$!
 }
-wait_COPIES () { serve_files fine 40000 && broker && producer --scratch "$at/s" --input "$web/waits.h5"; }
-wait_AWAY () { web=http://127.0.0.1:$((port + 9)) && broker && producer --scratch "$at/s" --input "$web/waits.h5"; }
-wait_WORKER_SILENT () { broker && worker && is_idle && kill -STOP $worker && producer; }
+wait_COPIES () { serve_files fine 40000 && broker && input=$web/waits.h5 && producer --scratch "$at/s"; }
+wait_AWAY () { web=http://127.0.0.1:$((port + 9)) && broker && input=$web/waits.h5 && producer --scratch "$at/s"; }
+wait_WORKER_SILENT () { export WM_TIME_SCALE=2 && broker && worker && is_idle && kill -STOP $worker && producer; }
 wait_WORKER_STARTS () { broker && producer && worker WM_KILLER_OPEN_MS=25000; }
 wait_MODEL ()
 {
-    listen=tcp://127.0.0.1:$((port + 12)) && broker && producer && connect=tcp://127.0.0.1:$((port + 6)) &&
-        { python3 tests/fault/elsewhere.py slow $((port + 6)) $((port + 12)) 20000 & } && worker
+    listen=tcp://127.0.0.1:$((port + 12)) && broker && producer && connect=tcp://127.0.0.1:$((port + 7)) &&
+        { python3 tests/fault/elsewhere.py slow $((port + 7)) $((port + 12)) 20000 & } && worker
 }
 wait_SAMPLE () { precision=fast && engine=sparse && broker && worker; }
 wait_ENGINE_HUNG ()
@@ -119,14 +120,16 @@ wait_NO_MEMORY ()
 serve_files () # mode, bytes per second
 {
     mkdir -p "$at/data" && cp "$events" "$at/data/" && echo "$1" >"$at/data/mode" || return 1
-    python3 tests/fault/elsewhere.py http $((port + 2 + ${2:+1})) "$at/data" &
-    [ -z "$2" ] || python3 tests/fault/elsewhere.py slow $((port + 1)) $((port + 3)) "$2" &
-    web=http://127.0.0.1:$((port + 2 - ${2:+1}))
+    local behind=$((port + 2)) front=$((port + 2))
+    [ -z "$2" ] || behind=$((port + 3)) front=$((port + 1))
+    python3 tests/fault/elsewhere.py http $behind "$at/data" &
+    [ -z "$2" ] || python3 tests/fault/elsewhere.py slow $front $behind "$2" &
+    web=http://127.0.0.1:$front
     until_true 60 curl -sf -o "$at/x" "$web/mode"
 }
 
 # ---- where it is reported ----------------------------------------------------------------------------
-look_status () { "$bin/wiremill" status "$campaign" | grep -E "^waiting for: $pattern\$|waits: .*\($pattern, for"; }
+look_status () { "$bin/wiremill" status "$campaign" | grep -E "^waiting for: $pattern\$|^stopped: $pattern|waits: .*\($pattern, for"; }
 look_json () { "$bin/wiremill" status "$campaign" --json | grep -E "\"(reason|waiting_for)\": *\"$pattern\""; }
 look_why () { "$bin/wiremill" why --campaign "$campaign" | grep -E "^waiting for: $pattern; |waits: .*\($pattern, for"; }
 look_top () { "$bin/wiremill" top --once "$campaign" | grep -E "^(waiting for: )?$pattern|^$short|^ .*: $pattern"; }
@@ -139,9 +142,8 @@ look_told () { grep -E "^$pattern: campaign .*(hands out nothing|waits)" "$at/to
 look_no_eta () { "$bin/wiremill" status "$campaign" --json | grep -E '"eta_s": *(null|0)'; }
 everywhere () # row: prints where it is not reported
 {
-    local at=$work/$1 campaign=$work/$1/c listen='' connect='' precision='' engine='' pattern short wanted_code=200 look looks
+    local at=$work/$1 campaign=$work/$1/c listen='' connect='' precision='' engine='' input='' pattern short wanted_code=200 look looks
     local name server producer worker http failed=0
-    port=$((port + 1000 * (RANDOM % 20))) # of the rows that run at once
     mkdir -p "$at"
     name=$(name_of "$1") && [ -n "$name" ] || { echo "no name"; return 1; }
     pattern=$(sed 's/[()]/\\&/g' <<<"$name") short=${pattern% \\(*}
@@ -149,16 +151,18 @@ everywhere () # row: prints where it is not reported
     looks="status json why"
     if [ "$1" != NO_BROKER ]; then
         [ "$1" != DISK ] || campaign=$at/disk/c
-        "$bin/wiremill" serve "$campaign" --every 0.2 --listen 127.0.0.1:$((port + 14)) >"$at/serve" 2>&1 &
-        http=http://127.0.0.1:$((port + 14))
+        "$bin/wiremill" serve "$campaign" --interval 1 --listen 127.0.0.1:0 >"$at/serve" 2>&1 &
+        until_true 60 grep -q ' is the page' "$at/serve"
+        http=$(sed -n 's|.*\(http://[0-9.:]*\)/ is the page.*|\1|p' "$at/serve")
         looks="status json why top served page ready code metric"
         ! is_critical_pause "$1" || wanted_code=503
         ! is_pause "$1" || looks+=" told no_eta"
     fi
     for look in $looks; do
-        until_true 40 "look_$look" || { echo "$name is not in: $look"; failed=1; }
+        until_true ${PATIENCE:-40} "look_$look" || { echo "$name is not in: $look"; failed=1; }
     done
     is_pause "$1" || [ ! -e "$at/told" ] || grep -qE "paused" "$at/told" || { echo "--on-pause ran for it"; failed=1; }
+    [ $failed = 0 ] || tail -n 3 "$at"/{broker,producer,worker,serve,begun} 2>/dev/null
     return $failed
 }
 # Each alone in a subshell, all at once; their processes end with it.
@@ -168,7 +172,7 @@ one () # row
     everywhere "$1" >"$work/$1.said" 2>&1
     echo $? >"$work/$1.code"
 }
-at_exit 'while read -r m; do umount -l "$m"; done < <(grep -o "$work/[^ ]*" /proc/mounts); finish; sleep 0.2; xargs -r rmdir <"$work/groups" 2>/dev/null'
+at_exit 'while read -r m; do umount -l "$m"; done < <(grep -o "$work/[^ ]*" /proc/mounts); groups=$(cat "$work/groups" 2>/dev/null); finish; [ -z "$groups" ] || { sleep 0.2; rmdir $groups 2>/dev/null; }'
 has_wait () { local row; for row in $rows_all; do declare -F "wait_$row" >/dev/null || { echo "no real wait of $row"; return 1; }; done; }
 ok "each row of the table has a real wait in this test" has_wait
 if ! { mkdir "$work/try" && mount -t tmpfs -o size=1m none "$work/try" 2>/dev/null && umount "$work/try"; }; then
