@@ -37,7 +37,7 @@ struct wm_link_t {
     uint32_t events;
     wm_timer_t *again;
     int64_t pause_us;
-    unsigned n_refused; /* since the last answer */
+    unsigned n_refused;                   /* since the last answer */
     bool is_ready, was_ready, has_failed; /* in this session; ever; for good */
     wm_library_facts_t facts;
     wm_link_batch_t *first, *last, *next;

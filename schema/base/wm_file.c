@@ -23,7 +23,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-_Static_assert (WM_FILE_PATH_BYTES == PATH_MAX, "wm_file.h");
+_Static_assert(WM_FILE_PATH_BYTES == PATH_MAX, "wm_file.h");
 
 static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 {

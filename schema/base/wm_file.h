@@ -79,7 +79,7 @@ wm_fault_t wm_file_write_secret (const char *path, const void *bytes, size_t siz
 typedef struct {
     char path[WM_FILE_PATH_BYTES];
     char temporary[WM_FILE_PATH_BYTES]; /* "": it has no name */
-    int fd;                   /* to read and write; -1: none is being made */
+    int fd;                             /* to read and write; -1: none is being made */
 } wm_file_new_t;
 
 /* Begins a file that will have the name `path`, no more open to others than what has it now.

@@ -111,7 +111,7 @@ for port in 65536 99999 -1 +80 ' 80' 80x ''; do
 done
 ok "a name that is none" no 'is no address' --grpc no.such.host.invalid:1
 ok "messages larger than memory" no 'raise --memory' --max-message 1000000000 --memory 1048576
-ok "an access log that cannot be" no 'access-log .*cannot be opened' --access-log /nothing/there
+ok "an access log that cannot be" no 'access-log /nothing/there: cannot be written in /nothing: .*make that folder' --access-log /nothing/there
 taken () # a port that is taken
 {
     start && exits 1 keep timeout 60 "$bin/wiremill-gateway" gateway --model "m=$model" --grpc "$grpc" && says 'cannot listen on .*give another port'

@@ -134,7 +134,7 @@ static void bad_command_lines_are_refused (void **state)
     char missing[256];
     path_of (missing, "no/folder.h5");
     char *nowhere[] = { "synth", "--output", missing, NULL };
-    assert_int_equal (wm_verb_main (&wm_verb_synth, 3, nowhere), WM_EXIT_FAILURE);
+    assert_int_equal (wm_verb_main (&wm_verb_synth, 3, nowhere), WM_EXIT_USAGE);
     assert_int_equal (access (path, F_OK), -1);
 }
 
