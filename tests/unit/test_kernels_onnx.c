@@ -221,6 +221,38 @@ static void data_that_is_not_there (void **state)
     unlink (path);
 }
 
+/* Data in both places; entries that a writer left behind; no length.  */
+static void data_in_two_places (void **state)
+{
+    (void) state;
+    char path[128];
+    graph_t g = family (0);
+    Onnx__TensorProto *t = g.tensor[0];
+    move_out (&g, t, "weights.bin", 0);
+    t->has_raw_data = 1;
+    save_graph (&g);
+    check_refused ("and has some itself");
+    g = family (0);
+    t = g.tensor[0];
+    move_out (&g, t, "weights.bin", 0);
+    t->has_raw_data = 1;
+    t->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__DEFAULT;
+    t->external_data[0]->value = copy (&g, "/nowhere");
+    save_graph (&g);
+    check_is_family ("entries that do not count", 2);
+    g = family (0);
+    move_out (&g, g.tensor[0], "weights.bin", 8);
+    snprintf (path, sizeof path, "%s/weights.bin", folder);
+    FILE *file = fopen (path, "ab");
+    assert_non_null (file);
+    fputs ("behind", file);
+    fclose (file);
+    g.tensor[0]->external_data[2]->key = copy (&g, "other");
+    save_graph (&g);
+    check_is_family ("no length", 2);
+    unlink (path);
+}
+
 /* ModelProto.graph = GraphProto.node = NodeProto.attribute = AttributeProto.g = GraphProto ...  */
 static void deep_nesting_is_refused (void **state)
 {
@@ -293,10 +325,15 @@ static void truncated_and_changed_files (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (graphs_refused),           cmocka_unit_test (ports_refused),
-        cmocka_unit_test (data_beside_the_model),    cmocka_unit_test (data_beside_a_general_model),
-        cmocka_unit_test (data_that_is_not_there),   cmocka_unit_test (deep_nesting_is_refused),
-        cmocka_unit_test (files_that_are_no_models), cmocka_unit_test (truncated_and_changed_files),
+        cmocka_unit_test (graphs_refused),
+        cmocka_unit_test (ports_refused),
+        cmocka_unit_test (data_beside_the_model),
+        cmocka_unit_test (data_beside_a_general_model),
+        cmocka_unit_test (data_that_is_not_there),
+        cmocka_unit_test (data_in_two_places),
+        cmocka_unit_test (deep_nesting_is_refused),
+        cmocka_unit_test (files_that_are_no_models),
+        cmocka_unit_test (truncated_and_changed_files),
     };
     return cmocka_run_group_tests (tests, make_folder, remove_folder);
 }
