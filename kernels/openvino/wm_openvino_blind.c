@@ -6,8 +6,10 @@
    its entry in the library's table of foreign functions (the ELF relocation) is overwritten.
 
    OpenVINO 2026.4 loads its plug-ins late, and reads the variables of arithmetic when it first
-   computes (tests/fault/environment.t watches that). So the plug-ins that we use are loaded first,
-   and then all are changed. The host's own calls of getenv pass through its own tables.  */
+   computes. So the plug-ins that we use are loaded first, and then all are changed. What a library
+   reads while it is loaded it still sees: Intel's tracing, TBB's memory, OV_TURBOQ_NORM_CORRECTION;
+   tests/fault/environment.t finds no effect on scores. The host's own calls of getenv pass through
+   its own tables.  */
 #include "kernels/openvino/wm_openvino_blind.h"
 #include "schema/base/wm_environment.h"
 

@@ -11,7 +11,8 @@ cc -O1 -Iops/lib tests/lib/calls.c -L"$lib" -lwiremill -Wl,-rpath,"$lib" -pthrea
 family=$made/model-small-1.onnx
 export WM_OPENVINO_SO=$lib/wm_openvino.so
 
-# Each has been seen to change bits, speed, files, or the end of some library's process.
+# Variables that these libraries document or read. Without the table OV_CPU_MAX_ISA and ONEDNN_MAX_CPU_ISA change bits on any
+# CPU with AVX-512, OV_ENABLE_*_TRACING write files, and HWLOC_SYNTHETIC ends the process.
 hostile=(ONEDNN_DEFAULT_FPMATH_MODE=BF16 DNNL_DEFAULT_FPMATH_MODE=ANY ONEDNN_MAX_CPU_ISA=AVX2 DNNL_MAX_CPU_ISA=SSE41
     ONEDNN_CPU_ISA_HINTS=PREFER_YMM ONEDNN_JIT_DUMP=1 ONEDNN_VERBOSE=2 ONEDNN_PRIMITIVE_CACHE_CAPACITY=0
     OV_CPU_MAX_ISA=SSE42 OV_ENABLE_PROFILE_PASS=1 OV_ENABLE_SERIALIZE_TRACING=1 OV_ENABLE_VISUALIZE_TRACING=1
