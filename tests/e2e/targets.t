@@ -71,7 +71,7 @@ call () # program, verb, option, file, more...
     local program=$bin/$1 verb=$2 option=$3 file=$4
     shift 4
     [ "$verb" = - ] && verb=() || verb=("$verb")
-    "$program" "${verb[@]}" "${line[@]}" "--$option" "$file" "$@" </dev/null
+    timeout 60 "$program" "${verb[@]}" "${line[@]}" "--$option" "$file" "$@" </dev/null
 }
 # What a kind of file looks like that takes a whole campaign to make.
 own () # kind, file
@@ -116,7 +116,7 @@ refuses () # program, verb, option, kind, flags: all that lies there but its own
         [ "${kind_of[$file]}" != "$4" ] || [ "$4" = "join file" ] || continue
         [[ $5 != *streams* ]] || case $file in */fifo | /dev/null) continue ;; esac
         tried=$((tried + 1))
-        exits 2 call "$1" "$2" "$3" "$file" 2>>"$work/said" || { tail -n 1 "$work/said"; return 1; }
+        exits 2 call "$1" "$2" "$3" "$file" >/dev/null 2>>"$work/said" || { tail -n 1 "$work/said"; return 1; }
     done
     [ "$(grep -c -- "--$3 .*\(give\|remove\)" "$work/said")" = $tried ] || { cat "$work/said"; return 1; }
     [ $tried -gt 15 ] && whole && [ -z "$(find "$v" -newer "$work/sums" ! -path "$v")" ]
