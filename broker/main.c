@@ -497,9 +497,13 @@ static void describe (const wm_brief_t *brief, char text[WM_SYSTEMD_STATUS_BYTES
         n += snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n,
                        ", held: %llu inputs, %llu hits", (unsigned long long) brief->inputs_held,
                        (unsigned long long) brief->hits_held);
-    if (brief->n_stop)
-        snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n, ", waits (%s): %.240s",
-                  wm_waits[brief->stop[0].wait].name, brief->stop[0].text);
+    const wm_brief_stop_t *pause = &brief->stop[0];
+    if (brief->n_stop && wm_waits[pause->wait].by == WM_WAIT_BY_BROKER)
+        snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n, ", hands out nothing: %.240s",
+                  pause->text);
+    else if (brief->n_stop)
+        snprintf (text + n, WM_SYSTEMD_STATUS_BYTES - (size_t) n, ", waits, %s: %.240s",
+                  wm_waits[pause->wait].name, pause->text);
 }
 
 static void watch (const wm_core_t *core)

@@ -65,7 +65,8 @@ static void note_print (const told_t *told, char text[NOTE_BYTES_MAX])
 {
     snprintf (text, NOTE_BYTES_MAX, "done %d %llu %llu\nheld %llu\npause %llu\n", told->is_done,
               (unsigned long long) told->inputs, (unsigned long long) told->inputs_written,
-              (unsigned long long) told->n_held, (unsigned long long) told->stops);
+              (unsigned long long) told->n_held,
+              (unsigned long long) told->stops >> 1); /* "1" as ever: paused */
 }
 
 /* A note that is damaged is none: the commands of all events run again.  */
@@ -76,9 +77,7 @@ static void note_read (wm_notify_t *self)
     char *text = wm_note_read (self->config.dir, NOTE, NOTE_BYTES_MAX - 1, NULL);
     if (text && sscanf (text, "done %d %llu %llu\nheld %llu\npause %llu", &is_done, &inputs,
                         &written, &n_held, &stops) == 5) {
-        if (stops == 1) /* of an earlier release, which noted no reason: of whatever there is now */
-            stops = UINT64_MAX;
-        self->told = (told_t){ is_done != 0, stops, inputs, written, 0, n_held };
+        self->told = (told_t){ is_done != 0, stops << 1, inputs, written, 0, n_held };
         note_print (&self->told, self->noted);
     }
     free (text);

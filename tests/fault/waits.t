@@ -80,13 +80,12 @@ wait_NO_BROKER () { broker && producer && until_true 60 state '"open":1' && kill
 wait_NO_WORKER () { broker && producer; }
 wait_NO_PRODUCER () { broker && producer && worker WM_KILLER_SLOW_MS=1000 && until_true 60 state '"open":1' && kill -9 $producer; }
 wait_PRODUCER () { wait_PRODUCER_LATE; }
-wait_PRODUCER_LATE () { export WM_TIME_SCALE=2 && broker && worker && is_idle && queued && kill -STOP $producer && resume; }
+wait_PRODUCER_LATE () { export WM_TIME_SCALE=1 && broker && worker && is_idle && queued && kill -STOP $producer && resume; }
 wait_PRODUCER_SILENT () { export WM_TIME_SCALE=2 && broker && queued && kill -STOP $producer; }
 wait_PRODUCER_WAITS ()
 {
     listen=tcp://127.0.0.1:$((port + 4)) && broker && worker && is_idle &&
-        python3 tests/fault/stranger.py waits x $((port + 4)) "a tape is mounted" &
-    wait_for_it=$!
+        { python3 tests/fault/stranger.py waits x $((port + 4)) "a tape is mounted" & }
 }
 wait_COPIES () { serve_files fine 40000 && broker && input=$web/waits.h5 && producer --scratch "$at/s"; }
 wait_AWAY () { web=http://127.0.0.1:$((port + 9)) && broker && input=$web/waits.h5 && producer --scratch "$at/s"; }
@@ -108,11 +107,11 @@ wait_NO_MEMORY ()
 {
     local group=/sys/fs/cgroup/memory/wm-waits-$$ limit=memory.limit_in_bytes
     [ -d /sys/fs/cgroup/memory ] || group=/sys/fs/cgroup/wm-waits-$$ limit=memory.max
-    mkdir "$group" && echo "$group" >>"$work/groups" && broker && worker WM_KILLER_SLOW_MS=500 && is_idle && producer &&
+    mkdir "$group" && echo "$group" >>"$work/groups" && echo 1M >"$group/$limit" && broker && worker WM_KILLER_SLOW_MS=500 && is_idle && producer &&
         {
             while kill -0 $worker 2>/dev/null; do
                 until_true 60 state '"state":"busy"'
-                engine_of $worker >"$group/cgroup.procs" && echo 1M >"$group/$limit"
+                engine_of $worker >"$group/cgroup.procs"
                 sleep 0.1
             done 2>/dev/null &
         }

@@ -129,11 +129,11 @@ static void a_pause_is_told_until_it_ends (void **state)
     (void) state;
     const wm_brief_t paused = { .inputs = 9, STOPPED ("by x: lunch") }, goes_on = { .inputs = 9 };
     start (TELL, 60000);
-    turn (&paused, 0, "done 0 0 0\nheld 0\npause 2\n", "pause 0\n");
+    turn (&paused, 0, "done 0 0 0\nheld 0\npause 1\n", "pause 0\n");
     start (TELL, 60000);
-    turn (&paused, 0, "done 0 0 0\nheld 0\npause 2\n", "pause 0\n");
+    turn (&paused, 0, "done 0 0 0\nheld 0\npause 1\n", "pause 0\n");
     turn (&goes_on, 0, "done 0 0 0\nheld 0\npause 0\n", "pause 0\n");
-    turn (&paused, 0, "done 0 0 0\nheld 0\npause 2\n", "pause 0\npause 0\n");
+    turn (&paused, 0, "done 0 0 0\nheld 0\npause 1\n", "pause 0\npause 0\n");
 }
 
 static void the_end_tells_all_that_is_due (void **state)
@@ -226,7 +226,7 @@ static void what_a_command_inherits (void **state)
     start ("cd \"$WIREMILL_CAMPAIGN\"; { env | grep -E '^(WIREMILL_(T|E|O|I)|BEARER)' | sort; "
            "ls /proc/self/fd | xargs; readlink /proc/self/fd/0; } >text; mv text said",
            60000);
-    turn (&brief, 0, "done 0 0 0\nheld 0\npause 2\n", ({
+    turn (&brief, 0, "done 0 0 0\nheld 0\npause 1\n", ({
         static char wanted[512];
         snprintf (wanted, sizeof wanted,
                   "WIREMILL_EVENT=pause\nWIREMILL_INPUTS=2\nWIREMILL_INPUTS_HELD=0\n"
@@ -254,7 +254,7 @@ static void what_it_prints_is_bounded (void **state)
     turn (&all, 0, "done 1 2 2\nheld 0\npause 0\n", "end");
     start ("yes", 1);
     turn (&(wm_brief_t){ STOPPED ("x") }, 0, "done 0 2 2\nheld 0\npause 0\n", "end");
-    turn (&(wm_brief_t){ STOPPED ("x") }, 1, "done 0 2 2\nheld 0\npause 2\n", "end");
+    turn (&(wm_brief_t){ STOPPED ("x") }, 1, "done 0 2 2\nheld 0\npause 1\n", "end");
     fflush (stderr);
     assert_int_equal (dup2 (kept, STDERR_FILENO), STDERR_FILENO);
     assert_int_equal (fstat (fd, &st), 0);
