@@ -34,7 +34,7 @@ bool wm_waits_has (const json_t *status, const char *reason);
 /* The same by its own name only.  */
 bool wm_waits_has_just (const json_t *status, const char *reason);
 
-/* What the campaign as a whole waits for; NONE also for what this release does not know.  */
+/* What the campaign waits for as a whole; WM_WAIT_NONE also for what this release does not know. */
 wm_wait_t wm_waits_campaign (const json_t *status);
 
 /* The severity of a wait by its name, also by that which a later release reports.  */
