@@ -127,31 +127,20 @@ static wm_wait_t wait_of_all (const wm_core_t *self, wm_role_t role, bool busy_o
     return all;
 }
 
-static wm_wait_t wait_for_producers (const wm_core_t *self)
+/* What the producers that have an input report to wait for, the worst; WM_WAIT_NONE: one of them
+   works. A producer without an input has nothing to do.  */
+static wm_wait_t wait_of_producers (const wm_core_t *self)
 {
-    int64_t since_ms;
     wm_wait_t least = WM_WAIT_NONE;
     for (const session_t *session = self->first; session; session = session->next) {
-        const wm_wait_t wait =
-            session->role == WM_ROLE_PRODUCER ? wait_of (self, session, &since_ms) : WM_WAIT_NONE;
-        /* a producer that is late or silent is one that is waited for, as before */
-        if (wm_waits[wait].by == WM_WAIT_BY_PRODUCER && (!least || wait < least))
-            least = wait;
+        if (session->role != WM_ROLE_PRODUCER || !is_peer (session) || !session->claims)
+            continue;
+        if (!session->wait)
+            return WM_WAIT_NONE;
+        if (!least || session->wait < least)
+            least = session->wait;
     }
-    return least ? least : WM_WAIT_PRODUCER;
-}
-
-/* Whether no producer goes on before a person acts.  */
-static wm_wait_t stop_of_producers (const wm_core_t *self)
-{
-    uint32_t n = 0;
-    wm_wait_t least = WM_WAIT_NONE;
-    for (int wait = 1; wait < WM_WAIT_END; wait++)
-        if (wm_wait_stops ((wm_wait_t) wait) && self->n_wait[wait]) {
-            n += self->n_wait[wait];
-            least = least ? least : (wm_wait_t) wait;
-        }
-    return n && n == self->n_producer ? least : WM_WAIT_NONE;
+    return least;
 }
 
 static wm_wait_t campaign_wait (const wm_core_t *self)
@@ -168,9 +157,9 @@ static wm_wait_t campaign_wait (const wm_core_t *self)
         return WM_WAIT_PAUSED;
     if (inputs == self->n_input_written + self->n_input_held)
         return WM_WAIT_NONE;
-    const wm_wait_t stop = stop_of_producers (self);
-    if (stop)
-        return stop;
+    const wm_wait_t producers = wait_of_producers (self);
+    if (wm_wait_stops (producers))
+        return producers;
     if (!self->n_worker && (here || by[BATCH_QUEUED]))
         return WM_WAIT_NO_WORKER;
     if (here || by[BATCH_QUEUED] || runs) {
@@ -184,7 +173,8 @@ static wm_wait_t campaign_wait (const wm_core_t *self)
         return WM_WAIT_NO_PRODUCER;
     if (!self->n_worker && !runs)
         return WM_WAIT_NO_WORKER;
-    return here || runs ? WM_WAIT_NONE : wait_for_producers (self);
+    /* that one is late or silent is in the list: the campaign's word stays "producer" */
+    return here || runs ? WM_WAIT_NONE : producers ? producers : WM_WAIT_PRODUCER;
 }
 
 void wm_core_waits_tick (wm_core_t *self)

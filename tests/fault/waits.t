@@ -201,6 +201,7 @@ tests:
     input_series:
       - {series: 'wiremill_waiting{campaign="a",reason="$name"}', values: '1x200'}
       - {series: 'wiremill_waiting{campaign="a",reason="${name% (*}"}', values: '1x200'}
+$([ "$1" != PRODUCER_LATE ] || echo "      - {series: 'wiremill_producers_late{campaign=\"a\"}', values: '1x200'}")
     promql_expr_test:
       - expr: 'count(ALERTS{alertstate="firing",campaign="a"}) > bool 0'
         eval_time: 190m

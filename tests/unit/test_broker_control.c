@@ -98,6 +98,45 @@ static void test_producer_waits (void **state)
     harness_end (t);
 }
 
+static void waits (harness_t *t, uint32_t producer, wm_wait_t wait, const char *text)
+{
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_HEARTBEAT);
+    msg.key.ordinal = wait;
+    strcpy (msg.text, text);
+    say (t, producer, &msg, NULL, 0);
+}
+
+/* A full disk of all producers that have an input stops the campaign, that of one of them does not;
+   either is told.  */
+static void test_one_of_two_waits (void **state)
+{
+    (void) state;
+    wm_brief_t brief;
+    harness_t *t = harness_new (64 * MIB);
+    uint32_t p = producer (t, 1), q = producer (t, 2);
+    claim (t, p);
+    input_ask (t, q, "/data/b.h5", "b.scores.h5", 1000, 1);
+    worker (t, 3, 1);
+    waits (t, p, WM_WAIT_OUTPUT_DISK, "/out: disk full");
+    assert_int_equal (look (t).n_by_wait[WM_WAIT_OUTPUT_DISK], 1);
+    assert_string_equal (look (t).state, "running");
+    assert_string_equal (look (t).wait[1].text, "/out: disk full");
+    wm_core_brief (t->core, &brief);
+    assert_int_equal (brief.n_stop, 1);
+    assert_int_equal (brief.stop[0].wait, WM_WAIT_OUTPUT_DISK);
+    waits (t, q, 0, "out: disk full"); /* of a release without numbers */
+    assert_string_equal (look (t).waiting_for, "disk full (output)");
+    assert_string_equal (look (t).state, "waiting");
+    waits (t, p, WM_WAIT_NONE, "");
+    waits (t, q, WM_WAIT_END + 7, ""); /* of a later release */
+    assert_int_equal (look (t).n_by_wait[WM_WAIT_OUTPUT_DISK], 0);
+    assert_string_equal (look (t).state, "running");
+    wm_core_brief (t->core, &brief);
+    assert_int_equal (brief.n_stop, 0);
+    harness_end (t);
+}
+
 static void test_drain (void **state)
 {
     (void) state;
@@ -453,6 +492,7 @@ int main (void)
         cmocka_unit_test (test_pause),
         cmocka_unit_test (test_pause_survives),
         cmocka_unit_test (test_producer_waits),
+        cmocka_unit_test (test_one_of_two_waits),
         cmocka_unit_test (test_drain),
         cmocka_unit_test (test_drain_one),
         cmocka_unit_test (test_bad_worker),
