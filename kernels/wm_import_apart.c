@@ -12,6 +12,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_path.h"
 #include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
 
@@ -86,14 +87,13 @@ static void confine (const task_t *task)
 {
     const struct rlimit cpu = { CPU_S_MAX, CPU_S_MAX },
                         file = { 2ul * WM_MODEL_BYTES_MAX, 2ul * WM_MODEL_BYTES_MAX };
-    char real[PATH_MAX];
+    char path[PATH_MAX];
     wm_confine_files_t *files = wm_confine_files_new ();
     read_engines (files);
-    wm_confine_files_beside (files, task->path);
-    wm_confine_files_links (files, task->path);
-    if (realpath (task->path, real)) {
-        wm_confine_files_beside (files, real);
-        wm_confine_files_links (files, real);
+    snprintf (path, sizeof path, "%s", task->path);
+    for (int i = 0; i < WM_PATH_LINKS_MAX && (i == 0 || wm_path_follow (path)); i++) {
+        wm_confine_files_beside (files, path);
+        wm_confine_files_links (files, path);
     }
     if (task->folder)
         wm_confine_files_scratch (files, task->folder); /* OpenVINO is given a link there */

@@ -4,10 +4,11 @@
    path is not trusted: it may not leave the model's folder. What lies there under that name is the
    user's, also if it is a link to elsewhere: model caches (Hugging Face's, DVC's, git-annex's) keep
    the model and its data as links to files with other names. So the name is looked for beside the
-   model as it was named, then beside the file that this is a link to. The message then owns the
-   data, as if the model were one file.  */
+   model as it was named, then beside the file that this is a link to, and so on. The message then
+   owns the data, as if the model were one file.  */
 #include "kernels/import/wm_onnx_walk.h"
 #include "kernels/import/wm_onnx_weights.h"
+#include "schema/base/wm_path.h"
 #include "schema/wm_limits.h"
 
 #include <errno.h>
@@ -23,7 +24,6 @@
 typedef struct {
     const wm_onnx_t *onnx;
     wm_digest_t *digest;
-    char folder[2][PATH_MAX]; /* beside the model as named, and beside what it is a link to */
     char open_path[PATH_MAX];
     const uint8_t *map; /* of the file at open_path, or NULL */
     size_t map_size;
@@ -52,18 +52,35 @@ static bool stays (const char *location)
     return true;
 }
 
+/* Finds the folder of a path; the root's is "".  */
+static bool find_folder (const char *path, char folder[PATH_MAX])
+{
+    char copy[PATH_MAX];
+    if (snprintf (copy, sizeof copy, "%s", path) >= (int) sizeof copy ||
+        !realpath (dirname (copy), folder))
+        return false;
+    folder[strcmp (folder, "/") ? strlen (folder) : 0] = 0;
+    return true;
+}
+
 /* Finds the file `location`. false, and errno: it is not there; `path`: beside the model as
    named.  */
 static bool find (const loader_t *self, const char *location, char path[PATH_MAX])
 {
+    char model[PATH_MAX], folder[PATH_MAX], beside[PATH_MAX] = "";
     int first = 0;
-    for (int i = 0; i < 2; i++) {
-        snprintf (path, PATH_MAX, "%.2500s/%.1500s", self->folder[i], location);
-        if (access (path, R_OK) == 0)
-            return true;
+    snprintf (model, sizeof model, "%s", self->onnx->path);
+    for (int i = 0; i < WM_PATH_LINKS_MAX && find_folder (model, folder); i++) {
+        snprintf (beside, sizeof beside, "%.2500s/%.1500s", folder, location);
+        const bool is_there = access (beside, R_OK) == 0;
         first = i ? first : errno;
+        if (is_there || i == 0)
+            strcpy (path, beside);
+        if (is_there)
+            return true;
+        if (!wm_path_follow (model))
+            break;
     }
-    snprintf (path, PATH_MAX, "%.2500s/%.1500s", self->folder[0], location);
     errno = first;
     return false;
 }
@@ -183,25 +200,9 @@ static wm_fault_t visit_tensor (void *argument, Onnx__TensorProto *t, const Onnx
     return WM_OK;
 }
 
-/* Finds the folder of a path; the root's is "".  */
-static bool find_folder (const char *path, char folder[PATH_MAX])
-{
-    char copy[PATH_MAX];
-    if (snprintf (copy, sizeof copy, "%s", path) >= (int) sizeof copy ||
-        !realpath (dirname (copy), folder))
-        return false;
-    folder[strcmp (folder, "/") ? strlen (folder) : 0] = 0;
-    return true;
-}
-
 wm_fault_t wm_onnx_load_external (wm_onnx_t *self, wm_digest_t *digest, wm_error_t *error)
 {
     loader_t loader = { .onnx = self, .digest = digest };
-    char real[PATH_MAX];
-    if (!find_folder (self->path, loader.folder[0]) || !realpath (self->path, real) ||
-        !find_folder (real, loader.folder[1]))
-        return wm_fault (error, WM_EHOST, "%s: its folder cannot be found: %s", self->path,
-                         strerror (errno));
     const wm_fault_t fault = wm_onnx_walk (
         &(wm_onnx_walk_t){ .tensor = visit_tensor, .argument = &loader }, self->model, error);
     if (loader.map)

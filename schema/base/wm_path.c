@@ -1,4 +1,4 @@
-/* wm_path.c - finds the file behind an input's name.  */
+/* wm_path.c - finds the file behind an input's name, and behind links.  */
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_url.h"
 
@@ -33,4 +33,19 @@ int wm_path_stat (const char *name, uint64_t *size, int64_t *mtime_ns)
     *size = (uint64_t) status.st_size;
     *mtime_ns = (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
     return 0;
+}
+
+bool wm_path_follow (char path[PATH_MAX])
+{
+    char target[PATH_MAX], next[PATH_MAX];
+    const ssize_t n = readlink (path, target, sizeof target - 1);
+    if (n <= 0)
+        return false;
+    target[n] = 0;
+    const char *slash = *target == '/' ? NULL : strrchr (path, '/');
+    if (snprintf (next, sizeof next, "%.*s%s", slash ? (int) (slash + 1 - path) : 0, path,
+                  target) >= (int) sizeof next)
+        return false;
+    strcpy (path, next);
+    return true;
 }

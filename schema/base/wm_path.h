@@ -1,8 +1,10 @@
 /* wm_path.h - the name of an input: a file, or a dataset in one ("a.h5:/patches"). The file may be
-   a URL ("root://host//a.h5:/patches").  */
+   a URL ("root://host//a.h5:/patches"). And what a path is a link to.  */
 #ifndef WM_PATH_H
 #define WM_PATH_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,5 +15,11 @@ size_t wm_path_length (const char *name);
 /* Size and modification time of that file. -1 and errno where it cannot be read; of a URL always,
    EREMOTE.  */
 int wm_path_stat (const char *name, uint64_t *size, int64_t *mtime_ns);
+
+/* Moves a path to what it is a symbolic link to, one link further: caches of models keep links to
+   links, and each may have its files beside it. At most WM_PATH_LINKS_MAX times, as the kernel
+   does. false: it is no link.  */
+#define WM_PATH_LINKS_MAX 40
+bool wm_path_follow (char path[PATH_MAX]);
 
 #endif

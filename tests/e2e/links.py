@@ -68,6 +68,7 @@ put("cache/files/md5/01/2345", model("m.bin"))         # both, in different fold
 link("dvcs/m.onnx", "../cache/files/md5/01/2345")
 link("dvcs/m.bin", "../cache/files/md5/ab/cdef")
 link("shelf/latest.onnx", "../plain/m.onnx")           # the model alone: the data are beside it
+link("desk/mine.onnx", "../hub/refs/main/m.onnx")       # a link to a link: the data are beside the second
 put("below/m.onnx", model("weights/m.bin"))            # a link to the folder of the data
 link("below/weights", "../plain")
 put("deep/m.onnx", model("a/b/m.bin"))                 # a link in a folder below
@@ -78,7 +79,7 @@ put("alone/blob", model(None))                         # no data elsewhere
 link("alone/m.onnx", "blob")
 link("alone/again.onnx", "m.onnx")
 for name, path in (("plain", "plain/m.onnx"), ("hub", "hub/snapshots/rev/m.onnx"), ("main", "hub/refs/main/m.onnx"),
-                   ("annex", "annex/m.onnx"), ("dvc", "dvc/m.onnx"), ("dvcs", "dvcs/m.onnx"), ("shelf", "shelf/latest.onnx"),
+                   ("annex", "annex/m.onnx"), ("dvc", "dvc/m.onnx"), ("dvcs", "dvcs/m.onnx"), ("shelf", "shelf/latest.onnx"), ("desk", "desk/mine.onnx"),
                    ("below", "below/m.onnx"), ("deep", "deep/m.onnx"), ("home", "home/m.onnx"), ("alone", "alone/again.onnx")):
     layout(name, path)
 for name, location in (("up", "../plain/m.bin"), ("root", f"{folder}/plain/m.bin"), ("round", "sub/../../plain/m.bin"), ("pipe", "pipe"),
