@@ -3,11 +3,16 @@
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_option_private.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_text.h"
 
+#include <fcntl.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define LINE_BYTES_MAX 8192u /* of a list */
 
 /* A file to write, and where it must not lie.  */
 typedef struct {
@@ -50,21 +55,26 @@ static wm_fault_t spare_file (const target_t *self, const char *name, const char
     return fault || !behind ? fault : spare_file (self, behind + 1, what);
 }
 
+/* What cannot be read here is refused by the verb that reads it.  */
 static wm_fault_t spare_lines (const target_t *self, const char *list, const char *what)
 {
     char *line = NULL;
-    size_t room = 0;
     struct stat st;
+    wm_error_t unread;
+    wm_lines_t lines = { .space = NULL };
     wm_fault_t fault = spare (self, list, what);
-    FILE *file =
-        !fault && stat (list, &st) == 0 && S_ISREG (st.st_mode) ? fopen (list, "re") : NULL;
-    while (file && !fault && getline (&line, &room, file) > 0) {
-        line[strcspn (line, "\r\n")] = 0;
-        fault = *line ? spare_file (self, line, "in the list of inputs") : WM_OK;
+    const int fd = !fault && stat (list, &st) == 0 && S_ISREG (st.st_mode)
+                       ? open (list, O_RDONLY | O_CLOEXEC)
+                       : -1;
+    const bool is_read = fd >= 0 && !wm_lines_start (&lines, fd, list, LINE_BYTES_MAX, &unread);
+    while (is_read && !fault && !wm_lines_next (&lines, &line, &unread) && line) {
+        fault = spare_file (self, line, "in the list of inputs");
+        if (!fault)
+            fault = spare_file (self, wm_text_trim (line), "in the list of inputs");
     }
-    free (line);
-    if (file)
-        fclose (file);
+    wm_lines_clear (&lines);
+    if (fd >= 0)
+        close (fd);
     return fault;
 }
 

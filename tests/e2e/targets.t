@@ -155,7 +155,15 @@ ok "two files of one name" both b b
 ok "... that is not there yet, by another path" both b ./b
 dataset () { refused 2 '--patches .* is also --input' "$bin/wiremill" cut --input "$work/in/events.h5:/x" --patches "$work/in/events.h5" --force; }
 ok "a dataset is its file" dataset
-lines () { refused 2 'is in the list of inputs|is also in the list' "$bin/wiremill" bench engine --input-list "$work/in/list" --json "$work/in/events.h5" --force; }
+lines () # in each form that the verb itself reads
+{
+    local form
+    for form in '%s\n' '\xef\xbb\xbf%s' '#\r%s\r' ' %s \n'; do
+        # shellcheck disable=SC2059
+        printf "$form" "$work/in/events.h5" >"$work/lines"
+        refused 2 'is in the list of inputs|is also in the list' "$bin/wiremill" bench engine --input-list "$work/lines" --json "$work/in/events.h5" --force || return 1
+    done
+}
 ok "a file that a list names" lines
 touch "$work/arrays" && rm "$work/arrays" && mkdir "$work/arrays"
 ln -s "$scores" "$work/arrays/events.scores.csv" && ln "$scores" "$work/arrays/events.scores.npy"
