@@ -27,12 +27,13 @@ static wm_fault_t quote (const char *path, uint32_t line_number, wm_error_t *err
 
 /* Finds the place of each column in the first line.  */
 static wm_fault_t head_read (char *line, char separator, const char *path, uint32_t line_number,
-                             int place[COLUMNS], wm_error_t *error)
+                             int place[COLUMNS + 1], wm_error_t *error)
 {
     char *at = line;
+    int i = 0;
     for (int c = 0; c < COLUMNS; c++)
         place[c] = -1;
-    for (int i = 0; at; i++) {
+    for (; at; i++) {
         const char *cell = wm_text_cell (&at, separator);
         if (!cell)
             return quote (path, line_number, error);
@@ -44,6 +45,7 @@ static wm_fault_t head_read (char *line, char separator, const char *path, uint3
                 place[c] = i;
             }
     }
+    place[COLUMNS] = i;
     for (int c = 0; c < COLUMNS; c++)
         if (place[c] < 0)
             return wm_fault (error, WM_EBATCH,
@@ -53,8 +55,9 @@ static wm_fault_t head_read (char *line, char separator, const char *path, uint3
     return WM_OK;
 }
 
+/* place: of each column, and behind them how many cells the first line has.  */
 static wm_fault_t line_read (char *line, char separator, const char *path, uint32_t line_number,
-                             const int place[COLUMNS], wm_wire_t *wire, wm_error_t *error)
+                             const int place[COLUMNS + 1], wm_wire_t *wire, wm_error_t *error)
 {
     int32_t value[COLUMNS] = { 0 };
     bool has[COLUMNS] = { false };
@@ -63,6 +66,10 @@ static wm_fault_t line_read (char *line, char separator, const char *path, uint3
         const char *cell = wm_text_cell (&at, separator);
         if (!cell)
             return quote (path, line_number, error);
+        if (i >= place[COLUMNS] && *cell) /* R names rows, and that column has no name */
+            return wm_fault (error, WM_EBATCH,
+                             "%.300s:%u: more cells than the %d columns that the first line names",
+                             path, line_number, place[COLUMNS]);
         for (int c = 0; c < COLUMNS; c++) {
             if (place[c] != i)
                 continue;
@@ -91,13 +98,12 @@ static wm_fault_t line_read (char *line, char separator, const char *path, uint3
 
 static wm_fault_t lines_read (wm_channels_t *self, wm_lines_t *lines, wm_error_t *error)
 {
-    int place[COLUMNS] = { 0 };
+    int place[COLUMNS + 1] = { 0 };
     char *line, separator = 0;
     size_t wire_max = 0;
     wm_fault_t fault;
     while (!(fault = wm_lines_next (lines, &line, error)) && line) {
-        line = wm_text_trim (line);
-        if (*line == '#' || !*line)
+        if (wm_text_is_comment (line))
             continue;
         if (lines->line > LINES_MAX)
             return wm_fault (error, WM_EBATCH, "%.300s: more than %u lines", self->path, LINES_MAX);

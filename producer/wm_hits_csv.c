@@ -128,6 +128,8 @@ static wm_fault_t cell_take (table_t *self, size_t c, const char *cell, wm_error
 static wm_fault_t line_take (table_t *self, char *const cell[CELLS_MAX], uint32_t n,
                              wm_error_t *error)
 {
+    while (n > self->n_cell && n <= CELLS_MAX && !*cell[n - 1]) /* separators behind the last */
+        n--;
     if (n != self->n_cell)
         return wm_fault (error, WM_EBATCH, "%.300s:%u: %u cells, the first line has %u", self->path,
                          self->line, n, self->n_cell);
@@ -153,9 +155,8 @@ static wm_fault_t lines_take (table_t *self, wm_lines_t *lines, wm_error_t *erro
     char *line, separator = ',';
     wm_fault_t fault;
     while (!(fault = wm_lines_next (lines, &line, error)) && line) {
-        line = wm_text_trim (line);
         self->line = lines->line;
-        if (*line == '#' || !*line)
+        if (wm_text_is_comment (line))
             continue;
         if (!self->n_cell)
             separator = wm_text_separator (line);

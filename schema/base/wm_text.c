@@ -228,6 +228,13 @@ char *wm_text_trim (char *text)
     return text;
 }
 
+bool wm_text_is_comment (const char *line)
+{
+    for (size_t n; (n = wm_text_blank (line));)
+        line += n;
+    return !*line || *line == '#';
+}
+
 /* ---- cells of a line ------------------------------------------------------------------------- */
 
 char wm_text_separator (const char *line)

@@ -13,6 +13,12 @@ def table(text, separator, quote):
                    "\n" for line in text.splitlines())
 
 
+def numbered(text):
+    """As pandas writes a table with tabs: a column of row numbers, whose name is empty."""
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    return "".join((str(n) if n else "") + "\t" + line.replace(",", "\t") + ("\t" if n else "") + "\n" for n, line in enumerate(lines))
+
+
 def forms(text, is_table):
     plain = text.encode()
     good = {"lf": plain, "crlf": text.replace("\n", "\r\n").encode(), "cr": text.replace("\n", "\r").encode(),
@@ -21,7 +27,7 @@ def forms(text, is_table):
             "behind": text.replace("\n", f" \t{NO_BREAK}\n").encode(), "before": ("  " + text.replace("\n", "\n  ")).encode()}
     if is_table:
         good |= {"quotes": table(text, ",", '"').encode(), "semicolons": table(text, ";", "").encode(),
-                 "tabs": table(text, "\t", "").encode(), "form": ("\f" + text.replace("\n", "\n\f\n")).encode(),
+                 "tabs": table(text, "\t", "").encode(), "numbered": numbered(text).encode(), "form": ("\f" + text.replace("\n", "\n\f\n")).encode(),
                  "all": MARK + table(text, " ; ", '"').replace("\n", "\r").encode()}
     middle = len(plain) // 2
     bad = {"utf16": b"\xff\xfe" + text.encode("utf-16-le"), "utf16be": b"\xfe\xff" + text.encode("utf-16-be"),

@@ -52,6 +52,12 @@ forms maps .csv csv <"$work/channels.csv"
 map () { quiet cut "$work/hits.csv" "$1"; }
 ok "channel map" good map maps map
 ok "... refused" bad maps 5 map
+named () # as R writes a table: each row begins with its name, which has none in the first line
+{
+    grep -v '#' "$work/channels.csv" | awk 'NR == 1 { print } NR > 1 { print NR - 2 "," $0 }' >"$work/named.csv"
+    exits 5 keep map "$work/named.csv" && says 'named.csv:2: more cells than the 5 columns that the first line names'
+}
+ok "... and rows with more cells than columns" named
 none () { printf 'no\rsuch\rnames\r' >"$work/none.csv" && exits 5 keep hits "$work/none.csv" && says "none.csv:1: no column 'run'"; }
 ok "a table whose columns are not found is held" none
 empty () { grep -m 1 hit_id "$work/hits.csv" >"$work/empty.csv" && exits 0 keep hits "$work/empty.csv"; }
