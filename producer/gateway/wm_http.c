@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -138,15 +139,32 @@ bool wm_visit_hold (wm_visit_t *self, size_t bytes, wm_due_t *granted)
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
+/* Whether a list of codings has this one, and not with the weight 0.  */
+static bool takes (const char *list, const char *coding)
+{
+    const size_t n = strlen (coding);
+    for (const char *at = list; *at; at += strcspn (at, ",")) {
+        at += strspn (at, ", \t");
+        if (strcspn (at, ",; \t") != n || strncasecmp (at, coding, n) != 0)
+            continue;
+        at += n + strspn (at + n, "; \t");
+        if (strncasecmp (at, "q=0", 3) != 0)
+            return true;
+        const char *rest = at + 3 + strspn (at + 3, ".0");
+        return *rest >= '1' && *rest <= '9';
+    }
+    return false;
+}
+
 /* How the client wants the page compressed; NULL: not. Triton compresses scores alone, and clients
    rely on that: tritonclient.http.aio asks for gzip always, and inflates scores only.  */
 static const char *accepted (const wm_visit_t *self, const wm_page_t *page)
 {
     const char *accepts = MHD_lookup_connection_value (self->connection, MHD_HEADER_KIND,
                                                        MHD_HTTP_HEADER_ACCEPT_ENCODING);
-    if (!accepts || !page->is_scores || page->bytes < DEFLATE_BYTES_MIN || strstr (accepts, ";q=0"))
+    if (!accepts || !page->is_scores || page->bytes < DEFLATE_BYTES_MIN)
         return NULL;
-    return strstr (accepts, "gzip") ? "gzip" : strstr (accepts, "deflate") ? "deflate" : NULL;
+    return takes (accepts, "gzip") ? "gzip" : takes (accepts, "deflate") ? "deflate" : NULL;
 }
 
 /* What the request had and has begun is over.  */

@@ -281,6 +281,9 @@ def pages():
                                     ("/v2/repository/index", b"", {}, 200)):
         for accept in ("gzip", "deflate", "gzip, deflate, br"):
             ask(path, body, {"Accept-Encoding": accept, **heads}, code, packed=accept.split(",")[0] if path.endswith("infer") and code == 200 else None)
+    for accept, packed in (("gzip; q=0", None), ("GZIP;Q=0.000 , br", None), ("identity, *;q=0", None), ("gzipped, x-deflate", None),
+                           ("gzip;q=0, Deflate", "deflate"), ("br;q=0,\tgzip ; q=0.01", "gzip"), ("deflate;q=1.0, gzip;q=0.5", "gzip")):
+        ask(f"/v2/models/{MODEL}/infer", bulk[0], {"Accept-Encoding": accept, **bulk[1]}, packed=packed)
     for kind, pack in (("gzip", gzip.compress), ("deflate", zlib.compress)):
         assert np.array_equal(http_scores(values, {"Content-Encoding": kind, "Accept-Encoding": kind}, pack), want)
     assert np.array_equal(http_scores(values, {"Expect": "100-continue"}), want)
