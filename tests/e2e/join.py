@@ -1,6 +1,7 @@
 """join.py - hits and planes in files of their own, as their makers write them, for join.t.
 
 usage: join.py make EXCHANGE.h5 FOLDER   numl.h5, chargehits.h5, frames.h5, tags.h5, raw.h5, channels.csv of these events
+       join.py texts EXCHANGE.h5 FOLDER  hits.csv, channels.csv and frames.h5 alone
        join.py hostile FOLDER/KIND.tar...   archives that are refused
        join.py same PATCHES.npy OTHER.npy [ORDER.npy]   the same bits; row i of OTHER is row ORDER[i] of PATCHES
        join.py status SCORES.h5 STATUS N   N hits have this status, and NaN for scores
@@ -212,6 +213,33 @@ def masked(d, events, folder):
     return n_bad
 
 
+def tables(d, folder, order):
+    """hits.csv, channels.csv, and fewer.csv, a map that lacks the wire of the first hit."""
+    with open(folder + "/hits.csv", "w") as f:
+        f.write("# hits\n hit_id, time,wire,plane,tpc,cryostat,event,subrun,run,amplitude\n")
+        for i in order:
+            h = {c: d["hit_table/" + c][i] for c in ("event_id", "key", "tpc", "plane", "wire", "time")}
+            r, s, e = h["event_id"]
+            f.write(f"{h['key']}, {h['time']},{h['wire']}.0,{h['plane']},{h['tpc']},0,{e},{s},{r},x\r\n")
+    wires = np.stack([d["wire_table/" + c] for c in ("channel", "cryostat", "tpc", "plane", "wire")], 1)
+    with open(folder + "/channels.csv", "w") as f, open(folder + "/fewer.csv", "w") as fewer:
+        f.write("# what a geometry dump writes\nchannel,cryostat,tpc,plane,wire\n")
+        fewer.write("wire, plane, tpc, cryostat, name, channel\n")
+        hit = [d["hit_table/" + c][0] for c in ("tpc", "plane", "wire")]
+        for row in wires:
+            f.write(",".join(map(str, row)) + "\n")
+            if list(row[2:]) != hit:
+                fewer.write(f"{row[4]}, {row[3]}, {row[2]}, {row[1]}, x, {row[0]}\n")
+
+
+def texts(source, folder):
+    d = read(source)
+    tables(d, folder, np.arange(len(d["hit_table/wire"])))
+    with h5py.File(folder + "/frames.h5", "w") as f:
+        for number, channels, image in images(d):
+            frame(f, number, "gauss", channels, image)
+
+
 def make(source, folder):
     d = read(source)
     n = len(d["hit_table/wire"])
@@ -225,12 +253,7 @@ def make(source, folder):
     larrecodnn(folder + "/mistaken.h5", ticks, np.arange(n))
     events = list(images(d))
     archives(events, folder)
-    with open(folder + "/hits.csv", "w") as f:
-        f.write("# hits\n hit_id, time,wire,plane,tpc,cryostat,event,subrun,run,amplitude\n")
-        for i in order:
-            h = {c: d["hit_table/" + c][i] for c in ("event_id", "key", "tpc", "plane", "wire", "time")}
-            r, s, e = h["event_id"]
-            f.write(f"{h['key']}, {h['time']},{h['wire']}.0,{h['plane']},{h['tpc']},0,{e},{s},{r},x\r\n")
+    tables(d, folder, order)
     late = dict(d)
     late["hit_table/time"] = d["hit_table/time"] - np.float32(25.5)
     numl(folder + "/late.h5", late, np.arange(n))
@@ -261,15 +284,6 @@ def make(source, folder):
                 both[f"{number}/{name}_wiener"] = both[f"{number}/{name}_gauss"]
             units[f"{number}/tickinfo_gauss"][1] = 0.5
         whole.copy(str(number), part, "77")
-    wires = np.stack([d["wire_table/" + c] for c in ("channel", "cryostat", "tpc", "plane", "wire")], 1)
-    with open(folder + "/channels.csv", "w") as f, open(folder + "/fewer.csv", "w") as fewer:
-        f.write("# what a geometry dump writes\nchannel,cryostat,tpc,plane,wire\n")
-        fewer.write("wire, plane, tpc, cryostat, name, channel\n")
-        hit = [d["hit_table/" + c][0] for c in ("tpc", "plane", "wire")]
-        for row in wires:
-            f.write(",".join(map(str, row)) + "\n")
-            if list(row[2:]) != hit:
-                fewer.write(f"{row[4]}, {row[3]}, {row[2]}, {row[1]}, x, {row[0]}\n")
     whole = (d["roi_value/adc"]).astype(np.int16)
     with h5py.File(source) as old, h5py.File(folder + "/whole.h5", "w") as new:
         for key, value in old.attrs.items():

@@ -6,6 +6,7 @@
 #include "producer/wm_h5.h"
 #include "producer/wm_waves.h"
 
+#include "tests/proof.h"
 #include "tests/unit/producer_files.h"
 
 #include <setjmp.h>
@@ -155,6 +156,8 @@ static void unwritten_is_as_in_zeros (void **state)
                     for (size_t t = 0; t < sizeof stored / sizeof *stored; t++) {
                         const form_t form = { (storage_t) storage, filter, value, time };
                         const char *path = test_path ("unwritten.h5");
+                        if (proof_size (1, 0, 0) && (unsigned) (storage + filter + value + time + (int) t) % 2)
+                            continue; /* each type in every other form */
                         if ((storage == CONTIGUOUS && filter != PLAIN) ||
                             !made (&form, stored[t], path))
                             continue;
@@ -167,7 +170,7 @@ static void unwritten_is_as_in_zeros (void **state)
                         }
                     }
     print_message ("  %u forms\n", tried);
-    assert_true (tried > 400);
+    assert_true (tried > 200);
     H5Tclose (stored[2]);
 }
 
