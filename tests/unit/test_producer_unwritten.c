@@ -9,6 +9,7 @@
 #include "tests/proof.h"
 #include "tests/unit/producer_files.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -214,6 +215,33 @@ static void note_counts_chunks (void **state)
     }
 }
 
+/* The row of a number that is too large is found in a second read, into memory of malloc's.  */
+static void beyond_names_its_row (void **state)
+{
+    (void) state;
+    const char *path = test_path ("beyond.h5");
+    const hsize_t n = 9, chunk = 3, first = 3, one = 1;
+    const int64_t large = 1ll << 40;
+    hid_t file = H5Fcreate (path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+          list = H5Pcreate (H5P_DATASET_CREATE), space = H5Screate_simple (1, &n, NULL),
+          memory = H5Screate_simple (1, &one, NULL);
+    H5Pset_chunk (list, 1, &chunk);
+    H5Pset_fill_time (list, H5D_FILL_TIME_NEVER);
+    hid_t data = H5Dcreate2 (file, "key", H5T_STD_I64LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    H5Sselect_hyperslab (space, H5S_SELECT_SET, &first, NULL, &one, NULL);
+    H5Dwrite (data, H5T_NATIVE_INT64, memory, space, H5P_DEFAULT, &large);
+    H5Dclose (data), H5Pclose (list), H5Sclose (space), H5Sclose (memory), H5Fclose (file);
+    wm_h5_t *h5 = wm_h5_open (path, NULL);
+    wm_column_t column;
+    wm_error_t error;
+    int32_t to[9];
+    assert_int_equal (wm_h5_column (h5, "key", WM_H5_INTEGER, 1, &column, NULL), WM_OK);
+    assert_int_equal (wm_h5_read (&column, 0, n, WM_H5_I32, to, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "row 3: 1099511627776 does not fit 32 bits"));
+    wm_h5_column_close (&column);
+    wm_h5_close (&h5);
+}
+
 static unsigned n_text;
 static void take_text (void *arg, const char *text)
 {
@@ -254,7 +282,9 @@ int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (unwritten_is_as_in_zeros),
                                         cmocka_unit_test (note_counts_chunks),
+                                        cmocka_unit_test (beyond_names_its_row),
                                         cmocka_unit_test (texts_are_empty) };
+    mallopt (M_PERTURB, 0x55); /* fresh memory is full of something, too */
     H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
     wm_h5_notes (take_note);
     return cmocka_run_group_tests (tests, NULL, teardown);
