@@ -68,7 +68,7 @@ put("cache/files/md5/01/2345", model("m.bin"))         # both, in different fold
 link("dvcs/m.onnx", "../cache/files/md5/01/2345")
 link("dvcs/m.bin", "../cache/files/md5/ab/cdef")
 link("shelf/latest.onnx", "../plain/m.onnx")           # the model alone: the data are beside it
-link("desk/mine.onnx", "../hub/refs/main/m.onnx")       # a link to a link: the data are beside the second
+link("desk/mine.onnx", "../dvcs/m.onnx")               # a link to a link: the data are beside the second
 put("below/m.onnx", model("weights/m.bin"))            # a link to the folder of the data
 link("below/weights", "../plain")
 put("deep/m.onnx", model("a/b/m.bin"))                 # a link in a folder below

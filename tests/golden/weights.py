@@ -54,6 +54,8 @@ def packed(data, kind):
 def tensor(name, kind, how):
     data = values(kind)
     bits = packed(data, kind)
+    if kind == "BOOL" and how != "typed":              # every byte but 0 is true
+        bits = data.view("u1") * np.uint8(255)
     t = TensorProto(name=name, data_type=getattr(TensorProto, kind), dims=[len(data)])
     if how == "raw":
         t.raw_data = bits.tobytes()
@@ -109,10 +111,11 @@ def all_of(kinds):
         for how in ("raw", "typed", "bits"):
             t = tensor(f"i_{kind}_{how}", kind, how)
             model.inits.append(t)
-            model.add(t.name, numpy_helper.to_array(t))
+            want = values(kind) if kind == "BOOL" else numpy_helper.to_array(t)
+            model.add(t.name, want)
             c = tensor("", kind, how)
             model.nodes.append(helper.make_node("Constant", [], [f"c_{kind}_{how}"], value=c))
-            model.add(f"c_{kind}_{how}", numpy_helper.to_array(c))
+            model.add(f"c_{kind}_{how}", want)
     return model
 
 
