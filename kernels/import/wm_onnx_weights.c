@@ -90,9 +90,9 @@ static wm_fault_t refuse (const normaliser_t *self, const Onnx__TensorProto *t,
 static unsigned lists_of (const Onnx__TensorProto *t)
 {
     return (t->n_float_data ? FLOATS : 0u) | (t->n_int32_data ? INTS : 0u) |
-                           (t->n_int64_data ? LONGS : 0u) | (t->n_double_data ? DOUBLES : 0u) |
-                           (t->n_uint64_data ? UNSIGNED : 0u) | (t->n_string_data ? STRINGS : 0u) |
-                           (t->has_raw_data && t->raw_data.len ? RAW : 0u);
+           (t->n_int64_data ? LONGS : 0u) | (t->n_double_data ? DOUBLES : 0u) |
+           (t->n_uint64_data ? UNSIGNED : 0u) | (t->n_string_data ? STRINGS : 0u) |
+           (t->has_raw_data && t->raw_data.len ? RAW : 0u);
 }
 
 /* Puts `bytes` bytes, which become the message's, into raw_data.  */
