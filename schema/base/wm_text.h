@@ -57,8 +57,8 @@ size_t wm_text_blank (const char *text);
 /* Cuts blanks and ends of lines off both ends, in place; returns where the rest begins.  */
 char *wm_text_trim (char *text);
 
-/* Returns whether a line of a table is blank or a comment, which # begins. A line of a table is not cut
-   as wm_text_trim does: tabs separate cells, and the first cell may be empty.  */
+/* Returns whether a line of a table is blank or a comment, which # begins. Lines of tables are not
+   cut by wm_text_trim: tabs separate cells, and the first cell may be empty.  */
 bool wm_text_is_comment (const char *line);
 
 /* ---- cells of a line ------------------------------------------------------------------------- */
