@@ -502,7 +502,7 @@ wm_fault_t wm_import_sha256_here (const char *path, const wm_import_choices_t *c
 {
     uint8_t sha256[32];
     wm_onnx_t onnx;
-    wm_fault_t fault = wm_onnx_open (&onnx, path, error);
+    wm_fault_t fault = wm_onnx_open (&onnx, path, NULL, error);
     if (!fault)
         fault = identify (&onnx, choices ? choices : &none, sha256, error);
     if (!fault)
@@ -520,7 +520,8 @@ wm_fault_t wm_import_here (const char *path, const wm_import_choices_t *choices,
     wm_onnx_t onnx;
     why[0] = 0;
     choices = choices ? choices : &none;
-    wm_fault_t fault = wm_onnx_open (&onnx, path, error);
+    wm_fault_t fault =
+        wm_onnx_open (&onnx, path, choices->spare ? choices->spare : wmm_path, error);
     if (!fault)
         fault = wm_onnx_read (&onnx, choices->outputs, error);
     if (!fault)

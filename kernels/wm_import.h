@@ -20,6 +20,7 @@ typedef struct {
     const char *outputs; /* names with commas between: which outputs, in which order; NULL: all */
     bool whole;          /* inputs and outputs have no batch dimension: one patch is all of them */
     bool general;        /* a general model, also if it is of the family */
+    const char *spare;   /* not part of it: no file of the model's may be this; NULL: wmm_path */
 } wm_import_choices_t;
 
 /* In `why`, after "; ", if a general model's multiply-adds are not known; the reason follows.  */
@@ -29,7 +30,8 @@ typedef struct {
    engine for the model and the reason, by node and operator; the .wmm file contains it. A general
    model gets its outputs' shapes and its known answers from OpenVINO; without OpenVINO the file
    must state the shapes, and there are no known answers. WM_EBATCH: damaged, data outside the
-   model's folder, too deep, unsupported shapes, or no engine runs it; WM_EHOST: files, memory.  */
+   model's folder, too deep, unsupported shapes, or no engine runs it; WM_EUSAGE: wmm_path holds the
+   model's weights; WM_EHOST: files, memory.  */
 wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, const char *wmm_path,
                       char why[480], wm_error_t *error);
 

@@ -305,7 +305,9 @@ wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, cons
             ? WM_OK
             : wm_fault (error, WM_EHOST, "%.300s: the name is too long", wmm_path);
     if (!fault) {
-        const task_t task = { path, choices, folder, wmm };
+        wm_import_choices_t choice = choices ? *choices : (wm_import_choices_t){ 0 };
+        choice.spare = wmm_path;
+        const task_t task = { path, &choice, folder, wmm };
         fault = run_apart (&task, &answer, error);
     }
     if (!fault)

@@ -289,7 +289,7 @@ wm_any_net_t *wm_any_net_new (const char *path, const void *bytes, size_t size, 
         return NULL;
     }
     walk.fault = bytes ? wm_onnx_lend (&walk.onnx, path, bytes, size, error)
-                       : wm_onnx_open (&walk.onnx, path, error);
+                       : wm_onnx_open (&walk.onnx, path, NULL, error);
     if (!walk.fault)
         walk.fault = wm_onnx_read (&walk.onnx, NULL, error);
     if (!walk.fault && !walk.onnx.model)

@@ -325,9 +325,9 @@ wm_fault_t wm_onnx_lend (wm_onnx_t *self, const char *name, const void *bytes, s
                : wm_fault (error, WM_EBATCH, "%s: some of its data lies in another file", name);
 }
 
-wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error)
+wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, const char *spare, wm_error_t *error)
 {
-    *self = (wm_onnx_t){ .path = path };
+    *self = (wm_onnx_t){ .path = path, .spare = spare };
     wm_fault_t fault = wm_file_map (path, WM_MODEL_BYTES_MAX, &self->bytes, &self->size, error);
     if (fault)
         return fault;

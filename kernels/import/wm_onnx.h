@@ -20,7 +20,8 @@ typedef struct {
 } wm_onnx_value_t;
 
 typedef struct {
-    const char *path; /* lent */
+    const char *path;  /* lent */
+    const char *spare; /* lent: no file that it reads data from may be this; NULL: any */
     const uint8_t *bytes;
     size_t size;
     uint8_t sha256[32];             /* of the file, and of the data it keeps beside it */
@@ -42,10 +43,11 @@ typedef struct {
     size_t n_value;
 } wm_onnx_t;
 
-/* Maps a file, bounds it, fills in sha256, and reads data in other files. On any fault the
-   caller still calls wm_onnx_clear. WM_EBATCH: damaged, too deep, data in a file outside its
-   folder; WM_EHOST: the file cannot be read, no memory.  */
-wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, wm_error_t *error);
+/* Maps a file, bounds it, fills in sha256, and reads data in other files. `spare`: the file that is
+   to be written, or NULL. On any fault the caller still calls wm_onnx_clear. WM_EBATCH: damaged,
+   too deep, data in a file outside its folder; WM_EUSAGE: data in the file to spare; WM_EHOST: the
+   file cannot be read, no memory.  */
+wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, const char *spare, wm_error_t *error);
 
 /* The same for bytes in memory, which the caller keeps until wm_onnx_clear: the original that a
    .wmm holds. `name` replaces the path; sha256 stays empty. WM_EBATCH also: data in another

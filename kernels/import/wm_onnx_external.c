@@ -9,6 +9,7 @@
 #include "kernels/import/wm_onnx_walk.h"
 #include "kernels/import/wm_onnx_weights.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_target.h"
 #include "schema/wm_limits.h"
 
 #include <errno.h>
@@ -108,6 +109,9 @@ static wm_fault_t map_file (loader_t *self, const Onnx__TensorProto *t, const ch
         return refuse (self, t, error, "which is not a regular file", location);
     if (self->map && !strcmp (path, self->open_path))
         return WM_OK;
+    if (self->onnx->spare && wm_target_same (self->onnx->spare, path))
+        return wm_fault (error, WM_EUSAGE, "%.300s holds the weights of %.300s: give another file",
+                         self->onnx->spare, self->onnx->path);
     if (self->map)
         munmap ((void *) self->map, self->map_size);
     self->map = NULL;

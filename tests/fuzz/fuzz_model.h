@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     bool found = false;
     if (!size)
         return 0;
-    wm_fault_t fault = wm_onnx_open (&onnx, fuzz_file (data, size), &error);
+    wm_fault_t fault = wm_onnx_open (&onnx, fuzz_file (data, size), NULL, &error);
     if (!fault)
         fault = wm_onnx_read (&onnx, NULL, &error);
     if (!fault)

@@ -1,5 +1,6 @@
 /* test_kernels_onnx.c - ONNX files that are refused: damaged, hostile, or of shapes nobody can
    run.  */
+#include "schema/base/wm_file.h"
 #include "tests/unit/family_graph.h"
 
 #include <sys/stat.h>
@@ -177,6 +178,33 @@ static void data_beside_a_general_model (void **state)
     unlink (path);
 }
 
+/* An import never replaces the model's weights, by whatever name.  */
+static void data_is_spared (void **state)
+{
+    (void) state;
+    static const char *const how[] = { "true", "ln -s weights.bin x_w", "ln -f weights.bin x_w" };
+    char why[480], path[128], other[128], command[200], before[65], after[65];
+    wm_error_t error = { 0 };
+    snprintf (path, sizeof path, "%s/weights.bin", folder);
+    snprintf (other, sizeof other, "%s/x_w", folder);
+    graph_t g = family (0);
+    move_out (&g, g.tensor[0], "weights.bin", 3);
+    save_graph (&g);
+    assert_int_equal (wm_file_sha256 (path, before, &error), WM_OK);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf (command, sizeof command, "cd %s && rm -f x_w && %s", folder, how[i]);
+        assert_int_equal (system (command), 0);
+        const char *target = i ? other : path;
+        assert_int_equal (wm_import (model_path, NULL, target, why, &error), WM_EUSAGE);
+        assert_non_null (strstr (error.text, "holds the weights of"));
+        assert_int_equal (wm_import_here (model_path, NULL, target, why, &error), WM_EUSAGE);
+        assert_int_equal (wm_file_sha256 (target, after, &error), WM_OK);
+        assert_string_equal (before, after);
+    }
+    unlink (path);
+    unlink (other);
+}
+
 static void data_that_is_not_there (void **state)
 {
     (void) state;
@@ -329,6 +357,7 @@ int main (void)
         cmocka_unit_test (ports_refused),
         cmocka_unit_test (data_beside_the_model),
         cmocka_unit_test (data_beside_a_general_model),
+        cmocka_unit_test (data_is_spared),
         cmocka_unit_test (data_that_is_not_there),
         cmocka_unit_test (data_in_two_places),
         cmocka_unit_test (deep_nesting_is_refused),
