@@ -1,6 +1,8 @@
-/* wm_png.c - see wm_png.h. RFC 2083: signature, IHDR, PLTE, IDAT, IEND; every row begins with its
-   filter: 0, none, which suits pictures of few colours, or 1, differences to the pixel before.  */
+/* wm_png.c - see wm_png.h. RFC 2083: signature, IHDR, tEXt, PLTE, IDAT, IEND; every row begins with
+   its filter: 0, none, which suits pictures of few colours, or 1, differences to the pixel
+   before.  */
 #include "producer/wm_png.h"
+#include "schema/wm_made.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -61,6 +63,7 @@ wm_fault_t wm_png_encode (const uint8_t *pixel, uint32_t width, uint32_t height,
     head[9] = palette ? 3 : 2;
     memcpy (to, "\x89PNG\r\n\x1a\n", 8);
     uint8_t *at = put_chunk (to + 8, "IHDR", head, sizeof head);
+    at = put_chunk (at, "tEXt", WM_MADE_PNG, sizeof WM_MADE_PNG - 1);
     if (palette)
         at = put_chunk (at, "PLTE", palette, 768);
     at = put_chunk (at, "IDAT", at + 8,

@@ -31,6 +31,16 @@ static bool is_patches (const char *begin, size_t bytes)
     return n_comma == 2 || n_comma == 3;
 }
 
+/* Pages have the title that tells them from others; of a sheet it follows its size.  */
+static bool is_picture (const char *begin, size_t bytes)
+{
+    static const char text[] = "tEXt" WM_MADE_PNG;
+    const size_t n = bytes < 400 ? bytes : 400;
+    if (*begin == '<')
+        return begin[1] != 's' || memmem (begin, n, "\n<title>Event ", 14);
+    return memmem (begin, n, text, sizeof text - 1) != NULL;
+}
+
 /* A line of a list is a path, or up to three words: DID PFN RSE.  */
 static bool is_line_of_names (const char *line, size_t n)
 {
@@ -88,7 +98,8 @@ const wm_target_kind_t wm_made_patches = {
 const wm_target_kind_t wm_made_picture = {
     .name = "picture or page of wiremill show",
     .begins = BEGINS ("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=", "\x89PNG\r\n\x1a\n",
-                      PAGE "Event ") };
+                      PAGE "Event "),
+    .is = is_picture };
 const wm_target_kind_t wm_made_comparison = {
     .name = "page of wiremill compare", .begins = BEGINS (PAGE "Comparison of scores<") };
 const wm_target_kind_t wm_made_rows = { .name = "file of wiremill export" };

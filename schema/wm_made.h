@@ -1,11 +1,13 @@
 /* wm_made.h - the kinds of file that verbs write where a person names one (wm_target.h).
 
    All of them are here, so that what a verb may replace is in one place. Files of earlier releases
-   are recognised, too. Thread: any.  */
+   are recognised, too, but PNGs, which did not state what made them. Thread: any.  */
 #ifndef WM_MADE_H
 #define WM_MADE_H
 
 #include "schema/base/wm_target.h"
+
+#define WM_MADE_PNG "Software\0wiremill" /* a keyword and its text, in each PNG */
 
 extern const wm_target_kind_t wm_made_events;       /* synth */
 extern const wm_target_kind_t wm_made_patches;      /* cut */

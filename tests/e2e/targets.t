@@ -35,6 +35,8 @@ printf '{"a": 1}\n' >"$v/values.json"
 cp "$work/in/spec.yaml" "$v"
 printf 'run,subrun,event\n1,1,1\n' >"$v/rows.csv"
 printf '<!doctype html>\n<html><head><title>Mine</title></head></html>\n' >"$v/page.html"
+printf '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">\n<title>Mine</title>\n</svg>\n' >"$v/drawing.svg"
+{ printf '\x89PNG\r\n\x1a\n\0\0\0\15IHDR\0\0\0\1\0\0\0\1\10\2\0\0\0' && head -c 60 /dev/zero; } >"$v/drawing.png"
 printf 'Notes of a person\n\nof two lines.\n' >"$v/notes.txt"
 head -c 5000 /dev/urandom >"$v/bytes"
 
