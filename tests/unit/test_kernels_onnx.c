@@ -353,16 +353,11 @@ static void truncated_and_changed_files (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (graphs_refused),
-        cmocka_unit_test (ports_refused),
-        cmocka_unit_test (data_beside_the_model),
-        cmocka_unit_test (data_beside_a_general_model),
-        cmocka_unit_test (data_is_spared),
-        cmocka_unit_test (data_that_is_not_there),
-        cmocka_unit_test (data_in_two_places),
-        cmocka_unit_test (deep_nesting_is_refused),
-        cmocka_unit_test (files_that_are_no_models),
-        cmocka_unit_test (truncated_and_changed_files),
+        cmocka_unit_test (graphs_refused),           cmocka_unit_test (ports_refused),
+        cmocka_unit_test (data_beside_the_model),    cmocka_unit_test (data_beside_a_general_model),
+        cmocka_unit_test (data_is_spared),           cmocka_unit_test (data_that_is_not_there),
+        cmocka_unit_test (data_in_two_places),       cmocka_unit_test (deep_nesting_is_refused),
+        cmocka_unit_test (files_that_are_no_models), cmocka_unit_test (truncated_and_changed_files),
     };
     return cmocka_run_group_tests (tests, make_folder, remove_folder);
 }
