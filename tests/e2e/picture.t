@@ -145,9 +145,15 @@ def png(path, scores, events, event, plane):
     data = open(path, "rb").read()
     width, height, depth, colour = struct.unpack(">IIBB", data[16:26])
     assert data[:8] == b"\x89PNG\r\n\x1a\n" and (depth, colour) == (8, 2) and data[-12:] == b"\0\0\0\0IEND\xaeB\x60\x82"
-    n = struct.unpack(">I", data[33:37])[0]
-    assert data[37:41] == b"IDAT" and struct.unpack(">I", data[41 + n:45 + n])[0] == zlib.crc32(data[37:41 + n])
-    rows = np.frombuffer(zlib.decompress(data[41:41 + n]), np.uint8).reshape(height, 1 + 3 * width)
+    at, kinds, body = 8, [], b""
+    while at < len(data):
+        n, kind = struct.unpack(">I4s", data[at:at + 8])
+        assert struct.unpack(">I", data[at + 8 + n:at + 12 + n])[0] == zlib.crc32(data[at + 4:at + 8 + n])
+        body += data[at + 8:at + 8 + n] if kind == b"IDAT" else b""
+        kinds.append(kind)
+        at += 12 + n
+    assert kinds == [b"IHDR", b"tEXt", b"IDAT", b"IEND"], kinds
+    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, 1 + 3 * width)
     assert (rows[:, 0] == 1).all()
     pixel = np.cumsum(rows[:, 1:].reshape(height, width, 3), axis=1, dtype=np.uint8)
     t, h, s, best = tables(scores, events)
