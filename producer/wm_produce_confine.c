@@ -15,6 +15,7 @@
 #include "schema/base/wm_path.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_join.h"
+#include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
 
 #include <pthread.h>
@@ -58,7 +59,7 @@ static wm_fault_t send_courier (const char *broker, wm_error_t *error)
     for (size_t i = 0; wm_join_path (i); i++)
         if (!is_inherited (wm_join_path (i)))
             list[n++] = wm_join_path (i);
-    return n ? wm_courier_start (list, n, error) : WM_OK;
+    return n ? wm_courier_start (list, n, wm_times ()->handshake_ms, error) : WM_OK;
 }
 
 wm_fault_t wm_produce_confine_calls (const char *broker, wm_error_t *error)

@@ -3,7 +3,7 @@
    Courier and spare share one end of the socket, so that it stays open while either lives. A
    question stays in the socket until its answer is sent: the next courier finds there what the last
    one has not answered. It may find a question whose answer was sent, too, so questions are
-   numbered, and what answers another number is passed over.
+   numbered, and what answers another number is passed over: one that was sent twice, or too late.
 
    Between the two is a pair of sockets that nothing is sent through: its end is how each learns of
    the other's death.  */
@@ -66,7 +66,7 @@ static void answer (int to, const question_t *question)
         close (fd);
 }
 
-/* Answers the question that is first in the socket. false: nobody asks any more.  */
+/* Answers the question that is first in the socket. false: the process that asks has ended.  */
 static bool answer_next (int from)
 {
     question_t question;
@@ -136,23 +136,44 @@ static void __attribute__ ((noreturn)) serve (int from)
     }
 }
 
-/* ---- who asks -------------------------------------------------------------------------------- */
+/* ---- the process that asks --------------------------------------------------------------- */
 
-wm_fault_t wm_courier_start (const char *const *path, size_t n, wm_error_t *error)
+/* Makes the courier, which is no child of this process: it would stay a zombie when it is killed.
+   0, or errno.  */
+static int begin (int from)
 {
+    int status;
+    const pid_t pid = fork ();
+    if (pid == 0) {
+        const pid_t courier = fork ();
+        if (courier == 0)
+            serve (from);
+        _exit (courier < 0 ? errno : 0);
+    }
+    if (pid < 0)
+        return errno;
+    while (waitpid (pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return errno;
+    return WIFEXITED (status) ? WEXITSTATUS (status) : EAGAIN;
+}
+
+wm_fault_t wm_courier_start (const char *const *path, size_t n, int64_t patience_ms,
+                             wm_error_t *error)
+{
+    const struct timeval patience = { patience_ms / 1000, patience_ms % 1000 * 1000 };
     int ends[2];
     assert (n <= WM_COURIER_FILES_MAX && to_courier < 0);
     if (socketpair (AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
         return wm_fault (error, WM_EHOST, "no sockets for the courier of files: %s",
                          strerror (errno));
+    setsockopt (ends[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt (ends[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     memcpy (file, path, n * sizeof *path);
     n_file = n;
-    const pid_t pid = fork ();
-    if (pid == 0)
-        serve (ends[1]);
-    const int failed = errno;
+    const int failed = begin (ends[1]);
     close (ends[1]);
-    if (pid > 0) {
+    if (!failed) {
         to_courier = ends[0];
         return WM_OK;
     }
@@ -174,7 +195,8 @@ static void __attribute__ ((noreturn)) end (void)
     _exit (1);
 }
 
-/* Receives an answer, and its descriptor or -1. false: nobody will answer.  */
+/* Receives an answer, and its descriptor or -1. false: there is none yet; where there can be none
+   this process ends.  */
 static bool hear (answer_t *text, int *fd)
 {
     control_t control;
@@ -189,7 +211,9 @@ static bool hear (answer_t *text, int *fd)
     *fd = -1;
     if (got == (ssize_t) sizeof *text && msg.msg_controllen >= sizeof (struct cmsghdr))
         memcpy (fd, CMSG_DATA (CMSG_FIRSTHDR (&msg)), sizeof *fd);
-    return got == (ssize_t) sizeof *text;
+    if (got != (ssize_t) sizeof *text && (got >= 0 || errno != EAGAIN))
+        end ();
+    return got >= 0;
 }
 
 static int ask (uint32_t which)
@@ -202,13 +226,15 @@ static int ask (uint32_t which)
     while ((sent = send (to_courier, &question, sizeof question, MSG_NOSIGNAL)) < 0 &&
            errno == EINTR)
         ;
-    if (sent != (ssize_t) sizeof question)
+    if (sent != (ssize_t) sizeof question && errno != EAGAIN)
         end ();
     do {
-        if (fd >= 0) /* that of a courier which was killed when it had answered */
+        if (fd >= 0) /* that of a courier which was killed when it had answered, or was late */
             close (fd);
-        if (!hear (&text, &fd))
-            end ();
+        if (sent < 0 || !hear (&text, &fd)) {
+            errno = ETIMEDOUT;
+            return -1;
+        }
     } while (text.number != question.number);
     if (fd < 0) /* EMFILE: it could not be received */
         errno = text.failed ? text.failed : EMFILE;

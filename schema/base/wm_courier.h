@@ -19,16 +19,19 @@
 #include "schema/base/wm_fault.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define WM_COURIER_FILES_MAX 20
 #define WM_COURIER_NAME "wm-courier" /* in /proc/PID/comm */
 #define WM_COURIER_SPARE "wm-spare"
 
 /* Forks the courier for these files (lent to the end of the process).  */
-wm_fault_t wm_courier_start (const char *const *path, size_t n, wm_error_t *error);
+wm_fault_t wm_courier_start (const char *const *path, size_t n, int64_t patience_ms,
+                             wm_error_t *error);
 
-/* Opens a file to read, by the courier where it has it. As open(2), but ends
-   this process where courier and spare are gone.  */
+/* Opens a file to read, by the courier where it has it. As open(2), but ends this process where
+   courier and spare are gone, and fails with ETIMEDOUT where the courier does not answer within
+   patience_ms: it is stopped, or its file system hangs.  */
 int wm_courier_open (const char *path, int flags);
 
 #endif

@@ -1,12 +1,16 @@
 /* wm_init.c - see wm_init.h. Every signal is blocked in process 1 and taken by sigwaitinfo: what is
-   blocked reaches it also where the action is the default.  */
+   blocked reaches it also where the action is the default.
+
+   What is sent to the whole process group (by Ctrl-C, by timeout(1)) has reached the program too,
+   and must not reach it twice. So process 1 leaves the group. Where it leads a session it cannot:
+   what the terminal sends is for the group then, except that a hang-up is for the leader alone.  */
 #include "schema/base/wm_init.h"
 #include "schema/base/wm_process.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,12 +26,13 @@ static void reap (pid_t program)
 static _Noreturn void serve (pid_t program, const sigset_t *all)
 {
     siginfo_t info;
+    setpgid (0, 0);
     wm_process_name (WM_INIT_NAME);
     for (;;) {
         const int number = sigwaitinfo (all, &info);
         if (number == SIGCHLD)
             reap (program);
-        else if (number > 0 && info.si_code <= 0) /* a terminal's reach the whole group anyway */
+        else if (number > 0 && (info.si_code <= 0 || number == SIGHUP))
             kill (program, number);
     }
 }

@@ -94,7 +94,7 @@ static void a_courier_has_its_files_only (void **state)
     static const char *const list[] = { "a", "b" };
     reads ("a", "one"); /* before it is there */
     const int own = open ("other", O_RDONLY | O_CLOEXEC);
-    assert_int_equal (wm_courier_start (list, 2, &error), WM_OK);
+    assert_int_equal (wm_courier_start (list, 2, 60000, &error), WM_OK);
     reads ("a", "one");
     write_text ("new", "two");
     assert_int_equal (rename ("new", "a"), 0); /* as endpoint.json and join files are replaced */
@@ -158,6 +158,8 @@ static void each_replaces_the_other (void **state)
         assert_true (find (WM_COURIER_NAME, true) > 0);
         assert_true (find (WM_COURIER_SPARE, true) != pid);
     }
+    assert_int_equal (waitpid (-1, NULL, WNOHANG), -1); /* none of them is left a zombie here */
+    assert_int_equal (errno, ECHILD);
 }
 
 /* This program once more, whose courier dies at the point: all of its answers are right.  */
@@ -181,16 +183,53 @@ static void a_question_survives_its_courier (void **state)
     }
 }
 
+static const char *const own_list[] = { "a", "b" };
+
+/* One that is stopped is not waited for without end, and is none the worse when it goes on: what
+   it answers then is not taken for the answer to another question.  */
+static int ask_stopped (void)
+{
+    wm_error_t error;
+    setpgid (0, 0);
+    alarm (60);
+    if (wm_courier_start (own_list, 2, 50, &error))
+        return 1;
+    const pid_t courier = find (WM_COURIER_NAME, true), spare = find (WM_COURIER_SPARE, true);
+    if (!courier || !spare || kill (courier, SIGSTOP))
+        return 2;
+    for (int i = 0; i < 3; i++)
+        if (wm_courier_open ("a", O_RDONLY) >= 0 || errno != ETIMEDOUT)
+            return 3;
+    kill (courier, SIGCONT);
+    for (struct stat st;;) {
+        const int fd = wm_courier_open ("b", O_RDONLY);
+        if (fd >= 0)
+            return fstat (fd, &st) || st.st_size ? 4 : 0;
+    }
+}
+
+static void a_stopped_one_is_not_waited_for (void **state)
+{
+    (void) state;
+    int status;
+    const pid_t pid = fork ();
+    if (pid == 0) {
+        execl ("/proc/self/exe", "test", "stopped", NULL);
+        _exit (127);
+    }
+    assert_int_equal (waitpid (pid, &status, 0), pid);
+    assert_int_equal (status, 0);
+}
+
 static int ask_some (void)
 {
-    static const char *const list[] = { "a", "b" };
     wm_error_t error;
     alarm (60); /* an answer that was lost is waited for */
-    if (wm_courier_start (list, 2, &error))
+    if (wm_courier_start (own_list, 2, 60000, &error))
         return 1;
     for (int i = 0; i < 20; i++) {
         struct stat st;
-        const int fd = wm_courier_open (list[i % 2], O_RDONLY);
+        const int fd = wm_courier_open (own_list[i % 2], O_RDONLY);
         if (fd < 0 || fstat (fd, &st) || st.st_size != (i % 2 ? 0 : 3))
             return 2;
         close (fd);
@@ -236,13 +275,13 @@ static int clean (void **state)
 
 int main (int argc, char **argv)
 {
-    (void) argv;
     const struct CMUnitTest tests[] = { cmocka_unit_test (a_courier_has_its_files_only),
                                         cmocka_unit_test (each_replaces_the_other),
                                         cmocka_unit_test (a_question_survives_its_courier),
+                                        cmocka_unit_test (a_stopped_one_is_not_waited_for),
                                         cmocka_unit_test (without_both_it_ends) };
     if (argc > 1)
-        return ask_some ();
+        return strcmp (argv[1], "stopped") == 0 ? ask_stopped () : ask_some ();
     setpgid (0, 0); /* couriers are found by it */
     return cmocka_run_group_tests (tests, NULL, clean);
 }
