@@ -80,6 +80,9 @@ script -qec "$(printf '%q ' "${alone[@]}" "$bin/wiremill" work --broker "ipc://$
     "${slow[@]}")" /dev/null <"$work/keys" >"$work/words.keys" 2>&1 &
 of[keys]=$!
 exec {keys}>"$work/keys"
+# A signal to its whole process group, as of timeout(1), counts once, too.
+setsid "${alone[@]}" "$bin/wiremill" work --broker "ipc://$work/b" --cache "$work/cache" --threads 1 "${slow[@]}" >"$work/words.group" 2>&1 &
+of[group]=$!
 drained () { until_true 60 moves "$out" && stop produce TERM && ends produce 75; }
 once ()
 {
@@ -87,11 +90,28 @@ once ()
         grep 'leaves ipc' "$work/words.keys"
 }
 ok "a worker's terminal: Ctrl-C drains it" once
-exec {keys}>&-
+group ()
+{
+    until_true 60 grep -q 'session with' "$work/words.group" && stands group && kill -INT "-${of[group]}" && ends group 75 &&
+        grep 'leaves ipc' "$work/words.group"
+}
+ok "a signal to the whole group drains it" group
 ok "produce is at work, and SIGTERM drains it" drained
 first produce "${produce[@]}"
 again () { ends produce 0 && same_scores one "$out" "$work/whole"; }
 ok "the same command ends by itself, with the output of an undisturbed run" again
+# The hang-up of a terminal goes to the leader of its session alone.
+script -qec "$(printf '%q ' exec "${alone[@]}" setsid -c "$bin/wiremill" work --broker "ipc://$work/b" --cache "$work/cache" --threads 1 \
+    "${slow[@]}")" /dev/null </dev/null >"$work/words.hangup" 2>&1 &
+of[hangup]=$!
+hangup ()
+{
+    until_true 60 grep -q 'session with' "$work/words.hangup" || return 1
+    local pid=$(($(one hangup)))
+    kill -9 "${of[hangup]}" && until_true 20 eval "! kill -0 $pid"
+}
+ok "a hang-up of its terminal ends it" hangup
+exec {keys}>&-
 # What another process of the container has left behind is no child that a program waits for, and stays no zombie. The farm
 # waits for many.
 whole () { ! grep -qs '^State:.Z' $(sed 's:[0-9][0-9]*:/proc/&/status:g' "/proc/$1/task/$1/children"); } # pid: no child is a zombie
@@ -125,6 +145,7 @@ export WM_KILLER_SLOW_MS=30
 first run "${run[@]}"
 term () { until_true 60 moves "$work/run" && stop run TERM && ends run 75 && grep -q 'type this to continue' "$work/words.run"; }
 ok "run is at work, and SIGTERM drains it" term
+export WM_KILLER_SLOW_MS=0
 first run "${run[@]}"
 finish_it () { ends run 0 && same_scores one "$work/run" "$work/whole"; }
 ok "... and the same command ends by itself, with the output of an undisturbed run" finish_it

@@ -91,21 +91,20 @@ known () # names...: all that were seen are in the table, and these were
 }
 
 # Files by a command, sidecars, a command at the end, and a model that is imported: all that `run` starts.
-mkdir "$work/asked"
 # shellcheck disable=SC2016 # the command's shell expands it
 run=("$bin/wiremill" run --model "$model.onnx" --quiet --batch-hits 128 --workers 2 --threads 1 --sidecars --on-done 'echo >>done'
     --files-from-command 'read -r line <next && : >next && echo "$line"; true' --output)
-begin () { cd "$work/asked" && echo "scope:one.h5 $work/one.h5 HERE" >next && rm -f done; }
-whole () { (begin && exec timeout 120 env "${@:2}" "${run[@]}" "$work/$1"); } # output, NAME=VALUE...
+begin () { mkdir -p "$work/asked-$1" && cd "$work/asked-$1" && echo "scope:one.h5 $work/one.h5 HERE" >next && rm -f done; } # output
+whole () { (begin "$1" && exec timeout 120 env "${@:2}" "${run[@]}" "$work/$1"); } # output, NAME=VALUE...
 written () { same_scores one "$work/$1" "$work/whole" && [ -s "$work/$1/one.scores.h5.json" ]; } # output
 whole whole >"$work/said" 2>&1 || bail "wiremill run does not work: $(cat "$work/said")"
 slow_engine
 slow=(--engine openvino)
-export WM_KILLER_SLOW_MS=30
+export WM_KILLER_SLOW_MS=15
 look
 shown_run ()
 {
-    (begin && exec "${mark[@]}" "${run[@]}" "$work/shown" "${slow[@]}") &
+    (begin shown && exec "${mark[@]}" "${run[@]}" "$work/shown" "${slow[@]}") &
     echo $! >>"$work/typed"
     wait $! && known wiremill-broker wiremill-worker wiremill-engine 'wiremill-producer produce' && written shown
 }
@@ -131,18 +130,32 @@ ok "broker, work, produce, farm, serve, gateway: so is each of theirs" shown_han
 
 # ---- kills ----
 tried=
-# Each at its first start: $work/died shows that it was there.
-dies () # failpoint, exit code, exit code of the same command then (none: it is not typed)
+# Each at its first start, side by side: $work/NAME.died shows that it was there.
+of_kills=()
+kills () # failpoint, what, exit code, exit code of the same command then (none: it is not typed)
 {
-    drop "$work/out" && rm -rf "$work/died" "$work/of-kills"
-    exits "$2" keep whole out "WM_FAILPOINT=$1:1:$work/died" "XDG_CACHE_HOME=$work/of-kills" && [ -e "$work/died" ] || return 1
-    [ -z "$3" ] || exits "$3" keep whole out && written out
+    tried+=" $1"
+    of_kills+=("$1" "$2" "${*:3}")
+    {
+        whole "out-$1" "WM_FAILPOINT=$1:1:$work/$1.died" "XDG_CACHE_HOME=$work/$1.cache"
+        echo $? >"$work/$1.codes"
+        [ -z "$4" ] || { whole "out-$1"; echo $? >>"$work/$1.codes"; }
+    } >"$work/$1.words" 2>&1 &
+    of_kills+=($!)
 }
-kills () { tried+=" $1"; ok "$1 is killed as it begins: $2" dies "$1" "${@:3}"; } # name, what, codes
+dies () # failpoint, exit codes, process
+{
+    wait "$3"
+    cat "$work/$1.words"
+    [ -e "$work/$1.died" ] && [ "$(paste -sd' ' "$work/$1.codes")" = "$2" ] && written "out-$1"
+}
 kills wm-import 'the same command continues' 137 0
 kills wm-sidecars 'it is started again' 0
 kills facts 'the same command writes the sidecar' 0 0
 kills sh 'its command is asked again' 0
+for ((i = 0; i < ${#of_kills[@]}; i += 4)); do
+    ok "${of_kills[i]} is killed as it begins: ${of_kills[i + 1]}" dies "${of_kills[i]}" "${of_kills[i + 2]}" "${of_kills[i + 3]}"
+done
 
 # The courier is there where the broker is named by its file.
 by_file () # NAME=VALUE...: a campaign of parts; $broker, $produce
@@ -252,7 +265,7 @@ if "${alone[@]}" true 2>/dev/null; then
         drop "$work/parts"
         "${alone[@]}" "${command[@]}" >"$work/words" 2>&1 &
         until_true 60 moves && kill -9 $(cat "/proc/$!/task/$!/children")
-        ! wait $! && "${command[@]}" && same_scores one "$work/parts" "$work/whole"
+        ! wait $! && WM_KILLER_SLOW_MS=0 "${command[@]}" && same_scores one "$work/parts" "$work/whole"
     }
     ok "wm-init is killed: the same command continues" contained
 else
