@@ -157,6 +157,8 @@ ok "two files of one name" both b b
 ok "... that is not there yet, by another path" both b ./b
 dataset () { refused 2 '--patches .* is also --input' "$bin/wiremill" cut --input "$work/in/events.h5:/x" --patches "$work/in/events.h5" --force; }
 ok "a dataset is its file" dataset
+again () { refused 2 '--json .* is also --input' "$bin/wiremill" bench engine --input "$work/glob/a.h5" --input "$work/in/events.h5" --json "$work/in/events.h5" --force; }
+ok "an option given again" again
 lines () # in each form that the verb itself reads
 {
     local form
