@@ -120,7 +120,7 @@ static wm_fault_t array_make (job_t *job, uint64_t n_row, wm_error_t *error)
     dim[1] = stack ? dim[1] : n_row; /* one channel is no dimension */
     if (job->content.patch_values || !job->values)
         return wm_fault (error, WM_EBATCH, "%s: holds patches already", job->input);
-    job->head_bytes = wm_npy_print (dim + !stack, 3 + stack, job->head);
+    job->head_bytes = wm_npy_print (dim + !stack, 3 + stack, WM_MADE_HEAD_BYTES, job->head);
     if (__builtin_mul_overflow (n_row, 4ull * job->values, &bytes) || bytes > 1ull << 40)
         return wm_fault (error, WM_EBATCH, "%llu patches are too many for one file: use --event",
                          (unsigned long long) n_row);

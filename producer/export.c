@@ -194,7 +194,7 @@ static void npy_head (const export_t *self)
     static char head[HEAD_BYTES];
     const uint64_t dim[] = { self->n_row, self->n_column };
     if (self->scores_only) {
-        fwrite (head, 1, wm_npy_print (dim, 2, head), self->out);
+        fwrite (head, 1, wm_npy_print (dim, 2, 0, head), self->out);
         return;
     }
     size_t n = 10;

@@ -156,7 +156,7 @@ wm_fault_t wm_npy_parse (wm_npy_t *self, const void *head, size_t bytes, const c
     return WM_OK;
 }
 
-size_t wm_npy_print (const uint64_t *dim, uint32_t n_dim, char head[WM_NPY_HEAD_MAX])
+size_t wm_npy_print (const uint64_t *dim, uint32_t n_dim, size_t least, char head[WM_NPY_HEAD_MAX])
 {
     int n = snprintf (head + 10, WM_NPY_HEAD_MAX - 10,
                       "{'descr': '<f4', 'fortran_order': False, 'shape': (");
@@ -164,7 +164,8 @@ size_t wm_npy_print (const uint64_t *dim, uint32_t n_dim, char head[WM_NPY_HEAD_
         n += snprintf (head + 10 + n, WM_NPY_HEAD_MAX - 10 - (size_t) n, "%llu, ",
                        (unsigned long long) dim[i]);
     n += snprintf (head + 10 + n, WM_NPY_HEAD_MAX - 10 - (size_t) n, "), }");
-    size_t bytes = (10 + (size_t) n + 1 + 63) / 64 * 64;
+    const size_t needed = 10 + (size_t) n + 1;
+    const size_t bytes = ((needed > least ? needed : least) + 63) / 64 * 64;
     memset (head + 10 + n, ' ', bytes - 10 - (size_t) n);
     head[bytes - 1] = '\n';
     memcpy (head, "\x93NUMPY\x01\x00", 8);

@@ -32,8 +32,8 @@ wm_fault_t wm_npy_parse_any (wm_npy_t *self, const void *head, size_t bytes, con
 wm_fault_t wm_npy_parse (wm_npy_t *self, const void *head, size_t bytes, const char *where,
                          wm_error_t *error);
 
-/* Writes the header of a float32 array of these dimensions; returns its length, a multiple of 64.
- */
-size_t wm_npy_print (const uint64_t *dim, uint32_t n_dim, char head[WM_NPY_HEAD_MAX]);
+/* Writes the header of a float32 array of these dimensions; returns its length, a multiple of 64
+   and at least `least`.  */
+size_t wm_npy_print (const uint64_t *dim, uint32_t n_dim, size_t least, char head[WM_NPY_HEAD_MAX]);
 
 #endif

@@ -264,6 +264,7 @@ static int file_write (const options_t *options, const char *path)
     if (file < 0)
         return -1;
     attribute_write (file, "layout", "wiremill-exchange-1");
+    attribute_write (file, "made_by", WM_MADE_SYNTH);
     tables_t tables = tables_new (file);
     attribute_write (tables.hit_truth.dataset, "labels", "track em none michel");
     column_t bad_event = EVENT ("bad_channel"), bad_channel = INT ("bad_channel/channel");

@@ -1,6 +1,7 @@
 /* wm_made.c - see wm_made.h.  */
 #include "schema/wm_made.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #define PAGE "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>"
@@ -10,19 +11,20 @@
         __VA_ARGS__, NULL                                                                          \
     }
 
-/* Synthetic events differ from others of the layout by the truth's labels.  */
+/* Synthetic events differ from others of the layout by an attribute.  */
 static bool is_synthetic (const char *begin, size_t bytes)
 {
-    static const char labels[] = "track em none michel";
-    return memmem (begin, bytes, labels, strlen (labels)) != NULL;
+    return memmem (begin, bytes, WM_MADE_SYNTH, strlen (WM_MADE_SYNTH)) != NULL;
 }
 
-/* An array of float32 with three or four dimensions.  */
+/* An array of float32 with three or four dimensions, whose head is as long as cut makes it.  */
 static bool is_patches (const char *begin, size_t bytes)
 {
     static const char head[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (";
     const size_t at = 10 + strlen (head);
-    if (bytes <= at || memcmp (begin + 10, head, strlen (head)) != 0)
+    const size_t length = bytes < 10 ? 0 : (uint8_t) begin[8] + 256u * (uint8_t) begin[9];
+    if (bytes <= at || 10 + length != WM_MADE_HEAD_BYTES ||
+        memcmp (begin + 10, head, strlen (head)) != 0)
         return false;
     const char *end = memchr (begin + at, ')', bytes - at);
     int n_comma = 0;

@@ -432,7 +432,7 @@ static void npy_refusals (void **state)
     assert_int_equal (wm_npy_parse (&npy, "\x93NUMPY", 6, "x", &error), WM_EBATCH);
     char head[WM_NPY_HEAD_MAX]; /* what is written is read */
     const uint64_t dim[] = { 7, 48, 44 };
-    size_t bytes = wm_npy_print (dim, 3, head);
+    size_t bytes = wm_npy_print (dim, 3, 0, head);
     assert_int_equal (bytes % 64, 0);
     assert_int_equal (wm_npy_parse (&npy, head, bytes, "x", &error), WM_OK);
     assert_int_equal (npy.head_bytes, bytes);
