@@ -65,6 +65,7 @@ static const wm_verb_t verb_serve = {
 typedef struct {
     wm_top_poll_t *poll;
     double interval_s;
+    bool has_password;
     atomic_llong round_ms;      /* when the main thread did something last */
     wm_top_campaign_t campaign; /* of the server's thread */
     wm_top_campaign_t known;    /* of the main thread */
@@ -135,23 +136,33 @@ static void make_live (void *context, wm_http_answer_t *answer)
     answer->code = is_hung ? 503 : 200;
 }
 
-/* The broker answers, and this waits. The table's sentences alone, which name nothing. Returns
-   whether nothing goes further until a person acts.  */
-static bool print_waits (const json_t *status, FILE *out)
+/* The broker answers, and this waits: as every other page has it or, if these need a password, the
+   table's sentences alone, which name nothing. Returns whether nothing goes further until a person
+   acts.  */
+static bool print_waits (const json_t *status, bool with_names, FILE *out)
 {
     bool is_stopped = false;
+    char text[WM_WAITS_TEXT_BYTES];
+    json_t *list = wm_waits_of (status);
     fputs ("the broker answers\n", out);
+    for (size_t i = 0; with_names && i < json_array_size (list); i++) {
+        const json_t *wait = json_array_get (list, i);
+        fprintf (out, "waits: %s: %s\n", wm_ask_text (wait, "reason"),
+                 wm_waits_text (wait, true, text));
+    }
+    json_decref (list);
     for (int i = 1; i < WM_WAIT_END; i++) {
         const wm_wait_row_t *row = &wm_waits[i];
         if (!wm_waits_has_just (status, row->name))
             continue;
         is_stopped |= wm_wait_stops ((wm_wait_t) i);
-        fprintf (out, "waits: %s: %s; %s\n", row->name, row->sentence, row->advice);
+        if (!with_names)
+            fprintf (out, "waits: %s: %s; %s\n", row->name, row->sentence, row->advice);
     }
     return is_stopped;
 }
 
-/* Names nothing, since it needs no password.  */
+/* Needs no password: where the other pages do, it names nothing.  */
 static void make_ready (void *context, wm_http_answer_t *answer)
 {
     state_t *self = context;
@@ -160,7 +171,7 @@ static void make_ready (void *context, wm_http_answer_t *answer)
     if (is_ready) {
         FILE *out = open_memstream (&answer->text, &answer->bytes);
         assert (out);
-        answer->code = print_waits (known->status, out) ? 503 : 200;
+        answer->code = print_waits (known->status, !self->has_password, out) ? 503 : 200;
         fclose (out);
         return;
     }
@@ -259,6 +270,7 @@ static int serve_main (const wm_args_t *args)
     wm_log_start ();
     wm_crew_signals (&stops); /* before there is another thread, which shall not get them */
     state.interval_s = wm_args_seconds (args, "interval");
+    state.has_password = how.password != NULL;
     state.round_ms = wm_now_ms ();
     state.poll = wm_top_poll_new ("serve", endpoint, endpoint, campaign,
                                   (int64_t) (1000 * state.interval_s), -1, 0);

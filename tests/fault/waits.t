@@ -135,6 +135,7 @@ look_top () { "$bin/wiremill" top --once "$campaign" | grep -E "^(waiting for: )
 look_served () { curl -sf "$http/status.json" | grep -E "\"(reason|waiting_for)\": ?\"$pattern\""; }
 look_page () { curl -sf "$http/" | grep -E "<p[^>]*>$pattern: |<strong>$pattern</strong>"; }
 look_ready () { curl -s "$http/health/ready" | grep -E "^waits: $pattern: "; }
+look_named () { curl -s "$http/health/ready" | grep -E "^waits: $pattern: .*$at/.* needs up to [0-9.]+ MB"; }
 look_code () { [ "$(curl -s -o /dev/null -w '%{http_code}' "$http/health/ready")" = "$wanted_code" ]; }
 look_metric () { curl -sf "$http/metrics" | grep -E "^wiremill_waiting\{.*reason=\"$pattern\"\} 1"; }
 look_told () { grep -E "^$pattern: campaign .*(hands out nothing|waits)" "$at/told"; }
@@ -156,6 +157,7 @@ everywhere () # row: prints where it is not reported
         looks="status json why top served page ready code metric"
         ! is_critical_pause "$1" || wanted_code=503
         ! is_pause "$1" || looks+=" told no_eta"
+        [ "$1" != OUTPUT_DISK ] || looks+=" named"
     fi
     for look in $looks; do
         until_true ${PATIENCE:-40} "look_$look" || { echo "$name is not in: $look"; failed=1; }
