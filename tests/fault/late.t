@@ -29,17 +29,24 @@ n_late () { grep -c 'has not sent the [0-9]* batches that it was asked for' "$wo
 n_back () { grep -c 'sends what it is asked for again' "$work/broker.log"; }
 passes () { [ "$("$1")" -gt "$2" ]; } # count, what it was
 # A helper is stopped until what it was asked for is late, each third time with a worker, which gets no answer then; they go on.
+# One that has just sent all that it was asked for is not late: false.
 late_once () # round
 {
     local late back worker=${workers[$(($1 % 2))]} helper=${helpers[$(($1 % 2))]}
     late=$(n_late) back=$(n_back)
     kill -STOP "$helper" || return 1
     [ $(($1 % 3)) != 0 ] || kill -STOP "$worker"
-    until_true 60 passes n_late "$late" || echo "round $1: it is not late"
+    until_true 3 passes n_late "$late"
     kill -CONT "$helper" "$worker"
+    passes n_late "$late" || return 1
     until_true 60 passes n_back "$back" || echo "round $1: it does not come back"
 }
-rounds () { for ((round = 0; round < $1; round++)); do late_once "$round" || return 1; done; }
+rounds () # so many, of twenty times as many tries
+{
+    local done=0 tries
+    for ((tries = 0; done < $1 && tries < 20 * $1; tries++)); do late_once "$tries" && ((++done)); done
+    [ "$done" = "$1" ] || { echo "late $done times"; return 1; }
+}
 rounds=$(size 4 100 1000)
 echo "# ROUNDS=$rounds"
 ok "$rounds times a client or a worker is late" rounds "$rounds"
