@@ -69,6 +69,7 @@ refused () # code, pattern, command...: true if the program ends within two minu
     exits "$code" keep timeout 120 "$@" && says "$pattern"
 }
 drop () { local out; for out in "$@"; do rm -rf "$out" "$out$beside"; done; } # output folders with their campaigns
+npy_values () { tail -c +$((11 + $(od -An -tu2 -j8 -N2 "$1"))) "$1"; } # an array's bytes behind its head
 done_testing ()
 {
     echo "1..$tests"

@@ -114,7 +114,7 @@ there_and_back ()
     campaign "$work/events.h5" "$work/out" &&
         merge "$out" 2 'HeldHits: "zero"' >"$work/merged" && [ "$(wc -l <"$work/merged")" = 720 ] &&
         exits 3 "$bin/wiremill" cut --input "$work/events.h5" --spec "$work/spec.yaml" --patches "$work/cut.npy" &&
-        tail -c +129 "$work/cut.npy" >"$work/cut.f4" && tool &&
+        npy_values "$work/cut.npy" >"$work/cut.f4" && tool &&
         run scores "$work/tool.fcl" "$work/cut.f4" 1 >"$work/direct" &&
         [ "$(sort -u "$work/direct" | wc -l)" -gt 500 ] &&
         [ "$(grep -n nan "$work/direct")" = '372:nan nan nan nan' ] &&

@@ -10,7 +10,7 @@ same () # engine, precision: as wiremill run, and as the library take them
 {
     "$bin/wiremill" run --quiet --model "$made/model-1.onnx" --input "$made/lib.h5" --engine "$1" --precision "$2" \
         --output "$work/$1-$2" &&
-        tail -c +129 "$work/patches.npy" | ENGINE=$1 PRECISION=$2 "$work/calls" score "$made/model-1.onnx" >"$work/$1-$2.f4" &&
+        npy_values "$work/patches.npy" | ENGINE=$1 PRECISION=$2 "$work/calls" score "$made/model-1.onnx" >"$work/$1-$2.f4" &&
         "$python" tests/golden/golden.py same "$work/$1-$2/lib.scores.h5" "$work/$1-$2.f4"
 }
 ok "fp32" same auto fp32
