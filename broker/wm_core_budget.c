@@ -9,7 +9,7 @@
    The reservation of a NEED ends with its BATCH, or before it: where the NEED is taken back, or the
    event is forgotten because its answer came by another way. The BATCH is then kept if it is still
    wanted and there is room, else dropped. Only a count of it is kept, n_owed of its session: so a
-   late BATCH is told from one that was never asked for, whatever has become of its event.
+   late BATCH differs from one that was never asked for, whatever has become of its event.
    Nothing is asked for that does not fit (wm_core_dispatch.c). Where the budget is full, payloads
    of running batches that are no longer in flight are dropped: the producer can send them again if
    the worker fails. So a worker that does not read its socket keeps bytes of the budget; its

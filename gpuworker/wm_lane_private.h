@@ -86,7 +86,7 @@ bool wm_lane_same_campaign (wm_lane_t *self, wm_client_t *client);
 /* What people are shown while the engine starts; lent.  */
 const char *wm_lane_starts (const wm_lane_t *self);
 
-/* Memory was short, as `how` explains; the broker is told so for a while.  */
+/* Memory was short, as `how` explains; heartbeats report it for a while.  */
 void wm_lane_is_short (wm_lane_t *self, const char *how);
 
 /* Begins the drain: gives back what does not execute. code: of wm_lane_run.  */

@@ -94,7 +94,7 @@ wm_fault_t wm_h5_dataset (const wm_column_t *column, int64_t *id, wm_error_t *er
    kept.  */
 void wm_h5_whole (const wm_column_t *column);
 
-/* Takes a note about a file that is read as it is, although somebody should look: chunks that were
+/* Takes a note about a file that is read as it is, although a person should look: chunks that were
    never written, and read as 0 or as their fill value. Without a call notes are printed as
    warnings; NULL: they are dropped.  */
 typedef void wm_h5_note_t (const char *path, const char *text);

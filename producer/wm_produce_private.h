@@ -215,7 +215,7 @@ bool wm_produce_stage_step (wm_produce_t *self, wm_input_t *input, bool unannoun
 /* Whether another input may be claimed to be staged ahead.  */
 bool wm_produce_stage_more (const wm_produce_t *self);
 
-/* Tells the broker what this producer waits for, the worst first; where inputs wait for copies
+/* Reports to the broker what this producer waits for, the worst first; where inputs wait for copies
    *wait_ms is
    lowered.  */
 void wm_produce_stage_report (wm_produce_t *self, int64_t *wait_ms);

@@ -33,7 +33,7 @@ static bool is_patches (const char *begin, size_t bytes)
     return n_comma == 2 || n_comma == 3;
 }
 
-/* Pages have the title that tells them from others; of a sheet it follows its size.  */
+/* Pages have a title of their own; of a sheet it follows its size.  */
 static bool is_picture (const char *begin, size_t bytes)
 {
     static const char text[] = "tEXt" WM_MADE_PNG;

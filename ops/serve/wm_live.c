@@ -66,7 +66,7 @@ static void put_fact (FILE *out, const char *name, const char *class, const char
 
 /* ---- state and progress ---------------------------------------------------------------------- */
 
-/* The worst wait that needs somebody; NULL: there is none.  */
+/* The worst wait that needs a person; NULL: there is no such wait.  */
 static const json_t *wait_of (const json_t *list)
 {
     const json_t *worst = NULL;

@@ -5,7 +5,7 @@
    courier is a process of its own, forked before that. It knows their paths, opens one to read when
    it is asked for it by number, and passes the descriptor on; nothing else can be had from it.
 
-   Whatever kills one process (somebody's kill -9, the kernel where memory ran out) kills no
+   Whatever kills one process (a kill -9, the kernel if memory ran out) kills no
    question: beside the courier waits a spare, which takes its place when it is killed and answers
    what it has not answered. Either has the other replaced, any number of times, by a process that
    is not confined. Where both are killed at once, the process that they serve prints that and ends

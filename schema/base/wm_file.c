@@ -302,7 +302,7 @@ static bool random_name (const char *path, char name[PATH_MAX])
     return false;
 }
 
-/* The same under a random name that nobody has made before, as a secret needs.  */
+/* The same under a random name that did not exist before, as a secret needs.  */
 static int open_random (const char *path, mode_t mode, char name[PATH_MAX])
 {
     while (random_name (path, name)) {

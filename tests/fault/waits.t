@@ -190,7 +190,7 @@ wait "${rows_running[@]}"
 passed () { cat "$work/$1.said"; [ "$(cat "$work/$1.code")" = 0 ]; }
 for row in $rows; do ok "$(name_of "$row"): status, JSON, why, top, page, readiness, metrics, alerts, --on-pause" passed "$row"; done
 
-# ---- alerts: each wait that needs somebody has one that fires ----------------------------------------
+# ---- alerts: each wait that needs a person has one that fires ----------------------------------------
 fires () # row
 {
     local name

@@ -108,7 +108,7 @@ static void waits (harness_t *t, uint32_t producer, wm_wait_t wait, const char *
 }
 
 /* A full disk of all producers that have an input stops the campaign, that of one of them does not;
-   either is told.  */
+   either is reported.  */
 static void test_one_of_two_waits (void **state)
 {
     (void) state;
