@@ -9,7 +9,7 @@
 #define WM_TCP_PORT_IS "a port is a number from 0 (any that is free) to 65535" /* for refusals */
 
 /* Reads a port to listen on: decimal digits, of which `end` points behind the last; 0 to
-   WM_TCP_PORT_MAX. -1: it is no port. getaddrinfo takes 99999 and listens on 34463. Thread: any.  */
+   WM_TCP_PORT_MAX. -1: it is no port. getaddrinfo takes 99999 for 34463. Thread: any.  */
 int wm_tcp_port (const char *text, const char *end);
 
 /* Returns the milliseconds since bytes last arrived over the connection of this descriptor, also of

@@ -9,7 +9,7 @@
 
 #define MARK "\xef\xbb\xbf" /* of UTF-8 */
 
-/* ---- texts that are refused -------------------------------------------------------------------- */
+/* ---- texts that are refused ------------------------------------------------------------------ */
 
 static const char *mark_of (const char *text, size_t bytes)
 {
