@@ -71,7 +71,7 @@ MODEL        := $(B)/share/wiremill/synthetic.onnx
 .DEFAULT_GOAL := all
 .PHONY: all
 ##@ build and run
-all: $(PROGRAMS) $(B)/lib/wm_openvino.so $(B)/lib/libwiremill.so $(MODEL) ## build everything
+all: $(PROGRAMS) $(B)/lib/wm_openvino.so $(B)/lib/wm_onnxruntime.so $(B)/lib/libwiremill.so $(MODEL) ## build everything
 
 # What --model synthetic names: programs find it beside their folder (wm_setup_model_path).
 $(MODEL): ops/train/emtrkmichel.onnx
@@ -139,20 +139,32 @@ $(B)/gen/%.inc: ops/serve/%
 $(B)/obj/broker/wm_ledger.o: $(B)/gen/ledger.sql.inc
 $(B)/obj/ops/serve/wm_live.o: $(B)/gen/page.css.inc $(B)/gen/page.js.inc
 
-# ---- the general engine ------------------------------------------------------------------------
-# OpenVINO's wheel, unpacked, and a shared object of ours that links it and is opened at run time. Where the wheel can
-# be neither found nor fetched, everything else is built, and a model that needs OpenVINO is refused with advice.
+# ---- the general engines -----------------------------------------------------------------------
+# OpenVINO's and ONNX Runtime's wheels, unpacked; a shared object of ours links each and is opened at run time. Where a
+# wheel can be neither found nor fetched, everything else is built.
+# fetch: its name and version, its sha256, MB, and which of its files (none: all).
+define fetch
+	@echo "  FETCH $(1) ($(3) MB, from PyPI)"
+	$(Q)rm -rf $(@D) $(@D).tmp; mkdir -p $(@D).tmp
+	$(Q)echo '$(1) --hash=sha256:$(2)' >$(@D).tmp/wheel.txt
+	$(Q)python3 -m pip -q download --no-deps --only-binary=:all: --python-version 3.11 \
+	    --platform manylinux_2_28_x86_64 --require-hashes -r $(@D).tmp/wheel.txt -d $(@D).tmp && \
+	    unzip -qo $(@D).tmp/*.whl $(4) -d $(@D).tmp && rm $(@D).tmp/*.whl && mv $(@D).tmp $(@D) && touch $@ || rm -rf $(@D).tmp
+endef
 OPENVINO_VERSION := 2026.4.1
 OPENVINO         ?= build/openvino-$(OPENVINO_VERSION)
 OPENVINO_WHEEL_SHA256 := 2d22b1da03f7caf74df30e9f6417d0ab2f637e4a38e08e1dcd294d2c37407aaf
 OPENVINO_FETCHED      := build/openvino-$(OPENVINO_VERSION)
 $(OPENVINO_FETCHED)/.unpacked:
-	@echo "  FETCH OpenVINO $(OPENVINO_VERSION) (59 MB, from PyPI)"
-	$(Q)rm -rf $(@D) $(@D).tmp; mkdir -p $(@D).tmp
-	$(Q)echo 'openvino==$(OPENVINO_VERSION) --hash=sha256:$(OPENVINO_WHEEL_SHA256)' >$(@D).tmp/wheel.txt
-	$(Q)python3 -m pip -q download --no-deps --only-binary=:all: --python-version 3.11 \
-	    --platform manylinux_2_28_x86_64 --require-hashes -r $(@D).tmp/wheel.txt -d $(@D).tmp && \
-	    unzip -qo $(@D).tmp/*.whl -d $(@D).tmp && rm $(@D).tmp/*.whl && mv $(@D).tmp $(@D) && touch $@ || rm -rf $(@D).tmp
+	$(call fetch,openvino==$(OPENVINO_VERSION),$(OPENVINO_WHEEL_SHA256),59)
+ONNXRUNTIME_VERSION := 1.32.0
+ONNXRUNTIME         ?= build/onnxruntime-$(ONNXRUNTIME_VERSION)
+ONNXRUNTIME_WHEEL_SHA256 := 5a34fc4dfeb5a7b4a74c95dcba1e773d722abda720b474edf1b0c419dc6d163d
+ONNXRUNTIME_FETCHED      := build/onnxruntime-$(ONNXRUNTIME_VERSION)
+ONNXRUNTIME_FILES        := onnxruntime/LICENSE onnxruntime/ThirdPartyNotices.txt \
+    onnxruntime/capi/libonnxruntime.so.$(ONNXRUNTIME_VERSION)
+$(ONNXRUNTIME_FETCHED)/.unpacked:
+	$(call fetch,onnxruntime==$(ONNXRUNTIME_VERSION),$(ONNXRUNTIME_WHEEL_SHA256),28,$(ONNXRUNTIME_FILES))
 # Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless this variable tells TBB of them.
 export TBB_ENABLE_SANITIZERS := 1
 # Libraries that are not built here synchronise where the thread sanitizer cannot see it.
@@ -176,6 +188,21 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 	    -MMD -MP -MF $(B)/obj/wm_openvino.d -MT $@ -shared $(OPENVINO_SRC) -o $@ \
 	    -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.$(OPENVINO_ABI) \
 	    -Wl,-rpath,'$$ORIGIN/openvino' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
+
+# The same with ONNX Runtime, of which only one library is linked, under the name that is written in it.
+ONNXRUNTIME_SRC := $(wildcard kernels/onnxruntime/*.c)
+ONNXRUNTIME_LIB := libonnxruntime.so.1
+ONNXRUNTIME_SO   = $(ONNXRUNTIME)/$(lastword $(ONNXRUNTIME_FILES))
+$(B)/lib/wm_onnxruntime.so: $(ONNXRUNTIME_SRC) $(call libs,kernels) | \
+    $(if $(wildcard $(ONNXRUNTIME_SO)),,$(filter $(ONNXRUNTIME)/%,$(ONNXRUNTIME_FETCHED)/.unpacked))
+	@mkdir -p $(@D)/onnxruntime $(B)/obj; echo "  LINK  $@"
+	$(Q)[ -e $(ONNXRUNTIME_SO) ] || { echo "WITHOUT ONNX Runtime, the second general engine: it is not in" \
+	    "$(ONNXRUNTIME). Type make where PyPI can be reached, or unzip the wheel of onnxruntime $(ONNXRUNTIME_VERSION)" \
+	    "and type make ONNXRUNTIME=ITS_FOLDER. Until then no second engine checks an import."; exit 0; }; \
+	ln -sfn $(abspath $(ONNXRUNTIME_SO)) $(@D)/onnxruntime/$(ONNXRUNTIME_LIB) && \
+	$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -MMD -MP -MF $(B)/obj/wm_onnxruntime.d -MT $@ -shared $(ONNXRUNTIME_SRC) -o $@ \
+	    -L$(@D)/onnxruntime -l:$(ONNXRUNTIME_LIB) \
+	    -Wl,-rpath,'$$ORIGIN/onnxruntime' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
 # ---- the library -------------------------------------------------------------------------------
 # libwiremill (ops/lib/): contains what it needs of ops, kernels and schema; exports what its map lists. In a bundle
