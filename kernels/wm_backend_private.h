@@ -44,8 +44,10 @@ typedef struct {
 } wm_backend_t;
 
 extern const wm_backend_t wm_backend_reference, wm_backend_sparse;
-/* Each in a shared object of its own, which exports them: wm_openvino.so, wm_cuda.so.  */
-extern const wm_backend_t wm_backend_openvino, wm_backend_cuda, wm_backend_cudnn;
+/* Each in a shared object of its own, which exports them: wm_openvino.so, wm_onnxruntime.so,
+   wm_cuda.so.  */
+extern const wm_backend_t wm_backend_openvino, wm_backend_onnxruntime, wm_backend_cuda,
+    wm_backend_cudnn;
 
 /* Returns the functions of an engine, opening its shared object if it has one. NULL with WM_EHOST
    and how to get it.  */

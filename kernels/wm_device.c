@@ -226,11 +226,12 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
         return NULL;
     }
     const wm_port_t *port;
-    if (wm_model_is_ragged (model, &port) && (fast || (!wm_device_is_auto (config->engine) &&
-                                                       strcmp (config->engine, "openvino") != 0))) {
+    if (wm_model_is_ragged (model, &port) &&
+        (fast || (!wm_device_is_auto (config->engine) && strcmp (config->engine, "openvino") != 0 &&
+                  strcmp (config->engine, "onnxruntime") != 0))) {
         wm_fault (error, WM_EBATCH,
-                  "'%.128s' of this model has a free dimension: only the openvino engine takes "
-                  "such a model, in fp32",
+                  "'%.128s' of this model has a free dimension: only the openvino and onnxruntime "
+                  "engines take such a model, in fp32",
                   port->name);
         return NULL;
     }

@@ -1,7 +1,8 @@
 /* wm_device.h - the interface of kernels/ to engines: opens a device, which scores batches.
 
    Engines: "reference" (double precision, plain loops), "sparse" (the exact-sparse CPU engine of
-   the EmTrkMichelId family), "openvino" (any model, on dense patches), "cuda" (an NVIDIA GPU: the
+   the EmTrkMichelId family), "openvino" (any model, on dense patches), "onnxruntime" (any ONNX model, a patch at
+   a time), "cuda" (an NVIDIA GPU: the
    family, and CNNs of ordinary operators), "cudnn" (the same, but the family by cuDNN alone),
    and "auto": sparse for the family, else openvino. Here auto never takes a GPU; a worker's
    does (gpuworker/wm_engine_device.h), and one that declines it has "cpu", which is auto's other
@@ -51,7 +52,7 @@ const wm_engine_t *wm_device_engine (const char *name);
 const wm_engine_t *wm_device_engine_of_signature (const char *signature);
 
 /* The names of all engines for option tables; a test compares them with the rows.  */
-#define WM_ENGINE_NAMES "auto|sparse|openvino|cuda|cudnn|reference"
+#define WM_ENGINE_NAMES "auto|sparse|openvino|onnxruntime|cuda|cudnn|reference"
 
 /* Writes them as a sentence for messages: "auto, sparse, ... and reference".  */
 void wm_device_engine_names (char names[160]);
@@ -78,7 +79,7 @@ bool wm_device_is_here (const char *engine, wm_error_t *error);
 typedef struct wm_device_t wm_device_t;
 
 typedef struct {
-    const char *engine;         /* "auto", "reference", "sparse", "openvino", "cuda", "cudnn" */
+    const char *engine;         /* a name of the table, or "auto" */
     const char *precision;      /* "fp32", "split", "fast" */
     const char *isa;            /* instruction set of the sparse engine, "avx2", or one and an
                                    arithmetic, "amx/bf16"; NULL or "": by rule (wm_device_rule) */

@@ -1,7 +1,7 @@
 /* wm_engines.c - the table of engines: what is known of each, and where its functions are.
 
-   OpenVINO and CUDA are shared objects that are opened when a device of theirs is: they
-   load 100 MB and more of libraries that no other engine needs. They are never closed, because
+   OpenVINO, ONNX Runtime and CUDA are shared objects that are opened when a device of theirs is:
+   they load 100 MB and more of libraries that no other engine needs. They are never closed, because
    their threads may outlive the last device.  */
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_driver.h"
@@ -24,6 +24,8 @@ typedef struct {
 #define ERRORS .family = { 1e-5, 5e-3 }, .general = { 1e-4, 2e-2 }
 #define OPENVINO_ADVICE                                                                            \
     "`make` fetches and builds it (without PyPI: make OPENVINO=FOLDER of its unzipped wheel)"
+#define ONNXRUNTIME_ADVICE                                                                         \
+    "`make` fetches and builds it (without PyPI: make ONNXRUNTIME=FOLDER of its unzipped wheel)"
 #define CUDA_FACTS                                                                                 \
     .is_gpu = true, .gathers = true, .any_model = true, .rounds = true, .object = "wm_cuda.so",    \
     .variable = "WM_CUDA_SO",                                                                      \
@@ -40,6 +42,13 @@ static const row_t rows[] = {
         .advice = OPENVINO_ADVICE,
         .family = { 1e-5, 2e-2 },
         .general = { 1e-4, 2e-2 } },
+      NULL },
+    { { .name = "onnxruntime",
+        .any_model = true,
+        .object = "wm_onnxruntime.so",
+        .variable = "WM_ONNXRUNTIME_SO",
+        .advice = ONNXRUNTIME_ADVICE,
+        ERRORS },
       NULL },
     { { .name = "cuda", .splits = true, CUDA_FACTS }, NULL },
     { { .name = "cudnn", CUDA_FACTS }, NULL },

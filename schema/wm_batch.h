@@ -90,6 +90,9 @@ static inline uint32_t wm_batch_cells (const wm_batch_t *self)
     return self->kind == WM_BATCH_PATCHES ? 0 : self->kind == WM_BATCH_STACK ? self->n_cell : 1;
 }
 
+/* Returns whether a hit has the cells of the hit before it, and so its patch.  */
+bool wm_batch_repeats (const wm_batch_t *self, uint32_t hit);
+
 /* Frees the memory and zeroes the batch. NULL-safe, idempotent.  */
 void wm_batch_clear (wm_batch_t *self);
 

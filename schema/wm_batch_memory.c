@@ -18,6 +18,15 @@ uint64_t wm_batch_raw_bytes (const wm_batch_t *self)
            8 * (uint64_t) self->n_hit * wm_batch_cells (self);
 }
 
+bool wm_batch_repeats (const wm_batch_t *self, uint32_t hit)
+{
+    const size_t cells = wm_batch_cells (self), bytes = cells * sizeof *self->hit_wire;
+    const uint32_t *wire = self->hit_wire + hit * cells;
+    const int32_t *col = self->hit_col + hit * cells;
+    return cells && hit > 0 && !memcmp (wire, wire - cells, bytes) &&
+           !memcmp (col, col - cells, bytes);
+}
+
 void wm_batch_clear (wm_batch_t *self)
 {
     if (self) {

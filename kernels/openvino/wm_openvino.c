@@ -244,16 +244,6 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
 
 /* ---- score ----------------------------------------------------------------------------------- */
 
-/* Whether a hit has the cell of the hit before it, and so its patch. */
-static bool repeats (const wm_batch_t *batch, uint32_t hit)
-{
-    const size_t cells = wm_batch_cells (batch), bytes = cells * sizeof *batch->hit_wire;
-    const uint32_t *wire = batch->hit_wire + hit * cells;
-    const int32_t *col = batch->hit_col + hit * cells;
-    return cells && hit > 0 && !memcmp (wire, wire - cells, bytes) &&
-           !memcmp (col, col - cells, bytes);
-}
-
 static void put_patch (const engine_t *self, const slot_t *slot, const wm_batch_t *batch,
                        uint32_t hit, uint32_t row)
 {
@@ -275,7 +265,7 @@ static uint32_t fill (const engine_t *self, slot_t *slot, const wm_batch_t *batc
 {
     uint32_t row = 0, hit = first;
     for (; hit < batch->n_hit; hit++) {
-        if (hit > first && repeats (batch, hit))
+        if (hit > first && wm_batch_repeats (batch, hit))
             continue;
         if (row == self->rows)
             break;
@@ -340,7 +330,7 @@ static wm_fault_t collect (engine_t *self, slot_t *slot, const wm_batch_t *batch
         if (ov_tensor_data (slot->out[i], &data) != OK)
             return wm_openvino_failed (error, WM_EHOST, "hand out its scores");
         for (uint32_t hit = slot->first; hit < slot->last; hit++) {
-            row += hit > slot->first && !repeats (batch, hit);
+            row += hit > slot->first && !wm_batch_repeats (batch, hit);
             float *to = scores + (size_t) hit * n_output + column;
             memcpy (to, (float *) data + row * n, n * sizeof *to);
             for (size_t k = 0; broken[row] && k < n; k++)

@@ -38,7 +38,7 @@
      .most = 256, .help = "worker processes of each model (default: 1)"}, \
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024, \
      .help = "threads a worker (default: the CPUs it may use / workers)"}, \
-    {.name = "engine", .letter = 'e', .value = "auto|sparse|openvino|cuda|cudnn|reference", \
+    {.name = "engine", .letter = 'e', .value = "auto|sparse|openvino|onnxruntime|cuda|cudnn|reference", \
      .one_of = true, .help = "as of wiremill work"}, \
     {.name = "device", .value = "DEVICE", .help = "as of wiremill work"}, \
     {.name = "bulk", .value = "ENDPOINT", \

@@ -600,7 +600,7 @@ static void no_device (const wm_model_t *m, const wm_spec_t *spec, const char *e
 static void what_cannot_be_run_is_refused_by_name (void **state)
 {
     (void) state;
-    no_device (model, &full, "fpga", "fp32", WM_EBATCH, "there are auto, sparse, openvino");
+    no_device (model, &full, "fpga", "fp32", WM_EBATCH, "there are auto, sparse, openvino, onnxruntime");
     no_device (model, &full, "auto", "int8", WM_EBATCH, "fp32, split and fast");
     no_device (general, &full, "sparse", "fp32", WM_EBATCH, "general for this test");
     no_device (general, &full, "reference", "fp32", WM_EBATCH, "use openvino");

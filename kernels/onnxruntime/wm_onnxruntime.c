@@ -1,0 +1,363 @@
+/* wm_onnxruntime.c - the second general engine: any ONNX model, through ONNX Runtime's C API.
+
+   It computes what OpenVINO refuses or computes otherwise than ONNX defines, and judges OpenVINO
+   when a model is imported (kernels/wm_judge.h). Built as a shared object of its own, opened by
+   wm_engines.c; ONNX Runtime's library lies in onnxruntime/ beside it.
+
+   Bits must not depend on how hits are grouped or on the number of threads: every patch is computed
+   alone, as a batch of one, by one thread from end to end, and the engine's threads share one
+   session. ONNX Runtime checks indices itself: a patch with one outside its table is held, and no
+   other notices.  */
+#include "kernels/onnxruntime/wm_onnxruntime_session.h"
+#include "kernels/import/wm_onnx_write.h"
+#include "kernels/sparse/wm_sparse.h"
+#include "kernels/wm_backend_private.h"
+#include "kernels/wm_image.h"
+#include "kernels/wm_wire.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK_VALUES (1u << 20) /* of patches that are cut before they are computed */
+#define BLOCK_MAX 256u
+#define THREADS_MAX 256
+
+typedef struct {
+    const wm_model_t *model;
+    wm_plane_t *plane; /* NULL: dense patches only */
+    uint8_t *made;     /* the file of a family model; NULL: the model's own */
+    const char *name[WM_MODEL_PORTS_MAX];
+    wm_onnxruntime_session_t *session;
+    wm_sparse_pool_t *pool;
+    uint32_t block, threads;
+    float *patch;         /* (block) patches cut from a plane */
+    atomic_bool has_told; /* that a patch was held */
+} engine_t;
+
+/* ---- open ------------------------------------------------------------------------------------ */
+
+static wm_fault_t read_model (engine_t *self, wm_error_t *error)
+{
+    const wm_net_t *net = wm_model_net (self->model);
+    const wm_port_t *output = wm_model_output (self->model, 0),
+                    *input = wm_model_input (self->model, 0);
+    const uint32_t n_output = wm_model_n_output_port (self->model);
+    size_t size = 0;
+    const void *bytes = net ? NULL : wm_model_original (self->model, &size);
+    if (net) {
+        if (wm_onnx_write (net, input, output, n_output, &self->made, &size, error))
+            return error->fault;
+        bytes = self->made;
+    } else if (wm_wire_is_graphdef (bytes, size))
+        return wm_fault (error, WM_EBATCH,
+                         "ONNX Runtime reads no frozen graphs of TensorFlow: use openvino, or "
+                         "convert the model by tf2onnx");
+    for (uint32_t i = 0; i < n_output; i++)
+        self->name[i] = output[i].name;
+    self->session = wm_onnxruntime_session_new (bytes, size, input, wm_model_n_input (self->model),
+                                                self->name, n_output, error);
+    return self->session ? WM_OK : error->fault;
+}
+
+/* The widest instructions, which decide the kernels of ONNX Runtime, and so the bits.  */
+static const char *instruction_set (void)
+{
+    __builtin_cpu_init ();
+    return __builtin_cpu_supports ("amx-int8")     ? "amx"
+           : __builtin_cpu_supports ("avx512vnni") ? "avx512-vnni"
+           : __builtin_cpu_supports ("avx512f")    ? "avx512"
+           : __builtin_cpu_supports ("avxvnni")    ? "avx-vnni"
+           : __builtin_cpu_supports ("avx2")       ? "avx2"
+                                                   : "sse";
+}
+
+static void engine_close (void *engine)
+{
+    engine_t *self = engine;
+    wm_sparse_pool_destroy (&self->pool);
+    wm_onnxruntime_session_destroy (&self->session);
+    wm_plane_destroy (&self->plane);
+    free (self->patch);
+    free (self->made);
+    free (self);
+}
+
+static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
+                          const wm_device_config_t *config, char signature[64], wm_error_t *error)
+{
+    snprintf (signature, 64, "onnxruntime-%.16s/%s/fp32/v1", wm_onnxruntime_version (),
+              instruction_set ());
+    if (config->threads < 1 || config->threads > THREADS_MAX) {
+        wm_fault (error, WM_EBATCH, "%d threads: it takes 1 to %d", config->threads, THREADS_MAX);
+        return NULL;
+    }
+    engine_t *self = calloc (1, sizeof *self);
+    if (!self) {
+        wm_fault (error, WM_EHOST, "no memory for ONNX Runtime");
+        return NULL;
+    }
+    const uint32_t n_value = wm_model_n_value (model);
+    self->model = model;
+    self->threads = (uint32_t) config->threads;
+    self->block = n_value < BLOCK_VALUES ? BLOCK_VALUES / n_value : 1;
+    self->block = self->block < BLOCK_MAX ? self->block : BLOCK_MAX;
+    self->plane = spec ? wm_plane_new (spec) : NULL;
+    self->patch = spec ? calloc ((size_t) self->block * n_value, sizeof *self->patch) : NULL;
+    self->pool = wm_sparse_pool_new (self->threads, config->pin);
+    wm_fault_t fault = !self->pool || (spec && (!self->plane || !self->patch))
+                           ? wm_fault (error, WM_EHOST, "no memory for ONNX Runtime")
+                           : read_model (self, error);
+    if (fault) {
+        engine_close (self);
+        return NULL;
+    }
+    return self;
+}
+
+/* ---- dense patches --------------------------------------------------------------------------- */
+
+/* The inputs of `rows` patches side by side. They lie one behind the other in a patch, so that
+   those of more than one patch are gathered into `gathered`, of as many values (NULL for one).  */
+static void put_inputs (const engine_t *self, uint32_t rows, const float *patch, float *gathered,
+                        wm_onnxruntime_in_t in[WM_MODEL_PORTS_MAX])
+{
+    const bool whole = wm_onnxruntime_session_whole (self->session);
+    const size_t n_value = wm_model_n_value (self->model);
+    size_t from = 0;
+    for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
+        const wm_port_t *port = wm_model_input (self->model, i);
+        in[i] = (wm_onnxruntime_in_t){ .n_dim = port->n_dim + !whole,
+                                       .dim = { rows },
+                                       .value = patch + from };
+        for (uint32_t d = 0; d < port->n_dim; d++)
+            in[i].dim[d + !whole] = port->dim[d];
+        for (uint32_t r = 0; r < rows && gathered; r++)
+            memcpy (gathered + from * rows + (size_t) r * port->n_value, patch + r * n_value + from,
+                    port->n_value * sizeof *patch);
+        if (gathered)
+            in[i].value = gathered + from * rows;
+        from += port->n_value;
+    }
+}
+
+/* Takes the outputs of `rows` patches; exact (rows): whether float32 holds a row's numbers.  */
+static wm_fault_t take_outputs (const engine_t *self, uint32_t rows,
+                                const wm_onnxruntime_out_t *out, float *scores, bool *exact,
+                                wm_error_t *error)
+{
+    const size_t n_output = wm_model_n_output (self->model);
+    size_t column = 0;
+    for (uint32_t i = 0; i < wm_model_n_output_port (self->model); i++) {
+        const wm_port_t *port = wm_model_output (self->model, i);
+        if (out[i].n_value != (uint64_t) rows * port->n_value)
+            return wm_fault (error, WM_EBATCH,
+                             "output '%.128s' has %llu values, where the model states %u",
+                             port->name, (unsigned long long) out[i].n_value / rows, port->n_value);
+        for (uint32_t r = 0; r < rows; r++)
+            exact[r] &= wm_onnxruntime_floats (&out[i], (uint64_t) r * port->n_value, port->n_value,
+                                               scores + r * n_output + column);
+        column += port->n_value;
+    }
+    return WM_OK;
+}
+
+static void note_held (engine_t *self, const char *text)
+{
+    if (!atomic_exchange (&self->has_told, true))
+        fprintf (stderr, "onnxruntime: a patch is held, and every other one like it: %s\n", text);
+}
+
+/* Scores one patch. WM_EHOST only: a patch that the model does not take is held.  */
+static wm_fault_t score_patch (engine_t *self, const float *patch, uint8_t *status, float *scores,
+                               wm_error_t *error)
+{
+    wm_onnxruntime_in_t in[WM_MODEL_PORTS_MAX];
+    wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX];
+    bool exact = true;
+    put_inputs (self, 1, patch, NULL, in);
+    wm_fault_t fault = wm_onnxruntime_run (self->session, in, out, error);
+    if (!fault) {
+        fault = take_outputs (self, 1, out, scores, &exact, error);
+        wm_onnxruntime_release (self->session, out);
+    }
+    if (!fault && !exact)
+        fault = wm_fault (error, WM_EBATCH, "an output has a number that float32 does not hold");
+    if (fault == WM_EBATCH) {
+        note_held (self, error->text);
+        *status = WM_HIT_HELD;
+        for (uint32_t k = 0; k < wm_model_n_output (self->model); k++)
+            scores[k] = NAN;
+        fault = WM_OK;
+    }
+    return fault;
+}
+
+typedef struct {
+    engine_t *self;
+    const wm_batch_t *batch;
+    uint32_t first; /* the hit of task 0 */
+    uint8_t *status;
+    float *scores;
+    _Atomic uint64_t *progress;
+    wm_error_t *error; /* (threads) */
+} work_t;
+
+/* Scores the hit of a task, unless it has the patch of the hit before it.  */
+static void score_task (void *argument, uint32_t task, uint32_t thread)
+{
+    const work_t *work = argument;
+    engine_t *self = work->self;
+    const uint32_t hit = work->first + task;
+    const size_t n_value = wm_model_n_value (self->model);
+    const float *patch = work->batch->kind == WM_BATCH_PATCHES ? work->batch->patch + hit * n_value
+                                                               : self->patch + task * n_value;
+    if (!work->error[thread].fault && !wm_batch_repeats (work->batch, hit))
+        work->error[thread].fault = score_patch (
+            self, patch, &work->status[hit],
+            work->scores + (size_t) hit * wm_model_n_output (self->model), &work->error[thread]);
+    atomic_fetch_add (work->progress, 1);
+}
+
+/* Returns the first fault of a thread.  */
+static wm_fault_t first_fault (const wm_error_t *of_thread, uint32_t n, wm_error_t *error)
+{
+    for (uint32_t t = 0; t < n; t++)
+        if (of_thread[t].fault) {
+            if (error)
+                *error = of_thread[t];
+            return of_thread[t].fault;
+        }
+    return WM_OK;
+}
+
+static wm_fault_t score_dense (engine_t *self, const wm_batch_t *batch, uint8_t *status,
+                               float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    wm_error_t of_thread[THREADS_MAX] = { { .fault = WM_OK } };
+    const size_t n_output = wm_model_n_output (self->model);
+    if (batch->kind != WM_BATCH_PATCHES && wm_plane_load (self->plane, batch, error))
+        return error->fault;
+    for (uint32_t first = 0; first < batch->n_hit; first += self->block) {
+        const uint32_t left = batch->n_hit - first, n = left < self->block ? left : self->block;
+        work_t work = { self, batch, first, status, scores, progress, of_thread };
+        if (batch->kind != WM_BATCH_PATCHES)
+            wm_plane_cut (self->plane, first, n, self->patch);
+        wm_sparse_pool_run (self->pool, score_task, &work, n);
+    }
+    for (uint32_t hit = 1; hit < batch->n_hit; hit++)
+        if (wm_batch_repeats (batch, hit)) {
+            status[hit] = status[hit - 1];
+            memcpy (scores + hit * n_output, scores + (hit - 1) * n_output,
+                    n_output * sizeof *scores);
+        }
+    return first_fault (of_thread, self->threads, error);
+}
+
+/* ---- ragged rows ----------------------------------------------------------------------------- */
+
+/* Takes the outputs of a ragged row. NULL, or why they are none.  */
+static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *out, float *scores)
+{
+    const int64_t first = !wm_onnxruntime_session_whole (self->session);
+    const uint32_t n = wm_model_n_output_port (self->model);
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    for (uint32_t i = 0; i < n; i++) {
+        const wm_port_t *port = wm_model_output (self->model, i);
+        bool fits = out[i].n_dim == port->n_dim + first && (!first || out[i].dim[0] == 1);
+        tensor[i] = (wm_ragged_t){ .n_dim = port->n_dim };
+        for (uint32_t d = 0; d < port->n_dim && fits; d++) {
+            const int64_t size = out[i].dim[d + first];
+            fits = size < WM_RAGGED_VALUES_MAX && (!port->dim[d] || size == port->dim[d]);
+            tensor[i].dim[d] = (uint32_t) size;
+        }
+        if (!fits)
+            return "an output has another shape than the model states";
+    }
+    if (!wm_ragged_begin (scores, WM_RAGGED_VALUES_MAX, n, tensor))
+        return "the outputs have more values than a message takes (12 MiB)";
+    for (uint32_t i = 0; i < n; i++)
+        if (!wm_onnxruntime_floats (&out[i], 0, out[i].n_value, scores + tensor[i].at))
+            return "an output has a number that float32 does not hold";
+    return NULL;
+}
+
+static wm_fault_t score_row (engine_t *self, const wm_batch_t *batch, float *scores,
+                             wm_error_t *error)
+{
+    const int first = !wm_onnxruntime_session_whole (self->session);
+    const uint32_t n_input = wm_model_n_input (self->model);
+    wm_onnxruntime_in_t in[WM_MODEL_PORTS_MAX] = { { .n_dim = 0 } };
+    wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX];
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    wm_error_t why = { .fault = WM_OK };
+    const char *broken = wm_model_row (wm_model_input (self->model, 0), n_input, batch->patch,
+                                       batch->patch_values, tensor);
+    for (uint32_t i = 0; i < n_input && !broken; i++) {
+        in[i] = (wm_onnxruntime_in_t){ .n_dim = tensor[i].n_dim + (uint32_t) first,
+                                       .dim = { 1 },
+                                       .value = batch->patch + tensor[i].at };
+        for (uint32_t d = 0; d < tensor[i].n_dim; d++)
+            in[i].dim[d + (uint32_t) first] = tensor[i].dim[d];
+    }
+    if (!broken && !wm_onnxruntime_run (self->session, in, out, &why)) {
+        broken = take_row (self, out, scores);
+        wm_onnxruntime_release (self->session, out);
+    }
+    if (why.fault == WM_EHOST && error)
+        *error = why;
+    if (why.fault || broken)
+        wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, broken ? broken : why.text);
+    return why.fault == WM_EHOST ? WM_EHOST : WM_OK;
+}
+
+typedef struct {
+    engine_t *self;
+    const wm_batch_t *const *batch;
+    float *const *scores;
+    _Atomic uint64_t *progress;
+    wm_error_t *error; /* (threads) */
+} rows_t;
+
+static void row_task (void *argument, uint32_t task, uint32_t thread)
+{
+    const rows_t *work = argument;
+    if (!work->error[thread].fault)
+        work->error[thread].fault =
+            score_row (work->self, work->batch[task], work->scores[task], &work->error[thread]);
+    atomic_fetch_add (work->progress, 1);
+}
+
+static wm_fault_t engine_score_many (void *engine, uint32_t n, const wm_batch_t *const *batch,
+                                     float *const *scores, _Atomic uint64_t *progress,
+                                     wm_error_t *error)
+{
+    engine_t *self = engine;
+    wm_error_t of_thread[THREADS_MAX] = { { .fault = WM_OK } };
+    rows_t work = { self, batch, scores, progress, of_thread };
+    wm_sparse_pool_run (self->pool, row_task, &work, n);
+    return first_fault (of_thread, self->threads, error);
+}
+
+static wm_fault_t engine_score (void *engine, const wm_batch_t *batch, uint8_t *status,
+                                float *scores, _Atomic uint64_t *progress, wm_error_t *error)
+{
+    engine_t *self = engine;
+    return wm_model_is_ragged (self->model, NULL)
+               ? engine_score_many (self, 1, &batch, &scores, progress, error)
+               : score_dense (self, batch, status, scores, progress, error);
+}
+
+/* Ragged rows come one in a batch: as many as there are threads run at once.  */
+static uint32_t engine_fill (const void *engine)
+{
+    const engine_t *self = engine;
+    return wm_model_is_ragged (self->model, NULL) && self->threads > 1 ? self->threads : 0;
+}
+
+const wm_backend_t wm_backend_onnxruntime = { .open = engine_open,
+                                              .close = engine_close,
+                                              .score = engine_score,
+                                              .fill = engine_fill,
+                                              .score_many = engine_score_many };
