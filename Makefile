@@ -167,6 +167,8 @@ $(ONNXRUNTIME_FETCHED)/.unpacked:
 	$(call fetch,onnxruntime==$(ONNXRUNTIME_VERSION),$(ONNXRUNTIME_WHEEL_SHA256),28,$(ONNXRUNTIME_FILES))
 # Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless this variable tells TBB of them.
 export TBB_ENABLE_SANITIZERS := 1
+# Tests call ONNX Runtime in Python, which sends telemetry without this.
+export ORT_DISABLE_TELEMETRY := 1
 # Libraries that are not built here synchronise where the thread sanitizer cannot see it.
 export TSAN_OPTIONS ?= ignore_noninstrumented_modules=1
 # The shared object contains what it needs of kernels and schema, and exports one symbol. OpenVINO's libraries

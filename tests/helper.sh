@@ -6,6 +6,7 @@ proof=$PWD/${WM_BUILD:-build/release}/tests/fault
 PATH=$PATH:$PWD/build/prometheus/usr/bin # promtool and prometheus, where they are not installed
 work=$(mktemp -d)
 export LC_ALL=C NO_COLOR=1 XDG_CACHE_HOME=$work/of-user
+export ORT_DISABLE_TELEMETRY=1 # of Python's onnxruntime, also where make did not start the test
 tests=0 failures=0
 beside=.wiremill # an output folder's name with this behind it is that of its campaign's folder
 

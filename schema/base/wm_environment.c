@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -15,6 +16,8 @@ typedef enum {
     GOES,
     GOES_EARLY, /* it was read before main */
 } rule_t;
+
+#define TELEMETRY "ORT_DISABLE_TELEMETRY"
 
 /* The first row whose pattern fits decides; a last * stands for any end.  */
 /* clang-format off */
@@ -29,8 +32,8 @@ static const struct {
     { "ONEDNN_*", GOES }, { "DNNL_*", GOES }, { "OV_*", GOES }, { "OPENVINO_*", GOES },
     { "ONNX_*", GOES }, { "TBB_*", GOES }, { "HWLOC_*", GOES }, { "ITT_*", GOES },
     { "INTEL_LIBITTNOTIFY*", GOES }, { "INTEL_ITTNOTIFY*", GOES }, { "INTEL_JIT_*", GOES },
-    /* ONNX Runtime */
-    { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES },
+    /* ONNX Runtime; wm_environment_clean sets the first */
+    { TELEMETRY, STAYS }, { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES },
     /* OpenMP and MKL; the number of threads is an allocation's (wm_allowance.h) */
     { "OMP_NUM_THREADS", STAYS }, { "OMP_*", GOES }, { "GOMP_*", GOES }, { "KMP_*", GOES },
     { "LIBOMP_*", GOES }, { "MKL_*", GOES },
@@ -84,6 +87,12 @@ const char *wm_environment_finds (const char *const *prefix, unsigned n)
     return NULL;
 }
 
+char *wm_environment_visible (const char *name)
+{
+    static char yes[] = "1";
+    return strcmp (name, TELEMETRY) == 0 ? yes : wm_environment_hides (name) ? NULL : getenv (name);
+}
+
 /* ---- a program ------------------------------------------------------------------------------- */
 
 static char removed[WM_ENVIRONMENT_NAMES];
@@ -114,6 +123,7 @@ bool wm_environment_clean (const char *program, char **argv)
     }
     if (to)
         *to = NULL;
+    setenv (TELEMETRY, "1", 1);
     if (!is_early) {
         const char *name = argv[0] ? argv[0] : program, *slash = strrchr (name, '/');
         prctl (PR_SET_NAME, slash ? slash + 1 : name); /* execve below names a process "exe" */

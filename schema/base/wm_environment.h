@@ -5,7 +5,10 @@
    instruction set, and so the bits (ONEDNN_MAX_CPU_ISA), some what is read (HDF5_DRIVER). A score's
    engine signature does not contain them. So they are kept from these libraries: a program removes
    them before anything reads them, and where the process belongs to others (libwiremill) OpenVINO
-   does not see them (kernels/openvino/wm_openvino_blind.h).
+   and ONNX Runtime do not see them (kernels/wm_blind.h).
+
+   One variable is set: ORT_DISABLE_TELEMETRY=1. Without it ONNX Runtime as PyPI has it sends what it
+   runs, and where, to its vendor, and keeps an identifier of the machine in the user's home.
 
    The table is in wm_environment.c; ops/README.md has it for users. Variables of ours (WM_*), those
    of the loader (LD_*), and those that name places or rights are not in it.  */
@@ -23,10 +26,14 @@ bool wm_environment_hides (const char *variable);
    getenv.  */
 const char *wm_environment_finds (const char *const *prefix, unsigned n);
 
-/* Removes those variables from this process. Where one of them was read before main (the C
-   library's), starts the program again without it, in the same process. For the begin of main:
-   there must be no other thread and no open file of ours. false: it cannot be started again; a line
-   on stderr explains it.  */
+/* What the libraries get for getenv: NULL for a variable that wm_environment_hides, and the one that
+   is set. Thread: as getenv.  */
+char *wm_environment_visible (const char *name);
+
+/* Removes those variables from this process, and sets the one that is set. Where one of them was
+   read before main (the C library's), starts the program again without it, in the same process. For
+   the begin of main: there must be no other thread and no open file of ours. false: it cannot be
+   started again; a line on stderr explains it.  */
 bool wm_environment_clean (const char *program, char **argv);
 
 /* The names of what wm_environment_clean removed, "A, B", cut to this many; "": none. Static.  */
