@@ -1,9 +1,11 @@
 /* wm_onnxruntime_session.c - see wm_onnxruntime_session.h.  */
 #include "kernels/onnxruntime/wm_onnxruntime_session.h"
 #include "kernels/onnxruntime/wm_onnxruntime_api.h"
+#include "kernels/wm_blind.h"
 #include "onnx/onnx.pb-c.h"
 
-#include <float.h>
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -25,14 +27,19 @@ struct wm_onnxruntime_session_t {
 
 static const ort_api_t *api;
 static ort_env_t *env; /* one a process, which ends with it */
+static int failed_blind;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* The official library reports its use to Microsoft over the network, also on Linux, unless this
-   variable is set before the environment is made. A worker sends nothing to anybody.  */
+/* The official library reports its use over the network, unless a variable forbids it before the
+   environment is made: it sees that variable, and none of those that wm_environment.h hides.  */
 static void start (void)
 {
-    setenv ("ORT_DISABLE_TELEMETRY", "1", 1);
-    api = OrtGetApiBase ()->GetApi (WM_ONNXRUNTIME_API);
+    char path[PATH_MAX];
+    const ort_base_t *(*const known) (void) = OrtGetApiBase;
+    void *address;
+    memcpy (&address, &known, sizeof address);
+    failed_blind = wm_blind_file (address, path) ? wm_blind (path) : ENOENT;
+    api = failed_blind ? NULL : OrtGetApiBase ()->GetApi (WM_ONNXRUNTIME_API);
     ort_status_t *status = api ? api->CreateEnv (ORT_LEVEL_FATAL, "wiremill", &env) : NULL;
     if (status)
         api->ReleaseStatus (status);
@@ -159,8 +166,9 @@ wm_onnxruntime_session_t *wm_onnxruntime_session_new (const void *bytes, size_t 
     wm_onnxruntime_session_t *self = calloc (1, sizeof *self);
     if (!api || !env || !self) {
         wm_fault (error, WM_EHOST,
-                  api && env ? "no memory for ONNX Runtime" : "ONNX Runtime %s does not start",
-                  wm_onnxruntime_version ());
+                  api && env ? "no memory for ONNX Runtime" : "ONNX Runtime %s does not start: %s",
+                  wm_onnxruntime_version (),
+                  failed_blind ? strerror (failed_blind) : "it has no such interface");
         free (self);
         return NULL;
     }
