@@ -6,6 +6,17 @@
 
 #include "kernels/wm_device.h"
 
+/* A tensor that goes into a probe, or comes out of it.  */
+#define WM_PROBE_DIMS_MAX 16
+typedef struct {
+    uint32_t n_dim;
+    int64_t dim[WM_PROBE_DIMS_MAX]; /* with the batch dimension */
+    uint64_t n_value;
+    float *value;  /* (n_value) in: lent; out: for free () */
+    bool is_whole; /* out: of a type of integers, or bool */
+    bool is_exact; /* out: float32 holds each number of it */
+} wm_probe_tensor_t;
+
 typedef struct {
     /* NULL with *error. signature: as of wm_device_signature.  */
     void *(*open) (const wm_model_t *model, const wm_spec_t *spec, const wm_device_config_t *config,
@@ -41,6 +52,16 @@ typedef struct {
     wm_fault_t (*shape) (const void *original, size_t bytes, const wm_port_t *input,
                          uint32_t n_input, wm_port_t *output, uint32_t n_output, int inner,
                          wm_error_t *error);
+    /* Of openvino and onnxruntime, for the importer: computes the tensors of an ONNX file that are
+       named, its outputs or others that the file makes outputs (at most WM_SHAPES_MAX), from inputs
+       of any shapes that the model takes: one tensor for each input port. All is lent for the
+       probe's life. NULL with *error: WM_EBATCH, the engine does not take the file. probe_run:
+       WM_EBATCH, it does not take these inputs; then *out holds nothing. One thread.  */
+    void *(*probe_open) (const void *file, size_t bytes, const wm_port_t *input, uint32_t n_input,
+                         const char *const *name, uint32_t n_name, wm_error_t *error);
+    wm_fault_t (*probe_run) (void *probe, const wm_probe_tensor_t *in, wm_probe_tensor_t *out,
+                             wm_error_t *error);
+    void (*probe_close) (void *probe); /* NULL-safe */
 } wm_backend_t;
 
 extern const wm_backend_t wm_backend_reference, wm_backend_sparse;

@@ -45,9 +45,8 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
                                          wm_error_t *error)
 {
     const bool family = wm_model_kind (model) == WM_MODEL_FAMILY;
-    const wm_engine_t *engine = wm_device_engine (!wm_device_is_auto (name) ? name
-                                                  : family                  ? "sparse"
-                                                                            : "openvino");
+    const wm_engine_t *engine =
+        wm_device_engine (wm_device_is_auto (name) ? wm_model_scorer (model) : name);
     char names[160];
     if (*engine->name && (family || engine->any_model))
         return engine;

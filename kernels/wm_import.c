@@ -6,6 +6,7 @@
    (softmax over huge numbers), another machine's rounding would look like a fault.  */
 #include "kernels/wm_device.h"
 #include "kernels/wm_import_private.h"
+#include "kernels/wm_judge.h"
 #include "kernels/wm_known.h"
 #include "kernels/import/wm_family.h"
 #include "kernels/import/wm_madds.h"
@@ -289,7 +290,7 @@ static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model,
 static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t *arena,
                           char why[480], wm_error_t *error)
 {
-    const wm_device_config_t config = { .engine = "openvino", .precision = "fp32", .threads = 1 };
+    const wm_device_config_t config = { .engine = "auto", .precision = "fp32", .threads = 1 };
     wm_model_t *model = wm_model_open (path, error);
     wm_device_t *device = model ? wm_device_new (model, NULL, &config, error) : NULL;
     wm_fault_t fault = device ? WM_OK : error->fault;
@@ -394,37 +395,102 @@ static void count_madds (wm_onnx_t *onnx, const wm_backend_t *openvino, wm_model
                   (unsigned long long) parts->madds);
 }
 
+/* Whether shapes contradict each other: a size that one knows and that the other has otherwise.  */
+static bool shapes_differ (const wm_port_t *known, const wm_port_t *right, uint32_t n)
+{
+    bool differ = false;
+    for (uint32_t i = 0; i < n; i++) {
+        differ |= known[i].n_dim != right[i].n_dim;
+        for (uint32_t d = 0; d < known[i].n_dim; d++)
+            differ |= known[i].dim[d] && known[i].dim[d] != right[i].dim[d];
+    }
+    return differ;
+}
+
+/* Fills in the shapes of the outputs: OpenVINO's, but ONNX Runtime's where OpenVINO does not take
+   the model, or has others (*other); those that the file states without either.  */
+static wm_fault_t find_shapes (wm_onnx_t *onnx, wm_onnx_ports_t *how, const wm_backend_t *openvino,
+                               wm_model_parts_t *parts, wm_port_t *output, bool *other,
+                               wm_error_t *error)
+{
+    wm_error_t lack;
+    wm_port_t right[WM_MODEL_PORTS_MAX];
+    const bool here = !onnx->graphdef && wm_device_is_here ("onnxruntime", &lack);
+    if (!openvino && !here)
+        return wm_onnx_output_shapes (onnx, how, output, error);
+    memcpy (right, output, sizeof right);
+    const wm_fault_t theirs =
+        here ? wm_judge_shapes (onnx, how->whole, parts, right, &lack) : WM_EHOST;
+    const wm_fault_t mine =
+        openvino ? openvino->shape (parts->original, parts->original_bytes, parts->input,
+                                    parts->n_input, output, parts->n_output, 0, error)
+                 : WM_EHOST;
+    if (!theirs) {
+        *other = !mine && shapes_differ (output, right, parts->n_output);
+        if (mine || *other)
+            memcpy (output, right, parts->n_output * sizeof *right);
+        return WM_OK;
+    }
+    if (!mine)
+        return WM_OK;
+    if (openvino)
+        explain (onnx, error);
+    else
+        *error = lack;
+    const size_t n = strlen (error->text);
+    if (openvino && here)
+        snprintf (error->text + n, sizeof error->text - n, "; %s", lack.text);
+    return error->fault;
+}
+
+/* Lets both engines judge the draft; `why` gets the sentence.  */
+static wm_fault_t judge (wm_onnx_t *onnx, bool whole, bool other, const char *draft,
+                         wm_model_parts_t *parts, char why[480], wm_error_t *error)
+{
+    char text[WM_JUDGE_TEXT] = "judged by no other engine: ONNX Runtime reads no frozen graphs";
+    const size_t n = strlen (why);
+    const wm_fault_t fault =
+        onnx->graphdef ? WM_OK
+                       : wm_judge (onnx, whole, other, draft, parts, &parts->judged, text, error);
+    snprintf (why + n, 480 - n, "; %s", text);
+    return fault;
+}
+
 static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const char *path,
                                  wm_model_parts_t *parts, wm_port_t *output, wm_arena_t *arena,
                                  char why[480], wm_error_t *error)
 {
     wm_error_t lack;
+    char draft[PATH_MAX];
     const wm_backend_t *openvino = wm_backend_find (wm_device_engine ("openvino"), &lack);
+    bool other = false;
+    const bool any = openvino || wm_device_is_here ("onnxruntime", error);
+    if (!openvino && onnx->graphdef)
+        return wm_fault (error, WM_EHOST,
+                         "%s: a frozen graph outside the family (%.120s) needs OpenVINO: %s",
+                         onnx->path, why + strlen ("general engine: "), lack.text);
     wm_fault_t fault =
         wm_onnx_pack (onnx, NULL, 0, &parts->original, &parts->original_bytes, error);
     if (!fault)
         fault = wm_onnx_outputs (onnx, output, &parts->n_output, error);
-    if (!fault && openvino)
-        fault = openvino->shape (parts->original, parts->original_bytes, parts->input,
-                                 parts->n_input, output, parts->n_output, 0, error)
-                    ? explain (onnx, error)
-                    : WM_OK;
-    else if (!fault && onnx->graphdef)
-        fault = wm_fault (error, WM_EHOST,
-                          "%s: a frozen graph outside the family (%.120s) needs OpenVINO: %s",
-                          onnx->path, why + strlen ("general engine: "), lack.text);
-    else if (!fault)
-        fault = wm_onnx_output_shapes (onnx, how, output, error);
-    if (fault || !openvino) {
-        size_t n = strlen (why);
+    if (!fault)
+        fault = find_shapes (onnx, how, openvino, parts, output, &other, error);
+    if (fault)
+        return fault;
+    if (!any) {
+        const size_t n = strlen (why);
         snprintf (why + n, 480 - n, "; no known answers: that engine was not there");
-        return fault ? fault : wm_model_write (path, parts, error);
+        return wm_model_write (path, parts, error);
     }
-    count_madds (onnx, openvino, parts, why);
-    char draft[PATH_MAX];
+    if (openvino)
+        count_madds (onnx, openvino, parts, why);
     if (snprintf (draft, sizeof draft, "%s.%ld.draft", path, (long) getpid ()) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
     fault = wm_model_write (draft, parts, error);
+    if (!fault)
+        fault = judge (onnx, how->whole, other, draft, parts, why, error);
+    if (!fault)
+        fault = wm_model_write (draft, parts, error);
     if (!fault && answer (draft, parts, arena, why, error))
         fault = explain (onnx, error);
     unlink (draft);

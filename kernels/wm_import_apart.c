@@ -51,12 +51,25 @@ static_assert (sizeof (answer_t) <= PIPE_BUF, "an answer is one write");
 
 /* ---- in the process -------------------------------------------------------------------------- */
 
-/* The engines' libraries: ../lib of this program, what the variables of engines and of the linker
-   name, and what lies behind links there.  */
+/* What the engines in a folder link, in folders beside them, and behind links there.  */
+static void read_linked (wm_confine_files_t *files, const char *folder)
+{
+    static const char *const engine[] = { "openvino", "onnxruntime" };
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof engine / sizeof *engine; i++)
+        if (snprintf (path, sizeof path, "%s/%s/", folder, engine[i]) < (int) sizeof path) {
+            wm_confine_files_read (files, path);
+            wm_confine_files_links (files, path);
+        }
+}
+
+/* The engines and their libraries: ../lib of this program, and what the variables of engines and of
+   the linker name.  */
 static void read_engines (wm_confine_files_t *files)
 {
-    static const char *const variable[] = { "LD_LIBRARY_PATH", "WM_OPENVINO_SO", "WM_CUDA_SO" };
-    char path[PATH_MAX], link[PATH_MAX + 16];
+    static const char *const variable[] = { "LD_LIBRARY_PATH", "WM_OPENVINO_SO",
+                                            "WM_ONNXRUNTIME_SO", "WM_CUDA_SO" };
+    char path[PATH_MAX];
     const ssize_t n = readlink ("/proc/self/exe", path, sizeof path - 8);
     path[n > 0 ? n : 0] = 0;
     for (int i = 0; i < 2; i++) {
@@ -66,18 +79,15 @@ static void read_engines (wm_confine_files_t *files)
     }
     strcat (path, "/lib");
     wm_confine_files_read (files, path);
-    snprintf (link, sizeof link, "%s/openvino", path);
-    wm_confine_files_read (files, link);
+    read_linked (files, path);
     for (size_t i = 0; i < sizeof variable / sizeof *variable; i++) {
         const char *value = getenv (variable[i]);
         char *save = NULL, *list = value ? strdup (value) : NULL;
         for (char *one = list ? strtok_r (list, ":", &save) : NULL; one;
              one = strtok_r (NULL, ":", &save)) {
-            if (i) { /* a shared object, with its libraries beside it */
-                snprintf (link, sizeof link, "%.4000s/openvino", dirname (one));
-                wm_confine_files_read (files, link);
-            }
             wm_confine_files_read (files, one);
+            if (i) /* a shared object */
+                read_linked (files, dirname (one));
         }
         free (list);
     }

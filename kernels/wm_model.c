@@ -53,15 +53,15 @@ typedef struct {
     uint32_t n_input, n_output, n_known;
     uint32_t height, width, channel, n_conv, n_dense;
     uint64_t known_inputs, known_scores, original, original_bytes;
-    uint64_t madds; /* of a general model; 0 in those that are older than this field */
-    uint8_t zero[48];
+    uint64_t madds;     /* of a general model; 0 in those that are older than this field */
+    wm_judged_t judged; /* likewise */
     char why[480];
     wm_port_t input[WM_MODEL_PORTS_MAX], output[WM_MODEL_PORTS_MAX];
     conv_t conv[WM_MODEL_CONVS_MAX];
     dense_t dense[WM_MODEL_DENSES_MAX];
 } header_t;
 
-static_assert (sizeof (wm_port_t) == 160, "part of the file");
+static_assert (sizeof (wm_port_t) == 160 && sizeof (wm_judged_t) == 48, "part of the file");
 static_assert (sizeof (conv_t) == 40 && sizeof (dense_t) == 40, "part of the file");
 static_assert (sizeof (header_t) == 7392, "part of the file");
 #define DIGEST_FROM (offsetof (header_t, digest) + 16)
@@ -222,6 +222,9 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
     }
     if (self->kind != WM_MODEL_GENERAL)
         return "kind of model";
+    if (self->judged.judgement >= WM_JUDGEMENTS || !(self->judged.off >= 0) ||
+        !memchr (self->judged.judge, 0, sizeof self->judged.judge))
+        return "its judgement";
     uint64_t end;
     if (!self->original_bytes || self->original < sizeof *self || self->original % ALIGN ||
         __builtin_add_overflow (self->original, self->original_bytes, &end) ||
@@ -404,6 +407,18 @@ const char *wm_model_why (const wm_model_t *self)
     return self->header->why;
 }
 
+const wm_judged_t *wm_model_judged (const wm_model_t *self)
+{
+    return &self->header->judged;
+}
+
+const char *wm_model_scorer (const wm_model_t *self)
+{
+    if (self->header->kind == WM_MODEL_FAMILY)
+        return "sparse";
+    return self->header->judged.judgement >= WM_JUDGED_OTHER ? "onnxruntime" : "openvino";
+}
+
 uint32_t wm_model_n_input (const wm_model_t *self)
 {
     return self->header->n_input;
@@ -556,7 +571,8 @@ wm_fault_t wm_model_write (const char *path, const wm_model_parts_t *parts, wm_e
                    .kind = parts->kind,
                    .n_input = parts->n_input,
                    .n_output = parts->n_output,
-                   .madds = parts->madds };
+                   .madds = parts->madds,
+                   .judged = parts->judged };
     memcpy (h.magic, magic, sizeof magic);
     memcpy (h.sha256, parts->sha256, sizeof h.sha256);
     snprintf (h.why, sizeof h.why, "%s", parts->why);

@@ -83,6 +83,23 @@ typedef struct {
 
 typedef enum { WM_MODEL_FAMILY = 1, WM_MODEL_GENERAL = 2 } wm_model_kind_t;
 
+/* Who judged a general model when it was imported, and so which engine "auto" takes for it.  */
+typedef enum {
+    WM_JUDGED_BY_NONE = 0, /* OpenVINO scores it, and no other engine could compute it here */
+    WM_JUDGED_EQUAL = 1,   /* OpenVINO scores it, and ONNX Runtime computes the same */
+    WM_JUDGED_TAKEN = 2,   /* OpenVINO scores it though it computes something else: as asked */
+    WM_JUDGED_OTHER = 3,   /* ONNX Runtime scores it: OpenVINO computes something else */
+    WM_JUDGED_ALONE = 4,   /* ONNX Runtime scores it: OpenVINO does not take it */
+    WM_JUDGEMENTS
+} wm_judgement_t;
+
+typedef struct {
+    uint8_t judgement; /* of wm_judgement_t */
+    uint8_t zero[3];
+    float off;      /* the largest difference between the two */
+    char judge[40]; /* the engine that judged, "onnxruntime-1.32.0"; "": none */
+} wm_judged_t;
+
 typedef struct wm_model_t wm_model_t;
 
 /* Maps and checks a .wmm. NULL with *error: WM_EBATCH, the file is damaged or not a model;
@@ -93,6 +110,13 @@ void wm_model_destroy (wm_model_t **self_p);
 wm_model_kind_t wm_model_kind (const wm_model_t *self);
 const char *wm_model_sha256 (const wm_model_t *self); /* hex, of the file given to import */
 const char *wm_model_why (const wm_model_t *self);    /* which engine and why, one line */
+
+/* Of a general model; of the family all zero.  */
+const wm_judged_t *wm_model_judged (const wm_model_t *self);
+
+/* Returns the engine that scores a model where no other is asked for: "sparse", "openvino" or
+   "onnxruntime".  */
+const char *wm_model_scorer (const wm_model_t *self);
 
 /* How the .wmm begins: with its size, and the digest of all that follows.  */
 #define WM_MODEL_HEAD_BYTES 40
@@ -146,6 +170,7 @@ typedef struct {
     const void *original;
     size_t original_bytes;
     uint64_t madds; /* of a general model; 0: not known */
+    wm_judged_t judged;
     uint32_t n_known;
     const float *known_inputs, *known_scores;
     size_t known_values[2]; /* of a ragged model: the values of all its rows of inputs, of scores */

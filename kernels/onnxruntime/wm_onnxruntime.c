@@ -356,8 +356,83 @@ static uint32_t engine_fill (const void *engine)
     return wm_model_is_ragged (self->model, NULL) && self->threads > 1 ? self->threads : 0;
 }
 
+/* ---- for the importer ------------------------------------------------------------------------ */
+
+typedef struct {
+    wm_onnxruntime_session_t *session;
+    uint32_t n_input, n_name;
+    wm_onnxruntime_out_t *out; /* (n_name) */
+} probe_t;
+
+static void probe_close (void *probe)
+{
+    probe_t *self = probe;
+    if (!self)
+        return;
+    wm_onnxruntime_session_destroy (&self->session);
+    free (self->out);
+    free (self);
+}
+
+static void *probe_open (const void *file, size_t bytes, const wm_port_t *input, uint32_t n_input,
+                         const char *const *name, uint32_t n_name, wm_error_t *error)
+{
+    probe_t *self = calloc (1, sizeof *self);
+    if (self) {
+        *self = (probe_t){ .n_input = n_input, .n_name = n_name };
+        self->out = calloc (n_name, sizeof *self->out);
+    }
+    if (!self || !self->out)
+        wm_fault (error, WM_EHOST, "no memory for ONNX Runtime");
+    else
+        self->session =
+            wm_onnxruntime_session_new (file, bytes, input, n_input, name, n_name, error);
+    if (self && !self->session) {
+        probe_close (self);
+        self = NULL;
+    }
+    return self;
+}
+
+static wm_fault_t probe_run (void *probe, const wm_probe_tensor_t *in, wm_probe_tensor_t *out,
+                             wm_error_t *error)
+{
+    probe_t *self = probe;
+    wm_onnxruntime_in_t input[WM_MODEL_PORTS_MAX];
+    for (uint32_t i = 0; i < self->n_input; i++) {
+        input[i] = (wm_onnxruntime_in_t){ .n_dim = in[i].n_dim, .value = in[i].value };
+        memcpy (input[i].dim, in[i].dim, sizeof input[i].dim);
+    }
+    memset (out, 0, self->n_name * sizeof *out);
+    wm_fault_t fault = wm_onnxruntime_run (self->session, input, self->out, error);
+    if (fault)
+        return fault;
+    for (uint32_t i = 0; i < self->n_name && !fault; i++) {
+        const wm_onnxruntime_out_t *from = &self->out[i];
+        out[i] = (wm_probe_tensor_t){ .n_dim = from->n_dim,
+                                      .n_value = from->n_value,
+                                      .value = malloc (from->n_value * sizeof (float) + 1),
+                                      .is_whole = wm_onnxruntime_is_whole (from->type) };
+        memcpy (out[i].dim, from->dim, sizeof out[i].dim);
+        if (out[i].value)
+            out[i].is_exact = wm_onnxruntime_floats (from, 0, from->n_value, out[i].value);
+        else
+            fault = wm_fault (error, WM_EHOST, "no memory for a tensor of %llu values",
+                              (unsigned long long) from->n_value);
+    }
+    for (uint32_t i = 0; i < self->n_name && fault; i++) {
+        free (out[i].value);
+        out[i].value = NULL;
+    }
+    wm_onnxruntime_release (self->session, self->out);
+    return fault;
+}
+
 const wm_backend_t wm_backend_onnxruntime = { .open = engine_open,
                                               .close = engine_close,
                                               .score = engine_score,
                                               .fill = engine_fill,
-                                              .score_many = engine_score_many };
+                                              .score_many = engine_score_many,
+                                              .probe_open = probe_open,
+                                              .probe_run = probe_run,
+                                              .probe_close = probe_close };

@@ -255,6 +255,14 @@ static size_t bytes_of (int type)
     }
 }
 
+bool wm_onnxruntime_is_whole (int type)
+{
+    return bytes_of (type) && type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
+           type != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
+           type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 &&
+           type != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
+}
+
 /* A whole number within the type's limits; NaN is 0.  */
 #define WHOLE(type, low, high)                                                                     \
     do {                                                                                           \

@@ -51,6 +51,9 @@ void wm_onnxruntime_release (wm_onnxruntime_session_t *self, wm_onnxruntime_out_
    float32 equals.  */
 bool wm_onnxruntime_floats (const wm_onnxruntime_out_t *out, uint64_t first, uint64_t n, float *to);
 
+/* Returns whether a type is one of integers, or bool.  */
+bool wm_onnxruntime_is_whole (int type);
+
 /* Returns the library's version, "1.32.0".  */
 const char *wm_onnxruntime_version (void);
 

@@ -24,6 +24,7 @@
 #include "kernels/openvino/wm_openvino_blind.h"
 #include "kernels/openvino/wm_openvino_graph.h"
 #include "kernels/openvino/wm_openvino_pin.h"
+#include "kernels/openvino/wm_openvino_probe.h"
 #include "kernels/openvino/wm_openvino_ragged.h"
 
 #include <math.h>
@@ -431,4 +432,7 @@ const wm_backend_t wm_backend_openvino = { .open = engine_open,
                                            .score = engine_score,
                                            .fill = engine_fill,
                                            .score_many = engine_score_many,
-                                           .shape = engine_shape };
+                                           .shape = engine_shape,
+                                           .probe_open = wm_openvino_probe_open,
+                                           .probe_run = wm_openvino_probe_run,
+                                           .probe_close = wm_openvino_probe_close };
