@@ -1,6 +1,7 @@
 /* wm_judge.c - see wm_judge.h.  */
 #include "kernels/wm_judge.h"
 #include "kernels/import/wm_draw.h"
+#include "kernels/import/wm_flow.h"
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_seed.h"
 #include "schema/base/wm_allowance.h"
@@ -399,22 +400,23 @@ typedef struct {
     size_t n;
 } tensors_t;
 
-/* The tensors inside the model that its inputs decide.  */
+/* The tensors inside the model whose elements a patch decides.  */
 static wm_fault_t find_tensors (judge_t *self, tensors_t *tensors, wm_error_t *error)
 {
     wm_onnx_t *onnx = self->onnx;
-    const uint8_t *fed = wm_onnx_fed (onnx);
+    wm_flow_t flow;
     size_t n_max = 0;
+    if (wm_flow_find (&flow, onnx, self->parts->input, self->parts->n_input, error))
+        return error->fault;
     for (size_t i = 0; i < onnx->n_node; i++)
         n_max += onnx->node[i]->n_output;
     tensors->node = wm_arena_take (&onnx->arena, n_max + 1, sizeof *tensors->node);
     tensors->name = wm_arena_take (&onnx->arena, n_max + 1, sizeof *tensors->name);
-    if (!fed || !tensors->node || !tensors->name)
+    if (!tensors->node || !tensors->name)
         return wm_fault (error, WM_EHOST, "no memory to judge a model");
     for (size_t i = 0; i < onnx->n_node; i++)
         for (size_t k = 0; k < onnx->node[i]->n_output; k++) {
-            const int64_t v = wm_onnx_find (onnx, onnx->node[i]->output[k]);
-            if (v < 0 || !fed[v])
+            if (!(wm_flow_bits (&flow, onnx->node[i]->output[k]) & WM_FLOW_FED))
                 continue;
             tensors->node[tensors->n] = onnx->node[i];
             tensors->name[tensors->n++] = onnx->node[i]->output[k];
@@ -533,8 +535,6 @@ static size_t find_mixing (judge_t *self, const tensors_t *tensors, size_t from,
     for (size_t i = 0; i < to - from && n == 3 && first == to; i++) {
         const wm_probe_tensor_t *both = &out[0][i], *a = &out[1][i], *b = &out[2][i];
         const bool split = both->n_value == a->n_value + b->n_value;
-        if (both->is_whole || both->n_dim != a->n_dim) /* of shapes: they state the batch */
-            continue;
         if (!split ? both->n_value != a->n_value || tensors_differ (self, both, a, 0, a->n_value) ||
                          tensors_differ (self, both, b, 0, b->n_value)
                    : tensors_differ (self, both, a, 0, a->n_value) ||

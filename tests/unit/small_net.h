@@ -8,6 +8,7 @@
 
 #include "kernels/wm_import.h"
 #include "kernels/wm_model.h"
+#include "tests/unit/without_engines.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -114,7 +115,7 @@ static inline void save (const uint8_t *bytes, size_t size)
 static int make_folder (void **state)
 {
     (void) state;
-    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    hide_engines ();
     if (!mkdtemp (folder))
         return -1;
     snprintf (model_path, sizeof model_path, "%s/model", folder);

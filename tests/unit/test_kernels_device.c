@@ -6,6 +6,7 @@
 #include "kernels/wm_image.h"
 #include "kernels/wm_import.h"
 #include "tests/proof.h"
+#include "tests/unit/without_engines.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -600,13 +601,14 @@ static void no_device (const wm_model_t *m, const wm_spec_t *spec, const char *e
 static void what_cannot_be_run_is_refused_by_name (void **state)
 {
     (void) state;
-    no_device (model, &full, "fpga", "fp32", WM_EBATCH, "there are auto, sparse, openvino, onnxruntime");
+    no_device (model, &full, "fpga", "fp32", WM_EBATCH,
+               "there are auto, sparse, openvino, onnxruntime");
     no_device (model, &full, "auto", "int8", WM_EBATCH, "fp32, split and fast");
     no_device (general, &full, "sparse", "fp32", WM_EBATCH, "general for this test");
     no_device (general, &full, "reference", "fp32", WM_EBATCH, "use openvino");
-    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    hide_engines ();
     no_device (general, &full, "auto", "fp32", WM_EHOST, "/nowhere/wm_openvino.so");
-    unsetenv ("WM_OPENVINO_SO");
+    show_engines ();
 }
 
 /* Any CNN takes dense patches of its own size, whatever the specification cuts.  */

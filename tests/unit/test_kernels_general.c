@@ -1,6 +1,7 @@
 /* test_kernels_general.c - models for the general engine: several inputs and outputs of any names,
    ranks and types, what is chosen of them, their known answers, and what is refused.  */
 #include "tests/unit/made_import.h"
+#include "tests/unit/without_engines.h"
 
 #include <math.h>
 
@@ -305,21 +306,21 @@ static void without_the_engine (void **state)
 {
     (void) state;
     const float *inputs, *answers;
-    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    hide_engines ();
     graph_t g = several (-1);
     save_graph (&g);
     wm_model_t *model = imported (NULL);
     assert_int_equal (wm_model_known (model, &inputs, &answers), 0);
     assert_non_null (strstr (wm_model_why (model), "no known answers: that engine was not there"));
-    unsetenv ("WM_OPENVINO_SO");
+    show_engines ();
     check_several (model); /* and still runs where it is */
     wm_model_destroy (&model);
-    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    hide_engines ();
     g = several (-1);
     g.out[1]->type = NULL;
     save_graph (&g);
     refused (NULL, "output 'twice' is not a tensor of numbers");
-    unsetenv ("WM_OPENVINO_SO");
+    show_engines ();
 }
 
 static void models_that_no_engine_takes (void **state)

@@ -167,7 +167,7 @@ static void the_general_engine_reads_the_same (void **state)
     static const unsigned ways[] = { 0, PROD | READ | TYPED, STACK | SQUEEZED | PORTS | LEFTOVER,
                                      CONCAT | TURNED | ADD | DOUBLE, REVERSED | RANK3 };
     const wm_import_choices_t choices = { .general = 1, .outputs = "em_trk_none:0,michel" };
-    unsetenv ("WM_OPENVINO_SO");
+    show_engines ();
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char why[480], known[65];
         wm_error_t error = { 0 };
@@ -190,7 +190,7 @@ static void the_general_engine_reads_the_same (void **state)
         assert_string_not_equal (known, wm_model_sha256 (model));
         wm_model_destroy (&model);
     }
-    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    hide_engines ();
 }
 
 /* Outside the family, a frozen graph needs OpenVINO already when it is imported.  */
@@ -205,7 +205,7 @@ static void a_general_graph (void **state)
     assert_int_equal (wm_import (model_path, NULL, wmm_path, why, &error), WM_EHOST);
     assert_non_null (strstr (error.text, "'conv/Relu' (Softsign)"));
     assert_non_null (strstr (error.text, "`make` fetches and builds it"));
-    unsetenv ("WM_OPENVINO_SO");
+    show_engines ();
     if (wm_import (model_path, NULL, wmm_path, why, &error))
         fail_msg ("%s", error.text);
     wm_model_t *model = wm_model_open (wmm_path, &error);
@@ -225,7 +225,7 @@ static void a_general_graph (void **state)
     assert_int_equal (wm_import (model_path, NULL, wmm_path, why, &error), WM_EBATCH);
     assert_non_null (strstr (error.text, "node 'conv/Relu' (NoSuchOperator) is not known to the "));
     assert_non_null (strstr (error.text, "OpenVINO cannot"));
-    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    hide_engines ();
 }
 
 /* Layers that only the general engine has, whose multiply-adds were counted by hand.  */
@@ -259,10 +259,10 @@ static void other_layers (void **state)
     integers (&g, "flat", 1, INTS (-1, 30));
     node (&g, "Reshape", "scores", "product flat");
     save_graph (&g);
-    unsetenv ("WM_OPENVINO_SO");
+    show_engines ();
     if (wm_import (model_path, NULL, wmm_path, why, &error))
         fail_msg ("%s", error.text);
-    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    hide_engines ();
     wm_model_t *model = wm_model_open (wmm_path, &error);
     assert_non_null (model);
     assert_int_equal (wm_model_madds (model), 96 * 9 + 96 * 12 + 280 * 27 + 30 * 28);
