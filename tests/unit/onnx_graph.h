@@ -96,8 +96,8 @@ static inline void set_ints (graph_t *g, Onnx__NodeProto *n, const char *name, s
         __VA_ARGS__                                                                                \
     }
 
-static Onnx__TensorProto *tensor (graph_t *g, const char *name, int type, size_t n_dim,
-                                  const int64_t *dim)
+static inline Onnx__TensorProto *tensor (graph_t *g, const char *name, int type, size_t n_dim,
+                                         const int64_t *dim)
 {
     Onnx__TensorProto *t = take (g, 1, sizeof *t);
     onnx__tensor_proto__init (t);
