@@ -116,11 +116,17 @@ $(B)/obj/kernels/%_vnni.o:    ISA := $(ISA_AVX512) -mavx512vnni -mprefer-vector-
 $(B)/obj/kernels/%_bf16.o:    ISA := $(ISA_AVX512) -mavx512bf16
 $(B)/obj/kernels/%_amx.o:     ISA := $(ISA_AVX512) -mavx512bf16 -mamx-tile -mamx-bf16
 
-# onnx.proto of Debian's libonnx-dev, and our own of TensorFlow's frozen graphs, compiled by protobuf-c.
+# onnx.proto of Debian's libonnx-dev, with the fields of functions that it may be too old for, and our own of TensorFlow's
+# frozen graphs, compiled by protobuf-c.
 PROTO := onnx/onnx kernels/import/graphdef
-$(B)/gen/onnx/onnx.pb-c.c: /usr/include/onnx/onnx.proto
+$(B)/gen/onnx/onnx.pb-c.c: /usr/include/onnx/onnx.proto Makefile
 	@mkdir -p $(@D); echo "  PROTO $<"
-	$(Q)protoc-c --proto_path=/usr/include --c_out=$(B)/gen onnx/onnx.proto
+	$(Q)awk 'FNR == NR { known = known || /attribute_proto/; next } \
+	    /^message/ { is_node = / NodeProto/; is_function = / FunctionProto/ } \
+	    /^}/ && is_node && !known { print "  optional string overload = 8;" } \
+	    /^}/ && is_function && !known { print "  repeated AttributeProto attribute_proto = 11;"; \
+	        print "  optional string overload = 13;" } /^}/ { is_node = is_function = 0 } { print }' $< $< >$(@D)/onnx.proto
+	$(Q)protoc-c --proto_path=$(B)/gen --c_out=$(B)/gen onnx/onnx.proto
 $(B)/gen/kernels/import/graphdef.pb-c.c: kernels/import/graphdef.proto
 	@mkdir -p $(@D); echo "  PROTO $<"
 	$(Q)protoc-c --c_out=$(B)/gen $<

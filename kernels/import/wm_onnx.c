@@ -349,6 +349,11 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error
     wm_fault_t fault = self->tensorflow ? wm_graphdef_read (self, error)
                        : self->model    ? WM_OK
                                         : unpack (self, error);
+    if (!fault && self->model && self->model->n_functions) {
+        fault = wm_onnx_weights (self, &changed, error);
+        fault = fault ? fault : wm_onnx_inline (self, error);
+        self->gathered = true;
+    }
     if (!fault && self->model)
         fault = wm_onnx_weights (self, &changed, error);
     self->gathered |= changed;

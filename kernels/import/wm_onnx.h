@@ -78,6 +78,12 @@ wm_fault_t wm_onnx_pack (wm_onnx_t *self, const char *const *inner, size_t n, co
    constants. NULL: no memory.  */
 uint8_t *wm_onnx_fed (wm_onnx_t *self);
 
+/* Replaces calls of the model's own functions (ModelProto.functions) by the nodes of their bodies,
+   and drops the functions. All tensors are dense and in raw_data. WM_EBATCH names the function and
+   the node: damaged, calls itself, too deep or too large, of another operator set than the model's,
+   or named as an operator of ONNX; WM_EHOST: no memory.  */
+wm_fault_t wm_onnx_inline (wm_onnx_t *self, wm_error_t *error);
+
 /* Replaces nodes by equivalent ones in self->graph, in the arena: Softmax of operator sets 11 and
    12, which runs over all dimensions from its axis on and which OpenVINO 2026.4 computes wrongly
    (not in 9 and 10), and Erfc and Expm1, which OpenVINO lacks. WM_EHOST: no memory.  */

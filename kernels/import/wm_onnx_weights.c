@@ -432,11 +432,18 @@ static wm_fault_t visit_graph (void *argument, Onnx__GraphProto *g, wm_error_t *
     return refuse_empty (self, g, error);
 }
 
-/* Only Constant has such an attribute, sparse_value: it becomes value.  */
+/* A reference has no value outside of a function. Only Constant has an attribute that is sparse,
+   sparse_value: it becomes value.  */
 static wm_fault_t visit_attribute (void *argument, Onnx__AttributeProto *a,
                                    const Onnx__NodeProto *node, wm_error_t *error)
 {
     normaliser_t *self = argument;
+    if (a->ref_attr_name && *a->ref_attr_name && !self->onnx->model->n_functions)
+        return wm_fault (
+            error, WM_EBATCH,
+            "%s: node '%.100s' (%.60s) takes its attribute '%.60s' from a function, and "
+            "lies in none: a damaged model",
+            self->onnx->path, wm_onnx_node_name (node), wm_onnx_op (node), a->name ? a->name : "");
     if (!a->sparse_tensor || a->t || strcmp (wm_onnx_op (node), "Constant") != 0)
         return WM_OK;
     char *name = strdup ("value");

@@ -19,7 +19,8 @@ typedef struct {
     Onnx__NodeProto *node[64];
     Onnx__TensorProto *tensor[64];
     Onnx__ValueInfoProto *in[16], *out[4];
-    size_t n_node, n_tensor, n_in, n_out;
+    Onnx__FunctionProto *function[8];
+    size_t n_node, n_tensor, n_in, n_out, n_function;
     unsigned ways;
 } graph_t;
 
@@ -156,6 +157,31 @@ static void output (graph_t *g, const char *name, size_t n_dim, const int64_t *d
     g->out[g->n_out++] = port (g, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, n_dim, dim);
 }
 
+/* Makes a function of domain "my" of all nodes that there are, which are no more the graph's.  */
+static inline Onnx__FunctionProto *function (graph_t *g, const char *name, const char *in,
+                                             const char *out)
+{
+    Onnx__FunctionProto *f = take (g, 1, sizeof *f);
+    onnx__function_proto__init (f);
+    f->name = copy (g, name);
+    f->domain = copy (g, "my");
+    f->input = split (g, in, &f->n_input);
+    f->output = split (g, out, &f->n_output);
+    f->n_node = g->n_node;
+    f->node = memcpy (take (g, g->n_node, sizeof *f->node), g->node, g->n_node * sizeof *f->node);
+    g->n_node = 0;
+    assert_true (g->n_function < 8);
+    return g->function[g->n_function++] = f;
+}
+
+/* A node that calls a function.  */
+static inline Onnx__NodeProto *call (graph_t *g, const char *name, const char *in, const char *out)
+{
+    Onnx__NodeProto *n = node (g, name, in, out);
+    n->domain = copy (g, "my");
+    return n;
+}
+
 static uint8_t *packed (graph_t *g, size_t *size)
 {
     Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = { &opset };
@@ -176,6 +202,8 @@ static uint8_t *packed (graph_t *g, size_t *size)
     model.ir_version = 7;
     model.n_opset_import = 1;
     model.opset_import = opsets;
+    model.functions = g->function;
+    model.n_functions = g->n_function;
     *size = onnx__model_proto__get_packed_size (&model);
     uint8_t *bytes = malloc (*size);
     assert_non_null (bytes);
