@@ -76,11 +76,19 @@ static wm_fault_t read_shape (const reader_t *self, const Onnx__ValueInfoProto *
     self->how->other_type |= port->type != 0;
     const Onnx__TensorShapeProto *shape = tensor->shape;
     size_t first = self->how->whole ? 0 : 1;
-    if (!shape || shape->n_dim < first || shape->n_dim - first > WM_MODEL_DIMS_MAX)
+    if (!shape || (self->onnx->tensorflow && !shape->n_dim)) /* a placeholder of any shape has 0 */
         return wm_fault (error, WM_EBATCH,
-                         "%s: %s '%s' has no shape, no batch dimension or more than %d dimensions "
-                         "behind it; export the model with its shapes",
-                         path, self->what, port->name, WM_MODEL_DIMS_MAX);
+                         "%s: %s '%s' has no shape: export the model with its shapes", path,
+                         self->what, port->name);
+    if (shape->n_dim < first)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: %s '%s' is one number, without a batch dimension: import the model "
+                         "with --whole, or make it a constant",
+                         path, self->what, port->name);
+    if (shape->n_dim - first > WM_MODEL_DIMS_MAX)
+        return wm_fault (error, WM_EBATCH, "%s: %s '%s' has %zu dimensions%s, and %d are possible",
+                         path, self->what, port->name, shape->n_dim - first,
+                         first ? " behind its batch dimension" : "", WM_MODEL_DIMS_MAX);
     int64_t batch = first ? dim_value (shape->dim[0]) : -1;
     if (batch > 1)
         return wm_fault (error, WM_EBATCH,
@@ -142,6 +150,10 @@ wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
             return wm_fault (error, WM_EBATCH, "%s: more than %d inputs", self->path,
                              WM_MODEL_PORTS_MAX);
         wm_fault_t fault = read_name (&reader, g->input[i], &port[*n], error);
+        for (uint32_t k = 0; k < *n && !fault; k++)
+            if (!strcmp (port[k].name, port[*n].name))
+                fault = wm_fault (error, WM_EBATCH, "%s: input '%s' comes twice: a damaged model",
+                                  self->path, port[k].name);
         if (!fault)
             fault = read_shape (&reader, g->input[i], &port[*n], error);
         if (fault)
@@ -166,6 +178,12 @@ wm_fault_t wm_onnx_outputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS
     wm_fault_t fault = WM_OK;
     for (*n = 0; *n < self->n_output && !fault; ++*n)
         fault = read_name (&reader, self->output[*n], &port[*n], error);
+    for (uint32_t i = 0; i < *n && !fault; i++)
+        for (uint32_t k = 0; k < i && !fault; k++)
+            if (!strcmp (port[k].name, port[i].name))
+                fault = wm_fault (error, WM_EBATCH,
+                                  "%s: output '%s' comes twice: choose outputs by --outputs",
+                                  self->path, port[i].name);
     return fault;
 }
 

@@ -122,6 +122,8 @@ static wm_fault_t make_slot (engine_t *self, slot_t *slot, wm_error_t *error)
         void *data;
         size_t bytes,
             want = (size_t) self->rows * wm_model_input (self->model, i)->n_value * sizeof (float);
+        if (!*self->graph.input_name[i])
+            continue;
         if (ov_infer_request_get_tensor (slot->request, self->graph.input_name[i], &slot->in[i]) !=
                 OK ||
             ov_tensor_data (slot->in[i], &data) != OK ||
@@ -256,7 +258,8 @@ static void put_patch (const engine_t *self, const slot_t *slot, const wm_batch_
     const float *patch = batch->patch + (size_t) hit * batch->patch_values;
     for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
         size_t n = wm_model_input (self->model, i)->n_value;
-        memcpy (slot->input[i] + row * n, patch, n * sizeof *patch);
+        if (slot->input[i])
+            memcpy (slot->input[i] + row * n, patch, n * sizeof *patch);
         patch += n;
     }
 }
@@ -274,6 +277,8 @@ static uint32_t fill (const engine_t *self, slot_t *slot, const wm_batch_t *batc
     }
     for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
         size_t n = wm_model_input (self->model, i)->n_value;
+        if (!slot->input[i])
+            continue;
         if (!self->graph.guard)
             memset (slot->input[i] + row * n, 0, (self->rows - row) * n * sizeof (float));
         for (uint32_t r = row; r < self->rows && self->graph.guard; r++)

@@ -31,7 +31,8 @@ wm_openvino_alone_t *wm_openvino_alone_new (wm_openvino_graph_t *graph, ov_core_
         fine = false;
     }
     for (uint32_t i = 0; fine && i < graph->n_input; i++)
-        if (ov_infer_request_get_tensor (self->request, graph->input_name[i], &self->in[i]) != OK) {
+        if (*graph->input_name[i] &&
+            ov_infer_request_get_tensor (self->request, graph->input_name[i], &self->in[i]) != OK) {
             wm_openvino_failed (error, WM_EHOST, "name this model's inputs");
             fine = false;
         }
@@ -59,6 +60,8 @@ wm_fault_t wm_openvino_alone_check (wm_openvino_alone_t *self, float *const *inp
     for (uint32_t i = 0; i < self->graph->n_input; i++) {
         const size_t n = self->graph->input[i].n_value;
         void *data;
+        if (!self->in[i])
+            continue;
         if (ov_tensor_data (self->in[i], &data) != OK)
             return wm_openvino_failed (error, WM_EHOST, "take the values of a patch");
         memcpy (data, input[i] + row * n, n * sizeof (float));

@@ -80,22 +80,108 @@ static wm_fault_t read_frozen (wm_openvino_graph_t *self, ov_core_t *core, const
     return fault;
 }
 
+/* Copies a name that a port has; "": it has none.  */
+static void take_name (const ov_output_const_port_t *port, char name[132])
+{
+    char *any = NULL;
+    *name = 0;
+    if (port && ov_port_get_any_name (port, &any) == OK && strlen (any) < 132)
+        strcpy (name, any);
+    ov_free (any);
+}
+
+/* OpenVINO takes a node that hands a value on (Dropout) out of the graph, and its output's name
+   becomes that of the input; an input that no node reads is gone. *n: its inputs; `is_ours`: the
+   name of input k is that of one of ours.  */
+static wm_fault_t list_inputs (wm_openvino_graph_t *self, size_t *n,
+                               char name[WM_MODEL_PORTS_MAX][132], bool *is_ours, wm_error_t *error)
+{
+    if (ov_model_inputs_size (self->graph, n) != OK || *n > WM_MODEL_PORTS_MAX)
+        return wm_openvino_failed (error, WM_EBATCH, "find the inputs of this model");
+    for (size_t k = 0; k < *n; k++) {
+        ov_output_const_port_t *port = NULL;
+        ov_model_const_input_by_index (self->graph, k, &port);
+        take_name (port, name[k]);
+        ov_output_const_port_free (port);
+    }
+    for (uint32_t i = 0; i < self->n_input; i++) {
+        ov_output_const_port_t *port = NULL;
+        char any[132];
+        if (ov_model_const_input_by_name (self->graph, self->input_name[i], &port) == OK) {
+            take_name (port, any);
+            for (size_t k = 0; k < *n; k++)
+                is_ours[k] |= strcmp (any, name[k]) == 0;
+        }
+        ov_output_const_port_free (port);
+    }
+    return WM_OK;
+}
+
+/* Finds inputs whose names are gone: they have the others' places, in order, or are not read.  */
+static wm_fault_t name_inputs (wm_openvino_graph_t *self, wm_error_t *error)
+{
+    char name[WM_MODEL_PORTS_MAX][132];
+    bool is_ours[WM_MODEL_PORTS_MAX] = { false };
+    size_t n, next = 0, n_other = 0;
+    wm_fault_t fault = list_inputs (self, &n, name, is_ours, error);
+    for (size_t k = 0; k < n && !fault; k++)
+        n_other += !is_ours[k];
+    uint32_t lost[WM_MODEL_PORTS_MAX], n_lost = 0;
+    for (uint32_t i = 0; i < self->n_input && !fault; i++) {
+        ov_output_const_port_t *port = NULL;
+        if (ov_model_const_input_by_name (self->graph, self->input_name[i], &port) != OK)
+            lost[n_lost++] = i;
+        ov_output_const_port_free (port);
+    }
+    bool fine = !n_other || n_other == n_lost;
+    for (uint32_t i = 0; i < n_lost && !fault && fine; i++) {
+        while (next < n && is_ours[next])
+            next++;
+        fine = next == n || *name[next];
+        strcpy (self->input_name[lost[i]], next < n ? name[next++] : "");
+    }
+    if (!fault && !fine)
+        fault =
+            wm_fault (error, WM_EBATCH,
+                      "OpenVINO renames input '%.128s' of this model, and which of its own that "
+                      "is is not known: leave out inputs that no node reads, or the Dropout "
+                      "that reads this one",
+                      n_lost ? self->input[lost[0]].name : "");
+    return fault;
+}
+
+/* An output whose name is gone has the same place.  */
+static void name_outputs (wm_openvino_graph_t *self)
+{
+    for (uint32_t i = 0; i < self->n_output; i++) {
+        ov_output_const_port_t *port = NULL;
+        if (ov_model_const_output_by_name (self->graph, self->output_name[i], &port) != OK) {
+            ov_model_const_output_by_index (self->graph, i, &port);
+            take_name (port, self->output_name[i]);
+        }
+        ov_output_const_port_free (port);
+    }
+}
+
 /* Input i of the graph may lack the batch dimension that ports do not count.  */
 static wm_fault_t look_at_inputs (wm_openvino_graph_t *self, wm_error_t *error)
 {
-    uint32_t n_whole = 0;
+    uint32_t n_whole = 0, n_read = 0;
     for (uint32_t i = 0; i < self->n_input; i++) {
+        if (!*self->input_name[i])
+            continue;
         ov_output_const_port_t *port = NULL;
         ov_partial_shape_t shape = { 0 };
         if (ov_model_const_input_by_name (self->graph, self->input_name[i], &port) != OK ||
             ov_port_get_partial_shape (port, &shape) != OK)
             return wm_openvino_failed (error, WM_EBATCH, "find an input of this model");
         n_whole += shape.rank.min == shape.rank.max && shape.rank.min == self->input[i].n_dim;
+        n_read++;
         ov_partial_shape_free (&shape);
         ov_output_const_port_free (port);
     }
     self->whole = n_whole > 0;
-    if (n_whole && n_whole != self->n_input)
+    if (n_whole && n_whole != n_read)
         return wm_fault (error, WM_EBATCH,
                          "some inputs of this model have a batch dimension and "
                          "some have none");
@@ -148,6 +234,8 @@ static wm_fault_t convert (wm_openvino_graph_t *self, wm_error_t *error)
         const bool in = i < self->n_input;
         const char *name = in ? self->input_name[i] : self->output_name[i - self->n_input];
         ov_output_const_port_t *port = NULL;
+        if (in && !*name)
+            continue;
         status = in ? ov_model_const_input_by_name (self->graph, name, &port)
                     : ov_model_const_output_by_name (self->graph, name, &port);
         if (status == OK && !is_float (port)) {
@@ -198,7 +286,11 @@ wm_fault_t wm_openvino_graph_read (wm_openvino_graph_t *self, ov_core_t *core, c
         fault = wm_openvino_failed (error, WM_EBATCH, "read this model");
     wm_guard_forget (self->guard);
     if (!fault)
+        fault = name_inputs (self, error);
+    if (!fault) {
+        name_outputs (self);
         fault = look_at_inputs (self, error);
+    }
     return fault ? fault : convert (self, error);
 }
 
@@ -217,19 +309,21 @@ bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows)
     ov_partial_shape_t shape[WM_MODEL_PORTS_MAX];
     uint32_t made = 0;
     bool fine = !self->whole || rows == 1;
-    while (fine && made < self->n_input) {
-        const wm_port_t *port = &self->input[made];
+    for (uint32_t i = 0; i < self->n_input && fine; i++) {
+        const wm_port_t *port = &self->input[i];
+        if (!*self->input_name[i] || port->n_dim + !self->whole == 0)
+            continue; /* not there; or a scalar, which is no other shape */
         ov_dimension_t dim[WM_MODEL_DIMS_MAX + 1] = { { rows, rows } };
         for (uint32_t k = 0; k < port->n_dim; k++) {
             const int64_t size = port->dim[k] ? (int64_t) port->dim[k] : -1; /* any size */
             dim[k + 1] = (ov_dimension_t){ size, size };
         }
-        name[made] = self->input_name[made];
+        name[made] = self->input_name[i];
         fine = ov_partial_shape_create (port->n_dim + !self->whole, dim + self->whole,
                                         &shape[made]) == OK;
         made += fine; /* those to free */
     }
-    fine = fine && ov_model_reshape (self->graph, name, shape, self->n_input) == OK;
+    fine = fine && (!made || ov_model_reshape (self->graph, name, shape, made) == OK);
     while (made-- > 0)
         ov_partial_shape_free (&shape[made]);
     return fine;

@@ -16,7 +16,8 @@ typedef struct {
     wm_guard_t *guard;               /* NULL: no index needs it */
     const wm_port_t *input, *output; /* lent */
     uint32_t n_input, n_output;
-    char input_name[WM_MODEL_PORTS_MAX][132], output_name[WM_SHAPES_MAX][132]; /* OpenVINO's */
+    /* OpenVINO's; "": an input that no node reads, which it does not have.  */
+    char input_name[WM_MODEL_PORTS_MAX][132], output_name[WM_SHAPES_MAX][132];
     bool whole; /* the inputs have no batch dimension: one patch at a time */
 } wm_openvino_graph_t;
 

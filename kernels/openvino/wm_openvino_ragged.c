@@ -117,7 +117,7 @@ static wm_fault_t start (wm_openvino_ragged_t *self, slot_t *slot, const wm_batc
         return WM_OK;
     }
     for (uint32_t i = 0; i < graph->n_input; i++)
-        if (put_input (graph, slot, i, &tensor[i], batch->patch) != OK)
+        if (*graph->input_name[i] && put_input (graph, slot, i, &tensor[i], batch->patch) != OK)
             return wm_openvino_failed (error, WM_EHOST, "take the values of a patch");
     if (ov_infer_request_start_async (slot->request) != OK)
         return wm_openvino_failed (error, WM_EHOST, "start a patch");
@@ -135,11 +135,16 @@ static const char *find_output (const wm_openvino_graph_t *graph, slot_t *slot, 
     const wm_port_t *port = &graph->output[i];
     const int64_t first = !graph->whole;
     ov_shape_t shape = { 0 };
-    if (ov_infer_request_get_tensor (slot->request, graph->output_name[i], out) != OK ||
-        ov_tensor_get_shape (*out, &shape) != OK)
+    size_t bytes;
+    *tensor = (wm_ragged_t){ .n_dim = port->n_dim };
+    if (ov_infer_request_get_tensor (slot->request, graph->output_name[i], out) != OK)
+        return "OpenVINO hands out no scores";
+    if (port->n_dim + first == 0 && ov_tensor_get_byte_size (*out, &bytes) == OK &&
+        bytes == sizeof (float))
+        return NULL; /* it has no shape for a scalar */
+    if (ov_tensor_get_shape (*out, &shape) != OK)
         return "OpenVINO hands out no scores";
     bool fits = shape.rank == port->n_dim + first && (!first || shape.dims[0] == 1);
-    *tensor = (wm_ragged_t){ .n_dim = port->n_dim };
     for (uint32_t d = 0; d < port->n_dim && fits; d++) {
         const int64_t size = shape.dims[d + first];
         fits = size >= 0 && size < WM_RAGGED_VALUES_MAX && (!port->dim[d] || size == port->dim[d]);
