@@ -3,7 +3,11 @@
    A row that ends by an exception (lengths that do not fit each other) leaves sizes of its own in
    the graph of its stream (OpenVINO 2026.4), where later rows would be computed with them, also by
    other requests. So the graph is compiled again, and rows that were under way are computed again.
-   Streams take rows in the order in which they were started, so that rows before it are sound.  */
+   Streams take rows in the order in which they were started, so that rows before it are sound.
+
+   Requests write their outputs into tensors of ours. Into its own OpenVINO 2026.4 writes nothing
+   where an output is an input as it came (Identity, a Cast to float32) and a row is smaller than the
+   one before it: what it hands out then is memory that it never wrote.  */
 #include "kernels/openvino/wm_openvino_ragged.h"
 
 #include <stdatomic.h>
@@ -12,7 +16,7 @@
 
 typedef struct {
     ov_infer_request_t *request;
-    ov_tensor_t *in[WM_MODEL_PORTS_MAX];
+    ov_tensor_t *in[WM_MODEL_PORTS_MAX], *out[WM_MODEL_PORTS_MAX];
     const wm_batch_t *batch; /* the row that it computes, or shall compute again, */
     float *scores;           /* and where its scores go; NULL: none */
 } slot_t;
@@ -40,6 +44,33 @@ static void clear (wm_openvino_ragged_t *self)
     self->compiled = NULL;
 }
 
+/* Gives output i of the request a tensor, whose free dimensions follow its rows. By its port: the
+   name may also be that of an input.  */
+static bool lend_output (const wm_openvino_ragged_t *self, slot_t *slot, uint32_t i)
+{
+    const wm_openvino_graph_t *graph = self->graph;
+    const wm_port_t *output = &graph->output[i];
+    int64_t dim[WM_RAGGED_DIMS_MAX + 1] = { 1 };
+    for (uint32_t d = 0; d < output->n_dim; d++)
+        dim[d + 1] = output->dim[d];
+    const ov_shape_t shape = { .rank = output->n_dim + !graph->whole, .dims = dim + graph->whole };
+    ov_output_const_port_t *port = NULL;
+    const bool fine =
+        (slot->out[i] || ov_tensor_create (F32, shape, &slot->out[i]) == OK) &&
+        ov_compiled_model_output_by_name (self->compiled, graph->output_name[i], &port) == OK &&
+        ov_infer_request_set_tensor_by_const_port (slot->request, port, slot->out[i]) == OK;
+    ov_output_const_port_free (port);
+    return fine;
+}
+
+static bool make_request (const wm_openvino_ragged_t *self, slot_t *slot)
+{
+    bool fine = ov_compiled_model_create_infer_request (self->compiled, &slot->request) == OK;
+    for (uint32_t i = 0; i < self->graph->n_output && fine; i++)
+        fine = lend_output (self, slot, i);
+    return fine;
+}
+
 /* Compiles the graph, again where it was; nothing runs.  */
 static wm_fault_t compile (wm_openvino_ragged_t *self, wm_error_t *error)
 {
@@ -47,7 +78,7 @@ static wm_fault_t compile (wm_openvino_ragged_t *self, wm_error_t *error)
     wm_fault_t fault = wm_openvino_graph_compile (self->graph, self->core, self->threads, false,
                                                   &self->compiled, error);
     for (uint32_t s = 0; s < self->n_slot && !fault; s++)
-        if (ov_compiled_model_create_infer_request (self->compiled, &self->slot[s].request) != OK)
+        if (!make_request (self, &self->slot[s]))
             fault = wm_openvino_failed (error, WM_EHOST, "make a request");
     self->is_spoilt = fault != WM_OK;
     return fault;
@@ -75,8 +106,10 @@ void wm_openvino_ragged_destroy (wm_openvino_ragged_t **self_p)
         return;
     clear (self);
     for (uint32_t s = 0; s < self->n_slot; s++)
-        for (uint32_t i = 0; i < WM_MODEL_PORTS_MAX; i++)
+        for (uint32_t i = 0; i < WM_MODEL_PORTS_MAX; i++) {
             ov_tensor_free (self->slot[s].in[i]);
+            ov_tensor_free (self->slot[s].out[i]);
+        }
     free (self);
     *self_p = NULL;
 }
@@ -128,21 +161,19 @@ static wm_fault_t start (wm_openvino_ragged_t *self, slot_t *slot, const wm_batc
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* Finds output i, which must have the port's rank and fixed dimensions.  */
-static const char *find_output (const wm_openvino_graph_t *graph, slot_t *slot, uint32_t i,
-                                wm_ragged_t *tensor, ov_tensor_t **out)
+/* Finds the shape of output i, which must have the port's rank and fixed dimensions.  */
+static const char *find_output (const wm_openvino_graph_t *graph, const slot_t *slot, uint32_t i,
+                                wm_ragged_t *tensor)
 {
     const wm_port_t *port = &graph->output[i];
     const int64_t first = !graph->whole;
     ov_shape_t shape = { 0 };
     size_t bytes;
     *tensor = (wm_ragged_t){ .n_dim = port->n_dim };
-    if (ov_infer_request_get_tensor (slot->request, graph->output_name[i], out) != OK)
-        return "OpenVINO hands out no scores";
-    if (port->n_dim + first == 0 && ov_tensor_get_byte_size (*out, &bytes) == OK &&
+    if (port->n_dim + first == 0 && ov_tensor_get_byte_size (slot->out[i], &bytes) == OK &&
         bytes == sizeof (float))
         return NULL; /* it has no shape for a scalar */
-    if (ov_tensor_get_shape (*out, &shape) != OK)
+    if (ov_tensor_get_shape (slot->out[i], &shape) != OK)
         return "OpenVINO hands out no scores";
     bool fits = shape.rank == port->n_dim + first && (!first || shape.dims[0] == 1);
     for (uint32_t d = 0; d < port->n_dim && fits; d++) {
@@ -154,26 +185,24 @@ static const char *find_output (const wm_openvino_graph_t *graph, slot_t *slot, 
     return fits ? NULL : "an output has another shape than the model states";
 }
 
-static const char *take_outputs (const wm_openvino_graph_t *graph, slot_t *slot, float *scores)
+static const char *take_outputs (const wm_openvino_graph_t *graph, const slot_t *slot,
+                                 float *scores)
 {
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
-    ov_tensor_t *out[WM_MODEL_PORTS_MAX] = { NULL };
     const char *broken = NULL;
     for (uint32_t i = 0; i < graph->n_output && !broken; i++)
-        broken = find_output (graph, slot, i, &tensor[i], &out[i]);
+        broken = find_output (graph, slot, i, &tensor[i]);
     if (!broken && !wm_ragged_begin (scores, WM_RAGGED_VALUES_MAX, graph->n_output, tensor))
         broken = "the outputs have more values than a message takes (12 MiB)";
     for (uint32_t i = 0; i < graph->n_output && !broken; i++) {
         void *data;
         if (!tensor[i].n_value)
             continue;
-        if (ov_tensor_data (out[i], &data) != OK)
+        if (ov_tensor_data (slot->out[i], &data) != OK)
             broken = "OpenVINO hands out no scores";
         else
             memcpy (scores + tensor[i].at, data, tensor[i].n_value * sizeof *scores);
     }
-    for (uint32_t i = 0; i < graph->n_output; i++)
-        ov_tensor_free (out[i]);
     return broken;
 }
 

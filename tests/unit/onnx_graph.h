@@ -147,12 +147,12 @@ static Onnx__ValueInfoProto *port (graph_t *g, const char *name, int type, size_
     return info;
 }
 
-static void input (graph_t *g, const char *name, size_t n_dim, const int64_t *dim)
+static inline void input (graph_t *g, const char *name, size_t n_dim, const int64_t *dim)
 {
     g->in[g->n_in++] = port (g, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, n_dim, dim);
 }
 
-static void output (graph_t *g, const char *name, size_t n_dim, const int64_t *dim)
+static inline void output (graph_t *g, const char *name, size_t n_dim, const int64_t *dim)
 {
     g->out[g->n_out++] = port (g, name, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, n_dim, dim);
 }
