@@ -261,8 +261,8 @@ static bool ragged_is_malformed (const wm_payload_t *payload, char *text, size_t
 }
 
 /* Whether a result of the right size breaks a promise of wm_batch.h; text explains it. A worker
-   holds hits whose scores are not finite (wm_device.c): one that sends them as scored is broken.
- */
+   holds hits whose scores are not finite, of clients those with a NaN (wm_device.c): one that sends
+   them as scored is broken.  */
 static bool result_is_malformed (const wm_core_t *self, const wm_msg_t *msg,
                                  const wm_payload_t *payload, char *text, size_t bytes)
 {
@@ -279,7 +279,8 @@ static bool result_is_malformed (const wm_core_t *self, const wm_msg_t *msg,
         for (uint32_t k = 0; k < n_output; k++, at += sizeof (float)) {
             float score;
             memcpy (&score, at, sizeof score);
-            if (status[i] == WM_HIT_SCORED && !isfinite (score)) {
+            if (status[i] == WM_HIT_SCORED &&
+                (self->config.for_clients ? isnan (score) : !isfinite (score))) {
                 snprintf (text, bytes, "hit %u is sent as scored, but its score %u is not finite",
                           i, k);
                 return true;

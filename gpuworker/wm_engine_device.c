@@ -152,6 +152,7 @@ static wm_fault_t open_engine (wm_control_t *control, const char *engine, int li
                                   .max_error = control->max_error,
                                   .threads = control->threads,
                                   .pin = control->pin,
+                                  .keeps_infinite = control->keeps_infinite,
                                   .progress = &control->hand[0].progress };
     const bool measures =
         !is_strict (control->precision) && !*control->taken_precision && *control->trial;

@@ -237,6 +237,7 @@ static wm_fault_t set_up (wm_scorer_t *self, const wm_scorer_config_t *config, w
     strcpy (control->model_path, config->model_path);
     control->threads = config->threads;
     control->pin = config->pin;
+    control->keeps_infinite = *pins->serves != 0;
     memcpy (control->precision, pins->precision, sizeof control->precision);
     control->max_error = wm_pins_max_error (pins);
     if (config->trial && strlen (config->trial) >= sizeof control->trial)

@@ -79,7 +79,7 @@ typedef struct {
     char engine[16], precision[8];
     double max_error;     /* of split and fast */
     char trial[PATH_MAX]; /* file with a TRIAL's payload (wire.abnf), of has_trial; "": fp32 */
-    int32_t threads, pin;
+    int32_t threads, pin, keeps_infinite;
     uint32_t n_output, n_value;
     char model[65]; /* SHA-256 of the network that the model file must name */
     char model_path[PATH_MAX];

@@ -22,10 +22,13 @@
 #define CANARY_SHARE 0.05 /* of the time: a fast GPU has more batches than the CPU can check */
 #define PROBES 3u         /* seeded patches if a model has no known answers */
 
+typedef enum { HOLDS_NONFINITE, HOLDS_NAN, HOLDS_NOTHING } holds_t;
+
 struct wm_device_t {
     const wm_model_t *model;
     wm_spec_t spec;
     bool has_spec, fast;
+    holds_t holds; /* hits with such scores */
     double max_error;
     const wm_engine_t *engine;
     const wm_backend_t *backend;
@@ -195,7 +198,7 @@ void wm_device_class (const wm_model_t *model, const wm_device_config_t *config,
 
 double wm_device_off (double score, double right)
 {
-    const double off = fabs (score - right) / fmax (1, fabs (right));
+    const double off = score == right ? 0 : fabs (score - right) / fmax (1, fabs (right));
     return isnan (off) ? INFINITY : off;
 }
 
@@ -247,6 +250,7 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     }
     self->model = model;
     self->fast = fast;
+    self->holds = config->keeps_infinite ? HOLDS_NAN : HOLDS_NONFINITE;
     self->max_error =
         config->max_error > 0 ? config->max_error : wm_device_max_error (config->precision);
     self->engine = engine;
@@ -334,48 +338,46 @@ static wm_fault_t check_batch (const wm_device_t *self, const wm_batch_t *batch,
     return WM_OK;
 }
 
-/* Holds a hit with a score that is not finite; none of its scores is passed on.  */
-static void hold_nonfinite (uint32_t n_hit, uint32_t n_output, uint8_t *status, float *scores)
+/* Makes all of a hit's scores NaN where one of them holds it. Returns whether one does.  */
+static bool spoil (const wm_device_t *self, float *score, size_t n)
 {
-    for (uint32_t i = 0; i < n_hit; i++) {
-        float *row = scores + (size_t) i * n_output, poison = 0;
-        for (uint32_t k = 0; k < n_output; k++)
-            poison += 0 * row[k];
-        if (poison == 0)
-            continue;
-        status[i] = status[i] ? status[i] : WM_HIT_NONFINITE; /* unless the engine says why */
-        for (uint32_t k = 0; k < n_output; k++)
-            row[k] = NAN;
-    }
+    float sum = 0; /* 0 x: NaN unless x is finite */
+    bool any = false;
+    for (size_t k = 0; k < n && self->holds == HOLDS_NONFINITE; k++)
+        sum += 0 * score[k];
+    for (size_t k = 0; k < n && self->holds == HOLDS_NAN; k++)
+        any |= isnan (score[k]) != 0;
+    if (sum == 0 && !any)
+        return false;
+    for (size_t k = 0; k < n; k++)
+        score[k] = NAN;
+    return true;
 }
 
-/* The same for a ragged row, whose head stays, so that its shapes are known.  */
-static void hold_ragged (const wm_model_t *model, uint8_t *status, float *row)
+/* A ragged row keeps its head, so that its shapes are known.  */
+static void hold_ragged (const wm_device_t *self, uint8_t *status, float *row)
 {
+    const wm_model_t *model = self->model;
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     const uint32_t length = wm_ragged_length (row, wm_model_n_output (model));
     if (wm_model_row (wm_model_output (model, 0), wm_model_n_output_port (model), row, length,
-                      tensor)) {
+                      tensor))
         *status = WM_HIT_HELD; /* a refusal */
-        return;
-    }
-    float poison = 0;
-    for (uint32_t k = tensor[0].at; k < length; k++)
-        poison += 0 * row[k];
-    if (poison == 0)
-        return;
-    *status = WM_HIT_NONFINITE;
-    for (uint32_t k = tensor[0].at; k < length; k++)
-        row[k] = NAN;
+    else if (spoil (self, row + tensor[0].at, length - tensor[0].at))
+        *status = WM_HIT_NONFINITE;
 }
 
-/* Holds what has scores that are not finite.  */
+/* Holds what has scores that are none.  */
 static void hold (const wm_device_t *self, const wm_batch_t *batch, uint8_t *status, float *scores)
 {
-    if (wm_model_is_ragged (self->model, NULL))
-        hold_ragged (self->model, status, scores);
-    else
-        hold_nonfinite (batch->n_hit, wm_model_n_output (self->model), status, scores);
+    const size_t n_output = wm_model_n_output (self->model);
+    if (wm_model_is_ragged (self->model, NULL)) {
+        hold_ragged (self, status, scores);
+        return;
+    }
+    for (uint32_t i = 0; i < batch->n_hit; i++)
+        if (spoil (self, scores + i * n_output, n_output))
+            status[i] = status[i] ? status[i] : WM_HIT_NONFINITE; /* unless the engine says why */
 }
 
 /* On a GPU: a job by itself.  */
@@ -571,28 +573,44 @@ wm_fault_t wm_device_collect (wm_device_t *self, wm_job_t **job, wm_error_t *err
 
 /* ---- self-test ------------------------------------------------------------------------------- */
 
-/* may_hold: the model may refuse a patch (an index outside its table), which gets NaN.  */
 static wm_fault_t score_patches (wm_device_t *self, const float *inputs, uint32_t count,
-                                 bool may_hold, float *scores, wm_error_t *error)
+                                 float *scores, wm_error_t *error)
 {
-    wm_batch_t batch = {
+    const wm_batch_t batch = {
         .kind = WM_BATCH_PATCHES,
         .n_hit = count,
         .patch_values = wm_model_n_value (self->model),
-        .patch = (float *) inputs, /* engines only read a batch */
+        .patch = (float *) (uintptr_t) inputs, /* engines only read a batch */
     };
     uint8_t *status = calloc (count, 1);
-    if (!status)
-        return wm_fault (error, WM_EHOST, "no memory for the self-test");
-    wm_fault_t fault = wm_device_score (self, &batch, status, scores, error);
-    for (uint32_t i = 0; !fault && i < count; i++)
-        if (status[i] != WM_HIT_SCORED && !(may_hold && status[i] == WM_HIT_HELD))
-            fault =
-                wm_fault (error, WM_EHOST,
-                          "self-test of %s failed: test patch %u has a score that is not finite",
-                          self->signature, i);
+    const wm_fault_t fault = status ? wm_device_score (self, &batch, status, scores, error)
+                                    : wm_fault (error, WM_EHOST, "no memory for the self-test");
     free (status);
     return fault;
+}
+
+/* The largest error of n scores, and whose it is.  */
+static double worst_of (const float *scores, const float *want, size_t n, double unit,
+                        size_t *where)
+{
+    double worst = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double off = isnan (want[i])
+                               ? 0
+                               : wm_device_off ((double) scores[i] / unit, (double) want[i] / unit);
+        if (off > worst)
+            worst = off, *where = i;
+    }
+    return worst;
+}
+
+/* Whether n scores are the same bits, or both none.  */
+static bool is_same (const float *a, const float *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp (&a[i], &b[i], sizeof *a) != 0 && !(isnan (a[i]) && isnan (b[i])))
+            return false;
+    return true;
 }
 
 /* Compares with the known answers of the model's file. In fast the error of a general model's
@@ -604,21 +622,19 @@ static wm_fault_t test_known (wm_device_t *self, const float *inputs, const floa
                  tolerance =
                      is_strict (self->signature) ? limit : fmax (0.05, 10 * self->max_error);
     const bool shared = self->fast && wm_model_kind (self->model) != WM_MODEL_FAMILY;
-    double worst = 0, unit = 1;
-    uint32_t n_output = wm_model_n_output (self->model), where = 0;
-    wm_fault_t fault = score_patches (self, inputs, count, false, scores, error);
+    const size_t n_output = wm_model_n_output (self->model), n = count * n_output;
+    double unit = 1;
+    size_t where = 0;
+    wm_fault_t fault = score_patches (self, inputs, count, scores, error);
     if (fault)
         return fault;
-    for (uint32_t i = 0; shared && i < count * n_output; i++) /* both are bounded by the .wmm */
-        unit = fmax (unit, fabs ((double) want[i]));
-    for (uint32_t i = 0; i < count * n_output; i++) {
-        const double off = wm_device_off ((double) scores[i] / unit, (double) want[i] / unit);
-        if (off > worst)
-            worst = off, where = i;
-    }
+    for (size_t i = 0; shared && i < n; i++) /* both are bounded by the .wmm */
+        if (isfinite (want[i]))
+            unit = fmax (unit, fabs ((double) want[i]));
+    const double worst = worst_of (scores, want, n, unit, &where);
     if (worst > tolerance)
         return wm_fault (error, WM_EHOST,
-                         "self-test of %s failed: known answer %u, output %u differs by %.2g "
+                         "self-test of %s failed: known answer %zu, output %zu differs by %.2g "
                          "(allowed %.0e): this machine, or its engine, computes wrongly",
                          self->signature, where / n_output, where % n_output, worst, tolerance);
     return WM_OK;
@@ -637,15 +653,17 @@ static wm_fault_t test_rows (wm_device_t *self, wm_error_t *error)
         const uint32_t n_value = wm_ragged_length (input, SIZE_MAX),
                        n = wm_ragged_length (want, SIZE_MAX);
         uint8_t status = WM_HIT_SCORED;
+        size_t where = 0;
         const wm_batch_t batch = { .kind = WM_BATCH_PATCHES,
                                    .n_hit = 1,
                                    .patch_values = n_value,
                                    .patch = (float *) (uintptr_t) input };
         fault = wm_device_score (self, &batch, &status, scores, error);
-        double worst = !fault && (status || wm_ragged_length (scores, most) != n) ? INFINITY : 0;
-        for (uint32_t k = 0; k < n && !fault && worst < INFINITY; k++)
-            worst = fmax (worst, wm_device_off ((double) scores[k], (double) want[k]));
-        if (!fault && worst > limit)
+        const double worst = fault ? 0
+                             : status || wm_ragged_length (scores, most) != n
+                                 ? INFINITY
+                                 : worst_of (scores, want, n, 1, &where);
+        if (worst > limit)
             fault = wm_fault (error, WM_EHOST,
                               "self-test of %s failed: known answer %u, of %u values, differs by "
                               "%.2g (allowed %.0e): this machine, or its engine, computes wrongly",
@@ -668,13 +686,13 @@ static wm_fault_t test_grouping (wm_device_t *self, float *probe, float *scores,
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         probe[i] = (float) (seed >> 40) / (float) (1 << 23) - 1; /* [-1, 1) */
     }
-    wm_fault_t fault = score_patches (self, probe, PROBES, true, scores, error);
+    wm_fault_t fault = score_patches (self, probe, PROBES, scores, error);
     if (!fault)
-        fault = score_patches (self, probe, 1, true, again, error);
+        fault = score_patches (self, probe, 1, again, error);
     if (!fault)
-        fault = score_patches (self, probe + n_value, PROBES - 1, true, again + n_output, error);
+        fault = score_patches (self, probe + n_value, PROBES - 1, again + n_output, error);
     for (uint32_t i = 0; !fault && i < PROBES; i++)
-        if (memcmp (again + i * n_output, scores + i * n_output, n_output * sizeof *again) != 0)
+        if (!is_same (again + i * n_output, scores + i * n_output, n_output))
             fault = wm_fault (error, WM_EHOST,
                               "self-test of %s failed: test patch %u has other scores in another "
                               "group of patches",
@@ -682,7 +700,8 @@ static wm_fault_t test_grouping (wm_device_t *self, float *probe, float *scores,
     return fault;
 }
 
-wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error)
+/* With known answers, where they can be compared, else without.  */
+static wm_fault_t test (wm_device_t *self, wm_error_t *error)
 {
     const float *inputs, *want;
     if (wm_model_is_ragged (self->model, NULL))
@@ -702,5 +721,14 @@ wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error)
         fault = test_grouping (self, probe, scores, scores + PROBES * n_output, error);
     free (probe);
     free (scores);
+    return fault;
+}
+
+wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error)
+{
+    const holds_t holds = self->holds;
+    self->holds = HOLDS_NOTHING;
+    const wm_fault_t fault = test (self, error);
+    self->holds = holds;
     return fault;
 }

@@ -10,7 +10,8 @@
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row depend neither on the
    other hits of its batch nor on the number of threads; identical cells get identical rows; a hit
-   whose score is not finite gets status WM_HIT_NONFINITE and NaN. Thread: one at a time per device,
+   whose score is not finite gets status WM_HIT_NONFINITE and NaN, but where infinities are kept
+   (wm_device_config_t) only one that has a NaN. Thread: one at a time per device,
    but see wm_device_hands; wm_device_progress from any.
 
    Two ways to score: wm_device_score blocks until the batch is scored. On a GPU it is
@@ -86,6 +87,7 @@ typedef struct {
     double max_error;           /* of split and fast: allowed error of a score; 0: the default */
     int threads;                /* 1 or more */
     int pin;                    /* keep each thread on a CPU of its own */
+    bool keeps_infinite;        /* an infinite score is a value, as clients get it */
     bool on_callers;            /* of the sparse engine only: it has no threads, each call computes
                                    in its own, any number at once; other engines ignore it */
     _Atomic uint64_t *progress; /* counts hits finished, in shared memory; NULL: inside */
@@ -225,8 +227,8 @@ uint64_t wm_device_madds (wm_device_t *self, bool count);
    a campaign measures it (wm_trial.h).  */
 double wm_device_limit (const wm_model_t *model, const char *signature);
 
-/* Returns the error of a score: relative above 1, because not all scores are probabilities.
-   Infinity if only one of the two is a number.  */
+/* Returns the error of a score: relative above 1, because not all scores are probabilities. 0 of
+   equal infinities; infinity of others, and where one of the two is not a number.  */
 double wm_device_off (double score, double right);
 
 /* Returns the i-th instruction set, and its precision, of the sparse engine that this CPU cannot
@@ -236,8 +238,10 @@ const char *wm_device_missing (uint32_t i, const char **precision);
 /* Self-test: scores the model's known answers and compares (wm_device_limit; with rounded weights
    the limit is so wide that only a machine that computes wrongly fails, because precision is
    measured elsewhere). For a general model in OpenVINO's fast, whose error has no bound, and for a
-   model without known answers: seeded patches, alone and side by side, must give the same finite
-   bits. WM_EHOST with the largest difference if it fails.  */
+   model without known answers: seeded patches, alone and side by side, must give the same bits.
+   A NaN is what the model gives on a patch, not a fault: it equals another, and a known answer that
+   is one is not compared; an infinity equals itself. WM_EHOST with the largest difference if it
+   fails.  */
 wm_fault_t wm_device_self_test (wm_device_t *self, wm_error_t *error);
 
 #endif

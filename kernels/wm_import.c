@@ -28,6 +28,8 @@
 #define ROUNDING 0x1p-20f /* relative change of an input, a few roundings, ... */
 #define STEADY 2e-5f      /* ... that changes a steady score by this; the self-test allows 1e-4 */
 
+#define NOT_A_NUMBER "a score that is not a number"
+
 #define NO_RULE "No conversion rule found for operations" /* OpenVINO's text before their list */
 
 static const wm_import_choices_t none;
@@ -35,6 +37,21 @@ static const wm_import_choices_t none;
 static double draw_below (uint64_t *state, double limit)
 {
     return (double) (wm_seed_next (state) >> 11) * 0x1p-53 * limit;
+}
+
+/* Values that a patch is drawn of: the first of which it has scores.  */
+static const struct {
+    double from, range;
+    bool is_whole;
+} draws[] = { { -2, 4, false },      { 0, 2, false },    { 0, 1, false }, { 1, 3, false },
+              { 0, 0x1p-10, false }, { 64, 192, false }, { 0, 2, true },  { 0, 0, true } };
+#define DRAWS (sizeof draws / sizeof *draws)
+#define DRAWN "of values from -2 to 256, whole ones and zeros"
+
+static float draw_value (uint64_t *state, size_t draw)
+{
+    const double value = draws[draw].from + draw_below (state, draws[draw].range);
+    return (float) (draws[draw].is_whole ? floor (value) : value);
 }
 
 /* Allocates the known answers of a model.  */
@@ -74,36 +91,70 @@ static wm_fault_t write_family (const char *path, wm_model_parts_t *parts, wm_ar
 
 /* ---- the general engine ---------------------------------------------------------------------- */
 
-/* Scores seeded patches in [-2, 2), and the same patches a rounding away.  */
+/* Seeds n patches, each of the values of its own draw.  */
+static void seed_patches (uint32_t n, size_t n_value, const size_t draw[KNOWN], float *inputs)
+{
+    uint64_t state = 1;
+    for (size_t i = 0; i < n * n_value; i++)
+        inputs[i] = draw_value (&state, draw[i / n_value]);
+}
+
+/* Scores seeded patches, and the same patches a rounding away. One that gets a NaN is drawn of
+   other values, as long as there are any.  */
 static wm_fault_t score_seeded (wm_device_t *device, const wm_model_t *model, uint32_t n,
                                 float *inputs, float *scores, float *moved, uint8_t *status,
                                 wm_error_t *error)
 {
-    size_t n_value = wm_model_n_value (model);
-    wm_batch_t batch = {
+    const size_t n_value = wm_model_n_value (model);
+    const wm_batch_t batch = {
         .kind = WM_BATCH_PATCHES, .n_hit = n, .patch_values = (uint32_t) n_value, .patch = inputs
     };
-    uint64_t state = 1;
-    for (size_t i = 0; i < n * n_value; i++)
-        inputs[i] = (float) (draw_below (&state, 4) - 2);
-    wm_fault_t fault = wm_device_score (device, &batch, status, scores, error);
+    size_t draw[KNOWN] = { 0 };
+    wm_fault_t fault = WM_OK;
+    for (bool again = true; again && !fault;) {
+        seed_patches (n, n_value, draw, inputs);
+        fault = wm_device_score (device, &batch, status, scores, error);
+        again = false;
+        for (uint32_t i = 0; i < n && !fault; i++)
+            if (status[i] == WM_HIT_NONFINITE && draw[i] + 1 < DRAWS)
+                draw[i]++, again = true;
+    }
     for (size_t i = 0; i < n * n_value; i++)
         inputs[i] *= 1 + (i % 2 ? ROUNDING : -ROUNDING);
+    uint8_t ignored[KNOWN];
     if (!fault)
-        fault = wm_device_score (device, &batch, status, moved, error);
-    state = 1;
-    for (size_t i = 0; i < n * n_value; i++)
-        inputs[i] = (float) (draw_below (&state, 4) - 2);
+        fault = wm_device_score (device, &batch, ignored, moved, error);
+    seed_patches (n, n_value, draw, inputs);
     return fault;
 }
 
-/* Whether all scores are finite and steady.  */
+/* Whether all scores are numbers and steady.  */
 static bool is_steady (const float *scores, const float *moved, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!(fabsf (scores[i] - moved[i]) <= STEADY * fmaxf (1, fabsf (scores[i]))))
+        if (scores[i] != moved[i] &&
+            !(fabsf (scores[i] - moved[i]) <= STEADY * fmaxf (1, fabsf (scores[i]))))
             return false;
     return true;
+}
+
+/* Refuses a model that gives a NaN on every test patch, and names the first node that may.  */
+static wm_fault_t refuse_nan (const wm_onnx_t *onnx, wm_error_t *error)
+{
+    static const char *const partial[] = { "Log",  "Sqrt", "Pow",   "Div",   "Reciprocal",
+                                           "Acos", "Asin", "Acosh", "Atanh", "Mod" };
+    const Onnx__NodeProto *node = NULL;
+    for (size_t i = 0; i < onnx->n_node && !node; i++)
+        for (size_t k = 0; k < sizeof partial / sizeof *partial && !node; k++)
+            node = strcmp (wm_onnx_op (onnx->node[i]), partial[k]) == 0 ? onnx->node[i] : NULL;
+    if (!node)
+        return wm_fault (error, WM_EBATCH,
+                         "no test patch has a finite score (" DRAWN "): its weights are damaged, "
+                         "or its training failed");
+    return wm_fault (error, WM_EBATCH,
+                     "no test patch has a finite score (" DRAWN "): does node '%.80s' (%s) get "
+                     "values for which it has none (Log of values <= 0?)",
+                     wm_onnx_node_name (node), wm_onnx_op (node));
 }
 
 /* Refuses a graph whose scores of a patch depend on the other patches of its batch.  */
@@ -136,7 +187,7 @@ static const uint32_t free_size[KNOWN + 1] = { 32, 64, 7, 96, 19, 48, 3, 128, 32
 /* Seeds row i: its first free dimensions of every input are equal, others may be another. Integers
    are 0 and 1, so that they are indices wherever two of a thing are. Returns its values; 0: it is
    too large.  */
-static uint32_t seed_row (const wm_model_t *model, uint32_t i, float *row)
+static uint32_t seed_row (const wm_model_t *model, uint32_t i, size_t draw, float *row)
 {
     const wm_port_t *port = wm_model_input (model, 0);
     const uint32_t n_port = wm_model_n_input (model);
@@ -156,8 +207,8 @@ static uint32_t seed_row (const wm_model_t *model, uint32_t i, float *row)
                               type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
                               type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
         for (uint32_t k = 0; k < tensor[p].n_value; k++)
-            row[tensor[p].at + k] = is_float ? (float) (draw_below (&state, 4) - 2)
-                                             : (float) (draw_below (&state, 1) < 0.5);
+            row[tensor[p].at + k] =
+                is_float ? draw_value (&state, draw) : (float) (draw_below (&state, 1) < 0.5);
     }
     return n;
 }
@@ -170,23 +221,23 @@ static void move_row (float *row, uint32_t n)
             row[k] *= 1 + (k % 2 ? ROUNDING : -ROUNDING);
 }
 
-/* Scores a row. Returns the values of its scores, 0 where it is held or refused; *text: why.  */
+/* Scores a row. Returns the values of its scores, 0 where it is held or refused; *status, *text:
+   why.  */
 static uint32_t score_row (wm_device_t *device, const wm_model_t *model, float *row, uint32_t n,
-                           float *scores, char text[160], wm_error_t *error)
+                           float *scores, uint8_t *status, char text[160], wm_error_t *error)
 {
     const wm_batch_t batch = {
         .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = n, .patch = row
     };
-    uint8_t status;
     *error = (wm_error_t){ .fault = WM_OK };
-    if (wm_device_score (device, &batch, &status, scores, error))
+    if (wm_device_score (device, &batch, status, scores, error))
         return 0;
     const uint32_t n_score = wm_ragged_length (scores, wm_model_n_output (model));
-    if (status == WM_HIT_HELD)
+    if (*status == WM_HIT_HELD)
         wm_ragged_refusal (scores, n_score, text, 160);
-    else if (status)
-        snprintf (text, 160, "a score that is not finite");
-    return status ? 0 : n_score;
+    else if (*status)
+        snprintf (text, 160, "%s", NOT_A_NUMBER);
+    return *status ? 0 : n_score;
 }
 
 typedef struct {
@@ -218,18 +269,26 @@ static wm_fault_t answer_rows (wm_device_t *device, const wm_model_t *model,
                                wm_error_t *error)
 {
     uint32_t n_score;
+    uint8_t status;
     for (uint32_t i = 0; i < KNOWN; i++) {
-        const uint32_t n = seed_row (model, i, self->row);
-        n_score = n ? score_row (device, model, self->row, n, self->scores, text, error) : 0;
+        const uint32_t n = seed_row (model, i, 0, self->row);
+        if (!n)
+            continue;
+        size_t draw = 0;
+        while (!(n_score =
+                     score_row (device, model, self->row, n, self->scores, &status, text, error)) &&
+               !error->fault && status == WM_HIT_NONFINITE && ++draw < DRAWS)
+            seed_row (model, i, draw, self->row);
         if (error->fault)
             return error->fault;
         if (!n_score)
             continue;
         move_row (self->row, n);
-        const uint32_t n_other = score_row (device, model, self->row, n, self->other, text, error);
+        const uint32_t n_other =
+            score_row (device, model, self->row, n, self->other, &status, text, error);
         if (error->fault)
             return error->fault;
-        seed_row (model, i, self->row);
+        seed_row (model, i, draw, self->row);
         if (n_other != n_score || !is_steady (self->scores, self->other, n_score))
             continue;
         if (!keep_row (self, n, n_score))
@@ -241,7 +300,7 @@ static wm_fault_t answer_rows (wm_device_t *device, const wm_model_t *model,
     for (uint32_t i = 0; i < parts->n_known; i++) {
         const uint32_t n = wm_ragged_length (row, SIZE_MAX),
                        n_answer = wm_ragged_length (answer, SIZE_MAX);
-        n_score = score_row (device, model, row, n, self->scores, text, error);
+        n_score = score_row (device, model, row, n, self->scores, &status, text, error);
         if (error->fault)
             return error->fault;
         if (n_score != n_answer || memcmp (self->scores, answer, n_score * sizeof *answer) != 0)
@@ -255,8 +314,8 @@ static wm_fault_t answer_rows (wm_device_t *device, const wm_model_t *model,
 
 /* The same, with memory. `why` gets why there are no known answers.  */
 static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model,
-                                 wm_model_parts_t *parts, wm_arena_t *arena, char why[480],
-                                 wm_error_t *error)
+                                 const wm_onnx_t *onnx, wm_model_parts_t *parts, wm_arena_t *arena,
+                                 char why[480], wm_error_t *error)
 {
     char text[160] = "every row of the test is too large";
     rows_t rows = { .row = malloc (WM_PATCH_BYTES_MAX),
@@ -274,6 +333,8 @@ static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model,
         memcpy (answers, rows.answers, rows.n_value[1] * sizeof *answers);
         parts->known_inputs = inputs, parts->known_scores = answers;
         memcpy (parts->known_values, rows.n_value, sizeof rows.n_value);
+    } else if (!fault && strcmp (text, NOT_A_NUMBER) == 0) {
+        fault = refuse_nan (onnx, error);
     } else if (!fault) {
         const size_t n = strlen (why);
         snprintf (why + n, 480 - n, "; no known answers: %s", text);
@@ -286,37 +347,52 @@ static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model,
     return fault;
 }
 
-/* Scores the model that was written to `path` and keeps the steady answers in `parts`.  */
-static wm_fault_t answer (const char *path, wm_model_parts_t *parts, wm_arena_t *arena,
-                          char why[480], wm_error_t *error)
+/* ---- known answers of patches of one size ---------------------------------------------------- */
+
+static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model,
+                                  const wm_onnx_t *onnx, wm_model_parts_t *parts, wm_arena_t *arena,
+                                  wm_error_t *error)
 {
-    const wm_device_config_t config = { .engine = "auto", .precision = "fp32", .threads = 1 };
+    const size_t n_value = wm_model_n_value (model), n_output = wm_model_n_output (model);
+    float *inputs, *scores;
+    uint8_t status[KNOWN];
+    uint32_t n = KNOWN;
+    bool any_number = false; /* or held for another reason than a NaN */
+    while (n > 1 && n * n_value > WM_RAW_BYTES_MAX / 4)
+        n /= 2;
+    float *moved = wm_arena_take (arena, n * n_output, sizeof *moved);
+    wm_fault_t fault = known_new (parts, n, arena, &inputs, &scores, error);
+    if (!fault && !moved)
+        fault = wm_fault (error, WM_EHOST, "no memory for known answers");
+    if (!fault)
+        fault = score_seeded (device, model, n, inputs, scores, moved, status, error);
+    if (!fault && is_steady (scores, moved, n_output))
+        fault = check_alone (device, model, inputs, scores, moved, error);
+    for (uint32_t i = 0; i < n && !fault; i++) {
+        any_number |= status[i] != WM_HIT_NONFINITE;
+        if (!is_steady (scores + i * n_output, moved + i * n_output, n_output))
+            continue;
+        const uint32_t k = parts->n_known++;
+        memmove (inputs + k * n_value, inputs + i * n_value, n_value * sizeof *inputs);
+        memmove (scores + k * n_output, scores + i * n_output, n_output * sizeof *scores);
+    }
+    return fault || any_number ? fault : refuse_nan (onnx, error);
+}
+
+/* Scores the model that was written to `path` and keeps the steady answers in `parts`.  */
+static wm_fault_t answer (const char *path, const wm_onnx_t *onnx, wm_model_parts_t *parts,
+                          wm_arena_t *arena, char why[480], wm_error_t *error)
+{
+    const wm_device_config_t config = {
+        .engine = "auto", .precision = "fp32", .threads = 1, .keeps_infinite = true
+    };
     wm_model_t *model = wm_model_open (path, error);
     wm_device_t *device = model ? wm_device_new (model, NULL, &config, error) : NULL;
     wm_fault_t fault = device ? WM_OK : error->fault;
-    float *inputs, *scores, *moved = NULL;
-    uint8_t status[KNOWN];
     if (device && wm_model_is_ragged (model, NULL))
-        fault = answer_ragged (device, model, parts, arena, why, error);
-    else if (device) {
-        size_t n_value = wm_model_n_value (model), n_output = wm_model_n_output (model);
-        uint32_t n = KNOWN;
-        while (n > 1 && n * n_value > WM_RAW_BYTES_MAX / 4)
-            n /= 2;
-        moved = wm_arena_take (arena, n * n_output, sizeof *moved);
-        fault = known_new (parts, n, arena, &inputs, &scores, error);
-        if (!fault && moved)
-            fault = score_seeded (device, model, n, inputs, scores, moved, status, error);
-        if (!fault && moved && is_steady (scores, moved, n_output))
-            fault = check_alone (device, model, inputs, scores, moved, error);
-        for (uint32_t i = 0; i < n && !fault && moved; i++) {
-            if (!is_steady (scores + i * n_output, moved + i * n_output, n_output))
-                continue;
-            uint32_t k = parts->n_known++;
-            memmove (inputs + k * n_value, inputs + i * n_value, n_value * sizeof *inputs);
-            memmove (scores + k * n_output, scores + i * n_output, n_output * sizeof *scores);
-        }
-    }
+        fault = answer_ragged (device, model, onnx, parts, arena, why, error);
+    else if (device)
+        fault = answer_patches (device, model, onnx, parts, arena, error);
     wm_device_destroy (&device);
     wm_model_destroy (&model);
     return fault;
@@ -491,7 +567,7 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
         fault = judge (onnx, how->whole, other, draft, parts, why, error);
     if (!fault)
         fault = wm_model_write (draft, parts, error);
-    if (!fault && answer (draft, parts, arena, why, error))
+    if (!fault && answer (draft, onnx, parts, arena, why, error))
         fault = explain (onnx, error);
     unlink (draft);
     return fault ? fault : wm_model_write (path, parts, error);

@@ -716,7 +716,8 @@ static wm_fault_t open_engines (judge_t *self, wm_error_t *error)
     for (int e = 0; e < ENGINES; e++) {
         const wm_device_config_t config = { .engine = engine_name[e],
                                             .precision = "fp32",
-                                            .threads = threads };
+                                            .threads = threads,
+                                            .keeps_infinite = true };
         self->backend[e] = wm_backend_find (wm_device_engine (engine_name[e]), &self->why[e]);
         self->device[e] =
             self->backend[e] ? wm_device_new (self->model, NULL, &config, &self->why[e]) : NULL;

@@ -267,8 +267,8 @@ static broken_t check_rows (const wm_model_t *self, uint64_t offset, const wm_po
         if (!n || wm_model_row (port, n_port, row, n, tensor))
             return "a known row";
         for (uint32_t k = 0; k < n; k++)
-            if (!isfinite (row[k]))
-                return "a known row that is not finite";
+            if (isnan (row[k]))
+                return "a known row that is not a number";
         offset += n * sizeof (float);
     }
     return NULL;

@@ -50,7 +50,7 @@ typedef enum {
     WM_HIT_POISON = 4,    /* it kills the engine */
     WM_HIT_HELD = 5,      /* its batch is held: attempts used up, or an alarm; or the model does not
                              take it (a refusal, wm_ragged.h) */
-    WM_HIT_NONFINITE = 6, /* the engine answered with a non-finite score */
+    WM_HIT_NONFINITE = 6, /* the engine answered with a non-finite score; clients': with a NaN */
     WM_HIT_NO_EVENT = 7,  /* its event is not in the file */
 } wm_hit_status_t;
 #define WM_HIT_STATUSES 8u /* those above; a larger one in a message is refused */

@@ -6,7 +6,7 @@
    is this header and `bytes` bytes. The end of the stream ends the helper, and fails what the
    library waits for.
 
-     library  BATCH   number, n; float32 (n, n_value), all finite; of a ragged campaign one
+     library  BATCH   number, n; float32 (n, n_value), all numbers; of a ragged campaign one
                       ragged row (schema/wm_ragged.h)
               SHARED  number, n; uint64: where in the shared memory they are, until they are
                       answered; not of a ragged campaign. Only where the helper was given such

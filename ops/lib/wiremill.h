@@ -71,7 +71,7 @@ enum {
     WIREMILL_BAD_PIXEL = 3, /* the patch holds a NaN or an infinity: its scores are NaN */
     WIREMILL_POISON = 4,    /* of a broker: the patch kills the engine; its scores are NaN */
     WIREMILL_HELD = 5, /* the call failed, or the broker gave the patch up: its scores are NaN */
-    WIREMILL_NONFINITE = 6 /* the model gave a score that is not finite: all its scores are NaN */
+    WIREMILL_NONFINITE = 6 /* the model gave a NaN: all its scores are NaN */
 };
 
 /* How to open a model. Zero everything, set `size`, then what you want to choose; NULL for all of

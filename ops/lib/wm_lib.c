@@ -162,6 +162,7 @@ static wm_fault_t open_device (wiremill_t *self, const wiremill_options_t *optio
         .engine = engine,
         .precision = options->precision ? options->precision : "fp32",
         .threads = options->threads ? (int) options->threads : 1,
+        .keeps_infinite = true,
     };
     self->on_callers = config.threads == 1 && wm_model_kind (self->model) == WM_MODEL_FAMILY &&
                        (strcmp (engine, "auto") == 0 || strcmp (engine, "sparse") == 0);

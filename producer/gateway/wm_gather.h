@@ -7,7 +7,8 @@
    most in_flight bytes are under way: all other requests stay with their transports, which then
    read no more. A row's score does not depend on its batch.
 
-   A row with a non-finite value is not sent: its scores are NaN, and it counts as held. A request
+   A row with a NaN, or an infinity that the model does not take, is not sent: its scores are NaN,
+   and it counts as held. A request
    with held rows is refused where it is_strict, or where it wants integers of them: an integer
    cannot be NaN. A batch
    that the broker gives up is sent again, each request's rows alone, RETRIES times: a row that

@@ -23,7 +23,7 @@ typedef struct wm_link_t wm_link_t;
 typedef struct wm_link_batch_t {
     struct wm_link_batch_t *prev, *next;
     wm_library_frame_t frame;
-    const float *value; /* (frame.n, n_value), all finite; or one ragged row */
+    const float *value; /* (frame.n, n_value), all numbers; or one ragged row */
     uint64_t place;     /* of these in the region, where they are in it */
     const void *body;   /* what is sent behind the frame */
 } wm_link_batch_t;

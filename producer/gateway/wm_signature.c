@@ -322,13 +322,14 @@ wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request
     return WM_KS_OK;
 }
 
-bool wm_signature_is_finite (const float *value, size_t n)
+bool wm_signature_takes (const wm_signature_t *self, const float *value, size_t n)
 {
+    const uint32_t most = self->takes_infinite ? 0x7f800000u : 0x7f7fffffu;
     uint32_t bad = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;
         memcpy (&bits, &value[i], sizeof bits);
-        bad |= (bits & 0x7f800000u) == 0x7f800000u;
+        bad |= (bits & 0x7fffffffu) > most;
     }
     return !bad;
 }
@@ -346,7 +347,7 @@ bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *reques
             for (size_t i = 0; i < n; i++)
                 to[port->at + i] = (float) wm_signature_value (port->type, from, i);
     }
-    return wm_signature_is_finite (to, self->n_value);
+    return wm_signature_takes (self, to, self->n_value);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -23,8 +23,9 @@ typedef struct {
 } wm_signature_port_t;
 
 typedef struct {
-    bool is_whole;  /* no batch dimension: a request is one row */
-    bool is_ragged; /* a dimension is free: rows go one by one, as ragged rows */
+    bool is_whole;       /* no batch dimension: a request is one row */
+    bool is_ragged;      /* a dimension is free: rows go one by one, as ragged rows */
+    bool takes_infinite; /* infinities of a request are values; else as NaN */
     uint32_t n_input, n_output;
     uint32_t n_value, n_score; /* of a row, or the most: of all inputs, of all outputs */
     wm_signature_port_t input[WM_SIGNATURE_PORTS_MAX], output[WM_SIGNATURE_PORTS_MAX];
@@ -57,7 +58,7 @@ wm_ks_code_t wm_signature_raw (const wm_signature_t *self, const char *model, si
 wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request_t *request,
                                  const wm_plan_t *plan, wm_ks_error_t *error);
 
-/* Copies one row (n_value). false: a value is not finite.  */
+/* Copies one row (n_value). false: a value is none that the model takes.  */
 bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *request,
                        const wm_plan_t *plan, uint32_t row, float *to);
 
@@ -76,7 +77,7 @@ void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, con
 /* ---- of ragged models: instead of _row, _sure and _answer ------------------------------------ */
 
 /* Returns the values of one row of the request as a ragged row in *n_value; or INVALID: they are
-   too many, or one of the request is not finite.  */
+   too many, or one of the request is none that the model takes.  */
 wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_request_t *request,
                                         const wm_plan_t *plan, size_t *n_value,
                                         wm_ks_error_t *error);

@@ -12,8 +12,8 @@ double wm_signature_value (wm_type_t type, const uint8_t *from, size_t i);
    an integer 0 (such a row is counted as held).  */
 void wm_signature_put (wm_type_t type, uint8_t *to, size_t i, float score);
 
-/* Returns whether n values are finite.  */
-bool wm_signature_is_finite (const float *value, size_t n);
+/* Returns whether the model takes n values: all are finite, or numbers.  */
+bool wm_signature_takes (const wm_signature_t *self, const float *value, size_t n);
 
 /* Returns whether float32 may have rounded one of n scores of this type: an integer of 32 bits and
    more, from 2^24 on. NaN (a held row) is none.  */

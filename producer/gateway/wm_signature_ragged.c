@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <czmq.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,11 +41,13 @@ wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_
         const wm_signature_port_t *port = &self->input[p];
         const wm_tensor_t *from = &request->input[plan->input[p]];
         const size_t n = plan->n_row * (size_t) tensor[p].n_value;
-        for (size_t i = 0; i < n; i++)
-            if (!isfinite ((float) wm_signature_value (port->type, from->data, i)))
-                return wm_ks_fail (error, WM_KS_INVALID,
-                                   "input '%s' of model '%s': value %zu is not finite", port->name,
-                                   request->model, i);
+        for (size_t i = 0; i < n; i++) {
+            const float value = (float) wm_signature_value (port->type, from->data, i);
+            if (!wm_signature_takes (self, &value, 1))
+                return wm_ks_fail (
+                    error, WM_KS_INVALID, "input '%s' of model '%s': value %zu is %s", port->name,
+                    request->model, i, self->takes_infinite ? "not a number" : "not finite");
+        }
     }
     return WM_KS_OK;
 }

@@ -222,7 +222,9 @@ static wm_type_t type_of (uint16_t number)
 static wm_fault_t take_ports (wm_version_t *self, const wm_model_t *model, wm_error_t *error)
 {
     const uint32_t n_input = wm_model_n_input (model), n_output = wm_model_n_output_port (model);
-    self->signature = (wm_signature_t){ .is_whole = strstr (wm_model_why (model), NO_BATCH) };
+    self->signature =
+        (wm_signature_t){ .is_whole = strstr (wm_model_why (model), NO_BATCH),
+                          .takes_infinite = wm_model_kind (model) == WM_MODEL_GENERAL };
     for (uint32_t i = 0; i < n_input + n_output; i++) {
         const wm_port_t *port =
             i < n_input ? wm_model_input (model, i) : wm_model_output (model, i - n_input);

@@ -204,7 +204,7 @@ def refusals(work, address):
     time = tensors[2][2]
     refused("hit_table_local_time", time[:, None],
             f"unexpected shape for input 'hit_table_local_time' for model 'named'. Expected [-1], got [{len(time)},1]")
-    refused("hit_table_local_time", np.full_like(time, np.inf), "'hit_table_local_time'", "value 0 is not finite")
+    refused("hit_table_local_time", np.full_like(time, np.nan), "'hit_table_local_time'", "value 0 is not a number")
     refused("hit_table_hit_id", np.full_like(tensors[0][2], 2 ** 24 + 1), "value 0, 16777217, is not one that FP32 holds")
     refused("spacepoint_table_hit_id_v", np.full_like(tensors[8][2], 2 ** 60 + 1), "OpenVINO computes integers in 32 bits")
     for _ in range(6):  # more often than a batch may fail: the model is not given up for it

@@ -66,7 +66,7 @@ static Onnx__AttributeProto *attribute (graph_t *g, Onnx__NodeProto *n, const ch
     return n->attribute[n->n_attribute++] = a;
 }
 
-static void set_int (graph_t *g, Onnx__NodeProto *n, const char *name, int64_t value)
+static inline void set_int (graph_t *g, Onnx__NodeProto *n, const char *name, int64_t value)
 {
     Onnx__AttributeProto *a = attribute (g, n, name);
     a->has_type = 1;

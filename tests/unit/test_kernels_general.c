@@ -240,11 +240,9 @@ static void only_steady_answers_are_known (void **state)
     g = steep (NAN);
     save_graph (&g);
     refused (NULL, "tensor 'k' is not a number");
-    g = steep (INFINITY); /* its scores are not finite */
+    g = steep (INFINITY);
     save_graph (&g);
-    model = imported (NULL);
-    assert_int_equal (wm_model_known (model, &inputs, &answers), 0);
-    wm_model_destroy (&model);
+    refused (NULL, "no test patch has a finite score");
     g = steep (1e5f); /* a sine of it goes once around where its input moves by a rounding */
     g.node[1]->op_type = copy (&g, "Sin");
     g.node[1]->n_attribute = 0;

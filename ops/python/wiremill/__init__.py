@@ -40,7 +40,7 @@ SCORED = 0      #: the patch was scored
 BAD_PIXEL = 3   #: the patch holds a NaN or an infinity: its scores are NaN
 POISON = 4      #: by a broker: the patch kills the engine
 HELD = 5        #: the call failed, or the broker gave the patch up
-NONFINITE = 6   #: the model gave a score that is not finite: all scores of the patch are NaN
+NONFINITE = 6   #: the model gave a NaN: all scores of the patch are NaN
 
 Path = Union[str, "os.PathLike[str]"]
 
