@@ -6,8 +6,8 @@
    Streams take rows in the order in which they were started, so that rows before it are sound.
 
    Requests write their outputs into tensors of ours. Into its own OpenVINO 2026.4 writes nothing
-   where an output is an input as it came (Identity, a Cast to float32) and a row is smaller than the
-   one before it: what it hands out then is memory that it never wrote.  */
+   where an output is an input as it came (Identity, a Cast to float32) and a row is smaller than
+   the one before it: what it hands out then is memory that it never wrote.  */
 #include "kernels/openvino/wm_openvino_ragged.h"
 
 #include <stdatomic.h>
