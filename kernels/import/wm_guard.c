@@ -7,6 +7,7 @@
 #include "kernels/import/wm_guard.h"
 #include "kernels/import/wm_flow.h"
 #include "kernels/import/wm_maker.h"
+#include "kernels/import/wm_nan.h"
 #include "kernels/import/wm_tensor.h"
 
 #include <stdio.h>
@@ -26,7 +27,8 @@ typedef enum {
     AMOUNT, /* numbers of things, from 0 */
     PADS,   /* what is added at both ends of all dimensions; at most all is taken away */
     CHOICE, /* truth values; those behind the end of input 0 do not count, and are cut off */
-    HIDDEN  /* indices that cannot be guarded */
+    HIDDEN, /* indices that cannot be guarded */
+    LOST    /* what it makes a number of, where it is NaN */
 } use_t;
 
 static const struct {
@@ -175,6 +177,16 @@ static place_t *add_place (builder_t *self, char *low, char *high, char *size)
     return &self->place[self->n_place++];
 }
 
+static void name_place (place_t *place, use_t use, const Onnx__NodeProto *node, const char *input)
+{
+    if (!place)
+        return;
+    place->use = use;
+    snprintf (place->op, sizeof place->op, "%s", wm_onnx_op (node));
+    snprintf (place->node, sizeof place->node, "%s", wm_onnx_node_name (node));
+    snprintf (place->input, sizeof place->input, "%s", input);
+}
+
 /* Reports how far a value lies outside of what is kept of it, at most FAR: OpenVINO's reductions
    of integers go through float32, where a number near 2^31 changes its sign.  */
 static void report (builder_t *self, const Onnx__NodeProto *node, size_t k, use_t use, char *value,
@@ -188,14 +200,32 @@ static void report (builder_t *self, const Onnx__NodeProto *node, size_t k, use_
     char *off = wm_maker_value (maker, "Sub", value, kept),
          *most = wm_maker_value (maker, "Min", off, wm_maker_number (maker, FAR)),
          *both = wm_maker_value (maker, "Max", most, wm_maker_number (maker, -FAR));
-    place_t *place =
-        add_place (self, end_of (self, "ReduceMin", both), end_of (self, "ReduceMax", both), size);
-    if (!place)
-        return;
-    place->use = use;
-    snprintf (place->op, sizeof place->op, "%s", wm_onnx_op (node));
-    snprintf (place->node, sizeof place->node, "%s", wm_onnx_node_name (node));
-    snprintf (place->input, sizeof place->input, "%s", node->input[k]);
+    name_place (
+        add_place (self, end_of (self, "ReduceMin", both), end_of (self, "ReduceMax", both), size),
+        use, node, node->input[k]);
+}
+
+/* Reports whether a value has a NaN.  */
+static void report_nan (builder_t *self, const wm_nan_t *watch)
+{
+    wm_maker_t *maker = &self->maker;
+    char *value = wm_maker_cast (maker, watch->value, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT),
+         *is_nan;
+    if (self->onnx.opset == 7 || self->onnx.opset == 8) { /* these have no IsNaN */
+        char *zero = wm_maker_cast (maker, wm_maker_number (maker, 0),
+                                    ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT),
+             *one = wm_maker_cast (maker, wm_maker_number (maker, 1),
+                                   ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+        is_nan =
+            wm_maker_value (maker, "Not",
+                            wm_maker_value (maker, "Or", wm_maker_value (maker, "Less", value, one),
+                                            wm_maker_value (maker, "Greater", value, zero)),
+                            NULL);
+    } else
+        is_nan = wm_maker_value (maker, "IsNaN", value, NULL);
+    char *flag = end_of (self, "ReduceMax",
+                         wm_maker_cast (maker, is_nan, ONNX__TENSOR_PROTO__DATA_TYPE__INT64));
+    name_place (add_place (self, flag, flag, flag), LOST, watch->node, watch->value);
 }
 
 /* What is kept of a value.  */
@@ -372,6 +402,7 @@ static bool needs (builder_t *self, const Onnx__NodeProto *node, size_t r)
         return (bits | table) & WM_FLOW_SIZED;
     case AMOUNT:
     case HIDDEN:
+    case LOST:
         break;
     }
     return bits;
@@ -431,6 +462,7 @@ static Onnx__NodeProto *guard_node (builder_t *self, const Onnx__NodeProto *node
         value = guard_choice (self, node, k);
         break;
     case HIDDEN:
+    case LOST:
         break;
     }
     return rules[r].use == CELL && is_sized (self, node) ? guard_cells (self, node, value, axis)
@@ -476,14 +508,14 @@ static wm_fault_t refuse (const builder_t *self, const Onnx__NodeProto *node, si
 }
 
 /* Guards the nodes of the model's graph, and refuses those elsewhere.  */
-static wm_fault_t guard_nodes (builder_t *self, wm_error_t *error)
+static wm_fault_t guard_nodes (builder_t *self, bool has_indices, wm_error_t *error)
 {
     for (size_t g = 0; g < self->flow.n_graph; g++) {
         const Onnx__GraphProto *graph = self->flow.graph[g];
         for (size_t i = 0; i < graph->n_node; i++) {
             Onnx__NodeProto *node = graph->node[i];
             const size_t r = rule_of (node);
-            const bool is_open = r < RULES && needs (self, node, r);
+            const bool is_open = has_indices && r < RULES && needs (self, node, r);
             const char *why = is_open ? why_not (self, node, r, g > 0) : NULL;
             if (why)
                 return refuse (self, node, r, why, error);
@@ -541,32 +573,39 @@ static bool pack (builder_t *self, wm_guard_t *guard)
 }
 
 static wm_fault_t build (builder_t *self, wm_guard_t **guard, const wm_port_t *port,
-                         uint32_t n_port, wm_error_t *error)
+                         uint32_t n_port, bool has_indices, wm_error_t *error)
 {
+    const wm_nan_t *watch = NULL;
+    size_t n_watch = 0;
     wm_fault_t fault = wm_onnx_read (&self->onnx, NULL, error);
     if (!fault)
         fault = wm_flow_find (&self->flow, &self->onnx, port, n_port, error);
     if (!fault && self->onnx.tensorflow)
-        return refuse_frozen (self, error);
+        return has_indices ? refuse_frozen (self, error) : WM_OK;
     if (!fault)
-        fault = guard_nodes (self, error);
+        fault = guard_nodes (self, has_indices, error);
+    if (!fault)
+        fault = wm_nan_find (&self->onnx, &watch, &n_watch, error);
+    for (size_t k = 0; k < n_watch && !fault; k++)
+        report_nan (self, &watch[k]);
     if (!fault && !self->maker.n_made && !self->onnx.gathered && !self->onnx.arena.failed)
         return WM_OK; /* nothing was changed */
     *guard = fault ? NULL : calloc (1, sizeof **guard);
     if (!fault && (!*guard || !pack (self, *guard)))
-        fault = wm_fault (error, WM_EHOST, "no memory to guard the model's indices");
+        fault = wm_fault (error, WM_EHOST, "no memory to guard the model");
     return fault;
 }
 
 wm_fault_t wm_guard_new (wm_guard_t **guard, const void **bytes, size_t *size,
-                         const wm_port_t *port, uint32_t n_port, wm_error_t *error)
+                         const wm_port_t *port, uint32_t n_port, bool has_indices,
+                         wm_error_t *error)
 {
     builder_t self = { .n_place = 0 };
     self.maker.arena = &self.onnx.arena;
     *guard = NULL;
     wm_fault_t fault = wm_onnx_lend (&self.onnx, "the model", *bytes, *size, error);
     if (!fault)
-        fault = build (&self, guard, port, n_port, error);
+        fault = build (&self, guard, port, n_port, has_indices, error);
     wm_maker_clear (&self.maker);
     wm_onnx_clear (&self.onnx);
     if (fault)
@@ -627,19 +666,26 @@ static void tell (use_t use, int64_t off, int64_t size, char why[120])
         snprintf (why, 120, "%lld%s more are taken away than there are", far, more);
 }
 
-bool wm_guard_is_broken (const wm_guard_t *self, const int64_t *number, char *text, size_t bytes)
+wm_guard_found_t wm_guard_find (const wm_guard_t *self, const int64_t *number, char *text,
+                                size_t bytes)
 {
-    for (size_t i = 0; self && i < self->n_place; i++, number += NUMBERS) {
-        const place_t *place = &self->place[i];
+    const place_t *end = self ? self->place + self->n_place : NULL, *outside = NULL;
+    char why[120];
+    for (const place_t *place = self ? self->place : end; place < end; place++) {
         const int64_t low = number[0], high = number[1], size = number[2];
-        char why[120];
-        if (low > high ||
+        number += NUMBERS;
+        if (place->use == LOST && high == 1) {
+            snprintf (text, bytes, "'%s' is NaN, which node '%s' (%s) does not keep", place->input,
+                      place->node, place->op);
+            return WM_GUARD_NAN;
+        }
+        if (place->use == LOST || outside || low > high ||
             (!low && !high && (size || place->use == STEPS))) /* none, or all inside */
             continue;
+        outside = place;
         tell (place->use, low < 0 ? low : high, size, why);
         snprintf (text, bytes, "'%s' of node '%s' (%s): %s", place->input, place->node, place->op,
                   why);
-        return true;
     }
-    return false;
+    return outside ? WM_GUARD_OUTSIDE : WM_GUARD_SOUND;
 }

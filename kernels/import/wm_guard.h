@@ -1,4 +1,5 @@
-/* wm_guard.h - keeps the indices that a patch brings inside their tables. Private to kernels/.
+/* wm_guard.h - keeps the indices that a patch brings inside their tables, and reports NaNs that a
+   model would lose. Private to kernels/.
 
    OpenVINO checks few indices: outside its table Gather gives zeros, GatherND reads beside it. So a
    graph is changed before OpenVINO reads it. Where a patch decides an index, or the size of its
@@ -17,6 +18,10 @@
 
    What cannot be guarded so is refused by name: such operators in graphs inside nodes (Loop, If,
    Scan) or in frozen graphs, and those that hide their indices.
+   The same output has, for each value that may be NaN where a node behind it makes a number of that
+   (wm_nan.h), whether it is. So no patch gets a score that only looks like one.
+
+   The changed file is ONNX for any engine; one that checks indices itself leaves their guards out.
    Thread: one at a time.  */
 #ifndef WM_GUARD_H
 #define WM_GUARD_H
@@ -27,11 +32,12 @@
 
 typedef struct wm_guard_t wm_guard_t;
 
-/* Guards a model's file, of these inputs. *guard is NULL where nothing needs it; else *bytes and
-   *size become the changed file, which is the guard's. WM_EBATCH: a node cannot be guarded, the
-   text names it; WM_EHOST: no memory.  */
+/* Guards a model's file, of these inputs; has_indices: also indices. *guard is NULL where nothing
+   needs it; else *bytes and *size become the changed file, which is the guard's. WM_EBATCH: a node
+   cannot be guarded, the text names it; WM_EHOST: no memory.  */
 wm_fault_t wm_guard_new (wm_guard_t **guard, const void **bytes, size_t *size,
-                         const wm_port_t *port, uint32_t n_port, wm_error_t *error);
+                         const wm_port_t *port, uint32_t n_port, bool has_indices,
+                         wm_error_t *error);
 
 /* Frees the changed file, once it is read.  */
 void wm_guard_forget (wm_guard_t *self);
@@ -40,8 +46,16 @@ void wm_guard_destroy (wm_guard_t **self_p);
 /* Returns the numbers of the output; 0: the graph has no such output.  */
 size_t wm_guard_numbers (const wm_guard_t *self);
 
-/* Reads the output's numbers. Returns whether an index lay outside its table; `text` gets the
-   first: which index, of which node, and what the table has.  */
-bool wm_guard_is_broken (const wm_guard_t *self, const int64_t *number, char *text, size_t bytes);
+typedef enum {
+    WM_GUARD_SOUND,
+    WM_GUARD_NAN,    /* the model made a NaN, and may have lost it */
+    WM_GUARD_OUTSIDE /* an index lay outside its table */
+} wm_guard_found_t;
+
+/* Reads the output's numbers, those of all patches that were computed together. Where both were
+   found it is the NaN, of which the index may have come. `text` gets the first: which value, of
+   which node, and what the table has.  */
+wm_guard_found_t wm_guard_find (const wm_guard_t *self, const int64_t *number, char *text,
+                                size_t bytes);
 
 #endif

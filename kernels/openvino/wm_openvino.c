@@ -11,9 +11,9 @@
 
    A model with free dimensions computes ragged rows (wm_openvino_ragged.h) on the same streams.
 
-   A patch with an index outside its table is held; the others of its block keep their scores
-   (wm_openvino_alone.h). Where indices are guarded, the last block is filled up with its first
-   patch again: zeros may be no indices.
+   A patch with an index outside its table, or of which the model makes a NaN and loses it, is held;
+   the others of its block keep their scores (wm_openvino_alone.h). Where a model is guarded, the
+   last block is filled up with its first patch again: zeros may be no indices.
 
    With fewer CPUs than threads OpenVINO makes fewer streams. Threads are pinned by us
    (wm_openvino_pin.h).  */
@@ -58,7 +58,7 @@ typedef struct {
     uint32_t rows, slots;
     slot_t *slot;
     wm_openvino_ragged_t *ragged; /* NULL: all patches have one shape */
-    wm_openvino_alone_t *alone;   /* NULL: no block had an index outside yet */
+    wm_openvino_alone_t *alone;   /* NULL: no block needed it yet */
     bool is_fast, has_told;       /* that a patch was held */
 } engine_t;
 
@@ -289,30 +289,31 @@ static uint32_t fill (const engine_t *self, slot_t *slot, const wm_batch_t *batc
     return hit;
 }
 
-/* Finds the rows of a block with an index outside its table: all, where none has one by itself, as
-   of a model that adds rows together. The log gets the first of all.  */
-static wm_fault_t find_broken (engine_t *self, const slot_t *slot, bool broken[ROWS_MAX],
+/* Finds the rows of a block that mean nothing, and why: all, where none does by itself, as of a
+   model that adds rows together. The log gets the first of all.  */
+static wm_fault_t find_broken (engine_t *self, const slot_t *slot, wm_guard_found_t found[ROWS_MAX],
                                wm_error_t *error)
 {
     char text[300];
-    memset (broken, 0, ROWS_MAX * sizeof *broken);
-    if (!wm_openvino_graph_is_broken (&self->graph, slot->request, text, sizeof text))
+    memset (found, 0, ROWS_MAX * sizeof *found);
+    const wm_guard_found_t first =
+        wm_openvino_graph_find (&self->graph, slot->request, text, sizeof text);
+    if (!first)
         return WM_OK;
-    broken[0] = true;
     if (!self->has_told)
         fprintf (stderr, "openvino: a patch is held, and every other one like it: %s\n", text);
     self->has_told = true;
     if (self->rows > 1 && !self->alone)
         self->alone = wm_openvino_alone_new (&self->graph, self->core, self->is_fast, error);
     wm_fault_t fault = self->rows > 1 && !self->alone ? error->fault : WM_OK;
-    bool any = self->rows == 1;
+    bool any = false;
     for (uint32_t row = 0; row < slot->n_row && self->rows > 1 && !fault; row++) {
-        fault = wm_openvino_alone_check (self->alone, slot->input, row, &broken[row], text,
+        fault = wm_openvino_alone_check (self->alone, slot->input, row, &found[row], text,
                                          sizeof text, error);
-        any |= broken[row];
+        any |= found[row] != WM_GUARD_SOUND;
     }
     for (uint32_t row = 0; row < slot->n_row && !any; row++)
-        broken[row] = true;
+        found[row] = first;
     return fault;
 }
 
@@ -320,13 +321,13 @@ static wm_fault_t find_broken (engine_t *self, const slot_t *slot, bool broken[R
 static wm_fault_t collect (engine_t *self, slot_t *slot, const wm_batch_t *batch, uint8_t *status,
                            float *scores, _Atomic uint64_t *progress, wm_error_t *error)
 {
-    bool broken[ROWS_MAX];
+    wm_guard_found_t found[ROWS_MAX];
     if (!slot->busy)
         return WM_OK;
     slot->busy = false;
     if (ov_infer_request_wait (slot->request) != OK)
         return wm_openvino_failed (error, WM_EHOST, "compute a block of patches");
-    const wm_fault_t fault = find_broken (self, slot, broken, error);
+    const wm_fault_t fault = find_broken (self, slot, found, error);
     if (fault)
         return fault;
     uint32_t n_output = wm_model_n_output (self->model), column = 0;
@@ -339,10 +340,10 @@ static wm_fault_t collect (engine_t *self, slot_t *slot, const wm_batch_t *batch
             row += hit > slot->first && !wm_batch_repeats (batch, hit);
             float *to = scores + (size_t) hit * n_output + column;
             memcpy (to, (float *) data + row * n, n * sizeof *to);
-            for (size_t k = 0; broken[row] && k < n; k++)
+            for (size_t k = 0; found[row] && k < n; k++)
                 to[k] = NAN;
-            if (broken[row])
-                status[hit] = WM_HIT_HELD;
+            if (found[row])
+                status[hit] = found[row] == WM_GUARD_NAN ? WM_HIT_NONFINITE : WM_HIT_HELD;
         }
         column += (uint32_t) n;
     }

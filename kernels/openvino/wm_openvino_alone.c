@@ -55,7 +55,8 @@ void wm_openvino_alone_destroy (wm_openvino_alone_t **self_p)
 }
 
 wm_fault_t wm_openvino_alone_check (wm_openvino_alone_t *self, float *const *input, uint32_t row,
-                                    bool *is_broken, char *text, size_t bytes, wm_error_t *error)
+                                    wm_guard_found_t *found, char *text, size_t bytes,
+                                    wm_error_t *error)
 {
     for (uint32_t i = 0; i < self->graph->n_input; i++) {
         const size_t n = self->graph->input[i].n_value;
@@ -68,6 +69,6 @@ wm_fault_t wm_openvino_alone_check (wm_openvino_alone_t *self, float *const *inp
     }
     if (ov_infer_request_infer (self->request) != OK)
         return wm_openvino_failed (error, WM_EHOST, "compute a patch");
-    *is_broken = wm_openvino_graph_is_broken (self->graph, self->request, text, bytes);
+    *found = wm_openvino_graph_find (self->graph, self->request, text, bytes);
     return WM_OK;
 }

@@ -1,8 +1,9 @@
-/* wm_openvino_alone.h - finds the patches of a block whose indices lie outside their tables.
-   Private to wm_openvino*.c. Thread: one at a time.
+/* wm_openvino_alone.h - finds the patches of a block that the guard is about. Private to
+   wm_openvino*.c. Thread: one at a time.
 
-   The guard (kernels/import/wm_guard.h) tells of a whole block that an index was outside. Then each
-   of its patches is computed by itself, once, to learn which brought it; the scores of the others
+   The guard (kernels/import/wm_guard.h) reports of a whole block that an index was outside its
+   table, or that the model made a NaN. Then each of its patches is computed by itself, once, to
+   learn which did; the scores of the others
    stand as they are, because a patch's scores do not depend on its block.  */
 #ifndef WM_OPENVINO_ALONE_H
 #define WM_OPENVINO_ALONE_H
@@ -17,9 +18,10 @@ wm_openvino_alone_t *wm_openvino_alone_new (wm_openvino_graph_t *graph, ov_core_
                                             bool is_fast, wm_error_t *error);
 void wm_openvino_alone_destroy (wm_openvino_alone_t **self_p);
 
-/* Computes patch `row` of a block, whose inputs begin at input[i]. *is_broken: an index of it lies
-   outside, and `text` tells which.  */
+/* Computes patch `row` of a block, whose inputs begin at input[i]. *found: what the guard found in
+   it; `text` gets why.  */
 wm_fault_t wm_openvino_alone_check (wm_openvino_alone_t *self, float *const *input, uint32_t row,
-                                    bool *is_broken, char *text, size_t bytes, wm_error_t *error);
+                                    wm_guard_found_t *found, char *text, size_t bytes,
+                                    wm_error_t *error);
 
 #endif

@@ -277,7 +277,7 @@ wm_fault_t wm_openvino_graph_read (wm_openvino_graph_t *self, ov_core_t *core, c
         name_tensor (self->input_name[i], self->input[i].name, frozen);
     for (uint32_t i = 0; i < self->n_output; i++)
         name_tensor (self->output_name[i], self->output[i].name, frozen);
-    fault = wm_guard_new (&self->guard, &bytes, &size, self->input, self->n_input, error);
+    fault = wm_guard_new (&self->guard, &bytes, &size, self->input, self->n_input, true, error);
     if (fault)
         return fault;
     if (frozen)
@@ -374,25 +374,24 @@ bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint3
     return fine;
 }
 
-/* ---- indices --------------------------------------------------------------------------------- */
+/* ---- what the guard found -------------------------------------------------------------------- */
 
-bool wm_openvino_graph_is_broken (const wm_openvino_graph_t *self, ov_infer_request_t *request,
-                                  char *text, size_t bytes)
+wm_guard_found_t wm_openvino_graph_find (const wm_openvino_graph_t *self,
+                                         ov_infer_request_t *request, char *text, size_t bytes)
 {
     const size_t n = wm_guard_numbers (self->guard);
     ov_tensor_t *output = NULL;
     size_t size = 0;
     void *number = NULL;
-    bool is_broken = false;
+    wm_guard_found_t found = WM_GUARD_OUTSIDE;
     if (!n)
-        return false;
+        return WM_GUARD_SOUND;
     if (ov_infer_request_get_tensor (request, WM_GUARD_OUTPUT, &output) != OK ||
         ov_tensor_get_byte_size (output, &size) != OK || size != n * sizeof (int64_t) ||
-        ov_tensor_data (output, &number) != OK) {
+        ov_tensor_data (output, &number) != OK)
         snprintf (text, bytes, "OpenVINO does not tell whether its indices are right");
-        is_broken = true;
-    } else
-        is_broken = wm_guard_is_broken (self->guard, number, text, bytes);
+    else
+        found = wm_guard_find (self->guard, number, text, bytes);
     ov_tensor_free (output);
-    return is_broken;
+    return found;
 }

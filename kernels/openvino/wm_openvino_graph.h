@@ -1,4 +1,4 @@
-/* wm_openvino_graph.h - a model's file as an OpenVINO graph over float32, whose indices are guarded
+/* wm_openvino_graph.h - a model's file as an OpenVINO graph over float32, guarded
    (kernels/import/wm_guard.h). Private to wm_openvino*.c. Thread: one at a time.  */
 #ifndef WM_OPENVINO_GRAPH_H
 #define WM_OPENVINO_GRAPH_H
@@ -13,7 +13,7 @@ wm_fault_t wm_openvino_failed (wm_error_t *error, wm_fault_t fault, const char *
 
 typedef struct {
     ov_model_t *graph;
-    wm_guard_t *guard;               /* NULL: no index needs it */
+    wm_guard_t *guard;               /* NULL: nothing needs it */
     const wm_port_t *input, *output; /* lent */
     uint32_t n_input, n_output;
     /* OpenVINO's; "": an input that no node reads, which it does not have.  */
@@ -44,9 +44,9 @@ wm_fault_t wm_openvino_graph_compile (const wm_openvino_graph_t *self, ov_core_t
 bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint32_t rows,
                               wm_port_t *port);
 
-/* Whether an index lay outside its table in what this request computed: its scores mean nothing.
-   `text` gets which one.  */
-bool wm_openvino_graph_is_broken (const wm_openvino_graph_t *self, ov_infer_request_t *request,
-                                  char *text, size_t bytes);
+/* What the guard found in what this request computed: where it is not WM_GUARD_SOUND its scores mean
+   nothing, and `text` gets why.  */
+wm_guard_found_t wm_openvino_graph_find (const wm_openvino_graph_t *self,
+                                         ov_infer_request_t *request, char *text, size_t bytes);
 
 #endif

@@ -10,6 +10,7 @@
    the one before it: what it hands out then is memory that it never wrote.  */
 #include "kernels/openvino/wm_openvino_ragged.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,8 +186,9 @@ static const char *find_output (const wm_openvino_graph_t *graph, const slot_t *
     return fits ? NULL : "an output has another shape than the model states";
 }
 
+/* Takes the outputs; is_nan: their values are NaN.  */
 static const char *take_outputs (const wm_openvino_graph_t *graph, const slot_t *slot,
-                                 float *scores)
+                                 float *scores, bool is_nan)
 {
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     const char *broken = NULL;
@@ -200,6 +202,9 @@ static const char *take_outputs (const wm_openvino_graph_t *graph, const slot_t 
             continue;
         if (ov_tensor_data (slot->out[i], &data) != OK)
             broken = "OpenVINO hands out no scores";
+        else if (is_nan)
+            for (uint32_t k = 0; k < tensor[i].n_value; k++)
+                scores[tensor[i].at + k] = NAN;
         else
             memcpy (scores + tensor[i].at, data, tensor[i].n_value * sizeof *scores);
     }
@@ -219,10 +224,11 @@ static void collect (wm_openvino_ragged_t *self, slot_t *slot, _Atomic uint64_t 
         wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, why.text);
         self->is_spoilt = true;
     } else {
-        const char *broken =
-            wm_openvino_graph_is_broken (self->graph, slot->request, why.text, sizeof why.text)
-                ? why.text
-                : take_outputs (self->graph, slot, scores);
+        const wm_guard_found_t found =
+            wm_openvino_graph_find (self->graph, slot->request, why.text, sizeof why.text);
+        const char *broken = found == WM_GUARD_OUTSIDE
+                                 ? why.text
+                                 : take_outputs (self->graph, slot, scores, found == WM_GUARD_NAN);
         if (broken)
             wm_ragged_refuse (scores, WM_RAGGED_VALUES_MAX, broken);
     }
