@@ -22,7 +22,6 @@
 typedef struct {
     char *value;
     const Onnx__NodeProto *node;
-    size_t input; /* of the node */
 } wm_nan_t;
 
 /* Finds the values to look at, in the graph's order; both arrays are the arena's. None in a frozen
