@@ -138,15 +138,23 @@ static bool is_steady (const float *scores, const float *moved, size_t n)
     return true;
 }
 
-/* Refuses a model that gives a NaN on every test patch, and names the first node that may.  */
-static wm_fault_t refuse_nan (const wm_onnx_t *onnx, wm_error_t *error)
+/* Refuses a model that gives a NaN on every test patch, and names its constant with a NaN, or the
+   first node that may make one.  */
+static wm_fault_t refuse_nan (wm_onnx_t *onnx, wm_error_t *error)
 {
     static const char *const partial[] = { "Log",  "Sqrt", "Pow",   "Div",   "Reciprocal",
                                            "Acos", "Asin", "Acosh", "Atanh", "Mod" };
     const Onnx__NodeProto *node = NULL;
+    char weight[160];
     for (size_t i = 0; i < onnx->n_node && !node; i++)
         for (size_t k = 0; k < sizeof partial / sizeof *partial && !node; k++)
             node = strcmp (wm_onnx_op (onnx->node[i]), partial[k]) == 0 ? onnx->node[i] : NULL;
+    if (wm_onnx_find_nan (onnx, weight, sizeof weight))
+        return wm_fault (error, WM_EBATCH,
+                         "no test patch has a finite score (" DRAWN
+                         "): %s; the file is damaged, or "
+                         "the model's training failed",
+                         weight);
     if (!node)
         return wm_fault (error, WM_EBATCH,
                          "no test patch has a finite score (" DRAWN "): its weights are damaged, "
@@ -313,9 +321,9 @@ static wm_fault_t answer_rows (wm_device_t *device, const wm_model_t *model,
 }
 
 /* The same, with memory. `why` gets why there are no known answers.  */
-static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model,
-                                 const wm_onnx_t *onnx, wm_model_parts_t *parts, wm_arena_t *arena,
-                                 char why[480], wm_error_t *error)
+static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model, wm_onnx_t *onnx,
+                                 wm_model_parts_t *parts, wm_arena_t *arena, char why[480],
+                                 wm_error_t *error)
 {
     char text[160] = "every row of the test is too large";
     rows_t rows = { .row = malloc (WM_PATCH_BYTES_MAX),
@@ -349,9 +357,8 @@ static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model,
 
 /* ---- known answers of patches of one size ---------------------------------------------------- */
 
-static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model,
-                                  const wm_onnx_t *onnx, wm_model_parts_t *parts, wm_arena_t *arena,
-                                  wm_error_t *error)
+static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model, wm_onnx_t *onnx,
+                                  wm_model_parts_t *parts, wm_arena_t *arena, wm_error_t *error)
 {
     const size_t n_value = wm_model_n_value (model), n_output = wm_model_n_output (model);
     float *inputs, *scores;
@@ -380,7 +387,7 @@ static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model,
 }
 
 /* Scores the model that was written to `path` and keeps the steady answers in `parts`.  */
-static wm_fault_t answer (const char *path, const wm_onnx_t *onnx, wm_model_parts_t *parts,
+static wm_fault_t answer (const char *path, wm_onnx_t *onnx, wm_model_parts_t *parts,
                           wm_arena_t *arena, char why[480], wm_error_t *error)
 {
     const wm_device_config_t config = {

@@ -63,9 +63,11 @@ wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error
 void wm_onnx_clear (wm_onnx_t *self);
 
 /* Refuses nodes that would give wrong scores: random numbers, training mode (statistics of the
-   batch), operators of ONNX Runtime only, weights that are NaN. WM_EBATCH names the node or the
-   tensor.  */
+   batch), operators of ONNX Runtime only. WM_EBATCH names the node.  */
 wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error);
+
+/* Whether a node reads a constant with a NaN, which may be meant; `text` gets the first.  */
+bool wm_onnx_find_nan (wm_onnx_t *self, char *text, size_t bytes);
 
 /* Makes the file that a .wmm stores: the original bytes, or, if data was gathered or outputs were
    chosen, a new file with them, in the arena. The n values inside it that `inner` names become

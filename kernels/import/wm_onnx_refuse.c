@@ -7,6 +7,7 @@
 #include "kernels/import/wm_tensor.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool draws (const char *op)
@@ -43,23 +44,22 @@ static bool is_true (wm_onnx_t *self, const Onnx__NodeProto *node, size_t k)
     return proto && wm_tensor_read (&self->arena, proto, &tensor) && tensor.i && tensor.i[0];
 }
 
-/* Refuses weights that are no numbers: every score would be held. An infinity may be meant, as the
-   limit of a Clip.  */
-static wm_fault_t refuse_nan (wm_onnx_t *self, const Onnx__NodeProto *node, wm_error_t *error)
+bool wm_onnx_find_nan (wm_onnx_t *self, char *text, size_t bytes)
 {
-    for (size_t k = 0; k < node->n_input; k++) {
-        const Onnx__TensorProto *proto = constant_of (self, node, k);
-        wm_tensor_t tensor;
-        if (!proto || !wm_tensor_read (&self->arena, proto, &tensor) || !tensor.f)
-            continue;
-        for (size_t i = 0; i < tensor.n; i++)
-            if (isnan (tensor.f[i]))
-                return wm_fault (error, WM_EBATCH,
-                                 "%s: value %zu of tensor '%.100s' is not a number (NaN), which "
-                                 "every score would be: a damaged model, or its training failed",
-                                 self->path, i, node->input[k]);
-    }
-    return WM_OK;
+    for (size_t i = 0; i < self->n_node; i++)
+        for (size_t k = 0; k < self->node[i]->n_input; k++) {
+            const Onnx__TensorProto *proto = constant_of (self, self->node[i], k);
+            wm_tensor_t tensor;
+            if (!proto || !wm_tensor_read (&self->arena, proto, &tensor) || !tensor.f)
+                continue;
+            for (size_t at = 0; at < tensor.n; at++)
+                if (isnan (tensor.f[at])) {
+                    snprintf (text, bytes, "value %zu of tensor '%.100s' is NaN", at,
+                              self->node[i]->input[k]);
+                    return true;
+                }
+        }
+    return false;
 }
 
 /* By the number of outputs before operator set 14, by an attribute before 7.  */
@@ -160,8 +160,6 @@ wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error)
                              "%s: node '%.100s' (%.60s) is in training mode: a hit's score would "
                              "depend on its batch; export the model for inference",
                              self->path, name, op);
-        if (refuse_nan (self, node, error))
-            return error->fault;
     }
     return WM_OK;
 }

@@ -30,20 +30,13 @@ static void graphs_refused (void **state)
     save_graph (&g);
     check_refused ("no graph");
     g = family (0);
-    char where[160];
-    snprintf (where, sizeof where, "value 3 of tensor '%s' is not a number", g.tensor[0]->name);
     weights (&g)[3] = NAN;
     save_graph (&g);
-    check_refused (where);
+    check_refused ("convolution layer 1 has a weight that is not finite");
     g = family (0);
     weights (&g)[3] = INFINITY;
     save_graph (&g);
     check_refused ("not finite");
-    g = family (0);
-    find (&g, "Relu")->op_type = copy (&g, "Sin"); /* not of the family */
-    weights (&g)[3] = NAN;
-    save_graph (&g);
-    check_refused (where);
 }
 
 static void ports_refused (void **state)
