@@ -211,7 +211,8 @@ static void report_nan (builder_t *self, const wm_nan_t *watch)
     wm_maker_t *maker = &self->maker;
     char *value = wm_maker_cast (maker, watch->value, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT),
          *is_nan;
-    if (self->onnx.opset == 7 || self->onnx.opset == 8) { /* these have no IsNaN */
+    if (self->onnx.opset == 7 ||
+        self->onnx.opset == 8) { /* these have no IsNaN; Greater (NaN) is true in OpenVINO 2026.4 */
         char *zero = wm_maker_cast (maker, wm_maker_number (maker, 0),
                                     ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT),
              *one = wm_maker_cast (maker, wm_maker_number (maker, 1),
@@ -219,7 +220,7 @@ static void report_nan (builder_t *self, const wm_nan_t *watch)
         is_nan =
             wm_maker_value (maker, "Not",
                             wm_maker_value (maker, "Or", wm_maker_value (maker, "Less", value, one),
-                                            wm_maker_value (maker, "Greater", value, zero)),
+                                            wm_maker_value (maker, "Less", zero, value)),
                             NULL);
     } else
         is_nan = wm_maker_value (maker, "IsNaN", value, NULL);

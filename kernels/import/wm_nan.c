@@ -10,6 +10,8 @@
 
 typedef struct {
     wm_nan_eye_t eye;
+    const Onnx__NodeProto *const *node; /* (n_node) each after those it reads from */
+    size_t n_node;
     wm_nan_t *watch;
     size_t n_watch;
 } search_t;
@@ -100,7 +102,7 @@ static size_t watch_inside (search_t *self, const Onnx__NodeProto *node, size_t 
 static size_t visit (search_t *self, size_t i)
 {
     const wm_onnx_t *onnx = self->eye.onnx;
-    const Onnx__NodeProto *node = self->eye.node = onnx->node[i];
+    const Onnx__NodeProto *node = self->eye.node = self->node[i];
     wm_nan_way_t way;
     const wm_nan_seen_t out = visited (self, i, &way);
     size_t next = i + 1;
@@ -141,7 +143,12 @@ static bool is_float (const Onnx__ValueInfoProto *info)
 
 wm_fault_t wm_nan_find (wm_onnx_t *onnx, const wm_nan_t **list, size_t *n, wm_error_t *error)
 {
-    search_t self = { .eye.onnx = onnx };
+    search_t self = { .eye.onnx = onnx, .node = onnx->node, .n_node = onnx->n_node };
+    for (size_t i = 0; i < onnx->n_node; i++)
+        if (has_graph (onnx->node[i])) { /* which may read of any: the file's order */
+            self.node = (const Onnx__NodeProto *const *) onnx->graph->node;
+            self.n_node = onnx->graph->n_node;
+        }
     wm_nan_seen_t *value = wm_arena_take (&onnx->arena, onnx->n_value + 1, sizeof *value);
     self.eye.value = value;
     self.watch = wm_arena_take (&onnx->arena, onnx->n_value + 1, sizeof *self.watch);
@@ -159,7 +166,7 @@ wm_fault_t wm_nan_find (wm_onnx_t *onnx, const wm_nan_t **list, size_t *n, wm_er
         if (v >= 0 && !onnx->value[v].initializer)
             value[v].is_whole = !is_float (onnx->graph->input[k]);
     }
-    for (size_t i = 0; i < onnx->n_node && !onnx->tensorflow;)
+    for (size_t i = 0; i < self.n_node && !onnx->tensorflow;)
         i = visit (&self, i);
     *list = self.watch;
     *n = self.n_watch;

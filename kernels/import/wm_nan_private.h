@@ -14,7 +14,7 @@ typedef struct {
     bool is_fixed; /* no patch decides it */
     bool is_seen;  /* it is watched: it counts as no NaN */
     size_t origin; /* the value that it is NaN with */
-    size_t place;  /* of its node in onnx->node */
+    size_t place;  /* of its node among all */
 } wm_nan_seen_t;
 
 typedef struct {
