@@ -1,8 +1,8 @@
 /* wm_blind.c - see wm_blind.h.
 
-   A library's entry of getenv in its table of foreign functions (the ELF relocation) is overwritten.
-   The host keeps its environment: it may be reading it in another thread, its children inherit it,
-   and its own calls of getenv pass through its own tables.  */
+   A library's entry of getenv in its table of foreign functions (the ELF relocation) is
+   overwritten. The host keeps its environment: it may be reading it in another thread, its children
+   inherit it, and its own calls of getenv pass through its own tables.  */
 #include "kernels/wm_blind.h"
 #include "schema/base/wm_environment.h"
 
@@ -74,8 +74,8 @@ static tables_t tables_of (const struct dl_phdr_info *info)
     return self;
 }
 
-/* Puts wm_environment_visible into an entry, whose page the loader may have made read-only. Returns an
-   errno.  */
+/* Puts wm_environment_visible into an entry, whose page the loader may have made read-only. Returns
+   an errno.  */
 static int overwrite (ElfW (Addr) address)
 {
     void **entry = (void **) address, *function;

@@ -7,8 +7,8 @@
    them before anything reads them, and where the process belongs to others (libwiremill) OpenVINO
    and ONNX Runtime do not see them (kernels/wm_blind.h).
 
-   One variable is set: ORT_DISABLE_TELEMETRY=1. Without it ONNX Runtime as PyPI has it sends what it
-   runs, and where, to its vendor, and keeps an identifier of the machine in the user's home.
+   One variable is set: ORT_DISABLE_TELEMETRY=1. Without it PyPI's ONNX Runtime sends to its vendor
+   what it runs, and where, and keeps an identifier of the machine in the user's home.
 
    The table is in wm_environment.c; ops/README.md has it for users. Variables of ours (WM_*), those
    of the loader (LD_*), and those that name places or rights are not in it.  */
@@ -26,8 +26,8 @@ bool wm_environment_hides (const char *variable);
    getenv.  */
 const char *wm_environment_finds (const char *const *prefix, unsigned n);
 
-/* What the libraries get for getenv: NULL for a variable that wm_environment_hides, and the one that
-   is set. Thread: as getenv.  */
+/* What the libraries get for getenv: NULL for a variable that wm_environment_hides, and the one
+   that is set. Thread: as getenv.  */
 char *wm_environment_visible (const char *name);
 
 /* Removes those variables from this process, and sets the one that is set. Where one of them was
