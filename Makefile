@@ -30,7 +30,7 @@ LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 # ---- rooms -------------------------------------------------------------------------------------
 ROOMS := schema kernels broker producer gpuworker ops
 PARTS_schema  := base
-PARTS_kernels := import sparse# openvino and cuda are shared objects of their own
+PARTS_kernels := import sparse# openvino, onnxruntime and cuda are shared objects of their own
 PARTS_ops     := bench serve
 sources = $(filter-out $(1)/main.c $(1)/serve/main.c,$(wildcard $(1)/*.c $(PARTS_$(1):%=$(1)/%/*.c)))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
@@ -68,10 +68,13 @@ WITH_PROGRAM := broker producer gpuworker ops
 PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve $(B)/bin/wiremill-gateway
 MODEL        := $(B)/share/wiremill/synthetic.onnx
 
+# General engines, in shared objects of their own; make OPENVINO=none or ONNXRUNTIME=none leaves one out.
+GENERAL := $(if $(filter none,$(OPENVINO)),,openvino) $(if $(filter none,$(ONNXRUNTIME)),,onnxruntime)
+
 .DEFAULT_GOAL := all
 .PHONY: all
 ##@ build and run
-all: $(PROGRAMS) $(B)/lib/wm_openvino.so $(B)/lib/wm_onnxruntime.so $(B)/lib/libwiremill.so $(MODEL) ## build everything
+all: $(PROGRAMS) $(GENERAL:%=$(B)/lib/wm_%.so) $(B)/lib/libwiremill.so $(MODEL) ## build everything
 
 # What --model synthetic names: programs find it beside their folder (wm_setup_model_path).
 $(MODEL): ops/train/emtrkmichel.onnx
@@ -181,7 +184,7 @@ export TSAN_OPTIONS ?= ignore_noninstrumented_modules=1
 # lie in openvino/ beside it: a link here, copies where `make install` puts them.
 OPENVINO_SRC := $(wildcard kernels/openvino/wm_openvino*.c)
 OPENVINO_ABI := 2641
-OPENVINO_LIB := $(patsubst %,libopenvino%.so.$(OPENVINO_ABI),_c _onnx_frontend _tensorflow_frontend) \
+LIBRARIES_openvino := $(patsubst %,libopenvino%.so.$(OPENVINO_ABI),_c _onnx_frontend _tensorflow_frontend) \
     libopenvino.so.$(OPENVINO_ABI) libopenvino_intel_cpu_plugin.so libtbb.so.12 libtbbmalloc.so.2 \
     libtbbbind_2_5.so.3 libhwloc.so.15
 OPENVINO_H   := openvino/include/openvino/c/openvino.h
@@ -199,7 +202,7 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 
 # The same with ONNX Runtime, of which only one library is linked, under the name that is written in it.
 ONNXRUNTIME_SRC := $(wildcard kernels/onnxruntime/*.c)
-ONNXRUNTIME_LIB := libonnxruntime.so.1
+LIBRARIES_onnxruntime := libonnxruntime.so.1
 ONNXRUNTIME_SO   = $(ONNXRUNTIME)/$(lastword $(ONNXRUNTIME_FILES))
 $(B)/lib/wm_onnxruntime.so: $(ONNXRUNTIME_SRC) $(call libs,kernels) | \
     $(if $(wildcard $(ONNXRUNTIME_SO)),,$(filter $(ONNXRUNTIME)/%,$(ONNXRUNTIME_FETCHED)/.unpacked))
@@ -207,9 +210,9 @@ $(B)/lib/wm_onnxruntime.so: $(ONNXRUNTIME_SRC) $(call libs,kernels) | \
 	$(Q)[ -e $(ONNXRUNTIME_SO) ] || { echo "WITHOUT ONNX Runtime, the second general engine: it is not in" \
 	    "$(ONNXRUNTIME). Type make where PyPI can be reached, or unzip the wheel of onnxruntime $(ONNXRUNTIME_VERSION)" \
 	    "and type make ONNXRUNTIME=ITS_FOLDER. Until then no second engine checks an import."; exit 0; }; \
-	ln -sfn $(abspath $(ONNXRUNTIME_SO)) $(@D)/onnxruntime/$(ONNXRUNTIME_LIB) && \
+	ln -sfn $(abspath $(ONNXRUNTIME_SO)) $(@D)/onnxruntime/$(LIBRARIES_onnxruntime) && \
 	$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -MMD -MP -MF $(B)/obj/wm_onnxruntime.d -MT $@ -shared $(ONNXRUNTIME_SRC) -o $@ \
-	    -L$(@D)/onnxruntime -l:$(ONNXRUNTIME_LIB) \
+	    -L$(@D)/onnxruntime -l:$(LIBRARIES_onnxruntime) \
 	    -Wl,-rpath,'$$ORIGIN/onnxruntime' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
 
 # ---- the library -------------------------------------------------------------------------------
@@ -425,7 +428,9 @@ PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev li
 ELSEWHERE := xrootd-server xrootd-client curl hdf5-tools
 # Before they begin, run and test print how long they take and what they install.
 HERE        = this machine has $(shell nproc)
-FETCHES     = $(if $(filter 1,$(CUDA)),$(if $(wildcard $(NVRTC)),,echo "  it fetches NVRTC $(NVRTC_VERSION) (93 MB, from PyPI) to build/";))$(if $(wildcard $(OPENVINO)),,echo "  it fetches OpenVINO $(OPENVINO_VERSION) (59 MB, from PyPI) to build/";)
+fetches     = $(if $(filter none,$(1))$(wildcard $(1)),,echo "  it fetches $(2) ($(3) MB, from PyPI) to build/";)
+FETCHES     = $(if $(filter 1,$(CUDA)),$(call fetches,$(NVRTC),NVRTC $(NVRTC_VERSION),93))$(call \
+    fetches,$(OPENVINO),OpenVINO $(OPENVINO_VERSION),59)$(call fetches,$(ONNXRUNTIME),ONNX Runtime $(ONNXRUNTIME_VERSION),28)
 DEBIAN      = echo "  it installs Debian packages that are missing, as root or by sudo (make deps does only that)"
 .PHONY: about-run about-test deps-slurm
 about-run:
@@ -504,8 +509,9 @@ demo: all $(DEMO)/events-1.h5 $(DEMO)/events-2.h5
 	@rm -rf $(DEMO)/out $(DEMO)/out.wiremill $(DEMO)/event.html $(DEMO)/report.html
 	$(B)/bin/wiremill run --model synthetic --input '$(DEMO)/events-*.h5' --output $(DEMO)/out
 	@echo; $(B)/bin/wiremill truth $(DEMO)/events-[12].h5 $(DEMO)/out/*.scores.h5
-	@echo; echo "engines: exact-sparse CPU and reference$(if \
-	    $(wildcard $(B)/lib/wm_openvino.so), and OpenVINO for any other model,; no OpenVINO); $(if \
+	@echo; echo "engines: exact-sparse CPU and reference; for any other model $(if \
+	    $(wildcard $(B)/lib/wm_openvino.so),OpenVINO,no OpenVINO) and $(if \
+	    $(wildcard $(B)/lib/wm_onnxruntime.so),ONNX Runtime,no ONNX Runtime); $(if \
 	    $(CUDA_SO),CUDA (--engine cuda; see make gpu-check),no CUDA engine: no headers of CUDA with cuDNN)"
 	@$(B)/bin/wiremill show $(DEMO)/out/events-1.scores.h5 --output $(DEMO)/event.html && \
 	    echo && echo "open in a browser: $(abspath $(DEMO))/event.html (planes of one event: hits by score, and by truth)"
@@ -519,11 +525,15 @@ train: all $(VENV)/.made ## train the demonstration's model again on synthetic e
 
 PREFIX ?= /usr/local
 install: all ## programs to $(PREFIX)/bin, engines and the libraries they need to $(PREFIX)/lib
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/openvino
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib
 	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	$(if $(CUDA_SO),install $(CUDA_SO) $(DESTDIR)$(PREFIX)/lib)
-	[ ! -e $(B)/lib/wm_openvino.so ] || install $(B)/lib/wm_openvino.so $(DESTDIR)$(PREFIX)/lib
-	[ ! -e $(B)/lib/wm_openvino.so ] || install $(OPENVINO_LIB:%=$(B)/lib/openvino/%) $(DESTDIR)$(PREFIX)/lib/openvino
+install: $(GENERAL:%=install-%)
+.PHONY: install-openvino install-onnxruntime
+install-openvino install-onnxruntime: install-%: all
+	[ ! -e $(B)/lib/wm_$*.so ] || { install -d $(DESTDIR)$(PREFIX)/lib/$* && \
+	    install $(LIBRARIES_$*:%=$(B)/lib/$*/%) $(DESTDIR)$(PREFIX)/lib/$* && \
+	    install $(B)/lib/wm_$*.so $(DESTDIR)$(PREFIX)/lib; }
 
 # The programs print their man pages and bash completion themselves, from the tables of their options.
 DOC     := $(B)/doc
@@ -563,15 +573,14 @@ install-data:
 	install -m 644 $(DATA) $(DESTDIR)$(PREFIX)/$(DATADIR)
 uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,wm_cuda.so wm_openvino.so $(OPENVINO_LIB:%=openvino/%))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,wm_cuda.so $(foreach e,openvino onnxruntime,wm_$e.so $(LIBRARIES_$e:%=$e/%)))
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,lib/libwiremill.so lib/libwiremill.so.1 lib/pkgconfig/wiremill.pc include/wiremill.h)
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(UNITDIR)/,$(UNITS)) $(addprefix $(DESTDIR)$(PREFIX)/$(DATADIR)/,$(notdir $(DATA)))
 	rm -f $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill.1 $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill-*.1
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
-	-rmdir $(DESTDIR)$(PREFIX)/lib/openvino $(DESTDIR)$(PREFIX)/$(DATADIR) 2>/dev/null
+	-rmdir $(addprefix $(DESTDIR)$(PREFIX)/,lib/openvino lib/onnxruntime $(DATADIR)) 2>/dev/null
 
 # A folder that runs from any path, without root and without a library of the host (ops/bundle/bundle.sh).
-# make bundle OPENVINO=none leaves the general engine out.
 BUNDLE := $(B)/bundle
 .PHONY: bundle
 bundle: $(BUNDLE)/wiremill.tar.gz ## wiremill with its own libraries, for CVMFS and containers, to $(B)/bundle
@@ -582,10 +591,9 @@ $(BUNDLE)/launch: ops/bundle/launch.c
 	$(call step,LINK  $@)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
 $(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 $(MODEL) $(CUDA_SO) \
-    $(if $(filter none,$(OPENVINO)),,$(B)/lib/wm_openvino.so)
+    $(GENERAL:%=$(B)/lib/wm_%.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX=$(abspath $(BUNDLE)/installed)
-	$(Q)$(if $(filter none,$(OPENVINO)),rm -rf $(BUNDLE)/installed/lib/wm_openvino.so $(BUNDLE)/installed/lib/openvino)
 	$(Q)ops/bundle/bundle.sh $(B) $(BUNDLE)/installed $(BUNDLE)/launch $(BUNDLE)/wiremill || { rm -rf $(BUNDLE)/wiremill; exit 1; }
 	$(Q)rm -rf $(BUNDLE)/installed
 # The Python package of ops/python with the bundle's libwiremill: pip installs it without a compiler.
@@ -612,7 +620,7 @@ help: ## this list
 	        lines[group] = lines[group] sprintf ("  make %-9s %s\n", $$1, $$2) } \
 	    END { for (i = 1; i <= n; i++) printf "%s\n%s\n", groups[i], lines[groups[i]] }' \
 	    $(filter-out %.d,$(MAKEFILE_LIST))
-	@echo "variables: B=folder V=1 SAN=... T=prefix JOBS=n OPENVINO=dir PREFIX=dir"
+	@echo "variables: B=folder V=1 SAN=... T=prefix JOBS=n OPENVINO=dir ONNXRUNTIME=dir PREFIX=dir"
 
 DEPENDENCIES := $(shell find $(B) -name '*.d' 2>/dev/null)
 -include $(DEPENDENCIES)

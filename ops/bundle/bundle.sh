@@ -5,7 +5,7 @@
 # INSTALLED is what `make install` put somewhere. In FOLDER:
 #   bin/       launchers (launch.c), and the dynamic loader that they start programs with
 #   libexec/   the programs, stripped
-#   lib/       every library that they link, libc included; engines; openvino/
+#   lib/       every library that they link, libc included; engines; openvino/, onnxruntime/
 #   sdk/       libwiremill for programs of the host, its header, and links to what it links but for the C library
 #   share/     manual pages, bash completion
 #   licenses/  of wiremill, and of each package whose files are here, as the distribution states them; `files` tells
@@ -45,14 +45,26 @@ for program in "${programs[@]}"; do
     cp "$launcher" "$to/bin/${program##*/}"
 done
 objects=("${programs[@]}")
-if [ -e "$installed/lib/wm_openvino.so" ]; then
-    mkdir "$to/lib/openvino"
-    strip -o "$to/lib/wm_openvino.so" "$installed/lib/wm_openvino.so"
-    cp "$installed"/lib/openvino/* "$to/lib/openvino"
-    mkdir "$to/licenses/openvino"
-    cp -r "$(readlink -f "$build/lib/openvino")"/../../openvino-*.dist-info/licenses/. "$to/licenses/openvino"
-    objects+=("$installed"/lib/wm_openvino.so "$installed"/lib/openvino/*)
-fi
+# The licences of a general engine's libraries, as their wheel has them.
+licences_of () # engine
+{
+    local library
+    library=$(readlink -f "$build/lib/$1"/lib"$1"*.so* | head -n 1)
+    case $1 in
+    openvino) cp -r "${library%/*}"/../../openvino-*.dist-info/licenses/. "$to/licenses/openvino" ;;
+    onnxruntime) cp "${library%/*}"/../{LICENSE,ThirdPartyNotices.txt} "$to/licenses/onnxruntime" ;;
+    esac
+}
+general=()
+for engine in openvino onnxruntime; do
+    [ -e "$installed/lib/wm_$engine.so" ] || continue
+    general+=("$engine")
+    mkdir "$to/lib/$engine" "$to/licenses/$engine"
+    strip -o "$to/lib/wm_$engine.so" "$installed/lib/wm_$engine.so"
+    cp "$installed/lib/$engine"/* "$to/lib/$engine"
+    licences_of "$engine"
+    objects+=("$installed/lib/wm_$engine.so" "$installed/lib/$engine"/*)
+done
 # NVIDIA's driver is the host's, found where drivers lie (kernels/wm_driver.c).
 if [ -e "$installed/lib/wm_cuda.so" ]; then
     strip -o "$to/lib/wm_cuda.so" "$installed/lib/wm_cuda.so"
@@ -71,7 +83,7 @@ for name in $(readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p'); d
     case $name in libc.so* | libm.so* | ld-linux*) ;; *) ln -s "../../../lib/$name" "$sdk/lib/wiremill/$name" ;; esac
 done
 [ ! -e "$to/lib/wm_cuda.so" ] || ln -s ../../lib/wm_cuda.so "$sdk/lib"
-[ ! -e "$to/lib/openvino" ] || ln -s ../../lib/wm_openvino.so ../../lib/openvino "$sdk/lib"
+for engine in "${general[@]}"; do ln -s "../../lib/wm_$engine.so" "../../lib/$engine" "$sdk/lib"; done
 objects+=("$library")
 
 # What they link, with what that links: as the linker of this machine finds it.

@@ -2,8 +2,8 @@
 
 usage: build_wheel.py BUNDLE VERSION WHEEL.whl
 
-In the wheel: the package, in wiremill/lib/ libwiremill with what it links (but for the C library), the engine that calls
-OpenVINO (whose libraries come with the package openvino), and the licence of each. The same bundle gives the same bytes.
+In the wheel: the package, in wiremill/lib/ libwiremill with what it links (but for the C library), the engines that call
+OpenVINO and ONNX Runtime (whose libraries come with the packages openvino and onnxruntime), and the licence of each. The same bundle gives the same bytes.
 
 What libwiremill links gets names of its own, wm_crypto.so.3 for libcrypto.so.3: a process has one library of a name, and
 the one that Python's ssl needs may be newer than ours, or older.
@@ -33,6 +33,8 @@ Requires-Dist: h5py; extra == "arrow"
 Requires-Dist: pyarrow; extra == "arrow"
 Provides-Extra: openvino
 Requires-Dist: openvino =={openvino}; extra == "openvino"
+Provides-Extra: onnxruntime
+Requires-Dist: onnxruntime =={onnxruntime}; extra == "onnxruntime"
 Description-Content-Type: text/plain
 
 {text}
@@ -70,15 +72,16 @@ def contents(bundle, version, platform):
     yield "wiremill/lib/libwiremill.so.1", renamed(read(lib, "libwiremill.so.1"), linked)
     for name in linked:
         yield f"wiremill/lib/wiremill/{own(name)}", renamed(read(lib, "wiremill", name), linked)
-    if os.path.exists(os.path.join(lib, "wm_openvino.so")):
-        yield "wiremill/lib/wm_openvino.so", renamed(read(lib, "wm_openvino.so"), linked)
+    for name in ("wm_openvino.so", "wm_onnxruntime.so"):
+        if os.path.exists(os.path.join(lib, name)):
+            yield f"wiremill/lib/{name}", renamed(read(lib, name), linked)
     licences = dict(line.split(" ", 1) for line in read(bundle, "licenses", "files").decode().splitlines())
     for package in sorted({"wiremill", "libonnx-dev"} | {licences[f"lib/{name}"] for name in linked}):
         yield f"{info}/licenses/{package}.txt", read(bundle, "licenses", f"{package}.txt")
     text = re.search(r'"""\S+ - (.*?)"""', read(HERE, "wiremill", "__init__.py").decode(), re.S)[1].strip()
     with open(os.path.join(HERE, "..", "..", "Makefile")) as f:
-        openvino = re.search(r"(?m)^OPENVINO_VERSION := (\S+)", f.read())[1]
-    yield f"{info}/METADATA", METADATA.format(version=version, openvino=openvino, text=text).encode()
+        engines = {name.lower(): number for name, number in re.findall(r"(?m)^(OPENVINO|ONNXRUNTIME)_VERSION := (\S+)", f.read())}
+    yield f"{info}/METADATA", METADATA.format(version=version, text=text, **engines).encode()
     yield f"{info}/WHEEL", WHEEL.format(platform=platform).encode()
 
 

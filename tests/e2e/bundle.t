@@ -35,14 +35,12 @@ else
     ok "verify: other programs, started by the first" inside wiremill verify --sample 50 out
     bench () { inside wiremill-broker --bench /data --help && says 'workers'; }
     ok "the broker's own measurement" bench
-    if [ -e "$bundle/lib/wm_openvino.so" ]; then
-        general () { whole general --engine openvino && says 'scored by +openvino'; }
-        ok "OpenVINO" general
-        has_licence () { grep -rq . "$bundle/licenses/openvino"; }
-        ok "... and its licences" has_licence
-    else
-        skip "OpenVINO is not in this bundle"
-    fi
+    for engine in openvino onnxruntime; do
+        [ -e "$bundle/lib/wm_$engine.so" ] || { skip "$engine is not in this bundle"; continue; }
+        general () { whole "$engine" --engine "$engine" && says "scored by +$engine"; }
+        ok "$engine" general
+        ok "... and its licences" grep -rq . "$bundle/licenses/$engine"
+    done
     if [ -e "$bundle/lib/wm_cuda.so" ]; then
         cuda () { ! whole cuda --engine cuda && says 'cannot start: there is no NVIDIA driver'; }
         ok "the CUDA engine opens with its libraries" cuda
@@ -93,6 +91,17 @@ ok "a launcher without its bundle" alone
 place=$work/place
 install () { make -s install B="$build" DESTDIR="$place" PREFIX=/opt/wiremill && [ -x "$place/opt/wiremill/bin/wiremill-worker" ]; }
 ok "make install, below DESTDIR" install
+engines () # each with its libraries, which the loader finds there
+{
+    local object
+    for object in "$build"/lib/wm_*.so; do
+        ldd "$place/opt/wiremill/lib/${object##*/}" >"$work/linked" && ! grep 'not found' "$work/linked" &&
+            ! grep -E '(openvino|onnxruntime).* => ' "$work/linked" | grep -v "=> $place/opt/" || return 1
+    done
+}
+ok "the engines are there" engines
+less () { make -s install B="$build" DESTDIR="$work/less" PREFIX=/opt ONNXRUNTIME=none && [ -z "$(find "$work/less" -name '*onnxruntime*')" ]; }
+ok "... but for one that is left out" less
 runs () { "$place/opt/wiremill/bin/wiremill" model new emtrkmichel -o "$work/new.onnx" && cmp "$work/new.onnx" "$made/model-1.onnx"; }
 ok "it runs from there" runs
 named () # the network that comes with wiremill: in a folder of that kind, by its name

@@ -57,12 +57,12 @@ ok "no file" bare
 # Before make begins, it prints how long it takes and what it installs. (-o deps: installs nothing; AGAIN: does nothing.)
 about ()
 {
-    keep make --no-print-directory -o deps AGAIN=: B="$work/build" OPENVINO="$work/none" VENV="$work/venv" "$1"
+    keep make --no-print-directory -o deps AGAIN=: B="$work/build" OPENVINO="$work/ov" ONNXRUNTIME="${2:-$work/ort}" VENV="$work/venv" "$1"
 }
 run_about ()
 {
     about run && says '^make run: .*minutes on 2 cores \(this machine has [0-9]+\)' && says 'fetches OpenVINO .*MB' &&
-        says 'installs Debian packages'
+        says 'fetches ONNX Runtime .*MB' && says 'installs Debian packages' && about run none && ! says 'fetches ONNX Runtime'
 }
 ok "make run" run_about
 test_about ()
@@ -72,7 +72,7 @@ test_about ()
 ok "make test" test_about
 again ()
 {
-    mkdir -p "$work/build/bin" "$work/none" && touch "$work/build/bin/wiremill" && about run &&
+    mkdir -p "$work/build/bin" "$work/ov" "$work/ort" && touch "$work/build/bin/wiremill" && about run &&
         says '^make run: .*half a minute' && ! says 'fetches' >/dev/null
 }
 ok "make run again" again

@@ -1,6 +1,8 @@
 """python.py - tries the Python package wiremill, installed by pip.
 
-usage: python.py CALLS MODEL.wmm MODEL.onnx GENERAL.wmm EVENTS.h5 WORK     (GENERAL "": there is no OpenVINO)
+usage: python.py CALLS MODEL.wmm MODEL.onnx GENERAL.wmm EVENTS.h5 WORK [ENGINE...]
+
+GENERAL is scored by each general ENGINE that is built; none: GENERAL is "".
 CALLS is the C program of tests/lib/calls.c: the scores must be its, bit for bit.
 """
 import copy
@@ -23,7 +25,7 @@ import numpy as np
 import wiremill
 from wiremill import _progress
 
-CALLS, MODEL, ORIGINAL, GENERAL, EVENTS, WORK = sys.argv[1:7]
+CALLS, MODEL, ORIGINAL, GENERAL, EVENTS, WORK, *ENGINES = sys.argv[1:]
 N = 300
 
 
@@ -276,11 +278,12 @@ class Package(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "not an output"):
             wiremill.read(EVENTS)
 
-    @unittest.skipUnless(GENERAL, "no OpenVINO here")
-    def test_a_general_model_finds_the_package_openvino(self):
-        with wiremill.Model(GENERAL) as model:
-            self.assertRegex(model.signature, "^openvino")
-            self.assertLess(np.abs(model.score(self.patches) - self.right).max(), 1e-5)
+    @unittest.skipUnless(ENGINES, "no general engine is built here")
+    def test_a_general_model_finds_the_packages_of_its_engines(self):
+        for engine in ENGINES:
+            with self.subTest(engine), wiremill.Model(GENERAL, engine=engine) as model:
+                self.assertRegex(model.signature, f"^{engine}")
+                self.assertLess(np.abs(model.score(self.patches) - self.right).max(), 1e-5)
 
 
 if __name__ == "__main__":

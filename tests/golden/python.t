@@ -30,7 +30,7 @@ own () # what it links comes from the wheel, under names that no library of the 
             { echo "not from the wheel: $library"; return 1; }
     done
     ! find "$site/wiremill/lib" -name '*.so*' -exec readelf -d {} + |
-        grep -E '(NEEDED|SONAME).*\[lib' | grep -vE '\[(libc|libm|libwiremill|libopenvino_c)\.so'
+        grep -E '(NEEDED|SONAME).*\[lib' | grep -vE '\[(libc|libm|libwiremill|libopenvino_c|libonnxruntime)\.so'
 }
 ok "its libraries are its own" own
 notebook () # the example from top to bottom, as a person would
@@ -50,15 +50,18 @@ if [ "$(size test proof soak)" != test ]; then
         skip "pip cannot install mypy"
     fi
 fi
-general=
-if [ -e "$build/lib/wm_openvino.so" ]; then
+general= engines=()
+for engine in openvino onnxruntime; do [ ! -e "$build/lib/wm_$engine.so" ] || engines+=("$engine"); done
+if [ ${#engines[@]} != 0 ]; then
     "$bin/wiremill" import --general "$made/model-small-1.onnx" -o "$work/general.wmm" >&2 && general=$work/general.wmm
 fi
+# Folders that have the packages openvino and onnxruntime: their unpacked wheels.
+packages=$(readlink -f "$build/lib/openvino")/../..
+packages+=:$(dirname "$(readlink -f "$build"/lib/onnxruntime/libonnxruntime.so.1)")/../..
 try () # model, general model, folder
 {
-    mkdir "$work/${3:-$1}" && WIREMILL_PROGRAM=$bin/wiremill PYTHONPATH=$site:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' Makefile) \
-        timeout 300 "$python" tests/golden/python.py "$work/calls" "$made/$1.wmm" "$made/$1.onnx" "$2" \
-        "$made/lib.h5" "$work/${3:-$1}"
+    mkdir "$work/${3:-$1}" && WIREMILL_PROGRAM=$bin/wiremill PYTHONPATH=$site:$packages timeout 300 "$python" \
+        tests/golden/python.py "$work/calls" "$made/$1.wmm" "$made/$1.onnx" "$2" "$made/lib.h5" "$work/${3:-$1}" "${engines[@]}"
 }
 ok "what it promises" try model-small-1 "$general"
 [ "$(size test proof soak)" = test ] || ok "... by the whole network" try model-1 ""
@@ -76,12 +79,27 @@ for other in $([ "$(size test proof soak)" = test ] || ls -d ~/.pyenv/versions/3
     ok "Python $version" of_venv
     rm -rf "$venv"
 done
-without () # names what is missing
+without () # engine: names what is missing
 {
-    exits 1 keep env PYTHONPATH="$site" "$python" -c 'import sys, wiremill; wiremill.Model (sys.argv[1])' "$work/general.wmm" &&
-        says 'WiremillError: the openvino engine cannot be opened: libopenvino'
+    exits 1 keep env PYTHONPATH="$site" "$python" -c 'import sys
+sys.modules[sys.argv[2]] = None # as if it were not installed
+import wiremill
+wiremill.Model (sys.argv[1], engine=sys.argv[2])' "$work/general.wmm" "$1" && says "WiremillError: the $1 engine cannot be opened: lib$1"
 }
-if "$python" -c 'import openvino' 2>/dev/null || [ -z "$general" ]; then skip "openvino is installed, or not built"; else ok "without openvino" without; fi
+judge () # model, ONNX Runtime's library is loaded: True or False
+{
+    PYTHONPATH=$site:$packages "$python" -c 'import sys, wiremill
+wiremill.Model (sys.argv[1])
+print ("libonnxruntime.so" in open ("/proc/self/maps").read ())' "$1" 2>&1 | grep -x "$2"
+}
+for engine in "${engines[@]}"; do ok "without $engine" without "$engine"; done
+case ${engines[*]} in
+*onnxruntime)
+    ok "an import has the package onnxruntime" judge "$made/model-small-1.onnx" True
+    ok "... a model that is imported does not load it" judge "$made/model-small-1.wmm" False
+    ;;
+*) skip "ONNX Runtime is not built" ;;
+esac
 same () # the same bundle, the same bytes
 {
     python3 ops/python/build_wheel.py "$build/bundle/wiremill" "$(sed 's/.*wiremill-\([^-]*\)-.*/\1/' <<<"$wheel")" "$work/${wheel##*/}" &&

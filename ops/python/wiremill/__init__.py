@@ -14,8 +14,8 @@
         hits = wiremill.read(output)                        # columns, labels, scores; needs h5py
 
 A model is an ONNX file, a TensorFlow frozen graph (.pb), or a .wmm of `wiremill import`. Scores have the bits that
-`wiremill run` writes. Models of other families than EmTrkMichelId run on OpenVINO: `pip install openvino` of the version
-that the error names.
+`wiremill run` writes. Models of other families than EmTrkMichelId run on OpenVINO and are checked by ONNX Runtime when they are
+imported: `pip install openvino onnxruntime` of the versions that wiremill's extras name.
 """
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Model:
     path: the model's file. An .onnx or .pb is imported first; a .wmm, which `wiremill import` makes, opens at once.
     precision: "fp32"; "split" and "fast" take faster arithmetic where it is within 1e-5 and 5e-3 of fp32 on the model's
         known answers (your patches are not looked at for that).
-    engine: "auto", "sparse", "openvino", "cuda", "cudnn" or "reference".
+    engine: "auto", "sparse", "openvino", "onnxruntime", "cuda", "cudnn" or "reference".
     threads: 1: each call computes in the thread that calls, and handles work in forked children, too (a Model that is
         pickled or copied, as for a spawned process, opens its file again). More: threads of the
         handle, calls take turns.

@@ -33,7 +33,9 @@ class ConnectOptions(ctypes.Structure):
 
 _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
 _HOST = 4   # WIREMILL_HOST
-_openvino_looked_for = False
+# What our engines link, in the packages that have it.
+_LINKED = {"openvino": "libs/libopenvino_c.so.*", "onnxruntime": "capi/libonnxruntime.so.*"}
+_looked_for: set[str] = set()
 
 
 def _load() -> ctypes.CDLL:
@@ -96,13 +98,12 @@ def version() -> str:
     return str(call.wiremill_version(), "ascii")
 
 
-def _load_openvino() -> bool:
-    """Loads the libraries of the package openvino, if it is installed: our engine then finds them by their names."""
-    global _openvino_looked_for
-    spec = None if _openvino_looked_for else importlib.util.find_spec("openvino")
-    _openvino_looked_for = True
+def _load_package(name: str) -> bool:
+    """Loads the library of a package, if it is installed: our engine then finds it by its name. True once."""
+    spec = None if name in _looked_for else importlib.util.find_spec(name)
+    _looked_for.add(name)
     for folder in (spec.submodule_search_locations or []) if spec else []:
-        for path in glob.glob(os.path.join(folder, "libs", "libopenvino_c.so.*")):
+        for path in glob.glob(os.path.join(folder, _LINKED[name])):
             try:
                 ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
                 return True
@@ -112,8 +113,10 @@ def _load_openvino() -> bool:
 
 
 def open(path: bytes, options: Options, error: Error) -> Any:
-    """wiremill_open; where an engine is missing, once more with the package openvino."""
+    """wiremill_open; where an engine is missing, once more with the packages. An import goes on without onnxruntime."""
+    if not path.endswith(b".wmm"):
+        _load_package("onnxruntime")
     handle = call.wiremill_open(path, options, error)
-    if not handle and error.fault == _HOST and _load_openvino():
+    if not handle and error.fault == _HOST and any([_load_package(name) for name in _LINKED]):
         handle = call.wiremill_open(path, options, error)
     return handle
