@@ -19,6 +19,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
+#include <limits.h>
+#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,10 +267,61 @@ static void check_programs (void)
         }
     if (!missing)
         report (GOOD, "programs", "broker, producer and worker lie beside this one");
-    if (wm_device_is_here ("openvino", &error))
-        report (GOOD, "openvino", "the general engine loads");
-    else
-        report (WARN, "openvino", "no models outside the EmTrkMichelId family: %s", error.text);
+}
+
+typedef struct {
+    const char *name; /* its file's name begins so */
+    char path[PATH_MAX];
+} loaded_t;
+
+static int find_loaded (struct dl_phdr_info *info, size_t size, void *wanted)
+{
+    loaded_t *self = wanted;
+    const char *slash = strrchr (info->dlpi_name, '/');
+    (void) size;
+    return slash && strncmp (slash + 1, self->name, strlen (self->name)) == 0 &&
+           realpath (info->dlpi_name, self->path);
+}
+
+/* What the library says of itself: ONNX Runtime, or OpenVINO's C interface. "": nothing.  */
+static void read_version (const char *path, char text[40])
+{
+    struct {
+        const char *build, *description;
+    } version;
+    const struct {
+        void *api;
+        const char *(*version) (void);
+    } * (*base) (void);
+    int (*ask) (void *);
+    void (*release) (void *);
+    void *library = dlopen (path, RTLD_LAZY | RTLD_NOLOAD);
+    *(void **) &base = library ? dlsym (library, "OrtGetApiBase") : NULL;
+    *(void **) &ask = library ? dlsym (library, "ov_get_openvino_version") : NULL;
+    *(void **) &release = library ? dlsym (library, "ov_version_free") : NULL;
+    *text = 0;
+    if (base)
+        snprintf (text, 40, "%.30s, ", base ()->version ());
+    else if (ask && release && ask (&version) == 0) {
+        snprintf (text, 40, "%.*s, ", (int) strcspn (version.build, "-"), version.build);
+        release (&version);
+    }
+    if (library)
+        dlclose (library);
+}
+
+static void check_general (const char *engine, const char *library, const char *without)
+{
+    char version[40];
+    wm_error_t error;
+    loaded_t found = { .name = library };
+    if (!wm_device_is_here (engine, &error)) {
+        report (WARN, engine, "%s: %s", without, error.text);
+        return;
+    }
+    dl_iterate_phdr (find_loaded, &found);
+    read_version (found.path, version);
+    report (GOOD, engine, "%s%s", version, *found.path ? found.path : "it loads");
 }
 
 static void check_sockets (void)
@@ -333,6 +386,9 @@ static int doctor_main (const wm_args_t *args)
     check_folder (folder ? folder : ".");
     check_libraries ();
     check_programs ();
+    check_general ("openvino", "libopenvino_c.so", "no models outside the EmTrkMichelId family");
+    check_general ("onnxruntime", "libonnxruntime.so",
+                   "no second engine checks OpenVINO when such a model is imported");
     check_sockets ();
     check_confinement ();
     check_environment ();

@@ -266,24 +266,26 @@ ok "a precision that is none is a question of usage" refused 2 "fp32.split.fast,
 ok "a broker that is not there is named as it was typed" refused 4 "tcp://127.0.0.1:9( |$)" "$bin/wiremill" produce \
     --broker tcp://127.0.0.1:9 --give-up 1 --input "$made/one.h5"
 
-# Without OpenVINO everything else is built, and make and the programs that need it print how to get it.
-no_openvino () # variables of make...
+# Without a general engine everything else is built, and make and the programs that need it print how to get it.
+no_engine () # engine, variables of make...
 {
-    local b=$work/without
+    local b=$work/without engine=$1
+    shift
     keep env PIP_INDEX_URL=http://127.0.0.1:9/ PIP_RETRIES=0 make -o "$b/lib/libkernels.a" -o "$b/lib/libschema.a" \
-        B="$b" "$@" \
-        "$b/lib/wm_openvino.so" && says "WITHOUT the general engine: .* Type make .*PyPI.* make OPENVINO=" &&
-        [ ! -e "$b/lib/wm_openvino.so" ]
+        B="$b" "$@" "$b/lib/wm_$engine.so" && says "WITHOUT .* Type make .*PyPI.* make ${engine^^}=" && [ ! -e "$b/lib/wm_$engine.so" ]
 }
-ok "make goes on without OpenVINO, and prints how to get it" no_openvino OPENVINO="$work/nowhere"
-ok "... and where it cannot be fetched" no_openvino OPENVINO_VERSION=0
-ok "of which nothing is left" test ! -e build/openvino-0 -a ! -e build/openvino-0.tmp
+how () { echo "cannot be opened: .*none.so.*make. fetches and builds it .*make ${1^^}="; } # engine
+declare -A lacks=([openvino]="no models outside" [onnxruntime]="no second engine")
+for engine in openvino onnxruntime; do
+    ok "make goes on without $engine, and prints how to get it" no_engine "$engine" "${engine^^}=$work/nowhere"
+    ok "... and where it cannot be fetched" no_engine "$engine" "${engine^^}_VERSION=0"
+    ok "of which nothing is left" test ! -e "build/$engine-0" -a ! -e "build/$engine-0.tmp"
+    ok "doctor prints it too" keep env "WM_${engine^^}_SO=$work/none.so" "$bin/wiremill" doctor "$work"
+    ok "... with what is missed" says "warn +$engine +${lacks[$engine]} .*$(how "$engine")"
+done
 export WM_OPENVINO_SO=$work/none.so
-how="cannot be opened: .*none.so.*make. fetches and builds it .*make OPENVINO="
-ok "doctor prints it too" keep "$bin/wiremill" doctor "$work"
-ok "... with the models that cannot run" says "warn +openvino +no models outside .*$how"
 ok "a model that needs it" "$bin/wiremill" import --general "$made/model-${small}1.onnx" -o "$work/general.wmm"
-ok "... is refused in one line that explains how to get it" refused 6 "$how" "$bin/wiremill" run \
+ok "... is refused in one line that explains how to get it" refused 6 "$(how openvino)" "$bin/wiremill" run \
     --model "$work/general.wmm" \
     --output "$work/general" --quiet --input "$made/one.h5"
 ok "... which is one" test "$(grep -c 'openvino engine cannot be opened' "$work/said")" = 1
