@@ -32,8 +32,9 @@
    and open the .wmm, of which everything is checked. That is also faster: EmTrkMichelId opens in
    0.02 s as .wmm, in 0.25 s as .onnx.
 
-   Environment: WM_ISA, WM_OPENVINO_SO and WM_CUDA_SO as for the programs. Engines that are shared
-   objects (OpenVINO, CUDA) are looked for beside libwiremill.  */
+   Environment: WM_ISA, WM_OPENVINO_SO, WM_ONNXRUNTIME_SO and WM_CUDA_SO as for the programs.
+   Engines that are shared objects (OpenVINO, ONNX Runtime, CUDA) are looked for beside
+   libwiremill.  */
 #ifndef WIREMILL_H
 #define WIREMILL_H
 
