@@ -32,8 +32,9 @@ static const struct {
     { "ONEDNN_*", GOES }, { "DNNL_*", GOES }, { "OV_*", GOES }, { "OPENVINO_*", GOES },
     { "ONNX_*", GOES }, { "TBB_*", GOES }, { "HWLOC_*", GOES }, { "ITT_*", GOES },
     { "INTEL_LIBITTNOTIFY*", GOES }, { "INTEL_ITTNOTIFY*", GOES }, { "INTEL_JIT_*", GOES },
-    /* ONNX Runtime; wm_environment_clean sets the first */
-    { TELEMETRY, STAYS }, { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES },
+    /* ONNX Runtime and its mathematics; wm_environment_clean sets the first */
+    { TELEMETRY, STAYS }, { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES }, { "MLAS_*", GOES },
+    { "ALLOW_RELEASED_ONNX_OPSET_ONLY", GOES },
     /* OpenMP and MKL; the number of threads is an allocation's (wm_allowance.h) */
     { "OMP_NUM_THREADS", STAYS }, { "OMP_*", GOES }, { "GOMP_*", GOES }, { "KMP_*", GOES },
     { "LIBOMP_*", GOES }, { "MKL_*", GOES },
