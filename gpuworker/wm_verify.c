@@ -41,21 +41,29 @@ static wm_fault_t read_head (verify_t *self, wm_error_t *error)
     return fault;
 }
 
+/* Opens the engine; "auto": the first that can, of those that share no code with what mostly scores
+   such a model.  */
+static wm_fault_t open_device (verify_t *self, const char *engine, int threads, wm_error_t *error)
+{
+    const char *name[] = { engine, NULL, NULL };
+    if (wm_device_is_auto (engine) && wm_model_kind (self->model) == WM_MODEL_FAMILY)
+        name[0] = "reference";
+    else if (wm_device_is_auto (engine))
+        name[0] = "onnxruntime", name[1] = "openvino";
+    for (size_t i = 0; name[i] && !self->device; i++) {
+        const wm_device_config_t config = { .engine = name[i],
+                                            .precision = "fp32",
+                                            .threads = threads };
+        self->device = wm_device_new (self->model, &self->spec, &config, error);
+    }
+    return self->device ? WM_OK : error->fault;
+}
+
 static wm_fault_t start (verify_t *self, const char *engine, int threads, const char *cache,
                          wm_error_t *error)
 {
-    if (!(self->model = wm_stream_model (&self->pins, cache, error)))
-        return error->fault;
-    const bool family = wm_model_kind (self->model) == WM_MODEL_FAMILY;
-    const wm_device_config_t config = {
-        .engine = !wm_device_is_auto (engine) ? engine
-                  : family                    ? "reference"
-                                              : "openvino",
-        .precision = "fp32",
-        .threads = threads,
-    };
-    self->device = wm_device_new (self->model, &self->spec, &config, error);
-    if (!self->device || wm_device_self_test (self->device, error))
+    if (!(self->model = wm_stream_model (&self->pins, cache, error)) ||
+        open_device (self, engine, threads, error) || wm_device_self_test (self->device, error))
         return error->fault;
     size_t n_output = wm_model_n_output (self->model);
     self->coder = wm_coder_new ();
@@ -190,6 +198,8 @@ static void print_end (const verify_t *self)
 {
     const char *from;
     const double most = allowed (self, &from);
+    for (unsigned i = 0; i < self->n_same + self->n_other; i++)
+        printf ("scored %s\n", self->signature[i]);
     printf ("tolerance %g %s\nby %u %u\ndone %llu %llu %.9g %llu %u\n", most, from, self->n_same,
             self->n_other, self->n_hit, self->n_bad, self->largest, self->n_scored, self->n_file);
 }

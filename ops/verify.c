@@ -52,7 +52,7 @@ static const wm_option_t options[] = {
      .help = "the same seed chooses the same hits (default: others each time)"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .task = "how",
-     .help = "who scores again, in fp32; auto: reference, or openvino where it cannot"},
+     .help = "who scores again, in fp32; auto: reference, else onnxruntime, else openvino"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads to compute with (default: the CPUs it may use)"},
     {.name = "tolerance", .value = "X", .real_most = INFINITY, .is_above = true,
@@ -98,7 +98,8 @@ typedef struct {
     char pins[32], list[32], models[PATH_MAX];
 
     /* what the worker reported */
-    json_t *bad; /* at most WM_VERIFY_BAD_MAX */
+    json_t *bad;       /* at most WM_VERIFY_BAD_MAX */
+    json_t *scored_by; /* signatures */
     char engine[80], bound[16];
     double tolerance, largest;
     long long n_hit, n_bad, n_scored;
@@ -177,6 +178,8 @@ static void read_report (verify_t *self, FILE *worker)
         long long run, subrun, event;
         double stored, again;
         sscanf (line, "engine %79s", self->engine);
+        if (sscanf (line, "scored %256[^\n]", by) == 1)
+            json_array_append_new (self->scored_by, json_string (by));
         sscanf (line, "tolerance %lf %15s", &self->tolerance, self->bound);
         sscanf (line, "by %u %u", &self->n_same, &self->n_other);
         self->done |= sscanf (line, "done %lld %lld %lf %lld", &self->n_hit, &self->n_bad,
@@ -349,12 +352,17 @@ static void show_sample (const verify_t *self)
     };
     char hits[32], all[64];
     const char *from = "";
+    size_t n;
+    json_t *one;
     for (size_t i = 0; i < sizeof origins / sizeof *origins; i += 2)
         from = strcmp (self->bound, origins[i]) ? from : origins[i + 1];
     printf ("%s of %s scored again by %s: ", wm_show_count (self->n_hit, hits),
             wm_show_rows (self->n_scored, self->rows, all), self->engine);
     print_worth (self);
-    printf ("largest difference %.2g, allowed %g, %s\n", self->largest, self->tolerance, from);
+    printf ("largest difference %.2g", self->largest);
+    json_array_foreach (self->scored_by, n, one)
+        printf ("%s %s", n ? "," : " from", json_string_value (one));
+    printf (", allowed %g, %s\n", self->tolerance, from);
     if (self->n_same)
         printf (
             "%s scored by the same engine before: this comparison finds damage, and machines that "
@@ -372,12 +380,13 @@ static void print_json (const verify_t *self)
         changed, json_pack ("{s:s, s:s, s:s, s:s}", "input", wm_ask_text (one, "input"), "output",
                             wm_ask_text (one, "output"), "state", wm_ask_text (one, "state"), "why",
                             wm_ask_text (one, "why")));
-    json_t *root = json_pack (
-        "{s:s, s:I, s:I, s:I, s:o, s:b, s:s, s:b, s:s, s:f, s:f}", "schema", "wiremill-verify-1",
-        "outputs", (json_int_t) json_array_size (self->written), "bytes",
-        (json_int_t) self->n_bytes, "left_out", (json_int_t) self->n_left_out, "changed", changed,
-        "sampled", self->done, "engine", self->engine, "same_engine", self->n_same > 0, "seed",
-        self->seed, "share", self->share, "confidence", self->done ? self->confidence : 0.0);
+    json_t *root =
+        json_pack ("{s:s, s:I, s:I, s:I, s:o, s:b, s:s, s:O, s:b, s:s, s:f, s:f}", "schema",
+                   "wiremill-verify-1", "outputs", (json_int_t) json_array_size (self->written),
+                   "bytes", (json_int_t) self->n_bytes, "left_out", (json_int_t) self->n_left_out,
+                   "changed", changed, "sampled", self->done, "engine", self->engine, "scored_by",
+                   self->scored_by, "same_engine", self->n_same > 0, "seed", self->seed, "share",
+                   self->share, "confidence", self->done ? self->confidence : 0.0);
     json_t *scored = json_pack (
         "{s:I, s:I, s:I, s:f, s:s, s:o, s:O}", "hits", (json_int_t) self->n_hit, "scored",
         (json_int_t) self->n_scored, "differ", (json_int_t) self->n_bad, "tolerance",
@@ -472,6 +481,7 @@ static void sort_outputs (verify_t *self, const json_t *outputs)
     self->sound = json_array ();
     self->changed = json_array ();
     self->bad = json_array ();
+    self->scored_by = json_array ();
     json_array_foreach (self->written, i, one)
     {
         const char *state = wm_ask_text (one, "state");
