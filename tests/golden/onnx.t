@@ -1,0 +1,32 @@
+#!/bin/bash
+# onnx.t - ONNX's own backend tests: each case gives the suite's outputs or is refused by name, and what passed goes on passing.
+# DRAWN=60 SEED=the commit      WM_ONNX=record: runs all and writes onnxpassed.txt; WM_ONNX=peers: runs all by onnxruntime, OpenVINO
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+build=${WM_BUILD:-build/release}
+[ -e "$build/lib/wm_openvino.so" ] || { echo "1..0 # SKIP no general engine is built"; exit 0; }
+export work XDG_RUNTIME_DIR=$work WIREMILL_LIBRARY=$PWD/$build/lib/libwiremill.so.1
+PYTHONPATH=ops/python:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' Makefile)
+export PYTHONPATH
+suite () # options...
+{
+    local code
+    timeout 3000 build/venv/bin/python tests/golden/onnxsuite.py ${JOBS:+--jobs "$JOBS"} "$@" >"$work/table" 2>&1
+    code=$?
+    cut -c1-300 "$work/table" | sed 's/^/# /' >&2
+    grep '^failed' "$work/table"
+    return $code
+}
+case $WM_ONNX in
+record) ok "onnxpassed.txt is written" suite --record ;;
+peers) for peer in onnxruntime openvino; do ok "all cases by $peer" suite --peer $peer; done ;;
+*)
+    # shellcheck disable=SC2046 # words
+    if [ "$(size test proof soak)" = test ]; then
+        ok "cases that were wrong, and some that are drawn" suite --drawn "${DRAWN:-60}" ${SEED:+--seed "$SEED"} --wrong
+    else
+        ok "all cases" suite --all
+    fi
+    ;;
+esac
+done_testing
