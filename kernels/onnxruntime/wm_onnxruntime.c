@@ -9,6 +9,7 @@
    session. ONNX Runtime checks indices itself: a patch with one outside its table is held, and no
    other notices.  */
 #include "kernels/onnxruntime/wm_onnxruntime_session.h"
+#include "kernels/import/wm_guard.h"
 #include "kernels/import/wm_onnx_write.h"
 #include "kernels/sparse/wm_sparse.h"
 #include "kernels/wm_backend_private.h"
@@ -27,8 +28,9 @@
 typedef struct {
     const wm_model_t *model;
     wm_plane_t *plane; /* NULL: dense patches only */
-    uint8_t *made;     /* the file of a family model; NULL: the model's own */
-    const char *name[WM_MODEL_PORTS_MAX];
+    wm_guard_t *guard; /* NULL: the model loses no NaN */
+    uint32_t n_out;    /* the model's outputs, and the guard's */
+    const char *name[WM_MODEL_PORTS_MAX + 1];
     wm_onnxruntime_session_t *session;
     wm_sparse_pool_t *pool;
     uint32_t block, threads;
@@ -45,20 +47,31 @@ static wm_fault_t read_model (engine_t *self, wm_error_t *error)
                     *input = wm_model_input (self->model, 0);
     const uint32_t n_output = wm_model_n_output_port (self->model);
     size_t size = 0;
+    uint8_t *made = NULL;
     const void *bytes = net ? NULL : wm_model_original (self->model, &size);
+    wm_fault_t fault = WM_OK;
     if (net) {
-        if (wm_onnx_write (net, input, output, n_output, &self->made, &size, error))
-            return error->fault;
-        bytes = self->made;
+        fault = wm_onnx_write (net, input, output, n_output, &made, &size, error);
+        bytes = made;
     } else if (wm_wire_is_graphdef (bytes, size))
-        return wm_fault (error, WM_EBATCH,
-                         "ONNX Runtime reads no frozen graphs of TensorFlow: use openvino, or "
-                         "convert the model by tf2onnx");
+        fault = wm_fault (error, WM_EBATCH,
+                          "ONNX Runtime reads no frozen graphs of TensorFlow: use openvino, or "
+                          "convert the model by tf2onnx");
+    else
+        fault = wm_guard_new (&self->guard, &bytes, &size, input, wm_model_n_input (self->model),
+                              false, error);
     for (uint32_t i = 0; i < n_output; i++)
         self->name[i] = output[i].name;
-    self->session = wm_onnxruntime_session_new (bytes, size, input, wm_model_n_input (self->model),
-                                                self->name, n_output, error);
-    return self->session ? WM_OK : error->fault;
+    self->n_out = n_output + (self->guard != NULL);
+    self->name[n_output] = WM_GUARD_OUTPUT;
+    if (!fault) {
+        self->session = wm_onnxruntime_session_new (
+            bytes, size, input, wm_model_n_input (self->model), self->name, self->n_out, error);
+        fault = self->session ? WM_OK : error->fault;
+    }
+    wm_guard_forget (self->guard);
+    free (made);
+    return fault;
 }
 
 /* The widest instructions, which decide the kernels of ONNX Runtime, and so the bits.  */
@@ -80,7 +93,7 @@ static void engine_close (void *engine)
     wm_onnxruntime_session_destroy (&self->session);
     wm_plane_destroy (&self->plane);
     free (self->patch);
-    free (self->made);
+    wm_guard_destroy (&self->guard);
     free (self);
 }
 
@@ -163,6 +176,15 @@ static wm_fault_t take_outputs (const engine_t *self, uint32_t rows,
     return WM_OK;
 }
 
+/* Whether the model made a NaN that it may have lost.  */
+static bool is_nan (const engine_t *self, const wm_onnxruntime_out_t *out)
+{
+    const wm_onnxruntime_out_t *number = &out[wm_model_n_output_port (self->model)];
+    char text[160];
+    return self->guard && (number->n_value != wm_guard_numbers (self->guard) ||
+                           wm_guard_find (self->guard, number->data, text, sizeof text));
+}
+
 static void note_held (engine_t *self, const char *text)
 {
     if (!atomic_exchange (&self->has_told, true))
@@ -174,19 +196,21 @@ static wm_fault_t score_patch (engine_t *self, const float *patch, uint8_t *stat
                                wm_error_t *error)
 {
     wm_onnxruntime_in_t in[WM_MODEL_PORTS_MAX];
-    wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX];
-    bool exact = true;
+    wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX + 1];
+    bool exact = true, nan = false;
     put_inputs (self, 1, patch, NULL, in);
     wm_fault_t fault = wm_onnxruntime_run (self->session, in, out, error);
     if (!fault) {
         fault = take_outputs (self, 1, out, scores, &exact, error);
+        nan = is_nan (self, out);
         wm_onnxruntime_release (self->session, out);
     }
     if (!fault && !exact)
         fault = wm_fault (error, WM_EBATCH, "an output has a number that float32 does not hold");
-    if (fault == WM_EBATCH) {
-        note_held (self, error->text);
-        *status = WM_HIT_HELD;
+    if (fault == WM_EBATCH || (!fault && nan)) {
+        if (fault)
+            note_held (self, error->text);
+        *status = fault ? WM_HIT_HELD : WM_HIT_NONFINITE;
         for (uint32_t k = 0; k < wm_model_n_output (self->model); k++)
             scores[k] = NAN;
         fault = WM_OK;
@@ -280,6 +304,9 @@ static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *o
     for (uint32_t i = 0; i < n; i++)
         if (!wm_onnxruntime_floats (&out[i], 0, out[i].n_value, scores + tensor[i].at))
             return "an output has a number that float32 does not hold";
+    for (uint32_t i = 0; i < n && is_nan (self, out); i++)
+        for (uint64_t k = 0; k < out[i].n_value; k++)
+            scores[tensor[i].at + k] = NAN;
     return NULL;
 }
 
@@ -289,7 +316,7 @@ static wm_fault_t score_row (engine_t *self, const wm_batch_t *batch, float *sco
     const int first = !wm_onnxruntime_session_whole (self->session);
     const uint32_t n_input = wm_model_n_input (self->model);
     wm_onnxruntime_in_t in[WM_MODEL_PORTS_MAX] = { { .n_dim = 0 } };
-    wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX];
+    wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX + 1];
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     wm_error_t why = { .fault = WM_OK };
     const char *broken = wm_model_row (wm_model_input (self->model, 0), n_input, batch->patch,

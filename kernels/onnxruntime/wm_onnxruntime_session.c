@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define IR_VERSION 0x08   /* key of ModelProto.ir_version */
+#define IR_VERSION_MAX 12 /* of ModelProtos that the library reads */
+
 struct wm_onnxruntime_session_t {
     ort_session_t *session;
     ort_memory_t *memory;
@@ -157,6 +160,23 @@ static ort_status_t *open (wm_onnxruntime_session_t *self, const void *bytes, si
     return status;
 }
 
+/* Opens a model whose file states a newer format than ONNX Runtime takes: the number, which is the
+   first field as every writer has it, is lowered. What is new in a format that the library does not
+   know, operators and types, it refuses by name.  */
+static ort_status_t *open_any (wm_onnxruntime_session_t *self, const uint8_t *bytes, size_t size)
+{
+    if (size < 2 || bytes[0] != IR_VERSION || bytes[1] <= IR_VERSION_MAX || bytes[1] >= 0x80)
+        return open (self, bytes, size);
+    uint8_t *older = malloc (size);
+    if (!older)
+        return open (self, bytes, size);
+    memcpy (older, bytes, size);
+    older[1] = IR_VERSION_MAX;
+    ort_status_t *status = open (self, older, size);
+    free (older);
+    return status;
+}
+
 wm_onnxruntime_session_t *wm_onnxruntime_session_new (const void *bytes, size_t size,
                                                       const wm_port_t *input, uint32_t n_input,
                                                       const char *const *output_name,
@@ -177,7 +197,7 @@ wm_onnxruntime_session_t *wm_onnxruntime_session_new (const void *bytes, size_t 
     };
     for (uint32_t i = 0; i < n_input; i++)
         self->input_name[i] = input[i].name;
-    ort_status_t *status = open (self, bytes, size);
+    ort_status_t *status = open_any (self, bytes, size);
     const wm_fault_t fault = status ? failed (error, WM_EBATCH, "read this model", status)
                                     : look_at_inputs (self, error);
     if (fault)

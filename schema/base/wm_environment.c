@@ -17,8 +17,6 @@ typedef enum {
     GOES_EARLY, /* it was read before main */
 } rule_t;
 
-#define TELEMETRY "ORT_DISABLE_TELEMETRY"
-
 /* The first row whose pattern fits decides; a last * stands for any end.  */
 /* clang-format off */
 static const struct {
@@ -32,8 +30,8 @@ static const struct {
     { "ONEDNN_*", GOES }, { "DNNL_*", GOES }, { "OV_*", GOES }, { "OPENVINO_*", GOES },
     { "ONNX_*", GOES }, { "TBB_*", GOES }, { "HWLOC_*", GOES }, { "ITT_*", GOES },
     { "INTEL_LIBITTNOTIFY*", GOES }, { "INTEL_ITTNOTIFY*", GOES }, { "INTEL_JIT_*", GOES },
-    /* ONNX Runtime and its mathematics; wm_environment_clean sets the first */
-    { TELEMETRY, STAYS }, { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES }, { "MLAS_*", GOES },
+    /* ONNX Runtime and its mathematics; the first is told it, below */
+    { "ORT_DISABLE_TELEMETRY", STAYS }, { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES }, { "MLAS_*", GOES },
     { "ALLOW_RELEASED_ONNX_OPSET_ONLY", GOES },
     /* OpenMP and MKL; the number of threads is an allocation's (wm_allowance.h) */
     { "OMP_NUM_THREADS", STAYS }, { "OMP_*", GOES }, { "GOMP_*", GOES }, { "KMP_*", GOES },
@@ -88,10 +86,20 @@ const char *wm_environment_finds (const char *const *prefix, unsigned n)
     return NULL;
 }
 
+/* What libraries are told: ONNX Runtime sends no telemetry, and takes operator sets that are newer
+   than it. */
+static struct {
+    const char *name;
+    char value[2];
+} told[] = { { "ORT_DISABLE_TELEMETRY", "1" }, { "ALLOW_RELEASED_ONNX_OPSET_ONLY", "0" } };
+#define TOLD (sizeof told / sizeof *told)
+
 char *wm_environment_visible (const char *name)
 {
-    static char yes[] = "1";
-    return strcmp (name, TELEMETRY) == 0 ? yes : wm_environment_hides (name) ? NULL : getenv (name);
+    for (size_t i = 0; i < TOLD; i++)
+        if (strcmp (name, told[i].name) == 0)
+            return told[i].value;
+    return wm_environment_hides (name) ? NULL : getenv (name);
 }
 
 /* ---- a program ------------------------------------------------------------------------------- */
@@ -124,7 +132,8 @@ bool wm_environment_clean (const char *program, char **argv)
     }
     if (to)
         *to = NULL;
-    setenv (TELEMETRY, "1", 1);
+    for (size_t i = 0; i < TOLD; i++)
+        setenv (told[i].name, told[i].value, 1);
     if (!is_early) {
         const char *name = argv[0] ? argv[0] : program, *slash = strrchr (name, '/');
         prctl (PR_SET_NAME, slash ? slash + 1 : name); /* execve below names a process "exe" */

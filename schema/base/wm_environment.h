@@ -7,8 +7,9 @@
    them before anything reads them, and where the process belongs to others (libwiremill) OpenVINO
    and ONNX Runtime do not see them (kernels/wm_blind.h).
 
-   One variable is set: ORT_DISABLE_TELEMETRY=1. Without it PyPI's ONNX Runtime sends to its vendor
-   what it runs, and where, and keeps an identifier of the machine in the user's home.
+   Two variables are set. Without ORT_DISABLE_TELEMETRY=1 PyPI's ONNX Runtime sends to its vendor
+   what it runs, and where, and keeps an identifier of the machine in the user's home. Without
+   ALLOW_RELEASED_ONNX_OPSET_ONLY=0 it refuses operator sets that are newer than it.
 
    The table is in wm_environment.c; ops/README.md has it for users. Variables of ours (WM_*), those
    of the loader (LD_*), and those that name places or rights are not in it.  */
@@ -26,8 +27,8 @@ bool wm_environment_hides (const char *variable);
    getenv.  */
 const char *wm_environment_finds (const char *const *prefix, unsigned n);
 
-/* What the libraries get for getenv: NULL for a variable that wm_environment_hides, and the one
-   that is set. Thread: as getenv.  */
+/* What the libraries get for getenv: NULL for a variable that wm_environment_hides, and those
+   two as they are set. Thread: as getenv.  */
 char *wm_environment_visible (const char *name);
 
 /* Removes those variables from this process, and sets the one that is set. Where one of them was
