@@ -324,6 +324,20 @@ static void check_general (const char *engine, const char *library, const char *
     report (GOOD, engine, "%s%s", version, *found.path ? found.path : "it loads");
 }
 
+static void check_engines (void)
+{
+    static const char none[] = "no models outside the EmTrkMichelId family";
+    wm_error_t error;
+    const bool is_openvino = wm_device_is_here ("openvino", &error),
+               is_other = wm_device_is_here ("onnxruntime", &error);
+    check_general ("openvino", "libopenvino_c.so",
+                   is_other ? "ONNX Runtime alone scores models outside the EmTrkMichelId family"
+                            : none);
+    check_general ("onnxruntime", "libonnxruntime.so",
+                   is_openvino ? "no second engine checks OpenVINO where a model is imported"
+                               : none);
+}
+
 static void check_sockets (void)
 {
     if (zmq_has ("curve"))
@@ -386,9 +400,7 @@ static int doctor_main (const wm_args_t *args)
     check_folder (folder ? folder : ".");
     check_libraries ();
     check_programs ();
-    check_general ("openvino", "libopenvino_c.so", "no models outside the EmTrkMichelId family");
-    check_general ("onnxruntime", "libonnxruntime.so",
-                   "no second engine checks OpenVINO when such a model is imported");
+    check_engines ();
     check_sockets ();
     check_confinement ();
     check_environment ();

@@ -41,6 +41,12 @@ else
         ok "$engine" general
         ok "... and its licences" grep -rq . "$bundle/licenses/$engine"
     done
+    if [ -e "$bundle/lib/wm_openvino.so" ] && [ -e "$bundle/lib/wm_onnxruntime.so" ]; then
+        judged () { inside wiremill import --general model-1.onnx -o general.wmm && says 'judged by onnxruntime'; }
+        ok "an import opens both" judged
+    else
+        skip "one of the general engines is not in this bundle"
+    fi
     if [ -e "$bundle/lib/wm_cuda.so" ]; then
         cuda () { ! whole cuda --engine cuda && says 'cannot start: there is no NVIDIA driver'; }
         ok "the CUDA engine opens with its libraries" cuda

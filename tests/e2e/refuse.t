@@ -275,7 +275,7 @@ no_engine () # engine, variables of make...
         B="$b" "$@" "$b/lib/wm_$engine.so" && says "WITHOUT .* Type make .*PyPI.* make ${engine^^}=" && [ ! -e "$b/lib/wm_$engine.so" ]
 }
 how () { echo "cannot be opened: .*none.so.*make. fetches and builds it .*make ${1^^}="; } # engine
-declare -A lacks=([openvino]="no models outside" [onnxruntime]="no second engine")
+declare -A lacks=([openvino]="ONNX Runtime alone" [onnxruntime]="no second engine")
 for engine in openvino onnxruntime; do
     ok "make goes on without $engine, and prints how to get it" no_engine "$engine" "${engine^^}=$work/nowhere"
     ok "... and where it cannot be fetched" no_engine "$engine" "${engine^^}_VERSION=0"
@@ -283,11 +283,13 @@ for engine in openvino onnxruntime; do
     ok "doctor prints it too" keep env "WM_${engine^^}_SO=$work/none.so" "$bin/wiremill" doctor "$work"
     ok "... with what is missed" says "warn +$engine +${lacks[$engine]} .*$(how "$engine")"
 done
-export WM_OPENVINO_SO=$work/none.so
+export WM_OPENVINO_SO=$work/none.so WM_ONNXRUNTIME_SO=$work/none.so
+neither () { keep "$bin/wiremill" doctor "$work" && says "warn +openvino +no models outside" && says "warn +onnxruntime +no models outside"; }
+ok "without both, doctor prints which models cannot run" neither
 ok "a model that needs it" "$bin/wiremill" import --general "$made/model-${small}1.onnx" -o "$work/general.wmm"
 ok "... is refused in one line that explains how to get it" refused 6 "$(how openvino)" "$bin/wiremill" run \
     --model "$work/general.wmm" \
     --output "$work/general" --quiet --input "$made/one.h5"
 ok "... which is one" test "$(grep -c 'openvino engine cannot be opened' "$work/said")" = 1
-unset WM_OPENVINO_SO
+unset WM_OPENVINO_SO WM_ONNXRUNTIME_SO
 done_testing
