@@ -193,7 +193,7 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 	@mkdir -p $(@D) $(B)/obj; echo "  LINK  $@"
 	$(Q)[ -e $(OPENVINO)/$(OPENVINO_H) ] || { echo "WITHOUT OpenVINO, the first general engine: it is not in" \
 	    "$(OPENVINO). Type make where PyPI can be reached, or unzip the wheel of openvino $(OPENVINO_VERSION)" \
-	    "and type make OPENVINO=ITS_FOLDER. Until then ONNX Runtime alone scores models outside the EmTrkMichelId family."; exit 0; }; \
+	    "and type make OPENVINO=ITS_FOLDER. Until then ONNX Runtime alone scores general models."; exit 0; }; \
 	ln -sfn $(abspath $(OPENVINO))/openvino/libs $(@D)/openvino && \
 	$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -isystem $(OPENVINO)/openvino/include \
 	    -MMD -MP -MF $(B)/obj/wm_openvino.d -MT $@ -shared $(OPENVINO_SRC) -o $@ \

@@ -3,7 +3,8 @@
 usage: build_wheel.py BUNDLE VERSION WHEEL.whl
 
 In the wheel: the package, in wiremill/lib/ libwiremill with what it links (but for the C library), the engines that call
-OpenVINO and ONNX Runtime (whose libraries come with the packages openvino and onnxruntime), and the licence of each. The same bundle gives the same bytes.
+OpenVINO and ONNX Runtime (whose libraries come with the packages openvino and onnxruntime), and the licence of each. The same
+bundle gives the same bytes.
 
 What libwiremill links gets names of its own, wm_crypto.so.3 for libcrypto.so.3: a process has one library of a name, and
 the one that Python's ssl needs may be newer than ours, or older.

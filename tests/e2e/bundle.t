@@ -106,7 +106,11 @@ engines () # each with its libraries, which the loader finds there
     done
 }
 ok "the engines are there" engines
-less () { make -s install B="$build" DESTDIR="$work/less" PREFIX=/opt ONNXRUNTIME=none && [ -z "$(find "$work/less" -name '*onnxruntime*')" ]; }
+less ()
+{
+    make -s install B="$build" DESTDIR="$work/less" PREFIX=/opt ONNXRUNTIME=none &&
+        [ -z "$(find "$work/less" -name '*onnxruntime*')" ]
+}
 ok "... but for one that is left out" less
 runs () { "$place/opt/wiremill/bin/wiremill" model new emtrkmichel -o "$work/new.onnx" && cmp "$work/new.onnx" "$made/model-1.onnx"; }
 ok "it runs from there" runs

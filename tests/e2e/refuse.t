@@ -272,7 +272,8 @@ no_engine () # engine, variables of make...
     local b=$work/without engine=$1
     shift
     keep env PIP_INDEX_URL=http://127.0.0.1:9/ PIP_RETRIES=0 make -o "$b/lib/libkernels.a" -o "$b/lib/libschema.a" \
-        B="$b" "$@" "$b/lib/wm_$engine.so" && says "WITHOUT .* Type make .*PyPI.* make ${engine^^}=" && [ ! -e "$b/lib/wm_$engine.so" ]
+        B="$b" "$@" "$b/lib/wm_$engine.so" && says "WITHOUT .* Type make .*PyPI.* make ${engine^^}=" &&
+        [ ! -e "$b/lib/wm_$engine.so" ]
 }
 how () { echo "cannot be opened: .*none.so.*make. fetches and builds it .*make ${1^^}="; } # engine
 declare -A lacks=([openvino]="ONNX Runtime alone" [onnxruntime]="no second engine")
@@ -284,7 +285,10 @@ for engine in openvino onnxruntime; do
     ok "... with what is missed" says "warn +$engine +${lacks[$engine]} .*$(how "$engine")"
 done
 export WM_OPENVINO_SO=$work/none.so WM_ONNXRUNTIME_SO=$work/none.so
-neither () { keep "$bin/wiremill" doctor "$work" && says "warn +openvino +no models outside" && says "warn +onnxruntime +no models outside"; }
+neither ()
+{
+    keep "$bin/wiremill" doctor "$work" && says "warn +openvino +no models outside" && says "warn +onnxruntime +no models outside"
+}
 ok "without both, doctor prints which models cannot run" neither
 ok "a model that needs it" "$bin/wiremill" import --general "$made/model-${small}1.onnx" -o "$work/general.wmm"
 ok "... is refused in one line that explains how to get it" refused 6 "$(how openvino)" "$bin/wiremill" run \

@@ -57,7 +57,8 @@ ok "no file" bare
 # Before make begins, it prints how long it takes and what it installs. (-o deps: installs nothing; AGAIN: does nothing.)
 about ()
 {
-    keep make --no-print-directory -o deps AGAIN=: B="$work/build" OPENVINO="$work/ov" ONNXRUNTIME="${2:-$work/ort}" VENV="$work/venv" "$1"
+    keep make --no-print-directory -o deps AGAIN=: B="$work/build" OPENVINO="$work/ov" \
+        ONNXRUNTIME="${2:-$work/ort}" VENV="$work/venv" "$1"
 }
 run_about ()
 {

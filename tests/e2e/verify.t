@@ -184,7 +184,8 @@ dense ()
 }
 damage () { says '^they were scored by the same engine before: .* finds damage'; }
 judge=onnxruntime
-[ -e "${WM_BUILD:-build/release}/lib/wm_onnxruntime.so" ] || { judge=openvino && skip "ONNX Runtime is not here: OpenVINO is its own judge"; }
+[ -e "${WM_BUILD:-build/release}/lib/wm_onnxruntime.so" ] ||
+    { judge=openvino && skip "ONNX Runtime is not here: OpenVINO is its own judge"; }
 ok "ready-made patches of any network, by another engine" dense
 [ $judge = openvino ] || ok "... which finds its errors, too" eval '! damage'
 ok "by the engine that scored them" dense --engine openvino

@@ -18,7 +18,8 @@ hostile=(ONEDNN_DEFAULT_FPMATH_MODE=BF16 DNNL_DEFAULT_FPMATH_MODE=ANY ONEDNN_MAX
     OV_CPU_MAX_ISA=SSE42 OV_ENABLE_PROFILE_PASS=1 OV_ENABLE_SERIALIZE_TRACING=1 OV_ENABLE_VISUALIZE_TRACING=1
     OV_TURBOQ_NORM_CORRECTION=1 OPENVINO_LOG_LEVEL=5 ONNX_ITERATOR=0 TBB_VERSION=1 TBB_NUM_THREADS=1
     TBB_MALLOC_USE_HUGE_PAGES=1 HWLOC_XMLFILE=/nowhere HWLOC_SYNTHETIC=pu:1 INTEL_LIBITTNOTIFY64="$work/nowhere.so"
-    ORT_DISABLE_TELEMETRY=0 MLAS_NCHWC_FSS_TARGET=1 ALLOW_RELEASED_ONNX_OPSET_ONLY=0 ORT_DISABLE_CPU_EP_FALLBACK=1 OMP_NUM_THREADS=2 OMP_WAIT_POLICY=active OMP_DYNAMIC=true GOMP_CPU_AFFINITY=0
+    ORT_DISABLE_TELEMETRY=0 MLAS_NCHWC_FSS_TARGET=1 ALLOW_RELEASED_ONNX_OPSET_ONLY=0 ORT_DISABLE_CPU_EP_FALLBACK=1
+    OMP_NUM_THREADS=2 OMP_WAIT_POLICY=active OMP_DYNAMIC=true GOMP_CPU_AFFINITY=0
     KMP_AFFINITY=compact KMP_NUM_THREADS=1 MKL_CBWR=COMPATIBLE MKL_ENABLE_INSTRUCTIONS=SSE4_2 MKL_DYNAMIC=FALSE
     NVIDIA_TF32_OVERRIDE=1 CUBLAS_WORKSPACE_CONFIG=:0:0 CUDNN_LOGINFO_DBG=1 CUDA_FORCE_PTX_JIT=1
     GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F:glibc.malloc.perturb=85 MALLOC_PERTURB_=85 MALLOC_ARENA_MAX=1
@@ -54,7 +55,8 @@ bits () # of the library in C: name, variables...
     shift
     (cd "$work" && env "$@" ./calls score clean-general.wmm <patches.f4 >"$name.f4" &&
         env "$@" ./calls score "$family" <patches.f4 >>"$name.f4" &&
-        { [ ! -e "$lib/wm_onnxruntime.so" ] || ENGINE=onnxruntime env "$@" ./calls score clean-general.wmm <patches.f4 >>"$name.f4"; } &&
+        { [ ! -e "$lib/wm_onnxruntime.so" ] ||
+            ENGINE=onnxruntime env "$@" ./calls score clean-general.wmm <patches.f4 >>"$name.f4"; } &&
         env "$@" ./calls facts clean-general.wmm | grep signature >>"$name.f4")
 }
 in_python () # name, variables...: set by the program itself, after it has started

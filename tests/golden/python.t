@@ -84,7 +84,8 @@ without () # engine: names what is missing
     exits 1 keep env PYTHONPATH="$site" "$python" -c 'import sys
 sys.modules[sys.argv[2]] = None # as if it were not installed
 import wiremill
-wiremill.Model (sys.argv[1], engine=sys.argv[2])' "$work/general.wmm" "$1" && says "WiremillError: the $1 engine cannot be opened: lib$1"
+wiremill.Model (sys.argv[1], engine=sys.argv[2])' "$work/general.wmm" "$1" &&
+        says "WiremillError: the $1 engine cannot be opened: lib$1"
 }
 judge () # model, ONNX Runtime's library is loaded: True or False
 {
