@@ -72,8 +72,8 @@ static wm_fault_t merge_values (wm_onnx_t *self, wm_error_t *error)
             continue;
         }
         if (last->node || v->node || (last->initializer && v->initializer))
-            return wm_fault (error, WM_EBATCH, "%s: '%.100s' is defined twice", self->path,
-                             v->name);
+            return wm_fault (error, WM_EBATCH, "%s: '%.100s' is defined twice: a damaged model",
+                             self->path, v->name);
         if (v->initializer)
             *last = *v;
     }
@@ -123,7 +123,8 @@ static wm_fault_t check_reads (const wm_onnx_t *self, size_t *n_edge, wm_error_t
             const char *name = g->node[i]->input[k];
             if (*name && wm_onnx_find (self, name) < 0)
                 return wm_fault (error, WM_EBATCH,
-                                 "%s: node '%.100s' (%.60s) reads '%.100s', which nothing makes",
+                                 "%s: node '%.100s' (%.60s) reads '%.100s', which nothing makes: a "
+                                 "damaged model",
                                  self->path, wm_onnx_node_name (g->node[i]),
                                  wm_onnx_op (g->node[i]), name);
             *n_edge += 1;
@@ -228,7 +229,7 @@ static wm_fault_t choose_outputs (wm_onnx_t *self, const char *outputs, wm_error
                              : self->graph->n_output > 0 ? "'"
                                                          : "");
         if (self->n_output == WM_MODEL_PORTS_MAX)
-            return wm_fault (error, WM_EBATCH, "%s: more than %d outputs", self->path,
+            return wm_fault (error, WM_EBATCH, "%s: more than %d outputs: name fewer", self->path,
                              WM_MODEL_PORTS_MAX);
         if (!(self->output[self->n_output++] = describe (self, s)))
             return wm_fault (error, WM_EHOST, "%s: no memory for its outputs", self->path);

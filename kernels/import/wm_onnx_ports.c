@@ -34,7 +34,7 @@ static wm_fault_t read_name (const reader_t *self, const Onnx__ValueInfoProto *i
     if (type > 0 && type <= UINT16_MAX && type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
         port->type = (uint16_t) type;
     if (strlen (text (info->name)) >= sizeof port->name)
-        return wm_fault (error, WM_EBATCH, "%s: %s '%.140s': name longer than %zu bytes",
+        return wm_fault (error, WM_EBATCH, "%s: %s '%.140s': name longer than %zu bytes: rename it",
                          self->onnx->path, self->what, info->name, sizeof port->name - 1);
     strcpy (port->name, text (info->name));
     return WM_OK;
@@ -53,8 +53,10 @@ static wm_fault_t read_sizes (const reader_t *self, const Onnx__TensorShapeProto
         }
         if (size > UINT32_MAX || __builtin_mul_overflow (values, (uint64_t) size, &values) ||
             values > UINT32_MAX)
-            return wm_fault (error, WM_EBATCH, "%s: %s '%s' is too large", self->onnx->path,
-                             self->what, port->name);
+            return wm_fault (
+                error, WM_EBATCH,
+                "%s: %s '%s' is too large: export the model with other sizes, or with free ones",
+                self->onnx->path, self->what, port->name);
         port->dim[d] = (uint32_t) size;
     }
     port->n_value = (uint32_t) values;
@@ -71,8 +73,11 @@ static wm_fault_t read_shape (const reader_t *self, const Onnx__ValueInfoProto *
     const char *path = self->onnx->path;
     if (!tensor || tensor->elem_type <= 0 ||
         tensor->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__STRING)
-        return wm_fault (error, WM_EBATCH, "%s: %s '%s' is not a tensor of numbers", path,
-                         self->what, port->name);
+        return wm_fault (
+            error, WM_EBATCH,
+            "%s: %s '%s' is not a tensor of numbers (text, a sequence?): export the model "
+            "without the nodes that read it",
+            path, self->what, port->name);
     self->how->other_type |= port->type != 0;
     const Onnx__TensorShapeProto *shape = tensor->shape;
     size_t first = self->how->whole ? 0 : 1;
@@ -147,8 +152,9 @@ wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
         if (v >= 0 && self->value[v].initializer)
             continue;
         if (*n == WM_MODEL_PORTS_MAX)
-            return wm_fault (error, WM_EBATCH, "%s: more than %d inputs", self->path,
-                             WM_MODEL_PORTS_MAX);
+            return wm_fault (error, WM_EBATCH,
+                             "%s: more than %d inputs: export the model with some of them joined",
+                             self->path, WM_MODEL_PORTS_MAX);
         wm_fault_t fault = read_name (&reader, g->input[i], &port[*n], error);
         for (uint32_t k = 0; k < *n && !fault; k++)
             if (!strcmp (port[k].name, port[*n].name))
@@ -161,9 +167,14 @@ wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
         values += port[(*n)++].n_value;
     }
     if (*n == 0)
-        return wm_fault (error, WM_EBATCH, "%s: the graph has no input", self->path);
+        return wm_fault (error, WM_EBATCH,
+                         "%s: the graph has no input: every score would be the same; "
+                         "export the model with what it is computed from as an input",
+                         self->path);
     if (values > WM_PATCH_BYTES_MAX / 4)
-        return wm_fault (error, WM_EBATCH, "%s: a patch of %llu values is more than the limit, %u",
+        return wm_fault (error, WM_EBATCH,
+                         "%s: a patch of %llu values is more than the limit, %u: export the "
+                         "model with smaller inputs",
                          self->path, (unsigned long long) values, WM_PATCH_BYTES_MAX / 4);
     return WM_OK;
 }
@@ -173,8 +184,9 @@ wm_fault_t wm_onnx_outputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS
 {
     const reader_t reader = { self, NULL, "output" };
     if (self->n_output < 1 || self->n_output > WM_MODEL_PORTS_MAX)
-        return wm_fault (error, WM_EBATCH, "%s: %zu outputs; 1 to %d are possible", self->path,
-                         self->n_output, WM_MODEL_PORTS_MAX);
+        return wm_fault (error, WM_EBATCH,
+                         "%s: %zu outputs; 1 to %d are possible: choose them by --outputs",
+                         self->path, self->n_output, WM_MODEL_PORTS_MAX);
     wm_fault_t fault = WM_OK;
     for (*n = 0; *n < self->n_output && !fault; ++*n)
         fault = read_name (&reader, self->output[*n], &port[*n], error);

@@ -62,12 +62,14 @@ bool wm_onnx_find_nan (wm_onnx_t *self, char *text, size_t bytes)
     return false;
 }
 
-/* By the number of outputs before operator set 14, by an attribute before 7.  */
+/* By the number of outputs before operator set 14, by an attribute before 7; Dropout by an input,
+   which may be a patch's.  */
 static bool trains (wm_onnx_t *self, const Onnx__NodeProto *node)
 {
     const char *op = wm_onnx_op (node);
     if (!strcmp (op, "Dropout"))
-        return is_true (self, node, 2);
+        return is_true (self, node, 2) ||
+               (node->n_input > 2 && *node->input[2] && !constant_of (self, node, 2));
     if (strcmp (op, "BatchNormalization"))
         return false;
     int more = 0;
@@ -153,13 +155,15 @@ wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error)
         if (draws (op))
             return wm_fault (error, WM_EBATCH,
                              "%s: node '%.100s' (%.60s) draws at random: a hit would have another "
-                             "score each time",
+                             "score each time; export the model for inference",
                              self->path, name, op);
         if (trains (self, node))
-            return wm_fault (error, WM_EBATCH,
-                             "%s: node '%.100s' (%.60s) is in training mode: a hit's score would "
-                             "depend on its batch; export the model for inference",
-                             self->path, name, op);
+            return wm_fault (
+                error, WM_EBATCH,
+                "%s: node '%.100s' (%.60s) is in training mode, or a patch decides that: a "
+                "hit's score would depend on its batch, or on chance; export the model "
+                "for inference",
+                self->path, name, op);
     }
     return WM_OK;
 }

@@ -214,7 +214,24 @@ def ends():
     right("the same, whole", both, "--whole", ragged=True)
 
 
+# ---- what is refused -----------------------------------------------------------------------------
+
+def refusals():
+    x = {"x": ["N", 3, 4, 4]}
+    four = {k: np.ones(3, "f4") for k in "abmv"}
+    norm = N("BatchNormalization", ["x", "a", "b", "m", "v"], ["y", "m2", "v2"], "norm", training_mode=1)
+    refused("BatchNormalization that trains", model([norm], x, ["y"], four), "node 'norm' (BatchNormalization) is in training mode")
+    drop = N("Dropout", ["x", "rate", "t"], ["y"], "drop")
+    refused("Dropout that a patch may train", model([drop], {**x, "t": ([], TensorProto.BOOL)}, ["y"], {"rate": np.float32(0.5)}),
+            "node 'drop' (Dropout) is in training mode, or a patch decides that", "--whole")
+    refused("no input", model([N("Constant", [], ["y"], value_float=1.0)], {}, ["y"]), "the graph has no input: every score")
+    refused("seven dimensions", model([N("Relu", ["x"], ["y"])], {"x": ["N", 1, 1, 1, 1, 1, 1, 2]}, ["y"]),
+            "'x' has 7 dimensions behind its batch dimension, and 6 are possible")
+    refused("text", model([N("Identity", ["x"], ["y"])], {"x": (["N", 2], TensorProto.STRING)}, ["y"]), "'x' is not a tensor of numbers")
+
+
 functions()
 ends()
+refusals()
 print(f"1..{tests}")
 sys.exit(failed > 0)
