@@ -374,6 +374,14 @@ bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint3
     return fine;
 }
 
+bool wm_openvino_tensor_shape (const ov_tensor_t *tensor, ov_shape_t *shape)
+{
+    size_t bytes;
+    *shape = (ov_shape_t){ 0 };
+    return ov_tensor_get_shape (tensor, shape) == OK ||
+           (ov_tensor_get_byte_size (tensor, &bytes) == OK && bytes == sizeof (float));
+}
+
 /* ---- what the guard found -------------------------------------------------------------------- */
 
 wm_guard_found_t wm_openvino_graph_find (const wm_openvino_graph_t *self,

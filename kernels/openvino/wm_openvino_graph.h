@@ -33,6 +33,10 @@ void wm_openvino_graph_clear (wm_openvino_graph_t *self);
    them.  */
 bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows);
 
+/* The shape of a float32 tensor, which the caller frees; OpenVINO's C interface has none for a scalar,
+   of rank 0. false: it cannot be read.  */
+bool wm_openvino_tensor_shape (const ov_tensor_t *tensor, ov_shape_t *shape);
+
 /* Compiles the graph in its present shape, for one stream on each of so many threads; is_fast: in
    OpenVINO's own choice of precision.  */
 wm_fault_t wm_openvino_graph_compile (const wm_openvino_graph_t *self, ov_core_t *core, int threads,

@@ -93,8 +93,8 @@ static wm_fault_t take (probe_t *self, uint32_t i, wm_probe_tensor_t *out, wm_er
     void *data = NULL;
     ov_status_e status =
         ov_infer_request_get_tensor (self->request, self->graph.output_name[i], &tensor);
-    if (status == OK && ov_tensor_get_shape (tensor, &shape) != OK)
-        shape.rank = 0; /* it has no shape for a scalar */
+    if (status == OK && !wm_openvino_tensor_shape (tensor, &shape))
+        status = UNKNOW_EXCEPTION;
     *out = (wm_probe_tensor_t){ .n_dim = (uint32_t) shape.rank, .n_value = 1, .is_exact = true };
     for (int64_t d = 0; d < shape.rank && shape.rank <= WM_PROBE_DIMS_MAX; d++) {
         out->dim[d] = shape.dims[d];

@@ -169,12 +169,8 @@ static const char *find_output (const wm_openvino_graph_t *graph, const slot_t *
     const wm_port_t *port = &graph->output[i];
     const int64_t first = !graph->whole;
     ov_shape_t shape = { 0 };
-    size_t bytes;
     *tensor = (wm_ragged_t){ .n_dim = port->n_dim };
-    if (port->n_dim + first == 0 && ov_tensor_get_byte_size (slot->out[i], &bytes) == OK &&
-        bytes == sizeof (float))
-        return NULL; /* it has no shape for a scalar */
-    if (ov_tensor_get_shape (slot->out[i], &shape) != OK)
+    if (!wm_openvino_tensor_shape (slot->out[i], &shape))
         return "OpenVINO hands out no scores";
     bool fits = shape.rank == port->n_dim + first && (!first || shape.dims[0] == 1);
     for (uint32_t d = 0; d < port->n_dim && fits; d++) {
