@@ -124,10 +124,10 @@ typedef struct {
     wm_inputs_t inputs;
     wm_crew_t crew;
     wm_workflow_t workflow;
-    wm_client_t *client; /* operator session, open or not */
-    json_t *status;      /* the latest, NULL before */
-    bool for_clients;
-    unsigned owed; /* answers that have not come yet */
+    wm_client_t *client;        /* operator session, open or not */
+    json_t *status;             /* the latest, NULL before */
+    bool for_clients, has_told; /* that a worker can score */
+    unsigned owed;              /* answers that have not come yet */
     int64_t asked_ms, status_ms, started_ms;
     int64_t open_ms;                                   /* no session is tried before */
     int64_t hits_before, first_ms, last_ms, hits_last; /* for hits/s while there was work */
@@ -144,6 +144,21 @@ static void before_message (void)
 }
 
 /* ---- listening to the broker ----------------------------------------------------------------- */
+
+/* For the gateway, whose model is ready then.  */
+static void tell_scores (run_t *self, const json_t *status)
+{
+    const json_t *one;
+    size_t i;
+    json_array_foreach (json_object_get (status, "workers"), i, one)
+    {
+        if (self->has_told || !*wm_ask_text (one, "signature"))
+            continue;
+        self->has_told = true;
+        before_message ();
+        fputs ("wiremill run: a worker can score\n", stderr);
+    }
+}
 
 static void take_status (run_t *self, json_t *status)
 {
@@ -176,6 +191,8 @@ static void take_status (run_t *self, json_t *status)
         fprintf (stderr, "wiremill %s: paused: %s; run `wiremill resume --broker %s` to continue\n",
                  self->crew.verb, paused, self->crew.endpoint);
     }
+    if (self->for_clients)
+        tell_scores (self, status);
     json_decref (self->status);
     self->status = status;
 }

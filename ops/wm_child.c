@@ -167,10 +167,11 @@ bool wm_child_crashed (const wm_child_t *self)
     }
 }
 
-bool wm_child_plan_return (wm_child_t *self)
+bool wm_child_plan_return (wm_child_t *self, bool has_worked)
 {
     const int64_t now = wm_now_ms ();
-    self->failures = now - self->started_ms < QUICK_MS ? self->failures + 1 : 1;
+    const bool is_quick = now - self->started_ms < QUICK_MS || !has_worked;
+    self->failures = is_quick ? self->failures + 1 : 1;
     int64_t pause = PAUSE_MS << (self->failures > 6 ? 6 : self->failures - 1);
     self->retry_ms = now + (pause > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause);
     return self->failures < FAILURES_MAX;
@@ -181,6 +182,26 @@ static bool next_line (const wm_child_t *self, char *line, size_t bytes)
 {
     return fgets (line, (int) bytes, self->reader) &&
            (strchr (line, '\n') || strlen (line) + 1 == bytes || !self->pid);
+}
+
+bool wm_child_says (const wm_child_t *self, const char *text)
+{
+    char line[1024];
+    bool found = false;
+    if (!self->reader || fseek (self->reader, self->began > 0 ? self->began : 0, SEEK_SET))
+        return false;
+    while (!found && next_line (self, line, sizeof line))
+        found = strstr (line, text) != NULL;
+    return found;
+}
+
+/* Keeps a line that is shown, without its time, the program's name and the end of the line.  */
+static void keep (wm_child_t *self, const char *line)
+{
+    const char *text = wm_log_line (line), *colon = strstr (text, ": ");
+    if (strncmp (text, "wiremill", 8) == 0 && colon)
+        text = colon + 2;
+    snprintf (self->said, sizeof self->said, "%.*s", (int) strcspn (text, "\n"), text);
 }
 
 void wm_child_show (wm_child_t *self, const char *with, FILE *out)
@@ -197,6 +218,7 @@ void wm_child_show (wm_child_t *self, const char *with, FILE *out)
     fseek (self->reader, self->shown, SEEK_SET);
     while (n && next_line (self, line, sizeof line)) {
         self->shown = ftell (self->reader);
+        keep (self, line);
         if (strstr (line, with) && n-- <= SHOW_LINES_MAX)
             fprintf (out, "%s  %s: %s%s", wm_log_time (time), self->name, wm_log_line (line),
                      strchr (line, '\n') ? "" : "\n");

@@ -29,6 +29,7 @@ typedef struct {
     FILE *reader;     /* of the log; it works also where the folder was removed; NULL */
     long began;       /* how long it was when the child was started */
     long shown;       /* how much of it has been shown */
+    char said[320];   /* the last line that was shown, without time and name; "": none */
     int status;       /* of the last exit, as waitpid gave it */
     cpu_set_t cpus;   /* it may use these only; none: all that we may */
     int keep;         /* a descriptor that it inherits; 0: none */
@@ -62,9 +63,12 @@ const char *wm_child_how (const wm_child_t *self, char text[WM_CHILD_HOW_BYTES])
 bool wm_child_crashed (const wm_child_t *self);
 
 /* Plans the return of a child that has failed: retry_ms, after a pause that doubles from 0.2 s to
-   10 s while it keeps ending within 10 s. 0: it did five times in a row; the
-   caller decides.  */
-bool wm_child_plan_return (wm_child_t *self);
+   10 s while it keeps ending within 10 s, or before it has worked. false: it did five times in a
+   row; the caller decides.  */
+bool wm_child_plan_return (wm_child_t *self, bool has_worked);
+
+/* Returns whether a line of its log, since it was started, contains `text`.  */
+bool wm_child_says (const wm_child_t *self, const char *text);
 
 /* Copies what is new in the log to `out`, after how many lines were left out: the last 20 at most
    of those that contain `with` ("": all). A line that has no end yet is left for the next call,

@@ -25,6 +25,7 @@
 #define TICK_MS 20
 #define SLOW_TICK_MS 200 /* where something else wakes us */
 #define BROKER_DEATHS_MAX 5
+#define WORKER_WORKS ": session with " /* logged by one whose engine can score */
 #define STOP_MS 60000
 
 void wm_crew_report (const wm_crew_t *self, const char *format, ...)
@@ -376,16 +377,30 @@ int wm_crew_start_rest (wm_crew_t *self)
 
 /* ---- restarting them ------------------------------------------------------------------------- */
 
-/* A worker does not come back: WM_CREW_WORKING while another runs or will, else this code.  */
-static int one_less (wm_crew_t *self, wm_child_t *worker, int code)
+/* A worker does not come back: WM_CREW_WORKING while another runs or will, else this code. `why`
+   ends the sentence.  */
+static int one_less (wm_crew_t *self, wm_child_t *worker, int code, const char *why)
 {
     worker->retry_ms = 0;
     for (int i = 0; i < self->n_worker; i++)
         if (self->worker[i].pid || self->worker[i].retry_ms)
             return WM_CREW_WORKING;
-    wm_crew_report (self, "no worker is left%s",
-                    code == WM_EXIT_AGAIN ? "; type the same command to continue" : "");
+    wm_crew_report (self, "no worker is left%s", why);
     return code;
+}
+
+/* A worker fails again and again. One that has never scored has no engine here.  */
+static int give_up (wm_crew_t *self, wm_child_t *worker, bool has_worked)
+{
+    char how[WM_CHILD_HOW_BYTES], why[sizeof worker->said + 8];
+    const bool by_itself = WIFEXITED (worker->status);
+    const int code = by_itself ? wm_crew_code_of (worker) : WM_EXIT_FAILURE;
+    snprintf (why, sizeof why, ": %s",
+              by_itself && *worker->said ? worker->said : wm_child_how (worker, how));
+    wm_crew_report_end (self, worker, "that was %d times in a row: it is not started again",
+                        worker->failures);
+    return one_less (self, worker, code == WM_EXIT_FAILURE && !has_worked ? WM_EXIT_ENGINE : code,
+                     why);
 }
 
 /* A worker has ended: plans its return. Returns WM_CREW_WORKING unless none is left.  */
@@ -403,13 +418,12 @@ static int worker_ended (wm_crew_t *self, wm_child_t *worker)
     if (WIFEXITED (worker->status) && code == WM_EXIT_OK) { /* the broker asked it to leave */
         wm_crew_report (self, "%s was sent away and is not started again; see %s", worker->name,
                         worker->log);
-        return one_less (self, worker, WM_EXIT_AGAIN);
+        return one_less (self, worker, WM_EXIT_AGAIN, "; type the same command to continue");
     }
-    if (!wm_child_plan_return (worker) && WIFEXITED (worker->status)) {
-        wm_crew_report_end (self, worker, "that was %d times in a row: it is not started again",
-                            worker->failures);
-        return one_less (self, worker, code);
-    }
+    const bool has_worked = worker->began < 0 || wm_child_says (worker, WORKER_WORKS);
+    if (!wm_child_plan_return (worker, has_worked) &&
+        (WIFEXITED (worker->status) || wm_child_crashed (worker)))
+        return give_up (self, worker, has_worked);
     wm_crew_report_end (self, worker, "starting it again in %.1f s",
                         (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
     return WM_CREW_WORKING;

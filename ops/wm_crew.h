@@ -5,9 +5,10 @@
      broker     whenever it dies, at once, at most 5 times in a minute; not after exit codes 2, 5
                 and 75, nor after 1 before it ever served: trying again cannot help
      worker     always, with a pause that doubles from 0.2 s to 10 s while it keeps dying within
-                10 s; not one that the broker sent away (drain, or its failures: exit code 0), nor
-                one that fails by itself 5 times in a row; exit codes 2, 5 and 6 (no such engine
-                here) end the run: other workers would fail identically
+                10 s, or before its engine can score; not one that the broker sent away (drain, or
+                its failures: exit code 0), nor one that fails by itself or crashes 5 times in a
+                row; exit codes 2, 5 and 6 (no such engine here) end the run: other workers would
+                fail identically
      producer   after a crash that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS): a second
                 crash on one input holds that input as bad; after any other signal but TERM, at
                 once, at most 3 times without progress of the campaign; after an end because the

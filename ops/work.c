@@ -163,7 +163,7 @@ static int worker_ended (team_t *self, unsigned i, int *worst)
             *worst = code;
         return -1;
     }
-    if (!wm_child_plan_return (worker) && by_itself) {
+    if (!wm_child_plan_return (worker, true) && by_itself) {
         fprintf (stderr,
                  "wiremill work: %s ended by %s five times in a row and is not started again\n",
                  worker->name, how);

@@ -665,15 +665,13 @@ static bool is_forgotten (const batch_t *batch)
     return true;
 }
 
-void wm_gather_cancel (wm_ks_request_t *request)
+/* Nobody waits for the request any more: what is not sent of it is dropped.  */
+static void drop (wm_ks_request_t *request)
 {
     job_t *job = request->backend;
     wm_gather_t *self = job->gather;
     request->backend = NULL;
     job->request = NULL;
-    const bool is_late =
-        request->deadline_ms && wm_loop_now_us (self->loop) / 1000 >= request->deadline_ms;
-    *(is_late ? &self->counts.n_late : &self->counts.n_cancel) += 1;
     free_scores (job);
     if (job->client)
         leave_queue (job);
@@ -692,6 +690,35 @@ void wm_gather_cancel (wm_ks_request_t *request)
     if (!job->n_part)
         job_free (job);
     pump_soon (self);
+}
+
+void wm_gather_cancel (wm_ks_request_t *request)
+{
+    const job_t *job = request->backend;
+    wm_gather_t *self = job->gather;
+    const bool is_late =
+        request->deadline_ms && wm_loop_now_us (self->loop) / 1000 >= request->deadline_ms;
+    *(is_late ? &self->counts.n_late : &self->counts.n_cancel) += 1;
+    drop (request);
+}
+
+/* A request that is not answered; NULL: there is none.  */
+static wm_ks_request_t *any_request (const wm_gather_t *self)
+{
+    for (const batch_t *batch = self->batches; batch; batch = batch->next)
+        for (uint32_t p = 0; p < batch->n_part; p++)
+            if (batch->part[p].job->request)
+                return batch->part[p].job->request;
+    return first_of (self) ? first_of (self)->request : NULL;
+}
+
+void wm_gather_leave (wm_gather_t *self, wm_gather_left_t *left, void *argument)
+{
+    for (wm_ks_request_t *request; (request = any_request (self));) {
+        drop (request);
+        self->counts.n_other++;
+        left (argument, request);
+    }
 }
 
 /* Nothing of the job is in a batch any more.  */
@@ -730,6 +757,11 @@ void wm_gather_destroy (wm_gather_t **self_p, wm_gather_left_t *left, void *argu
     free (self->clients.slot);
     free (self);
     *self_p = NULL;
+}
+
+bool wm_gather_is_asked (const wm_gather_t *self)
+{
+    return any_request (self);
 }
 
 uint32_t wm_gather_n_request (const wm_gather_t *self)

@@ -61,8 +61,9 @@ typedef struct {
 wm_gather_t *wm_gather_new (wm_loop_t *loop, wm_link_t *link, const wm_gather_how_t *how);
 
 /* Calls `left` for each request that is not answered. Its `backend` is cleared: it may be given to
-   another gatherer.  */
+   another gatherer, or to this one. Rows under way are computed for nobody.  */
 typedef void wm_gather_left_t (void *argument, wm_ks_request_t *request);
+void wm_gather_leave (wm_gather_t *self, wm_gather_left_t *left, void *argument);
 void wm_gather_destroy (wm_gather_t **self_p, wm_gather_left_t *left, void *argument);
 
 /* Returns the bytes that it will keep for the request's scores, or more where the answer's values
@@ -76,7 +77,8 @@ void wm_gather_cancel (wm_ks_request_t *request);
 void wm_gather_answered (wm_gather_t *self, wm_link_batch_t *batch, const uint8_t *status,
                          const uint8_t *score, const char *text);
 
-uint32_t wm_gather_n_request (const wm_gather_t *self); /* not answered */
+uint32_t wm_gather_n_request (const wm_gather_t *self); /* not answered, or left under way */
+bool wm_gather_is_asked (const wm_gather_t *self);      /* a request is not answered */
 uint32_t wm_gather_n_waiting (const wm_gather_t *self); /* of those, not all in batches */
 const wm_gather_counts_t *wm_gather_counts (const wm_gather_t *self);
 

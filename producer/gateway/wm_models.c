@@ -74,7 +74,7 @@ wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char
     const char *why = "";
     for (wm_version_t *one = entry->version; one; one = one->next) {
         const bool is_it = !*version || strcmp (one->text, version) == 0;
-        if (is_it && one->state == WM_VERSION_READY)
+        if (is_it && one->state == WM_VERSION_READY && !one->is_down)
             return one;
         is_known |= is_it;
         if (is_it && !*why)

@@ -22,6 +22,8 @@
 #define QUICK_US 5000000           /* it ended so soon: the pause doubles */
 #define HEAR_READS_MAX 17          /* 64 KiB, a pipe's fill, and the rest of a line */
 #define QUICK_ENDS 3               /* by itself, in a row, before people learn of it */
+#define ENGINE_PAUSE_US 1000000    /* of one whose engine cannot run: the least, */
+#define ENGINE_ENDS 5              /* and so often in a row */
 
 struct wm_respawn_t {
     wm_loop_t *loop;
@@ -108,6 +110,11 @@ static bool is_final (int status)
     return code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_REFUSED || code == 127;
 }
 
+static bool lacks_engine (int status)
+{
+    return WIFEXITED (status) && WEXITSTATUS (status) == WM_EXIT_ENGINE;
+}
+
 static void start (wm_respawn_t *self);
 
 static void start_again (void *argument)
@@ -128,6 +135,8 @@ static void plan_return (wm_respawn_t *self, int status, const char *line)
                      : !self->pause_us              ? PAUSE_US
                      : self->pause_us * 2 < most_us ? self->pause_us * 2
                                                     : most_us;
+    if (lacks_engine (status) && self->pause_us < ENGINE_PAUSE_US)
+        self->pause_us = ENGINE_PAUSE_US;
     fprintf (stderr, "wiremill gateway: %s ended with %s %d; starting it again", self->what,
              WIFEXITED (status) ? "exit code" : "signal",
              WIFEXITED (status) ? WEXITSTATUS (status) : WTERMSIG (status));
@@ -155,13 +164,14 @@ static void on_end (void *argument, uint32_t events)
     const char *line = WIFEXITED (status) ? self->line : ""; /* killed, it wrote no reason */
     const char *reason = *line ? line : "it ended without a reason";
     const bool is_done = self->is_once && status == 0;
-    if (is_done || is_final (status)) {
+    if (is_done || is_final (status) ||
+        (lacks_engine (status) && self->n_quick + 1 >= ENGINE_ENDS)) {
         self->stops = true;
         self->ended (self->argument, is_done ? NULL : reason, true);
         return;
     }
     plan_return (self, status, line);
-    if (self->n_quick >= QUICK_ENDS)
+    if (self->n_quick >= QUICK_ENDS || lacks_engine (status))
         self->ended (self->argument, reason, false);
 }
 

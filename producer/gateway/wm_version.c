@@ -1,10 +1,12 @@
 /* wm_version.c - one version of a model: its broker, its workers, its session, its end.
 
      LOADING    its broker and workers start; its session waits for the broker
-     READY      the session told the campaign's facts, the model's ports are read; whatever ends is
-                started again, and requests wait meanwhile. What keeps ending for a reason that may
-                pass is started again more and more slowly; it is reported as not ready, as is a
-                session that its broker refuses again and again
+     READY      the session told the campaign's facts, the model's ports are read, a worker can score
+                (a farm's may come later); whatever ends is started again, and requests wait
+                meanwhile. What keeps ending for a reason that may pass is started again more and
+                more slowly; until it works the version is down: it is reported as not ready, and
+                requests are answered with the reason. So reported is a session that its broker
+                refuses again and again, too, whose requests wait
      UNLOADING  requests that it has are answered, then its session ends, then its processes; where
                 it fails, they go to a version that is ready
      GONE       nothing runs; its reason is kept until it is loaded again  */
@@ -23,6 +25,7 @@
 
 #define NO_BATCH "it has no batch dimension"        /* the importer's reason, of such a model */
 #define WAITS_FOR_ROOM "wiremill-broker: disk full" /* logged by one that does not serve yet */
+#define CAN_SCORE "wiremill run: a worker can score"
 #define TICK_US 20000
 #define PROOF_US 20000000       /* a crew that failed and then runs for so long works */
 #define FOLDER_PAUSE_US 5000000 /* between tries to make its folder */
@@ -98,14 +101,29 @@ static void end_session (void *argument)
     self->timer = wm_loop_timer (loop, wm_loop_now_us (loop), on_tick, self);
 }
 
+/* Likewise. What it cannot answer, no version that is being loaded will.  */
+static void leave (void *argument)
+{
+    wm_version_t *self = argument;
+    self->timer = NULL;
+    if (self->is_down && self->state == WM_VERSION_READY && !wm_models_is_loading (self->entry))
+        wm_gather_leave (self->gather, on_left, self);
+    wm_version_tend (self); /* it may be unloaded by now */
+}
+
 void wm_version_tend (wm_version_t *self)
 {
     wm_loop_t *loop = self->entry->models->loop;
     const bool is_empty = !self->gather || !wm_gather_n_request (self->gather);
     const bool is_stuck = *self->reason || *self->fails;
-    if (self->state == WM_VERSION_UNLOADING && !self->timer &&
-        (is_empty || (is_stuck && !wm_models_is_loading (self->entry))))
+    const bool may_leave = is_stuck && !wm_models_is_loading (self->entry);
+    if (self->timer)
+        return;
+    if (self->state == WM_VERSION_UNLOADING && (is_empty || may_leave))
         self->timer = wm_loop_timer (loop, wm_loop_now_us (loop), end_session, self);
+    else if (self->state == WM_VERSION_READY && self->is_down && may_leave &&
+             wm_gather_is_asked (self->gather))
+        self->timer = wm_loop_timer (loop, wm_loop_now_us (loop), leave, self);
 }
 
 void wm_version_unload (wm_version_t *self, const char *reason)
@@ -168,10 +186,17 @@ static void recovers (wm_version_t *self)
         fprintf (stderr, "wiremill gateway: model '%s' version %ld works again\n",
                  self->entry->name, self->number);
     *self->fails = 0;
-    self->is_tried = false;
+    self->is_tried = self->is_down = false;
     count_busy (self);
     if (was_tried)
         wm_models_changed (self->entry);
+}
+
+/* Its crew ends again and again: no request waits for it any more (wm_version_tend).  */
+static void goes_down (wm_version_t *self, const char *reason)
+{
+    self->is_down = true;
+    fails (self, reason);
 }
 
 static void works (wm_version_t *self)
@@ -281,10 +306,31 @@ static void report_ready (const wm_version_t *self)
                  models->n_worker, models->n_thread);
 }
 
+/* Its session has the facts, and a worker can score.  */
+static void become_ready (wm_version_t *self)
+{
+    const wm_models_t *models = self->entry->models;
+    const wm_gather_how_t how = { .model = self->entry->name,
+                                  .version = self->text,
+                                  .signature = &self->signature,
+                                  .max_delay_us = models->max_delay_us,
+                                  .in_flight_bytes = models->in_flight_bytes,
+                                  .region = self->region,
+                                  .default_priority = 100,
+                                  .is_strict = models->is_strict,
+                                  .is_empty = on_empty,
+                                  .turns = count_busy,
+                                  .argument = self };
+    self->gather = wm_gather_new (models->loop, self->link, &how);
+    self->state = WM_VERSION_READY;
+    report_ready (self);
+    recovers (self);
+    wm_models_changed (self->entry);
+}
+
 static void on_ready (void *argument, const wm_library_facts_t *facts)
 {
     wm_version_t *self = argument;
-    const wm_models_t *models = self->entry->models;
     wm_error_t error;
     char path[PATH_MAX + 96];
     if (self->state != WM_VERSION_LOADING)
@@ -310,22 +356,9 @@ static void on_ready (void *argument, const wm_library_facts_t *facts)
         wm_version_unload (self, error.text);
     if (self->state != WM_VERSION_LOADING)
         return;
-    const wm_gather_how_t how = { .model = self->entry->name,
-                                  .version = self->text,
-                                  .signature = &self->signature,
-                                  .max_delay_us = models->max_delay_us,
-                                  .in_flight_bytes = models->in_flight_bytes,
-                                  .region = self->region,
-                                  .default_priority = 100,
-                                  .is_strict = models->is_strict,
-                                  .is_empty = on_empty,
-                                  .turns = count_busy,
-                                  .argument = self };
-    self->gather = wm_gather_new (models->loop, self->link, &how);
-    self->state = WM_VERSION_READY;
-    report_ready (self);
-    recovers (self);
-    wm_models_changed (self->entry);
+    self->has_ports = true;
+    if (self->can_score)
+        become_ready (self);
 }
 
 static void on_answered (void *argument, wm_link_batch_t *batch, const uint8_t *status,
@@ -349,7 +382,7 @@ static void on_waits (void *argument, const char *text)
     wm_loop_t *loop = self->entry->models->loop;
     if (!*text && strstr (self->fails, WAITS_FOR_ROOM))
         recovers (self);
-    else if (!*text && *self->fails && !self->proof) /* its workers may still fail */
+    else if (!*text && *self->fails && !self->is_down && !self->proof) /* its workers may fail */
         self->proof = wm_loop_timer (loop, wm_loop_now_us (loop) + PROOF_US, on_proof, self);
     snprintf (self->waits, sizeof self->waits, "%s", text);
 }
@@ -390,16 +423,24 @@ static void on_crew_ended (void *argument, const char *reason, bool is_over)
 {
     wm_version_t *self = argument;
     if (!is_over)
-        fails (self, reason);
+        goes_down (self, reason);
     else if (!try_whole (self, reason))
         wm_version_unload (self, reason);
 }
 
-/* `run` shows what a broker logs until it serves.  */
+/* `run` shows what a broker logs until it serves, and when a worker has passed its self-test.  */
 static void on_crew_says (void *argument, const char *line)
 {
+    wm_version_t *self = argument;
     if (strstr (line, WAITS_FOR_ROOM))
-        fails (argument, line);
+        fails (self, line);
+    if (!strstr (line, CAN_SCORE))
+        return;
+    self->can_score = true;
+    if (self->state == WM_VERSION_LOADING && self->has_ports)
+        become_ready (self);
+    else if (self->is_down)
+        recovers (self);
 }
 
 static void on_imported (void *argument, const char *reason, bool is_over)
@@ -535,6 +576,7 @@ wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *
         strcpy (self->wmm, self->file);
     snprintf (self->folder, sizeof self->folder, "%.4000s/%u", models->state, models->n_folder++);
     self->is_whole = wm_config_is_whole (config);
+    self->can_score = entry->broker != NULL;
     if (entry->broker)
         snprintf (self->endpoint, sizeof self->endpoint, "%s", entry->broker);
     else

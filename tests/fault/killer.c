@@ -7,7 +7,9 @@
    names it adds which GPU it was given; its start takes WM_KILLER_OPEN_MS longer, a batch takes
    WM_KILLER_SLOW_MS longer, and kills it in any
    case as WM_KILLER_ALWAYS says. Of ten batches it refuses the first WM_KILLER_REFUSES, and
-   lives. Of WM_KILLER_LIES batches the last has a score that is off by 0.01.  */
+   lives. Of WM_KILLER_LIES batches the last has a score that is off by 0.01. The file that
+   WM_KILLER_START names, where it is there, has what its start does: refuse, lie (about known
+   answers), or one of the above.  */
 #include "kernels/wm_backend_private.h"
 
 #include <signal.h>
@@ -24,8 +26,41 @@ static struct {
     char how[8];
 } bad[BAD_MAX];
 static int n_bad, slow_ms, refuses, lies;
+static bool lies_always;
 static atomic_int n_batch, n_scored;
 static const char *always; /* every batch kills it */
+
+static wm_fault_t die (const char *how, wm_error_t *error)
+{
+    if (strcmp (how, "fault") == 0)
+        return wm_fault (error, WM_EHOST, "CUDA error 700: an illegal memory access");
+    if (strcmp (how, "segv") == 0)
+        raise (SIGSEGV);
+    if (strcmp (how, "abort") == 0)
+        abort ();
+    if (strcmp (how, "kill") == 0)
+        raise (SIGKILL);
+    while (strcmp (how, "hang") == 0)
+        pause ();
+    _exit (99);
+}
+
+/* What its start does. false with *error: it cannot run here.  */
+static bool may_start (wm_error_t *error)
+{
+    const char *path = getenv ("WM_KILLER_START");
+    char how[8] = "";
+    FILE *file = path ? fopen (path, "re") : NULL;
+    const bool is_told = file && fscanf (file, "%7s", how) == 1;
+    if (file)
+        fclose (file);
+    lies_always = strcmp (how, "lie") == 0;
+    if (!is_told || lies_always)
+        return true;
+    if (strcmp (how, "refuse") == 0)
+        return wm_fault (error, WM_EHOST, "the killer has no driver here"), false;
+    return die (how, error) == WM_OK;
+}
 
 static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
                           const wm_device_config_t *config, char signature[64], wm_error_t *error)
@@ -50,22 +85,8 @@ static void *killer_open (const wm_model_t *model, const wm_spec_t *spec,
             break;
     if (file)
         fclose (file);
-    return wm_backend_sparse.open (model, spec, config, signature, error);
-}
-
-static wm_fault_t die (const char *how, wm_error_t *error)
-{
-    if (strcmp (how, "fault") == 0)
-        return wm_fault (error, WM_EHOST, "CUDA error 700: an illegal memory access");
-    if (strcmp (how, "segv") == 0)
-        raise (SIGSEGV);
-    if (strcmp (how, "abort") == 0)
-        abort ();
-    if (strcmp (how, "kill") == 0)
-        raise (SIGKILL);
-    while (strcmp (how, "hang") == 0)
-        pause ();
-    _exit (99);
+    return may_start (error) ? wm_backend_sparse.open (model, spec, config, signature, error)
+                             : NULL;
 }
 
 static wm_fault_t killer_score (void *engine, const wm_batch_t *batch, uint8_t *status,
@@ -83,6 +104,8 @@ static wm_fault_t killer_score (void *engine, const wm_batch_t *batch, uint8_t *
     const wm_fault_t fault =
         wm_backend_sparse.score (engine, batch, status, scores, progress, error);
     if (lies && batch->kind != WM_BATCH_PATCHES && ++n_scored % lies == 0)
+        scores[0] += 0.01f;
+    if (lies_always)
         scores[0] += 0.01f;
     return fault;
 }
