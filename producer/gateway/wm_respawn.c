@@ -171,7 +171,7 @@ static void on_end (void *argument, uint32_t events)
         return;
     }
     plan_return (self, status, line);
-    if (self->n_quick >= QUICK_ENDS || lacks_engine (status))
+    if (WIFEXITED (status) && (self->n_quick >= QUICK_ENDS || lacks_engine (status)))
         self->ended (self->argument, reason, false);
 }
 

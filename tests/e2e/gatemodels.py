@@ -14,7 +14,8 @@ import time
 import numpy as np
 
 WIDE = 8192  # scores of a value, of the model `wide`
-TYPES = {"BOOL": "?", "UINT8": "u1", "INT32": "<i4", "INT64": "<i8", "FP16": "<f2", "FP32": "<f4"}
+TYPES = {"BOOL": "?", "UINT8": "u1", "INT32": "<i4", "INT64": "<i8", "FP16": "<f2", "FP32": "<f4",
+         "FP64": "<f8"}
 
 
 def call(address, method, path, body=None, headers=None):

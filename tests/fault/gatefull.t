@@ -23,13 +23,14 @@ chmod +x "$work/bin/wiremill-worker"
 gateway=$!
 until_true 60 address && address || bail "no gateway"
 ready () { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/health/ready")" = 200 ]; }
-ok "its broker answers" until_true 60 ready
+ok "its broker answers" until_true 60 "$bin/wiremill" status "$work/disk/state/0/c"
 # To the last byte: the last page is filled by what is shorter than one.
 full () { { dd if=/dev/zero of="$work/disk/ballast" bs=64k; dd if=/dev/zero of="$work/disk/rest" bs=512; } 2>/dev/null; ! echo more >"$work/disk/more"; }
 ok "the disk is full" full
 touch "$work/joins"
+ok "a worker joins: the model is ready" until_true 60 ready
 ask () { timeout 300 build/venv/bin/python tests/e2e/gateprio.py some "$http" "$1"; } # requests
-ok "a worker joins: a request is answered" ask 1
+ok "... a request is answered" ask 1
 ok "... the next ones, too" ask 3
 ok "the broker knows the worker's signature" grep -q '"signature": *"sparse' <("$bin/wiremill" status "$work/disk/state/0/c" --json)
 not_noted () { ! [ -s "$work/disk/state/0/c/arithmetic" ]; }
