@@ -355,6 +355,9 @@ static void test_ragged_results (void **state)
         { 4, WM_HIT_SCORED, { 4, 1, 0, 7 }, 0, true },
         { 3, WM_HIT_HELD, { 3, 0, 'x' }, 0, true },
         { 4, WM_HIT_NONFINITE, { 4, 1, 0, NAN }, 0, true },
+        { 4, WM_HIT_SCORED, { 4, 1, 0, INFINITY }, 0, true }, /* of clients */
+        { 4, WM_HIT_SCORED, { 4, 1, 0, -INFINITY }, 0, true },
+        { 4, WM_HIT_SCORED, { INFINITY, 1, 0, 7 }, 0, false },
         { 0, WM_HIT_POISON, { 0 }, 0, true },
         { 0, WM_HIT_SCORED, { 0 }, 0, false },
         { 4, WM_HIT_SCORED, { 3, 1, 0, 7 }, 0, false },

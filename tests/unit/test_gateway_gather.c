@@ -476,6 +476,43 @@ static void test_cancel (void **state)
     end ();
 }
 
+/* Requests that leave are not answered by this gatherer; what of them is under way is for nobody,
+   and those that come later are scored.  */
+static void test_leave (void **state)
+{
+    (void) state;
+    begin (512 * N_VALUE * sizeof (float));
+    ask_t *written = ask_new (700, 1, 0), *waiting = ask_new (3, 1, 0), *later = ask_new (2, 1, 0);
+    wm_gather_add (gather, &written->request);
+    spin (0);
+    wm_gather_add (gather, &waiting->request);
+    is_written = true;
+    assert_true (wm_gather_is_asked (gather));
+    n_left = 0;
+    wm_gather_leave (gather, on_left, &n_left);
+    assert_int_equal (n_left, 2);
+    assert_ptr_equal (left[0], written);
+    assert_ptr_equal (left[1], waiting);
+    assert_null (written->request.backend);
+    assert_false (wm_gather_is_asked (gather));
+    wm_gather_leave (gather, on_left, &n_left); /* there is none any more */
+    assert_int_equal (n_left, 2);
+    wm_gather_add (gather, &later->request);
+    assert_true (wm_gather_is_asked (gather));
+    spin (2000);
+    while (n_sent)
+        answer (0, NAN);
+    spin (2000);
+    while (n_sent)
+        answer (0, NAN);
+    assert_int_equal (n_answered, 1);
+    assert_int_equal (later->code, WM_KS_OK);
+    assert_int_equal (wm_gather_n_request (gather), 0);
+    is_written = false;
+    ask_free (written), ask_free (waiting), ask_free (later);
+    end ();
+}
+
 /* What is left at the end goes back once, as it came: rows that are scored do not count. A request
    that is cancelled meanwhile, or was before, does not.  */
 static void test_end (void **state)
@@ -594,7 +631,8 @@ int main (void)
         cmocka_unit_test (test_order),        cmocka_unit_test (test_not_finite),
         cmocka_unit_test (test_held_refused), cmocka_unit_test (test_again),
         cmocka_unit_test (test_cancel),       cmocka_unit_test (test_end),
-        cmocka_unit_test (test_kept),         cmocka_unit_test (test_refused),
+        cmocka_unit_test (test_leave),        cmocka_unit_test (test_kept),
+        cmocka_unit_test (test_refused),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -50,8 +50,46 @@ static void test_signal_at_once (void **state)
     unlink (path);
 }
 
+/* A child that ends is given up after five quick ends, or ends before it has worked. What it wrote
+   last is its reason.  */
+static void test_given_up (void **state)
+{
+    (void) state;
+    wm_error_t error = { 0 };
+    wm_child_t child;
+    char folder[] = "/tmp/wm-child-XXXXXX";
+    assert_non_null (mkdtemp (folder));
+    assert_int_equal (wm_child_init (&child, "worker-1", folder, &error), WM_OK);
+    FILE *log = fopen (child.log, "w"), *nowhere = fopen ("/dev/null", "w");
+    fputs ("2026-01-01T00:00:00Z wiremill-worker: session with an earlier one\n", log);
+    fflush (log);
+    child.began = child.shown = ftell (log);
+    child.reader = fopen (child.log, "r");
+    fputs ("2026-01-01T00:00:00Z wiremill-worker: starts: now\n"
+           "2026-01-01T00:00:00Z wiremill-worker: the engine fails: why\n",
+           log);
+    fclose (log);
+    assert_false (wm_child_says (&child, "session with"));
+    assert_true (wm_child_says (&child, "starts: now"));
+    wm_child_show (&child, "", nowhere);
+    assert_string_equal (child.said, "the engine fails: why");
+    for (int slow = 0; slow < 2; slow++)
+        for (int works = 0; works < 2; works++) {
+            child.failures = 0;
+            for (int i = 1; i < 8; i++) {
+                child.started_ms = wm_now_ms () - (slow ? 60000 : 10);
+                assert_int_equal (wm_child_plan_return (&child, works), i < 5 || (slow && works));
+            }
+        }
+    fclose (child.reader);
+    fclose (nowhere);
+    unlink (child.log);
+    rmdir (folder);
+}
+
 int main (void)
 {
-    static const struct CMUnitTest tests[] = { cmocka_unit_test (test_signal_at_once) };
+    static const struct CMUnitTest tests[] = { cmocka_unit_test (test_signal_at_once),
+                                               cmocka_unit_test (test_given_up) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
