@@ -44,7 +44,7 @@ typedef struct wm_version_t {
     bool leaves;      /* a load replaces or removes it; READY: that has not succeeded yet */
     char reason[480]; /* GONE: why; "" where somebody unloaded it */
     char fails[480];  /* why its processes end again and again; "": they do not */
-    bool is_down;     /* `fails` is of its crew: no request waits for it */
+    bool is_down;     /* it fails for long, or has no engine: no request waits for it */
     bool is_tried;    /* they failed, and are started again because somebody asked for it */
     char waits[480];  /* what its session waits for; "": nothing */
     char folder[PATH_MAX], endpoint[PATH_MAX];
@@ -58,6 +58,7 @@ typedef struct wm_version_t {
     wm_signature_t signature;
     bool has_ports, can_score; /* read of the model; a worker has passed its self-test */
     wm_timer_t *timer, *proof; /* of its end; until what failed and runs again is believed */
+    wm_timer_t *down;          /* until it is down; NULL: it does not fail, or is down */
     wm_timer_t *begins;        /* until its folder is tried again; NULL: it was made */
     int64_t begun_us;          /* when its loading began */
     int64_t kill_us;           /* while its processes end */

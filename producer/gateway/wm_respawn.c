@@ -34,6 +34,7 @@ struct wm_respawn_t {
     void *argument;
     pid_t pid;
     int pidfd;
+    int status; /* of its last end */
     wm_watch_t *watch, *hears;
     int heard, copy;  /* what it writes to standard error; the log. -1: none */
     char line[480];   /* the last one, without its time; "": none */
@@ -110,9 +111,9 @@ static bool is_final (int status)
     return code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_REFUSED || code == 127;
 }
 
-static bool lacks_engine (int status)
+bool wm_respawn_lacks_engine (const wm_respawn_t *self)
 {
-    return WIFEXITED (status) && WEXITSTATUS (status) == WM_EXIT_ENGINE;
+    return WIFEXITED (self->status) && WEXITSTATUS (self->status) == WM_EXIT_ENGINE;
 }
 
 static void start (wm_respawn_t *self);
@@ -135,7 +136,7 @@ static void plan_return (wm_respawn_t *self, int status, const char *line)
                      : !self->pause_us              ? PAUSE_US
                      : self->pause_us * 2 < most_us ? self->pause_us * 2
                                                     : most_us;
-    if (lacks_engine (status) && self->pause_us < ENGINE_PAUSE_US)
+    if (wm_respawn_lacks_engine (self) && self->pause_us < ENGINE_PAUSE_US)
         self->pause_us = ENGINE_PAUSE_US;
     fprintf (stderr, "wiremill gateway: %s ended with %s %d; starting it again", self->what,
              WIFEXITED (status) ? "exit code" : "signal",
@@ -156,6 +157,7 @@ static void on_end (void *argument, uint32_t events)
     wm_loop_unwatch (&self->watch);
     close (self->pidfd);
     self->pid = 0;
+    self->status = status;
     if (self->heard >= 0)
         hear (self, 0);
     deafen (self);
@@ -165,13 +167,13 @@ static void on_end (void *argument, uint32_t events)
     const char *reason = *line ? line : "it ended without a reason";
     const bool is_done = self->is_once && status == 0;
     if (is_done || is_final (status) ||
-        (lacks_engine (status) && self->n_quick + 1 >= ENGINE_ENDS)) {
+        (wm_respawn_lacks_engine (self) && self->n_quick + 1 >= ENGINE_ENDS)) {
         self->stops = true;
         self->ended (self->argument, is_done ? NULL : reason, true);
         return;
     }
     plan_return (self, status, line);
-    if (WIFEXITED (status) && (self->n_quick >= QUICK_ENDS || lacks_engine (status)))
+    if (WIFEXITED (status) && (self->n_quick >= QUICK_ENDS || wm_respawn_lacks_engine (self)))
         self->ended (self->argument, reason, false);
 }
 

@@ -2,12 +2,12 @@
 
    A service is started again whenever it ends: at once, and with a pause that doubles from 0.1 s
    while it keeps ending within 5 s, or before it works: to 5 s where it is killed, to 60 s where it
-   ends by itself (the disk is full, there is no memory). From the third such end in
-   a row on, the gateway calls `ended`, so that people learn of it. One whose exit code states that
-   its engine cannot run (a self-test fails, a GPU is away) reports that at once, and pauses for a
-   second at least. It is not started again after the fifth such end in a row, nor is a service
-   whose exit code states that the same again would fail the same way (a damaged model, a wrong
-   key); `ended` has that as an argument. The kernel kills a service when the gateway ends. The gateway
+   ends by itself (the disk is full, there is no memory). From the third such end in a row on, the
+   gateway calls `ended`, so that people learn of it. One whose exit code states that its engine
+   cannot run (a self-test fails, a GPU is away) reports that at once, and pauses for a second at
+   least. It is not started again after the fifth such end in a row, nor is a service whose exit
+   code states that the same again would fail the same way (a damaged model, a wrong key); `ended`
+   has that as an argument. The kernel kills a service when the gateway ends. The gateway
    reads what a service writes to standard error, and appends it to a file where the disk takes it;
    the last line is the reason of its end. Thread: the loop's.  */
 #ifndef WM_RESPAWN_H
@@ -41,6 +41,9 @@ wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *con
    not started again then.  */
 wm_respawn_t *wm_respawn_once (wm_loop_t *loop, const char *what, const char *const argv[],
                                const char *log, wm_respawn_ended_t *ended, void *argument);
+
+/* Whether it ended last because no engine can run, or passes its self-test.  */
+bool wm_respawn_lacks_engine (const wm_respawn_t *self);
 
 /* The service has done something: if it ends later, that counts as the first end.  */
 void wm_respawn_works (wm_respawn_t *self);

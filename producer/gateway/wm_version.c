@@ -1,12 +1,12 @@
 /* wm_version.c - one version of a model: its broker, its workers, its session, its end.
 
      LOADING    its broker and workers start; its session waits for the broker
-     READY      the session told the campaign's facts, the model's ports are read, a worker can score
-                (a farm's may come later); whatever ends is started again, and requests wait
+     READY      the session told the campaign's facts, the model's ports are read, a worker can
+                score (a farm's may come later); whatever ends is started again, and requests wait
                 meanwhile. What keeps ending for a reason that may pass is started again more and
-                more slowly; until it works the version is down: it is reported as not ready, and
-                requests are answered with the reason. So reported is a session that its broker
-                refuses again and again, too, whose requests wait
+                more slowly, and is reported as not ready, as is a session that its broker refuses
+                again and again. Requests wait for DOWN_US; then, and at once where no engine can
+                score, the version is down: until it works they are answered with the reason
      UNLOADING  requests that it has are answered, then its session ends, then its processes; where
                 it fails, they go to a version that is ready
      GONE       nothing runs; its reason is kept until it is loaded again  */
@@ -29,6 +29,7 @@
 #define TICK_US 20000
 #define PROOF_US 20000000       /* a crew that failed and then runs for so long works */
 #define FOLDER_PAUSE_US 5000000 /* between tries to make its folder */
+#define DOWN_US 30000000        /* requests wait so long for what fails */
 #define REFUSALS 3u             /* of its broker in a row, before people learn of it */
 #define STOP_US 5000000         /* then what still runs is killed */
 
@@ -101,7 +102,7 @@ static void end_session (void *argument)
     self->timer = wm_loop_timer (loop, wm_loop_now_us (loop), on_tick, self);
 }
 
-/* Likewise. What it cannot answer, no version that is being loaded will.  */
+/* Of one that is down. What it cannot answer, no version that is being loaded will.  */
 static void leave (void *argument)
 {
     wm_version_t *self = argument;
@@ -138,6 +139,7 @@ void wm_version_unload (wm_version_t *self, const char *reason)
     self->is_tried = false;
     wm_loop_untimer (&self->proof);
     wm_loop_untimer (&self->begins);
+    wm_loop_untimer (&self->down);
     snprintf (self->reason, sizeof self->reason, "%s", reason);
     if (*reason) {
         *self->fails = 0;
@@ -164,6 +166,15 @@ static void count_busy (void *argument)
 
 /* ---- failures that may pass ------------------------------------------------------------------ */
 
+/* No request waits for it any more (wm_version_tend).  */
+static void on_down (void *argument)
+{
+    wm_version_t *self = argument;
+    self->down = NULL;
+    self->is_down = true;
+    wm_models_changed (self->entry);
+}
+
 static void fails (wm_version_t *self, const char *reason)
 {
     if (!*self->fails)
@@ -174,6 +185,9 @@ static void fails (wm_version_t *self, const char *reason)
     wm_loop_untimer (&self->proof);
     self->is_tried = false;
     count_busy (self);
+    wm_loop_t *loop = self->entry->models->loop;
+    if (!self->down && !self->is_down && self->state == WM_VERSION_READY)
+        self->down = wm_loop_timer (loop, wm_loop_now_us (loop) + DOWN_US, on_down, self);
     wm_models_changed (self->entry);
 }
 
@@ -182,6 +196,7 @@ static void recovers (wm_version_t *self)
 {
     const bool was_tried = self->is_tried;
     wm_loop_untimer (&self->proof);
+    wm_loop_untimer (&self->down);
     if (*self->fails)
         fprintf (stderr, "wiremill gateway: model '%s' version %ld works again\n",
                  self->entry->name, self->number);
@@ -190,13 +205,6 @@ static void recovers (wm_version_t *self)
     count_busy (self);
     if (was_tried)
         wm_models_changed (self->entry);
-}
-
-/* Its crew ends again and again: no request waits for it any more (wm_version_tend).  */
-static void goes_down (wm_version_t *self, const char *reason)
-{
-    self->is_down = true;
-    fails (self, reason);
 }
 
 static void works (wm_version_t *self)
@@ -382,7 +390,7 @@ static void on_waits (void *argument, const char *text)
     wm_loop_t *loop = self->entry->models->loop;
     if (!*text && strstr (self->fails, WAITS_FOR_ROOM))
         recovers (self);
-    else if (!*text && *self->fails && !self->is_down && !self->proof) /* its workers may fail */
+    else if (!*text && *self->fails && !self->proof && !(self->is_down && self->service))
         self->proof = wm_loop_timer (loop, wm_loop_now_us (loop) + PROOF_US, on_proof, self);
     snprintf (self->waits, sizeof self->waits, "%s", text);
 }
@@ -422,8 +430,9 @@ static bool try_whole (wm_version_t *self, const char *reason)
 static void on_crew_ended (void *argument, const char *reason, bool is_over)
 {
     wm_version_t *self = argument;
+    self->is_down |= !is_over && wm_respawn_lacks_engine (self->service);
     if (!is_over)
-        goes_down (self, reason);
+        fails (self, reason);
     else if (!try_whole (self, reason))
         wm_version_unload (self, reason);
 }
@@ -439,7 +448,7 @@ static void on_crew_says (void *argument, const char *line)
     self->can_score = true;
     if (self->state == WM_VERSION_LOADING && self->has_ports)
         become_ready (self);
-    else if (self->is_down)
+    else if (self->state == WM_VERSION_READY)
         recovers (self);
 }
 
@@ -596,6 +605,7 @@ void wm_version_destroy (wm_version_t **self_p, int64_t ms)
     wm_loop_untimer (&self->timer);
     wm_loop_untimer (&self->proof);
     wm_loop_untimer (&self->begins);
+    wm_loop_untimer (&self->down);
     wm_link_destroy (&self->link);
     wm_gather_destroy (&self->gather, on_left, self);
     wm_region_destroy (&self->region);

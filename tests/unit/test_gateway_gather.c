@@ -482,7 +482,7 @@ static void test_leave (void **state)
 {
     (void) state;
     begin (512 * N_VALUE * sizeof (float));
-    ask_t *written = ask_new (700, 1, 0), *waiting = ask_new (3, 1, 0), *later = ask_new (2, 1, 0);
+    ask_t *written = ask_new (200, 1, 0), *waiting = ask_new (3, 1, 0), *later = ask_new (2, 1, 0);
     wm_gather_add (gather, &written->request);
     spin (0);
     wm_gather_add (gather, &waiting->request);
