@@ -28,7 +28,8 @@ typedef enum {
     PADS,   /* what is added at both ends of all dimensions; at most all is taken away */
     CHOICE, /* truth values; those behind the end of input 0 do not count, and are cut off */
     HIDDEN, /* indices that cannot be guarded */
-    LOST    /* what it makes a number of, where it is NaN */
+    LOST,   /* what it makes a number of, where it is NaN */
+    DOUBT   /* what it may make NaN, where it is infinite */
 } use_t;
 
 static const struct {
@@ -205,28 +206,43 @@ static void report (builder_t *self, const Onnx__NodeProto *node, size_t k, use_
         use, node, node->input[k]);
 }
 
+static char *real (builder_t *self, int64_t number)
+{
+    return wm_maker_cast (&self->maker, wm_maker_number (&self->maker, number),
+                          ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+}
+
+/* Whether the elements of a value are NaN. Operator sets 7 and 8 have no IsNaN; Greater (NaN) is
+   true in OpenVINO 2026.4.  */
+static char *is_nan (builder_t *self, char *value)
+{
+    wm_maker_t *maker = &self->maker;
+    if (self->onnx.opset != 7 && self->onnx.opset != 8)
+        return wm_maker_value (maker, "IsNaN", value, NULL);
+    char *less = wm_maker_value (maker, "Less", value, real (self, 1)),
+         *more = wm_maker_value (maker, "Less", real (self, 0), value);
+    return wm_maker_value (maker, "Not", wm_maker_value (maker, "Or", less, more), NULL);
+}
+
+/* Whether they are NaN, infinite, or nearly.  */
+static char *is_far (builder_t *self, char *value)
+{
+    wm_maker_t *maker = &self->maker;
+    char *size = wm_maker_value (maker, "Abs", value, NULL);
+    return wm_maker_value (
+        maker, "Not", wm_maker_value (maker, "Less", size, real (self, (int64_t) 1 << 62)), NULL);
+}
+
 /* Reports whether a value has a NaN.  */
 static void report_nan (builder_t *self, const wm_nan_t *watch)
 {
     wm_maker_t *maker = &self->maker;
     char *value = wm_maker_cast (maker, watch->value, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT),
-         *is_nan;
-    if (self->onnx.opset == 7 ||
-        self->onnx.opset == 8) { /* these have no IsNaN; Greater (NaN) is true in OpenVINO 2026.4 */
-        char *zero = wm_maker_cast (maker, wm_maker_number (maker, 0),
-                                    ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT),
-             *one = wm_maker_cast (maker, wm_maker_number (maker, 1),
-                                   ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
-        is_nan =
-            wm_maker_value (maker, "Not",
-                            wm_maker_value (maker, "Or", wm_maker_value (maker, "Less", value, one),
-                                            wm_maker_value (maker, "Less", zero, value)),
-                            NULL);
-    } else
-        is_nan = wm_maker_value (maker, "IsNaN", value, NULL);
-    char *flag = end_of (self, "ReduceMax",
-                         wm_maker_cast (maker, is_nan, ONNX__TENSOR_PROTO__DATA_TYPE__INT64));
-    name_place (add_place (self, flag, flag, flag), LOST, watch->node, watch->value);
+         *found = watch->is_doubt ? is_far (self, value) : is_nan (self, value),
+         *flag = end_of (self, "ReduceMax",
+                         wm_maker_cast (maker, found, ONNX__TENSOR_PROTO__DATA_TYPE__INT64));
+    name_place (add_place (self, flag, flag, flag), watch->is_doubt ? DOUBT : LOST, watch->node,
+                watch->value);
 }
 
 /* What is kept of a value.  */
@@ -404,6 +420,7 @@ static bool needs (builder_t *self, const Onnx__NodeProto *node, size_t r)
     case AMOUNT:
     case HIDDEN:
     case LOST:
+    case DOUBT:
         break;
     }
     return bits;
@@ -464,6 +481,7 @@ static Onnx__NodeProto *guard_node (builder_t *self, const Onnx__NodeProto *node
         break;
     case HIDDEN:
     case LOST:
+    case DOUBT:
         break;
     }
     return rules[r].use == CELL && is_sized (self, node) ? guard_cells (self, node, value, axis)
@@ -574,7 +592,7 @@ static bool pack (builder_t *self, wm_guard_t *guard)
 }
 
 static wm_fault_t build (builder_t *self, wm_guard_t **guard, const wm_port_t *port,
-                         uint32_t n_port, bool has_indices, wm_error_t *error)
+                         uint32_t n_port, unsigned how, wm_error_t *error)
 {
     const wm_nan_t *watch = NULL;
     size_t n_watch = 0;
@@ -582,11 +600,12 @@ static wm_fault_t build (builder_t *self, wm_guard_t **guard, const wm_port_t *p
     if (!fault)
         fault = wm_flow_find (&self->flow, &self->onnx, port, n_port, error);
     if (!fault && self->onnx.tensorflow)
-        return has_indices ? refuse_frozen (self, error) : WM_OK;
+        return how & WM_GUARD_INDICES ? refuse_frozen (self, error) : WM_OK;
     if (!fault)
-        fault = guard_nodes (self, has_indices, error);
+        fault = guard_nodes (self, how & WM_GUARD_INDICES, error);
     if (!fault)
-        fault = wm_nan_find (&self->onnx, &watch, &n_watch, error);
+        fault = wm_nan_find (&self->onnx, how & WM_GUARD_DOUBTS && self->onnx.opset >= 7, &watch,
+                             &n_watch, error);
     for (size_t k = 0; k < n_watch && !fault; k++)
         report_nan (self, &watch[k]);
     if (!fault && !self->maker.n_made && !self->onnx.gathered && !self->onnx.arena.failed)
@@ -598,15 +617,14 @@ static wm_fault_t build (builder_t *self, wm_guard_t **guard, const wm_port_t *p
 }
 
 wm_fault_t wm_guard_new (wm_guard_t **guard, const void **bytes, size_t *size,
-                         const wm_port_t *port, uint32_t n_port, bool has_indices,
-                         wm_error_t *error)
+                         const wm_port_t *port, uint32_t n_port, unsigned how, wm_error_t *error)
 {
     builder_t self = { .n_place = 0 };
     self.maker.arena = &self.onnx.arena;
     *guard = NULL;
     wm_fault_t fault = wm_onnx_lend (&self.onnx, "the model", *bytes, *size, error);
     if (!fault)
-        fault = build (&self, guard, port, n_port, has_indices, error);
+        fault = build (&self, guard, port, n_port, how, error);
     wm_maker_clear (&self.maker);
     wm_onnx_clear (&self.onnx);
     if (fault)
@@ -667,26 +685,46 @@ static void tell (use_t use, int64_t off, int64_t size, char why[120])
         snprintf (why, 120, "%lld%s more are taken away than there are", far, more);
 }
 
+bool wm_guard_doubts (const wm_guard_t *self)
+{
+    bool any = false;
+    for (size_t i = 0; self && i < self->n_place; i++)
+        any |= self->place[i].use == DOUBT;
+    return any;
+}
+
+/* Writes what is wrong at a place of an index, if something is. */
+static bool is_outside (const place_t *place, const int64_t number[NUMBERS], char *text,
+                        size_t bytes)
+{
+    const int64_t low = number[0], high = number[1], size = number[2];
+    char why[120];
+    if (low > high || (!low && !high && (size || place->use == STEPS))) /* none, or all inside */
+        return false;
+    tell (place->use, low < 0 ? low : high, size, why);
+    snprintf (text, bytes, "'%s' of node '%s' (%s): %s", place->input, place->node, place->op, why);
+    return true;
+}
+
 wm_guard_found_t wm_guard_find (const wm_guard_t *self, const int64_t *number, char *text,
                                 size_t bytes)
 {
-    const place_t *end = self ? self->place + self->n_place : NULL, *outside = NULL;
-    char why[120];
-    for (const place_t *place = self ? self->place : end; place < end; place++) {
-        const int64_t low = number[0], high = number[1], size = number[2];
-        number += NUMBERS;
-        if (place->use == LOST && high == 1) {
+    wm_guard_found_t found = WM_GUARD_SOUND;
+    for (size_t i = 0; self && i < self->n_place; i++, number += NUMBERS) {
+        const place_t *place = &self->place[i];
+        if (place->use == LOST && number[0] == 1) {
             snprintf (text, bytes, "'%s' is NaN, which node '%s' (%s) does not keep", place->input,
                       place->node, place->op);
             return WM_GUARD_NAN;
         }
-        if (place->use == LOST || outside || low > high ||
-            (!low && !high && (size || place->use == STEPS))) /* none, or all inside */
-            continue;
-        outside = place;
-        tell (place->use, low < 0 ? low : high, size, why);
-        snprintf (text, bytes, "'%s' of node '%s' (%s): %s", place->input, place->node, place->op,
-                  why);
+        if (place->use == DOUBT && number[0] == 1 && !found) {
+            snprintf (text, bytes, "'%s' of node '%s' (%s) is not finite", place->input,
+                      place->node, place->op);
+            found = WM_GUARD_DOUBT;
+        }
+        if (place->use != LOST && place->use != DOUBT && found != WM_GUARD_OUTSIDE &&
+            is_outside (place, number, text, bytes))
+            found = WM_GUARD_OUTSIDE;
     }
-    return outside ? WM_GUARD_OUTSIDE : WM_GUARD_SOUND;
+    return found;
 }

@@ -32,12 +32,18 @@
 
 typedef struct wm_guard_t wm_guard_t;
 
-/* Guards a model's file, of these inputs; has_indices: also indices. *guard is NULL where nothing
+/* What is guarded beside NaNs.  */
+typedef enum {
+    WM_GUARD_INDICES = 1,
+    WM_GUARD_DOUBTS = 2 /* a cheaper graph, which finds WM_GUARD_DOUBT where it must ask one without
+                           this */
+} wm_guard_how_t;
+
+/* Guards a model's file, of these inputs; how: of wm_guard_how_t. *guard is NULL where nothing
    needs it; else *bytes and *size become the changed file, which is the guard's. WM_EBATCH: a node
    cannot be guarded, the text names it; WM_EHOST: no memory.  */
 wm_fault_t wm_guard_new (wm_guard_t **guard, const void **bytes, size_t *size,
-                         const wm_port_t *port, uint32_t n_port, bool has_indices,
-                         wm_error_t *error);
+                         const wm_port_t *port, uint32_t n_port, unsigned how, wm_error_t *error);
 
 /* Frees the changed file, once it is read.  */
 void wm_guard_forget (wm_guard_t *self);
@@ -46,8 +52,12 @@ void wm_guard_destroy (wm_guard_t **self_p);
 /* Returns the numbers of the output; 0: the graph has no such output.  */
 size_t wm_guard_numbers (const wm_guard_t *self);
 
+/* Whether it may find a doubt.  */
+bool wm_guard_doubts (const wm_guard_t *self);
+
 typedef enum {
     WM_GUARD_SOUND,
+    WM_GUARD_DOUBT,  /* of an infinity it may have made a NaN, and lost that */
     WM_GUARD_NAN,    /* the model made a NaN, and may have lost it */
     WM_GUARD_OUTSIDE /* an index lay outside its table */
 } wm_guard_found_t;

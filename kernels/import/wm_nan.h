@@ -22,10 +22,13 @@
 typedef struct {
     char *value;
     const Onnx__NodeProto *node;
+    bool is_doubt; /* look also for infinities, which need not become NaN */
 } wm_nan_t;
 
-/* Finds the values to look at, in the graph's order; both arrays are the arena's. None in a frozen
-   graph. WM_EHOST: no memory.  */
-wm_fault_t wm_nan_find (wm_onnx_t *onnx, const wm_nan_t **watch, size_t *n, wm_error_t *error);
+/* Finds the values to look at; the list is the arena's. None in a frozen graph. has_doubts: where
+   one is NaN only where another is infinite, that other, which is looked at more cheaply. WM_EHOST:
+   no memory.  */
+wm_fault_t wm_nan_find (wm_onnx_t *onnx, bool has_doubts, const wm_nan_t **watch, size_t *n,
+                        wm_error_t *error);
 
 #endif

@@ -10,17 +10,20 @@
 typedef struct {
     double low, high;
     bool is_nan;
-    bool is_whole; /* integers or truth values, which are never NaN */
-    bool is_fixed; /* no patch decides it */
-    bool is_seen;  /* it is watched: it counts as no NaN */
-    size_t origin; /* the value that it is NaN with */
-    size_t place;  /* of its node among all */
+    bool is_whole;   /* integers or truth values, which are never NaN */
+    bool is_fixed;   /* no patch decides it */
+    bool is_seen;    /* it is watched: it counts as no NaN, */
+    bool is_limited; /* ... and as finite */
+    size_t origin;   /* the value that it is NaN with */
+    size_t place;    /* of its node among all */
 } wm_nan_seen_t;
 
 typedef struct {
     wm_onnx_t *onnx;
     wm_nan_seen_t *value; /* (onnx->n_value) */
     const Onnx__NodeProto *node;
+    bool is_limited; /* inputs are taken as finite */
+    bool is_made;    /* the node's results may be NaN where no input is */
 } wm_nan_eye_t;
 
 /* What an operator does with a NaN that it reads.  */
@@ -30,14 +33,16 @@ typedef enum {
     WM_NAN_DROPS  /* only where the model takes other values in its place, or asks for it */
 } wm_nan_way_t;
 
+/* A value that counts as finite.  */
+wm_nan_seen_t wm_nan_limited (wm_nan_seen_t value);
+
 /* Input k of the node; one that it has not: an ordinary constant.  */
 wm_nan_seen_t wm_nan_input (const wm_nan_eye_t *self, size_t k);
 
 /* What a constant is: bounds, is_nan, is_whole.  */
 wm_nan_seen_t wm_nan_constant (wm_nan_eye_t *self, const Onnx__TensorProto *proto);
 
-/* What the node's first result may be: bounds, is_whole. *is_made: it may be NaN where no input
-   is.  */
-wm_nan_seen_t wm_nan_see (wm_nan_eye_t *self, wm_nan_way_t *way, bool *is_made);
+/* What the node's first result may be: bounds, is_whole; sets is_made.  */
+wm_nan_seen_t wm_nan_see (wm_nan_eye_t *self, wm_nan_way_t *way);
 
 #endif

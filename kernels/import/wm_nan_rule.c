@@ -168,12 +168,19 @@ static const seen_t *value_of (const eye_t *self, const char *name)
     return v < 0 ? NULL : &self->value[v];
 }
 
+seen_t wm_nan_limited (seen_t value)
+{
+    value.low = value.low == -INFINITY ? -LARGE : value.low;
+    value.high = value.high == INFINITY ? LARGE : value.high;
+    return value;
+}
+
 seen_t wm_nan_input (const eye_t *self, size_t k)
 {
     const seen_t *value = k < self->node->n_input ? value_of (self, self->node->input[k]) : NULL;
     seen_t out = value ? *value : ordinary;
     out.is_fixed |= !value;
-    return out;
+    return self->is_limited ? wm_nan_limited (out) : out;
 }
 
 static bool has_input (const eye_t *self, size_t k)
@@ -192,51 +199,46 @@ static bool is_op (const eye_t *self, const char *op)
     return !strcmp (wm_onnx_op (self->node), op);
 }
 
-/* Each returns what the node's first result may be; *is_made: it may make a NaN of numbers.  */
-typedef seen_t see_t (eye_t *self, bool *is_made);
+/* Each returns what the node's first result may be, and sets is_made where that may be NaN of
+   numbers.  */
+typedef seen_t see_t (eye_t *self);
 
-static seen_t see_same (eye_t *self, bool *is_made)
+static seen_t see_same (eye_t *self)
 {
-    (void) is_made;
     return wm_nan_input (self, 0);
 }
 
-static seen_t see_all (eye_t *self, bool *is_made)
+static seen_t see_all (eye_t *self)
 {
     seen_t out = wm_nan_input (self, 0);
-    (void) is_made;
     for (size_t k = 1; k < self->node->n_input; k++)
         out = joined (out, wm_nan_input (self, k));
     return out;
 }
 
 /* ScatterElements; Pad, without a value of 0.  */
-static seen_t see_updated (eye_t *self, bool *is_made)
+static seen_t see_updated (eye_t *self)
 {
     const seen_t zero = { 0 };
-    (void) is_made;
     return joined (wm_nan_input (self, 0), has_input (self, 2) ? wm_nan_input (self, 2) : zero);
 }
 
-static seen_t see_where (eye_t *self, bool *is_made)
+static seen_t see_where (eye_t *self)
 {
-    (void) is_made;
     return joined (wm_nan_input (self, 1), wm_nan_input (self, 2));
 }
 
-static seen_t see_one_hot (eye_t *self, bool *is_made)
+static seen_t see_one_hot (eye_t *self)
 {
-    (void) is_made;
     return wm_nan_input (self, 2);
 }
 
-static seen_t see_zero_too (eye_t *self, bool *is_made)
+static seen_t see_zero_too (eye_t *self)
 {
-    (void) is_made;
     return joined (wm_nan_input (self, 0), (seen_t){ 0 });
 }
 
-static seen_t see_constant (eye_t *self, bool *is_made)
+static seen_t see_constant (eye_t *self)
 {
     wm_tensor_t tensor;
     const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "value");
@@ -245,27 +247,26 @@ static seen_t see_constant (eye_t *self, bool *is_made)
                  : wm_tensor_fold (&self->onnx->arena, self->node, NULL, 0, &tensor)
                      ? of_tensor (&tensor)
                      : ordinary;
-    *is_made |= out.is_nan;
+    self->is_made |= out.is_nan;
     return out;
 }
 
-static seen_t see_finite (eye_t *self, bool *is_made)
+static seen_t see_finite (eye_t *self)
 {
-    (void) self, (void) is_made;
+    (void) self;
     return ordinary;
 }
 
-static seen_t see_unit (eye_t *self, bool *is_made)
+static seen_t see_unit (eye_t *self)
 {
-    (void) self, (void) is_made;
+    (void) self;
     return unit;
 }
 
-static seen_t see_cast (eye_t *self, bool *is_made)
+static seen_t see_cast (eye_t *self)
 {
     const int64_t to = wm_onnx_int (self->node, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
     seen_t out = wm_nan_input (self, 0);
-    (void) is_made;
     out.is_whole = to != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
                    to != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 &&
                    to != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 &&
@@ -273,50 +274,50 @@ static seen_t see_cast (eye_t *self, bool *is_made)
     return out;
 }
 
-static seen_t see_add (eye_t *self, bool *is_made)
+static seen_t see_add (eye_t *self)
 {
     seen_t out = wm_nan_input (self, 0);
     for (size_t k = 1; k < self->node->n_input; k++)
-        out = added (out, wm_nan_input (self, k), is_made);
+        out = added (out, wm_nan_input (self, k), &self->is_made);
     return out;
 }
 
-static seen_t see_sub (eye_t *self, bool *is_made)
+static seen_t see_sub (eye_t *self)
 {
-    return added (wm_nan_input (self, 0), negated (wm_nan_input (self, 1)), is_made);
+    return added (wm_nan_input (self, 0), negated (wm_nan_input (self, 1)), &self->is_made);
 }
 
-static seen_t see_mul (eye_t *self, bool *is_made)
+static seen_t see_mul (eye_t *self)
 {
     const Onnx__NodeProto *node = self->node;
     if (node->n_input > 1 && !strcmp (node->input[0], node->input[1]))
         return squared (wm_nan_input (self, 0));
-    return multiplied (wm_nan_input (self, 0), wm_nan_input (self, 1), is_made);
+    return multiplied (wm_nan_input (self, 0), wm_nan_input (self, 1), &self->is_made);
 }
 
-static seen_t see_div (eye_t *self, bool *is_made)
+static seen_t see_div (eye_t *self)
 {
-    return divided (wm_nan_input (self, 0), wm_nan_input (self, 1), is_made);
+    return divided (wm_nan_input (self, 0), wm_nan_input (self, 1), &self->is_made);
 }
 
-static seen_t see_reciprocal (eye_t *self, bool *is_made)
+static seen_t see_reciprocal (eye_t *self)
 {
-    return divided ((seen_t){ .low = 1, .high = 1 }, wm_nan_input (self, 0), is_made);
+    return divided ((seen_t){ .low = 1, .high = 1 }, wm_nan_input (self, 0), &self->is_made);
 }
 
-static seen_t see_mod (eye_t *self, bool *is_made)
+static seen_t see_mod (eye_t *self)
 {
     const seen_t by = wm_nan_input (self, 1);
-    *is_made |= has_zero (by) || may_overflow (wm_nan_input (self, 0));
+    self->is_made |= has_zero (by) || may_overflow (wm_nan_input (self, 0));
     return between (-magnitude (by), magnitude (by));
 }
 
-static seen_t see_pow (eye_t *self, bool *is_made)
+static seen_t see_pow (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0), to = wm_nan_input (self, 1);
     const bool is_one = to.is_fixed && to.low == to.high && to.low == nearbyint (to.low),
                is_even = is_one && fmod (to.low, 2) == 0;
-    *is_made |= a.low < 0 && !is_one;
+    self->is_made |= a.low < 0 && !is_one;
     if (a.low > 0) {
         const seen_t out = corners (a, to, pow);
         return between (out.low, out.high);
@@ -327,10 +328,9 @@ static seen_t see_pow (eye_t *self, bool *is_made)
     return between (is_even || a.low >= 0 ? 0 : -most, most);
 }
 
-static seen_t see_max (eye_t *self, bool *is_made)
+static seen_t see_max (eye_t *self)
 {
     seen_t out = wm_nan_input (self, 0);
-    (void) is_made;
     for (size_t k = 1; k < self->node->n_input; k++) {
         const seen_t b = wm_nan_input (self, k);
         out = between (fmax (out.low, b.low), fmax (out.high, b.high));
@@ -338,10 +338,9 @@ static seen_t see_max (eye_t *self, bool *is_made)
     return out;
 }
 
-static seen_t see_min (eye_t *self, bool *is_made)
+static seen_t see_min (eye_t *self)
 {
     seen_t out = wm_nan_input (self, 0);
-    (void) is_made;
     for (size_t k = 1; k < self->node->n_input; k++) {
         const seen_t b = wm_nan_input (self, k);
         out = between (fmin (out.low, b.low), fmin (out.high, b.high));
@@ -349,12 +348,11 @@ static seen_t see_min (eye_t *self, bool *is_made)
     return out;
 }
 
-static seen_t see_clip (eye_t *self, bool *is_made)
+static seen_t see_clip (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0), low = wm_nan_input (self, 1),
                  high = wm_nan_input (self, 2);
     double from = number (self, "min", -INFINITY), to = number (self, "max", INFINITY);
-    (void) is_made;
     if (has_input (self, 1))
         from = low.low;
     if (has_input (self, 2))
@@ -362,134 +360,126 @@ static seen_t see_clip (eye_t *self, bool *is_made)
     return between (fmin (fmax (a.low, from), to), fmin (fmax (a.high, from), to));
 }
 
-static seen_t see_relu (eye_t *self, bool *is_made)
+static seen_t see_relu (eye_t *self)
 {
-    (void) is_made;
     return between (fmax (wm_nan_input (self, 0).low, 0), fmax (wm_nan_input (self, 0).high, 0));
 }
 
 /* LeakyRelu, PRelu: as far as its argument, with any sign.  */
-static seen_t see_leaky (eye_t *self, bool *is_made)
+static seen_t see_leaky (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    *is_made |= may_overflow (a); /* 0 times an infinity */
+    self->is_made |= may_overflow (a); /* 0 times an infinity */
     return between (a.low < 0 ? -magnitude (a) : 0, magnitude (a));
 }
 
 /* Elu, Celu and the like: the argument, or a little below 0.  */
-static seen_t see_elu (eye_t *self, bool *is_made)
+static seen_t see_elu (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    (void) is_made;
     return between (fmin (a.low, 0) < 0 ? -LARGE : 0, fmax (a.high, 0));
 }
 
 /* Swish, Gelu and the like: a product with what becomes 0.  */
-static seen_t see_gated (eye_t *self, bool *is_made)
+static seen_t see_gated (eye_t *self)
 {
-    *is_made |= wm_nan_input (self, 0).low == -INFINITY;
-    return see_elu (self, is_made);
+    self->is_made |= wm_nan_input (self, 0).low == -INFINITY;
+    return see_elu (self);
 }
 
-static seen_t see_abs (eye_t *self, bool *is_made)
+static seen_t see_abs (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    (void) is_made;
     return between (has_zero (a) ? 0 : fmin (fabs (a.low), fabs (a.high)), magnitude (a));
 }
 
-static seen_t see_neg (eye_t *self, bool *is_made)
+static seen_t see_neg (eye_t *self)
 {
-    (void) is_made;
     return negated (wm_nan_input (self, 0));
 }
 
-static seen_t see_floor (eye_t *self, bool *is_made)
+static seen_t see_floor (eye_t *self)
 {
-    (void) is_made;
     return between (floor (wm_nan_input (self, 0).low), ceil (wm_nan_input (self, 0).high));
 }
 
-static seen_t see_sqrt (eye_t *self, bool *is_made)
+static seen_t see_sqrt (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    *is_made |= a.low < 0;
+    self->is_made |= a.low < 0;
     return between (sqrt (fmax (a.low, 0)), sqrt (fmax (a.high, 0)));
 }
 
-static seen_t see_log (eye_t *self, bool *is_made)
+static seen_t see_log (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    *is_made |= a.low < 0;
+    self->is_made |= a.low < 0;
     return between (a.low > 0 ? log (a.low) : -INFINITY, a.high > 0 ? log (a.high) : -INFINITY);
 }
 
-static seen_t see_exp (eye_t *self, bool *is_made)
+static seen_t see_exp (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    (void) is_made;
     return between (exp (a.low), a.high > EXP_OVER ? INFINITY : exp (a.high));
 }
 
-static seen_t see_sinh (eye_t *self, bool *is_made)
+static seen_t see_sinh (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    (void) is_made;
     return magnitude (a) > EXP_OVER ? between (is_op (self, "Cosh") ? 1 : -INFINITY, INFINITY)
                                     : between (is_op (self, "Cosh") ? 1 : -LARGE, LARGE);
 }
 
-static seen_t see_softplus (eye_t *self, bool *is_made)
+static seen_t see_softplus (eye_t *self)
 {
-    (void) is_made;
     return between (0, fmax (wm_nan_input (self, 0).high, 1) + 1);
 }
 
-static seen_t see_tanh (eye_t *self, bool *is_made)
+static seen_t see_tanh (eye_t *self)
 {
-    (void) self, (void) is_made;
+    (void) self;
     return between (-1, 1);
 }
 
-static seen_t see_sin (eye_t *self, bool *is_made)
+static seen_t see_sin (eye_t *self)
 {
-    *is_made |= may_overflow (wm_nan_input (self, 0));
+    self->is_made |= may_overflow (wm_nan_input (self, 0));
     return is_op (self, "Tan") ? ordinary : between (-1, 1);
 }
 
-static seen_t see_acos (eye_t *self, bool *is_made)
+static seen_t see_acos (eye_t *self)
 {
-    *is_made |= magnitude (wm_nan_input (self, 0)) > 1;
+    self->is_made |= magnitude (wm_nan_input (self, 0)) > 1;
     return is_op (self, "Atanh") ? any : between (-4, 4);
 }
 
-static seen_t see_acosh (eye_t *self, bool *is_made)
+static seen_t see_acosh (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    *is_made |= a.low < 1;
+    self->is_made |= a.low < 1;
     return between (0, a.high);
 }
 
-static seen_t see_softmax (eye_t *self, bool *is_made)
+static seen_t see_softmax (eye_t *self)
 {
-    *is_made |= may_overflow (wm_nan_input (self, 0)); /* also where all are -inf */
+    self->is_made |= may_overflow (wm_nan_input (self, 0)); /* also where all are -inf */
     return unit;
 }
 
-static seen_t see_log_softmax (eye_t *self, bool *is_made)
+static seen_t see_log_softmax (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    *is_made |= may_overflow (a);
+    self->is_made |= may_overflow (a);
     return between (-2 * fmax (magnitude (a), LARGE), 0);
 }
 
 /* Sums with weights of any sign: convolutions, matrices.  */
-static seen_t see_linear (eye_t *self, bool *is_made)
+static seen_t see_linear (eye_t *self)
 {
     double most = 0; /* of all inputs that patches decide */
     for (size_t k = 0; k < self->node->n_input; k++) {
         const seen_t a = wm_nan_input (self, k);
-        *is_made |= may_overflow (a);
+        self->is_made |= may_overflow (a);
         if (!a.is_fixed || may_overflow (a))
             most = most > MODEST && magnitude (a) > MODEST ? most * magnitude (a)
                                                            : fmax (most, magnitude (a));
@@ -499,115 +489,114 @@ static seen_t see_linear (eye_t *self, bool *is_made)
 }
 
 /* Weighted by what lies around: Resize, AveragePool.  */
-static seen_t see_mean (eye_t *self, bool *is_made)
+static seen_t see_mean (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    *is_made |= a.low == -INFINITY && a.high == INFINITY;
+    self->is_made |= a.low == -INFINITY && a.high == INFINITY;
     return a;
 }
 
-static seen_t see_resize (eye_t *self, bool *is_made)
+static seen_t see_resize (eye_t *self)
 {
     const double most = 4 * magnitude (wm_nan_input (self, 0)),
                  outside = number (self, "extrapolation_value", 0);
-    *is_made |= may_overflow (wm_nan_input (self, 0)) || isnan (outside);
+    self->is_made |= may_overflow (wm_nan_input (self, 0)) || isnan (outside);
     return between (-fmax (most, fabs (outside)), fmax (most, fabs (outside)));
 }
 
-static seen_t see_pool (eye_t *self, bool *is_made)
+static seen_t see_pool (eye_t *self)
 {
-    return joined (see_mean (self, is_made), (seen_t){ 0 });
+    return joined (see_mean (self), (seen_t){ 0 });
 }
 
-static seen_t see_sum (eye_t *self, bool *is_made)
+static seen_t see_sum (eye_t *self)
 {
-    const seen_t a = see_mean (self, is_made);
+    const seen_t a = see_mean (self);
     return between (a.low < 0 ? fmin (a.low, -LARGE) : a.low,
                     a.high > 0 ? fmax (a.high, LARGE) : a.high);
 }
 
-static seen_t see_sum_too (eye_t *self, bool *is_made)
+static seen_t see_sum_too (eye_t *self)
 {
-    return joined (see_sum (self, is_made), (seen_t){ 0 });
+    return joined (see_sum (self), (seen_t){ 0 });
 }
 
-static seen_t see_l1 (eye_t *self, bool *is_made)
+static seen_t see_l1 (eye_t *self)
 {
-    const seen_t a = see_abs (self, is_made);
+    const seen_t a = see_abs (self);
     return between (a.low, fmax (a.high, LARGE));
 }
 
-static seen_t see_square_sum (eye_t *self, bool *is_made)
+static seen_t see_square_sum (eye_t *self)
 {
     const seen_t a = squared (wm_nan_input (self, 0));
-    (void) is_made;
     return between (a.low, fmax (a.high, LARGE));
 }
 
-static seen_t see_l2 (eye_t *self, bool *is_made)
+static seen_t see_l2 (eye_t *self)
 {
-    const seen_t a = see_square_sum (self, is_made);
+    const seen_t a = see_square_sum (self);
     return between (sqrt (a.low), sqrt (a.high));
 }
 
-static seen_t see_prod (eye_t *self, bool *is_made)
+static seen_t see_prod (eye_t *self)
 {
     const bool is_small = magnitude (wm_nan_input (self, 0)) <= 1;
-    *is_made |= !is_small;
+    self->is_made |= !is_small;
     return is_small ? between (-1, 1) : any;
 }
 
-static seen_t see_log_sum (eye_t *self, bool *is_made)
+static seen_t see_log_sum (eye_t *self)
 {
-    const seen_t a = see_sum (self, is_made);
-    *is_made |= a.low < 0;
+    const seen_t a = see_sum (self);
+    self->is_made |= a.low < 0;
     return between (a.low > 0 ? log (a.low) : -INFINITY, a.high > 0 ? log (a.high) : -INFINITY);
 }
 
 /* By exponentials of the values themselves.  */
-static seen_t see_log_sum_exp (eye_t *self, bool *is_made)
+static seen_t see_log_sum_exp (eye_t *self)
 {
-    *is_made |= may_overflow (wm_nan_input (self, 0));
+    self->is_made |= may_overflow (wm_nan_input (self, 0));
     return any;
 }
 
 /* Divided by the root of a variance, with something added.  */
-static seen_t see_norm (eye_t *self, bool *is_made)
+static seen_t see_norm (eye_t *self)
 {
-    *is_made |= number (self, "epsilon", 1e-5) <= 0 || may_overflow (wm_nan_input (self, 0)) ||
-                may_overflow (wm_nan_input (self, 1)) || may_overflow (wm_nan_input (self, 2));
+    self->is_made |= number (self, "epsilon", 1e-5) <= 0 || may_overflow (wm_nan_input (self, 0)) ||
+                     may_overflow (wm_nan_input (self, 1)) || may_overflow (wm_nan_input (self, 2));
     return ordinary;
 }
 
-static seen_t see_batch_norm (eye_t *self, bool *is_made)
+static seen_t see_batch_norm (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0), variance = wm_nan_input (self, 4);
-    *is_made |= variance.low + number (self, "epsilon", 1e-5) <= 0;
+    self->is_made |= variance.low + number (self, "epsilon", 1e-5) <= 0;
     for (size_t k = 0; k < 4; k++)
-        *is_made |= may_overflow (wm_nan_input (self, k));
+        self->is_made |= may_overflow (wm_nan_input (self, k));
     return between (-fmax (magnitude (a), LARGE), fmax (magnitude (a), LARGE));
 }
 
-static seen_t see_lrn (eye_t *self, bool *is_made)
+static seen_t see_lrn (eye_t *self)
 {
     const seen_t a = wm_nan_input (self, 0);
-    *is_made |=
+    self->is_made |=
         may_overflow (a) || number (self, "alpha", 1e-4) < 0 || number (self, "bias", 1) <= 0;
     return between (-fmax (magnitude (a), LARGE), fmax (magnitude (a), LARGE));
 }
 
-static seen_t see_lp_norm (eye_t *self, bool *is_made)
+static seen_t see_lp_norm (eye_t *self)
 {
     (void) self;
-    *is_made = true;
+    self->is_made = true;
     return between (-1, 1);
 }
 
 /* Its own, which saturate.  */
-static seen_t see_rnn (eye_t *self, bool *is_made)
+static seen_t see_rnn (eye_t *self)
 {
     for (size_t k = 0; k < self->node->n_input; k++)
-        *is_made |= may_overflow (wm_nan_input (self, k));
+        self->is_made |= may_overflow (wm_nan_input (self, k));
     return ordinary;
 }
 
@@ -793,7 +782,7 @@ static bool is_whole (const eye_t *self, size_t row, const seen_t *out)
     return table[row].is_whole || wm_nan_input (self, k).is_whole;
 }
 
-seen_t wm_nan_see (eye_t *self, wm_nan_way_t *way, bool *is_made)
+seen_t wm_nan_see (eye_t *self, wm_nan_way_t *way)
 {
     const Onnx__NodeProto *node = self->node;
     const char *domain = node->domain ? node->domain : "";
@@ -801,11 +790,11 @@ seen_t wm_nan_see (eye_t *self, wm_nan_way_t *way, bool *is_made)
                                    ? bsearch (wm_onnx_op (node), table, ROWS, sizeof *table, by_op)
                                    : NULL;
     *way = WM_NAN_LOSES;
-    *is_made = !found;
+    self->is_made = !found;
     if (!found)
         return any;
     const size_t row = (size_t) ((const char *) found - (const char *) table) / sizeof *table;
-    seen_t out = table[row].see (self, is_made);
+    seen_t out = table[row].see (self);
     out.is_whole = is_whole (self, row, &out);
     *way = table[row].way;
     if (is_op (self, "Cast") && out.is_whole)

@@ -53,7 +53,7 @@ typedef struct {
     const wm_model_t *model;
     wm_plane_t *plane; /* NULL: dense patches only */
     ov_core_t *core;
-    wm_openvino_graph_t graph;
+    wm_openvino_graph_t graph, sure; /* sure: that without doubts, once it is asked */
     ov_compiled_model_t *compiled;
     uint32_t rows, slots;
     slot_t *slot;
@@ -64,22 +64,24 @@ typedef struct {
 
 /* ---- open ------------------------------------------------------------------------------------ */
 
-static wm_fault_t read_graph (engine_t *self, wm_error_t *error)
+static wm_fault_t read_graph (const engine_t *self, bool has_doubts, wm_openvino_graph_t *graph,
+                              wm_error_t *error)
 {
     const wm_net_t *net = wm_model_net (self->model);
     size_t size = 0;
     uint8_t *made = NULL;
     const void *bytes = net ? NULL : wm_model_original (self->model, &size);
-    self->graph = (wm_openvino_graph_t){ .input = wm_model_input (self->model, 0),
-                                         .output = wm_model_output (self->model, 0),
-                                         .n_input = wm_model_n_input (self->model),
-                                         .n_output = wm_model_n_output_port (self->model) };
+    *graph = (wm_openvino_graph_t){ .input = wm_model_input (self->model, 0),
+                                    .output = wm_model_output (self->model, 0),
+                                    .n_input = wm_model_n_input (self->model),
+                                    .n_output = wm_model_n_output_port (self->model),
+                                    .has_doubts = has_doubts };
     wm_fault_t fault = WM_OK;
     if (net)
-        fault = wm_onnx_write (net, self->graph.input, self->graph.output, self->graph.n_output,
-                               &made, &size, error);
+        fault =
+            wm_onnx_write (net, graph->input, graph->output, graph->n_output, &made, &size, error);
     if (!fault)
-        fault = wm_openvino_graph_read (&self->graph, self->core, net ? made : bytes, size, error);
+        fault = wm_openvino_graph_read (graph, self->core, net ? made : bytes, size, error);
     free (made);
     return fault;
 }
@@ -198,6 +200,7 @@ static void engine_close (void *engine)
     wm_openvino_alone_destroy (&self->alone);
     ov_compiled_model_free (self->compiled);
     wm_openvino_graph_clear (&self->graph);
+    wm_openvino_graph_clear (&self->sure);
     ov_core_free (self->core);
     wm_plane_destroy (&self->plane);
     free (self);
@@ -227,8 +230,8 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
         fault = error->fault;
     else if (ov_core_create (&self->core) != OK)
         fault = wm_openvino_failed (error, WM_EHOST, "start");
-    else if (!(fault = read_graph (self, error)) && !(fault = choose_rows (self, error)) &&
-             wm_model_is_ragged (model, NULL)) {
+    else if (!(fault = read_graph (self, !wm_model_is_ragged (model, NULL), &self->graph, error)) &&
+             !(fault = choose_rows (self, error)) && wm_model_is_ragged (model, NULL)) {
         self->ragged = wm_openvino_ragged_new (&self->graph, self->core, config->threads, error);
         fault = self->ragged ? WM_OK : error->fault;
     } else if (!fault &&
@@ -289,6 +292,20 @@ static uint32_t fill (const engine_t *self, slot_t *slot, const wm_batch_t *batc
     return hit;
 }
 
+/* Makes what computes patches by themselves, by a graph without doubts.  */
+static wm_fault_t make_alone (engine_t *self, wm_error_t *error)
+{
+    const bool has_doubts = wm_guard_doubts (self->graph.guard);
+    if (self->alone)
+        return WM_OK;
+    wm_openvino_graph_clear (&self->sure);
+    if (has_doubts && read_graph (self, false, &self->sure, error))
+        return error->fault;
+    self->alone = wm_openvino_alone_new (has_doubts ? &self->sure : &self->graph, self->core,
+                                         self->is_fast, error);
+    return self->alone ? WM_OK : error->fault;
+}
+
 /* Finds the rows of a block that mean nothing, and why: all, where none does by itself, as of a
    model that adds rows together. The log gets the first of all.  */
 static wm_fault_t find_broken (engine_t *self, const slot_t *slot, wm_guard_found_t found[ROWS_MAX],
@@ -296,24 +313,28 @@ static wm_fault_t find_broken (engine_t *self, const slot_t *slot, wm_guard_foun
 {
     char text[300];
     memset (found, 0, ROWS_MAX * sizeof *found);
-    const wm_guard_found_t first =
+    wm_guard_found_t first =
         wm_openvino_graph_find (&self->graph, slot->request, text, sizeof text);
+    const uint32_t n_alone = self->rows > 1 || first == WM_GUARD_DOUBT ? slot->n_row : 0;
+    bool any = false;
     if (!first)
         return WM_OK;
+    wm_fault_t fault = n_alone ? make_alone (self, error) : WM_OK;
+    for (uint32_t row = 0; row < n_alone && !fault; row++) {
+        char one[300];
+        fault = wm_openvino_alone_check (self->alone, slot->input, row, &found[row], one,
+                                         sizeof one, error);
+        if (found[row] && !any)
+            memcpy (text, one, sizeof text);
+        any |= found[row] != WM_GUARD_SOUND;
+    }
+    if (first == WM_GUARD_DOUBT && !any)
+        return fault; /* the infinities were values */
+    for (uint32_t row = 0; row < slot->n_row && !any; row++)
+        found[row] = first;
     if (!self->has_told)
         fprintf (stderr, "openvino: a patch is held, and every other one like it: %s\n", text);
     self->has_told = true;
-    if (self->rows > 1 && !self->alone)
-        self->alone = wm_openvino_alone_new (&self->graph, self->core, self->is_fast, error);
-    wm_fault_t fault = self->rows > 1 && !self->alone ? error->fault : WM_OK;
-    bool any = false;
-    for (uint32_t row = 0; row < slot->n_row && self->rows > 1 && !fault; row++) {
-        fault = wm_openvino_alone_check (self->alone, slot->input, row, &found[row], text,
-                                         sizeof text, error);
-        any |= found[row] != WM_GUARD_SOUND;
-    }
-    for (uint32_t row = 0; row < slot->n_row && !any; row++)
-        found[row] = first;
     return fault;
 }
 

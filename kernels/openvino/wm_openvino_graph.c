@@ -277,7 +277,8 @@ wm_fault_t wm_openvino_graph_read (wm_openvino_graph_t *self, ov_core_t *core, c
         name_tensor (self->input_name[i], self->input[i].name, frozen);
     for (uint32_t i = 0; i < self->n_output; i++)
         name_tensor (self->output_name[i], self->output[i].name, frozen);
-    fault = wm_guard_new (&self->guard, &bytes, &size, self->input, self->n_input, true, error);
+    fault = wm_guard_new (&self->guard, &bytes, &size, self->input, self->n_input,
+                          WM_GUARD_INDICES | (self->has_doubts ? WM_GUARD_DOUBTS : 0), error);
     if (fault)
         return fault;
     if (frozen)

@@ -18,7 +18,8 @@ typedef struct {
     uint32_t n_input, n_output;
     /* OpenVINO's; "": an input that no node reads, which it does not have.  */
     char input_name[WM_MODEL_PORTS_MAX][132], output_name[WM_SHAPES_MAX][132];
-    bool whole; /* the inputs have no batch dimension: one patch at a time */
+    bool has_doubts; /* given: guarded by WM_GUARD_DOUBTS */
+    bool whole;      /* the inputs have no batch dimension: one patch at a time */
 } wm_openvino_graph_t;
 
 /* Reads ONNX bytes or a frozen graph; values of any other type are converted from and to float32.
@@ -48,8 +49,8 @@ wm_fault_t wm_openvino_graph_compile (const wm_openvino_graph_t *self, ov_core_t
 bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint32_t rows,
                               wm_port_t *port);
 
-/* What the guard found in what this request computed: where it is not WM_GUARD_SOUND its scores mean
-   nothing, and `text` gets why.  */
+/* What the guard found in what this request computed: where it is not WM_GUARD_SOUND its scores
+   mean nothing, and `text` gets why.  */
 wm_guard_found_t wm_openvino_graph_find (const wm_openvino_graph_t *self,
                                          ov_infer_request_t *request, char *text, size_t bytes);
 

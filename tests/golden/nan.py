@@ -107,6 +107,10 @@ MAKERS = {  # name: what is made of s, what s is where that is a NaN, in how man
 
 # ---- what would lose it ---------------------------------------------------------------------------------------------------
 
+def every(j):
+    return np.random.default_rng(j).normal(0, .3, (WIDE, WIDE)).astype(np.float32)
+
+
 def plane(g, q):
     return g("Reshape", q, g.ints(0, 1, 2, 3))
 
@@ -115,7 +119,15 @@ def conv(g, q):
     return g("Conv", plane(g, q), np.random.default_rng(2).normal(0, .3, (2, 1, 2, 2)))
 
 
+def deep(g, q):
+    """Layers behind what may be infinite: each may make a NaN of it."""
+    for k in range(3):
+        q = g("Relu", g("MatMul", q, every(10 + k)))
+    return q
+
+
 LOSERS = {
+    "three layers": deep,
     "Relu": lambda g, q: g("Relu", q),
     "Max": lambda g, q: g("Max", q, .75),
     "Min": lambda g, q: g("Min", q, .75),
@@ -151,10 +163,6 @@ LOSERS = {
     "twice": lambda g, q: g("Max", g("Relu", q), .1),
     "beside": lambda g, q: g("Add", g("Relu", q), g("Tanh", q)),
 }
-
-
-def every(j):
-    return np.random.default_rng(j).normal(0, .3, (WIDE, WIDE)).astype(np.float32)
 
 
 ONES = np.ones(1, np.float32)
@@ -228,10 +236,15 @@ VALUES = {  # rows have numbers from -3 to 3, and 0, 100 and -100
     "IsNaN, Where": lambda g, s: g("Relu", g("Where", g("IsNaN", log(g, s)), .5, log(g, s))),
     "Equal to itself": lambda g, s: g("Relu", (lambda q: g("Where", g("Equal", q, q), q, .5)) (log(g, s))),
     "IsInf": lambda g, s: g("Where", g("IsInf", g("Reciprocal", s)), 3, s),
-    "a norm with an epsilon": lambda g, s: g("Relu", g("Div", s, g("Sqrt", g("Add", g("ReduceMean", g("Mul", s, s), axes=[1]), 1e-5)))),
-    "a Slice that drops it": lambda g, s: g("Relu", g("Slice", g("Sqrt", g("Concat", g("Abs", s), s, axis=1)), g.ints(0), g.ints(WIDE),
-                                                   g.ints(1))),
+    "a norm with an epsilon": lambda g, s: g("Relu", g("Div", s, g("Sqrt", g("Add", g("ReduceMean", g("Mul", s, s), axes=[1]),
+                                                                              1e-5)))),
+    "a Slice that drops it": lambda g, s: g("Relu", g("Slice", g("Sqrt", g("Concat", g("Abs", s), s, axis=1)),
+                                                      g.ints(0), g.ints(WIDE), g.ints(1))),
     "a sigmoid by Exp": lambda g, s: g("Relu", g("Reciprocal", g("Add", 1, g("Exp", g("Neg", s))))),
+    "1 / 0 into sums with positive weights": lambda g, s: g("Min", g("MatMul", g("Reciprocal", g("Abs", s)),
+                                                                     np.abs(every(6)) + .1), 7),
+    "1 / 0 into two of them": lambda g, s: g("Sigmoid", g("MatMul", g("Relu", g("MatMul", g("Reciprocal", g("Abs", s)),
+                                                          np.abs(every(6)) + .1)), np.abs(every(7)) + .1)),
     "a constant NaN that is not taken": lambda g, s: g("Relu", (lambda q: g("Where", g("IsNaN", q), .5, q)) (
         g("Where", g("Greater", s, 0), s, np.nan))),
 }

@@ -43,7 +43,8 @@ static wm_fault_t guarded (graph_t *g, int64_t opset, size_t *n_node)
         fail_msg ("%s", error.text);
     const void *made = bytes;
     wm_guard_destroy (&guard);
-    const wm_fault_t fault = wm_guard_new (&guard, &made, &size, ports, n_port, true, &error);
+    const wm_fault_t fault =
+        wm_guard_new (&guard, &made, &size, ports, n_port, WM_GUARD_INDICES, &error);
     assert_true (guard ? made != bytes : made == bytes);
     *n_node = g->n_node;
     if (guard) {
@@ -360,7 +361,8 @@ static wm_fault_t guard_frozen (const char *op, bool is_own)
     const void *made = bytes;
     size_t made_size = size;
     wm_guard_destroy (&guard);
-    const wm_fault_t fault = wm_guard_new (&guard, &made, &made_size, ports, 1, true, &error);
+    const wm_fault_t fault =
+        wm_guard_new (&guard, &made, &made_size, ports, 1, WM_GUARD_INDICES, &error);
     assert_true (!guard && made == bytes && made_size == size);
     free (bytes);
     wm_arena_clear (&g.arena);
@@ -388,7 +390,8 @@ static void damaged_files (void **state)
     (void) state;
     const void *bytes = "this is no model";
     size_t size = 16;
-    assert_int_equal (wm_guard_new (&guard, &bytes, &size, NULL, 0, true, &error), WM_EBATCH);
+    assert_int_equal (wm_guard_new (&guard, &bytes, &size, NULL, 0, WM_GUARD_INDICES, &error),
+                      WM_EBATCH);
     assert_null (guard);
 }
 

@@ -1,5 +1,5 @@
-/* test_kernels_watched.c - NaNs that a model makes of finite patches: where a graph is watched, what
-   costs nothing because it cannot make one, and through OpenVINO, that such a row is held, alone.  */
+/* test_kernels_watched.c - NaNs that a model makes of finite patches: where a graph is watched, and
+   where not, because it cannot make one; through OpenVINO, that such a row is held alone.  */
 #include "kernels/import/wm_guard.h"
 #include "kernels/import/wm_nan.h"
 #include "tests/unit/made_import.h"
@@ -61,9 +61,11 @@ static graph_t written (const char *text, int64_t columns)
 
 /* ---- which values are watched ---------------------------------------------------------------- */
 
-static const struct {
+typedef struct {
     const char *graph, *watched;
-} cases[] = {
+} case_t;
+
+static const case_t cases[] = {
     /* where the root is, once, whatever keeps it and whatever loses it */
     { "q = Sqrt x; y = Relu q", "q" },
     { "q = Sqrt x; a = MatMul q w; b = Relu a; c = MatMul b w; d = Relu c; y = Add d q", "q" },
@@ -121,28 +123,49 @@ static const struct {
     { "q = Sqrt x; y = Mystery q", "q" },
 };
 
+/* In a graph with doubts; "!": also infinities.  */
+static const case_t doubts[] = {
+    { "a = Abs x; m = ReduceMean a; n = Div x m; c = MatMul n w; r = Relu c; d = MatMul r w; y = "
+      "Relu d",
+      "n!" },
+    { "a = Abs x; m = ReduceMean a; n = Div x m; c = Mul n two; r = MatMul c w; y = Relu r", "c!" },
+    { "e = Exp x; a = Add x one; f = Exp a; d = Sub e f; y = Relu d", "e! f!" },
+    { "q = Sqrt x; a = MatMul q w; y = Relu a", "q" },
+    { "l = Log x; y = Max l two", "l" },
+    { "l = Log x; m = Max l two; c = MatMul l w; r = Relu c; y = Add r m", "l l!" },
+    { "p = Greater x zero; s = Where p x never; a = Softmax s; y = Relu a", "a" },
+    { "s = Add x never; m = MatMul s w; y = Relu m", "s!" },
+    { "m = MatMul x never; y = Relu m", "m" },
+};
+
+static void check_watched (const case_t *one, bool has_doubts)
+{
+    graph_t g = written (one->graph, 3);
+    size_t size, n;
+    uint8_t *bytes = packed (&g, &size);
+    wm_onnx_t onnx;
+    const wm_nan_t *watch;
+    char found[100] = "";
+    if (wm_onnx_lend (&onnx, "m", bytes, size, &error) || wm_onnx_read (&onnx, NULL, &error) ||
+        wm_nan_find (&onnx, has_doubts, &watch, &n, &error))
+        fail_msg ("%s", error.text);
+    for (size_t i = 0; i < n; i++)
+        snprintf (found + strlen (found), sizeof found - strlen (found), "%s%s%s", i ? " " : "",
+                  watch[i].value, watch[i].is_doubt ? "!" : "");
+    if (strcmp (found, one->watched))
+        fail_msg ("watched '%s', not '%s': %s", found, one->watched, one->graph);
+    wm_onnx_clear (&onnx);
+    free (bytes);
+    wm_arena_clear (&g.arena);
+}
+
 static void which_values (void **state)
 {
     (void) state;
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        graph_t g = written (cases[k].graph, 3);
-        size_t size, n;
-        uint8_t *bytes = packed (&g, &size);
-        wm_onnx_t onnx;
-        const wm_nan_t *watch;
-        char found[100] = "";
-        if (wm_onnx_lend (&onnx, "m", bytes, size, &error) || wm_onnx_read (&onnx, NULL, &error) ||
-            wm_nan_find (&onnx, &watch, &n, &error))
-            fail_msg ("%s", error.text);
-        for (size_t i = 0; i < n; i++)
-            snprintf (found + strlen (found), sizeof found - strlen (found), "%s%s", i ? " " : "",
-                      watch[i].value);
-        if (strcmp (found, cases[k].watched))
-            fail_msg ("watched '%s', not '%s': %s", found, cases[k].watched, cases[k].graph);
-        wm_onnx_clear (&onnx);
-        free (bytes);
-        wm_arena_clear (&g.arena);
-    }
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        check_watched (&cases[k], false);
+    for (size_t k = 0; k < sizeof doubts / sizeof *doubts; k++)
+        check_watched (&doubts[k], true);
 }
 
 /* A value of the graph that a graph inside a node reads: If (x > 0) then -q else Relu (q).  */
@@ -165,7 +188,7 @@ static void graphs_inside (void **state)
     wm_onnx_t onnx;
     const wm_nan_t *watch;
     if (wm_onnx_lend (&onnx, "m", bytes, size, &error) || wm_onnx_read (&onnx, NULL, &error) ||
-        wm_nan_find (&onnx, &watch, &n, &error))
+        wm_nan_find (&onnx, false, &watch, &n, &error))
         fail_msg ("%s", error.text);
     assert_int_equal (n, 1);
     assert_string_equal (watch->value, "q");
@@ -187,7 +210,8 @@ static void indices_or_not (void **state)
     for (int has_indices = 0; has_indices < 2; has_indices++) {
         const void *made = bytes;
         made_size = size;
-        if (wm_guard_new (&guard, &made, &made_size, &port, 1, has_indices, &error))
+        if (wm_guard_new (&guard, &made, &made_size, &port, 1, has_indices ? WM_GUARD_INDICES : 0,
+                          &error))
             fail_msg ("%s", error.text);
         assert_int_equal (wm_guard_numbers (guard), has_indices ? 6 : 3);
         int64_t number[6] = { -7, 2, 3, 1, 1, 1 }, *nan = number + 3 * has_indices;
@@ -218,7 +242,7 @@ static wm_device_t *opened (const wm_model_t *model)
     return device;
 }
 
-/* max (sqrt (x + 2), x) in this operator set; the rows k with k % 5 == `bad` have an x below -2.  */
+/* max (sqrt (x + 2), x) in this operator set; rows k with k % 5 == `bad` have an x below -2.  */
 static void rows_of (int64_t opset, uint32_t bad)
 {
     enum { ROWS = 333 };
