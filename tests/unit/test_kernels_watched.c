@@ -72,6 +72,7 @@ static const case_t cases[] = {
     { "q = Log x; r = Relu q; s = Exp q; t = Greater q zero; u = Cast t; v = Add r s; y = Add u v",
       "q" },
     { "q = Sqrt x; s = Relu x; t = Max s q; y = Add t q", "q" },
+    { "q = Log x; e = Exp q; y = Add e one", "q" },
     /* where two meet, or each where it is lost by itself */
     { "a = Sqrt x; b = Log x; c = Add a b; y = Relu c", "c" },
     { "a = Sqrt x; b = Log x; c = Relu a; d = Relu b; y = Add c d", "a b" },
