@@ -20,6 +20,33 @@ typedef struct {
     size_t n_watch;
 } search_t;
 
+wm_nan_seen_t wm_nan_tensor (const wm_tensor_t *t)
+{
+    wm_nan_seen_t out = { .low = INFINITY, .high = -INFINITY, .is_whole = t->i != NULL };
+    for (size_t k = 0; k < t->n; k++) {
+        const double one = t->f ? (double) t->f[k] : (double) t->i[k];
+        out.is_nan |= isnan (one) != 0;
+        out.low = one < out.low ? one : out.low; /* but for NaN */
+        out.high = one > out.high ? one : out.high;
+    }
+    if (!(out.low <= out.high))
+        out.low = out.high = 0;
+    return out;
+}
+
+wm_nan_seen_t wm_nan_constant (wm_nan_eye_t *self, const Onnx__TensorProto *proto)
+{
+    wm_tensor_t tensor;
+    if (wm_tensor_read (&self->onnx->arena, proto, &tensor))
+        return wm_nan_tensor (&tensor);
+    wm_nan_seen_t out = { .low = -WM_NAN_LARGE, .high = WM_NAN_LARGE };
+    out.is_whole = proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
+                   proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 &&
+                   proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 &&
+                   proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
+    return out;
+}
+
 static bool has_graph (const Onnx__NodeProto *node)
 {
     for (size_t k = 0; k < node->n_attribute; k++)
@@ -80,8 +107,8 @@ static size_t add (search_t *self, size_t at, const Onnx__NodeProto *node, bool 
     return value->place < next ? value->place : next;
 }
 
-/* Watches what may be infinite and makes a value NaN, in its stead. Returns where to go on; SIZE_MAX:
-   it does not come of that alone, or infinities are meant there.  */
+/* Watches what may be infinite and makes a value NaN, in its stead. Returns where to go on;
+   SIZE_MAX: it does not come of that alone, or infinities are meant there.  */
 static size_t limit (search_t *self, size_t at, size_t next)
 {
     const wm_onnx_t *onnx = self->eye.onnx;

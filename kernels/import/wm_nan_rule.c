@@ -3,7 +3,6 @@
    Which operators keep a NaN was measured in OpenVINO 2026.4 and ONNX Runtime 1.31, with AMX, AVX2
    and SSE (tests/golden/nan.t). Those that are not in the table may make one and lose one.  */
 #include "kernels/import/wm_nan_private.h"
-#include "kernels/import/wm_tensor.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +18,7 @@ typedef wm_nan_eye_t eye_t;
 typedef wm_nan_seen_t seen_t;
 
 static const seen_t ordinary = { .low = -LARGE, .high = LARGE },
-                    any = { .low = -INFINITY, .high = INFINITY }, unit = { .low = 0, .high = 1 };
+                    any = { .low = -INFINITY, .high = INFINITY };
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
@@ -132,34 +131,6 @@ static seen_t squared (seen_t a)
     return between (least * least, magnitude (a) * magnitude (a));
 }
 
-/* ---- constants ------------------------------------------------------------------------------- */
-
-static seen_t of_tensor (const wm_tensor_t *t)
-{
-    seen_t out = { .low = INFINITY, .high = -INFINITY, .is_whole = t->i != NULL };
-    for (size_t k = 0; k < t->n; k++) {
-        const double one = t->f ? (double) t->f[k] : (double) t->i[k];
-        out.is_nan |= isnan (one);
-        out.low = fmin (out.low, one), out.high = fmax (out.high, one); /* but for NaN */
-    }
-    if (!(out.low <= out.high))
-        out.low = out.high = 0;
-    return out;
-}
-
-seen_t wm_nan_constant (eye_t *self, const Onnx__TensorProto *proto)
-{
-    wm_tensor_t tensor;
-    if (wm_tensor_read (&self->onnx->arena, proto, &tensor))
-        return of_tensor (&tensor);
-    seen_t out = ordinary;
-    out.is_whole = proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
-                   proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 &&
-                   proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 &&
-                   proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
-    return out;
-}
-
 /* ---- operators ------------------------------------------------------------------------------- */
 
 static const seen_t *value_of (const eye_t *self, const char *name)
@@ -245,7 +216,7 @@ static seen_t see_constant (eye_t *self)
     seen_t out = a && a->t                   ? wm_nan_constant (self, a->t)
                  : !is_op (self, "Constant") ? (seen_t){ 0 }
                  : wm_tensor_fold (&self->onnx->arena, self->node, NULL, 0, &tensor)
-                     ? of_tensor (&tensor)
+                     ? wm_nan_tensor (&tensor)
                      : ordinary;
     self->is_made |= out.is_nan;
     return out;
@@ -260,7 +231,7 @@ static seen_t see_finite (eye_t *self)
 static seen_t see_unit (eye_t *self)
 {
     (void) self;
-    return unit;
+    return (seen_t){ .low = 0, .high = 1 };
 }
 
 static seen_t see_cast (eye_t *self)
@@ -400,7 +371,8 @@ static seen_t see_neg (eye_t *self)
 
 static seen_t see_floor (eye_t *self)
 {
-    return between (floor (wm_nan_input (self, 0).low), ceil (wm_nan_input (self, 0).high));
+    const seen_t a = wm_nan_input (self, 0);
+    return between (floor (a.low), ceil (a.high));
 }
 
 static seen_t see_sqrt (eye_t *self)
@@ -410,11 +382,15 @@ static seen_t see_sqrt (eye_t *self)
     return between (sqrt (fmax (a.low, 0)), sqrt (fmax (a.high, 0)));
 }
 
+static seen_t logarithm (seen_t a, bool *is_made)
+{
+    *is_made |= a.low < 0;
+    return between (a.low > 0 ? log (a.low) : -INFINITY, a.high > 0 ? log (a.high) : -INFINITY);
+}
+
 static seen_t see_log (eye_t *self)
 {
-    const seen_t a = wm_nan_input (self, 0);
-    self->is_made |= a.low < 0;
-    return between (a.low > 0 ? log (a.low) : -INFINITY, a.high > 0 ? log (a.high) : -INFINITY);
+    return logarithm (wm_nan_input (self, 0), &self->is_made);
 }
 
 static seen_t see_exp (eye_t *self)
@@ -463,7 +439,7 @@ static seen_t see_acosh (eye_t *self)
 static seen_t see_softmax (eye_t *self)
 {
     self->is_made |= may_overflow (wm_nan_input (self, 0)); /* also where all are -inf */
-    return unit;
+    return see_unit (self);
 }
 
 static seen_t see_log_softmax (eye_t *self)
@@ -498,7 +474,7 @@ static seen_t see_mean (eye_t *self)
 
 static seen_t see_resize (eye_t *self)
 {
-    const double most = 4 * magnitude (wm_nan_input (self, 0)),
+    const double most = magnitude (wm_nan_input (self, 0)),
                  outside = number (self, "extrapolation_value", 0);
     self->is_made |= may_overflow (wm_nan_input (self, 0)) || isnan (outside);
     return between (-fmax (most, fabs (outside)), fmax (most, fabs (outside)));
@@ -548,9 +524,7 @@ static seen_t see_prod (eye_t *self)
 
 static seen_t see_log_sum (eye_t *self)
 {
-    const seen_t a = see_sum (self);
-    self->is_made |= a.low < 0;
-    return between (a.low > 0 ? log (a.low) : -INFINITY, a.high > 0 ? log (a.high) : -INFINITY);
+    return logarithm (see_sum (self), &self->is_made);
 }
 
 /* By exponentials of the values themselves.  */
