@@ -30,7 +30,7 @@ LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 # ---- rooms -------------------------------------------------------------------------------------
 ROOMS := schema kernels broker producer gpuworker ops
 PARTS_schema  := base
-PARTS_kernels := import sparse# openvino, onnxruntime and cuda are shared objects of their own
+PARTS_kernels := import judge sparse# openvino, onnxruntime and cuda are shared objects of their own
 PARTS_ops     := bench serve
 sources = $(filter-out $(1)/main.c $(1)/serve/main.c,$(wildcard $(1)/*.c $(PARTS_$(1):%=$(1)/%/*.c)))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))

@@ -6,7 +6,7 @@
    (softmax over huge numbers), another machine's rounding would look like a fault.  */
 #include "kernels/wm_device.h"
 #include "kernels/wm_import_private.h"
-#include "kernels/wm_judge.h"
+#include "kernels/judge/wm_judge.h"
 #include "kernels/wm_known.h"
 #include "kernels/import/wm_family.h"
 #include "kernels/import/wm_madds.h"

@@ -1,0 +1,496 @@
+/* wm_judge.c - see wm_judge.h.  */
+#include "kernels/judge/wm_judge_private.h"
+#include "kernels/import/wm_draw.h"
+#include "kernels/wm_seed.h"
+#include "schema/base/wm_allowance.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS 64u      /* of a distribution */
+#define WORK_MAX 2e11 /* multiply-adds of a distribution; fewer rows of larger models */
+#define ROWS_LEAST 4u
+#define THREADS_MAX 16
+#define ROUNDING 0x1p-20f
+
+static const char *const engine_name[WM_JUDGE_ENGINES] = { "openvino", "onnxruntime" };
+
+/* ---- one distribution of dense patches ------------------------------------------------------- */
+
+static wm_fault_t score (const wm_judge_t *self, int engine, float *row, uint32_t n,
+                         uint8_t *status, float *scores, wm_error_t *error)
+{
+    const wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = n, .patch_values = self->n_value, .patch = row
+    };
+    return wm_device_score (self->device[engine], &batch, status, scores, error);
+}
+
+/* The scores, by ONNX Runtime, of a patch that is a rounding away.  */
+static wm_fault_t score_moved (wm_judge_t *self, const float *row, uint32_t n_value,
+                               wm_error_t *error)
+{
+    uint8_t status;
+    float *moved = malloc (n_value * sizeof *moved);
+    if (!moved)
+        return wm_fault (error, WM_EHOST, "no memory to judge a model");
+    for (uint32_t k = 0; k < n_value; k++)
+        moved[k] =
+            row[k] == nearbyintf (row[k]) ? row[k] : row[k] * (1 + (k % 2 ? ROUNDING : -ROUNDING));
+    const wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = n_value, .patch = moved
+    };
+    const wm_fault_t fault =
+        wm_device_score (self->device[WM_JUDGE_ONNXRUNTIME], &batch, &status, self->moved, error);
+    free (moved);
+    return fault;
+}
+
+/* Remembers the first patch that differs.  */
+static wm_fault_t note_worst (wm_judge_t *self, const float *row, uint32_t n_value, double off,
+                              wm_error_t *error)
+{
+    if (self->worst)
+        return WM_OK;
+    self->worst = malloc (n_value * sizeof *row);
+    if (!self->worst)
+        return wm_fault (error, WM_EHOST, "no memory to judge a model");
+    memcpy (self->worst, row, n_value * sizeof *row);
+    self->n_worst = n_value;
+    self->worst_off = off;
+    return WM_OK;
+}
+
+/* How far a row of scores is wm_judge_beyond what is allowed.  */
+static double row_beyond (wm_judge_t *self, const float *value, const float *right,
+                          const float *moved, const wm_judge_range_t *range)
+{
+    double most = 0;
+    size_t from = 0;
+    for (uint32_t i = 0; i < self->parts->n_output; i++) {
+        const wm_port_t *port = &self->parts->output[i];
+        const bool whole = wm_judge_is_whole_type (port->type);
+        const double wide = wm_judge_width (&range[i]),
+                     allowed =
+                         whole ? 0
+                               : fmax (WM_JUDGE_LEAST, wm_judge_share_of (self, port->type) * wide);
+        double off = 0;
+        most = fmax (most, wm_judge_beyond (value + from, right + from, moved ? moved + from : NULL,
+                                            port->n_value, allowed, &off));
+        self->off = fmax (self->off, off / fmax (1, wide));
+        from += port->n_value;
+    }
+    return most;
+}
+
+/* Compares the scores of both engines.  */
+static wm_fault_t compare_dense (wm_judge_t *self, wm_error_t *error)
+{
+    wm_judge_range_t range[WM_MODEL_PORTS_MAX];
+    size_t from = 0;
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0; i < self->parts->n_output; i++) {
+        range[i] = WM_JUDGE_NO_RANGE;
+        for (uint32_t r = 0; r < self->rows; r++)
+            wm_judge_widen (&range[i],
+                            self->scores[WM_JUDGE_ONNXRUNTIME] + (size_t) r * self->n_output + from,
+                            self->parts->output[i].n_value);
+        from += self->parts->output[i].n_value;
+    }
+    for (uint32_t r = 0; r < self->rows && !fault && !self->worst; r++) {
+        const float *row = self->row + (size_t) r * self->n_value,
+                    *mine = self->scores[WM_JUDGE_OPENVINO] + (size_t) r * self->n_output,
+                    *theirs = self->scores[WM_JUDGE_ONNXRUNTIME] + (size_t) r * self->n_output;
+        const double before = self->off;
+        double off = row_beyond (self, mine, theirs, NULL, range);
+        if (off > 0) {
+            self->off = before;
+            fault = score_moved (self, row, self->n_value, error);
+            off = fault ? 0 : row_beyond (self, mine, theirs, self->moved, range);
+        }
+        if (off > 0)
+            fault = note_worst (self, row, self->n_value, off, error);
+    }
+    self->n_judged += self->rows;
+    return fault;
+}
+
+static void shuffle (uint32_t *order, uint32_t n, uint64_t seed)
+{
+    for (uint32_t r = 0; r < n; r++)
+        order[r] = r;
+    for (uint32_t r = n; r > 1; r--) {
+        const uint32_t other = (uint32_t) (wm_seed_next (&seed) % r), was = order[r - 1];
+        order[r - 1] = order[other];
+        order[other] = was;
+    }
+}
+
+static const uint32_t batch_size[] = { 1, 2, 7, 32 };
+#define SIZES (sizeof batch_size / sizeof *batch_size)
+
+/* Scores the same patches by OpenVINO in another order, in batches of several sizes: bits must not
+   depend on them.  */
+static wm_fault_t group_again (wm_judge_t *self, float *shuffled, float *again, wm_error_t *error)
+{
+    uint32_t order[ROWS], done = 0;
+    uint8_t status[ROWS];
+    wm_fault_t fault = WM_OK;
+    shuffle (order, self->rows, self->n_judged);
+    for (uint32_t r = 0; r < self->rows; r++)
+        memcpy (shuffled + (size_t) r * self->n_value,
+                self->row + (size_t) order[r] * self->n_value, self->n_value * sizeof *shuffled);
+    for (uint32_t turn = 0; done < self->rows && !fault; turn++) {
+        const uint32_t left = self->rows - done, want = batch_size[turn % SIZES],
+                       n = want < left ? want : left;
+        fault = score (self, WM_JUDGE_OPENVINO, shuffled + (size_t) done * self->n_value, n,
+                       status + done, again + (size_t) done * self->n_output, error);
+        done += n;
+    }
+    for (uint32_t r = 0; r < self->rows && !fault; r++)
+        if (memcmp (again + (size_t) r * self->n_output,
+                    self->scores[WM_JUDGE_OPENVINO] + (size_t) order[r] * self->n_output,
+                    self->n_output * sizeof *again) != 0)
+            return note_worst (self, self->row + (size_t) order[r] * self->n_value, self->n_value,
+                               INFINITY, error);
+    return fault;
+}
+
+/* ---- each row alone -------------------------------------------------------------------------- */
+
+/* Computes batches of shuffled patches by ONNX Runtime, whose rows must be what they are alone. A
+   model that takes one patch only is computed so, and no other matters.  */
+static wm_fault_t check_batches (wm_judge_t *self, void *probe, float *shuffled, float *gathered,
+                                 wm_error_t *error)
+{
+    uint32_t order[ROWS];
+    shuffle (order, self->rows, 1 + self->n_judged);
+    for (uint32_t r = 0; r < self->rows; r++)
+        memcpy (shuffled + (size_t) r * self->n_value,
+                self->row + (size_t) order[r] * self->n_value, self->n_value * sizeof *shuffled);
+    for (size_t s = 1; s < SIZES; s++) {
+        const uint32_t rows = batch_size[s] < self->rows ? batch_size[s] : self->rows;
+        wm_probe_tensor_t in[WM_MODEL_PORTS_MAX], out[WM_MODEL_PORTS_MAX];
+        wm_error_t refused;
+        double most = 0;
+        size_t from = 0;
+        wm_judge_put_dense (self, rows, shuffled, gathered, in);
+        const wm_fault_t fault =
+            self->backend[WM_JUDGE_ONNXRUNTIME]->probe_run (probe, in, out, &refused);
+        if (fault) {
+            if (fault == WM_EHOST)
+                *error = refused;
+            return fault == WM_EHOST ? fault : WM_OK;
+        }
+        uint32_t bad = 0;
+        for (uint32_t i = 0; i < self->parts->n_output && !(most > 0); i++) {
+            const wm_port_t *port = &self->parts->output[i];
+            wm_judge_range_t range = WM_JUDGE_NO_RANGE;
+            double off = 0;
+            if (out[i].n_value != (uint64_t) rows * port->n_value) {
+                most = INFINITY;
+                break;
+            }
+            wm_judge_widen (&range, out[i].value, out[i].n_value);
+            const double allowed =
+                wm_judge_is_whole_type (port->type)
+                    ? 0
+                    : fmax (WM_JUDGE_LEAST,
+                            wm_judge_share_of (self, port->type) * wm_judge_width (&range));
+            for (uint32_t r = 0; r < rows && !(most > 0); r++, bad = r) {
+                const float *alone =
+                    self->scores[WM_JUDGE_ONNXRUNTIME] + (size_t) order[r] * self->n_output + from;
+                if (self->status[WM_JUDGE_ONNXRUNTIME][order[r]])
+                    continue;
+                const float *value = out[i].value + (size_t) r * port->n_value;
+                most = wm_judge_beyond (value, alone, NULL, port->n_value, allowed, &off);
+                if (most > 0 && score_moved (self, shuffled + (size_t) r * self->n_value,
+                                             self->n_value, error)) {
+                    wm_judge_free_tensors (out, self->parts->n_output);
+                    return error->fault;
+                }
+                if (most > 0)
+                    most = wm_judge_beyond (value, alone, self->moved + from, port->n_value,
+                                            allowed, &off);
+            }
+            from += port->n_value;
+        }
+        wm_judge_free_tensors (out, self->parts->n_output);
+        if (most > 0) {
+            if (bad > 1) /* the pair that shows it: the first, and the one that differs */
+                memmove (shuffled + self->n_value, shuffled + (size_t) (bad - 1) * self->n_value,
+                         self->n_value * sizeof *shuffled);
+            return wm_judge_refuse_mixing (self, shuffled, error);
+        }
+    }
+    return WM_OK;
+}
+
+/* ---- dense ----------------------------------------------------------------------------------- */
+
+static wm_fault_t judge_dense (wm_judge_t *self, wm_error_t *error)
+{
+    const size_t n_in = (size_t) self->rows * self->n_value,
+                 n_out = (size_t) self->rows * self->n_output;
+    const bool both = self->device[WM_JUDGE_OPENVINO] && self->device[WM_JUDGE_ONNXRUNTIME];
+    float *shuffled = malloc (n_in * sizeof *shuffled),
+          *gathered = malloc (n_in * sizeof *gathered), *again = malloc (n_out * sizeof *again);
+    const char *name[WM_MODEL_PORTS_MAX];
+    wm_fault_t fault = shuffled && gathered && again
+                           ? WM_OK
+                           : wm_fault (error, WM_EHOST, "no memory to judge a model");
+    void *probe = NULL;
+    for (uint32_t i = 0; i < self->parts->n_output; i++)
+        name[i] = self->parts->output[i].name;
+    if (!fault && self->device[WM_JUDGE_ONNXRUNTIME] && !self->whole)
+        probe = self->backend[WM_JUDGE_ONNXRUNTIME]->probe_open (
+            self->parts->original, self->parts->original_bytes, self->parts->input,
+            self->parts->n_input, name, self->parts->n_output, error);
+    for (int kind = 0; kind < WM_DRAW_KINDS && !fault; kind++) {
+        for (uint32_t r = 0; r < self->rows && !fault; r++)
+            fault = wm_draw_row (self->onnx, self->parts->input, self->parts->n_input,
+                                 (wm_draw_t) kind, 1 + (uint64_t) kind * ROWS + r,
+                                 self->row + (size_t) r * self->n_value, error);
+        for (int e = 0; e < WM_JUDGE_ENGINES && !fault; e++)
+            if (self->device[e])
+                fault =
+                    score (self, e, self->row, self->rows, self->status[e], self->scores[e], error);
+        if (!fault && both && !self->worst)
+            fault = compare_dense (self, error);
+        if (!fault && self->device[WM_JUDGE_OPENVINO] && !self->worst)
+            fault = group_again (self, shuffled, again, error);
+        if (!fault && probe)
+            fault = check_batches (self, probe, shuffled, gathered, error);
+    }
+    if (probe)
+        self->backend[WM_JUDGE_ONNXRUNTIME]->probe_close (probe);
+    free (shuffled);
+    free (gathered);
+    free (again);
+    return fault;
+}
+
+/* ---- ragged ---------------------------------------------------------------------------------- */
+
+/* Scores a ragged row. Returns the values of its scores, 0 where it is refused.  */
+static uint32_t score_ragged (const wm_judge_t *self, int engine, float *row, uint32_t n,
+                              float *scores, wm_error_t *error)
+{
+    const wm_batch_t batch = {
+        .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = n, .patch = row
+    };
+    uint8_t status = WM_HIT_SCORED;
+    error->fault = wm_device_score (self->device[engine], &batch, &status, scores, error);
+    return error->fault || status == WM_HIT_HELD
+               ? 0
+               : wm_ragged_length (scores, wm_model_n_output (self->model));
+}
+
+/* How far scores of a ragged row are wm_judge_beyond what is allowed; all have the same shapes.  */
+static double ragged_beyond (wm_judge_t *self, const float *value, const float *right,
+                             const float *moved, uint32_t n)
+{
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    uint32_t n_tensor;
+    double most = 0;
+    wm_ragged_read (right, n, &n_tensor, tensor);
+    for (uint32_t i = 0; i < self->parts->n_output; i++) {
+        const wm_port_t *port = &self->parts->output[i];
+        const size_t at = tensor[i].at;
+        wm_judge_range_t range = WM_JUDGE_NO_RANGE;
+        double off = 0;
+        wm_judge_widen (&range, right + at, tensor[i].n_value);
+        const double wide = wm_judge_width (&range),
+                     allowed =
+                         wm_judge_is_whole_type (port->type)
+                             ? 0
+                             : fmax (WM_JUDGE_LEAST, wm_judge_share_of (self, port->type) * wide);
+        most = fmax (most, wm_judge_beyond (value + at, right + at, moved ? moved + at : NULL,
+                                            tensor[i].n_value, allowed, &off));
+        self->off = fmax (self->off, off / fmax (1, wide));
+    }
+    return most;
+}
+
+static wm_fault_t compare_ragged (wm_judge_t *self, float *row, uint32_t n, wm_error_t *error)
+{
+    uint32_t length[WM_JUDGE_ENGINES];
+    error->fault = WM_OK;
+    for (int e = 0; e < WM_JUDGE_ENGINES; e++) {
+        length[e] = score_ragged (self, e, row, n, self->scores[e], error);
+        if (error->fault)
+            return error->fault;
+    }
+    self->n_judged++;
+    if (!length[WM_JUDGE_OPENVINO] && !length[WM_JUDGE_ONNXRUNTIME])
+        return WM_OK;
+    const uint32_t n_score = length[WM_JUDGE_ONNXRUNTIME];
+    /* as many values, and the same shapes in front of them */
+    double off = INFINITY, before = self->off;
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    uint32_t n_tensor;
+    const bool same =
+        length[WM_JUDGE_OPENVINO] == n_score &&
+        !wm_ragged_read (self->scores[WM_JUDGE_ONNXRUNTIME], n_score, &n_tensor, tensor) &&
+        memcmp (self->scores[WM_JUDGE_OPENVINO], self->scores[WM_JUDGE_ONNXRUNTIME],
+                tensor[0].at * sizeof (float)) == 0;
+    if (same)
+        off = ragged_beyond (self, self->scores[WM_JUDGE_OPENVINO],
+                             self->scores[WM_JUDGE_ONNXRUNTIME], NULL, n_score);
+    if (same && off > 0) {
+        self->off = before;
+        if (score_moved (self, row, n, error))
+            return error->fault;
+        if (wm_ragged_length (self->moved, wm_model_n_output (self->model)) == n_score)
+            off = ragged_beyond (self, self->scores[WM_JUDGE_OPENVINO],
+                                 self->scores[WM_JUDGE_ONNXRUNTIME], self->moved, n_score);
+    }
+    return off > 0 ? note_worst (self, row, n, off, error) : WM_OK;
+}
+
+static wm_fault_t judge_ragged (wm_judge_t *self, wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0; i < 2 * WM_DRAW_KINDS * WM_DRAW_SIZES && !fault && !self->worst; i++) {
+        uint32_t n;
+        fault = wm_draw_ragged (self->onnx, self->parts->input, self->parts->n_input,
+                                (wm_draw_t) (i % WM_DRAW_KINDS), 1 + i,
+                                i / WM_DRAW_KINDS % WM_DRAW_SIZES, self->row,
+                                WM_JUDGE_VALUES_MAX / 8, &n, error);
+        if (!fault && n && self->device[WM_JUDGE_OPENVINO] && self->device[WM_JUDGE_ONNXRUNTIME])
+            fault = compare_ragged (self, self->row, n, error);
+    }
+    return fault;
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static wm_fault_t open_engines (wm_judge_t *self, wm_error_t *error)
+{
+    const int cpus = wm_allowance ()->cpus, threads = cpus < THREADS_MAX ? cpus : THREADS_MAX;
+    for (int e = 0; e < WM_JUDGE_ENGINES; e++) {
+        const wm_device_config_t config = { .engine = engine_name[e],
+                                            .precision = "fp32",
+                                            .threads = threads,
+                                            .keeps_infinite = true };
+        self->backend[e] = wm_backend_find (wm_device_engine (engine_name[e]), &self->why[e]);
+        self->device[e] =
+            self->backend[e] ? wm_device_new (self->model, NULL, &config, &self->why[e]) : NULL;
+        if (self->backend[e] && !self->device[e] && self->why[e].fault != WM_EBATCH) {
+            *error = self->why[e];
+            return error->fault;
+        }
+    }
+    if (!self->device[WM_JUDGE_OPENVINO] && !self->device[WM_JUDGE_ONNXRUNTIME]) {
+        *error =
+            self->why[self->backend[WM_JUDGE_OPENVINO] ? WM_JUDGE_OPENVINO : WM_JUDGE_ONNXRUNTIME];
+        return error->fault;
+    }
+    return WM_OK;
+}
+
+static wm_fault_t take_memory (wm_judge_t *self, wm_error_t *error)
+{
+    const bool ragged = wm_model_is_ragged (self->model, NULL);
+    self->n_value = wm_model_n_value (self->model);
+    self->n_output = wm_model_n_output (self->model);
+    const uint64_t of_row = (uint64_t) self->n_value + self->n_output;
+    const double work = (double) self->parts->madds;
+    self->rows = ragged ? 1 : ROWS;
+    while (self->rows > ROWS_LEAST &&
+           (self->rows * of_row > WM_JUDGE_VALUES_MAX || self->rows * work > WORK_MAX))
+        self->rows /= 2;
+    const size_t n = ragged ? WM_JUDGE_VALUES_MAX / 8 : (size_t) self->rows * self->n_value,
+                 n_score = ragged ? WM_RAGGED_VALUES_MAX : (size_t) self->rows * self->n_output;
+    bool fine = (self->row = malloc (n * sizeof *self->row)) != NULL;
+    fine &= (self->moved = malloc ((ragged ? n_score : self->n_output) * sizeof (float))) != NULL;
+    for (int e = 0; e < WM_JUDGE_ENGINES; e++) {
+        fine &= (self->scores[e] = malloc (n_score * sizeof (float))) != NULL;
+        fine &= (self->status[e] = malloc (self->rows)) != NULL;
+    }
+    return fine ? WM_OK : wm_fault (error, WM_EHOST, "no memory to judge a model");
+}
+
+/* Notes any patch as one that differs: the engines give its scores other shapes.  */
+static wm_fault_t note_shapes (wm_judge_t *self, wm_error_t *error)
+{
+    uint32_t n = self->n_value;
+    const wm_fault_t fault =
+        wm_model_is_ragged (self->model, NULL)
+            ? wm_draw_ragged (self->onnx, self->parts->input, self->parts->n_input, WM_DRAW_SIGNED,
+                              1, 0, self->row, WM_JUDGE_VALUES_MAX / 8, &n, error)
+            : wm_draw_row (self->onnx, self->parts->input, self->parts->n_input, WM_DRAW_SIGNED, 1,
+                           self->row, error);
+    wm_device_destroy (&self->device[WM_JUDGE_OPENVINO]);
+    return fault ? fault : note_worst (self, self->row, n, INFINITY, error);
+}
+
+/* Says what was found.  */
+static wm_fault_t conclude (wm_judge_t *self, wm_judged_t *judged, char text[WM_JUDGE_TEXT],
+                            wm_error_t *error)
+{
+    const wm_device_t *mine = self->device[WM_JUDGE_OPENVINO],
+                      *theirs = self->device[WM_JUDGE_ONNXRUNTIME];
+    if (theirs)
+        snprintf (judged->judge, sizeof judged->judge, "%.*s",
+                  (int) strcspn (wm_device_signature (theirs), "/"), wm_device_signature (theirs));
+    if (self->worst) {
+        const Onnx__NodeProto *node = wm_judge_find_node (self, error);
+        judged->judgement = WM_JUDGED_OTHER;
+        judged->off = isfinite (self->worst_off) ? (float) self->worst_off : 0;
+        if (node)
+            snprintf (text, WM_JUDGE_TEXT,
+                      "ONNX Runtime scores it: OpenVINO computes node '%.100s' (%.60s) otherwise",
+                      wm_onnx_node_name (node), wm_onnx_op (node));
+        else
+            snprintf (text, WM_JUDGE_TEXT,
+                      "ONNX Runtime scores it: OpenVINO's scores differ by %.1g", self->worst_off);
+    } else if (!theirs)
+        snprintf (text, WM_JUDGE_TEXT, "judged by no other engine: %.200s",
+                  self->why[WM_JUDGE_ONNXRUNTIME].text);
+    else if (!mine) {
+        judged->judgement = WM_JUDGED_ALONE;
+        *judged->judge = 0;
+        snprintf (text, WM_JUDGE_TEXT, "ONNX Runtime scores it, judged by no other engine: %.200s",
+                  self->why[WM_JUDGE_OPENVINO].text);
+    } else {
+        judged->judgement = WM_JUDGED_EQUAL;
+        judged->off = (float) self->off;
+        snprintf (text, WM_JUDGE_TEXT, "judged by %s on %llu patches, largest difference %.1g",
+                  judged->judge, (unsigned long long) self->n_judged, self->off);
+    }
+    return WM_OK;
+}
+
+wm_fault_t wm_judge (wm_onnx_t *onnx, bool whole, bool other_shapes, const char *draft,
+                     const wm_model_parts_t *parts, wm_judged_t *judged, char text[WM_JUDGE_TEXT],
+                     wm_error_t *error)
+{
+    wm_judge_t self = {
+        .onnx = onnx, .whole = whole, .parts = parts, .share = wm_judge_find_share (onnx)
+    };
+    *judged = (wm_judged_t){ .judgement = WM_JUDGED_BY_NONE };
+    self.model = wm_model_open (draft, error);
+    wm_fault_t fault = self.model ? open_engines (&self, error) : error->fault;
+    if (!fault)
+        fault = take_memory (&self, error);
+    if (!fault && other_shapes)
+        fault = note_shapes (&self, error);
+    if (!fault)
+        fault = wm_model_is_ragged (self.model, NULL) ? judge_ragged (&self, error)
+                                                      : judge_dense (&self, error);
+    if (!fault)
+        fault = conclude (&self, judged, text, error);
+    for (int e = 0; e < WM_JUDGE_ENGINES; e++) {
+        wm_device_destroy (&self.device[e]);
+        free (self.scores[e]);
+        free (self.status[e]);
+    }
+    wm_model_destroy (&self.model);
+    free (self.row);
+    free (self.moved);
+    free (self.worst);
+    return fault;
+}
