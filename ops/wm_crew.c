@@ -395,8 +395,10 @@ static int give_up (wm_crew_t *self, wm_child_t *worker, bool has_worked)
     char how[WM_CHILD_HOW_BYTES], why[sizeof worker->said + 8];
     const bool by_itself = WIFEXITED (worker->status);
     const int code = by_itself ? wm_crew_code_of (worker) : WM_EXIT_FAILURE;
-    snprintf (why, sizeof why, ": %s",
-              by_itself && *worker->said ? worker->said : wm_child_how (worker, how));
+    if (by_itself && *worker->said)
+        snprintf (why, sizeof why, ": %s", worker->said);
+    else
+        snprintf (why, sizeof why, ": %s ended by %s", worker->name, wm_child_how (worker, how));
     wm_crew_report_end (self, worker, "that was %d times in a row: it is not started again",
                         worker->failures);
     return one_less (self, worker, code == WM_EXIT_FAILURE && !has_worked ? WM_EXIT_ENGINE : code,
