@@ -367,7 +367,7 @@ static void hold_ragged (const wm_device_t *self, uint8_t *status, float *row)
         *status = WM_HIT_NONFINITE;
 }
 
-/* Holds what has scores that are none.  */
+/* Holds the hits whose scores are not passed on.  */
 static void hold (const wm_device_t *self, const wm_batch_t *batch, uint8_t *status, float *scores)
 {
     const size_t n_output = wm_model_n_output (self->model);

@@ -665,7 +665,7 @@ static bool is_forgotten (const batch_t *batch)
     return true;
 }
 
-/* Nobody waits for the request any more: what is not sent of it is dropped.  */
+/* Forgets the request: what is not sent of it is dropped.  */
 static void drop (wm_ks_request_t *request)
 {
     job_t *job = request->backend;
@@ -702,7 +702,7 @@ void wm_gather_cancel (wm_ks_request_t *request)
     drop (request);
 }
 
-/* A request that is not answered; NULL: there is none.  */
+/* A request that is not answered; NULL: all are.  */
 static wm_ks_request_t *any_request (const wm_gather_t *self)
 {
     for (const batch_t *batch = self->batches; batch; batch = batch->next)

@@ -61,7 +61,7 @@ typedef struct {
 wm_gather_t *wm_gather_new (wm_loop_t *loop, wm_link_t *link, const wm_gather_how_t *how);
 
 /* Calls `left` for each request that is not answered. Its `backend` is cleared: it may be given to
-   another gatherer, or to this one. Rows under way are computed for nobody.  */
+   another gatherer, or to this one. The scores of its rows that are under way are dropped.  */
 typedef void wm_gather_left_t (void *argument, wm_ks_request_t *request);
 void wm_gather_leave (wm_gather_t *self, wm_gather_left_t *left, void *argument);
 void wm_gather_destroy (wm_gather_t **self_p, wm_gather_left_t *left, void *argument);

@@ -58,7 +58,7 @@ wm_ks_code_t wm_signature_raw (const wm_signature_t *self, const char *model, si
 wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request_t *request,
                                  const wm_plan_t *plan, wm_ks_error_t *error);
 
-/* Copies one row (n_value). false: a value is none that the model takes.  */
+/* Copies one row (n_value). false: the model does not take one of its values.  */
 bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *request,
                        const wm_plan_t *plan, uint32_t row, float *to);
 
@@ -77,7 +77,7 @@ void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, con
 /* ---- of ragged models: instead of _row, _sure and _answer ------------------------------------ */
 
 /* Returns the values of one row of the request as a ragged row in *n_value; or INVALID: they are
-   too many, or one of the request is none that the model takes.  */
+   too many, or the model does not take one of them.  */
 wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_request_t *request,
                                         const wm_plan_t *plan, size_t *n_value,
                                         wm_ks_error_t *error);

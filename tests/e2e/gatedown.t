@@ -101,7 +101,7 @@ http=$other_http gateway=$other log=$other_log
 why='the engine openvino cannot run here: the killer has no driver here'
 over () { grep -q "model 'm' version 1 is not served until a client loads it again: .*$why" "$log"; }
 ok "one whose engine cannot run is given up" until_true 90 over
-ok "... the index tells why" state "UNAVAILABLE.*$why"
+ok "... the index has the reason" state "UNAVAILABLE.*$why"
 ok "... and a request is answered" infer 503 "$why"
 stays () { ! pgrep -P $gateway; }
 ok "... nothing of it runs any more" until_true 20 stays

@@ -476,8 +476,8 @@ static void test_cancel (void **state)
     end ();
 }
 
-/* Requests that leave are not answered by this gatherer; what of them is under way is for nobody,
-   and those that come later are scored.  */
+/* Requests that leave are not answered by this gatherer, also where scores of theirs come, and those
+   that are added later are scored.  */
 static void test_leave (void **state)
 {
     (void) state;
@@ -495,7 +495,7 @@ static void test_leave (void **state)
     assert_ptr_equal (left[1], waiting);
     assert_null (written->request.backend);
     assert_false (wm_gather_is_asked (gather));
-    wm_gather_leave (gather, on_left, &n_left); /* there is none any more */
+    wm_gather_leave (gather, on_left, &n_left); /* all have left */
     assert_int_equal (n_left, 2);
     wm_gather_add (gather, &later->request);
     assert_true (wm_gather_is_asked (gather));
