@@ -476,7 +476,7 @@ static void test_cancel (void **state)
     end ();
 }
 
-/* Requests that leave are not answered by this gatherer, also where scores of theirs come, and those
+/* Requests that leave are not answered by this gatherer, also where scores of theirs come; those
    that are added later are scored.  */
 static void test_leave (void **state)
 {
