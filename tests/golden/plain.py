@@ -40,7 +40,8 @@ def model(nodes, inputs, outputs, inits=(), opset=18, functions=(), sets=(), spa
     inits = [numpy_helper.from_array(np.asarray(v), k) for k, v in dict(inits).items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, inits, sparse_initializer=list(sparse))
     sets = [helper.make_opsetid(d, v) for d, v in dict(sets).items()]
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *sets], functions=list(functions), ir_version=10)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *sets], functions=list(functions),
+                             ir_version=10)
 
 
 def imported(m, *options):
@@ -48,7 +49,8 @@ def imported(m, *options):
     path = f"{FOLDER}/m.onnx"
     with open(path, "wb") as f:
         f.write(m if isinstance(m, bytes) else m.SerializeToString())
-    p = subprocess.run([WIREMILL, "import", "--force", *options, path, "--output", f"{FOLDER}/m.wmm"], capture_output=True, text=True, timeout=120)
+    p = subprocess.run([WIREMILL, "import", "--force", *options, path, "--output", f"{FOLDER}/m.wmm"], capture_output=True,
+                       text=True, timeout=120)
     return f"{FOLDER}/m.wmm" if p.returncode == 0 else None, p.stdout + p.stderr
 
 
@@ -79,6 +81,8 @@ def right(name, m, *options, limit=1e-5, rows=5, judge=ReferenceEvaluator, ragge
     path, said = imported(m, *options)
     if not path:
         return verdict(unless is not None and unless in said, name, said)
+    if "ONNX Runtime scores it" in said and unless is None:  # OpenVINO would be wrong, or does not take it
+        return verdict(False, name, said)
     if ragged:                                         # the library takes no free sizes: import has tried them
         return verdict("8 known answers" in said, name, said)
     try:
@@ -133,49 +137,59 @@ def functions():
                                              by_reference("Elu", ["l"], ["z"], alpha=("other", FLOAT))], ["other"],
                      [helper.make_attribute("slope", 0.25)])
     # Its second input may be left out, and so may its first output; an output that is an input, and one that comes twice.
-    limit = function("Limit", ["a", "low", "high"], ["n", "z", "a", "z"], [N("Neg", ["a"], ["n"]), N("Clip", ["a", "low", "high"], ["z"])])
+    limit = function("Limit", ["a", "low", "high"], ["n", "z", "a", "z"],
+                     [N("Neg", ["a"], ["n"]), N("Clip", ["a", "low", "high"], ["z"])])
     # A graph that reads the function's own values and names some of its own as the model does.
     inner = [N("Constant", [], ["s"], value_float=3.0), N("Mul", ["a", "s"], ["y"])]
     other = [N("Neg", ["m"], ["y"])]
     choice = function("Choice", ["a"], ["z"], [
-        N("ReduceSum", ["a"], ["sum"], keepdims=0), N("Constant", [], ["zero"], value_float=0.0), N("Greater", ["sum", "zero"], ["is"]),
+        N("ReduceSum", ["a"], ["sum"], keepdims=0), N("Constant", [], ["zero"], value_float=0.0),
+        N("Greater", ["sum", "zero"], ["is"]),
         N("Add", ["a", "a"], ["m"]), N("If", ["is"], ["z"], then_branch=helper.make_graph(inner, "t", [], [port("y", None)]),
                                        else_branch=helper.make_graph(other, "e", [], [port("y", None)]))])
     right("functions: nested, attributes, defaults", model([
-        call("Twice", ["x"], ["t"], "one"), call("Slope", ["t"], ["u"], other=0.5), call("Slope", ["t"], ["v"], slope=2.0, other=3.0),
+        call("Twice", ["x"], ["t"], "one"), call("Slope", ["t"], ["u"], other=0.5),
+        call("Slope", ["t"], ["v"], slope=2.0, other=3.0),
         N("Concat", ["u", "v"], ["y"], axis=1)], x, ["y"], functions=[act, twice, slope], sets={"my": 1}),
         judge=runtime)
     right("functions: inputs and outputs left out, handed on, twice", model([
         call("Limit", ["x", "", "one"], ["", "w", "x2", "w2"]), call("Limit", ["x", "", ""], ["n"]), N("Add", ["w", "x2"], ["s"]),
         N("Concat", ["n", "s", "w2"], ["y"], axis=1)], x, ["y"], {"one": np.float32(0.5)}, functions=[limit], sets={"my": 1}))
     # Judged by onnx's inliner, as the evaluator does not know them: inputs behind the last, an attribute that neither has.
-    clamp = function("Clamp", ["a", "low", "high"], ["z"], [N("Clip", ["a", "low", "high"], ["c"]),
-                                                           by_reference("LeakyRelu", ["c"], ["z"], alpha=("slope", FLOAT))], ["slope"])
-    right("functions: fewer inputs and attributes", model([call("Clamp", ["x", "low"], ["y"])], x, ["y"], {"low": np.float32(-0.5)},
-                                                          functions=[clamp], sets={"my": 1}), judge=inlined)
+    clamp = function("Clamp", ["a", "low", "high"], ["z"], [
+        N("Clip", ["a", "low", "high"], ["c"]), by_reference("LeakyRelu", ["c"], ["z"], alpha=("slope", FLOAT))], ["slope"])
+    right("functions: fewer inputs and attributes", model([call("Clamp", ["x", "low"], ["y"])], x, ["y"],
+                                                          {"low": np.float32(-0.5)}, functions=[clamp], sets={"my": 1}),
+          judge=inlined)
     # Names of the model that a careless copy would take for its own, and two functions of one name.
     more = function("Act", ["a"], ["z"], [N("Neg", ["a"], ["s"]), N("Abs", ["s"], ["z"])], overload="abs")
     right("functions: names that also occur outside, overloads", model([
-        N("Neg", ["x"], ["s"]), call("Act", ["s"], ["z"]), call("Act", ["z"], ["wm|f0|s"], "second"), call("Act", ["x"], ["a"], overload="abs"),
+        N("Neg", ["x"], ["s"]), call("Act", ["s"], ["z"]), call("Act", ["z"], ["wm|f0|s"], "second"),
+        call("Act", ["x"], ["a"], overload="abs"),
         N("Sum", ["wm|f0|s", "s", "z", "a"], ["y"])], x, ["y"], functions=[act, more], sets={"my": 1}), judge=inlined)
     then = [call("Act", ["x"], ["b"]), N("Add", ["b", "b"], ["r"])]
     els = [call("Twice", ["x"], ["b"]), N("Neg", ["b"], ["r"])]
     right("functions: in a branch, and branches in a function", model([
-        N("ReduceMax", ["x"], ["most"], keepdims=0), N("Constant", [], ["limit"], value_float=0.5), N("Greater", ["most", "limit"], ["is"]),
+        N("ReduceMax", ["x"], ["most"], keepdims=0), N("Constant", [], ["limit"], value_float=0.5),
+        N("Greater", ["most", "limit"], ["is"]),
         N("If", ["is"], ["p"], then_branch=helper.make_graph(then, "t", [], [port("r", None)]),
-          else_branch=helper.make_graph(els, "e", [], [port("r", None)])), call("Choice", ["x"], ["q"]), N("Concat", ["p", "q"], ["y"], axis=0)],
+          else_branch=helper.make_graph(els, "e", [], [port("r", None)])), call("Choice", ["x"], ["q"]),
+        N("Concat", ["p", "q"], ["y"], axis=0)],
         {"x": [3, 4]}, [port("y", [6, 4])], functions=[act, twice, choice], sets={"my": 1}), "--whole")
 
     def one(f, name="A", **more):
-        return model([call(name, ["x"], ["y"], "here", **more)], x, ["y"], functions=f if isinstance(f, list) else [f], sets={"my": 1})
+        f = f if isinstance(f, list) else [f]
+        return model([call(name, ["x"], ["y"], "here", **more)], x, ["y"], functions=f, sets={"my": 1})
 
     a = function("A", ["a"], ["z"], [call("B", ["a"], ["z"])])
     refused("functions: one that calls itself", one([a, function("B", ["a"], ["z"], [call("A", ["a"], ["z"])])]), "calls itself")
-    bomb = [function(f"F{i}", ["a"], ["z"], [call(f"F{i + 1}", ["a"], ["b"]), call(f"F{i + 1}", ["b"], ["z"])]) for i in range(25)]
+    bomb = [function(f"F{i}", ["a"], ["z"], [call(f"F{i + 1}", ["a"], ["b"]), call(f"F{i + 1}", ["b"], ["z"])])
+            for i in range(25)]
     refused("functions: 2 ^ 25 calls", one(bomb + [function("F25", ["a"], ["z"], [N("Neg", ["a"], ["z"])])], "F0"), "more than")
     refused("functions: another operator set", one(function("A", ["a"], ["z"], [N("Relu", ["a"], ["z"])], sets=[("", 13)])),
             "has operator 'Relu' of operator set 13, the model of 18")
-    refused("functions: reads what is not there", one(function("A", ["a"], ["z"], [N("Add", ["a", "x"], ["z"])])), "reads 'x', which nothing")
+    refused("functions: reads what is not there", one(function("A", ["a"], ["z"], [N("Add", ["a", "x"], ["z"])])),
+            "reads 'x', which nothing")
     refused("functions: makes no output", one(function("A", ["a"], ["z"], [N("Neg", ["a"], ["b"])])), "output 'z', which nothing")
     refused("functions: defined twice", one([act, act], "Act"), "is defined twice")
     refused("functions: a reference outside", model([by_reference("LeakyRelu", ["x"], ["y"], alpha=("slope", FLOAT))], x, ["y"]),
@@ -188,13 +202,15 @@ def functions():
 def ends():
     x = {"x": ["N", 8]}
     w = {"w": rng.normal(0, 1, (8, 3)).astype("f4")}
-    for rate in ({"opset": 17}, {"opset": 7}):
-        right(f"Dropout first, operator set {rate['opset']}", model([N("Dropout", ["x"], ["d"]), N("Relu", ["d"], ["y"])], x, ["y"], **rate))
+    for opset in (7, 17):
+        right(f"Dropout first, operator set {opset}", model([N("Dropout", ["x"], ["d"]), N("Relu", ["d"], ["y"])], x, ["y"],
+                                                            opset=opset))
     right("Dropout first and last, both outputs, two inputs", model([
         N("Dropout", ["a"], ["d"]), N("Dropout", ["b"], ["e"]), N("MatMul", ["d", "w"], ["f"]), N("MatMul", ["e", "w"], ["g"]),
         N("Sub", ["f", "g"], ["h"]), N("Dropout", ["h"], ["y"])], {"a": ["N", 8], "b": ["N", 8]}, ["h", "y"], w))
     right("an output that is an input", model([N("Relu", ["x"], ["y"])], x, ["x", "y"]))
-    right("an output that is an input behind Identity", model([N("Identity", ["x"], ["z"]), N("Relu", ["x"], ["y"])], x, ["z", "y"]))
+    right("an output that is an input behind Identity", model([N("Identity", ["x"], ["z"]), N("Relu", ["x"], ["y"])], x,
+                                                              ["z", "y"]))
     right("an input that is not read", model([N("Relu", ["a"], ["y"])], {"u": ["N", 2], "a": ["N", 3], "v": ["N", 1]}, ["y"]))
     right("an input that is not read beside a Dropout", model([N("Dropout", ["a"], ["d"]), N("Relu", ["d"], ["y"])],
                                                               {"u": ["N", 2], "a": ["N", 3]}, ["y"]), unless="renames input 'u'")
@@ -221,14 +237,16 @@ def refusals():
     x = {"x": ["N", 3, 4, 4]}
     four = {k: np.ones(3, "f4") for k in "abmv"}
     norm = N("BatchNormalization", ["x", "a", "b", "m", "v"], ["y", "m2", "v2"], "norm", training_mode=1)
-    refused("BatchNormalization that trains", model([norm], x, ["y"], four), "node 'norm' (BatchNormalization) is in training mode")
+    refused("BatchNormalization that trains", model([norm], x, ["y"], four),
+            "node 'norm' (BatchNormalization) is in training mode")
     drop = N("Dropout", ["x", "rate", "t"], ["y"], "drop")
     refused("Dropout that a patch may train", model([drop], {**x, "t": ([], TensorProto.BOOL)}, ["y"], {"rate": np.float32(0.5)}),
             "node 'drop' (Dropout) is in training mode, or a patch decides that", "--whole")
     refused("no input", model([N("Constant", [], ["y"], value_float=1.0)], {}, ["y"]), "the graph has no input: every score")
     refused("seven dimensions", model([N("Relu", ["x"], ["y"])], {"x": ["N", 1, 1, 1, 1, 1, 1, 2]}, ["y"]),
             "'x' has 7 dimensions behind its batch dimension, and 6 are possible")
-    refused("text", model([N("Identity", ["x"], ["y"])], {"x": (["N", 2], TensorProto.STRING)}, ["y"]), "'x' is not a tensor of numbers")
+    refused("text", model([N("Identity", ["x"], ["y"])], {"x": (["N", 2], TensorProto.STRING)}, ["y"]),
+            "'x' is not a tensor of numbers")
 
 
 functions()
