@@ -34,8 +34,8 @@ void wm_openvino_graph_clear (wm_openvino_graph_t *self);
    them.  */
 bool wm_openvino_graph_reshape (wm_openvino_graph_t *self, uint32_t rows);
 
-/* The shape of a float32 tensor, which the caller frees; OpenVINO's C interface has none for a scalar,
-   of rank 0. false: it cannot be read.  */
+/* The shape of a float32 tensor, which the caller frees; OpenVINO's C interface has none for a
+   scalar, of rank 0. false: it cannot be read.  */
 bool wm_openvino_tensor_shape (const ov_tensor_t *tensor, ov_shape_t *shape);
 
 /* Compiles the graph in its present shape, for one stream on each of so many threads; is_fast: in
