@@ -174,13 +174,15 @@ static void draw_tuples (const layout_t *self)
     const bool is_written = !strcmp (wm_onnx_op (node), "ScatterND");
     const int64_t first = is_written ? 0 : wm_onnx_int (node, "batch_dims", 0);
     const uint32_t last = self->n_dim ? self->dim[self->n_dim - 1] : 1;
+    if (last < 1 || last > WM_RAGGED_DIMS_MAX)
+        return; /* no index of a tensor */
     for (uint32_t k = 0; k < self->n; k++) {
-        const uint32_t c = last ? k % last : 0;
-        uint32_t number = last ? k / last : k;
+        const uint32_t c = k % last;
+        uint32_t number = k / last;
         int64_t size = 2;
         for (uint32_t d = last; d-- > c; number = d > c ? number / (uint32_t) size : number) {
             size = wm_draw_size (self->drawer, node, 0, first + d);
-            size = size > 0 ? size : 2;
+            size = size > 0 && size < INT32_MAX ? size : 2;
         }
         self->to[k] = (float) (is_written ? (double) (number % (uint32_t) size)
                                           : draw_whole (self->state, 0, (double) size - 1));

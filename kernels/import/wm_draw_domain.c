@@ -6,6 +6,7 @@
 
 #define SMALL 0x1p-4 /* of numbers that must not be 0 */
 #define LOOKS 64     /* values that are followed from a port */
+#define MOST (1 << 20)
 
 static const char *text (const char *s)
 {
@@ -134,10 +135,17 @@ size_t wm_draw_constant (wm_drawer_t *self, const Onnx__NodeProto *node, size_t 
 
 /* ---- Col2Im ---------------------------------------------------------------------------------- */
 
-static int64_t listed (const Onnx__NodeProto *node, const char *name, size_t k, int64_t otherwise)
+/* Entry k of a list, from `least` on; a size of a damaged model counts as MOST.  */
+static int64_t listed (const Onnx__NodeProto *node, const char *name, size_t k, int64_t least)
 {
     const Onnx__AttributeProto *a = wm_onnx_attribute (node, name);
-    return a && k < a->n_ints ? a->ints[k] : otherwise;
+    const int64_t value = a && k < a->n_ints ? a->ints[k] : least;
+    return value < least ? least : value > MOST ? MOST : value;
+}
+
+static int64_t at_least_1 (int64_t size)
+{
+    return size < 1 ? 1 : size > MOST ? MOST : size;
 }
 
 /* The places along dimension d that a block has in an image, times those of the others, is the last
@@ -148,12 +156,14 @@ void wm_draw_col2im (wm_drawer_t *self, const Onnx__NodeProto *node, size_t n, i
     const bool has_image = wm_draw_constant (self, node, 1, n, image) == n,
                has_block = wm_draw_constant (self, node, 2, n, block) == n;
     int64_t left = wm_draw_size (self, node, 0, 2), area = wm_draw_size (self, node, 0, 1);
-    left = left > 0 ? left : 1, area = area > 0 ? area : 1;
+    left = at_least_1 (left), area = at_least_1 (area);
     for (size_t d = 0; d < n; d++) {
         const int64_t stride = listed (node, "strides", d, 1),
                       dilation = listed (node, "dilations", d, 1),
                       pads = listed (node, "pads", d, 0) + listed (node, "pads", d + n, 0);
         int64_t places = d + 1 < n ? 1 : left;
+        image[d] = has_image ? at_least_1 (image[d]) : 1;
+        block[d] = has_block ? at_least_1 (block[d]) : 1;
         if (!has_block) { /* as long as the places fit the image, or 1; all of the rest at last */
             block[d] = 1;
             while (has_image && d == 0 && n == 1 && block[d] < area &&
@@ -173,7 +183,7 @@ void wm_draw_col2im (wm_drawer_t *self, const Onnx__NodeProto *node, size_t n, i
             places = d + 1 < n ? root : left;
             image[d] = (places - 1) * stride + dilation * (block[d] - 1) + 1 - pads;
             image[d] = image[d] > 0 ? image[d] : 1;
-        } else if (stride > 0) {
+        } else {
             places = (image[d] + pads - dilation * (block[d] - 1) - 1) / stride + 1;
         }
         left = places > 0 && left % places == 0 ? left / places : 1;
