@@ -7,15 +7,12 @@ build=${WM_BUILD:-build/release}
 [ -e "$build/lib/wm_openvino.so" ] || { echo "1..0 # SKIP no general engine is built"; exit 0; }
 export work XDG_RUNTIME_DIR=$work WIREMILL_LIBRARY=$PWD/$build/lib/libwiremill.so.1
 PYTHONPATH=ops/python:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' Makefile)
-export PYTHONPATH
+LIMIT_S=${LIMIT_S:-$(size 20 60 60)}
+export PYTHONPATH LIMIT_S
 suite () # options...
 {
-    local code
-    timeout 3000 build/venv/bin/python tests/golden/onnxsuite.py ${JOBS:+--jobs "$JOBS"} "$@" >"$work/table" 2>&1
-    code=$?
-    cut -c1-300 "$work/table" | sed 's/^/# /' >&2
-    grep '^failed' "$work/table"
-    return $code
+    timeout 3000 build/venv/bin/python tests/golden/onnxsuite.py ${JOBS:+--jobs "$JOBS"} "$@" >"$work/table" 2>&1 ||
+        { grep '^failed' "$work/table" || tail -n 5 "$work/table"; return 1; }
 }
 case $WM_ONNX in
 record) ok "onnxpassed.txt is written" suite --record ;;
@@ -29,4 +26,5 @@ peers) for peer in onnxruntime openvino; do ok "all cases by $peer" suite --peer
     fi
     ;;
 esac
+grep -v '^failed' "$work/table" | cut -c1-300 | sed 's/^/# /'
 done_testing
