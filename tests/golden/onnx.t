@@ -1,6 +1,7 @@
 #!/bin/bash
 # onnx.t - ONNX's own backend tests: each case gives the suite's outputs or is refused by name, and what passed goes on passing.
-# DRAWN=60 SEED=the commit      WM_ONNX=record: runs all and writes onnxpassed.txt; WM_ONNX=peers: runs all by onnxruntime, OpenVINO
+# DRAWN=60 SEED=the commit
+# WM_ONNX=record: runs all cases and writes onnxpassed.txt; WM_ONNX=peers: runs all by ONNX Runtime and OpenVINO.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 build=${WM_BUILD:-build/release}
