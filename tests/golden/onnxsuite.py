@@ -106,7 +106,7 @@ class Suite:
             os.makedirs(os.path.dirname(self.path), exist_ok=True)
             with zipfile.ZipFile(f"{self.path}.{os.getpid()}", "w") as out:
                 for case in suite_cases():
-                    assert case.name not in out.namelist(), case.name
+                    assert case.sets and case.name not in out.namelist(), case.name
                     out.writestr(case.name, pickle.dumps(tuple(case)))
             os.rename(f"{self.path}.{os.getpid()}", self.path)
         self.zip = zipfile.ZipFile(self.path)
@@ -175,6 +175,12 @@ class Refused(Exception):
     """.args[0] is what the user is told."""
 
 
+def refusal(text):
+    """Refused; or Crash, where the text says that of a process behind it."""
+    text = text.strip()
+    return (Crash if re.search(r"\bcrash|\bsignal \d", text) else Refused)(text)
+
+
 def command(*words, seconds=LIMIT_S):
     """What a program prints; its group is killed at the limit. Refused where it exits with an error."""
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -188,7 +194,7 @@ def command(*words, seconds=LIMIT_S):
     if process.returncode < 0 or process.returncode > 128:
         raise Crash(f"{words[1]} ended by {process.returncode}: {said[-300:]}")
     if process.returncode:
-        raise Refused(said.strip())
+        raise refusal(said)
     return said
 
 
@@ -324,7 +330,7 @@ class Gateway:
         finally:
             connection.close()
         if answer.status != 200:
-            raise Refused(json.loads(data)["error"])
+            raise refusal(json.loads(data)["error"])
         return answer.headers, data
 
     def infer(self, name, feed):
@@ -360,8 +366,8 @@ class Gateway:
                     return "refused", f"input '{cannot[0]}' is of a type that the protocol does not have"
                 try:
                     found = self.infer(name, list(given.items()))
-                except Refused as refusal:
-                    return "refused" if finite(*given.values(), *wanted) else "held", said_of(refusal.args[0], name)
+                except Refused as refused:
+                    return "refused" if finite(*given.values(), *wanted) else "held", said_of(refused.args[0], name)
                 for port, want in zip(graph.output, wanted):
                     why = difference(found[port.name], want, case.rtol, case.atol) if port.name in found else "not answered"
                     if why:
@@ -426,20 +432,16 @@ def run_case(name):
                 if how == "plain" and whole_only(case):
                     continue
                 first = by_library(case, wmm, how == "whole", said)
-            except Refused as refusal:
-                first = "refused", said_of(refusal.args[0], path)
-                if re.search(r"crash|signal \d", first[1]):
-                    first = "crash", first[1]
-            if not first or first[0] in ("wrong", "held", "crash"):
+            except Refused as refused:
+                first = "refused", said_of(refused.args[0], path)
+            if not first or first[0] in ("wrong", "held"):
                 break
         if first and first[0] in ("refused", "held"):
             by = "gateway"
             try:
                 first = worker.gateway.run(case, model.graph)
-            except Refused as refusal:
-                first = "refused", said_of(refusal.args[0], path)
-                if re.search(r"crash|signal \d", first[1]):
-                    first = "crash", first[1]
+            except Refused as refused:
+                first = "refused", said_of(refused.args[0], path)
         outcome, why = first or ("passed", "")
     except Hang as hang:
         outcome, why = "hang", hang.args[0]
@@ -495,8 +497,8 @@ def run_peer(name):
         outcome, why = "hang", hang.args[0]
     except Crash as crash:
         outcome, why = "crash", crash.args[0]
-    except Refused as refusal:
-        outcome, why = "refused", refusal.args[0][:500]
+    except Refused as refused:
+        outcome, why = "refused", refused.args[0][:500]
     return name, Result(outcome, worker.peer, why, time.monotonic() - begun)
 
 
