@@ -8,6 +8,7 @@
 #include "kernels/wm_import_private.h"
 #include "kernels/judge/wm_judge.h"
 #include "kernels/wm_known.h"
+#include "kernels/import/wm_draw.h"
 #include "kernels/import/wm_family.h"
 #include "kernels/import/wm_madds.h"
 #include "kernels/wm_range.h"
@@ -24,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KNOWN 8u
+#define KNOWN WM_DRAW_SIZES
 #define ROUNDING 0x1p-20f /* relative change of an input, a few roundings, ... */
 #define STEADY 2e-5f      /* ... that changes a steady score by this; the self-test allows 1e-4 */
 
@@ -39,19 +40,29 @@ static double draw_below (uint64_t *state, double limit)
     return (double) (wm_seed_next (state) >> 11) * 0x1p-53 * limit;
 }
 
-/* Values that a patch is drawn of: the first of which it has scores.  */
+/* Values that a patch is drawn of, within what its readers allow (kernels/import/wm_draw.h): the
+   first of which it has scores. Reals may then be replaced by others.  */
 static const struct {
-    double from, range;
-    bool is_whole;
-} draws[] = { { -2, 4, false },      { 0, 2, false },    { 0, 1, false }, { 1, 3, false },
-              { 0, 0x1p-10, false }, { 64, 192, false }, { 0, 2, true },  { 0, 0, true } };
+    wm_draw_t kind;
+    double from, range; /* 0: they stay */
+} draws[] = { { WM_DRAW_SIGNED, 0, 0 }, { WM_DRAW_POSITIVE, 0, 0 },     { WM_DRAW_SIGNED, 0, 2 },
+              { WM_DRAW_SIGNED, 1, 3 }, { WM_DRAW_SIGNED, 0, 0x1p-10 }, { WM_DRAW_SIGNED, 64, 192 },
+              { WM_DRAW_LARGE, 0, 0 },  { WM_DRAW_INTEGERS, 0, 0 },     { WM_DRAW_ZEROS, 0, 0 } };
 #define DRAWS (sizeof draws / sizeof *draws)
-#define DRAWN "of values from -2 to 256, whole ones and zeros"
+#define DRAWN "of values from -1024 to 1024, whole ones and zeros"
 
-static float draw_value (uint64_t *state, size_t draw)
+static bool is_real (const wm_port_t *port)
 {
-    const double value = draws[draw].from + draw_below (state, draws[draw].range);
-    return (float) (draws[draw].is_whole ? floor (value) : value);
+    return port->type == 0 || port->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
+           port->type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
+           port->type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
+}
+
+/* Replaces the n values of a port.  */
+static void draw_reals (uint64_t *state, size_t draw, const wm_port_t *port, float *value, size_t n)
+{
+    for (size_t k = 0; k < n && draws[draw].range > 0 && is_real (port); k++)
+        value[k] = (float) (draws[draw].from + draw_below (state, draws[draw].range));
 }
 
 /* Allocates the known answers of a model.  */
@@ -92,18 +103,38 @@ static wm_fault_t write_family (const char *path, wm_model_parts_t *parts, wm_ar
 /* ---- the general engine ---------------------------------------------------------------------- */
 
 /* Seeds n patches, each of the values of its own draw.  */
-static void seed_patches (uint32_t n, size_t n_value, const size_t draw[KNOWN], float *inputs)
+static wm_fault_t seed_patches (const wm_onnx_t *onnx, const wm_model_t *model, uint32_t n,
+                                const size_t draw[KNOWN], float *inputs, wm_error_t *error)
 {
-    uint64_t state = 1;
-    for (size_t i = 0; i < n * n_value; i++)
-        inputs[i] = draw_value (&state, draw[i / n_value]);
+    const uint32_t n_port = wm_model_n_input (model);
+    wm_fault_t fault = WM_OK;
+    float *to = inputs;
+    for (uint32_t i = 0; i < n && !fault; i++) {
+        uint64_t state = 1 + i;
+        fault = wm_draw_row (onnx, wm_model_input (model, 0), n_port, draws[draw[i]].kind, 1 + i,
+                             to, error);
+        for (uint32_t p = 0; p < n_port && !fault; p++) {
+            const wm_port_t *port = wm_model_input (model, p);
+            draw_reals (&state, draw[i], port, to, port->n_value);
+            to += port->n_value;
+        }
+    }
+    return fault;
+}
+
+/* Moves the values that are no whole numbers by a rounding.  */
+static void move_row (float *row, size_t n)
+{
+    for (size_t k = 0; k < n; k++)
+        if (row[k] != nearbyintf (row[k]))
+            row[k] *= 1 + (k % 2 ? ROUNDING : -ROUNDING);
 }
 
 /* Scores seeded patches, and the same patches a rounding away. One that gets a NaN is drawn of
    other values, as long as there are any.  */
-static wm_fault_t score_seeded (wm_device_t *device, const wm_model_t *model, uint32_t n,
-                                float *inputs, float *scores, float *moved, uint8_t *status,
-                                wm_error_t *error)
+static wm_fault_t score_seeded (wm_device_t *device, const wm_onnx_t *onnx, const wm_model_t *model,
+                                uint32_t n, float *inputs, float *scores, float *moved,
+                                uint8_t *status, wm_error_t *error)
 {
     const size_t n_value = wm_model_n_value (model);
     const wm_batch_t batch = {
@@ -112,20 +143,20 @@ static wm_fault_t score_seeded (wm_device_t *device, const wm_model_t *model, ui
     size_t draw[KNOWN] = { 0 };
     wm_fault_t fault = WM_OK;
     for (bool again = true; again && !fault;) {
-        seed_patches (n, n_value, draw, inputs);
-        fault = wm_device_score (device, &batch, status, scores, error);
+        fault = seed_patches (onnx, model, n, draw, inputs, error);
+        if (!fault)
+            fault = wm_device_score (device, &batch, status, scores, error);
         again = false;
         for (uint32_t i = 0; i < n && !fault; i++)
             if (status[i] == WM_HIT_NONFINITE && draw[i] + 1 < DRAWS)
                 draw[i]++, again = true;
     }
-    for (size_t i = 0; i < n * n_value; i++)
-        inputs[i] *= 1 + (i % 2 ? ROUNDING : -ROUNDING);
     uint8_t ignored[KNOWN];
-    if (!fault)
+    if (!fault) {
+        move_row (inputs, n * n_value);
         fault = wm_device_score (device, &batch, ignored, moved, error);
-    seed_patches (n, n_value, draw, inputs);
-    return fault;
+    }
+    return fault ? fault : seed_patches (onnx, model, n, draw, inputs, error);
 }
 
 /* Whether all scores are numbers and steady.  */
@@ -187,46 +218,24 @@ static wm_fault_t check_alone (wm_device_t *device, const wm_model_t *model, con
 
 /* ---- known answers of a ragged model --------------------------------------------------------- */
 
-/* Sizes of the free dimensions of the known rows: those that networks with strides take, and odd
-   ones. A row that the model does not take is left out.  */
-static const uint32_t free_size[KNOWN + 1] = { 32, 64, 7, 96, 19, 48, 3, 128, 32 };
 #define KNOWN_VALUES_MAX (1u << 20) /* of a row */
 
-/* Seeds row i: its first free dimensions of every input are equal, others may be another. Integers
-   are 0 and 1, so that they are indices wherever two of a thing are. Returns its values; 0: it is
-   too large.  */
-static uint32_t seed_row (const wm_model_t *model, uint32_t i, size_t draw, float *row)
+/* Seeds row i (wm_draw_ragged). *n: its values; 0: it is too large.  */
+static wm_fault_t seed_row (const wm_onnx_t *onnx, const wm_model_t *model, uint32_t i, size_t draw,
+                            float *row, uint32_t *n, wm_error_t *error)
 {
-    const wm_port_t *port = wm_model_input (model, 0);
     const uint32_t n_port = wm_model_n_input (model);
-    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX] = { { 0 } };
-    for (uint32_t p = 0; p < n_port; p++) {
-        uint32_t n_free = 0;
-        tensor[p].n_dim = port[p].n_dim;
-        for (uint32_t d = 0; d < port[p].n_dim; d++)
-            tensor[p].dim[d] =
-                port[p].dim[d] ? port[p].dim[d] : free_size[i + (n_free++ > 0 && i % 2)];
-    }
-    const uint32_t n = wm_ragged_begin (row, KNOWN_VALUES_MAX, n_port, tensor);
-    uint64_t state = i + 1;
-    for (uint32_t p = 0; p < n_port && n; p++) {
-        const uint16_t type = port[p].type;
-        const bool is_float = type == 0 || type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
-                              type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
-                              type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
-        for (uint32_t k = 0; k < tensor[p].n_value; k++)
-            row[tensor[p].at + k] =
-                is_float ? draw_value (&state, draw) : (float) (draw_below (&state, 1) < 0.5);
-    }
-    return n;
-}
-
-/* Moves the values that are no whole numbers by a rounding.  */
-static void move_row (float *row, uint32_t n)
-{
-    for (uint32_t k = 0; k < n; k++)
-        if (row[k] != nearbyintf (row[k]))
-            row[k] *= 1 + (k % 2 ? ROUNDING : -ROUNDING);
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    uint32_t n_tensor;
+    uint64_t state = 1 + i;
+    const wm_fault_t fault =
+        wm_draw_ragged (onnx, wm_model_input (model, 0), n_port, draws[draw].kind, 1 + i, i, row,
+                        KNOWN_VALUES_MAX, n, error);
+    if (fault || !*n || wm_ragged_read (row, *n, &n_tensor, tensor))
+        return fault;
+    for (uint32_t p = 0; p < n_port; p++)
+        draw_reals (&state, draw, wm_model_input (model, p), row + tensor[p].at, tensor[p].n_value);
+    return WM_OK;
 }
 
 /* Scores a row. Returns the values of its scores, 0 where it is held or refused; *status, *text:
@@ -272,31 +281,30 @@ static bool keep_row (rows_t *self, uint32_t n_value, uint32_t n_score)
 
 /* Scores rows of several sizes, keeps the steady ones in `parts`, and refuses a model whose bits
    depend on what was computed before: each row is scored again behind the others.  */
-static wm_fault_t answer_rows (wm_device_t *device, const wm_model_t *model,
+static wm_fault_t answer_rows (wm_device_t *device, const wm_onnx_t *onnx, const wm_model_t *model,
                                wm_model_parts_t *parts, rows_t *self, char text[160],
                                wm_error_t *error)
 {
     uint32_t n_score;
     uint8_t status;
     for (uint32_t i = 0; i < KNOWN; i++) {
-        const uint32_t n = seed_row (model, i, 0, self->row);
-        if (!n)
-            continue;
+        uint32_t n;
         size_t draw = 0;
-        while (!(n_score =
-                     score_row (device, model, self->row, n, self->scores, &status, text, error)) &&
-               !error->fault && status == WM_HIT_NONFINITE && ++draw < DRAWS)
-            seed_row (model, i, draw, self->row);
-        if (error->fault)
-            return error->fault;
+        do {
+            if (seed_row (onnx, model, i, draw, self->row, &n, error))
+                return error->fault;
+            n_score =
+                n ? score_row (device, model, self->row, n, self->scores, &status, text, error) : 0;
+            if (n && error->fault)
+                return error->fault;
+        } while (n && !n_score && status == WM_HIT_NONFINITE && ++draw < DRAWS);
         if (!n_score)
             continue;
         move_row (self->row, n);
         const uint32_t n_other =
             score_row (device, model, self->row, n, self->other, &status, text, error);
-        if (error->fault)
+        if (error->fault || seed_row (onnx, model, i, draw, self->row, &n, error))
             return error->fault;
-        seed_row (model, i, draw, self->row);
         if (n_other != n_score || !is_steady (self->scores, self->other, n_score))
             continue;
         if (!keep_row (self, n, n_score))
@@ -330,7 +338,7 @@ static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model, w
                     .scores = malloc (WM_PATCH_BYTES_MAX),
                     .other = malloc (WM_PATCH_BYTES_MAX) };
     wm_fault_t fault = rows.row && rows.scores && rows.other
-                           ? answer_rows (device, model, parts, &rows, text, error)
+                           ? answer_rows (device, onnx, model, parts, &rows, text, error)
                            : wm_fault (error, WM_EHOST, "no memory for known answers");
     float *inputs = wm_arena_take (arena, rows.n_value[0] + 1, sizeof *inputs),
           *answers = wm_arena_take (arena, rows.n_value[1] + 1, sizeof *answers);
@@ -372,7 +380,7 @@ static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model, 
     if (!fault && !moved)
         fault = wm_fault (error, WM_EHOST, "no memory for known answers");
     if (!fault)
-        fault = score_seeded (device, model, n, inputs, scores, moved, status, error);
+        fault = score_seeded (device, onnx, model, n, inputs, scores, moved, status, error);
     if (!fault && is_steady (scores, moved, n_output))
         fault = check_alone (device, model, inputs, scores, moved, error);
     for (uint32_t i = 0; i < n && !fault; i++) {
