@@ -560,8 +560,9 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
         return wm_fault (error, WM_EHOST,
                          "%s: a frozen graph outside the family (%.120s) needs OpenVINO: %s",
                          onnx->path, why + strlen ("general engine: "), lack.text);
-    wm_fault_t fault =
-        wm_onnx_pack (onnx, NULL, 0, &parts->original, &parts->original_bytes, error);
+    wm_fault_t fault = onnx->graphdef ? WM_OK : wm_onnx_refuse_known (onnx, error);
+    if (!fault)
+        fault = wm_onnx_pack (onnx, NULL, 0, &parts->original, &parts->original_bytes, error);
     if (!fault)
         fault = wm_onnx_outputs (onnx, output, &parts->n_output, error);
     if (!fault)

@@ -69,6 +69,11 @@ wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error);
 /* Whether a node reads a constant with a NaN, which may be meant; `text` gets the first.  */
 bool wm_onnx_find_nan (wm_onnx_t *self, char *text, size_t bytes);
 
+/* Refuses nodes that both general engines are known to compute otherwise than ONNX; and those that
+   OpenVINO is, for a model that nothing judges. WM_EBATCH names the node.  */
+wm_fault_t wm_onnx_refuse_known (wm_onnx_t *self, wm_error_t *error);
+wm_fault_t wm_onnx_refuse_unjudged (const wm_onnx_t *self, wm_error_t *error);
+
 /* Makes the file that a .wmm stores: the original bytes, or, if data was gathered or outputs were
    chosen, a new file with them, in the arena. The n values inside it that `inner` names become
    outputs WM_ONNX_INNER 0, 1, ... after the others. WM_EHOST: no memory.  */

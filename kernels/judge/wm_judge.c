@@ -153,8 +153,10 @@ static wm_fault_t group_again (wm_judge_t *self, float *shuffled, float *again, 
         if (memcmp (again + (size_t) r * self->n_output,
                     self->scores[WM_JUDGE_OPENVINO] + (size_t) order[r] * self->n_output,
                     self->n_output * sizeof *again) != 0)
-            return note_worst (self, self->row + (size_t) order[r] * self->n_value, self->n_value,
-                               INFINITY, error);
+            return self->device[WM_JUDGE_ONNXRUNTIME]
+                       ? note_worst (self, self->row + (size_t) order[r] * self->n_value,
+                                     self->n_value, INFINITY, error)
+                       : wm_judge_refuse_mixing (self, NULL, error);
     return fault;
 }
 
@@ -474,6 +476,8 @@ wm_fault_t wm_judge (wm_onnx_t *onnx, bool whole, bool other_shapes, const char 
     *judged = (wm_judged_t){ .judgement = WM_JUDGED_BY_NONE };
     self.model = wm_model_open (draft, error);
     wm_fault_t fault = self.model ? open_engines (&self, error) : error->fault;
+    if (!fault && !self.device[WM_JUDGE_ONNXRUNTIME])
+        fault = wm_onnx_refuse_unjudged (onnx, error);
     if (!fault)
         fault = take_memory (&self, error);
     if (!fault && other_shapes)

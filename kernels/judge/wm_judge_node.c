@@ -172,7 +172,7 @@ wm_fault_t wm_judge_refuse_mixing (wm_judge_t *self, float *pair, wm_error_t *er
     float *gathered = malloc (2 * (size_t) self->n_value * sizeof *gathered);
     const Onnx__NodeProto *node = NULL;
     char text[240] = "a node";
-    if (names && gathered && !find_tensors (self, &tensors, error))
+    if (pair && names && gathered && !find_tensors (self, &tensors, error))
         for (size_t from = 0; from < tensors.n && !node; from += WM_SHAPES_MAX) {
             const size_t left = tensors.n - from,
                          to = from + (left < WM_SHAPES_MAX ? left : WM_SHAPES_MAX),

@@ -66,7 +66,7 @@ double wm_judge_beyond (const float *value, const float *right, const float *mov
 const Onnx__NodeProto *wm_judge_find_node (wm_judge_t *self, wm_error_t *error);
 
 /* Refuses a model of which two patches side by side have other scores than alone: WM_EBATCH names
-   the node.  */
+   the node. pair NULL: without ONNX Runtime nothing finds it.  */
 wm_fault_t wm_judge_refuse_mixing (wm_judge_t *self, float *pair, wm_error_t *error);
 
 #endif
