@@ -63,7 +63,7 @@ static wm_fault_t note_worst (wm_judge_t *self, const float *row, uint32_t n_val
     return WM_OK;
 }
 
-/* How far a row of scores is wm_judge_beyond what is allowed.  */
+/* How far a row of scores is beyond what is allowed.  */
 static double row_beyond (wm_judge_t *self, const float *value, const float *right,
                           const float *moved, const wm_judge_range_t *range)
 {
@@ -132,38 +132,44 @@ static const uint32_t batch_size[] = { 1, 2, 7, 32 };
 #define SIZES (sizeof batch_size / sizeof *batch_size)
 
 /* Scores the same patches by OpenVINO in another order, in batches of several sizes: bits must not
-   depend on them.  */
+   depend on them. Without ONNX Runtime, which could score it, the model is refused.  */
 static wm_fault_t group_again (wm_judge_t *self, float *shuffled, float *again, wm_error_t *error)
 {
     uint32_t order[ROWS], done = 0;
     uint8_t status[ROWS];
-    wm_fault_t fault = WM_OK;
     shuffle (order, self->rows, self->n_judged);
     for (uint32_t r = 0; r < self->rows; r++)
         memcpy (shuffled + (size_t) r * self->n_value,
                 self->row + (size_t) order[r] * self->n_value, self->n_value * sizeof *shuffled);
-    for (uint32_t turn = 0; done < self->rows && !fault; turn++) {
+    for (uint32_t turn = 0; done < self->rows; turn++) {
         const uint32_t left = self->rows - done, want = batch_size[turn % SIZES],
                        n = want < left ? want : left;
-        fault = score (self, WM_JUDGE_OPENVINO, shuffled + (size_t) done * self->n_value, n,
-                       status + done, again + (size_t) done * self->n_output, error);
+        float *row = shuffled + (size_t) done * self->n_value;
+        if (score (self, WM_JUDGE_OPENVINO, row, n, status, again, error))
+            return error->fault;
+        for (uint32_t r = 0; r < n; r++) {
+            const float *before =
+                self->scores[WM_JUDGE_OPENVINO] + (size_t) order[done + r] * self->n_output;
+            if (memcmp (again + (size_t) r * self->n_output, before,
+                        self->n_output * sizeof *again) == 0)
+                continue;
+            if (self->device[WM_JUDGE_ONNXRUNTIME])
+                return note_worst (self, row + (size_t) r * self->n_value, self->n_value, INFINITY,
+                                   error);
+            const Onnx__NodeProto *node = wm_judge_find_mixing (self, n, row, error);
+            if (node)
+                return wm_judge_refuse_mixing (self, node, error);
+            break; /* by roundings */
+        }
         done += n;
     }
-    for (uint32_t r = 0; r < self->rows && !fault; r++)
-        if (memcmp (again + (size_t) r * self->n_output,
-                    self->scores[WM_JUDGE_OPENVINO] + (size_t) order[r] * self->n_output,
-                    self->n_output * sizeof *again) != 0)
-            return self->device[WM_JUDGE_ONNXRUNTIME]
-                       ? note_worst (self, self->row + (size_t) order[r] * self->n_value,
-                                     self->n_value, INFINITY, error)
-                       : wm_judge_refuse_mixing (self, NULL, error);
-    return fault;
+    return WM_OK;
 }
 
 /* ---- each row alone -------------------------------------------------------------------------- */
 
-/* Computes batches of shuffled patches by ONNX Runtime, whose rows must be what they are alone. A
-   model that takes one patch only is computed so, and no other matters.  */
+/* Computes batches of shuffled patches by ONNX Runtime, whose rows must be what they are alone.
+   Sizes that a model does not take do not matter: its patches are computed one by one.  */
 static wm_fault_t check_batches (wm_judge_t *self, void *probe, float *shuffled, float *gathered,
                                  wm_error_t *error)
 {
@@ -181,12 +187,12 @@ static wm_fault_t check_batches (wm_judge_t *self, void *probe, float *shuffled,
         wm_judge_put_dense (self, rows, shuffled, gathered, in);
         const wm_fault_t fault =
             self->backend[WM_JUDGE_ONNXRUNTIME]->probe_run (probe, in, out, &refused);
-        if (fault) {
-            if (fault == WM_EHOST)
-                *error = refused;
-            return fault == WM_EHOST ? fault : WM_OK;
+        if (fault == WM_EHOST) {
+            *error = refused;
+            return fault;
         }
-        uint32_t bad = 0;
+        if (fault)
+            continue;
         for (uint32_t i = 0; i < self->parts->n_output && !(most > 0); i++) {
             const wm_port_t *port = &self->parts->output[i];
             wm_judge_range_t range = WM_JUDGE_NO_RANGE;
@@ -201,7 +207,7 @@ static wm_fault_t check_batches (wm_judge_t *self, void *probe, float *shuffled,
                     ? 0
                     : fmax (WM_JUDGE_LEAST,
                             wm_judge_share_of (self, port->type) * wm_judge_width (&range));
-            for (uint32_t r = 0; r < rows && !(most > 0); r++, bad = r) {
+            for (uint32_t r = 0; r < rows && !(most > 0); r++) {
                 const float *alone =
                     self->scores[WM_JUDGE_ONNXRUNTIME] + (size_t) order[r] * self->n_output + from;
                 if (self->status[WM_JUDGE_ONNXRUNTIME][order[r]])
@@ -220,12 +226,9 @@ static wm_fault_t check_batches (wm_judge_t *self, void *probe, float *shuffled,
             from += port->n_value;
         }
         wm_judge_free_tensors (out, self->parts->n_output);
-        if (most > 0) {
-            if (bad > 1) /* the pair that shows it: the first, and the one that differs */
-                memmove (shuffled + self->n_value, shuffled + (size_t) (bad - 1) * self->n_value,
-                         self->n_value * sizeof *shuffled);
-            return wm_judge_refuse_mixing (self, shuffled, error);
-        }
+        if (most > 0)
+            return wm_judge_refuse_mixing (self, wm_judge_find_mixing (self, rows, shuffled, error),
+                                           error);
     }
     return WM_OK;
 }
@@ -290,7 +293,7 @@ static uint32_t score_ragged (const wm_judge_t *self, int engine, float *row, ui
                : wm_ragged_length (scores, wm_model_n_output (self->model));
 }
 
-/* How far scores of a ragged row are wm_judge_beyond what is allowed; all have the same shapes.  */
+/* How far scores of a ragged row are beyond what is allowed; all have the same shapes.  */
 static double ragged_beyond (wm_judge_t *self, const float *value, const float *right,
                              const float *moved, uint32_t n)
 {
@@ -447,8 +450,13 @@ static wm_fault_t conclude (wm_judge_t *self, wm_judged_t *judged, char text[WM_
                       "ONNX Runtime scores it: OpenVINO computes node '%.100s' (%.60s) otherwise",
                       wm_onnx_node_name (node), wm_onnx_op (node));
         else
-            snprintf (text, WM_JUDGE_TEXT,
-                      "ONNX Runtime scores it: OpenVINO's scores differ by %.1g", self->worst_off);
+            snprintf (
+                text, WM_JUDGE_TEXT,
+                isfinite (self->worst_off)
+                    ? "ONNX Runtime scores it: OpenVINO's scores differ by %.1g"
+                    : "ONNX Runtime scores it: OpenVINO's scores have other shapes, or depend "
+                      "on the batch",
+                self->worst_off);
     } else if (!theirs)
         snprintf (text, WM_JUDGE_TEXT, "judged by no other engine: %.200s",
                   self->why[WM_JUDGE_ONNXRUNTIME].text);

@@ -65,8 +65,14 @@ double wm_judge_beyond (const float *value, const float *right, const float *mov
 /* Finds the first node that the engines compute differently on the worst patch. NULL: none is.  */
 const Onnx__NodeProto *wm_judge_find_node (wm_judge_t *self, wm_error_t *error);
 
-/* Refuses a model of which two patches side by side have other scores than alone: WM_EBATCH names
-   the node. pair NULL: without ONNX Runtime nothing finds it.  */
-wm_fault_t wm_judge_refuse_mixing (wm_judge_t *self, float *pair, wm_error_t *error);
+/* Finds the first node of which a row of this batch is not what it is alone, as ONNX Runtime
+   computes them, or OpenVINO if that is not here. NULL: none is.  */
+const Onnx__NodeProto *wm_judge_find_mixing (wm_judge_t *self, uint32_t rows, float *patch,
+                                             wm_error_t *error);
+
+/* Refuses a model of which rows of a batch depend on each other: WM_EBATCH names the node, if it is
+   not NULL.  */
+wm_fault_t wm_judge_refuse_mixing (const wm_judge_t *self, const Onnx__NodeProto *node,
+                                   wm_error_t *error);
 
 #endif

@@ -121,7 +121,7 @@ double wm_judge_width (const wm_judge_range_t *self)
     return self->most > self->least ? self->most - self->least : 0;
 }
 
-/* The wm_judge_distance of two values; 0 where both are NaN, or equal.  */
+/* The distance of two values; 0 where both are NaN, or equal.  */
 static double distance (float a, float b)
 {
     if (a == b || (isnan (a) && isnan (b)))
@@ -130,7 +130,7 @@ static double distance (float a, float b)
     return isnan (off) ? INFINITY : off;
 }
 
-/* The most that a value may be off, and how far the farthest of n is wm_judge_beyond it. `moved`, or NULL:
+/* The most that a value may be off, and how far the farthest of n is beyond it. `moved`, or NULL:
    the right ones of a patch a rounding away.  */
 double wm_judge_beyond (const float *value, const float *right, const float *moved, size_t n,
                         double allowed, double *off)
