@@ -132,7 +132,7 @@ static const uint32_t batch_size[] = { 1, 2, 7, 32 };
 #define SIZES (sizeof batch_size / sizeof *batch_size)
 
 /* Scores the same patches by OpenVINO in another order, in batches of several sizes: bits must not
-   depend on them. Without ONNX Runtime, which could score it, the model is refused.  */
+   depend on them.  */
 static wm_fault_t group_again (wm_judge_t *self, float *shuffled, float *again, wm_error_t *error)
 {
     uint32_t order[ROWS], done = 0;
@@ -151,15 +151,9 @@ static wm_fault_t group_again (wm_judge_t *self, float *shuffled, float *again, 
             const float *before =
                 self->scores[WM_JUDGE_OPENVINO] + (size_t) order[done + r] * self->n_output;
             if (memcmp (again + (size_t) r * self->n_output, before,
-                        self->n_output * sizeof *again) == 0)
-                continue;
-            if (self->device[WM_JUDGE_ONNXRUNTIME])
+                        self->n_output * sizeof *again) != 0)
                 return note_worst (self, row + (size_t) r * self->n_value, self->n_value, INFINITY,
                                    error);
-            const Onnx__NodeProto *node = wm_judge_find_mixing (self, n, row, error);
-            if (node)
-                return wm_judge_refuse_mixing (self, node, error);
-            break; /* by roundings */
         }
         done += n;
     }
@@ -264,7 +258,7 @@ static wm_fault_t judge_dense (wm_judge_t *self, wm_error_t *error)
                     score (self, e, self->row, self->rows, self->status[e], self->scores[e], error);
         if (!fault && both && !self->worst)
             fault = compare_dense (self, error);
-        if (!fault && self->device[WM_JUDGE_OPENVINO] && !self->worst)
+        if (!fault && both && !self->worst)
             fault = group_again (self, shuffled, again, error);
         if (!fault && probe)
             fault = check_batches (self, probe, shuffled, gathered, error);

@@ -200,16 +200,15 @@ static bool row_differs (const wm_judge_t *self, const wm_probe_tensor_t *batch,
 }
 
 /* Finds the first tensor of [from, to) of which a row of a batch is not what it is alone, or `to`.  */
-static size_t find_mixing (wm_judge_t *self, int engine, const tensors_t *tensors, size_t from,
-                           size_t to, char (*names)[16], uint32_t rows, float *patch,
-                           float *gathered)
+static size_t find_mixing (wm_judge_t *self, const tensors_t *tensors, size_t from, size_t to,
+                           char (*names)[16], uint32_t rows, float *patch, float *gathered)
 {
     wm_probe_tensor_t in[WM_MODEL_PORTS_MAX], batch[WM_SHAPES_MAX], alone[WM_SHAPES_MAX];
     int64_t at[WM_SHAPES_MAX] = { 0 };
     const uint32_t n = (uint32_t) (to - from);
     size_t first = to;
     probe_t probe;
-    open_probe (&probe, self, engine, tensors, from, to, names);
+    open_probe (&probe, self, WM_JUDGE_ONNXRUNTIME, tensors, from, to, names);
     wm_judge_put_dense (self, rows, patch, gathered, in);
     const bool runs = run_probe (&probe, in, batch);
     bool fine = runs;
@@ -229,18 +228,15 @@ static size_t find_mixing (wm_judge_t *self, int engine, const tensors_t *tensor
         return fine ? first : to;
     /* a node refuses what a row, or the batch, brings: the tensors before it, then those behind */
     const size_t middle = from + n / 2;
-    first = find_mixing (self, engine, tensors, from, middle, names, rows, patch, gathered);
-    return first < middle
-               ? first
-               : find_mixing (self, engine, tensors, middle, to, names, rows, patch, gathered);
+    first = find_mixing (self, tensors, from, middle, names, rows, patch, gathered);
+    return first < middle ? first
+                          : find_mixing (self, tensors, middle, to, names, rows, patch, gathered);
 }
 
 /* Finds the first node of which a row of a batch is not what it is alone.  */
 const Onnx__NodeProto *wm_judge_find_mixing (wm_judge_t *self, uint32_t rows, float *patch,
                                              wm_error_t *error)
 {
-    const int engine =
-        self->device[WM_JUDGE_ONNXRUNTIME] ? WM_JUDGE_ONNXRUNTIME : WM_JUDGE_OPENVINO;
     const size_t most = rows > 2 ? 1 + 2 * WM_SHAPES_MAX / rows : WM_SHAPES_MAX; /* at a time */
     tensors_t tensors = { 0 };
     char (*names)[16] = inner_names (WM_SHAPES_MAX);
@@ -249,8 +245,8 @@ const Onnx__NodeProto *wm_judge_find_mixing (wm_judge_t *self, uint32_t rows, fl
     if (names && gathered && !find_tensors (self, &tensors, error))
         for (size_t from = 0; from < tensors.n && !node; from += most) {
             const size_t left = tensors.n - from, to = from + (left < most ? left : most),
-                         first = find_mixing (self, engine, &tensors, from, to, names, rows, patch,
-                                              gathered);
+                         first =
+                             find_mixing (self, &tensors, from, to, names, rows, patch, gathered);
             node = first < to ? tensors.node[first] : NULL;
         }
     free (names);
