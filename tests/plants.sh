@@ -46,6 +46,7 @@ try () # name
     read -r _ test pattern < <(grep '^test: ' "tests/plants/$name.patch")
     copy "$copy" && plant "$name" "$copy" || { echo "not ok - $name: the patch does not apply"; return 1; }
     mkdir "$copy/$B/lib" && cp -a "$B/obj" "$B/gen" "$copy/$B" && cp -a "$B"/lib/*.a "$copy/$B/lib"
+    cp -as "$PWD/$B"/lib/{wm_openvino.so,openvino,wm_onnxruntime.so,onnxruntime} "$copy/$B/lib" 2>/dev/null # those that are here
     # The real GPU's objects and warnings are beside the point.
     env -u MAKEFLAGS -u MAKELEVEL make -s -C "$copy" B="$B" CC="${CC:-gcc}" CUDA=0 OPT=-O1 WARN=-w \
             "$B/tests/$test" >"$copy/build.log" 2>&1 || {

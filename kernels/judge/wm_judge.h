@@ -5,8 +5,8 @@
    batches of several sizes and orders, ONNX Runtime each alone. Scores agree within 2e-5, or 1e-5
    of the range of their output if that is more (what half precision rounds, if the model computes
    in it); whole numbers exactly; NaN equals NaN. A score that changes by more when its patch
-   changes by a rounding may differ by as much. Where they agree OpenVINO scores the model, which is faster.
-   Where they do not, the first node that differs is named, and ONNX Runtime scores it.
+   changes by a rounding may differ by as much. Where they agree OpenVINO scores the model, which is
+   faster. Where they do not, the first node that differs is named, and ONNX Runtime scores it.
 
    Then ONNX Runtime computes patches in batches: a model is refused if the scores of a patch depend
    on the others.  Private to kernels/.  Thread: one at a time.  */

@@ -55,8 +55,8 @@ typedef struct {
     const char *name[WM_SHAPES_MAX]; /* of what it computes */
 } probe_t;
 
-/* Opens a probe of tensors [from, to), of a file without the nodes behind them: one that refuses its
-   inputs is not run for those before it.  */
+/* Opens a probe of tensors [from, to), of a file without the nodes behind them: one that refuses
+   its inputs is not run for those before it.  */
 static void open_probe (probe_t *probe, const wm_judge_t *self, int engine,
                         const tensors_t *tensors, size_t from, size_t to, char (*names)[16])
 {
@@ -99,8 +99,8 @@ static void close_probe (probe_t *self)
     wm_arena_clear (&self->arena);
 }
 
-/* Whether a tensor differs from the right one, whose `outer` blocks lie at `from`, and from there on
-   at every `stride`, in the other.  */
+/* Whether a tensor differs from the right one, whose `outer` blocks lie in it at `from`, and from
+   there on at every `stride`.  */
 static bool tensors_differ (const wm_judge_t *self, const wm_probe_tensor_t *a,
                             const wm_probe_tensor_t *right, uint64_t outer, uint64_t stride,
                             uint64_t from)
@@ -199,7 +199,8 @@ static bool row_differs (const wm_judge_t *self, const wm_probe_tensor_t *batch,
                            (uint64_t) from * inner);
 }
 
-/* Finds the first tensor of [from, to) of which a row of a batch is not what it is alone, or `to`.  */
+/* Finds the first tensor of [from, to) of which a row of a batch is not what it is alone, or
+   `to`.  */
 static size_t find_mixing (wm_judge_t *self, const tensors_t *tensors, size_t from, size_t to,
                            char (*names)[16], uint32_t rows, float *patch, float *gathered)
 {

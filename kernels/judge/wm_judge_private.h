@@ -29,7 +29,7 @@ typedef struct {
     double worst_off; /* by so much */
 } wm_judge_t;
 
-/* ---- tensors (wm_judge_tensor.c) -------------------------------------------------------------- */
+/* ---- tensors (wm_judge_tensor.c) ------------------------------------------------------------- */
 
 /* The inputs of `rows` dense patches, which are gathered by port into `gathered` (NULL: one).  */
 void wm_judge_put_dense (const wm_judge_t *self, uint32_t rows, float *patch, float *gathered,
@@ -60,7 +60,7 @@ double wm_judge_width (const wm_judge_range_t *self);
 double wm_judge_beyond (const float *value, const float *right, const float *moved, size_t n,
                         double allowed, double *off);
 
-/* ---- nodes (wm_judge_node.c) ------------------------------------------------------------------ */
+/* ---- nodes (wm_judge_node.c) ----------------------------------------------------------------- */
 
 /* Finds the first node that the engines compute differently on the worst patch. NULL: none is.  */
 const Onnx__NodeProto *wm_judge_find_node (wm_judge_t *self, wm_error_t *error);

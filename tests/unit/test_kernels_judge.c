@@ -543,6 +543,7 @@ int main (void)
                                         cmocka_unit_test (with_no_engine),
                                         cmocka_unit_test (ragged_models) };
     wm_error_t lack;
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     if (!wm_device_is_here ("openvino", &lack) || !wm_device_is_here ("onnxruntime", &lack)) {
         printf ("skipped: %s\n", lack.text);
         return 0;
