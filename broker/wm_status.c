@@ -52,14 +52,15 @@ static json_t *campaign_json (const wm_summary_t *s, const wm_status_about_t *ab
         snprintf (id + 2 * i, 3, "%02x", about->campaign[i]);
     const double most = wm_pins_max_error (about->pins);
     json_t *spec = json_string (about->pins->spec); /* of lines, which text () would tame */
-    return json_pack ("{s:s, s:s, s:o, s:o, s:o, s:I, s:o, s:s, s:s, s:o, s:o}", "id", id, "state",
-                      s->state, "precision", text (about->pins->precision), "max_error",
-                      most > 0 ? json_real (most) : json_null (), "model",
-                      text (about->pins->model), "submitted", (json_int_t) about->submitted_s,
-                      "output", text (about->pins->output), "serves",
-                      *about->pins->serves ? "clients" : "files", "rows",
-                      *about->pins->serves ? "patches" : wm_pins_rows (about->pins->spec), "frames",
-                      frames_json (about->pins), "specification", spec ? spec : json_null ());
+    return json_pack (
+        "{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:s, s:s, s:o, s:o}", "id", id, "state", s->state,
+        "precision", text (about->pins->precision), "max_error",
+        most > 0 ? json_real (most) : json_null (), "model", text (about->pins->model), "judged_by",
+        *about->pins->judged_by ? text (about->pins->judged_by) : json_null (), "submitted",
+        (json_int_t) about->submitted_s, "output", text (about->pins->output), "serves",
+        *about->pins->serves ? "clients" : "files", "rows",
+        *about->pins->serves ? "patches" : wm_pins_rows (about->pins->spec), "frames",
+        frames_json (about->pins), "specification", spec ? spec : json_null ());
 }
 
 /* Of the disk that has journal and ledger, as for a user without privileges.  */

@@ -51,6 +51,16 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
     const wm_engine_t *engine =
         wm_device_engine (wm_device_is_auto (name) ? wm_model_scorer (model) : name);
     char names[160];
+    if (strcmp (engine->name, "openvino") == 0 &&
+        wm_model_judged (model)->judgement == WM_JUDGED_OTHER) {
+        char differing[WM_MODEL_JUDGED_BYTES];
+        wm_model_differing (model, differing);
+        wm_fault (error, WM_EBATCH,
+                  "OpenVINO computes %s of this model otherwise than ONNX defines: leave out "
+                  "--engine, or import it with --accept-differences",
+                  differing);
+        return NULL;
+    }
     if (*engine->name && (family || engine->any_model))
         return engine;
     wm_device_engine_names (names);

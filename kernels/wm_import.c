@@ -499,9 +499,9 @@ static bool shapes_differ (const wm_port_t *known, const wm_port_t *right, uint3
 }
 
 /* Fills in the shapes of the outputs: OpenVINO's, but ONNX Runtime's where OpenVINO does not take
-   the model, or has others (*other); those that the file states without either.  */
+   the model, or has others and none were accepted; those that the file states without either.  */
 static wm_fault_t find_shapes (wm_onnx_t *onnx, wm_onnx_ports_t *how, const wm_backend_t *openvino,
-                               wm_model_parts_t *parts, wm_port_t *output, bool *other,
+                               wm_model_parts_t *parts, wm_port_t *output, wm_judge_how_t *judging,
                                wm_error_t *error)
 {
     wm_error_t lack;
@@ -517,8 +517,8 @@ static wm_fault_t find_shapes (wm_onnx_t *onnx, wm_onnx_ports_t *how, const wm_b
                                     parts->n_input, output, parts->n_output, 0, error)
                  : WM_EHOST;
     if (!theirs) {
-        *other = !mine && shapes_differ (output, right, parts->n_output);
-        if (mine || *other)
+        judging->other_shapes = !mine && shapes_differ (output, right, parts->n_output);
+        if (mine || (judging->other_shapes && !judging->accept))
             memcpy (output, right, parts->n_output * sizeof *right);
         return WM_OK;
     }
@@ -535,26 +535,25 @@ static wm_fault_t find_shapes (wm_onnx_t *onnx, wm_onnx_ports_t *how, const wm_b
 }
 
 /* Lets both engines judge the draft; `why` gets the sentence.  */
-static wm_fault_t judge (wm_onnx_t *onnx, bool whole, bool other, const char *draft,
+static wm_fault_t judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *draft,
                          wm_model_parts_t *parts, char why[480], wm_error_t *error)
 {
     char text[WM_JUDGE_TEXT] = "judged by no other engine: ONNX Runtime reads no frozen graphs";
     const size_t n = strlen (why);
     const wm_fault_t fault =
-        onnx->graphdef ? WM_OK
-                       : wm_judge (onnx, whole, other, draft, parts, &parts->judged, text, error);
+        onnx->graphdef ? WM_OK : wm_judge (onnx, how, draft, parts, &parts->judged, text, error);
     snprintf (why + n, 480 - n, "; %s", text);
     return fault;
 }
 
-static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const char *path,
-                                 wm_model_parts_t *parts, wm_port_t *output, wm_arena_t *arena,
-                                 char why[480], wm_error_t *error)
+static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, bool accept,
+                                 const char *path, wm_model_parts_t *parts, wm_port_t *output,
+                                 wm_arena_t *arena, char why[480], wm_error_t *error)
 {
     wm_error_t lack;
     char draft[PATH_MAX];
     const wm_backend_t *openvino = wm_backend_find (wm_device_engine ("openvino"), &lack);
-    bool other = false;
+    wm_judge_how_t judging = { .whole = how->whole, .accept = accept };
     const bool any = openvino || wm_device_is_here ("onnxruntime", error);
     if (!openvino && onnx->graphdef)
         return wm_fault (error, WM_EHOST,
@@ -566,7 +565,7 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
     if (!fault)
         fault = wm_onnx_outputs (onnx, output, &parts->n_output, error);
     if (!fault)
-        fault = find_shapes (onnx, how, openvino, parts, output, &other, error);
+        fault = find_shapes (onnx, how, openvino, parts, output, &judging, error);
     if (fault)
         return fault;
     if (!any) {
@@ -580,7 +579,7 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, const ch
         return wm_fault (error, WM_EHOST, "%s: the name is too long", path);
     fault = wm_model_write (draft, parts, error);
     if (!fault)
-        fault = judge (onnx, how->whole, other, draft, parts, why, error);
+        fault = judge (onnx, &judging, draft, parts, why, error);
     if (!fault)
         fault = wm_model_write (draft, parts, error);
     if (!fault && answer (draft, onnx, parts, arena, why, error))
@@ -633,7 +632,8 @@ static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choic
     parts.net = family ? &net : NULL;
     if (!fault)
         fault = family ? write_family (path, &parts, &arena, error)
-                       : write_general (onnx, &how, path, &parts, output, &arena, why, error);
+                       : write_general (onnx, &how, choices->accept, path, &parts, output, &arena,
+                                        why, error);
     wm_arena_clear (&arena);
     return fault;
 }
@@ -643,10 +643,11 @@ static wm_fault_t identify (const wm_onnx_t *onnx, const wm_import_choices_t *ch
                             uint8_t sha256[32], wm_error_t *error)
 {
     memcpy (sha256, onnx->sha256, 32);
-    if (!choices->outputs && !choices->whole && !choices->general)
+    if (!choices->outputs && !choices->whole && !choices->general && !choices->accept)
         return WM_OK;
-    char text[32];
-    snprintf (text, sizeof text, "whole %d general %d ", choices->whole, choices->general);
+    char text[48];
+    snprintf (text, sizeof text, "whole %d general %d %s", choices->whole, choices->general,
+              choices->accept ? "accept 1 " : "");
     const char *outputs = choices->outputs ? choices->outputs : "";
     wm_digest_t *digest = wm_digest_new ();
     wm_digest_add (digest, onnx->sha256, 32);

@@ -20,6 +20,7 @@ typedef struct {
     const char *outputs; /* names with commas between: which outputs, in which order; NULL: all */
     bool whole;          /* inputs and outputs have no batch dimension: one patch is all of them */
     bool general;        /* a general model, also if it is of the family */
+    bool accept;         /* OpenVINO scores it, also where it does not compute what ONNX defines */
     const char *spare;   /* not part of it: no file of the model's may be this; NULL: wmm_path */
 } wm_import_choices_t;
 

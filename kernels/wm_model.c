@@ -412,6 +412,43 @@ const wm_judged_t *wm_model_judged (const wm_model_t *self)
     return &self->header->judged;
 }
 
+void wm_model_differing (const wm_model_t *self, char text[WM_MODEL_JUDGED_BYTES])
+{
+    const char *from = NULL, *end;
+    for (const char *at = self->header->why; (at = strstr (at, WM_MODEL_DIFFERS));)
+        from = at += strlen (WM_MODEL_DIFFERS);
+    end = from ? strstr (from, WM_MODEL_OTHERWISE) : NULL;
+    if (!end) {
+        snprintf (text, WM_MODEL_JUDGED_BYTES, "its scores");
+        return;
+    }
+    snprintf (text, WM_MODEL_JUDGED_BYTES, "%.*s", end - from < 160 ? (int) (end - from) : 160,
+              from);
+    for (char *c = text; *c; c++) /* a name in the model is its author's */
+        if ((unsigned char) *c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+void wm_model_judged_by (const wm_model_t *self, char text[WM_MODEL_JUDGED_BYTES])
+{
+    const wm_judged_t *judged = &self->header->judged;
+    char differing[WM_MODEL_JUDGED_BYTES];
+    const bool family = self->header->kind == WM_MODEL_FAMILY;
+    if (judged->judgement != WM_JUDGED_TAKEN && judged->judgement != WM_JUDGED_OTHER) {
+        snprintf (text, WM_MODEL_JUDGED_BYTES, "%s",
+                  family                                 ? ""
+                  : judged->judgement == WM_JUDGED_EQUAL ? judged->judge
+                                                         : "none");
+        return;
+    }
+    wm_model_differing (self, differing);
+    snprintf (text, WM_MODEL_JUDGED_BYTES,
+              judged->judgement == WM_JUDGED_OTHER
+                  ? "%.39s scores it: " WM_MODEL_DIFFERS "%.160s" WM_MODEL_OTHERWISE
+                  : "%.39s, but not followed: " WM_MODEL_DIFFERS "%.160s" WM_MODEL_OTHERWISE,
+              judged->judge, differing);
+}
+
 const char *wm_model_scorer (const wm_model_t *self)
 {
     if (self->header->kind == WM_MODEL_FAMILY)

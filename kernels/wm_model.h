@@ -21,6 +21,10 @@
 #define WM_MODEL_CONVS_MAX 8
 #define WM_MODEL_KERNEL_COLUMNS_MAX 64 /* bits of a word: the sparse engine keeps one a column */
 #define WM_MODEL_DENSES_MAX 32
+/* In the sentence of `why` on who judged the model, around what OpenVINO computes otherwise.  */
+#define WM_MODEL_DIFFERS "OpenVINO computes "
+#define WM_MODEL_OTHERWISE " otherwise"
+
 #define WM_MODEL_PORTS_MAX 16 /* inputs, outputs */
 #define WM_MODEL_DIMS_MAX 6
 
@@ -113,6 +117,16 @@ const char *wm_model_why (const wm_model_t *self);    /* which engine and why, o
 
 /* Of a general model; of the family all zero.  */
 const wm_judged_t *wm_model_judged (const wm_model_t *self);
+
+/* Fills in who judged it, a line for outputs: "none", "onnxruntime-1.32.0", or after that, if
+   OpenVINO computes something else, who scores it and the first node that differs. "": a model of
+   the family.  */
+#define WM_MODEL_JUDGED_BYTES 256u
+void wm_model_judged_by (const wm_model_t *self, char text[WM_MODEL_JUDGED_BYTES]);
+
+/* Fills in what OpenVINO computes otherwise, "node 'up' (ConvTranspose)", of a judged model that it
+   does not compute as ONNX Runtime does.  */
+void wm_model_differing (const wm_model_t *self, char text[WM_MODEL_JUDGED_BYTES]);
 
 /* Returns the engine that scores a model where no other is asked for: "sparse", "openvino" or
    "onnxruntime".  */

@@ -238,6 +238,8 @@ static void show_status (const json_t *s, const char *campaign)
     printf ("%s%s\n", used > wm_show_width (STDOUT_FILENO) ? "\n" : "", files);
     show_advertised (s, endpoint);
     show_campaign (s);
+    if (*wm_ask_text (s, "campaign.judged_by"))
+        printf ("model judged by: %s\n", wm_ask_text (s, "campaign.judged_by"));
     wm_arithmetic_classes (stdout, s);
     wm_account_checks (stdout, s, "checked: ");
     if (!*endpoint)

@@ -261,6 +261,8 @@ static const wm_option_t import_options[] = {
     {.name = "whole",
      .help = "inputs and outputs have no batch dimension: one patch is all of them"},
     {.name = "general", .help = "for the general engine, even if the sparse one would take it"},
+    {.name = "accept-differences",
+     .help = "OpenVINO scores it, also where it computes a node otherwise than ONNX defines"},
     {.name = NULL},
 };
 
@@ -289,7 +291,8 @@ static int import_main (const wm_args_t *args)
         return wm_args_refuse (args, from ? "name one model at a time" : "name the model to read");
     const wm_import_choices_t choices = { .outputs = wm_args_text (args, "outputs"),
                                           .whole = wm_args_given (args, "whole"),
-                                          .general = wm_args_given (args, "general") };
+                                          .general = wm_args_given (args, "general"),
+                                          .accept = wm_args_given (args, "accept-differences") };
     if (wm_setup_model (from, &error) || wm_import (from, &choices, to, why, &error))
         return wm_setup_complain ("import", &error);
     wm_model_t *model = wm_model_open (to, &error);

@@ -19,6 +19,7 @@
 #include "schema/base/wm_process.h"
 #include "schema/wm_pair.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -264,6 +265,8 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     self->pins.n_value = wm_model_n_value (model);
     snprintf (self->why, sizeof self->why, "%s", wm_model_why (model));
     self->family = wm_model_kind (model) == WM_MODEL_FAMILY;
+    static_assert (sizeof self->pins.judged_by == WM_MODEL_JUDGED_BYTES, "one text");
+    wm_model_judged_by (model, self->pins.judged_by);
     const wm_port_t *port;
     if (wm_model_is_ragged (model, &port)) {
         if (!choices->for_clients)

@@ -122,7 +122,7 @@ static json_t *make (const char *name, const struct stat *output, const char *ad
                      const char *did, json_t *facts, json_t *more)
 {
     json_t *core = json_pack (
-        "{s:s, s:s, s:s, s:s, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?}",
+        "{s:s, s:s, s:s, s:s, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O?, s:O*}",
         "core.file_format", "hdf5", "core.application.family", "wiremill", "core.application.name",
         "scores", "core.application.version", WM_VERSION, "core.event_count",
         json_object_get (facts, "events"), "core.first_event_number",
@@ -131,7 +131,8 @@ static json_t *make (const char *name, const struct stat *output, const char *ad
         json_object_get (facts, "runs_subruns"), "wiremill.hits", json_object_get (facts, "hits"),
         "wiremill.hits_held", json_object_get (facts, "held"), "wiremill.precision",
         json_object_get (facts, "precision"), "wiremill.model_sha256",
-        json_object_get (facts, "model"));
+        json_object_get (facts, "model"), "wiremill.judged_by",
+        json_object_get (facts, "judged_by"));
     if (more)
         json_object_update (core, more);
     json_t *parents = *did ? json_pack ("[{s:s}]", "did", did) : json_array ();

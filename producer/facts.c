@@ -3,9 +3,10 @@
 
    Prints a line of JSON for each file, in their order, or null where the file cannot be read:
    {"events": 2, "first": 1, "last": 2, "hits": 300, "held": 0, "precision": "fp32", "model":
-   "SHA-256", "runs": [1], "runs_subruns": [100001]}. Events are those that have hits: an output
-   has a row for each hit, and nothing of an event without. A subrun is 100,000 times its run and
-   its number, as in DUNE's catalogue.  */
+   "SHA-256", "judged_by": "onnxruntime-1.32.0", "runs": [1], "runs_subruns": [100001]}. Events are
+   those that have hits: an output has a row for each hit, and nothing of an event without. A subrun
+   is 100,000 times its run and its number, as in DUNE's catalogue. judged_by is left out where the
+   output does not state it.  */
 #include "producer/verbs.h"
 
 #include "kernels/wm_spec.h"
@@ -38,7 +39,8 @@ const wm_verb_t wm_verb_facts = {
 typedef struct {
     int64_t hits, held;
     char model[80], precision[16];
-    wm_event_id_t *event; /* sorted, without repeats once `collect` is done */
+    char judged_by[WM_PINS_JUDGED_BYTES]; /* "": the output states none */
+    wm_event_id_t *event;                 /* sorted, without repeats once `collect` is done */
     size_t n, room;
 } facts_t;
 
@@ -127,6 +129,8 @@ static wm_fault_t read_output (facts_t *self, const char *path, wm_error_t *erro
         !wm_h5_text (file, "model_sha256", self->model, sizeof self->model) ||
         !wm_h5_text (file, "precision", self->precision, sizeof self->precision))
         fault = wm_fault (error, WM_EBATCH, "%s is not an output of wiremill", path);
+    if (!wm_h5_text (file, "judged_by", self->judged_by, sizeof self->judged_by))
+        self->judged_by[0] = 0;
     if (!fault)
         fault = wm_spec_parse (&spec, text, strlen (text), path, error);
     if (!fault)
@@ -140,7 +144,7 @@ static void print_text (const char *name, const char *text)
 {
     printf (", \"%s\": \"", name);
     for (; *text; text++)
-        putchar (*text > ' ' && *text < 0x7f && *text != '"' && *text != '\\' ? *text : '?');
+        putchar (*text >= ' ' && *text < 0x7f && *text != '"' && *text != '\\' ? *text : '?');
     putchar ('"');
 }
 
@@ -157,6 +161,8 @@ static void print (const facts_t *self)
             self->n, first, last, self->hits, self->held);
     print_text ("precision", self->precision);
     print_text ("model", self->model);
+    if (*self->judged_by)
+        print_text ("judged_by", self->judged_by);
     fputs (", \"runs\": [", stdout);
     const wm_event_id_t *event = self->event;
     for (size_t i = 0; i < self->n; i++)

@@ -245,11 +245,13 @@ static void print_rows (const show_t *self)
 
 static void print_all (const show_t *self, const char *path)
 {
-    char model[80] = "?", precision[16] = "?";
+    char model[80] = "?", precision[16] = "?", judged[WM_PINS_JUDGED_BYTES];
     wm_h5_text (self->h5, "model_sha256", model, sizeof model);
     wm_h5_text (self->h5, "precision", precision, sizeof precision);
     printf ("%s: %" PRId64 " %s, %" PRId64 " held; model %.12s, %s\n", path, self->hits, self->rows,
             self->held, model, precision);
+    if (wm_h5_text (self->h5, "judged_by", judged, sizeof judged))
+        printf ("model judged by: %s\n", judged);
     if (!self->n) {
         printf ("there is no row %" PRIu64 "; rows are counted from 0\n", self->first);
         return;

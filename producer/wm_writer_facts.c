@@ -125,6 +125,7 @@ bool wm_writer_facts (const wm_writer_t *self)
            text_write (self->file, "model_sha256", job->pins->model) &&
            text_write (self->file, "precision", job->pins->precision) &&
            (!*job->pins->max_error || text_write (self->file, "max_error", job->pins->max_error)) &&
+           (!*job->pins->judged_by || text_write (self->file, "judged_by", job->pins->judged_by)) &&
            text_write (self->file, "specification", job->pins->spec) && pair_write (self) &&
            text_write (self->file, "wiremill_version", WM_VERSION) &&
            text_write (self->file, "campaign", campaign) &&

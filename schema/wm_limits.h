@@ -44,7 +44,7 @@
 #define WM_PATH_BYTES_MAX 2048u      /* an input's name must fit a 4 KiB header */
 #define WM_TEXT_BYTES_MAX 480u
 #define WM_CLASS_BYTES_MAX 63u
-#define WM_PINS_BYTES_MAX 8448u
+#define WM_PINS_BYTES_MAX 8704u
 #define WM_PEERS_MAX 1024u
 #define WM_OPEN_EVENTS_MAX 256u      /* announced and not done, a producer */
 #define WM_EVENT_BATCHES_MAX 65536u  /* so that a manifest fits a frame */

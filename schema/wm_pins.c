@@ -37,10 +37,11 @@ static const pin_t pins[] = {
     { "layout", offsetof (wm_pins_t, layout), sizeof (((wm_pins_t *) 0)->layout), true },
     { "serves", offsetof (wm_pins_t, serves), sizeof (((wm_pins_t *) 0)->serves), true },
     { "lengths", offsetof (wm_pins_t, lengths), sizeof (((wm_pins_t *) 0)->lengths), true },
+    { "judged_by", offsetof (wm_pins_t, judged_by), sizeof (((wm_pins_t *) 0)->judged_by), true },
 };
 #define PINS (sizeof pins / sizeof *pins)
 #define PINS_DIGEST 7 /* those before output */
-static_assert (sizeof (wm_pins_t) + 208 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
+static_assert (sizeof (wm_pins_t) + 220 <= WM_PINS_BYTES_MAX, "keys and digits fit too");
 
 static void value_print (const wm_pins_t *self, const pin_t *pin, char text[1100])
 {
@@ -190,6 +191,8 @@ static bool keeps_own (const pin_t *pin, const wm_pins_t *pinned, const wm_pins_
                given->batch_hits == WM_BATCH_HITS_FAMILY;
     case offsetof (wm_pins_t, cut):
         return !*pinned->cut;
+    case offsetof (wm_pins_t, judged_by):
+        return !*pinned->judged_by;
     default:
         return false;
     }

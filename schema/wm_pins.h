@@ -19,6 +19,8 @@
 #define WM_BATCH_HITS_FAMILY 16384u
 #define WM_BATCH_HITS_GENERAL 4096u
 
+#define WM_PINS_JUDGED_BYTES 256u
+
 typedef struct {
     char model[65];       /* SHA-256 of the model file given, hex: the model's identity */
     char wmm[65];         /* SHA-256 of the imported .wmm that workers fetch */
@@ -43,7 +45,10 @@ typedef struct {
                             their patches is kept; "": files */
     char lengths[8];     /* "vary": patches and results are ragged rows (wm_ragged.h), n_value and
                             n_output the most that they have; "": all have so many */
-    char spec[WM_PINS_BYTES_MAX - 2336]; /* canonical specification; with table and labels */
+    char judged_by
+        [WM_PINS_JUDGED_BYTES]; /* who judged a general model at its import (wm_model_judged_by); "": it is
+                            of the family, or the campaign older than this pin */
+    char spec[WM_PINS_BYTES_MAX - 2592]; /* canonical specification; with table and labels */
 } wm_pins_t;
 
 /* Returns whether patches and results are ragged rows.  */
@@ -71,7 +76,7 @@ void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16]);
 
 /* Compares two campaigns' pins: WM_OK if equal, else WM_EBATCH names the first pin that differs. A
    campaign without max_error keeps what it was begun with, one without `cut` its own cut and
-   default of batch_hits.  */
+   default of batch_hits, one without judged_by goes on without it.  */
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error);
 
 #endif

@@ -412,8 +412,9 @@ static wm_fault_t take_memory (wm_judge_t *self, wm_error_t *error)
     return fine ? WM_OK : wm_fault (error, WM_EHOST, "no memory to judge a model");
 }
 
-/* Notes any patch as one that differs: the engines give its scores other shapes.  */
-static wm_fault_t note_shapes (wm_judge_t *self, wm_error_t *error)
+/* Notes any patch as one that differs: the engines give its scores other shapes, and only one of
+   them computes those of the model.  */
+static wm_fault_t note_shapes (wm_judge_t *self, bool accept, wm_error_t *error)
 {
     uint32_t n = self->n_value;
     const wm_fault_t fault =
@@ -422,35 +423,40 @@ static wm_fault_t note_shapes (wm_judge_t *self, wm_error_t *error)
                               1, 0, self->row, WM_JUDGE_VALUES_MAX / 8, &n, error)
             : wm_draw_row (self->onnx, self->parts->input, self->parts->n_input, WM_DRAW_SIGNED, 1,
                            self->row, error);
-    wm_device_destroy (&self->device[WM_JUDGE_OPENVINO]);
+    wm_device_destroy (&self->device[accept ? WM_JUDGE_ONNXRUNTIME : WM_JUDGE_OPENVINO]);
     return fault ? fault : note_worst (self, self->row, n, INFINITY, error);
 }
 
+static void name_judge (const wm_judge_t *self, wm_judged_t *judged)
+{
+    const wm_device_t *judge = self->device[WM_JUDGE_ONNXRUNTIME];
+    if (judge)
+        snprintf (judged->judge, sizeof judged->judge, "%.*s",
+                  (int) strcspn (wm_device_signature (judge), "/"), wm_device_signature (judge));
+}
+
 /* Says what was found.  */
-static wm_fault_t conclude (wm_judge_t *self, wm_judged_t *judged, char text[WM_JUDGE_TEXT],
-                            wm_error_t *error)
+static wm_fault_t conclude (wm_judge_t *self, bool accept, wm_judged_t *judged,
+                            char text[WM_JUDGE_TEXT], wm_error_t *error)
 {
     const wm_device_t *mine = self->device[WM_JUDGE_OPENVINO],
                       *theirs = self->device[WM_JUDGE_ONNXRUNTIME];
-    if (theirs)
-        snprintf (judged->judge, sizeof judged->judge, "%.*s",
-                  (int) strcspn (wm_device_signature (theirs), "/"), wm_device_signature (theirs));
     if (self->worst) {
         const Onnx__NodeProto *node = wm_judge_find_node (self, error);
-        judged->judgement = WM_JUDGED_OTHER;
+        const char *who = accept ? "OpenVINO scores it, as was accepted" : "ONNX Runtime scores it";
+        judged->judgement = accept ? WM_JUDGED_TAKEN : WM_JUDGED_OTHER;
         judged->off = isfinite (self->worst_off) ? (float) self->worst_off : 0;
         if (node)
             snprintf (text, WM_JUDGE_TEXT,
-                      "ONNX Runtime scores it: OpenVINO computes node '%.100s' (%.60s) otherwise",
+                      "%s: " WM_MODEL_DIFFERS "node '%.100s' (%.60s)" WM_MODEL_OTHERWISE, who,
                       wm_onnx_node_name (node), wm_onnx_op (node));
         else
-            snprintf (
-                text, WM_JUDGE_TEXT,
-                isfinite (self->worst_off)
-                    ? "ONNX Runtime scores it: OpenVINO's scores differ by %.1g"
-                    : "ONNX Runtime scores it: OpenVINO's scores have other shapes, or depend "
-                      "on the batch",
-                self->worst_off);
+            snprintf (text, WM_JUDGE_TEXT,
+                      isfinite (self->worst_off)
+                          ? "%s: " WM_MODEL_DIFFERS "its scores" WM_MODEL_OTHERWISE ", by %.1g"
+                          : "%s: " WM_MODEL_DIFFERS "its scores" WM_MODEL_OTHERWISE
+                            ": in another shape, or so that they depend on the batch",
+                      who, self->worst_off);
     } else if (!theirs)
         snprintf (text, WM_JUDGE_TEXT, "judged by no other engine: %.200s",
                   self->why[WM_JUDGE_ONNXRUNTIME].text);
@@ -468,12 +474,12 @@ static wm_fault_t conclude (wm_judge_t *self, wm_judged_t *judged, char text[WM_
     return WM_OK;
 }
 
-wm_fault_t wm_judge (wm_onnx_t *onnx, bool whole, bool other_shapes, const char *draft,
+wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *draft,
                      const wm_model_parts_t *parts, wm_judged_t *judged, char text[WM_JUDGE_TEXT],
                      wm_error_t *error)
 {
     wm_judge_t self = {
-        .onnx = onnx, .whole = whole, .parts = parts, .share = wm_judge_find_share (onnx)
+        .onnx = onnx, .whole = how->whole, .parts = parts, .share = wm_judge_find_share (onnx)
     };
     *judged = (wm_judged_t){ .judgement = WM_JUDGED_BY_NONE };
     self.model = wm_model_open (draft, error);
@@ -482,13 +488,15 @@ wm_fault_t wm_judge (wm_onnx_t *onnx, bool whole, bool other_shapes, const char 
         fault = wm_onnx_refuse_unjudged (onnx, error);
     if (!fault)
         fault = take_memory (&self, error);
-    if (!fault && other_shapes)
-        fault = note_shapes (&self, error);
+    if (!fault)
+        name_judge (&self, judged);
+    if (!fault && how->other_shapes)
+        fault = note_shapes (&self, how->accept, error);
     if (!fault)
         fault = wm_model_is_ragged (self.model, NULL) ? judge_ragged (&self, error)
                                                       : judge_dense (&self, error);
     if (!fault)
-        fault = conclude (&self, judged, text, error);
+        fault = conclude (&self, how->accept, judged, text, error);
     for (int e = 0; e < WM_JUDGE_ENGINES; e++) {
         wm_device_destroy (&self.device[e]);
         free (self.scores[e]);

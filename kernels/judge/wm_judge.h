@@ -23,11 +23,16 @@
 wm_fault_t wm_judge_shapes (wm_onnx_t *onnx, bool whole, const wm_model_parts_t *parts,
                             wm_port_t *output, wm_error_t *error);
 
-/* Judges the model of `parts`, which was written to the file `draft`. whole: its inputs have no
-   batch dimension; other_shapes: OpenVINO gives its outputs other shapes than those, which are ONNX
-   Runtime's. `text` gets what was found, for people. WM_EBATCH: a node makes the scores of a patch
+typedef struct {
+    bool whole;        /* inputs and outputs have no batch dimension */
+    bool accept;       /* OpenVINO scores it, also where it computes something else */
+    bool other_shapes; /* the engines give its outputs other shapes; those of the model are ONNX
+                          Runtime's, or OpenVINO's if that is accepted */
+} wm_judge_how_t;
+
+/* Judges the model of `parts`, which was written to the file `draft`. `text` gets what was found, for people. WM_EBATCH: a node makes the scores of a patch
    depend on other patches, or no engine computes the model; WM_EHOST: memory, engines.  */
-wm_fault_t wm_judge (wm_onnx_t *onnx, bool whole, bool other_shapes, const char *draft,
+wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *draft,
                      const wm_model_parts_t *parts, wm_judged_t *judged, char text[WM_JUDGE_TEXT],
                      wm_error_t *error);
 

@@ -298,6 +298,8 @@ static void put_about (FILE *out, const json_t *s)
                  wm_ask_text (s, "campaign.output"), wm_ask_text (s, "campaign.id"));
     wm_page_put (out, "p", "Model %s, precision %s.", wm_ask_text (s, "campaign.model"),
                  wm_ask_text (s, "campaign.precision"));
+    if (*wm_ask_text (s, "campaign.judged_by"))
+        wm_page_put (out, "p", "Model judged by: %s.", wm_ask_text (s, "campaign.judged_by"));
     if (*wm_ask_text (s, "endpoint"))
         wm_page_put (out, "p", "Broker %s, version %s, up %s.", wm_ask_text (s, "endpoint"),
                      wm_ask_text (s, "version"), wm_show_time (wm_ask_real (s, "up_s"), up));

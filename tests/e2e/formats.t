@@ -82,7 +82,7 @@ n, missing = check("Scores", sys.argv[4], {"int64": "i", "int32": "i", "float32"
 assert n >= 15 and set(missing) <= {"none", "michel"}, missing
 with h5py.File(sys.argv[4]) as f:
     for name in re.findall(r"`(\w+)`", section["Scores"].split("Attributes of the root:")[1].split("```")[0]):
-        assert name in f.attrs or name in ("max_error", "events_missing"), name
+        assert name in f.attrs or name in ("max_error", "judged_by", "events_missing"), name
 reasons = re.findall(r"^\| (\d) \| (.*?) \|", section["Scores"], re.M)
 source = open("schema/wm_batch.c").read()
 assert len(reasons) == 8 and all(f'"{text}"' in source for number, text in reasons), reasons
