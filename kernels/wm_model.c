@@ -222,8 +222,8 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
     }
     if (self->kind != WM_MODEL_GENERAL)
         return "kind of model";
-    if (self->judged.judgement >= WM_JUDGEMENTS || !(self->judged.off >= 0) ||
-        !memchr (self->judged.judge, 0, sizeof self->judged.judge))
+    if (self->judged.judgement >= WM_JUDGEMENTS || self->judged.lacked > 1 ||
+        !(self->judged.off >= 0) || !memchr (self->judged.judge, 0, sizeof self->judged.judge))
         return "its judgement";
     uint64_t end;
     if (!self->original_bytes || self->original < sizeof *self || self->original % ALIGN ||

@@ -99,7 +99,8 @@ typedef enum {
 
 typedef struct {
     uint8_t judgement; /* of wm_judgement_t */
-    uint8_t zero[3];
+    uint8_t lacked;    /* 1: OpenVINO or ONNX Runtime was not there */
+    uint8_t zero[2];
     float off;      /* the largest difference between the two */
     char judge[40]; /* the engine that judged, "onnxruntime-1.32.0"; "": none */
 } wm_judged_t;

@@ -332,7 +332,7 @@ void wm_kept_add (const wm_kept_t *self, const char *path, const wm_model_t *mod
     wm_error_t error;
     char place[PATH_MAX], line[LINE_BYTES];
     const float *inputs, *scores;
-    /* Without known answers it was imported without OpenVINO, which may come.  */
+    /* Without known answers it was imported without engines, which may come.  */
     if (!self->folder[0] || !wm_model_known (model, &inputs, &scores) || lstat (path, &status) ||
         !S_ISREG (status.st_mode) || status.st_uid != geteuid () ||
         (uint64_t) status.st_size > WM_KEPT_BYTES_MAX || !label (wm_model_head (model), line))

@@ -178,8 +178,17 @@ static wm_fault_t name_wmm (wm_setup_t *self, wm_error_t *error)
     return wm_folder_make (folder, 0777, error);
 }
 
+/* Whether an engine has come that was not there when a model was imported, so that both judge it
+   now.  */
+static bool may_be_judged (const wm_model_t *model)
+{
+    wm_error_t lack;
+    return wm_model_judged (model)->lacked && wm_device_is_here ("openvino", &lack) &&
+           wm_device_is_here ("onnxruntime", &lack);
+}
+
 /* Opens the model pins.model, which the campaign has, or which this user imported before and which
-   becomes the campaign's. NULL: neither.  */
+   becomes the campaign's. NULL: neither, or it is to be imported again.  */
 static wm_model_t *find_model (wm_setup_t *self, const wm_kept_t *kept, bool copy)
 {
     wm_error_t error;
@@ -193,6 +202,10 @@ static wm_model_t *find_model (wm_setup_t *self, const wm_kept_t *kept, bool cop
         return NULL;
     if (!(model = open_sound (self->wmm, self->pins.model)))
         wm_kept_remove (kept, self->pins.model);
+    else if (may_be_judged (model)) {
+        unlink (self->wmm);
+        wm_model_destroy (&model);
+    }
     return model;
 }
 

@@ -488,8 +488,10 @@ wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *dra
         fault = wm_onnx_refuse_unjudged (onnx, error);
     if (!fault)
         fault = take_memory (&self, error);
-    if (!fault)
+    if (!fault) {
+        judged->lacked = !self.backend[WM_JUDGE_OPENVINO] || !self.backend[WM_JUDGE_ONNXRUNTIME];
         name_judge (&self, judged);
+    }
     if (!fault && how->other_shapes)
         fault = note_shapes (&self, how->accept, error);
     if (!fault)
