@@ -528,6 +528,11 @@ static wm_fault_t find_shapes (wm_onnx_t *onnx, wm_onnx_ports_t *how, const wm_b
         explain (onnx, error);
     else
         *error = lack;
+    if (openvino && here && !strstr (error->text, "node '")) { /* what is clearer comes first */
+        const wm_error_t theirs_too = *error;
+        return wm_fault (error, theirs_too.fault, "%.200s: %.200s; %.200s", onnx->path, lack.text,
+                         theirs_too.text + strlen (onnx->path) + 2);
+    }
     const size_t n = strlen (error->text);
     if (openvino && here)
         snprintf (error->text + n, sizeof error->text - n, "; %s", lack.text);

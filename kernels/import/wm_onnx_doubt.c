@@ -1,8 +1,9 @@
 /* wm_onnx_doubt.c - nodes that an engine is known to compute otherwise than ONNX defines.
 
    ONNX's own tests show them (tests/golden/onnx.t), for OpenVINO 2026.4 and ONNX Runtime 1.32.
-   Where ONNX Runtime judges a model it finds those of OpenVINO itself, and others like them; where it
-   is missing, or lacks an operator of the model, this list is all there is.  */
+   A model with a node of OpenVINO's is scored by ONNX Runtime, whatever drawn patches show: some need
+   values that are not drawn (equal ones, a threshold that is met). Where ONNX Runtime is missing, or
+   lacks an operator of the model, it is refused.  */
 #include "kernels/import/wm_onnx.h"
 #include "kernels/import/wm_onnx_walk.h"
 #include "kernels/import/wm_tensor.h"
@@ -88,39 +89,49 @@ static const char *doubt_of_openvino (const wm_onnx_t *self, const Onnx__NodePro
     if (!strcmp (op, "BitShift") || !strcmp (op, "DynamicQuantizeLinear") ||
         !strcmp (op, "NonMaxSuppression"))
         return "its results";
+    if (!strcmp (op, "RoiAlign") && is_text (node, "mode", "max"))
+        return "mode max";
+    if (!strcmp (op, "TopK") && set >= 10)
+        return "the order of equal values";
     if (!strcmp (op, "Tile") && has_input (node, 1) && !is_constant (self, node->input[1]))
         return "repeats that are no constant";
     return NULL;
 }
 
-static wm_fault_t refuse_doubts (const wm_onnx_t *self, const Onnx__NodeProto *node, bool inner,
-                                 wm_error_t *error)
+/* Finds the first of a node and the graphs inside it. NULL: none has a doubt.  */
+static const Onnx__NodeProto *find_doubt (const wm_onnx_t *self, const Onnx__NodeProto *node,
+                                          bool inner, const char **doubt)
 {
-    const char *doubt = doubt_of_openvino (self, node, inner);
-    wm_fault_t fault = WM_OK;
-    if (doubt)
-        return wm_fault (error, WM_EBATCH,
-                         "%s: OpenVINO does not compute node '%.80s' (%.40s: %s) as ONNX defines "
-                         "it, and ONNX Runtime cannot score the model",
-                         self->path, wm_onnx_node_name (node), wm_onnx_op (node), doubt);
-    for (size_t a = 0; a < node->n_attribute; a++) { /* the file's depth is bounded */
+    const Onnx__NodeProto *found = (*doubt = doubt_of_openvino (self, node, inner)) ? node : NULL;
+    for (size_t a = 0; a < node->n_attribute && !found; a++) { /* the file's depth is bounded */
         const Onnx__AttributeProto *attribute = node->attribute[a];
-        for (size_t g = 0; g < attribute->n_graphs + (attribute->g != NULL) && !fault; g++) {
+        for (size_t g = 0; g < attribute->n_graphs + (attribute->g != NULL) && !found; g++) {
             const Onnx__GraphProto *graph =
                 g < attribute->n_graphs ? attribute->graphs[g] : attribute->g;
-            for (size_t i = 0; i < graph->n_node && !fault; i++)
-                fault = refuse_doubts (self, graph->node[i], true, error);
+            for (size_t i = 0; i < graph->n_node && !found; i++)
+                found = find_doubt (self, graph->node[i], true, doubt);
         }
     }
-    return fault;
+    return found;
+}
+
+const Onnx__NodeProto *wm_onnx_doubt (const wm_onnx_t *self, const char **doubt)
+{
+    const Onnx__NodeProto *found = NULL;
+    for (size_t i = 0; i < self->n_node && !found; i++)
+        found = find_doubt (self, self->node[i], false, doubt);
+    return found;
 }
 
 wm_fault_t wm_onnx_refuse_unjudged (const wm_onnx_t *self, wm_error_t *error)
 {
-    wm_fault_t fault = WM_OK;
-    for (size_t i = 0; i < self->n_node && !fault; i++)
-        fault = refuse_doubts (self, self->node[i], false, error);
-    return fault;
+    const char *doubt;
+    const Onnx__NodeProto *node = wm_onnx_doubt (self, &doubt);
+    return node ? wm_fault (error, WM_EBATCH,
+                            "%s: OpenVINO does not compute node '%.80s' (%.40s: %s) as ONNX "
+                            "defines it, and ONNX Runtime cannot score the model",
+                            self->path, wm_onnx_node_name (node), wm_onnx_op (node), doubt)
+                : WM_OK;
 }
 
 /* ---- what both compute otherwise ------------------------------------------------------------- */
@@ -167,7 +178,12 @@ static bool keeps_rounded_corners (wm_onnx_t *self, const Onnx__NodeProto *node)
 
 wm_fault_t wm_onnx_refuse_known (wm_onnx_t *self, wm_error_t *error)
 {
-    for (size_t i = 0; i < self->n_node && self->graph; i++)
+    for (size_t i = 0; i < self->n_node && self->graph; i++) {
+        if (!strcmp (wm_onnx_op (self->node[i]), "MaxUnpool") && has_input (self->node[i], 2))
+            return wm_fault (error, WM_EBATCH,
+                             "%s: node '%.80s' (MaxUnpool) has an output_shape, which no engine "
+                             "here computes as ONNX defines it: export the model without it",
+                             self->path, wm_onnx_node_name (self->node[i]));
         if (!strcmp (wm_onnx_op (self->node[i]), "Resize") &&
             keeps_rounded_corners (self, self->node[i]))
             return wm_fault (error, WM_EBATCH,
@@ -175,5 +191,6 @@ wm_fault_t wm_onnx_refuse_known (wm_onnx_t *self, wm_error_t *error)
                              "whole number, which no engine here does as ONNX defines it: export "
                              "the model with sizes instead of scales",
                              self->path, wm_onnx_node_name (self->node[i]));
+    }
     return WM_OK;
 }

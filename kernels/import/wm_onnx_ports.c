@@ -187,6 +187,17 @@ wm_fault_t wm_onnx_outputs (const wm_onnx_t *self, wm_port_t port[WM_MODEL_PORTS
         return wm_fault (error, WM_EBATCH,
                          "%s: %zu outputs; 1 to %d are possible: choose them by --outputs",
                          self->path, self->n_output, WM_MODEL_PORTS_MAX);
+    for (size_t i = 0; i < self->n_output;
+         i++) { /* OpenVINO 2026.4 crashes on one that is optional */
+        const Onnx__TypeProto *type = self->output[i]->type;
+        if (type && type->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET &&
+            type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
+            return wm_fault (
+                error, WM_EBATCH,
+                "%s: output '%.128s' is not a tensor (a sequence, a map, or optional): "
+                "leave it out with --outputs",
+                self->path, self->output[i]->name);
+    }
     wm_fault_t fault = WM_OK;
     for (*n = 0; *n < self->n_output && !fault; ++*n)
         fault = read_name (&reader, self->output[*n], &port[*n], error);

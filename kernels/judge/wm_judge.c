@@ -10,7 +10,8 @@
 #include <string.h>
 
 #define ROWS 64u      /* of a distribution */
-#define WORK_MAX 2e11 /* multiply-adds of a distribution; fewer rows of larger models */
+#define WORK_MAX 1e11 /* multiply-adds of a distribution; fewer rows of larger models */
+#define GROUPED 2     /* distributions that OpenVINO scores in other groups, too */
 #define ROWS_LEAST 4u
 #define THREADS_MAX 16
 #define ROUNDING 0x1p-20f
@@ -258,7 +259,7 @@ static wm_fault_t judge_dense (wm_judge_t *self, wm_error_t *error)
                     score (self, e, self->row, self->rows, self->status[e], self->scores[e], error);
         if (!fault && both && !self->worst)
             fault = compare_dense (self, error);
-        if (!fault && both && !self->worst)
+        if (!fault && both && !self->worst && kind < GROUPED)
             fault = group_again (self, shuffled, again, error);
         if (!fault && probe)
             fault = check_batches (self, probe, shuffled, gathered, error);
@@ -441,8 +442,10 @@ static wm_fault_t conclude (wm_judge_t *self, bool accept, wm_judged_t *judged,
 {
     const wm_device_t *mine = self->device[WM_JUDGE_OPENVINO],
                       *theirs = self->device[WM_JUDGE_ONNXRUNTIME];
+    const Onnx__NodeProto *node;
+    const char *doubt;
     if (self->worst) {
-        const Onnx__NodeProto *node = wm_judge_find_node (self, error);
+        node = wm_judge_find_node (self, error);
         const char *who = accept ? "OpenVINO scores it, as was accepted" : "ONNX Runtime scores it";
         judged->judgement = accept ? WM_JUDGED_TAKEN : WM_JUDGED_OTHER;
         judged->off = isfinite (self->worst_off) ? (float) self->worst_off : 0;
@@ -465,6 +468,12 @@ static wm_fault_t conclude (wm_judge_t *self, bool accept, wm_judged_t *judged,
         *judged->judge = 0;
         snprintf (text, WM_JUDGE_TEXT, "ONNX Runtime scores it, judged by no other engine: %.200s",
                   self->why[WM_JUDGE_OPENVINO].text);
+    } else if (!accept && (node = wm_onnx_doubt (self->onnx, &doubt))) {
+        judged->judgement = WM_JUDGED_OTHER;
+        snprintf (text, WM_JUDGE_TEXT,
+                  "ONNX Runtime scores it: " WM_MODEL_DIFFERS
+                  "node '%.100s' (%.60s: %s)" WM_MODEL_OTHERWISE,
+                  wm_onnx_node_name (node), wm_onnx_op (node), doubt);
     } else {
         judged->judgement = WM_JUDGED_EQUAL;
         judged->off = (float) self->off;

@@ -1,8 +1,10 @@
 /* wm_judge_shapes.c - the shapes of a model's outputs, as ONNX Runtime computes them.  */
 #include "kernels/judge/wm_judge_private.h"
 #include "kernels/import/wm_draw.h"
+#include "kernels/import/wm_flow.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
@@ -26,6 +28,23 @@ static wm_fault_t take_shape (const wm_judge_t *self, const wm_probe_tensor_t *o
         values *= port->dim[d];
     }
     port->n_value = (uint32_t) values;
+    return WM_OK;
+}
+
+/* Frees all sizes of outputs whose sizes a patch decides: drawn patches may not show it. Where there
+   is a batch the patches of a campaign have one size, and those that do not are held.  */
+static wm_fault_t free_sizes (const wm_judge_t *self, wm_port_t *output, wm_error_t *error)
+{
+    wm_flow_t flow;
+    if (!self->whole)
+        return WM_OK;
+    if (wm_flow_find (&flow, self->onnx, self->parts->input, self->parts->n_input, error))
+        return error->fault;
+    for (uint32_t i = 0; i < self->parts->n_output; i++)
+        if (wm_flow_bits (&flow, output[i].name) & WM_FLOW_SIZED) {
+            memset (output[i].dim, 0, sizeof output[i].dim);
+            output[i].n_value = output[i].n_dim ? 0 : 1;
+        }
     return WM_OK;
 }
 
@@ -82,5 +101,5 @@ wm_fault_t wm_judge_shapes (wm_onnx_t *onnx, bool whole, const wm_model_parts_t 
     if (probe)
         ort->probe_close (probe);
     free (row);
-    return fault;
+    return fault ? fault : free_sizes (&self, output, error);
 }

@@ -80,7 +80,7 @@ static wm_fault_t compile (wm_openvino_ragged_t *self, wm_error_t *error)
                                                   &self->compiled, error);
     for (uint32_t s = 0; s < self->n_slot && !fault; s++)
         if (!make_request (self, &self->slot[s]))
-            fault = wm_openvino_failed (error, WM_EHOST, "make a request");
+            fault = wm_openvino_failed (error, WM_EBATCH, "give this model's outputs free sizes");
     self->is_spoilt = fault != WM_OK;
     return fault;
 }
