@@ -19,7 +19,7 @@
 #define WM_BATCH_HITS_FAMILY 16384u
 #define WM_BATCH_HITS_GENERAL 4096u
 
-#define WM_PINS_JUDGED_BYTES 256u
+#define WM_PINS_JUDGED_BYTES 256u /* of who judged its model */
 
 typedef struct {
     char model[65];       /* SHA-256 of the model file given, hex: the model's identity */
@@ -45,9 +45,9 @@ typedef struct {
                             their patches is kept; "": files */
     char lengths[8];     /* "vary": patches and results are ragged rows (wm_ragged.h), n_value and
                             n_output the most that they have; "": all have so many */
-    char judged_by
-        [WM_PINS_JUDGED_BYTES]; /* who judged a general model at its import (wm_model_judged_by); "": it is
-                            of the family, or the campaign older than this pin */
+    /* Who judged a general model at its import (wm_model_judged_by); "": it is of the family, or
+       the campaign older than this pin.  */
+    char judged_by[WM_PINS_JUDGED_BYTES];
     char spec[WM_PINS_BYTES_MAX - 2592]; /* canonical specification; with table and labels */
 } wm_pins_t;
 

@@ -108,6 +108,26 @@ static void cut_is_a_pin_of_its_own (void **state)
     assert_non_null (strstr (error.text, "cut 'even', not ''"));
 }
 
+/* A campaign begun before it was pinned who judged the model goes on.  */
+static void judged_by_is_a_pin_of_its_own (void **state)
+{
+    (void) state;
+    wm_pins_t old = good (), judged = good (), back;
+    char text[WM_PINS_BYTES_MAX];
+    uint8_t a[16], b[16];
+    wm_error_t error;
+    memset (judged.judged_by, 'j', sizeof judged.judged_by - 1);
+    const size_t bytes = wm_pins_print (&judged, text);
+    assert_int_equal (wm_pins_parse (&back, text, bytes, NULL), WM_OK);
+    assert_memory_equal (&judged, &back, sizeof judged);
+    wm_pins_digest (&old, a), wm_pins_digest (&judged, b);
+    assert_memory_equal (a, b, 16);
+    assert_int_equal (wm_pins_compare (&old, &judged, NULL), WM_OK);
+    strcpy (judged.judged_by, "none"), strcpy (back.judged_by, "onnxruntime-1.32.0");
+    assert_int_equal (wm_pins_compare (&judged, &back, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "judged_by 'none', not 'onnxruntime-1.32.0'"));
+}
+
 static void differences_are_named (void **state)
 {
     (void) state;
@@ -277,6 +297,7 @@ int main (void)
         cmocka_unit_test (pins_survive),
         cmocka_unit_test (the_output_folder_is_not_in_the_digest),
         cmocka_unit_test (max_error_is_a_pin_of_its_own),
+        cmocka_unit_test (judged_by_is_a_pin_of_its_own),
         cmocka_unit_test (cut_is_a_pin_of_its_own),
         cmocka_unit_test (planes_elsewhere_are_pinned),
         cmocka_unit_test (an_input_is_as_new_as_its_planes),
