@@ -298,75 +298,6 @@ static void a_wrong_answer_is_found (void **state)
     wm_model_destroy (&model);
 }
 
-/* ---- who judged it --------------------------------------------------------------------------- */
-
-/* The text, the scorer and what openvino answers of each judgement; NULL: it takes the model.  */
-static void judgements (void **state)
-{
-    (void) state;
-    static const struct {
-        uint8_t judgement, lacked;
-        const char *why, *judged_by, *scorer, *refusal;
-    } rows[] = {
-        { WM_JUDGED_BY_NONE, 1, "", "none", "openvino", NULL },
-        { WM_JUDGED_EQUAL, 0, "", "judge-1", "openvino", NULL },
-        { WM_JUDGED_TAKEN, 0, "a; OpenVINO computes node 'up' (Conv) otherwise",
-          "judge-1, but not followed: OpenVINO computes node 'up' (Conv) otherwise", "openvino",
-          NULL },
-        { WM_JUDGED_OTHER, 0, "it: OpenVINO computes node 'a\n-\x7f' (Conv) otherwise; more",
-          "judge-1 scores it: OpenVINO computes node 'a?-?' (Conv) otherwise", "onnxruntime",
-          "OpenVINO computes node 'a?-?' (Conv) of this model otherwise than ONNX defines: leave" },
-        { WM_JUDGED_OTHER, 0, "cut: OpenVINO computes node",
-          "judge-1 scores it: OpenVINO computes its scores otherwise", "onnxruntime",
-          "OpenVINO computes its scores of this model otherwise than ONNX defines: leave out" },
-        { WM_JUDGED_ALONE, 0, "", "none", "onnxruntime", NULL },
-        { WM_JUDGEMENTS, 0, "", NULL, NULL, NULL },
-        { WM_JUDGED_EQUAL, 2, "", NULL, NULL, NULL },
-    };
-    graph_t g = steep (1);
-    save_graph (&g);
-    wm_model_t *model = imported (NULL);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        wm_error_t error = { 0 };
-        wm_model_parts_t parts = { .kind = WM_MODEL_GENERAL,
-                                   .why = rows[i].why,
-                                   .n_input = 1,
-                                   .n_output = 1,
-                                   .input = wm_model_input (model, 0),
-                                   .output = wm_model_output (model, 0),
-                                   .judged = { .judgement = rows[i].judgement,
-                                               .lacked = rows[i].lacked,
-                                               .judge = "judge-1" } };
-        char path[80], text[WM_MODEL_JUDGED_BYTES];
-        parts.original = wm_model_original (model, &parts.original_bytes);
-        snprintf (path, sizeof path, "%s/judged.wmm", folder);
-        const wm_fault_t fault = wm_model_write (path, &parts, &error);
-        if (!rows[i].judged_by) {
-            assert_int_not_equal (fault, WM_OK);
-            assert_non_null (strstr (error.text, "its judgement"));
-            continue;
-        }
-        wm_model_t *judged = wm_model_open (path, &error);
-        unlink (path);
-        assert_non_null (judged);
-        wm_model_judged_by (judged, text);
-        assert_string_equal (text, rows[i].judged_by);
-        assert_string_equal (wm_model_scorer (judged), rows[i].scorer);
-        const wm_device_config_t config = { .engine = "openvino",
-                                            .precision = "fp32",
-                                            .threads = 1 };
-        wm_device_t *device = wm_device_new (judged, NULL, &config, &error);
-        assert_int_equal (device == NULL, rows[i].refusal != NULL);
-        if (rows[i].refusal) {
-            assert_int_equal (error.fault, WM_EBATCH);
-            assert_non_null (strstr (error.text, rows[i].refusal));
-        }
-        wm_device_destroy (&device);
-        wm_model_destroy (&judged);
-    }
-    wm_model_destroy (&model);
-}
-
 /* ---- where it cannot be ---------------------------------------------------------------------- */
 
 static void without_the_engine (void **state)
@@ -636,7 +567,6 @@ int main (void)
         cmocka_unit_test (a_wrong_answer_is_found),
         cmocka_unit_test (free_dimensions),
         cmocka_unit_test (a_gpu_is_asked_again_what_it_knew),
-        cmocka_unit_test (judgements),
         cmocka_unit_test (without_the_engine),
         cmocka_unit_test (models_that_no_engine_takes),
     };
