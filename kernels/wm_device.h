@@ -1,10 +1,10 @@
 /* wm_device.h - the interface of kernels/ to engines: opens a device, which scores batches.
 
    Engines: "reference" (double precision, plain loops), "sparse" (the exact-sparse CPU engine of
-   the EmTrkMichelId family), "openvino" (any model, on dense patches), "onnxruntime" (any ONNX model, a patch at
-   a time), "cuda" (an NVIDIA GPU: the
-   family, and CNNs of ordinary operators), "cudnn" (the same, but the family by cuDNN alone),
-   and "auto": sparse for the family, else openvino. Here auto never takes a GPU; a worker's
+   the EmTrkMichelId family), "openvino" (any model, on dense patches), "onnxruntime" (any ONNX
+   model, a patch at a time), "cuda" (an NVIDIA GPU: the family, and CNNs of ordinary operators),
+   "cudnn" (the same, but the family by cuDNN alone), and "auto": sparse for the family, else the
+   one that the import chose (wm_model_scorer). Here auto never takes a GPU; a worker's
    does (gpuworker/wm_engine_device.h), and one that declines it has "cpu", which is auto's other
    name here.
 

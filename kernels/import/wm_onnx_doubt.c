@@ -1,9 +1,9 @@
 /* wm_onnx_doubt.c - nodes that an engine is known to compute otherwise than ONNX defines.
 
    ONNX's own tests show them (tests/golden/onnx.t), for OpenVINO 2026.4 and ONNX Runtime 1.32.
-   A model with a node of OpenVINO's is scored by ONNX Runtime, whatever drawn patches show: some need
-   values that are not drawn (equal ones, a threshold that is met). Where ONNX Runtime is missing, or
-   lacks an operator of the model, it is refused.  */
+   A model with a node of OpenVINO's is scored by ONNX Runtime, whatever drawn patches show: some
+   need values that are not drawn (equal ones, a threshold that is met). Where ONNX Runtime is
+   missing, or lacks an operator of the model, it is refused.  */
 #include "kernels/import/wm_onnx.h"
 #include "kernels/import/wm_onnx_walk.h"
 #include "kernels/import/wm_tensor.h"
@@ -43,8 +43,8 @@ static bool pads_by_name (const Onnx__NodeProto *node)
     return is_text (node, "auto_pad", "SAME_UPPER") || is_text (node, "auto_pad", "SAME_LOWER");
 }
 
-/* What of a node OpenVINO computes otherwise; NULL: nothing that is known. inner: it lies in a graph
-   inside a node, where wm_onnx_spell replaces nothing.  */
+/* What of a node OpenVINO computes otherwise; NULL: nothing that is known. inner: it lies in a
+   graph inside a node, where wm_onnx_spell replaces nothing.  */
 static const char *doubt_of_openvino (const wm_onnx_t *self, const Onnx__NodeProto *node,
                                       bool inner)
 {

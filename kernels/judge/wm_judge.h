@@ -30,8 +30,9 @@ typedef struct {
                           Runtime's, or OpenVINO's if that is accepted */
 } wm_judge_how_t;
 
-/* Judges the model of `parts`, which was written to the file `draft`. `text` gets what was found, for people. WM_EBATCH: a node makes the scores of a patch
-   depend on other patches, or no engine computes the model; WM_EHOST: memory, engines.  */
+/* Judges the model of `parts`, which was written to the file `draft`. `text` gets what was found,
+   for people. WM_EBATCH: a node makes the scores of a patch depend on other patches, or no engine
+   computes the model; WM_EHOST: memory, engines.  */
 wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *draft,
                      const wm_model_parts_t *parts, wm_judged_t *judged, char text[WM_JUDGE_TEXT],
                      wm_error_t *error);

@@ -31,8 +31,8 @@ static wm_fault_t take_shape (const wm_judge_t *self, const wm_probe_tensor_t *o
     return WM_OK;
 }
 
-/* Frees all sizes of outputs whose sizes a patch decides: drawn patches may not show it. Where there
-   is a batch the patches of a campaign have one size, and those that do not are held.  */
+/* Frees all sizes of outputs whose sizes a patch decides: drawn patches may not show it. Where
+   there is a batch the patches of a campaign have one size, and those that do not are held.  */
 static wm_fault_t free_sizes (const wm_judge_t *self, wm_port_t *output, wm_error_t *error)
 {
     wm_flow_t flow;

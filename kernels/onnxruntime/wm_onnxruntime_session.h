@@ -30,8 +30,8 @@ typedef struct {
 } wm_onnxruntime_out_t;
 
 /* Reads an ONNX file that has these inputs and outputs; the ports and the names are lent for the
-   session's life, the bytes for this call. NULL with *error: WM_EBATCH, ONNX Runtime does not take the model; WM_EHOST, no
-   memory.  */
+   session's life, the bytes for this call. NULL with *error: WM_EBATCH, ONNX Runtime does not take
+   the model; WM_EHOST, no memory.  */
 wm_onnxruntime_session_t *wm_onnxruntime_session_new (const void *bytes, size_t size,
                                                       const wm_port_t *input, uint32_t n_input,
                                                       const char *const *output_name,

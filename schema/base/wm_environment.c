@@ -31,7 +31,8 @@ static const struct {
     { "ONNX_*", GOES }, { "TBB_*", GOES }, { "HWLOC_*", GOES }, { "ITT_*", GOES },
     { "INTEL_LIBITTNOTIFY*", GOES }, { "INTEL_ITTNOTIFY*", GOES }, { "INTEL_JIT_*", GOES },
     /* ONNX Runtime and its mathematics; the first is told it, below */
-    { "ORT_DISABLE_TELEMETRY", STAYS }, { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES }, { "MLAS_*", GOES },
+    { "ORT_DISABLE_TELEMETRY", STAYS }, { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES },
+    { "MLAS_*", GOES },
     { "ALLOW_RELEASED_ONNX_OPSET_ONLY", GOES },
     /* OpenMP and MKL; the number of threads is an allocation's (wm_allowance.h) */
     { "OMP_NUM_THREADS", STAYS }, { "OMP_*", GOES }, { "GOMP_*", GOES }, { "KMP_*", GOES },

@@ -620,7 +620,8 @@ int main (void)
                                         cmocka_unit_test (frozen_graphs),
                                         cmocka_unit_test (damaged_files) },
                             engine[] = { cmocka_unit_test (a_patch_of_a_batch_is_held_alone),
-                                         cmocka_unit_test (patches_that_spoil_each_other_are_refused),
+                                         cmocka_unit_test (
+                                             patches_that_spoil_each_other_are_refused),
                                          cmocka_unit_test (ragged_rows_leave_nothing_behind) };
     const int failed = cmocka_run_group_tests (plain, NULL, clear_guard);
     wm_error_t lack;

@@ -19,7 +19,7 @@ static void add_floats (graph_t *g, const char *name, size_t n_dim, const int64_
         t->n_float_data *= (size_t) dim[d];
     t->float_data = take (g, t->n_float_data, sizeof *value);
     for (size_t k = 0; k < t->n_float_data; k++) /* of weights that are not given: a pattern */
-        t->float_data[k] = value ? value[k] : ((float) (k * 37 % 23) - 11) / 16;
+        t->float_data[k] = value ? value[k] : ((float) (k * 37 % 23) - 11) / 17;
     add_tensor (g, t);
 }
 
@@ -202,7 +202,7 @@ static float if_negative (const float *x)
 
 static float if_positive (const float *x)
 {
-    return x[0] > 0 && x[0] < 1 && x[1] > 0 && x[2] > 0 && x[3] > 0;
+    return floorf (64 * x[0]) != 64 * x[0]; /* the others have fewer bits */
 }
 
 static float if_whole (const float *x)
@@ -222,16 +222,18 @@ static const struct {
     { rarely, FIRST "m0 = Greater x0 #1.75; m1 = Less x0 #2; m = And m0 m1" ALL SUM },
     { if_large, FIRST "m = Greater x0 #100" ALL SUM },
     { if_negative, FIRST "m = Less x0 #0" ALL SUM },
-    { if_positive, FIRST "l = ReduceMin x keepdims=1 axes=2,; m0 = Greater l #0; m1 = Less x0 #1; "
-                         "m = And m0 m1" ALL SUM },
+    { if_positive, FIRST "k = Mul x0 #64; fl = Floor k; m = Greater k fl" ALL SUM },
     { if_whole, FIRST "fl = Floor x1; m0 = Equal x0 #7; m1 = Equal x1 fl; m = And m0 m1" ALL SUM },
 };
 
-static const float rows[][4] = {
-    { 1.8125f, -1, .5f, .25f }, { -2, 1, 1, -1 },     { 512, 1, 2, -3 },
-    { .5f, .25f, .125f, .75f }, { 7, 3, -4, 2 },      { 0, 0, 0, 0 },
-    { 1.9375f, .5f, -1, 1 },    { -.5f, 0, 2, -.25f }
-};
+static const float rows[][4] = { { 1.8125f, -1, .5f, .25f },
+                                 { -2, 1, 1, -1 },
+                                 { 512, 1, 2, -3 },
+                                 { 129 / 256.f, .25f, .125f, .75f },
+                                 { 7, 3, -4, 2 },
+                                 { 0, 0, 0, 0 },
+                                 { 1.9375f, .5f, -1, 1 },
+                                 { -.5f, 0, 2, -.25f } };
 #define ROWS (sizeof rows / sizeof *rows)
 
 /* A thousandth in a range of 2, for patches of one kind only.  */
@@ -249,6 +251,28 @@ static void a_difference_that_few_patches_show (void **state)
             for (int k = 0; k < 8; k++)
                 assert_float_equal (y[r][k], right[k], 1e-6);
         }
+        wm_model_destroy (&model);
+    }
+}
+
+/* OpenVINO's scores are all too large, or all too small.  */
+static void a_difference_of_one_sign (void **state)
+{
+    (void) state;
+    for (int last = 0; last < 2; last++) {
+        float y[ROWS][4];
+        char graph[300];
+        snprintf (graph, sizeof graph,
+                  FIRST "a = Abs x0; o = Mul x0 #0; g = Concat %s axis=2; c = " UP
+                        "g w; r = ReduceSum c @2,; y = Add x r",
+                  last ? "o o o a" : "a o o o");
+        save (graph, FLOAT);
+        wm_model_t *model = other ("'c' (ConvTranspose)");
+        score (model, ROWS, 4, rows[0], y[0]);
+        for (size_t r = 0; r < ROWS; r++) /* the kernel's sum, without its first value */
+            for (int k = 0; k < 4; k++)
+                assert_float_equal (y[r][k], rows[r][k] + (last ? 7 : 6) * fabsf (rows[r][0]),
+                                    1e-3);
         wm_model_destroy (&model);
     }
 }
@@ -366,6 +390,14 @@ static const char *const mixing[][2] = {
       "node 's' (CumSum)" },
     /* of large values alone */
     { "h = Add x #-100; r = Relu h; s = CumSum r @0; y = Add s x", "node 's' (CumSum)" },
+    /* a table that the sum soon lies outside of */
+    { "g = Greater x #0; i = Cast g to=7; s = CumSum i @0; n = ReduceMax s keepdims=0 axes=1,2,; "
+      "t = Gather V n; y = Neg t",
+      "node 's' (CumSum)" },
+    /* behind a sequence, which is no tensor */
+    { "n = Neg x; q = SplitToSequence n axis=2 keepdims=1; r = ConcatFromSequence q axis=2; "
+      "s = CumSum r @0; y = Neg s",
+      "node 's' (CumSum)" },
     /* the sixth patch of a batch gets into the seventh */
     { "n = Neg x; a = Slice n @0, @6, @0,; b = Slice n @6, @7, @0,; c = Slice n @7, @99, @0,; "
       "d = Slice n @5, @6, @0,; e = ReduceSum d @0,; f = Add b e; y = Concat a f c axis=0",
@@ -383,6 +415,16 @@ static void models_that_mix_patches_are_refused (void **state)
                   mixing[i][1]);
         refused (text);
     }
+}
+
+/* By one, where numbers go to ten millions.  */
+static void whole_numbers_that_mix_are_refused (void **state)
+{
+    (void) state;
+    save ("g = Greater x #0; i = Cast g to=7; s = CumSum i @0; m = Greater s @1; j = Cast m to=7; "
+          "l = Mul x #1000; n = Cast l to=7; k = Mul n @10000; y = Add j k",
+          INT64);
+    refused ("node 's' (CumSum) makes the scores of a patch depend on the other patches");
 }
 
 /* ---- models that agree ----------------------------------------------------------------------- */
@@ -410,13 +452,17 @@ static void models_that_agree (void **state)
     agrees ("y = Neg x", FLOAT, "largest difference 0");
 }
 
-/* A rounding of the patch changes as much.  */
+/* A rounding of the patch changes as much; whole numbers are not rounded, and give 0.  */
+#define BROKEN "f = Floor x; u = Sub x f; t = Tanh u; "
 static void models_that_magnify_roundings (void **state)
 {
     (void) state;
-    agrees ("v = MatMul x V; l = Mul v #1e5; y = Softmax l axis=2", FLOAT, "judged by onnxruntime");
-    agrees ("v = MatMul x V; l = Mul v #1e-7; a = Add l #1; y = ArgMax a axis=2 keepdims=0", INT64,
-            "judged by onnxruntime");
+    agrees (BROKEN "l = Mul t #1e5; y = Softmax l axis=2", FLOAT, "judged by onnxruntime");
+    agrees (BROKEN "l = Mul t #1e6; y = Sin l", FLOAT, "judged by onnxruntime");
+    agrees (BROKEN "l = Mul t #3e7; y = Cast l to=7", INT64, "judged by onnxruntime");
+    agrees (BROKEN "v = MatMul t V; l = Mul v #1e-7; a = Add l #1; "
+                   "y = ArgMax a axis=2 keepdims=0",
+            INT64, "judged by onnxruntime");
 }
 
 /* ---- engines that are not there -------------------------------------------------------------- */
@@ -534,11 +580,13 @@ static void ragged_models (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (a_difference_that_few_patches_show),
+                                        cmocka_unit_test (a_difference_of_one_sign),
                                         cmocka_unit_test (a_difference_of_zeros),
                                         cmocka_unit_test (a_difference_of_the_second_output),
                                         cmocka_unit_test (a_difference_of_whole_numbers),
                                         cmocka_unit_test (other_operators),
                                         cmocka_unit_test (models_that_mix_patches_are_refused),
+                                        cmocka_unit_test (whole_numbers_that_mix_are_refused),
                                         cmocka_unit_test (models_that_agree),
                                         cmocka_unit_test (models_that_magnify_roundings),
                                         cmocka_unit_test (with_one_engine),

@@ -1,4 +1,5 @@
-/* test_kernels_judged.c - what a .wmm states of who judged the model, and which engine it refuses.  */
+/* test_kernels_judged.c - what a .wmm states of who judged its model, and which engine it refuses.
+ */
 #include "kernels/wm_device.h"
 
 #include <setjmp.h>
