@@ -7,7 +7,6 @@
 #ifndef WM_MODELS_H
 #define WM_MODELS_H
 
-#include "kernels/wm_device.h"
 #include "producer/gateway/wm_gather.h"
 #include "producer/gateway/wm_kserve.h"
 #include "producer/gateway/wm_loop.h"
@@ -39,7 +38,8 @@
      .most = 256, .help = "worker processes of each model (default: 1)"}, \
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024, \
      .help = "threads a worker (default: the CPUs it may use / workers)"}, \
-    {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, \
+    {.name = "engine", .letter = 'e', \
+     .value = "auto|sparse|openvino|onnxruntime|cuda|cudnn|reference", \
      .one_of = true, .help = "as of wiremill work"}, \
     {.name = "device", .value = "DEVICE", .help = "as of wiremill work"}, \
     {.name = "bulk", .value = "ENDPOINT", \
