@@ -14,7 +14,8 @@
 #define GROUPED 2     /* distributions that OpenVINO scores in other groups, too */
 #define ROWS_LEAST 4u
 #define THREADS_MAX 16
-#define ROUNDING 0x1p-20f
+#define ROUNDING (-20) /* binary exponent of the largest rounding of a patch's values */
+#define MOVES 4u       /* by so much, and by halves of it */
 
 static const char *const engine_name[WM_JUDGE_ENGINES] = { "openvino", "onnxruntime" };
 
@@ -29,22 +30,34 @@ static wm_fault_t score (const wm_judge_t *self, int engine, float *row, uint32_
     return wm_device_score (self->device[engine], &batch, status, scores, error);
 }
 
-/* The scores, by ONNX Runtime, of a patch that is a rounding away.  */
-static wm_fault_t score_moved (wm_judge_t *self, const float *row, uint32_t n_value,
-                               wm_error_t *error)
+/* Finds how far roundings of a patch move its n scores by ONNX Runtime, each by itself: several
+   patches that are a rounding away have those. Fills in self->shake (n).  */
+static wm_fault_t shake (wm_judge_t *self, const float *row, uint32_t n_value, const float *right,
+                         uint32_t n, wm_error_t *error)
 {
     uint8_t status;
+    wm_fault_t fault = WM_OK;
     float *moved = malloc (n_value * sizeof *moved);
     if (!moved)
         return wm_fault (error, WM_EHOST, "no memory to judge a model");
-    for (uint32_t k = 0; k < n_value; k++)
-        moved[k] =
-            row[k] == nearbyintf (row[k]) ? row[k] : row[k] * (1 + (k % 2 ? ROUNDING : -ROUNDING));
-    const wm_batch_t batch = {
-        .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = n_value, .patch = moved
-    };
-    const wm_fault_t fault =
-        wm_device_score (self->device[WM_JUDGE_ONNXRUNTIME], &batch, &status, self->moved, error);
+    memset (self->shake, 0, n * sizeof *self->shake);
+    for (uint32_t turn = 0; turn < MOVES && !fault; turn++) {
+        for (uint32_t k = 0; k < n_value; k++) {
+            const float by = ldexpf (fmaxf (1, fabsf (row[k])), ROUNDING - (int) turn);
+            moved[k] = row[k] == nearbyintf (row[k]) ? row[k] : row[k] + (k >> turn & 1 ? by : -by);
+        }
+        const wm_batch_t batch = {
+            .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = n_value, .patch = moved
+        };
+        fault = wm_device_score (self->device[WM_JUDGE_ONNXRUNTIME], &batch, &status, self->moved,
+                                 error);
+        const bool same =
+            !fault && (!wm_model_is_ragged (self->model, NULL) ||
+                       wm_ragged_length (self->moved, wm_model_n_output (self->model)) == n);
+        for (uint32_t k = 0; k < n && same; k++)
+            self->shake[k] =
+                fmaxf (self->shake[k], (float) wm_judge_distance (self->moved[k], right[k]));
+    }
     free (moved);
     return fault;
 }
@@ -66,7 +79,7 @@ static wm_fault_t note_worst (wm_judge_t *self, const float *row, uint32_t n_val
 
 /* How far a row of scores is beyond what is allowed.  */
 static double row_beyond (wm_judge_t *self, const float *value, const float *right,
-                          const float *moved, const wm_judge_range_t *range)
+                          const float *shake, const wm_judge_range_t *range)
 {
     double most = 0;
     size_t from = 0;
@@ -78,7 +91,7 @@ static double row_beyond (wm_judge_t *self, const float *value, const float *rig
                          whole ? 0
                                : fmax (WM_JUDGE_LEAST, wm_judge_share_of (self, port->type) * wide);
         double off = 0;
-        most = fmax (most, wm_judge_beyond (value + from, right + from, moved ? moved + from : NULL,
+        most = fmax (most, wm_judge_beyond (value + from, right + from, shake ? shake + from : NULL,
                                             port->n_value, allowed, &off));
         self->off = fmax (self->off, off / fmax (1, wide));
         from += port->n_value;
@@ -108,8 +121,8 @@ static wm_fault_t compare_dense (wm_judge_t *self, wm_error_t *error)
         double off = row_beyond (self, mine, theirs, NULL, range);
         if (off > 0) {
             self->off = before;
-            fault = score_moved (self, row, self->n_value, error);
-            off = fault ? 0 : row_beyond (self, mine, theirs, self->moved, range);
+            fault = shake (self, row, self->n_value, theirs, self->n_output, error);
+            off = fault ? 0 : row_beyond (self, mine, theirs, self->shake, range);
         }
         if (off > 0)
             fault = note_worst (self, row, self->n_value, off, error);
@@ -209,13 +222,13 @@ static wm_fault_t check_batches (wm_judge_t *self, void *probe, float *shuffled,
                     continue;
                 const float *value = out[i].value + (size_t) r * port->n_value;
                 most = wm_judge_beyond (value, alone, NULL, port->n_value, allowed, &off);
-                if (most > 0 && score_moved (self, shuffled + (size_t) r * self->n_value,
-                                             self->n_value, error)) {
+                if (most > 0 && shake (self, shuffled + (size_t) r * self->n_value, self->n_value,
+                                       alone - from, self->n_output, error)) {
                     wm_judge_free_tensors (out, self->parts->n_output);
                     return error->fault;
                 }
                 if (most > 0)
-                    most = wm_judge_beyond (value, alone, self->moved + from, port->n_value,
+                    most = wm_judge_beyond (value, alone, self->shake + from, port->n_value,
                                             allowed, &off);
             }
             from += port->n_value;
@@ -290,7 +303,7 @@ static uint32_t score_ragged (const wm_judge_t *self, int engine, float *row, ui
 
 /* How far scores of a ragged row are beyond what is allowed; all have the same shapes.  */
 static double ragged_beyond (wm_judge_t *self, const float *value, const float *right,
-                             const float *moved, uint32_t n)
+                             const float *shake, uint32_t n)
 {
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     uint32_t n_tensor;
@@ -307,7 +320,7 @@ static double ragged_beyond (wm_judge_t *self, const float *value, const float *
                          wm_judge_is_whole_type (port->type)
                              ? 0
                              : fmax (WM_JUDGE_LEAST, wm_judge_share_of (self, port->type) * wide);
-        most = fmax (most, wm_judge_beyond (value + at, right + at, moved ? moved + at : NULL,
+        most = fmax (most, wm_judge_beyond (value + at, right + at, shake ? shake + at : NULL,
                                             tensor[i].n_value, allowed, &off));
         self->off = fmax (self->off, off / fmax (1, wide));
     }
@@ -341,11 +354,10 @@ static wm_fault_t compare_ragged (wm_judge_t *self, float *row, uint32_t n, wm_e
                              self->scores[WM_JUDGE_ONNXRUNTIME], NULL, n_score);
     if (same && off > 0) {
         self->off = before;
-        if (score_moved (self, row, n, error))
+        if (shake (self, row, n, self->scores[WM_JUDGE_ONNXRUNTIME], n_score, error))
             return error->fault;
-        if (wm_ragged_length (self->moved, wm_model_n_output (self->model)) == n_score)
-            off = ragged_beyond (self, self->scores[WM_JUDGE_OPENVINO],
-                                 self->scores[WM_JUDGE_ONNXRUNTIME], self->moved, n_score);
+        off = ragged_beyond (self, self->scores[WM_JUDGE_OPENVINO],
+                             self->scores[WM_JUDGE_ONNXRUNTIME], self->shake, n_score);
     }
     return off > 0 ? note_worst (self, row, n, off, error) : WM_OK;
 }
@@ -405,7 +417,9 @@ static wm_fault_t take_memory (wm_judge_t *self, wm_error_t *error)
     const size_t n = ragged ? WM_JUDGE_VALUES_MAX / 8 : (size_t) self->rows * self->n_value,
                  n_score = ragged ? WM_RAGGED_VALUES_MAX : (size_t) self->rows * self->n_output;
     bool fine = (self->row = malloc (n * sizeof *self->row)) != NULL;
-    fine &= (self->moved = malloc ((ragged ? n_score : self->n_output) * sizeof (float))) != NULL;
+    const size_t n_moved = ragged ? n_score : self->n_output;
+    fine &= (self->moved = malloc (n_moved * sizeof (float))) != NULL;
+    fine &= (self->shake = malloc (n_moved * sizeof (float))) != NULL;
     for (int e = 0; e < WM_JUDGE_ENGINES; e++) {
         fine &= (self->scores[e] = malloc (n_score * sizeof (float))) != NULL;
         fine &= (self->status[e] = malloc (self->rows)) != NULL;
@@ -516,6 +530,7 @@ wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *dra
     wm_model_destroy (&self.model);
     free (self.row);
     free (self.moved);
+    free (self.shake);
     free (self.worst);
     return fault;
 }

@@ -20,7 +20,7 @@ typedef struct {
     wm_device_t *device[WM_JUDGE_ENGINES]; /* NULL: it does not take the model, for this reason: */
     wm_error_t why[WM_JUDGE_ENGINES];
     uint32_t n_value, n_output, rows;
-    float *row, *scores[WM_JUDGE_ENGINES], *moved; /* (rows) */
+    float *row, *scores[WM_JUDGE_ENGINES], *moved, *shake; /* (rows) */
     uint8_t *status[WM_JUDGE_ENGINES];
     uint64_t n_judged; /* patches */
     double off;        /* the largest difference as a share of its output's range */
@@ -55,9 +55,12 @@ typedef struct {
 void wm_judge_widen (wm_judge_range_t *self, const float *value, size_t n);
 double wm_judge_width (const wm_judge_range_t *self);
 
-/* How far the farthest of n values is off, if any is by more than `allowed`; else 0. `moved`, or
-   NULL: the right ones of a patch a rounding away. *off: the largest finite difference so far.  */
-double wm_judge_beyond (const float *value, const float *right, const float *moved, size_t n,
+/* The distance of two values: 0 of NaNs, infinite of a NaN and a number.  */
+double wm_judge_distance (float a, float b);
+
+/* How far the farthest of n values is off, if any is by more than `allowed`; else 0. `shake`, or
+   NULL: how far a rounding of the patch moves each. *off: the largest finite difference so far.  */
+double wm_judge_beyond (const float *value, const float *right, const float *shake, size_t n,
                         double allowed, double *off);
 
 /* ---- nodes (wm_judge_node.c) ----------------------------------------------------------------- */

@@ -121,8 +121,7 @@ double wm_judge_width (const wm_judge_range_t *self)
     return self->most > self->least ? self->most - self->least : 0;
 }
 
-/* The distance of two values; 0 where both are NaN, or equal.  */
-static double distance (float a, float b)
+double wm_judge_distance (float a, float b)
 {
     if (a == b || (isnan (a) && isnan (b)))
         return 0;
@@ -130,18 +129,15 @@ static double distance (float a, float b)
     return isnan (off) ? INFINITY : off;
 }
 
-/* The most that a value may be off, and how far the farthest of n is beyond it. `moved`, or NULL:
-   the right ones of a patch a rounding away.  */
-double wm_judge_beyond (const float *value, const float *right, const float *moved, size_t n,
+double wm_judge_beyond (const float *value, const float *right, const float *shake, size_t n,
                         double allowed, double *off)
 {
-    double most = 0, shake = 0;
-    for (size_t k = 0; k < n && moved; k++)
-        shake = fmax (shake, distance (moved[k], right[k]));
+    double most = 0;
     for (size_t k = 0; k < n; k++) {
-        const double d = distance (value[k], right[k]);
+        const double d = wm_judge_distance (value[k], right[k]),
+                     excused = shake ? (allowed > 0 ? MOVED : 1) * (double) shake[k] : 0;
         *off = isfinite (d) ? fmax (*off, d) : *off;
-        if (!(d <= allowed + (allowed > 0 ? MOVED : 1) * shake))
+        if (!(d <= allowed + excused))
             most = fmax (most, d);
     }
     return most;
