@@ -84,15 +84,13 @@ static const char *doubt_of_openvino (const wm_onnx_t *self, const Onnx__NodePro
     if (!strcmp (op, "SpaceToDepth") && is_text (node, "mode", "CRD"))
         return "mode CRD";
     if ((!strcmp (op, "Cast") || !strcmp (op, "CastLike")) &&
-        wm_onnx_int (node, "to", 0) >= ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 + 1)
+        wm_onnx_int (node, "to", 0) > ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16)
         return "a type of less than 16 bits";
     if (!strcmp (op, "BitShift") || !strcmp (op, "DynamicQuantizeLinear") ||
         !strcmp (op, "NonMaxSuppression"))
         return "its results";
     if (!strcmp (op, "RoiAlign") && is_text (node, "mode", "max"))
         return "mode max";
-    if (!strcmp (op, "TopK") && set >= 10)
-        return "the order of equal values";
     if (!strcmp (op, "Tile") && has_input (node, 1) && !is_constant (self, node->input[1]))
         return "repeats that are no constant";
     return NULL;
@@ -120,13 +118,20 @@ const Onnx__NodeProto *wm_onnx_doubt (const wm_onnx_t *self, const char **doubt)
     const Onnx__NodeProto *found = NULL;
     for (size_t i = 0; i < self->n_node && !found; i++)
         found = find_doubt (self, self->node[i], false, doubt);
+    for (size_t i = 0; i < self->n_node && !found; i++) /* ONNX: the first of equal values */
+        if (!strcmp (wm_onnx_op (self->node[i]), "TopK")) {
+            found = self->node[i];
+            *doubt = "the order of equal values";
+        }
     return found;
 }
 
 wm_fault_t wm_onnx_refuse_unjudged (const wm_onnx_t *self, wm_error_t *error)
 {
     const char *doubt;
-    const Onnx__NodeProto *node = wm_onnx_doubt (self, &doubt);
+    const Onnx__NodeProto *node = NULL;
+    for (size_t i = 0; i < self->n_node && !node; i++)
+        node = find_doubt (self, self->node[i], false, &doubt);
     return node ? wm_fault (error, WM_EBATCH,
                             "%s: OpenVINO does not compute node '%.80s' (%.40s: %s) as ONNX "
                             "defines it, and ONNX Runtime cannot score the model",

@@ -113,6 +113,8 @@ static wm_fault_t compare_dense (wm_judge_t *self, wm_error_t *error)
                             self->parts->output[i].n_value);
         from += self->parts->output[i].n_value;
     }
+    for (uint32_t r = 0; r < self->rows; r++)
+        self->n_right += self->status[WM_JUDGE_ONNXRUNTIME][r] != WM_HIT_HELD;
     for (uint32_t r = 0; r < self->rows && !fault && !self->worst; r++) {
         const float *row = self->row + (size_t) r * self->n_value,
                     *mine = self->scores[WM_JUDGE_OPENVINO] + (size_t) r * self->n_output,
@@ -337,6 +339,7 @@ static wm_fault_t compare_ragged (wm_judge_t *self, float *row, uint32_t n, wm_e
             return error->fault;
     }
     self->n_judged++;
+    self->n_right += length[WM_JUDGE_ONNXRUNTIME] > 0;
     if (!length[WM_JUDGE_OPENVINO] && !length[WM_JUDGE_ONNXRUNTIME])
         return WM_OK;
     const uint32_t n_score = length[WM_JUDGE_ONNXRUNTIME];
@@ -450,6 +453,20 @@ static void name_judge (const wm_judge_t *self, wm_judged_t *judged)
                   (int) strcspn (wm_device_signature (judge), "/"), wm_device_signature (judge));
 }
 
+/* If ONNX Runtime refuses every drawn patch it judges nothing: it does not compute the model's
+   types, or is stricter than ONNX.  */
+static void drop_judge (wm_judge_t *self)
+{
+    if (!self->device[WM_JUDGE_OPENVINO] || !self->device[WM_JUDGE_ONNXRUNTIME] ||
+        self->n_right > 0 || !self->n_judged)
+        return;
+    wm_device_destroy (&self->device[WM_JUDGE_ONNXRUNTIME]);
+    wm_fault (&self->why[WM_JUDGE_ONNXRUNTIME], WM_EBATCH,
+              "ONNX Runtime computes none of the drawn patches");
+    free (self->worst);
+    self->worst = NULL;
+}
+
 /* Says what was found.  */
 static wm_fault_t conclude (wm_judge_t *self, bool accept, wm_judged_t *judged,
                             char text[WM_JUDGE_TEXT], wm_error_t *error)
@@ -520,6 +537,10 @@ wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *dra
     if (!fault)
         fault = wm_model_is_ragged (self.model, NULL) ? judge_ragged (&self, error)
                                                       : judge_dense (&self, error);
+    if (!fault && !how->other_shapes)
+        drop_judge (&self);
+    if (!fault && !self.device[WM_JUDGE_ONNXRUNTIME])
+        fault = wm_onnx_refuse_unjudged (onnx, error);
     if (!fault)
         fault = conclude (&self, how->accept, judged, text, error);
     for (int e = 0; e < WM_JUDGE_ENGINES; e++) {

@@ -23,6 +23,7 @@ typedef struct {
     float *row, *scores[WM_JUDGE_ENGINES], *moved, *shake; /* (rows) */
     uint8_t *status[WM_JUDGE_ENGINES];
     uint64_t n_judged; /* patches */
+    uint64_t n_right;  /* of those that ONNX Runtime computes */
     double off;        /* the largest difference as a share of its output's range */
     float *worst;      /* the first patch that differs, of n_worst values; NULL: all agree */
     uint32_t n_worst;

@@ -161,13 +161,17 @@ static wm_fault_t take_outputs (const engine_t *self, uint32_t rows,
                                 wm_error_t *error)
 {
     const size_t n_output = wm_model_n_output (self->model);
+    const uint32_t first = !wm_onnxruntime_session_whole (self->session);
     size_t column = 0;
     for (uint32_t i = 0; i < wm_model_n_output_port (self->model); i++) {
         const wm_port_t *port = wm_model_output (self->model, i);
-        if (out[i].n_value != (uint64_t) rows * port->n_value)
+        bool fits = out[i].n_dim == port->n_dim + first && (!first || out[i].dim[0] == rows);
+        for (uint32_t d = 0; d < port->n_dim && fits; d++)
+            fits = out[i].dim[d + first] == (int64_t) port->dim[d];
+        if (!fits)
             return wm_fault (error, WM_EBATCH,
-                             "output '%.128s' has %llu values, where the model states %u",
-                             port->name, (unsigned long long) out[i].n_value / rows, port->n_value);
+                             "output '%.128s' has another shape than on the patches of its import",
+                             port->name);
         for (uint32_t r = 0; r < rows; r++)
             exact[r] &= wm_onnxruntime_floats (&out[i], (uint64_t) r * port->n_value, port->n_value,
                                                scores + r * n_output + column);
