@@ -20,16 +20,17 @@
 
 /* How an operator uses an input.  */
 typedef enum {
-    INDEX,  /* indices along the axis of input 0 */
-    CELL,   /* the same; of other dimensions it, and input 2, must not have more than input 0 */
-    TUPLE,  /* indices of several dimensions of input 0, along its last dimension */
-    STEPS,  /* numbers of steps, from 0 to those of input 0 */
-    AMOUNT, /* numbers of things, from 0 */
-    PADS,   /* what is added at both ends of all dimensions; at most all is taken away */
-    CHOICE, /* truth values; those behind the end of input 0 do not count, and are cut off */
-    HIDDEN, /* indices that cannot be guarded */
-    LOST,   /* what it makes a number of, where it is NaN */
-    DOUBT   /* what it may make NaN, where it is infinite */
+    INDEX,   /* indices along the axis of input 0 */
+    CELL,    /* the same; of other dimensions it, and input 2, must not have more than input 0 */
+    TUPLE,   /* indices of several dimensions of input 0, along its last dimension */
+    STEPS,   /* numbers of steps, from 0 to those of input 0 */
+    AMOUNT,  /* numbers of things, from 0 */
+    PADS,    /* what is added at both ends of all dimensions; at most all is taken away */
+    CHOICE,  /* truth values; those behind the end of input 0 do not count, and are cut off */
+    HIDDEN,  /* indices that cannot be guarded */
+    CORNERS, /* scales of a Resize */
+    LOST,    /* what it makes a number of, where it is NaN */
+    DOUBT    /* what it may make NaN, where it is infinite */
 } use_t;
 
 static const struct {
@@ -245,6 +246,33 @@ static void report_nan (builder_t *self, const wm_nan_t *watch)
                 watch->value);
 }
 
+/* Reports whether a Resize aligns the corners of a size that is no whole number, by scales that a
+   patch brings: engines round the size before they place the pixels, ONNX after.  */
+static void report_corners (builder_t *self, const Onnx__NodeProto *node)
+{
+    static const char aligned[] = "align_corners";
+    wm_maker_t *maker = &self->maker;
+    const Onnx__AttributeProto *mode = wm_onnx_attribute (node, "coordinate_transformation_mode");
+    if (strcmp (wm_onnx_op (node), "Resize") != 0 || !mode || !mode->has_s ||
+        mode->s.len != strlen (aligned) || memcmp (mode->s.data, aligned, mode->s.len) != 0 ||
+        wm_onnx_attribute (node, "axes") || node->n_input < 3 || !*node->input[2])
+        return;
+    const int64_t v = wm_onnx_find (&self->onnx, node->input[2]);
+    if (v >= 0 && self->onnx.value[v].initializer) /* wm_onnx_refuse_known has looked at it */
+        return;
+    char *shape = wm_maker_cast (maker, wm_maker_value (maker, "Shape", node->input[0], NULL),
+                                 ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT),
+         *size = wm_maker_value (maker, "Mul", shape, node->input[2]),
+         *whole_size = wm_maker_value (maker, "Round", size, NULL),
+         *off =
+             wm_maker_value (maker, "Abs", wm_maker_value (maker, "Sub", size, whole_size), NULL),
+         *many = wm_maker_value (maker, "Mul", off, real (self, 10000)),
+         *found = wm_maker_value (maker, "Less", real (self, 1), many),
+         *flag = end_of (self, "ReduceMax",
+                         wm_maker_cast (maker, found, ONNX__TENSOR_PROTO__DATA_TYPE__INT64));
+    name_place (add_place (self, flag, flag, flag), CORNERS, node, node->input[2]);
+}
+
 /* What is kept of a value.  */
 static char *between (builder_t *self, char *value, char *low, char *top)
 {
@@ -419,6 +447,7 @@ static bool needs (builder_t *self, const Onnx__NodeProto *node, size_t r)
         return (bits | table) & WM_FLOW_SIZED;
     case AMOUNT:
     case HIDDEN:
+    case CORNERS:
     case LOST:
     case DOUBT:
         break;
@@ -480,6 +509,7 @@ static Onnx__NodeProto *guard_node (builder_t *self, const Onnx__NodeProto *node
         value = guard_choice (self, node, k);
         break;
     case HIDDEN:
+    case CORNERS:
     case LOST:
     case DOUBT:
         break;
@@ -608,6 +638,8 @@ static wm_fault_t build (builder_t *self, wm_guard_t **guard, const wm_port_t *p
                              &n_watch, error);
     for (size_t k = 0; k < n_watch && !fault; k++)
         report_nan (self, &watch[k]);
+    for (size_t i = 0; i < self->onnx.n_node && !fault; i++)
+        report_corners (self, self->onnx.node[i]);
     if (!fault && !self->maker.n_made && !self->onnx.gathered && !self->onnx.arena.failed)
         return WM_OK; /* nothing was changed */
     *guard = fault ? NULL : calloc (1, sizeof **guard);
@@ -722,7 +754,14 @@ wm_guard_found_t wm_guard_find (const wm_guard_t *self, const int64_t *number, c
                       place->node, place->op);
             found = WM_GUARD_DOUBT;
         }
-        if (place->use != LOST && place->use != DOUBT && found != WM_GUARD_OUTSIDE &&
+        if (place->use == CORNERS && number[0] == 1) {
+            snprintf (text, bytes,
+                      "'%s' of node '%s' (%s) give a size that is no whole number, of which no "
+                      "engine here aligns the corners as ONNX does",
+                      place->input, place->node, place->op);
+            found = WM_GUARD_OUTSIDE;
+        }
+        if (place->use <= HIDDEN && found != WM_GUARD_OUTSIDE &&
             is_outside (place, number, text, bytes))
             found = WM_GUARD_OUTSIDE;
     }

@@ -59,7 +59,7 @@ typedef enum {
     WM_GUARD_SOUND,
     WM_GUARD_DOUBT,  /* of an infinity it may have made a NaN, and lost that */
     WM_GUARD_NAN,    /* the model made a NaN, and may have lost it */
-    WM_GUARD_OUTSIDE /* an index lay outside its table */
+    WM_GUARD_OUTSIDE /* an index lay outside its table, or scales no engine computes with */
 } wm_guard_found_t;
 
 /* Reads the output's numbers, those of all patches that were computed together. Where both were

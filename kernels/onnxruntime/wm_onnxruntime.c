@@ -180,13 +180,15 @@ static wm_fault_t take_outputs (const engine_t *self, uint32_t rows,
     return WM_OK;
 }
 
-/* Whether the model made a NaN that it may have lost.  */
-static bool is_nan (const engine_t *self, const wm_onnxruntime_out_t *out)
+/* What the guard found; OUTSIDE with a text: what no engine computes as ONNX does.  */
+static wm_guard_found_t find (const engine_t *self, const wm_onnxruntime_out_t *out, char text[300])
 {
     const wm_onnxruntime_out_t *number = &out[wm_model_n_output_port (self->model)];
-    char text[160];
-    return self->guard && (number->n_value != wm_guard_numbers (self->guard) ||
-                           wm_guard_find (self->guard, number->data, text, sizeof text));
+    if (!self->guard)
+        return WM_GUARD_SOUND;
+    if (number->n_value != wm_guard_numbers (self->guard))
+        return WM_GUARD_NAN;
+    return wm_guard_find (self->guard, number->data, text, 300);
 }
 
 static void note_held (engine_t *self, const char *text)
@@ -201,17 +203,21 @@ static wm_fault_t score_patch (engine_t *self, const float *patch, uint8_t *stat
 {
     wm_onnxruntime_in_t in[WM_MODEL_PORTS_MAX];
     wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX + 1];
-    bool exact = true, nan = false;
+    wm_guard_found_t found = WM_GUARD_SOUND;
+    char text[300];
+    bool exact = true;
     put_inputs (self, 1, patch, NULL, in);
     wm_fault_t fault = wm_onnxruntime_run (self->session, in, out, error);
     if (!fault) {
         fault = take_outputs (self, 1, out, scores, &exact, error);
-        nan = is_nan (self, out);
+        found = find (self, out, text);
         wm_onnxruntime_release (self->session, out);
     }
     if (!fault && !exact)
         fault = wm_fault (error, WM_EBATCH, "an output has a number that float32 does not hold");
-    if (fault == WM_EBATCH || (!fault && nan)) {
+    if (!fault && found == WM_GUARD_OUTSIDE)
+        fault = wm_fault (error, WM_EBATCH, "%s", text);
+    if (fault == WM_EBATCH || (!fault && found)) {
         if (fault)
             note_held (self, error->text);
         *status = fault ? WM_HIT_HELD : WM_HIT_NONFINITE;
@@ -286,7 +292,8 @@ static wm_fault_t score_dense (engine_t *self, const wm_batch_t *batch, uint8_t 
 /* ---- ragged rows ----------------------------------------------------------------------------- */
 
 /* Takes the outputs of a ragged row. NULL, or why they are none.  */
-static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *out, float *scores)
+static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *out, float *scores,
+                             char text[300])
 {
     const int64_t first = !wm_onnxruntime_session_whole (self->session);
     const uint32_t n = wm_model_n_output_port (self->model);
@@ -308,7 +315,10 @@ static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *o
     for (uint32_t i = 0; i < n; i++)
         if (!wm_onnxruntime_floats (&out[i], 0, out[i].n_value, scores + tensor[i].at))
             return "an output has a number that float32 does not hold";
-    for (uint32_t i = 0; i < n && is_nan (self, out); i++)
+    const wm_guard_found_t found = find (self, out, text);
+    if (found == WM_GUARD_OUTSIDE)
+        return text;
+    for (uint32_t i = 0; i < n && found; i++)
         for (uint64_t k = 0; k < out[i].n_value; k++)
             scores[tensor[i].at + k] = NAN;
     return NULL;
@@ -323,6 +333,7 @@ static wm_fault_t score_row (engine_t *self, const wm_batch_t *batch, float *sco
     wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX + 1];
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     wm_error_t why = { .fault = WM_OK };
+    char text[300];
     const char *broken = wm_model_row (wm_model_input (self->model, 0), n_input, batch->patch,
                                        batch->patch_values, tensor);
     for (uint32_t i = 0; i < n_input && !broken; i++) {
@@ -333,7 +344,7 @@ static wm_fault_t score_row (engine_t *self, const wm_batch_t *batch, float *sco
             in[i].dim[d + (uint32_t) first] = tensor[i].dim[d];
     }
     if (!broken && !wm_onnxruntime_run (self->session, in, out, &why)) {
-        broken = take_row (self, out, scores);
+        broken = take_row (self, out, scores, text);
         wm_onnxruntime_release (self->session, out);
     }
     if (why.fault == WM_EHOST && error)

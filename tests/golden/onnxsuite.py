@@ -38,7 +38,7 @@ import numpy as np
 
 BUILD = os.path.abspath(os.environ.get("WM_BUILD", "build/release"))
 HERE = os.path.dirname(os.path.abspath(__file__))
-PASSED, ONCE_WRONG, LEFT = f"{HERE}/onnxpassed.txt", f"{HERE}/onnxwrong.txt", f"{HERE}/onnxleft.txt"
+PASSED, ONCE_WRONG = f"{HERE}/onnxpassed.txt", f"{HERE}/onnxwrong.txt"
 LIMIT_S = int(os.environ.get("LIMIT_S", 60))    # of an import, of a scoring, of a load and of a request: longer is a hang
 SUM_ERROR = 2**-20   # float32 sums of large values that should be 0 (DFT), as a part of the output's largest value
 KINDS = {"BOOL": "?", "INT8": "i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8", "UINT8": "u1", "UINT16": "<u2",
@@ -614,12 +614,9 @@ def main():
             out.write("# ONNX's backend tests that pass, some by a gateway. Written by: WM_ONNX=record make golden T=onnx\n")
             out.writelines(name + " gateway" * (one.by == "gateway") + "\n" for name, one in sorted(results.items())
                            if one.outcome == "passed")
-    must, left = lines(PASSED), lines(LEFT)
+    must = lines(PASSED)
     failed = 0
     for name, one in sorted(results.items()):
-        if name in left and one.outcome == "wrong":
-            print(f"left: {name}: {' '.join(left[name])}")
-            continue
         lost = name in must and (one.outcome != "passed" or one.by == "gateway" and not must[name])
         if lost or one.outcome in OUTCOMES[3:]:
             failed += 1
