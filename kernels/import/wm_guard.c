@@ -240,8 +240,11 @@ static void report_nan (builder_t *self, const wm_nan_t *watch)
     wm_maker_t *maker = &self->maker;
     char *value = wm_maker_cast (maker, watch->value, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT),
          *found = watch->is_doubt ? is_far (self, value) : is_nan (self, value),
-         *flag = end_of (self, "ReduceMax",
-                         wm_maker_cast (maker, found, ONNX__TENSOR_PROTO__DATA_TYPE__INT64));
+         *all = wm_maker_value (maker, "ReduceMax",
+                                wm_maker_cast (maker, found, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT),
+                                NULL),
+         *flag = wm_maker_flat (maker,
+                                wm_maker_cast (maker, all, ONNX__TENSOR_PROTO__DATA_TYPE__INT64));
     name_place (add_place (self, flag, flag, flag), watch->is_doubt ? DOUBT : LOST, watch->node,
                 watch->value);
 }

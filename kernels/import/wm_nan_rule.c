@@ -141,8 +141,8 @@ static const seen_t *value_of (const eye_t *self, const char *name)
 
 seen_t wm_nan_limited (seen_t value)
 {
-    value.low = value.low == -INFINITY ? -LARGE : value.low;
-    value.high = value.high == INFINITY ? LARGE : value.high;
+    value.low = isinf (value.low) ? copysign (LARGE, value.low) : value.low;
+    value.high = isinf (value.high) ? copysign (LARGE, value.high) : value.high;
     return value;
 }
 
