@@ -510,12 +510,12 @@ static wm_fault_t find_shapes (wm_onnx_t *onnx, wm_onnx_ports_t *how, const wm_b
     if (!openvino && !here)
         return wm_onnx_output_shapes (onnx, how, output, error);
     memcpy (right, output, sizeof right);
-    const wm_fault_t theirs =
-        here ? wm_judge_shapes (onnx, how->whole, parts, right, &lack) : WM_EHOST;
     const wm_fault_t mine =
         openvino ? openvino->shape (parts->original, parts->original_bytes, parts->input,
                                     parts->n_input, output, parts->n_output, 0, error)
                  : WM_EHOST;
+    const wm_fault_t theirs =
+        here ? wm_judge_shapes (onnx, how->whole, mine != WM_OK, parts, right, &lack) : WM_EHOST;
     if (!theirs) {
         judging->other_shapes = !mine && shapes_differ (output, right, parts->n_output);
         if (mine || (judging->other_shapes && !judging->accept))

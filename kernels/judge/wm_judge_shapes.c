@@ -48,7 +48,7 @@ static wm_fault_t free_sizes (const wm_judge_t *self, wm_port_t *output, wm_erro
     return WM_OK;
 }
 
-wm_fault_t wm_judge_shapes (wm_onnx_t *onnx, bool whole, const wm_model_parts_t *parts,
+wm_fault_t wm_judge_shapes (wm_onnx_t *onnx, bool whole, bool alone, const wm_model_parts_t *parts,
                             wm_port_t *output, wm_error_t *error)
 {
     wm_judge_t self = { .onnx = onnx, .whole = whole, .parts = parts };
@@ -101,5 +101,5 @@ wm_fault_t wm_judge_shapes (wm_onnx_t *onnx, bool whole, const wm_model_parts_t 
     if (probe)
         ort->probe_close (probe);
     free (row);
-    return fault ? fault : free_sizes (&self, output, error);
+    return fault || !alone ? fault : free_sizes (&self, output, error);
 }
