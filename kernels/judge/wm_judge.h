@@ -18,9 +18,10 @@
 #define WM_JUDGE_TEXT 300
 
 /* Fills in the shapes of the outputs, whose names are given, as ONNX Runtime computes them of drawn
-   patches; a size that changes is free. alone: no other engine knows the shapes, and all sizes of an
-   output whose sizes a patch decides are free. WM_EBATCH: ONNX Runtime does not take the model, or
-   the first dimension of an output is no batch; WM_EHOST: there is no ONNX Runtime, no memory.  */
+   patches; a size that changes is free. alone: no other engine knows the shapes, and all sizes of
+   an output whose sizes a patch decides are free. WM_EBATCH: ONNX Runtime does not take the model,
+   or the first dimension of an output is no batch; WM_EHOST: there is no ONNX Runtime, no
+   memory.  */
 wm_fault_t wm_judge_shapes (wm_onnx_t *onnx, bool whole, bool alone, const wm_model_parts_t *parts,
                             wm_port_t *output, wm_error_t *error);
 
