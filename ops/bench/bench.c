@@ -421,7 +421,12 @@ static void each_point (bench_t *self,
 /* Notes why the number of executed multiply-adds is not known.  */
 static void note_uncounted (json_t *point, const char *why)
 {
-    const char *because = strstr (why, WM_IMPORT_UNCOUNTED);
+    const char *because = strstr (why, WM_IMPORT_UNCOUNTED), *next;
+    char sentence[480];
+    if (because && (next = strstr (because, "; "))) { /* another follows */
+        snprintf (sentence, sizeof sentence, "%.*s", (int) (next - because), because);
+        because = sentence;
+    }
     if (wm_device_engine_of_signature (wm_ask_text (point, "signature"))->is_gpu)
         because = "a GPU does not count what it executes";
     else if (!because)
