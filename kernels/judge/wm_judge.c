@@ -454,17 +454,18 @@ static void name_judge (const wm_judge_t *self, wm_judged_t *judged)
 }
 
 /* If ONNX Runtime refuses every drawn patch it judges nothing: it does not compute the model's
-   types, or is stricter than ONNX.  */
-static void drop_judge (wm_judge_t *self)
+   types, or is stricter than ONNX. Returns whether it is dropped.  */
+static bool drop_judge (wm_judge_t *self)
 {
     if (!self->device[WM_JUDGE_OPENVINO] || !self->device[WM_JUDGE_ONNXRUNTIME] ||
         self->n_right > 0 || !self->n_judged)
-        return;
+        return false;
     wm_device_destroy (&self->device[WM_JUDGE_ONNXRUNTIME]);
     wm_fault (&self->why[WM_JUDGE_ONNXRUNTIME], WM_EBATCH,
               "ONNX Runtime computes none of the drawn patches");
     free (self->worst);
     self->worst = NULL;
+    return true;
 }
 
 /* Says what was found.  */
@@ -537,9 +538,7 @@ wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *dra
     if (!fault)
         fault = wm_model_is_ragged (self.model, NULL) ? judge_ragged (&self, error)
                                                       : judge_dense (&self, error);
-    if (!fault && !how->other_shapes)
-        drop_judge (&self);
-    if (!fault && !self.device[WM_JUDGE_ONNXRUNTIME])
+    if (!fault && !how->other_shapes && drop_judge (&self))
         fault = wm_onnx_refuse_unjudged (onnx, error);
     if (!fault)
         fault = conclude (&self, how->accept, judged, text, error);
