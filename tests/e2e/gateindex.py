@@ -206,7 +206,7 @@ def writes(work, address):
 
 def sizes(work, address):
     texts = ragged(work, address, "sizes", draw_sizes, 80)
-    for op in ("(Tile): -", "must match the length of the chosen axis", "are taken away than there are"):
+    for op in ("(Tile): ", "(Split"):   # by ONNX Runtime, since OpenVINO tiles wrongly
         assert any(op in text for text in texts), (op, texts)
 
 
