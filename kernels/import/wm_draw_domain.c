@@ -479,6 +479,7 @@ static int handed_on (const char *op, size_t k)
                   { "Floor", 0, COMPUTED },       { "Max", 1, COMPUTED },
                   { "Min", 1, COMPUTED },         { "Mod", 1, COMPUTED },
                   { "Mul", 1, COMPUTED },         { "Neg", 0, COMPUTED },
+                  { "ReduceMax", 0, COMPUTED },   { "ReduceMin", 0, COMPUTED },
                   { "Relu", 0, COMPUTED },        { "Round", 0, COMPUTED },
                   { "Sub", 1, COMPUTED },         { "Where", 1, COMPUTED } };
     for (size_t h = 0; h < sizeof hands / sizeof *hands; h++)
