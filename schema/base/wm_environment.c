@@ -33,7 +33,7 @@ static const struct {
     /* ONNX Runtime and its mathematics; the first is told it, below */
     { "ORT_DISABLE_TELEMETRY", STAYS }, { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES },
     { "MLAS_*", GOES },
-    { "ALLOW_RELEASED_ONNX_OPSET_ONLY", GOES },
+    { "ALLOW_RELEASED_ONNX_OPSET_ONLY", STAYS },
     /* OpenMP and MKL; the number of threads is an allocation's (wm_allowance.h) */
     { "OMP_NUM_THREADS", STAYS }, { "OMP_*", GOES }, { "GOMP_*", GOES }, { "KMP_*", GOES },
     { "LIBOMP_*", GOES }, { "MKL_*", GOES },
