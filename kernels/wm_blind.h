@@ -8,7 +8,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* The real path of the loaded file that holds this function or object. false: there is none.  */
+/* Writes the real path of the loaded file that holds this function or object. Returns false if no
+   file holds it.  */
 bool wm_blind_file (const void *address, char path[PATH_MAX]);
 
 /* Every library that is loaded now, and whose real path begins so, calls wm_environment_visible in

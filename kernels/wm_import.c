@@ -51,17 +51,10 @@ static const struct {
 #define DRAWS (sizeof draws / sizeof *draws)
 #define DRAWN "of values from -1024 to 1024, whole ones and zeros"
 
-static bool is_real (const wm_port_t *port)
-{
-    return port->type == 0 || port->type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
-           port->type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
-           port->type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
-}
-
 /* Replaces the n values of a port.  */
 static void draw_reals (uint64_t *state, size_t draw, const wm_port_t *port, float *value, size_t n)
 {
-    for (size_t k = 0; k < n && draws[draw].range > 0 && is_real (port); k++)
+    for (size_t k = 0; k < n && draws[draw].range > 0 && wm_type_is_real (port->type); k++)
         value[k] = (float) (draws[draw].from + draw_below (state, draws[draw].range));
 }
 

@@ -85,6 +85,13 @@ typedef struct {
     uint32_t n_value;                /* product of dim; 0 where one is free */
 } wm_port_t;
 
+/* Returns whether a type (TensorProto.DataType, or 0: float32) is one of real numbers: FLOAT,
+   FLOAT16, DOUBLE or BFLOAT16; the others hold whole numbers and truth values.  */
+static inline bool wm_type_is_real (int type)
+{
+    return type == 0 || type == 1 || type == 10 || type == 11 || type == 16;
+}
+
 typedef enum { WM_MODEL_FAMILY = 1, WM_MODEL_GENERAL = 2 } wm_model_kind_t;
 
 /* Who judged a general model when it was imported, and so which engine "auto" takes for it.  */
@@ -119,9 +126,9 @@ const char *wm_model_why (const wm_model_t *self);    /* which engine and why, o
 /* Of a general model; of the family all zero.  */
 const wm_judged_t *wm_model_judged (const wm_model_t *self);
 
-/* Fills in who judged it, a line for outputs: "none", "onnxruntime-1.32.0", or after that, if
-   OpenVINO computes something else, who scores it and the first node that differs. "": a model of
-   the family.  */
+/* Fills in which engine judged it, a line for outputs: "none", "onnxruntime-1.32.0", or after that,
+   if OpenVINO computes something else, the engine that scores it and the first node that differs.
+   "": a model of the family.  */
 #define WM_MODEL_JUDGED_BYTES 256u
 void wm_model_judged_by (const wm_model_t *self, char text[WM_MODEL_JUDGED_BYTES]);
 

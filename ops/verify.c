@@ -52,7 +52,8 @@ static const wm_option_t options[] = {
      .help = "the same seed chooses the same hits (default: others each time)"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .task = "how",
-     .help = "who scores again, in fp32; auto: reference, else onnxruntime, else openvino"},
+     .help = "the engine that scores again, in fp32; auto: reference, else onnxruntime, else "
+             "openvino"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads to compute with (default: the CPUs it may use)"},
     {.name = "tolerance", .value = "X", .real_most = INFINITY, .is_above = true,

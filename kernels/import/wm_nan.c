@@ -40,10 +40,7 @@ wm_nan_seen_t wm_nan_constant (wm_nan_eye_t *self, const Onnx__TensorProto *prot
     if (wm_tensor_read (&self->onnx->arena, proto, &tensor))
         return wm_nan_tensor (&tensor);
     wm_nan_seen_t out = { .low = -WM_NAN_LARGE, .high = WM_NAN_LARGE };
-    out.is_whole = proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
-                   proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 &&
-                   proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 &&
-                   proto->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
+    out.is_whole = !wm_type_is_real (proto->data_type);
     return out;
 }
 
@@ -203,12 +200,7 @@ static bool is_float (const Onnx__ValueInfoProto *info)
 {
     const bool is_tensor =
         info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    const int type =
-        is_tensor ? info->type->tensor_type->elem_type : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
-    return type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
-           type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||
-           type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 ||
-           type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
+    return wm_type_is_real (is_tensor ? info->type->tensor_type->elem_type : 0);
 }
 
 wm_fault_t wm_nan_find (wm_onnx_t *onnx, bool has_doubts, const wm_nan_t **list, size_t *n,

@@ -238,10 +238,7 @@ static seen_t see_cast (eye_t *self)
 {
     const int64_t to = wm_onnx_int (self->node, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
     seen_t out = wm_nan_input (self, 0);
-    out.is_whole = to != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
-                   to != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 &&
-                   to != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 &&
-                   to != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
+    out.is_whole = !wm_type_is_real ((int) to);
     return out;
 }
 

@@ -85,11 +85,8 @@ static double row_beyond (wm_judge_t *self, const float *value, const float *rig
     size_t from = 0;
     for (uint32_t i = 0; i < self->parts->n_output; i++) {
         const wm_port_t *port = &self->parts->output[i];
-        const bool whole = wm_judge_is_whole_type (port->type);
         const double wide = wm_judge_width (&range[i]),
-                     allowed =
-                         whole ? 0
-                               : fmax (WM_JUDGE_LEAST, wm_judge_share_of (self, port->type) * wide);
+                     allowed = wm_judge_allowed (self, port->type, &range[i]);
         double off = 0;
         most = fmax (most, wm_judge_beyond (value + from, right + from, shake ? shake + from : NULL,
                                             port->n_value, allowed, &off));
@@ -215,11 +212,7 @@ static wm_fault_t check_batches (wm_judge_t *self, void *probe, float *shuffled,
                 break;
             }
             wm_judge_widen (&range, out[i].value, out[i].n_value);
-            const double allowed =
-                wm_judge_is_whole_type (port->type)
-                    ? 0
-                    : fmax (WM_JUDGE_LEAST,
-                            wm_judge_share_of (self, port->type) * wm_judge_width (&range));
+            const double allowed = wm_judge_allowed (self, port->type, &range);
             for (uint32_t r = 0; r < rows && !(most > 0); r++) {
                 const float *alone =
                     self->scores[WM_JUDGE_ONNXRUNTIME] + (size_t) order[r] * self->n_output + from;
@@ -322,10 +315,7 @@ static double ragged_beyond (wm_judge_t *self, const float *value, const float *
         double off = 0;
         wm_judge_widen (&range, right + at, tensor[i].n_value);
         const double wide = wm_judge_width (&range),
-                     allowed =
-                         wm_judge_is_whole_type (port->type)
-                             ? 0
-                             : fmax (WM_JUDGE_LEAST, wm_judge_share_of (self, port->type) * wide);
+                     allowed = wm_judge_allowed (self, port->type, &range);
         most = fmax (most, wm_judge_beyond (value + at, right + at, shake ? shake + at : NULL,
                                             tensor[i].n_value, allowed, &off));
         self->off = fmax (self->off, off / fmax (1, wide));

@@ -109,9 +109,8 @@ static bool tensors_differ (const wm_judge_t *self, const wm_probe_tensor_t *a,
     wm_judge_range_t range = WM_JUDGE_NO_RANGE;
     double off = 0;
     wm_judge_widen (&range, right->value, right->n_value);
-    const double allowed = a->is_whole || right->is_whole
-                               ? 0
-                               : fmax (WM_JUDGE_LEAST, self->share * wm_judge_width (&range));
+    const double allowed = wm_judge_allowed (
+        self, a->is_whole || right->is_whole ? ONNX__TENSOR_PROTO__DATA_TYPE__INT64 : 0, &range);
     for (uint64_t o = 0; o < outer; o++)
         if (wm_judge_beyond (a->value + from + o * stride, right->value + o * n, NULL, n, allowed,
                              &off) > 0)

@@ -6,7 +6,6 @@
 #include "kernels/wm_backend_private.h"
 
 #define WM_JUDGE_VALUES_MAX (1u << 23) /* of the patches of a distribution */
-#define WM_JUDGE_LEAST 2e-5            /* a score may always be off by this */
 
 enum { WM_JUDGE_OPENVINO, WM_JUDGE_ONNXRUNTIME, WM_JUDGE_ENGINES };
 
@@ -43,11 +42,9 @@ void wm_judge_put_ragged (const wm_judge_t *self, float *row, uint32_t n,
 void wm_judge_free_tensors (wm_probe_tensor_t *tensor, uint32_t n);
 bool wm_judge_has_free (const wm_port_t *port, uint32_t n);
 
-/* The share of its range that a value of the model may be off: more if it computes in half
-   precision somewhere, and so may round differently. Of an output of this type.  */
+/* Returns the share of its range that a value of the model may be off: more if the model computes
+   in half precision somewhere, and so may round differently.  */
 double wm_judge_find_share (const wm_onnx_t *onnx);
-double wm_judge_share_of (const wm_judge_t *self, uint16_t type);
-bool wm_judge_is_whole_type (uint16_t type);
 
 typedef struct {
     double least, most; /* of finite values */
@@ -55,6 +52,9 @@ typedef struct {
 #define WM_JUDGE_NO_RANGE ((wm_judge_range_t){ INFINITY, -INFINITY })
 void wm_judge_widen (wm_judge_range_t *self, const float *value, size_t n);
 double wm_judge_width (const wm_judge_range_t *self);
+
+/* Returns by how much a value of an output of this type, and of this range, may be off.  */
+double wm_judge_allowed (const wm_judge_t *self, uint16_t type, const wm_judge_range_t *range);
 
 /* The distance of two values: 0 of NaNs, infinite of a NaN and a number.  */
 double wm_judge_distance (float a, float b);

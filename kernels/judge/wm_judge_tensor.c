@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARE 1e-5 /* of the range */
+#define LEAST 2e-5 /* a score may always be off by this, ... */
+#define SHARE 1e-5 /* ... and by this share of its range */
 #define SHARE_HALF 2e-3
 #define SHARE_BF16 2e-2
 #define MOVED 4 /* a score may differ by so many times what a rounding of its patch does */
@@ -93,18 +94,13 @@ double wm_judge_find_share (const wm_onnx_t *onnx)
     return share;
 }
 
-double wm_judge_share_of (const wm_judge_t *self, uint16_t type)
+double wm_judge_allowed (const wm_judge_t *self, uint16_t type, const wm_judge_range_t *range)
 {
-    return type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16    ? fmax (self->share, SHARE_HALF)
-           : type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 ? fmax (self->share, SHARE_BF16)
-                                                             : self->share;
-}
-
-bool wm_judge_is_whole_type (uint16_t type)
-{
-    return type && type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 &&
-           type != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 &&
-           type != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
+    const double share =
+        type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16    ? fmax (self->share, SHARE_HALF)
+        : type == ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16 ? fmax (self->share, SHARE_BF16)
+                                                          : self->share;
+    return wm_type_is_real (type) ? fmax (LEAST, share * wm_judge_width (range)) : 0;
 }
 
 void wm_judge_widen (wm_judge_range_t *self, const float *value, size_t n)

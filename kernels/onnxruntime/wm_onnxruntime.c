@@ -24,6 +24,7 @@
 #define BLOCK_VALUES (1u << 20) /* of patches that are cut before they are computed */
 #define BLOCK_MAX 256u
 #define THREADS_MAX 256
+#define NO_FLOAT32 "an output has a number that float32 does not hold"
 
 typedef struct {
     const wm_model_t *model;
@@ -131,53 +132,41 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
 
 /* ---- dense patches --------------------------------------------------------------------------- */
 
-/* The inputs of `rows` patches side by side. They lie one behind the other in a patch, so that
-   those of more than one patch are gathered into `gathered`, of as many values (NULL for one).  */
-static void put_inputs (const engine_t *self, uint32_t rows, const float *patch, float *gathered,
+/* The inputs of a patch, which lie one behind the other in it.  */
+static void put_inputs (const engine_t *self, const float *patch,
                         wm_onnxruntime_in_t in[WM_MODEL_PORTS_MAX])
 {
     const bool whole = wm_onnxruntime_session_whole (self->session);
-    const size_t n_value = wm_model_n_value (self->model);
-    size_t from = 0;
     for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
         const wm_port_t *port = wm_model_input (self->model, i);
-        in[i] = (wm_onnxruntime_in_t){ .n_dim = port->n_dim + !whole,
-                                       .dim = { rows },
-                                       .value = patch + from };
+        in[i] =
+            (wm_onnxruntime_in_t){ .n_dim = port->n_dim + !whole, .dim = { 1 }, .value = patch };
         for (uint32_t d = 0; d < port->n_dim; d++)
             in[i].dim[d + !whole] = port->dim[d];
-        for (uint32_t r = 0; r < rows && gathered; r++)
-            memcpy (gathered + from * rows + (size_t) r * port->n_value, patch + r * n_value + from,
-                    port->n_value * sizeof *patch);
-        if (gathered)
-            in[i].value = gathered + from * rows;
-        from += port->n_value;
+        patch += port->n_value;
     }
 }
 
-/* Takes the outputs of `rows` patches; exact (rows): whether float32 holds a row's numbers.  */
-static wm_fault_t take_outputs (const engine_t *self, uint32_t rows,
-                                const wm_onnxruntime_out_t *out, float *scores, bool *exact,
-                                wm_error_t *error)
+/* Takes the outputs of a patch. WM_EBATCH: one has another shape, or a number that no float32
+   is.  */
+static wm_fault_t take_outputs (const engine_t *self, const wm_onnxruntime_out_t *out,
+                                float *scores, wm_error_t *error)
 {
-    const size_t n_output = wm_model_n_output (self->model);
     const uint32_t first = !wm_onnxruntime_session_whole (self->session);
-    size_t column = 0;
+    bool exact = true;
     for (uint32_t i = 0; i < wm_model_n_output_port (self->model); i++) {
         const wm_port_t *port = wm_model_output (self->model, i);
-        bool fits = out[i].n_dim == port->n_dim + first && (!first || out[i].dim[0] == rows);
+        bool fits = out[i].n_dim == port->n_dim + first && (!first || out[i].dim[0] == 1);
         for (uint32_t d = 0; d < port->n_dim && fits; d++)
             fits = out[i].dim[d + first] == (int64_t) port->dim[d];
         if (!fits)
             return wm_fault (error, WM_EBATCH,
                              "output '%.128s' has another shape than on the patches of its import",
                              port->name);
-        for (uint32_t r = 0; r < rows; r++)
-            exact[r] &= wm_onnxruntime_floats (&out[i], (uint64_t) r * port->n_value, port->n_value,
-                                               scores + r * n_output + column);
-        column += port->n_value;
+        exact &= wm_onnxruntime_floats (&out[i], scores);
+        scores += port->n_value;
     }
-    return WM_OK;
+    return exact ? WM_OK : wm_fault (error, WM_EBATCH, "%s", NO_FLOAT32);
 }
 
 /* What the guard found; OUTSIDE with a text: what no engine computes as ONNX does.  */
@@ -205,16 +194,13 @@ static wm_fault_t score_patch (engine_t *self, const float *patch, uint8_t *stat
     wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX + 1];
     wm_guard_found_t found = WM_GUARD_SOUND;
     char text[300];
-    bool exact = true;
-    put_inputs (self, 1, patch, NULL, in);
+    put_inputs (self, patch, in);
     wm_fault_t fault = wm_onnxruntime_run (self->session, in, out, error);
     if (!fault) {
-        fault = take_outputs (self, 1, out, scores, &exact, error);
+        fault = take_outputs (self, out, scores, error);
         found = find (self, out, text);
         wm_onnxruntime_release (self->session, out);
     }
-    if (!fault && !exact)
-        fault = wm_fault (error, WM_EBATCH, "an output has a number that float32 does not hold");
     if (!fault && found == WM_GUARD_OUTSIDE)
         fault = wm_fault (error, WM_EBATCH, "%s", text);
     if (fault == WM_EBATCH || (!fault && found)) {
@@ -313,8 +299,8 @@ static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *o
     if (!wm_ragged_begin (scores, WM_RAGGED_VALUES_MAX, n, tensor))
         return "the outputs have more values than a message takes (12 MiB)";
     for (uint32_t i = 0; i < n; i++)
-        if (!wm_onnxruntime_floats (&out[i], 0, out[i].n_value, scores + tensor[i].at))
-            return "an output has a number that float32 does not hold";
+        if (!wm_onnxruntime_floats (&out[i], scores + tensor[i].at))
+            return NO_FLOAT32;
     const wm_guard_found_t found = find (self, out, text);
     if (found == WM_GUARD_OUTSIDE)
         return text;
@@ -454,10 +440,10 @@ static wm_fault_t probe_run (void *probe, const wm_probe_tensor_t *in, wm_probe_
         out[i] = (wm_probe_tensor_t){ .n_dim = from->n_dim,
                                       .n_value = from->n_value,
                                       .value = malloc (from->n_value * sizeof (float) + 1),
-                                      .is_whole = wm_onnxruntime_is_whole (from->type) };
+                                      .is_whole = !wm_type_is_real (from->type) };
         memcpy (out[i].dim, from->dim, sizeof out[i].dim);
         if (out[i].value)
-            out[i].is_exact = wm_onnxruntime_floats (from, 0, from->n_value, out[i].value);
+            out[i].is_exact = wm_onnxruntime_floats (from, out[i].value);
         else
             fault = wm_fault (error, WM_EHOST, "no memory for a tensor of %llu values",
                               (unsigned long long) from->n_value);

@@ -275,14 +275,6 @@ static size_t bytes_of (int type)
     }
 }
 
-bool wm_onnxruntime_is_whole (int type)
-{
-    return bytes_of (type) && type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
-           type != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
-           type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 &&
-           type != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
-}
-
 /* A whole number within the type's limits; NaN is 0.  */
 #define WHOLE(type, low, high)                                                                     \
     do {                                                                                           \
@@ -344,22 +336,23 @@ static void put (int type, const float *from, size_t n, void *to)
 
 #define FLOATS(type, as_float)                                                                     \
     do {                                                                                           \
-        const type *at = (const type *) out->data + first;                                         \
+        const type *at = out->data;                                                                \
         for (uint64_t k = 0; k < n; k++)                                                           \
             to[k] = as_float (at[k]);                                                              \
     } while (0)
 /* Conversion rounds a whole number above 2^24, of which a comparison in the wider type notices.  */
 #define WHOLES(type)                                                                               \
     do {                                                                                           \
-        const type *at = (const type *) out->data + first;                                         \
+        const type *at = out->data;                                                                \
         for (uint64_t k = 0; k < n; k++) {                                                         \
             to[k] = (float) at[k];                                                                 \
             equal &= (__int128) to[k] == (__int128) at[k];                                         \
         }                                                                                          \
     } while (0)
 
-bool wm_onnxruntime_floats (const wm_onnxruntime_out_t *out, uint64_t first, uint64_t n, float *to)
+bool wm_onnxruntime_floats (const wm_onnxruntime_out_t *out, float *to)
 {
+    const uint64_t n = out->n_value;
     bool equal = true;
     switch (out->type) {
     case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
@@ -397,7 +390,7 @@ bool wm_onnxruntime_floats (const wm_onnxruntime_out_t *out, uint64_t first, uin
         WHOLES (uint64_t);
         break;
     default: { /* DOUBLE, of which the nearest float32 is the score if there is one */
-        const double *at = (const double *) out->data + first;
+        const double *at = out->data;
         for (uint64_t k = 0; k < n; k++) {
             to[k] = (float) at[k];
             equal &= isfinite (to[k]) == isfinite (at[k]);

@@ -47,12 +47,9 @@ wm_fault_t wm_onnxruntime_run (wm_onnxruntime_session_t *self, const wm_onnxrunt
                                wm_onnxruntime_out_t *out, wm_error_t *error);
 void wm_onnxruntime_release (wm_onnxruntime_session_t *self, wm_onnxruntime_out_t *out);
 
-/* Converts n values of an output from the `first` on. false: an integer, or a double, that no
-   float32 equals.  */
-bool wm_onnxruntime_floats (const wm_onnxruntime_out_t *out, uint64_t first, uint64_t n, float *to);
-
-/* Returns whether a type is one of integers, or bool.  */
-bool wm_onnxruntime_is_whole (int type);
+/* Converts the values of an output. false: one is an integer, or a double, that no float32 equals,
+   or comes near to.  */
+bool wm_onnxruntime_floats (const wm_onnxruntime_out_t *out, float *to);
 
 /* Returns the library's version, "1.32.0".  */
 const char *wm_onnxruntime_version (void);

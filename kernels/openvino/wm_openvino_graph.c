@@ -398,7 +398,7 @@ wm_guard_found_t wm_openvino_graph_find (const wm_openvino_graph_t *self,
     if (ov_infer_request_get_tensor (request, WM_GUARD_OUTPUT, &output) != OK ||
         ov_tensor_get_byte_size (output, &size) != OK || size != n * sizeof (int64_t) ||
         ov_tensor_data (output, &number) != OK)
-        snprintf (text, bytes, "OpenVINO does not tell whether its indices are right");
+        snprintf (text, bytes, "OpenVINO does not report whether its indices are right");
     else
         found = wm_guard_find (self->guard, number, text, bytes);
     ov_tensor_free (output);

@@ -30,7 +30,7 @@ static const struct {
     { "ONEDNN_*", GOES }, { "DNNL_*", GOES }, { "OV_*", GOES }, { "OPENVINO_*", GOES },
     { "ONNX_*", GOES }, { "TBB_*", GOES }, { "HWLOC_*", GOES }, { "ITT_*", GOES },
     { "INTEL_LIBITTNOTIFY*", GOES }, { "INTEL_ITTNOTIFY*", GOES }, { "INTEL_JIT_*", GOES },
-    /* ONNX Runtime and its mathematics; the first is told it, below */
+    /* ONNX Runtime and its mathematics; the rows that stay have fixed values, below */
     { "ORT_DISABLE_TELEMETRY", STAYS }, { "ORT_*", GOES }, { "ONNXRUNTIME_*", GOES },
     { "MLAS_*", GOES },
     { "ALLOW_RELEASED_ONNX_OPSET_ONLY", STAYS },
@@ -87,19 +87,19 @@ const char *wm_environment_finds (const char *const *prefix, unsigned n)
     return NULL;
 }
 
-/* What libraries are told: ONNX Runtime sends no telemetry, and takes operator sets that are newer
-   than it. */
+/* Variables with a fixed value for the libraries below: ONNX Runtime then sends no telemetry, and
+   accepts operator sets that are newer than it. */
 static struct {
     const char *name;
     char value[2];
-} told[] = { { "ORT_DISABLE_TELEMETRY", "1" }, { "ALLOW_RELEASED_ONNX_OPSET_ONLY", "0" } };
-#define TOLD (sizeof told / sizeof *told)
+} fixed[] = { { "ORT_DISABLE_TELEMETRY", "1" }, { "ALLOW_RELEASED_ONNX_OPSET_ONLY", "0" } };
+#define FIXED (sizeof fixed / sizeof *fixed)
 
 char *wm_environment_visible (const char *name)
 {
-    for (size_t i = 0; i < TOLD; i++)
-        if (strcmp (name, told[i].name) == 0)
-            return told[i].value;
+    for (size_t i = 0; i < FIXED; i++)
+        if (strcmp (name, fixed[i].name) == 0)
+            return fixed[i].value;
     return wm_environment_hides (name) ? NULL : getenv (name);
 }
 
@@ -133,8 +133,8 @@ bool wm_environment_clean (const char *program, char **argv)
     }
     if (to)
         *to = NULL;
-    for (size_t i = 0; i < TOLD; i++)
-        setenv (told[i].name, told[i].value, 1);
+    for (size_t i = 0; i < FIXED; i++)
+        setenv (fixed[i].name, fixed[i].value, 1);
     if (!is_early) {
         const char *name = argv[0] ? argv[0] : program, *slash = strrchr (name, '/');
         prctl (PR_SET_NAME, slash ? slash + 1 : name); /* execve below names a process "exe" */

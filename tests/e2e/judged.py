@@ -2,7 +2,7 @@
 
 usage: judged.py make FOLDER           up.onnx (ConvTranspose with output_shape), pool.onnx (MaxPool whose last window is beyond
                                        the end), shape.onnx (nothing but that), plain.onnx, bfloat.onnx (of a type that ONNX Runtime does not pool); patches.npy
-       judged.py states SCORES.h5 TEXT the attribute judged_by; "": there is none
+       judged.py states SCORES.h5 TEXT the attribute judged_by, which is absent if TEXT is ""
        judged.py differs MODEL.onnx PATCHES.npy SCORES.h5  from ONNX Runtime, by more than 0.01
 """
 import sys

@@ -1,5 +1,5 @@
 #!/bin/bash
-# judged.t - a model that OpenVINO computes otherwise than ONNX defines: who scores it, what says so, and how it is accepted.
+# judged.t - a model that OpenVINO computes otherwise than ONNX defines: the engine that scores it, where that is reported, and --accept-differences.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python lib=${WM_BUILD:-build/release}/lib

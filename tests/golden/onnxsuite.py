@@ -172,7 +172,7 @@ class Crash(Exception):
 
 
 class Refused(Exception):
-    """.args[0] is what the user is told."""
+    """.args[0] is the message that the user gets."""
 
 
 def refusal(text):

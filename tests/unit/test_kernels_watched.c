@@ -198,7 +198,7 @@ static void graphs_inside (void **state)
     wm_arena_clear (&g.arena);
 }
 
-/* Without guards of indices NaNs are still reported; of both the NaN is told.  */
+/* Without guards of indices NaNs are still reported; of both the NaN is reported.  */
 static void indices_or_not (void **state)
 {
     (void) state;
