@@ -213,10 +213,10 @@ static bool put_prelu (family_t *self, state_t *out)
 static bool put_gelu (family_t *self, state_t *out)
 {
     const Onnx__AttributeProto *a = wm_onnx_attribute (self->node, "approximate");
-    if (a && !wm_family_attribute_is (a, "none") && !wm_family_attribute_is (a, "tanh"))
+    if (a && !wm_onnx_attribute_is (a, "none") && !wm_onnx_attribute_is (a, "tanh"))
         return wm_family_outside (self, self->node, "its approximation is not known");
     return wm_family_put (
-        self, out, a && wm_family_attribute_is (a, "tanh") ? WM_ACT_GELU_TANH : WM_ACT_GELU, 0);
+        self, out, a && wm_onnx_attribute_is (a, "tanh") ? WM_ACT_GELU_TANH : WM_ACT_GELU, 0);
 }
 
 static bool put_softmax (family_t *self, state_t *out)

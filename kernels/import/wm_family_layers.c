@@ -12,11 +12,6 @@ static bool all_are (const Onnx__AttributeProto *a, int64_t value)
     return true;
 }
 
-bool wm_family_attribute_is (const Onnx__AttributeProto *a, const char *text)
-{
-    return a && a->has_s && a->s.len == strlen (text) && !memcmp (a->s.data, text, a->s.len);
-}
-
 static bool check_conv (family_t *self, const wm_tensor_t *w)
 {
     const Onnx__AttributeProto *pad = wm_onnx_attribute (self->node, "auto_pad"),
@@ -28,7 +23,7 @@ static bool check_conv (family_t *self, const wm_tensor_t *w)
     if (wm_onnx_int (self->node, "group", 1) != 1)
         return wm_family_outside (self, self->node, "it is grouped");
     if (!all_are (wm_onnx_attribute (self->node, "pads"), 0) ||
-        (pad && !wm_family_attribute_is (pad, "VALID") && !wm_family_attribute_is (pad, "NOTSET")))
+        (pad && !wm_onnx_attribute_is (pad, "VALID") && !wm_onnx_attribute_is (pad, "NOTSET")))
         return wm_family_outside (self, self->node, "it is padded");
     if (self->nothing)
         return wm_family_lacks (self);

@@ -78,8 +78,6 @@ bool wm_family_outside (family_t *self, const Onnx__NodeProto *node, const char 
 bool wm_family_lacks (family_t *self);
 
 bool wm_family_is (const family_t *self, const char *op);
-bool wm_family_attribute_is (const Onnx__AttributeProto *a,
-                             const char *text); /* it is there, and is `text` */
 float wm_family_float (const family_t *self, const char *name, float otherwise);
 const wm_tensor_t *wm_family_constant (const family_t *self, size_t k); /* input k, or NULL */
 layer_t *wm_family_layer (family_t *self, const state_t *s);            /* behind a view */

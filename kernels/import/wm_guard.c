@@ -253,11 +253,10 @@ static void report_nan (builder_t *self, const wm_nan_t *watch)
    patch brings: engines round the size before they place the pixels, ONNX after.  */
 static void report_corners (builder_t *self, const Onnx__NodeProto *node)
 {
-    static const char aligned[] = "align_corners";
     wm_maker_t *maker = &self->maker;
-    const Onnx__AttributeProto *mode = wm_onnx_attribute (node, "coordinate_transformation_mode");
-    if (strcmp (wm_onnx_op (node), "Resize") != 0 || !mode || !mode->has_s ||
-        mode->s.len != strlen (aligned) || memcmp (mode->s.data, aligned, mode->s.len) != 0 ||
+    if (strcmp (wm_onnx_op (node), "Resize") != 0 ||
+        !wm_onnx_attribute_is (wm_onnx_attribute (node, "coordinate_transformation_mode"),
+                               "align_corners") ||
         wm_onnx_attribute (node, "axes") || node->n_input < 3 || !*node->input[2])
         return;
     const int64_t v = wm_onnx_find (&self->onnx, node->input[2]);

@@ -39,6 +39,11 @@ int64_t wm_onnx_int (const Onnx__NodeProto *node, const char *name, int64_t othe
     return a && a->has_i ? a->i : otherwise;
 }
 
+bool wm_onnx_attribute_is (const Onnx__AttributeProto *a, const char *text)
+{
+    return a && a->has_s && a->s.len == strlen (text) && !memcmp (a->s.data, text, a->s.len);
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static int by_name (const void *a, const void *b)

@@ -69,8 +69,8 @@ wm_fault_t wm_onnx_refuse (wm_onnx_t *self, wm_error_t *error);
 /* Whether a node reads a constant with a NaN, which may be meant; `text` gets the first.  */
 bool wm_onnx_find_nan (wm_onnx_t *self, char *text, size_t bytes);
 
-/* Returns the first node that OpenVINO is known to compute otherwise than ONNX, and what of it;
-   NULL: none.  */
+/* Returns the first node that OpenVINO is known to compute otherwise than ONNX, and what of it, if
+   drawn patches may not show it; NULL: none.  */
 const Onnx__NodeProto *wm_onnx_doubt (const wm_onnx_t *self, const char **doubt);
 
 /* Refuses nodes that both general engines are known to compute otherwise than ONNX; and those that
@@ -116,6 +116,9 @@ const char *wm_onnx_op (const Onnx__NodeProto *node);
 /* An attribute by name, or NULL; an integer attribute with its default.  */
 const Onnx__AttributeProto *wm_onnx_attribute (const Onnx__NodeProto *node, const char *name);
 int64_t wm_onnx_int (const Onnx__NodeProto *node, const char *name, int64_t otherwise);
+
+/* Returns whether an attribute is there, and is this text.  */
+bool wm_onnx_attribute_is (const Onnx__AttributeProto *a, const char *text);
 
 /* How to read inputs and outputs, and what was found.  */
 typedef struct {
