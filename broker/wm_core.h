@@ -97,7 +97,7 @@ typedef struct {
     void (*history) (void *context, uint32_t session, bool is_of_workers, uint64_t from);
     /* A worker's session is about to be over; lent. NULL: nobody asks.  */
     void (*left) (void *context, const wm_core_worker_t *worker);
-    /* Milliseconds since bytes of this session arrived, also of a message that is not whole yet;
+    /* Milliseconds since parts of a message of this session arrived that is not whole yet;
        INT64_MAX: unknown. Asked before a session is ended as silent; NULL: none is known.  */
     int64_t (*quiet) (void *context, uint32_t session);
     /* The session is over: forget its id, ignore its connection from now on.  */

@@ -378,17 +378,32 @@ static wm_peer_t *peer_of_fd (const port_t *port, int fd)
     return wm_table_first (&port->by_fd, fd_hash (fd), &at);
 }
 
+/* Nothing is sent to this peer any more: it is reported closed next.  */
+static void fail (wm_listener_t *self, wm_peer_t *peer)
+{
+    if (peer->failed)
+        return;
+    peer->failed = true;
+    self->failed =
+        grow (self->failed, self->n_failed, &self->failed_capacity, sizeof *self->failed);
+    self->failed[self->n_failed++] = peer;
+}
+
 /* The descriptor belongs to libzmq, which may be closing it now: at worst another peer that was
-   given the same number is disconnected, and connects again.  */
-void wm_listener_disconnect (wm_peer_t *peer)
+   given the same number is disconnected, and connects again. Nothing else would report the end of a
+   peer whose descriptor is not known.  */
+void wm_listener_disconnect (wm_listener_t *self, wm_peer_t *peer)
 {
     if (peer->fd >= 0)
         shutdown (peer->fd, SHUT_RDWR);
+    else if (peer->lost)
+        fail (self, peer);
 }
 
 int64_t wm_listener_quiet_ms (const wm_peer_t *peer)
 {
-    return wm_tcp_quiet_ms (peer->fd);
+    const int64_t moved_ms = peer->flow.moved_ms;
+    return moved_ms == INT64_MIN ? INT64_MAX : wm_now_ms () - moved_ms;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -472,10 +487,11 @@ wm_fault_t wm_listener_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *er
         const wm_table_t *all = &self->port[i].by_fd;
         for (size_t j = 0; all->slot && j <= all->mask; j++) {
             wm_peer_t *peer = all->slot[j].item;
-            if (peer && peer->session)
+            if (peer && peer->session) {
                 peer->since_ms = now_ms;
-            else if (peer && now_ms - peer->since_ms > wm_times ()->handshake_ms)
-                wm_listener_disconnect (peer);
+                wm_tcp_moved_ms (&peer->flow, peer->fd, now_ms, wm_times ()->heartbeat_ms);
+            } else if (peer && now_ms - peer->since_ms > wm_times ()->handshake_ms)
+                wm_listener_disconnect (self, peer);
         }
     }
     return keys_tick (self, now_ms, error);
@@ -622,14 +638,14 @@ wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer)
     return WM_LISTENER_NOTHING;
 }
 
-const uint8_t *wm_listener_header (wm_listener_t *self, size_t *bytes, zmq_msg_t **payload,
-                                   uint64_t *check)
+const uint8_t *wm_listener_header (wm_listener_t *self, wm_peer_t *peer, size_t *bytes,
+                                   zmq_msg_t **payload, uint64_t *check)
 {
     const uint8_t *header = zmq_msg_data (&self->header);
     *payload = self->n_frames == 2 ? &self->payload : NULL;
     *check = *payload ? wm_msg_check (zmq_msg_data (*payload), zmq_msg_size (*payload)) : 0;
     *bytes = self->n_frames == 1 || *payload
-                 ? wm_msg_unseal (header, zmq_msg_size (&self->header), *check)
+                 ? wm_msg_unseal (header, zmq_msg_size (&self->header), *check, peer->n_received++)
                  : 0;
     return *bytes ? header : NULL;
 }
@@ -641,21 +657,20 @@ void wm_listener_send (wm_listener_t *self, wm_peer_t *peer, const wm_msg_t *msg
 {
     void *socket = self->port[peer->role - WM_ROLE_WORKER].socket;
     uint8_t header[WM_HEADER_BYTES_MAX];
-    size_t bytes = wm_msg_seal (header, wm_msg_encode (msg, header), payload ? check : 0);
+    size_t bytes =
+        wm_msg_seal (header, wm_msg_encode (msg, header), payload ? check : 0, peer->n_sent);
     /* The first frame decides: after it the others of the message cannot be refused. */
     const bool sent = !peer->failed &&
                       zmq_send (socket, peer->id, sizeof peer->id, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0;
     if (sent) {
+        peer->n_sent++;
         zmq_send (socket, header, bytes, (payload ? ZMQ_SNDMORE : 0) | ZMQ_DONTWAIT);
         if (payload && zmq_msg_send (payload, socket, ZMQ_DONTWAIT) >= 0)
             return;
     } else if (!peer->failed) {
         if (errno == EAGAIN) /* its queue is full */
-            wm_listener_disconnect (peer);
-        peer->failed = true;
-        self->failed =
-            grow (self->failed, self->n_failed, &self->failed_capacity, sizeof *self->failed);
-        self->failed[self->n_failed++] = peer;
+            wm_listener_disconnect (self, peer);
+        fail (self, peer);
     }
     if (payload)
         zmq_msg_close (payload);

@@ -18,6 +18,7 @@
 #ifndef WM_LISTENER_H
 #define WM_LISTENER_H
 
+#include "schema/base/wm_tcp.h"
 #include "schema/wm_join.h"
 #include "schema/wm_msg.h"
 
@@ -40,7 +41,9 @@ typedef struct {
     char key[WM_JOIN_ID_BYTES]; /* its key's id; "" without keys */
     uint64_t generation;        /* of the guard that `refused` is of; the listener's */
     int fd;
-    int64_t since_ms; /* without a session; the listener's */
+    uint64_t n_sent, n_received; /* messages; the listener's */
+    wm_tcp_flow_t flow;          /* the listener's */
+    int64_t since_ms;            /* without a session; the listener's */
 } wm_peer_t;
 
 typedef enum {
@@ -79,10 +82,10 @@ const char *wm_listener_listens (const wm_listener_t *self);
 void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms);
 
 /* Disconnects a peer; it is reported closed if it ever sent a message.  */
-void wm_listener_disconnect (wm_peer_t *peer);
+void wm_listener_disconnect (wm_listener_t *self, wm_peer_t *peer);
 
-/* Returns the milliseconds since bytes of this peer arrived, also of a message that is not whole
-   yet; INT64_MAX: unknown.  */
+/* Returns the milliseconds since parts of a message of this peer arrived that is not whole yet
+   (wm_tcp_moved_ms, at the last wm_listener_tick); INT64_MAX: unknown.  */
 int64_t wm_listener_quiet_ms (const wm_peer_t *peer);
 
 /* Disconnects peers that have had no session for handshake_ms; looks whose key is over, and every
@@ -94,10 +97,11 @@ wm_fault_t wm_listener_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *er
    until the next call. NOTHING: everything is read.  */
 wm_listener_event_t wm_listener_next (wm_listener_t *self, wm_peer_t **peer);
 
-/* Returns the header of the last MESSAGE, NULL where its seal is broken. *payload: NULL without
-   one; it may be moved away, and then sent on with *check.  */
-const uint8_t *wm_listener_header (wm_listener_t *self, size_t *bytes, zmq_msg_t **payload,
-                                   uint64_t *check);
+/* Returns the header of the last MESSAGE, which came from `peer`, NULL if its seal is broken. Call
+   it once a message, until one has none. *payload: NULL without one; it may be moved away, and then
+   sent on with *check.  */
+const uint8_t *wm_listener_header (wm_listener_t *self, wm_peer_t *peer, size_t *bytes,
+                                   zmq_msg_t **payload, uint64_t *check);
 
 /* Sends a message; payload may be NULL, else it is moved away (and closed, also on failure) and
    `check` is wm_msg_check of it.  */

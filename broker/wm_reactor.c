@@ -156,7 +156,7 @@ static bool unread_room (const wm_reactor_t *self, unread_t *unread, size_t byte
     }
     wm_peer_t *peer = peer_of_session (self, most->session);
     if (most != unread && peer)
-        wm_listener_disconnect (peer);
+        wm_listener_disconnect (self->listener, peer);
     return most != unread;
 }
 
@@ -193,7 +193,7 @@ static void send_bytes (wm_reactor_t *self, wm_peer_t *peer, const wm_msg_t *msg
         fprintf (stderr,
                  "wiremill-broker: no room for %s of %zu bytes: its peer must connect again\n",
                  wm_msg_name (msg->type), bytes);
-        wm_listener_disconnect (peer);
+        wm_listener_disconnect (self->listener, peer);
         return;
     }
     wm_listener_send (self->listener, peer, msg, &body, wm_msg_check (zmq_msg_data (&body), bytes));
@@ -305,7 +305,7 @@ static void on_model (void *context, uint32_t session, uint64_t offset)
         const size_t whole = left < WM_RAW_BYTES_MAX ? left : WM_RAW_BYTES_MAX;
         piece = piece_of (self, number, whole);
         if (!piece) {
-            wm_listener_disconnect (peer);
+            wm_listener_disconnect (self->listener, peer);
             return;
         }
         from = piece->bytes + (offset - begin);
@@ -313,7 +313,7 @@ static void on_model (void *context, uint32_t session, uint64_t offset)
     }
     zmq_msg_t body;
     if (zmq_msg_init_data (&body, (void *) from, bytes, piece_sent, piece)) {
-        wm_listener_disconnect (peer);
+        wm_listener_disconnect (self->listener, peer);
         return;
     }
     if (piece)
@@ -422,7 +422,7 @@ static void send_json (wm_reactor_t *self, wm_peer_t *peer, char *json)
     if (json)
         send_bytes (self, peer, &msg, json, strlen (json));
     else
-        wm_listener_disconnect (peer);
+        wm_listener_disconnect (self->listener, peer);
     free (json);
 }
 
@@ -547,7 +547,7 @@ static void damaged (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
                          "message: its peer "
                          "is disconnected\n");
     self->damaged_ms = now_ms + 1000;
-    wm_listener_disconnect (peer);
+    wm_listener_disconnect (self->listener, peer);
     closed (self, peer, now_ms);
 }
 
@@ -558,7 +558,7 @@ static void key_over (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     char text[160];
     peer->known = true;
     if (!peer->session) {
-        wm_listener_disconnect (peer);
+        wm_listener_disconnect (self->listener, peer);
         return;
     }
     const char *key = *peer->key ? peer->key : "without an id";
@@ -576,7 +576,7 @@ static void message (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
     if (known && !peer->session)
         return; /* its session is over */
     peer->known = true;
-    const uint8_t *header = wm_listener_header (self->listener, &bytes, &body, &check);
+    const uint8_t *header = wm_listener_header (self->listener, peer, &bytes, &body, &check);
     if (!header) {
         damaged (self, peer, now_ms);
         return;

@@ -52,15 +52,17 @@ struct wm_client_t {
 
     state_t state;
     zsock_t *socket, *monitor;
-    wm_client_key_t key; /* that is tried now */
-    int fd;              /* of the connection, libzmq's; -1: not known yet */
-    bool disconnected;   /* the monitor reported the close; messages may still be queued */
+    wm_client_key_t key;         /* that is tried now */
+    int fd;                      /* of the connection, libzmq's; -1: not known yet */
+    uint64_t n_sent, n_received; /* messages of this connection */
+    bool disconnected;           /* the monitor reported the close; messages may still be queued */
     bool extra_first;   /* the owner's descriptor is next, so that a busy broker cannot starve it */
     bool interruptible; /* opening ends when zsys_interrupted is set */
     int64_t received_ms, sent_ms, checked_ms;
     int64_t silence_ms; /* that ends a session */
     int64_t silent_ms;  /* that ended the last one, 0: something else did */
     int64_t whole_ms;   /* of the last whole message; received_ms counts parts, too */
+    wm_tcp_flow_t flow;
     char shape[WM_TEXT_BYTES_MAX + 1];
     wm_wait_t wait;                     /* of the owner, for heartbeats */
     char status[WM_TEXT_BYTES_MAX + 1]; /* likewise: its text */
@@ -194,6 +196,8 @@ static wm_fault_t sockets_open (wm_client_t *self, const char *address, int64_t 
     if (zsock_connect (self->socket, "%s", address))
         return session_end (self, WM_EPEER, "cannot connect to %s: %s", self->endpoint,
                             strerror (errno));
+    self->n_sent = self->n_received = 0;
+    self->flow = (wm_tcp_flow_t){ 0 };
     self->disconnected = false;
     self->fd = -1;
     self->key.event = 0;
@@ -305,8 +309,8 @@ static wm_client_event_t check_message (wm_client_t *self, int count)
     wm_error_t error;
     const uint64_t check = wm_msg_check (self->has_payload ? zmq_msg_data (&self->payload) : NULL,
                                          zmq_msg_size (&self->payload));
-    const size_t bytes =
-        wm_msg_unseal (zmq_msg_data (&self->header), zmq_msg_size (&self->header), check);
+    const size_t bytes = wm_msg_unseal (zmq_msg_data (&self->header), zmq_msg_size (&self->header),
+                                        check, self->n_received++);
     if (count > 2 || !bytes) {
         session_end (
             self, WM_EAGAIN,
@@ -374,8 +378,9 @@ wm_fault_t wm_client_send (wm_client_t *self, const wm_msg_t *msg, const void *p
     uint8_t header[WM_HEADER_BYTES_MAX];
     if (has_payload && !payload)
         payload = "";
-    size_t header_bytes = wm_msg_seal (header, wm_msg_encode (msg, header),
-                                       wm_msg_check (has_payload ? payload : NULL, payload_bytes));
+    size_t header_bytes =
+        wm_msg_seal (header, wm_msg_encode (msg, header),
+                     wm_msg_check (has_payload ? payload : NULL, payload_bytes), self->n_sent++);
     if (send_frame (self, header, header_bytes, has_payload ? ZMQ_SNDMORE : 0) ||
         (has_payload && send_frame (self, payload, payload_bytes, 0))) {
         self->disconnected = true; /* wait still returns the messages that arrived before */
@@ -409,14 +414,14 @@ void wm_client_waits (wm_client_t *self, wm_wait_t wait, const char *text)
         heartbeat (self);
 }
 
-/* How long the broker has been silent. Parts of a message count, which is asked of the kernel: a
-   large one on a slow link lets no heartbeat pass.  */
+/* How long the broker has been silent. Parts of a message count: a large one on a slow link lets no
+   heartbeat pass.  */
 static int64_t silent_ms (wm_client_t *self, int64_t now)
 {
-    const int64_t quiet_ms =
-        now - self->received_ms < self->silence_ms ? INT64_MAX : wm_tcp_quiet_ms (self->fd);
-    if (quiet_ms < now - self->received_ms)
-        self->received_ms = now - quiet_ms;
+    const int64_t moved_ms =
+        wm_tcp_moved_ms (&self->flow, self->fd, now, wm_times ()->heartbeat_ms);
+    if (moved_ms > self->received_ms)
+        self->received_ms = moved_ms;
     return now - self->received_ms;
 }
 
@@ -424,7 +429,7 @@ bool wm_client_is_receiving (const wm_client_t *self)
 {
     const int64_t beat_ms = wm_times ()->heartbeat_ms, waited_ms = wm_now_ms () - self->whole_ms;
     return self->state == OPEN && waited_ms > 2 * beat_ms &&
-           wm_tcp_quiet_ms (self->fd) < waited_ms - beat_ms;
+           self->flow.moved_ms > self->whole_ms + beat_ms;
 }
 
 /* Ends a silent session, sends a heartbeat that is due. A gap of our own (a stopped process, a busy

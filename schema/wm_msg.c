@@ -237,22 +237,23 @@ uint64_t wm_msg_check (const void *payload, size_t bytes)
     return payload ? XXH3_64bits (payload, bytes) : 0;
 }
 
-size_t wm_msg_seal (uint8_t frame[WM_HEADER_BYTES_MAX], size_t bytes, uint64_t payload_check)
+size_t wm_msg_seal (uint8_t frame[WM_HEADER_BYTES_MAX], size_t bytes, uint64_t payload_check,
+                    uint64_t number)
 {
-    const uint64_t check = XXH3_64bits_withSeed (frame, bytes, payload_check);
+    const uint64_t check = XXH3_64bits_withSeed (frame, bytes, payload_check + number);
     assert (bytes + sizeof check <= WM_HEADER_BYTES_MAX);
     memcpy (frame + bytes, &check, sizeof check);
     return bytes + sizeof check;
 }
 
-size_t wm_msg_unseal (const uint8_t *frame, size_t bytes, uint64_t payload_check)
+size_t wm_msg_unseal (const uint8_t *frame, size_t bytes, uint64_t payload_check, uint64_t number)
 {
     uint64_t check;
     if (bytes <= sizeof check || bytes > WM_HEADER_BYTES_MAX)
         return 0;
     bytes -= sizeof check;
     memcpy (&check, frame + bytes, sizeof check);
-    return check == XXH3_64bits_withSeed (frame, bytes, payload_check) ? bytes : 0;
+    return check == XXH3_64bits_withSeed (frame, bytes, payload_check + number) ? bytes : 0;
 }
 
 /* The walker: reads one value at a time, checking every length against the bytes left.  */

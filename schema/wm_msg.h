@@ -146,14 +146,17 @@ size_t wm_msg_encode (const wm_msg_t *self, uint8_t frame[WM_HEADER_BYTES_MAX]);
 /* Decodes a header frame. WM_EPEER names what is wrong. Strings are terminated and hold no NUL.  */
 wm_fault_t wm_msg_decode (wm_msg_t *self, const uint8_t *frame, size_t bytes, wm_error_t *error);
 
-/* A header travels sealed: 8 bytes behind it are the XXH3-64 of the header, seeded with that of its
-   payload, so that a bit that flips in transit (TCP's own checksum is weak) ends a connection and
-   never becomes a score. wm_msg_check is the payload's, 0 of none (NULL). wm_msg_seal returns the
-   size of the frame; wm_msg_unseal that of the header in it, or 0: damaged in transit, or not a
-   wiremill message.  */
+/* A header travels sealed: 8 bytes behind it are the XXH3-64 of the header, seeded with the sum of
+   its payload's and of its number, so that a bit that flips in transit (TCP's own checksum is weak)
+   ends a connection and never becomes a score. `number` counts the messages that this side sent in
+   this connection, from 0: libzmq drops a frame whose COMMAND bit is set, and the next message then
+   breaks the seal. wm_msg_check is the payload's, 0 of none (NULL). wm_msg_seal returns the size of
+   the frame; wm_msg_unseal that of the header in it, or 0: damaged in transit, one before it was
+   lost, or not a wiremill message.  */
 uint64_t wm_msg_check (const void *payload, size_t bytes);
-size_t wm_msg_seal (uint8_t frame[WM_HEADER_BYTES_MAX], size_t bytes, uint64_t payload_check);
-size_t wm_msg_unseal (const uint8_t *frame, size_t bytes, uint64_t payload_check);
+size_t wm_msg_seal (uint8_t frame[WM_HEADER_BYTES_MAX], size_t bytes, uint64_t payload_check,
+                    uint64_t number);
+size_t wm_msg_unseal (const uint8_t *frame, size_t bytes, uint64_t payload_check, uint64_t number);
 
 /* Whether a message of this type carries a payload frame.  */
 bool wm_msg_has_payload (wm_msg_type_t type);

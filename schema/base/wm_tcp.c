@@ -1,8 +1,9 @@
 /* wm_tcp.c - see wm_tcp.h.  */
 #include "schema/base/wm_tcp.h"
 
+#include <linux/tcp.h> /* netinet/tcp.h has an older struct tcp_info */
 #include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -19,12 +20,31 @@ int wm_tcp_port (const char *text, const char *end)
     return port <= WM_TCP_PORT_MAX ? port : -1;
 }
 
-int64_t wm_tcp_quiet_ms (int fd)
+/* False: unknown.  */
+static bool received_bytes (int fd, uint64_t *bytes)
 {
     struct tcp_info info;
-    socklen_t bytes = sizeof info;
-    if (fd < 0 || getsockopt (fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) ||
-        bytes < offsetof (struct tcp_info, tcpi_last_data_recv) + sizeof info.tcpi_last_data_recv)
-        return INT64_MAX;
-    return info.tcpi_last_data_recv;
+    socklen_t size = sizeof info;
+    if (fd < 0 || getsockopt (fd, IPPROTO_TCP, TCP_INFO, &info, &size) ||
+        size < offsetof (struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received)
+        return false; /* or a kernel before Linux 4.1 */
+    *bytes = info.tcpi_bytes_received;
+    return true;
+}
+
+int64_t wm_tcp_moved_ms (wm_tcp_flow_t *self, int fd, int64_t now_ms, int64_t interval_ms)
+{
+    const int64_t passed_ms = now_ms - self->sampled_ms;
+    uint64_t bytes;
+    if (passed_ms < interval_ms)
+        return self->moved_ms;
+    if (!received_bytes (fd, &bytes))
+        return self->moved_ms = INT64_MIN;
+    if (!self->sampled_ms)
+        self->moved_ms = now_ms;
+    else if (bytes >= self->bytes + WM_TCP_PART_BYTES * (uint64_t) (passed_ms / interval_ms))
+        self->moved_ms = now_ms;
+    self->bytes = bytes;
+    self->sampled_ms = now_ms;
+    return self->moved_ms;
 }

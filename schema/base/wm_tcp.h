@@ -12,9 +12,20 @@
    WM_TCP_PORT_MAX. -1: it is no port. getaddrinfo takes 99999 for 34463. Thread: any.  */
 int wm_tcp_port (const char *text, const char *end);
 
-/* Returns the milliseconds since bytes last arrived over the connection of this descriptor, also of
-   a message that is not whole yet: a frame of 4 MiB takes a slow link longer than a silence, and
-   heartbeats cannot pass it. INT64_MAX: it is no TCP connection. Thread: any.  */
-int64_t wm_tcp_quiet_ms (int fd);
+/* Received bytes of a connection, sampled; zeroed at first. Thread: its owner's.  */
+typedef struct {
+    uint64_t bytes;
+    int64_t sampled_ms, moved_ms;
+} wm_tcp_flow_t;
+
+/* Returns when the connection of this descriptor last received a part of a message that is not
+   whole yet: a frame of 4 MiB takes a slow link longer than a silence, and heartbeats cannot pass
+   it. Call it often; each interval_ms it counts the bytes that arrived. Less than WM_TCP_PART_BYTES
+   an interval do not count: they are the peer's heartbeats, which fall into a frame whose length
+   was damaged in transit, and would keep such a connection up. now_ms: of the monotonic clock.
+   INT64_MIN: unknown, or no TCP connection.  */
+#define WM_TCP_PART_BYTES                                                                          \
+    4096 /* more than heartbeats of an interval; 2 KiB/s is the slowest link */
+int64_t wm_tcp_moved_ms (wm_tcp_flow_t *self, int fd, int64_t now_ms, int64_t interval_ms);
 
 #endif

@@ -5,9 +5,12 @@
    Listens on LISTEN_PORT, +1, +2 of loopback and passes bytes to BROKER_PORT, +1, +2. Time is cut
    into periods of PERIOD_MS. Every second one is calm; in the others one thing is wrong with
    all links: delayed, in segments of one byte, reset, black (bytes are kept back, as in a partition
-   that heals), throttled, or with bits that flip. After PERIODS bad ones it stays calm. With KB_S
-   each direction of a link passes at most so many kilobytes a second, all the time.
-   Prints a line a period, so that a test knows what it has been through. Ends with its parent.  */
+   that heals), throttled, or with bits that flip. Two kinds of flips are rare by chance and have
+   periods of their own: that of a frame's COMMAND bit, by which libzmq drops the frame unseen, and
+   one in the length of a long frame, for which a reader then waits. After PERIODS bad ones it stays
+   calm. With KB_S each direction of a link passes at most so many kilobytes a second, all the time.
+   WM_WEATHER=n lets each bad period be of kind n (1: delayed). Prints a line a period, so that a
+   test knows what it has been through. Ends with its parent.  */
 #include "tests/fault/bad_weather.h"
 
 #include <errno.h>
@@ -28,9 +31,31 @@
 #define LINKS_MAX 256
 #define ROOM (256 << 10)
 
-typedef enum { CALM, DELAY, BYTES, RESET, BLACK, THROTTLE, FLIP, WEATHERS } weather_t;
-static const char *const weather_name[] = { "calm",  "delay",    "one-byte segments", "reset",
-                                            "black", "throttle", "flipped bits" };
+typedef enum {
+    CALM,
+    DELAY,
+    BYTES,
+    RESET,
+    BLACK,
+    THROTTLE,
+    FLIP,
+    LOSE,
+    LENGTHEN,
+    WEATHERS
+} weather_t;
+static const char *const weather_name[] = { "calm",         "delay",       "one-byte segments",
+                                            "reset",        "black",       "throttle",
+                                            "flipped bits", "lost frames", "long frames" };
+
+/* Where a direction is in ZMTP 3: a greeting of 64 bytes, then frames of a byte of flags, a length
+   of 1 or 8 bytes (bit LONG) and so many more.  */
+enum { GREETING = 64, LONG = 2, COMMAND = 4 };
+typedef struct {
+    uint64_t left;   /* bytes of the greeting or of a frame's body to come */
+    uint64_t length; /* of the frame, as far as it is read */
+    int length_left; /* bytes of it to come */
+    bool is_long, begun;
+} zmtp_t;
 
 /* One direction: bytes that were read and not yet written.  */
 typedef struct {
@@ -39,6 +64,7 @@ typedef struct {
     int64_t since_ms; /* when the oldest of them came */
     int64_t paid_ms;  /* until when what it may pass is used up, with KB_S */
     bool ended;       /* the reading side has ended */
+    zmtp_t at;
 } flow_t;
 
 typedef struct {
@@ -106,6 +132,34 @@ static void accept_one (int listener, int broker_port)
         self->flow[i].data = malloc (ROOM);
 }
 
+/* Follows the frames in the next bytes, and spoils some of their heads.  */
+static void frames_read (zmtp_t *at, uint8_t *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (!at->begun) {
+            at->begun = true;
+            at->left = GREETING;
+        }
+        if (at->left) {
+            const uint64_t step = at->left < bytes - i ? at->left : bytes - i;
+            at->left -= step;
+            i += step - 1;
+        } else if (at->length_left) {
+            at->length = at->length << 8 | data[i];
+            if (--at->length_left == 0)
+                at->left = at->length;
+            if (weather == LENGTHEN && at->length_left == 2 && at->is_long && roll (4) == 0)
+                data[i] ^= 1u << 4; /* 1 MiB more, or less */
+        } else {
+            at->is_long = data[i] & LONG;
+            at->length_left = at->is_long ? 8 : 1;
+            at->length = 0;
+            if (weather == LOSE && roll (8) == 0)
+                data[i] |= COMMAND;
+        }
+    }
+}
+
 static void flow_read (wire_t *self, int i)
 {
     flow_t *flow = &self->flow[i];
@@ -116,6 +170,7 @@ static void flow_read (wire_t *self, int i)
         return;
     if (!flow->bytes)
         flow->since_ms = now_ms ();
+    frames_read (&flow->at, flow->data + flow->bytes, (size_t) n);
     if (weather == FLIP && roll (8) == 0)
         flow->data[flow->bytes + roll ((uint32_t) n)] ^= (uint8_t) (1u << roll (8));
     flow->bytes += (size_t) n;
@@ -194,6 +249,7 @@ int main (int argc, char **argv)
     const int port = atoi (argv[1]), broker_port = atoi (argv[2]), period_ms = atoi (argv[4]);
     long left = atol (argv[5]);
     random_state = strtoull (argv[3], NULL, 10);
+    const int always = getenv ("WM_WEATHER") ? atoi (getenv ("WM_WEATHER")) : 0;
     prctl (PR_SET_PDEATHSIG, SIGKILL);
     int listener[3];
     for (int i = 0; i < 3; i++)
@@ -213,7 +269,9 @@ int main (int argc, char **argv)
         if (now_ms () < next_ms)
             continue;
         next_ms += period_ms;
-        weather = weather || !left ? CALM : (weather_t) (1 + roll (WEATHERS - 1));
+        weather = weather || !left
+                      ? CALM
+                      : (weather_t) (always ? always : (int) (1 + roll (WEATHERS - 1)));
         left -= weather != CALM;
         puts (weather_name[weather]);
     }

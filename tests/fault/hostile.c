@@ -119,12 +119,12 @@ static size_t frame (uint8_t *to, size_t at, uint8_t flags, const void *bytes, s
     return at + size;
 }
 
-static size_t message (uint8_t *to, size_t at, const wm_msg_t *msg)
+static size_t message (uint8_t *to, size_t at, const wm_msg_t *msg, uint64_t number)
 {
     uint8_t header[WM_HEADER_BYTES_MAX];
     const int more = wm_msg_has_payload (msg->type); /* an empty one */
     size_t size = wm_msg_encode (msg, header);
-    size = wm_msg_seal (header, size, more ? wm_msg_check ("", 0) : 0);
+    size = wm_msg_seal (header, size, more ? wm_msg_check ("", 0) : 0, number);
     at = frame (to, at, (uint8_t) more, header, size);
     return more ? frame (to, at, 0, "", 0) : at;
 }
@@ -151,7 +151,7 @@ static int ask_and_leave_unread (wm_role_t role, const wm_msg_t *msg)
     send (fd, greeting, sizeof greeting, MSG_NOSIGNAL);
     send (fd, bytes, frame (bytes, 0, 4, ready, sizeof ready - 1), MSG_NOSIGNAL);
     recv (fd, its, sizeof its, MSG_WAITALL);
-    const size_t n = message (bytes, message (bytes, 0, &hello), msg);
+    const size_t n = message (bytes, message (bytes, 0, &hello, 0), msg, 1);
     n_sent += send (fd, bytes, n, MSG_NOSIGNAL) == (ssize_t) n;
     return fd;
 }
@@ -164,16 +164,19 @@ static void greedy (wm_role_t role, wm_msg_type_t once, wm_msg_type_t again)
     wm_msg_t get, more;
     wm_msg_init (&get, once);
     wm_msg_init (&more, again);
-    const size_t n = message (bytes, 0, &more);
+    uint64_t number[GREEDY];
     memset (fd, -1, sizeof fd);
     for (; goes_on (); usleep (50000))
         for (int i = 0; i < GREEDY && goes_on (); i++) {
+            const size_t n = message (bytes, 0, &more, number[i]++);
             if (fd[i] >= 0 && send (fd[i], bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t) n) {
                 close (fd[i]);
                 fd[i] = -1;
             }
-            if (fd[i] < 0)
+            if (fd[i] < 0) {
                 fd[i] = ask_and_leave_unread (role, &get);
+                number[i] = 2;
+            }
         }
 }
 

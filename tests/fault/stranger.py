@@ -47,6 +47,7 @@ def key_of (path):
 
 class Peer:
     def __init__ (self, port, listener, key):
+        self.sent = 0 # messages, whose number is in their seals
         self.socket, self.monitor = (ctypes.c_void_p (zmq.zmq_socket (context, kind)) for kind in (DEALER, PAIR))
         option (self.socket, LINGER, 1000)
         option (self.monitor, LINGER, 0)
@@ -78,7 +79,9 @@ class Peer:
     def send (self, header, payload=None):
         """Seals and sends a message."""
         check = xxhash.XXH3_64bits_withSeed (payload, len (payload), 0) if payload is not None else 0
-        header += struct.pack ("<Q", xxhash.XXH3_64bits_withSeed (header, len (header), check))
+        seed = (check + self.sent) % 2**64
+        header += struct.pack ("<Q", xxhash.XXH3_64bits_withSeed (header, len (header), seed))
+        self.sent += 1
         more = SNDMORE if payload is not None else 0
         zmq.zmq_send (self.socket, header, ctypes.c_size_t (len (header)), DONTWAIT | more)
         if payload is not None:
@@ -101,7 +104,7 @@ def text (value):
 
 
 def hello (role):
-    return (bytes ([0x99, 1, 6, role, 0xc4, 16]) + os.urandom (16) + text (f"stranger:{os.getpid ()}") +
+    return (bytes ([0x99, 1, 7, role, 0xc4, 16]) + os.urandom (16) + text (f"stranger:{os.getpid ()}") +
             text ("strange/v1") + text ("x86-64") + b"\xcb" + struct.pack (">d", 0) + b"\0")
 
 

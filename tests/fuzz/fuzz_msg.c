@@ -25,13 +25,14 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
 {
     uint8_t frame[WM_HEADER_BYTES_MAX];
     decode (data, size); /* a header as it is, ... */
-    const size_t bytes = wm_msg_unseal (data, size, 0);
+    const size_t bytes = wm_msg_unseal (data, size, 0, 0);
     FUZZ_CHECK (bytes <= size);
     if (size <= WM_HEADER_BYTES_MAX - 8) { /* ... and sealed by a peer that knows how */
         memcpy (frame, data, size);
-        const size_t sealed = wm_msg_seal (frame, size, 5);
-        FUZZ_CHECK (wm_msg_unseal (frame, sealed, 5) == size);
-        FUZZ_CHECK (wm_msg_unseal (frame, sealed, 6) == 0);
+        const size_t sealed = wm_msg_seal (frame, size, 5, 2);
+        FUZZ_CHECK (wm_msg_unseal (frame, sealed, 5, 2) == size);
+        FUZZ_CHECK (wm_msg_unseal (frame, sealed, 6, 2) == 0);
+        FUZZ_CHECK (wm_msg_unseal (frame, sealed, 5, 3) == 0);
     }
     return 0;
 }

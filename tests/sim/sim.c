@@ -60,6 +60,8 @@ static void faults_choose (void)
                           .broker_ends = every_s (20, 90) };
     faults->rots = chance (150) ? 1 + roll (20) : 0;
     faults->flipped = chance (150) || sim.bug == BUG_SEAL_IGNORED ? 1 + roll (20) : 0;
+    if (sim.bug == BUG_LOSS_UNNOTICED) /* most losses are made good by timers, or by a cut */
+        faults->flipped = 400;
     faults->slow_ms = chance (300) ? roll (1000) : 0;
     faults->nack = chance (500) ? roll (chance (200) ? 900 : 300) : 0;
     faults->twice = chance (500) ? roll (500) : 0;

@@ -67,6 +67,7 @@ typedef enum {
     BUG_NO_SECOND_ACK,
     BUG_NO_FDATASYNC,
     BUG_SEAL_IGNORED,
+    BUG_LOSS_UNNOTICED,
     BUG_ROT_ANSWERED,
     BUG_NO_COPIES,
     BUG_PAUSE_FORGOTTEN,
@@ -107,7 +108,11 @@ extern const bug_text_t bug_text[BUG_END];
 typedef struct {
     uint8_t digest[16];
     uint32_t n_hit, raw_bytes, payload_bytes;
-    uint32_t promised; /* 1 + its input's files lost when its result was acknowledged; 0: never */
+    /* 1 + its input's files lost when the result came that was acknowledged last; 0: none. An
+       acknowledgement may wait for the disk while another file is lost.  */
+    uint32_t promised;
+    uint32_t came;     /* the files lost when a result came last */
+    bool compared;     /* that one was the second of a check, which is not kept */
     uint32_t n_record; /* RESULT records of it in the journal now */
     uint64_t hash;     /* of the one */
     bool held;         /* there is a HELD record */
@@ -135,6 +140,7 @@ typedef struct {
     wm_record_type_t state; /* last of INPUT, FILE_WRITTEN, FILE_LOST, HELD (whole) */
     uint32_t promised_id;   /* an INPUT_ACK named it so */
     uint32_t promised_written, promised_end; /* as unit_t.promised */
+    uint32_t came_written, came_end;         /* as unit_t.came */
     bool ended;
     /* the output file */
     bool there;
@@ -150,6 +156,7 @@ typedef struct packet_t {
     int64_t at_ms;
     size_t header_bytes, bytes, data_bytes; /* bytes: as the payload pretends */
     bool has_payload;
+    uint64_t number; /* of messages sent before over this link */
     wm_msg_type_t type;
     uint8_t data[]; /* header, then payload */
 } packet_t;
@@ -166,10 +173,11 @@ typedef struct {
     peer_t *peer; /* NULL: that end is gone */
     wm_role_t role;
     bool is_known;
-    uint32_t session;     /* at the broker; 0: none, or over */
-    bool broker_end;      /* the broker's end is there */
-    pipe_t up, down;      /* to the broker, to the peer */
-    int64_t up_closed_ms; /* when the broker learns that it is closed; NEVER */
+    uint32_t session;              /* at the broker; 0: none, or over */
+    bool broker_end;               /* the broker's end is there */
+    pipe_t up, down;               /* to the broker, to the peer */
+    uint64_t n_sent[2], n_read[2]; /* messages down, up */
+    int64_t up_closed_ms;          /* when the broker learns that it is closed; NEVER */
     int64_t down_closed_ms;
     /* what must hold in a session */
     uint64_t granted, tasks;
@@ -272,7 +280,7 @@ typedef struct {
         operator_acts;
     uint32_t rots;               /* a bit of a result on the disk */
     uint32_t nack, twice, wrong; /* per thousand answers */
-    uint32_t flipped;            /* per ten thousand messages: a bit of it */
+    uint32_t flipped;            /* per ten thousand messages: a bit of it, or its COMMAND bit */
     uint32_t late_ms;            /* how long what is under way may be late */
     uint32_t slow_ms;            /* one pass of the broker's loop takes up to so long */
     uint32_t worker_drains, broker_ends;
@@ -356,8 +364,8 @@ void link_free_if_over (link_t *link);
 int64_t link_next_ms (const link_t *link, bool up);
 /* The broker hangs up.  */
 void link_hang_up (link_t *link);
-/* The size of its header, or 0: a bit of it flipped on its way.  */
-size_t packet_unseal (const packet_t *packet);
+/* The size of the next packet's header, or 0: a bit of it flipped, or one before it was lost.  */
+size_t packet_unseal (link_t *link, bool up, const packet_t *packet);
 void links_clear (void);
 
 /* ---- sim_disk.c ------------------------------------------------------------------------------ */
@@ -453,6 +461,8 @@ void check_journal_record (const wm_record_t *record);
 void check_journal_abandon (void); /* the broker ended while it read */
 void check_journal_end (void);
 void check_restored (const wm_core_t *core);
+/* A message of a peer, before the core handles it.  */
+void check_came (const wm_core_t *core, const link_t *link, const wm_msg_t *msg);
 /* What goes out, and what is appended.  */
 void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload);
 void check_appended (const wm_record_t *record, const uint8_t *body, size_t bytes);

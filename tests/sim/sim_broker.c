@@ -290,7 +290,7 @@ static void receive (link_t *link, packet_t *packet)
 {
     if (link->is_known && !link->session)
         return;
-    const size_t header_bytes = packet_unseal (packet);
+    const size_t header_bytes = packet_unseal (link, true, packet);
     if (!header_bytes && sim.bug != BUG_SEAL_IGNORED) { /* as damaged () of wm_reactor.c */
         log_event ("broker", "a message of %s is damaged",
                    link->peer ? link->peer->label : "a closed link");
@@ -330,6 +330,7 @@ static void receive (link_t *link, packet_t *packet)
         link->n_batch++;
         sim.count.late += is_late (link, &msg);
     }
+    check_came (broker.core, link, &msg);
     if (msg.type == WM_MSG_SUBMIT && sim.kind == CLIENTS && !link->hostile)
         served_submitted (&msg, &payload);
     const bool due = check_alarm_due (link, &msg, handle ? &payload : NULL);

@@ -43,6 +43,7 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_NO_SECOND_ACK] = { "no-second-ack", "a repeated RESULT is not acknowledged" },
     [BUG_NO_FDATASYNC] = { "no-fdatasync", "the journal's fdatasync is left out" },
     [BUG_SEAL_IGNORED] = { "seal-ignored", "a message damaged in transit is accepted" },
+    [BUG_LOSS_UNNOTICED] = { "loss-unnoticed", "a message that the link dropped is not missed" },
     [BUG_ROT_ANSWERED] = { "rot-answered", "a result that rotted on the disk is answered" },
     [BUG_NO_COPIES] = { "no-copies", "no copy of what a stopped worker holds" },
     [BUG_PAUSE_FORGOTTEN] = { "pause-forgotten", "a restarted broker does not know of a pause" },

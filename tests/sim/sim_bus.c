@@ -159,9 +159,9 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
         return; /* into a dead pipe */
     uint8_t header[WM_HEADER_BYTES_MAX];
     bool has_payload = wm_msg_has_payload (msg->type);
-    size_t header_bytes =
-        wm_msg_seal (header, wm_msg_encode (msg, header),
-                     has_payload ? wm_msg_check (data ? data : "", data_bytes) : 0);
+    size_t header_bytes = wm_msg_seal (
+        header, wm_msg_encode (msg, header),
+        has_payload ? wm_msg_check (data ? data : "", data_bytes) : 0, link->n_sent[up]);
     packet_t *packet = malloc (sizeof *packet + header_bytes + data_bytes);
     if (!packet)
         abort ();
@@ -170,6 +170,7 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
                           .bytes = bytes,
                           .data_bytes = data_bytes,
                           .has_payload = has_payload,
+                          .number = link->n_sent[up]++,
                           .type = msg->type };
     if (msg->type == WM_MSG_BATCH && sim.faults.slow_link_ms)
         packet->at_ms += roll (sim.faults.slow_link_ms);
@@ -177,6 +178,11 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
     if (data_bytes)
         memcpy (packet->data + header_bytes, data, data_bytes);
     if (sim.faults.flipped && roll (10000) < sim.faults.flipped) {
+        if (chance (250)) { /* libzmq takes the frame for a command, and drops it */
+            log_event ("network", "loses %s", wm_msg_name (msg->type));
+            free (packet);
+            return;
+        }
         packet->data[roll ((uint32_t) (header_bytes + data_bytes))] ^= (uint8_t) (1 << roll (8));
         log_event ("network", "flips a bit of %s", wm_msg_name (msg->type));
     }
@@ -187,11 +193,13 @@ void link_send (link_t *link, bool up, const wm_msg_t *msg, const void *data, si
         link->peer->wake_ms = packet->at_ms;
 }
 
-size_t packet_unseal (const packet_t *packet)
+size_t packet_unseal (link_t *link, bool up, const packet_t *packet)
 {
+    const uint64_t number = link->n_read[up]++;
     const uint8_t *data = packet->data + packet->header_bytes;
     return wm_msg_unseal (packet->data, packet->header_bytes,
-                          packet->has_payload ? wm_msg_check (data, packet->data_bytes) : 0);
+                          packet->has_payload ? wm_msg_check (data, packet->data_bytes) : 0,
+                          sim.bug == BUG_LOSS_UNNOTICED ? packet->number : number);
 }
 
 packet_t *link_take (link_t *link, bool up)

@@ -381,9 +381,9 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         sim.count.acked++;
         if (link->peer)
             worker_lent (link->peer, &msg->key, false);
-        if (unit && input && msg->key.generation == input->generation &&
+        if (unit && input && msg->key.generation == input->generation && !unit->compared &&
             input->lost_ms != sim.now_ms)
-            unit->promised = 1 + input->n_lost; /* else it is not wanted any more */
+            unit->promised = 1 + unit->came; /* else it is not wanted any more */
         return;
     case WM_MSG_INPUT_ACK:
         if (!input)
@@ -397,9 +397,9 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         return;
     case WM_MSG_ACK:
         if (input && msg->code == WM_MSG_FILE_WRITTEN)
-            input->promised_written = 1 + input->n_lost;
+            input->promised_written = 1 + input->came_written;
         if (input && msg->code == WM_MSG_INPUT_END)
-            input->promised_end = 1 + input->n_lost;
+            input->promised_end = 1 + input->came_end;
         return;
     case WM_MSG_REJECT:
         check_refused (link, msg);
@@ -440,6 +440,21 @@ static const check_t *checked_by (const wm_core_t *core, const link_t *link, con
                    memcmp (&check->task.key, &msg->key, sizeof msg->key) == 0
                ? check
                : NULL;
+}
+
+void check_came (const wm_core_t *core, const link_t *link, const wm_msg_t *msg)
+{
+    truth_input_t *input = truth_input_of_id (msg->key.input);
+    unit_t *unit = truth_unit_of_key (&msg->key);
+    if (input && msg->type == WM_MSG_INPUT_END)
+        input->came_end = input->n_lost;
+    if (input && msg->type == WM_MSG_FILE_WRITTEN)
+        input->came_written = input->n_lost;
+    if (input && unit && msg->type == WM_MSG_RESULT) {
+        const check_t *check = checked_by (core, link, msg);
+        unit->came = input->n_lost;
+        unit->compared = check && check->n_answer;
+    }
 }
 
 check_before_t check_compare_begin (const wm_core_t *core, const link_t *link, const wm_msg_t *msg)

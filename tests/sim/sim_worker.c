@@ -104,7 +104,7 @@ bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet)
         }
         return false;
     }
-    size_t header_bytes = packet_unseal (*packet);
+    size_t header_bytes = packet_unseal (link, false, *packet);
     if (!header_bytes) {
         log_event (peer->label, "a message is damaged");
         free (*packet);

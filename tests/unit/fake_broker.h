@@ -21,9 +21,14 @@ struct fake_t {
     fake_script_fn *script;
     void *argument; /* the script's own */
     zactor_t *actor;
-    zsock_t *router; /* the thread's */
-    uint8_t peer[64];
+    zsock_t *router;  /* the thread's */
+    uint8_t peer[64]; /* routing id of the last connection that sent something */
     size_t peer_bytes;
+    struct {
+        uint8_t id[64];
+        uint64_t n_sent, n_received; /* messages */
+    } count[256], *peer_count;       /* of connections, the last; of `peer` */
+    size_t n_count;
     wm_pins_t pins;
     uint64_t epoch;
     uint8_t campaign[16];
@@ -41,12 +46,30 @@ static inline void fake_frames (fake_t *self, const void *header, size_t header_
         zmq_send (handle, payload, payload_bytes, 0);
 }
 
+/* Makes the sender of the next message the current peer.  */
+static inline void fake_peer (fake_t *self, zframe_t *id)
+{
+    const size_t n = sizeof self->count / sizeof *self->count;
+    assert (zframe_size (id) <= sizeof self->peer);
+    memset (self->peer, 0, sizeof self->peer);
+    self->peer_bytes = zframe_size (id);
+    memcpy (self->peer, zframe_data (id), self->peer_bytes);
+    for (size_t i = 0; i < n && i < self->n_count; i++)
+        if (memcmp (self->count[i].id, self->peer, sizeof self->peer) == 0) {
+            self->peer_count = &self->count[i];
+            return;
+        }
+    self->peer_count = &self->count[self->n_count++ % n];
+    memset (self->peer_count, 0, sizeof *self->peer_count);
+    memcpy (self->peer_count->id, self->peer, sizeof self->peer);
+}
+
 static inline void fake_send (fake_t *self, const wm_msg_t *msg, const void *payload, size_t bytes)
 {
     uint8_t header[WM_HEADER_BYTES_MAX];
     const void *body = wm_msg_has_payload (msg->type) ? (payload ? payload : "") : NULL;
-    size_t header_bytes =
-        wm_msg_seal (header, wm_msg_encode (msg, header), wm_msg_check (body, bytes));
+    size_t header_bytes = wm_msg_seal (header, wm_msg_encode (msg, header),
+                                       wm_msg_check (body, bytes), self->peer_count->n_sent++);
     fake_frames (self, header, header_bytes, body, bytes);
 }
 
@@ -80,12 +103,12 @@ static inline void fake_receive (fake_t *self)
         return;
     zframe_t *peer = zmsg_pop (message), *header = zmsg_pop (message),
              *payload = zmsg_pop (message);
-    assert (peer && header && zframe_size (peer) <= sizeof self->peer);
-    self->peer_bytes = zframe_size (peer);
-    memcpy (self->peer, zframe_data (peer), self->peer_bytes);
+    assert (peer && header);
+    fake_peer (self, peer);
     size_t bytes =
         wm_msg_unseal (zframe_data (header), zframe_size (header),
-                       payload ? wm_msg_check (zframe_data (payload), zframe_size (payload)) : 0);
+                       payload ? wm_msg_check (zframe_data (payload), zframe_size (payload)) : 0,
+                       self->peer_count->n_received++);
     if (!bytes || wm_msg_decode (&msg, zframe_data (header), bytes, &error) ||
         wm_msg_has_payload (msg.type) != (payload != NULL)) {
         self->undecodable++;

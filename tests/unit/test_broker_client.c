@@ -21,6 +21,7 @@ typedef enum {
     THREE_FRAMES,
     FLIPPED_HEADER,
     FLIPPED_PAYLOAD,
+    ONE_LOST,   /* the message before this one */
     HUGE_FRAME, /* what is sealed: the broker's own fault */
     NO_PAYLOAD,
     SURPLUS_PAYLOAD,
@@ -38,14 +39,15 @@ static void say_hostile (fake_t *self, hostile_t what)
     size_t bytes = wm_msg_seal (frame, wm_msg_encode (&msg, frame),
                                 what == SURPLUS_PAYLOAD   ? wm_msg_check ("x", 1)
                                 : what == FLIPPED_PAYLOAD ? wm_msg_check ("y", 1)
-                                                          : 0);
+                                                          : 0,
+                                self->peer_count->n_sent + (what == ONE_LOST));
     if (what == FLIPPED_HEADER)
         frame[1] ^= 1;
     if (what == EMPTY)
         fake_frames (self, "", 0, NULL, 0);
     else if (what == GARBAGE)
         fake_frames (self, "\xdd\xff\xff\xff\xff", 5, NULL, 0);
-    else if (what == NO_PAYLOAD || what == FLIPPED_HEADER)
+    else if (what == NO_PAYLOAD || what == FLIPPED_HEADER || what == ONE_LOST)
         fake_frames (self, frame, bytes, NULL, 0);
     else if (what == SURPLUS_PAYLOAD || what == FLIPPED_PAYLOAD)
         fake_frames (self, frame, bytes, "x", 1);

@@ -30,7 +30,7 @@ static void test_silent_peers (void **state)
             uint8_t hello[WM_HEADER_BYTES_MAX];
             wm_msg_t msg;
             wm_msg_init (&msg, WM_MSG_HELLO);
-            zmq_send (socket[i], hello, wm_msg_seal (hello, wm_msg_encode (&msg, hello), 0), 0);
+            zmq_send (socket[i], hello, wm_msg_seal (hello, wm_msg_encode (&msg, hello), 0, 0), 0);
         }
     }
     for (int i = 0; i < N; i++) {
@@ -78,7 +78,7 @@ static fate_t hostile (const broker_t *b, const char *listener, const void *firs
                                { .socket = monitor, .events = ZMQ_POLLIN } };
     zmq_poll (items, 2, timeout_ms);
     int bytes = zmq_recv (socket, frame, sizeof frame, ZMQ_DONTWAIT);
-    size_t header = bytes > 0 ? wm_msg_unseal (frame, (size_t) bytes, 0) : 0;
+    size_t header = bytes > 0 ? wm_msg_unseal (frame, (size_t) bytes, 0, 0) : 0;
     fate_t fate = items[1].revents ? DISCONNECTED : ACCEPTED;
     if (header && wm_msg_decode (&msg, frame, header, NULL) == WM_OK && msg.type == WM_MSG_REJECT &&
         msg.code == WM_REASON_PROTOCOL)
@@ -102,7 +102,7 @@ static void test_hostile_peers (void **state)
     wm_msg_init (&msg, WM_MSG_HELLO);
     msg.protocol = WM_PROTOCOL;
     msg.role = WM_ROLE_WORKER;
-    size_t header = wm_msg_encode (&msg, hello), bytes = wm_msg_seal (hello, header, 0);
+    size_t header = wm_msg_encode (&msg, hello), bytes = wm_msg_seal (hello, header, 0, 0);
     for (int i = 0; i < 3; i++) {
         const char *listener = (const char *[]){ "w", "p", "o" }[i];
         assert_int_equal (hostile (b, listener, "", 0, 0, 0), DISCONNECTED);
@@ -120,7 +120,7 @@ static void test_hostile_peers (void **state)
         assert_int_equal (hostile (b, listener, hello, bytes, 1, 5 << 20),
                           DISCONNECTED); /* the library */
         deep_sealed[0] = 0x9f;
-        size_t n = wm_msg_seal (deep_sealed, 1, 0);
+        size_t n = wm_msg_seal (deep_sealed, 1, 0, 0);
         assert_int_equal (hostile (b, listener, deep_sealed, n, 0, 0), REJECTED);
     }
     credit (worker, 1); /* the honest one is still heard */
@@ -183,11 +183,14 @@ static wm_key_t large_result (const broker_t *b, const wm_manifest_batch_t *line
     return key;
 }
 
-static void raw_send (void *socket, const wm_msg_t *msg, const void *payload, size_t bytes)
+/* number: of messages sent before over this socket */
+static void raw_send (void *socket, uint64_t number, const wm_msg_t *msg, const void *payload,
+                      size_t bytes)
 {
     uint8_t frame[WM_HEADER_BYTES_MAX];
     const size_t header = wm_msg_encode (msg, frame);
-    const size_t n = wm_msg_seal (frame, header, payload ? wm_msg_check (payload, bytes) : 0);
+    const size_t n =
+        wm_msg_seal (frame, header, payload ? wm_msg_check (payload, bytes) : 0, number);
     assert_int_equal (zmq_send (socket, frame, n, payload ? ZMQ_SNDMORE : 0), n);
     if (payload)
         assert_int_equal (zmq_send (socket, payload, bytes, 0), bytes);
@@ -206,6 +209,7 @@ static void test_unread_results (void **state)
     snprintf (address, sizeof address, "%s.p", b->endpoint);
     void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_DEALER);
     const int one = 1, none = 0;
+    uint64_t number = 0;
     zmq_setsockopt (socket, ZMQ_RCVHWM, &one, sizeof one);
     zmq_setsockopt (socket, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt (socket, ZMQ_RECONNECT_IVL, &never_ms, sizeof never_ms);
@@ -214,27 +218,27 @@ static void test_unread_results (void **state)
     msg.protocol = WM_PROTOCOL;
     msg.role = WM_ROLE_PRODUCER;
     msg.instance[0] = 1;
-    raw_send (socket, &msg, "", 0);
+    raw_send (socket, number++, &msg, "", 0);
     wm_msg_init (&msg, WM_MSG_INPUT);
     msg.code = 1;
     msg.size = 1000;
     strcpy (msg.path, "/data/a.h5");
     strcpy (msg.name, "a.scores.h5");
-    raw_send (socket, &msg, NULL, 0);
+    raw_send (socket, number++, &msg, NULL, 0);
     wm_msg_init (&msg, WM_MSG_SUBMIT);
     msg.key = key;
     msg.n_batch = 1;
     msg.n_hit = LARGE_HITS;
-    raw_send (socket, &msg, &line, sizeof line);
+    raw_send (socket, number++, &msg, &line, sizeof line);
     wm_msg_init (&msg, WM_MSG_FETCH);
     msg.key = key;
     for (int i = 0; i < FETCHES; i++)
-        raw_send (socket, &msg, NULL, 0);
+        raw_send (socket, number++, &msg, NULL, 0);
     size_t producers = 1; /* libzmq does not notice the end of a connection that it does not read */
     for (int i = 0; i < 400 && producers; i++) {
         zclock_sleep (50);
         wm_msg_init (&msg, WM_MSG_HEARTBEAT); /* it is alive */
-        raw_send (socket, &msg, NULL, 0);
+        raw_send (socket, number++, &msg, NULL, 0);
         json_t *json = status (b);
         producers = json_array_size (json_object_get (json, "producers"));
         json_decref (json);

@@ -38,7 +38,7 @@ static wm_msg_t full (wm_msg_type_t type)
     return msg;
 }
 
-/* Each flipped bit of header or payload breaks the seal, and so does each cut.  */
+/* Each flipped bit of header or payload breaks the seal, and so do each cut and another number.  */
 static void seals (void **state)
 {
     (void) state;
@@ -46,23 +46,27 @@ static void seals (void **state)
     wm_msg_init (&msg, WM_MSG_RESULT);
     uint8_t frame[WM_HEADER_BYTES_MAX], payload[] = "a score, and another";
     const uint64_t check = wm_msg_check (payload, sizeof payload);
-    const size_t header = wm_msg_encode (&msg, frame), bytes = wm_msg_seal (frame, header, check);
-    assert_int_equal (wm_msg_unseal (frame, bytes, check), header);
-    assert_int_equal (wm_msg_unseal (frame, bytes, 0), 0);
+    const size_t header = wm_msg_encode (&msg, frame),
+                 bytes = wm_msg_seal (frame, header, check, 3);
+    assert_int_equal (wm_msg_unseal (frame, bytes, check, 3), header);
+    assert_int_equal (wm_msg_unseal (frame, bytes, 0, 3), 0);
+    for (uint64_t number = 0; number < 10; number++)
+        assert_int_equal (wm_msg_unseal (frame, bytes, check, number), number == 3 ? header : 0);
     assert_int_equal (wm_msg_check (NULL, 0), 0);
     for (size_t bit = 0; bit < 8 * bytes; bit++) {
         frame[bit / 8] ^= (uint8_t) (1 << bit % 8);
-        assert_int_equal (wm_msg_unseal (frame, bytes, check), 0);
+        assert_int_equal (wm_msg_unseal (frame, bytes, check, 3), 0);
         frame[bit / 8] ^= (uint8_t) (1 << bit % 8);
     }
     for (size_t bit = 0; bit < 8 * sizeof payload; bit++) {
         payload[bit / 8] ^= (uint8_t) (1 << bit % 8);
-        assert_int_equal (wm_msg_unseal (frame, bytes, wm_msg_check (payload, sizeof payload)), 0);
+        assert_int_equal (wm_msg_unseal (frame, bytes, wm_msg_check (payload, sizeof payload), 3),
+                          0);
         payload[bit / 8] ^= (uint8_t) (1 << bit % 8);
     }
     for (size_t cut = 0; cut < bytes; cut++)
-        assert_int_equal (wm_msg_unseal (frame, cut, check), 0);
-    assert_int_equal (wm_msg_unseal (frame, WM_HEADER_BYTES_MAX + 1, check), 0);
+        assert_int_equal (wm_msg_unseal (frame, cut, check, 3), 0);
+    assert_int_equal (wm_msg_unseal (frame, WM_HEADER_BYTES_MAX + 1, check, 3), 0);
 }
 
 static void every_type_survives_the_wire (void **state)
