@@ -217,8 +217,10 @@ static void session_tick (wm_core_t *self, session_t *session)
     }
     if (session->role == WM_ROLE_WORKER)
         wm_core_worker_tick (self, session);
-    if (session->state == SESSION_LIVE && session->role == WM_ROLE_PRODUCER)
-        wm_core_needs_tick (self, session);
+    if (session->state == SESSION_LIVE && session->role == WM_ROLE_PRODUCER &&
+        wm_core_needs_tick (self, session))
+        session_stale (self, session, false, "fills the budget with payloads that it has not sent",
+                       session->answered_ms);
 }
 
 void wm_core_tick (wm_core_t *self, int64_t now_ms)

@@ -18,9 +18,9 @@
    Wanted payloads are asked for in the producer's own order, from producers round robin, so that
    they encode in parallel. Each producer has an equal share of the number and the bytes that are
    asked for. One that sends no BATCH for need_ms while it is asked is late: its NEEDs are taken
-   back and reserve nothing, and it leaves the round. Each need_ms it is sent one NEED, which
-   reserves nothing either; its next BATCH puts it into the round again. So a producer that does not
-   answer takes from the others at most its share, for need_ms.  */
+   back, and it leaves the round. It is sent one NEED each need_ms, later more rarely, where there is
+   room; its next BATCH puts it into the round again. What it owes stays in the budget
+   (wm_core_budget.c) until it comes; after silence_ms its session ends where others need the room. */
 #include "broker/wm_core_check_private.h"
 
 #include <string.h>
@@ -173,8 +173,8 @@ void wm_core_dispatch_tasks (wm_core_t *self)
    that is enough. Returns whether there is room.  */
 static bool budget_make_room (wm_core_t *self, uint64_t bytes)
 {
-    for (int skipped = 0; skipped < SKIP_BATCHES && self->running.head &&
-                          self->budget_used + bytes > self->config.budget_bytes;) {
+    for (int skipped = 0;
+         skipped < SKIP_BATCHES && self->running.head && !wm_core_budget_room (self, bytes);) {
         batch_t *batch = batch_of (self->running.head);
         if (batch->event->flags & EVENT_ANNOUNCED && batch->payload->refs == 1)
             wm_core_batch_drop_payload (self, batch);
@@ -184,12 +184,11 @@ static bool budget_make_room (wm_core_t *self, uint64_t bytes)
             skipped++;
         }
     }
-    if (self->checks && self->budget_used + bytes > self->config.budget_bytes &&
-        self->budget_used + bytes - wm_core_check_lent (self) <= self->config.budget_bytes)
-        while (self->budget_used + bytes > self->config.budget_bytes &&
-               wm_core_check_drop (self, true))
+    if (self->checks && !wm_core_budget_room (self, bytes) &&
+        wm_core_budget_room (self, bytes - wm_core_check_lent (self)))
+        while (!wm_core_budget_room (self, bytes) && wm_core_check_drop (self, true))
             ;
-    return self->budget_used + bytes <= self->config.budget_bytes;
+    return wm_core_budget_room (self, bytes);
 }
 
 static void need_send (wm_core_t *self, const batch_t *batch, session_t *producer)
@@ -237,12 +236,15 @@ static session_t *next_to_ask (const wm_core_t *self)
 
 void wm_core_dispatch_needs (wm_core_t *self)
 {
+    self->short_of_room = false;
     if (is_held_back (self))
         return;
     for (session_t *producer; (producer = next_to_ask (self));) {
         batch_t *batch = batch_of (producer->wants.head);
-        if (!budget_make_room (self, wm_core_budget_need_bytes (batch)))
+        if (!budget_make_room (self, wm_core_budget_need_bytes (batch))) {
+            self->short_of_room = true;
             return;
+        }
         wm_queue_remove (&producer->wants, &batch->link);
         self->wanting = producer->want_next;
         need (self, batch, producer);
@@ -255,7 +257,7 @@ static void need_again (wm_core_t *self, batch_t *batch)
 {
     session_t *claim = batch->event->input->claim;
     if (claim && !claim->late && batch->event->flags & EVENT_ANNOUNCED &&
-        self->budget_used + wm_core_budget_need_bytes (batch) <= self->config.budget_bytes)
+        wm_core_budget_room (self, wm_core_budget_need_bytes (batch)))
         need (self, batch, claim);
 }
 
@@ -276,7 +278,33 @@ static void needs_take_back (wm_core_t *self, session_t *producer)
     assert (!producer->n_asked);
 }
 
-void wm_core_needs_tick (wm_core_t *self, session_t *producer)
+/* Since when it has sent nothing of what it owes.  */
+static int64_t late_since (const session_t *producer)
+{
+    return producer->late || producer->answered_ms > producer->late_ms ? producer->answered_ms
+                                                                       : producer->late_ms;
+}
+
+/* Whether its late bytes leave too little room to others, and it is late longest.  */
+static bool is_late_too_long (const wm_core_t *self, const session_t *producer)
+{
+    const session_t *next = self->short_of_room ? next_to_ask (self) : NULL;
+    if (!next && producer->late && producer->wants.head)
+        next = producer; /* alone, and without room for another NEED */
+    if (!next || !producer->n_late ||
+        self->now_ms - late_since (producer) <= self->config.times.silence_ms)
+        return false;
+    const uint64_t need = wm_core_budget_need_bytes (batch_of (next->wants.head));
+    const uint64_t half = self->config.budget_bytes / 2;
+    if (self->late_bytes + (need > half ? need : half) <= self->config.budget_bytes)
+        return false;
+    for (const session_t *other = self->first; other; other = other->next)
+        if (other->n_late && late_since (other) < late_since (producer))
+            return false;
+    return true;
+}
+
+bool wm_core_needs_tick (wm_core_t *self, session_t *producer)
 {
     const int64_t need_ms = self->config.times.need_ms;
     if (producer->n_asked && self->now_ms - producer->answered_ms > need_ms) {
@@ -291,10 +319,16 @@ void wm_core_needs_tick (wm_core_t *self, session_t *producer)
         wm_core_producer_update (self, producer);
     }
     if (producer->late && producer->wants.head && !is_held_back (self) &&
-        self->now_ms - producer->probed_ms > need_ms) {
+        self->now_ms - producer->probed_ms > need_ms &&
+        self->now_ms - producer->probed_ms > (producer->probed_ms - producer->answered_ms) / 4) {
+        batch_t *batch = batch_of (producer->wants.head);
         producer->probed_ms = self->now_ms;
-        need_send (self, batch_of (producer->wants.head), producer);
+        if (wm_core_budget_room (self, wm_core_budget_need_bytes (batch))) {
+            wm_core_budget_add_late (self, producer, batch);
+            need_send (self, batch, producer);
+        }
     }
+    return is_late_too_long (self, producer);
 }
 
 /* ---- copies at the tail ---------------------------------------------------------------------- */

@@ -232,9 +232,15 @@ static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     session->n_owed--;
     producer_answers (self, session);
     const bool queued = batch && batch->state == BATCH_QUEUED;
+    if (!asked && session->n_late)
+        wm_core_budget_end_late (self, session, 1,
+                                 batch ? wm_core_budget_need_bytes (batch) : payload->bytes);
+    else if (asked && queued && !(batch->flags & BATCH_LATE) &&
+             (int32_t) (batch->since_ms - (uint32_t) session->late_ms) > 0)
+        wm_core_budget_end_late (self, session, session->n_late, 0); /* asked for after those */
     const bool is_wanted = batch && !wm_core_input_claim_is_over (batch->event->input, msg) &&
                            (queued || (asked && batch->state == BATCH_RUNNING));
-    const bool has_room = asked || self->budget_used + payload->bytes <= self->config.budget_bytes;
+    const bool has_room = asked || wm_core_budget_room (self, payload->bytes);
     payload_t *copy = is_wanted && has_room ? wm_core_payload_take (self, payload) : NULL;
     if (is_wanted && has_room && !copy) {
         wm_core_refuse (self, session, WM_REASON_BUSY, "no memory for another payload: try later");
@@ -243,7 +249,7 @@ static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     if (queued && (copy || asked)) /* leaves the queue of batches to ask for, if it is there */
         wm_core_batch_set_state (self, batch, BATCH_NONE);
     if (asked)
-        wm_core_budget_forget_need (self, asked);
+        wm_core_budget_end_need (self, asked);
     if (!copy)
         return;
     self->payload_in += payload->bytes;

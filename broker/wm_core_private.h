@@ -106,6 +106,7 @@ enum {
     BATCH_WORKERS = 8,   /* it failed on at least two workers */
     BATCH_ALARM = 16,    /* two results differ */
     BATCH_VANISHED = 32, /* the worker that it failed on last vanished */
+    BATCH_LATE = 64,     /* an earlier NEED of it is among its producer's late ones */
 };
 
 /* A payload, in the budget until its last owner drops it: its batch, and each TASK in flight.  */
@@ -285,6 +286,9 @@ struct session_t {
     bool late;    /* a NEED passed its deadline and no BATCH has come since */
     uint32_t n_asked;
     uint64_t asked_bytes; /* reserved for n_asked */
+    uint32_t n_late;      /* BATCHes that may come of NEEDs that no batch waits for */
+    uint64_t late_bytes;  /* of them, at most */
+    int64_t late_ms;      /* when the last of them became late */
     uint32_t n_ready;     /* of a client: its batches that are READY */
     uint32_t turn;        /* of a client: behind that of its last batch */
     uint64_t n_owed;      /* NEEDs that it was sent, less BATCHes that came; >= n_asked */
@@ -372,7 +376,8 @@ struct wm_core_t {
     uint32_t n_duration;
     int64_t lease_ms, lease_measured_ms;
 
-    uint64_t budget_used;
+    uint64_t budget_used, late_bytes; /* the latter of all sessions */
+    bool short_of_room;               /* a NEED waits for room in the budget */
     bool paused, draining, disk_full;
     char why[240];                /* why it is paused */
     uint32_t n_wait[WM_WAIT_END]; /* sessions that report it */
@@ -490,8 +495,9 @@ void wm_core_dispatch_tasks (wm_core_t *self);
 /* Sends NEEDs as budget and credit allow.  */
 void wm_core_dispatch_needs (wm_core_t *self);
 /* Takes NEEDs back that a producer has not answered within need_ms, and asks a late producer for
-   one batch in that time.  */
-void wm_core_needs_tick (wm_core_t *self, session_t *producer);
+   one batch now and then. Returns whether its session is to end: its late bytes take room that
+   others need.  */
+bool wm_core_needs_tick (wm_core_t *self, session_t *producer);
 /* Sends copies of the slowest batches, when nothing is ready.  */
 void wm_core_dispatch_copies (wm_core_t *self);
 
@@ -663,11 +669,17 @@ void wm_core_lease_measure (wm_core_t *self);
 payload_t *wm_core_payload_take (wm_core_t *self, const wm_payload_t *from);
 /* One owner less.  */
 void wm_core_payload_drop (wm_core_t *self, payload_t *payload);
-/* Bytes that a NEED of this batch reserves; they are reserved; they no longer are (if they were).
- */
+/* Returns whether the budget has room for so many bytes more.  */
+bool wm_core_budget_room (const wm_core_t *self, uint64_t bytes);
+/* Bytes that a NEED of this batch reserves; they are reserved; they no longer are, as its BATCH is
+   here; they are late (if they were reserved).  */
 uint64_t wm_core_budget_need_bytes (const batch_t *batch);
 void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch);
+void wm_core_budget_end_need (wm_core_t *self, batch_t *batch);
 void wm_core_budget_forget_need (wm_core_t *self, batch_t *batch);
+/* One more late BATCH may come, of this batch; n of so many bytes no longer may (all: all bytes).  */
+void wm_core_budget_add_late (wm_core_t *self, session_t *producer, batch_t *batch);
+void wm_core_budget_end_late (wm_core_t *self, session_t *producer, uint32_t n, uint64_t bytes);
 /* Counts this producer among those that share what may be asked for, or no longer. Called after
    each change of its queue, its NEEDs or `late`.  */
 void wm_core_budget_count_asking (wm_core_t *self, session_t *producer);

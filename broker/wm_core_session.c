@@ -62,6 +62,7 @@ static void session_free (wm_core_t *self, session_t *session)
             wm_core_input_take_back (self, session->claims);
         else
             wm_core_input_unclaim (self, session->claims);
+    wm_core_budget_end_late (self, session, session->n_late, 0);
     if (session->role == WM_ROLE_WORKER) {
         const wm_core_worker_t worker = wm_core_worker_of (self, session);
         if (session->state != SESSION_NEW && self->sink.left)

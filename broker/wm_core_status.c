@@ -217,7 +217,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->payload_in_bytes = self->payload_in;
     summary->task_out_bytes = self->task_out;
     summary->result_in_bytes = self->result_in;
-    summary->budget_used_bytes = self->budget_used;
+    summary->budget_used_bytes = self->budget_used + self->late_bytes;
     summary->budget_bytes = self->config.budget_bytes;
     summary->hits_s = wm_rate_per_s (&self->hit_rate, self->now_ms);
     summary->events_s = wm_rate_per_s (&self->event_rate, self->now_ms);

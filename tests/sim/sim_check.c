@@ -583,12 +583,13 @@ static bool is_on_the_way (const pipe_t *pipe, wm_msg_type_t type)
 }
 
 /* Whether this producer answers, waits to be asked, and could be: nothing is ready for workers, and
-   payloads fill less than half of the budget; where links are slow, with those that are on their
-   way.  */
+   payloads, and those that are late, fill less than half of the budget; where links are slow, with
+   those that are on their way.  */
 static bool is_passed_over (const wm_core_t *core, const link_t *link, const session_t *session)
 {
     const peer_t *peer = link->peer;
-    const uint64_t used = sim.faults.slow_link_ms ? core->budget_used : sim.held_bytes;
+    const uint64_t used =
+        core->late_bytes + (sim.faults.slow_link_ms ? core->budget_used : sim.held_bytes);
     if (core->paused || core->draining || core->disk_full || core->ready.head || core->alone.head ||
         !session->wants.head || session->n_asked || session->n_ready ||
         sim.now_ms < peer->frozen_ms || sim.now_ms < peer->mute_ms || sim.now_ms < peer->encoded_ms)
@@ -626,7 +627,7 @@ void check_needs (const wm_core_t *core)
 /* ---- the inside of the core, after every step ------------------------------------------------ */
 
 typedef struct {
-    uint64_t by_state[BATCH_HELD + 1], asked, used, leases;
+    uint64_t by_state[BATCH_HELD + 1], asked, used, late, leases;
     uint64_t events, done, hits, hits_done, hits_held;
 } sums_t;
 
@@ -755,16 +756,31 @@ static void check_owed (const link_t *link, const session_t *session)
               (unsigned long long) session->n_owed, session->n_asked);
 }
 
-static void check_sessions (const wm_core_t *core, const sums_t *sums)
+/* Payloads that honest producers have sent take memory before the broker reads them. Returns the
+   bytes of this one's.  */
+static uint64_t arriving (const link_t *link, const session_t *session)
 {
-    uint64_t leases = 0;
+    uint64_t bytes = 0;
+    for (const packet_t *packet = link->up.head; packet; packet = packet->next)
+        bytes += session && !link->hostile && packet->type == WM_MSG_BATCH ? packet->bytes : 0;
+    return bytes;
+}
+
+static void check_sessions (const wm_core_t *core, sums_t *sums)
+{
+    uint64_t leases = 0, bytes = sim.held_bytes;
     for (size_t i = 0; i < LINKS; i++) {
         const session_t *session = wm_core_session_find (core, sim.link[i].session);
         check_queue (&sim.link[i], session);
         check_owed (&sim.link[i], session);
+        bytes += arriving (&sim.link[i], session);
     }
+    if (bytes > BUDGET_BYTES)
+        fail ("%llu bytes of payloads are here and on their way, in a budget of %llu",
+              (unsigned long long) bytes, (unsigned long long) BUDGET_BYTES);
     for (const session_t *session = core->first; session; session = session->next) {
         leases += session->n_lease;
+        sums->late += session->late_bytes;
         if (session->role == WM_ROLE_WORKER && session->sent > session->credit &&
             strncmp (session->label, "hostile", 7) != 0) /* it may lower its own */
             fail ("%s was sent %llu batches on a credit of %llu", session->label,
@@ -789,9 +805,10 @@ void check_core (const wm_core_t *core)
     if (sums.used + sim.held_bytes != core->budget_used || sums.asked != core->n_asked)
         fail ("%llu bytes asked for and %llu here, counted %llu", (unsigned long long) sums.used,
               (unsigned long long) sim.held_bytes, (unsigned long long) core->budget_used);
-    if (core->budget_used > BUDGET_BYTES)
-        fail ("%llu bytes asked for and %llu here, in a budget of %llu",
+    if (sums.used + sim.held_bytes + sums.late > BUDGET_BYTES || sums.late != core->late_bytes)
+        fail ("%llu bytes asked for, %llu here and %llu late (counted %llu), in a budget of %llu",
               (unsigned long long) sums.used, (unsigned long long) sim.held_bytes,
+              (unsigned long long) sums.late, (unsigned long long) core->late_bytes,
               (unsigned long long) BUDGET_BYTES);
     if (sim.kind == CLIENTS)
         served_check (core);

@@ -130,7 +130,8 @@ bool peer_receive (peer_t *peer, wm_msg_t *msg, packet_t **packet)
     if (msg->type == WM_MSG_REJECT && !again)
         fail ("%s, which is honest, is refused: %s", peer->label, msg->text);
     if (msg->type == WM_MSG_BYE && msg->code == WM_REASON_STALE && sim.now_ms >= peer->frozen_ms &&
-        sim.now_ms - peer->frozen_ms > SILENCE_MS && silent_ms < SILENCE_MS)
+        sim.now_ms - peer->frozen_ms > SILENCE_MS && silent_ms < SILENCE_MS &&
+        (peer->role != WM_ROLE_PRODUCER || strncmp (msg->text, "fills the", 9) != 0))
         fail ("%s, which is not silent, is ended as silent: %s", peer->label, msg->text);
     free (*packet);
     *packet = NULL;

@@ -152,12 +152,13 @@ static void test_claimed_and_running (void **state)
     assert_int_equal (now.generation, 1);
     assert_int_not_equal (look (t).budget_used_bytes, 0); /* the third may lie in its queue */
     heartbeat (t, w, (wm_key_t){ 0 }, 0);
-    assert_int_equal (look (t).budget_used_bytes, 0);
+    assert_true (look (t).budget_used_bytes > WM_FRAME_OVERHEAD); /* the first may still come */
     assert_int_equal (look (t).hits_done, 0);
 
     /* And after it, from a producer that has not read the news.  */
     batch.type = WM_MSG_BATCH;
     say (t, p, &batch, "x", 1);
+    assert_int_equal (look (t).budget_used_bytes, 0);
     submit (t, p, old, 2, 1);
     send_key (t, p, WM_MSG_INPUT_END, old);
     send_key (t, p, WM_MSG_FILE_WRITTEN, old);

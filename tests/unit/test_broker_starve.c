@@ -113,9 +113,11 @@ static void test_deadline_gives_the_budget_back (void **state)
     pass (t, 4000, alive);
     assert_true (row_of (t, "host:2")->late_s < 0);
     pass (t, 2000, alive);
-    assert_int_equal (drive (&two), BATCHES);
-    assert_int_equal (row_of (t, "host:2")->asked, 0);
     assert_true (row_of (t, "host:2")->late_s >= 5);
+    assert_int_equal (drive (&two), 0); /* its payloads may still come */
+    pass (t, 25000, alive);
+    must (t, two.p, WM_MSG_BYE); /* what it owes took more than half of the budget */
+    assert_int_equal (drive (&two), BATCHES);
     assert_true (row_of (t, "host:3")->late_s < 0);
     harness_end (t);
 }
@@ -130,7 +132,7 @@ static void test_late_batches_are_taken (void **state)
     pass (t, 6000, alive);
     assert_non_null (strstr (t->log, "producer host:2 has not sent the"));
     assert_int_equal (look (t).batches_asked, 0);
-    assert_int_equal (look (t).budget_used_bytes, 0);
+    assert_true (look (t).budget_used_bytes > 10 * WM_FRAME_OVERHEAD); /* they may still come */
     sent_t *first = must (t, two.p, WM_MSG_NEED);
     wm_msg_t need = first->msg;
     answer (t, two.p, need); /* not refused; p is on time again and is asked for more */
@@ -172,8 +174,8 @@ static void test_late_batch_without_room_is_dropped (void **state)
     harness_end (t);
 }
 
-/* A mute producer is asked once in a while, which costs nothing; so one that lost what it was asked
-   is found out to be well.  */
+/* A mute producer is asked more and more rarely, because each answer may still come; so one that
+   lost what it was asked is found out to be well, and owes nothing then.  */
 static void test_asked_once_in_a_while (void **state)
 {
     (void) state;
@@ -185,17 +187,17 @@ static void test_asked_once_in_a_while (void **state)
     while (take (t, two.p, WM_MSG_NEED))
         continue;
     pass (t, 60000, alive);
-    const int asked = count (t, two.p, WM_MSG_NEED);
-    assert_in_range (asked, 9, 12);
-    assert_int_equal (look (t).budget_used_bytes, 0);
+    assert_in_range (count (t, two.p, WM_MSG_NEED), 6, 8);
+    assert_true (look (t).budget_used_bytes > 0);
     while (take (t, two.p, WM_MSG_NEED))
         continue;
-    pass (t, 6000, alive);
+    pass (t, 30000, alive);
     for (int i = 0; i < BATCHES; i++) {
         answer_needs (t, two.p);
         score (t, two.w);
     }
     assert_int_equal (look (t).batches_returned, 2 * BATCHES);
+    assert_int_equal (look (t).budget_used_bytes, 0);
     harness_end (t);
 }
 
