@@ -11,6 +11,7 @@
 #include "broker/wm_notify.h"
 #include "broker/wm_private.h"
 #include "broker/wm_reactor.h"
+#include "broker/wm_resident.h"
 #include "broker/wm_rebuild.h"
 #include "broker/wm_restore.h"
 #include "broker/wm_outputs.h"
@@ -593,6 +594,7 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
     config.journal = campaign->journal;
     config.ledger = campaign->ledger;
     wm_reactor_t *reactor = wm_reactor_new (&config, error);
+    wm_resident_begin (config.budget_bytes);
     if (!reactor)
         return error->fault;
     const wm_listener_t *listener = wm_reactor_listener (reactor);

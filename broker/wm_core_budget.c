@@ -45,6 +45,12 @@ void wm_core_payload_drop (wm_core_t *self, payload_t *payload)
     free (payload);
 }
 
+uint64_t wm_core_payloads_due (const wm_core_t *self, uint64_t *asked)
+{
+    *asked = self->asked_total;
+    return self->asked_bytes + self->late_bytes;
+}
+
 uint64_t wm_core_budget_need_bytes (const batch_t *batch)
 {
     return (uint64_t) batch->raw_bytes + WM_FRAME_OVERHEAD;
@@ -71,6 +77,7 @@ void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch)
     if (!producer->n_asked++)
         producer->answered_ms = self->now_ms;
     producer->asked_bytes += bytes;
+    self->asked_bytes += bytes;
     wm_core_budget_count_asking (self, producer);
 }
 
@@ -115,5 +122,6 @@ void wm_core_budget_end_need (wm_core_t *self, batch_t *batch)
     self->n_asked--;
     producer->n_asked--;
     producer->asked_bytes -= bytes;
+    self->asked_bytes -= bytes;
     wm_core_budget_count_asking (self, producer);
 }

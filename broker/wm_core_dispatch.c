@@ -195,6 +195,7 @@ static void need_send (wm_core_t *self, const batch_t *batch, session_t *produce
 {
     wm_msg_t msg;
     producer->n_owed++;
+    self->asked_total += wm_core_budget_need_bytes (batch);
     wm_msg_init (&msg, WM_MSG_NEED);
     msg.key = wm_core_batch_key (batch);
     memcpy (msg.digest, batch->digest, 16);

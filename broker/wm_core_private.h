@@ -377,6 +377,8 @@ struct wm_core_t {
     int64_t lease_ms, lease_measured_ms;
 
     uint64_t budget_used, late_bytes; /* the latter of all sessions */
+    uint64_t asked_bytes;             /* reserved for NEEDs, of all sessions; in budget_used */
+    uint64_t asked_total;             /* bytes of all NEEDs since the start */
     bool short_of_room;               /* a NEED waits for room in the budget */
     bool paused, draining, disk_full;
     char why[240];                /* why it is paused */

@@ -12,6 +12,7 @@
 #include "broker/wm_listener.h"
 #include "broker/wm_note.h"
 #include "broker/wm_recorder.h"
+#include "broker/wm_resident.h"
 #include "broker/wm_restore.h"
 #include "broker/wm_status.h"
 #include "schema/base/wm_failpoint.h"
@@ -210,6 +211,8 @@ static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
     WM_FAILPOINT ("broker-send");
     if (msg->type == WM_MSG_RESULT_ACK)
         WM_FAILPOINT ("broker-result-ack");
+    if (msg->type == WM_MSG_NEED)
+        wm_resident_check (self->core);
     const frame_t *frame = payload ? payload->handle : NULL;
     if (!payload)
         wm_listener_send (self->listener, peer, msg, NULL, 0);
@@ -544,8 +547,7 @@ static void damaged (wm_reactor_t *self, wm_peer_t *peer, int64_t now_ms)
 {
     if (now_ms >= self->damaged_ms) /* rate-limited */
         fprintf (stderr, "wiremill-broker: a message was damaged in transit, or is not a wiremill "
-                         "message: its peer "
-                         "is disconnected\n");
+                         "message: its peer is disconnected\n");
     self->damaged_ms = now_ms + 1000;
     wm_listener_disconnect (self->listener, peer);
     closed (self, peer, now_ms);

@@ -104,8 +104,8 @@ void __real_wm_core_disk_full (wm_core_t *, bool, int64_t);
 void __wrap_wm_core_disk_full (wm_core_t *, bool, int64_t);
 void __real_wm_core_dispatch_copies (wm_core_t *);
 void __wrap_wm_core_dispatch_copies (wm_core_t *);
-void __real_wm_core_needs_tick (wm_core_t *, session_t *);
-void __wrap_wm_core_needs_tick (wm_core_t *, session_t *);
+bool __real_wm_core_needs_tick (wm_core_t *, session_t *);
+bool __wrap_wm_core_needs_tick (wm_core_t *, session_t *);
 void __real_wm_core_budget_forget_need (wm_core_t *, batch_t *);
 void __wrap_wm_core_budget_forget_need (wm_core_t *, batch_t *);
 
@@ -199,12 +199,11 @@ void __wrap_wm_core_dispatch_copies (wm_core_t *self)
         __real_wm_core_dispatch_copies (self);
 }
 
-void __wrap_wm_core_needs_tick (wm_core_t *self, session_t *producer)
+bool __wrap_wm_core_needs_tick (wm_core_t *self, session_t *producer)
 {
     if (has (BUG_NEVER_ASKED_AGAIN))
         producer->probed_ms = self->now_ms;
-    if (!has (BUG_NEED_FOR_EVER))
-        __real_wm_core_needs_tick (self, producer);
+    return !has (BUG_NEED_FOR_EVER) && __real_wm_core_needs_tick (self, producer);
 }
 
 void __wrap_wm_core_budget_forget_need (wm_core_t *self, batch_t *batch)
