@@ -12,11 +12,12 @@
    comes or its session ends, also where the NEED is taken back, or where the event is forgotten
    because its answer came by another way. A late BATCH is kept if it is still wanted and there is
    room, else dropped. Of late ones only number and bytes are kept: one whose batch is not known any
-   more leaves the budget by the bytes that came, the last one by all that is left. A producer answers in the order of its NEEDs, or not at all where it has dropped the batch: so a
-   BATCH that was first asked for after all late ones ends their wait. n_owed of a session counts what it
-   may send, so that a late BATCH differs from one that was never asked for.
-   Where late bytes leave to others less than half of the budget, or no room for a batch, the session
-   that is late longest ends, after silence_ms (wm_core_needs_tick).
+   more leaves the budget by the bytes that came, the last one by all that is left. A producer
+   answers in the order of its NEEDs, or not at all where it has dropped the batch: so a BATCH that
+   was first asked for after all late ones ends their wait. n_owed of a session counts what it may
+   send, so that a late BATCH differs from one that was never asked for.
+   Where late bytes leave to others less than half of the budget, or no room for a batch, the
+   session that is late longest ends, after silence_ms (wm_core_needs_tick).
    Nothing is asked for that does not fit (wm_core_dispatch.c). Where the budget is full, payloads
    of running batches that are no longer in flight are dropped: the producer can send them again if
    the worker fails. So a worker that does not read its socket keeps bytes of the budget; its

@@ -18,9 +18,9 @@
    Wanted payloads are asked for in the producer's own order, from producers round robin, so that
    they encode in parallel. Each producer has an equal share of the number and the bytes that are
    asked for. One that sends no BATCH for need_ms while it is asked is late: its NEEDs are taken
-   back, and it leaves the round. It is sent one NEED each need_ms, later more rarely, where there is
-   room; its next BATCH puts it into the round again. What it owes stays in the budget
-   (wm_core_budget.c) until it comes; after silence_ms its session ends where others need the room. */
+   back, and it leaves the round. It is sent one NEED each need_ms, later more rarely, where there
+   is room; its next BATCH puts it into the round again. What it owes stays in the budget
+   (wm_core_budget.c) until it comes; after silence_ms its session ends where others need the room.  */
 #include "broker/wm_core_check_private.h"
 
 #include <string.h>

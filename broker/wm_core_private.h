@@ -679,7 +679,7 @@ uint64_t wm_core_budget_need_bytes (const batch_t *batch);
 void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch);
 void wm_core_budget_end_need (wm_core_t *self, batch_t *batch);
 void wm_core_budget_forget_need (wm_core_t *self, batch_t *batch);
-/* One more late BATCH may come, of this batch; n of so many bytes no longer may (all: all bytes).  */
+/* One more late BATCH may come, of this batch; n of so many bytes no longer may (n_late: all).  */
 void wm_core_budget_add_late (wm_core_t *self, session_t *producer, batch_t *batch);
 void wm_core_budget_end_late (wm_core_t *self, session_t *producer, uint32_t n, uint64_t bytes);
 /* Counts this producer among those that share what may be asked for, or no longer. Called after

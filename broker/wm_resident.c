@@ -1,4 +1,4 @@
-/* wm_resident.c - keeps the broker's memory within its budget although malloc keeps what is freed.  */
+/* wm_resident.c - keeps the broker's memory within its budget, beside what malloc keeps.  */
 #include "broker/wm_resident.h"
 
 #include <fcntl.h>

@@ -1,10 +1,10 @@
-/* wm_resident.h - keeps the broker's memory within its budget although malloc keeps what is freed.
+/* wm_resident.h - keeps the broker's memory within its budget, beside what malloc keeps.
 
-   Payloads are allocated by libzmq's thread and freed by the broker's. malloc keeps freed memory for
-   the next ones, which may not fit the gaps that small allocations left: so more stays resident than
-   is in use, and how much more depends on the order of events. Returning each payload's pages at
-   once (M_MMAP_THRESHOLD) would bound it, and doubles the broker's CPU time for payloads of 4 MiB.
-   Here malloc returns what it keeps only where the process could get beyond its bound.
+   Payloads are allocated by libzmq's thread and freed by the broker's. malloc keeps freed memory
+   for the next ones, which may not fit the gaps that small allocations left: so more stays resident
+   than is in use, and how much more depends on the order of events. Returning each payload's pages
+   at once (M_MMAP_THRESHOLD) would bound it, and doubles the broker's CPU time for payloads of
+   4 MiB. Here malloc returns what it keeps only where the process could get beyond its bound.
    Thread: one; one for the process.  */
 #ifndef WM_RESIDENT_H
 #define WM_RESIDENT_H

@@ -2,7 +2,10 @@
    nobody has announced take memory for themselves only, up to a limit; none of them is lost.  */
 #include "tests/unit/core_harness.h"
 
+#include "broker/wm_resident.h"
+
 #include <malloc.h>
+#include <unistd.h>
 
 #define MANY 400
 #define RESULT_MEMORY 512 /* bytes that a result may take, the tables' growth included */
@@ -239,6 +242,49 @@ static void test_limit_and_held_input (void **state)
     harness_end (t);
 }
 
+/* ---- memory that malloc keeps ---------------------------------------------------------------- */
+
+static uint64_t resident (void)
+{
+    unsigned long long all, file;
+    FILE *statm = fopen ("/proc/self/statm", "re");
+    assert_non_null (statm);
+    assert_int_equal (fscanf (statm, "%*u %llu %llu", &all, &file), 2);
+    fclose (statm);
+    return (all - file) * (uint64_t) sysconf (_SC_PAGESIZE);
+}
+
+/* Freed blocks between others that stay are not at the heap's end, where malloc returns them by
+   itself.  */
+static void test_kept_by_malloc_is_returned (void **state)
+{
+    (void) state;
+    enum { BLOCKS = 600, BLOCK = 100000 };
+    harness_t *t = harness_new (16 * MIB);
+    uint32_t p = producer (t, 1), alive[] = { p, 0 };
+    static char *block[BLOCKS], *between[BLOCKS];
+    wm_resident_begin (16 * MIB);
+    const uint64_t before = resident ();
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = malloc (BLOCK);
+        between[i] = malloc (1000);
+        assert_non_null (block[i]);
+        assert_non_null (between[i]);
+        memset (block[i], 1, BLOCK);
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        free (block[i]);
+    assert_true (resident () > before + 50 * MIB);
+    submit_raw (t, p, claim (t, p), 0, 4, WM_RAW_BYTES_MAX);
+    pass (t, 100, alive);
+    assert_true (count (t, p, WM_MSG_NEED) > 1);
+    wm_resident_check (t->core);
+    assert_true (resident () < before + 16 * MIB);
+    for (int i = 0; i < BLOCKS; i++)
+        free (between[i]);
+    harness_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +294,7 @@ int main (void)
         cmocka_unit_test (test_limit_of_a_session),
         cmocka_unit_test (test_limit_of_all),
         cmocka_unit_test (test_limit_and_held_input),
+        cmocka_unit_test (test_kept_by_malloc_is_returned),
     };
     return cmocka_run_group_tests_name ("broker_memory", tests, NULL, NULL);
 }
