@@ -20,7 +20,7 @@
    asked for. One that sends no BATCH for need_ms while it is asked is late: its NEEDs are taken
    back, and it leaves the round. It is sent one NEED each need_ms, later more rarely, where there
    is room; its next BATCH puts it into the round again. What it owes stays in the budget
-   (wm_core_budget.c) until it comes; after silence_ms its session ends where others need the room.  */
+   (wm_core_budget.c) until it comes; after silence_ms its session ends if others need the room.  */
 #include "broker/wm_core_check_private.h"
 
 #include <string.h>
