@@ -352,7 +352,7 @@ NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)
 has            = (for c in $(1); do command -v $$c >/dev/null || exit 1; done)
 prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tests/$(1))
 
-.PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof check proof proof-anew soak san tsan sanitized bench
+.PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof mutants check proof proof-anew soak san tsan sanitized bench
 ##@ test
 test: about-test deps deps-slurm ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
 	-@$(call has,xrootd xrdcp curl h5clear) || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
@@ -362,7 +362,7 @@ check: all $(NEEDED) deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
 proof-anew: export ANEW := 1
 proof-anew: proof ## make proof from its beginning, whatever was green
-proof: deps-slurm deps-sge deps-browser deps-gateway all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); goes on where it was stopped; ends with a table
+proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); goes on where it was stopped; ends with a table
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days
 	+@WM_BUILD=$(B) tests/proof.sh soak
@@ -382,6 +382,10 @@ sim-cuts: $(SIM) ## 2,000 simulated power cuts (CUTS=n), and a check that lost d
 	@$(SIM) --cuts $(or $(CUTS),2000)
 sim-proof: $(SIM) ## the simulator must catch every bug planted in it
 	@$(SIM) --bugs
+# `make` installs the parser before, so that its absence is a reason and no failure.
+mutants: deps-mutants all $(UNIT) $(SIM) ## change N=60 places of the sources, one at a time, and show which no test notices (SEED=, T=path, JOBS=n)
+	@[ -e $(VENV)/.mutants ] || { echo "mutants: skipped: tree-sitter is not in $(VENV) (make deps-mutants)"; exit 0; }; \
+	    WM_BUILD=$(B) JOBS=$(JOBS) $(VENV)/bin/python tests/mutants.py draw "$(N)" "$(SEED)" "$(T)"
 # Clang's libFuzzer where it is installed or can be, else the targets' own loop with gcc's sanitizers.
 SECONDS_EACH ?= 20
 fuzz: ## decoders against hostile inputs, minutes in all (SECONDS_EACH=20 for each target, T=name: one)
@@ -469,6 +473,11 @@ deps-farm: $(VENV)/.made
 	-@$(call has,prometheus promtool) || $(MAKE) --no-print-directory $(PROMETHEUS)/.made
 	-@[ $(VENV)/.farm -nt tests/requirements-farm.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-farm.txt)"; \
 	    $(VENV)/bin/python -m pip -q install -r tests/requirements-farm.txt && touch $(VENV)/.farm; }
+# The parser of tests/mutants.py.
+.PHONY: deps-mutants
+deps-mutants: $(VENV)/.made
+	-@[ $(VENV)/.mutants -nt tests/requirements-mutants.txt ] || { echo "  PIP   $$(paste -sd' ' tests/requirements-mutants.txt)"; \
+	    $(VENV)/bin/python -m pip -q install -r tests/requirements-mutants.txt && touch $(VENV)/.mutants; }
 .PHONY: deps-peer
 deps-peer: ## MLServer, a peer of the gateway: make bench ONLY=gateway measures it where it is installed
 	@[ build/venv-peer/.made -nt tests/requirements-peer.txt ] || { echo "  PIP   tests/requirements-peer.txt"; \

@@ -3,6 +3,8 @@
 #
 # usage: tests/plants.sh check              every patch applies to the sources, else exit 1
 #        tests/plants.sh run [NAME...]      builds and runs the test that each names (default: check, then as many as WM_SIZE asks for)
+#        tests/plants.sh copy FOLDER        makes a copy of the sources and of what was built from them (so does mutants.py)
+#        tests/plants.sh make FOLDER WHAT.. builds in such a copy
 #
 # A mistake is tests/plants/NAME.patch: lines that describe it, `test: PROGRAM PATTERN`, a unified diff. The unit test PROGRAM,
 # run with the tests whose names match PATTERN (WM_ONLY), passes on the sources as they are, and must fail on the copy by an
@@ -20,8 +22,16 @@ plant () # name, folder, options of patch: applies the patch there
 }
 copy () # folder
 {
-    rm -rf "$1" && mkdir -p "$1/$B" && cp -a Makefile "${rooms[@]}" "$1" &&
-        cp -a --parents tests/*.[ch] tests/unit tests/gpu tests/standin "$1"
+    rm -rf "$1" && mkdir -p "$1/$B/lib" && cp -a Makefile "${rooms[@]}" "$1" &&
+        cp -a --parents tests/*.[ch] tests/unit tests/sim tests/gpu tests/standin "$1" &&
+        cp -a "$B/obj" "$B/gen" "$1/$B" && cp -a "$B"/lib/*.a "$1/$B/lib" || return
+    cp -as "$PWD/$B"/lib/{wm_openvino.so,openvino,wm_onnxruntime.so,onnxruntime} "$1/$B/lib" 2>/dev/null # those that are here
+    true
+}
+# The real GPU's objects and warnings are beside the point.
+build () # folder, targets...
+{
+    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$1" B="$B" CC="${CC:-gcc}" CUDA=0 OPT=-O1 WARN=-w "${@:2}"
 }
 check ()
 {
@@ -44,11 +54,7 @@ try () # name
     local name=$1 copy=$B/plants/$1 test pattern code by=
     read -r _ test pattern < <(grep '^test: ' "tests/plants/$name.patch")
     copy "$copy" && plant "$name" "$copy" || { echo "not ok - $name: the patch does not apply"; return 1; }
-    mkdir "$copy/$B/lib" && cp -a "$B/obj" "$B/gen" "$copy/$B" && cp -a "$B"/lib/*.a "$copy/$B/lib"
-    cp -as "$PWD/$B"/lib/{wm_openvino.so,openvino,wm_onnxruntime.so,onnxruntime} "$copy/$B/lib" 2>/dev/null # those that are here
-    # The real GPU's objects and warnings are beside the point.
-    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$copy" B="$B" CC="${CC:-gcc}" CUDA=0 OPT=-O1 WARN=-w \
-            "$B/tests/$test" >"$copy/build.log" 2>&1 || {
+    build "$copy" "$B/tests/$test" >"$copy/build.log" 2>&1 || {
         echo "not ok - $name: $test does not build with it ($copy/build.log)"
         return 1
     }
@@ -84,5 +90,7 @@ run)
     [ ${#names[@]} = $survived ]
     ;;
 try) try "$2" ;;
+copy) copy "$2" ;;
+make) build "${@:2}" ;;
 *) sed -n 's/^# \(usage.*\)/\1/p' "$0" && exit 2 ;;
 esac

@@ -1,0 +1,427 @@
+"""mutants.py - changes one place of the sources at a time and shows which changes no test notices (`make mutants`).
+
+usage: mutants.py draw [N] [SEED] [PREFIX]   draws N mutants (60) by SEED (the commit) of the files whose paths begin with PREFIX
+       mutants.py list [PREFIX]              prints all mutants as diffs
+       mutants.py check                      every entry of tests/mutants-equivalent.txt is a mutant of the sources, else exit 1
+
+A mutant differs from the sources in one operator, number, condition or statement. N is shared out among the files by how many
+each has; SEED orders those of a file. A mutant is tried in a copy of the build (tests/plants.sh copy), by the unit tests of its
+room that link its file and, if it is one of the broker's core, by seeds of the simulator, the quickest first, until one fails.
+Each must pass without a mutant before. One that takes much longer than then is stopped: the mutant hangs, and counts as killed.
+Other mutants are drawn instead of those that do not compile, that gcc translates to the machine code of the original, and
+that tests/mutants-equivalent.txt lists. JOBS: so many at a time (default: one for each CPU).
+Exit 1: the killed are fewer than GOAL (95 %), by more than chance explains.
+"""
+import collections
+import difflib
+import fnmatch
+import glob
+import hashlib
+import math
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+GOAL = 0.95
+EQUIVALENT = "tests/mutants-equivalent.txt"
+BUILD = os.environ.get("WM_BUILD", "build/release")
+# What is mutated: by room, whose unit tests are test_ROOM_*.
+FILES = {
+    "broker": ["broker/wm_core*.c"],
+    "producer": ["producer/wm_" + name + ".c" for name in
+                 ("channels", "cut", "dense", "pack", "pedestal", "runs", "segments", "stitch", "view", "wires", "writer*")],
+    "gpuworker": ["gpuworker/wm_[!b]*.c"],
+    "kernels": ["kernels/import/*.c"],
+    "gateway": ["producer/gateway/wm_" + name + ".c" for name in
+                ("gather", "heap", "infer", "region", "signature*", "slice")],
+}
+SIMULATED = "broker/wm_core*.c"
+SEEDS = "20"
+
+
+class Mutant(collections.namedtuple("Mutant", "file start end text what")):
+    """Bytes start to end of a file replaced by text, which has as many lines; what: the change in words."""
+
+    def source(self, original):
+        return original[:self.start] + self.text + original[self.end:]
+
+    def lines(self, original):
+        """The changed lines before and after, without the blanks at their ends."""
+        first = original.rfind(b"\n", 0, self.start) + 1
+        last = original.find(b"\n", self.end)
+        before = original[first:last]
+        after = original[first:self.start] + self.text + original[self.end:last]
+        return tuple(tuple(line.strip().decode() for line in part.split(b"\n")) for part in (before, after))
+
+    def where(self, original):
+        return "%s:%d" % (self.file, original.count(b"\n", 0, self.start) + 1)
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+# ---- mutants of a file ---------------------------------------------------------------------------
+BINARY = {"<": "<= >=", ">": ">= <=", "<=": "< >", ">=": "> <", "==": "!=", "!=": "==", "&&": "||", "||": "&&", "+": "-", "-": "+",
+          "*": "/", "/": "*", "%": "/", "<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "&"}
+ASSIGNED = {"+=": "-= =", "-=": "+= =", "*=": "/=", "/=": "*=", "|=": "= &=", "&=": "= |=", "<<=": ">>=", ">>=": "<<="}
+# Calls in which nothing is changed, and which are not left out: what they do, tests do not look at (words, memory given back).
+UNTOUCHED = ("assert", "static_assert", "_Static_assert", "free", "printf", "fprintf", "wm_core_log", "wm_core_warn", "wm_lane_log")
+
+
+def changes(node):
+    """Yields (start, end, text, what) of one node of the tree."""
+    kind, field = node.type, node.child_by_field_name
+
+    def put(at, text, what=None):
+        return at.start_byte, at.end_byte, text, what or "%s -> %s" % (at.text.decode(), text or "nothing")
+
+    if kind in ("binary_expression", "assignment_expression"):
+        operator, left, right = field("operator"), field("left"), field("right")
+        for other in (BINARY if kind[0] == "b" else ASSIGNED).get(operator.type, "").split():
+            yield put(operator, other)
+        if operator.type in ("&&", "||"):
+            yield left.start_byte, right.start_byte, "", "without its left side"
+            yield left.end_byte, right.end_byte, "", "without its right side"
+        if operator.type in ("+=", "-=") and right.type != "number_literal":
+            yield put(right, "1", "counts 1 each time")
+    elif kind == "update_expression":
+        operator = field("operator")
+        yield put(operator, {"++": "--", "--": "++"}[operator.type])
+    elif kind == "unary_expression" and field("operator").type in "!-~":
+        yield put(field("operator"), "")
+    elif kind == "number_literal":
+        text = node.text.decode()
+        yield put(node, "1" if text == "0" else "0")
+        if text not in ("0", "1"):
+            yield put(node, "(%s + 1)" % text)
+        elif text == "1":
+            yield put(node, "2")
+    elif kind in ("true", "false"):
+        yield put(node, "false" if kind == "true" else "true")
+    elif kind in ("if_statement", "while_statement", "conditional_expression", "for_statement"):
+        condition = field("condition")
+        if condition:
+            for value in ("false",) if kind[0] in "wf" else ("true", "false"):
+                value = "(%s)" % value if condition.type == "parenthesized_expression" else value
+                yield put(condition, value, "condition -> %s" % value.strip("()"))
+    elif kind in ("expression_statement", "break_statement", "continue_statement") and node.named_child_count + (kind[0] != "e"):
+        yield put(node, ";", "statement left out")
+    elif kind == "return_statement" and not node.named_child_count:
+        yield put(node, ";", "statement left out")
+
+
+def called(node):
+    if node.type == "expression_statement" and node.named_child_count:
+        node = node.named_child(0)
+    name = node.child_by_field_name("function") if node.type == "call_expression" else None
+    return name.text.decode() if name else None
+
+
+def mutants_of(path):
+    """Returns the mutants of a file, in its order."""
+    import tree_sitter
+    import tree_sitter_c
+    source = read(path)
+    root = tree_sitter.Parser(tree_sitter.Language(tree_sitter_c.language())).parse(source).root_node
+    found, waiting = [], [root]
+    while waiting:
+        node = waiting.pop()
+        if called(node) in UNTOUCHED or node.type in ("sizeof_expression", "preproc_include", "ERROR"):
+            continue
+        for start, end, text, what in changes(node):
+            text = text.encode() + b"\n" * source.count(b"\n", start, end)
+            found.append(Mutant(path, start, end, text, what))
+        waiting += reversed(node.children)
+    return found
+
+
+def files(prefix=""):
+    """Returns {file: room} of what is mutated."""
+    return {path: room for room, patterns in FILES.items() for pattern in patterns
+            for path in sorted(glob.glob(pattern)) if path.startswith(prefix)}
+
+
+# ---- mutants that are equivalent -----------------------------------------------------------------
+def equivalents():
+    """Returns {(file, lines before, lines after): reason}, of blocks `FILE: reason`, `- line` ..., `+ line` ..."""
+    known, block = {}, []
+    for line in (open(EQUIVALENT, encoding="utf-8").read() + "\n").split("\n"):
+        if line.startswith("#"):
+            continue
+        if line.strip():
+            block.append(line)
+        elif block:
+            file, _, reason = block[0].partition(": ")
+            sides = (tuple(text[1:].strip() for text in block[1:] if text[0] == sign) for sign in "-+")
+            known[(file, *sides)] = reason
+            block = []
+    return known
+
+
+def check():
+    known, stale = equivalents(), 0
+    mutants = {file: {(file, *mutant.lines(read(file))) for mutant in mutants_of(file)}
+               for file in {key[0] for key in known} if os.path.exists(file)}
+    for key, reason in known.items():
+        if key not in mutants.get(key[0], ()) or not reason.strip():
+            print("%s: no reason, or no mutant of the sources any more; look at it again:\n  %s\n- %s\n+ %s" %
+                  (EQUIVALENT, key[0], "\n- ".join(key[1]), "\n+ ".join(key[2])))
+            stale += 1
+    return stale == 0
+
+
+# ---- trying one ----------------------------------------------------------------------------------
+def limited():
+    """In the child: a group of its own; a mutant may ask for all memory, or fill the disk."""
+    os.setpgid(0, 0)
+    resource.setrlimit(resource.RLIMIT_DATA, (6 << 30, 6 << 30))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 30, 2 << 30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def run(command, seconds):
+    """Returns (exit code, or None where it was stopped; seconds). Its temporary files are removed, its children ended."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="wm-", ignore_cleanup_errors=True) as folder:
+        child = subprocess.Popen(command, env=dict(os.environ, TMPDIR=folder), stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limited)
+        try:
+            code = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            code = None
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        child.wait()
+    return code, time.monotonic() - began
+
+
+class Copy:
+    """A copy of the build, used by one thread for one mutant after another."""
+
+    def __init__(self, number):
+        self.folder = "%s/mutants/%d" % (BUILD, number)
+        subprocess.run(["tests/plants.sh", "copy", self.folder], check=True)
+
+    def make(self, *targets):
+        return subprocess.run(["tests/plants.sh", "make", self.folder, *(BUILD + "/" + target for target in targets)],
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+    def put(self, file, source):
+        with open(self.folder + "/" + file, "wb") as out:
+            out.write(source)
+
+    def code(self, file):
+        """Compiles a file as it is in this copy; returns the digest of its machine code and data, or None."""
+        target = "obj/" + file[:-2] + ".o"
+        built = "%s/%s/%s" % (self.folder, BUILD, target)
+        if os.path.exists(built):
+            os.remove(built)
+        if not self.make(target):
+            return None
+        bare = self.folder + "/bare.o"
+        subprocess.run(["objcopy", "--strip-debug", "--remove-section=.comment", built, bare], check=True)
+        return hashlib.sha256(read(bare)).hexdigest()
+
+    def commands(self, test):
+        """What is run for a test: unit tests as they are; the simulator, of campaigns and of brokers for clients."""
+        program = "%s/%s/tests/%s" % (self.folder, BUILD, test)
+        return [[program]] if test != "sim" else [[program, "--seeds", "1", SEEDS], [program, "--clients", "--seeds", "1", SEEDS]]
+
+    def fails(self, test, seconds):
+        """Builds and runs a test; returns (None, "failed", "hangs" or "not built", seconds)."""
+        if not self.make("tests/" + test):
+            return "not built", 0
+        took = 0
+        for command in self.commands(test):
+            code, more = run(command, seconds)
+            took += more
+            if code != 0:
+                return "hangs" if code is None else "failed", took
+        return None, took
+
+
+class Trial:
+    """The draw: candidates and quota of each file, tests with the time that each takes, what became of each mutant."""
+
+    def __init__(self, prefix, count, seed):
+        self.lock = threading.Lock()
+        self.room = files(prefix)
+        self.source = {file: read(file) for file in self.room}
+        self.known = equivalents()
+        self.queue = {file: mutants_of(file) for file in self.room}
+        self.left = quotas({file: len(queue) for file, queue in self.queue.items()}, count)
+        for file, queue in self.queue.items():
+            random.Random("%s:%s" % (seed, file)).shuffle(queue)
+        self.tests = {file: self.tests_of(file) for file in self.room if self.left[file]}
+        self.seconds = {}       # test: seconds without a mutant
+        self.original = {}      # file: digest of its machine code
+        self.done = []          # (mutant, test that killed it or None, verdict, seconds)
+        self.dropped = collections.Counter()
+
+    def tests_of(self, file):
+        name, room = os.path.basename(file), self.room[file]
+        tests = [os.path.basename(path) for path in sorted(glob.glob("%s/tests/test_%s_*" % (BUILD, room)))
+                 if not path.endswith((".d", "_gpu_real")) and
+                 (" a %s\n" % name) in subprocess.run(["nm", "-a", path], capture_output=True, text=True).stdout]
+        return tests + ["sim"] * fnmatch.fnmatch(file, SIMULATED)
+
+    def measure(self, copy):
+        """Runs tests without a mutant, until all have been run by the threads together."""
+        while True:
+            with self.lock:
+                test = next((t for tests in self.tests.values() for t in tests if t not in self.seconds), None)
+                if not test:
+                    return
+                self.seconds[test] = 0
+            verdict, took = copy.fails(test, 600)
+            if verdict:
+                raise RuntimeError("%s: %s without a mutant; mend that first" % (test, verdict))
+            self.seconds[test] = took
+
+    def next(self):
+        """Returns a mutant that is still to be drawn, or None."""
+        with self.lock:
+            for file in self.left:
+                if self.left[file] and self.queue[file]:
+                    self.left[file] -= 1
+                    return self.queue[file].pop()
+        return None
+
+    def drop(self, mutant, why):
+        """The mutant does not count; another of its file takes its place."""
+        with self.lock:
+            self.dropped[why] += 1
+            self.left[mutant.file] += 1
+
+    def attempt(self, copy, mutant):
+        file, original = mutant.file, self.source[mutant.file]
+        if (file, *mutant.lines(original)) in self.known:
+            return self.drop(mutant, "listed as equivalent")
+        if file not in self.original:
+            copy.put(file, original)
+            self.original[file] = copy.code(file)
+            assert self.original[file], file + " does not compile"
+        try:
+            copy.put(file, mutant.source(original))
+            code = copy.code(file)
+            if not code:
+                return self.drop(mutant, "not C")
+            if code == self.original[file]:
+                return self.drop(mutant, "of the same machine code")
+            by, verdict, spent = None, "SURVIVED", 0
+            for test in sorted(self.tests[file], key=self.seconds.get):
+                failed, took = copy.fails(test, 10 + 20 * self.seconds[test])
+                spent += took
+                if failed == "not built":
+                    return self.drop(mutant, "not linked")
+                if failed:
+                    by, verdict = test, "hangs" if failed == "hangs" else "killed"
+                    break
+        finally:
+            copy.put(file, original)
+        with self.lock:
+            self.done.append((mutant, by, verdict, spent))
+            print("%-8s %s (%s)%s, %.1f s" %
+                  (verdict, mutant.where(original), mutant.what, " by " + by if by else "", spent), flush=True)
+
+    def work(self, number, ready, errors):
+        try:
+            copy = Copy(number)
+            self.measure(copy)
+            ready.wait()
+            while not errors and (mutant := self.next()):
+                self.attempt(copy, mutant)
+            shutil.rmtree(copy.folder)
+        except BaseException as error:  # pylint: disable=broad-except
+            errors.append(error)
+            ready.abort()
+
+
+def quotas(sizes, count):
+    """Shares count out by size, by largest remainder; ties by name. No file gets more than it has."""
+    total = sum(sizes.values()) or 1
+    exact = {file: min(size, count * size / total) for file, size in sizes.items()}
+    shares = {file: int(share) for file, share in exact.items()}
+    for file in sorted(exact, key=lambda file: (shares[file] - exact[file], file))[:max(0, min(count, total) - sum(shares.values()))]:
+        shares[file] += 1
+    return shares
+
+
+def wilson(good, tried):
+    """Returns the 95 % interval of Wilson's score for good of tried."""
+    if not tried:
+        return 0.0, 1.0
+    z, p = 1.96, good / tried
+    middle, half = p + z * z / (2 * tried), z * math.sqrt(p * (1 - p) / tried + z * z / (4 * tried * tried))
+    return tuple((middle + sign * half) / (1 + z * z / tried) for sign in (-1, 1))
+
+
+def diff(mutant):
+    original = read(mutant.file)
+    sides = [text.decode().splitlines(True) for text in (original, mutant.source(original))]
+    return "".join(difflib.unified_diff(*sides, "a/" + mutant.file, "b/" + mutant.file))
+
+
+def report(trial):
+    """Prints survivors, rooms and the score; returns whether the goal is not refuted."""
+    for mutant, _, verdict, _ in sorted(trial.done):
+        if verdict == "SURVIVED":
+            print("\nsurvivor: %s\n%s" % (mutant.what, diff(mutant)), end="")
+    print("\n%-12s %6s %7s %6s  %s" % ("room", "tried", "killed", "hang", "95 % of intervals as these hold the true share"))
+    for room in [*FILES, "all"]:
+        verdicts = [verdict for mutant, _, verdict, _ in trial.done if room in ("all", trial.room[mutant.file])]
+        if verdicts:
+            tried, lived = len(verdicts), verdicts.count("SURVIVED")
+            low, high = wilson(tried - lived, tried)
+            print("%-12s %6d %7d %6d  %.0f %% (%.0f to %.0f)" % (room, tried, tried - lived, verdicts.count("hangs"),
+                                                            100 * (tried - lived) / tried, 100 * low, 100 * high))
+    print("drawn again instead of: %s" % (", ".join("%d %s" % (n, why) for why, n in sorted(trial.dropped.items())) or "none"))
+    return high >= GOAL
+
+
+def draw(count, seed, prefix):
+    trial = Trial(prefix, count, seed)
+    jobs = int(os.environ.get("JOBS") or os.cpu_count())
+    print("%d mutants of %d files, SEED=%s" % (count, len(trial.room), seed), flush=True)
+    errors, ready = [], threading.Barrier(jobs)
+    threads = [threading.Thread(target=trial.work, args=(number, ready, errors)) for number in range(jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for error in errors:
+        if not isinstance(error, threading.BrokenBarrierError):
+            sys.exit("mutants: %s" % error)
+    return report(trial)
+
+
+def main():
+    os.chdir(os.path.dirname(os.path.abspath(__file__)) + "/..")
+    verb, *rest = sys.argv[1:] or [""]
+    if verb == "draw":
+        count, seed, prefix = (rest + ["", "", ""])[:3]
+        seed = seed or subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True).stdout.strip()
+        sys.exit(0 if check() and draw(int(count or 60), seed or "1", prefix) else 1)
+    if verb == "list":
+        for file in files("".join(rest[:1])):
+            for mutant in mutants_of(file):
+                print("# %s\n%s" % (mutant.what, diff(mutant)), end="")
+    elif verb == "check":
+        sys.exit(0 if check() else 1)
+    else:
+        sys.exit(__doc__.split("\n\n")[1])
+
+
+if __name__ == "__main__":
+    main()
