@@ -2,6 +2,7 @@
 
    The truth of a batch is made from the seed; promises are noted when an acknowledgement leaves the
    broker; the journal is read again at every start and must keep them all.  */
+#include "tests/core_state.h"
 #include "tests/sim/sim.h"
 
 #include <stdio.h>
@@ -626,59 +627,22 @@ void check_needs (const wm_core_t *core)
 
 /* ---- the inside of the core, after every step ------------------------------------------------ */
 
-typedef struct {
-    uint64_t by_state[BATCH_HELD + 1], asked, used, late, leases;
-    uint64_t events, done, hits, hits_done, hits_held;
-} sums_t;
-
-static void check_batch (const batch_t *batch, sums_t *sums)
+/* Returns the bytes that are reserved for this batch.  */
+static uint64_t check_batch (const batch_t *batch)
 {
     wm_key_t key = wm_core_batch_key (batch);
-    sums->by_state[batch->state]++;
-    if (batch->flags & BATCH_ASKED) {
-        sums->asked++;
-        sums->used += batch->raw_bytes + WM_FRAME_OVERHEAD;
-    }
     const unit_t *unit = truth_unit_of_key (&key);
     if (batch->failed_on && unit && !sim.reuses && !may_be_blamed (unit, batch->failed_on))
         fail ("batch %u.%u.%u is blamed on a worker to which nothing happened", key.input,
               key.ordinal, key.batch);
-    uint32_t n = 0, awake = 0;
-    for (const lease_t *lease = batch->lease; lease; lease = lease->other) {
-        n++;
-        awake += !lease->expired;
-    }
-    sums->leases += n;
-    if (n > 2)
-        fail ("batch %u.%u.%u is held by %u leases", key.input, key.ordinal, key.batch, n);
-    if (batch->state == BATCH_RUNNING && !awake)
-        fail ("batch %u.%u.%u is running and no worker has it", key.input, key.ordinal, key.batch);
-    if (batch->state == BATCH_READY && !batch->payload)
-        fail ("batch %u.%u.%u is ready without a payload", key.input, key.ordinal, key.batch);
-    if (batch->state >= BATCH_COMMITTING && (n || batch->payload))
-        fail ("batch %u.%u.%u is in state %d and has %u leases%s", key.input, key.ordinal,
-              key.batch, batch->state, n, batch->payload ? " and a payload" : "");
+    return batch->flags & BATCH_ASKED ? batch->raw_bytes + WM_FRAME_OVERHEAD : 0;
 }
 
-static void check_event (const event_t *event, sums_t *sums)
+/* The producer of an event that is done has been sent EVENT_DONE.  */
+static void check_event (const event_t *event)
 {
-    uint32_t returned = 0, held = 0;
-    for (uint32_t b = 0; b < event->n_slot; b++) {
-        const batch_t *batch = &event->batch[b];
-        check_batch (batch, sums);
-        returned += batch->state == BATCH_RETURNED;
-        held += batch->state == BATCH_HELD;
-    }
-    if (returned != event->n_returned || held != event->n_held)
-        fail ("event %u.%u counts %u returned and %u held, and has %u and %u", event->input->id,
-              event->ordinal, event->n_returned, event->n_held, returned, held);
-    int done = (event->flags & EVENT_KNOWN) && returned + held == event->n_batch;
-    if (done != !!(event->flags & EVENT_DONE))
-        fail ("event %u.%u is %sdone with %u of %u batches returned or held", event->input->id,
-              event->ordinal, event->flags & EVENT_DONE ? "" : "not ", returned + held,
-              event->n_batch);
     const session_t *claim = event->input->claim;
-    if (!done || !(event->flags & EVENT_ANNOUNCED) || !claim)
+    if (!(event->flags & EVENT_DONE) || !(event->flags & EVENT_ANNOUNCED) || !claim)
         return;
     const truth_input_t *truth = truth_input_of_id (event->input->id);
     for (size_t i = 0; truth && i < LINKS; i++) {
@@ -688,43 +652,6 @@ static void check_event (const event_t *event, sums_t *sums)
             fail ("event %u.%u is done and its producer did not get EVENT_DONE", event->input->id,
                   event->ordinal);
     }
-}
-
-static void check_input (const input_t *input, sums_t *sums)
-{
-    uint64_t hits = 0, hits_done = 0, hits_held = 0, events = 0, done = 0;
-    for (const event_t *event = input->all; event; event = event->all_next) {
-        check_event (event, sums);
-        if (event->flags & EVENT_KNOWN) {
-            events++;
-            hits += event->n_hit;
-            hits_held += event->n_bad;
-        }
-        done += (event->flags & EVENT_DONE) != 0;
-        for (uint32_t b = 0; b < event->n_slot; b++) {
-            const batch_t *batch = &event->batch[b];
-            if (batch->state == BATCH_RETURNED) {
-                hits_done += batch->n_hit - batch->n_held;
-                hits_held += batch->n_held;
-            } else if (batch->state == BATCH_HELD)
-                hits_held += batch->n_hit;
-        }
-    }
-    if (input->state == WM_LEDGER_OPEN && sim.kind != CLIENTS &&
-        (hits != input->n_hit || hits_done != input->n_hit_done || hits_held != input->n_hit_held ||
-         events != input->n_event || done != input->n_done))
-        fail ("input %u counts %llu hits, %llu done, %llu held in %llu events (%llu done), and has "
-              "%llu, %llu, %llu in %llu (%llu)",
-              input->id, (unsigned long long) input->n_hit, (unsigned long long) input->n_hit_done,
-              (unsigned long long) input->n_hit_held, (unsigned long long) input->n_event,
-              (unsigned long long) input->n_done, (unsigned long long) hits,
-              (unsigned long long) hits_done, (unsigned long long) hits_held,
-              (unsigned long long) events, (unsigned long long) done);
-    sums->events += input->n_event;
-    sums->done += input->n_done;
-    sums->hits += input->n_hit;
-    sums->hits_done += input->n_hit_done;
-    sums->hits_held += input->n_hit_held;
 }
 
 /* Payloads in the queue to a worker are in the budget. (Not so where an answer to an event seems to
@@ -766,9 +693,10 @@ static uint64_t arriving (const link_t *link, const session_t *session)
     return bytes;
 }
 
-static void check_sessions (const wm_core_t *core, sums_t *sums)
+/* Returns the bytes that sessions owe late.  */
+static uint64_t check_sessions (const wm_core_t *core)
 {
-    uint64_t leases = 0, bytes = sim.held_bytes;
+    uint64_t bytes = sim.held_bytes, late_bytes = 0;
     for (size_t i = 0; i < LINKS; i++) {
         const session_t *session = wm_core_session_find (core, sim.link[i].session);
         check_queue (&sim.link[i], session);
@@ -779,49 +707,38 @@ static void check_sessions (const wm_core_t *core, sums_t *sums)
         fail ("%llu bytes of payloads are here and on their way, in a budget of %llu",
               (unsigned long long) bytes, (unsigned long long) BUDGET_BYTES);
     for (const session_t *session = core->first; session; session = session->next) {
-        leases += session->n_lease;
-        sums->late += session->late_bytes;
+        late_bytes += session->late_bytes;
         if (session->role == WM_ROLE_WORKER && session->sent > session->credit &&
             strncmp (session->label, "hostile", 7) != 0) /* it may lower its own */
             fail ("%s was sent %llu batches on a credit of %llu", session->label,
                   (unsigned long long) session->sent, (unsigned long long) session->credit);
     }
-    if (leases != sums->leases)
-        fail ("workers have %llu leases, batches %llu", (unsigned long long) leases,
-              (unsigned long long) sums->leases);
+    return late_bytes;
 }
 
 void check_core (const wm_core_t *core)
 {
-    sums_t sums = { 0 };
+    uint64_t asked_bytes = 0;
+    const core_state_t state = core_state_of (core);
+    if (*state.text)
+        fail ("%s", state.text);
     for (uint32_t i = 0; i < core->n_input; i++)
-        check_input (core->input[i], &sums);
-    check_sessions (core, &sums);
-    for (int state = 0; state <= BATCH_HELD; state++)
-        if (sums.by_state[state] != core->n_by_state[state])
-            fail ("%llu batches are in state %d, counted %llu",
-                  (unsigned long long) sums.by_state[state], state,
-                  (unsigned long long) core->n_by_state[state]);
-    if (sums.used + sim.held_bytes != core->budget_used || sums.asked != core->n_asked)
-        fail ("%llu bytes asked for and %llu here, counted %llu", (unsigned long long) sums.used,
+        for (const event_t *event = core->input[i]->all; event; event = event->all_next) {
+            check_event (event);
+            for (uint32_t b = 0; b < event->n_slot; b++)
+                asked_bytes += check_batch (&event->batch[b]);
+        }
+    const uint64_t late_bytes = check_sessions (core);
+    if (asked_bytes + sim.held_bytes != core->budget_used)
+        fail ("%llu bytes asked for and %llu here, counted %llu", (unsigned long long) asked_bytes,
               (unsigned long long) sim.held_bytes, (unsigned long long) core->budget_used);
-    if (sums.used + sim.held_bytes + sums.late > BUDGET_BYTES || sums.late != core->late_bytes)
+    if (core->budget_used + late_bytes > BUDGET_BYTES || late_bytes != core->late_bytes)
         fail ("%llu bytes asked for, %llu here and %llu late (counted %llu), in a budget of %llu",
-              (unsigned long long) sums.used, (unsigned long long) sim.held_bytes,
-              (unsigned long long) sums.late, (unsigned long long) core->late_bytes,
+              (unsigned long long) asked_bytes, (unsigned long long) sim.held_bytes,
+              (unsigned long long) late_bytes, (unsigned long long) core->late_bytes,
               (unsigned long long) BUDGET_BYTES);
     if (sim.kind == CLIENTS)
         served_check (core);
-    else if (sums.events != core->events_known || sums.done != core->events_done ||
-             sums.hits != core->hits_known || sums.hits_done != core->hits_done ||
-             sums.hits_held != core->hits_held)
-        fail ("totals: %llu events (%llu done), %llu hits (%llu done, %llu held), counted %llu "
-              "(%llu), %llu (%llu, %llu)",
-              (unsigned long long) sums.events, (unsigned long long) sums.done,
-              (unsigned long long) sums.hits, (unsigned long long) sums.hits_done,
-              (unsigned long long) sums.hits_held, (unsigned long long) core->events_known,
-              (unsigned long long) core->events_done, (unsigned long long) core->hits_known,
-              (unsigned long long) core->hits_done, (unsigned long long) core->hits_held);
     if (core->n_fail + core->n_lost > sim.blames)
         fail ("%llu failures and %llu lost were blamed; %llu things happened",
               (unsigned long long) core->n_fail, (unsigned long long) core->n_lost,

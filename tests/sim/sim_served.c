@@ -58,24 +58,8 @@ bool served_is_quiet (const wm_core_t *core)
            !core->events.count;
 }
 
-/* What is ready of each client counts in its share of what may be asked for.  */
-static void check_ready (const wm_core_t *core)
-{
-    for (const session_t *session = core->first; session; session = session->next) {
-        uint32_t n = 0;
-        if (session->role != WM_ROLE_PRODUCER || !session->claims)
-            continue;
-        for (const event_t *event = session->claims->all; event; event = event->all_next)
-            for (uint32_t b = 0; b < event->n_slot; b++)
-                n += event->batch[b].state == BATCH_READY;
-        if (n != session->n_ready)
-            fail ("%u batches of %s are ready, counted %u", n, session->label, session->n_ready);
-    }
-}
-
 void served_check (const wm_core_t *core)
 {
-    check_ready (core);
     for (uint32_t i = 0; i < core->n_input; i++) {
         const input_t *input = core->input[i];
         if (!input->claim && input->all)

@@ -1,11 +1,11 @@
 /* core_harness.h - a wm_core to drive by hand: messages in, everything it says and appends kept.
 
-   say () looks at the summary after each message, so that every test checks the budget all along.
- */
+   say () looks at the summary and at the core's state after each message, so that every test checks
+   the budget and core_state.h all along.  */
 #ifndef CORE_HARNESS_H
 #define CORE_HARNESS_H
 
-#include "broker/wm_core.h"
+#include "tests/core_state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,6 +51,7 @@ typedef struct {
     char log[1024];
     char noted[256]; /* why it is paused */
     int cannot_note, cannot_keep;
+    int pretends; /* a test has changed the core's own counters */
     int measures, has_sample, mixed, for_clients, is_ragged;
     double check_share, max_error;
     char distrusted[2048]; /* that file as kept last */
@@ -273,6 +274,8 @@ static inline wm_summary_t look (const harness_t *t)
     static wm_summary_t summary;
     wm_core_summary (t->core, &summary);
     assert_true (summary.budget_used_bytes <= summary.budget_bytes);
+    if (t->core->events.count <= 1000 && !t->pretends) /* it looks at all of them */
+        assert_string_equal (core_state_of (t->core).text, "");
     return summary;
 }
 
