@@ -63,15 +63,22 @@ static inline void is_refused (harness_t *t, uint8_t instance, const char *host,
     assert_non_null (strstr (reject->msg.text, "wiremill trust"));
 }
 
-/* RESULT with this score for the last hit.  */
-static inline void scores (harness_t *t, uint32_t session, const wm_msg_t *task, float score)
+/* RESULT with this score in one place of N_SCORE, and 0 in all others.  */
+#define N_SCORE (10 * N_OUTPUT)
+static inline void scores_at (harness_t *t, uint32_t session, const wm_msg_t *task, size_t at,
+                              float score)
 {
     uint8_t payload[BYTES] = { 0 };
-    memcpy (payload + BYTES - 4, &score, 4);
+    memcpy (payload + 10 + 4 * at, &score, 4);
     wm_msg_t msg = *task;
     msg.type = WM_MSG_RESULT;
     say (t, session, &msg, payload, sizeof payload);
     durable (t);
+}
+
+static inline void scores (harness_t *t, uint32_t session, const wm_msg_t *task, float score)
+{
+    scores_at (t, session, task, N_SCORE - 1, score);
 }
 
 /* The producer's batch is scored so by this worker; returns its TASK.  */

@@ -168,6 +168,16 @@ static void test_undecided (void **state)
     harness_end (t);
 }
 
+/* The inputs whose KICK was appended, a digit each.  */
+static uint32_t kicked (const harness_t *t)
+{
+    uint32_t ids = 0;
+    for (size_t i = 0; i < t->n_appended; i++)
+        if (t->appended[i].record.type == WM_RECORD_KICK)
+            ids = 10 * ids + t->appended[i].record.key.input;
+    return ids;
+}
+
 /* Only what it scored since its last good check begins again.  */
 static void test_since_last_good (void **state)
 {
@@ -186,9 +196,7 @@ static void test_since_last_good (void **state)
     scores (t, c, &bad, 0.25f);
     refused (t, a, WM_REASON_FAILED);
     assert_int_equal (records (t, WM_RECORD_KICK), 1);
-    for (size_t i = 0; i < t->n_appended; i++)
-        if (t->appended[i].record.type == WM_RECORD_KICK)
-            assert_int_equal (t->appended[i].record.key.input, two.input);
+    assert_int_equal (kicked (t), two.input);
     static wm_summary_t s;
     s = look (t);
     assert_int_equal (s.named[0].n_earlier, 1); /* the other one is named, to be kicked by hand */
@@ -202,6 +210,59 @@ static void test_since_last_good (void **state)
     assert_int_equal (look (t).named[0].n_earlier, 1);
     durable (t);
     assert_int_equal (look (t).named[0].n_earlier, 0);
+    harness_end (t);
+}
+
+static wm_key_t claim_second (harness_t *t, uint32_t p)
+{
+    return input_ask (t, p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
+}
+
+/* While a machine is one of two that differ, a check that it passes proves nothing of what it scored
+   before.  */
+static void test_suspect_is_not_proven (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
+    const wm_msg_t early = first (t, p, a, claim (t, p), 0, 0.25f),
+                   late = first (t, p, a, claim_second (t, p), 0, 0.75f);
+    uint32_t b = joins (t, 3, "beta", 1), c = joins (t, 4, "gamma", 1);
+    must (t, b, WM_MSG_TASK);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &late, 0.25f); /* alpha and gamma differ */
+    scores (t, b, &early, 0.25f);
+    assert_int_equal (look (t).n_check_good, 1);
+    uint32_t d = joins (t, 5, "delta", 1);
+    must (t, d, WM_MSG_TASK);
+    scores (t, d, &late, 0.25f);
+    assert_string_equal (look (t).named[0].label, "alpha:2");
+    assert_int_equal (kicked (t), 12);
+    harness_end (t);
+}
+
+/* The input of the batch that shows a machine to be wrong begins again, also where that machine has
+   passed a later check meanwhile.  */
+static void test_own_input_of_a_verdict (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 3);
+    const wm_key_t one = claim (t, p), two = claim_second (t, p);
+    const wm_msg_t proof = first (t, p, a, one, 0, 0.25f), bad = first (t, p, a, two, 0, 0.75f);
+    uint32_t b = joins (t, 3, "beta", 1), c = joins (t, 4, "gamma", 1);
+    must (t, b, WM_MSG_TASK);
+    must (t, c, WM_MSG_TASK);
+    scores (t, b, &proof, 0.25f);
+    const wm_msg_t again = first (t, p, a, one, 1, 0.25f);
+    credit (t, b, 2);
+    scores (t, b, &again, 0.25f);
+    assert_int_equal (look (t).n_check_good, 2);
+    scores (t, c, &bad, 0.25f);
+    credit (t, b, 3);
+    scores (t, b, &bad, 0.25f);
+    assert_string_equal (look (t).named[0].label, "alpha:2");
+    assert_int_equal (kicked (t), 2);
     harness_end (t);
 }
 
@@ -386,18 +447,26 @@ static void test_own_key (void **state)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-/* Whether a check takes these scores of workers of two signatures for the same.  */
+/* Whether a check takes these scores of workers of two signatures for the same: wherever they stand
+   among others, which are 0.  */
 static bool agrees_by (double max_error, const char *mine, const char *other, float x, float y)
 {
-    harness_t *t = checked (1, max_error);
-    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "", mine, 1);
-    const wm_msg_t task = first (t, p, a, claim (t, p), 0, x);
-    uint32_t b = joins_by (t, 3, "beta", "", other, 1);
-    scores (t, b, &task, y);
-    const wm_summary_t s = look (t);
-    assert_int_equal (s.n_check_good + s.n_check_differ, 1);
-    harness_end (t);
-    return s.n_check_good == 1;
+    uint64_t n_good = 0;
+    for (size_t at = 0; at < N_SCORE; at++) {
+        harness_t *t = checked (1, max_error);
+        uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "", mine, 1);
+        submit (t, p, claim (t, p), 0, 1);
+        answer_needs (t, p);
+        const wm_msg_t task = must (t, a, WM_MSG_TASK)->msg;
+        scores_at (t, a, &task, at, x);
+        scores_at (t, joins_by (t, 3, "beta", "", other, 1), &task, at, y);
+        const wm_summary_t s = look (t);
+        assert_int_equal (s.n_check_good + s.n_check_differ, 1);
+        n_good += s.n_check_good;
+        harness_end (t);
+    }
+    assert_true (n_good == 0 || n_good == N_SCORE);
+    return n_good != 0;
 }
 
 static bool agrees (double max_error, const char *other, float x, float y)
@@ -425,6 +494,27 @@ static void test_two_signatures (void **state)
     assert_false (agrees_by (0, openvino, openvino, 0.5f, 0.51f));
     assert_true (agrees (0, cuda, 1000, 1000.1f)); /* of scores above 1 relative to the largest */
     assert_false (agrees (0, cuda, 1000, 1001));
+    assert_true (agrees (0, cuda, -1000, -1000.1f)); /* and so of those below -1 */
+    assert_false (agrees (0, cuda, -1000, -1001));
+    assert_false (agrees (0, cuda, -1000, 1000));
+}
+
+/* An answer about other hits than were sent says nothing of anybody.  */
+static void test_other_hits (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    wm_msg_t other = must (t, b, WM_MSG_TASK)->msg;
+    other.digest[15] ^= 1;
+    scores (t, b, &other, 0.75f);
+    must (t, b, WM_MSG_RESULT_ACK);
+    assert_int_equal (look (t).n_check_good + look (t).n_check_differ, 0);
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_memory_equal (&task.key, &other.key, sizeof task.key);
+    harness_end (t);
 }
 
 /* A result's own words take it out of the comparison of bits only if they name a strict engine.  */
@@ -521,6 +611,8 @@ int main (void)
         cmocka_unit_test (test_second_is_wrong),
         cmocka_unit_test (test_undecided),
         cmocka_unit_test (test_since_last_good),
+        cmocka_unit_test (test_suspect_is_not_proven),
+        cmocka_unit_test (test_own_input_of_a_verdict),
         cmocka_unit_test (test_ends_over_verdict),
         cmocka_unit_test (test_noted_inputs),
         cmocka_unit_test (test_keys),
@@ -528,6 +620,7 @@ int main (void)
         cmocka_unit_test (test_own_key),
         cmocka_unit_test (test_two_signatures),
         cmocka_unit_test (test_other_words),
+        cmocka_unit_test (test_other_hits),
         cmocka_unit_test (test_statuses),
         cmocka_unit_test (test_compares_nothing),
     };
