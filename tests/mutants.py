@@ -6,10 +6,11 @@ usage: mutants.py draw [N] [SEED] [PREFIX]   draws N mutants (60) by SEED (the c
 
 A mutant differs from the sources in one operator, number, condition or statement. N is shared out among the files by how many
 each has; SEED orders those of a file. A mutant is tried in a copy of the build (tests/plants.sh copy), by the unit tests of its
-room that link its file and, if it is one of the broker's core, by seeds of the simulator, the quickest first, until one fails.
-Each must pass without a mutant before. One that takes much longer than then is stopped: the mutant hangs, and counts as killed.
+room that link its file and, if it is one of the broker's core, by seeds of the simulator, until one fails: first those that are
+quick and have noticed others. Each must pass without a mutant before. One that takes much longer than then is stopped: the mutant hangs, and counts as killed.
 Other mutants are drawn instead of those that do not compile, that gcc translates to the machine code of the original, and
-that tests/mutants-equivalent.txt lists. JOBS: so many at a time (default: one for each CPU).
+that tests/mutants-equivalent.txt lists. JOBS: so many at a time (default: one for each CPU). HANG_S: how much longer than
+20 times as long as without a mutant a test may take (default: 10).
 Exit 1: the killed are fewer than GOAL (95 %), by more than chance explains.
 """
 import collections
@@ -31,6 +32,7 @@ import time
 
 GOAL = 0.95
 EQUIVALENT = "tests/mutants-equivalent.txt"
+HANG_S = float(os.environ.get("HANG_S") or 10)
 BUILD = os.environ.get("WM_BUILD", "build/release")
 # What is mutated: by room, whose unit tests are test_ROOM_*.
 FILES = {
@@ -110,9 +112,9 @@ def changes(node):
     elif kind in ("if_statement", "while_statement", "conditional_expression", "for_statement"):
         condition = field("condition")
         if condition:
-            for value in ("false",) if kind[0] in "wf" else ("true", "false"):
-                value = "(%s)" % value if condition.type == "parenthesized_expression" else value
-                yield put(condition, value, "condition -> %s" % value.strip("()"))
+            for value in ("0",) if kind[0] in "wf" else ("1", "0"):
+                text = "(%s)" % value if condition.type == "parenthesized_expression" else value
+                yield put(condition, text, "condition -> %s" % value)
     elif kind in ("expression_statement", "break_statement", "continue_statement") and node.named_child_count + (kind[0] != "e"):
         yield put(node, ";", "statement left out")
     elif kind == "return_statement" and not node.named_child_count:
@@ -127,19 +129,22 @@ def called(node):
 
 
 def mutants_of(path):
-    """Returns the mutants of a file, in its order."""
+    """Returns the mutants of a file, in its order: of those with one text the first."""
     import tree_sitter
     import tree_sitter_c
     source = read(path)
     root = tree_sitter.Parser(tree_sitter.Language(tree_sitter_c.language())).parse(source).root_node
-    found, waiting = [], [root]
+    found, waiting, texts = [], [root], {source}
     while waiting:
         node = waiting.pop()
         if called(node) in UNTOUCHED or node.type in ("sizeof_expression", "preproc_include", "ERROR"):
             continue
         for start, end, text, what in changes(node):
             text = text.encode() + b"\n" * source.count(b"\n", start, end)
-            found.append(Mutant(path, start, end, text, what))
+            mutant = Mutant(path, start, end, text, what)
+            if mutant.source(source) not in texts:
+                texts.add(mutant.source(source))
+                found.append(mutant)
         waiting += reversed(node.children)
     return found
 
@@ -239,13 +244,17 @@ class Copy:
         return [[program]] if test != "sim" else [[program, "--seeds", "1", SEEDS], [program, "--clients", "--seeds", "1", SEEDS]]
 
     def fails(self, test, seconds):
-        """Builds and runs a test; returns (None, "failed", "hangs" or "not built", seconds)."""
+        """Builds and runs a test; returns (None, "failed", "hangs" or "not built"; seconds). One that fails is run again: it has
+        failed if it does so twice."""
         if not self.make("tests/" + test):
             return "not built", 0
         took = 0
         for command in self.commands(test):
             code, more = run(command, seconds)
             took += more
+            if code is not None and code != 0:
+                code, more = run(command, seconds)
+                took += more
             if code != 0:
                 return "hangs" if code is None else "failed", took
         return None, took
@@ -267,6 +276,7 @@ class Trial:
         self.seconds = {}       # test: seconds without a mutant
         self.original = {}      # file: digest of its machine code
         self.done = []          # (mutant, test that killed it or None, verdict, seconds)
+        self.kills = collections.Counter()   # by test
         self.dropped = collections.Counter()
 
     def tests_of(self, file):
@@ -320,12 +330,13 @@ class Trial:
             if code == self.original[file]:
                 return self.drop(mutant, "of the same machine code")
             by, verdict, spent = None, "SURVIVED", 0
-            for test in sorted(self.tests[file], key=self.seconds.get):
-                failed, took = copy.fails(test, 10 + 20 * self.seconds[test])
+            for test in sorted(self.tests[file], key=lambda test: self.seconds[test] / (1 + self.kills[test])):
+                failed, took = copy.fails(test, HANG_S + 20 * self.seconds[test])
                 spent += took
                 if failed == "not built":
                     return self.drop(mutant, "not linked")
                 if failed:
+                    self.kills[test] += 1
                     by, verdict = test, "hangs" if failed == "hangs" else "killed"
                     break
         finally:

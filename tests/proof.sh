@@ -2,7 +2,7 @@
 # proof.sh - runs the tests and ends with a table of the promises: tried, survived, seconds.
 #
 # usage: [JOBS=N] [ANEW=1] tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
-#   NAME: unit, fuzz, e2e, golden, sim, cuts, bugs, plants, fault, isa, san or tsan; without any, those of the size.
+#   NAME: unit, fuzz, e2e, golden, sim, cuts, bugs, plants, mutants, fault, isa, san or tsan; without any, those of the size.
 #   JOBS: so many tests at a time (default: one more than CPUs, at most 4); the output of a test appears when it ends.
 #
 # Proof and soak are done in parts, a file of e2e, golden and fault each, in as many sittings as it takes: a part that is
@@ -90,7 +90,7 @@ failed=
 size () { case $WM_SIZE in test) echo "$1" ;; proof) echo "$2" ;; soak) echo "$3" ;; esac; }
 case $WM_SIZE in
 test) names=(unit fuzz sim cuts bugs plants e2e golden fault) ;;
-proof | soak) names=(unit fuzz sim cuts bugs plants e2e golden fault isa san tsan) ;;
+proof | soak) names=(unit fuzz sim cuts bugs plants mutants e2e golden fault isa san tsan) ;;
 *) sed -n 's/^# \(usage.*\)/\1/p' "$0" && exit 2 ;;
 esac
 strict=$(size '' 1 1) # every promise is to be tried, unless only some parts are asked for
@@ -150,6 +150,7 @@ run sim make --no-print-directory B="$B" sim SEEDS="$(size 500 5000 1000000)"
 run cuts make --no-print-directory B="$B" sim-cuts CUTS="$(size 5000 100000 10000000)"
 run bugs make --no-print-directory B="$B" sim-proof
 run plants tests/plants.sh run
+run mutants make --no-print-directory B="$B" mutants N="$(size '' 60 2000)"
 run e2e files tests/e2e
 run golden files tests/golden
 run fault files tests/fault

@@ -218,8 +218,8 @@ static wm_key_t claim_second (harness_t *t, uint32_t p)
     return input_ask (t, p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
 }
 
-/* While a machine is one of two that differ, a check that it passes proves nothing of what it scored
-   before.  */
+/* While a machine is one of two that differ, a check that it passes proves nothing of what it
+   scored before.  */
 static void test_suspect_is_not_proven (void **state)
 {
     (void) state;
