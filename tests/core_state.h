@@ -387,6 +387,10 @@ static inline void core_state_checks (const wm_core_t *core, core_state_sums_t *
     for (const machine_t *machine = core->machines; machine; machine = machine->next) {
         n_machine++;
         n_live += machine->n_session > 0;
+        for (const machine_t *one = core->machines; one != machine && n_machine < 100;
+             one = one->next)
+            if (strcmp (one->host, machine->host) == 0 && strcmp (one->key, machine->key) == 0)
+                core_state_differs (state, "%s is two machines", one->host);
         core_state_machine (core, machine, state);
     }
     core_state_equal (state, "open checks", core->n_check, n_check);
@@ -427,6 +431,8 @@ static inline core_state_t core_state_of (const wm_core_t *core)
     core_state_equal (&state, "bytes in the budget", core->budget_used,
                       sums.asked_bytes + (uint64_t) (sums.owned_bytes + 0.5));
     core_state_equal (&state, "events", core->events.count, sums.n_event);
+    core_state_equal (&state, "the end of the pins", (uint8_t) core->pins[core->config.pins_bytes],
+                      0);
     core_state_equal (&state, "stray batches", core->n_stray, sums.n_stray);
     core_state_equal (&state, "inputs by path", core->paths.count, core->n_input);
     core_state_equal (&state, "inputs by name", core->names.count, core->n_input);

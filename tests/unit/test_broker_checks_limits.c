@@ -192,6 +192,27 @@ static void test_sets_are_bounded (void **state)
     harness_end (t);
 }
 
+/* A peer may claim any number of hosts: machines to which nothing refers are forgotten, but none that
+   is not trusted.  */
+static void test_machines_are_bounded (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    char host[16];
+    joins (t, 1, "wrong", 0);
+    t->core->machines->distrusted = true;
+    for (unsigned i = 0; i < MACHINES_MAX + 10; i++) {
+        snprintf (host, sizeof host, "host%u", i);
+        leaves (t, joins (t, 2, host, 0));
+    }
+    assert_int_equal (t->core->n_machine, MACHINES_MAX);
+    bool is_there = false;
+    for (const machine_t *machine = t->core->machines; machine; machine = machine->next)
+        is_there |= strcmp (machine->host, "wrong") == 0;
+    assert_true (is_there);
+    harness_end (t);
+}
+
 /* ---- what people see ------------------------------------------------------------------------- */
 
 static void test_json (void **state)
@@ -228,6 +249,7 @@ int main (void)
         cmocka_unit_test (test_duplicates),
         cmocka_unit_test (test_budget),
         cmocka_unit_test (test_sets_are_bounded),
+        cmocka_unit_test (test_machines_are_bounded),
         cmocka_unit_test (test_answers_are_bounded),
         cmocka_unit_test (test_full_budget),
         cmocka_unit_test (test_no_check_ends_in_vain),

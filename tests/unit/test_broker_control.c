@@ -134,6 +134,31 @@ static void test_one_of_two_waits (void **state)
     assert_string_equal (look (t).state, "running");
     wm_core_brief (t->core, &brief);
     assert_int_equal (brief.n_stop, 0);
+    for (int first = 0; first < 2; first++) { /* of two the graver, whichever came first */
+        waits (t, first ? p : q, WM_WAIT_OUTPUT_DISK, "disk full");
+        waits (t, first ? q : p, WM_WAIT_PRODUCER_WAITS, "waits");
+        assert_string_equal (look (t).waiting_for, "disk full (output)");
+    }
+    harness_end (t);
+}
+
+static void count_one (void *argument, const wm_core_worker_t *worker)
+{
+    (void) worker;
+    ++*(int *) argument;
+}
+
+static void test_who_is_a_worker (void **state)
+{
+    (void) state;
+    int n = 0;
+    harness_t *t = harness_new (64 * MIB);
+    producer (t, 1);
+    hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    worker (t, 2, 1);
+    wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms); /* its HELLO has not come */
+    wm_core_workers (t->core, count_one, &n);
+    assert_int_equal (n, 1);
     harness_end (t);
 }
 
@@ -493,6 +518,7 @@ int main (void)
         cmocka_unit_test (test_pause_survives),
         cmocka_unit_test (test_producer_waits),
         cmocka_unit_test (test_one_of_two_waits),
+        cmocka_unit_test (test_who_is_a_worker),
         cmocka_unit_test (test_drain),
         cmocka_unit_test (test_drain_one),
         cmocka_unit_test (test_bad_worker),

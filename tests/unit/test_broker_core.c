@@ -190,6 +190,8 @@ static void test_duplicates (void **state)
     assert_int_equal (s.n_alarm, 2);
     assert_int_equal (s.batches_held, 1);
     assert_int_equal (s.hits_done, 10);
+    assert_string_equal (wm_core_reason_of (t->core, &task.key),
+                         wm_core_reason_of (t->core, &second.key));
     harness_end (t);
 }
 
