@@ -7,7 +7,8 @@ usage: mutants.py draw [N] [SEED] [PREFIX]   draws N mutants (60) by SEED (the c
 A mutant differs from the sources in one operator, number, condition or statement. N is shared out among the files by how many
 each has; SEED orders those of a file. A mutant is tried in a copy of the build (tests/plants.sh copy), by the unit tests of its
 room that link its file and, if it is one of the broker's core, by seeds of the simulator, until one fails: first those that are
-quick and have noticed others. Each must pass without a mutant before. One that takes much longer than then is stopped: the mutant hangs, and counts as killed.
+quick and have noticed others. Each must pass without a mutant before. One that takes much longer than then is stopped: the
+mutant hangs, and counts as killed.
 Other mutants are drawn instead of those that do not compile, that gcc translates to the machine code of the original, and
 that tests/mutants-equivalent.txt lists. JOBS: so many at a time (default: one for each CPU). HANG_S: how much longer than
 20 times as long as without a mutant a test may take (default: 10).
@@ -198,8 +199,9 @@ def run(command, seconds):
     tests glibc fills what is freed, so that who still reads it is noticed; the simulator would take ten times as long."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="wm-", ignore_cleanup_errors=True) as folder:
-        child = subprocess.Popen(command, env=dict(os.environ, TMPDIR=folder, MALLOC_PERTURB_="0" if "--seeds" in command else "165"), stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=limited)
+        environment = dict(os.environ, TMPDIR=folder, MALLOC_PERTURB_="0" if "--seeds" in command else "165")
+        child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, preexec_fn=limited)
         try:
             code = child.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -365,7 +367,8 @@ def quotas(sizes, count):
     total = sum(sizes.values()) or 1
     exact = {file: min(size, count * size / total) for file, size in sizes.items()}
     shares = {file: int(share) for file, share in exact.items()}
-    for file in sorted(exact, key=lambda file: (shares[file] - exact[file], file))[:max(0, min(count, total) - sum(shares.values()))]:
+    left = max(0, min(count, total) - sum(shares.values()))
+    for file in sorted(exact, key=lambda file: (shares[file] - exact[file], file))[:left]:
         shares[file] += 1
     return shares
 

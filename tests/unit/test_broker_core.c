@@ -755,9 +755,32 @@ static void test_damaged_result (void **state)
     harness_end (t);
 }
 
+/* A lease lasts ten times as long as 95 of 100 results took, and never less than the campaign's.  */
+static void test_lease_follows_durations (void **state)
+{
+    (void) state;
+    for (int n_slow = 1; n_slow <= 2; n_slow++) {
+        harness_t *t = harness_new (64 * MIB);
+        const uint32_t p = producer (t, 1), w = worker (t, 2, 20), alive[] = { p, w, 0 };
+        submit (t, p, claim (t, p), 0, 20);
+        while (answer_needs (t, p))
+            ;
+        for (int i = 0; i < 20; i++) {
+            pass (t, i < n_slow ? 10000 : 1000, alive);
+            const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+            result_of (t, w, &task, 1);
+            durable (t);
+        }
+        pass (t, 2000, alive);
+        assert_int_equal (t->core->lease_ms, n_slow == 1 ? 30000 : 100000);
+        harness_end (t);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_lease_follows_durations),
         cmocka_unit_test (test_flow),
         cmocka_unit_test (test_empty_event_is_done_at_once),
         cmocka_unit_test (test_duplicates),
