@@ -34,7 +34,9 @@ PARTS_kernels := import judge sparse# openvino, onnxruntime and cuda are shared 
 PARTS_ops     := bench serve
 sources = $(filter-out $(1)/main.c $(1)/serve/main.c,$(wildcard $(1)/*.c $(PARTS_$(1):%=$(1)/%/*.c)))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
-library = $(B)/lib/lib$(1).a
+library = $(B)/lib/lib$(1).$(if $(SHARED),so,a)
+# With SHARED=1 a changed file needs no test to be linked again (tests/mutants.py).
+archive = $(if $(SHARED),$(CC) -shared -Xlinker -soname=$(@F) $^ -o $@,ar rcs $@ $^)
 
 # What each room's libraries come from (pkg-config names); a room may use what is listed here only.
 PKG_schema    := $(MSGPACK) libczmq libzmq libzstd libdeflate libxxhash libsodium libcrypto jansson
@@ -82,7 +84,7 @@ $(MODEL): ops/train/emtrkmichel.onnx
 
 define room
 $(call library,$(1)): $(call objects,$(1))
-	$(Q)mkdir -p $$(@D); rm -f $$@; ar rcs $$@ $$^
+	$(Q)mkdir -p $$(@D); rm -f $$@; $$(archive)
 $(B)/obj/$(1)/%.o: $(1)/%.c
 	$$(call step,CC    $$<)
 	$(Q)$(CC) $(CPPFLAGS) $$(FLAGS_$(1)) $(CFLAGS) $$(ISA) $$(MATH) -MMD -MP -c $$< -o $$@
@@ -102,7 +104,7 @@ $(B)/bin/wiremill-serve: $(B)/obj/ops/serve/main.o $(call libs,ops)
 
 # So is the gateway, whose folder is a library beside the room's: no other program loads nghttp2 or OpenSSL's TLS.
 $(call library,gateway): $(patsubst %.c,$(B)/obj/%.o,$(filter-out %/main.c,$(wildcard producer/gateway/*.c)))
-	$(Q)mkdir -p $(@D); rm -f $@; ar rcs $@ $^
+	$(Q)mkdir -p $(@D); rm -f $@; $(archive)
 $(B)/bin/wiremill-gateway: $(B)/obj/producer/gateway/main.o $(call libs,gateway)
 	$(call step,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS) $< $(call links,gateway) -o $@

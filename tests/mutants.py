@@ -47,6 +47,7 @@ FILES = {
 }
 SIMULATED = "broker/wm_core*.c"
 SEEDS = "20"
+UNLINKED = 127  # exit code of a program that lacks a function
 
 
 class Mutant(collections.namedtuple("Mutant", "file start end text what")):
@@ -194,12 +195,13 @@ def limited():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run(command, seconds):
+def run(command, seconds, libraries=""):
     """Returns (exit code, or None where it was stopped; seconds). Its temporary files are removed, its children ended. In unit
     tests glibc fills what is freed, so that who still reads it is noticed; the simulator would take ten times as long."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="wm-", ignore_cleanup_errors=True) as folder:
-        environment = dict(os.environ, TMPDIR=folder, MALLOC_PERTURB_="0" if "--seeds" in command else "165")
+        environment = dict(os.environ, TMPDIR=folder, LD_LIBRARY_PATH=libraries, LD_BIND_NOW="1",
+                           MALLOC_PERTURB_="0" if "--seeds" in command else "165")
         child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                  stderr=subprocess.DEVNULL, preexec_fn=limited)
         try:
@@ -215,14 +217,18 @@ def run(command, seconds):
 
 
 class Copy:
-    """A copy of the build, used by one thread for one mutant after another."""
+    """A copy of the build, used by one thread for one mutant after another. Unit tests are linked with shared libraries of the
+    rooms, so that a mutant links one library again and no test; the simulator, which wraps functions, is linked again."""
 
-    def __init__(self, number):
-        self.folder = "%s/mutants/%d" % (BUILD, number)
-        subprocess.run(["tests/plants.sh", "copy", self.folder], check=True)
+    def __init__(self, folder, of=None):
+        self.folder = folder
+        if of:
+            shutil.copytree(of.folder, folder, symlinks=True, dirs_exist_ok=True)
+        else:
+            subprocess.run(["tests/plants.sh", "copy", folder], check=True)
 
     def make(self, *targets):
-        return subprocess.run(["tests/plants.sh", "make", self.folder, *(BUILD + "/" + target for target in targets)],
+        return subprocess.run(["tests/plants.sh", "make", self.folder, *targets],
                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
     def put(self, file, source):
@@ -231,15 +237,19 @@ class Copy:
 
     def code(self, file):
         """Compiles a file as it is in this copy; returns the digest of its machine code and data, or None."""
-        target = "obj/" + file[:-2] + ".o"
-        built = "%s/%s/%s" % (self.folder, BUILD, target)
-        if os.path.exists(built):
-            os.remove(built)
-        if not self.make(target):
+        built = "%s/obj/%s.o" % (BUILD, file[:-2])
+        if os.path.exists(self.folder + "/" + built):
+            os.remove(self.folder + "/" + built)
+        if not self.make(built):
             return None
         bare = self.folder + "/bare.o"
-        subprocess.run(["objcopy", "--strip-debug", "--remove-section=.comment", built, bare], check=True)
+        subprocess.run(["objcopy", "--strip-debug", "--remove-section=.comment", self.folder + "/" + built, bare], check=True)
         return hashlib.sha256(read(bare)).hexdigest()
+
+    def build(self, tests):
+        """Builds these tests; returns whether that succeeds."""
+        paths = [BUILD + "/tests/" + test for test in tests if test != "sim"]
+        return (not paths or self.make("SHARED=1", "-j2", *paths)) and ("sim" not in tests or self.make(BUILD + "/tests/sim"))
 
     def commands(self, test):
         """What is run for a test: unit tests as they are; the simulator, of campaigns and of brokers for clients."""
@@ -247,16 +257,16 @@ class Copy:
         return [[program]] if test != "sim" else [[program, "--seeds", "1", SEEDS], [program, "--clients", "--seeds", "1", SEEDS]]
 
     def fails(self, test, seconds):
-        """Builds and runs a test; returns (None, "failed", "hangs" or "not built"; seconds). One that fails is run again: it has
-        failed if it does so twice."""
-        if not self.make("tests/" + test):
-            return "not built", 0
-        took = 0
+        """Runs a test; returns (None, "failed", "hangs" or "not linked"; seconds). One that fails is run again: it has failed if
+        it does so twice."""
+        took, libraries = 0, os.path.abspath("%s/%s/lib" % (self.folder, BUILD))
         for command in self.commands(test):
-            code, more = run(command, seconds)
+            code, more = run(command, seconds, libraries)
             took += more
+            if code == UNLINKED:
+                return "not linked", took
             if code is not None and code != 0:
-                code, more = run(command, seconds)
+                code, more = run(command, seconds, libraries)
                 took += more
             if code != 0:
                 return "hangs" if code is None else "failed", took
@@ -332,12 +342,16 @@ class Trial:
                 return self.drop(mutant, "not C")
             if code == self.original[file]:
                 return self.drop(mutant, "of the same machine code")
+            if not copy.make("SHARED=1", "%s/lib/lib%s.so" % (BUILD, self.room[file])):
+                return self.drop(mutant, "not linked")
             by, verdict, spent = None, "SURVIVED", 0
             for test in sorted(self.tests[file], key=lambda test: self.seconds[test] / (1 + self.kills[test])):
+                if test == "sim" and not copy.build(["sim"]):
+                    return self.drop(mutant, "not linked")
                 failed, took = copy.fails(test, HANG_S + 20 * self.seconds[test])
                 spent += took
-                if failed == "not built":
-                    return self.drop(mutant, "not linked")
+                if failed == "not linked":
+                    return self.drop(mutant, failed)
                 if failed:
                     self.kills[test] += 1
                     by, verdict = test, "hangs" if failed == "hangs" else "killed"
@@ -349,9 +363,8 @@ class Trial:
             print("%-8s %s (%s)%s, %.1f s" %
                   (verdict, mutant.where(original), mutant.what, " by " + by if by else "", spent), flush=True)
 
-    def work(self, number, ready, errors):
+    def work(self, copy, ready, errors):
         try:
-            copy = Copy(number)
             self.measure(copy)
             ready.wait()
             while not errors and (mutant := self.next()):
@@ -409,8 +422,13 @@ def draw(count, seed, prefix):
     trial = Trial(prefix, count, seed)
     jobs = int(os.environ.get("JOBS") or os.cpu_count())
     print("%d mutants of %d files, SEED=%s" % (count, len(trial.room), seed), flush=True)
+    folder = BUILD + "/mutants/"
+    first = Copy(folder + "0")
+    if not first.build({test for tests in trial.tests.values() for test in tests}):
+        sys.exit("mutants: the tests do not build without a mutant: type make unit")
+    copies = [first] + [Copy(folder + str(number), first) for number in range(1, jobs)]
     errors, ready = [], threading.Barrier(jobs)
-    threads = [threading.Thread(target=trial.work, args=(number, ready, errors)) for number in range(jobs)]
+    threads = [threading.Thread(target=trial.work, args=(copy, ready, errors)) for copy in copies]
     for thread in threads:
         thread.start()
     for thread in threads:
