@@ -755,6 +755,19 @@ static void test_damaged_result (void **state)
     harness_end (t);
 }
 
+/* The caller's clock steps back: the core's stands still until it has caught up.  */
+static void test_time_never_goes_back (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const int64_t before = t->core->now_ms;
+    wm_core_tick (t->core, t->now_ms - 5000);
+    assert_int_equal (t->core->now_ms, before);
+    wm_core_tick (t->core, t->now_ms + 500);
+    assert_int_equal (t->core->now_ms, before + 500);
+    harness_end (t);
+}
+
 /* A lease lasts ten times as long as 95 of 100 results took, and never less than the campaign's.  */
 static void test_lease_follows_durations (void **state)
 {
@@ -780,6 +793,7 @@ static void test_lease_follows_durations (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_time_never_goes_back),
         cmocka_unit_test (test_lease_follows_durations),
         cmocka_unit_test (test_flow),
         cmocka_unit_test (test_empty_event_is_done_at_once),
