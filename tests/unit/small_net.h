@@ -69,7 +69,23 @@ static inline denses_t denses (int filters_first)
     return d;
 }
 
-static inline void expected (const float *patch, double score[4])
+/* What is computed of an element of a layer, in channel c (of the dense layer, output c).  */
+typedef double bend_t (double x, unsigned c);
+
+static inline double as_relu (double x, unsigned c)
+{
+    (void) c;
+    return fmax (x, 0);
+}
+static inline double as_tanh (double x, unsigned c)
+{
+    (void) c;
+    return tanh (x);
+}
+
+/* The scores with other activations of the convolution and of the dense layer.  */
+static inline void expected_with (const float *patch, bend_t *of_conv, bend_t *of_dense,
+                                  double score[4])
 {
     double conv[FLAT], dense[D];
     for (unsigned r = 0; r < R; r++)
@@ -79,13 +95,13 @@ static inline void expected (const float *patch, double score[4])
                 for (unsigned y = 0; y < K; y++)
                     for (unsigned x = 0; x < K; x++)
                         sum += conv_weight (f, y, x) * (double) patch[(r + y) * W + c + x];
-                conv[(r * C + c) * F + f] = fmax (sum, 0);
+                conv[(r * C + c) * F + f] = of_conv (sum, f);
             }
     for (unsigned o = 0; o < D; o++) {
         dense[o] = weight (3, o);
         for (unsigned k = 0; k < FLAT; k++)
             dense[o] += conv[k] * dense_weight (k, o);
-        dense[o] = tanh (dense[o]);
+        dense[o] = of_dense (dense[o], o);
     }
     double sum = 0;
     for (unsigned o = 0; o < 4; o++) {
@@ -97,6 +113,11 @@ static inline void expected (const float *patch, double score[4])
     }
     for (unsigned o = 0; o < 3; o++)
         score[o] /= sum;
+}
+
+static inline void expected (const float *patch, double score[4])
+{
+    expected_with (patch, as_relu, as_tanh, score);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

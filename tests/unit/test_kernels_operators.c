@@ -1,0 +1,249 @@
+/* test_kernels_operators.c - every operator that the family takes behind a layer is the one of
+   ONNX's definition: with its attributes left out, given, and written as several nodes.
+
+   Each row is a piece of graph between x and y, and the function that ONNX defines for it, in
+   double. It takes the place of the convolution's ReLU, and of the dense layer's tanh; the scores
+   of the imported model must be those of the network with this function.  */
+#include "tests/unit/family_graph.h"
+
+#define PER_CHANNEL(first, c) ((first) * (1 + (c) / 4.)) /* what "first*" in a row is */
+
+/* ---- ONNX's definitions ---------------------------------------------------------------------- */
+
+static double between (double x, double low, double high)
+{
+    return fmin (fmax (x, low), high);
+}
+static double elu (double x, double alpha)
+{
+    return x < 0 ? alpha * expm1 (x) : x;
+}
+static double swish (double x, double alpha)
+{
+    return x / (1 + exp (-alpha * x));
+}
+static double softplus (double x)
+{
+    return log1p (exp (x));
+}
+static double normalised (double x, unsigned c, double epsilon)
+{
+    return PER_CHANNEL (0.03125, c) * (x - PER_CHANNEL (0.25, c)) /
+               sqrt (PER_CHANNEL (0x1p-10, c) + epsilon) -
+           PER_CHANNEL (0.125, c);
+}
+
+/* A bend_t of x and c.  */
+#define FUNCTION(name, ...)                                                                        \
+    static double name (double x, unsigned c)                                                      \
+    {                                                                                              \
+        (void) c;                                                                                  \
+        return __VA_ARGS__;                                                                        \
+    }
+FUNCTION (leaky, x < 0 ? 0.01 * x : x)
+FUNCTION (leaky_3, x < 0 ? 0.375 * x : x)
+FUNCTION (elu_1, elu (x, 1))
+FUNCTION (elu_half, elu (x, 0.5))
+FUNCTION (selu, 1.0507009873554804934 * elu (x, 1.6732632423543772848))
+FUNCTION (selu_2, 0.75 * elu (x, 2))
+FUNCTION (hard_sigmoid, between (0.2 * x + 0.5, 0, 1))
+FUNCTION (hard_sigmoid_2, between (0.375 * x + 0.25, 0, 1))
+FUNCTION (hard_swish, x *between (x / 6 + 0.5, 0, 1))
+FUNCTION (mish, x *tanh (softplus (x)))
+FUNCTION (soft, softplus (x))
+FUNCTION (silu, swish (x, 1))
+FUNCTION (silu_2, swish (x, 2))
+FUNCTION (logistic, 1 / (1 + exp (-x)))
+FUNCTION (gelu, x / 2 * (1 + erf (x / sqrt (2))))
+FUNCTION (gelu_tanh, x / 2 * (1 + tanh (sqrt (2 / acos (-1)) * (x + 0.044715 * x * x * x))))
+FUNCTION (clip, between (x, -0.25, 0.5))
+FUNCTION (clip_6, between (x, 0, 0.375))
+FUNCTION (relu, fmax (x, 0))
+FUNCTION (tangent, tanh (x))
+FUNCTION (norm, normalised (x, c, 1e-5))
+FUNCTION (norm_16, normalised (x, c, 0.0625))
+FUNCTION (add, tanh (x + PER_CHANNEL (0.25, c)))
+FUNCTION (sub, tanh (x - PER_CHANNEL (0.25, c)))
+FUNCTION (from, tanh (PER_CHANNEL (0.25, c) - x))
+FUNCTION (mul, tanh (x *PER_CHANNEL (0.25, c)))
+FUNCTION (divided, tanh (x / PER_CHANNEL (4, c)))
+FUNCTION (behind_it, ((tanh (x) - 0.5) * PER_CHANNEL (0.5, c) + 0.25) / 2)
+FUNCTION (turned, 0.5 - PER_CHANNEL (0.5, c) * (0.25 - tanh (x)))
+
+/* ---- the rows -------------------------------------------------------------------------------- */
+
+/* Nodes "OP INPUTS > OUTPUT NAME=VALUE ...", separated by ";". An input that begins as a number is a
+   constant: 0.5, or 0.5* of one value for each channel; 0.5| is the same as a plain list, also of a
+   convolution. A value that is no number is a text.  */
+static const struct {
+    const char *nodes;
+    bend_t *is; /* NULL: the family has no such activation */
+} rows[] = {
+    { "Relu x > y", relu },
+    { "Tanh x > y", tangent },
+    { "Sigmoid x > y", logistic },
+    { "LeakyRelu x > y", leaky },
+    { "LeakyRelu x > y alpha=0.375", leaky_3 },
+    { "PRelu x 0.375 > y", leaky_3 },
+    { "PRelu x 0.375* > y", NULL },
+    { "Elu x > y", elu_1 },
+    { "Elu x > y alpha=0.5", elu_half },
+    { "Selu x > y", selu },
+    { "Selu x > y alpha=2 gamma=0.75", selu_2 },
+    { "HardSigmoid x > y", hard_sigmoid },
+    { "HardSigmoid x > y alpha=0.375 beta=0.25", hard_sigmoid_2 },
+    { "HardSwish x > y", hard_swish },
+    { "Mish x > y", mish },
+    { "Softplus x > y", soft },
+    { "Swish x > y", silu },
+    { "Swish x > y alpha=2", silu_2 },
+    { "Gelu x > y", gelu },
+    { "Gelu x > y approximate=none", gelu },
+    { "Gelu x > y approximate=tanh", gelu_tanh },
+    { "Clip x -0.25 0.5 > y", clip },
+    { "Clip x > y min=-0.25 max=0.5", clip },
+    { "Clip x 0 0.375 > y", clip_6 },
+    { "Clip x 0 > y", relu },
+    { "Clip x > y min=0", relu },
+    { "Clip x - 0.5 > y", NULL },
+    { "BatchNormalization x 0.03125| -0.125| 0.25| 0.0009765625| > y", norm },
+    { "BatchNormalization x 0.03125| -0.125| 0.25| 0.0009765625| > y epsilon=0.0625", norm_16 },
+    { "Add x 0.25* > z; Tanh z > y", add },
+    { "Add 0.25* x > z; Tanh z > y", add },
+    { "Sub x 0.25* > z; Tanh z > y", sub },
+    { "Sub 0.25* x > z; Tanh z > y", from },
+    { "Mul x 0.25* > z; Tanh z > y", mul },
+    { "Mul 0.25* x > z; Tanh z > y", mul },
+    { "Div x 4* > z; Tanh z > y", divided },
+    { "Div 4* x > z; Tanh z > y", NULL },
+    { "Tanh x > a; Sub a 0.5 > b; Mul b 0.5* > d; Add d 0.25 > e; Div e 2 > y", behind_it },
+    { "Tanh x > a; Sub 0.25 a > b; Mul b 0.5* > d; Sub 0.5 d > y", turned },
+    /* as several nodes */
+    { "Sigmoid x > a; Mul x a > y", silu },
+    { "Mul x 2 > s; Sigmoid s > a; Mul a x > y", silu_2 },
+    { "Neg x > a; Exp a > b; Add b 1 > d; Div x d > y", silu },
+    { "Sub 0 x > a; Exp a > b; Add 1 b > d; Reciprocal d > e; Mul x e > y", silu },
+    { "HardSigmoid x > a alpha=0.16666667 beta=0.5; Mul x a > y", hard_swish },
+    { "HardSigmoid x > a alpha=0.16666667; Mul a x > y", hard_swish },
+    { "HardSigmoid x > a; Mul a x > y", NULL }, /* alpha is 0.2 */
+    { "HardSigmoid x > a beta=0.5; Mul a x > y", NULL },
+    { "HardSigmoid x > a alpha=0.16666667 beta=0; Mul a x > y", NULL },
+    { "Add x 3 > a; Clip a 0 6 > b; Mul x b > d; Div d 6 > y", hard_swish },
+    { "Add x 3 > a; Clip a > b min=0 max=6; Mul x b > d; Div d 6 > y", hard_swish },
+    { "Add x 3 > a; Max a 0 > b; Min b 6 > d; Mul x d > e; Mul e 0.16666667 > y", hard_swish },
+    { "Add x 3 > a; Relu a > b; Min 6 b > d; Mul x d > e; Mul e 0.16666667 > y", hard_swish },
+    { "Softplus x > a; Tanh a > b; Mul x b > y", mish },
+    { "Exp x > a; Add a 1 > b; Log b > d; Tanh d > e; Mul x e > y", mish },
+    { "Div x 1.41421356 > a; Erf a > b; Add b 1 > d; Mul x d > e; Mul e 0.5 > y", gelu },
+    { "Mul x -0.70710678 > a; Erfc a > b; Mul x b > d; Mul d 0.5 > y", gelu },
+    { "Pow x 3 > a; Mul a 0.044715 > b; Add x b > d; Mul d 0.797884561 > e; Tanh e > f;"
+      " Add f 1 > g; Mul x g > h; Mul h 0.5 > y",
+      gelu_tanh },
+};
+
+/* ---- the graphs ------------------------------------------------------------------------------ */
+
+/* Makes the constant that an input's text asks for. Returns the input's name.  */
+static const char *operand (graph_t *g, const char *text, unsigned channels, bool is_image,
+                            char name[16])
+{
+    static unsigned count;
+    char *end;
+    float value[D];
+    const double first = strtod (text, &end);
+    if (end == text)
+        return text;
+    for (unsigned c = 0; c < channels; c++)
+        value[c] = (float) (*end ? PER_CHANNEL (first, c) : first);
+    snprintf (name, 16, "k%u", count++);
+    constant (g, name,
+              !*end                     ? 0
+              : is_image && *end == '*' ? 3
+                                        : 1,
+              (int64_t[]){ channels, 1, 1 }, value);
+    return name;
+}
+
+static void add_attribute (graph_t *g, Onnx__NodeProto *n, char *text)
+{
+    char *value = strchr (text, '='), *end;
+    *value++ = 0;
+    const float number = strtof (value, &end);
+    if (end != value) {
+        set_float (g, n, text, number);
+        return;
+    }
+    Onnx__AttributeProto *a = attribute (g, n, text);
+    a->has_s = 1;
+    a->s = (ProtobufCBinaryData){ strlen (value), (uint8_t *) copy (g, value) };
+}
+
+/* Adds the nodes of a row, which read `x`.  */
+static void add_row (graph_t *g, const char *row, const char *x, unsigned channels, bool is_image)
+{
+    char *text = copy (g, row), *of_text, *of_node;
+    for (char *one = strtok_r (text, ";", &of_text); one; one = strtok_r (NULL, ";", &of_text)) {
+        char inputs[200] = "", name[16];
+        const char *op = strtok_r (one, " ", &of_node), *word;
+        while (strcmp (word = strtok_r (NULL, " ", &of_node), ">") != 0)
+            snprintf (inputs + strlen (inputs), sizeof inputs - strlen (inputs), "%s ",
+                      strcmp (word, "x") ? operand (g, word, channels, is_image, name) : x);
+        Onnx__NodeProto *n = node (g, op, inputs, strtok_r (NULL, " ", &of_node));
+        for (char *more; (more = strtok_r (NULL, " ", &of_node));)
+            add_attribute (g, n, more);
+    }
+}
+
+/* Imports the network with a row in the place of its ReLU or of its tanh, and compares.  */
+static void check (size_t i, bool is_image)
+{
+    char why[480];
+    wm_error_t error = { 0 };
+    graph_t g = family (NCHW | CHW);
+    Onnx__NodeProto *old = find (&g, is_image ? "Relu" : "Tanh");
+    add_row (&g, rows[i].nodes, old->input[0], is_image ? F : D, is_image);
+    old->op_type = copy (&g, "Identity");
+    old->input[0] = copy (&g, "y");
+    save_graph (&g);
+    if (wm_import (model_path, NULL, wmm_path, why, &error))
+        fail_msg ("%s: %s", rows[i].nodes, error.text);
+    wm_model_t *model = wm_model_open (wmm_path, &error);
+    assert_non_null (model);
+    if (!wm_model_net (model) != !rows[i].is)
+        fail_msg ("%s: %s", rows[i].nodes, rows[i].is ? why : "taken for a known activation");
+    const float *patch, *score;
+    const uint32_t n = wm_model_known (model, &patch, &score);
+    assert_true (!rows[i].is || n >= 4);
+    for (uint32_t k = 0; k < n * 4; k++) {
+        double want[4];
+        expected_with (patch + k / 4 * H * W, is_image ? rows[i].is : as_relu,
+                       is_image ? as_tanh : rows[i].is, want);
+        if (!(fabs (want[k % 4] - (double) score[k]) < 2e-6))
+            fail_msg ("%s%s: score %u is %.9g, not %.9g", rows[i].nodes,
+                      is_image ? "" : ", of the dense layer", k, (double) score[k], want[k % 4]);
+    }
+    wm_model_destroy (&model);
+}
+
+static void behind_a_convolution (void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check (i, true);
+}
+
+static void behind_a_dense_layer (void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check (i, false);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (behind_a_convolution),
+        cmocka_unit_test (behind_a_dense_layer),
+    };
+    return cmocka_run_group_tests (tests, make_folder, remove_folder);
+}
