@@ -141,8 +141,53 @@ static void decoded_beside (void **state)
     wm_coder_destroy (&coder);
 }
 
+/* A job that is given up while a thread works on it is the caller's again: the thread neither
+   returns it nor touches its batch. The thread that ends a job takes the next one at once.  */
+static void one_is_given_up_under_its_thread (void **state)
+{
+    (void) state;
+    enum { ROUNDS = 30 };
+    made_t brief = { 0 }, lengthy = { 0 };
+    wm_batch_t to[3] = { 0 };
+    wm_coder_t *coder = wm_coder_new ();
+    make (&brief, 0, coder);
+    make (&lengthy, 3000, coder);
+    wm_decode_t *decode = wm_decode_new (1, pins_digest);
+    for (int round = 0; round < ROUNDS; round++) {
+        wm_decode_job_t job[3] = { job_of (&brief, &to[0]), job_of (&lengthy, &to[1]),
+                                   job_of (&brief, &to[2]) };
+        const bool is_late = round % 3 == 2; /* it has ended when it is given up */
+        for (int k = 0; k < 2; k++)
+            wm_decode_begin (decode, &job[k]);
+        wm_decode_job_t *one;
+        while (!(one = wm_decode_next (decode)))
+            assert_true (is_readable (wm_decode_fd (decode), 60000));
+        assert_ptr_equal (one, &job[0]);
+        if (is_late)
+            assert_true (is_readable (wm_decode_fd (decode), 60000));
+        wm_decode_cancel (decode, &job[1]);
+        assert_false (job[1].is_taken);
+        to[1].n_hit = 12345;
+        wm_decode_begin (decode, &job[2]);
+        while (!(one = wm_decode_next (decode)))
+            assert_true (is_readable (wm_decode_fd (decode), 60000));
+        assert_ptr_equal (one, &job[2]);
+        assert_null (wm_decode_next (decode));
+        assert_int_equal (to[1].n_hit, 12345);
+    }
+    wm_decode_destroy (&decode);
+    for (int k = 0; k < 3; k++)
+        wm_batch_clear (&to[k]);
+    for (made_t *made = &brief; made; made = made == &brief ? &lengthy : NULL) {
+        free (made->frame);
+        wm_batch_clear (&made->batch);
+    }
+    wm_coder_destroy (&coder);
+}
+
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (decoded_beside) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test (decoded_beside),
+                                        cmocka_unit_test (one_is_given_up_under_its_thread) };
     return cmocka_run_group_tests_name ("decode", tests, NULL, NULL);
 }

@@ -173,6 +173,23 @@ static void accidents (void **state)
     }
 }
 
+/* Results name the engine that scored them: one that comes back as another ends the worker,
+   and none of its scores are returned.  */
+static void an_engine_that_comes_back_as_another (void **state)
+{
+    (void) state;
+    play_t play = { .n_batch = 10 };
+    run_t run;
+    fake_t *broker = broker_for (&play);
+    told->changes = 2;
+    told->failing = 8; /* the fourth call */
+    run_start_idle (&run, broker, 60);
+    assert_int_equal (run_wait (&run), WM_EXIT_FAILURE);
+    assert_int_equal (told->n_open, 2);
+    assert_int_equal (play.n_got, 3);
+    broker_gone (&broker, &play);
+}
+
 /* One that fails whatever it is given: after three batches the worker leaves.  */
 static void a_machine_that_always_fails (void **state)
 {
@@ -472,6 +489,7 @@ int main (int argc, char **argv)
         cmocka_unit_test (keeps_until_acknowledged),
         cmocka_unit_test (bad_batches_are_refused_by_name),
         cmocka_unit_test (accidents),
+        cmocka_unit_test (an_engine_that_comes_back_as_another),
         cmocka_unit_test (a_machine_that_always_fails),
         cmocka_unit_test (a_machine_without_memory),
         cmocka_unit_test (failed_tests_after_a_failure),

@@ -3,6 +3,7 @@
    Without wm_cuda.so, without a driver or a GPU: one line reports it, and the CPU scores. With a
    GPU: known answers in both precisions, and the bits of one engine in another's grouping.  */
 #include "kernels/wm_canary.h"
+#include "kernels/wm_image.h"
 #include "kernels/wm_import.h"
 #include "kernels/wm_seed.h"
 #include "tests/proof.h"
@@ -106,10 +107,11 @@ static void a_gpu_knows_the_answers (void **state)
 
 /* ---- canaries -------------------------------------------------------------------------------- */
 
-/* A plane with hits everywhere, and their scores by the CPU.  */
+/* A plane with hits everywhere, their scores by the CPU, and the same hits as patches.  */
 typedef struct {
     wm_spec_t spec;
-    wm_batch_t batch;
+    wm_batch_t batch, ready;
+    float patch[PLANE_HITS][12 * 10];
     uint32_t run_wire[40], run_first[40], run_length[40], hit_wire[PLANE_HITS];
     int32_t hit_col[PLANE_HITS];
     float value[40 * 60], scores[PLANE_HITS * 4];
@@ -147,6 +149,12 @@ static void make_plane (plane_t *self)
     assert_int_equal (wm_device_score (device, &self->batch, self->status, self->scores, NULL),
                       WM_OK);
     wm_device_destroy (&device);
+    self->ready = (wm_batch_t){ .kind = WM_BATCH_PATCHES,
+                                .n_hit = PLANE_HITS,
+                                .patch_values = 12 * 10,
+                                .patch = self->patch[0] };
+    for (uint32_t i = 0; i < PLANE_HITS; i++)
+        wm_image_patch_reference (&self->spec, &self->batch, i, self->patch[i]);
 }
 
 /* Batches until scores of which one of a hundred is off by twice the tolerance are noticed.  */
@@ -206,14 +214,14 @@ static void canaries_never_cry_without_cause (void **state)
     uint64_t seed = 1;
     make_plane (&plane);
     wm_canary_t *canary = wm_canary_new (model, &plane.spec, 2e-2, 1, NULL);
-    wm_batch_t part = plane.batch;
+    wm_batch_t part[2] = { plane.batch, plane.ready };
     assert_non_null (canary);
     for (uint32_t i = 0; i < PLANE_HITS * 4; i++) /* ten times what half precision does */
         noisy[i] = plane.scores[i] + (float) (wm_seed_next (&seed) % 1000) * 1e-5f - 5e-3f;
     noisy[7 * 4] = NAN; /* held by others */
     for (unsigned long n = 0; n < batches; n++) {
-        part.n_hit = (uint32_t) (n % PLANE_HITS); /* also 0, and fewer than canaries */
-        assert_int_equal (wm_canary_check (canary, &part, noisy, NULL), WM_OK);
+        part[n % 2].n_hit = (uint32_t) (n / 2 % PLANE_HITS); /* also 0, and fewer than canaries */
+        assert_int_equal (wm_canary_check (canary, &part[n % 2], noisy, NULL), WM_OK);
     }
     proof_line ("P10", batches, batches, start);
     wm_canary_destroy (&canary);
