@@ -143,6 +143,11 @@ static void patches_agree (const wm_event_t *event, const wm_spec_t *spec, uint3
             assert_int_equal (seen[hit[i]]++, 0);
             assert_true (batch.plane > last_plane ||
                          (batch.plane == last_plane && batch.hit_wire[i] >= last_wire));
+            if (i && batch.hit_wire[i] == batch.hit_wire[i - 1]) { /* by time, then by row */
+                const wm_hit_t *before = &event->hit[hit[i - 1]];
+                assert_true (before->time < h->time ||
+                             (before->time == h->time && hit[i - 1] < hit[i]));
+            }
             last_plane = batch.plane, last_wire = batch.hit_wire[i];
             wm_image_patch_reference (spec, &batch, i, patch);
             assert_memory_equal (patch, want + hit[i] * values, 4 * values);
@@ -289,10 +294,11 @@ static void bad_hits_are_held (void **state)
         float time;
         uint8_t status;
     } list[] = { { 1, 0, 5, NAN, WM_HIT_BAD_TIME },       { 1, 0, 5, INFINITY, WM_HIT_BAD_TIME },
-                 { 1, 0, 5, 0x1.8p30f, WM_HIT_BAD_TIME }, { 1, 0, 70, 5, WM_HIT_BAD_WIRE },
-                 { 1, 0, -1, 5, WM_HIT_BAD_WIRE },        { 1, 1, 40, 5, WM_HIT_BAD_WIRE },
-                 { 1, 2, 0, 5, WM_HIT_BAD_WIRE },         { 2, 0, 0, 5, WM_HIT_BAD_WIRE },
-                 { 1, 0, 69, 5, WM_HIT_SCORED },          { 1, 0, 0, -0x1p30f, WM_HIT_SCORED } };
+                 { 1, 0, 5, 0x1.8p30f, WM_HIT_BAD_TIME }, { 1, 0, 5, -0x1.8p30f, WM_HIT_BAD_TIME },
+                 { 1, 0, 70, 5, WM_HIT_BAD_WIRE },        { 1, 0, -1, 5, WM_HIT_BAD_WIRE },
+                 { 1, 1, 40, 5, WM_HIT_BAD_WIRE },        { 1, 2, 0, 5, WM_HIT_BAD_WIRE },
+                 { 2, 0, 0, 5, WM_HIT_BAD_WIRE },         { 1, 0, 69, 5, WM_HIT_SCORED },
+                 { 1, 0, 0, -0x1p30f, WM_HIT_SCORED } };
     enum { N = sizeof list / sizeof *list };
     for (int i = 0; i < N; i++)
         hit_add (&event, list[i].tpc, list[i].plane, list[i].wire, list[i].time);
@@ -327,13 +333,16 @@ static void fiducial_and_same_cell (void **state)
         int32_t wire;
         float time;
         uint8_t inside, same;
-    } list[] = { { 6, 36, 1, 0 },     { 5, 36, 0, 0 },      { 63, 36, 1, 0 },  { 64, 36, 0, 0 },
-                 { 30, 35.9f, 0, 0 }, { 30, 966.9f, 0, 0 }, { 30, 965, 1, 0 }, { 30, 960, 1, 1 },
-                 { 31, 960, 1, 0 },   { 30, 960, 1, 0 } };
+        int32_t plane;
+    } list[] = { { 6, 36, 1, 0, 0 },   { 5, 36, 0, 0, 0 },     { 63, 36, 1, 0, 0 },
+                 { 64, 36, 0, 0, 0 },  { 30, 35.9f, 0, 0, 0 }, { 30, 966.9f, 0, 0, 0 },
+                 { 30, 965, 1, 0, 0 }, { 30, 960, 1, 1, 0 },   { 31, 960, 1, 0, 0 },
+                 { 30, 960, 1, 0, 0 }, { 30, 960, 1, 0, 1 },   { 33, 960, 1, 0, 1 },
+                 { 34, 960, 0, 0, 1 } };
     enum { N = sizeof list / sizeof *list };
     uint32_t n_same = 0;
     for (int i = 0; i < N; i++) {
-        hit_add (&event, 1, 0, list[i].wire, list[i].time);
+        hit_add (&event, 1, list[i].plane, list[i].wire, list[i].time);
         n_same += list[i].same;
     }
     wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 64, WM_RAW_BYTES_MAX, true });
@@ -524,6 +533,85 @@ static void packs_are_pure (void **state)
     wm_event_clear (&event), wm_event_clear (&other);
 }
 
+/* Each channel of a patch of several is the patch that its plane alone would give, also where the
+   cell is at the edge of its plane; a hit is in the fiducial volume where all of its cells are.  */
+static void stacks_are_their_planes (void **state)
+{
+    (void) state;
+    static const wm_event_cell_t cells[][2] = {
+        { { 30, 500 }, { 20, 510 } },
+        { { 69, 500 }, { 0, 500 } },
+        { { 0, 2 }, { 39, 1002 } },
+        { { 66, 100.5f }, { 3, 800 } },
+        { { 30, 500 }, { 39, 500 } },
+        { { 69, 500 }, { 20, 500 } },
+        { { 1, 700 }, { 20, 700 } },
+        { { WM_EVENT_NO_CELL, 0 }, { 20, 300 } },
+        { { 30, 500 }, { WM_EVENT_NO_CELL, 0 } },
+    };
+    enum { N = sizeof cells / sizeof *cells, VALUES = 16 * 12 };
+    static float want[N][2][VALUES], patch[2 * VALUES];
+    static const char text[] = "lifetime: none\npatch: [16, 12]\nadc: [-20, 30]\n";
+    wm_event_t event = { 0 };
+    wm_spec_t spec;
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    uint8_t inside[N];
+    uint32_t n_found = 0, n_held;
+    const wm_cut_limits_t limits = { 4, 64, WM_RAW_BYTES_MAX, true };
+    assert_int_equal (wm_spec_parse (&spec, text, strlen (text), "test", NULL), WM_OK);
+    event_make (&event, 7, 0);
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < 2; k++)
+            hit_add (&event, 1, k, cells[i][k].wire, cells[i][k].time);
+    wm_cut_t *cut = wm_cut_new (&spec, limits);
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    for (int i = 0; i < N; i++) {
+        inside[i] = true;
+        for (int k = 0; k < 2; k++) {
+            for (int v = 0; v < VALUES; v++)
+                want[i][k][v] = wm_spec_zero (&spec);
+            if (cells[i][k].wire >= 0)
+                inside[i] &= wm_cut_in_fiducial (cut)[2 * i + k];
+        }
+    }
+    while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit)
+        for (uint32_t i = 0; i < batch.n_hit; i++)
+            wm_image_patch_reference (&spec, &batch, i, want[hit[i] / 2][hit[i] % 2]);
+    wm_cut_destroy (&cut);
+    spec.n_channel = 2;
+    spec.points = WM_POINTS_SPACEPOINTS;
+    event_make (&event, 7, 0);
+    assert_int_equal (
+        wm_event_reserve (&event.cell, &event.cell_max, 2 * (N + 2), sizeof *event.cell, NULL),
+        WM_OK);
+    for (int i = 0; i < N + 2; i++)
+        hit_add (&event, 1, -1, -1, 0);
+    memcpy (event.cell, cells, sizeof cells);
+    event.cell[2 * N] = (wm_event_cell_t){ 30, 500 }; /* two that are held */
+    event.cell[2 * N + 1] = (wm_event_cell_t){ 20, -0x1.8p30f };
+    event.cell[2 * N + 2] = (wm_event_cell_t){ 30, 500 };
+    event.cell[2 * N + 3] = (wm_event_cell_t){ 40, 500 };
+    cut = wm_cut_new (&spec, limits);
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    for (int i = 0; i < N; i++)
+        assert_int_equal (wm_cut_in_fiducial (cut)[i], inside[i]);
+    while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit)
+        for (uint32_t i = 0; i < batch.n_hit; i++, n_found++) {
+            wm_image_patch_reference (&spec, &batch, i, patch);
+            assert_memory_equal (patch, want[hit[i]][0], 4 * VALUES);
+            assert_memory_equal (patch + VALUES, want[hit[i]][1], 4 * VALUES);
+        }
+    assert_int_equal (n_found, N);
+    const wm_manifest_held_t *held = wm_cut_held (cut, &n_held);
+    assert_int_equal (n_held, 2);
+    assert_int_equal (held[0].status, WM_HIT_BAD_TIME);
+    assert_int_equal (held[1].status, WM_HIT_BAD_WIRE);
+    wm_cut_destroy (&cut);
+    wm_batch_clear (&batch);
+    wm_event_clear (&event);
+}
+
 static void patches_are_cut (void **state)
 {
     (void) state;
@@ -542,12 +630,17 @@ static void patches_are_cut (void **state)
     event.patch[5 * VALUES + 99] = NAN;
     event.patch[6 * VALUES] = -INFINITY;
     event.patch[7 * VALUES] = 1e38f; /* large is not bad */
+    memset (event.patch + 8 * VALUES, 0,
+            VALUES * sizeof (float)); /* one is empty; these are not: */
+    memset (event.patch + 9 * VALUES, 0, (VALUES - 1) * sizeof (float));
+    memset (event.patch + 10 * VALUES + 1, 0, (VALUES - 1) * sizeof (float));
     wm_packer_t *packer =
         wm_packer_new (&spec, (wm_cut_limits_t){ 4, 64, 4 * VALUES * 10, true }, pins);
     wm_pack_t *pack = packed (packer, &event);
     assert_int_equal (pack->n_batch, 3); /* 21 hits, at most ten a batch */
     assert_int_equal (pack->batch[2].n_hit, 7);
     assert_int_equal (pack->n_held, 2);
+    assert_int_equal (pack->n_empty, 1);
     assert_int_equal (pack->held_row[0], 1005);
     assert_int_equal (pack->row[5], 1007);
     assert_int_equal (pack->batch[0].raw_bytes, 4 * VALUES * 7);
@@ -598,6 +691,7 @@ int main (void)
         cmocka_unit_test (lifetime_needs_facts),
         cmocka_unit_test (packs_are_pure),
         cmocka_unit_test (patches_are_cut),
+        cmocka_unit_test (stacks_are_their_planes),
         cmocka_unit_test (empty_events_have_no_batches),
     };
     return cmocka_run_group_tests_name ("producer cut", tests, NULL, NULL);
