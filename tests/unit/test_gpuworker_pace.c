@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,6 +51,37 @@ static void rest (void)
     _exit (wm_now_s () - before_s < 0.9 * COMPUTED_S);
 }
 
+/* What the others have computed more than they did, and what rest is asked for; -1: it rests.  */
+static time_t more_s;
+static double rest_s = -1;
+
+int clock_gettime (clockid_t clock, struct timespec *t)
+{
+    const long code = syscall (SYS_clock_gettime, clock, t);
+    t->tv_sec += clock < 0 ? more_s : 0; /* of another process */
+    return (int) code;
+}
+
+int nanosleep (const struct timespec *rest, struct timespec *left)
+{
+    if (rest_s < 0)
+        return (int) syscall (SYS_nanosleep, rest, left);
+    rest_s = (double) rest->tv_sec + 1e-9 * (double) rest->tv_nsec;
+    return 0;
+}
+
+/* 0: it rests for 2 s at most.  */
+static void rest_of_much (void)
+{
+    const double begin_s = wm_pace_begin ();
+    rest_s = 0;
+    more_s = 60;
+    wm_pace_end (begin_s);
+    _exit (rest_s != 2);
+}
+
+static void (*engine_run) (void) = rest;
+
 static pid_t start (void (*run) (void))
 {
     const pid_t pid = fork ();
@@ -63,7 +95,7 @@ static pid_t start (void (*run) (void))
 static void work (void)
 {
     int status;
-    const pid_t engine = start (rest);
+    const pid_t engine = start (engine_run);
     waitpid (engine, &status, 0);
     _exit (WIFEXITED (status) ? WEXITSTATUS (status) : 8);
 }
@@ -92,6 +124,9 @@ static void rests_as_long_as_others_computed (void **state)
     setenv ("WM_PACE", "1", 1);
     assert_int_equal (code_of_engine (compute), 0);
     assert_int_equal (code_of_engine (compute_below), 0);
+    engine_run = rest_of_much;
+    assert_int_equal (code_of_engine (compute), 0);
+    engine_run = rest;
 }
 
 static void only_where_it_is_asked_to (void **state)

@@ -105,7 +105,7 @@ static void a_pause_gives_no_claim (void **state)
     wm_stride_release (stride, 0, 1, false);
     assert_int_equal (wm_stride_request (stride, 1), 1);
     assert_int_equal (wm_stride_request (stride, 0), 0);
-    wm_stride_release (stride, 1, 1.5, false);
+    wm_stride_release (stride, 1, 1.5, true);
     assert_int_equal (is_signalled (0), 1);  /* not a hundred rounds for the other first */
     wm_stride_release (stride, 0, 0, false); /* and no longer wanted: it is free */
     assert_int_equal (is_signalled (0), 0);

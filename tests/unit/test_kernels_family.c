@@ -179,6 +179,14 @@ static void curves_that_bend_far_out (void **state)
     check_general (&g, "what is computed of its layer is no activation");
 }
 
+static Onnx__TensorProto *find_tensor (const graph_t *g, const char *name)
+{
+    size_t i = 0;
+    while (strcmp (g->tensor[i]->name, name) != 0)
+        i++;
+    return g->tensor[i];
+}
+
 /* What would be moved through float32 sums, and back: a Clip's lower limit, a pedestal.  */
 static void constants_that_cost_precision (void **state)
 {
@@ -192,6 +200,17 @@ static void constants_that_cost_precision (void **state)
         relu->op_type = copy (&g, "Clip");
         relu->input = split (&g, "conv low high", &relu->n_input);
         check_general (&g, "'fc' (Gemm) is not of the EmTrkMichelId family: a constant before it");
+    }
+    for (int sign = -1; sign < 2; sign += 2) { /* 90 either way, of nine products of 10 */
+        graph_t g = family (NCHW | CHW);
+        static const float quarter[F * K * K] = { 0.25f, 0.25f, 0.25f, 0.25f, 0.25f,
+                                                  0.25f, 0.25f, 0.25f, 0.25f };
+        const float pedestal = (float) sign * 40;
+        memcpy (find_tensor (&g, "conv_w")->raw_data.data, quarter, sizeof quarter);
+        constant (&g, "pedestal", 0, NULL, &pedestal);
+        node (&g, "Add", "patch pedestal", "moved");
+        find (&g, "Conv")->input[0] = copy (&g, "moved");
+        check_general (&g, "before it moves its sums by 90, beyond 32");
     }
     for (int dense = 0; dense < 2; dense++) {
         graph_t g = family (NCHW | CHW);

@@ -3,6 +3,7 @@
 #include "producer_files.h"
 
 #include "producer/wm_h5.h"
+#include "producer/wm_hits_csv.h"
 #include "producer/wm_npy.h"
 #include "producer/wm_reader.h"
 
@@ -712,6 +713,71 @@ static void packed_chunks_are_bounded (void **state)
     }
 }
 
+/* ---- hits as text ---------------------------------------------------------------------------- */
+
+#define HEAD "run,subrun,event,tpc,plane,wire,time,hit_id"
+
+static const struct {
+    const char *text, *error; /* NULL: it is read */
+} texts[] = {
+    { HEAD "\n1,0,5,2,1,-7,3.5,9\n", NULL },
+    { "# made by hand\n" HEAD "\n1,0,5,2,1,-7,3.5,9", NULL },
+    { "hit_id;time;wire;plane;tpc;event;subrun;run;other\n9;3.5;-7;1;2;5;0;1;x\n", NULL },
+    { HEAD "\n1,0,5,2,1,-7,3.5,9,,\n", NULL }, /* separators behind the last */
+    { HEAD ",cryostat\n1,0,5,2,1,-7,3.5,9,-2147483648\n", NULL },
+    { HEAD ",wire\n1,0,5,2,1,-7,3.5,9,8\n", ":1: column 'wire' is there twice" },
+    { "run,subrun,event,tpc,plane,time,hit_id\n", ":1: no column 'wire'; a file of hits" },
+    { HEAD "\n1,0,5,2,1,-7,3.5\n", ":2: 7 cells, the first line has 8" },
+    { HEAD "\n1,0,5,2,1,-7,3.5,9,4\n", ":2: 9 cells, the first line has 8" },
+    { HEAD "\n1,0,5,2,1,-7,3.5x,9\n", ":2: column 'time' is '3.5x', not a number" },
+    { HEAD "\n1,0,5,2,1,-7,,9\n", ":2: column 'time' is '', not a number" },
+    { HEAD "\n1,0,5,2,1.5,7,3.5,9\n", ":2: column 'plane' is '1.5', not a whole number of 32" },
+    { HEAD "\n1,0,5,2147483648,1,7,3,9\n", ":2: column 'tpc' is '2147483648', not a whole" },
+    { HEAD "\n1,0,5,2,-2147483649,7,3,9\n", ":2: column 'plane' is '-2147483649', not a whole" },
+    { HEAD "\n\n1,0,5,2,1,7,\"3.5,9\n", ": a quote (\") does not end on its line" },
+    { "# nothing\n", ": no line with the names of columns" },
+};
+
+static double number_of (wm_h5_t *file, const char *name)
+{
+    char path[40];
+    double value = 0;
+    wm_column_t column;
+    wm_error_t error;
+    snprintf (path, sizeof path, "csv/%s", name);
+    if (wm_h5_column (file, path, WM_H5_FLOAT, 1, &column, &error) ||
+        wm_h5_read (&column, 0, 1, WM_H5_F64, &value, &error))
+        fail_msg ("%s", error.text);
+    assert_int_equal (column.n_row, 1);
+    wm_h5_column_close (&column);
+    return value;
+}
+
+static void hits_as_text (void **state)
+{
+    (void) state;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        wm_error_t error = { 0 };
+        char path[160];
+        snprintf (path, sizeof path, "%s", test_path ("hits.csv"));
+        FILE *out = fopen (path, "w");
+        fputs (texts[i].text, out);
+        fclose (out);
+        assert_true (wm_hits_csv_is (path));
+        wm_h5_t *file = wm_hits_csv_open (path, &error);
+        if (!file != !!texts[i].error || (!file && !strstr (error.text, texts[i].error)))
+            fail_msg ("%s: '%s'", texts[i].text, file ? "it is read" : error.text);
+        if (!file)
+            continue;
+        static const char *const name[] = { "run",   "subrun", "event", "tpc",
+                                            "plane", "wire",   "time",  "hit_id" };
+        static const double want[] = { 1, 0, 5, 2, 1, -7, 3.5, 9 };
+        for (int c = 0; c < 8; c++)
+            assert_true (number_of (file, name[c]) == want[c]);
+        wm_h5_close (&file);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -730,6 +796,7 @@ int main (void)
         cmocka_unit_test (doors_are_shut),
         cmocka_unit_test (claims_are_checked),
         cmocka_unit_test (packed_chunks_are_bounded),
+        cmocka_unit_test (hits_as_text),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("producer reader", tests, setup, teardown);
