@@ -189,5 +189,6 @@ int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (decoded_beside),
                                         cmocka_unit_test (one_is_given_up_under_its_thread) };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("decode", tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -319,5 +320,6 @@ int main (void)
         cmocka_unit_test (test_leaves),          cmocka_unit_test (test_elsewhere),
         cmocka_unit_test (test_elsewhere_share),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

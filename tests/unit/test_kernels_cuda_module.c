@@ -354,5 +354,6 @@ int main (void)
         cmocka_unit_test (the_door_keeps_canaries_for_a_gpu),
         cmocka_unit_test (jobs_are_checked_on_their_way),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, set_up, tear_down);
 }

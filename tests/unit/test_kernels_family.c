@@ -30,6 +30,10 @@ static void many_ways_at_once (void **state)
     check_family (NCHW | CHW | RESHAPE | TRANSB | REVERSED | INPUTS);       /* old PyTorch */
     check_family (BIAS_NHWC | PRODUCT | MATMUL | NOOPS | HWIO | CONSTANTS); /* tf2onnx */
     check_family (FLAT_INPUT | MATMUL | BIAS_ADD | REVERSED | FLOAT_DATA | HALF | NOOPS);
+    graph_t g = family (0);
+    set_int (&g, find (&g, "Flatten"), "axis", -3); /* of four dimensions */
+    save_graph (&g);
+    check_is_family ("Flatten from dimension -3 on", 2);
 }
 
 /* ---- kept for the general engine
@@ -144,6 +148,12 @@ static void nodes_outside_the_family (void **state)
     g = family (0);
     find (&g, "Transpose")->attribute[0]->ints[1] = 1; /* (0, 1, 1, 2) */
     check_general (&g, "no permutation");
+    for (int64_t axis = -4; axis <= 2; axis += 2)
+        if (axis) { /* 0 and -4 fold the batch in, -2 and 2 leave a dimension */
+            g = family (0);
+            set_int (&g, find (&g, "Flatten"), "axis", axis);
+            check_general (&g, "(Flatten) is not of the EmTrkMichelId family: axis");
+        }
     g = family (0);
     find (&g, "Softmax")->attribute[0]->i = 0;
     check_general (&g, "run over the outputs");
@@ -423,5 +433,6 @@ int main (void)
         cmocka_unit_test (an_output_inside_the_tree),
         cmocka_unit_test (two_channels),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, make_folder, remove_folder);
 }

@@ -3,7 +3,8 @@
 
    Each row is a piece of graph between x and y, and the function that ONNX defines for it, in
    double. It takes the place of the convolution's ReLU, and of the dense layer's tanh; the scores
-   of the imported model must be those of the network with this function.  */
+   of the imported model must be those of the network with this function. What is computed of
+   constants alone is compared with results by hand.  */
 #include "tests/unit/family_graph.h"
 
 #define PER_CHANNEL(first, c) ((first) * (1 + (c) / 4.)) /* what "first*" in a row is */
@@ -239,11 +240,134 @@ static void behind_a_dense_layer (void **state)
         check (i, false);
 }
 
+/* ---- constants ------------------------------------------------------------------------------- */
+
+/* Operators of constants: "i3:1,2,3" is a list of integers, "i:1" one, "f1x2:1,2" are numbers of
+   this shape, what has "=" an attribute.  */
+static const struct {
+    const char *node, *result; /* NULL: it is not folded */
+} folds[] = {
+    { "Identity f2:1,2", "f2:1,2" },
+    { "Dropout f2:1,2", "f2:1,2" },
+    { "Slice i4:10,20,30,40 i1:1 i1:3", "i2:20,30" },
+    { "Slice i4:10,20,30,40 i1:1 i1:-1", "i2:20,30" },
+    { "Slice i4:10,20,30,40 i1:-2 i1:100", "i2:30,40" },
+    { "Slice i4:10,20,30,40 starts=0 ends=2", "i2:10,20" },
+    { "Slice i4:10,20,30,40 i1:0 i1:4 i1:0 i1:1", "i4:10,20,30,40" },
+    { "Slice i4:10,20,30,40 i1:0 i1:4 i1:0 i1:2", NULL },
+    { "Gather i3:10,20,30 i1:-1", "i1:30" },
+    { "Gather i3:10,20,30 i2:2,-3", "i2:30,10" },
+    { "Gather i3:10,20,30 i:1", "i:20" },
+    { "Gather i3:10,20,30 i:3", NULL },
+    { "Gather i3:10,20,30 i:-4", NULL },
+    { "Squeeze f1x2x1:1,2", "f2:1,2" },
+    { "Squeeze f1x2x1:1,2 axes=0", "f2x1:1,2" },
+    { "Squeeze f1x2x1:1,2 i1:-1", "f1x2:1,2" },
+    { "Unsqueeze f2:1,2 axes=0,2", "f1x2x1:1,2" },
+    { "Unsqueeze f2:1,2 i1:-1", "f2x1:1,2" },
+    { "Transpose f2x3:1,2,3,4,5,6", "f3x2:1,4,2,5,3,6" },
+    { "Transpose f2x3:1,2,3,4,5,6 perm=0,1", "f2x3:1,2,3,4,5,6" },
+    { "Transpose f1x2x3:1,2,3,4,5,6 perm=2,0,1", "f3x1x2:1,4,2,5,3,6" },
+    { "Reshape f2x3:1,2,3,4,5,6 i2:3,2", "f3x2:1,2,3,4,5,6" },
+    { "Reshape f2x3:1,2,3,4,5,6 i2:0,-1", "f2x3:1,2,3,4,5,6" },
+    { "Reshape f2x3:1,2,3,4,5,6 i1:-1", "f6:1,2,3,4,5,6" },
+    { "Reshape f2x3:1,2,3,4,5,6 i1:5", NULL },
+    { "Concat i1:-1 i2:3,4", "i3:-1,3,4" },
+    { "Shape f2x3:1,2,3,4,5,6", "i2:2,3" },
+    { "ReduceProd i3:2,3,4", "i1:24" },
+    { "ReduceProd i3:2,3,4 keepdims=0", "i:24" },
+    { "Mul i:3 i:4", "i:12" },
+    { "Add f2:1,2 f:3", "f2:4,5" },
+    { "Sub f:3 f2:1,2", "f2:2,1" },
+    { "Sub f2:3,5 f2:1,2", "f2:2,3" },
+    { "Mul f2:3,5 f1:2", "f2:6,10" },
+    { "Div f2:1,2 f:4", "f2:0.25,0.5" },
+    { "Add f2:1,2 f3:1,2,3", NULL },
+    { "Sqrt f2:4,9", "f2:2,3" },
+    { "Reciprocal f2:4,8", "f2:0.25,0.125" },
+    { "Cast i2:1,2 to=1", "f2:1,2" },
+    { "Cast i2:1,2 to=7", "i2:1,2" },
+    { "Cast f2:1,2 to=7", NULL },
+};
+
+/* Numbers separated by commas. Returns how many.  */
+static size_t numbers (const char *text, double value[8])
+{
+    size_t n = 0;
+    for (char *end = (char *) text; *text && n < 8; text = *end ? end + 1 : end)
+        value[n++] = strtod (text, &end);
+    return n;
+}
+
+static wm_tensor_t *tensor_of (graph_t *g, const char *text)
+{
+    wm_tensor_t *t = take (g, 1, sizeof *t);
+    double value[8];
+    const char *colon = strchr (text, ':');
+    for (const char *at = text + 1; at < colon; at += strcspn (at, "x:") + 1)
+        t->dim[t->n_dim++] = atoi (at);
+    t->n = numbers (colon + 1, value);
+    int64_t *i = take (g, 8, sizeof *i);
+    float *f = take (g, 8, sizeof *f);
+    for (size_t k = 0; k < t->n; k++)
+        i[k] = (int64_t) value[k], f[k] = (float) value[k];
+    if (*text == 'i')
+        t->i = i;
+    else
+        t->f = f;
+    return t;
+}
+
+static void constants_are_folded (void **state)
+{
+    (void) state;
+    for (size_t k = 0; k < sizeof folds / sizeof *folds; k++) {
+        graph_t g = { .ways = 0 };
+        wm_tensor_t out;
+        const wm_tensor_t *in[8] = { NULL };
+        size_t n_in = 0;
+        char *text = copy (&g, folds[k].node), *rest, *word = strtok_r (text, " ", &rest);
+        Onnx__NodeProto *n = node (&g, word, "", "out");
+        while ((word = strtok_r (NULL, " ", &rest))) {
+            double value[8];
+            int64_t list[8];
+            char *equals = strchr (word, '=');
+            if (!equals) {
+                in[n_in++] = tensor_of (&g, word);
+                continue;
+            }
+            *equals = 0;
+            const size_t count = numbers (equals + 1, value);
+            for (size_t i = 0; i < count; i++)
+                list[i] = (int64_t) value[i];
+            if (!strcmp (word, "keepdims") || !strcmp (word, "to"))
+                set_int (&g, n, word, list[0]);
+            else
+                set_ints (&g, n, word, count, list);
+        }
+        if (wm_tensor_fold (&g.arena, n, in, n_in, &out) != !!folds[k].result)
+            fail_msg ("%s", folds[k].node);
+        if (folds[k].result) {
+            const wm_tensor_t *want = tensor_of (&g, folds[k].result);
+            bool same = out.n == want->n && out.n_dim == want->n_dim && !out.f == !want->f;
+            for (uint32_t d = 0; same && d < out.n_dim; d++)
+                same = out.dim[d] == want->dim[d];
+            for (size_t i = 0; same && i < out.n; i++)
+                same = out.f ? out.f[i] == want->f[i] : out.i[i] == want->i[i];
+            if (!same)
+                fail_msg ("%s is not %s", folds[k].node, folds[k].result);
+        }
+        wm_arena_clear (&g.arena);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (behind_a_convolution),
         cmocka_unit_test (behind_a_dense_layer),
+        cmocka_unit_test (constants_are_folded),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, make_folder, remove_folder);
 }

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -111,5 +112,6 @@ int main (void)
         cmocka_unit_test (channels_add_up),
         cmocka_unit_test (half_is_taken_while_it_holds),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

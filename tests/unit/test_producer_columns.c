@@ -222,5 +222,6 @@ static void columns_keep_the_models_order (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (columns_keep_the_models_order) };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, setup, teardown);
 }

@@ -694,5 +694,6 @@ int main (void)
         cmocka_unit_test (stacks_are_their_planes),
         cmocka_unit_test (empty_events_have_no_batches),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("producer cut", tests, NULL, NULL);
 }

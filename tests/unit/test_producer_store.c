@@ -387,6 +387,37 @@ static void test_refused_between (void **state)
     hear_end (store);
     hear (store, WM_STAGE_STORED);
     assert_string_equal (get (at ("mode")), "");
+    put (at ("mode"), "-copy [3010] denied\n-copy [3010] denied\n-copy [3010] denied\n");
+    say (store, WM_STAGE_LOOK, WM_STAGE_PLAIN);
+    hear (store, WM_STAGE_THERE); /* what worked ends the count of its job */
+    put (at ("mode"), "-copy [3010] denied\n-copy [3010] denied\n-copy [3010] denied\n");
+    put (at (HERE), "abcd");
+    say (store, WM_STAGE_STORE, WM_STAGE_REPLACE);
+    hear (store, WM_STAGE_STORED);
+    assert_string_equal (get (at ("mode")), "");
+    wm_store_destroy (&store);
+}
+
+/* Tries in vain come less and less often.  */
+static void test_pauses (void **state)
+{
+    (void) state;
+    char calls[40] = "";
+    uint32_t n = 0;
+    wm_store_t *store = open_store ();
+    put (at (HERE), "abc");
+    say (store, WM_STAGE_STORE, WM_STAGE_PLAIN);
+    for (int64_t end = wm_now_ms () + 2500; wm_now_ms () < end; usleep (1000)) {
+        const char *left = get (at ("mode"));
+        if (!left || !*left) { /* one more try, or the first */
+            snprintf (calls, sizeof calls, "-copy [3009] busy %u\n", n++);
+            put (at ("mode"), calls);
+        }
+        wm_store_tend (store);
+    }
+    assert_in_range (n, 1, 8); /* after 0, 67, 200, 467, 1000, 2067 ms, 4 s later; one waits */
+    say (store, WM_STAGE_FORGET, WM_STAGE_PLAIN);
+    hear_end (store);
     wm_store_destroy (&store);
 }
 
@@ -639,7 +670,9 @@ int main (int argc, char **argv)
         TEST (test_sidecar_later), TEST (test_denied),          TEST (test_full),
         TEST (test_words),         TEST (test_names),           TEST (test_limits),
         TEST (test_unreadable),    TEST (test_refused_between), TEST (test_aside),
-        TEST (test_questions),     TEST (test_forgotten),       TEST (test_slots)
+        TEST (test_questions),
+
+        TEST (test_pauses),        TEST (test_forgotten),       TEST (test_slots)
     };
     const int failed = cmocka_run_group_tests (tests, NULL, NULL);
     snprintf (command, sizeof command, "rm -rf '%s'", root);
