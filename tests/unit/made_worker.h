@@ -25,16 +25,16 @@ static uint8_t model_bytes[MODEL_BYTES];
 /* ---- the broker ------------------------------------------------------------------------------ */
 
 typedef struct {
-    int n_batch;       /* to send */
-    int mute_acks;     /* results are not acknowledged */
-    int damage;        /* of every third batch: 1 garbage, 2 digest, 3 number of hits */
-    int wrong_model;   /* 1: other bytes, 2: other offset, 3: too large */
-    int say_at;        /* after so many results (0: none) ... */
-    wm_msg_type_t say; /* ... say this */
-    int revoke;        /* batch 5 right after it was sent */
-    int early_ack;     /* of batch 5, right after it was sent */
-    int late_revoke;   /* of batch 1, at its result */
-    int repeat;        /* batch 1 at its first result, and with another digest at its second */
+    atomic_int n_batch; /* to send */
+    int mute_acks;      /* results are not acknowledged */
+    int damage;         /* of every third batch: 1 garbage, 2 digest, 3 number of hits */
+    int wrong_model;    /* 1: other bytes, 2: other offset, 3: too large */
+    int say_at;         /* after so many results (0: none) ... */
+    wm_msg_type_t say;  /* ... say this */
+    int revoke;         /* batch 5 right after it was sent */
+    int early_ack;      /* of batch 5, right after it was sent */
+    int late_revoke;    /* of batch 1, at its result */
+    int repeat;         /* batch 1 at its first result, and with another digest at its second */
     atomic_int sent, granted, hellos, held, held_unacked;
     atomic_int held_key[N_BATCH + 1]; /* by the last HELLO: 1 a task, 2 a result not acknowledged */
     atomic_int got[N_BATCH + 1], acked[N_BATCH + 1], nacked[N_BATCH + 1], nack_code[N_BATCH + 1];
@@ -45,6 +45,7 @@ typedef struct {
     int n_idle;
     atomic_int n_over; /* heartbeats that claim more TASKs than this session has sent */
     wm_coder_t *coder;
+    int waits; /* a batch came back: it sends nothing before it has new credit */
 } play_t;
 
 /* Fills in the batch of this number.  */
@@ -196,8 +197,9 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
         send_model (self, play, msg->offset);
         break;
     case WM_MSG_CREDIT:
-        CHECK (base + (int) msg->count > play->granted - (told->starves != 0)); /* once more */
+        CHECK (base + (int) msg->count > play->granted - play->waits); /* once more */
         play->granted = base + (int) msg->count;
+        play->waits = 0;
         break;
     case WM_MSG_RESULT:
         take_result (self, play, msg, payload, bytes);
@@ -205,6 +207,7 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
     case WM_MSG_NACK:
         play->nacked[msg->key.ordinal]++;
         play->nack_code[msg->key.ordinal] = (int) msg->code;
+        play->waits |= msg->code == WM_EAGAIN;
         CHECK (msg->text[0] != 0);
         break;
     case WM_MSG_HEARTBEAT:
@@ -222,7 +225,7 @@ static void script (fake_t *self, const wm_msg_t *msg, const uint8_t *payload, s
     }
     if (play->repeat && play->nacked[1] && play->got[2] && !play->n_bye)
         fake_code (self, WM_MSG_DRAIN, WM_REASON_DONE, "said the test");
-    while (play->sent < play->n_batch && play->sent < play->granted)
+    while (play->sent < play->n_batch && play->sent < play->granted && !play->waits)
         send_batch (self, play, (uint32_t) ++play->sent);
 }
 

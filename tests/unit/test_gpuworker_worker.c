@@ -235,6 +235,33 @@ static void a_machine_without_memory (void **state)
     unsetenv ("WM_VMSTAT");
 }
 
+/* A worker that gave a batch back for want of memory gets no other before it grants credit: it
+   does, although it has granted more than it wants by now.  */
+static void credit_after_a_batch_that_came_back (void **state)
+{
+    (void) state;
+    char vmstat[sizeof folder + 16];
+    play_t play = { .n_batch = 5 };
+    run_t run;
+    snprintf (vmstat, sizeof vmstat, "%s/vmstat", folder);
+    setenv ("WM_VMSTAT", vmstat, 1);
+    fake_t *broker = broker_for (&play);
+    run_start_idle (&run, broker, 60);
+    wait_for (&play.n_got, 5); /* its window has grown */
+    told->starves = ENDS;
+    play.n_batch = 6;
+    for (int i = 0; i < 15000 && !nacks (&play, WM_EAGAIN); i++)
+        zclock_sleep (2);
+    assert_int_equal (nacks (&play, WM_EAGAIN), 1);
+    told->starves = 0;
+    play.n_batch = 8;
+    wait_for (&play.n_got, 7);
+    zsys_interrupted = 1;
+    assert_int_equal (run_wait (&run), WM_EXIT_AGAIN);
+    broker_gone (&broker, &play);
+    unsetenv ("WM_VMSTAT");
+}
+
 static void failed_tests_after_a_failure (void **state)
 {
     (void) state;
@@ -492,6 +519,7 @@ int main (int argc, char **argv)
         cmocka_unit_test (an_engine_that_comes_back_as_another),
         cmocka_unit_test (a_machine_that_always_fails),
         cmocka_unit_test (a_machine_without_memory),
+        cmocka_unit_test (credit_after_a_batch_that_came_back),
         cmocka_unit_test (failed_tests_after_a_failure),
         cmocka_unit_test (an_engine_that_cannot_start),
         cmocka_unit_test (poison_is_found),

@@ -56,7 +56,8 @@ FUNCTION (silu, swish (x, 1))
 FUNCTION (silu_2, swish (x, 2))
 FUNCTION (logistic, 1 / (1 + exp (-x)))
 FUNCTION (gelu, x / 2 * (1 + erf (x / sqrt (2))))
-FUNCTION (gelu_tanh, x / 2 * (1 + tanh (sqrt (2 / acos (-1)) * (x + 0.044715 * x * x * x))))
+FUNCTION (gelu_tanh,
+          x / 2 * (1 + tanh (0.7978845608028654 * (x + 0.044715 * x * x * x)))) /* sqrt (2 / pi) */
 FUNCTION (clip, between (x, -0.25, 0.5))
 FUNCTION (clip_6, between (x, 0, 0.375))
 FUNCTION (relu, fmax (x, 0))
@@ -73,9 +74,9 @@ FUNCTION (turned, 0.5 - PER_CHANNEL (0.5, c) * (0.25 - tanh (x)))
 
 /* ---- the rows -------------------------------------------------------------------------------- */
 
-/* Nodes "OP INPUTS > OUTPUT NAME=VALUE ...", separated by ";". An input that begins as a number is a
-   constant: 0.5, or 0.5* of one value for each channel; 0.5| is the same as a plain list, also of a
-   convolution. A value that is no number is a text.  */
+/* Nodes "OP INPUTS > OUTPUT NAME=VALUE ...", separated by ";". An input that begins as a number is
+   a constant: 0.5, or 0.5* of one value for each channel; 0.5| is the same as a plain list, also of
+   a convolution. A value that is no number is a text.  */
 static const struct {
     const char *nodes;
     bend_t *is; /* NULL: the family has no such activation */

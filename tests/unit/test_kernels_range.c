@@ -101,7 +101,13 @@ static void half_is_taken_while_it_holds (void **state)
     assert_int_equal (wm_range_half (&net, 22000, &limit, &error), WM_EBATCH);
     weight = -70000; /* cannot be held itself */
     assert_int_equal (wm_range_half (&net, 0, &limit, &error), WM_EBATCH);
-    weight = 1, bias = -70000;
+    weight = 0, bias = 0; /* 0.5, then 70,000 - 30,000: but 70,000 is no half */
+    const float down = -60000, much = 70000;
+    net.n_conv = 2;
+    net.conv[0].act = WM_ACT_SIGMOID;
+    net.conv[1] =
+        (wm_conv_t){ .kh = 1, .kw = 1, .c_in = 1, .c_out = 1, .weight = &down, .bias = &much };
+    assert_true (wm_range_bound (&net, 1) < 42000);
     assert_int_equal (wm_range_half (&net, 0, &limit, &error), WM_EBATCH);
 }
 

@@ -416,8 +416,6 @@ static void test_pauses (void **state)
         wm_store_tend (store);
     }
     assert_in_range (n, 1, 8); /* after 0, 67, 200, 467, 1000, 2067 ms, 4 s later; one waits */
-    say (store, WM_STAGE_FORGET, WM_STAGE_PLAIN);
-    hear_end (store);
     wm_store_destroy (&store);
 }
 
@@ -665,15 +663,14 @@ int main (int argc, char **argv)
     setenv ("PATH", path, 1);
     setenv ("WM_TEST_ROOT", root, 1);
 #define TEST(name) cmocka_unit_test_setup_teardown (name, begin, end)
-    const struct CMUnitTest tests[] = {
-        TEST (test_sidecar),       TEST (test_sidecar_there),   TEST (test_sidecar_late),
-        TEST (test_sidecar_later), TEST (test_denied),          TEST (test_full),
-        TEST (test_words),         TEST (test_names),           TEST (test_limits),
-        TEST (test_unreadable),    TEST (test_refused_between), TEST (test_aside),
-        TEST (test_questions),
-
-        TEST (test_pauses),        TEST (test_forgotten),       TEST (test_slots)
-    };
+    const struct CMUnitTest tests[] = { TEST (test_sidecar),         TEST (test_sidecar_there),
+                                        TEST (test_sidecar_late),    TEST (test_sidecar_later),
+                                        TEST (test_denied),          TEST (test_full),
+                                        TEST (test_words),           TEST (test_names),
+                                        TEST (test_limits),          TEST (test_unreadable),
+                                        TEST (test_refused_between), TEST (test_aside),
+                                        TEST (test_questions),       TEST (test_pauses),
+                                        TEST (test_forgotten),       TEST (test_slots) };
     const int failed = cmocka_run_group_tests (tests, NULL, NULL);
     snprintf (command, sizeof command, "rm -rf '%s'", root);
     return system (command) ? 1 : failed;
