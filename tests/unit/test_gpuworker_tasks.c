@@ -130,6 +130,9 @@ static void credit_grows_and_falls (void **state)
     (void) state;
     wm_credit_t credit;
     wm_credit_init (&credit);
+    wm_credit_success (&credit, 1); /* the first batch is all that is known */
+    assert_int_equal (credit.window, 2);
+    wm_credit_init (&credit);
     assert_int_equal (wm_credit_grant (&credit, 0, 0), 2);
     assert_int_equal (wm_credit_grant (&credit, 0, 0), 0); /* nothing new */
     credit.received = 2;

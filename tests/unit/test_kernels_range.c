@@ -96,6 +96,8 @@ static void half_is_taken_while_it_holds (void **state)
         (wm_conv_t){ .kh = 1, .kw = 1, .c_in = 1, .c_out = 1, .weight = &weight, .bias = &bias };
     assert_int_equal (wm_range_half (&net, 0, &limit, &error), WM_OK);
     assert_true (limit == 16384); /* 3 times that and a 512th is below 65,504; twice is not */
+    assert_int_equal (wm_range_half (&net, 10000, &limit, &error), WM_OK);
+    assert_true (limit == 16384);
     assert_int_equal (wm_range_half (&net, 20000, &limit, &error), WM_OK);
     assert_true (limit == 20000);
     assert_int_equal (wm_range_half (&net, 22000, &limit, &error), WM_EBATCH);
