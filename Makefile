@@ -44,9 +44,9 @@ PKG_kernels   := yaml-0.1 libprotobuf-c libsodium libcrypto libxxhash
 PKG_broker    := libczmq libzmq sqlite3 libxxhash libsodium libcrypto jansson
 PKG_producer  := libczmq libzmq hdf5 zlib libdeflate libxxhash libsodium yaml-0.1
 PKG_gpuworker := libczmq libzmq libsodium
-PKG_ops       := libczmq libzmq jansson libsodium hdf5 libdeflate libmicrohttpd
+PKG_ops       := libczmq libzmq jansson libsodium hdf5 libdeflate
 LIBS_producer := -lbz2# Debian has no pkg-config file of it
-PKG_gateway   := libnghttp2 libmicrohttpd libssl libcrypto zlib jansson
+PKG_gateway   := libnghttp2 libssl libcrypto zlib jansson
 
 # Libraries a room's program links, in order (the arrows of the architecture, checked by make lint).
 USES_schema    := schema
@@ -97,7 +97,7 @@ $(B)/bin/$(PROGRAM_$(1)): $(B)/obj/$(1)/main.o $(call libs,$(1))
 	$(Q)$(CC) $(LDFLAGS) $$< $(call links,$(1)) -o $$@
 endef
 $(foreach r,$(WITH_PROGRAM),$(eval $(call program,$(r))))
-# A program of its own: nothing else of the room loads libmicrohttpd.
+# A program of its own: what listens to a network has no other verb.
 $(B)/bin/wiremill-serve: $(B)/obj/ops/serve/main.o $(call libs,ops)
 	$(call step,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS) $< $(call links,ops) -o $@
@@ -430,7 +430,7 @@ JOBS     ?= $(shell nproc)
 AGAIN     = $(MAKE) --no-print-directory -j$(JOBS)
 PACKAGES := build-essential pkg-config libczmq-dev libzmq3-dev libmsgpack-dev libsqlite3-dev \
             libhdf5-dev zlib1g-dev libbz2-dev libdeflate-dev libzstd-dev libxxhash-dev libsodium-dev libssl-dev libprotobuf-c-dev \
-            protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libmicrohttpd-dev libnghttp2-dev libcmocka-dev \
+            protobuf-c-compiler libonnx-dev libyaml-dev libjansson-dev libnghttp2-dev libcmocka-dev \
             python3-pip python3-venv unzip perl ca-certificates
 # Remote inputs, and what messages about HDF5 files tell to type: tests without them are skipped.
 ELSEWHERE := xrootd-server xrootd-client curl hdf5-tools

@@ -2,8 +2,9 @@
 
    A thread (wm_top_poll) asks the broker every --interval and keeps its last answer; the server's
    thread makes pages of it for whoever asks. So no request reaches the broker, and however many
-   come it is asked no more often. It is a program of its own since no other needs libmicrohttpd.
-   Pages are rows of one table: a new one is a row and the function that makes its text.  */
+   come it is asked no more often. It is a program of its own: what listens to a network has no
+   other verb. Pages are rows of one table: a new one is a row and the function that makes its
+   text.  */
 #include "ops/serve/wm_http.h"
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_metrics.h"
@@ -210,12 +211,11 @@ static void report (const wm_top_campaign_t *known, char before[480])
 }
 
 /* Until a signal, or a broker refuses the key: it will do so again. Returns the exit code.  */
-static int serve_on (state_t *self, wm_http_t *http)
+static int serve_on (state_t *self)
 {
     char before[480] = "the broker answers";
     const wm_top_campaign_t *known = &self->known;
     for (; !stops && !known->refusal; wm_crew_nap (NAP_MS)) {
-        wm_http_sweep (http);
         wm_top_poll_copy (self->poll, &self->known);
         report (known, before);
         atomic_store (&self->round_ms, wm_now_ms ());
@@ -284,7 +284,7 @@ static int serve_main (const wm_args_t *args)
     }
     fprintf (stderr, "wiremill serve: http://%s/ is the page, http://%s/metrics for Prometheus\n",
              wm_http_address (http), wm_http_address (http));
-    const int code = serve_on (&state, http);
+    const int code = serve_on (&state);
     wm_http_destroy (&http);
     leave (&state);
     return code;

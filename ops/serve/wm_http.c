@@ -1,122 +1,99 @@
 /* wm_http.c - see wm_http.h.
 
-   libmicrohttpd's time-out starts again with each byte, so a connection that sends a byte every few
-   seconds would stay open: the owner's sweep shuts down what is too old. A descriptor is in the
-   table from the start of its connection until libmicrohttpd is about to close it.  */
+   One thread polls the listener, while a place is free, and all connections. A connection has one
+   request: its head and body are read (schema/base/wm_h1.h refuses what is wrong with them), the
+   body is dropped, the answer is sent. Then it is read until the client closes it: the kernel would
+   reset a connection that is closed with bytes unread, and the client would lose the answer.  */
 #include "ops/serve/wm_http.h"
 #include "ops/serve/wm_throttle.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_h1.h"
 #include "schema/base/wm_tcp.h"
 #include "schema/wm_limits.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
-#include <microhttpd.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#define IDLE_S 5 /* without a byte */
 #define ADDRESS_BYTES 80
-#define WAITING_MAX 512 /* connections, in the kernel */
+#define WAITING_MAX 512            /* connections, in the kernel */
+#define BODY_BYTES_MAX (64u << 10) /* of a request that is answered otherwise */
+#define SWEEP_MS 100
+#define IN_BYTES (16u << 10)
+
+typedef struct {
+    int fd; /* -1: free */
+    int64_t since_ms;
+    struct sockaddr_storage from;
+    size_t body; /* bytes of the request's that have come */
+    bool lingers;
+    size_t sent, out_bytes; /* of `out`; 0: there is no answer yet */
+    char *out;
+    wm_h1_t *h1;
+} place_t;
 
 struct wm_http_t {
-    struct MHD_Daemon *daemon;
+    int listener, wakeup;
+    pthread_t thread;
+    bool is_started;
     const wm_http_page_t *pages;
     const wm_password_t *password; /* NULL: none */
     bool is_here;                  /* it listens on loopback, without a password */
     void *context;
     char address[ADDRESS_BYTES];
-    wm_throttle_t throttle; /* of the server's thread */
-    pthread_mutex_t mutex;  /* of what follows */
-    struct {
-        int fd; /* -1: free */
-        int64_t since_ms;
-    } connection[WM_HTTP_CONNECTIONS_MAX];
+    /* Of the thread.  */
+    wm_throttle_t throttle;
+    place_t place[WM_HTTP_CONNECTIONS_MAX];
 };
 
-/* ---- connections ----------------------------------------------------------------------------- */
+/* ---- answers --------------------------------------------------------------------------------- */
 
-static void on_connection (void *context, struct MHD_Connection *connection, void **slot,
-                           enum MHD_ConnectionNotificationCode code)
-{
-    wm_http_t *self = context;
-    (void) slot;
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info (connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    const int fd = info ? info->connect_fd : -1,
-              wanted = code == MHD_CONNECTION_NOTIFY_STARTED ? -1 : fd;
-    pthread_mutex_lock (&self->mutex);
-    for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
-        if (self->connection[i].fd == wanted) {
-            self->connection[i].fd = wanted == -1 ? fd : -1;
-            self->connection[i].since_ms = wm_now_ms ();
-            break;
-        }
-    pthread_mutex_unlock (&self->mutex);
-}
-
-void wm_http_sweep (wm_http_t *self)
-{
-    const int64_t now_ms = wm_now_ms ();
-    size_t n = 0;
-    pthread_mutex_lock (&self->mutex);
-    for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
-        n += self->connection[i].fd >= 0;
-    const int64_t life_ms = n < WM_HTTP_CONNECTIONS_MAX ? WM_HTTP_LIFE_MS : WM_HTTP_CROWDED_MS;
-    for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
-        if (self->connection[i].fd >= 0 && now_ms - self->connection[i].since_ms > life_ms)
-            shutdown (self->connection[i].fd, SHUT_RDWR);
-    pthread_mutex_unlock (&self->mutex);
-}
-
-/* ---- requests -------------------------------------------------------------------------------- */
-
-/* Takes the answer's text.  */
-static enum MHD_Result answer (struct MHD_Connection *connection, const wm_http_answer_t *what,
-                               const char *type)
+/* Takes the answer's text; without memory for it the connection ends.  */
+static void answer (place_t *self, wm_http_answer_t *what, const char *type)
 {
     static const char strict[] = "default-src 'none'; frame-ancestors 'none'";
-    struct MHD_Response *response =
-        what->text
-            ? MHD_create_response_from_buffer (what->bytes, what->text, MHD_RESPMEM_MUST_FREE)
-            : NULL;
-    if (!response) {
-        free (what->text);
-        return MHD_NO;
+    char fields[1024], head[WM_H1_ANSWER_BYTES];
+    const bool is_head = self->h1->method && strcmp (self->h1->method, "HEAD") == 0;
+    const int n = snprintf (
+        fields, sizeof fields,
+        "Content-Type: %s\r\nCache-Control: no-store\r\nContent-Security-Policy: %s\r\n"
+        "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n%s",
+        type, what->policy ? what->policy : strict,
+        what->code == 405   ? "Allow: GET, HEAD\r\n"
+        : what->code == 429 ? "Retry-After: 1\r\n" /* WM_THROTTLE_MS */
+        : what->code == 401 ? "WWW-Authenticate: Basic realm=\"wiremill\", charset=\"UTF-8\"\r\n"
+                            : "");
+    assert (n > 0 && (size_t) n < sizeof fields);
+    const size_t top = wm_h1_answer (self->h1, head, what->code, what->bytes, false, fields),
+                 bytes = is_head ? 0 : what->bytes;
+    self->out = what->text ? malloc (top + bytes) : NULL;
+    self->out_bytes = top + bytes;
+    if (self->out) {
+        memcpy (self->out, head, top);
+        memcpy (self->out + top, what->text, bytes);
     }
-    MHD_add_response_header (response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-    MHD_add_response_header (response, MHD_HTTP_HEADER_CONNECTION, "close");
-    MHD_add_response_header (response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
-    MHD_add_response_header (response, "Content-Security-Policy",
-                             what->policy ? what->policy : strict);
-    MHD_add_response_header (response, "X-Content-Type-Options", "nosniff");
-    MHD_add_response_header (response, "Referrer-Policy", "no-referrer");
-    if (what->code == MHD_HTTP_METHOD_NOT_ALLOWED)
-        MHD_add_response_header (response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    if (what->code == MHD_HTTP_TOO_MANY_REQUESTS)
-        MHD_add_response_header (response, MHD_HTTP_HEADER_RETRY_AFTER, "1"); /* WM_THROTTLE_MS */
-    if (what->code == MHD_HTTP_UNAUTHORIZED)
-        MHD_add_response_header (response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
-                                 "Basic realm=\"wiremill\", charset=\"UTF-8\"");
-    const enum MHD_Result result = MHD_queue_response (connection, what->code, response);
-    MHD_destroy_response (response);
-    return result;
+    free (what->text);
 }
 
-static enum MHD_Result refuse (struct MHD_Connection *connection, unsigned code, const char *text)
+static void refuse (place_t *self, unsigned code, const char *text)
 {
-    const wm_http_answer_t what = { .text = strdup (text), .bytes = strlen (text), .code = code };
-    return answer (connection, &what, "text/plain; charset=utf-8");
+    wm_http_answer_t what = { .text = strdup (text), .bytes = strlen (text), .code = code };
+    answer (self, &what, "text/plain; charset=utf-8");
 }
 
-/* Whether a header Host names this machine by number or as localhost; NULL: there was none.  */
+/* Whether the request's host is this machine by number or is localhost; NULL: none is given.  */
 static bool names_us (const char *host)
 {
     char name[INET6_ADDRSTRLEN + 1];
@@ -135,57 +112,160 @@ static bool names_us (const char *host)
 
 /* Checks the password of a request for a page that is not open. Returns 0 where it is right, else
    the code to answer. One without a password is no guess.  */
-static unsigned check_password (wm_http_t *self, struct MHD_Connection *connection)
+static unsigned check_password (wm_http_t *self, const place_t *place)
 {
-    const char *key = MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Authorization");
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info (connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (!key || !info)
-        return MHD_HTTP_UNAUTHORIZED;
-    if (!wm_throttle_allows (&self->throttle, info->client_addr, wm_now_ms ()))
-        return MHD_HTTP_TOO_MANY_REQUESTS;
+    const char *key = wm_h1_field (place->h1, "Authorization");
+    const struct sockaddr *from = (const void *) &place->from;
+    if (!key)
+        return 401;
+    if (!wm_throttle_allows (&self->throttle, from, wm_now_ms ()))
+        return 429;
     if (wm_password_is_in (self->password, key))
         return 0;
-    wm_throttle_wrong (&self->throttle, info->client_addr, wm_now_ms ());
-    return MHD_HTTP_UNAUTHORIZED;
+    wm_throttle_wrong (&self->throttle, from, wm_now_ms ());
+    return 401;
 }
 
-static enum MHD_Result give (wm_http_t *self, struct MHD_Connection *connection,
-                             const wm_http_page_t *page)
+static void give (wm_http_t *self, place_t *place, const wm_http_page_t *page)
 {
-    const char *host = MHD_lookup_connection_value (connection, MHD_HEADER_KIND, "Host");
-    wm_http_answer_t what = { .code = MHD_HTTP_OK };
-    if (self->is_here && !names_us (host))
-        return refuse (connection, MHD_HTTP_MISDIRECTED_REQUEST,
-                       "this page has no other name than its address or localhost; under a name of "
-                       "its own wiremill serve wants --password-file\n");
-    const unsigned code = self->password && !page->is_open ? check_password (self, connection) : 0;
-    if (code)
-        return refuse (
-            connection, code,
-            code == MHD_HTTP_TOO_MANY_REQUESTS
-                ? "too many wrong passwords came from this address: try again in a second\n"
-                : "a password is needed, of any user name: ask who started wiremill serve\n");
-    page->make (self->context, &what);
-    return answer (connection, &what, page->type);
-}
-
-static enum MHD_Result on_request (void *context, struct MHD_Connection *connection,
-                                   const char *url, const char *method, const char *version,
-                                   const char *upload, size_t *upload_bytes, void **seen)
-{
-    wm_http_t *self = context;
-    (void) version, (void) upload, (void) upload_bytes;
-    if (strcmp (method, MHD_HTTP_METHOD_GET) != 0 && strcmp (method, MHD_HTTP_METHOD_HEAD) != 0)
-        return refuse (connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-    if (!*seen) { /* called for the headers, then again */
-        *seen = self;
-        return MHD_YES;
+    wm_http_answer_t what = { .code = 200 };
+    if (self->is_here && !names_us (place->h1->host)) {
+        refuse (place, 421,
+                "this page has no other name than its address or localhost; under a name of its "
+                "own wiremill serve wants --password-file\n");
+        return;
     }
+    const unsigned code = self->password && !page->is_open ? check_password (self, place) : 0;
+    if (code) {
+        refuse (place, code,
+                code == 429
+                    ? "too many wrong passwords came from this address: try again in a second\n"
+                    : "a password is needed, of any user name: ask who started wiremill serve\n");
+        return;
+    }
+    page->make (self->context, &what);
+    answer (place, &what, page->type);
+}
+
+static void route (wm_http_t *self, place_t *place)
+{
     for (const wm_http_page_t *page = self->pages; page->path; page++)
-        if (strcmp (page->path, url) == 0)
-            return give (self, connection, page);
-    return refuse (connection, MHD_HTTP_NOT_FOUND, "not found; the page is /\n");
+        if (strcmp (page->path, place->h1->path) == 0) {
+            give (self, place, page);
+            return;
+        }
+    refuse (place, 404, "not found; the page is /\n");
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void look (wm_http_t *self, place_t *place)
+{
+    const wm_h1_t *h1 = place->h1;
+    const bool is_read = h1->state == WM_H1_BODY || h1->state == WM_H1_END;
+    if (h1->state == WM_H1_REFUSED) {
+        char why[160];
+        snprintf (why, sizeof why, "%s\n", h1->why);
+        refuse (place, h1->code, why);
+    } else if (is_read && strcmp (h1->method, "GET") != 0 && strcmp (h1->method, "HEAD") != 0)
+        refuse (place, 405, "only GET and HEAD\n");
+    else if (is_read && (place->body > BODY_BYTES_MAX || h1->length > BODY_BYTES_MAX))
+        refuse (place, 413, "a request needs no body here\n");
+    else if (h1->state == WM_H1_END)
+        route (self, place);
+}
+
+/* False: the connection has ended.  */
+static bool receive (wm_http_t *self, place_t *place)
+{
+    uint8_t data[IN_BYTES];
+    const ssize_t n = recv (place->fd, data, sizeof data, MSG_DONTWAIT);
+    size_t body;
+    if (n <= 0)
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
+    for (size_t at = 0; at < (size_t) n && !place->out_bytes; place->body += body) {
+        at += wm_h1_read (place->h1, data + at, (size_t) n - at, &body);
+        look (self, place);
+    }
+    return !place->out_bytes || place->out;
+}
+
+/* False: the connection has ended.  */
+static bool give_out (place_t *self)
+{
+    const ssize_t n = send (self->fd, self->out + self->sent, self->out_bytes - self->sent,
+                            MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    self->sent += (size_t) n;
+    if (self->sent < self->out_bytes)
+        return true;
+    self->lingers = true;
+    return shutdown (self->fd, SHUT_WR) == 0;
+}
+
+static void leave (place_t *self)
+{
+    close (self->fd);
+    free (self->out);
+    free (self->h1);
+    *self = (place_t){ .fd = -1 };
+}
+
+static void enter (wm_http_t *self, place_t *place)
+{
+    socklen_t size = sizeof place->from;
+    place->fd = accept4 (self->listener, (struct sockaddr *) (void *) &place->from, &size,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (place->fd < 0)
+        return;
+    place->since_ms = wm_now_ms ();
+    place->h1 = calloc (1, sizeof *place->h1);
+    if (!place->h1)
+        leave (place);
+}
+
+/* Ends who is too old. What a client has taken gives it more time.  */
+static void sweep (wm_http_t *self, bool is_crowded)
+{
+    const int64_t now_ms = wm_now_ms (),
+                  life_ms = is_crowded ? WM_HTTP_CROWDED_MS : WM_HTTP_LIFE_MS;
+    for (place_t *place = self->place; place < &self->place[WM_HTTP_CONNECTIONS_MAX]; place++) {
+        const int64_t more_ms =
+            (int64_t) place->sent / (is_crowded ? WM_HTTP_CROWDED_BYTES_MS : WM_HTTP_BYTES_MS);
+        if (place->fd >= 0 && now_ms - place->since_ms > life_ms + more_ms)
+            leave (place);
+    }
+}
+
+static void *run (void *argument)
+{
+    wm_http_t *self = argument;
+    for (;;) {
+        struct pollfd ready[WM_HTTP_CONNECTIONS_MAX + 2] = { { self->wakeup, POLLIN, 0 } };
+        place_t *of[WM_HTTP_CONNECTIONS_MAX], *free_place = NULL;
+        nfds_t n = 2;
+        for (place_t *place = self->place; place < &self->place[WM_HTTP_CONNECTIONS_MAX]; place++) {
+            if (place->fd < 0) {
+                free_place = place;
+                continue;
+            }
+            of[n - 2] = place;
+            const short events = place->out_bytes && !place->lingers ? POLLOUT : POLLIN;
+            ready[n++] = (struct pollfd){ place->fd, events, 0 };
+        }
+        ready[1] = (struct pollfd){ free_place ? self->listener : -1, POLLIN, 0 };
+        poll (ready, n, n > 2 ? SWEEP_MS : -1);
+        if (ready[0].revents)
+            return NULL;
+        for (nfds_t i = 2; i < n; i++)
+            if (ready[i].revents &&
+                !(ready[i].events == POLLOUT ? give_out (of[i - 2]) : receive (self, of[i - 2])))
+                leave (of[i - 2]);
+        if (ready[1].revents)
+            enter (self, free_place);
+        sweep (self, n == WM_HTTP_CONNECTIONS_MAX + 2);
+    }
 }
 
 /* ---- the server ------------------------------------------------------------------------------ */
@@ -260,6 +340,18 @@ static bool is_near (const address_t *address)
     return wm_address_is_loopback (text);
 }
 
+/* Starts the thread, which gets no signals. False: errno.  */
+static bool start (wm_http_t *self)
+{
+    sigset_t all, before;
+    sigfillset (&all);
+    pthread_sigmask (SIG_SETMASK, &all, &before);
+    errno = pthread_create (&self->thread, NULL, run, self);
+    self->is_started = !errno;
+    pthread_sigmask (SIG_SETMASK, &before, NULL);
+    return self->is_started;
+}
+
 wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, void *context,
                         wm_error_t *error)
 {
@@ -285,23 +377,14 @@ wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, v
     self->password = how->password;
     self->is_here = is_near (&address) && !how->password;
     self->context = context;
-    pthread_mutex_init (&self->mutex, NULL);
     for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
-        self->connection[i].fd = -1;
-    const int fd = listen_at (&address, self->address);
-    if (fd >= 0)
-        self->daemon = MHD_start_daemon (
-            MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL, 0, NULL, NULL, on_request, self,
-            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT,
-            (unsigned) WM_HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-            (size_t) WM_HTTP_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) IDLE_S,
-            MHD_OPTION_NOTIFY_CONNECTION, on_connection, self, MHD_OPTION_END);
-    if (self->daemon)
+        self->place[i].fd = -1;
+    self->listener = listen_at (&address, self->address);
+    self->wakeup = self->listener >= 0 ? eventfd (0, EFD_CLOEXEC) : -1;
+    if (self->wakeup >= 0 && start (self))
         return self;
     wm_fault (error, WM_EHOST, "cannot listen at %.60s: %s; choose another --listen", listen_text,
               strerror (errno));
-    if (fd >= 0)
-        close (fd);
     wm_http_destroy (&self);
     return NULL;
 }
@@ -309,11 +392,18 @@ wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, v
 void wm_http_destroy (wm_http_t **self_p)
 {
     wm_http_t *self = *self_p;
+    const uint64_t one = 1;
     if (!self)
         return;
-    if (self->daemon)
-        MHD_stop_daemon (self->daemon);
-    pthread_mutex_destroy (&self->mutex);
+    if (self->is_started && write (self->wakeup, &one, sizeof one) == sizeof one)
+        pthread_join (self->thread, NULL);
+    for (place_t *place = self->place; place < &self->place[WM_HTTP_CONNECTIONS_MAX]; place++)
+        if (place->fd >= 0)
+            leave (place);
+    if (self->listener >= 0)
+        close (self->listener);
+    if (self->wakeup >= 0)
+        close (self->wakeup);
     free (self);
     *self_p = NULL;
 }

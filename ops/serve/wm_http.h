@@ -1,10 +1,11 @@
-/* wm_http.h - the HTTP side of `wiremill serve`: pages of a table, by libmicrohttpd.
+/* wm_http.h - the HTTP side of `wiremill serve`: pages of a table.
 
-   Bounded whatever connects: WM_HTTP_CONNECTIONS_MAX connections, each with
-   WM_HTTP_MEMORY_BYTES for what it sends, and WM_HTTP_LIFE_MS from its beginning to its end, or
-   WM_HTTP_CROWDED_MS while every place is taken: silent ones soon make room. One that waits for a
-   place waits in the kernel's queue. Only GET and HEAD are answered; a body is not
-   read. Of a request its path is looked at, and the headers Host and Authorization.
+   Bounded whatever connects: WM_HTTP_CONNECTIONS_MAX connections, each with one request, and with
+   WM_HTTP_LIFE_MS from its beginning to its end and a millisecond more for each WM_HTTP_BYTES_MS
+   that it has taken of its answer. While every place is taken it has WM_HTTP_CROWDED_MS and so on,
+   so that silent ones soon make room. One that waits for a place waits in the kernel's queue. Only
+   GET and HEAD are answered; a body is dropped. Of a request its path is looked at, its host, and
+   the header Authorization.
 
    On another address than loopback it wants a password for every page that is not open, unless the
    owner says that anybody may read; guesses are throttled (wm_throttle.h). On loopback without a
@@ -20,9 +21,10 @@
 #include <stddef.h>
 
 #define WM_HTTP_CONNECTIONS_MAX 64
-#define WM_HTTP_MEMORY_BYTES 8192
 #define WM_HTTP_LIFE_MS 10000
+#define WM_HTTP_BYTES_MS 8      /* 8 KB/s */
 #define WM_HTTP_CROWDED_MS 1000 /* an answer takes milliseconds */
+#define WM_HTTP_CROWDED_BYTES_MS 64
 
 typedef struct wm_http_t wm_http_t;
 
@@ -55,8 +57,5 @@ void wm_http_destroy (wm_http_t **self_p);
 
 /* The address it listens at, "127.0.0.1:9555"; lent.  */
 const char *wm_http_address (const wm_http_t *self);
-
-/* Ends connections that are too old; called every 100 ms or so by the owner.  */
-void wm_http_sweep (wm_http_t *self);
 
 #endif

@@ -72,7 +72,7 @@ static const wm_verb_t verb_gateway = {
 
 typedef struct {
     wm_front_t front;
-    wm_tls_t *tls;
+    wm_tls_t *tls[2]; /* of gRPC, of HTTP */
     wm_grpc_t *grpc;
     wm_http_t *http;
     int signals;
@@ -164,12 +164,14 @@ static wm_fault_t serve (gateway_t *self, const wm_args_t *args, wm_error_t *err
     if (!certificate != !key || (clients && !key))
         return wm_fault (error, WM_EUSAGE,
                          "give --tls-certificate and --tls-key together, or neither");
-    if (key && !(self->tls = wm_tls_new (certificate, key, clients, error)))
-        return error->fault;
+    for (wm_front_kind_t kind = WM_FRONT_GRPC; key && kind <= WM_FRONT_HTTP; kind++)
+        if (!(self->tls[kind] =
+                  wm_tls_new (certificate, key, clients, kind == WM_FRONT_GRPC, error)))
+            return error->fault;
     const int at_grpc = wm_io_listen (wm_args_text (args, "grpc"), grpc, error);
     if (at_grpc < 0)
         return error->fault;
-    self->grpc = wm_grpc_new (&self->front, at_grpc, self->tls);
+    self->grpc = wm_grpc_new (&self->front, at_grpc, self->tls[WM_FRONT_GRPC]);
     if (!self->grpc)
         return wm_fault (error, WM_EHOST, "cannot serve: %s", strerror (errno));
     if (strcmp (wm_args_text (args, "http"), "none") == 0) {
@@ -183,10 +185,9 @@ static wm_fault_t serve (gateway_t *self, const wm_args_t *args, wm_error_t *err
     const int at_http = wm_io_listen (wm_args_text (args, "http"), http, error);
     if (at_http < 0)
         return error->fault;
-    const wm_http_tls_t files = { certificate, key };
-    self->http = wm_http_new (&self->front, at_http, key ? &files : NULL, error);
+    self->http = wm_http_new (&self->front, at_http, self->tls[WM_FRONT_HTTP]);
     if (!self->http)
-        return error->fault;
+        return wm_fault (error, WM_EHOST, "cannot serve: %s", strerror (errno));
     fprintf (stderr, "wiremill gateway: gRPC on %s, HTTP on %s%s\n", grpc, http,
              key ? ", both by TLS" : "");
     return WM_OK;
@@ -280,7 +281,8 @@ static int gateway_main (const wm_args_t *args)
     wm_grpc_destroy (&self.grpc);
     wm_http_destroy (&self.http);
     wm_models_destroy (&self.front.models);
-    wm_tls_destroy (&self.tls);
+    wm_tls_destroy (&self.tls[WM_FRONT_GRPC]);
+    wm_tls_destroy (&self.tls[WM_FRONT_HTTP]);
     wm_loop_destroy (&self.front.loop);
     wm_budget_destroy (&self.front.budget);
     wm_addresses_destroy (&self.front.addresses);

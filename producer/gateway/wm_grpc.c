@@ -26,7 +26,6 @@
 #define SWEEP_US 1000000
 #define GREETING_US 10000000 /* a connection that has not spoken HTTP/2 by then is closed, */
                              /* as is one in the middle of a request's headers */
-#define REST_US 100000       /* after accept has failed */
 
 /* ---- the end of a connection ----------------------------------------------------------------- */
 
@@ -263,12 +262,9 @@ static void greet (wm_conn_t *self)
     wm_conn_mark (self);
 }
 
-static void open_conn (wm_grpc_t *self, int fd, const char *peer)
+static void open_conn (void *argument, int fd, const char *peer)
 {
-    if (!wm_addresses_admit (self->front->addresses, peer)) {
-        close (fd);
-        return;
-    }
+    wm_grpc_t *self = argument;
     wm_conn_t *conn = calloc (1, sizeof *conn);
     assert (conn);
     conn->grpc = self;
@@ -295,41 +291,6 @@ static void open_conn (wm_grpc_t *self, int fd, const char *peer)
     conn->share.address = wm_addresses_enter (self->front->addresses, peer);
     self->front->connections[WM_FRONT_GRPC]++;
     greet (conn);
-}
-
-static void accept_again (void *argument)
-{
-    wm_grpc_t *self = argument;
-    self->rest = NULL;
-    wm_loop_change (self->watch, EPOLLIN);
-}
-
-/* Waits a little where no connection can be taken: the kernel keeps those that come.  */
-static void rest (wm_grpc_t *self)
-{
-    wm_loop_change (self->watch, 0);
-    self->rest = wm_loop_timer (self->front->loop, wm_loop_now_us (self->front->loop) + REST_US,
-                                accept_again, self);
-}
-
-static void on_accept (void *argument, uint32_t events)
-{
-    (void) events;
-    wm_grpc_t *self = argument;
-    char peer[WM_ADDRESS_BYTES];
-    for (int i = 0; i < 16; i++) {
-        const int fd = self->n_conns < self->front->connections_max
-                           ? wm_io_accept (self->listener, peer)
-                           : (errno = EMFILE, -1);
-        if (fd >= 0)
-            open_conn (self, fd, peer);
-        else if (errno == EAGAIN)
-            return;
-        else if (errno != ECONNABORTED && errno != EINTR) {
-            rest (self);
-            return;
-        }
-    }
 }
 
 /* From now on new streams are ignored, and new messages in those that are open: the client has
@@ -372,7 +333,7 @@ wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls)
 {
     wm_grpc_t *self = calloc (1, sizeof *self);
     assert (self);
-    *self = (wm_grpc_t){ .front = front, .tls = tls, .listener = listener };
+    *self = (wm_grpc_t){ .front = front, .tls = tls };
     if (nghttp2_session_callbacks_new (&self->callbacks) || nghttp2_option_new (&self->option) ||
         !(self->in = malloc (IN_BYTES)))
         abort ();
@@ -382,25 +343,16 @@ wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls)
     nghttp2_option_set_max_outbound_ack (self->option, ACKS_MAX);
     nghttp2_option_set_stream_reset_rate_limit (self->option, RESET_BURST, RESET_RATE);
     nghttp2_option_set_max_send_header_block_length (self->option, 64 << 10);
-    self->watch = wm_loop_watch (front->loop, listener, EPOLLIN, on_accept, self);
     self->sweep = wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + SWEEP_US, sweep, self);
-    if (!self->watch)
+    self->door = wm_door_new (front, WM_FRONT_GRPC, listener, open_conn, self);
+    if (!self->door)
         wm_grpc_destroy (&self);
     return self;
 }
 
-static void stop_accepting (wm_grpc_t *self)
-{
-    wm_loop_untimer (&self->rest);
-    wm_loop_unwatch (&self->watch);
-    if (self->listener >= 0)
-        close (self->listener);
-    self->listener = -1;
-}
-
 void wm_grpc_drain (wm_grpc_t *self)
 {
-    stop_accepting (self);
+    wm_door_destroy (&self->door);
     self->is_draining = true;
     for (wm_conn_t *conn = self->conns; conn; conn = conn->next) {
         if (conn->calls)
@@ -420,7 +372,7 @@ void wm_grpc_destroy (wm_grpc_t **self_p)
     if (!self)
         return;
     *self_p = NULL;
-    stop_accepting (self);
+    wm_door_destroy (&self->door);
     wm_loop_untimer (&self->sweep);
     while (self->conns)
         kill_conn (self->conns);

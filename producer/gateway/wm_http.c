@@ -1,10 +1,16 @@
-/* wm_http.c - libmicrohttpd in the loop: requests are received, wait, and are answered.
+/* wm_http.c - connections and requests of HTTP/1.1: they are received, wait, and are answered.
 
-   libmicrohttpd has an epoll descriptor, which the loop watches, and tells by MHD_get_timeout when
-   it wants to be called again. It does not see that the client of a suspended connection goes away:
-   the loop watches that descriptor too.  */
+   wm_h1.h reads requests, and refuses what is wrong with their framing; here are sockets, memory
+   and time. A connection is in one of four states: it waits for a request's head, receives its
+   body, waits (for memory or for the models; nothing is read from it then), or sends the answer. A
+   body of a known length is received where it is kept; all else comes by a buffer that all
+   connections share (`in`), and what of that cannot be read yet the connection keeps (`rest`).
+
+   If a request is refused while its body comes, closing the connection would make the kernel reset
+   it, and the client would see that in place of the answer. So such a connection lingers: what
+   comes is read and dropped until the client closes it, for LINGER_US and some bytes at most.  */
 #include "producer/gateway/wm_http_private.h"
-#include "producer/gateway/wm_linger.h"
+#include "producer/gateway/wm_door.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -12,28 +18,26 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#define POOL_BYTES                                                                                 \
-    (128u << 10)  /* libmicrohttpd's, of a connection: headers, then pieces of a body */
-#define IDLE_S 60 /* a connection without a byte is closed */
-#define DEFLATE_BYTES_MIN 1024 /* scores are compressed from here */
+#define IN_BYTES (64u << 10)      /* read at once */
+#define DIRECT_BYTES (1u << 20)   /* ... into a body */
+#define READS_MAX 4               /* ... before other connections have their turn */
+#define IDLE_US 60000000          /* a connection without a request is closed */
+#define HEAD_US WM_FRONT_STALL_US /* from a head's first byte to its last */
+#define DEFLATE_BYTES_MIN 1024    /* scores are compressed from here */
 #define SWEEP_US 1000000
-#define PEM_BYTES_MAX (256u << 10)
+#define LINGER_US 30000000
 #define LINGER_TIMES 4 /* of the largest request: so much of one that is refused is read */
 
 struct wm_http_t {
     wm_front_t *front;
-    struct MHD_Daemon *daemon;
-    wm_lingers_t *lingers;
-    int listener, epoll;
-    wm_watch_t *watch;
-    wm_timer_t *timer, *sweep;
-    wm_visit_t *visits;
+    wm_tls_t *tls;
+    wm_door_t *door; /* NULL: it accepts no more */
+    wm_timer_t *sweep;
+    wm_web_t *webs;
     size_t n_visit;
-    bool is_marked, is_draining;
-    char *certificate, *key;
+    bool is_draining;
+    uint8_t in[IN_BYTES]; /* what is read, of one connection after the other */
 };
 
 wm_front_t *wm_visit_front (const wm_visit_t *self)
@@ -41,89 +45,57 @@ wm_front_t *wm_visit_front (const wm_visit_t *self)
     return self->http->front;
 }
 
-/* ---- libmicrohttpd in the loop --------------------------------------------------------------- */
-
-static void run (wm_http_t *self);
-
-static void on_due (void *argument)
+static int64_t now_us (const wm_http_t *self)
 {
-    wm_http_t *self = argument;
-    self->timer = NULL;
-    run (self);
+    return wm_loop_now_us (self->front->loop);
 }
 
-static void run (wm_http_t *self)
-{
-    MHD_UNSIGNED_LONG_LONG left_ms;
-    self->is_marked = false;
-    MHD_run (self->daemon);
-    wm_loop_untimer (&self->timer);
-    const int64_t now_us = wm_loop_now_us (self->front->loop);
-    /* A timer that is due already would be called in this round, again and again while
-       libmicrohttpd has a connection that waits for what the loop does besides.  */
-    if (MHD_get_timeout (self->daemon, &left_ms) == MHD_YES)
-        self->timer =
-            wm_loop_timer (self->front->loop, now_us + (int64_t) left_ms * 1000 + 1, on_due, self);
-}
+/* ---- the state of a connection --------------------------------------------------------------- */
 
-static void on_ready (void *argument, uint32_t events)
-{
-    (void) events;
-    run (argument);
-}
+static void go_on (void *argument);
 
-static void run_later (void *argument)
+static void mark (wm_web_t *self)
 {
-    wm_http_t *self = argument;
-    if (self->is_marked && self->daemon)
-        run (self);
-}
-
-static void mark (wm_http_t *self)
-{
-    if (!self->is_marked)
-        wm_loop_later (self->front->loop, run_later, self);
+    if (self->is_marked || self->is_dead)
+        return;
     self->is_marked = true;
+    wm_loop_later (self->http->front->loop, go_on, self);
 }
 
-/* ---- suspended requests ---------------------------------------------------------------------- */
-
-static int fd_of (const wm_visit_t *self)
+/* Whether bytes of the client can be taken now.  */
+static bool may_read (const wm_web_t *self)
 {
-    return MHD_get_connection_info (self->connection, MHD_CONNECTION_INFO_CONNECTION_FD)
-        ->connect_fd;
+    const wm_visit_t *visit = self->visit;
+    return self->lingers || !visit ||
+           (!visit->is_suspended && !visit->is_answered && !visit->is_whole);
+}
+
+static void watch_for (wm_web_t *self)
+{
+    uint32_t events = may_read (self) ? EPOLLIN : 0;
+    if (self->visit && self->visit->is_suspended)
+        events |= EPOLLRDHUP;
+    if (self->out_bytes || (self->visit && self->visit->is_answered) || self->io.wants_write)
+        events |= EPOLLOUT;
+    wm_loop_change (self->watch, events);
 }
 
 static void resume (wm_visit_t *self)
 {
-    wm_loop_unwatch (&self->watch);
-    if (!self->is_suspended)
-        return;
     self->is_suspended = false;
-    MHD_resume_connection (self->connection);
-    mark (self->http);
-}
-
-static void on_gone (void *argument, uint32_t events)
-{
-    (void) events;
-    const wm_ks_error_t error = { WM_KS_CANCELLED, "the client has closed the connection" };
-    wm_visit_fail (argument, &error);
+    mark (self->web);
 }
 
 static void suspend (wm_visit_t *self)
 {
-    if (self->is_suspended)
-        return;
     self->is_suspended = true;
-    MHD_suspend_connection (self->connection);
-    self->watch = wm_loop_watch (self->http->front->loop, fd_of (self), EPOLLRDHUP, on_gone, self);
+    mark (self->web);
 }
 
 static void on_held (void *argument)
 {
     wm_visit_t *self = argument;
-    self->moves_us = wm_loop_now_us (self->http->front->loop);
+    self->moves_us = now_us (self->http);
     self->moves_before = self->bytes;
     resume (self);
 }
@@ -160,8 +132,7 @@ static bool takes (const char *list, const char *coding)
    rely on that: tritonclient.http.aio asks for gzip always, and inflates scores only.  */
 static const char *accepted (const wm_visit_t *self, const wm_page_t *page)
 {
-    const char *accepts = MHD_lookup_connection_value (self->connection, MHD_HEADER_KIND,
-                                                       MHD_HTTP_HEADER_ACCEPT_ENCODING);
+    const char *accepts = wm_h1_field (&self->web->h1, "Accept-Encoding");
     if (!accepts || !page->is_scores || page->bytes < DEFLATE_BYTES_MIN)
         return NULL;
     return takes (accepts, "gzip") ? "gzip" : takes (accepts, "deflate") ? "deflate" : NULL;
@@ -183,26 +154,35 @@ static void end_work (wm_visit_t *self)
     self->body = NULL;
 }
 
-/* Hands an answer to libmicrohttpd, which frees its data. encoding: NULL or that of the data.  */
+/* Begins to send an answer, whose data it takes. encoding: NULL or that of the data.  */
 static void send_page (wm_visit_t *self, const wm_page_t *page, const char *encoding)
 {
+    wm_web_t *web = self->web;
+    char fields[320];
+    const bool keeps = self->is_whole && web->h1.keeps && !self->http->is_draining;
+    snprintf (fields, sizeof fields, "Content-Type: %s\r\n%s%s%s%s%s%s%s", page->type,
+              encoding ? "Content-Encoding: " : "", encoding ? encoding : "",
+              encoding ? "\r\n" : "", page->header ? page->header : "", page->header ? ": " : "",
+              page->header ? page->value : "", page->header ? "\r\n" : "");
     self->is_answered = true;
     self->bytes_out = page->bytes;
-    self->moves_us = wm_loop_now_us (self->http->front->loop);
-    wm_hold_set (self->http->front->budget, &self->hold, &self->web->share,
+    self->moves_us = now_us (self->http);
+    self->page = *page;
+    wm_hold_set (self->http->front->budget, &self->hold, &web->share,
                  page->bytes + WM_FRONT_REQUEST_BYTES);
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer (page->bytes, page->data, MHD_RESPMEM_MUST_FREE);
-    assert (response);
-    MHD_add_response_header (response, MHD_HTTP_HEADER_CONTENT_TYPE, page->type);
-    if (encoding)
-        MHD_add_response_header (response, MHD_HTTP_HEADER_CONTENT_ENCODING, encoding);
-    if (page->header)
-        MHD_add_response_header (response, page->header, page->value);
-    if (self->http->is_draining)
-        MHD_add_response_header (response, MHD_HTTP_HEADER_CONNECTION, "close");
-    MHD_queue_response (self->connection, page->status, response);
-    MHD_destroy_response (response);
+    web->is_closing = !keeps;
+    memmove (web->out, web->out + web->out_at, web->out_bytes); /* of 100 Continue */
+    if (!web->out_at)
+        web->out_bytes = 0;
+    web->out_at = 0;
+    web->out_bytes += wm_h1_answer (&web->h1, web->out + web->out_bytes, page->status, page->bytes,
+                                    keeps, fields);
+    if (web->h1.method && strcmp (web->h1.method, "HEAD") == 0)
+        self->page.bytes = 0;
+    else if (page->bytes <= sizeof web->out - web->out_bytes) {
+        memcpy (web->out + web->out_bytes, page->data, page->bytes);
+        web->out_bytes += self->sent = page->bytes;
+    }
     resume (self);
 }
 
@@ -244,6 +224,14 @@ void wm_visit_json (wm_visit_t *self, unsigned status, json_t *json)
     wm_visit_page (self, &page);
 }
 
+/* Answers by a status and a text.  */
+static void fail (wm_visit_t *self, unsigned status, const char *why)
+{
+    json_t *text = json_string (why);
+    wm_visit_json (self, status,
+                   json_pack ("{s:o}", "error", text ? text : json_string ("no reason is known")));
+}
+
 void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error)
 {
     static const unsigned status[WM_KS_CODES] = {
@@ -252,17 +240,10 @@ void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error)
         [WM_KS_EXHAUSTED] = 413,   [WM_KS_UNIMPLEMENTED] = 501, [WM_KS_INTERNAL] = 500,
     };
     self->code = error->code;
-    json_t *text = json_string (error->text);
-    wm_visit_json (self, status[error->code],
-                   json_pack ("{s:o}", "error", text ? text : json_string ("no reason is known")));
+    fail (self, status[error->code], error->text);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
-
-static const char *header (const wm_visit_t *self, const char *name)
-{
-    return MHD_lookup_connection_value (self->connection, MHD_HEADER_KIND, name);
-}
 
 static void too_large (wm_visit_t *self)
 {
@@ -274,51 +255,46 @@ static void too_large (wm_visit_t *self)
     wm_visit_fail (self, &error);
 }
 
-/* The headers are there. Memory is taken when the body comes: libmicrohttpd 0.9.75 calls again with
-   nothing, as at the end of a body, where this call has suspended the connection.  */
+/* The head is there. Memory is taken when the body comes.  */
 static void begin (wm_visit_t *self)
 {
+    wm_web_t *web = self->web;
     const size_t max = self->http->front->message_max;
-    const char *length = header (self, MHD_HTTP_HEADER_CONTENT_LENGTH),
-               *encoding = header (self, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    const char *encoding = wm_h1_field (&web->h1, "Content-Encoding");
     const wm_ks_error_t unknown = { WM_KS_UNIMPLEMENTED,
                                     "requests may be compressed by gzip or deflate only" };
-    const unsigned long long bytes = length ? strtoull (length, NULL, 10) : 0;
     self->encoding = encoding && strcmp (encoding, "identity") != 0 ? encoding : NULL;
     self->extra = WM_FRONT_REQUEST_BYTES + (self->encoding ? WM_INFLATE_STATE_BYTES : 0);
     if (self->encoding && strcmp (encoding, "gzip") != 0 && strcmp (encoding, "deflate") != 0)
         wm_visit_fail (self, &unknown);
-    else if (bytes > max)
+    else if (web->h1.length > max)
         too_large (self);
-    else
-        self->announced = (size_t) bytes;
-    if (self->is_answered) /* libmicrohttpd will close the connection; the client may be sending */
-        wm_linger (self->http->lingers, fd_of (self), LINGER_TIMES * max);
+    else {
+        self->announced = (size_t) web->h1.length;
+        if (web->h1.wants_continue)
+            web->out_bytes = (size_t) snprintf (web->out, WM_WEB_CONTINUE_BYTES,
+                                                "HTTP/1.1 100 Continue\r\n\r\n");
+    }
 }
 
-/* Copies a piece of the body. False: it waits for memory, which a body without a length takes as it
-   grows. Of one that is too large the rest is dropped: its answer can be given at its end only.  */
-static bool add_body (wm_visit_t *self, const char *data, size_t bytes)
+/* Makes room for more bytes of the body. False: it waits for memory, which a body without a length
+   takes as it grows, or is too large.  */
+static bool make_room (wm_visit_t *self, size_t bytes)
 {
     const size_t all = self->bytes + bytes, max = self->http->front->message_max;
-    if (all > max) {
-        self->is_too_large = true;
-        self->dropped += bytes;
-        if (self->dropped > max)
-            shutdown (fd_of (self), SHUT_RDWR);
+    if (all <= self->body_max)
         return true;
+    if (all > max) {
+        too_large (self);
+        return false;
     }
-    if (all > self->body_max) {
-        const size_t twice = 2 * all < max ? 2 * all : max;
-        const size_t room = all <= self->announced ? self->announced : twice;
-        if (!wm_visit_hold (self, room + self->extra, on_held))
-            return false;
-        self->body_max = room;
-        self->body = realloc (self->body, room);
-        assert (self->body);
-    }
-    memcpy (self->body + self->bytes, data, bytes);
-    self->bytes = all;
+    const size_t twice = 2 * all < max ? 2 * all : max;
+    const size_t room = all <= self->announced ? self->announced : twice;
+    if (!wm_visit_hold (self, room + self->extra, on_held))
+        return false;
+    self->body_max = room;
+    self->body = realloc (self->body, room);
+    assert (self->body);
     return true;
 }
 
@@ -361,9 +337,7 @@ static void end (wm_visit_t *self)
 {
     wm_front_t *front = self->http->front;
     self->is_whole = true;
-    if (self->is_too_large)
-        too_large (self);
-    else if (self->encoding && self->bytes)
+    if (self->encoding && self->bytes)
         self->zip =
             wm_inflate_new (front->slices, self->body, self->bytes,
                             wm_inflate_max (self->bytes, front->message_max), on_inflated, self);
@@ -373,207 +347,340 @@ static void end (wm_visit_t *self)
         suspend (self);
 }
 
-static wm_visit_t *visit_new (wm_http_t *http, struct MHD_Connection *connection, const char *url,
-                              const char *method)
+static wm_visit_t *visit_new (wm_web_t *web)
 {
     wm_visit_t *self = calloc (1, sizeof *self);
-    const size_t n = strlen (method);
+    const char *method = web->h1.method && web->h1.path ? web->h1.method : "?",
+               *path = web->h1.path ? web->h1.path : "?";
+    const size_t n = strlen (method), bytes = n + strlen (path) + 2;
     assert (self);
-    self->http = http;
-    self->connection = connection;
-    self->web =
-        MHD_get_connection_info (connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-    self->begun_us = self->moves_us = wm_loop_now_us (http->front->loop);
-    self->is_post = strcmp (method, MHD_HTTP_METHOD_POST) == 0;
-    self->line = malloc (n + strlen (url) + 2);
+    self->http = web->http;
+    self->web = web;
+    self->begun_us = self->moves_us = now_us (web->http);
+    self->is_post = strcmp (method, "POST") == 0;
+    self->line = malloc (bytes);
     assert (self->line);
-    sprintf (self->line, "%s %s", method, url);
+    snprintf (self->line, bytes, "%s %s", method, path);
     self->path = self->line + n + 1;
-    self->next = http->visits;
-    if (self->next)
-        self->next->before = self;
-    http->visits = self;
-    http->n_visit++;
+    web->visit = self;
+    web->http->n_visit++;
     return self;
 }
 
-static enum MHD_Result on_request (void *argument, struct MHD_Connection *connection,
-                                   const char *url, const char *method, const char *version,
-                                   const char *data, size_t *bytes, void **slot)
-{
-    wm_http_t *self = argument;
-    wm_visit_t *visit = *slot;
-    (void) version;
-    if (!visit) {
-        *slot = visit = visit_new (self, connection, url, method);
-        begin (visit);
-    } else if (visit->is_answered)
-        *bytes = 0; /* what is still sent is of no use */
-    else if (*bytes) {
-        if (add_body (visit, data, *bytes))
-            *bytes = 0;
-    } else if (!visit->is_whole)
-        end (visit);
-    return MHD_YES;
-}
-
 /* The answer is sent, or the connection has ended.  */
-static void on_completed (void *argument, struct MHD_Connection *connection, void **slot,
-                          enum MHD_RequestTerminationCode code)
+static void visit_destroy (wm_visit_t *self, bool is_sent)
 {
-    wm_http_t *http = argument;
-    wm_visit_t *self = *slot;
-    (void) connection;
-    if (!self)
-        return;
-    *slot = NULL;
-    const bool is_fine = self->is_answered && code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    wm_http_t *http = self->http;
     const wm_front_line_t line = {
         .kind = WM_FRONT_HTTP,
         .peer = self->web->peer,
         .method = self->line,
         .model = self->model,
-        .code = is_fine || self->code ? self->code : WM_KS_CANCELLED,
+        .code = is_sent || self->code ? self->code : WM_KS_CANCELLED,
         .bytes_in = self->bytes,
         .bytes_out = self->bytes_out,
         .begun_us = self->begun_us,
     };
     wm_front_answered (http->front, &line);
     end_work (self);
-    wm_loop_unwatch (&self->watch);
     wm_hold_give (http->front->budget, &self->hold);
-    *(self->before ? &self->before->next : &http->visits) = self->next;
-    if (self->next)
-        self->next->before = self->before;
+    self->web->visit = NULL;
     http->n_visit--;
     free (self->line);
     free (self);
 }
 
-static enum MHD_Result may_connect (void *argument, const struct sockaddr *from, socklen_t bytes)
+/* Answers a request that is not read to its end: what the client sends is dropped from now on.  */
+static void refuse (wm_web_t *self, unsigned status, const char *why)
 {
-    wm_http_t *self = argument;
-    char peer[WM_ADDRESS_BYTES];
-    (void) bytes;
-    wm_io_address (from, peer);
-    return wm_addresses_admit (self->front->addresses, peer) ? MHD_YES : MHD_NO;
+    wm_visit_t *visit = self->visit ? self->visit : visit_new (self);
+    visit->code = status == 408 ? WM_KS_CANCELLED : WM_KS_INVALID;
+    fail (visit, status, why);
 }
 
-static void on_connection (void *argument, struct MHD_Connection *connection, void **slot,
-                           enum MHD_ConnectionNotificationCode code)
+/* Bytes of the body. False: they wait for memory, or the request is answered.  */
+static bool add_body (wm_visit_t *self, const uint8_t *data, size_t bytes)
 {
-    wm_http_t *self = argument;
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        self->front->connections[WM_FRONT_HTTP]--;
-        wm_addresses_leave (self->front->addresses, &((wm_web_t *) *slot)->share.address);
-        free (*slot);
+    if (!make_room (self, bytes))
+        return false;
+    memcpy (self->body + self->bytes, data, bytes);
+    self->bytes += bytes;
+    return true;
+}
+
+/* After the parser has read something.  */
+static void look (wm_web_t *self)
+{
+    if (self->h1.state == WM_H1_REFUSED) {
+        refuse (self, self->h1.code, self->h1.why);
         return;
     }
-    wm_web_t *web = calloc (1, sizeof *web);
-    assert (web);
-    const struct sockaddr *from =
-        MHD_get_connection_info (connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-    wm_io_address (from, web->peer);
-    web->number = ++self->front->clients;
-    web->share.address = wm_addresses_enter (self->front->addresses, web->peer);
-    self->front->connections[WM_FRONT_HTTP]++;
-    *slot = web;
+    if (!self->visit && self->h1.state != WM_H1_HEAD)
+        begin (visit_new (self));
+    if (self->h1.state == WM_H1_END && !self->visit->is_answered && !self->visit->is_whole &&
+        !self->piece)
+        end (self->visit);
 }
 
-/* Whether the client has closed its side: libmicrohttpd 0.9.75 does not see it where the end has
-   come together with the last bytes.  */
-static bool is_gone (const wm_visit_t *self)
+/* Reads n bytes, up to where the request waits or is answered. Returns how many it has read.  */
+static size_t take (wm_web_t *self, const uint8_t *data, size_t n)
 {
-    char byte;
-    return recv (fd_of (self), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-}
-
-/* Cuts off who is gone, and who sends or takes too slowly to hold memory.  */
-static void sweep (void *argument)
-{
-    wm_http_t *self = argument;
-    const int64_t now_us = wm_loop_now_us (self->front->loop);
-    for (wm_visit_t *visit = self->visits; visit; visit = visit->next) {
-        const size_t sent = visit->bytes + visit->dropped - visit->moves_before;
-        const size_t bytes = visit->is_answered ? visit->bytes_out : sent;
-        const bool arrives = !visit->is_answered && !visit->is_whole;
-        if (!visit->is_suspended && (visit->is_answered || arrives) &&
-            ((arrives && is_gone (visit)) || wm_front_is_slow (now_us - visit->moves_us, bytes)))
-            shutdown (fd_of (visit), SHUT_RDWR);
+    size_t at = 0;
+    while (at < n && may_read (self)) {
+        if (self->lingers) {
+            self->dropped += n - at;
+            return n;
+        }
+        if (!self->piece) {
+            at += wm_h1_read (&self->h1, data + at, n - at, &self->piece);
+            at -= self->piece;
+        }
+        if (self->piece && add_body (self->visit, data + at, self->piece)) {
+            at += self->piece;
+            self->piece = 0;
+        }
+        if (may_read (self))
+            look (self);
     }
-    self->sweep = wm_loop_timer (self->front->loop, now_us + SWEEP_US, sweep, self);
+    if (!self->visit && wm_h1_has_begun (&self->h1) && !self->has_head_begun) {
+        self->has_head_begun = true;
+        self->since_us = now_us (self->http);
+    }
+    return at;
+}
+
+/* Reads what had to wait.  */
+static void take_rest (wm_web_t *self)
+{
+    if (!self->rest || !may_read (self))
+        return;
+    const size_t n = take (self, self->rest + self->rest_at, self->rest_bytes);
+    self->rest_at += n;
+    self->rest_bytes -= n;
+    if (self->rest_bytes)
+        return;
+    free (self->rest);
+    self->rest = NULL;
+}
+
+/* Receives bytes of the body where it is kept. Returns as read.  */
+static ssize_t receive_body (wm_web_t *self)
+{
+    wm_visit_t *visit = self->visit;
+    const size_t room = visit->body_max - visit->bytes;
+    const ssize_t n = wm_io_read (&self->io, visit->body + visit->bytes,
+                                  room < DIRECT_BYTES ? room : DIRECT_BYTES);
+    if (n <= 0)
+        return n;
+    visit->bytes += (size_t) n;
+    wm_h1_took (&self->h1, (uint64_t) n);
+    look (self);
+    return n;
+}
+
+static ssize_t receive_some (wm_web_t *self)
+{
+    const wm_visit_t *visit = self->visit;
+    if (visit && !self->lingers && visit->announced && visit->body_max == visit->announced)
+        return receive_body (self);
+    const ssize_t n = wm_io_read (&self->io, self->http->in, IN_BYTES);
+    const size_t taken = n > 0 ? take (self, self->http->in, (size_t) n) : 0;
+    if (n > 0 && taken < (size_t) n) {
+        self->rest_at = 0;
+        self->rest_bytes = (size_t) n - taken;
+        self->rest = malloc (self->rest_bytes);
+        assert (self->rest);
+        memcpy (self->rest, self->http->in + taken, self->rest_bytes);
+    }
+    return n;
+}
+
+/* False: the connection has ended.  */
+static bool receive (wm_web_t *self)
+{
+    for (int i = 0; (i < READS_MAX || wm_io_has_more (&self->io)) && may_read (self); i++) {
+        const ssize_t n = receive_some (self);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return false;
+        if (n < 0)
+            return true;
+    }
+    return !self->lingers || self->dropped < LINGER_TIMES * self->http->front->message_max;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* False: the connection has ended.  */
+static bool send_some (wm_web_t *self)
+{
+    wm_visit_t *visit = self->visit;
+    while (self->out_bytes || (visit && visit->is_answered && visit->sent < visit->page.bytes)) {
+        const bool is_head = self->out_bytes;
+        const ssize_t n = is_head
+                              ? wm_io_write (&self->io, self->out + self->out_at, self->out_bytes)
+                              : wm_io_write (&self->io, visit->page.data + visit->sent,
+                                             visit->page.bytes - visit->sent);
+        if (n < 0)
+            return errno == EAGAIN || errno == EINTR;
+        self->out_at += is_head ? (size_t) n : 0;
+        self->out_bytes -= is_head ? (size_t) n : 0;
+        if (!is_head)
+            visit->sent += (size_t) n;
+        if (!self->out_bytes)
+            self->out_at = 0;
+    }
+    return true;
+}
+
+static void free_web (void *argument)
+{
+    wm_web_t *self = argument;
+    free (self->rest);
+    free (self);
+}
+
+/* Closes it; the memory is freed when no callback of it is put off any more.  */
+static void kill_web (wm_web_t *self)
+{
+    self->is_dead = true;
+    if (self->visit)
+        visit_destroy (self->visit, false);
+    wm_loop_unwatch (&self->watch);
+    wm_io_close (&self->io);
+    wm_addresses_leave (self->http->front->addresses, &self->share.address);
+    self->http->front->connections[WM_FRONT_HTTP]--;
+    *(self->before ? &self->before->next : &self->http->webs) = self->next;
+    if (self->next)
+        self->next->before = self->before;
+    wm_loop_later (self->http->front->loop, free_web, self);
+}
+
+/* The answer is sent. False: nothing more is to come.  */
+static bool end_answer (wm_web_t *self)
+{
+    const bool is_whole = self->visit->is_whole;
+    visit_destroy (self->visit, true);
+    self->since_us = now_us (self->http);
+    self->has_head_begun = false;
+    if (!self->is_closing) {
+        wm_h1_begin (&self->h1);
+        return true;
+    }
+    self->lingers = !is_whole || self->rest_bytes;
+    self->dropped = self->piece = 0;
+    return self->lingers && wm_io_end (&self->io);
+}
+
+/* Sends, and reads what had to wait, until it must wait for the client, memory or the models.  */
+static void go_on (void *argument)
+{
+    wm_web_t *self = argument;
+    self->is_marked = false;
+    bool goes_on = !self->is_dead;
+    while (goes_on) {
+        goes_on = send_some (self);
+        if (!goes_on || self->out_bytes)
+            break;
+        if (self->visit && self->visit->is_answered) {
+            if (self->visit->sent < self->visit->page.bytes)
+                break;
+            goes_on = end_answer (self);
+            continue;
+        }
+        const size_t before = self->rest_bytes;
+        take_rest (self);
+        if (self->rest_bytes == before)
+            break;
+    }
+    if (!goes_on && !self->is_dead)
+        kill_web (self);
+    else if (!self->is_dead)
+        watch_for (self);
+}
+
+static void on_ready (void *argument, uint32_t events)
+{
+    wm_web_t *self = argument;
+    const bool is_gone = events & (EPOLLHUP | EPOLLERR) ||
+                         (events & EPOLLRDHUP && self->visit && self->visit->is_suspended);
+    if ((is_gone && !may_read (self)) || (may_read (self) && !self->rest && !receive (self)))
+        kill_web (self);
+    else
+        mark (self);
 }
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-/* Reads a file of certificates; the caller's. NULL with *error.  */
-static char *read_text (const char *path, wm_error_t *error)
+/* Whether it has had its time; where an answer can say so, it is given.  */
+static bool is_late (wm_web_t *self)
 {
-    char *text = calloc (1, PEM_BYTES_MAX + 1);
-    FILE *from = fopen (path, "re");
-    assert (text);
-    const size_t n = from ? fread (text, 1, PEM_BYTES_MAX, from) : 0;
-    if (!n) {
-        wm_fault (error, WM_EUSAGE, "%.200s cannot be read: %s", path,
-                  from ? "it is empty" : strerror (errno));
-        free (text);
-        text = NULL;
+    wm_visit_t *visit = self->visit;
+    const int64_t now = now_us (self->http), since_us = now - self->since_us;
+    if (self->lingers)
+        return since_us > LINGER_US;
+    if (visit && visit->is_answered)
+        return wm_front_is_slow (now - visit->moves_us, visit->sent);
+    const bool is_slow =
+        visit ? !visit->is_suspended && !visit->is_whole &&
+                    wm_front_is_slow (now - visit->moves_us, visit->bytes - visit->moves_before)
+              : self->has_head_begun && since_us > HEAD_US;
+    if (is_slow)
+        refuse (self, 408, "the request has come too slowly");
+    return !visit && !self->has_head_begun && since_us > IDLE_US;
+}
+
+static void sweep (void *argument)
+{
+    wm_http_t *self = argument;
+    for (wm_web_t *web = self->webs, *next; web; web = next) {
+        next = web->next;
+        if (is_late (web))
+            kill_web (web);
     }
-    if (from)
-        fclose (from);
-    return text;
+    self->sweep = wm_loop_timer (self->front->loop, now_us (self) + SWEEP_US, sweep, self);
 }
 
-static void start (wm_http_t *self, const wm_http_tls_t *tls)
+static void open_web (void *argument, int fd, const char *peer)
 {
-    const struct MHD_OptionItem secure[] = {
-        { MHD_OPTION_HTTPS_MEM_CERT, 0, self->certificate },
-        { MHD_OPTION_HTTPS_MEM_KEY, 0, self->key },
-        { MHD_OPTION_END, 0, NULL },
-    };
-    const unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (tls ? MHD_USE_TLS : 0);
-    self->daemon = MHD_start_daemon (
-        flags, 0, may_connect, self, on_request, self, MHD_OPTION_LISTEN_SOCKET, self->listener,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, self, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, self, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t) POOL_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned) IDLE_S, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned) self->front->connections_max, MHD_OPTION_ARRAY, tls ? secure : &secure[2],
-        MHD_OPTION_END);
+    wm_http_t *self = argument;
+    wm_web_t *web = calloc (1, sizeof *web);
+    assert (web);
+    web->http = self;
+    if (!wm_io_open (&web->io, fd, self->tls) ||
+        !(web->watch = wm_loop_watch (self->front->loop, fd, EPOLLIN, on_ready, web))) {
+        if (web->io.fd >= 0)
+            wm_io_close (&web->io);
+        free (web);
+        return;
+    }
+    web->number = ++self->front->clients;
+    web->since_us = now_us (self);
+    snprintf (web->peer, sizeof web->peer, "%s", peer);
+    web->next = self->webs;
+    if (web->next)
+        web->next->before = web;
+    self->webs = web;
+    web->share.address = wm_addresses_enter (self->front->addresses, peer);
+    self->front->connections[WM_FRONT_HTTP]++;
 }
 
-wm_http_t *wm_http_new (wm_front_t *front, int listener, const wm_http_tls_t *tls,
-                        wm_error_t *error)
+wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls)
 {
     wm_http_t *self = calloc (1, sizeof *self);
     assert (self);
-    *self = (wm_http_t){ .front = front, .listener = listener };
-    self->lingers = wm_lingers_new (front->loop);
-    if (!tls || ((self->certificate = read_text (tls->certificate, error)) &&
-                 (self->key = read_text (tls->key, error)))) {
-        start (self, tls);
-        if (!self->daemon)
-            wm_fault (error, WM_EHOST, "cannot serve HTTP%s",
-                      tls ? " with this certificate and key" : "");
-    }
-    if (self->daemon) {
-        self->epoll = MHD_get_daemon_info (self->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
-        self->watch = wm_loop_watch (front->loop, self->epoll, EPOLLIN, on_ready, self);
-        self->sweep =
-            wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + SWEEP_US, sweep, self);
-        run (self);
-        return self;
-    }
-    wm_http_destroy (&self);
-    return NULL;
+    self->front = front;
+    self->tls = tls;
+    self->sweep = wm_loop_timer (front->loop, now_us (self) + SWEEP_US, sweep, self);
+    self->door = wm_door_new (front, WM_FRONT_HTTP, listener, open_web, self);
+    if (!self->door)
+        wm_http_destroy (&self);
+    return self;
 }
 
 void wm_http_drain (wm_http_t *self)
 {
-    const MHD_socket listener = MHD_quiesce_daemon (self->daemon);
+    wm_door_destroy (&self->door);
     self->is_draining = true;
-    if (listener != MHD_INVALID_SOCKET)
-        close (listener);
-    self->listener = -1;
 }
 
 size_t wm_http_open (const wm_http_t *self)
@@ -587,20 +694,9 @@ void wm_http_destroy (wm_http_t **self_p)
     if (!self)
         return;
     *self_p = NULL;
-    const wm_ks_error_t error = { WM_KS_UNAVAILABLE, "the gateway ends" };
+    wm_door_destroy (&self->door);
     wm_loop_untimer (&self->sweep);
-    for (wm_visit_t *visit = self->visits; visit; visit = visit->next)
-        if (visit->is_suspended)
-            wm_visit_fail (visit, &error);
-    wm_loop_unwatch (&self->watch);
-    wm_loop_untimer (&self->timer);
-    if (self->daemon)
-        MHD_stop_daemon (self->daemon);
-    else if (self->listener >= 0)
-        close (self->listener);
-    wm_lingers_destroy (&self->lingers);
-    free (self->certificate);
-    free (self->key);
-    self->daemon = NULL;
-    wm_loop_later (self->front->loop, free, self); /* behind what is put off already */
+    while (self->webs)
+        kill_web (self->webs);
+    free (self);
 }

@@ -6,14 +6,31 @@
 #include "producer/gateway/wm_infer.h"
 #include "producer/gateway/wm_inflate.h"
 #include "producer/gateway/wm_io.h"
+#include "schema/base/wm_h1.h"
 
-#include <microhttpd.h>
+#define WM_WEB_CONTINUE_BYTES 26 /* "HTTP/1.1 100 Continue" with its end */
 
-/* A connection, for its share of the memory.  */
-typedef struct {
+typedef struct wm_visit_t wm_visit_t;
+
+/* A connection. It has one request at a time: what comes behind it is read once it is answered.  */
+typedef struct wm_web_t {
+    wm_http_t *http;
+    struct wm_web_t *next, *before;
+    wm_io_t io;
+    wm_watch_t *watch;
     wm_share_t share;
     uint64_t number;
     char peer[WM_ADDRESS_BYTES];
+    wm_visit_t *visit; /* NULL: none, or its head has not come */
+    uint8_t *rest;     /* what came and is not read yet: rest_bytes from rest_at */
+    size_t rest_at, rest_bytes;
+    size_t piece;     /* ... of which so many are the body's */
+    int64_t since_us; /* since when it waits for a request, for the end of its head, or lingers */
+    size_t dropped;   /* bytes, while it lingers */
+    bool has_head_begun, is_closing, lingers, is_marked, is_dead;
+    size_t out_at, out_bytes; /* of `out`, what is still to be sent */
+    char out[WM_WEB_CONTINUE_BYTES + WM_H1_ANSWER_BYTES];
+    wm_h1_t h1;
 } wm_web_t;
 
 /* An answer. `type` and `header` are literals.  */
@@ -26,12 +43,10 @@ typedef struct {
     size_t bytes;
 } wm_page_t;
 
-/* One request. Its connection is suspended while it waits for memory or for the models.  */
-typedef struct wm_visit_t {
+/* One request. It is suspended while it waits for memory or for the models.  */
+struct wm_visit_t {
     wm_http_t *http;
-    struct MHD_Connection *connection;
     wm_web_t *web;
-    struct wm_visit_t *next, *before;
     char *line;       /* "POST /v2/..." */
     const char *path; /* in `line` */
     bool is_post;
@@ -40,24 +55,23 @@ typedef struct wm_visit_t {
     size_t bytes, body_max;
     size_t announced;     /* bytes of the body, by its header; 0: none says it */
     size_t extra;         /* what the request costs beside it */
-    size_t dropped;       /* bytes of a body that is too large */
     wm_zip_t *zip;        /* while the body is inflated, or the answer compressed */
     wm_slice_t slice;     /* while values in JSON are read or written */
     const char *encoding; /* of the request: "gzip", "deflate"; NULL: none */
-    bool is_suspended, is_whole, is_pending, is_answered, is_too_large;
-    wm_watch_t *watch;           /* of a client that goes away while it is suspended */
+    bool is_suspended, is_whole, is_pending, is_answered;
     wm_timer_t *timer;           /* of the request's own timeout */
     struct wm_visit_t **changes; /* points to this while a model is loaded or unloaded for it */
     wm_infer_t infer;
     wm_infer_page_t written; /* the answer to it, while it is written */
-    wm_page_t page;          /* the answer, while it is compressed */
+    wm_page_t page;          /* the answer, while it is compressed, then while it is sent */
+    size_t sent;             /* ... bytes of it */
     wm_ks_code_t code;
     char model[64];
     size_t bytes_out;
     int64_t begun_us;
     int64_t moves_us;    /* since when the client may send, or takes the answer */
     size_t moves_before; /* bytes that it had sent until then */
-} wm_visit_t;
+};
 
 /* All of the request is there: answers it now or later.  */
 void wm_visit_route (wm_visit_t *self);

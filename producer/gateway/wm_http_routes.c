@@ -18,7 +18,7 @@ static wm_models_t *models (const wm_visit_t *self)
 static void answer (wm_visit_t *self, json_t *json, const wm_ks_error_t *error)
 {
     if (json)
-        wm_visit_json (self, MHD_HTTP_OK, json);
+        wm_visit_json (self, 200, json);
     else
         wm_visit_fail (self, error);
 }
@@ -29,7 +29,7 @@ static void answer_ready (wm_visit_t *self, const char *what, bool is_ready, con
     json_t *json = json_pack ("{s:b}", what, is_ready);
     if (*why)
         json_object_set_new (json, "error", json_string (why)); /* not UTF-8: without it */
-    wm_visit_json (self, is_ready ? MHD_HTTP_OK : MHD_HTTP_BAD_REQUEST, json);
+    wm_visit_json (self, is_ready ? 200 : 400, json);
 }
 
 /* ---- health, metadata, statistics ------------------------------------------------------------ */
@@ -82,7 +82,7 @@ static void metrics (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
     char *text = wm_metrics_page (wm_visit_front (self));
-    const wm_page_t page = { .status = MHD_HTTP_OK,
+    const wm_page_t page = { .status = 200,
                              .type = "text/plain; version=0.0.4; charset=utf-8",
                              .data = (uint8_t *) text,
                              .bytes = strlen (text) };
@@ -96,7 +96,7 @@ static void send_written (wm_visit_t *self)
 {
     const wm_infer_page_t *written = &self->written;
     const bool has_binary = written->json_bytes != SIZE_MAX;
-    wm_page_t page = { .status = MHD_HTTP_OK,
+    wm_page_t page = { .status = 200,
                        .type = has_binary ? "application/octet-stream" : "application/json",
                        .header = has_binary ? "Inference-Header-Content-Length" : NULL,
                        .is_scores = true,
@@ -214,8 +214,7 @@ static wm_ks_code_t decode (wm_visit_t *self, bool has_length, size_t json_bytes
 
 static void infer (wm_visit_t *self, const char *model, const char *version)
 {
-    const char *length = MHD_lookup_connection_value (self->connection, MHD_HEADER_KIND,
-                                                      "Inference-Header-Content-Length");
+    const char *length = wm_h1_field (&self->web->h1, "Inference-Header-Content-Length");
     wm_ks_error_t error;
     size_t more;
     char *end = NULL;
@@ -281,7 +280,7 @@ static void on_changed (void *argument, const wm_ks_error_t *error)
     if (error && error->code)
         wm_visit_fail (self, error);
     else
-        wm_visit_json (self, MHD_HTTP_OK, NULL);
+        wm_visit_json (self, 200, NULL);
 }
 
 typedef void change_fn_t (wm_models_t *, const char *, wm_models_done_t *, void *);

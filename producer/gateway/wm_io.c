@@ -16,6 +16,7 @@
 
 struct wm_tls_t {
     SSL_CTX *context;
+    bool is_h2;
 };
 
 /* ---- sockets --------------------------------------------------------------------------------- */
@@ -25,13 +26,6 @@ static void print_address (const struct sockaddr *of, socklen_t n, char text[WM_
     char host[46] = "?", port[6] = "?";
     getnameinfo (of, n, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
     snprintf (text, WM_ADDRESS_BYTES, strchr (host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-}
-
-void wm_io_address (const struct sockaddr *of, char text[WM_ADDRESS_BYTES])
-{
-    print_address (
-        of, of->sa_family == AF_INET6 ? sizeof (struct sockaddr_in6) : sizeof (struct sockaddr_in),
-        text);
 }
 
 static int listen_at (const struct addrinfo *at)
@@ -112,17 +106,21 @@ int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES])
 
 /* ---- TLS ------------------------------------------------------------------------------------- */
 
-/* A gRPC client speaks HTTP/2 or nothing.  */
-static int choose_h2 (SSL *ssl, const unsigned char **out, unsigned char *n,
-                      const unsigned char *in, unsigned n_in, void *context)
+/* A gRPC client speaks HTTP/2 or nothing; of HTTP/1.1's some offer other protocols only, and speak
+   it all the same.  */
+static int choose (SSL *ssl, const unsigned char **out, unsigned char *n, const unsigned char *in,
+                   unsigned n_in, void *context)
 {
     (void) ssl;
-    (void) context;
-    static const unsigned char h2[] = { 2, 'h', '2' };
+    static const unsigned char h2[] = { 2, 'h', '2' }, h1[] = "\x08http/1.1";
+    const wm_tls_t *self = context;
     unsigned char *chosen;
-    const int rc = SSL_select_next_proto (&chosen, n, h2, sizeof h2, in, n_in);
+    const int rc = SSL_select_next_proto (&chosen, n, self->is_h2 ? h2 : h1,
+                                          self->is_h2 ? sizeof h2 : sizeof h1 - 1, in, n_in);
     *out = chosen;
-    return rc == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_ALERT_FATAL;
+    return rc == OPENSSL_NPN_NEGOTIATED ? SSL_TLSEXT_ERR_OK
+           : self->is_h2                ? SSL_TLSEXT_ERR_ALERT_FATAL
+                                        : SSL_TLSEXT_ERR_NOACK;
 }
 
 static const char *reason (void)
@@ -134,17 +132,18 @@ static const char *reason (void)
     return text ? text : "no reason is known";
 }
 
-wm_tls_t *wm_tls_new (const char *certificate, const char *key, const char *clients,
+wm_tls_t *wm_tls_new (const char *certificate, const char *key, const char *clients, bool is_h2,
                       wm_error_t *error)
 {
     wm_tls_t *self = zmalloc (sizeof *self);
     SSL_CTX *context = self->context = SSL_CTX_new (TLS_server_method ());
     assert (context);
+    self->is_h2 = is_h2;
     SSL_CTX_set_min_proto_version (context, TLS1_2_VERSION);
     SSL_CTX_set_options (context, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION);
     SSL_CTX_set_mode (context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                    SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_alpn_select_cb (context, choose_h2, NULL);
+    SSL_CTX_set_alpn_select_cb (context, choose, self);
     if (clients) {
         SSL_CTX_set_verify (context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
         SSL_CTX_set_session_id_context (context, (const unsigned char *) "wiremill", 8);
@@ -197,6 +196,15 @@ void wm_io_close (wm_io_t *self)
     SSL_free (self->ssl);
     close (self->fd);
     *self = (wm_io_t){ .fd = -1 };
+}
+
+bool wm_io_end (wm_io_t *self)
+{
+    if (self->ssl) {
+        SSL_shutdown (self->ssl);
+        ERR_clear_error ();
+    }
+    return shutdown (self->fd, SHUT_WR) == 0;
 }
 
 /* What a call of OpenSSL returned, as the kernel would say it.  */

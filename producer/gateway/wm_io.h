@@ -19,17 +19,13 @@ int wm_io_listen (const char *where, char address[WM_ADDRESS_BYTES], wm_error_t 
 /* Accepts a connection; `peer` is its address. -1 with errno.  */
 int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES]);
 
-/* Prints "ADDRESS:PORT" of an IPv4 or IPv6 address.  */
-struct sockaddr;
-void wm_io_address (const struct sockaddr *of, char text[WM_ADDRESS_BYTES]);
-
 /* ---- TLS ------------------------------------------------------------------------------------- */
 
 typedef struct wm_tls_t wm_tls_t;
 
 /* Reads the server's certificate chain and key (PEM); `clients` (or NULL): authorities whose
-   certificates clients must have. NULL with *error.  */
-wm_tls_t *wm_tls_new (const char *certificate, const char *key, const char *clients,
+   certificates clients must have; is_h2: clients speak HTTP/2, else HTTP/1.1. NULL with *error.  */
+wm_tls_t *wm_tls_new (const char *certificate, const char *key, const char *clients, bool is_h2,
                       wm_error_t *error);
 void wm_tls_destroy (wm_tls_t **self_p);
 
@@ -44,6 +40,8 @@ typedef struct {
 /* Takes the descriptor. `tls` may be NULL. False: no memory; the descriptor is closed.  */
 bool wm_io_open (wm_io_t *self, int fd, wm_tls_t *tls);
 void wm_io_close (wm_io_t *self);
+/* Says that nothing more is written; it can still be read. False: the connection has ended.  */
+bool wm_io_end (wm_io_t *self);
 
 /* As read and send: -1 with EAGAIN where nothing can be had now.  */
 ssize_t wm_io_read (wm_io_t *self, void *to, size_t bytes);

@@ -1,0 +1,330 @@
+"""framing.py - requests whose framing is wrong, as raw bytes, through every HTTP listener.
+
+usage: framing.py framing NAME=ADDRESS:PORT,METHOD,PATH,keeps|closes ...      METHOD and PATH answer 200; "TLS" is by TLS
+       framing.py streams GRPC
+       framing.py slow GATEWAY SERVE GRPC
+
+A request whose end two readers could see in different places is answered by an error and the connection is closed: what follows is
+never read as another request. Each row is sent with such a request behind it.
+"""
+import socket
+import ssl
+import struct
+import sys
+import threading
+import time
+
+BEHIND = b"GET /behind HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+HOST = b"Host: 127.0.0.1\r\n"
+LAST = b"0\r\n\r\n"
+
+
+def head(*lines, first=b"%s %s HTTP/1.1", host=HOST):
+    return first + b"\r\n" + host + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
+
+
+def chunked(body, *lines):
+    return head(b"Transfer-Encoding: chunked", *lines) + body
+
+
+# name: (bytes, code). %s %s is the listener's method and path.
+BAD = {
+    "Content-Length with Transfer-Encoding": (chunked(LAST, b"Content-Length: 5"), 400),
+    "Transfer-Encoding behind Content-Length": (head(b"Content-Length: 5", b"Transfer-Encoding: chunked") + LAST, 400),
+    "two Content-Length": (head(b"Content-Length: 2", b"Content-Length: 3") + b"[]", 400),
+    "two equal Content-Length": (head(b"Content-Length: 2", b"Content-Length: 2") + b"[]", 400),
+    "a list in Content-Length": (head(b"Content-Length: 2, 2") + b"[]", 400),
+    "Content-Length -1": (head(b"Content-Length: -1") + b"[]", 400),
+    "Content-Length +2": (head(b"Content-Length: +2") + b"[]", 400),
+    "Content-Length 0x2": (head(b"Content-Length: 0x2") + b"[]", 400),
+    "Content-Length 2x": (head(b"Content-Length: 2x") + b"[]", 400),
+    "Content-Length 1 1": (head(b"Content-Length: 1 1") + b"[]", 400),
+    "Content-Length without a number": (head(b"Content-Length:") + b"[]", 400),
+    "Content-Length 2^64 + 2": (head(b"Content-Length: 18446744073709551618") + b"[]", 400),
+    "Content-Length of 40 digits": (head(b"Content-Length: " + b"9" * 40) + b"[]", 400),
+    "a blank before the colon": (head(b"Content-Length : 2") + b"[]", 400),
+    "a blank before the colon of any header": (head(b"X : 2"), 400),
+    "a tab before the colon": (head(b"Transfer-Encoding\t: chunked") + LAST, 400),
+    "a blank before the first header": (head(b"X: y", host=b" " + HOST), 400),
+    "a folded header": (head(b"X: y", b" z"), 400),
+    "a folded Transfer-Encoding": (head(b"Transfer-Encoding:", b"\tchunked") + LAST, 400),
+    "a header without a colon": (head(b"Content-Length 2") + b"[]", 400),
+    "a header without a name": (head(b": 2"), 400),
+    "a header whose name has a blank": (head(b"Content Length: 2"), 400),
+    "a header whose name has a bracket": (head(b"X(y): 2"), 400),
+    "a header whose name has a byte above 127": (head(b"X\xe9: 2"), 400),
+    "a lone CR in a header": (head(b"X: y\rContent-Length: 2") + b"[]", 400),
+    "a lone LF in a header": (head(b"X: y\nContent-Length: 2") + b"[]", 400),
+    "a lone LF behind the request line": (b"%s %s HTTP/1.1\nHost: 127.0.0.1\r\n\r\n", 400),
+    "a lone LF at the end of the headers": (b"%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\n", 400),
+    "NUL in a header": (head(b"X: y\0z"), 400),
+    "NUL in a header's name": (head(b"X\0: y"), 400),
+    "NUL in the request line": (head(first=b"%s %s\0 HTTP/1.1"), 400),
+    "a control byte in a header": (head(b"X: y\x7fz\x01"), 400),
+    "an unknown Transfer-Encoding": (head(b"Transfer-Encoding: gzip") + LAST, 501),
+    "chunked and another": (head(b"Transfer-Encoding: gzip, chunked") + LAST, 501),
+    "chunked twice": (head(b"Transfer-Encoding: chunked", b"Transfer-Encoding: chunked") + LAST, 400),
+    "chunked before another": (head(b"Transfer-Encoding: chunked, gzip") + LAST, 501),
+    "xchunked": (head(b"Transfer-Encoding: xchunked") + LAST, 501),
+    "identity": (head(b"Transfer-Encoding: identity") + LAST, 501),
+    "Transfer-Encoding without a value": (head(b"Transfer-Encoding:") + LAST, 400),
+    "Transfer-Encoding in quotes": (head(b'Transfer-Encoding: "chunked"') + LAST, 501),
+    "HTTP/1.0 with Transfer-Encoding": (head(b"Transfer-Encoding: chunked", first=b"%s %s HTTP/1.0") + LAST, 400),
+    "no Host": (head(host=b""), 400),
+    "two Host": (head(HOST[:-2]), 400),
+    "Host with a blank": (head(host=b"Host: 127.0.0.1 b\r\n"), 400),
+    "two blanks in the request line": (head(first=b"%s  %s HTTP/1.1"), 400),
+    "a tab in the request line": (head(first=b"%s\t%s HTTP/1.1"), 400),
+    "a blank behind the version": (head(first=b"%s %s HTTP/1.1 "), 400),
+    "a blank before the method": (head(first=b" %s %s HTTP/1.1"), 400),
+    "a method that is no token": (head(first=b"%s(: %s HTTP/1.1"), 400),
+    "no version": (head(first=b"%s %s"), 400),
+    "no target": (head(first=b"%s HTTP/1.1"), 400),
+    "a fourth word": (head(first=b"%s %s x HTTP/1.1"), 400),
+    "HTTP/1.x": (head(first=b"%s %s HTTP/1.x"), 400),
+    "http/1.1": (head(first=b"%s %s http/1.1"), 400),
+    "HTTP/2.0": (head(first=b"%s %s HTTP/2.0"), 505),
+    "a lone CR in the request line": (head(first=b"%s %s\r HTTP/1.1"), 400),
+    "chunk size -1": (chunked(b"-1\r\n[]\r\n" + LAST), 400),
+    "chunk size +2": (chunked(b"+2\r\n[]\r\n" + LAST), 400),
+    "chunk size 0x2": (chunked(b"0x2\r\n[]\r\n" + LAST), 400),
+    "chunk size 2g": (chunked(b"2g\r\n[]\r\n" + LAST), 400),
+    "chunk size of nothing": (chunked(b"\r\n[]\r\n" + LAST), 400),
+    "a blank before a chunk's size": (chunked(b" 2\r\n[]\r\n" + LAST), 400),
+    "chunk size 2^64 + 2": (chunked(b"10000000000000002\r\n[]\r\n" + LAST), 400),
+    "chunk size with an LF": (chunked(b"2\n[]\r\n" + LAST), 400),
+    "chunk size with a CR": (chunked(b"2\r[]\r\n" + LAST), 400),
+    "a chunk's data longer than its size": (chunked(b"2\r\n[]x\r\n" + LAST), 400),
+    "a chunk's data with an LF behind it": (chunked(b"2\r\n[]\n" + LAST), 400),
+    "a chunk's data with nothing behind it": (chunked(b"2\r\n[]" + LAST), 400),
+    "a chunk's extension that is too long": (chunked(b"2;x=" + b"y" * 70000 + b"\r\n[]\r\n" + LAST), 400),
+    "a chunk's extension with an LF": (chunked(b"2;x\ny\r\n[]\r\n" + LAST), 400),
+    "a chunk's extension with a NUL": (chunked(b"2;x\0y\r\n[]\r\n" + LAST), 400),
+    "a trailer with a blank before the colon": (chunked(b"2\r\n[]\r\n0\r\nX : y\r\n\r\n"), 400),
+    "a trailer with a lone LF": (chunked(b"2\r\n[]\r\n0\r\nX: y\n\r\n"), 400),
+    "the last chunk with a lone LF": (chunked(b"2\r\n[]\r\n0\r\n\n"), 400),
+}
+# What is right, in all its ways: answered, and so is the request behind it where the listener keeps connections.
+GOOD = {
+    "no body": head(),
+    "Content-Length": head(b"Content-Length: 2") + b"[]",
+    "Content-Length with zeros and blanks": head(b"Content-Length: \t 002 ") + b"[]",
+    "no blank behind the colon": head(b"Content-Length:2") + b"[]",
+    "chunks": chunked(b"1\r\n[\r\n01\r\n]\r\n" + LAST),
+    "Chunked in capitals": head(b"TRANSFER-ENCODING: Chunked") + b"2\r\n[]\r\n" + LAST,
+    "a chunk's extension": chunked(b'2;x="y"\r\n[]\r\n0;z\r\n\r\n'),
+    "a trailer": chunked(b"2\r\n[]\r\n0\r\nX: y\r\n\r\n"),
+    "an empty line before the request": b"\r\n" + head(),
+    "bytes above 127 and tabs in a value": head(b"X: \xe9\t\xff"),
+    "a name of every letter": head(b"!#$%%&'*+-.^_`|~09azAZ: y".replace(b"%%", b"%")),
+}
+
+
+def answers(said):
+    """The answers until the server closes the connection: (code, headers) of each."""
+    data = b""
+    try:
+        while piece := said.recv(65536):
+            data += piece
+    except ConnectionError:
+        pass
+    except TimeoutError:
+        raise AssertionError(f"it is open; it sent {data[:200]}")
+    found = []
+    while data:
+        top, _, rest = data.partition(b"\r\n\r\n")
+        assert top[:8] == b"HTTP/1.1" and top[8:9] == b" ", data[:200]
+        fields = dict(line.lower().split(b": ", 1) for line in top.split(b"\r\n")[1:])
+        found.append((int(top[9:12]), fields))
+        data = rest[int(fields.get(b"content-length", 0)):]
+    return found
+
+
+def connect(address, name=""):
+    said = socket.create_connection(address.rsplit(":", 1), timeout=60)
+    said.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if name == "TLS":
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        said = context.wrap_socket(said, suppress_ragged_eofs=True)
+    return said
+
+
+def tried(name, address, method, path, data, pieces):
+    said = connect(address, name)
+    data = data.replace(b"%s", method.encode(), 1).replace(b"%s", path.encode(), 1) + BEHIND
+    try:
+        for i in range(0, len(data), pieces):
+            said.sendall(data[i:i + pieces])
+    except ConnectionError:
+        pass  # it has seen enough
+    try:
+        return answers(said)
+    except AssertionError as error:
+        return [(str(error), {})]
+    finally:
+        said.close()
+
+
+def framing():
+    wrong = []
+    for word in sys.argv[2:]:
+        name, how = word.split("=", 1)
+        address, method, path, kept = how.split(",")
+        for pieces in (1 << 20, 7, 1):
+            for what, (data, code) in BAD.items():
+                if pieces > 1000 or len(data) < 5000:
+                    got = tried(name, address, method, path, data, pieces)
+                    if [one for one, _ in got] != [code] or got[0][1].get(b"connection") != b"close":
+                        wrong.append(f"{name}, {pieces} bytes at once: {what}: not {code} and closed, but {got}")
+            for what, data in GOOD.items():
+                got = [one for one, _ in tried(name, address, method, path, data, pieces)]
+                if got != ([200, 404] if kept == "keeps" else [200]):
+                    wrong.append(f"{name}, {pieces} bytes at once: {what}: {got}")
+    print(*wrong, sep="\n")
+    assert not wrong
+    print(f"{len(BAD)} wrong and {len(GOOD)} right framings")
+
+
+# ---- HTTP/2 --------------------------------------------------------------------------------------
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0)
+DATA, HEADERS, RST, GOAWAY = 0, 1, 3, 7
+LIVE = b"\0\0\0\0\0"  # a message without fields, framed
+USUAL = ((":method", "POST"), (":scheme", "http"), (":path", "/inference.GRPCInferenceService/ServerLive"), (":authority", "x"),
+         ("content-type", "application/grpc"), ("te", "trailers"))
+
+
+def heads(pairs):
+    return b"".join(b"\0" + bytes([len(a)]) + a + bytes([len(b)]) + b for a, b in ((a.encode("latin-1"), b.encode("latin-1")) for a, b in pairs))
+
+
+def read_frame(said):
+    head = b""
+    while len(head) < 9:
+        piece = said.recv(9 - len(head))
+        if not piece:
+            return None
+        head += piece
+    body = b""
+    while len(body) < int.from_bytes(head[:3], "big"):
+        body += said.recv(int.from_bytes(head[:3], "big") - len(body))
+    return head[3], head[4], int.from_bytes(head[5:], "big"), body
+
+
+def streams():
+    """Each bad request is stream 1 of a connection, with a good one beside it: the bad one is reset (PROTOCOL_ERROR), and nothing of
+    it is answered; the good one is."""
+    def plus(*more):
+        return USUAL + more
+
+    rows = {
+        "content-length longer than the data": (plus(("content-length", "9")), LIVE),
+        "content-length shorter than the data": (plus(("content-length", "2")), LIVE),
+        "content-length 0 with data": (plus(("content-length", "0")), LIVE),
+        "two content-length": (plus(("content-length", "5"), ("content-length", "5")), LIVE),
+        "content-length -5": (plus(("content-length", "-5")), LIVE),
+        "content-length +5": (plus(("content-length", "+5")), LIVE),
+        "content-length 2^64 + 5": (plus(("content-length", "18446744073709551621")), LIVE),
+        "transfer-encoding": (plus(("transfer-encoding", "chunked")), LIVE),
+        "connection": (plus(("connection", "close")), LIVE),
+        "keep-alive": (plus(("keep-alive", "1")), LIVE),
+        "proxy-connection": (plus(("proxy-connection", "close")), LIVE),
+        "upgrade": (plus(("upgrade", "h2c")), LIVE),
+        "te: gzip": (USUAL[:-1] + (("te", "gzip"),), LIVE),
+        "capitals in a name": (plus(("Content-Length", "5")), LIVE),
+        "a blank in a name": (plus(("content-length ", "5")), LIVE),
+        "CR LF in a value": (plus(("x", "y\r\ncontent-length: 2")), LIVE),
+        "NUL in a value": (plus(("x", "y\0")), LIVE),
+        "no :path": (USUAL[:2] + USUAL[3:], LIVE),
+        "two :path": (USUAL[:3] + USUAL[2:], LIVE),
+        "no :method": (USUAL[1:], LIVE),
+        "an unknown pseudo-header": (((":x", "y"),) + USUAL, LIVE),
+        "a pseudo-header behind a header": (USUAL[:2] + (("x", "y"),) + USUAL[2:], LIVE),
+    }
+    for what, (bad, data) in rows.items():
+        said = connect(sys.argv[2])
+        said.sendall(GREETING + frame(HEADERS, 4, 1, heads(bad)) + frame(DATA, 1, 1, data) +
+                     frame(HEADERS, 4, 3, heads(USUAL)) + frame(DATA, 1, 3, LIVE))
+        resets, data, is_done = {}, b"", False
+        while not (is_done and resets) and (one := read_frame(said)):
+            kind, flags, stream, body = one
+            assert kind != GOAWAY and (stream != 1 or kind == RST), (what, one)
+            if kind == RST:
+                resets[stream] = body
+            elif stream == 3:
+                data += body if kind == DATA else b""
+                is_done |= flags & 1
+        assert resets == {1: b"\0\0\0\1"} and data == b"\0\0\0\0\2\x08\1", (what, resets, data)
+        said.close()
+
+
+# ---- slow clients --------------------------------------------------------------------------------
+
+def drained(said):
+    while said.recv(65536):
+        pass
+
+
+def slow():
+    """All at once. (name, address, what is sent first, then how much of what how often, the answer, when it must be there)"""
+    web, page, grpc = sys.argv[2:5]
+    post = b"POST /v2/repository/index HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+    get = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    body = b"[" + b" " * 3_300_000 + b"]"
+    rows = (
+        ("a head that never ends", web, post + b"X: ", b"x", 1, [408], 29, 45),
+        ("a body that never ends", web, post + b"Content-Length: 999999\r\n\r\n", b"x", 1, [408], 29, 45),
+        ("a chunk's size that never ends", web, post + b"Transfer-Encoding: chunked\r\n\r\n0;", b"x", 1, [408], 29, 45),
+        ("trailers that never end", web, post + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX:", b"x", 1, [408], 29, 45),
+        ("nothing is sent", web, b"", b"", 1, [], 59, 75),
+        ("a head of 2.5 kB at 100 B/s", web, post + b"X: ", b"x" * 2500 + b"\r\n\r\n", 100, [200], 24, 29),
+        ("a body of 3.3 MB at 75 kB/s", web, post + b"Content-Length: %d\r\n\r\n" % len(body), body, 75000, [200], 40, 75),
+        ("a page's head that never ends", page, get + b"X: ", b"x", 1, [], 9, 20),
+        ("a page's body that never ends", page, get + b"Content-Length: 9999\r\n\r\n", b"x", 1, [], 9, 20),
+        ("no request for a page", page, b"", b"", 1, [], 9, 20),
+        ("HTTP/2: nothing is sent", grpc, b"", b"", 1, None, 9, 20),
+        ("HTTP/2: headers that never end", grpc, GREETING + b"\0\x03\xe8\1\4\0\0\0\1\0\x7f\x7f", b"x", 1, None, 9, 20),
+    )
+    wrong = []
+
+    def try_one(what, address, first, more, rate, want, least_s, most_s):
+        said, start, end = connect(address), time.monotonic(), []
+        said.settimeout(200)
+
+        def read():
+            try:
+                end.append([code for code, _ in answers(said)] if want is not None else drained(said))
+            except (AssertionError, OSError) as error:
+                end.append(error)
+            end.append(time.monotonic() - start)
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        try:
+            said.sendall(first)
+            at = 0
+            while not end and more and (at < len(more) or len(more) < 10):
+                said.sendall(more[at:at + rate] if len(more) > 9 else more)
+                at += rate
+                time.sleep(max(0, start + at / rate - time.monotonic()))
+        except ConnectionError:
+            pass
+        reader.join()
+        if (want is not None and end[0] != want) or not least_s <= end[1] <= most_s:
+            wrong.append(f"{what}: {end[0]} after {end[1]:.1f} s, not {want} after {least_s} to {most_s} s")
+
+    threads = [threading.Thread(target=try_one, args=row) for row in rows]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    print(*wrong, sep="\n")
+    assert not wrong
+
+
+globals()[sys.argv[1]]()

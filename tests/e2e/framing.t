@@ -1,0 +1,36 @@
+#!/bin/bash
+# framing.t - requests whose framing is wrong, by every HTTP listener; slow clients and HTTP/2's equivalents.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+. tests/gateway.sh
+export WM_TIME_SCALE=10 XDG_RUNTIME_DIR=$work
+make_model "${small}1" || bail "no model"
+run () { timeout 600 python3 tests/e2e/framing.py "$@"; } # part, listeners...
+
+gateway --threads 1 --model "m=$made/model-${small}1.wmm" 2>"$log" &
+gateway=$!
+until_true 60 address || bail "no gateway"
+grpc=$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$log")
+"$bin/wiremill" serve --broker "ipc://$work/none" --listen 127.0.0.1:0 2>"$work/serve" &
+serve=$!
+until_true 60 grep -q 'is the page' "$work/serve" || bail "no page"
+page=$(sed -n 's,.*http://\(127.0.0.1:[0-9]*\)/ is the page.*,\1,p' "$work/serve")
+listeners=("gateway=$http,POST,/v2/repository/index,keeps" "serve=$page,GET,/health/live,closes")
+if command -v openssl >/dev/null && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
+    -keyout "$work/key" -out "$work/certificate" 2>/dev/null; then
+    plain=$http log=$work/log2
+    gateway --threads 1 --model "m=$made/model-${small}1.wmm" --tls-certificate "$work/certificate" --tls-key "$work/key" 2>"$log" &
+    secure=$!
+    until_true 60 address || bail "no gateway with TLS"
+    listeners+=("TLS=$http,POST,/v2/repository/index,keeps")
+    http=$plain
+fi
+ok "framing: what is wrong is refused and nothing behind it is read, what is right is answered" run framing "${listeners[@]}"
+ok "HTTP/2: what is wrong with one request ends that alone" run streams "$grpc"
+if [ "$(size '' 1 1)" ]; then
+    ok "slow clients: who stands still is cut off in time, who goes on is answered" run slow "$http" "$page" "$grpc"
+fi
+for process in $gateway $serve ${secure:-}; do
+    kill "$process" && ok "it ends" wait "$process"
+done
+done_testing
