@@ -242,12 +242,15 @@ UNIT := $(filter-out $(if $(CUDA_SO),,%_cudnn %_gpu_real),$(UNIT))
 define unit
 $(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
 	$$(call step,TEST  $$@)
-	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $(LDFLAGS) \
+	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $$(LDFLAGS) \
 	    $$(filter %.c %.o,$$^) $(call links,$(1)) -lcmocka -o $$@
 endef
 $(foreach r,$(ROOMS) gateway,$(eval $(call unit,$(r))))
+# That of libwiremill is linked with its files, and plays the engine.
+$(B)/tests/test_ops_library: $(LIBRARY_SRC:%.c=$(B)/obj/%.o)
+$(B)/tests/test_ops_library: LDFLAGS += -Wl,--wrap=wm_device_score
 # With the thread sanitizer only those run that have threads.
-UNIT_THREADS := %client %reactor %hostile %worker %device %sparse %sparse_engine %hands %together %stream %cuda_module %trial
+UNIT_THREADS := %client %library %reactor %hostile %worker %device %sparse %sparse_engine %hands %together %stream %cuda_module %trial
 UNIT_RUN     := $(if $(filter thread,$(SAN)),$(filter $(UNIT_THREADS),$(UNIT)),$(UNIT))
 
 # Stand-ins for hardware. That of AMX, on tiles in memory, is linked by unit tests and preloaded by whole campaigns.
