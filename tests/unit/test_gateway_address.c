@@ -86,6 +86,87 @@ static void test_budget_no_more (void **state)
     wm_budget_destroy (&budget);
 }
 
+/* What exactly fits is granted and exceeds nothing.  */
+static void test_budget_exact (void **state)
+{
+    (void) state;
+    wm_loop_t *loop = wm_loop_new ();
+    wm_budget_t *budget = wm_budget_new (loop, 100, 50, 50);
+    wm_share_t a = { 0 }, b = { 0 }, c = { 0 };
+    wm_hold_t hold[5] = { 0 };
+    *order = 0;
+    assert_true (wm_budget_shares (budget, 50, 50));
+    assert_false (wm_budget_shares (budget, 51, 50));
+    assert_true (wm_hold_take (budget, &hold[0], &a, 20, note, "0"));
+    assert_true (wm_hold_take (budget, &hold[1], &a, 30, note, "1")); /* all of its share */
+    assert_true (wm_hold_take (budget, &hold[2], &b, 40, note, "2"));
+    assert_true (wm_hold_take (budget, &hold[0], &a, 30, note, "0")); /* all of the budget */
+    assert_true (wm_hold_take (budget, &hold[2], &b, 60, note, "2")); /* the one that exceeds it */
+    assert_false (wm_hold_take (budget, &hold[1], &a, 31, note, "1"));
+    wm_hold_give (budget, &hold[2]);
+    turn (&loop);
+    assert_string_equal (order, "1");
+    assert_true (wm_hold_take (budget, &hold[3], &c, 39, note, "3")); /* nobody waits any more */
+    assert_true (wm_hold_take (budget, &hold[1], &a, 90, note, "1")); /* ... nor exceeds */
+    assert_int_equal (wm_budget_bytes (budget), 30 + 90 + 39);
+    for (int i = 0; i < 4; i++)
+        wm_hold_give (budget, &hold[i]);
+    assert_int_equal (wm_budget_bytes (budget), 0);
+    wm_loop_destroy (&loop);
+    wm_budget_destroy (&budget);
+}
+
+/* Who waits: the first that came, of whatever address; a connection beyond its share lets others
+   pass; a new one does not pass one that has begun and is too large for what is left.  */
+static void test_budget_turns (void **state)
+{
+    (void) state;
+    wm_loop_t *loop = wm_loop_new ();
+    wm_budget_t *budget = wm_budget_new (loop, 100, 50, 100);
+    wm_address_t at[3] = { 0 };
+    wm_share_t share[3] = { { 0, &at[0] }, { 0, &at[1] }, { 0, &at[2] } }, none = { 0 }, x = { 0 };
+    wm_hold_t hold[6] = { 0 };
+    *order = 0;
+    assert_true (wm_hold_take (budget, &hold[0], &none, 90, note, "0"));
+    for (int i = 0; i < 3; i++) {
+        static const char *const name[] = { "a", "b", "c" };
+        assert_false (
+            wm_hold_take (budget, &hold[1 + i], &share[i], 60, note, (void *) (uintptr_t) name[i]));
+    }
+    turn (&loop);
+    assert_string_equal (order, "");
+    wm_hold_set (budget, &hold[0], &none, 40); /* less of it makes room, too */
+    turn (&loop);
+    assert_string_equal (order, "a");
+    wm_hold_give (budget, &hold[1]);
+    turn (&loop);
+    assert_string_equal (order, "ab");
+    wm_hold_give (budget, &hold[2]);
+    turn (&loop);
+    assert_string_equal (order, "abc");
+    wm_hold_give (budget, &hold[3]);
+    /* hold[0] has 40 of its connection's 50 */
+    assert_false (wm_hold_take (budget, &hold[1], &none, 20, note, "d"));
+    assert_false (wm_hold_take (budget, &hold[2], &x, 20, note, "e"));
+    turn (&loop);
+    assert_string_equal (order, "abce");
+    wm_hold_give (budget, &hold[0]);
+    turn (&loop);
+    assert_string_equal (order, "abced");
+    /* hold[1] and hold[2] have 20 each */
+    assert_true (wm_hold_take (budget, &hold[1], &none, 90, note, "f"));
+    assert_false (wm_hold_take (budget, &hold[2], &x, 40, note, "g"));
+    assert_false (wm_hold_take (budget, &hold[3], &share[0], 5, note, "h"));
+    wm_hold_set (budget, &hold[1], &none, 70); /* 10 are left, and g needs 20 */
+    turn (&loop);
+    assert_string_equal (order, "abced");
+    wm_hold_give (budget, &hold[1]);
+    turn (&loop);
+    assert_string_equal (order, "abcedgh");
+    wm_loop_destroy (&loop);
+    wm_budget_destroy (&budget);
+}
+
 static void test_addresses (void **state)
 {
     (void) state;
@@ -109,6 +190,10 @@ static void test_addresses (void **state)
     assert_ptr_not_equal (a, c);
     assert_false (wm_addresses_admit (known, "[2001:db8::2]:9"));
     wm_addresses_leave (known, &c);
+    /* a link-local address is known without its interface */
+    b = wm_addresses_enter (known, "[fe80::1%eth0]:1");
+    assert_ptr_equal (b, wm_addresses_enter (known, "[fe80::2]:1"));
+    assert_ptr_not_equal (b, wm_addresses_enter (known, "[fe81::2]:1"));
     /* what cannot be read is one address */
     assert_ptr_equal (wm_addresses_enter (known, "?:?"), wm_addresses_enter (known, "]"));
     wm_addresses_destroy (&known);
@@ -118,8 +203,8 @@ static void test_addresses (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_budget_addresses),
-        cmocka_unit_test (test_budget_no_more),
+        cmocka_unit_test (test_budget_addresses), cmocka_unit_test (test_budget_no_more),
+        cmocka_unit_test (test_budget_exact),     cmocka_unit_test (test_budget_turns),
         cmocka_unit_test (test_addresses),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -25,6 +25,7 @@ static bool is_strict;
 static size_t kept_max;
 static uint32_t n_empty;     /* calls of `is_empty` */
 static wm_type_t first_type; /* of the output "first"; 0: FP32 */
+static int64_t delay_us = 1000;
 
 void wm_link_send (wm_link_t *self, wm_link_batch_t *batch, const float *value, uint32_t n,
                    size_t n_value)
@@ -58,7 +59,7 @@ typedef struct {
     /* the answer */
     bool is_answered;
     wm_ks_code_t code;
-    uint32_t n_held, order;
+    uint32_t n_held, n_nan, order; /* n_nan: rows whose sum is NaN */
     char text[480];
     size_t kept; /* for it, as the gatherer tells */
 } ask_t;
@@ -74,11 +75,13 @@ static float value_of (const ask_t *ask, uint32_t row, uint32_t i)
 static void score_row (const float *value, float *score)
 {
     score[0] = value[0] + value[1] + value[2] + value[3];
+    if (isinf (score[0]))
+        score[0] = NAN; /* the model's own */
     score[1] = value[0];
     score[2] = value[3];
 }
 
-static void check_rows (const ask_t *ask, const wm_ks_answer_t *answer)
+static void check_rows (ask_t *ask, const wm_ks_answer_t *answer)
 {
     for (uint32_t row = 0; row < ask->n; row++) {
         float value[N_VALUE], want[N_SCORE], sum, first[2];
@@ -87,8 +90,10 @@ static void check_rows (const ask_t *ask, const wm_ks_answer_t *answer)
         score_row (value, want);
         memcpy (&sum, answer->output[0].data + 4 * row, 4);
         memcpy (first, answer->output[1].data + 8 * row, 8);
-        if (isnan (sum))
+        if (isnan (sum)) {
+            ask->n_nan++;
             continue;
+        }
         assert_true (sum == want[0] && first[0] == want[1] && first[1] == want[2]);
     }
 }
@@ -221,7 +226,7 @@ static void begin (size_t in_flight_bytes)
     const wm_gather_how_t how = { .model = "m",
                                   .version = "1",
                                   .signature = &signature,
-                                  .max_delay_us = 1000,
+                                  .max_delay_us = delay_us,
                                   .in_flight_bytes = in_flight_bytes,
                                   .default_priority = 100,
                                   .is_strict = is_strict,
@@ -296,11 +301,171 @@ static void test_split (void **state)
     for (uint32_t n = 0; n_sent; n++) {
         answer (n % n_sent, ask->triple[3 * 1500]);
         spin (2000);
-        assert_in_range (n_sent, n < 7 ? 1 : 0, 2);
+        /* of 8 batches two are under way, whatever has been answered */
+        assert_int_equal (n_sent, (n + 3 < 8 ? n + 3 : 8) - (n + 1));
     }
     assert_true (ask->is_answered);
     assert_int_equal (ask->n_held, 1);
+    const wm_gather_counts_t *counts = wm_gather_counts (gather);
+    assert_int_equal (counts->size_n[8], 8); /* 129 to 256 rows */
+    assert_int_equal (counts->queue_us + counts->infer_us, counts->success_us);
+    assert_true (counts->infer_us > counts->queue_us);
     ask_free (ask);
+    end ();
+}
+
+/* However small the requests are, only so many batches are under way; rows are as many as fit a
+   batch by the larger of what goes and what comes.  */
+static void test_limits (void **state)
+{
+    (void) state;
+    const uint32_t much = 8192, one = 1;
+    begin (1 << 30);
+    kept_max = 1 << 30;
+    ask_t *ask = ask_new (257 * 256, 1, 0);
+    wm_gather_add (gather, &ask->request);
+    spin (0);
+    assert_int_equal (n_sent, 256);
+    wm_gather_cancel (&ask->request);
+    ask_free (ask);
+    end ();
+    for (int of_scores = 0; of_scores < 2; of_scores++) {
+        begin (1 << 30);
+        wm_gather_destroy (&gather, on_left, &n_left);
+        signature = (wm_signature_t){ .is_whole = false };
+        wm_signature_add (&signature, false, "single", WM_TYPE_FP32, 1, of_scores ? &one : &much);
+        wm_signature_add (&signature, true, "sum", WM_TYPE_FP32, 1, of_scores ? &much : &one);
+        const wm_gather_how_t how = {
+            .model = "m", .version = "1", .signature = &signature, .in_flight_bytes = 1 << 30
+        };
+        gather = wm_gather_new (loop, NULL, &how);
+        kept_max = 1 << 30;
+        ask = ask_new (200, 1, 0);
+        float *large = zmalloc (200 * sizeof *large * (of_scores ? 1 : much));
+        ask->input[0] = (wm_tensor_t){ "single",
+                                       WM_TYPE_FP32,
+                                       2,
+                                       { 200, of_scores ? 1 : much },
+                                       (uint8_t *) large,
+                                       800 * (of_scores ? 1 : much) };
+        ask->request.n_input = 1;
+        wm_gather_add (gather, &ask->request);
+        spin (0);
+        assert_int_equal (n_sent, 2);
+        /* of 4 MiB; a row of scores has a status */
+        assert_int_equal (sent[0]->frame.n, of_scores ? 127 : 128);
+        wm_gather_cancel (&ask->request);
+        ask_free (ask);
+        free (large);
+        end ();
+    }
+}
+
+/* While a batch is under way, what comes waits for more of its kind, but not where it fills a
+   batch.  */
+static void test_delay (void **state)
+{
+    (void) state;
+    delay_us = INT64_C (600) * 1000000;
+    begin (1 << 20);
+    ask_t *first = ask_new (1, 1, 0), *second = ask_new (255, 1, 0), *third = ask_new (1, 1, 0);
+    wm_gather_add (gather, &first->request);
+    spin (0);
+    wm_gather_add (gather, &second->request);
+    spin (3000);
+    assert_int_equal (n_sent, 1);
+    wm_gather_add (gather, &third->request);
+    spin (0);
+    assert_int_equal (n_sent, 2);
+    assert_int_equal (sent[1]->frame.n, 256);
+    answer (1, third->triple[0]); /* the last row of a batch of two requests */
+    assert_int_equal (second->n_held, 0);
+    assert_int_equal (third->n_held, 1);
+    assert_int_equal (second->n_nan, 0);
+    assert_int_equal (third->n_nan, 1);
+    answer (0, NAN);
+    assert_int_equal (wm_gather_counts (gather)->size_n[0], 1);
+    ask_free (first), ask_free (second), ask_free (third);
+    end ();
+    delay_us = 1000;
+}
+
+/* A row of which the model makes NaN is held as one that has a status.  */
+static void test_model_nan (void **state)
+{
+    (void) state;
+    begin (1 << 20);
+    ask_t *ask = ask_new (3, 1, 0);
+    ask->triple[3] = ask->triple[4] = 3e38f;
+    wm_gather_add (gather, &ask->request);
+    spin (0);
+    answer (0, ask->triple[6]);
+    assert_int_equal (ask->n_held, 2);
+    ask_free (ask);
+    end ();
+}
+
+/* Answers all, one batch after the other.  */
+static void answer_all (void)
+{
+    for (spin (0); n_sent; spin (0))
+        answer (0, NAN);
+}
+
+/* Clients take turns by rows, of which a request has 64 at least; who was idle is no earlier than
+   those who were served meanwhile.  */
+static void test_turns (void **state)
+{
+    (void) state;
+    ask_t *large[2], *small[8], *tiny[4], *back[3];
+    begin (1);
+    ask_t *first = ask_new (1, 9, 0);
+    wm_gather_add (gather, &first->request);
+    spin (0);
+    for (uint32_t i = 0; i < 2; i++)
+        wm_gather_add (gather, &(large[i] = ask_new (512, 1, 0))->request);
+    for (uint32_t i = 0; i < 8; i++)
+        wm_gather_add (gather, &(small[i] = ask_new (64, 2, 0))->request);
+    for (uint32_t i = 0; i < 4; i++)
+        wm_gather_add (gather, &(tiny[i] = ask_new (1, 3, 0))->request);
+    answer_all ();
+    for (uint32_t i = 0; i < 8; i++)
+        assert_true (small[i]->order < large[1]->order);
+    assert_true (large[0]->order < small[1]->order);
+    for (uint32_t i = 0; i < 4; i++) { /* a row takes as much of a turn as 64 */
+        assert_true (i == 0 || small[i - 1]->order < tiny[i]->order);
+        assert_true (tiny[i]->order < small[i + 1]->order);
+    }
+    /* the clock is at 512 now: all begin there, also client 4, which was idle from the beginning */
+    wm_gather_add (gather, &(back[0] = ask_new (64, 9, 0))->request);
+    spin (0);
+    ask_t *idle[3];
+    for (uint32_t i = 0; i < 3; i++)
+        wm_gather_add (gather, &(idle[i] = ask_new (256, 4, 0))->request);
+    for (uint32_t i = 1; i < 3; i++)
+        wm_gather_add (gather, &(back[i] = ask_new (256, 1, 0))->request);
+    answer_all ();
+    assert_true (idle[0]->order < back[1]->order && back[1]->order < idle[1]->order &&
+                 idle[1]->order < back[2]->order && back[2]->order < idle[2]->order);
+    /* who comes while another is under way begins at the turn of that one, not before */
+    ask_t *much[4], *late[4];
+    for (uint32_t i = 0; i < 4; i++)
+        wm_gather_add (gather, &(much[i] = ask_new (256, 5, 0))->request);
+    spin (0);
+    answer (0, NAN), spin (0);
+    answer (0, NAN), spin (0);
+    for (uint32_t i = 0; i < 4; i++)
+        wm_gather_add (gather, &(late[i] = ask_new (256, 6, 0))->request);
+    answer_all ();
+    assert_true (much[3]->order < late[2]->order);
+    ask_free (first);
+    for (uint32_t i = 0; i < 8; i++)
+        ask_free (small[i]);
+    for (uint32_t i = 0; i < 4; i++)
+        ask_free (tiny[i]), ask_free (much[i]), ask_free (late[i]);
+    for (uint32_t i = 0; i < 3; i++)
+        ask_free (back[i]), ask_free (idle[i]);
+    ask_free (large[0]), ask_free (large[1]);
     end ();
 }
 
@@ -436,6 +601,7 @@ static void test_again (void **state)
     assert_false (bad->is_answered);
     hold (0);
     assert_int_equal (bad->code, WM_KS_INTERNAL);
+    assert_int_equal (wm_gather_counts (gather)->n_again, 4);
     assert_int_equal (wm_gather_counts (gather)->n_fault, 1);
     assert_string_equal (bad->text, "the engine crashed on it");
     assert_int_equal (n_sent, 0);
@@ -632,7 +798,9 @@ int main (void)
         cmocka_unit_test (test_held_refused), cmocka_unit_test (test_again),
         cmocka_unit_test (test_cancel),       cmocka_unit_test (test_end),
         cmocka_unit_test (test_leave),        cmocka_unit_test (test_kept),
-        cmocka_unit_test (test_refused),
+        cmocka_unit_test (test_refused),      cmocka_unit_test (test_limits),
+        cmocka_unit_test (test_delay),        cmocka_unit_test (test_model_nan),
+        cmocka_unit_test (test_turns),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -482,6 +482,87 @@ static void test_http_encode (void **state)
 
 /* ---- memory, the loop ------------------------------------------------------------------------ */
 
+/* Of the models: what they keep for a request.  */
+static size_t models_need;
+
+size_t __wrap_wm_models_need (wm_models_t *self, const wm_ks_request_t *request)
+{
+    (void) self, (void) request;
+    return models_need;
+}
+
+/* What a request holds beside its bytes: its values and its scores, each within the limit of a
+   message; what is kept takes the place of what was.  */
+static void test_need (void **state)
+{
+    (void) state;
+    wm_loop_t *loop = wm_loop_new ();
+    wm_share_t share = { 0 };
+    wm_hold_t hold = { 0 };
+    wm_front_t front = { .message_max = 100, .budget = wm_budget_new (loop, 300, 300, 100) };
+    wm_infer_t infer = { .front = &front, .hold = &hold, .share = &share };
+    wm_ks_error_t error;
+    size_t more;
+    infer.request.transport = &infer;
+    infer.values_bytes = 100;
+    models_need = 100;
+    assert_int_equal (wm_infer_need (&infer, &more, &error), WM_KS_OK);
+    assert_int_equal (more, 200);
+    infer.values_bytes = 101;
+    assert_int_equal (wm_infer_need (&infer, &more, &error), WM_KS_EXHAUSTED);
+    infer.values_bytes = 0;
+    models_need = 101;
+    assert_int_equal (wm_infer_need (&infer, &more, &error), WM_KS_EXHAUSTED);
+    models_need = 40;
+    assert_int_equal (wm_infer_need (&infer, &more, &error), WM_KS_OK);
+    assert_int_equal (more, 40);
+    wm_hold_set (front.budget, &hold, &share, 200 + 40);
+    assert_true (wm_transport_keep (&infer.request, 100));
+    assert_int_equal (hold.bytes, 300);
+    assert_true (wm_transport_has_room (&infer.request));
+    assert_false (wm_transport_keep (&infer.request, 101));
+    assert_true (wm_transport_keep (&infer.request, 10));
+    assert_int_equal (wm_budget_bytes (front.budget), 210);
+    wm_hold_set (front.budget, &hold, &share, 301);
+    assert_false (wm_transport_has_room (&infer.request));
+    wm_hold_give (front.budget, &hold);
+    for (size_t n = 0; n < 40; n++) { /* each piece for values of any type, and apart from others */
+        uint8_t *one = wm_infer_alloc (&infer, n + 1), *other = wm_infer_alloc (&infer, 1);
+        assert_true ((uintptr_t) one % 16 == 0 && (other >= one + n + 1 || other < one));
+    }
+    wm_infer_free (&infer);
+    wm_budget_destroy (&front.budget);
+    wm_loop_destroy (&loop);
+}
+
+/* Bytes of shapes and of texts.  */
+static void test_sizes (void **state)
+{
+    (void) state;
+    size_t bytes;
+    wm_tensor_t tensor = { "x", WM_TYPE_INT16, 3, { 3, 0, 5 }, NULL, 0 };
+    assert_true (wm_infer_bytes (&tensor, &bytes));
+    assert_int_equal (bytes, 0);
+    tensor.dim[2] = -5;
+    assert_false (wm_infer_bytes (&tensor, &bytes));
+    tensor.dim[1] = 7, tensor.dim[2] = 5;
+    assert_true (wm_infer_bytes (&tensor, &bytes));
+    assert_int_equal (bytes, 2 * 3 * 7 * 5);
+    tensor.dim[0] = INT64_MAX / 2;
+    assert_false (wm_infer_bytes (&tensor, &bytes));
+    static const uint8_t texts[] = { 1, 0, 0, 0, 'a', 0, 0, 0, 0, 2, 0, 0, 0, 'b', 'c' };
+    const wm_ks_request_t request = { .model = "m" };
+    wm_ks_error_t error;
+    for (size_t n = 0; n <= sizeof texts; n++) {
+        const int64_t whole = n == 0 ? 0 : n == 5 ? 1 : n == 9 ? 2 : n == sizeof texts ? 3 : -1;
+        for (int64_t dim = 0; dim < 4; dim++) {
+            const wm_tensor_t some = { "x", WM_TYPE_BYTES, 1, { dim }, texts, n };
+            assert_int_equal (wm_infer_check (&request, &some, &error),
+                              dim == whole ? WM_KS_OK : WM_KS_INVALID);
+        }
+    }
+}
+
 static void test_budget (void **state)
 {
     (void) state;
@@ -727,6 +808,7 @@ int main (void)
         cmocka_unit_test (test_tables),        cmocka_unit_test (test_http),
         cmocka_unit_test (test_http_refused),  cmocka_unit_test (test_http_encode),
         cmocka_unit_test (test_slices),        cmocka_unit_test (test_inflate),
+        cmocka_unit_test (test_need),          cmocka_unit_test (test_sizes),
         cmocka_unit_test (test_budget),        cmocka_unit_test (test_budget_large),
         cmocka_unit_test (test_loop),
     };

@@ -84,6 +84,10 @@ static void of_another (void **state)
     char own[8];
     assert_false (wm_region_give (region, own));
     assert_false (wm_region_place (region, own, &place));
+    char *all = wm_region_take (region, BYTES);
+    assert_true (wm_region_place (region, all + BYTES - 1, &place));
+    assert_false (wm_region_place (region, all + BYTES, &place)); /* just behind it */
+    assert_true (wm_region_give (region, all));
     assert_null (wm_region_take (region, BYTES + 1));
     assert_null (wm_region_take (region, SIZE_MAX));
     assert_null (wm_region_take (region, 0));
