@@ -728,6 +728,7 @@ static void test_inflate (void **state)
         size_t packed, bytes;
         uint8_t *small = deflate_all (&zips, plain, n, is_gzip, &packed);
         assert_true (packed < n / 2);
+        assert_true (is_gzip == (small[0] == 0x1f && small[1] == 0x8b));
         assert_true (zips.n_turn + 1 >= n / WM_SLICE_BYTES); /* others had their turns */
         assert_int_equal (inflate_all (&zips, small, packed, n, &bytes, &back), WM_ZIP_DONE);
         assert_int_equal (bytes, n);
@@ -738,6 +739,11 @@ static void test_inflate (void **state)
                           WM_ZIP_TOO_LARGE);
         assert_int_equal (inflate_all (&zips, small, packed - 1, n, &bytes, &back), WM_ZIP_DAMAGED);
         assert_int_equal (inflate_all (&zips, small, 0, n, &bytes, &back), WM_ZIP_DAMAGED);
+        uint8_t *longer = calloc (1, packed + 1); /* a byte behind its end */
+        memcpy (longer, small, packed);
+        assert_int_equal (inflate_all (&zips, longer, packed + 1, n, &bytes, &back),
+                          WM_ZIP_DAMAGED);
+        free (longer);
         small[packed - 2] ^= 255; /* in the checksum, or in gzip's count */
         assert_int_equal (inflate_all (&zips, small, packed, n, &bytes, &back), WM_ZIP_DAMAGED);
         wm_zip_t *zip = wm_inflate_new (zips.slices, small, packed, n, on_zip, &zips);

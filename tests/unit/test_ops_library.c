@@ -5,6 +5,7 @@
    is called as one. */
 #include "kernels/wm_device.h"
 #include "ops/lib/wm_lib_private.h"
+#include "schema/wm_limits.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -77,6 +78,18 @@ static int help (void)
         char label[N_OUTPUT][WM_LIBRARY_LABEL_BYTES];
     } ready = { { N_VALUE, N_OUTPUT, 1, { N_VALUE }, 0, "" }, { "a", "b", "c" } };
     snprintf (ready.facts.model, sizeof ready.facts.model, "%s", model ? model : "one");
+    if (model && atoi (model)) { /* only this: a model of so many outputs */
+        const size_t bytes = (size_t) atoi (model) * WM_LIBRARY_LABEL_BYTES;
+        char *labels = calloc (1, bytes);
+        ready.facts.n_output = (uint32_t) atoi (model);
+        frame =
+            (wm_library_frame_t){ .type = WM_LIBRARY_READY, .bytes = sizeof ready.facts + bytes };
+        send_all (&frame, sizeof frame);
+        send_all (&ready.facts, sizeof ready.facts);
+        send_all (labels, bytes);
+        free (labels);
+        return receive (value, 1);
+    }
     send_frame (WM_LIBRARY_READY, 0, 0, &ready, sizeof ready.facts + sizeof ready.label);
     while (receive (&frame, sizeof frame)) {
         if (frame.bytes > sizeof value || !receive (value, frame.bytes))
@@ -303,6 +316,24 @@ static void test_held (void **state)
     wiremill_client_close (&client);
 }
 
+/* As many outputs as a model may have, and no more.  */
+static void test_facts (void **state)
+{
+    (void) state;
+    for (unsigned more = 0; more < 2; more++) {
+        char n_output[16];
+        snprintf (n_output, sizeof n_output, "%u", WM_OUTPUTS_MAX + more);
+        setenv ("WM_TEST_MODEL", n_output, 1);
+        const wiremill_connect_options_t options = { .size = sizeof options, .helper = self_path };
+        wiremill_client_t *client = wiremill_connect ("ipc:///none", &options, &error);
+        assert_int_equal (client != NULL, !more);
+        assert_true (!client || wiremill_client_n_output (client) == WM_OUTPUTS_MAX);
+        assert_true (client || strstr (error.text, "is of another release"));
+        wiremill_client_close (&client);
+    }
+    unsetenv ("WM_TEST_MODEL");
+}
+
 /* ---- scoring in this process ----------------------------------------------------------------- */
 
 static unsigned n_call, fails_at; /* the call that fails, from 1 */
@@ -371,7 +402,7 @@ int main (int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_places), cmocka_unit_test (test_room),
         cmocka_unit_test (test_failed), cmocka_unit_test (test_held),
-        cmocka_unit_test (test_here),
+        cmocka_unit_test (test_here),   cmocka_unit_test (test_facts),
     };
     if (argc > 1 && strcmp (argv[1], "client") == 0)
         return fork () ? 0 : help (); /* the library waits for the end of what it starts */
