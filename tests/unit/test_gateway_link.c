@@ -132,7 +132,8 @@ static void on_failed (void *argument, wm_fault_t fault, const char *text)
 static const wm_link_calls_t calls = { on_ready, on_answered, on_waits, on_refused, on_failed };
 
 /* The first helper waits and ends in the middle of the batch; its owner learns that the second one,
-   which gets the batch from its beginning, does not wait any more. The kernel gave no region: rows go through the socket.  */
+   which gets the batch from its beginning, does not wait any more. The kernel gave no region: rows
+   go through the socket.  */
 static void test_helper_ends (void **state)
 {
     (void) state;

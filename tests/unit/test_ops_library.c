@@ -1,8 +1,8 @@
-/* test_ops_library.c - libwiremill: what it keeps count of, and what a call that fails leaves behind.
+/* test_ops_library.c - libwiremill: what it counts, and what a call that fails leaves behind.
 
    The engine and the helper process of the client are played here: the linker puts
    __wrap_wm_device_score in the engine's place (Makefile), and this program is the helper when it
-   is called as one. */
+   is called as one.  */
 #include "kernels/wm_device.h"
 #include "ops/lib/wm_lib_private.h"
 #include "schema/wm_limits.h"
