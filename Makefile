@@ -87,7 +87,7 @@ $(call library,$(1)): $(call objects,$(1))
 	$(Q)mkdir -p $$(@D); rm -f $$@; $$(archive)
 $(B)/obj/$(1)/%.o: $(1)/%.c
 	$$(call step,CC    $$<)
-	$(Q)$(CC) $(CPPFLAGS) $$(FLAGS_$(1)) $(CFLAGS) $$(ISA) $$(MATH) -MMD -MP -c $$< -o $$@
+	$(Q)$(CC) $$(CPPFLAGS) $$(FLAGS_$(1)) $(CFLAGS) $$(ISA) $$(MATH) -MMD -MP -c $$< -o $$@
 endef
 $(foreach r,$(ROOMS),$(eval $(call room,$(r))))
 
@@ -176,6 +176,8 @@ ONNXRUNTIME_FILES        := onnxruntime/LICENSE onnxruntime/ThirdPartyNotices.tx
     onnxruntime/capi/libonnxruntime.so.$(ONNXRUNTIME_VERSION)
 $(ONNXRUNTIME_FETCHED)/.unpacked:
 	$(call fetch,onnxruntime==$(ONNXRUNTIME_VERSION),$(ONNXRUNTIME_WHEEL_SHA256),28,$(ONNXRUNTIME_FILES))
+# What a wheel of wiremill advises to install.
+%/wm_engines.o: CPPFLAGS += -DWM_OPENVINO_VERSION='"$(OPENVINO_VERSION)"' -DWM_ONNXRUNTIME_VERSION='"$(ONNXRUNTIME_VERSION)"'
 # Its TBB opens a library with RTLD_DEEPBIND, which sanitizers refuse, unless this variable tells TBB of them.
 export TBB_ENABLE_SANITIZERS := 1
 # Tests call ONNX Runtime in Python, which sends telemetry without this.

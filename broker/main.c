@@ -39,7 +39,6 @@
 #include <unistd.h>
 
 #define FILES_MIN 64 /* descriptors: its own, libzmq's and of a few peers */
-#define BUDGET_BYTES_MIN (4l * (WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD))
 #define BUDGET_PART 4 /* of the memory that this process may use */
 static_assert (WM_BUDGET_BYTES == 1ull << 30, "as --help states");
 
@@ -57,7 +56,7 @@ static const wm_option_t option_table[] = {
              "stamp is not its own any more"},
     {.name = "shape", .value = "AxB", .may_be_empty = true,
      .help = "of a ready-made patch, as 3x32x32: producers refuse others (default: any)"},
-    {.name = "budget", .value = "BYTES", .least = BUDGET_BYTES_MIN, .most = LONG_MAX,
+    {.name = "budget", .value = "BYTES", .least = WM_BUDGET_BYTES_LEAST, .most = LONG_MAX,
      .help = "payloads held in memory at most (default: a quarter of the memory that this process "
              "may use, and at most 1 GiB)"},
     {.name = "command", .value = "FILE", .path = WM_PATH_READ,
@@ -99,7 +98,7 @@ static const wm_option_t option_table[] = {
      .help = "read every output and print as JSON whether each byte is as it was written; where "
              "that takes long, print now and then how many bytes were read"},
     {.name = "rebuild", .help = "check journal, ledger and every output, and repair them"},
-    {.name = "output", .value = "DIR", .path = WM_PATH_FOLDER,
+    {.name = "output", .value = "DIR", .path = WM_PATH_PRESENT,
      .help = "with --rebuild, --outputs: where they are now"},
     {.name = "dry-run", .help = "with --rebuild: only report what is wrong"},
     {.name = "bench", .value = "FOLDER", .path = WM_PATH_FOLDER, .task = "measuring",
@@ -169,7 +168,7 @@ static wm_listener_mode_t mode_of (const options_t *options)
 static uint64_t default_budget (void)
 {
     const uint64_t bytes = wm_allowance_part (wm_allowance (), BUDGET_PART, WM_BUDGET_BYTES);
-    return bytes > BUDGET_BYTES_MIN ? bytes : BUDGET_BYTES_MIN;
+    return bytes > WM_BUDGET_BYTES_LEAST ? bytes : WM_BUDGET_BYTES_LEAST;
 }
 
 /* -1: go on; else the exit code.  */

@@ -266,9 +266,9 @@ static wm_fault_t check_outputs (rebuild_t *self, wm_error_t *error)
     if (self->is_moved && self->n_output[WM_OUTPUT_DAMAGED] && !self->n_output[WM_OUTPUT_FINE] &&
         !self->n_output[WM_OUTPUT_TOUCHED])
         return wm_fault (error, WM_EBATCH,
-                         "no file in %.200s is as an output of %.200s was written: are they of "
-                         "another campaign? No file was renamed; if they are damaged copies, "
-                         "remove them first",
+                         "no file in %.200s matches what the campaign %.200s wrote; is it the "
+                         "folder of another campaign? No file was renamed; if they are damaged "
+                         "copies, remove them first",
                          pins->output, self->options->dir);
     return WM_OK;
 }

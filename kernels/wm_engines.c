@@ -19,6 +19,7 @@
 typedef struct {
     wm_engine_t engine;
     const wm_backend_t *backend; /* NULL: symbol `wm_backend_NAME` of engine.object */
+    const char *package;         /* of PyPI, whose libraries the wheel of wiremill opens; or NULL */
 } row_t;
 
 #define ERRORS .family = { 1e-5, 5e-3 }, .general = { 1e-4, 2e-2 }
@@ -26,6 +27,11 @@ typedef struct {
     "`make` fetches and builds it (without PyPI: make OPENVINO=FOLDER of its unzipped wheel)"
 #define ONNXRUNTIME_ADVICE                                                                         \
     "`make` fetches and builds it (without PyPI: make ONNXRUNTIME=FOLDER of its unzipped wheel)"
+/* The engines' packages, of the versions that this build links (Makefile).  */
+#if !defined WM_OPENVINO_VERSION || !defined WM_ONNXRUNTIME_VERSION
+#define WM_OPENVINO_VERSION "VERSION"
+#define WM_ONNXRUNTIME_VERSION "VERSION"
+#endif
 #define CUDA_FACTS                                                                                 \
     .is_gpu = true, .gathers = true, .any_model = true, .rounds = true, .object = "wm_cuda.so",    \
     .variable = "WM_CUDA_SO",                                                                      \
@@ -33,7 +39,7 @@ typedef struct {
 
 static const row_t rows[] = {
     { { .name = "sparse", .has_isa = true, .gathers = true, .rounds = true, ERRORS },
-      &wm_backend_sparse },
+      .backend = &wm_backend_sparse },
     { { .name = "openvino",
         .any_model = true,
         .rounds = true,
@@ -42,17 +48,17 @@ static const row_t rows[] = {
         .advice = OPENVINO_ADVICE,
         .family = { 1e-5, 2e-2 },
         .general = { 1e-4, 2e-2 } },
-      NULL },
+      .package = "openvino==" WM_OPENVINO_VERSION },
     { { .name = "onnxruntime",
         .any_model = true,
         .object = "wm_onnxruntime.so",
         .variable = "WM_ONNXRUNTIME_SO",
         .advice = ONNXRUNTIME_ADVICE,
         ERRORS },
-      NULL },
-    { { .name = "cuda", .splits = true, CUDA_FACTS }, NULL },
-    { { .name = "cudnn", CUDA_FACTS }, NULL },
-    { { .name = "reference", ERRORS }, &wm_backend_reference },
+      .package = "onnxruntime==" WM_ONNXRUNTIME_VERSION },
+    { { .name = "cuda", .splits = true, CUDA_FACTS }, .backend = NULL },
+    { { .name = "cudnn", CUDA_FACTS }, .backend = NULL },
+    { { .name = "reference", ERRORS }, .backend = &wm_backend_reference },
 };
 #define LIBRARY "libwiremill.so"
 #define ROWS (sizeof rows / sizeof *rows)
@@ -82,27 +88,53 @@ void wm_device_engine_names (char names[160])
                                 rows[i].engine.name);
 }
 
-/* The path of an engine's shared object: what its variable names; beside libwiremill, if this code
-   is part of it, because the program is then anybody's; else ../lib beside the program.  */
+/* Fills in the folder of libwiremill, if this code is part of it, because the program is then
+   anybody's, else that of the program; and returns whether it is the library's.  */
+static bool find_folder (char folder[PATH_MAX])
+{
+    Dl_info here;
+    const bool in_library =
+        dladdr (rows, &here) && strstr (here.dli_fname, LIBRARY) && realpath (here.dli_fname, folder);
+    if (!in_library) {
+        const ssize_t n = readlink ("/proc/self/exe", folder, PATH_MAX - 1);
+        folder[n > 0 ? n : 0] = 0;
+    }
+    char *slash = strrchr (folder, '/');
+    if (slash)
+        *slash = 0;
+    return in_library;
+}
+
+/* The path of an engine's shared object: what its variable names; else beside libwiremill, or in
+   ../lib beside the program.  */
 static void locate (const wm_engine_t *engine, char path[PATH_MAX])
 {
     const char *named = getenv (engine->variable);
-    if (named && *named) {
+    char folder[PATH_MAX];
+    if (named && *named)
         snprintf (path, PATH_MAX, "%s", named);
-        return;
+    else {
+        const bool in_library = find_folder (folder);
+        snprintf (path, PATH_MAX, "%.4000s%s/%s", folder, in_library ? "" : "/../lib",
+                  engine->object);
     }
-    Dl_info here;
-    char file[PATH_MAX];
-    const bool in_library =
-        dladdr (rows, &here) && strstr (here.dli_fname, LIBRARY) && realpath (here.dli_fname, file);
-    if (!in_library) {
-        const ssize_t n = readlink ("/proc/self/exe", file, sizeof file - 1);
-        file[n > 0 ? n : 0] = 0;
-    }
-    char *slash = strrchr (file, '/');
-    if (slash)
-        *slash = 0;
-    snprintf (path, PATH_MAX, "%.4000s%s/%s", file, in_library ? "" : "/../lib", engine->object);
+}
+
+/* What to do about an engine that cannot be opened. A wheel of Python has no Makefile beside it, but
+   packages, which have the libraries (ops/python/build_wheel.py).  */
+static void advise (const row_t *row, char text[200])
+{
+    char folder[PATH_MAX], module[PATH_MAX + 16];
+    const bool in_library = find_folder (folder);
+    snprintf (module, sizeof module, "%s/../_library.py", folder);
+    if (!in_library || access (module, F_OK))
+        snprintf (text, 200, "%s, or set %s to a %s", row->engine.advice, row->engine.variable,
+                  row->engine.object);
+    else if (row->package)
+        snprintf (text, 200, "pip install 'wiremill[%s]', which is %s", row->engine.name,
+                  row->package);
+    else
+        snprintf (text, 200, "wheels of wiremill have no such engine");
 }
 
 /* A variable that changes what CUDA computes, whose libraries, in a process of others, cannot be
@@ -116,10 +148,13 @@ static const char *variable_of_cuda (const wm_engine_t *engine)
 const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *error)
 {
     char path[PATH_MAX], symbol[48];
+    const row_t *row = NULL;
     for (size_t i = 0; i < ROWS; i++)
-        if (engine == &rows[i].engine && rows[i].backend)
-            return rows[i].backend;
-    assert (engine->object); /* not the unknown one */
+        if (engine == &rows[i].engine)
+            row = &rows[i];
+    assert (row); /* not the unknown one */
+    if (row->backend)
+        return row->backend;
     const char *variable = variable_of_cuda (engine);
     if (variable) {
         wm_fault (error, WM_EHOST,
@@ -132,9 +167,11 @@ const wm_backend_t *wm_backend_find (const wm_engine_t *engine, wm_error_t *erro
     snprintf (symbol, sizeof symbol, "wm_backend_%s", engine->name);
     void *object = dlopen (path, RTLD_NOW | RTLD_LOCAL);
     const wm_backend_t *backend = object ? dlsym (object, symbol) : NULL;
+    char advice[200];
+    advise (row, advice);
     if (!backend)
-        wm_fault (error, WM_EHOST, "the %s engine cannot be opened: %.240s; %s, or set %s to a %s",
-                  engine->name, dlerror (), engine->advice, engine->variable, engine->object);
+        wm_fault (error, WM_EHOST, "the %s engine cannot be opened: %.240s; %s", engine->name,
+                  dlerror (), advice);
     return backend;
 }
 

@@ -23,14 +23,14 @@
 /* clang-format off */
 static const wm_option_t options[] = {
     {.name = "model", .letter = 'm', .value = "FILE",
-     .path = WM_PATH_READ, .task = "measured here, in half a minute",
+     .path = WM_PATH_READ, .may_lack = true, .task = "measured here, in half a minute",
      .help = "ONNX file, or .wmm of wiremill import"},
     {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB,
      .help = "files to score; may be repeated. A few are read, the others count by their size"},
     {.name = "input-list", .value = "FILE",
      .path = WM_PATH_LIST, .help = "one path a line; - is standard input"},
     {.name = "spec", .letter = 's', .value = "FILE|PRESET",
-     .path = WM_PATH_READ, .fallback = "protodune-2021",
+     .path = WM_PATH_READ, .may_lack = true, .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32",
      .help = "precision of the engine"},

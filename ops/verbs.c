@@ -8,6 +8,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_kept.h"
 #include "ops/wm_setup.h"
+#include "schema/wm_limits.h"
 #include "schema/base/wm_address.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ static const wm_option_t broker_options[] = {
     {.name = "clients", .task = "for programs that wait for scores",
      .help = "serve libwiremill and wiremill.Client instead of files: scores go to who sent the "
              "patches, and nothing of them is kept. Needs --campaign, has no --output"},
-    {.name = "budget", .value = "BYTES",
+    {.name = "budget", .value = "BYTES", .least = WM_BUDGET_BYTES_LEAST, .most = LONG_MAX,
      .help = "payloads held in memory (default: a quarter of what it may use, at most 1 GiB)"},
     NOTIFY_OPTIONS,
     {.name = NULL},
@@ -204,7 +205,7 @@ static const wm_option_t rebuild_options[] = {
     {.name = "campaign", .letter = 'c', .value = "DIR",
      .path = WM_PATH_FOLDER, .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
-    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_FOLDER,
+    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_PRESENT,
      .help = "where the outputs are now, if they were moved"},
     {.name = "dry-run", .letter = 'n', .task = "how", .help = "only report what is wrong"},
     {.name = NULL},

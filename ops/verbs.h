@@ -53,11 +53,11 @@ static inline bool wm_share_refused (const wm_args_t *args)
    --broker, so each checks these two.  */
 #define CAMPAIGN_OPTIONS \
     {.name = "model", .letter = 'm', .value = "FILE", \
-     .path = WM_PATH_READ, .task = "what is scored, and how", \
+     .path = WM_PATH_READ, .may_lack = true, .task = "what is scored, and how", \
      .help = "ONNX file, or .wmm of wiremill import; synthetic: the small one that comes with " \
              "wiremill, trained on events of wiremill synth alone"}, \
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", \
-     .path = WM_PATH_READ, .fallback = "protodune-2021", \
+     .path = WM_PATH_READ, .may_lack = true, .fallback = "protodune-2021", \
      .help = "patch specification"}, \
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \
      .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix " \

@@ -39,7 +39,7 @@ static const wm_option_t options[] = {
     {.name = "campaign", .letter = 'c', .value = "DIR",
      .path = WM_PATH_FOLDER, .task = "which campaign",
      .help = "its folder, or the folder of its output (default: here)"},
-    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_FOLDER,
+    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_PRESENT,
      .help = "copies of its outputs, where these lie on a server (root://)"},
     {.name = "share", .value = "S", .fallback = "0.001",
      .task = "how many hits; each is as likely as any other",
@@ -617,9 +617,6 @@ static int verify_main (const wm_args_t *args)
         return wm_args_refuse (args, "--page is for what is compared with --against");
     if (wm_args_given (args, "force") && !wm_args_text (args, "page"))
         return wm_args_refuse (args, "--force is for --page");
-    const char *const given[] = { wm_args_text (args, "output"), wm_args_text (args, "against") };
-    if (wm_file_exist (given, 2, &error))
-        return wm_setup_complain ("verify", &error);
     if (wm_ask_at (NULL,
                    wm_args_text (args, "campaign") ? wm_args_text (args, "campaign")
                                                    : wm_args_rest (args, 0),

@@ -7,6 +7,7 @@
 #include "ops/wm_spawn.h"
 #include "schema/wm_endpoint.h"
 #include "schema/wm_join.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 
 #include <errno.h>
@@ -184,6 +185,28 @@ static wm_fault_t check_env (const char *text, wm_error_t *error)
                      strlen (text) < 256 ? why.text : "it has more than 255 characters");
 }
 
+/* What a name that leads to no campaign is: no folder, or one without.  */
+static wm_fault_t no_campaign (const char *folder, wm_error_t *error)
+{
+    char beside[PATH_MAX];
+    wm_error_t why;
+    if (wm_file_expect (folder, true, false, &why))
+        return wm_fault (error, WM_EUSAGE,
+                         "%.300s; name a campaign's folder, its output folder, or --broker "
+                         "ENDPOINT",
+                         why.text);
+    if (wm_folder_campaign (folder, beside, &why)) /* nothing lies beside it */
+        return wm_fault (error, WM_EBATCH,
+                         "%.200s holds no campaign; name its folder, the output folder, or "
+                         "--broker ENDPOINT",
+                         folder);
+    return wm_fault (error, WM_EBATCH,
+                     "%.150s holds no campaign, nor is there %.150s beside it (the campaign of an "
+                     "output folder that was renamed keeps its name: rename it too); name its "
+                     "folder, the output folder, or --broker ENDPOINT",
+                     folder, beside);
+}
+
 static wm_fault_t find_broker (const wm_args_t *args, const char *folder, char endpoint[256],
                                char campaign[4096], wm_error_t *error)
 {
@@ -202,14 +225,7 @@ static wm_fault_t find_broker (const wm_args_t *args, const char *folder, char e
     folder = folder ? folder : here;
     if (wm_folder_find (folder, campaign))
         return WM_OK;
-    size_t n = strlen (folder);
-    while (n > 1 && folder[n - 1] == '/')
-        n--;
-    return wm_fault (error, WM_EBATCH,
-                     "%.*s holds no campaign, nor is there %.*s.wiremill beside it (the campaign "
-                     "of an output folder that was renamed keeps its name: rename it too); name "
-                     "its folder, the output folder, or --broker ENDPOINT",
-                     (int) (n < 150 ? n : 150), folder, (int) (n < 150 ? n : 150), folder);
+    return no_campaign (folder, error);
 }
 
 wm_fault_t wm_ask_at (const wm_args_t *args, const char *folder, char endpoint[256],

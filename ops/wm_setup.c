@@ -146,24 +146,14 @@ const char *wm_setup_model_path (const char *given)
 
 wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
 {
-    struct stat status;
-    const wm_kind_t kind = wm_kind_of (path);
-    const char *why = no_model (kind);
+    wm_error_t why_not;
+    const char *why = no_model (wm_kind_of (path));
     if (wm_kind_is_url (path))
         return wm_fault (error, WM_EUSAGE, "--model %.300s: a URL; fetch the file first (curl -O)",
                          path);
-    if (kind == WM_KIND_BROKEN)
-        return wm_fault (error, WM_EUSAGE,
-                         "the model %.300s is a symbolic link to a file that does not exist", path);
-    if (access (path, R_OK))
-        return wm_fault (error, WM_EUSAGE, "the model %.300s cannot be read: %s", path,
-                         strerror (errno));
-    if (stat (path, &status) == 0 && S_ISDIR (status.st_mode))
-        return wm_fault (error, WM_EUSAGE,
-                         "the model %.300s is a folder; a TensorFlow SavedModel must be converted "
-                         "to ONNX first (python3 -m tf2onnx.convert --saved-model DIR --output "
-                         "m.onnx)",
-                         path);
+    if (wm_file_expect (path, false, false, &why_not) ||
+        (access (path, R_OK) && wm_file_missing (path, &why_not)))
+        return wm_fault (error, WM_EUSAGE, "the model %.440s", why_not.text);
     return why ? wm_fault (error, WM_EBATCH, "%.300s: not a model but %s", path, why) : WM_OK;
 }
 
@@ -567,9 +557,9 @@ static wm_fault_t take_path (const char *option, const char *given, char *pin, s
                          "--%s %.200s: %.40s stands for nothing, and no file has that name; {stem} "
                          "stands for the name of an input without its suffix, {dir} for its folder",
                          option, given, other);
-    if (gone)
-        return wm_fault (error, WM_EUSAGE, "--%s %.300s cannot be read: %s", option, given,
-                         strerror (errno));
+    wm_error_t why;
+    if (gone && wm_file_missing (given, &why))
+        return wm_fault (error, WM_EUSAGE, "--%s %.440s", option, why.text);
     const char *is = wm_file_irregular (status.st_mode);
     return is ? wm_fault (error, WM_EUSAGE, "--%s %.300s is %s; it must be a regular file", option,
                           given, is)

@@ -1,6 +1,7 @@
 /* wm_setup_inputs.c - the files that a command line names, and what the shell allows.  */
 #include "ops/wm_setup_private.h"
 #include "ops/wm_urls.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_url.h"
 #include "schema/base/wm_log.h"
@@ -75,10 +76,6 @@ static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
 static wm_fault_t no_match (const char *pattern, wm_error_t *error)
 {
     struct stat status;
-    if (wm_kind_of (pattern) == WM_KIND_BROKEN)
-        return wm_fault (error, WM_EUSAGE,
-                         "the input %.300s is a symbolic link to a file that does not exist",
-                         pattern);
     const int failed = stat (pattern, &status) ? errno : EAGAIN; /* it has come just now */
     const char *colon = strrchr (pattern, ':');
     char file[PATH_MAX];
@@ -96,11 +93,12 @@ static wm_fault_t no_match (const char *pattern, wm_error_t *error)
                              "each has an --input of its own",
                              pattern);
     }
+    if (strpbrk (pattern, "*?[{"))
+        return wm_fault (error, WM_EUSAGE, "no file matches '%.300s'", pattern);
+    wm_error_t why;
     errno = failed;
-    return strpbrk (pattern, "*?[{")
-               ? wm_fault (error, WM_EUSAGE, "no file matches '%.300s'", pattern)
-               : wm_fault (error, WM_EUSAGE, "the input %.300s cannot be read: %s", pattern,
-                           strerror (errno));
+    wm_file_missing (pattern, &why);
+    return wm_fault (error, WM_EUSAGE, "the input %.440s", why.text);
 }
 
 /* The folder that glob was refused, and why. (One thread reads the command line.)  */
@@ -133,8 +131,8 @@ static wm_fault_t add_pattern (list_t *list, const char *given, wm_error_t *erro
     snprintf (pattern, sizeof pattern, "%.*s", (int) n, given);
     if (stat (pattern, &st) == 0) {
         if (S_ISDIR (st.st_mode))
-            return wm_fault (error, WM_EUSAGE, "%s is a folder; name its files: '%s/*.h5'", pattern,
-                             pattern);
+            return wm_fault (error, WM_EUSAGE, "%.300s is a folder; name its files: '%.300s%s*.h5'",
+                             pattern, pattern, pattern[n - 1] == '/' ? "" : "/");
         if (!S_ISREG (st.st_mode))
             return wm_fault (error, WM_EUSAGE, "%s is not a regular file: it cannot be read twice",
                              pattern);
@@ -191,9 +189,9 @@ static wm_fault_t add_list (list_t *list, const char *path, wm_error_t *error)
 {
     const bool is_stdin = strcmp (path, "-") == 0;
     const int fd = is_stdin ? STDIN_FILENO : open (path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return wm_fault (error, WM_EUSAGE, "the list of inputs %.300s cannot be read: %s", path,
-                         strerror (errno));
+    wm_error_t why;
+    if (fd < 0 && wm_file_missing (path, &why))
+        return wm_fault (error, WM_EUSAGE, "the list of inputs %.440s", why.text);
     char *line, name[320] = "the list of inputs";
     wm_lines_t lines = { .space = NULL };
     if (!is_stdin)

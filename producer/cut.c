@@ -44,7 +44,7 @@ static const wm_option_t options[] = {
      .is_needed = true, .help = "the .npy file to write; one of an earlier cut is replaced"},
     WM_OPTION_FORCE,
     {.name = "spec", .letter = 's', .value = "FILE|PRESET",
-     .path = WM_PATH_READ, .fallback = "protodune-2021",
+     .path = WM_PATH_READ, .may_lack = true, .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "event", .value = "N", .least = 0, .most = LONG_MAX,
      .help = "only event number N of the file, from 0 (default: all)"},

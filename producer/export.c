@@ -31,7 +31,7 @@ static const wm_option_t options[] = {
      .help = "csv: a text with the names of columns in its first line; npy: an array of rows with "
              "named columns, for numpy.load"},
     {.name = "scores", .help = "with --to npy: the scores alone, float32 (rows, labels)"},
-    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_FOLDER, .task = "where",
+    {.name = "output", .letter = 'o', .value = "DIR", .path = WM_PATH_PRESENT, .task = "where",
      .help = "an existing folder (default: beside each file)"},
     WM_OPTION_FORCE,
     {.name = NULL},

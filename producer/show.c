@@ -122,7 +122,7 @@ static wm_fault_t refuse_path (const char *path, wm_error_t *error)
     struct stat st;
     const size_t n = strlen (path);
     if (stat (path, &st) == 0 && S_ISDIR (st.st_mode))
-        return wm_fault (error, WM_EBATCH, "%s is a folder; name a file in it: %s%sNAME.scores.h5",
+        return wm_fault (error, WM_EUSAGE, "%s is a folder; name a file in it: %s%sNAME.scores.h5",
                          path, path, n && path[n - 1] == '/' ? "" : "/");
     if (wm_kind_of (path) == WM_KIND_MODEL)
         return wm_fault (error, WM_EBATCH,
@@ -281,16 +281,16 @@ static int draw (const wm_args_t *args)
 
 static int show_all (const wm_args_t *args, const char *const *path, size_t n)
 {
-    wm_error_t gone;
-    if (wm_file_exist (path, n, &gone))
-        return complain (gone.fault, &gone);
+    wm_error_t error;
+    wm_fault_t bad = WM_OK;
+    for (size_t i = 0; i < n && !bad; i++)
+        bad = refuse_path (path[i], &error);
+    if (bad || (bad = wm_file_exist (path, n, &error)))
+        return complain (bad, &error);
     for (size_t i = 0; i < n; i++) {
-        wm_error_t error;
         show_t show = { .first = (uint64_t) wm_args_number (args, "from"),
                         .n = (uint64_t) wm_args_number (args, "rows") };
-        wm_fault_t fault = refuse_path (path[i], &error);
-        if (!fault)
-            fault = open_file (&show, path[i], &error);
+        wm_fault_t fault = open_file (&show, path[i], &error);
         if (!fault)
             fault = read_rows (&show, &error);
         if (!fault)

@@ -138,10 +138,10 @@ wm_fault_t wm_join_parse (wm_join_t *self, const char *line, wm_error_t *error)
     size_t length = 0;
     while (line[length] && !blanks (line + length))
         length++;
+    if (length < 4 || strncasecmp (line, PREFIX, 4) != 0)
+        return wm_fault (error, WM_EUSAGE, "it is no join file (one line, " PREFIX "...)");
     if (line[length + blanks (line + length)])
         return wm_fault (error, WM_EUSAGE, "it has more than one line or word");
-    if (length < 4 || strncasecmp (line, PREFIX, 4) != 0)
-        return wm_fault (error, WM_EUSAGE, "its line does not begin with " PREFIX);
     if (length - 4 != DIGITS)
         return wm_fault (error, WM_EUSAGE,
                          "its line has %zu characters behind " PREFIX

@@ -57,6 +57,7 @@
 #define WM_UNREAD_BYTES_MAX (16u << 20)       /* answers that a peer leaves unread: four of 4 MiB */
 #define WM_UNREAD_ALL_BYTES_MAX (128u << 20)  /* all peers */
 #define WM_BUDGET_BYTES (1ull << 30)          /* default: payloads asked for and not yet dropped */
+#define WM_BUDGET_BYTES_LEAST (4l * (WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD))
 #define WM_ATTEMPTS_MAX 5u
 #define WM_FAILURES_MAX 3u /* on at least 2 workers */
 #define WM_MODEL_BYTES_MAX (1ull << 30)

@@ -41,7 +41,7 @@
 /* clang-format off */
 static const wm_option_t options[] = {
     {.name = "model", .letter = 'm', .value = "FILE",
-     .path = WM_PATH_READ, .task = "what is scored",
+     .path = WM_PATH_READ, .may_lack = true, .task = "what is scored",
      .help = "ONNX file, or .wmm of wiremill import (default: wiremill model new --seed 1)"},
     {.name = "input", .letter = 'i', .value = "GLOB", .path = WM_PATH_GLOB,
      .help = "files to score; may be repeated (default: synthetic events)"},
@@ -50,7 +50,7 @@ static const wm_option_t options[] = {
     {.name = "events", .value = "N", .fallback = "2", .least = 1, .most = 100000,
      .help = "synthetic events"},
     {.name = "spec", .letter = 's', .value = "FILE|PRESET",
-     .path = WM_PATH_READ, .fallback = "protodune-2021",
+     .path = WM_PATH_READ, .may_lack = true, .fallback = "protodune-2021",
      .help = "patch specification"},
     {.name = "hits", .value = "N", .least = 1, .most = 1L << 40,
      .help = "most hits that an engine gets (default: all, up to 1 GiB)"},
@@ -78,7 +78,7 @@ static const wm_option_t options[] = {
     {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 86400,
      .task = "how",
      .help = "of a measurement of an engine (after as many, 3 at most, to warm up) or a broker"},
-    {.name = "folder", .value = "DIR", .path = WM_PATH_FOLDER,
+    {.name = "folder", .value = "DIR", .path = WM_PATH_PRESENT,
      .help = "where campaigns are made and removed; the disk matters (default: TMPDIR or /tmp)"},
     {.name = "csv", .value = "FILE",
      .path = WM_PATH_WRITTEN, .writes = &wm_made_bench_csv, .task = "output",

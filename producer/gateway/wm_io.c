@@ -1,6 +1,7 @@
 /* wm_io.c - sockets, and OpenSSL over them.  */
 #include "producer/gateway/wm_io.h"
 #include "schema/base/wm_tcp.h"
+#include "schema/base/wm_text.h"
 
 #include <czmq.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
+#define TLS_BYTES_MAX (1u << 20) /* of a file of certificates or keys */
 
 struct wm_tls_t {
     SSL_CTX *context;
@@ -132,6 +134,25 @@ static const char *reason (void)
     return text ? text : "no reason is known";
 }
 
+/* Returns what a file that was refused holds instead, "; it holds ...", or "".  */
+static const char *held_instead (const char *path, bool is_key)
+{
+    char *text = NULL;
+    size_t bytes;
+    wm_error_t unread;
+    if (wm_text_read (path, TLS_BYTES_MAX, &text, &bytes, &unread))
+        return "";
+    const bool has_key = strstr (text, "PRIVATE KEY-----") != NULL;
+    const bool has_certificate = strstr (text, "-----BEGIN CERTIFICATE-----") != NULL;
+    explicit_bzero (text, bytes);
+    free (text);
+    if (is_key)
+        return has_certificate && !has_key
+                   ? "; it holds a certificate: swapped with --tls-certificate?"
+                   : "";
+    return has_key && !has_certificate ? "; it holds a private key: swapped with --tls-key?" : "";
+}
+
 wm_tls_t *wm_tls_new (const char *certificate, const char *key, const char *clients, bool is_h2,
                       wm_error_t *error)
 {
@@ -149,14 +170,14 @@ wm_tls_t *wm_tls_new (const char *certificate, const char *key, const char *clie
         SSL_CTX_set_session_id_context (context, (const unsigned char *) "wiremill", 8);
     }
     if (SSL_CTX_use_certificate_chain_file (context, certificate) != 1)
-        wm_fault (error, WM_EUSAGE, "%.200s: no certificate can be read there: %s", certificate,
-                  reason ());
+        wm_fault (error, WM_EUSAGE, "%.200s: no certificate can be read there: %s%s", certificate,
+                  reason (), held_instead (certificate, false));
     else if (SSL_CTX_use_PrivateKey_file (context, key, SSL_FILETYPE_PEM) != 1)
-        wm_fault (error, WM_EUSAGE, "%.200s: no key of this certificate can be read there: %s", key,
-                  reason ());
+        wm_fault (error, WM_EUSAGE, "%.200s: no key of this certificate can be read there: %s%s",
+                  key, reason (), held_instead (key, true));
     else if (clients && SSL_CTX_load_verify_locations (context, clients, NULL) != 1)
-        wm_fault (error, WM_EUSAGE, "%.200s: no certificates can be read there: %s", clients,
-                  reason ());
+        wm_fault (error, WM_EUSAGE, "%.200s: no certificates can be read there: %s%s", clients,
+                  reason (), held_instead (clients, false));
     else
         return self;
     wm_tls_destroy (&self);

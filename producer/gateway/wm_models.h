@@ -21,7 +21,7 @@
      .path = WM_PATH_READ, .task = "what is served", \
      .help = "a model (.onnx, .pb, .graphdef, .wmm) and the name that clients call it by; may be " \
              "repeated; NAME:2=FILE is version 2"}, \
-    {.name = "model-repository", .letter = 'r', .value = "DIR", .path = WM_PATH_FOLDER, \
+    {.name = "model-repository", .letter = 'r', .value = "DIR", .path = WM_PATH_PRESENT, \
      .help = "a folder in Triton's layout: NAME/config.pbtxt, NAME/1/model.onnx or " \
              "model.graphdef; clients may load and unload its models"}, \
     {.name = "model-control-mode", .value = "none|explicit|poll", .one_of = true, \

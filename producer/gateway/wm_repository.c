@@ -9,6 +9,7 @@
 #include "producer/gateway/wm_pbtxt.h"
 #include "schema/base/wm_text.h"
 
+#include <ctype.h>
 #include <czmq.h>
 #include <dirent.h>
 #include <errno.h>
@@ -56,22 +57,27 @@ static wm_fault_t add_file (wm_model_entry_t *entry, long number, const char *fi
     files->number[at] = number;
     if (!realpath (file, files->file[at]))
         return wm_fault (error, WM_EUSAGE, "--model %s=%.300s cannot be read: %s", entry->name,
-                         file, strerror (errno));
+                         file, strerror (errno)); /* it went, or a folder of it may not be read */
     return WM_OK;
 }
 
 /* NAME=FILE, NAME:VERSION=FILE.  */
 static wm_fault_t take_model (wm_models_t *models, const char *given, wm_error_t *error)
 {
-    char name[WM_MODELS_NAME_BYTES], *end;
+    char name[WM_MODELS_NAME_BYTES], *end = NULL;
     const char *equals = strchr (given, '=');
     size_t n = equals ? (size_t) (equals - given) : 0;
     long number = 1;
     const char *colon = equals ? memrchr (given, ':', n) : NULL;
-    if (colon && (number = strtol (colon + 1, &end, 10)) > 0 && end == equals)
+    if (colon) {
+        errno = 0;
+        number = strtol (colon + 1, &end, 10);
+        if (errno || number < 1 || end != equals || !isdigit ((unsigned char) colon[1]))
+            return wm_fault (error, WM_EUSAGE,
+                             "--model %.200s: VERSION is a number: write NAME=FILE, or NAME:2=FILE",
+                             given);
         n = (size_t) (colon - given);
-    else
-        number = 1;
+    }
     if (!equals || !is_name (given, n))
         return wm_fault (error, WM_EUSAGE, "--model %.200s: write NAME=FILE, or NAME:VERSION=FILE",
                          given);

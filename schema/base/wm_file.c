@@ -41,14 +41,54 @@ const char *wm_file_irregular (unsigned mode)
                              : "a device";
 }
 
+wm_fault_t wm_file_missing (const char *path, wm_error_t *error)
+{
+    struct stat st;
+    char part[PATH_MAX];
+    const int failed = errno;
+    if (failed == ENOENT && lstat (path, &st) == 0)
+        return wm_fault (error, WM_EUSAGE,
+                         "%.300s is a symbolic link to a file that does not exist", path);
+    if (failed == ENOENT)
+        return wm_fault (error, WM_EUSAGE, "%.300s does not exist", path);
+    if (failed != ENOTDIR)
+        return wm_fault (error, WM_EUSAGE, "%.300s cannot be read: %s", path, strerror (failed));
+    snprintf (part, sizeof part, "%s", path);
+    for (char *slash; stat (part, &st) && (slash = strrchr (part, '/')) && slash > part;)
+        *slash = 0;
+    return wm_fault (error, WM_EUSAGE, "%.220s does not exist: %.220s is a file, no folder", path,
+                     part);
+}
+
+wm_fault_t wm_file_expect (const char *name, bool is_folder, bool may_lack, wm_error_t *error)
+{
+    struct stat st;
+    char path[PATH_MAX], saved[PATH_MAX];
+    snprintf (path, sizeof path, "%.*s", (int) wm_path_length (name), name);
+    if (stat (path, &st)) {
+        const bool is_lacking = errno == ENOENT && lstat (path, &st) && errno == ENOENT;
+        return is_lacking && may_lack ? WM_OK : wm_file_missing (path, error);
+    }
+    if (is_folder == S_ISDIR (st.st_mode))
+        return WM_OK;
+    if (is_folder)
+        return wm_fault (error, WM_EUSAGE, "%.300s is %s; a folder is needed", path,
+                         wm_file_irregular (st.st_mode) ? wm_file_irregular (st.st_mode)
+                                                        : "a file");
+    const int n = snprintf (saved, sizeof saved, "%s/saved_model.pb", path);
+    if (n < (int) sizeof saved && access (saved, F_OK) == 0)
+        return wm_fault (error, WM_EUSAGE,
+                         "%.200s is a folder, a TensorFlow SavedModel; convert it to ONNX (python3 "
+                         "-m tf2onnx.convert --saved-model DIR --output m.onnx) and give that file",
+                         path);
+    return wm_fault (error, WM_EUSAGE, "%.300s is a folder; a file is needed", path);
+}
+
 wm_fault_t wm_file_exist (const char *const path[], size_t n, wm_error_t *error)
 {
-    uint64_t bytes;
-    int64_t mtime_ns;
     for (size_t i = 0; i < n; i++)
-        if (path[i] && wm_path_stat (path[i], &bytes, &mtime_ns))
-            return wm_fault (error, WM_EUSAGE, "%.300s cannot be read: %s", path[i],
-                             strerror (errno));
+        if (path[i] && wm_file_expect (path[i], false, false, error))
+            return error->fault;
     return WM_OK;
 }
 

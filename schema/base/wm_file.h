@@ -13,8 +13,17 @@
 /* Returns what a file of this st_mode is ("a folder", "a pipe"); NULL: a regular one.  */
 const char *wm_file_irregular (unsigned mode);
 
+/* Explains by errno why a name of a command line cannot be read, and returns WM_EUSAGE. The text
+   begins with the name: it does not exist, is a link to nothing, cannot be read.  */
+wm_fault_t wm_file_missing (const char *path, wm_error_t *error);
+
+/* Checks what a name of a command line leads to: a file, or a dataset in one (wm_path.h), or with
+   is_folder a folder; with may_lack also nothing. The text begins with the name: it does not exist,
+   is a folder, is a file. WM_EUSAGE.  */
+wm_fault_t wm_file_expect (const char *name, bool is_folder, bool may_lack, wm_error_t *error);
+
 /* Checks that the files of a command line exist, before anything is read: these names (n), each a
-   file or a dataset in one (wm_path.h); NULL is none. WM_EUSAGE: one cannot be read.  */
+   file or a dataset in one; NULL is none. WM_EUSAGE as wm_file_expect.  */
 wm_fault_t wm_file_exist (const char *const path[], size_t n, wm_error_t *error);
 
 /* Opens a regular file to read, and waits for no writer. -1 with WM_EBATCH: it cannot be read, or

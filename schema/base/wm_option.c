@@ -81,10 +81,13 @@ const char *wm_verb_nearest (const wm_verb_t *const *verbs, const char *name)
 
 const char *wm_option_nearest (const wm_option_t *options, const char *name)
 {
+    static const char *const all[] = { "help", "version" };
     const char *best = NULL;
     size_t least = NAME_MAX_CHARS;
-    for (; options->name; options++)
+    for (; options && options->name; options++)
         nearer (name, options->name, &best, &least);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        nearer (name, all[i], &best, &least);
     return best;
 }
 
@@ -201,9 +204,14 @@ static bool check_name (const wm_verb_t *verb, const char *what, const char *val
     return true;
 }
 
-/* `wiremill work` takes an address with its share, "=3": what has it, checks it.  */
+/* `wiremill work` takes an address with its share, "=3": what has it, checks it. The gateway takes
+   NAME=ENDPOINT, and checks the name.  */
 static bool check_endpoint (const wm_verb_t *verb, const wm_option_t *option, const char *value)
 {
+    if (strncmp (option->value, "NAME=", 5) == 0)
+        value = strchr (value, '=') ? strchr (value, '=') + 1 : "";
+    if (!*value)
+        return true;
     wm_address_t list[WM_ADDRESSES_MAX];
     wm_error_t error;
     const bool listens = strcmp (option->name, "listen") == 0;
@@ -254,9 +262,12 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
         return true;
     if (!check_name (verb, what, value, option->path != WM_PATH_NONE))
         return false;
+    wm_error_t error;
+    if (wm_option_check_path (option, value, &error))
+        return refuse (verb, "--%s %s", option->name, error.text);
     if (option->one_of && !is_one_of (option->value, value))
         return refuse (verb, "--%s takes %s, not '%s'", option->name, option->value, value);
-    if (strcmp (option->value, "ENDPOINT") == 0)
+    if (strstr (option->value, "ENDPOINT"))
         return check_endpoint (verb, option, value);
     if (wm_option_is_time (option))
         return check_time (verb, option, value);
@@ -267,8 +278,13 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
     long number;
     if (read_whole (option, value, &number) && number >= option->least && number <= option->most)
         return true;
-    return refuse (verb, "--%s takes a whole number from %ld to %ld%s, not '%s'", option->name,
-                   option->least, option->most, takes_bytes (option) ? ", such as 64M" : "", value);
+    char most[32] = "";
+    if (option->most < LONG_MAX)
+        snprintf (most, sizeof most, " to %ld", option->most);
+    return refuse (verb, "--%s takes a whole number from %ld%s%s, not '%s'", option->name,
+                   option->least, most,
+                   takes_bytes (option) ? ", also with K, M or G for KiB, MiB or GiB (64M)" : "",
+                   value);
 }
 
 /* Reads the option at argv[*i] and moves *i past its value. false: refused, and printed.  */
@@ -492,6 +508,13 @@ int wm_verb_main (const wm_verb_t *verb, int argc, char **argv)
 
 static int refuse_verb (const wm_program_t *program, const char *name)
 {
+    if (name[0] == '-') { /* no verb has been named whose options could be meant */
+        const char *option = wm_option_nearest (NULL, name + strspn (name, "-"));
+        fprintf (stderr, "%s: there is no option '%s' before a verb%s%s%s; see %s --help\n",
+                 program->name, name, option ? " (did you mean --" : "", option ? option : "",
+                 option ? "?)" : "", program->name);
+        return WM_EXIT_USAGE;
+    }
     const char *near = wm_verb_nearest (program->verbs, name);
     fprintf (stderr, "%s: there is no verb '%s'%s%s%s; see %s --help\n", program->name, name,
              near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", program->name);

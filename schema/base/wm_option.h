@@ -19,12 +19,14 @@
    (wm_target.h), so each option whose value is a path states it.  */
 typedef enum {
     WM_PATH_NONE,
-    WM_PATH_READ,    /* a file that is read; also FILE:/DATASET and NAME=FILE */
-    WM_PATH_LIST,    /* a file that is read, and so are those that its lines name */
-    WM_PATH_GLOB,    /* files that are read */
-    WM_PATH_FOLDER,  /* a folder: a campaign, or where the verb has names of its own */
-    WM_PATH_OPEN,    /* what the process that started this one has opened */
-    WM_PATH_WRITTEN, /* a file that is written, of kind `writes` */
+    WM_PATH_READ,      /* a file that is read; also FILE:/DATASET and NAME=FILE */
+    WM_PATH_LIST,      /* a file that is read, and so are those that its lines name */
+    WM_PATH_GLOB,      /* files that are read */
+    WM_PATH_FOLDER,    /* a folder: a campaign, or where the verb has names of its own */
+    WM_PATH_PRESENT,   /* a folder that exists */
+    WM_PATH_ELSEWHERE, /* a file or folder of other machines, which may be something else here */
+    WM_PATH_OPEN,      /* what the process that started this one has opened */
+    WM_PATH_WRITTEN,   /* a file that is written, of kind `writes` */
 } wm_path_use_t;
 
 /* One option. Whoever leaves a member out gets 0, NULL or false.  */
@@ -44,6 +46,7 @@ typedef struct {
     bool is_needed;    /* the command is refused without it */
     bool may_be_empty; /* "" is a value, else it is refused */
     wm_path_use_t path;
+    bool may_lack; /* with path: no such file is for the verb, which knows other names, too */
     const wm_target_kind_t *writes; /* of WM_PATH_WRITTEN */
     const char *task; /* heading in --help of the group that begins here; NULL: the same group */
 } wm_option_t;
@@ -95,8 +98,9 @@ int wm_verb_main (const wm_verb_t *verb, int argc, char **argv);
 
 /* Parses argv[1..] for `verb`. Understands --name value, --name=value, -x value, -xvalue and "--",
    behind which everything is an argument. Refuses empty values and arguments, paths with a "~"
-   that the shell left there, and files to write that are inputs or of another kind (wm_target.h;
-   each argument that is no option counts as an input). Returns NULL after --help (*exit_code is
+   that the shell left there, a file to read that does not exist or is a folder, a folder that is a
+   file, and files to write that are inputs or of another kind (wm_target.h; each argument that is
+   no option counts as an input). Returns NULL after --help (*exit_code is
    WM_EXIT_OK) or after an error, which has been printed (WM_EXIT_USAGE).  */
 wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_code);
 void wm_args_destroy (wm_args_t **self_p);
@@ -133,7 +137,8 @@ const char *wm_args_rest (const wm_args_t *self, int i);
 /* Returns the i-th word of the command as it was typed, the verb first; NULL past the last.  */
 const char *wm_args_word (const wm_args_t *self, int i);
 
-/* Return the name nearest to `name`; NULL if none is near.  */
+/* Return the name nearest to `name`, of options also help and version; NULL if none is near. options
+   may be NULL.  */
 const char *wm_verb_nearest (const wm_verb_t *const *verbs, const char *name);
 const char *wm_option_nearest (const wm_option_t *options, const char *name);
 

@@ -1,6 +1,8 @@
 /* wm_option_paths.c - compares the files that a command line has written with those that it has
    read, by its table.  */
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_kind.h"
 #include "schema/base/wm_option_private.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_text.h"
@@ -112,6 +114,7 @@ static wm_fault_t spare_value (const target_t *self, wm_path_use_t use, const ch
     case WM_PATH_GLOB:
         return spare_glob (self, value, what);
     case WM_PATH_FOLDER:
+    case WM_PATH_PRESENT:
         return spare_campaign (self, value, what);
     default:
         return WM_OK;
@@ -134,6 +137,25 @@ static wm_fault_t spare_inputs (const target_t *self)
         if (!(fault = spare_glob (self, value, "an input of this command")))
             fault = spare_campaign (self, value, value);
     return fault;
+}
+
+/* ---- what is named ---------------------------------------------------------------------------- */
+
+wm_fault_t wm_option_check_path (const wm_option_t *option, const char *value, wm_error_t *error)
+{
+    const bool may_lack = option->path == WM_PATH_FOLDER || option->may_lack;
+    const bool is_folder = option->path == WM_PATH_FOLDER || option->path == WM_PATH_PRESENT;
+    const char *name = value, *equals = strchr (value, '=');
+    if (!is_folder && option->path != WM_PATH_READ && option->path != WM_PATH_LIST)
+        return WM_OK;
+    if (strncmp (option->value, "NAME=", 5) == 0) /* one without =: the verb has the message */
+        name = equals ? equals + 1 : "";
+    if (!*name || strcmp (name, "-") == 0 || wm_kind_is_url (name) || strchr (name, '{'))
+        return WM_OK;
+    wm_error_t why;
+    if (!wm_file_expect (name, is_folder, may_lack, &why))
+        return WM_OK;
+    return wm_fault (error, WM_EUSAGE, "%.*s%.400s", (int) (name - value), value, why.text);
 }
 
 /* ---- a command line -------------------------------------------------------------------------- */
@@ -191,7 +213,7 @@ wm_fault_t wm_args_spare (const wm_args_t *self, const char *path, const char *w
 void wm_option_print_paths (const wm_program_t *program)
 {
     static const char *const use[] = {
-        "-", "read", "list", "glob", "folder", "open", "written",
+        "-", "read", "list", "glob", "folder", "present", "elsewhere", "open", "written",
     };
     for (const wm_verb_t *const *v = program->verbs; *v; v++) {
         bool has_force = false;

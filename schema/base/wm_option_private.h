@@ -12,6 +12,11 @@ static inline bool wm_option_is_time (const wm_option_t *option)
     return option->value && strcmp (option->value, "TIME") == 0;
 }
 
+/* Refuses a value that leads to something else than the option takes: a file that is to be read and
+   does not exist or is a folder, a folder that is a file. The text begins with the path. Passes over
+   names of presets, URLs, patterns and templates, which the verb reads. WM_EUSAGE.  */
+wm_fault_t wm_option_check_path (const wm_option_t *option, const char *value, wm_error_t *error);
+
 /* Refuses files to write that are inputs of this command, or of another kind. WM_EUSAGE.  */
 wm_fault_t wm_option_check_paths (const wm_args_t *args, wm_error_t *error);
 

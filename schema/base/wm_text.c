@@ -1,5 +1,6 @@
 /* wm_text.c - see wm_text.h.  */
 #include "schema/base/wm_text.h"
+#include "schema/base/wm_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -178,7 +179,7 @@ wm_fault_t wm_text_read (const char *path, size_t bytes_max, char **text, size_t
     if (!*text)
         fault = wm_fault (error, WM_EHOST, "out of memory");
     else if (more < 0)
-        fault = wm_fault (error, WM_EUSAGE, "%.300s cannot be read: %s", path, strerror (errno));
+        fault = wm_file_missing (path, error);
     else if (*bytes > bytes_max)
         fault = wm_fault (error, WM_EBATCH, "%.300s has more than %zu bytes", path, bytes_max);
     else {

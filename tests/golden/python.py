@@ -6,6 +6,7 @@ GENERAL is scored by each general ENGINE that is built; none: GENERAL is "".
 CALLS is the C program of tests/lib/calls.c: the scores must be its, bit for bit.
 """
 import copy
+import html
 import importlib.util
 import inspect
 import io
@@ -195,6 +196,13 @@ class Package(unittest.TestCase):
         self.assertEqual(hits.attributes["model_sha256"], self.model.sha256)
         self.assertEqual({len(column) for column in hits.columns.values()}, {N})
         self.assertTrue({"run", "hit_id", "in_fiducial", *hits.labels} <= set(hits.columns))
+        self.assertEqual(repr(hits), f"Scores({N} hits, 1 held, labels {' '.join(hits.labels)}, patches)")
+        shown = hits._repr_html_()
+        self.assertTrue(html.escape(repr(hits)) in shown and shown.count("<tr>") == 1 + min(N, 10), shown)
+        self.assertNotIn("array(", str(hits))
+        subprocess.run([os.environ["WIREMILL_PROGRAM"], "export", "--to", "csv", out[0]], check=True, stderr=subprocess.DEVNULL)
+        with open(out[0].replace(".h5", ".csv")) as csv:
+            self.assertEqual(list(hits.columns), csv.readline().strip().split(","))
         rows = hits.to_numpy()
         self.assertEqual(rows.dtype.names, tuple(hits.columns))
         self.assertEqual(rows[hits.labels[0]].tobytes(), hits.scores[:, 0].tobytes())

@@ -85,7 +85,8 @@ without () # engine: names what is missing
 sys.modules[sys.argv[2]] = None # as if it were not installed
 import wiremill
 wiremill.Model (sys.argv[1], engine=sys.argv[2])' "$work/general.wmm" "$1" &&
-        says "WiremillError: the $1 engine cannot be opened: lib$1"
+        says "WiremillError: the $1 engine cannot be opened: lib$1.*; pip install 'wiremill\[$1\]', which is $1==[0-9.]+$" &&
+        ! grep -q make "$work/said"
 }
 judge () # model, ONNX Runtime's library is loaded: True or False
 {

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import importlib
 import json
 import os
@@ -17,8 +18,8 @@ from . import _progress
 
 Path = Union[str, "os.PathLike[str]"]
 
-_FACTS = {"run", "subrun", "event", "cryostat", "tpc", "plane", "hit_id", "wire", "time", "in_fiducial", "status",
-          "engine"}
+_FIRST = ("run", "subrun", "event", "hit_id", "cryostat", "tpc", "plane", "wire", "time")
+_LAST = ("engine", "in_fiducial", "status")   # the scores are between both, as in the CSV of `wiremill export`
 _HELD = 3   # exit code: finished, something is held
 
 
@@ -30,11 +31,11 @@ class RunError(RuntimeError):
         self.exit_code = exit_code
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Scores:
     """An output file of `wiremill run`: a row for each hit of the input, in its order.
 
-    columns: the table, name -> (hits,).
+    columns: the table, name -> (hits,), in the order of the columns of `wiremill export`.
     labels: which of the columns are scores, in the model's order.
     engines: the signatures of the engines; column `engine` is an index into it, 65535 where a hit is held.
     attributes: what the file states of itself (model_sha256, precision, specification, input, ...).
@@ -58,6 +59,27 @@ class Scores:
 
     def __len__(self) -> int:
         return len(self.columns["status"])
+
+    def _facts(self) -> dict[str, str]:
+        """What a line about the output names; of many labels the first and the last."""
+        labels = self.labels if len(self.labels) <= 6 else [*self.labels[:3], "...", self.labels[-1]]
+        several = f" ({len(self.labels)})" if len(self.labels) > 6 else ""
+        name = re.sub(r"(\.h5|\.npy)(:.*)?$", "", os.path.basename(str(self.attributes.get("input", ""))))
+        return {"hits": str(len(self)), "held": str(len(self) - int(np.count_nonzero(self.scored))),
+                "labels": " ".join(labels) + several, "input": name}
+
+    def __repr__(self) -> str:
+        facts = self._facts()
+        return f"Scores({facts['hits']} hits, {facts['held']} held, labels {facts['labels']}, {facts['input']})"
+
+    def _repr_html_(self) -> str:
+        """For a notebook: the facts, and the first and last rows."""
+        n, names = len(self), list(self.columns)[:24]
+        shown = [*range(min(n, 5)), *range(max(n - 5, 5), n)]
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+        rows = "".join(f"<tr><th>{i}</th>" + "".join(f"<td>{html.escape(f'{self.columns[name][i]:.6g}')}</td>" for name in names)
+                       + "</tr>" for i in shown)
+        return f"<div>{html.escape(repr(self))}<table><thead><tr><th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
 
     def to_numpy(self) -> NDArray[Any]:
         """The table as a structured array (hits,): a field for each column."""
@@ -127,8 +149,8 @@ def read(path: Path) -> Scores:
     labels = [label.strip() for label in named[1].split(",") if label.strip()] if named else []
     if not labels:
         labels = sorted((name for name in columns if re.fullmatch(r"out_\d+", name)), key=lambda name: int(name[4:]))
-    facts = [name for name in columns if name in _FACTS - set(labels)]
-    return Scores({name: columns[name] for name in [*facts, *labels]}, labels, engines, attributes)
+    before, behind = ([name for name in names if name in columns and name not in labels] for names in (_FIRST, _LAST))
+    return Scores({name: columns[name] for name in [*before, *labels, *behind]}, labels, engines, attributes)
 
 
 def find_program() -> str:
