@@ -31,6 +31,7 @@
 #include <unistd.h>
 
 #define ASK_EVERY_MS 200
+#define WAIT_TOLD_S 5 /* a wait that lasts so long is reported */
 #define LAST_ANSWER_MS 2000
 #define HELD_SHOWN_MAX 5
 #define WORKER_THREADS 4
@@ -127,6 +128,7 @@ typedef struct {
     wm_client_t *client;        /* operator session, open or not */
     json_t *status;             /* the latest, NULL before */
     bool for_clients, has_told; /* that a worker can score */
+    uint64_t waits_told;        /* a bit of each wm_wait_t that was reported */
     unsigned owed;              /* answers that have not come yet */
     int64_t asked_ms, status_ms, started_ms;
     int64_t open_ms;                                   /* no session is tried before */
@@ -224,9 +226,32 @@ static void ask (run_t *self, int64_t patience_ms)
 }
 
 /* Asks once, then sleeps until the next time to ask, or until a child ends.  */
+/* Reports what the campaign waits for, which passes only if a person looks at it: one line for each
+   reason, also with --quiet.  */
+static void tell_waits (run_t *self)
+{
+    char text[WM_WAITS_TEXT_BYTES];
+    json_t *list = wm_waits_of (self->status);
+    size_t i;
+    const json_t *one;
+    json_array_foreach (list, i, one)
+    {
+        const uint64_t bit = 1ull << wm_wait_find (wm_ask_text (one, "reason"));
+        if (wm_waits_severity (one) == WM_WAIT_INFO || (self->waits_told & bit) ||
+            wm_ask_real (one, "since_s") < WAIT_TOLD_S)
+            continue;
+        self->waits_told |= bit;
+        before_message ();
+        fprintf (stderr, "wiremill run: waits: %s\n", wm_waits_text (one, true, text));
+    }
+    json_decref (list);
+}
+
 static void listen_once (run_t *self)
 {
     ask (self, ASK_EVERY_MS);
+    if (self->status && !self->for_clients)
+        tell_waits (self);
     const int64_t left = self->asked_ms + ASK_EVERY_MS - wm_now_ms ();
     wm_crew_nap (left > 20 ? left : 20);
 }

@@ -148,6 +148,9 @@ wm_fault_t wm_setup_model (const char *path, wm_error_t *error)
 {
     wm_error_t why_not;
     const char *why = no_model (wm_kind_of (path));
+    char local[PATH_MAX];
+    if (wm_url_local (path, local))
+        return wm_fault (error, WM_EUSAGE, "the model %.200s is local: give %.200s", path, local);
     if (wm_kind_is_url (path))
         return wm_fault (error, WM_EUSAGE, "--model %.300s: a URL; fetch the file first (curl -O)",
                          path);

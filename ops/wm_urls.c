@@ -34,6 +34,9 @@ wm_fault_t wm_urls_check (const char *given, wm_error_t *error)
     wm_url_tame (url);
     const wm_url_t kind = wm_url_of (given);
     const char *host = strstr (given, "://") + strlen ("://");
+    char path[PATH_MAX];
+    if (wm_url_local (given, path))
+        return wm_fault (error, WM_EUSAGE, "the input %s is local: give %.300s", url, path);
     if (kind == WM_URL_OTHER)
         return wm_fault (
             error, WM_EUSAGE,

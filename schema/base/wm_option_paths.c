@@ -6,6 +6,7 @@
 #include "schema/base/wm_option_private.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_text.h"
+#include "schema/base/wm_url.h"
 
 #include <fcntl.h>
 #include <glob.h>
@@ -150,6 +151,10 @@ wm_fault_t wm_option_check_path (const wm_option_t *option, const char *value, w
         return WM_OK;
     if (strncmp (option->value, "NAME=", 5) == 0) /* one without =: the verb has the message */
         name = equals ? equals + 1 : "";
+    char path[PATH_MAX];
+    if (wm_url_local (name, path))
+        return wm_fault (error, WM_EUSAGE, "%.*s%.200s is local: give %.200s", (int) (name - value),
+                         value, name, path);
     if (!*name || strcmp (name, "-") == 0 || wm_kind_is_url (name) || strchr (name, '{'))
         return WM_OK;
     wm_error_t why;

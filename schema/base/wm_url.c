@@ -2,6 +2,7 @@
 #include "schema/base/wm_url.h"
 #include "schema/base/wm_kind.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,6 +24,26 @@ wm_url_t wm_url_of (const char *name)
         if (strncmp (name, known[i].begin, strlen (known[i].begin)) == 0)
             return known[i].is;
     return wm_kind_is_url (name) ? WM_URL_OTHER : WM_URL_NONE;
+}
+
+bool wm_url_local (const char *url, char path[PATH_MAX])
+{
+    const char *from = url + strlen ("file://");
+    if (strncmp (url, "file://", strlen ("file://")) != 0)
+        return false;
+    if (strncmp (from, "localhost/", strlen ("localhost/")) == 0)
+        from += strlen ("localhost");
+    size_t n = 0;
+    for (; *from && n + 1 < PATH_MAX; n++) {
+        unsigned byte;
+        const bool is_escaped = *from == '%' && isxdigit ((unsigned char) from[1]) &&
+                                isxdigit ((unsigned char) from[2]) &&
+                                sscanf (from + 1, "%2x", &byte) == 1 && byte;
+        path[n] = is_escaped ? (char) byte : *from;
+        from += is_escaped ? 3 : 1;
+    }
+    path[n] = 0;
+    return path[0] == '/';
 }
 
 static void cut (char *from, const char *to)

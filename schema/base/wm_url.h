@@ -5,6 +5,7 @@
 #define WM_URL_H
 
 #include <limits.h>
+#include <stdbool.h>
 
 typedef enum {
     WM_URL_NONE,   /* a path */
@@ -14,6 +15,10 @@ typedef enum {
 } wm_url_t;
 
 wm_url_t wm_url_of (const char *name);
+
+/* Returns whether the URL is that of a file of this machine, and fills in its path: "/a b.h5" of
+   file:///a%20b.h5 and of file://localhost/a%20b.h5.  */
+bool wm_url_local (const char *url, char path[PATH_MAX]);
 
 /* Removes from every URL in `text`, in place, what opens it for whoever reads it: the parameters
    authz and access_token, those that sign a URL (token, sig, signature, X-Amz-..., X-Goog-...), and
