@@ -38,7 +38,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILES_MIN 64 /* descriptors: its own, libzmq's and of a few peers */
+#define FILES_MIN 64  /* descriptors: its own, libzmq's and of a few peers */
 #define BUDGET_PART 4 /* of the memory that this process may use */
 static_assert (WM_BUDGET_BYTES == 1ull << 30, "as --help states");
 

@@ -3,6 +3,7 @@
    wm_core_batch_set_state leaves the queue of the old state; the transitions below enter that of
    the new one. wm_core_private.h lists which function performs which transition.  */
 #include "broker/wm_core_private.h"
+#include "schema/base/wm_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -407,7 +408,7 @@ void wm_core_batch_hold (wm_core_t *self, batch_t *batch, const char *text)
     wm_key_t key = wm_core_batch_key (batch);
     wm_core_note_reason (self, key, text);
     wm_core_warn (self, "batch %u.%u.%u of %s is held: %s", key.input, key.ordinal, key.batch,
-                  batch->event->input->path, text);
+                  batch->event->input->path, wm_path_behind (text, batch->event->input->path));
     if (batch->state != BATCH_RETURNED && batch->state != BATCH_COMMITTING) {
         wm_core_lease_revoke_all (self, batch);
         wm_core_batch_set_state (self, batch, BATCH_HOLDING);

@@ -8,6 +8,7 @@
    INPUT_ACK of a new input, ACK, and HELD of a whole input are sent after their record is durable.
  */
 #include "broker/wm_core_check_private.h"
+#include "schema/base/wm_path.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -380,7 +381,8 @@ static void durable_held (wm_core_t *self, input_t *input)
     input->state = WM_LEDGER_HELD;
     self->n_input_held++;
     self->n_closed++;
-    wm_core_warn (self, "input %s is held: %s", input->path, input->text ? input->text : "held");
+    wm_core_warn (self, "input %s is held%s%s", input->path, input->text ? ": " : "",
+                  input->text ? wm_path_behind (input->text, input->path) : "");
     wm_core_input_unclaim (self, input);
     wm_core_events_free (self, input);
     wm_core_input_forget_totals (self, input); /* how many hits it has is not recorded */

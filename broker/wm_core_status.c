@@ -2,6 +2,7 @@
    everything else is kept as counters, of which those that outlive the broker are named at the end.
  */
 #include "broker/wm_core_check_private.h"
+#include "schema/base/wm_path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,7 +132,8 @@ static wm_summary_held_t *add_held (wm_summary_t *summary, const input_t *input,
     held->key = (wm_key_t){ input->id, WM_ALL, WM_ALL, input->generation };
     held->state = state;
     held->path = input->path;
-    snprintf (held->reason, sizeof held->reason, "%.199s", reason ? reason : "held");
+    snprintf (held->reason, sizeof held->reason, "%.199s",
+              reason ? wm_path_behind (reason, input->path) : "held");
     return held;
 }
 
@@ -319,7 +321,7 @@ bool wm_core_known (const wm_core_t *self, uint32_t id, wm_core_known_t *known)
                                          : input->changed                    ? "changed"
                                          : input->state == WM_LEDGER_WRITTEN ? "written"
                                                                              : "open",
-                                .why = why ? why : "",
+                                .why = why ? wm_path_behind (why, input->path) : "",
                                 .is_written = input->state == WM_LEDGER_WRITTEN,
                                 .out_size = input->out_size,
                                 .out_mtime_ns = input->out_mtime_ns,

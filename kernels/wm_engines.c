@@ -93,8 +93,8 @@ void wm_device_engine_names (char names[160])
 static bool find_folder (char folder[PATH_MAX])
 {
     Dl_info here;
-    const bool in_library =
-        dladdr (rows, &here) && strstr (here.dli_fname, LIBRARY) && realpath (here.dli_fname, folder);
+    const bool in_library = dladdr (rows, &here) && strstr (here.dli_fname, LIBRARY) &&
+                            realpath (here.dli_fname, folder);
     if (!in_library) {
         const ssize_t n = readlink ("/proc/self/exe", folder, PATH_MAX - 1);
         folder[n > 0 ? n : 0] = 0;

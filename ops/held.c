@@ -19,10 +19,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define LINES_MAX 1000 /* that `held` prints of inputs and batches, and of files, without --all */
+#define LINES_MAX_TEXT "1,000"
+
 /* clang-format off */
 static const wm_option_t held_options[] = {
     WHERE_OPTIONS,
-    {.name = "json", .task = "how", .help = "the list as JSON"},
+    {.name = "all", .task = "how", .help = "every line, not the first " LINES_MAX_TEXT " of each kind"},
+    {.name = "json", .help = "the list as JSON, always whole"},
     {.name = NULL},
 };
 static const wm_option_t why_options[] = { WHERE_OPTIONS, {.name = NULL} };
@@ -64,45 +68,71 @@ const wm_verb_t wm_verb_kick = {
 
 /* ---- held ------------------------------------------------------------------------------------ */
 
+/* All that is held, as "wiremill-held-1".  */
+static void print_json (const json_t *status, int64_t n_unnamed)
+{
+    json_t *out =
+        json_pack ("{s:s, s:I, s:I, s:I, s:I, s:O, s:I, s:O, s:i}", "schema", "wiremill-held-1",
+                   "total", (json_int_t) wm_ask_int (status, "held_total"), "hits",
+                   (json_int_t) wm_ask_int (status, "hits.held"), "scored",
+                   (json_int_t) wm_ask_int (status, "hits.done"), "empty",
+                   (json_int_t) wm_ask_int (status, "hits.empty"), "held",
+                   json_object_get (status, "held"), "batches_left_out", (json_int_t) n_unnamed,
+                   "held_files", json_object_get (status, "held_files"), "held_files_left_out", 0);
+    json_dumpf (out, stdout, JSON_INDENT (2));
+    putchar ('\n');
+    json_decref (out);
+}
+
+static void print_text (const json_t *status, size_t lines_max, int64_t n_unnamed)
+{
+    const json_t *one, *held = json_object_get (status, "held");
+    size_t i;
+    char n[32];
+    json_array_foreach (held, i, one)
+    {
+        if (i < lines_max)
+            wm_ask_held (stdout, one);
+    }
+    if (json_array_size (held) > lines_max) {
+        printf ("held: %s more; `wiremill held --all -c ",
+                wm_show_count ((int64_t) (json_array_size (held) - lines_max), n));
+        wm_command_word (stdout, wm_ask_text (status, "dir"));
+        puts ("` lists them");
+    }
+    if (n_unnamed > 0)
+        printf ("held: %s more batches, whose reasons are no longer in the broker's memory; their "
+                "files are among these\n",
+                wm_show_count (n_unnamed, n));
+    wm_account_held (stdout, status, lines_max);
+    if (wm_account_is_clean (status))
+        printf ("nothing is held\n");
+    printf ("%s: ", wm_ask_rows (status));
+    wm_account_hits (stdout, status);
+    putchar ('\n');
+}
+
 static int held_main (const wm_args_t *args)
 {
     char endpoint[256], campaign[PATH_MAX];
     wm_error_t error;
-    const json_t *one;
-    size_t i;
     int code;
     if (wm_ask_where (args, endpoint, campaign, &error))
         return wm_setup_complain ("held", &error);
     json_t *status = wm_ask_anyhow ("held", endpoint, campaign, &code);
     if (!status)
         return code;
-    wm_account_add (status, "held", endpoint, campaign);
-    const json_t *held = json_object_get (status, "held");
-    const int64_t total = wm_ask_int (status, "held_total");
-    if (wm_args_given (args, "json")) {
-        json_t *out = json_pack (
-            "{s:s, s:I, s:I, s:I, s:I, s:O, s:O, s:O}", "schema", "wiremill-held-1", "total",
-            (json_int_t) total, "hits", (json_int_t) wm_ask_int (status, "hits.held"), "scored",
-            (json_int_t) wm_ask_int (status, "hits.done"), "empty",
-            (json_int_t) wm_ask_int (status, "hits.empty"), "held", held, "held_files",
-            json_object_get (status, "held_files"), "held_files_left_out",
-            json_object_get (status, "held_files_left_out"));
-        json_dumpf (out, stdout, JSON_INDENT (2));
-        putchar ('\n');
-        json_decref (out);
-    } else {
-        json_array_foreach (held, i, one) wm_ask_held (stdout, one);
-        if (total > (int64_t) json_array_size (held))
-            printf ("and %lld more\n", (long long) (total - (int64_t) json_array_size (held)));
-        wm_account_held (stdout, status, SIZE_MAX);
-        if (wm_account_is_clean (status))
-            printf ("nothing is held\n");
-        printf ("%s: ", wm_ask_rows (status));
-        wm_account_hits (stdout, status);
-        putchar ('\n');
-    }
+    code = wm_account_add (status, "held", endpoint, campaign, true);
+    const int64_t n_unnamed = wm_ask_int (status, "held_total") -
+                              (int64_t) json_array_size (json_object_get (status, "held"));
+    if (code != WM_EXIT_OK)
+        ; /* a part would look like all */
+    else if (wm_args_given (args, "json"))
+        print_json (status, n_unnamed > 0 ? n_unnamed : 0);
+    else
+        print_text (status, wm_args_given (args, "all") ? SIZE_MAX : LINES_MAX, n_unnamed);
     json_decref (status);
-    return WM_EXIT_OK;
+    return code;
 }
 
 /* ---- inputs by name -------------------------------------------------------------------------- */
@@ -358,7 +388,7 @@ static int why_main (const wm_args_t *args)
     json_t *file = input ? find_input (input, endpoint, campaign, &code) : NULL;
     json_t *status = file || !input ? wm_ask_anyhow ("why", endpoint, campaign, &code) : NULL;
     if (status && !file)
-        wm_account_add (status, "why", endpoint, campaign);
+        wm_account_add (status, "why", endpoint, campaign, false);
     if (status && file)
         why_input (status, file, campaign);
     else if (status) {

@@ -219,7 +219,7 @@ static int report_main (const wm_args_t *args)
     json_t *status = wm_ask_anyhow ("report", endpoint, campaign, &code);
     if (!status)
         return code;
-    wm_account_add (status, "report", endpoint, campaign);
+    wm_account_add (status, "report", endpoint, campaign, false);
     wm_report_t report = { .status = status,
                            .folder = campaign,
                            .where = where_of (endpoint, campaign),

@@ -744,7 +744,8 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     if (!run.setup || run.crew.broker.pid)
         ask (&run, LAST_ANSWER_MS);
     if (run.status && (!run.setup || run.crew.broker.pid))
-        wm_account_add (run.status, "run", run.crew.endpoint, run.setup ? run.setup->campaign : "");
+        wm_account_add (run.status, "run", run.crew.endpoint, run.setup ? run.setup->campaign : "",
+                        false);
     wm_crew_stop (&run.crew, &stops, 2);
     code = wm_workflow_end (&run.workflow, code, &stops);
     code = finish (&run, code);

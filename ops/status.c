@@ -180,7 +180,8 @@ static void show_held (const json_t *s)
     json_array_foreach (list, i, one)
     {
         if (i == HELD_SHOWN_MAX) {
-            printf ("held: and more; run `wiremill held` for the list\n");
+            printf ("held: and %lld more; run `wiremill held` for the list\n",
+                    (long long) wm_ask_int (s, "held_total") - HELD_SHOWN_MAX);
             break;
         }
         wm_ask_held (stdout, one);
@@ -325,7 +326,7 @@ static int status_main (const wm_args_t *args)
     json_t *status = wm_ask_anyhow ("status", endpoint, campaign, &code);
     if (!status)
         return code;
-    wm_account_add (status, "status", endpoint, campaign);
+    wm_account_add (status, "status", endpoint, campaign, false);
     if (wm_args_given (args, "json")) {
         json_dumpf (status, stdout, JSON_INDENT (2));
         putchar ('\n');

@@ -1,6 +1,7 @@
 /* wm_account.c - see wm_account.h.  */
 #include "ops/wm_account.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
 #include "schema/base/wm_folder.h"
@@ -13,36 +14,52 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILES_MAX 32 /* named, and their outputs read for the reasons */
+#define FILES_MAX 32   /* named where not all are, and their outputs read for the reasons */
+#define OUTPUTS_MAX 64 /* that one producer reads */
 
 typedef struct {
-    json_t *files;
+    json_t *files, *held; /* held NULL: only some files are taken */
     int64_t n_left_out;
 } taken_t;
+
+/* An entry of "held" for an input that is held or changed as a whole, as the status has it.  */
+static void add_input (json_t *held, const json_t *file)
+{
+    const bool is_held = strcmp (wm_ask_text (file, "state"), "held") == 0;
+    json_array_append_new (held, json_pack ("{s:s, s:I, s:O?, s:n, s:n, s:n, s:n, s:I, s:O?}",
+                                            "state", is_held ? "input" : "changed", "input",
+                                            (json_int_t) wm_ask_int (file, "input"), "path",
+                                            json_object_get (file, "path"), "run", "subrun",
+                                            "event", "batch", "hits",
+                                            (json_int_t) (is_held ? wm_ask_int (file, "held") : 0),
+                                            "reason", json_object_get (file, "why")));
+}
 
 static bool take (void *argument, const json_t *file)
 {
     taken_t *self = argument;
+    const char *state = wm_ask_text (file, "state");
+    if (self->held && (strcmp (state, "held") == 0 || strcmp (state, "changed") == 0))
+        add_input (self->held, file);
     if (!wm_ask_int (file, "held"))
         return true; /* held as a whole, or changed: in the list "held" */
-    if (json_array_size (self->files) < FILES_MAX)
+    if (self->held || json_array_size (self->files) < FILES_MAX)
         json_array_append (self->files, (json_t *) (uintptr_t) file);
     else
         self->n_left_out++;
     return true;
 }
 
-/* Asks a producer why, of the outputs that are written.  */
-static void add_reasons (json_t *files, const char *folder, const char *verb)
+/* Asks a producer why, of the outputs that are written among the files from `first` on. Returns the
+   place of the next file.  */
+static size_t add_some (json_t *files, size_t first, const char *folder, const char *verb)
 {
-    const char *argv[FILES_MAX + 3] = { "wiremill-producer", "held" };
-    json_t *of[FILES_MAX], *file;
+    const char *argv[OUTPUTS_MAX + 3] = { "wiremill-producer", "held" };
+    json_t *of[OUTPUTS_MAX];
     size_t i, n = 0;
     int fd;
-    if (wm_url_of (folder)) /* a copy of each would have to be made */
-        return;
-    json_array_foreach (files, i, file)
-    {
+    for (i = first; i < json_array_size (files) && n < OUTPUTS_MAX; i++) {
+        json_t *file = json_array_get (files, i);
         char *path = NULL;
         if (strcmp (wm_ask_text (file, "state"), "open") == 0 ||
             asprintf (&path, "%s/%s", folder, wm_ask_text (file, "output")) < 0)
@@ -50,6 +67,7 @@ static void add_reasons (json_t *files, const char *folder, const char *verb)
         of[n] = file;
         argv[2 + n++] = path;
     }
+    const size_t next = i;
     const pid_t pid = n ? wm_spawn_reader (verb, argv, &fd) : -1;
     if (pid > 0) {
         FILE *from = fdopen (fd, "r");
@@ -65,16 +83,46 @@ static void add_reasons (json_t *files, const char *folder, const char *verb)
     }
     for (i = 0; i < n; i++)
         free ((char *) (uintptr_t) argv[2 + i]);
+    return next;
 }
 
-void wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign)
+static void add_reasons (json_t *files, const char *folder, const char *verb)
 {
-    taken_t taken = { json_array (), 0 };
-    const bool any = wm_ask_int (status, "hits.held") > 0;
-    if (any && wm_ask_files (verb, endpoint, campaign, NULL, take, &taken) == 0)
+    if (wm_url_of (folder)) /* a copy of each would have to be made */
+        return;
+    for (size_t at = 0; at < json_array_size (files);)
+        at = add_some (files, at, folder, verb);
+}
+
+/* Puts the inputs before the batches of "held", of which the status has the latest.  */
+static void put_held (json_t *status, json_t *inputs)
+{
+    size_t i;
+    const json_t *one;
+    json_array_foreach (json_object_get (status, "held"), i, one)
+    {
+        if (strcmp (wm_ask_text (one, "state"), "batch") == 0)
+            json_array_append (inputs, (json_t *) (uintptr_t) one);
+    }
+    json_object_set_new (status, "held", inputs);
+}
+
+int wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign,
+                    bool is_whole)
+{
+    taken_t taken = { json_array (), is_whole ? json_array () : NULL, 0 };
+    const bool any =
+        wm_ask_int (status, "hits.held") > 0 || (is_whole && wm_ask_int (status, "held_total") > 0);
+    const int code = any ? wm_ask_files (verb, endpoint, campaign, NULL, take, &taken) : WM_EXIT_OK;
+    if (code == WM_EXIT_OK)
         add_reasons (taken.files, wm_ask_text (status, "campaign.output"), verb);
+    if (code == WM_EXIT_OK && is_whole)
+        put_held (status, taken.held);
+    else
+        json_decref (taken.held);
     json_object_set_new (status, "held_files", taken.files);
     json_object_set_new (status, "held_files_left_out", json_integer (taken.n_left_out));
+    return code;
 }
 
 void wm_account_name (const json_t *status, char name[64])
@@ -146,9 +194,12 @@ void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
         else
             more++;
     }
-    if (more)
-        fprintf (out, "held: %s of %s more files; `wiremill status --files` lists them\n",
-                 wm_ask_rows (status), wm_show_count (more, n));
+    if (more) {
+        fprintf (out, "held: %s of %s more files; `wiremill held --all -c ", wm_ask_rows (status),
+                 wm_show_count (more, n));
+        wm_command_word (out, wm_ask_text (status, "dir"));
+        fputs ("` lists them\n", out);
+    }
     if (wm_account_misses (status))
         fputs ("no such event: the file of the hits, or that of --planes, lacks the event; with a "
                "file\nthat has it in the same place, --retry-held scores the hits\n",

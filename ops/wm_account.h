@@ -17,9 +17,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Adds held_files to the status of a campaign as wm_ask_where found it, if a hit is held. An
-   error is printed as `verb`'s.  */
-void wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign);
+/* Adds held_files to the status of a campaign as wm_ask_where found it, if a hit is held. is_whole:
+   all of them, and every input in its "held", which in a status are the first and, of batches, the
+   latest. Returns an exit code; an error was printed as `verb`'s, and the lists are not whole.  */
+int wm_account_add (json_t *status, const char *verb, const char *endpoint, const char *campaign,
+                    bool is_whole);
 
 /* Names a campaign for people: its folder, or the output folder when it is the default one.  */
 void wm_account_name (const json_t *status, char name[64]);

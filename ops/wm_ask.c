@@ -9,6 +9,7 @@
 #include "schema/wm_join.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_path.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -397,10 +398,7 @@ int64_t wm_ask_settled (const json_t *status)
 
 const char *wm_ask_held_reason (const json_t *held)
 {
-    const char *reason = wm_ask_text (held, "reason"), *path = wm_ask_text (held, "path");
-    const size_t n = strlen (path);
-    if (n && strncmp (reason, path, n) == 0 && strncmp (reason + n, ": ", 2) == 0)
-        reason += n + 2; /* many a reason names its file too */
+    const char *reason = wm_path_behind (wm_ask_text (held, "reason"), wm_ask_text (held, "path"));
     return *reason ? reason : "no reason given";
 }
 

@@ -1,5 +1,6 @@
 /* wm_produce_event.c - events on their way: manifests, payloads on NEED, results.  */
 #include "producer/wm_produce_private.h"
+#include "schema/base/wm_path.h"
 #include "schema/base/wm_failpoint.h"
 
 #include <inttypes.h>
@@ -222,7 +223,8 @@ void wm_produce_on_results (wm_produce_t *self, const wm_msg_t *msg)
                              (uint8_t) (msg->code < UINT8_MAX ? msg->code : WM_HIT_HELD));
         wm_produce_warn (self, "%u %s held: %s: event %lld:%lld:%lld batch %u: %s", msg->n_hit,
                          wm_pins_rows (self->pins.spec), input->path, (long long) pack->run,
-                         (long long) pack->subrun, (long long) pack->event, b, msg->text);
+                         (long long) pack->subrun, (long long) pack->event, b,
+                         wm_path_behind (msg->text, input->path));
     } else {
         uint16_t engine = engine_number (self, msg->text, msg->error);
         if (!engine) {

@@ -239,7 +239,9 @@ wm_fault_t wm_join_read (wm_join_t *self, const char *path, wm_error_t *error)
     wm_join_protect ();
     sodium_mlock (text, sizeof text);
     const int failed = kept ? 0 : read_line (path, text);
-    if (failed)
+    if (failed == ENOENT)
+        wm_fault (&why, WM_EUSAGE, "it does not exist");
+    else if (failed)
         wm_fault (&why, WM_EUSAGE, "it cannot be read: %s", strerror (failed));
     else
         wm_join_parse (self, kept ? kept : text, &why);

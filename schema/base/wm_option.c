@@ -281,10 +281,9 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
     char most[32] = "";
     if (option->most < LONG_MAX)
         snprintf (most, sizeof most, " to %ld", option->most);
-    return refuse (verb, "--%s takes a whole number from %ld%s%s, not '%s'", option->name,
-                   option->least, most,
-                   takes_bytes (option) ? ", also with K, M or G for KiB, MiB or GiB (64M)" : "",
-                   value);
+    return refuse (
+        verb, "--%s takes a whole number from %ld%s%s, not '%s'", option->name, option->least, most,
+        takes_bytes (option) ? ", also with K, M or G for KiB, MiB or GiB (64M)" : "", value);
 }
 
 /* Reads the option at argv[*i] and moves *i past its value. false: refused, and printed.  */

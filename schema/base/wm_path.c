@@ -19,6 +19,18 @@ size_t wm_path_length (const char *name)
     return dataset ? (size_t) (dataset - name) : length;
 }
 
+const char *wm_path_behind (const char *text, const char *name)
+{
+    const size_t whole = strlen (name);
+    const char *dataset = strstr (wm_url_of (name) ? strstr (name, "://") + 3 : name, ":/");
+    const size_t length[] = { whole, dataset ? (size_t) (dataset - name) : whole };
+    for (size_t i = 0; i < 2; i++)
+        if (length[i] && strncmp (text, name, length[i]) == 0 &&
+            strncmp (text + length[i], ": ", 2) == 0)
+            return text + length[i] + 2;
+    return text;
+}
+
 int wm_path_stat (const char *name, uint64_t *size, int64_t *mtime_ns)
 {
     struct stat status;

@@ -193,7 +193,7 @@ full ()
         says '--csv cannot be written: No space' && says 'sparse/.*300'
 }
 ok "a file on a full disk is reported; the table is printed" full
-nowhere () { exits 1 bench --folder "$work/none" && says 'No such file'; }
+nowhere () { exits 2 bench --folder "$work/none" && says '[-]-folder .*/none does not exist'; }
 ok "a folder that is not there" nowhere
 ok "the parts: a malformed stream" exits 5 keep "$bin/wiremill-worker" --bench --cache "$work" <"$work/bad.h5"
 ok "... batches of nothing" exits 2 keep "$bin/wiremill-producer" batches --pins x

@@ -147,7 +147,7 @@ ok "... --table without it" only_against
 one () { exits 2 compare "$ours" && says 'name two files of scores'; }
 ok "one file alone" one
 ok "a file that is not there" exits 2 compare "$ours" "$work/none.h5"
-ok "... by name" says 'none.h5 cannot be read: No such file'
+ok "... by name" says 'none.h5 does not exist'
 ok "two files of others" exits 5 compare "$work/larsoft.h5" "$work/alone.h5"
 ok "... which tell no names" says 'neither .* nor .* is an output of wiremill'
 ok "another table" exits 5 compare "$ours" "$work/larsoft.h5"

@@ -50,11 +50,11 @@ ok "a column that is too short" eval 'exits 5 ex "$work/bad.h5" --to csv && says
 ok "... leaves nothing" [ ! -e "$work/bad.csv" ]
 no_file ()
 {
-    exits 2 ex "$work/both.h5" "$work/none.h5" --to csv -o "$work/arrays" && says 'none.h5 cannot be read: No such file' &&
+    exits 2 ex "$work/both.h5" "$work/none.h5" --to csv -o "$work/arrays" && says 'none.h5 does not exist' &&
         [ ! -e "$work/arrays/both.csv" ]
 }
 ok "no file: nothing is written of the others" no_file
-ok "no folder" eval 'exits 2 ex "$work/big.h5" --to npy -o "$work/none" && says "[-]-output .*none: No such file"'
+ok "no folder" eval 'exits 2 ex "$work/big.h5" --to npy -o "$work/none" && says "[-]-output .*none does not exist"'
 ok "no format" exits 2 ex "$work/big.h5"
 ok "scores as CSV" eval 'exits 2 ex "$work/big.h5" --to csv --scores && says "[-]-scores goes with --to npy"'
 ok "no names" exits 2 ex --to csv

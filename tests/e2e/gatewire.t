@@ -100,7 +100,7 @@ else
 fi
 no () { local pattern=$1; shift; refused 2 "$pattern" "$bin/wiremill-gateway" gateway --model "m=$model" "$@"; } # pattern, options...
 ok "a certificate alone" no 'together' --tls-certificate "$work/log"
-ok "a certificate that is not there" no 'nix.pem: no certificate can be read there: No such file' --tls-certificate "$work/nix.pem" --tls-key "$work/log"
+ok "a certificate that is not there" no 'nix.pem does not exist' --tls-certificate "$work/nix.pem" --tls-key "$work/log"
 ok "a certificate that is none" no 'no certificate can be read' --tls-certificate "$work/log" --tls-key "$work/log"
 ok "an address that is none" no 'is no address: give ADDRESS:PORT' --grpc nonsense
 for port in 65536 99999 -1 +80 ' 80' 80x ''; do

@@ -247,7 +247,7 @@ ok "a pedestal without planes" eval 'no_planes && says "pedestal without --plane
 no_map () { exits 2 keep "$bin/wiremill" run --model "$made/model-${small}1.wmm" -i "$both" -o "$work/x" --planes "$work/frames.h5"; }
 ok "planes without a map" no_map
 ok "... by name" says '[-]-channels is missing: --planes and --channels go together'
-ok "a map that is not there" usage '[-]-channels .*none.csv cannot be read: No such file' --channels "$work/none.csv"
+ok "a map that is not there" usage '[-]-channels .*none.csv does not exist' --channels "$work/none.csv"
 ok "one file as planes and as map" usage 'fewer.csv is given twice, by --planes and by --channels' --planes "$work/fewer.csv"
 ok "a name in braces that stands for nothing" usage '[-]-planes .*/\{nme\}.h5: \{nme\}.h5 stands for nothing' --planes "$work/{nme}.h5"
 ok "... beside one that does" usage '[{]event[}]-x stands for nothing, .*; \{stem\} stands for the name of' \
@@ -257,7 +257,7 @@ ok "... or is that of a file" braces
 ok "one file as hits and as planes" exits 2 join numl.h5 numl.h5
 mkfifo "$work/pipe"
 ok "a map that is a pipe" usage '[-]-channels .*/pipe is a pipe; it must be a regular file' --channels "$work/pipe"
-ok "planes that are a folder" usage '[-]-planes .*/planes is a folder; it must be' --planes "$work/planes"
+ok "planes that are a folder" usage '[-]-planes .*/planes is a folder; a file is needed' --planes "$work/planes"
 ok "planes on a server" usage "type xrdcp 'root://a//b.h5' [.] first, then give --planes b.h5:/gauss$" --planes root://a//b.h5:/gauss
 ok "... a map by HTTP" usage "type curl -LO 'https://a/m.csv' first, then give --channels m.csv$" --channels https://a/m.csv
 ok "... planes of each input" usage 'a folder here, then give --planes FOLDER/\{stem\}.h5$' --planes 'root://a//b/{stem}.h5'

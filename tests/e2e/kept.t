@@ -42,7 +42,7 @@ pinned ()
         --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$1" && says "$2"
 }
 ok "a broker refuses another model than the one pinned" pinned "$made/kept-1.onnx" 'SHA-256 [0-9a-f]*, the pins name'
-missing () { "$bin/wiremill-broker" --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$work/none" >"$work/said" 2>&1; [ $? = 1 ] && says '/none: cannot read: No such file'; }
+missing () { "$bin/wiremill-broker" --campaign "$work/other" --listen "ipc://$work/other" --pins "$work/pins" --wmm "$work/none" >"$work/said" 2>&1; [ $? = 2 ] && says '[-]-wmm .*/none does not exist'; }
 ok "... and none that cannot be read" missing
 
 # A stamp of the file, from `wiremill` that has checked it, takes the place of reading it, as long as nobody writes to it.

@@ -69,7 +69,7 @@ ok "an operator by a worker's key" other_role worker operator "${status_by[@]}" 
 
 sed 's/.$/x/; s/\(.*\)../\1yz/' "$keys/join-worker" >"$work/mistyped"
 ok "a mistyped line" refused 2 "checksum is wrong" "${work_by[@]}" --join-file "$work/mistyped"
-ok "a file that is not there" refused 2 "join file $work/absent: it cannot be read: No such file" "${work_by[@]}" \
+ok "a file that is not there" refused 2 "join file $work/absent: it does not exist" "${work_by[@]}" \
         --join-file "$work/absent"
 line_given ()
 {

@@ -289,8 +289,8 @@ ok "no hit's name" no 2 'takes RUN:SUBRUN:EVENT:HIT_ID' --hit 1:2:3 -o "$work/n.
 ok "no range" no 2 'zoom takes WIRE:WIRE,TICK:TICK' --zoom 5:3,1:2 -o "$work/n.svg"
 ok "a hit and an event" no 2 'leave out --event and --worst' --hit 1:1:1:1 --worst -o "$work/n.svg"
 ok "an event and the worst hit" no 2 'worst chooses the event' --event 1:1:1 --worst -o "$work/n.svg"
-ok "another output without --worst" no 2 'against is for --worst' --against x -o "$work/n.svg"
-gone='none.h5 cannot be read: No such file'
+ok "another output without --worst" no 2 'against is for --worst' --against "$scores" -o "$work/n.svg"
+gone='none.h5 does not exist'
 ok "another output that is not there" no 2 "$gone" --worst --against "$work/none.h5" -o "$work/n.svg"
 ok "an input that is not there" no 2 "$gone" --input "$work/none.h5" -o "$work/n.svg"
 ok "... planes" no 2 "$gone" --planes "$work/none.h5" --channels "$scores" -o "$work/n.svg"

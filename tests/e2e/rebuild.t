@@ -165,7 +165,7 @@ stranger () # a campaign that has an output of the same name
 {
     "${run[@]}" --output "$work/stranger" >/dev/null && cksum "$work/stranger"/* >"$work/sums" &&
         exits 5 keep "${rebuild[@]}" --output "$work/stranger" "$out" &&
-        says "no file in $work/stranger is as an output of $out$beside was written" &&
+        says "no file in $work/stranger matches what the campaign $out$beside wrote" &&
         cksum "$work/stranger"/* | cmp - "$work/sums"
 }
 ok "outputs of another campaign are refused, and stay" stranger

@@ -37,25 +37,25 @@ else
     skip "needs setpriv where root runs the tests, to be another user"
 fi
 ok "no such input" refused 2 "no file matches" "${run[@]}" --input "$work/none-*.h5"
-ok "no such model" refused 2 "cannot be read" "$bin/wiremill" run --model "$work/no.onnx" \
+ok "no such model" refused 2 "does not exist" "$bin/wiremill" run --model "$work/no.onnx" \
     --output "$work/o" --input "$made/one.h5"
-ok "no such model to import" refused 2 "no.onnx cannot be read" "$bin/wiremill" import "$work/no.onnx" -o "$work/no.wmm"
+ok "no such model to import" refused 2 "no.onnx does not exist" "$bin/wiremill" import "$work/no.onnx" -o "$work/no.wmm"
 input () { refused 2 "$1" "${run[@]}" --input "$2"; }
-ok "... an input by its name" input "none.h5 cannot be read: No such file" "$work/none.h5"
+ok "... an input by its name" input "none.h5 does not exist" "$work/none.h5"
 ln -s nowhere "$work/link.h5" && ln -s nowhere "$work/link.onnx"
 ok "... a link to nothing" input "link.h5 is a symbolic link to a file that does not exist" "$work/link.h5"
 ok "... a URL" input "input s3://host/a.h5: wiremill copies root://, https:// and http:// only" s3://host/a.h5
 ok "... a folder" input "name its files" "$work"
 model () { refused "$1" "$2" "$bin/wiremill" run --output "$work/o" --input "$made/one.h5" --model "$3"; }
-ok "nothing to cut" refused 2 "none.h5 cannot be read: No such file" "$bin/wiremill" cut --input "$work/none.h5" \
+ok "nothing to cut" refused 2 "none.h5 does not exist" "$bin/wiremill" cut --input "$work/none.h5" \
         --patches "$work/p.npy"
-ok "no such channel map to cut by" refused 2 "none.csv cannot be read: No such file" "$bin/wiremill" cut \
+ok "no such channel map to cut by" refused 2 "none.csv does not exist" "$bin/wiremill" cut \
         --channels "$work/none.csv" --input "$made/one.h5" --patches "$work/p.npy"
-ok "no such specification to cut by" refused 2 "none.yaml cannot be read: No such file" "$bin/wiremill" cut \
+ok "no such specification to cut by" refused 2 "none.yaml does not exist" "$bin/wiremill" cut \
         --spec none.yaml --input "$made/one.h5" --patches "$work/p.npy"
 ok "a link to no model" model 2 "link.onnx is a symbolic link" "$work/link.onnx"
 ok "a URL of a model" model 2 "a URL; fetch the file first" http://host/m.onnx
-ok "a folder as a model" model 2 "is a folder; a TensorFlow SavedModel must be converted" "$work"
+ok "a folder as a model" model 2 "is a folder; a file is needed" "$work"
 ok "a model and an input that are swapped" refused 5 \
     "one.h5: not a model but an HDF5 file, .* give events by --input and the model by --model" \
     "$bin/wiremill" run --output "$work/o" --model "$made/one.h5" --input "$made/model-${small}1.onnx"
@@ -82,7 +82,7 @@ others () # a line for each, with what to do; the comment and the good one are n
         says 'link.h5: a symbolic link to a file' && says '1 written, 10 held'
 }
 ok "each file of another kind is held, with what to do about it" others
-folder () { refused 2 "$1 .*(one|link).h5 is not a folder; give a folder" "$bin/wiremill" "${@:2}"; }
+folder () { refused 2 "$1 .*(one|link).h5 .*(is a file; a folder is needed|is a symbolic link to a file that does not exist)" "$bin/wiremill" "${@:2}"; }
 ok "a file where the output's folder belongs" folder --output run --model "$made/model-${small}1.wmm" --input "$made/one.h5" \
         --output "$made/one.h5"
 ok "... a link to nothing there" folder --output run --model "$made/model-${small}1.wmm" --input "$made/one.h5" \
@@ -92,7 +92,7 @@ ok "... where the campaign's does" folder --campaign broker --model "$made/model
         --campaign "$made/one.h5"
 ok "an input as a list of inputs" refused 2 "input-list .*one.h5 is not a list of one path a line" "${run[@]}" \
         --input-list "$made/one.h5"
-ok "a folder as a list" refused 2 "list of inputs .* cannot be read: Is a directory" "${run[@]}" --input-list "$work"
+ok "a folder as a list" refused 2 "--input-list .* is a folder; a file is needed" "${run[@]}" --input-list "$work"
 ok "an input as a specification" refused 5 "one.h5 is not a specification .*spec --print" "${run[@]}" \
         --spec "$made/one.h5" --input "$made/one.h5"
 ok "a folder for synthetic events, before they are made" refused 2 "is a folder; give a file" "$bin/wiremill" synth \

@@ -150,7 +150,7 @@ kill $broker
 wait $broker 2>/dev/null
 
 # Nothing else is replaced, and nothing is left behind.
-ok "no page where there is no campaign" refused 5 'holds no campaign' "$bin/wiremill" report "$work/none" -o "$work/none.html"
+ok "no page where there is no campaign" refused 2 'none does not exist' "$bin/wiremill" report "$work/none" -o "$work/none.html"
 ok "an output is not replaced" refused 2 'a.scores.h5 is no page of wiremill report; give another name, or --force' \
     "$bin/wiremill" report "$work/out" -o "$work/out/a.scores.h5"
 ok "a folder that is not there" refused 2 'cannot be written in .*nowhere: No such' "$bin/wiremill" report "$work/out" -o "$work/nowhere/r.html"

@@ -214,7 +214,7 @@ ok "another address than loopback: refused without a password" closed
 umask 077
 short () { echo short >"$work/password" && refused 2 "password of 12 to" "$bin/wiremill" serve "$out" --password-file "$work/password" &&
     echo "with a blank in it" >"$work/password" && refused 2 "without blanks" "$bin/wiremill" serve "$out" --password-file "$work/password" &&
-    refused 2 "nothing: No such file" "$bin/wiremill" serve "$out" --password-file "$work/nothing" &&
+    refused 2 "nothing does not exist" "$bin/wiremill" serve "$out" --password-file "$work/nothing" &&
     refused 2 "exclude each other" "$bin/wiremill" serve "$out" --password-file "$work/password" --insecure; }
 ok "passwords that are none" short
 printf '  correct-horse:battery \n' >"$work/password"

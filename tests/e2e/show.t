@@ -49,7 +49,7 @@ not_given () { ! says '[-]-model|--input'; }
 ok "... with no option that show has not" not_given
 head -c 20000 "$file" >"$work/cut.scores.h5"
 ok "an output that is cut off" refused 'truncated' "$work/cut.scores.h5"
-no_file () { exits 2 keep "$bin/wiremill" show "$file" "$work/none.h5" && says 'none.h5 cannot be read: No such file'; }
+no_file () { exits 2 keep "$bin/wiremill" show "$file" "$work/none.h5" && says 'none.h5 does not exist'; }
 ok "a file that is not there" no_file
 bare () { exits 2 keep "$bin/wiremill" show && says 'name a file of scores'; }
 ok "no file" bare

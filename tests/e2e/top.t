@@ -41,7 +41,7 @@ narrow ()
 ok "where there is no terminal, both fit 80 columns, or COLUMNS" narrow
 no_terminal () { keep "$bin/wiremill" top "$out" </dev/null && says "^ out: paused"; }
 ok "so does top where there is no terminal" no_terminal
-nothing () { refused 5 "holds no campaign" "$bin/wiremill" top "$work/made-up" && refused 2 "port is missing" "$bin/wiremill" top tcp://; }
+nothing () { refused 2 "made-up does not exist" "$bin/wiremill" top "$work/made-up" && refused 2 "port is missing" "$bin/wiremill" top tcp://; }
 ok "a folder without a campaign, an address that is none" nothing
 both () { refused 2 "as arguments, or one by" "$bin/wiremill" top "$out" --broker "$endpoint"; }
 ok "an argument and --broker" both

@@ -97,7 +97,7 @@ ok "scores of other events" refuses 'no hit of the events .* run, subrun, event 
 ok "scores of other names" refuses 'not called track and em' "$made/unseen.h5" "$work/named.h5"
 ok "scores alone" refuses 'have no hit_table/truth: name the events, too' "$scores" "$scores"
 ok "events alone" refuses 'name their scores, too' "$made/unseen.h5" "$made/unseen.h5"
-no_file () { exits 2 truth "$work/none.h5" "$scores" && says 'none.h5 cannot be read: No such file'; }
+no_file () { exits 2 truth "$work/none.h5" "$scores" && says 'none.h5 does not exist'; }
 ok "a file that is not there" no_file
 one () { exits 2 truth "$scores" && says 'name events and their scores'; }
 ok "one file" one

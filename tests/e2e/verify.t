@@ -225,9 +225,9 @@ explained ()
     exits 1 verify "$work/cnn" && says '^an input of these changed since it was scored, which explains differences'
 }
 ok "where the input has changed, that is reported too" explained
-nobody () { exits 5 verify "$work/none" && says 'holds no campaign'; }
+nobody () { exits 2 verify "$work/none" && says 'none does not exist'; }
 ok "no campaign there" nobody
-gone () { exits 2 verify "$work/out" "$@" "$work/none.h5" && says 'none.h5 cannot be read: No such file'; }
+gone () { exits 2 verify "$work/out" "$@" "$work/none.h5" && says "[-]$1 .*none.h5 does not exist"; }
 ok "no scores of others there" gone --against
 ok "no copies there" gone --output
 engine () { exits 5 verify "$work/cnn" --engine reference && says 'reference engine cannot run this model'; }

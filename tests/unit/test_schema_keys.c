@@ -113,8 +113,10 @@ static void a_mistyped_line_is_told (void **state)
     static const struct {
         const char *line, *why;
     } bad[] = {
-        { "", "does not begin with wm1-" }, { "hello", "does not begin with wm1-" },
-        { "wm1-", "has 0 characters" },     { "wm1-045tvjqydd4x40000", "has 17 characters" },
+        { "", "is no join file (one line, wm1-" },
+        { "hello", "is no join file (one line, wm1-" },
+        { "wm1-", "has 0 characters" },
+        { "wm1-045tvjqydd4x40000", "has 17 characters" },
         { "wm1-045 tvj", "more than one" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -139,7 +141,7 @@ static void a_file_is_read (void **state)
     struct rlimit core;
     snprintf (path, sizeof path, "%s/join", folder);
     assert_int_equal (wm_join_read (&back, path, &error), WM_EUSAGE);
-    assert_non_null (strstr (error.text, "No such file"));
+    assert_non_null (strstr (error.text, "does not exist"));
     umask (0);
     assert_int_equal (wm_keys_write_join (path, &join, &error), WM_OK);
     assert_int_equal (stat (path, &st), 0);

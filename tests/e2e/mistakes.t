@@ -1,0 +1,182 @@
+#!/bin/bash
+# mistakes.t - what is printed for mistakes on the command line: each text as it is, with the exit code.
+#
+# The kinds come from the programs' tables (--print-paths), so that a new option is tried, too: a file where a folder
+# belongs and the reverse, what does not exist, a port or a number that is none. A row of `mistakes` is one text.
+cd "$(dirname "$0")/../.." || exit 1
+. tests/helper.sh
+unset WM_JOIN_FILE WM_BROKER
+make_model "${small}1" && make_events target --events 1 --seed 6 --hits 100 --tpcs 1 || bail "no model or events"
+for program in "$bin"/wiremill*; do "$program" --print-paths; done >"$work/paths"
+cd "$work" || exit 1
+cp "$made/target.h5" a.h5 && cp "$made/model-${small}1.wmm" m.wmm && mkdir folder saved && : >saved/saved_model.pb && ln -s nowhere link
+PATH=$bin:$PATH
+
+# ---- the kinds, for every option ----
+# wiremill-broker --bench, which measures, parses for itself.
+rows () { awk -F'\t' -v OFS='\t' "($1) && !(\$1 == \"wiremill-broker\" && \$3 == \"bench\")" "$work/paths"; } # condition of awk
+typed () # program, verb: what a person types for them
+{
+    case $1 in wiremill-broker | wiremill-worker) echo "$1" ;; *) echo "$1 $2" ;; esac
+}
+each () # condition, least number of options, value, text behind "--OPTION ": refused with 2, by the program that was typed
+{
+    local program verb option value use rest n=0 given command text
+    while IFS=$'\t' read -r program verb option value use rest; do
+        given=$3
+        [[ $value != NAME=* ]] || given=m=$3
+        IFS=' ' read -ra command <<<"$(typed "$program" "$verb")"
+        n=$((n + 1))
+        text=${4//GIVEN/$given}
+        refused 2 "^[^ ]+ ?[a-z]*: --$option $text; see [^ ]+ ?[a-z]* --help$" timeout 20 "${command[@]}" "--$option" "$given" ||
+            { echo "of $program $verb --$option"; return 1; }
+        [ "$(wc -l <said)" = 1 ] || { cat said; return 1; }
+    done < <(rows "$1")
+    [ $n -ge "$2" ] || { echo "$n options"; return 1; }
+}
+reads='$5 == "read" || $5 == "list"'
+ok "a folder where a file is read" each "$reads" 40 "$work/folder" 'GIVEN is a folder; a file is needed'
+ok "... a SavedModel" each '$3 == "model" && $5 == "read"' 4 saved 'GIVEN is a folder, a TensorFlow SavedModel; convert it to ONNX .*'
+names='$3 != "model" && $3 != "spec" && $3 != "join-file" || $4 ~ /NAME=/' # those have names of other things, too
+ok "a file that does not exist" each "($reads) && ($names)" 25 none.h5 'GIVEN does not exist'
+ok "... a link to nothing" each "($reads) && ($names)" 25 link 'GIVEN is a symbolic link to a file that does not exist'
+ok "... below a file" each "($reads) && ($names)" 25 a.h5/b/c 'GIVEN does not exist: a.h5 is a file, no folder'
+ok "... by its URL" each "$reads"' || $5 == "folder" || $5 == "present"' 70 'file:///a%20b' 'GIVEN is local: give /a b'
+ok "a file where a folder belongs" each '$5 == "folder" || $5 == "present"' 30 a.h5 'GIVEN is a file; a folder is needed'
+ok "a folder that does not exist" each '$5 == "present"' 5 none 'GIVEN does not exist'
+# What listens tries ports of its own; NAME=ENDPOINT of the gateway is an endpoint as well.
+ok "a port that is none" each '$4 ~ /ENDPOINT/' 15 tcp://127.0.0.1:99999 '.*tcp://127.0.0.1:99999: a port is a number from 1 to 65533'
+ports='$4 ~ /:PORT|URL/ && $5 == "-" && $3 != "prometheus"'
+addresses ()
+{
+    local program verb option rest n=0 port
+    while IFS=$'\t' read -r program verb option rest; do
+        for port in 65536 99999 -1 x; do
+            refused 2 "127.0.0.1:$port.* a port is a number from 0 .any that is free. to 65535" timeout 20 "$program" "$verb" \
+                    --"$option" "127.0.0.1:$port" $([ "$verb" != gateway ] || echo --model m=m.wmm) $([ "$verb" != serve ] || echo -b tcp://127.0.0.1:9) ||
+                { echo "of $program $verb --$option"; return 1; }
+            n=$((n + 1))
+        done
+    done < <(rows "$ports")
+    [ $n -ge 12 ]
+}
+ok "... where a page or a gateway listens" addresses
+ok "a size of other units" each '$4 == "BYTES" && $3 != "event-bytes"' 5 100T \
+    "takes a whole number from [0-9]+( to [0-9]+)?, also with K, M or G for KiB, MiB or GiB .64M., not '100T'"
+
+# ---- single texts ----
+! has openssl || openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=a -keyout k.pem -out c.pem 2>/dev/null
+mistakes () # rows: exit code | command | last line of what is printed, as it is
+{
+    local code command text said
+    while IFS='|' read -r code command text; do
+        [ -n "$code" ] || continue
+        eval "timeout 60 $command" >said 2>&1 </dev/null
+        [ $? = "$code" ] || { echo "not exit code $code: $command"; cat said; return 1; }
+        said=$(tail -n 1 said | sed 's/^20[0-9-]*T[0-9:]*Z //')
+        [ "$said" = "${text//\$work/$work}" ] || { printf 'of: %s\nis:     %s\nwanted: %s\n' "$command" "$said" "${text//\$work/$work}"; return 1; }
+    done
+}
+where="name a campaign's folder, its output folder, or --broker ENDPOINT"
+beside="(the campaign of an output folder that was renamed keeps its name: rename it too); name its folder, the output folder, or --broker ENDPOINT"
+ok "folders of campaigns" mistakes <<EOF
+5|wiremill status .|wiremill status: . holds no campaign, nor is there \$work.wiremill beside it $beside
+5|wiremill status folder/|wiremill status: folder/ holds no campaign, nor is there \$work/folder.wiremill beside it $beside
+5|wiremill status /|wiremill status: / holds no campaign; name its folder, the output folder, or --broker ENDPOINT
+2|wiremill status nosuch|wiremill status: nosuch does not exist; $where
+2|wiremill held a.h5|wiremill held: a.h5 is a file; a folder is needed; $where
+2|wiremill report a.h5/b -o x.html|wiremill report: a.h5/b does not exist: a.h5 is a file, no folder; $where
+EOF
+ok "inputs and models" mistakes <<EOF
+2|wiremill run -m m.wmm -o o file://localhost/a/b%20c.h5|wiremill run: the input file://localhost/a/b%20c.h5 is local: give /a/b c.h5
+2|wiremill import file:///m.onnx -o x.wmm|wiremill import: the model file:///m.onnx is local: give /m.onnx
+2|wiremill import none.onnx -o x.wmm|wiremill import: the model none.onnx does not exist
+2|wiremill run -m m.wmm -o o none.h5|wiremill run: the input none.h5 does not exist
+2|wiremill run -m m.wmm -o o folder/|wiremill run: folder/ is a folder; name its files: 'folder/*.h5'
+2|wiremill export folder --to csv|wiremill export: folder is a folder; a file is needed
+2|wiremill synth -o /|wiremill synth: --output / is a folder; give a file in it; see wiremill synth --help
+2|wiremill broker -m m.wmm -o o --budget 1|wiremill broker: --budget takes a whole number from 17039360, also with K, M or G for KiB, MiB or GiB (64M), not '1'; see wiremill broker --help
+EOF
+ok "names of options and verbs" mistakes <<EOF
+2|wiremill --verison|wiremill: there is no option '--verison' before a verb (did you mean --version?); see wiremill --help
+2|wiremill --model m.wmm run|wiremill: there is no option '--model' before a verb; see wiremill --help
+2|wiremill run --hlep|wiremill run: there is no option '--hlep' (did you mean --help?); see wiremill run --help
+2|wiremill verfy|wiremill: there is no verb 'verfy' (did you mean verify?); see wiremill --help
+EOF
+ok "a gateway" mistakes <<EOF
+2|wiremill gateway -m m:x=m.wmm|wiremill gateway: --model m:x=m.wmm: VERSION is a number: write NAME=FILE, or NAME:2=FILE
+2|wiremill gateway -m m:0=m.wmm|wiremill gateway: --model m:0=m.wmm: VERSION is a number: write NAME=FILE, or NAME:2=FILE
+2|wiremill gateway -m m.wmm|wiremill gateway: --model m.wmm: write NAME=FILE, or NAME:VERSION=FILE
+2|wiremill gateway -r a.h5|wiremill gateway: --model-repository a.h5 is a file; a folder is needed; see wiremill gateway --help
+EOF
+if [ -s c.pem ]; then
+    swapped () { refused 2 "k.pem: no certificate can be read there: .*; it holds a private key: swapped with --tls-key\?$" wiremill gateway \
+        -m m=m.wmm --tls-certificate k.pem --tls-key c.pem; }
+    ok "... whose certificate and key are swapped" swapped
+    again () { refused 2 "c.pem: no key .*; it holds a certificate: swapped with --tls-certificate\?$" wiremill gateway \
+        -m m=m.wmm --tls-certificate c.pem --tls-key c.pem; }
+    ok "... whose key is the certificate" again
+else
+    skip "needs openssl"
+fi
+ok "join files" mistakes <<EOF
+2|wiremill work --join-file a.h5|wiremill work: the join file a.h5: it is no join file (one line, wm1-...)
+2|wiremill work --join-file none|wiremill work: the join file none: it does not exist
+EOF
+
+quiet () # a wait that a person should know of is one line, also with --quiet
+{
+    local pid code
+    WM_TIME_SCALE=1 wiremill run -q -m m.wmm -o away "http://127.0.0.1:$port/a.h5" >said 2>&1 &
+    pid=$!
+    until_true 100 grep -q '^wiremill run: waits: a server of remote inputs' said
+    code=$?
+    kill -TERM $pid
+    wait $pid
+    [ $code = 0 ] && says "http://127.0.0.1:$port/a.h5 cannot be copied" && [ "$(grep -c ' waits: ' said)" = 1 ]
+}
+if has curl; then ok "a server that is away, with --quiet" quiet; else skip "needs curl"; fi
+
+# ---- what is held: whole at any number, no path twice ----
+n=$(size 230 2300 5000) bad=70 side=16
+[ -n "$small" ] || side=48
+mkdir many && python3 - "$n" $bad $side <<'PY'
+import struct, sys
+n, bad, side = map (int, sys.argv[1:])
+head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, %d, %d), }" % (side, side)
+nan = struct.pack ("<f", float ("nan"))
+for i in range (n):
+    open (f"many/e{i:05}.h5", "w").close ()
+for i in range (bad): # a hit of two has a bad pixel
+    with open (f"many/p{i:05}.npy", "wb") as f:
+        f.write (b"\x93NUMPY\1\0v\0" + f"{head:<117}\n".encode () + nan + struct.pack ("<f", 1) * (2 * side * side - 1))
+PY
+run () { exits 3 timeout 500 wiremill run -q -m m.wmm 'many/*' -o out; }
+ok "a campaign of $n inputs that are held, and $bad with a held hit" keep run
+lists () # arguments...
+{
+    keep wiremill held out "$@" && [ "$(grep '^held: .*/many/e' said | sort -u | wc -l)" = "$lines" ] &&
+        [ "$(grep '^held: 1 hit of .*/many/p.*: 1 bad pixel;' said | sort -u | wc -l)" = $bad ]
+}
+lines=$n ok "held --all lists each" lists --all
+lines=$((n < 1000 ? n : 1000)) ok "... without it the first thousand" lists
+json () { wiremill held out --json | python3 -c "import json, sys
+d = json.load (sys.stdin)
+sys.exit (not (d['total'] == $n == len ({h['path'] for h in d['held']}) and d['batches_left_out'] == 0 and d['hits'] == $bad and
+    [f['reasons'] for f in d['held_files']] == [{'bad pixel': 1}] * $bad))"; }
+advised () # the command that the shortened list names
+{
+    [ $n -gt 1000 ] || return 0
+    local command
+    command=$(wiremill held out | sed -n 's/^held: [0-9,]* more; `\(.*\)` lists them$/\1/p') && (cd / && eval "$command") | grep -c '/many/e' | grep -x $n
+}
+ok "... JSON all" json
+ok "... and the command that is printed for more" advised
+once () # no line of any surface names the same file twice
+{
+    { cat out.wiremill/log/*.log; wiremill held out --all; wiremill status out; wiremill why out; wiremill why out many/e00007.h5; } >said 2>&1
+    [ "$(grep -c 'many/e0' said)" -ge "$((3 * n))" ] || { echo "few lines"; return 1; }
+    ! grep -E '(many/e[0-9]+\.h5).*\1' said
+}
+ok "a line names an input once" once
+done_testing
