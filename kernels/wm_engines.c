@@ -120,8 +120,8 @@ static void locate (const wm_engine_t *engine, char path[PATH_MAX])
     }
 }
 
-/* What to do about an engine that cannot be opened. A wheel of Python has no Makefile beside it, but
-   packages, which have the libraries (ops/python/build_wheel.py).  */
+/* What to do about an engine that cannot be opened. A wheel of Python comes without a Makefile; the
+   engines' packages have the libraries (ops/python/build_wheel.py).  */
 static void advise (const row_t *row, char text[200])
 {
     char folder[PATH_MAX], module[PATH_MAX + 16];

@@ -25,7 +25,8 @@
 /* clang-format off */
 static const wm_option_t held_options[] = {
     WHERE_OPTIONS,
-    {.name = "all", .task = "how", .help = "every line, not the first " LINES_MAX_TEXT " of each kind"},
+    {.name = "all", .task = "how", 
+     .help = "every line, not the first " LINES_MAX_TEXT " of each kind"},
     {.name = "json", .help = "the list as JSON, always whole"},
     {.name = NULL},
 };

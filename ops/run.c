@@ -31,7 +31,6 @@
 #include <unistd.h>
 
 #define ASK_EVERY_MS 200
-#define WAIT_TOLD_S 5 /* a wait that lasts so long is reported */
 #define LAST_ANSWER_MS 2000
 #define HELD_SHOWN_MAX 5
 #define WORKER_THREADS 4
@@ -226,32 +225,11 @@ static void ask (run_t *self, int64_t patience_ms)
 }
 
 /* Asks once, then sleeps until the next time to ask, or until a child ends.  */
-/* Reports what the campaign waits for, which passes only if a person looks at it: one line for each
-   reason, also with --quiet.  */
-static void tell_waits (run_t *self)
-{
-    char text[WM_WAITS_TEXT_BYTES];
-    json_t *list = wm_waits_of (self->status);
-    size_t i;
-    const json_t *one;
-    json_array_foreach (list, i, one)
-    {
-        const uint64_t bit = 1ull << wm_wait_find (wm_ask_text (one, "reason"));
-        if (wm_waits_severity (one) == WM_WAIT_INFO || (self->waits_told & bit) ||
-            wm_ask_real (one, "since_s") < WAIT_TOLD_S)
-            continue;
-        self->waits_told |= bit;
-        before_message ();
-        fprintf (stderr, "wiremill run: waits: %s\n", wm_waits_text (one, true, text));
-    }
-    json_decref (list);
-}
-
 static void listen_once (run_t *self)
 {
     ask (self, ASK_EVERY_MS);
     if (self->status && !self->for_clients)
-        tell_waits (self);
+        wm_waits_tell (self->status, &self->waits_told, before_message);
     const int64_t left = self->asked_ms + ASK_EVERY_MS - wm_now_ms ();
     wm_crew_nap (left > 20 ? left : 20);
 }
@@ -744,8 +722,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     if (!run.setup || run.crew.broker.pid)
         ask (&run, LAST_ANSWER_MS);
     if (run.status && (!run.setup || run.crew.broker.pid))
-        wm_account_add (run.status, "run", run.crew.endpoint, run.setup ? run.setup->campaign : "",
-                        false);
+        wm_account_add (run.status, "run", run.crew.endpoint, broker ? "" : setup.campaign, false);
     wm_crew_stop (&run.crew, &stops, 2);
     code = wm_workflow_end (&run.workflow, code, &stops);
     code = finish (&run, code);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define TOLD_S 5 /* a wait that lasts so long is reported */
+
 /* ---- of earlier releases --------------------------------------------------------------------- */
 
 static void add (json_t *list, const char *reason, const json_t *peer, const json_t *text)
@@ -161,4 +163,23 @@ const char *wm_waits_short (const json_t *status)
         return waiting;
     return first && wm_waits_severity (first) != WM_WAIT_INFO ? wm_ask_text (first, "reason")
                                                               : waiting;
+}
+
+void wm_waits_tell (const json_t *status, uint64_t *told, void (*before) (void))
+{
+    char text[WM_WAITS_TEXT_BYTES];
+    json_t *list = wm_waits_of (status);
+    size_t i;
+    const json_t *one;
+    json_array_foreach (list, i, one)
+    {
+        const uint64_t bit = 1ull << wm_wait_find (wm_ask_text (one, "reason"));
+        if (wm_waits_severity (one) == WM_WAIT_INFO || (*told & bit) ||
+            wm_ask_real (one, "since_s") < TOLD_S)
+            continue;
+        *told |= bit;
+        before ();
+        fprintf (stderr, "wiremill run: waits: %s\n", wm_waits_text (one, true, text));
+    }
+    json_decref (list);
 }

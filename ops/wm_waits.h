@@ -9,6 +9,7 @@
 #include "schema/wm_wait.h"
 
 #include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #define WM_WAITS_TEXT_BYTES 1400
@@ -42,6 +43,10 @@ wm_wait_severity_t wm_waits_severity (const json_t *wait);
 
 /* Prints a line for each wait that "waiting for:" does not cover: of a peer, or with a text.  */
 void wm_waits_print (FILE *out, const json_t *status);
+
+/* Prints a line of `wiremill run` on stderr for each wait that has lasted 5 s and passes only if a
+   person looks at it: one for each reason, of which *told has the bits. Calls `before` first.  */
+void wm_waits_tell (const json_t *status, uint64_t *told, void (*before) (void));
 
 /* What the campaign waits for, in a few words for a narrow place: the text of the worst wait, else
    the name of the campaign's; lent by `status`, "" where nothing waits.  */

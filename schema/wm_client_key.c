@@ -142,10 +142,9 @@ wm_fault_t wm_client_key_each (wm_client_key_t *self, const char *endpoint, wm_r
             if (!is_tried)
                 fault =
                     wm_fault (error, WM_EKEY,
-                              "key refused: %s is the key of a %s; the broker at %s needs that of "
-                              "a %s: give --join-file with the campaign's join-%s",
-                              self->path, wm_role_name (join.role), endpoint, wm_role_name (role),
-                              wm_role_name (role));
+                              "key refused: %s is the key of a %s; give --join-file with the "
+                              "campaign's join-%s, for the broker at %s",
+                              self->path, wm_role_name (join.role), wm_role_name (role), endpoint);
             continue;
         }
         is_tried = true;

@@ -137,8 +137,8 @@ const char *wm_args_rest (const wm_args_t *self, int i);
 /* Returns the i-th word of the command as it was typed, the verb first; NULL past the last.  */
 const char *wm_args_word (const wm_args_t *self, int i);
 
-/* Return the name nearest to `name`, of options also help and version; NULL if none is near. options
-   may be NULL.  */
+/* Return the name nearest to `name`; NULL if none is near. Of options that is also help or version;
+   `options` may be NULL.  */
 const char *wm_verb_nearest (const wm_verb_t *const *verbs, const char *name);
 const char *wm_option_nearest (const wm_option_t *options, const char *name);
 

@@ -140,7 +140,7 @@ static wm_fault_t spare_inputs (const target_t *self)
     return fault;
 }
 
-/* ---- what is named ---------------------------------------------------------------------------- */
+/* ---- what is named --------------------------------------------------------------------------- */
 
 wm_fault_t wm_option_check_path (const wm_option_t *option, const char *value, wm_error_t *error)
 {

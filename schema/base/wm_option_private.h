@@ -13,8 +13,8 @@ static inline bool wm_option_is_time (const wm_option_t *option)
 }
 
 /* Refuses a value that leads to something else than the option takes: a file that is to be read and
-   does not exist or is a folder, a folder that is a file. The text begins with the path. Passes over
-   names of presets, URLs, patterns and templates, which the verb reads. WM_EUSAGE.  */
+   does not exist or is a folder, a folder that is a file. The text begins with the path. Names of
+   presets, URLs, patterns and templates are for the verb. WM_EUSAGE.  */
 wm_fault_t wm_option_check_path (const wm_option_t *option, const char *value, wm_error_t *error);
 
 /* Refuses files to write that are inputs of this command, or of another kind. WM_EUSAGE.  */

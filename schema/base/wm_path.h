@@ -12,8 +12,8 @@
    before ":/".  */
 size_t wm_path_length (const char *name);
 
-/* Returns what a message says of the input `name`: without the "NAME: " with which it may begin, also
-   that of the file alone, for who prints the name before it. Lent by `text`.  */
+/* Returns a message about the input `name` without the "NAME: " with which it may begin, also that
+   of the file alone: for a line that has the name already. Lent by `text`.  */
 const char *wm_path_behind (const char *text, const char *name);
 
 /* Size and modification time of that file. -1 and errno where it cannot be read; of a URL always,

@@ -239,13 +239,13 @@ first_of_two ()
 ok "of several join files the one that fits is found" first_of_two
 both ()
 {
-    refused 2 "exclude each other" "$bin/wiremill-broker" --campaign "$work/x" --listen "$b" --pins x --wmm x \
+    refused 2 "exclude each other" "$bin/wiremill-broker" --campaign "$work/x" --listen "$b" --pins "$work/mistyped" --wmm "$work/mistyped" \
             --keys --insecure
 }
 ok "--keys and --insecure" both
 ipc ()
 {
-    refused 2 "keys is for tcp" "$bin/wiremill-broker" --campaign "$work/x" --listen "ipc://$work/i" --pins x --wmm \
+    refused 2 "keys is for tcp" "$bin/wiremill-broker" --campaign "$work/x" --listen "ipc://$work/i" --pins "$work/mistyped" --wmm \
             x --keys
 }
 ok "--keys with ipc" ipc
