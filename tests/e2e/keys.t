@@ -246,7 +246,7 @@ ok "--keys and --insecure" both
 ipc ()
 {
     refused 2 "keys is for tcp" "$bin/wiremill-broker" --campaign "$work/x" --listen "ipc://$work/i" --pins "$work/mistyped" --wmm \
-            x --keys
+            "$work/mistyped" --keys
 }
 ok "--keys with ipc" ipc
 wait $worker # its key was rotated, and it had read it from standard input
