@@ -39,10 +39,10 @@ refused () # pattern, arguments...
 {
     local pattern=$1
     shift
-    exits 5 keep "$bin/wiremill" show "$@" && says "^wiremill show: .*$pattern"
+    exits ${code:-5} keep "$bin/wiremill" show "$@" && says "^wiremill show: .*$pattern"
 }
-ok "a folder" refused "/out/ is a folder; name a file in it: [^ ]*/out/NAME.scores.h5" "$work/out/"
-ok "... to draw" refused "/out is a folder; name a file in it: [^ ]*/out/NAME.scores.h5" "$work/out" --output "$work/e.svg"
+code=2 ok "a folder" refused "/out/ is a folder; name a file in it: [^ ]*/out/NAME.scores.h5" "$work/out/"
+code=2 ok "... to draw" refused "/out is a folder; name a file in it: [^ ]*/out/NAME.scores.h5" "$work/out" --output "$work/e.svg"
 ok "a file of events" refused 'is not an output of wiremill; outputs are \*.scores.h5' "$made/one.h5"
 ok "a model" refused 'a model, not an output' "$made/model-1.wmm"
 not_given () { ! says '[-]-model|--input'; }

@@ -9,11 +9,26 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 static const wm_option_t options[] = {
-    { .name = "model", .letter = 'm', .value = "FILE", .path = WM_PATH_READ, .help = "a file" },
+    { .name = "model",
+      .letter = 'm',
+      .value = "FILE",
+      .path = WM_PATH_READ,
+      .may_lack = true,
+      .help = "a file" },
+    { .name = "planes", .value = "FILE", .path = WM_PATH_READ, .help = "a file" },
+    { .name = "serve", .value = "NAME=FILE", .path = WM_PATH_READ, .help = "a file" },
+    { .name = "list", .value = "FILE", .path = WM_PATH_LIST, .help = "names of files" },
+    { .name = "scratch", .value = "DIR", .path = WM_PATH_FOLDER, .help = "a folder" },
+    { .name = "copies", .value = "DIR", .path = WM_PATH_PRESENT, .help = "a folder" },
+    { .name = "program", .value = "FILE", .path = WM_PATH_ELSEWHERE, .help = "of a node" },
+    { .name = "broker", .value = "NAME=ENDPOINT", .help = "where" },
     { .name = "workers",
       .letter = 'w',
       .value = "N",
@@ -169,6 +184,42 @@ static void test_numbers (void **state)
     }
 }
 
+static void test_paths (void **state)
+{
+    (void) state;
+    char folder[] = "/tmp/wm-option-XXXXXX", file[64], none[64];
+    assert_non_null (mkdtemp (folder));
+    snprintf (file, sizeof file, "m=%s/file", folder);
+    snprintf (none, sizeof none, "m=%s/none", folder);
+    close (creat (file + 2, 0600));
+    const struct {
+        const char *option, *value;
+        int code;
+    } row[] = {
+        { "--planes", file + 2, 0 },     { "--planes", none + 2, 2 },
+        { "--planes", folder, 2 },       { "--planes", "{stem}.h5", 0 },
+        { "--planes", "root://a/b", 0 }, { "--planes", "file:///a", 2 },
+        { "--model", none + 2, 0 },      { "--model", folder, 2 },
+        { "--serve", file, 0 },          { "--serve", none, 2 },
+        { "--serve", "m", 0 },           { "--list", "-", 0 },
+        { "--list", none + 2, 2 },       { "--list", folder, 2 },
+        { "--scratch", none + 2, 0 },    { "--scratch", folder, 0 },
+        { "--scratch", file + 2, 2 },    { "--copies", folder, 0 },
+        { "--copies", none + 2, 2 },     { "--copies", file + 2, 2 },
+        { "--program", folder, 0 },      { "--broker", "m=tcp://a:99999", 2 },
+        { "--broker", "m", 0 },          { "--broker", "m=tcp://127.0.0.1:99", 0 },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        int code;
+        wm_args_t *args = PARSE (row[i].option, row[i].value);
+        wm_args_destroy (&args);
+        if (code != row[i].code)
+            fail_msg ("%s %s: %d", row[i].option, row[i].value, code);
+    }
+    unlink (file + 2);
+    rmdir (folder);
+}
+
 static int run_program (const wm_program_t *of, const char *const *words)
 {
     int n = 0;
@@ -225,7 +276,7 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_values),  cmocka_unit_test (test_refusals),
         cmocka_unit_test (test_numbers), cmocka_unit_test (test_programs),
-        cmocka_unit_test (test_nearest),
+        cmocka_unit_test (test_nearest), cmocka_unit_test (test_paths),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
