@@ -286,8 +286,8 @@ typedef struct {
         *state;       /* "input", "changed" (since its output was written, or was added), "batch" */
     const char *path; /* of the input; lent */
     int64_t run, subrun, event;
-    uint64_t n_hit; /* held, as far as they are known */
-    char reason[200];
+    uint64_t n_hit;                     /* held, as far as they are known */
+    char reason[WM_TEXT_BYTES_MAX + 1]; /* with the command that helps: never cut */
 } wm_summary_held_t;
 
 /* An input whose output is to be written, and how many of its hits are scored or held.  */

@@ -132,7 +132,7 @@ static wm_summary_held_t *add_held (wm_summary_t *summary, const input_t *input,
     held->key = (wm_key_t){ input->id, WM_ALL, WM_ALL, input->generation };
     held->state = state;
     held->path = input->path;
-    snprintf (held->reason, sizeof held->reason, "%.199s",
+    snprintf (held->reason, sizeof held->reason, "%s",
               reason ? wm_path_behind (reason, input->path) : "held");
     return held;
 }

@@ -2,6 +2,7 @@
 #include "ops/wm_command.h"
 #include "ops/wm_setup.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_kind.h"
 #include "schema/base/wm_url.h"
 
 #include <errno.h>
@@ -36,6 +37,23 @@ void wm_command_word (FILE *out, const char *word)
         wm_url_tame (copy);
     put_word (out, copy ? copy : word);
     free (copy);
+}
+
+/* Prints a word of a command that is to be typed again. A packed input (FILE.gz, --input=FILE.gz, a
+   pattern) is one that has been unpacked by then; only archives are read packed.  */
+static void print_again (FILE *out, const char *word)
+{
+    const size_t n = strlen (word);
+    const char *value = *word == '-' && strchr (word, '=') ? strchr (word, '=') + 1 : word;
+    char copy[PATH_MAX];
+    if (n <= 3 || n >= sizeof copy || strcmp (word + n - 3, ".gz") != 0 ||
+        (n > 7 && !strcmp (word + n - 7, ".tar.gz")) ||
+        (wm_kind_of (value) != WM_KIND_GZIP && !strpbrk (value, "*?[{"))) {
+        wm_command_word (out, word);
+        return;
+    }
+    snprintf (copy, sizeof copy, "%.*s", (int) n - 3, word);
+    wm_command_word (out, copy);
 }
 
 /* Returns how long the option's name is that `word` begins with, if its value may hold credentials
@@ -80,7 +98,7 @@ static void print (FILE *out, const wm_args_t *args, const char *option, bool is
         if (is_kept)
             print_public (out, word, &is_secret);
         else
-            wm_command_word (out, word);
+            print_again (out, word);
     }
     fputc ('\n', out);
 }

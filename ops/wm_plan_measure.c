@@ -274,7 +274,7 @@ static int measure_start (measure_t *self)
     char path[PATH_MAX + 64], glob[PATH_MAX + 64];
     wm_error_t error;
     int code = WM_EXIT_OK;
-    if (!self->setup.shape[0]) {
+    if (!self->setup.shape[0] || strchr (self->setup.shape, '+')) {
         fprintf (stderr, "wiremill plan: a start is not measured: the model has several inputs; "
                          "give --start-s S\n");
         return WM_EXIT_OK;

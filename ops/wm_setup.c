@@ -120,7 +120,7 @@ static const char *no_model (wm_kind_t kind)
     case WM_KIND_NPY:
         return "a NumPy array: give patches by --input and the model by --model";
     case WM_KIND_GZIP:
-        return "compressed by gzip: unpack it first (gunzip -k FILE)";
+        return "compressed by gzip; type: gunzip -k FILE, and give what it makes, without .gz";
     case WM_KIND_ZIP:
     case WM_KIND_PICKLE:
         return "an archive of PyTorch, Keras or NumPy: export the model to ONNX first "
@@ -247,6 +247,24 @@ static wm_fault_t take_ready (wm_setup_t *self, const char *path, wm_model_t **m
     return *model ? WM_OK : error->fault;
 }
 
+/* "3x32x32", of several inputs "1x48x48+4"; "" where it is too long for a message.  */
+static void print_shape (const wm_model_t *model, char text[WM_SETUP_SHAPE_BYTES])
+{
+    size_t n = 0;
+    *text = 0;
+    for (uint32_t i = 0; i < wm_model_n_input (model); i++) {
+        const wm_port_t *input = wm_model_input (model, i);
+        for (uint32_t d = 0; d < input->n_dim && n < WM_SETUP_SHAPE_BYTES; d++)
+            n += (size_t) snprintf (text + n, WM_SETUP_SHAPE_BYTES - n, "%s%u",
+                                    d   ? "x"
+                                    : i ? "+"
+                                        : "",
+                                    input->dim[d]);
+    }
+    if (n >= WM_SETUP_SHAPE_BYTES)
+        *text = 0;
+}
+
 /* Puts the model into the campaign as models/<sha256>.wmm and opens it; fills wmm, why and the
    model's pins. A second name, the hash of the .wmm itself, makes the folder a cache that
    workers of this machine find their model in.  */
@@ -290,11 +308,8 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
                          "files may be, %u MiB; programs can send such patches to wiremill run "
                          "--clients and to wiremill gateway",
                          path, self->pins.n_value, self->pins.n_output, WM_RAW_BYTES_MAX >> 20);
-    const wm_port_t *input = wm_model_input (model, 0);
-    for (uint32_t d = 0, n = 0;
-         wm_model_n_input (model) == 1 && !*self->pins.lengths && d < input->n_dim; d++)
-        n += (uint32_t) snprintf (self->shape + n, sizeof self->shape - n, d ? "x%u" : "%u",
-                                  input->dim[d]);
+    if (!*self->pins.lengths)
+        print_shape (model, self->shape);
     if (ready || !wm_kept_sha256 (&kept, model, self->pins.wmm)) {
         fault = wm_file_sha256 (self->wmm, self->pins.wmm, error);
         if (!fault && !ready)
@@ -380,7 +395,12 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
         return WM_OK;
     char channels[32] = "";
     if (spec->n_channel > 1)
-        snprintf (channels, sizeof channels, "%u x ", spec->n_channel);
+        snprintf (channels, sizeof channels, "%u, ", spec->n_channel);
+    char takes[4 * WM_SETUP_SHAPE_BYTES] = ""; /* "3, 32, 32" */
+    for (const char *c = self->shape; *c; c++)
+        strcat (takes, *c == 'x' ? ", " : *c == '+' ? ") and (" : (char[]){ *c, 0 });
+    if (!*takes)
+        snprintf (takes, sizeof takes, "%u", self->pins.n_value);
     char advice[160] = "it takes only ready-made patches, and no --spec";
     if (has_own && !is_chosen) {
         const size_t n = strlen (self->spec_name);
@@ -397,9 +417,8 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
                           : "give --spec a file with the line patch: [%u, %u], or leave --spec out",
                   own[0], own[1]);
     return wm_fault (error, WM_EBATCH,
-                     "%.200s cuts patches of %s%u x %u = %u values, the model takes %u; %s",
-                     self->spec_name, channels, spec->patch_wire, spec->patch_bin, cells,
-                     self->pins.n_value, advice);
+                     "%.200s cuts patches of (%s%u, %u), the model takes (%s): %s", self->spec_name,
+                     channels, spec->patch_wire, spec->patch_bin, takes, advice);
 }
 
 /* Which files and options go with which points and results.  */

@@ -16,6 +16,8 @@
 
 #include <limits.h>
 
+#define WM_SETUP_SHAPE_BYTES 80
+
 typedef struct {
     char output[PATH_MAX];             /* absolute, or a root:// folder */
     char campaign[PATH_MAX];           /* absolute */
@@ -24,8 +26,9 @@ typedef struct {
     bool had_output, had_campaign;     /* the folders were there before */
     bool family;                       /* the sparse engine runs the model */
     char why[480];                     /* which engine the model gets, and why */
-    char shape[80];           /* of its only input, "3x32x32"; "" where there are several */
-    char spec_name[PATH_MAX]; /* as people call it */
+    /* Of its input, "3x32x32", of several "1x48x48+4"; "": too long, or free dimensions.  */
+    char shape[WM_SETUP_SHAPE_BYTES];
+    char spec_name[PATH_MAX];           /* as people call it */
     char columns[WM_COLUMNS_BYTES_MAX]; /* names of the scores, and where from, one line */
     wm_pins_t pins;
     int pins_fd;        /* holds the pins' text; inherited */

@@ -97,7 +97,7 @@ static wm_fault_t put_event (job_t *self, const char *path, wm_error_t *error)
 
 static wm_fault_t put_input (job_t *self, const char *path, wm_error_t *error)
 {
-    wm_reader_t *reader = wm_reader_open_input (path, path, &self->pins, &self->spec, error);
+    wm_reader_t *reader = wm_reader_open_input (path, path, &self->pins, "", &self->spec, error);
     if (!reader)
         return error->fault;
     wm_fault_t fault = WM_OK;

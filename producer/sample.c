@@ -323,7 +323,7 @@ static wm_fault_t cut_file (job_t *self, uint32_t index, wm_error_t *error)
 {
     file_t *file = &self->file[index];
     wm_reader_t *reader =
-        wm_reader_open_input (file->input, file->input, &self->pins, &self->spec, error);
+        wm_reader_open_input (file->input, file->input, &self->pins, "", &self->spec, error);
     if (!reader)
         return error->fault;
     wm_fault_t fault = WM_OK;

@@ -173,23 +173,19 @@ static wm_fault_t part_add (dense_t *self, uint32_t ordinal, uint64_t n_row, wm_
     return WM_OK;
 }
 
-/* Checks the patches' shape against the model's and lists the events.  */
-static wm_fault_t shape_take (dense_t *self, const uint64_t *dim, uint32_t n_dim, uint32_t n_value,
-                              const char *where, wm_error_t *error)
+static wm_fault_t shape_take (dense_t *self, const uint64_t *dim, uint32_t n_dim, const char *where,
+                              wm_error_t *error)
 {
     uint64_t values = 1;
     for (uint32_t i = 1; i < n_dim; i++)
         if (__builtin_mul_overflow (values, dim[i], &values) || values > UINT32_MAX / 4)
             values = 0;
-    if (n_dim < 2 || !values || dim[0] >= UINT32_MAX)
+    if (n_dim < 2 || !values || dim[0] >= UINT32_MAX) {
+        char shape[200];
         return wm_fault (error, WM_EBATCH,
-                         "%.300s: not an array of patches (N, ...), but of %u dimension%s", where,
-                         n_dim, n_dim == 1 ? "" : "s");
-    if (n_value && values != n_value)
-        return wm_fault (error, WM_EBATCH,
-                         "%.300s: %llu patches of %llu values, the model takes %u%s", where,
-                         (unsigned long long) dim[0], (unsigned long long) values, n_value,
-                         dim[0] * values == n_value ? "; one patch alone is a[None] in NumPy" : "");
+                         "%.300s: its shape is %s: not an array of patches (N, ...)", where,
+                         wm_h5_shape (shape, "", dim, n_dim));
+    }
     self->n_value = (uint32_t) values;
     self->reader.n_row = dim[0];
     self->reader.n_dim = n_dim;
@@ -233,8 +229,7 @@ static wm_fault_t ids_open (dense_t *self, const char *dataset, wm_error_t *erro
     return fault;
 }
 
-wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_value,
-                            wm_error_t *error)
+wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, wm_error_t *error)
 {
     dense_t *self = dense_new (error);
     if (!self) {
@@ -245,8 +240,7 @@ wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_valu
     *file = NULL;
     dataset += *dataset == '/'; /* names are from the root */
     if (wm_h5_column (self->file, dataset, WM_H5_FLOAT, 0, &self->patches, error) ||
-        shape_take (self, self->patches.dim, self->patches.n_dim, n_value, wm_h5_path (self->file),
-                    error) ||
+        shape_take (self, self->patches.dim, self->patches.n_dim, wm_h5_path (self->file), error) ||
         ids_open (self, dataset, error)) {
         dense_destroy (&self->reader);
         return NULL;
@@ -254,7 +248,7 @@ wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_valu
     return &self->reader;
 }
 
-static wm_fault_t npy_open (dense_t *self, const char *path, uint32_t n_value, wm_error_t *error)
+static wm_fault_t npy_open (dense_t *self, const char *path, wm_error_t *error)
 {
     uint8_t head[WM_NPY_HEAD_MAX];
     struct stat status;
@@ -268,7 +262,7 @@ static wm_fault_t npy_open (dense_t *self, const char *path, uint32_t n_value, w
     wm_npy_t *npy = &self->npy;
     wm_fault_t fault;
     if ((fault = wm_npy_parse (npy, head, (size_t) bytes, path, error)) ||
-        (fault = shape_take (self, npy->dim, npy->n_dim, n_value, path, error)))
+        (fault = shape_take (self, npy->dim, npy->n_dim, path, error)))
         return fault;
     uint64_t want; /* below 2^32 rows of below 2^30 values of 4 bytes: just about too much */
     if (__builtin_mul_overflow (npy->dim[0], (uint64_t) self->n_value * npy->value_bytes, &want) ||
@@ -280,10 +274,10 @@ static wm_fault_t npy_open (dense_t *self, const char *path, uint32_t n_value, w
     return part_add (self, 0, self->reader.n_row, error);
 }
 
-wm_reader_t *wm_npy_open (const char *path, uint32_t n_value, wm_error_t *error)
+wm_reader_t *wm_npy_open (const char *path, wm_error_t *error)
 {
     dense_t *self = dense_new (error);
-    if (self && npy_open (self, path, n_value, error)) {
+    if (self && npy_open (self, path, error)) {
         dense_destroy (&self->reader);
         return NULL;
     }

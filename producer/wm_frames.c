@@ -4,6 +4,7 @@
 #include "producer/wm_frames_archive.h"
 #include "producer/wm_pedestal.h"
 #include "producer/wm_waves.h"
+#include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
 
 #include <fnmatch.h>
@@ -386,6 +387,32 @@ static wm_fault_t twice (const wm_frames_t *self, int32_t channel, const char *w
                      channel, name[0], name[1], self->path, name[0]);
 }
 
+/* Names the frames that there are instead.  */
+static wm_fault_t tags_missing (wm_frames_t *self, int64_t number, const char *group,
+                                const char *where, wm_error_t *error)
+{
+    char pattern[sizeof self->pattern], list[160] = "";
+    memcpy (pattern, self->pattern, sizeof pattern);
+    *self->pattern = 0;
+    tags_find (self, number, (char[48]){ "" });
+    memcpy (self->pattern, pattern, sizeof pattern);
+    for (uint32_t t = 0; t < self->n_tag; t++) {
+        const size_t at = strlen (list);
+        const bool fits = at + strlen (self->tag[t].name) + 8 < sizeof list;
+        snprintf (list + at, sizeof list - at, "%s%s", t ? ", " : "",
+                  fits ? self->tag[t].name : "...");
+        if (!fits)
+            break;
+    }
+    wm_log_tame (list);
+    const uint32_t n = self->n_tag;
+    self->n_tag = 0;
+    return wm_fault (error, WM_EBATCH, "%s: %s: %s no %s%s%s%s%s", where, self->path, group,
+                     self->file ? "dataset frame_" : "tag ", *pattern ? pattern : "*",
+                     n ? n > 1 ? "; it has frames " : "; it has the frame " : "", list,
+                     n ? " (case matters)" : "");
+}
+
 static wm_fault_t tags_open (wm_frames_t *self, int64_t number, const char *where, uint32_t *n,
                              wm_error_t *error)
 {
@@ -393,13 +420,11 @@ static wm_fault_t tags_open (wm_frames_t *self, int64_t number, const char *wher
     tags_close (self);
     self->has_too_many = false;
     tags_find (self, number, group);
-    if (!self->n_tag || self->has_too_many)
-        return wm_fault (error, WM_EBATCH, "%s: %s: %s %s%s%s", where, self->path, group,
-                         self->n_tag  ? "too many frames"
-                         : self->file ? "no dataset frame_"
-                                      : "no tag ",
-                         self->n_tag ? "" : self->pattern,
-                         self->n_tag || *self->pattern ? "" : "*");
+    if (self->has_too_many)
+        return wm_fault (error, WM_EBATCH, "%s: %s: %s too many frames, more than %u", where,
+                         self->path, group, TAGS_MAX);
+    if (!self->n_tag)
+        return tags_missing (self, number, group, where, error);
     if (self->n_tag > 1)
         qsort (self->tag, self->n_tag, sizeof *self->tag, tag_compare);
     *n = 0;

@@ -41,9 +41,10 @@ bool wm_h5_has_room (size_t bytes)
 }
 
 /* What people give as an input that cannot be opened, and what to do about it.  */
-static const char *no_input (wm_kind_t kind)
+static const char *no_input (const char *path)
 {
-    switch (kind) {
+    const size_t n = strlen (path);
+    switch (wm_kind_of (path)) {
     case WM_KIND_EMPTY:
         return "the file is empty (0 bytes)";
     case WM_KIND_HDF5:
@@ -51,14 +52,16 @@ static const char *no_input (wm_kind_t kind)
     case WM_KIND_NPY:
         return "a .npy array has no datasets: leave out what follows its name";
     case WM_KIND_GZIP:
-        return "compressed by gzip: unpack it first (gunzip -k FILE)";
+        return n > 3 && !strcmp (path + n - 3, ".gz")
+                   ? "compressed by gzip; type: gunzip -k FILE, and give what it makes, without .gz"
+                   : "compressed by gzip, whatever its name; type: mv FILE FILE.gz && gunzip FILE.gz";
     case WM_KIND_ZIP:
     case WM_KIND_PICKLE:
         return "an archive of NumPy or PyTorch, or a pickle: save the array as .npy (numpy.save)";
     case WM_KIND_MODEL:
         return "a model, not an input: give it by --model, and events by --input";
     case WM_KIND_ROOT:
-        return "a ROOT file: convert it to HDF5 (schema/FORMATS.md)";
+        return "a ROOT file: convert it to HDF5, whose layouts schema/FORMATS.md describes";
     default:
         return "neither an HDF5 file nor a .npy array; schema/FORMATS.md describes inputs";
     }
@@ -90,7 +93,7 @@ wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
         char reason[WM_H5_REASON_BYTES], end[WM_H5_SHORT_BYTES];
         const bool is_known = wm_h5_reason_file (path, reason);
         wm_fault (error, WM_EBATCH, "%.300s: %s", is_known ? wm_h5_short (path, end) : path,
-                  is_known ? reason : no_input (wm_kind_of (path)));
+                  is_known ? reason : no_input (path));
         wm_h5_close (&self);
     }
     H5Pclose (access);

@@ -103,6 +103,13 @@ void wm_h5_notes (wm_h5_note_t *take);
 /* Returns what the caches of all columns may hold now: for tests.  */
 size_t wm_h5_cached_bytes (void);
 
+/* Writes which datasets a group has, with their shapes, for people; "": the whole file.  */
+#define WM_H5_LIST_BYTES 240
+const char *wm_h5_list (const wm_h5_t *self, const char *group, char text[WM_H5_LIST_BYTES]);
+
+/* Writes "(48, 48, 500)", and with `first` "N" "(N, 48, 48, 500)", for people.  */
+const char *wm_h5_shape (char text[200], const char *first, const uint64_t *dim, uint32_t n);
+
 /* Name of the only dataset of at least two dimensions in the root group; false: none, or several.
  */
 bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max);

@@ -156,35 +156,91 @@ const char *wm_h5_reason_type (hid_t type, bool takes_floats)
     }
 }
 
+const char *wm_h5_shape (char text[200], const char *first, const uint64_t *dim, uint32_t n)
+{
+    snprintf (text, 200, "(%s", first);
+    for (uint32_t d = 0; d < n; d++) {
+        const size_t at = strlen (text);
+        snprintf (text + at, 200 - at, at > 1 ? ", %llu" : "%llu", (unsigned long long) dim[d]);
+    }
+    const size_t at = strlen (text);
+    snprintf (text + at, 200 - at, ")");
+    return text;
+}
+
+/* A list for people, "a (50, 16, 16), g/b (50)", that ends with dots where it is too long.  */
 typedef struct {
+    const wm_h5_t *file;
+    const char *group; /* "": the root */
     char *text;
     size_t bytes_max, n;
-} names_t;
+} list_t;
 
-static bool name_take (void *arg, const char *name)
+static void shape_print (const wm_h5_t *file, const char *name, char text[96])
 {
-    names_t *self = arg;
-    const size_t at = strlen (self->text);
-    if (at + strlen (name) + 8 >= self->bytes_max) {
-        snprintf (self->text + at, self->bytes_max - at, ", ...");
-        return false;
+    hsize_t dim[8];
+    uint64_t size[8];
+    const hid_t id = H5Dopen2 (file->file, name, H5P_DEFAULT),
+                space = id < 0 ? -1 : H5Dget_space (id);
+    const int n = space < 0 ? -1 : H5Sget_simple_extent_ndims (space);
+    char shape[200];
+    *text = 0;
+    if (n >= 0 && n <= 8 && H5Sget_simple_extent_dims (space, dim, NULL) == n) {
+        for (int d = 0; d < n; d++)
+            size[d] = dim[d];
+        snprintf (text, 96, " %s", wm_h5_shape (shape, "", size, (uint32_t) n));
     }
-    snprintf (self->text + at, self->bytes_max - at, self->n++ ? ", %s" : "%s", name);
-    return true;
+    if (space >= 0)
+        H5Sclose (space);
+    if (id >= 0)
+        H5Dclose (id);
+}
+
+/* Takes a dataset, and those of a group: deeper than that no input has any.  */
+static bool list_take (void *arg, const char *name)
+{
+    list_t *self = arg;
+    char path[192], shape[96];
+    H5O_info_t object;
+    snprintf (path, sizeof path, "%s%s%s", self->group, *self->group ? "/" : "", name);
+    const bool is_hard =
+        wm_h5_link_odd (self->file, path) == H5L_TYPE_HARD &&
+        H5Oget_info_by_name2 (self->file->file, path, &object, H5O_INFO_BASIC, H5P_DEFAULT) >= 0;
+    if (is_hard && object.type == H5O_TYPE_GROUP) {
+        list_t inner = *self;
+        if (*self->group)
+            return true;
+        inner.group = name;
+        wm_h5_names (self->file, name, list_take, &inner);
+        self->n = inner.n;
+        return strlen (self->text) + 8 < self->bytes_max;
+    }
+    *shape = 0;
+    if (is_hard)
+        shape_print (self->file, path, shape);
+    const size_t at = strlen (self->text);
+    const bool fits = at + strlen (path) + strlen (shape) + 8 < self->bytes_max;
+    snprintf (self->text + at, self->bytes_max - at, "%s%s%s", self->n++ ? ", " : "",
+              fits ? path : "...", fits ? shape : "");
+    return fits;
+}
+
+const char *wm_h5_list (const wm_h5_t *self, const char *group, char text[WM_H5_LIST_BYTES])
+{
+    list_t list = { self, group, text, WM_H5_LIST_BYTES, 0 };
+    *text = 0;
+    wm_h5_names (self, *group ? group : "/", list_take, &list);
+    wm_log_tame (text);
+    return list.n ? text : "no dataset";
 }
 
 void wm_h5_reason_missing (const wm_h5_t *self, const char *name, char text[WM_H5_REASON_BYTES])
 {
-    char group[96], list[160] = "";
-    names_t names = { list, sizeof list, 0 };
+    char list[WM_H5_LIST_BYTES], group[96];
     const char *slash = strrchr (name, '/');
-    snprintf (group, sizeof group, "%.*s", slash && slash > name ? (int) (slash - name) : 1,
-              slash && slash > name ? name : "/");
-    if (!wm_h5_has (self, group))
-        strcpy (group, "/");
-    wm_h5_names (self, group, name_take, &names);
-    wm_log_tame (list);
-    const bool is_root = !strcmp (group, "/");
-    snprintf (text, WM_H5_REASON_BYTES, "no dataset %s; %s %s %s", name,
-              is_root ? "the file" : group, names.n ? "has" : "is empty", list);
+    snprintf (group, sizeof group, "%.*s", slash ? (int) (slash - name) : 0, name);
+    if (*group && !wm_h5_has (self, group))
+        *group = 0;
+    snprintf (text, WM_H5_REASON_BYTES, "no dataset %s; %s has %s", name,
+              *group ? group : "the file", wm_h5_list (self, group, list));
 }

@@ -102,11 +102,12 @@ bool wm_input_changed (const wm_input_t *self)
 }
 
 wm_fault_t wm_input_open (wm_input_t *self, const wm_spec_t *spec, const wm_pins_t *pins,
-                          wm_error_t *error)
+                          const char *shape, wm_error_t *error)
 {
     wm_fault_t fault;
     if (!self->reader) {
-        self->reader = wm_reader_open_input (wm_input_file (self), self->path, pins, spec, error);
+        self->reader =
+            wm_reader_open_input (wm_input_file (self), self->path, pins, shape, spec, error);
         if (!self->reader)
             return error->fault;
     }

@@ -100,10 +100,10 @@ const char *wm_input_file (const wm_input_t *self);
 /* Whether size or modification time differ from the last check.  */
 bool wm_input_changed (const wm_input_t *self);
 
-/* Opens reader and scratch file; a second call while open does nothing. WM_EBATCH: hold the input;
-   WM_EAGAIN: disk full; WM_EHOST.  */
+/* Opens reader and scratch file; a second call while open does nothing. `shape`: of the model's
+   input, as of wm_reader_fits. WM_EBATCH: hold the input; WM_EAGAIN: disk full; WM_EHOST.  */
 wm_fault_t wm_input_open (wm_input_t *self, const wm_spec_t *spec, const wm_pins_t *pins,
-                          wm_error_t *error);
+                          const char *shape, wm_error_t *error);
 
 /* Forgets reader, scores and events.  */
 void wm_input_close (wm_input_t *self);

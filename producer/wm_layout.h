@@ -41,15 +41,14 @@ struct wm_reader_t {
 /* Each takes the file (*file is taken and nulled, also on failure).  */
 wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error);
 wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error);
-wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, uint32_t n_value,
-                            wm_error_t *error);
+wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, wm_error_t *error);
 /* `hits` as above.  */
 wm_reader_t *wm_joined_open (wm_h5_t **hits, const wm_reader_pair_t *pair, const wm_spec_t *spec,
                              wm_error_t *error);
 /* The planes of frames alone, for windows; run and subrun are 0, the event is the frame.  */
 wm_reader_t *wm_planes_open (const char *name, const char *channels, const char *pedestal,
                              const wm_spec_t *spec, wm_error_t *error);
-wm_reader_t *wm_npy_open (const char *path, uint32_t n_value, wm_error_t *error);
+wm_reader_t *wm_npy_open (const char *path, wm_error_t *error);
 
 /* "file: event r:s:e", for errors.  */
 void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event);

@@ -294,10 +294,8 @@ static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced
             (input->remote && !wm_produce_stage_step (self, input, *unannounced)))
             return false;
         wm_produce_set_reading (input->path);
-        wm_fault_t fault = wm_input_open (input, &self->spec, &self->pins, &self->error);
-        if (!fault)
-            fault = wm_reader_fits (input->reader, input->path, wm_client_shape (self->client),
-                                    &self->error);
+        const wm_fault_t fault = wm_input_open (input, &self->spec, &self->pins,
+                                                wm_client_shape (self->client), &self->error);
         wm_produce_set_reading ("");
         if (fault)
             wm_produce_blame (self, input, fault);

@@ -72,10 +72,9 @@ static void add_input (sample_t *sample, const wm_input_t *input)
         return; /* it lies elsewhere */
     wm_produce_set_reading (input->path);
     wm_reader_t *reader =
-        wm_reader_open_input (wm_input_file (input), input->path, &self->pins, &self->spec, &error);
-    const bool fits =
-        reader && !wm_reader_fits (reader, input->path, wm_client_shape (self->client), &error);
-    for (uint32_t e = 0; fits && !sample->full && e < wm_reader_n_event (reader); e++) {
+        wm_reader_open_input (wm_input_file (input), input->path, &self->pins,
+                              wm_client_shape (self->client), &self->spec, &error);
+    for (uint32_t e = 0; reader && !sample->full && e < wm_reader_n_event (reader); e++) {
         wm_produce_set_reading (input->path); /* the time limit for one read starts again */
         if (!wm_reader_event (reader, e, &self->content, &error) && self->content.n_hit)
             add_event (sample, input->path);

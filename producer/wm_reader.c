@@ -21,19 +21,6 @@
 
 #define SPARE_BYTES (64u << 20) /* more than reading a chunk takes */
 
-/* Whether patches cut by the specification fit the model; n_value 0: there is none.  */
-static bool patch_fits (const char *path, const wm_spec_t *spec, uint32_t n_value,
-                        wm_error_t *error)
-{
-    if (!n_value || n_value == wm_spec_values (spec))
-        return true;
-    wm_fault (error, WM_EBATCH,
-              "%.300s: planes are cut to patches of %u x %u, the model takes %u values a hit; set "
-              "patch in --spec to its size, or give it ready patches (N, %u)",
-              path, spec->patch_wire, spec->patch_bin, n_value, n_value);
-    return false;
-}
-
 /* Only frames have tags.  */
 static bool has_no_tags (const char *path, const wm_spec_t *spec, wm_error_t *error)
 {
@@ -47,17 +34,17 @@ static bool has_no_tags (const char *path, const wm_spec_t *spec, wm_error_t *er
 }
 
 static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_spec_t *spec,
-                               uint32_t n_value, wm_error_t *error)
+                               wm_error_t *error)
 {
     wm_h5_t *file = wm_h5_open (path, error);
     if (!file)
         return NULL;
-    char text[96];
+    char text[96], list[WM_H5_LIST_BYTES];
     if (dataset)
-        return wm_dense_open (&file, dataset, n_value, error);
+        return wm_dense_open (&file, dataset, error);
     if (wm_h5_text (file, "layout", text, sizeof text)) {
         if (!strcmp (text, "wiremill-exchange-1")) {
-            if (has_no_tags (path, spec, error) && patch_fits (path, spec, n_value, error))
+            if (has_no_tags (path, spec, error))
                 return wm_exchange_open (&file, spec, error);
         } else if (!strncmp (text, "wiremill-scores-", strlen ("wiremill-scores-")))
             wm_fault (error, WM_EBATCH, "%.300s: an output of wiremill, not an input", path);
@@ -80,15 +67,15 @@ static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_s
                   "channel map by --channels",
                   path);
     else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table")) {
-        if (has_no_tags (path, spec, error) && patch_fits (path, spec, n_value, error))
+        if (has_no_tags (path, spec, error))
             return wm_opensamples_open (&file, spec, error);
     } else if (wm_h5_only_dataset (file, text, sizeof text))
-        return wm_dense_open (&file, text, n_value, error);
+        return wm_dense_open (&file, text, error);
     else
         wm_fault (error, WM_EBATCH,
-                  "%.300s: neither events (schema/FORMATS.md) nor one dataset of patches; where "
-                  "there are several, name one: FILE.h5:/DATASET",
-                  path);
+                  "%.300s: neither events nor one dataset of patches; where there are several, "
+                  "name one: FILE.h5:/DATASET; it has %s",
+                  path, wm_h5_list (file, "", list));
     wm_h5_close (&file);
     return NULL;
 }
@@ -116,13 +103,13 @@ static wm_reader_t *with_points (wm_reader_t *self, const wm_spec_t *spec, wm_er
 }
 
 wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const char *pedestal,
-                                    const wm_spec_t *spec, uint32_t n_value, wm_error_t *error)
+                                    const wm_spec_t *spec, wm_error_t *error)
 {
     wm_reader_t *self = NULL;
     if (spec->points != WM_POINTS_WINDOWS)
         wm_fault (error, WM_EBATCH,
                   "%.300s: --channels without --planes goes with points: windows in --spec", name);
-    else if (patch_fits (name, spec, n_value, error))
+    else
         self = with_points (wm_planes_open (name, channels, pedestal, spec, error), spec, error);
     if (!self)
         blame (error->fault, error);
@@ -130,12 +117,12 @@ wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, cons
 }
 
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
-                                  const wm_spec_t *spec, uint32_t n_value, wm_error_t *error)
+                                  const wm_spec_t *spec, wm_error_t *error)
 {
     wm_reader_t *self = NULL;
     wm_h5_t *file =
         wm_hits_csv_is (name) ? wm_hits_csv_open (name, error) : wm_h5_open (name, error);
-    if (file && patch_fits (name, spec, n_value, error))
+    if (file)
         self = with_points (wm_joined_open (&file, pair, spec, error), spec, error);
     wm_h5_close (&file);
     if (!self)
@@ -143,34 +130,7 @@ wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair
     return self;
 }
 
-wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,
-                                   const wm_spec_t *spec, wm_error_t *error)
-{
-    char planes[PATH_MAX];
-    if (!*pins->planes && *pins->channels)
-        return wm_reader_open_frames (file, pins->channels, pins->pedestal, spec, pins->n_value,
-                                      error);
-    if (!*pins->planes)
-        return wm_reader_open (file, spec, pins->n_value, error);
-    if (!wm_pair_planes (pins, name, planes)) {
-        wm_fault (error, WM_EBATCH, "%.300s: the path of its planes is too long", name);
-        return NULL;
-    }
-    if (wm_url_of (planes)) {
-        wm_fault (
-            error, WM_EBATCH,
-            "%.200s: its planes would be %.200s: wiremill copies inputs from servers, but not "
-            "these files; begin again with --planes FOLDER/{stem}.h5 of a folder here",
-            name, planes);
-        return NULL;
-    }
-    const wm_reader_pair_t pair = { planes, pins->channels, pins->hit_time, pins->hit_offset,
-                                    pins->pedestal };
-    return wm_reader_open_pair (file, &pair, spec, pins->n_value, error);
-}
-
-wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n_value,
-                             wm_error_t *error)
+wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, wm_error_t *error)
 {
     size_t length = wm_path_length (name);
     char *path = strndup (name, length);
@@ -194,9 +154,9 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n
     else if (fd >= 0 && !dataset &&
              (!memcmp (magic, "\x93NUMPY", 6) ||
               (length > 4 && !strcmp (path + length - 4, ".npy"))))
-        self = wm_npy_open (path, n_value, error);
+        self = wm_npy_open (path, error);
     else if (fd >= 0)
-        self = with_points (hdf5_open (path, dataset, spec, n_value, error), spec, error);
+        self = with_points (hdf5_open (path, dataset, spec, error), spec, error);
     if (fd >= 0)
         close (fd);
     free (path);
@@ -267,18 +227,38 @@ uint32_t wm_reader_of_row (wm_reader_t *self, uint64_t row)
     return UINT32_MAX;
 }
 
-/* "32 x 32 x 3", and its sizes but those of 1 into `size`; returns how many these are.  */
-static uint32_t shape_say (char text[128], const uint64_t *dim, uint32_t n_dim, uint64_t size[8])
+/* ---- whether the model takes what an input gives --------------------------------------------- */
+
+/* A shape without the number of its patches: that of an array, or of what a model takes.  */
+typedef struct {
+    uint32_t n, n_size; /* dimensions; those that are not 1, in `size` */
+    uint64_t dim[8], size[8], n_value;
+} shape_t;
+
+static void shape_add (shape_t *self, uint64_t dim)
 {
-    uint32_t n_size = 0;
-    *text = 0;
-    for (uint32_t d = 0; d < n_dim; d++) {
-        const size_t at = strlen (text);
-        snprintf (text + at, 128 - at, d ? " x %llu" : "%llu", (unsigned long long) dim[d]);
-        if (dim[d] != 1)
-            size[n_size++] = dim[d];
+    self->dim[self->n++] = dim;
+    if (dim != 1)
+        self->size[self->n_size++] = dim;
+    if (__builtin_mul_overflow (self->n_value, dim, &self->n_value))
+        self->n_value = UINT64_MAX;
+}
+
+static shape_t shape_parse (const char *text)
+{
+    shape_t self = { .n_value = 1 };
+    for (char *end; self.n < 8 && *text; text = end + (*end == 'x')) {
+        const uint64_t dim = strtoull (text, &end, 10);
+        if (end == text)
+            break;
+        shape_add (&self, dim);
     }
-    return n_size;
+    return self;
+}
+
+static bool is_same (const shape_t *a, const shape_t *b)
+{
+    return a->n_size == b->n_size && !memcmp (a->size, b->size, a->n_size * sizeof *a->size);
 }
 
 static int compare (const void *a, const void *b)
@@ -287,40 +267,141 @@ static int compare (const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static const uint64_t *sorted (uint64_t *size, uint32_t n)
+static shape_t sorted (shape_t self)
 {
-    qsort (size, n, sizeof *size, compare);
-    return size;
+    qsort (self.size, self.n_size, sizeof *self.size, compare);
+    return self;
 }
 
-wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, const char *shape,
-                           wm_error_t *error)
+/* What in NumPy makes (N, `wanted`) of an array of this shape; "": nothing that is known here.  */
+static void cure_find (const uint64_t *dim, uint32_t n_dim, const shape_t *wanted, char text[120])
 {
-    uint64_t wanted[8], given_size[8], wanted_size[8];
-    char given_text[128], wanted_text[128], *end;
-    uint32_t n = 0;
-    for (; n < 8 && *shape; shape = end + (*end == 'x')) {
-        wanted[n++] = strtoull (shape, &end, 10);
-        if (end == shape)
-            break;
+    shape_t whole = { .n_value = 1 }, one = whole;
+    *text = 0;
+    for (uint32_t d = 0; d < n_dim; d++)
+        shape_add (&whole, dim[d]);
+    for (uint32_t d = 1; d < n_dim; d++)
+        shape_add (&one, dim[d]);
+    if (is_same (&whole, wanted)) {
+        snprintf (text, 120, "one patch alone is a[None] in NumPy");
+        return;
     }
-    const uint32_t n_given = self->n_dim ? self->n_dim - 1 : 0;
-    const uint32_t n_given_size = shape_say (given_text, self->dim + 1, n_given, given_size),
-                   n_wanted_size = shape_say (wanted_text, wanted, n, wanted_size);
-    if (n_given <= 1 || n_wanted_size <= 1 ||
-        (n_given_size == n_wanted_size &&
-         !memcmp (given_size, wanted_size, n_given_size * sizeof *given_size)))
+    for (uint32_t axis = n_dim - 1; axis > 0; axis--) {
+        shape_t left = { .n_value = 1 };
+        for (uint32_t d = 0; d < n_dim; d++)
+            if (d != axis)
+                shape_add (&left, dim[d]);
+        if (dim[axis] != 1 && is_same (&left, wanted)) {
+            snprintf (text, 120, "numpy.moveaxis (a, %d, 0)?", axis == n_dim - 1 ? -1 : (int) axis);
+            return;
+        }
+    }
+    const shape_t a = sorted (one), b = sorted (*wanted);
+    if (one.n_value == wanted->n_value)
+        snprintf (text, 120, "%sgive them flat, (N, %llu), in the model's order",
+                  is_same (&a, &b) ? "turn them (numpy.transpose), or " : "",
+                  (unsigned long long) wanted->n_value);
+}
+
+static wm_fault_t patches_fit (const wm_reader_t *self, const char *name, const shape_t *wanted,
+                               wm_error_t *error)
+{
+    char given_text[200], wanted_text[200], cure[120];
+    shape_t given = { .n_value = 1 };
+    for (uint32_t d = 1; d < self->n_dim; d++)
+        shape_add (&given, self->dim[d]);
+    if (given.n_value == wanted->n_value &&
+        (given.n <= 1 || wanted->n_size <= 1 || is_same (&given, wanted)))
         return WM_OK;
-    const int turned =
-        n_given_size == n_wanted_size &&
-        !memcmp (sorted (given_size, n_given_size), sorted (wanted_size, n_wanted_size),
-                 n_given_size * sizeof *given_size);
-    return wm_fault (error, WM_EBATCH, "%s: patches of %s, the model takes %s: %s", name,
-                     given_text, wanted_text,
-                     turned
-                         ? "turn them (numpy.transpose), or give them flat, (N, values), in the "
-                           "model's order"
-                         : "if their values are in the model's order, give them flat, (N, values)");
+    cure_find (self->dim, self->n_dim, wanted, cure);
+    return wm_fault (error, WM_EBATCH, "%.300s: its shape is %s, the model takes %s%s%s", name,
+                     wm_h5_shape (given_text, "", self->dim, self->n_dim),
+                     wm_h5_shape (wanted_text, "N", wanted->dim, wanted->n), *cure ? ": " : "",
+                     cure);
+}
+
+/* Patches that are cut from planes, of another size than the model's.  */
+static wm_fault_t cut_misfits (const wm_reader_t *self, const char *name, const shape_t *wanted,
+                               uint32_t n_input, wm_error_t *error)
+{
+    const wm_spec_t *spec = self->spec;
+    char cut[80] = "", takes[200], ready[200], cure[360];
+    if (spec->n_channel > 1)
+        snprintf (cut, sizeof cut, "%u, ", spec->n_channel);
+    wm_h5_shape (takes, "", wanted->dim, wanted->n);
+    wm_h5_shape (ready, "N", wanted->dim, wanted->n);
+    if (n_input > 1)
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: the model has %u inputs of %llu values together, which no plane "
+                         "gives: it takes ready patches alone, %s",
+                         name, n_input, (unsigned long long) wanted->n_value, ready);
+    if (wanted->n_size == 2)
+        snprintf (cure, sizeof cure, "write patch: [%llu, %llu] into --spec",
+                  (unsigned long long) wanted->size[0], (unsigned long long) wanted->size[1]);
+    else if (wanted->n_size == 3)
+        snprintf (cure, sizeof cure,
+                  "channels need points: spacepoints or windows with channels: %llu in --spec; or "
+                  "give ready patches, %s",
+                  (unsigned long long) (wanted->size[0] < wanted->size[2] ? wanted->size[0]
+                                                                          : wanted->size[2]),
+                  ready);
+    else
+        snprintf (cure, sizeof cure, "give ready patches, %s", ready);
+    return wm_fault (error, WM_EBATCH,
+                     "%.300s: its planes are cut to patches of (%s%u, %u), the model takes %s: %s",
+                     name, cut, spec->patch_wire, spec->patch_bin, takes, cure);
+}
+
+wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, uint32_t n_value,
+                           const char *shape, wm_error_t *error)
+{
+    uint32_t n_input = 1;
+    for (const char *c = shape; *c; c++)
+        n_input += *c == '+';
+    shape_t wanted = shape_parse (*shape && n_input == 1 ? shape : "");
+    if (!n_value)
+        return WM_OK;
+    if (!wanted.n)
+        shape_add (&wanted, n_value);
+    if (self->n_dim)
+        return patches_fit (self, name, &wanted, error);
+    return wm_spec_values (self->spec) == n_value
+               ? WM_OK
+               : cut_misfits (self, name, &wanted, n_input, error);
+}
+
+static wm_reader_t *input_open (const char *file, const char *name, const wm_pins_t *pins,
+                                const wm_spec_t *spec, wm_error_t *error)
+{
+    char planes[PATH_MAX];
+    if (!*pins->planes && *pins->channels)
+        return wm_reader_open_frames (file, pins->channels, pins->pedestal, spec, error);
+    if (!*pins->planes)
+        return wm_reader_open (file, spec, error);
+    if (!wm_pair_planes (pins, name, planes)) {
+        wm_fault (error, WM_EBATCH, "%.300s: the path of its planes is too long", name);
+        return NULL;
+    }
+    if (wm_url_of (planes)) {
+        wm_fault (
+            error, WM_EBATCH,
+            "%.200s: its planes would be %.200s: wiremill copies inputs from servers, but not "
+            "these files; begin again with --planes FOLDER/{stem}.h5 of a folder here",
+            name, planes);
+        return NULL;
+    }
+    const wm_reader_pair_t pair = { planes, pins->channels, pins->hit_time, pins->hit_offset,
+                                    pins->pedestal };
+    return wm_reader_open_pair (file, &pair, spec, error);
+}
+
+wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,
+                                   const char *shape, const wm_spec_t *spec, wm_error_t *error)
+{
+    wm_reader_t *self = input_open (file, name, pins, spec, error);
+    if (self && wm_reader_fits (self, name, pins->n_value, shape, error))
+        wm_reader_destroy (&self);
+    return self;
 }
 
 wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,

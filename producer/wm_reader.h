@@ -40,26 +40,24 @@ typedef struct {
     const char *hit_offset, *pedestal; /* as wm_pins.h has them; NULL: "" */
 } wm_reader_pair_t;
 
-/* Opens by layout. `n_value`: values a patch of the model takes (0: no model). NULL with WM_EBATCH:
-   no layout we know, or broken in a way that concerns the whole file; WM_EHOST: out of memory. spec
-   is lent.  */
-wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, uint32_t n_value,
-                             wm_error_t *error);
+/* Opens by layout. NULL with WM_EBATCH: no layout we know, or broken in a way that concerns the
+   whole file; WM_EHOST: out of memory. spec is lent.  */
+wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, wm_error_t *error);
 
 /* The same of hits whose planes lie elsewhere; hits, planes and map are joined by event, wire and
    channel. Known are numl's hit_table and larrecodnn's chargehits, with Wire-Cell's frames
    (wm_frames.h).  */
 wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
-                                  const wm_spec_t *spec, uint32_t n_value, wm_error_t *error);
+                                  const wm_spec_t *spec, wm_error_t *error);
 
 /* The same of frames alone, whose windows are scored (points: windows). `pedestal` as wm_pins.h has
    it.  */
 wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const char *pedestal,
-                                    const wm_spec_t *spec, uint32_t n_value, wm_error_t *error);
+                                    const wm_spec_t *spec, wm_error_t *error);
 
-/* Opens `file`, the content of input `name`, as the campaign's pins tell.  */
+/* Opens `file`, the content of input `name`, as the campaign's pins tell, if wm_reader_fits.  */
 wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,
-                                   const wm_spec_t *spec, wm_error_t *error);
+                                   const char *shape, const wm_spec_t *spec, wm_error_t *error);
 void wm_reader_destroy (wm_reader_t **self_p);
 
 /* Returns how hits and planes were joined ("hits in us ..."), and what of the events that were read
@@ -77,10 +75,11 @@ uint64_t wm_reader_n_row (const wm_reader_t *self);
    hit table; UINT32_MAX: none, or the layout has no such table. Reads nothing.  */
 uint32_t wm_reader_of_row (wm_reader_t *self, uint64_t row);
 
-/* WM_EBATCH: ready-made patches of another shape than `shape`, sizes with 'x' between ("3x32x32";
-   "": any). Sizes of 1 do not count, and flat patches (N, values) are in the model's order.  */
-wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, const char *shape,
-                           wm_error_t *error);
+/* WM_EBATCH: the model takes other patches than this input gives. `n_value`: values that it takes (0: any);
+   `shape`: theirs ("3x32x32"; of several inputs "1x48x48+4"; "": any). Sizes of 1 do not count, and
+   flat patches (N, values) are in the model's order.  */
+wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, uint32_t n_value,
+                           const char *shape, wm_error_t *error);
 
 /* Reads event `ordinal` into *event, reusing its memory. WM_EBATCH: the file is bad;
    WM_EHOST: out of memory.  */

@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAME_MAX_CHARS 32 /* longer names are near to nothing */
 
@@ -190,8 +191,10 @@ static bool check_time (const wm_verb_t *verb, const wm_option_t *option, const 
                    option->is_above ? "above" : "from", option->real_least, value);
 }
 
+#define NAME_BYTES "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+
 /* Refuses an argument that is not a name: an empty one, mostly an unset variable of a shell script,
-   and a leading '~' that the shell did not replace by the home folder.  */
+   and a leading '~' or variable that the shell did not replace.  */
 static bool check_name (const wm_verb_t *verb, const char *what, const char *value, bool is_path)
 {
     if (!*value)
@@ -201,6 +204,12 @@ static bool check_name (const wm_verb_t *verb, const char *what, const char *val
                        "%s '%s': the shell does not replace a ~ in quotes or behind =; type "
                        "\"$HOME%s\", or ./%s for a folder of that name",
                        what, value, value + 1, value);
+    const size_t name = value[0] == '$' ? strspn (value + 1, NAME_BYTES) : 0;
+    if (is_path && name && access (value, F_OK))
+        return refuse (verb,
+                       "%s '%s': the shell replaces no variable in single quotes; type "
+                       "\"%.*s\"%s",
+                       what, value, (int) name + 1, value, value + name + 1);
     return true;
 }
 

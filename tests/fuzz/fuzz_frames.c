@@ -129,7 +129,7 @@ static void read_pair (const char *of_hits, const char *of_frames, const char *p
     const wm_reader_pair_t pair = { of_frames, map_path, "", "1.5", pedestal };
     if (!spec.patch_bin)
         wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
-    wm_reader_t *reader = wm_reader_open_pair (of_hits, &pair, &spec, 0, &error);
+    wm_reader_t *reader = wm_reader_open_pair (of_hits, &pair, &spec, &error);
     if (!reader)
         return;
     for (uint32_t i = 0; i < wm_reader_n_event (reader) && i < 8; i++)

@@ -31,10 +31,10 @@ static void read_file (const char *path)
     wm_error_t error;
     if (!spec.patch_bin)
         wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
-    wm_reader_t *reader = wm_reader_open (path, &spec, 0, &error);
+    wm_reader_t *reader = wm_reader_open (path, &spec, &error);
     if (!reader)
         return;
-    wm_reader_fits (reader, "fuzz.h5", "2x3", &error);
+    wm_reader_fits (reader, "fuzz.h5", 6, "2x3", &error);
     const uint32_t n_event = wm_reader_n_event (reader);
     for (uint32_t i = 0; i < n_event; i = i < 7 || i + 1 == n_event ? i + 1 : n_event - 1)
         if (!wm_reader_event (reader, i, &event, &error))

@@ -45,7 +45,7 @@ static void read_event (void)
         gpu_event_new (&event, &spec, SYNTHETIC_HITS, 1, 1);
         return;
     }
-    wm_reader_t *reader = wm_reader_open (REAL, &spec, 0, &error);
+    wm_reader_t *reader = wm_reader_open (REAL, &spec, &error);
     if (!reader || wm_reader_event (reader, 0, &read, &error))
         fail_msg ("%s", error.text);
     gpu_event_cut (&event, &spec, &read);

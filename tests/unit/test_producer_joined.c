@@ -86,7 +86,7 @@ static wm_reader_t *joined_open (const char *planes, const char *hit_time, wm_er
     snprintf (map, sizeof map, "%s", own_path ("map.csv"));
     const wm_reader_pair_t pair = { .planes = frames, .channels = map, .hit_time = hit_time };
     wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
-    return wm_reader_open_pair (hits, &pair, &spec, 0, error);
+    return wm_reader_open_pair (hits, &pair, &spec, error);
 }
 
 static void all_make (void)

@@ -483,7 +483,7 @@ static int few_events_read (const char *path)
     wm_event_t event = { 0 };
     wm_error_t error = { 0 };
     assert (!wm_spec_preset (&spec, "protodune-2021", NULL));
-    wm_reader_t *reader = wm_reader_open (path, &spec, 48 * 48, &error);
+    wm_reader_t *reader = wm_reader_open (path, &spec, &error);
     if (!reader)
         return fprintf (stderr, "%s\n", error.text), 1;
     const uint32_t last = wm_reader_n_event (reader) - 1, list[3] = { last, 0, last / 2 };
@@ -590,7 +590,7 @@ static void no_memory_is_no_damage (void **state)
     for (int is_tight = 0; is_tight < 2; is_tight++) {
         if (is_tight)
             allow (16u << 20);
-        assert_null (wm_reader_open (path, &spec, 0, &error));
+        assert_null (wm_reader_open (path, &spec, &error));
         assert_int_equal (error.fault, is_tight ? WM_EHOST : WM_EBATCH);
     }
     assert_int_equal (setrlimit (RLIMIT_AS, &before), 0);

@@ -37,7 +37,9 @@ static int teardown (void **state)
 static void refused (const char *path, uint32_t n_value, const char *words)
 {
     wm_error_t error = { 0 };
-    wm_reader_t *reader = wm_reader_open (path, &spec, n_value, &error);
+    wm_reader_t *reader = wm_reader_open (path, &spec, &error);
+    if (reader)
+        wm_reader_fits (reader, path, n_value, "", &error);
     for (uint32_t e = 0; reader && e < wm_reader_n_event (reader) && !error.fault; e++)
         wm_reader_event (reader, e, &event, &error);
     wm_reader_destroy (&reader);
@@ -49,8 +51,8 @@ static void refused (const char *path, uint32_t n_value, const char *words)
 static wm_reader_t *opened (const char *path, uint32_t n_value, const char *layout)
 {
     wm_error_t error = { 0 };
-    wm_reader_t *reader = wm_reader_open (path, &spec, n_value, &error);
-    if (!reader)
+    wm_reader_t *reader = wm_reader_open (path, &spec, &error);
+    if (!reader || wm_reader_fits (reader, path, n_value, "", &error))
         fail_msg ("%s", error.text);
     assert_string_equal (wm_reader_layout (reader), layout);
     return reader;
@@ -370,8 +372,7 @@ static void npy_is_read (void **state)
     assert_int_equal (event.patch_values, 4);
     assert_true (event.patch[11] == 11);
     wm_reader_destroy (&reader);
-    refused (path, 5, "3 patches of 4 values, the model takes 5");
-    refused (path, 12, "patches of 4 values, the model takes 12; one patch alone is a[None]");
+    refused (path, 5, "its shape is (3, 2, 2), the model takes (N, 5)");
     static const uint16_t half[] = { 0x3c00, 0xc000, 0x7bff, 0x0001, 0x7e00, 0x8000 };
     npy_write (path, "{'shape': (3, 2), 'fortran_order': False, 'descr': '<f2'}", half, 12);
     reader = opened (path, 2, "dense patches");
@@ -379,6 +380,53 @@ static void npy_is_read (void **state)
     assert_true (event.patch[0] == 1 && event.patch[1] == -2 && event.patch[2] == 65504);
     assert_true (event.patch[3] == 0x1p-24f && isnan (event.patch[4]) && signbit (event.patch[5]));
     wm_reader_destroy (&reader);
+}
+
+/* What the shapes are, of array and model, and what in NumPy makes one of the other.  */
+static void shapes_are_told (void **state)
+{
+    (void) state;
+    const char *path = test_path ("shape.npy");
+    static const float value[96];
+    static const struct {
+        const char *dim, *shape;
+        uint32_t n_value;
+        const char *words; /* NULL: it fits */
+    } list[] = {
+        { "4, 4, 6", "4x6", 24, NULL },
+        { "4, 4, 6", "1x4x6x1", 24, NULL },
+        { "4, 24", "4x6", 24, NULL }, /* flat */
+        { "4, 4, 6", "4x6+8", 32, "its shape is (4, 4, 6), the model takes (N, 32)" },
+        { "4, 6, 4", "6x4", 24, NULL },
+        { "4, 6, 4", "4x6", 24,
+          "(4, 6, 4), the model takes (N, 4, 6): numpy.moveaxis (a, -1, 0)?" },
+        { "8, 6, 2", "8x6", 48,
+          "(8, 6, 2), the model takes (N, 8, 6): numpy.moveaxis (a, -1, 0)?" },
+        { "8, 2, 6", "8x6", 48, "(8, 2, 6), the model takes (N, 8, 6): numpy.moveaxis (a, 1, 0)?" },
+        { "8, 6, 2", "8x6x2", 96, "(N, 8, 6, 2): one patch alone is a[None] in NumPy" },
+        { "2, 8, 6", "6x8", 48,
+          "(2, 8, 6), the model takes (N, 6, 8): turn them (numpy.transpose), or give them flat, "
+          "(N, 48), in the model's order" },
+        { "2, 8, 6", "3x16", 48, "(N, 3, 16): give them flat, (N, 48), in the model's order" },
+        { "2, 8, 6", "9x9", 81, "its shape is (2, 8, 6), the model takes (N, 9, 9)" },
+    };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        char head[128];
+        wm_error_t error = { 0 };
+        snprintf (head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': (%s), }",
+                  list[i].dim);
+        npy_write (path, head, value, sizeof value);
+        wm_reader_t *reader = wm_reader_open (path, &spec, &error);
+        assert_non_null (reader);
+        const wm_fault_t fault =
+            wm_reader_fits (reader, path, list[i].n_value, list[i].shape, &error);
+        wm_reader_destroy (&reader);
+        assert_int_equal (fault, list[i].words ? WM_EBATCH : WM_OK);
+        const size_t n = list[i].words ? strlen (list[i].words) : 0;
+        if (n && (strlen (error.text) < n || /* nothing follows */
+                  strcmp (error.text + strlen (error.text) - n, list[i].words) != 0))
+            fail_msg ("'%s' does not end with '%s'", error.text, list[i].words);
+    }
 }
 
 static void npy_refusals (void **state)
@@ -421,7 +469,7 @@ static void npy_refusals (void **state)
     fputs ("these are no numbers, and there are enough of them", junk);
     fclose (junk);
     wm_error_t why = { 0 };
-    assert_null (wm_reader_open (path, &spec, 4, &why));
+    assert_null (wm_reader_open (path, &spec, &why));
     assert_int_equal (why.fault, WM_EBATCH);
     assert_null (strstr (why.text, "HDF5"));
     assert_non_null (strstr (why.text, ".npy"));
@@ -787,6 +835,7 @@ int main (void)
         cmocka_unit_test (opensamples_is_read),
         cmocka_unit_test (a_wire_has_one_row),
         cmocka_unit_test (npy_is_read),
+        cmocka_unit_test (shapes_are_told),
         cmocka_unit_test (npy_refusals),
         cmocka_unit_test (patches_with_event_ids),
         cmocka_unit_test (long_patch_files_are_cut),

@@ -21,7 +21,7 @@ static wm_reader_t *stream_open (const wm_spec_t *spec)
     put_i32 (file, "event_table/n_tick", 2, 0, n_tick);
     H5Fclose (file);
     wm_error_t error;
-    wm_reader_t *reader = wm_reader_open (path, spec, 0, &error);
+    wm_reader_t *reader = wm_reader_open (path, spec, &error);
     assert_non_null (reader);
     return reader;
 }

@@ -136,7 +136,7 @@ static void source_make (source_t *self, const char *name)
     self->spec.points = WM_POINTS_WINDOWS;
     self->spec.step_wire = 2, self->spec.step_bin = 5;
     strcpy (self->pins.precision, "fp32");
-    self->reader = wm_reader_open (test_path (name), &self->spec, VALUES, &error);
+    self->reader = wm_reader_open (test_path (name), &self->spec, &error);
     const uint32_t n = self->reader ? (uint32_t) wm_reader_n_row (self->reader) : 0;
     if (!self->reader || wm_scratch_open (&self->scratch, test_folder, n, VALUES, &error))
         fail_msg ("%s", error.text);
@@ -299,7 +299,7 @@ static void events_of_one_number_have_two_names (void **state)
     H5Fclose (file);
     source_t other = source;
     wm_error_t error;
-    other.reader = wm_reader_open (test_path ("twice.h5"), &other.spec, VALUES, &error);
+    other.reader = wm_reader_open (test_path ("twice.h5"), &other.spec, &error);
     assert_non_null (other.reader);
     assert_int_equal (wm_scratch_open (&other.scratch, test_folder, wm_reader_n_row (other.reader),
                                        VALUES, &error),
@@ -326,7 +326,7 @@ static void patches_are_refused (void **state)
     hid_t file = H5Fcreate (test_path ("patches.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     put_f32 (file, "patches", 1, VALUES, value);
     H5Fclose (file);
-    assert_null (wm_reader_open (test_path ("patches.h5"), &spec, VALUES, &error));
+    assert_null (wm_reader_open (test_path ("patches.h5"), &spec, &error));
     assert_int_equal (error.fault, WM_EBATCH);
     assert_non_null (strstr (error.text, "ready-made patches: nothing tells where"));
 }

@@ -50,7 +50,7 @@ static void source_make (source_t *self, const char *name, uint32_t n)
     put_f32 (file, "patches", n, 2, value);
     H5Fclose (file);
     free (value);
-    self->reader = wm_reader_open (path, &spec, 2, &error);
+    self->reader = wm_reader_open (path, &spec, &error);
     if (!self->reader || wm_scratch_open (&self->scratch, test_folder, n, 4, &error))
         fail_msg ("%s", error.text);
     for (uint32_t i = 0; i < n; i++) {
