@@ -340,7 +340,7 @@ static int cut_apart (void *arg, FILE *out)
 
 static int cut_main (const wm_args_t *args)
 {
-    char offset[24] = "", pedestal[24] = "", place[PATH_MAX];
+    char offset[24] = "", pedestal[24] = "", planes[PATH_MAX], place[PATH_MAX];
     job_t job = { .input = wm_args_text (args, "input"),
                   .pair = { wm_args_text (args, "planes"), wm_args_text (args, "channels"),
                             wm_args_text (args, "hit-time"), offset, pedestal },
@@ -351,6 +351,11 @@ static int cut_main (const wm_args_t *args)
     wm_error_t error;
     if (job.pair.planes && !job.pair.channels)
         return wm_args_refuse (args, "--planes needs --channels");
+    if (job.pair.planes && !wm_pair_expand (job.pair.planes, job.input, planes))
+        return wm_args_refuse (args, "the path of --planes is too long");
+    job.pair.planes = job.pair.planes ? planes : NULL;
+    if (job.pair.planes && wm_args_spare (args, planes, "--planes", &error))
+        return wm_args_refuse (args, "%s", error.text);
     if ((wm_args_given (args, "hit-offset") &&
          wm_pair_offset (wm_args_text (args, "hit-offset"), offset, &error)) ||
         (wm_args_given (args, "pedestal") &&

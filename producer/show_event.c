@@ -12,6 +12,7 @@
 #include "schema/wm_pair.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_path.h"
 #include "schema/wm_batch.h"
 
 #include <errno.h>
@@ -328,9 +329,11 @@ static int make_picture (void *arg, FILE *out)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* The first child: which input an output was made of.  */
-static int read_input_name (void *arg, FILE *out)
+/* The first child: which input an output was made of, its planes, their map, and how they were
+   joined, a line each.  */
+static int read_origin (void *arg, FILE *out)
 {
+    static const char *const names[] = { "input", "planes", "channels", "joined" };
     const wm_show_t *self = arg;
     char text[WM_PINS_BYTES_MAX];
     wm_error_t error;
@@ -345,30 +348,77 @@ static int read_input_name (void *arg, FILE *out)
         return WM_EXIT_INPUT;
     }
     const bool is_ours = wm_h5_text (file, "input", text, sizeof text);
+    for (int i = 0; i < 4 && is_ours; i++)
+        fprintf (out, "%s\n", wm_h5_text (file, names[i], text, sizeof text) ? text : "");
     wm_h5_close (&file);
-    if (is_ours)
-        fputs (text, out);
-    else
+    if (!is_ours && !*self->input)
         fprintf (stderr,
                  "wiremill show: %s states no input: it is no output of wiremill (*.scores.h5), or "
                  "one of an early release; name the input by --input\n",
                  self->path);
-    return is_ours ? WM_EXIT_OK : WM_EXIT_INPUT;
+    return is_ours || *self->input ? WM_EXIT_OK : WM_EXIT_INPUT;
 }
 
-static int find_input (wm_show_t *self, const wm_args_t *args)
+/* What an output tells of how hits and planes were joined, "hit_table/time read in us, ticks of 0.5
+   us, +3 ticks, pedestal 900" (wm_joined.c), of frames alone "pedestal 900".  */
+static void take_joined (wm_show_t *self, const char *text)
 {
+    double offset;
+    if (strstr (text, " read in us"))
+        strcpy (self->hit_time, "us");
+    else if (strstr (text, " read in ticks"))
+        strcpy (self->hit_time, "ticks");
+    for (const char *part = text; part; part = (part = strstr (part, ", ")) ? part + 2 : NULL) {
+        int end = 0;
+        if (sscanf (part, "%lf ticks%n", &offset, &end) == 1 && end)
+            snprintf (self->hit_offset, sizeof self->hit_offset, "%.9g", offset);
+        if (!strncmp (part, "pedestal ", 9))
+            snprintf (self->pedestal, sizeof self->pedestal, "%.*s", (int) strcspn (part + 9, ","),
+                      part + 9);
+    }
+}
+
+/* Whether a file that the output names is here; `option` names another one.  */
+static bool is_here (const wm_show_t *self, const char *what, const char *path, const char *option)
+{
+    char file[PATH_MAX];
+    snprintf (file, sizeof file, "%.*s", (int) wm_path_length (path), path);
+    if (!*file || access (file, R_OK) == 0)
+        return true;
+    fprintf (stderr, "wiremill show: the %s %s of %s cannot be read here: %s; name it by %s\n",
+             what, path, self->path, strerror (errno), option);
+    return false;
+}
+
+/* What the command line does not name is as the output states it.  */
+static int find_origin (wm_show_t *self, const wm_args_t *args)
+{
+    char text[4 * WM_PINS_BYTES_MAX], *next = text, *line[4];
     if (wm_args_text (args, "input"))
-        return snprintf (self->input, sizeof self->input, "%s", wm_args_text (args, "input")) * 0;
-    const int code = wm_apart_text ("show", read_input_name, self, self->input, sizeof self->input);
+        snprintf (self->input, sizeof self->input, "%s", wm_args_text (args, "input"));
+    const int code = wm_apart_text ("show", read_origin, self, text, sizeof text);
     if (code)
         return code;
-    if (*self->input && access (self->input, R_OK)) {
-        fprintf (stderr,
-                 "wiremill show: the input %s of %s cannot be read here: %s; name it by --input\n",
-                 self->input, self->path, strerror (errno));
-        return WM_EXIT_INPUT;
+    for (int i = 0; i < 4; i++) {
+        line[i] = strsep (&next, "\n");
+        line[i] = line[i] ? line[i] : "";
     }
+    if (!*self->input)
+        snprintf (self->input, sizeof self->input, "%s", line[0]);
+    if (!is_here (self, "input", self->input, "--input"))
+        return WM_EXIT_INPUT;
+    if (!self->pair.channels && *line[2]) {
+        snprintf (self->planes, sizeof self->planes, "%s", line[1]);
+        snprintf (self->channels, sizeof self->channels, "%s", line[2]);
+        if (!is_here (self, "planes", self->planes, "--planes, and their map by --channels") ||
+            !is_here (self, "channel map", self->channels, "--channels, with --planes"))
+            return WM_EXIT_INPUT;
+        self->pair.channels = self->channels;
+        self->pair.hit_time = self->hit_time;
+        take_joined (self, line[3]);
+    } else if (self->pair.planes && !wm_pair_expand (self->pair.planes, self->input, self->planes))
+        return wm_args_refuse (args, "the path of --planes is too long");
+    self->pair.planes = *self->planes ? self->planes : NULL;
     return WM_EXIT_OK;
 }
 
@@ -458,6 +508,12 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
     return WM_EXIT_OK;
 }
 
+static int complain (const wm_error_t *error)
+{
+    fprintf (stderr, "wiremill show: %s\n", error->text);
+    return wm_exit_of (error->fault);
+}
+
 int wm_show_picture (const wm_args_t *args, const char *path)
 {
     char place[PATH_MAX];
@@ -468,16 +524,17 @@ int wm_show_picture (const wm_args_t *args, const char *path)
     self->path = path;
     int code = take_options (self, args);
     const char *const files[] = { path, wm_args_text (args, "input"), self->against,
-                                  self->pair.planes, self->pair.channels };
-    if (!code && wm_file_exist (files, sizeof files / sizeof *files, &error)) {
-        fprintf (stderr, "wiremill show: %s\n", error.text);
-        code = wm_exit_of (error.fault);
-    }
+                                  self->pair.channels };
+    if (!code && wm_file_exist (files, sizeof files / sizeof *files, &error))
+        code = complain (&error);
     if (!code)
-        code = find_input (self, args);
-    if (!code && *self->input &&
-        wm_args_spare (args, self->input, "the input of the scores", &error))
-        code = wm_args_refuse (args, "%s", error.text);
+        code = find_origin (self, args);
+    if (!code && wm_file_exist (&self->pair.planes, 1, &error))
+        code = complain (&error);
+    const char *const read[] = { self->input, self->pair.planes, self->pair.channels };
+    for (int i = 0; i < 3 && !code; i++)
+        if (read[i] && *read[i] && wm_args_spare (args, read[i], "a file of the scores", &error))
+            code = wm_args_refuse (args, "%s", error.text);
     if (!code)
         code = wm_apart_run ("show", wm_args_place (args, "output", place), make_picture, self);
     free (self);

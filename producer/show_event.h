@@ -20,7 +20,8 @@ typedef struct {
     const char *path, *output;     /* scores, and the picture */
     char input[WM_PINS_BYTES_MAX]; /* "": of images, which need none */
     wm_reader_pair_t pair;
-    char hit_offset[24], pedestal[24]; /* of it */
+    char planes[PATH_MAX], channels[PATH_MAX], hit_time[8], hit_offset[24],
+        pedestal[24]; /* of it */
     wm_show_kind_t kind;
     bool has_event, has_hit, is_worst, has_zoom;
     int64_t id[4];                /* run, subrun, event, hit_id */

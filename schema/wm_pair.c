@@ -20,7 +20,7 @@ static bool put (char path[PATH_MAX], size_t *at, const char *from, size_t n)
     return true;
 }
 
-bool wm_pair_planes (const wm_pins_t *pins, const char *name, char path[PATH_MAX])
+bool wm_pair_expand (const char *pattern, const char *name, char path[PATH_MAX])
 {
     const size_t length = wm_path_length (name);
     size_t base = length, dot, at = 0;
@@ -30,9 +30,9 @@ bool wm_pair_planes (const wm_pins_t *pins, const char *name, char path[PATH_MAX
         dot--;
     dot = dot > base + 1 ? dot - 1 : length;
     const size_t folder = base > 1 ? base - 1 : base;
-    bool fits = *pins->planes != 0;
+    bool fits = *pattern != 0;
     *path = 0;
-    for (const char *from = pins->planes; *from && fits;) {
+    for (const char *from = pattern; *from && fits;) {
         if (!strncmp (from, "{stem}", 6))
             fits = put (path, &at, name + base, dot - base), from += 6;
         else if (!strncmp (from, "{dir}", 5))
@@ -41,6 +41,11 @@ bool wm_pair_planes (const wm_pins_t *pins, const char *name, char path[PATH_MAX
             fits = put (path, &at, from++, 1);
     }
     return fits;
+}
+
+bool wm_pair_planes (const wm_pins_t *pins, const char *name, char path[PATH_MAX])
+{
+    return wm_pair_expand (pins->planes, name, path);
 }
 
 /* Nine digits, so that 1.50 and 15e-1 are the same. false: no number up to `most`.  */

@@ -17,6 +17,9 @@
    and *path is "", or it is longer than a path may be.  */
 bool wm_pair_planes (const wm_pins_t *pins, const char *name, char path[PATH_MAX]);
 
+/* The same of a pattern as the pin `planes` has it.  */
+bool wm_pair_expand (const char *pattern, const char *name, char path[PATH_MAX]);
+
 /* Check what was given for the pins hit_offset (a number of ticks) and pedestal ("median", "none"
    or ADC), and write it in the form that is pinned. WM_EUSAGE with a text.  */
 wm_fault_t wm_pair_offset (const char *given, char pin[24], wm_error_t *error);
