@@ -25,6 +25,7 @@ typedef enum { WM_MEAN, WM_MAXPOOL, WM_MAXMEAN } wm_downscale_t;
 typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_spec_view_t;
 typedef enum { WM_POINTS_HITS, WM_POINTS_SPACEPOINTS, WM_POINTS_WINDOWS } wm_points_t;
 typedef enum { WM_RESULT_SCORES, WM_RESULT_IMAGE } wm_result_t;
+typedef enum { WM_HIT_CHECK_CHARGE, WM_HIT_CHECK_NONE } wm_hit_check_t;
 typedef enum { WM_LIFETIME_NONE, WM_LIFETIME_EXP, WM_LIFETIME_TABLE } wm_lifetime_t;
 
 typedef struct {
@@ -49,8 +50,9 @@ typedef struct {
     uint32_t n_channel;                 /* of a patch; 1 or more */
     uint32_t n_tag;                     /* windows: 0, or n_channel */
     char tag[WM_SPEC_CHANNELS_MAX][32]; /* of the frames that fill the channels */
-    wm_result_t result;     /* image: a value for each cell of the patch, stitched to frames */
-    uint32_t channels_last; /* no key: 1 where the model's input is (wire, bin, channel) */
+    wm_result_t result;       /* image: a value for each cell of the patch, stitched to frames */
+    wm_hit_check_t hit_check; /* charge: an input whose hits miss the charge is held */
+    uint32_t channels_last;   /* no key: 1 where the model's input is (wire, bin, channel) */
 } wm_spec_t;
 
 /* Fills in a preset: "protodune-2021", "dunefd-44x48", "waveform-200". WM_EBATCH lists those that

@@ -77,6 +77,10 @@ const wm_spec_key_t wm_spec_keys[WM_SPEC_KEYS] = {
       "scores: a few values a patch, columns of the output's table; image: a value\n"
       "for each cell of a window, stitched to a frame of each event.",
       { "scores", "image" }, 0 },
+    { "hit_check", WM_SPEC_CHOICE, AT (hit_check), "",
+      "charge: an input is held whose hits find no more charge at their times than\n"
+      "elsewhere on their wires, or mostly empty patches; none: it is scored.",
+      { "charge", "none" }, 0 },
 };
 /* clang-format on */
 
@@ -86,7 +90,7 @@ _Static_assert(AT (adc_max) == AT (adc_min) + sizeof (double), "adc");
 _Static_assert(AT (out_max) == AT (out_min) + sizeof (double), "out");
 _Static_assert(sizeof (wm_downscale_t) == sizeof (int) && sizeof (wm_spec_view_t) == sizeof (int) &&
                    sizeof (wm_lifetime_t) == sizeof (int) && sizeof (wm_points_t) == sizeof (int) &&
-                   sizeof (wm_result_t) == sizeof (int),
+                   sizeof (wm_result_t) == sizeof (int) && sizeof (wm_hit_check_t) == sizeof (int),
                "choices are stored as int");
 
 /* ---- canonical text -------------------------------------------------------------------------- */

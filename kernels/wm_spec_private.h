@@ -32,7 +32,7 @@ typedef struct {
     uint32_t max;
 } wm_spec_key_t;
 
-enum { WM_SPEC_KEYS = 21, WM_SPEC_KEYS_FIRST = 15 }; /* the first are always printed */
+enum { WM_SPEC_KEYS = 22, WM_SPEC_KEYS_FIRST = 15 }; /* the first are always printed */
 extern const wm_spec_key_t wm_spec_keys[WM_SPEC_KEYS];
 
 /* Returns whether an output file has a column of this name beside the labels.  */

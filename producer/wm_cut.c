@@ -35,6 +35,7 @@ struct wm_cut_t {
     uint32_t n_sorted;
     wm_manifest_held_t *held;
     uint32_t n_held, n_same_cell, n_empty;
+    wm_cut_odd_t odd;
     uint8_t *in_fiducial;
     uint32_t *hit; /* of the batches, one after another */
     uint32_t n_hit;
@@ -84,6 +85,20 @@ void wm_cut_destroy (wm_cut_t **self_p)
     free (self->cover);
     free (self);
     *self_p = NULL;
+}
+
+void wm_cut_odd_add (wm_cut_odd_t *self, const wm_cut_odd_t *from)
+{
+    self->n_early += from->n_early, self->n_late += from->n_late;
+    self->n_pixel += from->n_pixel, self->n_clamped += from->n_clamped;
+    if (from->n_early)
+        self->early = from->early;
+    if (from->n_late)
+        self->late = from->late;
+    if (from->n_early || from->n_late)
+        self->n_tick = from->n_tick;
+    if (from->growth > self->growth)
+        self->growth = from->growth, self->tau_us = from->tau_us;
 }
 
 /* ---- start ----------------------------------------------------------------------------------- */
@@ -147,6 +162,11 @@ static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *e
         wm_event_reserve (&self->factors, &self->factors_max, event->n_tick, 4, error);
     if (!fault && event->stream_ticks)
         fault = factors_check (tau_us, t0_us, tick_us, trigger_offset, event, where, error);
+    if (event->n_hit) {
+        const double last = (double) event->first_tick + event->n_tick - 1;
+        self->odd.growth = ((last - trigger_offset) * tick_us - t0_us) / tau_us;
+        self->odd.tau_us = tau_us;
+    }
     if (!fault && (event->n_hit || !event->stream_ticks)) /* most segments have no hits */
         wm_image_lifetime (tau_us, t0_us, tick_us, trigger_offset, event->first_tick, event->n_tick,
                            self->factors);
@@ -157,6 +177,35 @@ static wm_fault_t factors_make (wm_cut_t *self, const char *where, wm_error_t *e
 static void hold (wm_cut_t *self, uint32_t hit, wm_hit_status_t status)
 {
     self->held[self->n_held++] = (wm_manifest_held_t){ hit, status };
+}
+
+/* Columns [*first, *last) of a plane of n_col that a patch at `col` reads; none: it lies outside.  */
+static void columns_in (const wm_spec_t *spec, int32_t col, uint32_t n_col, int64_t *first,
+                        int64_t *last)
+{
+    const int64_t ticks = spec->view == WM_FULL_VIEW ? 1 : spec->drift_window;
+    *first = (int64_t) col - spec->patch_bin * ticks / 2;
+    *last = spec->view == WM_FULL_VIEW ? *first + spec->patch_bin
+                                       : (int64_t) col + spec->patch_bin * ticks / 2;
+    *first = *first < 0 ? 0 : *first;
+    *last = *last > n_col ? n_col : *last;
+}
+
+/* Whether a time is one, and its patch reads ticks of the readout.  */
+static bool time_is_good (wm_cut_t *self, float time)
+{
+    int64_t first, last;
+    if (!isfinite (time) || fabsf (time) > TIME_MAX)
+        return false;
+    columns_in (self->spec, wm_image_col (self->spec, time),
+                wm_image_n_col (self->spec, self->event->n_tick), &first, &last);
+    if (first < last)
+        return true;
+    const double tick = (double) self->event->first_tick + (double) time;
+    self->odd.n_early += time < 0, self->odd.n_late += !(time < 0);
+    *(time < 0 ? &self->odd.early : &self->odd.late) = tick;
+    self->odd.n_tick = self->event->n_tick;
+    return false;
 }
 
 static uint8_t is_inside (const wm_spec_t *spec, const wm_event_t *event, uint32_t n_wire,
@@ -185,7 +234,7 @@ static void hits_judge (wm_cut_t *self)
         const wm_hit_t *hit = &event->hit[i];
         uint32_t plane = wm_event_plane (event, hit->cryostat, hit->tpc, hit->plane);
         self->in_fiducial[i] = 0;
-        if (!isfinite (hit->time) || fabsf (hit->time) > TIME_MAX) {
+        if (!time_is_good (self, hit->time)) {
             hold (self, i, WM_HIT_BAD_TIME);
             continue;
         }
@@ -240,7 +289,7 @@ static wm_hit_status_t cells_judge (wm_cut_t *self, uint32_t i, sorted_t *s)
         s->plane = s->plane == UINT32_MAX ? plane : s->plane;
         if (cell[k].wire == WM_EVENT_NO_CELL)
             continue;
-        if (!isfinite (cell[k].time) || fabsf (cell[k].time) > TIME_MAX)
+        if (!time_is_good (self, cell[k].time))
             return WM_HIT_BAD_TIME;
         if (plane == UINT32_MAX || cell[k].wire < 0 ||
             (uint32_t) cell[k].wire >= event->plane[plane].n_wire)
@@ -294,6 +343,7 @@ wm_fault_t wm_cut_start (wm_cut_t *self, const wm_event_t *event, const char *wh
     self->event = event;
     self->n_sorted = self->n_held = self->n_same_cell = self->n_empty = 0;
     self->n_hit = self->at = self->plane_end = 0;
+    self->odd = (wm_cut_odd_t){ 0 };
     uint64_t n = event->n_hit;
     wm_fault_t fault;
     if ((fault =
@@ -382,16 +432,7 @@ static bool reads_bad (const wm_cut_t *self, const sorted_t *hit)
 /* Columns [*first, *last) of the plane that a patch reads.  */
 static void columns_of (const wm_cut_t *self, const place_t *hit, int64_t *first, int64_t *last)
 {
-    const wm_spec_t *spec = self->spec;
-    if (spec->view == WM_FULL_VIEW) {
-        *first = (int64_t) hit->col - spec->patch_bin / 2;
-        *last = *first + spec->patch_bin;
-    } else {
-        *first = (int64_t) hit->col - spec->patch_bin * spec->drift_window / 2;
-        *last = (int64_t) hit->col + spec->patch_bin * spec->drift_window / 2;
-    }
-    *first = *first < 0 ? 0 : *first;
-    *last = *last > self->runs.n_col ? self->runs.n_col : *last;
+    columns_in (self->spec, hit->col, self->runs.n_col, first, last);
 }
 
 /* Whether a patch reads no run at all. Its own wire comes first: nearly always it ends there.  */
@@ -492,6 +533,8 @@ static wm_fault_t plane_load (wm_cut_t *self, wm_error_t *error)
             : wm_runs_make (&self->runs, self->spec, self->event, plane, self->factor, error);
     if (fault)
         return fault;
+    self->odd.n_pixel += self->runs.n_value;
+    self->odd.n_clamped += self->runs.n_clamped;
     uint32_t keep = end;
     for (uint32_t i = end; self->runs.n_bad && i-- > self->at;) {
         if (reads_bad (self, &self->sorted[i]))
@@ -718,6 +761,11 @@ const wm_manifest_held_t *wm_cut_held (const wm_cut_t *self, uint32_t *count)
 const uint8_t *wm_cut_in_fiducial (const wm_cut_t *self)
 {
     return self->in_fiducial;
+}
+
+const wm_cut_odd_t *wm_cut_odd (const wm_cut_t *self)
+{
+    return &self->odd;
 }
 
 uint32_t wm_cut_n_empty (const wm_cut_t *self)

@@ -2,8 +2,8 @@
 
    A pure function of the event, the specification and the limits, so that a rerun makes the same
    batches with the same digests:
-   - hits are held that no engine may see: a time that is not finite or beyond 2^30 ticks, a wire
-     outside its plane or no such plane, a patch that reads a non-finite cell;
+   - hits are held that no engine may see: a time that is not finite or whose patch lies outside the
+     readout, a wire outside its plane or no such plane, a patch that reads a non-finite cell;
    - of patches of several channels, each channel is judged so; one without any is a bad wire;
    - the others are sorted by (cryostat, TPC, plane, wire, time, input order);
    - windows without charge come first in their plane, all with one cell outside it, so that an
@@ -36,6 +36,18 @@ typedef struct {
     bool even;            /* batches of equal size */
 } wm_cut_limits_t;
 
+/* What is odd about an event, or the events of an input together; for warnings.  */
+typedef struct {
+    uint64_t n_early, n_late;    /* hits whose patch lies before the readout; behind it */
+    double early, late;          /* the time of one of each, ticks */
+    uint32_t n_tick;             /* of the readout of the last of them */
+    uint64_t n_pixel, n_clamped; /* of planes with hits: pixels that are not 0 ADC; beyond `adc` */
+    double growth, tau_us;       /* the largest exponent of a lifetime correction, and its tau_us */
+} wm_cut_odd_t;
+
+/* Adds what is odd about `from`.  */
+void wm_cut_odd_add (wm_cut_odd_t *self, const wm_cut_odd_t *from);
+
 /* Returns the limits that a campaign is pinned to.  */
 wm_cut_limits_t wm_cut_limits (const wm_pins_t *pins);
 
@@ -65,6 +77,9 @@ const uint8_t *wm_cut_in_fiducial (const wm_cut_t *self);
 /* After start: hits in the same cell as the hit before them in their plane; LArSoft's buffered
    patch leaves those empty (here they are scored), so that comparisons can be explained.  */
 uint32_t wm_cut_n_same_cell (const wm_cut_t *self);
+
+/* After the last batch: what is odd about the event. Lent until the next start.  */
+const wm_cut_odd_t *wm_cut_odd (const wm_cut_t *self);
 
 /* After the last batch: hits whose patch is zero everywhere. They are scored; but a hit without
    charge around it is a sign that hits and planes do not belong together.  */

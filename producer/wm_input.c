@@ -139,6 +139,8 @@ void wm_input_close (wm_input_t *self)
     self->output = NULL;
     self->n_event = self->n_done = self->n_complete = self->next = 0;
     self->n_same_cell = self->n_empty = self->n_bad_channel = 0;
+    self->odd = (wm_cut_odd_t){ 0 };
+    self->match = (wm_match_t){ 0 };
     self->end_sent = self->end_acked = self->placed = self->written_sent = false;
     self->committing = self->looking = self->storing = self->stored = false;
 }
@@ -169,6 +171,8 @@ wm_fault_t wm_input_pack (wm_input_t *self, uint32_t ordinal, wm_packer_t *packe
     self->n_same_cell += pack->n_same_cell;
     self->n_empty += pack->n_empty;
     self->n_bad_channel += pack->n_bad_channel_hit;
+    wm_cut_odd_add (&self->odd, &pack->odd);
+    wm_reader_match (self->reader, content, &self->match);
     const uint8_t *lines = (const uint8_t *) (pack->batch + pack->n_batch);
     for (uint32_t i = 0; i < pack->n_held; i++) {
         wm_manifest_held_t held;

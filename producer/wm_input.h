@@ -7,6 +7,7 @@
 #ifndef WM_INPUT_H
 #define WM_INPUT_H
 
+#include "producer/wm_match.h"
 #include "producer/wm_pack.h"
 #include "producer/wm_writer.h"
 
@@ -70,6 +71,8 @@ typedef struct {
     uint32_t n_event, n_done, n_complete;
     uint32_t next; /* events below are announced */
     uint64_t n_same_cell, n_empty, n_bad_channel;
+    wm_cut_odd_t odd;
+    wm_match_t match;
     bool end_sent, end_acked;
     wm_writer_t *writer;
     char *output;              /* path */

@@ -16,6 +16,7 @@
    the other reading of its times: where that one finds much more charge, the input is refused.  */
 #include "producer/wm_frames.h"
 #include "producer/wm_layout.h"
+#include "producer/wm_match.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -60,31 +61,6 @@ static void joined_destroy (wm_reader_t *reader)
 
 /* ---- one event ------------------------------------------------------------------------------- */
 
-/* The largest |ADC| of the wire near tick `time`; regions are in (wire, tick) order.  */
-static float charge_at (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t wire,
-                        double time)
-{
-    const double first = floor (time) - UNIT_TICKS, last = floor (time) + UNIT_TICKS;
-    uint32_t low = plane->roi_first, high = plane->roi_first + plane->roi_count;
-    const uint32_t end = high;
-    float most = 0;
-    while (low < high) { /* the first that ends behind `first` */
-        const uint32_t middle = low + (high - low) / 2;
-        const wm_roi_t *roi = &event->roi[middle];
-        if (roi->wire < wire || (roi->wire == wire && roi->tick + (double) roi->count <= first))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (; low < end && event->roi[low].wire == wire && event->roi[low].tick <= last; low++) {
-        const wm_roi_t *roi = &event->roi[low];
-        for (double t = fmax (first, roi->tick); t <= last && t < roi->tick + (double) roi->count;
-             t++)
-            most = fmaxf (most, fabsf (event->sample[roi->value + (uint64_t) (t - roi->tick)]));
-    }
-    return most;
-}
-
 /* Refuses an event whose hits lie on signal only where their times are read in the other unit.  */
 static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, const char *where,
                               wm_error_t *error)
@@ -97,11 +73,12 @@ static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, con
         const uint32_t p = wm_event_plane (event, hit->cryostat, hit->tpc, hit->plane);
         if (p == UINT32_MAX || hit->wire < 0 || !isfinite (hit->time))
             continue;
-        const float a = charge_at (event, &event->plane[p], (uint32_t) hit->wire, hit->time),
-                    b = charge_at (event, &event->plane[p], (uint32_t) hit->wire,
-                                   (hit->time - self->offset) * other + self->offset);
-        here += isfinite (a) ? a : 0;
-        there += isfinite (b) ? b : 0;
+        const float a = wm_match_charge (event, &event->plane[p], (uint32_t) hit->wire, hit->time,
+                                         UNIT_TICKS),
+                    b = wm_match_charge (event, &event->plane[p], (uint32_t) hit->wire,
+                                         (hit->time - self->offset) * other + self->offset,
+                                         UNIT_TICKS);
+        here += a, there += b;
         n_there += b > a;
         n++;
     }

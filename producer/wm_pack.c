@@ -167,6 +167,7 @@ wm_fault_t wm_packer_pack (wm_packer_t *self, const wm_event_t *event, const cha
     }
     pack->n_same_cell = wm_cut_n_same_cell (self->cut);
     pack->n_empty = wm_cut_n_empty (self->cut);
+    pack->odd = *wm_cut_odd (self->cut);
     *in_fiducial = wm_cut_in_fiducial (self->cut);
     *pack_p = pack;
     return WM_OK;

@@ -10,6 +10,7 @@
 typedef struct {
     int64_t run, subrun, event;
     uint32_t n_hit, n_batch, n_held, n_same_cell, n_empty, n_bad_channel_hit;
+    wm_cut_odd_t odd;
     wm_manifest_batch_t *batch; /* (n_batch), and behind them the held hits: SUBMIT's payload */
     size_t manifest_bytes;
     uint32_t *hit_start; /* (n_batch + 1): a batch's hits in row */

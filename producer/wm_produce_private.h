@@ -3,6 +3,7 @@
    wm_produce.c        sessions, inputs, the loop
    wm_produce_input.c  which inputs there are: found by path and id, counted by what they are
    wm_produce_write.c  outputs: written one by one, committed together
+   wm_produce_doubt.c  inputs that are odd: warned of, or held
    wm_produce_there.c  outputs that lie there already: as written, changed, somebody else's
    wm_produce_sample.c the hits that split and fast measure on
    wm_produce_event.c  events: manifests, payloads on NEED, results
@@ -168,6 +169,10 @@ bool wm_produce_commit (wm_produce_t *self, int64_t *wait_ms);
 /* Returns whether a file that is not this campaign's has the output's name. That file stays, and
    the process ends.  */
 bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input);
+
+/* Warns of what is odd about an input whose events are all scored; true: it is held, since its hits
+   and planes do not belong together.  */
+bool wm_produce_doubt (wm_produce_t *self, wm_input_t *input);
 
 /* Whether the output lies there as it was written: with that size and time, or with that digest,
    where it was touched or copied; the broker then notes its time. *there: something has its name.

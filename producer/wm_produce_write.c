@@ -44,19 +44,11 @@ static void file_written_send (wm_produce_t *self, wm_input_t *input)
     WM_FAILPOINT ("producer-file-written-sent");
 }
 
-/* false: a foreign file is in the way of the output.  */
+/* false: a foreign file is in the way of the output, or the input was held.  */
 static bool writer_make (wm_produce_t *self, wm_input_t *input)
 {
-    if (wm_produce_in_the_way (self, input))
+    if (wm_produce_in_the_way (self, input) || wm_produce_doubt (self, input))
         return false;
-    if (input->n_empty && self->spec.points != WM_POINTS_WINDOWS) /* most windows have none */
-        wm_produce_warn (
-            self, "%s: %llu hit%s nothing but zeros in %s patch; %s scored%s", input->path,
-            (unsigned long long) input->n_empty, input->n_empty == 1 ? " has" : "s have",
-            input->n_empty == 1 ? "its" : "their", input->n_empty == 1 ? "it is" : "they are",
-            wm_reader_has_planes (input->reader)
-                ? ". Check that times are in ticks, and that hits and planes belong together"
-                : "");
     const char *unmatched = wm_reader_unmatched (input->reader);
     if (*unmatched)
         wm_produce_warn (self, "%s: %s", input->path, unmatched);

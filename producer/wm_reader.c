@@ -4,6 +4,7 @@
 #include "producer/wm_frames.h"
 #include "producer/wm_hits_csv.h"
 #include "producer/wm_layout.h"
+#include "producer/wm_match.h"
 #include "producer/wm_points.h"
 #include "producer/wm_spacepoints.h"
 #include "schema/wm_pair.h"
@@ -181,7 +182,12 @@ void wm_reader_destroy (wm_reader_t **self_p)
 
 const char *wm_reader_joined (wm_reader_t *self)
 {
-    return self->layout->joined ? self->layout->joined (self) : "";
+    static char text[96];
+    if (self->layout->joined || !self->layout->source)
+        return self->layout->joined ? self->layout->joined (self) : "";
+    snprintf (text, sizeof text, "%.70s read in ticks",
+              self->layout->source (self).hits->time.name);
+    return text;
 }
 
 const char *wm_reader_unmatched (wm_reader_t *self)
@@ -197,6 +203,18 @@ const char *wm_reader_layout (const wm_reader_t *self)
 bool wm_reader_has_planes (const wm_reader_t *self)
 {
     return strcmp (self->layout->name, "dense patches") != 0;
+}
+
+bool wm_reader_is_joined (const wm_reader_t *self)
+{
+    return !strcmp (self->layout->name, "joined");
+}
+
+void wm_reader_match (const wm_reader_t *self, const wm_event_t *event, wm_match_t *match)
+{
+    const double tick_us = self->spec->tick_us > 0 ? self->spec->tick_us : event->tick_us;
+    if (self->layout->source && self->spec->points == WM_POINTS_HITS)
+        wm_match_add (match, event, wm_reader_is_joined (self) ? 0 : tick_us);
 }
 
 uint32_t wm_reader_n_event (const wm_reader_t *self)

@@ -60,13 +60,20 @@ wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_
                                    const char *shape, const wm_spec_t *spec, wm_error_t *error);
 void wm_reader_destroy (wm_reader_t **self_p);
 
-/* Returns how hits and planes were joined ("hits in us ..."), and what of the events that were read
-   had no partner, for people; "": nothing. Lent until the next call.  */
+/* Adds to *match whether the hits of an event that was read find charge; of hits alone, not of
+   windows or space points.  */
+struct wm_match_t;
+void wm_reader_match (const wm_reader_t *self, const wm_event_t *event, struct wm_match_t *match);
+
+/* Returns how hits and planes were joined ("hit_table/time read in us ..."), and what of the events
+   that were read had no partner, for people; "": nothing. Lent until the next call.  */
 const char *wm_reader_joined (wm_reader_t *self);
 const char *wm_reader_unmatched (wm_reader_t *self);
 
 const char *wm_reader_layout (const wm_reader_t *self); /* for people */
 bool wm_reader_has_planes (const wm_reader_t *self);    /* false: ready-made patches */
+
+bool wm_reader_is_joined (const wm_reader_t *self);     /* hits and planes are of two files */
 uint32_t wm_reader_n_event (const wm_reader_t *self);   /* those that only hits name included, */
 uint32_t wm_reader_n_missing (const wm_reader_t *self); /* which are so many */
 uint64_t wm_reader_n_row (const wm_reader_t *self);

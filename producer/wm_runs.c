@@ -120,13 +120,27 @@ static wm_fault_t rows_prepare (wm_runs_t *self, uint32_t n_tick, wm_error_t *er
     return WM_OK;
 }
 
+/* Full view: pixels that are one of both ends; own view: ticks beyond them, before they are averaged.
+ */
+static void clamped_count (wm_runs_t *self, const wm_spec_t *spec, uint32_t plane)
+{
+    const wm_image_scaling_t scaling = wm_image_scaling (spec, plane);
+    double low = scaling.adc_min / scaling.amplitude, high = scaling.adc_max / scaling.amplitude;
+    if (spec->view == WM_FULL_VIEW) {
+        low = (double) wm_image_scale (spec, plane, 2 * low - 1); /* further out is the same */
+        high = (double) wm_image_scale (spec, plane, 2 * high + 1);
+    }
+    for (uint64_t i = 0; i < self->n_value; i++)
+        self->n_clamped += (double) self->value[i] <= low || (double) self->value[i] >= high;
+}
+
 wm_fault_t wm_runs_make (wm_runs_t *self, const wm_spec_t *spec, const wm_event_t *event,
                          uint32_t plane, const float *factor, wm_error_t *error)
 {
     const wm_event_plane_t *p = &event->plane[plane];
     self->n_wire = p->n_wire;
     self->n_col = wm_image_n_col (spec, event->n_tick);
-    self->n_run = self->n_value = self->n_bad = 0;
+    self->n_run = self->n_value = self->n_bad = self->n_clamped = 0;
     wm_fault_t fault = rows_prepare (self, event->n_tick, error);
     if (fault)
         return fault;
@@ -144,13 +158,14 @@ wm_fault_t wm_runs_make (wm_runs_t *self, const wm_spec_t *spec, const wm_event_
                 fault = ticks_add (self, event, first, factor, error);
     }
     self->wire_start[p->n_wire] = self->n_run;
+    clamped_count (self, spec, (uint32_t) p->plane);
     return fault;
 }
 
 wm_fault_t wm_runs_stack (wm_runs_t *self, const wm_runs_t *part, uint32_t first, wm_error_t *error)
 {
     if (!first)
-        self->n_wire = 0, self->n_run = self->n_value = self->n_bad = 0;
+        self->n_wire = 0, self->n_run = self->n_value = self->n_bad = self->n_clamped = 0;
     const uint32_t n_wire = first + part->n_wire;
     wm_fault_t fault;
     if ((fault = wm_event_reserve (&self->run, &self->run_max, self->n_run + part->n_run + 1,
@@ -176,6 +191,7 @@ wm_fault_t wm_runs_stack (wm_runs_t *self, const wm_runs_t *part, uint32_t first
     for (uint64_t i = 0; i < part->n_bad; i++)
         self->bad[self->n_bad++] = (wm_cell_t){ first + part->bad[i].wire, part->bad[i].col };
     self->n_value += part->n_value;
+    self->n_clamped += part->n_clamped;
     self->n_wire = n_wire;
     self->n_col = part->n_col;
     return WM_OK;

@@ -21,9 +21,9 @@ typedef struct {
 
 typedef struct {
     uint32_t n_wire, n_col;
-    wm_run_t *run; /* in (wire, first) order; never touching on a wire */
-    uint64_t n_run, n_value;
-    uint64_t *wire_start; /* (n_wire + 1): first run of a wire */
+    wm_run_t *run;                      /* in (wire, first) order; never touching on a wire */
+    uint64_t n_run, n_value, n_clamped; /* n_clamped: values beyond `adc` of the specification */
+    uint64_t *wire_start;               /* (n_wire + 1): first run of a wire */
     float *value;
     wm_cell_t *bad; /* non-finite cells, in (wire, col) order */
     uint64_t n_bad;

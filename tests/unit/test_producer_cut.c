@@ -293,13 +293,24 @@ static void bad_hits_are_held (void **state)
         int32_t tpc, plane, wire;
         float time;
         uint8_t status;
-    } list[] = { { 1, 0, 5, NAN, WM_HIT_BAD_TIME },       { 1, 0, 5, INFINITY, WM_HIT_BAD_TIME },
-                 { 1, 0, 5, 0x1.8p30f, WM_HIT_BAD_TIME }, { 1, 0, 5, -0x1.8p30f, WM_HIT_BAD_TIME },
-                 { 1, 0, 70, 5, WM_HIT_BAD_WIRE },        { 1, 0, -1, 5, WM_HIT_BAD_WIRE },
-                 { 1, 1, 40, 5, WM_HIT_BAD_WIRE },        { 1, 2, 0, 5, WM_HIT_BAD_WIRE },
-                 { 2, 0, 0, 5, WM_HIT_BAD_WIRE },         { 1, 0, 69, 5, WM_HIT_SCORED },
-                 { 1, 0, 0, -0x1p30f, WM_HIT_SCORED } };
-    enum { N = sizeof list / sizeof *list };
+    } list[] = { { 1, 0, 5, NAN, WM_HIT_BAD_TIME },
+                 { 1, 0, 5, INFINITY, WM_HIT_BAD_TIME },
+                 { 1, 0, 5, 0x1.8p30f, WM_HIT_BAD_TIME },
+                 { 1, 0, 5, -0x1.8p30f, WM_HIT_BAD_TIME },
+                 { 1, 0, 70, 5, WM_HIT_BAD_WIRE },
+                 { 1, 0, -1, 5, WM_HIT_BAD_WIRE },
+                 { 1, 1, 40, 5, WM_HIT_BAD_WIRE },
+                 { 1, 2, 0, 5, WM_HIT_BAD_WIRE },
+                 { 2, 0, 0, 5, WM_HIT_BAD_WIRE },
+                 { 1, 0, 0, -0x1p30f, WM_HIT_BAD_TIME },
+                 { 1, 0, 0, 3000, WM_HIT_BAD_TIME },
+                 /* bins of 6 ticks, 167 of them; a patch of 48 begins 24 before its hit's */
+                 { 1, 0, 0, -144, WM_HIT_BAD_TIME },
+                 { 1, 0, 0, 1146, WM_HIT_BAD_TIME },
+                 { 1, 0, 69, 5, WM_HIT_SCORED },
+                 { 1, 0, 0, -143, WM_HIT_SCORED },
+                 { 1, 0, 0, 1145, WM_HIT_SCORED } };
+    enum { N = sizeof list / sizeof *list, SCORED = 3 };
     for (int i = 0; i < N; i++)
         hit_add (&event, list[i].tpc, list[i].plane, list[i].wire, list[i].time);
     wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 64, WM_RAW_BYTES_MAX, true });
@@ -307,17 +318,20 @@ static void bad_hits_are_held (void **state)
     const uint32_t *hit;
     assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
     assert_int_equal (wm_cut_next (cut, &batch, &hit, NULL), WM_OK);
-    assert_int_equal (batch.n_hit, 2);
+    assert_int_equal (batch.n_hit, SCORED);
     assert_int_equal (wm_cut_next (cut, &batch, &hit, NULL), WM_OK);
     assert_int_equal (batch.n_hit, 0);
     uint32_t n_held;
     const wm_manifest_held_t *held = wm_cut_held (cut, &n_held);
-    assert_int_equal (n_held, N - 2);
+    assert_int_equal (n_held, N - SCORED);
     for (uint32_t i = 0; i < n_held; i++) {
         assert_int_equal (held[i].row, i);
         assert_int_equal (held[i].status, list[i].status);
     }
     assert_int_equal (wm_cut_in_fiducial (cut)[0], 0);
+    const wm_cut_odd_t *odd = wm_cut_odd (cut);
+    assert_true (odd->n_early == 2 && odd->early == -144 && odd->n_late == 2);
+    assert_true (odd->late == 1146 && odd->n_tick == 1003);
     wm_batch_clear (&batch);
     wm_cut_destroy (&cut);
     wm_event_clear (&event);
