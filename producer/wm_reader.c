@@ -212,9 +212,11 @@ bool wm_reader_is_joined (const wm_reader_t *self)
 
 void wm_reader_match (const wm_reader_t *self, const wm_event_t *event, wm_match_t *match)
 {
+    if (!self->layout->source || self->spec->points != WM_POINTS_HITS)
+        return;
     const double tick_us = self->spec->tick_us > 0 ? self->spec->tick_us : event->tick_us;
-    if (self->layout->source && self->spec->points == WM_POINTS_HITS)
-        wm_match_add (match, event, wm_reader_is_joined (self) ? 0 : tick_us);
+    wm_match_add (match, event,
+                  wm_reader_is_joined (self) ? 0 : tick_us); /* it has compared them */
 }
 
 uint32_t wm_reader_n_event (const wm_reader_t *self)

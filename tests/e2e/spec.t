@@ -44,13 +44,13 @@ ok "... which are pinned" run own --spec "$work/own.yaml" --quiet
 other ()
 {
     exits 5 run own --spec protodune-2021 &&
-        says 'model takes 1024; give --spec a file with the line patch: .32, 32., or leave --spec out$'
+        says 'the model takes .32, 32, 1.: give --spec a file with the line patch: .32, 32., or leave --spec out$'
 }
 ok "a preset of another size is refused, with what to type" other
 sed 's/32/48/g' "$work/32.yaml" >"$work/48.yaml"
 chosen ()
 {
-    exits 5 run new --spec "$work/48.yaml" && says '48.yaml cuts .* takes 1024; write patch: .32, 32. there$' &&
+    exits 5 run new --spec "$work/48.yaml" && says '48.yaml cuts .* takes .32, 32, 1.: write patch: .32, 32. there$' &&
         [ ! -e "$work/new$beside/ledger.db" ]
 }
 ok "... a file's too, and nothing is pinned" chosen

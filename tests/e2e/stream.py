@@ -62,9 +62,9 @@ def make(target, n_tick, n_cluster, *how):
         rois.append((channel, tick, adc))
         hits += [(channel // 100, 36 - channel // 100 * 9, tick + 500 * k + 0.75) for k in range(0, 98, 7)]
     hits += [(0, 36, 3 * CORE + 600 - 1e-6)]  # as float32 it would be in the next bin
-    hits += [(0, 3, n_tick + 5000.0), (0, 3, -0.5), (1, 29, -40.0), (0, 5, n_tick - 0.5), (1, 2, CORE - 1 / 16)]
+    hits += [(0, 3, n_tick + 40.0), (0, 3, -0.5), (1, 29, -40.0), (0, 5, n_tick - 0.5), (1, 2, CORE - 1 / 16)]
     if "bad" in how:
-        hits += [(0, 9, np.nan), (0, 9, np.inf), (1, 99, CORE + 20.25), (0, 9, 1e300)]
+        hits += [(0, 9, np.nan), (0, 9, np.inf), (1, 99, CORE + 20.25), (0, 9, 1e300), (0, 3, n_tick + 5000.0)]
         rois.append((9, 5 * CORE + 10, np.array([1, np.nan, 1])))
         hits.append((0, 10, 5 * CORE + 11.5))
     rois = disjoint(rois)

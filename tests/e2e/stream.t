@@ -21,7 +21,7 @@ ok "patches are NumPy's of the whole, and have the bits of a short event's; with
 cut=("$bin/wiremill" cut --spec "$work/none.yaml" --patches "$work/cut.npy")
 odd ()
 {
-    exits 3 keep "${cut[@]}" --input "$work/odd.h5" && says '[: ]3 bad time' &&
+    exits 3 keep "${cut[@]}" --input "$work/odd.h5" && says '[: ]4 bad time' &&
         says 'event 7:0:1, ticks 24522 to 49205: the hit of row [0-9]+, tick 24596.25, is held: bad wire' &&
         says 'event 7:0:1, ticks 122826 to 147509: the hit of row [0-9]+, tick 122[0-9]+\.[0-9]+, is held: '
 }

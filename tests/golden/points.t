@@ -161,7 +161,7 @@ ok "--planes with windows" refused_run 2 'windows, which have no hits: give the 
 printf 'patch: [1, 200]\n' >"$work/hits.yaml"
 missing () { exits 5 run vgg-last missing "${tagged[@]}" --input "$work/frames.h5" && says 'group 4 has no dataset frame_c'; }
 sed 's/^patch:.*/patch: [10, 40]/' "$work/tags.yaml" >"$work/other.yaml"
-size_of () { exits 5 run vgg-last other --spec "$work/other.yaml" "${frames[@]}" && says 'patches of 3 x 10 x 40 = 1200 values, the model takes 1440; write patch: .12, 40. there'; }
+size_of () { exits 5 run vgg-last other --spec "$work/other.yaml" "${frames[@]}" && says 'patches of .3, 10, 40., the model takes .12, 40, 3.: write patch: .12, 40. there'; }
 ok "a patch of another size than the model's" size_of
 ok "a tag that a frame lacks" missing
 tagless () { exits 5 run vgg-last tagless --spec "$work/tags.yaml" --input "$work/os.h5" && says 'tags, which are of Wire-Cell frames'; }
