@@ -48,7 +48,8 @@ static void print_again (FILE *out, const char *word)
     char copy[PATH_MAX];
     if (n <= 3 || n >= sizeof copy || strcmp (word + n - 3, ".gz") != 0 ||
         (n > 7 && !strcmp (word + n - 7, ".tar.gz")) ||
-        (wm_kind_of (value) != WM_KIND_GZIP && !strpbrk (value, "*?[{"))) {
+        (wm_kind_of (value) != WM_KIND_GZIP &&
+         (!strpbrk (value, "*?[{") || strchr ("*?]}", word[n - 4])))) {
         wm_command_word (out, word);
         return;
     }

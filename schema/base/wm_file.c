@@ -41,6 +41,13 @@ const char *wm_file_irregular (unsigned mode)
                              : "a device";
 }
 
+const char *wm_file_why (int failed)
+{
+    return failed == EISDIR    ? "it is a folder"
+           : failed == ENOTDIR ? "a part of that path is a file, where a folder is needed"
+                               : strerror (failed);
+}
+
 wm_fault_t wm_file_missing (const char *path, wm_error_t *error)
 {
     struct stat st;
@@ -52,7 +59,7 @@ wm_fault_t wm_file_missing (const char *path, wm_error_t *error)
     if (failed == ENOENT)
         return wm_fault (error, WM_EUSAGE, "%.300s does not exist", path);
     if (failed != ENOTDIR)
-        return wm_fault (error, WM_EUSAGE, "%.300s cannot be read: %s", path, strerror (failed));
+        return wm_fault (error, WM_EUSAGE, "%.300s cannot be read: %s", path, wm_file_why (failed));
     snprintf (part, sizeof part, "%s", path);
     for (char *slash; stat (part, &st) && (slash = strrchr (part, '/')) && slash > part;)
         *slash = 0;

@@ -26,6 +26,10 @@ wm_fault_t wm_file_expect (const char *name, bool is_folder, bool may_lack, wm_e
    file or a dataset in one; NULL is none. WM_EUSAGE as wm_file_expect.  */
 wm_fault_t wm_file_exist (const char *const path[], size_t n, wm_error_t *error);
 
+/* Returns why a file that people named cannot be read, by errno: "it is a folder", or strerror's
+   text.  */
+const char *wm_file_why (int failed);
+
 /* Opens a regular file to read, and waits for no writer. -1 with WM_EBATCH: it cannot be read, or
    is a folder, a pipe, a socket, a device; *bytes (may be NULL): its size.  */
 int wm_file_open (const char *path, uint64_t *bytes, wm_error_t *error);

@@ -1,5 +1,6 @@
 /* wm_text.c - see wm_text.h.  */
 #include "schema/base/wm_text.h"
+
 #include "schema/base/wm_file.h"
 
 #include <errno.h>
@@ -82,7 +83,7 @@ static wm_fault_t fill (wm_lines_t *self, wm_error_t *error)
     while (n < 0 && (n = read (self->fd, self->space + self->end, self->room - self->end)) < 0)
         if (errno != EINTR)
             return wm_fault (error, WM_EBATCH, "%.300s cannot be read: %s", self->name,
-                             strerror (errno));
+                             wm_file_why (errno));
     self->end += (size_t) n;
     self->is_over = n == 0;
     return WM_OK;

@@ -208,6 +208,26 @@ origin ()
         [ "$($python tests/e2e/join.py text "$work/out/b.scores.h5" joined)" = "chargehits/time read in us, ticks of 0.5 us, pedestal none" ]
 }
 ok "the output names its planes, and the unit" origin
+picture () # the output states planes, map and offset; on the command line the name of the planes is as of the campaign
+{
+    local pair=(--planes "$work/planes/{stem}-frames.h5" --channels "$work/fewer.csv" --pedestal none)
+    "$bin/wiremill" show "$work/out/a.scores.h5" -o "$work/a.svg" &&
+        "$bin/wiremill" show "$work/out/a.scores.h5" -o "$work/b.svg" --input "$work/hits/a.h5" "${pair[@]}" &&
+        cmp "$work/a.svg" "$work/b.svg"
+}
+ok "a picture finds the planes of an output" picture
+cut_stem ()
+{
+    exits 3 "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/planes/{stem}-frames.h5" --channels "$work/fewer.csv" \
+        --spec "$work/spec.yaml" --patches "$work/stem.npy" && exits 3 "$bin/wiremill" cut -i "$work/hits/a.h5" --patches "$work/name.npy" \
+        --planes "$work/planes/a-frames.h5" --channels "$work/fewer.csv" --spec "$work/spec.yaml" &&
+        cmp "$work/stem.npy" "$work/name.npy" &&
+        exits 2 keep "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/{stem}-frames.h5" --channels "$work/fewer.csv" \
+            --patches "$work/no.npy" && says '/a-frames.h5 cannot be read: No such file' &&
+        exits 2 keep "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/planes/{stem}-frames.h5" --force \
+            --channels "$work/fewer.csv" --patches "$work/planes/a-frames.h5" && says 'a-frames.h5 is also --planes'
+}
+ok "cut names planes as a campaign does" cut_stem
 ok "its hits are cut and scored again" "$bin/wiremill" verify "$work/out" --sample 300
 as_text () # the same scores, row by row
 {

@@ -63,7 +63,7 @@ gzip -c "$made/one.h5" >"$work/a.h5.gz" && printf 'PK\3\4zip' >"$work/a.npz" && 
     : >"$work/a.h5" && printf 'root\0\0\361' >"$work/a.root"
 cp "$made/model-${small}1.onnx" "$work/a.onnx" && printf 'text' >"$work/a.txt" && printf '\1\2\3' >"$work/a.bin"
 printf "\223NUMPY\1\0v\0%-117s\n" "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 48, 48), }" >"$work/a.npy"
-ok "a compressed model" model 5 "a.h5.gz: not a model but compressed by gzip: .*gunzip -k" "$work/a.h5.gz"
+ok "a compressed model" model 5 "a.h5.gz: not a model but compressed by gzip; type: gunzip -k FILE" "$work/a.h5.gz"
 ok "an archive of PyTorch" model 5 "a.npz: not a model but an archive .*torch.onnx.export" "$work/a.npz"
 ok "a pickle of PyTorch" model 5 "a.pt: not a model but an archive .*torch.onnx.export" "$work/a.pt"
 ok "an array as a model" model 5 "a.npy: not a model but a NumPy array" "$work/a.npy"
@@ -73,7 +73,7 @@ others () # a line for each, with what to do; the comment and the good one are n
     ls "$work"/a.* | sed '1i # files that wiremill cannot read' >"$work/list"
     exits 3 keep "${run[@]}" --output "$work/others" --input-list "$work/list" --input "$work/l*.h5" \
             --input "$made/one.h5" &&
-        says 'a.h5: the file is empty' && says 'a.h5.gz: compressed by gzip: unpack it first' &&
+        says 'a.h5: the file is empty' && says 'a.h5.gz: compressed by gzip; type: gunzip -k FILE' &&
         says 'a.npz: an archive of NumPy' &&
         says 'a.npy: float64, but .*float32.*astype' && says 'a.onnx: a model, not an input: give it by --model' &&
         says 'a.pt: an archive' &&
