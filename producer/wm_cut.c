@@ -179,7 +179,7 @@ static void hold (wm_cut_t *self, uint32_t hit, wm_hit_status_t status)
     self->held[self->n_held++] = (wm_manifest_held_t){ hit, status };
 }
 
-/* Columns [*first, *last) of a plane of n_col that a patch at `col` reads; none: it lies outside.  */
+/* Columns [*first, *last) of a plane of n_col that a patch at `col` reads; it may read none.  */
 static void columns_in (const wm_spec_t *spec, int32_t col, uint32_t n_col, int64_t *first,
                         int64_t *last)
 {

@@ -54,7 +54,8 @@ static const char *no_input (const char *path)
     case WM_KIND_GZIP:
         return n > 3 && !strcmp (path + n - 3, ".gz")
                    ? "compressed by gzip; type: gunzip -k FILE, and give what it makes, without .gz"
-                   : "compressed by gzip, whatever its name; type: mv FILE FILE.gz && gunzip FILE.gz";
+                   : "compressed by gzip, whatever its name; type: mv FILE FILE.gz && gunzip "
+                     "FILE.gz";
     case WM_KIND_ZIP:
     case WM_KIND_PICKLE:
         return "an archive of NumPy or PyTorch, or a pickle: save the array as .npy (numpy.save)";

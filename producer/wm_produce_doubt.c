@@ -1,8 +1,8 @@
-/* wm_produce_doubt.c - inputs whose events were read and scored, and that are odd: warnings, or
-   reasons to hold them.
+/* wm_produce_doubt.c - what is odd about an input whose events are all scored: warnings, or a
+   reason to hold it.
 
-   What holds an input is judged by all of its events together, when its output is to be written: one
-   odd event is no reason. wm_match.h has the test and its false alarms.  */
+   An input is judged once, before its output is written, by all of its events together: one odd
+   event is not enough. wm_match.h has the test and the bound on its false alarms.  */
 #include "producer/wm_produce_private.h"
 
 #include <inttypes.h>
@@ -62,8 +62,8 @@ static void warn_outside (wm_produce_t *self, const wm_input_t *input)
                              wm_reader_joined (input->reader));
 }
 
-/* Writes why hits and planes do not seem to belong together; returns a bound on the probability that
-   they do.  */
+/* Writes why hits and planes do not seem to belong together. Returns a bound on the probability of
+   such counts if they do.  */
 static double mismatch (const wm_input_t *input, char text[REASON_BYTES])
 {
     const wm_match_t *match = &input->match;

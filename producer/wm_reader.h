@@ -82,9 +82,9 @@ uint64_t wm_reader_n_row (const wm_reader_t *self);
    hit table; UINT32_MAX: none, or the layout has no such table. Reads nothing.  */
 uint32_t wm_reader_of_row (wm_reader_t *self, uint64_t row);
 
-/* WM_EBATCH: the model takes other patches than this input gives. `n_value`: values that it takes (0: any);
-   `shape`: theirs ("3x32x32"; of several inputs "1x48x48+4"; "": any). Sizes of 1 do not count, and
-   flat patches (N, values) are in the model's order.  */
+/* Checks that the input gives what the model takes: `n_value` values a patch (0: any) of this
+   `shape` ("3x32x32"; of several inputs "1x48x48+4"; "": any). WM_EBATCH names both shapes. Sizes
+   of 1 do not count, and flat patches (N, values) are in the model's order.  */
 wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, uint32_t n_value,
                            const char *shape, wm_error_t *error);
 

@@ -120,8 +120,7 @@ static wm_fault_t rows_prepare (wm_runs_t *self, uint32_t n_tick, wm_error_t *er
     return WM_OK;
 }
 
-/* Full view: pixels that are one of both ends; own view: ticks beyond them, before they are averaged.
- */
+/* Counts what lies beyond `adc`: pixels in full view, ticks (not averaged yet) in own view.  */
 static void clamped_count (wm_runs_t *self, const wm_spec_t *spec, uint32_t plane)
 {
     const wm_image_scaling_t scaling = wm_image_scaling (spec, plane);
