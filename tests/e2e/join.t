@@ -216,6 +216,17 @@ picture () # the output states planes, map and offset; on the command line the n
         cmp "$work/a.svg" "$work/b.svg"
 }
 ok "a picture finds the planes of an output" picture
+shifted () # ... and how its hits and planes were joined
+{
+    local scores=$work/shifted/numl.scores.h5 pair=(--planes "$work/frames.h5" --channels "$work/channels.csv")
+    "$bin/wiremill" run --model "$made/model-${small}1.wmm" --input "$work/numl.h5" --output "$work/shifted" --spec "$work/spec.yaml" \
+        "${pair[@]}" --hit-offset 2.5 --pedestal 1.5 -w 1 --quiet && "$bin/wiremill" show "$scores" -o "$work/d.svg" &&
+        "$bin/wiremill" show "$scores" -o "$work/e.svg" "${pair[@]}" --hit-offset 2.5 --pedestal 1.5 &&
+        "$bin/wiremill" show "$scores" -o "$work/f.svg" "${pair[@]}" --pedestal 1.5 &&
+        "$bin/wiremill" show "$scores" -o "$work/g.svg" "${pair[@]}" --hit-offset 2.5 &&
+        cmp "$work/d.svg" "$work/e.svg" && ! cmp "$work/d.svg" "$work/f.svg" && ! cmp "$work/d.svg" "$work/g.svg"
+}
+ok "... with their offset and pedestal" shifted
 cut_stem ()
 {
     exits 3 "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/planes/{stem}-frames.h5" --channels "$work/fewer.csv" \
