@@ -110,6 +110,18 @@ while read -r where; do
 done < <(grep -rnE 'getppid|PR_SET_PDEATHSIG|PR_SET_NAME' --include='*.[ch]' "${rooms[@]}" |
     grep -vE '^(schema/base/wm_process|schema/base/wm_environment|gpuworker/wm_pace)\.c:' | cut -d: -f1,2)
 
+# Tests depend on nothing that a machine may have: an absent folder is one that nobody can make, below /proc; what a test writes
+# lies in its own folder, not in the home of a user or at a fixed name in /tmp; and a terminal's or user's setting is not read.
+while read -r where; do
+    fault "$where: an absent path is /proc/nowhere, which cannot be made"
+done < <(grep -rnE "(^|[] =\"'(:>|,]|ipc://)/(nowhere|no/such|nonexistent|does/not|missing|absent)\>" tests | cut -d: -f1,2)
+while read -r where; do
+    fault "$where: write into \$work (mktemp), not at a fixed name in /tmp or at home"
+done < <(grep -rnE '(>|mkdir( -p)?|touch|cp|mv|ln( -s)?) *"?(/tmp/[A-Za-z0-9]|~/)' --include='*.t' --include='*.sh' tests | cut -d: -f1,2)
+while read -r where; do
+    fault "$where: less than 60 s are not enough on a loaded machine: wait for a condition"
+done < <(grep -rnE '\<until_(true|counted) [1-5]?[0-9] ' --include='*.t' --include='*.sh' tests | cut -d: -f1,2)
+
 # Formatting is advice: versions of clang-format differ.
 advice 'wrapped banners (/* ---- x ---- and */ on the next line)' \
     "$(grep -rnE --include='*.[ch]' '^/\* ---- .*-$' "${rooms[@]}" tests | cut -d: -f1,2)"

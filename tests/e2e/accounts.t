@@ -200,8 +200,8 @@ if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 
     ok "a colleague who may not write sees the same, and changes nothing" looks
     full ()
     {
-        exits 1 keep "${colleague[@]}" env TMPDIR=/nowhere "$bin/wiremill" status "$work/m" &&
-            says "no folder can be made as /nowhere/wiremill-"
+        exits 1 keep "${colleague[@]}" env TMPDIR=/proc/nowhere "$bin/wiremill" status "$work/m" &&
+            says "no folder can be made as /proc/nowhere/wiremill-"
     }
     ok "... where there is no room for a copy, that is named" full
     chmod 600 "$work/m$beside/ledger.db"

@@ -67,7 +67,7 @@ ok "an empty TritonURL is this process" empty
 ok "any other is refused" unfit 'TritonURL is "localhost:8001".*write TritonURL: ""' 'TritonURL: "localhost:8001"'
 ok "a key that the interface does not have" unfit 'unsupported parameter Precision' 'Precision: "fast"'
 ok "no model" unfit 'NNetModelFile is missing' 'NNetModelFile: ""'
-ok "a model that is not there" unfit 'nowhere.wmm.*No such file' 'NNetModelFile: "/nowhere.wmm"'
+ok "a model that is not there" unfit 'nowhere.wmm.*No such file' 'NNetModelFile: "/proc/nowhere.wmm"'
 ok "patches of another size" unfit "takes patches of $side x $side, but PatchSizeW is 44" 'PatchSizeW: 44'
 ok "too few labels" unfit 'NNetOutputs does not fit .* in this order: ([^ ]+ ){3}[^ ]+\. Write' \
     'NNetOutputs: ["track", "em"]'
@@ -138,12 +138,12 @@ ok "... an event without rows" unmerged 'event 5:1:3, hit 0: no row' "$out" 3 'H
 ok "... a hit with two rows" unmerged 'row 0 has hit_id 0.*this one twice' "$out\", \"$out" 1
 ok "... a hit that was not scored" unmerged "$out:5:1:2:11 .status 2. was not scored.*HeldHits: \"zero\"" "$out" 2
 ok "... another word for that" unmerged 'HeldHits is "keep"; write "refuse" or "zero"' "$out" 2 'HeldHits: "keep"'
-ok "... a file that is not there" unmerged 'nowhere.h5 cannot be opened' /nowhere.h5 1
+ok "... a file that is not there" unmerged 'nowhere.h5 cannot be opened' /proc/nowhere.h5 1
 ok "... a file that is no output" unmerged 'has no column emtrkmichel/run' "$work/events.h5" 1
 ok "... a column that is not there" unmerged 'no column emtrkmichel/muon' "$out" 1 \
     'NNetOutputs: ["muon", "em", "none", "michel"]'
 ok "... three labels" unmerged 'NNetOutputs has 3 labels' "$out" 1 'NNetOutputs: ["em", "none", "michel"]'
-undumped () { exits 1 keep dump /nowhere/events.h5 && says '/nowhere/events.h5.part cannot be created'; }
+undumped () { exits 1 keep dump /proc/nowhere/events.h5 && says '/proc/nowhere/events.h5.part cannot be created'; }
 ok "dump: no such folder" undumped
 unwired ()
 {

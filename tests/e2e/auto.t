@@ -35,7 +35,7 @@ WM_FAKE_CUDA=1 ok "a GPU that computes wrongly is not taken" by "$wrong" sparse 
 ok "... the CPU's scores are those without it" same_scores auto "$work/cpu" "$work/wrong"
 WM_CUDA_SO=$work/dies.so ok "one that kills its process is not" by 'does not take the GPU, the CPU scores: it died by signal' sparse '' dies
 WM_CUDA_SO=$work/nothing.so ok "nor one without an engine" by 'does not take the GPU, the CPU scores: the cuda engine cannot be opened' sparse '' nothing
-driver=/nowhere
+driver=/proc/nowhere
 if ! ldconfig -p | grep -q libcuda.so.1; then
     ok "a machine without a driver has nothing to tell" by 'self-test is passed' sparse 'GPU' plain
 fi

@@ -134,7 +134,7 @@ units ()
 for unit in broker worker; do ln -s "wiremill-$unit@.service" "$work/wiremill-$unit@one.service"; done
 if command -v systemd-analyze >/dev/null; then
     ok "systemd takes its units" units
-    worse () { sed -i 's|^ExecStart=.*|ExecStart=/nowhere/wiremill|' "$work/wiremill-broker@.service" && ! units_again; }
+    worse () { sed -i 's|^ExecStart=.*|ExecStart=/proc/nowhere/wiremill|' "$work/wiremill-broker@.service" && ! units_again; }
     units_again () { systemd-analyze verify --man=no "$work/wiremill-broker@one.service"; }
     ok "... and would refuse others" worse
 else

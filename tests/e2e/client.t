@@ -27,7 +27,7 @@ package () # waiting, scoring: the Python package, with the library that was jus
 
 # A broker without workers.
 serve 2>"$work/broker.log" &
-ok "a broker for clients starts" until_true 30 of_status 'd["campaign"]["serves"] == "clients" and d["campaign"]["rows"] == "patches"'
+ok "a broker for clients starts" until_true 60 of_status 'd["campaign"]["serves"] == "clients" and d["campaign"]["rows"] == "patches"'
 served=$!
 ok "a second submission waits for room, and is refused in time" client room
 ok "what the client refuses" client errors
@@ -38,8 +38,8 @@ forgotten='d["inputs"]["open"] == 0 and d["batches"]["queued"] + d["batches"]["r
 gone=$!
 gone ()
 {
-    until_true 30 of_status 'd["inputs"]["open"] == 1 and d["batches"]["queued"] == 20 and d["bytes"]["budget_used"] > 0' &&
-        grep submitted "$work/gone" && kill -9 $gone && until_true 30 of_status "$forgotten"
+    until_true 60 of_status 'd["inputs"]["open"] == 1 and d["batches"]["queued"] == 20 and d["bytes"]["budget_used"] > 0' &&
+        grep submitted "$work/gone" && kill -9 $gone && until_true 60 of_status "$forgotten"
 }
 ok "a client is killed: the broker forgets its patches" gone
 files () { exits 1 keep "$bin/wiremill" produce --broker "$broker" --input "$model" --give-up 2s; says 'serves clients, not files'; }
@@ -84,7 +84,7 @@ ok "it leaves signals, threads, descriptors and children alone" client quiet
 [ -n "$SAN" ] || ok "Python: the bits of wiremill.Model" package scoring
 silent () { client score 300 >"$work/printed" 2>&1 && [ ! -s "$work/printed" ]; }
 ok "it prints nothing" silent
-ok "all is answered, and nothing of it is left" until_true 30 of_status 'd["inputs"]["open"] == 0 and d["batches"]["queued"] == 0
+ok "all is answered, and nothing of it is left" until_true 60 of_status 'd["inputs"]["open"] == 0 and d["batches"]["queued"] == 0
     and d["bytes"]["budget_used"] == 0 and d["hits"]["announced"] == d["hits"]["done"] > 1000'
 
 kill -9 $first
@@ -95,7 +95,7 @@ slow 2>"$work/worker-2.log" &
 second=$!
 slow 2>"$work/worker-3.log" &
 pieces=$(size 60 600 6000) begun=$((pieces / 6))
-steady () { rm -f "$work/steady"; client steady "$pieces" >"$work/steady" 2>&1 & steady=$!; until_true 30 grep -q "piece $begun\$" "$work/steady"; }
+steady () { rm -f "$work/steady"; client steady "$pieces" >"$work/steady" 2>&1 & steady=$!; until_true 60 grep -q "piece $begun\$" "$work/steady"; }
 whole () { wait "$steady" && [ "$(grep -c piece "$work/steady")" = "$pieces" ] || { cat "$work/steady"; return 1; }; }
 lose_worker () { steady && kill -9 $second; whole; }
 ok "a worker is killed: its patches go to another" lose_worker
@@ -120,7 +120,7 @@ unset PATIENCE
 pinned () { exits 5 keep timeout 60 "$bin/wiremill" broker --model "$model" --output "$work/out" --campaign "$dir" --listen "$broker"; says "pinned to"; }
 ok "its folder is no campaign of files" pinned
 "$bin/wiremill" broker --model "$model" --output "$work/out" --listen "$broker" 2>"$work/files.log" &
-of_files () { until_true 30 grep -q 'serves' "$work/files.log" && exits 1 keep client refused; says 'fault 5: .*serves files.*--clients'; }
+of_files () { until_true 60 grep -q 'serves' "$work/files.log" && exits 1 keep client refused; says 'fault 5: .*serves files.*--clients'; }
 ok "a broker of files is refused" of_files
 option () { exits 2 keep "$bin/wiremill" broker --clients --model "$model" "$@"; }
 no_output () { option --campaign "$work/x" --output "$work/y"; says '--output is for files'; }
@@ -131,7 +131,7 @@ split () { option --campaign "$work/x" --precision split; says 'scores in fp32';
 ok "... and scores in fp32" split
 broker=tcp://127.0.0.1:$port dir=$work/keys.wiremill
 "$bin/wiremill" broker --clients --keys --model "$model" --campaign "$dir" --listen "$broker" 2>"$work/keys.log" &
-no_key () { until_true 30 test -s "$dir/join-producer" && exits 1 keep client refused; says 'fault 4: .*key'; }
+no_key () { until_true 60 test -s "$dir/join-producer" && exits 1 keep client refused; says 'fault 4: .*key'; }
 ok "a broker that wants keys" no_key
 wrong_key () { JOIN=$dir/join-worker exits 1 keep client refused; says 'fault 4: .*key of a worker'; }
 ok "the wrong key" wrong_key

@@ -9,7 +9,7 @@ make_model "${small}1" || bail "no model"
 model=$made/model-${small}1.wmm
 mkdir "$work/here" "$work/empty"
 serve () { rm -f "$work/log"; (cd "$work/here" && exec wiremill run --clients --model "$model" --workers 2 --threads 1 "$@") >"$work/out" 2>"$work/log" & served=$!; }
-serves () { until_true 30 grep -q 'serves clients at ipc://.*/here/clients.wiremill/broker' "$work/log"; }
+serves () { until_true 60 grep -q 'serves clients at ipc://.*/here/clients.wiremill/broker' "$work/log"; }
 cat >"$work/score.py" <<'END'
 import sys
 import numpy as np, wiremill
@@ -31,7 +31,7 @@ back ()
 {
     local worker
     worker=$(pgrep -P "$served" -f -- '^wiremill-worker --broker' | head -1) && [ "$worker" ] && kill -9 "$worker" && score 300 &&
-        until_true 30 grep -q 'worker-[12] ended by .*starting it again' "$work/log"
+        until_true 60 grep -q 'worker-[12] ended by .*starting it again' "$work/log"
 }
 ok "a worker is killed: it is started again, and its patches are scored" back
 second () { exits 75 keep wiremill run --clients --model "$model" --campaign "$work/here/clients.wiremill" && says 'is the broker of .*clients.wiremill: end it'; }

@@ -18,7 +18,7 @@ first () # name, command...: starts it as process 1; its output in $work/words.N
 }
 one () { cat "/proc/${of[$1]}/task/${of[$1]}/children" 2>/dev/null; } # name: process 1, as seen from here
 stands () { grep -qx wm-init "/proc/$(($(one "$1")))/comm"; }          # name
-stop () { until_true 20 stands "$1" && kill "-$2" $(one "$1"); }       # name, signal
+stop () { until_true 60 stands "$1" && kill "-$2" $(one "$1"); }       # name, signal
 gone () { ! kill -0 "${of[$1]}"; }                                     # name
 ends () # name, exit code: it ends with this
 {
@@ -108,7 +108,7 @@ hangup ()
 {
     until_true 60 grep -q 'session with' "$work/words.hangup" || return 1
     local pid=$(($(one hangup)))
-    kill -9 "${of[hangup]}" && until_true 20 eval "! kill -0 $pid"
+    kill -9 "${of[hangup]}" && until_true 60 eval "! kill -0 $pid"
 }
 ok "a hang-up of its terminal ends it" hangup
 exec {keys}>&-
@@ -121,7 +121,7 @@ reaped () # name
     pid=$(($(one "$1")))
     # shellcheck disable=SC2016 # the inner shell's
     nsenter --target=$pid --pid --mount setsid -f sh -c 'until grep -q "^PPid:.1$" /proc/$$/status; do :; done; echo >"$0"' "$work/orphan"
-    until_true 60 test -e "$work/orphan" && rm "$work/orphan" && until_true 10 whole $pid
+    until_true 60 test -e "$work/orphan" && rm "$work/orphan" && until_true 60 whole $pid
 }
 as=(nsenter --target=$(($(one broker))) --pid --mount)
 if "${as[@]}" true 2>/dev/null; then

@@ -159,7 +159,7 @@ ok "no secret is in what it wrote, only the file's path" secret
 absent ()
 {
     refused 1 "ends: [3-9] jobs" "$bin/wiremill" farm "$out" --system local --min 3 --max 3 --name absent \
-            --program /nowhere/wiremill --interval 0.2 && says "/nowhere/wiremill"
+            --program /proc/nowhere/wiremill --interval 0.2 && says "/proc/nowhere/wiremill"
 }
 ok "a program that is not there" absent
 kill $broker && wait $broker

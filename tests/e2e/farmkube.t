@@ -144,11 +144,11 @@ YML
         asked () { promtool query instant "$prometheus" "$query" >"$work/said" 2>&1; [ "$(wc -l <"$work/said")" = 1 ] && says " => $1 @"; } # pattern
         ok "the ScaledObject's query, by Prometheus: 0 while paused" until_true 60 asked 0
         "$bin/wiremill" resume "$out" >/dev/null
-        ok "else how many batches there are to score" until_true 30 asked '[1-9][0-9]+'
+        ok "else how many batches there are to score" until_true 60 asked '[1-9][0-9]+'
         "$bin/wiremill" work "$out" --idle-timeout 2 >"$work/fast" 2>&1 &
         wait $producer
         ok "the campaign is done" test $? = 0
-        ok "then none: KEDA scales to --min" until_true 30 asked 0
+        ok "then none: KEDA scales to --min" until_true 60 asked 0
         kill $serve && wait $serve
         gone () { promtool query instant "$prometheus" "$query" >"$work/said" 2>&1; ! grep -q '=>' "$work/said"; }
         ok "without wiremill serve the number is unknown, and KEDA leaves the pods (ignoreNullValues: false)" until_true 60 gone

@@ -67,7 +67,7 @@ kill -STOP "$worker"
 infer 503 "'m' version 1 is not at ready state: .*signal 11" >"$work/waiting" 2>&1 &
 asks=$!
 waits () { curl -s "http://$http/metrics" | grep -q '^wiremill_gateway_memory_bytes [1-9]'; }
-ok "a request waits" until_true 30 waits
+ok "a request waits" until_true 60 waits
 mood segv
 kill -9 "$worker"
 failed () { wait $asks || { cat "$work/waiting"; return 1; }; }
@@ -89,7 +89,7 @@ if [ -e "$build/lib/wm_openvino.so" ]; then
     log=$work/log.nan
     gateway --threads 1 --model-repository "$work/models" 2>"$log" &
     gateway=$!
-    until_true 30 address && address || bail "no gateway"
+    until_true 60 address && address || bail "no gateway"
     ok "... by the gateway, too" until_true 60 state "\"never\",\"version\":\"1\",\"state\":\"UNAVAILABLE\",\"reason\":\".*$none"
     ok "models that have NaN on some values, and infinities: the answers of NumPy" timeout 120 build/venv/bin/python tests/e2e/gatedown.py ask "$http"
     ok "that ends, too" drained
@@ -104,7 +104,7 @@ ok "one whose engine cannot run is given up" until_true 90 over
 ok "... the index has the reason" state "UNAVAILABLE.*$why"
 ok "... and a request is answered" infer 503 "$why"
 stays () { ! pgrep -P $gateway; }
-ok "... nothing of it runs any more" until_true 20 stays
+ok "... nothing of it runs any more" until_true 60 stays
 mood=$work/mood.other
 mood ''
 ok "loading it tries again" load 200 ''

@@ -35,7 +35,7 @@ crew () { pgrep -f "wiremill run --clients .*$work/" | head -n 1; }
 
 touch "$work/poor"
 start --model "m=$work/m.onnx" || bail "no gateway"
-ok "no memory: the model is not there" until_true 30 state '"UNAVAILABLE".*this allocation has 10.* of memory'
+ok "no memory: the model is not there" until_true 60 state '"UNAVAILABLE".*this allocation has 10.* of memory'
 unready () { ! is_ready health/ready && ! is_ready models/m/ready && is_ready health/live; }
 ok "... nor ready" unready
 tells () { grep -q "model 'm' version 1 is not ready, and is tried again: .*this allocation has 10" "$work/log" && [ "$(grep -c 'and is tried again' "$work/log")" = 1 ]; }
@@ -51,7 +51,7 @@ ok "the log tells what it takes and returns" grep -q "$line" "$work/log"
 
 touch "$work/poor"
 kill -9 "$(crew)"
-ok "its broker and workers are killed, and there is no memory for others" until_true 30 state '"UNAVAILABLE".*this allocation has 10'
+ok "its broker and workers are killed, and there is no memory for others" until_true 60 state '"UNAVAILABLE".*this allocation has 10'
 ok "it is not ready" unready
 ok "loading it fails" answered 400 "failed to load 'm', version 1: .*this allocation has 10" models/m/load
 rm "$work/poor"
@@ -75,7 +75,7 @@ kill -9 "$(crew)"
 kill -9 "$worker" 2>/dev/null
 gives_up () { wait $asks; [ $? != 0 ] && grep -q "Request for unknown model: .* version 1 is not at ready state: .*m.onnx" "$work/asked" || { cat "$work/asked"; return 1; }; }
 ok "the model is damaged, and its processes are killed: the request is answered at once" gives_up
-ok "... the index tells why" until_true 30 state '"UNAVAILABLE".*m.onnx'
+ok "... the index tells why" until_true 60 state '"UNAVAILABLE".*m.onnx'
 ok "... and nothing is ready" unready
 cp "$made/model-${small}1.onnx" "$work/m.onnx"
 ok "loading it tries again" answered 200 '' models/m/load
@@ -86,7 +86,7 @@ ok "a request waits again" until_true 60 asked
 curl -s -m 300 -X POST -o /dev/null -w '%{http_code}' "http://$http/v2/repository/models/m/unload" >"$work/unloaded" &
 unloads=$!
 unready_yet () { ! is_ready models/m/ready && ! [ -s "$work/unloaded" ]; }
-ok "the model is unloaded, behind the request" until_true 30 unready_yet
+ok "the model is unloaded, behind the request" until_true 60 unready_yet
 echo "this is no model" >"$work/m.onnx"
 kill -9 "$(crew)"
 kill -9 "$worker" 2>/dev/null
@@ -98,7 +98,7 @@ ok "loading it works" answered 200 '' models/m/load
 ends () { kill -TERM $gateway && wait $gateway; }
 ok "the damaged model is in the log, with what to do" grep -q "model 'm' version 1 is not served until a client loads it again: .*m.onnx" "$work/log"
 ok "unloading it" answered 200 '' models/m/unload
-ok "... is in the log" until_true 20 grep -q "model 'm' version 1 is unloaded" "$work/log"
+ok "... is in the log" until_true 60 grep -q "model 'm' version 1 is unloaded" "$work/log"
 ok "loading it again" answered 200 '' models/m/load
 ok "it answers" ask
 ok "it ends" ends
@@ -120,7 +120,7 @@ serve () # clients or files
     [ "$1" = clients ] || how=(--output "$work/farm-files")
     "$bin/wiremill" broker "${how[@]}" --model "$made/model-${small}1.wmm" --listen "$farm" 2>>"$work/farm.log" &
     served=$!
-    until_true 30 "$bin/wiremill" status --broker "$farm" >"$work/status" 2>&1
+    until_true 60 "$bin/wiremill" status --broker "$farm" >"$work/status" 2>&1
 }
 unserve () { kill -TERM $served && { wait $served || true; }; }
 serve clients || bail "no broker"
@@ -144,7 +144,7 @@ ok "its broker is there again" serve clients
 farms=$!
 asks_well () { wait $asks || { cat "$work/asked"; return 1; }; }
 ok "the request is answered, and nobody has loaded the model" asks_well
-ok "it works again, which the log tells" until_true 30 grep -q "model 'm' version 1 works again" "$work/log"
+ok "it works again, which the log tells" until_true 60 grep -q "model 'm' version 1 works again" "$work/log"
 ok "... and is ready" is_ready models/m/ready
 ok "it answers the next" ask
 ok "it ends, and leaves that broker" ends

@@ -10,7 +10,7 @@ run () { timeout 240 build/venv/bin/python tests/e2e/gateindex.py "$1" "$work" "
 run files || bail "no models"
 gateway --threads 2 --model-repository "$work/models" 2>"$log" &
 gateway=$!
-until_true 30 address
+until_true 60 address
 ok "every model is loaded" run ready "$http"
 ok "operators that read by indices" run reads "$http"
 ok "operators that write by indices" run writes "$http"
@@ -21,8 +21,8 @@ ok "SIGTERM ends it" drained
 log=$work/strict
 gateway --threads 2 --strict --model rows="$work/models/rows/1/model.onnx" 2>"$log" &
 gateway=$!
-until_true 30 address
-until_true 30 run ready "$http"
+until_true 60 address
+until_true 60 run ready "$http"
 ok "with --strict the request is refused, and the reason named" run strict "$http"
 ok "SIGTERM ends that, too" drained
 done_testing

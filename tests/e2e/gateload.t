@@ -62,7 +62,7 @@ ok "it answers" first
 ok "metrics have the version once" test "$(curl -s "http://$http/metrics" | grep -c '^nv_inference_count')" = 1
 touch "$work/enough"
 ok "its clients noticed nothing but other scores" answered $clients
-ok "the log tells of both" until_true 30 grep -q "model 'm' version 1, as it was before, is unloaded" "$work/log"
+ok "the log tells of both" until_true 60 grep -q "model 'm' version 1, as it was before, is unloaded" "$work/log"
 
 echo "this is no model" >"$work/models/m/1/model.onnx"
 ok "loading a damaged file fails" load 400 "failed to load 'm', version 1: .*model.onnx"
@@ -78,13 +78,13 @@ rm "$work/models/m/config.pbtxt"
 
 # The version fails for a reason that may pass.
 fail
-ok "its processes cannot be started" until_true 30 state '"UNAVAILABLE".*this allocation has 10'
+ok "its processes cannot be started" until_true 60 state '"UNAVAILABLE".*this allocation has 10'
 ask of "$http" "$one.wmm"
 asks=$!
 ok "a request waits" until_true 60 waiting $size
 ok "another file is loaded" load 200 ''
 ok "... which answers the request" answered $asks
-ok "the index has it once" until_true 30 index "[$(row 1 '')]"
+ok "the index has it once" until_true 60 index "[$(row 1 '')]"
 
 # The version works when another file is loaded, has a request, and fails then.
 kill -STOP "$(pgrep -f "^wiremill-worker .*$(folder "$(crew)")" | head -n 1)"
@@ -100,7 +100,7 @@ ok "the version before fails: the new one answers" answered $asks
 
 # Another version comes, and the one before goes.
 fail
-ok "its processes cannot be started again" until_true 30 state '"UNAVAILABLE".*this allocation has 10'
+ok "its processes cannot be started again" until_true 60 state '"UNAVAILABLE".*this allocation has 10'
 ask of "$http" "$one.wmm"
 asks=$!
 ok "a request for any version waits" until_true 60 waiting $size
@@ -111,11 +111,11 @@ put "$one.onnx" 2
 ok "version 2 is loaded in its place" load 200 ''
 ok "version 2 answers the first" answered $asks
 ok "... the other one is refused" answered $other
-ok "... and it is gone" until_true 30 index "[$(row 2 '')]"
+ok "... and it is gone" until_true 60 index "[$(row 2 '')]"
 
 # It is unloaded while it fails.
 fail
-ok "its processes cannot be started once more" until_true 30 state '"UNAVAILABLE".*this allocation has 10'
+ok "its processes cannot be started once more" until_true 60 state '"UNAVAILABLE".*this allocation has 10'
 ask refused "$http" "this allocation has 10"
 asks=$!
 ok "a request waits again" until_true 60 waiting $size

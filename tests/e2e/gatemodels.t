@@ -19,7 +19,7 @@ run files "$made/model-${small}1.onnx" || bail "no repository"
 
 gateway --threads 1 --model-repository "$work/models" --model "given:7=$made/model-${small}1.wmm" 2>"$log" &
 gateway=$!
-ok "the gateway listens while its models load" until_true 30 address
+ok "the gateway listens while its models load" until_true 60 address
 address
 ok "every model is loaded, or tells why it is not" run ready "$http"
 told () { grep -q "model 'torch' is not loaded until a client loads it again: .* has no version to load.*its platform is pytorch_libtorch" "$log"; }
@@ -36,14 +36,14 @@ fi
 ok "models are loaded and unloaded while it runs" run load "$http"
 ok "SIGTERM ends it" drained
 nothing_left () { ! ls -d "$work"/wiremill-gateway-* && ! pgrep -f "$work/wiremill-gateway-"; }
-ok "nothing of it is left" until_true 20 nothing_left
+ok "nothing of it is left" until_true 60 nothing_left
 
 # Answers much larger than their requests.
 log=$work/log-of-wide
 if [ -e "$build/lib/wm_openvino.so" ]; then
     gateway --threads 1 --model "wide=$work/wide/1/model.onnx" --memory 32M --max-message 8M 2>"$log" &
     gateway=$!
-    until_true 30 address
+    until_true 60 address
     address
     is_ready () { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/health/ready")" = 200 ]; }
     until_true 60 is_ready || bail "wide is not ready"
@@ -62,7 +62,7 @@ log=$work/log-of-poll
 mkdir -p "$work/polled/first/1" && cp "$made/model-${small}1.onnx" "$work/polled/first/1/model.onnx"
 gateway --threads 1 --model-repository "$work/polled" --model-control-mode poll --repository-poll 50ms 2>"$log" &
 gateway=$!
-until_true 30 address
+until_true 60 address
 address
 ok "models that come, change and go are followed" run poll "$http" "$made/model-${small}1.onnx"
 ok "SIGTERM ends that, too" drained
@@ -74,7 +74,7 @@ serve 2>"$work/farm.log" &
 gateway --threads 1 --model "emtrk=$made/model-${small}1.wmm" --broker "emtrk=ipc://$work/farm/broker" \
     --in-flight 1K 2>"$log" & # less than a patch: its helper is sent what it shares elsewhere
 gateway=$!
-until_true 30 address
+until_true 60 address
 address
 ok "its log tells which broker" until_true 60 grep -q "model 'emtrk' version 1: connects to the broker at ipc://$work/farm/broker" "$log"
 ok "a farm's broker scores" run scores "$http" "$made/model-${small}1.wmm"

@@ -88,7 +88,7 @@ kill $broker && wait $broker
 ok "clients need no bulk broker" run some "$http" 5
 ok "the gateway ends, though its workers wait for one" ends
 nothing_left () { ! pgrep -f "$work/"; }
-ok "nothing is left" until_true 20 nothing_left
+ok "nothing is left" until_true 60 nothing_left
 # Two models: a request of one, whose worker is stopped, keeps bulk batches away from the other's, too.
 rm "$log"
 "$bin/wiremill" gateway --grpc 127.0.0.1:0 --http 127.0.0.1:0 --threads 1 --model "m=$made/model-${small}1.wmm" --model "n=$made/model-${small}1.wmm" \

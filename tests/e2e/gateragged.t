@@ -18,7 +18,7 @@ run () # what, arguments...: a part of gateragged.py
 run files || bail "no models"
 gateway --threads 2 --model-repository "$work/models" 2>"$log" &
 gateway=$!
-until_true 30 address
+until_true 60 address
 ok "every model is loaded" run ready "$http"
 ok "metadata and configuration have -1" run words "$http"
 ok "answers are those of onnxruntime, of all lengths" run answers "$http"

@@ -12,7 +12,7 @@ start () # options...
     rm -f "$work/log" # of the last one
     "$bin/wiremill-gateway" gateway --grpc 127.0.0.1:0 --http 127.0.0.1:0 --threads 1 --model "m=$model" "$@" 2>"$work/log" &
     gateway=$!
-    until_true 30 grep -q 'gRPC on' "$work/log" || return 1
+    until_true 60 grep -q 'gRPC on' "$work/log" || return 1
     grpc=$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log") http=$(sed -n 's/.* HTTP on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log")
 }
 is_ready () { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/health/ready")" = 200 ]; }
@@ -40,10 +40,10 @@ small_enough () { [ -n "$SAN" ] || [ "$(memory)" -lt $((before + 33000 + 48000))
 ok "its memory is bounded" small_enough
 rotated () # SIGUSR1 begins a new access log where the old one was renamed; where it cannot, the old one goes on
 {
-    mv "$work/access" "$work/access.1" && kill -USR1 $gateway && until_true 20 test -e "$work/access" && is_ready &&
-        until_true 20 grep -q health/ready "$work/access" && mkdir "$work/kept" && mv "$work/access" "$work/kept/" && mkdir "$work/access" &&
-        kill -USR1 $gateway && until_true 20 grep -q 'access cannot be opened: Is a directory; it goes on in the old file' "$work/log" &&
-        ask_more && until_true 20 grep -q health/live "$work/kept/access" && cat "$work/kept/access" >>"$work/access.1"
+    mv "$work/access" "$work/access.1" && kill -USR1 $gateway && until_true 60 test -e "$work/access" && is_ready &&
+        until_true 60 grep -q health/ready "$work/access" && mkdir "$work/kept" && mv "$work/access" "$work/kept/" && mkdir "$work/access" &&
+        kill -USR1 $gateway && until_true 60 grep -q 'access cannot be opened: Is a directory; it goes on in the old file' "$work/log" &&
+        ask_more && until_true 60 grep -q health/live "$work/kept/access" && cat "$work/kept/access" >>"$work/access.1"
 }
 ask_more () { curl -s "http://$http/v2/health/live"; }
 ok "the access log is rotated" rotated

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 machine=$work/machine
 mkdir -p "$machine"
 PATH=$machine:$PATH
-export PYTHON=$machine/python3 WM_CUDA_LIBS= WM_REPORT=$work/RESULTS.md WM_BIN=/nowhere
+export PYTHON=$machine/python3 WM_CUDA_LIBS= WM_REPORT=$work/RESULTS.md WM_BIN=/proc/nowhere
 make () # name, script: a program of the machine
 {
     printf '#!/bin/bash\n%s\n' "$2" >"$machine/$1"

@@ -96,7 +96,7 @@ lines () { echo lines >"$JUSTIN_FILES/modes"; exits 1 run rubbish && says 'sever
 ok "two lines at a time are refused, since each call is for one" lines
 mended () { run rubbish && result 'exit=0 files=2 written=2' && listed rubbish justin-1 justin-2; }
 ok "the same command goes on" mended
-no_such () { ask=/nowhere/get exits 1 run none && says 'the shell finds no such program'; }
+no_such () { ask=/proc/nowhere/get exits 1 run none && says 'the shell finds no such program'; }
 ok "a command that is not there" no_such
 hangs () { ask='sleep 600' exits 75 run none --command-timeout 1 && says 'did not end within 1 s .--command-timeout., three times'; }
 ok "a command that hangs three times: exit code 75" hangs
@@ -125,7 +125,7 @@ ok "no file at all is no failure" none
 echo fine >"$work/data/mode"
 python3 tests/fault/elsewhere.py http "$port" "$work/data" &
 web=http://127.0.0.1:$port
-until_true 20 curl -sf "$web/mode" || bail "no HTTP server"
+until_true 60 curl -sf "$web/mode" || bail "no HTTP server"
 held ()
 {
     offer broken </dev/null
@@ -178,18 +178,18 @@ slow () # options...: in the background
     rm -f "$work/given/justin-1.scores.h5.json" "$work/reads"
     "$work/slow/wiremill" run --model "$made/stage.onnx" "${one[@]}" --quiet --output "$work/given" --sidecars "$@" >"$work/said" 2>&1 &
     pid=$!
-    until_true 30 [ -e "$work/reads" ] || { cat "$work/said"; return 1; }
+    until_true 60 [ -e "$work/reads" ] || { cat "$work/said"; return 1; }
 }
 deaf ()
 {
     slow --stage-bytes 4000 --files-from-command "mkdir '$work/asked' && echo '$work/data/justin-1.h5' || exec sleep 600" && kill $pid &&
-        until_true 20 grep -q '^stopping' "$work/said" && kill $pid && exits 75 wait $pid && [ ! -e "$work/given/justin-1.scores.h5.json" ] &&
+        until_true 60 grep -q '^stopping' "$work/said" && kill $pid && exits 75 wait $pid && [ ! -e "$work/given/justin-1.scores.h5.json" ] &&
         result 'exit=75 files=1 written=0 held=0 left=1'
 }
 ok "a run answers signals while an output is read for its sidecar; the second leaves that to the next run" deaf
 shares () { grep -Eq -e ' --stage-bytes 1000( |$)' "$work/args"; }
 ok "... --stage-bytes is for four producers together" shares
-last () { BEARER_TOKEN=SECRET X509_USER_PROXY=SECRET slow --input "$work/data/justin-1.h5" && until_true 20 says 'sidecars of 1 outputs are still' && kill $pid && exits 75 wait $pid; }
+last () { BEARER_TOKEN=SECRET X509_USER_PROXY=SECRET slow --input "$work/data/justin-1.h5" && until_true 60 says 'sidecars of 1 outputs are still' && kill $pid && exits 75 wait $pid; }
 ok "... also when nothing else is left to do" last
 bare () { grep -q '^PATH=' "$work/reads" && ! grep SECRET "$work/reads" && [ "$(grep -c -- '->' "$work/fds")" -le 6 ] && ! grep socket: "$work/fds"; }
 ok "what reads an output has no credentials, and its parent only its pipes" bare
@@ -220,8 +220,8 @@ wrong ()
     no 'not both' --input a.h5 --files-from-command true && no 'goes with --files-from-command' --input a.h5 --files-ahead 1 &&
         no "goes with --files-from-command" --input a.h5 --processed-dids d && no 'goes with --sidecars' --input a.h5 --sidecar-metadata m &&
         no 'no JSON object' --files-from-command true --sidecars --sidecar-metadata "$work/data/broken.h5" &&
-        no 'cannot be written in /nowhere' --files-from-command true --processed-pfns /nowhere/list &&
-        no 'nowhere/record' --files-from-command true --asked-files /nowhere/record
+        no 'cannot be written in /proc/nowhere' --files-from-command true --processed-pfns /proc/nowhere/list &&
+        no 'nowhere/record' --files-from-command true --asked-files /proc/nowhere/record
 }
 ok "options that do not go" wrong
 foreign () # text...: a file of it is refused, and left as it is
@@ -254,7 +254,7 @@ offer "${all[@]}" </dev/null
 "$bin/wiremill" broker --model "$made/stage.onnx" --output "$work/far" --listen "ipc://$work/b" >"$work/broker" 2>&1 &
 broker=$!
 serves () { "$bin/wiremill" status --broker "ipc://$work/b"; }
-until_true 30 serves || bail "no broker"
+until_true 60 serves || bail "no broker"
 far () # options...; it is the process itself
 {
     cd "$work" && exec "$bin/wiremill" produce --broker "ipc://$work/b" --quiet --files-from-command "$ask" --processed-pfns far.pfns \
@@ -263,13 +263,13 @@ far () # options...; it is the process itself
 far &
 producer=$!
 announced () { "$bin/wiremill" status --broker "ipc://$work/b" --json | grep -Eq '"queued": [1-9]'; }
-waits () { until_true 30 announced && sleep 0.5 && calls 1; }
+waits () { until_true 60 announced && sleep 0.5 && calls 1; }
 ok "while nothing is scored no second file is asked for" waits
 stopped () { kill $producer && exits 75 wait $producer && result 'exit=75 files=1 written=0 held=0 left=1 asking=stopped'; }
 ok "SIGTERM ends it with 75" stopped
 far --files-ahead 1 &
 producer=$!
-ahead () { until_true 30 calls 2 && sleep 0.5 && calls 2; }
+ahead () { until_true 60 calls 2 && sleep 0.5 && calls 2; }
 ok "the same command with --files-ahead 1 asks for one more" ahead
 "$bin/wiremill" work --broker "ipc://$work/b" --threads 1 >"$work/worker" 2>&1 &
 produced () { wait $producer && result 'exit=0 files=3 written=3' && same far "${all[@]}" && listed far "${all[@]}" && sidecars far "${all[@]}"; }

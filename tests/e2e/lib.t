@@ -51,7 +51,7 @@ example ()
 ok "it scores; .wmm and .onnx alike" example
 left () { mkdir -p "$work/tmp" && TMPDIR=$work/tmp calls facts "$model.onnx" && [ -z "$(ls -A "$work/tmp")" ]; }
 ok "an import leaves nothing in TMPDIR" left
-no_folder () { TMPDIR=/nowhere exits 1 keep calls facts "$model.onnx" && says 'folder .*No such file.*set TMPDIR'; }
+no_folder () { TMPDIR=/proc/nowhere exits 1 keep calls facts "$model.onnx" && says 'folder .*No such file.*set TMPDIR'; }
 ok "... and names it where it is missing" no_folder
 facts ()
 {

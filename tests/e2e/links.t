@@ -46,7 +46,7 @@ ok "nothing was made of them" nothing
 export WM_TIME_SCALE=10 XDG_RUNTIME_DIR=$work
 gateway --threads 1 --model-repository "$work/repository/models" 2>"$log" &
 gateway=$!
-until_true 30 address
+until_true 60 address
 address
 ready () { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/models/m/ready")" = 200 ]; }
 ok "a repository of links is served" until_true 60 ready

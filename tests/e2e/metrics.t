@@ -23,7 +23,7 @@ ok "a broker" broker
 id=$("$bin/wiremill" status "$out" --json | sed -n 's/.*"id": *"\([0-9a-f]\{32\}\).*/\1/p')
 c="campaign=\"$id\""
 "$bin/wiremill" serve "$out" --listen "127.0.0.1:$http" --interval 0.2 >"$work/serve" 2>&1 &
-ok "wiremill serve" until_true 20 is "wiremill_up{$c}" 1
+ok "wiremill serve" until_true 60 is "wiremill_up{$c}" 1
 
 # Prometheus itself, from before the work: what it scrapes is evaluated at the end.
 has_prometheus=
@@ -47,8 +47,8 @@ producer=$!
 WM_NVML_SO=$work/nvml.so "$bin/wiremill" work "$out" --idle-timeout 600 >"$work/work" 2>&1 &
 wait $producer
 ok "a campaign" test $? = 0
-ok "files that are written" until_true 20 is "wiremill_inputs{$c,state=\"written\"}" 1
-ok "a GPU" until_true 20 is "nv_gpu_utilization{$c,gpu_uuid=\"GPU-0\"}" 0.98
+ok "files that are written" until_true 60 is "wiremill_inputs{$c,state=\"written\"}" 1
+ok "a GPU" until_true 60 is "nv_gpu_utilization{$c,gpu_uuid=\"GPU-0\"}" 0.98
 get >"$work/metrics"
 cp "$work/metrics" "$work/said"
 
@@ -95,16 +95,16 @@ ok "the page has each of Triton's names that is served" tabled
 before=$(metric "wiremill_rows_scored_total{$c,signature=\"$(sed -n 's/^wiremill_rows_scored_total.*signature="\([^"]*\)".*/\1/p' "$work/metrics")\"}")
 kill -9 $broker
 wait $broker
-ok "no broker: wiremill_up is 0" until_true 30 is "wiremill_up{$c}" 0
+ok "no broker: wiremill_up is 0" until_true 60 is "wiremill_up{$c}" 0
 ok "a broker again" broker
-ok "... that answers" until_true 30 is "wiremill_broker_starts{$c}" 2
+ok "... that answers" until_true 60 is "wiremill_broker_starts{$c}" 2
 rows () { sed -n 's/^wiremill_rows_scored_total.* \([0-9]*\)$/\1/p' "$work/metrics"; }
 kept () { get >"$work/metrics"; echo "$before, then $(rows)"; [ "$before" -gt 1000 ] && [ "$(rows)" -ge "$before" ] && is "wiremill_payload_received_bytes_total{$c}" 0; }
-ok "hits that were scored stay counted; bytes, which no ledger keeps, begin at 0" until_true 30 kept
+ok "hits that were scored stay counted; bytes, which no ledger keeps, begin at 0" until_true 60 kept
 
 if [ "$has_prometheus" ]; then
     resets () { query "sum(resets(wiremill_rows_scored_total[5m]))" 0 && query "sum(resets(wiremill_payload_received_bytes_total[5m]))" 1; }
-    ok "as Prometheus sees it" until_true 30 resets
+    ok "as Prometheus sees it" until_true 60 resets
     ok "each expression of the board and of the alerts has data" python3 tests/e2e/metrics.py evaluate "$prometheus"
 fi
 done_testing

@@ -184,8 +184,8 @@ def make(scores, events, folder):
         other = ":".join(str(f["emtrkmichel"][c][700]) for c in ("run", "subrun", "event", "hit_id"))
         em = float(f["emtrkmichel/em"][700])
         order = np.random.default_rng(1).permutation(n)
-    shutil.copy(events, folder + "/nowhere.h5")
-    with h5py.File(folder + "/nowhere.h5", "r+") as f:
+    shutil.copy(events, folder + "/proc/nowhere.h5")
+    with h5py.File(folder + "/proc/nowhere.h5", "r+") as f:
         f["hit_table/wire"][0], f["hit_table/time"][1] = 99999, np.inf
     shutil.copy(scores, folder + "/lost.h5"), shutil.copy(events, folder + "/lost-events.h5")
     with h5py.File(folder + "/lost.h5", "r+") as f, h5py.File(folder + "/lost-events.h5", "r+") as g:

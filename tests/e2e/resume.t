@@ -92,7 +92,7 @@ full ()
     serve || return 1
     timeout 60 "$bin/wiremill" produce --broker "ipc://$work/full.b" "$work"/many/*.h5 >"$work/full.words" 2>&1 &
     pid=$!
-    until_true 30 announced && kill -9 $broker && serve || return 1
+    until_true 60 announced && kill -9 $broker && serve || return 1
     "$bin/wiremill" work --broker "ipc://$work/full.b" --threads 1 --cache "$work/cache" >"$work/full.worker" 2>&1 &
     wait $pid || { cat "$work/full.words"; return 1; }
 }

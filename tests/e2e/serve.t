@@ -24,32 +24,32 @@ memory () { awk '/^VmHWM/ { print $2 }' "/proc/$serve/status"; } # kB
 
 serve "$out"
 absent () { says "http://127.0.0.1:$http/metrics|no campaign" && wait $serve; [ $? = 5 ]; }
-until_true 20 test -s "$work/serve"; cp "$work/serve" "$work/said"
+until_true 60 test -s "$work/serve"; cp "$work/serve" "$work/said"
 ok "no campaign: exit 5" absent
 ok "a broker" broker --listen "ipc://$work/b"
 id=$("$bin/wiremill" status "$out" --json | sed -n 's/.*"id": *"\([0-9a-f]\{32\}\).*/\1/p')
 c="campaign=\"$id\""
 serve "$out"
-ok "wiremill serve prints where" until_true 20 grep -q "http://127.0.0.1:$http/metrics" "$work/serve"
-ok "the broker answers" until_true 20 is "wiremill_up{$c}" 1
+ok "wiremill serve prints where" until_true 60 grep -q "http://127.0.0.1:$http/metrics" "$work/serve"
+ok "the broker answers" until_true 60 is "wiremill_up{$c}" 1
 "$bin/wiremill" pause "$out" >/dev/null
 "$bin/wiremill" produce --broker "ipc://$work/b" --input "$made/serve.h5" >"$work/produce" 2>&1 &
 producer=$!
 has_queue () { [ "$(of_status batches queued)" -gt 10 ]; }
 ok "a queue" until_true 60 has_queue
 counted () { is "wiremill_batches{$c,state=\"queued\"}" "$(of_status batches queued)" && is "wiremill_paused{$c}" 1; }
-ok "its depth, as in wiremill status" until_true 20 counted
+ok "its depth, as in wiremill status" until_true 60 counted
 ok "a paused campaign has no demand" is "wiremill_demand_batches{$c}" 0
 "$bin/wiremill" resume "$out" >/dev/null
 wanted () { is "wiremill_demand_batches{$c}" "$(($(of_status batches queued) + $(of_status batches asked)))"; }
-ok "resumed it has" until_true 20 wanted
+ok "resumed it has" until_true 60 wanted
 "$bin/wiremill" work "$out" --idle-timeout 60 >"$work/work" 2>&1 &
 worker=$!
 wait $producer
 ok "a campaign" test $? = 0
 done_all () { is "wiremill_hits_scored{$c}" "$(of_status hits done)" && is "wiremill_inputs{$c,state=\"written\"}" 1; }
-ok "hits that are scored, files that are written" until_true 20 done_all
-ok "a worker that is idle" until_true 20 is "wiremill_workers{$c,state=\"idle\"}" 1
+ok "hits that are scored, files that are written" until_true 60 done_all
+ok "a worker that is idle" until_true 60 is "wiremill_workers{$c,state=\"idle\"}" 1
 kill $worker
 wait $worker
 
@@ -78,10 +78,10 @@ many ()
         print scalar (@s), "\n"; $| = 1;
         for my $round (1 .. 25) { for (@s) { syswrite $_, $round == 1 ? "GET /metrics HTTP/1.1\r\nX: " : "x" if $_->fileno % 2 } sleep 1 }' "$http" >"$work/many" &
     many=$!
-    until_true 30 grep -q '^150$' "$work/many"
+    until_true 60 grep -q '^150$' "$work/many"
 }
 ok "150 connections that ask nothing, half of which send a byte now and then" many
-ok "a request is answered all the same, later" until_true 50 is "wiremill_up{$c}" 1
+ok "a request is answered all the same, later" until_true 60 is "wiremill_up{$c}" 1
 kill $many 2>/dev/null
 wait $many 2>/dev/null
 bounded () { local after; after=$(memory); echo "$before kB, then $after kB"; [ "$after" -lt $((before + 4000)) ]; }
@@ -91,12 +91,12 @@ fi
 # A broker that goes away and comes again, with keys.
 kill $broker && wait $broker
 only_up () { is "wiremill_up{$c}" 0 && [ "$(get /metrics | grep -c '^wiremill_')" = 1 ]; }
-ok "no broker: wiremill_up is 0, and nothing old is shown" until_true 30 only_up
+ok "no broker: wiremill_up is 0, and nothing old is shown" until_true 60 only_up
 kill $serve && wait $serve
 ok "a broker with keys" broker --listen "tcp://127.0.0.1:$port" --keys
 "$bin/wiremill" keys revoke "$out" --id "$("$bin/wiremill" keys list "$out" | awk '$1 == "operator" { k = $2 } END { print k }')" >/dev/null
 serve "$out"
-ok "it asks by the campaign's monitor key, and needs no other" until_true 30 is "wiremill_up{$c}" 1
+ok "it asks by the campaign's monitor key, and needs no other" until_true 60 is "wiremill_up{$c}" 1
 taken () { refused 1 "cannot listen at 127.0.0.1:$http: Address already in use" "$bin/wiremill" serve "$out" --listen "127.0.0.1:$http"; }
 ok "a port that is taken" taken
 wrong () { for a in here 127.0.0.1 127.0.0.1: 127.0.0.1:x 127.0.0.1:99999 :80 '[::1:80'; do

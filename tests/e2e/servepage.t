@@ -25,7 +25,7 @@ command -v curl >/dev/null || { echo "1..0 # SKIP curl is not installed (make de
 
 # No broker at all.
 serve --broker "ipc://$work/nobody"
-ok "no broker: the page names that" until_true 20 state "no answer"
+ok "no broker: the page names that" until_true 60 state "no answer"
 unready () { code 503 "http://$http/health/ready" && says '^no broker has answered yet$' && code 200 "http://$http/health/live" &&
     code 503 "http://$http/status.json" && says '"error"'; }
 ok "it is alive, but not ready" unready
@@ -36,8 +36,8 @@ ok "a broker" broker
 "$bin/wiremill" produce --broker "$endpoint" --input "$work/$hostile" >"$work/produce" 2>&1 &
 producer=$!
 serve "$out"
-ok "a paused campaign" until_true 20 state paused
-ok "with a producer and its input" until_true 20 shows 'onerror=&quot;alert\(1\)&quot;&gt;&amp;amp;.h5</t[dh]>'
+ok "a paused campaign" until_true 60 state paused
+ok "with a producer and its input" until_true 60 shows 'onerror=&quot;alert\(1\)&quot;&gt;&amp;amp;.h5</t[dh]>'
 ok "it is ready" code 200 "http://$http/health/ready"
 cat >"$work/check.py" <<'PYTHON'
 """check.py - HEAD PAGE: is the page well-formed, without references, with one script that its policy admits?"""
@@ -86,7 +86,7 @@ if command -v node >/dev/null; then ok "the script's syntax" syntax; fi
 same () { get "http://$http/status.json" | python3 -c 'import json, sys; a, b = json.load (sys.stdin), json.load (open (sys.argv[1]))
 for key in "schema", "campaign", "inputs", "hits", "paused", "endpoint": assert a[key] == b[key], key' "$work/status"; }
 "$bin/wiremill" status "$out" --json >"$work/status"
-ok "status.json is what wiremill status has" until_true 20 same
+ok "status.json is what wiremill status has" until_true 60 same
 elsewhere () { code 421 -H "Host: campaign.example" "http://$http/" && ! says "out" && code 200 -H "Host: localhost:1" "http://$http/" &&
     code 200 -H "Host: [::1]:1" "http://$http/" && code 421 -H "Host: 127.0.0.1.example" "http://$http/"; }
 ok "under another name than localhost's it is refused: no other site's page reads it" elsewhere
@@ -188,13 +188,13 @@ STEPS
     }
     ok "a finished campaign" finished
 fi
-ok "finished" until_true 20 state finished
+ok "finished" until_true 60 state finished
 while read -r pid; do kill "$pid"; done <"$work/pid"
 
 end
 serve "$out"
 history () { shows '<figure id="hours">' && says 'compute<span[^<]*</span></th><td class="n more" data-v="[1-9]'; }
-ok "a server that comes later has the history" until_true 20 history
+ok "a server that comes later has the history" until_true 60 history
 
 # The broker dies; what it left on disk is shown, with its history.
 kill -9 $broker
@@ -203,7 +203,7 @@ over () { state finished && says 'no broker runs' && says '<figure id="hours">' 
 ended () { until_true 60 over || over; } # which prints what is wrong
 ok "no broker: what is on disk, and not ready" ended
 ok "another broker" broker
-ok "it is found" until_true 30 code 200 "http://$http/health/ready"
+ok "it is found" until_true 60 code 200 "http://$http/health/ready"
 ok "SIGTERM ends it" end
 
 # Who may read.
@@ -220,7 +220,7 @@ ok "passwords that are none" short
 printf '  correct-horse:battery \n' >"$work/password"
 chmod 644 "$work/password"
 serve "$out" --listen "$all" --password-file "$work/password"
-warned () { until_true 20 code 200 "http://$http/health/ready" && grep -q "password.* may be read by others (mode 644)" "$work/serve"; }
+warned () { until_true 60 code 200 "http://$http/health/ready" && grep -q "password.* may be read by others (mode 644)" "$work/serve"; }
 ok "with one it serves, and warns of its mode; health is open" warned
 door ()
 {
@@ -245,7 +245,7 @@ ok "... nor who sends none" open
 ok "a moment later the right one opens" until_true 60 code 200 "${right[@]}"
 end
 serve "$out" --listen "$all" --insecure
-ok "--insecure: anybody, under any name" until_true 20 code 200 -H "Host: head.example" "http://$http/"
+ok "--insecure: anybody, under any name" until_true 60 code 200 -H "Host: head.example" "http://$http/"
 end
 kill $broker && wait $broker
 done_testing

@@ -15,7 +15,7 @@ run ()
 ok "the summary of a run ends with a command that reads it" run
 first ()
 {
-    keep env PATH=/nowhere "${BASH}" -c "$(line)" && says "^$file: $hits hits, 0 held; model f1156a47ecb1, fp32$" &&
+    keep env PATH=/proc/nowhere "${BASH}" -c "$(line)" && says "^$file: $hits hits, 0 held; model f1156a47ecb1, fp32$" &&
         [ "$(grep -c ' scored$' "$work/said")" = 10 ]
 }
 ok "which needs no other program" first

@@ -14,7 +14,7 @@ start () # ports, options...
     rm -f "$work/log"
     "$bin/wiremill" gateway --grpc "127.0.0.1:${ports% *}" --http "127.0.0.1:${ports#* }" --threads 1 "$@" 2>"$work/log" &
     gateway=$!
-    until_true 30 grep -q 'gRPC on' "$work/log" || { cat "$work/log"; return 1; }
+    until_true 60 grep -q 'gRPC on' "$work/log" || { cat "$work/log"; return 1; }
     grpc=$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log") http=$(sed -n 's/.* HTTP on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log")
 }
 is_ready () { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/${1:-health}/ready")" = 200 ]; }

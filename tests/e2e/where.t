@@ -21,8 +21,8 @@ unshare --uts true 2>/dev/null && elsewhere=(unshare --uts sh -c 'hostname other
 
 # One command line finds the broker by the campaign's folder, whatever ports it took.
 serve --listen "tcp://*:$port-$((port + 7))" --insecure
-ok "a range: its first free ports are taken, and printed" until_true 30 grep -q "serves $out$beside at tcp://\*:$port\$" "$work/broker.words"
-ok "... and a command that can be typed elsewhere" until_true 30 grep -q "work --broker tcp://$(hostname):$port\$" "$work/broker.words"
+ok "a range: its first free ports are taken, and printed" until_true 60 grep -q "serves $out$beside at tcp://\*:$port\$" "$work/broker.words"
+ok "... and a command that can be typed elsewhere" until_true 60 grep -q "work --broker tcp://$(hostname):$port\$" "$work/broker.words"
 ok "endpoint.json has this machine's address" test "$(field endpoint)" = "tcp://127.0.0.1:$port"
 ok "... what the broker listens on" test "$(field listen)" = "tcp://*:$port"
 ok "... a name for other machines" grep -q "tcp://$(hostname):$port" <<<"$(field advertise)"
@@ -96,7 +96,7 @@ stop
 "$proof/chaos_proxy" $((port + 8)) $port 1 300 0 >/dev/null &
 until_true 60 bash -c "exec 3<>/dev/tcp/127.0.0.1/$((port + 8))"
 serve --listen tcp://127.0.0.1:$port --advertise "tcp://localhost:$((port + 8))/$((port + 9))/$((port + 10))"
-ok "--advertise: three ports in a row are printed short" until_true 30 grep -q "work --broker tcp://localhost:$((port + 8))\$" "$work/broker.words"
+ok "--advertise: three ports in a row are printed short" until_true 60 grep -q "work --broker tcp://localhost:$((port + 8))\$" "$work/broker.words"
 if [ ${#elsewhere[@]} -gt 0 ]; then
     "${elsewhere[@]}" "$wm" work "$out" --cache "$work/cache" --threads 1 >"$work/worker.words" 2>&1 &
     worker=$!
@@ -107,8 +107,8 @@ else
 fi
 stop
 serve --listen tcp://127.0.0.1:$port --advertise "tcp://gate.example:7000/7100/7200,tcp://10.9.8.7:80"
-ok "... others by number, several addresses" until_true 30 grep -q "other machines reach it at tcp://gate.example:7000/7100/7200\$" "$work/broker.words"
-ok "... each role's port" until_true 30 grep -q "workers use port 7000, producers 7100, operators 7200" "$work/broker.words"
+ok "... others by number, several addresses" until_true 60 grep -q "other machines reach it at tcp://gate.example:7000/7100/7200\$" "$work/broker.words"
+ok "... each role's port" until_true 60 grep -q "workers use port 7000, producers 7100, operators 7200" "$work/broker.words"
 ok "... also in the status" eval '"$wm" status "$out" --json | tr -d " \n" | grep -q "\"advertise\":\[\"tcp://gate.example:7000/7100/7200\",\"tcp://10.9.8.7:80\"\]"'
 stop
 ok "--advertise of what nobody can connect to" refused 2 "--advertise tcp://\*:5555: \* is an address to listen on" "$wm" broker \

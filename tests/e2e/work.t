@@ -88,7 +88,7 @@ few () { exits 2 keep env CUDA_VISIBLE_DEVICES=4 "$bin/wiremill" work --device c
 ok "one that it does not leave is refused" few
 bad ()
 {
-    exits 6 keep timeout 120 env WM_CUDA_SO=/nowhere LD_LIBRARY_PATH="$work" "$bin/wiremill" work --gpus all \
+    exits 6 keep timeout 120 env WM_CUDA_SO=/proc/nowhere LD_LIBRARY_PATH="$work" "$bin/wiremill" work --gpus all \
             --broker "ipc://$work/b1" --cache "$work/cache" && says 'cannot run here'
 }
 ok "an engine that cannot start ends all of them" bad

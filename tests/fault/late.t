@@ -36,7 +36,7 @@ late_once () # round
     late=$(n_late) back=$(n_back)
     kill -STOP "$helper" || return 1
     [ $(($1 % 3)) != 0 ] || kill -STOP "$worker"
-    until_true 3 passes n_late "$late"
+    until_true 60 passes n_late "$late"
     kill -CONT "$helper" "$worker"
     passes n_late "$late" || return 1
     until_true 60 passes n_back "$back" || echo "round $1: it does not come back"
@@ -58,5 +58,5 @@ ok "no session was refused" unrefused
 calls=$(cat "$work"/calls-* | grep -c '^call [0-9]*$')
 echo "# $calls calls"
 empty () { "$bin/wiremill" status --broker "$broker" --json | grep -q '"budget_used": *0'; }
-ok "nothing is left in the budget" until_true 30 empty
+ok "nothing is left in the budget" until_true 60 empty
 done_testing

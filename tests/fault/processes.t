@@ -121,7 +121,7 @@ shown_hand ()
     typed "$bin/wiremill" gateway --model "m=$model.onnx" --threads 1 --http 127.0.0.1:0 --grpc 127.0.0.1:0 >"$work/words.gateway" 2>&1
     until_true 60 grep -q 'is ready' "$work/words.gateway" || return 1
     typed "$bin/wiremill" produce --campaign "$work/hand" "$work/one.h5" >"$work/words.produce" 2>&1
-    wait $! && until_true 30 grep -q " bash$" "$work/seen"
+    wait $! && until_true 60 grep -q " bash$" "$work/seen"
     kill $(cat "$work/typed") 2>/dev/null
     for pid in $(cat "$work/typed"); do wait "$pid"; done
     known 'wiremill-producer produce' wiremill-worker wiremill-engine wm-courier wm-spare bash 'wiremill run' wm-client && same_scores one "$work/hand" "$work/whole"

@@ -28,7 +28,7 @@ sge_up () # slots
     } >"$s/init.out" 2>&1 || { cat "$s/init.out"; return 1; }
     $lib/sge_qmaster >"$s/qmaster.out" 2>&1 &
     sge_pids=($!)
-    until_true 30 qconf -sh || { cat "$s/qmaster.out"; return 1; }
+    until_true 60 qconf -sh || { cat "$s/qmaster.out"; return 1; }
     qconf -ssconf | sed 's/^schedule_interval.*/schedule_interval 0:0:1/; s/^flush_submit_sec.*/flush_submit_sec 1/
         s/^flush_finish_sec.*/flush_finish_sec 1/; s/^job_load_adjustments.*/job_load_adjustments NONE/' >"$s/schedule"
     # qconf takes its own templates from an editor, if that wrote them in a later second.
@@ -41,11 +41,11 @@ sge_up () # slots
     $lib/sge_execd >"$s/execd.out" 2>&1 &
     sge_pids+=($!)
     sge_has_node () { qhost | grep -q 'localhost.*lx'; }
-    until_true 30 sge_has_node || { cat "$s/execd.out"; return 1; }
+    until_true 60 sge_has_node || { cat "$s/execd.out"; return 1; }
 }
 sge_down ()
 {
     qdel -u "$(id -un)" >/dev/null 2>&1
-    until_true 40 test -z "$(qstat)"
+    until_true 60 test -z "$(qstat)"
     kill "${sge_pids[@]}" 2>/dev/null
 }

@@ -81,7 +81,7 @@ plain ()
 ok "a worker knows its allocation (NSLOTS)" plain
 
 # Jobs that Grid Engine cannot start: their log's folder is not there.
-start --min 2 --max 2 --failures 2 --node-failures 9 --submit-option=-o --submit-option=/nowhere/x
+start --min 2 --max 2 --failures 2 --node-failures 9 --submit-option=-o --submit-option=/proc/nowhere/x
 error () { wait $farm_pid; [ $? = 1 ] && grep -q 'Grid Engine cannot start it (Eqw; qstat -j [0-9]* explains it)' "$work/farm"; }
 ok "jobs that it cannot start end the farm, with the reason" error
 ok "and do not stay in its queue" until_true 60 count 0

@@ -52,7 +52,7 @@ slurm_up () # nodes (7 at most)
     munged -F --force --socket="$s/munge.socket" --key-file="$s/munge.key" --log-file="$s/munge.log" \
             --pid-file="$s/munge.pid" --seed-file="$s/munge.seed" >"$s/munge.out" 2>&1 &
     slurm_pids=($!)
-    until_true 20 test -S "$s/munge.socket" || return 1
+    until_true 60 test -S "$s/munge.socket" || return 1
     slurmctld -D -i -f "$SLURM_CONF" >"$s/slurmctld.out" 2>&1 &
     slurm_pids+=($!)
     for ((i = 1; i <= $1; i++)); do
@@ -61,7 +61,7 @@ slurm_up () # nodes (7 at most)
         slurm_pids+=($!)
     done
     slurm_idle () { [ "$(sinfo -h -p main -t idle -o %D)" = "$1" ]; }
-    until_true 40 slurm_idle "$1" || { tail -n 5 "$s"/*.out "$s"/*.log; return 1; }
+    until_true 60 slurm_idle "$1" || { tail -n 5 "$s"/*.out "$s"/*.log; return 1; }
 }
 # The controller ends, and comes again with the state that it saved; nodes and jobs go on meanwhile.
 slurmctld_stop () { kill "${slurm_pids[1]}" && wait "${slurm_pids[1]}"; true; }
@@ -73,6 +73,6 @@ slurmctld_start ()
 slurm_down ()
 {
     scancel --quiet --me 2>/dev/null
-    until_true 20 test -z "$(squeue -h --me)"
+    until_true 60 test -z "$(squeue -h --me)"
     kill "${slurm_pids[@]}" 2>/dev/null
 }

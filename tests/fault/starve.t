@@ -31,7 +31,7 @@ unset "who[$other]"
 early () { ! grep 'silent for' "$work/words.broker"; }
 ok "before the stopped one is silent for too long" early
 named () { status && says 'producer .* does not answer'; }
-ok "status names the producer that does not answer" until_true 20 named
+ok "status names the producer that does not answer" until_true 60 named
 json () { status --json && says '"late_s": *[0-9]' && says '"asked": *0'; }
 ok "so does its JSON, and nothing is reserved for it" json
 why () { keep "$bin/wiremill" why --broker "$listen" && says 'producer .* does not answer'; }

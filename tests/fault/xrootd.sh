@@ -30,7 +30,7 @@ server () # starts it; its pid is in $server
     xrootd "${as[@]}" -c "$work/xrootd.cfg" -l "$work/admin/log" >/dev/null 2>&1 &
     server=$!
     { sleep 300; kill -9 $server; } >/dev/null 2>&1 & # nothing of this test outlives it for long
-    until_true 10 env XRD_CONNECTIONWINDOW=1 XRD_CONNECTIONRETRY=1 xrdfs "root://127.0.0.1:$port" stat /data
+    until_true 60 env XRD_CONNECTIONWINDOW=1 XRD_CONNECTIONRETRY=1 xrdfs "root://127.0.0.1:$port" stat /data
 }
 server || { cat "$work"/admin/log; bail "xrootd does not serve"; }
 export XRD_CPCHUNKSIZE=8192 XRD_CPPARALLELCHUNKS=1

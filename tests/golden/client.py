@@ -68,7 +68,7 @@ class Waiting(unittest.TestCase):
                 self.interrupted(lambda: client.submit(self.patches[:100]))     # ... for room
                 self.interrupted(lambda: list(client.as_completed([scoring])))
                 self.interrupted(lambda: client.score(self.patches))
-            self.interrupted(lambda: wiremill.Client("ipc:///nowhere", patience=2 * SLOW))
+            self.interrupted(lambda: wiremill.Client("ipc:///proc/nowhere", patience=2 * SLOW))
         finally:
             signal.signal(signal.SIGALRM, before)
 
@@ -85,8 +85,8 @@ class Waiting(unittest.TestCase):
         for arguments, text in (({"patience": 0}, "patience"), ({"memory": 0}, "memory"), ({"memory": 2**64}, "memory")):
             with self.assertRaisesRegex(ValueError, text):
                 wiremill.Client(BROKER, **arguments)
-        for broker, options, fault in (("carrier pigeon", {}, "usage"), ("ipc:///nowhere", {"patience": 0.3}, "host"),
-                                       (BROKER, {"join_file": "/nowhere/key"}, "usage")):
+        for broker, options, fault in (("carrier pigeon", {}, "usage"), ("ipc:///proc/nowhere", {"patience": 0.3}, "host"),
+                                       (BROKER, {"join_file": "/proc/nowhere/key"}, "usage")):
             with self.assertRaises(wiremill.WiremillError) as raised:
                 wiremill.Client(broker, **options)
             self.assertEqual(raised.exception.fault, fault)

@@ -76,7 +76,7 @@ class Package(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, text):
                 self.model.score(given)
         with self.assertRaises(FileNotFoundError):
-            wiremill.Model("/nowhere/model.onnx")
+            wiremill.Model("/proc/nowhere/model.onnx")
         for arguments, text in (({"precision": "half"}, "'half'"), ({"engine": "warp"}, "'warp'"),
                                 ({"threads": 257}, "257 threads"), ({"outputs": "x"}, "outputs")):
             with self.assertRaisesRegex(wiremill.WiremillError, text) as raised:
@@ -274,11 +274,11 @@ class Package(unittest.TestCase):
 
     def test_a_run_that_fails(self):
         with self.assertRaisesRegex(wiremill.RunError, "nowhere.h5") as raised:
-            wiremill.run(MODEL, "/nowhere.h5", os.path.join(WORK, "none"))
+            wiremill.run(MODEL, "/proc/nowhere.h5", os.path.join(WORK, "none"))
         self.assertIn(raised.exception.exit_code, (2, 5))
         program = os.environ["WIREMILL_PROGRAM"]
         try:
-            os.environ["WIREMILL_PROGRAM"] = "/nowhere/wiremill"
+            os.environ["WIREMILL_PROGRAM"] = "/proc/nowhere/wiremill"
             with self.assertRaisesRegex(FileNotFoundError, "WIREMILL_PROGRAM"):
                 wiremill.run(MODEL, "x", "y")
         finally:

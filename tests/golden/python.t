@@ -9,7 +9,7 @@ wheel=$(ls "$build"/wheel/wiremill-*.whl) || bail "there is no wheel in $build/w
 cc -O1 -Iops/lib tests/lib/calls.c -L"$build/lib" -lwiremill -Wl,-rpath,"$PWD/$build/lib" -pthread -lm -o "$work/calls" || bail "cc"
 
 # No program but Python can be found, and no index.
-install () { PATH=/nowhere "$python" -m pip install --no-index --no-deps --disable-pip-version-check --target "$site" "$wheel"; }
+install () { PATH=/proc/nowhere "$python" -m pip install --no-index --no-deps --disable-pip-version-check --target "$site" "$wheel"; }
 ok "pip installs it, without a compiler" install
 small () { [ "$(stat -c %s "$wheel")" -lt 25000000 ]; }
 ok "it is smaller than 25 MB" small
@@ -36,7 +36,7 @@ ok "its libraries are its own" own
 notebook () # the example from top to bottom, as a person would
 {
     local venv=$work/notebook
-    PATH=/nowhere "$venv/bin/python" -m pip -q install --no-index "$wheel" &&
+    PATH=/proc/nowhere "$venv/bin/python" -m pip -q install --no-index "$wheel" &&
         (cd "$work" && PATH=$venv/bin:$PATH WIREMILL_PROGRAM=$bin/wiremill timeout 600 "$venv/bin/python" \
             "$OLDPWD/tests/golden/notebook.py" "$OLDPWD/ops/python/example.ipynb" "$work/executed.ipynb")
 }
@@ -73,7 +73,7 @@ for other in $([ "$(size test proof soak)" = test ] || ls -d ~/.pyenv/versions/3
         { skip "Python $version: pip cannot install NumPy"; continue; }
     of_venv ()
     {
-        PATH=/nowhere "$venv/bin/python" -m pip -q install --no-index "$wheel" &&
+        PATH=/proc/nowhere "$venv/bin/python" -m pip -q install --no-index "$wheel" &&
             site='' python=$venv/bin/python try model-small-1 "" "$version"
     }
     ok "Python $version" of_venv

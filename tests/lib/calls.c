@@ -350,8 +350,10 @@ static void errors (const char *path, const char *damaged, const char *text)
     wiremill_error_t error = { 0 };
     wiremill_options_t o = { 0 };
     CHECK (refuses (o.size ? "" : o.engine, NULL, WIREMILL_USAGE, "NULL"));
-    CHECK (refuses ("/nowhere/model.onnx", NULL, WIREMILL_USAGE, "/nowhere/model.onnx: No such"));
-    CHECK (refuses ("/nowhere/a\nb\033c", NULL, WIREMILL_USAGE, "/nowhere/a?b?c: No such"));
+    CHECK (refuses ("/proc/nowhere/model.onnx", NULL, WIREMILL_USAGE,
+                    "/proc/nowhere/model.onnx: No such"));
+    CHECK (
+        refuses ("/proc/nowhere/a\nb\033c", NULL, WIREMILL_USAGE, "/proc/nowhere/a?b?c: No such"));
     CHECK (refuses ("/tmp", NULL, WIREMILL_USAGE, "folder"));
     CHECK (refuses (damaged, NULL, WIREMILL_INPUT, "damaged"));
     CHECK (refuses (text, NULL, WIREMILL_INPUT, text));

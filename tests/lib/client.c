@@ -446,13 +446,14 @@ static void errors (const char *broker, const char *path)
     how.size = sizeof how, how.reserved = 1;
     CHECK (refuses (broker, &how, WIREMILL_USAGE, "reserved"));
     how.reserved = 0, how.patience_ms = 300;
-    CHECK (refuses ("ipc:///nowhere/at/all", &how, WIREMILL_HOST, "ipc:///nowhere/at/all"));
+    CHECK (
+        refuses ("ipc:///proc/nowhere/at/all", &how, WIREMILL_HOST, "ipc:///proc/nowhere/at/all"));
     CHECK (refuses ("carrier pigeon", &how, WIREMILL_USAGE, "carrier pigeon"));
-    how.join_file = "/nowhere/key";
-    CHECK (refuses (broker, &how, WIREMILL_USAGE, "/nowhere/key"));
+    how.join_file = "/proc/nowhere/key";
+    CHECK (refuses (broker, &how, WIREMILL_USAGE, "/proc/nowhere/key"));
     how.join_file = NULL;
-    setenv ("WM_CLIENT_PROGRAM", "/nowhere/program", 1);
-    CHECK (refuses (broker, &how, WIREMILL_HOST, "/nowhere/program"));
+    setenv ("WM_CLIENT_PROGRAM", "/proc/nowhere/program", 1);
+    CHECK (refuses (broker, &how, WIREMILL_HOST, "/proc/nowhere/program"));
     setenv ("WM_CLIENT_PROGRAM", "/bin/true", 1);
     CHECK (refuses (broker, &how, WIREMILL_HOST, "/bin/true"));
     unsetenv ("WM_CLIENT_PROGRAM");

@@ -166,7 +166,7 @@ static inline fake_t *fake_new (const char *folder, fake_script_fn *script, void
     self->pins.n_value = 9;
     self->pins.batch_hits = 100;
     self->pins.batch_bytes = WM_RAW_BYTES_MAX;
-    strcpy (self->pins.output, "/nowhere");
+    strcpy (self->pins.output, "/proc/nowhere");
     strcpy (self->pins.spec, "table: t\n");
     return self;
 }

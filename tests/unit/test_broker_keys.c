@@ -486,9 +486,9 @@ static void keys_that_cannot_be_had (void **state)
 {
     (void) state;
     wm_error_t error;
-    assert_null (wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, "/no/such/folder",
+    assert_null (wm_listener_new ("tcp://127.0.0.1:0", WM_LISTENER_KEYS, "/proc/no/such/folder",
                                   WM_FRAME_BYTES_MAX, &error));
-    assert_non_null (strstr (error.text, "/no/such/folder"));
+    assert_non_null (strstr (error.text, "/proc/no/such/folder"));
     assert_int_equal (wm_listener_check ("ipc:///tmp/x", WM_LISTENER_KEYS, &error), WM_EHOST);
     assert_int_equal (wm_listener_check ("ipc:///tmp/x", WM_LISTENER_AUTO, &error), WM_OK);
     /* on an address that is not loopback they are the default */

@@ -150,7 +150,7 @@ static size_t put_welcome (uint8_t *to)
     memset (pins.model, 'a', 64);
     memset (pins.wmm, 'b', 64);
     pins.batch_bytes = WM_RAW_BYTES_MAX;
-    strcpy (pins.output, "/nowhere");
+    strcpy (pins.output, "/proc/nowhere");
     strcpy (pins.spec, "table: t\n");
     char text[WM_PINS_BYTES_MAX];
     wm_msg_t msg;

@@ -225,7 +225,7 @@ static void test_addresses (void **state)
                                        "udp://x:1",
                                        "",
                                        "tcp://no.such.host.invalid:5555",
-                                       "ipc:///no/such/folder/b" };
+                                       "ipc:///proc/no/such/folder/b" };
     wm_error_t error;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_int_equal (wm_campaign_lock (&b->campaign, b->dir, WM_CAMPAIGN_SERVE, 0, &error),

@@ -139,7 +139,7 @@ static void test_helper_ends (void **state)
     (void) state;
     n_value = sizeof rows / sizeof *rows;
     loop = wm_loop_new ();
-    session = wm_link_new (loop, "ipc:///nowhere", NULL, NULL, &calls, NULL);
+    session = wm_link_new (loop, "ipc:///proc/nowhere", NULL, NULL, &calls, NULL);
     assert_int_equal (wm_loop_run (loop), 0);
     n_value = 1;
     assert_int_equal (n_answered, 1);
@@ -160,7 +160,7 @@ static void test_broker_refuses (void **state)
     n_answered = 0;
     *row = -1;
     loop = wm_loop_new ();
-    session = wm_link_new (loop, "ipc:///nowhere", NULL, NULL, &calls, NULL);
+    session = wm_link_new (loop, "ipc:///proc/nowhere", NULL, NULL, &calls, NULL);
     assert_int_equal (wm_loop_run (loop), 0);
     assert_int_equal (n_answered, 1);
     assert_string_equal (seen, "r1-2-3-4-wa");

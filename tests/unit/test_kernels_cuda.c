@@ -259,7 +259,7 @@ static void libraries_are_found (void **state)
               (int) (strrchr (path, '/') - path), path, path);
     assert_int_equal (system (line), 0);
     char *kept = strdup (getenv ("PATH"));
-    snprintf (line, sizeof line, "/nowhere:%s/bin", root);
+    snprintf (line, sizeof line, "/proc/nowhere:%s/bin", root);
     assert_null (wm_gpu_library_open ("libwm_path.so.9"));
     setenv ("PATH", line, 1);
     assert_non_null (wm_gpu_library_open ("libwm_path.so.9"));
@@ -271,7 +271,7 @@ static void libraries_are_found (void **state)
     snprintf (line, sizeof line, "mkdir '%s/[1]' && cp %s '%s/[1]/libwm_named.so.9'", root, path,
               root);
     assert_int_equal (system (line), 0);
-    snprintf (line, sizeof line, "/nowhere:%s/[1]", root); /* a name, not a pattern */
+    snprintf (line, sizeof line, "/proc/nowhere:%s/[1]", root); /* a name, not a pattern */
     setenv ("WM_CUDA_LIBS", line, 1);
     assert_non_null (wm_gpu_library_open ("libwm_named.so.9"));
     unsetenv ("WM_CUDA_LIBS");

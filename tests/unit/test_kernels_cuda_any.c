@@ -533,7 +533,7 @@ static void what_a_gpu_lacks_is_said (void **state)
     wm_gpu_fake = (wm_gpu_fake_t){ .candidates = 3, .bad_convs = 3 };
     assert_null (wm_any_new (&wm_gpu_stand_in, net, NULL, WM_GPU_F32, 4, &error));
     assert_non_null (strstr (error.text, "treat all rows alike"));
-    assert_null (wm_any_net_new ("/nowhere/m.onnx", NULL, 0, &error));
+    assert_null (wm_any_net_new ("/proc/nowhere/m.onnx", NULL, 0, &error));
     assert_int_equal (error.fault, WM_EHOST);
 }
 

@@ -58,11 +58,11 @@ static void a_machine_without_it_says_so_in_a_line (void **state)
 {
     (void) state;
     wm_error_t error = { 0 };
-    setenv ("WM_CUDA_SO", "/nowhere/wm_cuda.so", 1);
+    setenv ("WM_CUDA_SO", "/proc/nowhere/wm_cuda.so", 1);
     assert_null (device_of ("cuda", "fast", &error));
     unsetenv ("WM_CUDA_SO");
     assert_int_equal (error.fault, WM_EHOST);
-    assert_non_null (strstr (error.text, "/nowhere/wm_cuda.so"));
+    assert_non_null (strstr (error.text, "/proc/nowhere/wm_cuda.so"));
     wm_device_t *device = device_of ("cuda", "fast", &error);
     if (!device) {
         print_message ("here: %s\n", error.text);

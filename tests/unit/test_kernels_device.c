@@ -607,7 +607,7 @@ static void what_cannot_be_run_is_refused_by_name (void **state)
     no_device (general, &full, "sparse", "fp32", WM_EBATCH, "general for this test");
     no_device (general, &full, "reference", "fp32", WM_EBATCH, "use openvino");
     hide_engines ();
-    no_device (general, &full, "auto", "fp32", WM_EHOST, "/nowhere/wm_openvino.so");
+    no_device (general, &full, "auto", "fp32", WM_EHOST, "/proc/nowhere/wm_openvino.so");
     show_engines ();
 }
 

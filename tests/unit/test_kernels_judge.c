@@ -482,7 +482,7 @@ static void with_one_engine (void **state)
 {
     (void) state;
     float y[ROWS][8], right[8];
-    setenv ("WM_ONNXRUNTIME_SO", "/nowhere/wm_onnxruntime.so", 1);
+    setenv ("WM_ONNXRUNTIME_SO", "/proc/nowhere/wm_onnxruntime.so", 1);
     save ("y = " UP "x w", FLOAT);
     refused ("OpenVINO does not compute node 'y' (ConvTranspose: output_shape) as ONNX defines it");
     save ("y = Neg x", FLOAT);
@@ -495,7 +495,7 @@ static void with_one_engine (void **state)
     save (mixing[0][0], FLOAT);
     refused ("the model's scores of a patch depend on the other patches of its batch");
     show_engines ();
-    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
+    setenv ("WM_OPENVINO_SO", "/proc/nowhere/wm_openvino.so", 1);
     save ("y = " UP "x w", FLOAT);
     model = imported (NULL);
     said (model, "ONNX Runtime scores it, judged by no other engine: the openvino engine cannot be "

@@ -167,7 +167,7 @@ static void test_many_connected (void **state)
 {
     (void) state;
     enum { N = 250 };
-    const wm_farm_t farm = { .folder = "/nonexistent" };
+    const wm_farm_t farm = { .folder = "/proc/nowhere" };
     wm_farm_watch_t self;
     wm_farm_jobs_t now = { 0 };
     char id[16];
@@ -252,7 +252,7 @@ static void test_ends (void **state)
 static void test_sent_away (void **state)
 {
     (void) state;
-    static const wm_farm_t farm = { .folder = "/nonexistent" };
+    static const wm_farm_t farm = { .folder = "/proc/nowhere" };
     static wm_farm_watch_t self;
     static const char *const why[] = { "drained by host:9", "the campaign is draining",
                                        "6 of its last 10 batches failed" };

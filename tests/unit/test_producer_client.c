@@ -230,10 +230,15 @@ static void patches_that_are_shared (void **state)
 static void memory_that_is_not_there (void **state)
 {
     (void) state;
-    const char *const argv[] = {
-        "wiremill-producer", "client",          "--broker", "ipc:///nowhere", "--of", "1",
-        "--memory",          "/nowhere/at/all", NULL
-    };
+    const char *const argv[] = { "wiremill-producer",
+                                 "client",
+                                 "--broker",
+                                 "ipc:///proc/nowhere",
+                                 "--of",
+                                 "1",
+                                 "--memory",
+                                 "/proc/nowhere/at/all",
+                                 NULL };
     int pair[2], status;
     assert_int_equal (socketpair (AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     const wm_process_t process = { .program = "/proc/self/exe",

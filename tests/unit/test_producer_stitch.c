@@ -249,7 +249,7 @@ static void a_channel_map_names_the_channels (void **state)
     H5Fclose (file);
     source_clear (&source);
     source_make (&source, "unmapped.h5");
-    strcpy (source.pins.channels, "/no/such/map.csv");
+    strcpy (source.pins.channels, "/proc/no/such/map.csv");
     const wm_writer_job_t job = job_of (&source, test_path ("unmapped.scores.h5"));
     wm_writer_t *writer = wm_writer_new (&job);
     wm_writer_result_t result;
@@ -258,7 +258,7 @@ static void a_channel_map_names_the_channels (void **state)
     for (bool done = false; !done && !fault;)
         fault = wm_writer_step (writer, &done, &result, &error);
     assert_int_equal (fault, WM_EBATCH);
-    assert_non_null (strstr (error.text, "/no/such/map.csv"));
+    assert_non_null (strstr (error.text, "/proc/no/such/map.csv"));
     wm_writer_destroy (&writer);
     assert_int_not_equal (access (test_path ("unmapped.scores.h5.part"), F_OK), 0);
     source_clear (&source);

@@ -571,12 +571,13 @@ static void outputs_are_named_after_inputs (void **state)
     (void) state;
     static const struct {
         const char *path, *name;
-    } list[] = {
-        { "/no/such/a.h5", "a.scores.h5" },      { "/no/such/a.b.hdf5", "a.b.scores.h5" },
-        { "/no/such/plain", "plain.scores.h5" }, { "/no/such/.hidden.h5", "hidden.scores.h5" },
-        { "/no/such/...", "input.scores.h5" },   { "/no/such/a.h5:/x/y", "a.scores.h5" },
-        { "/no/such/a\nb.npy", "a_b.scores.h5" }
-    };
+    } list[] = { { "/proc/no/such/a.h5", "a.scores.h5" },
+                 { "/proc/no/such/a.b.hdf5", "a.b.scores.h5" },
+                 { "/proc/no/such/plain", "plain.scores.h5" },
+                 { "/proc/no/such/.hidden.h5", "hidden.scores.h5" },
+                 { "/proc/no/such/...", "input.scores.h5" },
+                 { "/proc/no/such/a.h5:/x/y", "a.scores.h5" },
+                 { "/proc/no/such/a\nb.npy", "a_b.scores.h5" } };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         wm_input_t input;
         char name[256];

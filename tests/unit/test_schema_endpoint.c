@@ -59,7 +59,7 @@ static void test_file (void **state)
     put ("{\"endpoint\": \"ipc:///b\", \"host\": \"a\\u001b[31mb c\"}");
     assert_int_equal (wm_endpoint_read (&read, path, &error), WM_OK);
     assert_string_equal (read.host, "a?[31mb?c");
-    assert_int_equal (wm_endpoint_write (&wrote, "/no/such/folder", &error), WM_EHOST);
+    assert_int_equal (wm_endpoint_write (&wrote, "/proc/no/such/folder", &error), WM_EHOST);
 }
 
 static void test_damaged (void **state)

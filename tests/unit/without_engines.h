@@ -6,8 +6,8 @@
 
 static inline void hide_engines (void)
 {
-    setenv ("WM_OPENVINO_SO", "/nowhere/wm_openvino.so", 1);
-    setenv ("WM_ONNXRUNTIME_SO", "/nowhere/wm_onnxruntime.so", 1);
+    setenv ("WM_OPENVINO_SO", "/proc/nowhere/wm_openvino.so", 1);
+    setenv ("WM_ONNXRUNTIME_SO", "/proc/nowhere/wm_onnxruntime.so", 1);
 }
 
 static inline void show_engines (void)
