@@ -4,6 +4,12 @@
 bin=$PWD/${WM_BUILD:-build/release}/bin
 proof=$PWD/${WM_BUILD:-build/release}/tests/fault
 PATH=$PATH:$PWD/build/prometheus/usr/bin # promtool and prometheus, where they are not installed
+# What a user's shell may have set: a test sets what it is about.
+unset COLUMNS LINES CDPATH POSIXLY_CORRECT GREP_OPTIONS PYTHONPATH PYTHONHOME http_proxy https_proxy all_proxy no_proxy \
+    HTTP_PROXY HTTPS_PROXY ALL_PROXY NO_PROXY
+umask 022
+export HOME=${HOME:-/}
+[ ${#TMPDIR} -le 40 ] || unset TMPDIR # sockets lie in $work, and a socket's path has 108 bytes
 work=$(mktemp -d)
 export LC_ALL=C NO_COLOR=1 XDG_CACHE_HOME=$work/of-user
 export ORT_DISABLE_TELEMETRY=1 # of Python's onnxruntime, also where make did not start the test
