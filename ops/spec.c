@@ -12,7 +12,7 @@ static const wm_option_t options[] = {
     {.name = "print", .letter = 'p', .value = "PRESET", .task = "one of",
      .help = "print protodune-2021, dunefd-44x48 or waveform-200 with comments, as a file for "
              "--spec"},
-    {.name = "check", .letter = 'c', .value = "FILE", .path = WM_PATH_READ,
+    {.name = "check", .letter = 'c', .value = "FILE", .path = WM_PATH_READ, .may_lack = true,
      .help = "print how wiremill understands a file, in units, or its first mistake"},
     {.name = NULL},
 };
@@ -41,7 +41,7 @@ static int spec_main (const wm_args_t *args)
         return wm_args_refuse (args, "give --print PRESET or --check FILE");
     if (file && !strpbrk (file, "./") && access (file, F_OK) &&
         wm_spec_preset (&spec, file, &error)) {
-        fprintf (stderr, "wiremill spec: --check %.300s: there is no such file\n", file);
+        fprintf (stderr, "wiremill spec: --check %.300s does not exist\n", file);
         return WM_EXIT_USAGE;
     }
     if (preset ? wm_spec_preset (&spec, preset, &error)

@@ -294,5 +294,5 @@ ok "... a map by HTTP" usage "type curl -LO 'https://a/m.csv' first, then give -
 ok "... planes of each input" usage 'a folder here, then give --planes FOLDER/\{stem\}.h5$' --planes 'root://a//b/{stem}.h5'
 ok "... by another protocol" usage 'copy them to a folder here, then give --planes FOLDER/x.h5$' --planes s3://a/b/x.h5
 long=$(printf '%400s' '' | tr ' ' x)
-ok "a path that is too long" usage 'its absolute path has more than 319 characters' --planes "/$long"
+ok "a path that is too long" usage 'its absolute path has more than 319 characters' --planes "/$long/{stem}.h5"
 done_testing

@@ -37,7 +37,7 @@ each () # condition, least number of options, value, text behind "--OPTION ": re
 reads='$5 == "read" || $5 == "list"'
 ok "a folder where a file is read" each "$reads" 40 "$work/folder" 'GIVEN is a folder; a file is needed'
 ok "... a SavedModel" each '$3 == "model" && $5 == "read"' 4 saved 'GIVEN is a folder, a TensorFlow SavedModel; convert it to ONNX .*'
-names='$3 != "model" && $3 != "spec" && $3 != "join-file" || $4 ~ /NAME=/' # those have names of other things, too
+names='$3 != "model" && $3 != "spec" && $3 != "join-file" && $3 != "check" || $4 ~ /NAME=/' # those have names of other things, too
 ok "a file that does not exist" each "($reads) && ($names)" 25 none.h5 'GIVEN does not exist'
 ok "... a link to nothing" each "($reads) && ($names)" 25 link 'GIVEN is a symbolic link to a file that does not exist'
 ok "... below a file" each "($reads) && ($names)" 25 a.h5/b/c 'GIVEN does not exist: a.h5 is a file, no folder'

@@ -220,6 +220,6 @@ own ()
 }
 ok "and is a campaign of its own then" own
 ok "the original goes on as if nothing had been" nothing_left
-ok "where there is no campaign, it reports that" exits 5 "${rebuild[@]}" "$work/whole/none"
+ok "where there is no campaign, it reports that" exits 2 "${rebuild[@]}" "$work/whole/none"
 ok "outputs that are not there are a mistake of the command line" exits 2 "${rebuild[@]}" --output "$work/whole/none" "$out"
 done_testing

@@ -28,7 +28,7 @@ ok "a mistake is exit 2, by file and line" mistake
 no_such () { exits 2 keep "${spec[@]}" "$@" && says "$pattern"; }
 pattern='there are protodune-2021, dunefd-44x48 and' ok "no such preset" no_such --print protodune
 pattern='none.yaml does not exist' ok "no such file" no_such --check "$work/none.yaml"
-pattern='--check none: there is no such file' ok "... also where its name could be a preset's" no_such --check none
+pattern='--check none does not exist' ok "... also where its name could be a preset's" no_such --check none
 pattern='--print PRESET or --check FILE' ok "neither" no_such
 
 # The size of a patch: the model's own, unless somebody chose one.

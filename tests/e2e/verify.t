@@ -227,7 +227,7 @@ explained ()
 ok "where the input has changed, that is reported too" explained
 nobody () { exits 2 verify "$work/none" && says 'none does not exist'; }
 ok "no campaign there" nobody
-gone () { exits 2 verify "$work/out" "$@" "$work/none.h5" && says "-$1 .*none.h5 does not exist"; }
+gone () { exits 2 verify "$work/out" "$@" "$work/none.h5" && says "[-]${1#-} .*none.h5 does not exist"; }
 ok "no scores of others there" gone --against
 ok "no copies there" gone --output
 engine () { exits 5 verify "$work/cnn" --engine reference && says 'reference engine cannot run this model'; }

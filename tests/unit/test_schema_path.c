@@ -198,9 +198,26 @@ static void nothing_lies_beside_a_file_system (void **state)
     assert_false (wm_folder_is_in ("/ab", "/a") || wm_folder_is_in ("/a", "/a/b"));
 }
 
+static void a_message_has_its_input_once (void **state)
+{
+    (void) state;
+    static const char *const row[][3] = {
+        { "/d/a.h5: empty", "/d/a.h5", "empty" },
+        { "/d/a.h5: empty", "/d/a.h5:/x", "empty" },
+        { "/d/a.h5:/x: empty", "/d/a.h5:/x", "empty" },
+        { "/d/a.h5x: empty", "/d/a.h5", "/d/a.h5x: empty" },
+        { "root://h//a: gone", "root://h//a", "gone" },
+        { "its path", "/d/a.h5", "its path" },
+        { ": x", "", ": x" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        assert_string_equal (wm_path_behind (row[i][0], row[i][1]), row[i][2]);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (a_message_has_its_input_once),
         cmocka_unit_test (a_dataset_is_in_its_file),
         cmocka_unit_test (a_made_folder_stays),
         cmocka_unit_test (a_campaign_lies_beside_its_output),

@@ -70,9 +70,27 @@ static void secrets (void **state)
     }
 }
 
+static void the_path_of_a_local_file (void **state)
+{
+    (void) state;
+    static const char *const row[][2] = {
+        { "file:///a/b.h5", "/a/b.h5" }, { "file://localhost/a%20b.h5", "/a b.h5" },
+        { "file:///a%2", "/a%2" },       { "file:///a%00b", "/a%00b" },
+        { "file://host/a", NULL },       { "http://h/a", NULL },
+        { "/file:///a", NULL },          { "file://", NULL },
+    };
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        assert_int_equal (wm_url_local (row[i][0], path), row[i][1] != NULL);
+        if (row[i][1])
+            assert_string_equal (path, row[i][1]);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (the_path_of_a_local_file),
         cmocka_unit_test (kinds),
         cmocka_unit_test (files),
         cmocka_unit_test (secrets),
