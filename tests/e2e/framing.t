@@ -16,10 +16,11 @@ serve=$!
 until_true 60 grep -q 'is the page' "$work/serve" || bail "no page"
 page=$(sed -n 's,.*http://\(127.0.0.1:[0-9]*\)/ is the page.*,\1,p' "$work/serve")
 listeners=("gateway=$http,POST,/v2/repository/index,keeps" "serve=$page,GET,/health/live,closes")
-if command -v openssl >/dev/null && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost \
-    -keyout "$work/key" -out "$work/certificate" 2>/dev/null; then
+if command -v openssl >/dev/null && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
+    -subj /CN=localhost -keyout "$work/key" -out "$work/certificate" 2>/dev/null; then
     plain=$http log=$work/log2
-    gateway --threads 1 --model "m=$made/model-${small}1.wmm" --tls-certificate "$work/certificate" --tls-key "$work/key" 2>"$log" &
+    gateway --threads 1 --model "m=$made/model-${small}1.wmm" --tls-certificate "$work/certificate" \
+        --tls-key "$work/key" 2>"$log" &
     secure=$!
     until_true 60 address || bail "no gateway with TLS"
     listeners+=("TLS=$http,POST,/v2/repository/index,keeps")
