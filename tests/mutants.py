@@ -216,9 +216,14 @@ def run(command, seconds, libraries=""):
     return code, time.monotonic() - began
 
 
+def is_shared(test):
+    return not test.startswith(("sim", "test_kernels_"))
+
+
 class Copy:
-    """A copy of the build, used by one thread for one mutant after another. Unit tests are linked with shared libraries of the
-    rooms, so that a mutant links one library again and no test; the simulator, which wraps functions, is linked again."""
+    """A copy of the build, used by one thread for one mutant after another. Tests are linked with shared libraries of the rooms,
+    so that a mutant links one library again and no test. Not so the simulator, which wraps functions, and tests of kernels,
+    whose engines contain functions of that room: they are linked again."""
 
     def __init__(self, folder, of=None):
         self.folder = folder
@@ -248,8 +253,10 @@ class Copy:
 
     def build(self, tests):
         """Builds these tests; returns whether that succeeds."""
-        paths = [BUILD + "/tests/" + test for test in tests if test != "sim"]
-        return (not paths or self.make("SHARED=1", "-j2", *paths)) and ("sim" not in tests or self.make(BUILD + "/tests/sim"))
+        by_kind = ([], [])
+        for test in tests:
+            by_kind[is_shared(test)].append(BUILD + "/tests/" + test)
+        return all(self.make("SHARED=1" if kind else "SHARED=", "-j2", *paths) for kind, paths in enumerate(by_kind) if paths)
 
     def commands(self, test):
         """What is run for a test: unit tests as they are; the simulator, of campaigns and of brokers for clients."""
@@ -342,11 +349,12 @@ class Trial:
                 return self.drop(mutant, "not C")
             if code == self.original[file]:
                 return self.drop(mutant, "of the same machine code")
-            if not copy.make("SHARED=1", "%s/lib/lib%s.so" % (BUILD, self.room[file])):
+            library = "%s/lib/lib%s.so" % (BUILD, self.room[file])
+            if any(map(is_shared, self.tests[file])) and not copy.make("SHARED=1", library):
                 return self.drop(mutant, "not linked")
             by, verdict, spent = None, "SURVIVED", 0
             for test in sorted(self.tests[file], key=lambda test: self.seconds[test] / (1 + self.kills[test])):
-                if test == "sim" and not copy.build(["sim"]):
+                if not is_shared(test) and not copy.build([test]):
                     return self.drop(mutant, "not linked")
                 failed, took = copy.fails(test, HANG_S + 20 * self.seconds[test])
                 spent += took
