@@ -192,8 +192,8 @@ static void test_sets_are_bounded (void **state)
     harness_end (t);
 }
 
-/* A peer may claim any number of hosts: machines to which nothing refers are forgotten, but none that
-   is not trusted.  */
+/* A peer may claim any number of hosts: machines to which nothing refers are forgotten, but none
+   that is not trusted.  */
 static void test_machines_are_bounded (void **state)
 {
     (void) state;

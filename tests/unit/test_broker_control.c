@@ -142,6 +142,21 @@ static void test_one_of_two_waits (void **state)
     harness_end (t);
 }
 
+/* A summary says how long the campaign has waited, also where nothing but time passes.  */
+static void test_how_long_it_waits (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), alive[] = { p, 0 };
+    submit (t, p, claim (t, p), 0, 1);
+    pass (t, 20000, alive);
+    const wm_summary_t s = look (t);
+    assert_string_equal (s.waiting_for, "no worker");
+    assert_int_equal (s.wait[0].wait, WM_WAIT_NO_WORKER);
+    assert_in_range ((int) s.wait[0].since_s, 19, 20);
+    harness_end (t);
+}
+
 static void count_one (void *argument, const wm_core_worker_t *worker)
 {
     (void) worker;
@@ -518,6 +533,7 @@ int main (void)
         cmocka_unit_test (test_pause_survives),
         cmocka_unit_test (test_producer_waits),
         cmocka_unit_test (test_one_of_two_waits),
+        cmocka_unit_test (test_how_long_it_waits),
         cmocka_unit_test (test_who_is_a_worker),
         cmocka_unit_test (test_drain),
         cmocka_unit_test (test_drain_one),

@@ -755,6 +755,30 @@ static void test_damaged_result (void **state)
     harness_end (t);
 }
 
+/* A payload longer than its message may have is refused before anything reads it, of each kind.  */
+static void test_payloads_are_bounded (void **state)
+{
+    (void) state;
+    uint32_t n = 0;
+    for (int role = WM_ROLE_WORKER; role <= WM_ROLE_OPERATOR; role++)
+        for (int type = 0; type < 256; type++) {
+            const wm_core_row_t *row = wm_core_row_of ((wm_msg_type_t) type, (wm_role_t) role);
+            if (!row || !row->payload_bytes_max || !(row->states & WHILE_LIVE))
+                continue;
+            harness_t *t = harness_new (64 * MIB);
+            const uint32_t session = hello (t, (wm_role_t) role, 1, NULL, 0);
+            wm_msg_t msg;
+            wm_msg_init (&msg, (wm_msg_type_t) type);
+            say (t, session, &msg, "", row->payload_bytes_max + 1);
+            const sent_t *reject = must (t, session, WM_MSG_REJECT);
+            assert_int_equal (reject->msg.code, WM_REASON_PROTOCOL);
+            assert_non_null (strstr (reject->msg.text, "more than"));
+            harness_end (t);
+            n++;
+        }
+    assert_in_range (n, 3, 20);
+}
+
 /* The caller's clock steps back: the core's stands still until it has caught up.  */
 static void test_time_never_goes_back (void **state)
 {
@@ -768,7 +792,7 @@ static void test_time_never_goes_back (void **state)
     harness_end (t);
 }
 
-/* A lease lasts ten times as long as 95 of 100 results took, and never less than the campaign's.  */
+/* A payload longer than its message may have is refused before the core reads it, of each kind.  */
 static void test_lease_follows_durations (void **state)
 {
     (void) state;
@@ -793,6 +817,7 @@ static void test_lease_follows_durations (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_payloads_are_bounded),
         cmocka_unit_test (test_time_never_goes_back),
         cmocka_unit_test (test_lease_follows_durations),
         cmocka_unit_test (test_flow),
