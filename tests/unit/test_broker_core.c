@@ -792,7 +792,7 @@ static void test_time_never_goes_back (void **state)
     harness_end (t);
 }
 
-/* A payload longer than its message may have is refused before the core reads it, of each kind.  */
+/* A lease lasts ten times as long as 95 of 100 results took, and no less than the campaign's.  */
 static void test_lease_follows_durations (void **state)
 {
     (void) state;
