@@ -1,5 +1,6 @@
 /* wm_campaign.c - takes the lock, refuses folders a ledger cannot live in, opens what is there.  */
 #include "broker/wm_campaign.h"
+#include "broker/wm_note.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
 
@@ -181,11 +182,11 @@ static wm_fault_t load_pins (wm_campaign_t *self, wm_error_t *error)
 }
 
 typedef struct {
-    uint8_t id[16];
-    bool is_known;
+    const uint8_t *id; /* of the ledger */
+    bool is_known, is_same;
 } owner_t;
 
-/* Stops at the first CAMPAIGN record.  */
+/* Stops at the first CAMPAIGN record of the ledger's campaign, which may have begun again since.  */
 static wm_fault_t find_owner (void *argument, const wm_record_t *record, const wm_place_t *place,
                               wm_error_t *error)
 {
@@ -193,22 +194,22 @@ static wm_fault_t find_owner (void *argument, const wm_record_t *record, const w
     (void) place;
     if (record->type != WM_RECORD_CAMPAIGN)
         return WM_OK;
-    memcpy (self->id, record->digest, sizeof self->id);
     self->is_known = true;
-    return wm_fault (error, WM_EAGAIN, "found");
+    self->is_same = memcmp (self->id, record->digest, 16) == 0;
+    return self->is_same ? wm_fault (error, WM_EAGAIN, "found") : WM_OK;
 }
 
 /* Replaces a ledger of another campaign than the journal's: it would answer for that campaign.  */
 static wm_fault_t check_same (wm_campaign_t *self, wm_error_t *error)
 {
-    owner_t journal = { .is_known = false };
+    owner_t owner = { .id = self->id };
     wm_journal_found_t found;
     if (!self->created_ns)
         return WM_OK;
     const wm_fault_t fault =
-        wm_journal_replay (self->journal, 0, 0, find_owner, &journal, &found, error);
-    if (!journal.is_known || memcmp (journal.id, self->id, sizeof self->id) == 0)
-        return journal.is_known ? WM_OK : fault;
+        wm_journal_replay (self->journal, 0, 0, find_owner, &owner, &found, error);
+    if (owner.is_same || !owner.is_known || fault)
+        return owner.is_same ? WM_OK : fault;
     self->created_ns = 0;
     return wm_ledger_begin_again (self->ledger, "it is of another campaign than the journal",
                                   error);
@@ -252,7 +253,8 @@ wm_fault_t wm_campaign_record (wm_campaign_t *self, wm_record_t *record, wm_erro
     return WM_OK;
 }
 
-/* The CAMPAIGN record: in every epoch, so that no damage to one segment costs it.  */
+/* The CAMPAIGN record: in every epoch, so that no damage to one segment costs it. The first of a
+   campaign that begins again decides: until it is on disk the campaign before goes on.  */
 static wm_fault_t pin (wm_campaign_t *self, wm_error_t *error)
 {
     char text[WM_PINS_BYTES_MAX];
@@ -260,30 +262,117 @@ static wm_fault_t pin (wm_campaign_t *self, wm_error_t *error)
     for (int i = 0; i < CAMPAIGN_COPIES; i++) {
         wm_record_init (&record, WM_RECORD_CAMPAIGN);
         memcpy (record.digest, self->id, 16);
+        record.code = self->begins_again;
         record.mtime_ns = self->created_ns;
         record.text = text;
         record.text_bytes = (uint32_t) wm_pins_print (&self->pins, text);
         if (wm_campaign_record (self, &record, error))
             return error->fault;
+        if (self->begins_again)
+            WM_FAILPOINT ("broker-campaign-again");
     }
+    self->begins_again = false;
     const wm_fault_t fault = wm_ledger_commit (self->ledger, error);
     return fault == WM_EAGAIN ? WM_OK : fault; /* full disk: part of the next commit */
 }
 
-wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
+/* ---- a campaign with other settings ---------------------------------------------------------- */
+
+static void find_written (void *argument, const wm_ledger_input_t *input)
 {
-    if (self->created_ns && wm_pins_compare (&self->pins, given, error)) {
-        const size_t length = strlen (error->text);
-        uint8_t pinned[16], wanted[16]; /* of all but the output folder */
-        wm_pins_digest (&self->pins, pinned);
-        wm_pins_digest (given, wanted);
-        snprintf (error->text + length, sizeof error->text - length, "%s",
-                  strcmp (self->pins.output, given->output) && !memcmp (pinned, wanted, 16)
-                      ? "; where its outputs were moved or copied there, `wiremill rebuild "
-                        "CAMPAIGN --output DIR` takes them as they are"
-                      : "; for another choice give another --output (or --campaign) folder");
+    *(bool *) argument |= input->state == WM_LEDGER_WRITTEN;
+}
+
+static void find_returned (void *argument, const wm_ledger_batch_t *batch)
+{
+    *(bool *) argument |= batch->state == WM_LEDGER_RETURNED;
+}
+
+/* Whether an output was ever written since the campaign began.  */
+static wm_fault_t find_output (void *argument, const wm_record_t *record, const wm_place_t *place,
+                               wm_error_t *error)
+{
+    bool *found = argument;
+    (void) place, (void) error;
+    if (record->type == WM_RECORD_CAMPAIGN && record->code)
+        *found = false;
+    *found |= record->type == WM_RECORD_FILE_WRITTEN;
+    return WM_OK;
+}
+
+/* Whether something was committed: a result that counts, or an output, also one that is lost or was
+   kicked. A journal that lost records cannot tell.  */
+static wm_fault_t find_committed (wm_campaign_t *self, bool *found, wm_error_t *error)
+{
+    wm_journal_found_t journal;
+    const wm_ledger_load_t to = { .input = find_written, .batch = find_returned };
+    *found = self->found.n_lost != 0;
+    wm_fault_t fault = wm_ledger_load (self->ledger, NULL, &to, found, NULL, error);
+    if (fault || *found)
+        return fault;
+    fault = wm_journal_replay (self->journal, 0, 0, find_output, found, &journal, error);
+    *found |= journal.n_lost != 0;
+    return fault;
+}
+
+/* Completes a text that names a setting which differs from that of what is committed. A campaign in
+   a folder of its own choice does not go with its outputs to another place.  */
+static wm_fault_t refuse (const wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
+{
+    char beside[PATH_MAX];
+    wm_error_t why;
+    uint8_t pinned[16], wanted[16]; /* of all but the output folder */
+    const size_t length = strlen (error->text);
+    char *more = error->text + length;
+    const bool is_beside =
+        !wm_folder_campaign (self->pins.output, beside, &why) && strcmp (beside, self->dir) == 0;
+    wm_pins_digest (&self->pins, pinned);
+    wm_pins_digest (given, wanted);
+    if (strcmp (self->pins.output, given->output) && !memcmp (pinned, wanted, 16))
+        snprintf (more, sizeof error->text - length,
+                  "; where its outputs were moved or copied there, `wiremill rebuild "
+                  "CAMPAIGN --output DIR` takes them as they are");
+    else
+        snprintf (more, sizeof error->text - length,
+                  "; it has scores already: give another %s, or, to begin again, remove %s and %s",
+                  is_beside ? "--output" : "--output and --campaign", self->pins.output, self->dir);
+    return error->fault;
+}
+
+/* Makes it another campaign, in memory, if nothing of it is committed. What was measured for its
+   classes of machines goes first: it is measured again, whichever campaign this turns out to be.  */
+static wm_fault_t begin_again (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
+{
+    static const char *const measured[] = { "arithmetic", "sample" };
+    char changes[1024];
+    bool found;
+    wm_error_t why;
+    if (find_committed (self, &found, &why)) {
+        *error = why;
         return error->fault;
     }
+    if (found)
+        return refuse (self, given, error);
+    wm_pins_changes (&self->pins, given, changes, sizeof changes);
+    fprintf (stderr,
+             "wiremill-broker: nothing of this campaign was scored yet: it begins again with other "
+             "settings: %s\n",
+             changes);
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
+        if (wm_note_write (self->dir, measured[i], NULL, 0))
+            return wm_fault (error, WM_EHOST, "cannot remove %.300s/%s: %s", self->dir, measured[i],
+                             strerror (errno));
+    WM_FAILPOINT ("broker-campaign-before");
+    self->begins_again = true;
+    self->created_ns = 0;
+    return WM_OK;
+}
+
+wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
+{
+    if (self->created_ns && wm_pins_compare (&self->pins, given, error) &&
+        begin_again (self, given, error))
+        return error->fault;
     if (!self->epoch) {
         uint64_t epoch, sequence;
         wm_ledger_position (self->ledger, &epoch, &sequence);

@@ -37,6 +37,7 @@ typedef struct {
     uint64_t epoch;           /* being written; 0 until started */
     uint8_t id[16];
     int64_t created_ns; /* wall clock; 0: it has no CAMPAIGN record yet */
+    bool begins_again;  /* its CAMPAIGN record, not on disk yet, ends the campaign before */
     wm_pins_t pins;
     wm_endpoint_t where; /* the broker's, while it serves */
 } wm_campaign_t;
@@ -56,7 +57,10 @@ wm_fault_t wm_campaign_open (wm_campaign_t *self, const char *ledger_dir,
                              const wm_storage_ops_t *ops, wm_error_t *error);
 
 /* Compares with the pins given, or pins a new campaign to them; begins an epoch, with the CAMPAIGN
-   record in it. WM_EBATCH: another pin, named.  */
+   record in it. A campaign with other pins in which nothing is committed (no result that counts, no
+   output ever written) begins again with those given, without inputs and as another campaign, so
+   that no peer of the one before goes on with it: stderr has a line of what differs. WM_EBATCH:
+   another pin, named, where something is committed. WM_EAGAIN: the disk is full, call again.  */
 wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error);
 
 /* Appends a record durably and adds it to the ledger's next commit.  */

@@ -1,7 +1,7 @@
 /* wm_ledger_apply.c - derives the ledger's rows from journal records, many in one transaction.
 
    What each record does; nothing else changes a row:
-     CAMPAIGN      the campaign
+     CAMPAIGN      the campaign; one that begins again has no inputs and no batches
      INPUT         the input is open
      INPUT_END     its n_event
      RESULT, HELD of a batch or an event
@@ -32,6 +32,8 @@ static const char *const sql[SQL_END] = {
     [SQL_SET_BATCH] = "UPDATE batch SET data = ?4, text = ?5"
                       " WHERE input = ?1 AND ordinal = ?2 AND batch = ?3",
     [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
+    [SQL_DELETE_ALL_BATCHES] = "DELETE FROM batch",
+    [SQL_DELETE_ALL_INPUTS] = "DELETE FROM input",
     [SQL_PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES (?1, ?2, ?3)",
     [SQL_GET_MINUTE] = WM_LEDGER_MINUTES " WHERE begin_s = ?1",
     [SQL_PUT_MINUTE] = "INSERT OR REPLACE INTO minute VALUES (?1, ?2, ?3)",
@@ -185,9 +187,19 @@ static int put_batch (wm_ledger_t *self, const pending_t *pending)
     return wm_ledger_run (self, SQL_SET_BATCH);
 }
 
+static int delete_all (wm_ledger_t *self)
+{
+    const int code = wm_ledger_run (self, SQL_DELETE_ALL_BATCHES);
+    self->progress.n_batch = self->progress.n_input = 0;
+    return code == SQLITE_OK ? wm_ledger_run (self, SQL_DELETE_ALL_INPUTS) : code;
+}
+
 static int put_campaign (wm_ledger_t *self, const pending_t *pending)
 {
     sqlite3_stmt *statement = self->statement[SQL_PUT_CAMPAIGN];
+    const int code = pending->record.code ? delete_all (self) : SQLITE_OK;
+    if (code != SQLITE_OK)
+        return code;
     const char *pins = self->pool + pending->text;
     memcpy (self->campaign.id, pending->record.digest, sizeof self->campaign.id);
     self->campaign.created_ns = pending->record.mtime_ns;

@@ -25,7 +25,8 @@
 #define TICK_MS 20
 #define SLOW_TICK_MS 200 /* where something else wakes us */
 #define BROKER_DEATHS_MAX 5
-#define WORKER_WORKS ": session with " /* logged by one whose engine can score */
+#define WORKER_WORKS ": session with "         /* logged by one whose engine can score */
+#define BEGINS_AGAIN ": it begins again with " /* logged by a broker whose campaign does */
 #define STOP_MS 60000
 
 void wm_crew_report (const wm_crew_t *self, const char *format, ...)
@@ -323,8 +324,10 @@ static int await_broker (wm_crew_t *self, int changes, const volatile int *stop)
             changes = -1;
         heed_broker (self);
         self->has_served = !self->is_awaited;
-        if (self->has_served)
+        if (self->has_served) {
+            wm_child_show (&self->broker, BEGINS_AGAIN, stderr);
             return WM_CREW_WORKING;
+        }
         nap (changes, changes < 0 ? TICK_MS : SLOW_TICK_MS);
     }
     return WM_EXIT_AGAIN;

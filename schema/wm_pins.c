@@ -13,31 +13,32 @@ typedef struct {
     const char *key;
     size_t offset, size; /* size 0: a uint32_t, else a string with its NUL */
     bool optional;       /* there is no line where it is empty */
+    const char *option;  /* that people type for it; NULL: it follows from others */
 } pin_t;
 
 #define TEXT(member) offsetof (wm_pins_t, member), sizeof (((wm_pins_t *) 0)->member), false
+#define MAYBE(member) offsetof (wm_pins_t, member), sizeof (((wm_pins_t *) 0)->member), true
 #define NUMBER(member) offsetof (wm_pins_t, member), 0, false
 static const pin_t pins[] = {
-    { "model", TEXT (model) },
-    { "wmm", TEXT (wmm) },
-    { "precision", TEXT (precision) },
-    { "n_output", NUMBER (n_output) },
-    { "n_value", NUMBER (n_value) },
-    { "batch_hits", NUMBER (batch_hits) },
-    { "batch_bytes", NUMBER (batch_bytes) },
-    { "output", TEXT (output) }, /* from here on: not in the digest */
-    { "max_error", offsetof (wm_pins_t, max_error), sizeof (((wm_pins_t *) 0)->max_error), true },
-    { "cut", offsetof (wm_pins_t, cut), sizeof (((wm_pins_t *) 0)->cut), true },
-    { "planes", offsetof (wm_pins_t, planes), sizeof (((wm_pins_t *) 0)->planes), true },
-    { "channels", offsetof (wm_pins_t, channels), sizeof (((wm_pins_t *) 0)->channels), true },
-    { "hit_time", offsetof (wm_pins_t, hit_time), sizeof (((wm_pins_t *) 0)->hit_time), true },
-    { "hit_offset", offsetof (wm_pins_t, hit_offset), sizeof (((wm_pins_t *) 0)->hit_offset),
-      true },
-    { "pedestal", offsetof (wm_pins_t, pedestal), sizeof (((wm_pins_t *) 0)->pedestal), true },
-    { "layout", offsetof (wm_pins_t, layout), sizeof (((wm_pins_t *) 0)->layout), true },
-    { "serves", offsetof (wm_pins_t, serves), sizeof (((wm_pins_t *) 0)->serves), true },
-    { "lengths", offsetof (wm_pins_t, lengths), sizeof (((wm_pins_t *) 0)->lengths), true },
-    { "judged_by", offsetof (wm_pins_t, judged_by), sizeof (((wm_pins_t *) 0)->judged_by), true },
+    { "model", TEXT (model), "--model" },
+    { "wmm", TEXT (wmm), NULL },
+    { "precision", TEXT (precision), "--precision" },
+    { "n_output", NUMBER (n_output), NULL },
+    { "n_value", NUMBER (n_value), NULL },
+    { "batch_hits", NUMBER (batch_hits), "--batch-hits" },
+    { "batch_bytes", NUMBER (batch_bytes), NULL },
+    { "output", TEXT (output), "--output" }, /* from here on: not in the digest */
+    { "max_error", MAYBE (max_error), "--max-error" },
+    { "cut", MAYBE (cut), NULL },
+    { "planes", MAYBE (planes), "--planes" },
+    { "channels", MAYBE (channels), "--channels" },
+    { "hit_time", MAYBE (hit_time), "--hit-time" },
+    { "hit_offset", MAYBE (hit_offset), "--hit-offset" },
+    { "pedestal", MAYBE (pedestal), "--pedestal" },
+    { "layout", MAYBE (layout), "--layout" },
+    { "serves", MAYBE (serves), "--clients" },
+    { "lengths", MAYBE (lengths), NULL },
+    { "judged_by", MAYBE (judged_by), NULL },
 };
 #define PINS (sizeof pins / sizeof *pins)
 #define PINS_DIGEST 7 /* those before output */
@@ -170,6 +171,16 @@ static int line_length (const char *text)
     return (int) strcspn (text, "\n");
 }
 
+static const char *next_line (const char *text)
+{
+    return text + line_length (text) + (text[line_length (text)] == '\n');
+}
+
+static bool same_line (const char *a, const char *b)
+{
+    return line_length (a) == line_length (b) && !memcmp (a, b, (size_t) line_length (a));
+}
+
 /* Whether two lines are the patch size of a campaign whose patches cannot be cut: its inputs are
    ready-made, and the size means nothing. Releases before this one pinned the preset's there, not
    the model's own.  */
@@ -204,25 +215,26 @@ static wm_fault_t option_differs (const pin_t *pin, const char *pinned, const ch
 {
     static const struct {
         size_t offset;
-        const char *name, *none; /* what an empty pin stands for; NULL: the option is not given */
-    } options[] = { { offsetof (wm_pins_t, planes), "planes", NULL },
-                    { offsetof (wm_pins_t, channels), "channels", NULL },
-                    { offsetof (wm_pins_t, hit_time), "hit-time", NULL },
-                    { offsetof (wm_pins_t, layout), "layout", "wiremill" } };
+        const char *none; /* what an empty pin stands for; NULL: the option is not given */
+    } options[] = { { offsetof (wm_pins_t, planes), NULL },
+                    { offsetof (wm_pins_t, channels), NULL },
+                    { offsetof (wm_pins_t, hit_time), NULL },
+                    { offsetof (wm_pins_t, layout), "wiremill" } };
+    const char *name = pin->option;
     for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
-        const char *name = options[i].name, *none = options[i].none;
+        const char *none = options[i].none;
         if (options[i].offset != pin->offset || (!none && *pinned && *given))
             continue;
         if (none)
             return wm_fault (error, WM_EBATCH,
-                             "this campaign was begun with --%s %.150s, not --%s %.150s", name,
+                             "this campaign was begun with %s %.150s, not %s %.150s", name,
                              *pinned ? pinned : none, name, *given ? given : none);
         if (*pinned)
             return wm_fault (error, WM_EBATCH,
-                             "this campaign was begun with --%s %.150s, which this command lacks",
+                             "this campaign was begun with %s %.150s, which this command lacks",
                              name, pinned);
         return wm_fault (error, WM_EBATCH,
-                         "this campaign was begun without --%s, and this command gives --%s %.150s",
+                         "this campaign was begun without %s, and this command gives %s %.150s",
                          name, name, given);
     }
     return WM_OK;
@@ -242,15 +254,65 @@ wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_
                                    pins[i].key, a, b);
     }
     const char *a = pinned->spec, *b = given->spec;
-    while (*a && *b &&
-           ((line_length (a) == line_length (b) && !memcmp (a, b, (size_t) line_length (a))) ||
-            is_idle_patch (pinned, a, b))) {
-        a += line_length (a) + (a[line_length (a)] == '\n');
-        b += line_length (b) + (b[line_length (b)] == '\n');
+    while (*a && *b && (same_line (a, b) || is_idle_patch (pinned, a, b))) {
+        a = next_line (a);
+        b = next_line (b);
     }
     if (*a || *b)
         return wm_fault (error, WM_EBATCH, "this campaign is pinned to '%.*s', not '%.*s'",
                          line_length (a) < 150 ? line_length (a) : 150, a,
                          line_length (b) < 150 ? line_length (b) : 150, b);
     return WM_OK;
+}
+
+/* Appends one setting to a list, and what it was, which is empty where it was not given.  */
+static void add_change (char *text, size_t bytes, const char *name, size_t name_bytes,
+                        const char *was, size_t was_bytes)
+{
+    const size_t n = strlen (text);
+    snprintf (text + n, bytes - n, "%s%.*s (was %.*s)", n ? ", " : "", (int) name_bytes, name,
+              was_bytes ? (int) was_bytes : 9, was_bytes ? was : "not given");
+}
+
+/* The line of a specification that has the key of `line`; NULL: none.  */
+static const char *line_of_key (const char *spec, const char *line)
+{
+    const size_t key = strcspn (line, ":\n") + 1;
+    while (*spec && strncmp (spec, line, key) != 0)
+        spec = next_line (spec);
+    return *spec ? spec : NULL;
+}
+
+/* Lists the lines of `spec`, the new specification, that the old one, `other`, has otherwise or has
+   not; or those of the old one that the new one has not.  */
+static void spec_changes (const wm_pins_t *pinned, const char *spec, const char *other, bool is_new,
+                          char *text, size_t bytes)
+{
+    for (const char *line = spec; *line; line = next_line (line)) {
+        const char *its = line_of_key (other, line), *was = is_new ? its : line;
+        const size_t key = strcspn (line, ":\n");
+        if (its && (!is_new || same_line (its, line) || is_idle_patch (pinned, its, line)))
+            continue;
+        const size_t skip = was ? key + strspn (was + key, ": ") : 0;
+        add_change (text, bytes, line, key, was ? was + skip : "",
+                    was ? (size_t) line_length (was) - skip : 0);
+    }
+}
+
+void wm_pins_changes (const wm_pins_t *pinned, const wm_pins_t *given, char *text, size_t bytes)
+{
+    *text = 0;
+    for (size_t i = 0; i < PINS; i++) {
+        char a[1100], b[1100];
+        const char *name = pins[i].option;
+        value_print (pinned, &pins[i], a);
+        value_print (given, &pins[i], b);
+        const bool follows = !name || pins[i].offset == offsetof (wm_pins_t, max_error);
+        if (strcmp (a, b) == 0 || keeps_own (&pins[i], pinned, given) || (follows && *text))
+            continue; /* of the model or the precision */
+        name = name ? name : pins[i].key;
+        add_change (text, bytes, name, strlen (name), a, pins[i].offset ? strlen (a) : 12);
+    }
+    spec_changes (pinned, given->spec, pinned->spec, true, text, bytes);
+    spec_changes (pinned, pinned->spec, given->spec, false, text, bytes);
 }

@@ -79,4 +79,8 @@ void wm_pins_digest (const wm_pins_t *self, uint8_t digest[16]);
    default of batch_hits, one without judged_by goes on without it.  */
 wm_fault_t wm_pins_compare (const wm_pins_t *pinned, const wm_pins_t *given, wm_error_t *error);
 
+/* Prints the settings in which two campaigns differ, as people type them, and what they were:
+   "--planes (was not given), tau_us (was input)". Cut at `bytes`.  */
+void wm_pins_changes (const wm_pins_t *pinned, const wm_pins_t *given, char *text, size_t bytes);
+
 #endif

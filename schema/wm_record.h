@@ -6,7 +6,9 @@
    multiple of 8. Every type has the same head; a number that a type does not use is 0:
 
      CAMPAIGN      digest: the campaign's id; mtime_ns: when it was made (wall clock, for people);
-                   text: the pins. The first record of a journal.
+                   text: the pins. The first record of a journal. code 1: the campaign begins again,
+                   as another one; no record before this one counts (in none of those a score or an
+                   output was committed).
      INPUT         key.input (from 1), key.generation; size, mtime_ns of the file; text: its real
                    path; name: its output's name. Given again for the same input it replaces it
                    (that pins the file of an input that was kicked without knowing it, or that had

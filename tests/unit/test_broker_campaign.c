@@ -6,6 +6,7 @@
 #include "broker/wm_restore.h"
 #include "tests/proof.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -250,6 +251,264 @@ static void finished_work (void **state)
     assert_true (heap[1] - heap[0] < 9 * n * 1000ull);
 }
 
+/* ---- a campaign that begins again ------------------------------------------------------------- */
+
+static wm_storage_ops_t storage;
+static long n_left; /* operations on the journal until the process is killed */
+static bool is_full;
+
+static void step (void)
+{
+    if (--n_left == 0)
+        raise (SIGKILL);
+}
+
+static int step_create (void *context, const char *path)
+{
+    step ();
+    return wm_storage_posix.create (context, path);
+}
+
+static int step_allocate (void *context, int fd, int64_t offset, int64_t bytes)
+{
+    step ();
+    errno = ENOSPC;
+    return is_full ? -1 : wm_storage_posix.allocate (context, fd, offset, bytes);
+}
+
+static ssize_t step_write (void *context, int fd, const void *buffer, size_t bytes, int64_t offset)
+{
+    step ();
+    return wm_storage_posix.write (context, fd, buffer, bytes, offset);
+}
+
+static int step_sync (void *context, int fd)
+{
+    step ();
+    return wm_storage_posix.sync (context, fd);
+}
+
+/* What a campaign on disk is.  */
+typedef struct {
+    char planes[sizeof pins.planes];
+    uint8_t id[16];
+    unsigned n_input, n_batch, n_lost;
+} now_t;
+
+static void see_input (void *argument, const wm_ledger_input_t *input)
+{
+    now_t *now = argument;
+    assert_int_equal (input->id, ++now->n_input);
+}
+
+static void see_batch (void *argument, const wm_ledger_batch_t *batch)
+{
+    (void) batch;
+    ((now_t *) argument)->n_batch++;
+}
+
+static void unlink_ledger (void)
+{
+    char path[128];
+    static const char *const names[] = { "ledger.db", "ledger.db-wal" };
+    for (int i = 0; i < 2; i++) {
+        snprintf (path, sizeof path, "%s/%s", dir, names[i]);
+        unlink (path);
+    }
+}
+
+/* Looks at it as a reader does; without_ledger: as its journal alone has it.  */
+static now_t look (bool without_ledger)
+{
+    static wm_campaign_t campaign;
+    now_t now = { .n_input = 0 };
+    const wm_ledger_load_t to = { .input = see_input, .batch = see_batch };
+    if (without_ledger)
+        unlink_ledger ();
+    assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_READ, 0, &error), WM_OK);
+    assert_int_equal (wm_campaign_open (&campaign, NULL, NULL, &error), WM_OK);
+    assert_string_equal (wm_ledger_set_aside (campaign.ledger), "");
+    assert_int_equal (wm_ledger_load (campaign.ledger, NULL, &to, &now, NULL, &error), WM_OK);
+    strcpy (now.planes, campaign.pins.planes);
+    memcpy (now.id, campaign.id, 16);
+    now.n_lost = (unsigned) campaign.found.n_lost;
+    wm_campaign_close (&campaign);
+    assert_int_equal (now.n_lost, 0);
+    return now;
+}
+
+/* A broker with these planes: `run` does its work between a start and an end. Returns the fault of
+   the start, which a killed process has as well.  */
+static wm_fault_t broker (const char *planes, void (*run) (wm_campaign_t *))
+{
+    static wm_campaign_t campaign;
+    wm_pins_t given = pins;
+    strcpy (given.planes, planes);
+    assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
+    assert_int_equal (wm_campaign_open (&campaign, NULL, &storage, &error), WM_OK);
+    const wm_fault_t fault = wm_campaign_start (&campaign, &given, &error);
+    if (!fault && run)
+        run (&campaign);
+    wm_journal_sync (campaign.journal);
+    wm_error_t why;
+    assert_int_equal (wm_ledger_commit (campaign.ledger, &why), WM_OK);
+    wm_campaign_close (&campaign);
+    return fault;
+}
+
+/* The same in a process of its own, killed at this step of the journal. Returns whether it was.  */
+static bool killed_broker (const char *planes, long at)
+{
+    int status;
+    fflush (NULL);
+    const pid_t pid = fork ();
+    if (!pid) {
+        n_left = at;
+        _exit (broker (planes, NULL) ? 1 : 0);
+    }
+    assert_true (waitpid (pid, &status, 0) == pid);
+    assert_true (WIFSIGNALED (status) || WEXITSTATUS (status) == 0);
+    return WIFSIGNALED (status);
+}
+
+static void add_held (wm_campaign_t *campaign)
+{
+    for (uint32_t id = 1; id <= 2; id++)
+        add (campaign, WM_RECORD_INPUT, id, 0);
+    add (campaign, WM_RECORD_HELD, 1, 0);
+    add (campaign, WM_RECORD_HELD, 2, WM_ALL);
+}
+
+static void add_result (wm_campaign_t *campaign)
+{
+    add (campaign, WM_RECORD_INPUT, 1, 0);
+    add (campaign, WM_RECORD_RESULT, 1, 0);
+}
+
+static void hold_it (wm_campaign_t *campaign)
+{
+    add (campaign, WM_RECORD_HELD, 1, WM_ALL);
+}
+
+static void write_and_lose (wm_campaign_t *campaign)
+{
+    add (campaign, WM_RECORD_FILE_WRITTEN, 1, 0);
+    add (campaign, WM_RECORD_FILE_LOST, 1, 0);
+}
+
+static void steps (void)
+{
+    storage = wm_storage_posix;
+    storage.create = step_create, storage.allocate = step_allocate, storage.write = step_write;
+    storage.sync = step_sync;
+    n_left = 0, is_full = false;
+}
+
+static void put_note (const char *name)
+{
+    char path[128];
+    snprintf (path, sizeof path, "%s/%s", dir, name);
+    FILE *file = fopen (path, "w");
+    assert_non_null (file);
+    fclose (file);
+}
+
+static bool has_note (const char *name)
+{
+    char path[128];
+    snprintf (path, sizeof path, "%s/%s", dir, name);
+    return access (path, F_OK) == 0;
+}
+
+/* Held inputs and batches bind nobody; a result that counts does, and so does an output that was
+   written once. What binds stays as it was when others are refused.  */
+static void begins_again (void **state)
+{
+    (void) state;
+    steps ();
+    assert_int_equal (broker ("", add_held), WM_OK);
+    const now_t first = look (false);
+    assert_true (first.n_input == 2 && first.n_batch == 1);
+    put_note ("arithmetic"), put_note ("sample"), put_note ("paused");
+    assert_int_equal (broker ("", NULL), WM_OK); /* nothing differs: nothing changes */
+    assert_true (has_note ("arithmetic") && !memcmp (look (false).id, first.id, 16));
+    assert_int_equal (broker ("/b.h5", NULL), WM_OK);
+    for (int without = 0; without < 2; without++) {
+        const now_t now = look (without);
+        assert_string_equal (now.planes, "/b.h5");
+        assert_true (now.n_input == 0 && now.n_batch == 0);
+        assert_memory_not_equal (now.id, first.id, 16);
+    }
+    assert_true (!has_note ("arithmetic") && !has_note ("sample") && has_note ("paused"));
+    assert_int_equal (broker ("/b.h5", add_result), WM_OK);
+    for (int i = 0; i < 2; i++) { /* trying again changes nothing */
+        assert_int_equal (broker ("/c.h5", NULL), WM_EBATCH);
+        assert_non_null (strstr (error.text, "planes '/b.h5', not '/c.h5'"));
+        assert_non_null (strstr (error.text, "give another --output and --campaign, or"));
+        const now_t now = look (i);
+        assert_string_equal (now.planes, "/b.h5");
+        assert_true (now.n_input == 1 && now.n_batch == 1);
+    }
+    assert_int_equal (broker ("/b.h5", hold_it), WM_OK); /* its result does not count any more */
+    assert_int_equal (broker ("/c.h5", add_result), WM_OK);
+    assert_int_equal (broker ("/c.h5", write_and_lose), WM_OK);
+    assert_int_equal (broker ("/d.h5", NULL), WM_EBATCH); /* it was on the user's disk */
+    assert_string_equal (look (true).planes, "/c.h5");
+}
+
+/* Killed at each step of the journal it is the one campaign or the other, whole, with and without
+   its ledger; the same command goes on. Also where the disk was full meanwhile.  */
+static void begins_again_or_not (void **state)
+{
+    (void) state;
+    unsigned n_old = 0, n_new = 0;
+    bool was_killed = true;
+    for (long at = 1; was_killed; at++) {
+        assert_int_equal (tear_down (state) | set_up (state), 0);
+        steps ();
+        assert_int_equal (broker ("", add_held), WM_OK);
+        const now_t before = look (false);
+        was_killed = killed_broker ("/b.h5", at);
+        const now_t now = look (at % 2);
+        const bool is_old = memcmp (now.id, before.id, 16) == 0;
+        assert_string_equal (now.planes, is_old ? "" : "/b.h5");
+        assert_true (is_old ? now.n_input == 2 && now.n_batch == 1
+                            : now.n_input == 0 && now.n_batch == 0);
+        n_old += is_old, n_new += !is_old;
+        is_full = at % 3 == 0;
+        assert_int_equal (broker ("/b.h5", NULL), is_full ? WM_EAGAIN : WM_OK);
+        is_full = false;
+        assert_int_equal (broker ("/b.h5", NULL), WM_OK);
+        assert_int_equal (look (false).n_input, 0);
+    }
+    printf ("killed at %u steps before it began again and %u after\n", n_old, n_new - 1);
+    assert_true (n_old > 3 && n_new > 2);
+}
+
+/* A disk that is full between the epoch and the record that decides: the same broker tries again.  */
+static void waits_to_begin_again (void **state)
+{
+    (void) state;
+    static wm_campaign_t campaign;
+    wm_pins_t given = pins;
+    steps ();
+    assert_int_equal (broker ("", add_held), WM_OK);
+    const now_t before = look (false);
+    strcpy (given.planes, "/b.h5");
+    assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
+    assert_int_equal (wm_campaign_open (&campaign, NULL, &storage, &error), WM_OK);
+    is_full = true;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal (wm_campaign_start (&campaign, &given, &error), WM_EAGAIN);
+    is_full = false;
+    assert_int_equal (wm_campaign_start (&campaign, &given, &error), WM_OK);
+    wm_campaign_close (&campaign);
+    const now_t now = look (true);
+    assert_string_equal (now.planes, "/b.h5");
+    assert_int_equal (now.n_input, 0);
+    assert_memory_not_equal (now.id, before.id, 16);
+}
+
 /* What the lock says decides who may open a folder.  */
 static void copies (void **state)
 {
@@ -310,7 +569,12 @@ static void no_lock (void **state)
 
 int main (void)
 {
-    const struct CMUnitTest tests[] = { TEST (races), TEST (copies), TEST (no_lock),
+    const struct CMUnitTest tests[] = { TEST (races),
+                                        TEST (copies),
+                                        TEST (no_lock),
+                                        TEST (begins_again),
+                                        TEST (begins_again_or_not),
+                                        TEST (waits_to_begin_again),
                                         TEST (finished_work) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
