@@ -330,7 +330,8 @@ typedef struct {
 
 typedef struct {
     const char *state;       /* "running", "waiting" (until a person acts), "paused", "draining",
-                                "idle"; without a broker "stopped", "finished", "idle" */
+                                "finished" (every input is written or held), "idle" (there are
+                                none); without a broker "stopped", "finished", "idle" */
     const char *waiting_for; /* the name of `waiting`; NULL: nothing */
     wm_wait_t waiting;       /* what the campaign as a whole waits for */
     const char *paused;      /* why it is paused; lent; NULL */

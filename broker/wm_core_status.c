@@ -254,6 +254,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     summary->state = self->draining         ? "draining"
                      : self->paused         ? "paused"
                      : summary->inputs_open ? "running"
+                     : summary->inputs      ? "finished"
                                             : "idle";
     summary->paused = self->paused ? self->why : NULL;
     add_left (self, summary);

@@ -24,16 +24,14 @@ const char *wm_top_state (const wm_top_campaign_t *campaign)
         return "refused";
     if (!s)
         return *campaign->note ? "no answer" : "asking";
-    const bool is_over = wm_ask_int (s, "inputs.total") > 0 && !wm_ask_int (s, "inputs.open") &&
-                         !wm_ask_serves_clients (s);
+    const char *state = wm_ask_text (s, "campaign.state");
     if (!*wm_ask_text (s, "endpoint"))
-        return is_over ? "finished" : "stopped";
+        return strcmp (state, "idle") == 0 ? "stopped" : state;
     if (*campaign->note)
         return "no answer";
     if (wm_wait_stops (wm_waits_campaign (s)))
         return wm_waits[WM_WAIT_DISK].name; /* which disk is in the list of waits */
-    const char *state = wm_ask_text (s, "campaign.state");
-    return is_over && strcmp (state, "idle") == 0 ? "finished" : state;
+    return state;
 }
 
 static wm_style_t style_of (const char *state)

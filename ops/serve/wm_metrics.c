@@ -255,9 +255,8 @@ static void print_waits (FILE *out, const json_t *status, const wm_labels_t *cam
 
 static void print_all (FILE *out, const json_t *status, const wm_labels_t *labels, double age_s)
 {
-    static const char *const states[] = {
-        "running", "waiting", "idle", "paused", "draining", NULL
-    };
+    static const char *const states[] = { "running", "waiting",  "idle", "finished",
+                                          "paused",  "draining", NULL };
     const bool takes = wm_ask_takes_work (status);
     print_one (out, &age_row, labels, age_s);
     print_one (out, &paused_row, labels, !takes);

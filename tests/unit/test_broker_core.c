@@ -72,7 +72,7 @@ static void test_flow (void **state)
     assert_int_equal (s.hits_empty, 4);
     assert_int_equal (s.batches_returned, 3);
     assert_int_equal (s.budget_used_bytes, 0);
-    assert_string_equal (s.state, "idle");
+    assert_string_equal (s.state, "finished");
 
     /* The output was touched: its new time is recorded, and nothing is counted twice.  */
     msg.key.batch = 0;

@@ -71,9 +71,9 @@ static size_t count (const char *text, const char *what)
 /* One look at the page of this history; everything is freed.  */
 static void page_has (json_t *history, const char *const *wanted)
 {
-    json_t *status =
-        json_pack ("{s:{s:s}, s:{s:i, s:i}, s:{s:i}, s:s}", "campaign", "serves", "files", "inputs",
-                   "total", 1, "written", 1, "hits", "done", 70000, "dir", "/x/<i>.wiremill");
+    json_t *status = json_pack ("{s:{s:s, s:s}, s:{s:i, s:i}, s:{s:i}, s:s}", "campaign", "serves",
+                                "files", "state", "finished", "inputs", "total", 1, "written", 1,
+                                "hits", "done", 70000, "dir", "/x/<i>.wiremill");
     char *text = page (status, history);
     for (; *wanted; wanted++)
         if (!strstr (text, *wanted))

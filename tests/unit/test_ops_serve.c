@@ -94,7 +94,8 @@ static void test_nothing (void **state)
     has (page, "<strong>no answer</strong> no broker has answered yet");
     free (page);
     page =
-        page_of ("{\"dir\":\"/d\",\"inputs\":{\"total\":1},\"hits\":{\"done\":5,\"announced\":5}}",
+        page_of ("{\"dir\":\"/d\",\"campaign\":{\"state\":\"finished\"},\"inputs\":{\"total\":1},"
+                 "\"hits\":{\"done\":5,\"announced\":5}}",
                  "", NULL);
     has (page, "<strong>finished</strong> no broker runs");
     has (page, "value=\"1.0000\"");
