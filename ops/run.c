@@ -403,7 +403,9 @@ static void print_table (const run_t *self, int code, double seconds)
     printf ("  files            %s written", wm_show_count (wm_ask_int (s, "inputs.written"), a));
     printf (", %s held", wm_show_count (wm_ask_int (s, "inputs.held"), a));
     print_count (s, "inputs.open", "open");
-    print_count (s, "inputs.changed", "changed");
+    const int64_t changed = wm_ask_int (s, "inputs.changed") + wm_workflow_edited (&self->workflow);
+    if (changed)
+        printf (", %s changed", wm_show_count (changed, a));
     putchar ('\n');
     printf ("  events           %s\n", wm_show_count (wm_ask_int (s, "events.written"), a));
     printf ("  %-16s ", wm_ask_rows (s));

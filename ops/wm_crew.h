@@ -31,6 +31,7 @@
 #define WM_CREW_H
 
 #include "ops/wm_child.h"
+#include "ops/wm_feed.h"
 #include "ops/wm_setup.h"
 
 #define WM_CREW_WORKERS_MAX 256
@@ -91,8 +92,9 @@ typedef struct {
     int n_sender;      /* of those, in use or used before */
     bool more;         /* more inputs may come, though all producers have ended */
     uint32_t ended[3]; /* producers by their exit code: 0, 3, 5 */
-    bool tells;        /* producers tell what becomes of each input: */
-    void (*told) (void *argument, uint32_t input, const char *output); /* NULL: it is held */
+    bool asks;         /* a command gives inputs one by one */
+    /* Producers tell what becomes of each input; output: its name, NULL unless WM_FEED_WRITTEN.  */
+    void (*told) (void *argument, uint32_t input, wm_feed_is_t is, const char *output);
     bool sidecars; /* with a store: a producer waits for the sidecar of each output in `folder` */
     void (*placed) (void *argument, uint32_t input, const char *folder, const char *output);
     void *told_argument;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #define PRODUCER_DEATHS_MAX 3
+#define HEAR_MS 20
 #define LOG_MS 500
 #define AWAY_DOUBLED_MAX 6 /* pauses of 2 s to 128 s */
 
@@ -73,12 +74,10 @@ wm_fault_t wm_crew_start_producer (wm_crew_t *self, wm_sender_t *sender, wm_erro
         sender->inputs.path, "--command", self->command, "--parent"
     };
     int n = 9;
-    if (self->tells && tell_open (sender, error))
+    if (tell_open (sender, error))
         return error->fault;
-    if (self->tells) {
-        argv[n++] = "--tell";
-        argv[n++] = sender->tell_name;
-    }
+    argv[n++] = "--tell";
+    argv[n++] = sender->tell_name;
     sender->retry_held |= self->retry_held;
     self->retry_held = false;
     if (sender->retry_held && sender->n_retry++ <= PRODUCER_DEATHS_MAX)
@@ -98,7 +97,7 @@ wm_fault_t wm_crew_start_producer (wm_crew_t *self, wm_sender_t *sender, wm_erro
         }
     if (self->store && self->sidecars)
         argv[n++] = "--sidecars";
-    if (!self->setup && !self->tells)
+    if (!self->setup && !self->asks)
         argv[n++] = "--summary";
     const bool has_own = wm_join_suffices (WM_ROLE_PRODUCER);
     for (size_t i = 0; !self->setup && wm_join_path (i); i++) {
@@ -169,40 +168,54 @@ static void placed (wm_crew_t *self, uint32_t input, char *rest)
    without its folder, and its input by a number of this producer's.  */
 static void heard (wm_crew_t *self, wm_sender_t *sender, char *line)
 {
-    char *end = line, *name;
-    unsigned long n = 0;
-    const bool written = strncmp (line, "written ", 8) == 0, held = strncmp (line, "held ", 5) == 0;
+    static const struct {
+        const char *word;
+        wm_feed_is_t is;
+    } words[] = { { "placed ", WM_FEED_WAITS },
+                  { "written ", WM_FEED_WRITTEN },
+                  { "held ", WM_FEED_HELD },
+                  { "changed ", WM_FEED_CHANGED },
+                  { "edited ", WM_FEED_EDITED } };
+    char *end;
+    size_t word = 0;
     if (strncmp (line, "output ", 7) == 0 && !self->output[0])
         snprintf (self->output, sizeof self->output, "%s", line + 7);
     sender->low |= strcmp (line, "low") == 0;
     sender->is_away |= strcmp (line, "away") == 0;
-    const bool is_placed = strncmp (line, "placed ", 7) == 0;
-    if (written || held || is_placed)
-        n = strtoul (strchr (line, ' ') + 1, &end, 10);
-    if (end == line || n >= sender->inputs.n_file || (!held && *end != ' '))
+    while (word < sizeof words / sizeof *words &&
+           strncmp (line, words[word].word, strlen (words[word].word)) != 0)
+        word++;
+    if (word == sizeof words / sizeof *words)
         return;
-    name = end + 1;
-    if (is_placed)
-        placed (self, sender->first + (uint32_t) n, name);
-    else if (held)
-        self->told (self->told_argument, sender->first + (uint32_t) n, NULL);
-    else if (is_name (name))
-        self->told (self->told_argument, sender->first + (uint32_t) n, name);
+    const wm_feed_is_t is = words[word].is;
+    const char *number = line + strlen (words[word].word);
+    const unsigned long n = strtoul (number, &end, 10);
+    const bool has_name = is == WM_FEED_WAITS || is == WM_FEED_WRITTEN;
+    if (end == number || n >= sender->inputs.n_file || *end != (has_name ? ' ' : 0))
+        return;
+    const uint32_t input = sender->first + (uint32_t) n;
+    if (is == WM_FEED_WAITS)
+        placed (self, input, end + 1);
+    else if (!has_name || is_name (end + 1))
+        self->told (self->told_argument, input, is, has_name ? end + 1 : NULL);
 }
 
-/* Acts on some lines only, since each may wait for a disk: a Ctrl-C is taken between calls. Returns
-   whether there were any.  */
+/* Acts on lines for HEAR_MS, since each may wait for a disk: a Ctrl-C is taken between calls. Returns
+   whether there may be more.  */
 static bool hear (wm_crew_t *self, wm_sender_t *sender)
 {
     char text[512];
-    const ssize_t n = sender->tell[0] ? read (sender->tell[0], text, sizeof text) : 0;
-    for (ssize_t i = 0; i < n; i++)
-        if (text[i] == '\n') {
-            sender->line[sender->n_line] = 0;
-            sender->n_line = 0;
-            heard (self, sender, sender->line);
-        } else if (sender->n_line < sizeof sender->line - 1)
-            sender->line[sender->n_line++] = text[i];
+    ssize_t n = 1;
+    for (const int64_t end_ms = wm_now_ms () + HEAR_MS; n > 0 && wm_now_ms () <= end_ms;) {
+        n = sender->tell[0] ? read (sender->tell[0], text, sizeof text) : 0;
+        for (ssize_t i = 0; i < n; i++)
+            if (text[i] == '\n') {
+                sender->line[sender->n_line] = 0;
+                sender->n_line = 0;
+                heard (self, sender, sender->line);
+            } else if (sender->n_line < sizeof sender->line - 1)
+                sender->line[sender->n_line++] = text[i];
+    }
     return n > 0;
 }
 

@@ -319,7 +319,7 @@ static void repeated (wm_feed_t *self, const wm_feed_file_t *file)
 {
     report (self, "the command offered a file again that %s: %s",
             file->is == WM_FEED_WRITTEN ? "is written already"
-            : file->is == WM_FEED_HELD  ? "is held (--retry-held tries it again)"
+            : file->is != WM_FEED_WAITS ? "is held or changed (--retry-held tries it again)"
                                         : "is in hand",
             file->pfn);
     if (++self->n_repeat > REPEATS_MAX + self->n_file)

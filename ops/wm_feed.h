@@ -22,7 +22,14 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-typedef enum { WM_FEED_WAITS, WM_FEED_WRITTEN, WM_FEED_HELD } wm_feed_is_t;
+typedef enum {
+    WM_FEED_WAITS,
+    WM_FEED_WRITTEN,
+    WM_FEED_HELD,
+    WM_FEED_CHANGED, /* its output is written, and the input was changed since */
+    WM_FEED_EDITED,  /* its output was changed by others since it was written */
+    WM_FEED_STATES,
+} wm_feed_is_t;
 
 typedef struct {
     char *did;   /* "": it has none */
@@ -36,7 +43,7 @@ typedef struct {
 typedef struct {
     const char *verb, *command; /* NULL: files are given otherwise */
     wm_feed_file_t *file;
-    uint32_t n_file, n_is[3]; /* n_is: of each wm_feed_is_t */
+    uint32_t n_file, n_is[WM_FEED_STATES]; /* n_is: of each wm_feed_is_t */
     size_t room;
     wm_table_t by_path, by_did; /* the first file of each; its number + 1 */
     int record, answer;

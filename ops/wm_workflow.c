@@ -41,7 +41,7 @@ wm_fault_t wm_workflow_open (wm_workflow_t *self, const wm_args_t *args, const c
     wm_fault_t fault = wm_feed_open (&self->feed, args, verb, campaign, error);
     if (!fault && self->feed.command)
         fault = wm_feed_list (&self->feed, 0, self->feed.n_file, inputs, error);
-    else if (!fault && (wm_args_given (args, "processed-pfns") || wm_args_given (args, "sidecars")))
+    else if (!fault && inputs->n_file)
         fault = wm_feed_take (&self->feed, inputs, error);
     if (!fault)
         fault = wm_processed_open (&self->processed, args, &self->feed, error);
@@ -94,15 +94,14 @@ static void sidecar_done (void *argument, const wm_sidecar_item_t *item, const w
         settle (argument, item->input, WM_FEED_WRITTEN);
 }
 
-/* An input of the crew is written (its output's name) or held (NULL). Outputs on a server have
-   their sidecars by then.  */
-static void told (void *argument, uint32_t input, const char *output)
+/* What became of an input of the crew. Outputs on a server have their sidecars by then.  */
+static void told (void *argument, uint32_t input, wm_feed_is_t is, const char *output)
 {
     wm_workflow_t *self = argument;
-    if (output && wm_args_given (self->args, "sidecars") && !self->crew->store)
+    if (is == WM_FEED_WRITTEN && wm_args_given (self->args, "sidecars") && !self->crew->store)
         wm_sidecar_queue_add (&self->sidecars, input, NULL, output, self->feed.file[input].did);
     else
-        settle (self, input, output ? WM_FEED_WRITTEN : WM_FEED_HELD);
+        settle (self, input, is);
 }
 
 /* An output is on its way to a server, and waits for its sidecar.  */
@@ -120,7 +119,7 @@ void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
     self->sidecars.verb = self->verb;
     self->sidecars.folder = crew->output;
     self->feed.before_message = crew->before_message;
-    crew->tells = true;
+    crew->asks = self->feed.command != NULL;
     crew->told = told;
     crew->placed = placed;
     crew->sidecars = wm_args_given (self->args, "sidecars");
@@ -224,35 +223,54 @@ static const char *asking (const wm_workflow_t *self)
                                   : "stopped";
 }
 
+/* Counts as people have them: an output that is written stays so, whatever was changed since.  */
+typedef struct {
+    uint32_t files, written, held, left, changed;
+} counts_t;
+
+static counts_t counts_of (const wm_workflow_t *self)
+{
+    const wm_feed_t *feed = &self->feed;
+    const uint32_t changed =
+        wm_feed_count (feed, WM_FEED_CHANGED) + wm_feed_count (feed, WM_FEED_EDITED);
+    return (counts_t){ .files = feed->n_file,
+                       .written = wm_feed_count (feed, WM_FEED_WRITTEN) + changed,
+                       .held = wm_feed_count (feed, WM_FEED_HELD),
+                       .left = wm_feed_count (feed, WM_FEED_WAITS),
+                       .changed = changed };
+}
+
+/* A number of the campaign's; "-": it is not known here.  */
+static void print_known (const char *key, const json_t *status, const char *path)
+{
+    if (status)
+        printf (" %s=%lld", key, (long long) wm_ask_int (status, path));
+    else
+        printf (" %s=-", key);
+}
+
 void wm_workflow_last_line (const wm_workflow_t *self, int code, const json_t *status,
                             const char *output)
 {
-    printf ("wiremill-result exit=%d", code);
-    if (self->crew)
-        printf (" files=%u written=%u held=%u left=%u asking=%s", self->feed.n_file,
-                wm_feed_count (&self->feed, WM_FEED_WRITTEN),
-                wm_feed_count (&self->feed, WM_FEED_HELD),
-                wm_feed_count (&self->feed, WM_FEED_WAITS), asking (self));
-    else if (status)
-        printf (" files=%lld written=%lld held=%lld left=%lld",
-                (long long) wm_ask_int (status, "inputs.total"),
-                (long long) wm_ask_int (status, "inputs.written"),
-                (long long) wm_ask_int (status, "inputs.held"),
-                (long long) (wm_ask_int (status, "inputs.total") -
-                             wm_ask_int (status, "inputs.written") -
-                             wm_ask_int (status, "inputs.held")));
-    if (status)
-        printf (" hits=%lld hits_held=%lld", (long long) wm_ask_int (status, "hits.done"),
-                (long long) wm_ask_int (status, "hits.held"));
-    printf ("%s%s\n", *output ? " output=" : "", output);
+    const counts_t n = counts_of (self);
+    printf ("wiremill-result exit=%d files=%u written=%u held=%u left=%u changed=%u asking=%s",
+            code, n.files, n.written, n.held, n.left, n.changed, asking (self));
+    print_known ("hits", status, "hits.done");
+    print_known ("hits_held", status, "hits.held");
+    printf (" output=%s\n", *output ? output : "-");
 }
 
 json_t *wm_workflow_json (const wm_workflow_t *self)
 {
-    return self->crew ? json_pack ("{s:i, s:i, s:i, s:i, s:s}", "files", (int) self->feed.n_file,
-                                   "written", (int) wm_feed_count (&self->feed, WM_FEED_WRITTEN),
-                                   "held", (int) wm_feed_count (&self->feed, WM_FEED_HELD), "left",
-                                   (int) wm_feed_count (&self->feed, WM_FEED_WAITS), "asking",
-                                   asking (self))
-                      : NULL;
+    const counts_t n = counts_of (self);
+    return self->crew
+               ? json_pack ("{s:i, s:i, s:i, s:i, s:i, s:s}", "files", (int) n.files, "written",
+                            (int) n.written, "held", (int) n.held, "left", (int) n.left, "changed",
+                            (int) n.changed, "asking", asking (self))
+               : NULL;
+}
+
+uint32_t wm_workflow_edited (const wm_workflow_t *self)
+{
+    return wm_feed_count (&self->feed, WM_FEED_EDITED);
 }

@@ -46,7 +46,7 @@ typedef struct {
     wm_feed_t feed;
     wm_processed_t processed;
     wm_sidecar_queue_t sidecars;
-    wm_crew_t *crew; /* NULL: nothing of all this was asked for */
+    wm_crew_t *crew; /* NULL: it has no files, as it scores for clients */
     int code;        /* WM_CREW_WORKING, or what ends the campaign */
 } wm_workflow_t;
 
@@ -69,11 +69,17 @@ int wm_workflow_tend (wm_workflow_t *self);
    the crew's. Returns the exit code.  */
 int wm_workflow_end (wm_workflow_t *self, int code, const volatile int *stop);
 
-/* Prints the line for wrappers: "wiremill-result exit=0 files=2 ...". status may be NULL.  */
+/* Prints the line for wrappers: "wiremill-result exit=0 files=2 ...", always with all keys: counts
+   of this command's files, then the campaign's (status; NULL: "-", not known). output: "" for not
+   known.  */
 void wm_workflow_last_line (const wm_workflow_t *self, int code, const json_t *status,
                             const char *output);
 
-/* Counts as JSON; NULL: nothing of all this was asked for.  */
+/* The counts of that line as JSON; NULL: it scores for clients.  */
 json_t *wm_workflow_json (const wm_workflow_t *self);
+
+/* Counts outputs that others changed while their inputs stayed as they were: the broker does not
+   know of them.  */
+uint32_t wm_workflow_edited (const wm_workflow_t *self);
 
 #endif

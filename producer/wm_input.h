@@ -81,7 +81,8 @@ typedef struct {
     wm_writer_result_t result; /* of this producer, or what the broker knows of it */
     uint32_t n_lost;           /* so many times it was not as it was written */
     uint64_t n_held;           /* hits, once written */
-    bool changed;              /* the input or its output, since that was written, which stays */
+    bool changed;              /* the input or its output, since that was written, which stays; */
+    bool edited;               /* its output alone */
     bool touched;              /* the broker was told the output's new time */
     bool retried;              /* --retry-held was asked for */
 } wm_input_t;

@@ -217,7 +217,7 @@ static void on_input_ack (wm_produce_t *self, const wm_msg_t *msg)
         wm_produce_end (self, input, WM_INPUT_IS_OPEN);
         wm_input_look_again (input);
         input->n_held = 0;
-        input->changed = input->seen = false;
+        input->changed = input->edited = input->seen = false;
     }
     wm_produce_set_id (self, input, msg->key.input);
     input->generation = msg->key.generation;

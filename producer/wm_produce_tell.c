@@ -5,7 +5,9 @@
      output FOLDER   where outputs lie; sent before any input is read, so that a hostile one cannot
                      choose it
      written N NAME  the broker has journaled that the output is written
-     held N          no output, or one that a person must look at, as it is reported
+     held N          no output, as it is reported
+     changed N       its output is written, and stays; the input was changed since
+     edited N        its output was changed by others since it was written, and stays
      placed N SLOT NAME
                      with --sidecars: the output is whole in the folder SLOT/out of --scratch, and
                      goes to its server; its sidecar is to be written there, as NAME.json
@@ -47,7 +49,9 @@ void wm_produce_tell_end (const wm_produce_t *self, const wm_input_t *input)
 {
     if (input->is == WM_INPUT_IS_WRITTEN && !input->changed)
         tell (self, "written %u %s\n", input->line, input->name);
-    else if (input->is == WM_INPUT_IS_WRITTEN || input->is == WM_INPUT_IS_HELD)
+    else if (input->is == WM_INPUT_IS_WRITTEN)
+        tell (self, "%s %u\n", input->edited ? "edited" : "changed", input->line);
+    else if (input->is == WM_INPUT_IS_HELD)
         tell (self, "held %u\n", input->line);
 }
 

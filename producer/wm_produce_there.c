@@ -97,8 +97,8 @@ bool wm_produce_as_written (wm_produce_t *self, wm_input_t *input, bool *there)
 }
 
 /* Somebody changed the output, for example added a dataset to it. It stays, and is reported: what
-   was added is nowhere else.  */
-static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *path)
+   was added is nowhere else. alone: its input is as it was.  */
+static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *path, bool alone)
 {
     uint64_t size = 0;
     int64_t mtime_ns = 0;
@@ -114,6 +114,7 @@ static void changed_stays (wm_produce_t *self, wm_input_t *input, const char *pa
     input->result.mtime_ns = mtime_ns;
     wm_writer_is_ours (path, self->campaign, &input->n_held);
     input->changed = true;
+    input->edited = alone;
     wm_produce_end (self, input, WM_INPUT_IS_WRITTEN);
 }
 
@@ -164,7 +165,7 @@ void wm_produce_written_check (wm_produce_t *self, wm_input_t *input, const wm_m
     const bool is_changed =
         there && (self->options->store || wm_writer_is_ours (path, self->campaign, NULL));
     if (is_changed && !self->options->retry_held) {
-        changed_stays (self, input, path);
+        changed_stays (self, input, path, !*msg->text);
         return;
     }
     if (input->n_lost++ == OUTPUT_MADE_AGAIN_MAX) {
