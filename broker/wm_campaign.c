@@ -3,6 +3,7 @@
 #include "broker/wm_note.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,6 +76,7 @@ static wm_fault_t lock_take (int fd, const char *dir, const char *path, int64_t 
     const int64_t until_ms = wm_now_ms () + wait_ms;
     bool is_logged = wait_ms < wm_times ()->lock_ms; /* too short to be worth a line */
     lock_text_t lock;
+    char word[PATH_MAX];
     while (flock (fd, LOCK_EX | LOCK_NB)) {
         if (errno != EWOULDBLOCK && errno != EINTR)
             return wm_fault (error, WM_EHOST, "cannot lock %s: %s", path, strerror (errno));
@@ -83,7 +85,7 @@ static wm_fault_t lock_take (int fd, const char *dir, const char *path, int64_t 
             return wm_fault (error, WM_EAGAIN,
                              "process %ld is the broker of %s: end it, or ask it (`wiremill "
                              "status %s`)",
-                             lock.pid, dir, dir);
+                             lock.pid, dir, wm_text_word (word, sizeof word, dir));
         if (!is_logged)
             fprintf (stderr,
                      "wiremill-broker: process %ld is the broker of %s: waiting up to %.1f s\n",
@@ -98,7 +100,7 @@ static wm_fault_t lock_take (int fd, const char *dir, const char *path, int64_t 
 static wm_fault_t check_previous (wm_campaign_t *self, wm_campaign_for_t what, wm_error_t *error)
 {
     lock_text_t lock;
-    char running[128];
+    char running[128], word[PATH_MAX];
     lock_read (self->lock_fd, &lock);
     state_print (self->lock_fd, "running", running);
     memcpy (self->state, lock.state, sizeof self->state);
@@ -109,7 +111,7 @@ static wm_fault_t check_previous (wm_campaign_t *self, wm_campaign_for_t what, w
             "%s is a copy of a campaign that was running, or was killed: its files may be of "
             "different moments; `wiremill rebuild %s` repairs it (with --output DIR where its "
             "outputs were copied too)",
-            self->dir, self->dir);
+            self->dir, wm_text_word (word, sizeof word, self->dir));
     if (what == WM_CAMPAIGN_SERVE)
         memcpy (self->state, running, sizeof self->state);
     self->ends_stopped = what == WM_CAMPAIGN_SERVE;
@@ -315,27 +317,33 @@ static wm_fault_t find_committed (wm_campaign_t *self, bool *found, wm_error_t *
     return fault;
 }
 
-/* Completes a text that names a setting which differs from that of what is committed. A campaign in
-   a folder of its own choice does not go with its outputs to another place.  */
+/* Completes a text that names a setting which differs from that of what is committed. Paths that do
+   not fit are left out: a part of one would name another folder.  */
 static wm_fault_t refuse (const wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
 {
-    char beside[PATH_MAX];
+    char beside[PATH_MAX], dir[PATH_MAX], was[PATH_MAX], output[PATH_MAX], more[3 * PATH_MAX];
     wm_error_t why;
     uint8_t pinned[16], wanted[16]; /* of all but the output folder */
-    const size_t length = strlen (error->text);
-    char *more = error->text + length;
     const bool is_beside =
         !wm_folder_campaign (self->pins.output, beside, &why) && strcmp (beside, self->dir) == 0;
+    const char *other = is_beside ? "--output" : "--output and --campaign";
+    wm_text_word (dir, sizeof dir, self->dir);
+    wm_text_word (was, sizeof was, self->pins.output);
+    wm_text_word (output, sizeof output, given->output);
     wm_pins_digest (&self->pins, pinned);
     wm_pins_digest (given, wanted);
     if (strcmp (self->pins.output, given->output) && !memcmp (pinned, wanted, 16))
-        snprintf (more, sizeof error->text - length,
-                  "; where its outputs were moved or copied there, `wiremill rebuild "
-                  "CAMPAIGN --output DIR` takes them as they are");
+        snprintf (more, sizeof more,
+                  "; where its outputs were moved or copied there, `wiremill rebuild %s --output "
+                  "%s` takes them as they are",
+                  dir, output);
     else
-        snprintf (more, sizeof error->text - length,
+        snprintf (more, sizeof more,
                   "; it has scores already: give another %s, or, to begin again, remove %s and %s",
-                  is_beside ? "--output" : "--output and --campaign", self->pins.output, self->dir);
+                  other, was, dir);
+    const size_t length = strlen (error->text), room = sizeof error->text - length;
+    if ((size_t) snprintf (error->text + length, room, "%s", more) >= room)
+        snprintf (error->text + length, room, "; it has scores already: give another %s", other);
     return error->fault;
 }
 

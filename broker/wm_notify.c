@@ -4,6 +4,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -165,14 +166,16 @@ static void sentence_of_stop (const wm_notify_t *self, const wm_brief_stop_t *st
                               char text[VALUE_BYTES])
 {
     const wm_wait_row_t *row = &wm_waits[stop->wait];
+    char dir[VALUE_BYTES];
+    wm_text_word (dir, sizeof dir, self->config.dir);
     if (row->by == WM_WAIT_BY_BROKER)
         snprintf (text, VALUE_BYTES,
-                  "campaign %.4000s hands out nothing: %.480s; `wiremill why` explains it",
-                  self->config.dir, stop->text);
+                  "campaign %.2000s hands out nothing: %.480s; `wiremill why %.2000s` explains it",
+                  self->config.dir, stop->text, dir);
     else
         snprintf (text, VALUE_BYTES,
-                  "campaign %.4000s waits, %s: %.480s; `wiremill why` explains it",
-                  self->config.dir, row->name, stop->text);
+                  "campaign %.2000s waits, %s: %.480s; `wiremill why %.2000s` explains it",
+                  self->config.dir, row->name, stop->text, dir);
 }
 
 /* One plain sentence. What peers wrote stands within it, tamed.  */
@@ -180,15 +183,17 @@ static void sentence (const wm_notify_t *self, int event, const wm_brief_t *brie
                       char text[VALUE_BYTES])
 {
     const unsigned long long hits = brief->hits_held, inputs = brief->inputs_held;
+    char dir[VALUE_BYTES];
     const int size = VALUE_BYTES;
     if (event == WM_NOTIFY_PAUSE)
         sentence_of_stop (self, new_stop (self, brief), text);
     else if (event == WM_NOTIFY_HELD)
         snprintf (text, size,
-                  "campaign %.4100s: %llu hit%s and %llu input%s are held, %llu of them new; "
-                  "`wiremill held` lists them",
+                  "campaign %.2000s: %llu hit%s and %llu input%s are held, %llu of them new; "
+                  "`wiremill held %.2000s` lists them",
                   self->config.dir, hits, s_of (hits), inputs, s_of (inputs),
-                  (unsigned long long) (held_of (brief) - self->told.n_held));
+                  (unsigned long long) (held_of (brief) - self->told.n_held),
+                  wm_text_word (dir, sizeof dir, self->config.dir));
     else
         snprintf (text, size,
                   "campaign %.4100s is done: %llu input%s written, %llu held; %llu hits scored, "

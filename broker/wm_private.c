@@ -1,5 +1,6 @@
 /* wm_private.c - see wm_private.h.  */
 #include "broker/wm_private.h"
+#include "schema/base/wm_text.h"
 
 #include "schema/base/wm_file.h"
 
@@ -90,10 +91,11 @@ wm_fault_t wm_private_open (wm_private_t *self, const char *dir, wm_error_t *err
         return error->fault;
     const wm_ledger_load_t to_load = { .campaign = take_campaign };
     fault = wm_ledger_load (self->campaign.ledger, NULL, &to_load, &self->campaign, NULL, error);
+    char word[PATH_MAX];
     if (!fault && (*wm_ledger_set_aside (self->campaign.ledger) || !self->campaign.created_ns))
-        fault =
-            wm_fault (error, WM_EBATCH,
-                      "the ledger in %s is damaged; ask its owner to run `wiremill rebuild`", dir);
+        fault = wm_fault (error, WM_EBATCH,
+                          "the ledger in %s is damaged; ask its owner to run `wiremill rebuild %s`",
+                          dir, wm_text_word (word, sizeof word, dir));
     return fault;
 }
 

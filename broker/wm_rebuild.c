@@ -11,6 +11,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
 
 #include <dirent.h>
@@ -464,7 +465,7 @@ static wm_fault_t ledger_aside (rebuild_t *self, wm_error_t *error)
 /* Prints the command that goes on: without --campaign it finds the campaign beside its outputs.  */
 static void say_what_next (const rebuild_t *self)
 {
-    char beside[PATH_MAX];
+    char beside[PATH_MAX], words[2][PATH_MAX];
     struct stat here, there;
     wm_error_t error;
     const char *output = self->campaign.pins.output;
@@ -477,7 +478,8 @@ static void say_what_next (const rebuild_t *self)
         puts ("the same `wiremill run` goes on from here");
     else
         printf ("the same `wiremill run` with --campaign %s --output %s goes on from here\n",
-                self->options->dir, output);
+                wm_text_word (words[0], PATH_MAX, self->options->dir),
+                wm_text_word (words[1], PATH_MAX, output));
 }
 
 static wm_fault_t run (rebuild_t *self, wm_error_t *error)

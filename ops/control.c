@@ -112,11 +112,11 @@ static bool show_workers (const control_t *self, const json_t *status)
                      (long long) (total - (int64_t) json_array_size (list)));
         return true;
     }
-    if (*self->text && !n)
-        fprintf (
-            stderr,
-            "wiremill drain: no worker is called '%s'; run `wiremill status` for their names\n",
-            self->text);
+    if (*self->text && !n) {
+        fprintf (stderr, "wiremill drain: no worker is called '%s'; run ", self->text);
+        wm_command_verb (stderr, "status", "");
+        fputs (" for their names\n", stderr);
+    }
     if (!*self->text && !n)
         fprintf (self->effect, "no worker is connected; one that connects %s sent away\n",
                  self->dry_run ? "would be" : "is");
@@ -132,16 +132,13 @@ static int print_effect (const control_t *self, const json_t *status)
     const int go = self->dry_run ? WM_EXIT_OK : GO_ON;
     if (strcmp (self->order, "drain") == 0)
         return show_workers (self, status) ? go : WM_EXIT_FAILURE;
-    if (strcmp (self->order, "pause") == 0 && *paused && !*self->text) {
-        fprintf (self->effect,
-                 "the campaign is already paused: %s; run `wiremill resume` to continue\n", paused);
-        return go;
-    }
     if (strcmp (self->order, "pause") == 0) {
-        fprintf (
-            self->effect,
-            "%spaused: workers finish the batches they have; run `wiremill resume` to continue\n",
-            would);
+        if (*paused && !*self->text)
+            fprintf (self->effect, "the campaign is already paused: %s; run ", paused);
+        else
+            fprintf (self->effect, "%spaused: workers finish the batches they have; run ", would);
+        wm_command_verb (self->effect, "resume", "");
+        fputs (" to continue\n", self->effect);
         return go;
     }
     if (strcmp (self->order, "trust") == 0) {

@@ -179,7 +179,7 @@ static void advise (const json_t *status, const char *waiting_for, const char *c
     else if (wait == WM_WAIT_NO_PRODUCER)
         printf ("type the same %s command to continue\n", wm_command_sender (campaign));
     else if (wait == WM_WAIT_NO_WORKER)
-        printf ("start one with `wiremill work --broker %s`\n", endpoint);
+        printf ("start one with `wiremill work --broker %s`\n", endpoint); /* of any machine */
     else
         puts (wm_waits[wait].advice);
 }
@@ -296,10 +296,10 @@ static json_t *find_input (const char *typed, const char *endpoint, const char *
         return *code ? NULL : self.found[0];
     *code = WM_EXIT_FAILURE;
     if (!self.n_found) {
-        fprintf (stderr,
-                 "wiremill why: no input or output of this campaign is called '%s'; "
-                 "`wiremill status --files` lists them\n",
+        fprintf (stderr, "wiremill why: no input or output of this campaign is called '%s'; ",
                  typed);
+        wm_command_verb (stderr, "status --files", "");
+        fputs (" lists them\n", stderr);
         return NULL;
     }
     fprintf (stderr,
@@ -358,14 +358,15 @@ static void why_input (const json_t *status, json_t *file, const char *campaign)
         printf ("%s: %s: %s\n", state, path, wm_ask_text (file, "why"));
         found = file; /* the status names a part of what is held */
     }
-    if (found)
-        printf ("%s, then type the same %s command with --retry-held, or "
-                "`wiremill kick` while a broker runs\n",
+    if (found) {
+        printf ("%s, then type the same %s command with --retry-held, or, while a broker runs, ",
                 strcmp (wm_ask_text (found, "state"), "batch") == 0
                     ? "repair what the reason names (an engine: choose another with --engine)"
                     : "repair, convert or restore the file, under its name",
                 wm_command_sender (campaign));
-    else
+        wm_command_verb (stdout, "kick", path);
+        putchar ('\n');
+    } else
         why_sound (status, file, campaign);
     wm_account_file (stdout, status, file, "why");
     print_log (status, path, input);

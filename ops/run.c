@@ -189,8 +189,9 @@ static void take_status (run_t *self, json_t *status)
     const char *paused = wm_ask_text (status, "paused");
     if (*paused && !*wm_ask_text (self->status, "paused")) {
         before_message ();
-        fprintf (stderr, "wiremill %s: paused: %s; run `wiremill resume --broker %s` to continue\n",
-                 self->crew.verb, paused, self->crew.endpoint);
+        fprintf (stderr, "wiremill %s: paused: %s; run ", self->crew.verb, paused);
+        wm_command_verb (stderr, "resume", "");
+        fputs (" to continue\n", stderr);
     }
     if (self->for_clients)
         tell_scores (self, status);
@@ -338,7 +339,9 @@ static void progress_line (const run_t *self, int width, char line[WM_SHOW_WIDTH
 
 static const char *output_folder (const run_t *self)
 {
-    return self->setup ? self->setup->output : wm_ask_text (self->status, "campaign.output");
+    return self->setup          ? self->setup->output
+           : *self->crew.output ? self->crew.output
+                                : wm_ask_text (self->status, "campaign.output");
 }
 
 /* A file of scores to show people how to read one: the first input's, else any.  */
@@ -455,9 +458,11 @@ static void print_held (const run_t *self)
             shown++;
         }
     }
-    if (n > shown)
-        fprintf (stderr, "held: and %lld more; run `wiremill held` for the list\n",
-                 (long long) (n - shown));
+    if (n > shown) {
+        fprintf (stderr, "held: and %lld more; run ", (long long) (n - shown));
+        wm_command_verb (stderr, "held", "");
+        fputs (" for the list\n", stderr);
+    }
     wm_account_held (stderr, self->status, HELD_SHOWN_MAX);
     if (n + changed <= 0 && !wm_account_misses (self->status))
         return; /* a retry cannot help bad hits */
@@ -713,6 +718,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
         return wm_setup_complain (verb, &error);
     if (run.inputs.n_url || run.workflow.feed.command || run.crew.store)
         wm_urls_scratch (args, broker ? "" : setup.campaign, run.crew.scratch);
+    wm_command_at (broker ? "" : setup.campaign, run.crew.endpoint);
     run.crew.before_message = before_message;
     wm_workflow_join (&run.workflow, &run.crew);
     run.crew.more |= run.for_clients;

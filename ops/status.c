@@ -180,8 +180,10 @@ static void show_held (const json_t *s)
     json_array_foreach (list, i, one)
     {
         if (i == HELD_SHOWN_MAX) {
-            printf ("held: and %lld more; run `wiremill held` for the list\n",
+            printf ("held: and %lld more; run ",
                     (long long) wm_ask_int (s, "held_total") - HELD_SHOWN_MAX);
+            wm_command_verb (stdout, "held", "");
+            puts (" for the list");
             break;
         }
         wm_ask_held (stdout, one);
@@ -249,8 +251,11 @@ static void show_status (const json_t *s, const char *campaign)
         printf ("waiting for: %s\n", waiting);
     if (*endpoint)
         wm_waits_print (stdout, s);
-    if (*paused)
-        printf ("paused: %s; run `wiremill resume` to continue\n", paused);
+    if (*paused) {
+        printf ("paused: %s; run ", paused);
+        wm_command_verb (stdout, "resume", "");
+        puts (" to continue");
+    }
     show_workers (s);
     show_producers (s);
     show_held (s);

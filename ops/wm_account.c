@@ -195,10 +195,9 @@ void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
             more++;
     }
     if (more) {
-        fprintf (out, "held: %s of %s more files; `wiremill held --all -c ", wm_ask_rows (status),
-                 wm_show_count (more, n));
-        wm_command_word (out, wm_ask_text (status, "dir"));
-        fputs ("` lists them\n", out);
+        fprintf (out, "held: %s of %s more files; ", wm_ask_rows (status), wm_show_count (more, n));
+        wm_command_verb (out, "held --all", "");
+        fputs (" lists them\n", out);
     }
     if (wm_account_misses (status))
         fputs ("no such event: the file of the hits, or that of --planes, lacks the event; with a "
@@ -246,9 +245,11 @@ static void show_earlier (FILE *out, const json_t *status, const json_t *named)
         fprintf (out, " %lld", (long long) json_integer_value (one));
     }
     fputc ('\n', out);
-    if (total > (int64_t) json_array_size (list))
-        fprintf (out, "  (the first %zu of %s; then `wiremill status` lists the next)\n",
-                 json_array_size (list), n);
+    if (total > (int64_t) json_array_size (list)) {
+        fprintf (out, "  (the first %zu of %s; then ", json_array_size (list), n);
+        wm_command_verb (out, "status", "");
+        fputs (" lists the next)\n", out);
+    }
 }
 
 void wm_account_checks (FILE *out, const json_t *status, const char *head)

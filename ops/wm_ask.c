@@ -77,7 +77,7 @@ int wm_ask_no_broker (const char *campaign, char text[480])
     snprintf (
         text, 480,
         "process %ld has the campaign %.200s, but endpoint.json there does not name its "
-        "endpoint: it is just starting (log/broker.log explains what it waits for), or the "
+        "endpoint: it is just starting (its log explains what it waits for), or the "
         "file was removed and is written again in seconds; try again, or give --broker ENDPOINT",
         pid, campaign);
     return WM_EXIT_AGAIN;
@@ -236,6 +236,7 @@ wm_fault_t wm_ask_at (const wm_args_t *args, const char *folder, char endpoint[2
         return error->fault;
     if (*campaign && wm_ask_endpoint (campaign, endpoint, NULL))
         wm_ask_keys (campaign);
+    wm_command_at (campaign, endpoint);
     return WM_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "ops/wm_setup.h"
 #include "schema/base/wm_address.h"
 #include "schema/base/wm_kind.h"
+#include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
 
 #include <errno.h>
@@ -15,28 +16,17 @@
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void put_word (FILE *out, const char *word)
-{
-    if (*word &&
-        !word[strspn (
-            word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%")]) {
-        fputs (word, out);
-        return;
-    }
-    fputc ('\'', out);
-    for (; *word; word++)
-        fputs (*word == '\'' ? "'\\''" : (char[]){ *word, 0 }, out);
-    fputc ('\'', out);
-}
-
 /* A URL goes without what opens it: commands are kept in files and logs.  */
 void wm_command_word (FILE *out, const char *word)
 {
-    char *copy = strstr (word, "://") ? strdup (word) : NULL;
-    if (copy)
+    const size_t bytes = 4 * strlen (word) + 3; /* of quotes alone */
+    char *copy = strdup (word), *typed = malloc (bytes);
+    if (copy && strstr (copy, "://"))
         wm_url_tame (copy);
-    put_word (out, copy ? copy : word);
+    if (copy && typed)
+        fputs (wm_text_word (typed, bytes, copy), out);
     free (copy);
+    free (typed);
 }
 
 /* Prints a word of a command that is to be typed again. A packed input (FILE.gz, --input=FILE.gz, a
@@ -108,6 +98,31 @@ void wm_command_print (FILE *out, const wm_args_t *args, const char *option)
 {
     print (out, args, option, false);
 }
+
+/* ---- other verbs ----------------------------------------------------------------------------- */
+
+static char where[PATH_MAX];
+static bool is_folder;
+
+void wm_command_at (const char *campaign, const char *endpoint)
+{
+    is_folder = *campaign != 0;
+    if (!is_folder || !realpath (campaign, where))
+        snprintf (where, sizeof where, "%s", is_folder ? campaign : endpoint);
+}
+
+void wm_command_verb (FILE *out, const char *verb, const char *rest)
+{
+    fprintf (out, "`wiremill %s %s", verb, is_folder ? "" : "--broker ");
+    wm_command_word (out, where);
+    if (*rest) {
+        fputc (' ', out);
+        wm_command_word (out, rest);
+    }
+    fputc ('`', out);
+}
+
+/* ---- keeping --------------------------------------------------------------------------------- */
 
 /* Where it was typed: relative paths of programs and files start there.  */
 static void print_place (FILE *out)

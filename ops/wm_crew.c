@@ -7,6 +7,7 @@
 #include "schema/base/wm_folder.h"
 #include "schema/wm_limits.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_text.h"
 #include "schema/wm_join.h"
 
 #include <errno.h>
@@ -147,7 +148,7 @@ static wm_fault_t choose_endpoint (wm_crew_t *self, wm_error_t *error)
 wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *setup,
                          const wm_inputs_t *inputs, const char *broker, wm_error_t *error)
 {
-    char name[24];
+    char name[24], word[PATH_MAX];
     memset (self, 0, sizeof *self);
     self->verb = verb;
     self->setup = setup;
@@ -159,11 +160,11 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *se
         return wm_fault (error, WM_EHOST, "the path is too long: %.200s...", setup->campaign);
     wm_fault_t fault = wm_folder_make (self->log_folder, 0777, error);
     if (!fault && access (self->log_folder, W_OK))
-        fault =
-            wm_fault (error, WM_EBATCH,
-                      "this user may not write in the campaign %s: %s; inspect it with `wiremill "
-                      "status`, or choose another --output",
-                      setup->campaign, strerror (errno));
+        fault = wm_fault (
+            error, WM_EBATCH,
+            "this user may not write in the campaign %s: %s; inspect it with `wiremill "
+            "status %s`, or choose another --output",
+            setup->campaign, strerror (errno), wm_text_word (word, sizeof word, setup->campaign));
     if (!fault)
         fault = choose_endpoint (self, error);
     if (!fault)

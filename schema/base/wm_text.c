@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -273,4 +274,20 @@ char *wm_text_cell (char **at, char separator)
     *at = *end ? end + 1 : NULL;
     *to = 0;
     return wm_text_trim (from);
+}
+
+char *wm_text_word (char *to, size_t bytes, const char *word)
+{
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./:,@%";
+    if (*word && !word[strspn (word, plain)]) {
+        snprintf (to, bytes, "%s", word);
+        return to;
+    }
+    size_t n = (size_t) snprintf (to, bytes, "'");
+    for (; *word && n < bytes; word++)
+        n += (size_t) snprintf (to + n, bytes - n, *word == '\'' ? "'\\''" : "%c", *word);
+    if (n < bytes)
+        snprintf (to + n, bytes - n, "'");
+    return to;
 }

@@ -61,6 +61,9 @@ char *wm_text_trim (char *text);
    cut by wm_text_trim: tabs separate cells, and the first cell may be empty.  */
 bool wm_text_is_comment (const char *line);
 
+/* Prints `word` so that a shell reads it as this word, cut at `bytes`; returns `to`.  */
+char *wm_text_word (char *to, size_t bytes, const char *word);
+
 /* ---- cells of a line ------------------------------------------------------------------------- */
 
 /* Returns what separates the cells of a line with names: a comma, a semicolon or a tab.  */

@@ -63,7 +63,7 @@ all=(justin-1 justin-2 justin-3)
 files ()
 {
     offer "${all[@]}" </dev/null
-    run out && result 'exit=0 files=3 written=3 held=0 left=0 asking=ended hits=[0-9]+ hits_held=0 output=' && same out "${all[@]}" &&
+    run out && result 'exit=0 files=3 written=3 held=0 left=0 changed=0 asking=ended hits=[0-9]+ hits_held=0 output=' && same out "${all[@]}" &&
         listed out "${all[@]}" && calls 4
 }
 ok "each file that the command gives is scored, and listed; it is asked once more" files
@@ -80,7 +80,7 @@ ok "the same command again scores nothing, lists nothing twice, and makes up for
 odd () # each oddity costs a call, and none a file
 {
     offer "${all[@]}" <<<$'die\nhang\n\nrepeat\n\n\nrepeat'
-    run odd --command-timeout 5 && result 'exit=0 files=3 written=3 held=0 left=0 asking=ended' && same odd "${all[@]}" &&
+    run odd --command-timeout 5 && result 'exit=0 files=3 written=3 held=0 left=0 changed=0 asking=ended' && same odd "${all[@]}" &&
         listed odd "${all[@]}" && calls 8 && says 'exit code 137|signal 9' && says 'did not end within 5 s' &&
         says 'offered a file again that is [a-z ]*: .*justin-1.h5'
 }
@@ -89,7 +89,7 @@ rubbish ()
 {
     offer justin-1 justin-2 <<<$'\nrubbish'
     exits 1 run rubbish && says 'printed no file .no word of it is a path or a URL.: Internal Server Error: no more files' &&
-        result 'exit=1 files=1 written=1 held=0 left=0 asking=failed' && listed rubbish justin-1 && calls 2
+        result 'exit=1 files=1 written=1 held=0 left=0 changed=0 asking=failed' && listed rubbish justin-1 && calls 2
 }
 ok "rubbish ends the asking; what is in hand is finished and listed" rubbish
 lines () { echo lines >"$JUSTIN_FILES/modes"; exits 1 run rubbish && says 'several lines' && result 'exit=1 files=1'; }
@@ -265,7 +265,7 @@ producer=$!
 announced () { "$bin/wiremill" status --broker "ipc://$work/b" --json | grep -Eq '"queued": [1-9]'; }
 waits () { until_true 60 announced && sleep 0.5 && calls 1; }
 ok "while nothing is scored no second file is asked for" waits
-stopped () { kill $producer && exits 75 wait $producer && result 'exit=75 files=1 written=0 held=0 left=1 asking=stopped'; }
+stopped () { kill $producer && exits 75 wait $producer && result 'exit=75 files=1 written=0 held=0 left=1 changed=0 asking=stopped'; }
 ok "SIGTERM ends it with 75" stopped
 far --files-ahead 1 &
 producer=$!
