@@ -44,8 +44,11 @@ ok "the same command again" eval 'serves && score 10'
 ok "by WM_BROKER" eval 'WM_BROKER=ipc://$work/here/clients.wiremill/broker score 10'
 stop && ok "... --json" "$python" -c 'import json, sys; d = json.load (open (sys.argv[1])); assert d["exit"] == 0 and d["status"]["campaign"]["serves"] == "clients"' "$work/out"
 wiremill model new emtrkmichel --seed 2 --wire 16 --bin 16 --output "$work/other.onnx" || bail "no other model"
-other () { exits 5 keep wiremill run --clients --model "$work/other.onnx" --campaign "$work/here/clients.wiremill" && says 'pinned to'; }
-ok "its folder has its model" other
+model=$work/other.onnx
+serve
+ok "another model in its folder, where nothing is kept of the first" eval 'serves && grep -q "begins again with other settings: --model (was" "$work/log" && score 10'
+stop
+model=$made/model-${small}1.wmm
 
 nothing () { (cd "$work/empty" && ! "$python" -c 'import wiremill; wiremill.Client ()' 2>"$work/said" && says 'FileNotFoundError.*serves nothing in this folder: start it'); }
 [ -n "$SAN" ] || ok "where nothing serves, Client () says what to start" nothing

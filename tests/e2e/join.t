@@ -262,10 +262,10 @@ other ()
             --planes "$work/planes/{stem}-frames.h5" --channels "$work/${1:-channels.csv}" --pedestal none "${@:2}"
 }
 ok "another map is another campaign" exits 5 other
-ok "... by name" says "this campaign is pinned to channels '.*fewer.csv', not '.*channels.csv'; for another choice"
+ok "... by name" says "this campaign is pinned to channels '.*fewer.csv', not '.*channels.csv'; it has scores already: give another --output"
 ok "... another offset is, too" exits 5 other fewer.csv --hit-offset 1.50
 ok "... by name" says "this campaign is pinned to hit_offset '', not '1.5'"
-scored_again () { exits 3 campaign "$both" --retry-held && says 'a.h5: [0-9]+ hits? in' && ! says changed >/dev/null; }
+scored_again () { exits 3 campaign "$both" --retry-held && says 'a.h5: [0-9]+ hits? in' && ! says 'changed since' >/dev/null; }
 ok "... and scored again by --retry-held" scored_again
 cp "$work/numl.h5" "$work/hits/c.h5"
 without () { exits 3 campaign "$both" && says 'input held: .*c-frames.h5: cannot open: No such file'; }
