@@ -188,7 +188,7 @@ typedef struct {
     bool is_known, is_same;
 } owner_t;
 
-/* Stops at the first CAMPAIGN record of the ledger's campaign, which may have begun again since.  */
+/* Stops at the first CAMPAIGN record of the ledger's campaign, which may have begun again.  */
 static wm_fault_t find_owner (void *argument, const wm_record_t *record, const wm_place_t *place,
                               wm_error_t *error)
 {
@@ -348,7 +348,7 @@ static wm_fault_t refuse (const wm_campaign_t *self, const wm_pins_t *given, wm_
 }
 
 /* Makes it another campaign, in memory, if nothing of it is committed. What was measured for its
-   classes of machines goes first: it is measured again, whichever campaign this turns out to be.  */
+   classes of machines goes first: it is measured again, whichever campaign goes on.  */
 static wm_fault_t begin_again (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
 {
     static const char *const measured[] = { "arithmetic", "sample" };

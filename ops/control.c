@@ -114,8 +114,7 @@ static bool show_workers (const control_t *self, const json_t *status)
     }
     if (*self->text && !n) {
         fprintf (stderr, "wiremill drain: no worker is called '%s'; run ", self->text);
-        wm_command_verb (stderr, "status", "");
-        fputs (" for their names\n", stderr);
+        wm_command_verb (stderr, "status", "", " for their names");
     }
     if (!*self->text && !n)
         fprintf (self->effect, "no worker is connected; one that connects %s sent away\n",
@@ -137,8 +136,7 @@ static int print_effect (const control_t *self, const json_t *status)
             fprintf (self->effect, "the campaign is already paused: %s; run ", paused);
         else
             fprintf (self->effect, "%spaused: workers finish the batches they have; run ", would);
-        wm_command_verb (self->effect, "resume", "");
-        fputs (" to continue\n", self->effect);
+        wm_command_verb (self->effect, "resume", "", " to continue");
         return go;
     }
     if (strcmp (self->order, "trust") == 0) {

@@ -298,8 +298,7 @@ static json_t *find_input (const char *typed, const char *endpoint, const char *
     if (!self.n_found) {
         fprintf (stderr, "wiremill why: no input or output of this campaign is called '%s'; ",
                  typed);
-        wm_command_verb (stderr, "status --files", "");
-        fputs (" lists them\n", stderr);
+        wm_command_verb (stderr, "status --files", "", " lists them");
         return NULL;
     }
     fprintf (stderr,
@@ -364,8 +363,7 @@ static void why_input (const json_t *status, json_t *file, const char *campaign)
                     ? "repair what the reason names (an engine: choose another with --engine)"
                     : "repair, convert or restore the file, under its name",
                 wm_command_sender (campaign));
-        wm_command_verb (stdout, "kick", path);
-        putchar ('\n');
+        wm_command_verb (stdout, "kick", path, "");
     } else
         why_sound (status, file, campaign);
     wm_account_file (stdout, status, file, "why");

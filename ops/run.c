@@ -190,8 +190,7 @@ static void take_status (run_t *self, json_t *status)
     if (*paused && !*wm_ask_text (self->status, "paused")) {
         before_message ();
         fprintf (stderr, "wiremill %s: paused: %s; run ", self->crew.verb, paused);
-        wm_command_verb (stderr, "resume", "");
-        fputs (" to continue\n", stderr);
+        wm_command_verb (stderr, "resume", "", " to continue");
     }
     if (self->for_clients)
         tell_scores (self, status);
@@ -389,11 +388,11 @@ static double bytes_per_event (const run_t *self)
     return events > 0 ? (double) self->sent_bytes / (double) events : 0;
 }
 
-static void print_count (const json_t *status, const char *path, const char *what)
+static void print_count (int64_t count, const char *what)
 {
     char n[32];
-    if (wm_ask_int (status, path))
-        printf (", %s %s", wm_show_count (wm_ask_int (status, path), n), what);
+    if (count)
+        printf (", %s %s", wm_show_count (count, n), what);
 }
 
 static void print_table (const run_t *self, int code, double seconds)
@@ -405,10 +404,9 @@ static void print_table (const run_t *self, int code, double seconds)
         printf ("  the campaign of the broker at %s\n", self->crew.endpoint);
     printf ("  files            %s written", wm_show_count (wm_ask_int (s, "inputs.written"), a));
     printf (", %s held", wm_show_count (wm_ask_int (s, "inputs.held"), a));
-    print_count (s, "inputs.open", "open");
-    const int64_t changed = wm_ask_int (s, "inputs.changed") + wm_workflow_edited (&self->workflow);
-    if (changed)
-        printf (", %s changed", wm_show_count (changed, a));
+    print_count (wm_ask_int (s, "inputs.open"), "open");
+    print_count (wm_ask_int (s, "inputs.changed") + wm_workflow_edited (&self->workflow),
+                 "changed");
     putchar ('\n');
     printf ("  events           %s\n", wm_show_count (wm_ask_int (s, "events.written"), a));
     printf ("  %-16s ", wm_ask_rows (s));
@@ -460,8 +458,7 @@ static void print_held (const run_t *self)
     }
     if (n > shown) {
         fprintf (stderr, "held: and %lld more; run ", (long long) (n - shown));
-        wm_command_verb (stderr, "held", "");
-        fputs (" for the list\n", stderr);
+        wm_command_verb (stderr, "held", "", " for the list");
     }
     wm_account_held (stderr, self->status, HELD_SHOWN_MAX);
     if (n + changed <= 0 && !wm_account_misses (self->status))
@@ -488,12 +485,11 @@ static int finish (run_t *self, int code)
     before_message ();
     if (self->for_clients && stops && code == WM_EXIT_AGAIN)
         code = WM_EXIT_OK; /* that is how it ends, and nothing is left to be continued */
-    const bool finished = code == WM_EXIT_OK || code == WM_EXIT_HELD;
     if (wm_args_given (self->args, "json"))
         print_json (self, last_code (self, code), seconds);
     else if (self->for_clients)
         wm_clients_summary (self->status, seconds);
-    else if (finished && self->status)
+    else if ((code == WM_EXIT_OK || code == WM_EXIT_HELD) && self->status)
         print_table (self, code, seconds);
     if (code == WM_EXIT_HELD || (code == WM_EXIT_INPUT && self->status))
         print_held (self);
@@ -718,7 +714,6 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
         return wm_setup_complain (verb, &error);
     if (run.inputs.n_url || run.workflow.feed.command || run.crew.store)
         wm_urls_scratch (args, broker ? "" : setup.campaign, run.crew.scratch);
-    wm_command_at (broker ? "" : setup.campaign, run.crew.endpoint);
     run.crew.before_message = before_message;
     wm_workflow_join (&run.workflow, &run.crew);
     run.crew.more |= run.for_clients;

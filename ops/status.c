@@ -182,8 +182,7 @@ static void show_held (const json_t *s)
         if (i == HELD_SHOWN_MAX) {
             printf ("held: and %lld more; run ",
                     (long long) wm_ask_int (s, "held_total") - HELD_SHOWN_MAX);
-            wm_command_verb (stdout, "held", "");
-            puts (" for the list");
+            wm_command_verb (stdout, "held", "", " for the list");
             break;
         }
         wm_ask_held (stdout, one);
@@ -253,8 +252,7 @@ static void show_status (const json_t *s, const char *campaign)
         wm_waits_print (stdout, s);
     if (*paused) {
         printf ("paused: %s; run ", paused);
-        wm_command_verb (stdout, "resume", "");
-        puts (" to continue");
+        wm_command_verb (stdout, "resume", "", " to continue");
     }
     show_workers (s);
     show_producers (s);

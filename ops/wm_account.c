@@ -196,8 +196,7 @@ void wm_account_held (FILE *out, const json_t *status, size_t lines_max)
     }
     if (more) {
         fprintf (out, "held: %s of %s more files; ", wm_ask_rows (status), wm_show_count (more, n));
-        wm_command_verb (out, "held --all", "");
-        fputs (" lists them\n", out);
+        wm_command_verb (out, "held --all", "", " lists them");
     }
     if (wm_account_misses (status))
         fputs ("no such event: the file of the hits, or that of --planes, lacks the event; with a "
@@ -247,8 +246,7 @@ static void show_earlier (FILE *out, const json_t *status, const json_t *named)
     fputc ('\n', out);
     if (total > (int64_t) json_array_size (list)) {
         fprintf (out, "  (the first %zu of %s; then ", json_array_size (list), n);
-        wm_command_verb (out, "status", "");
-        fputs (" lists the next)\n", out);
+        wm_command_verb (out, "status", "", " lists the next)");
     }
 }
 

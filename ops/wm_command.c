@@ -111,7 +111,7 @@ void wm_command_at (const char *campaign, const char *endpoint)
         snprintf (where, sizeof where, "%s", is_folder ? campaign : endpoint);
 }
 
-void wm_command_verb (FILE *out, const char *verb, const char *rest)
+void wm_command_verb (FILE *out, const char *verb, const char *rest, const char *after)
 {
     fprintf (out, "`wiremill %s %s", verb, is_folder ? "" : "--broker ");
     wm_command_word (out, where);
@@ -119,7 +119,7 @@ void wm_command_verb (FILE *out, const char *verb, const char *rest)
         fputc (' ', out);
         wm_command_word (out, rest);
     }
-    fputc ('`', out);
+    fprintf (out, "`%s\n", after);
 }
 
 /* ---- keeping --------------------------------------------------------------------------------- */

@@ -21,9 +21,9 @@ void wm_command_print (FILE *out, const wm_args_t *args, const char *option);
 /* Notes where this command's campaign is: its folder, or, where that is "", its broker.  */
 void wm_command_at (const char *campaign, const char *endpoint);
 
-/* Prints the command of a verb for that campaign, in backticks, as it can be typed in any folder;
-   `rest`: one more word, "" for none.  */
-void wm_command_verb (FILE *out, const char *verb, const char *rest);
+/* Prints the command of a verb for that campaign, in backticks, as it can be typed in any folder,
+   then `after` and the line's end; `rest`: one more word of it, "" for none.  */
+void wm_command_verb (FILE *out, const char *verb, const char *rest, const char *after);
 
 /* The text for CAMPAIGN/command as a memory file that programs started from here inherit, by the
    name in `path`. campaign "": it is elsewhere. endpoint: of a broker started by hand; NULL:

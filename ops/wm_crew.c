@@ -2,6 +2,7 @@
 
 #include "ops/wm_crew.h"
 #include "ops/wm_ask.h"
+#include "ops/wm_command.h"
 #include "ops/wm_crew_private.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
@@ -154,6 +155,7 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *se
     self->setup = setup;
     if (!setup) {
         snprintf (self->endpoint, sizeof self->endpoint, "%s", broker);
+        wm_command_at ("", broker);
         return wm_crew_sender_init (self, inputs, 0, error);
     }
     if (snprintf (self->log_folder, PATH_MAX, "%s/log", setup->campaign) >= PATH_MAX)
@@ -175,6 +177,7 @@ wm_fault_t wm_crew_init (wm_crew_t *self, const char *verb, const wm_setup_t *se
         snprintf (name, sizeof name, "worker-%d", i + 1);
         fault = wm_child_init (&self->worker[i], name, self->log_folder, error);
     }
+    wm_command_at (setup->campaign, "");
     return fault;
 }
 

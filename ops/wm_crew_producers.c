@@ -200,8 +200,8 @@ static void heard (wm_crew_t *self, wm_sender_t *sender, char *line)
         self->told (self->told_argument, input, is, has_name ? end + 1 : NULL);
 }
 
-/* Acts on lines for HEAR_MS, since each may wait for a disk: a Ctrl-C is taken between calls. Returns
-   whether there may be more.  */
+/* Acts on lines for HEAR_MS, since each may wait for a disk: a Ctrl-C is taken between calls.
+   Returns whether there may be more.  */
 static bool hear (wm_crew_t *self, wm_sender_t *sender)
 {
     char text[512];

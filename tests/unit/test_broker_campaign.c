@@ -251,7 +251,7 @@ static void finished_work (void **state)
     assert_true (heap[1] - heap[0] < 9 * n * 1000ull);
 }
 
-/* ---- a campaign that begins again ------------------------------------------------------------- */
+/* ---- a campaign that begins again ------------------------------------------------------------ */
 
 static wm_storage_ops_t storage;
 static long n_left; /* operations on the journal until the process is killed */
@@ -485,7 +485,7 @@ static void begins_again_or_not (void **state)
     assert_true (n_old > 3 && n_new > 2);
 }
 
-/* A disk that is full between the epoch and the record that decides: the same broker tries again.  */
+/* A disk is full between the epoch and the record that decides: the same broker tries again.  */
 static void waits_to_begin_again (void **state)
 {
     (void) state;
