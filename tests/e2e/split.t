@@ -19,7 +19,7 @@ for endpoint in "ipc://$work/b" "tcp://127.0.0.1:$port"; do
         [ -n "$(line produce)" ] && [ -n "$(line work)" ] && keep eval "$(line status)" && says "$endpoint" &&
             grep -q "serves $out$beside at $endpoint$" "$work/broker"
     }
-    ok "it prints where, and what to type" lines
+    ok "it prints where, and what to type" until_true 60 lines
     eval "WM_NVML_SO=$nvml exec $(line work) --cache '$work/cache'" >"$work/worker" 2>&1 &
     worker=$!
     produced ()

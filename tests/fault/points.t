@@ -10,8 +10,9 @@ tries=${TRIES:-$(size 2 25 250)} # of each point
 echo "# TRIES=$tries SEED=${SEED:-1} POINTS=${POINTS:-all}"
 crew_model --events 1 --hits 1200
 
-# What no campaign here passes: migration has its own test, outputs on a server have store.t, commands have notify.t.
-skip='broker-ledger-migrate|broker-ledger-migrated|broker-notify-start|broker-notify-ended|producer-moved'
+# What no campaign here passes: migration has its own test, outputs on a server have store.t, commands notify.t, other
+# settings again.t.
+skip='broker-(campaign-(before|again)|ledger-migrated?|notify-(start|ended))|producer-moved'
 all=$(grep -rhoE 'WM_FAILPOINT \("(broker|producer|worker)-[a-z-]+"\)' broker producer gpuworker | sed 's/.*"\(.*\)".*/\1/' | sort)
 points=${POINTS:-$(grep -vxE "$skip" <<<"$all")}
 ok "every point has a name of its own" test -z "$(uniq -d <<<"$all")"
