@@ -251,7 +251,7 @@ static void show_status (const json_t *s, const char *campaign)
     if (*endpoint)
         wm_waits_print (stdout, s);
     if (*paused) {
-        printf ("paused: %s; run ", paused);
+        printf ("paused: %s\nrun ", paused);
         wm_command_verb (stdout, "resume", "", " to continue");
     }
     show_workers (s);
