@@ -21,6 +21,7 @@
 
 #define LINES_MAX 1000 /* that `held` prints of inputs and batches, and of files, without --all */
 #define LINES_MAX_TEXT "1,000"
+#define RESUME "`wiremill resume`" /* in the table of waits */
 
 /* clang-format off */
 static const wm_option_t held_options[] = {
@@ -174,14 +175,18 @@ static void advise (const json_t *status, const char *waiting_for, const char *c
 {
     const char *endpoint = wm_ask_text (status, "endpoint");
     const wm_wait_t wait = wm_wait_find (waiting_for);
+    const char *advice = wm_waits[wait].advice, *resume = strstr (advice, RESUME);
     if (wait == WM_WAIT_NO_BROKER)
         wm_ask_advise (stdout, status, campaign);
     else if (wait == WM_WAIT_NO_PRODUCER)
         printf ("type the same %s command to continue\n", wm_command_sender (campaign));
     else if (wait == WM_WAIT_NO_WORKER)
         printf ("start one with `wiremill work --broker %s`\n", endpoint); /* of any machine */
-    else
-        puts (wm_waits[wait].advice);
+    else if (resume) {
+        printf ("%.*s", (int) (resume - advice), advice);
+        wm_command_verb (stdout, "resume", "", resume + strlen (RESUME));
+    } else
+        puts (advice);
 }
 
 static void why_campaign (const json_t *status, const char *campaign)

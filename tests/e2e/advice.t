@@ -48,6 +48,7 @@ did () { grep -Eq -- "$1" "$work/did" || { echo "it did not print $1"; return 1;
 broker= worker=
 start_broker () # options of by_hand...
 {
+    rm -f "$work/broker"
     "${by_hand[@]}" "$@" >"$work/broker" 2>&1 &
     broker=$!
     until_true 60 grep -q "type on" "$work/broker"
@@ -135,7 +136,9 @@ start_broker --output "$folder/left" || bail "no broker: $(cat "$work/broker")"
 "$bin/wiremill" produce --quiet --broker "$listen" --input "$folder/a.h5" >"$work/producer" 2>&1 &
 producer=$!
 open () { "$bin/wiremill" status left --json | grep -Eq '"open": *1'; }
-until_true 60 open || bail "no open input"
+until_true 60 open && wiremill pause left >/dev/null || bail "no open input"
+ok "why of a pause" keep wiremill why left
+ok "... prints what ends it" types why-resume 0 "$(ticked resume)"
 end $producer
 ok "one that was stopped by a signal" eval 'cp "$work/producer" "$work/said"; result "exit=75 files=1 written=0 held=0 left=1 changed=0 asking=none hits=0"'
 end $broker
@@ -144,6 +147,7 @@ line () { sed -n "s|^  \(cd .* $1 .*\)|\1|p" "$work/said" | sed "s|\.\.\. #.*|a.
 continued ()
 {
     local code
+    rm -f "$work/broker"
     (cd "$work/elsewhere" && exec bash -c "$(line broker | sed 's/&& /\&\& exec /')") >"$work/broker" 2>&1 &
     broker=$!
     (cd "$work/elsewhere" && exec bash -c "$(line work | sed 's/&& /\&\& exec /') --give-up 60 --cache '$work/cache'") >"$work/worker" 2>&1 &
@@ -248,7 +252,7 @@ sites ()
             my $text = join "", $raw =~ /"((?:[^"\\]|\\.)*)"/g;
             print "$ARGV $1\n" while $text =~ /(`wiremill [^`]*`?|\btype(?=[: ])(?: this| the same)?|give another [^,;]*|--retry-held [a-z]+|to begin again, [^;]*)/g;
         }' broker/wm_{campaign,notify,outputs,private,rebuild,reactor}.c broker/wm_core*.c producer/wm_produce*.c \
-        ops/{run,held,status,control}.c ops/wm_{account,ask,command,crew,crew_producers,workflow}.c | sort -u
+        ops/{run,held,status,control}.c schema/wm_wait.h ops/wm_{account,ask,command,crew,crew_producers,workflow}.c | sort -u
 }
 cat >"$work/sites" <<'END'
 broker/wm_campaign.c `wiremill rebuild %s --output %s` => moved
@@ -270,8 +274,10 @@ ops/control.c verb resume => resume
 ops/control.c verb status => drain-status
 ops/held.c --retry-held score => kick-none
 ops/held.c `wiremill work --broker %s` => work
+ops/held.c `wiremill resume` => why-resume
 ops/held.c type the same => why-same
 ops/held.c verb kick => kick
+ops/held.c verb resume => why-resume
 ops/held.c verb status --files => why-files
 ops/run.c `wiremill broker` => (names the verb of a usage error)
 ops/run.c `wiremill work` => (the same)
@@ -292,6 +298,12 @@ ops/wm_crew.c `wiremill status %s` => (a campaign of another user)
 ops/wm_crew.c type the same => (workers that the broker sends away: liar.t)
 ops/wm_workflow.c type the same => (files that no producer has tried: justin.t)
 producer/wm_produce_there.c --retry-held keeps => edited
+schema/wm_wait.h `wiremill produce` => (a command that is known to its user)
+schema/wm_wait.h `wiremill resume` => why-resume
+schema/wm_wait.h `wiremill run` => (the same)
+schema/wm_wait.h `wiremill work` => work
+schema/wm_wait.h type the same => (the same)
+schema/wm_wait.h type => (the same)
 END
 known () { sed 's/ *=> .*//' "$work/sites" | sort -u | diff - <(sites); }
 ok "every site is known" known

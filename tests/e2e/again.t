@@ -83,7 +83,7 @@ ok "... between the two copies of the record" killed broker-campaign-again 2
 listen=ipc://$work/b
 serve () # options...
 {
-    rm -f "$work/hand$beside/endpoint.json"
+    rm -f "$work/hand$beside/endpoint.json" "$work/broker"
     "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$work/hand" --listen "$listen" "$@" >"$work/broker" 2>&1 &
     broker=$!
     until_true 60 test -s "$work/hand$beside/endpoint.json"

@@ -53,7 +53,7 @@ told () { grep -q "paused: by .*: lunch; run .wiremill resume" "$work/run"; }
 ok "the broker of wiremill run knows it, and logs what ends it" until_true 60 told
 waits ()
 {
-    keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "run .wiremill resume. to continue"
+    keep "$bin/wiremill" why --campaign "$out" && says "paused: by .*lunch" && says "run .wiremill resume $out.wiremill. to continue"
 }
 ok "why names the pause" waits
 ok "a worker comes, and gets nothing" until_true 60 state "^[^ ]+:[0-9]+ .* idle +0 "
