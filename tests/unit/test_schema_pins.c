@@ -151,6 +151,30 @@ static void differences_are_named (void **state)
     assert_int_equal (wm_pins_compare (&pins, &other, NULL), WM_EBATCH);
 }
 
+static void changes_are_listed (void **state)
+{
+    (void) state;
+    char text[400];
+    wm_pins_t pins = good (), other = good ();
+    wm_pins_changes (&pins, &other, text, sizeof text);
+    assert_string_equal (text, "");
+    strcpy (other.precision, "fast"), strcpy (other.max_error, "0.005"); /* which follows */
+    strcpy (other.planes, "/p.h5");
+    strcpy (other.spec, "table: emtrkmichel\nview: own\ntau_us: 3\n");
+    wm_pins_changes (&pins, &other, text, sizeof text);
+    assert_string_equal (text, "--precision (was fp32), --planes (was not given), view (was full), "
+                               "tau_us (was not given)");
+    wm_pins_changes (&other, &pins, text, sizeof text);
+    assert_string_equal (text, "--precision (was fast), --planes (was /p.h5), view (was own), "
+                               "tau_us (was 3)");
+    other = good ();
+    memset (other.model, 'c', 64), memset (other.wmm, 'd', 64), other.n_value = 1024;
+    wm_pins_changes (&other, &pins, text, sizeof text);
+    assert_string_equal (text, "--model (was cccccccccccc)");
+    wm_pins_changes (&other, &pins, text, 12);
+    assert_string_equal (text, "--model (wa");
+}
+
 static void broken_pins_are_refused (void **state)
 {
     (void) state;
@@ -302,6 +326,7 @@ int main (void)
         cmocka_unit_test (planes_elsewhere_are_pinned),
         cmocka_unit_test (an_input_is_as_new_as_its_planes),
         cmocka_unit_test (differences_are_named),
+        cmocka_unit_test (changes_are_listed),
         cmocka_unit_test (broken_pins_are_refused),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

@@ -163,12 +163,25 @@ static void join_lines_are_taken (void **state)
     assert_int_equal (wm_join_parse (&got, text, &error), WM_EUSAGE);
 }
 
+static void words_of_a_shell (void **state)
+{
+    (void) state;
+    static const char *const list[][2] = { { "/a-b_c.h5", "/a-b_c.h5" }, { "", "''" },
+                                           { "a b", "'a b'" },           { "it's", "'it'\\''s'" },
+                                           { "$x;*", "'$x;*'" },         { "'", "''\\'''" } };
+    char text[32], small[6];
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        assert_string_equal (wm_text_word (text, sizeof text, list[i][0]), list[i][1]);
+    assert_string_equal (wm_text_word (small, sizeof small, "a b c d e"), "'a b ");
+    assert_string_equal (wm_text_word (small, sizeof small, "''''"), "''\\''");
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (lines_end_in_three_ways), cmocka_unit_test (a_text_becomes_plain),
-        cmocka_unit_test (blanks_are_cut),          cmocka_unit_test (cells_have_quotes),
-        cmocka_unit_test (join_lines_are_taken),
+        cmocka_unit_test (words_of_a_shell),     cmocka_unit_test (lines_end_in_three_ways),
+        cmocka_unit_test (a_text_becomes_plain), cmocka_unit_test (blanks_are_cut),
+        cmocka_unit_test (cells_have_quotes),    cmocka_unit_test (join_lines_are_taken),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
