@@ -41,7 +41,7 @@ wm_fault_t wm_workflow_open (wm_workflow_t *self, const wm_args_t *args, const c
     wm_fault_t fault = wm_feed_open (&self->feed, args, verb, campaign, error);
     if (!fault && self->feed.command)
         fault = wm_feed_list (&self->feed, 0, self->feed.n_file, inputs, error);
-    else if (!fault && inputs->n_file)
+    else if (!fault && *inputs->path)
         fault = wm_feed_take (&self->feed, inputs, error);
     if (!fault)
         fault = wm_processed_open (&self->processed, args, &self->feed, error);

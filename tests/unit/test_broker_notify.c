@@ -232,8 +232,8 @@ static void what_a_command_inherits (void **state)
                   "WIREMILL_EVENT=pause\nWIREMILL_INPUTS=2\nWIREMILL_INPUTS_HELD=0\n"
                   "WIREMILL_INPUTS_WRITTEN=0\nWIREMILL_OUTPUT=/out\n"
                   "WIREMILL_TEXT=campaign %s hands out nothing: by x: a?WIREMILL_EVENT=b?[2J "
-                  "$(touch y); `wiremill why` explains it\n0 1 2 3\n/dev/null\n",
-                  dir);
+                  "$(touch y); `wiremill why %s` explains it\n0 1 2 3\n/dev/null\n",
+                  dir, dir);
         wanted;
     }));
     unsetenv ("BEARER_TOKEN");

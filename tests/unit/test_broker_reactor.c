@@ -268,8 +268,7 @@ static void test_one_master (void **state)
     strcpy (other.precision, "fast");
     assert_int_equal (wm_campaign_lock (&b->campaign, b->dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
     assert_int_equal (wm_campaign_open (&b->campaign, NULL, &ops, &error), WM_OK);
-    assert_int_equal (wm_campaign_start (&b->campaign, &other, &error), WM_EBATCH);
-    assert_non_null (strstr (error.text, "precision"));
+    assert_int_equal (wm_campaign_start (&b->campaign, &other, &error), WM_OK); /* no scores yet */
     wm_campaign_close (&b->campaign);
     broker_start (b);
     broker_end (b);

@@ -68,7 +68,7 @@ static void begin (const char *names)
 
 static void written (uint32_t input)
 {
-    crew.told (crew.told_argument, input, "output");
+    crew.told (crew.told_argument, input, WM_FEED_WRITTEN, "output");
 }
 
 static void write_list (const char *text)
@@ -99,7 +99,7 @@ static void test_names (void **state)
     assert_int_equal (workflow->feed.file[5].is, WM_FEED_WRITTEN);
     assert_int_equal (workflow->feed.file[2].is, WM_FEED_WRITTEN);
     assert_list ("/no/x\n");
-    crew.told (crew.told_argument, 3, NULL);
+    crew.told (crew.told_argument, 3, WM_FEED_HELD, NULL);
     assert_int_equal (workflow->feed.file[3].is, WM_FEED_HELD);
     written (1);
     assert_int_equal (wm_feed_count (&workflow->feed, WM_FEED_WRITTEN), 4);
