@@ -2,9 +2,8 @@
    `wiremill produce`: only the producer of one.
 
    It starts a broker, a producer and workers (wm_crew), shows how far they are, stops them and
-   reports the result. It decides nothing about the work itself: killed at any moment, the same
-   command continues. With --broker, or as `produce`, it starts a producer only, and a farm does the
-   work.  */
+   reports the result. If it is killed at any moment, the same command continues. With --broker, or
+   as `produce`, it starts a producer only, and a farm does the work.  */
 
 #include "ops/verbs.h"
 #include "ops/wm_account.h"
@@ -760,7 +759,7 @@ static int run_main (const wm_args_t *args)
     const bool clients = wm_args_given (args, "clients");
     if (clients && broker)
         return wm_args_refuse (args, "--clients starts a broker here: leave --broker out");
-    if (clients && wm_clients_refused (args))
+    if ((clients && wm_clients_refused (args)) || wm_share_refused (args))
         return WM_EXIT_USAGE;
     if (clients && wm_args_rest (args, 0))
         return wm_args_refuse (args, "%.200s: --clients reads no files", wm_args_rest (args, 0));
@@ -773,8 +772,6 @@ static int run_main (const wm_args_t *args)
         return wm_args_refuse (args, "--model FILE is missing");
     if (!broker && !clients && !wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");
-    if (wm_share_refused (args))
-        return WM_EXIT_USAGE;
     const bool bulk = wm_args_given (args, "bulk");
     if (bulk && !clients)
         return wm_args_refuse (args, "--bulk is for --clients: `wiremill work` serves campaigns");

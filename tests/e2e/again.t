@@ -68,7 +68,7 @@ stopped () # point, passes: killed there with `wiremill run`, and the earlier co
     WM_FAILPOINT=$1:$2:$work/died.stop "$bin/wiremill" run --model "$made/model-${small}1.wmm" --output "$work/kill" --quiet \
         --input "$work/one.h5" --spec "$spec" --batch-hits 100 >"$work/said" 2>&1 &
     local pid=$!
-    until_true 30 test -e "$work/died.stop" && kill -9 $pid "$(child $pid wiremill-broker)" && { wait $pid; true; } 2>/dev/null
+    until_true 60 test -e "$work/died.stop" && kill -9 $pid "$(child $pid wiremill-broker)" && { wait $pid; true; } 2>/dev/null
     exits 5 run kill --input "$work/text.h5" && exits 0 run kill --input "$work/one.h5" --spec "$spec" --batch-hits 100 &&
         says "$again" && same_scores one "$work/kill" "$work/whole"
 }

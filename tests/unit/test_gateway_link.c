@@ -183,7 +183,7 @@ static void test_never_ready (void **state)
     *seen = 0;
     setenv ("WM_TEST_LINK", "never", 1);
     loop = wm_loop_new ();
-    session = wm_link_new (loop, "ipc:///nowhere", NULL, NULL, &calls, NULL);
+    session = wm_link_new (loop, "ipc:///proc/nowhere", NULL, NULL, &calls, NULL);
     assert_int_equal (wm_loop_run (loop), 0);
     assert_string_equal (seen, "f");
     assert_string_equal (failed, "BYE");
@@ -201,7 +201,7 @@ static void test_early (void **state)
     *row = 2;
     setenv ("WM_TEST_LINK", "early", 1);
     loop = wm_loop_new ();
-    session = wm_link_new (loop, "ipc:///nowhere", NULL, NULL, &calls, NULL);
+    session = wm_link_new (loop, "ipc:///proc/nowhere", NULL, NULL, &calls, NULL);
     wm_link_send (session, &batch, row, 1, n_value); /* it waits for a helper that is ready */
     is_sent = true;
     assert_int_equal (wm_loop_run (loop), 0);

@@ -60,7 +60,7 @@ static const char *output_make (const char *labels, const char *layout)
     hid_t file = H5Fcreate (in, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     put_f32 (file, "patches", ROWS, 2, value);
     H5Fclose (file);
-    wm_reader_t *reader = wm_reader_open (in, &spec, 2, &error);
+    wm_reader_t *reader = wm_reader_open (in, &spec, &error);
     if (!reader || wm_scratch_open (&scratch, test_folder, ROWS, OUTPUTS, &error))
         fail_msg ("%s", error.text);
     for (uint32_t i = 0; i < ROWS; i++) {
