@@ -232,9 +232,10 @@ static void test_room (void **state)
         assert_int_equal (n_done, 5);
         wiremill_forget (client, ticket);
     }
+    assert_int_equal (
+        wiremill_submit (client, patches + 11 * N_VALUE, 10, N_VALUE, 0, &other, &error),
+        WIREMILL_AGAIN);
     ticket = submitted (client, 11, 9); /* exactly what is left */
-    assert_int_equal (wiremill_submit (client, patches + 40, 1, N_VALUE, 0, &other, &error),
-                      WIREMILL_AGAIN);
     assert_int_equal (wiremill_wait (client, ticket, -1, scores, status, &error), 0);
     wiremill_client_close (&client);
     client = connect_with (8); /* what is larger than the room goes alone */
