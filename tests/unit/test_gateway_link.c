@@ -35,6 +35,20 @@ static int refuse (void)
     return write (WM_LIBRARY_FD, &frame, sizeof frame) < 0 || write (WM_LIBRARY_FD, "BYE", 3) < 0;
 }
 
+/* Reads bytes that are not looked at.  */
+static bool pass_over (uint64_t bytes)
+{
+    static uint8_t from[1 << 16];
+    while (bytes) {
+        const ssize_t n =
+            read (WM_LIBRARY_FD, from, bytes < sizeof from ? (size_t) bytes : sizeof from);
+        if (n <= 0)
+            return false;
+        bytes -= (uint64_t) n;
+    }
+    return true;
+}
+
 /* Tells that it is ready and that it waits, and ends when a batch comes; one that is given 2.0
    answers, and goes on; one that is given less than 0 tells that its broker refused it. With
    WM_TEST_LINK in its environment it first answers what it was not sent ("early"), is refused
@@ -62,7 +76,7 @@ static int help (int argc, char **argv)
         if (read (WM_LIBRARY_FD, &frame, sizeof frame) != sizeof frame ||
             read (WM_LIBRARY_FD, &value, sizeof value) != sizeof value)
             return 3;
-        const uint64_t number = frame.number;
+        const uint64_t number = frame.number, more = frame.bytes - sizeof value;
         if (value < 0)
             return refuse ();
         frame = (wm_library_frame_t){ .type = WM_LIBRARY_WAITS, .bytes = 1 };
@@ -70,6 +84,8 @@ static int help (int argc, char **argv)
             return 4;
         if (value < 2)
             return 0;
+        if (!pass_over (more)) /* an answer to what was not sent whole is none */
+            return 6;
         if (answer (number, value))
             return 5;
     }
