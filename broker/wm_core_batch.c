@@ -433,10 +433,10 @@ void wm_core_batch_blame (wm_core_t *self, batch_t *batch, const session_t *work
     uint8_t *count = lost ? &batch->n_lost : &batch->n_fail;
     ++*count;
     ++*(lost ? &self->n_lost : &self->n_fail);
-    if (batch->failed_on && batch->failed_on != worker->tag)
-        batch->flags |= BATCH_WORKERS;
+    batch->flags &= (uint8_t) ~(BATCH_VANISHED | BATCH_SECOND);
+    if (batch->failed_on && batch->failed_on != worker->tag && !(batch->flags & BATCH_WORKERS))
+        batch->flags |= BATCH_WORKERS | BATCH_SECOND;
     batch->failed_on = worker->tag;
-    batch->flags &= (uint8_t) ~BATCH_VANISHED;
     unsigned failures = batch->n_fail + batch->n_lost;
     if (failures >= WM_ATTEMPTS_MAX ||
         (failures >= WM_FAILURES_MAX && batch->flags & BATCH_WORKERS)) {
@@ -451,7 +451,10 @@ void wm_core_batch_absolve (batch_t *batch, const session_t *worker)
 {
     if (!(batch->flags & BATCH_VANISHED) || batch->failed_on != worker->tag)
         return;
-    batch->flags &= (uint8_t) ~BATCH_VANISHED; /* BATCH_ALONE stays: it may be in that queue */
+    if (batch->flags & BATCH_SECOND)
+        batch->flags &= (uint8_t) ~BATCH_WORKERS;
+    /* BATCH_ALONE stays: it may be in that queue.  */
+    batch->flags &= (uint8_t) ~(BATCH_VANISHED | BATCH_SECOND);
     batch->failed_on = 0;
     batch->n_lost--;
 }

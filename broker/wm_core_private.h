@@ -107,6 +107,7 @@ enum {
     BATCH_ALARM = 16,    /* two results differ */
     BATCH_VANISHED = 32, /* the worker that it failed on last vanished */
     BATCH_LATE = 64,     /* an earlier NEED of it is among its producer's late ones */
+    BATCH_SECOND = 128,  /* its last failure was the first on a second worker */
 };
 
 /* A payload, in the budget until its last owner drops it: its batch, and each TASK in flight.  */

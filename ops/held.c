@@ -97,10 +97,9 @@ static void print_text (const json_t *status, size_t lines_max, int64_t n_unname
             wm_ask_held (stdout, one);
     }
     if (json_array_size (held) > lines_max) {
-        printf ("held: %s more; `wiremill held --all -c ",
+        printf ("held: %s more; ",
                 wm_show_count ((int64_t) (json_array_size (held) - lines_max), n));
-        wm_command_word (stdout, wm_ask_text (status, "dir"));
-        puts ("` lists them");
+        wm_command_verb (stdout, "held --all", "", " lists them");
     }
     if (n_unnamed > 0)
         printf ("held: %s more batches, whose reasons are no longer in the broker's memory; their "

@@ -117,8 +117,13 @@ ok "where no broker comes back, calls return an error that names it" stop
 unset PATIENCE
 
 # Other campaigns, other keys.
-pinned () { exits 5 keep timeout 60 "$bin/wiremill" broker --model "$model" --output "$work/out" --campaign "$dir" --listen "$broker"; says "pinned to"; }
-ok "its folder is no campaign of files" pinned
+other ()
+{
+    "$bin/wiremill" broker --model "$model" --output "$work/out" --campaign "$dir" --listen "$broker" >"$work/said" 2>&1 &
+    local pid=$!
+    until_true 60 says 'begins again with other settings: .*--clients .was clients' && kill $pid && { wait $pid; true; }
+}
+ok "its folder becomes a campaign of files, as nothing in it was scored" other
 "$bin/wiremill" broker --model "$model" --output "$work/out" --listen "$broker" 2>"$work/files.log" &
 of_files () { until_true 60 grep -q 'serves' "$work/files.log" && exits 1 keep client refused; says 'fault 5: .*serves files.*--clients'; }
 ok "a broker of files is refused" of_files

@@ -82,16 +82,16 @@ ok "it leaves the farm's broker as it was" drained
 
 ok "no model" refused 2 'no model is given' "$bin/wiremill" gateway
 ok "a model without a name" refused 2 'write NAME=FILE' "$bin/wiremill" gateway --model "$made/model-${small}1.wmm"
-ok "a model that is not there" refused 2 'm=.*cannot be read' "$bin/wiremill" gateway --model m=/nothing
+ok "a model that is not there" refused 2 'm=/nothing does not exist' "$bin/wiremill" gateway --model m=/nothing
 ok "a version twice" refused 2 'version 2 is given twice' "$bin/wiremill" gateway --model "m:2=$work/log" --model "m:2=$work/log"
-ok "a repository that is not there" refused 2 'cannot be read' "$bin/wiremill" gateway --model-repository /nothing
+ok "a repository that is not there" refused 2 '/nothing does not exist' "$bin/wiremill" gateway --model-repository /nothing
 ok "nothing to follow" refused 2 'give the --model-repository' "$bin/wiremill" gateway --model "m=$work/log" --model-control-mode poll
 ok "a broker of no model" refused 2 'write NAME=ENDPOINT' "$bin/wiremill" gateway --model "m=$work/log" --broker n=tcp://x:1
 ok "an engine that is none" refused 2 'engine takes auto|sparse' "$bin/wiremill" gateway --model "m=$work/log" --engine foo
-ok "a number that is none" refused 2 'in-flight takes a whole number from 1 to [0-9]*, such as 64M, not .many' "$bin/wiremill" gateway --model "m=$work/log" --in-flight many
+ok "a number that is none" refused 2 'in-flight takes a whole number from 1 to [0-9]*, also with K, M or G .*, not .many' "$bin/wiremill" gateway --model "m=$work/log" --in-flight many
 ok "memory with a unit" refused 2 'message 2097152 is more than half of the memory, 3145728' "$bin/wiremill" gateway --model "m=$work/log" \
     --memory 3M --max-message 2048K
-ok "an unknown unit" refused 2 'memory takes a whole number from .*, such as 64M, not .3Q' "$bin/wiremill" gateway --model "m=$work/log" --memory 3Q
+ok "an unknown unit" refused 2 'memory takes a whole number from .*, also with K, M or G .*, not .3Q' "$bin/wiremill" gateway --model "m=$work/log" --memory 3Q
 ok "a unit and more" refused 2 'memory takes a whole number' "$bin/wiremill" gateway --model "m=$work/log" --memory 3MB
 ok "too many of it" refused 2 'memory takes a whole number' "$bin/wiremill" gateway --model "m=$work/log" --memory 9000000000000000000G
 ok "a state folder with a long name" refused 2 'sockets lie there' "$bin/wiremill" gateway --model "m=$work/log" \

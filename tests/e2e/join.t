@@ -234,7 +234,7 @@ cut_stem ()
         --planes "$work/planes/a-frames.h5" --channels "$work/fewer.csv" --spec "$work/spec.yaml" &&
         cmp "$work/stem.npy" "$work/name.npy" &&
         exits 2 keep "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/{stem}-frames.h5" --channels "$work/fewer.csv" \
-            --patches "$work/no.npy" && says '/a-frames.h5 cannot be read: No such file' &&
+            --patches "$work/no.npy" && says '/a-frames.h5 does not exist' &&
         exits 2 keep "$bin/wiremill" cut -i "$work/hits/a.h5" --planes "$work/planes/{stem}-frames.h5" --force \
             --channels "$work/fewer.csv" --patches "$work/planes/a-frames.h5" && says 'a-frames.h5 is also --planes'
 }

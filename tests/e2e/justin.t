@@ -218,7 +218,7 @@ ok "a file that is given by two names is listed by both" twice
 wrong ()
 {
     no 'not both' --input a.h5 --files-from-command true && no 'goes with --files-from-command' --input a.h5 --files-ahead 1 &&
-        no "goes with --files-from-command" --input a.h5 --processed-dids d && no 'goes with --sidecars' --input a.h5 --sidecar-metadata m &&
+        no "goes with --files-from-command" --input a.h5 --processed-dids d && no 'goes with --sidecars' --input a.h5 --sidecar-metadata "$work/data/broken.h5" &&
         no 'no JSON object' --files-from-command true --sidecars --sidecar-metadata "$work/data/broken.h5" &&
         no 'cannot be written in /proc/nowhere' --files-from-command true --processed-pfns /proc/nowhere/list &&
         no 'nowhere/record' --files-from-command true --asked-files /proc/nowhere/record

@@ -11,7 +11,7 @@ printf '%s\n' '#!/bin/sh' '[ "$1" != doctor ] || echo "ok    cpu         2 cores
     >build/release/bin/wiremill
 printf '#!/bin/sh\necho plants >>"$RAN"\n' >tests/plants.sh
 printf '%s\n' \
-    'unit fuzz sim sim-cuts sim-proof san tsan:' '	@echo $@ >>"$(RAN)"; echo "proof: P1 tried 1 survived 1 seconds 1"' >Makefile
+    'unit fuzz sim sim-cuts sim-proof mutants san tsan:' '	@echo $@ >>"$(RAN)"; echo "proof: P1 tried 1 survived 1 seconds 1"' >Makefile
 stand_in () # file: notes that it ran; ends its proof, fails or is skipped where a file asks for that
 {
     cat >"tests/$1" <<'T'
@@ -43,7 +43,7 @@ ran () # what should have
 {
     [ "$ran" = "$1" ] || { echo "ran: $ran"; echo "not: $1"; tail -n 40 "$work/said"; return 1; }
 }
-each="a.t b.t c.t d.t fuzz kick.t*2 plants poison.t*2 resume.t*2 run.t*2 san sim sim-cuts sim-proof tsan unit"
+each="a.t b.t c.t d.t fuzz kick.t*2 mutants plants poison.t*2 resume.t*2 run.t*2 san sim sim-cuts sim-proof tsan unit"
 touch "$RAN.kill-c.t"
 proof JOBS=1
 ok "killed in the middle" test $ended = 137
@@ -61,7 +61,7 @@ table ()
     says '^\| e2e \| 5 \| 0 \| [0-9a-f]{12} \| A CPU \| 20..-..-.. ..:.. \| 0 \|' && says '^\| fault \| 1 \| 1 \| '
 }
 ok "... in a table of its parts" table
-promises () { says "P1 +killed at any instant: 0 lost, 0 duplicated +5 +5 " && says 'P2 +the same across power loss +7 +7 '; }
+promises () { says "P1 +killed at any instant: 0 lost, 0 duplicated +6 +6 " && says 'P2 +the same across power loss +7 +7 '; }
 ok "promises are the sum of all parts, the earlier ones too" promises
 rm "$RAN".*-*
 proof JOBS=3

@@ -80,9 +80,10 @@ of_cut () { "$bin/wiremill" cut --input "$made/join.h5" --patches "$work/of.npy"
 ok "... by cut, too" bad specs 5 of_cut
 
 echo 0123456789abcdef | forms passwords ''
-password () { timeout 60 "$bin/wiremill" serve "$work/nowhere" --password-file "$1"; [ $? = 5 ]; }
+mkdir "$work/empty" # of no campaign: what follows the password is refused with 5
+password () { timeout 60 "$bin/wiremill" serve "$work/empty" --password-file "$1"; [ $? = 5 ]; }
 ok "password file" good password passwords password
-word () { timeout 60 "$bin/wiremill" serve "$work/nowhere" --password-file "$1"; }
+word () { timeout 60 "$bin/wiremill" serve "$work/empty" --password-file "$1"; }
 ok "... refused" bad passwords 2 word
 
 # One campaign, of which each list names a file of its own.
