@@ -184,8 +184,8 @@ def make(scores, events, folder):
         other = ":".join(str(f["emtrkmichel"][c][700]) for c in ("run", "subrun", "event", "hit_id"))
         em = float(f["emtrkmichel/em"][700])
         order = np.random.default_rng(1).permutation(n)
-    shutil.copy(events, folder + "/proc/nowhere.h5")
-    with h5py.File(folder + "/proc/nowhere.h5", "r+") as f:
+    shutil.copy(events, folder + "/no-place.h5")
+    with h5py.File(folder + "/no-place.h5", "r+") as f:
         f["hit_table/wire"][0], f["hit_table/time"][1] = 99999, np.inf
     shutil.copy(scores, folder + "/lost.h5"), shutil.copy(events, folder + "/lost-events.h5")
     with h5py.File(folder + "/lost.h5", "r+") as f, h5py.File(folder + "/lost-events.h5", "r+") as g:
@@ -264,7 +264,7 @@ ok "held hits are drawn as such" held
 
 nowhere () # hit_id, wire, reason: the page has the whole plane, no patch, and why the hit is held
 {
-    "$bin/wiremill" show "$work/held.h5" --input "$work/nowhere.h5" --hit "1:1:1:$1" --output "$work/nowhere.html" &&
+    "$bin/wiremill" show "$work/held.h5" --input "$work/no-place.h5" --hit "1:1:1:$1" --output "$work/nowhere.html" &&
         [ "$(grep -c '<image' "$work/nowhere.html")" = 2 ] && grep -q "<h3>Hit $1 on wire $2 at tick $3" "$work/nowhere.html" &&
         grep -q '<p>Held: held</p>' "$work/nowhere.html" && ! grep -q 'nan\|r="9"' "$work/nowhere.html"
 }
@@ -296,7 +296,7 @@ ok "an input that is not there" no 2 "$gone" --input "$work/none.h5" -o "$work/n
 ok "... planes" no 2 "$gone" --planes "$work/none.h5" --channels "$scores" -o "$work/n.svg"
 ok "... channels" no 2 "$gone" --channels "$work/none.h5" -o "$work/n.svg"
 ok "... the output itself" refused 2 "$gone" "$bin/wiremill" show "$work/none.h5" -o "$work/n.svg"
-ok "planes without channels" no 2 'planes needs the channel map' --planes x -o "$work/n.svg"
+ok "planes without channels" no 2 'planes needs the channel map' --planes "$work/held.h5" -o "$work/n.svg"
 ok "options of pictures without one" no 2 'event is for a picture: add --output' --event 1:1:1
 ok "... of joined files" no 2 'pedestal is for a picture' --pedestal none
 ok "a part outside the plane" no 2 'zoom lies outside the plane, which has 1148 wires and 6000 ticks' --event 1:1:1 --plane 0 \
