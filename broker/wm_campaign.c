@@ -210,7 +210,8 @@ static wm_fault_t check_same (wm_campaign_t *self, wm_error_t *error)
         return WM_OK;
     const wm_fault_t fault =
         wm_journal_replay (self->journal, 0, 0, find_owner, &owner, &found, error);
-    if (owner.is_same || !owner.is_known || fault)
+    /* Where the journal lost records, the ledger's campaign may have been in one of them.  */
+    if (owner.is_same || !owner.is_known || found.n_lost || fault)
         return owner.is_same ? WM_OK : fault;
     self->created_ns = 0;
     return wm_ledger_begin_again (self->ledger, "it is of another campaign than the journal",
@@ -273,8 +274,10 @@ static wm_fault_t pin (wm_campaign_t *self, wm_error_t *error)
         if (self->begins_again)
             WM_FAILPOINT ("broker-campaign-again");
     }
-    self->begins_again = false;
     const wm_fault_t fault = wm_ledger_commit (self->ledger, error);
+    if (self->begins_again && fault) /* its rows are those of the campaign before: call again */
+        return fault;
+    self->begins_again = false;
     return fault == WM_EAGAIN ? WM_OK : fault; /* full disk: part of the next commit */
 }
 

@@ -170,6 +170,9 @@ static void session_stale (wm_core_t *self, session_t *session, bool blame, cons
     wm_core_session_end (self, session, blame);
 }
 
+/* A producer whose link passes less than a message in so many silences keeps others waiting.  */
+#define SLOW_SILENCES 10
+
 /* Whether parts of a message arrived: a large one on a slow link is no silence.  */
 static bool is_receiving (wm_core_t *self, session_t *session)
 {
@@ -218,7 +221,9 @@ static void session_tick (wm_core_t *self, session_t *session)
     if (session->role == WM_ROLE_WORKER)
         wm_core_worker_tick (self, session);
     if (session->state == SESSION_LIVE && session->role == WM_ROLE_PRODUCER &&
-        wm_core_needs_tick (self, session))
+        wm_core_needs_tick (self, session) &&
+        (now - session->answered_ms > SLOW_SILENCES * times->silence_ms ||
+         !is_receiving (self, session)))
         session_stale (self, session, false, "fills the budget with payloads that it has not sent",
                        session->answered_ms);
 }

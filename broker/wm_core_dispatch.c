@@ -290,7 +290,8 @@ static int64_t late_since (const session_t *producer)
 static bool is_late_too_long (const wm_core_t *self, const session_t *producer)
 {
     const session_t *next = self->short_of_room ? next_to_ask (self) : NULL;
-    if (!next && producer->late && producer->wants.head)
+    if (!next && producer->late && producer->wants.head && !is_held_back (self) &&
+        !wm_core_budget_room (self, wm_core_budget_need_bytes (batch_of (producer->wants.head))))
         next = producer; /* alone, and without room for another NEED */
     if (!next || !producer->n_late ||
         self->now_ms - late_since (producer) <= self->config.times.silence_ms)

@@ -137,8 +137,10 @@ void wm_core_input_unclaim (wm_core_t *self, input_t *input)
         wm_core_event_unannounce (self, input->open);
     for (event_t *event = input->all; event; event = event->all_next) { /* the done ones */
         event->flags &= ~(uint32_t) EVENT_ANNOUNCED;
-        for (uint32_t i = 0; i < event->n_slot; i++) /* a result came by another way meanwhile */
-            wm_core_budget_forget_need (self, &event->batch[i]);
+        for (uint32_t i = 0; i < event->n_slot; i++) {
+            wm_core_budget_forget_need (self, &event->batch[i]); /* a result came by another way */
+            event->batch[i].flags &= (uint8_t) ~BATCH_LATE;
+        }
     }
     *(input->claim_prev ? &input->claim_prev->claim_next : &session->claims) = input->claim_next;
     if (input->claim_next)

@@ -235,7 +235,7 @@ static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     if (!asked && session->n_late)
         wm_core_budget_end_late (self, session, 1,
                                  batch ? wm_core_budget_need_bytes (batch) : payload->bytes);
-    else if (asked && queued && !(batch->flags & BATCH_LATE) &&
+    else if (asked && queued && !(batch->flags & BATCH_LATE) && batch->since_ms &&
              (int32_t) (batch->since_ms - (uint32_t) session->late_ms) > 0)
         wm_core_budget_end_late (self, session, session->n_late, 0); /* asked for after those */
     const bool is_wanted = batch && !wm_core_input_claim_is_over (batch->event->input, msg) &&

@@ -95,8 +95,8 @@ static bool flush (wm_conn_t *self)
     const int64_t now_us = wm_loop_now_us (self->grpc->front->loop);
     while (fill_out (self) && waiting (self)) {
         const ssize_t n = wm_io_write (&self->io, self->out.data + self->sent, waiting (self));
-        if (n < 0)
-            return errno == EAGAIN || errno == EINTR;
+        if (n <= 0)
+            return n < 0 && (errno == EAGAIN || errno == EINTR);
         self->sent += (size_t) n;
         self->moved_us = now_us;
     }

@@ -172,7 +172,7 @@ static void send_page (wm_visit_t *self, const wm_page_t *page, const char *enco
                  page->bytes + WM_FRONT_REQUEST_BYTES);
     web->is_closing = !keeps;
     memmove (web->out, web->out + web->out_at, web->out_bytes); /* of 100 Continue */
-    if (!web->out_at)
+    if (!web->out_at && !web->io.ssl)                           /* TLS may have begun to send it */
         web->out_bytes = 0;
     web->out_at = 0;
     web->out_bytes += wm_h1_answer (&web->h1, web->out + web->out_bytes, page->status, page->bytes,
@@ -263,9 +263,10 @@ static void begin (wm_visit_t *self)
     const char *encoding = wm_h1_field (&web->h1, "Content-Encoding");
     const wm_ks_error_t unknown = { WM_KS_UNIMPLEMENTED,
                                     "requests may be compressed by gzip or deflate only" };
-    self->encoding = encoding && strcmp (encoding, "identity") != 0 ? encoding : NULL;
+    self->encoding = encoding && strcasecmp (encoding, "identity") != 0 ? encoding : NULL;
     self->extra = WM_FRONT_REQUEST_BYTES + (self->encoding ? WM_INFLATE_STATE_BYTES : 0);
-    if (self->encoding && strcmp (encoding, "gzip") != 0 && strcmp (encoding, "deflate") != 0)
+    if (self->encoding && strcasecmp (encoding, "gzip") != 0 &&
+        strcasecmp (encoding, "deflate") != 0)
         wm_visit_fail (self, &unknown);
     else if (web->h1.length > max)
         too_large (self);
@@ -472,6 +473,7 @@ static ssize_t receive_body (wm_web_t *self)
                                   room < DIRECT_BYTES ? room : DIRECT_BYTES);
     if (n <= 0)
         return n;
+    self->moved_us = now_us (self->http);
     visit->bytes += (size_t) n;
     wm_h1_took (&self->h1, (uint64_t) n);
     look (self);
@@ -484,6 +486,8 @@ static ssize_t receive_some (wm_web_t *self)
     if (visit && !self->lingers && visit->announced && visit->body_max == visit->announced)
         return receive_body (self);
     const ssize_t n = wm_io_read (&self->io, self->http->in, IN_BYTES);
+    if (n > 0)
+        self->moved_us = now_us (self->http);
     const size_t taken = n > 0 ? take (self, self->http->in, (size_t) n) : 0;
     if (n > 0 && taken < (size_t) n) {
         self->rest_at = 0;
@@ -520,8 +524,9 @@ static bool send_some (wm_web_t *self)
                               ? wm_io_write (&self->io, self->out + self->out_at, self->out_bytes)
                               : wm_io_write (&self->io, visit->page.data + visit->sent,
                                              visit->page.bytes - visit->sent);
-        if (n < 0)
-            return errno == EAGAIN || errno == EINTR;
+        if (n <= 0)
+            return n < 0 && (errno == EAGAIN || errno == EINTR);
+        self->moved_us = now_us (self->http);
         self->out_at += is_head ? (size_t) n : 0;
         self->out_bytes -= is_head ? (size_t) n : 0;
         if (!is_head)
@@ -589,8 +594,11 @@ static void go_on (void *argument)
         }
         const size_t before = self->rest_bytes;
         take_rest (self);
-        if (self->rest_bytes == before)
+        if (self->rest_bytes != before)
+            continue;
+        if (self->rest || !may_read (self) || !wm_io_has_more (&self->io))
             break;
+        goes_on = receive (self); /* a request in the TLS record of the one before */
     }
     if (!goes_on && !self->is_dead)
         kill_web (self);
@@ -611,6 +619,14 @@ static void on_ready (void *argument, uint32_t events)
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
+/* Whether the client, whose turn it is, is slow on the whole or has stopped.  */
+static bool is_slow (const wm_web_t *self, size_t bytes)
+{
+    const int64_t now = now_us (self->http), turn_us = self->visit->moves_us;
+    const int64_t moved_us = self->moved_us > turn_us ? self->moved_us : turn_us;
+    return wm_front_is_slow (now - turn_us, bytes) || now - moved_us > WM_FRONT_STALL_US;
+}
+
 /* Whether it has had its time; where an answer can say so, it is given.  */
 static bool is_late (wm_web_t *self)
 {
@@ -619,12 +635,11 @@ static bool is_late (wm_web_t *self)
     if (self->lingers)
         return since_us > LINGER_US;
     if (visit && visit->is_answered)
-        return wm_front_is_slow (now - visit->moves_us, visit->sent);
-    const bool is_slow =
-        visit ? !visit->is_suspended && !visit->is_whole &&
-                    wm_front_is_slow (now - visit->moves_us, visit->bytes - visit->moves_before)
-              : self->has_head_begun && since_us > HEAD_US;
-    if (is_slow)
+        return is_slow (self, visit->sent);
+    const bool is_too_slow = visit ? !visit->is_suspended && !visit->is_whole &&
+                                         is_slow (self, visit->bytes - visit->moves_before)
+                                   : self->has_head_begun && since_us > HEAD_US;
+    if (is_too_slow)
         refuse (self, 408, "the request has come too slowly");
     return !visit && !self->has_head_begun && since_us > IDLE_US;
 }

@@ -26,6 +26,7 @@ typedef struct wm_web_t {
     size_t rest_at, rest_bytes;
     size_t piece;     /* ... of which so many are the body's */
     int64_t since_us; /* since when it waits for a request, for the end of its head, or lingers */
+    int64_t moved_us; /* when a byte came or went last */
     size_t dropped;   /* bytes, while it lingers */
     bool has_head_begun, is_closing, lingers, is_marked, is_dead;
     size_t out_at, out_bytes; /* of `out`, what is still to be sent */

@@ -228,15 +228,19 @@ bool wm_io_end (wm_io_t *self)
     return shutdown (self->fd, SHUT_WR) == 0;
 }
 
-/* What a call of OpenSSL returned, as the kernel would say it.  */
-static ssize_t result (wm_io_t *self, int rc)
+/* What a call of OpenSSL returned, as the kernel would say it. A write that failed after the peer's
+   close_notify has ZERO_RETURN in OpenSSL 3.0, too.  */
+static ssize_t result (wm_io_t *self, int rc, bool reads)
 {
+    if (reads)
+        self->wants_write = false;
     if (rc > 0)
         return rc;
     const int why = SSL_get_error (self->ssl, rc);
     ERR_clear_error ();
-    self->wants_write = why == SSL_ERROR_WANT_WRITE;
-    if (why == SSL_ERROR_ZERO_RETURN)
+    if (reads)
+        self->wants_write = why == SSL_ERROR_WANT_WRITE;
+    if (reads && why == SSL_ERROR_ZERO_RETURN)
         return 0;
     errno = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? EAGAIN : ECONNRESET;
     return -1;
@@ -247,7 +251,7 @@ ssize_t wm_io_read (wm_io_t *self, void *to, size_t bytes)
     if (!self->ssl)
         return recv (self->fd, to, bytes, 0);
     ERR_clear_error ();
-    return result (self, SSL_read (self->ssl, to, bytes > INT_MAX ? INT_MAX : (int) bytes));
+    return result (self, SSL_read (self->ssl, to, bytes > INT_MAX ? INT_MAX : (int) bytes), true);
 }
 
 ssize_t wm_io_write (wm_io_t *self, const void *from, size_t bytes)
@@ -255,7 +259,8 @@ ssize_t wm_io_write (wm_io_t *self, const void *from, size_t bytes)
     if (!self->ssl)
         return send (self->fd, from, bytes, MSG_NOSIGNAL);
     ERR_clear_error ();
-    return result (self, SSL_write (self->ssl, from, bytes > INT_MAX ? INT_MAX : (int) bytes));
+    return result (self, SSL_write (self->ssl, from, bytes > INT_MAX ? INT_MAX : (int) bytes),
+                   false);
 }
 
 bool wm_io_has_more (const wm_io_t *self)

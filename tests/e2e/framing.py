@@ -263,6 +263,42 @@ def streams():
         said.close()
 
 
+def leaves():
+    """Clients over TLS leave with answers unread, which resets the connection behind close_notify: the gateway goes on."""
+    address = sys.argv[2]
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    calls = b"".join(frame(HEADERS, 4, i, heads(USUAL)) + frame(DATA, 1, i, LIVE) for i in range(1, 2000, 2))
+    for _ in range(10):
+        said = socket.socket()
+        said.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        said.settimeout(60)
+        said.connect((address.rsplit(":", 1)[0], int(address.rsplit(":", 1)[1])))
+        come, go = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context.wrap_bio(come, go)
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                said.sendall(go.read())
+                come.write(said.recv(65536))
+        tls.write(GREETING + calls)
+        said.sendall(go.read())
+        said.recv(1, socket.MSG_PEEK)  # answers have begun to come, and stay unread
+        try:
+            tls.unwrap()
+        except ssl.SSLWantReadError:
+            said.sendall(go.read())
+        said.close()
+    with context.wrap_socket(connect(address)) as said:
+        said.sendall(GREETING + frame(HEADERS, 4, 1, heads(USUAL)) + frame(DATA, 1, 1, LIVE))
+        while (one := read_frame(said))[0] != DATA:
+            pass
+        assert one[3] == b"\0\0\0\0\2\x08\1", one
+
+
 # ---- slow clients --------------------------------------------------------------------------------
 
 def drained(said):
@@ -279,6 +315,7 @@ def slow():
     rows = (
         ("a head that never ends", web, post + b"X: ", b"x", 1, [408], 29, 45),
         ("a body that never ends", web, post + b"Content-Length: 999999\r\n\r\n", b"x", 1, [408], 29, 45),
+        ("a body that stops", web, post + b"Content-Length: %d\r\n\r\n" % len(body) + body[:-1], b"", 1, [408], 29, 45),
         ("a chunk's size that never ends", web, post + b"Transfer-Encoding: chunked\r\n\r\n0;", b"x", 1, [408], 29, 45),
         ("trailers that never end", web, post + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX:", b"x", 1, [408], 29, 45),
         ("nothing is sent", web, b"", b"", 1, [], 59, 75),
