@@ -360,7 +360,7 @@ NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)
 has            = (for c in $(1); do command -v $$c >/dev/null || exit 1; done)
 prove          = WM_BUILD=$(B) prove --timer -v $(if $(T),tests/$(1)/$(T)*.t,tests/$(1))
 
-.PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof mutants check proof proof-anew soak san tsan sanitized bench
+.PHONY: fuzz fuzz-build test unit e2e golden fault sim sim-cuts sim-proof mutants check proof proof-again soak san tsan sanitized bench
 ##@ test
 test: about-test deps deps-slurm ## everything in minutes: unit, simulated and whole campaigns, golden, faults; installs what is missing
 	-@$(call has,xrootd xrdcp curl h5clear) || $(MAKE) --no-print-directory deps PACKAGES='$(ELSEWHERE)'
@@ -368,8 +368,8 @@ test: about-test deps deps-slurm ## everything in minutes: unit, simulated and w
 	@echo "make test: all passed (build $(B)); make lint, san, tsan and proof check more"
 check: all $(NEEDED) deps-farm
 	+@WM_BUILD=$(B) tests/proof.sh test
-proof-anew: export ANEW := 1
-proof-anew: proof ## make proof from its beginning, whatever was green
+proof-again: export FORGET := 1
+proof-again: proof ## make proof with all its parts, whatever is green
 proof: deps-slurm deps-sge deps-browser deps-gateway deps-mutants all $(NEEDED) deps-farm ## every promise tried at length (an hour; JOBS=n tests at a time); goes on where it was stopped; ends with a table
 	+@WM_BUILD=$(B) tests/proof.sh proof
 soak: all $(NEEDED) ## the same for days

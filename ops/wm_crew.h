@@ -93,7 +93,7 @@ typedef struct {
     bool more;         /* more inputs may come, though all producers have ended */
     uint32_t ended[3]; /* producers by their exit code: 0, 3, 5 */
     bool asks;         /* a command gives inputs one by one */
-    /* Producers tell what becomes of each input; output: its name, NULL unless WM_FEED_WRITTEN.  */
+    /* Called with what a producer reports of an input. output: NULL unless WM_FEED_WRITTEN.  */
     void (*told) (void *argument, uint32_t input, wm_feed_is_t is, const char *output);
     bool sidecars; /* with a store: a producer waits for the sidecar of each output in `folder` */
     void (*placed) (void *argument, uint32_t input, const char *folder, const char *output);

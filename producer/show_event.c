@@ -359,8 +359,8 @@ static int read_origin (void *arg, FILE *out)
     return is_ours || *self->input ? WM_EXIT_OK : WM_EXIT_INPUT;
 }
 
-/* What an output tells of how hits and planes were joined, "hit_table/time read in us, ticks of 0.5
-   us, +3 ticks, pedestal 900" (wm_joined.c), of frames alone "pedestal 900".  */
+/* What an output records of how hits and planes were joined, "hit_table/time read in us, ticks of
+   0.5 us, +3 ticks, pedestal 900" (wm_joined.c), of frames alone "pedestal 900".  */
 static void take_joined (wm_show_t *self, const char *text)
 {
     double offset;

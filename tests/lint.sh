@@ -110,7 +110,7 @@ while read -r where; do
 done < <(grep -rnE 'getppid|PR_SET_PDEATHSIG|PR_SET_NAME' --include='*.[ch]' "${rooms[@]}" |
     grep -vE '^(schema/base/wm_process|schema/base/wm_environment|gpuworker/wm_pace)\.c:' | cut -d: -f1,2)
 
-# Tests depend on nothing that a machine may have: an absent folder is one that nobody can make, below /proc; what a test writes
+# Tests depend on nothing that a machine may have: an absent folder lies below /proc, where none can be made; what a test writes
 # lies in its own folder, not in the home of a user or at a fixed name in /tmp; and a terminal's or user's setting is not read.
 while read -r where; do
     fault "$where: an absent path is /proc/nowhere, which cannot be made"

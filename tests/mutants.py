@@ -197,7 +197,7 @@ def limited():
 
 def run(command, seconds, libraries=""):
     """Returns (exit code, or None where it was stopped; seconds). Its temporary files are removed, its children ended. In unit
-    tests glibc fills what is freed, so that who still reads it is noticed; the simulator would take ten times as long."""
+    tests glibc fills freed memory, so that reading it is noticed; the simulator would take ten times as long."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="wm-", ignore_cleanup_errors=True) as folder:
         environment = dict(os.environ, TMPDIR=folder, LD_LIBRARY_PATH=libraries, LD_BIND_NOW="1",

@@ -1,13 +1,13 @@
 #!/bin/bash
 # proof.sh - runs the tests and ends with a table of the promises: tried, survived, seconds.
 #
-# usage: [JOBS=N] [ANEW=1] tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
+# usage: [JOBS=N] [FORGET=1] tests/proof.sh test|proof|soak [NAME...]     (make test, make proof, make soak)
 #   NAME: unit, fuzz, e2e, golden, sim, cuts, bugs, plants, mutants, fault, isa, san or tsan; without any, those of the size.
 #   JOBS: so many tests at a time (default: one more than CPUs, at most 4); the output of a test appears when it ends.
 #
 # Proof and soak are done in parts, a file of e2e, golden and fault each, in as many sittings as it takes: a part that is
 # green leaves its output and a stamp, of commit, class of CPU, date and seconds, in $B/proof/ID. ID is that of the commit, what
-# differs from it, the size and the class of CPU. The same command goes on with parts that have no stamp; ANEW=1 (make proof-anew)
+# differs from it, the size and the class of CPU. The same command goes on with parts that have no stamp; FORGET=1 (make proof-again)
 # forgets those of this ID. The table of promises is the sum over all parts.
 #
 # Each test reads from WM_SIZE how much it does (`size` in helper.sh, proof_size in proof.h), and reports the result
@@ -116,7 +116,7 @@ commit=$(sources)
 cpu=$(machine | sed -n 's/^  cpu *[0-9]* cores*, //p')
 parts=$B/proof/$WM_SIZE-$commit-$(cksum <<<"$cpu" | cut -d' ' -f1)
 mkdir -p "$parts" || exit 1
-[ "$strict$ANEW" = 1 ] || for name in "${names[@]}"; do rm -f "$parts/$name" "$parts/$name.log" "$parts/$name"-*; done
+[ "$strict$FORGET" = 1 ] || for name in "${names[@]}"; do rm -f "$parts/$name" "$parts/$name.log" "$parts/$name"-*; done
 trap 'exit 130' INT TERM
 export commit cpu parts excused
 export -f part

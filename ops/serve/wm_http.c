@@ -225,7 +225,7 @@ static void enter (wm_http_t *self, place_t *place)
         leave (place);
 }
 
-/* Ends who is too old. What a client has taken gives it more time.  */
+/* Ends connections that have used up their time. What a client has taken gives it more.  */
 static void sweep (wm_http_t *self, bool is_crowded)
 {
     const int64_t now_ms = wm_now_ms (),

@@ -344,15 +344,15 @@ wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls)
     nghttp2_option_set_stream_reset_rate_limit (self->option, RESET_BURST, RESET_RATE);
     nghttp2_option_set_max_send_header_block_length (self->option, 64 << 10);
     self->sweep = wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + SWEEP_US, sweep, self);
-    self->door = wm_door_new (front, WM_FRONT_GRPC, listener, open_conn, self);
-    if (!self->door)
+    self->acceptor = wm_acceptor_new (front, WM_FRONT_GRPC, listener, open_conn, self);
+    if (!self->acceptor)
         wm_grpc_destroy (&self);
     return self;
 }
 
 void wm_grpc_drain (wm_grpc_t *self)
 {
-    wm_door_destroy (&self->door);
+    wm_acceptor_destroy (&self->acceptor);
     self->is_draining = true;
     for (wm_conn_t *conn = self->conns; conn; conn = conn->next) {
         if (conn->calls)
@@ -372,7 +372,7 @@ void wm_grpc_destroy (wm_grpc_t **self_p)
     if (!self)
         return;
     *self_p = NULL;
-    wm_door_destroy (&self->door);
+    wm_acceptor_destroy (&self->acceptor);
     wm_loop_untimer (&self->sweep);
     while (self->conns)
         kill_conn (self->conns);

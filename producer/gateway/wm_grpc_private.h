@@ -13,7 +13,7 @@
 #ifndef WM_GRPC_PRIVATE_H
 #define WM_GRPC_PRIVATE_H
 
-#include "producer/gateway/wm_door.h"
+#include "producer/gateway/wm_acceptor.h"
 #include "producer/gateway/wm_grpc.h"
 #include "producer/gateway/wm_infer.h"
 #include "producer/gateway/wm_inflate.h"
@@ -111,7 +111,7 @@ struct wm_conn_t {
 struct wm_grpc_t {
     wm_front_t *front;
     wm_tls_t *tls;
-    wm_door_t *door; /* NULL: it accepts no more */
+    wm_acceptor_t *acceptor; /* NULL: it accepts no more */
     wm_timer_t *sweep;
     wm_conn_t *conns;
     size_t n_conns;

@@ -10,7 +10,7 @@
    it, and the client would see that in place of the answer. So such a connection lingers: what
    comes is read and dropped until the client closes it, for LINGER_US and some bytes at most.  */
 #include "producer/gateway/wm_http_private.h"
-#include "producer/gateway/wm_door.h"
+#include "producer/gateway/wm_acceptor.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -32,7 +32,7 @@
 struct wm_http_t {
     wm_front_t *front;
     wm_tls_t *tls;
-    wm_door_t *door; /* NULL: it accepts no more */
+    wm_acceptor_t *acceptor; /* NULL: it accepts no more */
     wm_timer_t *sweep;
     wm_web_t *webs;
     size_t n_visit;
@@ -627,7 +627,7 @@ static bool is_slow (const wm_web_t *self, size_t bytes)
     return wm_front_is_slow (now - turn_us, bytes) || now - moved_us > WM_FRONT_STALL_US;
 }
 
-/* Whether it has had its time; where an answer can say so, it is given.  */
+/* Whether the client has used up its time. If an answer can still be sent, it gets 408.  */
 static bool is_late (wm_web_t *self)
 {
     wm_visit_t *visit = self->visit;
@@ -686,15 +686,15 @@ wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls)
     self->front = front;
     self->tls = tls;
     self->sweep = wm_loop_timer (front->loop, now_us (self) + SWEEP_US, sweep, self);
-    self->door = wm_door_new (front, WM_FRONT_HTTP, listener, open_web, self);
-    if (!self->door)
+    self->acceptor = wm_acceptor_new (front, WM_FRONT_HTTP, listener, open_web, self);
+    if (!self->acceptor)
         wm_http_destroy (&self);
     return self;
 }
 
 void wm_http_drain (wm_http_t *self)
 {
-    wm_door_destroy (&self->door);
+    wm_acceptor_destroy (&self->acceptor);
     self->is_draining = true;
 }
 
@@ -709,7 +709,7 @@ void wm_http_destroy (wm_http_t **self_p)
     if (!self)
         return;
     *self_p = NULL;
-    wm_door_destroy (&self->door);
+    wm_acceptor_destroy (&self->acceptor);
     wm_loop_untimer (&self->sweep);
     while (self->webs)
         kill_web (self->webs);

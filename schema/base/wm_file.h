@@ -23,7 +23,7 @@ wm_fault_t wm_file_missing (const char *path, wm_error_t *error);
 wm_fault_t wm_file_expect (const char *name, bool is_folder, bool may_lack, wm_error_t *error);
 
 /* Checks that the files of a command line exist, before anything is read: these names (n), each a
-   file or a dataset in one; NULL is none. WM_EUSAGE as wm_file_expect.  */
+   file or a dataset in one; a NULL is passed over. WM_EUSAGE as wm_file_expect.  */
 wm_fault_t wm_file_exist (const char *const path[], size_t n, wm_error_t *error);
 
 /* Returns why a file that people named cannot be read, by errno: "it is a folder", or strerror's

@@ -31,7 +31,7 @@ ok "HTTP/2: what is wrong with one request ends that alone" run streams "$grpc"
 [ -z "$secure" ] || ok "... clients of TLS that leave their answers unread end themselves alone" \
     run leaves "$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log2")"
 if [ "$(size '' 1 1)" ]; then
-    ok "slow clients: who stands still is cut off in time, who goes on is answered" run slow "$http" "$page" "$grpc"
+    ok "slow clients: one that stands still is cut off in time, one that goes on is answered" run slow "$http" "$page" "$grpc"
 fi
 for process in $gateway $serve ${secure:-}; do
     kill "$process" && ok "it ends" wait "$process"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # parts.t - tests/proof.sh on a tree of its own, whose tests are stand-ins: killed in the middle it goes on, it tries again what
-# failed or was skipped, and another commit, a change or ANEW=1 begins anew.
+# failed or was skipped, and another commit, a change or FORGET=1 runs all parts.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 tree=$work/'a tree'
@@ -30,7 +30,7 @@ chmod +x build/release/bin/wiremill tests/plants.sh tests/*/*.t
 echo build >.gitignore
 git init -q . && git add . && git -c user.name=n -c user.email=e commit -qm tree || bail "no git"
 export RAN=$work/ran
-unset WM_BUILD MAKEFLAGS MAKELEVEL WM_SIZE ANEW ALLOW_SKIP
+unset WM_BUILD MAKEFLAGS MAKELEVEL WM_SIZE FORGET ALLOW_SKIP
 # Which files and targets ran, sorted.
 proof () # environment...
 {
@@ -69,8 +69,8 @@ ok "what failed or was skipped is tried again, and nothing else" ran "c.t d.t"
 proof
 ok "then nothing" ran ""
 ok "... and each part is listed with its date" says '^== e2e/a.t: green on 20'
-proof ANEW=1
-ok "ANEW=1 forgets" ran "$each"
+proof FORGET=1
+ok "FORGET=1 forgets" ran "$each"
 echo "# more" >>tests/e2e/a.t
 proof
 ok "a change is tried as a whole" ran "$each"

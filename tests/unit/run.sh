@@ -2,7 +2,7 @@
 # run.sh - runs one unit test; what it prints appears when it ends, so that several can run at a time.
 #
 # usage: tests/unit/run.sh build/release/tests/test_NAME
-export MALLOC_PERTURB_=165 # glibc fills what is freed: who still reads it is noticed
+export MALLOC_PERTURB_=165 # glibc fills freed memory, so that reading it is noticed
 output=$("$1" 2>&1)
 code=$?
 exec 9>"${1%/*}/.printing" && flock 9

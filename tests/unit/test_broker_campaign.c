@@ -427,8 +427,8 @@ static bool has_note (const char *name)
     return access (path, F_OK) == 0;
 }
 
-/* Held inputs and batches bind nobody; a result that counts does, and so does an output that was
-   written once. What binds stays as it was when others are refused.  */
+/* Held inputs and batches pin no settings; a result that counts does, and so does an output that
+   was written once. What binds stays as it was when others are refused.  */
 static void begins_again (void **state)
 {
     (void) state;

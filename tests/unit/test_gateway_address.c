@@ -106,7 +106,8 @@ static void test_budget_exact (void **state)
     wm_hold_give (budget, &hold[2]);
     turn (&loop);
     assert_string_equal (order, "1");
-    assert_true (wm_hold_take (budget, &hold[3], &c, 39, note, "3")); /* nobody waits any more */
+    assert_true (
+        wm_hold_take (budget, &hold[3], &c, 39, note, "3")); /* no request waits any more */
     assert_true (wm_hold_take (budget, &hold[1], &a, 90, note, "1")); /* ... nor exceeds */
     assert_int_equal (wm_budget_bytes (budget), 30 + 90 + 39);
     for (int i = 0; i < 4; i++)

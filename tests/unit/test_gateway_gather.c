@@ -412,8 +412,8 @@ static void answer_all (void)
         answer (0, NAN);
 }
 
-/* Clients take turns by rows, of which a request has 64 at least; who was idle is no earlier than
-   those who were served meanwhile.  */
+/* Clients take turns by rows, of which a request has 64 at least; one that was idle is no earlier
+   than those that were served meanwhile.  */
 static void test_turns (void **state)
 {
     (void) state;
@@ -447,7 +447,7 @@ static void test_turns (void **state)
     answer_all ();
     assert_true (idle[0]->order < back[1]->order && back[1]->order < idle[1]->order &&
                  idle[1]->order < back[2]->order && back[2]->order < idle[2]->order);
-    /* who comes while another is under way begins at the turn of that one, not before */
+    /* one that comes while another is under way begins at the turn of that one, not before */
     ask_t *much[4], *late[4];
     for (uint32_t i = 0; i < 4; i++)
         wm_gather_add (gather, &(much[i] = ask_new (256, 5, 0))->request);

@@ -50,7 +50,7 @@ static bool pass_over (uint64_t bytes)
 }
 
 /* Tells that it is ready and that it waits, and ends when a batch comes; one that is given 2.0
-   answers, and goes on; one that is given less than 0 tells that its broker refused it. With
+   answers, and goes on; one that is given less than 0 reports that its broker refused it. With
    WM_TEST_LINK in its environment it first answers what it was not sent ("early"), is refused
    before it is ready ("never") or has a model of other outputs ("other"). Exits with 1 where it is
    given memory.  */

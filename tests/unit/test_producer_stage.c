@@ -156,7 +156,7 @@ static const struct {
     const char *text; /* NULL: it is staged */
 } copies[] = {
     { "good.h5", 1, NULL },
-    { "slow.h5", 12, NULL }, /* more than are tried in vain */
+    { "slow.h5", 12, NULL }, /* more tries than the stager makes without progress */
     { "crawl.h5", 8, "tried 8 times" },
     { "short.h5", 8, "2999999 bytes came, the server has 3000000" },
     { "wrong.h5", 8, "adler32 of the copy is " },

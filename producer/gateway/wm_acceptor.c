@@ -1,5 +1,5 @@
-/* wm_door.c - see wm_door.h.  */
-#include "producer/gateway/wm_door.h"
+/* wm_acceptor.c - see wm_acceptor.h.  */
+#include "producer/gateway/wm_acceptor.h"
 
 #include <czmq.h>
 #include <errno.h>
@@ -9,25 +9,25 @@
 #define ACCEPTS_MAX 16 /* before others have their turn */
 #define REST_US 100000 /* after accept has failed, or while there is no room */
 
-struct wm_door_t {
+struct wm_acceptor_t {
     wm_front_t *front;
     wm_front_kind_t kind;
     int listener;
     wm_watch_t *watch;
     wm_timer_t *rest;
-    wm_enter_t *enter;
+    wm_accepted_t *enter;
     void *argument;
 };
 
 static void accept_again (void *argument)
 {
-    wm_door_t *self = argument;
+    wm_acceptor_t *self = argument;
     self->rest = NULL;
     wm_loop_change (self->watch, EPOLLIN);
 }
 
 /* Waits a little where no connection can be taken: the kernel keeps those that come.  */
-static void rest (wm_door_t *self)
+static void rest (wm_acceptor_t *self)
 {
     wm_loop_change (self->watch, 0);
     self->rest = wm_loop_timer (self->front->loop, wm_loop_now_us (self->front->loop) + REST_US,
@@ -37,7 +37,7 @@ static void rest (wm_door_t *self)
 static void on_accept (void *argument, uint32_t events)
 {
     (void) events;
-    wm_door_t *self = argument;
+    wm_acceptor_t *self = argument;
     char peer[WM_ADDRESS_BYTES];
     for (int i = 0; i < ACCEPTS_MAX; i++) {
         const bool has_room = self->front->connections[self->kind] < self->front->connections_max;
@@ -55,23 +55,23 @@ static void on_accept (void *argument, uint32_t events)
     }
 }
 
-wm_door_t *wm_door_new (wm_front_t *front, wm_front_kind_t kind, int listener, wm_enter_t *enter,
-                        void *argument)
+wm_acceptor_t *wm_acceptor_new (wm_front_t *front, wm_front_kind_t kind, int listener,
+                                wm_accepted_t *enter, void *argument)
 {
-    wm_door_t *self = zmalloc (sizeof *self);
-    *self = (wm_door_t){ front, kind, listener, NULL, NULL, enter, argument };
+    wm_acceptor_t *self = zmalloc (sizeof *self);
+    *self = (wm_acceptor_t){ front, kind, listener, NULL, NULL, enter, argument };
     self->watch = wm_loop_watch (front->loop, listener, EPOLLIN, on_accept, self);
     if (!self->watch) {
         const int failed = errno;
-        wm_door_destroy (&self);
+        wm_acceptor_destroy (&self);
         errno = failed;
     }
     return self;
 }
 
-void wm_door_destroy (wm_door_t **self_p)
+void wm_acceptor_destroy (wm_acceptor_t **self_p)
 {
-    wm_door_t *self = *self_p;
+    wm_acceptor_t *self = *self_p;
     if (!self)
         return;
     *self_p = NULL;
