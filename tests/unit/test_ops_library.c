@@ -291,8 +291,8 @@ static void test_failed (void **state)
     wiremill_client_close (&client);
 }
 
-/* What the broker gives up is held, without a fault. A result of the wrong size is ignored. A ticket
-   ends once.  */
+/* What the broker gives up is held, without a fault. A result of the wrong size is ignored. A
+   ticket ends once.  */
 static void test_held (void **state)
 {
     (void) state;
