@@ -286,15 +286,27 @@ static int64_t late_since (const session_t *producer)
                                                                        : producer->late_ms;
 }
 
+/* A producer that late bytes leave no room for: the next to be asked, or a late one whose NEED does
+   not fit.  */
+static const session_t *without_room (const wm_core_t *self)
+{
+    if (self->short_of_room)
+        return next_to_ask (self);
+    for (const session_t *it = is_held_back (self) ? NULL : self->first; it; it = it->next)
+        if (it->late && it->wants.head &&
+            !wm_core_budget_room (self, wm_core_budget_need_bytes (batch_of (it->wants.head))))
+            return it;
+    return NULL;
+}
+
 /* Whether its late bytes leave too little room to others, and it is late longest.  */
 static bool is_late_too_long (const wm_core_t *self, const session_t *producer)
 {
-    const session_t *next = self->short_of_room ? next_to_ask (self) : NULL;
-    if (!next && producer->late && producer->wants.head && !is_held_back (self) &&
-        !wm_core_budget_room (self, wm_core_budget_need_bytes (batch_of (producer->wants.head))))
-        next = producer; /* alone, and without room for another NEED */
-    if (!next || !producer->n_late ||
+    if (!producer->n_late ||
         self->now_ms - late_since (producer) <= self->config.times.silence_ms)
+        return false;
+    const session_t *next = without_room (self);
+    if (!next)
         return false;
     const uint64_t need = wm_core_budget_need_bytes (batch_of (next->wants.head));
     const uint64_t half = self->config.budget_bytes / 2;

@@ -599,6 +599,15 @@ static bool is_passed_over (const wm_core_t *core, const link_t *link, const ses
            !is_on_the_way (&link->down, WM_MSG_NEED) && !is_on_the_way (&link->up, WM_MSG_BATCH);
 }
 
+/* How long a producer that waits to be asked may wait: one that was late is asked the more rarely,
+   the longer it has sent nothing.  */
+static int64_t asked_within_ms (const wm_core_t *core, const session_t *session)
+{
+    const int64_t need_ms = core->config.times.need_ms;
+    const int64_t pause_ms = session->late ? (session->probed_ms - session->answered_ms) / 4 : 0;
+    return need_ms + (pause_ms > need_ms ? pause_ms : need_ms);
+}
+
 void check_needs (const wm_core_t *core)
 {
     const int64_t need_ms = core->config.times.need_ms;
@@ -619,7 +628,7 @@ void check_needs (const wm_core_t *core)
             link->starved_ms = 0;
         else if (!link->starved_ms)
             link->starved_ms = core->now_ms;
-        else if (core->now_ms - link->starved_ms > 2 * need_ms)
+        else if (core->now_ms - link->starved_ms > asked_within_ms (core, session))
             fail ("%s starves: it has not been asked for anything for %lld ms", link->peer->label,
                   (long long) (core->now_ms - link->starved_ms));
     }

@@ -201,6 +201,30 @@ static void test_asked_once_in_a_while (void **state)
     harness_end (t);
 }
 
+/* p has all that it asks for and still owes one payload; q, which is late with all of the budget,
+   ends although p is late longer.  */
+static void test_one_that_wants_nothing_is_late_longest (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (16 * MIB);
+    uint32_t w = worker (t, 1, 8), p = producer (t, 2), q = producer (t, 3);
+    uint32_t alive[] = { w, p, q, 0 };
+    submit (t, p, claim_of (t, p, "/data/p.h5", "p.scores.h5"), 0, 1);
+    must (t, p, WM_MSG_NEED); /* lost */
+    pass (t, 12000, alive);
+    answer (t, p, must (t, p, WM_MSG_NEED)->msg); /* late, and asked once more */
+    score (t, w);
+    assert_int_equal (look (t).batches_returned, 1);
+    assert_true (row_of (t, "host:2")->late_s < 0);
+    assert_true (look (t).budget_used_bytes > 0);
+    pass (t, 1000, alive);
+    submit_raw (t, q, claim_of (t, q, "/data/q.h5", "q.scores.h5"), 0, BATCHES, WM_RAW_BYTES_MAX);
+    assert_true (count (t, q, WM_MSG_NEED) > 0);
+    pass (t, 60000, alive);
+    must (t, q, WM_MSG_BYE);
+    harness_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +234,7 @@ int main (void)
         cmocka_unit_test (test_late_batches_are_taken),
         cmocka_unit_test (test_late_batch_without_room_is_dropped),
         cmocka_unit_test (test_asked_once_in_a_while),
+        cmocka_unit_test (test_one_that_wants_nothing_is_late_longest),
     };
     return cmocka_run_group_tests_name ("broker_starve", tests, NULL, NULL);
 }
