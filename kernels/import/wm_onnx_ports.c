@@ -33,6 +33,9 @@ static wm_fault_t read_name (const reader_t *self, const Onnx__ValueInfoProto *i
     *port = (wm_port_t){ .n_dim = 0 };
     if (type > 0 && type <= UINT16_MAX && type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
         port->type = (uint16_t) type;
+    if (!*text (info->name))
+        return wm_fault (error, WM_EBATCH, "%s: an %s of the graph has no name: a damaged model",
+                         self->onnx->path, self->what);
     if (strlen (text (info->name)) >= sizeof port->name)
         return wm_fault (error, WM_EBATCH, "%s: %s '%.140s': name longer than %zu bytes: rename it",
                          self->onnx->path, self->what, info->name, sizeof port->name - 1);

@@ -48,6 +48,17 @@ static void ports_refused (void **state)
     save_graph (&g);
     check_refused ("fixed at 256");
     g = family (0);
+    g.n_in = 0;
+    input (&g, "", INTS (-1, H, W, 1)); /* and "patch" is read */
+    save_graph (&g);
+    check_refused ("which nothing makes");
+    graph_t unread = { .ways = 0 };
+    input (&unread, "", INTS (-1, 4));
+    node (&unread, "Constant", "", "y");
+    output (&unread, "y", INTS (-1, 4));
+    save_graph (&unread);
+    check_refused ("an input of the graph has no name");
+    g = family (0);
     g.in[0] = port (&g, "patch", ONNX__TENSOR_PROTO__DATA_TYPE__STRING, INTS (-1, H, W, 1));
     save_graph (&g);
     check_refused ("not a tensor of numbers");
