@@ -195,7 +195,7 @@ static void split_and_fast_wait_for_a_sample (void **state)
     assert_string_equal (t->kept, "");
 
     feeder = again;
-    submit (t, again, claim (t, again), 1, 2);
+    submit (t, again, claim (t, again), 1, 4);
     wm_msg_t measured = hello_of (5, "amx", "sparse/amx/v1");
     measured.error = 1.5e-3, measured.n_hit = 2000;
     const uint32_t good = says_hello (t, &measured);
@@ -203,11 +203,14 @@ static void split_and_fast_wait_for_a_sample (void **state)
     returns_one (t, good, 1);
     assert_true (wm_core_error (t->core, "sparse/amx/v1") == 1.5e-3);
     assert_true (wm_core_error (t->core, "sparse/v1") == 0);
+    returns_one (t, comes (t, 6, "avx2", "sparse/v2"), 1);
+    returns_one (t, comes (t, 8, "vnni", "sparse/v3"), 1);
     wm_msg_init (&msg, WM_MSG_TRIAL_GET);
     say (t, w, &msg, NULL, 0);
     const sent_t *trial = must (t, w, WM_MSG_TRIAL);
     assert_int_equal (trial->msg.code, WM_TRIAL_READY);
-    assert_string_equal (trial->payload, "amx\tsparse/amx/v1\t0.0015\t2000\n");
+    assert_string_equal (trial->payload, "amx\tsparse/amx/v1\t0.0015\t2000\n"
+                                         "avx2\tsparse/v2\t0\t0\nvnni\tsparse/v3\t0\t0\n");
 
     say (t, w, &msg, NULL, 0); /* it may not have read the first one yet */
     refused (t, w, WM_REASON_PROTOCOL);

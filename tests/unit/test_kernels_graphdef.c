@@ -1,6 +1,7 @@
 /* test_kernels_graphdef.c - TensorFlow frozen graphs: the small network in every way that
    TensorFlow and Keras freeze it, what is kept for the general engine, and what is refused.  */
 #include "kernels/wm_import_private.h"
+#include "kernels/import/wm_onnx.h"
 #include "kernels/wm_head.h"
 #include "tests/unit/frozen_graph.h"
 
@@ -228,6 +229,50 @@ static void a_general_graph (void **state)
     hide_engines ();
 }
 
+/* Attributes that a file leaves out have the values of TensorFlow, not of ONNX; those that it has
+   are kept.  */
+static void what_a_file_leaves_out (void **state)
+{
+    (void) state;
+    for (int said = 0; said < 2; said++) {
+        tf_t g = { .ways = 0 };
+        wm_error_t error = { 0 };
+        wm_onnx_t onnx;
+        placeholder (&g, INTS (-1, 4, 4, 2));
+        weights (&g, "v", INTS (2), (float[]){ 1, 1 });
+        Graphdef__Node *norm = node (&g, "FusedBatchNormV3", "norm", "main_input v v v v");
+        Graphdef__Node *leaky = node (&g, "LeakyRelu", "leaky", "norm");
+        Graphdef__Value *value = attr (&g, norm, "is_training");
+        value->has_b = said;
+        if (said) {
+            Graphdef__Value *epsilon = attr (&g, norm, "epsilon"), *alpha = attr (&g, leaky, "alpha");
+            epsilon->has_f = alpha->has_f = 1;
+            epsilon->f = 0.5f, alpha->f = 0.25f;
+        } else
+            norm->n_attr = 0;
+        save_graph (&g);
+        if (wm_onnx_open (&onnx, model_path, NULL, &error) || wm_onnx_read (&onnx, NULL, &error))
+            fail_msg ("%s", error.text);
+        int n_seen = 0;
+        for (size_t i = 0; i < onnx.n_node; i++) {
+            const Onnx__NodeProto *one = onnx.node[i];
+            const bool is_norm = !strcmp (one->op_type, "BatchNormalization");
+            if (!is_norm && strcmp (one->op_type, "LeakyRelu") != 0)
+                continue;
+            n_seen++;
+            const Onnx__AttributeProto *a = wm_onnx_attribute (one, is_norm ? "epsilon" : "alpha");
+            assert_non_null (a);
+            const float wanted = said ? is_norm ? 0.5f : 0.25f : is_norm ? 1e-4f : 0.2f;
+            if (!(a->f == wanted))
+                fail_msg ("%s: %g", one->op_type, (double) a->f);
+            if (is_norm)
+                assert_int_equal (wm_onnx_int (one, "training_mode", 7), !said);
+        }
+        assert_int_equal (n_seen, 2);
+        wm_onnx_clear (&onnx);
+    }
+}
+
 /* Layers that only the general engine has, whose multiply-adds were counted by hand.  */
 static void other_layers (void **state)
 {
@@ -363,9 +408,11 @@ int main (void)
         cmocka_unit_test (the_general_engine_reads_the_same),
         cmocka_unit_test (a_general_graph),
         cmocka_unit_test (other_layers),
+        cmocka_unit_test (what_a_file_leaves_out),
         cmocka_unit_test (graphs_refused),
         cmocka_unit_test (constants_that_lie),
         cmocka_unit_test (truncated_and_changed_files),
     };
+    cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, make_folder, remove_folder);
 }
