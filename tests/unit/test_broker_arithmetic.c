@@ -193,6 +193,13 @@ static void split_and_fast_wait_for_a_sample (void **state)
     say (t, again, &msg, "more", 4); /* the first one stays */
     assert_int_equal (must (t, again, WM_MSG_ACK)->msg.code, WM_MSG_SAMPLE);
     assert_string_equal (t->kept, "");
+    char *largest = calloc (1, WM_RAW_BYTES_MAX + 1);
+    say (t, again, &msg, largest, WM_RAW_BYTES_MAX); /* as many bytes as its row has, and no more */
+    assert_int_equal (must (t, again, WM_MSG_ACK)->msg.code, WM_MSG_SAMPLE);
+    say (t, again, &msg, largest, WM_RAW_BYTES_MAX + 1);
+    refused (t, again, WM_REASON_PROTOCOL);
+    free (largest);
+    again = producer (t, 9);
 
     feeder = again;
     submit (t, again, claim (t, again), 1, 4);

@@ -214,8 +214,14 @@ static void test_poison_is_not_compared (void **state)
             say (t, w, &msg, payload, sizeof payload);
             durable (t);
         }
-        assert_int_equal (look (t).n_duplicate, 1);
-        assert_int_equal (look (t).n_alarm, 0);
+        const wm_summary_t s = look (t);
+        assert_int_equal (s.n_duplicate, 1);
+        assert_int_equal (s.n_alarm, 0);
+        assert_int_equal (s.n_held, first == 0); /* named with the worker that it killed */
+        if (s.n_held) {
+            assert_int_equal (s.held[0].n_hit, 1);
+            assert_non_null (strstr (s.held[0].reason, "1 of 10 hits held: 1 kill the engine of "));
+        }
         harness_end (t);
     }
 }
@@ -740,6 +746,28 @@ static void test_digest_conflict (void **state)
     harness_end (t);
 }
 
+/* An event whose result is lost is done once it is scored again.  */
+static void test_damaged_result_of_a_done_event (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t w = worker (t, 2, 2);
+    for (uint8_t i = 0; i < 2; i++) {
+        const uint32_t p = producer (t, (uint8_t) (i + 10));
+        submit (t, p, claim (t, p), 0, 1);
+        answer_needs (t, p);
+        wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+        result_of (t, w, &task, 1);
+        durable (t);
+        assert_int_equal (look (t).events_done, 1);
+        wm_core_damaged (t->core, task.key, p, t->now_ms);
+        refused (t, p, WM_REASON_BUSY);
+        assert_int_equal (look (t).events_done + look (t).hits_done, 0);
+        wm_core_closed (t->core, p, t->now_ms);
+    }
+    harness_end (t);
+}
+
 static void test_damaged_result (void **state)
 {
     (void) state;
@@ -842,6 +870,7 @@ int main (void)
         cmocka_unit_test (test_restart),
         cmocka_unit_test (test_digest_conflict),
         cmocka_unit_test (test_damaged_result),
+        cmocka_unit_test (test_damaged_result_of_a_done_event),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker_core", tests, NULL, NULL);
