@@ -252,7 +252,7 @@ static bool ragged_is_malformed (const wm_payload_t *payload, char *text, size_t
     float length = 0;
     if (n_value)
         memcpy (&length, status + 1, sizeof length);
-    const uint32_t n = n_value ? wm_ragged_length (&length, n_value) : 0;
+    const uint32_t n = wm_ragged_length (&length, n_value);
     if (n != n_value || (!n && *status == WM_HIT_SCORED)) {
         snprintf (text, bytes, "a row of %zu values that states %u", n_value, n);
         return true;

@@ -130,6 +130,7 @@ static void test_one_of_two_waits (void **state)
     assert_string_equal (look (t).state, "waiting");
     waits (t, p, WM_WAIT_NONE, "");
     waits (t, q, WM_WAIT_END + 7, ""); /* of a later release */
+    assert_int_equal (look (t).n_by_wait[WM_WAIT_MODEL], 0); /* nor does one load a model */
     assert_int_equal (look (t).n_by_wait[WM_WAIT_OUTPUT_DISK], 0);
     assert_string_equal (look (t).state, "running");
     wm_core_brief (t->core, &brief);
@@ -154,6 +155,14 @@ static void test_how_long_it_waits (void **state)
     assert_string_equal (s.waiting_for, "no worker");
     assert_int_equal (s.wait[0].wait, WM_WAIT_NO_WORKER);
     assert_in_range ((int) s.wait[0].since_s, 19, 20);
+    const uint32_t w = worker (t, 2, 1);
+    answer_needs (t, p);
+    must (t, w, WM_MSG_TASK);
+    assert_null (look (t).waiting_for);
+    wm_core_closed (t->core, w, t->now_ms);
+    pass (t, 300000, alive);
+    wm_core_closed (t->core, p, t->now_ms); /* the payload is here: a worker is what it lacks */
+    assert_int_equal (look (t).waiting, WM_WAIT_NO_WORKER);
     harness_end (t);
 }
 
