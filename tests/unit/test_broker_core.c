@@ -717,6 +717,36 @@ static void test_restart (void **state)
     harness_end (t);
 }
 
+/* What a worker has of two inputs is taken over by the event of each, although their numbers are the
+   same.  */
+static void test_orphans_of_two_inputs (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    restore (t, 2);
+    wm_hello_held_t held[2] = { { { 1, 5, 0, 0 }, { 0 }, 10, 0 }, { { 2, 5, 0, 0 }, { 0 }, 10, 0 } };
+    for (uint32_t i = 0; i < 2; i++)
+        digest_of (5, 0, held[i].digest);
+    wm_ledger_input_t input = { .id = 2,
+                                .state = WM_LEDGER_OPEN,
+                                .path = "/data/b.h5",
+                                .name = "b.scores.h5",
+                                .size = 1000,
+                                .mtime_ns = 5,
+                                .n_event = -1,
+                                .text = "" };
+    assert_int_equal (wm_core_restore_input (t->core, &input), 0);
+    const uint32_t w = hello (t, WM_ROLE_WORKER, 2, held, sizeof held), p = producer (t, 1);
+    submit (t, p, claim (t, p), 5, 1);
+    assert_null (take (t, w, WM_MSG_REVOKE));
+    assert_int_equal (look (t).batches_running, 1);
+    submit (t, p, input_ask (t, p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key, 5, 1);
+    assert_null (take (t, w, WM_MSG_REVOKE));
+    assert_int_equal (look (t).batches_running, 2);
+    assert_int_equal (count (t, p, WM_MSG_NEED), 0);
+    harness_end (t);
+}
+
 static void test_digest_conflict (void **state)
 {
     (void) state;
@@ -868,6 +898,7 @@ int main (void)
         cmocka_unit_test (test_given_back),
         cmocka_unit_test (test_held_after_failures),
         cmocka_unit_test (test_restart),
+        cmocka_unit_test (test_orphans_of_two_inputs),
         cmocka_unit_test (test_digest_conflict),
         cmocka_unit_test (test_damaged_result),
         cmocka_unit_test (test_damaged_result_of_a_done_event),
