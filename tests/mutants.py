@@ -16,6 +16,7 @@ Exit 1: the killed are fewer than GOAL (95 %), by more than chance explains.
 """
 import collections
 import difflib
+import fcntl
 import fnmatch
 import glob
 import hashlib
@@ -39,14 +40,15 @@ BUILD = os.environ.get("WM_BUILD", "build/release")
 FILES = {
     "broker": ["broker/wm_core*.c"],
     "producer": ["producer/wm_" + name + ".c" for name in
-                 ("channels", "cut", "dense", "pack", "pedestal", "runs", "segments", "stitch", "view", "wires", "writer*")],
-    "gpuworker": ["gpuworker/wm_[!b]*.c"],
+                 ("channels", "cut", "dense", "pack", "pedestal", "runs", "segments", "stitch", "wires", "writer*")],
+    "gpuworker": ["gpuworker/wm_[!bsv]*.c", *("gpuworker/wm_" + name + ".c" for name in ("scorer", "slots", "stride"))],
     "kernels": ["kernels/import/*.c"],
     "gateway": ["producer/gateway/wm_" + name + ".c" for name in
                 ("gather", "heap", "infer", "region", "signature*", "slice")],
 }
 SIMULATED = "broker/wm_core*.c"
 SEEDS = "20"
+RUNNING = set()  # process groups of tests
 UNLINKED = 127  # exit code of a program that lacks a function
 
 
@@ -107,7 +109,7 @@ def changes(node):
         yield put(node, "1" if text == "0" else "0")
         if text not in ("0", "1"):
             yield put(node, "(%s + 1)" % text)
-        elif text == "1":
+        elif text == "1" and called(node.parent.parent) != "calloc":  # more memory than is needed changes nothing
             yield put(node, "2")
     elif kind in ("true", "false"):
         yield put(node, "false" if kind == "true" else "true")
@@ -124,9 +126,9 @@ def changes(node):
 
 
 def called(node):
-    if node.type == "expression_statement" and node.named_child_count:
+    if node and node.type == "expression_statement" and node.named_child_count:
         node = node.named_child(0)
-    name = node.child_by_field_name("function") if node.type == "call_expression" else None
+    name = node.child_by_field_name("function") if node and node.type == "call_expression" else None
     return name.text.decode() if name else None
 
 
@@ -187,43 +189,63 @@ def check():
 
 
 # ---- trying one ----------------------------------------------------------------------------------
-def limited():
-    """In the child: a group of its own; a mutant may ask for all memory, or fill the disk."""
+def limited(program):
+    """In the child: a group of its own; a mutant may ask for all memory, or fill the disk. Tests of regions make a file of
+    terabytes, all of them a hole."""
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_DATA, (6 << 30, 6 << 30))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 30, 2 << 30))
+    if not program.endswith("_region"):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 30, 2 << 30))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def room_for_files():
+    """Returns where tests put their files: in memory, if it has room for them, as tests of damage spend most of their time in
+    fdatasync on a disk; a mutant may write 2 GiB (limited)."""
+    memory = "/dev/shm"
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK | os.X_OK):
+        return None
+    at = os.statvfs(memory)
+    return memory if at.f_bavail * at.f_frsize >= 8 << 30 else None
 
 
 def run(command, seconds, libraries=""):
     """Returns (exit code, or None where it was stopped; seconds). Its temporary files are removed, its children ended. In unit
-    tests glibc fills freed memory, so that reading it is noticed; the simulator would take ten times as long."""
+    tests glibc fills freed memory, so that reading it is noticed; the simulator and thousands of starts would take ten times as
+    long."""
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="wm-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="wm-", dir=room_for_files(), ignore_cleanup_errors=True) as folder:
         environment = dict(os.environ, TMPDIR=folder, LD_LIBRARY_PATH=libraries, LD_BIND_NOW="1",
-                           MALLOC_PERTURB_="0" if "--seeds" in command else "165")
+                           MALLOC_PERTURB_="0" if "--seeds" in command or command[0].endswith("_damage") else "165")
         child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.DEVNULL, preexec_fn=limited)
+                                 stderr=subprocess.DEVNULL, preexec_fn=lambda: limited(command[0]))
+        RUNNING.add(child.pid)
         try:
             code = child.wait(seconds)
         except subprocess.TimeoutExpired:
             code = None
-        try:
-            os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        end(child.pid)
+        RUNNING.discard(child.pid)
         child.wait()
     return code, time.monotonic() - began
 
 
+def end(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 def is_shared(test):
-    return not test.startswith(("sim", "test_kernels_"))
+    """Not what wraps functions (of the linker's --wrap: calls inside a shared library would stay), nor tests of kernels."""
+    return not test.startswith(("sim", "test_kernels_")) and b"__wrap_" not in read("tests/unit/%s.c" % test)
 
 
 class Copy:
     """A copy of the build, used by one thread for one mutant after another. Tests are linked with shared libraries of the rooms,
-    so that a mutant links one library again and no test. Not so the simulator, which wraps functions, and tests of kernels,
-    whose engines contain functions of that room: they are linked again."""
+    so that a mutant links one library again and no test. Not so the simulator and tests that wrap functions, and tests of
+    kernels, whose engines contain functions of that room: they are linked again."""
 
     def __init__(self, folder, of=None):
         self.folder = folder
@@ -285,6 +307,7 @@ class Trial:
 
     def __init__(self, prefix, count, seed):
         self.lock = threading.Lock()
+        self.stopped = False
         self.room = files(prefix)
         self.source = {file: read(file) for file in self.room}
         self.known = equivalents()
@@ -311,11 +334,11 @@ class Trial:
         while True:
             with self.lock:
                 test = next((t for tests in self.tests.values() for t in tests if t not in self.seconds), None)
-                if not test:
+                if not test or self.stopped:
                     return
                 self.seconds[test] = 0
             verdict, took = copy.fails(test, 600)
-            if verdict:
+            if verdict and not self.stopped:
                 raise RuntimeError("%s: %s without a mutant; mend that first" % (test, verdict))
             self.seconds[test] = took
 
@@ -323,7 +346,7 @@ class Trial:
         """Returns a mutant that is still to be drawn, or None."""
         with self.lock:
             for file in self.left:
-                if self.left[file] and self.queue[file]:
+                if not self.stopped and self.left[file] and self.queue[file]:
                     self.left[file] -= 1
                     return self.queue[file].pop()
         return None
@@ -358,6 +381,8 @@ class Trial:
                     return self.drop(mutant, "not linked")
                 failed, took = copy.fails(test, HANG_S + 20 * self.seconds[test])
                 spent += took
+                if self.stopped:
+                    return None
                 if failed == "not linked":
                     return self.drop(mutant, failed)
                 if failed:
@@ -377,7 +402,6 @@ class Trial:
             ready.wait()
             while not errors and (mutant := self.next()):
                 self.attempt(copy, mutant)
-            shutil.rmtree(copy.folder)
         except BaseException as error:  # pylint: disable=broad-except
             errors.append(error)
             ready.abort()
@@ -411,6 +435,7 @@ def diff(mutant):
 
 def report(trial):
     """Prints survivors, rooms and the score; returns whether the goal is not refuted."""
+    high = 1.0
     for mutant, _, verdict, _ in sorted(trial.done):
         if verdict == "SURVIVED":
             print("\nsurvivor: %s\n%s" % (mutant.what, diff(mutant)), end="")
@@ -426,30 +451,64 @@ def report(trial):
     return high >= GOAL
 
 
+def alone(folder):
+    """Makes the folder and returns its lock; ends this process if another holds it."""
+    os.makedirs(folder, exist_ok=True)
+    lock = open(folder + "lock", "w", encoding="utf-8")  # pylint: disable=consider-using-with
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("mutants: another make mutants works in %s: wait for its end" % folder)
+    return lock
+
+
 def draw(count, seed, prefix):
     trial = Trial(prefix, count, seed)
+    if not trial.room:
+        sys.exit("mutants: T=%s begins the path of no file that is mutated; these are:\n  %s" %
+                 (prefix, "\n  ".join(pattern for patterns in FILES.values() for pattern in patterns)))
+    untested = [file for file, tests in trial.tests.items() if not tests]
+    if untested:
+        sys.exit("mutants: no unit test of its room links %s: each of its mutants would survive" % ", ".join(untested))
     jobs = int(os.environ.get("JOBS") or os.cpu_count())
-    print("%d mutants of %d files, SEED=%s" % (count, len(trial.room), seed), flush=True)
+    print("%d mutants of %d files, SEED=%s" % (sum(trial.left.values()), len(trial.room), seed), flush=True)
     folder = BUILD + "/mutants/"
-    first = Copy(folder + "0")
-    if not first.build({test for tests in trial.tests.values() for test in tests}):
-        sys.exit("mutants: the tests do not build without a mutant: type make unit")
-    copies = [first] + [Copy(folder + str(number), first) for number in range(1, jobs)]
-    errors, ready = [], threading.Barrier(jobs)
-    threads = [threading.Thread(target=trial.work, args=(copy, ready, errors)) for copy in copies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    lock = alone(folder)
+    errors, threads, ready = [], [], threading.Barrier(jobs)
+    try:
+        first = Copy(folder + "0")
+        if not first.build({test for tests in trial.tests.values() for test in tests}):
+            sys.exit("mutants: the tests do not build without a mutant: type make unit")
+        copies = [first] + [Copy(folder + str(number), first) for number in range(1, jobs)]
+        threads += [threading.Thread(target=trial.work, args=(copy, ready, errors)) for copy in copies]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        trial.stopped = True
+        errors.insert(0, "stopped (of the sources only copies were changed)")
+        while any(thread.is_alive() for thread in threads):
+            for group in list(RUNNING):
+                end(group)
+            time.sleep(0.1)
+    finally:
+        for number in range(jobs):
+            shutil.rmtree(folder + str(number), ignore_errors=True)
+        lock.close()
+    good = report(trial)
     for error in errors:
         if not isinstance(error, threading.BrokenBarrierError):
             sys.exit("mutants: %s" % error)
-    return report(trial)
+    return good
 
 
 def main():
     os.chdir(os.path.dirname(os.path.abspath(__file__)) + "/..")
     verb, *rest = sys.argv[1:] or [""]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if verb == "draw":
         count, seed, prefix = (rest + ["", "", ""])[:3]
         seed = seed or subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True).stdout.strip()

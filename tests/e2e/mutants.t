@@ -104,6 +104,28 @@ stale ()
     [ $code = 1 ] && grep -q 'no mutant of the sources any more' "$work/drawn"
 }
 ok "an entry of mutants that are equivalent is no mutant: refused" stale
+draws () { cd "$toy" && exec env -u MAKEFLAGS JOBS=1 CC=gcc WM_BUILD=build/release "$python" tests/mutants.py draw "$@"; }
+no_file ()
+{
+    (draws 4 a broker/none) >"$work/drawn" 2>&1
+    [ $? = 1 ] && grep -q 'T=broker/none begins the path of no file' "$work/drawn" && grep -q 'broker/wm_core\*.c' "$work/drawn"
+}
+ok "a path that begins no file: said, with those that are there" no_file
+stopped ()
+{
+    local pid before code
+    before=$(cat "$toy"/broker/*.c | sha256sum)
+    draws 1000 1 >"$work/drawn" 2>&1 &
+    pid=$!
+    until_true 60 grep -q ^killed "$work/drawn" || return 1
+    ! (draws 1 1) >"$work/second" 2>&1 && grep -q 'another make mutants' "$work/second" || return 1
+    kill -TERM $pid
+    wait $pid
+    code=$?
+    [ $code = 1 ] && grep -q '^all ' "$work/drawn" && grep -q '^mutants: stopped' "$work/drawn" || { cat "$work/drawn"; return 1; }
+    [ "$before" = "$(cat "$toy"/broker/*.c | sha256sum)" ] && [ "$(ls "$toy/build/release/mutants")" = lock ]
+}
+ok "one that is stopped shows what it has, and leaves sources as they were and no copies; a second at a time is refused" stopped
 
 # Mistakes in the tool: as Python's text, what is replaced and by what.
 mistake () # what, by

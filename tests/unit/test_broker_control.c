@@ -129,7 +129,7 @@ static void test_one_of_two_waits (void **state)
     assert_string_equal (look (t).waiting_for, "disk full (output)");
     assert_string_equal (look (t).state, "waiting");
     waits (t, p, WM_WAIT_NONE, "");
-    waits (t, q, WM_WAIT_END + 7, ""); /* of a later release */
+    waits (t, q, WM_WAIT_END + 7, "");                       /* of a later release */
     assert_int_equal (look (t).n_by_wait[WM_WAIT_MODEL], 0); /* nor does one load a model */
     assert_int_equal (look (t).n_by_wait[WM_WAIT_OUTPUT_DISK], 0);
     assert_string_equal (look (t).state, "running");

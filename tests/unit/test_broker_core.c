@@ -724,7 +724,8 @@ static void test_orphans_of_two_inputs (void **state)
     (void) state;
     harness_t *t = harness_new (64 * MIB);
     restore (t, 2);
-    wm_hello_held_t held[2] = { { { 1, 5, 0, 0 }, { 0 }, 10, 0 }, { { 2, 5, 0, 0 }, { 0 }, 10, 0 } };
+    wm_hello_held_t held[2] = { { { 1, 5, 0, 0 }, { 0 }, 10, 0 },
+                                { { 2, 5, 0, 0 }, { 0 }, 10, 0 } };
     for (uint32_t i = 0; i < 2; i++)
         digest_of (5, 0, held[i].digest);
     wm_ledger_input_t input = { .id = 2,

@@ -245,7 +245,8 @@ static void what_a_file_leaves_out (void **state)
         Graphdef__Value *value = attr (&g, norm, "is_training");
         value->has_b = said;
         if (said) {
-            Graphdef__Value *epsilon = attr (&g, norm, "epsilon"), *alpha = attr (&g, leaky, "alpha");
+            Graphdef__Value *epsilon = attr (&g, norm, "epsilon"),
+                            *alpha = attr (&g, leaky, "alpha");
             epsilon->has_f = alpha->has_f = 1;
             epsilon->f = 0.5f, alpha->f = 0.25f;
         } else

@@ -658,6 +658,19 @@ static void patches_are_cut (void **state)
     assert_int_equal (pack->held_row[0], 1005);
     assert_int_equal (pack->row[5], 1007);
     assert_int_equal (pack->batch[0].raw_bytes, 4 * VALUES * 7);
+    wm_cut_t *cut = wm_cut_new (&spec, (wm_cut_limits_t){ 4, 64, 4 * VALUES * 10, true });
+    wm_batch_t batch = { 0 };
+    const uint32_t *hit;
+    uint32_t n = 0;
+    assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
+    while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit)
+        for (uint32_t i = 0; i < batch.n_hit; i++) /* each row is the patch of its hit */
+            assert_memory_equal (batch.patch + i * VALUES, event.patch + hit[i] * VALUES,
+                                 VALUES * sizeof (float)),
+                n++;
+    assert_int_equal (n, N - 2);
+    wm_cut_destroy (&cut);
+    wm_batch_clear (&batch);
     wm_pack_destroy (&pack);
     wm_packer_destroy (&packer);
     packer = wm_packer_new (&spec, (wm_cut_limits_t){ 4, 64, 4 * VALUES - 1, true },

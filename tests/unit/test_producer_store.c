@@ -419,7 +419,8 @@ static void test_pauses (void **state)
         } while (*get (at ("mode")));
         now_ms = wm_now_ms ();
         if (n && now_ms - before_ms[n - 1] < wait_ms << (n - 1))
-            fail_msg ("try %d came %d ms after the one before", n, (int) (now_ms - before_ms[n - 1]));
+            fail_msg ("try %d came %d ms after the one before", n,
+                      (int) (now_ms - before_ms[n - 1]));
     }
     hear_end (store);
     hear (store, WM_STAGE_STORED);
