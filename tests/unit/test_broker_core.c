@@ -717,7 +717,7 @@ static void test_restart (void **state)
     harness_end (t);
 }
 
-/* What a worker has of two inputs is taken over by the event of each, although their numbers are the
+/* The event of each input takes over what a worker has of it, although their numbers are the
    same.  */
 static void test_orphans_of_two_inputs (void **state)
 {
