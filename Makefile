@@ -311,6 +311,7 @@ FUZZ_ROOM_core     := broker
 FUZZ_ROOM_endpoint := schema
 FUZZ_ROOM_frames   := producer
 FUZZ_ROOM_graphdef := kernels
+FUZZ_ROOM_h1       := schema
 FUZZ_ROOM_h5       := producer
 FUZZ_ROOM_infer    := gateway
 FUZZ_ROOM_join     := schema

@@ -98,6 +98,18 @@ static bool take_target (wm_h1_t *self, char *target)
     return (*target == '/' || strcmp (target, "*") == 0) && decode (target);
 }
 
+/* Whether it is a method of RFC 9110 or PATCH. A server that does not know one must not take it for
+   another.  */
+static bool is_method (const char *method)
+{
+    static const char *const known[] = { "GET",     "HEAD",    "POST",  "PUT",  "DELETE",
+                                         "CONNECT", "OPTIONS", "TRACE", "PATCH" };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp (known[i], method) == 0)
+            return true;
+    return false;
+}
+
 /* "METHOD TARGET HTTP/1.1", with one blank between.  */
 static void take_request (wm_h1_t *self, char *line)
 {
@@ -121,6 +133,8 @@ static void take_request (wm_h1_t *self, char *line)
         }
     if (version[5] != '1')
         refuse (self, 505, "this server speaks HTTP/1.1");
+    else if (!is_method (line))
+        refuse (self, 501, "HTTP has no such method");
     else if (!take_target (self, target))
         refuse (self, 400, "the request's target is no path");
 }
@@ -292,6 +306,8 @@ static bool add (wm_h1_t *self, uint8_t byte)
         refuse (self, 400, "a chunk is longer than its size");
     else if (self->step == CHUNK_SIZE && n >= CHUNK_LINE_BYTES)
         refuse (self, 400, "a chunk's extensions are too long");
+    else if (self->step == TRAILERS && ++self->trailers > WM_H1_HEAD_BYTES)
+        refuse (self, 431, "the trailers are longer than 16 KiB");
     else if (self->n + 2 >= WM_H1_HEAD_BYTES)
         refuse (self, self->step == REQUEST_LINE ? 414 : 431,
                 "the request line and headers are longer than 16 KiB");

@@ -4,7 +4,8 @@
    Where two readers could see a request's end in different places, or a header in different ways,
    it is refused, and nothing behind it is read: Content-Length with Transfer-Encoding or given
    twice, a blank before a colon, folded headers, lines that end without CR LF, control bytes, any
-   coding but chunked. It allocates nothing and knows no socket; time and sizes of bodies are the
+   coding but chunked. A method that HTTP does not have is refused, too (501); which of the others a
+   path takes is the caller's to decide. It allocates nothing and knows no socket; time and sizes of bodies are the
    caller's to limit. Thread: the caller's.  */
 #ifndef WM_H1_H
 #define WM_H1_H
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WM_H1_HEAD_BYTES 16384  /* of the request line and all headers, trailers too */
+#define WM_H1_HEAD_BYTES 16384  /* of the request line and all headers; of all trailers */
 #define WM_H1_ANSWER_BYTES 2048 /* of the head of an answer */
 
 typedef enum {
@@ -38,6 +39,7 @@ typedef struct {
     bool is_1_0, has_cr, has_host, has_length, has_coding, closes;
     unsigned step;
     uint64_t left;      /* bytes of the body, or of its chunk */
+    size_t trailers;    /* bytes of them that have come */
     size_t line, n;     /* in `head`: where the line begins, and its end */
     size_t fields, end; /* ... and where name, value, name, value ... are, each with a NUL */
     char head[WM_H1_HEAD_BYTES];

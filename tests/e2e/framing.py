@@ -102,6 +102,8 @@ BAD = {
     "a chunk's extension with a NUL": (chunked(b"2;x\0y\r\n[]\r\n" + LAST), 400),
     "a trailer with a blank before the colon": (chunked(b"2\r\n[]\r\n0\r\nX : y\r\n\r\n"), 400),
     "a trailer with a lone LF": (chunked(b"2\r\n[]\r\n0\r\nX: y\n\r\n"), 400),
+    "trailers of 42 kB": (chunked(b"2\r\n[]\r\n0\r\n" + b"X: y\r\n" * 7000 + b"\r\n"), 431),
+    "a method that HTTP does not have": (head(first=b"X%s %s HTTP/1.1"), 501),
     "the last chunk with a lone LF": (chunked(b"2\r\n[]\r\n0\r\n\n"), 400),
 }
 # What is right, in all its ways: answered, and so is the request behind it where the listener keeps connections.

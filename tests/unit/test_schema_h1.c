@@ -64,6 +64,9 @@ static void test_framing (void **state)
         { "GET /a HTTP/2.0\r\n\r\n", NULL, 505 },
         { "GET /a%00b HTTP/1.1\r\nHost: h\r\n\r\n", NULL, 400 },
         { "GET a HTTP/1.1\r\nHost: h\r\n\r\n", NULL, 400 },
+        { "PATCH /a HTTP/1.1\r\nHost: h\r\n\r\n", "", 0 },
+        { "BREW /a HTTP/1.1\r\nHost: h\r\n\r\n", NULL, 501 },
+        { "get /a HTTP/1.1\r\nHost: h\r\n\r\n", NULL, 501 },
         { "\r\n\r\n\r\n", NULL, 400 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -141,6 +144,24 @@ static void test_limits (void **state)
     }
 }
 
+/* Many short trailers are bounded as one long one is; 2 bytes of each are no part of its line.  */
+static void test_trailers (void **state)
+{
+    (void) state;
+    static char text[3 * WM_H1_HEAD_BYTES];
+    for (size_t each = 4; each <= 1024; each *= 4)
+        for (size_t n = WM_H1_HEAD_BYTES / each - 1; n < WM_H1_HEAD_BYTES / each + 2; n++) {
+            size_t top = (size_t) sprintf (text, START "Transfer-Encoding: chunked\r\n\r\n0\r\n");
+            for (size_t i = 0; i < n; i++)
+                top += (size_t) sprintf (text + top, "X:%0*d\r\n", (int) each - 2, 0);
+            strcpy (text + top, "\r\n");
+            reads (text, top + 2, 4096);
+            const bool fits = n * each <= WM_H1_HEAD_BYTES;
+            assert_int_equal (h1.state, fits ? WM_H1_END : WM_H1_REFUSED);
+            assert_int_equal (h1.code, fits ? 0 : 431);
+        }
+}
+
 static void test_answer (void **state)
 {
     (void) state;
@@ -161,9 +182,8 @@ static void test_answer (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (test_framing),
-        cmocka_unit_test (test_head),
-        cmocka_unit_test (test_limits),
+        cmocka_unit_test (test_framing), cmocka_unit_test (test_head),
+        cmocka_unit_test (test_limits),  cmocka_unit_test (test_trailers),
         cmocka_unit_test (test_answer),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
