@@ -2,11 +2,14 @@
 
 usage: framing.py framing NAME=ADDRESS:PORT,METHOD,PATH,keeps|closes ...      METHOD and PATH answer 200; "TLS" is by TLS
        framing.py streams GRPC
+       framing.py leaves GRPC PROCESS         by TLS; its process id
        framing.py slow GATEWAY SERVE GRPC
 
 A request whose end two readers could see in different places is answered by an error and the connection is closed: what follows
 is never read as another request. Each row is sent with such a request behind it.
 """
+import os
+import signal
 import socket
 import ssl
 import struct
@@ -266,18 +269,16 @@ def streams():
 
 
 def leaves():
-    """Clients over TLS leave with answers unread, which resets the connection behind close_notify: the gateway goes on."""
-    address = sys.argv[2]
+    """Clients over TLS leave with what the gateway sent unread, which resets the connection behind close_notify. The gateway, which
+    is stopped meanwhile, then reads calls and close_notify at once, and cannot send the answers: that ends this connection alone."""
+    address, gateway = sys.argv[2], int(sys.argv[3])
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
-    calls = b"".join(frame(HEADERS, 4, i, heads(USUAL)) + frame(DATA, 1, i, LIVE) for i in range(1, 2000, 2))
-    for _ in range(10):
-        said = socket.socket()
-        said.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        said.settimeout(60)
-        said.connect((address.rsplit(":", 1)[0], int(address.rsplit(":", 1)[1])))
-        come, go = ssl.MemoryBIO(), ssl.MemoryBIO()
+    calls = b"".join(frame(HEADERS, 4, i, heads(USUAL)) + frame(DATA, 1, i, LIVE) for i in range(1, 100, 2))
+    assert len(GREETING + calls) < 16000  # of one TLS record
+    for _ in range(3):
+        said, come, go = connect(address), ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = context.wrap_bio(come, go)
         while True:
             try:
@@ -286,14 +287,19 @@ def leaves():
             except ssl.SSLWantReadError:
                 said.sendall(go.read())
                 come.write(said.recv(65536))
-        tls.write(GREETING + calls)
         said.sendall(go.read())
-        said.recv(1, socket.MSG_PEEK)  # answers have begun to come, and stay unread
+        said.recv(1, socket.MSG_PEEK)  # stays unread
+        os.kill(gateway, signal.SIGSTOP)
         try:
-            tls.unwrap()
-        except ssl.SSLWantReadError:
+            tls.write(GREETING + calls)
+            try:
+                tls.unwrap()
+            except ssl.SSLWantReadError:
+                pass
             said.sendall(go.read())
-        said.close()
+            said.close()
+        finally:
+            os.kill(gateway, signal.SIGCONT)
     with context.wrap_socket(connect(address)) as said:
         said.sendall(GREETING + frame(HEADERS, 4, 1, heads(USUAL)) + frame(DATA, 1, 1, LIVE))
         while (one := read_frame(said))[0] != DATA:

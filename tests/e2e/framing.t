@@ -29,7 +29,7 @@ fi
 ok "framing: what is wrong is refused and nothing behind it is read, what is right is answered" run framing "${listeners[@]}"
 ok "HTTP/2: what is wrong with one request ends that alone" run streams "$grpc"
 [ -z "$secure" ] || ok "... clients of TLS that leave their answers unread end themselves alone" \
-    run leaves "$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log2")"
+    run leaves "$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log2")" "$secure"
 if [ "$(size '' 1 1)" ]; then
     ok "slow clients: one that stands still is cut off in time, one that goes on is answered" run slow "$http" "$page" "$grpc"
 fi
