@@ -2,8 +2,9 @@
 
    One thread polls the listener, while a place is free, and all connections. A connection has one
    request: its head and body are read (schema/base/wm_h1.h refuses what is wrong with them), the
-   body is dropped, the answer is sent. Then it is read until the client closes it: the kernel would
-   reset a connection that is closed with bytes unread, and the client would lose the answer.  */
+   body is dropped, the answer is sent. Then it is read until the client closes it, or has sent
+   LINGER_BYTES_MAX: the kernel would reset a connection that is closed with bytes unread, and the
+   client would lose the answer.  */
 #include "ops/serve/wm_http.h"
 #include "ops/serve/wm_throttle.h"
 #include "schema/base/wm_address.h"
@@ -30,7 +31,9 @@
 #define ADDRESS_BYTES 80
 #define WAITING_MAX 512            /* connections, in the kernel */
 #define BODY_BYTES_MAX (64u << 10) /* of a request that is answered otherwise */
+#define LINGER_BYTES_MAX (1u << 20)
 #define SWEEP_MS 100
+#define REST_MS 100 /* where no connection can be accepted */
 #define IN_BYTES (16u << 10)
 
 typedef struct {
@@ -39,6 +42,7 @@ typedef struct {
     struct sockaddr_storage from;
     size_t body; /* bytes of the request's that have come */
     bool lingers;
+    size_t dropped;         /* ... of bytes that come behind the answer */
     size_t sent, out_bytes; /* of `out`; 0: there is no answer yet */
     char *out;
     wm_h1_t *h1;
@@ -54,6 +58,7 @@ struct wm_http_t {
     void *context;
     char address[ADDRESS_BYTES];
     /* Of the thread.  */
+    int64_t rests_until_ms; /* nothing is accepted before */
     wm_throttle_t throttle;
     place_t place[WM_HTTP_CONNECTIONS_MAX];
 };
@@ -183,6 +188,8 @@ static bool receive (wm_http_t *self, place_t *place)
     size_t body;
     if (n <= 0)
         return n < 0 && (errno == EAGAIN || errno == EINTR);
+    if (place->lingers)
+        return (place->dropped += (size_t) n) <= LINGER_BYTES_MAX;
     for (size_t at = 0; at < (size_t) n && !place->out_bytes; place->body += body) {
         at += wm_h1_read (place->h1, data + at, (size_t) n - at, &body);
         look (self, place);
@@ -217,8 +224,11 @@ static void enter (wm_http_t *self, place_t *place)
     socklen_t size = sizeof place->from;
     place->fd = accept4 (self->listener, (struct sockaddr *) (void *) &place->from, &size,
                          SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (place->fd < 0)
+    if (place->fd < 0) {
+        const bool is_gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+        self->rests_until_ms = is_gone ? 0 : wm_now_ms () + REST_MS; /* no descriptor is free */
         return;
+    }
     place->since_ms = wm_now_ms ();
     place->h1 = calloc (1, sizeof *place->h1);
     if (!place->h1)
@@ -254,8 +264,9 @@ static void *run (void *argument)
             const short events = place->out_bytes && !place->lingers ? POLLOUT : POLLIN;
             ready[n++] = (struct pollfd){ place->fd, events, 0 };
         }
-        ready[1] = (struct pollfd){ free_place ? self->listener : -1, POLLIN, 0 };
-        poll (ready, n, n > 2 ? SWEEP_MS : -1);
+        const bool rests = wm_now_ms () < self->rests_until_ms;
+        ready[1] = (struct pollfd){ free_place && !rests ? self->listener : -1, POLLIN, 0 };
+        poll (ready, n, n > 2 || rests ? SWEEP_MS : -1);
         if (ready[0].revents)
             return NULL;
         for (nfds_t i = 2; i < n; i++)

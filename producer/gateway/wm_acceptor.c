@@ -11,11 +11,10 @@
 
 struct wm_acceptor_t {
     wm_front_t *front;
-    wm_front_kind_t kind;
+    const wm_acceptor_how_t *how;
     int listener;
     wm_watch_t *watch;
     wm_timer_t *rest;
-    wm_accepted_t *enter;
     void *argument;
 };
 
@@ -26,7 +25,8 @@ static void accept_again (void *argument)
     wm_loop_change (self->watch, EPOLLIN);
 }
 
-/* Waits a little where no connection can be taken: the kernel keeps those that come.  */
+/* Waits a little where no connection can be taken, for want of places or of descriptors: the kernel
+   keeps those that come.  */
 static void rest (wm_acceptor_t *self)
 {
     wm_loop_change (self->watch, 0);
@@ -34,32 +34,48 @@ static void rest (wm_acceptor_t *self)
                                 accept_again, self);
 }
 
+static bool has_place (const wm_acceptor_t *self)
+{
+    return wm_front_has_place (self->front, self->how->kind, self->how->bytes);
+}
+
+/* Accepts one. False: with errno. A client whose address may not have it takes no place.  */
+static bool accept_one (wm_acceptor_t *self)
+{
+    char peer[WM_ADDRESS_BYTES];
+    if (!has_place (self) && !self->how->spare (self->argument, false)) {
+        errno = EMFILE;
+        return false;
+    }
+    const int fd = wm_io_accept (self->listener, peer);
+    if (fd < 0)
+        return false;
+    const bool may_enter = wm_addresses_admit (self->front->addresses, peer) &&
+                           (has_place (self) || self->how->spare (self->argument, true));
+    if (may_enter)
+        self->how->enter (self->argument, fd, peer);
+    else
+        close (fd);
+    return true;
+}
+
 static void on_accept (void *argument, uint32_t events)
 {
     (void) events;
     wm_acceptor_t *self = argument;
-    char peer[WM_ADDRESS_BYTES];
-    for (int i = 0; i < ACCEPTS_MAX; i++) {
-        const bool has_room = self->front->connections[self->kind] < self->front->connections_max;
-        const int fd = has_room ? wm_io_accept (self->listener, peer) : (errno = EMFILE, -1);
-        if (fd >= 0 && wm_addresses_admit (self->front->addresses, peer))
-            self->enter (self->argument, fd, peer);
-        else if (fd >= 0)
-            close (fd);
-        else if (errno == EAGAIN)
-            return;
-        else if (errno != ECONNABORTED && errno != EINTR) {
-            rest (self);
+    for (int i = 0; i < ACCEPTS_MAX; i++)
+        if (!accept_one (self) && errno != ECONNABORTED && errno != EINTR) {
+            if (errno != EAGAIN)
+                rest (self);
             return;
         }
-    }
 }
 
-wm_acceptor_t *wm_acceptor_new (wm_front_t *front, wm_front_kind_t kind, int listener,
-                                wm_accepted_t *enter, void *argument)
+wm_acceptor_t *wm_acceptor_new (wm_front_t *front, const wm_acceptor_how_t *how, int listener,
+                                void *argument)
 {
     wm_acceptor_t *self = zmalloc (sizeof *self);
-    *self = (wm_acceptor_t){ front, kind, listener, NULL, NULL, enter, argument };
+    *self = (wm_acceptor_t){ front, how, listener, NULL, NULL, argument };
     self->watch = wm_loop_watch (front->loop, listener, EPOLLIN, on_accept, self);
     if (!self->watch) {
         const int failed = errno;

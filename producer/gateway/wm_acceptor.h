@@ -1,5 +1,7 @@
-/* wm_acceptor.h - a listening socket in the loop: accepts connections while there is room for them.
+/* wm_acceptor.h - a listening socket in the loop: accepts connections while there are places.
 
+   Where all are taken, the connection that is idle for longest makes place for a new one. Where
+   none is idle, clients wait in the kernel.
    Thread: the loop's.  */
 #ifndef WM_ACCEPTOR_H
 #define WM_ACCEPTOR_H
@@ -9,13 +11,19 @@
 
 typedef struct wm_acceptor_t wm_acceptor_t;
 
-/* Takes a connection, which its address may have: a descriptor, and "ADDRESS:PORT" of its peer. It
-   counts it in front->connections[kind].  */
-typedef void wm_accepted_t (void *argument, int fd, const char *peer);
+typedef struct {
+    wm_front_kind_t kind;
+    size_t bytes; /* that a connection takes, as wm_front_enter has them */
+    /* Takes a connection, which its address may have: a descriptor, and "ADDRESS:PORT" of its
+       peer. It counts it (wm_front_enter).  */
+    void (*enter) (void *argument, int fd, const char *peer);
+    /* Returns whether a connection is idle. closes: closes the one that is so for longest.  */
+    bool (*spare) (void *argument, bool closes);
+} wm_acceptor_how_t;
 
-/* Takes the listening descriptor. NULL with errno: it is closed.  */
-wm_acceptor_t *wm_acceptor_new (wm_front_t *front, wm_front_kind_t kind, int listener,
-                                wm_accepted_t *enter, void *argument);
+/* Takes the listening descriptor; `how` is lent. NULL with errno: it is closed.  */
+wm_acceptor_t *wm_acceptor_new (wm_front_t *front, const wm_acceptor_how_t *how, int listener,
+                                void *argument);
 /* Accepts no more.  */
 void wm_acceptor_destroy (wm_acceptor_t **self_p);
 

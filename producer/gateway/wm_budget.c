@@ -6,7 +6,7 @@
 
 struct wm_budget_t {
     wm_loop_t *loop;
-    size_t bytes, bytes_max, share_max;
+    size_t bytes, bytes_max, share_max, aside;
     unsigned address_percent;
     wm_hold_t *over;   /* the one that exceeds the budget */
     wm_line_t begun;   /* who wait and hold something */
@@ -56,12 +56,19 @@ bool wm_budget_shares (const wm_budget_t *self, uint64_t of_address, uint64_t fr
     return (100 - self->address_percent) * of_address <= self->address_percent * free;
 }
 
+/* What requests may hold.  */
+static size_t most (const wm_budget_t *self)
+{
+    const size_t half = self->bytes_max / 2;
+    return self->bytes_max - (self->aside < half ? self->aside : half);
+}
+
 /* Whether its address may hold so much more.  */
 static bool address_fits (const wm_budget_t *self, const wm_hold_t *hold)
 {
     const wm_address_t *address = hold->share->address;
     const uint64_t more = hold->wanted - hold->bytes, bytes = self->bytes + more;
-    const uint64_t free = bytes < self->bytes_max ? self->bytes_max - bytes : 0;
+    const uint64_t free = bytes < most (self) ? most (self) - bytes : 0;
     return !address || wm_budget_shares (self, address->bytes + more, free);
 }
 
@@ -91,14 +98,14 @@ static bool in_address (const wm_budget_t *self, const wm_hold_t *hold)
 static bool in_budget (const wm_budget_t *self, const wm_hold_t *hold)
 {
     const size_t more = hold->wanted - hold->bytes;
-    return self->bytes + more <= self->bytes_max || !self->bytes ||
+    return self->bytes + more <= most (self) || !self->bytes ||
            (hold->bytes && is_over (self->over, hold));
 }
 
 static void grant_it (wm_budget_t *self, wm_hold_t *hold)
 {
     const size_t more = hold->wanted - hold->bytes;
-    if (hold->bytes && self->bytes + more > self->bytes_max)
+    if (hold->bytes && self->bytes + more > most (self))
         self->over = hold;
     if (hold->bytes && !address_fits (self, hold))
         hold->share->address->over = hold;
@@ -245,6 +252,27 @@ void wm_hold_give (wm_budget_t *self, wm_hold_t *hold)
     if (hold->share)
         wm_hold_set (self, hold, hold->share, 0);
     call_grant (self);
+}
+
+void wm_budget_set_aside (wm_budget_t *self, size_t more)
+{
+    self->aside += more;
+    call_grant (self);
+}
+
+bool wm_budget_may_set_aside (const wm_budget_t *self, size_t more)
+{
+    return self->aside + more <= self->bytes_max / 2;
+}
+
+size_t wm_budget_aside (const wm_budget_t *self)
+{
+    return self->aside;
+}
+
+bool wm_budget_has_room (const wm_budget_t *self)
+{
+    return self->bytes <= most (self);
 }
 
 size_t wm_budget_bytes (const wm_budget_t *self)

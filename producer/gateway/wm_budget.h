@@ -7,6 +7,8 @@
    and leave some, so that slow readers at some addresses never hold up a client at another one.
    A request that already has bytes may take more (its message inflates): such a one comes first,
    and one at a time may exceed the budget, and one of each address its share, so that all go on.
+   What connections take is set aside from the budget; nothing waits for it, and half of the budget
+   is always the requests'.
    Thread: the loop's.  */
 #ifndef WM_BUDGET_H
 #define WM_BUDGET_H
@@ -49,9 +51,19 @@ void wm_hold_set (wm_budget_t *self, wm_hold_t *hold, wm_share_t *share, size_t 
 /* Gives all back, and waits no more.  */
 void wm_hold_give (wm_budget_t *self, wm_hold_t *hold);
 
+/* Sets so much more aside; modulo SIZE_MAX + 1.  */
+void wm_budget_set_aside (wm_budget_t *self, size_t more);
+/* Whether connections may take so much more.  */
+bool wm_budget_may_set_aside (const wm_budget_t *self, size_t more);
+size_t wm_budget_aside (const wm_budget_t *self);
+
 /* Whether one address may have so much of anything, where so much of it is free.  */
 bool wm_budget_shares (const wm_budget_t *self, uint64_t of_address, uint64_t free);
 
+/* Whether requests hold no more than they may.  */
+bool wm_budget_has_room (const wm_budget_t *self);
+
+/* What requests hold, and what they and connections may.  */
 size_t wm_budget_bytes (const wm_budget_t *self);
 size_t wm_budget_max (const wm_budget_t *self);
 

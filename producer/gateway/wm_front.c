@@ -25,6 +25,27 @@ const char *wm_ks_code_name (wm_ks_code_t code)
     return code < WM_KS_CODES ? name[code] : "?";
 }
 
+void wm_front_enter (wm_front_t *self, wm_front_kind_t kind, wm_share_t *share, const char *peer,
+                     size_t bytes)
+{
+    share->address = wm_addresses_enter (self->addresses, peer);
+    self->connections[kind]++;
+    wm_budget_set_aside (self->budget, bytes);
+}
+
+void wm_front_leave (wm_front_t *self, wm_front_kind_t kind, wm_share_t *share, size_t bytes)
+{
+    wm_addresses_leave (self->addresses, &share->address);
+    self->connections[kind]--;
+    wm_budget_set_aside (self->budget, -bytes);
+}
+
+bool wm_front_has_place (const wm_front_t *self, wm_front_kind_t kind, size_t bytes)
+{
+    const size_t n = self->connections[kind];
+    return !n || (n < self->connections_max && wm_budget_may_set_aside (self->budget, bytes));
+}
+
 /* Prints a name as one word; the blank of "GET /v2" becomes ':'.  */
 static void print_word (FILE *to, const char *text)
 {

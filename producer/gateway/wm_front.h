@@ -39,6 +39,13 @@ typedef struct {
 
 typedef enum { WM_FRONT_GRPC, WM_FRONT_HTTP } wm_front_kind_t;
 
+/* Count a connection, and the memory that it takes beside its requests.  */
+void wm_front_enter (wm_front_t *self, wm_front_kind_t kind, wm_share_t *share, const char *peer,
+                     size_t bytes);
+void wm_front_leave (wm_front_t *self, wm_front_kind_t kind, wm_share_t *share, size_t bytes);
+/* Whether there is a place for one more.  */
+bool wm_front_has_place (const wm_front_t *self, wm_front_kind_t kind, size_t bytes);
+
 /* One request, for the counts and the access log.  */
 typedef struct {
     wm_front_kind_t kind;

@@ -5,6 +5,7 @@
    its calls unread is ended. Limits of nghttp2 end connections that flood it with SETTINGS, PING,
    RST_STREAM or CONTINUATION.  */
 #include "producer/gateway/wm_grpc_private.h"
+#include "schema/base/wm_h1.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -17,6 +18,8 @@
 #define READS_MAX 4                /* ... before other connections have their turn */
 #define OUT_BYTES_MAX (256u << 10) /* waiting in a connection's buffer */
 #define OUT_BYTES_KEPT (16u << 10) /* by a connection to which nothing waits to be sent */
+#define SEND_BYTES (4u << 20)      /* sent before other connections have their turn */
+#define CONN_BYTES (64u << 10)     /* what a connection takes, with nghttp2's and TLS's */
 #define STREAMS_MAX 1024           /* of a connection */
 #define REFUSED_MAX 32             /* ... whose refusal it does not read */
 #define FRAME_BYTES_MAX (1 << 18)
@@ -49,12 +52,11 @@ static void kill_conn (wm_conn_t *self)
     }
     wm_loop_unwatch (&self->watch);
     wm_io_close (&self->io);
-    wm_addresses_leave (self->grpc->front->addresses, &self->share.address);
     *(self->before ? &self->before->next : &self->grpc->conns) = self->next;
     if (self->next)
         self->next->before = self->before;
     self->grpc->n_conns--;
-    self->grpc->front->connections[WM_FRONT_GRPC]--;
+    wm_front_leave (self->grpc->front, WM_FRONT_GRPC, &self->share, CONN_BYTES + self->extra);
     wm_loop_later (self->grpc->front->loop, free_conn, self);
 }
 
@@ -68,7 +70,7 @@ static size_t waiting (const wm_conn_t *self)
 static void watch_for (wm_conn_t *self)
 {
     uint32_t events = waiting (self) < OUT_BYTES_MAX ? EPOLLIN : 0;
-    if (waiting (self) || self->io.wants_write)
+    if ((waiting (self) && !self->io.wants_read) || self->io.wants_write)
         events |= EPOLLOUT;
     wm_loop_change (self->watch, events);
 }
@@ -90,13 +92,28 @@ static bool fill_out (wm_conn_t *self)
     return true;
 }
 
+/* Counts what its buffer takes beside CONN_BYTES.  */
+static void count_out (wm_conn_t *self)
+{
+    const size_t extra = self->out.max > OUT_BYTES_KEPT ? self->out.max - OUT_BYTES_KEPT : 0;
+    if (extra != self->extra)
+        wm_budget_set_aside (self->grpc->front->budget, extra - self->extra);
+    self->extra = extra;
+}
+
+/* False: the connection has ended, or is of no use.  */
 static bool flush (wm_conn_t *self)
 {
     const int64_t now_us = wm_loop_now_us (self->grpc->front->loop);
+    size_t all = 0;
     while (fill_out (self) && waiting (self)) {
+        count_out (self);
+        if (all >= SEND_BYTES)
+            return true;
         const ssize_t n = wm_io_write (&self->io, self->out.data + self->sent, waiting (self));
         if (n <= 0)
             return n < 0 && (errno == EAGAIN || errno == EINTR);
+        all += (size_t) n;
         self->sent += (size_t) n;
         self->moved_us = now_us;
     }
@@ -104,6 +121,7 @@ static bool flush (wm_conn_t *self)
         free (self->out.data);
         self->out = (wm_buffer_t){ 0 };
         self->sent = 0;
+        count_out (self);
     }
     return !waiting (self);
 }
@@ -138,6 +156,28 @@ void wm_conn_mark (wm_conn_t *self)
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
+/* Lets a client that speaks without TLS know that it should, be it by HTTP/2 or by HTTP/1.1. What
+   has come is read: else the kernel would reset the connection, and drop the answer.  */
+static void refuse_plain (wm_conn_t *self)
+{
+    static const char why[] = "this port speaks TLS, and the call has come without: use https\n";
+    static const wm_h1_t of_none;
+    char to[WM_H1_ANSWER_BYTES + sizeof why];
+    wm_io_unseal (&self->io);
+    const ssize_t n = wm_io_read (&self->io, self->grpc->in, IN_BYTES);
+    if (n >= 3 && memcmp (self->grpc->in, "PRI", 3) == 0) {
+        nghttp2_submit_goaway (self->session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_INADEQUATE_SECURITY,
+                               (const uint8_t *) why, sizeof why - 2);
+        flush (self);
+    } else {
+        const size_t head = wm_h1_answer (&of_none, to, 400, sizeof why - 1, false,
+                                          "Content-Type: text/plain; charset=utf-8\r\n");
+        memcpy (to + head, why, sizeof why);
+        (void) wm_io_write (&self->io, to, head + sizeof why - 1);
+    }
+    wm_io_end (&self->io);
+}
+
 /* False: the connection has ended.  */
 static bool receive (wm_conn_t *self)
 {
@@ -145,6 +185,10 @@ static bool receive (wm_conn_t *self)
         const ssize_t n = wm_io_read (&self->io, self->grpc->in, IN_BYTES);
         if (n == 0)
             return false;
+        if (n < 0 && errno == EPROTO) {
+            refuse_plain (self);
+            return false;
+        }
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
         self->is_greeted = true;
@@ -262,6 +306,27 @@ static void greet (wm_conn_t *self)
     wm_conn_mark (self);
 }
 
+/* Closes a connection without calls. Its client sends again what may be on its way.  */
+static void spare (wm_conn_t *self)
+{
+    nghttp2_session_terminate_session (self->session, NGHTTP2_NO_ERROR);
+    flush (self);
+    kill_conn (self);
+}
+
+static bool spare_conn (void *argument, bool closes)
+{
+    wm_grpc_t *self = argument;
+    wm_conn_t *found = NULL;
+    for (wm_conn_t *conn = self->conns; conn; conn = conn->next)
+        if ((!found || conn->moved_us <= found->moved_us) && !conn->calls && !waiting (conn) &&
+            wm_io_is_quiet (&conn->io))
+            found = conn;
+    if (found && closes)
+        spare (found);
+    return found;
+}
+
 static void open_conn (void *argument, int fd, const char *peer)
 {
     wm_grpc_t *self = argument;
@@ -288,8 +353,7 @@ static void open_conn (void *argument, int fd, const char *peer)
         conn->next->before = conn;
     self->conns = conn;
     self->n_conns++;
-    conn->share.address = wm_addresses_enter (self->front->addresses, peer);
-    self->front->connections[WM_FRONT_GRPC]++;
+    wm_front_enter (self->front, WM_FRONT_GRPC, &conn->share, peer, CONN_BYTES);
     greet (conn);
 }
 
@@ -331,6 +395,7 @@ static void sweep (void *argument)
 
 wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls)
 {
+    static const wm_acceptor_how_t how = { WM_FRONT_GRPC, CONN_BYTES, open_conn, spare_conn };
     wm_grpc_t *self = calloc (1, sizeof *self);
     assert (self);
     *self = (wm_grpc_t){ .front = front, .tls = tls };
@@ -344,7 +409,7 @@ wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls)
     nghttp2_option_set_stream_reset_rate_limit (self->option, RESET_BURST, RESET_RATE);
     nghttp2_option_set_max_send_header_block_length (self->option, 64 << 10);
     self->sweep = wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + SWEEP_US, sweep, self);
-    self->acceptor = wm_acceptor_new (front, WM_FRONT_GRPC, listener, open_conn, self);
+    self->acceptor = wm_acceptor_new (front, &how, listener, self);
     if (!self->acceptor)
         wm_grpc_destroy (&self);
     return self;

@@ -375,10 +375,11 @@ void wm_call_header (wm_call_t *self, const char *name, size_t n_name, const cha
 /* Answers what is not gRPC as HTTP has it.  */
 static void refuse_http (wm_call_t *self, const char *status)
 {
-    const nghttp2_nv headers[] = { NV (":status", status) };
+    const nghttp2_nv headers[] = { NV (":status", status), NV ("allow", "POST") };
+    const bool is_method = strcmp (status, "405") == 0;
     self->is_done = self->has_headers = true;
     self->code = WM_KS_INVALID;
-    nghttp2_submit_response (self->conn->session, self->stream, headers, 1, NULL);
+    nghttp2_submit_response (self->conn->session, self->stream, headers, is_method ? 2 : 1, NULL);
     wm_conn_mark (self->conn);
 }
 

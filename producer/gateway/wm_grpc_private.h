@@ -100,6 +100,7 @@ struct wm_conn_t {
     char peer[WM_ADDRESS_BYTES];
     wm_buffer_t out;
     size_t sent;
+    size_t extra; /* bytes that the budget counts of `out` */
     wm_call_t *calls;
     size_t n_calls, n_idle, n_refused;
     size_t unheld;    /* bytes of messages that have no memory granted */

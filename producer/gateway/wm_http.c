@@ -6,9 +6,10 @@
    body of a known length is received where it is kept; all else comes by a buffer that all
    connections share (`in`), and what of that cannot be read yet the connection keeps (`rest`).
 
-   If a request is refused while its body comes, closing the connection would make the kernel reset
-   it, and the client would see that in place of the answer. So such a connection lingers: what
-   comes is read and dropped until the client closes it, for LINGER_US and some bytes at most.  */
+   The kernel resets a connection that is closed with bytes unread, and the client may then see that
+   in place of the last answer. So a connection lingers behind it: what comes is read and dropped
+   until the client closes it, for LINGER_US and some bytes at most. Other connections have their
+   turn after REQUESTS_MAX requests of one, or SEND_BYTES of its answers.  */
 #include "producer/gateway/wm_http_private.h"
 #include "producer/gateway/wm_acceptor.h"
 
@@ -19,15 +20,18 @@
 #include <strings.h>
 #include <sys/epoll.h>
 
-#define IN_BYTES (64u << 10)      /* read at once */
+#define IN_BYTES (16u << 10)      /* read at once, and kept of what cannot be read yet */
 #define DIRECT_BYTES (1u << 20)   /* ... into a body */
 #define READS_MAX 4               /* ... before other connections have their turn */
+#define SEND_BYTES (4u << 20)     /* as well */
+#define REQUESTS_MAX 16           /* as well */
 #define IDLE_US 60000000          /* a connection without a request is closed */
 #define HEAD_US WM_FRONT_STALL_US /* from a head's first byte to its last */
 #define DEFLATE_BYTES_MIN 1024    /* scores are compressed from here */
 #define SWEEP_US 1000000
 #define LINGER_US 30000000
 #define LINGER_TIMES 4 /* of the largest request: so much of one that is refused is read */
+#define WEB_BYTES (sizeof (wm_web_t) + IN_BYTES)
 
 struct wm_http_t {
     wm_front_t *front;
@@ -72,10 +76,11 @@ static bool may_read (const wm_web_t *self)
 
 static void watch_for (wm_web_t *self)
 {
-    uint32_t events = may_read (self) ? EPOLLIN : 0;
+    uint32_t events = may_read (self) && !self->turn ? EPOLLIN : 0;
     if (self->visit && self->visit->is_suspended)
         events |= EPOLLRDHUP;
-    if (self->out_bytes || (self->visit && self->visit->is_answered) || self->io.wants_write)
+    const bool sends = self->out_bytes || (self->visit && self->visit->is_answered);
+    if ((sends && !self->io.wants_read) || self->io.wants_write)
         events |= EPOLLOUT;
     wm_loop_change (self->watch, events);
 }
@@ -224,12 +229,27 @@ void wm_visit_json (wm_visit_t *self, unsigned status, json_t *json)
     wm_visit_page (self, &page);
 }
 
-/* Answers by a status and a text.  */
-static void fail (wm_visit_t *self, unsigned status, const char *why)
+/* Answers by a status and a text. header: NULL, or one more, a literal, and its value.  */
+static void fail (wm_visit_t *self, unsigned status, const char *why, const char *header,
+                  const char *value)
 {
     json_t *text = json_string (why);
-    wm_visit_json (self, status,
-                   json_pack ("{s:o}", "error", text ? text : json_string ("no reason is known")));
+    json_t *json = json_pack ("{s:o}", "error", text ? text : json_string ("no reason is known"));
+    wm_page_t page = { .status = status, .type = "application/json", .header = header };
+    page.data = (uint8_t *) json_dumps (json, JSON_COMPACT);
+    assert (page.data);
+    page.bytes = strlen ((char *) page.data);
+    snprintf (page.value, sizeof page.value, "%s", header ? value : "");
+    json_decref (json);
+    wm_visit_page (self, &page);
+}
+
+void wm_visit_allow (wm_visit_t *self, const char *methods)
+{
+    char why[320];
+    snprintf (why, sizeof why, "%.200s: use %s", self->line, methods);
+    self->code = WM_KS_INVALID;
+    fail (self, 405, why, "Allow", methods);
 }
 
 void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error)
@@ -240,7 +260,7 @@ void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error)
         [WM_KS_EXHAUSTED] = 413,   [WM_KS_UNIMPLEMENTED] = 501, [WM_KS_INTERNAL] = 500,
     };
     self->code = error->code;
-    fail (self, status[error->code], error->text);
+    fail (self, status[error->code], error->text, NULL, NULL);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -358,6 +378,7 @@ static wm_visit_t *visit_new (wm_web_t *web)
     self->http = web->http;
     self->web = web;
     self->begun_us = self->moves_us = now_us (web->http);
+    self->is_get = strcmp (method, "GET") == 0 || strcmp (method, "HEAD") == 0;
     self->is_post = strcmp (method, "POST") == 0;
     self->line = malloc (bytes);
     assert (self->line);
@@ -396,7 +417,7 @@ static void refuse (wm_web_t *self, unsigned status, const char *why)
 {
     wm_visit_t *visit = self->visit ? self->visit : visit_new (self);
     visit->code = status == 408 ? WM_KS_CANCELLED : WM_KS_INVALID;
-    fail (visit, status, why);
+    fail (visit, status, why, NULL, NULL);
 }
 
 /* Bytes of the body. False: they wait for memory, or the request is answered.  */
@@ -504,6 +525,11 @@ static bool receive (wm_web_t *self)
 {
     for (int i = 0; (i < READS_MAX || wm_io_has_more (&self->io)) && may_read (self); i++) {
         const ssize_t n = receive_some (self);
+        if (n < 0 && errno == EPROTO) {
+            wm_io_unseal (&self->io);
+            refuse (self, 400, "this port speaks TLS, and the request has come without: use https");
+            return true;
+        }
         if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
             return false;
         if (n < 0)
@@ -518,7 +544,9 @@ static bool receive (wm_web_t *self)
 static bool send_some (wm_web_t *self)
 {
     wm_visit_t *visit = self->visit;
-    while (self->out_bytes || (visit && visit->is_answered && visit->sent < visit->page.bytes)) {
+    size_t all = 0;
+    while (all < SEND_BYTES &&
+           (self->out_bytes || (visit && visit->is_answered && visit->sent < visit->page.bytes))) {
         const bool is_head = self->out_bytes;
         const ssize_t n = is_head
                               ? wm_io_write (&self->io, self->out + self->out_at, self->out_bytes)
@@ -526,6 +554,7 @@ static bool send_some (wm_web_t *self)
                                              visit->page.bytes - visit->sent);
         if (n <= 0)
             return n < 0 && (errno == EAGAIN || errno == EINTR);
+        all += (size_t) n;
         self->moved_us = now_us (self->http);
         self->out_at += is_head ? (size_t) n : 0;
         self->out_bytes -= is_head ? (size_t) n : 0;
@@ -550,20 +579,19 @@ static void kill_web (wm_web_t *self)
     self->is_dead = true;
     if (self->visit)
         visit_destroy (self->visit, false);
+    wm_loop_untimer (&self->turn);
     wm_loop_unwatch (&self->watch);
     wm_io_close (&self->io);
-    wm_addresses_leave (self->http->front->addresses, &self->share.address);
-    self->http->front->connections[WM_FRONT_HTTP]--;
+    wm_front_leave (self->http->front, WM_FRONT_HTTP, &self->share, WEB_BYTES);
     *(self->before ? &self->before->next : &self->http->webs) = self->next;
     if (self->next)
         self->next->before = self->before;
     wm_loop_later (self->http->front->loop, free_web, self);
 }
 
-/* The answer is sent. False: nothing more is to come.  */
+/* The answer is sent. False: the connection has ended.  */
 static bool end_answer (wm_web_t *self)
 {
-    const bool is_whole = self->visit->is_whole;
     visit_destroy (self->visit, true);
     self->since_us = now_us (self->http);
     self->has_head_begun = false;
@@ -571,18 +599,27 @@ static bool end_answer (wm_web_t *self)
         wm_h1_begin (&self->h1);
         return true;
     }
-    self->lingers = !is_whole || self->rest_bytes;
+    self->lingers = true;
     self->dropped = self->piece = 0;
-    return self->lingers && wm_io_end (&self->io);
+    return wm_io_end (&self->io);
 }
 
-/* Sends, and reads what had to wait, until it must wait for the client, memory or the models.  */
+static void on_turn (void *argument)
+{
+    wm_web_t *self = argument;
+    self->turn = NULL;
+    mark (self);
+}
+
+/* Sends, and reads what had to wait, until it must wait for the client, memory, the models or its
+   next turn.  */
 static void go_on (void *argument)
 {
     wm_web_t *self = argument;
+    wm_loop_t *loop = self->http->front->loop;
     self->is_marked = false;
     bool goes_on = !self->is_dead;
-    while (goes_on) {
+    for (unsigned n_answered = 0; goes_on && !self->turn;) {
         goes_on = send_some (self);
         if (!goes_on || self->out_bytes)
             break;
@@ -590,6 +627,8 @@ static void go_on (void *argument)
             if (self->visit->sent < self->visit->page.bytes)
                 break;
             goes_on = end_answer (self);
+            if (goes_on && ++n_answered == REQUESTS_MAX) /* due now, it would come in this round */
+                self->turn = wm_loop_timer (loop, now_us (self->http) + 1, on_turn, self);
             continue;
         }
         const size_t before = self->rest_bytes;
@@ -655,6 +694,24 @@ static void sweep (void *argument)
     self->sweep = wm_loop_timer (self->front->loop, now_us (self) + SWEEP_US, sweep, self);
 }
 
+/* Whether nothing of a request has come.  */
+static bool is_idle (const wm_web_t *self)
+{
+    return !self->visit && !self->has_head_begun && !self->rest && wm_io_is_quiet (&self->io);
+}
+
+static bool spare_web (void *argument, bool closes)
+{
+    wm_http_t *self = argument;
+    wm_web_t *found = NULL;
+    for (wm_web_t *web = self->webs; web; web = web->next)
+        if ((!found || web->since_us <= found->since_us) && is_idle (web))
+            found = web;
+    if (found && closes)
+        kill_web (found);
+    return found;
+}
+
 static void open_web (void *argument, int fd, const char *peer)
 {
     wm_http_t *self = argument;
@@ -675,18 +732,18 @@ static void open_web (void *argument, int fd, const char *peer)
     if (web->next)
         web->next->before = web;
     self->webs = web;
-    web->share.address = wm_addresses_enter (self->front->addresses, peer);
-    self->front->connections[WM_FRONT_HTTP]++;
+    wm_front_enter (self->front, WM_FRONT_HTTP, &web->share, peer, WEB_BYTES);
 }
 
 wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls)
 {
+    static const wm_acceptor_how_t how = { WM_FRONT_HTTP, WEB_BYTES, open_web, spare_web };
     wm_http_t *self = calloc (1, sizeof *self);
     assert (self);
     self->front = front;
     self->tls = tls;
     self->sweep = wm_loop_timer (front->loop, now_us (self) + SWEEP_US, sweep, self);
-    self->acceptor = wm_acceptor_new (front, WM_FRONT_HTTP, listener, open_web, self);
+    self->acceptor = wm_acceptor_new (front, &how, listener, self);
     if (!self->acceptor)
         wm_http_destroy (&self);
     return self;

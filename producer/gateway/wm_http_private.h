@@ -25,10 +25,11 @@ typedef struct wm_web_t {
     uint8_t *rest;     /* what came and is not read yet: rest_bytes from rest_at */
     size_t rest_at, rest_bytes;
     size_t piece;     /* ... of which so many are the body's */
-    int64_t since_us; /* since when it waits for a request, for the end of its head, or lingers */
+    int64_t since_us; /* since when it is idle, waits for the end of a head, or lingers */
     int64_t moved_us; /* when a byte came or went last */
     size_t dropped;   /* bytes, while it lingers */
     bool has_head_begun, is_closing, lingers, is_marked, is_dead;
+    wm_timer_t *turn;         /* until it goes on with what came; NULL: it need not wait */
     size_t out_at, out_bytes; /* of `out`, what is still to be sent */
     char out[WM_WEB_CONTINUE_BYTES + WM_H1_ANSWER_BYTES];
     wm_h1_t h1;
@@ -48,9 +49,9 @@ typedef struct {
 struct wm_visit_t {
     wm_http_t *http;
     wm_web_t *web;
-    char *line;       /* "POST /v2/..." */
-    const char *path; /* in `line` */
-    bool is_post;
+    char *line;           /* "POST /v2/..." */
+    const char *path;     /* in `line` */
+    bool is_get, is_post; /* GET or HEAD; POST; of another method neither */
     wm_hold_t hold;
     uint8_t *body;
     size_t bytes, body_max;
@@ -82,6 +83,8 @@ void wm_visit_cancel (wm_visit_t *self);
 /* Answer it; `json` and the page's data are taken.  */
 void wm_visit_json (wm_visit_t *self, unsigned status, json_t *json);
 void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error);
+/* Answers 405: the path takes these methods only.  */
+void wm_visit_allow (wm_visit_t *self, const char *methods);
 void wm_visit_page (wm_visit_t *self, const wm_page_t *page);
 
 /* Takes memory for so many bytes in all. False: the request waits, suspended, until `granted`.  */

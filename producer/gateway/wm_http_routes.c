@@ -375,22 +375,23 @@ void wm_visit_route (wm_visit_t *self)
 {
     wm_ks_error_t error;
     char word[2][WM_INFER_NAME_MAX + 1];
-    bool is_known = false;
+    const char *allowed = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         word[0][0] = word[1][0] = 0;
         if (!matches (routes[i].pattern, self->path, word))
             continue;
-        if (routes[i].is_post == self->is_post) {
+        if (routes[i].is_post ? self->is_post : self->is_get) {
             snprintf (self->model, sizeof self->model, "%.63s", word[0]);
             routes[i].serve (self, word[0], word[1]);
             return;
         }
-        is_known = true;
+        allowed = routes[i].is_post ? "POST" : "GET, HEAD";
     }
-    if (is_known)
-        wm_ks_fail (&error, WM_KS_INVALID, "%.200s: use %s", self->line,
-                    self->is_post ? "GET" : "POST");
-    else if (strstr (self->path, "sharedmemory/"))
+    if (allowed) {
+        wm_visit_allow (self, allowed);
+        return;
+    }
+    if (strstr (self->path, "sharedmemory/"))
         wm_ks_fail (&error, WM_KS_UNIMPLEMENTED,
                     "shared memory is not supported: send the tensors in the request");
     else if (strstr (self->path, "/trace/setting") || strcmp (self->path, "/v2/logging") == 0)

@@ -157,6 +157,5 @@ bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
 bool wm_transport_has_room (const wm_ks_request_t *request)
 {
     const wm_infer_t *infer = request->transport;
-    const wm_budget_t *budget = infer->front->budget;
-    return wm_budget_bytes (budget) <= wm_budget_max (budget);
+    return wm_budget_has_room (infer->front->budget);
 }

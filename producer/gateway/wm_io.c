@@ -232,24 +232,48 @@ bool wm_io_end (wm_io_t *self)
    close_notify has ZERO_RETURN in OpenSSL 3.0, too.  */
 static ssize_t result (wm_io_t *self, int rc, bool reads)
 {
-    if (reads)
-        self->wants_write = false;
-    if (rc > 0)
-        return rc;
-    const int why = SSL_get_error (self->ssl, rc);
+    const int why = rc > 0 ? SSL_ERROR_NONE : SSL_get_error (self->ssl, rc);
     ERR_clear_error ();
     if (reads)
         self->wants_write = why == SSL_ERROR_WANT_WRITE;
+    else
+        self->wants_read = why == SSL_ERROR_WANT_READ;
+    if (rc > 0)
+        return rc;
     if (reads && why == SSL_ERROR_ZERO_RETURN)
         return 0;
     errno = why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE ? EAGAIN : ECONNRESET;
     return -1;
 }
 
+/* Whether the first byte is that of a method; TLS begins with others.  */
+static bool is_plain (wm_io_t *self)
+{
+    char first;
+    self->is_known = recv (self->fd, &first, 1, MSG_PEEK) == 1;
+    return self->is_known && first >= 'A' && first <= 'Z';
+}
+
+void wm_io_unseal (wm_io_t *self)
+{
+    SSL_free (self->ssl);
+    *self = (wm_io_t){ .fd = self->fd, .is_known = true };
+}
+
+bool wm_io_is_quiet (const wm_io_t *self)
+{
+    char first;
+    return !wm_io_has_more (self) && recv (self->fd, &first, 1, MSG_PEEK) <= 0;
+}
+
 ssize_t wm_io_read (wm_io_t *self, void *to, size_t bytes)
 {
     if (!self->ssl)
         return recv (self->fd, to, bytes, 0);
+    if (!self->is_known && is_plain (self)) {
+        errno = EPROTO;
+        return -1;
+    }
     ERR_clear_error ();
     return result (self, SSL_read (self->ssl, to, bytes > INT_MAX ? INT_MAX : (int) bytes), true);
 }
@@ -258,6 +282,11 @@ ssize_t wm_io_write (wm_io_t *self, const void *from, size_t bytes)
 {
     if (!self->ssl)
         return send (self->fd, from, bytes, MSG_NOSIGNAL);
+    if (!self->is_known) { /* the client begins */
+        self->wants_read = true;
+        errno = EAGAIN;
+        return -1;
+    }
     ERR_clear_error ();
     return result (self, SSL_write (self->ssl, from, bytes > INT_MAX ? INT_MAX : (int) bytes),
                    false);

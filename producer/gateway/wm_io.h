@@ -35,6 +35,8 @@ typedef struct {
     int fd;
     struct ssl_st *ssl; /* NULL: plain */
     bool wants_write;   /* TLS must write before it can read */
+    bool wants_read;    /* ... must read before it can write */
+    bool is_known;      /* the peer has begun to speak, by TLS or not */
 } wm_io_t;
 
 /* Takes the descriptor. `tls` may be NULL. False: no memory; the descriptor is closed.  */
@@ -43,9 +45,14 @@ void wm_io_close (wm_io_t *self);
 /* Says that nothing more is written; it can still be read. False: the connection has ended.  */
 bool wm_io_end (wm_io_t *self);
 
-/* As read and send: -1 with EAGAIN where nothing can be had now.  */
+/* As read and send: -1 with EAGAIN where nothing can be had now. A read by TLS fails with EPROTO
+   where the peer speaks HTTP without TLS: wm_io_unseal leaves a plain connection, of which nothing
+   is read yet.  */
 ssize_t wm_io_read (wm_io_t *self, void *to, size_t bytes);
 ssize_t wm_io_write (wm_io_t *self, const void *from, size_t bytes);
+void wm_io_unseal (wm_io_t *self);
+/* Whether nothing has come that is not read yet.  */
+bool wm_io_is_quiet (const wm_io_t *self);
 /* Whether bytes wait inside TLS, which the kernel does not tell of.  */
 bool wm_io_has_more (const wm_io_t *self);
 

@@ -153,8 +153,10 @@ static void print_gateway (FILE *to, const wm_front_t *front)
                front->bytes_out);
     print_one (to, "wiremill_gateway_memory_bytes", "gauge",
                "Memory that requests and answers hold", wm_budget_bytes (front->budget));
+    print_one (to, "wiremill_gateway_connections_memory_bytes", "gauge",
+               "Memory that connections hold beside them", wm_budget_aside (front->budget));
     print_one (to, "wiremill_gateway_memory_limit_bytes", "gauge",
-               "Memory that they may hold (--memory)", wm_budget_max (front->budget));
+               "Memory that all of them may hold (--memory)", wm_budget_max (front->budget));
 }
 
 char *wm_metrics_page (wm_front_t *front)

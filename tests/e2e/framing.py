@@ -3,12 +3,20 @@
 usage: framing.py framing NAME=ADDRESS:PORT,METHOD,PATH,keeps|closes ...      METHOD and PATH answer 200; "TLS" is by TLS
        framing.py streams GRPC
        framing.py leaves GRPC PROCESS         by TLS; its process id
-       framing.py slow GATEWAY SERVE GRPC
+       framing.py silent GRPC PROCESS         by TLS
+       framing.py plain TLS GRPC              both by TLS
+       framing.py methods|slow GATEWAY SERVE [GRPC]
+       framing.py closing ADDRESS:PORT,PATH ...
+       framing.py floods SERVE
+       framing.py turns GATEWAY PROCESS LOG   its access log
+       framing.py places GATEWAY GRPC         with --max-connections 4
+       framing.py descriptors ADDRESS:PORT PROCESS PATH
 
 A request whose end two readers could see in different places is answered by an error and the connection is closed: what follows
 is never read as another request. Each row is sent with such a request behind it.
 """
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -305,6 +313,202 @@ def leaves():
         while (one := read_frame(said))[0] != DATA:
             pass
         assert one[3] == b"\0\0\0\0\2\x08\1", one
+
+
+# ---- methods, ends of connections, turns, places -------------------------------------------------
+
+def asks(said, line, *lines):
+    """Sends a request, and reads its answer's head: (code, headers)."""
+    said.sendall(line + b" HTTP/1.1\r\n" + HOST + b"".join(one + b"\r\n" for one in lines) + b"\r\n")
+    data = b""
+    while not data.endswith(b"\r\n\r\n"):
+        piece = said.recv(1)
+        assert piece, data
+        data += piece
+    fields = dict(one.lower().split(b": ", 1) for one in data.split(b"\r\n")[1:-2])
+    return int(data[9:12]), fields
+
+
+def methods():
+    """What a resource does not take is 405, and Allow names what it takes; what is no resource is 404, whatever the method."""
+    gateway, page = sys.argv[2:4]
+    rows = [(gateway, path, b"post") for path in (b"/v2/models/m/infer", b"/v2/models/m/versions/1/infer", b"/v2/repository/index",
+                                                  b"/v2/repository/models/m/load", b"/v2/repository/models/m/unload")]
+    rows += [(gateway, path, b"get, head") for path in (b"/v2", b"/v2/health/live", b"/v2/health/ready", b"/v2/models/m", b"/metrics",
+                                                        b"/v2/models/m/ready", b"/v2/models/m/config", b"/v2/models/stats")]
+    rows += [(page, path, b"get, head") for path in (b"/", b"/health/live", b"/metrics")]
+    for address, path, allowed in rows:
+        for method in (b"GET", b"HEAD", b"POST", b"PUT", b"DELETE", b"OPTIONS", b"TRACE", b"PATCH"):
+            if method.lower() in allowed:
+                continue
+            code, fields = asks(connect(address), method + b" " + path, b"Content-Length: 0")
+            assert code == 405 and fields[b"allow"] == allowed, (address, method, path, code, fields)
+    for method in (b"GET", b"POST", b"DELETE"):
+        assert asks(connect(gateway), method + b" /v2/nothing", b"Content-Length: 0")[0] == 404
+    assert asks(connect(gateway), b"HEAD /metrics")[0] == 200
+
+
+def closing():
+    """What comes behind the last request of a connection is read, and does not destroy its answer, of which little has been sent."""
+    for address, path in (word.split(",") for word in sys.argv[2:]):
+        said = socket.socket()
+        said.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        said.settimeout(60)
+        said.connect((address.rsplit(":", 1)[0], int(address.rsplit(":", 1)[1])))
+        said.sendall(b"GET %s HTTP/1.1\r\n%sConnection: close\r\n\r\n" % (path.encode(), HOST))
+        said.recv(1, socket.MSG_PEEK)
+        said.sendall(b"x" * 300_000)
+        data = b""
+        while piece := said.recv(65536):
+            data += piece
+        top, _, body = data.partition(b"\r\n\r\n")
+        length = int(top.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        assert len(body) == length > 3000, (address, length, len(body))
+        said.close()
+
+
+def floods():
+    """Who never ends is cut off."""
+    said, sent = connect(sys.argv[2]), 0
+    said.sendall(b"GET /health/live HTTP/1.1\r\n" + HOST + b"\r\n")
+    try:
+        while sent < 1 << 30:
+            sent += said.send(b"x" * 65536)
+    except ConnectionError:
+        pass
+    assert sent < 1 << 28, sent
+
+
+def turns():
+    """A client that has sent hundreds of requests at once is answered beside another, which has sent one: the access log has the
+    order."""
+    address, process, log = sys.argv[2], int(sys.argv[3]), sys.argv[4]
+    many, one = connect(address), connect(address)
+    for said in (many, one):
+        assert asks(said, b"GET /v2/health/live")[0] == 200
+    os.kill(process, signal.SIGSTOP)
+    try:
+        many.sendall(b"GET /v2/many HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" * 300)
+        one.sendall(b"GET /v2/one HTTP/1.0\r\n\r\n")
+    finally:
+        os.kill(process, signal.SIGCONT)
+    found, end = [], time.monotonic() + 60
+    while len(found) < 301:
+        assert time.monotonic() < end, found
+        with open(log) as lines:
+            found = [word for line in lines for word in ("many", "one") if f":/v2/{word} " in line]
+        time.sleep(0.1)
+    assert found.index("one") <= 64, found.index("one")
+
+
+def places():
+    """With 4 places: who comes when all are taken gets that of the connection that is idle for longest, never one that is not
+    idle. HTTP, then gRPC."""
+    web, grpc = sys.argv[2:4]
+
+    def live(said):
+        assert asks(said, b"GET /v2/health/live")[0] == 200
+        said.recv(13)  # {"live":true}
+
+    used, begun, *others = [connect(web) for _ in range(4)]
+    for said in (used, *others):
+        live(said)
+    begun.sendall(b"GET /v2/health/live HTTP/1.1\r\nX: ")
+    live(used)
+    for i in range(2):
+        late = connect(web)
+        live(late)
+        assert others[i].recv(1) == b"", "it is open"
+        others[i] = late
+    live(used)
+    begun.sendall(b"y\r\n" + HOST + b"\r\n")
+    assert begun.recv(65536).startswith(b"HTTP/1.1 200")
+
+    def call(said, stream):
+        said.sendall((GREETING if stream == 1 else b"") + frame(HEADERS, 4, stream, heads(USUAL)) + frame(DATA, 1, stream, LIVE))
+        while (got := read_frame(said))[0] != HEADERS or not got[1] & 1:
+            assert got[0] != GOAWAY, got
+
+    used, open_, *others = [connect(grpc) for _ in range(4)]
+    for said in (used, *others):
+        call(said, 1)
+    open_.sendall(GREETING + frame(HEADERS, 4, 1, heads(USUAL)))
+    call(used, 3)
+    for i in range(2):
+        late = connect(grpc)
+        call(late, 1)
+        kinds = []
+        while got := read_frame(others[i]):
+            kinds.append(got[0])
+        assert GOAWAY in kinds, kinds
+        others[i] = late
+    call(used, 5)
+    open_.sendall(frame(DATA, 1, 1, LIVE))
+    while (got := read_frame(open_))[0] != DATA:
+        assert got[0] != GOAWAY, got
+
+
+def sleeps(process, times=10):
+    """No thread of it computes all the time, while its first one goes to sleep so often."""
+    def threads():
+        """Of each: how often it has slept, and its CPU time."""
+        found = {}
+        for task in os.listdir(f"/proc/{process}/task"):
+            with open(f"/proc/{process}/task/{task}/status") as status, open(f"/proc/{process}/task/{task}/stat") as stat:
+                found[int(task)] = (int(status.read().split("\nvoluntary_ctxt_switches:")[1].split()[0]),
+                                    sum(int(word) for word in stat.read().rsplit(")", 1)[1].split()[11:13]))
+        return found
+
+    began, end = threads(), time.monotonic() + 60
+    while threads()[process][0] < began[process][0] + times:
+        assert time.monotonic() < end, "it does not sleep"
+        time.sleep(0.05)
+    for task, (slept, ticks) in threads().items():
+        assert slept > began[task][0] + 3 or ticks <= began[task][1] + 5, "a thread does not sleep"
+
+
+def silent():
+    """A client of TLS that says nothing yet."""
+    process = int(sys.argv[3])
+    before = len(os.listdir(f"/proc/{process}/fd"))
+    said, end = [connect(sys.argv[2]) for _ in range(3)], time.monotonic() + 60
+    while len(os.listdir(f"/proc/{process}/fd")) < before + len(said):
+        assert time.monotonic() < end
+    sleeps(process, 5)
+    assert len(os.listdir(f"/proc/{process}/fd")) >= before + len(said), "they were closed meanwhile"
+
+
+def descriptors():
+    """Without a descriptor for a new connection the server sleeps between its tries, and goes on when there is one."""
+    address, process, path = sys.argv[2], int(sys.argv[3]), sys.argv[4].encode()
+    before = resource.prlimit(process, resource.RLIMIT_NOFILE)
+    n = max(int(name) for name in os.listdir(f"/proc/{process}/fd")) + 1
+    resource.prlimit(process, resource.RLIMIT_NOFILE, (n + 3, before[1]))
+    said = [connect(address) for _ in range(12)]
+
+    sleeps(process)
+    for one in said:
+        one.close()
+    assert asks(connect(address), b"GET " + path)[0] == 200
+    resource.prlimit(process, resource.RLIMIT_NOFILE, before)
+
+
+def plain():
+    """HTTP without TLS to ports of TLS: HTTP's and gRPC's."""
+    web, grpc = sys.argv[2:4]
+    for address in (web, grpc):
+        for method in (b"GET", b"POST", b"OPTIONS", b"DELETE"):
+            said = connect(address)
+            said.sendall(method + b" /v2 HTTP/1.1\r\n" + HOST + b"Content-Length: 100000\r\n\r\n" + b"x" * 100_000 * (address == web))
+            data = b""
+            while piece := said.recv(65536):
+                data += piece
+            assert data.startswith(b"HTTP/1.1 400 ") and b"use https" in data, (address, data)
+    said = connect(grpc)
+    said.sendall(GREETING + frame(HEADERS, 4, 1, heads(USUAL)) + frame(DATA, 1, 1, LIVE))
+    while (one := read_frame(said))[0] != GOAWAY:
+        pass
+    assert one[3][4:8] == b"\0\0\0\x0c" and b"use https" in one[3], one
 
 
 # ---- slow clients --------------------------------------------------------------------------------

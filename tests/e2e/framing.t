@@ -7,7 +7,7 @@ export WM_TIME_SCALE=10 XDG_RUNTIME_DIR=$work
 make_model "${small}1" || bail "no model"
 run () { timeout 600 python3 tests/e2e/framing.py "$@"; } # part, listeners...
 
-gateway --threads 1 --model "m=$made/model-${small}1.wmm" 2>"$log" &
+gateway --threads 1 --model "m=$made/model-${small}1.wmm" --access-log "$work/access" 2>"$log" &
 gateway=$!
 until_true 60 address || bail "no gateway"
 grpc=$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$log")
@@ -30,6 +30,28 @@ ok "framing: what is wrong is refused and nothing behind it is read, what is rig
 ok "HTTP/2: what is wrong with one request ends that alone" run streams "$grpc"
 [ -z "$secure" ] || ok "... clients of TLS that leave their answers unread end themselves alone" \
     run leaves "$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log2")" "$secure"
+[ -z "$secure" ] || ok "... the gateway sleeps while those say nothing" \
+    run silent "$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log2")" "$secure"
+[ -z "$secure" ] || ok "... and one without TLS learns that it should use it" \
+    run plain "$(sed -n 's/.* HTTP on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log2")" "$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$work/log2")"
+ok "a method that a resource does not take: 405, with Allow" run methods "$http" "$page"
+ok "bytes behind the last request do not destroy its answer" run closing "$http,/metrics" "$page,/"
+ok "... and are read up to a limit" run floods "$page"
+ok "requests of one connection that come at once leave others their turn" run turns "$http" $gateway "$work/access"
+ok "no descriptor is free: the gateway sleeps between its tries" run descriptors "$http" $gateway /v2/health/live
+ok "... and so does serve" run descriptors "$page" $serve /health/live
+few ()
+{
+    local plain=$http code
+    log=$work/log3
+    gateway --threads 1 --model "m=$made/model-${small}1.wmm" --max-connections 4 --address-connections 20 2>"$log" &
+    few=$!
+    until_true 60 address && run places "$http" "$(sed -n 's/.*gRPC on \(127.0.0.1:[0-9]*\).*/\1/p' "$log")"
+    code=$?
+    kill $few && wait $few && http=$plain
+    return $code
+}
+ok "all places are taken: the connection that is idle for longest makes room" few
 if [ "$(size '' 1 1)" ]; then
     ok "slow clients: one that stands still is cut off in time, one that goes on is answered" run slow "$http" "$page" "$grpc"
 fi

@@ -305,7 +305,7 @@ def pages():
     assert ask(f"/v2/models/{MODEL}/ready") == ask("/v2/health/ready") == b'{"ready":true}'
     assert ask("/v2/health/live/") == b'{"live":true}' and ask("/v2/models/none/ready", code=400) == b'{"ready":false}'
     for path, body, code in (("/v2/logging", b"{}", 501), (f"/v2/models/{MODEL}/trace/setting", None, 501), ("/v2/models/none", None, 404), ("/nothing", None, 404),
-                             (infer, None, 400), ("/v2", b"{}", 400), ("/v2/systemsharedmemory/status", None, 501),
+                             (infer, None, 405), ("/v2", b"{}", 405), ("/v2/systemsharedmemory/status", None, 501),
                              ("/v2/repository/models/none/load", b"", 400), ("/v2/models/" + "x" * 1100, None, 404)):
         assert ask(path, body, code=code) == b"" or code != 200
     assert json.loads(ask("/v2/repository/index", b"{\"ready\": true}"))[0]["name"] == MODEL
