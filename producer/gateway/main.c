@@ -1,7 +1,7 @@
 /* main.c - wiremill-gateway: answers clients of Triton by wiremill's workers.
 
-   One thread, one loop. The first SIGTERM or Ctrl-C drains: no connection is accepted any more,
-   what was accepted is answered, and the process ends. The second one ends it now. SIGUSR1 opens
+   One thread, one loop. The first SIGTERM or Ctrl-C drains: no connection begins any more, those
+   that wait to be accepted are, what was accepted is answered, and the process ends. The second one ends it now. SIGUSR1 opens
    the access log again.  */
 #include "producer/gateway/wm_front.h"
 #include "producer/gateway/wm_grpc.h"
@@ -9,6 +9,7 @@
 #include "producer/gateway/wm_models.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_systemd.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_made.h"
 
@@ -21,6 +22,8 @@
 #include <sys/signalfd.h>
 
 #define DRAIN_LOOK_US 5000
+#define BEGIN_LOOK_US 20000
+#define SYSTEMD_US 500000
 #define FLUSH_US 1000000
 
 /* clang-format off */
@@ -30,6 +33,9 @@ static const wm_option_t options[] = {
      .help = "where it answers gRPC; *:8001: on every address; port 0: any that is free"},
     {.name = "http", .value = "ADDRESS:PORT", .fallback = "127.0.0.1:8000",
      .help = "where it answers HTTP/1.1, and shows its numbers at /metrics; none: not at all"},
+    {.name = "reuse-port",
+     .help = "another gateway may have the same ports: this one answers there once its models are "
+             "loaded; then end the other one"},
     {.name = "tls-certificate", .value = "FILE", .path = WM_PATH_READ,
      .help = "the server's certificate and those that vouch for it (PEM): both ports speak TLS"},
     {.name = "tls-key", .value = "FILE",
@@ -77,6 +83,8 @@ typedef struct {
     wm_http_t *http;
     int signals;
     bool is_draining;
+    bool is_shared; /* it answers once its models are loaded: another gateway does until then */
+    bool has_begun, has_loaded;
 } gateway_t;
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -112,6 +120,7 @@ static void on_signal (void *argument, uint32_t events)
     self->is_draining = true;
     fprintf (stderr, "wiremill gateway: answers what it has accepted, then ends; a second signal "
                      "ends it at once\n");
+    wm_systemd_stops ();
     wm_grpc_drain (self->grpc);
     if (self->http)
         wm_http_drain (self->http);
@@ -155,12 +164,68 @@ static void raise_descriptors (void)
     }
 }
 
+/* Takes a port: that which systemd has for it, or that of the command line. -1: *error.  */
+static int listen_on (gateway_t *self, wm_front_kind_t kind, const wm_args_t *args,
+                      char address[WM_ADDRESS_BYTES], wm_error_t *error)
+{
+    const char *name = kind == WM_FRONT_GRPC ? "grpc" : "http";
+    const int inherited = wm_systemd_descriptor (name);
+    const bool reuses = wm_args_given (args, "reuse-port");
+    self->front.is_inherited[kind] = inherited >= 0;
+    self->is_shared |= inherited >= 0 || reuses;
+    return inherited >= 0 ? wm_io_inherit (inherited, address, error)
+                          : wm_io_listen (wm_args_text (args, name), reuses, address, error);
+}
+
+/* Lets clients connect, where another gateway answers them once the models are loaded, or have
+   failed. False: it cannot.  */
+static bool begin (gateway_t *self)
+{
+    if (self->has_begun || self->is_draining ||
+        (self->is_shared && wm_models_any_loading (self->front.models)))
+        return true;
+    self->has_begun = true;
+    if (self->is_shared)
+        fprintf (stderr, "wiremill gateway: answers clients from now on\n");
+    return wm_grpc_begin (self->grpc) && (!self->http || wm_http_begin (self->http));
+}
+
+static void look_loaded (void *argument)
+{
+    gateway_t *self = argument;
+    wm_loop_t *loop = self->front.loop;
+    self->has_loaded = !wm_models_any_loading (self->front.models);
+    if (!begin (self)) {
+        fprintf (stderr, "wiremill gateway: cannot listen: %s\n", strerror (errno));
+        wm_loop_stop (loop);
+    } else if (!self->has_loaded)
+        wm_loop_timer (loop, wm_loop_now_us (loop) + BEGIN_LOOK_US, look_loaded, self);
+}
+
+/* systemd calls it started once it has loaded its models.  */
+static void tell_systemd (void *argument)
+{
+    gateway_t *self = argument;
+    wm_loop_t *loop = self->front.loop;
+    const int64_t now_us = wm_loop_now_us (loop);
+    wm_ks_error_t error = { .code = WM_KS_OK };
+    const bool is_ready = wm_models_ready (self->front.models, &error);
+    if (!self->is_draining && wm_systemd_is_due (now_us / 1000)) {
+        if (self->has_loaded)
+            wm_systemd_serves (is_ready ? "every model is ready" : error.text);
+        else
+            wm_systemd_status ("loads its models");
+    }
+    wm_loop_timer (loop, now_us + SYSTEMD_US, tell_systemd, self);
+}
+
 /* Opens both ports. `certificate` and `key` are both there or both NULL.  */
 static wm_fault_t serve (gateway_t *self, const wm_args_t *args, wm_error_t *error)
 {
     const char *certificate = wm_args_text (args, "tls-certificate");
     const char *key = wm_args_text (args, "tls-key"), *clients = wm_args_text (args, "tls-clients");
-    char grpc[WM_ADDRESS_BYTES], http[WM_ADDRESS_BYTES];
+    const bool has_http = strcmp (wm_args_text (args, "http"), "none") != 0;
+    char grpc[WM_ADDRESS_BYTES], http[WM_ADDRESS_BYTES] = "";
     if (!certificate != !key || (clients && !key))
         return wm_fault (error, WM_EUSAGE,
                          "give --tls-certificate and --tls-key together, or neither");
@@ -168,28 +233,28 @@ static wm_fault_t serve (gateway_t *self, const wm_args_t *args, wm_error_t *err
         if (!(self->tls[kind] =
                   wm_tls_new (certificate, key, clients, kind == WM_FRONT_GRPC, error)))
             return error->fault;
-    const int at_grpc = wm_io_listen (wm_args_text (args, "grpc"), grpc, error);
+    const int at_grpc = listen_on (self, WM_FRONT_GRPC, args, grpc, error);
     if (at_grpc < 0)
         return error->fault;
     self->grpc = wm_grpc_new (&self->front, at_grpc, self->tls[WM_FRONT_GRPC]);
-    if (!self->grpc)
-        return wm_fault (error, WM_EHOST, "cannot serve: %s", strerror (errno));
-    if (strcmp (wm_args_text (args, "http"), "none") == 0) {
-        fprintf (stderr, "wiremill gateway: gRPC on %s%s\n", grpc, key ? ", by TLS" : "");
-        return WM_OK;
-    }
-    if (clients)
+    if (has_http && clients)
         return wm_fault (error, WM_EUSAGE,
                          "--tls-clients: only gRPC checks certificates of "
                          "clients; give --http none too");
-    const int at_http = wm_io_listen (wm_args_text (args, "http"), http, error);
-    if (at_http < 0)
-        return error->fault;
-    self->http = wm_http_new (&self->front, at_http, self->tls[WM_FRONT_HTTP]);
-    if (!self->http)
-        return wm_fault (error, WM_EHOST, "cannot serve: %s", strerror (errno));
-    fprintf (stderr, "wiremill gateway: gRPC on %s, HTTP on %s%s\n", grpc, http,
-             key ? ", both by TLS" : "");
+    if (has_http) {
+        const int at_http = listen_on (self, WM_FRONT_HTTP, args, http, error);
+        if (at_http < 0)
+            return error->fault;
+        self->http = wm_http_new (&self->front, at_http, self->tls[WM_FRONT_HTTP]);
+    }
+    if (!self->is_shared && !begin (self))
+        return wm_fault (error, WM_EHOST, "cannot listen: %s", strerror (errno));
+    fprintf (stderr, "wiremill gateway: gRPC on %s%s%s%s%s\n", grpc, has_http ? ", HTTP on " : "",
+             http,
+             !key       ? ""
+             : has_http ? ", both by TLS"
+                        : ", by TLS",
+             self->is_shared ? ", once its models are loaded" : "");
     return WM_OK;
 }
 
@@ -260,6 +325,7 @@ static int gateway_main (const wm_args_t *args)
     sigaddset (&signals, SIGUSR1);
     sigprocmask (SIG_BLOCK, &signals, NULL);
     wm_log_start ();
+    wm_systemd_start ();
     raise_descriptors ();
     int code = WM_EXIT_FAILURE;
     self.signals = signalfd (-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -270,6 +336,8 @@ static int gateway_main (const wm_args_t *args)
              (self.front.models = wm_models_new (self.front.loop, args, &error)) &&
              !serve (&self, args, &error)) {
         wm_models_start (self.front.models);
+        look_loaded (&self);
+        tell_systemd (&self);
         code = run (&self);
     }
     if (error.fault) {

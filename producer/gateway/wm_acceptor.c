@@ -8,6 +8,8 @@
 
 #define ACCEPTS_MAX 16 /* before others have their turn */
 #define REST_US 100000 /* after accept has failed, or while there is no room */
+#define HANDSHAKE_US 250000
+#define LOOK_US 5000
 
 struct wm_acceptor_t {
     wm_front_t *front;
@@ -16,6 +18,8 @@ struct wm_acceptor_t {
     wm_watch_t *watch;
     wm_timer_t *rest;
     void *argument;
+    wm_acceptor_t **drained; /* is NULL once none is left; NULL: it does not drain */
+    int64_t until_us;        /* so long clients may finish to connect */
 };
 
 static void accept_again (void *argument)
@@ -59,30 +63,64 @@ static bool accept_one (wm_acceptor_t *self)
     return true;
 }
 
+/* Returns 0: there may be more; else errno.  */
+static int accept_some (wm_acceptor_t *self)
+{
+    for (int i = 0; i < ACCEPTS_MAX; i++)
+        if (!accept_one (self) && errno != ECONNABORTED && errno != EINTR)
+            return errno;
+    return 0;
+}
+
 static void on_accept (void *argument, uint32_t events)
 {
     (void) events;
     wm_acceptor_t *self = argument;
-    for (int i = 0; i < ACCEPTS_MAX; i++)
-        if (!accept_one (self) && errno != ECONNABORTED && errno != EINTR) {
-            if (errno != EAGAIN)
-                rest (self);
-            return;
-        }
+    const int failed = accept_some (self);
+    if (failed && failed != EAGAIN)
+        rest (self);
 }
 
 wm_acceptor_t *wm_acceptor_new (wm_front_t *front, const wm_acceptor_how_t *how, int listener,
                                 void *argument)
 {
     wm_acceptor_t *self = zmalloc (sizeof *self);
-    *self = (wm_acceptor_t){ front, how, listener, NULL, NULL, argument };
-    self->watch = wm_loop_watch (front->loop, listener, EPOLLIN, on_accept, self);
-    if (!self->watch) {
-        const int failed = errno;
-        wm_acceptor_destroy (&self);
-        errno = failed;
-    }
+    *self =
+        (wm_acceptor_t){ .front = front, .how = how, .listener = listener, .argument = argument };
     return self;
+}
+
+bool wm_acceptor_begin (wm_acceptor_t *self)
+{
+    if (wm_io_begin (self->listener)) /* epoll would report one that does not listen */
+        self->watch = wm_loop_watch (self->front->loop, self->listener, EPOLLIN, on_accept, self);
+    return self->watch;
+}
+
+static void accept_rest (void *argument)
+{
+    wm_acceptor_t *self = argument;
+    const int64_t now_us = wm_loop_now_us (self->front->loop);
+    self->rest = NULL;
+    if (accept_some (self) == EAGAIN && now_us >= self->until_us)
+        wm_acceptor_destroy (self->drained);
+    else
+        self->rest = wm_loop_timer (self->front->loop, now_us + LOOK_US, accept_rest, self);
+}
+
+void wm_acceptor_drain (wm_acceptor_t **self_p)
+{
+    wm_acceptor_t *self = *self_p;
+    if (!self->watch || self->front->is_inherited[self->how->kind]) {
+        wm_acceptor_destroy (self_p);
+        return;
+    }
+    wm_io_drain (self->listener);
+    wm_loop_untimer (&self->rest);
+    wm_loop_change (self->watch, 0);
+    self->drained = self_p;
+    self->until_us = wm_loop_now_us (self->front->loop) + HANDSHAKE_US;
+    accept_rest (self);
 }
 
 void wm_acceptor_destroy (wm_acceptor_t **self_p)

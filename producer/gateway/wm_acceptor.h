@@ -21,10 +21,15 @@ typedef struct {
     bool (*spare) (void *argument, bool closes);
 } wm_acceptor_how_t;
 
-/* Takes the listening descriptor; `how` is lent. NULL with errno: it is closed.  */
+/* Takes the listening descriptor; `how` is lent. Never NULL.  */
 wm_acceptor_t *wm_acceptor_new (wm_front_t *front, const wm_acceptor_how_t *how, int listener,
                                 void *argument);
-/* Accepts no more.  */
+/* Lets clients connect. False: with errno.  */
+bool wm_acceptor_begin (wm_acceptor_t *self);
+/* Accepts those that have connected, or are about to, and destroys *self_p: later, when none is
+   left. Those of a socket that another process has, too, are its own.  */
+void wm_acceptor_drain (wm_acceptor_t **self_p);
+/* Accepts no more, at once.  */
 void wm_acceptor_destroy (wm_acceptor_t **self_p);
 
 #endif

@@ -16,6 +16,7 @@ const char *wm_ks_code_name (wm_ks_code_t code)
         [WM_KS_INVALID] = "invalid",
         [WM_KS_NOT_FOUND] = "not-found",
         [WM_KS_UNAVAILABLE] = "unavailable",
+        [WM_KS_LOADING] = "loading",
         [WM_KS_DEADLINE] = "deadline",
         [WM_KS_CANCELLED] = "cancelled",
         [WM_KS_EXHAUSTED] = "exhausted",

@@ -35,6 +35,7 @@ typedef struct {
     uint64_t requests[2][WM_KS_CODES]; /* answered by gRPC, by HTTP */
     uint64_t bytes_in, bytes_out;
     size_t connections[2];
+    bool is_inherited[2]; /* another process listens on the same socket */
 } wm_front_t;
 
 typedef enum { WM_FRONT_GRPC, WM_FRONT_HTTP } wm_front_kind_t;

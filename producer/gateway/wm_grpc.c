@@ -132,7 +132,8 @@ static void send_out (void *argument)
     self->is_marked = false;
     if (self->is_dead)
         return;
-    if (self->grpc->is_draining && !self->calls && !self->is_drained) {
+    if (self->grpc->is_draining && !self->calls && !self->is_drained &&
+        (self->is_greeted || self->is_refusing)) { /* a new one has until the next sweep */
         self->is_drained = true;
         nghttp2_session_terminate_session (self->session, NGHTTP2_NO_ERROR);
     }
@@ -410,15 +411,18 @@ wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls)
     nghttp2_option_set_max_send_header_block_length (self->option, 64 << 10);
     self->sweep = wm_loop_timer (front->loop, wm_loop_now_us (front->loop) + SWEEP_US, sweep, self);
     self->acceptor = wm_acceptor_new (front, &how, listener, self);
-    if (!self->acceptor)
-        wm_grpc_destroy (&self);
     return self;
+}
+
+bool wm_grpc_begin (wm_grpc_t *self)
+{
+    return wm_acceptor_begin (self->acceptor);
 }
 
 void wm_grpc_drain (wm_grpc_t *self)
 {
-    wm_acceptor_destroy (&self->acceptor);
     self->is_draining = true;
+    wm_acceptor_drain (&self->acceptor);
     for (wm_conn_t *conn = self->conns; conn; conn = conn->next) {
         if (conn->calls)
             nghttp2_submit_shutdown_notice (conn->session);
@@ -428,7 +432,7 @@ void wm_grpc_drain (wm_grpc_t *self)
 
 size_t wm_grpc_open (const wm_grpc_t *self)
 {
-    return self->n_conns;
+    return self->n_conns + (self->acceptor != NULL);
 }
 
 void wm_grpc_destroy (wm_grpc_t **self_p)

@@ -172,9 +172,10 @@ void wm_call_destroy (wm_call_t **self_p)
 static const char *status_of (wm_ks_code_t code)
 {
     static const char *const status[WM_KS_CODES] = {
-        [WM_KS_OK] = "0",           [WM_KS_INVALID] = "3",        [WM_KS_NOT_FOUND] = "5",
-        [WM_KS_UNAVAILABLE] = "14", [WM_KS_DEADLINE] = "4",       [WM_KS_CANCELLED] = "1",
-        [WM_KS_EXHAUSTED] = "8",    [WM_KS_UNIMPLEMENTED] = "12", [WM_KS_INTERNAL] = "13",
+        [WM_KS_OK] = "0",           [WM_KS_INVALID] = "3",   [WM_KS_NOT_FOUND] = "5",
+        [WM_KS_UNAVAILABLE] = "14", [WM_KS_LOADING] = "14",  [WM_KS_DEADLINE] = "4",
+        [WM_KS_CANCELLED] = "1",    [WM_KS_EXHAUSTED] = "8", [WM_KS_UNIMPLEMENTED] = "12",
+        [WM_KS_INTERNAL] = "13",
     };
     return status[code];
 }
@@ -194,8 +195,12 @@ static void percent (char *to, size_t max, const char *text)
 static void submit_trailers (wm_call_t *self)
 {
     const nghttp2_nv trailers[] = { NV ("grpc-status", status_of (self->code)),
-                                    NV ("grpc-message", self->text ? self->text : "") };
-    nghttp2_submit_trailer (self->conn->session, self->stream, trailers, self->text ? 2 : 1);
+                                    NV ("grpc-message", self->text ? self->text : ""),
+                                    NV ("grpc-retry-pushback-ms", WM_KS_RETRY_MS) };
+    nghttp2_submit_trailer (self->conn->session, self->stream, trailers,
+                            !self->text                   ? 1
+                            : self->code == WM_KS_LOADING ? 3
+                                                          : 2);
 }
 
 /* Copies answers, in their order, into a frame; behind the last one come the trailers.  */
@@ -268,9 +273,11 @@ static void send_status (wm_call_t *self)
         NV ("grpc-accept-encoding", "identity,deflate,gzip"),
         NV ("grpc-status", status_of (self->code)),
         NV ("grpc-message", self->text),
+        NV ("grpc-retry-pushback-ms", WM_KS_RETRY_MS),
     };
     self->has_headers = true;
-    nghttp2_submit_response (self->conn->session, self->stream, headers, 5, NULL);
+    nghttp2_submit_response (self->conn->session, self->stream, headers,
+                             self->code == WM_KS_LOADING ? 6 : 5, NULL);
     wm_conn_mark (self->conn);
 }
 

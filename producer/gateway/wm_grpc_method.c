@@ -39,7 +39,7 @@ static json_t *ready (wm_front_t *front, const json_t *request, wm_ks_error_t *e
 {
     (void) request;
     (void) error;
-    return json_pack ("{s:b}", "ready", wm_models_ready (front->models));
+    return json_pack ("{s:b}", "ready", wm_models_ready (front->models, NULL));
 }
 
 /* A model that is not there is not ready, which is no error.  */

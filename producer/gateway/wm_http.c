@@ -30,6 +30,9 @@
 #define DEFLATE_BYTES_MIN 1024    /* scores are compressed from here */
 #define SWEEP_US 1000000
 #define LINGER_US 30000000
+#define DRAIN_SWEEP_US 50000  /* while it drains */
+#define DRAIN_IDLE_US 1000000 /* a connection without a request has so long to send one */
+#define DRAIN_LINGER_US 2000000
 #define LINGER_TIMES 4 /* of the largest request: so much of one that is refused is read */
 #define WEB_BYTES (sizeof (wm_web_t) + IN_BYTES)
 
@@ -39,8 +42,8 @@ struct wm_http_t {
     wm_acceptor_t *acceptor; /* NULL: it accepts no more */
     wm_timer_t *sweep;
     wm_web_t *webs;
-    size_t n_visit;
     bool is_draining;
+    int64_t drained_us;   /* since when */
     uint8_t in[IN_BYTES]; /* what is read, of one connection after the other */
 };
 
@@ -255,12 +258,14 @@ void wm_visit_allow (wm_visit_t *self, const char *methods)
 void wm_visit_fail (wm_visit_t *self, const wm_ks_error_t *error)
 {
     static const unsigned status[WM_KS_CODES] = {
-        [WM_KS_OK] = 200,          [WM_KS_INVALID] = 400,       [WM_KS_NOT_FOUND] = 404,
-        [WM_KS_UNAVAILABLE] = 503, [WM_KS_DEADLINE] = 504,      [WM_KS_CANCELLED] = 499,
-        [WM_KS_EXHAUSTED] = 413,   [WM_KS_UNIMPLEMENTED] = 501, [WM_KS_INTERNAL] = 500,
+        [WM_KS_OK] = 200,          [WM_KS_INVALID] = 400,   [WM_KS_NOT_FOUND] = 404,
+        [WM_KS_UNAVAILABLE] = 503, [WM_KS_LOADING] = 503,   [WM_KS_DEADLINE] = 504,
+        [WM_KS_CANCELLED] = 499,   [WM_KS_EXHAUSTED] = 413, [WM_KS_UNIMPLEMENTED] = 501,
+        [WM_KS_INTERNAL] = 500,
     };
     self->code = error->code;
-    fail (self, status[error->code], error->text, NULL, NULL);
+    fail (self, status[error->code], error->text,
+          error->code == WM_KS_LOADING ? "Retry-After" : NULL, WM_KS_RETRY_S);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------- */
@@ -385,7 +390,6 @@ static wm_visit_t *visit_new (wm_web_t *web)
     snprintf (self->line, bytes, "%s %s", method, path);
     self->path = self->line + n + 1;
     web->visit = self;
-    web->http->n_visit++;
     return self;
 }
 
@@ -407,7 +411,6 @@ static void visit_destroy (wm_visit_t *self, bool is_sent)
     end_work (self);
     wm_hold_give (http->front->budget, &self->hold);
     self->web->visit = NULL;
-    http->n_visit--;
     free (self->line);
     free (self);
 }
@@ -671,8 +674,9 @@ static bool is_late (wm_web_t *self)
 {
     wm_visit_t *visit = self->visit;
     const int64_t now = now_us (self->http), since_us = now - self->since_us;
+    const int64_t draining_us = self->http->is_draining ? now - self->http->drained_us : 0;
     if (self->lingers)
-        return since_us > LINGER_US;
+        return since_us > (draining_us ? DRAIN_LINGER_US : LINGER_US);
     if (visit && visit->is_answered)
         return is_slow (self, visit->sent);
     const bool is_too_slow = visit ? !visit->is_suspended && !visit->is_whole &&
@@ -680,7 +684,7 @@ static bool is_late (wm_web_t *self)
                                    : self->has_head_begun && since_us > HEAD_US;
     if (is_too_slow)
         refuse (self, 408, "the request has come too slowly");
-    return !visit && !self->has_head_begun && since_us > IDLE_US;
+    return !visit && !self->has_head_begun && (since_us > IDLE_US || draining_us > DRAIN_IDLE_US);
 }
 
 static void sweep (void *argument)
@@ -691,7 +695,8 @@ static void sweep (void *argument)
         if (is_late (web))
             kill_web (web);
     }
-    self->sweep = wm_loop_timer (self->front->loop, now_us (self) + SWEEP_US, sweep, self);
+    const int64_t pause_us = self->is_draining ? DRAIN_SWEEP_US : SWEEP_US;
+    self->sweep = wm_loop_timer (self->front->loop, now_us (self) + pause_us, sweep, self);
 }
 
 /* Whether nothing of a request has come.  */
@@ -744,20 +749,26 @@ wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls)
     self->tls = tls;
     self->sweep = wm_loop_timer (front->loop, now_us (self) + SWEEP_US, sweep, self);
     self->acceptor = wm_acceptor_new (front, &how, listener, self);
-    if (!self->acceptor)
-        wm_http_destroy (&self);
     return self;
+}
+
+bool wm_http_begin (wm_http_t *self)
+{
+    return wm_acceptor_begin (self->acceptor);
 }
 
 void wm_http_drain (wm_http_t *self)
 {
-    wm_acceptor_destroy (&self->acceptor);
     self->is_draining = true;
+    self->drained_us = now_us (self);
+    wm_acceptor_drain (&self->acceptor);
+    wm_loop_untimer (&self->sweep);
+    sweep (self);
 }
 
 size_t wm_http_open (const wm_http_t *self)
 {
-    return self->n_visit;
+    return self->front->connections[WM_FRONT_HTTP] + (self->acceptor != NULL);
 }
 
 void wm_http_destroy (wm_http_t **self_p)

@@ -9,15 +9,18 @@
 
 typedef struct wm_http_t wm_http_t;
 
-/* Serves the listening descriptor, which it takes. `front` and `tls` (or NULL) must outlive it.
-   NULL with errno.  */
+/* Serves the listening descriptor, which it takes, from wm_http_begin on. `front` and `tls` (or NULL) must outlive it.
+   Never NULL.  */
 wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls);
+/* Lets clients connect. False: with errno.  */
+bool wm_http_begin (wm_http_t *self);
 /* Cancels what is under way and closes all connections.  */
 void wm_http_destroy (wm_http_t **self_p);
 
-/* Accepts no more connections; those that are open end with their answers.  */
+/* Accepts no more connections than those that wait for it. Each ends with its next answer, or
+   where it has none to send for a second.  */
 void wm_http_drain (wm_http_t *self);
-/* Returns the number of requests that are not answered in full.  */
+/* Returns the number of connections that are still open, or to be accepted.  */
 size_t wm_http_open (const wm_http_t *self);
 
 #endif

@@ -43,7 +43,9 @@ static void live (wm_visit_t *self, const char *model, const char *version)
 static void ready (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
-    answer_ready (self, "ready", wm_models_ready (models (self)), "");
+    wm_ks_error_t error = { .code = WM_KS_OK };
+    const bool is_ready = wm_models_ready (models (self), &error);
+    answer_ready (self, "ready", is_ready, error.text);
 }
 
 static void model_ready (wm_visit_t *self, const char *model, const char *version)

@@ -5,6 +5,8 @@
 
 #include <czmq.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,6 +16,7 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
+#define TCP_SYN 2                /* a flag of RFC 9293 */
 #define TLS_BYTES_MAX (1u << 20) /* of a file of certificates or keys */
 
 struct wm_tls_t {
@@ -30,16 +33,18 @@ static void print_address (const struct sockaddr *of, socklen_t n, char text[WM_
     snprintf (text, WM_ADDRESS_BYTES, strchr (host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-static int listen_at (const struct addrinfo *at)
+static int bind_at (const struct addrinfo *at, bool is_shared)
 {
     const int yes = 1, no = 0;
     const int fd = socket (at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    if (is_shared)
+        setsockopt (fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes);
     if (at->ai_family == AF_INET6)
         setsockopt (fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    if (bind (fd, at->ai_addr, at->ai_addrlen) == 0 && listen (fd, BACKLOG) == 0)
+    if (bind (fd, at->ai_addr, at->ai_addrlen) == 0)
         return fd;
     const int reason = errno;
     close (fd);
@@ -47,7 +52,16 @@ static int listen_at (const struct addrinfo *at)
     return -1;
 }
 
-int wm_io_listen (const char *where, char address[WM_ADDRESS_BYTES], wm_error_t *error)
+static void print_own (int listener, char address[WM_ADDRESS_BYTES])
+{
+    struct sockaddr_storage became;
+    socklen_t bytes = sizeof became;
+    getsockname (listener, (struct sockaddr *) &became, &bytes);
+    print_address ((struct sockaddr *) &became, bytes, address);
+}
+
+int wm_io_listen (const char *where, bool is_shared, char address[WM_ADDRESS_BYTES],
+                  wm_error_t *error)
 {
     char host[256];
     const char *colon = strrchr (where, ':');
@@ -77,18 +91,55 @@ int wm_io_listen (const char *where, char address[WM_ADDRESS_BYTES], wm_error_t 
                   where, gai_strerror (rc));
         return -1;
     }
-    const int fd = listen_at (found);
+    const int fd = bind_at (found, is_shared);
     freeaddrinfo (found);
     if (fd < 0) {
         wm_fault (error, WM_EHOST, "cannot listen on %.100s: %s%s", where, strerror (errno),
                   errno == EADDRINUSE ? "; give another port" : "");
         return -1;
     }
-    struct sockaddr_storage became;
-    socklen_t bytes = sizeof became;
-    getsockname (fd, (struct sockaddr *) &became, &bytes);
-    print_address ((struct sockaddr *) &became, bytes, address);
+    print_own (fd, address);
     return fd;
+}
+
+/* Whether a client could connect to it.  */
+static bool listens (int fd)
+{
+    int on = 0;
+    socklen_t bytes = sizeof on;
+    return getsockopt (fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &bytes) == 0 && on;
+}
+
+int wm_io_inherit (int listener, char address[WM_ADDRESS_BYTES], wm_error_t *error)
+{
+    const int flags = fcntl (listener, F_GETFL);
+    if (!listens (listener) || fcntl (listener, F_SETFL, flags | O_NONBLOCK)) {
+        wm_fault (error, WM_EUSAGE,
+                  "descriptor %d, which LISTEN_FDS passes, is no listening socket: give "
+                  "ListenStream= in the .socket unit",
+                  listener);
+        close (listener);
+        return -1;
+    }
+    print_own (listener, address);
+    return listener;
+}
+
+bool wm_io_begin (int listener)
+{
+    return listens (listener) || listen (listener, BACKLOG) == 0;
+}
+
+void wm_io_drain (int listener)
+{
+    struct sock_filter code[] = {
+        BPF_STMT (BPF_LD | BPF_B | BPF_ABS, 13), /* TCP's flags */
+        BPF_JUMP (BPF_JMP | BPF_JSET | BPF_K, TCP_SYN, 0, 1),
+        BPF_STMT (BPF_RET | BPF_K, 0),
+        BPF_STMT (BPF_RET | BPF_K, UINT32_MAX),
+    };
+    const struct sock_fprog program = { sizeof code / sizeof *code, code };
+    setsockopt (listener, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
 int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES])

@@ -12,9 +12,20 @@
 
 #define WM_ADDRESS_BYTES 64
 
-/* Listens on "ADDRESS:PORT" ("*:PORT" is every address, port 0 chosen by the kernel). Returns the
-   descriptor and puts into `address` what it became; -1 with *error.  */
-int wm_io_listen (const char *where, char address[WM_ADDRESS_BYTES], wm_error_t *error);
+/* Takes "ADDRESS:PORT" ("*:PORT" is every address, port 0 chosen by the kernel). Returns the
+   descriptor and puts into `address` what it became; -1 with *error. is_shared: other processes may
+   have the same (SO_REUSEPORT). Clients can connect after wm_io_begin.  */
+int wm_io_listen (const char *where, bool is_shared, char address[WM_ADDRESS_BYTES],
+                  wm_error_t *error);
+/* The same of a descriptor that another process listens on, too.  */
+int wm_io_inherit (int listener, char address[WM_ADDRESS_BYTES], wm_error_t *error);
+
+/* False: with errno.  */
+bool wm_io_begin (int listener);
+/* From now on no client begins to connect here: the kernel drops its first packet, and it tries
+   again in a second. Those that have begun can still be accepted. Closing the descriptor would
+   reset them.  */
+void wm_io_drain (int listener);
 
 /* Accepts a connection; `peer` is its address. -1 with errno.  */
 int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES]);

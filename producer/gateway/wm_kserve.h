@@ -18,6 +18,7 @@ typedef enum {
     WM_KS_INVALID,
     WM_KS_NOT_FOUND,
     WM_KS_UNAVAILABLE,
+    WM_KS_LOADING, /* ... until a model is loaded: the client is asked to try again */
     WM_KS_DEADLINE,
     WM_KS_CANCELLED,
     WM_KS_EXHAUSTED,
@@ -30,6 +31,10 @@ typedef struct {
     wm_ks_code_t code;
     char text[480]; /* for the client */
 } wm_ks_error_t;
+
+/* When a client may try again what was LOADING.  */
+#define WM_KS_RETRY_S "1"
+#define WM_KS_RETRY_MS "1000"
 
 /* The parameter `timeout` of a request is over: Triton's code and text.  */
 #define WM_KS_EXPIRED                                                                              \
@@ -129,10 +134,11 @@ size_t wm_models_need (wm_models_t *self, const wm_ks_request_t *request);
    Only for a request that has not been answered.  */
 void wm_models_cancel (wm_models_t *self, wm_ks_request_t *request);
 
-/* Return whether the gateway works, whether every model is ready, whether this one is ("" as
-   version: the newest; false also for a model that there is not, with NOT_FOUND in *error).  */
+/* Return whether the gateway works, whether every model is ready (else *error, which may be NULL,
+   names one that is not), whether this one is ("" as version: the newest; false also for a model
+   that there is not, with NOT_FOUND in *error).  */
 bool wm_models_live (wm_models_t *self);
-bool wm_models_ready (wm_models_t *self);
+bool wm_models_ready (wm_models_t *self, wm_ks_error_t *error);
 bool wm_models_model_ready (wm_models_t *self, const char *model, const char *version,
                             wm_ks_error_t *error);
 

@@ -53,12 +53,25 @@ wm_version_t *wm_models_shown (const wm_model_entry_t *entry, long number)
     return shown;
 }
 
+static bool is_loading (const wm_version_t *version)
+{
+    return version->state == WM_VERSION_LOADING && (!*version->fails || version->is_tried);
+}
+
 bool wm_models_is_loading (const wm_model_entry_t *entry)
 {
     const wm_version_t *one = entry->version;
-    while (one && (one->state != WM_VERSION_LOADING || (*one->fails && !one->is_tried)))
+    while (one && !is_loading (one))
         one = one->next;
     return one;
+}
+
+bool wm_models_any_loading (const wm_models_t *self)
+{
+    const wm_model_entry_t *entry = self->first;
+    while (entry && !wm_models_is_loading (entry))
+        entry = entry->next;
+    return entry;
 }
 
 wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char *version,
@@ -70,18 +83,22 @@ wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char
                     model);
         return NULL;
     }
-    bool is_known = false;
+    bool is_known = false, loads = false;
     const char *why = "";
     for (wm_version_t *one = entry->version; one; one = one->next) {
         const bool is_it = !*version || strcmp (one->text, version) == 0;
         if (is_it && one->state == WM_VERSION_READY && !one->is_down)
             return one;
         is_known |= is_it;
+        loads |= is_it && is_loading (one);
         if (is_it && !*why)
             why = *one->fails ? one->fails : one->reason;
     }
     const char *colon = *why ? ": " : "";
-    if (!*version)
+    if (loads)
+        wm_ks_fail (error, WM_KS_LOADING, "Model '%.120s'%s%.20s is loading: try again in a second",
+                    model, *version ? " version " : "", version);
+    else if (!*version)
         wm_ks_fail (error, WM_KS_UNAVAILABLE,
                     "Request for unknown model: '%.120s' has no available versions%s%.300s", model,
                     colon, why);
@@ -156,14 +173,20 @@ bool wm_models_live (wm_models_t *self)
     return true;
 }
 
-bool wm_models_ready (wm_models_t *self)
+bool wm_models_ready (wm_models_t *self, wm_ks_error_t *error)
 {
     for (const wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
         bool any = false;
         for (const wm_version_t *version = entry->version; version; version = version->next)
             any |= version->state == WM_VERSION_READY && !*version->fails;
-        if (entry->is_wanted && !any)
-            return false;
+        if (!entry->is_wanted || any)
+            continue;
+        if (entry->version)
+            wm_models_model_ready (self, entry->name, "", error);
+        else
+            wm_ks_fail (error, WM_KS_UNAVAILABLE, "Model '%.120s' is not loaded: %.300s",
+                        entry->name, entry->reason);
+        return false;
     }
     return true;
 }

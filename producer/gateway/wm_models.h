@@ -64,6 +64,9 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *
 /* Begins to load them all; they are ready later.  */
 void wm_models_start (wm_models_t *self);
 
+/* Whether a model is being loaded, and does not fail.  */
+bool wm_models_any_loading (const wm_models_t *self);
+
 /* Calls `each` for every version of every model that has been ready and is not unloaded yet.
    is_ready: its broker answers. n_waiting: requests of which no batch has all rows.  */
 typedef void wm_models_count_t (void *argument, const char *model, const char *version,

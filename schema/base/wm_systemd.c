@@ -3,6 +3,7 @@
 #include "schema/base/wm_systemd.h"
 #include "schema/base/wm_log.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #define EVERY_MS 2000
+#define FIRST_FD 3 /* SD_LISTEN_FDS_START */
 
 static struct sockaddr_un address;
 static socklen_t address_bytes;
@@ -85,4 +87,22 @@ void wm_systemd_status (const char *status)
 void wm_systemd_stops (void)
 {
     send_lines ("STOPPING=1\nSTATUS=stops\n");
+}
+
+/* LISTEN_PID is the process that they are for, LISTEN_FDNAMES their names: "grpc:http".  */
+int wm_systemd_descriptor (const char *name)
+{
+    const char *process = getenv ("LISTEN_PID"), *number = getenv ("LISTEN_FDS");
+    const char *names = getenv ("LISTEN_FDNAMES");
+    if (!process || !number || !names || strtol (process, NULL, 10) != getpid ())
+        return -1;
+    const long n = strtol (number, NULL, 10);
+    const char *at = names;
+    for (int one = FIRST_FD; one < FIRST_FD + n; one++) {
+        const size_t bytes = strcspn (at, ":");
+        if (bytes == strlen (name) && memcmp (at, name, bytes) == 0)
+            return fcntl (one, F_SETFD, FD_CLOEXEC) == 0 ? one : -1;
+        at += bytes + (at[bytes] == ':');
+    }
+    return -1;
 }

@@ -1,5 +1,6 @@
 /* wm_systemd.h - tells systemd how a service is (sd_notify), where systemd started it: datagrams to
-   the socket that NOTIFY_SOCKET names. Elsewhere nothing happens.
+   the socket that NOTIFY_SOCKET names; and takes the sockets that systemd listens on for it
+   (sd_listen_fds). Elsewhere nothing happens.
 
    Nothing here waits: what systemd does not take at once is sent again later, but for what is said
    at the end. Thread: one.  */
@@ -27,5 +28,10 @@ void wm_systemd_status (const char *status);
 
 /* It stops: what it still does is its end.  */
 void wm_systemd_stops (void);
+
+/* Takes the descriptor that is passed under this name (FileDescriptorName=); it is closed when
+   another program is executed. -1: there is none. Before other descriptors of this process have
+   their numbers.  */
+int wm_systemd_descriptor (const char *name);
 
 #endif

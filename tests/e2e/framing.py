@@ -415,12 +415,11 @@ def places():
         live(said)
     begun.sendall(b"GET /v2/health/live HTTP/1.1\r\nX: ")
     live(used)
-    for i in range(2):
+    for idle in (*others, used):  # the one that has begun a request is idle for longer than the last
         late = connect(web)
         live(late)
-        assert others[i].recv(1) == b"", "it is open"
-        others[i] = late
-    live(used)
+        assert idle.recv(1) == b"", "it is open"
+        others.append(late)
     begun.sendall(b"y\r\n" + HOST + b"\r\n")
     assert begun.recv(65536).startswith(b"HTTP/1.1 200")
 
@@ -434,15 +433,14 @@ def places():
         call(said, 1)
     open_.sendall(GREETING + frame(HEADERS, 4, 1, heads(USUAL)))
     call(used, 3)
-    for i in range(2):
+    for idle in (*others, used):
         late = connect(grpc)
         call(late, 1)
         kinds = []
-        while got := read_frame(others[i]):
+        while got := read_frame(idle):
             kinds.append(got[0])
         assert GOAWAY in kinds, kinds
-        others[i] = late
-    call(used, 5)
+        others.append(late)
     open_.sendall(frame(DATA, 1, 1, LIVE))
     while (got := read_frame(open_))[0] != DATA:
         assert got[0] != GOAWAY, got
