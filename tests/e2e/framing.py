@@ -480,10 +480,9 @@ def descriptors():
     """Without a descriptor for a new connection the server sleeps between its tries, and goes on when there is one."""
     address, process, path = sys.argv[2], int(sys.argv[3]), sys.argv[4].encode()
     before = resource.prlimit(process, resource.RLIMIT_NOFILE)
-    n = max(int(name) for name in os.listdir(f"/proc/{process}/fd")) + 1
-    resource.prlimit(process, resource.RLIMIT_NOFILE, (n + 3, before[1]))
+    free = next(n for n in range(3, 1 << 20) if not os.path.exists(f"/proc/{process}/fd/{n}"))
+    resource.prlimit(process, resource.RLIMIT_NOFILE, (free + 3, before[1]))
     said = [connect(address) for _ in range(12)]
-
     sleeps(process)
     for one in said:
         one.close()
@@ -574,4 +573,5 @@ def slow():
     assert not wrong
 
 
-globals()[sys.argv[1]]()
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
