@@ -560,7 +560,8 @@ DOC     := $(B)/doc
 MANDIR  := share/man/man1
 BASHDIR := share/bash-completion/completions
 UNITDIR := lib/systemd/system
-UNITS   := wiremill-broker@.service wiremill-worker@.service
+UNITS   := wiremill-broker@.service wiremill-worker@.service \
+                 wiremill-gateway@.service wiremill-gateway-grpc.socket wiremill-gateway-http.socket
 DATADIR := share/wiremill
 DATA    := ops/serve/grafana.json ops/serve/alerts.yml $(MODEL)
 install: install-lib install-doc install-units install-data

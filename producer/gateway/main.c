@@ -1,8 +1,8 @@
 /* main.c - wiremill-gateway: answers clients of Triton by wiremill's workers.
 
    One thread, one loop. The first SIGTERM or Ctrl-C drains: no connection begins any more, those
-   that wait to be accepted are, what was accepted is answered, and the process ends. The second one ends it now. SIGUSR1 opens
-   the access log again.  */
+   that wait to be accepted are, what was accepted is answered, and the process ends. The second one
+   ends it now. SIGUSR1 opens the access log again.  */
 #include "producer/gateway/wm_front.h"
 #include "producer/gateway/wm_grpc.h"
 #include "producer/gateway/wm_http.h"

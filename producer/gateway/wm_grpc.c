@@ -27,6 +27,8 @@
 #define RESET_RATE 200
 #define ACKS_MAX 1000
 #define SWEEP_US 1000000
+#define LINGER_US 2000000 /* as over HTTP: an answer may be lost where a connection is reset */
+#define LINGER_BYTES_MAX (64u << 20)
 #define GREETING_US 10000000 /* a connection that has not spoken HTTP/2 by then is closed, */
                              /* as is one in the middle of a request's headers */
 
@@ -130,21 +132,24 @@ static void send_out (void *argument)
 {
     wm_conn_t *self = argument;
     self->is_marked = false;
-    if (self->is_dead)
+    if (self->is_dead || self->lingers)
         return;
     if (self->grpc->is_draining && !self->calls && !self->is_drained &&
         (self->is_greeted || self->is_refusing)) { /* a new one has until the next sweep */
         self->is_drained = true;
         nghttp2_session_terminate_session (self->session, NGHTTP2_NO_ERROR);
     }
-    const bool goes_on = flush (self);
-    if (!goes_on || (waiting (self) && self->n_refused > REFUSED_MAX) ||
-        (!waiting (self) && !nghttp2_session_want_read (self->session) &&
-         !nghttp2_session_want_write (self->session))) {
-        kill_conn (self);
-        return;
+    bool goes_on = flush (self);
+    if (goes_on && !waiting (self) && !nghttp2_session_want_read (self->session) &&
+        !nghttp2_session_want_write (self->session)) {
+        self->lingers = true;
+        self->moved_us = wm_loop_now_us (self->grpc->front->loop);
+        goes_on = wm_io_end (&self->io);
     }
-    watch_for (self);
+    if (!goes_on || (waiting (self) && self->n_refused > REFUSED_MAX))
+        kill_conn (self);
+    else
+        watch_for (self);
 }
 
 void wm_conn_mark (wm_conn_t *self)
@@ -201,9 +206,23 @@ static bool receive (wm_conn_t *self)
     return true;
 }
 
+/* Drops what comes. False: the connection has ended.  */
+static bool drop (wm_conn_t *self)
+{
+    const ssize_t n = wm_io_read (&self->io, self->grpc->in, IN_BYTES);
+    self->dropped += n > 0 ? (size_t) n : 0;
+    return (n > 0 && self->dropped < LINGER_BYTES_MAX) ||
+           (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
 static void on_ready (void *argument, uint32_t events)
 {
     wm_conn_t *self = argument;
+    if (self->lingers) {
+        if (!drop (self))
+            kill_conn (self);
+        return;
+    }
     if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR) || self->io.wants_write) && !receive (self)) {
         flush (self); /* a GOAWAY that says why */
         kill_conn (self);
@@ -384,10 +403,11 @@ static void sweep (void *argument)
             is_cut |= !call->method && !call->is_done && now_us - call->begun_us > GREETING_US;
             wm_call_sweep (call, now_us);
         }
-        if (self->is_draining && !conn->is_refusing)
+        if (self->is_draining && !conn->is_refusing && !conn->lingers)
             refuse (conn);
         const int64_t still_us = now_us - conn->moved_us;
         if (is_cut || (waiting (conn) && still_us > WM_FRONT_STALL_US) ||
+            (conn->lingers && still_us > LINGER_US) ||
             (!conn->is_greeted && still_us > GREETING_US))
             kill_conn (conn);
     }

@@ -9,16 +9,16 @@
 
 typedef struct wm_grpc_t wm_grpc_t;
 
-/* Serves the listening descriptor, which it takes, from wm_grpc_begin on. `front` and `tls` (or NULL) must outlive it.
-   Never NULL.  */
+/* Serves the listening descriptor, which it takes, from wm_grpc_begin on. `front` and `tls`
+   (or NULL) must outlive it. Never NULL.  */
 wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls);
 /* Lets clients connect. False: with errno.  */
 bool wm_grpc_begin (wm_grpc_t *self);
 /* Cancels what is under way and closes all connections.  */
 void wm_grpc_destroy (wm_grpc_t **self_p);
 
-/* Accepts no more connections than those that wait for it, asks clients to go elsewhere, answers what was accepted, then closes
-   each connection.  */
+/* Accepts no more connections than those that wait for it, asks clients to go elsewhere, answers
+   what was accepted, then closes each connection.  */
 void wm_grpc_drain (wm_grpc_t *self);
 /* Returns the number of connections that are still open, or to be accepted.  */
 size_t wm_grpc_open (const wm_grpc_t *self);

@@ -25,8 +25,8 @@ static const char *status_of (wm_models_t *models, const char *service)
 {
     wm_ks_error_t error = { WM_KS_OK, "" };
     const bool is_all = !*service || strcmp (service, WM_SERVICE_INFERENCE) == 0;
-    const bool is_ready =
-        is_all ? wm_models_ready (models, NULL) : wm_models_model_ready (models, service, "", &error);
+    const bool is_ready = is_all ? wm_models_ready (models, NULL)
+                                 : wm_models_model_ready (models, service, "", &error);
     return is_ready ? "SERVING" : error.code == WM_KS_NOT_FOUND ? NULL : "NOT_SERVING";
 }
 

@@ -9,8 +9,8 @@
 
 typedef struct wm_http_t wm_http_t;
 
-/* Serves the listening descriptor, which it takes, from wm_http_begin on. `front` and `tls` (or NULL) must outlive it.
-   Never NULL.  */
+/* Serves the listening descriptor, which it takes, from wm_http_begin on. `front` and `tls`
+   (or NULL) must outlive it. Never NULL.  */
 wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls);
 /* Lets clients connect. False: with errno.  */
 bool wm_http_begin (wm_http_t *self);

@@ -5,8 +5,8 @@
    it is refused, and nothing behind it is read: Content-Length with Transfer-Encoding or given
    twice, a blank before a colon, folded headers, lines that end without CR LF, control bytes, any
    coding but chunked. A method that HTTP does not have is refused, too (501); which of the others a
-   path takes is the caller's to decide. It allocates nothing and knows no socket; time and sizes of bodies are the
-   caller's to limit. Thread: the caller's.  */
+   path takes is the caller's to decide. It allocates nothing and knows no socket; time and sizes of
+   bodies are the caller's to limit. Thread: the caller's.  */
 #ifndef WM_H1_H
 #define WM_H1_H
 

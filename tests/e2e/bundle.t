@@ -124,14 +124,17 @@ ok "--model synthetic" named
 units ()
 {
     local unit
-    for unit in broker worker; do
+    cp "$place"/opt/wiremill/lib/systemd/system/*.socket "$work"
+    for unit in broker worker gateway; do
         unit=$place/opt/wiremill/lib/systemd/system/wiremill-$unit@.service
         grep -q '^ExecStart=/opt/wiremill/bin/wiremill ' "$unit" || return 1
         sed "s|=/opt|=$place/opt|" "$unit" >"$work/${unit##*/}"
     done
-    keep systemd-analyze verify --man=no "$work/wiremill-broker@one.service" "$work/wiremill-worker@one.service"
+    keep systemd-analyze verify --man=no "$work/wiremill-broker@one.service" "$work/wiremill-worker@one.service" \
+        "$work/wiremill-gateway@a.service" "$work/wiremill-gateway-grpc.socket" "$work/wiremill-gateway-http.socket"
 }
 for unit in broker worker; do ln -s "wiremill-$unit@.service" "$work/wiremill-$unit@one.service"; done
+ln -s wiremill-gateway@.service "$work/wiremill-gateway@a.service"
 if command -v systemd-analyze >/dev/null; then
     ok "systemd takes its units" units
     worse () { sed -i 's|^ExecStart=.*|ExecStart=/proc/nowhere/wiremill|' "$work/wiremill-broker@.service" && ! units_again; }

@@ -2,7 +2,7 @@
 
 usage: gatehand.py loading HTTP                          the model m is being loaded
        gatehand.py queue PROCESS HTTP GRPC               it is ended while connections wait to be accepted
-       gatehand.py restart passed|reuse GATEWAY MODEL FOLDER TIMES
+       gatehand.py restart passed|reuse WIREMILL MODEL FOLDER TIMES
                                                          gateways follow each other on sockets that are passed to them as
                                                          systemd does it, or by --reuse-port, at 1,000 requests a second
 """
@@ -56,6 +56,13 @@ def loading():
 
 def queue():
     process, web, grpc = int(sys.argv[2]), *sys.argv[3:5]
+    metadata = tuple((name, "/inference.GRPCInferenceService/ServerMetadata" if name == ":path" else value) for name, value in USUAL)
+    slow = socket.socket()  # has not taken its answers when the gateway ends, and sends more
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    slow.settimeout(60)
+    slow.connect((grpc.rsplit(":", 1)[0], int(grpc.rsplit(":", 1)[1])))
+    slow.sendall(GREETING + b"".join(frame(HEADERS, 4, i, heads(metadata)) + frame(DATA, 1, i, b"\0\0\0\0\0") for i in range(1, 400, 2)))
+    slow.recv(1, socket.MSG_PEEK)
     os.kill(process, signal.SIGSTOP)
     asked = [framing.connect(web) for _ in range(100)]
     for said in asked:
@@ -65,6 +72,17 @@ def queue():
         said.sendall(GREETING + frame(HEADERS, 4, 1, heads(USUAL)) + frame(DATA, 1, 1, LIVE))
     os.kill(process, signal.SIGTERM)
     os.kill(process, signal.SIGCONT)
+    try:
+        for _ in range(20):
+            slow.sendall(frame(6, 0, 0, bytes(8)))
+            time.sleep(0.01)
+    except ConnectionError:
+        pass
+    answers, kinds = set(), set()
+    while got := read_frame(slow):
+        kinds.add(got[0])
+        answers |= {got[2]} if got[0] == DATA else set()
+    assert len(answers) == 200 and GOAWAY in kinds, (len(answers), kinds)
     for said in asked:
         assert [code for code, _ in framing.answers(said)] == [200]
     for said in called:

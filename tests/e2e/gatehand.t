@@ -37,7 +37,7 @@ ends () { wait $gateway; }
 ok "... and it has ended" ends
 for how in passed reuse; do
     ok "another gateway takes over ($how), and no request is refused" \
-        run restart $how "$bin/wiremill-gateway" "$model" "$work" "$times"
+        run restart $how "$bin/wiremill" "$model" "$work" "$times"
     sed -n '/a second, none refused/s/^/# /p' "$work/output"
 done
 done_testing
