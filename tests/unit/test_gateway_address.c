@@ -1,5 +1,6 @@
 /* test_gateway_address.c - connections and memory of client addresses.  */
 #include "producer/gateway/wm_budget.h"
+#include "producer/gateway/wm_front.h"
 
 #include <czmq.h>
 #include <setjmp.h>
@@ -201,12 +202,77 @@ static void test_addresses (void **state)
     wm_addresses_destroy (&known);
 }
 
+/* What connections take, requests have not; half of all is always theirs.  */
+static void test_budget_aside (void **state)
+{
+    (void) state;
+    wm_loop_t *loop = wm_loop_new ();
+    wm_budget_t *budget = wm_budget_new (loop, 100, 100, 100);
+    wm_share_t share[3] = { 0 };
+    wm_hold_t hold[3] = { 0 };
+    *order = 0;
+    wm_budget_set_aside (budget, 30);
+    assert_true (wm_budget_may_set_aside (budget, 20) && !wm_budget_may_set_aside (budget, 21));
+    assert_true (wm_hold_take (budget, &hold[0], &share[0], 60, note, "0"));
+    assert_true (wm_hold_take (budget, &hold[1], &share[1], 10, note, "1"));
+    assert_false (wm_hold_take (budget, &hold[2], &share[2], 1, note, "2"));
+    assert_true (wm_budget_has_room (budget));
+    wm_budget_set_aside (budget, 1);
+    assert_false (wm_budget_has_room (budget));
+    turn (&loop);
+    assert_string_equal (order, "");
+    wm_budget_set_aside (budget, -(size_t) 2); /* a connection ends: who waits is called */
+    turn (&loop);
+    assert_string_equal (order, "2");
+    assert_int_equal (wm_budget_aside (budget), 29);
+    for (int i = 0; i < 3; i++)
+        wm_hold_give (budget, &hold[i]);
+    wm_budget_set_aside (budget, 80);
+    assert_true (wm_hold_take (budget, &hold[0], &share[0], 49, note, "0"));
+    assert_true (wm_hold_take (budget, &hold[1], &share[1], 1, note, "1"));
+    assert_false (wm_hold_take (budget, &hold[2], &share[2], 1, note, "2"));
+    for (int i = 0; i < 3; i++)
+        wm_hold_give (budget, &hold[i]);
+    turn (&loop);
+    wm_loop_destroy (&loop);
+    wm_budget_destroy (&budget);
+}
+
+/* A connection has a place while their number and memory allow it; the first one has always.  */
+static void test_places (void **state)
+{
+    (void) state;
+    wm_loop_t *loop = wm_loop_new ();
+    wm_front_t front = { .connections_max = 3,
+                         .addresses = wm_addresses_new (9),
+                         .budget = wm_budget_new (loop, 1000, 1000, 100) };
+    wm_share_t share[4] = { 0 };
+    assert_true (wm_front_has_place (&front, WM_FRONT_HTTP, 600));
+    wm_front_enter (&front, WM_FRONT_HTTP, &share[0], "127.0.0.1:1", 400);
+    assert_true (wm_front_has_place (&front, WM_FRONT_HTTP, 100));
+    assert_false (wm_front_has_place (&front, WM_FRONT_HTTP, 101));
+    assert_true (wm_front_has_place (&front, WM_FRONT_GRPC, 101)); /* its first one */
+    wm_front_enter (&front, WM_FRONT_HTTP, &share[1], "127.0.0.1:2", 10);
+    wm_front_enter (&front, WM_FRONT_HTTP, &share[2], "127.0.0.1:3", 10);
+    assert_false (wm_front_has_place (&front, WM_FRONT_HTTP, 10));
+    wm_front_leave (&front, WM_FRONT_HTTP, &share[0], 400);
+    assert_true (wm_front_has_place (&front, WM_FRONT_HTTP, 480));
+    assert_false (wm_front_has_place (&front, WM_FRONT_HTTP, 481));
+    wm_front_leave (&front, WM_FRONT_HTTP, &share[1], 10);
+    wm_front_leave (&front, WM_FRONT_HTTP, &share[2], 10);
+    assert_int_equal (wm_budget_aside (front.budget) + front.connections[WM_FRONT_HTTP], 0);
+    wm_addresses_destroy (&front.addresses);
+    wm_budget_destroy (&front.budget);
+    wm_loop_destroy (&loop);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_budget_addresses), cmocka_unit_test (test_budget_no_more),
         cmocka_unit_test (test_budget_exact),     cmocka_unit_test (test_budget_turns),
-        cmocka_unit_test (test_addresses),
+        cmocka_unit_test (test_addresses),        cmocka_unit_test (test_budget_aside),
+        cmocka_unit_test (test_places),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
    and that nothing waits for it.  */
 #include "schema/base/wm_systemd.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,12 +129,44 @@ static void other_places_are_passed_over (void **state)
     in_child (serve_nobody, "");
 }
 
+/* Descriptors 3 and 4 are passed, by the names grpc and http.  */
+static int take_descriptors (void)
+{
+    char process[24];
+    snprintf (process, sizeof process, "%d", getpid ());
+    if (dup2 (1, 3) != 3 || dup2 (1, 4) != 4)
+        return 3;
+    if (wm_systemd_descriptor ("grpc") != -1)
+        return 1;
+    setenv ("LISTEN_PID", "1", 1); /* another process */
+    setenv ("LISTEN_FDS", "2", 1);
+    setenv ("LISTEN_FDNAMES", "grpc:http:more", 1);
+    if (wm_systemd_descriptor ("grpc") != -1)
+        return 2;
+    setenv ("LISTEN_PID", process, 1);
+    if (wm_systemd_descriptor ("grpc") != 3 || wm_systemd_descriptor ("http") != 4)
+        return 4;
+    if (fcntl (3, F_GETFD) != FD_CLOEXEC || fcntl (4, F_GETFD) != FD_CLOEXEC)
+        return 5;
+    if (wm_systemd_descriptor ("more") != -1 || wm_systemd_descriptor ("htt") != -1 ||
+        wm_systemd_descriptor ("") != -1)
+        return 6;
+    return 0;
+}
+
+static void it_takes_descriptors (void **state)
+{
+    (void) state;
+    in_child (take_descriptors, "");
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (it_hears_each_state),
         cmocka_unit_test (it_waits_for_nobody),
         cmocka_unit_test (other_places_are_passed_over),
+        cmocka_unit_test (it_takes_descriptors),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
