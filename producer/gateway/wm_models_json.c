@@ -10,103 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- config.pbtxt against the model ---------------------------------------------------------- */
-
-/* Triton's configuration has its own names: TYPE_FP32, TYPE_STRING.  */
-static wm_type_t type_of (const char *name)
-{
-    if (!name || strncmp (name, "TYPE_", 5) != 0)
-        return WM_TYPES;
-    return strcmp (name, "TYPE_STRING") == 0 ? WM_TYPE_BYTES : wm_type_of_name (name + 5);
-}
-
-/* Clients send a port's values as config.pbtxt shapes them; its `reshape` is the model's shape.  */
-static void take_dims (wm_signature_port_t *port, const json_t *dims)
-{
-    const uint32_t n = (uint32_t) json_array_size (dims);
-    if (!n || n >= WM_TENSOR_DIM_MAX)
-        return;
-    port->n_dim = n;
-    for (uint32_t d = 0; d < n; d++)
-        port->dim[d] = json_integer_value (json_array_get (dims, d));
-}
-
-static wm_fault_t check_port (const json_t *given, bool is_row, wm_signature_port_t *port,
-                              wm_error_t *error)
-{
-    const char *name = wm_pbtxt_text (given, "data_type");
-    const wm_type_t type = type_of (name);
-    if (name && type != port->type)
-        return wm_fault (error, WM_EBATCH,
-                         "the model has %s in '%s', config.pbtxt states data_type %.40s",
-                         wm_type_name (port->type), port->name, name);
-    const json_t *dims = json_object_get (given, "dims"), *one;
-    size_t i;
-    json_int_t values = 1;
-    bool is_fixed = true;
-    json_array_foreach (dims, i, one)
-    {
-        is_fixed &= json_integer_value (one) > 0;
-        values *= json_integer_value (one);
-    }
-    is_fixed &= port->n_value != 0; /* of the model, too */
-    if (is_fixed && json_array_size (dims) && values != port->n_value)
-        return wm_fault (error, WM_EBATCH,
-                         "the model expects %u values in '%s', config.pbtxt states dims of %lld",
-                         port->n_value, port->name, (long long) values);
-    if (is_fixed && is_row)
-        take_dims (port, dims);
-    return WM_OK;
-}
-
-static wm_fault_t check_ports (const json_t *config, const char *field, uint32_t n,
-                               wm_signature_port_t *port, wm_error_t *error)
-{
-    const bool is_row = wm_pbtxt_number (config, "max_batch_size") > 0;
-    const json_t *given;
-    size_t i;
-    json_array_foreach (json_object_get (config, field), i, given)
-    {
-        const char *name = wm_pbtxt_text (given, "name");
-        uint32_t p = 0;
-        while (p < n && (!name || strcmp (port[p].name, name) != 0))
-            p++;
-        if (p == n)
-            return wm_fault (error, WM_EBATCH,
-                             "unexpected inference %s '%.100s', the model has no such %s; its "
-                             "first is '%s'",
-                             field, name ? name : "", field, port[0].name);
-        if (check_port (given, is_row, &port[p], error))
-            return error->fault;
-    }
-    return WM_OK;
-}
-
-wm_fault_t wm_config_check (const json_t *config, wm_signature_t *signature, wm_error_t *error)
-{
-    const wm_fault_t fault =
-        check_ports (config, "input", signature->n_input, signature->input, error);
-    return fault ? fault
-                 : check_ports (config, "output", signature->n_output, signature->output, error);
-}
-
-bool wm_config_is_whole (const json_t *config)
-{
-    const json_t *one;
-    size_t i;
-    uint32_t n_free = 0, n_list = 0;
-    if (!config || wm_pbtxt_number (config, "max_batch_size") > 0)
-        return false;
-    json_array_foreach (json_object_get (config, "input"), i, one)
-    {
-        const json_t *dims = json_object_get (one, "dims");
-        const bool is_free = json_integer_value (json_array_get (dims, 0)) < 0;
-        n_free += is_free;
-        n_list += is_free && json_array_size (dims) == 1;
-    }
-    return n_free > 1 || n_list > 0;
-}
-
 /* ---- metadata -------------------------------------------------------------------------------- */
 
 static json_int_t max_batch (const wm_version_t *self)
@@ -183,27 +86,13 @@ json_t *wm_models_server_metadata (wm_models_t *self)
 
 /* ---- configuration --------------------------------------------------------------------------- */
 
-/* What config.pbtxt states of an input or output; NULL: nothing.  */
-static const json_t *given_port (const json_t *given, const char *name)
-{
-    const json_t *one;
-    size_t i;
-    json_array_foreach (given, i, one)
-    {
-        const char *text = wm_pbtxt_text (one, "name");
-        if (text && strcmp (text, name) == 0)
-            return one;
-    }
-    return NULL;
-}
-
 static json_t *text_or (const json_t *given, const char *field, const char *otherwise)
 {
     const char *text = wm_pbtxt_text (given, field);
     return json_string (text ? text : otherwise);
 }
 
-static json_t *config_ports (uint32_t n, const wm_signature_port_t *port, const json_t *given,
+static json_t *config_ports (uint32_t n, const wm_signature_port_t *port, const json_t *config,
                              bool is_input, bool has_batch)
 {
     char type[24];
@@ -213,7 +102,11 @@ static json_t *config_ports (uint32_t n, const wm_signature_port_t *port, const 
         json_t *one = json_pack ("{s:s, s:s, s:o, s:b, s:b}", "name", port[i].name, "data_type",
                                  type, "dims", shape (&port[i], has_batch), "is_shape_tensor", 0,
                                  "is_non_linear_format_io", 0);
-        const json_t *stated = given_port (given, port[i].name);
+        const json_t *stated = wm_config_port (config, is_input ? "input" : "output", port[i].name);
+        const json_t *reshape = wm_pbtxt_message (stated, "reshape");
+        if (reshape)
+            json_object_set_new (one, "reshape",
+                                 json_pack ("{s:O*}", "shape", json_object_get (reshape, "shape")));
         if (is_input) {
             json_object_set_new (one, "format", text_or (stated, "format", "FORMAT_NONE"));
             json_object_set_new (one, "allow_ragged_batch", json_false ());
@@ -265,16 +158,13 @@ json_t *wm_models_config (wm_models_t *self, const char *model, const char *vers
     const json_int_t most = max_batch (one);
     const bool has_batch = most == 0 && !signature->is_whole; /* its dims have it then */
     const char *slash = strrchr (one->file, '/');
-    json_t *config =
-        json_pack ("{s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:[], s:[]}", "name", one->entry->name,
-                   "platform", platform (one), "backend", "wiremill", "runtime", "",
-                   "version_policy", version_policy (one->config), "max_batch_size", most, "input",
-                   config_ports (signature->n_input, signature->input,
-                                 json_object_get (one->config, "input"), true, has_batch),
-                   "output",
-                   config_ports (signature->n_output, signature->output,
-                                 json_object_get (one->config, "output"), false, has_batch),
-                   "batch_input", "batch_output");
+    json_t *config = json_pack (
+        "{s:s, s:s, s:s, s:s, s:o, s:I, s:o, s:o, s:[], s:[]}", "name", one->entry->name,
+        "platform", platform (one), "backend", "wiremill", "runtime", "", "version_policy",
+        version_policy (one->config), "max_batch_size", most, "input",
+        config_ports (signature->n_input, signature->input, one->config, true, has_batch), "output",
+        config_ports (signature->n_output, signature->output, one->config, false, has_batch),
+        "batch_input", "batch_output");
     json_t *rest = json_pack (
         "{s:{s:b, s:I, s:[]}, s:[{s:s, s:s, s:i, s:[]}], s:s, s:{}, s:{}, s:o, s:[]}",
         "dynamic_batching", "preserve_ordering", 0, "max_queue_delay_microseconds",

@@ -3,6 +3,7 @@
    wm_models.c      all models; what transports call to infer, to load and to unload
    wm_version.c     one version: its broker, its workers, its session, its end
    wm_repository.c  files: --model, a repository, config.pbtxt
+   wm_config.c      the shapes that config.pbtxt states
    wm_poll.c        follows the repository
    wm_models_json.c metadata, configuration, statistics, index as Triton words them  */
 #ifndef WM_MODELS_PRIVATE_H
@@ -170,15 +171,21 @@ const char *wm_models_remedy (const wm_model_entry_t *entry);
 /* A version has become ready, fails for the time being, or is gone.  */
 void wm_models_changed (wm_model_entry_t *entry);
 
-/* ---- wm_models_json.c ------------------------------------------------------------------------ */
+/* ---- wm_config.c ----------------------------------------------------------------------------- */
 
-/* Checks the inputs and outputs that config.pbtxt states against the model's own. Their `dims` take
-   the place of the model's where they have as many values.  */
+/* Checks the inputs and outputs that config.pbtxt states against the model's own, and takes the
+   shapes that clients have. WM_EBATCH: they cannot be honoured.  */
 wm_fault_t wm_config_check (const json_t *config, wm_signature_t *signature, wm_error_t *error);
 
 /* Returns whether config.pbtxt states that the model has no batch dimension: max_batch_size 0, and
-   inputs whose first sizes are free in more than one, or that are lists.  */
+   inputs of the model that are lists, whose first sizes are free in more than one, or differ, or
+   are not 1.  */
 bool wm_config_is_whole (const json_t *config);
+
+/* Returns what is stated of a port of "input" or "output", lent; NULL: nothing.  */
+const json_t *wm_config_port (const json_t *config, const char *field, const char *name);
+
+/* ---- wm_models_json.c ------------------------------------------------------------------------ */
 
 /* Returns a version that is ready ("": the newest); NULL with NOT_FOUND or UNAVAILABLE, in Triton's
    words.  */

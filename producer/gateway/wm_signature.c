@@ -16,10 +16,12 @@ void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, w
     uint32_t *n = is_output ? &self->n_output : &self->n_input;
     uint32_t *all = is_output ? &self->n_score : &self->n_value;
     wm_signature_port_t *port = &(is_output ? self->output : self->input)[(*n)++];
-    *port = (wm_signature_port_t){ .type = type, .n_dim = n_dim, .n_value = 1, .at = *all };
+    *port = (wm_signature_port_t){
+        .type = type, .n_dim = n_dim, .n_model = n_dim, .n_value = 1, .at = *all
+    };
     snprintf (port->name, sizeof port->name, "%s", name);
     for (uint32_t d = 0; d < n_dim; d++) {
-        port->dim[d] = dim[d] ? (int64_t) dim[d] : -1;
+        port->dim[d] = port->model[d] = dim[d] ? (int64_t) dim[d] : -1;
         port->n_value *= dim[d];
         self->is_ragged |= !dim[d];
     }

@@ -16,14 +16,15 @@
 typedef struct {
     char name[128];
     wm_type_t type;
-    uint32_t n_dim;                 /* without the batch dimension */
-    int64_t dim[WM_TENSOR_DIM_MAX]; /* -1: free, it changes from row to row */
-    uint32_t n_value;               /* their product; 0 where one is free */
-    uint32_t at;                    /* first value in a row, unless rows are ragged */
+    uint32_t n_dim, n_model; /* as clients have it; as the model has its rows */
+    int64_t dim[WM_TENSOR_DIM_MAX], model[WM_TENSOR_DIM_MAX]; /* without the rows of a request;
+                                       -1: free, it changes from row to row. Both have as many */
+    uint32_t n_value; /* their product; 0 where one is free */
+    uint32_t at;      /* first value in a row, unless rows are ragged */
 } wm_signature_port_t;
 
 typedef struct {
-    bool is_whole;       /* no batch dimension: a request is one row */
+    bool is_whole;       /* clients have no dimension of rows: a request is one */
     bool is_ragged;      /* a dimension is free: rows go one by one, as ragged rows */
     bool takes_infinite; /* infinities of a request are values; else as NaN */
     uint32_t n_input, n_output;

@@ -6,18 +6,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The shapes of one row of the request. Returns whether the row's head can state them.  */
+/* The k-th free size of a row of the request, in its order.  */
+static int64_t free_size (const wm_signature_port_t *port, const int64_t *dim, uint32_t k)
+{
+    uint32_t d = 0;
+    while (port->dim[d] >= 0 || k--)
+        d++;
+    return dim[d];
+}
+
+/* The shapes of one row of the request, as the model has them. Returns whether the row's head can
+   state them.  */
 static bool shapes (const wm_signature_t *self, const wm_ks_request_t *request,
                     const wm_plan_t *plan, wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX])
 {
     const uint32_t first = !self->is_whole;
     for (uint32_t p = 0; p < self->n_input; p++) {
+        const wm_signature_port_t *port = &self->input[p];
         const wm_tensor_t *from = &request->input[plan->input[p]];
-        tensor[p] = (wm_ragged_t){ .n_dim = from->n_dim - first };
-        for (uint32_t d = 0; d < tensor[p].n_dim; d++) {
-            if (from->dim[d + first] > UINT32_MAX)
+        tensor[p] = (wm_ragged_t){ .n_dim = port->n_model };
+        for (uint32_t d = 0, n_free = 0; d < port->n_model; d++) {
+            const int64_t size =
+                port->model[d] < 0 ? free_size (port, from->dim + first, n_free++) : port->model[d];
+            if (size > UINT32_MAX)
                 return false;
-            tensor[p].dim[d] = (uint32_t) from->dim[d + first];
+            tensor[p].dim[d] = (uint32_t) size;
         }
     }
     return true;
@@ -83,10 +96,10 @@ static wm_ks_code_t read_rows (const wm_signature_t *self, const wm_plan_t *plan
         const char *broken = wm_ragged_read (row[r], (size_t) row[r][0], &n, one);
         for (uint32_t p = 0; p < self->n_output && !broken; p++) {
             const wm_signature_port_t *port = &self->output[p];
-            bool fits = n == self->n_output && one[p].n_dim == port->n_dim;
-            for (uint32_t d = 0; d < port->n_dim && fits; d++)
-                fits = port->dim[d] < 0 || port->dim[d] == one[p].dim[d];
-            broken = fits ? NULL : "its shapes are not the model's";
+            bool fits = n == self->n_output && one[p].n_dim == port->n_model;
+            for (uint32_t d = 0; d < port->n_model && fits; d++)
+                fits = port->model[d] < 0 || port->model[d] == one[p].dim[d];
+            broken = fits ? NULL : "its shapes are not those of the model, or of its config.pbtxt";
         }
         if (broken)
             return wm_ks_fail (error, WM_KS_INTERNAL, "the scores of model '%s' are damaged: %s",
@@ -112,8 +125,16 @@ static wm_ks_code_t join (const wm_signature_t *self, const wm_plan_t *plan, con
                          .bytes = plan->n_row * n * bytes };
     if (first)
         to->dim[0] = plan->n_row;
-    for (uint32_t d = 0; d < port->n_dim; d++)
-        to->dim[d + first] = plan->n_row ? shape->dim[d] : port->dim[d] < 0 ? 0 : port->dim[d];
+    for (uint32_t d = 0, m = 0; d < port->n_dim; d++) {
+        if (port->dim[d] >= 0) {
+            to->dim[d + first] = port->dim[d];
+            continue;
+        }
+        while (port->model[m] >= 0)
+            m++;
+        to->dim[d + first] = plan->n_row ? shape->dim[m] : 0;
+        m++;
+    }
     uint8_t *data = zmalloc (to->bytes ? to->bytes : 1);
     to->data = data;
     for (uint32_t r = 0; r < plan->n_row; r++) {

@@ -94,64 +94,6 @@ static void test_config_damaged (void **state)
         }
 }
 
-/* ---- a configuration against the model ------------------------------------------------------- */
-
-static wm_signature_t checked; /* by the last check */
-
-static wm_fault_t check (const char *text, wm_error_t *error)
-{
-    const uint32_t dim[] = { 4, 2 };
-    checked = (wm_signature_t){ .is_whole = false };
-    wm_signature_add (&checked, false, "x", WM_TYPE_INT32, 2, dim);
-    wm_signature_add (&checked, true, "y", WM_TYPE_FP32, 1, dim);
-    json_t *config = wm_pbtxt_parse (text, "c", error);
-    assert_non_null (config);
-    const wm_fault_t fault = wm_config_check (config, &checked, error);
-    json_decref (config);
-    return fault;
-}
-
-static void test_check (void **state)
-{
-    (void) state;
-    wm_error_t error;
-    assert_int_equal (check ("input { name: 'x' data_type: TYPE_INT32 dims: [4, 2] }", &error), 0);
-    assert_int_equal (check ("output { name: 'y' data_type: TYPE_FP32 dims: -1 }", &error), 0);
-    assert_int_equal (check ("input { name: 'x' data_type: TYPE_FP32 dims: [4, 2] }", &error),
-                      WM_EBATCH);
-    assert_string_equal (error.text, "the model has INT32 in 'x', config.pbtxt states data_type "
-                                     "TYPE_FP32");
-    assert_int_equal (check ("output { name: 'y' data_type: TYPE_FP32 dims: 5 }", &error),
-                      WM_EBATCH);
-    assert_string_equal (error.text,
-                         "the model expects 4 values in 'y', config.pbtxt states dims of 5");
-    assert_int_equal (check ("output { name: 'z' }", &error), WM_EBATCH);
-    assert_string_equal (error.text, "unexpected inference output 'z', the model has no such "
-                                     "output; its first is 'y'");
-}
-
-/* With rows, the dims of config.pbtxt are those that clients see; without, they have the batch.  */
-static void test_dims (void **state)
-{
-    (void) state;
-    wm_error_t error;
-    const wm_signature_port_t *x = &checked.input[0], *y = &checked.output[0];
-    assert_int_equal (
-        check ("max_batch_size: 3 input { name: 'x' dims: 8 reshape { shape: [4, 2] } "
-               "} output { name: 'y' dims: [2, 1, 2] }",
-               &error),
-        WM_OK);
-    assert_true (x->n_dim == 1 && x->dim[0] == 8 && x->n_value == 8);
-    assert_true (y->n_dim == 3 && y->dim[0] == 2 && y->dim[1] == 1 && y->n_value == 4);
-    assert_int_equal (check ("max_batch_size: 0 input { name: 'x' dims: [1, 4, 2] }", &error), 0);
-    assert_true (x->n_dim == 2 && x->dim[0] == 4);
-    assert_int_equal (check ("max_batch_size: 3 input { name: 'x' dims: [-1, 8] } output { name: "
-                             "'y' dims: [1, 1, 1, 1, 1, 1, 1, 4] }",
-                             &error),
-                      WM_OK);
-    assert_true (x->n_dim == 2 && y->n_dim == 1);
-}
-
 /* ---- types ----------------------------------------------------------------------------------- */
 
 static wm_signature_t of_type (wm_type_t type, uint32_t n)
@@ -286,8 +228,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_config),         cmocka_unit_test (test_config_refused),
-        cmocka_unit_test (test_config_damaged), cmocka_unit_test (test_check),
-        cmocka_unit_test (test_dims),           cmocka_unit_test (test_types),
+        cmocka_unit_test (test_config_damaged), cmocka_unit_test (test_types),
         cmocka_unit_test (test_sure),           cmocka_unit_test (test_halves),
         cmocka_unit_test (test_nearest),
     };

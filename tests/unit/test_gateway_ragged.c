@@ -323,7 +323,8 @@ static void test_odd_scores (void **state)
     wm_ragged_t one = { .n_dim = 1, .dim = { 3 } };
     wm_ragged_begin (score, 64, 1, &one);
     give (0, score);
-    refused (WM_KS_INTERNAL, "the scores of model 'm' are damaged: its shapes are not the model's");
+    refused (WM_KS_INTERNAL, "the scores of model 'm' are damaged: its shapes are not those of "
+                             "the model, or of its config.pbtxt");
 }
 
 /* A row that is held with its shapes is NaN, and counted; it is refused where its scores cannot be

@@ -1,0 +1,165 @@
+"""gateconfig.py - models whose config.pbtxt gives them other shapes, labels and batches than their files have.
+
+usage: gateconfig.py PART FOLDER ...      parts are functions below; FOLDER has the repository `models`
+"""
+import os
+import sys
+
+import numpy as np
+
+from gatemodels import ask, index, infer, save, wait_for
+
+LABELS = ["ant", "bee: a \"kind\"", "cat", "", "été", "fox", "gnu", "hen"]  # of ten classes
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+def config(folder, name, batch, inputs, outputs=(), more=""):
+    """ports: (name, type, dims, reshape or None, more)"""
+    def port(what, name, kind, dims, reshape=None, more=""):
+        shape = "" if reshape is None else f"reshape {{ shape: {reshape} }} "
+        return f'{what} {{ name: "{name}" data_type: TYPE_{kind} dims: {dims} {shape}{more} }}\n'
+    os.makedirs(f"{folder}/{name}", exist_ok=True)
+    with open(f"{folder}/{name}/config.pbtxt", "w") as out:
+        out.write((f"max_batch_size: {batch}\n" if batch is not None else "") + more +
+                  "".join(port("input", *one) for one in inputs) + "".join(port("output", *one) for one in outputs))
+
+
+def doubled(folder, name, shapes, kind="FP32"):
+    """y0 = 2 x0, y1 = 2 x1 ..., of these shapes."""
+    from onnx import TensorProto as T, helper
+    kind, dtype = {"FP32": (T.FLOAT, np.float32), "INT32": (T.INT32, np.int32)}[kind]
+    shapes = [[f"{name}{i}_{d}" if size in (-1, "n") else size for d, size in enumerate(shape)] for i, shape in enumerate(shapes)]
+    save(f"{folder}/{name}/1/model.onnx", [helper.make_node("Mul", [f"x{i}", "two"], [f"y{i}"]) for i in range(len(shapes))],
+         [(f"x{i}", kind, shape) for i, shape in enumerate(shapes)], [(f"y{i}", kind, shape) for i, shape in enumerate(shapes)],
+         {"two": np.array(2, dtype)})
+
+
+def dense(folder, name, side):
+    """As densenet_onnx of Triton's example: data_0 [1,3,side,side] -> fc6_1 [1,10,1,1]."""
+    from onnx import TensorProto as T, helper
+    node, rng = helper.make_node, np.random.default_rng(3)
+    nodes = [node("Conv", ["data_0", "w"], ["c"], pads=[1, 1, 1, 1]), node("Relu", ["c"], ["r"]), node("GlobalAveragePool", ["r"], ["p"]),
+             node("Conv", ["p", "v", "b"], ["fc6_1"])]
+    save(f"{folder}/{name}/1/model.onnx", nodes, [("data_0", T.FLOAT, [1, 3, side, side])], [("fc6_1", T.FLOAT, [1, 10, 1, 1])],
+         {"w": rng.standard_normal((6, 3, 3, 3)).astype(np.float32), "v": rng.standard_normal((10, 6, 1, 1)).astype(np.float32),
+          "b": np.arange(10, dtype=np.float32) / 7 - 1})
+
+
+def mixed(folder):
+    """As Silero's: a sequence and a state of one row."""
+    from onnx import TensorProto as T, helper
+    save(f"{folder}/mixed/1/model.onnx", [helper.make_node("Add", ["x", "h"], ["y"]), helper.make_node("Mul", ["h", "two"], ["g"])],
+         [("x", T.FLOAT, ["l", 4]), ("h", T.FLOAT, [1, 4])], [("y", T.FLOAT, ["l", 4]), ("g", T.FLOAT, [1, 4])],
+         {"two": np.array(2, np.float32)})
+    config(folder, "mixed", 0, [("x", "FP32", [-1, 4]), ("h", "FP32", [1, 4])])
+
+
+# What is asked of `doubled`: the model's shapes, dims and reshape of its config, max_batch_size.
+SHAPES = {  # name: (model's, dims, reshapes, max_batch_size)
+    "fixed": ([["n", 16], ["n", 1, 2], ["n", 3, 2, 2]], [[4, 4], [2], [2, 2, 3]], [[16], [1, 2], [3, 2, 2]], 8),
+    "fixed0": ([[16], [1, 2], [3, 2, 2]], [[4, 4], [2], [2, 2, 3]], [[16], [1, 2], [3, 2, 2]], 0),
+    "scalar": ([["n"], ["n", 4, 1, 2]], [[1], [8]], [[], [4, 1, 2]], 8),
+    "free": ([["n", 8, -1, 1, 6]], [[2, 4, -1, 6]], [[8, -1, 1, 6]], 8),
+    "free0": ([[8, -1, 1, 6]], [[2, 4, -1, 6]], [[8, -1, 1, 6]], 0),
+    "lists": ([["n", -1], ["n", 1, -1, 1], ["n", 3, 2, 2]], [[1, -1, 1], [-1], [2, 2, 3]], [[-1], [1, -1, 1], [3, 2, 2]], 8),
+    "lists0": ([[-1], [1, -1, 1], [3, 2, 2]], [[1, -1, 1], [-1], [2, 2, 3]], [[-1], [1, -1, 1], [3, 2, 2]], 0),
+    "first": ([[1, 3, -1, -1]], [[3, -1, -1]], [[1, 3, -1, -1]], 0),
+    "narrow": ([["n", 3, -1, -1]], [[1, 3, 5, -1]], [None], 0),  # one row, one size fixed
+    "one": ([[1, 4]], [[1, 4]], [None], 0),
+    "rows": ([["n", 3, 4]], [[-1, 3, 4]], [None], 0),
+    "flat": ([["n", 3, 4]], [[-1, 12]], [[-1, 3, 4]], 0),
+    "flatter": ([["n", 3, 4]], [[12]], [None], 8),
+}
+# What is refused: the same, and a part of the reason. tests/unit/test_gateway_config.c has more.
+REFUSED = {
+    "between": ([[8, -1, 1, 6]], [[2, -1, 4, 6]], [[8, -1, 1, 6]], 0, "states dims [2,-1,4,6] with reshape [8,-1,1,6] of 'x0'"),
+    "batch": ([[7, 4]], [[7, 4]], [None], 8, "max_batch_size 8, and the model has no batch dimension"),
+    "row": ([["n", 3, 4]], [[3, 4]], [None], 0, "states dims [3,4] of 'x0', and the model has [-1,3,4] there"),
+}
+
+
+def files(work):
+    folder = f"{work}/models"
+    for name, (model, dims, reshapes, batch, *_) in {**SHAPES, **REFUSED}.items():
+        kind = "INT32" if name.startswith("free") else "FP32"
+        doubled(folder, name, model, kind)
+        config(folder, name, batch, [(f"x{i}", kind, *one) for i, one in enumerate(zip(dims, reshapes))],
+               [(f"y{i}", kind, *one) for i, one in enumerate(zip(dims, reshapes))])
+    dense(folder, "dense", 8)
+    config(folder, "dense", 0, [("data_0", "FP32", [3, 8, 8], [1, 3, 8, 8])], [("fc6_1", "FP32", [10], [1, 10, 1, 1])])
+    mixed(folder)
+
+
+# ---- requests ------------------------------------------------------------------------------------
+
+def ready(_, address):
+    def done():
+        states = {name: one.get("state") for (name, _), one in index(address).items()}
+        return all(states.get(name) == "READY" for name in [*SHAPES, "dense", "mixed"]) and all(
+            states.get(name) == "UNAVAILABLE" for name in REFUSED)
+    wait_for(done)
+
+
+def words(_, address):
+    """Metadata and configuration have what clients send."""
+    for name, (_, dims, reshapes, batch) in SHAPES.items():
+        first = [-1] if batch else []
+        page, conf = ask(address, f"/v2/models/{name}"), ask(address, f"/v2/models/{name}/config")
+        for what in ("input", "output"):
+            assert [one["shape"] for one in page[what + "s"]] == [first + one for one in dims], (name, page)
+            assert [one["dims"] for one in conf[what]] == dims, (name, conf)
+            found = [one["reshape"].get("shape", []) if "reshape" in one else None for one in conf[what]]
+            assert found == reshapes, (name, conf)
+        assert conf["max_batch_size"] == batch, (name, conf)
+
+
+def shapes(_, address):
+    rng = np.random.default_rng(1)
+    for name, (_, dims, _, batch) in SHAPES.items():
+        kind = next(one["datatype"] for one in ask(address, f"/v2/models/{name}")["inputs"])
+        dtype = np.int32 if kind == "INT32" else np.float32
+        for rows in (1, 3) if batch else (1,):
+            for long in (1, 5, 2):
+                sent = [([rows] if batch else []) + [long if size < 0 else size for size in one] for one in dims]
+                arrays = [rng.integers(-9, 9, one).astype(dtype) for one in sent]
+                found = infer(address, name, [(f"x{i}", kind, one) for i, one in enumerate(arrays)])
+                for i, one in enumerate(arrays):
+                    assert found[f"y{i}"].shape == one.shape and np.array_equal(found[f"y{i}"], 2 * one), (name, one.shape, found)
+        wrong = [np.zeros((7, 7) + one.shape, dtype) for one in arrays]
+        error = infer(address, name, [(f"x{i}", kind, one) for i, one in enumerate(wrong)], code=400)
+        assert "unexpected shape for input 'x0'" in error, error
+    error = infer(address, "one", [("x0", "FP32", np.zeros((2, 4), np.float32))], code=400)
+    assert error == "unexpected shape for input 'x0' for model 'one'. Expected [1,4], got [2,4]", error
+    error = infer(address, "narrow", [("x0", "FP32", np.zeros((1, 3, 6, 2), np.float32))], code=400)
+    assert error == "unexpected shape for input 'x0' for model 'narrow'. Expected [1,3,5,-1], got [1,3,6,2]", error
+
+
+def sequence(_, address):
+    """A sequence of any length beside a state of one row."""
+    h = np.arange(4, dtype=np.float32)[None]
+    for n in (1, 5, 2):
+        x = np.arange(4 * n, dtype=np.float32).reshape(n, 4)
+        found = infer(address, "mixed", [("x", "FP32", x), ("h", "FP32", h)])
+        assert np.array_equal(found["y"], x + h) and np.array_equal(found["g"], 2 * h), found
+
+
+def refusals(_, address):
+    reasons = {name: one.get("reason", "") for (name, _), one in index(address).items()}
+    for name, (*_, reason) in REFUSED.items():
+        assert reason in reasons[name], (name, reasons[name])
+
+
+def judged(work, address):
+    """The first example of Triton: onnxruntime is the judge."""
+    import onnxruntime
+    session = onnxruntime.InferenceSession(f"{work}/models/dense/1/model.onnx", providers=["CPUExecutionProvider"])
+    for seed in range(3):
+        x = np.random.default_rng(seed).random((3, 8, 8), np.float32)
+        found = infer(address, "dense", [("data_0", "FP32", x)])["fc6_1"]
+        want = session.run(None, {"data_0": x[None]})[0].reshape(10)
+        assert found.shape == (10,) and np.allclose(found, want, atol=1e-5), (found, want)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])
