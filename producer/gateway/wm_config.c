@@ -301,6 +301,7 @@ wm_fault_t wm_config_check (const json_t *config, wm_signature_t *signature, wm_
     if (fault || !config)
         return fault;
     signature->is_whole = kind == OF_WHOLE || kind == OF_ONE;
+    signature->has_all_dims = kind != OF_ROWS;
     fault = take_ports (config, "input", kind, signature->n_input, signature->input, error);
     return fault
                ? fault

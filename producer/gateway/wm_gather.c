@@ -214,11 +214,11 @@ static wm_ks_code_t job_output (const job_t *job, wm_tensor_t output[WM_SIGNATUR
     }
     wm_ks_code_t code = check_held (job, error);
     if (!code && signature->is_ragged)
-        return wm_signature_ragged_answer (signature, &job->plan, model, job->rows, output, error);
-    if (!code)
-        code = wm_signature_sure (signature, &job->plan, model, job->score, error);
-    if (!code)
+        code = wm_signature_ragged_answer (signature, &job->plan, model, job->rows, output, error);
+    else if (!code && !(code = wm_signature_sure (signature, &job->plan, model, job->score, error)))
         wm_signature_answer (signature, &job->plan, job->score, output);
+    if (!code)
+        wm_signature_classify (signature, &job->plan, output);
     return code;
 }
 

@@ -161,20 +161,27 @@ static wm_ks_code_t take_outputs (wm_infer_t *self, const json_t *outputs, wm_ks
 {
     const uint32_t n = (uint32_t) json_array_size (outputs);
     self->request.output = wm_infer_alloc (self, n * sizeof *self->request.output);
+    self->request.n_class = wm_infer_alloc (self, n * sizeof *self->request.n_class);
     self->is_json = wm_infer_alloc (self, n);
     self->request.n_output = n;
     for (uint32_t i = 0; i < n; i++) {
         const json_t *output = json_array_get (outputs, i),
-                     *binary = parameter (output, "binary_data");
+                     *binary = parameter (output, "binary_data"),
+                     *classes = parameter (output, "classification");
+        const json_int_t n_class = json_integer_value (classes);
         const wm_ks_code_t code =
             take_text (self, &self->request.output[i], output, "name", true, error);
         if (code)
             return code;
-        if (parameter (output, "shared_memory_region") ||
-            json_integer_value (parameter (output, "classification")))
+        if (parameter (output, "shared_memory_region"))
             return wm_ks_fail (error, WM_KS_UNIMPLEMENTED,
-                               "shared memory and the classification extension are not supported: "
-                               "ask for the scores");
+                               "shared memory is not supported: ask for the scores");
+        if (classes && (!json_is_integer (classes) || n_class < 0))
+            return wm_ks_fail (error, WM_KS_INVALID,
+                               "Unable to parse 'outputs': 'classification' of output '%.100s' is "
+                               "a number of classes",
+                               self->request.output[i]);
+        self->request.n_class[i] = n_class > UINT32_MAX ? UINT32_MAX : (uint32_t) n_class;
         self->is_json[i] = binary ? !json_is_true (binary) : self->all_json;
     }
     return WM_KS_OK;

@@ -86,8 +86,10 @@ static wm_ks_code_t request_parameter (wm_infer_t *self, const wm_field_t *entry
     return WM_KS_OK;
 }
 
-/* Of an input or output: what would change its data is refused, the rest ignored.  */
-static wm_ks_code_t tensor_parameter (const wm_field_t *entry, wm_ks_error_t *error)
+/* Of an input or output: what would change its data is refused, the rest ignored. *n_class: of the
+   classification extension.  */
+static wm_ks_code_t tensor_parameter (const wm_field_t *entry, uint32_t *n_class,
+                                      wm_ks_error_t *error)
 {
     slice_t key;
     uint64_t value;
@@ -96,9 +98,11 @@ static wm_ks_code_t tensor_parameter (const wm_field_t *entry, wm_ks_error_t *er
     if (is_key (key, "shared_memory_region"))
         return wm_ks_fail (error, WM_KS_UNIMPLEMENTED,
                            "shared memory is not supported: send the tensors in the request");
-    if (is_key (key, "classification") && value)
-        return wm_ks_fail (error, WM_KS_UNIMPLEMENTED,
-                           "the classification extension is not supported: ask for the scores");
+    if (is_key (key, "classification") && value > INT64_MAX)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "the parameter 'classification' is a number of classes");
+    if (is_key (key, "classification"))
+        *n_class = value > UINT32_MAX ? UINT32_MAX : (uint32_t) value;
     return WM_KS_OK;
 }
 
@@ -232,6 +236,7 @@ static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message, wm_
     wm_field_t field;
     slice_t name = { 0 }, type = { 0 };
     char *type_name = NULL;
+    uint32_t none;
     wm_ks_code_t code = WM_KS_OK;
     *contents = (slice_t){ 0 };
     while (!code && wm_proto_next (&in, &field)) {
@@ -244,7 +249,7 @@ static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message, wm_
                                "the shape of an input is malformed, or of more than %d dimensions",
                                WM_TENSOR_DIM_MAX);
         else if (is (&field, 4, WM_WIRE_BYTES))
-            code = tensor_parameter (&field, error);
+            code = tensor_parameter (&field, &none, error);
         else if (is (&field, 5, WM_WIRE_BYTES))
             *contents = slice (&field);
     }
@@ -266,7 +271,7 @@ static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message, wm_
 }
 
 static wm_ks_code_t take_output (wm_infer_t *self, const wm_field_t *message, char **name,
-                                 wm_ks_error_t *error)
+                                 uint32_t *n_class, wm_ks_error_t *error)
 {
     wm_proto_t in = wm_proto_of (message->data, message->bytes);
     wm_field_t field;
@@ -276,7 +281,7 @@ static wm_ks_code_t take_output (wm_infer_t *self, const wm_field_t *message, ch
         if (is (&field, 1, WM_WIRE_BYTES))
             text = slice (&field);
         else if (is (&field, 2, WM_WIRE_BYTES))
-            code = tensor_parameter (&field, error);
+            code = tensor_parameter (&field, n_class, error);
     }
     if (!code && in.is_bad)
         code = malformed (error, "a requested output");
@@ -341,6 +346,7 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
         return code;
     request->input = wm_infer_alloc (self, parts.n_input * sizeof *request->input);
     request->output = wm_infer_alloc (self, parts.n_output * sizeof *request->output);
+    request->n_class = wm_infer_alloc (self, parts.n_output * sizeof *request->n_class);
     self->values = wm_infer_alloc (self, parts.n_input * sizeof *self->values);
     self->read = read_contents;
     uint32_t n_raw = 0;
@@ -351,9 +357,10 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
         else if (is (&field, 5, WM_WIRE_BYTES)) {
             const uint32_t i = request->n_input++;
             code = take_input (self, &field, &request->input[i], &contents[i], error);
-        } else if (is (&field, 6, WM_WIRE_BYTES))
-            code = take_output (self, &field, &request->output[request->n_output++], error);
-        else if (is (&field, 7, WM_WIRE_BYTES))
+        } else if (is (&field, 6, WM_WIRE_BYTES)) {
+            const uint32_t i = request->n_output++;
+            code = take_output (self, &field, &request->output[i], &request->n_class[i], error);
+        } else if (is (&field, 7, WM_WIRE_BYTES))
             raw[n_raw++] = slice (&field);
     }
     for (uint32_t i = 0; !code && i < request->n_input; i++) {

@@ -100,6 +100,7 @@ typedef struct wm_ks_request_t {
     uint32_t n_input;
     char **output;             /* names of the outputs that are wanted */
     uint32_t n_output;         /* 0: all of them */
+    uint32_t *n_class;         /* of each, 0: its scores; else so many classes; NULL: 0 for all */
     int64_t deadline_ms;       /* by wm_loop_now_us / 1000; 0: none */
     uint32_t priority;         /* Triton's: 0 the model's default, 1 the most urgent */
     uint64_t client;           /* the connection it came by, for fairness; never 0 */

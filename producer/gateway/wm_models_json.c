@@ -14,7 +14,7 @@
 
 static json_int_t max_batch (const wm_version_t *self)
 {
-    if (self->signature.is_whole)
+    if (self->signature.is_whole || self->signature.has_all_dims)
         return 0;
     return json_object_get (self->config, "max_batch_size")
                ? wm_pbtxt_number (self->config, "max_batch_size")
@@ -79,9 +79,10 @@ json_t *wm_models_metadata (wm_models_t *self, const char *model, const char *ve
 json_t *wm_models_server_metadata (wm_models_t *self)
 {
     (void) self;
-    return json_pack ("{s:s, s:s, s:[s, s, s, s, s, s]}", "name", "wiremill", "version", WM_VERSION,
-                      "extensions", "model_repository", "schedule_policy", "model_configuration",
-                      "binary_tensor_data", "parameters", "statistics");
+    return json_pack ("{s:s, s:s, s:[s, s, s, s, s, s, s]}", "name", "wiremill", "version",
+                      WM_VERSION, "extensions", "classification", "model_repository",
+                      "schedule_policy", "model_configuration", "binary_tensor_data", "parameters",
+                      "statistics");
 }
 
 /* ---- configuration --------------------------------------------------------------------------- */

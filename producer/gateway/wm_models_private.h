@@ -57,6 +57,7 @@ typedef struct wm_version_t {
     wm_gather_t *gather;
     bool is_busy; /* counted in models->quiet */
     wm_signature_t signature;
+    wm_labels_t *labels[WM_SIGNATURE_PORTS_MAX]; /* of its outputs; NULL: none */
     bool has_ports, can_score; /* read of the model; a worker has passed its self-test */
     wm_timer_t *timer, *proof; /* of its end; until what failed and runs again is believed */
     wm_timer_t *down;          /* until it is down; NULL: it does not fail, or is down */
@@ -127,6 +128,9 @@ void wm_repository_scan (wm_models_t *models);
    with *error.  */
 wm_model_files_t *wm_repository_read (const wm_model_entry_t *entry, wm_error_t *error);
 void wm_repository_free (wm_model_files_t **files_p);
+
+/* The path of an output's labels, of a configuration that was read; NULL: it has none.  */
+const char *wm_repository_labels (const json_t *output);
 
 wm_model_entry_t *wm_models_entry (const wm_models_t *models, const char *name);
 wm_model_entry_t *wm_models_add (wm_models_t *models, const char *name);

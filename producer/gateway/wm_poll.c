@@ -32,6 +32,8 @@ static uint64_t look (const wm_model_entry_t *entry)
 {
     char path[PATH_MAX + 16];
     wm_error_t error;
+    json_t *output;
+    size_t k;
     uint64_t hash = UINT64_C (0xcbf29ce484222325);
     wm_model_files_t *files = wm_repository_read (entry, &error);
     if (!files)
@@ -40,6 +42,11 @@ static uint64_t look (const wm_model_entry_t *entry)
     mix_file (&hash, path);
     for (uint32_t i = 0; i < files->n_version; i++)
         mix_file (&hash, files->file[i]);
+    json_array_foreach (json_object_get (files->config, "output"), k, output)
+    {
+        if (wm_repository_labels (output))
+            mix_file (&hash, wm_repository_labels (output));
+    }
     wm_repository_free (&files);
     return hash ? hash : 1;
 }

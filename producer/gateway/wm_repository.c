@@ -7,6 +7,7 @@
    Which versions are loaded is the configuration's version_policy; by default the newest.  */
 #include "producer/gateway/wm_models_private.h"
 #include "producer/gateway/wm_pbtxt.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"
 
 #include <ctype.h>
@@ -18,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define LABELS " labels" /* a field that no configuration has */
 
 void wm_repository_free (wm_model_files_t **files_p)
 {
@@ -169,6 +172,42 @@ static wm_fault_t check_kind (const wm_model_entry_t *entry, const json_t *confi
     return WM_OK;
 }
 
+/* Whether the name of a file leads nowhere but into the model's folder.  */
+static bool is_inside (const char *name)
+{
+    const size_t n = strlen (name);
+    return *name != '/' && strncmp (name, "../", 3) != 0 && strcmp (name, "..") != 0 &&
+           !strstr (name, "/../") && (n < 3 || strcmp (name + n - 3, "/..") != 0);
+}
+
+/* Adds paths of the outputs' labels to a configuration, and what is in them: with other labels it
+   is another one.  */
+static wm_fault_t find_labels (const wm_model_entry_t *entry, json_t *config, wm_error_t *error)
+{
+    char path[PATH_MAX], digest[65];
+    json_t *output;
+    size_t i;
+    json_array_foreach (json_object_get (config, "output"), i, output)
+    {
+        const char *name = wm_pbtxt_text (output, "label_filename");
+        if (!name || !*name)
+            continue;
+        snprintf (path, sizeof path, "%.3800s/%.200s", entry->folder, name);
+        if (!is_inside (name) || wm_file_sha256 (path, digest, error))
+            return wm_fault (error, WM_EBATCH,
+                             "%.300s has no file of labels '%.200s', which its configuration "
+                             "states as label_filename",
+                             entry->folder, name);
+        json_object_set_new (output, LABELS, json_pack ("[s, s]", digest, path));
+    }
+    return WM_OK;
+}
+
+const char *wm_repository_labels (const json_t *output)
+{
+    return wm_pbtxt_text (output, LABELS);
+}
+
 static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, wm_error_t *error)
 {
     char path[PATH_MAX + 16];
@@ -190,7 +229,8 @@ static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, w
                          "unexpected directory name '%s' for model '%.120s', directory name must "
                          "equal model name",
                          entry->name, name); /* the caller frees the configuration */
-    return check_kind (entry, *config, error);
+    return check_kind (entry, *config, error) || find_labels (entry, *config, error) ? error->fault
+                                                                                     : WM_OK;
 }
 
 /* Whether the version_policy names this version; all and latest name each.  */
@@ -213,7 +253,7 @@ static bool find_file (const wm_model_entry_t *entry, const json_t *config, long
     const char *named = wm_pbtxt_text (config, "default_model_filename");
     if (named && *named) {
         snprintf (path, PATH_MAX, "%.3800s/%ld/%.200s", entry->folder, number, named);
-        return access (path, R_OK) == 0;
+        return is_inside (named) && access (path, R_OK) == 0;
     }
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
         snprintf (path, PATH_MAX, "%.3800s/%ld/%s", entry->folder, number, usual[i]);

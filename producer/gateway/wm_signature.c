@@ -145,6 +145,13 @@ wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_
                                request->output[i], request->model);
         asked |= 1u << p;
         plan->output[i] = (uint8_t) p;
+        plan->n_class[i] = request->n_output && request->n_class ? request->n_class[i] : 0;
+        if (plan->n_class[i] && !wm_classify_has (self->output[p].type))
+            return wm_ks_fail (error, WM_KS_INVALID,
+                               "class result not available for output '%s' of model '%s' due to "
+                               "unsupported type '%s'",
+                               self->output[p].name, request->model,
+                               wm_type_name (self->output[p].type));
     }
     return WM_KS_OK;
 }
@@ -453,7 +460,12 @@ size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_plan_t *p
     size_t bytes = 0;
     for (uint32_t o = 0; o < plan->n_output; o++) {
         const wm_signature_port_t *port = &self->output[plan->output[o]];
-        bytes += (size_t) plan->n_row * port->n_value * wm_type_bytes (port->type);
+        const size_t n_row = plan->n_row, n_value = port->n_value;
+        const bool is_one = self->is_whole || self->has_all_dims;
+        bytes += !plan->n_class[o] ? n_row * n_value * wm_type_bytes (port->type)
+                                   : wm_classify_bytes (port->type, is_one ? 1 : n_row,
+                                                        is_one ? n_row * n_value : n_value,
+                                                        plan->n_class[o], port->labels);
     }
     return bytes;
 }
@@ -483,6 +495,15 @@ void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, con
         }
         tensor->data = to;
     }
+}
+
+void wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
+                            wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])
+{
+    for (uint32_t o = 0; o < plan->n_output; o++)
+        if (plan->n_class[o])
+            wm_classify (&output[o], !self->is_whole && !self->has_all_dims, plan->n_class[o],
+                         self->output[plan->output[o]].labels);
 }
 
 void wm_signature_clear (const wm_plan_t *plan, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])

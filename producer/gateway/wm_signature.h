@@ -8,6 +8,7 @@
 #ifndef WM_SIGNATURE_H
 #define WM_SIGNATURE_H
 
+#include "producer/gateway/wm_classify.h"
 #include "producer/gateway/wm_kserve.h"
 #include "schema/wm_ragged.h"
 
@@ -19,12 +20,14 @@ typedef struct {
     uint32_t n_dim, n_model; /* as clients have it; as the model has its rows */
     int64_t dim[WM_TENSOR_DIM_MAX], model[WM_TENSOR_DIM_MAX]; /* without the rows of a request;
                                        -1: free, it changes from row to row. Both have as many */
-    uint32_t n_value; /* their product; 0 where one is free */
-    uint32_t at;      /* first value in a row, unless rows are ragged */
+    uint32_t n_value;          /* their product; 0 where one is free */
+    uint32_t at;               /* first value in a row, unless rows are ragged */
+    const wm_labels_t *labels; /* of an output, lent; NULL: none */
 } wm_signature_port_t;
 
 typedef struct {
     bool is_whole;       /* clients have no dimension of rows: a request is one */
+    bool has_all_dims;   /* max_batch_size 0: classes are those of a whole output, not of a row */
     bool is_ragged;      /* a dimension is free: rows go one by one, as ragged rows */
     bool takes_infinite; /* infinities of a request are values; else as NaN */
     uint32_t n_input, n_output;
@@ -36,8 +39,9 @@ typedef struct {
 typedef struct {
     uint32_t n_row;
     uint32_t n_output;
-    uint8_t input[WM_SIGNATURE_PORTS_MAX];  /* of the request, in the model's order */
-    uint8_t output[WM_SIGNATURE_PORTS_MAX]; /* of the model, in the answer's order */
+    uint8_t input[WM_SIGNATURE_PORTS_MAX];    /* of the request, in the model's order */
+    uint8_t output[WM_SIGNATURE_PORTS_MAX];   /* of the model, in the answer's order */
+    uint32_t n_class[WM_SIGNATURE_PORTS_MAX]; /* of each of these: 0, or how many classes */
 } wm_plan_t;
 
 /* Adds a port behind the others. `n_dim` is at most WM_TENSOR_DIM_MAX - 1; 0 in `dim` is free.  */
@@ -94,6 +98,10 @@ wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_pl
                                          const char *model, float *const *row,
                                          wm_tensor_t output[WM_SIGNATURE_PORTS_MAX],
                                          wm_ks_error_t *error);
+
+/* Puts classes in the place of scores, of answers' outputs that are wanted so.  */
+void wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
+                            wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
 
 void wm_signature_clear (const wm_plan_t *plan, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
 

@@ -275,6 +275,20 @@ static wm_fault_t take_ports (wm_version_t *self, const wm_model_t *model, wm_er
     return WM_OK;
 }
 
+/* Reads the labels of outputs that have some.  */
+static wm_fault_t take_labels (wm_version_t *self, wm_error_t *error)
+{
+    for (uint32_t p = 0; p < self->signature.n_output; p++) {
+        wm_signature_port_t *port = &self->signature.output[p];
+        const char *path =
+            wm_repository_labels (wm_config_port (self->config, "output", port->name));
+        if (path && !self->labels[p] && !(self->labels[p] = wm_labels_read (path, error)))
+            return error->fault;
+        port->labels = self->labels[p];
+    }
+    return WM_OK;
+}
+
 /* The gatherer has no request any more.  */
 static void on_empty (void *argument)
 {
@@ -360,7 +374,7 @@ static void on_ready (void *argument, const wm_library_facts_t *facts)
              self->signature.n_score != facts->n_output ||
              self->signature.is_ragged != (facts->is_ragged != 0))
         wm_version_unload (self, "its broker serves another model than this file");
-    else if (wm_config_check (self->config, &self->signature, &error))
+    else if (wm_config_check (self->config, &self->signature, &error) || take_labels (self, &error))
         wm_version_unload (self, error.text);
     if (self->state != WM_VERSION_LOADING)
         return;
@@ -615,6 +629,8 @@ void wm_version_destroy (wm_version_t **self_p, int64_t ms)
         wm_respawn_destroy (&self->service);
     }
     remove_folder (self);
+    for (uint32_t p = 0; p < WM_SIGNATURE_PORTS_MAX; p++)
+        wm_labels_destroy (&self->labels[p]);
     json_decref (self->config);
     free (self);
     *self_p = NULL;

@@ -2,12 +2,14 @@
 
 usage: gateconfig.py PART FOLDER ...      parts are functions below; FOLDER has the repository `models`
 """
+import json
 import os
+import struct
 import sys
 
 import numpy as np
 
-from gatemodels import ask, index, infer, save, wait_for
+from gatemodels import ask, call, index, infer, save, wait_for
 
 LABELS = ["ant", "bee: a \"kind\"", "cat", "", "été", "fox", "gnu", "hen"]  # of ten classes
 
@@ -77,6 +79,7 @@ REFUSED = {
     "batch": ([[7, 4]], [[7, 4]], [None], 8, "max_batch_size 8, and the model has no batch dimension"),
     "row": ([["n", 3, 4]], [[3, 4]], [None], 0, "states dims [3,4] of 'x0', and the model has [-1,3,4] there"),
 }
+OUTSIDE = {"outside": "../dense/labels.txt", "absent": "labels.txt", "up": "1/.."}  # no files of labels
 
 
 def files(work):
@@ -87,7 +90,12 @@ def files(work):
         config(folder, name, batch, [(f"x{i}", kind, *one) for i, one in enumerate(zip(dims, reshapes))],
                [(f"y{i}", kind, *one) for i, one in enumerate(zip(dims, reshapes))])
     dense(folder, "dense", 8)
-    config(folder, "dense", 0, [("data_0", "FP32", [3, 8, 8], [1, 3, 8, 8])], [("fc6_1", "FP32", [10], [1, 10, 1, 1])])
+    config(folder, "dense", 0, [("data_0", "FP32", [3, 8, 8], [1, 3, 8, 8])], [("fc6_1", "FP32", [10], [1, 10, 1, 1], 'label_filename: "labels.txt"')])
+    with open(f"{folder}/dense/labels.txt", "w") as out:
+        out.write("\r\n".join(LABELS))
+    for name, path in OUTSIDE.items():
+        doubled(folder, name, [["n", 4]])
+        config(folder, name, 8, [], [("y0", "FP32", [4], None, f'label_filename: "{path}"')])
     mixed(folder)
 
 
@@ -97,7 +105,7 @@ def ready(_, address):
     def done():
         states = {name: one.get("state") for (name, _), one in index(address).items()}
         return all(states.get(name) == "READY" for name in [*SHAPES, "dense", "mixed"]) and all(
-            states.get(name) == "UNAVAILABLE" for name in REFUSED)
+            states.get(name) == "UNAVAILABLE" for name in [*REFUSED, *OUTSIDE])
     wait_for(done)
 
 
@@ -148,6 +156,61 @@ def refusals(_, address):
     reasons = {name: one.get("reason", "") for (name, _), one in index(address).items()}
     for name, (*_, reason) in REFUSED.items():
         assert reason in reasons[name], (name, reasons[name])
+    for name, path in OUTSIDE.items():
+        assert f"has no file of labels '{path}'" in reasons[name], (name, reasons[name])
+
+
+def printed(scores, k, labels=()):
+    """What Triton answers to a request for k classes."""
+    order = np.argsort(-scores, kind="stable")[:k]
+    label = [labels[i] if i < len(labels) else "" for i in order]
+    return [f"{scores[i]:f}:{i}" + (f":{one}" if one else "") for i, one in zip(order, label)]
+
+
+def classify(address, model, name, array, output, k, binary=False, code=200):
+    """Classes of an output, and the shape of their tensor."""
+    head = json.dumps({"inputs": [{"name": name, "shape": array.shape, "datatype": "FP32", "data": array.ravel().tolist()}],
+                       "outputs": [{"name": output, "parameters": {"classification": k, "binary_data": binary}}]})
+    status, headers, data = call(address, "POST", f"/v2/models/{model}/infer", head)
+    assert status == code, (status, data[:300])
+    if code != 200:
+        return json.loads(data)["error"]
+    at = int(headers["Inference-Header-Content-Length"]) if binary else len(data)
+    answer, texts = json.loads(data[:at])["outputs"][0], []
+    assert answer["datatype"] == "BYTES" and answer["name"] == output, answer
+    while at < len(data):
+        n, = struct.unpack_from("<I", data, at)
+        texts.append(data[at + 4:at + 4 + n].decode())
+        at += 4 + n
+    return answer["shape"], texts if binary else answer["data"]
+
+
+def classes(work, address):
+    """The classification extension: labels, all of an output with max_batch_size 0, else row by row."""
+    assert "classification" in ask(address, "/v2")["extensions"]
+    x = np.random.default_rng(5).random((3, 8, 8), np.float32)
+    scores = infer(address, "dense", [("data_0", "FP32", x)])["fc6_1"]
+    for k in (1, 3, 10, 11, 2 ** 40):
+        for binary in (False, True):
+            shape, texts = classify(address, "dense", "data_0", x, "fc6_1", k, binary)
+            assert shape == [min(k, 10)] and texts == printed(scores, k, LABELS), (k, shape, texts, printed(scores, k, LABELS))
+    assert any(one.endswith(":\u00e9t\u00e9") for one in texts) and any(one.count(":") == 1 for one in texts), texts
+    rows = np.array([[3, -1, 3, 0.5] * 3, [1e-7, -2e38, 7, 1] * 3], np.float32)
+    shape, texts = classify(address, "flatter", "x0", rows, "y0", 4)
+    assert shape == [2, 4] and texts == printed(2 * rows[0], 4) + printed(2 * rows[1], 4), texts
+    assert classify(address, "flatter", "x0", rows[:0], "y0", 4)[0] == [0, 4]
+    shape, texts = classify(address, "flat", "x0", rows, "y0", 5)  # max_batch_size 0: one list
+    assert shape == [5] and texts == printed(2 * rows.ravel(), 5), texts
+    free = np.arange(15, dtype=np.float32).reshape(3, 1, 5) % 7
+    shape, texts = classify(address, "first", "x0", free, "y0", 2)
+    assert shape == [2] and texts == printed(2 * free.ravel(), 2), texts
+    for wrong in (-1, 1.5, "3", True):
+        error = classify(address, "dense", "data_0", x, "fc6_1", wrong, code=400)
+        assert "'classification' of output 'fc6_1' is a number of classes" in error, error
+    with open(f"{work}/models/dense/labels.txt", "w") as out:  # other labels, the same model: it is loaded again
+        out.write("one")
+    ask(address, "/v2/repository/models/dense/load", "POST", "{}")
+    assert classify(address, "dense", "data_0", x, "fc6_1", 10)[1] == printed(scores, 10, ["one"])
 
 
 def judged(work, address):

@@ -16,6 +16,7 @@ ok "metadata and configuration have the shapes that clients send" run words "$ht
 ok "reshape, free sizes, max_batch_size 0: answers have those shapes" run shapes "$http"
 ok "a sequence beside a state of one row" run sequence "$http"
 ok "a model as densenet_onnx" run judged "$http"
+ok "the classification extension, with labels" run classes "$http"
 ok "the reasons name the shapes" run refusals "$http"
 ok "SIGTERM ends it" drained
 done_testing

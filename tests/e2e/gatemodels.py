@@ -126,6 +126,8 @@ def files(work, model):
                   'default_model_filename: "net.onnx"\nversion_policy { all { } }\n'
                   'output [ { name: "michel_netout/Sigmoid" data_type: TYPE_FP32 dims: [ 1 ]\n'
                   'label_filename: "labels.txt" } ] input { name: "main_input" format: FORMAT_NHWC }\n' + SITE)
+    with open(f"{folder}/emtrk/labels.txt", "w") as out:
+        out.write("Michel\n")
     os.makedirs(f"{folder}/broken/1")
     with open(f"{folder}/broken/1/model.onnx", "w") as out:
         out.write("this is no model")

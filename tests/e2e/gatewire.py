@@ -125,6 +125,14 @@ def http_scores(values, headers={}, pack=lambda data: data):
     return np.array(answer["outputs"][0]["data"], "<f4")
 
 
+def starts(raw):
+    """Where the texts of a BYTES tensor begin."""
+    at = 0
+    while at < len(raw):
+        yield at
+        at += 4 + struct.unpack_from("<I", raw, at)[0]
+
+
 # ---- parts ---------------------------------------------------------------------------------------
 
 def calls():
@@ -134,6 +142,15 @@ def calls():
     plain = request(values, ident="7")
     answer = call("ModelInfer", framed(plain))[0]
     assert np.array_equal(scores_of(answer), want) and dict(fields(answer))[3] == b"7"
+    each, k = field(1, "em_trk_none_netout/Softmax"), field(2, 2)  # the classification extension
+    wanted = field(6, each + field(2, field(1, "classification") + field(2, k)))
+    tensor = field(1, INPUT) + field(2, "FP32") + b"".join(field(3, n) for n in values.shape)
+    answer = fields(call("ModelInfer", framed(field(1, MODEL) + field(5, tensor) + wanted + field(7, values.tobytes())))[0])
+    output, raw = dict(fields(dict(answer)[5])), dict(answer)[6]
+    assert output[2] == b"BYTES" and output[3] == bytes([40, 2]), output
+    texts = [raw[at + 4:at + 4 + struct.unpack_from("<I", raw, at)[0]] for at in starts(raw)]
+    order = [[float(one.split(b":")[0]) for one in texts[i:i + 2]] for i in range(0, 80, 2)]
+    assert len(texts) == 80 and all(a >= b > 0 for a, b in order) and {one.split(b":")[1] for one in texts} <= {b"0", b"1", b"2"}, texts
     for kind, packed in (("gzip", gzip.compress(plain)), ("deflate", zlib.compress(plain))):
         assert np.array_equal(scores_of(call("ModelInfer", framed(packed, 1), f"grpc-encoding: {kind}")[0]), want)
     assert fields(call("ServerLive", framed(b""))[0]) == [(1, 1)] == fields(call("ModelReady", framed(field(1, MODEL)))[0])

@@ -198,17 +198,41 @@ static wm_buffer_t simple (const char *type, int64_t n, const void *raw, size_t 
     return message ("m", 1, 5, &one);
 }
 
-/* A tensor with one parameter of this name, which is 1.  */
-static wm_buffer_t with_parameter (uint32_t part, uint32_t tag, const char *name)
+/* A tensor with one parameter of this name and number.  */
+static wm_buffer_t with_number (uint32_t part, uint32_t tag, const char *name, int64_t number)
 {
     wm_buffer_t tensor = { 0 }, entry = { 0 }, value = { 0 };
-    wm_proto_put_number (&value, 2, 1);
+    wm_proto_put_number (&value, 2, (uint64_t) number);
     wm_proto_put_text (&entry, 1, name);
     wm_proto_put_bytes (&entry, 2, value.data, value.bytes);
     wm_proto_put_bytes (&tensor, tag, entry.data, entry.bytes);
     free (value.data);
     free (entry.data);
     return message ("m", 1, part, &tensor);
+}
+
+static wm_buffer_t with_parameter (uint32_t part, uint32_t tag, const char *name)
+{
+    return with_number (part, tag, name, 1);
+}
+
+/* How many classes are wanted.  */
+static void test_classes (void **state)
+{
+    (void) state;
+    static const struct {
+        int64_t given;
+        uint32_t taken;
+    } cases[] = { { 0, 0 }, { 1, 1 }, { 1000, 1000 }, { INT64_MAX, UINT32_MAX } };
+    wm_infer_t infer = { 0 };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        decodes (&infer, with_number (6, 2, "classification", cases[i].given), WM_KS_OK, NULL);
+        assert_int_equal (infer.request.n_class[0], cases[i].taken);
+        done (&infer);
+    }
+    decodes (&infer, with_parameter (6, 2, "other"), WM_KS_OK, NULL);
+    assert_int_equal (infer.request.n_class[0], 0);
+    done (&infer);
 }
 
 static void test_refused (void **state)
@@ -226,7 +250,7 @@ static void test_refused (void **state)
     decodes (&infer, simple ("BYTES", 1, "\5\0\0\0ab", 6), WM_KS_INVALID, "4 bytes");
     decodes (&infer, simple ("BYTES", 1, "\0\0", 2), WM_KS_INVALID, "4 bytes");
     decodes (&infer, with_parameter (5, 4, "shared_memory_region"), WM_KS_UNIMPLEMENTED, "shared");
-    decodes (&infer, with_parameter (6, 2, "classification"), WM_KS_UNIMPLEMENTED, "classific");
+    decodes (&infer, with_number (6, 2, "classification", -1), WM_KS_INVALID, "number of classes");
     wm_buffer_t one = input ("x", "FP32", 9, dims, NULL);
     decodes (&infer, message ("m", 1, 5, &one), WM_KS_INVALID, "more than 8 dimensions");
     wm_buffer_t raw = bytes_of ("", 0);
@@ -810,13 +834,13 @@ int main (void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_raw),           cmocka_unit_test (test_contents),
         cmocka_unit_test (test_contents_real), cmocka_unit_test (test_refused),
-        cmocka_unit_test (test_expansion),     cmocka_unit_test (test_encode),
-        cmocka_unit_test (test_tables),        cmocka_unit_test (test_http),
-        cmocka_unit_test (test_http_refused),  cmocka_unit_test (test_http_encode),
-        cmocka_unit_test (test_slices),        cmocka_unit_test (test_inflate),
-        cmocka_unit_test (test_need),          cmocka_unit_test (test_sizes),
-        cmocka_unit_test (test_budget),        cmocka_unit_test (test_budget_large),
-        cmocka_unit_test (test_loop),
+        cmocka_unit_test (test_classes),       cmocka_unit_test (test_expansion),
+        cmocka_unit_test (test_encode),        cmocka_unit_test (test_tables),
+        cmocka_unit_test (test_http),          cmocka_unit_test (test_http_refused),
+        cmocka_unit_test (test_http_encode),   cmocka_unit_test (test_slices),
+        cmocka_unit_test (test_inflate),       cmocka_unit_test (test_need),
+        cmocka_unit_test (test_sizes),         cmocka_unit_test (test_budget),
+        cmocka_unit_test (test_budget_large),  cmocka_unit_test (test_loop),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
