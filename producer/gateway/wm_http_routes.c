@@ -265,10 +265,11 @@ static json_t *read_json (const wm_visit_t *self)
 static void repository_index (wm_visit_t *self, const char *model, const char *version)
 {
     (void) model, (void) version;
-    json_t *request = read_json (self);
-    const bool is_ready = json_is_true (json_object_get (request, "ready"));
+    json_t *request = read_json (self), *given = json_object_get (request, "ready");
+    const bool is_ready = json_is_true (given), is_wrong = given && !json_is_boolean (given);
+    wm_ks_error_t error = { WM_KS_INVALID, "Unable to parse 'ready': give true or false" };
     json_decref (request);
-    answer (self, wm_models_index (models (self), is_ready), NULL);
+    answer (self, is_wrong ? NULL : wm_models_index (models (self), is_ready), &error);
 }
 
 /* `argument` is a cell that points to the request, or to nothing where it has ended.  */

@@ -9,8 +9,8 @@
 
 #include "producer/gateway/wm_kserve.h"
 
-#define WM_JSON_DEPTH_MAX (WM_TENSOR_DIM_MAX + 1) /* of nested arrays of values */
-#define WM_JSON_NUMBER_MAX 1100                   /* characters: FP64 written out has up to 1,080 */
+#define WM_JSON_DEPTH_MAX 100   /* of nested arrays of values; Triton's */
+#define WM_JSON_NUMBER_MAX 1100 /* characters: FP64 written out has up to 1,080 */
 
 /* The array "data" of an input, from '[' to its ']'. text NULL: there is none.  */
 typedef struct {

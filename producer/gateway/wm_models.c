@@ -1,5 +1,6 @@
 /* wm_models.c - see wm_models.h.  */
 #include "producer/gateway/wm_models_private.h"
+#include "producer/gateway/wm_proto.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
@@ -407,7 +408,7 @@ void wm_models_drop (wm_models_t *self, const char *model, wm_models_done_t *don
 static bool is_refused (const wm_models_t *self, wm_models_done_t *done, void *argument)
 {
     static const wm_ks_error_t error = {
-        WM_KS_UNIMPLEMENTED,
+        WM_KS_UNAVAILABLE,
         "explicit model load / unload is not allowed: the server has another --model-control-mode"
     };
     if (self->is_fixed)
@@ -458,6 +459,26 @@ static wm_fault_t make_state (wm_models_t *self, const char *given, wm_error_t *
                                           runtime, strerror (errno));
 }
 
+/* Who loads and unloads, and what there is at the start.  */
+static wm_fault_t take_mode (wm_models_t *self, const wm_args_t *args, wm_error_t *error)
+{
+    const char *mode = wm_args_text (args, "model-control-mode");
+    const bool names = wm_args_given (args, "load-model");
+    self->is_fixed = mode && strcmp (mode, "explicit") != 0;
+    self->names_some = names || (mode && !self->is_fixed);
+    if (mode && strcmp (mode, "poll") == 0)
+        self->poll_us = (int64_t) (wm_args_seconds (args, "repository-poll") * 1e6);
+    if (self->poll_us && !self->repository)
+        return wm_fault (error, WM_EUSAGE,
+                         "--model-control-mode poll: give the --model-repository to follow");
+    if (names && self->is_fixed)
+        return wm_fault (error, WM_EUSAGE,
+                         "--load-model: with --model-control-mode %s every model is loaded; give "
+                         "explicit",
+                         mode);
+    return WM_OK;
+}
+
 static wm_fault_t take_options (wm_models_t *self, const wm_args_t *args, wm_error_t *error)
 {
     self->repository = wm_args_text (args, "model-repository");
@@ -476,16 +497,35 @@ static wm_fault_t take_options (wm_models_t *self, const wm_args_t *args, wm_err
     if (wm_args_given (args, "bulk") && !(self->quiet = wm_quiet_new ()))
         return wm_fault (error, WM_EHOST, "the kernel gives no descriptor: %s", strerror (errno));
     self->max_delay_us = (int64_t) (wm_args_seconds (args, "max-delay") * 1e6);
-    const char *mode = wm_args_text (args, "model-control-mode");
-    self->is_fixed = strcmp (mode, "explicit") != 0;
-    if (strcmp (mode, "poll") == 0)
-        self->poll_us = (int64_t) (wm_args_seconds (args, "repository-poll") * 1e6);
-    if (self->poll_us && !self->repository)
-        return wm_fault (error, WM_EUSAGE,
-                         "--model-control-mode poll: give the --model-repository to follow");
+    if (take_mode (self, args, error))
+        return error->fault;
+    self->server_name = wm_args_text (args, "server-name");
+    if (!wm_proto_is_text ((const uint8_t *) self->server_name, strlen (self->server_name)))
+        return wm_fault (error, WM_EUSAGE, "--server-name: give a name in UTF-8");
     self->is_strict = wm_args_given (args, "strict");
     self->in_flight_bytes = (size_t) wm_args_number (args, "in-flight");
     return make_state (self, wm_args_text (args, "state"), error);
+}
+
+/* Whether --load-model names it.  */
+static bool is_named (const wm_models_t *self, const wm_model_entry_t *entry)
+{
+    const char *name;
+    bool is_it = false;
+    for (int i = 0; !is_it && (name = wm_args_each (self->args, "load-model", i)); i++)
+        is_it = strcmp (name, "*") == 0 || strcmp (name, entry->name) == 0;
+    return is_it;
+}
+
+static wm_fault_t check_named (const wm_models_t *self, wm_error_t *error)
+{
+    const char *name;
+    for (int i = 0; (name = wm_args_each (self->args, "load-model", i)); i++)
+        if (strcmp (name, "*") != 0 && !wm_models_entry (self, name))
+            return wm_fault (error, WM_EUSAGE,
+                             "--load-model %.120s: %.300s has no folder of this name", name,
+                             self->repository ? self->repository : "without --model-repository it");
+    return WM_OK;
 }
 
 wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *error)
@@ -494,7 +534,8 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *
     self->loop = loop;
     self->args = args;
     self->lock = -1;
-    if (take_options (self, args, error) || wm_repository_open (self, args, error)) {
+    if (take_options (self, args, error) || wm_repository_open (self, args, error) ||
+        check_named (self, error)) {
         wm_models_destroy (&self);
         return NULL;
     }
@@ -506,6 +547,8 @@ void wm_models_start (wm_models_t *self)
     if (!self->first)
         fprintf (stderr, "wiremill gateway: %s has no models yet\n", self->repository);
     for (wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
+        if (self->names_some && !entry->given && !is_named (self, entry))
+            continue;
         entry->is_wanted = true;
         wm_models_reload (self, entry->name, NULL, NULL);
     }

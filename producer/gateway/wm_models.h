@@ -25,11 +25,16 @@
      .help = "a folder in Triton's layout: NAME/config.pbtxt, NAME/1/model.onnx or " \
              "model.graphdef; clients may load and unload its models"}, \
     {.name = "model-control-mode", .value = "none|explicit|poll", .one_of = true, \
-     .fallback = "explicit", \
-     .help = "who loads and unloads after the start: nobody; clients; the gateway, which follows " \
-             "the repository"}, \
+     .help = "who loads and unloads models of the repository: nobody, after the start; clients, " \
+             "and at the start only what --load-model names; the gateway, which follows the " \
+             "repository (default: all are loaded at the start, then by clients)"}, \
+    {.name = "load-model", .value = "NAME", \
+     .help = "with explicit: a model of the repository that is loaded at the start; may be " \
+             "repeated; *: all of them"}, \
     {.name = "repository-poll", .value = "TIME", .fallback = "15s", .real_least = 0.01, \
      .help = "with poll: time between looks; what two looks find the same is taken"}, \
+    {.name = "server-name", .value = "NAME", .fallback = "wiremill", \
+     .help = "its name in the server's metadata; some clients want triton"}, \
     {.name = "broker", .letter = 'b', .value = "NAME=ENDPOINT", \
      .help = "a farm's `broker --clients` scores this model, not workers started here; NAME is " \
              "also given by --model or --model-repository"}, \

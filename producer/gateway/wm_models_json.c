@@ -78,8 +78,7 @@ json_t *wm_models_metadata (wm_models_t *self, const char *model, const char *ve
 
 json_t *wm_models_server_metadata (wm_models_t *self)
 {
-    (void) self;
-    return json_pack ("{s:s, s:s, s:[s, s, s, s, s, s, s]}", "name", "wiremill", "version",
+    return json_pack ("{s:s, s:s, s:[s, s, s, s, s, s, s]}", "name", self->server_name, "version",
                       WM_VERSION, "extensions", "classification", "model_repository",
                       "schedule_policy", "model_configuration", "binary_tensor_data", "parameters",
                       "statistics");

@@ -100,7 +100,7 @@ struct wm_models_t {
     wm_loop_t *loop;
     const wm_args_t *args; /* the command line */
     wm_model_entry_t *first;
-    const char *repository, *engine, *device, *join_file;
+    const char *repository, *engine, *device, *join_file, *server_name;
     char state[PATH_MAX];
     int lock; /* of the state folder that was given; -1: none */
     bool is_temporary;
@@ -110,6 +110,7 @@ struct wm_models_t {
     bool is_strict;
     bool ends;       /* no request is taken any more */
     bool is_fixed;   /* clients may not load and unload */
+    bool names_some; /* of the repository only what --load-model names is loaded at the start */
     int64_t poll_us; /* between looks at the repository; 0: none */
     wm_timer_t *poll;
     wm_quiet_t *quiet; /* for --bulk; NULL: none is given */

@@ -213,6 +213,25 @@ def classes(work, address):
     assert classify(address, "dense", "data_0", x, "fc6_1", 10)[1] == printed(scores, 10, ["one"])
 
 
+def named(_, address):
+    """With --model-control-mode explicit, --load-model dense and --server-name triton."""
+    assert ask(address, "/v2")["name"] == "triton"
+    wait_for(lambda: call(address, "GET", "/v2/health/ready")[0] == 200)
+    loaded = [one["name"] for one in ask(address, "/v2/repository/index", "POST", '{"ready": true}')]
+    assert loaded == ["dense", "given"], loaded
+    assert call(address, "GET", "/v2/models/one/ready")[0] == 400
+    ask(address, "/v2/repository/models/one/load", "POST", "{}")
+    assert call(address, "GET", "/v2/models/one/ready")[0] == 200
+
+
+def fixed(_, address):
+    """With --model-control-mode none clients may neither load nor unload; the rest is loaded."""
+    for what in ("load", "unload"):
+        error = ask(address, f"/v2/repository/models/given/{what}", "POST", "{}", 503)["error"]
+        assert error.startswith("explicit model load / unload is not allowed"), error
+    assert ask(address, "/v2")["name"] == "wiremill"
+
+
 def judged(work, address):
     """The first example of Triton: onnxruntime is the judge."""
     import onnxruntime

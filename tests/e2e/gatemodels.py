@@ -374,9 +374,9 @@ def poll(work, address, model):
         return index(address).get((name, version), {}).get("state")
 
     folder, new = f"{work}/polled", f"{work}/new"
-    error = ask(address, "/v2/repository/models/first/load", "POST", "{}", 501)["error"]
+    error = ask(address, "/v2/repository/models/first/load", "POST", "{}", 503)["error"]
     assert "--model-control-mode" in error, error
-    error = ask(address, "/v2/repository/models/first/unload", "POST", "{}", 501)["error"]
+    error = ask(address, "/v2/repository/models/first/unload", "POST", "{}", 503)["error"]
     wait_for(lambda: state("first", "1") == "READY")
     data = open(model, "rb").read()
     os.makedirs(f"{folder}/later/1")

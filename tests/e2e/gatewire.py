@@ -326,6 +326,8 @@ def pages():
                              ("/v2/repository/models/none/load", b"", 400), ("/v2/models/" + "x" * 1100, None, 404)):
         assert ask(path, body, code=code) == b"" or code != 200
     assert json.loads(ask("/v2/repository/index", b"{\"ready\": true}"))[0]["name"] == MODEL
+    for wrong in (b"[" * 90 + b"]" * 90, b"1", b"null", b'"true"'):
+        assert b"'ready': give true or false" in ask("/v2/repository/index", b'{"ready": ' + wrong + b"}", code=400)
     numbers = dict(line.rsplit(" ", 1) for line in ask("/metrics").decode().splitlines() if line[0] != "#")
     assert int(numbers['nv_inference_request_success{model="m",version="1"}']) > 4
     assert int(numbers['wiremill_gateway_requests_total{protocol="http",code="ok"}']) > 4

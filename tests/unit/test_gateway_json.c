@@ -148,10 +148,15 @@ static void test_values (void **state)
     assert_int_equal (reads ("[[], [1]]", WM_TYPE_FP64, value, 4, 1, &left), WM_JSON_DONE);
     assert_int_equal (left, 3);
     assert_int_equal (reads ("[1, 2]", WM_TYPE_FP64, value, 1, 1, &left), WM_JSON_MANY);
-    assert_int_equal (reads ("[[[[[[[[[1]]]]]]]]]", WM_TYPE_FP64, value, 1, 1, &left),
-                      WM_JSON_DONE);
-    assert_int_equal (reads ("[[[[[[[[[[1]]]]]]]]]]", WM_TYPE_FP64, value, 1, 1, &left),
-                      WM_JSON_BAD);
+    for (size_t depth = 99; depth <= 101; depth++) {
+        char nested[256];
+        memset (nested, '[', depth);
+        nested[depth] = '1';
+        memset (nested + depth + 1, ']', depth);
+        nested[2 * depth + 1] = 0;
+        assert_int_equal (reads (nested, WM_TYPE_FP64, value, 1, 1, &left),
+                          depth <= 100 ? WM_JSON_DONE : WM_JSON_BAD);
+    }
     char digits[WM_JSON_NUMBER_MAX + 8]; /* 0.333..., of as many characters as are allowed */
     memset (digits, '3', sizeof digits);
     memcpy (digits, "[0.", 3);
