@@ -3,6 +3,7 @@
    Those that answer with JSON at once are a function and two tables. Inference, and loading and
    unloading of models, answer when the models do.  */
 #include "producer/gateway/wm_grpc_private.h"
+#include "producer/gateway/wm_override.h"
 #include "producer/gateway/wm_service.h"
 
 #include <assert.h>
@@ -250,52 +251,41 @@ static void on_changed (void *argument, const wm_ks_error_t *error)
     free (from);
 }
 
-typedef void change_fn_t (wm_models_t *, const char *, wm_models_done_t *, void *);
+/* Makes the cell of on_changed.  */
+static wm_item_t **changes (wm_item_t *item)
+{
+    item->changes = malloc (sizeof *item->changes);
+    assert (item->changes);
+    *item->changes = item;
+    return item->changes;
+}
 
-static void take_change (wm_item_t *item, change_fn_t *change)
+static void take_load (wm_item_t *item)
+{
+    wm_override_t given;
+    wm_ks_error_t error;
+    json_t *request = wm_method_request (item);
+    if (!request)
+        return;
+    const char *model = text_of (request, "model_name");
+    note_model (item, model);
+    if (wm_override_proto (&given, item->body, item->bytes, &error))
+        wm_call_fail (item, &error);
+    else
+        wm_models_load (front_of (item)->models, model, &given, on_changed, changes (item));
+    wm_override_clear (&given);
+    json_decref (request);
+}
+
+static void take_unload (wm_item_t *item)
 {
     json_t *request = wm_method_request (item);
     if (!request)
         return;
     const char *model = text_of (request, "model_name");
     note_model (item, model);
-    item->changes = malloc (sizeof *item->changes);
-    assert (item->changes);
-    *item->changes = item;
-    change (front_of (item)->models, model, on_changed, item->changes);
+    wm_models_unload (front_of (item)->models, model, on_changed, changes (item));
     json_decref (request);
-}
-
-/* Whether a parameter (map entry: field 3, its key 1) would have the model otherwise than in its
-   files.  */
-static bool has_override (const wm_item_t *item)
-{
-    wm_proto_t in = wm_proto_of (item->body, item->bytes), entry;
-    wm_field_t field;
-    bool any = false;
-    while (!any && wm_proto_next (&in, &field)) {
-        if (field.tag != 3 || field.wire != WM_WIRE_BYTES)
-            continue;
-        entry = wm_proto_of (field.data, field.bytes);
-        while (wm_proto_next (&entry, &field))
-            any |= field.tag == 1 && field.wire == WM_WIRE_BYTES &&
-                   wm_ks_is_override ((const char *) field.data, field.bytes);
-    }
-    return any;
-}
-
-static void take_load (wm_item_t *item)
-{
-    const wm_ks_error_t error = WM_KS_NO_OVERRIDE;
-    if (has_override (item))
-        wm_call_fail (item, &error);
-    else
-        take_change (item, wm_models_load);
-}
-
-static void take_unload (wm_item_t *item)
-{
-    take_change (item, wm_models_unload);
 }
 
 /* ---- what there is not ----------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
    A path is matched word by word; "*" is any word: the model, then the version.  */
 #include "producer/gateway/wm_http_private.h"
 #include "producer/gateway/wm_metrics.h"
+#include "producer/gateway/wm_override.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -286,43 +287,32 @@ static void on_changed (void *argument, const wm_ks_error_t *error)
         wm_visit_json (self, 200, NULL);
 }
 
-typedef void change_fn_t (wm_models_t *, const char *, wm_models_done_t *, void *);
-
-static void change (wm_visit_t *self, const char *model, change_fn_t *how)
+/* Makes the cell of on_changed.  */
+static wm_visit_t **changes (wm_visit_t *self)
 {
     self->changes = malloc (sizeof *self->changes);
     assert (self->changes);
     *self->changes = self;
-    how (models (self), model, on_changed, self->changes);
-}
-
-/* Whether a parameter would have the model otherwise than in its files, as what is large must.  */
-static bool has_override (const wm_visit_t *self)
-{
-    json_t *request = read_json (self);
-    const char *name;
-    json_t *value;
-    bool any = self->bytes > JSON_BYTES_MAX;
-    json_object_foreach (json_object_get (request, "parameters"), name, value) any |=
-        wm_ks_is_override (name, strlen (name));
-    json_decref (request);
-    return any;
+    return self->changes;
 }
 
 static void load (wm_visit_t *self, const char *model, const char *version)
 {
-    const wm_ks_error_t error = WM_KS_NO_OVERRIDE;
+    wm_override_t given;
+    wm_ks_error_t error;
     (void) version;
-    if (has_override (self))
+    if (wm_override_json (&given, self->body, self->bytes, &error)) {
         wm_visit_fail (self, &error);
-    else
-        change (self, model, wm_models_load);
+        return;
+    }
+    wm_models_load (models (self), model, &given, on_changed, changes (self));
+    wm_override_clear (&given);
 }
 
 static void unload (wm_visit_t *self, const char *model, const char *version)
 {
     (void) version;
-    change (self, model, wm_models_unload);
+    wm_models_unload (models (self), model, on_changed, changes (self));
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */

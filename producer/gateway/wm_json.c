@@ -57,6 +57,13 @@ static bool is (const char *text, const char *end, const char *what)
            memcmp (text, what, strlen (what)) == 0;
 }
 
+/* Whether it is a text that begins so.  */
+static bool begins (const char *text, const char *end, const char *prefix)
+{
+    const size_t n = strlen (prefix);
+    return (size_t) (end - text) > n && memcmp (text + 1, prefix, n) == 0;
+}
+
 /* "inputs" is a value of the outermost object, "data" one of an object in its array. A key with
    escapes is none of both: its array goes to jansson, and is refused.  */
 char *wm_json_skeleton (const char *text, size_t n, size_t bytes_max, wm_json_data_t *data,
@@ -100,6 +107,44 @@ char *wm_json_skeleton (const char *text, size_t n, size_t bytes_max, wm_json_da
             }
         } else if ((c == '}' || c == ']') && depth)
             in_inputs &= --depth > 1;
+        copy (&to, from, (size_t) (at - from));
+    }
+    *bytes = to.bytes;
+    if (!to.is_full)
+        return to.to;
+    free (to.to);
+    return NULL;
+}
+
+char *wm_json_cut_texts (const char *text, size_t n, size_t bytes_max, const char *prefix,
+                         wm_json_data_t *data, size_t data_max, size_t *n_data, size_t *bytes)
+{
+    const char *at = text, *const end = text + n;
+    const char *key = text, *key_end = text; /* the last text, quotes included */
+    bool is_value = false, in_parameters = false;
+    size_t depth = 0;
+    copy_t to = { .max = n < bytes_max / 2 ? 2 * n : bytes_max };
+    to.to = malloc (to.max + 1);
+    *n_data = 0;
+    while (to.to && at < end && !to.is_full) {
+        const char *from = at, c = *at;
+        at = c == '"' ? skip_text (at, end) : at + 1;
+        const bool is_blank = c == ' ' || c == '\n' || c == '\r' || c == '\t';
+        const bool is_named = is_value;
+        is_value = is_blank ? is_value : c == ':';
+        if (c == '"' && is_named && depth == 2 && in_parameters && *n_data < data_max &&
+            begins (key, key_end, prefix) && at - from >= 2) {
+            data[(*n_data)++] = (wm_json_data_t){ from + 1, (size_t) (at - from) - 2 };
+            copy (&to, "true", 4);
+            continue;
+        }
+        if (c == '"') {
+            key = from;
+            key_end = at;
+        } else if ((c == '{' || c == '[') && ++depth == 2)
+            in_parameters = c == '{' && is_named && is (key, key_end, "\"parameters\"");
+        else if ((c == '}' || c == ']') && depth)
+            depth--;
         copy (&to, from, (size_t) (at - from));
     }
     *bytes = to.bytes;

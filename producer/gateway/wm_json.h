@@ -24,6 +24,12 @@ typedef struct {
 char *wm_json_skeleton (const char *text, size_t n, size_t bytes_max, wm_json_data_t *data,
                         size_t data_max, size_t *bytes);
 
+/* Copies the text but for texts in the object "parameters" whose names begin so: each becomes
+   `true`, and data[i], for i < data_max, is what is between its quotes, as it is there. Returns as
+   wm_json_skeleton does.  */
+char *wm_json_cut_texts (const char *text, size_t n, size_t bytes_max, const char *prefix,
+                         wm_json_data_t *data, size_t data_max, size_t *n_data, size_t *bytes);
+
 typedef struct {
     const char *at, *end;
     uint8_t *to; /* where the next value goes */

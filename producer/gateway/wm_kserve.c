@@ -47,9 +47,3 @@ wm_ks_code_t wm_ks_fail (wm_ks_error_t *error, wm_ks_code_t code, const char *fo
     }
     return code;
 }
-
-bool wm_ks_is_override (const char *name, size_t bytes)
-{
-    return (bytes == 6 && memcmp (name, "config", 6) == 0) ||
-           (bytes >= 5 && memcmp (name, "file:", 5) == 0);
-}

@@ -42,15 +42,6 @@ typedef struct {
         WM_KS_UNAVAILABLE, "Request timeout expired"                                               \
     }
 
-/* A client's wish to load a model with a configuration or files of its own.  */
-#define WM_KS_NO_OVERRIDE                                                                          \
-    {                                                                                              \
-        WM_KS_UNIMPLEMENTED, "a configuration ('config') or files ('file:...') with the request "  \
-                             "are not supported: put them into the model repository"               \
-    }
-/* Returns whether a parameter of a load has this name: "config", or "file:" and a path.  */
-bool wm_ks_is_override (const char *name, size_t bytes);
-
 /* Fills *error (may be NULL) and returns `code`.  */
 wm_ks_code_t wm_ks_fail (wm_ks_error_t *error, wm_ks_code_t code, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
@@ -155,9 +146,12 @@ json_t *wm_models_statistics (wm_models_t *self, const char *model, const char *
 json_t *wm_models_index (wm_models_t *self, bool ready);
 
 /* Loads or unloads a model and then calls `done` once, possibly before it returns. `argument` must
-   live until then.  */
+   live until then. given: a configuration, and files, that came with the load (wm_override.h), lent
+   until the call returns; NULL, or empty: those of the repository.  */
 typedef void wm_models_done_t (void *argument, const wm_ks_error_t *error);
-void wm_models_load (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument);
+typedef struct wm_override_t wm_override_t;
+void wm_models_load (wm_models_t *self, const char *model, const wm_override_t *given,
+                     wm_models_done_t *done, void *argument);
 void wm_models_unload (wm_models_t *self, const char *model, wm_models_done_t *done,
                        void *argument);
 

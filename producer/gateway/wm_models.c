@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define STOP_MS 5000
+#define LOADED_MAX 1000u   /* models that came with loads */
 #define SOCKET_PATH_MAX 80 /* of the state folder: below it lie sockets, whose paths are short */
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -354,22 +355,43 @@ static void load (wm_model_entry_t *entry, const wm_model_files_t *files)
         if (kept[i])
             wm_version_hurry (kept[i]);
         else
-            insert (entry, wm_version_new (entry, files->number[i], files->file[i], files->config));
+            insert (entry, wm_version_new (entry, files, i));
     entry->is_wanted = true;
 }
 
-void wm_models_reload (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
+/* The entry of a model that a client may load: one that brings its files may be new. NULL: there is
+   none, or there are too many.  */
+static wm_model_entry_t *entry_of (wm_models_t *self, const char *model, const wm_override_t *given)
+{
+    wm_model_entry_t *entry = wm_models_entry (self, model);
+    const bool brings_files = given && given->n_file;
+    uint32_t n = 0;
+    if (!entry)
+        wm_repository_scan (self);
+    entry = wm_models_entry (self, model);
+    if (entry)
+        return *entry->folder || entry->given || brings_files ? entry : NULL;
+    for (const wm_model_entry_t *one = self->first; one; one = one->next)
+        n += !*one->folder && !one->given;
+    return brings_files && n < LOADED_MAX && wm_repository_is_name (model)
+               ? wm_models_add (self, model)
+               : NULL;
+}
+
+void wm_models_reload (wm_models_t *self, const char *model, const wm_override_t *given,
+                       wm_models_done_t *done, void *argument)
 {
     wm_ks_error_t failed;
     wm_error_t error = { .text = "" };
-    if (!wm_models_entry (self, model))
-        wm_repository_scan (self);
-    wm_model_entry_t *entry = wm_models_entry (self, model);
-    wm_model_files_t *files = entry ? wm_repository_read (entry, &error) : NULL;
-    if (entry)
+    const bool is_given = given && !wm_override_is_empty (given);
+    wm_model_entry_t *entry = entry_of (self, model, given);
+    wm_model_files_t *files = !entry     ? NULL
+                              : is_given ? wm_repository_override (entry, given, &error)
+                                         : wm_repository_read (entry, &error);
+    if (entry && !is_given)
         snprintf (entry->reason, sizeof entry->reason, "%s", files ? "" : error.text);
     if (!files) {
-        if (entry)
+        if (entry && !is_given)
             fprintf (stderr, "wiremill gateway: model '%s' is not loaded until %s: %s\n", model,
                      wm_models_remedy (entry), error.text);
         wm_ks_fail (&failed, WM_KS_INVALID, "failed to load '%.120s', %.300s", model,
@@ -380,7 +402,7 @@ void wm_models_reload (wm_models_t *self, const char *model, wm_models_done_t *d
     }
     wait_for (entry, done, argument, false);
     load (entry, files);
-    if (!entry->given)
+    if (files != entry->given)
         wm_repository_free (&files);
     wm_models_changed (entry);
 }
@@ -416,10 +438,11 @@ static bool is_refused (const wm_models_t *self, wm_models_done_t *done, void *a
     return self->is_fixed;
 }
 
-void wm_models_load (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
+void wm_models_load (wm_models_t *self, const char *model, const wm_override_t *given,
+                     wm_models_done_t *done, void *argument)
 {
     if (!is_refused (self, done, argument))
-        wm_models_reload (self, model, done, argument);
+        wm_models_reload (self, model, given, done, argument);
 }
 
 void wm_models_unload (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
@@ -446,6 +469,7 @@ static wm_fault_t make_state (wm_models_t *self, const char *given, wm_error_t *
             return wm_fault (error, WM_EHOST,
                              "--state %.200s: another gateway works there; choose another folder",
                              given);
+        wm_loaded_sweep (self->state);
         return WM_OK;
     }
     if (!runtime || !*runtime || strlen (runtime) > SOCKET_PATH_MAX / 2)
@@ -550,7 +574,7 @@ void wm_models_start (wm_models_t *self)
         if (self->names_some && !entry->given && !is_named (self, entry))
             continue;
         entry->is_wanted = true;
-        wm_models_reload (self, entry->name, NULL, NULL);
+        wm_models_reload (self, entry->name, NULL, NULL, NULL);
     }
     if (self->poll_us)
         wm_poll_start (self);

@@ -12,6 +12,7 @@
 #include "producer/gateway/wm_gather.h"
 #include "producer/gateway/wm_link.h"
 #include "producer/gateway/wm_models.h"
+#include "producer/gateway/wm_override.h"
 #include "producer/gateway/wm_quiet.h"
 #include "producer/gateway/wm_respawn.h"
 #include "producer/gateway/wm_signature.h"
@@ -39,8 +40,9 @@ typedef struct wm_version_t {
     long number;
     char text[24]; /* the number */
     char file[PATH_MAX];
-    char stamp[128]; /* of the file, when it was loaded */
-    json_t *config;  /* of config.pbtxt, when it was loaded; NULL: there was none */
+    char stamp[128];     /* of the file, when it was loaded */
+    json_t *config;      /* of config.pbtxt, when it was loaded; NULL: there was none */
+    wm_loaded_t *loaded; /* the file's folder, where it came with the load; else NULL */
     wm_version_state_t state;
     bool leaves;      /* a load replaces or removes it; READY: that has not succeeded yet */
     char reason[480]; /* GONE: why; "" where somebody unloaded it */
@@ -68,7 +70,8 @@ typedef struct wm_version_t {
 
 /* What is read of a model's files.  */
 typedef struct {
-    json_t *config; /* of config.pbtxt (wm_pbtxt.h); NULL: there is none */
+    json_t *config;      /* of config.pbtxt (wm_pbtxt.h); NULL: there is none */
+    wm_loaded_t *loaded; /* files that came with a load; NULL: others */
     uint32_t n_version;
     long number[WM_MODELS_VERSIONS_MAX]; /* the newest first */
     char file[WM_MODELS_VERSIONS_MAX][PATH_MAX];
@@ -85,7 +88,7 @@ struct wm_model_entry_t {
     wm_model_entry_t *next;
     wm_models_t *models;
     char name[WM_MODELS_NAME_BYTES];
-    char folder[PATH_MAX];   /* in a repository; "": given by --model */
+    char folder[PATH_MAX];   /* in a repository; "": given by --model, or came with a load */
     wm_model_files_t *given; /* by --model; NULL: read at each load */
     const char *broker;      /* of a farm; NULL: started here */
     wm_version_t *version;
@@ -122,13 +125,19 @@ struct wm_models_t {
 /* Takes the --model options and the repository's folders as entries.  */
 wm_fault_t wm_repository_open (wm_models_t *models, const wm_args_t *args, wm_error_t *error);
 
-/* Adds the folders that came since. Faults are passed over.  */
+/* Adds the folders that came since, and forgets models that came with a load and are unloaded.
+   Faults are passed over. Entries end here alone.  */
 void wm_repository_scan (wm_models_t *models);
 
 /* Reads which versions there are to load. The files are the caller's (free, and the config). NULL
    with *error.  */
 wm_model_files_t *wm_repository_read (const wm_model_entry_t *entry, wm_error_t *error);
+/* The same for a load that brings a configuration, and perhaps files.  */
+wm_model_files_t *wm_repository_override (const wm_model_entry_t *entry, const wm_override_t *given,
+                                          wm_error_t *error);
 void wm_repository_free (wm_model_files_t **files_p);
+
+bool wm_repository_is_name (const char *name); /* whether a model may have it */
 
 /* The path of an output's labels, of a configuration that was read; NULL: it has none.  */
 const char *wm_repository_labels (const json_t *output);
@@ -137,8 +146,8 @@ wm_model_entry_t *wm_models_entry (const wm_models_t *models, const char *name);
 wm_model_entry_t *wm_models_add (wm_models_t *models, const char *name);
 
 /* wm_models_load and wm_models_unload, whoever may; `done` may be NULL.  */
-void wm_models_reload (wm_models_t *self, const char *model, wm_models_done_t *done,
-                       void *argument);
+void wm_models_reload (wm_models_t *self, const char *model, const wm_override_t *given,
+                       wm_models_done_t *done, void *argument);
 void wm_models_drop (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument);
 
 /* ---- wm_poll.c ------------------------------------------------------------------------------- */
@@ -148,9 +157,8 @@ void wm_poll_start (wm_models_t *models);
 
 /* ---- wm_version.c ---------------------------------------------------------------------------- */
 
-/* config: lent; NULL: none.  */
-wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file,
-                              json_t *config);
+/* i: of the files. They are lent.  */
+wm_version_t *wm_version_new (wm_model_entry_t *entry, const wm_model_files_t *files, uint32_t i);
 /* It takes no more requests, answers those that it has, and ends. What it cannot answer, because of
    this reason ("": none) or while it fails, is asked again of the model's versions that are ready,
    once none is being loaded; where there is none, it is answered with the reason.  */

@@ -67,7 +67,7 @@ static void follow (wm_model_entry_t *entry)
     if (!is_at_rest || found == entry->loaded)
         return;
     if (found)
-        wm_models_reload (entry->models, entry->name, NULL, NULL);
+        wm_models_reload (entry->models, entry->name, NULL, NULL, NULL);
     else if (is_gone (entry) && entry->version)
         wm_models_drop (entry->models, entry->name, NULL, NULL);
     entry->loaded = found;

@@ -24,8 +24,10 @@
 
 void wm_repository_free (wm_model_files_t **files_p)
 {
-    if (*files_p)
+    if (*files_p) {
         json_decref ((*files_p)->config);
+        wm_loaded_drop (&(*files_p)->loaded);
+    }
     free (*files_p);
     *files_p = NULL;
 }
@@ -35,6 +37,11 @@ void wm_repository_free (wm_model_files_t **files_p)
 static bool is_name (const char *text, size_t n)
 {
     return n && n < WM_MODELS_NAME_BYTES && *text != '.' && !memchr (text, '/', n);
+}
+
+bool wm_repository_is_name (const char *name)
+{
+    return is_name (name, strlen (name));
 }
 
 /* The versions of a --model, the newest first.  */
@@ -91,8 +98,22 @@ static wm_fault_t take_model (wm_models_t *models, const char *given, wm_error_t
 
 /* ---- a repository ---------------------------------------------------------------------------- */
 
+/* Models that came with a load and are unloaded.  */
+static void forget_loaded (wm_models_t *models)
+{
+    for (wm_model_entry_t **at = &models->first, *entry; (entry = *at);) {
+        if (*entry->folder || entry->given || entry->version || entry->waiters) {
+            at = &entry->next;
+            continue;
+        }
+        *at = entry->next;
+        free (entry);
+    }
+}
+
 void wm_repository_scan (wm_models_t *models)
 {
+    forget_loaded (models);
     DIR *folder = models->repository ? opendir (models->repository) : NULL;
     char path[PATH_MAX], real[PATH_MAX];
     for (const struct dirent *item; folder && (item = readdir (folder));) {
@@ -153,22 +174,18 @@ wm_fault_t wm_repository_open (wm_models_t *models, const wm_args_t *args, wm_er
     return WM_OK;
 }
 
-/* What Triton would run in another way than row by row is refused.  */
-static wm_fault_t check_kind (const wm_model_entry_t *entry, const json_t *config,
-                              wm_error_t *error)
+/* What Triton would run in another way than row by row is refused. where: that has it.  */
+static wm_fault_t check_kind (const char *where, const json_t *config, wm_error_t *error)
 {
     if (wm_pbtxt_message (config, "ensemble_scheduling"))
         return wm_fault (error, WM_EBATCH,
-                         "%.300s/config.pbtxt: ensembles are not supported; serve their models",
-                         entry->folder);
+                         "%.300s: ensembles are not supported; serve their models", where);
     if (wm_pbtxt_message (config, "sequence_batching"))
         return wm_fault (error, WM_EBATCH,
-                         "%.300s/config.pbtxt: sequences are not supported (sequence_batching)",
-                         entry->folder);
+                         "%.300s: sequences are not supported (sequence_batching)", where);
     if (wm_pbtxt_number (config, "max_batch_size") < 0)
-        return wm_fault (error, WM_EBATCH,
-                         "%.300s/config.pbtxt: 'max_batch_size' must be non-negative value",
-                         entry->folder);
+        return wm_fault (error, WM_EBATCH, "%.300s: 'max_batch_size' must be non-negative value",
+                         where);
     return WM_OK;
 }
 
@@ -182,7 +199,7 @@ static bool is_inside (const char *name)
 
 /* Adds paths of the outputs' labels to a configuration, and what is in them: with other labels it
    is another one.  */
-static wm_fault_t find_labels (const wm_model_entry_t *entry, json_t *config, wm_error_t *error)
+static wm_fault_t find_labels (const char *folder, json_t *config, wm_error_t *error)
 {
     char path[PATH_MAX], digest[65];
     json_t *output;
@@ -192,12 +209,12 @@ static wm_fault_t find_labels (const wm_model_entry_t *entry, json_t *config, wm
         const char *name = wm_pbtxt_text (output, "label_filename");
         if (!name || !*name)
             continue;
-        snprintf (path, sizeof path, "%.3800s/%.200s", entry->folder, name);
-        if (!is_inside (name) || wm_file_sha256 (path, digest, error))
+        snprintf (path, sizeof path, "%.3800s/%.200s", folder, name);
+        if (!*folder || !is_inside (name) || wm_file_sha256 (path, digest, error))
             return wm_fault (error, WM_EBATCH,
                              "%.300s has no file of labels '%.200s', which its configuration "
                              "states as label_filename",
-                             entry->folder, name);
+                             *folder ? folder : "a model of --model", name);
         json_object_set_new (output, LABELS, json_pack ("[s, s]", digest, path));
     }
     return WM_OK;
@@ -208,6 +225,21 @@ const char *wm_repository_labels (const json_t *output)
     return wm_pbtxt_text (output, LABELS);
 }
 
+/* folder: of its labels.  */
+static wm_fault_t check_config (const wm_model_entry_t *entry, const char *where,
+                                const char *folder, json_t *config, wm_error_t *error)
+{
+    const char *name = wm_pbtxt_text (config, "name");
+    if (name && *name && strcmp (name, entry->name) != 0)
+        return wm_fault (error, WM_EBATCH,
+                         "unexpected directory name '%s' for model '%.120s', directory name must "
+                         "equal model name",
+                         entry->name, name);
+    return check_kind (where, config, error) || find_labels (folder, config, error) ? error->fault
+                                                                                    : WM_OK;
+}
+
+/* *config is the caller's, also where it is refused.  */
 static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, wm_error_t *error)
 {
     char path[PATH_MAX + 16];
@@ -223,14 +255,7 @@ static wm_fault_t read_config (const wm_model_entry_t *entry, json_t **config, w
     free (text);
     if (!*config)
         return error->fault;
-    const char *name = wm_pbtxt_text (*config, "name");
-    if (name && *name && strcmp (name, entry->name) != 0)
-        return wm_fault (error, WM_EBATCH,
-                         "unexpected directory name '%s' for model '%.120s', directory name must "
-                         "equal model name",
-                         entry->name, name); /* the caller frees the configuration */
-    return check_kind (entry, *config, error) || find_labels (entry, *config, error) ? error->fault
-                                                                                     : WM_OK;
+    return check_config (entry, path, entry->folder, *config, error);
 }
 
 /* Whether the version_policy names this version; all and latest name each.  */
@@ -246,17 +271,16 @@ static bool is_chosen (const json_t *policy, long number)
     return !specific;
 }
 
-static bool find_file (const wm_model_entry_t *entry, const json_t *config, long number,
-                       char path[PATH_MAX])
+static bool find_file (const char *folder, const json_t *config, long number, char path[PATH_MAX])
 {
     static const char *const usual[] = { "model.onnx", "model.graphdef", "model.pb", "model.wmm" };
     const char *named = wm_pbtxt_text (config, "default_model_filename");
     if (named && *named) {
-        snprintf (path, PATH_MAX, "%.3800s/%ld/%.200s", entry->folder, number, named);
+        snprintf (path, PATH_MAX, "%.3800s/%ld/%.200s", folder, number, named);
         return is_inside (named) && access (path, R_OK) == 0;
     }
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
-        snprintf (path, PATH_MAX, "%.3800s/%ld/%s", entry->folder, number, usual[i]);
+        snprintf (path, PATH_MAX, "%.3800s/%ld/%s", folder, number, usual[i]);
         if (access (path, R_OK) == 0)
             return true;
     }
@@ -280,25 +304,34 @@ static void add_version (wm_model_files_t *files, long number, const char *path)
     snprintf (files->file[at], sizeof *files->file, "%s", path);
 }
 
-static void find_versions (const wm_model_entry_t *entry, wm_model_files_t *files)
+/* Finds the versions below a folder that the configuration wants; there must be one.  */
+static wm_fault_t find_versions (const char *where, wm_model_files_t *files, wm_error_t *error)
 {
     const json_t *policy = wm_pbtxt_message (files->config, "version_policy");
     char path[PATH_MAX], *end;
-    DIR *folder = opendir (entry->folder);
+    DIR *folder = opendir (where);
     for (const struct dirent *item; folder && (item = readdir (folder));) {
         const long number = strtol (item->d_name, &end, 10);
         if (end != item->d_name && !*end && *item->d_name != '0' && number > 0 &&
-            is_chosen (policy, number) && find_file (entry, files->config, number, path))
+            is_chosen (policy, number) && find_file (where, files->config, number, path))
             add_version (files, number, path);
     }
     if (folder)
         closedir (folder);
-    if (wm_pbtxt_message (policy, "all") || wm_pbtxt_message (policy, "specific"))
-        return;
     const json_int_t latest = wm_pbtxt_number (wm_pbtxt_message (policy, "latest"), "num_versions");
     const uint32_t most = latest > 0 && latest < WM_MODELS_VERSIONS_MAX ? (uint32_t) latest : 1;
-    if (files->n_version > most)
+    if (files->n_version > most && !wm_pbtxt_message (policy, "all") &&
+        !wm_pbtxt_message (policy, "specific"))
         files->n_version = most;
+    if (files->n_version)
+        return WM_OK;
+    const char *backend = wm_pbtxt_text (files->config, "backend");
+    const char *platform = wm_pbtxt_text (files->config, "platform");
+    platform = platform && *platform ? platform : backend && *backend ? backend : "unknown";
+    return wm_fault (error, WM_EBATCH,
+                     "%.300s has no version to load: a folder named by a whole number above 0 with "
+                     "model.onnx, model.graphdef or model.pb in it (its platform is %.40s)",
+                     where, platform);
 }
 
 wm_model_files_t *wm_repository_read (const wm_model_entry_t *entry, wm_error_t *error)
@@ -306,20 +339,33 @@ wm_model_files_t *wm_repository_read (const wm_model_entry_t *entry, wm_error_t 
     if (entry->given)
         return entry->given;
     wm_model_files_t *files = zmalloc (sizeof *files);
-    if (read_config (entry, &files->config, error)) {
+    if (read_config (entry, &files->config, error) || find_versions (entry->folder, files, error))
         wm_repository_free (&files);
-        return NULL;
+    return files;
+}
+
+wm_model_files_t *wm_repository_override (const wm_model_entry_t *entry, const wm_override_t *given,
+                                          wm_error_t *error)
+{
+    wm_model_files_t *files = zmalloc (sizeof *files);
+    const char *folder = entry->folder;
+    files->config = wm_override_config (given->config, error);
+    bool is_good = files->config;
+    if (is_good && given->n_file) {
+        wm_models_t *models = entry->models;
+        files->loaded = wm_loaded_new (models->state, models->n_folder++, given, error);
+        is_good = files->loaded;
+        folder = is_good ? files->loaded->path : "";
     }
-    find_versions (entry, files);
-    if (files->n_version)
-        return files;
-    const char *backend = wm_pbtxt_text (files->config, "backend");
-    const char *platform = wm_pbtxt_text (files->config, "platform");
-    platform = platform && *platform ? platform : backend && *backend ? backend : "unknown";
-    wm_fault (error, WM_EBATCH,
-              "%.300s has no version to load: a folder named by a whole number above 0 with "
-              "model.onnx, model.graphdef or model.pb in it (its platform is %.40s)",
-              entry->folder, platform);
-    wm_repository_free (&files);
-    return NULL;
+    is_good =
+        is_good && !check_config (entry, "the parameter 'config'", folder, files->config, error);
+    if (is_good && entry->given && !files->loaded) {
+        files->n_version = entry->given->n_version;
+        memcpy (files->number, entry->given->number, sizeof files->number);
+        memcpy (files->file, entry->given->file, sizeof files->file);
+    } else
+        is_good = is_good && !find_versions (folder, files, error);
+    if (!is_good)
+        wm_repository_free (&files);
+    return files;
 }

@@ -66,6 +66,7 @@ static void on_tick (void *argument)
     }
     wm_respawn_destroy (&self->service);
     remove_folder (self);
+    wm_loaded_drop (&self->loaded);
     self->state = WM_VERSION_GONE;
     if (!*self->reason)
         fprintf (stderr, "wiremill gateway: model '%s' version %ld%s is unloaded\n",
@@ -582,23 +583,24 @@ static void begin_at (wm_version_t *self, int64_t at_us)
     self->begins = wm_loop_timer (self->entry->models->loop, at_us, on_begins, self);
 }
 
-wm_version_t *wm_version_new (wm_model_entry_t *entry, long number, const char *file,
-                              json_t *config)
+wm_version_t *wm_version_new (wm_model_entry_t *entry, const wm_model_files_t *files, uint32_t i)
 {
     wm_models_t *models = entry->models;
+    const char *file = files->file[i];
     wm_version_t *self = zmalloc (sizeof *self);
     self->entry = entry;
-    self->number = number;
-    self->config = json_incref (config);
+    self->number = files->number[i];
+    self->config = json_incref (files->config);
+    self->loaded = wm_loaded_use (files->loaded);
     self->begun_us = wm_loop_now_us (models->loop);
-    snprintf (self->text, sizeof self->text, "%ld", number);
+    snprintf (self->text, sizeof self->text, "%ld", self->number);
     snprintf (self->file, sizeof self->file, "%s", file);
     wm_file_stamp (file, self->stamp);
     const char *dot = strrchr (file, '.');
     if (dot && strcmp (dot, ".wmm") == 0)
         strcpy (self->wmm, self->file);
     snprintf (self->folder, sizeof self->folder, "%.4000s/%u", models->state, models->n_folder++);
-    self->is_whole = wm_config_is_whole (config);
+    self->is_whole = wm_config_is_whole (files->config);
     self->can_score = entry->broker != NULL;
     if (entry->broker)
         snprintf (self->endpoint, sizeof self->endpoint, "%s", entry->broker);
@@ -629,6 +631,7 @@ void wm_version_destroy (wm_version_t **self_p, int64_t ms)
         wm_respawn_destroy (&self->service);
     }
     remove_folder (self);
+    wm_loaded_drop (&self->loaded);
     for (uint32_t p = 0; p < WM_SIGNATURE_PORTS_MAX; p++)
         wm_labels_destroy (&self->labels[p]);
     json_decref (self->config);

@@ -2,6 +2,8 @@
 
 usage: gateconfig.py PART FOLDER ...      parts are functions below; FOLDER has the repository `models`
 """
+import base64
+import glob
 import json
 import os
 import struct
@@ -222,6 +224,76 @@ def named(_, address):
     assert call(address, "GET", "/v2/models/one/ready")[0] == 400
     ask(address, "/v2/repository/models/one/load", "POST", "{}")
     assert call(address, "GET", "/v2/models/one/ready")[0] == 200
+
+
+def post(address, model, config=None, files=None, code=200, what="load", **more):
+    """Loads as tritonclient does."""
+    parameters = dict(more, **({} if config is None else {"config": config if isinstance(config, str) else json.dumps(config)}))
+    parameters.update({"file:" + name: base64.b64encode(data).decode() for name, data in (files or {}).items()})
+    return ask(address, f"/v2/repository/models/{model}/{what}", "POST", json.dumps({"parameters": parameters}), code).get("error", "")
+
+
+def loads(work, address):
+    """Configurations and files that come with a load. The gateway began with a folder of one that was killed."""
+    folders = f"{work}/state/wiremill-loaded-*"
+    assert not glob.glob(folders), glob.glob(folders)
+    of = {name: open(f"{work}/models/{name}/1/model.onnx", "rb").read() for name in ("dense", "flatter")}
+    ports = {"input": [{"name": "data_0", "data_type": "TYPE_FP32", "dims": ["3", 8, 8], "reshape": {"shape": [1, 3, 8, 8]}}],
+             "output": [{"name": "fc6_1", "dims": [2, 5], "reshape": {"shape": ["1", "10", 1, 1]}, "labelFilename": "l.txt"}]}
+    # a configuration alone, of a model of the repository; a load without one takes its own again
+    post(address, "flatter", {"maxBatchSize": "3", "input": [{"name": "x0", "dims": [2, 6]}], "parameters": {"k": {"string_value": "v"}}})
+    conf = ask(address, "/v2/models/flatter/config")
+    assert (conf["input"][0]["dims"], conf["max_batch_size"], conf["parameters"]) == ([2, 6], 3, {"k": {"string_value": "v"}}), conf
+    post(address, "flatter")
+    assert ask(address, "/v2/models/flatter/config")["input"][0]["dims"] == [12]
+    post(address, "given", {"max_batch_size": 0, "input": [{"name": "x0", "dims": [4], "reshape": {"shape": [1, 4]}}]})  # of --model
+    assert ask(address, "/v2/models/given")["inputs"][0]["shape"] == [4]
+    # a model that the repository does not have, with labels, two versions
+    labels = {"l.txt": "\n".join("abcdefghij").encode()}
+    post(address, "fresh", {"max_batch_size": 0, "version_policy": {"all": {}}, **ports},
+         {"1/model.onnx": of["dense"], "2/model.onnx": of["dense"], **labels}, ignored=3)
+    assert ask(address, "/v2/models/fresh")["versions"] == ["1", "2"] and len(glob.glob(folders)) == 1
+    x = np.random.default_rng(7).random((3, 8, 8), np.float32)
+    want = infer(address, "dense", [("data_0", "FP32", x)])["fc6_1"]
+    assert np.array_equal(infer(address, "fresh", [("data_0", "FP32", x)])["fc6_1"], want.reshape(2, 5))
+    assert classify(address, "fresh", "data_0", x, "fc6_1", 4) == ([4], printed(want, 4, "abcdefghij"))
+    # what is wrong leaves it as it is
+    first = glob.glob(folders)
+    for config, files, reason in (({**ports}, {"1/model.onnx": b"no model", **labels}, "model.onnx"),
+                                  ({**ports}, {"1/model.onnx": of["dense"]}, "no file of labels 'l.txt'"),
+                                  ({**ports, "name": "other"}, {"1/model.onnx": of["dense"], **labels}, "name 'fresh' for model 'other'"),
+                                  ({**ports, "max_batch_size": -1}, {"1/model.onnx": of["dense"], **labels}, "must be non-negative"),
+                                  ({"input": [{"name": "data_0", "dims": [5]}]}, {"1/model.onnx": of["dense"]}, "states dims [5] of 'data_0'"),
+                                  ({"default_model_filename": "../../a"}, {"1/a": of["dense"]}, "has no version to load"),
+                                  ({}, {"1/other": of["dense"]}, "has no version to load"),
+                                  ("{", {"1/model.onnx": of["dense"]}, "'config' is no JSON"),
+                                  ("[]", {"1/model.onnx": of["dense"]}, "'config' is no object"),
+                                  (None, {"1/model.onnx": of["dense"]}, "need its parameter 'config'"),
+                                  ({}, {"../model.onnx": of["dense"]}, "names no file"), ({}, {"1/../m": b""}, "names no file"),
+                                  ({}, {"0/model.onnx": b""}, "names no file"), ({}, {"1/.m": b""}, "names no file"), ({}, {"": b""}, "names no file")):
+        error = post(address, "fresh", config, files, 400)
+        assert reason in error, (reason, error)
+        assert np.array_equal(infer(address, "fresh", [("data_0", "FP32", x)])["fc6_1"], want.reshape(2, 5))
+        assert glob.glob(folders) == first, glob.glob(folders)
+    for text in ("A", "AAAA=", "A===", "AA=A", "AA AA", "AAAA\\u0041AAA", 7, True):
+        error = post(address, "fresh", {}, code=400, **{"file:1/model.onnx": text})
+        assert "'file:1/model.onnx' is no base64" in error, (text, error)
+    error = post(address, "many", {}, {f"{i + 1}/m": b"" for i in range(65)}, 400)
+    assert "at most 64 files" in error, error
+    # nothing of it stays
+    post(address, "fresh", what="unload")
+    assert not glob.glob(folders), glob.glob(folders)
+    assert not [name for name, _ in index(address) if name in ("fresh", "many")], index(address)
+    assert "failed to poll from model repository" in post(address, "fresh", code=400)
+    assert "failed to poll from model repository" in post(address, "fresh", {}, code=400)
+    # in place of one of the repository, which comes back
+    post(address, "dense", {"max_batch_size": 4}, {"3/model.onnx": of["flatter"]})
+    assert ask(address, "/v2/models/dense")["versions"] == ["3"] and len(glob.glob(folders)) == 1
+    assert infer(address, "dense", [("x0", "FP32", np.ones((2, 3, 4), np.float32))])["y0"].shape == (2, 3, 4)
+    post(address, "dense")
+    wait_for(lambda: not glob.glob(folders))
+    assert np.array_equal(infer(address, "dense", [("data_0", "FP32", x)])["fc6_1"], want)
+    post(address, "last", {}, {"1/model.onnx": of["flatter"]})  # the end of the gateway removes it
 
 
 def fixed(_, address):

@@ -20,18 +20,24 @@ ok "the classification extension, with labels" run classes "$http"
 ok "the reasons name the shapes" run refusals "$http"
 ok "SIGTERM ends it" drained
 
-other () # part, options...: another gateway
+other () # options...: another gateway
 {
-    log=$work/log-$1
-    gateway --threads 1 --model "given=$work/models/one/1/model.onnx" "${@:2}" 2>"$log" &
+    gateway --threads 1 --model "given=$work/models/one/1/model.onnx" "$@" 2>"$log" &
     gateway=$!
-    until_true 60 address && run "$1" "$http"
-    local code=$?
-    drained && return $code
+    until_true 60 address
 }
-ok "--model-control-mode explicit loads what --load-model names, and --model" other named --model-repository "$work/models" \
-    --model-control-mode explicit --load-model dense --server-name triton
-ok "--model-control-mode none: nobody loads or unloads" other fixed --model-control-mode none
+mkdir -p "$work/state/wiremill-loaded-7/1"
+log=$work/log-of-explicit
+other --model-repository "$work/models" --model-control-mode explicit --load-model dense --server-name triton --state "$work/state"
+ok "--model-control-mode explicit loads what --load-model names, and --model" run named "$http"
+ok "configurations and files that come with a load" run loads "$http"
+ok "SIGTERM ends that, too" drained
+left () { ! ls -d "$work"/state/wiremill-loaded-*; }
+ok "nothing of them is left" left
+log=$work/log-of-none
+other --model-control-mode none
+ok "--model-control-mode none: nobody loads or unloads" run fixed "$http"
+drained
 no () { refused 2 "$1" "$bin/wiremill" gateway --model-repository "$work/models" "${@:2}"; } # pattern, options...
 ok "a model that is not in the repository" no 'load-model nix: .*/models has no folder of this name' --load-model nix
 ok "models that are loaded anyhow" no 'load-model: with --model-control-mode none every model is loaded; give explicit' --load-model dense \

@@ -388,6 +388,28 @@ def is_closed(said):
     return True
 
 
+def loads():
+    """A configuration and files that come with a load, by gRPC."""
+    data = open(sys.argv[5], "rb").read()
+
+    def load(name, status=0, text="", **given):
+        entries = b"".join(field(3, field(1, key.replace("_", "/").replace("|", ":")) + field(2, value)) for key, value in given.items())
+        return call("RepositoryModelLoad", framed(field(2, name) + entries), status=status, text=text)
+
+    config, file = {"config": field(3, '{"max_batch_size": 7}')}, {"file|1_model.wmm": field(4, data)}
+    load("more", **config, **file)
+    assert json.loads(ask("/v2/models/more/config"))["max_batch_size"] == 7
+    load("more", 3, "need its parameter 'config'", **file)
+    load("more", 3, "is no string_param", config=field(4, b"{}"), **file)
+    load("more", 3, "is no bytes_param", **config, **{"file|1_model.wmm": field(3, "x")})
+    load("more", 3, "names no file", **config, **{"file|1_.._x": field(4, b"x")})
+    load("more", 3, "model.wmm", **config, **{"file|1_model.wmm": field(4, data[:999])})
+    assert fields(call("ModelReady", framed(field(1, "more")))[0]) == [(1, 1)]
+    call("RepositoryModelUnload", framed(field(2, "more")))
+    load("more", 3, "failed to poll")
+    call("RepositoryModelUnload", framed(field(2, "more")), status=5)
+
+
 def hostile():
     rng = random.Random(int(os.environ.get("SEED", 1)))
     assert is_closed(raw(b"GET / HTTP/1.1\r\n\r\n"))
@@ -412,7 +434,7 @@ def hostile():
             data += frame(HEADERS, 4, stream, heads(SERVICE + rng.choice(("ModelInfer", "ModelStreamInfer", "ModelConfig"))))
             data += frame(0, 1, stream, framed(bytes(message))[:16000])
         raw(data).close()
-    for path, code in (("/v2/repository/index", 200), (f"/v2/repository/models/{MODEL}/load", 501)):
+    for path, code in (("/v2/repository/index", 200), (f"/v2/repository/models/{MODEL}/load", 400)):
         ask(path, b'{"parameters": [' + b"[]," * 2000000 + b"[]]}", code=code)  # as a tree it would take 300 MB
     # 3 million messages of no bytes, in streams whose answers nobody takes
     said = raw(GREETING[:24] + frame(4, 0, 0, struct.pack(">HI", 4, 0)) + b"".join(

@@ -25,6 +25,7 @@ worker=$(pgrep -f "^wiremill-worker.*$work/wiremill-gateway-" | head -n 1)
 ok "gRPC: inference, plain and compressed, streams, what is asked about models" run calls
 ok "gRPC: what is refused, deadlines" run refused "$worker"
 ok "HTTP: inference, pages, what is refused" run pages
+ok "gRPC: a model that comes with its load" run loads "$model"
 before=$(memory)
 if command -v promtool >/dev/null; then
     lint () { curl -s "http://$http/metrics" | promtool check metrics 2>&1 | grep -v '^nv_.* should' | tee "$work/said"; [ ! -s "$work/said" ]; }
