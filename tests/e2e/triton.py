@@ -66,8 +66,8 @@ def calls():
         fails(lambda: client.get_model_config("none"), "unknown model")
         fails(lambda: client.get_system_shared_memory_status(), "send the tensors in the request")
         fails(lambda: client.load_model("none"), "failed to load 'none'")
-        for given_files in ({}, {"files": {"file:1/model.onnx": b"x"}}):
-            fails(lambda: client.load_model(MODEL, config='{"max_batch_size": 3}', **given_files), "put them into the model repository")
+        fails(lambda: client.load_model(MODEL, config='{"max_batch_size": 3}', files={"file:1/model.onnx": b"x"}), f"failed to load '{MODEL}'")
+        assert client.is_model_ready(MODEL)
     assert by_grpc.get_server_metadata(as_json=True)["extensions"] == by_http.get_server_metadata()["extensions"]
     for one, other in ((by_grpc.get_model_metadata(MODEL, as_json=True), by_http.get_model_metadata(MODEL)),
                        (by_grpc.get_model_config(MODEL, as_json=True)["config"], by_http.get_model_config(MODEL))):
