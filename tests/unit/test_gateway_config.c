@@ -217,6 +217,32 @@ static void test_refused (void **state)
     }
 }
 
+/* An output may have rows where a request is one; an input may not beside one that is.  */
+static void test_rows (void **state)
+{
+    (void) state;
+    const uint32_t dim[] = { 3, 4 };
+    wm_error_t error;
+    wm_signature_t one = { .is_whole = false };
+    wm_signature_add (&one, false, "x", WM_TYPE_FP32, 2, dim);
+    wm_signature_add (&one, false, "h", WM_TYPE_FP32, 2, dim);
+    wm_signature_add (&one, true, "y", WM_TYPE_FP32, 2, dim);
+    json_t *config = wm_pbtxt_parse ("max_batch_size: 0 input { name: 'x' dims: [ 1, 3, 4 ] } "
+                                     "output { name: 'y' dims: [ -1, 3, 4 ] }",
+                                     "c", &error);
+    assert_int_equal (wm_config_check (config, &one, &error), WM_OK);
+    assert_true (one.is_whole && one.output[0].n_dim == 3 && one.output[0].dim[0] == 1);
+    assert_true (one.input[1].n_dim == 3 && one.input[1].dim[0] == 1); /* nothing is stated of h */
+    json_decref (config);
+    config = wm_pbtxt_parse ("max_batch_size: 0 input { name: 'x' dims: [ 1, 3, 4 ] } "
+                             "input { name: 'h' dims: [ -1, 3, 4 ] }",
+                             "c", &error);
+    one.is_whole = false;
+    assert_int_equal (wm_config_check (config, &one, &error), WM_EBATCH);
+    assert_non_null (strstr (error.text, "dims of 'h' that begin with -1, and of 'x' that do not"));
+    json_decref (config);
+}
+
 static bool is_whole (const char *text)
 {
     wm_error_t error;
@@ -251,6 +277,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test (test_taken),
                                         cmocka_unit_test (test_refused),
+                                        cmocka_unit_test (test_rows),
                                         cmocka_unit_test (test_whole) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

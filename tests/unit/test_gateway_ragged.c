@@ -443,6 +443,46 @@ static void test_raw (void **state)
     assert_non_null (strstr (error.text, "model 'm' has 2 inputs: send JSON before the bytes"));
 }
 
+/* A model of rows (2, any, 3, any) whose clients have (6, any, any), and back.  */
+static void test_reshaped (void **state)
+{
+    (void) state;
+    const uint32_t dim[] = { 2, 0, 3, 0 };
+    const int64_t clients[] = { 6, -1, -1 };
+    wm_signature_t one = { .is_whole = true };
+    wm_plan_t plan;
+    wm_ks_error_t error;
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    float value[6 * 5 * 7], row[6 * 5 * 7 + 16], *rows[] = { row };
+    size_t n_value;
+    uint32_t n_tensor;
+    wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+    wm_tensor_t input = { .name = "x", .type = WM_TYPE_FP32, .n_dim = 3, .dim = { 6, 5, 7 } };
+    wm_ks_request_t request = { .model = "m", .input = &input, .n_input = 1 };
+    wm_signature_add (&one, false, "x", WM_TYPE_FP32, 4, dim);
+    wm_signature_add (&one, true, "y", WM_TYPE_FP32, 4, dim);
+    for (int k = 0; k < 2; k++) {
+        wm_signature_port_t *port = k ? &one.output[0] : &one.input[0];
+        port->n_dim = 3;
+        memcpy (port->dim, clients, sizeof clients);
+    }
+    for (size_t i = 0; i < sizeof value / sizeof *value; i++)
+        value[i] = (float) i;
+    input.data = (uint8_t *) value;
+    input.bytes = sizeof value;
+    assert_int_equal (wm_signature_plan (&one, &request, &plan, &error), WM_KS_OK);
+    assert_int_equal (wm_signature_ragged_check (&one, &request, &plan, &n_value, &error), 0);
+    wm_signature_ragged_row (&one, &request, &plan, 0, row, n_value);
+    assert_null (wm_ragged_read (row, n_value, &n_tensor, tensor));
+    assert_true (n_tensor == 1 && tensor[0].n_dim == 4 && tensor[0].dim[0] == 2 &&
+                 tensor[0].dim[1] == 5 && tensor[0].dim[2] == 3 && tensor[0].dim[3] == 7);
+    assert_int_equal (wm_signature_ragged_answer (&one, &plan, "m", rows, output, &error), 0);
+    assert_true (output[0].n_dim == 3 && output[0].dim[0] == 6 && output[0].dim[1] == 5 &&
+                 output[0].dim[2] == 7);
+    assert_memory_equal (output[0].data, value, sizeof value);
+    wm_signature_clear (&plan, output);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -454,6 +494,7 @@ int main (void)
         cmocka_unit_test_setup_teardown (test_cancelled, begin, end),
         cmocka_unit_test_setup_teardown (test_kept, begin, end),
         cmocka_unit_test_setup_teardown (test_raw, begin, end),
+        cmocka_unit_test (test_reshaped),
     };
     return cmocka_run_group_tests_name ("gateway/ragged", tests, NULL, NULL);
 }
