@@ -226,6 +226,18 @@ def image_client():
         client.stop_stream()
 
 
+def refused():
+    """What the gateway has not: it says so, and goes on."""
+    for of, client, how in clients()[:2]:
+        fails(lambda: client.get_trace_settings(), "not supported")
+        fails(lambda: client.update_trace_settings(settings={"trace_level": ["TIMESTAMPS"]}), "not supported")
+        fails(lambda: client.get_log_settings(), "not supported")
+        texts = of.InferInput("INPUT0", [1, 16], "BYTES")
+        texts.set_data_from_numpy(np.array([[b"1"] * 16], object), **how)
+        fails(lambda: client.infer("add_INT32", [texts, tensor(of, "INPUT1", np.ones((1, 16), "i4"), **how)]), "data-type is 'BYTES'")
+    check_add("add_INT32", "INT32", [16], True)
+
+
 async def aio_of(of, address, how):
     client = of.InferenceServerClient(address)
     page = {"as_json": True} if not how else {}

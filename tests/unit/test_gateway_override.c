@@ -92,6 +92,8 @@ static void test_refused (void **state)
         { "{'parameters': {'config': '{}', 'file:1/x': 'AAA'}}", "no base64" },
         { "{'parameters': {'config': '{}', 'file:1/x': 'AAAAA==='}}", "no base64" },
         { "{'parameters': {'config': '{}', 'file:1/x': 'AA=A'}}", "no base64" },
+        { "{'parameters': {'config': '{}', 'file:1/x': 'AA=A='}}", "no base64" },
+        { "{'parameters': {'config': '{}', 'file:1/x': 'AA==AA'}}", "no base64" },
         { "{'parameters': {'config': '{}', 'file:1/x': 'A\\nAA'}}", "no base64" },
         { "{'parameters': {'config': '{}', 'file:1/x': true, 'file:1/y': 'AAAA'}}", "no base64" },
         { "{'parameters': {'config': '{}', '\\u0066ile:1/x': 'AAAA'}}", "no base64" },
