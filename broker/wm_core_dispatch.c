@@ -302,8 +302,7 @@ static const session_t *without_room (const wm_core_t *self)
 /* Whether its late bytes leave too little room to others, and it is late longest.  */
 static bool is_late_too_long (const wm_core_t *self, const session_t *producer)
 {
-    if (!producer->n_late ||
-        self->now_ms - late_since (producer) <= self->config.times.silence_ms)
+    if (!producer->n_late || self->now_ms - late_since (producer) <= self->config.times.silence_ms)
         return false;
     const session_t *next = without_room (self);
     if (!next)

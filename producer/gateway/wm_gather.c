@@ -202,9 +202,26 @@ static wm_ks_code_t check_held (const job_t *job, wm_ks_error_t *error)
                                                   : "an output of integers has no NaN for them");
 }
 
+/* Puts classes in the place of scores that are wanted so. How many a ragged row has shows here.  */
+static wm_ks_code_t put_classes (const job_t *job, wm_ks_request_t *request,
+                                 wm_tensor_t output[WM_SIGNATURE_PORTS_MAX], wm_ks_error_t *error)
+{
+    const wm_signature_t *signature = job->gather->how.signature;
+    const size_t bytes = wm_signature_class_bytes (signature, &job->plan, output);
+    if (bytes && signature->is_ragged && !wm_transport_keep (request, job->kept + bytes)) {
+        wm_signature_clear (&job->plan, output);
+        return wm_ks_fail (error, WM_KS_EXHAUSTED,
+                           "the classes that are asked of model '%.100s' may have %zu bytes, which "
+                           "is larger than this server's limit (--max-message): ask for fewer",
+                           job->gather->how.model, bytes);
+    }
+    wm_signature_classify (signature, &job->plan, output);
+    return WM_KS_OK;
+}
+
 /* Makes the answer's tensors of the job's scores.  */
-static wm_ks_code_t job_output (const job_t *job, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX],
-                                wm_ks_error_t *error)
+static wm_ks_code_t job_output (const job_t *job, wm_ks_request_t *request,
+                                wm_tensor_t output[WM_SIGNATURE_PORTS_MAX], wm_ks_error_t *error)
 {
     const wm_signature_t *signature = job->gather->how.signature;
     const char *model = job->gather->how.model;
@@ -217,9 +234,7 @@ static wm_ks_code_t job_output (const job_t *job, wm_tensor_t output[WM_SIGNATUR
         code = wm_signature_ragged_answer (signature, &job->plan, model, job->rows, output, error);
     else if (!code && !(code = wm_signature_sure (signature, &job->plan, model, job->score, error)))
         wm_signature_answer (signature, &job->plan, job->score, output);
-    if (!code)
-        wm_signature_classify (signature, &job->plan, output);
-    return code;
+    return code ? code : put_classes (job, request, output, error);
 }
 
 /* Answers a request, which ends it. code OK: its rows are all scored.  */
@@ -239,7 +254,7 @@ static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
         leave_queue (job);
     job->request = NULL;
     request->backend = NULL;
-    if (code == WM_KS_OK && (code = job_output (job, output, &unsure))) {
+    if (code == WM_KS_OK && (code = job_output (job, request, output, &unsure))) {
         answer.code = code;
         answer.text = unsure.text;
     }

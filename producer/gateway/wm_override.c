@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONFIG_BYTES_MAX ((size_t) 256 << 10)
+#define CONFIG_BYTES_MAX ((size_t) 128 << 10)
 #define FILE_KEY "file:"
 
 void wm_override_clear (wm_override_t *self)

@@ -497,6 +497,19 @@ void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, con
     }
 }
 
+size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_plan_t *plan,
+                                 const wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])
+{
+    const size_t n_list = self->is_whole || self->has_all_dims ? 1 : plan->n_row;
+    size_t bytes = 0;
+    for (uint32_t o = 0; o < plan->n_output; o++)
+        if (plan->n_class[o] && n_list)
+            bytes += wm_classify_bytes (output[o].type, n_list,
+                                        output[o].bytes / wm_type_bytes (output[o].type) / n_list,
+                                        plan->n_class[o], self->output[plan->output[o]].labels);
+    return bytes;
+}
+
 void wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
                             wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])
 {

@@ -99,6 +99,10 @@ wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_pl
                                          wm_tensor_t output[WM_SIGNATURE_PORTS_MAX],
                                          wm_ks_error_t *error);
 
+/* Returns the bytes that the classes of these outputs have at most; 0: none are wanted.  */
+size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_plan_t *plan,
+                                 const wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
+
 /* Puts classes in the place of scores, of answers' outputs that are wanted so.  */
 void wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
                             wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);

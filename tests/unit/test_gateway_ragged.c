@@ -412,6 +412,25 @@ static void test_kept (void **state)
     assert_int_equal (ask.code, WM_KS_OK);
 }
 
+/* Classes take more than scores: how many there are shows when they come.  */
+static void test_classes_kept (void **state)
+{
+    (void) state;
+    float score[64];
+    uint32_t n_class[] = { 9, 0 };
+    make (1, 5);
+    ask.output[0] = (char[]){ "sum" };
+    ask.request.output = ask.output;
+    ask.request.n_output = 1;
+    ask.request.n_class = n_class;
+    add ();
+    kept_max = ask.kept + score_row (score, 0) * sizeof (float) + 5 * 50;
+    give (0, score);
+    refused (WM_KS_EXHAUSTED,
+             "the classes that are asked of model 'm' may have 300 bytes, which is "
+             "larger than this server's limit (--max-message): ask for fewer");
+}
+
 /* A request of bytes alone: the one free dimension is what they leave.  */
 static void test_raw (void **state)
 {
@@ -493,6 +512,7 @@ int main (void)
         cmocka_unit_test_setup_teardown (test_held, begin, end),
         cmocka_unit_test_setup_teardown (test_cancelled, begin, end),
         cmocka_unit_test_setup_teardown (test_kept, begin, end),
+        cmocka_unit_test_setup_teardown (test_classes_kept, begin, end),
         cmocka_unit_test_setup_teardown (test_raw, begin, end),
         cmocka_unit_test (test_reshaped),
     };
