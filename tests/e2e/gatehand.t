@@ -35,7 +35,7 @@ ok "it is ready" until_true 60 ready
 ok "it ends: connections that wait to be accepted are answered" run queue $gateway "$http" "$grpc"
 ends () { wait $gateway; }
 ok "... and it has ended" ends
-for how in passed reuse; do
+for how in passed $(size '' reuse reuse); do
     ok "another gateway takes over ($how), and no request is refused" \
         run restart $how "$bin/wiremill" "$model" "$work" "$times"
     sed -n '/a second, none refused/s/^/# /p' "$work/output"
