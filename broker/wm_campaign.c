@@ -305,24 +305,26 @@ static wm_fault_t find_output (void *argument, const wm_record_t *record, const 
     return WM_OK;
 }
 
-/* Whether something was committed: a result that counts, or an output, also one that is lost or was
-   kicked. A journal that lost records cannot tell.  */
-static wm_fault_t find_committed (wm_campaign_t *self, bool *found, wm_error_t *error)
+/* Finds why the settings are bound, in words; NULL: nothing is committed. A result that counts is,
+   and an output, also one that is lost or was kicked; a journal that lost records cannot tell.  */
+static wm_fault_t find_committed (wm_campaign_t *self, const char **why, wm_error_t *error)
 {
-    wm_journal_found_t journal;
+    bool found = false;
+    wm_journal_found_t journal = { 0 };
     const wm_ledger_load_t to = { .input = find_written, .batch = find_returned };
-    *found = self->found.n_lost != 0;
-    wm_fault_t fault = wm_ledger_load (self->ledger, NULL, &to, found, NULL, error);
-    if (fault || *found)
-        return fault;
-    fault = wm_journal_replay (self->journal, 0, 0, find_output, found, &journal, error);
-    *found |= journal.n_lost != 0;
+    wm_fault_t fault = wm_ledger_load (self->ledger, NULL, &to, &found, NULL, error);
+    if (!fault && !found)
+        fault = wm_journal_replay (self->journal, 0, 0, find_output, &found, &journal, error);
+    *why = found                                  ? "it has scores already"
+           : journal.n_lost || self->found.n_lost ? "its journal is damaged and may have had scores"
+                                                  : NULL;
     return fault;
 }
 
-/* Completes a text that names a setting which differs from that of what is committed. Paths that do
-   not fit are left out: a part of one would name another folder.  */
-static wm_fault_t refuse (const wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
+/* Completes a text that names a setting which differs from that of what is committed (`reason`).
+   Paths that do not fit are left out: a part of one would name another folder.  */
+static wm_fault_t refuse (const wm_campaign_t *self, const wm_pins_t *given, const char *reason,
+                          wm_error_t *error)
 {
     char beside[PATH_MAX], dir[PATH_MAX], was[PATH_MAX], output[PATH_MAX], more[3 * PATH_MAX];
     wm_error_t why;
@@ -341,12 +343,11 @@ static wm_fault_t refuse (const wm_campaign_t *self, const wm_pins_t *given, wm_
                   "%s` takes them as they are",
                   dir, output);
     else
-        snprintf (more, sizeof more,
-                  "; it has scores already: give another %s, or, to begin again, remove %s and %s",
-                  other, was, dir);
+        snprintf (more, sizeof more, "; %s: give another %s, or, to begin again, remove %s and %s",
+                  reason, other, was, dir);
     const size_t length = strlen (error->text), room = sizeof error->text - length;
     if ((size_t) snprintf (error->text + length, room, "%s", more) >= room)
-        snprintf (error->text + length, room, "; it has scores already: give another %s", other);
+        snprintf (error->text + length, room, "; %s: give another %s", reason, other);
     return error->fault;
 }
 
@@ -356,14 +357,14 @@ static wm_fault_t begin_again (wm_campaign_t *self, const wm_pins_t *given, wm_e
 {
     static const char *const measured[] = { "arithmetic", "sample" };
     char changes[1024];
-    bool found;
+    const char *reason;
     wm_error_t why;
-    if (find_committed (self, &found, &why)) {
+    if (find_committed (self, &reason, &why)) {
         *error = why;
         return error->fault;
     }
-    if (found)
-        return refuse (self, given, error);
+    if (reason)
+        return refuse (self, given, reason, error);
     wm_pins_changes (&self->pins, given, changes, sizeof changes);
     fprintf (stderr,
              "wiremill-broker: nothing of this campaign was scored yet: it begins again with other "
@@ -374,6 +375,7 @@ static wm_fault_t begin_again (wm_campaign_t *self, const wm_pins_t *given, wm_e
             return wm_fault (error, WM_EHOST, "cannot remove %.300s/%s: %s", self->dir, measured[i],
                              strerror (errno));
     WM_FAILPOINT ("broker-campaign-before");
+    wm_journal_begin_again (self->journal);
     self->begins_again = true;
     self->created_ns = 0;
     return WM_OK;

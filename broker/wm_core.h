@@ -390,8 +390,8 @@ typedef struct {
 } wm_brief_t;
 void wm_core_brief (const wm_core_t *self, wm_brief_t *brief);
 
-/* Returns the bytes of payloads that were asked for and have not come; *asked: of all since the
-   start, each as often as it was asked for.  */
-uint64_t wm_core_payloads_due (const wm_core_t *self, uint64_t *asked);
+/* Returns the bytes of payloads that are here, or were asked for and may come; *asked: of all that
+   were asked for since the start, each as often as it was.  */
+uint64_t wm_core_payloads (const wm_core_t *self, uint64_t *asked);
 
 #endif

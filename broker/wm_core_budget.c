@@ -46,10 +46,10 @@ void wm_core_payload_drop (wm_core_t *self, payload_t *payload)
     free (payload);
 }
 
-uint64_t wm_core_payloads_due (const wm_core_t *self, uint64_t *asked)
+uint64_t wm_core_payloads (const wm_core_t *self, uint64_t *asked)
 {
     *asked = self->asked_total;
-    return self->asked_bytes + self->late_bytes;
+    return self->budget_used + self->late_bytes;
 }
 
 uint64_t wm_core_budget_need_bytes (const batch_t *batch)

@@ -34,6 +34,8 @@ static const char *const sql[SQL_END] = {
     [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
     [SQL_DELETE_ALL_BATCHES] = "DELETE FROM batch",
     [SQL_DELETE_ALL_INPUTS] = "DELETE FROM input",
+    [SQL_DELETE_COUNTERS] =
+        "DELETE FROM counter WHERE name NOT IN (" WM_LEDGER_HISTORY_COUNTERS ")",
     [SQL_PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES (?1, ?2, ?3)",
     [SQL_GET_MINUTE] = WM_LEDGER_MINUTES " WHERE begin_s = ?1",
     [SQL_PUT_MINUTE] = "INSERT OR REPLACE INTO minute VALUES (?1, ?2, ?3)",
@@ -187,11 +189,22 @@ static int put_batch (wm_ledger_t *self, const pending_t *pending)
     return wm_ledger_run (self, SQL_SET_BATCH);
 }
 
+/* A campaign begins again: it has no inputs, and counts from 0. The history of its workers and
+   minutes goes on.  */
 static int delete_all (wm_ledger_t *self)
 {
-    const int code = wm_ledger_run (self, SQL_DELETE_ALL_BATCHES);
+    static const sql_t tables[] = { SQL_DELETE_ALL_BATCHES, SQL_DELETE_ALL_INPUTS,
+                                    SQL_DELETE_COUNTERS };
+    size_t n_left = 0;
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && code == SQLITE_OK; i++)
+        code = wm_ledger_run (self, tables[i]);
+    for (size_t i = 0; i < self->n_counter; i++)
+        if (wm_ledger_is_of_history (self->counter[i].name))
+            self->counter[n_left++] = self->counter[i];
+    self->n_counter = n_left;
     self->progress.n_batch = self->progress.n_input = 0;
-    return code == SQLITE_OK ? wm_ledger_run (self, SQL_DELETE_ALL_INPUTS) : code;
+    return code;
 }
 
 static int put_campaign (wm_ledger_t *self, const pending_t *pending)

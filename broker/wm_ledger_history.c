@@ -18,8 +18,10 @@
 #define ENDED_MAX 1440  /* minutes that wait for a full disk; more go into the last of them */
 #define SPANS_MAX 20000 /* sessions of workers that are kept */
 
-#define REPLAY "history-replay" /* counter: 1 while a replay counts nothing */
-#define DROPPED "workers-dropped"
+bool wm_ledger_is_of_history (const char *counter)
+{
+    return strcmp (counter, WM_LEDGER_REPLAY) == 0 || strcmp (counter, WM_LEDGER_DROPPED) == 0;
+}
 
 static uint64_t get_counter (const wm_ledger_t *self, const char *name)
 {
@@ -183,10 +185,10 @@ void wm_ledger_replay (wm_ledger_t *self, bool is_whole)
 {
     history_t *history = &self->history;
     forget_records (self); /* of an earlier attempt */
-    history->is_replay =
-        is_whole ? history->n_ended || history->now.begin_s : get_counter (self, REPLAY) != 0;
+    history->is_replay = is_whole ? history->n_ended || history->now.begin_s
+                                  : get_counter (self, WM_LEDGER_REPLAY) != 0;
     if (history->is_replay)
-        wm_ledger_counter (self, REPLAY, 1);
+        wm_ledger_counter (self, WM_LEDGER_REPLAY, 1);
 }
 
 static void count_input (void *argument, const wm_ledger_input_t *input)
@@ -221,7 +223,7 @@ wm_fault_t wm_ledger_replay_end (wm_ledger_t *self, wm_error_t *error)
         fault = wm_ledger_minutes (self, 0, count_minute, &n_counted, error);
     if (fault)
         return fault;
-    wm_ledger_counter (self, REPLAY, 0);
+    wm_ledger_counter (self, WM_LEDGER_REPLAY, 0);
     history->is_replay = false;
     turn_to (self, 0); /* no minute is known yet */
     if (n_scored > n_counted) {
@@ -238,7 +240,7 @@ bool wm_ledger_owes_history (const wm_ledger_t *self)
 
 uint64_t wm_ledger_spans_dropped (const wm_ledger_t *self)
 {
-    return get_counter (self, DROPPED);
+    return get_counter (self, WM_LEDGER_DROPPED);
 }
 
 void wm_ledger_salvage (wm_ledger_t *self)
@@ -378,7 +380,7 @@ static int drop_spans (wm_ledger_t *self)
               (long long) n - SPANS_MAX);
     code = sqlite3_exec (self->db, text, NULL, NULL, NULL);
     if (code == SQLITE_OK)
-        wm_ledger_counter (self, DROPPED,
+        wm_ledger_counter (self, WM_LEDGER_DROPPED,
                            wm_ledger_spans_dropped (self) + (uint64_t) (n - SPANS_MAX));
     return code;
 }

@@ -72,6 +72,7 @@ typedef enum {
     SQL_DELETE_ALL_BATCHES,
     SQL_DELETE_ALL_INPUTS,
     SQL_PUT_COUNTER,
+    SQL_DELETE_COUNTERS,
     SQL_GET_MINUTE,
     SQL_PUT_MINUTE,
     SQL_PUT_SPAN,
@@ -175,6 +176,12 @@ bool wm_ledger_take_span (wm_ledger_t *self, sqlite3_stmt *statement);
 
 /* Keeps the rows of a damaged file that are sound, for the next one's first commit.  */
 void wm_ledger_salvage (wm_ledger_t *self);
+
+/* The counters that the history keeps for itself.  */
+#define WM_LEDGER_REPLAY "history-replay" /* 1 while a replay counts nothing */
+#define WM_LEDGER_DROPPED "workers-dropped"
+#define WM_LEDGER_HISTORY_COUNTERS "'" WM_LEDGER_REPLAY "', '" WM_LEDGER_DROPPED "'"
+bool wm_ledger_is_of_history (const char *counter);
 
 /* Counts a RESULT, or a HELD of a batch.  */
 void wm_ledger_count_record (wm_ledger_t *self, const wm_record_t *record);

@@ -27,10 +27,11 @@
      FILE_LOST     key.input; text: why. The input is open again, all of it to be scored again
                    (rows that the file at hand can still give are read by the producer).
    The journal's own (never shown to its users):
-     EPOCH         first record of an epoch; code: WM_JOURNAL_FORMAT of its writer (0: as 1), which
-                   any release reads from this head; size: the epoch before it; n_event: up to which
-                   sequence that epoch was found complete; n_hit: one more than how many of those
-                   stay; 0: unknown.
+     EPOCH         first record of an epoch; code: its format (0: as 1), which any release reads
+                   from this head: WM_JOURNAL_FORMAT where a campaign may begin again in it, else
+                   WM_JOURNAL_PLAIN; size: the epoch before it; n_event: up to which sequence that
+                   epoch was found complete; n_hit: one more than how many of those stay; 0:
+                   unknown.
      DROPPED       a RESULT segment was deleted, all its inputs written; n_event: its epoch; its
                    RESULTs were those from sequence n_hit to n_held of that epoch.
 
@@ -49,7 +50,8 @@
 #include <stdint.h>
 
 #define WM_RECORD_MAGIC 0x31524d57u /* "WMR1" */
-#define WM_JOURNAL_FORMAT 1u        /* raised when an older release could not read a journal */
+#define WM_JOURNAL_FORMAT 2u        /* raised when an older release could not read a journal */
+#define WM_JOURNAL_PLAIN 1u         /* of an epoch in which no campaign begins again */
 #define WM_RECORD_HEAD_BYTES 152u
 #define WM_RECORD_TEXT_BYTES_MAX WM_PINS_BYTES_MAX
 #define WM_RECORD_BYTES_MAX                                                                        \

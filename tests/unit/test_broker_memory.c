@@ -278,11 +278,46 @@ static void test_kept_by_malloc_is_returned (void **state)
     submit_raw (t, p, claim (t, p), 0, 4, WM_RAW_BYTES_MAX);
     pass (t, 100, alive);
     assert_true (count (t, p, WM_MSG_NEED) > 1);
-    wm_resident_check (t->core);
+    assert_true (wm_resident_check (t->core));
     assert_true (resident () < before + 16 * MIB);
     for (int i = 0; i < BLOCKS; i++)
         free (between[i]);
     harness_end (t);
+}
+
+/* What is in use is not returned, and what malloc cannot return is tried once: small blocks that
+   stay, one in each page, keep all pages.  */
+static void test_nothing_to_return (void **state)
+{
+    (void) state;
+    enum { BLOCKS = 80000, BLOCK = 1000 };
+    static char *block[BLOCKS];
+    for (int keeps = 0; keeps < 2; keeps++) {
+        harness_t *t = harness_new (16 * MIB);
+        const uint32_t p = producer (t, 1);
+        unsigned n_trim = 0;
+        wm_resident_begin (16 * MIB);
+        for (int i = 0; i < BLOCKS; i++) {
+            block[i] = malloc (BLOCK);
+            assert_non_null (block[i]);
+            memset (block[i], 1, BLOCK);
+        }
+        for (int i = 0; i < BLOCKS; i++)
+            if (keeps && i % 3) {
+                free (block[i]);
+                block[i] = NULL;
+            }
+        submit_raw (t, p, claim (t, p), 0, 4, WM_RAW_BYTES_MAX);
+        t->core->asked_total = 0;
+        for (int i = 0; i < 100; i++) {
+            t->core->asked_total += 4 * MIB;
+            n_trim += wm_resident_check (t->core);
+        }
+        assert_int_equal (n_trim, keeps);
+        for (int i = 0; i < BLOCKS; i++)
+            free (block[i]);
+        harness_end (t);
+    }
 }
 
 int main (void)
@@ -295,6 +330,7 @@ int main (void)
         cmocka_unit_test (test_limit_of_all),
         cmocka_unit_test (test_limit_and_held_input),
         cmocka_unit_test (test_kept_by_malloc_is_returned),
+        cmocka_unit_test (test_nothing_to_return),
     };
     return cmocka_run_group_tests_name ("broker_memory", tests, NULL, NULL);
 }

@@ -290,7 +290,7 @@ static void newer_journal (void **state)
     fclose (file);
     said ();
     assert_int_equal (error.fault, WM_EBATCH);
-    assert_non_null (strstr (text, "has format 2, this wiremill (" WM_VERSION ") knows up to 1"));
+    assert_non_null (strstr (text, "has format 3, this wiremill (" WM_VERSION ") knows up to 2"));
     buffer[20] ^= 1; /* the same with a flipped bit is damage: no reason to refuse */
     file = fopen (path, "w");
     assert_int_equal (fwrite (buffer, 1, bytes, file), bytes);
