@@ -278,7 +278,7 @@ $(VENV)/.made: tests/requirements.txt
 SIM := $(B)/tests/sim
 SIM_WRAPS := _exit wm_journal_append wm_journal_sync wm_journal_read wm_ledger_apply wm_core_durable \
              wm_core_disk_full wm_core_dispatch_copies wm_core_needs_tick wm_core_budget_forget_need \
-             wm_ledger_catch_up rename
+             wm_core_batch_take_payload wm_ledger_catch_up rename
 $(B)/obj/tests/sim/%.o: tests/sim/%.c
 	$(call step,CC    $<)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_broker) $(FLAGS_schema) $(CFLAGS) -MMD -MP -c $< -o $@

@@ -94,6 +94,16 @@ typedef enum {
     BUG_LATE_TAKEN_FOR_ANOTHER,
     BUG_ANSWERED_TWICE,
     BUG_OWED_FOR_EVER,
+    BUG_SILENT_FROM_HELLO,
+    BUG_ENDED_WITH_ANOTHER,
+    BUG_ENDED_AS_LATE,
+    BUG_TURN_BY_BATCHES,
+    BUG_TURN_KEPT,
+    BUG_TURN_LAST,
+    BUG_TURN_FIRST,
+    BUG_TURN_SAVED,
+    BUG_TURN_STUCK,
+    BUG_TURN_PENALTY,
     BUG_END,
 } bug_t;
 
@@ -185,6 +195,7 @@ typedef struct {
     bool done_sent[INPUTS][EVENTS];
     uint64_t n_need, n_batch;    /* NEEDs sent to it, BATCHes that arrived */
     bool mourned;                /* its end was counted among what may be blamed */
+    int64_t heard_ms;            /* of the core's time: its last message */
     uint32_t n_failed;           /* NACKs of its leases, one after another */
     int64_t owed_ms, starved_ms; /* since when its producer owes a BATCH, is not asked; 0: not so */
 } link_t;
@@ -316,6 +327,7 @@ typedef struct {
     peer_t peer[PEERS];
     uint64_t blames; /* what may be blamed, since the broker's start */
     uint64_t held_bytes;
+    bool is_ordered;      /* an operator's word is being carried out */
     bool paused;          /* the note on its disk */
     bool paused_promised; /* acknowledged to an operator */
     bool reuses;        /* clients give numbers of answered requests to others: what workers report
@@ -502,5 +514,7 @@ void served_submitted (const wm_msg_t *msg, const wm_payload_t *payload);
 unit_t *served_unit (const wm_key_t *key);
 bool served_is_quiet (const wm_core_t *core);
 void served_check (const wm_core_t *core);
+/* The core ends the session of this link by itself.  */
+void served_ended (const wm_core_t *core, const link_t *link);
 
 #endif

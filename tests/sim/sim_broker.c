@@ -159,6 +159,8 @@ static void on_drop (void *context, uint32_t session)
     link_t *link = link_of_session (session);
     if (!link)
         return;
+    if (broker.core && broker.up)
+        served_ended (broker.core, link);
     if (link->peer)
         worker_misfortune (link->peer, link);
     link->session = 0;
@@ -338,6 +340,7 @@ static void receive (link_t *link, packet_t *packet)
     const check_before_t before = check_compare_begin (broker.core, link, &msg);
     if (!bug_receives (link, &msg, handle ? &payload : NULL))
         wm_core_message (broker.core, link->session, &msg, handle ? &payload : NULL, sim.now_ms);
+    link->heard_ms = broker.core->now_ms;
     check_alarm (broker.core, &msg, due, broker.core->n_alarm - alarms);
     check_compare_end (broker.core, &before, handle ? &payload : NULL);
     if (handle)
@@ -609,6 +612,7 @@ void broker_stop (void)
         end (sim_disk_is_gone (), "an fsync failed while it stopped");
         return;
     }
+    broker.up = false;
     wm_recorder_stop (broker.recorder, "the broker stops");
     end (is_dead (), "stopped cleanly");
 }
@@ -632,7 +636,9 @@ void broker_control (const char *word, const char *text)
     wm_msg_init (&msg, WM_MSG_CONTROL);
     snprintf (msg.name, sizeof msg.name, "%s", word);
     snprintf (msg.text, sizeof msg.text, "%s", text);
+    sim.is_ordered = true;
     wm_core_message (broker.core, session, &msg, NULL, sim.now_ms);
+    sim.is_ordered = false;
     wm_core_closed (broker.core, session, sim.now_ms);
     if (strcmp (word, "pause") == 0)
         sim.paused_promised = true;

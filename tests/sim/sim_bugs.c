@@ -71,6 +71,16 @@ const bug_text_t bug_text[BUG_END] = {
                                      "a late payload becomes that of another event" },
     [BUG_ANSWERED_TWICE] = { "answered-twice", "the answer of a copy is sent to its client too" },
     [BUG_OWED_FOR_EVER] = { "owed-for-ever", "a late BATCH answers no NEED" },
+    [BUG_SILENT_FROM_HELLO] = { "silent-from-hello", "a client's messages are no sign of life" },
+    [BUG_ENDED_WITH_ANOTHER] = { "ended-with-another", "a client's end ends other clients" },
+    [BUG_ENDED_AS_LATE] = { "ended-as-late", "a client that is late once is ended" },
+    [BUG_TURN_BY_BATCHES] = { "turn-by-batches", "a large batch takes one turn" },
+    [BUG_TURN_KEPT] = { "turn-kept", "a client keeps its turn" },
+    [BUG_TURN_LAST] = { "turn-last", "batches go out as they come" },
+    [BUG_TURN_FIRST] = { "turn-first", "the newest batch goes out first" },
+    [BUG_TURN_SAVED] = { "turn-saved", "an idle client saves its turns" },
+    [BUG_TURN_STUCK] = { "turn-stuck", "the turn that is served does not count on" },
+    [BUG_TURN_PENALTY] = { "turn-penalty", "a client waits for turns that it never had" },
     [BUG_LATE_REFUSED] = { "late-refused", "a BATCH that comes late is refused" },
     [BUG_STRAY_DROPPED] = { "stray-dropped",
                             "a RESULT before its event is announced is acknowledged and dropped" },
@@ -106,6 +116,8 @@ void __real_wm_core_dispatch_copies (wm_core_t *);
 void __wrap_wm_core_dispatch_copies (wm_core_t *);
 bool __real_wm_core_needs_tick (wm_core_t *, session_t *);
 bool __wrap_wm_core_needs_tick (wm_core_t *, session_t *);
+void __real_wm_core_batch_take_payload (wm_core_t *, batch_t *, payload_t *);
+void __wrap_wm_core_batch_take_payload (wm_core_t *, batch_t *, payload_t *);
 void __real_wm_core_budget_forget_need (wm_core_t *, batch_t *);
 void __wrap_wm_core_budget_forget_need (wm_core_t *, batch_t *);
 
@@ -203,6 +215,8 @@ bool __wrap_wm_core_needs_tick (wm_core_t *self, session_t *producer)
 {
     if (has (BUG_NEVER_ASKED_AGAIN))
         producer->probed_ms = self->now_ms;
+    if (has (BUG_ENDED_AS_LATE) && producer->late)
+        return true;
     return !has (BUG_NEED_FOR_EVER) && __real_wm_core_needs_tick (self, producer);
 }
 
@@ -210,6 +224,29 @@ void __wrap_wm_core_budget_forget_need (wm_core_t *self, batch_t *batch)
 {
     if (!has (BUG_BUDGET_KEPT) || !(batch->event->flags & EVENT_DONE))
         __real_wm_core_budget_forget_need (self, batch);
+}
+
+/* A client's batch gets its turn.  */
+void __wrap_wm_core_batch_take_payload (wm_core_t *self, batch_t *batch, payload_t *payload)
+{
+    session_t *client = batch->event->input->claim;
+    const bool is_new = batch->state != BATCH_RUNNING && !batch->attempt && !batch->failed_on;
+    const uint32_t turn = client->turn, saved = self->turn - 8;
+    __real_wm_core_batch_take_payload (self, batch, payload);
+    if (!is_new || batch->state != BATCH_READY)
+        return;
+    if (has (BUG_TURN_BY_BATCHES))
+        client->turn = batch->turn + 1;
+    if (has (BUG_TURN_KEPT))
+        client->turn = batch->turn;
+    if (has (BUG_TURN_PENALTY))
+        client->turn += 50;
+    if (has (BUG_TURN_SAVED) && turn != batch->turn)
+        batch->turn = wm_core_turn_behind (saved, turn) ? saved : turn;
+    if (!has (BUG_TURN_LAST) && !has (BUG_TURN_FIRST))
+        return;
+    wm_queue_remove (&self->ready, &batch->link);
+    (has (BUG_TURN_LAST) ? wm_queue_push : wm_queue_push_front) (&self->ready, &batch->link);
 }
 
 /* ---- what goes out --------------------------------------------------------------------------- */
@@ -256,6 +293,8 @@ bool bug_sends (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
         return nth (16);
     if (sim.bug == BUG_WRONG_PAYLOAD && msg->type == WM_MSG_TASK)
         return send_another (link, msg, payload);
+    if (sim.bug == BUG_TURN_STUCK && msg->type == WM_MSG_HEARTBEAT)
+        broker_core ()->turn = 0;
     if (sim.bug == BUG_TASK_TWICE && msg->type == WM_MSG_TASK && nth (8))
         broker_transmit (link, msg, payload);
     return false;
@@ -488,12 +527,21 @@ bool bug_closes (link_t *link)
 {
     if (sim.bug == BUG_BLAME_THE_WAITING)
         blame_the_waiting (link);
+    if (sim.bug == BUG_ENDED_WITH_ANOTHER && link->role == WM_ROLE_PRODUCER)
+        for (size_t i = 0; i < LINKS; i++)
+            if (&sim.link[i] != link && sim.link[i].used && sim.link[i].session &&
+                sim.link[i].role == WM_ROLE_PRODUCER)
+                wm_core_closed (broker_core (), sim.link[i].session, sim.now_ms);
     return ghost_of (link->role);
 }
 
 void bug_ticks (int64_t ticked_ms)
 {
     wm_core_t *core = broker_core ();
+    for (session_t *client = core->first; client && sim.bug == BUG_SILENT_FROM_HELLO;
+         client = client->next)
+        if (client->role == WM_ROLE_PRODUCER)
+            client->heard_ms = client->opened_ms;
     if (sim.bug == BUG_WALL_CLOCK) /* it sees no gap: time passes in small steps */
         for (int64_t ms = ticked_ms; ms < sim.now_ms; ms += 1000)
             wm_core_tick (core, ms);

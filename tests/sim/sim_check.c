@@ -30,6 +30,8 @@ void truth_new (void)
             for (uint32_t b = 0; b < event->n_batch; b++) {
                 unit_t *unit = &event->unit[b];
                 unit->n_hit = 1 + roll (12);
+                if (is_served && unit->n_hit > 8)
+                    unit->n_hit = 64; /* which takes two turns */
                 unit->raw_bytes = 1 + roll (chance (500) ? WM_RAW_BYTES_MAX : 4096);
                 unit->payload_bytes = 1 + roll (unit->raw_bytes + (60u << 10));
                 uint64_t salt[2] = { (uint64_t) i << 32 | e << 8 | b, wm_table_mix (sim.random) };

@@ -671,7 +671,7 @@ static void spoil (const wm_place_t *place)
 static void loses_records (void **state)
 {
     static wm_campaign_t campaign;
-    for (unsigned lost = 1; lost < 1u << CAMPAIGN_RECORDS; lost += lost < 8 ? 1 : 11) {
+    for (unsigned lost = 1; lost < 1u << CAMPAIGN_RECORDS; lost += lost < 12 ? 1 : 12) {
         records_t found = { .n = 0 };
         wm_journal_found_t journal;
         assert_int_equal (tear_down (state) | set_up (state), 0);
