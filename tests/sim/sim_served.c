@@ -3,7 +3,8 @@
    Its keys name no file: an input is lent to a session, an ordinal is the client's. So each SUBMIT
    that arrives is noted here, and the newest note of a key tells which event of the truth it is.
    No session ends but by its client's fault, silence or the operator's word, and batches go out in
-   the order of turns, which clients take by hits. That each request is answered once and rightly, the clients see (sim_client.c).  */
+   the order of turns, which clients take by hits. That each request is answered once and rightly,
+   the clients see (sim_client.c).  */
 #include "tests/sim/sim.h"
 
 #include <string.h>
@@ -64,7 +65,8 @@ static uint32_t turns_of (const batch_t *batch)
     return 1 + batch->n_hit / 64; /* one for its messages, one for each 64 hits */
 }
 
-/* A batch that was never sent stands before what its client gets next, in the order of turns. (One that was given back goes first, with the turn it had.)  */
+/* A batch that was never sent stands before what its client gets next, in the order of turns. (One
+   that was given back goes first, with the turn it had.)  */
 static void check_ready (const wm_core_t *core)
 {
     const batch_t *last = NULL;
