@@ -8,7 +8,10 @@
    A row is float32 throughout, also the counts in its head, which are whole numbers below 2^24 and
    so exact: no row has a value that is not finite but in its tensors.
 
-     values of the row | tensors | dimensions and sizes of each | values of the first tensor, ...
+     values of the row | tensors | type and dimensions, sizes of each | values of the first, ...
+
+   Type and dimensions are one count, 16 * type + dimensions. A tensor of type 0 has one float32 a
+   value; another type is ONNX's number of one that is carried exactly, in several (wm_exact.h).
 
    A row of no tensors is a refusal: its values are the characters of a text, why the model cannot
    be computed on this row (lengths that do not fit each other). Thread: any; plain values.  */
@@ -27,12 +30,14 @@
 
 typedef struct {
     uint32_t n_dim, dim[WM_RAGGED_DIMS_MAX];
-    uint32_t n_value; /* their product; set by the functions below */
-    uint32_t at;      /* its first value in the row; likewise */
+    int type;         /* 0, or one that is carried exactly */
+    uint32_t n_value; /* the product of dim; set by the functions below */
+    uint32_t n_float; /* float32s in the row; likewise */
+    uint32_t at;      /* the first of them; likewise */
 } wm_ragged_t;
 
-/* Writes the head of a row of n tensors, whose n_dim and dim are set, into `row`, which has room
-   for `most` values. Returns the values of the whole row; 0: it has more than `most`, or
+/* Writes the head of a row of n tensors, whose n_dim, dim and type are set, into `row`, which has
+   room for `most` float32s. Returns those of the whole row; 0: it has more than `most`, or
    WM_RAGGED_VALUES_MAX.  */
 uint32_t wm_ragged_begin (float *row, size_t most, uint32_t n, wm_ragged_t *tensor);
 
