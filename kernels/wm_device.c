@@ -61,6 +61,14 @@ static const wm_engine_t *choose_engine (const char *name, const wm_model_t *mod
                   differing);
         return NULL;
     }
+    const wm_port_t *exact = wm_model_exact (model);
+    if (*engine->name && exact && strcmp (engine->name, "onnxruntime") != 0) {
+        wm_fault (error, WM_EBATCH,
+                  "'%.128s' of this model is carried exactly, as only the onnxruntime engine takes "
+                  "it: leave out --engine, or import the model without --exact-types",
+                  exact->name);
+        return NULL;
+    }
     if (*engine->name && (family || engine->any_model))
         return engine;
     wm_device_engine_names (names);

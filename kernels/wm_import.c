@@ -64,9 +64,9 @@ static wm_fault_t known_new (wm_model_parts_t *parts, uint32_t n, wm_arena_t *ar
 {
     uint64_t n_value = 0, n_output = 0;
     for (uint32_t i = 0; i < parts->n_input; i++)
-        n_value += parts->input[i].n_value;
+        n_value += (uint64_t) parts->input[i].n_value * wm_port_each (&parts->input[i]);
     for (uint32_t i = 0; i < parts->n_output; i++)
-        n_output += parts->output[i].n_value;
+        n_output += (uint64_t) parts->output[i].n_value * wm_port_each (&parts->output[i]);
     parts->known_inputs = *inputs = wm_arena_take (arena, n * n_value, sizeof **inputs);
     parts->known_scores = *scores = wm_arena_take (arena, n * n_output, sizeof **scores);
     return *inputs && *scores ? WM_OK : wm_fault (error, WM_EHOST, "no memory for known answers");
@@ -95,23 +95,42 @@ static wm_fault_t write_family (const char *path, wm_model_parts_t *parts, wm_ar
 
 /* ---- the general engine ---------------------------------------------------------------------- */
 
+/* Puts n values that were drawn for a port where they are carried. Returns what is behind them.  */
+static float *carry (const wm_port_t *port, const float *drawn, size_t n, float *to)
+{
+    const uint32_t each = wm_port_each (port);
+    uint64_t value;
+    if (!port->is_exact && n)
+        memcpy (to, drawn, n * sizeof *to);
+    for (size_t k = 0; k < n && port->is_exact; k++) {
+        wm_exact_of_floats (port->type, drawn + k, 1, &value);
+        wm_exact_put (port->type, &value, 1, to + k * each);
+    }
+    return to + n * each;
+}
+
 /* Seeds n patches, each of the values of its own draw.  */
 static wm_fault_t seed_patches (const wm_onnx_t *onnx, const wm_model_t *model, uint32_t n,
                                 const size_t draw[KNOWN], float *inputs, wm_error_t *error)
 {
     const uint32_t n_port = wm_model_n_input (model);
     wm_fault_t fault = WM_OK;
-    float *to = inputs;
+    float *to = inputs, *row = malloc (wm_model_n_value (model) * sizeof *row);
+    if (!row)
+        return wm_fault (error, WM_EHOST, "no memory for known answers");
     for (uint32_t i = 0; i < n && !fault; i++) {
         uint64_t state = 1 + i;
+        float *drawn = row;
         fault = wm_draw_row (onnx, wm_model_input (model, 0), n_port, draws[draw[i]].kind, 1 + i,
-                             to, error);
+                             row, error);
         for (uint32_t p = 0; p < n_port && !fault; p++) {
             const wm_port_t *port = wm_model_input (model, p);
-            draw_reals (&state, draw[i], port, to, port->n_value);
-            to += port->n_value;
+            draw_reals (&state, draw[i], port, drawn, port->n_value);
+            to = carry (port, drawn, port->n_value, to);
+            drawn += port->n_value;
         }
     }
+    free (row);
     return fault;
 }
 
@@ -213,22 +232,33 @@ static wm_fault_t check_alone (wm_device_t *device, const wm_model_t *model, con
 
 #define KNOWN_VALUES_MAX (1u << 20) /* of a row */
 
-/* Seeds row i (wm_draw_ragged). *n: its values; 0: it is too large.  */
+/* Seeds row i (wm_draw_ragged). *n: its float32s; 0: it is too large.  */
 static wm_fault_t seed_row (const wm_onnx_t *onnx, const wm_model_t *model, uint32_t i, size_t draw,
                             float *row, uint32_t *n, wm_error_t *error)
 {
     const uint32_t n_port = wm_model_n_input (model);
-    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX], carried[WM_RAGGED_TENSORS_MAX];
     uint32_t n_tensor;
     uint64_t state = 1 + i;
-    const wm_fault_t fault =
-        wm_draw_ragged (onnx, wm_model_input (model, 0), n_port, draws[draw].kind, 1 + i, i, row,
-                        KNOWN_VALUES_MAX, n, error);
-    if (fault || !*n || wm_ragged_read (row, *n, &n_tensor, tensor))
-        return fault;
-    for (uint32_t p = 0; p < n_port; p++)
-        draw_reals (&state, draw, wm_model_input (model, p), row + tensor[p].at, tensor[p].n_value);
-    return WM_OK;
+    float *drawn = malloc (KNOWN_VALUES_MAX * sizeof *drawn);
+    wm_fault_t fault =
+        drawn ? wm_draw_ragged (onnx, wm_model_input (model, 0), n_port, draws[draw].kind, 1 + i, i,
+                                drawn, KNOWN_VALUES_MAX, n, error)
+              : wm_fault (error, WM_EHOST, "no memory for known answers");
+    if (!fault && *n && !wm_ragged_read (drawn, *n, &n_tensor, tensor)) {
+        memcpy (carried, tensor, sizeof carried);
+        for (uint32_t p = 0; p < n_port; p++) {
+            const wm_port_t *port = wm_model_input (model, p);
+            carried[p].type = port->is_exact ? port->type : 0;
+            draw_reals (&state, draw, port, drawn + tensor[p].at, tensor[p].n_value);
+        }
+        *n = wm_ragged_begin (row, WM_RAGGED_VALUES_MAX, n_tensor, carried);
+        for (uint32_t p = 0; p < n_port && *n; p++)
+            carry (wm_model_input (model, p), drawn + tensor[p].at, tensor[p].n_value,
+                   row + carried[p].at);
+    }
+    free (drawn);
+    return fault;
 }
 
 /* Scores a row. Returns the values of its scores, 0 where it is held or refused; *status, *text:
@@ -366,6 +396,7 @@ static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model, 
     uint8_t status[KNOWN];
     uint32_t n = KNOWN;
     bool any_number = false; /* or held for another reason than a NaN */
+    bool any_scored = false;
     while (n > 1 && n * n_value > WM_RAW_BYTES_MAX / 4)
         n /= 2;
     float *moved = wm_arena_take (arena, n * n_output, sizeof *moved);
@@ -378,12 +409,18 @@ static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model, 
         fault = check_alone (device, model, inputs, scores, moved, error);
     for (uint32_t i = 0; i < n && !fault; i++) {
         any_number |= status[i] != WM_HIT_NONFINITE;
+        any_scored |= status[i] != WM_HIT_HELD;
         if (!is_steady (scores + i * n_output, moved + i * n_output, n_output))
             continue;
         const uint32_t k = parts->n_known++;
         memmove (inputs + k * n_value, inputs + i * n_value, n_value * sizeof *inputs);
         memmove (scores + k * n_output, scores + i * n_output, n_output * sizeof *scores);
     }
+    if (!fault && !any_scored && wm_model_exact (model))
+        return wm_fault (error, WM_EBATCH,
+                         "ONNX Runtime computes none of the drawn patches, and OpenVINO computes "
+                         "in other types than '%.128s' has",
+                         wm_model_exact (model)->name);
     return fault || any_number ? fault : refuse_nan (onnx, error);
 }
 
@@ -544,14 +581,43 @@ static wm_fault_t judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char 
     return fault;
 }
 
-static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, bool accept,
-                                 const char *path, wm_model_parts_t *parts, wm_port_t *output,
+/* Whether inputs or outputs of a parsed model may have a value that float32 does not hold.  */
+static bool has_exact (const wm_onnx_t *onnx)
+{
+    const Onnx__GraphProto *g = onnx->model ? onnx->model->graph : NULL;
+    bool any = false;
+    for (size_t i = 0; g && i < g->n_input + g->n_output; i++) {
+        const Onnx__TypeProto *type =
+            (i < g->n_input ? g->input[i] : g->output[i - g->n_input])->type;
+        any |= type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
+               wm_exact_each (type->tensor_type->elem_type) > 1;
+    }
+    return any;
+}
+
+/* Has the ports carried exactly, where ONNX Runtime scores the model. Returns whether one is.  */
+static bool carry_exactly (const wm_model_parts_t *parts, wm_port_t *input, wm_port_t *output)
+{
+    bool any = false;
+    if (parts->judged.judgement != WM_JUDGED_OTHER && parts->judged.judgement != WM_JUDGED_ALONE)
+        return false;
+    for (uint32_t i = 0; i < parts->n_input; i++)
+        any |= (input[i].is_exact = wm_exact_each (input[i].type) > 1);
+    for (uint32_t i = 0; i < parts->n_output; i++)
+        any |= (output[i].is_exact = wm_exact_each (output[i].type) > 1);
+    return any;
+}
+
+static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how,
+                                 const wm_import_choices_t *choices, const char *path,
+                                 wm_model_parts_t *parts, wm_port_t *input, wm_port_t *output,
                                  wm_arena_t *arena, char why[480], wm_error_t *error)
 {
     wm_error_t lack;
     char draft[PATH_MAX];
     const wm_backend_t *openvino = wm_backend_find (wm_device_engine ("openvino"), &lack);
-    wm_judge_how_t judging = { .whole = how->whole, .accept = accept };
+    const bool exact = choices->exact && has_exact (onnx);
+    wm_judge_how_t judging = { .whole = how->whole, .accept = choices->accept, .exact = exact };
     const bool any = openvino || wm_device_is_here ("onnxruntime", error);
     if (!openvino && onnx->graphdef)
         return wm_fault (error, WM_EHOST,
@@ -578,6 +644,8 @@ static wm_fault_t write_general (wm_onnx_t *onnx, wm_onnx_ports_t *how, bool acc
     fault = wm_model_write (draft, parts, error);
     if (!fault)
         fault = judge (onnx, &judging, draft, parts, why, error);
+    if (!fault && exact && carry_exactly (parts, input, output))
+        snprintf (why + strlen (why), 480 - strlen (why), "; types are carried exactly");
     if (!fault)
         fault = wm_model_write (draft, parts, error);
     if (!fault && answer (draft, onnx, parts, arena, why, error))
@@ -630,22 +698,25 @@ static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choic
     parts.net = family ? &net : NULL;
     if (!fault)
         fault = family ? write_family (path, &parts, &arena, error)
-                       : write_general (onnx, &how, choices->accept, path, &parts, output, &arena,
+                       : write_general (onnx, &how, choices, path, &parts, input, output, &arena,
                                         why, error);
     wm_arena_clear (&arena);
     return fault;
 }
 
-/* The file's digest; with choices, the digest of it and them.  */
-static wm_fault_t identify (const wm_onnx_t *onnx, const wm_import_choices_t *choices,
-                            uint8_t sha256[32], wm_error_t *error)
+/* The file's digest; with choices, the digest of it and them. Parses it if that is needed.  */
+static wm_fault_t identify (wm_onnx_t *onnx, const wm_import_choices_t *choices, uint8_t sha256[32],
+                            wm_error_t *error)
 {
+    if (choices->exact && wm_onnx_parse (onnx, error))
+        return error->fault;
+    const bool exact = choices->exact && has_exact (onnx);
     memcpy (sha256, onnx->sha256, 32);
-    if (!choices->outputs && !choices->whole && !choices->general && !choices->accept)
+    if (!choices->outputs && !choices->whole && !choices->general && !choices->accept && !exact)
         return WM_OK;
-    char text[48];
-    snprintf (text, sizeof text, "whole %d general %d %s", choices->whole, choices->general,
-              choices->accept ? "accept 1 " : "");
+    char text[64];
+    snprintf (text, sizeof text, "whole %d general %d %s%s", choices->whole, choices->general,
+              choices->accept ? "accept 1 " : "", exact ? "exact 1 " : "");
     const char *outputs = choices->outputs ? choices->outputs : "";
     wm_digest_t *digest = wm_digest_new ();
     wm_digest_add (digest, onnx->sha256, 32);
@@ -660,12 +731,12 @@ wm_fault_t wm_import_sha256_here (const char *path, const wm_import_choices_t *c
     uint8_t sha256[32];
     wm_onnx_t onnx;
     wm_fault_t fault = wm_onnx_open (&onnx, path, NULL, error);
+    if (alone)
+        *alone = !onnx.model; /* only data in other files makes opening parse it */
     if (!fault)
         fault = identify (&onnx, choices ? choices : &none, sha256, error);
     if (!fault)
         sodium_bin2hex (hex, 65, sha256, sizeof sha256);
-    if (alone)
-        *alone = !onnx.model; /* only data in other files makes opening unpack it */
     wm_onnx_clear (&onnx);
     return fault;
 }

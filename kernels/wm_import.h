@@ -21,6 +21,8 @@ typedef struct {
     bool whole;          /* inputs and outputs have no batch dimension: one patch is all of them */
     bool general;        /* a general model, also if it is of the family */
     bool accept;         /* OpenVINO scores it, also where it does not compute what ONNX defines */
+    bool exact;          /* values that float32 does not hold are kept as they are (wm_exact.h);
+                            part of the identity only of a model that has a type of them */
     const char *spare;   /* not part of it: no file of the model's may be this; NULL: wmm_path */
 } wm_import_choices_t;
 

@@ -111,7 +111,19 @@ static const wm_port_t *free_port (const header_t *self)
     return NULL;
 }
 
-/* *total: the values of a patch. Free dimensions count as 0; `ragged` is of the model.  */
+/* The first port that is carried exactly.  */
+static const wm_port_t *exact_port (const header_t *self)
+{
+    for (uint32_t i = 0; i < self->n_input + self->n_output; i++) {
+        const wm_port_t *port =
+            i < self->n_input ? &self->input[i] : &self->output[i - self->n_input];
+        if (port->is_exact)
+            return port;
+    }
+    return NULL;
+}
+
+/* *total: the float32s of a patch. Free dimensions count as 0; `ragged` is of the model.  */
 static broken_t check_ports (const wm_port_t *port, uint32_t n, bool ragged, uint64_t values_max,
                              uint32_t *total)
 {
@@ -127,7 +139,9 @@ static broken_t check_ports (const wm_port_t *port, uint32_t n, bool ragged, uin
                 return "an input's or output's shape";
         if (values != port[i].n_value)
             return "an input's or output's shape";
-        sum += values;
+        if (port[i].is_exact > 1 || (port[i].is_exact && wm_port_each (&port[i]) == 1))
+            return "what carries an input or output";
+        sum += values * wm_port_each (&port[i]);
         if (sum > values_max)
             return "more values a patch than the limit";
     }
@@ -206,8 +220,8 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
             self->kind == WM_MODEL_GENERAL ? WM_ANSWER_VALUES_MAX : WM_OUTPUTS_MAX, n_output);
     if (broken)
         return broken;
-    if (ragged && self->kind != WM_MODEL_GENERAL)
-        return "a free dimension in the family";
+    if ((ragged || exact_port (self)) && self->kind != WM_MODEL_GENERAL)
+        return "a free dimension or another type in the family";
     if (!memchr (self->why, 0, sizeof self->why))
         return "its reason";
     if (self->n_known && !ragged &&
@@ -245,6 +259,8 @@ const char *wm_model_row (const wm_port_t *port, uint32_t n, const float *row, s
     for (uint32_t i = 0; i < n; i++) {
         if (tensor[i].n_dim != port[i].n_dim)
             return "a tensor has another rank than the model's";
+        if (tensor[i].type != (port[i].is_exact ? port[i].type : 0))
+            return "a tensor has another type than the model's";
         for (uint32_t d = 0; d < port[i].n_dim; d++)
             if (port[i].dim[d] && port[i].dim[d] != tensor[i].dim[d])
                 return "a tensor has another size than the model's";
@@ -476,6 +492,11 @@ const wm_port_t *wm_model_output (const wm_model_t *self, uint32_t i)
     return &self->header->output[i];
 }
 
+const wm_port_t *wm_model_exact (const wm_model_t *self)
+{
+    return exact_port (self->header);
+}
+
 uint32_t wm_model_n_value (const wm_model_t *self)
 {
     return self->n_value;
@@ -589,9 +610,9 @@ static void place_known (layout_t *self, header_t *h, const wm_model_parts_t *pa
 {
     uint64_t n_value = 0, n_output = 0;
     for (uint32_t i = 0; i < parts->n_input; i++)
-        n_value += parts->input[i].n_value;
+        n_value += (uint64_t) parts->input[i].n_value * wm_port_each (&parts->input[i]);
     for (uint32_t i = 0; i < parts->n_output; i++)
-        n_output += parts->output[i].n_value;
+        n_output += (uint64_t) parts->output[i].n_value * wm_port_each (&parts->output[i]);
     n_value *= parts->n_known;
     n_output *= parts->n_known;
     if (free_port (h))

@@ -12,6 +12,7 @@
 
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_fault.h"
+#include "schema/wm_exact.h"
 #include "schema/wm_ragged.h"
 
 #include <stdbool.h>
@@ -76,14 +77,23 @@ typedef struct {
 
 /* An input or output of the model, without its batch dimension. Engines take and return float32,
    whatever `type` the model itself has there: 0: float32; else ONNX's number of a type
-   (TensorProto.DataType), never a text's. A model with a free dimension is ragged: its patches and
-   their scores are ragged rows (schema/wm_ragged.h), of all inputs and of all outputs.  */
+   (TensorProto.DataType), never a text's. Of a model that was imported for exact types a port may
+   be carried exactly, each value in several float32s (schema/wm_exact.h). A model with a free
+   dimension is ragged: its patches and their scores are ragged rows (schema/wm_ragged.h), of all
+   inputs and of all outputs.  */
 typedef struct {
     char name[128];
-    uint16_t n_dim, type;
+    uint8_t n_dim, is_exact; /* 0 or 1 */
+    uint16_t type;
     uint32_t dim[WM_MODEL_DIMS_MAX]; /* 0: free, it changes from patch to patch */
     uint32_t n_value;                /* product of dim; 0 where one is free */
 } wm_port_t;
+
+/* Returns how many float32s have one value of a port.  */
+static inline uint32_t wm_port_each (const wm_port_t *port)
+{
+    return port->is_exact ? wm_exact_each (port->type) : 1;
+}
 
 /* Returns whether a type (TensorProto.DataType, or 0: float32) is one of real numbers: FLOAT,
    FLOAT16, DOUBLE or BFLOAT16; the others hold whole numbers and truth values.  */
@@ -148,16 +158,19 @@ uint32_t wm_model_n_input (const wm_model_t *self);
 const wm_port_t *wm_model_input (const wm_model_t *self, uint32_t i);
 uint32_t wm_model_n_output_port (const wm_model_t *self);
 const wm_port_t *wm_model_output (const wm_model_t *self, uint32_t i);
-/* Input values a patch, all inputs; scores a patch, all outputs in order. Of a ragged model: the
-   most that a row may have.  */
+/* Float32s of a patch, all inputs; of its scores, all outputs in order. Of a ragged model: the most
+   that a row may have.  */
 uint32_t wm_model_n_value (const wm_model_t *self);
 uint32_t wm_model_n_output (const wm_model_t *self);
 
 /* Returns whether a dimension is free; *port (may be NULL): the first that has one.  */
 bool wm_model_is_ragged (const wm_model_t *self, const wm_port_t **port);
 
-/* Reads a ragged row of n_value values, of anybody, which must have these n ports: their ranks and
-   their fixed dimensions. NULL, or what is wrong with it.  */
+/* Returns the first port that is carried exactly; NULL: none.  */
+const wm_port_t *wm_model_exact (const wm_model_t *self);
+
+/* Reads a ragged row of n_value values, of anybody, which must have these n ports: their ranks,
+   their fixed dimensions and what carries them. NULL, or what is wrong with it.  */
 const char *wm_model_row (const wm_port_t *port, uint32_t n, const float *row, size_t n_value,
                           wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX]);
 const wm_net_t *wm_model_net (const wm_model_t *self); /* NULL if general */

@@ -759,7 +759,7 @@ static int run_main (const wm_args_t *args)
     const bool clients = wm_args_given (args, "clients");
     if (clients && broker)
         return wm_args_refuse (args, "--clients starts a broker here: leave --broker out");
-    if ((clients && wm_clients_refused (args)) || wm_share_refused (args))
+    if ((clients ? wm_clients_refused (args) : wm_clients_missed (args)) || wm_share_refused (args))
         return WM_EXIT_USAGE;
     if (clients && wm_args_rest (args, 0))
         return wm_args_refuse (args, "%.200s: --clients reads no files", wm_args_rest (args, 0));
@@ -773,8 +773,6 @@ static int run_main (const wm_args_t *args)
     if (!broker && !clients && !wm_args_text (args, "output"))
         return wm_args_refuse (args, "--output DIR is missing");
     const bool bulk = wm_args_given (args, "bulk");
-    if (bulk && !clients)
-        return wm_args_refuse (args, "--bulk is for --clients: `wiremill work` serves campaigns");
     if (!broker && !bulk && wm_args_given (args, "join-file"))
         return wm_args_refuse (args, "--join-file is for --broker: without it no key is needed");
     const int code = broker ? refuse_useless (args) : -1;

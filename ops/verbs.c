@@ -264,6 +264,9 @@ static const wm_option_t import_options[] = {
     {.name = "general", .help = "for the general engine, even if the sparse one would take it"},
     {.name = "accept-differences",
      .help = "OpenVINO scores it, also where it computes a node otherwise than ONNX defines"},
+    {.name = "exact-types",
+     .help = "for wiremill gateway: integers of 32 and 64 bits and FP64 of inputs and outputs stay "
+             "as they are, and are not float32"},
     {.name = NULL},
 };
 
@@ -293,7 +296,8 @@ static int import_main (const wm_args_t *args)
     const wm_import_choices_t choices = { .outputs = wm_args_text (args, "outputs"),
                                           .whole = wm_args_given (args, "whole"),
                                           .general = wm_args_given (args, "general"),
-                                          .accept = wm_args_given (args, "accept-differences") };
+                                          .accept = wm_args_given (args, "accept-differences"),
+                                          .exact = wm_args_given (args, "exact-types") };
     if (wm_setup_model (from, &error) || wm_import (from, &choices, to, why, &error))
         return wm_setup_complain ("import", &error);
     wm_model_t *model = wm_model_open (to, &error);

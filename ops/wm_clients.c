@@ -50,6 +50,16 @@ bool wm_clients_refused (const wm_args_t *args)
     return false;
 }
 
+bool wm_clients_missed (const wm_args_t *args)
+{
+    if (wm_args_given (args, "exact-types"))
+        return wm_args_refuse (args,
+                               "--exact-types is for --clients: columns of files are float32");
+    if (wm_args_given (args, "bulk"))
+        return wm_args_refuse (args, "--bulk is for --clients: `wiremill work` serves campaigns");
+    return false;
+}
+
 void wm_clients_bulk (const wm_args_t *args, wm_crew_t *crew)
 {
     for (int i = 0; i < WM_CREW_BULK_MAX; i++)

@@ -11,9 +11,12 @@
  */
 #define WM_CLIENTS_FOLDER "clients.wiremill"
 
-/* Brokers that the workers of a broker for clients serve too; for wm_clients_bulk.  */
+/* With --clients; and brokers that its workers serve too, for wm_clients_bulk.  */
 /* clang-format off */
 #define BULK_OPTIONS \
+    {.name = "exact-types", \
+     .help = "with --clients, for wiremill gateway: integers of 32 and 64 bits and FP64 stay as " \
+             "they are, and are not float32"}, \
     {.name = "bulk", .value = "ENDPOINT", \
      .help = "with --clients: while no client waits the workers score for this broker of a bulk " \
              "campaign too, whenever it is there; may be repeated"}, \
@@ -26,6 +29,9 @@
 
 /* Takes them: the crew's workers get what was typed, which `args` keeps.  */
 void wm_clients_bulk (const wm_args_t *args, wm_crew_t *crew);
+
+/* Without --clients: refuses, and prints, what is only for it.  */
+bool wm_clients_missed (const wm_args_t *args);
 
 /* With --clients: refuses, and prints, what has no meaning where no file is read or written.  */
 bool wm_clients_refused (const wm_args_t *args);

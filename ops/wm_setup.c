@@ -205,25 +205,27 @@ static wm_model_t *find_model (wm_setup_t *self, const wm_kept_t *kept, bool cop
 /* Opens the model that an ONNX file or a frozen graph becomes: found by its hash, which is known if
    the file is unchanged since it was read last, or else imported.  */
 static wm_fault_t take_original (wm_setup_t *self, const wm_kept_t *kept, const char *path,
-                                 bool copy, wm_model_t **model, wm_error_t *error)
+                                 const wm_choices_t *choices, wm_model_t **model, wm_error_t *error)
 {
+    const wm_import_choices_t how = { .exact = choices->exact };
+    const bool copy = choices->group != NULL; /* what a group may read is its campaign's alone */
     struct stat before;
     char hex[65];
     bool alone;
     wm_fault_t fault;
-    if (wm_kept_recall (kept, path, self->pins.model)) {
+    if (!how.exact && wm_kept_recall (kept, path, self->pins.model)) {
         if ((fault = name_wmm (self, error)) || (*model = find_model (self, kept, copy)))
             return fault;
     }
     const bool settled = wm_kept_is_settled (path, &before);
-    if ((fault = wm_import_sha256 (path, NULL, hex, &alone, error)))
+    if ((fault = wm_import_sha256 (path, &how, hex, &alone, error)))
         return fault;
-    if (settled && alone) /* what lies in other files may change by itself */
+    if (settled && alone && !how.exact) /* what lies in other files may change by itself */
         wm_kept_remember (kept, path, &before, hex);
     strcpy (self->pins.model, hex);
     if ((fault = name_wmm (self, error)) || (*model = find_model (self, kept, copy)))
         return fault;
-    if ((fault = wm_import (path, NULL, self->wmm, self->why, error)))
+    if ((fault = wm_import (path, &how, self->wmm, self->why, error)))
         return fault;
     *model = wm_model_open (self->wmm, error);
     return *model ? WM_OK : error->fault;
@@ -279,9 +281,8 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     const bool ready = ends_with (path, ".wmm");
     if (!ready)
         wm_kept_init (&kept);
-    /* what a group may read is its campaign's alone */
     fault = ready ? take_ready (self, path, opened, error)
-                  : take_original (self, &kept, path, choices->group != NULL, opened, error);
+                  : take_original (self, &kept, path, choices, opened, error);
     if (fault)
         return fault;
     const wm_model_t *model = *opened;
@@ -300,6 +301,15 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
                              "with wiremill gateway",
                              path, port->name);
         strcpy (self->pins.lengths, "vary");
+    }
+    if ((port = wm_model_exact (model))) {
+        if (!choices->for_clients)
+            return wm_fault (error, WM_EBATCH,
+                             "%.300s: '%.128s' keeps a type that float32 does not hold, for "
+                             "wiremill gateway, and columns of files are float32: import the model "
+                             "without --exact-types",
+                             path, port->name);
+        strcpy (self->pins.types, "exact");
     }
     if (!choices->for_clients &&
         (self->pins.n_value > WM_RAW_BYTES_MAX / 4 || self->pins.n_output > WM_IMAGE_VALUES_MAX))
@@ -487,6 +497,7 @@ wm_choices_t wm_setup_choices (const wm_args_t *args)
                            .campaign = wm_args_text (args, "campaign"),
                            .max_error = wm_args_text (args, "max-error"),
                            .group = wm_args_text (args, "group"),
+                           .exact = wm_args_given (args, "exact-types"),
                            .planes = wm_args_text (args, "planes"),
                            .channels = wm_args_text (args, "channels"),
                            .hit_time = wm_args_text (args, "hit-time"),

@@ -49,6 +49,7 @@ typedef struct {
     const char *planes, *channels, *hit_time;        /* NULL: none, likewise */
     const char *hit_offset, *pedestal, *layout;
     bool for_clients;    /* no output: scores go to who asks for them */
+    bool exact;          /* ... and types that float32 does not hold are kept */
     uint32_t batch_hits; /* 0: as suits the model */
 } wm_choices_t;
 

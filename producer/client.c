@@ -369,7 +369,8 @@ static void send_ready (helper_t *self)
     const wm_pins_t *pins = wm_client_pins (self->client);
     wm_library_facts_t facts = { .n_value = pins->n_value,
                                  .n_output = pins->n_output,
-                                 .is_ragged = wm_pins_is_ragged (pins) };
+                                 .is_ragged = wm_pins_is_ragged (pins),
+                                 .is_exact = *pins->types != 0 };
     const uint32_t n_label = pins->n_output <= WM_OUTPUTS_MAX ? pins->n_output : 0;
     const size_t bytes = sizeof facts + (size_t) n_label * WM_LIBRARY_LABEL_BYTES;
     uint8_t *body = calloc (1, bytes);

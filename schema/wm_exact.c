@@ -127,10 +127,10 @@ bool wm_exact_take (int type, const float *from, size_t n, void *value)
     do {                                                                                           \
         kind *to = value;                                                                          \
         for (size_t i = 0; i < n; i++)                                                             \
-            to[i] = isnan (from[i])             ? 0                                                \
-                    : from[i] <= (float) (low)  ? (low)                                            \
-                    : from[i] >= (above)        ? (high)                                           \
-                                                : (kind) nearbyintf (from[i]);                     \
+            to[i] = isnan (from[i])            ? 0                                                 \
+                    : from[i] <= (float) (low) ? (low)                                             \
+                    : from[i] >= (above)       ? (high)                                            \
+                                               : (kind) nearbyintf (from[i]);                      \
     } while (0)
 
 void wm_exact_of_floats (int type, const float *from, size_t n, void *value)

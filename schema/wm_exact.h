@@ -10,9 +10,9 @@
                      the next; k is a multiple of 64, and a below 351. An infinity is a; b, c, k: 0
 
    All are numbers, and no integer's is larger than 2^24, so that what compares, packs and checks
-   rows need not know of types. NaN in all of them is a value that is held. Two FP64 that differ by a
-   rounding differ by little in each of the four.  Types are ONNX's numbers (TensorProto.DataType).
-   Thread: any; plain values.  */
+   rows need not know of types. NaN in all of them is a value that is held. Two FP64 that are a
+   rounding apart differ by little in each of the four.  Types are ONNX's numbers
+   (TensorProto.DataType). Thread: any; plain values.  */
 #ifndef WM_EXACT_H
 #define WM_EXACT_H
 

@@ -47,6 +47,7 @@ typedef struct {
 typedef struct {
     uint32_t n_value, n_output, n_dim, dim[WM_LIBRARY_DIMS_MAX];
     uint32_t is_ragged; /* n_value and n_output are the most that a row may have */
+    uint32_t is_exact;  /* several float32s are a value of some inputs or outputs (wm_exact.h) */
     char model[65];     /* SHA-256 of the model's file, hex */
 } wm_library_facts_t;
 

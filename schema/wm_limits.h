@@ -30,7 +30,7 @@
                      WM_UNREAD_ALL_BYTES_MAX of all: the one that leaves most unread is disconnected
      TASK            in the budget
      STATUS_REPLY    64 of an operator; its lists have at most WM_SUMMARY_..._MAX rows  */
-#define WM_PROTOCOL 7u /* raised with every incompatible change of wire.abnf */
+#define WM_PROTOCOL 8u /* raised with every incompatible change of wire.abnf */
 #define WM_VERSION "0.1.0"
 
 #define WM_HEADER_BYTES_MAX 4096u      /* first frame of a message */

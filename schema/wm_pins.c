@@ -38,6 +38,7 @@ static const pin_t pins[] = {
     { "layout", MAYBE (layout), "--layout" },
     { "serves", MAYBE (serves), "--clients" },
     { "lengths", MAYBE (lengths), NULL },
+    { "types", MAYBE (types), NULL },
     { "judged_by", MAYBE (judged_by), NULL },
 };
 #define PINS (sizeof pins / sizeof *pins)
@@ -139,6 +140,8 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
     memcpy (self->spec, text, length);
     if (*self->lengths && strcmp (self->lengths, "vary") != 0)
         return wm_fault (error, WM_EPEER, "campaign pins: lengths of an unknown kind");
+    if (*self->types && strcmp (self->types, "exact") != 0)
+        return wm_fault (error, WM_EPEER, "campaign pins: types of an unknown kind");
     if (self->n_output < 1 || self->n_output > WM_ANSWER_VALUES_MAX || self->n_value < 1 ||
         self->batch_hits < 1 || self->batch_bytes < 1 || self->batch_bytes > WM_RAW_BYTES_MAX)
         return wm_fault (error, WM_EPEER, "campaign pins: a number is out of its range");

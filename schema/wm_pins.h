@@ -45,10 +45,13 @@ typedef struct {
                             their patches is kept; "": files */
     char lengths[8];     /* "vary": patches and results are ragged rows (wm_ragged.h), n_value and
                             n_output the most that they have; "": all have so many */
+    char types[8];       /* "exact": inputs or outputs of the model are carried exactly
+                            (wm_exact.h), and n_value and n_output count their float32s; "": each
+                            value is a float32 */
     /* Who judged a general model at its import (wm_model_judged_by); "": it is of the family, or
        the campaign older than this pin.  */
     char judged_by[WM_PINS_JUDGED_BYTES];
-    char spec[WM_PINS_BYTES_MAX - 2592]; /* canonical specification; with table and labels */
+    char spec[WM_PINS_BYTES_MAX - 2608]; /* canonical specification; with table and labels */
 } wm_pins_t;
 
 /* Returns whether patches and results are ragged rows.  */

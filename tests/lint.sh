@@ -17,7 +17,7 @@ advice () # what, list: one line with the first few
 declare -A may=(
     [schema/base]='schema/base/*'
     [schema]='schema/*'
-    [kernels]='kernels/*|schema/base/*|schema/wm_batch.h|schema/wm_limits.h|schema/wm_ragged.h|onnx/*'
+    [kernels]='kernels/*|schema/base/*|schema/wm_batch.h|schema/wm_exact.h|schema/wm_limits.h|schema/wm_ragged.h|onnx/*'
     [broker]='broker/*|schema/*'
     [producer]='producer/*|schema/*|kernels/wm_image.h|kernels/wm_spec.h|kernels/wm_model.h'
     [gpuworker]='gpuworker/*|schema/*|kernels/wm_*'

@@ -40,7 +40,7 @@ static uint64_t unknown (counter_t *self, const char *format, ...)
 static bool shape_of_tensor (const Onnx__TensorProto *tensor, wm_port_t *shape)
 {
     uint64_t n = 1;
-    *shape = (wm_port_t){ .n_dim = (uint16_t) tensor->n_dims };
+    *shape = (wm_port_t){ .n_dim = (uint8_t) tensor->n_dims };
     if (tensor->n_dims > WM_MODEL_DIMS_MAX)
         return false;
     for (size_t d = 0; d < tensor->n_dims; d++) {

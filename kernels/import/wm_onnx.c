@@ -293,8 +293,10 @@ static wm_fault_t order_nodes (wm_onnx_t *self, wm_error_t *error)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static wm_fault_t unpack (wm_onnx_t *self, wm_error_t *error)
+wm_fault_t wm_onnx_parse (wm_onnx_t *self, wm_error_t *error)
 {
+    if (self->tensorflow || self->model)
+        return WM_OK;
     self->model = onnx__model_proto__unpack (NULL, self->size, self->bytes);
     if (!self->model)
         return wm_fault (error, WM_EBATCH, "%s: not an ONNX file, or damaged", self->path);
@@ -342,7 +344,7 @@ wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, const char *spare, w
     int elsewhere;
     fault = bound (self, &elsewhere, error);
     if (!fault && elsewhere)
-        fault = unpack (self, error);
+        fault = wm_onnx_parse (self, error);
     if (!fault && elsewhere)
         fault = wm_onnx_load_external (self, digest, error);
     wm_fault_t digested = wm_digest_finish (&digest, self->sha256, error);
@@ -352,9 +354,8 @@ wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, const char *spare, w
 wm_fault_t wm_onnx_read (wm_onnx_t *self, const char *outputs, wm_error_t *error)
 {
     bool changed = false;
-    wm_fault_t fault = self->tensorflow ? wm_graphdef_read (self, error)
-                       : self->model    ? WM_OK
-                                        : unpack (self, error);
+    wm_fault_t fault =
+        self->tensorflow ? wm_graphdef_read (self, error) : wm_onnx_parse (self, error);
     if (!fault && self->model && self->model->n_functions) {
         fault = wm_onnx_weights (self, &changed, error);
         fault = fault ? fault : wm_onnx_inline (self, error);

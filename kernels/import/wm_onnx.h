@@ -55,6 +55,10 @@ wm_fault_t wm_onnx_open (wm_onnx_t *self, const char *path, const char *spare, w
 wm_fault_t wm_onnx_lend (wm_onnx_t *self, const char *name, const void *bytes, size_t size,
                          wm_error_t *error);
 
+/* Parses an opened file, unless it is parsed, or a frozen graph; wm_onnx_read does so, too.
+   WM_EBATCH: damaged.  */
+wm_fault_t wm_onnx_parse (wm_onnx_t *self, wm_error_t *error);
+
 /* Reads the graph of an opened file, in which all weights are dense and in raw_data from here on
    (wm_onnx_weights.h). outputs: the wanted names, in this order, separated by commas;
    NULL for the graph's own. WM_EBATCH: damaged, a cycle, a name that nothing or two nodes

@@ -47,7 +47,7 @@ static wm_fault_t read_sizes (const reader_t *self, const Onnx__TensorShapeProto
                               size_t first, wm_port_t *port, wm_error_t *error)
 {
     uint64_t values = 1;
-    port->n_dim = (uint16_t) (shape->n_dim - first);
+    port->n_dim = (uint8_t) (shape->n_dim - first);
     for (uint32_t d = 0; d < port->n_dim; d++) {
         int64_t size = dim_value (shape->dim[d + first]);
         if (size < 0) {

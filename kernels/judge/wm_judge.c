@@ -1,6 +1,7 @@
 /* wm_judge.c - see wm_judge.h.  */
 #include "kernels/judge/wm_judge_private.h"
 #include "kernels/import/wm_draw.h"
+#include "kernels/import/wm_wide.h"
 #include "kernels/wm_seed.h"
 #include "schema/base/wm_allowance.h"
 
@@ -448,10 +449,11 @@ static void name_judge (const wm_judge_t *self, wm_judged_t *judged)
 }
 
 /* If ONNX Runtime refuses every drawn patch it judges nothing: it does not compute the model's
-   types, or is stricter than ONNX. Returns whether it is dropped.  */
-static bool drop_judge (wm_judge_t *self)
+   types, or is stricter than ONNX. Returns whether it is dropped. wide: as of conclude; it may have
+   refused them for scores that no float32 is, which they need not be.  */
+static bool drop_judge (wm_judge_t *self, const char *wide)
 {
-    if (!self->device[WM_JUDGE_OPENVINO] || !self->device[WM_JUDGE_ONNXRUNTIME] ||
+    if (*wide || !self->device[WM_JUDGE_OPENVINO] || !self->device[WM_JUDGE_ONNXRUNTIME] ||
         self->n_right > 0 || !self->n_judged)
         return false;
     wm_device_destroy (&self->device[WM_JUDGE_ONNXRUNTIME]);
@@ -462,8 +464,20 @@ static bool drop_judge (wm_judge_t *self)
     return true;
 }
 
-/* Says what was found.  */
-static wm_fault_t conclude (wm_judge_t *self, bool accept, wm_judged_t *judged,
+/* Refuses what OpenVINO alone would compute otherwise than ONNX defines.  */
+static wm_fault_t refuse_unjudged (const wm_judge_t *self, const char *wide, wm_error_t *error)
+{
+    if (wm_onnx_refuse_unjudged (self->onnx, error))
+        return error->fault;
+    return *wide ? wm_fault (error, WM_EBATCH,
+                             "%.200s: OpenVINO does not compute %s in that type, and ONNX Runtime "
+                             "cannot score the model: %.150s",
+                             self->onnx->path, wide, self->why[WM_JUDGE_ONNXRUNTIME].text)
+                 : WM_OK;
+}
+
+/* Says what was found. wide: what OpenVINO computes in a narrower type, or "".  */
+static wm_fault_t conclude (wm_judge_t *self, bool accept, const char *wide, wm_judged_t *judged,
                             char text[WM_JUDGE_TEXT], wm_error_t *error)
 {
     const wm_device_t *mine = self->device[WM_JUDGE_OPENVINO],
@@ -500,6 +514,10 @@ static wm_fault_t conclude (wm_judge_t *self, bool accept, wm_judged_t *judged,
                   "ONNX Runtime scores it: " WM_MODEL_DIFFERS
                   "node '%.100s' (%.60s: %s)" WM_MODEL_OTHERWISE,
                   wm_onnx_node_name (node), wm_onnx_op (node), doubt);
+    } else if (!accept && *wide) {
+        judged->judgement = WM_JUDGED_OTHER;
+        snprintf (text, WM_JUDGE_TEXT,
+                  "ONNX Runtime scores it: " WM_MODEL_DIFFERS "%.200s" WM_MODEL_OTHERWISE, wide);
     } else {
         judged->judgement = WM_JUDGED_EQUAL;
         judged->off = (float) self->off;
@@ -516,11 +534,14 @@ wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *dra
     wm_judge_t self = {
         .onnx = onnx, .whole = how->whole, .parts = parts, .share = wm_judge_find_share (onnx)
     };
+    char wide[WM_WIDE_TEXT] = "";
     *judged = (wm_judged_t){ .judgement = WM_JUDGED_BY_NONE };
     self.model = wm_model_open (draft, error);
     wm_fault_t fault = self.model ? open_engines (&self, error) : error->fault;
+    if (!fault && how->exact)
+        fault = wm_wide_find (onnx, parts->input, parts->n_input, wide, error);
     if (!fault && !self.device[WM_JUDGE_ONNXRUNTIME])
-        fault = wm_onnx_refuse_unjudged (onnx, error);
+        fault = refuse_unjudged (&self, wide, error);
     if (!fault)
         fault = take_memory (&self, error);
     if (!fault) {
@@ -532,10 +553,10 @@ wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *dra
     if (!fault)
         fault = wm_model_is_ragged (self.model, NULL) ? judge_ragged (&self, error)
                                                       : judge_dense (&self, error);
-    if (!fault && !how->other_shapes && drop_judge (&self))
-        fault = wm_onnx_refuse_unjudged (onnx, error);
+    if (!fault && !how->other_shapes && drop_judge (&self, wide))
+        fault = refuse_unjudged (&self, wide, error);
     if (!fault)
-        fault = conclude (&self, how->accept, judged, text, error);
+        fault = conclude (&self, how->accept, wide, judged, text, error);
     for (int e = 0; e < WM_JUDGE_ENGINES; e++) {
         wm_device_destroy (&self.device[e]);
         free (self.scores[e]);

@@ -28,6 +28,7 @@ wm_fault_t wm_judge_shapes (wm_onnx_t *onnx, bool whole, bool alone, const wm_mo
 typedef struct {
     bool whole;        /* inputs and outputs have no batch dimension */
     bool accept;       /* OpenVINO scores it, also where it computes something else */
+    bool exact;        /* OpenVINO's narrower types count as another result (wm_wide.h) */
     bool other_shapes; /* the engines give its outputs other shapes; those of the model are ONNX
                           Runtime's, or OpenVINO's if that is accepted */
 } wm_judge_how_t;

@@ -21,7 +21,7 @@ static wm_fault_t take_shape (const wm_judge_t *self, const wm_probe_tensor_t *o
                          "leave it out with --outputs, or import with --whole a model without a "
                          "batch dimension",
                          port->name);
-    port->n_dim = (uint16_t) (out->n_dim - first);
+    port->n_dim = (uint8_t) (out->n_dim - first);
     for (uint32_t d = 0; d < port->n_dim; d++) {
         const uint32_t size = (uint32_t) out->dim[d + first];
         port->dim[d] = is_first || port->dim[d] == size ? size : 0;

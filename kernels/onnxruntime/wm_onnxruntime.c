@@ -136,14 +136,10 @@ static void *engine_open (const wm_model_t *model, const wm_spec_t *spec,
 static void put_inputs (const engine_t *self, const float *patch,
                         wm_onnxruntime_in_t in[WM_MODEL_PORTS_MAX])
 {
-    const bool whole = wm_onnxruntime_session_whole (self->session);
     for (uint32_t i = 0; i < wm_model_n_input (self->model); i++) {
         const wm_port_t *port = wm_model_input (self->model, i);
-        in[i] =
-            (wm_onnxruntime_in_t){ .n_dim = port->n_dim + !whole, .dim = { 1 }, .value = patch };
-        for (uint32_t d = 0; d < port->n_dim; d++)
-            in[i].dim[d + !whole] = port->dim[d];
-        patch += port->n_value;
+        in[i] = wm_onnxruntime_in (self->session, i, port->n_dim, port->dim, patch);
+        patch += (size_t) port->n_value * wm_port_each (port);
     }
 }
 
@@ -163,8 +159,8 @@ static wm_fault_t take_outputs (const engine_t *self, const wm_onnxruntime_out_t
             return wm_fault (error, WM_EBATCH,
                              "output '%.128s' has another shape than on the patches of its import",
                              port->name);
-        exact &= wm_onnxruntime_floats (&out[i], scores);
-        scores += port->n_value;
+        exact &= wm_onnxruntime_take (&out[i], port, scores);
+        scores += (size_t) port->n_value * wm_port_each (port);
     }
     return exact ? WM_OK : wm_fault (error, WM_EBATCH, "%s", NO_FLOAT32);
 }
@@ -287,7 +283,7 @@ static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *o
     for (uint32_t i = 0; i < n; i++) {
         const wm_port_t *port = wm_model_output (self->model, i);
         bool fits = out[i].n_dim == port->n_dim + first && (!first || out[i].dim[0] == 1);
-        tensor[i] = (wm_ragged_t){ .n_dim = port->n_dim };
+        tensor[i] = (wm_ragged_t){ .n_dim = port->n_dim, .type = port->is_exact ? port->type : 0 };
         for (uint32_t d = 0; d < port->n_dim && fits; d++) {
             const int64_t size = out[i].dim[d + first];
             fits = size < WM_RAGGED_VALUES_MAX && (!port->dim[d] || size == port->dim[d]);
@@ -299,13 +295,13 @@ static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *o
     if (!wm_ragged_begin (scores, WM_RAGGED_VALUES_MAX, n, tensor))
         return "the outputs have more values than a message takes (12 MiB)";
     for (uint32_t i = 0; i < n; i++)
-        if (!wm_onnxruntime_floats (&out[i], scores + tensor[i].at))
+        if (!wm_onnxruntime_take (&out[i], wm_model_output (self->model, i), scores + tensor[i].at))
             return NO_FLOAT32;
     const wm_guard_found_t found = find (self, out, text);
     if (found == WM_GUARD_OUTSIDE)
         return text;
     for (uint32_t i = 0; i < n && found; i++)
-        for (uint64_t k = 0; k < out[i].n_value; k++)
+        for (uint32_t k = 0; k < tensor[i].n_float; k++)
             scores[tensor[i].at + k] = NAN;
     return NULL;
 }
@@ -313,7 +309,6 @@ static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *o
 static wm_fault_t score_row (engine_t *self, const wm_batch_t *batch, float *scores,
                              wm_error_t *error)
 {
-    const int first = !wm_onnxruntime_session_whole (self->session);
     const uint32_t n_input = wm_model_n_input (self->model);
     wm_onnxruntime_in_t in[WM_MODEL_PORTS_MAX] = { { .n_dim = 0 } };
     wm_onnxruntime_out_t out[WM_MODEL_PORTS_MAX + 1];
@@ -322,13 +317,9 @@ static wm_fault_t score_row (engine_t *self, const wm_batch_t *batch, float *sco
     char text[300];
     const char *broken = wm_model_row (wm_model_input (self->model, 0), n_input, batch->patch,
                                        batch->patch_values, tensor);
-    for (uint32_t i = 0; i < n_input && !broken; i++) {
-        in[i] = (wm_onnxruntime_in_t){ .n_dim = tensor[i].n_dim + (uint32_t) first,
-                                       .dim = { 1 },
-                                       .value = batch->patch + tensor[i].at };
-        for (uint32_t d = 0; d < tensor[i].n_dim; d++)
-            in[i].dim[d + (uint32_t) first] = tensor[i].dim[d];
-    }
+    for (uint32_t i = 0; i < n_input && !broken; i++)
+        in[i] = wm_onnxruntime_in (self->session, i, tensor[i].n_dim, tensor[i].dim,
+                                   batch->patch + tensor[i].at);
     if (!broken && !wm_onnxruntime_run (self->session, in, out, &why)) {
         broken = take_row (self, out, scores, text);
         wm_onnxruntime_release (self->session, out);

@@ -400,7 +400,27 @@ bool wm_onnxruntime_floats (const wm_onnxruntime_out_t *out, float *to)
     return equal;
 }
 
+bool wm_onnxruntime_take (const wm_onnxruntime_out_t *out, const wm_port_t *port, float *to)
+{
+    if (!port->is_exact)
+        return wm_onnxruntime_floats (out, to);
+    wm_exact_put (port->type, out->data, out->n_value, to);
+    return out->type == port->type;
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
+
+wm_onnxruntime_in_t wm_onnxruntime_in (const wm_onnxruntime_session_t *self, uint32_t i,
+                                       uint32_t n_dim, const uint32_t *dim, const float *value)
+{
+    const uint32_t first = !self->whole;
+    wm_onnxruntime_in_t in = {
+        .n_dim = n_dim + first, .dim = { 1 }, .value = value, .is_exact = self->input[i].is_exact
+    };
+    for (uint32_t d = 0; d < n_dim; d++)
+        in.dim[d + first] = dim[d];
+    return in;
+}
 
 /* A tensor of an input's type; *made is what it was converted into, for free ().  */
 static wm_fault_t make_input (wm_onnxruntime_session_t *self, uint32_t i,
@@ -419,7 +439,11 @@ static wm_fault_t make_input (wm_onnxruntime_session_t *self, uint32_t i,
         data = *made = malloc (n * each + 1);
         if (!data)
             return wm_fault (error, WM_EHOST, "no memory for an input");
-        put (self->type[i], in->value, n, data);
+        if (!in->is_exact)
+            put (self->type[i], in->value, n, data);
+        else if (!wm_exact_take (self->type[i], in->value, n, data))
+            return wm_fault (error, WM_EBATCH, "input '%.128s' has what is no value of its type",
+                             self->input[i].name);
     }
     ort_status_t *status = api->CreateTensorWithDataAsOrtValue (
         self->memory, data, n * each, in->dim, in->n_dim, self->type[i], tensor);

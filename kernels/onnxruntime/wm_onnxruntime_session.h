@@ -1,7 +1,8 @@
 /* wm_onnxruntime_session.h - a model's file as a session of ONNX Runtime.
 
-   Computes tensors of any shape that the model takes; values are float32 on our side, and are
-   converted from and to the types of the model's inputs and outputs. Every run is one thread from
+   Computes tensors of any shape that the model takes; values are float32 on our side, of some types
+   several of a value (schema/wm_exact.h), and are converted from and to the types of the model's
+   inputs and outputs. Every run is one thread from
    end to end.  Thread: several may run one session at once.  */
 #ifndef WM_ONNXRUNTIME_SESSION_H
 #define WM_ONNXRUNTIME_SESSION_H
@@ -17,6 +18,7 @@ typedef struct {
     uint32_t n_dim;
     int64_t dim[WM_ONNXRUNTIME_DIMS_MAX];
     const float *value; /* lent */
+    bool is_exact;      /* several float32s are a value */
 } wm_onnxruntime_in_t;
 
 /* A tensor that came out; wm_onnxruntime_release frees what it holds.  */
@@ -41,6 +43,10 @@ void wm_onnxruntime_session_destroy (wm_onnxruntime_session_t **self_p);
 /* Returns whether the model's inputs have no batch dimension in front of the ports'.  */
 bool wm_onnxruntime_session_whole (const wm_onnxruntime_session_t *self);
 
+/* Returns input i of a row: its values, and the n_dim dimensions behind the batch's.  */
+wm_onnxruntime_in_t wm_onnxruntime_in (const wm_onnxruntime_session_t *self, uint32_t i,
+                                       uint32_t n_dim, const uint32_t *dim, const float *value);
+
 /* Computes the outputs of these inputs, one of each port. WM_EBATCH with the node and the reason:
    the model cannot be computed on them (an index outside its table); then nothing is held.  */
 wm_fault_t wm_onnxruntime_run (wm_onnxruntime_session_t *self, const wm_onnxruntime_in_t *in,
@@ -50,6 +56,9 @@ void wm_onnxruntime_release (wm_onnxruntime_session_t *self, wm_onnxruntime_out_
 /* Converts the values of an output. false: one is an integer, or a double, that no float32 equals,
    or comes near to.  */
 bool wm_onnxruntime_floats (const wm_onnxruntime_out_t *out, float *to);
+
+/* The same for the output of a port, which may be carried exactly; n_value * wm_port_each.  */
+bool wm_onnxruntime_take (const wm_onnxruntime_out_t *out, const wm_port_t *port, float *to);
 
 /* Returns the library's version, "1.32.0".  */
 const char *wm_onnxruntime_version (void);

@@ -361,7 +361,7 @@ bool wm_openvino_graph_shape (const wm_openvino_graph_t *self, uint32_t i, uint3
                 shape.rank.min - first <= WM_MODEL_DIMS_MAX &&
                 (!first || (shape.dims[0].min == rows && shape.dims[0].max == rows));
     *port = self->output[i];
-    port->n_dim = fine ? (uint16_t) (shape.rank.min - first) : 0;
+    port->n_dim = fine ? (uint8_t) (shape.rank.min - first) : 0;
     for (uint32_t k = 0; fine && k < port->n_dim; k++) {
         const ov_dimension_t dim = shape.dims[k + first];
         const int64_t size = dim.min == dim.max ? dim.min : 0;

@@ -130,6 +130,12 @@ static wm_fault_t open_model (wiremill_t *self, const char *path, const wiremill
                          "size; serve the model with wiremill gateway, or export it with fixed "
                          "sizes",
                          path, port->name);
+    if ((port = wm_model_exact (self->model)))
+        return wm_fault (error, WM_EUSAGE,
+                         "%.300s: '%.128s' keeps a type that float32 does not hold, for wiremill "
+                         "gateway: libwiremill takes float32; import the model without "
+                         "--exact-types",
+                         path, port->name);
     self->n_value = wm_model_n_value (self->model);
     self->n_output = wm_model_n_output (self->model);
     return WM_OK;

@@ -128,6 +128,12 @@ static wm_fault_t read_ready (int fd, const char *path, int64_t until_ms, wm_lib
                          "patches of one size; send requests to wiremill gateway instead, or "
                          "export the model with fixed sizes",
                          facts->model);
+    if (!rc && facts->is_exact)
+        return wm_fault (error, WM_EUSAGE,
+                         "the model %.12s at this broker has types that float32 does not hold, and "
+                         "was imported to keep them (--exact-types): libwiremill sends float32; "
+                         "send requests to wiremill gateway instead",
+                         facts->model);
     const size_t bytes = (size_t) frame.bytes - sizeof *facts;
     if (!rc && (!facts->n_value || !facts->n_output || facts->n_output > WM_OUTPUTS_MAX ||
                 facts->n_dim > WM_LIBRARY_DIMS_MAX ||

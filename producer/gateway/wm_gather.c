@@ -3,6 +3,7 @@
 #include "producer/gateway/wm_heap.h"
 #include "schema/base/wm_table.h"
 #include "schema/wm_batch.h"
+#include "schema/wm_exact.h"
 #include "schema/wm_limits.h"
 
 #include <czmq.h>
@@ -174,7 +175,8 @@ static bool is_unfit (const job_t *job, uint32_t row)
     for (uint32_t o = 0; o < signature->n_output; o++) {
         const wm_signature_port_t *port = &signature->output[o];
         const float *value = score + (job->rows ? tensor[o].at : port->at);
-        const uint32_t n_value = job->rows ? tensor[o].n_value : port->n_value;
+        const uint32_t n_value =
+            job->rows ? tensor[o].n_float : port->n_value * wm_exact_each (port->exact);
         if (job->gather->how.is_strict || (port->type <= WM_TYPE_INT64 && is_asked (job, o)))
             for (uint32_t i = 0; i < n_value; i++)
                 is_nan |= isnan (value[i]);

@@ -191,7 +191,7 @@ static void take_ready (wm_link_t *self)
     memcpy (&facts, self->body, sizeof facts);
     if (self->was_ready &&
         (facts.n_value != self->facts.n_value || facts.n_output != self->facts.n_output ||
-         facts.is_ragged != self->facts.is_ragged ||
+         facts.is_ragged != self->facts.is_ragged || facts.is_exact != self->facts.is_exact ||
          strcmp (facts.model, self->facts.model) != 0)) {
         fail (self, WM_EHOST, "another model is now at this broker's address");
         return;

@@ -1,5 +1,6 @@
 /* wm_signature.c - see wm_signature.h.  */
 #include "producer/gateway/wm_signature_private.h"
+#include "schema/wm_exact.h"
 
 #include <czmq.h>
 #include <inttypes.h>
@@ -26,6 +27,14 @@ void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, w
         self->is_ragged |= !dim[d];
     }
     *all += port->n_value;
+}
+
+void wm_signature_carry (wm_signature_t *self, bool is_output, int type)
+{
+    wm_signature_port_t *port =
+        is_output ? &self->output[self->n_output - 1] : &self->input[self->n_input - 1];
+    port->exact = type;
+    *(is_output ? &self->n_score : &self->n_value) += port->n_value * (wm_exact_each (type) - 1);
 }
 
 /* ---- what a request means -------------------------------------------------------------------- */
@@ -316,7 +325,7 @@ wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request
     for (uint32_t p = 0; p < self->n_input; p++) {
         const wm_signature_port_t *port = &self->input[p];
         const wm_tensor_t *tensor = &request->input[plan->input[p]];
-        if (wm_type_bytes (port->type) < 4 || port->type == WM_TYPE_FP32)
+        if (wm_type_bytes (port->type) < 4 || port->type == WM_TYPE_FP32 || port->exact)
             continue;
         const size_t n = plan->n_row * wm_signature_row_values (self, port, tensor);
         for (size_t i = 0; i < n; i++) {
@@ -343,6 +352,17 @@ bool wm_signature_takes (const wm_signature_t *self, const float *value, size_t 
     return !bad;
 }
 
+void wm_signature_load (const wm_signature_port_t *port, const uint8_t *from, size_t n, float *to)
+{
+    if (port->exact)
+        wm_exact_put (port->exact, from, n, to);
+    else if (port->type == WM_TYPE_FP32 && n)
+        memcpy (to, from, n * sizeof *to);
+    else
+        for (size_t i = 0; i < n; i++)
+            to[i] = (float) wm_signature_value (port->type, from, i);
+}
+
 bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *request,
                        const wm_plan_t *plan, uint32_t row, float *to)
 {
@@ -350,11 +370,7 @@ bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *reques
         const wm_signature_port_t *port = &self->input[p];
         const size_t n = port->n_value, bytes = n * wm_type_bytes (port->type);
         const uint8_t *from = request->input[plan->input[p]].data + row * bytes;
-        if (port->type == WM_TYPE_FP32)
-            memcpy (to + port->at, from, bytes);
-        else
-            for (size_t i = 0; i < n; i++)
-                to[port->at + i] = (float) wm_signature_value (port->type, from, i);
+        wm_signature_load (port, from, n, to + port->at);
     }
     return wm_signature_takes (self, to, self->n_value);
 }
@@ -422,8 +438,20 @@ void wm_signature_put (wm_type_t type, uint8_t *to, size_t i, float score)
     }
 }
 
-bool wm_signature_is_unsure (wm_type_t type, const float *score, size_t n)
+void wm_signature_store (const wm_signature_port_t *port, const float *score, size_t n, uint8_t *to)
 {
+    if (port->exact)
+        wm_exact_take (port->exact, score, n, to);
+    else if (port->type == WM_TYPE_FP32 && n)
+        memcpy (to, score, n * sizeof *score);
+    else
+        for (size_t i = 0; i < n; i++)
+            wm_signature_put (port->type, to, i, score[i]);
+}
+
+bool wm_signature_is_unsure (const wm_signature_port_t *port, const float *score, size_t n)
+{
+    const wm_type_t type = port->exact ? WM_TYPE_FP32 : port->type;
     bool unsure = false;
     if (type != WM_TYPE_INT32 && type != WM_TYPE_INT64 && type != WM_TYPE_UINT32 &&
         type != WM_TYPE_UINT64)
@@ -448,7 +476,7 @@ wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_plan_t *pla
     for (uint32_t o = 0; o < plan->n_output; o++) {
         const wm_signature_port_t *port = &self->output[plan->output[o]];
         for (size_t row = 0; row < plan->n_row; row++)
-            if (wm_signature_is_unsure (port->type, score + row * self->n_score + port->at,
+            if (wm_signature_is_unsure (port, score + row * self->n_score + port->at,
                                         port->n_value))
                 return wm_signature_unsure (port, model, row, error);
     }
@@ -487,11 +515,7 @@ void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, con
         uint8_t *to = zmalloc (tensor->bytes ? tensor->bytes : 1);
         for (size_t row = 0; row < plan->n_row; row++) {
             const float *from = score + row * self->n_score + port->at;
-            if (port->type == WM_TYPE_FP32)
-                memcpy (to + row * row_bytes, from, row_bytes);
-            else
-                for (size_t i = 0; i < port->n_value; i++)
-                    wm_signature_put (port->type, to + row * row_bytes, i, from[i]);
+            wm_signature_store (port, from, port->n_value, to + row * row_bytes);
         }
         tensor->data = to;
     }

@@ -2,9 +2,10 @@
 
    wiremill's workers take rows of float32: all inputs of one patch, one behind the other, in the
    model's order; and return rows of float32, all outputs. A tensor of another type is converted
-   here, and only where no value changes: an integer that float32 cannot hold is refused. The engine
-   converts to the model's own types. A model with free dimensions takes ragged rows, with their
-   shapes (schema/wm_ragged.h). Thread: any; plain values.  */
+   here, and only where no value changes. Of a type that float32 does not hold, several float32s are
+   a value (schema/wm_exact.h) where ONNX Runtime scores the model; else a value that float32 cannot
+   hold is refused. The engine converts to the model's own types. A model with free dimensions takes
+   ragged rows, with their shapes (schema/wm_ragged.h). Thread: any; plain values.  */
 #ifndef WM_SIGNATURE_H
 #define WM_SIGNATURE_H
 
@@ -21,7 +22,8 @@ typedef struct {
     int64_t dim[WM_TENSOR_DIM_MAX], model[WM_TENSOR_DIM_MAX]; /* without the rows of a request;
                                        -1: free, it changes from row to row. Both have as many */
     uint32_t n_value;          /* their product; 0 where one is free */
-    uint32_t at;               /* first value in a row, unless rows are ragged */
+    uint32_t at;               /* first float32 in a row, unless rows are ragged */
+    int exact;                 /* ONNX's number of the type, if it is carried exactly; or 0 */
     const wm_labels_t *labels; /* of an output, lent; NULL: none */
 } wm_signature_port_t;
 
@@ -31,7 +33,7 @@ typedef struct {
     bool is_ragged;      /* a dimension is free: rows go one by one, as ragged rows */
     bool takes_infinite; /* infinities of a request are values; else as NaN */
     uint32_t n_input, n_output;
-    uint32_t n_value, n_score; /* of a row, or the most: of all inputs, of all outputs */
+    uint32_t n_value, n_score; /* float32s of a row, or the most: of all inputs, all outputs */
     wm_signature_port_t input[WM_SIGNATURE_PORTS_MAX], output[WM_SIGNATURE_PORTS_MAX];
 } wm_signature_t;
 
@@ -48,6 +50,9 @@ typedef struct {
 void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, wm_type_t type,
                        uint32_t n_dim, const uint32_t *dim);
 
+/* Has the port that was added last carried exactly; `type`: ONNX's number of its type.  */
+void wm_signature_carry (wm_signature_t *self, bool is_output, int type);
+
 /* Fills *plan, or returns INVALID with a text in Triton's words.  */
 wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_t *request,
                                 wm_plan_t *plan, wm_ks_error_t *error);
@@ -59,7 +64,7 @@ wm_ks_code_t wm_signature_raw (const wm_signature_t *self, const char *model, si
 
 /* Returns whether every value of the request's rows is one that float32 holds and, of an integer,
    one of 32 bits, in which OpenVINO computes integers; else INVALID names the first. Only integers
-   of 32 bits and more, and FP64, can have others.  */
+   of 32 bits and more, and FP64, can have others, and only where they are not carried exactly.  */
 wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request_t *request,
                                  const wm_plan_t *plan, wm_ks_error_t *error);
 

@@ -24,7 +24,7 @@ static bool shapes (const wm_signature_t *self, const wm_ks_request_t *request,
     for (uint32_t p = 0; p < self->n_input; p++) {
         const wm_signature_port_t *port = &self->input[p];
         const wm_tensor_t *from = &request->input[plan->input[p]];
-        tensor[p] = (wm_ragged_t){ .n_dim = port->n_model };
+        tensor[p] = (wm_ragged_t){ .n_dim = port->n_model, .type = port->exact };
         for (uint32_t d = 0, n_free = 0; d < port->n_model; d++) {
             const int64_t size =
                 port->model[d] < 0 ? free_size (port, from->dim + first, n_free++) : port->model[d];
@@ -76,11 +76,7 @@ void wm_signature_ragged_row (const wm_signature_t *self, const wm_ks_request_t 
         const wm_type_t type = self->input[p].type;
         const size_t n = tensor[p].n_value;
         const uint8_t *from = request->input[plan->input[p]].data + row * n * wm_type_bytes (type);
-        if (type == WM_TYPE_FP32 && n)
-            memcpy (to + tensor[p].at, from, n * sizeof *to);
-        else
-            for (size_t i = 0; i < n; i++)
-                to[tensor[p].at + i] = (float) wm_signature_value (type, from, i);
+        wm_signature_load (&self->input[p], from, n, to + tensor[p].at);
     }
 }
 
@@ -96,7 +92,8 @@ static wm_ks_code_t read_rows (const wm_signature_t *self, const wm_plan_t *plan
         const char *broken = wm_ragged_read (row[r], (size_t) row[r][0], &n, one);
         for (uint32_t p = 0; p < self->n_output && !broken; p++) {
             const wm_signature_port_t *port = &self->output[p];
-            bool fits = n == self->n_output && one[p].n_dim == port->n_model;
+            bool fits = n == self->n_output && one[p].n_dim == port->n_model &&
+                        one[p].type == port->exact;
             for (uint32_t d = 0; d < port->n_model && fits; d++)
                 fits = port->model[d] < 0 || port->model[d] == one[p].dim[d];
             broken = fits ? NULL : "its shapes are not those of the model, or of its config.pbtxt";
@@ -145,10 +142,9 @@ static wm_ks_code_t join (const wm_signature_t *self, const wm_plan_t *plan, con
                                "output '%s' of model '%s' has another shape in row %u than in row "
                                "0: send one row in each request",
                                port->name, model, r);
-        if (wm_signature_is_unsure (port->type, from, n))
+        if (wm_signature_is_unsure (port, from, n))
             return wm_signature_unsure (port, model, r, error);
-        for (size_t i = 0; i < n; i++)
-            wm_signature_put (port->type, data + r * n * bytes, i, from[i]);
+        wm_signature_store (port, from, n, data + r * n * bytes);
     }
     return WM_KS_OK;
 }

@@ -268,6 +268,8 @@ static wm_fault_t take_ports (wm_version_t *self, const wm_model_t *model, wm_er
                              port->name, port->type);
         wm_signature_add (&self->signature, i >= n_input, port->name, type_of (port->type),
                           port->n_dim, port->dim);
+        if (port->is_exact)
+            wm_signature_carry (&self->signature, i >= n_input, port->type);
     }
     if (self->signature.is_ragged) {
         self->signature.n_value = wm_model_n_value (model);
@@ -484,9 +486,12 @@ static void import (wm_version_t *self)
     char made[PATH_MAX + 16], log[PATH_MAX + 16];
     snprintf (made, sizeof made, "%s/model.wmm", self->folder);
     snprintf (log, sizeof log, "%s/log", self->folder);
-    const char *const argv[] = { "wiremill", "import",   "--output",
-                                 made,       self->file, self->is_whole ? "--whole" : NULL,
-                                 NULL };
+    const char *argv[7] = { "wiremill", "import", "--output", made, self->file };
+    uint32_t n = 5;
+    if (self->is_whole)
+        argv[n++] = "--whole";
+    if (!self->entry->broker) /* a farm's rows are float32 where it was given the same file */
+        argv[n] = "--exact-types";
     self->service =
         wm_respawn_once (self->entry->models->loop, "the import", argv, log, on_imported, self);
 }
@@ -518,10 +523,11 @@ static void start_crew (wm_version_t *self)
     const wm_models_t *models = self->entry->models;
     char campaign[PATH_MAX + 8], log[PATH_MAX + 16], what[192], workers[16], threads[16];
     const char *model = *self->wmm ? self->wmm : self->file;
-    const char *argv[WM_RESPAWN_WORDS_MAX + 1] = { "wiremill",  "run",   "--clients",  "--quiet",
-                                                   "--model",   model,   "--campaign", campaign,
-                                                   "--workers", workers, "--threads",  threads };
-    uint32_t n = 12;
+    const char *argv[WM_RESPAWN_WORDS_MAX + 1] = { "wiremill",     "run",   "--clients",  "--quiet",
+                                                   "--model",      model,   "--campaign", campaign,
+                                                   "--workers",    workers, "--threads",  threads,
+                                                   "--exact-types" };
+    uint32_t n = 13;
     snprintf (campaign, sizeof campaign, "%s/c", self->folder);
     snprintf (log, sizeof log, "%s/log", self->folder);
     snprintf (what, sizeof what, "the broker of '%.127s' version %ld", self->entry->name,

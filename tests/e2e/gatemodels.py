@@ -60,14 +60,14 @@ def infer(address, model, tensors, outputs=(), code=200):
 
 # ---- files ---------------------------------------------------------------------------------------
 
-def save(path, nodes, inputs, outputs, constants):
+def save(path, nodes, inputs, outputs, constants, opset=18):
     """An ONNX file: nodes of onnx.helper, (name, type, shape) of inputs and outputs, arrays by name."""
     import onnx
     from onnx import helper, numpy_helper
     value = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "g", [value(*one) for one in inputs], [value(*one) for one in outputs],
                               [numpy_helper.from_array(array, name) for name, array in constants.items()])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     model.ir_version = 8
     onnx.checker.check_model(model, full_check=True)
     os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -45,14 +45,14 @@ def nugraph(path, n_hit, n_point):
               node("MatMul", ["mixed", "filter"], ["kept"]), node("Squeeze", ["kept", "last"], ["flat"]),
               node("Sigmoid", ["flat"], ["x_filter"]), node("ReduceSum", ["point", "first"], ["vertex"], keepdims=0),
               node("ArgMax", ["logit"], ["label"], axis=1, keepdims=0),
-              node("Identity", [POINTS[0]], ["point_id"])]
+              node("Cast", [POINTS[0]], ["point_id"], to=T.FLOAT)]
 
     def kind(name):
         return T.FLOAT if name in FLOATS else T.INT64 if name == LONG else T.INT32
 
     save(path, nodes, [(name, kind(name), [n_hit]) for name in HITS] + [(name, kind(name), [n_point]) for name in POINTS],
          [("x_semantic", T.FLOAT, [n_hit, 5]), ("x_filter", T.FLOAT, [n_hit]), ("edge", T.FLOAT, [n_point, 4]),
-          ("vertex", T.FLOAT, [8]), ("label", T.INT64, [n_hit]), ("point_id", T.INT32, [n_point])], constants)
+          ("vertex", T.FLOAT, [8]), ("label", T.INT64, [n_hit]), ("point_id", T.FLOAT, [n_point])], constants)
 
 
 def files(work):

@@ -11,7 +11,16 @@
 
 #include <cmocka.h>
 
-enum { FLOAT = 1, UINT8 = 2, INT32 = 6, INT64 = 7, STRING = 8, DOUBLE = 11, UINT32 = 12, UINT64 = 13 };
+enum {
+    FLOAT = 1,
+    UINT8 = 2,
+    INT32 = 6,
+    INT64 = 7,
+    STRING = 8,
+    DOUBLE = 11,
+    UINT32 = 12,
+    UINT64 = 13
+};
 
 /* Values of `bytes` bytes come back as they were; what carries an integer is a count.  */
 static void survives (int type, const void *value, size_t bytes)
@@ -67,8 +76,8 @@ static void any_bits_survive (void **state)
     }
 }
 
-/* What compares rows (self-tests, canaries) allows 1e-4: two values that are a rounding apart differ
-   by less in each float32.  */
+/* What compares rows (self-tests, canaries) allows 1e-4: two values that are a rounding apart
+   differ by less in each float32.  */
 static void a_rounding_stays_one (void **state)
 {
     (void) state;
@@ -103,11 +112,12 @@ static void what_is_held_is_nan (void **state)
 static void hostile_rows_are_refused (void **state)
 {
     (void) state;
-    static const float whole[][3] = { { -1, 0, 0 },      { 0.5f, 0, 0 },        { 0x1p22f, 0, 0 },
-                                      { 0, 0x1p22f, 0 }, { 0, 0, 0x1p20f },     { INFINITY, 0, 0 },
+    static const float whole[][3] = { { -1, 0, 0 },      { 0.5f, 0, 0 },      { 0x1p22f, 0, 0 },
+                                      { 0, 0x1p22f, 0 }, { 0, 0, 0x1p20f },   { INFINITY, 0, 0 },
                                       { 0, 1e38f, 0 },   { 0, 0, -0x1p-149f } };
-    static const float real[][4] = { { 1, NAN, 0, 0 },      { 1, INFINITY, 0, 0 }, { INFINITY, 1, 0, 0 },
-                                     { 1, 0, 0, 0.5f },     { 1, 0, 0, 1e30f },    { NAN, 0, 0, 64 },
+    static const float real[][4] = { { 1, NAN, 0, 0 },      { 1, INFINITY, 0, 0 },
+                                     { INFINITY, 1, 0, 0 }, { 1, 0, 0, 0.5f },
+                                     { 1, 0, 0, 1e30f },    { NAN, 0, 0, 64 },
                                      { 1, 0, 0, INFINITY }, { 1, 0, 0, NAN } };
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         int64_t value = 5;
@@ -154,8 +164,8 @@ static void floats_become_the_nearest (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (limits_survive),       cmocka_unit_test (any_bits_survive),
-        cmocka_unit_test (a_rounding_stays_one), cmocka_unit_test (what_is_held_is_nan),
+        cmocka_unit_test (limits_survive),           cmocka_unit_test (any_bits_survive),
+        cmocka_unit_test (a_rounding_stays_one),     cmocka_unit_test (what_is_held_is_nan),
         cmocka_unit_test (hostile_rows_are_refused), cmocka_unit_test (floats_become_the_nearest),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);

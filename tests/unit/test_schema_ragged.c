@@ -37,6 +37,41 @@ static void rows_survive (void **state)
     assert_int_equal (wm_ragged_begin (row, length, 4, given), length);
 }
 
+/* A tensor of a type that is carried exactly takes several float32s a value.  */
+static void types_survive (void **state)
+{
+    (void) state;
+    wm_ragged_t given[3] = { { .n_dim = 1, .dim = { 3 }, .type = 7 }, /* INT64 */
+                             { .n_dim = 0, .type = 11 },              /* FP64 */
+                             { .n_dim = 2, .dim = { 2, 1 } } },
+                found[WM_RAGGED_TENSORS_MAX];
+    float row[32];
+    uint32_t n;
+    const uint32_t length = wm_ragged_begin (row, 32, 3, given);
+    assert_int_equal (length, 2 + 2 + 1 + 3 + 9 + 4 + 2);
+    assert_null (wm_ragged_read (row, length, &n, found));
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal (found[i].type, given[i].type);
+        assert_int_equal (found[i].n_dim, given[i].n_dim);
+        assert_int_equal (found[i].n_value, given[i].n_value);
+        assert_int_equal (found[i].n_float, given[i].n_float);
+        assert_int_equal (found[i].at, given[i].at);
+    }
+    assert_int_equal (found[0].n_float, 9);
+    assert_int_equal (found[1].at, found[0].at + 9);
+    assert_int_equal (found[2].at, found[1].at + 4);
+    assert_int_equal (wm_ragged_begin (row, length - 1, 3, given), 0);
+    for (uint32_t type = 1; type < 40; type++) { /* others are no such types */
+        row[2] = (float) (16 * type + 1);
+        const bool fits = !wm_ragged_read (row, length, &n, found);
+        assert_int_equal (fits, type == 7 || type == 13);
+    }
+    wm_ragged_t one = { .n_dim = 1, .dim = { WM_RAGGED_VALUES_MAX / 3 }, .type = 7 };
+    assert_int_equal (wm_ragged_begin (row, SIZE_MAX, 1, &one), 0);
+    one.dim[0] = (WM_RAGGED_VALUES_MAX - 4) / 3;
+    assert_int_equal (wm_ragged_begin (row, SIZE_MAX, 1, &one), 3 * one.dim[0] + 4);
+}
+
 static void large_rows_are_refused (void **state)
 {
     (void) state;
@@ -142,9 +177,8 @@ static void refusals_are_told (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (rows_survive),
-        cmocka_unit_test (large_rows_are_refused),
-        cmocka_unit_test (hostile_rows_are_refused),
+        cmocka_unit_test (types_survive),          cmocka_unit_test (rows_survive),
+        cmocka_unit_test (large_rows_are_refused), cmocka_unit_test (hostile_rows_are_refused),
         cmocka_unit_test (refusals_are_told),
     };
     return cmocka_run_group_tests_name ("schema/ragged", tests, NULL, NULL);
