@@ -396,7 +396,6 @@ static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model, 
     uint8_t status[KNOWN];
     uint32_t n = KNOWN;
     bool any_number = false; /* or held for another reason than a NaN */
-    bool any_scored = false;
     while (n > 1 && n * n_value > WM_RAW_BYTES_MAX / 4)
         n /= 2;
     float *moved = wm_arena_take (arena, n * n_output, sizeof *moved);
@@ -409,18 +408,12 @@ static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model, 
         fault = check_alone (device, model, inputs, scores, moved, error);
     for (uint32_t i = 0; i < n && !fault; i++) {
         any_number |= status[i] != WM_HIT_NONFINITE;
-        any_scored |= status[i] != WM_HIT_HELD;
         if (!is_steady (scores + i * n_output, moved + i * n_output, n_output))
             continue;
         const uint32_t k = parts->n_known++;
         memmove (inputs + k * n_value, inputs + i * n_value, n_value * sizeof *inputs);
         memmove (scores + k * n_output, scores + i * n_output, n_output * sizeof *scores);
     }
-    if (!fault && !any_scored && wm_model_exact (model))
-        return wm_fault (error, WM_EBATCH,
-                         "ONNX Runtime computes none of the drawn patches, and OpenVINO computes "
-                         "in other types than '%.128s' has",
-                         wm_model_exact (model)->name);
     return fault || any_number ? fault : refuse_nan (onnx, error);
 }
 

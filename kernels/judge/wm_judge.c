@@ -449,8 +449,8 @@ static void name_judge (const wm_judge_t *self, wm_judged_t *judged)
 }
 
 /* If ONNX Runtime refuses every drawn patch it judges nothing: it does not compute the model's
-   types, or is stricter than ONNX. Returns whether it is dropped. wide: as of conclude; it may have
-   refused them for scores that no float32 is, which they need not be.  */
+   types, or is stricter than ONNX. Returns whether it is dropped. wide: as of conclude; then it has
+   opened the model, and may have refused the patches for scores that no float32 is.  */
 static bool drop_judge (wm_judge_t *self, const char *wide)
 {
     if (*wide || !self->device[WM_JUDGE_OPENVINO] || !self->device[WM_JUDGE_ONNXRUNTIME] ||
@@ -514,7 +514,7 @@ static wm_fault_t conclude (wm_judge_t *self, bool accept, const char *wide, wm_
                   "ONNX Runtime scores it: " WM_MODEL_DIFFERS
                   "node '%.100s' (%.60s: %s)" WM_MODEL_OTHERWISE,
                   wm_onnx_node_name (node), wm_onnx_op (node), doubt);
-    } else if (!accept && *wide) {
+    } else if (*wide) {
         judged->judgement = WM_JUDGED_OTHER;
         snprintf (text, WM_JUDGE_TEXT,
                   "ONNX Runtime scores it: " WM_MODEL_DIFFERS "%.200s" WM_MODEL_OTHERWISE, wide);
@@ -538,7 +538,7 @@ wm_fault_t wm_judge (wm_onnx_t *onnx, const wm_judge_how_t *how, const char *dra
     *judged = (wm_judged_t){ .judgement = WM_JUDGED_BY_NONE };
     self.model = wm_model_open (draft, error);
     wm_fault_t fault = self.model ? open_engines (&self, error) : error->fault;
-    if (!fault && how->exact)
+    if (!fault && how->exact && !how->accept)
         fault = wm_wide_find (onnx, parts->input, parts->n_input, wide, error);
     if (!fault && !self.device[WM_JUDGE_ONNXRUNTIME])
         fault = refuse_unjudged (&self, wide, error);

@@ -449,9 +449,8 @@ void wm_signature_store (const wm_signature_port_t *port, const float *score, si
             wm_signature_put (port->type, to, i, score[i]);
 }
 
-bool wm_signature_is_unsure (const wm_signature_port_t *port, const float *score, size_t n)
+bool wm_signature_is_unsure (wm_type_t type, const float *score, size_t n)
 {
-    const wm_type_t type = port->exact ? WM_TYPE_FP32 : port->type;
     bool unsure = false;
     if (type != WM_TYPE_INT32 && type != WM_TYPE_INT64 && type != WM_TYPE_UINT32 &&
         type != WM_TYPE_UINT64)
@@ -476,7 +475,7 @@ wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_plan_t *pla
     for (uint32_t o = 0; o < plan->n_output; o++) {
         const wm_signature_port_t *port = &self->output[plan->output[o]];
         for (size_t row = 0; row < plan->n_row; row++)
-            if (wm_signature_is_unsure (port, score + row * self->n_score + port->at,
+            if (wm_signature_is_unsure (port->type, score + row * self->n_score + port->at,
                                         port->n_value))
                 return wm_signature_unsure (port, model, row, error);
     }

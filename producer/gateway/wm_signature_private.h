@@ -20,9 +20,9 @@ void wm_signature_store (const wm_signature_port_t *port, const float *score, si
 /* Returns whether the model takes n values: all are finite, or numbers.  */
 bool wm_signature_takes (const wm_signature_t *self, const float *value, size_t n);
 
-/* Returns whether float32 may have rounded one of n scores of this output: an integer of 32 bits
-   and more, from 2^24 on. NaN (a held row) is none.  */
-bool wm_signature_is_unsure (const wm_signature_port_t *port, const float *score, size_t n);
+/* Returns whether float32 may have rounded one of n scores of this type: an integer of 32 bits and
+   more, from 2^24 on. NaN (a held row) is none, nor is what carries an integer exactly.  */
+bool wm_signature_is_unsure (wm_type_t type, const float *score, size_t n);
 
 /* The text of that.  */
 wm_ks_code_t wm_signature_unsure (const wm_signature_port_t *port, const char *model, size_t row,

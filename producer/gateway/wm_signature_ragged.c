@@ -142,7 +142,7 @@ static wm_ks_code_t join (const wm_signature_t *self, const wm_plan_t *plan, con
                                "output '%s' of model '%s' has another shape in row %u than in row "
                                "0: send one row in each request",
                                port->name, model, r);
-        if (wm_signature_is_unsure (port, from, n))
+        if (wm_signature_is_unsure (port->type, from, n))
             return wm_signature_unsure (port, model, r, error);
         wm_signature_store (port, from, n, data + r * n * bytes);
     }

@@ -486,7 +486,7 @@ static void import (wm_version_t *self)
     char made[PATH_MAX + 16], log[PATH_MAX + 16];
     snprintf (made, sizeof made, "%s/model.wmm", self->folder);
     snprintf (log, sizeof log, "%s/log", self->folder);
-    const char *argv[7] = { "wiremill", "import", "--output", made, self->file };
+    const char *argv[8] = { "wiremill", "import", "--output", made, self->file };
     uint32_t n = 5;
     if (self->is_whole)
         argv[n++] = "--whole";

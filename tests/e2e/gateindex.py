@@ -234,12 +234,12 @@ def rows(work, address):
 
 
 def wide(work, address):
-    """Integers of more than 32 bits are refused, also where the model's answer would fit: OpenVINO took them for -2^31."""
+    """Indices of more than 32 bits fail their row, whatever their low bits are: ONNX Runtime scores this model, for its Sub."""
     i, j = np.zeros((2, 4), "<i8"), np.full((2, 2), 12, "<i4")
     for value in (2 ** 31, 2 ** 40, -2 ** 31 - 256, -2 ** 63):
         i[1, 2] = value
-        error = infer(address, "rows", [("i", "INT64", i), ("j", "INT32", j)], code=400)
-        assert f"input 'i' of model 'rows': value 6, {float(value):.17g}, {WIDE}" in error, error
+        found = infer(address, "rows", [("i", "INT64", i), ("j", "INT32", j)])
+        assert np.isnan(found["y"][1]).all() and np.isfinite(found["y"][0]).all(), (value, found)
 
 
 def strict(work, address):
