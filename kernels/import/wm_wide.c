@@ -152,6 +152,7 @@ static const struct {
                  { "DepthToSpace", 1 },
                  { "SpaceToDepth", 1 },
                  { "Trilu", 1 },
+                 { "TopK", 1 },
                  { "If", 0 },
                  { "Loop", 0 },
                  { "Scan", 0 },

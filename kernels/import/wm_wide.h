@@ -13,8 +13,8 @@
 
 #define WM_WIDE_TEXT 260
 
-/* Finds the first place: "node 'sum' (Add: INT64)", "output 'x' (FP64)"; "": none. None in a frozen
-   graph. WM_EHOST: no memory.  */
+/* Finds the first place: "node 'sum' (Add: INT64)"; else "output 'x' (INT64)", which a patch's own
+   values reach as they are; "": none. None in a frozen graph. WM_EHOST: no memory.  */
 wm_fault_t wm_wide_find (wm_onnx_t *onnx, const wm_port_t *input, uint32_t n_input,
                          char text[WM_WIDE_TEXT], wm_error_t *error);
 

@@ -66,6 +66,10 @@ static void types_survive (void **state)
         const bool fits = !wm_ragged_read (row, length, &n, found);
         assert_int_equal (fits, type == 7 || type == 13);
     }
+    row[2] = 16 * 7 + 1;
+    assert_null (wm_ragged_read (row, length, &n, found));
+    row[5] = 16 * 1 + 2; /* FP32 is no type of its own */
+    assert_non_null (wm_ragged_read (row, length, &n, found));
     wm_ragged_t one = { .n_dim = 1, .dim = { WM_RAGGED_VALUES_MAX / 3 }, .type = 7 };
     assert_int_equal (wm_ragged_begin (row, SIZE_MAX, 1, &one), 0);
     one.dim[0] = (WM_RAGGED_VALUES_MAX - 4) / 3;
