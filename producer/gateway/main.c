@@ -55,6 +55,9 @@ static const wm_option_t options[] = {
     {.name = "address-memory", .value = "PERCENT", .least = 1, .most = 100, .fallback = "50",
      .help = "of --memory, for requests and answers of one client address; of several less, so "
              "that some is left for others; 100: no limit, where a proxy sends all"},
+    {.name = "shared-memory",
+     .help = "clients on this machine may register files of /dev/shm that belong to the gateway's "
+             "user, and have their tensors there; so may everybody who reaches a port"},
     {.name = "access-log", .value = "FILE",
      .path = WM_PATH_WRITTEN, .writes = &wm_made_access_log, .task = "what is noted",
      .help = "one line a request is appended to it; - is standard output; SIGUSR1 opens it again"},
@@ -150,6 +153,7 @@ static wm_fault_t take_limits (wm_front_t *front, const wm_args_t *args, wm_erro
     const unsigned percent = (unsigned) wm_args_number (args, "address-memory");
     front->budget = wm_budget_new (front->loop, memory, memory / 400 * percent, percent);
     front->slices = wm_slices_new (front->loop);
+    front->shared = wm_args_given (args, "shared-memory") ? wm_shared_new ("/dev/shm") : NULL;
     front->access_path = wm_args_text (args, "access-log");
     return wm_front_open_access (front, error);
 }
@@ -355,6 +359,7 @@ static int gateway_main (const wm_args_t *args)
     wm_budget_destroy (&self.front.budget);
     wm_addresses_destroy (&self.front.addresses);
     wm_slices_destroy (&self.front.slices);
+    wm_shared_destroy (&self.front.shared);
     if (self.front.access)
         fclose (self.front.access);
     if (self.signals >= 0)

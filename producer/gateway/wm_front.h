@@ -7,6 +7,7 @@
 #include "producer/gateway/wm_budget.h"
 #include "producer/gateway/wm_kserve.h"
 #include "producer/gateway/wm_loop.h"
+#include "producer/gateway/wm_shared.h"
 #include "producer/gateway/wm_slice.h"
 #include "schema/base/wm_fault.h"
 
@@ -27,6 +28,7 @@ typedef struct {
     wm_budget_t *budget;
     wm_addresses_t *addresses;
     wm_slices_t *slices;
+    wm_shared_t *shared;               /* NULL: switched off */
     size_t message_max;                /* bytes of a request, also inflated */
     size_t connections_max;            /* of each transport */
     const char *access_path;           /* of the access log, "-": standard output */

@@ -102,6 +102,7 @@ static void forget (wm_item_t *item)
     wm_method_cancel (item);
     wm_loop_untimer (&item->timer);
     wm_zip_destroy (&item->zip);
+    wm_slice_end (&item->slice);
     wm_infer_free (&item->infer);
     free (item->body);
     item->body = NULL;

@@ -147,18 +147,19 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
 {
     wm_item_t *item = infer->owner;
     wm_buffer_t response = { 0 };
+    wm_ks_error_t error;
     item->is_pending = false;
-    if (answer->code) {
-        wm_ks_error_t error;
+    if (answer->code)
         wm_ks_fail (&error, answer->code, "%s", answer->text ? answer->text : "no reason is known");
+    if (answer->code || wm_infer_place (infer, answer, &error)) {
         fail_infer (item, &error);
         return;
     }
     begin_answer (item);
     if (!item->call->method->is_stream) {
-        wm_infer_encode (&item->out, &infer->request, answer);
+        wm_infer_encode (&item->out, infer, answer);
     } else {
-        wm_infer_encode (&response, &infer->request, answer);
+        wm_infer_encode (&response, infer, answer);
         wm_proto_put_bytes (&response, 4, final_response, sizeof final_response - 1);
         wm_proto_put_bytes (&item->out, 2, response.data, response.bytes);
         free (response.data);
@@ -171,20 +172,37 @@ static void on_timeout (void *argument)
     wm_item_t *item = argument;
     const wm_ks_error_t error = WM_KS_EXPIRED;
     item->timer = NULL;
+    wm_slice_end (&item->slice);
     wm_method_cancel (item);
     fail_infer (item, &error);
 }
 
-/* The memory for values in `contents` and for scores is there.  */
+/* Reads values in `contents` and in shared memory, and gives the request to the models when it has
+   them all.  */
+static bool read_values (void *argument, size_t *left)
+{
+    wm_item_t *item = argument;
+    wm_ks_error_t error;
+    if (wm_infer_values (&item->infer, left, &error))
+        return true;
+    if (error.code) {
+        fail_infer (item, &error);
+        return false;
+    }
+    item->is_pending = true;
+    wm_models_infer (front_of (item)->models, &item->infer.request);
+    return false;
+}
+
+/* The memory for values and for scores is there.  */
 static void begin_infer (void *argument)
 {
     wm_item_t *item = argument;
-    wm_ks_error_t error = { .code = WM_KS_OK };
-    size_t bytes = SIZE_MAX;
-    wm_infer_values (&item->infer, &bytes, &error);
-    assert (!error.code); /* they have been counted */
-    item->is_pending = true;
-    wm_models_infer (front_of (item)->models, &item->infer.request);
+    size_t none = 0;
+    if (item->infer.values_bytes)
+        wm_slice_begin (front_of (item)->slices, &item->slice, read_values, item);
+    else
+        read_values (item, &none);
 }
 
 static void take_infer (wm_item_t *item)
@@ -288,15 +306,45 @@ static void take_unload (wm_item_t *item)
     json_decref (request);
 }
 
+/* ---- system shared memory -------------------------------------------------------------------- */
+
+static json_t *shared_status (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    json_t *regions = wm_shared_status (front->shared, text_of (request, "name"), error);
+    return regions ? json_pack ("{s:o}", "regions", regions) : NULL;
+}
+
+static json_t *shared_register (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    return wm_shared_register (front->shared, text_of (request, "name"), request, error)
+               ? NULL
+               : json_object ();
+}
+
+static json_t *shared_unregister (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    return wm_shared_unregister (front->shared, text_of (request, "name"), error) ? NULL
+                                                                                  : json_object ();
+}
+
+static json_t *cuda (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    (void) request;
+    return wm_shared_cuda (front->shared, false, error) ? NULL : json_object ();
+}
+
+static json_t *cuda_unregister (wm_front_t *front, const json_t *request, wm_ks_error_t *error)
+{
+    (void) request;
+    return wm_shared_cuda (front->shared, true, error) ? NULL : json_object ();
+}
+
 /* ---- what there is not ----------------------------------------------------------------------- */
 
 static void take_none (wm_item_t *item)
 {
     char text[160];
-    snprintf (text, sizeof text, "%s is not supported%s", item->call->method->name,
-              strstr (item->call->method->name, "SharedMemory")
-                  ? ": send the tensors in the request"
-                  : "");
+    snprintf (text, sizeof text, "%s is not supported", item->call->method->name);
     wm_call_finish (item->call, WM_KS_UNIMPLEMENTED, text);
 }
 
@@ -315,12 +363,16 @@ static const wm_method_t methods[] = {
       repository_index },
     { "RepositoryModelLoad", false, take_load, wm_message_repository, wm_message_empty, NULL },
     { "RepositoryModelUnload", false, take_unload, wm_message_repository, wm_message_empty, NULL },
-    { "SystemSharedMemoryStatus", false, take_none, NULL, NULL, NULL },
-    { "SystemSharedMemoryRegister", false, take_none, NULL, NULL, NULL },
-    { "SystemSharedMemoryUnregister", false, take_none, NULL, NULL, NULL },
-    { "CudaSharedMemoryStatus", false, take_none, NULL, NULL, NULL },
-    { "CudaSharedMemoryRegister", false, take_none, NULL, NULL, NULL },
-    { "CudaSharedMemoryUnregister", false, take_none, NULL, NULL, NULL },
+    { "SystemSharedMemoryStatus", false, wm_method_json, wm_message_region, wm_message_regions,
+      shared_status },
+    { "SystemSharedMemoryRegister", false, wm_method_json, wm_message_region, wm_message_empty,
+      shared_register },
+    { "SystemSharedMemoryUnregister", false, wm_method_json, wm_message_region, wm_message_empty,
+      shared_unregister },
+    { "CudaSharedMemoryStatus", false, wm_method_json, wm_message_empty, wm_message_empty, cuda },
+    { "CudaSharedMemoryRegister", false, wm_method_json, wm_message_empty, wm_message_empty, cuda },
+    { "CudaSharedMemoryUnregister", false, wm_method_json, wm_message_empty, wm_message_empty,
+      cuda_unregister },
     { "TraceSetting", false, take_none, NULL, NULL, NULL },
     { "LogSettings", false, take_none, NULL, NULL, NULL },
     { NULL, false, NULL, NULL, NULL, NULL },

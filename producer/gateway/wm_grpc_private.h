@@ -38,6 +38,7 @@ struct wm_item_t {
     uint8_t *body;     /* room for body_max bytes, of `bytes` */
     size_t bytes, got, body_max;
     wm_zip_t *zip;      /* while it is inflated */
+    wm_slice_t slice;   /* while values are read */
     bool is_whole;      /* all bytes have come */
     bool has_hold;      /* memory is granted */
     bool is_compressed; /* it is still to be inflated */

@@ -144,7 +144,8 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
     self->is_pending = false;
     if (answer->code)
         wm_ks_fail (&error, answer->code, "%s", answer->text ? answer->text : "no reason is known");
-    if (answer->code || wm_infer_page (&self->written, infer, answer, &error))
+    if (answer->code || wm_infer_place (infer, answer, &error) ||
+        wm_infer_page (&self->written, infer, answer, &error))
         wm_visit_fail (self, &error);
     else if (!wm_infer_write (&self->written, &left))
         send_written (self);
@@ -315,6 +316,63 @@ static void unload (wm_visit_t *self, const char *model, const char *version)
     wm_models_unload (models (self), model, on_changed, changes (self));
 }
 
+/* ---- system shared memory; the words are the region's name ----------------------------------- */
+
+static void shared_status (wm_visit_t *self, const char *name, const char *none)
+{
+    (void) none;
+    wm_ks_error_t error;
+    const char *key;
+    json_t *region;
+    json_t *regions = wm_shared_status (wm_visit_front (self)->shared, name, &error);
+    json_t *list = regions ? json_array () : NULL;
+    json_object_foreach (regions, key, region) json_array_append (list, region);
+    json_decref (regions);
+    answer (self, list, &error);
+}
+
+/* Answers that something is done, or why it is not.  */
+static void answer_done (wm_visit_t *self, wm_ks_code_t code, const wm_ks_error_t *error)
+{
+    if (code)
+        wm_visit_fail (self, error);
+    else
+        wm_visit_json (self, 200, NULL);
+}
+
+static void shared_register (wm_visit_t *self, const char *name, const char *none)
+{
+    (void) none;
+    wm_ks_error_t error;
+    json_t *request = read_json (self);
+    const wm_ks_code_t code =
+        wm_shared_register (wm_visit_front (self)->shared, name, request, &error);
+    json_decref (request);
+    answer_done (self, code, &error);
+}
+
+static void shared_unregister (wm_visit_t *self, const char *name, const char *none)
+{
+    (void) none;
+    wm_ks_error_t error;
+    const wm_ks_code_t code = wm_shared_unregister (wm_visit_front (self)->shared, name, &error);
+    answer_done (self, code, &error);
+}
+
+static void cuda (wm_visit_t *self, const char *name, const char *none)
+{
+    (void) name, (void) none;
+    wm_ks_error_t error;
+    answer_done (self, wm_shared_cuda (wm_visit_front (self)->shared, false, &error), &error);
+}
+
+static void cuda_unregister (wm_visit_t *self, const char *name, const char *none)
+{
+    (void) name, (void) none;
+    wm_ks_error_t error;
+    answer_done (self, wm_shared_cuda (wm_visit_front (self)->shared, true, &error), &error);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -341,6 +399,16 @@ static const route_t routes[] = {
     { "/v2/repository/index", true, repository_index },
     { "/v2/repository/models/*/load", true, load },
     { "/v2/repository/models/*/unload", true, unload },
+    { "/v2/systemsharedmemory/status", false, shared_status },
+    { "/v2/systemsharedmemory/region/*/status", false, shared_status },
+    { "/v2/systemsharedmemory/region/*/register", true, shared_register },
+    { "/v2/systemsharedmemory/region/*/unregister", true, shared_unregister },
+    { "/v2/systemsharedmemory/unregister", true, shared_unregister },
+    { "/v2/cudasharedmemory/status", false, cuda },
+    { "/v2/cudasharedmemory/region/*/status", false, cuda },
+    { "/v2/cudasharedmemory/region/*/register", true, cuda },
+    { "/v2/cudasharedmemory/region/*/unregister", true, cuda_unregister },
+    { "/v2/cudasharedmemory/unregister", true, cuda_unregister },
     { "/metrics", false, metrics },
 };
 
@@ -384,10 +452,7 @@ void wm_visit_route (wm_visit_t *self)
         wm_visit_allow (self, allowed);
         return;
     }
-    if (strstr (self->path, "sharedmemory/"))
-        wm_ks_fail (&error, WM_KS_UNIMPLEMENTED,
-                    "shared memory is not supported: send the tensors in the request");
-    else if (strstr (self->path, "/trace/setting") || strcmp (self->path, "/v2/logging") == 0)
+    if (strstr (self->path, "/trace/setting") || strcmp (self->path, "/v2/logging") == 0)
         wm_ks_fail (&error, WM_KS_UNIMPLEMENTED, "trace and log settings are not supported");
     else
         wm_ks_fail (&error, WM_KS_NOT_FOUND, "there is no %.200s here", self->path);

@@ -15,6 +15,7 @@ struct wm_infer_block_t {
 
 void wm_infer_free (wm_infer_t *self)
 {
+    wm_infer_unshare (self);
     while (self->block) {
         struct wm_infer_block_t *next = self->block->next;
         free (self->block);
@@ -125,11 +126,14 @@ bool wm_infer_values (wm_infer_t *self, size_t *bytes, wm_ks_error_t *error)
     error->code = WM_KS_OK;
     for (; self->values && self->n_read < request->n_input; self->n_read++) {
         wm_tensor_t *tensor = &request->input[self->n_read];
-        if (!self->values[self->n_read].text)
+        const wm_shared_part_t *part = wm_infer_shared_in (self, self->n_read);
+        if (!part && !self->values[self->n_read].text)
             continue;
         if (!tensor->data)
             tensor->data = wm_infer_alloc (self, tensor->bytes);
-        if (self->read (self, tensor, (uint8_t *) (uintptr_t) tensor->data, bytes, error))
+        uint8_t *to = (uint8_t *) (uintptr_t) tensor->data;
+        if (part ? wm_infer_copy (self, part, to, bytes, error)
+                 : self->read (self, tensor, to, bytes, error))
             return true;
         if (error->code)
             return false;

@@ -14,6 +14,7 @@
 #include "producer/gateway/wm_json.h"
 #include "producer/gateway/wm_kserve.h"
 #include "producer/gateway/wm_proto.h"
+#include "producer/gateway/wm_shared.h"
 
 #define WM_INFER_TENSORS_MAX 256 /* in one request */
 #define WM_INFER_NAME_MAX 1024   /* bytes of a name */
@@ -35,6 +36,8 @@ typedef struct wm_infer_t {
     wm_json_data_t *values; /* where they are, of each input; text NULL: its data is there */
     uint32_t n_read;        /* inputs that are read; the next one, where it has begun: */
     wm_json_reader_t reader;
+    size_t n_copied;            /* ... its bytes that were copied from shared memory */
+    wm_shared_part_t *in, *out; /* of each input and output that is wanted; NULL: none has any */
     /* Reads values of an input whose data has been allocated. True: there is more.  */
     bool (*read) (struct wm_infer_t *self, wm_tensor_t *tensor, uint8_t *to, size_t *bytes,
                   wm_ks_error_t *error);
@@ -64,6 +67,36 @@ wm_ks_code_t wm_infer_need (wm_infer_t *self, size_t *more, wm_ks_error_t *error
    more. False: all inputs have their data, or error->code is not OK.  */
 bool wm_infer_values (wm_infer_t *self, size_t *bytes, wm_ks_error_t *error);
 
+/* ---- shared memory (wm_infer_shared.c) ------------------------------------------------------- */
+
+/* A parameter of a tensor; texts are lent.  */
+typedef struct {
+    const char *key, *text; /* text: "" where it is a number */
+    size_t key_bytes, text_bytes;
+    int64_t number;
+} wm_infer_parameter_t;
+/* Reads one into *wish; those that are not of shared memory leave it.  */
+void wm_infer_wish (wm_infer_t *self, wm_shared_wish_t *wish,
+                    const wm_infer_parameter_t *parameter);
+/* Takes where an input's data is; it is copied by wm_infer_values. The wish has a region.  */
+wm_ks_code_t wm_infer_share_input (wm_infer_t *self, wm_tensor_t *tensor,
+                                   const wm_shared_wish_t *wish, wm_ks_error_t *error);
+/* Takes where a wanted output's data is to be; without a region: nowhere. All outputs are
+   known.  */
+wm_ks_code_t wm_infer_share_output (wm_infer_t *self, uint32_t output, const wm_shared_wish_t *wish,
+                                    wm_ks_error_t *error);
+/* Returns the part of an input or output; NULL: it is in the message.  */
+const wm_shared_part_t *wm_infer_shared_in (const wm_infer_t *self, uint32_t input);
+const wm_shared_part_t *wm_infer_shared_out (const wm_infer_t *self, uint32_t output);
+/* Copies an input until *bytes are copied, as wm_infer_t.read does.  */
+bool wm_infer_copy (wm_infer_t *self, const wm_shared_part_t *part, uint8_t *to, size_t *bytes,
+                    wm_ks_error_t *error);
+/* Copies the outputs of an answer to where they are to be. Before it is encoded.  */
+wm_ks_code_t wm_infer_place (const wm_infer_t *self, const wm_ks_answer_t *answer,
+                             wm_ks_error_t *error);
+/* Gives all parts back.  */
+void wm_infer_unshare (wm_infer_t *self);
+
 /* ---- gRPC ------------------------------------------------------------------------------------ */
 
 /* Decodes a ModelInferRequest, but for values (wm_infer_values). On an error the request has its id
@@ -71,9 +104,8 @@ bool wm_infer_values (wm_infer_t *self, size_t *bytes, wm_ks_error_t *error);
 wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
                               wm_ks_error_t *error);
 
-/* Returns the bytes of a ModelInferResponse and appends it.  */
-void wm_infer_encode (wm_buffer_t *to, const wm_ks_request_t *request,
-                      const wm_ks_answer_t *answer);
+/* Appends a ModelInferResponse.  */
+void wm_infer_encode (wm_buffer_t *to, const wm_infer_t *infer, const wm_ks_answer_t *answer);
 
 /* ---- HTTP ------------------------------------------------------------------------------------ */
 

@@ -110,14 +110,46 @@ static bool read_values (wm_infer_t *self, wm_tensor_t *tensor, uint8_t *to, siz
     return false;
 }
 
+/* Reads where a tensor wants to be, of its parameters.  */
+static wm_ks_code_t take_wish (wm_infer_t *self, const json_t *object, const char *name,
+                               wm_shared_wish_t *wish, wm_ks_error_t *error)
+{
+    const char *key;
+    json_t *value;
+    *wish = (wm_shared_wish_t){ 0 };
+    json_object_foreach (json_object_get (object, "parameters"), key, value)
+    {
+        const bool is_text = strcmp (key, "shared_memory_region") == 0;
+        if (strncmp (key, "shared_memory_", 14) == 0 &&
+            (is_text ? !json_is_string (value) : !json_is_integer (value)))
+            return wm_ks_fail (error, WM_KS_INVALID, "'%.40s' of '%.100s' is no %s", key, name,
+                               is_text ? "text" : "integer");
+        const wm_infer_parameter_t one = { .key = key,
+                                           .key_bytes = strlen (key),
+                                           .text = is_text ? json_string_value (value) : "",
+                                           .text_bytes = is_text ? json_string_length (value) : 0,
+                                           .number = json_integer_value (value) };
+        wm_infer_wish (self, wish, &one);
+    }
+    return WM_KS_OK;
+}
+
 static wm_ks_code_t take_data (wm_infer_t *self, wm_tensor_t *tensor, const json_t *input,
                                tail_t *tail, wm_ks_error_t *error)
 {
     const json_t *size = parameter (input, "binary_data_size"),
                  *data = json_object_get (input, "data");
-    if (parameter (input, "shared_memory_region"))
-        return wm_ks_fail (error, WM_KS_UNIMPLEMENTED,
-                           "shared memory is not supported: send the tensors in the request");
+    wm_shared_wish_t wish;
+    const wm_ks_code_t code = take_wish (self, input, tensor->name, &wish, error);
+    if (code)
+        return code;
+    if (wish.region && (size || data))
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "input '%.100s': 'shared_memory_region' goes without 'data' and "
+                           "'binary_data_size'",
+                           tensor->name);
+    if (wish.region)
+        return wm_infer_share_input (self, tensor, &wish, error);
     if (size) {
         const json_int_t bytes = json_integer_value (size);
         if (!json_is_integer (size) || bytes < 0 || data)
@@ -169,13 +201,14 @@ static wm_ks_code_t take_outputs (wm_infer_t *self, const json_t *outputs, wm_ks
                      *binary = parameter (output, "binary_data"),
                      *classes = parameter (output, "classification");
         const json_int_t n_class = json_integer_value (classes);
-        const wm_ks_code_t code =
-            take_text (self, &self->request.output[i], output, "name", true, error);
+        wm_shared_wish_t wish;
+        wm_ks_code_t code = take_text (self, &self->request.output[i], output, "name", true, error);
+        if (!code)
+            code = take_wish (self, output, self->request.output[i], &wish, error);
+        if (!code)
+            code = wm_infer_share_output (self, i, &wish, error);
         if (code)
             return code;
-        if (parameter (output, "shared_memory_region"))
-            return wm_ks_fail (error, WM_KS_UNIMPLEMENTED,
-                               "shared memory is not supported: ask for the scores");
         if (classes && (!json_is_integer (classes) || n_class < 0))
             return wm_ks_fail (error, WM_KS_INVALID,
                                "Unable to parse 'outputs': 'classification' of output '%.100s' is "

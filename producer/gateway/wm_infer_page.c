@@ -88,8 +88,11 @@ static bool put_data (wm_buffer_t *to, const wm_tensor_t *tensor, size_t *at, si
     return false;
 }
 
+/* Where the values of an output are. Of those in shared memory Triton's clients want no word.  */
+typedef enum { IN_JSON, IN_BINARY, IN_SHARED } place_t;
+
 /* Appends what is known of an output, up to its data.  */
-static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor, bool is_json)
+static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor, place_t place)
 {
     char text[64];
     put_text (to, "{\"name\":");
@@ -101,7 +104,9 @@ static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor, bool is_json
         snprintf (text, sizeof text, "%s%lld", i ? "," : "", (long long) tensor->dim[i]);
         put_text (to, text);
     }
-    if (is_json)
+    if (place == IN_SHARED)
+        put_text (to, "]}");
+    else if (place == IN_JSON)
         put_text (to, "],\"data\":");
     else {
         snprintf (text, sizeof text, "],\"parameters\":{\"binary_data_size\":%zu}}", tensor->bytes);
@@ -109,9 +114,12 @@ static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor, bool is_json
     }
 }
 
-static bool is_json (const wm_infer_t *infer, uint32_t output)
+static place_t place_of (const wm_infer_t *infer, uint32_t output)
 {
-    return infer->request.n_output ? infer->is_json[output] : infer->all_json;
+    if (wm_infer_shared_out (infer, output))
+        return IN_SHARED;
+    return (infer->request.n_output ? infer->is_json[output] : infer->all_json) ? IN_JSON
+                                                                                : IN_BINARY;
 }
 
 wm_ks_code_t wm_infer_page (wm_infer_page_t *self, const wm_infer_t *infer,
@@ -123,7 +131,8 @@ wm_ks_code_t wm_infer_page (wm_infer_page_t *self, const wm_infer_t *infer,
     *self = (wm_infer_page_t){ .infer = infer, .answer = answer, .json_bytes = SIZE_MAX };
     for (uint32_t i = 0; i < answer->n_output; i++) {
         const wm_tensor_t *tensor = &answer->output[i];
-        if (is_json (infer, i) && (tensor->type == WM_TYPE_FP16 || tensor->type == WM_TYPE_BF16))
+        if (place_of (infer, i) == IN_JSON &&
+            (tensor->type == WM_TYPE_FP16 || tensor->type == WM_TYPE_BF16))
             return wm_ks_fail (error, WM_KS_INVALID,
                                "JSON has no %s: ask for output '%.100s' with 'binary_data': true",
                                wm_type_name (tensor->type), tensor->name);
@@ -150,21 +159,21 @@ bool wm_infer_write (wm_infer_page_t *self, size_t *left)
     bool has_binary = false;
     for (; self->n_written < answer->n_output; self->n_written++) {
         const wm_tensor_t *tensor = &answer->output[self->n_written];
-        const bool is_text = is_json (self->infer, self->n_written);
+        const place_t place = place_of (self->infer, self->n_written);
         if (!self->is_begun) {
             put_text (&self->to, self->n_written ? "," : "");
-            put_output (&self->to, tensor, is_text);
+            put_output (&self->to, tensor, place);
             self->is_begun = true;
             self->at = 0;
         }
-        if (is_text && put_data (&self->to, tensor, &self->at, left))
+        if (place == IN_JSON && put_data (&self->to, tensor, &self->at, left))
             return true;
         self->is_begun = false;
     }
     put_text (&self->to, "]}");
     const size_t json_bytes = self->to.bytes;
     for (uint32_t i = 0; i < answer->n_output; i++)
-        if (!is_json (self->infer, i)) {
+        if (place_of (self->infer, i) == IN_BINARY) {
             has_binary = true;
             wm_buffer_put (&self->to, answer->output[i].data, answer->output[i].bytes);
         }
@@ -183,7 +192,10 @@ size_t wm_infer_text_bytes (const wm_infer_t *infer, const wm_ks_answer_t *answe
     for (uint32_t i = 0; i < answer->n_output; i++) {
         const wm_tensor_t *tensor = &answer->output[i];
         const size_t size = tensor->type == WM_TYPE_BYTES ? 1 : wm_type_bytes (tensor->type);
-        bytes += is_json (infer, i) ? tensor->bytes / size * most[tensor->type] : tensor->bytes;
+        const place_t place = place_of (infer, i);
+        bytes += place == IN_JSON     ? tensor->bytes / size * most[tensor->type]
+                 : place == IN_BINARY ? tensor->bytes
+                                      : 0;
     }
     return bytes;
 }

@@ -44,12 +44,13 @@ static wm_ks_code_t keep (wm_infer_t *self, char **to, slice_t from, const char 
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Reads an entry of map<string, InferParameter>. Numbers of every kind become one.  */
-static bool parameter (const wm_field_t *entry, slice_t *key, uint64_t *value)
+/* Reads an entry of map<string, InferParameter>. Numbers of every kind become one. text: without
+   data where it is none.  */
+static bool parameter (const wm_field_t *entry, slice_t *key, uint64_t *value, slice_t *text)
 {
     wm_proto_t in = wm_proto_of (entry->data, entry->bytes), inner;
     wm_field_t field;
-    *key = (slice_t){ 0 };
+    *key = *text = (slice_t){ 0 };
     *value = 0;
     while (wm_proto_next (&in, &field)) {
         if (is (&field, 1, WM_WIRE_BYTES))
@@ -60,6 +61,8 @@ static bool parameter (const wm_field_t *entry, slice_t *key, uint64_t *value)
         while (wm_proto_next (&inner, &field))
             if (field.wire == WM_WIRE_VARINT)
                 *value = field.number;
+            else if (is (&field, 3, WM_WIRE_BYTES))
+                *text = slice (&field);
         if (inner.is_bad)
             return false;
     }
@@ -75,9 +78,9 @@ static bool is_key (slice_t key, const char *name)
 static wm_ks_code_t request_parameter (wm_infer_t *self, const wm_field_t *entry,
                                        wm_ks_error_t *error)
 {
-    slice_t key;
+    slice_t key, text;
     uint64_t value;
-    if (!parameter (entry, &key, &value))
+    if (!parameter (entry, &key, &value, &text))
         return malformed (error, "a parameter");
     if (is_key (key, "priority"))
         self->request.priority = value > UINT32_MAX ? UINT32_MAX : (uint32_t) value;
@@ -86,18 +89,24 @@ static wm_ks_code_t request_parameter (wm_infer_t *self, const wm_field_t *entry
     return WM_KS_OK;
 }
 
-/* Of an input or output: what would change its data is refused, the rest ignored. *n_class: of the
+/* Of an input or output: what would change its data is taken, the rest ignored. *n_class: of the
    classification extension.  */
-static wm_ks_code_t tensor_parameter (const wm_field_t *entry, uint32_t *n_class,
+static wm_ks_code_t tensor_parameter (wm_infer_t *self, const wm_field_t *entry,
+                                      wm_shared_wish_t *wish, uint32_t *n_class,
                                       wm_ks_error_t *error)
 {
-    slice_t key;
+    slice_t key, text;
     uint64_t value;
-    if (!parameter (entry, &key, &value))
+    if (!parameter (entry, &key, &value, &text))
         return malformed (error, "a parameter of a tensor");
-    if (is_key (key, "shared_memory_region"))
-        return wm_ks_fail (error, WM_KS_UNIMPLEMENTED,
-                           "shared memory is not supported: send the tensors in the request");
+    if (!wm_proto_is_text (text.data, text.bytes) || text.bytes > WM_INFER_NAME_MAX)
+        text = (slice_t){ 0 }; /* no region has such a name */
+    wm_infer_wish (self, wish,
+                   &(wm_infer_parameter_t){ .key = (const char *) key.data,
+                                            .key_bytes = key.bytes,
+                                            .text = (const char *) text.data,
+                                            .text_bytes = text.bytes,
+                                            .number = (int64_t) value });
     if (is_key (key, "classification") && value > INT64_MAX)
         return wm_ks_fail (error, WM_KS_INVALID,
                            "the parameter 'classification' is a number of classes");
@@ -228,9 +237,15 @@ static bool take_shape (wm_tensor_t *tensor, const wm_field_t *field)
     return field->wire == WM_WIRE_BYTES && !packed.is_bad;
 }
 
-/* Reads an InferInputTensor. *contents: its values, without data where it has none.  */
+/* What an input has beside its shape: values, without data where there are none; a region.  */
+typedef struct {
+    slice_t contents;
+    wm_shared_wish_t wish;
+} source_t;
+
+/* Reads an InferInputTensor.  */
 static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message, wm_tensor_t *tensor,
-                                slice_t *contents, wm_ks_error_t *error)
+                                source_t *source, wm_ks_error_t *error)
 {
     wm_proto_t in = wm_proto_of (message->data, message->bytes);
     wm_field_t field;
@@ -238,7 +253,7 @@ static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message, wm_
     char *type_name = NULL;
     uint32_t none;
     wm_ks_code_t code = WM_KS_OK;
-    *contents = (slice_t){ 0 };
+    *source = (source_t){ 0 };
     while (!code && wm_proto_next (&in, &field)) {
         if (is (&field, 1, WM_WIRE_BYTES))
             name = slice (&field);
@@ -249,9 +264,9 @@ static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message, wm_
                                "the shape of an input is malformed, or of more than %d dimensions",
                                WM_TENSOR_DIM_MAX);
         else if (is (&field, 4, WM_WIRE_BYTES))
-            code = tensor_parameter (&field, &none, error);
+            code = tensor_parameter (self, &field, &source->wish, &none, error);
         else if (is (&field, 5, WM_WIRE_BYTES))
-            *contents = slice (&field);
+            source->contents = slice (&field);
     }
     if (!code && in.is_bad)
         code = malformed (error, "an input");
@@ -270,9 +285,10 @@ static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message, wm_
     return WM_KS_OK;
 }
 
-static wm_ks_code_t take_output (wm_infer_t *self, const wm_field_t *message, char **name,
-                                 uint32_t *n_class, wm_ks_error_t *error)
+static wm_ks_code_t take_output (wm_infer_t *self, const wm_field_t *message, uint32_t output,
+                                 wm_ks_error_t *error)
 {
+    wm_shared_wish_t wish = { 0 };
     wm_proto_t in = wm_proto_of (message->data, message->bytes);
     wm_field_t field;
     slice_t text = { 0 };
@@ -281,11 +297,13 @@ static wm_ks_code_t take_output (wm_infer_t *self, const wm_field_t *message, ch
         if (is (&field, 1, WM_WIRE_BYTES))
             text = slice (&field);
         else if (is (&field, 2, WM_WIRE_BYTES))
-            code = tensor_parameter (&field, n_class, error);
+            code = tensor_parameter (self, &field, &wish, &self->request.n_class[output], error);
     }
     if (!code && in.is_bad)
         code = malformed (error, "a requested output");
-    return code ? code : keep (self, name, text, "the name of an output", error);
+    if (!code)
+        code = keep (self, &self->request.output[output], text, "the name of an output", error);
+    return code ? code : wm_infer_share_output (self, output, &wish, error);
 }
 
 /* The parts of a request, before there is memory for them.  */
@@ -319,13 +337,44 @@ static wm_ks_code_t take_names (wm_infer_t *self, const parts_t *parts, wm_ks_er
         code = keep (self, &request->model, parts->model, "the model's name", error);
     if (!code)
         code = keep (self, &request->version, parts->version, "the model's version", error);
-    if (!code && (parts->n_input > WM_INFER_TENSORS_MAX || parts->n_output > WM_INFER_TENSORS_MAX))
+    if (!code && (parts->n_input > WM_INFER_TENSORS_MAX || parts->n_output > WM_INFER_TENSORS_MAX ||
+                  parts->n_raw > WM_INFER_TENSORS_MAX))
         code = wm_ks_fail (error, WM_KS_INVALID, "a request has at most %d inputs and outputs",
                            WM_INFER_TENSORS_MAX);
-    if (!code && parts->n_raw && parts->n_raw != parts->n_input)
-        code = wm_ks_fail (error, WM_KS_INVALID,
-                           "expected %u raw input contents but got %u for model '%.100s'",
-                           parts->n_input, parts->n_raw, request->model);
+    return code;
+}
+
+/* Finds where each input's data is: in its region, in `contents`, or in the next of raw.  */
+static wm_ks_code_t take_data (wm_infer_t *self, const source_t *source, const slice_t *raw,
+                               uint32_t n_raw, wm_ks_error_t *error)
+{
+    const wm_ks_request_t *request = &self->request;
+    wm_ks_code_t code = WM_KS_OK;
+    uint32_t n_wanted = request->n_input, at = 0;
+    for (uint32_t i = 0; i < request->n_input; i++)
+        n_wanted -= source[i].wish.region != NULL;
+    if (n_raw && n_raw != n_wanted)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "expected %u raw input contents but got %u for model '%.100s'", n_wanted,
+                           n_raw, request->model);
+    for (uint32_t i = 0; !code && i < request->n_input; i++) {
+        wm_tensor_t *tensor = &request->input[i];
+        if (source[i].contents.data && (n_raw || source[i].wish.region))
+            code = wm_ks_fail (error, WM_KS_INVALID,
+                               "contents field must not be specified when using %s for '%.100s' "
+                               "for model '%.100s'",
+                               source[i].wish.region ? "shared memory" : "raw_input_contents",
+                               tensor->name, request->model);
+        else if (source[i].wish.region)
+            code = wm_infer_share_input (self, tensor, &source[i].wish, error);
+        else if (n_raw) {
+            tensor->data = raw[at].data;
+            tensor->bytes = raw[at++].bytes;
+        } else
+            code = count_contents (self, tensor, source[i].contents, error);
+        if (!code)
+            code = wm_infer_check (request, tensor, error);
+    }
     return code;
 }
 
@@ -336,7 +385,7 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
     wm_proto_t in = wm_proto_of (data, bytes);
     wm_field_t field;
     parts_t parts;
-    slice_t contents[WM_INFER_TENSORS_MAX];
+    source_t source[WM_INFER_TENSORS_MAX];
     request->model = request->version = request->id = "";
     request->transport = self;
     if (!count_parts (in, &parts))
@@ -356,29 +405,13 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
             code = request_parameter (self, &field, error);
         else if (is (&field, 5, WM_WIRE_BYTES)) {
             const uint32_t i = request->n_input++;
-            code = take_input (self, &field, &request->input[i], &contents[i], error);
-        } else if (is (&field, 6, WM_WIRE_BYTES)) {
-            const uint32_t i = request->n_output++;
-            code = take_output (self, &field, &request->output[i], &request->n_class[i], error);
-        } else if (is (&field, 7, WM_WIRE_BYTES))
+            code = take_input (self, &field, &request->input[i], &source[i], error);
+        } else if (is (&field, 6, WM_WIRE_BYTES))
+            code = take_output (self, &field, request->n_output++, error);
+        else if (is (&field, 7, WM_WIRE_BYTES))
             raw[n_raw++] = slice (&field);
     }
-    for (uint32_t i = 0; !code && i < request->n_input; i++) {
-        wm_tensor_t *tensor = &request->input[i];
-        if (n_raw && contents[i].data)
-            code = wm_ks_fail (error, WM_KS_INVALID,
-                               "contents field must not be specified when using raw_input_contents "
-                               "for '%.100s' for model '%.100s'",
-                               tensor->name, request->model);
-        else if (n_raw) {
-            tensor->data = raw[i].data;
-            tensor->bytes = raw[i].bytes;
-        } else
-            code = count_contents (self, tensor, contents[i], error);
-        if (!code)
-            code = wm_infer_check (request, tensor, error);
-    }
-    return code;
+    return code ? code : take_data (self, source, raw, n_raw, error);
 }
 
 /* ---- the response ---------------------------------------------------------------------------- */
@@ -397,11 +430,12 @@ static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor)
     free (shape.data);
 }
 
-void wm_infer_encode (wm_buffer_t *to, const wm_ks_request_t *request, const wm_ks_answer_t *answer)
+void wm_infer_encode (wm_buffer_t *to, const wm_infer_t *infer, const wm_ks_answer_t *answer)
 {
+    const wm_ks_request_t *request = &infer->request;
     size_t bytes = 256;
     for (uint32_t i = 0; i < answer->n_output; i++)
-        bytes += answer->output[i].bytes + 64;
+        bytes += 64 + (wm_infer_shared_out (infer, i) ? 0 : answer->output[i].bytes);
     wm_buffer_room (to, bytes);
     wm_proto_put_text (to, 1, answer->model);
     wm_proto_put_text (to, 2, answer->version);
@@ -417,6 +451,7 @@ void wm_infer_encode (wm_buffer_t *to, const wm_ks_request_t *request, const wm_
     }
     for (uint32_t i = 0; i < answer->n_output; i++)
         put_output (to, &answer->output[i]);
-    for (uint32_t i = 0; i < answer->n_output; i++)
-        wm_proto_put_bytes (to, 6, answer->output[i].data, answer->output[i].bytes);
+    for (uint32_t i = 0; i < answer->n_output; i++) /* one for each output, as Triton has it */
+        wm_proto_put_bytes (to, 6, answer->output[i].data,
+                            wm_infer_shared_out (infer, i) ? 0 : answer->output[i].bytes);
 }

@@ -155,6 +155,13 @@ static table_t entry = {
 };
 table_t wm_message_index = { MESSAGE (1, "models", entry), END };
 
+/* ---- system shared memory -------------------------------------------------------------------- */
+
+table_t wm_message_region = {
+    TEXT (1, "name"), TEXT (2, "key"), NUMBER (3, "offset"), NUMBER (4, "byte_size"), END,
+};
+table_t wm_message_regions = { MAP (1, "regions", wm_message_region), END };
+
 /* ---- health ---------------------------------------------------------------------------------- */
 
 static const char *const health_states[] = { "UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN",

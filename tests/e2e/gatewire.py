@@ -806,4 +806,5 @@ def tls():
     assert fields(call("ServerLive", live, options=options, scheme="https")[0]) == [(1, 1)]
 
 
-globals()[part]()
+if __name__ == "__main__":
+    globals()[part]()

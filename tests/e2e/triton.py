@@ -141,6 +141,43 @@ def aio():
     asyncio.run(both())
 
 
+def shared():
+    """Shared memory by tritonclient's utils: inputs and outputs in regions that are used again, by HTTP, gRPC and a stream."""
+    import tritonclient.utils.shared_memory as shm
+
+    def region(name, size):
+        try:
+            return shm.create_shared_memory_region(name, f"/wm-{name}-{os.getpid()}", size)
+        except shm.SharedMemoryException:  # of versions that want no "/"
+            return shm.create_shared_memory_region(name, f"wm-{name}-{os.getpid()}", size)
+    values, want = patches(tg.InferenceServerClient(grpc))
+    for client, kind in ((tg.InferenceServerClient(grpc), tg), (th.InferenceServerClient(web), th)):
+        client.unregister_system_shared_memory()
+        size, rows = 200 * values[0].nbytes, 100
+        given, got = region("in", size), region("out", 4096)
+        client.register_system_shared_memory("in", f"/wm-in-{os.getpid()}", size)
+        client.register_system_shared_memory("out", f"/wm-out-{os.getpid()}", 4096)
+        fails(lambda: client.register_system_shared_memory("in", f"/wm-in-{os.getpid()}", size), "already in manager")
+        status = client.get_system_shared_memory_status()
+        assert "byte_size" in str(status) and len(status if kind is th else status.regions) == 2, status
+        tensor, outputs = kind.InferInput(PORT, [rows, *values.shape[1:]], "FP32"), [kind.InferRequestedOutput(name) for name in OUTPUTS]
+        tensor.set_shared_memory("in", rows * values[0].nbytes, offset=values[0].nbytes)
+        outputs[1].set_shared_memory("out", 4 * rows, offset=64)
+        for at in (0, 100, 250):
+            shm.set_shared_memory_region(given, [values[at:at + rows]], offset=values[0].nbytes)
+            result = client.infer(MODEL, [tensor], outputs=outputs)
+            assert np.array_equal(result.as_numpy(OUTPUTS[0]), want[OUTPUTS[0]][at:at + rows])
+            assert np.array_equal(shm.get_contents_as_numpy(got, np.float32, [rows, 1], offset=64), want[OUTPUTS[1]][at:at + rows])
+            assert list(result.get_output(OUTPUTS[1])["shape"] if kind is th else result.get_output(OUTPUTS[1]).shape) == [rows, 1]
+        client.unregister_system_shared_memory("in")
+        fails(lambda: client.infer(MODEL, [tensor], outputs=outputs), "Unable to find shared memory region: 'in'")
+        client.unregister_system_shared_memory()
+        assert len(client.get_system_shared_memory_status() if kind is th else client.get_system_shared_memory_status().regions) == 0
+        fails(lambda: client.get_cuda_shared_memory_status(), "CUDA shared memory is not supported")
+        shm.destroy_shared_memory_region(given)
+        shm.destroy_shared_memory_region(got)
+
+
 def health():
     """gRPC's own service of health, by its own client."""
     import grpc as rpc

@@ -46,6 +46,7 @@ fi
 perf=$venv-2.48/bin/perf_analyzer
 LD_LIBRARY_PATH=$(echo "$PWD/$venv"-2.48/lib/python3*/site-packages/nvidia/cuda_runtime/lib)
 export LD_LIBRARY_PATH
+libraries=$LD_LIBRARY_PATH
 analyze () # rows, options...: so many rows are answered, none fails
 {
     local rows=$1
@@ -97,6 +98,20 @@ start "0 0" --model "m=$made/model-${small}1.wmm" --memory 33554432 || bail "no 
 until_true 120 is_ready
 ok "hundreds of large requests on one connection, more than the memory holds" run "" large
 ok "it ends, too" ended
+
+start "0 0" --model "m=$made/model-${small}1.wmm" --shared-memory || bail "no gateway"
+until_true 120 is_ready
+for version in "" -2.48 -2.25; do
+    [ -x "$venv$version/bin/python" ] || continue
+    ok "tritonclient ${version:--2.73}: system shared memory" run "$version" shared
+done
+if "$perf" --version >/dev/null 2>&1; then
+    export LD_LIBRARY_PATH=$libraries
+    ok "perf_analyzer: system shared memory, gRPC" analyze 16 -i grpc -u "$grpc" --concurrency-range 4 --shared-memory system --output-shared-memory-size 4096
+    ok "perf_analyzer: system shared memory, HTTP" analyze 16 -i http -u "$http" --concurrency-range 4 --shared-memory system --output-shared-memory-size 4096
+    unset LD_LIBRARY_PATH
+fi
+ok "... and it ends" ended
 
 pem () { openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj "/CN=$1" -addext "subjectAltName=IP:127.0.0.1" \
     -keyout "$work/$1.key" -out "$work/$1.pem" 2>/dev/null; }

@@ -9,9 +9,11 @@
 #include "producer/gateway/wm_service.h"
 #include "tests/fuzz/fuzz.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const size_t fuzz_bytes_max = 16u << 20;
 
@@ -41,7 +43,8 @@ static void accepted (wm_infer_t *infer)
                               .n_held = (uint32_t) sum,
                               .output = request->input,
                               .n_output = request->n_input };
-    wm_infer_encode (&to, request, &answer);
+    wm_infer_place (infer, &answer, NULL);
+    wm_infer_encode (&to, infer, &answer);
     wm_proto_t in = wm_proto_of (to.data, to.bytes);
     wm_field_t field;
     while (wm_proto_next (&in, &field))
@@ -59,10 +62,29 @@ static void accepted (wm_infer_t *infer)
     free (page.to.data);
 }
 
+/* Regions with one, "r", of 64 bytes.  */
+static wm_shared_t *shared (void)
+{
+    static wm_shared_t *regions;
+    static char folder[64];
+    if (regions)
+        return regions;
+    snprintf (folder, sizeof folder, "%s", fuzz_scratch ());
+    char *name = strrchr (folder, '/');
+    const int fd = open (folder, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    FUZZ_CHECK (fd >= 0 && ftruncate (fd, 64) == 0 && close (fd) == 0);
+    *name++ = 0;
+    regions = wm_shared_new (folder);
+    json_t *request = json_pack ("{s:s, s:i}", "key", name, "byte_size", 64);
+    FUZZ_CHECK (wm_shared_register (regions, "r", request, NULL) == WM_KS_OK);
+    json_decref (request);
+    return regions;
+}
+
 static void infer (const uint8_t *data, size_t size, size_t json_bytes)
 {
     static wm_models_t none;
-    wm_front_t front = { .models = &none, .message_max = 4 << 20 };
+    wm_front_t front = { .models = &none, .message_max = 4 << 20, .shared = shared () };
     wm_infer_t infer = { .front = &front };
     wm_ks_error_t error = { 0 };
     size_t more;
@@ -154,6 +176,11 @@ void fuzz_seeds (void)
     static const char raw[] = "G\12\1m\32\1i\42\16\12\10priority\22\2\20\7"
                               "\52\14\12\1x\22\4FP32\32\1\1\62\3\12\1y\72\4abcd";
     static const char typed[] = "G\12\1m\52\23\12\1x\22\5INT32\32\1\2\52\4\22\2\1\2";
+    static const char region[] =
+        "G\12\1m\52\110\12\1x\22\4FP32\32\1\2\42\33\12\24shared_memory_region\22\3\32\1r"
+        "\42\35\12\27shared_memory_byte_size\22\2\20\10\62\40\12\1y\22\33\12\24shared_memory_region"
+        "\22\3\32\1r";
+    fuzz_seed (region, sizeof region - 1);
     fuzz_seed (raw, sizeof raw - 1);
     fuzz_seed (typed, sizeof typed - 1);
     fuzz_seed ("J\12\1m\22\1\061", 7);
@@ -167,6 +194,11 @@ void fuzz_seeds (void)
         "{\"name\":\"x\",\"shape\":[2],\"datatype\":\"INT16\",\"parameters\":{"
         "\"binary_data_size\":4}}]}",
         "abcd");
+    seed_http ("{\"inputs\":[{\"name\":\"x\",\"shape\":[4],\"datatype\":\"INT16\",\"parameters\":{"
+               "\"shared_memory_region\":\"r\",\"shared_memory_offset\":3,"
+               "\"shared_memory_byte_size\":8}}],\"outputs\":[{\"name\":\"y\",\"parameters\":{"
+               "\"shared_memory_region\":\"r\",\"shared_memory_byte_size\":64}}]}",
+               "");
     uint8_t all[256] = { 'Z' };
     wm_loop_t *loop = wm_loop_new ();
     wm_slices_t *slices = wm_slices_new (loop);

@@ -202,6 +202,9 @@ static wm_buffer_t simple (const char *type, int64_t n, const void *raw, size_t 
 static wm_buffer_t with_number (uint32_t part, uint32_t tag, const char *name, int64_t number)
 {
     wm_buffer_t tensor = { 0 }, entry = { 0 }, value = { 0 };
+    wm_proto_put_text (&tensor, 1, "x");
+    if (part == 5)
+        wm_proto_put_text (&tensor, 2, "FP32");
     wm_proto_put_number (&value, 2, (uint64_t) number);
     wm_proto_put_text (&entry, 1, name);
     wm_proto_put_bytes (&entry, 2, value.data, value.bytes);
@@ -296,13 +299,13 @@ static void test_encode (void **state)
     const wm_ks_answer_t answer = {
         .model = "m", .version = "1", .output = &output, .n_output = 1, .n_held = 300
     };
-    wm_ks_request_t request = { .id = "7" };
+    const wm_infer_t infer = { .request.id = "7" };
     static const uint8_t wanted[] = "\12\1m\22\0011\32\0017"
                                     "\42\24\12\15wiremill_held\22\3\20\254\2"
                                     "\52\15\12\1y\22\4FP32\32\2\1\2"
                                     "\62\10\0\0\200?\0\0\0@";
     wm_buffer_t to = { 0 };
-    wm_infer_encode (&to, &request, &answer);
+    wm_infer_encode (&to, &infer, &answer);
     assert_int_equal (to.bytes, sizeof wanted - 1);
     assert_memory_equal (to.data, wanted, to.bytes);
     free (to.data);
