@@ -154,6 +154,7 @@ static int fail (const wm_error_t *error)
     wm_log_level (WM_LOG_ERROR);
     fprintf (stderr, "wiremill-broker: %s\n", error->text);
     return error->fault == WM_EAGAIN   ? WM_EXIT_AGAIN
+           : error->fault == WM_EUSAGE ? WM_EXIT_USAGE
            : error->fault == WM_EBATCH ? WM_EXIT_INPUT
                                        : WM_EXIT_FAILURE;
 }
@@ -165,10 +166,20 @@ static wm_listener_mode_t mode_of (const options_t *options)
                                : WM_LISTENER_AUTO;
 }
 
-static uint64_t default_budget (void)
+/* Takes the default, or refuses a budget that is too small for this campaign's patches.  */
+static wm_fault_t take_budget (options_t *options, const wm_pins_t *pins, wm_error_t *error)
 {
-    const uint64_t bytes = wm_allowance_part (wm_allowance (), BUDGET_PART, WM_BUDGET_BYTES);
-    return bytes > WM_BUDGET_BYTES_LEAST ? bytes : WM_BUDGET_BYTES_LEAST;
+    const uint64_t least = wm_budget_least (pins->n_value, pins->n_output);
+    const uint64_t part = wm_allowance_part (wm_allowance (), BUDGET_PART, WM_BUDGET_BYTES);
+    if (!options->budget_bytes)
+        options->budget_bytes = part > least ? part : least;
+    if (options->budget_bytes >= least)
+        return WM_OK;
+    return wm_fault (error, WM_EUSAGE,
+                     "--budget %llu is too little for patches of up to %u bytes: give --budget "
+                     "%llu or more, and the broker as much memory",
+                     (unsigned long long) options->budget_bytes,
+                     wm_row_bytes_max (pins->n_value, pins->n_output), (unsigned long long) least);
 }
 
 /* -1: go on; else the exit code.  */
@@ -188,7 +199,7 @@ static int take_options (const wm_args_t *args, options_t *options)
                                     wm_args_text (args, "on-done") },
                             .budget_bytes = wm_args_given (args, "budget")
                                                 ? (uint64_t) wm_args_number (args, "budget")
-                                                : default_budget (),
+                                                : 0,
                             .keys = wm_args_given (args, "keys"),
                             .insecure = wm_args_given (args, "insecure"),
                             .mixed = wm_args_given (args, "mixed"),
@@ -666,7 +677,7 @@ static int broker_main (const wm_args_t *args)
                  options.listen);
     static wm_pins_t pins;
     static wm_campaign_t campaign;
-    if (read_pins (options.pins, &pins, &error))
+    if (read_pins (options.pins, &pins, &error) || take_budget (&options, &pins, &error))
         return fail (&error);
     check_t check = { .path = options.wmm, .checked = options.checked, .pins = &pins };
     start_check (&check);

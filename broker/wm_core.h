@@ -113,6 +113,7 @@ typedef struct {
     uint8_t campaign[16], pins_digest[16];
     const char *pins; /* canonical text; copied */
     size_t pins_bytes;
+    uint32_t n_value;  /* of a patch */
     uint32_t n_output; /* scores per hit */
     bool is_ragged;    /* results are ragged rows (schema/wm_ragged.h) of n_output at most */
     uint64_t epoch;

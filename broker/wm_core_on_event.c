@@ -14,6 +14,7 @@ static const char *manifest_fault (const wm_core_t *self, const wm_msg_t *msg,
 {
     const uint8_t *at = payload->data;
     uint64_t n_hit = msg->n_held;
+    const uint32_t most_of_one = wm_row_bytes_max (self->config.n_value, self->config.n_output);
     if (msg->n_batch > WM_EVENT_BATCHES_MAX || msg->key.ordinal == WM_ALL || msg->key.batch)
         return "with too many batches, or a key of no event";
     if (payload->bytes != (uint64_t) msg->n_batch * sizeof (wm_manifest_batch_t) +
@@ -22,9 +23,9 @@ static const char *manifest_fault (const wm_core_t *self, const wm_msg_t *msg,
     for (uint32_t i = 0; i < msg->n_batch; i++, at += sizeof (wm_manifest_batch_t)) {
         wm_manifest_batch_t line;
         memcpy (&line, at, sizeof line);
-        if (!line.n_hit || line.n_hit > WM_RAW_BYTES_MAX ||
-            line.raw_bytes > wm_raw_bytes_max (line.n_hit) ||
-            wm_result_bytes (line.n_hit, self->config.n_output) > wm_raw_bytes_max (line.n_hit))
+        const uint32_t most = line.n_hit == 1 ? most_of_one : WM_RAW_BYTES_MAX;
+        if (!line.n_hit || line.n_hit > WM_RAW_BYTES_MAX || line.raw_bytes > most ||
+            wm_result_bytes (line.n_hit, self->config.n_output) > most)
             return "with a batch that has no hits, or is too large";
         n_hit += line.n_hit;
     }

@@ -148,7 +148,8 @@ static bool unread_room (const wm_reactor_t *self, unread_t *unread, size_t byte
     unread_t *most = unread;
     if (atomic_load (&unread->bytes) + bytes > wm_unread_max (self->config->pins->n_output))
         return false;
-    if (atomic_load (&self->unread_bytes) + bytes <= WM_UNREAD_ALL_BYTES_MAX)
+    if (atomic_load (&self->unread_bytes) + bytes <=
+        wm_unread_all_max (self->config->pins->n_output))
         return true;
     for (size_t i = 0; i <= self->unread.mask; i++) {
         unread_t *other = self->unread.slot[i].item;
@@ -704,6 +705,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
     snprintf (path, sizeof path, "%s/sample", config->dir);
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),
+                              .n_value = config->pins->n_value,
                               .n_output = config->pins->n_output,
                               .is_ragged = wm_pins_is_ragged (config->pins),
                               .shape = config->shape,

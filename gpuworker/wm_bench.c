@@ -70,10 +70,15 @@ struct bench_t {
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
+static size_t frame_bytes (const bench_t *self)
+{
+    return wm_frame_bytes_max (self->pins.n_value, self->pins.n_output);
+}
+
 static wm_fault_t add_batch (bench_t *self, wm_coder_t *coder, uint8_t *frame, unsigned n_hit,
                              size_t bytes, wm_error_t *error)
 {
-    if (bytes > WM_FRAME_BYTES_MAX || !wm_stream_bytes (frame, bytes))
+    if (bytes > frame_bytes (self) || !wm_stream_bytes (frame, bytes))
         return wm_stream_cut_short (error);
     if (self->n_batch == self->batch_max) {
         self->batch_max = self->batch_max ? 2 * self->batch_max : 256;
@@ -102,7 +107,7 @@ static wm_fault_t read_batches (bench_t *self, wm_error_t *error)
     unsigned long long n_read;
     long long read_ns, pack_ns, cpu_ns;
     wm_coder_t *coder = wm_coder_new ();
-    uint8_t *frame = malloc (WM_FRAME_BYTES_MAX);
+    uint8_t *frame = malloc (frame_bytes (self));
     wm_fault_t fault = frame ? WM_OK : wm_fault (error, WM_EHOST, "no memory for a frame");
     while (!fault && scanf ("%7s", word) == 1 && strcmp (word, "batch") == 0)
         fault = scanf ("%u %zu", &n_hit, &bytes) == 2 && getchar () == '\n'

@@ -9,7 +9,7 @@
      rate, scores in two seconds; where clients wait for scores in 0.2 seconds, since what lies here
      is scored before anything that comes.
    Credit = batches received in this session + (window - unscored batches), and no more than keeps
-   all its batches within WM_CREDIT_MAX. A credit that was granted is never taken back.
+   all its batches within `most`: WM_CREDIT_MAX, of large patches fewer. A credit that was granted is never taken back.
 
    Thread: one at a time; plain values, no I/O, no clock.  */
 #ifndef WM_CREDIT_H
@@ -20,6 +20,7 @@
 #include <stdbool.h>
 
 typedef struct {
+    uint32_t most;     /* batches that this worker may have */
     uint32_t window;   /* unscored batches wanted */
     double ahead_s;    /* of work */
     double batch_s;    /* measured: one batch takes this long; 0: not known yet */
@@ -29,6 +30,10 @@ typedef struct {
 } wm_credit_t;
 
 void wm_credit_init (wm_credit_t *self);
+
+/* Bounds the batches by their memory, where patches have more than WM_RAGGED_BYTES_MAX: row_bytes
+   is what one of them, or its result, has.  */
+void wm_credit_bound (wm_credit_t *self, uint64_t row_bytes);
 
 /* Starts a session: credit ends with its session; window and rate stay.  */
 void wm_credit_session (wm_credit_t *self, bool for_clients);
@@ -41,7 +46,7 @@ void wm_credit_failure (wm_credit_t *self);
 void wm_credit_again (wm_credit_t *self);
 
 /* Returns the grant to send now, 0: nothing new. unscored: batches without result; all: those and
-   the results not acknowledged, which together never pass WM_CREDIT_MAX (a broker whose disk is
+   the results not acknowledged, which together never pass `most` (a broker whose disk is
    full acknowledges nothing, and results must not pile up).  */
 uint64_t wm_credit_grant (wm_credit_t *self, uint32_t unscored, uint32_t all);
 

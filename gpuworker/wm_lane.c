@@ -233,6 +233,7 @@ static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
     self->delay_ms = wm_times ()->backoff_ms;
     if (!self->stride)
         *self->busy_ms = now; /* an attempt takes a while */
+    wm_credit_bound (&self->credit, wm_row_bytes_max (self->pins.n_value, self->pins.n_output));
     wm_credit_session (&self->credit, *self->pins.serves != 0);
     wm_tasks_each (self->tasks, WM_TASK_RETURNED, wm_lane_send_result, self);
     heartbeat (self, now);

@@ -51,11 +51,12 @@ wm_fault_t wm_lane_write_replay (const wm_lane_t *self, unsigned slot, uint32_t 
     snprintf (reason, sizeof reason, "%s", how);
     for (char *c = reason; (c = strchr (c, '\n'));)
         *c = ' ';
-    uint8_t *frame = malloc (WM_FRAME_BYTES_MAX);
+    const size_t most = wm_frame_bytes_max (self->pins.n_value, self->pins.n_output);
+    uint8_t *frame = malloc (most);
     size_t bytes = 0;
     if (!frame)
         return wm_fault (error, WM_EHOST, "no memory for a batch");
-    wm_fault_t fault = encode (self, slot, hit, frame, WM_FRAME_BYTES_MAX, &bytes, error);
+    wm_fault_t fault = encode (self, slot, hit, frame, most, &bytes, error);
     const size_t pins_bytes = wm_pins_print (&self->pins, pins);
     const int n = snprintf (head, sizeof head,
                             "wiremill-replay 1\nengine %s\nthreads %d\n"

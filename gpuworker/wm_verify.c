@@ -19,7 +19,8 @@ typedef struct {
     wm_device_t *device;
     wm_coder_t *coder;
     wm_batch_t batch;
-    uint8_t *frame; /* (WM_FRAME_BYTES_MAX) */
+    uint8_t *frame;
+    size_t frame_bytes;
     uint64_t *row;  /* (hits of a batch) */
     uint32_t *by;   /* (hits of a batch) index into signature: the engine that scored them */
     float *stored, *again;
@@ -67,7 +68,8 @@ static wm_fault_t start (verify_t *self, const char *engine, int threads, const 
         return error->fault;
     size_t n_output = wm_model_n_output (self->model);
     self->coder = wm_coder_new ();
-    self->frame = malloc (WM_FRAME_BYTES_MAX);
+    self->frame_bytes = wm_frame_bytes_max (self->pins.n_value, self->pins.n_output);
+    self->frame = malloc (self->frame_bytes);
     self->row = malloc (WM_RAW_BYTES_MAX * sizeof *self->row / 4);
     self->by = malloc (WM_RAW_BYTES_MAX * sizeof *self->by / 4);
     self->status = malloc (WM_RAW_BYTES_MAX / 4);
@@ -117,7 +119,7 @@ static wm_fault_t verify_batch (verify_t *self, uint32_t n_hit, size_t bytes, co
     const char *of;
     const double most = allowed (self, &of);
     size_t n_output = self->pins.n_output;
-    if (bytes > WM_FRAME_BYTES_MAX || n_hit * n_output > WM_RAW_BYTES_MAX / 4 ||
+    if (bytes > self->frame_bytes || n_hit * n_output > WM_RAW_BYTES_MAX / 4 ||
         !wm_stream_bytes (self->row, n_hit * sizeof *self->row) ||
         !wm_stream_bytes (self->by, n_hit * sizeof *self->by) ||
         !wm_stream_bytes (self->stored, n_hit * n_output * sizeof *self->stored) ||

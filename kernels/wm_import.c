@@ -357,9 +357,9 @@ static wm_fault_t answer_ragged (wm_device_t *device, const wm_model_t *model, w
                                  wm_error_t *error)
 {
     char text[160] = "every row of the test is too large";
-    rows_t rows = { .row = malloc (WM_PATCH_BYTES_MAX),
-                    .scores = malloc (WM_PATCH_BYTES_MAX),
-                    .other = malloc (WM_PATCH_BYTES_MAX) };
+    rows_t rows = { .row = malloc (WM_RAGGED_BYTES_MAX),
+                    .scores = malloc (WM_RAGGED_BYTES_MAX),
+                    .other = malloc (WM_RAGGED_BYTES_MAX) };
     wm_fault_t fault = rows.row && rows.scores && rows.other
                            ? answer_rows (device, onnx, model, parts, &rows, text, error)
                            : wm_fault (error, WM_EHOST, "no memory for known answers");

@@ -217,7 +217,10 @@ static broken_t check (const header_t *self, uint32_t *n_value, uint32_t *n_outp
     if (!broken)
         broken = check_ports (
             self->output, self->n_output, ragged,
-            self->kind == WM_MODEL_GENERAL ? WM_ANSWER_VALUES_MAX : WM_OUTPUTS_MAX, n_output);
+            ragged                           ? WM_RAGGED_VALUES_MAX
+            : self->kind == WM_MODEL_GENERAL ? WM_ANSWER_VALUES_MAX
+                                             : WM_OUTPUTS_MAX,
+            n_output);
     if (broken)
         return broken;
     if ((ragged || exact_port (self)) && self->kind != WM_MODEL_GENERAL)

@@ -76,6 +76,7 @@ typedef struct {
     wm_batch_t batch;
     wm_coder_t *coder;
     uint8_t *frame;
+    size_t frame_bytes;
 } job_t;
 
 /* ---- which hits ------------------------------------------------------------------------------ */
@@ -275,7 +276,7 @@ static wm_fault_t put_batch (job_t *self, uint32_t file, const uint32_t *hit, wm
     wm_fault_t fault = WM_OK;
     if (n)
         fault =
-            wm_batch_encode (batch, self->coder, self->frame, WM_FRAME_BYTES_MAX, &bytes, error);
+            wm_batch_encode (batch, self->coder, self->frame, self->frame_bytes, &bytes, error);
     if (n && !fault) {
         printf ("batch %u %zu %u %lld %lld %lld\n", n, bytes, file, (long long) self->event.run,
                 (long long) self->event.subrun, (long long) self->event.event);
@@ -442,7 +443,8 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     self->left = self->n_scored;
     self->wanted = self->n_sample < self->n_scored ? self->n_sample : self->n_scored;
     self->coder = wm_coder_new ();
-    self->frame = malloc (WM_FRAME_BYTES_MAX);
+    self->frame_bytes = wm_frame_bytes_max (self->pins.n_value, self->pins.n_output);
+    self->frame = malloc (self->frame_bytes);
     assert (self->frame);
     size_t bytes = wm_pins_print (&self->pins, text);
     printf ("wiremill-sample 1\npins %zu\n", bytes);

@@ -107,7 +107,7 @@ static wm_fault_t manifest_end (wm_packer_t *self, wm_pack_t *pack, const wm_eve
     uint32_t n_held;
     const wm_manifest_held_t *held = wm_cut_held (self->cut, &n_held);
     size_t batches = pack->n_batch * sizeof *pack->batch, bytes = batches + n_held * sizeof *held;
-    if (bytes > WM_FRAME_BYTES_MAX)
+    if (bytes > WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD)
         return wm_fault (error, WM_EBATCH, "%s: %u of its %u hits are bad, too many to list", where,
                          n_held, event->n_hit);
     wm_manifest_batch_t *manifest = realloc (pack->batch, bytes ? bytes : 1);

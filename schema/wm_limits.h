@@ -35,9 +35,10 @@
 
 #define WM_HEADER_BYTES_MAX 4096u      /* first frame of a message */
 #define WM_RAW_BYTES_MAX (4u << 20)    /* raw payload or result: 0.25-4 MB messages are fastest */
-#define WM_PATCH_BYTES_MAX (12u << 20) /* the same of a batch of one patch: an image */
-#define WM_FRAME_OVERHEAD (64u << 10)  /* its own header, and what zstd adds */
-#define WM_FRAME_BYTES_MAX (WM_PATCH_BYTES_MAX + WM_FRAME_OVERHEAD)
+#define WM_PATCH_BYTES_MAX (256u << 20) /* the same of a batch of one patch: an image, a tile */
+#define WM_FRAME_OVERHEAD (64u << 10)   /* its own header, and what zstd adds */
+#define WM_FRAME_BYTES_MAX (WM_PATCH_BYTES_MAX + WM_FRAME_OVERHEAD) /* of any campaign */
+#define WM_RAGGED_BYTES_MAX (12u << 20) /* of a ragged row, with its status */
 #define WM_CONTROL_BYTES_MAX (64u << 10) /* any message of an operator, any header-only message */
 #define WM_FRAMES_MAX 4u
 #define WM_STAGE_BYTES (20ull << 30) /* of copies of inputs from elsewhere, unless --stage-bytes */
@@ -52,6 +53,7 @@
 #define WM_IMAGE_VALUES_MAX 1048575u /* likewise: an image, with its status WM_RAW_BYTES_MAX */
 #define WM_ANSWER_VALUES_MAX (WM_PATCH_BYTES_MAX / 4 - 1) /* likewise, for clients */
 #define WM_CREDIT_MAX 256u                                /* batches a worker may hold */
+#define WM_CREDIT_BYTES (256u << 20) /* ... of patches beyond WM_RAGGED_BYTES_MAX, at least 3 */
 #define WM_STRAY_MAX (4 * WM_CREDIT_MAX)      /* results of unannounced events, a session */
 #define WM_STRAY_ALL_MAX (256 * WM_STRAY_MAX) /* of all sessions since the start: 80 MB */
 #define WM_UNREAD_BYTES_MAX (16u << 20)       /* answers that a peer leaves unread: four of 4 MiB */
@@ -63,25 +65,47 @@
 #define WM_MODEL_BYTES_MAX (1ull << 30)
 #define WM_CLASSES_MAX 32u /* classes of machines in a campaign, with their arithmetics */
 
-/* Returns the most bytes of a batch of n patches, and of its result.  */
+/* Returns the most bytes of a batch of n patches, and of its result, in any campaign.  */
 static inline uint32_t wm_raw_bytes_max (uint64_t n)
 {
     return n == 1 ? WM_PATCH_BYTES_MAX : WM_RAW_BYTES_MAX;
 }
 
-/* Returns the largest frame of a campaign: of a batch, or of one patch that is larger.  */
-static inline uint32_t wm_frame_bytes_max (uint64_t n_value, uint64_t n_output)
+/* Returns the most bytes of a batch of one campaign, and of its result: WM_RAW_BYTES_MAX, or what
+   one patch that is larger has. Its memory follows from this, not from WM_PATCH_BYTES_MAX.  */
+static inline uint32_t wm_row_bytes_max (uint64_t n_value, uint64_t n_output)
 {
     uint64_t most = WM_RAW_BYTES_MAX;
     most = 4 * n_value > most ? 4 * n_value : most;
     most = 1 + 4 * n_output > most ? 1 + 4 * n_output : most;
-    return (uint32_t) (most < WM_PATCH_BYTES_MAX ? most : WM_PATCH_BYTES_MAX) + WM_FRAME_OVERHEAD;
+    return (uint32_t) (most < WM_PATCH_BYTES_MAX ? most : WM_PATCH_BYTES_MAX);
+}
+
+/* Returns the largest frame of a campaign.  */
+static inline uint32_t wm_frame_bytes_max (uint64_t n_value, uint64_t n_output)
+{
+    return wm_row_bytes_max (n_value, n_output) + WM_FRAME_OVERHEAD;
+}
+
+/* Returns the least --budget of a campaign: four of its largest messages where patches have more
+   than WM_RAGGED_BYTES_MAX, so that two workers have one while the next comes.  */
+static inline uint64_t wm_budget_least (uint64_t n_value, uint64_t n_output)
+{
+    const uint32_t most = wm_row_bytes_max (n_value, n_output);
+    return most > WM_RAGGED_BYTES_MAX ? 4ull * (most + WM_FRAME_OVERHEAD) : WM_BUDGET_BYTES_LEAST;
 }
 
 /* Returns the bytes of answers that a peer may leave unread: four results of one patch or more. */
 static inline size_t wm_unread_max (uint64_t n_output)
 {
     return 16 * n_output + 4 > WM_UNREAD_BYTES_MAX ? 16 * n_output + 4 : WM_UNREAD_BYTES_MAX;
+}
+
+/* Returns the same of all peers: that of two peers or more.  */
+static inline size_t wm_unread_all_max (uint64_t n_output)
+{
+    const size_t two = 2 * wm_unread_max (n_output);
+    return two > WM_UNREAD_ALL_BYTES_MAX ? two : WM_UNREAD_ALL_BYTES_MAX;
 }
 
 /* All times of the protocol, in milliseconds. They suit a network of 200 ms there and back that

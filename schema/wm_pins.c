@@ -143,6 +143,7 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
     if (*self->types && strcmp (self->types, "exact") != 0)
         return wm_fault (error, WM_EPEER, "campaign pins: types of an unknown kind");
     if (self->n_output < 1 || self->n_output > WM_ANSWER_VALUES_MAX || self->n_value < 1 ||
+        self->n_value > WM_PATCH_BYTES_MAX / 4 ||
         self->batch_hits < 1 || self->batch_bytes < 1 || self->batch_bytes > WM_RAW_BYTES_MAX)
         return wm_fault (error, WM_EPEER, "campaign pins: a number is out of its range");
     return WM_OK;

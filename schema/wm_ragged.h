@@ -26,7 +26,7 @@
 
 #define WM_RAGGED_TENSORS_MAX 16u
 #define WM_RAGGED_DIMS_MAX 8u
-#define WM_RAGGED_VALUES_MAX (WM_PATCH_BYTES_MAX / 4 - 1) /* with a status: WM_PATCH_BYTES_MAX */
+#define WM_RAGGED_VALUES_MAX (WM_RAGGED_BYTES_MAX / 4 - 1) /* with a status: WM_RAGGED_BYTES_MAX */
 
 typedef struct {
     uint32_t n_dim, dim[WM_RAGGED_DIMS_MAX];

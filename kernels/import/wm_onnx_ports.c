@@ -176,9 +176,9 @@ wm_fault_t wm_onnx_inputs (const wm_onnx_t *self, wm_onnx_ports_t *how,
                          self->path);
     if (values > WM_PATCH_BYTES_MAX / 4)
         return wm_fault (error, WM_EBATCH,
-                         "%s: a patch of %llu values is more than the limit, %u: export the "
+                         "%s: a patch of %llu values has more than %u MiB as float32: export the "
                          "model with smaller inputs",
-                         self->path, (unsigned long long) values, WM_PATCH_BYTES_MAX / 4);
+                         self->path, (unsigned long long) values, WM_PATCH_BYTES_MAX >> 20);
     return WM_OK;
 }
 

@@ -293,7 +293,7 @@ static const char *take_row (const engine_t *self, const wm_onnxruntime_out_t *o
             return "an output has another shape than the model states";
     }
     if (!wm_ragged_begin (scores, WM_RAGGED_VALUES_MAX, n, tensor))
-        return "the outputs have more values than a message takes (12 MiB)";
+        return "the outputs have more values than a ragged row has (12 MiB)";
     for (uint32_t i = 0; i < n; i++)
         if (!wm_onnxruntime_take (&out[i], wm_model_output (self->model, i), scores + tensor[i].at))
             return NO_FLOAT32;

@@ -191,7 +191,7 @@ static const char *take_outputs (const wm_openvino_graph_t *graph, const slot_t 
     for (uint32_t i = 0; i < graph->n_output && !broken; i++)
         broken = find_output (graph, slot, i, &tensor[i]);
     if (!broken && !wm_ragged_begin (scores, WM_RAGGED_VALUES_MAX, graph->n_output, tensor))
-        broken = "the outputs have more values than a message takes (12 MiB)";
+        broken = "the outputs have more values than a ragged row has (12 MiB)";
     for (uint32_t i = 0; i < graph->n_output && !broken; i++) {
         void *data;
         if (!tensor[i].n_value)

@@ -23,7 +23,7 @@
 #define PAUSE_US 100000
 #define PAUSE_MAX_US 2000000
 #define SOCKET_BYTES (1 << 20)
-#define BODY_BYTES_MAX (2u * WM_PATCH_BYTES_MAX)
+#define BODY_BYTES_MAX (2ull * WM_PATCH_BYTES_MAX)
 
 struct wm_link_t {
     wm_loop_t *loop;
