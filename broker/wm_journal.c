@@ -229,6 +229,19 @@ static wm_fault_t read_first_record (wm_journal_t *self, segment_t *segment, wm_
     return WM_OK;
 }
 
+/* Makes room for a record of so many bytes: a campaign's records are as large as its results.  */
+static wm_fault_t scratch_fit (wm_journal_t *self, size_t bytes, wm_error_t *error)
+{
+    if (bytes <= self->scratch_bytes)
+        return WM_OK;
+    uint8_t *more = realloc (self->scratch, bytes);
+    if (!more)
+        return no_memory (error);
+    self->scratch = more;
+    self->scratch_bytes = bytes;
+    return WM_OK;
+}
+
 static wm_fault_t open_all (wm_journal_t *self, const char *dir, wm_error_t *error)
 {
     const wm_storage_ops_t *ops = self->ops;
@@ -241,9 +254,8 @@ static wm_fault_t open_all (wm_journal_t *self, const char *dir, wm_error_t *err
         return disk_fault (error, "make", self->folder);
     if (ops->sync_folder (ops->context, dir) != 0)
         die ("fsync", dir);
-    self->scratch = malloc (WM_RECORD_BYTES_MAX);
-    if (!self->scratch)
-        return no_memory (error);
+    if (scratch_fit (self, WM_RECORD_HEAD_BYTES, error))
+        return error->fault;
 
     listing_t listing = { .journal = self };
     if (ops->list (ops->context, self->folder, add_listed, &listing) != 0)
@@ -412,6 +424,8 @@ wm_fault_t wm_journal_append (wm_journal_t *self, wm_record_t *record, wm_place_
         fault = wm_fault (error, WM_EHOST, "input %u: a campaign has at most %u", record->key.input,
                           INPUT_MAX);
     if (fault == WM_OK)
+        fault = scratch_fit (self, bytes, error);
+    if (fault == WM_OK)
         fault = segment_for (self, kind, bytes, &segment, error);
     if (fault == WM_OK && kind == RESULT && live_set (segment, record->key.input) != 0)
         fault = no_memory (error);
@@ -501,6 +515,8 @@ wm_fault_t wm_journal_read (wm_journal_t *self, const wm_place_t *place, wm_reco
         return wm_fault (error, WM_EHOST,
                          "the journal has no segment %" PRIu64 "-%" PRIu64 " any more",
                          SEGMENT_EPOCH (place->segment), SEGMENT_NUMBER (place->segment));
+    if (scratch_fit (self, place->bytes, error))
+        return error->fault;
     char path[PATH_MAX];
     wm_journal_path (self, segment, path);
     if (wm_journal_fd (self, segment) < 0)

@@ -37,7 +37,8 @@ struct wm_journal_t {
     uint64_t sequence, durable, n_kept;
     uint64_t complete;      /* up to where epoch_max was found complete by replay */
     uint64_t complete_kept; /* records that stay, up to there, and one; 0: unknown */
-    uint8_t *scratch;       /* (WM_RECORD_BYTES_MAX) one record on its way in or out */
+    uint8_t *scratch;       /* (scratch_bytes) one record on its way in or out */
+    size_t scratch_bytes;
 };
 
 #define SEGMENT_EPOCH(id) ((id) >> 24)

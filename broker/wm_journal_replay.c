@@ -29,6 +29,7 @@
    record says "complete" only up to the first hole there.  */
 #include "broker/wm_journal_private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -36,9 +37,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES (1u << 20) /* read ahead */
-#define BLOCK_BYTES 4096u      /* skipped where the disk cannot read */
-#define BUFFER_BYTES (WM_RECORD_BYTES_MAX + CHUNK_BYTES)
+#define CHUNK_BYTES (1u << 20)  /* read ahead */
+#define BLOCK_BYTES 4096u       /* skipped where the disk cannot read */
+#define BUFFER_BYTES (5u << 20) /* at first: more where a record is larger */
 
 typedef struct {
     uint64_t epoch, first, last; /* missing sequences; last UINT64_MAX: up to what is durable */
@@ -61,10 +62,11 @@ typedef struct {
     wm_journal_t *journal;
     wm_journal_found_t *found;
     segment_kind_t kind;
-    size_t next, end;       /* segments still to read: indices into the journal's table */
-    segment_t *segment;     /* being read; NULL: none */
-    uint64_t position;      /* in it, of the next record */
-    uint8_t *buffer;        /* (BUFFER_BYTES) */
+    size_t next, end;   /* segments still to read: indices into the journal's table */
+    segment_t *segment; /* being read; NULL: none */
+    uint64_t position;  /* in it, of the next record */
+    uint8_t *buffer;    /* (buffer_max) */
+    size_t buffer_max;
     uint64_t buffer_offset; /* of the buffer in the segment */
     size_t buffer_bytes;
     wm_record_t record; /* the current record, if `has` */
@@ -115,7 +117,7 @@ static void fill (chain_t *chain)
     const wm_storage_ops_t *ops = chain->journal->ops;
     const uint64_t at = chain->buffer_offset + chain->buffer_bytes;
     const uint64_t left = chain->segment->size - at;
-    const size_t space = BUFFER_BYTES - chain->buffer_bytes;
+    const size_t space = chain->buffer_max - chain->buffer_bytes;
     const size_t want = left < space ? (size_t) left : space;
     uint8_t *to = chain->buffer + chain->buffer_bytes;
     const ssize_t got = ops->read (ops->context, chain->segment->fd, to, want, (int64_t) at);
@@ -144,6 +146,11 @@ static const uint8_t *peek (chain_t *chain, size_t bytes)
             memmove (chain->buffer, chain->buffer + used, kept);
         chain->buffer_offset = chain->position;
         chain->buffer_bytes = kept;
+        if (bytes > chain->buffer_max) { /* its head has the right checksum */
+            chain->buffer_max = bytes + CHUNK_BYTES;
+            chain->buffer = realloc (chain->buffer, chain->buffer_max);
+            assert (chain->buffer);
+        }
         while (chain->buffer_bytes < bytes)
             fill (chain);
     }
@@ -493,7 +500,11 @@ wm_fault_t wm_journal_replay (wm_journal_t *journal, uint64_t epoch, uint64_t se
     wm_fault_t fault = WM_OK;
     for (segment_kind_t kind = KEEP; kind <= RESULT; kind++) {
         self.chain[kind] = (chain_t){
-            .journal = journal, .found = found, .kind = kind, .buffer = malloc (BUFFER_BYTES)
+            .journal = journal,
+            .found = found,
+            .kind = kind,
+            .buffer = malloc (BUFFER_BYTES),
+            .buffer_max = BUFFER_BYTES,
         };
         if (!self.chain[kind].buffer)
             fault = no_memory (error);

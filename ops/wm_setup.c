@@ -311,13 +311,6 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
                              path, port->name);
         strcpy (self->pins.types, "exact");
     }
-    if (!choices->for_clients &&
-        (self->pins.n_value > WM_RAW_BYTES_MAX / 4 || self->pins.n_output > WM_IMAGE_VALUES_MAX))
-        return wm_fault (error, WM_EBATCH,
-                         "%.300s: a patch of %u values with a result of %u is larger than those of "
-                         "files may be, %u MiB; programs can send such patches to wiremill run "
-                         "--clients and to wiremill gateway",
-                         path, self->pins.n_value, self->pins.n_output, WM_RAW_BYTES_MAX >> 20);
     if (!*self->pins.lengths)
         print_shape (model, self->shape);
     if (ready || !wm_kept_sha256 (&kept, model, self->pins.wmm)) {

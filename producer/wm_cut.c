@@ -63,7 +63,7 @@ wm_cut_t *wm_cut_new (const wm_spec_t *spec, wm_cut_limits_t limits)
     self->limits = limits;
     const uint32_t fit = (uint32_t) (WM_RAW_BYTES_MAX / wm_result_bytes (1, limits.n_output));
     if (limits.batch_hits > fit)
-        self->limits.batch_hits = fit;
+        self->limits.batch_hits = fit ? fit : 1; /* a larger result goes alone */
     if (limits.batch_bytes > WM_RAW_BYTES_MAX)
         self->limits.batch_bytes = WM_RAW_BYTES_MAX;
     return self;
@@ -710,8 +710,7 @@ static wm_fault_t patches_next (wm_cut_t *self, wm_batch_t *batch, wm_error_t *e
 {
     const uint32_t values = self->event->patch_values;
     uint32_t count = self->n_sorted - self->at, fit = self->limits.batch_bytes / 4 / values;
-    if (!fit)
-        return too_large (self, 4ull * values, error);
+    fit = fit ? fit : 1; /* a larger one goes alone; wm_batch_reserve has the last word */
     count = take (self, count, fit < self->limits.batch_hits ? fit : self->limits.batch_hits);
     batch->kind = WM_BATCH_PATCHES;
     batch->n_hit = count;

@@ -33,12 +33,12 @@
 #define WM_PROTOCOL 8u /* raised with every incompatible change of wire.abnf */
 #define WM_VERSION "0.1.0"
 
-#define WM_HEADER_BYTES_MAX 4096u      /* first frame of a message */
-#define WM_RAW_BYTES_MAX (4u << 20)    /* raw payload or result: 0.25-4 MB messages are fastest */
+#define WM_HEADER_BYTES_MAX 4096u       /* first frame of a message */
+#define WM_RAW_BYTES_MAX (4u << 20)     /* raw payload or result: 0.25-4 MB messages are fastest */
 #define WM_PATCH_BYTES_MAX (256u << 20) /* the same of a batch of one patch: an image, a tile */
 #define WM_FRAME_OVERHEAD (64u << 10)   /* its own header, and what zstd adds */
 #define WM_FRAME_BYTES_MAX (WM_PATCH_BYTES_MAX + WM_FRAME_OVERHEAD) /* of any campaign */
-#define WM_RAGGED_BYTES_MAX (12u << 20) /* of a ragged row, with its status */
+#define WM_RAGGED_BYTES_MAX (12u << 20)  /* of a ragged row, with its status */
 #define WM_CONTROL_BYTES_MAX (64u << 10) /* any message of an operator, any header-only message */
 #define WM_FRAMES_MAX 4u
 #define WM_STAGE_BYTES (20ull << 30) /* of copies of inputs from elsewhere, unless --stage-bytes */
@@ -47,14 +47,13 @@
 #define WM_CLASS_BYTES_MAX 63u
 #define WM_PINS_BYTES_MAX 8704u
 #define WM_PEERS_MAX 1024u
-#define WM_OPEN_EVENTS_MAX 256u      /* announced and not done, a producer */
-#define WM_EVENT_BATCHES_MAX 65536u  /* so that a manifest fits a frame */
-#define WM_OUTPUTS_MAX 1024u         /* network outputs a hit: scores, each a column */
-#define WM_IMAGE_VALUES_MAX 1048575u /* likewise: an image, with its status WM_RAW_BYTES_MAX */
-#define WM_ANSWER_VALUES_MAX (WM_PATCH_BYTES_MAX / 4 - 1) /* likewise, for clients */
+#define WM_OPEN_EVENTS_MAX 256u     /* announced and not done, a producer */
+#define WM_EVENT_BATCHES_MAX 65536u /* so that a manifest fits a frame */
+#define WM_OUTPUTS_MAX 1024u        /* network outputs a hit: scores, each a column */
+#define WM_ANSWER_VALUES_MAX (WM_PATCH_BYTES_MAX / 4 - 1) /* likewise: an image */
 #define WM_CREDIT_MAX 256u                                /* batches a worker may hold */
-#define WM_CREDIT_BYTES (256u << 20) /* ... of patches beyond WM_RAGGED_BYTES_MAX, at least 3 */
-#define WM_STRAY_MAX (4 * WM_CREDIT_MAX)      /* results of unannounced events, a session */
+#define WM_CREDIT_BYTES (256u << 20)     /* ... of patches beyond WM_RAGGED_BYTES_MAX, at least 3 */
+#define WM_STRAY_MAX (4 * WM_CREDIT_MAX) /* results of unannounced events, a session */
 #define WM_STRAY_ALL_MAX (256 * WM_STRAY_MAX) /* of all sessions since the start: 80 MB */
 #define WM_UNREAD_BYTES_MAX (16u << 20)       /* answers that a peer leaves unread: four of 4 MiB */
 #define WM_UNREAD_ALL_BYTES_MAX (128u << 20)  /* all peers */

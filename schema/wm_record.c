@@ -53,7 +53,7 @@ static size_t whole_bytes (const wm_record_t *self)
 static int is_within_limits (const wm_record_t *self)
 {
     return self->text_bytes <= WM_RECORD_TEXT_BYTES_MAX && self->name_bytes <= NAME_BYTES_MAX &&
-           self->payload_bytes <= WM_RAW_BYTES_MAX;
+           self->payload_bytes <= WM_PATCH_BYTES_MAX;
 }
 
 wm_fault_t wm_record_size (const wm_record_t *self, size_t *bytes, wm_error_t *error)
@@ -64,7 +64,7 @@ wm_fault_t wm_record_size (const wm_record_t *self, size_t *bytes, wm_error_t *e
                          "the limits of the journal (%u, %u, %u)",
                          wm_record_name (self->type), self->text_bytes, self->name_bytes,
                          self->payload_bytes, WM_RECORD_TEXT_BYTES_MAX, NAME_BYTES_MAX,
-                         WM_RAW_BYTES_MAX);
+                         WM_PATCH_BYTES_MAX);
     *bytes = whole_bytes (self);
     return WM_OK;
 }

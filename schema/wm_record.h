@@ -55,7 +55,7 @@
 #define WM_RECORD_HEAD_BYTES 152u
 #define WM_RECORD_TEXT_BYTES_MAX WM_PINS_BYTES_MAX
 #define WM_RECORD_BYTES_MAX                                                                        \
-    (WM_RECORD_HEAD_BYTES + WM_RECORD_TEXT_BYTES_MAX + 256u + WM_RAW_BYTES_MAX + 8u)
+    (WM_RECORD_HEAD_BYTES + WM_RECORD_TEXT_BYTES_MAX + 256u + WM_PATCH_BYTES_MAX + 8u)
 #define WM_ALL 0xffffffffu
 
 typedef enum {
@@ -107,7 +107,7 @@ void wm_record_init (wm_record_t *self, wm_record_type_t type);
 void wm_record_text (wm_record_t *self, const char *text);
 
 /* Size of the record once encoded, padding included. WM_EHOST where a part is larger than its
-   limit (text WM_RECORD_TEXT_BYTES_MAX, name 255, payload WM_RAW_BYTES_MAX): a caller that checked
+   limit (text WM_RECORD_TEXT_BYTES_MAX, name 255, payload WM_PATCH_BYTES_MAX): a caller that checked
    what its peers sent never sees that.  */
 wm_fault_t wm_record_size (const wm_record_t *self, size_t *bytes, wm_error_t *error);
 

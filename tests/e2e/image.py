@@ -10,6 +10,7 @@ usage: image.py make FOLDER             unet, turned and mask.onnx, image.yaml, 
        image.py drawn PAGE SCORES.h5 EVENT PLANE...   the pictures in the page are these planes of the frame
 """
 import base64
+import os
 import re
 import shutil
 import struct
@@ -24,6 +25,8 @@ from join import frame
 SIDES, STEPS, WINDOW, TICKS = (32, 64), (24, 48), 4, 1000  # 250 bins: the last tiles are moved back
 PLANES = {0: 70, 1: 33, 2: 20}  # wires; plane 2 is smaller than a tile
 EVENTS, FIRST = 2, 5
+if os.environ.get("WM_TILE") == "large":  # one tile of ProtoDUNE-VD's DNN-ROI: 20 MB as three channels, 7 MB as an image
+    SIDES, STEPS, TICKS, PLANES = (1984, 856), (1984, 856), 3424, {0: 1984}
 MASK = 0.1  # the mask's threshold
 SCALE = 4000.0  # as Wire-Cell's input_scale 1/4000
 TAGS = ("loose_lf", "mp2_roi", "mp3_roi")

@@ -156,7 +156,7 @@ static inline wm_journal_t *start_journal (uint64_t epoch)
     return journal;
 }
 
-static uint8_t bulk[WM_RAW_BYTES_MAX];
+static uint8_t bulk[2 * WM_RAW_BYTES_MAX];
 
 /* `tag` goes into attempt, so that replays can be compared by it.  */
 static inline wm_fault_t add (wm_journal_t *journal, wm_record_type_t type, uint32_t input,

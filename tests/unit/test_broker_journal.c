@@ -236,6 +236,31 @@ static void loss_among_deleted (void **state)
     assert_int_equal (seen.found.n_lost, 1);
 }
 
+/* A result that is larger than all others, between small ones, and beyond what a replay reads at
+   once.  */
+static void large_results (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    wm_record_t record;
+    wm_place_t place;
+    for (size_t i = 0; i < sizeof bulk; i++)
+        bulk[i] = (uint8_t) (i * 7 + i / 4096);
+    wm_journal_t *journal = start_journal (1);
+    must_add (journal, WM_RECORD_RESULT, 1, 1, NULL);
+    assert_int_equal (add (journal, WM_RECORD_RESULT, 1, 2, sizeof bulk, &place), WM_OK);
+    must_add (journal, WM_RECORD_RESULT, 1, 3, NULL);
+    assert_int_equal (add (journal, WM_RECORD_RESULT, 1, 4, sizeof bulk, NULL), WM_OK);
+    assert_int_equal (wm_journal_read (journal, &place, &record, &error), WM_OK);
+    assert_int_equal (record.payload_bytes, sizeof bulk);
+    assert_memory_equal (record.payload, bulk, sizeof bulk);
+    wm_journal_destroy (&journal);
+    replay_closed (0, 0);
+    expect_tags (4, 1, 2, 3, 4);
+    assert_int_equal (seen.found.n_lost + seen.found.damaged_bytes, 0);
+    memset (bulk, 0x5a, sizeof bulk);
+}
+
 /* The next RESULT begins a segment of its own.  */
 static void next_segment (wm_journal_t *journal)
 {
@@ -370,12 +395,19 @@ int main (void)
 {
     memset (bulk, 0x5a, sizeof bulk);
     const struct CMUnitTest tests[] = {
-        TEST (round_trip),          TEST (two_epochs),
-        TEST (torn_tail),           TEST (flipped_bit),
-        TEST (last_of_an_epoch),    TEST (hole_below_the_ledger),
-        TEST (loss_among_deleted),  TEST (last_of_a_segment),
-        TEST (loss_behind_deleted), TEST (loss_at_the_end_among_deleted),
-        TEST (nothing_is_believed), TEST (too_many_inputs),
+        TEST (round_trip),
+        TEST (two_epochs),
+        TEST (torn_tail),
+        TEST (flipped_bit),
+        TEST (last_of_an_epoch),
+        TEST (hole_below_the_ledger),
+        TEST (large_results),
+        TEST (loss_among_deleted),
+        TEST (last_of_a_segment),
+        TEST (loss_behind_deleted),
+        TEST (loss_at_the_end_among_deleted),
+        TEST (nothing_is_believed),
+        TEST (too_many_inputs),
         TEST (callback_stops),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));

@@ -108,7 +108,7 @@ static void failed_write (void **state)
     journal = start_journal (2);
     wm_record_init (&record, WM_RECORD_RESULT);
     record.payload = bulk;
-    record.payload_bytes = WM_RAW_BYTES_MAX + 1;
+    record.payload_bytes = WM_PATCH_BYTES_MAX + 1;
     assert_int_equal (wm_journal_append (journal, &record, NULL, &error), WM_EHOST);
     record.payload_bytes = 8;
     record.key.input = 1u << 30;

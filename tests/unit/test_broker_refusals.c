@@ -354,6 +354,8 @@ static void test_refused_submits (void **state)
     bad_submit (1, 12, 1, 10, 100, 32, 0, WM_HIT_BAD_TIME); /* hits do not add up */
     bad_submit (1, 1, 1, 0, 100, 32, 0, WM_HIT_BAD_TIME);   /* an empty batch */
     bad_submit (1, 11, 1, 10, WM_RAW_BYTES_MAX + 1, 32, 0, WM_HIT_BAD_TIME); /* too large */
+    bad_submit (1, 2, 1, 1, WM_RAW_BYTES_MAX + 1, 32, 0,
+                WM_HIT_BAD_TIME); /* a patch that is larger than this campaign's */
     bad_submit (1, 1 + (4 * MIB), 1, 4 * MIB, 100, 32, 0,
                 WM_HIT_BAD_TIME);                            /* its result is too large */
     bad_submit (1, 11, 1, 10, 100, 32, 11, WM_HIT_BAD_TIME); /* a bad hit that does not exist */

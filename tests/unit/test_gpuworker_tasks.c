@@ -161,6 +161,46 @@ static void credit_grows_and_falls (void **state)
     assert_int_equal (credit.window, WM_CREDIT_MAX);
 }
 
+/* Patches beyond WM_RAGGED_BYTES_MAX are bounded by their bytes, and three may be here at least.  */
+static void credit_is_bounded_by_memory (void **state)
+{
+    (void) state;
+    static const uint64_t rows[][2] = { { WM_RAW_BYTES_MAX, WM_CREDIT_MAX },
+                                        { WM_RAGGED_BYTES_MAX, WM_CREDIT_MAX },
+                                        { 20u << 20, 12 },
+                                        { 128u << 20, 3 },
+                                        { WM_PATCH_BYTES_MAX, 3 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const uint32_t most = (uint32_t) rows[i][1];
+        wm_credit_t credit;
+        wm_credit_init (&credit);
+        wm_credit_bound (&credit, rows[i][0]);
+        for (int k = 0; k < 1000; k++)
+            wm_credit_success (&credit, 0.001);
+        assert_int_equal (credit.window, most);
+        assert_int_equal (wm_credit_grant (&credit, 0, most - 1), 1);
+        assert_int_equal (wm_credit_grant (&credit, 0, most), 0);
+    }
+}
+
+/* What a campaign's messages and its budget follow from: small patches leave them as they are.  */
+static void bounds_follow_the_patch (void **state)
+{
+    (void) state;
+    const uint32_t tile = 3 * 1984 * 856, image = 1984 * 856;
+    assert_int_equal (wm_row_bytes_max (2304, 4), WM_RAW_BYTES_MAX);
+    assert_int_equal (wm_frame_bytes_max (2304, 4), WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD);
+    assert_int_equal (wm_budget_least (2304, 4), WM_BUDGET_BYTES_LEAST);
+    assert_int_equal (wm_budget_least (WM_RAGGED_BYTES_MAX / 4 - 1, WM_RAGGED_BYTES_MAX / 4 - 1),
+                      WM_BUDGET_BYTES_LEAST);
+    assert_int_equal (wm_row_bytes_max (tile, image), 4 * tile);
+    assert_int_equal (wm_row_bytes_max (1, tile), 4 * tile + 1);
+    assert_int_equal (wm_budget_least (tile, image), 4 * (4ull * tile + WM_FRAME_OVERHEAD));
+    assert_int_equal (wm_row_bytes_max (UINT32_MAX, UINT32_MAX), WM_PATCH_BYTES_MAX);
+    assert_int_equal (wm_unread_all_max (4), WM_UNREAD_ALL_BYTES_MAX);
+    assert_true (wm_unread_all_max (WM_ANSWER_VALUES_MAX) >= 4ull * WM_PATCH_BYTES_MAX);
+}
+
 static void credit_is_bounded_by_what_is_held (void **state)
 {
     (void) state;
@@ -188,6 +228,8 @@ int main (void)
         cmocka_unit_test (order_of_arrival),
         cmocka_unit_test (credit_grows_and_falls),
         cmocka_unit_test (credit_is_bounded_by_what_is_held),
+        cmocka_unit_test (credit_is_bounded_by_memory),
+        cmocka_unit_test (bounds_follow_the_patch),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);

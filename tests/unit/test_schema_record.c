@@ -94,10 +94,10 @@ static void limits (void **state)
     wm_error_t error;
     size_t bytes;
     wm_record_t record = example ();
-    record.payload_bytes = WM_RAW_BYTES_MAX;
+    record.payload_bytes = WM_PATCH_BYTES_MAX;
     assert_int_equal (wm_record_size (&record, &bytes, &error), WM_OK);
     assert_true (bytes <= WM_RECORD_BYTES_MAX);
-    record.payload_bytes = WM_RAW_BYTES_MAX + 1;
+    record.payload_bytes = WM_PATCH_BYTES_MAX + 1;
     assert_int_equal (wm_record_size (&record, &bytes, &error), WM_EHOST);
     assert_non_null (strstr (error.text, "RESULT"));
     record = example ();
