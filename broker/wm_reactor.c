@@ -146,10 +146,10 @@ static void answer_free (void *data, void *hint)
 static bool unread_room (const wm_reactor_t *self, unread_t *unread, size_t bytes)
 {
     unread_t *most = unread;
-    if (atomic_load (&unread->bytes) + bytes > wm_unread_max (self->config->pins->n_output))
+    const uint32_t n_output = self->config->pins->n_output;
+    if (atomic_load (&unread->bytes) + bytes > wm_unread_max (n_output))
         return false;
-    if (atomic_load (&self->unread_bytes) + bytes <=
-        wm_unread_all_max (self->config->pins->n_output))
+    if (atomic_load (&self->unread_bytes) + bytes <= wm_unread_all_max (n_output))
         return true;
     for (size_t i = 0; i <= self->unread.mask; i++) {
         unread_t *other = self->unread.slot[i].item;

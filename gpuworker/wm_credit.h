@@ -9,7 +9,8 @@
      rate, scores in two seconds; where clients wait for scores in 0.2 seconds, since what lies here
      is scored before anything that comes.
    Credit = batches received in this session + (window - unscored batches), and no more than keeps
-   all its batches within `most`: WM_CREDIT_MAX, of large patches fewer. A credit that was granted is never taken back.
+   all its batches within `most`: WM_CREDIT_MAX, of large patches fewer. A credit that was granted
+   is never taken back.
 
    Thread: one at a time; plain values, no I/O, no clock.  */
 #ifndef WM_CREDIT_H

@@ -543,23 +543,16 @@ static int work (run_t *self)
     return code;
 }
 
-/* Bytes of a patch or its result, where they change the memory of processes; else 0.  */
-static uint64_t large_row (const run_t *self)
-{
-    const wm_pins_t *pins = self->setup ? &self->setup->pins : NULL;
-    const uint64_t bytes = pins ? wm_row_bytes_max (pins->n_value, pins->n_output) : 0;
-    return bytes > WM_RAGGED_BYTES_MAX ? bytes : 0;
-}
-
-/* Memory of a worker: of large patches two batches with their results here, two in the engine.
-   Before the model is known, that of one of the family.  */
+/* Memory of a worker; of large patches eight, and four of the broker for it. Before the model is
+   known, that of one of the family.  */
 static uint64_t worker_bytes (const run_t *self)
 {
     const char *engine = wm_args_text (self->args, "engine");
     const bool is_general =
         strcmp (engine, "openvino") == 0 ||
         (strcmp (engine, "auto") == 0 && *self->setup->wmm && !self->setup->family);
-    return WM_CREW_WORKER_BYTES + (is_general ? WM_CREW_GENERAL_BYTES : 0) + 8 * large_row (self);
+    return WM_CREW_WORKER_BYTES + (is_general ? WM_CREW_GENERAL_BYTES : 0) +
+           12ull * wm_large_bytes (self->setup->pins.n_value, self->setup->pins.n_output);
 }
 
 /* Workers that the memory is enough for, at least 1.  */
@@ -602,7 +595,6 @@ static wm_fault_t check_memory (const run_t *self, wm_error_t *error)
     const bool asks = wm_args_given (self->args, "files-from-command");
     return wm_allowance_check (wm_allowance (),
                                WM_CREW_BYTES + (asks ? WM_CREW_SENDER_BYTES : 0) +
-                                   6 * large_row (self) + /* --budget, and two of a producer */
                                    (uint64_t) n * worker_bytes (self),
                                what, error);
 }

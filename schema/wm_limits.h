@@ -86,12 +86,20 @@ static inline uint32_t wm_frame_bytes_max (uint64_t n_value, uint64_t n_output)
     return wm_row_bytes_max (n_value, n_output) + WM_FRAME_OVERHEAD;
 }
 
+/* Returns wm_row_bytes_max where it changes what processes take, beyond WM_RAGGED_BYTES_MAX; else
+   0.  */
+static inline uint32_t wm_large_bytes (uint64_t n_value, uint64_t n_output)
+{
+    const uint32_t most = wm_row_bytes_max (n_value, n_output);
+    return most > WM_RAGGED_BYTES_MAX ? most : 0;
+}
+
 /* Returns the least --budget of a campaign: four of its largest messages where patches have more
    than WM_RAGGED_BYTES_MAX, so that two workers have one while the next comes.  */
 static inline uint64_t wm_budget_least (uint64_t n_value, uint64_t n_output)
 {
-    const uint32_t most = wm_row_bytes_max (n_value, n_output);
-    return most > WM_RAGGED_BYTES_MAX ? 4ull * (most + WM_FRAME_OVERHEAD) : WM_BUDGET_BYTES_LEAST;
+    const uint64_t large = wm_large_bytes (n_value, n_output);
+    return large ? 4 * (large + WM_FRAME_OVERHEAD) : WM_BUDGET_BYTES_LEAST;
 }
 
 /* Returns the bytes of answers that a peer may leave unread: four results of one patch or more. */

@@ -107,8 +107,8 @@ void wm_record_init (wm_record_t *self, wm_record_type_t type);
 void wm_record_text (wm_record_t *self, const char *text);
 
 /* Size of the record once encoded, padding included. WM_EHOST where a part is larger than its
-   limit (text WM_RECORD_TEXT_BYTES_MAX, name 255, payload WM_PATCH_BYTES_MAX): a caller that checked
-   what its peers sent never sees that.  */
+   limit (text WM_RECORD_TEXT_BYTES_MAX, name 255, payload WM_PATCH_BYTES_MAX): a caller that
+   checked what its peers sent never sees that.  */
 wm_fault_t wm_record_size (const wm_record_t *self, size_t *bytes, wm_error_t *error);
 
 /* Encodes into `buffer` (at least wm_record_size long) for this place; fills magic, bytes and the

@@ -161,7 +161,7 @@ static void credit_grows_and_falls (void **state)
     assert_int_equal (credit.window, WM_CREDIT_MAX);
 }
 
-/* Patches beyond WM_RAGGED_BYTES_MAX are bounded by their bytes, and three may be here at least.  */
+/* Patches beyond WM_RAGGED_BYTES_MAX are bounded by their bytes; three may be here at least.  */
 static void credit_is_bounded_by_memory (void **state)
 {
     (void) state;
