@@ -7,7 +7,7 @@
      3. What every worker may ask for costs no memory for each: MODELs point into one copy of a
         piece of the file, which stays while one of them waits; TRIALs of a table share their bytes.
      4. Other answers count until libzmq has written them. A peer that leaves more than
-        wm_unread_max unread is disconnected; beyond WM_UNREAD_ALL_BYTES_MAX, that with most.  */
+        wm_unread_max unread is disconnected; beyond wm_unread_all_max of all, that with most.  */
 #include "broker/wm_reactor.h"
 #include "broker/wm_listener.h"
 #include "broker/wm_note.h"
@@ -705,15 +705,13 @@ static wm_core_t *make_core (wm_reactor_t *self)
     snprintf (path, sizeof path, "%s/sample", config->dir);
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),
-                              .n_value = config->pins->n_value,
-                              .n_output = config->pins->n_output,
+                              .n_value = config->pins->n_value, .n_output = config->pins->n_output,
                               .is_ragged = wm_pins_is_ragged (config->pins),
                               .shape = config->shape,
                               .epoch = config->epoch,
                               .budget_bytes = config->budget_bytes,
                               .peers_max = WM_PEERS_MAX,
-                              .paused = notes.paused,
-                              .arithmetic = notes.arithmetic,
+                              .paused = notes.paused, .arithmetic = notes.arithmetic,
                               .measures = strcmp (config->pins->precision, "fp32") != 0,
                               .has_sample = access (path, R_OK) == 0,
                               .mixed = config->mixed,

@@ -543,8 +543,7 @@ static int work (run_t *self)
     return code;
 }
 
-/* Memory of a worker; of large patches eight, and four of the broker for it. Before the model is
-   known, that of one of the family.  */
+/* Memory of a worker, with what the broker has of large patches for it.  */
 static uint64_t worker_bytes (const run_t *self)
 {
     const char *engine = wm_args_text (self->args, "engine");
@@ -566,14 +565,13 @@ static long workers_that_fit (const run_t *self)
 
 /* Number of worker processes. By default: the threads of one share the work on a batch but for
    about 1 %, so 4 would be idle 3 % of the time and 32 a quarter (calculated); on two cores one
-   worker of two threads takes 5 to 11 % less time than two of one (measured). Two keep a GPU from
-   waiting.  */
+   worker of two threads takes 5 to 11 % less time than two of one (measured). A GPU needs two.  */
 static long count_workers (const run_t *self)
 {
-    const long asked = wm_args_number (self->args, "workers"), cores = wm_allowance ()->cpus;
-    const char *engine = wm_args_text (self->args, "engine");
-    const char *device = wm_args_text (self->args, "device");
-    const long given = wm_args_number (self->args, "threads");
+    const long asked = wm_args_number (self->args, "workers"), cores = wm_allowance ()->cpus,
+               given = wm_args_number (self->args, "threads");
+    const char *engine = wm_args_text (self->args, "engine"),
+               *device = wm_args_text (self->args, "device");
     if (asked)
         return asked;
     const bool may_take =
