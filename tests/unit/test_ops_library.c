@@ -76,7 +76,7 @@ static int help (void)
     struct {
         wm_library_facts_t facts;
         char label[N_OUTPUT][WM_LIBRARY_LABEL_BYTES];
-    } ready = { { N_VALUE, N_OUTPUT, 1, { N_VALUE }, 0, "" }, { "a", "b", "c" } };
+    } ready = { { N_VALUE, N_OUTPUT, 1, { N_VALUE }, 0, 0, "" }, { "a", "b", "c" } };
     snprintf (ready.facts.model, sizeof ready.facts.model, "%s", model ? model : "one");
     if (model && atoi (model)) { /* only this: a model of so many outputs */
         const size_t bytes = (size_t) atoi (model) * WM_LIBRARY_LABEL_BYTES;
