@@ -31,14 +31,13 @@ static const wm_program_t program = {
     .verbs = verbs,
 };
 
-/* With 0, 1 or 2 closed the next file would take its place, and messages would go into it.  */
+/* With 0, 1 or 2 closed the next file would take its place, and messages would go into it. A closed
+   stdout becomes one that refuses each write: what was to be printed is not lost silently.  */
 static void open_standard_files (void)
 {
-    int fd;
-    while ((fd = open ("/dev/null", O_RDWR)) >= 0 && fd <= 2)
-        ;
-    if (fd > 2)
-        close (fd);
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl (fd, F_GETFD) < 0)
+            (void) open ("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
 }
 
 int main (int argc, char **argv)

@@ -20,6 +20,9 @@ full () { exits 1 "$@" >/dev/full 2>"$work/said" && says "stdout cannot be writt
 for program in wiremill wiremill-broker wiremill-producer wiremill-worker; do
     ok "$program: what stdout does not take is an error" full "$bin/$program" --help
 done
+closed () { exits 1 "$@" >&- 2>"$work/said" && says "^wiremill(-producer)?: stdout cannot be written: Bad file descriptor; what was printed there is incomplete$"; }
+ok "... nor a closed one" closed "$bin/wiremill" --help
+ok "... of a verb of another program" closed "$bin/wiremill" model --help
 ok "a verb that does not exist" refused 2 "there is no verb .rapport" "$bin/wiremill" rapport
 as=()
 [ "$(id -u)" != 0 ] || as=(setpriv --reuid=65534 --regid=65534 --clear-groups)
