@@ -32,6 +32,11 @@ const char *wm_folder_network (const char *path);
 /* Returns whether there is a campaign: a journal or a ledger, since one of them may be lost.  */
 bool wm_folder_has_campaign (const char *folder);
 
+/* Returns whether an existing file is one of a campaign's own, which no other program replaces: it
+   is in the campaign's folder, or in one of the folders there (journal, keys, log, models).
+   Fills in the campaign's folder.  */
+bool wm_folder_is_of_campaign (const char *file, char campaign[PATH_MAX]);
+
 /* Names the folder of a new campaign of this output folder, OUTPUT.wiremill by its real path (of a
    URL .../NAME: NAME.wiremill in the current folder), or of the one that is there (also in
    OUTPUT/.wiremill, where earlier versions had it). Makes nothing.

@@ -2,6 +2,7 @@
 #include "schema/base/wm_target.h"
 
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,6 +116,11 @@ static wm_fault_t check_old (const char *path, const struct stat *st, const wm_t
 {
     const char *how =
         force < 0 ? "give another name" : "give another name, or --force to replace it";
+    char campaign[PATH_MAX];
+    if ((force > 0 || !st->st_size) && wm_folder_is_of_campaign (path, campaign))
+        return wm_fault (error, WM_EUSAGE,
+                         "%.300s is a file of the campaign in %.300s: give another name", path,
+                         campaign);
     if (force > 0)
         return WM_OK;
     if (!kind->begins && !kind->is && st->st_size)

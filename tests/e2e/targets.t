@@ -160,6 +160,26 @@ dataset () { refused 2 '--patches .* is also --input' "$bin/wiremill" cut --inpu
 ok "a dataset is its file" dataset
 again () { refused 2 '--json .* is also --input' "$bin/wiremill" bench engine --input "$work/glob/a.h5" --input "$work/in/events.h5" --json "$work/in/events.h5" --force; }
 ok "an option given again" again
+elsewhere () # no verb replaces a file of a campaign that it does not read, by --force or where it is empty
+{
+    local file n=0
+    : >"$work/out$beside/log/none.log"
+    for file in "$work/out$beside/"{ledger.db,lock,command,log/none.log} "$work/out$beside/journal/"*; do
+        sha256sum "$file" >"$work/inputs"
+        refused 2 "--output $file is a file of the campaign in $work/out$beside: give another name" "$bin/wiremill" synth \
+            --events 1 --hits 10 --tpcs 1 --output "$file" $([[ $file == *none.log ]] || echo --force) &&
+            sha256sum --check --quiet "$work/inputs" || { echo "of $file"; return 1; }
+        n=$((n + 1))
+    done
+    [ $n -ge 5 ]
+}
+ok "a file of another campaign" elsewhere
+diary () # a folder called journal makes no campaign
+{
+    mkdir -p "$work/mine/journal" && echo text >"$work/mine/notes" &&
+        exits 0 "$bin/wiremill" synth --events 1 --hits 10 --tpcs 1 --output "$work/mine/notes" --force
+}
+ok "... not of a person's folder" diary
 lines () # in each form that the verb itself reads
 {
     local form
