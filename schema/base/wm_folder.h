@@ -33,8 +33,8 @@ const char *wm_folder_network (const char *path);
 bool wm_folder_has_campaign (const char *folder);
 
 /* Returns whether an existing file is one of a campaign's own, which no other program replaces: it
-   is in the campaign's folder, or in one of the folders there (journal, keys, log, models).
-   Fills in the campaign's folder.  */
+   is in the campaign's folder, or in one of the folders there (journal, keys, log, models), or is
+   one of its outputs, NAME.scores.h5. Fills in the campaign's folder.  */
 bool wm_folder_is_of_campaign (const char *file, char campaign[PATH_MAX]);
 
 /* Names the folder of a new campaign of this output folder, OUTPUT.wiremill by its real path (of a

@@ -67,25 +67,6 @@ bool wm_folder_has_campaign (const char *folder)
     return join (path, folder, "/ledger.db") && access (path, F_OK) == 0;
 }
 
-bool wm_folder_is_of_campaign (const char *file, char campaign[PATH_MAX])
-{
-    static const char *const folders[] = { "", "/journal", "/keys", "/log", "/models" };
-    char folder[PATH_MAX], lock[PATH_MAX];
-    if (!realpath (file, folder))
-        return false;
-    *strrchr (folder, '/') = 0;
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-        const size_t n = strlen (folder), tail = strlen (folders[i]);
-        if (n <= tail || strcmp (folder + n - tail, folders[i]) != 0)
-            continue;
-        snprintf (campaign, PATH_MAX, "%.*s", (int) (n - tail), folder);
-        if (wm_folder_has_campaign (campaign) && join (lock, campaign, "/lock") &&
-            access (lock, F_OK) == 0) /* a journal alone may be a person's */
-            return true;
-    }
-    return false;
-}
-
 bool wm_folder_find (const char *folder, char campaign[PATH_MAX])
 {
     static const char *const form[] = { SUFFIX, "/" SUFFIX, "" };
@@ -97,6 +78,37 @@ bool wm_folder_find (const char *folder, char campaign[PATH_MAX])
             return true;
     campaign[0] = 0;
     return false;
+}
+
+/* Whether a program has opened it: a journal alone may be a person's.  */
+static bool was_opened (const char *campaign)
+{
+    char lock[PATH_MAX];
+    return wm_folder_has_campaign (campaign) && join (lock, campaign, "/lock") &&
+           access (lock, F_OK) == 0;
+}
+
+bool wm_folder_is_of_campaign (const char *file, char campaign[PATH_MAX])
+{
+    static const char *const folders[] = { "", "/journal", "/keys", "/log", "/models" };
+    static const char scores[] = ".scores.h5";
+    char folder[PATH_MAX];
+    if (!realpath (file, folder))
+        return false;
+    char *name = strrchr (folder, '/');
+    const size_t length = strlen (name);
+    const bool is_output =
+        length > sizeof scores && !strcmp (name + length + 1 - sizeof scores, scores);
+    *name = 0;
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+        const size_t n = strlen (folder), tail = strlen (folders[i]);
+        if (n <= tail || strcmp (folder + n - tail, folders[i]) != 0)
+            continue;
+        snprintf (campaign, PATH_MAX, "%.*s", (int) (n - tail), folder);
+        if (was_opened (campaign))
+            return true;
+    }
+    return is_output && wm_folder_find (folder, campaign) && was_opened (campaign);
 }
 
 /* Whether a folder is where a file system is mounted: what lies beside it is on another.  */

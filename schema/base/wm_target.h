@@ -1,8 +1,8 @@
 /* wm_target.h - the one rule for a file that a command line names to be written (a target).
 
    A target is never an input of the same command, nor another target of it. What lies there already
-   is replaced only if it is empty or of the kind that the verb writes, or by --force; --force spares
-   a campaign's own files. It is written beside its name and renamed (wm_file.h). Options state what
+   is replaced only if it is empty or of the kind that the verb writes, or by --force, which spares
+   what is a campaign's. It is written beside its name and renamed (wm_file.h). Options state what
    they name (wm_option.h), and parsing applies the rule to all of them before a verb begins.
    Thread: any.  */
 #ifndef WM_TARGET_H

@@ -108,6 +108,7 @@ static void make_campaign (const char *folder, const char *part)
 {
     char path[200];
     wm_error_t error;
+    n_synced = 0;
     assert_int_equal (wm_folder_make (folder, 0777, &error), WM_OK);
     snprintf (path, sizeof path, "%s/%s", folder, part);
     write_bytes (path, "");
@@ -214,6 +215,59 @@ static void a_message_has_its_input_once (void **state)
         assert_string_equal (wm_path_behind (row[i][0], row[i][1]), row[i][2]);
 }
 
+/* What no other verb may replace; a folder called journal makes no campaign.  */
+static void a_campaign_has_its_files (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *file;
+        bool is_of;
+    } cases[] = {
+        { "out.wiremill/ledger.db", true },
+        { "out.wiremill/lock", true },
+        { "out.wiremill/journal/1.wal", true },
+        { "out.wiremill/keys/secret", true },
+        { "out.wiremill/log/a.log", true },
+        { "out.wiremill/models/m.wmm", true },
+        { "out/a.scores.h5", true },
+        { "link", true },
+        { "out/a.html", false },
+        { "out/.scores.h5", false },
+        { "other/a.scores.h5", false },
+        { "out.wiremill/other/a", false },
+        { "mine/journal/text", false },
+        { "mine/notes", false },
+        { "out.wiremill/keys/none.key", false },
+    };
+    char top[] = "/tmp/wm-path-XXXXXX", campaign[PATH_MAX], want[PATH_MAX + 32];
+    assert_non_null (mkdtemp (top));
+    assert_int_equal (chdir (top), 0);
+    make_campaign ("out.wiremill", "ledger.db");
+    make_campaign ("out.wiremill", "lock");
+    make_campaign ("out.wiremill/journal", "1.wal");
+    make_campaign ("out.wiremill/keys", "secret");
+    make_campaign ("out.wiremill/log", "a.log");
+    make_campaign ("out.wiremill/models", "m.wmm");
+    make_campaign ("out.wiremill/other", "a");
+    make_campaign ("out", "a.scores.h5");
+    make_campaign ("out", ".scores.h5");
+    make_campaign ("out", "a.html");
+    make_campaign ("other", "a.scores.h5");
+    make_campaign ("mine/journal", "text");
+    make_campaign ("mine", "notes");
+    assert_int_equal (symlink ("out/a.scores.h5", "link"), 0);
+    snprintf (want, sizeof want, "%s/out.wiremill", top);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (wm_folder_is_of_campaign (cases[i].file, campaign) != cases[i].is_of)
+            fail_msg ("%s", cases[i].file);
+        if (cases[i].is_of)
+            assert_string_equal (campaign, want);
+    }
+    assert_int_equal (chdir ("/"), 0);
+    snprintf (want, sizeof want, "rm -r %s", top);
+    assert_int_equal (system (want), 0);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +275,7 @@ int main (void)
         cmocka_unit_test (a_dataset_is_in_its_file),
         cmocka_unit_test (a_made_folder_stays),
         cmocka_unit_test (a_campaign_lies_beside_its_output),
+        cmocka_unit_test (a_campaign_has_its_files),
         cmocka_unit_test (nothing_lies_beside_a_file_system),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
