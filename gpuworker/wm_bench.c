@@ -101,7 +101,7 @@ static wm_fault_t add_batch (bench_t *self, wm_coder_t *coder, uint8_t *frame, u
 
 static wm_fault_t read_batches (bench_t *self, wm_error_t *error)
 {
-    char word[8];
+    char word[8] = "";
     unsigned n_hit;
     size_t bytes;
     unsigned long long n_read;

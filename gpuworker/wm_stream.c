@@ -12,9 +12,11 @@ bool wm_stream_bytes (void *to, size_t size)
 
 wm_fault_t wm_stream_cut_short (wm_error_t *error)
 {
-    return wm_fault (
-        error, WM_EBATCH,
-        "the stream on standard input is not from wiremill-producer, or ends too early");
+    return feof (stdin) ? wm_fault (error, WM_EBATCH,
+                                    "standard input ends too early: wiremill-producer, which "
+                                    "writes there, ended before, and reported why")
+                        : wm_fault (error, WM_EBATCH,
+                                    "what comes on standard input is not from wiremill-producer");
 }
 
 wm_fault_t wm_stream_head (const char *kind, wm_pins_t *pins, wm_spec_t *spec, wm_error_t *error)
