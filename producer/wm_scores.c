@@ -71,16 +71,24 @@ static bool column_add (void *arg, const char *name)
     return true;
 }
 
+static wm_fault_t no_table (const wm_h5_t *file, const char *table, wm_error_t *error)
+{
+    if (wm_h5_has (file, "hit_table"))
+        return wm_fault (error, WM_EBATCH,
+                         "%.200s: it has events (hit_table), but no table %s; give an output of a "
+                         "campaign (*.scores.h5), or name the group of its scores by --table",
+                         wm_h5_path (file), table);
+    return wm_fault (error, WM_EBATCH,
+                     "%.200s: no table %s; name the group of its scores by --table (of compare, "
+                     "verify)",
+                     wm_h5_path (file), table);
+}
+
 /* What is wrong where a file has none of the labels.  */
 static wm_fault_t keep_none (const wm_scores_t *self, const char *path, const char *table,
-                             const char *columns, bool found, wm_error_t *error)
+                             const char *columns, wm_error_t *error)
 {
     char wanted[LIST] = "";
-    if (!found)
-        return wm_fault (
-            error, WM_EBATCH,
-            "%.200s: no table %s; name the group of its scores by `wiremill compare --table`", path,
-            table);
     for (uint32_t i = 0; i < self->n_label; i++)
         column_add (wanted, self->label[i]);
     return wm_fault (error, WM_EBATCH, "%.120s: none of the scores %s is in %s, which has %s", path,
@@ -103,9 +111,10 @@ wm_fault_t wm_scores_keep (wm_scores_t *self, const char *path, const char *tabl
         n_there += is_there[i] = found && has (file, name, self->label[i]);
     if (found && !n_there)
         wm_h5_names (file, name, column_add, columns);
+    const wm_fault_t fault = found ? WM_OK : no_table (file, name, error);
     wm_h5_close (&file);
-    if (!found || !n_there)
-        return keep_none (self, path, name, columns, found, error);
+    if (fault || !n_there)
+        return fault ? fault : keep_none (self, path, name, columns, error);
     for (uint32_t i = 0; i < self->n_label; i++)
         if (is_there[i])
             memmove (self->label[n++], self->label[i], sizeof *self->label);
@@ -281,10 +290,7 @@ static wm_fault_t file_read (wm_scores_t *self, const char *path, const char *ta
     const bool is_ours = spec_of (file, &spec);
     wm_fault_t fault = WM_OK;
     if (!wm_scores_table (file, table, self->table))
-        fault = wm_fault (
-            error, WM_EBATCH,
-            "%.300s: no table %s; name the group of its scores by `wiremill compare --table`", path,
-            self->table);
+        fault = no_table (file, self->table, error);
     self->is_ours &= is_ours;
     if (is_ours && wm_h5_number (file, "hits_same_cell", &same))
         self->n_same_cell += (uint64_t) same;

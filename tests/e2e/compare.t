@@ -151,7 +151,9 @@ ok "... by name" says 'none.h5 does not exist'
 ok "two files of others" exits 5 compare "$work/larsoft.h5" "$work/alone.h5"
 ok "... which tell no names" says 'neither .* nor .* is an output of wiremill'
 ok "another table" exits 5 compare "$ours" "$work/larsoft.h5"
-ok "... is asked for" says 'no table emtrkmichel; name the group of its scores by .wiremill compare --table.'
+ok "... is asked for" says 'no table emtrkmichel; name the group of its scores by --table'
+events () { exits 5 compare "$ours" "$made/layout.h5" && says 'layout.h5: it has events .hit_table., but no table emtrkmichel; give an output of a campaign'; }
+ok "a file of events" events
 mkfifo "$work/pipe"
 itself () { compare "$ours" "$ours" && says 'layout.scores.h5 is given on both sides'; }
 ok "a file is compared with itself: that is reported" itself
