@@ -63,6 +63,12 @@ static void take_line (wm_respawn_t *self)
     self->n_begun = 0;
     const char *line = wm_log_line (self->begun);
     line += strspn (line, " ");
+    const size_t program = strlen (self->word[0]),
+                 verb = self->word[1] ? strlen (self->word[1]) : 0;
+    if (verb && !strncmp (line, self->word[0], program) && line[program] == ' ' &&
+        !strncmp (line + program + 1, self->word[1], verb) &&
+        !strncmp (line + program + 1 + verb, ": ", 2))
+        line += program + verb + 3; /* "wiremill run: ": what a client asked for is no such verb */
     if (!*line)
         return;
     snprintf (self->line, sizeof self->line, "%.479s", line);

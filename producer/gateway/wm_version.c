@@ -25,7 +25,7 @@
 
 #define NO_BATCH "it has no batch dimension"        /* the importer's reason, of such a model */
 #define WAITS_FOR_ROOM "wiremill-broker: disk full" /* logged by one that does not serve yet */
-#define CAN_SCORE "wiremill run: a worker can score"
+#define CAN_SCORE "a worker can score"
 #define TICK_US 20000
 #define PROOF_US 20000000       /* a crew that failed and then runs for so long works */
 #define FOLDER_PAUSE_US 5000000 /* between tries to make its folder */

@@ -58,7 +58,7 @@ if ! begin all 0; then
     echo "1..0 # SKIP a tmpfs can be mounted by root only"
     exit 0
 fi
-reason="wiremill run: $disk/state/0/c/models/[0-9a-f]*.wmm: cannot write: No space left on device; free some space there"
+reason="$disk/state/0/c/models/[0-9a-f]*.wmm: cannot write: No space left on device; free some space there"
 tells "not a byte of room, nor for its log" "$reason"
 refuses "$reason"
 goes_on
