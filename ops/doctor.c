@@ -208,10 +208,13 @@ static void check_folder (const char *wanted)
     char folder[PATH_MAX], space[32];
     struct statvfs fs;
     snprintf (folder, sizeof folder, "%s", wanted);
+    if (access (folder, F_OK))
+        report (WARN, "folder", "%s does not exist; the folder that it would be made in is checked",
+                wanted);
     while (access (folder, F_OK) && strrchr (folder, '/') > folder) /* not made yet: its parent */
         *strrchr (folder, '/') = 0;
     if (access (folder, F_OK))
-        snprintf (folder, sizeof folder, ".");
+        snprintf (folder, sizeof folder, *folder == '/' ? "/" : ".");
     const char *network = wm_folder_network (folder);
     if (network)
         report (FAIL, "folder",
