@@ -431,7 +431,7 @@ static wm_fault_t copy_file (rebuild_t *self, const char *name, wm_error_t *erro
     if (access (path, F_OK) && errno == ENOENT)
         return WM_OK;
     const int failed = wm_file_copy (path, to);
-    return failed ? wm_fault (error, failed == ENOSPC ? WM_EAGAIN : WM_EHOST,
+    return failed ? wm_fault (error, wm_file_is_full (failed) ? WM_EAGAIN : WM_EHOST,
                               "cannot copy %.300s to check it: %s", path, strerror (failed))
                   : WM_OK;
 }

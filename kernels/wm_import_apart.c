@@ -10,6 +10,7 @@
 #include "kernels/wm_import_private.h"
 #include "schema/base/wm_confine.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
@@ -307,8 +308,7 @@ wm_fault_t wm_import (const char *path, const wm_import_choices_t *choices, cons
     sweep (wmm_path);
     const int lock = folder_make (wmm_path, folder);
     if (lock < 0)
-        return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
-                         "%.300s: cannot be written: %s", wmm_path, strerror (errno));
+        return wm_file_unwritten (wmm_path, errno, error);
     const char *slash = strrchr (wmm_path, '/');
     wm_fault_t fault =
         snprintf (wmm, sizeof wmm, "%s/%s", folder, slash ? slash + 1 : wmm_path) < PATH_MAX

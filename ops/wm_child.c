@@ -3,6 +3,7 @@
 #include "ops/wm_child.h"
 #include "ops/wm_setup.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
@@ -74,7 +75,7 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
             fclose (self->reader);
         self->reader = fopen (self->log, "re");
         if (fallocate (log, FALLOC_FL_KEEP_SIZE, st.st_size, LOG_ROOM_BYTES) &&
-            (errno == ENOSPC || errno == EDQUOT)) {
+            wm_file_is_full (errno)) {
             close (log);
             log = -1;         /* it writes where we do, */
             self->began = -1; /* which counts as logged */

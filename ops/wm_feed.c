@@ -220,7 +220,7 @@ static wm_fault_t record_add (wm_feed_t *self, const char *did, const char *pfn,
     WM_FAILPOINT ("feed-answered");
     const off_t end = lseek (self->record, 0, SEEK_END);
     if (end < 0 || wm_file_append (self->record, line, strlen (line)) || fdatasync (self->record)) {
-        wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "%s cannot be written: %s",
+        wm_fault (error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST, "%s cannot be written: %s",
                   self->record_path, strerror (errno));
         if (end >= 0 && ftruncate (self->record, end))
             return error->fault; /* the next start drops the line's part */

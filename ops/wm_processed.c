@@ -17,7 +17,7 @@
 
 static wm_fault_t failed (const wm_processed_list_t *self, wm_error_t *error)
 {
-    return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
+    return wm_fault (error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST,
                      "the list of processed files %s cannot be written: %s", self->path,
                      strerror (errno));
 }

@@ -133,7 +133,7 @@ static wm_fault_t array_make (job_t *job, uint64_t n_row, wm_error_t *error)
     }
     if (rc) {
         job->map = NULL;
-        return wm_fault (error, WM_EHOST, "%s: cannot write: %s", job->patches, strerror (rc));
+        return wm_file_unwritten (job->patches, rc, error);
     }
     job->to = (float *) (void *) ((char *) job->map + job->head_bytes);
     for (uint64_t i = 0; i < n_row * job->values; i++)

@@ -279,11 +279,6 @@ static wm_fault_t rows_write (export_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-static wm_fault_t unwritable (const export_t *self, int number, wm_error_t *error)
-{
-    return wm_fault (error, WM_EHOST, "%.300s: cannot write: %s", self->to, strerror (number));
-}
-
 /* Writes the file without a name; it gets its name when it is whole.  */
 static wm_fault_t file_write (export_t *self, wm_error_t *error)
 {
@@ -294,7 +289,7 @@ static wm_fault_t file_write (export_t *self, wm_error_t *error)
         return fault;
     const int fd = dup (file.fd);
     if (!(self->out = fd < 0 ? NULL : fdopen (fd, "w"))) {
-        fault = unwritable (self, errno, error);
+        fault = wm_file_unwritten (self->to, errno, error);
         wm_file_abort (&file);
         return fault;
     }
@@ -308,7 +303,7 @@ static wm_fault_t file_write (export_t *self, wm_error_t *error)
     const int number = errno;
     fclose (self->out);
     if (!fault && !fine)
-        fault = unwritable (self, number, error);
+        fault = wm_file_unwritten (self->to, number, error);
     if (!fault)
         return wm_file_commit (&file, error);
     wm_file_abort (&file);

@@ -14,6 +14,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static int complain (const char *verb, wm_fault_t fault, const wm_error_t *error)
+{
+    fprintf (stderr, "wiremill %s: %s\n", verb, error->text);
+    return wm_exit_of (fault);
+}
+
 /* The child: it ends without what the parent does at its end.  */
 static void child (const char *verb, const char *path, int to, pid_t parent,
                    int (*make) (void *arg, FILE *out), void *arg)
@@ -22,10 +28,9 @@ static void child (const char *verb, const char *path, int to, pid_t parent,
     FILE *out = wm_process_follow (parent, SIGKILL) ? fdopen (to, "w") : NULL;
     int code = out ? make (arg, out) : WM_EXIT_FAILURE;
     if (out && fflush (out) | ferror (out)) {
-        fprintf (stderr, "wiremill %s: %s: cannot write: %s\n", verb, path, strerror (errno));
-        if (ftruncate (to, 0) == 0) /* a part is nothing */
-            code = WM_EXIT_FAILURE;
-        else
+        wm_error_t error;
+        code = complain (verb, wm_file_unwritten (path, errno, &error), &error);
+        if (ftruncate (to, 0)) /* a part is nothing */
             abort ();
     }
     fflush (stdout);
@@ -68,10 +73,8 @@ int wm_apart_run (const char *verb, const char *path, int (*make) (void *arg, FI
     bool ended;
     if (!path)
         return make (arg, NULL);
-    if (wm_file_begin (&file, path, false, &error)) {
-        fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
-        return WM_EXIT_FAILURE;
-    }
+    if (wm_file_begin (&file, path, false, &error))
+        return complain (verb, error.fault, &error);
     const int code = run_child (verb, path, make, arg, file.fd, &ended);
     if (!ended || fstat (file.fd, &st) || !st.st_size) {
         wm_file_abort (&file);
@@ -79,8 +82,7 @@ int wm_apart_run (const char *verb, const char *path, int (*make) (void *arg, FI
     }
     if (wm_file_commit (&file, &error) == WM_OK)
         return code;
-    fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
-    return WM_EXIT_FAILURE;
+    return complain (verb, error.fault, &error);
 }
 
 int wm_apart_text (const char *verb, int (*make) (void *arg, FILE *out), void *arg, char *text,

@@ -1,6 +1,8 @@
 /* wm_scratch.c - makes and frees the scratch file of an input.  */
 #include "producer/wm_scratch.h"
 
+#include "schema/base/wm_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -29,7 +31,7 @@ static int file_open (const char *folder)
 static wm_fault_t file_map (wm_scratch_t *self, int fd, const char *folder, wm_error_t *error)
 {
     int rc = posix_fallocate (fd, 0, (off_t) self->bytes);
-    if (rc == ENOSPC || rc == EDQUOT)
+    if (wm_file_is_full (rc))
         return wm_fault (
             error, WM_EAGAIN,
             "%s: disk full: it has no room for %zu bytes of scores; free space there, and it "
@@ -72,7 +74,7 @@ wm_fault_t wm_scratch_open (wm_scratch_t *self, const char *folder, uint64_t n_r
     }
     const int fd = file_open (folder);
     if (fd < 0)
-        return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
+        return wm_fault (error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST,
                          "%s: no scratch file: %s", folder, strerror (errno));
     wm_fault_t fault = file_map (self, fd, folder, error);
     close (fd);

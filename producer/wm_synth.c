@@ -320,7 +320,7 @@ const wm_verb_t wm_verb_synth = {
 static int complain (const wm_error_t *error)
 {
     fprintf (stderr, "wiremill synth: %s\n", error->text);
-    return WM_EXIT_FAILURE;
+    return wm_exit_of (error->fault);
 }
 
 static int synth_main (const wm_args_t *args)
@@ -341,9 +341,7 @@ static int synth_main (const wm_args_t *args)
         return complain (&error);
     errno = 0;
     if (file_write (&options, file.temporary)) {
-        wm_fault (&error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
-                  "%s: cannot write: %s", options.output,
-                  errno ? strerror (errno) : "HDF5 refused");
+        wm_file_unwritten (options.output, errno, &error);
         wm_file_abort (&file);
         return complain (&error);
     }

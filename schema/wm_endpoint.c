@@ -2,6 +2,7 @@
 #include "schema/wm_endpoint.h"
 #include "schema/base/wm_courier.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 
 #include <errno.h>
@@ -56,7 +57,7 @@ wm_fault_t wm_endpoint_write (const wm_endpoint_t *self, const char *dir, wm_err
         return WM_OK;
     }
     errno = is_written ? errno : failed;
-    wm_fault (error, errno == ENOSPC ? WM_EAGAIN : WM_EHOST, "cannot write %s: %s", path,
+    wm_fault (error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST, "cannot write %s: %s", path,
               strerror (errno));
     unlink (temporary);
     return error->fault;

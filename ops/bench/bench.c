@@ -663,9 +663,11 @@ static int close_file (output_t *self, const char *option)
         return wm_file_commit (&self->file, &error) ? wm_setup_complain ("bench", &error) : 0;
     if (fine)
         return 0;
-    fprintf (stderr, "wiremill bench: --%s cannot be written: %s\n", option, strerror (errno));
+    char name[32];
+    snprintf (name, sizeof name, "--%s", option);
+    wm_file_unwritten (name, errno, &error);
     wm_file_abort (&self->file);
-    return WM_EXIT_FAILURE;
+    return wm_setup_complain ("bench", &error);
 }
 
 static int print (bench_t *self)

@@ -25,11 +25,23 @@
 
 _Static_assert(WM_FILE_PATH_BYTES == PATH_MAX, "wm_file.h");
 
+bool wm_file_is_full (int failed)
+{
+    return failed == ENOSPC || failed == EDQUOT;
+}
+
 static wm_fault_t cannot (wm_error_t *error, const char *verb, const char *path)
 {
-    return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
-                     "%s: cannot %s: %s%s", path, verb, strerror (errno),
-                     errno == ENOSPC || errno == EDQUOT ? "; free some space there" : "");
+    return wm_fault (error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST,
+                     "%.300s: cannot %s: %s%s", path, verb,
+                     errno ? strerror (errno) : "a library failed",
+                     wm_file_is_full (errno) ? "; free some space there" : "");
+}
+
+wm_fault_t wm_file_unwritten (const char *path, int failed, wm_error_t *error)
+{
+    errno = failed;
+    return cannot (error, "write", path);
 }
 
 const char *wm_file_irregular (unsigned mode)

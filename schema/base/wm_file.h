@@ -17,6 +17,13 @@ const char *wm_file_irregular (unsigned mode);
    begins with the name: it does not exist, is a link to nothing, cannot be read.  */
 wm_fault_t wm_file_missing (const char *path, wm_error_t *error);
 
+/* Returns whether errno says that a disk, or the share of a user (quota), is full: that passes.  */
+bool wm_file_is_full (int failed);
+
+/* Explains by errno why a file cannot be written. WM_EAGAIN with advice: no room; WM_EHOST: else.
+   0: a library failed without an errno.  */
+wm_fault_t wm_file_unwritten (const char *path, int failed, wm_error_t *error);
+
 /* Checks what a name of a command line leads to: a file, or a dataset in one (wm_path.h), or with
    is_folder a folder; with may_lack also nothing. The text begins with the name: it does not exist,
    is a folder, is a file. WM_EUSAGE.  */

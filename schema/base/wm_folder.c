@@ -1,6 +1,8 @@
 /* wm_folder.c - makes folders, and knows which do not lie on this machine.  */
 #include "schema/base/wm_folder.h"
 
+#include "schema/base/wm_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -25,9 +27,9 @@ wm_fault_t wm_folder_make (const char *path, mode_t mode, wm_error_t *error)
         *at = 0;
         const bool made = mkdir (part, mode) == 0;
         if (!made && errno != EEXIST)
-            return wm_fault (error, errno == ENOSPC || errno == EDQUOT ? WM_EAGAIN : WM_EHOST,
+            return wm_fault (error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST,
                              "the folder %s cannot be made: %s%s", part, strerror (errno),
-                             errno == ENOSPC || errno == EDQUOT ? "; free some space there" : "");
+                             wm_file_is_full (errno) ? "; free some space there" : "");
         if ((made || !here) && wm_folder_sync_parent (part))
             return wm_fault (
                 error, errno == EIO ? WM_EHOST : WM_EAGAIN,

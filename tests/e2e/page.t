@@ -96,7 +96,8 @@ full ()
 {
     cp "$work/again.html" "$work/disk/old.html"
     dd if=/dev/zero of="$work/disk/ballast" bs=1k 2>/dev/null
-    exits 1 compare "$ours" "$ours" --page "$work/disk/old.html" && says 'old.html: cannot write: No space left' &&
+    exits 75 compare "$ours" "$ours" --page "$work/disk/old.html" &&
+        says 'old.html: cannot write: No space left on device; free some space there$' &&
         cmp "$work/again.html" "$work/disk/old.html" && [ "$(echo "$work"/disk/old.html*)" = "$work/disk/old.html" ]
 }
 if mount -t tmpfs -o size=64k none "$work/disk" 2>/dev/null; then
