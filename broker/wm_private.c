@@ -3,6 +3,7 @@
 #include "schema/base/wm_text.h"
 
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -65,18 +66,11 @@ wm_fault_t wm_private_open (wm_private_t *self, const char *dir, wm_error_t *err
 {
     static const char *const names[] = { "ledger.db", "ledger.db-wal" };
     static char from[PATH_MAX + 32], to[PATH_MAX + 32];
-    const char *temporary = getenv ("TMPDIR");
     int lock_fd;
     *self = (wm_private_t){ .campaign = { .dir = dir, .lock_fd = -1 } };
     wm_fault_t fault = lock_shared (dir, &lock_fd, error);
-    snprintf (self->folder, sizeof self->folder, "%.4000s/wiremill-XXXXXX",
-              temporary && *temporary ? temporary : "/tmp");
-    if (fault || !mkdtemp (self->folder)) {
-        if (!fault)
-            fault = wm_fault (error, WM_EHOST, "no folder can be made as %s: %s", self->folder,
-                              strerror (errno));
-        self->folder[0] = 0;
-    }
+    if (!fault)
+        fault = wm_folder_temporary (self->folder, NULL, "wiremill", error);
     for (size_t i = 0; i < 2 && !fault; i++) {
         snprintf (from, sizeof from, "%s/%s", dir, names[i]);
         snprintf (to, sizeof to, "%s/%s", self->folder, names[i]);

@@ -462,8 +462,8 @@ static void print_held (const run_t *self)
     wm_account_held (stderr, self->status, HELD_SHOWN_MAX);
     if (n + changed <= 0 && !wm_account_misses (self->status))
         return; /* a retry cannot help bad hits */
-    fputs ("do what each reason names (repair, convert or restore the file, under its name), then "
-           "type:\n  ",
+    fputs ("do what each reason names (repair, convert or restore the file, under its name, or "
+           "change an option below), then type:\n  ",
            stderr);
     wm_command_print (stderr, self->args,
                       wm_args_given (self->args, "retry-held") ? NULL : "--retry-held");

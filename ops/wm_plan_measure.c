@@ -6,6 +6,7 @@
 #include "ops/wm_show.h"
 #include "ops/wm_spawn.h"
 #include "schema/base/wm_allowance.h"
+#include "schema/base/wm_folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -345,18 +346,14 @@ static int measure (measure_t *self)
 int wm_plan_measure (wm_plan_given_t *self, const wm_args_t *args)
 {
     static measure_t job;
-    const char *usual = getenv ("TMPDIR");
+    wm_error_t error;
     job = (measure_t){ .args = args, .given = self };
     struct sigaction action = { .sa_handler = on_signal };
     sigaction (SIGINT, &action, NULL);
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGHUP, &action, NULL);
-    snprintf (job.folder, sizeof job.folder, "%s/wiremill-plan-XXXXXX",
-              usual && *usual ? usual : "/tmp");
-    if (!mkdtemp (job.folder)) {
-        fprintf (stderr, "wiremill plan: %s: %s\n", job.folder, strerror (errno));
-        return WM_EXIT_FAILURE;
-    }
+    if (wm_folder_temporary (job.folder, NULL, "wiremill-plan", &error))
+        return wm_setup_complain ("plan", &error);
     const int code = measure (&job);
     if (nftw (job.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS))
         fprintf (stderr, "wiremill plan: %s is left over\n", job.folder);

@@ -21,6 +21,7 @@
 #include "ops/bench/wm_sweep.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
 
@@ -689,15 +690,9 @@ static int print (bench_t *self)
 static int measure (bench_t *self, unsigned wanted)
 {
     wm_error_t error;
-    const char *place = wm_args_text (self->args, "folder"), *usual = getenv ("TMPDIR");
-    snprintf (self->folder, sizeof self->folder, "%s/wiremill-bench-XXXXXX",
-              place             ? place
-              : usual && *usual ? usual
-                                : "/tmp");
-    if (!mkdtemp (self->folder)) {
-        fprintf (stderr, "wiremill bench: %s: %s\n", self->folder, strerror (errno));
-        return WM_EXIT_FAILURE;
-    }
+    if (wm_folder_temporary (self->folder, wm_args_text (self->args, "folder"), "wiremill-bench",
+                             &error))
+        return wm_setup_complain ("bench", &error);
     int code = 0;
     if (wanted & (1 << ENGINE | 1 << PIPELINE) && prepare (self, &error))
         code = wm_setup_complain ("bench", &error);

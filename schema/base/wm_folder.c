@@ -10,10 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+/* What a person can do where a folder cannot be made.  */
+static const char *advice (int failed, const char *other)
+{
+    return wm_file_is_full (failed) ? "; free some space there" : other;
+}
 
 wm_fault_t wm_folder_make (const char *path, mode_t mode, wm_error_t *error)
 {
@@ -29,7 +36,9 @@ wm_fault_t wm_folder_make (const char *path, mode_t mode, wm_error_t *error)
         if (!made && errno != EEXIST)
             return wm_fault (error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST,
                              "the folder %s cannot be made: %s%s", part, strerror (errno),
-                             wm_file_is_full (errno) ? "; free some space there" : "");
+                             advice (errno, errno == EACCES || errno == EPERM || errno == EROFS
+                                                ? "; choose one where this user may write"
+                                                : ""));
         if ((made || !here) && wm_folder_sync_parent (part))
             return wm_fault (
                 error, errno == EIO ? WM_EHOST : WM_EAGAIN,
@@ -90,4 +99,19 @@ const char *wm_folder_network (const char *path)
         if ((uint32_t) info.f_type == network[i].magic)
             return network[i].name;
     return NULL;
+}
+
+wm_fault_t wm_folder_temporary (char folder[PATH_MAX], const char *place, const char *name,
+                                wm_error_t *error)
+{
+    const char *usual = getenv ("TMPDIR"),
+               *in = place ? place : usual && *usual ? usual : "/tmp";
+    snprintf (folder, PATH_MAX, "%.4000s/%s-XXXXXX", in, name);
+    if (mkdtemp (folder))
+        return WM_OK;
+    *folder = 0;
+    return wm_fault (error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST,
+                     "no folder can be made in %.300s: %s%s", in, strerror (errno),
+                     advice (errno, place ? "; choose a folder where this user may write"
+                                          : "; set TMPDIR to a folder where this user may write"));
 }

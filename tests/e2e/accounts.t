@@ -201,7 +201,7 @@ if [ "$(id -u)" = 0 ] && "${colleague[@]}" "$bin/wiremill" --version >/dev/null 
     full ()
     {
         exits 1 keep "${colleague[@]}" env TMPDIR=/proc/nowhere "$bin/wiremill" status "$work/m" &&
-            says "no folder can be made as /proc/nowhere/wiremill-"
+            says "no folder can be made in /proc/nowhere: No such file or directory; set TMPDIR to a folder where this user may write$"
     }
     ok "... where there is no room for a copy, that is named" full
     chmod 600 "$work/m$beside/ledger.db"
