@@ -5,6 +5,7 @@
    significant first, by Crockford's alphabet: no letter looks like a digit.  */
 #include "schema/wm_join.h"
 #include "schema/base/wm_courier.h"
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"
 
 #include <assert.h>
@@ -367,13 +368,8 @@ wm_fault_t wm_join_hand_on (wm_error_t *error)
 static void warn (const char *path)
 {
     struct stat st;
-    if (strcmp (path, "-") == 0 || stat (path, &st) || !S_ISREG (st.st_mode) ||
-        !(st.st_mode & 077) || strncmp (path, "/proc/self/fd/", 14) == 0)
-        return;
-    fprintf (stderr,
-             "warning: the join file %s may be read by others (mode %03o): they can join in your "
-             "place; type: chmod 600 %s\n",
-             path, (unsigned) (st.st_mode & 0777), path);
+    if (strcmp (path, "-") && strncmp (path, "/proc/self/fd/", 14) && !stat (path, &st))
+        wm_file_warn_open ("the join file", path, st.st_mode, "they can join in your place");
 }
 
 wm_fault_t wm_join_take (const wm_args_t *args, wm_error_t *error)

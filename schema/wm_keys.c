@@ -266,6 +266,9 @@ wm_fault_t wm_keys_server (const char *campaign, uint8_t public_key[32], uint8_t
     const int fd = open (path, O_RDONLY | O_CLOEXEC);
     const ssize_t bytes = fd < 0 ? -1 : read (fd, text, sizeof text - 1);
     const int saved = errno;
+    struct stat st;
+    if (private_key && bytes >= 0 && !fstat (fd, &st))
+        wm_file_warn_open ("the broker's key", path, st.st_mode, "they can pass for this broker");
     if (fd >= 0)
         close (fd);
     if (bytes < 0) {

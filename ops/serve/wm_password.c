@@ -1,6 +1,7 @@
 /* wm_password.c - see wm_password.h.  */
 #include "ops/serve/wm_password.h"
 
+#include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ static ssize_t read_line (const char *path, char line[LINE_BYTES + 1], mode_t *m
     const int failed = errno;
     if (n >= 0) {
         line[n] = 0;
-        *mode = S_ISREG (st.st_mode) ? st.st_mode & 0777 : 0;
+        *mode = S_ISREG (st.st_mode) ? st.st_mode : 0;
     }
     if (fd >= 0)
         close (fd);
@@ -72,11 +73,7 @@ wm_fault_t wm_password_read (wm_password_t *self, const char *path, wm_error_t *
                          "letters, digits and signs, without blanks; for a new one type: "
                          "(umask 077; head -c 18 /dev/urandom | base64 >FILE)",
                          path, WM_PASSWORD_CHARACTERS_MIN, LINE_BYTES / 2 - 1);
-    if (mode & 077)
-        fprintf (stderr,
-                 "warning: the password file %s may be read by others (mode %03o); type: "
-                 "chmod 600 %s\n",
-                 path, (unsigned) mode, path);
+    wm_file_warn_open ("the password file", path, mode, NULL);
     return WM_OK;
 }
 

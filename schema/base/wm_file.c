@@ -44,6 +44,14 @@ wm_fault_t wm_file_unwritten (const char *path, int failed, wm_error_t *error)
     return cannot (error, "write", path);
 }
 
+void wm_file_warn_open (const char *what, const char *path, unsigned mode, const char *risk)
+{
+    if (S_ISREG (mode) && mode & 077)
+        fprintf (stderr,
+                 "warning: %s %s may be read by others (mode %03o)%s%s; type: chmod 600 %s\n", what,
+                 path, mode & 0777, risk ? ": " : "", risk ? risk : "", path);
+}
+
 const char *wm_file_irregular (unsigned mode)
 {
     return S_ISREG (mode)    ? NULL

@@ -24,6 +24,10 @@ bool wm_file_is_full (int failed);
    0: a library failed without an errno.  */
 wm_fault_t wm_file_unwritten (const char *path, int failed, wm_error_t *error);
 
+/* Warns on standard error where others than its owner may read a file with a secret, whose
+   st_mode this is. what: "the join file"; risk: what they could do, or NULL.  */
+void wm_file_warn_open (const char *what, const char *path, unsigned mode, const char *risk);
+
 /* Checks what a name of a command line leads to: a file, or a dataset in one (wm_path.h), or with
    is_folder a folder; with may_lack also nothing. The text begins with the name: it does not exist,
    is a folder, is a file. WM_EUSAGE.  */

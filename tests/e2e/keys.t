@@ -20,7 +20,11 @@ serve () { serves "a broker serves" "$out" "tcp://0.0.0.0:$port" "$@"; } # optio
 broker=$!
 until_true 60 grep -q "\"pid\": *$broker" "$keys/endpoint.json"
 kill $broker && wait $broker
+chmod 640 "$keys/server-key"
 serve --group "$(id -gn)"
+ok "its key that others may read is warned of" \
+        grep -q "the broker's key $keys/server-key may be read by others (mode 640): .*; type: chmod 600 $keys/server-key\$" "$work/broker"
+chmod 600 "$keys/server-key"
 prints () { grep -q "work --broker tcp://[^ ]*:$port --join-file $keys/join-worker\$" "$work/broker"; }
 ok "an address other than loopback has keys, and the broker prints the line to type elsewhere" prints
 private () { [ "$(stat -c %a "$keys"/{keys,server-key,join-{worker,producer,operator,monitor}} | sort -u)" = 600 ]; }
