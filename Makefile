@@ -198,7 +198,7 @@ $(B)/lib/wm_openvino.so: $(OPENVINO_SRC) $(call libs,kernels) | \
 	$(Q)[ -e $(OPENVINO)/$(OPENVINO_H) ] || { echo "WITHOUT OpenVINO, the first general engine: it is not in" \
 	    "$(OPENVINO). Type make where PyPI can be reached, or unzip the wheel of openvino $(OPENVINO_VERSION)" \
 	    "and type make OPENVINO=ITS_FOLDER. Until then ONNX Runtime alone scores general models."; exit 0; }; \
-	ln -sfn $(abspath $(OPENVINO))/openvino/libs $(@D)/openvino && \
+	ln -sfn "$(abspath $(OPENVINO))/openvino/libs" $(@D)/openvino && \
 	$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -isystem $(OPENVINO)/openvino/include \
 	    -MMD -MP -MF $(B)/obj/wm_openvino.d -MT $@ -shared $(OPENVINO_SRC) -o $@ \
 	    -L$(OPENVINO)/openvino/libs -l:libopenvino_c.so.$(OPENVINO_ABI) \
@@ -214,7 +214,7 @@ $(B)/lib/wm_onnxruntime.so: $(ONNXRUNTIME_SRC) $(call libs,kernels) | \
 	$(Q)[ -e $(ONNXRUNTIME_SO) ] || { echo "WITHOUT ONNX Runtime, the second general engine: it is not in" \
 	    "$(ONNXRUNTIME). Type make where PyPI can be reached, or unzip the wheel of onnxruntime $(ONNXRUNTIME_VERSION)" \
 	    "and type make ONNXRUNTIME=ITS_FOLDER. Until then no second engine checks an import."; exit 0; }; \
-	ln -sfn $(abspath $(ONNXRUNTIME_SO)) $(@D)/onnxruntime/$(LIBRARIES_onnxruntime) && \
+	ln -sfn "$(abspath $(ONNXRUNTIME_SO))" $(@D)/onnxruntime/$(LIBRARIES_onnxruntime) && \
 	$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -MMD -MP -MF $(B)/obj/wm_onnxruntime.d -MT $@ -shared $(ONNXRUNTIME_SRC) -o $@ \
 	    -L$(@D)/onnxruntime -l:$(LIBRARIES_onnxruntime) \
 	    -Wl,-rpath,'$$ORIGIN/onnxruntime' -Wl,--as-needed,--exclude-libs,ALL $(call links,kernels)
@@ -349,7 +349,7 @@ $(eval $(call bench,gateway,gateway_bench))
 $(B)/bench/lib_bench: tests/bench/lib_bench.c $(call libs,kernels) $(B)/lib/libwiremill.so
 	$(call step,BENCH $@)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -MMD -MP $(LDFLAGS) $< $(call links,kernels) \
-	    -L$(B)/lib -lwiremill -Wl,-rpath,$(abspath $(B)/lib) -o $@
+	    -L$(B)/lib -lwiremill "-Wl,-rpath,$(abspath $(B)/lib)" -o $@
 
 # What campaigns under test need beside wiremill's programs; what all tests need.
 NEEDED_fault  := $(KILLER) $(FAULT)
@@ -614,7 +614,7 @@ $(BUNDLE)/launch: ops/bundle/launch.c
 $(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made $(B)/lib/libwiremill.so.1 $(MODEL) $(CUDA_SO) \
     $(GENERAL:%=$(B)/lib/wm_%.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
-	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX=$(abspath $(BUNDLE)/installed)
+	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= PREFIX="$(abspath $(BUNDLE)/installed)"
 	$(Q)ops/bundle/bundle.sh $(B) $(BUNDLE)/installed $(BUNDLE)/launch $(BUNDLE)/wiremill || { rm -rf $(BUNDLE)/wiremill; exit 1; }
 	$(Q)rm -rf $(BUNDLE)/installed
 # The Python package of ops/python with the bundle's libwiremill: pip installs it without a compiler.
