@@ -174,6 +174,7 @@ typedef struct {
     const char *group; /* "": the root */
     char *text;
     size_t bytes_max, n;
+    bool is_full; /* it has its dots */
 } list_t;
 
 static void shape_print (const wm_h5_t *file, const char *name, char text[96])
@@ -213,7 +214,8 @@ static bool list_take (void *arg, const char *name)
         inner.group = name;
         wm_h5_names (self->file, name, list_take, &inner);
         self->n = inner.n;
-        return strlen (self->text) + 8 < self->bytes_max;
+        self->is_full = inner.is_full;
+        return !self->is_full;
     }
     *shape = 0;
     if (is_hard)
@@ -222,12 +224,13 @@ static bool list_take (void *arg, const char *name)
     const bool fits = at + strlen (path) + strlen (shape) + 8 < self->bytes_max;
     snprintf (self->text + at, self->bytes_max - at, "%s%s%s", self->n++ ? ", " : "",
               fits ? path : "...", fits ? shape : "");
+    self->is_full = !fits;
     return fits;
 }
 
 const char *wm_h5_list (const wm_h5_t *self, const char *group, char text[WM_H5_LIST_BYTES])
 {
-    list_t list = { self, group, text, WM_H5_LIST_BYTES, 0 };
+    list_t list = { self, group, text, WM_H5_LIST_BYTES, 0, false };
     *text = 0;
     wm_h5_names (self, *group ? group : "/", list_take, &list);
     wm_log_tame (text);

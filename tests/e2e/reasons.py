@@ -199,15 +199,19 @@ def mistakes(folder, size, events, join):
     np.save(at("patches", "other.npy"), np.zeros((5, 7, 11), "f4"))
     with h5py.File(at("patches", "two.h5"), "w") as f:
         f["a"], f["b"], f["set/c"] = x[:5], x[:4], np.arange(3)
+    with h5py.File(at("patches", "many.h5"), "w") as f: # a list of what is there ends once, where it is too long
+        for i in range(40):
+            f[f"group{i:02}/{'long' * (i % 7 + 2)}"], f[f"group{i:02}/b"] = np.arange(3), np.arange(3)
     takes = f"the model takes (N, {size}, {size}, 1)"
-    case("patches", 5, f"{of_model} --input {{}}/last.npy {{}}/other.npy {{}}/two.h5 {{}}/two.h5:/e {{}}/two.h5:/set/e",
+    case("patches", 5, f"{of_model} --input {{}}/last.npy {{}}/other.npy {{}}/two.h5 {{}}/two.h5:/e {{}}/two.h5:/set/e {{}}/many.h5:/e",
          f"held: {{}}/last.npy: its shape is ({size}, {size}, 500), {takes}: numpy.moveaxis (a, -1, 0)?",
          f"held: {{}}/other.npy: its shape is (5, 7, 11), {takes}",
          "held: {}/two.h5: neither events nor one dataset of patches; where there are several, name one: FILE.h5:/DATASET; it has "
          f"a (5, {size}, {size}), b (4, {size}, {size}), set/c (3)",
          f"held: {{}}/two.h5:/e: no dataset e; the file has a (5, {size}, {size}), b (4, {size}, {size}), set/c (3); "
          "schema/FORMATS.md describes inputs",
-         "held: {}/two.h5:/set/e: no dataset set/e; set has set/c (3); schema/FORMATS.md describes inputs")
+         "held: {}/two.h5:/set/e: no dataset set/e; set has set/c (3); schema/FORMATS.md describes inputs",
+         "~warning: input held: .*/many.h5: no dataset e; the file has (group[a-z0-9/]+ \\(3\\), )+\\.\\.\\.; schema/FORMATS.md describes inputs")
     for name, inputs, says in (
             ("channels", [(3, size, size)], f"its planes are cut to patches of (48, 48), the model takes (3, {size}, {size}): channels "
              f"need points: spacepoints or windows with channels: 3 in --spec; or give ready patches, (N, 3, {size}, {size})"),
