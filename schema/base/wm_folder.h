@@ -27,12 +27,12 @@ int wm_folder_sync_parent (const char *path);
    there. NULL: a local one, or unknown.  */
 const char *wm_folder_network (const char *path);
 
-/* ---- the campaign of an output folder -------------------------------------------------------- */
-
 /* Makes a folder of this process's own, NAME-XXXXXX, in `place` or with NULL in TMPDIR, else /tmp.
-   WM_EAGAIN: the disk is full; WM_EHOST: it cannot be made. Both have advice; *folder is "" then.  */
+   WM_EAGAIN: the disk is full; WM_EHOST: it cannot be made. Both have advice; *folder is "".  */
 wm_fault_t wm_folder_temporary (char folder[PATH_MAX], const char *place, const char *name,
                                 wm_error_t *error);
+
+/* ---- the campaign of an output folder -------------------------------------------------------- */
 
 /* Returns whether there is a campaign: a journal or a ledger, since one of them may be lost.  */
 bool wm_folder_has_campaign (const char *folder);
