@@ -132,7 +132,7 @@ $(B)/gen/onnx/onnx.pb-c.c: /usr/include/onnx/onnx.proto Makefile
 	    /^}/ && is_function && !known { print "  repeated AttributeProto attribute_proto = 11;"; \
 	        print "  optional string overload = 13;" } /^}/ { is_node = is_function = 0 } { print }' $< $< >$(@D)/onnx.proto
 	$(Q)protoc-c --proto_path=$(B)/gen --c_out=$(B)/gen onnx/onnx.proto
-$(B)/gen/kernels/import/graphdef.pb-c.c: kernels/import/graphdef.proto
+$(B)/gen/kernels/onnx/graphdef.pb-c.c: kernels/onnx/graphdef.proto
 	@mkdir -p $(@D); echo "  PROTO $<"
 	$(Q)protoc-c --c_out=$(B)/gen $<
 $(PROTO:%=$(B)/obj/%.pb-c.o): $(B)/obj/%.o: $(B)/gen/%.c
@@ -147,7 +147,7 @@ $(B)/gen/%.inc: schema/%
 	$(as_string)
 $(B)/gen/%.inc: ops/serve/%
 	$(as_string)
-$(B)/obj/broker/wm_ledger.o: $(B)/gen/ledger.sql.inc
+$(B)/obj/broker/disk/wm_ledger.o: $(B)/gen/ledger.sql.inc
 $(B)/obj/ops/serve/wm_live.o: $(B)/gen/page.css.inc $(B)/gen/page.js.inc
 
 # ---- the general engines -----------------------------------------------------------------------

@@ -1,6 +1,6 @@
 /* wm_notify.c - see wm_notify.h.  */
 #include "broker/wm_notify.h"
-#include "broker/wm_note.h"
+#include "broker/campaign/wm_note.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"

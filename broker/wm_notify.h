@@ -26,7 +26,7 @@
 #ifndef WM_NOTIFY_H
 #define WM_NOTIFY_H
 
-#include "broker/wm_core.h"
+#include "broker/core/wm_core.h"
 
 #include <signal.h>
 

@@ -6,7 +6,7 @@
 #ifndef WM_PRIVATE_H
 #define WM_PRIVATE_H
 
-#include "broker/wm_campaign.h"
+#include "broker/campaign/wm_campaign.h"
 
 #include <limits.h>
 

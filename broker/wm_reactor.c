@@ -9,11 +9,11 @@
      4. Other answers count until libzmq has written them. A peer that leaves more than
         wm_unread_max unread is disconnected; beyond wm_unread_all_max of all, that with most.  */
 #include "broker/wm_reactor.h"
-#include "broker/wm_listener.h"
-#include "broker/wm_note.h"
+#include "broker/campaign/wm_note.h"
+#include "broker/campaign/wm_restore.h"
+#include "broker/listen/wm_listener.h"
 #include "broker/wm_recorder.h"
 #include "broker/wm_resident.h"
-#include "broker/wm_restore.h"
 #include "broker/wm_status.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_table.h"

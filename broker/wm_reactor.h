@@ -9,11 +9,11 @@
 #ifndef WM_REACTOR_H
 #define WM_REACTOR_H
 
-#include "broker/wm_core.h"
-#include "broker/wm_journal.h"
-#include "broker/wm_ledger.h"
-#include "broker/wm_listener.h"
-#include "schema/wm_endpoint.h"
+#include "broker/core/wm_core.h"
+#include "broker/disk/wm_journal.h"
+#include "broker/disk/wm_ledger.h"
+#include "broker/listen/wm_listener.h"
+#include "schema/session/wm_endpoint.h"
 #include "schema/wm_pins.h"
 
 #include <signal.h>

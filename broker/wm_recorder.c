@@ -4,7 +4,7 @@
    Invariant: a record's effects (wm_core_durable, wm_ledger_apply) come after the wm_journal_sync
    that follows its append, in the order of appending.  */
 #include "broker/wm_recorder.h"
-#include "broker/wm_restore.h"
+#include "broker/campaign/wm_restore.h"
 #include "broker/wm_sampler.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_log.h"

@@ -10,7 +10,7 @@
 #ifndef WM_RECORDER_H
 #define WM_RECORDER_H
 
-#include "broker/wm_core.h"
+#include "broker/core/wm_core.h"
 
 typedef struct {
     wm_core_t *core;       /* lent, all three */

@@ -11,7 +11,7 @@
 #ifndef WM_RESIDENT_H
 #define WM_RESIDENT_H
 
-#include "broker/wm_core.h"
+#include "broker/core/wm_core.h"
 
 #include <stdbool.h>
 #include <stdint.h>

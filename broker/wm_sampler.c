@@ -34,7 +34,7 @@ static uint64_t cpu_ms (void)
     return (uint64_t) now.tv_sec * 1000 + (uint64_t) now.tv_nsec / 1000000;
 }
 
-/* What a worker reports of its device (gpuworker/wm_health.h).  */
+/* What a worker reports of its device (gpuworker/engine/wm_health.h).  */
 static void read_health (const char *health, wm_span_t *span)
 {
     json_t *object = json_loads (health, 0, NULL);

@@ -5,8 +5,8 @@
 #ifndef WM_STATUS_H
 #define WM_STATUS_H
 
-#include "broker/wm_core.h"
-#include "schema/wm_endpoint.h"
+#include "broker/core/wm_core.h"
+#include "schema/session/wm_endpoint.h"
 #include "schema/wm_pins.h"
 
 /* What the core does not know. Strings are lent.  */

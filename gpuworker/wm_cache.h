@@ -6,7 +6,7 @@
 #ifndef WM_CACHE_H
 #define WM_CACHE_H
 
-#include "schema/wm_client.h"
+#include "schema/session/wm_client.h"
 
 #define WM_CACHE_PATH_MAX 4096
 

@@ -4,14 +4,14 @@
 #ifndef WM_LANE_PRIVATE_H
 #define WM_LANE_PRIVATE_H
 
+#include "gpuworker/engine/wm_decode.h"
+#include "gpuworker/engine/wm_health.h"
+#include "gpuworker/engine/wm_poison.h"
+#include "gpuworker/engine/wm_scorer.h"
 #include "gpuworker/wm_credit.h"
-#include "gpuworker/wm_decode.h"
-#include "gpuworker/wm_health.h"
 #include "gpuworker/wm_lane.h"
-#include "gpuworker/wm_poison.h"
-#include "gpuworker/wm_scorer.h"
 #include "gpuworker/wm_tasks.h"
-#include "schema/wm_client.h"
+#include "schema/session/wm_client.h"
 
 #define WM_LANE_FAILURES_MAX 3u /* that no hit explains, within failures_ms */
 

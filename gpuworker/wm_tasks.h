@@ -9,7 +9,7 @@
 #ifndef WM_TASKS_H
 #define WM_TASKS_H
 
-#include "schema/wm_msg.h"
+#include "schema/session/wm_msg.h"
 
 typedef enum {
     WM_TASK_FREE,

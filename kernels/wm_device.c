@@ -5,11 +5,11 @@
    afterwards. Engines fill in scores and count progress, nothing else.
 
    The table of engines, and how their shared objects are opened: kernels/wm_engines.c.  */
+#include "kernels/judge/wm_canary.h"
+#include "kernels/judge/wm_recall.h"
+#include "kernels/patch/wm_image.h"
 #include "kernels/wm_backend_private.h"
-#include "kernels/wm_canary.h"
-#include "kernels/wm_image.h"
 #include "kernels/wm_jobs.h"
-#include "kernels/wm_recall.h"
 
 #include <assert.h>
 #include <math.h>

@@ -5,7 +5,7 @@
    model, a patch at a time), "cuda" (an NVIDIA GPU: the family, and CNNs of ordinary operators),
    "cudnn" (the same, but the family by cuDNN alone), and "auto": sparse for the family, else the
    one that the import chose (wm_model_scorer). Here auto never takes a GPU; a worker's
-   does (gpuworker/wm_engine_device.h), and one that declines it has "cpu", which is auto's other
+   does (gpuworker/engine/wm_engine_device.h), and one that declines it has "cpu", which is auto's other
    name here.
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row depend neither on the
@@ -20,8 +20,8 @@
 #ifndef WM_DEVICE_H
 #define WM_DEVICE_H
 
-#include "kernels/wm_model.h"
-#include "kernels/wm_spec.h"
+#include "kernels/model/wm_model.h"
+#include "kernels/patch/wm_spec.h"
 #include "schema/wm_batch.h"
 
 #include <stdbool.h>
@@ -142,12 +142,12 @@ typedef struct {
 } wm_rule_t;
 bool wm_device_rule (uint32_t i, wm_rule_t *rule);
 
-/* Scores a batch: status (n_hit), scores (n_hit, n_output). Of a ragged model (kernels/wm_model.h)
+/* Scores a batch: status (n_hit), scores (n_hit, n_output). Of a ragged model (kernels/model/wm_model.h)
    a batch is one ragged row, and so are its scores; a row that the model does not take gets
    WM_HIT_HELD and a refusal with the reason. WM_EBATCH: this batch can never be
    scored (wrong patch size); WM_EAGAIN: no memory for it now (fewer of its hits may need less);
-   WM_EHOST: this machine failed, or a GPU's scores were not the CPU's (kernels/wm_canary.h), or not
-   what they had been (kernels/wm_recall.h). Blocks; not while jobs are submitted. Nothing is
+   WM_EHOST: this machine failed, or a GPU's scores were not the CPU's (kernels/judge/wm_canary.h), or not
+   what they had been (kernels/judge/wm_recall.h). Blocks; not while jobs are submitted. Nothing is
    allocated after the first batches of a size.  */
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);

@@ -1,10 +1,10 @@
 /* control.c - `wiremill pause`, `resume`, `drain`, `trust`: an operator's orders to a broker.
 
    Each asks for the status first, to print what it changes; with --dry-run it does only that.  */
+#include "ops/ask/wm_ask.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_command.h"
 #include "ops/verbs.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_command.h"
-#include "ops/wm_setup.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,14 +5,14 @@
 
 #include "kernels/wm_device.h"
 #include "kernels/wm_driver.h"
+#include "ops/ask/wm_show.h"
+#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_setup.h"
 #include "ops/verbs.h"
-#include "ops/wm_crew.h"
-#include "ops/wm_setup.h"
-#include "ops/wm_show.h"
 #include "schema/base/wm_allowance.h"
-#include "schema/base/wm_confine.h"
 #include "schema/base/wm_environment.h"
 #include "schema/base/wm_folder.h"
+#include "schema/confine/wm_confine.h"
 
 #include <czmq.h>
 #include <dlfcn.h>

@@ -5,12 +5,12 @@
    again would need: jobs are found by their name, bad nodes are in FOLDER/bad-nodes. FOLDER/lock is
    held by the farm, and by a submission that outlives it, so that the next farm lists jobs only
    when that one is complete.  */
+#include "ops/ask/wm_ask.h"
+#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/farm/wm_farm.h"
+#include "ops/farm/wm_farm_watch.h"
 #include "ops/verbs.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_crew.h"
-#include "ops/wm_farm.h"
-#include "ops/wm_farm_watch.h"
-#include "ops/wm_setup.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"

@@ -4,13 +4,13 @@
    the running broker to have an input scored again; with none running `wiremill run --retry-held`
    does the same, so kick starts nothing.  */
 
+#include "ops/ask/wm_account.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/ask/wm_show.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_command.h"
 #include "ops/verbs.h"
-#include "ops/wm_account.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_waits.h"
-#include "ops/wm_command.h"
-#include "ops/wm_setup.h"
-#include "ops/wm_show.h"
+#include "ops/view/wm_waits.h"
 #include "schema/base/wm_path.h"
 
 #include <limits.h>

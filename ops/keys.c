@@ -2,10 +2,10 @@
 
    It changes the table of keys under its lock, with or without a broker running; a broker reads the
    table again within a second.  */
+#include "ops/ask/wm_ask.h"
+#include "ops/campaign/wm_setup.h"
 #include "ops/verbs.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_setup.h"
-#include "schema/wm_keys.h"
+#include "schema/session/wm_keys.h"
 
 #include <sodium.h>
 #include <stdio.h>

@@ -3,12 +3,12 @@
    The numbers that it starts from are measured here (wm_plan_measure), read from a file, or given
    (wm_plan_given); wm_plan has the arithmetic. What is not known is printed as such.  */
 #include "kernels/wm_device.h"
+#include "ops/ask/wm_show.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/plan/wm_plan.h"
+#include "ops/plan/wm_plan_given.h"
+#include "ops/plan/wm_plan_measure.h"
 #include "ops/verbs.h"
-#include "ops/wm_plan.h"
-#include "ops/wm_plan_given.h"
-#include "ops/wm_plan_measure.h"
-#include "ops/wm_setup.h"
-#include "ops/wm_show.h"
 #include "schema/wm_limits.h"
 
 #include <math.h>

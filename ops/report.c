@@ -3,13 +3,13 @@
    Asks for the status, the history and the inputs, has a producer read a sample of the outputs, and
    writes the page whole or not at all. The sample is the same for the same inputs: outputs that
    are evenly spaced over those that are written.  */
+#include "ops/ask/wm_account.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_command.h"
+#include "ops/process/wm_spawn.h"
 #include "ops/verbs.h"
-#include "ops/wm_account.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_command.h"
-#include "ops/wm_report.h"
-#include "ops/wm_setup.h"
-#include "ops/wm_spawn.h"
+#include "ops/view/wm_report.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_url.h"

@@ -1,7 +1,7 @@
 /* spec.c - `wiremill spec`: writes a patch specification to begin with, or checks one.  */
+#include "kernels/patch/wm_spec.h"
+#include "ops/campaign/wm_setup.h"
 #include "ops/verbs.h"
-#include "ops/wm_setup.h"
-#include "kernels/wm_spec.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,15 +4,15 @@
    campaign's lock. Either way the answer is the JSON "wiremill-status-1", which --json prints as it
    is.  */
 
+#include "ops/ask/wm_account.h"
+#include "ops/ask/wm_arithmetic.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/ask/wm_show.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_command.h"
 #include "ops/verbs.h"
-#include "ops/wm_account.h"
-#include "ops/wm_arithmetic.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_waits.h"
-#include "ops/wm_command.h"
-#include "ops/wm_setup.h"
-#include "ops/wm_show.h"
-#include "ops/wm_top.h"
+#include "ops/view/wm_top.h"
+#include "ops/view/wm_waits.h"
 
 #include <stdio.h>
 #include <stdlib.h>

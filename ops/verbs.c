@@ -1,15 +1,15 @@
 /* verbs.c - verbs that prepare something and become another program, or do one small thing.  */
 
 #include "ops/verbs.h"
-#include "kernels/wm_import.h"
-#include "kernels/wm_model.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_clients.h"
-#include "ops/wm_command.h"
-#include "ops/wm_kept.h"
-#include "ops/wm_setup.h"
-#include "schema/wm_limits.h"
+#include "kernels/import/wm_import.h"
+#include "kernels/model/wm_model.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/campaign/wm_clients.h"
+#include "ops/campaign/wm_kept.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_command.h"
 #include "schema/base/wm_address.h"
+#include "schema/wm_limits.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -5,10 +5,10 @@
 #ifndef VERBS_H
 #define VERBS_H
 
-#include "schema/base/wm_option.h"
-#include "schema/wm_join.h"
+#include "schema/option/wm_option.h"
+#include "schema/option/wm_share.h"
+#include "schema/session/wm_join.h"
 #include "schema/wm_made.h"
-#include "schema/wm_share.h"
 
 #include <stdlib.h>
 

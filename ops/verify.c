@@ -11,12 +11,12 @@
    A difference shows that two computations disagree, not which is right: no machine is blamed.  */
 
 #include "kernels/wm_device.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/ask/wm_show.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_command.h"
+#include "ops/process/wm_spawn.h"
 #include "ops/verbs.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_command.h"
-#include "ops/wm_setup.h"
-#include "ops/wm_show.h"
-#include "ops/wm_spawn.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_url.h"

@@ -6,12 +6,12 @@
    not. The first Ctrl-C or SIGTERM drains all of them, the second kills.  */
 
 #include "kernels/wm_device.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_gpus.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_child.h"
 #include "ops/verbs.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_child.h"
-#include "ops/wm_crew.h"
-#include "ops/wm_gpus.h"
-#include "ops/wm_setup.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_systemd.h"

@@ -8,9 +8,9 @@
    opened, and all events that are in these.  */
 #include "producer/verbs.h"
 
-#include "producer/wm_pack.h"
-#include "producer/wm_reader.h"
-#include "schema/base/wm_option.h"
+#include "producer/cutting/wm_pack.h"
+#include "producer/layouts/wm_reader.h"
+#include "schema/option/wm_option.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pins.h"
 #include "schema/wm_trace.h"

@@ -1,18 +1,18 @@
 /* client.c - `wiremill-producer client`: the session that libwiremill has with a broker for
-   clients. The library starts it (schema/wm_library.h), and it ends with the library's program.
+   clients. The library starts it (schema/session/wm_library.h), and it ends with the library's program.
 
    It keeps each batch until the broker has answered, so that a broker that was killed and started
    again gets what was not answered once more. Sessions follow each other: what the last one
    announced and did not answer is announced again in the next, in its old order.
    Frames are read and written whole: the library always reads, and a library that was stopped costs
    this process its session, no more.  */
-#include "kernels/wm_spec.h"
+#include "kernels/patch/wm_spec.h"
 #include "producer/verbs.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_table.h"
-#include "schema/wm_client.h"
-#include "schema/wm_join.h"
-#include "schema/wm_library.h"
+#include "schema/session/wm_client.h"
+#include "schema/session/wm_join.h"
+#include "schema/session/wm_library.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,11 +5,11 @@
    above 1, as `verify` has it. Nothing is known of who is right.  */
 #include "producer/verbs.h"
 
-#include "producer/compare_images.h"
-#include "producer/compare_page.h"
-#include "producer/wm_apart.h"
-#include "producer/wm_produce_confine.h"
-#include "producer/wm_scores.h"
+#include "producer/pictures/compare_images.h"
+#include "producer/files/wm_scores.h"
+#include "producer/pictures/wm_apart.h"
+#include "producer/results/compare_page.h"
+#include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_batch.h"

@@ -2,12 +2,12 @@
    that a campaign uses, into a .npy file. No broker; golden tests and curious people use it.  */
 #include "producer/verbs.h"
 
-#include "kernels/wm_image.h"
-#include "producer/wm_apart.h"
-#include "producer/wm_npy.h"
-#include "producer/wm_pack.h"
-#include "producer/wm_produce_confine.h"
-#include "producer/wm_reader.h"
+#include "kernels/patch/wm_image.h"
+#include "producer/cutting/wm_pack.h"
+#include "producer/files/wm_npy.h"
+#include "producer/layouts/wm_reader.h"
+#include "producer/pictures/wm_apart.h"
+#include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"

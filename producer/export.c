@@ -4,10 +4,10 @@
    A file gets its name when it is whole.  */
 #include "producer/verbs.h"
 
-#include "producer/wm_h5.h"
-#include "producer/wm_npy.h"
-#include "producer/wm_produce_confine.h"
-#include "producer/wm_scores.h"
+#include "producer/files/wm_h5.h"
+#include "producer/files/wm_npy.h"
+#include "producer/files/wm_scores.h"
+#include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_table.h"

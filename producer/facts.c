@@ -1,5 +1,5 @@
 /* facts.c - `wiremill-producer facts`: what a catalogue wants to know of outputs. The sidecars of
-   `wiremill run` (ops/wm_sidecar.c) have it from here.
+   `wiremill run` (ops/workflow/wm_sidecar.c) have it from here.
 
    Prints a line of JSON for each file, in their order, or null where the file cannot be read:
    {"events": 2, "first": 1, "last": 2, "hits": 300, "held": 0, "precision": "fp32", "model":
@@ -9,10 +9,10 @@
    output does not state it.  */
 #include "producer/verbs.h"
 
-#include "kernels/wm_spec.h"
-#include "producer/wm_h5.h"
-#include "producer/wm_index.h"
-#include "producer/wm_produce_confine.h"
+#include "kernels/patch/wm_spec.h"
+#include "producer/files/wm_h5.h"
+#include "producer/files/wm_index.h"
+#include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/wm_pins.h"
 

@@ -1,12 +1,12 @@
 /* held.c - `wiremill-producer held`: why hits of outputs have no scores, counted by reason. The
-   account of a campaign (ops/wm_account.c) has it from here.
+   account of a campaign (ops/ask/wm_account.c) has it from here.
 
    Prints a line for each file, in their order: {"reasons": {"bad time": 1, ...}, "events_missing":
    how many events only hits name}, or null where the file cannot be read.  */
 #include "producer/verbs.h"
 
-#include "producer/wm_h5.h"
-#include "producer/wm_produce_confine.h"
+#include "producer/files/wm_h5.h"
+#include "producer/session/wm_produce_confine.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
 

@@ -1,15 +1,15 @@
 /* produce.c - `wiremill-producer produce`: its command line, and what happens when it crashes.  */
 #include "producer/verbs.h"
 
-#include "producer/wm_h5.h"
-#include "producer/wm_produce.h"
-#include "producer/wm_produce_confine.h"
-#include "producer/wm_stage.h"
+#include "producer/files/wm_h5.h"
+#include "producer/session/wm_produce.h"
+#include "producer/session/wm_produce_confine.h"
+#include "producer/staging/wm_stage.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_url.h"
-#include "schema/wm_join.h"
+#include "schema/session/wm_join.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -10,10 +10,10 @@
    frame; "end\n". Every scored hit of the outputs is as likely as any other.  */
 #include "producer/verbs.h"
 
-#include "producer/wm_cut.h"
-#include "producer/wm_h5.h"
-#include "producer/wm_produce_confine.h"
-#include "producer/wm_reader.h"
+#include "producer/cutting/wm_cut.h"
+#include "producer/files/wm_h5.h"
+#include "producer/layouts/wm_reader.h"
+#include "producer/session/wm_produce_confine.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
 #include "schema/wm_pins.h"

@@ -1,11 +1,11 @@
 /* show.c - `wiremill-producer show`: the first rows of a file of scores, as text, for people
    without an HDF5 reader at hand; or pictures of an event (show_event.c).  */
-#include "producer/show_event.h"
+#include "producer/pictures/show_event.h"
 #include "producer/verbs.h"
 
-#include "kernels/wm_spec.h"
-#include "producer/wm_h5.h"
-#include "producer/wm_produce_confine.h"
+#include "kernels/patch/wm_spec.h"
+#include "producer/files/wm_h5.h"
+#include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_fault.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"

@@ -8,10 +8,10 @@
    861).  */
 #include "producer/verbs.h"
 
-#include "producer/wm_h5.h"
-#include "producer/wm_produce_confine.h"
-#include "producer/wm_scores.h"
-#include "producer/wm_synth.h"
+#include "producer/files/wm_h5.h"
+#include "producer/files/wm_scores.h"
+#include "producer/session/wm_produce_confine.h"
+#include "producer/synth/wm_synth.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_batch.h"

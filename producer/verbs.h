@@ -2,7 +2,7 @@
 #ifndef VERBS_H
 #define VERBS_H
 
-#include "schema/base/wm_option.h"
+#include "schema/option/wm_option.h"
 #include "schema/wm_made.h"
 
 extern const wm_verb_t wm_verb_produce, wm_verb_cut, wm_verb_synth, wm_verb_sample, wm_verb_batches,

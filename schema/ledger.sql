@@ -1,11 +1,11 @@
 -- ledger.sql - the ledger: an index of the journal, made again from it whenever it is in doubt.
 --
--- Numbers of a row lie together in `data`, a little-endian struct of broker/wm_ledger_private.h that
+-- Numbers of a row lie together in `data`, a little-endian struct of broker/disk/wm_ledger_private.h that
 -- ends in a checksum (XXH3) of itself and of the row's texts: SQLite would believe a flipped bit,
 -- and a million rows are read three times faster so than as "one column a number". progress.data
 -- counts the rows of input and batch, so that rows that went missing are missed.
 -- `wiremill status --json` shows all of it in words.
--- A change here is a new WM_LEDGER_SCHEMA, and a step in broker/wm_ledger_version.c.
+-- A change here is a new WM_LEDGER_SCHEMA, and a step in broker/disk/wm_ledger_version.c.
 
 -- The one campaign: its id and when it was made; what it is pinned to.
 CREATE TABLE campaign (
@@ -54,7 +54,7 @@ CREATE TABLE counter (
     sum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- A row per minute of the last week and per hour before (broker/wm_history.h). begin_s: Unix time; 0:
+-- A row per minute of the last week and per hour before (broker/disk/wm_history.h). begin_s: Unix time; 0:
 -- results whose time is not known. span_s: 60 or 3600.
 CREATE TABLE minute (
     begin_s INTEGER PRIMARY KEY,

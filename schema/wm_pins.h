@@ -2,12 +2,12 @@
 
    A small text that broker, producers and workers agree on; the broker stores and compares it
    without understanding the specification. Lines "key: value" in a fixed order, then a line "---",
-   then the patch specification in its canonical form (kernels/wm_spec.h). Thread: any.  */
+   then the patch specification in its canonical form (kernels/patch/wm_spec.h). Thread: any.  */
 #ifndef WM_PINS_H
 #define WM_PINS_H
 
-#include "schema/wm_limits.h"
 #include "schema/base/wm_fault.h"
+#include "schema/wm_limits.h"
 
 #include <stdbool.h>
 #include <stddef.h>

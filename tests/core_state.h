@@ -6,7 +6,7 @@
 #ifndef TESTS_CORE_STATE_H
 #define TESTS_CORE_STATE_H
 
-#include "broker/wm_core_check_private.h"
+#include "broker/core/wm_core_check_private.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -19,7 +19,7 @@ declare -A may=(
     [schema]='schema/*'
     [kernels]='kernels/*|schema/base/*|schema/wm_batch.h|schema/wm_exact.h|schema/wm_limits.h|schema/wm_ragged.h|onnx/*'
     [broker]='broker/*|schema/*'
-    [producer]='producer/*|schema/*|kernels/wm_image.h|kernels/wm_spec.h|kernels/wm_model.h'
+    [producer]='producer/*|schema/*|kernels/patch/wm_image.h|kernels/patch/wm_spec.h|kernels/model/wm_model.h'
     [gpuworker]='gpuworker/*|schema/*|kernels/wm_*'
     [ops]='ops/*|schema/*|kernels/wm_*'
 )

@@ -11,7 +11,7 @@
 #ifndef POWERCUT_H
 #define POWERCUT_H
 
-#include "broker/wm_journal.h"
+#include "broker/disk/wm_journal.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -31,7 +31,7 @@ $(NVRTC)/.unpacked:
 	    makes kernels for drivers from 580 on,) type make where PyPI can be reached for drivers from 525 on"; }
 
 # Sources: the engine for networks of the family, the one for any CNN, the table of a real GPU, the stand-in's table.
-CUDA_ENGINE := $(filter-out %_module.c,$(wildcard kernels/cuda/wm_cuda*.c)) kernels/cuda/wm_gpu_library.c
+CUDA_ENGINE := $(filter-out %_module.c,$(wildcard kernels/cuda/wm_cuda*.c)) kernels/gpu/wm_gpu_library.c
 CUDA_ANY    := $(wildcard kernels/cuda/wm_any*.c)
 CUDA_REAL   := $(addprefix kernels/cuda/,wm_gpu_real.c wm_gpu_driver.c wm_gpu_cudnn.c) kernels/wm_driver.c
 CUDA_IMAGES  = $(CUDA_ARCH:%=$(B)/obj/kernels/cuda/image-%.o)
@@ -48,11 +48,11 @@ $(B)/obj/kernels/cuda/%.o: kernels/cuda/%.c
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
 	$(Q)$(CC) $(CPPFLAGS) $(CUDA_I) $(FLAGS_kernels) $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
 # An image of our kernels for each architecture, as an object.
-$(B)/obj/kernels/cuda/compile: kernels/cuda/compile.c
+$(B)/obj/kernels/cuda/compile: kernels/gpu/compile.c
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CUDA_I) $(CFLAGS) $< -o $@ -ldl
-$(CUDA_IMAGES): $(B)/obj/kernels/cuda/image-%.o: kernels/cuda/wm_gpu_kernels.cu $(wildcard kernels/cuda/*.cuh kernels/cuda/wm_gpu_args.h) \
-    kernels/wm_image.h kernels/wm_model.h schema/base/wm_file.h tests/gpu/ptxas.sh $(B)/obj/kernels/cuda/compile | $(NVRTC)/.unpacked
+$(CUDA_IMAGES): $(B)/obj/kernels/cuda/image-%.o: kernels/gpu/wm_gpu_kernels.cu $(wildcard kernels/cuda/*.cuh kernels/gpu/wm_gpu_args.h) \
+    kernels/patch/wm_image.h kernels/model/wm_model.h schema/base/wm_file.h tests/gpu/ptxas.sh $(B)/obj/kernels/cuda/compile | $(NVRTC)/.unpacked
 	@echo "  NVRTC $< for $*"
 	$(Q)$(B)/obj/kernels/cuda/compile $< $* $(@:.o=.s) $(NVRTC_PAIRS)
 	$(Q)$(if $(filter sm_%,$*),tests/gpu/ptxas.sh $(@:.o=.s).log >/dev/null || { tests/gpu/ptxas.sh $(@:.o=.s).log; exit 1; })
@@ -68,7 +68,7 @@ $(addprefix $(B)/tests/test_kernels_,cuda cuda_any any): $(call cuda_o,$(CUDA_AN
 $(B)/tests/test_kernels_any: $(B)/obj/tests/gpu/gpu_any_count.o
 
 # A whole event: with the producer, which reads events.
-$(B)/tests/test_kernels_cuda_event: tests/unit/test_kernels_cuda_event.c $(addprefix tests/gpu/,gpu_event.c gpu_event.h gpu_floor.c gpu_floor.h) $(STANDIN_OBJ) $(call cuda_o,$(CUDA_ANY)) $(B)/obj/tests/gpu/gpu_net.o $(call libs,producer)
+$(B)/tests/test_kernels_cuda_event: tests/unit/kernels/test_kernels_cuda_event.c $(addprefix tests/gpu/,gpu_event.c gpu_event.h gpu_floor.c gpu_floor.h) $(STANDIN_OBJ) $(call cuda_o,$(CUDA_ANY)) $(B)/obj/tests/gpu/gpu_net.o $(call libs,producer)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(foreach r,$(USES_producer),$(FLAGS_$(r))) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(call links,producer) -lcmocka -o $@
 
@@ -81,12 +81,12 @@ $(B)/tests/wm_cuda_standin.so: $(B)/obj/tests/standin/wm_cuda_module.o $(STANDIN
 	$(Q)$(CC) $(CFLAGS) -shared $(filter %.o,$^) -o $@ -Wl,-z,defs,--exclude-libs,ALL $(call links,kernels)
 
 # Any CNN through the engine's steps; cuDNN only where plans are asked for.
-$(B)/tests/any_run: tests/gpu/any_run.c $(STANDIN_OBJ) $(call cuda_o,$(CUDA_ANY)) $(B)/obj/kernels/cuda/wm_gpu_cudnn.o $(call libs,kernels)
+$(B)/tests/any_run: tests/gpu/any_run.c $(STANDIN_OBJ) $(call cuda_o,$(CUDA_ANY)) $(B)/obj/kernels/gpu/wm_gpu_cudnn.o $(call libs,kernels)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -MMD -MP $(LDFLAGS) $(filter %.c %.o,$^) $(call links,kernels) -o $@
 
 # cuDNN's plans for GPUs that are not here, by the real table; and that table on a driver of the tests.
-$(B)/tests/test_kernels_cudnn $(B)/tests/test_kernels_gpu_real: $(B)/tests/%: tests/unit/%.c $(call cuda_o,$(CUDA_REAL) kernels/cuda/wm_gpu_library.c) $(CUDA_IMAGES)
+$(B)/tests/test_kernels_cudnn $(B)/tests/test_kernels_gpu_real: $(B)/tests/%: tests/unit/%.c $(call cuda_o,$(CUDA_REAL) kernels/gpu/wm_gpu_library.c) $(CUDA_IMAGES)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CUDA_I) $(CFLAGS) -MMD -MP $(LDFLAGS) $(filter %.c %.o,$^) $(CUDA_LINK) -lcmocka -o $@
 

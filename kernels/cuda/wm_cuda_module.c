@@ -6,9 +6,9 @@
    Precision fp32 is strict float32, without tensor cores; split is float32 as two halves on tensor
    cores where our kernels run (strict float32 elsewhere); fast is half with sums in float32, by
    wm_any.h where half holds the values. The GPU is the first that CUDA_VISIBLE_DEVICES leaves.  */
-#include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_any_net.h"
-#include "kernels/cuda/wm_cuda.h"
+#include "kernels/cudnn/wm_any.h"
+#include "kernels/cudnn/wm_any_net.h"
+#include "kernels/gpu/wm_cuda.h"
 #include "kernels/wm_backend_private.h"
 
 #include <stdio.h>

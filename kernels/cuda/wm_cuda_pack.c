@@ -16,9 +16,9 @@
    in float32 loses: a chain of steps that may cut off, each 2^-23 of the magnitude of the terms,
    which a third column measures; and with two halves by the product of the lower ones.  */
 #include "kernels/cuda/wm_cuda_pack.h"
-#include "kernels/cuda/wm_cuda.h"
-#include "kernels/cuda/wm_gpu_kernels.cuh"
-#include "kernels/wm_range.h"
+#include "kernels/family/wm_range.h"
+#include "kernels/gpu/wm_cuda.h"
+#include "kernels/gpu/wm_gpu_kernels.cuh"
 
 #include <math.h>
 #include <stdlib.h>

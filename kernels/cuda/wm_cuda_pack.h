@@ -8,9 +8,9 @@
 #ifndef WM_CUDA_PACK_H
 #define WM_CUDA_PACK_H
 
-#include "kernels/cuda/wm_gpu_api.h"
-#include "kernels/cuda/wm_gpu_args.h"
-#include "kernels/wm_spec.h"
+#include "kernels/gpu/wm_gpu_api.h"
+#include "kernels/gpu/wm_gpu_args.h"
+#include "kernels/patch/wm_spec.h"
 
 typedef struct {
     const wm_net_t *net;

@@ -32,7 +32,7 @@
    though a plane fills a few percent of it: what is not written costs nothing but addresses.
    Nothing is allocated later.  */
 #include "kernels/cuda/wm_cuda_windows_private.h"
-#include "kernels/cuda/wm_gpu_library.h"
+#include "kernels/gpu/wm_gpu_library.h"
 
 #include <stdio.h>
 

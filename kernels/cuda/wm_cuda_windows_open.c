@@ -1,7 +1,7 @@
 /* wm_cuda_windows_open.c - the CUDA engine: memory, and the checksum's tolerance.  */
 #include "kernels/cuda/wm_cuda_windows_private.h"
-#include "kernels/cuda/wm_gpu_library.h"
-#include "kernels/wm_seed.h"
+#include "kernels/gpu/wm_gpu_library.h"
+#include "kernels/model/wm_seed.h"
 #include "schema/wm_limits.h"
 
 #include <stdio.h>

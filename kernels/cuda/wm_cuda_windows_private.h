@@ -4,12 +4,12 @@
 #define WM_CUDA_WINDOWS_PRIVATE_H
 
 #include "kernels/cuda/wm_cuda_curve.h"
-#include "kernels/cuda/wm_cuda_base.h"
 #include "kernels/cuda/wm_cuda_pack.h"
-#include "kernels/cuda/wm_cuda_plane.h"
-#include "kernels/cuda/wm_gpu_active.cuh"
-#include "kernels/cuda/wm_gpu_wide.cuh"
-#include "kernels/wm_image.h"
+#include "kernels/gpu/wm_cuda_base.h"
+#include "kernels/gpu/wm_cuda_plane.h"
+#include "kernels/gpu/wm_gpu_active.cuh"
+#include "kernels/gpu/wm_gpu_wide.cuh"
+#include "kernels/patch/wm_image.h"
 
 #define WM_WINDOWS_SLOTS WM_CUDA_SLOTS_MAX /* one computes, one waits behind it, one is laid out */
 #define WM_WINDOWS_SOURCES 2u

@@ -3,7 +3,7 @@
 #ifndef WM_MADDS_H
 #define WM_MADDS_H
 
-#include "kernels/import/wm_onnx.h"
+#include "kernels/onnx/wm_onnx.h"
 #include "kernels/wm_backend_private.h"
 
 /* Counts those of one patch: of convolutions, products of matrices and recurrent layers. `openvino`

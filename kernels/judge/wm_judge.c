@@ -1,8 +1,8 @@
 /* wm_judge.c - see wm_judge.h.  */
 #include "kernels/judge/wm_judge_private.h"
-#include "kernels/import/wm_draw.h"
-#include "kernels/import/wm_wide.h"
-#include "kernels/wm_seed.h"
+#include "kernels/judge/wm_draw.h"
+#include "kernels/model/wm_seed.h"
+#include "kernels/onnx/wm_wide.h"
 #include "schema/base/wm_allowance.h"
 
 #include <math.h>
@@ -465,7 +465,7 @@ static bool drop_judge (wm_judge_t *self, const char *wide)
 }
 
 /* Refuses what OpenVINO alone would compute otherwise than ONNX defines. Values that are handed on
-   are checked when they come (producer/gateway/wm_signature.h).  */
+   are checked when they come (producer/serving/wm_signature.h).  */
 static wm_fault_t refuse_unjudged (const wm_judge_t *self, const char *wide, wm_error_t *error)
 {
     if (wm_onnx_refuse_unjudged (self->onnx, error))

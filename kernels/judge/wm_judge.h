@@ -1,7 +1,7 @@
 /* wm_judge.h - judges a general model when it is imported: two engines that share no code compute
    the same patches, and must agree.
 
-   Patches are drawn in several distributions (kernels/import/wm_draw.h). OpenVINO scores them in
+   Patches are drawn in several distributions (kernels/judge/wm_draw.h). OpenVINO scores them in
    batches of several sizes and orders, ONNX Runtime each alone. Scores agree within 2e-5, or 1e-5
    of the range of their output if that is more (what half precision rounds, if the model computes
    in it); whole numbers exactly; NaN equals NaN. A score that changes by more when its patch
@@ -13,7 +13,7 @@
 #ifndef WM_JUDGE_H
 #define WM_JUDGE_H
 
-#include "kernels/import/wm_onnx.h"
+#include "kernels/onnx/wm_onnx.h"
 
 #define WM_JUDGE_TEXT 300
 

@@ -1,7 +1,7 @@
 /* wm_judge_node.c - which node is it: tensors inside the model, computed by both engines, or of a
    batch and of each of its patches alone.  */
 #include "kernels/judge/wm_judge_private.h"
-#include "kernels/import/wm_flow.h"
+#include "kernels/onnx/wm_flow.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* wm_judge_shapes.c - the shapes of a model's outputs, as ONNX Runtime computes them.  */
+#include "kernels/judge/wm_draw.h"
 #include "kernels/judge/wm_judge_private.h"
-#include "kernels/import/wm_draw.h"
-#include "kernels/import/wm_flow.h"
+#include "kernels/onnx/wm_flow.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,12 +9,12 @@
    session. ONNX Runtime checks indices itself: a patch with one outside its table is held, and no
    other notices.  */
 #include "kernels/onnxruntime/wm_onnxruntime_session.h"
-#include "kernels/import/wm_guard.h"
-#include "kernels/import/wm_onnx_write.h"
+#include "kernels/onnx/wm_index_guard.h"
+#include "kernels/onnx/wm_onnx_write.h"
+#include "kernels/onnx/wm_wire.h"
+#include "kernels/patch/wm_image.h"
 #include "kernels/sparse/wm_sparse.h"
 #include "kernels/wm_backend_private.h"
-#include "kernels/wm_image.h"
-#include "kernels/wm_wire.h"
 
 #include <math.h>
 #include <stdio.h>

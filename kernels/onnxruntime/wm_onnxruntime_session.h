@@ -7,7 +7,7 @@
 #ifndef WM_ONNXRUNTIME_SESSION_H
 #define WM_ONNXRUNTIME_SESSION_H
 
-#include "kernels/wm_model.h"
+#include "kernels/model/wm_model.h"
 
 #define WM_ONNXRUNTIME_DIMS_MAX 16
 

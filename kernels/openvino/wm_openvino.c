@@ -17,15 +17,15 @@
 
    With fewer CPUs than threads OpenVINO makes fewer streams. Threads are pinned by us
    (wm_openvino_pin.h).  */
-#include "kernels/wm_backend_private.h"
-#include "kernels/wm_image.h"
-#include "kernels/import/wm_onnx_write.h"
+#include "kernels/onnx/wm_onnx_write.h"
 #include "kernels/openvino/wm_openvino_alone.h"
 #include "kernels/openvino/wm_openvino_blind.h"
 #include "kernels/openvino/wm_openvino_graph.h"
 #include "kernels/openvino/wm_openvino_pin.h"
 #include "kernels/openvino/wm_openvino_probe.h"
 #include "kernels/openvino/wm_openvino_ragged.h"
+#include "kernels/patch/wm_image.h"
+#include "kernels/wm_backend_private.h"
 
 #include <math.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* wm_openvino_alone.h - finds the patches of a block that the guard is about. Private to
    wm_openvino*.c. Thread: one at a time.
 
-   The guard (kernels/import/wm_guard.h) reports of a whole block that an index was outside its
+   The guard (kernels/onnx/wm_index_guard.h) reports of a whole block that an index was outside its
    table, or that the model made a NaN. Then each of its patches is computed by itself, once, to
    learn which did; the scores of the others
    stand as they are, because a patch's scores do not depend on its block.  */

@@ -4,7 +4,7 @@
    bytes are put into a memory file, and a link of that name points to it for as long as it
    reads.  */
 #include "kernels/openvino/wm_openvino_graph.h"
-#include "kernels/wm_wire.h"
+#include "kernels/onnx/wm_wire.h"
 
 #include <limits.h>
 #include <stdio.h>

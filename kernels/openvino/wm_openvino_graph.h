@@ -1,9 +1,9 @@
 /* wm_openvino_graph.h - a model's file as an OpenVINO graph over float32, guarded
-   (kernels/import/wm_guard.h). Private to wm_openvino*.c. Thread: one at a time.  */
+   (kernels/onnx/wm_index_guard.h). Private to wm_openvino*.c. Thread: one at a time.  */
 #ifndef WM_OPENVINO_GRAPH_H
 #define WM_OPENVINO_GRAPH_H
 
-#include "kernels/import/wm_guard.h"
+#include "kernels/onnx/wm_index_guard.h"
 #include "kernels/wm_device.h"
 
 #include <openvino/c/openvino.h>

@@ -34,8 +34,8 @@
 #ifndef WM_SPARSE_H
 #define WM_SPARSE_H
 
+#include "kernels/patch/wm_image.h"
 #include "kernels/wm_device.h"
-#include "kernels/wm_image.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

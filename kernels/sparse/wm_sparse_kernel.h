@@ -31,8 +31,8 @@
    [KERNEL_SHARED no store, roots and table: another file defines them]
    [ISA_TEXT, PRECISION_TEXT, OFF: of the table]
    clang-format on */
+#include "kernels/model/wm_act.h"
 #include "kernels/sparse/wm_sparse.h"
-#include "kernels/sparse/wm_sparse_act.h"
 
 #ifndef UNIT
 #define UNIT 1

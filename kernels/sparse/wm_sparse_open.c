@@ -1,7 +1,7 @@
 /* wm_sparse_open.c - what a net and a kernel fix: convolutions, constants, each thread's memory.
  */
+#include "kernels/model/wm_act.h"
 #include "kernels/sparse/wm_sparse.h"
-#include "kernels/sparse/wm_sparse_act.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* wm_sparse_tail.c - from a cell's accumulators to its scores: the layers behind the roots.  */
+#include "kernels/model/wm_act.h"
 #include "kernels/sparse/wm_sparse.h"
-#include "kernels/sparse/wm_sparse_act.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -9,16 +9,16 @@
    that fails is reported and left out. Where the engine cannot run here the rest of its points is
    left out too; where the model or an input is bad, the whole sweep: the other points would fail
    the same way. A Ctrl-C prints the points that were measured.  */
-#include "kernels/wm_import.h"
+#include "kernels/import/wm_import.h"
 #include "kernels/wm_device.h"
-#include "ops/verbs.h"
-#include "ops/wm_ask.h"
-#include "ops/bench/wm_points.h"
-#include "ops/wm_setup.h"
-#include "ops/wm_show.h"
-#include "ops/wm_spawn.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/ask/wm_show.h"
+#include "ops/bench/wm_bench_points.h"
 #include "ops/bench/wm_steps.h"
 #include "ops/bench/wm_sweep.h"
+#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_spawn.h"
+#include "ops/verbs.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"

@@ -2,7 +2,7 @@
 #ifndef WM_SWEEP_H
 #define WM_SWEEP_H
 
-#include "schema/base/wm_option.h"
+#include "schema/option/wm_option.h"
 
 #define WM_SWEEP_MAX 32
 

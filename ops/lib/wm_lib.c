@@ -5,10 +5,10 @@
    (wm_device_config_t), calls pass without a lock. Else the device has threads: calls take turns,
    and a child of fork, which has not got those threads, is refused.  */
 #include "ops/lib/wm_lib_private.h"
+#include "kernels/import/wm_import.h"
+#include "kernels/judge/wm_trial.h"
 #include "kernels/wm_device.h"
-#include "kernels/wm_import.h"
-#include "kernels/wm_trial.h"
-#include "ops/wm_columns.h"
+#include "ops/campaign/wm_columns.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_limits.h"
 

@@ -5,16 +5,16 @@
    come it is asked no more often. It is a program of its own: what listens to a network has no
    other verb. Pages are rows of one table: a new one is a row and the function that makes its
    text.  */
-#include "ops/serve/wm_http.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_setup.h"
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_metrics.h"
 #include "ops/serve/wm_password.h"
+#include "ops/serve/wm_web.h"
 #include "ops/verbs.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_waits.h"
-#include "ops/wm_crew.h"
-#include "ops/wm_setup.h"
-#include "ops/wm_top_poll.h"
+#include "ops/view/wm_top_poll.h"
+#include "ops/view/wm_waits.h"
 #include "schema/base/wm_log.h"
 #include "schema/wm_limits.h"
 

@@ -2,11 +2,11 @@
    at its place. What changes with each answer is not in the live region (#state), or readers of
    screens would hear it every few seconds.  */
 #include "ops/serve/wm_live_private.h"
-#include "ops/wm_account.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_waits.h"
-#include "ops/wm_show.h"
-#include "schema/base/wm_page.h"
+#include "ops/ask/wm_account.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/ask/wm_show.h"
+#include "ops/view/wm_waits.h"
+#include "schema/page/wm_page.h"
 
 #include <assert.h>
 #include <math.h>

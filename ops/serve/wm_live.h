@@ -6,8 +6,8 @@
 #ifndef WM_LIVE_H
 #define WM_LIVE_H
 
-#include "ops/wm_past.h"
-#include "ops/wm_top.h"
+#include "ops/ask/wm_past.h"
+#include "ops/view/wm_top.h"
 
 /* Returns the page, freed by the caller. `past` is lent; every_s: how often the page is to
    be fetched.  */

@@ -1,9 +1,9 @@
 /* wm_live_lists.c - the tables of the page of `wiremill serve`. */
+#include "ops/ask/wm_ask.h"
+#include "ops/ask/wm_show.h"
 #include "ops/serve/wm_live_private.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_waits.h"
-#include "ops/wm_show.h"
-#include "schema/base/wm_page.h"
+#include "ops/view/wm_waits.h"
+#include "schema/page/wm_page.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
    and campaign, and how long batches took. Workers are in wm_metrics_workers.c, Triton's names of a
    model in wm_metrics_triton.c.  */
 #include "ops/serve/wm_metrics.h"
+#include "ops/ask/wm_ask.h"
 #include "ops/serve/wm_metrics_private.h"
-#include "ops/wm_ask.h"
-#include "ops/wm_waits.h"
+#include "ops/view/wm_waits.h"
 
 #include <assert.h>
 #include <math.h>

@@ -6,8 +6,8 @@
    model, which has no versions, so there is no `version`. What the broker does not know has no name
    here: Triton's times of input and output, and its numbers of the CPU (ops/README.md has the
    table).  */
+#include "ops/ask/wm_ask.h"
 #include "ops/serve/wm_metrics_private.h"
-#include "ops/wm_ask.h"
 
 #define COUNT(a) (sizeof (a) / sizeof *(a))
 

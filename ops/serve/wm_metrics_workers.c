@@ -2,8 +2,8 @@
 
    The status lists 100 workers at most, so that a farm of thousands makes no more series than a
    small one; wiremill_workers counts all. Of workers on one GPU the first tells of it.  */
+#include "ops/ask/wm_ask.h"
 #include "ops/serve/wm_metrics_private.h"
-#include "ops/wm_ask.h"
 
 #include <assert.h>
 #include <stdlib.h>

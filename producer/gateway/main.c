@@ -3,10 +3,10 @@
    One thread, one loop. The first SIGTERM or Ctrl-C drains: no connection begins any more, those
    that wait to be accepted are, what was accepted is answered, and the process ends. The second one
    ends it now. SIGUSR1 opens the access log again.  */
-#include "producer/gateway/wm_front.h"
 #include "producer/gateway/wm_grpc.h"
 #include "producer/gateway/wm_http.h"
-#include "producer/gateway/wm_models.h"
+#include "producer/serving/wm_front.h"
+#include "producer/serving/wm_models.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_systemd.h"

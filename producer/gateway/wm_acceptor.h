@@ -6,8 +6,8 @@
 #ifndef WM_ACCEPTOR_H
 #define WM_ACCEPTOR_H
 
-#include "producer/gateway/wm_front.h"
-#include "producer/gateway/wm_io.h"
+#include "producer/net/wm_io.h"
+#include "producer/serving/wm_front.h"
 
 typedef struct wm_acceptor_t wm_acceptor_t;
 

@@ -4,8 +4,8 @@
 #ifndef WM_GRPC_H
 #define WM_GRPC_H
 
-#include "producer/gateway/wm_front.h"
-#include "producer/gateway/wm_io.h"
+#include "producer/net/wm_io.h"
+#include "producer/serving/wm_front.h"
 
 typedef struct wm_grpc_t wm_grpc_t;
 

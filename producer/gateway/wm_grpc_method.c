@@ -3,8 +3,8 @@
    Those that answer with JSON at once are a function and two tables. Inference, and loading and
    unloading of models, answer when the models do.  */
 #include "producer/gateway/wm_grpc_private.h"
-#include "producer/gateway/wm_override.h"
 #include "producer/gateway/wm_service.h"
+#include "producer/serving/wm_override.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -15,8 +15,8 @@
 
 #include "producer/gateway/wm_acceptor.h"
 #include "producer/gateway/wm_grpc.h"
-#include "producer/gateway/wm_infer.h"
-#include "producer/gateway/wm_inflate.h"
+#include "producer/net/wm_inflate.h"
+#include "producer/serving/wm_infer.h"
 
 #include <nghttp2/nghttp2.h>
 

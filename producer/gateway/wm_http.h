@@ -4,8 +4,8 @@
 #ifndef WM_HTTP_H
 #define WM_HTTP_H
 
-#include "producer/gateway/wm_front.h"
-#include "producer/gateway/wm_io.h"
+#include "producer/net/wm_io.h"
+#include "producer/serving/wm_front.h"
 
 typedef struct wm_http_t wm_http_t;
 

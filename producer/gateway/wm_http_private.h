@@ -3,9 +3,9 @@
 #define WM_HTTP_PRIVATE_H
 
 #include "producer/gateway/wm_http.h"
-#include "producer/gateway/wm_infer.h"
-#include "producer/gateway/wm_inflate.h"
-#include "producer/gateway/wm_io.h"
+#include "producer/net/wm_inflate.h"
+#include "producer/net/wm_io.h"
+#include "producer/serving/wm_infer.h"
 #include "schema/base/wm_h1.h"
 
 #define WM_WEB_CONTINUE_BYTES 26 /* "HTTP/1.1 100 Continue" with its end */

@@ -1,9 +1,9 @@
 /* wm_http_routes.c - what can be asked for over HTTP: a row each, in KServe's and Triton's words.
 
    A path is matched word by word; "*" is any word: the model, then the version.  */
+#include "producer/gateway/wm_gateway_metrics.h"
 #include "producer/gateway/wm_http_private.h"
-#include "producer/gateway/wm_metrics.h"
-#include "producer/gateway/wm_override.h"
+#include "producer/serving/wm_override.h"
 
 #include <assert.h>
 #include <errno.h>

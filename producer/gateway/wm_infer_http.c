@@ -3,7 +3,7 @@
 
    jansson gets the request's JSON without the values of tensors (wm_json.h), and its tree is gone
    before the next request: so one small tree at a time is all that no budget counts.  */
-#include "producer/gateway/wm_infer.h"
+#include "producer/serving/wm_infer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
    tensors.
 
    Values in JSON take some 30 ns a byte: large answers are written a slice at a time.  */
-#include "producer/gateway/wm_infer.h"
+#include "producer/serving/wm_infer.h"
 
 #include <math.h>
 #include <stdlib.h>

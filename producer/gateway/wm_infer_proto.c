@@ -2,7 +2,7 @@
 
    Bytes of raw inputs are not copied. Values in `contents`, which few clients send, are counted
    first, and later copied to what a raw input would have (wm_infer_values).  */
-#include "producer/gateway/wm_infer.h"
+#include "producer/serving/wm_infer.h"
 
 #include <stdlib.h>
 #include <string.h>

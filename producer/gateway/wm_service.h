@@ -2,7 +2,7 @@
 #ifndef WM_SERVICE_H
 #define WM_SERVICE_H
 
-#include "producer/gateway/wm_proto.h"
+#include "producer/net/wm_proto.h"
 
 #define WM_SERVICE_INFERENCE "inference.GRPCInferenceService"
 #define WM_SERVICE_HEALTH "grpc.health.v1.Health"

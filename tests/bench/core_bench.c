@@ -10,8 +10,8 @@
    Prints a point for each number of workers in the format of `wiremill bench --json`: batches/s,
    the mean time of a message, and the time and memory that announcing and a restart on the returned
    batches take.  */
-#include "broker/wm_core.h"
-#include "schema/base/wm_option.h"
+#include "broker/core/wm_core.h"
+#include "schema/option/wm_option.h"
 
 #include <malloc.h>
 #include <stdio.h>

@@ -9,10 +9,10 @@
 
    WM_ISA picks one instruction set. Other programs on the machine change what is measured: compare
    side by side, in one run.  */
-#include "kernels/wm_peak.h"
-#include "kernels/wm_reference.h"
+#include "kernels/judge/wm_peak.h"
+#include "kernels/judge/wm_reference.h"
 #include "kernels/sparse/wm_sparse.h"
-#include "schema/base/wm_option.h"
+#include "schema/option/wm_option.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -75,7 +75,7 @@ SHAPES = {  # name: (model's, dims, reshapes, max_batch_size)
     "flat": ([["n", 3, 4]], [[-1, 12]], [[-1, 3, 4]], 0),
     "flatter": ([["n", 3, 4]], [[12]], [None], 8),
 }
-# What is refused: the same, and a part of the reason. tests/unit/test_gateway_config.c has more.
+# What is refused: the same, and a part of the reason. tests/unit/gateway/test_gateway_config.c has more.
 REFUSED = {
     "between": ([[8, -1, 1, 6]], [[2, -1, 4, 6]], [[8, -1, 1, 6]], 0, "states dims [2,-1,4,6] with reshape [8,-1,1,6] of 'x0'"),
     "batch": ([[7, 4]], [[7, 4]], [None], 8, "max_batch_size 8, and the model has no batch dimension"),

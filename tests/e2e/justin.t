@@ -278,7 +278,7 @@ kill $broker && wait $broker
 
 # ---- the jobscript ----
 export WIREMILL=$bin/wiremill WIREMILL_MODEL=$made/stage.onnx JUSTIN_PROCESSORS=1
-job () { (rm -rf "$work/job" && mkdir "$work/job" && cd "$work/job" && keep "$OLDPWD/ops/justin/wiremill.jobscript" "$@"); }
+job () { (rm -rf "$work/job" && mkdir "$work/job" && cd "$work/job" && keep "$OLDPWD/ops/workflow/wiremill.jobscript" "$@"); }
 jobscript ()
 {
     offer justin-1 broken justin-3 </dev/null
@@ -299,6 +299,6 @@ lacks ()
         JUSTIN_PATH='' exits 1 job && says 'JUSTIN_PATH is not set' && ! [ -e "$JUSTIN_FILES/calls" ]
 }
 ok "what the jobscript lacks is named before a file is taken" lacks
-short () { [ "$(wc -l <ops/justin/wiremill.jobscript)" -le 80 ] && { ! command -v shellcheck || shellcheck -S info ops/justin/wiremill.jobscript; }; }
+short () { [ "$(wc -l <ops/workflow/wiremill.jobscript)" -le 80 ] && { ! command -v shellcheck || shellcheck -S info ops/workflow/wiremill.jobscript; }; }
 ok "the jobscript has 80 lines at most, and shellcheck finds nothing" short
 done_testing

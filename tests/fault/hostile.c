@@ -5,7 +5,7 @@
    a process each)
    Each way goes on with a new connection when its own is ended. SIGTERM ends the program early.
    Prints what each way got through.  */
-#include "schema/wm_client.h"
+#include "schema/session/wm_client.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -29,7 +29,7 @@ fresh () # a new job with so many files
         cp "$made/justin-1.h5" "$work/data/f$n.h5" && echo "test:f$n $work/data/f$n.h5 RSE" >>"$JUSTIN_FILES/files"
     done
 }
-script=$PWD/ops/justin/wiremill.jobscript
+script=$PWD/ops/workflow/wiremill.jobscript
 job () { (cd "$work/job" && exec "$script" >>"$work/said" 2>&1); }
 # Each file that was printed for the job is listed once, with all that belongs to it. (A call of justin-get-file that
 # was killed before it printed has lost the file that it took.)

@@ -101,7 +101,7 @@ replaced ()
 ok "a copy that was left of a file that was replaced since is not taken" replaced
 cp "$made/stage-b.h5" "$work/data" && chmod 644 "$work/data/stage-b.h5"
 # Each point of the process that copies kills it, and those around a claim the one that reads.
-for point in $(grep -ohE '"stager-[a-z]+"' producer/wm_stage.c | tr -d '"' | sort -u) producer-claimed:2; do
+for point in $(grep -ohE '"stager-[a-z]+"' producer/staging/wm_stage.c | tr -d '"' | sort -u) producer-claimed:2; do
     died ()
     {
         local to=at-${point%:*}

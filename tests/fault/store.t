@@ -195,7 +195,7 @@ resumed ()
 more "run is killed in mid-copy: the same command goes on" resumed
 
 # Each point of the process that copies kills it. What was sent before is not sent again.
-points=($(grep -ohE '"stager-[a-z]+"' "$OLDPWD/producer/wm_stage_store.c" | tr -d '"' | sort -u))
+points=($(grep -ohE '"stager-[a-z]+"' "$OLDPWD/producer/staging/wm_stage_store.c" | tr -d '"' | sort -u))
 for point in "${points[@]}"; do
     died ()
     {

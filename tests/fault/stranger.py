@@ -6,7 +6,7 @@ usage: stranger.py try CAMPAIGN PORT FILE...
            a producer without a key that reports TEXT as what it waits for, as releases before numbers did; for 90 s
        stranger.py mutate CAMPAIGN PORT N SEED FILE...
            N damaged messages, with the join files' keys in turn
-It derives keys by itself from the line of a join file, as schema/wm_join.h describes it.
+It derives keys by itself from the line of a join file, as schema/session/wm_join.h describes it.
 """
 import ctypes, ctypes.util, hashlib, os, random, struct, sys, time
 

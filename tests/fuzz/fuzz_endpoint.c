@@ -2,7 +2,7 @@
    type them. What is accepted gives addresses that parse, and no text of it steers a terminal.
 
    Input: "A" and a text of addresses, "L" and one to listen on, else the file.  */
-#include "schema/wm_endpoint.h"
+#include "schema/session/wm_endpoint.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef FUZZ_H5_H
 #define FUZZ_H5_H
 
-#include "producer/wm_h5.h"
-#include "producer/wm_reader.h"
+#include "producer/files/wm_h5.h"
+#include "producer/layouts/wm_reader.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>

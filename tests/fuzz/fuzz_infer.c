@@ -3,10 +3,10 @@
 
    Input: its first byte says which ("G", "H", "J", "Z"). Of "H" two more bytes say how much of the
    rest is JSON.  */
-#include "producer/gateway/wm_infer.h"
-#include "producer/gateway/wm_models_private.h"
-#include "producer/gateway/wm_inflate.h"
 #include "producer/gateway/wm_service.h"
+#include "producer/net/wm_inflate.h"
+#include "producer/serving/wm_infer.h"
+#include "producer/serving/wm_models_private.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 
    Input: "T" and a table; "K", 73 bytes of a key, and changes (place, digit) of the line that is
    printed of it; else a join file.  */
-#include "schema/wm_join.h"
-#include "schema/wm_keys.h"
+#include "schema/session/wm_join.h"
+#include "schema/session/wm_keys.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef FUZZ_MODEL_H
 #define FUZZ_MODEL_H
 
-#include "kernels/import/wm_family.h"
+#include "kernels/family/wm_family.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

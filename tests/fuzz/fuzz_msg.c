@@ -1,6 +1,6 @@
 /* fuzz_msg.c - headers of messages from peers: unseal, decode; what decodes is encoded and decoded
    again to the same message.  */
-#include "schema/wm_msg.h"
+#include "schema/session/wm_msg.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <string.h>

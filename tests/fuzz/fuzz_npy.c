@@ -1,6 +1,6 @@
 /* fuzz_npy.c - .npy files: the header alone, and a whole file through the reader.  */
-#include "producer/wm_npy.h"
-#include "producer/wm_reader.h"
+#include "producer/files/wm_npy.h"
+#include "producer/layouts/wm_reader.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>

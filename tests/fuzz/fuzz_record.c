@@ -4,7 +4,7 @@
    Input: the bytes of the segments of two epochs, after two bytes that choose. A mutation breaks
    checksums, so that with the first byte odd every head that begins like a record gets right ones
    before the journal sees it: what the checksums cover is tried too.  */
-#include "broker/wm_ledger.h"
+#include "broker/disk/wm_ledger.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <errno.h>

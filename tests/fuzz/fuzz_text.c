@@ -1,6 +1,6 @@
 /* fuzz_text.c - texts that people and peers write: patch specifications (YAML) and a campaign's
    pins. What is accepted is printed canonically and read again to the same text.  */
-#include "kernels/wm_spec.h"
+#include "kernels/patch/wm_spec.h"
 #include "schema/wm_pins.h"
 #include "tests/fuzz/fuzz.h"
 

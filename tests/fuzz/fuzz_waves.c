@@ -3,8 +3,8 @@
 
    Input: shape, chunk and filters by a few bytes; then the stored bytes of each chunk, raw or
    compressed here, which the library writes as they are (H5Dwrite_chunk).  */
-#include "producer/wm_h5.h"
-#include "producer/wm_waves.h"
+#include "producer/files/wm_h5.h"
+#include "producer/files/wm_waves.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <hdf5.h>

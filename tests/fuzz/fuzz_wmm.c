@@ -1,7 +1,7 @@
 /* fuzz_wmm.c - imported models (.wmm), as a worker gets them from a broker. The digest is put right
    before the model is opened, so that the checks of the content are tried too.  */
-#include "kernels/wm_import.h"
-#include "kernels/wm_model.h"
+#include "kernels/import/wm_import.h"
+#include "kernels/model/wm_model.h"
 #include "tests/unit/family_graph.h"
 
 #include "tests/fuzz/fuzz.h"

@@ -18,7 +18,7 @@ keras () # name, arguments of the conversion...
 {
     local name=$1
     shift
-    "$python" ops/nnet2onnx.py "$@" &&
+    "$python" ops/train/nnet2onnx.py "$@" &&
         "$bin/wiremill" run --model "$work/$name.onnx" --input "$work/digit.npy" --output "$work/$name" --quiet &&
         "$python" tests/golden/models.py scores "$work/$name/digit.scores.h5" "$work/digit-want.npy" 1e-6
 }
@@ -28,7 +28,7 @@ k=$models/keras-example
 ok "the Keras network from its .nnet" keras nnet $k/dumped.nnet "$work/nnet.onnx" --shape 28,28
 ok "the same from its JSON and HDF5" keras json $k/my_nn_arch.json $k/my_nn_weights.h5 "$work/json.onnx"
 
-refused () { ! keep "$python" ops/nnet2onnx.py "$@" && says "$pattern" && [ ! -e "$work/x.onnx" ]; }
+refused () { ! keep "$python" ops/train/nnet2onnx.py "$@" && says "$pattern" && [ ! -e "$work/x.onnx" ]; }
 head -n 100 $k/dumped.nnet >"$work/cut.nnet"
 pattern='cut.nnet: ' && ok "a .nnet cut short is refused" refused "$work/cut.nnet" "$work/x.onnx" --shape 28,28
 sed 's/^layer 5 Dropout/layer 5 LSTM/' $k/dumped.nnet >"$work/lstm.nnet"

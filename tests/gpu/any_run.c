@@ -6,10 +6,10 @@
 
    tests/golden/anygpu.t compares OUT with ONNX Runtime. Exit code 1, and why, if the model cannot
    be run, 75 where this machine's cuDNN cannot make plans.  */
-#include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_gpu_cudnn.h"
-#include "tests/standin/wm_gpu_fake.h"
+#include "kernels/cudnn/wm_any.h"
+#include "kernels/gpu/wm_gpu_cudnn.h"
 #include "tests/gpu/gpu_property.h"
+#include "tests/standin/wm_gpu_fake.h"
 
 #include <stdio.h>
 #include <stdlib.h>

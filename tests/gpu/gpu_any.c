@@ -5,10 +5,10 @@
    sum with a convolution in groups, dilated; a fourth is a convolution of the patch as it came,
    taken as one channel of (60, 24) -> concatenated -> 1x1 over the flattened rest, in ONNX's order
    -> softmax and tanh.  */
-#include "kernels/cuda/wm_any.h"
-#include "tests/standin/wm_gpu_fake.h"
-#include "kernels/wm_seed.h"
+#include "kernels/cudnn/wm_any.h"
+#include "kernels/model/wm_seed.h"
 #include "tests/gpu/gpu_check.h"
+#include "tests/standin/wm_gpu_fake.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef GPU_ANY_COUNT_H
 #define GPU_ANY_COUNT_H
 
-#include "kernels/cuda/wm_any.h"
+#include "kernels/cudnn/wm_any.h"
 #include "tests/standin/wm_gpu_fake.h"
 
 typedef struct {

@@ -13,9 +13,9 @@
 
    Every row is a process of its own (gpu_apart): one that fails, crashes or hangs costs its row
    only.  */
-#include "gpuworker/wm_slots.h"
-#include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_any_net.h"
+#include "gpuworker/engine/wm_slots.h"
+#include "kernels/cudnn/wm_any.h"
+#include "kernels/cudnn/wm_any_net.h"
 #include "tests/gpu/gpu_check.h"
 #include "tests/gpu/gpu_event.h"
 #include "tests/gpu/gpu_floor.h"

@@ -4,10 +4,10 @@
    A gap to a floor can only be judged beside the ceilings of the same machine: bytes to memory
    (cells filled by our kernel), bytes over the bus (pinned copies), operations (cuDNN, one
    product of 8,192 x 8,192 x 8,192 of random halves, as a convolution; zeros run faster).  */
-#include "kernels/cuda/wm_cuda_plane.h"
-#include "kernels/cuda/wm_gpu_args.h"
-#include "kernels/cuda/wm_gpu_kernels.cuh"
-#include "kernels/wm_seed.h"
+#include "kernels/gpu/wm_cuda_plane.h"
+#include "kernels/gpu/wm_gpu_args.h"
+#include "kernels/gpu/wm_gpu_kernels.cuh"
+#include "kernels/model/wm_seed.h"
 #include "tests/gpu/gpu_check.h"
 
 #include <stdio.h>

@@ -16,9 +16,9 @@
    tolerances are the project's: 1e-3 in half, 5e-4 in tf32, 1e-5 in split and in strict
    float32.  */
 #include "tests/gpu/gpu_check.h"
-#include "kernels/cuda/wm_any.h"
-#include "kernels/cuda/wm_any_net.h"
-#include "kernels/cuda/wm_gpu_cudnn.h"
+#include "kernels/cudnn/wm_any.h"
+#include "kernels/cudnn/wm_any_net.h"
+#include "kernels/gpu/wm_gpu_cudnn.h"
 #include "kernels/wm_driver.h"
 
 #include <math.h>

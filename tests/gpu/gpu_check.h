@@ -2,7 +2,7 @@
 #ifndef GPU_CHECK_H
 #define GPU_CHECK_H
 
-#include "kernels/cuda/wm_cuda.h"
+#include "kernels/gpu/wm_cuda.h"
 #include "tests/gpu/gpu_net.h"
 
 typedef enum {

@@ -1,7 +1,7 @@
 /* gpu_event.c - see gpu_event.h: producer/wm_synth's event through producer/wm_cut.  */
 #include "tests/gpu/gpu_event.h"
-#include "producer/wm_cut.h"
-#include "producer/wm_synth.h"
+#include "producer/cutting/wm_cut.h"
+#include "producer/synth/wm_synth.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>

@@ -5,8 +5,8 @@
 #ifndef GPU_EVENT_H
 #define GPU_EVENT_H
 
-#include "kernels/wm_spec.h"
-#include "producer/wm_event.h"
+#include "kernels/patch/wm_spec.h"
+#include "producer/files/wm_event.h"
 #include "schema/wm_batch.h"
 
 typedef struct {

@@ -4,9 +4,9 @@
    multiply every position and read a panel of weights for it, and 96 bytes of each active hit. How
    many are active depends on the event, so they are counted there.  */
 #include "tests/gpu/gpu_floor.h"
-#include "kernels/cuda/wm_cuda.h"
 #include "kernels/cuda/wm_cuda_curve.h"
-#include "kernels/cuda/wm_gpu_args.h"
+#include "kernels/gpu/wm_cuda.h"
+#include "kernels/gpu/wm_gpu_args.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* gpu_net.c - seeded networks of the family and seeded planes.  */
 #include "tests/gpu/gpu_net.h"
-#include "kernels/wm_reference.h"
-#include "kernels/wm_seed.h"
+#include "kernels/judge/wm_reference.h"
+#include "kernels/model/wm_seed.h"
 
 #include <assert.h>
 #include <math.h>

@@ -5,8 +5,8 @@
 #ifndef GPU_NET_H
 #define GPU_NET_H
 
-#include "kernels/wm_image.h"
-#include "kernels/wm_model.h"
+#include "kernels/model/wm_model.h"
+#include "kernels/patch/wm_image.h"
 
 typedef struct {
     uint32_t height, width, channel;

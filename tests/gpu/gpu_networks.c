@@ -7,7 +7,7 @@
    and whether a launch is a CUDA graph. Scores come of random patches: only time is measured here.
    counts: what our kernels read and write, counted on the stand-in, so that it needs no GPU. Exits
    1 if no row could be measured.  */
-#include "kernels/wm_seed.h"
+#include "kernels/model/wm_seed.h"
 #include "schema/wm_limits.h"
 #include "tests/gpu/gpu_any_count.h"
 

@@ -7,7 +7,7 @@
    usage: gpu_pipeline ENDPOINT [SECONDS [HITS]]    (15 seconds, events of about 55,000 hits)
    The clock starts when the first event is done. Prints one line; exits 1 where the session ends,
    or nothing is done within two minutes.  */
-#include "schema/wm_client.h"
+#include "schema/session/wm_client.h"
 #include "schema/wm_sample.h"
 #include "tests/gpu/gpu_event.h"
 

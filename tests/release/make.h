@@ -1,12 +1,12 @@
 /* make.h - makes the small campaign that each release leaves in tests/release.
 
    Uses nothing of the broker that an older release had not, so that it can be built with one: it is
-   included by tests/unit/test_broker_release.c, whose WM_RELEASE_MAKE=FOLDER calls it.  */
+   included by tests/unit/broker/test_broker_release.c, whose WM_RELEASE_MAKE=FOLDER calls it.  */
 #ifndef TESTS_RELEASE_MAKE_H
 #define TESTS_RELEASE_MAKE_H
 
-#include "broker/wm_journal.h"
-#include "broker/wm_ledger.h"
+#include "broker/disk/wm_journal.h"
+#include "broker/disk/wm_ledger.h"
 #include "schema/wm_pins.h"
 
 #include <stdio.h>

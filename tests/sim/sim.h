@@ -16,8 +16,8 @@
 #ifndef SIM_H
 #define SIM_H
 
-#include "broker/wm_campaign.h"
-#include "broker/wm_core_check_private.h"
+#include "broker/campaign/wm_campaign.h"
+#include "broker/core/wm_core_check_private.h"
 
 #include <stdbool.h>
 

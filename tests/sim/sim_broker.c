@@ -1,9 +1,9 @@
 /* sim_broker.c - a broker's life: wm_campaign, wm_core and wm_recorder as they are, on the disk
    that loses its power, with links for listeners; the loop is that of wm_reactor_run, in virtual
    time.  */
-#include "broker/wm_campaign.h"
+#include "broker/campaign/wm_campaign.h"
+#include "broker/campaign/wm_restore.h"
 #include "broker/wm_recorder.h"
-#include "broker/wm_restore.h"
 #include "tests/sim/sim.h"
 
 #include <setjmp.h>

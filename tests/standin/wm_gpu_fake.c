@@ -6,17 +6,17 @@
    where a test asks for it (`restless`): then some operations of some stream, at random times. What
    no event orders is an error (wm_gpu_fake_order.h).  */
 #include "tests/standin/wm_gpu_fake.h"
-#include "kernels/cuda/wm_gpu_kernels.cuh"
-#include "kernels/cuda/wm_gpu_library.h"
-#include "kernels/cuda/wm_gpu_active.cuh"
-#include "kernels/cuda/wm_gpu_any.cuh"
-#include "kernels/cuda/wm_gpu_wide.cuh"
+#include "kernels/gpu/wm_gpu_active.cuh"
+#include "kernels/gpu/wm_gpu_any.cuh"
+#include "kernels/gpu/wm_gpu_kernels.cuh"
+#include "kernels/gpu/wm_gpu_library.h"
+#include "kernels/gpu/wm_gpu_own.cuh"
+#include "kernels/gpu/wm_gpu_wide.cuh"
+#include "kernels/model/wm_seed.h"
 #include "tests/standin/wm_gpu_fake_block.h"
 #include "tests/standin/wm_gpu_fake_count.h"
 #include "tests/standin/wm_gpu_fake_memory.h"
 #include "tests/standin/wm_gpu_fake_order.h"
-#include "kernels/cuda/wm_gpu_own.cuh"
-#include "kernels/wm_seed.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -17,7 +17,7 @@
 #ifndef WM_GPU_FAKE_H
 #define WM_GPU_FAKE_H
 
-#include "kernels/cuda/wm_gpu_api.h"
+#include "kernels/gpu/wm_gpu_api.h"
 
 /* What a kernel did (wm_gpu_fake_count.h).  */
 typedef struct {

@@ -18,9 +18,9 @@
    switches. The last one is a jump, whose target CPUs predict better than that of a return which
    has no call. They share the thread's floating-point state and never leave it changed.  */
 #include "tests/standin/wm_gpu_fake_block.h"
+#include "kernels/gpu/wm_gpu_wide.cuh"
+#include "kernels/model/wm_seed.h"
 #include "tests/standin/wm_gpu_fake.h"
-#include "kernels/cuda/wm_gpu_wide.cuh"
-#include "kernels/wm_seed.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef WM_GPU_FAKE_BLOCK_H
 #define WM_GPU_FAKE_BLOCK_H
 
-#include "kernels/cuda/wm_gpu_kernels.cuh"
+#include "kernels/gpu/wm_gpu_kernels.cuh"
 
 typedef void wm_gpu_thread_fn (const void *args, float *shared, wm_gpu_at_t at);
 

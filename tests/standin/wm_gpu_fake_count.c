@@ -3,8 +3,8 @@
    from what it left in memory, so it holds for a GPU, too. The kernels for any CNN count each
    access themselves.  */
 #include "tests/standin/wm_gpu_fake_count.h"
-#include "kernels/cuda/wm_gpu_any.cuh"
-#include "kernels/cuda/wm_gpu_wide.cuh"
+#include "kernels/gpu/wm_gpu_any.cuh"
+#include "kernels/gpu/wm_gpu_wide.cuh"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* wm_gpu_fake_math.c - what cuDNN computes, in plain loops with its roundings.  */
+#include "kernels/gpu/wm_gpu_kernels.cuh"
 #include "tests/standin/wm_gpu_fake.h"
-#include "kernels/cuda/wm_gpu_kernels.cuh"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* wm_gpu_fake_order.c - vector clocks of streams, and which arguments kernels write to.  */
 #include "tests/standin/wm_gpu_fake_order.h"
-#include "kernels/cuda/wm_gpu_args.h"
+#include "kernels/gpu/wm_gpu_args.h"
 
 #define WRITTEN_MAX 5
 

@@ -9,7 +9,7 @@
 #ifndef WM_GPU_FAKE_ORDER_H
 #define WM_GPU_FAKE_ORDER_H
 
-#include "kernels/cuda/wm_gpu_api.h"
+#include "kernels/gpu/wm_gpu_api.h"
 
 #define FAKE_STREAMS_MAX 8
 

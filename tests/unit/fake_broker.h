@@ -5,7 +5,7 @@
 #ifndef FAKE_BROKER_H
 #define FAKE_BROKER_H
 
-#include "schema/wm_msg.h"
+#include "schema/session/wm_msg.h"
 #include "schema/wm_pins.h"
 
 #include <assert.h>

@@ -3,9 +3,9 @@
 #ifndef FROZEN_GRAPH_H
 #define FROZEN_GRAPH_H
 
+#include "kernels/onnx/graphdef.pb-c.h"
+#include "kernels/onnx/wm_arena.h"
 #include "tests/unit/small_net.h"
-#include "kernels/import/graphdef.pb-c.h"
-#include "kernels/import/wm_arena.h"
 
 typedef struct {
     wm_arena_t arena;

@@ -3,7 +3,7 @@
 #ifndef JOURNAL_FILES_H
 #define JOURNAL_FILES_H
 
-#include "broker/wm_journal.h"
+#include "broker/disk/wm_journal.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 #ifndef LEDGER_HARNESS_H
 #define LEDGER_HARNESS_H
 
-#include "broker/wm_ledger_private.h"
+#include "broker/disk/wm_ledger_private.h"
 #include "tests/proof.h"
 
 #include <fcntl.h>

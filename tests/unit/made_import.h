@@ -2,8 +2,8 @@
 #ifndef MADE_IMPORT_H
 #define MADE_IMPORT_H
 
+#include "kernels/import/wm_import.h"
 #include "kernels/wm_device.h"
-#include "kernels/wm_import.h"
 #include "tests/unit/onnx_graph.h"
 
 #include <stdio.h>

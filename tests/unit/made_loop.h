@@ -2,7 +2,7 @@
 #ifndef MADE_LOOP_H
 #define MADE_LOOP_H
 
-#include "producer/gateway/wm_loop.h"
+#include "producer/net/wm_loop.h"
 
 #include <string.h>
 

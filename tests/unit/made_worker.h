@@ -9,7 +9,7 @@
 #include "made_engine.h"
 
 #include "fake_broker.h"
-#include "gpuworker/wm_engine_process.h"
+#include "gpuworker/engine/wm_engine_process.h"
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_worker.h"
 

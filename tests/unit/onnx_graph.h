@@ -5,7 +5,7 @@
 #ifndef ONNX_GRAPH_H
 #define ONNX_GRAPH_H
 
-#include "kernels/import/wm_tensor.h"
+#include "kernels/onnx/wm_tensor.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

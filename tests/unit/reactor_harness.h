@@ -2,10 +2,10 @@
 #ifndef REACTOR_HARNESS_H
 #define REACTOR_HARNESS_H
 
-#include "broker/wm_campaign.h"
-#include "schema/wm_client.h"
+#include "broker/campaign/wm_campaign.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_status.h"
+#include "schema/session/wm_client.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,8 +6,8 @@
 #ifndef SMALL_NET_H
 #define SMALL_NET_H
 
-#include "kernels/wm_import.h"
-#include "kernels/wm_model.h"
+#include "kernels/import/wm_import.h"
+#include "kernels/model/wm_model.h"
 #include "tests/unit/without_engines.h"
 
 #include <math.h>

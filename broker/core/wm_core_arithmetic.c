@@ -1,0 +1,307 @@
+/* wm_core_arithmetic.c - the arithmetics of a campaign: one signature for each class of machines.
+
+   The worker whose result is the first of its class sets its signature (a HELLO alone sets nothing:
+   any peer can send one). In split and fast (config.measures) it has measured before which kernel
+   is precise enough, on a sample of the campaign's first hits that the first producer sent; workers
+   of that class then take the same. What it measures is a function of the model, the sample and its
+   class, so that the table may be lost: it is only measured again. It lies in two files of the
+   campaign's folder, "sample" and "arithmetic", which the sink keeps; a line of the latter is
+   class, signature, error, hits, with tabs between.
+
+   A broker of files takes no result of a class whose line cannot be kept: rows of two signatures
+   could come to stand in one output. A broker for clients has no outputs. It goes on where the
+   disk is full, and keeps the line once there is room.  */
+#include "broker/core/wm_core_private.h"
+#include "schema/wm_sample.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define HEAD "wiremill-arithmetic-1\n"
+#define TABLE_AGAIN 10 /* between attempts to keep the table: so many times disk_full_ms */
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static arithmetic_t *find_class (wm_core_t *self, const char *class)
+{
+    for (uint32_t i = 0; i < self->n_arithmetic; i++)
+        if (strcmp (self->arithmetic[i].class, class) == 0)
+            return &self->arithmetic[i];
+    return NULL;
+}
+
+double wm_core_error (const wm_core_t *self, const char *signature)
+{
+    for (uint32_t i = 0; i < self->n_arithmetic; i++)
+        if (strcmp (self->arithmetic[i].signature, signature) == 0)
+            return self->arithmetic[i].error;
+    return 0;
+}
+
+static bool is_plain (const char *text, size_t size)
+{
+    return *text && strnlen (text, size) < size && !strpbrk (text, "\t\n");
+}
+
+static void print_line (const arithmetic_t *a, char line[256])
+{
+    snprintf (line, 256, "%s\t%s\t%.9g\t%u\n", a->class, a->signature, a->error, a->n_hit);
+}
+
+/* Keeps the table, with `more` (NULL: none) appended; returns whether it is on disk.  */
+static bool keep_table (wm_core_t *self, const arithmetic_t *more)
+{
+    char text[sizeof HEAD + (WM_CLASSES_MAX + 1) * 256], line[256];
+    size_t n = (size_t) snprintf (text, sizeof text, "%s", HEAD);
+    for (uint32_t i = 0; i < self->n_arithmetic + (more != NULL); i++) {
+        print_line (i < self->n_arithmetic ? &self->arithmetic[i] : more, line);
+        n += (size_t) snprintf (text + n, sizeof text - n, "%s", line);
+    }
+    const wm_payload_t body = { NULL, text, n };
+    return !self->sink.keep || self->sink.keep (self->sink.context, "arithmetic", &body) == 0;
+}
+
+static void keep_later (wm_core_t *self, bool is_kept)
+{
+    const int64_t pause_ms = TABLE_AGAIN * self->config.times.disk_full_ms;
+    self->table_due_ms = is_kept ? 0 : self->now_ms + pause_ms;
+}
+
+void wm_core_arithmetic_tick (wm_core_t *self)
+{
+    if (!self->table_due_ms || self->now_ms < self->table_due_ms)
+        return;
+    keep_later (self, keep_table (self, NULL));
+    if (!self->table_due_ms)
+        wm_core_log (self, "the signatures of the workers' classes are noted on the disk now");
+}
+
+/* false: the table is full, or cannot be kept.  */
+static bool add_class (wm_core_t *self, const arithmetic_t *one)
+{
+    if (self->n_arithmetic == WM_CLASSES_MAX)
+        return false;
+    const bool is_kept = keep_table (self, one);
+    if (!is_kept && !self->config.for_clients)
+        return false;
+    self->arithmetic[self->n_arithmetic++] = *one;
+    keep_later (self, is_kept);
+    if (!is_kept)
+        wm_core_warn (self,
+                      "the signature of class %s cannot be noted on the campaign's disk: clients "
+                      "are served all the same, and it is tried again",
+                      one->class);
+    if (one->error > 0)
+        wm_core_log (self, "machines of class %s score with %s: largest error %.1e on %u hits",
+                     one->class, one->signature, one->error, one->n_hit);
+    else
+        wm_core_log (self, "machines of class %s score with %s", one->class, one->signature);
+    return true;
+}
+
+void wm_core_arithmetic_restore (wm_core_t *self, const char *text)
+{
+    char copy[sizeof HEAD + WM_CLASSES_MAX * 256], *rest;
+    if (!text || strncmp (text, HEAD, sizeof HEAD - 1) || strlen (text) >= sizeof copy)
+        return;
+    strcpy (copy, text + sizeof HEAD - 1);
+    for (char *line = strtok_r (copy, "\n", &rest); line && self->n_arithmetic < WM_CLASSES_MAX;
+         line = strtok_r (NULL, "\n", &rest)) {
+        arithmetic_t one = { .class = "" };
+        if (sscanf (line, "%63[^\t]\t%63[^\t]\t%lf\t%u", one.class, one.signature, &one.error,
+                    &one.n_hit) == 4 &&
+            one.error >= 0 && isfinite (one.error) && !find_class (self, one.class))
+            self->arithmetic[self->n_arithmetic++] = one;
+    }
+}
+
+/* ---- who may work ---------------------------------------------------------------------------- */
+
+/* Refuses the worker; returns false.  */
+static bool refuse_foreign (wm_core_t *self, session_t *worker, const arithmetic_t *known,
+                            const char *signature)
+{
+    wm_core_refuse (
+        self, worker, WM_REASON_PINS,
+        "this campaign scores with %s on machines of class %s, this worker would bring %s: "
+        "start it without --engine and --isa, or, where rows of both may stand in the "
+        "outputs, start the broker (or run) with --mixed",
+        known->signature, known->class, signature);
+    return false;
+}
+
+bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
+    arithmetic_t *its = &worker->arithmetic;
+    if (!*msg->class)
+        return true; /* it fetches the model or the sample only */
+    if (!is_plain (msg->class, sizeof msg->class) || !is_plain (msg->text, sizeof its->signature) ||
+        !isfinite (msg->error) || msg->error < 0) {
+        wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                        "HELLO with an invalid class, signature or error");
+        return false;
+    }
+    *its = (arithmetic_t){ .error = msg->error, .n_hit = msg->n_hit };
+    snprintf (its->class, sizeof its->class, "%.63s", msg->class);
+    snprintf (its->signature, sizeof its->signature, "%.63s", msg->text);
+    const arithmetic_t *known = find_class (self, its->class);
+    if (!known && self->config.measures && !self->has_sample) {
+        wm_core_refuse (self, worker, WM_REASON_BUSY, /* the sample that it measured on is gone */
+                        "no producer has sent hits to measure on yet: try later");
+        return false;
+    }
+    return known && strcmp (known->signature, its->signature) != 0 && !self->config.mixed
+               ? refuse_foreign (self, worker, known, its->signature)
+               : true;
+}
+
+bool wm_core_arithmetic_bring (wm_core_t *self, session_t *worker)
+{
+    const arithmetic_t *its = &worker->arithmetic, *known = find_class (self, its->class);
+    if (!known && add_class (self, its))
+        return true;
+    if (!known && self->n_arithmetic == WM_CLASSES_MAX) {
+        wm_core_refuse (
+            self, worker, WM_REASON_PINS,
+            "this campaign has %u classes of machines already, class %s is one too many",
+            WM_CLASSES_MAX, its->class);
+        return false;
+    }
+    if (!known) {
+        wm_core_refuse (
+            self, worker, WM_REASON_BUSY,
+            "the signature of its class cannot be noted on the campaign's disk: try later");
+        return false;
+    }
+    return strcmp (known->signature, its->signature) != 0 && !self->config.mixed
+               ? refuse_foreign (self, worker, known, its->signature)
+               : true;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg,
+                       const wm_payload_t *payload)
+{
+    if (!self->config.measures || msg->n_hit > WM_SAMPLE_HITS) {
+        wm_core_refuse (self, producer, WM_REASON_PROTOCOL, "SAMPLE of %zu bytes %s",
+                        payload->bytes,
+                        self->config.measures ? "" : "in a campaign that measures nothing");
+        return;
+    }
+    if (!self->has_sample) {
+        if (!self->sink.keep || self->sink.keep (self->sink.context, "sample", payload)) {
+            wm_core_refuse (self, producer, WM_REASON_BUSY,
+                            "the sample cannot be kept on the campaign's disk now: try later");
+            return;
+        }
+        self->has_sample = true;
+        wm_core_log (self, "%s sent %u hits to measure on%s", producer->label, msg->n_hit,
+                     msg->n_hit ? "" : ": they do not fit a message, strict fp32 is taken");
+    }
+    wm_msg_t ack;
+    wm_msg_init (&ack, WM_MSG_ACK);
+    ack.code = WM_MSG_SAMPLE;
+    wm_core_send (self, producer, &ack, NULL);
+}
+
+static void on_trial_get (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                          const wm_payload_t *payload)
+{
+    (void) msg, (void) payload;
+    if (worker->has_trial) { /* of up to 4 MiB, which perhaps lies in its queue */
+        wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                        "TRIAL_GET of a session that was sent the sample before");
+        return;
+    }
+    wm_msg_t trial;
+    wm_msg_init (&trial, WM_MSG_TRIAL);
+    worker->sent_ms = self->now_ms;
+    if (self->has_sample && self->sink.sample) {
+        char text[WM_CLASSES_MAX * 256 + 1] = "", line[256];
+        size_t n = 0;
+        for (uint32_t i = 0; i < self->n_arithmetic; i++) {
+            print_line (&self->arithmetic[i], line);
+            n += (size_t) snprintf (text + n, sizeof text - n, "%s", line);
+        }
+        trial.code = WM_TRIAL_READY;
+        worker->has_trial = !self->sink.sample (self->sink.context, worker->id, &trial, text);
+        if (worker->has_trial)
+            return;
+        self->has_sample = false; /* the next producer is asked for one */
+        wm_core_log (self, "the sample cannot be read: start a producer again, it sends another");
+    }
+    const wm_payload_t none = { NULL, "", 0 };
+    trial.code = WM_TRIAL_WAIT;
+    wm_core_send (self, worker, &trial, &none);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static row_count_t *find_rows (wm_core_t *self, uint32_t hash)
+{
+    for (uint32_t i = 0; i < self->n_rows; i++)
+        if (self->rows[i].hash == hash)
+            return &self->rows[i];
+    if (self->n_rows == ROW_COUNTS_MAX)
+        return NULL;
+    row_count_t *rows = &self->rows[self->n_rows++];
+    *rows = (row_count_t){ .hash = hash };
+    snprintf (rows->name, sizeof rows->name, "rows-%08x", hash);
+    return rows;
+}
+
+static uint32_t hash_of (const char *signature)
+{
+    return (uint32_t) XXH3_64bits (signature, strlen (signature));
+}
+
+void wm_core_arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row)
+{
+    row_count_t *rows = *signature ? find_rows (self, hash_of (signature)) : NULL;
+    if (rows)
+        rows->n += n_row;
+}
+
+void wm_core_arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value)
+{
+    unsigned hash;
+    if (sscanf (name, "rows-%8x", &hash) != 1)
+        return;
+    row_count_t *rows = find_rows (self, hash);
+    if (rows)
+        rows->n = value;
+}
+
+/* Those of the table, and those that brought rows without being in it (strict fp32 in the place of
+   others, an engine of --mixed).  */
+void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary)
+{
+    for (uint32_t i = 0; i < self->n_arithmetic; i++)
+        summary->arithmetic[i] =
+            (wm_summary_arithmetic_t){ self->arithmetic[i].class, self->arithmetic[i].signature,
+                                       self->arithmetic[i].error, self->arithmetic[i].n_hit };
+    summary->n_arithmetic = self->n_arithmetic;
+    const char *all[WM_CLASSES_MAX + WM_SUMMARY_ROWS_MAX];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < self->n_arithmetic; i++)
+        all[n++] = self->arithmetic[i].signature;
+    for (uint32_t i = 0; i < self->n_signature && i < WM_SUMMARY_ROWS_MAX; i++)
+        all[n++] = self->signature[i];
+    for (uint32_t r = 0; r < self->n_rows && summary->n_rows < WM_SUMMARY_ROWS_MAX; r++)
+        for (uint32_t i = 0; i < n; i++)
+            if (hash_of (all[i]) == self->rows[r].hash) {
+                summary->rows[summary->n_rows++] = (wm_summary_rows_t){ all[i], self->rows[r].n };
+                break;
+            }
+    summary->n_again = self->n_again;
+}
+
+const wm_core_row_t wm_core_arithmetic_rows[] = {
+    { WM_MSG_SAMPLE, BY_PRODUCER, WHILE_LIVE, WM_RAW_BYTES_MAX, on_sample },
+    { WM_MSG_TRIAL_GET, BY_WORKER, WHILE_LIVE, 0, on_trial_get },
+    { 0 },
+};

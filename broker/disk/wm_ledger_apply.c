@@ -1,0 +1,415 @@
+/* wm_ledger_apply.c - derives the ledger's rows from journal records, many in one transaction.
+
+   What each record does; nothing else changes a row:
+     CAMPAIGN      the campaign; one that begins again has no inputs and no batches
+     INPUT         the input is open
+     INPUT_END     its n_event
+     RESULT, HELD of a batch or an event
+                   a row in batch, if its input is open; it replaces the one before
+     HELD of an input, KICK
+                   its state; its batch rows are deleted
+     FILE_WRITTEN  its state and totals; its batch rows are deleted
+     FILE_LOST     the input is open again, without batches
+   Records of an older generation than their input's are ignored: they were appended while KICK was
+   not durable. A record of a newer generation shows that a KICK was lost to damage: the KICK's
+   effect is applied first, and the next INPUT pins the file. Records of an input that the ledger
+   does not know are ignored: its INPUT was lost to damage, the loss has been reported, and its
+   number may be given again.  */
+#include "broker/disk/wm_ledger_private.h"
+#include "schema/base/wm_failpoint.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const sql[SQL_END] = {
+    [SQL_PUT_CAMPAIGN] = "INSERT OR REPLACE INTO campaign VALUES (1, ?1, ?2)",
+    [SQL_PUT_PROGRESS] = "INSERT OR REPLACE INTO progress VALUES (1, ?1)",
+    [SQL_PUT_SIGNATURE] = "INSERT INTO signature VALUES (?1, ?2, ?3)",
+    [SQL_GET_INPUT] = "SELECT id, path, name, text, data FROM input WHERE id = ?1",
+    [SQL_PUT_INPUT] = "INSERT OR REPLACE INTO input VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SQL_ADD_BATCH] = "INSERT OR IGNORE INTO batch VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SQL_SET_BATCH] = "UPDATE batch SET data = ?4, text = ?5"
+                      " WHERE input = ?1 AND ordinal = ?2 AND batch = ?3",
+    [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
+    [SQL_DELETE_ALL_BATCHES] = "DELETE FROM batch",
+    [SQL_DELETE_ALL_INPUTS] = "DELETE FROM input",
+    [SQL_DELETE_COUNTERS] =
+        "DELETE FROM counter WHERE name NOT IN (" WM_LEDGER_HISTORY_COUNTERS ")",
+    [SQL_PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES (?1, ?2, ?3)",
+    [SQL_GET_MINUTE] = WM_LEDGER_MINUTES " WHERE begin_s = ?1",
+    [SQL_PUT_MINUTE] = "INSERT OR REPLACE INTO minute VALUES (?1, ?2, ?3)",
+    [SQL_PUT_SPAN] = "INSERT OR REPLACE INTO worker VALUES (?1, ?2, ?3, ?4, ?5)",
+};
+
+int wm_ledger_prepare (wm_ledger_t *self)
+{
+    int code = SQLITE_OK;
+    for (sql_t i = 0; i < SQL_END && code == SQLITE_OK; i++)
+        code = sqlite3_prepare_v3 (self->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                   &self->statement[i], NULL);
+    return code;
+}
+
+/* ---- pending --------------------------------------------------------------------------------- */
+
+void *wm_ledger_grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes)
+{
+    if (n + more <= *max)
+        return array;
+    *max = 2 * (n + more);
+    array = realloc (array, *max * item_bytes);
+    assert (array);
+    return array;
+}
+
+/* Copies a text into the pool, terminated; returns its offset.  */
+static size_t keep_text (wm_ledger_t *self, const char *text, size_t bytes)
+{
+    self->pool = wm_ledger_grown (self->pool, self->pool_bytes, bytes + 1, &self->pool_max, 1);
+    const size_t at = self->pool_bytes;
+    if (bytes)
+        memcpy (self->pool + at, text, bytes);
+    self->pool[at + bytes] = 0;
+    self->pool_bytes += bytes + 1;
+    return at;
+}
+
+uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes)
+{
+    for (size_t i = 0; i < self->n_signature; i++)
+        if (strlen (self->signature[i]) == bytes && memcmp (self->signature[i], text, bytes) == 0)
+            return (uint32_t) (i + 1);
+    char **more = realloc (self->signature, (self->n_signature + 1) * sizeof *more);
+    assert (more);
+    self->signature = more;
+    more[self->n_signature] = strndup (bytes ? text : "", bytes);
+    assert (more[self->n_signature]);
+    return (uint32_t) ++self->n_signature;
+}
+
+void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place)
+{
+    self->pending = wm_ledger_grown (self->pending, self->n_pending, 1, &self->pending_max,
+                                     sizeof *self->pending);
+    pending_t *pending = &self->pending[self->n_pending++];
+    *pending = (pending_t){ .record = *record, .place = *place };
+    wm_ledger_count_record (self, record);
+    if (record->type == WM_RECORD_RESULT)
+        pending->signature = wm_ledger_intern (self, record->text, record->text_bytes);
+    else {
+        pending->text = keep_text (self, record->text, record->text_bytes);
+        pending->name = keep_text (self, record->name, record->name_bytes);
+    }
+}
+
+void wm_ledger_counter (wm_ledger_t *self, const char *name, uint64_t value)
+{
+    size_t i = 0;
+    while (i < self->n_counter && strcmp (self->counter[i].name, name) != 0)
+        i++;
+    if (i == WM_LEDGER_COUNTERS_MAX)
+        return; /* of a later release */
+    counter_t *counter = &self->counter[i];
+    self->n_counter += i == self->n_counter;
+    snprintf (counter->name, sizeof counter->name, "%s", name);
+    counter->value = value;
+}
+
+size_t wm_ledger_pending (const wm_ledger_t *self)
+{
+    return self->n_pending;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+int wm_ledger_run (wm_ledger_t *self, sql_t which)
+{
+    sqlite3_stmt *statement = self->statement[which];
+    sqlite3_step (statement);
+    return sqlite3_reset (statement);
+}
+
+static int put_input (wm_ledger_t *self, input_row_t *row, const char *path, const char *name,
+                      const char *text)
+{
+    sqlite3_stmt *statement = self->statement[SQL_PUT_INPUT];
+    row->sum = wm_ledger_sum (row, offsetof (input_row_t, sum), path, name, text);
+    sqlite3_bind_int64 (statement, 1, row->id);
+    sqlite3_bind_text (statement, 2, path, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_text (statement, 3, name, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_text (statement, 4, text, -1, SQLITE_TRANSIENT);
+    sqlite3_bind_blob (statement, 5, row, sizeof *row, SQLITE_TRANSIENT);
+    return wm_ledger_run (self, SQL_PUT_INPUT);
+}
+
+static int delete_batches (wm_ledger_t *self, uint32_t input)
+{
+    sqlite3_bind_int64 (self->statement[SQL_DELETE_BATCHES], 1, input);
+    const int code = wm_ledger_run (self, SQL_DELETE_BATCHES);
+    if (code == SQLITE_OK)
+        self->progress.n_batch -= (uint64_t) sqlite3_changes (self->db);
+    return code;
+}
+
+static void bind_batch (sqlite3_stmt *statement, const batch_row_t *row, const char *text)
+{
+    sqlite3_bind_int64 (statement, 1, row->key.input);
+    sqlite3_bind_int64 (statement, 2, row->key.ordinal);
+    sqlite3_bind_int64 (statement, 3, row->key.batch);
+    sqlite3_bind_blob (statement, 4, row, sizeof *row, SQLITE_STATIC);
+    sqlite3_bind_text (statement, 5, text, -1, SQLITE_STATIC);
+}
+
+static int put_batch (wm_ledger_t *self, const pending_t *pending)
+{
+    const wm_record_t *record = &pending->record;
+    const bool is_result = record->type == WM_RECORD_RESULT;
+    const char *text = is_result ? "" : self->pool + pending->text;
+    batch_row_t row = {
+        .key = record->key,
+        .state = is_result ? WM_LEDGER_RETURNED : WM_LEDGER_BATCH_HELD,
+        .place = is_result ? pending->place : (wm_place_t){ 0 },
+        .n_batch = record->n_batch,
+        .n_hit = (uint32_t) record->n_hit,
+        .n_held = (uint32_t) record->n_held,
+        .attempt = record->attempt,
+        .signature = pending->signature,
+        .code = record->code,
+    };
+    memcpy (row.digest, record->digest, sizeof row.digest);
+    row.sum = wm_ledger_sum (&row, offsetof (batch_row_t, sum), text, NULL, NULL);
+    bind_batch (self->statement[SQL_ADD_BATCH], &row, text);
+    int code = wm_ledger_run (self, SQL_ADD_BATCH);
+    if (code != SQLITE_OK || sqlite3_changes (self->db)) {
+        self->progress.n_batch += code == SQLITE_OK;
+        return code;
+    }
+    bind_batch (self->statement[SQL_SET_BATCH], &row, text);
+    return wm_ledger_run (self, SQL_SET_BATCH);
+}
+
+/* A campaign begins again: it has no inputs, and counts from 0. The history of its workers and
+   minutes goes on.  */
+static int delete_all (wm_ledger_t *self)
+{
+    static const sql_t tables[] = { SQL_DELETE_ALL_BATCHES, SQL_DELETE_ALL_INPUTS,
+                                    SQL_DELETE_COUNTERS };
+    size_t n_left = 0;
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && code == SQLITE_OK; i++)
+        code = wm_ledger_run (self, tables[i]);
+    for (size_t i = 0; i < self->n_counter; i++)
+        if (wm_ledger_is_of_history (self->counter[i].name))
+            self->counter[n_left++] = self->counter[i];
+    self->n_counter = n_left;
+    self->progress.n_batch = self->progress.n_input = 0;
+    return code;
+}
+
+static int put_campaign (wm_ledger_t *self, const pending_t *pending)
+{
+    sqlite3_stmt *statement = self->statement[SQL_PUT_CAMPAIGN];
+    const int code = pending->record.code ? delete_all (self) : SQLITE_OK;
+    if (code != SQLITE_OK)
+        return code;
+    const char *pins = self->pool + pending->text;
+    memcpy (self->campaign.id, pending->record.digest, sizeof self->campaign.id);
+    self->campaign.created_ns = pending->record.mtime_ns;
+    self->campaign.sum =
+        wm_ledger_sum (&self->campaign, offsetof (campaign_row_t, sum), pins, NULL, NULL);
+    free (self->pins);
+    self->pins = strdup (pins);
+    assert (self->pins);
+    sqlite3_bind_blob (statement, 1, &self->campaign, sizeof self->campaign, SQLITE_STATIC);
+    sqlite3_bind_text (statement, 2, self->pins, -1, SQLITE_STATIC);
+    return wm_ledger_run (self, SQL_PUT_CAMPAIGN);
+}
+
+static int new_input (wm_ledger_t *self, const pending_t *pending, bool is_known)
+{
+    const wm_record_t *record = &pending->record;
+    input_row_t row = {
+        .id = record->key.input,
+        .generation = record->key.generation,
+        .state = WM_LEDGER_OPEN,
+        .size = record->size,
+        .mtime_ns = record->mtime_ns,
+        .n_event = -1,
+    };
+    self->progress.n_input += !is_known;
+    return put_input (self, &row, self->pool + pending->text, self->pool + pending->name, "");
+}
+
+static void kick (input_row_t *row, uint32_t generation, int64_t size, int64_t mtime_ns)
+{
+    row->state = WM_LEDGER_OPEN;
+    row->generation = generation;
+    row->size = size;
+    row->mtime_ns = mtime_ns;
+    row->n_event = -1;
+}
+
+/* Applies a record about a whole input to its row; returns whether its batch rows are deleted.  */
+static bool change_input (input_row_t *row, const wm_record_t *record)
+{
+    switch (record->type) {
+    case WM_RECORD_INPUT_END:
+        row->n_event = (int64_t) record->n_event;
+        return false;
+    case WM_RECORD_HELD:
+        row->state = WM_LEDGER_HELD;
+        row->code = record->code;
+        return true;
+    case WM_RECORD_KICK:
+        kick (row, record->key.generation, record->size, record->mtime_ns);
+        return true;
+    case WM_RECORD_FILE_WRITTEN:
+        row->state = WM_LEDGER_WRITTEN;
+        row->out_size = record->size;
+        row->out_mtime_ns = record->mtime_ns;
+        memcpy (row->out_digest, record->digest, sizeof row->out_digest);
+        row->n_event = (int64_t) record->n_event;
+        row->n_hit = record->n_hit;
+        row->n_held = record->n_held;
+        row->code = record->n_batch;
+        return true;
+    default: /* FILE_LOST */
+        row->state = WM_LEDGER_OPEN;
+        return true;
+    }
+}
+
+/* Whether a record is about one batch or event, not about the whole input.  */
+static bool is_of_batch (const wm_record_t *record)
+{
+    return record->type == WM_RECORD_RESULT ||
+           (record->type == WM_RECORD_HELD && record->key.ordinal != WM_ALL);
+}
+
+/* Applies a record about a known input; `get` has stepped to its row.  */
+static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row, sqlite3_stmt *get)
+{
+    const wm_record_t *record = &pending->record;
+    const uint32_t generation = record->key.generation;
+    const bool kick_lost = generation > row->generation && record->type != WM_RECORD_KICK;
+    bool forget = kick_lost;
+    if (generation < row->generation)
+        return SQLITE_OK;
+    if (kick_lost)
+        kick (row, generation, -1, 0);
+    if (!is_of_batch (record))
+        forget |= change_input (row, record);
+    else if (!kick_lost)
+        return row->state == WM_LEDGER_OPEN ? put_batch (self, pending) : SQLITE_OK;
+
+    const bool brings_text =
+        record->type == WM_RECORD_FILE_WRITTEN || record->type == WM_RECORD_HELD;
+    const char *text = row->state == WM_LEDGER_OPEN ? ""
+                       : brings_text                ? self->pool + pending->text
+                                                    : (const char *) sqlite3_column_text (get, 3);
+    int code = put_input (self, row, (const char *) sqlite3_column_text (get, 1),
+                          (const char *) sqlite3_column_text (get, 2), text);
+    if (code == SQLITE_OK && forget)
+        code = delete_batches (self, row->id);
+    return code == SQLITE_OK && is_of_batch (record) ? put_batch (self, pending) : code;
+}
+
+static int carry_out (wm_ledger_t *self, const pending_t *pending)
+{
+    if (pending->record.type == WM_RECORD_CAMPAIGN)
+        return put_campaign (self, pending);
+    sqlite3_stmt *get = self->statement[SQL_GET_INPUT];
+    sqlite3_bind_int64 (get, 1, pending->record.key.input);
+    input_row_t row = { 0 };
+    int code = SQLITE_OK;
+    if (sqlite3_step (get) == SQLITE_ROW && !wm_ledger_get_input (get, &row))
+        code = SQLITE_CORRUPT; /* damaged since it was opened */
+    else if (pending->record.type == WM_RECORD_INPUT)
+        code = new_input (self, pending, row.id != 0);
+    else if (row.id)
+        code = change (self, pending, &row, get);
+    const int end = sqlite3_reset (get);
+    return code == SQLITE_OK ? end : code;
+}
+
+/* ---- commit ---------------------------------------------------------------------------------- */
+
+static int put_signatures (wm_ledger_t *self)
+{
+    sqlite3_stmt *statement = self->statement[SQL_PUT_SIGNATURE];
+    int code = SQLITE_OK;
+    for (size_t i = self->n_signature_stored; i < self->n_signature && code == SQLITE_OK; i++) {
+        const uint64_t id = i + 1;
+        const uint64_t sum = wm_ledger_sum (&id, sizeof id, self->signature[i], NULL, NULL);
+        sqlite3_bind_int64 (statement, 1, (int64_t) id);
+        sqlite3_bind_text (statement, 2, self->signature[i], -1, SQLITE_STATIC);
+        sqlite3_bind_int64 (statement, 3, (int64_t) sum);
+        code = wm_ledger_run (self, SQL_PUT_SIGNATURE);
+    }
+    return code;
+}
+
+static int put_counters (wm_ledger_t *self)
+{
+    sqlite3_stmt *statement = self->statement[SQL_PUT_COUNTER];
+    int code = SQLITE_OK;
+    for (size_t i = 0; i < self->n_counter && code == SQLITE_OK; i++) {
+        const counter_t *counter = &self->counter[i];
+        const uint64_t sum =
+            wm_ledger_sum (&counter->value, sizeof counter->value, counter->name, NULL, NULL);
+        sqlite3_bind_text (statement, 1, counter->name, -1, SQLITE_STATIC);
+        sqlite3_bind_int64 (statement, 2, (int64_t) counter->value);
+        sqlite3_bind_int64 (statement, 3, (int64_t) sum);
+        code = wm_ledger_run (self, SQL_PUT_COUNTER);
+    }
+    return code;
+}
+
+static int put_progress (wm_ledger_t *self)
+{
+    const wm_record_t *last = &self->pending[self->n_pending - 1].record;
+    self->progress.epoch = last->epoch;
+    self->progress.sequence = last->sequence;
+    self->progress.sum =
+        wm_ledger_sum (&self->progress, offsetof (progress_row_t, sum), NULL, NULL, NULL);
+    sqlite3_bind_blob (self->statement[SQL_PUT_PROGRESS], 1, &self->progress, sizeof self->progress,
+                       SQLITE_STATIC);
+    return wm_ledger_run (self, SQL_PUT_PROGRESS);
+}
+
+wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
+{
+    if (!self->n_pending && !wm_ledger_owes_history (self) && !self->history.is_changed)
+        return WM_OK;
+    const progress_row_t before = self->progress;
+    /* IMMEDIATE: a deferred transaction that begins to write later can fail with SQLITE_BUSY.  */
+    int code = sqlite3_exec (self->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+    for (size_t i = 0; i < self->n_pending && code == SQLITE_OK; i++)
+        code = carry_out (self, &self->pending[i]);
+    if (code == SQLITE_OK)
+        code = wm_ledger_put_history (self);
+    if (code == SQLITE_OK)
+        code = put_signatures (self);
+    if (code == SQLITE_OK)
+        code = put_counters (self);
+    if (code == SQLITE_OK && self->n_pending)
+        code = put_progress (self);
+    if (code == SQLITE_OK) {
+        WM_FAILPOINT ("broker-ledger-commit");
+        code = sqlite3_exec (self->db, "COMMIT", NULL, NULL, NULL);
+        WM_FAILPOINT ("broker-ledger-committed");
+    }
+    if (code != SQLITE_OK) {
+        const wm_fault_t fault = wm_ledger_fault (self, code, "write", error);
+        if (!sqlite3_get_autocommit (self->db))
+            sqlite3_exec (self->db, "ROLLBACK", NULL, NULL, NULL);
+        self->progress = before;
+        return fault;
+    }
+    wm_ledger_history_committed (self);
+    self->n_signature_stored = self->n_signature;
+    self->n_pending = 0;
+    self->pool_bytes = 0;
+    return WM_OK;
+}

@@ -1,0 +1,199 @@
+/* wm_ledger_private.h - the rows of the ledger, and what wm_ledger.c (opens, verifies, loads) and
+   wm_ledger_apply.c (writes) share. No other file includes this.  */
+#ifndef WM_LEDGER_PRIVATE_H
+#define WM_LEDGER_PRIVATE_H
+
+#include "broker/disk/wm_ledger.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <sqlite3.h>
+
+#define WM_LEDGER_SCHEMA 3 /* of schema/ledger.sql; 2: counter; 3: minute, worker */
+
+/* The `data` of each table. sum: XXH3 of the struct before it and of the row's texts. No padding.
+ */
+typedef struct {
+    uint8_t id[16];
+    int64_t created_ns;
+    uint64_t sum;
+} campaign_row_t;
+
+typedef struct {
+    uint64_t epoch, sequence;
+    uint64_t n_input, n_batch; /* rows */
+    uint64_t sum;
+} progress_row_t;
+
+typedef struct {
+    uint32_t id, generation, state, code; /* code: why, if held; batches held, if written */
+    int64_t size, mtime_ns, n_event;
+    int64_t out_size, out_mtime_ns;
+    uint8_t out_digest[16];
+    uint64_t n_hit, n_held;
+    uint64_t sum;
+} input_row_t;
+
+typedef struct {
+    wm_key_t key;
+    uint8_t digest[16];
+    wm_place_t place;
+    uint32_t state, n_batch, n_hit, n_held, attempt, signature, code, zero;
+    uint64_t sum;
+} batch_row_t;
+
+typedef struct {
+    wm_minute_t minute;
+    uint64_t sum;
+} minute_row_t;
+
+typedef struct {
+    uint64_t id;
+    int64_t from_s, to_s;
+    uint64_t batches, hits, busy_ms;
+    int64_t cpu_ms;
+    uint32_t signature, has_ended;
+    uint64_t sum;
+} span_row_t;
+
+static_assert (sizeof (minute_row_t) == 504 && sizeof (span_row_t) == 72, "no padding");
+static_assert (sizeof (campaign_row_t) == 32 && sizeof (progress_row_t) == 40, "no padding");
+static_assert (sizeof (input_row_t) == 96 && sizeof (batch_row_t) == 88, "no padding");
+
+typedef enum {
+    SQL_PUT_CAMPAIGN,
+    SQL_PUT_PROGRESS,
+    SQL_PUT_SIGNATURE,
+    SQL_GET_INPUT,
+    SQL_PUT_INPUT,
+    SQL_ADD_BATCH,
+    SQL_SET_BATCH,
+    SQL_DELETE_BATCHES,
+    SQL_DELETE_ALL_BATCHES,
+    SQL_DELETE_ALL_INPUTS,
+    SQL_PUT_COUNTER,
+    SQL_DELETE_COUNTERS,
+    SQL_GET_MINUTE,
+    SQL_PUT_MINUTE,
+    SQL_PUT_SPAN,
+    SQL_END,
+} sql_t;
+
+/* A record applied and not committed; its texts lie in the ledger's pool at these offsets.  */
+typedef struct {
+    wm_record_t record;
+    wm_place_t place;
+    uint32_t signature; /* RESULT */
+    size_t text, name;
+} pending_t;
+
+#define WM_LEDGER_COUNTERS_MAX 32
+
+typedef struct {
+    char name[24];
+    uint64_t value;
+} counter_t;
+
+/* What is not committed of the history.  */
+typedef struct {
+    wm_minute_t now;                 /* the row that grows */
+    bool is_changed;                 /* now is not as it was committed */
+    uint64_t n_hit, n_batch, n_held; /* of records applied, not in `now` yet */
+    bool is_replay;   /* the journal is replayed from its begin beside an older history */
+    int64_t minute_s; /* begin of the minute of the last sample; 0: none yet */
+    int64_t folded_s; /* up to here minutes were made hours */
+    wm_minute_t *ended;
+    wm_span_t *span;
+    size_t n_ended, ended_max, n_span, span_max;
+} history_t;
+
+struct wm_ledger_t {
+    char path[PATH_MAX - 32];
+    const char *vfs;
+    sqlite3 *db;
+    sqlite3_stmt *statement[SQL_END];
+    progress_row_t progress;
+    char *pins; /* NULL: no campaign yet */
+    campaign_row_t campaign;
+    char **signature; /* (n_signature), [0] is id 1 */
+    size_t n_signature, n_signature_stored;
+    counter_t counter[WM_LEDGER_COUNTERS_MAX];
+    size_t n_counter;
+    history_t history;
+    char set_aside[PATH_MAX + 200]; /* wm_ledger_set_aside */
+    pending_t *pending;
+    size_t n_pending, pending_max;
+    char *pool;
+    size_t pool_bytes, pool_max;
+};
+
+/* Sum of a row: `bytes` of its struct before the sum, and up to three texts (NULL ends them).  */
+uint64_t wm_ledger_sum (const void *row, size_t bytes, const char *a, const char *b, const char *c);
+
+/* The schema of the open file, 0: none yet; an SQLite code.  */
+int wm_ledger_get_version (wm_ledger_t *self, int *version);
+
+/* Writes this release's schema number into the open file.  */
+int wm_ledger_put_version (wm_ledger_t *self);
+
+/* Backs the open file up and brings it from `version` to this release's schema; an SQLite code.  */
+int wm_ledger_migrate (wm_ledger_t *self, int version);
+
+/* Copies the row of an input, selected as id, path, name, text, data; false if it is damaged.  */
+bool wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row);
+
+/* Prepares the statements that write; an SQLite code.  */
+int wm_ledger_prepare (wm_ledger_t *self);
+
+/* Returns the fault of an SQLite code; ends the process if an fsync failed.  */
+wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_error_t *error);
+
+/* Gives `text` an id (from 1).  */
+uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes);
+
+/* Copies the row struct in column `column`; false if it is not `bytes` long.  */
+bool wm_ledger_get_row (sqlite3_stmt *statement, int column, void *row, size_t bytes);
+
+/* Returns a column's text, "" for none.  */
+const char *wm_ledger_get_text (sqlite3_stmt *statement, int column);
+
+/* Runs a statement that gives no row; an SQLite code.  */
+int wm_ledger_run (wm_ledger_t *self, sql_t which);
+
+/* Makes room for `more` items after `n`. Without memory the process ends: a restart loses nothing.
+ */
+void *wm_ledger_grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes);
+
+/* ---- wm_ledger_history.c --------------------------------------------------------------------- */
+
+#define WM_LEDGER_MINUTES "SELECT begin_s, span_s, data FROM minute"
+#define WM_LEDGER_SPANS "SELECT id, label, device, why, data FROM worker"
+
+/* Each takes the current row of a statement that selects as above; false if it is damaged. The
+   first keeps it as the row that grows.  */
+bool wm_ledger_take_minute (wm_ledger_t *self, sqlite3_stmt *statement);
+bool wm_ledger_take_span (wm_ledger_t *self, sqlite3_stmt *statement);
+
+/* Keeps the rows of a damaged file that are sound, for the next one's first commit.  */
+void wm_ledger_salvage (wm_ledger_t *self);
+
+/* The counters that the history keeps for itself.  */
+#define WM_LEDGER_REPLAY "history-replay" /* 1 while a replay counts nothing */
+#define WM_LEDGER_DROPPED "workers-dropped"
+#define WM_LEDGER_HISTORY_COUNTERS "'" WM_LEDGER_REPLAY "', '" WM_LEDGER_DROPPED "'"
+bool wm_ledger_is_of_history (const char *counter);
+
+/* Counts a RESULT, or a HELD of a batch.  */
+void wm_ledger_count_record (wm_ledger_t *self, const wm_record_t *record);
+
+/* A replay of the journal begins, from its begin or from the ledger's position; it has ended: hits
+   that the ledger knows and no minute counts get a row without a time.  */
+void wm_ledger_replay (wm_ledger_t *self, bool is_whole);
+wm_fault_t wm_ledger_replay_end (wm_ledger_t *self, wm_error_t *error);
+
+/* Writes what is not committed, in the open transaction; an SQLite code. Then, once the transaction
+   is committed: forgets it.  */
+int wm_ledger_put_history (wm_ledger_t *self);
+void wm_ledger_history_committed (wm_ledger_t *self);
+
+#endif

@@ -1,0 +1,425 @@
+/* wm_web.c - see wm_http.h.
+
+   One thread polls the listener, while a place is free, and all connections. A connection has one
+   request: its head and body are read (schema/base/wm_h1.h refuses what is wrong with them), the
+   body is dropped, the answer is sent. Then it is read until the client closes it, or has sent
+   LINGER_BYTES_MAX: the kernel would reset a connection that is closed with bytes unread, and the
+   client would lose the answer.  */
+#include "ops/serve/wm_web.h"
+#include "ops/serve/wm_throttle.h"
+#include "schema/base/wm_address.h"
+#include "schema/base/wm_h1.h"
+#include "schema/base/wm_tcp.h"
+#include "schema/wm_limits.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ADDRESS_BYTES 80
+#define WAITING_MAX 512            /* connections, in the kernel */
+#define BODY_BYTES_MAX (64u << 10) /* of a request that is answered otherwise */
+#define LINGER_BYTES_MAX (1u << 20)
+#define SWEEP_MS 100
+#define REST_MS 100 /* where no connection can be accepted */
+#define IN_BYTES (16u << 10)
+
+typedef struct {
+    int fd; /* -1: free */
+    int64_t since_ms;
+    struct sockaddr_storage from;
+    size_t body; /* bytes of the request's that have come */
+    bool lingers;
+    size_t dropped;         /* ... of bytes that come behind the answer */
+    size_t sent, out_bytes; /* of `out`; 0: there is no answer yet */
+    char *out;
+    wm_h1_t *h1;
+} place_t;
+
+struct wm_http_t {
+    int listener, wakeup;
+    pthread_t thread;
+    bool is_started;
+    const wm_http_page_t *pages;
+    const wm_password_t *password; /* NULL: none */
+    bool is_here;                  /* it listens on loopback, without a password */
+    void *context;
+    char address[ADDRESS_BYTES];
+    /* Of the thread.  */
+    int64_t rests_until_ms; /* nothing is accepted before */
+    wm_throttle_t throttle;
+    place_t place[WM_HTTP_CONNECTIONS_MAX];
+};
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* Takes the answer's text; without memory for it the connection ends.  */
+static void answer (place_t *self, wm_http_answer_t *what, const char *type)
+{
+    static const char strict[] = "default-src 'none'; frame-ancestors 'none'";
+    char fields[1024], head[WM_H1_ANSWER_BYTES];
+    const bool is_head = self->h1->method && strcmp (self->h1->method, "HEAD") == 0;
+    const int n = snprintf (
+        fields, sizeof fields,
+        "Content-Type: %s\r\nCache-Control: no-store\r\nContent-Security-Policy: %s\r\n"
+        "X-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n%s",
+        type, what->policy ? what->policy : strict,
+        what->code == 405   ? "Allow: GET, HEAD\r\n"
+        : what->code == 429 ? "Retry-After: 1\r\n" /* WM_THROTTLE_MS */
+        : what->code == 401 ? "WWW-Authenticate: Basic realm=\"wiremill\", charset=\"UTF-8\"\r\n"
+                            : "");
+    assert (n > 0 && (size_t) n < sizeof fields);
+    const size_t top = wm_h1_answer (self->h1, head, what->code, what->bytes, false, fields),
+                 bytes = is_head ? 0 : what->bytes;
+    self->out = what->text ? malloc (top + bytes) : NULL;
+    self->out_bytes = top + bytes;
+    if (self->out) {
+        memcpy (self->out, head, top);
+        memcpy (self->out + top, what->text, bytes);
+    }
+    free (what->text);
+}
+
+static void refuse (place_t *self, unsigned code, const char *text)
+{
+    wm_http_answer_t what = { .text = strdup (text), .bytes = strlen (text), .code = code };
+    answer (self, &what, "text/plain; charset=utf-8");
+}
+
+/* Whether the request's host is this machine by number or is localhost; NULL: none is given.  */
+static bool names_us (const char *host)
+{
+    char name[INET6_ADDRSTRLEN + 1];
+    uint8_t number[sizeof (struct in6_addr)];
+    if (!host)
+        return true;
+    const bool is_v6 = host[0] == '[';
+    const size_t n = strcspn (host += is_v6, is_v6 ? "]" : ":");
+    if (n >= sizeof name)
+        return false;
+    memcpy (name, host, n);
+    name[n] = 0;
+    return strcasecmp (name, "localhost") == 0 ||
+           inet_pton (is_v6 ? AF_INET6 : AF_INET, name, number) == 1;
+}
+
+/* Checks the password of a request for a page that is not open. Returns 0 where it is right, else
+   the code to answer. One without a password is no guess.  */
+static unsigned check_password (wm_http_t *self, const place_t *place)
+{
+    const char *key = wm_h1_field (place->h1, "Authorization");
+    const struct sockaddr *from = (const void *) &place->from;
+    if (!key)
+        return 401;
+    if (!wm_throttle_allows (&self->throttle, from, wm_now_ms ()))
+        return 429;
+    if (wm_password_is_in (self->password, key))
+        return 0;
+    wm_throttle_wrong (&self->throttle, from, wm_now_ms ());
+    return 401;
+}
+
+static void give (wm_http_t *self, place_t *place, const wm_http_page_t *page)
+{
+    wm_http_answer_t what = { .code = 200 };
+    if (self->is_here && !names_us (place->h1->host)) {
+        refuse (place, 421,
+                "this page has no other name than its address or localhost; under a name of its "
+                "own wiremill serve wants --password-file\n");
+        return;
+    }
+    const unsigned code = self->password && !page->is_open ? check_password (self, place) : 0;
+    if (code) {
+        refuse (place, code,
+                code == 429
+                    ? "too many wrong passwords came from this address: try again in a second\n"
+                    : "a password is needed, of any user name: ask who started wiremill serve\n");
+        return;
+    }
+    page->make (self->context, &what);
+    answer (place, &what, page->type);
+}
+
+static void route (wm_http_t *self, place_t *place)
+{
+    for (const wm_http_page_t *page = self->pages; page->path; page++)
+        if (strcmp (page->path, place->h1->path) == 0) {
+            give (self, place, page);
+            return;
+        }
+    refuse (place, 404, "not found; the page is /\n");
+}
+
+/* ---- connections ----------------------------------------------------------------------------- */
+
+static void look (wm_http_t *self, place_t *place)
+{
+    const wm_h1_t *h1 = place->h1;
+    const bool is_read = h1->state == WM_H1_BODY || h1->state == WM_H1_END;
+    if (h1->state == WM_H1_REFUSED) {
+        char why[160];
+        snprintf (why, sizeof why, "%s\n", h1->why);
+        refuse (place, h1->code, why);
+    } else if (is_read && strcmp (h1->method, "GET") != 0 && strcmp (h1->method, "HEAD") != 0)
+        refuse (place, 405, "only GET and HEAD\n");
+    else if (is_read && (place->body > BODY_BYTES_MAX || h1->length > BODY_BYTES_MAX))
+        refuse (place, 413, "a request needs no body here\n");
+    else if (h1->state == WM_H1_END)
+        route (self, place);
+}
+
+/* False: the connection has ended.  */
+static bool receive (wm_http_t *self, place_t *place)
+{
+    uint8_t data[IN_BYTES];
+    const ssize_t n = recv (place->fd, data, sizeof data, MSG_DONTWAIT);
+    size_t body;
+    if (n <= 0)
+        return n < 0 && (errno == EAGAIN || errno == EINTR);
+    if (place->lingers)
+        return (place->dropped += (size_t) n) <= LINGER_BYTES_MAX;
+    for (size_t at = 0; at < (size_t) n && !place->out_bytes; place->body += body) {
+        at += wm_h1_read (place->h1, data + at, (size_t) n - at, &body);
+        look (self, place);
+    }
+    return !place->out_bytes || place->out;
+}
+
+/* False: the connection has ended.  */
+static bool give_out (place_t *self)
+{
+    const ssize_t n = send (self->fd, self->out + self->sent, self->out_bytes - self->sent,
+                            MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0)
+        return errno == EAGAIN || errno == EINTR;
+    self->sent += (size_t) n;
+    if (self->sent < self->out_bytes)
+        return true;
+    self->lingers = true;
+    return shutdown (self->fd, SHUT_WR) == 0;
+}
+
+static void leave (place_t *self)
+{
+    close (self->fd);
+    free (self->out);
+    free (self->h1);
+    *self = (place_t){ .fd = -1 };
+}
+
+static void enter (wm_http_t *self, place_t *place)
+{
+    socklen_t size = sizeof place->from;
+    place->fd = accept4 (self->listener, (struct sockaddr *) (void *) &place->from, &size,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (place->fd < 0) {
+        const bool is_gone = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
+        self->rests_until_ms = is_gone ? 0 : wm_now_ms () + REST_MS; /* no descriptor is free */
+        return;
+    }
+    place->since_ms = wm_now_ms ();
+    place->h1 = calloc (1, sizeof *place->h1);
+    if (!place->h1)
+        leave (place);
+}
+
+/* Ends connections that have used up their time. What a client has taken gives it more.  */
+static void sweep (wm_http_t *self, bool is_crowded)
+{
+    const int64_t now_ms = wm_now_ms (),
+                  life_ms = is_crowded ? WM_HTTP_CROWDED_MS : WM_HTTP_LIFE_MS;
+    for (place_t *place = self->place; place < &self->place[WM_HTTP_CONNECTIONS_MAX]; place++) {
+        const int64_t more_ms =
+            (int64_t) place->sent / (is_crowded ? WM_HTTP_CROWDED_BYTES_MS : WM_HTTP_BYTES_MS);
+        if (place->fd >= 0 && now_ms - place->since_ms > life_ms + more_ms)
+            leave (place);
+    }
+}
+
+static void *run (void *argument)
+{
+    wm_http_t *self = argument;
+    for (;;) {
+        struct pollfd ready[WM_HTTP_CONNECTIONS_MAX + 2] = { { self->wakeup, POLLIN, 0 } };
+        place_t *of[WM_HTTP_CONNECTIONS_MAX], *free_place = NULL;
+        nfds_t n = 2;
+        for (place_t *place = self->place; place < &self->place[WM_HTTP_CONNECTIONS_MAX]; place++) {
+            if (place->fd < 0) {
+                free_place = place;
+                continue;
+            }
+            of[n - 2] = place;
+            const short events = place->out_bytes && !place->lingers ? POLLOUT : POLLIN;
+            ready[n++] = (struct pollfd){ place->fd, events, 0 };
+        }
+        const bool rests = wm_now_ms () < self->rests_until_ms;
+        ready[1] = (struct pollfd){ free_place && !rests ? self->listener : -1, POLLIN, 0 };
+        poll (ready, n, n > 2 || rests ? SWEEP_MS : -1);
+        if (ready[0].revents)
+            return NULL;
+        for (nfds_t i = 2; i < n; i++)
+            if (ready[i].revents &&
+                !(ready[i].events == POLLOUT ? give_out (of[i - 2]) : receive (self, of[i - 2])))
+                leave (of[i - 2]);
+        if (ready[1].revents)
+            enter (self, free_place);
+        sweep (self, n == WM_HTTP_CONNECTIONS_MAX + 2);
+    }
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+typedef union {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+} address_t;
+
+/* false: it is no "ADDRESS:PORT".  */
+static bool parse (const char *text, address_t *address)
+{
+    char host[ADDRESS_BYTES];
+    const char *colon = strrchr (text, ':');
+    memset (address, 0, sizeof *address);
+    const int port = colon ? wm_tcp_port (colon + 1, colon + strlen (colon)) : -1;
+    if (port < 0 || (size_t) (colon - text) >= sizeof host)
+        return false;
+    snprintf (host, sizeof host, "%.*s", (int) (colon - text), text);
+    const size_t n = strlen (host);
+    if (n > 2 && host[0] == '[' && host[n - 1] == ']') {
+        host[n - 1] = 0;
+        address->v6.sin6_family = AF_INET6;
+        address->v6.sin6_port = htons ((uint16_t) port);
+        return inet_pton (AF_INET6, host + 1, &address->v6.sin6_addr) == 1;
+    }
+    address->v4.sin_family = AF_INET;
+    address->v4.sin_port = htons ((uint16_t) port);
+    return inet_pton (AF_INET, strcmp (host, "localhost") == 0 ? "127.0.0.1" : host,
+                      &address->v4.sin_addr) == 1;
+}
+
+/* A listening socket, and its address as people write it. -1: errno.  */
+static int listen_at (address_t *address, char text[ADDRESS_BYTES])
+{
+    char host[INET6_ADDRSTRLEN];
+    const bool is_v6 = address->any.sa_family == AF_INET6;
+    socklen_t size = is_v6 ? sizeof address->v6 : sizeof address->v4;
+    const int fd = socket (address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int on = 1;
+    if (fd < 0)
+        return -1;
+    setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind (fd, &address->any, size) || listen (fd, WAITING_MAX) ||
+        getsockname (fd, &address->any, &size)) {
+        const int failed = errno;
+        close (fd);
+        errno = failed;
+        return -1;
+    }
+    if (is_v6)
+        snprintf (text, ADDRESS_BYTES, "[%s]:%u",
+                  inet_ntop (AF_INET6, &address->v6.sin6_addr, host, sizeof host),
+                  ntohs (address->v6.sin6_port));
+    else
+        snprintf (text, ADDRESS_BYTES, "%s:%u",
+                  inet_ntop (AF_INET, &address->v4.sin_addr, host, sizeof host),
+                  ntohs (address->v4.sin_port));
+    return fd;
+}
+
+/* Whether only this machine reaches it.  */
+static bool is_near (const address_t *address)
+{
+    char host[INET6_ADDRSTRLEN] = "", text[INET6_ADDRSTRLEN + 2];
+    const bool is_v6 = address->any.sa_family == AF_INET6;
+    inet_ntop (address->any.sa_family,
+               is_v6 ? (const void *) &address->v6.sin6_addr : &address->v4.sin_addr, host,
+               sizeof host);
+    snprintf (text, sizeof text, is_v6 ? "[%s]" : "%s", host);
+    return wm_address_is_loopback (text);
+}
+
+/* Starts the thread, which gets no signals. False: errno.  */
+static bool start (wm_http_t *self)
+{
+    sigset_t all, before;
+    sigfillset (&all);
+    pthread_sigmask (SIG_SETMASK, &all, &before);
+    errno = pthread_create (&self->thread, NULL, run, self);
+    self->is_started = !errno;
+    pthread_sigmask (SIG_SETMASK, &before, NULL);
+    return self->is_started;
+}
+
+wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, void *context,
+                        wm_error_t *error)
+{
+    address_t address;
+    const char *listen_text = how->listen;
+    if (!parse (listen_text, &address)) {
+        wm_fault (error, WM_EUSAGE,
+                  "--listen %.60s: give an address and a port, 127.0.0.1:9555; " WM_TCP_PORT_IS,
+                  listen_text);
+        return NULL;
+    }
+    if (!is_near (&address) && !how->password && !how->is_insecure) {
+        wm_fault (error, WM_EUSAGE,
+                  "--listen %.60s: whoever reaches this address could read the campaign's names "
+                  "and numbers; give --password-file FILE, for which you type (umask 077; head -c "
+                  "18 /dev/urandom | base64 >FILE), or --insecure if all of them may",
+                  listen_text);
+        return NULL;
+    }
+    wm_http_t *self = calloc (1, sizeof *self);
+    assert (self);
+    self->pages = pages;
+    self->password = how->password;
+    self->is_here = is_near (&address) && !how->password;
+    self->context = context;
+    for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
+        self->place[i].fd = -1;
+    self->listener = listen_at (&address, self->address);
+    self->wakeup = self->listener >= 0 ? eventfd (0, EFD_CLOEXEC) : -1;
+    if (self->wakeup >= 0 && start (self))
+        return self;
+    wm_fault (error, WM_EHOST, "cannot listen at %.60s: %s; choose another --listen", listen_text,
+              strerror (errno));
+    wm_http_destroy (&self);
+    return NULL;
+}
+
+void wm_http_destroy (wm_http_t **self_p)
+{
+    wm_http_t *self = *self_p;
+    const uint64_t one = 1;
+    if (!self)
+        return;
+    if (self->is_started && write (self->wakeup, &one, sizeof one) == sizeof one)
+        pthread_join (self->thread, NULL);
+    for (place_t *place = self->place; place < &self->place[WM_HTTP_CONNECTIONS_MAX]; place++)
+        if (place->fd >= 0)
+            leave (place);
+    if (self->listener >= 0)
+        close (self->listener);
+    if (self->wakeup >= 0)
+        close (self->wakeup);
+    free (self);
+    *self_p = NULL;
+}
+
+const char *wm_http_address (const wm_http_t *self)
+{
+    return self->address;
+}

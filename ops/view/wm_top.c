@@ -1,0 +1,760 @@
+/* wm_top.c - see wm_top.h. */
+
+#include "ops/view/wm_top.h"
+#include "ops/ask/wm_account.h"
+#include "ops/ask/wm_ask.h"
+#include "ops/ask/wm_show.h"
+#include "ops/view/wm_waits.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define GRAPH_LEAST 10   /* columns */
+#define CLOCK_COLUMNS 11 /* at the end of the first line */
+#define TEXT_LINES_MAX 8 /* of one text where the screen is printed once */
+
+/* ---- one campaign ---------------------------------------------------------------------------- */
+
+const char *wm_top_state (const wm_top_campaign_t *campaign)
+{
+    const json_t *s = campaign->status;
+    if (campaign->refusal)
+        return "refused";
+    if (!s)
+        return *campaign->note ? "no answer" : "asking";
+    const char *state = wm_ask_text (s, "campaign.state");
+    if (!*wm_ask_text (s, "endpoint"))
+        return strcmp (state, "idle") == 0 ? "stopped" : state;
+    if (*campaign->note)
+        return "no answer";
+    if (wm_wait_stops (wm_waits_campaign (s)))
+        return wm_waits[WM_WAIT_DISK].name; /* which disk is in the list of waits */
+    return state;
+}
+
+static wm_style_t style_of (const char *state)
+{
+    static const struct {
+        const char *state;
+        wm_style_t style;
+    } styles[] = { { "running", WM_GOOD }, { "busy", WM_GOOD },     { "finished", WM_GOOD },
+                   { "stopped", WM_WARN }, { "no answer", WM_BAD }, { "refused", WM_BAD },
+                   { "waiting", WM_BAD },  { "lost", WM_BAD } };
+    static const wm_style_t of_severity[] = { WM_PLAIN, WM_WARN, WM_BAD };
+    for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
+        if (strcmp (state, styles[i].state) == 0)
+            return styles[i].style;
+    return of_severity[wm_waits[wm_wait_find (state)].severity];
+}
+
+/* The last n buckets as shares of the largest, which is returned.  */
+static float scale (const wm_top_campaign_t *campaign, int n, float share[WM_TOP_BUCKETS])
+{
+    float most = 0;
+    for (int i = 0; i < n; i++) {
+        share[i] = campaign->rate[WM_TOP_BUCKETS - n + i];
+        most = share[i] > most ? share[i] : most;
+    }
+    for (int i = 0; i < n; i++)
+        share[i] = share[i] < 0 ? -1 : most > 0 ? share[i] / most : 0;
+    return most;
+}
+
+static void name_of (const wm_top_campaign_t *campaign, char name[64])
+{
+    const char *given = campaign->given, *slash = strrchr (given, '/');
+    const bool is_tcp = strncmp (given, "tcp://", 6) == 0, is_address = strstr (given, "://");
+    if (campaign->status)
+        wm_account_name (campaign->status, name);
+    else
+        snprintf (name, 64, "%.63s",
+                  is_tcp                             ? given + 6
+                  : slash && slash[1] && !is_address ? slash + 1
+                                                     : given);
+}
+
+static int name_columns (const wm_canvas_t *canvas)
+{
+    return canvas->columns >= 110 ? 32 : 16;
+}
+
+/* Of a name that is too long its end: there are the number of a run and the port of an address.  */
+static void put_name (wm_canvas_t *canvas, wm_style_t style, int width, const char *name)
+{
+    char text[80];
+    const int n = (int) strlen (name);
+    snprintf (text, sizeof text, "%s%s", n > width ? ".." : "",
+              name + (n > width ? n - width + 2 : 0));
+    wm_canvas_cell (canvas, style, width, text);
+}
+
+static const char *done_of (const json_t *s, char text[32])
+{
+    const double percent = wm_account_percent (s);
+    if (percent < 0)
+        return "-";
+    snprintf (text, 32, "%.1f%%", percent);
+    return text;
+}
+
+static const char *eta_of (const json_t *s, char text[32])
+{
+    const double eta_s = wm_ask_real (s, "eta_s");
+    return eta_s > 0 && *wm_ask_text (s, "endpoint") ? wm_show_time (eta_s, text) : "-";
+}
+
+static const char *short_of (const json_t *s, const char *path, char text[32])
+{
+    return wm_show_short (wm_ask_real (s, path), text);
+}
+
+/* ---- several campaigns ----------------------------------------------------------------------- */
+
+static void put_title (wm_canvas_t *canvas, const char *text)
+{
+    char now[32] = "";
+    struct tm local;
+    const time_t time_s = time (NULL);
+    if (localtime_r (&time_s, &local))
+        strftime (now, sizeof now, "%H:%M:%S", &local);
+    wm_canvas_put (canvas, WM_REVERSE, "%.*s", canvas->columns - CLOCK_COLUMNS, text);
+    if (canvas->has_styles)
+        wm_canvas_pad (canvas, WM_REVERSE, canvas->columns - CLOCK_COLUMNS);
+    wm_canvas_put (canvas, WM_REVERSE, "  %s ", now);
+    wm_canvas_next (canvas);
+}
+
+static void put_campaign_row (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, bool chosen)
+{
+    char name[64], text[32];
+    float share[WM_TOP_BUCKETS];
+    const json_t *s = campaign->status;
+    const char *state = wm_top_state (campaign);
+    const bool is_here = s && !*campaign->note;
+    name_of (campaign, name);
+    wm_canvas_put (canvas, WM_BOLD, "%s", chosen ? "> " : "  ");
+    put_name (canvas, chosen ? WM_BOLD : WM_PLAIN, name_columns (canvas), name);
+    wm_canvas_put (canvas, WM_PLAIN, " ");
+    wm_canvas_cell (canvas, style_of (state), 9, state);
+    if (!s) {
+        wm_canvas_put (canvas, WM_PLAIN, "  %s", campaign->note);
+        wm_canvas_next (canvas);
+        return;
+    }
+    wm_canvas_cell (canvas, WM_PLAIN, -7, done_of (s, text));
+    wm_canvas_cell (canvas, WM_PLAIN, -9, is_here ? short_of (s, "rate.hits_s", text) : "-");
+    wm_canvas_cell (canvas, WM_PLAIN, -12, is_here ? eta_of (s, text) : "-");
+    wm_canvas_cell (canvas, WM_PLAIN, -8, is_here ? short_of (s, "workers_total", text) : "-");
+    const int64_t n_held = wm_ask_int (s, "hits.held"), n_alarm = wm_ask_int (s, "counters.alarm");
+    wm_canvas_cell (canvas, n_held ? WM_BAD : WM_PLAIN, -6, short_of (s, "hits.held", text));
+    wm_canvas_cell (canvas, n_alarm ? WM_BAD : WM_PLAIN, -7, short_of (s, "counters.alarm", text));
+    wm_canvas_put (canvas, WM_PLAIN, "  ");
+    int room = canvas->columns - canvas->used;
+    if (*campaign->note && *wm_ask_text (s, "endpoint"))
+        wm_canvas_put (canvas, WM_BAD, "%s", campaign->note);
+    else if (room >= GRAPH_LEAST - 2) {
+        room = room < 60 ? room : 60;
+        scale (campaign, room, share);
+        wm_canvas_graph (canvas, WM_COOL, share, room, 0, 1);
+    }
+    wm_canvas_next (canvas);
+}
+
+static void fill (wm_canvas_t *canvas, const wm_top_view_t *view, int rows)
+{
+    while (view->has_keys && canvas->n < rows)
+        wm_canvas_next (canvas);
+}
+
+/* The list scrolls so that the chosen row is on the screen.  */
+static void scroll (wm_top_view_t *view, int chosen, int n, int page)
+{
+    view->page = page = page < 1 ? 1 : page;
+    if (view->first > n - page)
+        view->first = n - page;
+    if (view->first < 0)
+        view->first = 0;
+    if (chosen < view->first)
+        view->first = chosen;
+    if (chosen >= view->first + page)
+        view->first = chosen - page + 1;
+}
+
+static void draw_list (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+                       int n)
+{
+    char title[64], per_s[32], other[32];
+    wm_ask_rows_s (campaign[0].status, 8, per_s);
+    for (int i = 1; i < n; i++)
+        if (strcmp (per_s, wm_ask_rows_s (campaign[i].status, 8, other)) != 0)
+            strcpy (per_s, "per s");
+    snprintf (title, sizeof title, " wiremill top: %d campaigns", n);
+    put_title (canvas, title);
+    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-9s%7s%9s%12s%8s%6s%7s", name_columns (canvas),
+                   "CAMPAIGN", "STATE", "DONE", per_s, "ETA", "WORKERS", "HELD", "ALARMS");
+    if (canvas->columns >= canvas->used + GRAPH_LEAST)
+        wm_canvas_put (canvas, WM_BOLD, "  RATE");
+    wm_canvas_next (canvas);
+    scroll (view, view->chosen, n, view->has_keys ? canvas->rows - 4 : n);
+    for (int i = view->first; i < n && i < view->first + view->page; i++)
+        put_campaign_row (canvas, &campaign[i], view->has_keys && i == view->chosen);
+    fill (canvas, view, canvas->rows - 2);
+}
+
+/* ---- workers --------------------------------------------------------------------------------- */
+
+static const char *const sorts[] = { "name", "rate", "state", "temperature", "batches" };
+#define SORTS ((int) (sizeof sorts / sizeof *sorts))
+
+const char *wm_top_sort_next (wm_top_view_t *view)
+{
+    view->sort = (view->sort + 1) % SORTS;
+    return sorts[view->sort];
+}
+
+typedef struct {
+    const json_t *row;
+    int by;
+} sorted_t;
+
+static int compare (const void *a, const void *b)
+{
+    static const char *const path[] = { "", "hits_s", "", "gpu.temperature_c", "batches" };
+    const sorted_t *one = a, *other = b;
+    double order = 0;
+    if (*path[one->by])
+        order = wm_ask_real (other->row, path[one->by]) - wm_ask_real (one->row, path[one->by]);
+    else if (one->by)
+        order = strcmp (wm_ask_text (one->row, "state"), wm_ask_text (other->row, "state"));
+    if (order < 0 || order > 0)
+        return order < 0 ? -1 : 1;
+    return strcmp (wm_ask_text (one->row, "label"), wm_ask_text (other->row, "label"));
+}
+
+/* The workers in the order of the view; *chosen is the place of the chosen one. Freed by the
+   caller.  */
+static sorted_t *sort_workers (const wm_top_view_t *view, const json_t *s, int *n, int *chosen)
+{
+    const json_t *list = json_object_get (s, "workers"), *one;
+    size_t i;
+    *n = (int) json_array_size (list);
+    *chosen = 0;
+    sorted_t *sorted = calloc ((size_t) *n + 1, sizeof *sorted);
+    if (!sorted)
+        *n = 0;
+    if (!*n)
+        return sorted;
+    json_array_foreach (list, i, one) sorted[i] = (sorted_t){ one, view->sort };
+    qsort (sorted, (size_t) *n, sizeof *sorted, compare);
+    for (int k = 0; k < *n; k++)
+        if (strcmp (wm_ask_text (sorted[k].row, "label"), view->worker) == 0)
+            *chosen = k;
+    return sorted;
+}
+
+void wm_top_device (const json_t *worker, char text[160])
+{
+    const char *gpu = wm_ask_text (worker, "gpu.gpu");
+    if (strncmp (gpu, "NVIDIA ", 7) == 0)
+        gpu += 7;
+    snprintf (text, 160, "%.60s%s%.90s", gpu, *gpu ? ": " : "", wm_ask_text (worker, "signature"));
+}
+
+static const char *gpu_value (const json_t *worker, const char *name, const char *unit,
+                              char text[32])
+{
+    const json_t *value = json_object_get (json_object_get (worker, "gpu"), name);
+    if (!json_is_number (value))
+        return "-";
+    snprintf (text, 32, "%.0f%s", json_number_value (value), unit);
+    return text;
+}
+
+/* Widths of the columns of a line of so many.  */
+typedef struct {
+    int label, device;
+    bool has_more; /* load, power, hits */
+} widths_t;
+
+static widths_t widths_of (int columns)
+{
+    widths_t w = { .label = columns >= 110 ? 32 : 20, .has_more = columns >= 110 };
+    w.device = columns - 2 - w.label - 1 - (w.has_more ? 60 : 40);
+    w.device = w.device < 8 ? 8 : w.device > 60 ? 60 : w.device;
+    return w;
+}
+
+static void put_worker_heading (wm_canvas_t *canvas, const wm_top_view_t *view, const json_t *s)
+{
+    char per_s[32];
+    const widths_t w = widths_of (canvas->columns);
+    wm_canvas_put (canvas, WM_BOLD, "  %-*s %-*.*s%8s%6s", w.label, "WORKER", w.device, w.device,
+                   "DEVICE, ENGINE", wm_ask_rows_s (s, 7, per_s), "TEMP");
+    if (w.has_more)
+        wm_canvas_put (canvas, WM_BOLD, "%6s%7s%7s", "LOAD", "POWER", "SCORED");
+    wm_canvas_put (canvas, WM_BOLD, "%6s%9s  STATE", "RUNS", "BATCHES");
+    if (view->has_keys && w.has_more)
+        wm_canvas_put (canvas, WM_PLAIN, "      by %s", sorts[view->sort]);
+    wm_canvas_next (canvas);
+}
+
+static void put_worker (wm_canvas_t *canvas, const wm_top_view_t *view, const json_t *worker,
+                        bool chosen)
+{
+    char device[160], text[32];
+    const bool is_marked = view->has_keys && chosen;
+    const widths_t w = widths_of (canvas->columns);
+    const char *state = wm_ask_text (worker, "state"), *why = wm_ask_text (worker, "why");
+    wm_top_device (worker, device);
+    wm_canvas_put (canvas, WM_BOLD, "%s", is_marked ? "> " : "  ");
+    wm_canvas_cell (canvas, is_marked ? WM_BOLD : WM_PLAIN, w.label, wm_ask_text (worker, "label"));
+    wm_canvas_put (canvas, WM_PLAIN, " ");
+    wm_canvas_cell (canvas, WM_PLAIN, w.device, device);
+    wm_canvas_cell (canvas, WM_PLAIN, -8, short_of (worker, "hits_s", text));
+    wm_canvas_cell (canvas, WM_PLAIN, -6, gpu_value (worker, "temperature_c", " C", text));
+    if (w.has_more) {
+        wm_canvas_cell (canvas, WM_PLAIN, -6, gpu_value (worker, "load", " %", text));
+        wm_canvas_cell (canvas, WM_PLAIN, -7, gpu_value (worker, "power_w", " W", text));
+        wm_canvas_cell (canvas, WM_PLAIN, -7, short_of (worker, "hits", text));
+    }
+    wm_canvas_cell (canvas, WM_PLAIN, -6, short_of (worker, "running", text));
+    wm_canvas_cell (canvas, WM_PLAIN, -9, short_of (worker, "batches", text));
+    wm_canvas_put (canvas, WM_PLAIN, "  ");
+    wm_canvas_put (canvas, style_of (state), "%s", state);
+    if (*why && view->has_keys) /* Enter shows all of it */
+        wm_canvas_put (canvas, WM_BAD, "%s%s", canvas->columns < 100 ? "!" : "  ",
+                       canvas->columns < 100 ? "" : why);
+    wm_canvas_next (canvas);
+    if (*why && !view->has_keys)
+        wm_canvas_wrap (canvas, WM_BAD, "    ", why, TEXT_LINES_MAX);
+}
+
+/* Draws at most `room` lines: the heading, workers, and how many are not on the screen.  */
+static void put_workers (wm_canvas_t *canvas, wm_top_view_t *view, const json_t *s, int room)
+{
+    int n, chosen;
+    const int64_t total = wm_ask_int (s, "workers_total");
+    sorted_t *sorted = sort_workers (view, s, &n, &chosen);
+    const bool is_cut = total > n || (view->has_keys && n > room - 1);
+    put_worker_heading (canvas, view, s);
+    if (!n)
+        wm_canvas_put (canvas, WM_PLAIN, "  no worker is connected");
+    scroll (view, chosen, n, view->has_keys ? room - 1 - is_cut : n);
+    for (int i = view->first; i < n && i < view->first + view->page; i++)
+        put_worker (canvas, view, sorted[i].row, i == chosen);
+    if (!n)
+        wm_canvas_next (canvas);
+    if (is_cut && n) {
+        const int last = view->first + view->page < n ? view->first + view->page : n;
+        wm_canvas_put (canvas, WM_PLAIN, "  %d to %d of %lld workers", view->first + 1, last,
+                       (long long) (total > n ? total : n));
+        if (total > n)
+            wm_canvas_put (canvas, WM_PLAIN, "; the broker lists %d", n);
+        wm_canvas_next (canvas);
+    }
+    free (sorted);
+}
+
+/* ---- one campaign's screen ------------------------------------------------------------------- */
+
+static void put_counts (wm_canvas_t *canvas, const json_t *s)
+{
+    char a[32], b[32], bar[64];
+    const double share = wm_account_share (s);
+    const int width = canvas->columns - 40 > 50 ? 50 : canvas->columns - 40;
+    wm_canvas_put (canvas, WM_BOLD, "%-9s%7s ", "progress", done_of (s, a));
+    wm_canvas_put (canvas, WM_COOL, "%s",
+                   wm_show_bar (share > 0 ? share : 0, width < 5 ? 5 : width, bar));
+    wm_canvas_put (canvas, WM_PLAIN, "  ETA %s", eta_of (s, a));
+    wm_canvas_next (canvas);
+    wm_canvas_put (canvas, WM_PLAIN, "%-8s %s scored of %s, ", wm_ask_rows (s),
+                   wm_show_count (wm_ask_int (s, "hits.done"), a),
+                   wm_show_count (wm_ask_int (s, "hits.announced"), b));
+    wm_canvas_put (canvas, wm_ask_int (s, "hits.held") ? WM_BAD : WM_PLAIN, "%s held",
+                   wm_show_count (wm_ask_int (s, "hits.held"), a));
+    wm_canvas_put (canvas, WM_PLAIN, "; %s events",
+                   wm_show_count (wm_ask_int (s, "events.announced"), a));
+    wm_canvas_next (canvas);
+    if (wm_ask_serves_clients (s))
+        wm_canvas_put (canvas, WM_PLAIN, "clients  %lld connected",
+                       (long long) wm_ask_int (s, "inputs.open"));
+    else {
+        wm_canvas_put (canvas, WM_PLAIN, "files    %lld of %lld written, %lld open, ",
+                       (long long) wm_ask_int (s, "inputs.written"),
+                       (long long) wm_ask_int (s, "inputs.total"),
+                       (long long) wm_ask_int (s, "inputs.open"));
+        wm_canvas_put (canvas, wm_ask_int (s, "inputs.held") ? WM_BAD : WM_PLAIN, "%lld held",
+                       (long long) wm_ask_int (s, "inputs.held"));
+    }
+    wm_canvas_next (canvas);
+    const double queued = wm_ask_real (s, "batches.queued") + wm_ask_real (s, "batches.asked");
+    wm_canvas_put (canvas, WM_PLAIN, "batches  %s running, %s queued; failed %s",
+                   short_of (s, "batches.running", a), wm_show_short (queued, b),
+                   short_of (s, "counters.n_fail", (char[32]){ 0 }));
+    wm_canvas_put (canvas, WM_PLAIN, ", lost %s, ", short_of (s, "counters.n_lost", a));
+    wm_canvas_put (canvas, wm_ask_int (s, "counters.alarm") ? WM_BAD : WM_PLAIN, "alarms %s",
+                   short_of (s, "counters.alarm", a));
+    wm_canvas_next (canvas);
+}
+
+/* "23 Nov 06:40"; without a day: "06:40".  */
+static const char *clock_of (int64_t time_s, bool with_day, char text[32])
+{
+    struct tm local;
+    const time_t at = (time_t) time_s;
+    *text = 0;
+    if (localtime_r (&at, &local))
+        strftime (text, 32, with_day ? "%d %b %H:%M" : "%H:%M", &local);
+    return text;
+}
+
+/* What a campaign did that no broker serves.  */
+static void put_did (wm_canvas_t *canvas, const json_t *s, const wm_top_did_t *did)
+{
+    char from[32], to[32], rate[32], up[32], per_s[32], text[256];
+    if (!did->from_s)
+        return;
+    snprintf (text, sizeof text, "%s to %s, mean %s %s in %s, at most %lld worker%s",
+              clock_of (did->from_s, true, from),
+              clock_of (did->to_s, did->to_s - did->from_s > 86400, to),
+              wm_show_short (did->up_s > 0 ? did->hits / did->up_s : 0, rate),
+              wm_ask_rows_s (s, 30, per_s), wm_show_time (did->up_s, up), (long long) did->workers,
+              did->workers == 1 ? "" : "s");
+    wm_canvas_wrap (canvas, WM_PLAIN, "worked   ", text, 2);
+}
+
+static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, int rows)
+{
+    float share[WM_TOP_BUCKETS];
+    char now[32], most_text[32], per_s[32], head[64] = "";
+    int n = canvas->columns - 9 - 22;
+    n = n < 1 ? 1 : n > WM_TOP_BUCKETS ? WM_TOP_BUCKETS : n;
+    const float most = scale (campaign, n, share);
+    wm_ask_rows_s (campaign->status, 8, per_s);
+    for (int row = rows - 1; row >= 0; row--) {
+        wm_canvas_cell (canvas, WM_PLAIN, 9, row == rows - 1 ? per_s : "");
+        wm_canvas_graph (canvas, WM_COOL, share, n, row, rows);
+        wm_canvas_pad (canvas, WM_PLAIN, 9 + n + 1);
+        if (row == 0)
+            snprintf (head, sizeof head, "%s %s, %d min", campaign->did.from_s ? "to" : "now",
+                      campaign->did.from_s ? clock_of (campaign->did.to_s, false, now)
+                      : *campaign->note    ? "-"
+                                           : short_of (campaign->status, "rate.hits_s", now),
+                      (n * WM_TOP_BUCKET_S + 30) / 60);
+        if (row == rows - 1 && rows > 1)
+            snprintf (head, sizeof head, "most %s", wm_show_short (most, most_text));
+        wm_canvas_put (canvas, WM_PLAIN, "%s", head);
+        *head = 0;
+        wm_canvas_next (canvas);
+    }
+}
+
+/* For scripts: the graph as means of minutes, the latest last; "-" is not known.  */
+static void put_minutes (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
+{
+    enum { OF_MINUTE = 60 / WM_TOP_BUCKET_S };
+    char text[32], per_s[32], all[32 * (WM_TOP_BUCKETS / OF_MINUTE + 2)];
+    int first = 0, length = 0;
+    while (first < WM_TOP_BUCKETS && campaign->rate[first] < 0)
+        first++;
+    if (first == WM_TOP_BUCKETS)
+        return;
+    for (int i = first - first % OF_MINUTE; i < WM_TOP_BUCKETS; i += OF_MINUTE) {
+        double sum = 0;
+        int n = 0;
+        for (int k = i; k < i + OF_MINUTE; k++)
+            if (campaign->rate[k] >= 0) {
+                sum += (double) campaign->rate[k];
+                n++;
+            }
+        length += sprintf (all + length, "%s ", n ? wm_show_short (sum / n, text) : "-");
+    }
+    sprintf (all + length, "%s", wm_ask_rows_s (campaign->status, 30, per_s));
+    wm_canvas_wrap (canvas, WM_PLAIN, "minutes  ", all, TEXT_LINES_MAX);
+}
+
+/* What is held and what the broker logged last; `rows` texts at most, each in at most `lines`
+   lines; 0: draws nothing. Returns how many texts.  */
+static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, int lines)
+{
+    char ago[32], head[48], *text = NULL;
+    size_t i, size;
+    int n = 0;
+    const json_t *one, *held = json_object_get (s, "held"), *said = json_object_get (s, "said");
+    const int n_said = (int) json_array_size (said), n_held = (int) json_array_size (held);
+    const int of_held = n_held + n_said > rows && n_said ? rows / 2 : rows;
+    json_array_foreach (held, i, one)
+    {
+        FILE *out = n < of_held && lines ? open_memstream (&text, &size) : NULL;
+        if (n >= of_held)
+            break;
+        n++;
+        if (!out)
+            continue;
+        wm_ask_held (out, one);
+        fclose (out);
+        text[strcspn (text, "\n")] = 0;
+        wm_canvas_wrap (canvas, WM_WARN, "", text, lines);
+        free (text);
+    }
+    json_array_foreach (said, i, one)
+    {
+        if (n >= rows)
+            break;
+        n++;
+        snprintf (head, sizeof head, "%s ago: ", wm_show_time (wm_ask_real (one, "ago_s"), ago));
+        wm_canvas_wrap (canvas, WM_PLAIN, head, wm_ask_text (one, "text"), lines);
+    }
+    return n;
+}
+
+#define WAITS_MAX 3 /* of them on a screen with keys; `wiremill why` prints all */
+
+static void put_waits (wm_canvas_t *canvas, const wm_top_view_t *view, const json_t *s)
+{
+    char text[WM_WAITS_TEXT_BYTES], head[64];
+    json_t *list = wm_waits_of (s);
+    const size_t n = json_array_size (list), most = view->has_keys ? WAITS_MAX : n;
+    const char *waiting = wm_ask_text (s, "waiting_for");
+    for (size_t i = 0, shown = 0; i < n && shown < most; i++) {
+        const json_t *one = json_array_get (list, i);
+        const char *reason = wm_ask_text (one, "reason");
+        if (!*wm_ask_text (one, "peer") && strcmp (reason, waiting) == 0)
+            continue;
+        shown++;
+        snprintf (head, sizeof head, "%.40s: ", reason);
+        wm_canvas_wrap (canvas, wm_waits_severity (one) == WM_WAIT_CRITICAL ? WM_BAD : WM_WARN,
+                        head, wm_waits_text (one, true, text), view->has_keys ? 2 : TEXT_LINES_MAX);
+    }
+    json_decref (list);
+}
+
+static void put_note (wm_canvas_t *canvas, const wm_top_view_t *view,
+                      const wm_top_campaign_t *campaign)
+{
+    char age[32];
+    const json_t *s = campaign->status;
+    const char *waiting = wm_ask_text (s, "waiting_for"), *paused = wm_ask_text (s, "paused");
+    if (*campaign->note) {
+        wm_canvas_wrap (canvas, WM_BAD, "", campaign->note, 3);
+        if (s && *wm_ask_text (s, "endpoint")) {
+            wm_canvas_put (canvas, WM_WARN, "what follows is %s old",
+                           wm_show_time (campaign->age_s, age));
+            wm_canvas_next (canvas);
+        }
+    } else if (*wm_ask_text (s, "endpoint") && view->late_s > 0 && campaign->age_s > view->late_s) {
+        wm_canvas_put (canvas, WM_WARN, "the broker has not answered for %s",
+                       wm_show_time (campaign->age_s, age));
+        wm_canvas_next (canvas);
+    }
+    if (*paused)
+        wm_canvas_wrap (canvas, WM_WARN, "paused: ", paused, 3);
+    else if (*waiting)
+        wm_canvas_wrap (canvas, WM_WARN, "waiting for: ", waiting, 3);
+    if (*wm_ask_text (s, "endpoint"))
+        put_waits (canvas, view, s);
+}
+
+/* On a narrow screen the end of the address: there are a broker's port and a campaign's name.  */
+static void put_campaign_title (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
+{
+    char title[512], name[64], up[32], head[128], tail[64];
+    const json_t *s = campaign->status;
+    const char *endpoint = wm_ask_text (s, "endpoint");
+    name_of (campaign, name);
+    snprintf (head, sizeof head, " %s: %s", name, wm_top_state (campaign));
+    snprintf (tail, sizeof tail, "  up %s",
+              wm_show_time (wm_ask_real (s, "up_s") + campaign->age_s, up));
+    const int room = canvas->columns - CLOCK_COLUMNS - (int) (strlen (head) + strlen (tail)) - 10;
+    const int over = (int) strlen (endpoint) - (room > 8 ? room : 8);
+    if (!*endpoint)
+        snprintf (title, sizeof title, "%s%s", head, s ? "   no broker runs" : "");
+    else
+        snprintf (title, sizeof title, "%s   broker %s%.200s%s", head, over > 0 ? ".." : "",
+                  endpoint + (over > 0 ? over + 2 : 0), tail);
+    put_title (canvas, title);
+}
+
+static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
+                           const wm_top_campaign_t *campaign)
+{
+    const json_t *s = campaign->status;
+    put_campaign_title (canvas, campaign);
+    put_note (canvas, view, campaign);
+    if (!s) {
+        if (!*campaign->note)
+            wm_canvas_put (canvas, WM_PLAIN, "asking %s", campaign->given);
+        wm_canvas_next (canvas);
+        fill (canvas, view, canvas->rows - 2);
+        return;
+    }
+    put_counts (canvas, s);
+    put_did (canvas, s, &campaign->did);
+    if (view->has_keys)
+        put_rate (canvas, campaign, canvas->rows >= 40 ? 4 : canvas->rows >= 22 ? 2 : 1);
+    else {
+        char rate[32], per_s[32];
+        wm_canvas_put (canvas, WM_PLAIN, "%-8s %s", wm_ask_rows_s (s, 30, per_s),
+                       short_of (s, "rate.hits_s", rate));
+        wm_canvas_next (canvas);
+        put_minutes (canvas, campaign);
+    }
+    wm_canvas_next (canvas);
+    const int left = canvas->rows - 2 - canvas->n;
+    const int n_event = put_events (canvas, s, view->has_keys ? left / 3 : 20, 0);
+    const int room = left - n_event - (n_event > 0);
+    if (room >= 2 || !view->has_keys)
+        put_workers (canvas, view, s, room);
+    fill (canvas, view, canvas->rows - 2 - n_event);
+    put_events (canvas, s, n_event, view->has_keys ? 1 : TEXT_LINES_MAX);
+    fill (canvas, view, canvas->rows - 2);
+}
+
+/* ---- one worker, help ------------------------------------------------------------------------ */
+
+static void put_value (wm_canvas_t *canvas, const char *name, const char *text)
+{
+    char head[32];
+    snprintf (head, sizeof head, "  %-18.18s ", name);
+    wm_canvas_wrap (canvas, WM_PLAIN, head, text, 4);
+}
+
+static void draw_worker (wm_canvas_t *canvas, wm_top_view_t *view,
+                         const wm_top_campaign_t *campaign)
+{
+    int n, chosen;
+    char text[160], number[64], per_s[32];
+    const json_t *s = campaign->status;
+    sorted_t *sorted = sort_workers (view, s, &n, &chosen);
+    const json_t *worker = n ? sorted[chosen].row : NULL, *value;
+    const char *key;
+    put_campaign_title (canvas, campaign);
+    put_note (canvas, view, campaign);
+    wm_canvas_next (canvas);
+    if (!worker || strcmp (wm_ask_text (worker, "label"), view->worker) != 0) {
+        wm_canvas_put (canvas, WM_WARN, "%s is not connected any more", view->worker);
+        wm_canvas_next (canvas);
+    } else {
+        put_value (canvas, "worker", view->worker);
+        put_value (canvas, "state", wm_ask_text (worker, "state"));
+        if (*wm_ask_text (worker, "why"))
+            put_value (canvas, "why", wm_ask_text (worker, "why"));
+        put_value (canvas, "engine", wm_ask_text (worker, "signature"));
+        snprintf (text, sizeof text, "%lld batches in hand, room for %lld more",
+                  (long long) wm_ask_int (worker, "running"),
+                  (long long) wm_ask_int (worker, "credit"));
+        put_value (canvas, "executes", text);
+        snprintf (text, sizeof text, "%s %s", short_of (worker, "hits_s", number),
+                  wm_ask_rows_s (s, 30, per_s));
+        put_value (canvas, "rate", text);
+        snprintf (text, sizeof text, "%lld batches, %s", (long long) wm_ask_int (worker, "batches"),
+                  wm_show_rows (wm_ask_int (worker, "hits"), wm_ask_rows (s), number));
+        put_value (canvas, "has scored", text);
+        json_object_foreach (json_object_get (worker, "gpu"), key, value)
+        {
+            snprintf (number, sizeof number, "%.10g", json_number_value (value));
+            put_value (canvas, key, json_is_string (value) ? json_string_value (value) : number);
+        }
+    }
+    free (sorted);
+    fill (canvas, view, canvas->rows - 2);
+}
+
+static void draw_help (wm_canvas_t *canvas, wm_top_view_t *view)
+{
+    static const char *const lines[] = {
+        "up down j k      choose a campaign or a worker; Page Up, Page Down, Home, End",
+        "Enter            open the chosen campaign, inspect the chosen worker",
+        "Esc, Backspace   back",
+        "s                sort workers by name, rate, state, temperature, batches",
+        "p                pause the campaign: workers finish what they have",
+        "r                resume it, after a pause or a drain",
+        "d                drain the chosen worker: it finishes its batch and leaves",
+        "D                drain all workers; new ones are sent away until r",
+        "Ctrl-L           draw the screen again",
+        "q, Ctrl-C        quit; the campaign goes on",
+        "",
+        "p, r, d and D ask before they do something. DONE counts what is",
+        "scored or held; RUNS is how many batches a worker has in hand. A column of",
+        "the graph is 5 seconds; before top began it shows means of minutes.",
+        "TEMP is the GPU's; a CPU worker reports none.",
+    };
+    put_title (canvas, " wiremill top: help");
+    wm_canvas_next (canvas);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        wm_canvas_put (canvas, WM_PLAIN, "  %s", lines[i]);
+        wm_canvas_next (canvas);
+    }
+    fill (canvas, view, canvas->rows - 2);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+/* The first that fits the terminal; on a narrow one keys without words, which `?` explains.  */
+static const char *keys_of (const wm_top_view_t *view, int n_campaign, int columns)
+{
+    static const char *const keys[][4] = {
+        [WM_TOP_LIST] = { "q quit  Enter open  p pause  r resume  D drain  ? help",
+                          "q quit  Enter p r D  ? help" },
+        [WM_TOP_CAMPAIGN] = { "q quit  p pause  r resume  d drain  s sort  Enter inspect  ? help",
+                              "q quit  p r d s Enter  ? help" },
+        [WM_TOP_WORKER] = { "q quit  Esc back  d drain this worker  ? help",
+                            "q quit  Esc back  d drain  ? help" },
+        [WM_TOP_HELP] = { "any key: back" },
+    };
+    static const char *const one_of[] = {
+        "q quit  Esc back  p pause  r resume  d drain  s sort  Enter inspect  ? help",
+        "q quit  Esc  p r d s Enter  ? help",
+    };
+    const char *const *text =
+        view->screen == WM_TOP_CAMPAIGN && n_campaign > 1 ? one_of : keys[view->screen];
+    return (int) strlen (text[0]) > columns && view->screen != WM_TOP_HELP ? text[1] : text[0];
+}
+
+void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+                  int n_campaign)
+{
+    const wm_top_campaign_t *chosen = &campaign[view->chosen];
+    const int rows = canvas->rows;
+    switch (view->screen) {
+    case WM_TOP_LIST:
+        draw_list (canvas, view, campaign, n_campaign);
+        break;
+    case WM_TOP_CAMPAIGN:
+        draw_campaign (canvas, view, chosen);
+        break;
+    case WM_TOP_WORKER:
+        draw_worker (canvas, view, chosen);
+        break;
+    case WM_TOP_HELP:
+        draw_help (canvas, view);
+        break;
+    }
+    if (!view->has_keys)
+        return;
+    if (canvas->n > rows - 2) /* a small terminal: the last two lines are needed most */
+        canvas->n = rows > 2 ? rows - 2 : 0;
+    canvas->used = 0;
+    canvas->bytes = 0;
+    wm_canvas_put (canvas, view->is_question ? WM_REVERSE : WM_WARN, "%s", view->message);
+    wm_canvas_next (canvas);
+    wm_canvas_put (canvas, WM_BOLD, "%s", keys_of (view, n_campaign, canvas->columns));
+    wm_canvas_next (canvas);
+}
+
+void wm_top_move (wm_top_view_t *view, const wm_top_campaign_t *campaign, int n_campaign, int rows)
+{
+    int n, chosen;
+    if (view->screen == WM_TOP_LIST) {
+        const int to = rows < -n_campaign ? 0 : view->chosen + rows;
+        view->chosen = to < 0 ? 0 : to >= n_campaign ? n_campaign - 1 : to;
+        return;
+    }
+    sorted_t *sorted = sort_workers (view, campaign[view->chosen].status, &n, &chosen);
+    const int to = chosen + rows < 0 ? 0 : chosen + rows >= n ? n - 1 : chosen + rows;
+    if (n)
+        snprintf (view->worker, sizeof view->worker, "%s", wm_ask_text (sorted[to].row, "label"));
+    free (sorted);
+}

@@ -1,0 +1,74 @@
+/* wm_top.h - the screens of `wiremill top`: several campaigns, one campaign, one worker, help.
+
+   They are drawn on a canvas from what is known of each campaign; nothing here asks or waits.
+   Thread: one.  */
+#ifndef WM_TOP_H
+#define WM_TOP_H
+
+#include "ops/ask/wm_past.h"
+#include "ops/view/wm_screen.h"
+#include "schema/base/wm_fault.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+#define WM_TOP_BUCKETS 180 /* of the graph: the last quarter of an hour */
+#define WM_TOP_BUCKET_S 5
+
+/* What a campaign has done that no broker serves, by its history; from_s 0: nothing is known.  */
+typedef struct {
+    int64_t from_s, to_s; /* Unix time of the first minute with hits, and of the end of the last */
+    double up_s, hits;    /* in minutes with hits: how long a broker ran, hits of results */
+    int64_t workers;      /* most at a time */
+} wm_top_did_t;
+
+/* What is known of one campaign; strings are "" where there is nothing.  */
+typedef struct {
+    char given[256];            /* the folder or address that was typed */
+    json_t *status;             /* "wiremill-status-1", the last answer; NULL: none yet */
+    char note[480];             /* why nothing answers now */
+    wm_fault_t refusal;         /* not WM_OK: asking again is useless; the note explains */
+    double age_s;               /* of the last answer */
+    float rate[WM_TOP_BUCKETS]; /* hits/s, the latest last; below 0: not known */
+    wm_top_did_t did;
+} wm_top_campaign_t;
+
+typedef enum { WM_TOP_LIST, WM_TOP_CAMPAIGN, WM_TOP_WORKER, WM_TOP_HELP } wm_top_screen_t;
+
+typedef struct {
+    wm_top_screen_t screen;
+    bool has_keys;     /* false: one screen for scripts, all lists in full */
+    double late_s;     /* an answer that is older is late; 0: none is */
+    int chosen;        /* campaign */
+    int sort;          /* what workers are sorted by */
+    char worker[128];  /* label of the chosen one; "": the first */
+    int first;         /* row at the top of the list */
+    int page;          /* set by drawing: rows of the list that are shown */
+    char message[512]; /* last line but one */
+    bool is_question;
+} wm_top_view_t;
+
+void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+                  int n_campaign);
+
+/* Moves the choice by so many rows.  */
+void wm_top_move (wm_top_view_t *view, const wm_top_campaign_t *campaign, int n_campaign, int rows);
+
+/* The next order of workers; its name.  */
+const char *wm_top_sort_next (wm_top_view_t *view);
+
+/* Returns one word for the state, such as "running", "paused", "finished", "no answer".  */
+const char *wm_top_state (const wm_top_campaign_t *campaign);
+
+/* Writes the worker's GPU, by its name without its maker's, and its engine.  */
+void wm_top_device (const json_t *worker, char text[160]);
+
+/* Puts a rate that was measured now into the graph. *bucket (0 at first) is when the last one was
+   put there.  */
+void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, int64_t *bucket);
+
+/* Puts rates of the history where the graph has none. It ends at now_s (Unix time); 0: no broker
+   serves the campaign, so that it ends with the last minute that had hits, and `did` is set.  */
+void wm_top_history (wm_top_campaign_t *campaign, const wm_past_t *past, double now_s);
+
+#endif

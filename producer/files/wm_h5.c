@@ -1,0 +1,312 @@
+/* wm_h5.c - opens HDF5 files, and reads what they contain beside columns: names, attributes, texts.
+
+   Everything that leads out of a file is refused. wm_h5_column.c has the columns.  */
+#include "producer/files/wm_h5_private.h"
+
+#include "producer/files/wm_chunks.h"
+#include "schema/base/wm_file.h"
+#include "schema/base/wm_kind.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define FREE_LIST_BYTES (4 << 20) /* what the library keeps of freed memory, of each kind */
+
+#define TEXT_BYTES_MAX 256
+#define TEXTS_MAX 65536
+
+void wm_h5_init (void)
+{
+    static bool done;
+    if (done)
+        return;
+    done = true;
+    /* Shared file systems often cannot lock; a file that is being written is no input anyway.  */
+    setenv ("HDF5_USE_FILE_LOCKING", "FALSE", 0);
+    /* A file whose closing failed (disk full) would be tried again, noisily, at exit.  */
+    H5dont_atexit ();
+    H5open ();
+    H5Eset_auto2 (H5E_DEFAULT, NULL, NULL);
+    H5PLset_loading_state (0);
+    H5set_free_list_limits (FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1, FREE_LIST_BYTES, -1);
+}
+
+bool wm_h5_has_room (size_t bytes)
+{
+    void *room = mmap (NULL, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return room != MAP_FAILED && munmap (room, bytes) == 0;
+}
+
+/* What people give as an input that cannot be opened, and what to do about it.  */
+static const char *no_input (const char *path)
+{
+    const size_t n = strlen (path);
+    switch (wm_kind_of (path)) {
+    case WM_KIND_EMPTY:
+        return "the file is empty (0 bytes)";
+    case WM_KIND_HDF5:
+        return "an HDF5 file that is truncated or damaged";
+    case WM_KIND_NPY:
+        return "a .npy array has no datasets: leave out what follows its name";
+    case WM_KIND_GZIP:
+        return n > 3 && !strcmp (path + n - 3, ".gz")
+                   ? "compressed by gzip; type: gunzip -k FILE, and give what it makes, without .gz"
+                   : "compressed by gzip, whatever its name; type: mv FILE FILE.gz && gunzip "
+                     "FILE.gz";
+    case WM_KIND_ZIP:
+    case WM_KIND_PICKLE:
+        return "an archive of NumPy or PyTorch, or a pickle: save the array as .npy (numpy.save)";
+    case WM_KIND_MODEL:
+        return "a model, not an input: give it by --model, and events by --input";
+    case WM_KIND_ROOT:
+        return "a ROOT file: convert it to HDF5, whose layouts schema/FORMATS.md describes";
+    default:
+        return "neither an HDF5 file nor a .npy array; schema/FORMATS.md describes inputs";
+    }
+}
+
+wm_h5_t *wm_h5_open (const char *path, wm_error_t *error)
+{
+    if (!wm_h5_has_room (WM_H5_ROOM_BYTES)) {
+        wm_fault (error, WM_EHOST, "%.300s: no memory to open it", path);
+        return NULL;
+    }
+    wm_h5_init ();
+    uint64_t bytes;
+    const int fd = wm_file_open (path, &bytes, error);
+    if (fd < 0)
+        return NULL;
+    close (fd);
+    wm_h5_t *self = calloc (1, sizeof *self);
+    if (!self || !(self->path = strdup (path))) {
+        free (self);
+        wm_fault (error, WM_EHOST, "out of memory");
+        return NULL;
+    }
+    self->file_bytes = bytes;
+    hid_t access = H5Pcreate (H5P_FILE_ACCESS);
+    H5Pset_evict_on_close (access, true); /* the indexes of chunks of a dataset that is closed */
+    self->file = H5Fopen (path, H5F_ACC_RDONLY, access);
+    if (self->file < 0) {
+        char reason[WM_H5_REASON_BYTES], end[WM_H5_SHORT_BYTES];
+        const bool is_known = wm_h5_reason_file (path, reason);
+        wm_fault (error, WM_EBATCH, "%.300s: %s", is_known ? wm_h5_short (path, end) : path,
+                  is_known ? reason : no_input (path));
+        wm_h5_close (&self);
+    }
+    H5Pclose (access);
+    return self;
+}
+
+wm_h5_t *wm_h5_take (int64_t file, const char *path, uint64_t bytes, wm_error_t *error)
+{
+    wm_h5_t *self = calloc (1, sizeof *self);
+    if (self)
+        *self = (wm_h5_t){ .file = file, .file_bytes = bytes, .path = strdup (path) };
+    else
+        H5Fclose (file);
+    if (self && self->path)
+        return self;
+    wm_fault (error, WM_EHOST, "out of memory");
+    wm_h5_close (&self);
+    return NULL;
+}
+
+void wm_h5_close (wm_h5_t **self_p)
+{
+    wm_h5_t *self = *self_p;
+    if (!self)
+        return;
+    if (self->file >= 0)
+        H5Fclose (self->file);
+    free (self->path);
+    free (self->space);
+    free (self);
+    *self_p = NULL;
+}
+
+const char *wm_h5_path (const wm_h5_t *self)
+{
+    return self->path;
+}
+
+bool wm_h5_has (const wm_h5_t *self, const char *name)
+{
+    char part[96];
+    for (const char *slash = name; (slash = strchr (slash, '/')); slash++) {
+        snprintf (part, sizeof part, "%.*s", (int) (slash - name), name);
+        if (part[0] && H5Lexists (self->file, part, H5P_DEFAULT) <= 0)
+            return false;
+    }
+    return H5Lexists (self->file, name, H5P_DEFAULT) > 0;
+}
+
+static bool read_text (const wm_h5_t *self, const char *name, bool keeps_lines, char *text,
+                       size_t bytes_max)
+{
+    bool found = false;
+    if (H5Aexists (self->file, name) <= 0)
+        return false;
+    hid_t attribute = H5Aopen (self->file, name, H5P_DEFAULT);
+    if (attribute < 0)
+        return false;
+    hid_t type = H5Aget_type (attribute), space = H5Aget_space (attribute);
+    if (H5Tget_class (type) == H5T_STRING && H5Sget_simple_extent_npoints (space) == 1) {
+        if (H5Tis_variable_str (type) > 0) {
+            char *string = NULL;
+            if (H5Aread (attribute, type, &string) >= 0 && string) {
+                found = strlen (string) < bytes_max;
+                snprintf (text, bytes_max, "%s", string);
+                H5free_memory (string);
+            }
+        } else if (H5Tget_size (type) < bytes_max) {
+            memset (text, 0, bytes_max);
+            found = H5Aread (attribute, type, text) >= 0;
+        }
+    }
+    for (char *c = text; found && *c; c++)
+        if (((unsigned char) *c < ' ' || *c == 0x7f) && !(keeps_lines && *c == '\n'))
+            *c = '?';
+    H5Sclose (space);
+    H5Tclose (type);
+    H5Aclose (attribute);
+    return found;
+}
+
+bool wm_h5_text (const wm_h5_t *self, const char *name, char *text, size_t bytes_max)
+{
+    return read_text (self, name, false, text, bytes_max);
+}
+
+bool wm_h5_lines (const wm_h5_t *self, const char *name, char *text, size_t bytes_max)
+{
+    return read_text (self, name, true, text, bytes_max);
+}
+
+bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number)
+{
+    char group[96];
+    const char *slash = strrchr (name, '/'), *last = slash ? slash + 1 : name;
+    snprintf (group, sizeof group, "%.*s", slash ? (int) (slash - name) : 1, slash ? name : ".");
+    if (H5Aexists_by_name (self->file, group, last, H5P_DEFAULT) <= 0)
+        return false;
+    hid_t attribute = H5Aopen_by_name (self->file, group, last, H5P_DEFAULT, H5P_DEFAULT);
+    if (attribute < 0)
+        return false;
+    hid_t type = H5Aget_type (attribute), space = H5Aget_space (attribute);
+    bool found = H5Tget_class (type) == H5T_INTEGER && H5Sget_simple_extent_npoints (space) == 1 &&
+                 H5Aread (attribute, H5T_NATIVE_INT64, number) >= 0;
+    H5Sclose (space);
+    H5Tclose (type);
+    H5Aclose (attribute);
+    return found;
+}
+H5L_type_t wm_h5_link_odd (const wm_h5_t *self, const char *name)
+{
+    char part[96];
+    for (const char *at = name; *at;) {
+        at += strspn (at, "/");
+        at += strcspn (at, "/");
+        snprintf (part, sizeof part, "%.*s", (int) (at - name), name);
+        H5L_info_t info;
+        if (H5Lget_info (self->file, part, &info, H5P_DEFAULT) < 0)
+            return H5L_TYPE_ERROR;
+        if (info.type != H5L_TYPE_HARD)
+            return info.type;
+    }
+    return H5L_TYPE_HARD;
+}
+
+void wm_h5_texts (const wm_h5_t *self, const char *name, void (*take) (void *arg, const char *text),
+                  void *arg)
+{
+    hid_t id = wm_h5_has (self, name) && wm_h5_link_odd (self, name) == H5L_TYPE_HARD
+                   ? H5Dopen2 (self->file, name, H5P_DEFAULT)
+                   : -1;
+    if (id < 0)
+        return;
+    hid_t type = H5Dget_type (id), space = H5Dget_space (id);
+    const size_t bytes = H5Tget_class (type) == H5T_STRING && H5Tis_variable_str (type) == 0
+                             ? H5Tget_size (type)
+                             : 0;
+    const hssize_t n = H5Sget_simple_extent_npoints (space);
+    char *texts = bytes > 0 && bytes <= TEXT_BYTES_MAX && n > 0 && n <= TEXTS_MAX
+                      ? calloc ((size_t) n, bytes)
+                      : NULL;
+    char text[TEXT_BYTES_MAX + 1];
+    bool is_short = false;
+    if (texts && !wm_chunks_check (id, 0, (uint64_t) n, &is_short, NULL) && !is_short &&
+        wm_h5_dataset_read (id, true, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, texts,
+                            (size_t) n * bytes))
+        for (hssize_t i = 0; i < n; i++) {
+            snprintf (text, sizeof text, "%.*s", (int) bytes, texts + (size_t) i * bytes);
+            take (arg, text);
+        }
+    free (texts);
+    H5Sclose (space);
+    H5Tclose (type);
+    H5Dclose (id);
+}
+
+typedef struct {
+    char *name;
+    size_t bytes_max;
+    unsigned count;
+} search_t;
+
+static herr_t visit (hid_t group, const char *name, const H5L_info_t *info, void *data)
+{
+    search_t *search = data;
+    if (info->type != H5L_TYPE_HARD)
+        return 0;
+    hid_t id = H5Dopen2 (group, name, H5P_DEFAULT);
+    H5O_info_t object;
+    if (id < 0) { /* a dataset that cannot be opened is one whose reason people should get */
+        if (H5Oget_info_by_name2 (group, name, &object, H5O_INFO_BASIC, H5P_DEFAULT) >= 0 &&
+            object.type == H5O_TYPE_DATASET) {
+            search->count++;
+            snprintf (search->name, search->bytes_max, "%s", name);
+        }
+        return 0;
+    }
+    hid_t space = H5Dget_space (id);
+    if (H5Sget_simple_extent_ndims (space) >= 2 && strcmp (name, "event_id")) {
+        search->count++;
+        snprintf (search->name, search->bytes_max, "%s", name);
+    }
+    H5Sclose (space);
+    H5Dclose (id);
+    return 0;
+}
+
+bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max)
+{
+    search_t search = { name, bytes_max, 0 };
+    H5Literate (self->file, H5_INDEX_NAME, H5_ITER_INC, NULL, visit, &search);
+    return search.count == 1;
+}
+
+typedef struct {
+    bool (*take) (void *arg, const char *name);
+    void *arg;
+} names_t;
+
+static herr_t name_take (hid_t group, const char *name, const H5L_info_t *info, void *data)
+{
+    const names_t *names = data;
+    (void) group, (void) info;
+    return names->take (names->arg, name) ? 0 : 1;
+}
+
+void wm_h5_names (const wm_h5_t *self, const char *group,
+                  bool (*take) (void *arg, const char *name), void *arg)
+{
+    names_t names = { take, arg };
+    if (!strcmp (group, "/") ||
+        (wm_h5_has (self, group) && wm_h5_link_odd (self, group) == H5L_TYPE_HARD))
+        H5Literate_by_name (self->file, group, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, name_take,
+                            &names, H5P_DEFAULT);
+}

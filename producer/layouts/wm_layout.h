@@ -1,0 +1,91 @@
+/* wm_layout.h - what a layout has to bring to be a reader; for the files that implement one.  */
+#ifndef WM_LAYOUT_H
+#define WM_LAYOUT_H
+
+#include "producer/files/wm_index.h"
+#include "producer/layouts/wm_reader.h"
+
+/* The file of the hits, its events, and its hit table, lent.  */
+typedef struct {
+    wm_h5_t *file;
+    wm_index_t *index;
+    const struct wm_hits_t *hits;
+} wm_source_t;
+
+typedef struct {
+    const char *name;
+    wm_fault_t (*event) (wm_reader_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error);
+    wm_fault_t (*rows) (wm_reader_t *self, uint64_t first, uint32_t count,
+                        const wm_reader_rows_t *rows, wm_error_t *error);
+    void (*destroy) (wm_reader_t *self);          /* frees the object too */
+    const char *(*unmatched) (wm_reader_t *self); /* NULL: all is in one file */
+    const char *(*joined) (wm_reader_t *self);    /* likewise */
+    /* Of event `ordinal`, which was reset: run, subrun, event, n_tick and planes, in order, without
+       their samples. NULL: the layout has no planes, or none without hits.  */
+    wm_fault_t (*planes) (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
+                          wm_error_t *error);
+    wm_source_t (*source) (wm_reader_t *self); /* NULL: the layout has no hit table */
+} wm_layout_t;
+
+/* First member of every layout's object.  */
+struct wm_reader_t {
+    const wm_layout_t *layout;
+    const wm_spec_t *spec; /* lent */
+    uint32_t n_event;
+    uint32_t n_missing; /* of them: only their hits or space points, which are held, name them */
+    uint64_t n_row;
+    uint32_t n_dim; /* of ready-made patches: (N, dim...) ; 0: there are none */
+    uint64_t dim[8];
+};
+
+/* Each takes the file (*file is taken and nulled, also on failure).  */
+wm_reader_t *wm_exchange_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error);
+wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error);
+wm_reader_t *wm_dense_open (wm_h5_t **file, const char *dataset, wm_error_t *error);
+/* `hits` as above.  */
+wm_reader_t *wm_joined_open (wm_h5_t **hits, const wm_reader_pair_t *pair, const wm_spec_t *spec,
+                             wm_error_t *error);
+/* The planes of frames alone, for windows; run and subrun are 0, the event is the frame.  */
+wm_reader_t *wm_planes_open (const char *name, const char *channels, const char *pedestal,
+                             const wm_spec_t *spec, wm_error_t *error);
+wm_reader_t *wm_npy_open (const char *path, wm_error_t *error);
+
+/* "file: event r:s:e", for errors.  */
+void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event);
+
+/* ---- the hit table, which the two plane layouts share but for its columns' names
+ * ---------------*/
+
+/* Names of columns in hit_table; NULL: not there, all 0.  */
+typedef struct {
+    const char *cryostat, *tpc, *plane, *wire, *time, *id;
+    const char *table;  /* NULL: hit_table */
+    bool three_ids;     /* run, subrun and event are columns of their own */
+    bool is_wire_float; /* wire numbers are floats: one that is no whole number is a bad wire */
+} wm_hits_names_t;
+
+typedef struct wm_hits_t {
+    wm_column_t event_id[3], cryostat, tpc, plane, wire, time, id; /* event_id: as wm_index.h */
+    bool is_wire_float;
+    wm_rows_t rows;
+    void *space;
+    size_t space_max;
+} wm_hits_t;
+
+/* Opens the columns. wm_hits_scan, of the events of `index`, must follow before hits are read: it
+   appends events that only hits name, which are read by wm_hits_read alone, as is_missing.  */
+wm_fault_t wm_hits_columns (wm_hits_t *self, wm_h5_t *file, const wm_hits_names_t *names,
+                            wm_error_t *error);
+wm_fault_t wm_hits_scan (wm_hits_t *self, wm_index_t *index, wm_error_t *error);
+/* The same by ordinals of segments, where an event is a stream.  */
+wm_fault_t wm_hits_scan_segments (wm_hits_t *self, wm_index_t *index, const wm_segments_t *segments,
+                                  wm_error_t *error);
+void wm_hits_clear (wm_hits_t *self);
+
+/* Reads the hits of an event, in input order; of a segment (which *event tells) with times from its
+   first tick on.  */
+wm_fault_t wm_hits_read (wm_hits_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error);
+wm_fault_t wm_hits_rows (wm_hits_t *self, uint64_t first, uint32_t count,
+                         const wm_reader_rows_t *rows, wm_error_t *error);
+
+#endif

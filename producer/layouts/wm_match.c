@@ -1,0 +1,110 @@
+/* wm_match.c - see wm_match.h.  */
+#include "producer/layouts/wm_match.h"
+
+#include <math.h>
+
+#define NEAR_TICKS                                                                                 \
+    8 /* a hit's charge: the largest |ADC| so near its time; hits of deconvolved
+                        signals are a few ticks off raw ones */
+#define READOUT_LEAST 256u /* ticks: a shorter one has no other time, apart from the hit's pulse */
+#define SHARE_FOUND 0.25   /* of hits on wires with charge: find more than elsewhere, at least */
+#define SHARE_MORE 0.65    /* of hits that find different charge at both: more at their time */
+#define SHARE_NOT_EMPTY 0.75
+#define GOLDEN 0.6180339887498949 /* its multiples fill 0 to 1 evenly */
+
+/* The wire's first region that ends behind tick `first`; or what is behind the wire.  */
+static uint32_t roi_find (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t wire,
+                          double first)
+{
+    uint32_t low = plane->roi_first, high = plane->roi_first + plane->roi_count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const wm_roi_t *roi = &event->roi[middle];
+        if (roi->wire < wire || (roi->wire == wire && roi->tick + (double) roi->count <= first))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool is_of (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t i,
+                   uint32_t wire)
+{
+    return i < plane->roi_first + plane->roi_count && event->roi[i].wire == wire;
+}
+
+float wm_match_charge (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t wire,
+                       double time, double near)
+{
+    const double first = floor (time) - near, last = floor (time) + near;
+    float most = 0;
+    for (uint32_t i = roi_find (event, plane, wire, first);
+         is_of (event, plane, i, wire) && event->roi[i].tick <= last; i++) {
+        const wm_roi_t *roi = &event->roi[i];
+        for (double t = fmax (first, roi->tick); t <= last && t < roi->tick + (double) roi->count;
+             t++)
+            most = fmaxf (most, fabsf (event->sample[roi->value + (uint64_t) (t - roi->tick)]));
+    }
+    return isfinite (most) ? most : 0;
+}
+
+static float charge (const wm_event_t *event, const wm_event_plane_t *plane, uint32_t wire,
+                     double time)
+{
+    return wm_match_charge (event, plane, wire, time, NEAR_TICKS);
+}
+
+void wm_match_add (wm_match_t *self, const wm_event_t *event, double tick_us)
+{
+    const double n_tick = event->n_tick;
+    if (event->is_missing || event->patch_values || event->n_tick < READOUT_LEAST)
+        return;
+    for (uint32_t i = 0; i < event->n_hit; i++) {
+        const wm_hit_t *hit = &event->hit[i];
+        const uint32_t p = wm_event_plane (event, hit->cryostat, hit->tpc, hit->plane);
+        if (p == UINT32_MAX || hit->wire < 0 || !(hit->time >= 0 && (double) hit->time < n_tick))
+            continue;
+        const wm_event_plane_t *plane = &event->plane[p];
+        const uint32_t wire = (uint32_t) hit->wire;
+        if (!is_of (event, plane, roi_find (event, plane, wire, -1), wire))
+            continue; /* a dead wire */
+        const double away = n_tick * (0.25 + 0.5 * (i * GOLDEN - floor (i * GOLDEN))),
+                     time = (double) hit->time;
+        const float here = charge (event, plane, wire, time),
+                    there = charge (event, plane, wire, fmod (time + away, n_tick));
+        self->n++;
+        self->n_more += here > there;
+        self->n_less += here < there;
+        self->n_other += tick_us > 0 && charge (event, plane, wire, time / tick_us) > here;
+    }
+}
+
+/* Chernoff's bound on P (at most m of n), each with probability p.  */
+static double chance (uint64_t n, uint64_t m, double p)
+{
+    const double x = n ? (double) m / (double) n : 1;
+    if (x >= p)
+        return 1;
+    const double of_hits = x > 0 ? x * log (x / p) : 0,
+                 of_others = (1 - x) * log ((1 - x) / (1 - p));
+    return exp (-(double) n * (of_hits + of_others));
+}
+
+double wm_match_chance (const wm_match_t *self)
+{
+    return fmin (chance (self->n, self->n_more, SHARE_FOUND),
+                 chance (self->n_more + self->n_less, self->n_more, SHARE_MORE));
+}
+
+double wm_match_empty_chance (uint64_t n_hit, uint64_t n_empty)
+{
+    return n_empty > n_hit / 2 && n_empty <= n_hit
+               ? chance (n_hit, n_hit - n_empty, SHARE_NOT_EMPTY)
+               : 1;
+}
+
+bool wm_match_is_other (const wm_match_t *self)
+{
+    return chance (self->n, self->n - self->n_other, 0.5) < WM_MATCH_WARN;
+}

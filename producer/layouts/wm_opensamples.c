@@ -1,0 +1,302 @@
+/* wm_opensamples.c - OpenSamples HDF5: dense waveforms of wires, and hits.
+
+   event_table/event_id (n, 3); wire_table/{event_id, local_plane, local_wire, tpc, adc (n,
+   n_tick)}; hit_table/{event_id, hit_id, local_plane, local_wire, local_time, tpc}. There is no
+   cryostat. A plane exists where an event has wires of it, and is as large as its largest
+   local_wire + 1 unless the specification has n_wire. An event has each wire once. Where a table
+   has event_id.seq_cnt (index in event_table, rows), its rows are found by it; each is checked when
+   its event is read. wm_waves.h reads the waveforms; what is kept are the stretches that are not 0.
+   */
+#include "producer/files/wm_waves.h"
+#include "producer/layouts/wm_layout.h"
+#include "producer/layouts/wm_wires.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    wm_reader_t reader;
+    wm_h5_t *file;
+    wm_index_t index;   /* behind those of event_table: events that only hits name */
+    uint32_t n_present; /* in event_table */
+    wm_hits_t hits;
+    wm_rows_t wires;
+    wm_column_t event_id, wire_event_id, plane, wire, tpc, adc;
+    int32_t *cell; /* plane, wire and tpc of an event's wires, then their plane's index */
+    size_t cell_max;
+    wm_wire_t *row; /* of an event's wires */
+    size_t row_max;
+    wm_waves_t *waves;
+    char note[400]; /* why an index of the file is not used */
+} opensamples_t;
+
+static void opensamples_destroy (wm_reader_t *reader)
+{
+    opensamples_t *self = (opensamples_t *) reader;
+    wm_waves_destroy (&self->waves);
+    wm_column_t *list[] = { &self->event_id, &self->wire_event_id, &self->plane,
+                            &self->wire,     &self->tpc,           &self->adc };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        wm_h5_column_close (list[i]);
+    wm_hits_clear (&self->hits);
+    wm_rows_clear (&self->wires);
+    wm_index_clear (&self->index);
+    wm_h5_close (&self->file);
+    free (self->cell);
+    free (self->row);
+    free (self);
+}
+
+/* The planes that an event's wires tell of.  */
+static wm_fault_t planes_find (opensamples_t *self, wm_event_t *event, uint64_t n_wire,
+                               const char *where, wm_error_t *error)
+{
+    const int32_t *plane = self->cell, *wire = plane + n_wire, *tpc = wire + n_wire;
+    wm_fault_t fault = WM_OK;
+    for (uint64_t i = 0; i < n_wire && !fault; i++) {
+        if (wire[i] < 0 || wire[i] >= (int32_t) WM_EVENT_WIRES_MAX)
+            return wm_fault (error, WM_EBATCH, "%s: wire_table has local_wire %d", where, wire[i]);
+        uint32_t p = 0;
+        while (p < event->n_plane &&
+               (event->plane[p].plane != plane[i] || event->plane[p].tpc != tpc[i]))
+            p++;
+        if (p == event->n_plane) {
+            fault = wm_event_reserve (&event->plane, &event->plane_max, p + 1ull,
+                                      sizeof *event->plane, error);
+            if (fault)
+                return fault;
+            event->plane[event->n_plane++] =
+                (wm_event_plane_t){ 0, tpc[i], plane[i], 0, 0, 0, 0, 0 };
+        }
+        if (event->plane[p].n_wire <= (uint32_t) wire[i])
+            event->plane[p].n_wire = (uint32_t) wire[i] + 1;
+    }
+    for (uint32_t p = 0; p < event->n_plane && self->reader.spec->n_wire; p++)
+        event->plane[p].n_wire = self->reader.spec->n_wire;
+    return wm_event_sort_planes (event, where, error);
+}
+
+/* Refuses an event that has a wire twice.  */
+static wm_fault_t wires_check (opensamples_t *self, const wm_span_t *span, uint64_t n_span,
+                               uint64_t n_wire, const char *where, wm_error_t *error)
+{
+    const int32_t *plane = self->cell, *wire = plane + n_wire, *tpc = wire + n_wire;
+    wm_fault_t fault =
+        wm_event_reserve (&self->row, &self->row_max, n_wire + 1, sizeof *self->row, error);
+    uint64_t at = 0;
+    for (uint64_t s = 0; s < n_span && !fault; s++)
+        for (uint32_t k = 0; k < span[s].count; k++, at++)
+            self->row[at] = (wm_wire_t){ 0, 0, tpc[at], plane[at], wire[at], span[s].first + k };
+    return fault ? fault
+                 : wm_wires_check (self->row, n_wire, where, "wire_table: rows",
+                                   "it is unclear which waveform is the wire's; write one row for "
+                                   "each wire of an event",
+                                   error);
+}
+
+static wm_fault_t waves_read (opensamples_t *self, wm_event_t *event, const wm_span_t *span,
+                              uint64_t n_span, uint64_t n_wire, wm_error_t *error)
+{
+    const int32_t *plane = self->cell, *wire = plane + n_wire, *tpc = wire + n_wire;
+    wm_fault_t fault = WM_OK;
+    uint64_t at = 0;
+    for (uint64_t s = 0; s < n_span && !fault; s++) {
+        const uint64_t end = span[s].first + (uint64_t) span[s].count;
+        for (uint64_t row = span[s].first; row < end && !fault; row++, at++) {
+            const float *adc;
+            fault = wm_waves_row (self->waves, row, end, &adc, error);
+            if (!fault)
+                fault = wm_waves_keep (
+                    event, adc, event->n_tick, 0,
+                    &(wm_waves_place_t){ wm_event_plane (event, 0, tpc[at], plane[at]),
+                                         (uint32_t) wire[at] },
+                    1, error);
+        }
+    }
+    return fault;
+}
+
+/* The rows of an event's wires, and the planes that they tell of.  */
+static wm_fault_t opensamples_planes (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                      wm_error_t *error)
+{
+    opensamples_t *self = (opensamples_t *) reader;
+    const int64_t *id = self->index.event[ordinal].id;
+    event->run = id[0], event->subrun = id[1], event->event = id[2];
+    event->n_tick = self->adc.width;
+    event->tick_us = event->trigger_offset = event->tau_us = NAN;
+    char where[480];
+    wm_layout_where (where, sizeof where, self->file, event);
+    uint64_t n_span, n_wire;
+    const wm_span_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
+    wm_fault_t fault;
+    if ((fault =
+             wm_rows_check (&self->wires, &self->index, &self->wire_event_id, ordinal, error)) ||
+        (fault = wm_event_reserve (&self->cell, &self->cell_max, 3 * n_wire + 1, 4, error)) ||
+        (fault = wm_h5_read_spans (&self->plane, span, n_span, WM_H5_I32, self->cell, error)) ||
+        (fault =
+             wm_h5_read_spans (&self->wire, span, n_span, WM_H5_I32, self->cell + n_wire, error)) ||
+        (fault = wm_h5_read_spans (&self->tpc, span, n_span, WM_H5_I32, self->cell + 2 * n_wire,
+                                   error)))
+        return fault;
+    return planes_find (self, event, n_wire, where, error);
+}
+
+static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t *event,
+                                     wm_error_t *error)
+{
+    opensamples_t *self = (opensamples_t *) reader;
+    const bool has_hits = self->hits.event_id->data;
+    event->is_missing = ordinal >= self->n_present;
+    if (event->is_missing) {
+        const int64_t *id = self->index.event[ordinal].id;
+        event->run = id[0], event->subrun = id[1], event->event = id[2];
+        return wm_hits_read (&self->hits, ordinal, event, error);
+    }
+    uint64_t n_span, n_wire;
+    const wm_span_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
+    char where[480];
+    wm_fault_t fault = opensamples_planes (reader, ordinal, event, error);
+    wm_layout_where (where, sizeof where, self->file, event);
+    if (fault ||
+        (has_hits && (fault = wm_rows_check (&self->hits.rows, &self->index, self->hits.event_id,
+                                             ordinal, error))) ||
+        (fault = wires_check (self, span, n_span, n_wire, where, error)) ||
+        (fault = waves_read (self, event, span, n_span, n_wire, error)) ||
+        (fault = wm_event_arrange (event, where, error)))
+        return fault;
+    return has_hits ? wm_hits_read (&self->hits, ordinal, event, error) : WM_OK;
+}
+
+static wm_fault_t opensamples_rows (wm_reader_t *reader, uint64_t first, uint32_t count,
+                                    const wm_reader_rows_t *rows, wm_error_t *error)
+{
+    return wm_hits_rows (&((opensamples_t *) reader)->hits, first, count, rows, error);
+}
+
+static const char *opensamples_note (wm_reader_t *reader)
+{
+    return ((opensamples_t *) reader)->note;
+}
+
+static wm_source_t opensamples_source (wm_reader_t *reader)
+{
+    opensamples_t *self = (opensamples_t *) reader;
+    return (wm_source_t){ self->file, &self->index, &self->hits };
+}
+
+static const wm_layout_t layout = { .name = "OpenSamples",
+                                    .event = opensamples_event,
+                                    .rows = opensamples_rows,
+                                    .destroy = opensamples_destroy,
+                                    .unmatched = opensamples_note,
+                                    .planes = opensamples_planes,
+                                    .source = opensamples_source };
+
+static wm_fault_t columns_open (opensamples_t *self, wm_error_t *error)
+{
+    struct {
+        const char *name;
+        wm_h5_class_t class;
+        uint32_t width;
+        wm_column_t *column;
+    } list[] = { { "event_table/event_id", WM_H5_INTEGER, 3, &self->event_id },
+                 { "wire_table/event_id", WM_H5_INTEGER, 3, &self->wire_event_id },
+                 { "wire_table/local_plane", WM_H5_INTEGER, 1, &self->plane },
+                 { "wire_table/local_wire", WM_H5_INTEGER, 1, &self->wire },
+                 { "wire_table/tpc", WM_H5_INTEGER, 1, &self->tpc },
+                 { "wire_table/adc", WM_H5_FLOAT, 0, &self->adc } };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_column_t *column = list[i].column;
+        wm_fault_t fault =
+            wm_h5_column (self->file, list[i].name, list[i].class, list[i].width, column, error);
+        if (fault)
+            return fault;
+        if (i > 1 && column->n_row != self->wire_event_id.n_row)
+            return wm_fault (error, WM_EBATCH, "%s: %s has %llu rows, wire_table/event_id %llu",
+                             wm_h5_path (self->file), column->name,
+                             (unsigned long long) column->n_row,
+                             (unsigned long long) self->wire_event_id.n_row);
+    }
+    if (self->adc.n_dim != 2)
+        return wm_fault (error, WM_EBATCH, "%s: wire_table/adc is not of shape (wires, ticks)",
+                         wm_h5_path (self->file));
+    if (self->adc.width > WM_EVENT_TICKS_MAX)
+        return wm_fault (error, WM_EBATCH,
+                         "%s: wire_table/adc has %u ticks, more than %u: longer readouts are read "
+                         "in the exchange layout only (schema/FORMATS.md)",
+                         wm_h5_path (self->file), self->adc.width, WM_EVENT_TICKS_MAX);
+    self->waves = wm_waves_new (&self->adc, error);
+    return self->waves ? WM_OK : WM_EHOST;
+}
+
+/* Takes a table's rows from its event_id.seq_cnt, if there is one that fits.  */
+static wm_fault_t runs_take (opensamples_t *self, const char *table, const wm_column_t *event_id,
+                             wm_rows_t *rows, wm_error_t *error)
+{
+    char name[96], wrong[160];
+    wm_column_t runs;
+    wm_error_t why;
+    snprintf (name, sizeof name, "%s/event_id.seq_cnt", table);
+    if (!wm_h5_has (self->file, name))
+        return WM_OK;
+    wm_fault_t fault = wm_h5_column (self->file, name, WM_H5_INTEGER, 2, &runs, &why);
+    if (fault == WM_EBATCH)
+        fault = WM_OK, snprintf (wrong, sizeof wrong, "it is not of integers (events, 2)");
+    else if (fault)
+        *error = why;
+    else
+        fault = wm_rows_runs (rows, &self->index, event_id, &runs, wrong, error);
+    wm_h5_column_close (&runs);
+    if (!fault && *wrong) {
+        const size_t at = strlen (self->note);
+        snprintf (self->note + at, sizeof self->note - at, "%s%s is not used: %s", at ? "; " : "",
+                  name, wrong);
+    }
+    return fault;
+}
+
+static wm_fault_t rows_find (opensamples_t *self, const wm_hits_names_t *names, wm_error_t *error)
+{
+    const bool has_hits = self->reader.spec->points != WM_POINTS_WINDOWS;
+    wm_fault_t fault;
+    if ((fault = wm_index_read (&self->index, &self->event_id, false, error)) ||
+        (has_hits && (fault = wm_hits_columns (&self->hits, self->file, names, error))) ||
+        (fault = runs_take (self, "wire_table", &self->wire_event_id, &self->wires, error)) ||
+        (has_hits &&
+         (fault = runs_take (self, "hit_table", self->hits.event_id, &self->hits.rows, error))))
+        return fault;
+    if (!self->wires.by_runs && (fault = wm_rows_scan (&self->wires, &self->index,
+                                                       &self->wire_event_id, NULL, false, error)))
+        return fault;
+    self->n_present = self->index.n_event;
+    return has_hits ? wm_hits_scan (&self->hits, &self->index, error) : WM_OK;
+}
+
+wm_reader_t *wm_opensamples_open (wm_h5_t **file, const wm_spec_t *spec, wm_error_t *error)
+{
+    static const wm_hits_names_t names = { .tpc = "tpc",
+                                           .plane = "local_plane",
+                                           .wire = "local_wire",
+                                           .time = "local_time",
+                                           .id = "hit_id" };
+    opensamples_t *self = calloc (1, sizeof *self);
+    if (!self) {
+        wm_fault (error, WM_EHOST, "out of memory");
+        wm_h5_close (file);
+        return NULL;
+    }
+    self->reader = (wm_reader_t){ .layout = &layout, .spec = spec };
+    self->file = *file;
+    *file = NULL;
+    if (columns_open (self, error) || rows_find (self, &names, error)) {
+        opensamples_destroy (&self->reader);
+        return NULL;
+    }
+    self->reader.n_event = self->index.n_event;
+    self->reader.n_missing = self->index.n_event - self->n_present;
+    self->reader.n_row = self->hits.event_id->n_row;
+    return &self->reader;
+}

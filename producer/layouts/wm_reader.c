@@ -1,0 +1,455 @@
+/* wm_reader.c - recognises a file's layout and opens it.  */
+#include "producer/layouts/wm_reader.h"
+
+#include "producer/layouts/wm_frames.h"
+#include "producer/layouts/wm_hits_csv.h"
+#include "producer/layouts/wm_layout.h"
+#include "producer/layouts/wm_match.h"
+#include "producer/layouts/wm_points.h"
+#include "producer/layouts/wm_spacepoints.h"
+#include "schema/base/wm_file.h"
+#include "schema/base/wm_kind.h"
+#include "schema/base/wm_path.h"
+#include "schema/base/wm_url.h"
+#include "schema/wm_pair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SPARE_BYTES (64u << 20) /* more than reading a chunk takes */
+
+/* Only frames have tags.  */
+static bool has_no_tags (const char *path, const wm_spec_t *spec, wm_error_t *error)
+{
+    if (spec->n_tag)
+        wm_fault (
+            error, WM_EBATCH,
+            "%.300s: --spec has tags, which are of Wire-Cell frames (--input FRAMES --channels "
+            "MAP); this file has none",
+            path);
+    return !spec->n_tag;
+}
+
+static wm_reader_t *hdf5_open (const char *path, const char *dataset, const wm_spec_t *spec,
+                               wm_error_t *error)
+{
+    wm_h5_t *file = wm_h5_open (path, error);
+    if (!file)
+        return NULL;
+    char text[96], list[WM_H5_LIST_BYTES];
+    if (dataset)
+        return wm_dense_open (&file, dataset, error);
+    if (wm_h5_text (file, "layout", text, sizeof text)) {
+        if (!strcmp (text, "wiremill-exchange-1")) {
+            if (has_no_tags (path, spec, error))
+                return wm_exchange_open (&file, spec, error);
+        } else if (!strncmp (text, "wiremill-scores-", strlen ("wiremill-scores-")))
+            wm_fault (error, WM_EBATCH, "%.300s: an output of wiremill, not an input", path);
+        else
+            wm_fault (error, WM_EBATCH,
+                      "%.300s: its attribute layout is '%s', wiremill reads 'wiremill-exchange-1'",
+                      path, text);
+    } else if (wm_h5_has (file, "roi_table"))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: the attribute layout is missing; if it is the exchange layout, set "
+                  "f.attrs[\"layout\"] = \"wiremill-exchange-1\"",
+                  path);
+    else if (spec->points == WM_POINTS_WINDOWS && wm_frames_are (file))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: Wire-Cell frames: give their channel map by --channels", path);
+    else if (wm_h5_has (file, "chargehits") ||
+             (wm_h5_has (file, "hit_table") && !wm_h5_has (file, "wire_table")))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: hits without planes: give the file of their planes by --planes, and a "
+                  "channel map by --channels",
+                  path);
+    else if (wm_h5_has (file, "hit_table") || wm_h5_has (file, "wire_table")) {
+        if (has_no_tags (path, spec, error))
+            return wm_opensamples_open (&file, spec, error);
+    } else if (wm_h5_only_dataset (file, text, sizeof text))
+        return wm_dense_open (&file, text, error);
+    else
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: neither events nor one dataset of patches; where there are several, "
+                  "name one: FILE.h5:/DATASET; it has %s",
+                  path, wm_h5_list (file, "", list));
+    wm_h5_close (&file);
+    return NULL;
+}
+
+/* A library that had no memory for a sound file reports it as damaged. So where not even
+   SPARE_BYTES of address space are left, this machine is to blame and the input is read another
+   time.  */
+static wm_fault_t blame (wm_fault_t fault, wm_error_t *error)
+{
+    if (fault != WM_EBATCH || wm_h5_has_room (SPARE_BYTES))
+        return fault;
+    const wm_error_t found = *error;
+    return wm_fault (error, WM_EHOST, "too little memory to tell whether a file is damaged: %.300s",
+                     found.text);
+}
+
+/* What a campaign reads of an open input: its hits, or windows on its planes, where it has any.  */
+static wm_reader_t *with_points (wm_reader_t *self, const wm_spec_t *spec, wm_error_t *error)
+{
+    if (self && spec->points == WM_POINTS_WINDOWS && self->layout->planes)
+        self = wm_points_open (&self, spec, error);
+    else if (self && spec->points == WM_POINTS_SPACEPOINTS && self->layout->source)
+        self = wm_spacepoints_open (&self, spec, error);
+    return self;
+}
+
+wm_reader_t *wm_reader_open_frames (const char *name, const char *channels, const char *pedestal,
+                                    const wm_spec_t *spec, wm_error_t *error)
+{
+    wm_reader_t *self = NULL;
+    if (spec->points != WM_POINTS_WINDOWS)
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: --channels without --planes goes with points: windows in --spec", name);
+    else
+        self = with_points (wm_planes_open (name, channels, pedestal, spec, error), spec, error);
+    if (!self)
+        blame (error->fault, error);
+    return self;
+}
+
+wm_reader_t *wm_reader_open_pair (const char *name, const wm_reader_pair_t *pair,
+                                  const wm_spec_t *spec, wm_error_t *error)
+{
+    wm_reader_t *self = NULL;
+    wm_h5_t *file =
+        wm_hits_csv_is (name) ? wm_hits_csv_open (name, error) : wm_h5_open (name, error);
+    if (file)
+        self = with_points (wm_joined_open (&file, pair, spec, error), spec, error);
+    wm_h5_close (&file);
+    if (!self)
+        blame (error->fault, error);
+    return self;
+}
+
+wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, wm_error_t *error)
+{
+    size_t length = wm_path_length (name);
+    char *path = strndup (name, length);
+    if (!path) {
+        wm_fault (error, WM_EHOST, "out of memory");
+        return NULL;
+    }
+    const char *dataset = name[length] ? name + length + 1 : NULL;
+    uint8_t magic[6] = { 0 };
+    wm_reader_t *self = NULL;
+    const int fd = wm_file_open (path, NULL, error);
+    if (fd < 0 && wm_kind_of (path) == WM_KIND_BROKEN)
+        wm_fault (error, WM_EBATCH, "%.300s: a symbolic link to a file that does not exist", path);
+    else if (fd >= 0 && read (fd, magic, sizeof magic) < 0)
+        wm_fault (error, WM_EBATCH, "%.300s: cannot be read: %s", path, strerror (errno));
+    else if (fd >= 0 && wm_hits_csv_is (path))
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: a text; if it is a CSV of hits, give the file of their planes by "
+                  "--planes, and a channel map by --channels",
+                  path);
+    else if (fd >= 0 && !dataset &&
+             (!memcmp (magic, "\x93NUMPY", 6) ||
+              (length > 4 && !strcmp (path + length - 4, ".npy"))))
+        self = wm_npy_open (path, error);
+    else if (fd >= 0)
+        self = with_points (hdf5_open (path, dataset, spec, error), spec, error);
+    if (fd >= 0)
+        close (fd);
+    free (path);
+    if (self && spec->result == WM_RESULT_IMAGE && !self->layout->planes) {
+        wm_fault (error, WM_EBATCH,
+                  "%.300s: ready-made patches: nothing tells where in a plane they lie, so that "
+                  "result: image cannot put their images together",
+                  name);
+        wm_reader_destroy (&self);
+    }
+    if (!self)
+        blame (error->fault, error);
+    return self;
+}
+
+void wm_reader_destroy (wm_reader_t **self_p)
+{
+    if (*self_p)
+        (*self_p)->layout->destroy (*self_p);
+    *self_p = NULL;
+}
+
+const char *wm_reader_joined (wm_reader_t *self)
+{
+    static char text[96];
+    if (self->layout->joined || !self->layout->source)
+        return self->layout->joined ? self->layout->joined (self) : "";
+    snprintf (text, sizeof text, "%.70s read in ticks",
+              self->layout->source (self).hits->time.name);
+    return text;
+}
+
+const char *wm_reader_unmatched (wm_reader_t *self)
+{
+    return self->layout->unmatched ? self->layout->unmatched (self) : "";
+}
+
+const char *wm_reader_layout (const wm_reader_t *self)
+{
+    return self->layout->name;
+}
+
+bool wm_reader_has_planes (const wm_reader_t *self)
+{
+    return strcmp (self->layout->name, "dense patches") != 0;
+}
+
+bool wm_reader_is_joined (const wm_reader_t *self)
+{
+    return !strcmp (self->layout->name, "joined");
+}
+
+void wm_reader_match (const wm_reader_t *self, const wm_event_t *event, wm_match_t *match)
+{
+    if (!self->layout->source || self->spec->points != WM_POINTS_HITS)
+        return;
+    const double tick_us = self->spec->tick_us > 0 ? self->spec->tick_us : event->tick_us;
+    wm_match_add (match, event,
+                  wm_reader_is_joined (self) ? 0 : tick_us); /* it has compared them */
+}
+
+uint32_t wm_reader_n_event (const wm_reader_t *self)
+{
+    return self->n_event;
+}
+
+uint32_t wm_reader_n_missing (const wm_reader_t *self)
+{
+    return self->n_missing;
+}
+
+uint64_t wm_reader_n_row (const wm_reader_t *self)
+{
+    return self->n_row;
+}
+
+uint32_t wm_reader_of_row (wm_reader_t *self, uint64_t row)
+{
+    uint64_t n_span, n_row;
+    const wm_rows_t *rows = self->layout->source ? &self->layout->source (self).hits->rows : NULL;
+    for (uint32_t o = 0; rows && rows->start && o < self->n_event; o++) {
+        const wm_span_t *span = wm_rows_of (rows, o, &n_span, &n_row);
+        for (uint64_t i = 0; i < n_span; i++)
+            if (row >= span[i].first && row - span[i].first < span[i].count)
+                return o;
+    }
+    return UINT32_MAX;
+}
+
+/* ---- whether the model takes what an input gives --------------------------------------------- */
+
+/* A shape without the number of its patches: that of an array, or of what a model takes.  */
+typedef struct {
+    uint32_t n, n_size; /* dimensions; those that are not 1, in `size` */
+    uint64_t dim[8], size[8], n_value;
+} shape_t;
+
+static void shape_add (shape_t *self, uint64_t dim)
+{
+    self->dim[self->n++] = dim;
+    if (dim != 1)
+        self->size[self->n_size++] = dim;
+    if (__builtin_mul_overflow (self->n_value, dim, &self->n_value))
+        self->n_value = UINT64_MAX;
+}
+
+static shape_t shape_parse (const char *text)
+{
+    shape_t self = { .n_value = 1 };
+    for (char *end; self.n < 8 && *text; text = end + (*end == 'x')) {
+        const uint64_t dim = strtoull (text, &end, 10);
+        if (end == text)
+            break;
+        shape_add (&self, dim);
+    }
+    return self;
+}
+
+static bool is_same (const shape_t *a, const shape_t *b)
+{
+    return a->n_size == b->n_size && !memcmp (a->size, b->size, a->n_size * sizeof *a->size);
+}
+
+static int compare (const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *) a, y = *(const uint64_t *) b;
+    return (x > y) - (x < y);
+}
+
+static shape_t sorted (shape_t self)
+{
+    qsort (self.size, self.n_size, sizeof *self.size, compare);
+    return self;
+}
+
+/* What in NumPy makes (N, `wanted`) of an array of this shape; "": nothing that is known here.  */
+static void cure_find (const uint64_t *dim, uint32_t n_dim, const shape_t *wanted, char text[120])
+{
+    shape_t whole = { .n_value = 1 }, one = whole;
+    *text = 0;
+    for (uint32_t d = 0; d < n_dim; d++)
+        shape_add (&whole, dim[d]);
+    for (uint32_t d = 1; d < n_dim; d++)
+        shape_add (&one, dim[d]);
+    if (is_same (&whole, wanted)) {
+        snprintf (text, 120, "one patch alone is a[None] in NumPy");
+        return;
+    }
+    for (uint32_t axis = n_dim - 1; axis > 0; axis--) {
+        shape_t left = { .n_value = 1 };
+        for (uint32_t d = 0; d < n_dim; d++)
+            if (d != axis)
+                shape_add (&left, dim[d]);
+        if (dim[axis] != 1 && is_same (&left, wanted)) {
+            snprintf (text, 120, "numpy.moveaxis (a, %d, 0)?", axis == n_dim - 1 ? -1 : (int) axis);
+            return;
+        }
+    }
+    const shape_t a = sorted (one), b = sorted (*wanted);
+    if (one.n_value == wanted->n_value)
+        snprintf (text, 120, "%sgive them flat, (N, %llu), in the model's order",
+                  is_same (&a, &b) ? "turn them (numpy.transpose), or " : "",
+                  (unsigned long long) wanted->n_value);
+}
+
+static wm_fault_t patches_fit (const wm_reader_t *self, const char *name, const shape_t *wanted,
+                               wm_error_t *error)
+{
+    char given_text[200], wanted_text[200], cure[120];
+    shape_t given = { .n_value = 1 };
+    for (uint32_t d = 1; d < self->n_dim; d++)
+        shape_add (&given, self->dim[d]);
+    if (given.n_value == wanted->n_value &&
+        (given.n <= 1 || wanted->n_size <= 1 || is_same (&given, wanted)))
+        return WM_OK;
+    cure_find (self->dim, self->n_dim, wanted, cure);
+    return wm_fault (error, WM_EBATCH, "%.300s: its shape is %s, the model takes %s%s%s", name,
+                     wm_h5_shape (given_text, "", self->dim, self->n_dim),
+                     wm_h5_shape (wanted_text, "N", wanted->dim, wanted->n), *cure ? ": " : "",
+                     cure);
+}
+
+/* Patches that are cut from planes, of another size than the model's.  */
+static wm_fault_t cut_misfits (const wm_reader_t *self, const char *name, const shape_t *wanted,
+                               uint32_t n_input, wm_error_t *error)
+{
+    const wm_spec_t *spec = self->spec;
+    char cut[80] = "", takes[200], ready[200], cure[360];
+    if (spec->n_channel > 1)
+        snprintf (cut, sizeof cut, "%u, ", spec->n_channel);
+    wm_h5_shape (takes, "", wanted->dim, wanted->n);
+    wm_h5_shape (ready, "N", wanted->dim, wanted->n);
+    if (n_input > 1)
+        return wm_fault (error, WM_EBATCH,
+                         "%.300s: the model has %u inputs of %llu values together, which no plane "
+                         "gives: it takes ready patches alone, %s",
+                         name, n_input, (unsigned long long) wanted->n_value, ready);
+    if (wanted->n_size == 2)
+        snprintf (cure, sizeof cure, "write patch: [%llu, %llu] into --spec",
+                  (unsigned long long) wanted->size[0], (unsigned long long) wanted->size[1]);
+    else if (wanted->n_size == 3)
+        snprintf (cure, sizeof cure,
+                  "channels need points: spacepoints or windows with channels: %llu in --spec; or "
+                  "give ready patches, %s",
+                  (unsigned long long) (wanted->size[0] < wanted->size[2] ? wanted->size[0]
+                                                                          : wanted->size[2]),
+                  ready);
+    else
+        snprintf (cure, sizeof cure, "give ready patches, %s", ready);
+    return wm_fault (error, WM_EBATCH,
+                     "%.300s: its planes are cut to patches of (%s%u, %u), the model takes %s: %s",
+                     name, cut, spec->patch_wire, spec->patch_bin, takes, cure);
+}
+
+wm_fault_t wm_reader_fits (const wm_reader_t *self, const char *name, uint32_t n_value,
+                           const char *shape, wm_error_t *error)
+{
+    uint32_t n_input = 1;
+    for (const char *c = shape; *c; c++)
+        n_input += *c == '+';
+    shape_t wanted = shape_parse (*shape && n_input == 1 ? shape : "");
+    if (!n_value)
+        return WM_OK;
+    if (!wanted.n)
+        shape_add (&wanted, n_value);
+    if (self->n_dim)
+        return patches_fit (self, name, &wanted, error);
+    return wm_spec_values (self->spec) == n_value
+               ? WM_OK
+               : cut_misfits (self, name, &wanted, n_input, error);
+}
+
+static wm_reader_t *input_open (const char *file, const char *name, const wm_pins_t *pins,
+                                const wm_spec_t *spec, wm_error_t *error)
+{
+    char planes[PATH_MAX];
+    if (!*pins->planes && *pins->channels)
+        return wm_reader_open_frames (file, pins->channels, pins->pedestal, spec, error);
+    if (!*pins->planes)
+        return wm_reader_open (file, spec, error);
+    if (!wm_pair_planes (pins, name, planes)) {
+        wm_fault (error, WM_EBATCH, "%.300s: the path of its planes is too long", name);
+        return NULL;
+    }
+    if (wm_url_of (planes)) {
+        wm_fault (
+            error, WM_EBATCH,
+            "%.200s: its planes would be %.200s: wiremill copies inputs from servers, but not "
+            "these files; begin again with --planes FOLDER/{stem}.h5 of a folder here",
+            name, planes);
+        return NULL;
+    }
+    const wm_reader_pair_t pair = { planes, pins->channels, pins->hit_time, pins->hit_offset,
+                                    pins->pedestal };
+    return wm_reader_open_pair (file, &pair, spec, error);
+}
+
+wm_reader_t *wm_reader_open_input (const char *file, const char *name, const wm_pins_t *pins,
+                                   const char *shape, const wm_spec_t *spec, wm_error_t *error)
+{
+    wm_reader_t *self = input_open (file, name, pins, spec, error);
+    if (self && wm_reader_fits (self, name, pins->n_value, shape, error))
+        wm_reader_destroy (&self);
+    return self;
+}
+
+wm_fault_t wm_reader_event (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
+                            wm_error_t *error)
+{
+    wm_event_reset (event);
+    return blame (self->layout->event (self, ordinal, event, error), error);
+}
+
+wm_fault_t wm_reader_planes (wm_reader_t *self, uint32_t ordinal, wm_event_t *event,
+                             wm_error_t *error)
+{
+    if (!self->layout->planes)
+        return wm_reader_event (self, ordinal, event, error);
+    wm_event_reset (event);
+    return blame (self->layout->planes (self, ordinal, event, error), error);
+}
+
+wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
+                           const wm_reader_rows_t *rows, wm_error_t *error)
+{
+    for (uint32_t i = 0; i < count && rows->wire; i++)
+        rows->wire[i] = -1, rows->time[i] = -1;
+    return blame (self->layout->rows (self, first, count, rows, error), error);
+}
+
+void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event)
+{
+    char name[128];
+    snprintf (text, bytes_max, "%s: %s", wm_h5_path (file), wm_event_say (event, name));
+}

@@ -1,0 +1,65 @@
+/* show_event.h - the pictures of `wiremill show --output`: what is asked for, what was read.  */
+#ifndef SHOW_EVENT_H
+#define SHOW_EVENT_H
+
+#include "kernels/patch/wm_spec.h"
+#include "producer/files/wm_event.h"
+#include "producer/files/wm_h5.h"
+#include "producer/files/wm_scores.h"
+#include "producer/layouts/wm_reader.h"
+#include "schema/option/wm_option.h"
+#include "schema/wm_pins.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+typedef enum { WM_SHOW_SVG, WM_SHOW_PNG, WM_SHOW_HTML } wm_show_kind_t;
+
+typedef struct {
+    /* what is asked for */
+    const char *path, *output;     /* scores, and the picture */
+    char input[WM_PINS_BYTES_MAX]; /* "": of images, which need none */
+    wm_reader_pair_t pair;
+    char planes[PATH_MAX], channels[PATH_MAX], hit_time[8], hit_offset[24],
+        pedestal[24]; /* of it */
+    wm_show_kind_t kind;
+    bool has_event, has_hit, is_worst, has_zoom;
+    int64_t id[4];                /* run, subrun, event, hit_id */
+    int64_t cryostat, tpc, plane; /* -1: any */
+    double zoom[4];               /* wires from, to; ticks from, to */
+    const char *against;          /* another output, for the worst hit; NULL: the truth */
+    const char *score;            /* colour by this score alone; NULL: by the largest */
+
+    /* what was read */
+    wm_spec_t spec;
+    char model[80];
+    wm_scores_t scores;
+    int32_t *truth; /* (scores.n_row), or NULL; a label's place, -1: none of them */
+    wm_reader_t *reader;
+    wm_event_t event;
+    double other[WM_SCORES_LABELS_MAX]; /* scores of that output for the worst hit */
+    uint32_t hit;                       /* of the event; UINT32_MAX: none asked for */
+} wm_show_t;
+
+/* The picture of an output; the exit code.  */
+int wm_show_picture (const wm_args_t *args, const char *path);
+
+/* Reads a frame of an output with images as the event. WM_EBATCH: there is none, or it is damaged;
+   WM_EUSAGE: it has no such event, or no hits, which were asked for.  */
+wm_fault_t wm_show_image (wm_show_t *show, wm_h5_t *file, wm_error_t *error);
+
+/* Gives up what reading needs not, and reads scores, input, truth and the event. In a process that
+   ends then: nothing is freed. WM_EBATCH: a file cannot be read, or has nothing to draw.  */
+wm_fault_t wm_show_read (wm_show_t *self, wm_error_t *error);
+
+/* Draws the event's plane with most hits as a part of a page, by scores alone. Faults as below.  */
+wm_fault_t wm_show_figure (const wm_show_t *self, FILE *out, wm_error_t *error);
+
+/* Draws what was read; WM_EUSAGE: there is no such plane.  */
+wm_fault_t wm_show_draw (const wm_show_t *self, FILE *out, wm_error_t *error);
+
+/* Returns the label of a row's largest score; n_label: it is held.  */
+uint32_t wm_show_label (const wm_show_t *self, uint32_t row);
+double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row);
+
+#endif

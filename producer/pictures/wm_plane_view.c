@@ -1,0 +1,380 @@
+/* wm_plane_view.c - see wm_view.h.  */
+#include "producer/pictures/wm_plane_view.h"
+
+#include "producer/pictures/wm_png.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIXELS_X 1600u /* of the background, at most */
+#define PIXELS_Y 1000u
+#define LEVELS 48 /* of grey: few, so that they compress well */
+#define SCALE_COLOUR "#222222"
+#define MOST_SHARE 0.99 /* of the pixels with charge are not darker than the darkest */
+
+void wm_view_clear (wm_view_t *self)
+{
+    for (uint32_t k = 0; k < self->n_class; k++) {
+        free (self->class[k].x);
+        free (self->class[k].y);
+    }
+    free (self->pixel);
+    memset (self, 0, sizeof *self);
+}
+
+wm_fault_t wm_view_add (wm_view_t *self, uint32_t k, double wire, double tick, wm_error_t *error)
+{
+    wm_view_class_t *class = &self->class[k];
+    if (class->n == class->n_max) {
+        const uint32_t most = class->n_max ? 2 * class->n_max : 256;
+        float *x = realloc (class->x, most * sizeof *x);
+        class->x = x ? x : class->x;
+        float *y = realloc (class->y, most * sizeof *y);
+        class->y = y ? y : class->y;
+        if (!x || !y)
+            return wm_fault (error, WM_EHOST, "out of memory for %u hits of a picture", most);
+        class->n_max = most;
+    }
+    class->x[class->n] = (float) wire;
+    class->y[class->n++] = (float) tick;
+    return WM_OK;
+}
+
+/* ---- the background -------------------------------------------------------------------------- */
+
+/* The value that most of those above 0 do not pass, to 1 in 128: floats that are not negative are
+   in the order of their bits, so that the upper 16 are counted.  */
+static double saturation (const float *value, size_t n, uint32_t *count)
+{
+    uint64_t n_some = 0, n_below = 0;
+    uint32_t bits, k = 0;
+    memset (count, 0, 65536 * sizeof *count);
+    for (size_t i = 0; i < n; i++)
+        if (value[i] > 0) {
+            memcpy (&bits, &value[i], sizeof bits);
+            count[bits >> 16]++;
+            n_some++;
+        }
+    if (!n_some)
+        return 1;
+    while ((double) (n_below += count[k]) < MOST_SHARE * (double) n_some)
+        k++;
+    float most;
+    bits = k << 16 | 0xffff;
+    memcpy (&most, &bits, sizeof most);
+    return (double) most;
+}
+
+/* Puts the largest |ADC| of a region of interest into the pixels below it.  */
+static void roi_paint (const wm_view_t *self, const wm_event_t *event, const wm_roi_t *roi,
+                       float *value)
+{
+    const double scale_x = self->n_x / (self->x.to - self->x.from),
+                 scale_y = self->n_y / (self->y.to - self->y.from);
+    const double wire = (double) roi->wire - self->x.from;
+    if (wire < 0 || roi->wire >= self->x.to)
+        return;
+    /* A wire is as wide as a pixel, or several of them.  */
+    const uint32_t x0 = (uint32_t) (wire * scale_x),
+                   x1 = (uint32_t) fmin (self->n_x, fmax (x0 + 1, floor ((wire + 1) * scale_x)));
+    for (uint32_t i = 0; i < roi->count; i++) {
+        const double tick = (double) roi->tick + i - self->y.from;
+        const float charge = fabsf (event->sample[roi->value + i]);
+        if (tick < 0 || tick >= self->y.to - self->y.from || !isfinite (charge))
+            continue;
+        const uint32_t y0 = (uint32_t) (tick * scale_y),
+                       y1 =
+                           (uint32_t) fmin (self->n_y, fmax (y0 + 1, floor ((tick + 1) * scale_y)));
+        for (uint32_t y = y0; y < y1; y++)
+            for (uint32_t x = x0; x < x1; x++) {
+                float *to = &value[(size_t) (self->n_y - 1 - y) * self->n_x + x];
+                *to = charge > *to ? charge : *to;
+            }
+    }
+}
+
+wm_fault_t wm_view_charge (wm_view_t *self, const wm_event_t *event, uint32_t plane,
+                           wm_error_t *error)
+{
+    const wm_event_plane_t *p = &event->plane[plane];
+    const double wires = self->x.to - self->x.from, ticks = self->y.to - self->y.from;
+    self->n_x = (uint32_t) fmax (1, fmin (PIXELS_X, ceil (wires)));
+    self->n_y = (uint32_t) fmax (1, fmin (PIXELS_Y, ceil (ticks)));
+    const size_t n = (size_t) self->n_x * self->n_y;
+    float *value = calloc (n, sizeof *value);
+    uint32_t *space = malloc (65536 * sizeof *space);
+    self->pixel = malloc (n);
+    if (!value || !space || !self->pixel) {
+        free (value);
+        free (space);
+        return wm_fault (error, WM_EHOST, "out of memory for a picture of %zu pixels", n);
+    }
+    for (uint32_t i = 0; i < p->roi_count; i++)
+        roi_paint (self, event, &event->roi[p->roi_first + i], value);
+    self->most = saturation (value, n, space);
+    for (size_t i = 0; i < n; i++) { /* the root shows faint charge, too */
+        const double level = sqrt (fmin (1, (double) value[i] / self->most));
+        self->pixel[i] = (uint8_t) (ceil (level * LEVELS) / LEVELS * 255);
+    }
+    free (value);
+    free (space);
+    return WM_OK;
+}
+
+wm_fault_t wm_view_copy (wm_view_t *self, const wm_view_t *from, wm_error_t *error)
+{
+    const size_t n = (size_t) from->n_x * from->n_y;
+    self->pixel = malloc (n);
+    if (!self->pixel)
+        return wm_fault (error, WM_EHOST, "out of memory for a picture of %zu pixels", n);
+    memcpy (self->pixel, from->pixel, n);
+    self->n_x = from->n_x;
+    self->n_y = from->n_y;
+    self->most = from->most;
+    return WM_OK;
+}
+
+wm_fault_t wm_view_patch (wm_view_t *self, const float *patch, uint32_t n_wire, uint32_t n_bin,
+                          wm_error_t *error)
+{
+    self->pixel = malloc ((size_t) n_wire * n_bin);
+    if (!self->pixel)
+        return wm_fault (error, WM_EHOST, "out of memory for a patch");
+    self->n_x = n_wire;
+    self->n_y = n_bin;
+    self->is_signed = true;
+    self->most = 0;
+    for (size_t i = 0; i < (size_t) n_wire * n_bin; i++)
+        if (isfinite (patch[i]))
+            self->most = fmax (self->most, fabs ((double) patch[i]));
+    for (uint32_t w = 0; w < n_wire; w++)
+        for (uint32_t b = 0; b < n_bin; b++) {
+            const double v = (double) patch[(size_t) w * n_bin + b];
+            self->pixel[(size_t) (n_bin - 1 - b) * n_wire + w] =
+                (uint8_t) (128 + (self->most > 0 && isfinite (v) ? 127 * v / self->most : 0));
+        }
+    return WM_OK;
+}
+
+/* From white: to dark grey; of a patch to red below its middle, and to blue above.  */
+static void palette_fill (const wm_view_t *self, uint8_t palette[768])
+{
+    static const double blue[3] = { 8, 40, 100 }, red[3] = { 170, 20, 20 };
+    for (int i = 0; i < 256; i++)
+        for (int c = 0; c < 3; c++) {
+            const double share = self->is_signed ? abs (i - 128) / 128.0 : i / 255.0,
+                         end = !self->is_signed ? 95
+                               : i < 128        ? red[c]
+                                                : blue[c];
+            palette[3 * i + c] = (uint8_t) lround (255 + (end - 255) * share);
+        }
+}
+
+/* ---- scales in cm ---------------------------------------------------------------------------- */
+
+/* A tick of a scale in cm, which runs along the top and the right of the frame, inside it.  */
+typedef struct {
+    double x, y;       /* px, on the frame */
+    double to_x, to_y; /* the end of its line */
+    double share;      /* of its text's width, left of text_x */
+    double text_x, text_y;
+    char text[32];
+} wm_view_tick_t;
+
+#define SCALE_PX 5
+#define SCALE_LEFT_PX 60 /* of the right end of the upper scale, where both would meet */
+
+/* Returns how many ticks there are, at most 2 * WM_SVG_TICKS_MAX.  */
+static uint32_t scale_ticks (const wm_view_t *self, const wm_svg_t *plot, wm_view_tick_t *tick)
+{
+    const double cm[2] = { self->x_cm, self->y_cm };
+    const wm_svg_axis_t *axis[2] = { &self->x, &self->y };
+    uint32_t n = 0;
+    for (int k = 0; k < 2; k++) {
+        wm_svg_ticks_t at;
+        const wm_svg_axis_t scaled = { .from = axis[k]->from * cm[k], .to = axis[k]->to * cm[k] };
+        if (!(cm[k] > 0))
+            continue;
+        wm_svg_ticks (&scaled, 8, &at);
+        for (uint32_t i = 0; i < at.n; i++) {
+            wm_view_tick_t *t = &tick[n];
+            const double px =
+                k ? wm_svg_y (plot, at.at[i] / cm[k]) : wm_svg_x (plot, at.at[i] / cm[k]);
+            if (k ? px > plot->bottom - 12 || px < plot->top + 12
+                  : px < plot->left + 12 || px > plot->right - SCALE_LEFT_PX)
+                continue;
+            *t =
+                k ? (wm_view_tick_t){ plot->right, px, plot->right - SCALE_PX,
+                                      px,          1,  plot->right - SCALE_PX - 3,
+                                      px + 4,      "" }
+                  : (wm_view_tick_t){
+                        px, plot->top, px, plot->top + SCALE_PX, 0.5, px, plot->top + SCALE_PX + 12,
+                        ""
+                    };
+            snprintf (t->text, sizeof t->text, "%s cm", at.text[i]);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* ---- SVG ------------------------------------------------------------------------------------- */
+
+static double radius_of (const wm_view_t *self)
+{
+    return fmax (1.2, fmin (2.6, 0.3 * self->width / (self->x.to - self->x.from)));
+}
+
+static void draw_mark (wm_svg_t *plot, const wm_view_t *self)
+{
+    if (self->has_mark)
+        fprintf (plot->out,
+                 "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"9\" fill=\"none\" stroke=\"#222\" "
+                 "stroke-width=\"1.5\"/>\n",
+                 wm_svg_x (plot, self->mark_x), wm_svg_y (plot, self->mark_y));
+}
+
+static void draw_scales (wm_svg_t *plot, const wm_view_t *self)
+{
+    wm_view_tick_t tick[2 * WM_SVG_TICKS_MAX];
+    const uint32_t n = scale_ticks (self, plot, tick);
+    if (n)
+        fputs ("<g class=\"cm\" fill=\"" SCALE_COLOUR "\" paint-order=\"stroke\" "
+               "stroke-width=\"1\">",
+               plot->out);
+    for (uint32_t i = 0; i < n; i++) {
+        fprintf (
+            plot->out,
+            "<path stroke=\"" SCALE_COLOUR "\" d=\"M%.1f %.1fL%.1f %.1f\"/>"
+            "<text stroke=\"#fff\" stroke-width=\"3\" text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">",
+            tick[i].x, tick[i].y, tick[i].to_x, tick[i].to_y, tick[i].share < 1 ? "middle" : "end",
+            tick[i].text_x, tick[i].text_y);
+        wm_svg_text (plot->out, tick[i].text);
+        fputs ("</text>\n", plot->out);
+    }
+    if (n)
+        fputs ("</g>\n", plot->out);
+}
+
+static void draw_legend (wm_svg_t *plot, const wm_view_t *self)
+{
+    wm_svg_entry_t entry[WM_VIEW_CLASSES_MAX];
+    char text[WM_VIEW_CLASSES_MAX][80];
+    size_t n = 0;
+    for (uint32_t k = 0; k < self->n_class; k++) {
+        const wm_view_class_t *class = &self->class[k];
+        if (!class->n)
+            continue;
+        snprintf (text[n], sizeof text[n], "%s %u", class->name, class->n);
+        entry[n] = (wm_svg_entry_t){ .text = text[n], .colour = class->colour, .is_dot = true };
+        n++;
+    }
+    wm_svg_legend (plot, entry, n);
+}
+
+wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_t *error)
+{
+    uint8_t palette[768], *png = NULL;
+    size_t size = 0;
+    palette_fill (self, palette);
+    wm_fault_t fault =
+        wm_png_encode (self->pixel, self->n_x, self->n_y, palette, &png, &size, error);
+    if (fault)
+        return fault;
+    wm_svg_t plot = { .out = out,
+                      .title = self->title,
+                      .about = self->about,
+                      .at_y = at_y,
+                      .width = self->width,
+                      .height = self->height,
+                      .x = self->x,
+                      .y = self->y };
+    wm_svg_begin (&plot);
+    wm_svg_image (&plot, png, size);
+    for (uint32_t k = 0; k < self->n_class; k++)
+        if (self->class[k].n)
+            wm_svg_dots (&plot, self->class[k].x, self->class[k].y, self->class[k].n,
+                         radius_of (self), self->class[k].colour);
+    draw_mark (&plot, self);
+    draw_scales (&plot, self);
+    draw_legend (&plot, self);
+    wm_svg_end (&plot);
+    free (png);
+    return WM_OK;
+}
+
+/* ---- pixels ---------------------------------------------------------------------------------- */
+
+static void paint_axes (const wm_svg_t *plot, wm_canvas_t *canvas, double at_y,
+                        const wm_svg_ticks_t *x, const wm_svg_ticks_t *y)
+{
+    wm_canvas_frame (canvas, plot->left, at_y + plot->top, plot->right, at_y + plot->bottom,
+                     "#222222");
+    for (uint32_t i = 0; i < x->n; i++) {
+        const double at = wm_svg_x (plot, x->at[i]);
+        wm_canvas_fill (canvas, at - 0.5, at_y + plot->bottom, at + 0.5, at_y + plot->bottom + 4,
+                        "#222222");
+        wm_canvas_text (canvas, at, at_y + plot->bottom + 16, 0.5, x->text[i], false);
+    }
+    for (uint32_t i = 0; i < y->n; i++) {
+        const double at = at_y + wm_svg_y (plot, y->at[i]);
+        wm_canvas_fill (canvas, plot->left - 4, at - 0.5, plot->left, at + 0.5, "#222222");
+        wm_canvas_text (canvas, plot->left - 6, at + 4, 1, y->text[i], false);
+    }
+    wm_canvas_text (canvas, (plot->left + plot->right) / 2, at_y + plot->height - 5, 0.5,
+                    plot->x.name, false);
+    wm_canvas_text (canvas, 12, at_y + (plot->top + plot->bottom) / 2, 0.5, plot->y.name, true);
+}
+
+static void paint_scales (const wm_view_t *self, const wm_svg_t *plot, wm_canvas_t *canvas,
+                          double at_y)
+{
+    wm_view_tick_t tick[2 * WM_SVG_TICKS_MAX];
+    const uint32_t n = scale_ticks (self, plot, tick);
+    for (uint32_t i = 0; i < n; i++) {
+        const wm_view_tick_t *t = &tick[i];
+        wm_canvas_fill (canvas, fmin (t->x, t->to_x) - 0.5, at_y + t->y - 0.5,
+                        fmax (t->x, t->to_x) + 0.5, at_y + t->to_y + 0.5, SCALE_COLOUR);
+        const double wide = WM_CANVAS_LETTER * (double) strlen (t->text),
+                     left = t->text_x - t->share * wide;
+        wm_canvas_fill (canvas, left - 1, at_y + t->text_y - 10, left + wide, at_y + t->text_y + 2,
+                        "#ffffff");
+        wm_canvas_text (canvas, t->text_x, at_y + t->text_y, t->share, t->text, false);
+    }
+}
+
+static void paint_legend (const wm_view_t *self, wm_canvas_t *canvas, double x, double at_y)
+{
+    for (uint32_t k = 0; k < self->n_class; k++) {
+        char text[80];
+        if (!self->class[k].n)
+            continue;
+        snprintf (text, sizeof text, "%s %u", self->class[k].name, self->class[k].n);
+        wm_canvas_dot (canvas, x + 8, at_y + 11.5, 4, self->class[k].colour);
+        wm_canvas_text (canvas, x + 18, at_y + 15, 0, text, false);
+        x += 34 + WM_CANVAS_LETTER * (double) strlen (text);
+    }
+}
+
+void wm_view_paint (const wm_view_t *self, wm_canvas_t *canvas, double at_y)
+{
+    uint8_t palette[768];
+    wm_svg_ticks_t x, y;
+    wm_svg_t plot = { .width = self->width, .height = self->height, .x = self->x, .y = self->y };
+    wm_svg_place (&plot, &x, &y);
+    palette_fill (self, palette);
+    wm_canvas_image (canvas, plot.left, at_y + plot.top, plot.right, at_y + plot.bottom,
+                     self->pixel, self->n_x, self->n_y, palette);
+    for (uint32_t k = 0; k < self->n_class; k++)
+        for (uint32_t i = 0; i < self->class[k].n; i++)
+            wm_canvas_dot (canvas, wm_svg_x (&plot, (double) self->class[k].x[i]),
+                           at_y + wm_svg_y (&plot, (double) self->class[k].y[i]), radius_of (self),
+                           self->class[k].colour);
+    if (self->has_mark)
+        wm_canvas_ring (canvas, wm_svg_x (&plot, self->mark_x),
+                        at_y + wm_svg_y (&plot, self->mark_y), 9, "#222222");
+    paint_axes (&plot, canvas, at_y, &x, &y);
+    paint_scales (self, &plot, canvas, at_y);
+    paint_legend (self, canvas, plot.left, at_y);
+}

@@ -1,0 +1,86 @@
+/* wm_models.h - the models that the gateway serves: from their files to answers.
+
+   A model has versions. Each version that is loaded has a folder below the state folder, a broker
+   for clients and workers of its own on this machine (or a farm's broker, --broker), and a session
+   with that broker (wm_link.h), into which the rows of requests go in batches (wm_gather.h).
+   What the transports call is in wm_kserve.h. Thread: the loop's.  */
+#ifndef WM_MODELS_H
+#define WM_MODELS_H
+
+#include "producer/net/wm_loop.h"
+#include "producer/serving/wm_gather.h"
+#include "producer/serving/wm_kserve.h"
+#include "schema/base/wm_fault.h"
+#include "schema/option/wm_option.h"
+#include "schema/session/wm_join.h"
+
+/* For the table of the gateway's options; wm_models_new reads them.  */
+/* clang-format off */
+#define WM_MODELS_OPTIONS \
+    {.name = "model", .letter = 'm', .value = "NAME=FILE", \
+     .path = WM_PATH_READ, .task = "what is served", \
+     .help = "a model (.onnx, .pb, .graphdef, .wmm) and the name that clients call it by; may be " \
+             "repeated; NAME:2=FILE is version 2"}, \
+    {.name = "model-repository", .letter = 'r', .value = "DIR", .path = WM_PATH_PRESENT, \
+     .help = "a folder in Triton's layout: NAME/config.pbtxt, NAME/1/model.onnx or " \
+             "model.graphdef; clients may load and unload its models"}, \
+    {.name = "model-control-mode", .value = "none|explicit|poll", .one_of = true, \
+     .help = "who loads and unloads models of the repository: nobody, after the start; clients, " \
+             "and at the start only what --load-model names; the gateway, which follows the " \
+             "repository (default: all are loaded at the start, then by clients)"}, \
+    {.name = "load-model", .value = "NAME", \
+     .help = "with explicit: a model of the repository that is loaded at the start; may be " \
+             "repeated; *: all of them"}, \
+    {.name = "repository-poll", .value = "TIME", .fallback = "15s", .real_least = 0.01, \
+     .help = "with poll: time between looks; what two looks find the same is taken"}, \
+    {.name = "server-name", .value = "NAME", .fallback = "wiremill", \
+     .help = "its name in the server's metadata; some clients want triton"}, \
+    {.name = "broker", .letter = 'b', .value = "NAME=ENDPOINT", \
+     .help = "a farm's `broker --clients` scores this model, not workers started here; NAME is " \
+             "also given by --model or --model-repository"}, \
+    WM_JOIN_OPTION, \
+    {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1, \
+     .most = 256, .help = "worker processes of each model (default: 1)"}, \
+    {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024, \
+     .help = "threads a worker (default: the CPUs it may use / workers)"}, \
+    {.name = "engine", .letter = 'e', \
+     .value = "auto|sparse|openvino|onnxruntime|cuda|cudnn|reference", \
+     .one_of = true, .help = "as of wiremill work"}, \
+    {.name = "device", .value = "DEVICE", .help = "as of wiremill work"}, \
+    {.name = "bulk", .value = "ENDPOINT", \
+     .help = "while no client waits, workers started here also score for this broker of a bulk " \
+             "campaign, whenever it is there; may be repeated"}, \
+    {.name = "bulk-share", .value = "PERCENT", .fallback = "5", .least = 0, .most = 99, \
+     .help = "of a worker's time, for --bulk while clients always wait; 0: none"}, \
+    {.name = "max-delay", .value = "TIME", .fallback = "1ms", \
+     .help = "how long a request waits for others to share its batch while workers are busy"}, \
+    {.name = "in-flight", .value = "BYTES", .fallback = "64M", .least = 1, .most = 1L << 40, \
+     .help = "patches of a model on their way to workers at most; other requests wait"}, \
+    {.name = "strict", \
+     .help = "refuse a request with rows that have no scores (NaN), and name them"}, \
+    {.name = "state", .value = "DIR", .path = WM_PATH_FOLDER, \
+     .help = "folder for the brokers' sockets and logs (default: a temporary one)"}
+/* clang-format on */
+
+/* Finds the models that `args` name. NULL with *error: the command line or the repository is
+   wrong.  */
+wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *error);
+
+/* Begins to load them all; they are ready later.  */
+void wm_models_start (wm_models_t *self);
+
+/* Whether a model is being loaded, and does not fail.  */
+bool wm_models_any_loading (const wm_models_t *self);
+
+/* Calls `each` for every version of every model that has been ready and is not unloaded yet.
+   is_ready: its broker answers. n_waiting: requests of which no batch has all rows.  */
+typedef void wm_models_count_t (void *argument, const char *model, const char *version,
+                                const wm_gather_counts_t *counts, uint32_t n_waiting,
+                                bool is_ready);
+void wm_models_counts (const wm_models_t *self, wm_models_count_t *each, void *argument);
+
+/* Ends the brokers and workers and removes the temporary folder. Requests that are not answered
+   stay the transports'. Takes a few seconds at most, in which the loop does not run.  */
+void wm_models_destroy (wm_models_t **self_p);
+
+#endif

@@ -1,0 +1,628 @@
+/* test_broker_checks.c - wm_core: batches that a second machine scores, and workers whose scores
+   are wrong.  */
+#include "tests/unit/check_harness.h"
+
+#include "broker/core/wm_core_check_private.h"
+
+/* ---- a check that agrees --------------------------------------------------------------------- */
+
+static void test_agrees (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1), b = joins (t, 3, "beta", 0);
+    wm_key_t input = claim (t, p);
+    const wm_msg_t task = first (t, p, a, input, 0, 0.25f);
+    must (t, p, WM_MSG_EVENT_DONE); /* nobody waited for the check */
+    assert_null (take (t, b, WM_MSG_TASK));
+    assert_int_equal (look (t).n_check_open, 1);
+    credit (t, b, 1);
+    const wm_msg_t again = must (t, b, WM_MSG_TASK)->msg;
+    assert_memory_equal (&again, &task, sizeof task); /* nothing tells it from the first */
+    scores (t, b, &again, 0.25f);
+    must (t, b, WM_MSG_RESULT_ACK);
+    assert_int_equal (records (t, WM_RECORD_RESULT), 1);
+    const wm_summary_t s = look (t);
+    assert_int_equal (s.n_sampled, 1);
+    assert_int_equal (s.n_check_good, 1);
+    assert_int_equal (s.n_check_open, 0);
+    assert_int_equal (s.n_named, 0);
+    assert_int_equal (s.n_duplicate + s.n_alarm + s.n_late, 0);
+    heartbeat (t, b, (wm_key_t){ 0 }, 0); /* which shows that the TASK was received */
+    assert_int_equal (t->handles, 0);
+    scores (t, b, &again, 0.25f); /* twice is once */
+    assert_int_equal (look (t).n_check_good, 1);
+    harness_end (t);
+}
+
+/* Without a second machine checks wait, a bounded number of them, and nothing else does.  */
+static void test_one_machine (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 100), b = joins (t, 3, "alpha", 0);
+    wm_key_t input = claim (t, p);
+    for (uint32_t i = 0; i < 90; i++) {
+        first (t, p, a, input, i, 0.5f);
+        must (t, p, WM_MSG_EVENT_DONE);
+    }
+    credit (t, b, 9);
+    assert_int_equal (count (t, b, WM_MSG_TASK), 0);
+    assert_int_equal (look (t).n_check_open, 64);
+    assert_int_equal (look (t).n_sampled, 90);
+    assert_int_equal (look (t).n_check_good, 0);
+    const uint32_t c = joins (t, 4, "beta", 1); /* it is asked, and not b */
+    must (t, c, WM_MSG_TASK);
+    assert_int_equal (count (t, b, WM_MSG_TASK), 0);
+    assert_int_equal (look (t).n_check_open, 64);
+    harness_end (t);
+}
+
+static void test_off (void **state)
+{
+    (void) state;
+    harness_t *t = checked (0, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1), b = joins (t, 3, "beta", 0);
+    first (t, p, a, claim (t, p), 0, 0.5f);
+    credit (t, b, 9);
+    assert_int_equal (count (t, b, WM_MSG_TASK), 0);
+    assert_int_equal (look (t).n_sampled, 0);
+    assert_int_equal (t->handles, 0);
+    harness_end (t);
+}
+
+/* A tenth of the batches is a tenth, and which they are depends on the secret.  */
+static void test_share (void **state)
+{
+    (void) state;
+    harness_t *t = checked (0.1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 255);
+    wm_key_t input = claim (t, p);
+    for (uint32_t i = 0; i < 1000; i++) {
+        credit (t, a, i + 1);
+        first (t, p, a, input, i, 0.5f);
+        t->n_appended = t->n_durable = 0;
+        heartbeat (t, a, (wm_key_t){ 0 }, 0);
+    }
+    assert_in_range (look (t).n_sampled, 60, 140);
+    harness_end (t);
+}
+
+/* ---- a check that does not ------------------------------------------------------------------- */
+
+static void test_third_decides (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    wm_key_t input = claim (t, p);
+    const wm_msg_t task = first (t, p, a, input, 0, 0.26f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    must (t, b, WM_MSG_TASK);
+    scores (t, b, &task, 0.25f);
+    assert_int_equal (look (t).n_check_differ, 1);
+    assert_int_equal (look (t).n_named, 0);
+    assert_string_equal (look (t).suspects, "alpha:2 and beta:3");
+    assert_null (take (t, a, WM_MSG_REJECT));
+    credit (t, b, 2);
+    assert_null (take (t, b, WM_MSG_TASK)); /* neither of the two decides */
+    uint32_t c = joins (t, 4, "gamma", 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    assert_null (take (t, b, WM_MSG_REJECT));
+    assert_null (take (t, c, WM_MSG_REJECT));
+    const wm_summary_t s = look (t);
+    assert_int_equal (s.n_named, 1);
+    assert_string_equal (s.named[0].label, "alpha:2");
+    assert_string_equal (s.named[0].host, "alpha");
+    assert_string_equal (s.named[0].signature, "sparse/fp32/v1");
+    assert_non_null (strstr (s.named[0].why, "batch 1.0.0 of /data/a.h5"));
+    assert_non_null (strstr (s.named[0].why, "beta:3 and gamma:4 agree"));
+    assert_null (s.suspects);
+    assert_int_equal (records (t, WM_RECORD_KICK), 1); /* its input begins again */
+    durable (t);
+    assert_int_equal (must (t, p, WM_MSG_INPUT_ACK)->msg.key.generation, input.generation + 1);
+    is_refused (t, 5, "alpha", "");
+    joins (t, 6, "delta", 0);
+    harness_end (t);
+}
+
+/* The second one lies: the first is not named for it.  */
+static void test_second_is_wrong (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    scores (t, b, &must (t, b, WM_MSG_TASK)->msg, 0.26f);
+    uint32_t c = joins (t, 4, "gamma", 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.25f);
+    refused (t, b, WM_REASON_FAILED);
+    assert_string_equal (look (t).named[0].label, "beta:3");
+    assert_int_equal (look (t).n_named, 1);
+    assert_int_equal (records (t, WM_RECORD_KICK), 0); /* it committed nothing */
+    assert_null (take (t, a, WM_MSG_REJECT));
+    harness_end (t);
+}
+
+/* Three results that all differ: the broker blames no worker and logs that it cannot decide.  */
+static void test_undecided (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    const char *const host[] = { "beta", "gamma" };
+    for (uint8_t i = 0; i < 2; i++) {
+        uint32_t w = joins (t, (uint8_t) (3 + i), host[i], 1);
+        must (t, w, WM_MSG_TASK);
+        scores (t, w, &task, 0.5f + i);
+    }
+    assert_int_equal (look (t).n_named, 0);
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_string_equal (look (t).suspects, "alpha:2 and beta:3");
+    assert_non_null (strstr (t->log, "a third machine does not decide it"));
+    harness_end (t);
+}
+
+/* The inputs whose KICK was appended, a digit each.  */
+static uint32_t kicked (const harness_t *t)
+{
+    uint32_t ids = 0;
+    for (size_t i = 0; i < t->n_appended; i++)
+        if (t->appended[i].record.type == WM_RECORD_KICK)
+            ids = 10 * ids + t->appended[i].record.key.input;
+    return ids;
+}
+
+/* Only what it scored since its last good check begins again.  */
+static void test_since_last_good (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2), b = joins (t, 3, "beta", 0);
+    wm_key_t one = claim (t, p);
+    const wm_msg_t good = first (t, p, a, one, 0, 0.25f);
+    wm_key_t two = input_ask (t, p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
+    const wm_msg_t bad = first (t, p, a, two, 0, 0.75f);
+    credit (t, b, 2);
+    scores (t, b, &good, 0.25f);
+    credit (t, b, 3);
+    uint32_t c = joins (t, 4, "gamma", 1);
+    scores (t, b, &bad, 0.25f);
+    scores (t, c, &bad, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    assert_int_equal (records (t, WM_RECORD_KICK), 1);
+    assert_int_equal (kicked (t), two.input);
+    static wm_summary_t s;
+    s = look (t);
+    assert_int_equal (s.named[0].n_earlier, 1); /* the other one is named, to be kicked by hand */
+    assert_int_equal (s.named[0].earlier[0], one.input);
+    const uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    strcpy (msg.name, "kick");
+    strcpy (msg.text, "/data/a.h5");
+    say (t, o, &msg, NULL, 0);
+    assert_int_equal (look (t).named[0].n_earlier, 1);
+    durable (t);
+    assert_int_equal (look (t).named[0].n_earlier, 0);
+    harness_end (t);
+}
+
+static wm_key_t claim_second (harness_t *t, uint32_t p)
+{
+    return input_ask (t, p, "/data/b.h5", "b.scores.h5", 1000, 1)->msg.key;
+}
+
+/* While a machine is one of two that differ, a check that it passes proves nothing of what it
+   scored before.  */
+static void test_suspect_is_not_proven (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
+    const wm_msg_t early = first (t, p, a, claim (t, p), 0, 0.25f),
+                   late = first (t, p, a, claim_second (t, p), 0, 0.75f);
+    uint32_t b = joins (t, 3, "beta", 1), c = joins (t, 4, "gamma", 1);
+    must (t, b, WM_MSG_TASK);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &late, 0.25f); /* alpha and gamma differ */
+    scores (t, b, &early, 0.25f);
+    assert_int_equal (look (t).n_check_good, 1);
+    uint32_t d = joins (t, 5, "delta", 1);
+    must (t, d, WM_MSG_TASK);
+    scores (t, d, &late, 0.25f);
+    assert_string_equal (look (t).named[0].label, "alpha:2");
+    assert_int_equal (kicked (t), 12);
+    harness_end (t);
+}
+
+/* The input of the batch that shows a machine to be wrong begins again, also where that machine has
+   passed a later check meanwhile.  */
+static void test_own_input_of_a_verdict (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 3);
+    const wm_key_t one = claim (t, p), two = claim_second (t, p);
+    const wm_msg_t proof = first (t, p, a, one, 0, 0.25f), bad = first (t, p, a, two, 0, 0.75f);
+    uint32_t b = joins (t, 3, "beta", 1), c = joins (t, 4, "gamma", 1);
+    must (t, b, WM_MSG_TASK);
+    must (t, c, WM_MSG_TASK);
+    scores (t, b, &proof, 0.25f);
+    const wm_msg_t again = first (t, p, a, one, 1, 0.25f);
+    credit (t, b, 2);
+    scores (t, b, &again, 0.25f);
+    assert_int_equal (look (t).n_check_good, 2);
+    scores (t, c, &bad, 0.25f);
+    credit (t, b, 3);
+    scores (t, b, &bad, 0.25f);
+    assert_string_equal (look (t).named[0].label, "alpha:2");
+    assert_int_equal (kicked (t), 2);
+    harness_end (t);
+}
+
+/* A broker that ends between a verdict and its KICKs, which the next one makes, also where an
+   operator has trusted the machine meanwhile.  */
+static void test_ends_over_verdict (void **state)
+{
+    (void) state;
+    for (int trusted = 0; trusted < 2; trusted++) {
+        harness_t *t = checked (1, 0);
+        uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+        const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+        scores (t, joins (t, 3, "beta", 1), &task, 0.25f);
+        const uint32_t c = joins (t, 4, "gamma", 1);
+        uint8_t payload[BYTES] = { 0 };
+        memcpy (payload + BYTES - 4, &(float){ 0.25f }, 4);
+        wm_msg_t msg = task;
+        msg.type = WM_MSG_RESULT;
+        say (t, c, &msg, payload, sizeof payload);
+        assert_int_equal (records (t, WM_RECORD_KICK), 1); /* not durable */
+        assert_non_null (strstr (t->distrusted, "\t1\n"));
+        if (trusted) {
+            wm_msg_init (&msg, WM_MSG_CONTROL);
+            strcpy (msg.name, "trust");
+            strcpy (msg.text, "alpha");
+            say (t, hello (t, WM_ROLE_OPERATOR, 9, NULL, 0), &msg, NULL, 0);
+        }
+        wm_core_destroy (&t->core);
+        t->n_appended = t->n_durable = 0;
+        t->core = core_make (t, 2, 64 * MIB);
+        assert_int_equal (look (t).n_named, !trusted);
+        const wm_ledger_input_t row = { .id = task.key.input,
+                                        .state = WM_LEDGER_WRITTEN,
+                                        .path = "/data/a.h5",
+                                        .name = "a.scores.h5",
+                                        .size = 1000,
+                                        .mtime_ns = 1,
+                                        .text = "" };
+        assert_int_equal (wm_core_restore_input (t->core, &row), 0);
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (records (t, WM_RECORD_KICK), 1);
+        durable (t);
+        assert_null (strstr (t->distrusted, "\t1\n"));
+        assert_int_equal (strstr (t->distrusted, "alpha") != NULL, !trusted);
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (records (t, WM_RECORD_KICK), 1); /* once */
+        harness_end (t);
+    }
+}
+
+/* The list of inputs in the note: what is damaged of it is left out, ranges are ranges.  */
+static void test_noted_inputs (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *list;
+        uint32_t kicks;
+    } lines[] = { { "-", 0 }, { "1-3", 3 },         { "1,3", 2 }, { "2", 1 },    { "x", 0 },
+                  { "9", 0 }, { "0-2,4000000", 2 }, { "3-1", 0 }, { "1,2,x", 2 } };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        harness_t *t = checked (1, 0);
+        wm_core_destroy (&t->core);
+        snprintf (t->distrusted, sizeof t->distrusted,
+                  "wiremill-distrusted-1\nalpha\t-\talpha:2\tsparse\twhy\t0\t1\t%s\n",
+                  lines[i].list);
+        t->core = core_make (t, 1, 64 * MIB);
+        for (uint32_t id = 1; id <= 3; id++) {
+            char path[20], name[20];
+            snprintf (path, sizeof path, "/data/%u.h5", id);
+            snprintf (name, sizeof name, "%u.scores.h5", id);
+            const wm_ledger_input_t row = { .id = id,
+                                            .state = WM_LEDGER_OPEN,
+                                            .path = path,
+                                            .name = name,
+                                            .size = 1000,
+                                            .mtime_ns = 1 };
+            assert_int_equal (wm_core_restore_input (t->core, &row), 0);
+        }
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (records (t, WM_RECORD_KICK), lines[i].kicks);
+        assert_int_equal (look (t).n_named, 1);
+        harness_end (t);
+    }
+}
+
+/* ---- who is another machine ------------------------------------------------------------------ */
+
+static void test_keys (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const char *sparse = "sparse/fp32/v1";
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
+    uint32_t b = joins_by (t, 3, "beta", "11111111", sparse, 0);
+    uint32_t c = joins_by (t, 4, "gamma", "22222222", sparse, 0);
+    uint32_t d = joins_by (t, 8, "alpha", "33333333", sparse, 0);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    credit (t, d, 1); /* the same host, whatever its key: it does not judge itself */
+    assert_null (take (t, d, WM_MSG_TASK));
+    credit (t, b, 1); /* another host by its own word: another key is better, and connected */
+    assert_null (take (t, b, WM_MSG_TASK));
+    credit (t, c, 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.25f);
+    must (t, b, WM_MSG_TASK); /* no third key on a third host: another host is what there is */
+    scores (t, b, &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    assert_null (take (t, d, WM_MSG_REJECT));
+    assert_string_equal (look (t).named[0].key, "11111111");
+    is_refused (t, 5, "alpha", "11111111");
+    joins_by (t, 6, "delta", "11111111", sparse, 0); /* others have that key too */
+    joins_by (t, 7, "alpha", "22222222", sparse, 0); /* and others call themselves so */
+    harness_end (t);
+}
+
+/* A host that only one key has joined under is refused by any key, also after a restart: a fresh
+   key does not bring it back.  */
+static void test_fresh_key (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const char *sparse = "sparse/fp32/v1";
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    scores (t, joins_by (t, 3, "beta", "22222222", sparse, 1), &task, 0.25f);
+    scores (t, joins_by (t, 4, "gamma", "33333333", sparse, 1), &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    is_refused (t, 5, "alpha", "44444444");
+    is_refused (t, 5, "alpha", "22222222");
+    joins_by (t, 6, "delta", "22222222", sparse, 0);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 2, 64 * MIB);
+    is_refused (t, 5, "alpha", "44444444");
+    wm_core_destroy (&t->core);
+    char *end = strstr (t->distrusted, "\t1\t1\t"); /* as earlier versions wrote it */
+    assert_non_null (end);
+    end += 2;
+    strcpy (end, "\n");
+    t->core = core_make (t, 3, 64 * MIB);
+    joins_by (t, 5, "alpha", "44444444", sparse, 0);
+    is_refused (t, 5, "alpha", "11111111");
+    harness_end (t);
+}
+
+/* A key of its own is not admitted under another host's name either.  */
+static void test_own_key (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    const char *sparse = "sparse/fp32/v1";
+    uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "11111111", sparse, 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.26f);
+    uint32_t b = joins_by (t, 3, "beta", "22222222", sparse, 1);
+    scores (t, b, &task, 0.25f);
+    uint32_t c = joins_by (t, 4, "gamma", "33333333", sparse, 1);
+    scores (t, c, &task, 0.25f);
+    refused (t, a, WM_REASON_FAILED);
+    is_refused (t, 5, "elsewhere", "11111111");
+    /* A restarted broker knows.  */
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 2, 64 * MIB);
+    is_refused (t, 5, "elsewhere", "11111111");
+    assert_string_equal (look (t).named[0].label, "alpha:2");
+    /* An operator trusts it again; for good.  */
+    const uint32_t o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_CONTROL);
+    strcpy (msg.name, "trust");
+    strcpy (msg.text, "alpha:2");
+    say (t, o, &msg, NULL, 0);
+    assert_int_equal (must (t, o, WM_MSG_ACK)->msg.code, WM_MSG_CONTROL);
+    assert_int_equal (look (t).n_named, 0);
+    joins_by (t, 5, "alpha", "11111111", sparse, 0);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 3, 64 * MIB);
+    joins_by (t, 5, "alpha", "11111111", sparse, 0);
+    const uint32_t o2 = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    say (t, o2, &msg, NULL, 0); /* nobody is called so any more */
+    refused (t, o2, WM_REASON_STALE);
+    harness_end (t);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+/* Whether a check takes these scores of workers of two signatures for the same: wherever they stand
+   among others, which are 0.  */
+static bool agrees_by (double max_error, const char *mine, const char *other, float x, float y)
+{
+    uint64_t n_good = 0;
+    for (size_t at = 0; at < N_SCORE; at++) {
+        harness_t *t = checked (1, max_error);
+        uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "", mine, 1);
+        submit (t, p, claim (t, p), 0, 1);
+        answer_needs (t, p);
+        const wm_msg_t task = must (t, a, WM_MSG_TASK)->msg;
+        scores_at (t, a, &task, at, x);
+        scores_at (t, joins_by (t, 3, "beta", "", other, 1), &task, at, y);
+        const wm_summary_t s = look (t);
+        assert_int_equal (s.n_check_good + s.n_check_differ, 1);
+        n_good += s.n_check_good;
+        harness_end (t);
+    }
+    assert_true (n_good == 0 || n_good == N_SCORE);
+    return n_good != 0;
+}
+
+static bool agrees (double max_error, const char *other, float x, float y)
+{
+    return agrees_by (max_error, "sparse/fp32/v1", other, x, y);
+}
+
+static void test_two_signatures (void **state)
+{
+    (void) state;
+    const char *same = "sparse/fp32/v1", *cuda = "cuda/fp32/v3", *fast = "sparse/amx/bf16/v1";
+    assert_true (agrees (0, same, 0.5f, 0.5f));
+    assert_false (agrees (0, same, 0.5f, 0.50001f));
+    assert_true (agrees (0, cuda, 0.5f, 0.50001f));
+    assert_false (agrees (0, cuda, 0.5f, 0.51f));
+    assert_true (agrees (5e-3, fast, 0.5f, 0.504f));
+    assert_false (agrees (5e-3, fast, 0.5f, 0.51f));
+    const char *rounded = "openvino-1/avx2/fast/v1"; /* nobody measured it: no more is allowed */
+    assert_true (agrees (5e-3, rounded, 0.5f, 0.504f));
+    assert_false (agrees (5e-3, rounded, 0.5f, 0.51f));
+    assert_false (agrees (0, rounded, 0.5f, 0.501f)); /* fp32: whatever its worker calls it */
+    assert_false (agrees_by (0, rounded, "of its own/v1", 0.5f, 0.501f));
+    const char *openvino = "openvino-1/avx2/fp32/v1"; /* its bits depend on the machine */
+    assert_true (agrees_by (0, openvino, openvino, 0.5f, 0.50001f));
+    assert_false (agrees_by (0, openvino, openvino, 0.5f, 0.51f));
+    assert_true (agrees (0, cuda, 1000, 1000.1f)); /* of scores above 1 relative to the largest */
+    assert_false (agrees (0, cuda, 1000, 1001));
+    assert_true (agrees (0, cuda, -1000, -1000.1f)); /* and so of those below -1 */
+    assert_false (agrees (0, cuda, -1000, -1001));
+    assert_false (agrees (0, cuda, -1000, 1000));
+}
+
+/* An answer about other hits than were sent says nothing of anybody.  */
+static void test_other_hits (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    wm_msg_t other = must (t, b, WM_MSG_TASK)->msg;
+    other.digest[15] ^= 1;
+    scores (t, b, &other, 0.75f);
+    must (t, b, WM_MSG_RESULT_ACK);
+    assert_int_equal (look (t).n_check_good + look (t).n_check_differ, 0);
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_memory_equal (&task.key, &other.key, sizeof task.key);
+    harness_end (t);
+}
+
+/* A result's own words take it out of the comparison of bits only if they name a strict engine.  */
+static void test_other_words (void **state)
+{
+    (void) state;
+    static const char *const word[] = { "sparse/sloppy/v1", "sparse/fma/fp32/v1" };
+    for (int strict = 0; strict < 2; strict++) {
+        harness_t *t = checked (1, 5e-3);
+        const char *amx = "sparse/amx/bf16/v1";
+        uint32_t p = producer (t, 1), a = joins_by (t, 2, "alpha", "", amx, 1);
+        wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.5f);
+        uint32_t b = joins_by (t, 3, "beta", "", amx, 1);
+        snprintf (task.text, sizeof task.text, "%s", word[strict]);
+        scores (t, b, &task, 0.504f);
+        assert_int_equal (look (t).n_check_good, strict);
+        assert_int_equal (look (t).n_check_differ, !strict);
+        harness_end (t);
+    }
+}
+
+/* A hit that kills an engine is left out, another status is not.  */
+static void test_statuses (void **state)
+{
+    (void) state;
+    for (uint8_t status = WM_HIT_POISON; status;
+         status = status == WM_HIT_POISON ? WM_HIT_BAD_PIXEL : 0) {
+        harness_t *t = checked (1, 0);
+        uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+        const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0);
+        uint32_t b = joins (t, 3, "beta", 1);
+        uint8_t payload[BYTES] = { 0 };
+        payload[3] = status;
+        wm_msg_t msg = task;
+        msg.type = WM_MSG_RESULT;
+        say (t, b, &msg, payload, sizeof payload);
+        assert_int_equal (look (t).n_check_good, status == WM_HIT_POISON);
+        assert_int_equal (look (t).n_check_differ, status != WM_HIT_POISON);
+        harness_end (t);
+    }
+}
+
+/* An answer that compares nothing is no good check, and its machine is not asked again.  */
+static void test_compares_nothing (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 1);
+    const wm_msg_t task = first (t, p, a, claim (t, p), 0, 0.25f);
+    uint32_t b = joins (t, 3, "beta", 1);
+    uint8_t payload[BYTES] = { 0 };
+    memset (payload, WM_HIT_POISON, 10);
+    wm_msg_t msg = must (t, b, WM_MSG_TASK)->msg;
+    msg.type = WM_MSG_RESULT;
+    say (t, b, &msg, payload, sizeof payload);
+    must (t, b, WM_MSG_RESULT_ACK);
+    assert_int_equal (look (t).n_check_good + look (t).n_check_differ, 0);
+    assert_int_equal (look (t).n_check_open, 1);
+    credit (t, b, 2);
+    assert_null (take (t, b, WM_MSG_TASK));
+    uint32_t c = joins (t, 4, "gamma", 1);
+    must (t, c, WM_MSG_TASK);
+    scores (t, c, &task, 0.26f); /* the first two that say something */
+    assert_int_equal (look (t).n_check_differ, 1);
+    uint32_t d = joins (t, 5, "delta", 1);
+    say (t, d, &msg, payload, sizeof payload); /* nor does such a third decide */
+    assert_int_equal (look (t).n_check_open, 1);
+    uint32_t e = joins (t, 6, "epsilon", 1);
+    scores (t, e, &task, 0.25f);
+    assert_string_equal (look (t).named[0].label, "gamma:4");
+    assert_int_equal (look (t).n_check_open, 0);
+    harness_end (t);
+    t = checked (1, 0); /* a first answer of that kind begins no check */
+    p = producer (t, 1);
+    a = joins (t, 2, "alpha", 1);
+    submit (t, p, claim (t, p), 0, 1);
+    answer_needs (t, p);
+    msg = must (t, a, WM_MSG_TASK)->msg;
+    msg.type = WM_MSG_RESULT;
+    say (t, a, &msg, payload, sizeof payload);
+    assert_int_equal (look (t).n_sampled, 1);
+    assert_int_equal (look (t).n_check_open, 0);
+    harness_end (t);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_agrees),
+        cmocka_unit_test (test_one_machine),
+        cmocka_unit_test (test_off),
+        cmocka_unit_test (test_share),
+        cmocka_unit_test (test_third_decides),
+        cmocka_unit_test (test_second_is_wrong),
+        cmocka_unit_test (test_undecided),
+        cmocka_unit_test (test_since_last_good),
+        cmocka_unit_test (test_suspect_is_not_proven),
+        cmocka_unit_test (test_own_input_of_a_verdict),
+        cmocka_unit_test (test_ends_over_verdict),
+        cmocka_unit_test (test_noted_inputs),
+        cmocka_unit_test (test_keys),
+        cmocka_unit_test (test_fresh_key),
+        cmocka_unit_test (test_own_key),
+        cmocka_unit_test (test_two_signatures),
+        cmocka_unit_test (test_other_words),
+        cmocka_unit_test (test_other_hits),
+        cmocka_unit_test (test_statuses),
+        cmocka_unit_test (test_compares_nothing),
+    };
+    return cmocka_run_group_tests_name ("broker_checks", tests, NULL, NULL);
+}

@@ -1,0 +1,261 @@
+/* test_ops_report.c - the history as numbers, and the page of a campaign: many workers, few, none;
+   hostile names; hours and minutes. */
+#include "ops/view/wm_report.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define NOW_S 1795420000.0 /* 2026-11-23 07:46:40 */
+
+/* A row with these counts, one batch below 4 ms at each step, and one above all.  */
+static json_t *row (double begin_s, double span_s, double hits, double lost)
+{
+    json_t *step = json_pack ("[i, f, []]", 2, 20.002);
+    for (int b = 0; b < 16; b++)
+        json_array_append_new (json_array_get (step, 2), json_integer (b == 2 || b == 15));
+    return json_pack ("[f, f, f, f, f, i, f, o]", begin_s, span_s, span_s, hits, lost, 3,
+                      span_s * 2, step);
+}
+
+static json_t *worker (const char *label, const char *device, double from_s, double to_s,
+                       const char *why)
+{
+    return json_pack ("{s:s, s:s, s:s, s:b, s:f, s:f, s:i, s:i, s:f, s:f, s:s?}", "worker", label,
+                      "signature", "sparse/v1", "device", device, "connected", 0, "from_s", from_s,
+                      "to_s", to_s, "batches", 3, "hits", 4000, "busy_s", (to_s - from_s) / 2,
+                      "cpu_s", 3600.0, "why", why);
+}
+
+static json_t *history_new (void)
+{
+    return json_pack ("{s:[s, s, s, s, s, s, s, s, s], s:[], s:[], s:i}", "columns", "begin_s",
+                      "span_s", "up_s", "hits", "lost", "workers_max", "busy_s", "compute",
+                      "of a later release", "rows", "workers", "workers_dropped", 0);
+}
+
+static void add (json_t *history, const char *list, json_t *one)
+{
+    json_array_append_new (json_object_get (history, list), one);
+}
+
+static char *page (const json_t *status, const json_t *history)
+{
+    char *text = NULL;
+    size_t bytes;
+    wm_report_t report = {
+        .status = status, .folder = "", .where = "out", .no_scores = "none", .now_s = (time_t) NOW_S
+    };
+    FILE *out = open_memstream (&text, &bytes);
+    assert_true (wm_past_take (&report.history, history, 0));
+    assert_true (wm_past_take_workers (&report.history, history));
+    wm_report_write (&report, out);
+    wm_past_clear (&report.history);
+    fclose (out);
+    return text;
+}
+
+static size_t count (const char *text, const char *what)
+{
+    size_t n = 0;
+    for (const char *at = text; (at = strstr (at, what)); at++)
+        n++;
+    return n;
+}
+
+/* One look at the page of this history; everything is freed.  */
+static void page_has (json_t *history, const char *const *wanted)
+{
+    json_t *status = json_pack ("{s:{s:s, s:s}, s:{s:i, s:i}, s:{s:i}, s:s}", "campaign", "serves",
+                                "files", "state", "finished", "inputs", "total", 1, "written", 1,
+                                "hits", "done", 70000, "dir", "/x/<i>.wiremill");
+    char *text = page (status, history);
+    for (; *wanted; wanted++)
+        if (!strstr (text, *wanted))
+            fail_msg ("not on the page: %s\n%s", *wanted, text);
+    assert_null (strstr (text, "<i>"));
+    assert_null (strstr (text, "nan\""));
+    assert_null (strstr (text, ">nan"));
+    free (text);
+    json_decref (history);
+    json_decref (status);
+}
+
+static void test_numbers (void **state)
+{
+    (void) state;
+    wm_past_t h = { 0 };
+    wm_past_row_t sum;
+    json_t *history = history_new ();
+    add (history, "rows", row (0, 0, 500, 0));
+    add (history, "rows", row (NOW_S - 7200, 3600, 36000, 0));
+    add (history, "rows", row (NOW_S - 60, 120, 1200, 2));
+    add (history, "workers", worker ("a", "CPU", NOW_S - 50, NOW_S, NULL));
+    add (history, "workers", worker ("b", "CPU", NOW_S - 50, NOW_S - 51, NULL)); /* no time */
+    assert_true (wm_past_take (&h, history, 0));
+    assert_true (wm_past_take_workers (&h, history));
+    wm_past_sum (&h, 0, &sum);
+    assert_int_equal (h.n_row, 2);
+    assert_int_equal (h.n_worker, 1);
+    assert_float_equal (h.hits_before, 500, 0);
+    assert_float_equal (sum.hits, 37200, 0);
+    assert_float_equal (sum.up_s, 3720, 0);
+    assert_float_equal (sum.lost, 2, 0);
+    assert_float_equal (sum.workers_max, 3, 0);
+    assert_float_equal (sum.begin_s, NOW_S - 7200, 0);
+    const wm_past_latency_t *compute = &sum.step[WM_PAST_COMPUTE];
+    assert_float_equal (compute->n, 4, 0);
+    assert_float_equal (compute->sum_s, 40.004, 1e-9);
+    assert_float_equal (wm_past_quantile (compute, 0.5), 0.004, 1e-9);
+    assert_true (isinf (wm_past_quantile (compute, 0.9)));
+    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_STAGE], 0.5), 0, 0);
+    wm_past_clear (&h);
+    wm_past_clear (&h);
+    json_decref (history);
+}
+
+/* What a broken or hostile broker may send is no number, and nothing else.  */
+static void test_nonsense (void **state)
+{
+    (void) state;
+    static const char *const text[] = {
+        "{}",
+        "[]",
+        "{\"columns\": 3, \"rows\": {\"a\": 1}, \"workers\": [1, [], {\"from_s\": \"x\"}]}",
+        "{\"columns\": [1, null, \"begin_s\", \"span_s\", \"compute\"], \"rows\": [3, null, [1], "
+        "[0, 0, -5, 60, 7], [0, 0, 1e300, 1e300, [1, 2, {}]], [0, 0, 5, 1e-300, [1e999]]]}",
+        "{\"workers\": [{\"worker\": null, \"from_s\": 1, \"to_s\": 1e300, \"busy_s\": 1e300}]}",
+    };
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        json_t *history = json_loads (text[i], 0, NULL);
+        json_t *status = json_object ();
+        char *got = page (status, history);
+        assert_non_null (strstr (got, "</html>"));
+        free (got);
+        json_decref (status);
+        json_decref (history);
+    }
+}
+
+static void test_throughput (void **state)
+{
+    (void) state;
+    json_t *history = history_new ();
+    /* An hour of 10 hits/s, then a minute of 20.  */
+    const double begin_s = floor (NOW_S / 3600) * 3600;
+    add (history, "rows", row (begin_s - 3600, 3600, 36000, 1));
+    add (history, "rows", row (begin_s, 60, 1200, 0));
+    page_has (history,
+              (const char *const[]){ "37,200 hits since 2026-11-23 06:00:00 UTC in 1:01:00",
+                                     "at most 20 hits/s in 1 minute", "Workers over time",
+                                     "No worker has connected since the history began.",
+                                     "<td class=\"n\">below 4 ms</td>", ">above 16 s<",
+                                     "<td class=\"w\">2026-11-23 06:00:00 UTC</td>", NULL });
+}
+
+/* Workers with a batch are drawn in parts of a worker: 0.4 of one is not none.  */
+static void test_part_of_a_worker (void **state)
+{
+    (void) state;
+    json_t *history = history_new (), *half = row (NOW_S - 120, 60, 1200, 0);
+    json_array_set_new (half, 6, json_real (24)); /* of 60 s */
+    add (history, "rows", half);
+    add (history, "rows", row (NOW_S - 60, 60, 1200, 0));
+    page_has (history, (const char *const[]){ "M33.0 192.0H33.0V175.2", NULL });
+}
+
+/* Rows are called what they are.  */
+static void test_windows (void **state)
+{
+    (void) state;
+    json_t *history = history_new ();
+    for (int i = 0; i < 2; i++)
+        add (history, "rows", row (NOW_S - 120 + 60 * i, 60, 1200, 0));
+    add (history, "workers", worker ("a", "CPU", NOW_S - 60, NOW_S, NULL));
+    json_t *status = json_loads (
+        "{\"campaign\": {\"rows\": \"windows\"}, \"hits\": {\"done\": 2400, \"held\": 1, "
+        "\"expected\": 2402}, \"inputs\": {\"total\": 2, \"open\": 1}, "
+        "\"rows\": {\"sparse/v1\": 2400}, "
+        "\"held\": [{\"path\": \"a\"}], \"held_total\": 1, \"held_files_left_out\": 1, "
+        "\"held_files\": [{\"path\": \"b\", \"held\": 1, \"hits\": 3, \"reasons\": {\"x\": 1}}]}",
+        0, NULL);
+    char *text = page (status, history);
+    assert_non_null (
+        strstr (text, " 99.9 % of the windows that are known are scored")); /* not 100.0 */
+    assert_non_null (strstr (text, "2,400 windows since "));
+    assert_non_null (strstr (text, ": 20 windows/s."));
+    assert_non_null (strstr (text, "Windows scored per second in which"));
+    assert_non_null (strstr (text, "Held: 1 window. "));
+    assert_non_null (strstr (text, "For a million windows"));
+    assert_int_equal (count (text, ">Windows</th>"), 5);
+    assert_null (strstr (text, "hits"));
+    assert_null (strstr (text, "Hits"));
+    free (text);
+    json_decref (status);
+    json_decref (history);
+}
+
+static void test_few_workers (void **state)
+{
+    (void) state;
+    json_t *history = history_new ();
+    add (history, "rows", row (NOW_S - 60, 60, 1e6, 0));
+    add (history, "workers", worker ("a<i>", "CPU", NOW_S - 7200, NOW_S - 3600, NULL));
+    add (history, "workers", worker ("a<i>", "CPU", NOW_S - 3000, NOW_S, "failed <i>"));
+    add (history, "workers",
+         worker ("one whose name is very long, longer than a row of the picture has room for",
+                 "NVIDIA H200", NOW_S - 3600, NOW_S, NULL));
+    json_object_set_new (history, "workers_dropped", json_integer (1234));
+    page_has (history,
+              (const char *const[]){ ": 2 workers, 3 connections;", ">a&lt;i&gt;</text>",
+                                     ">... picture has room for</text>", ">failed &lt;i&gt;<",
+                                     "1,234 earlier connections of workers are not kept.",
+                                     ">3.000 h<", ">1.000 h<", ">0.500 h<", NULL });
+}
+
+static void test_many_workers (void **state)
+{
+    (void) state;
+    char label[24];
+    json_t *history = history_new ();
+    for (int i = 0; i < 300; i++) {
+        snprintf (label, sizeof label, "node%d:%d", i / 8, i % 8);
+        add (history, "workers", worker (label, "CPU", NOW_S - 7200 + i, NOW_S - i, NULL));
+    }
+    json_t *status = json_object ();
+    char *text = page (status, history);
+    assert_non_null (strstr (text, "300 workers in 38 rows of up to 8"));
+    assert_int_equal (count (text, " and 7</text>"), 37);
+    assert_int_equal (count (text, "node37:0 and 3</text>"), 1);
+    assert_non_null (strstr (text, "node10:0 and 7")); /* 10 after 9, not after 1 */
+    assert_true (strstr (text, "node9:0 and 7") < strstr (text, "node10:0 and 7"));
+    assert_non_null (strstr (text, "20 of 300: "));
+    assert_true (strlen (text) < 300000);
+    free (text);
+    json_decref (status);
+    json_decref (history);
+}
+
+static void test_no_history (void **state)
+{
+    (void) state;
+    page_has (json_object (),
+              (const char *const[]){ "The campaign has no history of its times", "Finished",
+                                     "Times and bytes sent are not known", NULL });
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_numbers),          cmocka_unit_test (test_nonsense),
+        cmocka_unit_test (test_throughput),       cmocka_unit_test (test_few_workers),
+        cmocka_unit_test (test_part_of_a_worker), cmocka_unit_test (test_many_workers),
+        cmocka_unit_test (test_no_history),       cmocka_unit_test (test_windows),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,348 @@
+/* test_ops_serve.c - the page of `wiremill serve`: its texts, its history; and its password.  */
+#include "ops/ask/wm_past.h"
+#include "ops/serve/wm_live.h"
+#include "ops/serve/wm_password.h"
+#include "ops/serve/wm_throttle.h"
+
+#include <math.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static char *page_of (const char *status, const char *note, const wm_past_t *past)
+{
+    size_t bytes;
+    const wm_past_t none = { 0 };
+    wm_top_campaign_t campaign = { .status = status ? json_loads (status, 0, NULL) : NULL };
+    assert_true (!status || campaign.status);
+    snprintf (campaign.note, sizeof campaign.note, "%s", note);
+    char *text = wm_live_page (&campaign, past ? past : &none, 5, &bytes);
+    assert_int_equal (bytes, strlen (text));
+    json_decref (campaign.status);
+    return text;
+}
+
+static void has (const char *page, const char *text)
+{
+    if (!strstr (page, text))
+        fail_msg ("not in the page: %s", text);
+}
+
+#define BROKER                                                                                     \
+    "\"endpoint\":\"tcp://h:1\",\"dir\":\"/d/<i>.wiremill\",\"campaign\":{\"state\":\"running\"}"
+
+static void test_workers (void **state)
+{
+    (void) state;
+    char *page =
+        page_of ("{" BROKER ",\"workers_total\":300,\"waiting_for\":\"no worker\",\"workers\":"
+                 "[{\"label\":\"</th><script>\",\"signature\":\"e\\\"<\",\"state\":\"lost\","
+                 "\"why\":\"a&b\",\"hits_s\":12345,\"gpu\":{\"gpu\":\"NVIDIA H200\","
+                 "\"temperature_c\":61,\"power_w\":400.4,\"load\":\"x\"}}]}",
+                 "", NULL);
+    has (page, "<title>&lt;i&gt;: running");
+    has (page, "<strong>running</strong> no worker is connected");
+    has (page, "<th scope=\"row\">&lt;/th&gt;&lt;script&gt;</th><td>H200: e&quot;&lt;</td>");
+    has (page, "data-v=\"12345\">12.3k</td>");
+    has (page, "data-v=\"61\">61&nbsp;&deg;C</td>");
+    has (page, "data-v=\"-1\">&#8211;</td>"); /* a load that is no number */
+    has (page, "<span class=\"bad-text\">lost: a&amp;b</span>");
+    has (page, "1 of 300 workers: the broker lists those that it sends away first");
+    assert_null (strstr (page, "</th><script>"));
+    free (page);
+}
+
+static void test_lists (void **state)
+{
+    (void) state;
+    char *page = page_of (
+        "{" BROKER ",\"held_total\":2,\"hits\":{\"held\":7},\"inputs\":{\"total\":3,\"open\":1},"
+        "\"held\":[{\"path\":\"a.h5\",\"state\":\"batch\",\"run\":1,\"subrun\":2,\"event\":3,"
+        "\"batch\":4,\"hits\":7,\"reason\":\"a.h5: <b>\"},"
+        "{\"path\":\"c.h5\",\"state\":\"changed\"}],"
+        "\"producers\":[{\"label\":\"p\",\"late_s\":90,\"asked\":5}],"
+        "\"open\":[{\"path\":\"o.h5\",\"why\":\"its producer is lost\",\"hits\":2}],"
+        "\"checks\":{\"suspects\":\"x and <y>\"}}",
+        "it's <gone>", NULL);
+    has (page, "event 1:2:3 batch 4");
+    has (page, "<td>&lt;b&gt;</td>"); /* the file's name is not said twice */
+    has (page, "changed since it was scored");
+    has (page, "no reason given");
+    has (page, "<td class=\"bad-text\">does not answer: for 01:30");
+    has (page, "its producer is lost");
+    has (page, "<p class=\"bad-text\">SCORES DIFFER: x and &lt;y&gt;");
+    has (page, "it's &lt;gone&gt;. The broker answered");
+    has (page, "<strong>no answer</strong> the broker does not answer; what follows is old");
+    free (page);
+}
+
+static void test_nothing (void **state)
+{
+    (void) state;
+    char *page = page_of (NULL, "", NULL);
+    has (page, "<strong>asking</strong>");
+    free (page);
+    page = page_of (NULL, "refused", NULL);
+    has (page, "<strong>no answer</strong> no broker has answered yet");
+    free (page);
+    page =
+        page_of ("{\"dir\":\"/d\",\"campaign\":{\"state\":\"finished\"},\"inputs\":{\"total\":1},"
+                 "\"hits\":{\"done\":5,\"announced\":5}}",
+                 "", NULL);
+    has (page, "<strong>finished</strong> no broker runs");
+    has (page, "value=\"1.0000\"");
+    assert_null (strstr (page, "<dt>Rate"));
+    free (page);
+    page =
+        page_of ("{" BROKER ",\"workers\":7,\"held\":{},\"said\":[3,null],\"hits\":[]}", "", NULL);
+    has (page, "No worker is connected");
+    free (page);
+}
+
+/* Rows: before the history, an hour, two minutes of which the second is not over.  */
+static json_t *history_at (int64_t now_s)
+{
+    json_t *history =
+        json_pack ("{s:[s,s,s,s,s,s,s], s:["
+                   "[i,i,f,i,i,i,[i,f,[]]], [I,i,f,i,i,i,[i,f,[i,i]]], [I,i,f,i,i,i,[i,f,[i,i,i]]],"
+                   "[I,i,f,i,i,i,[i,f,[i,i,i,i,i,i,i,i,i,i,i,i,i,i,i,i]]]]}",
+                   "columns", "begin_s", "span_s", "up_s", "hits", "batches", "fail", "compute",
+                   "rows", 0, 0, 0.0, 1000, 10, 5, 0, 0.0, (json_int_t) (now_s - 7200), 3600,
+                   3600.0, 7200, 20, 4, 20, 0.02, 20, 0, (json_int_t) (now_s - 120), 60, 60.0, 600,
+                   6, 2, 6, 0.012, 0, 5, 1, (json_int_t) (now_s - 60), 60, 30.0, 300, 4, 1, 4, 80.0,
+                   0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4);
+    assert_non_null (history);
+    return history;
+}
+
+static double hits_of (const wm_past_t *past)
+{
+    wm_past_row_t sum;
+    wm_past_sum (past, 0, &sum);
+    return sum.hits;
+}
+
+static void rates_are (const wm_past_t *past, double from_s, double width_s, size_t n,
+                       const double *wanted)
+{
+    wm_past_part_t part[8];
+    wm_past_spread (past, from_s, width_s, part, n);
+    for (size_t i = 0; i < n; i++)
+        assert_float_equal (wm_past_rate (&part[i]), wanted[i], 1e-3);
+}
+
+static void test_history (void **state)
+{
+    (void) state;
+    wm_past_row_t sum;
+    const int64_t now_s = time (NULL);
+    const double now = (double) now_s;
+    wm_past_t past = { 0 };
+    assert_float_equal (wm_past_begin (&past), 0, 0);
+    assert_float_equal (wm_past_next (&past), 0, 0);
+    json_t *history = history_at (now_s);
+    assert_true (wm_past_take (&past, history, 0));
+    assert_float_equal (wm_past_begin (&past), now - 7200, 0);
+    assert_float_equal (past.hits_before, 1000, 0);
+    assert_float_equal (hits_of (&past), 8100, 0);
+    wm_past_sum (&past, now - 200, &sum);
+    assert_float_equal (sum.fail, 3, 0);
+    assert_float_equal (sum.step[WM_PAST_COMPUTE].n, 10, 0);
+    assert_float_equal (sum.step[WM_PAST_COMPUTE].sum_s, 80.012, 1e-6);
+    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_COMPUTE], 0.5), 0.002, 1e-9);
+    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_COMPUTE], 0.6), 0.004, 1e-9);
+    assert_true (isinf (wm_past_quantile (&sum.step[WM_PAST_COMPUTE], 0.95)));
+    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_COMMIT], 0.5), 0, 0);
+    rates_are (&past, now - 120, 30, 4, (const double[]){ 10, 10, 10, -1 }); /* to come */
+    rates_are (&past, now - 7200, 3600, 2, (const double[]){ 2, 10 });       /* while one served */
+    rates_are (&past, now, 10, 2, (const double[]){ -1, -1 });
+
+    char *page = page_of ("{" BROKER ",\"counters\":{\"n_fail\":12}}", "", &past);
+    has (page, "<caption>the last hour</caption>");
+    has (page, "the worker's own queue</span></th><td class=\"n more\" data-v=\"10\">10");
+    has (page, "8.0 s</td><td class=\"n\" data-v=\"0.002\">below 2 ms</td>"
+               "<td class=\"n\" data-v=\"1000000\">above 16 s");
+    has (page, "failed on a worker</th><td class=\"n\" data-v=\"3\">3</td>"
+               "<td class=\"n\" data-v=\"12\">12");
+    has (page, "<figure id=\"hours\">");
+    has (page, "it is not known when they were scored: 1,000 hits.");
+    free (page);
+
+    /* The last two rows may have grown; asked again from there, the others stay.  */
+    const double next = wm_past_next (&past);
+    assert_float_equal (next, now - 120, 0);
+    json_array_remove (json_object_get (history, "rows"), 0);
+    json_array_remove (json_object_get (history, "rows"), 0);
+    wm_past_take (&past, history, next);
+    assert_float_equal (hits_of (&past), 8100, 0);
+    wm_past_take (&past, NULL, next); /* nothing is told of them */
+    assert_float_equal (hits_of (&past), 8100, 0);
+    wm_past_take (&past, history, 0); /* the hour is not known any more */
+    assert_float_equal (hits_of (&past), 900, 0);
+    wm_past_take (&past, history, now); /* not asked for */
+    assert_float_equal (hits_of (&past), 900, 0);
+    /* A ledger that lacks the last minute, or a part of it; then one that has more.  */
+    json_t *rows = json_object_get (history, "rows");
+    json_t *last = json_incref (json_array_get (rows, 1));
+    json_array_remove (rows, 1);
+    wm_past_take (&past, history, 0);
+    assert_float_equal (hits_of (&past), 900, 0);
+    json_array_append_new (rows, last);
+    json_array_set_new (last, 3, json_integer (200));
+    wm_past_take (&past, history, 0);
+    assert_float_equal (hits_of (&past), 900, 0);
+    json_array_set_new (last, 3, json_integer (1000));
+    wm_past_take (&past, history, 0);
+    assert_float_equal (hits_of (&past), 1600, 0);
+    wm_past_clear (&past);
+    json_decref (history);
+}
+
+/* A minute in which the broker was started is served at its end.  */
+static void test_first_minute (void **state)
+{
+    (void) state;
+    wm_past_t past = { 0 };
+    json_t *history =
+        json_pack ("{s:[s,s,s,s], s:[[i,i,f,i], [i,i,f,i]]}", "columns", "begin_s", "span_s",
+                   "up_s", "hits", "rows", 600, 60, 20.0, 200, 660, 60, 60.0, 60);
+    wm_past_take (&past, history, 0);
+    assert_float_equal (wm_past_begin (&past), 640, 0);
+    rates_are (&past, 600, 20, 6, (const double[]){ -1, -1, 10, 1, 1, 1 });
+
+    /* One that none follows, of a campaign made in it: from there on.  */
+    json_array_remove (json_object_get (history, "rows"), 1);
+    wm_past_clear (&past);
+    wm_past_take (&past, history, 0);
+    assert_float_equal (wm_past_begin (&past), 600, 0); /* not known */
+    past.made_s = 620;
+    assert_float_equal (wm_past_begin (&past), 620, 0);
+    rates_are (&past, 600, 20, 3, (const double[]){ -1, 10, -1 });
+    past.made_s = 655; /* its clock was wrong: it served for 20 s of this minute */
+    assert_float_equal (wm_past_begin (&past), 640, 0);
+    past.made_s = 17;
+    assert_float_equal (wm_past_begin (&past), 600, 0);
+    json_decref (history);
+
+    /* The page takes that time from the status.  */
+    char begin[64];
+    const time_t made_s = 9000;
+    strftime (begin, sizeof begin, "<span>%b %d %H:%M</span>", localtime (&made_s));
+    history = json_pack ("{s:[s,s,s,s], s:[[i,i,f,i]]}", "columns", "begin_s", "span_s", "up_s",
+                         "hits", "rows", 7200, 3600, 20.0, 200);
+    wm_past_clear (&past);
+    wm_past_take (&past, history, 0);
+    char *page = page_of ("{" BROKER ",\"campaign\":{\"submitted\":9000}}", "", &past);
+    has (page, begin);
+    free (page);
+    json_decref (history);
+    wm_past_clear (&past);
+}
+
+static void test_policy (void **state)
+{
+    (void) state;
+    const char *policy = wm_live_policy ();
+    has (policy, "default-src 'none'");
+    has (policy, "script-src 'sha256-");
+    assert_true (strlen (policy) < 390 && policy == wm_live_policy ());
+}
+
+static void test_throttle (void **state)
+{
+    (void) state;
+    static wm_throttle_t throttle;
+    const struct sockaddr *at[3];
+    struct sockaddr_in v4[2] = { { .sin_family = AF_INET, .sin_addr.s_addr = 0x0100007f },
+                                 { .sin_family = AF_INET, .sin_addr.s_addr = 0x0200007f } };
+    struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_addr.s6_addr = { 0x7f, 0, 0, 1 } };
+    at[0] = (const struct sockaddr *) &v4[0];
+    at[1] = (const struct sockaddr *) &v4[1];
+    at[2] = (const struct sockaddr *) &v6;
+    for (int64_t now_ms = 1; now_ms < 100000; now_ms += 60000) {
+        for (int i = 0; i < WM_THROTTLE_TRIES; i++) {
+            assert_true (wm_throttle_allows (&throttle, at[0], now_ms));
+            v4[0].sin_port++; /* of another connection */
+            wm_throttle_wrong (&throttle, at[0], now_ms);
+        }
+        assert_false (wm_throttle_allows (&throttle, at[0], now_ms));
+        assert_false (wm_throttle_allows (&throttle, at[0], now_ms + 999));
+        assert_true (wm_throttle_allows (&throttle, at[0], now_ms + 1000));
+        wm_throttle_wrong (&throttle, at[0], now_ms + 1000);
+        assert_false (wm_throttle_allows (&throttle, at[0], now_ms + 1999));
+        assert_true (wm_throttle_allows (&throttle, at[1], now_ms)); /* others are free */
+        assert_true (wm_throttle_allows (&throttle, at[2], now_ms));
+    }
+
+    /* More addresses than places: those that guessed most stay.  */
+    for (uint32_t i = 0; i < 3 * WM_THROTTLE_ADDRESSES_MAX; i++) {
+        v4[1].sin_addr.s_addr = 0x0a + (i << 8);
+        wm_throttle_wrong (&throttle, at[1], 60002);
+    }
+    assert_false (wm_throttle_allows (&throttle, at[0], 60002));
+    for (int i = 0; i < WM_THROTTLE_TRIES; i++)
+        wm_throttle_wrong (&throttle, at[1], 60002);
+    assert_false (wm_throttle_allows (&throttle, at[1], 60002));
+
+    /* Addresses of one network of IPv6 are one.  */
+    for (int i = 0; i < WM_THROTTLE_TRIES; i++) {
+        v6.sin6_addr.s6_addr[15]++;
+        wm_throttle_wrong (&throttle, at[2], 60002);
+    }
+    assert_false (wm_throttle_allows (&throttle, at[2], 60002));
+    v6.sin6_addr.s6_addr[7]++;
+    assert_true (wm_throttle_allows (&throttle, at[2], 60002));
+}
+
+static void test_password (void **state)
+{
+    (void) state;
+    wm_error_t error;
+    wm_password_t password;
+    char path[] = "/tmp/wm_password_XXXXXX";
+    const int fd = mkstemp (path);
+    assert_true (fd >= 0);
+    static const char line[] = "\n", good[] = " twelve-signs\t\r\nsecond line\n";
+    assert_int_equal (write (fd, line, 1), 1);
+    assert_int_equal (wm_password_read (&password, path, &error), WM_EUSAGE);
+    assert_int_equal (pwrite (fd, good, sizeof good - 1, 0), sizeof good - 1);
+    assert_int_equal (wm_password_read (&password, path, &error), WM_OK);
+    assert_true (wm_password_is_in (&password, "Bearer twelve-signs"));
+    assert_true (wm_password_is_in (&password, "bearer  twelve-signs"));
+    assert_true (wm_password_is_in (&password, "Basic eDp0d2VsdmUtc2lnbnM=")); /* x:twelve-signs */
+    static const char *const bad[] = { "",
+                                       "Bearer",
+                                       "Bearer ",
+                                       "Bearer twelve-sign",
+                                       "Basic",
+                                       "Basic ",
+                                       "Basic dHdlbHZlLXNpZ25z", /* without a colon */
+                                       "Basic !",
+                                       "Digest twelve-signs",
+                                       "twelve-signs" };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false (wm_password_is_in (&password, bad[i]));
+    assert_false (wm_password_is_in (&password, NULL));
+    close (fd);
+    unlink (path);
+    assert_int_equal (wm_password_read (&password, path, &error), WM_EUSAGE);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_workers),      cmocka_unit_test (test_lists),
+        cmocka_unit_test (test_nothing),      cmocka_unit_test (test_history),
+        cmocka_unit_test (test_first_minute), cmocka_unit_test (test_policy),
+        cmocka_unit_test (test_password),     cmocka_unit_test (test_throttle),
+    };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

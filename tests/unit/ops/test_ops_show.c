@@ -1,0 +1,102 @@
+/* test_ops_show.c - lines for people: what is left out where a terminal is narrow.  */
+#include "ops/ask/wm_arithmetic.h"
+#include "ops/ask/wm_show.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+static void fits (int width, const char *want)
+{
+    char line[WM_SHOW_WIDTH_MAX + 1];
+    const wm_show_part_t part[] = {
+        { "12.5 %", 0 }, { "files 1/2", 3 }, { "", 1 }, { "ETA 04:12", 2 }
+    };
+    assert_int_equal (wm_show_fit (part, 4, width, line), strlen (want));
+    assert_string_equal (line, want);
+}
+
+static void test_fit (void **state)
+{
+    (void) state;
+    fits (WM_SHOW_WIDTH_MAX, "12.5 %  files 1/2  ETA 04:12");
+    fits (28, "12.5 %  files 1/2  ETA 04:12");
+    fits (27, "12.5 %  ETA 04:12");
+    fits (17, "12.5 %  ETA 04:12");
+    fits (16, "12.5 %");
+    fits (4, "12.5");
+}
+
+static void test_rows (void **state)
+{
+    char text[64];
+    (void) state;
+    assert_string_equal (wm_show_rows (1, "hits", text), "1 hit");
+    assert_string_equal (wm_show_rows (1, "patches", text), "1 patch");
+    assert_string_equal (wm_show_rows (0, "space points", text), "0 space points");
+    assert_string_equal (wm_show_rows (2345, "windows", text), "2,345 windows");
+}
+
+static void test_width (void **state)
+{
+    (void) state;
+    const int terminal = posix_openpt (O_RDWR | O_NOCTTY);
+    assert_true (terminal >= 0 && grantpt (terminal) == 0 && unlockpt (terminal) == 0);
+    const int fd = open (ptsname (terminal), O_RDWR | O_NOCTTY);
+    assert_true (fd >= 0);
+    struct winsize size = { .ws_col = 61 };
+    assert_int_equal (ioctl (fd, TIOCSWINSZ, &size), 0);
+    assert_int_equal (wm_show_width (fd), 61);
+    size.ws_col = 120; /* resized */
+    assert_int_equal (ioctl (fd, TIOCSWINSZ, &size), 0);
+    assert_int_equal (wm_show_width (fd), 120);
+    size.ws_col = 0; /* it does not know */
+    assert_int_equal (ioctl (fd, TIOCSWINSZ, &size), 0);
+    setenv ("COLUMNS", "70", 1);
+    assert_int_equal (wm_show_width (fd), 70);
+    unsetenv ("COLUMNS");
+    assert_int_equal (wm_show_width (fd), 80);
+    close (fd);
+    close (terminal);
+    const int file = open ("/dev/null", O_RDWR); /* no terminal */
+    assert_int_equal (wm_show_width (file), 80);
+    setenv ("COLUMNS", "100", 1);
+    assert_int_equal (wm_show_width (file), 100);
+    setenv ("COLUMNS", "1000000", 1);
+    assert_int_equal (wm_show_width (file), WM_SHOW_WIDTH_MAX);
+    unsetenv ("COLUMNS");
+    close (file);
+}
+
+/* A signature that lacks its end is another one.  */
+static void test_classes (void **state)
+{
+    (void) state;
+    char *text = NULL;
+    size_t bytes;
+    json_t *status = json_pack ("{s:[{s:s, s:s, s:f, s:i}]}", "arithmetic", "class",
+                                "avx512-vnni/int16,avx512/bf16", "signature",
+                                "sparse/avx512-vnni/int16/v1", "error", 1.4e-4, "hits", 2000);
+    FILE *out = open_memstream (&text, &bytes);
+    wm_arithmetic_classes (out, status);
+    fclose (out);
+    assert_non_null (strstr (text, "\navx512-vnni/int16,avx512/bf16 sparse/avx512-vnni/int16/v1 "
+                                   "1.4e-04 on 2,000 hits\n"));
+    free (text);
+    json_decref (status);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test (test_fit), cmocka_unit_test (test_rows),
+                                        cmocka_unit_test (test_width),
+                                        cmocka_unit_test (test_classes) };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}

@@ -1,0 +1,174 @@
+/* test_ops_top.c - screens of `wiremill top`: 0, 1 and 300 workers, any size, hostile text.  */
+#include "ops/view/wm_top.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void campaign_new (wm_top_campaign_t *campaign, int n_worker, const char *label)
+{
+    int64_t bucket = 0;
+    char name[64];
+    json_t *workers = json_array ();
+    memset (campaign, 0, sizeof *campaign);
+    wm_top_rate (campaign, 100, 5000, &bucket);
+    for (int i = 0; i < n_worker; i++) {
+        snprintf (name, sizeof name, "%s%03d", label, i);
+        json_array_append_new (workers, json_pack ("{s:s, s:s, s:f}", "label", name, "state",
+                                                   "busy", "hits_s", (double) i));
+    }
+    campaign->status = json_pack ("{s:s, s:s, s:o, s:i, s:{s:s}}", "dir", "/d/out.wiremill",
+                                  "endpoint", "tcp://h:5555", "workers", workers, "workers_total",
+                                  n_worker, "campaign", "state", "running");
+    assert_non_null (campaign->status);
+    assert_int_equal (json_array_size (workers), n_worker);
+}
+
+/* Whether a line of the screen has this text.  */
+static bool shows (const wm_canvas_t *canvas, const char *text)
+{
+    for (int i = 0; i < canvas->n; i++)
+        if (strstr (canvas->line[i], text))
+            return true;
+    return false;
+}
+
+static void draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+                  int rows, int columns)
+{
+    assert_true (wm_canvas_reset (canvas, rows, columns));
+    wm_top_draw (canvas, view, campaign, 1);
+    assert_true (canvas->n <= rows);
+    for (int i = 0; i < canvas->n; i++) {
+        assert_true (strlen (canvas->line[i]) <= (size_t) columns); /* no styles, no UTF-8 here */
+        for (const char *c = canvas->line[i]; *c; c++)
+            assert_true (*c >= ' ' && *c < 0x7f);
+    }
+}
+
+static void test_workers (void **state)
+{
+    (void) state;
+    wm_canvas_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true };
+    campaign_new (&campaign, 0, "");
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "no worker is connected"));
+    json_decref (campaign.status);
+    campaign_new (&campaign, 1, "w");
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "> w000"));
+    json_decref (campaign.status);
+    campaign_new (&campaign, 300, "w");
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "> w000") && shows (&canvas, " of 300 workers"));
+    wm_top_move (&view, &campaign, 1, 100000);
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "> w299") && !shows (&canvas, "w000"));
+    assert_true (shows (&canvas, "to 300 of 300 workers") && shows (&canvas, "q quit"));
+    assert_string_equal (wm_top_sort_next (&view), "rate");
+    wm_top_move (&view, &campaign, 1, -100000);
+    assert_string_equal (view.worker, "w299"); /* the fastest is the first now */
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
+static void test_sizes (void **state)
+{
+    (void) state;
+    wm_canvas_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    campaign_new (&campaign, 30, "\033[2J\n\xc2\x9b");
+    for (int screen = WM_TOP_LIST; screen <= WM_TOP_HELP; screen++)
+        for (int rows = 1; rows < 70; rows += 3)
+            for (int columns = 1; columns < 330; columns += 41) {
+                wm_top_view_t view = { .screen = (wm_top_screen_t) screen, .has_keys = true };
+                draw (&canvas, &view, &campaign, rows, columns);
+            }
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
+/* A long address keeps its end, and the time stays; rates are of the campaign's rows.  */
+static void test_words (void **state)
+{
+    (void) state;
+    wm_canvas_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true, .late_s = 7 };
+    campaign_new (&campaign, 0, "");
+    json_object_set_new (campaign.status, "endpoint",
+                         json_string ("ipc:///a/very/long/path/of/a/campaign/out.wiremill/broker"));
+    json_object_set_new (json_object_get (campaign.status, "campaign"), "rows",
+                         json_string ("windows"));
+    json_object_set_new (
+        campaign.status, "hits",
+        json_pack ("{s:i, s:i, s:i}", "announced", 2000, "done", 1500, "held", 500));
+    campaign.age_s = 6;
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_non_null (strstr (canvas.line[0], " out: running   broker .."));
+    assert_non_null (strstr (canvas.line[0], "/out.wiremill/broker  up "));
+    assert_int_equal (canvas.line[0][72], ':');
+    assert_int_equal (canvas.line[0][75], ':');
+    assert_false (shows (&canvas, "has not answered"));
+    assert_true (shows (&canvas, "windows  1,500 scored of 2,000, 500 held"));
+    campaign.age_s = 8;
+    draw (&canvas, &view, &campaign, 24, 79);
+    assert_true (shows (&canvas, "the broker has not answered for 8.0 s"));
+    view.has_keys = false;
+    draw (&canvas, &view, &campaign, 24, 132);
+    assert_true (shows (&canvas, "windows/s") && shows (&canvas, "minutes "));
+    assert_false (shows (&canvas, "hits/s"));
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
+/* A screen that is printed once, as into a pipe: every text whole, in more lines if need be.  */
+static void test_once (void **state)
+{
+    (void) state;
+    char text[401];
+    wm_canvas_t canvas = { 0 };
+    wm_top_campaign_t campaign;
+    wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN };
+    const char *const last[] = { "paused-9", "why-9", "said-9", "held-9" };
+    campaign_new (&campaign, 1, "w");
+    for (int i = 0; i < WM_TOP_BUCKETS; i++)
+        campaign.rate[i] = 1e9f + 1e8f * (float) i;
+    for (int i = 0; i < 4; i++) {
+        int n = 0;
+        for (int k = 0; k < 10; k++)
+            n += snprintf (text + n, sizeof text - (size_t) n, "%.*s-%d some words ",
+                           (int) strcspn (last[i], "-"), last[i], k);
+        json_t *s = campaign.status, *worker = json_array_get (json_object_get (s, "workers"), 0);
+        if (i < 2)
+            json_object_set_new (i ? worker : s, i ? "why" : "paused", json_string (text));
+        else if (i == 2)
+            json_object_set_new (s, "said", json_pack ("[{s:f, s:s}]", "ago_s", 5.0, "text", text));
+        else
+            json_object_set_new (s, "held",
+                                 json_pack ("[{s:s, s:s}]", "path", text, "state", "held"));
+    }
+    for (int columns = 80; columns <= 200; columns += 60) {
+        draw (&canvas, &view, &campaign, 200, columns);
+        for (int i = 0; i < 4; i++)
+            assert_true (shows (&canvas, last[i]));
+        assert_true (shows (&canvas, "18350.0M")); /* the last minute */
+    }
+    json_decref (campaign.status);
+    wm_canvas_free (&canvas);
+}
+
+int main (void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test (test_workers),
+                                        cmocka_unit_test (test_sizes),
+                                        cmocka_unit_test (test_words),
+                                        cmocka_unit_test (test_once) };
+    return cmocka_run_group_tests (tests, NULL, NULL);
+}
