@@ -29,10 +29,11 @@ LDFLAGS  := $(if $(SAN),-fsanitize=$(SAN)) -pthread -rdynamic
 
 # ---- rooms -------------------------------------------------------------------------------------
 ROOMS := schema kernels broker producer gpuworker ops
-PARTS_schema  := base
-PARTS_kernels := import judge sparse# openvino, onnxruntime and cuda are shared objects of their own
-PARTS_ops     := bench serve
-sources = $(filter-out $(1)/main.c $(1)/serve/main.c,$(wildcard $(1)/*.c $(PARTS_$(1):%=$(1)/%/*.c)))
+# Folders that belong to a library, a program or a shared object of their own.
+APART_kernels  := openvino onnxruntime cuda cudnn gpu
+APART_producer := net serving gateway
+APART_ops      := lib
+sources = $(filter-out %/main.c $(APART_$(1):%=$(1)/%/%.c),$(wildcard $(1)/*.c $(1)/*/*.c))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).$(if $(SHARED),so,a)
 # With SHARED=1 a changed file needs no test to be linked again (tests/mutants.py).
@@ -102,8 +103,8 @@ $(B)/bin/wiremill-serve: $(B)/obj/ops/serve/main.o $(call libs,ops)
 	$(call step,LINK  $@)
 	$(Q)$(CC) $(LDFLAGS) $< $(call links,ops) -o $@
 
-# So is the gateway, whose folder is a library beside the room's: no other program loads nghttp2 or OpenSSL's TLS.
-$(call library,gateway): $(patsubst %.c,$(B)/obj/%.o,$(filter-out %/main.c,$(wildcard producer/gateway/*.c)))
+# So is the gateway, whose folders are a library beside the room's: no other program loads nghttp2 or OpenSSL's TLS.
+$(call library,gateway): $(patsubst %.c,$(B)/obj/%.o,$(filter-out %/main.c,$(wildcard $(APART_producer:%=producer/%/*.c))))
 	$(Q)mkdir -p $(@D); rm -f $@; $(archive)
 $(B)/bin/wiremill-gateway: $(B)/obj/producer/gateway/main.o $(call libs,gateway)
 	$(call step,LINK  $@)
@@ -123,7 +124,7 @@ $(B)/obj/kernels/%_amx.o:     ISA := $(ISA_AVX512) -mavx512bf16 -mamx-tile -mamx
 
 # onnx.proto of Debian's libonnx-dev, with the fields of functions that it may be too old for, and our own of TensorFlow's
 # frozen graphs, compiled by protobuf-c.
-PROTO := onnx/onnx kernels/import/graphdef
+PROTO := onnx/onnx kernels/onnx/graphdef
 $(B)/gen/onnx/onnx.pb-c.c: /usr/include/onnx/onnx.proto Makefile
 	@mkdir -p $(@D); echo "  PROTO $<"
 	$(Q)awk 'FNR == NR { known = known || /attribute_proto/; next } \
@@ -238,11 +239,11 @@ $(B)/lib/libwiremill.so: $(B)/lib/libwiremill.so.1
 include kernels/cuda/cuda.mk
 
 # ---- tests -------------------------------------------------------------------------------------
-# tests/unit/test_<room>_<what>.c is linked with that room and those below it.
-UNIT := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+# tests/unit/<room>/test_<room>_<what>.c is linked with that room and those below it.
+UNIT := $(patsubst %.c,$(B)/tests/%,$(notdir $(wildcard tests/unit/*/test_*.c)))
 UNIT := $(filter-out $(if $(CUDA_SO),,%_cudnn %_gpu_real),$(UNIT))
 define unit
-$(B)/tests/test_$(1)_%: tests/unit/test_$(1)_%.c $(call libs,$(1))
+$(B)/tests/test_$(1)_%: tests/unit/$(1)/test_$(1)_%.c $(call libs,$(1))
 	$$(call step,TEST  $$@)
 	$(Q)$(CC) $(CPPFLAGS) $$(foreach r,$$(USES_$(1)),$$(FLAGS_$$(r))) $(CFLAGS) -MMD -MP $$(LDFLAGS) \
 	    $$(filter %.c %.o,$$^) $(call links,$(1)) -lcmocka -o $$@

@@ -17,11 +17,11 @@ advice () # what, list: one line with the first few
 declare -A may=(
     [schema/base]='schema/base/*'
     [schema]='schema/*'
-    [kernels]='kernels/*|schema/base/*|schema/wm_batch.h|schema/wm_exact.h|schema/wm_limits.h|schema/wm_ragged.h|onnx/*'
+    [kernels]='kernels/*|schema/base/*|schema/confine/*|schema/wm_batch.h|schema/wm_exact.h|schema/wm_limits.h|schema/wm_ragged.h|onnx/*'
     [broker]='broker/*|schema/*'
     [producer]='producer/*|schema/*|kernels/patch/wm_image.h|kernels/patch/wm_spec.h|kernels/model/wm_model.h'
-    [gpuworker]='gpuworker/*|schema/*|kernels/wm_*'
-    [ops]='ops/*|schema/*|kernels/wm_*'
+    [gpuworker]='gpuworker/*|schema/*|kernels/wm_*|kernels/model/*|kernels/patch/*|kernels/judge/wm_trial.h|kernels/judge/wm_watch.h'
+    [ops]='ops/*|schema/*|kernels/wm_*|kernels/model/*|kernels/patch/*|kernels/judge/wm_trial.h|kernels/judge/wm_peak.h|kernels/import/wm_import.h|kernels/import/wm_head.h'
 )
 declare -A not=(
     [schema/base]='zmq|czmq|msgpack|sqlite3|hdf5|jansson'
@@ -81,7 +81,7 @@ done < <(find "${rooms[@]}" tests .ci -type f \
 while IFS=: read -r file line text; do
     fault "$file:$line: read by wm_h5_read, wm_h5_dataset_read or wm_chunks_fetch: $text"
 done < <(grep -rnE '\<H5Dread(_chunk|_multi)? *\(' --include='*.[ch]' "${rooms[@]}" |
-    grep -vE '^producer/(wm_h5_column.c:[0-9]+:    return H5Dread \(|wm_chunks.c:[0-9]+:    return H5Dread_chunk \()')
+    grep -vE '^producer/files/(wm_h5_column.c:[0-9]+:    return H5Dread \(|wm_chunks.c:[0-9]+:    return H5Dread_chunk \()')
 
 # No line longer than 100 columns, also where clang-format is off.
 while read -r where; do

@@ -31,30 +31,33 @@ $(NVRTC)/.unpacked:
 	    makes kernels for drivers from 580 on,) type make where PyPI can be reached for drivers from 525 on"; }
 
 # Sources: the engine for networks of the family, the one for any CNN, the table of a real GPU, the stand-in's table.
-CUDA_ENGINE := $(filter-out %_module.c,$(wildcard kernels/cuda/wm_cuda*.c)) kernels/gpu/wm_gpu_library.c
-CUDA_ANY    := $(wildcard kernels/cuda/wm_any*.c)
-CUDA_REAL   := $(addprefix kernels/cuda/,wm_gpu_real.c wm_gpu_driver.c wm_gpu_cudnn.c) kernels/wm_driver.c
-CUDA_IMAGES  = $(CUDA_ARCH:%=$(B)/obj/kernels/cuda/image-%.o)
+CUDA_ENGINE := $(filter-out %_module.c,$(wildcard kernels/cuda/wm_cuda*.c kernels/gpu/wm_cuda*.c)) kernels/gpu/wm_gpu_library.c
+CUDA_ANY    := $(wildcard kernels/cudnn/wm_any*.c)
+CUDA_REAL   := $(addprefix kernels/gpu/,wm_gpu_real.c wm_gpu_driver.c wm_gpu_cudnn.c) kernels/wm_driver.c
+CUDA_IMAGES  = $(CUDA_ARCH:%=$(B)/obj/kernels/gpu/image-%.o)
 CUDA_FAKE   := $(wildcard tests/standin/wm_gpu_fake*.c)
 cuda_o       = $(patsubst %,$(B)/obj/%.o,$(basename $(1)))
 CUDA_OBJ     = $(call cuda_o,$(CUDA_ENGINE) $(CUDA_REAL)) $(CUDA_IMAGES)
 STANDIN_OBJ  = $(call cuda_o,$(CUDA_ENGINE) $(CUDA_FAKE))
-$(call cuda_o,$(CUDA_ANY)): | $(B)/gen/onnx/onnx.pb-c.c
+$(call cuda_o,$(CUDA_ANY)): | $(PROTO:%=$(B)/gen/%.pb-c.c)
 
 # ---- the engine --------------------------------------------------------------------------------
 CUDA_SO := $(if $(filter 1,$(CUDA)),$(if $(SAN),,$(B)/lib/wm_cuda.so))
 all: $(CUDA_SO)
-$(B)/obj/kernels/cuda/%.o: kernels/cuda/%.c
-	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  CC    $<"
-	$(Q)$(CC) $(CPPFLAGS) $(CUDA_I) $(FLAGS_kernels) $(CFLAGS) -fvisibility=hidden -MMD -MP -c $< -o $@
+define cuda_folder
+$(B)/obj/kernels/$(1)/%.o: kernels/$(1)/%.c
+	@mkdir -p $$(@D); [ "$(V)" = 1 ] || echo "  CC    $$<"
+	$(Q)$(CC) $$(CPPFLAGS) $(CUDA_I) $$(FLAGS_kernels) $$(CFLAGS) -fvisibility=hidden -MMD -MP -c $$< -o $$@
+endef
+$(foreach f,cuda cudnn gpu,$(eval $(call cuda_folder,$(f))))
 # An image of our kernels for each architecture, as an object.
-$(B)/obj/kernels/cuda/compile: kernels/gpu/compile.c
+$(B)/obj/kernels/gpu/compile: kernels/gpu/compile.c
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  LINK  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CUDA_I) $(CFLAGS) $< -o $@ -ldl
-$(CUDA_IMAGES): $(B)/obj/kernels/cuda/image-%.o: kernels/gpu/wm_gpu_kernels.cu $(wildcard kernels/cuda/*.cuh kernels/gpu/wm_gpu_args.h) \
-    kernels/patch/wm_image.h kernels/model/wm_model.h schema/base/wm_file.h tests/gpu/ptxas.sh $(B)/obj/kernels/cuda/compile | $(NVRTC)/.unpacked
+$(CUDA_IMAGES): $(B)/obj/kernels/gpu/image-%.o: kernels/gpu/wm_gpu_kernels.cu $(wildcard kernels/gpu/*.cuh kernels/gpu/wm_gpu_args.h) \
+    kernels/patch/wm_image.h kernels/model/wm_model.h schema/base/wm_file.h tests/gpu/ptxas.sh $(B)/obj/kernels/gpu/compile | $(NVRTC)/.unpacked
 	@echo "  NVRTC $< for $*"
-	$(Q)$(B)/obj/kernels/cuda/compile $< $* $(@:.o=.s) $(NVRTC_PAIRS)
+	$(Q)$(B)/obj/kernels/gpu/compile $< $* $(@:.o=.s) $(NVRTC_PAIRS)
 	$(Q)$(if $(filter sm_%,$*),tests/gpu/ptxas.sh $(@:.o=.s).log >/dev/null || { tests/gpu/ptxas.sh $(@:.o=.s).log; exit 1; })
 	$(Q)$(CC) -c $(@:.o=.s) -o $@ && echo '$@: $(filter-out again,$^)' >$(@:.o=.d)
 $(B)/lib/wm_cuda.so: $(B)/obj/kernels/cuda/wm_cuda_module.o $(CUDA_OBJ) $(call cuda_o,$(CUDA_ANY)) $(call libs,kernels)
@@ -86,15 +89,15 @@ $(B)/tests/any_run: tests/gpu/any_run.c $(STANDIN_OBJ) $(call cuda_o,$(CUDA_ANY)
 	$(Q)$(CC) $(CPPFLAGS) $(FLAGS_kernels) $(CFLAGS) -MMD -MP $(LDFLAGS) $(filter %.c %.o,$^) $(call links,kernels) -o $@
 
 # cuDNN's plans for GPUs that are not here, by the real table; and that table on a driver of the tests.
-$(B)/tests/test_kernels_cudnn $(B)/tests/test_kernels_gpu_real: $(B)/tests/%: tests/unit/%.c $(call cuda_o,$(CUDA_REAL) kernels/gpu/wm_gpu_library.c) $(CUDA_IMAGES)
+$(B)/tests/test_kernels_cudnn $(B)/tests/test_kernels_gpu_real: $(B)/tests/%: tests/unit/kernels/%.c $(call cuda_o,$(CUDA_REAL) kernels/gpu/wm_gpu_library.c) $(CUDA_IMAGES)
 	@mkdir -p $(@D); [ "$(V)" = 1 ] || echo "  TEST  $@"
 	$(Q)$(CC) $(CPPFLAGS) $(CUDA_I) $(CFLAGS) -MMD -MP $(LDFLAGS) $(filter %.c %.o,$^) $(CUDA_LINK) -lcmocka -o $@
 
 # ---- on a GPU ----------------------------------------------------------------------------------
 # One program that needs nothing of ours beside it, and no package either: what it calls is compiled into it, the rest dropped.
 CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_apart.c gpu_bench.c gpu_ceiling.c gpu_event.c gpu_floor.c gpu_net.c) \
-             $(addprefix producer/,wm_synth_physics.c wm_synth_detector.c wm_event.c wm_runs.c wm_cut.c) \
-             $(addprefix kernels/,wm_image.c wm_plane.c wm_range.c wm_reference.c wm_spec_preset.c wm_spec_zero.c wm_view.c cuda/wm_any.c cuda/wm_any_chunks.c cuda/wm_any_family.c cuda/wm_any_place.c) \
+             $(addprefix producer/,synth/wm_synth_physics.c synth/wm_synth_detector.c files/wm_event.c cutting/wm_runs.c cutting/wm_cut.c) \
+             $(addprefix kernels/,patch/wm_image.c patch/wm_plane.c family/wm_range.c model/wm_reference.c patch/wm_spec_preset.c patch/wm_spec_zero.c family/wm_layer_view.c cudnn/wm_any.c cudnn/wm_any_chunks.c cudnn/wm_any_family.c cudnn/wm_any_place.c) \
              $(CUDA_FAKE) schema/wm_batch_memory.c schema/base/wm_fault.c
 $(B)/gpu/gpu_check: $(CHECK_SRC) $(CUDA_OBJ) $(wildcard tests/gpu/*.h tests/standin/*.h)
 	@mkdir -p $(@D); echo "  LINK  $@"

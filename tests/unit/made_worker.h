@@ -6,9 +6,9 @@
 #ifndef MADE_WORKER_H
 #define MADE_WORKER_H
 
-#include "made_engine.h"
+#include "tests/unit/made_engine.h"
 
-#include "fake_broker.h"
+#include "tests/unit/fake_broker.h"
 #include "gpuworker/engine/wm_engine_process.h"
 #include "gpuworker/wm_replay.h"
 #include "gpuworker/wm_worker.h"

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "fake_broker.h"
+#include "tests/unit/fake_broker.h"
 #include "schema/session/wm_client.h"
 
 #include <sys/stat.h>

@@ -4,7 +4,7 @@
    The test is the worker: it drives a scorer, whose engine process is this program in another mode,
    with the engine of made_worker.h.  */
 #include "gpuworker/engine/wm_scorer.h"
-#include "made_worker.h"
+#include "tests/unit/made_worker.h"
 
 #include <poll.h>
 #include <sys/syscall.h>

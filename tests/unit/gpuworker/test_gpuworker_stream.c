@@ -1,6 +1,6 @@
 /* test_gpuworker_stream.c - a worker whose engine is a GPU: batches are submitted and collected,
    and come back in random order (made_worker.h).  */
-#include "made_worker.h"
+#include "tests/unit/made_worker.h"
 
 /* A broker, and a GPU that takes `fill` hits a launch.  */
 static fake_t *gpu_broker (play_t *play, int fill)

@@ -1,6 +1,6 @@
 /* test_gpuworker_together.c - batches that a worker's engine scores together: who gains, who is to
    blame (made_worker.h).  */
-#include "made_worker.h"
+#include "tests/unit/made_worker.h"
 
 /* The worker runs to its end, and each batch was scored once.  */
 static void every_batch_is_scored (run_t *run, fake_t *broker, play_t *play)

@@ -1,6 +1,6 @@
 /* test_gpuworker_worker.c - a whole worker against a scripted broker, with a made-up engine
    (made_worker.h).  */
-#include "made_worker.h"
+#include "tests/unit/made_worker.h"
 
 /* ---- the tests ------------------------------------------------------------------------------- */
 

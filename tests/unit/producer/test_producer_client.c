@@ -1,7 +1,7 @@
 /* test_producer_client.c - the helper of libwiremill with a broker that fake_broker.h plays: one
    that refuses it for now, one that falls silent, and one that takes patches which the library
    shares.  */
-#include "fake_broker.h"
+#include "tests/unit/fake_broker.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_program.h"
 #include "schema/option/wm_option.h"

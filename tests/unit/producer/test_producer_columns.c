@@ -1,6 +1,6 @@
 /* test_producer_columns.c - columns of scores keep the model's order wherever outputs are read:
    out_2 stands before out_10, and labels stand as they were given, not as text is sorted.  */
-#include "producer_files.h"
+#include "tests/unit/producer_files.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_scores.h"

@@ -5,9 +5,9 @@
    depend on the load, and reports events as done only when as many are announced as there may be
    inputs open, or LAG. The inputs of a campaign are copies of one file: the library knows one
    file under two names.  */
-#include "producer_files.h"
+#include "tests/unit/producer_files.h"
 
-#include "fake_broker.h"
+#include "tests/unit/fake_broker.h"
 #include "producer/files/wm_h5.h"
 #include "producer/layouts/wm_reader.h"
 #include "producer/session/wm_produce.h"

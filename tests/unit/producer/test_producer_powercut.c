@@ -13,9 +13,9 @@
 
    Then every fsync, rename and mkdir fails once: no FILE_WRITTEN may follow; nor where the broker
    sends data other than those announced.  */
-#include "producer_files.h"
+#include "tests/unit/producer_files.h"
 
-#include "fake_broker.h"
+#include "tests/unit/fake_broker.h"
 #include "producer/session/wm_produce.h"
 #include "schema/base/wm_folder.h"
 

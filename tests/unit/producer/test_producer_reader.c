@@ -1,6 +1,6 @@
 /* test_producer_reader.c - each layout is read as written, and what is broken or leads out of the
    file is refused by name.  */
-#include "producer_files.h"
+#include "tests/unit/producer_files.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/files/wm_npy.h"

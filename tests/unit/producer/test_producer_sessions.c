@@ -11,9 +11,9 @@
 
    It reports events as done only when no more can be announced: a producer whose counts of open or
    kept events are wrong announces too few or too many. One that waits for ever is ended.  */
-#include "producer_files.h"
+#include "tests/unit/producer_files.h"
 
-#include "fake_broker.h"
+#include "tests/unit/fake_broker.h"
 #include "producer/session/wm_produce.h"
 
 #include <setjmp.h>

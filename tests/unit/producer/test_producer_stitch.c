@@ -1,6 +1,6 @@
 /* test_producer_stitch.c - tiles become the plane that their definition says, and frames the form
    that Wire-Cell reads.  */
-#include "producer_files.h"
+#include "tests/unit/producer_files.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/writing/wm_stitch.h"

@@ -1,6 +1,6 @@
 /* test_producer_writer.c - the output holds every row in input order, equal content is equal bytes,
    and a full disk loses nothing.  */
-#include "producer_files.h"
+#include "tests/unit/producer_files.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/session/wm_input.h"
