@@ -4,6 +4,7 @@
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_command.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 
 #include <stdio.h>
@@ -169,7 +170,7 @@ static int control (const wm_args_t *args, const char *order, const char *text)
     size_t bytes = 0;
     wm_error_t error;
     if (wm_ask_where (args, endpoint, campaign, &error))
-        return wm_setup_complain (order, &error);
+        return wm_complain (order, &error);
     const control_t self = { order, text ? text : "", wm_args_given (args, "dry-run"),
                              open_memstream (&effect, &bytes) };
     if (!self.effect)

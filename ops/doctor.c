@@ -8,6 +8,7 @@
 #include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_crew.h"
 #include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_beside.h"
 #include "ops/verbs.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_environment.h"
@@ -264,7 +265,7 @@ static void check_programs (void)
     wm_error_t error;
     bool missing = false;
     for (size_t i = 0; i < 3; i++)
-        if (wm_setup_program (path, names[i], &error)) {
+        if (wm_beside_find (path, names[i], &error)) {
             report (FAIL, "programs", "%s", error.text);
             missing = true;
         }

@@ -10,6 +10,8 @@
 #include "ops/campaign/wm_setup.h"
 #include "ops/farm/wm_farm.h"
 #include "ops/farm/wm_farm_watch.h"
+#include "ops/process/wm_beside.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
@@ -264,8 +266,8 @@ static bool take_options (const wm_args_t *args, loop_t *self)
         return false;
     if (wm_args_text (args, "program"))
         snprintf (farm->program, sizeof farm->program, "%s", wm_args_text (args, "program"));
-    else if (wm_setup_program (farm->program, "wiremill", &error))
-        return !wm_setup_complain ("farm", &error);
+    else if (wm_beside_find (farm->program, "wiremill", &error))
+        return !wm_complain ("farm", &error);
     self->limits = (wm_farm_limits_t){
         .min = (unsigned) wm_args_number (args, "min"),
         .max = (unsigned) wm_args_number (args, "max"),
@@ -422,7 +424,7 @@ static int go_round (loop_t *self)
     wm_farm_jobs_t jobs = { 0 };
     json_t *status = ask (self, &error);
     if (error.fault == WM_EKEY || error.fault == WM_EPEER)
-        return wm_setup_complain ("farm", &error);
+        return wm_complain ("farm", &error);
     note ("the broker", &self->asked, &error);
     error.fault = WM_OK;
     if (self->system->list (&self->farm, &jobs, &error) == WM_OK)
@@ -542,7 +544,7 @@ static int learn_campaign (loop_t *self, bool is_patient)
     json_t *status;
     while (!(status = ask (self, &error))) {
         if (error.fault == WM_EKEY || error.fault == WM_EPEER || !is_patient)
-            return wm_setup_complain ("farm", &error);
+            return wm_complain ("farm", &error);
         note ("the broker", &self->asked, &error);
         for (int64_t left_ms = self->interval_ms; left_ms > 0 && !stops; left_ms -= NAP_MS)
             wm_crew_nap (NAP_MS);
@@ -573,13 +575,13 @@ static int scale_by_keda (loop_t *self, bool is_dry)
     wm_error_t error = { 0 };
     json_t *status = ask (self, &error);
     if (!status)
-        return wm_setup_complain ("farm", &error);
+        return wm_complain ("farm", &error);
     take_address (self, status);
     json_decref (status);
     if (wm_farm_kubernetes_check (&self->farm, &error) ||
         (!is_dry && wm_folder_make (self->farm.folder, 0777, &error)) ||
         wm_farm_kubernetes (&self->farm, &self->limits, is_dry ? stdout : NULL, &error))
-        return wm_setup_complain ("farm", &error);
+        return wm_complain ("farm", &error);
     if (!is_dry)
         fprintf (stderr,
                  "wiremill farm: applied %s/kubernetes.yaml; KEDA keeps %u to %u workers while "
@@ -595,7 +597,7 @@ static int dry_run (loop_t *self)
     wm_farm_jobs_t jobs = { 0 };
     json_t *status = ask (self, &error);
     if (!status)
-        return wm_setup_complain ("farm", &error);
+        return wm_complain ("farm", &error);
     if (self->system->list (&self->farm, &jobs, &error))
         fprintf (stderr, "wiremill farm: %s; as if there were no jobs\n", error.text);
     wm_farm_watch_init (&self->watch, &self->farm, &self->limits);
@@ -608,7 +610,7 @@ static int dry_run (loop_t *self)
     const unsigned n[] = { it.submit, it.submit_kept };
     for (int i = 0; i < 2; i++)
         if (n[i] && self->system->submit (&self->farm, n[i], i, stdout, &error))
-            return wm_setup_complain ("farm", &error);
+            return wm_complain ("farm", &error);
     if (!n[0] && !n[1])
         fprintf (stderr, "nothing would be submitted: %lld batches, %u jobs, %u wanted%s\n",
                  (long long) queue.batches, count.pending + count.running, it.wanted,
@@ -648,12 +650,12 @@ static int run (loop_t *self)
     wm_error_t error;
     int code = GO_ON;
     if (take_lock (self, &error))
-        return error.fault == WM_EAGAIN ? (wm_setup_complain ("farm", &error), WM_EXIT_AGAIN)
-                                        : wm_setup_complain ("farm", &error);
+        return error.fault == WM_EAGAIN ? (wm_complain ("farm", &error), WM_EXIT_AGAIN)
+                                        : wm_complain ("farm", &error);
     snprintf (state, sizeof state, "%s/farm.json", self->farm.folder);
     if (wm_target_check (state, &wm_made_farm_state, -1, &error) ||
         wm_farm_write_script (&self->farm, self->system->whoami, &error))
-        return wm_setup_complain ("farm", &error);
+        return wm_complain ("farm", &error);
     wm_farm_watch_init (&self->watch, &self->farm, &self->limits);
     self->farm.failures = &self->watch.failures;
     while (!stops && (code = go_round (self)) == GO_ON) {
@@ -672,7 +674,7 @@ static int farm_main (const wm_args_t *args)
     static const char head[] = "file://", tail[] = "/endpoint.json";
     const char *folder = wm_args_text (args, "campaign");
     if (wm_ask_lasting (args, folder ? folder : wm_args_rest (args, 0), self.farm.endpoint, &error))
-        return wm_setup_complain ("farm", &error);
+        return wm_complain ("farm", &error);
     const size_t n = strlen (self.farm.endpoint);
     if (strncmp (self.farm.endpoint, head, sizeof head - 1) == 0)
         snprintf (self.campaign, sizeof self.campaign, "%.*s",

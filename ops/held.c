@@ -9,6 +9,7 @@
 #include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_command.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "ops/view/wm_waits.h"
 #include "schema/base/wm_path.h"
@@ -119,7 +120,7 @@ static int held_main (const wm_args_t *args)
     wm_error_t error;
     int code;
     if (wm_ask_where (args, endpoint, campaign, &error))
-        return wm_setup_complain ("held", &error);
+        return wm_complain ("held", &error);
     json_t *status = wm_ask_anyhow ("held", endpoint, campaign, &code);
     if (!status)
         return code;
@@ -388,7 +389,7 @@ static int why_main (const wm_args_t *args)
         input = wm_args_rest (args, 1);
     }
     if (wm_ask_at (args, folder, endpoint, campaign, &error))
-        return wm_setup_complain ("why", &error);
+        return wm_complain ("why", &error);
     json_t *file = input ? find_input (input, endpoint, campaign, &code) : NULL;
     json_t *status = file || !input ? wm_ask_anyhow ("why", endpoint, campaign, &code) : NULL;
     if (status && !file)
@@ -520,7 +521,7 @@ static int kick_main (const wm_args_t *args)
         return wm_args_refuse (args, "name inputs by path or number, or give --all-held");
     wm_fault_t fault = wm_ask_at (args, folder, endpoint, campaign, &error);
     if (fault)
-        return wm_setup_complain ("kick", &error);
+        return wm_complain ("kick", &error);
     if (!*endpoint) {
         const int code = wm_ask_no_broker (campaign, error.text);
         if (code == WM_EXIT_UNREACHABLE)
@@ -546,7 +547,7 @@ static int kick_main (const wm_args_t *args)
         printf ("nothing is held\n");
     if (fault == WM_EAGAIN)
         return no_broker (error.text, campaign);
-    return fault            ? wm_setup_complain ("kick", &error)
+    return fault            ? wm_complain ("kick", &error)
            : self.n_refused ? WM_EXIT_FAILURE
                             : WM_EXIT_OK;
 }

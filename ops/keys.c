@@ -4,6 +4,7 @@
    table again within a second.  */
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "schema/session/wm_keys.h"
 
@@ -123,7 +124,7 @@ static int add (keys_t *self)
                                "add needs --role worker, producer, operator or monitor");
     const char *path = wm_args_place (self->args, "output", place);
     if (make (self, wm_role_of (role), path, made, &error))
-        return wm_setup_complain ("keys", &error);
+        return wm_complain ("keys", &error);
     printf ("key %s: give %s to %s (scp keeps it secret; mode 600)\n",
             self->table.row[self->table.n - 1].id, made,
             strcmp (role, "operator") == 0 ? "an operator" : role);
@@ -150,7 +151,7 @@ static int revoke_keys (keys_t *self)
             row->revoked_s = self->now_s;
     }
     if (wm_keys_write (&self->table, self->campaign, &error))
-        return wm_setup_complain ("keys", &error);
+        return wm_complain ("keys", &error);
     for (int i = 0; (id = wm_args_each (self->args, "id", i)); i++)
         printf ("revoked %s %s: a running broker ends its sessions within seconds\n",
                 wm_role_name (wm_keys_of_id (&self->table, id)->role), id);
@@ -193,7 +194,7 @@ static int rotate (keys_t *self)
                                            "out");
     for (wm_role_t r = WM_ROLE_WORKER; r <= WM_ROLE_MONITOR; r++)
         if ((!role || wm_role_of (role) == r) && rotate_role (self, r, grace, &error))
-            return wm_setup_complain ("keys", &error);
+            return wm_complain ("keys", &error);
     return WM_EXIT_OK;
 }
 
@@ -244,7 +245,7 @@ static int keys_main (const wm_args_t *args)
                                WM_KEYS_NOTE_BYTES - 1);
     if (sodium_init () < 0 ||
         wm_ask_at (NULL, folder ? folder : wm_args_rest (args, 1), endpoint, self.campaign, &error))
-        return wm_setup_complain ("keys", &error);
+        return wm_complain ("keys", &error);
     int lock = -1;
     if (action[i].run == list) {
         if (!has_table (&self)) {
@@ -257,9 +258,9 @@ static int keys_main (const wm_args_t *args)
         return WM_EXIT_USAGE;
     else if (wm_keys_begin (self.campaign, &error) ||
              (lock = wm_keys_lock (self.campaign, &error)) < 0)
-        return wm_setup_complain ("keys", &error);
+        return wm_complain ("keys", &error);
     const int code = wm_keys_read (&self.table, self.campaign, &error)
-                         ? wm_setup_complain ("keys", &error)
+                         ? wm_complain ("keys", &error)
                          : action[i].run (&self);
     wm_keys_free (&self.table);
     if (lock >= 0)

@@ -8,6 +8,7 @@
 #include "ops/plan/wm_plan.h"
 #include "ops/plan/wm_plan_given.h"
 #include "ops/plan/wm_plan_measure.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "schema/wm_limits.h"
 
@@ -123,7 +124,7 @@ static int take_numbers (plan_t *self)
     if (wm_args_given (args, "bench") &&
         wm_plan_given_file (given, wm_args_text (args, "bench"), wm_args_text (args, "precision"),
                             &error))
-        return wm_setup_complain ("plan", &error);
+        return wm_complain ("plan", &error);
     if (wm_args_given (args, "model"))
         code = wm_plan_measure (given, args);
     if (code)

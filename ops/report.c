@@ -7,6 +7,7 @@
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_command.h"
+#include "ops/process/wm_complain.h"
 #include "ops/process/wm_spawn.h"
 #include "ops/verbs.h"
 #include "ops/view/wm_report.h"
@@ -215,7 +216,7 @@ static int report_main (const wm_args_t *args)
     wm_error_t error;
     int code;
     if (wm_ask_where (args, endpoint, campaign, &error))
-        return wm_setup_complain ("report", &error);
+        return wm_complain ("report", &error);
     json_t *status = wm_ask_anyhow ("report", endpoint, campaign, &code);
     if (!status)
         return code;
@@ -236,7 +237,7 @@ static int report_main (const wm_args_t *args)
     if (!code && !fault)
         fault = store (&report, path, &error);
     if (fault)
-        code = wm_setup_complain ("report", &error);
+        code = wm_complain ("report", &error);
     wm_past_clear (&report.history);
     free ((char *) (uintptr_t) report.scores);
     free ((char *) (uintptr_t) report.where);

@@ -16,6 +16,7 @@
 #include "ops/campaign/wm_setup.h"
 #include "ops/campaign/wm_urls.h"
 #include "ops/process/wm_command.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "ops/view/wm_waits.h"
 #include "ops/workflow/wm_workflow.h"
@@ -700,7 +701,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
         fault =
             wm_command_keep (args, broker ? "" : setup.campaign, NULL, run.crew.command, &error);
     if (fault)
-        return wm_setup_complain (verb, &error);
+        return wm_complain (verb, &error);
     if (!broker)
         choose_workers (&run, threads);
     else if (strcmp (verb, "produce") == 0)
@@ -710,7 +711,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     share_copies (&run, bytes);
     run.crew.store = store_of (args, broker, &setup, &error);
     if (error.fault)
-        return wm_setup_complain (verb, &error);
+        return wm_complain (verb, &error);
     if (run.inputs.n_url || run.workflow.feed.command || run.crew.store)
         wm_urls_scratch (args, broker ? "" : setup.campaign, run.crew.scratch);
     run.crew.before_message = before_message;
@@ -765,7 +766,7 @@ static int run_main (const wm_args_t *args)
         return wm_args_refuse (args, "%.200s: --clients reads no files", wm_args_rest (args, 0));
     if (!broker && !clients && env && *env && !wm_args_text (args, "model")) {
         if (wm_ask_at (args, NULL, endpoint, folder, &error))
-            return wm_setup_complain ("run", &error);
+            return wm_complain ("run", &error);
         broker = endpoint;
     }
     if (!broker && !wm_args_text (args, "model"))
@@ -793,6 +794,6 @@ static int produce_main (const wm_args_t *args)
     if (wm_workflow_refuse (args) >= 0)
         return WM_EXIT_USAGE;
     if (wm_ask_lasting (args, wm_args_text (args, "campaign"), endpoint, &error))
-        return wm_setup_complain ("produce", &error);
+        return wm_complain ("produce", &error);
     return campaign (args, "produce", endpoint);
 }

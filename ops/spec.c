@@ -1,6 +1,7 @@
 /* spec.c - `wiremill spec`: writes a patch specification to begin with, or checks one.  */
 #include "kernels/patch/wm_spec.h"
 #include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 
 #include <stdio.h>
@@ -46,7 +47,7 @@ static int spec_main (const wm_args_t *args)
     }
     if (preset ? wm_spec_preset (&spec, preset, &error)
                : wm_setup_spec (&spec, file, &is_file, &given, &error)) {
-        wm_setup_complain ("spec", &error);
+        wm_complain ("spec", &error);
         return WM_EXIT_USAGE;
     }
     if (preset)

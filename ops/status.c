@@ -10,6 +10,7 @@
 #include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_command.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "ops/view/wm_top.h"
 #include "ops/view/wm_waits.h"
@@ -323,7 +324,7 @@ static int status_main (const wm_args_t *args)
     wm_error_t error = { 0 };
     int code;
     if (wm_ask_where (args, endpoint, campaign, &error))
-        return wm_setup_complain ("status", &error);
+        return wm_complain ("status", &error);
     if (wm_args_given (args, "files"))
         return show_files (endpoint, campaign, wm_args_given (args, "json"));
     json_t *status = wm_ask_anyhow ("status", endpoint, campaign, &code);

@@ -4,6 +4,7 @@
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "ops/view/wm_terminal.h"
 #include "ops/view/wm_top.h"
@@ -115,12 +116,12 @@ static int find_targets (top_t *self, const wm_args_t *args)
                                "--campaign or --broker",
                                given);
     if (given && wm_join_take (args, &error))
-        return wm_setup_complain ("top", &error);
+        return wm_complain ("top", &error);
     for (int i = 0; i == 0 || given; i++, given = wm_args_rest (args, i)) {
         if (i == CAMPAIGNS_MAX)
             return wm_args_refuse (args, "give at most %d campaigns", CAMPAIGNS_MAX);
         if (find_target (&self->target[i], args, given, &error))
-            return wm_setup_complain ("top", &error);
+            return wm_complain ("top", &error);
         self->n = i + 1;
     }
     return WM_EXIT_OK;
@@ -448,7 +449,7 @@ static int run_live (top_t *self, int64_t interval_ms)
     wm_log_start ();
     /* first: what threads and their children print to stderr is kept from then on */
     if (wm_terminal_enter (&error))
-        return wm_setup_complain ("top", &error);
+        return wm_complain ("top", &error);
     for (int i = 0; i < self->n; i++) {
         const target_t *target = &self->target[i];
         self->poll[i] = wm_top_poll_new ("top", target->given, target->lasting, target->folder,

@@ -7,7 +7,9 @@
 #include "ops/campaign/wm_clients.h"
 #include "ops/campaign/wm_kept.h"
 #include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_beside.h"
 #include "ops/process/wm_command.h"
+#include "ops/process/wm_complain.h"
 #include "schema/base/wm_address.h"
 #include "schema/wm_limits.h"
 
@@ -93,7 +95,7 @@ static int broker_main (const wm_args_t *args)
     char command[32];
     if (wm_setup (&setup, &choices, &error) ||
         wm_command_keep (args, setup.campaign, wm_args_text (args, "listen"), command, &error))
-        return wm_setup_complain ("broker", &error);
+        return wm_complain ("broker", &error);
     const char *argv[WORDS_MAX] = { "wiremill-broker",
                                     "--campaign",
                                     setup.campaign,
@@ -133,7 +135,7 @@ static int broker_main (const wm_args_t *args)
     fprintf (stderr, "wiremill %s: campaign %s, spec %s, model %.12s (%s)\n", WM_VERSION,
              setup.campaign, setup.spec_name, setup.pins.model, setup.why);
     fprintf (stderr, "wiremill broker: %s\n", setup.columns);
-    return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
+    return wm_beside_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 
 /* ---- synth, cut, show, serve, gateway -------------------------------------------------------- */
@@ -145,7 +147,7 @@ static int pass_to (const char *program, int argc, char **argv)
         return WM_EXIT_FAILURE;
     argv_out[0] = (char *) (uintptr_t) program; /* execv changes nothing */
     memcpy (argv_out + 1, argv, (size_t) argc * sizeof *argv_out);
-    return wm_setup_exec (argv_out[0], argv_out);
+    return wm_beside_exec (argv_out[0], argv_out);
 }
 
 /* `wiremill synth ...` is `wiremill-producer synth ...`, likewise cut, show, compare, export.  */
@@ -233,12 +235,12 @@ static int rebuild_main (const wm_args_t *args)
     wm_error_t error;
     const char *folder = wm_args_text (args, "campaign"), *moved = wm_args_text (args, "output");
     if (wm_ask_at (NULL, folder ? folder : wm_args_rest (args, 0), endpoint, campaign, &error))
-        return wm_setup_complain ("rebuild", &error);
+        return wm_complain ("rebuild", &error);
     const char *argv[WORDS_MAX] = { "wiremill-broker", "--rebuild", "--campaign", campaign };
     int n = 4;
     if (moved && !realpath (moved, output)) {
         wm_fault (&error, WM_EUSAGE, "--output %s: %s", moved, strerror (errno));
-        return wm_setup_complain ("rebuild", &error);
+        return wm_complain ("rebuild", &error);
     }
     if (moved) {
         argv[n++] = "--output";
@@ -246,7 +248,7 @@ static int rebuild_main (const wm_args_t *args)
     }
     if (wm_args_given (args, "dry-run"))
         argv[n++] = "--dry-run";
-    return wm_setup_exec (argv[0], (char *const *) (uintptr_t) argv);
+    return wm_beside_exec (argv[0], (char *const *) (uintptr_t) argv);
 }
 
 /* ---- import, model --------------------------------------------------------------------------- */
@@ -299,10 +301,10 @@ static int import_main (const wm_args_t *args)
                                           .accept = wm_args_given (args, "accept-differences"),
                                           .exact = wm_args_given (args, "exact-types") };
     if (wm_setup_model (from, &error) || wm_import (from, &choices, to, why, &error))
-        return wm_setup_complain ("import", &error);
+        return wm_complain ("import", &error);
     wm_model_t *model = wm_model_open (to, &error);
     if (!model)
-        return wm_setup_complain ("import", &error);
+        return wm_complain ("import", &error);
     const float *inputs, *scores;
     printf ("%s: %s\n  model %s, %u values in, %u scores out, %u known answers\n", to,
             wm_model_why (model), wm_model_sha256 (model), wm_model_n_value (model),
@@ -351,6 +353,6 @@ static int model_main (const wm_args_t *args)
     if (wm_model_new_emtrkmichel ((uint64_t) wm_args_number (args, "seed"),
                                   (uint32_t) wm_args_number (args, "wire"),
                                   (uint32_t) wm_args_number (args, "bin"), to, &error))
-        return wm_setup_complain ("model", &error);
+        return wm_complain ("model", &error);
     return WM_EXIT_OK;
 }

@@ -15,6 +15,8 @@
 #include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_command.h"
+#include "ops/process/wm_complain.h"
+#include "ops/process/wm_memory.h"
 #include "ops/process/wm_spawn.h"
 #include "ops/verbs.h"
 #include "schema/base/wm_file.h"
@@ -423,7 +425,7 @@ static wm_fault_t make_list (verify_t *self, wm_error_t *error)
     }
     fclose (memory);
     if (!fault)
-        fault = wm_setup_memory ("list", text, bytes, &fd, self->list, error);
+        fault = wm_memory_file ("list", text, bytes, &fd, self->list, error);
     free (text);
     return fault;
 }
@@ -506,9 +508,9 @@ static int sample (verify_t *self, const wm_args_t *args, const char *pins)
                          "no tile is scored again\n");
         return WM_EXIT_OK;
     }
-    if (wm_setup_memory ("pins", pins, strlen (pins), &fd, self->pins, &error) ||
+    if (wm_memory_file ("pins", pins, strlen (pins), &fd, self->pins, &error) ||
         make_list (self, &error))
-        return wm_setup_complain ("verify", &error);
+        return wm_complain ("verify", &error);
     const int code = run (self, args);
     return code ? code : self->n_bad ? WM_EXIT_FAILURE : WM_EXIT_OK;
 }
@@ -621,7 +623,7 @@ static int verify_main (const wm_args_t *args)
                    wm_args_text (args, "campaign") ? wm_args_text (args, "campaign")
                                                    : wm_args_rest (args, 0),
                    endpoint, campaign, &error))
-        return wm_setup_complain ("verify", &error);
+        return wm_complain ("verify", &error);
     json_t *outputs =
         wm_ask_ledger ("verify", "--outputs", campaign, wm_args_text (args, "output"), &code);
     if (!outputs)

@@ -10,7 +10,9 @@
 #include "ops/campaign/wm_crew.h"
 #include "ops/campaign/wm_gpus.h"
 #include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_beside.h"
 #include "ops/process/wm_child.h"
+#include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
@@ -203,7 +205,7 @@ static int tend (team_t *self)
                 over = code;
             if (!n_signalled && worker->retry_ms && wm_now_ms () >= worker->retry_ms &&
                 start (self, i, &error) && over < 0)
-                over = wm_setup_complain ("work", &error);
+                over = wm_complain ("work", &error);
             left += worker->pid || (worker->retry_ms && !n_signalled);
         }
     }
@@ -220,7 +222,7 @@ static int work_together (team_t *self)
         else
             snprintf (name, sizeof name, "worker-%u", i + 1);
         if (wm_child_init (&self->worker[i], name, NULL, &error))
-            return wm_setup_complain ("work", &error);
+            return wm_complain ("work", &error);
         if (self->is_pinned)
             wm_child_share (&self->worker[i], (int) i, (int) self->n);
     }
@@ -231,7 +233,7 @@ static int work_together (team_t *self)
     for (unsigned i = 0; i < self->n && !stops; i++)
         if (start (self, i, &error)) {
             signal_all (self, SIGTERM);
-            return wm_setup_complain ("work", &error);
+            return wm_complain ("work", &error);
         }
     snprintf (status, sizeof status, "works for %s, with %u workers", self->argv[2], self->n);
     wm_systemd_serves (status);
@@ -252,7 +254,7 @@ static int work_main (const wm_args_t *args)
     if (folder && wm_args_given (args, "broker"))
         return wm_args_refuse (args, "give --broker or a campaign's folder, not both");
     if (wm_ask_lasting (args, folder, endpoint, &error))
-        return wm_setup_complain ("work", &error);
+        return wm_complain ("work", &error);
     const char *gpus = wm_args_text (args, "gpus");
     const bool is_cuda = wm_device_engine (wm_args_text (args, "engine"))->is_gpu;
     team.n = (unsigned) wm_args_number (args, "workers");
@@ -267,12 +269,12 @@ static int work_main (const wm_args_t *args)
         }
     }
     if (wm_join_hand_on (&error))
-        return wm_setup_complain ("work", &error);
+        return wm_complain ("work", &error);
     add_words (&team, args, endpoint);
     if (gpus && !is_cuda)
         add (&team, "--device", "cuda");
     if (!team.n)
-        return wm_setup_exec (team.argv[0], (char *const *) (uintptr_t) team.argv);
+        return wm_beside_exec (team.argv[0], (char *const *) (uintptr_t) team.argv);
     add_threads (&team, args, threads);
     add (&team, "--parent", NULL);
     return work_together (&team);

@@ -2,7 +2,6 @@
 
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
-#include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_command.h"
 #include "ops/process/wm_spawn.h"
 #include "schema/base/wm_file.h"

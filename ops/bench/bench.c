@@ -17,6 +17,8 @@
 #include "ops/bench/wm_steps.h"
 #include "ops/bench/wm_sweep.h"
 #include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_complain.h"
+#include "ops/process/wm_memory.h"
 #include "ops/process/wm_spawn.h"
 #include "ops/verbs.h"
 #include "schema/base/wm_allowance.h"
@@ -354,7 +356,7 @@ static wm_fault_t make_events (bench_t *self, wm_error_t *error)
         return wm_fault (error, stops ? WM_EAGAIN : WM_EHOST, "no events could be made");
     path[n - 1] = '\n';
     self->inputs.n_file = 1;
-    return wm_setup_memory ("inputs", path, (size_t) n, &self->inputs.fd, self->inputs.path, error);
+    return wm_memory_file ("inputs", path, (size_t) n, &self->inputs.fd, self->inputs.path, error);
 }
 
 /* The model and the inputs that were given, or made ones.  */
@@ -451,7 +453,7 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
                                                : NULL,
                                    .batch_hits = (uint32_t) self->batch.number[b] };
     if (wm_setup (&setup, &choices, &error)) {
-        keep (self, point, wm_setup_complain ("bench", &error));
+        keep (self, point, wm_complain ("bench", &error));
         return;
     }
     snprintf (models, sizeof models, "%s/models", setup.campaign);
@@ -547,7 +549,7 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
     snprintf (trace, sizeof trace, "%s/trace-%d", self->folder, self->n_point);
     if (mkdir (trace, 0700) || setenv ("WM_TRACE", trace, 1)) {
         wm_fault (&error, WM_EHOST, "%s: %s", trace, strerror (errno));
-        keep (self, point, wm_setup_complain ("bench", &error));
+        keep (self, point, wm_complain ("bench", &error));
         return;
     }
     const char *run[32] = { "wiremill",     "run",
@@ -576,7 +578,7 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
     if (!code && !stops) {
         take_run (point, answer);
         if (wm_steps_read (trace, start_ns, end_ns, point, &error))
-            code = wm_setup_complain ("bench", &error);
+            code = wm_complain ("bench", &error);
     }
     json_decref (answer);
     keep (self, point, code);
@@ -641,7 +643,7 @@ static int open_file (output_t *self, const wm_args_t *args, const char *option)
     else if (is_stream)
         self->out = fopen (path, "we");
     else if (wm_file_begin (&self->file, path, false, &error))
-        return wm_setup_complain ("bench", &error);
+        return wm_complain ("bench", &error);
     else
         self->out = fdopen (dup (self->file.fd), "w");
     if (self->out)
@@ -661,14 +663,14 @@ static int close_file (output_t *self, const char *option)
         fine = false;
     self->out = NULL;
     if (fine && self->file.fd >= 0)
-        return wm_file_commit (&self->file, &error) ? wm_setup_complain ("bench", &error) : 0;
+        return wm_file_commit (&self->file, &error) ? wm_complain ("bench", &error) : 0;
     if (fine)
         return 0;
     char name[32];
     snprintf (name, sizeof name, "--%s", option);
     wm_file_unwritten (name, errno, &error);
     wm_file_abort (&self->file);
-    return wm_setup_complain ("bench", &error);
+    return wm_complain ("bench", &error);
 }
 
 static int print (bench_t *self)
@@ -692,10 +694,10 @@ static int measure (bench_t *self, unsigned wanted)
     wm_error_t error;
     if (wm_folder_temporary (self->folder, wm_args_text (self->args, "folder"), "wiremill-bench",
                              &error))
-        return wm_setup_complain ("bench", &error);
+        return wm_complain ("bench", &error);
     int code = 0;
     if (wanted & (1 << ENGINE | 1 << PIPELINE) && prepare (self, &error))
-        code = wm_setup_complain ("bench", &error);
+        code = wm_complain ("bench", &error);
     for (int k = 0; k < BENCHES && !code && !stops; k++) {
         if (!(wanted & 1u << k))
             continue;

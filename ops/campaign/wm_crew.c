@@ -4,6 +4,7 @@
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_crew_private.h"
 #include "ops/process/wm_command.h"
+#include "ops/process/wm_complain.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
@@ -266,7 +267,7 @@ int wm_crew_failed (const wm_crew_t *self, const wm_error_t *error)
 {
     if (self->before_message)
         self->before_message ();
-    return wm_setup_complain (self->verb, error);
+    return wm_complain (self->verb, error);
 }
 
 /* The broker has ended: reports why, and starts it again if that can help.  */

@@ -6,6 +6,7 @@
 #include "ops/campaign/wm_blame.h"
 #include "ops/campaign/wm_crew.h"
 #include "ops/campaign/wm_crew_private.h"
+#include "ops/process/wm_memory.h"
 #include "schema/session/wm_join.h"
 #include "schema/wm_limits.h"
 
@@ -46,7 +47,7 @@ wm_fault_t wm_crew_sender_init (wm_crew_t *self, const wm_inputs_t *inputs, uint
     /* a farm's broker: there is no campaign here to keep a log in */
     wm_fault_t fault = wm_child_init (&sender->child, name, NULL, error);
     if (!fault)
-        fault = wm_setup_memory ("producer.log", "", 0, &fd, memory, error);
+        fault = wm_memory_file ("producer.log", "", 0, &fd, memory, error);
     strcpy (sender->child.log, fault ? "" : memory);
     return fault;
 }

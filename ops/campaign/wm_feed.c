@@ -2,6 +2,7 @@
 #include "ops/campaign/wm_feed.h"
 #include "ops/campaign/wm_urls.h"
 #include "ops/process/wm_child.h"
+#include "ops/process/wm_memory.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
@@ -162,7 +163,7 @@ wm_fault_t wm_feed_list (const wm_feed_t *self, uint32_t first, uint32_t n, wm_i
     wm_url_tame (inputs->first);
     fclose (list);
     const wm_fault_t fault =
-        wm_setup_memory ("inputs", text, bytes, &inputs->fd, inputs->path, error);
+        wm_memory_file ("inputs", text, bytes, &inputs->fd, inputs->path, error);
     free (text);
     return fault;
 }

@@ -8,6 +8,7 @@
 #include "ops/campaign/wm_kept.h"
 #include "ops/campaign/wm_setup_private.h"
 #include "ops/campaign/wm_urls.h"
+#include "ops/process/wm_memory.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
@@ -32,61 +33,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* ---- places and programs --------------------------------------------------------------------- */
-
-wm_fault_t wm_setup_program (char path[PATH_MAX], const char *name, wm_error_t *error)
-{
-    char self[PATH_MAX];
-    const ssize_t n = readlink ("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0)
-        return wm_fault (error, WM_EHOST, "/proc/self/exe cannot be read: %s", strerror (errno));
-    self[n] = 0;
-    if (snprintf (path, PATH_MAX, "%s/%s", dirname (self), name) >= PATH_MAX)
-        return wm_fault (error, WM_EHOST, "the path of %s is too long", name);
-    if (access (path, X_OK))
-        return wm_fault (error, WM_EHOST,
-                         "%s cannot be run (%s); build it with make, or keep the "
-                         "four programs in one folder",
-                         path, strerror (errno));
-    return WM_OK;
-}
-
-int wm_setup_exec (const char *name, char *const argv[])
-{
-    char path[PATH_MAX];
-    wm_error_t error;
-    if (wm_setup_program (path, name, &error))
-        return wm_setup_complain (NULL, &error);
-    wm_process_hand_over ((const char *const *) argv);
-    execv (path, argv);
-    wm_fault (&error, WM_EHOST, "%s cannot be run: %s", path, strerror (errno));
-    return wm_setup_complain (NULL, &error);
-}
-
-int wm_setup_complain (const char *verb, const wm_error_t *error)
-{
-    fprintf (stderr, "wiremill%s%s: %s\n", verb ? " " : "", verb ? verb : "", error->text);
-    return wm_exit_of (error->fault);
-}
-
-/* ---- memory files ---------------------------------------------------------------------------- */
-
-wm_fault_t wm_setup_memory (const char *name, const char *text, size_t bytes, int *fd,
-                            char path[32], wm_error_t *error)
-{
-    *fd = memfd_create (name, MFD_CLOEXEC);
-    if (*fd < 0)
-        return wm_fault (error, WM_EHOST, "memfd_create: %s", strerror (errno));
-    for (size_t done = 0; done < bytes;) {
-        const ssize_t n = write (*fd, text + done, bytes - done);
-        if (n <= 0)
-            return wm_fault (error, WM_EHOST, "memory for %s: %s", name, strerror (errno));
-        done += (size_t) n;
-    }
-    snprintf (path, 32, "/proc/self/fd/%d", *fd);
-    return WM_OK;
-}
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
@@ -665,5 +611,5 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
                                                 : WM_BATCH_HITS_GENERAL;
     char text[WM_PINS_BYTES_MAX];
     const size_t bytes = wm_pins_print (&self->pins, text);
-    return wm_setup_memory ("pins", text, bytes, &self->pins_fd, self->pins_path, error);
+    return wm_memory_file ("pins", text, bytes, &self->pins_fd, self->pins_path, error);
 }

@@ -80,20 +80,4 @@ wm_fault_t wm_setup_model (const char *path, wm_error_t *error);
 wm_fault_t wm_setup_spec (wm_spec_t *spec, const char *name, bool *is_file, uint32_t *given,
                           wm_error_t *error);
 
-/* A memory file, by the name in `path`. Programs that are started from here have it where that name
-   is among their arguments (wm_process_t), and no others: the list of inputs has the tokens of
-   URLs.  */
-wm_fault_t wm_setup_memory (const char *name, const char *text, size_t bytes, int *fd,
-                            char path[32], wm_error_t *error);
-
-/* Path of a program that lies beside this one.  */
-wm_fault_t wm_setup_program (char path[PATH_MAX], const char *name, wm_error_t *error);
-
-/* Replaces this process by a program beside this one; argv[0] is its name. Returns the exit code if
-   it cannot.  */
-int wm_setup_exec (const char *name, char *const argv[]);
-
-/* The exit code that a fault becomes; prints "wiremill VERB: text".  */
-int wm_setup_complain (const char *verb, const wm_error_t *error);
-
 #endif

@@ -1,6 +1,7 @@
 /* wm_setup_inputs.c - the files that a command line names, and what the shell allows.  */
 #include "ops/campaign/wm_setup_private.h"
 #include "ops/campaign/wm_urls.h"
+#include "ops/process/wm_memory.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_log.h"
@@ -235,7 +236,7 @@ wm_fault_t wm_setup_inputs (wm_inputs_t *self, const wm_args_t *args, int first,
                               ? "the patterns match nothing but outputs (*.scores.h5) and folders"
                               : "no input is given; use --input 'GLOB' or --input-list");
     if (!fault)
-        fault = wm_setup_memory ("inputs", text, bytes, &self->fd, self->path, error);
+        fault = wm_memory_file ("inputs", text, bytes, &self->fd, self->path, error);
     free (text);
     return fault;
 }

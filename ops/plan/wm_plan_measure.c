@@ -4,6 +4,8 @@
 #include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_crew.h"
 #include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_complain.h"
+#include "ops/process/wm_memory.h"
 #include "ops/process/wm_spawn.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_folder.h"
@@ -106,7 +108,7 @@ static wm_fault_t choose_sample (measure_t *self, wm_error_t *error)
     }
     if (!out || fclose (out))
         return wm_fault (error, WM_EHOST, "no memory for a list of inputs");
-    const wm_fault_t fault = wm_setup_memory ("sample", text, size, &fd, self->sample_list, error);
+    const wm_fault_t fault = wm_memory_file ("sample", text, size, &fd, self->sample_list, error);
     free (text);
     return fault;
 }
@@ -284,7 +286,7 @@ static int measure_start (measure_t *self)
     for (int i = 0; i <= SMALL_FILES && !stops; i++) {
         snprintf (path, sizeof path, i ? "%s/many-%d.npy" : "%s/one.npy", self->folder, i);
         if (write_patch (self, path, &error))
-            return wm_setup_complain ("plan", &error);
+            return wm_complain ("plan", &error);
     }
     snprintf (glob, sizeof glob, "%s/one.npy", self->folder);
     json_t *point = NULL;
@@ -333,7 +335,7 @@ static int measure (measure_t *self)
     if (!fault)
         fault = wm_setup (&self->setup, &choices, &error);
     if (fault)
-        return wm_setup_complain ("plan", &error);
+        return wm_complain ("plan", &error);
     wm_plan_given_set (self->given, WM_PLAN_BATCH, self->setup.pins.batch_hits,
                        wm_args_given (self->args, "batch-hits") ? "--batch-hits" : "of this model");
     wm_plan_given_set (self->given, WM_PLAN_SCORES, self->setup.pins.n_output, "of this model");
@@ -353,7 +355,7 @@ int wm_plan_measure (wm_plan_given_t *self, const wm_args_t *args)
     sigaction (SIGTERM, &action, NULL);
     sigaction (SIGHUP, &action, NULL);
     if (wm_folder_temporary (job.folder, NULL, "wiremill-plan", &error))
-        return wm_setup_complain ("plan", &error);
+        return wm_complain ("plan", &error);
     const int code = measure (&job);
     if (nftw (job.folder, remove_one, 16, FTW_DEPTH | FTW_PHYS))
         fprintf (stderr, "wiremill plan: %s is left over\n", job.folder);

@@ -1,7 +1,7 @@
 /* wm_child.c - see wm_child.h. */
 
 #include "ops/process/wm_child.h"
-#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_beside.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
@@ -60,7 +60,7 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
                            wm_error_t *error)
 {
     char path[PATH_MAX];
-    wm_fault_t fault = wm_setup_program (path, program, error);
+    wm_fault_t fault = wm_beside_find (path, program, error);
     if (fault)
         return fault;
     int log = -1;

@@ -1,6 +1,6 @@
 /* wm_command.c - see wm_command.h.  */
 #include "ops/process/wm_command.h"
-#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_memory.h"
 #include "schema/base/wm_address.h"
 #include "schema/base/wm_kind.h"
 #include "schema/base/wm_text.h"
@@ -169,7 +169,7 @@ wm_fault_t wm_command_keep (const wm_args_t *args, const char *campaign, const c
         print_with (out, "work", endpoint, campaign, "# as many as you like");
     }
     fclose (out);
-    const wm_fault_t fault = wm_setup_memory ("command", text, bytes, &fd, path, error);
+    const wm_fault_t fault = wm_memory_file ("command", text, bytes, &fd, path, error);
     free (text);
     return fault;
 }

@@ -1,7 +1,8 @@
 /* wm_spawn.c - see wm_spawn.h.  */
 #include "ops/process/wm_spawn.h"
-#include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_beside.h"
 #include "ops/process/wm_child.h"
+#include "ops/process/wm_complain.h"
 #include "schema/base/wm_process.h"
 
 #include <errno.h>
@@ -16,8 +17,8 @@ pid_t wm_spawn (const char *verb, const char *const argv[], int in, int out)
 {
     char path[PATH_MAX];
     wm_error_t error;
-    if (wm_setup_program (path, argv[0], &error)) {
-        wm_setup_complain (verb, &error);
+    if (wm_beside_find (path, argv[0], &error)) {
+        wm_complain (verb, &error);
         return -1;
     }
     const wm_process_t process = {

@@ -8,6 +8,7 @@
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_crew.h"
 #include "ops/campaign/wm_setup.h"
+#include "ops/process/wm_complain.h"
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_metrics.h"
 #include "ops/serve/wm_password.h"
@@ -264,7 +265,7 @@ static int serve_main (const wm_args_t *args)
     wm_ask_monitor ();
     if ((password_file && wm_password_read (&password, password_file, &error)) ||
         wm_ask_lasting (args, folder ? folder : wm_args_rest (args, 0), endpoint, &error))
-        return wm_setup_complain ("serve", &error);
+        return wm_complain ("serve", &error);
     folder_of (endpoint, campaign);
     zsys_handler_set (NULL); /* signals are ours */
     wm_log_start ();
@@ -280,7 +281,7 @@ static int serve_main (const wm_args_t *args)
     if (!http) {
         if (state.poll)
             leave (&state);
-        return wm_setup_complain ("serve", &error);
+        return wm_complain ("serve", &error);
     }
     fprintf (stderr, "wiremill serve: http://%s/ is the page, http://%s/metrics for Prometheus\n",
              wm_http_address (http), wm_http_address (http));

@@ -1,6 +1,7 @@
 /* wm_workflow.c - see wm_workflow.h.  */
 #include "ops/workflow/wm_workflow.h"
 #include "ops/ask/wm_ask.h"
+#include "ops/process/wm_complain.h"
 #include "ops/workflow/wm_sidecar.h"
 #include "schema/wm_limits.h"
 
@@ -55,7 +56,7 @@ static void complain (wm_workflow_t *self, const wm_error_t *error)
     if (self->crew->before_message)
         self->crew->before_message ();
     if (self->code == WM_CREW_WORKING)
-        self->code = wm_setup_complain (self->verb, error);
+        self->code = wm_complain (self->verb, error);
 }
 
 /* An input is done, its sidecar, too.  */
@@ -143,7 +144,7 @@ int wm_workflow_tend (wm_workflow_t *self)
     if (wm_feed_tend (&self->feed, wanted)) {
         const uint32_t last = self->feed.n_file - 1;
         if (wm_feed_list (&self->feed, last, 1, &inputs, &error))
-            self->code = wm_setup_complain (self->verb, &error);
+            self->code = wm_complain (self->verb, &error);
         else
             self->code = wm_crew_add (self->crew, &inputs, last);
     }

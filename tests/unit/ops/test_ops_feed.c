@@ -1,4 +1,5 @@
 /* test_ops_feed.c - inputs of a run under a workflow system: by several names, and very many.  */
+#include "ops/process/wm_memory.h"
 #include "ops/workflow/wm_workflow.h"
 
 #include <fcntl.h>
@@ -60,7 +61,7 @@ static void begin (const char *names)
     const wm_args_t *args = wm_args_new (&verb, 3, argv, &code);
     assert_non_null (args);
     assert_int_equal (
-        wm_setup_memory ("inputs", names, strlen (names), &inputs.fd, inputs.path, &error), WM_OK);
+        wm_memory_file ("inputs", names, strlen (names), &inputs.fd, inputs.path, &error), WM_OK);
     assert_int_equal (wm_workflow_open (workflow, args, "run", "", &inputs, &error), WM_OK);
     close (inputs.fd);
     wm_workflow_join (workflow, &crew);
