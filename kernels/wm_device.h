@@ -5,8 +5,8 @@
    model, a patch at a time), "cuda" (an NVIDIA GPU: the family, and CNNs of ordinary operators),
    "cudnn" (the same, but the family by cuDNN alone), and "auto": sparse for the family, else the
    one that the import chose (wm_model_scorer). Here auto never takes a GPU; a worker's
-   does (gpuworker/engine/wm_engine_device.h), and one that declines it has "cpu", which is auto's other
-   name here.
+   does (gpuworker/engine/wm_engine_device.h), and one that declines it has "cpu", which is auto's
+   other name here.
 
    Rules every engine keeps: row i of the scores is hit i; the bits of a row depend neither on the
    other hits of its batch nor on the number of threads; identical cells get identical rows; a hit
@@ -142,13 +142,13 @@ typedef struct {
 } wm_rule_t;
 bool wm_device_rule (uint32_t i, wm_rule_t *rule);
 
-/* Scores a batch: status (n_hit), scores (n_hit, n_output). Of a ragged model (kernels/model/wm_model.h)
-   a batch is one ragged row, and so are its scores; a row that the model does not take gets
-   WM_HIT_HELD and a refusal with the reason. WM_EBATCH: this batch can never be
+/* Scores a batch: status (n_hit), scores (n_hit, n_output). Of a ragged model
+   (kernels/model/wm_model.h) a batch is one ragged row, and so are its scores; a row that the model
+   does not take gets WM_HIT_HELD and a refusal with the reason. WM_EBATCH: this batch can never be
    scored (wrong patch size); WM_EAGAIN: no memory for it now (fewer of its hits may need less);
-   WM_EHOST: this machine failed, or a GPU's scores were not the CPU's (kernels/judge/wm_canary.h), or not
-   what they had been (kernels/judge/wm_recall.h). Blocks; not while jobs are submitted. Nothing is
-   allocated after the first batches of a size.  */
+   WM_EHOST: this machine failed, or a GPU's scores were not the CPU's (kernels/judge/wm_canary.h),
+   or not what they had been (kernels/judge/wm_recall.h). Blocks; not while jobs are submitted.
+   Nothing is allocated after the first batches of a size.  */
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);
 

@@ -1,5 +1,6 @@
 /* client.c - `wiremill-producer client`: the session that libwiremill has with a broker for
-   clients. The library starts it (schema/session/wm_library.h), and it ends with the library's program.
+   clients. The library starts it (schema/session/wm_library.h), and it ends with the library's
+   program.
 
    It keeps each batch until the broker has answered, so that a broker that was killed and started
    again gets what was not answered once more. Sessions follow each other: what the last one

@@ -38,15 +38,15 @@ HANG_S = float(os.environ.get("HANG_S") or 10)
 BUILD = os.environ.get("WM_BUILD", "build/release")
 # What is mutated: by room, whose unit tests are test_ROOM_*.
 FILES = {
-    "broker": ["broker/wm_core*.c"],
-    "producer": ["producer/wm_" + name + ".c" for name in
+    "broker": ["broker/core/wm_core*.c"],
+    "producer": ["producer/[!ngs]*/wm_" + name + ".c" for name in
                  ("channels", "cut", "dense", "pack", "pedestal", "runs", "segments", "stitch", "wires", "writer*")],
-    "gpuworker": ["gpuworker/wm_[!bsv]*.c", *("gpuworker/wm_" + name + ".c" for name in ("scorer", "slots", "stride"))],
-    "kernels": ["kernels/import/*.c"],
-    "gateway": ["producer/gateway/wm_" + name + ".c" for name in
+    "gpuworker": ["gpuworker/wm_*.c", "gpuworker/engine/wm_*.c"],
+    "kernels": ["kernels/import/wm_madds.c", "kernels/judge/wm_draw*.c", "kernels/family/wm_family*.c", "kernels/onnx/*.c"],
+    "gateway": ["producer/[ns]*/wm_" + name + ".c" for name in
                 ("gather", "heap", "infer", "region", "signature*", "slice")],
 }
-SIMULATED = "broker/wm_core*.c"
+SIMULATED = "broker/core/wm_core*.c"
 SEEDS = "20"
 RUNNING = set()  # process groups of tests
 UNLINKED = 127  # exit code of a program that lacks a function

@@ -23,7 +23,7 @@ plant () # name, folder, options of patch: applies the patch there
 copy () # folder
 {
     rm -rf "$1" && mkdir -p "$1/$B/lib" && cp -a Makefile "${rooms[@]}" "$1" &&
-        cp -a --parents tests/*.[ch] tests/unit tests/sim tests/gpu tests/standin "$1" &&
+        cp -a --parents tests/*.[ch] tests/tests.mk tests/unit tests/sim tests/gpu tests/standin "$1" &&
         cp -a "$B/obj" "$B/gen" "$1/$B" && cp -a "$B"/lib/*.a "$1/$B/lib" || return
     # Those engines that are here, as files: a confined import opens no link that leads out of lib/. They contain kernels/.
     cp -a "$B"/lib/{wm_openvino.so,openvino,wm_onnxruntime.so,onnxruntime} "$1/$B/lib" 2>/dev/null
@@ -44,7 +44,7 @@ check ()
             { echo "tests/plants/$name.patch: no longer applies; make it again from the sources"; \
                 faults=$((faults + 1)); }
         read -r _ test pattern < <(grep '^test: ' "$patch")
-        [ -e "tests/unit/$test.c" ] && [ "$pattern" ] ||
+        compgen -G "tests/unit/*/$test.c" >/dev/null && [ "$pattern" ] ||
             { echo "tests/plants/$name.patch: its line 'test: PROGRAM PATTERN' names no unit test"; \
                 faults=$((faults + 1)); }
     done
@@ -56,7 +56,7 @@ try () # name
     local name=$1 copy=$B/plants/$1 test pattern code by= engines=()
     read -r _ test pattern < <(grep '^test: ' "tests/plants/$name.patch")
     copy "$copy" && plant "$name" "$copy" || { echo "not ok - $name: the patch does not apply"; return 1; }
-    ! grep -q show_engines "tests/unit/$test.c" ||
+    ! cat tests/unit/*/"$test.c" | grep -q show_engines ||
         mapfile -t engines < <(cd "$copy" && ls "$B"/lib/wm_{openvino,onnxruntime}.so 2>/dev/null)
     build "$copy" "$B/tests/$test" "${engines[@]}" >"$copy/build.log" 2>&1 || {
         echo "not ok - $name: $test does not build with it ($copy/build.log)"

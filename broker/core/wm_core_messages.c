@@ -1,8 +1,8 @@
 /* wm_core_messages.c - the table of messages: who may send what, when, and who handles it.
 
    Each file of handlers ends with its rows; a new message is a row there, its handler, its fields
-   in schema/session/wm_msg.c, its type in wm_msg.h, and its rule in wire.abnf. Here they are one table:
-   wm_core_message (wm_core.c) checks a message against its row and calls the handler;
+   in schema/session/wm_msg.c, its type in wm_msg.h, and its rule in wire.abnf. Here they are one
+   table: wm_core_message (wm_core.c) checks a message against its row and calls the handler;
    wm_core_messages_print prints it.  */
 #include "broker/core/wm_core_private.h"
 

@@ -3,8 +3,8 @@
    fp32 has one arithmetic. In split and fast the process starts before the worker has the trial,
    and opens meanwhile what will be needed. When the worker has it, the process reads it: if its
    class of machines has a signature already, it opens that one; else it measures
-   (kernels/judge/wm_trial.h), and its worker reports the outcome to the broker. The control block keeps
-   the choice, so that a process that is started again makes the same one.
+   (kernels/judge/wm_trial.h), and its worker reports the outcome to the broker. The control block
+   keeps the choice, so that a process that is started again makes the same one.
 
    The engine auto takes the GPU by rule, where it opens and passes its self-test, and prints that
    in one line; else the CPU's engine, and prints why if there is a driver. Nothing is timed.

@@ -1,10 +1,10 @@
 /* wm_engine_process.h - the engine process: scores batches that its worker puts into shared memory.
 
-   It runs the worker's own program in another mode, started by gpuworker/engine/wm_scorer.c. It opens the
-   model and the engine, runs the self-test, and then scores slot after slot until the worker closes
-   the line. It may crash at any time: the worker keeps the connection and the batches, starts
-   another process and finds the hit that killed this one. After a fault of the machine while it
-   scores (a CUDA error) it exits, because such errors persist in a process.  */
+   It runs the worker's own program in another mode, started by gpuworker/engine/wm_scorer.c. It
+   opens the model and the engine, runs the self-test, and then scores slot after slot until the
+   worker closes the line. It may crash at any time: the worker keeps the connection and the
+   batches, starts another process and finds the hit that killed this one. After a fault of the
+   machine while it scores (a CUDA error) it exits, because such errors persist in a process.  */
 #ifndef WM_ENGINE_PROCESS_H
 #define WM_ENGINE_PROCESS_H
 

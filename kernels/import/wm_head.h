@@ -1,8 +1,8 @@
 /* wm_head.h - the last activation of a model's scores.
 
    A preset's labels apply only to the heads they were made for: track, em, none, michel to a
-   softmax of three and a sigmoid of one (ops/campaign/wm_columns.h). Thread: any number may read one
-   model.  */
+   softmax of three and a sigmoid of one (ops/campaign/wm_columns.h). Thread: any number may read
+   one model.  */
 #ifndef WM_HEAD_H
 #define WM_HEAD_H
 

@@ -1,5 +1,5 @@
-/* wm_index_guard.h - keeps the indices that a patch brings inside their tables, and reports NaNs that a
-   model would lose. Private to kernels/.
+/* wm_index_guard.h - keeps the indices that a patch brings inside their tables, and reports NaNs
+   that a model would lose. Private to kernels/.
 
    OpenVINO checks few indices: outside its table Gather gives zeros, GatherND reads beside it. So a
    graph is changed before OpenVINO reads it. Where a patch decides an index, or the size of its

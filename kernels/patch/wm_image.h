@@ -94,9 +94,9 @@ void wm_image_patch_reference (const wm_spec_t *spec, const wm_batch_t *batch, u
 /* Puts one channel, (patch_wire, patch_bin), into a patch of n_channel.  */
 void wm_image_channel (const wm_spec_t *spec, uint32_t channel, const float *cell, float *patch);
 
-/* A plane laid out densely with margins, from which patches are cut fast (kernels/patch/wm_plane.c). Full
-   view: one image. Own view: one image per phase d0 mod W that its hits use, since a patch that is
-   not clamped is an exact window of its phase's image.  */
+/* A plane laid out densely with margins, from which patches are cut fast
+   (kernels/patch/wm_plane.c). Full view: one image. Own view: one image per phase d0 mod W that its
+   hits use, since a patch that is not clamped is an exact window of its phase's image.  */
 typedef struct wm_plane_t wm_plane_t;
 wm_plane_t *wm_plane_new (const wm_spec_t *spec);
 void wm_plane_destroy (wm_plane_t **self_p);

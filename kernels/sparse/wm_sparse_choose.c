@@ -2,10 +2,10 @@
 
    The first row that the CPU can run, and that the precision asked for allows, is taken; a row of
    rounded weights only where its error, measured on the campaign's own hits, is small enough
-   (kernels/judge/wm_trial.h), else the next. So a machine takes the same kernel at every start, whatever
-   else it is doing, and machines of one kind take the same. The order was measured with `wiremill
-   bench`, which reports where a machine disagrees with it. fp32 is one arithmetic on every x86-64
-   (STRICT), the rows differ in speed only.
+   (kernels/judge/wm_trial.h), else the next. So a machine takes the same kernel at every start,
+   whatever else it is doing, and machines of one kind take the same. The order was measured with
+   `wiremill bench`, which reports where a machine disagrees with it. fp32 is one arithmetic on
+   every x86-64 (STRICT), the rows differ in speed only.
 
    A kernel computes a small test before it is used, and is refused if a result is wrong.  */
 #include "kernels/sparse/wm_sparse.h"

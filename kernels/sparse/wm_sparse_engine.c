@@ -1,7 +1,8 @@
 /* wm_sparse_engine.c - the engine behind kernels/wm_device.h, and the kernel that a model gets.
 
    A model gets the first kernel of the rank that can hold it. Whether a rounded kernel is precise
-   enough depends on the network and on its hits: a campaign measures that (kernels/judge/wm_trial.h).  */
+   enough depends on the network and on its hits: a campaign measures that
+   (kernels/judge/wm_trial.h).  */
 #include "kernels/sparse/wm_sparse.h"
 #include "kernels/wm_backend_private.h"
 

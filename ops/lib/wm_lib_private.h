@@ -17,8 +17,8 @@ wiremill_fault_t wm_lib_fault (wiremill_error_t *error, const wm_error_t *from);
 /* Whether all values are finite.  */
 bool wm_lib_is_finite (const float *value, size_t n);
 
-/* Starts a helper of a client (schema/session/wm_library.h) and waits for READY. helper: its path; NULL: it
-   is looked for. join_file may be NULL. *fd: our end of the pair. *labels: (n_output), the
+/* Starts a helper of a client (schema/session/wm_library.h) and waits for READY. helper: its path;
+   NULL: it is looked for. join_file may be NULL. *fd: our end of the pair. *labels: (n_output), the
    caller's.  */
 wm_fault_t wm_lib_helper_start (const char *helper, const char *broker, const char *join_file,
                                 uint32_t patience_ms, int *fd, wm_library_facts_t *facts,

@@ -1,8 +1,8 @@
 /* wm_link.h - the gateway's session with one broker, through a helper process.
 
    `wiremill-producer client` has the session and keeps it through faults of the broker; frames of
-   schema/session/wm_library.h go to it and come from it over a pair of sockets that never blocks here; rows
-   in the region are not sent, it reads them there.
+   schema/session/wm_library.h go to it and come from it over a pair of sockets that never blocks
+   here; rows in the region are not sent, it reads them there.
    Where the helper ends another is started, and every batch that was not answered is sent again,
    in its old order. A batch is answered once. Thread: the loop's.  */
 #ifndef WM_LINK_H

@@ -251,8 +251,8 @@ sites ()
             next if $before =~ /(?:\.(?:help|text|summary)\s*=|_text\[\]\s*=)\s*$/;
             my $text = join "", $raw =~ /"((?:[^"\\]|\\.)*)"/g;
             print "$ARGV $1\n" while $text =~ /(`wiremill [^`]*`?|\btype(?=[: ])(?: this| the same)?|give another [^,;]*|--retry-held [a-z]+|to begin again, [^;]*)/g;
-        }' broker/wm_{campaign,notify,outputs,private,rebuild,reactor}.c broker/wm_core*.c producer/wm_produce*.c \
-        ops/{run,held,status,control}.c schema/wm_wait.h ops/wm_{account,ask,command,crew,crew_producers,workflow}.c | sort -u
+        }' broker/wm_*.c broker/{campaign,core}/wm_*.c producer/session/wm_produce*.c \
+        ops/{run,held,status,control}.c schema/wm_wait.h ops/*/wm_{account,ask,command,crew,crew_producers,workflow}.c | sort -u
 }
 cat >"$work/sites" <<'END'
 broker/campaign/wm_campaign.c `wiremill rebuild %s --output %s` => moved

@@ -8,21 +8,21 @@ python=$PWD/build/venv/bin/python
     { echo "1..0 # SKIP tree-sitter is not in build/venv (make deps-mutants)"; exit 0; }
 
 toy=$work/toy
-mkdir -p "$toy"/{schema,kernels,broker,producer,gpuworker,ops} "$toy"/tests/{unit,sim,gpu,standin}
-cp tests/plants.sh tests/helper.sh tests/proof.h "$toy/tests" && touch "$toy"/tests/{unit,sim,gpu,standin}/none
+mkdir -p "$toy"/{schema,kernels,broker/core,producer,gpuworker,ops} "$toy"/tests/{unit/broker,sim,gpu,standin}
+cp tests/plants.sh tests/helper.sh tests/proof.h "$toy/tests" && touch "$toy"/tests/{unit/broker,sim,gpu,standin}/none
 cat >"$toy/Makefile" <<'END'
 B := build/release
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D); $(CC) $(OPT) -w -fPIC -c $< -o $@
 L := $(B)/lib/libbroker.$(if $(SHARED),so,a)
-$(L): $(B)/obj/broker/wm_core_one.o $(B)/obj/broker/wm_core_toy.o
+$(L): $(B)/obj/broker/core/wm_core_one.o $(B)/obj/broker/core/wm_core_toy.o
 	@mkdir -p $(@D) $(B)/gen; rm -f $@; $(if $(SHARED),$(CC) -shared -Xlinker -soname=$(@F) $^ -o $@,ar rcs $@ $^)
 $(B)/tests/sim:
 	@mkdir -p $(@D); echo 'int main (void) { return 0; }' | $(CC) -x c - -o $@
-$(B)/tests/%: tests/unit/%.c $(L)
+$(B)/tests/%: tests/unit/broker/%.c $(L)
 	@mkdir -p $(@D); $(CC) $^ -o $@
 END
-cat >"$toy/broker/wm_core_toy.c" <<'END'
+cat >"$toy/broker/core/wm_core_toy.c" <<'END'
 int toy_less (int a, int b) { return a < b; }
 int toy_untested (int a) { return a + 7; }
 int toy_same (int a) { if (a != a) return 5; return a; }
@@ -32,8 +32,8 @@ int toy_linked (int a) { if (0) toy_missing (); return a; }
 int toy_waits (volatile int *flag) { while (!*flag) ; return 1; }
 int toy_known (int a) { return a & 255; }
 END
-echo 'int toy_one (void) { return 1; }' >"$toy/broker/wm_core_one.c"
-cat >"$toy/tests/unit/test_broker_toy.c" <<'END'
+echo 'int toy_one (void) { return 1; }' >"$toy/broker/core/wm_core_one.c"
+cat >"$toy/tests/unit/broker/test_broker_toy.c" <<'END'
 #include <stdlib.h>
 int toy_less (int a, int b), toy_waits (volatile int *flag), toy_same (int a), toy_one (void);
 int main (void)
@@ -44,7 +44,7 @@ int main (void)
            getenv ("TOY_FAILS");
 }
 END
-known='broker/wm_core_toy.c: a reason\n- int toy_known (int a) { return a & 255; }\n+ int toy_known (int a) { return a | 255; }\n'
+known='broker/core/wm_core_toy.c: a reason\n- int toy_known (int a) { return a & 255; }\n+ int toy_known (int a) { return a | 255; }\n'
 printf "$known" >"$toy/tests/mutants-equivalent.txt"
 # What becomes of all mutants of the toy, in the order of the lines.
 wanted='SURVIVED toy 2 + -> -
@@ -69,7 +69,7 @@ all () # N, SEED: what became of which mutants, sorted
     (cd "$toy" && make -s CC=gcc OPT=-O1 build/release/tests/{sim,test_broker_toy} && env -u MAKEFLAGS HANG_S=1 JOBS=2 CC=gcc \
         WM_BUILD=build/release timeout 300 "$python" tests/mutants.py draw "$1" "$2") >"$work/drawn" 2>&1
     code=$?
-    { sed -n 's|^\([a-zA-Z]*\) *broker/wm_core_\([a-z]*\).c:\([0-9]*\) (\(.*\)).*, [0-9.]* s$|\1 \2 \3 \4|p' "$work/drawn" | sort
+    { sed -n 's|^\([a-zA-Z]*\) *broker/core/wm_core_\([a-z]*\).c:\([0-9]*\) (\(.*\)).*, [0-9.]* s$|\1 \2 \3 \4|p' "$work/drawn" | sort
         grep '^drawn again' "$work/drawn"; } >"$work/became"
 }
 as_known () # becomes what is wanted
@@ -98,7 +98,7 @@ fails_before () { TOY_FAILS=1 all 4 a; [ $code != 0 ] && grep -q 'test_broker_to
 ok "a test that fails without a mutant is named, and no mutant counts as killed" fails_before
 stale ()
 {
-    printf "$known\nbroker/wm_core_toy.c: a reason\n- return a;\n+ return b;\n" >"$toy/tests/mutants-equivalent.txt"
+    printf "$known\nbroker/core/wm_core_toy.c: a reason\n- return a;\n+ return b;\n" >"$toy/tests/mutants-equivalent.txt"
     all 4 a
     printf "$known" >"$toy/tests/mutants-equivalent.txt"
     [ $code = 1 ] && grep -q 'no mutant of the sources any more' "$work/drawn"

@@ -1,4 +1,5 @@
-/* sim_producer.c - a producer as producer/session/wm_produce.c is one, its files made from the seed.
+/* sim_producer.c - a producer as producer/session/wm_produce.c is one, its files made from the
+   seed.
 
    It makes its inputs known, claims them, announces their events, answers NEED, fetches, writes the
    output and reports it; what it fetched outlives its sessions, not its process.  */
