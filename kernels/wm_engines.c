@@ -27,7 +27,7 @@ typedef struct {
     "`make` fetches and builds it (without PyPI: make OPENVINO=FOLDER of its unzipped wheel)"
 #define ONNXRUNTIME_ADVICE                                                                         \
     "`make` fetches and builds it (without PyPI: make ONNXRUNTIME=FOLDER of its unzipped wheel)"
-/* The engines' packages, of the versions that this build links (Makefile).  */
+/* The engines' packages, of the versions that this build links (engines.mk).  */
 #if !defined WM_OPENVINO_VERSION || !defined WM_ONNXRUNTIME_VERSION
 #define WM_OPENVINO_VERSION "VERSION"
 #define WM_ONNXRUNTIME_VERSION "VERSION"

@@ -88,6 +88,10 @@ while read -r where; do
 done < <(find "${rooms[@]}" tests \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) -print0 | sort -z |
     xargs -0 awk 'length > 100 { print FILENAME ":" FNR }')
 
+while read -r where; do
+    fault "$where: longer than 120 columns"
+done < <(git ls-files Makefile '*.mk' 2>/dev/null | xargs awk 'length > 120 { print FILENAME ":" FNR }')
+
 # No function longer than a screen or two.
 while read -r where; do
     fault "$where"

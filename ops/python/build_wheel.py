@@ -80,7 +80,7 @@ def contents(bundle, version, platform):
     for package in sorted({"wiremill", "libonnx-dev"} | {licences[f"lib/{name}"] for name in linked}):
         yield f"{info}/licenses/{package}.txt", read(bundle, "licenses", f"{package}.txt")
     text = re.search(r'"""\S+ - (.*?)"""', read(HERE, "wiremill", "__init__.py").decode(), re.S)[1].strip()
-    with open(os.path.join(HERE, "..", "..", "Makefile")) as f:
+    with open(os.path.join(HERE, "..", "..", "kernels", "engines.mk")) as f:
         engines = {name.lower(): number for name, number in re.findall(r"(?m)^(OPENVINO|ONNXRUNTIME)_VERSION := (\S+)", f.read())}
     yield f"{info}/METADATA", METADATA.format(version=version, text=text, **engines).encode()
     yield f"{info}/WHEEL", WHEEL.format(platform=platform).encode()

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.." || exit 1
 build=${WM_BUILD:-build/release}
 [ -e "$build/lib/wm_openvino.so" ] || { echo "1..0 # SKIP no general engine is built"; exit 0; }
 export work XDG_RUNTIME_DIR=$work WIREMILL_LIBRARY=$PWD/$build/lib/libwiremill.so.1
-PYTHONPATH=ops/python:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' Makefile)
+PYTHONPATH=ops/python:$PWD/build/openvino-$(sed -n 's/^OPENVINO_VERSION := //p' kernels/engines.mk)
 LIMIT_S=${LIMIT_S:-120}
 export PYTHONPATH LIMIT_S
 suite () # options...

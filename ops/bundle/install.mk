@@ -1,0 +1,91 @@
+# install.mk - make install, make doc, make bundle, make wheel.
+
+##@ install and ship
+PREFIX ?= /usr/local
+install: all ## programs to $(PREFIX)/bin, engines and the libraries they need to $(PREFIX)/lib
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib
+	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	$(if $(CUDA_SO),install $(CUDA_SO) $(DESTDIR)$(PREFIX)/lib)
+install: $(GENERAL:%=install-%)
+.PHONY: install-openvino install-onnxruntime
+install-openvino install-onnxruntime: install-%: all
+	[ ! -e $(B)/lib/wm_$*.so ] || { install -d $(DESTDIR)$(PREFIX)/lib/$* && \
+	    install $(LIBRARIES_$*:%=$(B)/lib/$*/%) $(DESTDIR)$(PREFIX)/lib/$* && \
+	    install $(B)/lib/wm_$*.so $(DESTDIR)$(PREFIX)/lib; }
+
+# The programs print their man pages and bash completion themselves, from the tables of their options.
+DOC     := $(B)/doc
+MANDIR  := share/man/man1
+BASHDIR := share/bash-completion/completions
+UNITDIR := lib/systemd/system
+UNITS   := wiremill-broker@.service wiremill-worker@.service \
+                 wiremill-gateway@.service wiremill-gateway-grpc.socket wiremill-gateway-http.socket
+DATADIR := share/wiremill
+DATA    := ops/serve/grafana.json ops/serve/alerts.yml $(MODEL)
+install: install-lib install-doc install-units install-data
+.PHONY: doc install-lib install-doc install-units install-data uninstall
+install-lib: $(B)/lib/libwiremill.so
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	install -m 644 ops/lib/wiremill.h $(DESTDIR)$(PREFIX)/include
+	install $(B)/lib/libwiremill.so.1 $(DESTDIR)$(PREFIX)/lib
+	ln -sfn libwiremill.so.1 $(DESTDIR)$(PREFIX)/lib/libwiremill.so
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' ops/lib/wiremill.pc >$(DESTDIR)$(PREFIX)/lib/pkgconfig/wiremill.pc
+doc: $(DOC)/.made ## man pages and bash completion, to $(B)/doc
+$(DOC)/.made: $(PROGRAMS)
+	$(Q)rm -rf $(DOC) && mkdir -p $(DOC)/man1 $(DOC)/bash
+	$(Q){ $(B)/bin/wiremill --print-pages && $(B)/bin/wiremill-worker --print-pages; } | while read -r page program \
+	    verb; do \
+	    $(B)/bin/$$program --print-man $$verb >$(DOC)/man1/$$page.1 || exit 1; done
+	$(Q)for program in $(PROGRAMS); do $$program --print-completion || exit 1; done >$(DOC)/bash/wiremill
+	$(Q)touch $@
+install-doc: doc
+	install -d $(DESTDIR)$(PREFIX)/$(MANDIR) $(DESTDIR)$(PREFIX)/$(BASHDIR)
+	install -m 644 $(DOC)/man1/*.1 $(DESTDIR)$(PREFIX)/$(MANDIR)
+	install -m 644 $(DOC)/bash/wiremill $(DESTDIR)$(PREFIX)/$(BASHDIR)
+	for program in $(filter-out wiremill,$(notdir $(PROGRAMS))); do \
+	    ln -sf wiremill $(DESTDIR)$(PREFIX)/$(BASHDIR)/$$program; done
+install-units:
+	install -d $(DESTDIR)$(PREFIX)/$(UNITDIR)
+	for unit in $(UNITS); do \
+	    sed 's|@PREFIX@|$(PREFIX)|' ops/systemd/$$unit >$(DESTDIR)$(PREFIX)/$(UNITDIR)/$$unit || exit 1; done
+install-data:
+	install -d $(DESTDIR)$(PREFIX)/$(DATADIR)
+	install -m 644 $(DATA) $(DESTDIR)$(PREFIX)/$(DATADIR)
+uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,wm_cuda.so $(foreach e,openvino onnxruntime,wm_$e.so \
+	    $(LIBRARIES_$e:%=$e/%)))
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,lib/libwiremill.so lib/libwiremill.so.1 lib/pkgconfig/wiremill.pc \
+	    include/wiremill.h)
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(UNITDIR)/,$(UNITS)) $(addprefix $(DESTDIR)$(PREFIX)/$(DATADIR)/,$(notdir \
+	    $(DATA)))
+	rm -f $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill.1 $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill-*.1
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
+	-rmdir $(addprefix $(DESTDIR)$(PREFIX)/,lib/openvino lib/onnxruntime $(DATADIR)) 2>/dev/null
+
+# A folder that runs from any path, without root and without a library of the host (ops/bundle/bundle.sh).
+BUNDLE := $(B)/bundle
+.PHONY: bundle
+bundle: $(BUNDLE)/wiremill.tar.gz ## wiremill with its own libraries, for CVMFS and containers, to $(B)/bundle
+	@echo "$(BUNDLE)/wiremill: $$(du -sh $(BUNDLE)/wiremill | cut -f1); packed, $<: $$(du -h $< | cut -f1)"
+$(BUNDLE)/wiremill.tar.gz: $(BUNDLE)/wiremill/bin/wiremill
+	$(Q)tar -C $(BUNDLE) --sort=name --owner=0 --group=0 --numeric-owner -cf - wiremill | gzip -1 >$@.part && mv $@.part $@
+$(BUNDLE)/launch: ops/bundle/launch.c
+	$(call step,LINK  $@)
+	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
+$(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made \
+    $(B)/lib/libwiremill.so.1 $(MODEL) $(CUDA_SO) \
+    $(GENERAL:%=$(B)/lib/wm_%.so)
+	$(call step,BUNDLE $(BUNDLE)/wiremill)
+	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= \
+	    PREFIX="$(abspath $(BUNDLE)/installed)"
+	$(Q)ops/bundle/bundle.sh $(B) $(BUNDLE)/installed $(BUNDLE)/launch $(BUNDLE)/wiremill || { rm -rf \
+	    $(BUNDLE)/wiremill; exit 1; }
+	$(Q)rm -rf $(BUNDLE)/installed
+# The Python package of ops/python with the bundle's libwiremill: pip installs it without a compiler.
+.PHONY: wheel
+wheel: $(WHEEL) ## the Python package, for pip, to $(B)/wheel
+	@echo "pip install $(WHEEL)"
+$(WHEEL): ops/python/build_wheel.py $(wildcard ops/python/wiremill/*) $(BUNDLE)/wiremill/bin/wiremill
+	$(call step,WHEEL $@)
+	$(Q)python3 $< $(BUNDLE)/wiremill $(VERSION) $@
