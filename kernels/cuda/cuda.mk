@@ -122,7 +122,7 @@ CHECK_SRC := $(addprefix tests/gpu/,gpu_check.c gpu_any.c gpu_apart.c gpu_bench.
     gpu_floor.c gpu_net.c) \
              $(addprefix producer/,synth/wm_synth_physics.c synth/wm_synth_detector.c files/wm_event.c \
     cutting/wm_runs.c cutting/wm_cut.c) \
-             $(addprefix kernels/,patch/wm_image.c patch/wm_plane.c family/wm_range.c model/wm_reference.c \
+             $(addprefix kernels/,patch/wm_image.c patch/wm_plane.c family/wm_range.c judge/wm_reference.c \
     patch/wm_spec_preset.c patch/wm_spec_zero.c family/wm_layer_view.c cudnn/wm_any.c cudnn/wm_any_chunks.c \
     cudnn/wm_any_family.c cudnn/wm_any_place.c) \
              $(CUDA_FAKE) schema/wm_batch_memory.c schema/base/wm_fault.c

@@ -1,8 +1,8 @@
 /* wm_onnxruntime.c - the second general engine: any ONNX model, through ONNX Runtime's C API.
 
    It computes what OpenVINO refuses or computes otherwise than ONNX defines, and judges OpenVINO
-   when a model is imported (kernels/wm_judge.h). Built as a shared object of its own, opened by
-   wm_engines.c; ONNX Runtime's library lies in onnxruntime/ beside it.
+   when a model is imported (kernels/judge/wm_judge.h). Built as a shared object of its own, opened
+   by wm_engines.c; ONNX Runtime's library lies in onnxruntime/ beside it.
 
    Bits must not depend on how hits are grouped or on the number of threads: every patch is computed
    alone, as a batch of one, by one thread from end to end, and the engine's threads share one

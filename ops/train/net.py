@@ -107,7 +107,7 @@ class Net:
         return np.concatenate(parts)
 
     def write(self, target, note):
-        """Writes ONNX (target: ops/target.py): weights in 16 bits, cast to 32 where they are used, in the field's order and names."""
+        """Writes ONNX (target: ops/train/target.py): weights in 16 bits, cast to 32 where they are used, in the field's order and names."""
         import onnx
         from onnx import TensorProto, helper, numpy_helper
         nodes, constants = [], []

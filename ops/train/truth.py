@@ -3,13 +3,11 @@
     python ops/train/truth.py EVENTS.h5 SCORES.h5 ...      pairs of files of `wiremill synth` and `wiremill run`
     ... --picture FILE.svg                                 also draws the curves and the matrix; --force replaces any file
 """
-import os
 import sys
 
 import h5py
 import numpy as np
 
-sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from target import Refused, Target
 
 TRACK, EM, NONE, MICHEL = range(4)
