@@ -82,6 +82,11 @@ while IFS=: read -r file line text; do
 done < <(grep -rnE '\<H5Dread(_chunk|_multi)? *\(' --include='*.[ch]' "${rooms[@]}" |
     grep -vE '^producer/files/(wm_h5_column.c:[0-9]+:    return H5Dread \(|wm_chunks.c:[0-9]+:    return H5Dread_chunk \()')
 
+# A source that a page names is there, by its path from the root, from the page's module, or from the page.
+while IFS=: read -r page path; do
+    [ -e "$path" ] || [ -e "${page%%/*}/$path" ] || [ -e "$(dirname "$page")/$path" ] || fault "$page: there is no $path"
+done < <(git ls-files '*.md' | grep -vE 'CHANGELOG|RESULTS' | xargs grep -oE '`[A-Za-z0-9_./-]+/wm_[a-z0-9_]+\.(c|h|cuh)`' | tr -d '`')
+
 # No line longer than 100 columns, also where clang-format is off.
 while read -r where; do
     fault "$where: longer than 100 columns"
