@@ -32,7 +32,7 @@ ROOMS := schema kernels broker producer gpuworker ops
 # Folders that belong to a library, a program or a shared object of their own.
 APART_kernels  := openvino onnxruntime cuda cudnn gpu
 APART_producer := net serving gateway
-APART_ops      := lib
+APART_ops      := lib bundle
 sources = $(filter-out %/main.c $(APART_$(1):%=$(1)/%/%.c),$(wildcard $(1)/*.c $(1)/*/*.c))
 objects = $(patsubst %.c,$(B)/obj/%.o,$(call sources,$(1)))
 library = $(B)/lib/lib$(1).$(if $(SHARED),so,a)

@@ -51,7 +51,8 @@ wm_fault_t wm_lane_write_replay (const wm_lane_t *self, unsigned slot, uint32_t 
     snprintf (reason, sizeof reason, "%s", how);
     for (char *c = reason; (c = strchr (c, '\n'));)
         *c = ' ';
-    const size_t most = wm_frame_bytes_max (self->pins.n_value, self->pins.n_output);
+    size_t most = wm_frame_bytes_max (self->pins.n_value, self->pins.n_output);
+    most += most / 256; /* the bound of an encoder, which takes less */
     uint8_t *frame = malloc (most);
     size_t bytes = 0;
     if (!frame)

@@ -2,9 +2,6 @@
 #include "ops/verbs.h"
 #include "schema/wm_limits.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 /* clang-format off */
 static const char exit_codes[] =
     "exit codes\n"
@@ -31,17 +28,7 @@ static const wm_program_t program = {
     .verbs = verbs,
 };
 
-/* With 0, 1 or 2 closed the next file would take its place, and messages would go into it. A closed
-   stdout becomes one that refuses each write: what was to be printed is not lost silently.  */
-static void open_standard_files (void)
-{
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl (fd, F_GETFD) < 0)
-            (void) open ("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
-}
-
 int main (int argc, char **argv)
 {
-    open_standard_files ();
     return wm_program_run (&program, argc, argv);
 }

@@ -444,6 +444,7 @@ static wm_fault_t run (job_t *self, const char *pins, const char *list, wm_error
     self->wanted = self->n_sample < self->n_scored ? self->n_sample : self->n_scored;
     self->coder = wm_coder_new ();
     self->frame_bytes = wm_frame_bytes_max (self->pins.n_value, self->pins.n_output);
+    self->frame_bytes += self->frame_bytes / 256; /* the bound of an encoder, which takes less */
     self->frame = malloc (self->frame_bytes);
     assert (self->frame);
     size_t bytes = wm_pins_print (&self->pins, text);

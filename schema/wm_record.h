@@ -28,10 +28,10 @@
                    (rows that the file at hand can still give are read by the producer).
    The journal's own (never shown to its users):
      EPOCH         first record of an epoch; code: its format (0: as 1), which any release reads
-                   from this head: WM_JOURNAL_FORMAT where a campaign may begin again in it, else
-                   WM_JOURNAL_PLAIN; size: the epoch before it; n_event: up to which sequence that
-                   epoch was found complete; n_hit: one more than how many of those stay; 0:
-                   unknown.
+                   from this head: WM_JOURNAL_FORMAT if a campaign may begin again in it or has
+                   results above WM_RAW_BYTES_MAX, else WM_JOURNAL_PLAIN; size: the epoch before it;
+                   n_event: up to which sequence that epoch was found complete; n_hit: one more than
+                   how many of those stay; 0: unknown.
      DROPPED       a RESULT segment was deleted, all its inputs written; n_event: its epoch; its
                    RESULTs were those from sequence n_hit to n_held of that epoch.
 

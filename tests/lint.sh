@@ -27,6 +27,11 @@ declare -A not=(
 # Each folder's README.md ends with what it includes of ours, and there are no circles. A folder may use the headers of the
 # one above, which are the module's contract; a module uses its own folders and those below it in CONTRIBUTING.md's picture.
 folder_of () { case $1 in */*) echo "${1%/*}" ;; *) echo . ;; esac; }
+# What each module may include of the others.
+declare -A may=(
+    [schema]='schema' [kernels]='kernels|schema|onnx' [broker]='broker|schema' [producer]='producer|schema|kernels'
+    [gpuworker]='gpuworker|schema|kernels' [ops]='ops|schema|kernels'
+)
 declare -A states used
 while IFS= read -r folder; do
     [ -e "$folder/README.md" ] || { fault "$folder: write README.md: what is here, what it never does, where to begin reading"; continue; }
@@ -36,18 +41,20 @@ while IFS= read -r folder; do
         awk '/^\*\*Includes\*\*/ { on = 1 } on' "$folder/README.md" | grep -oE '`[a-z0-9/]+`' | tr -d '`')
 done < <(find "${rooms[@]}" -name '*.[ch]' -printf '%h\n' | grep -v '^ops/lib/examples' | sort -u)
 while IFS=: read -r file line text; do
-    name=${text#*\"} && name=${name%%\"*} folder=$(folder_of "$file")
+    name=${text#*[\"<]} && name=${name%%[\">]*} folder=$(folder_of "$file")
     case $name in
     *.sql.inc | *.css.inc | *.js.inc) continue ;; # made from the room's own text
     */*) ;;
     *) fault "$file:$line: write the folder too: #include \"$folder/$name\""; continue ;;
     esac
+    [[ ${name%%/*} =~ ^(${may[${folder%%/*}]})$ ]] || fault "$file:$line: ${folder%%/*} must not include $name (see CONTRIBUTING.md, arrows)"
     other=${name%/*}
     [ "$other" != "$folder" ] || continue
     used[$folder $other]=1
     [ "${states[$folder $other]}" ] || fault "$file:$line: $folder includes $other, which its README.md does not state"
     [[ $name != *_private.h || $file = "$other"/* ]] || fault "$file:$line: $name is private to $other"
-done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[ch]' --include='*.cu' --include='*.cuh' "${rooms[@]}")
+done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<(schema|kernels|broker|producer|gpuworker|ops)/)' \
+    --include='*.[ch]' --include='*.cu' --include='*.cuh' "${rooms[@]}")
 for pair in "${!states[@]}"; do
     [ "${used[$pair]}" ] || fault "${pair% *}/README.md: ${pair#* } is not included any more"
 done

@@ -375,7 +375,7 @@ static wm_fault_t begin_again (wm_campaign_t *self, const wm_pins_t *given, wm_e
             return wm_fault (error, WM_EHOST, "cannot remove %.300s/%s: %s", self->dir, measured[i],
                              strerror (errno));
     WM_FAILPOINT ("broker-campaign-before");
-    wm_journal_begin_again (self->journal);
+    wm_journal_newest (self->journal);
     self->begins_again = true;
     self->created_ns = 0;
     return WM_OK;
@@ -391,6 +391,8 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
         wm_ledger_position (self->ledger, &epoch, &sequence);
         if (wm_journal_epoch (self->journal) > epoch)
             epoch = wm_journal_epoch (self->journal);
+        if (wm_result_bytes (1, given->n_output) > WM_RAW_BYTES_MAX)
+            wm_journal_newest (self->journal); /* records of that size were damaged ones before */
         if (wm_journal_start (self->journal, epoch + 1, error))
             return error->fault;
         self->epoch = epoch + 1;

@@ -467,9 +467,9 @@ void wm_journal_sync (wm_journal_t *self)
     self->durable = self->sequence;
 }
 
-void wm_journal_begin_again (wm_journal_t *self)
+void wm_journal_newest (wm_journal_t *self)
 {
-    self->begins_again = true;
+    self->newest = true;
 }
 
 wm_fault_t wm_journal_start (wm_journal_t *self, uint64_t epoch, wm_error_t *error)
@@ -478,7 +478,7 @@ wm_fault_t wm_journal_start (wm_journal_t *self, uint64_t epoch, wm_error_t *err
     self->epoch = epoch;
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_EPOCH);
-    record.code = self->begins_again ? WM_JOURNAL_FORMAT : WM_JOURNAL_PLAIN;
+    record.code = self->newest ? WM_JOURNAL_FORMAT : WM_JOURNAL_PLAIN;
     record.size = (int64_t) self->epoch_max;
     record.n_event = self->complete;
     record.n_hit = self->complete_kept;

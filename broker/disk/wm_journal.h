@@ -101,9 +101,9 @@ wm_fault_t wm_journal_replay (wm_journal_t *self, uint64_t epoch, uint64_t seque
    again later.  */
 wm_fault_t wm_journal_start (wm_journal_t *self, uint64_t epoch, wm_error_t *error);
 
-/* Before wm_journal_start: a campaign begins again in that epoch, so that it has the newest format.
-   A release that would mix both campaigns refuses the journal.  */
-void wm_journal_begin_again (wm_journal_t *self);
+/* Before wm_journal_start: that epoch has the newest format, which an older release refuses: a
+   campaign begins again in it, or its results may be larger than such a release reads.  */
+void wm_journal_newest (wm_journal_t *self);
 
 /* Appends a record, whose epoch, sequence and durable are set here; *place is where (may be
    NULL). WM_EAGAIN: disk full, nothing happened, try again later. WM_EHOST: the disk refused

@@ -294,8 +294,7 @@ static wm_fault_t take_over (const char *path, const char *wmm, const char *wmm_
                          "is hostile; nothing was made of it",
                          path);
     if (rename (wmm, wmm_path) || wm_folder_sync_parent (wmm_path))
-        return wm_fault (error, WM_EHOST, "%.300s: cannot be written: %s", wmm_path,
-                         strerror (errno));
+        return wm_file_unwritten (wmm_path, errno, error);
     return WM_OK;
 }
 

@@ -76,6 +76,8 @@ static void on_accept (void *argument, uint32_t events)
 {
     (void) events;
     wm_acceptor_t *self = argument;
+    if (self->drained) /* in this round of the loop: accept_rest does it */
+        return;
     const int failed = accept_some (self);
     if (failed && failed != EAGAIN)
         rest (self);

@@ -12,7 +12,7 @@ static bool is (const wm_infer_parameter_t *parameter, const char *key)
 
 void wm_infer_wish (wm_infer_t *self, wm_shared_wish_t *wish, const wm_infer_parameter_t *parameter)
 {
-    if (is (parameter, "shared_memory_region"))
+    if (is (parameter, "shared_memory_region") && !wish->region)
         wish->region = wm_infer_text (self, parameter->text, parameter->text_bytes);
     else if (is (parameter, "shared_memory_offset"))
         wish->offset = parameter->number;
@@ -39,8 +39,13 @@ wm_ks_code_t wm_infer_share_input (wm_infer_t *self, wm_tensor_t *tensor,
                            "input '%.100s' of type BYTES must be in the request, not in shared "
                            "memory",
                            tensor->name);
+    if (__builtin_add_overflow (self->values_bytes, part->bytes, &self->values_bytes) ||
+        self->values_bytes > self->front->message_max)
+        return wm_ks_fail (error, WM_KS_EXHAUSTED,
+                           "input '%.100s' is larger than a request may be, %zu bytes "
+                           "(--max-message)",
+                           tensor->name, self->front->message_max);
     tensor->bytes = part->bytes;
-    self->values_bytes += part->bytes;
     return WM_KS_OK;
 }
 

@@ -6,6 +6,7 @@
 
    Which versions are loaded is the configuration's version_policy; by default the newest.  */
 #include "producer/net/wm_pbtxt.h"
+#include "producer/net/wm_proto.h"
 #include "producer/serving/wm_models_private.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"
@@ -36,7 +37,8 @@ void wm_repository_free (wm_model_files_t **files_p)
 
 static bool is_name (const char *text, size_t n)
 {
-    return n && n < WM_MODELS_NAME_BYTES && *text != '.' && !memchr (text, '/', n);
+    return n && n < WM_MODELS_NAME_BYTES && *text != '.' && !memchr (text, '/', n) &&
+           wm_proto_is_text ((const uint8_t *) text, n);
 }
 
 bool wm_repository_is_name (const char *name)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define KEY_BYTES_MAX 255
+#define NAME_BYTES_MAX 1024 /* as in requests (wm_infer.h) */
 
 struct wm_shared_region_t {
     wm_shared_region_t *next;
@@ -157,6 +158,10 @@ wm_ks_code_t wm_shared_register (wm_shared_t *self, const char *name, const json
         return is_off (error);
     if (!*name || !wm_proto_is_text ((const uint8_t *) name, strlen (name)))
         return wm_ks_fail (error, WM_KS_INVALID, "a shared memory region needs a name of UTF-8");
+    if (strlen (name) >= NAME_BYTES_MAX)
+        return wm_ks_fail (error, WM_KS_INVALID,
+                           "the name of a shared memory region has at most %d bytes",
+                           NAME_BYTES_MAX - 1);
     if (!file)
         return wm_ks_fail (error, WM_KS_INVALID,
                            "shared memory region '%.100s': 'key' must be a file's name in "

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <limits.h>
 #include <signal.h>
@@ -590,9 +591,19 @@ static int run_program (const wm_program_t *program, int argc, char **argv)
     return run_verb (program, argc - 1, argv + 1);
 }
 
+/* With 0, 1 or 2 closed the next file would take its place, and messages would go into it. A closed
+   stdout becomes one that refuses each write: what was to be printed is not lost silently.  */
+static void open_standard_files (void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl (fd, F_GETFD) < 0)
+            (void) open ("/dev/null", fd == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+}
+
 /* What a full disk or a closed pipe did not take of stdout is noticed here, for every program.  */
 int wm_program_run (const wm_program_t *program, int argc, char **argv)
 {
+    open_standard_files ();
     if (!wm_environment_clean (program->name, argv))
         return WM_EXIT_FAILURE;
     wm_init_begin ();

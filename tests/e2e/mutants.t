@@ -9,7 +9,7 @@ python=$PWD/build/venv/bin/python
 
 toy=$work/toy
 mkdir -p "$toy"/{schema,kernels,broker/core,producer,gpuworker,ops} "$toy"/tests/{unit/broker,sim,gpu,standin}
-cp tests/plants.sh tests/helper.sh tests/proof.h "$toy/tests" && touch "$toy"/tests/{unit/broker,sim,gpu,standin}/none
+cp tests/plants.sh tests/helper.sh tests/proof.h tests/tests.mk "$toy/tests" && touch "$toy"/tests/{unit/broker,sim,gpu,standin}/none
 cat >"$toy/Makefile" <<'END'
 B := build/release
 $(B)/obj/%.o: %.c
@@ -108,13 +108,13 @@ draws () { cd "$toy" && exec env -u MAKEFLAGS JOBS=1 CC=gcc WM_BUILD=build/relea
 no_file ()
 {
     (draws 4 a broker/none) >"$work/drawn" 2>&1
-    [ $? = 1 ] && grep -q 'T=broker/none begins the path of no file' "$work/drawn" && grep -q 'broker/wm_core\*.c' "$work/drawn"
+    [ $? = 1 ] && grep -q 'T=broker/none begins the path of no file' "$work/drawn" && grep -q 'broker/core/wm_core\*.c' "$work/drawn"
 }
 ok "a path that begins no file: said, with those that are there" no_file
 stopped ()
 {
     local pid before code
-    before=$(cat "$toy"/broker/*.c | sha256sum)
+    before=$(cat "$toy"/broker/core/*.c | sha256sum)
     draws 1000 1 >"$work/drawn" 2>&1 &
     pid=$!
     until_true 60 grep -q ^killed "$work/drawn" || return 1
@@ -123,7 +123,7 @@ stopped ()
     wait $pid
     code=$?
     [ $code = 1 ] && grep -q '^all ' "$work/drawn" && grep -q '^mutants: stopped' "$work/drawn" || { cat "$work/drawn"; return 1; }
-    [ "$before" = "$(cat "$toy"/broker/*.c | sha256sum)" ] && [ "$(ls "$toy/build/release/mutants")" = lock ]
+    [ "$before" = "$(cat "$toy"/broker/core/*.c | sha256sum)" ] && [ "$(ls "$toy/build/release/mutants")" = lock ]
 }
 ok "one that is stopped shows what it has, and leaves sources as they were and no copies; a second at a time is refused" stopped
 

@@ -104,7 +104,7 @@ def text (value):
 
 
 def hello (role):
-    return (bytes ([0x99, 1, 7, role, 0xc4, 16]) + os.urandom (16) + text (f"stranger:{os.getpid ()}") +
+    return (bytes ([0x99, 1, 8, role, 0xc4, 16]) + os.urandom (16) + text (f"stranger:{os.getpid ()}") +
             text ("strange/v1") + text ("x86-64") + b"\xcb" + struct.pack (">d", 0) + b"\0")
 
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # weights.t - weights in every type and encoding of ONNX: the scores of a model that gives its weights are what onnx's own
-# reader has, or the model is refused by name. OpenVINO computes; the refusals are those of unit/test_kernels_weights.c.
+# reader has, or the model is refused by name. OpenVINO computes; the refusals are those of unit/kernels/test_kernels_weights.c.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 python=build/venv/bin/python

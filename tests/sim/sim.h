@@ -332,6 +332,7 @@ typedef struct {
     bool paused_promised; /* acknowledged to an operator */
     bool reuses;        /* clients give numbers of answered requests to others: what workers report
                              of the one (NACK names no bytes) may be blamed on the other */
+    bool unserved;      /* a batch with a turn left it otherwise: a worker had it already */
     bool rotten;        /* bits of results on the disk are wrong */
     wm_key_t fetched;   /* BUG_ROT_ANSWERED */
     double check_share; /* of batches that a second machine scores */

@@ -455,6 +455,8 @@ void check_came (const wm_core_t *core, const link_t *link, const wm_msg_t *msg)
         input->came_written = input->n_lost;
     if (input && unit && msg->type == WM_MSG_RESULT) {
         const check_t *check = checked_by (core, link, msg);
+        const batch_t *batch = wm_core_batch_find (core, &msg->key);
+        sim.unserved |= batch && batch->state == BATCH_READY;
         unit->came = input->n_lost;
         unit->compared = check && check->n_answer;
     }
