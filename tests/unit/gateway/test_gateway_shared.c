@@ -188,7 +188,7 @@ static void test_request (void **state)
         " {\"shared_memory_region\": \"r\", \"shared_memory_offset\": 4, "
         "\"shared_memory_byte_size\": 32}}], \"outputs\": [{\"name\": \"y\"}, {\"name\": \"z\", "
         "\"parameters\": {\"shared_memory_region\": \"r\", \"shared_memory_byte_size\": 8}}]}";
-    wm_front_t front = { .shared = wm_shared_new (folder) };
+    wm_front_t front = { .shared = wm_shared_new (folder), .message_max = 1 << 20 };
     wm_infer_t infer = { .front = &front, .request.model = "m" };
     wm_ks_error_t error = { 0 };
     registers (front.shared, "r", "a", 8, 56, WM_KS_OK, "");
