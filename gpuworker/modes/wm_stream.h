@@ -19,7 +19,7 @@ wm_model_t *wm_stream_model (const wm_pins_t *pins, const char *cache, wm_error_
 /* Reads `size` bytes. false: there are fewer.  */
 bool wm_stream_bytes (void *to, size_t size);
 
-/* Reports that the stream has ended too early, or else is none of ours. Returns WM_EBATCH.  */
+/* Reports that the stream ended too early, or that another program wrote it. Returns WM_EBATCH.  */
 wm_fault_t wm_stream_cut_short (wm_error_t *error);
 
 #endif

@@ -58,7 +58,7 @@ static const char *input_of (const Onnx__NodeProto *node, size_t k)
     return k < node->n_input ? node->input[k] : "";
 }
 
-/* An initializer of any graph; NULL: there is none of this name.  */
+/* Returns the initializer of this name, of any graph; NULL if no graph has one.  */
 static const Onnx__TensorProto *constant_of (const finder_t *self, const char *name)
 {
     for (size_t g = 0; g < self->flow.n_graph && *name; g++)

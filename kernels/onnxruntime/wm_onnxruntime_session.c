@@ -442,7 +442,8 @@ static wm_fault_t make_input (wm_onnxruntime_session_t *self, uint32_t i,
         if (!in->is_exact)
             put (self->type[i], in->value, n, data);
         else if (!wm_exact_take (self->type[i], in->value, n, data))
-            return wm_fault (error, WM_EBATCH, "input '%.128s' has what is no value of its type",
+            return wm_fault (error, WM_EBATCH,
+                             "input '%.128s' has a value that its type cannot hold",
                              self->input[i].name);
     }
     ort_status_t *status = api->CreateTensorWithDataAsOrtValue (

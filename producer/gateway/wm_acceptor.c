@@ -29,8 +29,8 @@ static void accept_again (void *argument)
     wm_loop_change (self->watch, EPOLLIN);
 }
 
-/* Waits a little where no connection can be taken, for want of places or of descriptors: the kernel
-   keeps those that come.  */
+/* Accepts nothing for REST_US if all places or descriptors are taken: the kernel queues clients
+   until then.  */
 static void rest (wm_acceptor_t *self)
 {
     wm_loop_change (self->watch, 0);

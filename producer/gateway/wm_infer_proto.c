@@ -44,8 +44,8 @@ static wm_ks_code_t keep (wm_infer_t *self, char **to, slice_t from, const char 
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-/* Reads an entry of map<string, InferParameter>. Numbers of every kind become one. text: without
-   data where it is none.  */
+/* Reads an entry of map<string, InferParameter>. Numbers of every kind become *value. text->data is
+   NULL if the entry has no string.  */
 static bool parameter (const wm_field_t *entry, slice_t *key, uint64_t *value, slice_t *text)
 {
     wm_proto_t in = wm_proto_of (entry->data, entry->bytes), inner;

@@ -252,7 +252,7 @@ static wm_fault_t take_ports (const json_t *config, const char *field, kind_t ki
     return WM_OK;
 }
 
-/* Without max_batch_size the shapes tell what it is.  */
+/* Whether `dims` have the batch, too; without max_batch_size this follows from the shapes.  */
 static bool has_all_dims (const json_t *config, const wm_signature_t *signature)
 {
     if (json_object_get (config, "max_batch_size"))

@@ -25,9 +25,9 @@
      .help = "a folder in Triton's layout: NAME/config.pbtxt, NAME/1/model.onnx or " \
              "model.graphdef; clients may load and unload its models"}, \
     {.name = "model-control-mode", .value = "none|explicit|poll", .one_of = true, \
-     .help = "who loads and unloads models of the repository: nobody, after the start; clients, " \
-             "and at the start only what --load-model names; the gateway, which follows the " \
-             "repository (default: all are loaded at the start, then by clients)"}, \
+     .help = "none: models are loaded at the start, and stay; explicit: clients load and unload, " \
+             "and at the start only those of --load-model are loaded; poll: the gateway " \
+             "follows the repository (default: all at the start, then as clients ask)"}, \
     {.name = "load-model", .value = "NAME", \
      .help = "with explicit: a model of the repository that is loaded at the start; may be " \
              "repeated; *: all of them"}, \

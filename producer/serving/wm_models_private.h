@@ -70,7 +70,7 @@ typedef struct wm_version_t {
 
 /* What is read of a model's files.  */
 typedef struct {
-    json_t *config;      /* of config.pbtxt (wm_pbtxt.h); NULL: there is none */
+    json_t *config;      /* config.pbtxt (wm_pbtxt.h); NULL if the model has no such file */
     wm_loaded_t *loaded; /* files that came with a load; NULL: others */
     uint32_t n_version;
     long number[WM_MODELS_VERSIONS_MAX]; /* the newest first */

@@ -1,4 +1,4 @@
-/* wm_shared.c - a list of regions, each an open file that nobody maps.  */
+/* wm_shared.c - a list of regions, each an open file; the gateway maps none of them.  */
 #include "producer/serving/wm_shared.h"
 #include "producer/net/wm_proto.h"
 

@@ -21,7 +21,7 @@ void wm_signature_store (const wm_signature_port_t *port, const float *score, si
 bool wm_signature_takes (const wm_signature_t *self, const float *value, size_t n);
 
 /* Returns whether float32 may have rounded one of n scores of this type: an integer of 32 bits and
-   more, from 2^24 on. NaN (a held row) is none, nor is what carries an integer exactly.  */
+   more, from 2^24 on. Never of NaN (a held row), nor of a type that is carried exactly.  */
 bool wm_signature_is_unsure (wm_type_t type, const float *score, size_t n);
 
 /* The text of that.  */

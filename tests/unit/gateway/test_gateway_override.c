@@ -2,6 +2,7 @@
    base64 of all lengths, what is refused, and where files go.  */
 #include "producer/net/wm_pbtxt.h"
 #include "producer/net/wm_proto.h"
+#include "producer/serving/wm_models_private.h"
 #include "producer/serving/wm_override.h"
 
 #include <czmq.h>
@@ -242,13 +243,25 @@ static void test_files (void **state)
     wm_override_clear (&given);
 }
 
+/* A name goes into JSON, into paths and into gRPC's texts.  */
+static void test_names (void **state)
+{
+    (void) state;
+    static const char *const good[] = { "m", "a b", "\xce\xbc", "m.2" };
+    static const char *const bad[] = { "", ".m", "..", "a/b", "\xff", "m\xce", "\xc0\xaf" };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_true (wm_repository_is_name (good[i]));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false (wm_repository_is_name (bad[i]));
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_json),    cmocka_unit_test (test_base64),
         cmocka_unit_test (test_refused), cmocka_unit_test (test_proto),
         cmocka_unit_test (test_damaged), cmocka_unit_test (test_config),
-        cmocka_unit_test (test_files)
+        cmocka_unit_test (test_files),   cmocka_unit_test (test_names)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

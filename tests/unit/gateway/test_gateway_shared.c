@@ -218,6 +218,16 @@ static void test_request (void **state)
     assert_int_equal (wm_infer_place (&infer, &answer, &error), WM_KS_INVALID);
     assert_non_null (strstr (error.text, "should be at least 9 bytes"));
     wm_infer_free (&infer);
+
+    front.message_max = 31; /* what is copied counts as if it had come in the message */
+    infer = (wm_infer_t){ .front = &front, .request.model = "m" };
+    assert_int_equal (wm_infer_decode_http (&infer, json, sizeof json - 1, sizeof json - 1, &error),
+                      WM_KS_EXHAUSTED);
+    assert_non_null (strstr (error.text, "larger than a request may be, 31 bytes"));
+    wm_infer_free (&infer);
+    char name[1025] = "";
+    memset (name, 'n', sizeof name - 1);
+    registers (front.shared, name, "a", 8, 56, WM_KS_INVALID, "has at most 1023 bytes");
     wm_shared_destroy (&front.shared);
 }
 
