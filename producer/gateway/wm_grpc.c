@@ -377,10 +377,23 @@ static void open_conn (void *argument, int fd, const char *peer)
     greet (conn);
 }
 
-/* From now on new streams are ignored, and new messages in those that are open: the client has
-   known for a second that it should go.  */
+/* The client learns that it should go, and has until the next sweep for what is on its way.  */
+static void warn (wm_conn_t *self)
+{
+    self->is_warned = true;
+    nghttp2_submit_shutdown_notice (self->session);
+    wm_conn_mark (self);
+}
+
+/* From now on new streams are ignored, and new messages in those that are open: what came until now
+   is read first.  */
 static void refuse (wm_conn_t *self)
 {
+    if (!receive (self)) {
+        flush (self);
+        kill_conn (self);
+        return;
+    }
     for (wm_call_t *call = self->calls; call; call = call->next)
         wm_call_close (call);
     self->is_refusing = true;
@@ -403,12 +416,15 @@ static void sweep (void *argument)
             is_cut |= !call->method && !call->is_done && now_us - call->begun_us > GREETING_US;
             wm_call_sweep (call, now_us);
         }
-        if (self->is_draining && !conn->is_refusing && !conn->lingers)
+        if (self->is_draining && !conn->is_warned)
+            warn (conn);
+        else if (self->is_draining && !conn->is_refusing && !conn->lingers)
             refuse (conn);
         const int64_t still_us = now_us - conn->moved_us;
-        if (is_cut || (waiting (conn) && still_us > WM_FRONT_STALL_US) ||
-            (conn->lingers && still_us > LINGER_US) ||
-            (!conn->is_greeted && still_us > GREETING_US))
+        if (!conn->is_dead &&
+            (is_cut || (waiting (conn) && still_us > WM_FRONT_STALL_US) ||
+             (conn->lingers && still_us > LINGER_US) ||
+             (!conn->is_greeted && still_us > GREETING_US && wm_io_is_quiet (&conn->io))))
             kill_conn (conn);
     }
     self->sweep = wm_loop_timer (self->front->loop, now_us + SWEEP_US, sweep, self);
@@ -444,6 +460,7 @@ void wm_grpc_drain (wm_grpc_t *self)
     self->is_draining = true;
     wm_acceptor_drain (&self->acceptor);
     for (wm_conn_t *conn = self->conns; conn; conn = conn->next) {
+        conn->is_warned = true;
         if (conn->calls)
             nghttp2_submit_shutdown_notice (conn->session);
         wm_conn_mark (conn);

@@ -107,7 +107,7 @@ struct wm_conn_t {
     size_t unheld;    /* bytes of messages that have no memory granted */
     size_t owed;      /* of these, bytes for which its window was not opened again */
     int64_t moved_us; /* when bytes were last taken by the peer, or none waited */
-    bool is_marked, is_dead, is_greeted, is_refusing, is_drained;
+    bool is_marked, is_dead, is_greeted, is_warned, is_refusing, is_drained;
     bool lingers;   /* all is sent: what comes is dropped until the peer ends, too */
     size_t dropped; /* ... bytes of it */
 };

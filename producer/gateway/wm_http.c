@@ -661,6 +661,12 @@ static void on_ready (void *argument, uint32_t events)
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
+/* Whether nothing of a request has come.  */
+static bool is_idle (const wm_web_t *self)
+{
+    return !self->visit && !self->has_head_begun && !self->rest && wm_io_is_quiet (&self->io);
+}
+
 /* Whether the client, whose turn it is, is slow on the whole or has stopped.  */
 static bool is_slow (const wm_web_t *self, size_t bytes)
 {
@@ -674,9 +680,10 @@ static bool is_late (wm_web_t *self)
 {
     wm_visit_t *visit = self->visit;
     const int64_t now = now_us (self->http), since_us = now - self->since_us;
-    const int64_t draining_us = self->http->is_draining ? now - self->http->drained_us : 0;
+    const int64_t drained_us = self->http->is_draining ? self->http->drained_us : now;
+    const int64_t draining_us = now - (drained_us > self->since_us ? drained_us : self->since_us);
     if (self->lingers)
-        return since_us > (draining_us ? DRAIN_LINGER_US : LINGER_US);
+        return since_us > (self->http->is_draining ? DRAIN_LINGER_US : LINGER_US);
     if (visit && visit->is_answered)
         return is_slow (self, visit->sent);
     const bool is_too_slow = visit ? !visit->is_suspended && !visit->is_whole &&
@@ -684,7 +691,7 @@ static bool is_late (wm_web_t *self)
                                    : self->has_head_begun && since_us > HEAD_US;
     if (is_too_slow)
         refuse (self, 408, "the request has come too slowly");
-    return !visit && !self->has_head_begun && (since_us > IDLE_US || draining_us > DRAIN_IDLE_US);
+    return is_idle (self) && (since_us > IDLE_US || draining_us > DRAIN_IDLE_US);
 }
 
 static void sweep (void *argument)
@@ -697,12 +704,6 @@ static void sweep (void *argument)
     }
     const int64_t pause_us = self->is_draining ? DRAIN_SWEEP_US : SWEEP_US;
     self->sweep = wm_loop_timer (self->front->loop, now_us (self) + pause_us, sweep, self);
-}
-
-/* Whether nothing of a request has come.  */
-static bool is_idle (const wm_web_t *self)
-{
-    return !self->visit && !self->has_head_begun && !self->rest && wm_io_is_quiet (&self->io);
 }
 
 static bool spare_web (void *argument, bool closes)

@@ -71,6 +71,7 @@ def queue():
     for said in called:
         said.sendall(GREETING + frame(HEADERS, 4, 1, heads(USUAL)) + frame(DATA, 1, 1, LIVE))
     os.kill(process, signal.SIGTERM)
+    time.sleep(0.5)  # its sweep is due when it goes on
     os.kill(process, signal.SIGCONT)
     try:
         for _ in range(20):
