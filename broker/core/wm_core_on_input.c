@@ -273,7 +273,7 @@ static void on_file_written (wm_core_t *self, session_t *session, const wm_msg_t
     input_t *input = wm_core_session_claim (self, session, msg);
     if (!input)
         return;
-    if (!input->ended || input->n_done != input->end_count || input->closing) {
+    if (!input->ended || input->n_done != input->end_count) {
         wm_core_refuse (self, session, WM_REASON_PROTOCOL,
                         "FILE_WRITTEN of input %u with %" PRIu64 " of %" PRIu64 " events done",
                         input->id, input->n_done, input->end_count);

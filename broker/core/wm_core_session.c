@@ -135,10 +135,10 @@ input_t *wm_core_session_claim (wm_core_t *self, session_t *session, const wm_ms
     if (input && wm_core_input_claim_is_over (input, msg))
         return NULL;
     if (input && input->claim == session && input->generation == msg->key.generation &&
-        input->state == WM_LEDGER_OPEN)
+        input->state == WM_LEDGER_OPEN && !input->closing)
         return input;
     wm_core_refuse (self, session, WM_REASON_STALE,
-                    "%s of input %u, which this producer has not claimed", wm_msg_name (msg->type),
-                    msg->key.input);
+                    "%s of input %u, which this producer has not claimed, or has written",
+                    wm_msg_name (msg->type), msg->key.input);
     return NULL;
 }

@@ -78,40 +78,52 @@ static void test_answers_wait (void **state)
     harness_end (t);
 }
 
-/* A second FILE_WRITTEN while the record of the first is on its way.  */
-static void test_written_once (void **state)
+/* What an owner may send of its claim.  */
+static const wm_msg_type_t of_claims[] = { WM_MSG_INPUT_END, WM_MSG_FILE_WRITTEN, WM_MSG_INPUT_HELD,
+                                           WM_MSG_FETCH, WM_MSG_SUBMIT };
+#define OF_CLAIMS (sizeof of_claims / sizeof *of_claims)
+
+static void send_of_claim (harness_t *t, uint32_t session, wm_msg_type_t type, wm_key_t input)
+{
+    if (type == WM_MSG_SUBMIT)
+        submit (t, session, input, 0, 1);
+    else
+        send_key (t, session, type, input, type == WM_MSG_INPUT_END);
+}
+
+/* Once FILE_WRITTEN is on its way to the disk the claim is over, whatever comes behind it.  */
+static void test_written_ends_a_claim (void **state)
 {
     (void) state;
-    harness_t *t = harness_new (64 * MIB);
-    uint32_t p = producer (t, 1);
-    wm_key_t input = claim (t, p);
-    send_key (t, p, WM_MSG_INPUT_END, input, 0);
-    durable (t);
-    send_key (t, p, WM_MSG_FILE_WRITTEN, input, 0);
-    const size_t n = t->n_appended;
-    send_key (t, p, WM_MSG_FILE_WRITTEN, input, 0);
-    refused (t, p, WM_REASON_PROTOCOL);
-    assert_int_equal (t->n_appended, n);
-    durable (t);
-    assert_int_equal (look (t).inputs_written, 1);
-    harness_end (t);
+    for (size_t i = 0; i < OF_CLAIMS; i++) {
+        harness_t *t = harness_new (64 * MIB);
+        uint32_t p = producer (t, 1);
+        wm_key_t input = claim (t, p);
+        send_key (t, p, WM_MSG_INPUT_END, input, 0);
+        durable (t);
+        must (t, p, WM_MSG_ACK);
+        send_key (t, p, WM_MSG_FILE_WRITTEN, input, 0);
+        const size_t n = t->n_appended;
+        send_of_claim (t, p, of_claims[i], input);
+        refused (t, p, WM_REASON_STALE);
+        assert_int_equal (t->n_appended, n);
+        durable (t);
+        assert_int_equal (look (t).inputs_written, 1);
+        assert_int_equal (look (t).inputs_held, 0);
+        harness_end (t);
+    }
 }
 
 static void test_a_claim_is_its_owners (void **state)
 {
     (void) state;
-    static const wm_msg_type_t type[] = { WM_MSG_INPUT_END, WM_MSG_FILE_WRITTEN, WM_MSG_INPUT_HELD,
-                                          WM_MSG_FETCH, WM_MSG_SUBMIT };
     harness_t *t = harness_new (64 * MIB);
     uint32_t p = producer (t, 1);
     wm_key_t input = claim (t, p);
     const size_t n = t->n_appended;
-    for (uint8_t i = 0; i < 5; i++) {
+    for (uint8_t i = 0; i < OF_CLAIMS; i++) {
         uint32_t q = producer (t, (uint8_t) (2 + i));
-        if (type[i] == WM_MSG_SUBMIT)
-            submit (t, q, input, 0, 1);
-        else
-            send_key (t, q, type[i], input, 0);
+        send_of_claim (t, q, of_claims[i], input);
         refused (t, q, WM_REASON_STALE);
     }
     assert_int_equal (t->n_appended, n);
@@ -314,7 +326,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_answers_wait),
-        cmocka_unit_test (test_written_once),
+        cmocka_unit_test (test_written_ends_a_claim),
         cmocka_unit_test (test_a_claim_is_its_owners),
         cmocka_unit_test (test_bytes_of_needs),
         cmocka_unit_test (test_share_of_one_that_is_done),
