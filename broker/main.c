@@ -13,6 +13,7 @@
 #include "broker/listen/wm_listener.h"
 #include "broker/wm_notify.h"
 #include "broker/wm_private.h"
+#include "broker/wm_query.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_resident.h"
 #include "broker/wm_status.h"
@@ -94,6 +95,10 @@ static const wm_option_t option_table[] = {
     {.name = "held", .help = "with --files: those with something held or changed"},
     {.name = "history",
      .help = "print the history of rates, faults and workers as JSON, a page of it a line"},
+    {.name = "sql", .value = "QUERY", .may_be_empty = true,
+     .help = "print what the ledger answers; empty: which views it has"},
+    {.name = "json", .help = "with --sql: as JSON"},
+    {.name = "copy", .help = "with --sql: of the copy that the campaign's broker has just made"},
     {.name = "outputs",
      .help = "read every output and print as JSON whether each byte is as it was written; where "
              "that takes long, print now and then how many bytes were read"},
@@ -137,9 +142,13 @@ typedef struct {
     const char *command, *output, *advise, *on[WM_NOTIFY_EVENTS];
     uint64_t budget_bytes;
     double check_share;
-    const char *name;
+    const char *name, *sql;
+    bool json, copy;
     bool keys, insecure, mixed, parent, status, files, held, history, outputs, rebuild, dry_run;
 } options_t;
+
+typedef wm_fault_t print_t (const options_t *options, wm_campaign_t *campaign, wm_error_t *error);
+static print_t *printer_of (const options_t *options);
 
 static volatile sig_atomic_t stop;
 
@@ -208,6 +217,9 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .files = wm_args_given (args, "files"),
                             .history = wm_args_given (args, "history"),
                             .name = wm_args_text (args, "name"),
+                            .sql = wm_args_text (args, "sql"),
+                            .json = wm_args_given (args, "json"),
+                            .copy = wm_args_given (args, "copy"),
                             .held = wm_args_given (args, "held"),
                             .outputs = wm_args_given (args, "outputs"),
                             .rebuild = wm_args_given (args, "rebuild"),
@@ -216,8 +228,8 @@ static int take_options (const wm_args_t *args, options_t *options)
         return wm_args_refuse (args, "--bench FOLDER must come first");
     if (!options->rebuild && (options->dry_run || (options->output && !options->outputs)))
         return wm_args_refuse (args, "--dry-run and --output go with --rebuild");
-    if (!options->status && !options->files && !options->history && !options->outputs &&
-        !options->rebuild && (!options->listen || !options->pins || !options->wmm))
+    if (!printer_of (options) && !options->rebuild &&
+        (!options->listen || !options->pins || !options->wmm))
         return wm_args_refuse (args, "--%s is missing",
                                !options->listen ? "listen ENDPOINT"
                                : !options->pins ? "pins FILE"
@@ -447,10 +459,34 @@ static wm_fault_t print_outputs (const options_t *options, wm_campaign_t *campai
     return json ? WM_OK : error->fault;
 }
 
+static wm_fault_t print_query (const options_t *options, wm_campaign_t *campaign, wm_error_t *error)
+{
+    return wm_query_print (wm_ledger_database (campaign->ledger), options->sql, options->json,
+                           stdout, error);
+}
+
+/* Of the copy that the broker has made.  */
+static int print_copy (const options_t *options)
+{
+    wm_error_t error;
+    return wm_query_copy (options->campaign, options->sql, options->json, stdout, &error)
+               ? fail (&error)
+               : WM_EXIT_OK;
+}
+
+/* Returns what prints what was asked for; NULL: nothing was.  */
+static print_t *printer_of (const options_t *options)
+{
+    return options->status    ? print_status
+           : options->sql     ? print_query
+           : options->files   ? print_files
+           : options->history ? print_history
+           : options->outputs ? print_outputs
+                              : NULL;
+}
+
 /* Shows a campaign that no broker serves.  */
-static int show (const options_t *options,
-                 wm_fault_t (*print) (const options_t *options, wm_campaign_t *campaign,
-                                      wm_error_t *error))
+static int show (const options_t *options, print_t *print)
 {
     wm_campaign_t campaign;
     wm_error_t error;
@@ -646,11 +682,10 @@ static int broker_main (const wm_args_t *args)
         return WM_EXIT_FAILURE;
     }
     wm_error_t error;
-    if (options.status || options.files || options.history || options.outputs)
-        return show (&options, options.status    ? print_status
-                               : options.files   ? print_files
-                               : options.history ? print_history
-                                                 : print_outputs);
+    if (options.sql && options.copy)
+        return print_copy (&options);
+    if (printer_of (&options))
+        return show (&options, printer_of (&options));
     if (options.rebuild)
         return rebuild (&options);
     wm_log_start ();

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #define MODEL_PIECES (WM_MODEL_BYTES_MAX / WM_RAW_BYTES_MAX)
+#define COPIES_MAX 64     /* sessions that wait for one */
 #define GROUP_RECORDS 256 /* one sync for at most about this many */
 
 /* A payload that outlives its message: the core's handle.  */
@@ -76,8 +77,10 @@ struct wm_reactor_t {
     size_t n_appended; /* records that wm_recorder_turn will sync */
     int64_t started_ms;
 
-    int64_t damaged_ms; /* a damaged message is logged again from then on */
-    bool fetch_failed;  /* the result asked for could not be read */
+    int64_t damaged_ms;            /* a damaged message is logged again from then on */
+    uint32_t copy_for[COPIES_MAX]; /* sessions that wait for the ledger's copy */
+    size_t n_copy_for;
+    bool fetch_failed; /* the result asked for could not be read */
     wm_key_t fetch_key;
     uint32_t fetch_session;
 };
@@ -457,6 +460,36 @@ static void on_history (void *context, uint32_t session, bool workers, uint64_t 
             wm_status_history (self->config->ledger, workers, self->config->epoch, from, &from));
 }
 
+/* ---- the ledger's copy ----------------------------------------------------------------------- */
+
+static void on_copy (void *context, uint32_t session)
+{
+    wm_reactor_t *self = context;
+    wm_peer_t *peer = peer_of_session (self, session);
+    if (self->n_copy_for < COPIES_MAX)
+        self->copy_for[self->n_copy_for++] = session;
+    else if (peer)
+        send_json (self, peer, wm_status_copy ("too many ask for it: try again"));
+}
+
+/* Copies a piece; answers those that wait once all is copied, or if that fails.  */
+static void copy_ledger (wm_reactor_t *self)
+{
+    bool is_done;
+    wm_error_t error;
+    if (!self->n_copy_for)
+        return;
+    const wm_fault_t fault = wm_recorder_copy (self->recorder, &is_done, &error);
+    if (!fault && !is_done)
+        return;
+    for (size_t i = 0; i < self->n_copy_for; i++) {
+        wm_peer_t *peer = peer_of_session (self, self->copy_for[i]);
+        if (peer)
+            send_json (self, peer, wm_status_copy (fault ? error.text : NULL));
+    }
+    self->n_copy_for = 0;
+}
+
 static void on_left (void *context, const wm_core_worker_t *worker)
 {
     wm_recorder_left (((wm_reactor_t *) context)->recorder, worker);
@@ -642,7 +675,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
     int64_t ticked_ms = 0, checked_ms = 0;
     wm_fault_t fault = WM_OK;
     while (!*stop && !fault && !wm_recorder_fault (self->recorder, NULL)) {
-        wm_listener_wait (self->listener, self->n_appended ? 0 : tick_ms);
+        wm_listener_wait (self->listener, self->n_appended || self->n_copy_for ? 0 : tick_ms);
         int64_t now_ms = wm_now_ms ();
         read_all (self, now_ms + times->group_commit_ms);
         now_ms = wm_now_ms ();
@@ -659,6 +692,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
             fault = self->config->check (self->config->context, error);
         }
         self->n_appended = wm_recorder_turn (self->recorder);
+        copy_ledger (self);
     }
     if (!wm_recorder_fault (self->recorder, NULL))
         wm_recorder_stop (self->recorder, "the broker stops");
@@ -705,13 +739,15 @@ static wm_core_t *make_core (wm_reactor_t *self)
     snprintf (path, sizeof path, "%s/sample", config->dir);
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),
-                              .n_value = config->pins->n_value, .n_output = config->pins->n_output,
+                              .n_value = config->pins->n_value,
+                              .n_output = config->pins->n_output,
                               .is_ragged = wm_pins_is_ragged (config->pins),
                               .shape = config->shape,
                               .epoch = config->epoch,
                               .budget_bytes = config->budget_bytes,
                               .peers_max = WM_PEERS_MAX,
-                              .paused = notes.paused, .arithmetic = notes.arithmetic,
+                              .paused = notes.paused,
+                              .arithmetic = notes.arithmetic,
                               .measures = strcmp (config->pins->precision, "fp32") != 0,
                               .has_sample = access (path, R_OK) == 0,
                               .mixed = config->mixed,
@@ -735,6 +771,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .status = on_status,
                                   .files = on_files,
                                   .history = on_history,
+                                  .copy = on_copy,
                                   .left = on_left,
                                   .quiet = on_quiet,
                                   .drop = on_drop,

@@ -39,6 +39,7 @@ struct wm_recorder_t {
     wm_sampler_t *sampler;
     bool disk_full;
     bool ledger_full; /* its last commit met a full disk */
+    bool copies;      /* the ledger */
     wm_fault_t fault;
     wm_error_t error;
 };
@@ -226,6 +227,15 @@ void wm_recorder_stop (wm_recorder_t *self, const char *text)
     wm_recorder_settle (self);
     commit (self); /* stopping may hold batches */
     ledger_commit (self, true);
+}
+
+wm_fault_t wm_recorder_copy (wm_recorder_t *self, bool *is_done, wm_error_t *error)
+{
+    if (!self->copies)
+        ledger_commit (self, true);
+    const wm_fault_t fault = wm_ledger_copy (self->config.ledger, is_done, error);
+    self->copies = !fault && !*is_done;
+    return fault;
 }
 
 const wm_record_t *wm_recorder_current (const wm_recorder_t *self)

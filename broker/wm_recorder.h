@@ -55,6 +55,9 @@ void wm_recorder_left (wm_recorder_t *self, const wm_core_worker_t *worker);
 /* Ends: syncs and reports what was appended, stops the core, and commits the ledger.  */
 void wm_recorder_stop (wm_recorder_t *self, const char *text);
 
+/* As wm_ledger_copy; what is durable when it begins is in it.  */
+wm_fault_t wm_recorder_copy (wm_recorder_t *self, bool *is_done, wm_error_t *error);
+
 /* While the core carries out the effect of a record (wm_core_durable) and the recorder keeps
    nothing: returns that record; lent. NULL: at any other time.  */
 const wm_record_t *wm_recorder_current (const wm_recorder_t *self);

@@ -362,3 +362,12 @@ char *wm_status_files (const wm_core_t *core, uint32_t from, const char *name, u
     json_decref (root);
     return printed;
 }
+
+char *wm_status_copy (const char *why)
+{
+    json_t *root = json_pack ("{s:s, s:s}", "schema", "wiremill-ledger-1", why ? "error" : "copy",
+                              why ? why : WM_LEDGER_COPY);
+    char *printed = root ? json_dumps (root, JSON_COMPACT) : NULL;
+    json_decref (root);
+    return printed;
+}

@@ -18,7 +18,8 @@
     row (run) \
     row (broker) row (produce) row (work) row (farm) row (gateway) \
     row (pause) row (resume) row (drain) row (kick) row (trust) row (keys) \
-    row (status) row (top) row (report) row (serve) row (held) row (why) row (verify) row (plan) \
+    row (status) row (top) row (report) row (serve) row (held) row (why) row (sql) \
+    row (verify) row (plan) \
     row (bench) row (doctor) row (rebuild) \
     row (import) row (model) row (spec) row (synth) row (cut) row (show) \
     row (compare) row (export) row (truth)

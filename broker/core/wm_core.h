@@ -95,6 +95,8 @@ typedef struct {
     /* Sends STATUS_REPLY with a page of the history: of its minutes from this Unix time on, or of
        its workers from this id on.  */
     void (*history) (void *context, uint32_t session, bool is_of_workers, uint64_t from);
+    /* Has the ledger copied, then sends STATUS_REPLY with the copy's name, or REJECT.  */
+    void (*copy) (void *context, uint32_t session);
     /* A worker's session is about to be over; lent. NULL: nobody asks.  */
     void (*left) (void *context, const wm_core_worker_t *worker);
     /* Milliseconds since parts of a message of this session arrived that is not whole yet;

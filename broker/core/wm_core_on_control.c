@@ -127,6 +127,13 @@ static void send_history (wm_core_t *self, session_t *session, const wm_msg_t *m
     self->sink.history (self->sink.context, session->id, strcmp (msg->name, "workers") == 0, from);
 }
 
+static void send_copy (wm_core_t *self, session_t *session, const wm_msg_t *msg)
+{
+    (void) msg;
+    session->sent_ms = self->now_ms;
+    self->sink.copy (self->sink.context, session->id);
+}
+
 static const struct {
     const char *name;
     control_t *handler;
@@ -136,7 +143,7 @@ static const struct {
     { "resume", resume_campaign, false }, { "kick", kick_input, false },
     { "files", send_files, true },        { "held-files", send_files, true },
     { "trust", trust_machine, false },    { "history", send_history, true },
-    { "workers", send_history, true },
+    { "workers", send_history, true },    { "ledger", send_copy, true },
 };
 
 static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg,
@@ -161,7 +168,7 @@ static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg
     wm_core_refuse (
         self, session, WM_REASON_PROTOCOL,
         "unknown control '%s': the controls are drain, pause, resume, kick, trust, files, "
-        "held-files, history and workers",
+        "held-files, history, workers and ledger",
         msg->name);
 }
 

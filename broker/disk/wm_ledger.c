@@ -15,29 +15,20 @@
 #include "schema/base/wm_failpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 /* A transaction of a replay: large enough that its fsync is cheap.  */
 #define CATCH_UP_RECORDS 8192u
 
-static const char schema[] =
+const char wm_ledger_schema[] =
 #include "ledger.sql.inc"
     ;
-
-uint64_t wm_ledger_sum (const void *row, size_t bytes, const char *a, const char *b, const char *c)
-{
-    uint64_t sum = XXH3_64bits (row, bytes);
-    const char *const texts[] = { a, b, c };
-    for (size_t i = 0; i < 3 && texts[i]; i++)
-        sum = XXH3_64bits_withSeed (texts[i], strlen (texts[i]), sum);
-    return sum;
-}
 
 wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_error_t *error)
 {
@@ -62,45 +53,34 @@ wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_er
 
 /* ---- verify ---------------------------------------------------------------------------------- */
 
-bool wm_ledger_get_row (sqlite3_stmt *statement, int column, void *row, size_t bytes)
+const char *wm_ledger_text (sqlite3_stmt *statement, const wm_row_t *row, int i)
 {
-    if ((size_t) sqlite3_column_bytes (statement, column) != bytes)
-        return 0;
-    memcpy (row, sqlite3_column_blob (statement, column), bytes);
-    return 1;
-}
-
-const char *wm_ledger_get_text (sqlite3_stmt *statement, int column)
-{
-    const char *text = (const char *) sqlite3_column_text (statement, column);
+    const char *text = (const char *) sqlite3_column_text (statement, (int) row->n + 1 + i);
     return text ? text : "";
 }
 
 /* Each takes the current row of the statement; false if it is damaged.  */
 static bool take_campaign (wm_ledger_t *self, sqlite3_stmt *statement)
 {
-    campaign_row_t *row = &self->campaign;
-    const char *pins = wm_ledger_get_text (statement, 1);
-    if (!wm_ledger_get_row (statement, 0, row, sizeof *row) ||
-        row->sum != wm_ledger_sum (row, offsetof (campaign_row_t, sum), pins, NULL, NULL))
-        return 0;
+    const char *pins = wm_ledger_text (statement, &wm_row_campaign, 0);
+    if (!wm_row_get (&wm_row_campaign, statement, &self->campaign, pins, NULL, NULL))
+        return false;
     self->pins = strdup (pins);
-    return self->pins != NULL;
+    return self->pins;
 }
 
-static bool take_progress (wm_ledger_t *self, sqlite3_stmt *statement)
+static bool take_position (wm_ledger_t *self, sqlite3_stmt *statement)
 {
-    progress_row_t *row = &self->progress;
-    return wm_ledger_get_row (statement, 0, row, sizeof *row) &&
-           row->sum == wm_ledger_sum (row, offsetof (progress_row_t, sum), NULL, NULL, NULL);
+    return wm_row_get (&wm_row_position, statement, &self->position, NULL, NULL, NULL);
 }
 
 static bool take_signature (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     const uint64_t id = (uint64_t) sqlite3_column_int64 (statement, 0);
-    const char *text = wm_ledger_get_text (statement, 1);
-    const uint64_t sum = wm_ledger_sum (&id, sizeof id, text, NULL, NULL);
-    if (sum != (uint64_t) sqlite3_column_int64 (statement, 2) || id != self->n_signature + 1)
+    const char *text = (const char *) sqlite3_column_text (statement, 1);
+    const uint64_t sum = wm_row_sum (&id, sizeof id, text, NULL, NULL);
+    if (!text || sum != (uint64_t) sqlite3_column_int64 (statement, 2) ||
+        id != self->n_signature + 1)
         return 0;
     wm_ledger_intern (self, text, strlen (text));
     self->n_signature_stored = self->n_signature;
@@ -109,11 +89,9 @@ static bool take_signature (wm_ledger_t *self, sqlite3_stmt *statement)
 
 bool wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row)
 {
-    return wm_ledger_get_row (statement, 4, row, sizeof *row) &&
-           row->id == sqlite3_column_int64 (statement, 0) &&
-           row->sum ==
-               wm_ledger_sum (row, offsetof (input_row_t, sum), wm_ledger_get_text (statement, 1),
-                              wm_ledger_get_text (statement, 2), wm_ledger_get_text (statement, 3));
+    return wm_row_get (&wm_row_input, statement, row, wm_ledger_text (statement, &wm_row_input, 0),
+                       wm_ledger_text (statement, &wm_row_input, 1),
+                       wm_ledger_text (statement, &wm_row_input, 2));
 }
 
 static bool take_input (wm_ledger_t *self, sqlite3_stmt *statement)
@@ -125,12 +103,8 @@ static bool take_input (wm_ledger_t *self, sqlite3_stmt *statement)
 
 static bool get_batch (sqlite3_stmt *statement, batch_row_t *row)
 {
-    return wm_ledger_get_row (statement, 3, row, sizeof *row) &&
-           row->key.input == sqlite3_column_int64 (statement, 0) &&
-           row->key.ordinal == sqlite3_column_int64 (statement, 1) &&
-           row->key.batch == sqlite3_column_int64 (statement, 2) &&
-           row->sum == wm_ledger_sum (row, offsetof (batch_row_t, sum),
-                                      wm_ledger_get_text (statement, 4), NULL, NULL);
+    return wm_row_get (&wm_row_batch, statement, row, wm_ledger_text (statement, &wm_row_batch, 0),
+                       NULL, NULL);
 }
 
 static bool take_batch (wm_ledger_t *self, sqlite3_stmt *statement)
@@ -157,15 +131,16 @@ static int read_table (wm_ledger_t *self, const char *select,
     return code == SQLITE_DONE ? SQLITE_OK : code;
 }
 
-#define SELECT_INPUT "SELECT id, path, name, text, data FROM input ORDER BY id"
-#define SELECT_BATCH                                                                               \
-    "SELECT input, ordinal, batch, data, text FROM batch ORDER BY input, ordinal, batch"
+#define SELECT_INPUT WM_LEDGER_INPUTS " ORDER BY id"
+#define SELECT_BATCH WM_LEDGER_BATCHES " ORDER BY input, event, batch"
 
 static bool take_counter (wm_ledger_t *self, sqlite3_stmt *statement)
 {
     const uint64_t value = (uint64_t) sqlite3_column_int64 (statement, 1);
-    const char *name = wm_ledger_get_text (statement, 0);
-    const uint64_t sum = wm_ledger_sum (&value, sizeof value, name, NULL, NULL);
+    const char *name = (const char *) sqlite3_column_text (statement, 0);
+    const uint64_t sum = name ? wm_row_sum (&value, sizeof value, name, NULL, NULL) : 0;
+    if (!name)
+        return false;
     wm_ledger_counter (self, name, value);
     return sum == (uint64_t) sqlite3_column_int64 (statement, 2);
 }
@@ -173,9 +148,11 @@ static bool take_counter (wm_ledger_t *self, sqlite3_stmt *statement)
 static int verify (wm_ledger_t *self)
 {
     uint64_t n, n_input = 0, n_batch = 0;
-    int code = read_table (self, "SELECT data, pins FROM campaign", take_campaign, &n);
+    int code = read_table (self, "SELECT " WM_ROW_NAMES (WM_ROW_CAMPAIGN) ", pins FROM campaign",
+                           take_campaign, &n);
     if (code == SQLITE_OK)
-        code = read_table (self, "SELECT data FROM progress", take_progress, &n);
+        code = read_table (self, "SELECT " WM_ROW_NAMES (WM_ROW_POSITION) " FROM position",
+                           take_position, &n);
     if (code == SQLITE_OK)
         code = read_table (self, "SELECT id, text, sum FROM signature ORDER BY id", take_signature,
                            &n);
@@ -190,7 +167,7 @@ static int verify (wm_ledger_t *self)
     if (code == SQLITE_OK)
         code = read_table (self, WM_LEDGER_SPANS, wm_ledger_take_span, &n);
     if (code == SQLITE_OK &&
-        (n_input != self->progress.n_input || n_batch != self->progress.n_batch))
+        (n_input != self->position.n_input || n_batch != self->position.n_batch))
         return SQLITE_CORRUPT;
     return code;
 }
@@ -201,7 +178,7 @@ static int make (wm_ledger_t *self)
 {
     int code = sqlite3_exec (self->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
     if (code == SQLITE_OK)
-        code = sqlite3_exec (self->db, schema, NULL, NULL, NULL);
+        code = sqlite3_exec (self->db, wm_ledger_schema, NULL, NULL, NULL);
     if (code == SQLITE_OK)
         code = wm_ledger_put_version (self);
     WM_FAILPOINT ("broker-ledger-make");
@@ -235,8 +212,25 @@ static int try_open (wm_ledger_t *self, int *version)
     return code == SQLITE_OK ? verify (self) : code;
 }
 
+static const char *name_of_copy (const wm_ledger_t *self, char path[PATH_MAX])
+{
+    const int bytes = (int) strlen (self->path) - (int) strlen ("ledger.db");
+    snprintf (path, PATH_MAX, "%.*s" WM_LEDGER_COPY, bytes, self->path);
+    return path;
+}
+
+/* Ends the copy that is being made.  */
+static void end_copy (wm_ledger_t *self)
+{
+    sqlite3_backup_finish (self->backup);
+    sqlite3_close (self->copy);
+    self->backup = NULL;
+    self->copy = NULL;
+}
+
 static void clear (wm_ledger_t *self)
 {
+    end_copy (self);
     self->history.now = (wm_minute_t){ 0 };
     self->history.is_changed = false;
     for (sql_t i = 0; i < SQL_END; i++) {
@@ -250,7 +244,7 @@ static void clear (wm_ledger_t *self)
     for (size_t i = 0; i < self->n_signature; i++)
         free (self->signature[i]);
     self->n_signature = self->n_signature_stored = self->n_counter = 0;
-    self->progress = (progress_row_t){ 0 };
+    self->position = (position_row_t){ 0 };
 }
 
 /* Faults that mean "this is not a ledger any more", and not "the machine cannot now".  */
@@ -336,6 +330,7 @@ wm_ledger_t *wm_ledger_open (const char *dir, const char *vfs, wm_error_t *error
         fault = wm_fault (error, WM_EHOST, "the path of the campaign is too long: %.300s", dir);
     if (fault == WM_OK)
         fault = open_or_remake (self, error);
+    self->has_copy = !fault && dir; /* one that a broker left that was killed */
     if (fault != WM_OK)
         wm_ledger_destroy (&self);
     return self;
@@ -344,8 +339,11 @@ wm_ledger_t *wm_ledger_open (const char *dir, const char *vfs, wm_error_t *error
 void wm_ledger_destroy (wm_ledger_t **self_p)
 {
     wm_ledger_t *self = *self_p;
+    char path[PATH_MAX];
     if (!self)
         return;
+    if (self->has_copy)
+        unlink (name_of_copy (self, path));
     clear (self);
     free (self->signature);
     free (self->pending);
@@ -358,8 +356,8 @@ void wm_ledger_destroy (wm_ledger_t **self_p)
 
 void wm_ledger_position (const wm_ledger_t *self, uint64_t *epoch, uint64_t *sequence)
 {
-    *epoch = self->progress.epoch;
-    *sequence = self->progress.sequence;
+    *epoch = self->position.epoch;
+    *sequence = self->position.sequence;
 }
 
 /* ---- catch up, load -------------------------------------------------------------------------- */
@@ -377,8 +375,8 @@ wm_fault_t wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal, wm_jour
 {
     self->n_pending = 0; /* of an earlier attempt: the journal has them */
     self->pool_bytes = 0;
-    wm_ledger_replay (self, !self->progress.epoch);
-    wm_fault_t fault = wm_journal_replay (journal, self->progress.epoch, self->progress.sequence,
+    wm_ledger_replay (self, !self->position.epoch);
+    wm_fault_t fault = wm_journal_replay (journal, self->position.epoch, self->position.sequence,
                                           catch_one, self, found, error);
     if (fault == WM_OK)
         fault = wm_ledger_replay_end (self, error);
@@ -398,8 +396,8 @@ static int load_inputs (wm_ledger_t *self, const wm_ledger_load_t *to, void *arg
             .id = row.id,
             .generation = row.generation,
             .state = row.state,
-            .path = wm_ledger_get_text (statement, 1),
-            .name = wm_ledger_get_text (statement, 2),
+            .path = wm_ledger_text (statement, &wm_row_input, 0),
+            .name = wm_ledger_text (statement, &wm_row_input, 1),
             .size = row.size,
             .mtime_ns = row.mtime_ns,
             .n_event = row.n_event,
@@ -409,7 +407,7 @@ static int load_inputs (wm_ledger_t *self, const wm_ledger_load_t *to, void *arg
             .n_held = row.n_held,
             .n_batch_held = row.state == WM_LEDGER_WRITTEN ? row.code : 0,
             .code = row.state == WM_LEDGER_HELD ? row.code : 0,
-            .text = wm_ledger_get_text (statement, 3),
+            .text = wm_ledger_text (statement, &wm_row_input, 2),
         };
         memcpy (input.out_digest, row.out_digest, sizeof input.out_digest);
         to->input (argument, &input);
@@ -444,7 +442,7 @@ static int load_batches (wm_ledger_t *self, wm_journal_t *journal, const wm_ledg
             .place = row.place,
             .signature = row.signature,
             .code = row.code,
-            .text = wm_ledger_get_text (statement, 4),
+            .text = wm_ledger_text (statement, &wm_row_batch, 0),
         };
         memcpy (batch.digest, row.digest, sizeof batch.digest);
         to->batch (argument, &batch);
@@ -479,6 +477,66 @@ wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_le
                          "from the journal",
                          self->path);
     return wm_ledger_fault (self, code, "read", error);
+}
+
+/* ---- a copy ---------------------------------------------------------------------------------- */
+
+#define COPY_PAGES 256 /* of 4 KiB, at a time */
+
+static int begin_copy (wm_ledger_t *self, const char *path)
+{
+    if (unlink (path) && errno != ENOENT)
+        return SQLITE_CANTOPEN;
+    int code = sqlite3_open_v2 (path, &self->copy,
+                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+                                    SQLITE_OPEN_EXRESCODE,
+                                NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_exec (self->copy, "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;",
+                             NULL, NULL, NULL);
+    if (code == SQLITE_OK)
+        self->backup = sqlite3_backup_init (self->copy, "main", self->db, "main");
+    return code != SQLITE_OK ? code : self->backup ? SQLITE_OK : sqlite3_errcode (self->copy);
+}
+
+/* Ends the copy and gives it its name.  */
+static wm_fault_t name_copy (wm_ledger_t *self, const char *from, wm_error_t *error)
+{
+    char to[PATH_MAX];
+    name_of_copy (self, to);
+    end_copy (self);
+    const int fd =
+        open (from, O_WRONLY | O_CLOEXEC); /* it has no WAL: a reader needs to make none */
+    const bool is_named = fd >= 0 && pwrite (fd, "\1\1", 2, 18) == 2 && rename (from, to) == 0;
+    if (fd >= 0)
+        close (fd);
+    self->has_copy = is_named;
+    return !is_named
+               ? wm_fault (error, WM_EHOST, "%s cannot become %s: %s", from, to, strerror (errno))
+               : WM_OK;
+}
+
+wm_fault_t wm_ledger_copy (wm_ledger_t *self, bool *is_done, wm_error_t *error)
+{
+    char path[PATH_MAX];
+    snprintf (path, sizeof path, "%s.copy", self->path);
+    *is_done = false;
+    int code = self->backup ? SQLITE_OK : begin_copy (self, path);
+    if (code == SQLITE_OK)
+        code = sqlite3_backup_step (self->backup, COPY_PAGES);
+    if (code == SQLITE_OK)
+        return WM_OK;
+    if ((*is_done = code == SQLITE_DONE))
+        return name_copy (self, path, error);
+    end_copy (self);
+    unlink (path);
+    return wm_fault (error, (code & 0xff) == SQLITE_FULL ? WM_EAGAIN : WM_EHOST,
+                     "the ledger cannot be copied to %s: %s", path, sqlite3_errstr (code));
+}
+
+sqlite3 *wm_ledger_database (wm_ledger_t *self)
+{
+    return self->db;
 }
 
 const char *wm_ledger_signature (const wm_ledger_t *self, uint32_t id)

@@ -146,6 +146,17 @@ wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_le
  */
 const char *wm_ledger_signature (const wm_ledger_t *self, uint32_t id);
 
+/* Copies what is committed, for readers, to DIR/ledger-copy.db, which is there once it is whole,
+   until the ledger is destroyed. A call copies a piece of 1 MiB, so that a loop can do other things
+   between the pieces; *is_done: that was the last. Commits go on meanwhile, and into the copy.
+   WM_EAGAIN: the disk has no room; WM_EHOST: the copy cannot be written. Neither changes the
+   ledger.  */
+#define WM_LEDGER_COPY "ledger-copy.db"
+wm_fault_t wm_ledger_copy (wm_ledger_t *self, bool *is_done, wm_error_t *error);
+
+/* Returns the open database, to read; lent.  */
+struct sqlite3 *wm_ledger_database (wm_ledger_t *self);
+
 /* Returns the bytes of ledger.db and its WAL.  */
 uint64_t wm_ledger_bytes (const wm_ledger_t *self);
 

@@ -22,15 +22,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PUT_BATCH                                                                                  \
+    " INTO batch (" WM_ROW_NAMES (WM_ROW_BATCH) ", text) VALUES (" WM_ROW_MARKS (                  \
+        WM_ROW_BATCH) ", ?)"
+
 static const char *const sql[SQL_END] = {
-    [SQL_PUT_CAMPAIGN] = "INSERT OR REPLACE INTO campaign VALUES (1, ?1, ?2)",
-    [SQL_PUT_PROGRESS] = "INSERT OR REPLACE INTO progress VALUES (1, ?1)",
+    [SQL_PUT_CAMPAIGN] = "INSERT OR REPLACE INTO campaign (" WM_ROW_NAMES (
+        WM_ROW_CAMPAIGN) ", pins, one) VALUES (" WM_ROW_MARKS (WM_ROW_CAMPAIGN) ", ?, 1)",
+    [SQL_PUT_POSITION] = "INSERT OR REPLACE INTO position (" WM_ROW_NAMES (
+        WM_ROW_POSITION) ", one) VALUES (" WM_ROW_MARKS (WM_ROW_POSITION) ", 1)",
     [SQL_PUT_SIGNATURE] = "INSERT INTO signature VALUES (?1, ?2, ?3)",
-    [SQL_GET_INPUT] = "SELECT id, path, name, text, data FROM input WHERE id = ?1",
-    [SQL_PUT_INPUT] = "INSERT OR REPLACE INTO input VALUES (?1, ?2, ?3, ?4, ?5)",
-    [SQL_ADD_BATCH] = "INSERT OR IGNORE INTO batch VALUES (?1, ?2, ?3, ?4, ?5)",
-    [SQL_SET_BATCH] = "UPDATE batch SET data = ?4, text = ?5"
-                      " WHERE input = ?1 AND ordinal = ?2 AND batch = ?3",
+    [SQL_GET_INPUT] = WM_LEDGER_INPUTS " WHERE id = ?1",
+    [SQL_PUT_INPUT] = "INSERT OR REPLACE INTO input (" WM_ROW_NAMES (
+        WM_ROW_INPUT) ", path, name, text) VALUES (" WM_ROW_MARKS (WM_ROW_INPUT) ", ?, ?, ?)",
+    [SQL_ADD_BATCH] = "INSERT OR IGNORE" PUT_BATCH,
+    [SQL_SET_BATCH] = "INSERT OR REPLACE" PUT_BATCH,
     [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
     [SQL_DELETE_ALL_BATCHES] = "DELETE FROM batch",
     [SQL_DELETE_ALL_INPUTS] = "DELETE FROM input",
@@ -38,16 +44,20 @@ static const char *const sql[SQL_END] = {
         "DELETE FROM counter WHERE name NOT IN (" WM_LEDGER_HISTORY_COUNTERS ")",
     [SQL_PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES (?1, ?2, ?3)",
     [SQL_GET_MINUTE] = WM_LEDGER_MINUTES " WHERE begin_s = ?1",
-    [SQL_PUT_MINUTE] = "INSERT OR REPLACE INTO minute VALUES (?1, ?2, ?3)",
-    [SQL_PUT_SPAN] = "INSERT OR REPLACE INTO worker VALUES (?1, ?2, ?3, ?4, ?5)",
+    [SQL_PUT_MINUTE] = "INSERT OR REPLACE INTO minute (" WM_ROW_NAMES (
+        WM_ROW_MINUTE) ") VALUES (" WM_ROW_MARKS (WM_ROW_MINUTE) ")",
+    [SQL_PUT_SPAN] = "INSERT OR REPLACE INTO worker (" WM_ROW_NAMES (
+        WM_ROW_WORKER) ", label, device, why) VALUES (" WM_ROW_MARKS (WM_ROW_WORKER) ", ?, ?, ?)",
 };
 
 int wm_ledger_prepare (wm_ledger_t *self)
 {
     int code = SQLITE_OK;
     for (sql_t i = 0; i < SQL_END && code == SQLITE_OK; i++)
-        code = sqlite3_prepare_v3 (self->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
-                                   &self->statement[i], NULL);
+        code = self->statement[i]
+                   ? SQLITE_OK
+                   : sqlite3_prepare_v3 (self->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                         &self->statement[i], NULL);
     return code;
 }
 
@@ -130,17 +140,21 @@ int wm_ledger_run (wm_ledger_t *self, sql_t which)
     return sqlite3_reset (statement);
 }
 
+int wm_ledger_put (wm_ledger_t *self, sql_t which, const wm_row_t *type, void *row, const char *a,
+                   const char *b, const char *c)
+{
+    sqlite3_stmt *statement = self->statement[which];
+    const char *const texts[] = { a, b, c };
+    wm_row_bind (type, statement, row, a, b, c);
+    for (int i = 0; i < 3 && texts[i]; i++)
+        sqlite3_bind_text (statement, (int) type->n + 2 + i, texts[i], -1, SQLITE_STATIC);
+    return wm_ledger_run (self, which);
+}
+
 static int put_input (wm_ledger_t *self, input_row_t *row, const char *path, const char *name,
                       const char *text)
 {
-    sqlite3_stmt *statement = self->statement[SQL_PUT_INPUT];
-    row->sum = wm_ledger_sum (row, offsetof (input_row_t, sum), path, name, text);
-    sqlite3_bind_int64 (statement, 1, row->id);
-    sqlite3_bind_text (statement, 2, path, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_text (statement, 3, name, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_text (statement, 4, text, -1, SQLITE_TRANSIENT);
-    sqlite3_bind_blob (statement, 5, row, sizeof *row, SQLITE_TRANSIENT);
-    return wm_ledger_run (self, SQL_PUT_INPUT);
+    return wm_ledger_put (self, SQL_PUT_INPUT, &wm_row_input, row, path, name, text);
 }
 
 static int delete_batches (wm_ledger_t *self, uint32_t input)
@@ -148,17 +162,8 @@ static int delete_batches (wm_ledger_t *self, uint32_t input)
     sqlite3_bind_int64 (self->statement[SQL_DELETE_BATCHES], 1, input);
     const int code = wm_ledger_run (self, SQL_DELETE_BATCHES);
     if (code == SQLITE_OK)
-        self->progress.n_batch -= (uint64_t) sqlite3_changes (self->db);
+        self->position.n_batch -= (uint64_t) sqlite3_changes (self->db);
     return code;
-}
-
-static void bind_batch (sqlite3_stmt *statement, const batch_row_t *row, const char *text)
-{
-    sqlite3_bind_int64 (statement, 1, row->key.input);
-    sqlite3_bind_int64 (statement, 2, row->key.ordinal);
-    sqlite3_bind_int64 (statement, 3, row->key.batch);
-    sqlite3_bind_blob (statement, 4, row, sizeof *row, SQLITE_STATIC);
-    sqlite3_bind_text (statement, 5, text, -1, SQLITE_STATIC);
 }
 
 static int put_batch (wm_ledger_t *self, const pending_t *pending)
@@ -178,15 +183,12 @@ static int put_batch (wm_ledger_t *self, const pending_t *pending)
         .code = record->code,
     };
     memcpy (row.digest, record->digest, sizeof row.digest);
-    row.sum = wm_ledger_sum (&row, offsetof (batch_row_t, sum), text, NULL, NULL);
-    bind_batch (self->statement[SQL_ADD_BATCH], &row, text);
-    int code = wm_ledger_run (self, SQL_ADD_BATCH);
+    int code = wm_ledger_put (self, SQL_ADD_BATCH, &wm_row_batch, &row, text, NULL, NULL);
     if (code != SQLITE_OK || sqlite3_changes (self->db)) {
-        self->progress.n_batch += code == SQLITE_OK;
+        self->position.n_batch += code == SQLITE_OK;
         return code;
     }
-    bind_batch (self->statement[SQL_SET_BATCH], &row, text);
-    return wm_ledger_run (self, SQL_SET_BATCH);
+    return wm_ledger_put (self, SQL_SET_BATCH, &wm_row_batch, &row, text, NULL, NULL);
 }
 
 /* A campaign begins again: it has no inputs, and counts from 0. The history of its workers and
@@ -203,27 +205,22 @@ static int delete_all (wm_ledger_t *self)
         if (wm_ledger_is_of_history (self->counter[i].name))
             self->counter[n_left++] = self->counter[i];
     self->n_counter = n_left;
-    self->progress.n_batch = self->progress.n_input = 0;
+    self->position.n_batch = self->position.n_input = 0;
     return code;
 }
 
-static int put_campaign (wm_ledger_t *self, const pending_t *pending)
+static int new_campaign (wm_ledger_t *self, const pending_t *pending)
 {
-    sqlite3_stmt *statement = self->statement[SQL_PUT_CAMPAIGN];
     const int code = pending->record.code ? delete_all (self) : SQLITE_OK;
     if (code != SQLITE_OK)
         return code;
-    const char *pins = self->pool + pending->text;
     memcpy (self->campaign.id, pending->record.digest, sizeof self->campaign.id);
     self->campaign.created_ns = pending->record.mtime_ns;
-    self->campaign.sum =
-        wm_ledger_sum (&self->campaign, offsetof (campaign_row_t, sum), pins, NULL, NULL);
     free (self->pins);
-    self->pins = strdup (pins);
+    self->pins = strdup (self->pool + pending->text);
     assert (self->pins);
-    sqlite3_bind_blob (statement, 1, &self->campaign, sizeof self->campaign, SQLITE_STATIC);
-    sqlite3_bind_text (statement, 2, self->pins, -1, SQLITE_STATIC);
-    return wm_ledger_run (self, SQL_PUT_CAMPAIGN);
+    return wm_ledger_put (self, SQL_PUT_CAMPAIGN, &wm_row_campaign, &self->campaign, self->pins,
+                          NULL, NULL);
 }
 
 static int new_input (wm_ledger_t *self, const pending_t *pending, bool is_known)
@@ -237,7 +234,7 @@ static int new_input (wm_ledger_t *self, const pending_t *pending, bool is_known
         .mtime_ns = record->mtime_ns,
         .n_event = -1,
     };
-    self->progress.n_input += !is_known;
+    self->position.n_input += !is_known;
     return put_input (self, &row, self->pool + pending->text, self->pool + pending->name, "");
 }
 
@@ -307,9 +304,9 @@ static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row
         record->type == WM_RECORD_FILE_WRITTEN || record->type == WM_RECORD_HELD;
     const char *text = row->state == WM_LEDGER_OPEN ? ""
                        : brings_text                ? self->pool + pending->text
-                                                    : (const char *) sqlite3_column_text (get, 3);
-    int code = put_input (self, row, (const char *) sqlite3_column_text (get, 1),
-                          (const char *) sqlite3_column_text (get, 2), text);
+                                                    : wm_ledger_text (get, &wm_row_input, 2);
+    int code = put_input (self, row, wm_ledger_text (get, &wm_row_input, 0),
+                          wm_ledger_text (get, &wm_row_input, 1), text);
     if (code == SQLITE_OK && forget)
         code = delete_batches (self, row->id);
     return code == SQLITE_OK && is_of_batch (record) ? put_batch (self, pending) : code;
@@ -318,7 +315,7 @@ static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row
 static int carry_out (wm_ledger_t *self, const pending_t *pending)
 {
     if (pending->record.type == WM_RECORD_CAMPAIGN)
-        return put_campaign (self, pending);
+        return new_campaign (self, pending);
     sqlite3_stmt *get = self->statement[SQL_GET_INPUT];
     sqlite3_bind_int64 (get, 1, pending->record.key.input);
     input_row_t row = { 0 };
@@ -341,7 +338,7 @@ static int put_signatures (wm_ledger_t *self)
     int code = SQLITE_OK;
     for (size_t i = self->n_signature_stored; i < self->n_signature && code == SQLITE_OK; i++) {
         const uint64_t id = i + 1;
-        const uint64_t sum = wm_ledger_sum (&id, sizeof id, self->signature[i], NULL, NULL);
+        const uint64_t sum = wm_row_sum (&id, sizeof id, self->signature[i], NULL, NULL);
         sqlite3_bind_int64 (statement, 1, (int64_t) id);
         sqlite3_bind_text (statement, 2, self->signature[i], -1, SQLITE_STATIC);
         sqlite3_bind_int64 (statement, 3, (int64_t) sum);
@@ -357,7 +354,7 @@ static int put_counters (wm_ledger_t *self)
     for (size_t i = 0; i < self->n_counter && code == SQLITE_OK; i++) {
         const counter_t *counter = &self->counter[i];
         const uint64_t sum =
-            wm_ledger_sum (&counter->value, sizeof counter->value, counter->name, NULL, NULL);
+            wm_row_sum (&counter->value, sizeof counter->value, counter->name, NULL, NULL);
         sqlite3_bind_text (statement, 1, counter->name, -1, SQLITE_STATIC);
         sqlite3_bind_int64 (statement, 2, (int64_t) counter->value);
         sqlite3_bind_int64 (statement, 3, (int64_t) sum);
@@ -366,23 +363,20 @@ static int put_counters (wm_ledger_t *self)
     return code;
 }
 
-static int put_progress (wm_ledger_t *self)
+static int put_position (wm_ledger_t *self)
 {
     const wm_record_t *last = &self->pending[self->n_pending - 1].record;
-    self->progress.epoch = last->epoch;
-    self->progress.sequence = last->sequence;
-    self->progress.sum =
-        wm_ledger_sum (&self->progress, offsetof (progress_row_t, sum), NULL, NULL, NULL);
-    sqlite3_bind_blob (self->statement[SQL_PUT_PROGRESS], 1, &self->progress, sizeof self->progress,
-                       SQLITE_STATIC);
-    return wm_ledger_run (self, SQL_PUT_PROGRESS);
+    self->position.epoch = last->epoch;
+    self->position.sequence = last->sequence;
+    return wm_ledger_put (self, SQL_PUT_POSITION, &wm_row_position, &self->position, NULL, NULL,
+                          NULL);
 }
 
 wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
 {
     if (!self->n_pending && !wm_ledger_owes_history (self) && !self->history.is_changed)
         return WM_OK;
-    const progress_row_t before = self->progress;
+    const position_row_t before = self->position;
     /* IMMEDIATE: a deferred transaction that begins to write later can fail with SQLITE_BUSY.  */
     int code = sqlite3_exec (self->db, "BEGIN IMMEDIATE", NULL, NULL, NULL);
     for (size_t i = 0; i < self->n_pending && code == SQLITE_OK; i++)
@@ -394,7 +388,7 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
     if (code == SQLITE_OK)
         code = put_counters (self);
     if (code == SQLITE_OK && self->n_pending)
-        code = put_progress (self);
+        code = put_position (self);
     if (code == SQLITE_OK) {
         WM_FAILPOINT ("broker-ledger-commit");
         code = sqlite3_exec (self->db, "COMMIT", NULL, NULL, NULL);
@@ -404,7 +398,7 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
         const wm_fault_t fault = wm_ledger_fault (self, code, "write", error);
         if (!sqlite3_get_autocommit (self->db))
             sqlite3_exec (self->db, "ROLLBACK", NULL, NULL, NULL);
-        self->progress = before;
+        self->position = before;
         return fault;
     }
     wm_ledger_history_committed (self);

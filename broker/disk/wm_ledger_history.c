@@ -36,11 +36,7 @@ static uint64_t get_counter (const wm_ledger_t *self, const char *name)
 static bool get_minute (sqlite3_stmt *statement, wm_minute_t *minute)
 {
     minute_row_t row;
-    const bool is_sound =
-        wm_ledger_get_row (statement, 2, &row, sizeof row) &&
-        row.minute.begin_s == sqlite3_column_int64 (statement, 0) &&
-        row.minute.span_s == sqlite3_column_int64 (statement, 1) &&
-        row.sum == wm_ledger_sum (&row, offsetof (minute_row_t, sum), NULL, NULL, NULL);
+    const bool is_sound = wm_row_get (&wm_row_minute, statement, &row, NULL, NULL, NULL);
     if (is_sound)
         *minute = row.minute;
     return is_sound;
@@ -53,13 +49,11 @@ bool wm_ledger_take_minute (wm_ledger_t *self, sqlite3_stmt *statement)
 
 static bool get_span (const wm_ledger_t *self, sqlite3_stmt *statement, wm_span_t *span)
 {
-    span_row_t row;
-    const char *label = wm_ledger_get_text (statement, 1),
-               *device = wm_ledger_get_text (statement, 2),
-               *why = wm_ledger_get_text (statement, 3);
-    if (!wm_ledger_get_row (statement, 4, &row, sizeof row) ||
-        row.id != (uint64_t) sqlite3_column_int64 (statement, 0) ||
-        row.sum != wm_ledger_sum (&row, offsetof (span_row_t, sum), label, device, why))
+    worker_row_t row;
+    const char *label = wm_ledger_text (statement, &wm_row_worker, 0),
+               *device = wm_ledger_text (statement, &wm_row_worker, 1),
+               *why = wm_ledger_text (statement, &wm_row_worker, 2);
+    if (!wm_row_get (&wm_row_worker, statement, &row, label, device, why))
         return false;
     *span = (wm_span_t){ .id = row.id,
                          .from_s = row.from_s,
@@ -265,36 +259,24 @@ void wm_ledger_salvage (wm_ledger_t *self)
 
 static int put_minute (wm_ledger_t *self, const wm_minute_t *minute)
 {
-    sqlite3_stmt *statement = self->statement[SQL_PUT_MINUTE];
     minute_row_t row = { .minute = *minute };
-    row.sum = wm_ledger_sum (&row, offsetof (minute_row_t, sum), NULL, NULL, NULL);
-    sqlite3_bind_int64 (statement, 1, minute->begin_s);
-    sqlite3_bind_int64 (statement, 2, minute->span_s);
-    sqlite3_bind_blob (statement, 3, &row, sizeof row, SQLITE_TRANSIENT);
-    return wm_ledger_run (self, SQL_PUT_MINUTE);
+    return wm_ledger_put (self, SQL_PUT_MINUTE, &wm_row_minute, &row, NULL, NULL, NULL);
 }
 
 static int put_span (wm_ledger_t *self, const wm_span_t *span)
 {
-    sqlite3_stmt *statement = self->statement[SQL_PUT_SPAN];
-    span_row_t row = { .id = span->id,
-                       .from_s = span->from_s,
-                       .to_s = span->to_s,
-                       .batches = span->batches,
-                       .hits = span->hits,
-                       .busy_ms = span->busy_ms,
-                       .cpu_ms = span->cpu_ms,
-                       .signature =
-                           wm_ledger_intern (self, span->signature, strlen (span->signature)),
-                       .has_ended = span->has_ended };
-    row.sum =
-        wm_ledger_sum (&row, offsetof (span_row_t, sum), span->label, span->device, span->why);
-    sqlite3_bind_int64 (statement, 1, (int64_t) row.id);
-    sqlite3_bind_text (statement, 2, span->label, -1, SQLITE_STATIC);
-    sqlite3_bind_text (statement, 3, span->device, -1, SQLITE_STATIC);
-    sqlite3_bind_text (statement, 4, span->why, -1, SQLITE_STATIC);
-    sqlite3_bind_blob (statement, 5, &row, sizeof row, SQLITE_TRANSIENT);
-    return wm_ledger_run (self, SQL_PUT_SPAN);
+    worker_row_t row = { .id = span->id,
+                         .from_s = span->from_s,
+                         .to_s = span->to_s,
+                         .batches = span->batches,
+                         .hits = span->hits,
+                         .busy_ms = span->busy_ms,
+                         .cpu_ms = span->cpu_ms,
+                         .signature =
+                             wm_ledger_intern (self, span->signature, strlen (span->signature)),
+                         .has_ended = span->has_ended };
+    return wm_ledger_put (self, SQL_PUT_SPAN, &wm_row_worker, &row, span->label, span->device,
+                          span->why);
 }
 
 /* Reads one number; an SQLite code, SQLITE_DONE where there is none.  */

@@ -4,65 +4,17 @@
 #define WM_LEDGER_PRIVATE_H
 
 #include "broker/disk/wm_ledger.h"
+#include "broker/disk/wm_ledger_row.h"
 
 #include <limits.h>
 #include <stdbool.h>
-#include <sqlite3.h>
 
-#define WM_LEDGER_SCHEMA 3 /* of schema/ledger.sql; 2: counter; 3: minute, worker */
-
-/* The `data` of each table. sum: XXH3 of the struct before it and of the row's texts. No padding.
- */
-typedef struct {
-    uint8_t id[16];
-    int64_t created_ns;
-    uint64_t sum;
-} campaign_row_t;
-
-typedef struct {
-    uint64_t epoch, sequence;
-    uint64_t n_input, n_batch; /* rows */
-    uint64_t sum;
-} progress_row_t;
-
-typedef struct {
-    uint32_t id, generation, state, code; /* code: why, if held; batches held, if written */
-    int64_t size, mtime_ns, n_event;
-    int64_t out_size, out_mtime_ns;
-    uint8_t out_digest[16];
-    uint64_t n_hit, n_held;
-    uint64_t sum;
-} input_row_t;
-
-typedef struct {
-    wm_key_t key;
-    uint8_t digest[16];
-    wm_place_t place;
-    uint32_t state, n_batch, n_hit, n_held, attempt, signature, code, zero;
-    uint64_t sum;
-} batch_row_t;
-
-typedef struct {
-    wm_minute_t minute;
-    uint64_t sum;
-} minute_row_t;
-
-typedef struct {
-    uint64_t id;
-    int64_t from_s, to_s;
-    uint64_t batches, hits, busy_ms;
-    int64_t cpu_ms;
-    uint32_t signature, has_ended;
-    uint64_t sum;
-} span_row_t;
-
-static_assert (sizeof (minute_row_t) == 504 && sizeof (span_row_t) == 72, "no padding");
-static_assert (sizeof (campaign_row_t) == 32 && sizeof (progress_row_t) == 40, "no padding");
-static_assert (sizeof (input_row_t) == 96 && sizeof (batch_row_t) == 88, "no padding");
+/* Of schema/ledger.sql. 2: counter; 3: minute, worker; 4: columns instead of structs, views.  */
+#define WM_LEDGER_SCHEMA 4
 
 typedef enum {
     SQL_PUT_CAMPAIGN,
-    SQL_PUT_PROGRESS,
+    SQL_PUT_POSITION,
     SQL_PUT_SIGNATURE,
     SQL_GET_INPUT,
     SQL_PUT_INPUT,
@@ -112,7 +64,7 @@ struct wm_ledger_t {
     const char *vfs;
     sqlite3 *db;
     sqlite3_stmt *statement[SQL_END];
-    progress_row_t progress;
+    position_row_t position;
     char *pins; /* NULL: no campaign yet */
     campaign_row_t campaign;
     char **signature; /* (n_signature), [0] is id 1 */
@@ -125,10 +77,13 @@ struct wm_ledger_t {
     size_t n_pending, pending_max;
     char *pool;
     size_t pool_bytes, pool_max;
+    sqlite3_backup *backup; /* of wm_ledger_copy, into `copy`; NULL: none is made */
+    sqlite3 *copy;
+    bool has_copy; /* one may be there, and goes with this */
 };
 
-/* Sum of a row: `bytes` of its struct before the sum, and up to three texts (NULL ends them).  */
-uint64_t wm_ledger_sum (const void *row, size_t bytes, const char *a, const char *b, const char *c);
+/* schema/ledger.sql.  */
+extern const char wm_ledger_schema[];
 
 /* The schema of the open file, 0: none yet; an SQLite code.  */
 int wm_ledger_get_version (wm_ledger_t *self, int *version);
@@ -139,10 +94,21 @@ int wm_ledger_put_version (wm_ledger_t *self);
 /* Backs the open file up and brings it from `version` to this release's schema; an SQLite code.  */
 int wm_ledger_migrate (wm_ledger_t *self, int version);
 
-/* Copies the row of an input, selected as id, path, name, text, data; false if it is damaged.  */
+/* What reads the rows of inputs and batches: their struct's columns, then the texts.  */
+#define WM_LEDGER_INPUTS "SELECT " WM_ROW_NAMES (WM_ROW_INPUT) ", path, name, text FROM input"
+#define WM_LEDGER_BATCHES "SELECT " WM_ROW_NAMES (WM_ROW_BATCH) ", text FROM batch"
+
+/* Returns the text number i (0: the first) of a row that is selected so; "" if there is none.  */
+const char *wm_ledger_text (sqlite3_stmt *statement, const wm_row_t *row, int i);
+
+/* Copies the row of an input; false if it is damaged.  */
 bool wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row);
 
-/* Prepares the statements that write; an SQLite code.  */
+/* Writes a row and its texts (NULL ends them) in the open transaction; an SQLite code.  */
+int wm_ledger_put (wm_ledger_t *self, sql_t which, const wm_row_t *type, void *row, const char *a,
+                   const char *b, const char *c);
+
+/* Prepares the statements that are not prepared yet; an SQLite code.  */
 int wm_ledger_prepare (wm_ledger_t *self);
 
 /* Returns the fault of an SQLite code; ends the process if an fsync failed.  */
@@ -150,12 +116,6 @@ wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_er
 
 /* Gives `text` an id (from 1).  */
 uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes);
-
-/* Copies the row struct in column `column`; false if it is not `bytes` long.  */
-bool wm_ledger_get_row (sqlite3_stmt *statement, int column, void *row, size_t bytes);
-
-/* Returns a column's text, "" for none.  */
-const char *wm_ledger_get_text (sqlite3_stmt *statement, int column);
 
 /* Runs a statement that gives no row; an SQLite code.  */
 int wm_ledger_run (wm_ledger_t *self, sql_t which);
@@ -166,8 +126,8 @@ void *wm_ledger_grown (void *array, size_t n, size_t more, size_t *max, size_t i
 
 /* ---- wm_ledger_history.c --------------------------------------------------------------------- */
 
-#define WM_LEDGER_MINUTES "SELECT begin_s, span_s, data FROM minute"
-#define WM_LEDGER_SPANS "SELECT id, label, device, why, data FROM worker"
+#define WM_LEDGER_MINUTES "SELECT " WM_ROW_NAMES (WM_ROW_MINUTE) " FROM minute"
+#define WM_LEDGER_SPANS "SELECT " WM_ROW_NAMES (WM_ROW_WORKER) ", label, device, why FROM worker"
 
 /* Each takes the current row of a statement that selects as above; false if it is damaged. The
    first keeps it as the row that grows.  */

@@ -88,6 +88,10 @@ int wm_ask_files (const char *verb, const char *endpoint, const char *campaign, 
    "History"); the caller's. NULL: an error was printed as `verb`'s, *code is the exit code.  */
 json_t *wm_ask_history (const char *verb, const char *endpoint, const char *campaign, int *code);
 
+/* Has the broker of a campaign that wm_ask_where found copy its ledger, if one serves it; *of_copy:
+   CAMPAIGN/ledger-copy.db is there. Returns an exit code; an error was printed as `verb`'s.  */
+int wm_ask_copy (const char *verb, const char *endpoint, const char *campaign, bool *of_copy);
+
 /* The page of the history, or of its workers (is_of_workers), that begins at `from`, on an open
    operator session. NULL: *error explains.  */
 json_t *wm_ask_history_page (wm_client_t *client, bool is_of_workers, uint64_t from,

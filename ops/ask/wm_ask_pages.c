@@ -68,7 +68,7 @@ static int read_pages (const char *verb, const char *const argv[], take_page_t *
     return wm_spawn_code (verb, argv[0], pid);
 }
 
-/* Asks the broker, or reads what `argv` prints.  */
+/* Asks the broker, or, if none serves the campaign, reads what `argv` prints (NULL: nothing).  */
 static int ask_or_read (const char *verb, const char *endpoint, const char *campaign, ask_t *ask,
                         const char *const argv[], take_page_t *take, void *argument)
 {
@@ -85,7 +85,7 @@ static int ask_or_read (const char *verb, const char *endpoint, const char *camp
     if (!*endpoint)
         code = wm_ask_no_broker (campaign, error.text);
     if (!*endpoint && code == WM_EXIT_UNREACHABLE)
-        return read_pages (verb, argv, take, argument);
+        return argv ? read_pages (verb, argv, take, argument) : WM_EXIT_OK;
     fprintf (stderr, "wiremill %s: %s\n", verb, error.text);
     return code;
 }
@@ -191,4 +191,24 @@ json_t *wm_ask_history (const char *verb, const char *endpoint, const char *camp
         return all;
     json_decref (all);
     return NULL;
+}
+
+/* ---- a copy of the ledger -------------------------------------------------------------------- */
+
+static wm_fault_t ask_copy (void *argument, wm_client_t *client, wm_error_t *error)
+{
+    json_t *page = ask_page (client, "ledger", "", error);
+    const char *why = wm_ask_text (page, "error");
+    const wm_fault_t fault = !page  ? error->fault
+                             : *why ? wm_fault (error, WM_EBATCH, "%.400s", why)
+                                    : WM_OK;
+    *(bool *) argument = !fault;
+    json_decref (page);
+    return fault;
+}
+
+int wm_ask_copy (const char *verb, const char *endpoint, const char *campaign, bool *of_copy)
+{
+    *of_copy = false;
+    return ask_or_read (verb, endpoint, campaign, ask_copy, NULL, NULL, of_copy);
 }

@@ -211,7 +211,7 @@ static void damage (void **state)
     }
     commit ();
     stop ();
-    sql ("UPDATE minute SET data = zeroblob (504) WHERE begin_s % 3600 = 120;"
+    sql ("UPDATE minute SET hits = hits + 1 WHERE begin_s % 3600 = 120;"
          "UPDATE worker SET label = 'other' WHERE id = 3;");
     start ();
     assert_non_null (strstr (wm_ledger_set_aside (ledger), "damaged"));
@@ -298,11 +298,67 @@ static void pages (void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown (f, set_up, tear_down)
 
+/* Calls `see` with the statement that changes each column of each table, and with its name.  */
+static void each_column (void (*see) (const char *name, const char *change))
+{
+    static const char columns[] =
+        "SELECT t.name || '.' || c.name, 'UPDATE ' || t.name || ' SET ' || c.name || ' = ' ||"
+        " CASE c.type WHEN 'BLOB' THEN 'x''30313233343536373839616263646566'''"
+        " WHEN 'TEXT' THEN c.name || '||1' ELSE c.name || '+1' END"
+        " || ' WHERE ' || p.name || ' = (SELECT max (' || p.name || ') FROM ' || t.name || ')'"
+        " FROM sqlite_schema t, pragma_table_info (t.name) c, pragma_table_info (t.name) p"
+        " WHERE t.type = 'table' AND p.pk = 1 AND c.name <> 'one'";
+    char path[128];
+    sqlite3 *db;
+    sqlite3_stmt *statement;
+    size_t n = 0;
+    snprintf (path, sizeof path, "%s/good.db", dir);
+    assert_int_equal (sqlite3_open (path, &db), SQLITE_OK);
+    assert_int_equal (sqlite3_prepare_v2 (db, columns, -1, &statement, NULL), SQLITE_OK);
+    for (; sqlite3_step (statement) == SQLITE_ROW; n++)
+        see ((const char *) sqlite3_column_text (statement, 0),
+             (const char *) sqlite3_column_text (statement, 1));
+    sqlite3_finalize (statement);
+    sqlite3_close (db);
+    assert_true (n > 90);
+}
+
+static void see_changed (const char *name, const char *change)
+{
+    shell ("rm -f ledger.db*; cp good.db ledger.db");
+    sql (change);
+    ledger = wm_ledger_open (dir, NULL, &error);
+    assert_non_null (ledger);
+    if (!strstr (wm_ledger_set_aside (ledger), "a row or its checksum is wrong") &&
+        !strstr (wm_ledger_set_aside (ledger), "constraint"))
+        fail_msg ("a changed %s is believed", name);
+    wm_ledger_destroy (&ledger);
+}
+
+/* Whatever column of a row is changed, the ledger is not believed.  */
+static void every_column (void **state)
+{
+    (void) state;
+    const wm_span_t span = span_of (1);
+    start ();
+    campaign ();
+    input (1, "/in");
+    result (1, 0, 0, 0);
+    wm_ledger_counter (ledger, "copies", 3);
+    minute (BEGIN_S, 1);
+    wm_ledger_put_span (ledger, &span);
+    commit ();
+    stop ();
+    shell ("cp ledger.db good.db");
+    each_column (see_changed);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = { TEST (kills),          TEST (nothing_happens),
                                         TEST (clock_set_back), TEST (a_year),
                                         TEST (many_workers),   TEST (damage),
-                                        TEST (full_disk),      TEST (pages) };
+                                        TEST (full_disk),      TEST (pages),
+                                        TEST (every_column) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

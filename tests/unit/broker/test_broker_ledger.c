@@ -1,6 +1,9 @@
 /* test_broker_ledger.c - the ledger says what the journal says, whatever happened to either.  */
 #include "tests/unit/ledger_harness.h"
 
+#include <signal.h>
+#include <sys/resource.h>
+
 static void everything (void **state)
 {
     (void) state;
@@ -341,6 +344,77 @@ static void many_batches (void **state)
     printf ("ledger: %u batches rebuilt from the journal in %.2f s\n", n_batch, now () - begin);
 }
 
+static uint64_t committed (void)
+{
+    const wm_ledger_load_t to = { .batch = count_batch };
+    uint64_t n = 0;
+    assert_int_equal (wm_ledger_load (ledger, NULL, &to, &n, NULL, &error), WM_OK);
+    return n;
+}
+
+/* A copy is the ledger as it was committed last, whatever is committed while it is made.  */
+static void a_copy (void **state)
+{
+    (void) state;
+    bool is_done = false;
+    unsigned n = 0;
+    start ();
+    campaign ();
+    input (1, "/data/a.h5");
+    for (uint32_t ordinal = 0; ordinal < 3000; ordinal++)
+        for (uint32_t batch = 0; batch < 6; batch++)
+            result (1, ordinal, batch, 0);
+    commit ();
+    for (; !is_done; n++) {
+        shell (is_done ? "true" : "test ! -e " WM_LEDGER_COPY);
+        result (1, 5000, n, 0);
+        result (1, n, 0, 0);
+        commit ();
+        assert_int_equal (wm_ledger_copy (ledger, &is_done, &error), WM_OK);
+    }
+    assert_in_range (n, 2, 50);
+    const uint64_t n_batch = committed ();
+    assert_int_equal (n_batch, 6 * 3000 + n);
+    shell ("mkdir of && cp " WM_LEDGER_COPY " of/ledger.db && test ! -e ledger.db.copy");
+    shell ("test $(od -An -tx1 -j18 -N2 " WM_LEDGER_COPY " | tr -d ' ') = 0101"); /* no WAL */
+    stop ();
+    shell ("test ! -e " WM_LEDGER_COPY); /* it goes with its ledger */
+    strcat (dir, "/of");
+    ledger = wm_ledger_open (dir, NULL, &error); /* reads every row, and counts them */
+    assert_string_equal (wm_ledger_set_aside (ledger), "");
+    assert_int_equal (committed (), n_batch);
+    *strrchr (dir, '/') = 0;
+}
+
+/* A copy that cannot be written changes nothing, and the next one is whole.  */
+static void a_copy_without_room (void **state)
+{
+    (void) state;
+    bool is_done;
+    start ();
+    fill ();
+    commit ();
+    char *before = strdup (loaded ());
+    shell ("mkdir -p ledger.db.copy/x");
+    assert_int_equal (wm_ledger_copy (ledger, &is_done, &error), WM_EHOST);
+    assert_non_null (strstr (error.text, "ledger.db.copy"));
+    shell ("rm -r ledger.db.copy");
+    const struct rlimit little = { 8192, RLIM_INFINITY }, all = { RLIM_INFINITY, RLIM_INFINITY };
+    signal (SIGXFSZ, SIG_IGN);
+    setrlimit (RLIMIT_FSIZE, &little);
+    const wm_fault_t fault = wm_ledger_copy (ledger, &is_done, &error);
+    setrlimit (RLIMIT_FSIZE, &all);
+    assert_int_not_equal (fault, WM_OK);
+    assert_false (is_done);
+    shell ("test ! -e ledger.db.copy && test ! -e " WM_LEDGER_COPY);
+    assert_string_equal (loaded (), before);
+    result (2, 1, 5, 0);
+    commit ();
+    assert_int_equal (wm_ledger_copy (ledger, &is_done, &error), WM_OK);
+    assert_true (is_done);
+    free (before);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,6 +426,8 @@ int main (void)
         TEST (disk_full),
         TEST (many_batches),
         TEST (texts_without_a_nul),
+        TEST (a_copy),
+        TEST (a_copy_without_room),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests (tests, NULL, NULL);

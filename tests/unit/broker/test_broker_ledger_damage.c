@@ -97,8 +97,8 @@ static void damaged_ledger (void **state)
         "SQL UPDATE batch SET batch = 9 WHERE batch = 4",
         "SQL UPDATE signature SET text = 'other'",
         "SQL UPDATE campaign SET pins = 'other'",
-        "SQL UPDATE progress SET data = zeroblob (40)",
-        "SQL UPDATE progress SET data = zeroblob (39)",
+        "SQL UPDATE position SET sequence = sequence + 1",
+        "SQL DELETE FROM position",
     };
     for (size_t i = 0; i < sizeof blows / sizeof *blows; i++) {
         if (strncmp (blows[i], "SQL ", 4) == 0)
@@ -174,11 +174,11 @@ static void newer_version (void **state)
     (void) state;
     start ();
     stop ();
-    sql ("PRAGMA user_version = 4; PRAGMA application_id = 1464683524"); /* "WML", 4 */
+    sql ("PRAGMA user_version = 5; PRAGMA application_id = 1464683525"); /* "WML", 5 */
     assert_null (wm_ledger_open (dir, NULL, &error));
     assert_int_equal (error.fault, WM_EBATCH);
-    assert_non_null (strstr (error.text, "schema 4"));
-    assert_non_null (strstr (error.text, "up to 3"));
+    assert_non_null (strstr (error.text, "schema 5"));
+    assert_non_null (strstr (error.text, "up to 4"));
     shell ("test ! -e ledger.db.damaged-1");
 }
 

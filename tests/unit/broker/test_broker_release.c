@@ -25,7 +25,7 @@
 
 #include <cmocka.h>
 
-#define SCHEMA 3 /* of this release */
+#define SCHEMA 4 /* of this release */
 
 static char dir[64];
 static wm_campaign_t campaign;
