@@ -15,7 +15,7 @@
 #define VIEWS                                                                                      \
     "WITH column AS (SELECT m.rowid AS place, m.name AS view, c.cid, c.name,"                      \
     " sum (length (c.name) + 2) OVER (PARTITION BY m.rowid ORDER BY c.cid) / 64 AS line"           \
-    " FROM sqlite_schema m, pragma_table_info (m.name) c WHERE m.type = 'view')"                   \
+    " FROM sqlite_schema m, pragma_table_info (m.name) c WHERE m.sql LIKE 'CREATE VIEW%')"        \
     " SELECT CASE line WHEN 0 THEN view ELSE '' END AS view, group_concat (name, ', ') AS columns" \
     " FROM (SELECT * FROM column ORDER BY place, cid) GROUP BY place, line ORDER BY place, line"
 

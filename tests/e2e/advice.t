@@ -269,6 +269,7 @@ broker/wm_notify.c `wiremill held %.2000s` => told-held
 broker/wm_notify.c `wiremill why %.2000s` => told-pause
 broker/campaign/wm_outputs.c --retry-held keeps => edited
 broker/wm_private.c `wiremill rebuild %s` => (a damaged ledger of another user)
+broker/wm_query.c `wiremill sql DIR` => (sql.t)
 broker/campaign/wm_rebuild.c `wiremill run` => rebuilt
 ops/control.c verb resume => resume
 ops/control.c verb status => drain-status
