@@ -11,6 +11,7 @@
 #define WM_RECORDER_H
 
 #include "broker/core/wm_core.h"
+#include "broker/disk/wm_ledger.h"
 
 typedef struct {
     wm_core_t *core;       /* lent, all three */

@@ -71,7 +71,7 @@ static json_t *disk_free (const char *dir)
                                         : integer (disk.f_bavail * (uint64_t) disk.f_frsize);
 }
 
-/* Since the broker started (broker/disk/wm_history.h).  */
+/* Since the broker started (schema/wm_history.h).  */
 static json_t *latency_json (const wm_latency_t *latency)
 {
     json_t *buckets = json_array ();

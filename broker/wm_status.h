@@ -6,6 +6,7 @@
 #define WM_STATUS_H
 
 #include "broker/core/wm_core.h"
+#include "broker/disk/wm_ledger.h"
 #include "schema/session/wm_endpoint.h"
 #include "schema/wm_pins.h"
 

@@ -4,7 +4,7 @@
 -- columns may be added, none is renamed or removed. `wiremill sql DIR QUERY` asks them, of a campaign that
 -- runs too; `sqlite3 DIR/ledger.db` of one that does not. The tables may change with any release.
 --
--- sum is a checksum (XXH3) of a row, in the layout of broker/disk/wm_ledger_row.h: SQLite would believe a
+-- sum is a checksum (XXH3) of a row, in the layout of broker/disk/wm_ledger_columns.h: SQLite would believe a
 -- flipped bit. position counts the rows of input and batch, so that rows that went missing are missed.
 -- Never write here: a row whose sum is wrong has the ledger renamed and made again.
 -- A change is a new WM_LEDGER_SCHEMA, and a step in broker/disk/wm_ledger_version.c.
@@ -89,7 +89,7 @@ CREATE TABLE counter (
     sum INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- A row per minute of the last week and per hour before (broker/disk/wm_history.h). begin_s 0: results whose
+-- A row per minute of the last week and per hour before (schema/wm_history.h). begin_s 0: results whose
 -- time is not known. span_s: 60 or 3600. A step of a batch: how many took it, for how many milliseconds
 -- together, and how many took less than 1, 2, 4 ... ms, the last all above.
 CREATE TABLE minute (

@@ -93,6 +93,12 @@ typedef struct {
     const uint8_t *payload;
 } wm_record_t;
 
+/* Where a record lies. segment 0: nowhere.  */
+typedef struct {
+    uint64_t segment; /* epoch << 24 | number in the epoch */
+    uint32_t offset, bytes;
+} wm_place_t;
+
 static_assert (offsetof (wm_record_t, text) == WM_RECORD_HEAD_BYTES,
                "the head is what lies on disk");
 static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-endian");

@@ -52,6 +52,7 @@ while IFS=: read -r file line text; do
     [ "$other" != "$folder" ] || continue
     used[$folder $other]=1
     [ "${states[$folder $other]}" ] || fault "$file:$line: $folder includes $other, which its README.md does not state"
+    [[ $folder != broker/core || $other = schema* ]] || fault "$file:$line: the broker's core must not include $name: it decides, and schema/ has its values"
     [[ $name != *_private.h || $file = "$other"/* ]] || fault "$file:$line: $name is private to $other"
 done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*("|<(schema|kernels|broker|producer|gpuworker|ops)/)' \
     --include='*.[ch]' --include='*.cu' --include='*.cuh' "${rooms[@]}")

@@ -3,6 +3,7 @@
 #define WM_RESTORE_H
 
 #include "broker/core/wm_core.h"
+#include "broker/disk/wm_ledger.h"
 
 /* Loads inputs, batches and counters; holds the results in `journal` (NULL: the campaign is only
    shown). *n_gone (may be NULL): results of the ledger that the journal no longer has; they are

@@ -34,9 +34,9 @@
 #ifndef WM_CORE_H
 #define WM_CORE_H
 
-#include "broker/disk/wm_history.h"
-#include "broker/disk/wm_ledger.h"
 #include "schema/session/wm_msg.h"
+#include "schema/wm_history.h"
+#include "schema/wm_ledger_row.h"
 #include "schema/wm_record.h"
 #include "schema/wm_wait.h"
 

@@ -35,12 +35,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Where a record lies. segment 0: nowhere.  */
-typedef struct {
-    uint64_t segment; /* epoch << 24 | number in the epoch */
-    uint32_t offset, bytes;
-} wm_place_t;
-
 /* Every file operation of the journal goes through this table, so that tests and the power-cut
    simulator can replace it. All as in POSIX (-1 and errno) unless noted. `path` is absolute
    or relative to the working directory, as DIR was given.  */

@@ -4,7 +4,7 @@
 #define WM_LEDGER_PRIVATE_H
 
 #include "broker/disk/wm_ledger.h"
-#include "broker/disk/wm_ledger_row.h"
+#include "broker/disk/wm_ledger_columns.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* wm_history.c - see wm_history.h.  */
-#include "broker/disk/wm_history.h"
+#include "schema/wm_history.h"
 
 const char *const wm_step_names[WM_STEPS] = { "stage", "queue", "compute", "commit" };
 

@@ -1,12 +1,12 @@
-/* wm_ledger_row.h - the rows of the ledger: each a struct in memory and named columns on disk.
+/* wm_ledger_columns.h - the rows of the ledger: each a struct in memory and named columns on disk.
 
    A list of columns (WM_ROW_... below) is the struct, the columns of schema/ledger.sql and what is
    bound and read, so that they cannot differ. sum: XXH3 of the struct before it and of the row's
    texts, because SQLite would believe a flipped bit. No padding. Thread: any.  */
-#ifndef WM_LEDGER_ROW_H
-#define WM_LEDGER_ROW_H
+#ifndef WM_LEDGER_COLUMNS_H
+#define WM_LEDGER_COLUMNS_H
 
-#include "broker/disk/wm_history.h"
+#include "schema/wm_history.h"
 #include "broker/disk/wm_journal.h"
 
 #include <assert.h>
@@ -156,12 +156,12 @@ static_assert (sizeof (input_row_t) == 96 && sizeof (batch_row_t) == 88, "no pad
 
 /* How a struct and its columns belong together.  */
 typedef struct {
-    uint8_t type; /* wm_column_type_t */
+    uint8_t type; /* wm_row_column_type_t */
     uint16_t at;  /* of the member */
-} wm_column_t;
+} wm_row_column_t;
 
 typedef struct {
-    const wm_column_t *column; /* sum is behind the last */
+    const wm_row_column_t *column; /* sum is behind the last */
     size_t n;
     size_t bytes; /* of the struct before its sum */
 } wm_row_t;
