@@ -5,6 +5,7 @@
 #include "broker/bench/wm_broker_bench.h"
 #include "broker/campaign/wm_campaign.h"
 #include "broker/campaign/wm_note.h"
+#include "broker/campaign/wm_old_notes.h"
 #include "broker/campaign/wm_outputs.h"
 #include "broker/campaign/wm_rebuild.h"
 #include "broker/campaign/wm_restore.h"
@@ -327,6 +328,13 @@ static void ignore_log (void *context, const char *text)
     (void) text;
 }
 
+static wm_fault_t restore_note (void *core, wm_record_t *record, wm_error_t *error)
+{
+    (void) error;
+    wm_core_restore_standing (core, record, &(wm_place_t){ 0 });
+    return WM_OK;
+}
+
 /* Makes a core with the current state of the campaign. The lock is released before any output is
    inspected: a file system that hangs then blocks no one.  */
 static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
@@ -337,7 +345,6 @@ static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
     uint64_t epoch, sequence; /* the journal's own is not there in a private copy */
     wm_ledger_position (campaign->ledger, &epoch, &sequence);
     wm_core_config_t config = { .pins = "",
-                                .paused = notes.paused,
                                 .arithmetic = notes.arithmetic,
                                 .distrusted = notes.distrusted,
                                 .epoch = campaign->journal ? wm_journal_epoch (campaign->journal)
@@ -347,7 +354,8 @@ static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
     wm_notes_free (&notes);
     if (!core)
         wm_fault (error, WM_EHOST, "no memory");
-    else if (wm_restore (core, campaign->ledger, NULL, NULL, error))
+    else if (wm_restore (core, campaign->ledger, NULL, NULL, error) ||
+             wm_old_notes_read (campaign->dir, campaign->ledger, restore_note, core, error))
         wm_core_destroy (&core);
     wm_campaign_close (campaign);
     if (core)

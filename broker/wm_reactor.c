@@ -368,11 +368,6 @@ static int keep_note (const wm_reactor_t *self, const char *name, const void *da
     return failed;
 }
 
-static int on_pause (void *context, const char *why)
-{
-    return keep_note (context, "paused", why, why ? strlen (why) : 0);
-}
-
 static int on_keep (void *context, const char *name, const wm_payload_t *body)
 {
     wm_reactor_t *self = context;
@@ -746,7 +741,6 @@ static wm_core_t *make_core (wm_reactor_t *self)
                               .epoch = config->epoch,
                               .budget_bytes = config->budget_bytes,
                               .peers_max = WM_PEERS_MAX,
-                              .paused = notes.paused,
                               .arithmetic = notes.arithmetic,
                               .measures = strcmp (config->pins->precision, "fp32") != 0,
                               .has_sample = access (path, R_OK) == 0,
@@ -765,7 +759,6 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .append = on_append,
                                   .fetch = on_fetch,
                                   .model = on_model,
-                                  .pause = on_pause,
                                   .keep = on_keep,
                                   .sample = on_sample,
                                   .status = on_status,

@@ -1,8 +1,9 @@
 /* wm_recorder.c - a record waits (for the core to return, or for room), is appended, synced,
    reported.
 
-   Invariant: a record's effects (wm_core_durable, wm_ledger_apply) come after the wm_journal_sync
-   that follows its append, in the order of appending.  */
+   Invariants: a record's effects (wm_core_durable, wm_ledger_apply) come after the wm_journal_sync
+   that follows its append, in the order of appending. A record that stands (wm_record_stands) is
+   synced before the next one is appended: no crash keeps what rests on it and loses it.  */
 #include "broker/wm_recorder.h"
 #include "broker/campaign/wm_restore.h"
 #include "broker/wm_sampler.h"
@@ -21,8 +22,10 @@ typedef struct entry_t {
     struct entry_t *next;
     wm_record_t record;
     wm_place_t place;
-    void *body;  /* handle of record.payload; NULL: none, or released */
-    char text[]; /* record.text, then record.name */
+    void *body;   /* handle of record.payload; NULL: none, or released */
+    bool is_own;  /* of wm_recorder_note: the core does not know it */
+    bool is_late; /* of a broker for clients: it stands, and the disk has no room for it */
+    char text[];  /* record.text, then record.name, then record.payload where it has no handle */
 } entry_t;
 
 typedef struct {
@@ -34,6 +37,7 @@ struct wm_recorder_t {
     wm_recorder_config_t config;
     entries_t waiting;      /* not in the journal yet */
     entries_t appended;     /* in it, not synced */
+    entries_t late;         /* in a broker for clients: their effects are carried out already */
     const entry_t *current; /* its effect is carried out now */
     int64_t retry_ms, ledger_ms;
     wm_sampler_t *sampler;
@@ -68,16 +72,18 @@ static void body_release (wm_recorder_t *self, entry_t *entry)
 {
     if (entry->body)
         self->config.release (self->config.context, entry->body);
+    entry->record.payload = entry->body ? NULL : entry->record.payload;
     entry->body = NULL;
-    entry->record.payload = NULL;
 }
 
-void wm_recorder_append (wm_recorder_t *self, const wm_record_t *record, const wm_payload_t *body)
+/* A copy, among those that wait; NULL without memory.  */
+static entry_t *entry_new (wm_recorder_t *self, const wm_record_t *record, const wm_payload_t *body)
 {
-    entry_t *entry = malloc (sizeof *entry + record->text_bytes + record->name_bytes);
+    const size_t copied = body && !body->handle ? body->bytes : 0;
+    entry_t *entry = malloc (sizeof *entry + record->text_bytes + record->name_bytes + copied);
     if (!entry) { /* nothing acknowledged is lost: the same as a crash here */
         self->fault = wm_fault (&self->error, WM_EHOST, "no memory for a record");
-        return;
+        return NULL;
     }
     *entry = (entry_t){ .record = *record };
     if (record->text_bytes)
@@ -87,34 +93,76 @@ void wm_recorder_append (wm_recorder_t *self, const wm_record_t *record, const w
     entry->record.text = record->text_bytes ? entry->text : NULL;
     entry->record.name = record->name_bytes ? entry->text + record->text_bytes : NULL;
     if (body) {
-        assert (body->handle);
-        self->config.hold (self->config.context, body->handle);
+        if (body->handle)
+            self->config.hold (self->config.context, body->handle);
         entry->body = body->handle;
-        entry->record.payload = body->data;
+        uint8_t *copy = (uint8_t *) entry->text + record->text_bytes + record->name_bytes;
+        entry->record.payload =
+            body->handle ? body->data : copied ? memcpy (copy, body->data, copied) : NULL;
         entry->record.payload_bytes = (uint32_t) body->bytes;
     }
     entries_push (&self->waiting, entry);
+    return entry;
+}
+
+void wm_recorder_append (wm_recorder_t *self, const wm_record_t *record, const wm_payload_t *body)
+{
+    entry_new (self, record, body);
+}
+
+void wm_recorder_note (wm_recorder_t *self, const wm_record_t *record)
+{
+    entry_t *entry = entry_new (self, record, NULL);
+    if (entry)
+        entry->is_own = true;
+}
+
+static wm_fault_t entry_write (wm_recorder_t *self, entry_t *entry)
+{
+    const wm_fault_t fault = wm_journal_append (self->config.journal, &entry->record, &entry->place,
+                                                &self->error);
+    if (!fault && wm_record_stands (entry->record.type))
+        wm_journal_sync (self->config.journal);
+    return fault;
+}
+
+/* What stands is kept, in its order; other records go nowhere. A disk that is full holds nothing
+   up.  */
+static void settle_for_clients (wm_recorder_t *self)
+{
+    entry_t *entry;
+    while ((entry = entries_pop (&self->waiting))) {
+        entry->is_late = wm_record_stands (entry->record.type) &&
+                         (self->late.head || entry_write (self, entry));
+        if (entry->is_late && !self->late.head) {
+            wm_log_level (WM_LOG_WARNING);
+            fprintf (stderr,
+                     "wiremill-broker: %s; clients are served meanwhile, but a broker that is "
+                     "started before there is room does not know what is to be kept (%s)\n",
+                     self->error.text, wm_record_name (entry->record.type));
+            self->retry_ms = self->config.now_ms () + wm_times ()->disk_full_ms;
+        }
+        entries_push (&self->appended, entry);
+    }
 }
 
 size_t wm_recorder_settle (wm_recorder_t *self)
 {
     const bool was_full = self->disk_full;
+    if (self->config.keeps_nothing)
+        settle_for_clients (self);
     if (self->disk_full && self->config.now_ms () < self->retry_ms)
         return self->appended.count;
     self->disk_full = false;
     while (self->waiting.head && !self->fault && !self->disk_full) {
         entry_t *entry = self->waiting.head;
-        wm_fault_t fault = self->config.keeps_nothing
-                               ? WM_OK
-                               : wm_journal_append (self->config.journal, &entry->record,
-                                                    &entry->place, &self->error);
+        const wm_fault_t fault = entry_write (self, entry);
         self->disk_full = fault == WM_EAGAIN;
         if (fault != WM_OK && fault != WM_EAGAIN)
             self->fault = fault; /* the disk is bad: no further effect */
         if (fault != WM_OK)
             break;
-        if (!self->config.keeps_nothing)
-            body_release (self, entry); /* the ledger needs no payload */
+        body_release (self, entry); /* the ledger needs no payload that has an owner */
         entries_push (&self->appended, entries_pop (&self->waiting));
     }
     if (self->disk_full)
@@ -130,17 +178,44 @@ size_t wm_recorder_settle (wm_recorder_t *self)
     return self->appended.count;
 }
 
-/* Carries effects out where nothing is kept. They may append: those wait for the next pass.  */
+static void entry_free (wm_recorder_t *self, entry_t *entry)
+{
+    body_release (self, entry);
+    free (entry);
+}
+
+/* In a broker for clients: keeps what the disk had no room for.  */
+static void write_late (wm_recorder_t *self)
+{
+    if (!self->late.head || self->config.now_ms () < self->retry_ms)
+        return;
+    while (self->late.head && !entry_write (self, self->late.head)) {
+        wm_ledger_apply (self->config.ledger, &self->late.head->record, &self->late.head->place);
+        entry_free (self, entries_pop (&self->late));
+    }
+    self->retry_ms = self->config.now_ms () + wm_times ()->disk_full_ms;
+    if (!self->late.head)
+        fprintf (stderr, "wiremill-broker: the disk has room again: all is kept now\n");
+}
+
+/* Carries effects out where nothing is kept but what stands. They may append: those wait for the
+   next pass.  */
 static void carry_out (wm_recorder_t *self)
 {
     const int64_t now_ms = self->config.now_ms ();
     for (size_t count = self->appended.count; count--;) {
         entry_t *entry = entries_pop (&self->appended);
         self->current = entry;
-        wm_core_durable (self->config.core, &entry->place, now_ms);
+        if (!entry->is_own)
+            wm_core_durable (self->config.core, &entry->place, now_ms);
         self->current = NULL;
-        body_release (self, entry);
-        free (entry);
+        if (entry->is_late) {
+            entries_push (&self->late, entry);
+            continue;
+        }
+        if (entry->place.segment)
+            wm_ledger_apply (self->config.ledger, &entry->record, &entry->place);
+        entry_free (self, entry);
     }
     wm_recorder_settle (self);
 }
@@ -164,7 +239,8 @@ static void commit (wm_recorder_t *self)
         WM_FAILPOINT ("broker-effect");
         entry_t *entry = entries_pop (&self->appended);
         wm_ledger_apply (self->config.ledger, &entry->record, &entry->place);
-        wm_core_durable (self->config.core, &entry->place, now_ms);
+        if (!entry->is_own)
+            wm_core_durable (self->config.core, &entry->place, now_ms);
         free (entry);
     }
     wm_recorder_settle (self);
@@ -210,11 +286,19 @@ void wm_recorder_left (wm_recorder_t *self, const wm_core_worker_t *worker)
 
 size_t wm_recorder_turn (wm_recorder_t *self)
 {
+    write_late (self);
     wm_recorder_settle (self);
     wm_sampler_turn (self->sampler);
     commit (self);
     ledger_commit (self, false);
     return self->appended.count;
+}
+
+void wm_recorder_flush (wm_recorder_t *self)
+{
+    wm_recorder_settle (self);
+    commit (self);
+    ledger_commit (self, true);
 }
 
 void wm_recorder_stop (wm_recorder_t *self, const char *text)
@@ -224,9 +308,7 @@ void wm_recorder_stop (wm_recorder_t *self, const char *text)
     wm_sampler_take (self->sampler);
     if (!self->fault)
         wm_core_stop (self->config.core, text);
-    wm_recorder_settle (self);
-    commit (self); /* stopping may hold batches */
-    ledger_commit (self, true);
+    wm_recorder_flush (self); /* stopping may hold batches */
 }
 
 wm_fault_t wm_recorder_copy (wm_recorder_t *self, bool *is_done, wm_error_t *error)
@@ -271,10 +353,9 @@ void wm_recorder_destroy (wm_recorder_t **self_p)
     if (!self)
         return;
     entry_t *entry;
-    while ((entry = entries_pop (&self->appended)) || (entry = entries_pop (&self->waiting))) {
-        body_release (self, entry);
-        free (entry);
-    }
+    while ((entry = entries_pop (&self->appended)) || (entry = entries_pop (&self->waiting)) ||
+           (entry = entries_pop (&self->late)))
+        entry_free (self, entry);
     wm_sampler_destroy (&self->sampler);
     free (self);
     *self_p = NULL;

@@ -22,7 +22,7 @@ typedef struct {
     void (*hold) (void *context, void *handle);
     void (*release) (void *context, void *handle);
     void *context;
-    bool keeps_nothing;       /* records go nowhere, and their effects are carried out at once */
+    bool keeps_nothing; /* of inputs: effects are carried out at once; only what stands is kept */
     uint64_t epoch;           /* of the journal; for the history */
     int64_t (*unix_s) (void); /* NULL: the clock */
 } wm_recorder_config_t;
@@ -35,8 +35,15 @@ wm_recorder_t *wm_recorder_new (const wm_recorder_config_t *config);
 /* Forgets records that are not durable; no effect of them was carried out.  */
 void wm_recorder_destroy (wm_recorder_t **self_p);
 
-/* Takes a record that the core appends; copies it and holds its body.  */
+/* Takes a record that the core appends; copies it, and holds its body or copies that, too, if it
+   has no handle.  */
 void wm_recorder_append (wm_recorder_t *self, const wm_record_t *record, const wm_payload_t *body);
+
+/* Takes a record that stands and is not the core's; copies it.  */
+void wm_recorder_note (wm_recorder_t *self, const wm_record_t *record);
+
+/* Syncs and reports what was appended, and commits the ledger: after wm_recorder_stop.  */
+void wm_recorder_flush (wm_recorder_t *self);
 
 /* Writes what was appended into the journal. Call it when the core has returned. Returns how many
    records wait for wm_recorder_turn to sync them.  */

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define GO_ON (-1) /* no exit code yet */
 
@@ -42,8 +41,8 @@ static const wm_option_t trust_options[] = {
 
 static const char pause_text[] =
     "  wiremill pause --campaign out/ --why 'the disk is being moved'\n\n"
-    "Workers finish the batches they have, then wait. The broker notes the pause in the\n"
-    "campaign's folder, so it lasts, also over a restart of the broker, until `wiremill resume`.\n";
+    "Workers finish the batches they have, then wait. The broker records the pause in the\n"
+    "campaign's journal: it lasts, also over a restart of the broker, until `wiremill resume`.\n";
 
 static const char drain_text[] =
     "  wiremill drain --campaign out/ --worker node7:4711\n\n"
@@ -156,12 +155,15 @@ static int print_effect (const control_t *self, const json_t *status)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* Whether a broker that has ended left a pause (DIR/paused).  */
+/* Whether a broker that has ended left a pause.  */
 static bool is_paused (const char *campaign)
 {
-    char path[PATH_MAX + 8];
-    snprintf (path, sizeof path, "%s/paused", campaign);
-    return *campaign && access (path, F_OK) == 0;
+    int code;
+    json_t *status =
+        *campaign ? wm_ask_ledger ("resume", "--status", campaign, NULL, &code) : NULL;
+    const bool is = *wm_ask_text (status, "paused") != 0;
+    json_decref (status);
+    return is;
 }
 
 static int control (const wm_args_t *args, const char *order, const char *text)
@@ -199,7 +201,8 @@ static int control (const wm_args_t *args, const char *order, const char *text)
     free (effect);
     if (code != WM_EXIT_OK && *error.text)
         fprintf (stderr, "wiremill %s: %s\n", order, error.text);
-    if (code == WM_EXIT_UNREACHABLE && strcmp (order, "resume") == 0 && is_paused (campaign)) {
+    if (code == WM_EXIT_UNREACHABLE && strcmp (order, "resume") == 0 && !*endpoint &&
+        is_paused (campaign)) {
         fputs ("a pause lasts until wiremill resume reaches a broker; ", stderr);
         wm_command_advise (stderr, campaign, "to start one");
     }

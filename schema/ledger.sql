@@ -148,6 +148,17 @@ CREATE TABLE worker (
     sum INTEGER NOT NULL
 ) STRICT;
 
+-- The records that stand until the next of their type and name (schema/wm_record.h), in the order in which they
+-- came. data: the head of the record, and its place in the journal.
+CREATE TABLE standing (
+    id INTEGER PRIMARY KEY,
+    type INTEGER NOT NULL,
+    name BLOB NOT NULL,
+    text BLOB NOT NULL,
+    data BLOB NOT NULL,
+    UNIQUE (type, name)
+) STRICT;
+
 -- ---- for people: times are UTC, NULL is "not known" --------------------------------------------
 
 -- One row: where the campaign stands. hits are those in outputs; hits_waiting those returned for inputs that

@@ -27,6 +27,7 @@ const char *wm_record_name (uint32_t type)
         [WM_RECORD_FILE_LOST] = "FILE_LOST",
         [WM_RECORD_EPOCH] = "EPOCH",
         [WM_RECORD_DROPPED] = "DROPPED",
+        [WM_RECORD_PAUSE] = "PAUSE",
     };
     return type < WM_RECORD_TYPE_END && names[type] ? names[type] : "?";
 }

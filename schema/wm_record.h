@@ -8,7 +8,7 @@
      CAMPAIGN      digest: the campaign's id; mtime_ns: when it was made (wall clock, for people);
                    text: the pins. The first record of a journal. code 1: the campaign begins again,
                    as another one; no record before this one counts (in none of those a score or an
-                   output was committed).
+                   output was committed), but those of what people decided: PAUSE.
      INPUT         key.input (from 1), key.generation; size, mtime_ns of the file; text: its real
                    path; name: its output's name. Given again for the same input it replaces it
                    (that pins the file of an input that was kicked without knowing it, or that had
@@ -26,10 +26,12 @@
                    text: how many hits have nothing but zeros in their patch, "" for 0.
      FILE_LOST     key.input; text: why. The input is open again, all of it to be scored again
                    (rows that the file at hand can still give are read by the producer).
+   Records that stand until the next of their type and name; each is durable before any record
+   after it is appended:
+     PAUSE         code 1: an operator paused the campaign; text: why. code 0: resumed it.
    The journal's own (never shown to its users):
      EPOCH         first record of an epoch; code: its format (0: as 1), which any release reads
-                   from this head: WM_JOURNAL_FORMAT if a campaign may begin again in it or has
-                   results above WM_RAW_BYTES_MAX, else WM_JOURNAL_PLAIN; size: the epoch before it;
+                   from this head; size: the epoch before it;
                    n_event: up to which sequence that epoch was found complete; n_hit: one more than
                    how many of those stay; 0: unknown.
      DROPPED       a RESULT segment was deleted, all its inputs written; n_event: its epoch; its
@@ -46,12 +48,12 @@
 #include "schema/wm_limits.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define WM_RECORD_MAGIC 0x31524d57u /* "WMR1" */
-#define WM_JOURNAL_FORMAT 2u        /* raised when an older release could not read a journal */
-#define WM_JOURNAL_PLAIN 1u         /* of an epoch in which no campaign begins again */
+#define WM_JOURNAL_FORMAT 3u        /* raised when an older release could not read a journal */
 #define WM_RECORD_HEAD_BYTES 152u
 #define WM_RECORD_TEXT_BYTES_MAX WM_PINS_BYTES_MAX
 #define WM_RECORD_BYTES_MAX                                                                        \
@@ -69,6 +71,7 @@ typedef enum {
     WM_RECORD_FILE_LOST,
     WM_RECORD_EPOCH,
     WM_RECORD_DROPPED,
+    WM_RECORD_PAUSE, /* from here on those that stand */
     WM_RECORD_TYPE_END, /* one past the last */
 } wm_record_type_t;
 
@@ -105,6 +108,12 @@ static_assert (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "records are little-en
 
 /* "CAMPAIGN", "INPUT", ...; "?" for a type that does not exist.  */
 const char *wm_record_name (uint32_t type);
+
+/* Whether records of this type stand until the next of their type and name.  */
+static inline bool wm_record_stands (uint32_t type)
+{
+    return type >= WM_RECORD_PAUSE && type < WM_RECORD_TYPE_END;
+}
 
 /* Zeroes *self and sets its type.  */
 void wm_record_init (wm_record_t *self, wm_record_type_t type);

@@ -1,6 +1,7 @@
 /* wm_campaign.c - takes the lock, refuses folders a ledger cannot live in, opens what is there.  */
 #include "broker/campaign/wm_campaign.h"
 #include "broker/campaign/wm_note.h"
+#include "broker/campaign/wm_old_notes.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_text.h"
@@ -375,10 +376,14 @@ static wm_fault_t begin_again (wm_campaign_t *self, const wm_pins_t *given, wm_e
             return wm_fault (error, WM_EHOST, "cannot remove %.300s/%s: %s", self->dir, measured[i],
                              strerror (errno));
     WM_FAILPOINT ("broker-campaign-before");
-    wm_journal_newest (self->journal);
     self->begins_again = true;
     self->created_ns = 0;
     return WM_OK;
+}
+
+static wm_fault_t record_note (void *argument, wm_record_t *record, wm_error_t *error)
+{
+    return wm_campaign_record (argument, record, error);
 }
 
 wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
@@ -391,8 +396,6 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
         wm_ledger_position (self->ledger, &epoch, &sequence);
         if (wm_journal_epoch (self->journal) > epoch)
             epoch = wm_journal_epoch (self->journal);
-        if (wm_result_bytes (1, given->n_output) > WM_RAW_BYTES_MAX)
-            wm_journal_newest (self->journal); /* records of that size were damaged ones before */
         if (wm_journal_start (self->journal, epoch + 1, error))
             return error->fault;
         self->epoch = epoch + 1;
@@ -404,7 +407,11 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
         self->pins = *given;
         self->created_ns = now.tv_sec * 1000000000ll + now.tv_nsec;
     }
-    return pin (self, error);
+    if (pin (self, error) ||
+        wm_old_notes_read (self->dir, self->ledger, record_note, self, error))
+        return error->fault;
+    wm_old_notes_remove (self->dir);
+    return WM_OK;
 }
 
 /* ---- endpoint.json --------------------------------------------------------------------------- */

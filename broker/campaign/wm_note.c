@@ -55,17 +55,13 @@ char *wm_note_read (const char *dir, const char *name, size_t most, size_t *byte
 
 void wm_notes_read (wm_notes_t *self, const char *dir)
 {
-    *self = (wm_notes_t){ .paused = wm_note_read (dir, "paused", 4096, NULL),
-                          .arithmetic = wm_note_read (dir, "arithmetic", 1u << 16, NULL),
+    *self = (wm_notes_t){ .arithmetic = wm_note_read (dir, "arithmetic", 1u << 16, NULL),
                           .distrusted =
                               wm_note_read (dir, "distrusted", WM_DISTRUSTED_BYTES_MAX, NULL) };
-    if (self->paused)
-        self->paused[strcspn (self->paused, "\n")] = 0;
 }
 
 void wm_notes_free (wm_notes_t *self)
 {
-    free (self->paused);
     free (self->arithmetic);
     free (self->distrusted);
 }

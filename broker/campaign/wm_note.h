@@ -21,7 +21,7 @@ char *wm_note_read (const char *dir, const char *name, size_t most, size_t *byte
 
 /* What a core is restored from; NULL: not there.  */
 typedef struct {
-    char *paused, *arithmetic, *distrusted;
+    char *arithmetic, *distrusted;
 } wm_notes_t;
 void wm_notes_read (wm_notes_t *self, const char *dir);
 void wm_notes_free (wm_notes_t *self);

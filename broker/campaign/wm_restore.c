@@ -23,6 +23,12 @@ static void load_batch (void *argument, const wm_ledger_batch_t *batch)
     self->failed |= wm_core_restore_batch (self->core, batch, signature) != 0;
 }
 
+static void load_standing (void *argument, const wm_record_t *record, const wm_place_t *place)
+{
+    restore_t *self = argument;
+    wm_core_restore_standing (self->core, record, place);
+}
+
 static void load_counter (void *argument, const char *name, uint64_t value)
 {
     restore_t *self = argument;
@@ -35,7 +41,8 @@ wm_fault_t wm_restore (wm_core_t *core, wm_ledger_t *ledger, wm_journal_t *journ
     restore_t self = { .core = core, .ledger = ledger };
     const wm_ledger_load_t to = { .input = load_input,
                                   .batch = load_batch,
-                                  .counter = load_counter };
+                                  .counter = load_counter,
+                                  .standing = load_standing };
     const wm_fault_t fault = wm_ledger_load (ledger, journal, &to, &self, n_gone, error);
     if (fault == WM_OK && self.failed)
         return wm_fault (error, WM_EHOST, "no memory for the inputs and batches of the campaign");

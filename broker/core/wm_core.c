@@ -38,7 +38,9 @@ static void pump (wm_core_t *self)
 
 static void pending_effect (wm_core_t *self, const pending_t *pending, const wm_place_t *place)
 {
-    if (pending->type == WM_RECORD_RESULT ||
+    if (wm_record_stands (pending->type))
+        wm_core_standing_durable (self, pending, place);
+    else if (pending->type == WM_RECORD_RESULT ||
         (pending->type == WM_RECORD_HELD && pending->key.batch != WM_ALL))
         wm_core_batch_durable (self, pending, place);
     else
@@ -282,8 +284,6 @@ wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *si
         wm_core_destroy (&self);
         return NULL;
     }
-    self->paused = config->paused != NULL;
-    snprintf (self->why, sizeof self->why, "%s", config->paused ? config->paused : "");
     memcpy (self->pins, config->pins, config->pins_bytes);
     self->pins[config->pins_bytes] = 0;
     self->config.pins = self->pins;

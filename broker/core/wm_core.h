@@ -16,12 +16,15 @@
        any of these --KICK of its input--> forgotten; messages of an older generation are ignored
 
    An effect (RESULT_ACK, EVENT_DONE, ACK, INPUT_ACK of a new input) is sent only from
-   wm_core_durable, after the record it rests on.
+   wm_core_durable, after the record it rests on. What is to outlive the broker and is of no input
+   (that an operator paused the campaign) is a record that stands (wm_record_stands): the core
+   acts on it at once, and a core that is made later is given it back.
 
    A broker for clients (for_clients) keeps nothing of its inputs. An input is what one producer
    session sends; it begins with INPUT and ends with the session, without a record. Its batches go
    through the same states, but a result is sent (RESULTS) as soon as it is here, and the event is
    forgotten when all of its batches are answered. The recorder carries their effects out at once.
+   Records that stand are kept, but they wait for no room: then their place is 0 in wm_core_durable.
 
    Memory that cannot be had, in all of broker/:
      - a message that needs it is refused with BUSY, or its peer is disconnected: it tries again;
@@ -79,9 +82,6 @@ typedef struct {
                    const wm_place_t *place);
     /* Sends MODEL: the piece of the .wmm from this offset.  */
     void (*model) (void *context, uint32_t session, uint64_t offset);
-    /* Notes for the next broker that an operator paused the campaign, and why, or resumed it
-       (NULL). 0: durable; -1: it cannot be noted now.  */
-    int (*pause) (void *context, const char *why);
     /* Keeps a file of this name in the campaign's folder. 0: durable; -1: not now.  */
     int (*keep) (void *context, const char *name, const wm_payload_t *body);
     /* Sends TRIAL: its payload is `table`, a NUL, and the sample that was kept. -1: it is not
@@ -123,7 +123,6 @@ typedef struct {
     uint32_t peers_max;
     uint32_t stray_max;     /* results of events not announced, in all; 0: WM_STRAY_ALL_MAX */
     const char *shape;      /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
-    const char *paused;     /* why an operator paused it before; NULL: not paused; copied */
     const char *arithmetic; /* the file "arithmetic" that was kept; NULL: none; read at once */
     bool measures;          /* split or fast: workers measure their kernels on a sample */
     bool has_sample;        /* the file "sample" is there */
@@ -147,6 +146,10 @@ void wm_core_destroy (wm_core_t **self_p);
 int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
 int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *batch, const char *signature);
 void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value);
+
+/* A record that stands (wm_record_stands), and its place; one that is not the core's is ignored.  */
+void wm_core_restore_standing (wm_core_t *self, const wm_record_t *record,
+                               const wm_place_t *place);
 
 /* Returns what is known of input `id`, from 1 on; false: there are no more. Strings are lent.  */
 typedef struct {

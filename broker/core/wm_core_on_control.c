@@ -17,16 +17,34 @@ static void answer (wm_core_t *self, session_t *session)
     wm_core_send (self, session, &ack, NULL);
 }
 
-/* Notes the pause (why; NULL: its end) on disk, then answers.  */
-static void note_pause (wm_core_t *self, session_t *session, const wm_msg_t *msg, const char *why)
+static void refuse_unkept (wm_core_t *self, session_t *session, const char *what)
 {
-    if (self->sink.pause (self->sink.context, why))
-        wm_core_refuse (self, session, WM_REASON_BUSY,
-                        "%sd, but the campaign's disk cannot note it: a restarted broker will not "
-                        "know",
-                        msg->name);
-    else
+    wm_core_refuse (self, session, WM_REASON_BUSY,
+                    "%s, but the campaign's disk is full: a broker that is started before it has "
+                    "room will not know",
+                    what);
+}
+
+/* Answers an operator whose order is durable.  */
+void wm_core_standing_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place)
+{
+    session_t *session = wm_core_session_find (self, pending->session);
+    if (session && session->state == SESSION_LIVE && place->segment)
         answer (self, session);
+    else if (session && session->state == SESSION_LIVE)
+        refuse_unkept (self, session, "done");
+}
+
+/* Records that the campaign is paused, or is not any more. Answered when that is durable.  */
+static void record_pause (wm_core_t *self, session_t *session)
+{
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_PAUSE);
+    record.code = self->paused;
+    wm_record_text (&record, self->paused ? self->why : "");
+    wm_core_append (self, &record, NULL, session, 0);
+    if (self->disk_full)
+        refuse_unkept (self, session, self->paused ? "paused" : "resumed");
 }
 
 static void pause_campaign (wm_core_t *self, session_t *session, const wm_msg_t *msg)
@@ -35,14 +53,15 @@ static void pause_campaign (wm_core_t *self, session_t *session, const wm_msg_t 
     snprintf (why, sizeof why, "by %s%s%.150s", session->label, *msg->text ? ": " : "", msg->text);
     if (!self->paused || *msg->text) /* a pause without a reason keeps the reason there is */
         wm_core_pause (self, why);
-    note_pause (self, session, msg, self->why);
+    record_pause (self, session);
 }
 
 static void resume_campaign (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
     self->paused = self->draining = false;
     self->n_tripped = 0;
-    note_pause (self, session, msg, NULL);
+    (void) msg;
+    record_pause (self, session);
 }
 
 /* Drains the worker of this label, or all of them and those that connect later.  */

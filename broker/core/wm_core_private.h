@@ -472,10 +472,12 @@ static inline wm_role_t wm_core_session_role (const session_t *session)
 /* Prints the table: a line for each message and role.  */
 void wm_core_messages_print (char *text, size_t bytes);
 
-/* ---- wm_core_on_input.c, wm_core_on_event.c: effects of durable records ---------------------- */
+/* ---- effects of durable records: wm_core_on_input.c, _on_event.c, _on_control.c -------------- */
 
 void wm_core_input_durable (wm_core_t *self, const pending_t *pending);
 void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place);
+/* place->segment 0: a broker for clients goes on without a disk, and keeps the record later.  */
+void wm_core_standing_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place);
 
 /* ---- wm_core_arithmetic.c -------------------------------------------------------------------- */
 

@@ -96,6 +96,16 @@ int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *row, const 
     return 0;
 }
 
+void wm_core_restore_standing (wm_core_t *self, const wm_record_t *record, const wm_place_t *place)
+{
+    (void) place;
+    if (record->type != WM_RECORD_PAUSE)
+        return;
+    self->paused = record->code;
+    snprintf (self->why, sizeof self->why, "%.*s", (int) record->text_bytes,
+              record->text_bytes ? record->text : "");
+}
+
 void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what)
 {
     input_t *input = wm_core_input_find (self, id);

@@ -467,18 +467,13 @@ void wm_journal_sync (wm_journal_t *self)
     self->durable = self->sequence;
 }
 
-void wm_journal_newest (wm_journal_t *self)
-{
-    self->newest = true;
-}
-
 wm_fault_t wm_journal_start (wm_journal_t *self, uint64_t epoch, wm_error_t *error)
 {
     assert (self->epoch == 0 && epoch > self->epoch_max);
     self->epoch = epoch;
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_EPOCH);
-    record.code = self->newest ? WM_JOURNAL_FORMAT : WM_JOURNAL_PLAIN;
+    record.code = WM_JOURNAL_FORMAT;
     record.size = (int64_t) self->epoch_max;
     record.n_event = self->complete;
     record.n_hit = self->complete_kept;

@@ -95,10 +95,6 @@ wm_fault_t wm_journal_replay (wm_journal_t *self, uint64_t epoch, uint64_t seque
    again later.  */
 wm_fault_t wm_journal_start (wm_journal_t *self, uint64_t epoch, wm_error_t *error);
 
-/* Before wm_journal_start: that epoch has the newest format, which an older release refuses: a
-   campaign begins again in it, or its results may be larger than such a release reads.  */
-void wm_journal_newest (wm_journal_t *self);
-
 /* Appends a record, whose epoch, sequence and durable are set here; *place is where (may be
    NULL). WM_EAGAIN: disk full, nothing happened, try again later. WM_EHOST: the disk refused
    otherwise, or a part is over its limit; nothing happened either. A RESULT marks its segment as

@@ -32,7 +32,6 @@ struct wm_journal_t {
     segment_t *held;      /* the one wm_journal_hold found last */
     uint64_t epoch_max;   /* that ever opened a segment */
     uint64_t epoch;       /* being written; 0 until wm_journal_start */
-    bool newest;          /* format, in the epoch that starts next */
     uint32_t number;      /* of the last segment of this epoch */
     uint64_t sequence, durable, n_kept;
     uint64_t complete;      /* up to where epoch_max was found complete by replay */

@@ -163,6 +163,10 @@ static int verify (wm_ledger_t *self)
     if (code == SQLITE_OK)
         code = read_table (self, "SELECT name, value, sum FROM counter", take_counter, &n);
     if (code == SQLITE_OK)
+        code = read_table (self, WM_LEDGER_STANDING, wm_ledger_take_standing, &n);
+    if (code == SQLITE_OK && wm_ledger_misses_standing (self))
+        return SQLITE_CORRUPT;
+    if (code == SQLITE_OK)
         code = read_table (self, WM_LEDGER_MINUTES " ORDER BY begin_s", wm_ledger_take_minute, &n);
     if (code == SQLITE_OK)
         code = read_table (self, WM_LEDGER_SPANS, wm_ledger_take_span, &n);
@@ -243,7 +247,7 @@ static void clear (wm_ledger_t *self)
     self->pins = NULL;
     for (size_t i = 0; i < self->n_signature; i++)
         free (self->signature[i]);
-    self->n_signature = self->n_signature_stored = self->n_counter = 0;
+    self->n_signature = self->n_signature_stored = self->n_counter = self->n_standing = 0;
     self->position = (position_row_t){ 0 };
 }
 
@@ -463,8 +467,11 @@ wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_le
         to->campaign (argument, &campaign);
     }
     for (size_t i = 0; to->counter && i < self->n_counter; i++)
-        to->counter (argument, self->counter[i].name, self->counter[i].value);
-    int code = to->input ? load_inputs (self, to, argument) : SQLITE_DONE;
+        if (strcmp (self->counter[i].name, WM_LEDGER_ROWS) != 0)
+            to->counter (argument, self->counter[i].name, self->counter[i].value);
+    int code = to->standing ? wm_ledger_load_standing (self, to, argument) : SQLITE_DONE;
+    if (code == SQLITE_DONE && to->input)
+        code = load_inputs (self, to, argument);
     if (code == SQLITE_DONE && (to->batch || journal))
         code = load_batches (self, journal, to, argument, &gone);
     if (n_gone)

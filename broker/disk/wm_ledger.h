@@ -86,13 +86,15 @@ typedef struct {
     size_t pins_bytes;
 } wm_ledger_campaign_t;
 
-/* Called in this order: campaign (if there is one), counters, inputs by id, batches of inputs that
-   are open, by key. Any may be NULL.  */
+/* Called in this order: campaign (if there is one), counters, records that stand (without their
+   payloads; name and text are not terminated), inputs by id, batches of inputs that are open, by
+   key. Any may be NULL. What they point to is lent for the call.  */
 typedef struct {
     void (*campaign) (void *argument, const wm_ledger_campaign_t *campaign);
     void (*input) (void *argument, const wm_ledger_input_t *input);
     void (*batch) (void *argument, const wm_ledger_batch_t *batch);
     void (*counter) (void *argument, const char *name, uint64_t value);
+    void (*standing) (void *argument, const wm_record_t *record, const wm_place_t *place);
 } wm_ledger_load_t;
 
 /* Reads everything committed. Each returned batch is held in `journal` (wm_journal_hold); one whose
@@ -100,6 +102,9 @@ typedef struct {
    (readers of a stopped campaign); n_gone too.  */
 wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_ledger_load_t *to,
                            void *argument, uint64_t *n_gone, wm_error_t *error);
+
+/* Whether a record of this type and name stands, as of the last commit.  */
+bool wm_ledger_has_standing (wm_ledger_t *self, const wm_record_t *record);
 
 /* Returns an engine signature; "" for an id that does not exist. Lent for the life of the ledger.
  */

@@ -10,6 +10,8 @@
                    its state; its batch rows are deleted
      FILE_WRITTEN  its state and totals; its batch rows are deleted
      FILE_LOST     the input is open again, without batches
+     those that stand
+                   a row in standing; it replaces that of the same type and name
    Records of an older generation than their input's are ignored: they were appended while KICK was
    not durable. A record of a newer generation shows that a KICK was lost to damage: the KICK's
    effect is applied first, and the next INPUT pins the file. Records of an input that the ledger
@@ -48,6 +50,10 @@ static const char *const sql[SQL_END] = {
         WM_ROW_MINUTE) ") VALUES (" WM_ROW_MARKS (WM_ROW_MINUTE) ")",
     [SQL_PUT_SPAN] = "INSERT OR REPLACE INTO worker (" WM_ROW_NAMES (
         WM_ROW_WORKER) ", label, device, why) VALUES (" WM_ROW_MARKS (WM_ROW_WORKER) ", ?, ?, ?)",
+    [SQL_PUT_STANDING] =
+        "INSERT OR REPLACE INTO standing (type, name, text, data) VALUES (?1, ?2, ?3, ?4)",
+    [SQL_HAS_STANDING] = "SELECT 1 FROM standing WHERE type = ?1 AND name = ?2",
+    [SQL_COUNT_STANDING] = "SELECT count (*) FROM standing",
 };
 
 int wm_ledger_prepare (wm_ledger_t *self)
@@ -205,6 +211,7 @@ static int delete_all (wm_ledger_t *self)
         if (wm_ledger_is_of_history (self->counter[i].name))
             self->counter[n_left++] = self->counter[i];
     self->n_counter = n_left;
+    self->is_standing_changed = true; /* they are counted again */
     self->position.n_batch = self->position.n_input = 0;
     return code;
 }
@@ -312,10 +319,20 @@ static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row
     return code == SQLITE_OK && is_of_batch (record) ? put_batch (self, pending) : code;
 }
 
+static int put_standing (wm_ledger_t *self, const pending_t *pending)
+{
+    wm_record_t record = pending->record;
+    record.text = self->pool + pending->text;
+    record.name = self->pool + pending->name;
+    return wm_ledger_put_standing (self, &record, &pending->place);
+}
+
 static int carry_out (wm_ledger_t *self, const pending_t *pending)
 {
     if (pending->record.type == WM_RECORD_CAMPAIGN)
         return new_campaign (self, pending);
+    if (wm_record_stands (pending->record.type))
+        return put_standing (self, pending);
     sqlite3_stmt *get = self->statement[SQL_GET_INPUT];
     sqlite3_bind_int64 (get, 1, pending->record.key.input);
     input_row_t row = { 0 };
@@ -386,6 +403,8 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
     if (code == SQLITE_OK)
         code = put_signatures (self);
     if (code == SQLITE_OK)
+        code = wm_ledger_count_standing (self);
+    if (code == SQLITE_OK)
         code = put_counters (self);
     if (code == SQLITE_OK && self->n_pending)
         code = put_position (self);
@@ -403,6 +422,7 @@ wm_fault_t wm_ledger_commit (wm_ledger_t *self, wm_error_t *error)
     }
     wm_ledger_history_committed (self);
     self->n_signature_stored = self->n_signature;
+    self->is_standing_changed = false;
     self->n_pending = 0;
     self->pool_bytes = 0;
     return WM_OK;

@@ -9,7 +9,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Of schema/ledger.sql. 2: counter; 3: minute, worker; 4: columns instead of structs, views.  */
+/* Of schema/ledger.sql. 2: counter; 3: minute, worker; 4: columns instead of structs, views;
+   standing.  */
 #define WM_LEDGER_SCHEMA 4
 
 typedef enum {
@@ -28,6 +29,9 @@ typedef enum {
     SQL_GET_MINUTE,
     SQL_PUT_MINUTE,
     SQL_PUT_SPAN,
+    SQL_PUT_STANDING,
+    SQL_COUNT_STANDING,
+    SQL_HAS_STANDING,
     SQL_END,
 } sql_t;
 
@@ -71,6 +75,8 @@ struct wm_ledger_t {
     size_t n_signature, n_signature_stored;
     counter_t counter[WM_LEDGER_COUNTERS_MAX];
     size_t n_counter;
+    size_t n_standing;        /* rows, when it was opened */
+    bool is_standing_changed; /* since the last commit */
     history_t history;
     char set_aside[PATH_MAX + 200]; /* wm_ledger_set_aside */
     pending_t *pending;
@@ -123,6 +129,24 @@ int wm_ledger_run (wm_ledger_t *self, sql_t which);
 /* Makes room for `more` items after `n`. Without memory the process ends: a restart loses nothing.
  */
 void *wm_ledger_grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes);
+
+/* ---- wm_ledger_standing.c -------------------------------------------------------------------- */
+
+#define WM_LEDGER_ROWS "standing" /* a counter of the ledger's own: rows of that table */
+#define WM_LEDGER_STANDING "SELECT type, name, text, data FROM standing ORDER BY id"
+
+/* Takes and counts the current row of a statement that selects as above; false if it is damaged.
+ */
+bool wm_ledger_take_standing (wm_ledger_t *self, sqlite3_stmt *statement);
+/* Whether there were other rows when it was opened than the last commit left.  */
+bool wm_ledger_misses_standing (const wm_ledger_t *self);
+
+/* Puts a record that stands, and counts them all before the commit; SQLite codes.  */
+int wm_ledger_put_standing (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place);
+int wm_ledger_count_standing (wm_ledger_t *self);
+
+/* Shows all to to->standing; SQLITE_DONE, or as wm_ledger_load.  */
+int wm_ledger_load_standing (wm_ledger_t *self, const wm_ledger_load_t *to, void *argument);
 
 /* ---- wm_ledger_history.c --------------------------------------------------------------------- */
 

@@ -16,6 +16,14 @@ state () { "$bin/wiremill" status "$out" >"$work/said" 2>&1; says "$1"; }
 serve
 dry () { keep "$bin/wiremill" pause --broker "$endpoint" --dry-run && says "would be paused" && state "out +idle"; }
 ok "a dry run changes nothing" dry
+ends () { kill -9 $broker; wait $broker 2>/dev/null; }
+ends
+not_paused ()
+{
+    exits 4 keep "$bin/wiremill" resume "$out" && says "none is running" && ! grep -q "a pause lasts" "$work/said"
+}
+ok "where nothing is paused resume does not speak of a pause" not_paused
+serve
 paused () { keep "$bin/wiremill" pause "$out" --why lunch && state "paused: by .*: lunch"; }
 ok "pause is noted and shown" paused
 paused_twice ()
@@ -24,8 +32,7 @@ paused_twice ()
         state "paused: by .*: lunch"
 }
 ok "paused once more, by somebody without a reason, it keeps the first" paused_twice
-kill -9 $broker
-wait $broker 2>/dev/null
+ends
 ok "status without a broker knows it" state "paused: by .*: lunch"
 by_hand ()
 {
@@ -34,14 +41,6 @@ by_hand ()
         says "wiremill broker --model .* --listen $endpoint$" && says "wiremill produce --broker $endpoint --input"
 }
 ok "resume names the commands that were used, by hand" by_hand
-
-mv "$out$beside/paused" "$work/paused"
-not_paused ()
-{
-    exits 4 keep "$bin/wiremill" resume "$out" && says "none is running" && ! grep -q "a pause lasts" "$work/said"
-}
-ok "where nothing is paused it does not speak of a pause" not_paused
-mv "$work/paused" "$out$beside/paused"
 
 run ()
 {

@@ -139,7 +139,8 @@ static void on_append (void *context, const wm_record_t *record, const wm_payloa
 {
     (void) context;
     const wm_key_t key = record->key;
-    FUZZ_CHECK ((body != NULL) == (record->type == WM_RECORD_RESULT));
+    FUZZ_CHECK (wm_record_stands (record->type) ||
+                (body != NULL) == (record->type == WM_RECORD_RESULT));
     if (n_waiting == waiting_max) {
         waiting_max = waiting_max ? 2 * waiting_max : 64;
         waiting = realloc (waiting, waiting_max * sizeof *waiting);
@@ -171,12 +172,6 @@ static void on_offset (void *context, uint32_t session, uint64_t offset)
 {
     (void) context, (void) offset;
     FUZZ_CHECK (slot_of (session));
-}
-
-static int on_pause (void *context, const char *why)
-{
-    (void) context, (void) why;
-    return no_disk ? -1 : 0;
 }
 
 static int on_keep (void *context, const char *name, const wm_payload_t *body)
@@ -539,7 +534,6 @@ static void core_begin (uint8_t how)
                                       .budget_bytes = BUDGET_BYTES,
                                       .peers_max = how & 1 ? SLOTS : 3,
                                       .stray_max = 4,
-                                      .paused = how & 2 ? "by me" : NULL,
                                       .measures = how & 4,
                                       .has_sample = how & 8,
                                       .mixed = how & 16,
@@ -556,7 +550,6 @@ static void core_begin (uint8_t how)
                                   .append = on_append,
                                   .fetch = on_fetch,
                                   .model = on_offset,
-                                  .pause = on_pause,
                                   .keep = on_keep,
                                   .sample = on_sample,
                                   .status = on_status,
@@ -567,6 +560,11 @@ static void core_begin (uint8_t how)
                                   .log = on_log };
     core = wm_core_new (&config, &sink);
     FUZZ_CHECK (core);
+    wm_record_t pause;
+    wm_record_init (&pause, WM_RECORD_PAUSE);
+    pause.code = how >> 1 & 1;
+    wm_record_text (&pause, "by me");
+    wm_core_restore_standing (core, &pause, &(wm_place_t){ 0 });
 }
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)

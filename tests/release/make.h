@@ -154,6 +154,19 @@ static void make_history (void)
 #endif
 }
 
+/* Records that stand; those of one name replace each other.  */
+static void make_pause (const char *why)
+{
+#ifdef WM_LEDGER_ROW_H /* from schema 4 on */
+    wm_record_t record = make_record (WM_RECORD_PAUSE, 0, 0, 0, 0);
+    record.code = *why != 0;
+    wm_record_text (&record, why);
+    make_append (&record);
+#else
+    (void) why;
+#endif
+}
+
 /* Two epochs, something of everything, and records that the ledger has not seen.  */
 static void make_campaign (const char *dir)
 {
@@ -177,6 +190,7 @@ static void make_campaign (const char *dir)
     record.code = 5;
     wm_record_text (&record, "truncated file");
     make_append (&record); /* held */
+    make_pause ("by an operator: lunch");
     make_stop (1);
     make_epoch (dir, 2);
     make_result (4, 0, 0, 0);
@@ -191,6 +205,8 @@ static void make_campaign (const char *dir)
     make_result (2, 0, 1, 0);
     make_result (5, 1, 1, 0);
     make_end (6);
+    make_pause ("");
+    make_pause ("by an operator: dinner");
     make_stop (0);
 }
 

@@ -294,7 +294,7 @@ static void calm_begin (void)
     sim.calm = true;
     sim.faults = (faults_t){ .late_ms = 300 };
     broker_control ("resume", "");
-    sim.paused = sim.paused_promised = false; /* without a broker there is nothing to resume */
+    sim.paused_promised = false; /* where no broker was there, resume_in_calm asks the next */
     sim_disk_full (false);
     sim_disk_power (UINT64_MAX);
     for (uint32_t i = 0; i < PEERS; i++) {

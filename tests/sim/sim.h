@@ -71,6 +71,8 @@ typedef enum {
     BUG_ROT_ANSWERED,
     BUG_NO_COPIES,
     BUG_PAUSE_FORGOTTEN,
+    BUG_PAUSE_UNAPPLIED,
+    BUG_PAUSE_AGAIN,
     BUG_KICK_FORGOTTEN,
     BUG_BREAKER_STUCK,
     BUG_LEDGER_EMPTY,
@@ -310,6 +312,19 @@ typedef enum {
     CLIENTS,   /* a broker for clients */
 } kind_t;
 
+/* Records that stand: how many the journal has, and what the last says; how many it must have.  */
+typedef struct {
+    uint32_t n_pause, promised_pause;
+    bool paused;
+} standing_t;
+
+/* Whose order is not answered yet.  */
+typedef struct {
+    uint32_t session; /* 0: none */
+    bool pauses, is_answered;
+    uint32_t n_pause; /* with that of its order */
+} operator_t;
+
 typedef struct {
     uint64_t seed, random;
     bug_t bug;
@@ -328,8 +343,8 @@ typedef struct {
     uint64_t blames; /* what may be blamed, since the broker's start */
     uint64_t held_bytes;
     bool is_ordered;      /* an operator's word is being carried out */
-    bool paused;          /* the note on its disk */
     bool paused_promised; /* acknowledged to an operator */
+    standing_t standing;
     bool reuses;        /* clients give numbers of answered requests to others: what workers report
                              of the one (NACK names no bytes) may be blamed on the other */
     bool unserved;      /* a batch with a turn left it otherwise: a worker had it already */
@@ -349,6 +364,18 @@ extern sim_t sim;
 
 /* Runs one seed. false: it broke, sim.failure explains it.  */
 bool sim_run (uint64_t seed, bug_t bug, kind_t kind, bool story);
+
+/* ---- sim_standing.c -------------------------------------------------------------------------- */
+
+/* The journal is read from its begin: a record of it, or one that is appended later; its end.  */
+void standing_begin (void);
+void standing_note (const wm_record_t *record);
+void standing_end (void);
+/* A core that has just been restored.  */
+void standing_restored (const wm_core_t *core);
+/* An operator has ordered a pause or its end; was acknowledged.  */
+void standing_ordered (operator_t *operator, bool pauses);
+void standing_acked (const operator_t *operator);
 
 /* ---- sim_bus.c ------------------------------------------------------------------------------- */
 

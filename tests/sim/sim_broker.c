@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #define GROUP_RECORDS 256
+#define OPERATORS 8 /* that wait for an answer */
 #define TICK_MS 250
 
 typedef struct {
@@ -25,6 +26,7 @@ typedef struct {
     bool fetch_failed;
     wm_key_t fetch_key;
     uint32_t fetch_session;
+    operator_t operator[OPERATORS];
 } broker_t;
 
 static broker_t broker;
@@ -144,6 +146,15 @@ void broker_transmit (link_t *link, const wm_msg_t *msg, const wm_payload_t *pay
     link_send (link, false, msg, data, data_bytes, bytes);
 }
 
+/* 0: a place for one more.  */
+static operator_t *operator_of (uint32_t session)
+{
+    for (size_t i = 0; i < OPERATORS; i++)
+        if (broker.operator[i].session == session)
+            return &broker.operator[i];
+    return NULL;
+}
+
 static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
                      const wm_payload_t *payload)
 {
@@ -151,12 +162,20 @@ static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
     link_t *link = link_of_session (session);
     if (link && !bug_sends (link, msg, payload))
         broker_transmit (link, msg, payload);
+    operator_t *operator = operator_of (session);
+    if (operator && msg->type == WM_MSG_ACK) {
+        standing_acked (operator);
+        operator->is_answered = true;
+    }
 }
 
 static void on_drop (void *context, uint32_t session)
 {
     (void) context;
     link_t *link = link_of_session (session);
+    operator_t *operator = operator_of (session);
+    if (operator)
+        operator->session = 0;
     if (!link)
         return;
     if (broker.core && broker.up)
@@ -180,14 +199,6 @@ static void on_model (void *context, uint32_t session, uint64_t offset)
 static void on_status (void *context, uint32_t session)
 {
     (void) context, (void) session;
-}
-
-static int on_pause (void *context, const char *why)
-{
-    (void) context;
-    if (sim.bug != BUG_PAUSE_FORGOTTEN)
-        sim.paused = why != NULL;
-    return 0;
 }
 
 static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
@@ -239,6 +250,9 @@ static void settle (void)
         broker.fetch_failed = false;
         wm_core_damaged (broker.core, broker.fetch_key, broker.fetch_session, sim.now_ms);
     }
+    for (size_t i = 0; i < OPERATORS; i++)
+        if (broker.operator[i].session && broker.operator[i].is_answered)
+            wm_core_closed (broker.core, broker.operator[i].session, sim.now_ms);
     broker.n_appended = wm_recorder_settle (broker.recorder);
     if (!is_dead ())
         check_core (broker.core);
@@ -501,7 +515,6 @@ static wm_fault_t core_begin (wm_error_t *error)
                                       .peers_max = WM_PEERS_MAX,
                                       .stray_max = sim.seed % 2 ? 2 : 0, /* some wait for it */
                                       .for_clients = sim.kind == CLIENTS,
-                                      .paused = sim.paused ? "it was" : NULL,
                                       .check_share = sim.check_share,
                                       .check_key = { (uint8_t) sim.seed },
                                       .epoch = broker.campaign.epoch,
@@ -513,7 +526,6 @@ static wm_fault_t core_begin (wm_error_t *error)
                                   .append = on_append,
                                   .fetch = on_fetch,
                                   .model = on_model,
-                                  .pause = on_pause,
                                   .status = on_status,
                                   .left = on_left,
                                   .drop = on_drop,
@@ -622,6 +634,11 @@ void broker_control (const char *word, const char *text)
 {
     if (!broker.up)
         return;
+    in_process = true;
+    if (setjmp (end_of_process)) {
+        end (sim_disk_is_gone () || chance (500), "an fsync failed");
+        return;
+    }
     log_event ("operator", "%s %s", word, text);
     if (strcmp (word, "resume") == 0)
         sim.paused_promised = false;
@@ -636,13 +653,20 @@ void broker_control (const char *word, const char *text)
     wm_msg_init (&msg, WM_MSG_CONTROL);
     snprintf (msg.name, sizeof msg.name, "%s", word);
     snprintf (msg.text, sizeof msg.text, "%s", text);
+    operator_t *operator = operator_of (0);
+    const bool pauses = strcmp (word, "pause") == 0;
+    const bool waits = operator && (pauses || strcmp (word, "resume") == 0);
+    if (waits)
+        *operator = (operator_t){ .session = session };
     sim.is_ordered = true;
     wm_core_message (broker.core, session, &msg, NULL, sim.now_ms);
     sim.is_ordered = false;
-    wm_core_closed (broker.core, session, sim.now_ms);
-    if (strcmp (word, "pause") == 0)
-        sim.paused_promised = true;
+    if (waits)
+        standing_ordered (operator, pauses);
+    else
+        wm_core_closed (broker.core, session, sim.now_ms);
     settle ();
+    in_process = false;
 }
 
 void broker_stall (int64_t ms)

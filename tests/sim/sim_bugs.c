@@ -46,7 +46,9 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_LOSS_UNNOTICED] = { "loss-unnoticed", "a message that the link dropped is not missed" },
     [BUG_ROT_ANSWERED] = { "rot-answered", "a result that rotted on the disk is answered" },
     [BUG_NO_COPIES] = { "no-copies", "no copy of what a stopped worker holds" },
-    [BUG_PAUSE_FORGOTTEN] = { "pause-forgotten", "a restarted broker does not know of a pause" },
+    [BUG_PAUSE_FORGOTTEN] = { "pause-forgotten", "PAUSE never enters the journal" },
+    [BUG_PAUSE_UNAPPLIED] = { "pause-unapplied", "a replay passes PAUSE over" },
+    [BUG_PAUSE_AGAIN] = { "pause-again", "after each PAUSE the first one is applied again" },
     [BUG_KICK_FORGOTTEN] = { "kick-forgotten", "KICK never enters the journal" },
     [BUG_BREAKER_STUCK] = { "breaker-stuck", "a worker that fails and fails gets more" },
     [BUG_LEDGER_EMPTY] = { "ledger-empty",
@@ -127,12 +129,33 @@ static bool has (bug_t bug)
     return sim.bug == bug && broker_is_up ();
 }
 
+/* What happens to records that stand.  */
+typedef enum { NOTHING, FORGOTTEN, UNAPPLIED, AGAIN } standing_bug_t;
+
+static standing_bug_t bug_of (const wm_record_t *record)
+{
+    static const struct {
+        wm_record_type_t type;
+        bug_t bug;
+        standing_bug_t what;
+    } rows[] = {
+        { WM_RECORD_PAUSE, BUG_PAUSE_FORGOTTEN, FORGOTTEN },
+        { WM_RECORD_PAUSE, BUG_PAUSE_UNAPPLIED, UNAPPLIED },
+        { WM_RECORD_PAUSE, BUG_PAUSE_AGAIN, AGAIN },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].bug == sim.bug && rows[i].type == record->type)
+            return rows[i].what;
+    return NOTHING;
+}
+
 wm_fault_t __wrap_wm_journal_append (wm_journal_t *self, wm_record_t *record, wm_place_t *place,
                                      wm_error_t *error)
 {
     if ((has (BUG_RECORD_FORGOTTEN) && record->type == WM_RECORD_RESULT && nth (8)) ||
         (has (BUG_HELD_FORGOTTEN) && record->type == WM_RECORD_HELD) ||
-        (has (BUG_KICK_FORGOTTEN) && record->type == WM_RECORD_KICK))
+        (has (BUG_KICK_FORGOTTEN) && record->type == WM_RECORD_KICK) ||
+        (broker_is_up () && bug_of (record) == FORGOTTEN))
         return WM_OK;
     wm_fault_t fault = __real_wm_journal_append (self, record, place, error);
     if (fault == WM_OK && has (BUG_LEDGER_AHEAD))
@@ -164,10 +187,33 @@ wm_fault_t __wrap_wm_journal_read (wm_journal_t *self, const wm_place_t *place, 
     return WM_OK;
 }
 
+/* Applies the first record of this type of the seed again, as if it was this one.  */
+static void apply_first (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place)
+{
+    static wm_record_t first;
+    static char text[256], name[256];
+    static uint8_t payload[4096];
+    static uint64_t seed;
+    if (seed != sim.seed) {
+        seed = sim.seed;
+        first = *record;
+        first.text = memcpy (text, record->text_bytes ? record->text : "", record->text_bytes);
+        first.name = memcpy (name, record->name_bytes ? record->name : "", record->name_bytes);
+        if (record->payload && record->payload_bytes <= sizeof payload)
+            first.payload = memcpy (payload, record->payload, record->payload_bytes);
+    }
+    first.epoch = record->epoch;
+    first.sequence = record->sequence;
+    __real_wm_ledger_apply (self, &first, place);
+}
+
 void __wrap_wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place)
 {
-    if (!has (BUG_LEDGER_AHEAD))
-        __real_wm_ledger_apply (self, record, place);
+    if (has (BUG_LEDGER_AHEAD) || bug_of (record) == UNAPPLIED)
+        return;
+    __real_wm_ledger_apply (self, record, place);
+    if (bug_of (record) == AGAIN)
+        apply_first (self, record, place);
 }
 
 /* Whether a ledger of this age is taken as it is.  */

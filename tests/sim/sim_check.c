@@ -93,11 +93,14 @@ size_t truth_result (const uint8_t digest[16], uint32_t n_hit, uint32_t signatur
 /* ---- the journal at a start ------------------------------------------------------------------ */
 
 static truth_input_t before_reading[INPUTS]; /* while the journal is read */
+static standing_t standing_before;
 static bool is_reading;
 
 void check_journal_begin (void)
 {
     memcpy (before_reading, sim.input, sizeof before_reading);
+    standing_before = sim.standing;
+    standing_begin ();
     is_reading = true;
     for (uint32_t i = 0; i < sim.n_input; i++) {
         truth_input_t *input = &sim.input[i];
@@ -158,7 +161,9 @@ static void forget_results (truth_input_t *input)
 
 static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
 {
-    if (record->type == WM_RECORD_CAMPAIGN || sim.kind == CLIENTS) /* whose broker keeps nothing */
+    standing_note (record);
+    if (wm_record_stands (record->type) || record->type == WM_RECORD_CAMPAIGN ||
+        sim.kind == CLIENTS) /* whose broker keeps nothing */
         return;
     if (record->type == WM_RECORD_INPUT) {
         uint32_t i = record->text_bytes > 6 ? (uint32_t) (record->text[6] - '0') : INPUTS;
@@ -249,14 +254,17 @@ void check_appended (const wm_record_t *record, const uint8_t *body, size_t byte
 /* The truth is again what it was before: RESULTS that an earlier broker sent may arrive still.  */
 void check_journal_abandon (void)
 {
-    if (is_reading)
+    if (is_reading) {
         memcpy (sim.input, before_reading, sizeof before_reading);
+        sim.standing = standing_before;
+    }
     is_reading = false;
 }
 
 void check_journal_end (void)
 {
     is_reading = false;
+    standing_end ();
     for (uint32_t i = 0; i < sim.n_input; i++) {
         truth_input_t *input = &sim.input[i];
         if (input->promised_id && input->id != input->promised_id)
@@ -283,6 +291,7 @@ void check_journal_end (void)
 
 void check_restored (const wm_core_t *core)
 {
+    standing_restored (core);
     for (uint32_t i = 0; i < sim.n_input; i++) {
         const truth_input_t *truth = &sim.input[i];
         if (!truth->id)

@@ -49,8 +49,9 @@ typedef struct {
     uint64_t model_offset;     /* the last of them */
     wm_place_t fetched_place;
     char log[1024];
-    char noted[256]; /* why it is paused */
-    int cannot_note, cannot_keep;
+    wm_record_t standing[64]; /* that it appended, or is to be given; their texts are copies */
+    size_t n_standing;
+    int cannot_keep;
     int pretends; /* a test has changed the core's own counters */
     int measures, has_sample, mixed, for_clients, is_ragged;
     double check_share, max_error;
@@ -82,6 +83,46 @@ static inline void sink_send (void *context, uint32_t session, const wm_msg_t *m
                 payload->bytes < sizeof sent->payload ? payload->bytes : sizeof sent->payload);
 }
 
+static inline bool is_same_name (const wm_record_t *a, const wm_record_t *b)
+{
+    return a->type == b->type && a->name_bytes == b->name_bytes &&
+           memcmp (a->name_bytes ? a->name : "", b->name_bytes ? b->name : "", a->name_bytes) == 0;
+}
+
+static inline void *copy_of (const void *from, size_t bytes)
+{
+    char *copy = calloc (1, bytes + 1);
+    return bytes ? memcpy (copy, from, bytes) : copy;
+}
+
+/* The latest of each type and name, as the ledger keeps them.  */
+static inline void stand (harness_t *t, const wm_record_t *record)
+{
+    size_t i = 0;
+    while (i < t->n_standing && !is_same_name (&t->standing[i], record))
+        i++;
+    assert_true (i < 64);
+    if (i < t->n_standing) {
+        free ((void *) (uintptr_t) t->standing[i].text);
+        free ((void *) (uintptr_t) t->standing[i].name);
+        memmove (&t->standing[i], &t->standing[i + 1], (--t->n_standing - i) * sizeof *record);
+    }
+    wm_record_t *standing = &t->standing[t->n_standing++];
+    *standing = *record;
+    standing->text = copy_of (record->text, record->text_bytes);
+    standing->name = copy_of (record->name, record->name_bytes);
+    standing->payload = NULL;
+}
+
+/* The record of this type that stands, and was the last of them; NULL: none does.  */
+static inline const wm_record_t *standing (const harness_t *t, wm_record_type_t type)
+{
+    for (size_t i = t->n_standing; i-- > 0;)
+        if (t->standing[i].type == type)
+            return &t->standing[i];
+    return NULL;
+}
+
 static inline void sink_append (void *context, const wm_record_t *record, const wm_payload_t *body)
 {
     harness_t *t = context;
@@ -90,7 +131,10 @@ static inline void sink_append (void *context, const wm_record_t *record, const 
     appended->record = *record;
     snprintf (appended->text, sizeof appended->text, "%.*s", (int) record->text_bytes,
               record->text ? record->text : "");
-    assert_int_equal (body != NULL, record->type == WM_RECORD_RESULT);
+    if (wm_record_stands (record->type))
+        stand (t, record);
+    else
+        assert_int_equal (body != NULL, record->type == WM_RECORD_RESULT);
 }
 
 static inline void sink_fetch (void *context, uint32_t session, const wm_msg_t *results,
@@ -125,13 +169,6 @@ static inline void sink_drop (void *context, uint32_t session)
 {
     harness_t *t = context;
     t->dropped[t->n_dropped++ % 64] = session;
-}
-
-static inline int sink_pause (void *context, const char *why)
-{
-    harness_t *t = context;
-    snprintf (t->noted, sizeof t->noted, "%s", why ? why : "");
-    return t->cannot_note ? -1 : 0;
 }
 
 static inline int sink_keep (void *context, const char *name, const wm_payload_t *body)
@@ -195,7 +232,6 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
                                  .need_ms = 5000,
                                  .gap_ms = 2000,
                                  .group_commit_ms = 10 };
-    config.paused = *t->noted ? t->noted : NULL;
     config.arithmetic = *t->arithmetic ? t->arithmetic : NULL;
     config.measures = t->measures;
     config.has_sample = t->has_sample;
@@ -211,7 +247,6 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
                             .append = sink_append,
                             .fetch = sink_fetch,
                             .model = sink_model,
-                            .pause = sink_pause,
                             .keep = sink_keep,
                             .sample = sink_sample,
                             .status = sink_status,
@@ -222,6 +257,8 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
                             .log = sink_log };
     wm_core_t *core = wm_core_new (&config, &sink);
     assert_non_null (core);
+    for (size_t i = 0; i < t->n_standing; i++)
+        wm_core_restore_standing (core, &t->standing[i], &(wm_place_t){ 1 << 24, 8, 8 });
     return core;
 }
 
@@ -238,6 +275,10 @@ static inline void harness_end (harness_t *t)
     wm_core_destroy (&t->core);
     assert_null (t->core);
     assert_int_equal (t->handles, 0);
+    for (size_t i = 0; i < t->n_standing; i++) {
+        free ((void *) (uintptr_t) t->standing[i].text);
+        free ((void *) (uintptr_t) t->standing[i].name);
+    }
     free (t->sent);
     free (t);
 }

@@ -208,7 +208,18 @@ static inline void print_batch (void *argument, const wm_ledger_batch_t *b)
     }
 }
 
+static inline void print_standing (void *argument, const wm_record_t *r, const wm_place_t *place)
+{
+    wm_record_t record;
+    (void) argument;
+    print ("%s %u '%.*s' %.*s\n", wm_record_name (r->type), r->code, (int) r->name_bytes,
+           r->name_bytes ? r->name : "", (int) r->text_bytes, r->text_bytes ? r->text : "");
+    assert_int_equal (wm_journal_read (journal, place, &record, &error), WM_OK);
+    assert_int_equal (record.sequence, r->sequence);
+}
+
 static const wm_ledger_load_t printing = { .campaign = print_campaign,
+                                           .standing = print_standing,
                                            .input = print_input,
                                            .batch = print_batch };
 
@@ -222,10 +233,21 @@ static inline const char *loaded (void)
     return text;
 }
 
+/* A campaign paused by an operator, or going on again (NULL).  */
+static inline void pause_it (const char *why)
+{
+    wm_record_t record = with (WM_RECORD_PAUSE, 0, 0, 0, 0, why ? why : "");
+    record.code = why != NULL;
+    record_it (&record);
+}
+
 /* A campaign with something of everything.  */
 static inline void fill (void)
 {
     campaign ();
+    pause_it ("lunch");
+    pause_it (NULL);
+    pause_it ("dinner");
     for (uint32_t id = 1; id <= 5; id++)
         input (id, id == 3 ? "/data/it's \"quoted\".h5" : "/data/plain.h5");
     for (uint32_t i = 0; i < 12; i++)

@@ -307,7 +307,8 @@ static void each_column (void (*see) (const char *name, const char *change))
         " WHEN 'TEXT' THEN c.name || '||1' ELSE c.name || '+1' END"
         " || ' WHERE ' || p.name || ' = (SELECT max (' || p.name || ') FROM ' || t.name || ')'"
         " FROM sqlite_schema t, pragma_table_info (t.name) c, pragma_table_info (t.name) p"
-        " WHERE t.type = 'table' AND p.pk = 1 AND c.name <> 'one'";
+        " WHERE t.type = 'table' AND p.pk = 1 AND c.name <> 'one'"
+        " AND t.name || c.name <> 'standingid'"; /* only their order */
     char path[128];
     sqlite3 *db;
     sqlite3_stmt *statement;

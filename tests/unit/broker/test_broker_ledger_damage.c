@@ -96,6 +96,10 @@ static void damaged_ledger (void **state)
         "SQL UPDATE input SET name = 'x' WHERE id = 2",
         "SQL UPDATE batch SET batch = 9 WHERE batch = 4",
         "SQL UPDATE signature SET text = 'other'",
+        "SQL DELETE FROM standing",
+        "SQL UPDATE standing SET text = x'6f'",
+        "SQL UPDATE standing SET name = x'6f'",
+        "SQL UPDATE standing SET type = type + 1",
         "SQL UPDATE campaign SET pins = 'other'",
         "SQL UPDATE position SET sequence = sequence + 1",
         "SQL DELETE FROM position",
@@ -147,7 +151,7 @@ static void flipped_bits (void **state)
     char *before = strdup (loaded ());
     stop ();
     shell ("cp ledger.db good.db");
-    const unsigned n = (unsigned) proof_size (30, 100, 1000);
+    const unsigned n = (unsigned) proof_size (60, 100, 1000);
     unsigned n_noticed = 0, n_replayed = 0, random = 12345;
     for (unsigned i = 0; i < n; i++) {
         random = random * 1664525u + 1013904223u;

@@ -105,10 +105,20 @@ static void print_batch (void *argument, const wm_ledger_batch_t *b)
     print ("\n");
 }
 
+static void print_standing (void *argument, const wm_record_t *r, const wm_place_t *place)
+{
+    (void) argument;
+    print ("%s '%.*s' code %u hits %" PRIu64 " %" PRIu64 " events %" PRIu64 ": %.*s\n",
+           wm_record_name (r->type), (int) r->name_bytes, r->name_bytes ? r->name : "", r->code,
+           r->n_hit, r->n_held, r->n_event, (int) r->text_bytes, r->text_bytes ? r->text : "");
+    assert_int_not_equal (place->segment, 0);
+}
+
 /* Opens the campaign in `dir` as a broker does, says what is in it, and closes it.  */
 static const char *said (void)
 {
     const wm_ledger_load_t to = { .campaign = print_campaign,
+                                  .standing = print_standing,
                                   .input = print_input,
                                   .batch = print_batch };
     text[text_bytes = 0] = 0;
@@ -290,7 +300,7 @@ static void newer_journal (void **state)
     fclose (file);
     said ();
     assert_int_equal (error.fault, WM_EBATCH);
-    assert_non_null (strstr (text, "has format 3, this wiremill (" WM_VERSION ") knows up to 2"));
+    assert_non_null (strstr (text, "has format 4, this wiremill (" WM_VERSION ") knows up to 3"));
     buffer[20] ^= 1; /* the same with a flipped bit is damage: no reason to refuse */
     file = fopen (path, "w");
     assert_int_equal (fwrite (buffer, 1, bytes, file), bytes);
