@@ -1,4 +1,4 @@
-/* wm_ledger_columns.c - binds the structs of the ledger's rows to their columns, and reads them.  */
+/* wm_ledger_columns.c - binds the rows of the ledger to their columns, and reads them.  */
 #include "broker/disk/wm_ledger_columns.h"
 
 #include <inttypes.h>
@@ -7,15 +7,15 @@
 #include <string.h>
 #include <xxhash.h>
 
-typedef enum { UINT32, INT64, BLOB16, LATENCY } wm_row_column_type_t;
+typedef enum { UINT32, INT64, BLOB16, LATENCY } wm_row_at_type_t;
 
 #define LATENCY_BYTES (WM_LATENCY_BUCKETS * 11 + 2) /* as text: numbers between commas */
 
 /* clang-format off */
 #define ROW(name, struct_t, columns)                                                               \
     _Static_assert (sizeof ((struct_t *) 0)->sum == 8, "a row ends in its sum");                   \
-    static const wm_row_column_t name##_columns[] = { columns (COLUMN_OF_##name) };                    \
-    const wm_row_t wm_row_##name = { name##_columns, sizeof name##_columns / sizeof (wm_row_column_t), \
+    static const wm_row_at_t name##_columns[] = { columns (COLUMN_OF_##name) };                    \
+    const wm_row_t wm_row_##name = { name##_columns, sizeof name##_columns / sizeof (wm_row_at_t), \
                                      offsetof (struct_t, sum) };
 #define COLUMN_OF_campaign(type, name, member) { type, offsetof (campaign_row_t, member) },
 #define COLUMN_OF_position(type, name, member) { type, offsetof (position_row_t, member) },

@@ -156,12 +156,12 @@ static_assert (sizeof (input_row_t) == 96 && sizeof (batch_row_t) == 88, "no pad
 
 /* How a struct and its columns belong together.  */
 typedef struct {
-    uint8_t type; /* wm_row_column_type_t */
+    uint8_t type; /* wm_row_at_type_t */
     uint16_t at;  /* of the member */
-} wm_row_column_t;
+} wm_row_at_t;
 
 typedef struct {
-    const wm_row_column_t *column; /* sum is behind the last */
+    const wm_row_at_t *column; /* sum is behind the last */
     size_t n;
     size_t bytes; /* of the struct before its sum */
 } wm_row_t;

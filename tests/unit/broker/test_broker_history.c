@@ -345,6 +345,8 @@ static void every_column (void **state)
     campaign ();
     input (1, "/in");
     result (1, 0, 0, 0);
+    wm_record_t record = with (WM_RECORD_PAUSE, 0, 0, 0, 0, "dinner");
+    record_it (&record);
     wm_ledger_counter (ledger, "copies", 3);
     minute (BEGIN_S, 1);
     wm_ledger_put_span (ledger, &span);
