@@ -555,14 +555,24 @@ void check_unreadable (const wm_key_t *key, const char *why)
         unit->n_record = unit->promised = 0;
 }
 
+/* How long so many hits take this worker, as it did others; where it did none, as all did.  */
+static double expected_ms (const wm_core_t *core, const session_t *worker, double hits)
+{
+    const wm_speed_t *speed = worker->speed.hits > 0 ? &worker->speed : &core->speed;
+    return hits * speed->ms / speed->hits;
+}
+
 /* Whether this worker could do the batch within this time, as it did others.  */
-static bool could (const session_t *worker, const batch_t *batch, double within_ms)
+static bool could (const wm_core_t *core, const session_t *worker, const batch_t *batch,
+                   double within_ms)
 {
     double hits = (double) (worker->hits_lent - worker->hits_back) + batch->n_hit;
     return worker->eligible && worker->tag != batch->failed_on && worker->speed.hits > 0 &&
-           hits * worker->speed.ms / worker->speed.hits < within_ms;
+           expected_ms (core, worker, hits) < within_ms;
 }
 
+/* A stopped worker is late only where it should have answered long ago: a large batch may take
+   longer than a tail.  */
 void check_tail (const wm_core_t *core)
 {
     if (core->paused || core->draining || core->disk_full || core->ready.head || core->alone.head)
@@ -576,10 +586,11 @@ void check_tail (const wm_core_t *core)
             stopped_ms < TAIL_MS || core->now_ms - lease->sent_ms < TAIL_MS ||
             core->now_ms - worker->result_ms < TAIL_MS || lease->other ||
             lease->batch->lease != lease || !lease->batch->payload ||
-            lease->batch->state != BATCH_RUNNING || lease->batch->flags & BATCH_ALONE)
+            lease->batch->state != BATCH_RUNNING || lease->batch->flags & BATCH_ALONE ||
+            !(expected_ms (core, worker, lease->batch->n_hit) < TAIL_MS / 2))
             continue;
         for (const session_t *other = core->first; other; other = other->next)
-            if (other != worker && could (other, lease->batch, TAIL_MS / 4))
+            if (other != worker && could (core, other, lease->batch, TAIL_MS / 4))
                 fail ("%s is stopped, and %s is idle and has no copy of %u.%u.%u", worker->label,
                       other->label, wm_core_batch_key (lease->batch).input,
                       wm_core_batch_key (lease->batch).ordinal,
