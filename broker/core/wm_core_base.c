@@ -117,7 +117,7 @@ bool wm_core_pending_reserve (wm_core_t *self)
 
 bool wm_core_has_room (const wm_core_t *self)
 {
-    return self->pending_count + 2 <= self->pending_capacity;
+    return self->pending_count < self->pending_capacity;
 }
 
 static void pending_push (wm_core_t *self, pending_t pending)

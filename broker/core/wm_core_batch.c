@@ -340,7 +340,7 @@ static void event_free (wm_core_t *self, event_t *event)
     for (uint32_t i = 0; i < event->n_slot; i++) {
         batch_t *batch = &event->batch[i];
         if (batch->state == BATCH_HELD)
-            free (batch->held.text);
+            free (batch->held);
         wm_core_lease_revoke_all (self, batch);
         wm_core_batch_set_state (self, batch, BATCH_NONE);
         wm_core_budget_forget_need (self, batch);
@@ -368,8 +368,8 @@ void wm_core_batch_answer (wm_core_t *self, const batch_t *batch, const wm_place
         self->sink.fetch (self->sink.context, claim->id, &answer, place);
         return;
     }
-    answer.code = batch->held.code ? batch->held.code : WM_HIT_HELD;
-    snprintf (answer.text, sizeof answer.text, "%s", batch->held.text ? batch->held.text : "held");
+    answer.code = WM_HIT_HELD;
+    snprintf (answer.text, sizeof answer.text, "%s", batch->held ? batch->held : "held");
     wm_core_send (self, claim, &answer, &(wm_payload_t){ NULL, "", 0 });
 }
 
@@ -508,8 +508,7 @@ void wm_core_batch_held (wm_core_t *self, batch_t *batch, const char *text)
     if (batch->state == BATCH_RETURNED) /* an alarm */
         take_back (self, batch);
     wm_core_batch_set_state (self, batch, BATCH_HELD);
-    batch->held.text = strdup (text);
-    batch->held.code = WM_HIT_HELD;
+    batch->held = strdup (text);
     event->n_held++;
     event->input->n_batch_held++;
     event->input->n_hit_held += batch->n_hit;

@@ -291,8 +291,8 @@ static void on_fetch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
         return;
     }
     assert (batch->state == BATCH_HELD);
-    answer.code = batch->held.code ? batch->held.code : WM_HIT_HELD;
-    snprintf (answer.text, sizeof answer.text, "%s", batch->held.text ? batch->held.text : "held");
+    answer.code = WM_HIT_HELD;
+    snprintf (answer.text, sizeof answer.text, "%s", batch->held ? batch->held : "held");
     wm_core_send (self, session, &answer, &(wm_payload_t){ NULL, "", 0 });
 }
 

@@ -129,10 +129,7 @@ struct batch_t {
     union {
         wm_queue_item_t link; /* in the one queue it is in: a producer's wants, ready, running */
         wm_place_t place;     /* RETURNED: of its result */
-        struct {              /* HELD */
-            char *text;       /* NULL where memory was short */
-            uint32_t code;
-        } held;
+        char *held;           /* HELD: why; NULL where memory was short */
     };
     payload_t *payload;   /* NULL: not here */
     lease_t *lease;       /* the first; the others by lease->other */

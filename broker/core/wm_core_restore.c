@@ -28,8 +28,10 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
     input->size = input->unpinned ? 0 : (uint64_t) row->size;
     input->mtime_ns = row->mtime_ns;
     input->state = row->state;
-    input->ended = row->n_event >= 0;
-    input->end_count = row->n_event >= 0 ? (uint64_t) row->n_event : 0;
+    if (row->n_event >= 0) {
+        input->ended = true;
+        input->end_count = (uint64_t) row->n_event;
+    }
     if (input->state == WM_LEDGER_WRITTEN) {
         input->out_size = (uint64_t) row->out_size;
         input->out_mtime_ns = row->out_mtime_ns;

@@ -11,11 +11,11 @@
 const char *const wm_core_states[WM_SUMMARY_STATES] = { "starting", "idle", "busy", "draining",
                                                         "lost" };
 
-static int worker_state (const wm_core_t *self, const session_t *worker)
+static int worker_state (const session_t *worker)
 {
     if (worker->state == SESSION_LOST)
         return WM_STATE_LOST;
-    if (worker->draining || self->draining)
+    if (worker->draining)
         return WM_STATE_DRAINING;
     if (worker->n_lease)
         return WM_STATE_BUSY;
@@ -34,9 +34,9 @@ static void add_job (const session_t *worker, wm_summary_t *summary)
     strcpy (summary->job[summary->n_job++], slash + 1);
 }
 
-static void count_worker (const wm_core_t *self, const session_t *worker, wm_summary_t *summary)
+static void count_worker (const session_t *worker, wm_summary_t *summary)
 {
-    const int state = worker_state (self, worker);
+    const int state = worker_state (worker);
     summary->n_worker++;
     summary->n_state[state]++;
     if (state != WM_STATE_STARTING && state != WM_STATE_LOST)
@@ -52,7 +52,7 @@ static void list_worker (const wm_core_t *self, const session_t *worker, wm_summ
     snprintf (row->signature, sizeof row->signature, "%.127s",
               worker->signature ? self->signature[worker->signature - 1] : "");
     memcpy (row->health, worker->report, sizeof row->health);
-    row->state = wm_core_states[worker_state (self, worker)];
+    row->state = wm_core_states[worker_state (worker)];
     memcpy (row->why, worker->why, sizeof row->why);
     row->has_failed = worker->has_failed;
     row->running = worker->n_lease;
@@ -237,7 +237,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
         if (session->state == SESSION_NEW)
             continue;
         if (session->role == WM_ROLE_WORKER)
-            count_worker (self, session, summary);
+            count_worker (session, summary);
         if (session->role == WM_ROLE_PRODUCER)
             add_producer (self, session, summary);
     }

@@ -284,6 +284,52 @@ static void test_leaving (void **state)
     }
 }
 
+/* Records on their way are at most so many; without room for one more a batch that failed too often
+   is held at its next failure.  */
+static void test_no_room_for_a_record (void **state)
+{
+    (void) state;
+    enum { MOST = 1 << 16 };
+    static const struct {
+        size_t n, room; /* on their way; for so many more without memory */
+        unsigned held;
+    } rows[] = { { MOST + 1, 0, 0 }, { MOST + 1, 1, 1 }, { MOST, 0, 1 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        harness_t *t = harness_new (64 * MIB);
+        wm_core_t *core = t->core;
+        const uint32_t p = producer (t, 1), alive[] = { p, 0 };
+        submit (t, p, claim (t, p), 0, 1);
+        answer_needs (t, p);
+        pending_t *const ring = core->pending;
+        const size_t capacity = core->pending_capacity;
+        for (uint8_t k = 0; k < 3; k++) {
+            const uint32_t w = worker (t, (uint8_t) (2 + k), 1);
+            must (t, w, WM_MSG_TASK);
+            wm_core_closed (core, w, t->now_ms);
+            pass (t, 2500, alive);
+            if (k == 2) {
+                core->pending_head = 0;
+                core->pending_count = rows[i].n;
+                core->pending_capacity = rows[i].n + rows[i].room;
+                core->pending = calloc (core->pending_capacity, sizeof *core->pending);
+                core->pending[0].is_record = true;
+            }
+            pass (t, 500, alive);
+        }
+        const wm_summary_t s = look (t);
+        assert_int_equal (s.batches_held, rows[i].held);
+        assert_int_equal (s.batches_queued, !rows[i].held);
+        assert_int_equal (core->pending_count, rows[i].n + rows[i].held);
+        if (rows[i].held)
+            assert_int_equal (core->pending[rows[i].n].type, WM_RECORD_HELD);
+        free (core->pending);
+        core->pending = ring;
+        core->pending_capacity = capacity;
+        core->pending_count = 0;
+        harness_end (t);
+    }
+}
+
 /* ---- what an operator asks ------------------------------------------------------------------- */
 
 static char asked[100]; /* what the core passed on */
@@ -393,6 +439,7 @@ int main (void)
         cmocka_unit_test (test_hellos),
         cmocka_unit_test (test_lost_sessions_are_few),
         cmocka_unit_test (test_leaving),
+        cmocka_unit_test (test_no_room_for_a_record),
         cmocka_unit_test (test_controls),
         cmocka_unit_test (test_kicked_twice),
     };

@@ -662,6 +662,33 @@ static void test_tally (void **state)
     assert_int_equal (s.hits_done, 19);
     assert_int_equal (s.hits_held, 2); /* and the bad one of its event */
     assert_int_equal (s.hits_announced, 21);
+    assert_int_equal (s.n_rows, 1);
+    assert_string_equal (s.rows[0].signature, "engine/fp32");
+    assert_int_equal (s.rows[0].n, 20);
+    harness_end (t);
+}
+
+/* The time at a worker begins with the TASK, also where the worker's connection was cut.  */
+static void test_a_cut_ends_no_step (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), alive[] = { p, 0 };
+    submit (t, p, claim (t, p), 0, 1);
+    uint32_t w = worker (t, 2, 1);
+    answer_needs (t, p);
+    const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    pass (t, 1000, alive);
+    wm_core_closed (t->core, w, t->now_ms);
+    pass (t, 500, alive);
+    wm_hello_held_t held = { task.key, { 0 }, 10, 0 };
+    memcpy (held.digest, task.digest, 16);
+    w = hello (t, WM_ROLE_WORKER, 2, &held, sizeof held);
+    pass (t, 250, alive);
+    result_of (t, w, &task, 1);
+    const wm_summary_t s = look (t);
+    assert_int_equal (s.step[WM_STEP_COMPUTE].n, 1);
+    assert_int_equal (s.step[WM_STEP_COMPUTE].sum_ms, 1750);
     harness_end (t);
 }
 
@@ -681,6 +708,7 @@ int main (void)
         cmocka_unit_test (test_what_is_known_of_inputs),
         cmocka_unit_test (test_counters),
         cmocka_unit_test (test_tally),
+        cmocka_unit_test (test_a_cut_ends_no_step),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker_shown", tests, NULL, NULL);
