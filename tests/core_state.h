@@ -73,7 +73,7 @@ static inline void core_state_queue (const wm_core_t *core, core_state_t *state,
 /* What is added up over all sessions, inputs and checks.  */
 typedef struct {
     uint64_t by_state[BATCH_HELD + 1], ready, failed, alone, running, bare;
-    uint64_t n_asked, asked_bytes, n_lease, n_event, n_stray;
+    uint64_t n_asked, asked_bytes, late_bytes, n_lease, n_event, n_stray;
     uint64_t written, held, events_known, events_done, events_written;
     uint64_t hits_known, hits_done, hits_held, hits_empty, written_held;
     double owned_bytes; /* of payloads: each owner adds its part */
@@ -218,6 +218,12 @@ static inline void core_state_worker (const wm_core_t *core, const session_t *wo
                                 worker->label);
         n_lease++;
         n_hit += lease->batch->n_hit;
+        if (lease->hits_lent < lease->batch->n_hit + (last ? last->hits_lent : 0) ||
+            lease->hits_lent > worker->hits_lent || lease->sent_ms > core->now_ms ||
+            (lease->number && last && lease->number <= last->number) ||
+            lease->number > worker->sent)
+            core_state_differs (state, "leases of %s are not in the order of their TASKs",
+                                worker->label);
         last = lease;
     }
     core_state_equal (state, "leases of a worker", worker->n_lease, n_lease);
@@ -306,6 +312,9 @@ static inline void core_state_sessions (const wm_core_t *core, core_state_sums_t
         n_busy += one->n_lease > 0;
         n_lease += one->n_lease;
         n_orphan += one->n_orphan;
+        sums->late_bytes += one->late_bytes;
+        if (one->late_bytes && !one->n_late)
+            core_state_differs (state, "%s owes bytes of no BATCH", one->label);
         window += one->window;
         n_eligible += one->eligible;
         n_wanting += one->wanting;
@@ -428,6 +437,8 @@ static inline core_state_t core_state_of (const wm_core_t *core)
     for (size_t i = 0; i < sizeof queues / sizeof *queues; i++)
         core_state_queue (core, &state, queues[i].what, queues[i].queue, queues[i].n);
     core_state_equal (&state, "batches asked for", core->n_asked, sums.n_asked);
+    core_state_equal (&state, "bytes asked for", core->asked_bytes, sums.asked_bytes);
+    core_state_equal (&state, "bytes that are late", core->late_bytes, sums.late_bytes);
     core_state_equal (&state, "bytes in the budget", core->budget_used,
                       sums.asked_bytes + (uint64_t) (sums.owned_bytes + 0.5));
     core_state_equal (&state, "events", core->events.count, sums.n_event);

@@ -131,10 +131,21 @@ static inline void sink_append (void *context, const wm_record_t *record, const 
     appended->record = *record;
     snprintf (appended->text, sizeof appended->text, "%.*s", (int) record->text_bytes,
               record->text ? record->text : "");
-    if (wm_record_stands (record->type))
+    if (wm_record_stands (record->type)) {
         stand (t, record);
+        return;
+    }
+    assert_int_equal (body != NULL, record->type == WM_RECORD_RESULT);
+    const batch_t *batch = t->core ? wm_core_batch_find (t->core, &record->key) : NULL;
+    if (record->type != WM_RECORD_RESULT && (record->type != WM_RECORD_HELD || !batch))
+        return;
+    assert_memory_equal (record->digest, batch->digest, 16);
+    assert_int_equal (record->n_batch, batch->event->n_batch);
+    assert_int_equal (record->n_hit, batch->n_hit);
+    if (body)
+        assert_int_equal (record->n_held, batch->n_held);
     else
-        assert_int_equal (body != NULL, record->type == WM_RECORD_RESULT);
+        assert_int_equal (record->code, WM_HIT_HELD);
 }
 
 static inline void sink_fetch (void *context, uint32_t session, const wm_msg_t *results,
