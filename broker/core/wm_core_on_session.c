@@ -22,9 +22,10 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
         static const char *const peers[] = { "?", "worker", "producer", "operator" };
         const int role = msg->role < 4 ? (int) msg->role : 0, off = (int) session->role - role;
         wm_core_refuse (self, session, WM_REASON_ROLE,
-                        "this port is for %ss, not for a %s: the port in --broker is %d too %s; "
+                        "this port is for %ss, not for a%s %s: the port in --broker is %d too %s; "
                         "give the first port that the broker prints, the workers' port",
-                        peers[session->role], peers[role], off < 0 ? -off : off,
+                        peers[session->role], role == WM_ROLE_OPERATOR ? "n" : "", peers[role],
+                        off < 0 ? -off : off,
                         off < 0 ? "low" : "high");
         return;
     }

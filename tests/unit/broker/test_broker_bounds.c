@@ -202,7 +202,7 @@ static void test_hellos (void **state)
         { WM_ROLE_PRODUCER, WM_ROLE_PRODUCER, LINE, WM_REASON_PROTOCOL, "HELLO with a payload of" },
         { WM_ROLE_OPERATOR, WM_ROLE_OPERATOR, LINE, WM_REASON_PROTOCOL, "HELLO with a payload of" },
         { WM_ROLE_WORKER, WM_ROLE_OPERATOR, 0, WM_REASON_ROLE,
-          "this port is for workers, not for a operator: the port in --broker is 2 too low;" },
+          "this port is for workers, not for an operator: the port in --broker is 2 too low;" },
         { WM_ROLE_OPERATOR, WM_ROLE_PRODUCER, 0, WM_REASON_ROLE,
           "this port is for operators, not for a producer: the port in --broker is 1 too high;" },
         { WM_ROLE_PRODUCER, 4, 0, WM_REASON_ROLE, "this port is for producers, not for a ?:" },
@@ -330,6 +330,66 @@ static void test_no_room_for_a_record (void **state)
     }
 }
 
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+static void test_inputs (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *path, *name;
+        uint32_t code;
+        uint64_t size;
+        int answer; /* -1: it is refused */
+    } rows[] = {
+        { "/z", "z", 0, 1, WM_INPUT_OPEN },
+        { "/z", "z", 1, 1, WM_INPUT_CLAIMED },
+        { "/z", "z", 2, 1, WM_INPUT_OPEN },
+        { "/z", "z", 3, 1, -1 },
+        { "", "z", 0, 1, -1 },
+        { "/z", "", 0, 1, -1 },
+        { "/z", ".z", 0, 1, -1 },
+        { "/z", "z.", 0, 1, WM_INPUT_OPEN },
+        { "/z", "a/z", 0, 1, -1 },
+        { "/z", "a\x1fz", 0, 1, -1 },
+        { "/z", "a z", 0, 1, WM_INPUT_OPEN },
+        { "/z", "a\x7fz", 0, 1, -1 },
+        { "/z", "a\x7ez", 0, 1, WM_INPUT_OPEN },
+        { "/z", "\xc3\xa9", 0, 1, WM_INPUT_OPEN },
+        { "/z", "z", 0, INT64_MAX, WM_INPUT_OPEN },
+        { "/z", "z", 0, 1 + (uint64_t) INT64_MAX, -1 },
+        { "/z", "z", 0, WM_SIZE_UNKNOWN - 1, -1 },
+        { "/z", "z", 0, WM_SIZE_UNKNOWN, WM_INPUT_OPEN },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        harness_t *t = harness_new (64 * MIB);
+        const uint32_t p = producer (t, 1);
+        wm_msg_t msg;
+        wm_msg_init (&msg, WM_MSG_INPUT);
+        msg.code = rows[i].code;
+        msg.size = rows[i].size;
+        msg.mtime_ns = 7;
+        strcpy (msg.path, rows[i].path);
+        strcpy (msg.name, rows[i].name);
+        say (t, p, &msg, NULL, 0);
+        durable (t);
+        if (rows[i].answer < 0) {
+            refused (t, p, WM_REASON_PROTOCOL);
+            assert_int_equal (t->n_appended, 0);
+        } else {
+            const wm_msg_t answer = must (t, p, WM_MSG_INPUT_ACK)->msg;
+            assert_int_equal (answer.code, rows[i].answer);
+            assert_string_equal (answer.name, rows[i].name);
+            assert_string_equal (answer.path, rows[i].path);
+            const wm_record_t *record = &t->appended[0].record;
+            assert_int_equal (record->size, (int64_t) rows[i].size);
+            assert_int_equal (record->mtime_ns, 7);
+            assert_string_equal (t->appended[0].text, rows[i].path);
+            assert_int_equal (record->name_bytes, strlen (rows[i].name));
+        }
+        harness_end (t);
+    }
+}
+
 /* ---- what an operator asks ------------------------------------------------------------------- */
 
 static char asked[100]; /* what the core passed on */
@@ -440,6 +500,7 @@ int main (void)
         cmocka_unit_test (test_lost_sessions_are_few),
         cmocka_unit_test (test_leaving),
         cmocka_unit_test (test_no_room_for_a_record),
+        cmocka_unit_test (test_inputs),
         cmocka_unit_test (test_controls),
         cmocka_unit_test (test_kicked_twice),
     };

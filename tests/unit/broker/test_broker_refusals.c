@@ -323,45 +323,64 @@ static void test_refused_hellos (void **state)
     harness_end (t);
 }
 
-/* Sends SUBMIT with these numbers and expects a refusal.  */
-static void bad_submit (uint32_t n_batch, uint32_t n_hit, uint32_t n_held, uint32_t batch_hits,
-                        uint32_t raw, size_t bytes, uint32_t row, uint32_t status)
-{
-    harness_t *t = harness_new (64 * MIB);
-    uint32_t p = producer (t, 1);
-    wm_key_t input = claim (t, p);
-    struct {
-        wm_manifest_batch_t batch;
-        wm_manifest_held_t held;
-    } lines = { { { 1 }, batch_hits, raw }, { row, status } };
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_SUBMIT);
-    msg.key = input;
-    msg.n_batch = n_batch;
-    msg.n_hit = n_hit;
-    msg.n_held = n_held;
-    say (t, p, &msg, &lines, bytes);
-    refused (t, p, WM_REASON_PROTOCOL);
-    assert_int_equal (look (t).events_announced, 0);
-    harness_end (t);
-}
-
+/* SUBMITs of one batch and one held hit: each on its bounds, and one beside them.  */
 static void test_refused_submits (void **state)
 {
     (void) state;
-    bad_submit (1, 11, 1, 10, 100, 31, 0, WM_HIT_BAD_TIME); /* a byte is missing */
-    bad_submit (2, 11, 1, 10, 100, 32, 0, WM_HIT_BAD_TIME); /* a batch is missing */
-    bad_submit (1, 12, 1, 10, 100, 32, 0, WM_HIT_BAD_TIME); /* hits do not add up */
-    bad_submit (1, 1, 1, 0, 100, 32, 0, WM_HIT_BAD_TIME);   /* an empty batch */
-    bad_submit (1, 11, 1, 10, WM_RAW_BYTES_MAX + 1, 32, 0, WM_HIT_BAD_TIME); /* too large */
-    bad_submit (1, 2, 1, 1, WM_RAW_BYTES_MAX + 1, 32, 0,
-                WM_HIT_BAD_TIME); /* a patch that is larger than this campaign's */
-    bad_submit (1, 1 + (4 * MIB), 1, 4 * MIB, 100, 32, 0,
-                WM_HIT_BAD_TIME);                            /* its result is too large */
-    bad_submit (1, 11, 1, 10, 100, 32, 11, WM_HIT_BAD_TIME); /* a bad hit that does not exist */
-    bad_submit (1, 11, 1, 10, 100, 32, 0, WM_HIT_SCORED);
-    bad_submit (1, 11, 1, 10, 100, 32, 0, WM_HIT_STATUSES); /* no such reason */
-    bad_submit (WM_EVENT_BATCHES_MAX + 1, 11, 1, 10, 100, 32, 0, WM_HIT_BAD_TIME);
+    enum { TIME = WM_HIT_BAD_TIME, MOST = WM_RAW_BYTES_MAX, FIT = MOST / (1 + 4 * N_OUTPUT) };
+    static const struct {
+        uint32_t n_batch, n_hit, n_held, batch_hits, raw;
+        size_t bytes;
+        uint32_t row, status, ordinal, batch;
+        bool is_good;
+    } rows[] = {
+        { 1, 11, 1, 10, 100, 32, 0, TIME, 0, 0, true },
+        { 1, 11, 1, 10, 100, 31, 0, TIME, 0, 0, false }, /* a byte is missing */
+        { 2, 11, 1, 10, 100, 32, 0, TIME, 0, 0, false }, /* a batch is missing */
+        { 1, 12, 2, 10, 100, 32, 0, TIME, 0, 0, false }, /* a held hit is missing */
+        { 1, 10, 0, 10, 100, 24, 0, TIME, 0, 0, true },
+        { 1, 12, 1, 10, 100, 32, 0, TIME, 0, 0, false }, /* hits do not add up */
+        { 1, 10, 1, 10, 100, 32, 0, TIME, 0, 0, false },
+        { 1, 1, 1, 0, 100, 32, 0, TIME, 0, 0, false },       /* an empty batch */
+        { 1, 11, 1, 10, MOST + 1, 32, 0, TIME, 0, 0, false }, /* too large */
+        { 1, 11, 1, 10, MOST, 32, 0, TIME, 0, 0, true },
+        { 1, 2, 1, 1, MOST + 1, 32, 0, TIME, 0, 0, false }, /* a larger patch than there are here */
+        { 1, 2, 1, 1, MOST, 32, 0, TIME, 0, 0, true },
+        { 1, 2 + FIT, 1, 1 + FIT, 100, 32, 0, TIME, 0, 0, false }, /* its result is too large */
+        { 1, 1 + FIT, 1, FIT, 100, 32, 0, TIME, 0, 0, true },
+        { 1, 11, 1, 10, 100, 32, 11, TIME, 0, 0, false }, /* a bad hit that does not exist */
+        { 1, 11, 1, 10, 100, 32, 10, TIME, 0, 0, true },
+        { 1, 11, 1, 10, 100, 32, 0, WM_HIT_SCORED, 0, 0, false },
+        { 1, 11, 1, 10, 100, 32, 0, WM_HIT_STATUSES, 0, 0, false }, /* no such reason */
+        { 1, 11, 1, 10, 100, 32, 0, WM_HIT_STATUSES - 1, 0, 0, true },
+        { 1, 11, 1, 10, 100, 32, 0, TIME, WM_ALL, 0, false }, /* keys of no event */
+        { 1, 11, 1, 10, 100, 32, 0, TIME, WM_ALL - 1, 0, true },
+        { 1, 11, 1, 10, 100, 32, 0, TIME, 0, 1, false },
+        { WM_EVENT_BATCHES_MAX + 1, 11, 1, 10, 100, 32, 0, TIME, 0, 0, false },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        harness_t *t = harness_new (64 * MIB);
+        uint32_t p = producer (t, 1);
+        struct {
+            wm_manifest_batch_t batch;
+            wm_manifest_held_t held;
+        } lines = { { { 1 }, rows[i].batch_hits, rows[i].raw }, { rows[i].row, rows[i].status } };
+        wm_msg_t msg;
+        wm_msg_init (&msg, WM_MSG_SUBMIT);
+        msg.key = claim (t, p);
+        msg.key.ordinal = rows[i].ordinal;
+        msg.key.batch = rows[i].batch;
+        msg.n_batch = rows[i].n_batch;
+        msg.n_hit = rows[i].n_hit;
+        msg.n_held = rows[i].n_held;
+        say (t, p, &msg, &lines, rows[i].bytes);
+        if (rows[i].is_good)
+            assert_int_equal (must (t, p, WM_MSG_SUBMIT_ACK)->bytes, 1);
+        else
+            refused (t, p, WM_REASON_PROTOCOL);
+        assert_int_equal (look (t).events_announced, rows[i].is_good);
+        harness_end (t);
+    }
 }
 
 static void test_refused_in_turn (void **state)

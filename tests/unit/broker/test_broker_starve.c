@@ -225,9 +225,36 @@ static void test_one_that_wants_nothing_is_late_longest (void **state)
     harness_end (t);
 }
 
+/* When it is asked again, to the millisecond: after need_ms, later after a quarter of the time since
+   its last answer.  */
+static void test_when_a_mute_one_is_asked (void **state)
+{
+    (void) state;
+    static const int64_t when_ms[] = { 0, 10002, 15003, 20004, 25006, 31258 };
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1);
+    const wm_key_t input = claim_of (t, p, "/data/p.h5", "p.scores.h5");
+    const int64_t since_ms = t->now_ms;
+    submit (t, p, input, 0, 1);
+    int n = 0;
+    for (int64_t ms = 0; ms <= 32000; ms++) {
+        t->now_ms = since_ms + ms;
+        if (ms % 500 == 0)
+            heartbeat (t, p, (wm_key_t){ 0 }, 0);
+        wm_core_tick (t->core, t->now_ms);
+        assert_int_equal (wm_core_session_find (t->core, p)->late, ms > 5000);
+        if (take (t, p, WM_MSG_NEED))
+            assert_int_equal (ms, when_ms[n++]);
+    }
+    assert_int_equal (n, 6);
+    assert_int_equal (t->core->late_bytes, 6 * (1000 + WM_FRAME_OVERHEAD));
+    harness_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_when_a_mute_one_is_asked),
         cmocka_unit_test (test_mute_one_takes_nothing_from_the_other),
         cmocka_unit_test (test_equal_shares),
         cmocka_unit_test (test_deadline_gives_the_budget_back),

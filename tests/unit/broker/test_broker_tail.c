@@ -377,9 +377,81 @@ static void test_cut_off_is_no_failure (void **state)
     harness_end (t);
 }
 
+/* ---- which copies help ----------------------------------------------------------------------- */
+
+/* Time passes without a tick.  */
+static void until (harness_t *t, uint32_t producer_, int64_t ms)
+{
+    while (t->now_ms < ms) {
+        t->now_ms += ms - t->now_ms < 500 ? ms - t->now_ms : 500;
+        heartbeat (t, producer_, (wm_key_t){ 0 }, 0);
+    }
+}
+
+/* A slow worker, of 100 ms a hit, has one batch of 10 hits or two; a fast one, of 10 ms a hit, is
+   idle or has one. It gets a copy of what it finishes sooner by more than an eighth of a heartbeat
+   (250 ms), or of what should have been back twice as long ago.  */
+static void test_which_copies_help (void **state)
+{
+    (void) state;
+    static const struct {
+        int proven;      /* whether the slow one's speed is known; else it is taken for fast */
+        int n_slow, n_fast; /* batches that they have */
+        int64_t spent_ms;
+        int copy; /* of the slow one's first or second batch; 0: of none */
+    } rows[] = {
+        { 1, 1, 0, 0, 1 },    { 1, 1, 0, 649, 1 },  { 1, 1, 0, 650, 0 },  { 1, 1, 0, 2000, 0 },
+        { 1, 1, 0, 2001, 1 }, { 1, 1, 1, 549, 1 },  { 1, 1, 1, 550, 0 },  { 1, 2, 0, 649, 1 },
+        { 1, 2, 0, 650, 2 },  { 1, 2, 0, 1649, 2 }, { 1, 2, 0, 1650, 0 }, { 1, 2, 0, 2001, 1 },
+        { 0, 1, 0, 350, 0 },  { 0, 1, 0, 351, 1 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        harness_t *t = harness_new (64 * MIB);
+        const uint32_t p = producer (t, 1);
+        const wm_key_t input = claim (t, p);
+        submit (t, p, input, 0, (uint32_t) (1 + rows[i].proven + rows[i].n_slow + rows[i].n_fast));
+        const uint32_t slow = worker (t, 2, (uint64_t) rows[i].proven);
+        answer_needs (t, p);
+        if (rows[i].proven) {
+            const wm_msg_t task = must (t, slow, WM_MSG_TASK)->msg;
+            until (t, p, t->now_ms + 1000);
+            result_of (t, slow, &task, 1);
+            durable (t);
+        }
+        const uint32_t fast = worker (t, 3, 1);
+        answer_needs (t, p);
+        const wm_msg_t task = must (t, fast, WM_MSG_TASK)->msg;
+        until (t, p, t->now_ms + 100);
+        result_of (t, fast, &task, 1);
+        durable (t);
+        credit (t, slow, (uint64_t) (rows[i].proven + rows[i].n_slow));
+        answer_needs (t, p);
+        wm_key_t key[3] = { { 0 } };
+        for (int k = 1; k <= rows[i].n_slow; k++)
+            key[k] = must (t, slow, WM_MSG_TASK)->msg.key;
+        credit (t, fast, (uint64_t) (1 + rows[i].n_fast));
+        answer_needs (t, p);
+        for (int k = 0; k < rows[i].n_fast; k++)
+            must (t, fast, WM_MSG_TASK);
+        credit (t, fast, (uint64_t) (2 + rows[i].n_fast));
+        until (t, p, t->now_ms + rows[i].spent_ms);
+        assert_int_equal (count (t, fast, WM_MSG_TASK), 0);
+        wm_core_tick (t->core, t->now_ms);
+        sent_t *copy = take (t, fast, WM_MSG_TASK);
+        assert_int_equal (copy != NULL, rows[i].copy != 0);
+        if (copy) {
+            assert_memory_equal (&copy->msg.key, &key[rows[i].copy], sizeof *key);
+            assert_int_equal (copy->msg.attempt, 2);
+        }
+        assert_int_equal (look (t).n_copy, rows[i].copy != 0);
+        harness_end (t);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (test_which_copies_help),
         cmocka_unit_test (test_stopped_worker),
         cmocka_unit_test (test_slow_worker),
         cmocka_unit_test (test_no_copies_in_vain),
