@@ -240,6 +240,7 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
                                  .reconnect_ms = 3000,
                                  .lease_ms = 30000,
                                  .engine_ms = 20000,
+                                 .disk_full_ms = 500,
                                  .handshake_ms = 3000,
                                  .need_ms = 5000,
                                  .gap_ms = 2000,

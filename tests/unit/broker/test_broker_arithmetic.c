@@ -271,6 +271,42 @@ static void a_damaged_table_is_measured_again (void **state)
     harness_end (t);
 }
 
+/* A broker for clients serves all the same, and keeps the table when there is room: it tries after
+   each ten times disk_full_ms.  */
+static void a_table_that_is_kept_later (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    wm_core_destroy (&t->core);
+    t->for_clients = 1;
+    t->core = core_make (t, 1, 64 * MIB);
+    feeder = producer (t, 100);
+    submit (t, feeder, input_ask (t, feeder, "c", "c", 0, 1)->msg.key, 0, 2);
+    t->cannot_keep = 1;
+    const uint32_t w = comes (t, 1, "x86-64", "sparse/v1"), alive[] = { w, feeder, 0 };
+    returns_one (t, w, 1);
+    assert_int_equal (look (t).n_arithmetic, 1);
+    assert_string_equal (t->arithmetic, "");
+    pass (t, 4500, alive);
+    t->cannot_keep = 0;
+    wm_core_tick (t->core, t->now_ms += 499);
+    assert_string_equal (t->arithmetic, "");
+    t->cannot_keep = 1;
+    wm_core_tick (t->core, t->now_ms += 1); /* in vain: not before another five seconds */
+    t->cannot_keep = 0;
+    pass (t, 4500, alive);
+    wm_core_tick (t->core, t->now_ms += 499);
+    assert_string_equal (t->arithmetic, "");
+    wm_core_tick (t->core, t->now_ms += 1);
+    assert_string_equal (t->arithmetic, "wiremill-arithmetic-1\nx86-64\tsparse/v1\t0\t0\n");
+    assert_non_null (strstr (t->log, "are noted on the disk now"));
+    t->arithmetic[0] = t->log[0] = 0;
+    pass (t, 20000, alive); /* once */
+    assert_string_equal (t->arithmetic, "");
+    memset (credits, 0, sizeof credits);
+    harness_end (t);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +314,7 @@ int main (void)
         cmocka_unit_test (mixed_admits_what_differs),
         cmocka_unit_test (what_is_no_class_is_refused),
         cmocka_unit_test (a_class_that_cannot_be_noted),
+        cmocka_unit_test (a_table_that_is_kept_later),
         cmocka_unit_test (split_and_fast_wait_for_a_sample),
         cmocka_unit_test (a_damaged_table_is_measured_again),
     };

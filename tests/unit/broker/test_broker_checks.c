@@ -348,6 +348,50 @@ static void test_noted_inputs (void **state)
     }
 }
 
+/* Lines of the note: which workers are refused because of it, and how the status and the next note
+   have it. "-" is what is empty.  */
+static void test_noted_machines (void **state)
+{
+    (void) state;
+    static const char *const hosts[] = { "alpha", "beta" }, *const keys[] = { "", "11111111", "2222" };
+    static const struct {
+        const char *line;
+        const char *refused; /* workers by host and key, in the order of the loops below */
+        int named;
+    } rows[] = {
+        { "alpha\t11111111\tl\ts\twhy\t0\t0\t-", ".x....", 1 },
+        { "alpha\t11111111\tl\ts\twhy\t1\t0\t-", ".x..x.", 1 },
+        { "alpha\t11111111\tl\ts\twhy\t0\t1\t-", "xxx...", 1 },
+        { "alpha\t11111111\tl\ts\twhy\t1\t1\t-", "xxx.x.", 1 },
+        { "alpha\t11111111\tl\ts\twhy\t1", ".x..x.", 1 }, /* of a release without hosts */
+        { "alpha\t11111111\tl\ts\twhy\t1\t1", "xxx.x.", 1 },
+        { "alpha\t-\tl\ts\twhy\t0\t0\t-", "x.....", 1 },
+        { "-\t-\tl\ts\twhy\t0\t0\t1", "......", 0 },
+        { "alpha\t11111111\tl\ts\twhy", "......", 0 },
+        { "x", "......", 0 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        harness_t *t = checked (1, 0);
+        wm_core_destroy (&t->core);
+        snprintf (t->distrusted, sizeof t->distrusted, "wiremill-distrusted-1\n%s\n", rows[i].line);
+        t->core = core_make (t, 1, 64 * MIB);
+        const wm_summary_t s = look (t);
+        assert_int_equal (s.n_named, rows[i].named);
+        if (rows[i].named) {
+            assert_string_equal (s.named[0].host, "alpha");
+            assert_string_equal (s.named[0].label, "l");
+            assert_string_equal (s.named[0].signature, "s");
+            assert_string_equal (s.named[0].why, "why");
+        }
+        for (uint8_t k = 0; k < 6; k++)
+            if (rows[i].refused[k] == 'x')
+                is_refused (t, (uint8_t) (1 + k), hosts[k / 3], keys[k % 3]);
+            else
+                joins_by (t, (uint8_t) (1 + k), hosts[k / 3], keys[k % 3], "sparse/fp32/v1", 0);
+        harness_end (t);
+    }
+}
+
 /* ---- who is another machine ------------------------------------------------------------------ */
 
 static void test_keys (void **state)
@@ -615,6 +659,7 @@ int main (void)
         cmocka_unit_test (test_own_input_of_a_verdict),
         cmocka_unit_test (test_ends_over_verdict),
         cmocka_unit_test (test_noted_inputs),
+        cmocka_unit_test (test_noted_machines),
         cmocka_unit_test (test_keys),
         cmocka_unit_test (test_fresh_key),
         cmocka_unit_test (test_own_key),
