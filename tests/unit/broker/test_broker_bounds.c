@@ -179,6 +179,40 @@ static void test_gaps (void **state)
     }
 }
 
+/* A producer that owes more than half of the budget, or what another lacks, ends after silence_ms;
+   one that leaves room does not.  */
+static void test_what_is_owed (void **state)
+{
+    (void) state;
+    static const struct {
+        uint32_t n, raw; /* batches that it is asked for */
+        uint32_t other;  /* raw bytes of a batch of another producer */
+        bool ends;
+    } rows[] = { { 3, WM_RAW_BYTES_MAX, WM_RAW_BYTES_MAX, true },
+                 { 3, WM_RAW_BYTES_MAX, 1000, true }, /* its own next one has no room */
+                 { 1, 1000, 1000, false } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        harness_t *t = harness_new (16 * MIB);
+        const int64_t since_ms = t->now_ms;
+        const uint32_t w = worker (t, 1, 8), p = producer (t, 2);
+        submit_raw (t, p, input_ask (t, p, "/p", "p", 1, 1)->msg.key, 0, rows[i].n, rows[i].raw);
+        assert_int_equal (count (t, p, WM_MSG_NEED), rows[i].n);
+        const uint32_t q = producer (t, 3), alive[] = { w, p, q, 0 };
+        submit_raw (t, q, input_ask (t, q, "/q", "q", 1, 1)->msg.key, 0, 1, rows[i].other);
+        pass (t, 29500, alive);
+        tick_at (t, since_ms + 30000);
+        assert_int_equal (count (t, p, WM_MSG_BYE), 0);
+        tick_at (t, since_ms + 30001);
+        assert_int_equal (count (t, p, WM_MSG_BYE), rows[i].ends);
+        if (rows[i].ends)
+            assert_string_equal (
+                must (t, p, WM_MSG_BYE)->msg.text,
+                "fills the budget with payloads that it has not sent for 30001 ms");
+        assert_int_equal (count (t, q, WM_MSG_BYE), 0);
+        harness_end (t);
+    }
+}
+
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 /* HELLO may list so many batches, of a worker alone, in whole lines.  */
@@ -496,6 +530,7 @@ int main (void)
         cmocka_unit_test (test_what_is_not_received),
         cmocka_unit_test (test_a_worker_that_does_not_advance),
         cmocka_unit_test (test_gaps),
+        cmocka_unit_test (test_what_is_owed),
         cmocka_unit_test (test_hellos),
         cmocka_unit_test (test_lost_sessions_are_few),
         cmocka_unit_test (test_leaving),
