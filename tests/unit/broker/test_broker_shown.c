@@ -565,6 +565,116 @@ static void test_what_is_known_of_inputs (void **state)
     harness_end (t);
 }
 
+/* Batches of the ledger: which are taken over, and as what. One of before is there already: batch 0
+   of event 0, of two. */
+static void test_what_is_restored (void **state)
+{
+    (void) state;
+    const wm_ledger_batch_state_t DONE = WM_LEDGER_RETURNED, TORN = WM_LEDGER_BATCH_HELD;
+    const struct {
+        wm_key_t key;
+        uint32_t n_batch, n_hit, n_held;
+        wm_ledger_batch_state_t state;
+        unsigned returned, held; /* batches, that one included */
+        uint64_t hits_done, hits_held;
+        const char *reason; /* of the status' first row; NULL: it has none */
+    } rows[] = {
+        { { 1, 0, 1, 3 }, 2, 10, 0, DONE, 2, 0, 15, 0, NULL },
+        { { 1, 1, 0, 3 }, 1, 10, 0, DONE, 2, 0, 15, 0, NULL },
+        { { 1, 1, 0, 3 }, 1, 10, 4, DONE, 2, 0, 11, 4,
+          "4 of its hits have no scores: their statuses give the reason" },
+        { { 1, 1, 0, 3 }, 1, 10, 10, DONE, 2, 0, 5, 10, "10 of its hits have no scores: " },
+        { { 1, 1, 0, 3 }, 1, 10, 11, DONE, 2, 0, 5, 10, "10 of its hits have no scores: " },
+        { { 1, 1, 0, 3 }, 1, 10, 0, TORN, 1, 1, 5, 10, "why" },
+        { { 1, 0, 0, 3 }, 2, 10, 0, DONE, 1, 0, 5, 0, NULL }, /* it is there */
+        { { 1, 0, 1, 3 }, 3, 10, 0, DONE, 1, 0, 5, 0, NULL }, /* of another event */
+        { { 1, 0, 2, 3 }, 2, 10, 0, DONE, 1, 0, 5, 0, NULL },
+        { { 1, 1, 1, 3 }, 1, 10, 0, DONE, 1, 0, 5, 0, NULL },
+        { { 1, 1, 0, 2 }, 1, 10, 0, DONE, 1, 0, 5, 0, NULL }, /* of a generation before */
+        { { 1, 1, 0, 3 }, WM_EVENT_BATCHES_MAX, 10, 0, DONE, 2, 0, 15, 0, NULL },
+        { { 1, 1, 0, 3 }, WM_EVENT_BATCHES_MAX + 1, 10, 0, DONE, 1, 0, 5, 0, NULL },
+        { { 2, 1, 0, 0 }, 1, 10, 0, DONE, 1, 0, 5, 0, NULL }, /* of an input that is held */
+        { { 3, 1, 0, 0 }, 1, 10, 0, DONE, 1, 0, 5, 0, NULL },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        harness_t *t = harness_new (64 * MIB);
+        const wm_ledger_input_t inputs[] = { { .id = 1,
+                                               .generation = 3,
+                                               .state = WM_LEDGER_OPEN,
+                                               .path = "/a",
+                                               .name = "a",
+                                               .size = 5,
+                                               .n_event = -1,
+                                               .text = "" },
+                                             { .id = 2,
+                                               .state = WM_LEDGER_HELD,
+                                               .path = "/b",
+                                               .name = "b",
+                                               .size = 5,
+                                               .n_event = -1,
+                                               .text = "torn" } };
+        for (int k = 0; k < 2; k++)
+            assert_int_equal (wm_core_restore_input (t->core, &inputs[k]), 0);
+        wm_ledger_batch_t batch = { .key = { 1, 0, 0, 3 },
+                                    .state = DONE,
+                                    .n_batch = 2,
+                                    .n_hit = 5,
+                                    .text = "" };
+        assert_int_equal (wm_core_restore_batch (t->core, &batch, "engine/fp32"), 0);
+        batch = (wm_ledger_batch_t){ .key = rows[i].key,
+                                     .state = rows[i].state,
+                                     .n_batch = rows[i].n_batch,
+                                     .n_hit = rows[i].n_hit,
+                                     .n_held = rows[i].n_held,
+                                     .text = "why" };
+        assert_int_equal (wm_core_restore_batch (t->core, &batch, "engine/fp32"), 0);
+        const wm_summary_t s = look (t);
+        assert_int_equal (s.batches_returned, rows[i].returned);
+        assert_int_equal (s.batches_held, rows[i].held);
+        assert_int_equal (s.hits_done, rows[i].hits_done);
+        assert_int_equal (s.hits_held, rows[i].hits_held);
+        assert_int_equal (s.n_held, 1 + (rows[i].reason != NULL)); /* the held input, then batches */
+        if (rows[i].reason)
+            assert_memory_equal (s.held[1].reason, rows[i].reason, strlen (rows[i].reason));
+        harness_end (t);
+    }
+}
+
+/* A row of the ledger that is missing keeps its number.  */
+static void test_a_row_is_missing (void **state)
+{
+    (void) state;
+    for (uint32_t id = 1; id <= 3; id++) {
+        harness_t *t = harness_new (64 * MIB);
+        const wm_ledger_input_t row = { .id = id,
+                                        .state = WM_LEDGER_OPEN,
+                                        .path = "/a",
+                                        .name = "a",
+                                        .size = id == 3 ? -1 : 5,
+                                        .mtime_ns = 6,
+                                        .n_event = 7,
+                                        .text = "" };
+        assert_int_equal (wm_core_restore_input (t->core, &row), 0);
+        const wm_summary_t s = look (t);
+        assert_int_equal (s.inputs, id);
+        assert_int_equal (s.inputs_held, id - 1);
+        assert_int_equal (s.open[0].input, id);
+        assert_int_equal (strlen (t->log) > 0, id > 1);
+        if (id > 1) {
+            assert_string_equal (s.held[0].path, "?1");
+            assert_string_equal (s.held[0].reason, "its record is missing");
+        }
+        const input_t *input = t->core->input[id - 1];
+        assert_int_equal (input->unpinned, id == 3);
+        assert_int_equal (input->size, id == 3 ? 0 : 5);
+        assert_int_equal (input->mtime_ns, 6);
+        assert_true (input->ended);
+        assert_int_equal (input->end_count, 7);
+        assert_int_equal (input->n_event, 0);
+        harness_end (t);
+    }
+}
+
 /* ---- counts ---------------------------------------------------------------------------------- */
 
 /* Each counter has a name of its own, and a campaign's next broker counts on.  */
@@ -706,6 +816,8 @@ int main (void)
         cmocka_unit_test (test_a_late_producer),
         cmocka_unit_test (test_the_latest_lines_are_listed),
         cmocka_unit_test (test_what_is_known_of_inputs),
+        cmocka_unit_test (test_what_is_restored),
+        cmocka_unit_test (test_a_row_is_missing),
         cmocka_unit_test (test_counters),
         cmocka_unit_test (test_tally),
         cmocka_unit_test (test_a_cut_ends_no_step),
