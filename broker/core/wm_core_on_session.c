@@ -25,8 +25,7 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                         "this port is for %ss, not for a%s %s: the port in --broker is %d too %s; "
                         "give the first port that the broker prints, the workers' port",
                         peers[session->role], role == WM_ROLE_OPERATOR ? "n" : "", peers[role],
-                        off < 0 ? -off : off,
-                        off < 0 ? "low" : "high");
+                        off < 0 ? -off : off, off < 0 ? "low" : "high");
         return;
     }
     if (payload->bytes % line || payload->bytes / line > 4 * WM_CREDIT_MAX ||

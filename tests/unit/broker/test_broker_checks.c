@@ -353,7 +353,8 @@ static void test_noted_inputs (void **state)
 static void test_noted_machines (void **state)
 {
     (void) state;
-    static const char *const hosts[] = { "alpha", "beta" }, *const keys[] = { "", "11111111", "2222" };
+    static const char *const hosts[] = { "alpha", "beta" }, *const keys[] = { "", "11111111",
+                                                                              "2222" };
     static const struct {
         const char *line;
         const char *refused; /* workers by host and key, in the order of the loops below */

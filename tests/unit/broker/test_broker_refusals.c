@@ -341,7 +341,7 @@ static void test_refused_submits (void **state)
         { 1, 10, 0, 10, 100, 24, 0, TIME, 0, 0, true },
         { 1, 12, 1, 10, 100, 32, 0, TIME, 0, 0, false }, /* hits do not add up */
         { 1, 10, 1, 10, 100, 32, 0, TIME, 0, 0, false },
-        { 1, 1, 1, 0, 100, 32, 0, TIME, 0, 0, false },       /* an empty batch */
+        { 1, 1, 1, 0, 100, 32, 0, TIME, 0, 0, false },        /* an empty batch */
         { 1, 11, 1, 10, MOST + 1, 32, 0, TIME, 0, 0, false }, /* too large */
         { 1, 11, 1, 10, MOST, 32, 0, TIME, 0, 0, true },
         { 1, 2, 1, 1, MOST + 1, 32, 0, TIME, 0, 0, false }, /* a larger patch than there are here */

@@ -1,4 +1,5 @@
-/* test_broker_shown.c - wm_core: what people are shown: waits, estimates, workers, inputs, counts. */
+/* test_broker_shown.c - wm_core: what people are shown: waits, estimates, workers, inputs, counts.
+ */
 #include "tests/unit/core_harness.h"
 
 #include <math.h>
@@ -22,9 +23,9 @@ static const char *shown (const harness_t *t)
     for (uint32_t i = 0; i < s.n_wait; i++) {
         const wm_summary_wait_t *row = &s.wait[i];
         n_by_wait[row->wait]++;
-        n += snprintf (text + n, sizeof text - (size_t) n, " %s@%s(%s)%g;",
-                       wm_waits[row->wait].name, row->label ? row->label : "", row->text,
-                       row->since_s);
+        n +=
+            snprintf (text + n, sizeof text - (size_t) n, " %s@%s(%s)%g;", wm_waits[row->wait].name,
+                      row->label ? row->label : "", row->text, row->since_s);
     }
     assert_memory_equal (n_by_wait, s.n_by_wait, sizeof n_by_wait);
     wm_core_brief (t->core, &brief);
@@ -99,8 +100,8 @@ static void test_waits_of_workers (void **state)
     pass (t, 8000, alive); /* four heartbeats are no silence yet */
     assert_string_equal (shown (t), "running, -: model@host:2()9;");
     wm_core_tick (t->core, ++t->now_ms);
-    assert_string_equal (shown (t),
-                         "running, worker silent: worker silent@host:3()8.001; model@host:2()9.001;");
+    assert_string_equal (
+        shown (t), "running, worker silent: worker silent@host:3()8.001; model@host:2()9.001;");
     t->quiet_ms = 8000; /* parts of a message arrived */
     assert_string_equal (shown (t), "running, -: model@host:2()9.001;");
     t->quiet_ms = 0;
@@ -123,7 +124,8 @@ static void test_waits_of_workers (void **state)
         uint32_t wait;
         const char *text, *shown;
     } rows[] = {
-        { WM_WAIT_NO_MEMORY, "{}", "running, no memory: no memory@host:3({})0; model@host:2()19.002;" },
+        { WM_WAIT_NO_MEMORY, "{}",
+          "running, no memory: no memory@host:3({})0; model@host:2()19.002;" },
         { WM_WAIT_OUTPUT_DISK, "disk full", "running, -: model@host:2()19.002;" },
         { WM_WAIT_SAMPLE, "", "running, sample: model@host:2()19.002; sample@host:3()0;" },
         { WM_WAIT_END, "", "running, -: model@host:2()19.002;" },
@@ -157,8 +159,7 @@ static void test_waits_of_producers (void **state)
     assert_string_equal (shown (t), "running, producer: producer@()7.5;");
     pass (t, 500, alive);
     assert_string_equal (shown (t),
-                         "running, producer: producer@()8; producer silent@host:1()8.5;"
-);
+                         "running, producer: producer@()8; producer silent@host:1()8.5;");
     static const struct {
         uint32_t wait;
         const char *text, *shown;
@@ -188,7 +189,8 @@ static void test_waits_of_producers (void **state)
     submit (t, p, input, 0, 1);
     const uint32_t all[] = { p, q, w, 0 };
     pass (t, 5500, all);
-    assert_string_equal (shown (t), "running, producer: producer@()13.5; producer late@host:1()5.5;");
+    assert_string_equal (shown (t),
+                         "running, producer: producer@()13.5; producer late@host:1()5.5;");
     wm_core_closed (t->core, p, t->now_ms);
     assert_string_equal (shown (t), "running, producer: producer@()13.5;");
     wm_core_closed (t->core, q, t->now_ms);
@@ -203,15 +205,17 @@ static void test_waits_of_the_broker (void **state)
 {
     (void) state;
     harness_t *t = harness_new (64 * MIB);
-    const uint32_t p = producer (t, 1), w = worker (t, 3, 1), o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
+    const uint32_t p = producer (t, 1), w = worker (t, 3, 1),
+                   o = hello (t, WM_ROLE_OPERATOR, 9, NULL, 0);
     const uint32_t alive[] = { p, w, o, 0 };
     claim (t, p);
     wm_core_waits (t->core, WM_WAIT_DISK_SLOW, true);
     wm_core_waits (t->core, WM_WAIT_LEDGER_DISK, true);
     pass (t, 20000, alive);
-    assert_string_equal (shown (t), "running, producer: producer@()19.5; disk full (ledger)@()19.999; "
-                                    "disk slow@()19.999; | the campaign's ledger has no room on its "
-                                    "disk");
+    assert_string_equal (shown (t),
+                         "running, producer: producer@()19.5; disk full (ledger)@()19.999; "
+                         "disk slow@()19.999; | the campaign's ledger has no room on its "
+                         "disk");
     wm_core_waits (t->core, WM_WAIT_DISK_SLOW, true); /* for a minute from now */
     wm_core_waits (t->core, WM_WAIT_LEDGER_DISK, true);
     control (t, o, "pause", "lunch");
@@ -220,13 +224,15 @@ static void test_waits_of_the_broker (void **state)
     assert_string_equal (shown (t), "paused, paused: paused@(by host:9: lunch)59.5; "
                                     "disk slow@()59.999; | by host:9: lunch");
     wm_core_tick (t->core, ++t->now_ms);
-    assert_string_equal (shown (t), "paused, paused: paused@(by host:9: lunch)59.501; | by host:9: lunch");
+    assert_string_equal (shown (t),
+                         "paused, paused: paused@(by host:9: lunch)59.501; | by host:9: lunch");
     control (t, o, "drain", "");
     assert_string_equal (shown (t), "draining, draining: draining@()0; | by host:9: lunch | its "
                                     "workers are drained");
     wm_core_disk_full (t->core, true, t->now_ms);
-    assert_string_equal (shown (t), "draining, disk full: disk full@()0; | the campaign's disk is full "
-                                    "| by host:9: lunch | its workers are drained");
+    assert_string_equal (shown (t),
+                         "draining, disk full: disk full@()0; | the campaign's disk is full "
+                         "| by host:9: lunch | its workers are drained");
     wm_core_disk_full (t->core, false, t->now_ms);
     control (t, o, "resume", "");
     assert_string_equal (shown (t), "running, producer: producer@()0;");
@@ -254,8 +260,8 @@ static void test_the_wait_of_all (void **state)
         t->core = core_make (t, 1, 64 * MIB);
         const uint32_t p = producer (t, 1);
         const wm_key_t input = claim (t, p);
-        assert_string_equal (
-            shown (t), t->for_clients ? "running, -:" : "running, no worker: no worker@()0;");
+        assert_string_equal (shown (t),
+                             t->for_clients ? "running, -:" : "running, no worker: no worker@()0;");
         submit (t, p, input, 0, 2);
         assert_string_equal (shown (t), "running, no worker: no worker@()0;");
         const uint32_t w = worker (t, 2, 1), v = worker (t, 3, 1), idle = worker (t, 4, 0);
@@ -581,7 +587,15 @@ static void test_what_is_restored (void **state)
     } rows[] = {
         { { 1, 0, 1, 3 }, 2, 10, 0, DONE, 2, 0, 15, 0, NULL },
         { { 1, 1, 0, 3 }, 1, 10, 0, DONE, 2, 0, 15, 0, NULL },
-        { { 1, 1, 0, 3 }, 1, 10, 4, DONE, 2, 0, 11, 4,
+        { { 1, 1, 0, 3 },
+          1,
+          10,
+          4,
+          DONE,
+          2,
+          0,
+          11,
+          4,
           "4 of its hits have no scores: their statuses give the reason" },
         { { 1, 1, 0, 3 }, 1, 10, 10, DONE, 2, 0, 5, 10, "10 of its hits have no scores: " },
         { { 1, 1, 0, 3 }, 1, 10, 11, DONE, 2, 0, 5, 10, "10 of its hits have no scores: " },
@@ -615,11 +629,9 @@ static void test_what_is_restored (void **state)
                                                .text = "torn" } };
         for (int k = 0; k < 2; k++)
             assert_int_equal (wm_core_restore_input (t->core, &inputs[k]), 0);
-        wm_ledger_batch_t batch = { .key = { 1, 0, 0, 3 },
-                                    .state = DONE,
-                                    .n_batch = 2,
-                                    .n_hit = 5,
-                                    .text = "" };
+        wm_ledger_batch_t batch = {
+            .key = { 1, 0, 0, 3 }, .state = DONE, .n_batch = 2, .n_hit = 5, .text = ""
+        };
         assert_int_equal (wm_core_restore_batch (t->core, &batch, "engine/fp32"), 0);
         batch = (wm_ledger_batch_t){ .key = rows[i].key,
                                      .state = rows[i].state,
@@ -633,7 +645,8 @@ static void test_what_is_restored (void **state)
         assert_int_equal (s.batches_held, rows[i].held);
         assert_int_equal (s.hits_done, rows[i].hits_done);
         assert_int_equal (s.hits_held, rows[i].hits_held);
-        assert_int_equal (s.n_held, 1 + (rows[i].reason != NULL)); /* the held input, then batches */
+        assert_int_equal (s.n_held,
+                          1 + (rows[i].reason != NULL)); /* the held input, then batches */
         if (rows[i].reason)
             assert_memory_equal (s.held[1].reason, rows[i].reason, strlen (rows[i].reason));
         harness_end (t);
@@ -683,8 +696,10 @@ static void test_counters (void **state)
     (void) state;
     harness_t *t = harness_new (64 * MIB);
     t->pretends = 1;
-    static const char *const names[] = { "fail",  "lost",  "preempt", "duplicate",  "late",
-                                         "alarm", "again", "sampled", "check-good", "check-differ" };
+    static const char *const names[] = {
+        "fail",  "lost",  "preempt", "duplicate",  "late",
+        "alarm", "again", "sampled", "check-good", "check-differ"
+    };
     enum { N = sizeof names / sizeof *names };
     uint64_t value;
     for (uint64_t i = 0; i < N; i++)
@@ -696,8 +711,10 @@ static void test_counters (void **state)
     assert_null (wm_core_counter (t->core, N, &value));
     t->core->n_copy = 30;
     const wm_summary_t s = look (t);
-    const uint64_t summary[] = { s.n_fail,  s.n_lost,    s.n_preempt,    s.n_duplicate, s.n_late, s.n_alarm,
-                                 s.n_again, s.n_sampled, s.n_check_good, s.n_check_differ };
+    const uint64_t summary[] = {
+        s.n_fail,  s.n_lost,  s.n_preempt, s.n_duplicate,  s.n_late,
+        s.n_alarm, s.n_again, s.n_sampled, s.n_check_good, s.n_check_differ
+    };
     for (uint64_t i = 0; i < N; i++)
         assert_int_equal (summary[i], 10 + i);
     assert_int_equal (s.n_copy, 30);
@@ -706,8 +723,9 @@ static void test_counters (void **state)
     worker (t, 2, 1);
     wm_core_tally (t->core, &tally, &n_worker);
     assert_int_equal (n_worker, 1);
-    static const int count_[] = { WM_COUNT_FAIL, WM_COUNT_LOST,  WM_COUNT_PREEMPT, WM_COUNT_DUPLICATE,
-                                  WM_COUNT_LATE, WM_COUNT_ALARM, WM_COUNT_AGAIN };
+    static const int count_[] = { WM_COUNT_FAIL,      WM_COUNT_LOST, WM_COUNT_PREEMPT,
+                                  WM_COUNT_DUPLICATE, WM_COUNT_LATE, WM_COUNT_ALARM,
+                                  WM_COUNT_AGAIN };
     for (uint64_t i = 0; i < 7; i++)
         assert_int_equal (tally.count[count_[i]], 10 + i);
     assert_int_equal (tally.count[WM_COUNT_COPIES], 30);
@@ -747,19 +765,16 @@ static void test_tally (void **state)
     static const struct {
         int count;
         uint64_t is;
-    } rows[] = { { WM_COUNT_UP_MS, 4620 },
-                 { WM_COUNT_HITS, 20 },
-                 { WM_COUNT_BATCHES, 2 },
-                 { WM_COUNT_HELD, 0 },
-                 { WM_COUNT_EVENTS, 1 },
-                 { WM_COUNT_PAYLOAD_IN, 2000 },
-                 { WM_COUNT_TASK_OUT, 2000 },
-                 { WM_COUNT_RESULT_IN, 2 * sizeof payload },
-                 { WM_COUNT_WORKER_MS, 2020 },
-                 { WM_COUNT_BUSY_MS, 1500 } };
+    } rows[] = { { WM_COUNT_UP_MS, 4620 },     { WM_COUNT_HITS, 20 },
+                 { WM_COUNT_BATCHES, 2 },      { WM_COUNT_HELD, 0 },
+                 { WM_COUNT_EVENTS, 1 },       { WM_COUNT_PAYLOAD_IN, 2000 },
+                 { WM_COUNT_TASK_OUT, 2000 },  { WM_COUNT_RESULT_IN, 2 * sizeof payload },
+                 { WM_COUNT_WORKER_MS, 2020 }, { WM_COUNT_BUSY_MS, 1500 } };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         assert_int_equal (tally.count[rows[i].count], rows[i].is);
-    static const uint64_t steps[WM_STEPS][2] = { { 2, 1400 }, { 2, 900 + 2920 }, { 2, 1500 }, { 2, 20 } };
+    static const uint64_t steps[WM_STEPS][2] = {
+        { 2, 1400 }, { 2, 900 + 2920 }, { 2, 1500 }, { 2, 20 }
+    };
     for (int i = 0; i < WM_STEPS; i++) {
         assert_int_equal (tally.step[i].n, steps[i][0]);
         assert_int_equal (tally.step[i].sum_ms, steps[i][1]);

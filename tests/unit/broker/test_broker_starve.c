@@ -225,8 +225,8 @@ static void test_one_that_wants_nothing_is_late_longest (void **state)
     harness_end (t);
 }
 
-/* When it is asked again, to the millisecond: after need_ms, later after a quarter of the time since
-   its last answer.  */
+/* When it is asked again, to the millisecond: after need_ms, later after a quarter of the time
+   since its last answer.  */
 static void test_when_a_mute_one_is_asked (void **state)
 {
     (void) state;

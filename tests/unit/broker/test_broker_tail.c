@@ -395,7 +395,7 @@ static void test_which_copies_help (void **state)
 {
     (void) state;
     static const struct {
-        int proven;      /* whether the slow one's speed is known; else it is taken for fast */
+        int proven;         /* whether the slow one's speed is known; else it is taken for fast */
         int n_slow, n_fast; /* batches that they have */
         int64_t spent_ms;
         int copy; /* of the slow one's first or second batch; 0: of none */
