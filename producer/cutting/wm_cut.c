@@ -634,24 +634,25 @@ static void slice_runs (const wm_cut_t *self, const slice_t *slice, wm_batch_t *
     for (uint64_t r = runs->wire_start[slice->first_wire]; r < end; r++) {
         const wm_run_t *run = &runs->run[r];
         const int32_t *cover = self->cover + (run->wire - slice->first_wire) * slice->pitch;
-        uint32_t stop = run->first + run->length;
-        for (uint32_t at = run->first; at < stop;) {
-            uint32_t block = at / WM_CUT_BLOCK, from = at;
-            while (at < stop && cover[block] > 0)
-                at = ++block * WM_CUT_BLOCK < stop ? block * WM_CUT_BLOCK : stop;
-            if (at > from) {
-                if (fill) {
-                    batch->run_wire[n_run] = run->wire;
-                    batch->run_first[n_run] = from;
-                    batch->run_length[n_run] = at - from;
-                    memcpy (batch->value + n_value, runs->value + run->value + (from - run->first),
-                            (at - from) * sizeof (float));
-                }
-                n_run++;
-                n_value += at - from;
+        const uint32_t stop = run->first + run->length;
+        bool is_open = false; /* the block before is needed too */
+        for (uint32_t from = run->first, at; from < stop; from = at) {
+            const uint32_t block = from / WM_CUT_BLOCK, edge = (block + 1) * WM_CUT_BLOCK;
+            at = edge < stop ? edge : stop;
+            if (cover[block] <= 0) {
+                is_open = false;
+                continue;
             }
-            while (at < stop && cover[block] <= 0)
-                at = ++block * WM_CUT_BLOCK < stop ? block * WM_CUT_BLOCK : stop;
+            n_run += !is_open;
+            if (fill) {
+                batch->run_wire[n_run - 1] = run->wire;
+                batch->run_first[n_run - 1] = is_open ? batch->run_first[n_run - 1] : from;
+                batch->run_length[n_run - 1] = at - batch->run_first[n_run - 1];
+                memcpy (batch->value + n_value, runs->value + run->value + (from - run->first),
+                        (at - from) * sizeof (float));
+            }
+            n_value += at - from;
+            is_open = true;
         }
     }
     batch->n_run = n_run;

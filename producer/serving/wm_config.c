@@ -7,11 +7,8 @@
 #include "producer/net/wm_pbtxt.h"
 #include "producer/serving/wm_models_private.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define SHAPE_BYTES 128
 
 typedef struct {
     uint32_t n;
@@ -25,17 +22,6 @@ typedef struct {
 } shapes_t;
 
 /* ---- reading --------------------------------------------------------------------------------- */
-
-static const char *print (char text[SHAPE_BYTES], const shape_t *shape)
-{
-    size_t n = (size_t) snprintf (text, SHAPE_BYTES, "[");
-    for (uint32_t d = 0; d < shape->n && n < SHAPE_BYTES; d++)
-        n += (size_t) snprintf (text + n, SHAPE_BYTES - n, "%s%" PRId64, d ? "," : "",
-                                shape->dim[d]);
-    if (n < SHAPE_BYTES)
-        snprintf (text + n, SHAPE_BYTES - n, "]");
-    return text;
-}
 
 /* Triton's configuration has its own names: TYPE_FP32, TYPE_STRING.  */
 static wm_type_t type_of (const char *name)
@@ -122,15 +108,17 @@ static bool agree (shapes_t *stated, const wm_signature_port_t *port)
 static wm_fault_t refuse (const wm_signature_port_t *port, const shapes_t *stated, bool has_rows,
                           wm_error_t *error)
 {
-    char dims[SHAPE_BYTES], inner[SHAPE_BYTES], own[SHAPE_BYTES];
-    shape_t model = { .n = port->n_model + has_rows, .dim = { -1 } };
-    memcpy (model.dim + has_rows, port->model, port->n_model * sizeof *port->model);
+    char dims[WM_SIGNATURE_SHAPE_BYTES], inner[WM_SIGNATURE_SHAPE_BYTES];
+    char own[WM_SIGNATURE_SHAPE_BYTES];
     return wm_fault (error, WM_EBATCH,
                      "config.pbtxt states dims %s%s%s of '%s', and the model has %s there: state "
                      "that, or a reshape to it",
-                     print (dims, &stated->dims), stated->is_reshaped ? " with reshape " : "",
-                     stated->is_reshaped ? print (inner, &stated->inner) : "", port->name,
-                     print (own, &model));
+                     wm_signature_shape (dims, false, stated->dims.n, stated->dims.dim),
+                     stated->is_reshaped ? " with reshape " : "",
+                     stated->is_reshaped
+                         ? wm_signature_shape (inner, false, stated->inner.n, stated->inner.dim)
+                         : "",
+                     port->name, wm_signature_shape (own, has_rows, port->n_model, port->model));
 }
 
 /* Takes what is stated of a row. Values of a fixed shape are the same in any other.  */

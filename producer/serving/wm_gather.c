@@ -549,7 +549,8 @@ static void count_batch (wm_gather_t *self, const batch_t *batch)
 {
     const uint64_t took_us = (uint64_t) (wm_loop_now_us (self->loop) - batch->sent_us);
     uint32_t size = 0;
-    while (size + 1 < WM_GATHER_SIZES && (1u << size) < batch->n_row)
+    static_assert (1u << (WM_GATHER_SIZES - 1) == BATCH_ROWS_MAX, "each batch has a size");
+    while ((1u << size) < batch->n_row)
         size++;
     self->counts.n_batch++;
     self->counts.size_n[size]++;

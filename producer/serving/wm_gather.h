@@ -46,7 +46,7 @@ typedef struct {
 } wm_gather_how_t;
 
 /* What statistics are made of. Times in microseconds.  */
-#define WM_GATHER_SIZES 10 /* batches of up to 1, 2, 4 ... rows; the last: of more */
+#define WM_GATHER_SIZES 9 /* batches of up to 1, 2, 4 ... 256 rows, the most */
 typedef struct {
     uint64_t n_success, n_row, n_batch, n_held, n_again;
     uint64_t n_fault, n_other; /* answered by an error: the engine's; any other */

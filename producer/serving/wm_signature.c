@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHAPE_BYTES 128
-
 void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, wm_type_t type,
                        uint32_t n_dim, const uint32_t *dim)
 {
@@ -39,15 +37,13 @@ void wm_signature_carry (wm_signature_t *self, bool is_output, int type)
 
 /* ---- what a request means -------------------------------------------------------------------- */
 
-static const char *print_shape (char text[SHAPE_BYTES], bool has_batch, uint32_t n_dim,
+const char *wm_signature_shape (char text[WM_SIGNATURE_SHAPE_BYTES], bool has_rows, uint32_t n_dim,
                                 const int64_t *dim)
 {
-    size_t n = (size_t) snprintf (text, SHAPE_BYTES, "[%s", has_batch ? "-1" : "");
-    for (uint32_t d = 0; d < n_dim && n < SHAPE_BYTES; d++)
-        n += (size_t) snprintf (text + n, SHAPE_BYTES - n, "%s%" PRId64, d || has_batch ? "," : "",
-                                dim[d]);
-    if (n < SHAPE_BYTES)
-        snprintf (text + n, SHAPE_BYTES - n, "]");
+    int n = sprintf (text, "[%s", has_rows ? "-1" : "");
+    for (uint32_t d = 0; d < n_dim; d++)
+        n += sprintf (text + n, "%s%" PRId64, d || has_rows ? "," : "", dim[d]);
+    strcpy (text + n, "]");
     return text;
 }
 
@@ -66,7 +62,7 @@ static wm_ks_code_t check_input (const wm_signature_t *self, const wm_signature_
                                  const wm_tensor_t *tensor, const char *model, uint32_t *n_row,
                                  wm_ks_error_t *error)
 {
-    char expected[SHAPE_BYTES], got[SHAPE_BYTES];
+    char expected[WM_SIGNATURE_SHAPE_BYTES], got[WM_SIGNATURE_SHAPE_BYTES];
     if (tensor->type != port->type)
         return wm_ks_fail (error, WM_KS_INVALID,
                            "inference input '%s' data-type is '%s', but model '%s' expects '%s'",
@@ -80,8 +76,8 @@ static wm_ks_code_t check_input (const wm_signature_t *self, const wm_signature_
         return wm_ks_fail (error, WM_KS_INVALID,
                            "unexpected shape for input '%s' for model '%s'. Expected %s, got %s",
                            tensor->name, model,
-                           print_shape (expected, first, port->n_dim, port->dim),
-                           print_shape (got, false, tensor->n_dim, tensor->dim));
+                           wm_signature_shape (expected, first, port->n_dim, port->dim),
+                           wm_signature_shape (got, false, tensor->n_dim, tensor->dim));
     const int64_t rows = first ? tensor->dim[0] : 1;
     if (rows > UINT32_MAX / 2 || (*n_row != UINT32_MAX && rows != *n_row))
         return wm_ks_fail (error, WM_KS_INVALID,

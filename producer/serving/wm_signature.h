@@ -37,6 +37,12 @@ typedef struct {
     wm_signature_port_t input[WM_SIGNATURE_PORTS_MAX], output[WM_SIGNATURE_PORTS_MAX];
 } wm_signature_t;
 
+/* Writes a shape of at most WM_TENSOR_DIM_MAX sizes of any digits, as "[-1,3,4]" where has_rows.
+   Returns text.  */
+#define WM_SIGNATURE_SHAPE_BYTES 192
+const char *wm_signature_shape (char text[WM_SIGNATURE_SHAPE_BYTES], bool has_rows, uint32_t n_dim,
+                                const int64_t *dim);
+
 /* What a request means for a model.  */
 typedef struct {
     uint32_t n_row;

@@ -24,6 +24,7 @@ static bool is_written; /* what was sent cannot be taken back */
 static bool is_strict;
 static size_t kept_max;
 static uint32_t n_empty;     /* calls of `is_empty` */
+static uint32_t n_turn;      /* calls of `turns` */
 static wm_type_t first_type; /* of the output "first"; 0: FP32 */
 static int64_t delay_us = 1000;
 
@@ -215,6 +216,12 @@ static void on_empty (void *argument)
     n_empty++;
 }
 
+static void on_turn (void *argument)
+{
+    assert_ptr_equal (argument, &n_empty);
+    n_turn++;
+}
+
 static void begin (size_t in_flight_bytes)
 {
     const uint32_t three = 3, one = 1, two = 2;
@@ -231,11 +238,12 @@ static void begin (size_t in_flight_bytes)
                                   .default_priority = 100,
                                   .is_strict = is_strict,
                                   .is_empty = on_empty,
+                                  .turns = on_turn,
                                   .argument = &n_empty };
     loop = wm_loop_new ();
     gather = wm_gather_new (loop, NULL, &how);
     kept_max = 1 << 20;
-    n_sent = n_answered = 0;
+    n_sent = n_answered = n_turn = 0;
     is_written = false;
 }
 
@@ -611,6 +619,84 @@ static void test_again (void **state)
     end ();
 }
 
+/* A batch of two requests goes on while one of them is wanted.  */
+static void test_cancel_shared (void **state)
+{
+    (void) state;
+    for (int gone = 0; gone < 2; gone++) {
+        begin (1 << 20);
+        ask_t *ask[] = { ask_new (2, 1, 0), ask_new (3, 2, 0) };
+        for (int i = 0; i < 2; i++)
+            wm_gather_add (gather, &ask[i]->request);
+        spin (0);
+        assert_int_equal (n_sent, 1);
+        wm_gather_cancel (&ask[gone]->request);
+        assert_int_equal (n_sent, 1);
+        answer (0, NAN);
+        assert_false (ask[gone]->is_answered);
+        assert_true (ask[!gone]->is_answered && ask[!gone]->code == WM_KS_OK);
+        assert_int_equal (wm_gather_n_request (gather), 0);
+        ask_free (ask[0]), ask_free (ask[1]);
+        end ();
+    }
+}
+
+/* What is counted of times and sizes; `turns` is called as the first request comes and the last
+   one goes.  */
+static void test_counts (void **state)
+{
+    (void) state;
+    begin (1 << 20);
+    const wm_gather_counts_t *counts = wm_gather_counts (gather);
+    const int64_t came_us = wm_loop_now_us (loop), came_ms = (int64_t) time (NULL) * 1000;
+    ask_t *ask[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        wm_gather_add (gather, &(ask[i] = ask_new (2 + i, 1, 0))->request);
+        assert_int_equal (n_turn, 1);
+        if (!i)
+            spin (0);
+    }
+    spin (3000);
+    assert_int_equal (n_sent, 2);
+    answer (1, NAN);
+    const uint64_t all_us = (uint64_t) (wm_loop_now_us (loop) - came_us);
+    assert_int_equal (counts->size_n[3], 1); /* 7 rows: 5 to 8 */
+    assert_true (counts->size_us[3] <= all_us);
+    assert_true (counts->success_us <= 2 * all_us && counts->infer_us <= 2 * all_us);
+    assert_true (counts->queue_us <= 2 * all_us);
+    assert_true (counts->last_ms >= came_ms && counts->last_ms <= (int64_t) time (NULL) * 1000);
+    for (int i = 0; i < 3; i++)
+        hold (0);
+    assert_int_equal (ask[0]->code, WM_KS_INTERNAL);
+    assert_int_equal (n_turn, 2);
+    /* a batch that is given up is none of its size */
+    assert_int_equal (counts->n_batch, 1);
+    assert_int_equal (counts->size_n[1], 0);
+    assert_true (counts->fail_us >= 3000);
+    assert_true (counts->fail_us <= (uint64_t) (wm_loop_now_us (loop) - came_us));
+    const uint64_t before_us = counts->size_us[1];
+    ask_t *two = ask_new (2, 1, 0), *four = ask_new (4, 1, 0);
+    wm_gather_add (gather, &two->request);
+    spin (3000);
+    wm_gather_add (gather, &four->request);
+    spin (3000);
+    answer (0, NAN);
+    answer (0, NAN);
+    assert_int_equal (n_turn, 4);
+    assert_int_equal (counts->size_n[1], 1);
+    assert_true (counts->size_us[1] - before_us >= 6000);
+    assert_int_equal (counts->size_n[2], 1);
+    for (uint32_t i = 0; i < 3; i++)
+        ask_free (ask[i]);
+    ask_t *early = ask_new (1, 1, 0);
+    early->request.deadline_ms = wm_loop_now_us (loop) / 1000 + 600000;
+    wm_gather_add (gather, &early->request);
+    wm_gather_cancel (&early->request);
+    assert_true (counts->n_cancel == 1 && counts->n_late == 0);
+    ask_free (early), ask_free (two), ask_free (four);
+    end ();
+}
+
 /* A cancelled request's rows are not sent, or not waited for.  */
 static void test_cancel (void **state)
 {
@@ -800,7 +886,8 @@ int main (void)
         cmocka_unit_test (test_leave),        cmocka_unit_test (test_kept),
         cmocka_unit_test (test_refused),      cmocka_unit_test (test_limits),
         cmocka_unit_test (test_delay),        cmocka_unit_test (test_model_nan),
-        cmocka_unit_test (test_turns),
+        cmocka_unit_test (test_turns),        cmocka_unit_test (test_cancel_shared),
+        cmocka_unit_test (test_counts),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
