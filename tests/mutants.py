@@ -7,7 +7,7 @@ usage: mutants.py draw [N] [SEED] [PREFIX]   draws N mutants (60) by SEED (the c
 A mutant differs from the sources in one operator, number, condition or statement. N is shared out among the files by how many
 each has; SEED orders those of a file. A mutant is tried in a copy of the build (tests/plants.sh copy), by the unit tests of its
 room that link its file and, if it is one of the broker's core, by seeds of the simulator, until one fails: first those that are
-quick and have noticed others. Each must pass without a mutant before. One that takes much longer than then is stopped: the
+quick, have the name of the file, and have noticed others of it. Each must pass without a mutant before. One that takes much longer than then is stopped: the
 mutant hangs, and counts as killed.
 Other mutants are drawn instead of those that do not compile, that gcc translates to the machine code of the original, and
 that tests/mutants-equivalent.txt lists. JOBS: so many at a time (default: one for each CPU). HANG_S: how much longer than
@@ -238,14 +238,14 @@ def end(group):
 
 
 def is_shared(test):
-    """Not what wraps functions (of the linker's --wrap: calls inside a shared library would stay), nor tests of kernels."""
-    return not test.startswith(("sim", "test_kernels_")) and b"__wrap_" not in read(glob.glob("tests/unit/*/%s.c" % test)[0])
+    """Not what wraps functions (of the linker's --wrap: calls inside a shared library would stay)."""
+    return test != "sim" and b"__wrap_" not in read(glob.glob("tests/unit/*/%s.c" % test)[0])
 
 
 class Copy:
     """A copy of the build, used by one thread for one mutant after another. Tests are linked with shared libraries of the rooms,
-    so that a mutant links one library again and no test. Not so the simulator and tests that wrap functions, and tests of
-    kernels, whose engines contain functions of that room: they are linked again."""
+    so that a mutant links one library again and no test. Not so the simulator and tests that wrap functions: they are linked
+    again. The general engines contain functions of kernels, and keep those without the mutant."""
 
     def __init__(self, folder, of=None):
         self.folder = folder
@@ -319,7 +319,7 @@ class Trial:
         self.seconds = {}       # test: seconds without a mutant
         self.original = {}      # file: digest of its machine code
         self.done = []          # (mutant, test that killed it or None, verdict, seconds)
-        self.kills = collections.Counter()   # by test
+        self.kills = collections.Counter()   # by file and test
         self.dropped = collections.Counter()
 
     def tests_of(self, file):
@@ -328,6 +328,12 @@ class Trial:
                  if not path.endswith((".d", "_gpu_real")) and
                  (" a %s\n" % name) in subprocess.run(["nm", "-a", path], capture_output=True, text=True).stdout]
         return tests + ["sim"] * fnmatch.fnmatch(file, SIMULATED)
+
+    def order(self, file):
+        """The tests of a file: first those that are quick, with its name, and that have noticed mutants of it."""
+        words = set(os.path.basename(file)[:-2].split("_"))
+        return sorted(self.tests[file], key=lambda test: self.seconds[test] / (
+            1 + self.kills[file, test] + 9 * bool(words & set(test.split("_")[2:]))))
 
     def measure(self, copy):
         """Runs tests without a mutant, until all have been run by the threads together."""
@@ -376,7 +382,7 @@ class Trial:
             if any(map(is_shared, self.tests[file])) and not copy.make("SHARED=1", library):
                 return self.drop(mutant, "not linked")
             by, verdict, spent = None, "SURVIVED", 0
-            for test in sorted(self.tests[file], key=lambda test: self.seconds[test] / (1 + self.kills[test])):
+            for test in self.order(file):
                 if not is_shared(test) and not copy.build([test]):
                     return self.drop(mutant, "not linked")
                 failed, took = copy.fails(test, HANG_S + 20 * self.seconds[test])
@@ -386,7 +392,7 @@ class Trial:
                 if failed == "not linked":
                     return self.drop(mutant, failed)
                 if failed:
-                    self.kills[test] += 1
+                    self.kills[file, test] += 1
                     by, verdict = test, "hangs" if failed == "hangs" else "killed"
                     break
         finally:
