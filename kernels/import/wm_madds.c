@@ -78,7 +78,7 @@ static const Onnx__NodeProto *made_by (const counter_t *self, int64_t value, con
                : NULL;
 }
 
-/* The shape of a value; ones while collecting. Inside what a node of TensorFlow became (named
+/* The shape of a value; of one that is collected it is left as it was. Inside what a node of TensorFlow became (named
    "node|part"), weights are that node's, turned, and a result has as many values as that
    node's.  */
 static bool shape_of (counter_t *self, const char *name, wm_port_t *shape)
@@ -99,7 +99,6 @@ static bool shape_of (counter_t *self, const char *name, wm_port_t *shape)
         value = wm_onnx_find (self->onnx, maker->input[0]);
     if (value < 0)
         return false;
-    *shape = (wm_port_t){ .n_dim = 4, .dim = { 1, 1, 1, 1 }, .n_value = 1 };
     const Onnx__TensorProto *tensor = self->onnx->value[value].initializer;
     if (tensor ? !shape_of_tensor (tensor, shape) : !query (self, value, shape))
         return false;
@@ -123,23 +122,23 @@ typedef enum {
 
 static const struct {
     const char *op;
-    int tensorflow; /* a node that was not rewritten */
+    bool tensorflow; /* a node that was not rewritten */
     rule_t rule;
 } table[] = {
-    { "Conv", 0, CONV },
-    { "ConvTranspose", 0, TURNED },
-    { "GRU", 0, RECURRENT },
-    { "Gemm", 0, PRODUCT },
-    { "LSTM", 0, RECURRENT },
-    { "MatMul", 0, PRODUCT },
-    { "RNN", 0, RECURRENT },
-    { "BatchMatMul", 1, PRODUCT },
-    { "BatchMatMulV2", 1, PRODUCT },
-    { "BatchMatMulV3", 1, PRODUCT },
-    { "Conv2DBackpropInput", 1, TF_TURNED },
-    { "Conv3D", 1, TF_CONV },
-    { "Conv3DBackpropInputV2", 1, TF_TURNED },
-    { "DepthwiseConv2dNative", 1, TF_DEPTH },
+    { "Conv", false, CONV },
+    { "ConvTranspose", false, TURNED },
+    { "GRU", false, RECURRENT },
+    { "Gemm", false, PRODUCT },
+    { "LSTM", false, RECURRENT },
+    { "MatMul", false, PRODUCT },
+    { "RNN", false, RECURRENT },
+    { "BatchMatMul", true, PRODUCT },
+    { "BatchMatMulV2", true, PRODUCT },
+    { "BatchMatMulV3", true, PRODUCT },
+    { "Conv2DBackpropInput", true, TF_TURNED },
+    { "Conv3D", true, TF_CONV },
+    { "Conv3DBackpropInputV2", true, TF_TURNED },
+    { "DepthwiseConv2dNative", true, TF_DEPTH },
 };
 #define RULES (sizeof table / sizeof *table)
 
@@ -189,12 +188,15 @@ static uint64_t madds_of (counter_t *self, const Onnx__NodeProto *node)
     const rule_t rule = table[k].rule;
     const int reads = rule == TURNED || rule == TF_TURNED || rule == RECURRENT;
     const size_t from = rule == TF_TURNED ? 2 : 0, least = rule == RECURRENT ? 3 : from + 1;
-    wm_port_t x, w, r = { .n_dim = 0 };
-    if (node->n_input < 2 || node->n_input < least || !node->n_output ||
-        !shape_of (self, reads ? node->input[from] : node->output[0], &x) ||
-        !shape_of (self, node->input[1], &w) ||
-        (rule == RECURRENT && !shape_of (self, node->input[2], &r)) || !w.n_dim ||
-        (!x.n_dim && (w.n_dim > 1 || rule == RECURRENT)) || (rule == TF_DEPTH && w.n_dim != 4))
+    wm_port_t x = { .n_dim = 0 }, w = x, r = x;
+    const bool is_whole = node->n_input >= 2 && node->n_input >= least && node->n_output &&
+                          shape_of (self, reads ? node->input[from] : node->output[0], &x) &&
+                          shape_of (self, node->input[1], &w) &&
+                          (rule != RECURRENT || shape_of (self, node->input[2], &r));
+    if (is_whole && !self->answer)
+        return 0; /* collected */
+    if (!is_whole || !w.n_dim || (!x.n_dim && (w.n_dim > 1 || rule == RECURRENT)) ||
+        (rule == TF_DEPTH && w.n_dim != 4))
         return unknown (self, "the inputs of node '%.60s' (%.40s)", wm_onnx_node_name (node),
                         wm_onnx_op (node));
     uint64_t each = w.n_value, count;

@@ -507,7 +507,7 @@ void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, con
         if (!self->is_whole)
             tensor->dim[0] = plan->n_row;
         memcpy (tensor->dim + !self->is_whole, port->dim, port->n_dim * sizeof *port->dim);
-        uint8_t *to = zmalloc (tensor->bytes ? tensor->bytes : 1);
+        uint8_t *to = zmalloc (tensor->bytes);
         for (size_t row = 0; row < plan->n_row; row++) {
             const float *from = score + row * self->n_score + port->at;
             wm_signature_store (port, from, port->n_value, to + row * row_bytes);

@@ -132,7 +132,7 @@ static wm_ks_code_t join (const wm_signature_t *self, const wm_plan_t *plan, con
         to->dim[d + first] = plan->n_row ? shape->dim[m] : 0;
         m++;
     }
-    uint8_t *data = zmalloc (to->bytes ? to->bytes : 1);
+    uint8_t *data = zmalloc (to->bytes);
     to->data = data;
     for (uint32_t r = 0; r < plan->n_row; r++) {
         const wm_ragged_t *its = &tensor[(size_t) r * self->n_output + p];

@@ -273,6 +273,11 @@ static void test_refused (void **state)
     add ();
     refused (WM_KS_INVALID, "a row of inputs for model 'm' has more than 3145727 values, the most "
                             "that wiremill takes");
+    make (0, 1); /* of no row, so that it has no bytes: a size that no row can state */
+    ask.input[0].dim[1] = ask.input[1].dim[1] = UINT32_MAX + 2ll;
+    add ();
+    refused (WM_KS_INVALID, "a row of inputs for model 'm' has more than 3145727 values, the most "
+                            "that wiremill takes");
     assert_int_equal (n_sent, 0);
 }
 

@@ -4,6 +4,7 @@
 #include "schema/session/wm_library.h"
 
 #include <czmq.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,6 +129,19 @@ static void the_kernel_gives_none (void **state)
     setrlimit (RLIMIT_NOFILE, &before);
 }
 
+/* The file's first descriptor is given back, whichever it was.  */
+static void descriptors_are_given_back (void **state)
+{
+    (void) state;
+    const int input = dup (0);
+    close (0);
+    wm_region_t *region = wm_region_new (BYTES);
+    assert_int_equal (fcntl (0, F_GETFD), -1);
+    wm_region_destroy (&region);
+    dup2 (input, 0);
+    close (input);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +150,7 @@ int main (void)
         cmocka_unit_test (of_another),
         cmocka_unit_test (both_see_it),
         cmocka_unit_test (the_kernel_gives_none),
+        cmocka_unit_test (descriptors_are_given_back),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -479,6 +479,39 @@ static void bytes_of_classes (void **state)
     assert_int_equal (wm_signature_class_bytes (&self, &none, output), 0);
 }
 
+/* Scores of a ragged model: each output has the sizes that the model states.  */
+static void ragged_scores_have_the_shapes (void **state)
+{
+    (void) state;
+    static const struct {
+        uint32_t dim[2], n_dim;
+        int type;
+        bool is_taken;
+    } list[] = { { { 2, 5 }, 2, 0, true },  { { 2, 0 }, 2, 0, true },  { { 3, 5 }, 2, 0, false },
+                 { { 5, 2 }, 2, 0, false }, { { 2, 5 }, 1, 0, false }, { { 2, 2 }, 2, 7, false } };
+    const uint32_t free_pairs[] = { 2, 0 };
+    wm_signature_t self = { 0 };
+    wm_signature_add (&self, true, "y", WM_TYPE_FP32, 2, free_pairs);
+    const wm_plan_t plan = { .n_row = 1, .n_output = 1 };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        wm_ragged_t tensor = { .n_dim = list[i].n_dim,
+                               .dim = { list[i].dim[0], list[i].dim[1] },
+                               .type = list[i].type };
+        wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+        wm_ks_error_t error;
+        float row[64] = { 0 }, *rows[] = { row };
+        assert_true (wm_ragged_begin (row, 64, 1, &tensor) > 0);
+        assert_int_equal (wm_signature_ragged_answer (&self, &plan, "m", rows, output, &error),
+                          list[i].is_taken ? WM_KS_OK : WM_KS_INTERNAL);
+        if (!list[i].is_taken)
+            continue;
+        assert_true (output[0].n_dim == 3 && output[0].dim[0] == 1 && output[0].dim[1] == 2);
+        assert_int_equal (output[0].dim[2], list[i].dim[1]);
+        assert_int_equal (output[0].bytes, 8 * list[i].dim[1]);
+        wm_signature_clear (&plan, output);
+    }
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,6 +525,7 @@ int main (void)
         cmocka_unit_test (a_refusal_names_the_value),
         cmocka_unit_test (requests_that_do_not_fit),
         cmocka_unit_test (bytes_of_classes),
+        cmocka_unit_test (ragged_scores_have_the_shapes),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

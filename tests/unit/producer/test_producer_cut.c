@@ -597,30 +597,34 @@ static void stacks_are_their_planes (void **state)
     spec.points = WM_POINTS_SPACEPOINTS;
     event_make (&event, 7, 0);
     assert_int_equal (
-        wm_event_reserve (&event.cell, &event.cell_max, 2 * (N + 2), sizeof *event.cell, NULL),
+        wm_event_reserve (&event.cell, &event.cell_max, 2 * (N + 3), sizeof *event.cell, NULL),
         WM_OK);
-    for (int i = 0; i < N + 2; i++)
+    for (int i = 0; i < N + 3; i++)
         hit_add (&event, 1, -1, -1, 0);
     memcpy (event.cell, cells, sizeof cells);
-    event.cell[2 * N] = (wm_event_cell_t){ 30, 500 }; /* two that are held */
+    event.cell[2 * N] = (wm_event_cell_t){ 30, 500 }; /* three that are held */
     event.cell[2 * N + 1] = (wm_event_cell_t){ 20, -0x1.8p30f };
     event.cell[2 * N + 2] = (wm_event_cell_t){ 30, 500 };
     event.cell[2 * N + 3] = (wm_event_cell_t){ 40, 500 };
+    event.cell[2 * N + 4] = event.cell[2 * N + 5] = (wm_event_cell_t){ 30, 500 };
+    event.hit[N + 2].tpc = 2; /* of which there are no planes */
     cut = wm_cut_new (&spec, limits);
     assert_int_equal (wm_cut_start (cut, &event, "test", NULL), WM_OK);
     for (int i = 0; i < N; i++)
         assert_int_equal (wm_cut_in_fiducial (cut)[i], inside[i]);
     while (!wm_cut_next (cut, &batch, &hit, NULL) && batch.n_hit)
         for (uint32_t i = 0; i < batch.n_hit; i++, n_found++) {
+            assert_int_equal (batch.n_wire, 70 + 16 + 40); /* a patch of wires between */
             wm_image_patch_reference (&spec, &batch, i, patch);
             assert_memory_equal (patch, want[hit[i]][0], 4 * VALUES);
             assert_memory_equal (patch + VALUES, want[hit[i]][1], 4 * VALUES);
         }
     assert_int_equal (n_found, N);
     const wm_manifest_held_t *held = wm_cut_held (cut, &n_held);
-    assert_int_equal (n_held, 2);
+    assert_int_equal (n_held, 3);
     assert_int_equal (held[0].status, WM_HIT_BAD_TIME);
     assert_int_equal (held[1].status, WM_HIT_BAD_WIRE);
+    assert_int_equal (held[2].status, WM_HIT_BAD_WIRE);
     wm_cut_destroy (&cut);
     wm_batch_clear (&batch);
     wm_event_clear (&event);
