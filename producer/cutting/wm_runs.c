@@ -167,11 +167,11 @@ wm_fault_t wm_runs_stack (wm_runs_t *self, const wm_runs_t *part, uint32_t first
         self->n_wire = 0, self->n_run = self->n_value = self->n_bad = self->n_clamped = 0;
     const uint32_t n_wire = first + part->n_wire;
     wm_fault_t fault;
-    if ((fault = wm_event_reserve (&self->run, &self->run_max, self->n_run + part->n_run + 1,
+    if ((fault = wm_event_reserve (&self->run, &self->run_max, self->n_run + part->n_run,
                                    sizeof *self->run, error)) ||
         (fault = wm_event_reserve (&self->value, &self->value_max,
-                                   self->n_value + part->n_value + 1, 4, error)) ||
-        (fault = wm_event_reserve (&self->bad, &self->bad_max, self->n_bad + part->n_bad + 1,
+                                   self->n_value + part->n_value, 4, error)) ||
+        (fault = wm_event_reserve (&self->bad, &self->bad_max, self->n_bad + part->n_bad,
                                    sizeof *self->bad, error)) ||
         (fault =
              wm_event_reserve (&self->wire_start, &self->wire_start_max, n_wire + 1ull, 8, error)))

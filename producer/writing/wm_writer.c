@@ -168,9 +168,14 @@ static bool file_create (wm_writer_t *self)
         return true;
     hid_t list = H5Pcreate (H5P_FILE_CREATE), access = H5Pcreate (H5P_FILE_ACCESS);
     H5Pset_obj_track_times (list, false);
-    if (self->is_small)
+    char name[sizeof self->part + 24];
+    snprintf (name, sizeof name, "%s", self->part);
+    if (self->is_small) { /* a name of its own: the last output of this path may be a form */
+        static uint64_t n_made;
+        snprintf (name, sizeof name, "%s.%llu", self->part, (unsigned long long) ++n_made);
         H5Pset_fapl_core (access, SMALL_BYTES / 4, false);
-    self->file = H5Fcreate (self->part, H5F_ACC_TRUNC, list, access);
+    }
+    self->file = H5Fcreate (name, H5F_ACC_TRUNC, list, access);
     H5Pclose (access);
     H5Pclose (list);
     if (self->file >= 0 && wm_writer_has_form (self))

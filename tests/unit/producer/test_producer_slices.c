@@ -223,6 +223,11 @@ static void runs_are_stacked (void **state)
     }
     wm_runs_clear (&runs);
     wm_runs_clear (&part);
+    wm_runs_clear (&part); /* again, and it can be used again */
+    assert_int_equal (wm_runs_make (&part, &spec, &event, 0, NULL, &error), WM_OK);
+    assert_int_equal (part.n_run, 1);
+    wm_runs_clear (&part);
+    wm_runs_clear (NULL);
 }
 
 /* ---- slices ---------------------------------------------------------------------------------- */
