@@ -32,6 +32,34 @@ static void test_folder_remove (void)
         abort ();
 }
 
+/* Objects of the library that are not closed are found by their numbers, which it gives in turn: of
+   spaces, types and lists between a begin and its end.  */
+typedef struct {
+    hid_t id[3];
+} test_ids_t;
+
+static inline test_ids_t test_ids_begin (void)
+{
+    return (test_ids_t){
+        { H5Screate (H5S_SCALAR), H5Tcopy (H5T_C_S1), H5Pcreate (H5P_FILE_CREATE) }
+    };
+}
+
+/* Returns how many are open.  */
+static inline int test_ids_end (const test_ids_t *begin)
+{
+    const test_ids_t end = test_ids_begin ();
+    int n = 0;
+    for (int k = 0; k < 3; k++)
+        for (hid_t id = begin->id[k] + 1; id < end.id[k]; id++)
+            n += H5Iis_valid (id) > 0;
+    for (int k = 0; k < 2; k++) {
+        const hid_t *id = k ? begin->id : end.id;
+        H5Sclose (id[0]), H5Tclose (id[1]), H5Pclose (id[2]);
+    }
+    return n;
+}
+
 /* Writes a dataset "a/b" (its group is made as needed) of shape (n, width), or (n) for width 0.  */
 static void put (hid_t file, const char *name, hid_t type, hsize_t n, hsize_t width,
                  const void *from)

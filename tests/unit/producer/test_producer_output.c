@@ -86,11 +86,13 @@ static void write_output (const char *path, uint32_t n, wm_writer_result_t *resu
                                   7,
                                   6,
                                   { "typed", "/real/path", 4711, 0, "/folder", "the command" } };
+    const test_ids_t ids = test_ids_begin ();
     wm_writer_t *writer = wm_writer_new (&job);
     for (bool done = false; !done;)
         if (wm_writer_step (writer, &done, result, &error))
             fail_msg ("%u rows: %s", n, error.text);
     wm_writer_destroy (&writer);
+    assert_int_equal (test_ids_end (&ids), 0);
     wm_reader_destroy (&reader);
     wm_scratch_close (&scratch);
 }

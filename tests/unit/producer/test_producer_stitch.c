@@ -172,6 +172,7 @@ static wm_writer_job_t job_of (const source_t *self, const char *path)
 static wm_writer_result_t written (const source_t *source, const char *path)
 {
     const wm_writer_job_t job = job_of (source, path);
+    const test_ids_t ids = test_ids_begin ();
     wm_writer_t *writer = wm_writer_new (&job);
     wm_writer_result_t result;
     wm_error_t error;
@@ -179,6 +180,7 @@ static wm_writer_result_t written (const source_t *source, const char *path)
         if (wm_writer_step (writer, &done, &result, &error))
             fail_msg ("%s", error.text);
     wm_writer_destroy (&writer);
+    assert_int_equal (test_ids_end (&ids), 0);
     return result;
 }
 
@@ -190,6 +192,28 @@ static void get (hid_t file, const char *name, hid_t type, hssize_t count, void 
         H5Dread (data, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to) < 0)
         fail_msg ("%s: no dataset of %lld values", name, (long long) count);
     H5Sclose (space);
+    H5Dclose (data);
+}
+
+static void number_is (hid_t file, const char *group, const char *name, int64_t want)
+{
+    int64_t number = ~want;
+    hid_t attribute = H5Aopen_by_name (file, group, name, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true (attribute >= 0 && H5Aread (attribute, H5T_NATIVE_INT64, &number) >= 0);
+    assert_int_equal (number, want);
+    H5Aclose (attribute);
+}
+
+/* A frame is packed, in chunks of as many rows at most; what lies beside it is not.  */
+static void layout_is (hid_t file, const char *name, H5D_layout_t want, hsize_t rows)
+{
+    hsize_t chunk[2] = { 0 };
+    hid_t data = H5Dopen2 (file, name, H5P_DEFAULT), list = H5Dget_create_plist (data);
+    assert_int_equal (H5Pget_layout (list), want);
+    assert_int_equal (H5Pget_nfilters (list), want == H5D_CHUNKED ? 2 : 0);
+    if (want == H5D_CHUNKED)
+        assert_true (H5Pget_chunk (list, 2, chunk) == 2 && chunk[0] == rows && chunk[1] == BINS);
+    H5Pclose (list);
     H5Dclose (data);
 }
 
@@ -205,12 +229,23 @@ static void frames_have_the_form_of_wire_cell (void **state)
     int channel[14], wire[14][4], n_row;
     uint64_t held[1];
     double tick[3];
+    for (int event = 5; event <= 6; event++) {
+        const char *group = event == 5 ? "5" : "6";
+        number_is (file, group, "run", 1);
+        number_is (file, group, "subrun", 0);
+        number_is (file, group, "event", event);
+    }
+    layout_is (file, "5/frame_dnnroi", H5D_CHUNKED, 14);
+    layout_is (file, "5/wires_dnnroi", H5D_CONTIGUOUS, 0);
+    layout_is (file, "5/channels_dnnroi", H5D_CONTIGUOUS, 0);
     get (file, "5/channels_dnnroi", H5T_NATIVE_INT, 14, channel);
     get (file, "5/wires_dnnroi", H5T_NATIVE_INT, 56, wire);
     get (file, "5/tickinfo_dnnroi", H5T_NATIVE_DOUBLE, 3, tick);
     assert_true (tick[0] == 0 && tick[1] == 2000 && tick[2] == 0); /* four ticks of 500 ns */
     for (n_row = 0; n_row < 14; n_row++) {
         assert_int_equal (channel[n_row], n_row);
+        assert_int_equal (wire[n_row][0], 0);
+        assert_int_equal (wire[n_row][1], 0);
         assert_int_equal (wire[n_row][2], n_row < 8 ? 0 : 2);
         assert_int_equal (wire[n_row][3], n_row < 8 ? n_row : n_row - 8);
     }
