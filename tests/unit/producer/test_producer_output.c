@@ -306,6 +306,120 @@ static void outputs_are_complete (void **state)
     *pins.max_error = *pins.judged_by = 0;
 }
 
+/* ---- numl's tables --------------------------------------------------------------------------- */
+
+/* A column (n, width) that may grow, of this type; its values as int64.  */
+static void numl_column (hid_t file, const char *name, hid_t stored, hsize_t n, hsize_t width,
+                         const int64_t *want)
+{
+    int64_t is[32];
+    hsize_t dim[2], most[2], chunk[2];
+    hid_t data = H5Dopen2 (file, name, H5P_DEFAULT);
+    if (data < 0)
+        fail_msg ("there is no %s", name);
+    hid_t type = H5Dget_type (data), space = H5Dget_space (data),
+          list = H5Dget_create_plist (data);
+    assert_int_equal (H5Sget_simple_extent_dims (space, dim, most), 2);
+    if (H5Tequal (type, stored) <= 0 || dim[0] != n || dim[1] != width)
+        fail_msg ("%s has another type or shape", name);
+    assert_true (most[0] == H5S_UNLIMITED && most[1] == width);
+    assert_true (H5Pget_chunk (list, 2, chunk) == 2 && chunk[0] == n && chunk[1] == width);
+    assert_int_equal (H5Pget_nfilters (list), 2);
+    assert_true (H5Dread (data, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, is) >= 0);
+    for (hsize_t i = 0; i < n * width; i++)
+        if (is[i] != want[i])
+            fail_msg ("%s, value %d: %lld", name, (int) i, (long long) is[i]);
+    H5Pclose (list), H5Sclose (space), H5Tclose (type), H5Dclose (data);
+}
+
+/* Rows by event, events in the order of their first rows; int64 where a number needs it.  */
+static void tables_of_numl (void **state)
+{
+    (void) state;
+    enum { N = 6 };
+    static const int order[N] = { 0, 2, 1, 3, 5, 4 };
+    for (int way = 0; way < 8; way++) {
+        const bool is_wide_hit = way & 1, is_wide_event = way & 2, has_own = way & 4;
+        const int64_t first = is_wide_hit ? INT64_C (1) << 31 : 100,
+                      last = is_wide_event ? INT64_MIN / 2 : 9;
+        int64_t event[3 * N] = { 1, 0, 6, 1, 0, 5, 1, 0, 6, 1, 0, 5, last, 9, 9, 1, 0, 5 }, key[N];
+        char path[160], out[160];
+        wm_error_t error;
+        wm_scratch_t scratch;
+        wm_writer_result_t result;
+        snprintf (path, sizeof path, "%s", test_path ("exchange.h5"));
+        snprintf (out, sizeof out, "%s", test_path ("numl.scores.h5"));
+        hid_t file = exchange_make (path);
+        for (int i = 0; i < N; i++)
+            key[i] = first + i;
+        replace (file, "hit_table/key", H5T_NATIVE_INT64, N, 0, key);
+        replace (file, "hit_table/event_id", H5T_NATIVE_INT64, N, 3, event);
+        H5Fclose (file);
+        strcpy (pins.layout, has_own ? "both" : "numl");
+        wm_reader_t *reader = wm_reader_open (path, &spec, &error);
+        if (!reader)
+            fail_msg ("%s", error.text);
+        assert_int_equal (wm_scratch_open (&scratch, test_folder, N, 4, &error), WM_OK);
+        for (uint32_t i = 0; i < N; i++) {
+            scratch.state[i] = i != 4;
+            scratch.in_fiducial[i] = i % 3 == 0;
+            scratch.engine[i] = i != 4;
+            for (uint32_t k = 0; k < 4; k++)
+                scratch.score[4 * i + k] = score_of (i, k);
+        }
+        wm_scratch_hold (&scratch, 2, WM_HIT_BAD_PIXEL);
+        const wm_writer_job_t job = { .path = out,
+                                      .spec = &spec,
+                                      .pins = &pins,
+                                      .campaign = campaign,
+                                      .scratch = &scratch,
+                                      .reader = reader,
+                                      .engine = engines,
+                                      .n_engine = 1 };
+        const test_ids_t ids = test_ids_begin ();
+        wm_writer_t *writer = wm_writer_new (&job);
+        for (bool done = false; !done;)
+            if (wm_writer_step (writer, &done, &result, &error))
+                fail_msg ("way %d: %s", way, error.text);
+        wm_writer_destroy (&writer);
+        assert_int_equal (test_ids_end (&ids), 0);
+        const hid_t hit = is_wide_hit ? H5T_STD_I64LE : H5T_STD_I32LE,
+                    id = is_wide_event ? H5T_STD_I64LE : H5T_STD_I32LE;
+        const int64_t events[] = { 1, 0, 6, 1, 0, 5, last, 9, 9 }, runs[] = { 0, 2, 1, 3, 2, 1 };
+        int64_t event_of[3 * N], hit_of[N], inside[N], status[N];
+        for (int i = 0; i < N; i++) {
+            memcpy (event_of + 3 * i, event + 3 * order[i], 24);
+            hit_of[i] = key[order[i]];
+            inside[i] = order[i] % 3 == 0;
+            status[i] = order[i] == 2 ? WM_HIT_BAD_PIXEL : order[i] == 4 ? WM_HIT_NO_EVENT : 0;
+        }
+        file = H5Fopen (out, H5F_ACC_RDONLY, H5P_DEFAULT);
+        assert_int_equal (count (file, "/"), 4 + has_own);
+        assert_int_equal (count (file, "emtrkmichel_table"), 5 + 4);
+        numl_column (file, "event_table/event_id", id, 3, 3, events);
+        numl_column (file, "emtrkmichel_table/event_id.seq_cnt", H5T_STD_I64LE, 3, 2, runs);
+        numl_column (file, "emtrkmichel_table/event_id", id, N, 3, event_of);
+        numl_column (file, "emtrkmichel_table/hit_id", hit, N, 1, hit_of);
+        numl_column (file, "emtrkmichel_table/in_fiducial", H5T_STD_I32LE, N, 1, inside);
+        numl_column (file, "emtrkmichel_table/status", H5T_STD_I32LE, N, 1, status);
+        static const char *const label[] = { "track", "em", "none", "michel" };
+        for (uint32_t k = 0; k < 4; k++) {
+            char name[64];
+            float score[N];
+            snprintf (name, sizeof name, "emtrkmichel_table/%s", label[k]);
+            column (file, name, H5T_IEEE_F32LE, N, score);
+            for (int i = 0; i < N; i++)
+                assert_true (status[i] ? isnan (score[i]) != 0
+                                       : score[i] == score_of ((uint32_t) order[i], k));
+        }
+        assert_int_equal (H5Fclose (file), 0);
+        wm_reader_destroy (&reader);
+        wm_scratch_close (&scratch);
+        unlink (out);
+    }
+    *pins.layout = 0;
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static void what_is_refused_of_names (void **state)
@@ -371,6 +485,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (outputs_are_complete),
+        cmocka_unit_test (tables_of_numl),
         cmocka_unit_test (what_is_refused_of_names),
     };
     return cmocka_run_group_tests (tests, setup, teardown);
