@@ -16,6 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* In which the family's operators have the meaning that is read here: earlier sets join shapes by
+   other rules, later ones are not known.  */
+enum { SETS_FROM = 7, SETS_TO = 27 };
+
 bool wm_family_outside (family_t *self, const Onnx__NodeProto *node, const char *format, ...)
 {
     va_list arguments;
@@ -473,6 +477,13 @@ wm_fault_t wm_family_find (const wm_onnx_t *onnx, wm_arena_t *arena, const wm_po
 {
     *found = false;
     *net = (wm_net_t){ .n_conv = 0 };
+    if (!onnx->tensorflow && (onnx->opset < SETS_FROM || onnx->opset > SETS_TO)) {
+        snprintf (why, 480,
+                  "general engine: the model states operator set %lld, and the EmTrkMichelId "
+                  "family is known in sets %d to %d",
+                  (long long) onnx->opset, SETS_FROM, SETS_TO);
+        return WM_OK;
+    }
     family_t *self = calloc (1, sizeof *self);
     if (self)
         self->state = calloc (onnx->n_value, sizeof *self->state);

@@ -17,6 +17,7 @@
 #include "schema/wm_limits.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <limits.h>
 #include <math.h>
 #include <sodium.h>
@@ -72,8 +73,8 @@ static wm_fault_t known_new (wm_model_parts_t *parts, uint32_t n, wm_arena_t *ar
     return *inputs && *scores ? WM_OK : wm_fault (error, WM_EHOST, "no memory for known answers");
 }
 
-static wm_fault_t write_family (const char *path, wm_model_parts_t *parts, wm_arena_t *arena,
-                                wm_error_t *error)
+static wm_fault_t write_family (const char *model, const char *path, wm_model_parts_t *parts,
+                                wm_arena_t *arena, wm_error_t *error)
 {
     float *inputs, *scores;
     wm_reference_t *judge = wm_reference_new (parts->net);
@@ -88,6 +89,11 @@ static wm_fault_t write_family (const char *path, wm_model_parts_t *parts, wm_ar
         wm_known_draw (&state, parts->net, 0, 1, inputs + (size_t) i * parts->input[0].n_value);
     if (!fault)
         wm_reference_run (judge, inputs, KNOWN, scores, n_output);
+    if (!fault && wm_reference_peak (judge) > FLT_MAX)
+        fault = wm_fault (error, WM_EBATCH,
+                          "%s: its values reach %.2g on test patches, more than float32 holds "
+                          "(3.4e+38): its weights are damaged, or its training failed",
+                          model, wm_reference_peak (judge));
     wm_reference_destroy (&judge);
     parts->n_known = KNOWN;
     return fault ? fault : wm_model_write (path, parts, error);
@@ -690,7 +696,7 @@ static wm_fault_t write_model (wm_onnx_t *onnx, const wm_import_choices_t *choic
     parts.kind = family ? WM_MODEL_FAMILY : WM_MODEL_GENERAL;
     parts.net = family ? &net : NULL;
     if (!fault)
-        fault = family ? write_family (path, &parts, &arena, error)
+        fault = family ? write_family (onnx->path, path, &parts, &arena, error)
                        : write_general (onnx, &how, choices, path, &parts, input, output, &arena,
                                         why, error);
     wm_arena_clear (&arena);

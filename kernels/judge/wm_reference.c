@@ -30,6 +30,7 @@ struct wm_reference_t {
     double *stage[2];                   /* one patch between convolutions */
     double *flat;                       /* (block, flat_size) */
     double *dense[WM_MODEL_DENSES_MAX]; /* (block, n_out) */
+    double peak;
 };
 
 /* acc += v w, over the outputs of a layer.  */
@@ -87,8 +88,20 @@ static void activate (wm_act_t act, double bend, double *x, size_t n)
         x[i] /= sum;
 }
 
+static void note_peak (wm_reference_t *self, const double *sum, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        self->peak = fmax (self->peak, fabs (sum[i]));
+}
+
+double wm_reference_peak (const wm_reference_t *self)
+{
+    return self->peak;
+}
+
 /* in (h, w, c_in) -> out (h - kh + 1, w - kw + 1, c_out).  */
-static void convolve (const wm_conv_t *k, const double *in, uint32_t h, uint32_t w, double *out)
+static void convolve (wm_reference_t *self, const wm_conv_t *k, const double *in, uint32_t h,
+                      uint32_t w, double *out)
 {
     uint32_t rows = h - k->kh + 1, columns = w - k->kw + 1;
     for (size_t y = 0; y < rows; y++)
@@ -105,6 +118,7 @@ static void convolve (const wm_conv_t *k, const double *in, uint32_t h, uint32_t
                         add_product (acc, v[i], weight + i * k->c_out, k->c_out);
             }
         }
+    note_peak (self, out, (size_t) rows * columns * k->c_out);
     activate (k->act, (double) k->bend, out, (size_t) rows * columns * k->c_out);
 }
 
@@ -118,7 +132,7 @@ static void run_convs (wm_reference_t *self, const float *patch, double *flat)
         in[i] = (double) patch[i];
     for (uint32_t i = 0; i < net->n_conv; i++) {
         double *out = i + 1 == net->n_conv ? flat : self->stage[(i + 1) % 2];
-        convolve (&net->conv[i], in, h, w, out);
+        convolve (self, &net->conv[i], in, h, w, out);
         h -= net->conv[i].kh - 1;
         w -= net->conv[i].kw - 1;
         in = out;
@@ -139,6 +153,7 @@ static void run_dense (wm_reference_t *self, uint32_t index, uint32_t count)
             if (v != 0)
                 add_product (out + p * k->n_out, v, k->weight + i * k->n_out, k->n_out);
         }
+    note_peak (self, out, (size_t) count * k->n_out);
     for (size_t p = 0; p < count; p++)
         activate (k->act, (double) k->bend, out + p * k->n_out, k->n_out);
 }

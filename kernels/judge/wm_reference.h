@@ -20,4 +20,8 @@ void wm_reference_destroy (wm_reference_t **self_p);
 void wm_reference_run (wm_reference_t *self, const float *patches, uint32_t count, float *scores,
                        uint32_t n_output);
 
+/* Returns the largest magnitude of a layer's sums in all runs so far. Engines hold these sums in
+   float32.  */
+double wm_reference_peak (const wm_reference_t *self);
+
 #endif

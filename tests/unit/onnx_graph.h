@@ -22,6 +22,7 @@ typedef struct {
     Onnx__FunctionProto *function[8];
     size_t n_node, n_tensor, n_in, n_out, n_function;
     unsigned ways;
+    int64_t set; /* operator set; 0: 13 */
 } graph_t;
 
 static void *take (graph_t *g, size_t n, size_t size)
@@ -188,7 +189,7 @@ static uint8_t *packed (graph_t *g, size_t *size)
     Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
     Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
     opset.has_version = 1;
-    opset.version = 13;
+    opset.version = g->set ? g->set : 13;
     graph.node = g->node;
     graph.n_node = g->n_node;
     graph.initializer = g->tensor;

@@ -386,6 +386,26 @@ static void an_output_inside_the_tree (void **state)
     wm_model_destroy (&model);
 }
 
+/* Sets whose operators join shapes by other rules, or are not known.  */
+static void operator_sets (void **state)
+{
+    (void) state;
+    static const int64_t other[] = { -1, 1, 6, 28, 99 }, known[] = { 7, 13, 27 };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        graph_t g = family (0);
+        g.set = known[i];
+        save_graph (&g);
+        check_is_family ("its operator set", 2);
+    }
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
+        char text[64];
+        graph_t g = family (0);
+        g.set = other[i];
+        snprintf (text, sizeof text, "the model states operator set %lld,", (long long) g.set);
+        check_general (&g, text);
+    }
+}
+
 /* Two channels: channels last is the family, channels first is not.  */
 static void two_channels (void **state)
 {
@@ -431,6 +451,7 @@ int main (void)
         cmocka_unit_test (a_convolution_beside_the_tree),
         cmocka_unit_test (graphs_that_are_no_tree),
         cmocka_unit_test (an_output_inside_the_tree),
+        cmocka_unit_test (operator_sets),
         cmocka_unit_test (two_channels),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));

@@ -37,6 +37,10 @@ static void graphs_refused (void **state)
     weights (&g)[3] = INFINITY;
     save_graph (&g);
     check_refused ("not finite");
+    g = family (0);
+    weights (&g)[3] = 3e38f; /* finite, and its products are not */
+    save_graph (&g);
+    check_refused ("more than float32 holds (3.4e+38): its weights are damaged");
 }
 
 static void ports_refused (void **state)
