@@ -329,6 +329,7 @@ uint64_t wm_device_madds (wm_device_t *self, bool count)
 
 static wm_fault_t check_batch (const wm_device_t *self, const wm_batch_t *batch, wm_error_t *error)
 {
+    char takes[WM_MODEL_SHAPE_BYTES];
     if (wm_model_is_ragged (self->model, NULL))
         return batch->kind == WM_BATCH_PATCHES && batch->n_hit == 1
                    ? WM_OK
@@ -337,16 +338,16 @@ static wm_fault_t check_batch (const wm_device_t *self, const wm_batch_t *batch,
                                batch->n_hit);
     if (batch->kind == WM_BATCH_PATCHES) {
         if (batch->patch_values != wm_model_n_value (self->model))
-            return wm_fault (error, WM_EBATCH, "patches of %u values, the model takes %u",
-                             batch->patch_values, wm_model_n_value (self->model));
+            return wm_fault (error, WM_EBATCH, "patches of %u values, the model takes %s",
+                             batch->patch_values, wm_model_shape (self->model, takes));
         return WM_OK;
     }
     if (!self->has_spec)
         return wm_fault (
             error, WM_EBATCH,
-            "a plane came, but the specification's patch is not the input of this model "
-            "(%u values): it takes dense patches",
-            wm_model_n_value (self->model));
+            "a plane came, but the specification's patch is not the input of this model: it takes "
+            "dense patches of %s",
+            wm_model_shape (self->model, takes));
     if (batch->kind != wm_image_kind (&self->spec) ||
         (batch->kind == WM_BATCH_STACK && batch->n_cell != self->spec.n_channel))
         return wm_fault (error, WM_EBATCH,

@@ -500,6 +500,20 @@ const wm_port_t *wm_model_exact (const wm_model_t *self)
     return exact_port (self->header);
 }
 
+const char *wm_model_shape (const wm_model_t *self, char text[WM_MODEL_SHAPE_BYTES])
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < self->header->n_input; i++)
+        for (uint32_t d = 0; d < self->header->input[i].n_dim && n < WM_MODEL_SHAPE_BYTES; d++)
+            n += (size_t) snprintf (text + n, WM_MODEL_SHAPE_BYTES - n, "%s%u",
+                                    d   ? ", "
+                                    : i ? ") and ("
+                                        : "(",
+                                    self->header->input[i].dim[d]);
+    snprintf (text + n, n < WM_MODEL_SHAPE_BYTES ? WM_MODEL_SHAPE_BYTES - n : 0, ")");
+    return text;
+}
+
 uint32_t wm_model_n_value (const wm_model_t *self)
 {
     return self->n_value;

@@ -158,6 +158,11 @@ uint32_t wm_model_n_input (const wm_model_t *self);
 const wm_port_t *wm_model_input (const wm_model_t *self, uint32_t i);
 uint32_t wm_model_n_output_port (const wm_model_t *self);
 const wm_port_t *wm_model_output (const wm_model_t *self, uint32_t i);
+/* Prints the shape of a patch: "(48, 48, 1)", of several inputs "(1, 48, 48) and (4)". Returns
+   `text`.  */
+#define WM_MODEL_SHAPE_BYTES 160
+const char *wm_model_shape (const wm_model_t *self, char text[WM_MODEL_SHAPE_BYTES]);
+
 /* Float32s of a patch, all inputs; of its scores, all outputs in order. Of a ragged model: the most
    that a row may have.  */
 uint32_t wm_model_n_value (const wm_model_t *self);

@@ -345,11 +345,7 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
     char channels[32] = "";
     if (spec->n_channel > 1)
         snprintf (channels, sizeof channels, "%u, ", spec->n_channel);
-    char takes[4 * WM_SETUP_SHAPE_BYTES] = ""; /* "3, 32, 32" */
-    for (const char *c = self->shape; *c; c++)
-        strcat (takes, *c == 'x' ? ", " : *c == '+' ? ") and (" : (char[]){ *c, 0 });
-    if (!*takes)
-        snprintf (takes, sizeof takes, "%u", self->pins.n_value);
+    char takes[WM_MODEL_SHAPE_BYTES];
     char advice[160] = "it takes only ready-made patches, and no --spec";
     if (has_own && !is_chosen) {
         const size_t n = strlen (self->spec_name);
@@ -366,8 +362,9 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
                           : "give --spec a file with the line patch: [%u, %u], or leave --spec out",
                   own[0], own[1]);
     return wm_fault (error, WM_EBATCH,
-                     "%.200s cuts patches of (%s%u, %u), the model takes (%s): %s", self->spec_name,
-                     channels, spec->patch_wire, spec->patch_bin, takes, advice);
+                     "%.200s cuts patches of (%s%u, %u), the model takes %s: %s", self->spec_name,
+                     channels, spec->patch_wire, spec->patch_bin, wm_model_shape (model, takes),
+                     advice);
 }
 
 /* Which files and options go with which points and results.  */

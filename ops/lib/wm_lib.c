@@ -47,6 +47,17 @@ static_assert ((int) WIREMILL_BAD_PIXEL == WM_HIT_BAD_PIXEL && (int) WIREMILL_HE
 static_assert (sizeof (wiremill_error_t) == 512 && sizeof (wiremill_options_t) == 40,
                "sizes that programs were compiled with");
 
+wm_fault_t wm_lib_wrong_size (size_t n_value, const uint32_t *dim, uint32_t n_dim,
+                              wm_error_t *error)
+{
+    char shape[12 * WIREMILL_DIMS_MAX + 1];
+    size_t n = 0;
+    for (uint32_t d = 0; d < n_dim; d++)
+        n += (size_t) sprintf (shape + n, "%s%u", d ? ", " : "", dim[d]);
+    return wm_fault (error, WM_EUSAGE, "patches of %zu values, the model takes (%s)", n_value,
+                     shape);
+}
+
 wiremill_fault_t wm_lib_fault (wiremill_error_t *error, const wm_error_t *from)
 {
     /* a peer's fault is this machine's: there are no peers here */
@@ -389,6 +400,7 @@ wiremill_fault_t wiremill_score (wiremill_t *self, const float *patches, size_t 
                                  float *scores, uint8_t *status, wiremill_error_t *error)
 {
     wm_error_t why = { .fault = WM_OK };
+    uint32_t dim[WIREMILL_DIMS_MAX];
     size_t bytes;
     if (!self || (n && (!patches || !scores)))
         wm_fault (&why, WM_EUSAGE, "wiremill_score: %s is NULL",
@@ -396,8 +408,7 @@ wiremill_fault_t wiremill_score (wiremill_t *self, const float *patches, size_t 
                   : !patches ? "patches"
                              : "scores");
     else if (n_value != self->n_value)
-        wm_fault (&why, WM_EUSAGE, "patches of %zu values, the model takes %zu", n_value,
-                  self->n_value);
+        wm_lib_wrong_size (n_value, dim, wiremill_shape (self, dim), &why);
     else if (__builtin_mul_overflow (n, self->n_value * sizeof (float), &bytes) ||
              __builtin_mul_overflow (n, self->n_output * sizeof (float), &bytes))
         wm_fault (&why, WM_EUSAGE, "%zu patches are more than memory can hold", n);

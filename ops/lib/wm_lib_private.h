@@ -14,6 +14,10 @@
 /* Copies a fault to the caller's struct, which may be NULL, and returns its number.  */
 wiremill_fault_t wm_lib_fault (wiremill_error_t *error, const wm_error_t *from);
 
+/* Patches of n_value values, where a patch has the shape dim (n_dim).  */
+wm_fault_t wm_lib_wrong_size (size_t n_value, const uint32_t *dim, uint32_t n_dim,
+                              wm_error_t *error);
+
 /* Whether all values are finite.  */
 bool wm_lib_is_finite (const float *value, size_t n);
 

@@ -213,8 +213,7 @@ static wm_fault_t check_patches (const wiremill_client_t *self, const char *func
     if (n && !patches)
         return wm_fault (error, WM_EUSAGE, "%s: patches is NULL", function);
     if (n_value != self->facts.n_value)
-        return wm_fault (error, WM_EUSAGE, "patches of %zu values, the model takes %u", n_value,
-                         self->facts.n_value);
+        return wm_lib_wrong_size (n_value, self->facts.dim, self->facts.n_dim, error);
     if (__builtin_mul_overflow (n, n_value * sizeof (float), &bytes) ||
         __builtin_mul_overflow (n, self->facts.n_output * sizeof (float), &bytes))
         return wm_fault (error, WM_EUSAGE, "%zu patches are more than memory can hold", n);

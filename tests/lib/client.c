@@ -465,7 +465,7 @@ static void errors (const char *broker, const char *path)
            WIREMILL_USAGE);
     CHECK (wiremill_submit (client, right.patches, 1, right.n_value - 1, 0, &ticket, &last) ==
            WIREMILL_USAGE);
-    CHECK (strstr (last.text, "the model takes"));
+    CHECK (strstr (last.text, "the model takes ("));
     CHECK (wiremill_submit (client, right.patches, (size_t) -1 / 4, right.n_value, 0, &ticket,
                             &last) == WIREMILL_USAGE);
     CHECK (wiremill_client_score (client, right.patches, 1, right.n_value, NULL, NULL, &last) ==

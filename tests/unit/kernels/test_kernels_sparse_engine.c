@@ -362,6 +362,7 @@ static void what_it_cannot_run_is_refused (void **state)
     wm_batch_t batch = { .kind = WM_BATCH_PATCHES, .n_hit = 1, .patch_values = 131 };
     batch.patch = values;
     assert_int_equal (wm_sparse_score (engine, &batch, scores, NULL, &error), WM_EBATCH);
+    assert_string_equal (error.text, "patches of 131 values, the model takes (12, 11, 1)");
     batch.kind = WM_BATCH_BINS;
     assert_int_equal (wm_sparse_score (engine, &batch, scores, NULL, &error), WM_EBATCH);
     wm_sparse_destroy (&engine);
