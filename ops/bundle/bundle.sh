@@ -96,7 +96,7 @@ while read -r library; do
     case $library in "$(readlink -f "$installed")"/* | "$installed"/*) continue ;; esac
     license "$library" "lib/${library##*/}"
     cp -L "$library" "$to/lib/${library##*/}"
-done < <(awk '$2 == "=>" && $3 ~ "^/" { print $3 }' <<<"$libraries" | sort -u)
+done < <(sed -n 's|.* => \(/.*\) (0x.*|\1|p' <<<"$libraries" | sort -u)
 cp -L "/lib64/$loader" "$to/bin/$loader"
 chmod 755 "$to/bin/$loader"
 license "$(readlink -f "/lib64/$loader")" "bin/$loader"

@@ -2,16 +2,18 @@
 
 ##@ install and ship
 PREFIX ?= /usr/local
+TO     = "$(DESTDIR)$(PREFIX)"
+blank := $() $()
 install: all ## programs to $(PREFIX)/bin, engines and the libraries they need to $(PREFIX)/lib
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib
-	install $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	$(if $(CUDA_SO),install $(CUDA_SO) $(DESTDIR)$(PREFIX)/lib)
+	install -d $(TO)/bin $(TO)/lib
+	install $(PROGRAMS) $(TO)/bin
+	$(if $(CUDA_SO),install $(CUDA_SO) $(TO)/lib)
 install: $(GENERAL:%=install-%)
 .PHONY: install-openvino install-onnxruntime
 install-openvino install-onnxruntime: install-%: all
-	[ ! -e $(B)/lib/wm_$*.so ] || { install -d $(DESTDIR)$(PREFIX)/lib/$* && \
-	    install $(LIBRARIES_$*:%=$(B)/lib/$*/%) $(DESTDIR)$(PREFIX)/lib/$* && \
-	    install $(B)/lib/wm_$*.so $(DESTDIR)$(PREFIX)/lib; }
+	[ ! -e $(B)/lib/wm_$*.so ] || { install -d $(TO)/lib/$* && \
+	    install $(LIBRARIES_$*:%=$(B)/lib/$*/%) $(TO)/lib/$* && \
+	    install $(B)/lib/wm_$*.so $(TO)/lib; }
 
 # The programs print their man pages and bash completion themselves, from the tables of their options.
 DOC     := $(B)/doc
@@ -25,11 +27,11 @@ DATA    := ops/serve/grafana.json ops/serve/alerts.yml $(MODEL)
 install: install-lib install-doc install-units install-data
 .PHONY: doc install-lib install-doc install-units install-data uninstall
 install-lib: $(B)/lib/libwiremill.so
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	install -m 644 ops/lib/wiremill.h $(DESTDIR)$(PREFIX)/include
-	install $(B)/lib/libwiremill.so.1 $(DESTDIR)$(PREFIX)/lib
-	ln -sfn libwiremill.so.1 $(DESTDIR)$(PREFIX)/lib/libwiremill.so
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' ops/lib/wiremill.pc >$(DESTDIR)$(PREFIX)/lib/pkgconfig/wiremill.pc
+	install -d $(TO)/include $(TO)/lib/pkgconfig
+	install -m 644 ops/lib/wiremill.h $(TO)/include
+	install $(B)/lib/libwiremill.so.1 $(TO)/lib
+	ln -sfn libwiremill.so.1 $(TO)/lib/libwiremill.so
+	sed 's|@PREFIX@|$(subst $(blank),\\ ,$(PREFIX))|; s|@VERSION@|$(VERSION)|' ops/lib/wiremill.pc >$(TO)/lib/pkgconfig/wiremill.pc
 doc: $(DOC)/.made ## man pages and bash completion, to $(B)/doc
 $(DOC)/.made: $(PROGRAMS)
 	$(Q)rm -rf $(DOC) && mkdir -p $(DOC)/man1 $(DOC)/bash
@@ -39,29 +41,29 @@ $(DOC)/.made: $(PROGRAMS)
 	$(Q)for program in $(PROGRAMS); do $$program --print-completion || exit 1; done >$(DOC)/bash/wiremill
 	$(Q)touch $@
 install-doc: doc
-	install -d $(DESTDIR)$(PREFIX)/$(MANDIR) $(DESTDIR)$(PREFIX)/$(BASHDIR)
-	install -m 644 $(DOC)/man1/*.1 $(DESTDIR)$(PREFIX)/$(MANDIR)
-	install -m 644 $(DOC)/bash/wiremill $(DESTDIR)$(PREFIX)/$(BASHDIR)
+	install -d $(TO)/$(MANDIR) $(TO)/$(BASHDIR)
+	install -m 644 $(DOC)/man1/*.1 $(TO)/$(MANDIR)
+	install -m 644 $(DOC)/bash/wiremill $(TO)/$(BASHDIR)
 	for program in $(filter-out wiremill,$(notdir $(PROGRAMS))); do \
-	    ln -sf wiremill $(DESTDIR)$(PREFIX)/$(BASHDIR)/$$program; done
+	    ln -sf wiremill $(TO)/$(BASHDIR)/$$program; done
 install-units:
-	install -d $(DESTDIR)$(PREFIX)/$(UNITDIR)
+	install -d $(TO)/$(UNITDIR)
 	for unit in $(UNITS); do \
-	    sed 's|@PREFIX@|$(PREFIX)|' ops/systemd/$$unit >$(DESTDIR)$(PREFIX)/$(UNITDIR)/$$unit || exit 1; done
+	    sed 's|@PREFIX@|$(PREFIX)|' ops/systemd/$$unit >$(TO)/$(UNITDIR)/$$unit || exit 1; done
 install-data:
-	install -d $(DESTDIR)$(PREFIX)/$(DATADIR)
-	install -m 644 $(DATA) $(DESTDIR)$(PREFIX)/$(DATADIR)
+	install -d $(TO)/$(DATADIR)
+	install -m 644 $(DATA) $(TO)/$(DATADIR)
 uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,$(notdir $(PROGRAMS)))
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/lib/,wm_cuda.so $(foreach e,openvino onnxruntime,wm_$e.so \
+	rm -f $(addprefix $(TO)/bin/,$(notdir $(PROGRAMS)))
+	rm -f $(addprefix $(TO)/lib/,wm_cuda.so $(foreach e,openvino onnxruntime,wm_$e.so \
 	    $(LIBRARIES_$e:%=$e/%)))
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,lib/libwiremill.so lib/libwiremill.so.1 lib/pkgconfig/wiremill.pc \
+	rm -f $(addprefix $(TO)/,lib/libwiremill.so lib/libwiremill.so.1 lib/pkgconfig/wiremill.pc \
 	    include/wiremill.h)
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(UNITDIR)/,$(UNITS)) $(addprefix $(DESTDIR)$(PREFIX)/$(DATADIR)/,$(notdir \
+	rm -f $(addprefix $(TO)/$(UNITDIR)/,$(UNITS)) $(addprefix $(TO)/$(DATADIR)/,$(notdir \
 	    $(DATA)))
-	rm -f $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill.1 $(DESTDIR)$(PREFIX)/$(MANDIR)/wiremill-*.1
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
-	-rmdir $(addprefix $(DESTDIR)$(PREFIX)/,lib/openvino lib/onnxruntime $(DATADIR)) 2>/dev/null
+	rm -f $(TO)/$(MANDIR)/wiremill.1 $(TO)/$(MANDIR)/wiremill-*.1
+	rm -f $(addprefix $(TO)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
+	-rmdir $(addprefix $(TO)/,lib/openvino lib/onnxruntime $(DATADIR)) 2>/dev/null
 
 # A folder that runs from any path, without root and without a library of the host (ops/bundle/bundle.sh).
 BUNDLE := $(B)/bundle

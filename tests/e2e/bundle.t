@@ -94,7 +94,7 @@ alone () { mkdir "$work/bin" && cp "$bundle/bin/wiremill" "$work/bin" && refused
 ok "a launcher without its bundle" alone
 
 # make install and uninstall; the units of systemd.
-place=$work/place
+place="$work/a place"
 install () { make -s install B="$build" DESTDIR="$place" PREFIX=/opt/wiremill && [ -x "$place/opt/wiremill/bin/wiremill-worker" ]; }
 ok "make install, below DESTDIR" install
 engines () # each with its libraries, which the loader finds there
@@ -127,8 +127,8 @@ units ()
     cp "$place"/opt/wiremill/lib/systemd/system/*.socket "$work"
     for unit in broker worker gateway; do
         unit=$place/opt/wiremill/lib/systemd/system/wiremill-$unit@.service
-        grep -q '^ExecStart=/opt/wiremill/bin/wiremill ' "$unit" || return 1
-        sed "s|=/opt|=$place/opt|" "$unit" >"$work/${unit##*/}"
+        grep -q '^ExecStart="/opt/wiremill/bin/wiremill" ' "$unit" || return 1
+        sed "s|=\"/opt|=\"$place/opt|" "$unit" >"$work/${unit##*/}"
     done
     keep systemd-analyze verify --man=no "$work/wiremill-broker@one.service" "$work/wiremill-worker@one.service" \
         "$work/wiremill-gateway@a.service" "$work/wiremill-gateway-grpc.socket" "$work/wiremill-gateway-http.socket"

@@ -4,7 +4,7 @@
 # SAN=address,undefined or SAN=thread with WM_BUILD: the programs are compiled with that sanitizer too.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
-build=${WM_BUILD:-build/release} place=$work/place
+build=${WM_BUILD:-build/release} place="$work/a place" # a blank in PREFIX
 make_model "${small}1" || bail "no model"
 model=$made/model-${small}1
 export PKG_CONFIG_PATH=$place/lib/pkgconfig WM_OPENVINO_SO=$PWD/$build/lib/wm_openvino.so
@@ -15,9 +15,8 @@ ok "make install-lib" install
 against () # program, compiler and flags: compiled by what pkg-config prints
 {
     local flags
-    flags=$(pkg-config --cflags --libs wiremill) || return 1
-    # shellcheck disable=SC2086 # words are meant
-    "${@:2}" -Wall -Wextra -Werror "${sanitize[@]}" $flags -Wl,-rpath,"$place/lib" -pthread -o "$work/$1"
+    flags=$(pkg-config --cflags --libs wiremill) && eval "flags=($flags)" || return 1
+    "${@:2}" -Wall -Wextra -Werror "${sanitize[@]}" "${flags[@]}" -Wl,-rpath,"$place/lib" -pthread -o "$work/$1"
 }
 
 # The interface.
