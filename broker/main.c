@@ -336,8 +336,9 @@ static wm_fault_t restore_note (void *core, wm_record_t *record, wm_error_t *err
 }
 
 /* Makes a core with the current state of the campaign. The lock is released before any output is
-   inspected: a file system that hangs then blocks no one.  */
-static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
+   inspected: a file system that hangs then blocks no one. logs: also an outputs' folder that cannot
+   be read: with the status alone, so that a command that asks for more prints it once.  */
+static wm_core_t *make_core (wm_campaign_t *campaign, bool logs, wm_error_t *error)
 {
     static const wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
     wm_notes_t notes;
@@ -359,7 +360,7 @@ static wm_core_t *make_core (wm_campaign_t *campaign, wm_error_t *error)
         wm_core_destroy (&core);
     wm_campaign_close (campaign);
     if (core)
-        wm_outputs_compare (core, &campaign->pins);
+        wm_outputs_compare (core, &campaign->pins, logs ? campaign->dir : NULL);
     return core;
 }
 
@@ -389,7 +390,7 @@ static wm_fault_t print_status (const options_t *options, wm_campaign_t *campaig
                                       .submitted_s = campaign->created_ns / 1000000000,
                                       .journal_bytes = journal_bytes (campaign->dir),
                                       .ledger_bytes = wm_ledger_bytes (campaign->ledger) };
-    wm_core_t *core = make_core (campaign, error);
+    wm_core_t *core = make_core (campaign, true, error);
     if (!core)
         return error->fault;
     wm_summary_t *summary = malloc (sizeof *summary);
@@ -416,7 +417,7 @@ static wm_fault_t print_status (const options_t *options, wm_campaign_t *campaig
 
 static wm_fault_t print_files (const options_t *options, wm_campaign_t *campaign, wm_error_t *error)
 {
-    wm_core_t *core = make_core (campaign, error);
+    wm_core_t *core = make_core (campaign, false, error);
     if (!core)
         return error->fault;
     wm_fault_t fault = WM_OK;

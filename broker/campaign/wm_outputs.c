@@ -3,6 +3,7 @@
 
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_path.h"
+#include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
@@ -250,8 +251,9 @@ static void check_output (wm_core_t *core, uint32_t id, const wm_core_known_t *i
     wm_core_output_changed (core, id, text);
 }
 
-void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins)
+void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins, const char *dir)
 {
+    char word[PATH_MAX];
     const char *folder = pins->output;
     char last[PATH_MAX];
     wm_core_known_t input;
@@ -267,9 +269,10 @@ void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins)
         if (!unseen && input.is_written)
             check_output (core, id, &input, folder);
     }
-    if (n_unchecked)
+    if (n_unchecked && dir)
         fprintf (stderr,
-                 "wiremill-broker: the folder of the %llu outputs, %s, cannot be read: %s; mount "
-                 "it, or give its present place with wiremill rebuild CAMPAIGN --output DIR\n",
-                 (unsigned long long) n_unchecked, folder, strerror (unseen));
+                 "wiremill-broker: the folder of the %llu output%s, %s, cannot be read: %s; mount "
+                 "it, or, if it was moved, type: wiremill rebuild %s --output ITS_PRESENT_PLACE\n",
+                 (unsigned long long) n_unchecked, n_unchecked == 1 ? "" : "s", folder,
+                 strerror (unseen), wm_text_word (word, sizeof word, dir));
 }

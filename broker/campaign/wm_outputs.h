@@ -46,8 +46,9 @@ char *wm_outputs_json (wm_campaign_t *campaign, const char *copies, wm_outputs_p
 
 /* Compares the outputs, in `folder`, and the inputs of a core that was restored from a ledger with
    the files, by size and time, as a producer does. A file that cannot be reached from here counts
-   as unchanged, so do outputs on a server; an outputs' folder that cannot be read is logged.
+   as unchanged, so do outputs on a server; an outputs' folder that cannot be read is logged, with
+   the campaign's folder, `dir` (NULL: it is not).
    Blocks on file systems that hang: release the lock before.  */
-void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins);
+void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins, const char *dir);
 
 #endif

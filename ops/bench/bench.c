@@ -659,8 +659,9 @@ static int close_file (output_t *self, const char *option)
     if (!self->out)
         return 0;
     bool fine = fflush (self->out) == 0 && !ferror (self->out);
-    if (self->out != stdout && fclose (self->out))
-        fine = false;
+    int failed = errno;
+    if (self->out != stdout && fclose (self->out) && fine)
+        fine = false, failed = errno;
     self->out = NULL;
     if (fine && self->file.fd >= 0)
         return wm_file_commit (&self->file, &error) ? wm_complain ("bench", &error) : 0;
@@ -668,7 +669,7 @@ static int close_file (output_t *self, const char *option)
         return 0;
     char name[32];
     snprintf (name, sizeof name, "--%s", option);
-    wm_file_unwritten (name, errno, &error);
+    wm_file_unwritten (name, failed, &error);
     wm_file_abort (&self->file);
     return wm_complain ("bench", &error);
 }

@@ -30,6 +30,7 @@ static wm_fault_t head_read (char *line, char separator, const char *path, uint3
                              int place[COLUMNS + 1], wm_error_t *error)
 {
     char *at = line;
+    const char *first = NULL;
     int i = 0;
     for (int c = 0; c < COLUMNS; c++)
         place[c] = -1;
@@ -37,6 +38,7 @@ static wm_fault_t head_read (char *line, char separator, const char *path, uint3
         const char *cell = wm_text_cell (&at, separator);
         if (!cell)
             return quote (path, line_number, error);
+        first = first ? first : cell;
         for (int c = 0; c < COLUMNS; c++)
             if (!strcmp (cell, column_name[c])) {
                 if (place[c] >= 0)
@@ -50,8 +52,9 @@ static wm_fault_t head_read (char *line, char separator, const char *path, uint3
         if (place[c] < 0)
             return wm_fault (error, WM_EBATCH,
                              "%.300s:%u: no column '%s'; a channel map begins with the line "
-                             "channel,cryostat,tpc,plane,wire",
-                             path, line_number, column_name[c]);
+                             "channel,cryostat,tpc,plane,wire%s",
+                             path, line_number, column_name[c],
+                             wm_text_unseparated (first, (uint32_t) i));
     return WM_OK;
 }
 

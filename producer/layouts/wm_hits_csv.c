@@ -94,8 +94,9 @@ static wm_fault_t head_take (table_t *self, char *const cell[CELLS_MAX], uint32_
         if (self->place[c] < 0 && !columns[c].optional)
             return wm_fault (error, WM_EBATCH,
                              "%.300s:%u: no column '%s'; a file of hits begins with the line "
-                             "run,subrun,event,tpc,plane,wire,time,hit_id",
-                             self->path, self->line, columns[c].name);
+                             "run,subrun,event,tpc,plane,wire,time,hit_id%s",
+                             self->path, self->line, columns[c].name,
+                             wm_text_unseparated (cell[0], n));
     }
     self->n_cell = n;
     return WM_OK;

@@ -24,9 +24,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNIT_HITS_LEAST 20u /* an event with fewer tells nothing about their unit */
-#define UNIT_TICKS 2        /* a hit's charge: the largest |ADC| so near its time */
-#define UNIT_TIMES 4        /* so many times the charge is no chance */
+#define UNIT_TICKS 2 /* a hit's charge: the largest |ADC| so near its time */
+#define UNIT_TIMES 4 /* so many times the charge is in the other unit */
 
 typedef struct {
     wm_reader_t reader;
@@ -61,13 +60,14 @@ static void joined_destroy (wm_reader_t *reader)
 
 /* ---- one event ------------------------------------------------------------------------------- */
 
-/* Refuses an event whose hits lie on signal only where their times are read in the other unit.  */
+/* Refuses an event whose hits lie on signal only where their times are read in the other unit, by
+   more than chance: of fewer than 14 hits never (wm_match.h).  */
 static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, const char *where,
                               wm_error_t *error)
 {
     const double other = self->in_us ? self->tick_us : 1 / self->tick_us;
     double here = 0, there = 0;
-    uint32_t n = 0, n_there = 0;
+    wm_match_t match = { 0 };
     for (uint32_t i = 0; i < event->n_hit; i++) {
         const wm_hit_t *hit = &event->hit[i];
         const uint32_t p = wm_event_plane (event, hit->cryostat, hit->tpc, hit->plane);
@@ -79,10 +79,10 @@ static wm_fault_t unit_check (const joined_t *self, const wm_event_t *event, con
                                          (hit->time - self->offset) * other + self->offset,
                                          UNIT_TICKS);
         here += a, there += b;
-        n_there += b > a;
-        n++;
+        match.n_other += b > a;
+        match.n++;
     }
-    if (n < UNIT_HITS_LEAST || n_there <= n / 2 || !(there > UNIT_TIMES * here))
+    if (!wm_match_is_other (&match) || !(there > UNIT_TIMES * here))
         return WM_OK;
     return wm_fault (error, WM_EBATCH,
                      "%.300s: its hits miss the signal: %s is read in %s, and in %s there is %s "

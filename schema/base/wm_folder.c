@@ -41,7 +41,7 @@ wm_fault_t wm_folder_make (const char *path, mode_t mode, wm_error_t *error)
                                                 : ""));
         if ((made || !here) && wm_folder_sync_parent (part))
             return wm_fault (
-                error, errno == EIO ? WM_EHOST : WM_EAGAIN,
+                error, wm_file_is_full (errno) ? WM_EAGAIN : WM_EHOST,
                 "the folder %s is not surely on disk: fsync of the folder it is in: %s", part,
                 strerror (errno));
         if (!here)

@@ -245,6 +245,13 @@ char wm_text_separator (const char *line)
     return strchr (line, ',') ? ',' : strchr (line, ';') ? ';' : strchr (line, '\t') ? '\t' : ',';
 }
 
+const char *wm_text_unseparated (const char *cell, uint32_t n)
+{
+    return n == 1 && strchr (cell, ' ')
+               ? "; columns are separated by blanks here: put commas between them"
+               : "";
+}
+
 static char *blanks_skip (char *at, char separator)
 {
     for (size_t n; *at != separator && (n = wm_text_blank (at));)

@@ -69,6 +69,10 @@ char *wm_text_word (char *to, size_t bytes, const char *word);
 /* Returns what separates the cells of a line with names: a comma, a semicolon or a tab.  */
 char wm_text_separator (const char *line);
 
+/* Returns what is wrong with a first line that is a single cell with blanks inside, as the end of
+   a message; "" of others. cell: the first of n.  */
+const char *wm_text_unseparated (const char *cell, uint32_t n);
+
 /* Takes the cell that begins at *at, without blanks around it and without quotes ("a ""b"""), and
    ends it in place; *at moves to the next one, NULL behind the last. NULL: a quote does not end, or
    more follows it.  */

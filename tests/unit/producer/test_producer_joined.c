@@ -285,6 +285,8 @@ static void maps_are_read_by_their_head (void **state)
     static const char *const bad[][2] = {
         { "", "the channel map has no wires" },
         { "channel,tpc,plane,wire\n", "map.csv:1: no column 'cryostat'" },
+        { "channel cryostat  tpc plane wire\n",
+          "channel,cryostat,tpc,plane,wire; columns are separated by blanks here: put commas" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0\n", "map.csv:2: the line has no wire" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0,\n", "map.csv:2: wire is '', not a whole" },
         { "channel,cryostat,tpc,plane,wire\n1,0,0,0,2.5\n",

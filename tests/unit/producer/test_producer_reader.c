@@ -775,6 +775,8 @@ static const struct {
     { HEAD ",cryostat\n1,0,5,2,1,-7,3.5,9,-2147483648\n", NULL },
     { HEAD ",wire\n1,0,5,2,1,-7,3.5,9,8\n", ":1: column 'wire' is there twice" },
     { "run,subrun,event,tpc,plane,time,hit_id\n", ":1: no column 'wire'; a file of hits" },
+    { "run subrun event tpc plane wire time hit_id\n",
+      "time,hit_id; columns are separated by blanks here: put commas between them" },
     { HEAD "\n1,0,5,2,1,-7,3.5\n", ":2: 7 cells, the first line has 8" },
     { HEAD "\n1,0,5,2,1,-7,3.5,9,4\n", ":2: 9 cells, the first line has 8" },
     { HEAD "\n1,0,5,2,1,-7,3.5x,9\n", ":2: column 'time' is '3.5x', not a number" },
