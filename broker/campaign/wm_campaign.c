@@ -187,6 +187,7 @@ static wm_fault_t load_pins (wm_campaign_t *self, wm_error_t *error)
 typedef struct {
     const uint8_t *id; /* of the ledger */
     bool is_known, is_same;
+    uint64_t epoch, sequence; /* of the last record */
 } owner_t;
 
 /* Stops at the first CAMPAIGN record of the ledger's campaign, which may have begun again.  */
@@ -195,6 +196,7 @@ static wm_fault_t find_owner (void *argument, const wm_record_t *record, const w
 {
     owner_t *self = argument;
     (void) place;
+    self->epoch = record->epoch, self->sequence = record->sequence;
     if (record->type != WM_RECORD_CAMPAIGN)
         return WM_OK;
     self->is_known = true;
@@ -202,7 +204,8 @@ static wm_fault_t find_owner (void *argument, const wm_record_t *record, const w
     return self->is_same ? wm_fault (error, WM_EAGAIN, "found") : WM_OK;
 }
 
-/* Replaces a ledger of another campaign than the journal's: it would answer for that campaign.  */
+/* Replaces a ledger of another campaign than the journal's: it would answer for that campaign. One
+   that has more than the journal may be of the campaign that the journal's lost records began.  */
 static wm_fault_t check_same (wm_campaign_t *self, wm_error_t *error)
 {
     owner_t owner = { .id = self->id };
@@ -214,6 +217,15 @@ static wm_fault_t check_same (wm_campaign_t *self, wm_error_t *error)
     /* Where the journal lost records, the ledger's campaign may have been in one of them.  */
     if (owner.is_same || !owner.is_known || found.n_lost || fault)
         return owner.is_same ? WM_OK : fault;
+    uint64_t epoch, sequence;
+    wm_ledger_position (self->ledger, &epoch, &sequence);
+    if (epoch > owner.epoch || (epoch == owner.epoch && sequence > owner.sequence))
+        return wm_fault (error, WM_EBATCH,
+                         "the journal of %.150s is damaged, or its ledger.db is another campaign's:"
+                         " the ledger knows of records behind the journal's last one. Put the "
+                         "journal back from a copy; if the ledger was copied here, remove it: the "
+                         "journal makes a new one",
+                         self->dir);
     self->created_ns = 0;
     return wm_ledger_begin_again (self->ledger, "it is of another campaign than the journal",
                                   error);

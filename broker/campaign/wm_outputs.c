@@ -272,7 +272,7 @@ void wm_outputs_compare (wm_core_t *core, const wm_pins_t *pins, const char *dir
     if (n_unchecked && dir)
         fprintf (stderr,
                  "wiremill-broker: the folder of the %llu output%s, %s, cannot be read: %s; mount "
-                 "it, or, if it was moved, type: wiremill rebuild %s --output ITS_PRESENT_PLACE\n",
+                 "it, or give its new place with `wiremill rebuild %s --output DIR`\n",
                  (unsigned long long) n_unchecked, n_unchecked == 1 ? "" : "s", folder,
                  strerror (unseen), wm_text_word (word, sizeof word, dir));
 }

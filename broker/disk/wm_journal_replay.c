@@ -71,7 +71,7 @@ typedef struct {
     size_t buffer_bytes;
     wm_record_t record; /* the current record, if `has` */
     wm_place_t place;
-    bool has;
+    bool has, lacks_memory;
 } chain_t;
 
 typedef struct {
@@ -134,7 +134,8 @@ static void fill (chain_t *chain)
     chain->found->damaged_bytes += skip;
 }
 
-/* The bytes at the position, at least `bytes` of them; NULL where the segment ends before.  */
+/* The bytes at the position, at least `bytes` of them; NULL where the segment ends before, or
+   without memory.  */
 static const uint8_t *peek (chain_t *chain, size_t bytes)
 {
     if (chain->position + bytes > chain->segment->size)
@@ -147,9 +148,12 @@ static const uint8_t *peek (chain_t *chain, size_t bytes)
         chain->buffer_offset = chain->position;
         chain->buffer_bytes = kept;
         if (bytes > chain->buffer_max) { /* its head has the right checksum */
+            uint8_t *larger = realloc (chain->buffer, bytes + CHUNK_BYTES);
+            chain->lacks_memory = !larger;
+            if (!larger)
+                return NULL;
+            chain->buffer = larger;
             chain->buffer_max = bytes + CHUNK_BYTES;
-            chain->buffer = realloc (chain->buffer, chain->buffer_max);
-            assert (chain->buffer);
         }
         while (chain->buffer_bytes < bytes)
             fill (chain);
@@ -224,7 +228,9 @@ static wm_fault_t advance (chain_t *chain, wm_error_t *error)
             if (parse (chain)) {
                 chain->has = true;
                 return WM_OK;
-            } else
+            } else if (chain->lacks_memory)
+                return no_memory (error);
+            else
                 skip (chain);
         wm_journal_close (chain->journal, chain->segment);
         chain->segment = NULL;

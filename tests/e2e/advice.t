@@ -77,7 +77,7 @@ ok "... of a campaign in a folder of its own" own
 ok "... another --output and --campaign" eval 'says "give another --output and --campaign, or" && gives 0 "written=1" "${run[@]}" --output o3 --campaign c3 --input a.h5 --batch-hits 50'
 mv o2 o4
 ok "outputs that were moved" gives 5 'left=1' "${run[@]}" --output o4 --campaign c2 --input a.h5
-place () { sed -n "s|.*, type: \(wiremill rebuild .*\) ITS_PRESENT_PLACE$|\1 \"$folder/o4\" --dry-run|p" "$work/said"; }
+place () { ticked rebuild | sed "s|DIR$|\"$folder/o4\" --dry-run|"; }
 once () { keep wiremill "$@" && [ "$(grep -c 'the folder of the 1 output, .* cannot be read' "$work/said")" = 1 ]; }
 ok "... status names them once" once status c2
 ok "... by a command that finds them where they are" types place 0 "$(place)"
@@ -274,7 +274,7 @@ broker/core/wm_core_distrust.c `wiremill trust` => (the same)
 broker/wm_notify.c `wiremill held %.2000s` => told-held
 broker/wm_notify.c `wiremill why %.2000s` => told-pause
 broker/campaign/wm_outputs.c --retry-held keeps => edited
-broker/campaign/wm_outputs.c type => place
+broker/campaign/wm_outputs.c `wiremill rebuild %s --output DIR` => place
 broker/wm_private.c `wiremill rebuild %s` => (a damaged ledger of another user)
 broker/wm_query.c `wiremill sql DIR` => (sql.t)
 broker/campaign/wm_rebuild.c `wiremill run` => rebuilt

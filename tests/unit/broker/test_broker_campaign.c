@@ -472,6 +472,37 @@ static void begins_again (void **state)
     assert_string_equal (look (true).planes, "/c.h5");
 }
 
+/* The records that began it again are damaged, and nothing follows them: the ledger, which has them,
+   is not taken for another campaign's.  */
+static void begun_again_and_damaged (void **state)
+{
+    (void) state;
+    static wm_campaign_t campaign;
+    char path[128];
+    uint8_t page[4096];
+    steps ();
+    assert_int_equal (broker ("", add_held), WM_OK);
+    assert_int_equal (broker ("/b.h5", NULL), WM_OK);
+    snprintf (path, sizeof path, "%s/journal/%010u-000001.keep", dir, 2u);
+    FILE *file = fopen (path, "r+");
+    assert_non_null (file);
+    assert_int_equal (fread (page, 1, sizeof page, file), sizeof page);
+    const size_t begin = wm_record_peek (page, 2ull << 24 | 1, 0);
+    assert_true (begin > 0 && begin < 1024);
+    for (size_t i = begin; i < sizeof page; i++)
+        page[i] ^= 0x5a;
+    rewind (file);
+    assert_int_equal (fwrite (page, 1, sizeof page, file), sizeof page);
+    fclose (file);
+    for (int i = 0; i < 2; i++) { /* again: the ledger is still there */
+        assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_READ, 0, &error), WM_OK);
+        assert_int_equal (wm_campaign_open (&campaign, NULL, NULL, &error), WM_EBATCH);
+        assert_non_null (strstr (error.text, "is damaged, or its ledger.db is another campaign's"));
+        wm_campaign_close (&campaign);
+    }
+    assert_string_equal (look (true).planes, ""); /* without it nothing proves that they were */
+}
+
 /* Killed at each step of the journal it is the one campaign or the other, whole, with and without
    its ledger; the same command goes on. Also where the disk was full meanwhile.  */
 static void begins_again_or_not (void **state)
@@ -747,6 +778,7 @@ int main (void)
                                         TEST (copies),
                                         TEST (no_lock),
                                         TEST (begins_again),
+                                        TEST (begun_again_and_damaged),
                                         TEST (begins_again_or_not),
                                         TEST (waits_to_begin_again),
                                         TEST (waits_for_sqlite),

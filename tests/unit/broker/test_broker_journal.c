@@ -1,6 +1,9 @@
 /* test_broker_journal.c - what was synced is there again, whatever else happened to the files.  */
 #include "tests/unit/journal_files.h"
 
+#include <malloc.h>
+#include <sys/resource.h>
+
 static void round_trip (void **state)
 {
     (void) state;
@@ -236,6 +239,13 @@ static void loss_among_deleted (void **state)
     assert_int_equal (seen.found.n_lost, 1);
 }
 
+static wm_fault_t ignore (void *argument, const wm_record_t *record, const wm_place_t *place,
+                          wm_error_t *why)
+{
+    (void) argument, (void) record, (void) place, (void) why;
+    return WM_OK;
+}
+
 /* A result that is larger than all others, between small ones, and beyond what a replay reads at
    once.  */
 static void large_results (void **state)
@@ -259,6 +269,24 @@ static void large_results (void **state)
     expect_tags (4, 1, 2, 3, 4);
     assert_int_equal (seen.found.n_lost + seen.found.damaged_bytes, 0);
     memset (bulk, 0x5a, sizeof bulk);
+
+    struct rlimit before, little; /* of the address space: no memory for it is no damage */
+    wm_journal_found_t found;
+    unsigned long pages;
+    journal = open_journal ();
+    malloc_trim (0);
+    FILE *memory = fopen ("/proc/self/statm", "r");
+    assert_true (memory && fscanf (memory, "%lu", &pages) == 1);
+    fclose (memory);
+    getrlimit (RLIMIT_AS, &before);
+    little = before;
+    little.rlim_cur = pages * (unsigned long) getpagesize () + (16u << 20); /* two buffers, empty */
+    setrlimit (RLIMIT_AS, &little);
+    const wm_fault_t fault = wm_journal_replay (journal, 0, 0, ignore, NULL, &found, &error);
+    setrlimit (RLIMIT_AS, &before);
+    assert_int_equal (fault, WM_EHOST);
+    assert_string_equal (error.text, "out of memory while reading the journal");
+    wm_journal_destroy (&journal);
 }
 
 /* The next RESULT begins a segment of its own.  */
