@@ -7,7 +7,6 @@
 #include "gpuworker/wm_lane_private.h"
 #include "schema/base/wm_file.h"
 
-#include <assert.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +160,10 @@ static void print_scores (const replay_t *self, wm_scorer_t *scorer, unsigned sl
     double seconds;
     bool again;
     float *scores = malloc (self->pins.n_output * sizeof *scores);
-    assert (scores);
-    if (wm_scorer_answer (scorer, slot, &status, scores, &seconds, &again, &error)) {
+    if (!scores)
+        wm_fault (&error, WM_EHOST, "out of memory for its scores");
+    if (!scores ||
+        wm_scorer_answer (scorer, slot, &status, scores, &seconds, &again, &error)) {
         printf ("hit %s: the engine refuses it: %s\n", self->hit, error.text);
         free (scores);
         return;

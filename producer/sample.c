@@ -140,6 +140,11 @@ static void take_bound (job_t *self, wm_h5_t *h5)
         self->bound = fmax (self->bound, bound);
 }
 
+static wm_fault_t no_memory (wm_error_t *error)
+{
+    return wm_fault (error, WM_EHOST, "out of memory for the sample: draw fewer hits");
+}
+
 /* Reads every row's status: counts the scored ones, or chooses among them.  */
 static wm_fault_t scan_status (job_t *self, wm_h5_t *h5, file_t *file, bool choose,
                                wm_error_t *error)
@@ -179,9 +184,9 @@ static wm_fault_t read_scores (job_t *self, wm_h5_t *h5, wm_error_t *error)
 {
     uint32_t n_output = self->pins.n_output;
     float *one = malloc ((self->n_row + 1ul) * sizeof *one);
-    self->score = realloc (self->score, (self->n_row + 1ul) * n_output * sizeof *self->score);
-    assert (one && self->score);
-    wm_fault_t fault = WM_OK;
+    free (self->score);
+    self->score = malloc ((self->n_row + 1ul) * n_output * sizeof *self->score);
+    wm_fault_t fault = one && self->score ? WM_OK : no_memory (error);
     for (uint32_t k = 0; k < n_output && !fault; k++) {
         char name[96];
         wm_column_t column;
@@ -206,11 +211,13 @@ static wm_fault_t read_engines (job_t *self, wm_h5_t *h5, wm_error_t *error)
     char name[96];
     wm_column_t column;
     int32_t *one = malloc ((self->n_row + 1ul) * sizeof *one);
-    self->by = realloc (self->by, (self->n_row + 1ul) * sizeof *self->by);
-    assert (one && self->by);
+    free (self->by);
+    self->by = malloc ((self->n_row + 1ul) * sizeof *self->by);
     take_engines (self, h5);
     snprintf (name, sizeof name, "%s/engine", self->spec.table);
-    wm_fault_t fault = wm_h5_column (h5, name, WM_H5_INTEGER, 1, &column, error);
+    wm_fault_t fault = one && self->by
+                           ? wm_h5_column (h5, name, WM_H5_INTEGER, 1, &column, error)
+                           : no_memory (error);
     if (!fault) {
         fault = wm_h5_read_spans (&column, self->row, self->n_row, WM_H5_I32, one, error);
         wm_h5_column_close (&column);
@@ -252,8 +259,8 @@ static wm_fault_t put_batch (job_t *self, uint32_t file, const uint32_t *hit, wm
     uint64_t *row = malloc (batch->n_hit * sizeof *row);
     uint32_t *by = malloc (batch->n_hit * sizeof *by);
     float *score = malloc ((size_t) batch->n_hit * n_output * sizeof *score);
-    assert (row && by && score);
-    for (uint32_t i = 0; i < batch->n_hit; i++) {
+    wm_fault_t fault = row && by && score ? WM_OK : no_memory (error);
+    for (uint32_t i = 0; i < batch->n_hit && !fault; i++) {
         int64_t at = find (self, self->event.hit[hit[i]].row);
         if (at < 0)
             continue;
@@ -273,7 +280,6 @@ static wm_fault_t put_batch (job_t *self, uint32_t file, const uint32_t *hit, wm
     }
     batch->n_hit = n;
     size_t bytes = 0;
-    wm_fault_t fault = WM_OK;
     if (n)
         fault =
             wm_batch_encode (batch, self->coder, self->frame, self->frame_bytes, &bytes, error);
@@ -372,8 +378,12 @@ static wm_fault_t read_text (const char *path, char **text, size_t *bytes, wm_er
         return wm_fault (error, WM_EHOST, "%s cannot be read", path);
     do {
         capacity = capacity ? 2 * capacity : 65536;
-        *text = realloc (*text, capacity);
-        assert (*text);
+        char *larger = realloc (*text, capacity);
+        if (!larger) {
+            fclose (file);
+            return wm_fault (error, WM_EHOST, "%s: out of memory for it", path);
+        }
+        *text = larger;
         *bytes += fread (*text + *bytes, 1, capacity - *bytes - 1, file);
     } while (*bytes == capacity - 1);
     (*text)[*bytes] = 0;

@@ -518,23 +518,34 @@ static void advance (wm_item_t *item)
         self->method->take (item);
 }
 
-/* Memory for the message is there: its stream may send all of it. May free the item.  */
+/* Makes room for so many bytes of a message. Without memory it ends the call, frees the item and
+   returns false.  */
+static bool grow_body (wm_item_t *item, size_t bytes)
+{
+    uint8_t *larger = realloc (item->body, bytes);
+    if (!larger) {
+        wm_call_finish (item->call, WM_KS_UNAVAILABLE, WM_FRONT_NO_MEMORY);
+        return false;
+    }
+    item->body = larger;
+    item->body_max = bytes;
+    return true;
+}
+
+/* Memory for the message is granted: its stream may send all of it. May free the item.  */
 static void on_held (wm_item_t *item)
 {
     wm_call_t *self = item->call;
     item->has_hold = true;
-    if (item->body_max < item->bytes) {
-        item->body = realloc (item->body, item->bytes);
-        assert (item->body);
-        item->body_max = item->bytes;
-    }
+    self->n_unheld--;
+    if (item->body_max < item->bytes && !grow_body (item, item->bytes))
+        return;
     const size_t window =
         item->bytes + 64 < STREAM_WINDOW_MAX ? item->bytes + 64 : STREAM_WINDOW_MAX;
     if (!self->method->is_stream && window > WM_FRONT_WINDOW_BYTES)
         nghttp2_session_set_local_window_size (self->conn->session, NGHTTP2_FLAG_NONE, self->stream,
                                                (int32_t) window);
     self->moved_us = now_us (self);
-    self->n_unheld--;
     advance (item);
 }
 
@@ -605,7 +616,7 @@ static void begin_message (wm_call_t *self)
         on_held (item);
 }
 
-/* Copies what arrives of a message.  */
+/* Copies what arrives of a message. May end the call.  */
 static size_t add_body (wm_item_t *item, const uint8_t *data, size_t bytes)
 {
     const size_t left = item->bytes - item->got, n = bytes < left ? bytes : left;
@@ -614,9 +625,8 @@ static size_t add_body (wm_item_t *item, const uint8_t *data, size_t bytes)
         const size_t max = all < WM_FRONT_WINDOW_BYTES && twice > WM_FRONT_WINDOW_BYTES
                                ? WM_FRONT_WINDOW_BYTES
                                : twice;
-        item->body_max = max < item->bytes ? max : item->bytes;
-        item->body = realloc (item->body, item->body_max);
-        assert (item->body);
+        if (!grow_body (item, max < item->bytes ? max : item->bytes))
+            return n;
     }
     if (n)
         memcpy (item->body + item->got, data, n);
@@ -702,6 +712,8 @@ static size_t read_messages (wm_call_t *self, const uint8_t *data, size_t bytes)
         }
         wm_item_t *item = self->arriving;
         at += add_body (item, data + at, bytes - at);
+        if (self->is_done)
+            break;
         if (item->got == item->bytes) {
             item->is_whole = true;
             self->arriving = NULL;

@@ -318,9 +318,13 @@ static bool make_room (wm_visit_t *self, size_t bytes)
     const size_t room = all <= self->announced ? self->announced : twice;
     if (!wm_visit_hold (self, room + self->extra, on_held))
         return false;
+    uint8_t *larger = realloc (self->body, room);
+    if (!larger) {
+        wm_visit_fail (self, &(wm_ks_error_t){ WM_KS_UNAVAILABLE, WM_FRONT_NO_MEMORY });
+        return false;
+    }
+    self->body = larger;
     self->body_max = room;
-    self->body = realloc (self->body, room);
-    assert (self->body);
     return true;
 }
 

@@ -21,6 +21,7 @@
 #define WM_FRONT_REQUEST_BYTES 4096
 /* Window of a stream before memory for its message is there: RFC 9113's default.  */
 #define WM_FRONT_WINDOW_BYTES 65535
+#define WM_FRONT_NO_MEMORY "this machine has no memory for the request: try again later"
 
 typedef struct {
     wm_loop_t *loop;

@@ -56,6 +56,27 @@ logged () { grep -Eq '^[0-9TZ:.-]+ 127.0.0.1:[0-9]+ grpc ModelInfer m ok [0-9]+ 
     grep -q 'grpc ModelInfer m deadline' "$work/access.1" && ! LC_ALL=C grep -q '[^ -~]' "$work/access.1"; }
 ok "the access log has a line for each request" logged
 
+# Where the machine has no memory for a request that --memory allows, that request is answered, and the next one too.
+start --max-message 268435456 --memory 536870912 || bail "no gateway"
+until_true 60 is_ready || bail "no model is ready"
+head -c 200000000 /dev/zero >"$work/zeros"
+if command -v prlimit >/dev/null && [ -z "$SAN" ]; then
+    prlimit --pid $gateway --as=$((1024 * ($(awk '/^VmSize/ { print $2 }' "/proc/$gateway/status") + 65536)))
+    lacks () { keep curl -s -m 120 -w ' %{http_code}' --data-binary "@$work/zeros" "http://$http/v2/models/m/infer"; says 'no memory for the request: try again later.* 503$'; }
+    ok "HTTP: a request that the machine has no memory for" lacks
+    lacks_too ()
+    {
+        printf '\0\13\353\302\0its beginning' | keep curl -s -m 120 --http2-prior-knowledge -D - -H 'content-type: application/grpc' \
+            -H 'te: trailers' --data-binary @- "http://$grpc/inference.GRPCInferenceService/ModelInfer"
+        says 'grpc-status: 14' && says 'grpc-message: this machine has no memory for the request'
+    }
+    ok "gRPC: likewise, once its size is known" lacks_too
+    ok "... and others are answered" is_ready
+else
+    skip "needs prlimit, and no sanitizer"
+fi
+kill $gateway && wait $gateway
+
 start --memory 33554432 --address-connections 40 --in-flight 65536 --access-log "$work/fair" || bail "no gateway"
 until_true 60 is_ready || bail "no model is ready"
 worker=$(pgrep -f "^wiremill-worker.*$work/wiremill-gateway-" | head -n 1)
