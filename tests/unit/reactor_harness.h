@@ -24,6 +24,7 @@
 
 #define N_HIT 10u
 #define N_OUTPUT 2u
+#define LIMIT_MS 60000 /* of a wait for what must come */
 #define MODEL_BYTES (WM_RAW_BYTES_MAX + 1000)
 
 /* A broker in a thread.  */
@@ -159,7 +160,7 @@ static inline wm_client_t *peer (const broker_t *b, wm_role_t role, const char *
     wm_error_t error;
     wm_client_t *client = wm_client_new (b->endpoint, role, label, "engine/fp32", NULL);
     wm_client_class (client, "x86-64", 0, 0);
-    if (wm_client_open (client, NULL, 0, 3000, &error))
+    if (wm_client_open (client, NULL, 0, LIMIT_MS, &error))
         fail_msg ("%s: %s", label, error.text);
     return client;
 }
@@ -179,7 +180,7 @@ static const wm_msg_t *next (wm_client_t *client, wm_msg_type_t type, int64_t ms
 
 static inline wm_msg_t must (wm_client_t *client, wm_msg_type_t type)
 {
-    const wm_msg_t *msg = next (client, type, 5000);
+    const wm_msg_t *msg = next (client, type, LIMIT_MS);
     if (!msg)
         fail_msg ("no %s: %s", wm_msg_name (type), wm_client_error (client)->text);
     return *msg;
