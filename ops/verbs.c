@@ -288,6 +288,12 @@ static void print_port (const char *what, const wm_port_t *port)
     printf ("\n");
 }
 
+static bool ends_with_wmm (const char *path)
+{
+    const size_t n = strlen (path);
+    return n >= 4 && !strcmp (path + n - 4, ".wmm");
+}
+
 static int import_main (const wm_args_t *args)
 {
     wm_error_t error;
@@ -295,6 +301,13 @@ static int import_main (const wm_args_t *args)
     const char *from = wm_args_rest (args, 0), *to = wm_args_place (args, "output", place);
     if (!from || wm_args_rest (args, 1))
         return wm_args_refuse (args, from ? "name one model at a time" : "name the model to read");
+    if (ends_with_wmm (from))
+        return wm_args_refuse (args, "%s is imported already: give it by --model", from);
+    if (!ends_with_wmm (to))
+        return wm_args_refuse (args,
+                               "--output %s: give a name that ends in .wmm, by which --model knows "
+                               "that it is imported",
+                               to);
     const wm_import_choices_t choices = { .outputs = wm_args_text (args, "outputs"),
                                           .whole = wm_args_given (args, "whole"),
                                           .general = wm_args_given (args, "general"),

@@ -60,7 +60,7 @@ static const char *no_input (const char *path)
     case WM_KIND_PICKLE:
         return "an archive of NumPy or PyTorch, or a pickle: save the array as .npy (numpy.save)";
     case WM_KIND_MODEL:
-        return "a model, not an input: give it by --model, and events by --input";
+        return "a model, neither events nor scores: give it by --model";
     case WM_KIND_ROOT:
         return "a ROOT file: convert it to HDF5, whose layouts schema/FORMATS.md describes";
     default:

@@ -52,8 +52,9 @@ bool wm_hits_csv_is (const char *path)
     const ssize_t n = fd < 0 ? 0 : pread (fd, head, sizeof head, 0);
     if (fd >= 0)
         close (fd);
-    if (n <= 0 || wm_kind_of (path) == WM_KIND_HDF5 || wm_kind_of (path) == WM_KIND_NPY)
-        return false;
+    const wm_kind_t kind = wm_kind_of (path);
+    if (n <= 0 || kind == WM_KIND_HDF5 || kind == WM_KIND_NPY || kind == WM_KIND_MODEL)
+        return false; /* the beginning of a .wmm is a text */
     if (wm_text_encoding (head, (size_t) n))
         return true; /* refused by name when it is read */
     for (ssize_t i = 0; i < n && (!i || (head[i] != '\n' && head[i] != '\r')); i++)

@@ -225,7 +225,7 @@ static wm_fault_t choose_row (wm_show_t *self, uint32_t *row, wm_error_t *error)
         return wm_fault (error, WM_EUSAGE, "there is no scored hit to compare with %.300s",
                          self->against ? self->against : "the truth");
     return wm_fault (error, WM_EUSAGE,
-                     "%.200s: has no hits of event %" PRId64 ":%" PRId64 ":%" PRId64
+                     "%.200s has no hits of event %" PRId64 ":%" PRId64 ":%" PRId64
                      "%s; `wiremill show` prints its rows",
                      self->path, self->id[0], self->id[1], self->id[2],
                      n_id == 4 ? " with this hit_id" : "");

@@ -65,6 +65,7 @@ ok "a size of other units" each '$4 == "BYTES" && $3 != "event-bytes"' 5 100T \
     "takes a whole number from [0-9]+( to [0-9]+)?, also with K, M or G for KiB, MiB or GiB .64M., not '100T'"
 
 # ---- single texts ----
+cp "$made/model-${small}1.onnx" a.onnx && echo 'tick_us: -1' >tick.yaml
 ! has openssl || openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=a -keyout k.pem -out c.pem 2>/dev/null
 mistakes () # rows: exit code | command | last line of what is printed, as it is
 {
@@ -96,6 +97,10 @@ ok "inputs and models" mistakes <<EOF
 2|wiremill export folder --to csv|wiremill export: folder is a folder; a file is needed
 2|wiremill synth -o /|wiremill synth: --output / is a folder; give a file in it; see wiremill synth --help
 2|wiremill broker -m m.wmm -o o --budget 1|wiremill broker: --budget takes a whole number from 17039360, also with K, M or G for KiB, MiB or GiB (64M), not '1'; see wiremill broker --help
+2|wiremill import m.wmm -o x.wmm|wiremill import: m.wmm is imported already: give it by --model; see wiremill import --help
+2|wiremill import a.onnx -o x.onnx|wiremill import: --output x.onnx: give a name that ends in .wmm, by which --model knows that it is imported; see wiremill import --help
+5|wiremill cut -i m.wmm --patches p.npy|wiremill cut: m.wmm: a model, neither events nor scores: give it by --model
+5|wiremill run -m m.wmm -o o a.h5 --spec tick.yaml|wiremill run: tick.yaml:1: tick_us: -1 is not above 0
 EOF
 ok "names of options and verbs" mistakes <<EOF
 2|wiremill --verison|wiremill: there is no option '--verison' before a verb (did you mean --version?); see wiremill --help
@@ -123,6 +128,42 @@ ok "join files" mistakes <<EOF
 2|wiremill work --join-file a.h5|wiremill work: the join file a.h5: it is no join file (one line, wm1-...)
 2|wiremill work --join-file none|wiremill work: the join file none: it does not exist
 EOF
+
+# ---- what is there, full or closed ----
+wiremill run -q -m m.wmm -o out a.h5 >said 2>&1 || bail "no campaign: $(cat said)"
+lost="stdout cannot be written: Bad file descriptor; what was printed there is incomplete"
+full="stdout cannot be written: No space left on device; what was printed there is incomplete"
+none='is a file of the campaign in $work/out.wiremill: give another name'
+ok "a campaign's files, and outputs, are not replaced by --force" mistakes <<EOF
+2|wiremill synth -o out.wiremill/ledger.db --force|wiremill synth: --output out.wiremill/ledger.db $none; see wiremill synth --help
+2|wiremill cut -i a.h5 --patches out/a.scores.h5 --force|wiremill cut: --patches out/a.scores.h5 $none; see wiremill cut --help
+2|wiremill report out -o out.wiremill/lock --force|wiremill report: --output out.wiremill/lock $none; see wiremill report --help
+2|wiremill show out/a.scores.h5 -o out/a.scores.h5 --force|wiremill show: --output out/a.scores.h5: name a file that ends in .svg, .png or .html; see wiremill show --help
+EOF
+for program in wiremill wiremill-broker wiremill-gateway wiremill-producer wiremill-serve wiremill-worker; do
+    ok "a closed or full stdout of $program" mistakes <<EOF
+1|$program --help >&-|$program: $lost
+1|$program --version >/dev/full|$program: $full
+EOF
+done
+ok "... of verbs" mistakes <<EOF
+1|wiremill status out >&-|wiremill: $lost
+1|wiremill held out >/dev/full|wiremill: $full
+1|wiremill show out/a.scores.h5 >&-|wiremill-producer: $lost
+1|wiremill compare out/a.scores.h5 out/a.scores.h5 >/dev/full|wiremill-producer: $full
+1|wiremill doctor folder >&-|wiremill: $lost
+1|wiremill run -q -m m.wmm -o out a.h5 >&-|wiremill: $lost
+EOF
+if mkdir tiny && mount -t tmpfs -o size=64k none tiny 2>/dev/null; then
+    at_exit 'umount -l "$work/tiny" 2>/dev/null; finish'
+    head -c 65536 /dev/zero >tiny/ballast 2>/dev/null
+    ok "a full disk is temporary" mistakes <<EOF
+75|wiremill cut -i a.h5 --patches tiny/p.npy|wiremill cut: tiny/p.npy: cannot write: No space left on device; free some space there
+75|wiremill export out/a.scores.h5 --to csv -o tiny|wiremill export: tiny/a.scores.csv: cannot write: No space left on device; free some space there
+EOF
+else
+    skip "a tmpfs can be mounted by root only"
+fi
 
 quiet () # a wait that a person should know of is one line, also with --quiet
 {

@@ -78,7 +78,7 @@ others () # a line for each, with what to do; the comment and the good one are n
             --input "$made/one.h5" &&
         says 'a.h5: the file is empty' && says 'a.h5.gz: compressed by gzip; type: gunzip -k FILE' &&
         says 'a.npz: an archive of NumPy' &&
-        says 'a.npy: float64, but .*float32.*astype' && says 'a.onnx: a model, not an input: give it by --model' &&
+        says 'a.npy: float64, but .*float32.*astype' && says 'a.onnx: a model, neither events nor scores: give it by --model' &&
         says 'a.pt: an archive' &&
         says 'a.root: a ROOT file' && says 'a.txt: a text; if it is a CSV of hits' &&
         says 'a.bin: neither an HDF5 file nor' &&

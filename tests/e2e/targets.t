@@ -86,7 +86,7 @@ own () # kind, file
     *) return 1 ;;
     esac
 }
-end_of () { case $1 in *show) echo .svg ;; *) echo .of ;; esac; } # program and verb
+end_of () { case $1 in *show) echo .svg ;; *import) echo .wmm ;; *) echo .of ;; esac; } # program and verb
 
 # A first file of each kind, of commands that do not need a campaign that runs.
 declare -A kind_of
