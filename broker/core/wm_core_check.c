@@ -313,13 +313,14 @@ uint64_t wm_core_check_lent (const wm_core_t *self)
     return bytes;
 }
 
-/* Whether there is room for one more, after those that wait were dropped where needed.  */
+/* Whether there is room for one more, after those that wait were dropped where needed. There is
+   always room for one alone.  */
 static bool make_room (wm_core_t *self, size_t payload_bytes, size_t bytes)
 {
     const uint64_t most = self->config.budget_bytes / CHECK_PAYLOADS_SHARE;
-    while (self->n_check >= CHECKS_MAX ||
-           self->check_bytes + ANSWERS_MAX * bytes > CHECK_RESULTS_BYTES ||
-           self->check_payload_bytes + payload_bytes > most)
+    while (self->n_check && (self->n_check >= CHECKS_MAX ||
+                             self->check_bytes + ANSWERS_MAX * bytes > CHECK_RESULTS_BYTES ||
+                             self->check_payload_bytes + payload_bytes > most))
         if (!wm_core_check_drop (self, false))
             return false;
     return true;

@@ -741,6 +741,8 @@ static uint64_t check_sessions (const wm_core_t *core)
               (unsigned long long) bytes, (unsigned long long) BUDGET_BYTES);
     for (const session_t *session = core->first; session; session = session->next) {
         late_bytes += session->late_bytes;
+        if (session->state == SESSION_LIVE && session->n_lease && !link_of_session (session->id))
+            fail ("%s has %u batches, and no connection", session->label, session->n_lease);
         if (session->role == WM_ROLE_WORKER && session->sent > session->credit &&
             strncmp (session->label, "hostile", 7) != 0) /* it may lower its own */
             fail ("%s was sent %llu batches on a credit of %llu", session->label,

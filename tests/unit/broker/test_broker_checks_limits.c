@@ -160,6 +160,49 @@ static void test_answers_are_bounded (void **state)
     harness_end (t);
 }
 
+/* As first, with a payload that is larger than all checks together may keep.  */
+static wm_msg_t first_large (harness_t *t, uint32_t p, uint32_t w, wm_key_t input, uint32_t ordinal)
+{
+    static uint8_t payload[3 << 20];
+    submit_raw (t, p, input, ordinal, 1, sizeof payload);
+    wm_msg_t msg = must (t, p, WM_MSG_NEED)->msg;
+    msg.type = WM_MSG_BATCH;
+    say (t, p, &msg, payload, sizeof payload);
+    const wm_msg_t task = must (t, w, WM_MSG_TASK)->msg;
+    scores (t, w, &task, 0.5f);
+    must (t, w, WM_MSG_RESULT_ACK);
+    return task;
+}
+
+/* A batch is checked however large its payload and its result are, one at a time; the next takes
+   the place of one that waits, but of none whose answers differ.  */
+static void test_a_large_batch_is_checked (void **state)
+{
+    (void) state;
+    harness_t *t = checked (1, 0);
+    wm_core_destroy (&t->core);
+    t->core = core_make (t, 1, 4 * ((WM_RAW_BYTES_MAX + WM_FRAME_OVERHEAD)));
+    const uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 100);
+    const wm_key_t input = claim (t, p);
+    first_large (t, p, a, input, 0);
+    assert_int_equal (look (t).n_check_open, 1);
+    const wm_msg_t task = first_large (t, p, a, input, 1);
+    assert_int_equal (look (t).n_check_open, 1);
+    const uint32_t b = joins (t, 3, "beta", 1);
+    assert_int_equal (must (t, b, WM_MSG_TASK)->msg.key.ordinal, 1);
+    scores (t, b, &task, 0.25f);
+    assert_int_equal (look (t).n_check_differ, 1);
+    first_large (t, p, a, input, 2);
+    assert_int_equal (look (t).n_check_open, 1);
+    const uint32_t c = joins (t, 4, "gamma", 1);
+    assert_int_equal (must (t, c, WM_MSG_TASK)->msg.key.ordinal, 1);
+    scores (t, c, &task, 0.25f);
+    assert_int_equal (look (t).n_check_open, 0);
+    assert_int_equal (look (t).n_named, 1);
+    assert_int_equal (t->core->check_payload_bytes, 0);
+    harness_end (t);
+}
+
 static void leaves (harness_t *t, uint32_t session)
 {
     wm_msg_t bye;
@@ -251,6 +294,7 @@ int main (void)
         cmocka_unit_test (test_sets_are_bounded),
         cmocka_unit_test (test_machines_are_bounded),
         cmocka_unit_test (test_answers_are_bounded),
+        cmocka_unit_test (test_a_large_batch_is_checked),
         cmocka_unit_test (test_full_budget),
         cmocka_unit_test (test_no_check_ends_in_vain),
         cmocka_unit_test (test_json),
