@@ -220,6 +220,32 @@ double wm_device_off (double score, double right)
     return isnan (off) ? INFINITY : off;
 }
 
+double wm_device_row_off (const wm_model_t *model, const float *scores, const float *right,
+                          size_t n, double unit, size_t *where)
+{
+    const uint32_t n_port = wm_model_n_output_port (model);
+    const wm_port_t *port = wm_model_output (model, 0);
+    wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
+    const bool ragged = wm_model_is_ragged (model, NULL);
+    if (ragged && (wm_model_row (port, n_port, right, n, tensor) ||
+                   memcmp (scores, right, tensor[0].at * sizeof *right) != 0))
+        return INFINITY;
+    double worst = 0;
+    for (size_t p = 0, at = ragged ? tensor[0].at : 0; p < n_port; p++) {
+        const uint32_t each = wm_port_each (&port[p]);
+        const int type = each > 1 ? port[p].type : 0;
+        const size_t end = at + (ragged ? tensor[p].n_float : (size_t) port[p].n_value * each);
+        for (; at < end; at += each) {
+            const double is = wm_exact_real (type, scores + at),
+                         should = wm_exact_real (type, right + at),
+                         off = isnan (should) ? 0 : wm_device_off (is / unit, should / unit);
+            if (off > worst)
+                worst = off, *where = at;
+        }
+    }
+    return worst;
+}
+
 /* Creates what checks a GPU. false with *error.  */
 static bool keep_canaries (wm_device_t *self, wm_error_t *error)
 {
@@ -608,21 +634,6 @@ static wm_fault_t score_patches (wm_device_t *self, const float *inputs, uint32_
     return fault;
 }
 
-/* The largest error of n scores, and whose it is.  */
-static double worst_of (const float *scores, const float *want, size_t n, double unit,
-                        size_t *where)
-{
-    double worst = 0;
-    for (size_t i = 0; i < n; i++) {
-        const double off = isnan (want[i])
-                               ? 0
-                               : wm_device_off ((double) scores[i] / unit, (double) want[i] / unit);
-        if (off > worst)
-            worst = off, *where = i;
-    }
-    return worst;
-}
-
 /* Whether n scores are the same bits, or both none.  */
 static bool is_same (const float *a, const float *b, size_t n)
 {
@@ -642,7 +653,7 @@ static wm_fault_t test_known (wm_device_t *self, const float *inputs, const floa
                      is_strict (self->signature) ? limit : fmax (0.05, 10 * self->max_error);
     const bool shared = self->fast && wm_model_kind (self->model) != WM_MODEL_FAMILY;
     const size_t n_output = wm_model_n_output (self->model), n = count * n_output;
-    double unit = 1;
+    double unit = 1, worst = 0;
     size_t where = 0;
     wm_fault_t fault = score_patches (self, inputs, count, scores, error);
     if (fault)
@@ -650,7 +661,13 @@ static wm_fault_t test_known (wm_device_t *self, const float *inputs, const floa
     for (size_t i = 0; shared && i < n; i++) /* both are bounded by the .wmm */
         if (isfinite (want[i]))
             unit = fmax (unit, fabs ((double) want[i]));
-    const double worst = worst_of (scores, want, n, unit, &where);
+    for (size_t i = 0; i < n; i += n_output) {
+        size_t at = 0;
+        const double off =
+            wm_device_row_off (self->model, scores + i, want + i, n_output, unit, &at);
+        if (off > worst)
+            worst = off, where = i + at;
+    }
     if (worst > tolerance)
         return wm_fault (error, WM_EHOST,
                          "self-test of %s failed: known answer %zu, output %zu differs by %.2g "
@@ -681,7 +698,7 @@ static wm_fault_t test_rows (wm_device_t *self, wm_error_t *error)
         const double worst = fault ? 0
                              : status || wm_ragged_length (scores, most) != n
                                  ? INFINITY
-                                 : worst_of (scores, want, n, 1, &where);
+                                 : wm_device_row_off (self->model, scores, want, n, 1, &where);
         if (worst > limit)
             fault = wm_fault (error, WM_EHOST,
                               "self-test of %s failed: known answer %u, of %u values, differs by "

@@ -122,6 +122,23 @@ bool wm_exact_take (int type, const float *from, size_t n, void *value)
     return fine;
 }
 
+double wm_exact_real (int type, const float *from)
+{
+    const uint32_t each = wm_exact_each (type);
+    double real = (double) *from;
+    uint64_t whole = 0;
+    if (type == DOUBLE)
+        take_real (from, &real);
+    else if (each > 1 &&
+             (!take_whole (from, each, &whole) || isnan (from[0] + from[1] + from[each - 1])))
+        real = NAN;
+    else if (each > 1)
+        real = type == INT32   ? (double) (int32_t) (uint32_t) whole
+               : type == INT64 ? (double) (int64_t) whole
+                               : (double) whole;
+    return real;
+}
+
 /* The nearest integer from low to high; `above`: the least float32 above high.  */
 #define NEAREST(kind, low, high, above)                                                            \
     do {                                                                                           \
@@ -130,7 +147,7 @@ bool wm_exact_take (int type, const float *from, size_t n, void *value)
             to[i] = isnan (from[i])            ? 0                                                 \
                     : from[i] <= (float) (low) ? (low)                                             \
                     : from[i] >= (above)       ? (high)                                            \
-                                               : (kind) nearbyintf (from[i]);                      \
+                                               : (kind) nearbyintf (from[i]);                            \
     } while (0)
 
 void wm_exact_of_floats (int type, const float *from, size_t n, void *value)

@@ -34,6 +34,10 @@ void wm_exact_put (int type, const void *value, size_t n, float *to);
    none, and NaN, become 0, of FP64 NaN.  */
 bool wm_exact_take (int type, const float *from, size_t n, void *value);
 
+/* Returns one value as a double, rounded; of a type that float32 holds, *from. NaN: it is held, or
+   the float32s are no value of the type.  */
+double wm_exact_real (int type, const float *from);
+
 /* Writes n float32s as values of such a type: an integer's nearest one, of NaN 0.  */
 void wm_exact_of_floats (int type, const float *from, size_t n, void *value);
 

@@ -177,14 +177,14 @@ static wm_fault_t score_seeded (wm_device_t *device, const wm_onnx_t *onnx, cons
     return fault ? fault : seed_patches (onnx, model, n, draw, inputs, error);
 }
 
-/* Whether all scores are numbers and steady.  */
-static bool is_steady (const float *scores, const float *moved, size_t n)
+/* Whether all scores of a row are numbers and steady.  */
+static bool is_steady (const wm_model_t *model, const float *scores, const float *moved, size_t n)
 {
+    size_t where;
     for (size_t i = 0; i < n; i++)
-        if (scores[i] != moved[i] &&
-            !(fabsf (scores[i] - moved[i]) <= STEADY * fmaxf (1, fabsf (scores[i]))))
+        if (isnan (scores[i]))
             return false;
-    return true;
+    return wm_device_row_off (model, moved, scores, n, 1, &where) <= (double) STEADY;
 }
 
 /* Refuses a model that gives a NaN on every test patch, and names its constant with a NaN, or the
@@ -225,7 +225,7 @@ static wm_fault_t check_alone (wm_device_t *device, const wm_model_t *model, con
                          .patch = (float *) (uintptr_t) inputs };
     uint8_t status;
     wm_fault_t fault = wm_device_score (device, &batch, &status, alone, error);
-    if (!fault && !is_steady (scores, alone, n_output))
+    if (!fault && !is_steady (model, scores, alone, n_output))
         return wm_fault (
             error, WM_EBATCH,
             "the model's scores of a patch depend on the other patches of its batch: it "
@@ -334,7 +334,7 @@ static wm_fault_t answer_rows (wm_device_t *device, const wm_onnx_t *onnx, const
             score_row (device, model, self->row, n, self->other, &status, text, error);
         if (error->fault || seed_row (onnx, model, i, draw, self->row, &n, error))
             return error->fault;
-        if (n_other != n_score || !is_steady (self->scores, self->other, n_score))
+        if (n_other != n_score || !is_steady (model, self->scores, self->other, n_score))
             continue;
         if (!keep_row (self, n, n_score))
             return wm_fault (error, WM_EHOST, "no memory for known answers");
@@ -410,11 +410,11 @@ static wm_fault_t answer_patches (wm_device_t *device, const wm_model_t *model, 
         fault = wm_fault (error, WM_EHOST, "no memory for known answers");
     if (!fault)
         fault = score_seeded (device, onnx, model, n, inputs, scores, moved, status, error);
-    if (!fault && is_steady (scores, moved, n_output))
+    if (!fault && is_steady (model, scores, moved, n_output))
         fault = check_alone (device, model, inputs, scores, moved, error);
     for (uint32_t i = 0; i < n && !fault; i++) {
         any_number |= status[i] != WM_HIT_NONFINITE;
-        if (!is_steady (scores + i * n_output, moved + i * n_output, n_output))
+        if (!is_steady (model, scores + i * n_output, moved + i * n_output, n_output))
             continue;
         const uint32_t k = parts->n_known++;
         memmove (inputs + k * n_value, inputs + i * n_value, n_value * sizeof *inputs);

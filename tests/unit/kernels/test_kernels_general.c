@@ -298,6 +298,109 @@ static void a_wrong_answer_is_found (void **state)
     wm_model_destroy (&model);
 }
 
+/* x (N, n) of FP64 -> far (N, n) = 1e9 x, near (N, n) = x, whole (N, n), an integer of 64 bits; n
+   may be free.  */
+static graph_t typed (int64_t n)
+{
+    enum { FP64 = ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE };
+    graph_t g = { .ways = 0 };
+    g.in[g.n_in++] = port (&g, "x", FP64, INTS (-1, n));
+    Onnx__TensorProto *t = tensor (&g, "k", FP64, 0, NULL);
+    t->n_double_data = 1;
+    t->double_data = memcpy (take (&g, 1, 8), &(double){ 1e9 }, 8);
+    add_tensor (&g, t);
+    node (&g, "Mul", "x k", "far");
+    node (&g, "Identity", "x", "near");
+    set_int (&g, node (&g, "Cast", "far", "whole"), "to", ONNX__TENSOR_PROTO__DATA_TYPE__INT64);
+    g.out[g.n_out++] = port (&g, "far", FP64, INTS (-1, n));
+    g.out[g.n_out++] = port (&g, "near", FP64, INTS (-1, n));
+    g.out[g.n_out++] = port (&g, "whole", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, INTS (-1, n));
+    return g;
+}
+
+/* Whether the self-test of a model passes whose file has these answers.  */
+static bool passes_with (const wm_model_t *model, const float *scores)
+{
+    const float *inputs, *answers;
+    wm_model_parts_t parts = { .kind = WM_MODEL_GENERAL,
+                               .why = "",
+                               .n_input = 1,
+                               .n_output = 3,
+                               .input = wm_model_input (model, 0),
+                               .output = wm_model_output (model, 0),
+                               .judged = *wm_model_judged (model) };
+    parts.n_known = wm_model_known (model, &inputs, &answers);
+    parts.known_inputs = inputs, parts.known_scores = scores;
+    if (wm_model_is_ragged (model, NULL))
+        for (uint32_t i = 0; i < parts.n_known; i++) {
+            const uint32_t n = wm_ragged_length (inputs, SIZE_MAX);
+            parts.known_values[0] += n, inputs += n;
+            parts.known_values[1] += wm_ragged_length (scores + parts.known_values[1], SIZE_MAX);
+        }
+    parts.original = wm_model_original (model, &parts.original_bytes);
+    char path[80];
+    wm_error_t error = { 0 };
+    snprintf (path, sizeof path, "%s/typed.wmm", folder);
+    if (wm_model_write (path, &parts, &error))
+        fail_msg ("%s", error.text);
+    wm_model_t *other = wm_model_open (path, &error);
+    unlink (path);
+    const wm_device_config_t config = { .engine = "auto", .precision = "fp32", .threads = 1 };
+    wm_device_t *device = other ? wm_device_new (other, NULL, &config, &error) : NULL;
+    if (!device)
+        fail_msg ("%s", error.text);
+    const bool passes = wm_device_self_test (device, &error) == WM_OK;
+    if (!passes && !strstr (error.text, "known answer "))
+        fail_msg ("%s", error.text);
+    wm_device_destroy (&device);
+    wm_model_destroy (&other);
+    return passes;
+}
+
+/* Answers that are carried exactly are compared as the values that they are, large ones too.  */
+static void a_wrong_exact_answer_is_found (void **state)
+{
+    (void) state;
+    for (int ragged = 0; ragged < 2; ragged++) {
+        graph_t g = typed (ragged ? -1 : 3);
+        save_graph (&g);
+        wm_model_t *model = imported (&(wm_import_choices_t){ .exact = true });
+        const float *inputs, *answers;
+        assert_true (wm_model_known (model, &inputs, &answers) > 0);
+        wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX] = { { 0 } };
+        uint32_t n = wm_model_n_output (model), n_tensor, first[3] = { 0, 12, 24 };
+        assert_true (wm_model_is_ragged (model, NULL) == ragged);
+        if (ragged) { /* the first answer of several values */
+            n = wm_ragged_length (answers, SIZE_MAX);
+            assert_null (wm_ragged_read (answers, n, &n_tensor, tensor));
+            assert_true (n_tensor == 3 && tensor[0].n_value > 0);
+            for (int p = 0; p < 3; p++)
+                first[p] = tensor[p].at;
+        }
+        const size_t all = 65536;
+        float *wrong = calloc (all, sizeof *wrong);
+        size_t have = 0;
+        for (uint32_t i = 0, known = wm_model_known (model, &inputs, &answers); i < known; i++)
+            have += ragged ? wm_ragged_length (answers + have, SIZE_MAX) : n;
+        assert_true (have <= all);
+        static const double by[][2] = { { 1.01, 0 }, { 1 - 1e-3, 0 }, { 1 + 1e-12, 1 }, { -1, 0 } };
+        for (int p = 0; p < 3; p++)
+            for (size_t k = 0; k < sizeof by / sizeof *by; k++) {
+                memcpy (wrong, answers, have * sizeof *wrong);
+                float *at = wrong + first[p];
+                int64_t whole;
+                double real;
+                if (p == 2 && wm_exact_take (7, at, 1, &whole))
+                    whole = (int64_t) ((double) whole * by[k][0]), wm_exact_put (7, &whole, 1, at);
+                else if (p < 2 && wm_exact_take (11, at, 1, &real))
+                    real *= by[k][0], wm_exact_put (11, &real, 1, at);
+                assert_int_equal (passes_with (model, wrong), by[k][1] > 0);
+            }
+        free (wrong);
+        wm_model_destroy (&model);
+    }
+}
+
 /* ---- where it cannot be ---------------------------------------------------------------------- */
 
 static void without_the_engine (void **state)
@@ -565,6 +668,7 @@ int main (void)
         cmocka_unit_test (a_graph_of_fixed_shape),
         cmocka_unit_test (only_steady_answers_are_known),
         cmocka_unit_test (a_wrong_answer_is_found),
+        cmocka_unit_test (a_wrong_exact_answer_is_found),
         cmocka_unit_test (free_dimensions),
         cmocka_unit_test (a_gpu_is_asked_again_what_it_knew),
         cmocka_unit_test (without_the_engine),

@@ -109,6 +109,33 @@ static void what_is_held_is_nan (void **state)
     assert_true (wm_exact_take (INT64, nan, 1, &whole) && whole == 0);
 }
 
+static void one_value_is_read_as_a_double (void **state)
+{
+    (void) state;
+    const int32_t less = -5;
+    const int64_t least = INT64_MIN;
+    const uint32_t most_32 = UINT32_MAX;
+    const uint64_t most = UINT64_MAX;
+    const double huge = -1e300;
+    const struct {
+        int type;
+        const void *value;
+        double want;
+    } rows[] = { { INT32, &less, -5 },
+                 { INT64, &least, -0x1p63 },
+                 { UINT32, &most_32, 4294967295. },
+                 { UINT64, &most, 0x1p64 },
+                 { DOUBLE, &huge, -1e300 } };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        float row[4];
+        wm_exact_put (rows[i].type, rows[i].value, 1, row);
+        assert_true (wm_exact_real (rows[i].type, row) == rows[i].want);
+        row[1] = NAN;
+        assert_true (isnan (wm_exact_real (rows[i].type, row)));
+    }
+    assert_true (wm_exact_real (FLOAT, (const float[]){ 0.5f }) == 0.5);
+}
+
 static void hostile_rows_are_refused (void **state)
 {
     (void) state;
@@ -123,11 +150,13 @@ static void hostile_rows_are_refused (void **state)
         int64_t value = 5;
         assert_false (wm_exact_take (INT64, whole[i], 1, &value));
         assert_int_equal (value, 0);
+        assert_true (isnan (wm_exact_real (INT64, whole[i])));
     }
     for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
         double value = 5;
         assert_false (wm_exact_take (DOUBLE, real[i], 1, &value));
         assert_true (isnan (value));
+        assert_true (isnan (wm_exact_real (DOUBLE, real[i])));
     }
     uint32_t value = 5;
     assert_false (wm_exact_take (UINT32, (const float[]){ 0, 65536 }, 1, &value));
@@ -164,9 +193,13 @@ static void floats_become_the_nearest (void **state)
 int main (void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test (limits_survive),           cmocka_unit_test (any_bits_survive),
-        cmocka_unit_test (a_rounding_stays_one),     cmocka_unit_test (what_is_held_is_nan),
-        cmocka_unit_test (hostile_rows_are_refused), cmocka_unit_test (floats_become_the_nearest),
+        cmocka_unit_test (limits_survive),
+        cmocka_unit_test (any_bits_survive),
+        cmocka_unit_test (a_rounding_stays_one),
+        cmocka_unit_test (what_is_held_is_nan),
+        cmocka_unit_test (one_value_is_read_as_a_double),
+        cmocka_unit_test (hostile_rows_are_refused),
+        cmocka_unit_test (floats_become_the_nearest),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
