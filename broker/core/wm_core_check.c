@@ -327,7 +327,7 @@ static bool make_room (wm_core_t *self, size_t payload_bytes, size_t bytes)
 }
 
 static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batch,
-                         const wm_msg_t *msg, const wm_payload_t *payload)
+                         const wm_payload_t *payload)
 {
     self->n_sampled++;
     check_t *check = batch->payload && make_room (self, batch->payload->bytes, payload->bytes)
@@ -336,12 +336,12 @@ static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batc
     if (!check)
         return;
     *check = (check_t){ .prev = self->checks_last,
-                        .task = { .key = msg->key,
-                                  .n_batch = msg->n_batch,
-                                  .n_hit = msg->n_hit,
+                        .task = { .key = wm_core_batch_key (batch),
+                                  .n_batch = batch->event->n_batch,
+                                  .n_hit = batch->n_hit,
                                   .attempt = batch->attempt,
                                   .payload = batch->payload } };
-    memcpy (check->task.digest, msg->digest, 16);
+    memcpy (check->task.digest, batch->digest, 16);
     check->task.payload->refs++;
     self->check_payload_bytes += check->task.payload->bytes;
     self->check_bytes += ANSWERS_MAX * result_bytes (self, check); /* it may come to have so many */
@@ -360,17 +360,18 @@ static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batc
 }
 
 void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *batch,
-                           const wm_msg_t *msg, const wm_payload_t *payload)
+                           const wm_payload_t *payload)
 {
     machine_t *machine = worker->machine;
     if (!machine || self->config.check_share <= 0)
         return;
-    wm_input_set_add (&machine->scored, msg->key.input);
-    wm_input_set_add (&machine->unproven, msg->key.input);
+    const wm_key_t key = wm_core_batch_key (batch);
+    wm_input_set_add (&machine->scored, key.input);
+    wm_input_set_add (&machine->unproven, key.input);
     if (machine->proving)
-        wm_input_set_add (&machine->since_proving, msg->key.input);
-    if (is_sampled (self, &msg->key))
-        check_begin (self, worker, batch, msg, payload);
+        wm_input_set_add (&machine->since_proving, key.input);
+    if (is_sampled (self, &key))
+        check_begin (self, worker, batch, payload);
 }
 
 void wm_core_check_free_all (wm_core_t *self)

@@ -60,7 +60,7 @@ struct check_t {
 /* Before a result is committed: notes which input the worker scored, and begins a check of the
    batch if it is sampled.  */
 void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *batch,
-                           const wm_msg_t *msg, const wm_payload_t *payload);
+                           const wm_payload_t *payload);
 /* Take an answer if the worker was asked for it by a check; else false.  */
 bool wm_core_check_answer (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                            const wm_payload_t *payload);

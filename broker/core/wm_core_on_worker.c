@@ -142,14 +142,14 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
         name_held_hits (self, batch, worker, n_poison);
     wm_core_worker_note_outcome (
         self, worker,
-        n_poison && batch->n_held == msg->n_hit ? "every hit kills its engine" : NULL);
-    wm_core_check_result (self, worker, batch, msg, payload);
+        n_poison && batch->n_held == batch->n_hit ? "every hit kills its engine" : NULL);
+    wm_core_check_result (self, worker, batch, payload);
     wm_core_lease_revoke_all (self, batch);
     wm_core_batch_set_state (self, batch, BATCH_COMMITTING);
     wm_core_batch_drop_payload (self, batch);
     worker->n_batch_done++;
     worker->n_hit_done += msg->n_hit;
-    wm_rate_add (&worker->rate, self->now_ms, msg->n_hit);
+    wm_rate_add (&worker->rate, self->now_ms, batch->n_hit);
     self->result_in += payload->bytes;
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_RESULT);
@@ -161,7 +161,7 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
     record.attempt = msg->attempt;
     if (batch->signature) {
         wm_record_text (&record, self->signature[batch->signature - 1]);
-        wm_core_arithmetic_count (self, self->signature[batch->signature - 1], msg->n_hit);
+        wm_core_arithmetic_count (self, self->signature[batch->signature - 1], batch->n_hit);
     }
     if (*msg->text) {
         self->n_again++;
@@ -219,19 +219,16 @@ static batch_t *stray_take (wm_core_t *self, session_t *worker, const wm_msg_t *
     return batch;
 }
 
-/* The batch of a result that may count, else NULL.  */
-static batch_t *result_batch (wm_core_t *self, const wm_msg_t *msg)
+/* Whether a result is of this batch's content. The first result defines the content of a batch
+   whose event is not announced.  */
+static bool is_of_batch (batch_t *batch, const wm_msg_t *msg)
 {
-    batch_t *batch = result_counts (self, msg) ? wm_core_batch_find (self, &msg->key) : NULL;
-    if (!batch)
-        return NULL;
     if (batch->flags & BATCH_DIGEST)
-        return memcmp (batch->digest, msg->digest, 16) == 0 && batch->n_hit == msg->n_hit ? batch
-                                                                                          : NULL;
+        return memcmp (batch->digest, msg->digest, 16) == 0 && batch->n_hit == msg->n_hit;
     memcpy (batch->digest, msg->digest, 16);
     batch->n_hit = msg->n_hit;
     batch->flags |= BATCH_DIGEST;
-    return batch;
+    return true;
 }
 
 /* Whether a result has the size that it must have. A ragged row that kills engines is a status
@@ -292,10 +289,9 @@ static bool result_is_malformed (const wm_core_t *self, const wm_msg_t *msg,
 
 /* Counts a failure of the batch on this worker, if it has the lease, and ends its session: the
    batch goes to another worker.  */
-static void refuse_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+static void refuse_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg, batch_t *batch,
                            const char *what)
 {
-    batch_t *batch = wm_core_batch_find (self, &msg->key);
     lease_t *lease = batch ? wm_core_lease_of (batch, worker) : NULL;
     if (lease) {
         const bool expired = lease->expired; /* it was blamed when it expired */
@@ -321,16 +317,16 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
                         msg->key.batch, msg->n_batch, payload->bytes);
         return;
     }
+    batch_t *const known = wm_core_batch_find (self, &msg->key), *batch = known;
     if (result_is_malformed (self, msg, payload, what, sizeof what)) {
-        refuse_result (self, worker, msg, what);
+        refuse_result (self, worker, msg, known, what);
         return;
     }
     advance (self, worker);
     if (wm_core_check_answer (self, worker, msg, payload))
         return;
-    batch_t *known = wm_core_batch_find (self, &msg->key);
-    if (!known && !self->config.for_clients && result_counts (self, msg) &&
-        !stray_take (self, worker, msg))
+    const bool counts = result_counts (self, msg);
+    if (!known && !self->config.for_clients && counts && !(batch = stray_take (self, worker, msg)))
         return;
     wm_core_worker_forget_orphan (self, worker, &msg->key);
     lease_t *lease = known ? wm_core_lease_of (known, worker) : NULL;
@@ -347,7 +343,8 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         wm_core_lease_end (self, lease);
     }
     worker->result_ms = self->now_ms;
-    batch_t *batch = result_batch (self, msg);
+    if (!counts || !batch || !is_of_batch (batch, msg))
+        batch = NULL;
     if (!batch || batch->state == BATCH_HOLDING || batch->state == BATCH_HELD) {
         self->n_late++;
         if (known)
