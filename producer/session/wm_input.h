@@ -52,7 +52,7 @@ typedef struct {
     bool pinning, pinned; /* INPUT with its size is on its way; was answered, in this session */
     bool pin_retried;     /* --retry-held was asked for again, with its size */
 
-    /* where outputs are remote (wm_produce_store.c) */
+    /* where outputs are remote (wm_produce_stage.c) */
     bool looking, storing; /* the stager was asked what has the name there; to copy the output */
     bool stored;           /* it is there */
     bool is_there;         /* an output that this process stored, the last or an earlier one */

@@ -12,13 +12,13 @@
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
+#include "schema/wm_sample.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #define FRAMES_BYTES_MAX (96ull << 20) /* encoded and kept; one event may pass it */
@@ -30,151 +30,7 @@
 #define WORK_MS 10                     /* without reading messages */
 #define NAP_MS 500
 
-static const char *reading = "";
-
-/* The timer counts computing, not waiting: a slow disk is no endless loop.  */
-void wm_produce_set_reading (const char *path)
-{
-    const struct itimerval limit = { .it_value.tv_sec = path[0] ? WM_PRODUCE_READ_S : 0 };
-    reading = path;
-    setitimer (ITIMER_VIRTUAL, &limit, NULL);
-}
-
-const char *wm_produce_reading (void)
-{
-    return reading;
-}
-
-/* ---- messages -------------------------------------------------------------------------------- */
-
-void wm_produce_warn (const wm_produce_t *self, const char *format, ...)
-{
-    va_list arguments;
-    if (self->options->quiet)
-        return;
-    va_start (arguments, format);
-    fputs ("warning: ", stderr);
-    vfprintf (stderr, format, arguments);
-    fputc ('\n', stderr);
-    va_end (arguments);
-}
-
-void wm_produce_fatal (wm_produce_t *self, int code, const char *text)
-{
-    if (self->exit_code >= 0)
-        return;
-    fprintf (stderr, "error: %s\n", text);
-    self->exit_code = code;
-}
-
-void wm_produce_send (wm_produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes)
-{
-    WM_FAILPOINT ("producer-send");
-    wm_client_send (self->client, msg, payload, bytes);
-    WM_FAILPOINT ("producer-sent");
-}
-
-wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch)
-{
-    return (wm_key_t){ input->id, ordinal, batch, input->generation };
-}
-
-/* ---- ends of inputs -------------------------------------------------------------------------- */
-
-void wm_produce_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is)
-{
-    for (uint32_t i = 0; i < input->n_event; i++) {
-        const wm_input_event_t *event = &input->event[i];
-        self->n_open -= event->announced && !event->done;
-        if (event->pack && !event->complete) {
-            self->n_kept--;
-            self->frame_bytes -= wm_input_event_bytes (input, i);
-        }
-    }
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < self->n_fetch; i++) {
-        wm_produce_place_t place = self->fetch[(self->fetch_first + i) % WM_OPEN_EVENTS_MAX];
-        if (place.input != input)
-            self->fetch[(self->fetch_first + n++) % WM_OPEN_EVENTS_MAX] = place;
-    }
-    self->n_fetch = n;
-    wm_produce_has_room (self, input);
-    if (self->rebuilt_for.input == input)
-        wm_pack_destroy (&self->rebuilt);
-    wm_produce_store_drop (self, input);
-    wm_input_close (input);
-    if (input->remote)
-        wm_produce_stage_drop (self, input);
-    wm_produce_set_is (self, input, is);
-}
-
-void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input)
-{
-    input->retry_ms = wm_now_ms () + wm_times ()->heartbeat_ms;
-    wm_produce_end (self, input, WM_INPUT_IS_BUSY);
-}
-
-void wm_produce_wait (wm_produce_t *self, wm_input_t *input)
-{
-    wm_produce_end (self, input, WM_INPUT_IS_LOST);
-}
-
-void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text)
-{
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_INPUT_HELD);
-    msg.key = wm_produce_key (input, 0, 0);
-    snprintf (msg.text, sizeof msg.text, "%s", text);
-    wm_produce_warn (self, "input held: %s", text);
-    wm_produce_end (self, input, WM_INPUT_IS_ENDING);
-    wm_produce_send (self, &msg, NULL, 0);
-}
-
-void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault)
-{
-    if (fault == WM_EBATCH) {
-        wm_produce_stage_name (input, self->error.text, sizeof self->error.text);
-        wm_produce_hold (self, input, self->error.text);
-    } else if (fault == WM_EAGAIN) {
-        if (!self->full_with) {
-            wm_produce_warn (self, "%s", self->error.text);
-            self->full_with = input;
-        }
-        snprintf (self->full_text, sizeof self->full_text, "%s", self->error.text);
-        self->full_ms = wm_now_ms () + wm_times ()->disk_full_ms;
-    } else
-        wm_produce_fatal (self, WM_EXIT_FAILURE, self->error.text);
-}
-
-bool wm_produce_is_full (const wm_produce_t *self)
-{
-    return self->full_ms && wm_now_ms () < self->full_ms;
-}
-
-void wm_produce_has_room (wm_produce_t *self, const wm_input_t *input)
-{
-    if (self->full_with == input)
-        self->full_with = NULL;
-}
-
 /* ---- INPUT ----------------------------------------------------------------------------------- */
-
-void wm_produce_ask (wm_produce_t *self, wm_input_t *input, uint32_t code)
-{
-    wm_msg_t msg;
-    wm_msg_init (&msg, WM_MSG_INPUT);
-    msg.code = code;
-    msg.size = input->size;
-    msg.mtime_ns = input->mtime_ns;
-    wm_input_propose (input, msg.name);
-    snprintf (msg.path, sizeof msg.path, "%s", input->path);
-    input->asked = true;
-    input->claiming = code == 1;
-    input->pinning = input->remote && input->size != WM_SIZE_UNKNOWN;
-    self->n_asked++;
-    self->n_claiming += input->claiming;
-    wm_produce_send (self, &msg, NULL, 0);
-}
 
 /* With --retry-held: the first answer about an input names its output. The producer inspects that
    output before it kicks the input, because the new output takes the place of the old one. Returns
@@ -284,22 +140,180 @@ static void on_ack (wm_produce_t *self, const wm_msg_t *msg)
     }
 }
 
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void on_drain (wm_produce_t *self, const wm_msg_t *msg)
+{
+    (void) msg;
+    self->exit_code = WM_EXIT_AGAIN;
+}
+
+/* Which file acts on which message. SUBMIT_ACK is not here: NEED and EVENT_DONE carry all that is
+   needed.  */
+static const struct {
+    wm_msg_type_t type;
+    void (*on) (wm_produce_t *self, const wm_msg_t *msg);
+} row[] = {
+    { WM_MSG_INPUT_ACK, on_input_ack },        { WM_MSG_ACK, on_ack },
+    { WM_MSG_NEED, wm_produce_on_need },       { WM_MSG_EVENT_DONE, wm_produce_on_event_done },
+    { WM_MSG_RESULTS, wm_produce_on_results }, { WM_MSG_DRAIN, on_drain },
+};
+
+/* Answers the message that wm_client_wait returned.  */
+static void on_message (wm_produce_t *self)
+{
+    const wm_msg_t *msg = wm_client_msg (self->client);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        if (row[i].type == msg->type)
+            row[i].on (self, msg);
+}
+
+/* ---- the sample on which split and fast measure ---------------------------------------------- */
+
+/* Up to WM_SAMPLE_HITS hits of the first events in the order of the inputs: all of small events, of
+   one that has more an even share over all its planes. They are cut as any others are. An input
+   that is held is left out, and one that cannot be read: the producer meets it again when it works
+   on it. The session is kept alive between events.  */
+typedef struct {
+    wm_produce_t *self;
+    wm_cut_t *cut;
+    wm_coder_t *coder;
+    wm_batch_t batch;
+    uint8_t *payload;
+    size_t bytes;
+    uint32_t n_hit;
+    bool full;
+} sample_t;
+
+/* Leaves at most `most` hits in the event, every k-th.  */
+static void thin_out (wm_event_t *event, uint32_t most)
+{
+    const size_t values = event->patch_values;
+    const uint32_t n = event->n_hit < most ? event->n_hit : most;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t from = (uint32_t) ((uint64_t) i * event->n_hit / n);
+        event->hit[i] = event->hit[from];
+        if (values)
+            memmove (event->patch + i * values, event->patch + from * values,
+                     values * sizeof *event->patch);
+    }
+    event->n_hit = n;
+}
+
+static void add_event (sample_t *sample, const char *path)
+{
+    wm_produce_t *self = sample->self;
+    const uint32_t *hit;
+    thin_out (&self->content, WM_SAMPLE_HITS - sample->n_hit);
+    if (wm_cut_start (sample->cut, &self->content, path, &self->error))
+        return;
+    while (!sample->full && !wm_cut_next (sample->cut, &sample->batch, &hit, &self->error) &&
+           sample->batch.n_hit) {
+        const size_t bytes =
+            wm_sample_add (sample->payload, sample->bytes, &sample->batch, sample->coder);
+        sample->full = bytes == 0;
+        if (sample->full)
+            return;
+        sample->bytes = bytes;
+        sample->n_hit += sample->batch.n_hit;
+    }
+    sample->full |= sample->n_hit >= WM_SAMPLE_HITS;
+}
+
+/* Lets heartbeats out, and answers messages: of inputs that lie elsewhere INPUTs are on their way.
+   */
+static bool stays_open (wm_produce_t *self)
+{
+    if (wm_client_is_open (self->client) && wm_client_wait (self->client, 0) == WM_CLIENT_MESSAGE)
+        on_message (self);
+    return wm_client_is_open (self->client) && self->exit_code < 0 && !zsys_interrupted;
+}
+
+static void add_input (sample_t *sample, const wm_input_t *input)
+{
+    wm_produce_t *self = sample->self;
+    wm_error_t error;
+    if (!wm_input_file (input))
+        return; /* it lies elsewhere */
+    wm_produce_set_reading (input->path);
+    wm_reader_t *reader =
+        wm_reader_open_input (wm_input_file (input), input->path, &self->pins,
+                              wm_client_shape (self->client), &self->spec, &error);
+    for (uint32_t e = 0; reader && !sample->full && e < wm_reader_n_event (reader); e++) {
+        wm_produce_set_reading (input->path); /* the time limit for one read starts again */
+        if (!wm_reader_event (reader, e, &self->content, &error) && self->content.n_hit)
+            add_event (sample, input->path);
+        wm_produce_set_reading ("");
+        if (!stays_open (self))
+            break;
+    }
+    wm_reader_destroy (&reader);
+    wm_produce_set_reading ("");
+}
+
+/* Raw bytes of a batch: small, so that a few that cannot be compressed still fit the sample, but
+   room for one patch.  */
+static uint32_t batch_bytes (const wm_pins_t *pins)
+{
+    const uint64_t one = 4ull * pins->n_value + (64u << 10), some = WM_RAW_BYTES_MAX / 8;
+    const uint64_t bytes = one > some ? one : some;
+    return bytes < pins->batch_bytes ? (uint32_t) bytes : pins->batch_bytes;
+}
+
+/* Sends SAMPLE in a session whose broker wants it: of all inputs that are here; where none of them
+   has a hit, of the next one that is `opened` (NULL: none) and has some. Returns whether it read
+   inputs: then messages were answered meanwhile.  */
+static bool sample_send (wm_produce_t *self, const wm_input_t *opened)
+{
+    if (self->sampled || (self->looked && !opened))
+        return false;
+    const wm_pins_t *pins = &self->pins;
+    wm_cut_limits_t limits = wm_cut_limits (pins);
+    limits.batch_bytes = batch_bytes (pins);
+    sample_t sample = { .self = self,
+                        .cut = wm_cut_new (&self->spec, limits),
+                        .coder = wm_coder_new (),
+                        .payload = malloc (WM_RAW_BYTES_MAX) };
+    assert (sample.payload);
+    sample.bytes = wm_sample_begin (sample.payload);
+    if (self->looked)
+        add_input (&sample, opened);
+    for (uint32_t i = 0; !self->looked && i < self->n_input && !sample.full && stays_open (self);
+         i++)
+        if (self->input[i].is != WM_INPUT_IS_HELD)
+            add_input (&sample, &self->input[i]);
+    wm_msg_t msg;
+    wm_msg_init (&msg, WM_MSG_SAMPLE);
+    msg.n_hit = sample.n_hit;
+    self->looked = true;
+    self->sampled = sample.n_hit || sample.full;
+    if (self->sampled) /* else another input, or another producer, may have hits */
+        wm_produce_send (self, &msg, sample.payload, sample.bytes);
+    free (sample.payload);
+    wm_batch_clear (&sample.batch);
+    wm_coder_destroy (&sample.coder);
+    wm_cut_destroy (&sample.cut);
+    return true;
+}
+
 /* ---- work ------------------------------------------------------------------------------------ */
 
 /* One step of an input of ours; false: there is nothing to do for it now.  */
-static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced)
+static bool input_step (wm_produce_t *self, wm_input_t *input, bool *unannounced, wm_fault_t *fault)
 {
     if (!input->event) {
         if (wm_produce_is_full (self) ||
             (input->remote && !wm_produce_stage_step (self, input, *unannounced)))
             return false;
+        /* an answer that came while inputs were read for it may have ended this one */
+        if (input->remote && sample_send (self, input) &&
+            (self->exit_code >= 0 || input->is != WM_INPUT_IS_OURS || !input->staged))
+            return false;
         wm_produce_set_reading (input->path);
-        const wm_fault_t fault = wm_input_open (input, &self->spec, &self->pins,
-                                                wm_client_shape (self->client), &self->error);
+        *fault = wm_input_open (input, &self->spec, &self->pins, wm_client_shape (self->client),
+                                &self->error);
         wm_produce_set_reading ("");
-        if (fault)
-            wm_produce_blame (self, input, fault);
-        else
+        if (!*fault)
             wm_produce_has_room (self, input);
         return true;
     }
@@ -312,7 +326,7 @@ static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced
         if (self->n_open >= WM_OPEN_EVENTS_MAX ||
             (!known && (self->n_kept >= WM_OPEN_EVENTS_MAX || self->frame_bytes >= room)))
             return false;
-        wm_produce_announce (self, input);
+        *fault = wm_produce_announce (self, input);
         return true;
     }
     if (!input->end_sent) {
@@ -325,7 +339,17 @@ static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced
         wm_produce_send (self, &msg, NULL, 0);
         return true;
     }
-    return wm_produce_write (self, input);
+    return wm_produce_write (self, input, fault);
+}
+
+/* As input_step; acts on its fault.  */
+static bool input_work (wm_produce_t *self, wm_input_t *input, bool *unannounced)
+{
+    wm_fault_t fault = WM_OK;
+    const bool worked = input_step (self, input, unannounced, &fault);
+    if (fault)
+        wm_produce_blame (self, input, fault);
+    return worked;
 }
 
 /* How many inputs may be worked on at a time if the next one is this. Of small ones more with every
@@ -363,7 +387,7 @@ static bool input_next (wm_produce_t *self, bool unannounced)
     /* one of an old session has its room: if it waited for more, all of them might, for ever */
     if (!input->event && self->n_claiming + self->n_active >= open_max (self, input))
         return false;
-    if (!wm_produce_sample (self, NULL)) /* all inputs are known, so that it reads no held one */
+    if (!sample_send (self, NULL)) /* all inputs are known, so that it reads no held one */
         wm_produce_ask (self, input, 1);
     return true;
 }
@@ -399,33 +423,6 @@ static bool work (wm_produce_t *self, int64_t *wait_ms)
 }
 
 /* ---- sessions -------------------------------------------------------------------------------- */
-
-void wm_produce_message (wm_produce_t *self)
-{
-    const wm_msg_t *msg = wm_client_msg (self->client);
-    switch (msg->type) {
-    case WM_MSG_INPUT_ACK:
-        on_input_ack (self, msg);
-        return;
-    case WM_MSG_ACK:
-        on_ack (self, msg);
-        return;
-    case WM_MSG_NEED:
-        wm_produce_on_need (self, msg);
-        return;
-    case WM_MSG_EVENT_DONE:
-        wm_produce_on_event_done (self, msg);
-        return;
-    case WM_MSG_RESULTS:
-        wm_produce_on_results (self, msg);
-        return;
-    case WM_MSG_DRAIN:
-        self->exit_code = WM_EXIT_AGAIN;
-        return;
-    default: /* SUBMIT_ACK: NEED and EVENT_DONE carry all that is needed */
-        return;
-    }
-}
 
 /* Takes what the campaign is pinned to.  */
 static wm_fault_t pins_take (wm_produce_t *self)
@@ -521,7 +518,7 @@ static void run (wm_produce_t *self)
         if (zsys_interrupted)
             self->exit_code = WM_EXIT_AGAIN;
         else if (event == WM_CLIENT_MESSAGE)
-            wm_produce_message (self);
+            on_message (self);
         else if (event == WM_CLIENT_CLOSED)
             session_open (self);
         else

@@ -37,19 +37,17 @@ static void repeat_notice (wm_produce_t *self, const wm_input_t *input, uint32_t
                   pack->run, pack->subrun, pack->event, self->input[first.input].path, input->path);
 }
 
-void wm_produce_announce (wm_produce_t *self, wm_input_t *input)
+wm_fault_t wm_produce_announce (wm_produce_t *self, wm_input_t *input)
 {
     uint32_t ordinal = input->next;
     wm_input_event_t *event = &input->event[ordinal];
     if (!event->pack) {
         wm_produce_set_reading (input->path);
-        wm_fault_t fault =
+        const wm_fault_t fault =
             wm_input_pack (input, ordinal, self->packer, &self->content, &self->error);
         wm_produce_set_reading ("");
-        if (fault) {
-            wm_produce_blame (self, input, fault);
-            return;
-        }
+        if (fault)
+            return fault;
         self->n_kept++;
         self->frame_bytes += wm_input_event_bytes (input, ordinal);
         repeat_notice (self, input, ordinal);
@@ -70,6 +68,7 @@ void wm_produce_announce (wm_produce_t *self, wm_input_t *input)
     WM_FAILPOINT ("producer-submit-send");
     wm_produce_send (self, &msg, pack->batch, pack->manifest_bytes);
     WM_FAILPOINT ("producer-submit-sent");
+    return WM_OK;
 }
 
 static void event_complete (wm_produce_t *self, wm_input_t *input, uint32_t ordinal)

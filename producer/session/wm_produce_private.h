@@ -1,15 +1,11 @@
 /* wm_produce_private.h - what the files of wm_produce share: its state, and how it ends things.
 
-   wm_produce.c        sessions, inputs, the loop
-   wm_produce_input.c  which inputs there are: found by path and id, counted by what they are
-   wm_produce_write.c  outputs: written one by one, committed together
-   wm_produce_doubt.c  inputs that are odd: warned of, or held
-   wm_produce_there.c  outputs that lie there already: as written, changed, somebody else's
-   wm_produce_sample.c the hits that split and fast measure on
+   wm_produce.c        sessions, messages, the loop, the sample; calls all others
+   wm_produce_write.c  outputs: those that are there already; written one by one, committed together
    wm_produce_event.c  events: manifests, payloads on NEED, results
-   wm_produce_stage.c  remote inputs: asked for, pinned, given up
-   wm_produce_tell.c   what became of inputs, told to the command that started this process
-   wm_produce_store.c  outputs that are copied elsewhere  */
+   wm_produce_stage.c  remote inputs and outputs: asked for, pinned, stored, given up
+   wm_produce_input.c  the inputs: which there are, what they are, how they end, and what is sent and
+                       reported of them; calls none of the others  */
 #ifndef WM_PRODUCE_PRIVATE_H
 #define WM_PRODUCE_PRIVATE_H
 
@@ -84,6 +80,8 @@ typedef struct wm_produce_t {
     wm_error_t error;
 } wm_produce_t;
 
+/* ---- wm_produce_input.c ---------------------------------------------------------------------- */
+
 /* The input being read, named by wm_produce_reading; "" between.  */
 void wm_produce_set_reading (const char *path);
 
@@ -91,44 +89,26 @@ void wm_produce_set_reading (const char *path);
 void wm_produce_warn (const wm_produce_t *self, const char *format, ...)
     __attribute__ ((format (printf, 2, 3)));
 
-/* Takes the input's events out of the counters and queues, and closes it.  */
-void wm_produce_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is);
-
-/* The broker ended the claim (held, kicked): the input is asked for again a little later.  */
-void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input);
-
-/* The input waits for the stager: nothing is asked of the broker about it meanwhile.  */
-void wm_produce_wait (wm_produce_t *self, wm_input_t *input);
-
 /* Logs `text` and ends the process with this code.  */
 void wm_produce_fatal (wm_produce_t *self, int code, const char *text);
 
 /* Sends; a failure shows as CLOSED at the next wait.  */
 void wm_produce_send (wm_produce_t *self, const wm_msg_t *msg, const void *payload, size_t bytes);
-wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch);
+static inline wm_key_t wm_produce_key (const wm_input_t *input, uint32_t ordinal, uint32_t batch)
+{
+    return (wm_key_t){ input->id, ordinal, batch, input->generation };
+}
 
-/* Answers the message that wm_client_wait returned.  */
-void wm_produce_message (wm_produce_t *self);
+/* Sends the stager a message about an input, or about its output (with its name, and what is known
+   of what has this name there).  */
+void wm_produce_stager_send (wm_produce_t *self, const wm_input_t *input, wm_stage_kind_t kind);
+void wm_produce_store_ask (wm_produce_t *self, const wm_input_t *input, wm_stage_kind_t kind);
 
-/* Sends INPUT: code as schema/wire.abnf has it.  */
-void wm_produce_ask (wm_produce_t *self, wm_input_t *input, uint32_t code);
-
-/* Holds the whole input as bad: reports it to the broker and continues with the others.  */
-void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text);
-
-/* Acts on a fault (self->error) met while working on an input.  */
-void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault);
-
-/* Drops from `active` what no longer belongs there; returns how many are left.  */
-uint32_t wm_produce_active (wm_produce_t *self);
-
-/* Returns whether the disk was full a moment ago.  */
-bool wm_produce_is_full (const wm_produce_t *self);
-
-/* Logs once, and tells the broker, that what was full has room again.  */
-void wm_produce_has_room (wm_produce_t *self, const wm_input_t *input);
-
-/* ---- wm_produce_input.c ---------------------------------------------------------------------- */
+/* Report to options->tell, if it is set: where outputs are; that an output has its name here; once,
+   that little is left to do. wm_produce_set_is reports what an input has become.  */
+void wm_produce_tell_output (const wm_produce_t *self);
+void wm_produce_tell_placed (const wm_produce_t *self, const wm_input_t *input);
+void wm_produce_tell_low (wm_produce_t *self);
 
 /* Makes the inputs from the options, in their order, without repeats. WM_EBATCH, WM_EHOST.  */
 wm_fault_t wm_produce_inputs_make (wm_produce_t *self);
@@ -153,26 +133,64 @@ wm_input_t *wm_produce_next_new (wm_produce_t *self);
 /* Returns the next input to claim, first those that were being worked on; NULL: none now.  */
 wm_input_t *wm_produce_next_open (wm_produce_t *self);
 
+/* Drops from `active` what no longer belongs there; returns how many are left.  */
+uint32_t wm_produce_active (wm_produce_t *self);
+
+/* Sends INPUT: code as schema/wire.abnf has it.  */
+void wm_produce_ask (wm_produce_t *self, wm_input_t *input, uint32_t code);
+
+/* Takes the input's events out of the counters and queues, and closes it.  */
+void wm_produce_end (wm_produce_t *self, wm_input_t *input, wm_input_is_t is);
+
+/* The broker ended the claim (held, kicked): the input is asked for again a little later.  */
+void wm_produce_claim_over (wm_produce_t *self, wm_input_t *input);
+
+/* The input waits for the stager: nothing is asked of the broker about it meanwhile.  */
+void wm_produce_wait (wm_produce_t *self, wm_input_t *input);
+
+/* Holds the whole input as bad: reports it to the broker and continues with the others.  */
+void wm_produce_hold (wm_produce_t *self, wm_input_t *input, const char *text);
+
+/* Reports that the output is "missing" or "changed", so that it is made again.  */
+void wm_produce_lost (wm_produce_t *self, wm_input_t *input, const char *text);
+
+/* Acts on a fault (self->error) met while working on an input.  */
+void wm_produce_blame (wm_produce_t *self, wm_input_t *input, wm_fault_t fault);
+
+/* WM_EBATCH if the file of the input was changed while it was worked on: scores of the old content
+   must not pass for the new file's.  */
+wm_fault_t wm_produce_is_changed (wm_produce_t *self, const wm_input_t *input);
+
+/* Returns whether the disk was full a moment ago.  */
+bool wm_produce_is_full (const wm_produce_t *self);
+
+/* What was full has room again, if this input found it full.  */
+static inline void wm_produce_has_room (wm_produce_t *self, const wm_input_t *input)
+{
+    if (self->full_with == input)
+        self->full_with = NULL;
+}
+
+/* The stager no longer looks at the input's output, or renames it.  */
+void wm_produce_check_end (wm_produce_t *self, wm_input_t *input);
+
+/* The input's output is not to be stored any more.  */
+void wm_produce_store_drop (wm_produce_t *self, wm_input_t *input);
+
 /* ---- wm_produce_write.c ---------------------------------------------------------------------- */
 
 /* Does the next step towards the output of an input whose results are here; false: none now, it
-   waits to be committed, or for an answer.  */
-bool wm_produce_write (wm_produce_t *self, wm_input_t *input);
+   waits to be committed, or for an answer. *fault: wm_produce_blame acts on it.  */
+bool wm_produce_write (wm_produce_t *self, wm_input_t *input, wm_fault_t *fault);
 
 /* Does a step of the commit of the outputs that are ready: all are synced, then renamed, then their
    folder is synced; FILE_WRITTEN is sent after that. *wait_ms is lowered to the time after which it
    is to be called again at the latest. false: there is nothing to do now.  */
 bool wm_produce_commit (wm_produce_t *self, int64_t *wait_ms);
 
-/* ---- wm_produce_there.c ---------------------------------------------------------------------- */
-
 /* Returns whether a file that is not this campaign's has the output's name. That file stays, and
    the process ends.  */
 bool wm_produce_in_the_way (wm_produce_t *self, const wm_input_t *input);
-
-/* Warns of what is odd about an input whose events are all scored; true: it is held, since its hits
-   and planes do not belong together.  */
-bool wm_produce_doubt (wm_produce_t *self, wm_input_t *input);
 
 /* Whether the output lies there as it was written: with that size and time, or with that digest,
    where it was touched or copied; the broker then notes its time. *there: something has its name.
@@ -192,29 +210,13 @@ bool wm_produce_outputs_missed (wm_produce_t *self);
 void wm_produce_warn_of (wm_produce_t *self, const wm_input_t *input, const char *head,
                          const char *text);
 
-/* Sends FILE_WRITTEN as input->result has it.  */
-void wm_produce_written_send (wm_produce_t *self, const wm_input_t *input);
-
-/* Reports that the output is "missing" or "changed", so that it is made again.  */
-void wm_produce_lost (wm_produce_t *self, wm_input_t *input, const char *text);
-
-/* ---- wm_produce_sample.c --------------------------------------------------------------------- */
-
-/* Sends SAMPLE in a session whose broker wants it: of all inputs that are here; where none of them
-   has a hit, of the next one that is `opened` (NULL: none) and has some. Returns whether it read
-   inputs: then messages were answered meanwhile.  */
-bool wm_produce_sample (wm_produce_t *self, const wm_input_t *opened);
-
 /* ---- wm_produce_stage.c ---------------------------------------------------------------------- */
 
 /* Reads what the stager tells.  */
 void wm_produce_stage_hear (wm_produce_t *self);
 
-/* Sends the stager a message.  */
-void wm_produce_stage_send (wm_produce_t *self, const wm_stage_msg_t *msg);
-
-/* Takes the next step of an remote input of ours towards its copy. true: it is here,
-   pinned, and its turn. unannounced: an input before it has events to announce.  */
+/* Takes the next step of a remote input of ours towards its copy. true: it is here, pinned, and its
+   turn. unannounced: an input before it has events to announce.  */
 bool wm_produce_stage_step (wm_produce_t *self, wm_input_t *input, bool unannounced);
 
 /* Whether another input may be claimed to be staged ahead.  */
@@ -224,22 +226,6 @@ bool wm_produce_stage_more (const wm_produce_t *self);
    *wait_ms is
    lowered.  */
 void wm_produce_stage_report (wm_produce_t *self, int64_t *wait_ms);
-
-/* The copy is not needed any more, or not as it was.  */
-void wm_produce_stage_drop (wm_produce_t *self, wm_input_t *input);
-
-/* Replaces the copy's path in the text by the URL.  */
-void wm_produce_stage_name (const wm_input_t *input, char *text, size_t bytes);
-
-/* ---- wm_produce_tell.c ----------------------------------------------------------------------- */
-
-/* Each tells one thing to whoever wants to know (options->tell), if anybody does: where outputs
-   lie; what an input is that has ended; once, that little is left to do.  */
-void wm_produce_tell_output (const wm_produce_t *self);
-void wm_produce_tell_placed (const wm_produce_t *self, const wm_input_t *input);
-void wm_produce_tell_end (const wm_produce_t *self, const wm_input_t *input);
-void wm_produce_tell_low (wm_produce_t *self);
-/* ---- wm_produce_store.c: of campaigns whose outputs lie elsewhere ---------------------------- */
 
 /* The pins are known: outputs are written in `spool`, where they go elsewhere. WM_EBATCH: the
    command and the campaign do not name the same folder.  */
@@ -265,22 +251,16 @@ bool wm_produce_store_sidecar (wm_produce_t *self, wm_input_t *input);
 void wm_produce_store_claimed (wm_produce_t *self, wm_input_t *input);
 
 /* Takes the next step towards storing a placed output. true: it is stored, and input->result as the
-   server has it.  */
-bool wm_produce_store (wm_produce_t *self, wm_input_t *input);
+   server has it. *fault: wm_produce_blame acts on it.  */
+bool wm_produce_store (wm_produce_t *self, wm_input_t *input, wm_fault_t *fault);
 
 /* Acts on what the stager tells of outputs.  */
 void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg);
 
-/* The input's output is not to be stored any more.  */
-void wm_produce_store_drop (wm_produce_t *self, wm_input_t *input);
-
-/* Whether the stager is at work on outputs.  */
-bool wm_produce_store_works (const wm_produce_t *self);
-
 /* ---- wm_produce_event.c ---------------------------------------------------------------------- */
 
-/* Announces the next event of an input, making it if needed.  */
-void wm_produce_announce (wm_produce_t *self, wm_input_t *input);
+/* Announces the next event of an input, making it if needed. wm_produce_blame acts on a fault.  */
+wm_fault_t wm_produce_announce (wm_produce_t *self, wm_input_t *input);
 
 /* FETCHes the next batch; false: there is none, or enough are on their way.  */
 bool wm_produce_fetch (wm_produce_t *self);

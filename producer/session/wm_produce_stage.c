@@ -1,19 +1,294 @@
-/* wm_produce_stage.c - remote inputs: the reading process asks for copies, pins and gives them up.
+/* wm_produce_stage.c - remote inputs and outputs, as the process that reads and writes them.
 
-   INPUT without a size makes such an input known, and claims it: so producers that share a list
+   INPUT without a size makes a remote input known, and claims it: so producers that share a list
    copy no file twice, and what is written already is never copied. Then the stager is asked for it
    (wm_stage.h). When it is here, INPUT with size and adler32 pins it, or finds that it is another
    file than the one that was pinned before a kill: then the broker holds it as changed. Only after
-   that it is opened. The copy goes when the input is written, held, or no longer ours.  */
+   that it is opened. The copy goes when the input is written, held, or no longer ours.
+
+   An output that goes to a root:// folder is written here, in `spool`, as anywhere; when it is
+   complete and has its name, the stager is asked to copy it, and FILE_WRITTEN leaves when the
+   server has all of it: size and adler32 (in place of a time) are the server's. Until then the
+   input stays claimed, so that no more inputs are worked on than usual while the server is away;
+   their results stay with the broker. After a kill an output is made again from those: it is the
+   same bytes, so what the server has of it is recognised.
+   What had the name when this process started is fetched and opened when the input is claimed: a
+   file of another campaign ends the process, one of this campaign will be replaced.
+   That list is no proof that an output is missing or changed: another producer may have stored it
+   since. So the stager looks before it is reported lost, and renames what somebody changed.
+   With --sidecars this process reports each placed output to the one that started it, which writes
+   the sidecar beside the output; the stager waits for that. An output that was stored without one
+   is fetched for it.  */
 #include "producer/session/wm_produce_private.h"
 #include "producer/staging/wm_stage.h"
-#include "schema/base/wm_path.h"
+#include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_url.h"
 
-#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
-#define OPEN_MAX 16u /* copies that are read at a time */
-#define WAIT_MS 50   /* between looks at what the stager tells */
+#define CHECKING_MAX 64u /* at a time: the stager has a table of jobs */
+#define OPEN_MAX 16u     /* copies that are read at a time */
+#define WAIT_MS 50       /* between looks at what the stager tells */
+
+/* ---- outputs --------------------------------------------------------------------------------- */
+
+wm_fault_t wm_produce_store_begin (wm_produce_t *self)
+{
+    const char *store = self->options->store, *output = self->pins.output;
+    if (wm_url_of (output) && (!store || strcmp (store, output) != 0))
+        return wm_fault (&self->error, WM_EBATCH,
+                         "this campaign's outputs go to %.300s: give the producer --output with "
+                         "that",
+                         output);
+    if (store && !wm_url_of (output))
+        return wm_fault (&self->error, WM_EBATCH,
+                         "--output %.150s is not where this campaign's outputs go, %.250s: leave "
+                         "it out",
+                         store, output);
+    if (store)
+        snprintf (self->pins.output, sizeof self->pins.output, "%s", self->options->spool);
+    return WM_OK;
+}
+
+static int by_name (const void *key, const void *row)
+{
+    return strcmp (key, ((const wm_stage_there_t *) row)->name);
+}
+
+bool wm_produce_store_has (const wm_produce_t *self, const wm_input_t *input, uint64_t *size)
+{
+    const wm_produce_options_t *options = self->options;
+    *size = UINT64_MAX;
+    if (!input->is_there && input->seen)
+        *size = input->seen_size;
+    if (input->is_there || input->seen || !options->n_there)
+        return input->is_there || (input->seen && input->seen_size != UINT64_MAX);
+    const wm_stage_there_t *found =
+        bsearch (input->name, options->there, options->n_there, sizeof *found, by_name);
+    *size = found ? found->size : 0;
+    return found != NULL;
+}
+
+/* Asks the stager, unless it has enough to do: then later.  */
+static void check (wm_produce_t *self, wm_input_t *input, wm_stage_kind_t kind)
+{
+    if (self->n_checking == CHECKING_MAX) {
+        wm_produce_claim_over (self, input);
+        return;
+    }
+    wm_produce_wait (self, input);
+    input->checking = true;
+    self->n_checking++;
+    wm_produce_store_ask (self, input, kind);
+}
+
+bool wm_produce_store_look (wm_produce_t *self, wm_input_t *input)
+{
+    if (!self->options->store || input->seen)
+        return false;
+    input->how = WM_STAGE_REPLACE; /* its size is enough */
+    check (self, input, WM_STAGE_LOOK);
+    return true;
+}
+
+void wm_produce_store_move (wm_produce_t *self, wm_input_t *input)
+{
+    check (self, input, WM_STAGE_MOVE);
+}
+
+bool wm_produce_store_sidecar (wm_produce_t *self, wm_input_t *input)
+{
+    char name[sizeof input->name + 8];
+    const wm_produce_options_t *options = self->options;
+    snprintf (name, sizeof name, "%s.json", input->name);
+    if (!options->sidecars || input->is_there || input->has_sidecar ||
+        (options->n_there &&
+         bsearch (name, options->there, options->n_there, sizeof *options->there, by_name)))
+        return false;
+    if (input->checking) /* since another session */
+        wm_produce_set_is (self, input, WM_INPUT_IS_LOST);
+    else
+        check (self, input, WM_STAGE_SIDECAR);
+    return true;
+}
+
+void wm_produce_store_claimed (wm_produce_t *self, wm_input_t *input)
+{
+    uint64_t size;
+    wm_produce_check_end (self, input);
+    if (input->looking || input->storing || input->stored)
+        return; /* claimed again, in another session */
+    input->there_size = 0;
+    input->how = WM_STAGE_PLAIN;
+    if (input->is_there)
+        input->how = WM_STAGE_REPLACE;
+    else if (wm_produce_store_has (self, input, &size)) {
+        input->looking = true;
+        wm_produce_store_ask (self, input, WM_STAGE_LOOK);
+    }
+}
+
+bool wm_produce_store (wm_produce_t *self, wm_input_t *input, wm_fault_t *fault)
+{
+    if (input->stored || input->storing || input->looking)
+        return input->stored;
+    *fault = wm_produce_is_changed (self, input);
+    if (*fault)
+        return false;
+    input->storing = true;
+    wm_produce_store_ask (self, input, WM_STAGE_STORE);
+    if (self->options->sidecars)
+        wm_produce_tell_placed (self, input);
+    return false;
+}
+
+static bool store_works (const wm_produce_t *self)
+{
+    for (uint32_t i = 0; self->options->store && i < self->n_active; i++)
+        if (self->active[i]->looking || self->active[i]->storing)
+            return true;
+    return self->n_checking > 0;
+}
+
+/* ---- what the stager tells ------------------------------------------------------------------- */
+
+/* What the stager found where an output was to be, or what it made of it.  */
+static void on_checked (wm_produce_t *self, wm_input_t *input, const wm_stage_msg_t *msg)
+{
+    const bool looked = msg->kind == WM_STAGE_THERE;
+    wm_produce_check_end (self, input);
+    input->seen = true;
+    input->seen_size = looked && *msg->text ? msg->size : UINT64_MAX;
+    wm_produce_store_ask (self, input, WM_STAGE_FORGET);
+    if (!looked && *msg->text)
+        wm_produce_warn (self,
+                         "output %s/%s was changed since it was written: it is kept as %s, and "
+                         "made again",
+                         self->options->store, input->name, msg->text);
+    if (input->is != WM_INPUT_IS_LOST)
+        return; /* in another session: the broker is asked anyway */
+    if (looked)
+        wm_produce_set_is (self, input, WM_INPUT_IS_NEW);
+    else {
+        WM_FAILPOINT ("producer-moved");
+        wm_produce_lost (self, input, "changed");
+    }
+}
+
+/* An output that was stored without a sidecar has one, or is gone.  */
+static void on_sidecar (wm_produce_t *self, wm_input_t *input, bool stored)
+{
+    wm_produce_check_end (self, input);
+    input->has_sidecar = stored;
+    if (!stored) {
+        input->seen = true;
+        input->seen_size = UINT64_MAX;
+    }
+    if (input->is == WM_INPUT_IS_LOST)
+        wm_produce_set_is (self, input, WM_INPUT_IS_NEW);
+}
+
+/* The server will not take or show a file: nothing can be done until a person has.  */
+static void on_denied (wm_produce_t *self, const char *why)
+{
+    char text[480];
+    snprintf (text, sizeof text,
+              "the server refuses %.100s/%.250s. Renew the credentials, or ask for the right to "
+              "write there; then the same command goes on with the scores",
+              self->options->store, why);
+    wm_produce_fatal (self, WM_EXIT_FAILURE, text);
+}
+
+/* Another file has the output's name there: it may be replaced if this campaign wrote it.  */
+static void on_there (wm_produce_t *self, wm_input_t *input, const wm_stage_msg_t *msg)
+{
+    char text[480];
+    if (!input->looking && !input->storing)
+        return;
+    input->looking = input->storing = false;
+    if (!*msg->text)
+        return;
+    wm_produce_set_reading (msg->text);
+    const bool ours = wm_writer_is_ours (msg->text, self->campaign, NULL);
+    wm_produce_set_reading ("");
+    unlink (msg->text);
+    if (ours) {
+        input->how = WM_STAGE_REPLACE;
+        input->there_size = msg->size;
+        input->there_adler = msg->adler;
+        return;
+    }
+    snprintf (
+        text, sizeof text,
+        "%.200s/%.100s is in the way: it was not written by this campaign; move it, or choose "
+        "another output folder",
+        self->options->store, input->name);
+    wm_produce_fatal (self, WM_EXIT_INPUT, text);
+}
+
+static void on_trouble (wm_produce_t *self, const char *why)
+{
+    if (*why)
+        wm_produce_warn (self,
+                         "outputs cannot be copied to %s: %s; scores are kept, and it is tried "
+                         "again",
+                         self->options->store, why);
+    else
+        wm_produce_warn (self, "outputs are copied to %s again", self->options->store);
+    self->trouble[0] = 0;
+    if (*why)
+        snprintf (self->trouble, sizeof self->trouble, "%.100s takes no outputs: %.300s",
+                  self->options->store, why);
+}
+
+/* Inputs are in the order of their lines.  */
+static wm_input_t *by_line (const wm_produce_t *self, uint32_t line)
+{
+    uint32_t low = 0, high = self->n_input;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (self->input[middle].line < line)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < self->n_input && self->input[low].line == line ? &self->input[low] : NULL;
+}
+
+void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg)
+{
+    wm_input_t *input = by_line (self, msg->line);
+    if (msg->kind == WM_STAGE_TROUBLE)
+        on_trouble (self, msg->text);
+    else if (msg->kind == WM_STAGE_DENIED)
+        on_denied (self, msg->text);
+    else if (input && msg->kind == WM_STAGE_FETCHED && input->checking)
+        wm_produce_tell_placed (self, input);
+    else if (input && input->checking &&
+             (msg->kind == WM_STAGE_STORED || msg->kind == WM_STAGE_GONE))
+        on_sidecar (self, input, msg->kind == WM_STAGE_STORED);
+    else if (input && input->checking &&
+             (msg->kind == WM_STAGE_THERE || msg->kind == WM_STAGE_MOVED))
+        on_checked (self, input, msg);
+    else if (input && msg->kind == WM_STAGE_THERE)
+        on_there (self, input, msg);
+    else if (input && input->storing && msg->kind == WM_STAGE_STORED) {
+        input->storing = false;
+        input->stored = input->is_there = true;
+        input->result.mtime_ns = (int64_t) msg->adler;
+    } else if (input && input->storing && msg->kind == WM_STAGE_GONE) {
+        wm_produce_warn (self,
+                         "output %s vanished from %s before it was copied: it is written again",
+                         input->name, self->pins.output);
+        input->storing = input->placed = false;
+    } else if (input && msg->kind == WM_STAGE_REFUSED && (input->storing || input->looking))
+        wm_produce_hold (self, input, msg->text);
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
 
 static bool is_waiting (const wm_input_t *input)
 {
@@ -32,22 +307,7 @@ static uint32_t count_waiting (const wm_produce_t *self, uint32_t *n_other)
     return n;
 }
 
-void wm_produce_stage_send (wm_produce_t *self, const wm_stage_msg_t *msg)
-{
-    while (send (self->options->stager, msg, sizeof *msg, MSG_NOSIGNAL) < 0)
-        if (errno != EINTR) { /* its end is this process's end too */
-            self->exit_code = WM_EXIT_AGAIN;
-            return;
-        }
-}
-
-static void stager_send (wm_produce_t *self, const wm_input_t *input, wm_stage_kind_t kind)
-{
-    const wm_stage_msg_t msg = { .kind = kind, .line = input->line };
-    wm_produce_stage_send (self, &msg);
-}
-
-static wm_input_t *by_line (const wm_produce_t *self, uint32_t line)
+static wm_input_t *waiting_by_line (const wm_produce_t *self, uint32_t line)
 {
     for (uint32_t i = 0; i < self->n_active; i++)
         if (self->active[i]->remote && self->active[i]->line == line)
@@ -80,7 +340,7 @@ void wm_produce_stage_hear (wm_produce_t *self)
             wm_produce_store_told (self, &msg);
             continue;
         }
-        wm_input_t *input = by_line (self, msg.line);
+        wm_input_t *input = waiting_by_line (self, msg.line);
         if (!input || !is_waiting (input) || !input->wanted)
             continue; /* it was dropped meanwhile */
         if (msg.kind == WM_STAGE_READY)
@@ -95,7 +355,7 @@ bool wm_produce_stage_step (wm_produce_t *self, wm_input_t *input, bool unannoun
     uint32_t n_open;
     if (!input->wanted) {
         input->wanted = true;
-        stager_send (self, input, WM_STAGE_WANT);
+        wm_produce_stager_send (self, input, WM_STAGE_WANT);
     }
     if (!input->staged || input->asked)
         return false;
@@ -104,11 +364,7 @@ bool wm_produce_stage_step (wm_produce_t *self, wm_input_t *input, bool unannoun
         return false;
     }
     count_waiting (self, &n_open);
-    if (unannounced || n_open >= OPEN_MAX)
-        return false;
-    /* an answer that came while inputs were read for it may have ended this one */
-    return !wm_produce_sample (self, input) ||
-           (self->exit_code < 0 && input->is == WM_INPUT_IS_OURS && input->staged);
+    return !unannounced && n_open < OPEN_MAX;
 }
 
 bool wm_produce_stage_more (const wm_produce_t *self)
@@ -129,7 +385,7 @@ void wm_produce_stage_report (wm_produce_t *self, int64_t *wait_ms)
     char text[160];
     uint32_t n_other;
     const uint32_t n = count_waiting (self, &n_other);
-    if ((n || wm_produce_store_works (self)) && *wait_ms > WAIT_MS)
+    if ((n || store_works (self)) && *wait_ms > WAIT_MS)
         *wait_ms = WAIT_MS;
     const wm_wait_t stage = n ? self->stage_wait : WM_WAIT_NONE;
     if (self->full_with)
@@ -148,30 +404,4 @@ void wm_produce_stage_report (wm_produce_t *self, int64_t *wait_ms)
         wm_client_waits (self->client, WM_WAIT_COPIES, text);
     } else
         wm_client_waits (self->client, WM_WAIT_NONE, "");
-}
-
-void wm_produce_stage_drop (wm_produce_t *self, wm_input_t *input)
-{
-    free (input->staged);
-    input->staged = NULL;
-    input->wanted = input->pinned = false;
-    wm_input_look_again (input);
-    if (self->options->ahead)
-        stager_send (self, input, WM_STAGE_DROP);
-}
-
-void wm_produce_stage_name (const wm_input_t *input, char *text, size_t bytes)
-{
-    char *named = NULL, rest[512];
-    const size_t n = input->staged ? wm_path_length (input->staged) : 0;
-    char *at = n ? memmem (text, strlen (text), input->staged, n) : NULL;
-    if (!at)
-        return;
-    snprintf (rest, sizeof rest, "%s", at + n);
-    *at = 0;
-    if (asprintf (&named, "%s%.*s%s", text, (int) wm_path_length (input->path), input->path, rest) <
-        0)
-        return;
-    snprintf (text, bytes, "%s", named);
-    free (named);
 }

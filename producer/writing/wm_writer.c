@@ -7,7 +7,7 @@
    Many small outputs: the library makes one in memory, which is written and hashed as a whole; it
    would need twenty writes and read the file again. Columns of few rows lie in the objects'
    headers: a chunk of two rows costs an index of its own. Its objects stay open for the next
-   output (wm_writer_form.c).
+   output: see "forms" below.
    The owner syncs several READY files and places them together (wm_writer_place): what makes a name
    durable costs the same for one name and for many.
 
@@ -17,19 +17,26 @@
 #include "producer/writing/wm_writer.h"
 
 #include "producer/files/wm_h5.h"
+#include "producer/files/wm_space.h"
 #include "producer/writing/wm_writer_private.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_url.h"
+#include "schema/wm_limits.h"
+#include "schema/wm_pair.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
+#include <libdeflate.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -39,6 +46,9 @@
     (1u << 20)        /* below this the disk counts as full, and less more is no more room */
 #define FULL_TRIES 60 /* a quota does not show in the room; so now and then it is tried */
 #define HASH_BYTES (32u << 20)
+#define GZIP_LEVEL 2
+#define ORIGIN_STEP_BYTES 1024u
+#define ORIGIN_BYTES_MAX (32u << 10) /* an attribute holds less than 64 KiB */
 
 /* A piece of rows on its way, of whichever writer does a step.  */
 static struct {
@@ -58,6 +68,517 @@ static const wm_reader_rows_t piece_columns = { piece.run,    piece.subrun,   pi
                                                 piece.hit_id, piece.cryostat, piece.tpc,
                                                 piece.plane,  piece.wire,     piece.time };
 
+/* ---- names ----------------------------------------------------------------------------------- */
+
+static bool has_column (const wm_spec_t *spec, int column)
+{
+    return (column != WIRE && column != TIME) || spec->points == WM_POINTS_WINDOWS;
+}
+
+static bool has_own (const wm_writer_t *self)
+{
+    return strcmp (self->job.pins->layout, "numl") != 0;
+}
+
+/* What an output of images needs.  */
+static wm_fault_t image_check (const wm_spec_t *spec, uint32_t n_output, bool has_numl,
+                               wm_error_t *error)
+{
+    if ((uint64_t) spec->patch_wire * spec->patch_bin != n_output)
+        return wm_fault (error, WM_EBATCH,
+                         "result: image needs a value for each cell of a patch, %u x %u; the model "
+                         "gives %u",
+                         spec->patch_wire, spec->patch_bin, n_output);
+    if (has_numl)
+        return wm_fault (error, WM_EBATCH,
+                         "result: image is written as frames, not as numl's tables; leave --layout "
+                         "out");
+    if (!spec->table[strspn (spec->table, "0123456789_-")])
+        return wm_fault (error, WM_EBATCH,
+                         "table: '%s' could be an event's number, which names its frames; choose "
+                         "another name",
+                         spec->table);
+    return WM_OK;
+}
+
+wm_fault_t wm_writer_check (const wm_spec_t *spec, uint32_t n_output, const char *layout,
+                            wm_error_t *error)
+{
+    const bool has_numl = *layout && strcmp (layout, "wiremill");
+    if (spec->result == WM_RESULT_IMAGE)
+        return image_check (spec, n_output, has_numl, error);
+    if (n_output > WM_OUTPUTS_MAX)
+        return wm_fault (error, WM_EBATCH,
+                         "the model gives %u values a patch, and a table of scores has at most %u "
+                         "columns; write result: image into --spec if they are an image",
+                         n_output, WM_OUTPUTS_MAX);
+    if (!strcmp (spec->table, "held") || !strcmp (spec->table, "engine") ||
+        (has_numl && (!strcmp (spec->table, "event") || !strcmp (spec->table, "event_table"))))
+        return wm_fault (error, WM_EBATCH, "table: '%s' is the name of another group of the output",
+                         spec->table);
+    for (uint32_t i = 0; i < n_output; i++) {
+        char name[48];
+        bool is_taken = false;
+        wm_writer_label (spec, n_output, i, name);
+        for (int c = 0; c < COLUMNS; c++)
+            is_taken |= has_column (spec, c) && !strcmp (name, wm_writer_column[c]);
+        if (is_taken || (has_numl && !strcmp (name, "event_id")))
+            return wm_fault (error, WM_EBATCH,
+                             "labels: '%s' is the name of another column of the output", name);
+    }
+    return WM_OK;
+}
+
+/* ---- columns --------------------------------------------------------------------------------- */
+
+/* A chunk is shuffled (the lowest byte of each value, then the second byte of each ...), packed by
+   libdeflate and stored as it is (H5Dwrite_chunk): the library reads it as one of its own, and its
+   zlib takes three times as long. The last chunk of a column is stored whole, as the library does
+   it: zeros follow its rows.  */
+/* Of the one thread of all writers.  */
+static struct {
+    struct libdeflate_compressor *compressor;
+    void *shuffled, *packed;
+    size_t shuffled_max, packed_max;
+} packing;
+
+static void packed_list (hid_t list, hsize_t chunk)
+{
+    H5Pset_chunk (list, 1, &chunk);
+    H5Pset_shuffle (list);
+    H5Pset_deflate (list, GZIP_LEVEL);
+}
+
+static hid_t column_make (hid_t group, const char *name, hid_t type, uint64_t count)
+{
+    hsize_t dim = count;
+    const hsize_t chunk = count < PIECE_ROWS ? count : PIECE_ROWS;
+    hid_t list = H5Pcreate (H5P_DATASET_CREATE), extent = H5Screate_simple (1, &dim, NULL);
+    H5Pset_obj_track_times (list, false);
+    if (count && count * H5Tget_size (type) <= COMPACT_BYTES)
+        H5Pset_layout (list, H5D_COMPACT);
+    else if (count)
+        packed_list (list, chunk);
+    hid_t dataset = H5Dcreate2 (group, name, type, extent, H5P_DEFAULT, list, H5P_DEFAULT);
+    H5Sclose (extent);
+    H5Pclose (list);
+    return dataset;
+}
+
+/* The rows of a chunk of `dataset`, or 0: its values are not stored as they are in memory, or it is
+   not packed.  */
+static hsize_t chunk_rows (hid_t dataset, hid_t type)
+{
+    hsize_t chunk = 0;
+    hid_t stored = H5Dget_type (dataset), list = H5Dget_create_plist (dataset);
+    if (H5Tequal (stored, type) > 0 && H5Pget_layout (list) == H5D_CHUNKED &&
+        H5Pget_nfilters (list) == 2)
+        H5Pget_chunk (list, 1, &chunk);
+    H5Pclose (list);
+    H5Tclose (stored);
+    return chunk;
+}
+
+static bool chunk_write (hid_t dataset, size_t value_bytes, hsize_t chunk, uint64_t first,
+                         uint32_t count, const uint8_t *from)
+{
+    const size_t bytes = chunk * value_bytes;
+    if (!packing.compressor)
+        packing.compressor = libdeflate_alloc_compressor (GZIP_LEVEL);
+    if (!packing.compressor || !wm_space_grow (&packing.shuffled, &packing.shuffled_max, bytes) ||
+        !wm_space_grow (&packing.packed, &packing.packed_max,
+                        libdeflate_zlib_compress_bound (packing.compressor, bytes)))
+        return false;
+    for (size_t b = 0; b < value_bytes; b++) {
+        uint8_t *to = (uint8_t *) packing.shuffled + b * chunk;
+        for (uint32_t i = 0; i < count; i++)
+            to[i] = from[i * value_bytes + b];
+        memset (to + count, 0, chunk - count);
+    }
+    const size_t packed = libdeflate_zlib_compress (packing.compressor, packing.shuffled, bytes,
+                                                    packing.packed, packing.packed_max);
+    const hsize_t offset = first;
+    return packed && H5Dwrite_chunk (dataset, H5P_DEFAULT, 0, &offset, packed, packing.packed) >= 0;
+}
+
+static bool rows_write (hid_t dataset, hid_t type, uint64_t first, uint32_t count, const void *from)
+{
+    if (!count)
+        return true;
+    hsize_t start = first, size = count;
+    hid_t file = H5Dget_space (dataset);
+    const hsize_t n = (hsize_t) H5Sget_simple_extent_npoints (file);
+    const hsize_t chunk = chunk_rows (dataset, type);
+    if (chunk && first % chunk == 0 && (count == chunk || first + count == n) && count <= chunk) {
+        H5Sclose (file);
+        return chunk_write (dataset, H5Tget_size (type), chunk, first, count, from);
+    }
+    hid_t memory = H5Screate_simple (1, &size, NULL);
+    H5Sselect_hyperslab (file, H5S_SELECT_SET, &start, NULL, &size, NULL);
+    bool fine = H5Dwrite (dataset, type, memory, file, H5P_DEFAULT, from) >= 0;
+    H5Sclose (memory);
+    H5Sclose (file);
+    return fine;
+}
+
+/* ---- forms ----------------------------------------------------------------------------------- */
+
+/* Making the objects of a small output costs more than all the rest, so the library's file in
+   memory stays open as a form for the next output with as many rows: every value is written over,
+   and nothing can move, because nothing has another size. An output is the same bytes whether its
+   form is a new one or not.  */
+#define FORMS_MAX 16u /* below 200 KB each */
+#define FORM_LABELS_MAX 64u
+#define FORM_ATTRIBUTES_MAX 40u
+
+/* A file of the library, in memory, whose objects stay open between outputs.  */
+typedef struct {
+    uint64_t n_row, n_held, layout_hash; /* what the objects' sizes follow from, with: */
+    size_t signature_bytes;              /* of all engines */
+    hid_t file, table, column[COLUMNS], label[FORM_LABELS_MAX];
+    hid_t held_row, held_id, held_status, held_reason, signature, error;
+    struct {
+        hid_t id;
+        const char *name; /* literal */
+        size_t bytes;
+    } attribute[FORM_ATTRIBUTES_MAX];
+    uint32_t n_attribute, at; /* at: next to be written over */
+    uint64_t used;            /* when: the least recently used one goes */
+    bool is_busy;             /* a writer has its objects */
+    bool again;               /* they are written over */
+    bool fits;                /* all that was made is kept here */
+} form_t;
+
+static form_t form[FORMS_MAX]; /* of the one thread of all writers */
+static uint64_t form_clock;
+
+static form_t *form_of (hid_t file)
+{
+    for (uint32_t i = 0; i < FORMS_MAX && file > 0; i++)
+        if (form[i].file == file)
+            return &form[i];
+    return NULL;
+}
+
+static void form_keep (form_t *kept, wm_writer_t *self)
+{
+    kept->table = self->table;
+    memcpy (kept->column, self->column, sizeof kept->column);
+    memcpy (kept->label, self->label, self->n_label * sizeof *kept->label);
+    kept->held_row = self->held_row;
+    kept->held_id = self->held_id;
+    kept->held_status = self->held_status;
+    kept->held_reason = self->held_reason;
+    kept->is_busy = kept->again = false;
+    memset (self->label, 0, self->n_label * sizeof *kept->label);
+    memset (self->column, 0, sizeof self->column);
+    self->held_row = self->held_id = self->held_status = self->held_reason = 0;
+    self->file = self->table = 0;
+}
+
+static bool list_close (hid_t *list, size_t n)
+{
+    bool fine = true;
+    for (size_t i = 0; i < n; i++)
+        fine = (list[i] <= 0 || H5Dclose (list[i]) >= 0) && fine, list[i] = 0;
+    return fine;
+}
+
+static bool form_close (form_t *kept)
+{
+    hid_t rest[] = { kept->held_row,    kept->held_id,   kept->held_status,
+                     kept->held_reason, kept->signature, kept->error };
+    bool fine = list_close (rest, sizeof rest / sizeof *rest);
+    fine = list_close (kept->label, FORM_LABELS_MAX) && fine;
+    fine = list_close (kept->column, COLUMNS) && fine;
+    for (uint32_t i = 0; i < kept->n_attribute; i++)
+        fine = H5Aclose (kept->attribute[i].id) >= 0 && fine;
+    fine = (kept->table <= 0 || H5Gclose (kept->table) >= 0) && fine;
+    fine = H5Fclose (kept->file) >= 0 && fine;
+    memset (kept, 0, sizeof *kept);
+    return fine;
+}
+
+static bool objects_close (wm_writer_t *self)
+{
+    bool fine = true;
+    if (self->numl)
+        wm_writer_numl_reset (self);
+    if (self->frames)
+        fine = wm_writer_frames_reset (self->frames);
+    form_t *kept = form_of (self->file);
+    if (kept) {
+        form_keep (kept, self);
+        return form_close (kept);
+    }
+    hid_t *list[] = { &self->held_row, &self->held_id, &self->held_status, &self->held_reason };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        fine = list_close (list[i], 1) && fine;
+    fine = list_close (self->label, self->n_label) && fine;
+    fine = list_close (self->column, COLUMNS) && fine;
+    fine = (self->table <= 0 || H5Gclose (self->table) >= 0) && fine;
+    fine = (self->file <= 0 || H5Fclose (self->file) >= 0) && fine;
+    self->table = self->file = 0;
+    return fine;
+}
+
+/* What the objects of an output are, but for the number of rows.  */
+static uint64_t layout_hash (const wm_writer_job_t *job)
+{
+    const uint32_t more[2] = { job->scratch->n_output, (uint32_t) (*job->pins->max_error != 0) +
+                                                           2 * has_column (job->spec, WIRE) };
+    uint64_t hash = XXH3_64bits_withSeed (job->spec->table, strlen (job->spec->table), more[0]);
+    for (uint32_t i = 0; i < job->spec->n_label; i++)
+        hash = XXH3_64bits_withSeed (job->spec->label[i], strlen (job->spec->label[i]), hash);
+    return XXH3_64bits_withSeed (more, sizeof more, hash);
+}
+
+static bool has_form (const wm_writer_t *self)
+{
+    return self->is_small && !self->numl && self->job.scratch->n_row * 8 <= COMPACT_BYTES &&
+           self->n_held * REASON_BYTES <= COMPACT_BYTES &&
+           self->job.scratch->n_output <= FORM_LABELS_MAX;
+}
+
+/* ---- what an output states of itself: attributes of the root, engines ------------------------ */
+
+static hid_t text_type (size_t bytes)
+{
+    hid_t type = H5Tcopy (H5T_C_S1);
+    H5Tset_size (type, bytes ? bytes : 1);
+    H5Tset_strpad (type, H5T_STR_NULLPAD);
+    return type;
+}
+
+static bool attribute_write (hid_t file, const char *name, hid_t type, hid_t memory,
+                             const void *value)
+{
+    form_t *kept = form_of (file);
+    const size_t bytes = H5Tget_size (type);
+    if (kept && kept->again) {
+        const uint32_t i = kept->at++;
+        return i < kept->n_attribute && !strcmp (kept->attribute[i].name, name) &&
+               kept->attribute[i].bytes == bytes &&
+               H5Awrite (kept->attribute[i].id, memory, value) >= 0;
+    }
+    hid_t space = H5Screate (H5S_SCALAR);
+    hid_t attribute = H5Acreate2 (file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    bool fine = attribute >= 0 && H5Awrite (attribute, memory, value) >= 0;
+    if (kept && kept->n_attribute == FORM_ATTRIBUTES_MAX)
+        kept->fits = false;
+    else if (kept && attribute >= 0) {
+        kept->attribute[kept->n_attribute].id = attribute;
+        kept->attribute[kept->n_attribute].name = name;
+        kept->attribute[kept->n_attribute++].bytes = bytes;
+        attribute = -1; /* stays open */
+    }
+    if (attribute >= 0)
+        fine = H5Aclose (attribute) >= 0 && fine;
+    H5Sclose (space);
+    return fine;
+}
+
+static bool text_write (hid_t file, const char *name, const char *text)
+{
+    hid_t type = text_type (strlen (text));
+    bool fine = attribute_write (file, name, type, type, text);
+    H5Tclose (type);
+    return fine;
+}
+
+static bool number_write (hid_t file, const char *name, uint64_t number)
+{
+    return attribute_write (file, name, H5T_STD_U64LE, H5T_NATIVE_UINT64, &number);
+}
+
+/* A text whose length depends on who scores it, and where: padded, so that the rest of the file
+   lies where it would anyway.  */
+static bool origin_text_write (hid_t file, const char *name, const char *text)
+{
+    const size_t length = text ? strlen (text) : 0;
+    const size_t bytes = (length / ORIGIN_STEP_BYTES + 1) * ORIGIN_STEP_BYTES;
+    char *padded = bytes <= ORIGIN_BYTES_MAX ? calloc (1, bytes) : NULL;
+    if (!padded)
+        return false;
+    if (length)
+        memcpy (padded, text, length);
+    hid_t type = text_type (bytes);
+    const bool fine = attribute_write (file, name, type, type, padded);
+    H5Tclose (type);
+    free (padded);
+    return fine;
+}
+
+static void campaign_text (const uint8_t campaign[16], char text[33])
+{
+    for (int i = 0; i < 16; i++)
+        snprintf (text + 2 * i, 3, "%02x", campaign[i]);
+}
+
+static bool origin_write (hid_t file, const wm_writer_origin_t *origin)
+{
+    char mtime[32] = "";
+    struct tm utc;
+    if (origin->path && wm_url_of (origin->path))
+        snprintf (mtime, sizeof mtime, "adler32:%08x", (unsigned) origin->mtime_ns);
+    else if (origin->mtime_ns && gmtime_r (&(time_t){ origin->mtime_ns / 1000000000 }, &utc))
+        strftime (mtime, sizeof mtime, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    return origin_text_write (file, "input_given", origin->given) &&
+           origin_text_write (file, "input", origin->path) &&
+           number_write (file, "input_bytes", origin->bytes) &&
+           origin_text_write (file, "input_mtime", mtime) &&
+           origin_text_write (file, "campaign_folder", origin->folder) &&
+           origin_text_write (file, "command", origin->command);
+}
+
+/* Where planes came from that were not the input's own, and the map of frames.  */
+static bool pair_write (const wm_writer_t *self)
+{
+    char planes[PATH_MAX];
+    const wm_writer_job_t *job = &self->job;
+    return (!*job->pins->planes ||
+            (wm_pair_planes (job->pins, job->origin.path ? job->origin.path : "", planes) &&
+             origin_text_write (self->file, "planes", planes))) &&
+           (!*job->pins->channels ||
+            (origin_text_write (self->file, "channels", job->pins->channels) &&
+             origin_text_write (self->file, "joined", wm_reader_joined (job->reader))));
+}
+
+static bool facts_write (const wm_writer_t *self)
+{
+    const wm_writer_job_t *job = &self->job;
+    char campaign[33];
+    campaign_text (job->campaign, campaign);
+    return text_write (self->file, "layout", "wiremill-scores-1") &&
+           text_write (self->file, "model_sha256", job->pins->model) &&
+           text_write (self->file, "precision", job->pins->precision) &&
+           (!*job->pins->max_error || text_write (self->file, "max_error", job->pins->max_error)) &&
+           (!*job->pins->judged_by || text_write (self->file, "judged_by", job->pins->judged_by)) &&
+           text_write (self->file, "specification", job->pins->spec) && pair_write (self) &&
+           text_write (self->file, "wiremill_version", WM_VERSION) &&
+           text_write (self->file, "campaign", campaign) &&
+           number_write (self->file, "hits", job->scratch->n_row) &&
+           number_write (self->file, "hits_held", self->n_held) &&
+           number_write (self->file, "hits_same_cell", job->n_same_cell) &&
+           number_write (self->file, "hits_empty", job->n_empty) &&
+           number_write (self->file, "hits_bad_channel", job->n_bad_channel) &&
+           (!wm_reader_n_missing (job->reader) ||
+            number_write (self->file, "events_missing", wm_reader_n_missing (job->reader))) &&
+           origin_write (self->file, &job->origin);
+}
+
+static int engine_compare (const void *a, const void *b)
+{
+    return strcmp (**(const char *const *const *) a, **(const char *const *const *) b);
+}
+
+static bool engines_write (wm_writer_t *self)
+{
+    const wm_writer_job_t *job = &self->job;
+    const wm_scratch_t *scratch = job->scratch;
+    const char *const **order = calloc (job->n_engine + 1ul, sizeof *order);
+    assert (order);
+    memset (self->engine_index, 0, (job->n_engine + 1ul) * sizeof *self->engine_index);
+    for (uint64_t i = 0; i < scratch->n_row; i++)
+        self->engine_index[scratch->engine[i]] = 1;
+    uint32_t n = 0;
+    size_t bytes = 1;
+    for (uint32_t e = 0; e < job->n_engine; e++)
+        if (self->engine_index[e + 1]) {
+            order[n++] = &job->engine[e];
+            bytes = strlen (job->engine[e]) > bytes ? strlen (job->engine[e]) : bytes;
+        }
+    if (n > 1)
+        qsort (order, n, sizeof *order, engine_compare);
+    char *text = calloc (n + 1ul, bytes + 1);
+    assert (text);
+    for (uint32_t i = 0; i < n; i++) {
+        self->engine_index[order[i] - job->engine + 1] = (uint16_t) i;
+        memcpy (text + i * bytes, *order[i], strlen (*order[i])); /* not terminated: padded */
+    }
+    self->engine_index[0] = UINT16_MAX;
+    form_t *kept = form_of (self->file);
+    const bool again = kept && kept->again;
+    hid_t type = text_type (bytes), group = again ? -1 : wm_writer_group (self->file, "engine");
+    hid_t dataset = again ? kept->signature : -1;
+    if (group >= 0)
+        dataset = column_make (group, "signature", type, n);
+    bool fine = dataset >= 0 && (!again || kept->signature_bytes == n * bytes) &&
+                rows_write (dataset, type, 0, n, text);
+    if (kept) { /* stays open */
+        kept->signature = dataset;
+        kept->signature_bytes = n * bytes;
+        kept->fits = kept->fits && n == 1 && bytes <= COMPACT_BYTES;
+    } else if (dataset >= 0)
+        fine = H5Dclose (dataset) >= 0 && fine;
+    if (fine && *job->pins->max_error) {
+        double *error = calloc (n + 1ul, sizeof *error);
+        assert (error);
+        for (uint32_t i = 0; i < n; i++)
+            error[i] = job->engine_error ? job->engine_error[order[i] - job->engine] : 0;
+        dataset = again ? kept->error : column_make (group, "error", H5T_IEEE_F64LE, n);
+        fine = dataset >= 0 && rows_write (dataset, H5T_NATIVE_DOUBLE, 0, n, error);
+        if (kept)
+            kept->error = dataset;
+        else
+            fine = (dataset < 0 || H5Dclose (dataset) >= 0) && fine;
+        free (error);
+    }
+    if (group >= 0)
+        H5Gclose (group);
+    H5Tclose (type);
+    free (text);
+    free (order);
+    return fine;
+}
+
+static bool form_take (wm_writer_t *self)
+{
+    const uint64_t hash = layout_hash (&self->job);
+    form_t *f = NULL;
+    for (uint32_t i = 0; i < FORMS_MAX && !f && has_form (self); i++)
+        if (form[i].file > 0 && !form[i].is_busy && form[i].n_row == self->job.scratch->n_row &&
+            form[i].n_held == self->n_held && form[i].layout_hash == hash)
+            f = &form[i];
+    if (!f)
+        return false;
+    self->file = f->file;
+    self->table = f->table;
+    memcpy (self->column, f->column, sizeof f->column);
+    memcpy (self->label, f->label, self->n_label * sizeof *f->label);
+    self->held_row = f->held_row;
+    self->held_id = f->held_id;
+    self->held_status = f->held_status;
+    self->held_reason = f->held_reason;
+    f->used = ++form_clock;
+    f->is_busy = f->again = true;
+    f->at = 0;
+    if (facts_write (self) && f->at == f->n_attribute && engines_write (self))
+        return true;
+    objects_close (self);
+    return false;
+}
+
+static void form_begin (const wm_writer_t *self)
+{
+    form_t *f = NULL;
+    for (uint32_t i = 0; i < FORMS_MAX; i++)
+        if (!form[i].is_busy && (!f || form[i].used < f->used))
+            f = &form[i];
+    if (!f)
+        return;
+    if (f->file > 0)
+        form_close (f);
+    f->file = self->file;
+    f->n_row = self->job.scratch->n_row;
+    f->n_held = self->n_held;
+    f->layout_hash = layout_hash (&self->job);
+    f->used = ++form_clock;
+    f->is_busy = f->fits = true;
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
 wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
 {
     wm_writer_t *self = calloc (1, sizeof *self);
@@ -76,7 +597,7 @@ wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
     self->engine_index = calloc (job->n_engine + 1ul, sizeof *self->engine_index);
     self->hash = XXH3_createState ();
     if (*job->pins->layout && strcmp (job->pins->layout, "wiremill"))
-        self->numl = wm_writer_numl_new (n_row, wm_writer_has (job->spec, WIRE));
+        self->numl = wm_writer_numl_new (n_row, has_column (job->spec, WIRE));
     if (is_image)
         self->frames = wm_writer_frames_new ();
     assert (self->label && self->engine_index && self->hash);
@@ -86,7 +607,7 @@ wm_writer_t *wm_writer_new (const wm_writer_job_t *job)
 /* Removes the partial file and gives its room back, even if the library still has it open.  */
 static void part_remove (wm_writer_t *self)
 {
-    wm_writer_close (self);
+    objects_close (self);
     if (self->fd >= 0)
         close (self->fd);
     self->fd = -1;
@@ -120,7 +641,7 @@ static bool columns_make (wm_writer_t *self)
     const hid_t type[COLUMNS] = { H5T_STD_I64LE, H5T_STD_I64LE, H5T_STD_I64LE, H5T_STD_I32LE,
                                   H5T_STD_I32LE, H5T_STD_I32LE, H5T_STD_I64LE, H5T_STD_I32LE,
                                   H5T_STD_I64LE, H5T_STD_U8LE,  H5T_STD_U8LE,  H5T_STD_U16LE };
-    const bool own = wm_writer_has_own (self);
+    const bool own = has_own (self);
     if (own)
         self->table = wm_writer_group (self->file, self->job.spec->table);
     bool fine = self->table >= 0;
@@ -129,24 +650,21 @@ static bool columns_make (wm_writer_t *self)
             for (uint32_t i = 0; i < self->n_label && fine; i++) {
                 char name[48];
                 wm_writer_label (self->job.spec, scratch->n_output, i, name);
-                self->label[i] =
-                    wm_writer_dataset (self->table, name, H5T_IEEE_F32LE, scratch->n_row);
+                self->label[i] = column_make (self->table, name, H5T_IEEE_F32LE, scratch->n_row);
                 fine = self->label[i] >= 0;
             }
-        if (!wm_writer_has (self->job.spec, c))
+        if (!has_column (self->job.spec, c))
             continue;
         self->column[c] =
-            fine ? wm_writer_dataset (self->table, wm_writer_column[c], type[c], scratch->n_row)
-                 : -1;
+            fine ? column_make (self->table, wm_writer_column[c], type[c], scratch->n_row) : -1;
         fine = self->column[c] >= 0;
     }
-    hid_t group = fine ? wm_writer_group (self->file, "held") : -1,
-          text = wm_writer_text (REASON_BYTES);
+    hid_t group = fine ? wm_writer_group (self->file, "held") : -1, text = text_type (REASON_BYTES);
     if (group >= 0) {
-        self->held_row = wm_writer_dataset (group, "row", H5T_STD_U64LE, self->n_held);
-        self->held_id = wm_writer_dataset (group, "hit_id", H5T_STD_I64LE, self->n_held);
-        self->held_status = wm_writer_dataset (group, "status", H5T_STD_U8LE, self->n_held);
-        self->held_reason = wm_writer_dataset (group, "reason", text, self->n_held);
+        self->held_row = column_make (group, "row", H5T_STD_U64LE, self->n_held);
+        self->held_id = column_make (group, "hit_id", H5T_STD_I64LE, self->n_held);
+        self->held_status = column_make (group, "status", H5T_STD_U8LE, self->n_held);
+        self->held_reason = column_make (group, "reason", text, self->n_held);
         H5Gclose (group);
     }
     H5Tclose (text);
@@ -164,7 +682,7 @@ static bool file_create (wm_writer_t *self)
         wm_writer_numl_reset (self);
     for (uint64_t i = 0; i < self->job.scratch->n_row; i++)
         self->n_held += self->job.scratch->state[i] != 1;
-    if (wm_writer_form_take (self))
+    if (form_take (self))
         return true;
     hid_t list = H5Pcreate (H5P_FILE_CREATE), access = H5Pcreate (H5P_FILE_ACCESS);
     H5Pset_obj_track_times (list, false);
@@ -178,10 +696,9 @@ static bool file_create (wm_writer_t *self)
     self->file = H5Fcreate (name, H5F_ACC_TRUNC, list, access);
     H5Pclose (access);
     H5Pclose (list);
-    if (self->file >= 0 && wm_writer_has_form (self))
-        wm_writer_form_begin (self);
-    return self->file >= 0 && wm_writer_facts (self) && columns_make (self) &&
-           wm_writer_engines (self);
+    if (self->file >= 0 && has_form (self))
+        form_begin (self);
+    return self->file >= 0 && facts_write (self) && columns_make (self) && engines_write (self);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -196,7 +713,7 @@ static bool scores_write (wm_writer_t *self, uint32_t count)
             cell[i] = scratch->state[self->row + i] == 1
                           ? scratch->score[(self->row + i) * scratch->n_output + k]
                           : NAN;
-        fine = wm_writer_rows (self->label[k], H5T_NATIVE_FLOAT, self->row, count, cell);
+        fine = rows_write (self->label[k], H5T_NATIVE_FLOAT, self->row, count, cell);
     }
     return fine;
 }
@@ -214,15 +731,15 @@ static bool held_write (wm_writer_t *self, uint32_t count)
     uint64_t *row = piece.cell.row;
     for (uint32_t i = 0; i < n; i++)
         row[i] = self->row + at[i];
-    bool fine = wm_writer_rows (self->held_row, H5T_NATIVE_UINT64, self->held, n, row);
+    bool fine = rows_write (self->held_row, H5T_NATIVE_UINT64, self->held, n, row);
     int64_t *id = piece.cell.id;
     for (uint32_t i = 0; i < n; i++)
         id[i] = piece.hit_id[at[i]];
-    fine = fine && wm_writer_rows (self->held_id, H5T_NATIVE_INT64, self->held, n, id);
+    fine = fine && rows_write (self->held_id, H5T_NATIVE_INT64, self->held, n, id);
     uint8_t *status = piece.cell.status;
     for (uint32_t i = 0; i < n; i++)
         status[i] = wm_writer_status (scratch, self->row + at[i]);
-    fine = fine && wm_writer_rows (self->held_status, H5T_NATIVE_UINT8, self->held, n, status);
+    fine = fine && rows_write (self->held_status, H5T_NATIVE_UINT8, self->held, n, status);
     char *reason = piece.cell.reason;
     memset (reason, 0, (size_t) n * REASON_BYTES);
     for (uint32_t i = 0; i < n; i++) {
@@ -230,8 +747,8 @@ static bool held_write (wm_writer_t *self, uint32_t count)
         const char *text = wm_hit_status_text (s);
         memcpy (reason + (size_t) i * REASON_BYTES, text, strnlen (text, REASON_BYTES));
     }
-    hid_t type = wm_writer_text (REASON_BYTES);
-    fine = fine && wm_writer_rows (self->held_reason, type, self->held, n, reason);
+    hid_t type = text_type (REASON_BYTES);
+    fine = fine && rows_write (self->held_reason, type, self->held, n, reason);
     H5Tclose (type);
     self->held += n;
     free (at);
@@ -253,27 +770,25 @@ static bool piece_write (wm_writer_t *self, uint32_t count)
       narrow[] = {
           { CRYOSTAT, r->cryostat }, { TPC, r->tpc }, { PLANE, r->plane }, { WIRE, r->wire }
       };
-    const int more = wm_writer_has (self->job.spec, WIRE);
+    const int more = has_column (self->job.spec, WIRE);
     bool fine = true;
     for (int i = 0; i < 4 + more && fine; i++)
-        fine = wm_writer_rows (self->column[wide[i].column], H5T_NATIVE_INT64, self->row, count,
-                               wide[i].from);
+        fine = rows_write (self->column[wide[i].column], H5T_NATIVE_INT64, self->row, count,
+                           wide[i].from);
     for (int i = 0; i < 3 + more && fine; i++)
-        fine = wm_writer_rows (self->column[narrow[i].column], H5T_NATIVE_INT32, self->row, count,
-                               narrow[i].from);
+        fine = rows_write (self->column[narrow[i].column], H5T_NATIVE_INT32, self->row, count,
+                           narrow[i].from);
     fine = fine && scores_write (self, count) &&
-           wm_writer_rows (self->column[IN_FIDUCIAL], H5T_NATIVE_UINT8, self->row, count,
-                           scratch->in_fiducial + self->row);
+           rows_write (self->column[IN_FIDUCIAL], H5T_NATIVE_UINT8, self->row, count,
+                       scratch->in_fiducial + self->row);
     uint8_t *status = piece.cell.status;
     for (uint32_t i = 0; i < count; i++)
         status[i] = wm_writer_status (scratch, self->row + i);
-    fine =
-        fine && wm_writer_rows (self->column[STATUS], H5T_NATIVE_UINT8, self->row, count, status);
+    fine = fine && rows_write (self->column[STATUS], H5T_NATIVE_UINT8, self->row, count, status);
     uint16_t *engine = piece.cell.engine;
     for (uint32_t i = 0; i < count; i++)
         engine[i] = self->engine_index[scratch->engine[self->row + i]];
-    fine =
-        fine && wm_writer_rows (self->column[ENGINE], H5T_NATIVE_UINT16, self->row, count, engine);
+    fine = fine && rows_write (self->column[ENGINE], H5T_NATIVE_UINT16, self->row, count, engine);
     return fine && held_write (self, count);
 }
 
@@ -305,10 +820,10 @@ static bool finish (wm_writer_t *self)
     XXH3_128bits_reset (self->hash);
     if (self->is_small && !image_write (self))
         return false;
-    form_t *kept = wm_writer_form_of (self->file);
+    form_t *kept = form_of (self->file);
     if (kept && kept->fits)
-        wm_writer_form_keep (kept, self);
-    else if (!wm_writer_close (self))
+        form_keep (kept, self);
+    else if (!objects_close (self))
         return false;
     if (self->fd < 0)
         self->fd = open (self->part, O_RDWR | O_CLOEXEC);
@@ -316,6 +831,14 @@ static bool finish (wm_writer_t *self)
         sync_file_range (self->fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* best effort */
     self->phase = READY;
     return self->fd >= 0;
+}
+
+static void digest_take (wm_writer_t *self)
+{
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash (&canonical, XXH3_128bits_digest (self->hash));
+    memcpy (self->result.digest, canonical.digest, 16);
+    self->phase = DONE;
 }
 
 static wm_fault_t hash_piece (wm_writer_t *self, wm_error_t *error)
@@ -326,7 +849,7 @@ static wm_fault_t hash_piece (wm_writer_t *self, wm_error_t *error)
             return wm_fault (error, WM_EHOST, "%s: cannot read it again: %s", self->job.path,
                              strerror (errno));
         if (n == 0) {
-            wm_writer_digest (self);
+            digest_take (self);
             break;
         }
         if (n > 0) {
@@ -380,6 +903,87 @@ static wm_fault_t write_failed (wm_writer_t *self, wm_error_t *error)
     return is_full (self, error);
 }
 
+/* ---- complete files become durable and get their names, many together ------------------------ */
+
+/* Syncs a folder; a failure must end the process.  */
+static wm_fault_t sync_path (const char *path, wm_error_t *error)
+{
+    int fd = open (path, O_RDONLY | O_CLOEXEC);
+    int rc = fd < 0 || fsync (fd) ? errno : 0;
+    if (fd >= 0)
+        close (fd);
+    return rc ? wm_fault (error, WM_EHOST, "%s: fsync failed: %s", path, strerror (rc)) : WM_OK;
+}
+
+bool wm_writer_is_ready (const wm_writer_t *self)
+{
+    return self->phase == READY || self->phase == SYNCED;
+}
+
+wm_fault_t wm_writer_sync (wm_writer_t *self, wm_error_t *error)
+{
+    if (self->phase != READY)
+        return WM_OK;
+    WM_FAILPOINT ("producer-output-sync");
+    if (fsync (self->fd))
+        return wm_fault (error, WM_EHOST, "%s: fsync failed: %s", self->part, strerror (errno));
+    self->phase = SYNCED;
+    return WM_OK;
+}
+
+/* Gives the synced file its name.  */
+static wm_fault_t output_rename (wm_writer_t *self, wm_error_t *error)
+{
+    struct stat status;
+    assert (self->phase == SYNCED);
+    WM_FAILPOINT ("producer-output-rename");
+    if (rename (self->part, self->job.path))
+        return wm_fault (error, WM_EHOST, "%s: cannot rename %s to it: %s", self->job.path,
+                         self->part, strerror (errno));
+    WM_FAILPOINT ("producer-output-renamed");
+    if (fstat (self->fd, &status))
+        return wm_fault (error, WM_EHOST, "%s: cannot inspect it: %s", self->job.path,
+                         strerror (errno));
+    self->result.size = (uint64_t) status.st_size;
+    self->result.mtime_ns = (int64_t) status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+    self->result.n_held = self->n_held;
+    return WM_OK;
+}
+
+static void folder_of (const char *path, char folder[1500])
+{
+    snprintf (folder, 1500, "%s", path);
+    char *slash = strrchr (folder, '/');
+    if (slash)
+        *(slash == folder ? slash + 1 : slash) = 0;
+    else
+        strcpy (folder, ".");
+}
+
+wm_fault_t wm_writer_place (wm_writer_t *const *writer, uint32_t n, wm_error_t *error)
+{
+    char folder[1500], next[1500];
+    wm_fault_t fault = WM_OK;
+    for (uint32_t i = 0; i < n && !fault; i++)
+        fault = output_rename (writer[i], error);
+    for (uint32_t i = 0; i < n && !fault; i++) { /* one sync for neighbours of one folder */
+        folder_of (writer[i]->job.path, next);
+        if (i && !strcmp (folder, next))
+            continue;
+        memcpy (folder, next, sizeof folder);
+        fault = sync_path (folder, error);
+        WM_FAILPOINT ("producer-output-placed");
+    }
+    for (uint32_t i = 0; i < n && !fault; i++) {
+        writer[i]->phase = HASH;
+        if (writer[i]->is_small)
+            digest_take (writer[i]);
+    }
+    return fault;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
 /* Writes a piece; false: that failed. *fault: the input cannot be read.  */
 static bool rows_step (wm_writer_t *self, wm_fault_t *fault, wm_error_t *error)
 {
@@ -389,7 +993,7 @@ static bool rows_step (wm_writer_t *self, wm_fault_t *fault, wm_error_t *error)
         (*fault = wm_reader_rows (self->job.reader, self->row, count, &piece_columns, error)))
         return true;
     errno = 0;
-    const bool own = wm_writer_has_own (self);
+    const bool own = has_own (self);
     bool fine = !count || (own ? piece_write (self, count) : held_write (self, count));
     if (self->numl && fine)
         fine = wm_writer_numl_take (self, &piece_columns, count);
@@ -453,7 +1057,7 @@ bool wm_writer_is_ours (const char *path, const uint8_t campaign[16], uint64_t *
 {
     wm_error_t error;
     char want[33], text[64];
-    wm_writer_campaign (campaign, want);
+    campaign_text (campaign, want);
     wm_h5_t *file = wm_h5_open (path, &error);
     bool ours = file && wm_h5_text (file, "campaign", text, sizeof text) && !strcmp (text, want);
     int64_t number = 0;
