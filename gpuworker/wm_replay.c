@@ -162,8 +162,7 @@ static void print_scores (const replay_t *self, wm_scorer_t *scorer, unsigned sl
     float *scores = malloc (self->pins.n_output * sizeof *scores);
     if (!scores)
         wm_fault (&error, WM_EHOST, "out of memory for its scores");
-    if (!scores ||
-        wm_scorer_answer (scorer, slot, &status, scores, &seconds, &again, &error)) {
+    if (!scores || wm_scorer_answer (scorer, slot, &status, scores, &seconds, &again, &error)) {
         printf ("hit %s: the engine refuses it: %s\n", self->hit, error.text);
         free (scores);
         return;

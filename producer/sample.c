@@ -215,9 +215,8 @@ static wm_fault_t read_engines (job_t *self, wm_h5_t *h5, wm_error_t *error)
     self->by = malloc ((self->n_row + 1ul) * sizeof *self->by);
     take_engines (self, h5);
     snprintf (name, sizeof name, "%s/engine", self->spec.table);
-    wm_fault_t fault = one && self->by
-                           ? wm_h5_column (h5, name, WM_H5_INTEGER, 1, &column, error)
-                           : no_memory (error);
+    wm_fault_t fault = one && self->by ? wm_h5_column (h5, name, WM_H5_INTEGER, 1, &column, error)
+                                       : no_memory (error);
     if (!fault) {
         fault = wm_h5_read_spans (&column, self->row, self->n_row, WM_H5_I32, one, error);
         wm_h5_column_close (&column);

@@ -243,8 +243,7 @@ static wm_fault_t score_patches (wm_sparse_t *self, const wm_batch_t *batch, flo
     const uint32_t want = self->net.height * self->net.width * self->net.channel;
     if (batch->patch_values != want)
         return wm_fault (error, WM_EBATCH, "patches of %u values, the model takes (%u, %u, %u)",
-                         batch->patch_values, self->net.height, self->net.width,
-                         self->net.channel);
+                         batch->patch_values, self->net.height, self->net.width, self->net.channel);
     if ((uint64_t) batch->n_hit * self->net.height > UINT32_MAX / 2)
         return wm_fault (error, WM_EBATCH, "%u patches are too many for a batch", batch->n_hit);
     clear_job (self, batch->n_hit);

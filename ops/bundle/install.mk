@@ -31,7 +31,8 @@ install-lib: $(B)/lib/libwiremill.so
 	install -m 644 ops/lib/wiremill.h $(TO)/include
 	install $(B)/lib/libwiremill.so.1 $(TO)/lib
 	ln -sfn libwiremill.so.1 $(TO)/lib/libwiremill.so
-	sed 's|@PREFIX@|$(subst $(blank),\\ ,$(PREFIX))|; s|@VERSION@|$(VERSION)|' ops/lib/wiremill.pc >$(TO)/lib/pkgconfig/wiremill.pc
+	sed 's|@PREFIX@|$(subst $(blank),\\ ,$(PREFIX))|; s|@VERSION@|$(VERSION)|' ops/lib/wiremill.pc \
+	    >$(TO)/lib/pkgconfig/wiremill.pc
 doc: $(DOC)/.made ## man pages and bash completion, to $(B)/doc
 $(DOC)/.made: $(PROGRAMS)
 	$(Q)rm -rf $(DOC) && mkdir -p $(DOC)/man1 $(DOC)/bash

@@ -361,10 +361,9 @@ static wm_fault_t fit_patch (wm_setup_t *self, wm_spec_t *spec, const wm_model_t
                   is_file ? "write patch: [%u, %u] there"
                           : "give --spec a file with the line patch: [%u, %u], or leave --spec out",
                   own[0], own[1]);
-    return wm_fault (error, WM_EBATCH,
-                     "%.200s cuts patches of (%s%u, %u), the model takes %s: %s", self->spec_name,
-                     channels, spec->patch_wire, spec->patch_bin, wm_model_shape (model, takes),
-                     advice);
+    return wm_fault (error, WM_EBATCH, "%.200s cuts patches of (%s%u, %u), the model takes %s: %s",
+                     self->spec_name, channels, spec->patch_wire, spec->patch_bin,
+                     wm_model_shape (model, takes), advice);
 }
 
 /* Which files and options go with which points and results.  */

@@ -472,8 +472,8 @@ static void begins_again (void **state)
     assert_string_equal (look (true).planes, "/c.h5");
 }
 
-/* The records that began it again are damaged, and nothing follows them: the ledger, which has them,
-   is not taken for another campaign's.  */
+/* The records that began it again are damaged, and nothing follows them: the ledger, which has
+   them, is not taken for another campaign's.  */
 static void begun_again_and_damaged (void **state)
 {
     (void) state;
