@@ -138,7 +138,7 @@ ok "a campaign's files, and outputs, are not replaced by --force" mistakes <<EOF
 2|wiremill synth -o out.wiremill/ledger.db --force|wiremill synth: --output out.wiremill/ledger.db $none; see wiremill synth --help
 2|wiremill cut -i a.h5 --patches out/a.scores.h5 --force|wiremill cut: --patches out/a.scores.h5 $none; see wiremill cut --help
 2|wiremill report out -o out.wiremill/lock --force|wiremill report: --output out.wiremill/lock is a file of the campaign of out: give another file; see wiremill report --help
-2|wiremill show out/a.scores.h5 -o out/a.scores.h5 --force|wiremill show: --output out/a.scores.h5: name a file that ends in .svg, .png or .html; see wiremill show --help
+2|wiremill show out/a.scores.h5 -o out/a.scores.h5 --force|wiremill show: --output out/a.scores.h5 is also an input of this command: give another file; see wiremill show --help
 EOF
 for program in wiremill wiremill-broker wiremill-gateway wiremill-producer wiremill-serve wiremill-worker; do
     ok "a closed or full stdout of $program" mistakes <<EOF
