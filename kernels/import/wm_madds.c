@@ -78,9 +78,9 @@ static const Onnx__NodeProto *made_by (const counter_t *self, int64_t value, con
                : NULL;
 }
 
-/* The shape of a value; of one that is collected it is left as it was. Inside what a node of TensorFlow became (named
-   "node|part"), weights are that node's, turned, and a result has as many values as that
-   node's.  */
+/* The shape of a value; of one that is collected it is left as it was. Inside what a node of
+   TensorFlow became (named "node|part"), weights are that node's, turned, and a result has as many
+   values as that node's.  */
 static bool shape_of (counter_t *self, const char *name, wm_port_t *shape)
 {
     const Onnx__AttributeProto *turn = NULL;

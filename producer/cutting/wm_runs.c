@@ -169,8 +169,8 @@ wm_fault_t wm_runs_stack (wm_runs_t *self, const wm_runs_t *part, uint32_t first
     wm_fault_t fault;
     if ((fault = wm_event_reserve (&self->run, &self->run_max, self->n_run + part->n_run,
                                    sizeof *self->run, error)) ||
-        (fault = wm_event_reserve (&self->value, &self->value_max,
-                                   self->n_value + part->n_value, 4, error)) ||
+        (fault = wm_event_reserve (&self->value, &self->value_max, self->n_value + part->n_value, 4,
+                                   error)) ||
         (fault = wm_event_reserve (&self->bad, &self->bad_max, self->n_bad + part->n_bad,
                                    sizeof *self->bad, error)) ||
         (fault =

@@ -40,9 +40,8 @@ typedef struct {
 
 static inline test_ids_t test_ids_begin (void)
 {
-    return (test_ids_t){
-        { H5Screate (H5S_SCALAR), H5Tcopy (H5T_C_S1), H5Pcreate (H5P_FILE_CREATE) }
-    };
+    return (
+        test_ids_t){ { H5Screate (H5S_SCALAR), H5Tcopy (H5T_C_S1), H5Pcreate (H5P_FILE_CREATE) } };
 }
 
 /* Returns how many are open.  */

@@ -193,8 +193,10 @@ static void what_the_model_takes (void **state)
     const struct {
         float value;
         bool finite, infinite; /* whether it is taken */
-    } list[] = { { 0, true, true },         { 0x1.fffffep127f, true, true },
-                 { -INFINITY, false, true }, { INFINITY, false, true },
+    } list[] = { { 0, true, true },
+                 { 0x1.fffffep127f, true, true },
+                 { -INFINITY, false, true },
+                 { INFINITY, false, true },
                  { nan, false, false } };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         const float row[] = { 0, list[i].value, 0 };
@@ -266,10 +268,9 @@ static void rows_and_tensors (void **state)
         wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
         char *name[] = { (char *) (uintptr_t) "d", (char *) (uintptr_t) "c" };
         uint32_t n_class[] = { 9, 9 };
-        wm_ks_request_t request = { .model = (char *) (uintptr_t) "m",
-                                    .input = input,
-                                    .n_input = 2,
-                                    .n_class = n_class }; /* of no output: not read */
+        wm_ks_request_t request = {
+            .model = (char *) (uintptr_t) "m", .input = input, .n_input = 2, .n_class = n_class
+        }; /* of no output: not read */
         assert_int_equal (self.n_value, 5);
         assert_int_equal (self.n_score, 5);
         assert_int_equal (wm_signature_plan (&self, &request, &plan, &error), WM_KS_OK);

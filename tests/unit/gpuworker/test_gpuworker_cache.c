@@ -268,7 +268,10 @@ static void names_are_hashes (void **state)
 
 /* ---- what is fetched ------------------------------------------------------------------------- */
 
-#define PART(at, n) { SENDS, at, sizeof good, n, false, WM_MSG_MODEL }
+#define PART(at, n)                                                                                \
+    {                                                                                              \
+        SENDS, at, sizeof good, n, false, WM_MSG_MODEL                                             \
+    }
 
 static void models_are_fetched (void **state)
 {
@@ -288,7 +291,11 @@ static void models_are_fetched (void **state)
           3,
           WM_OK,
           "" },
-        { { PART (0, 5), { .event = WM_CLIENT_EXTRA }, PART (5, all - 5) }, { 0, 5 }, 2, WM_OK, "" },
+        { { PART (0, 5), { .event = WM_CLIENT_EXTRA }, PART (5, all - 5) },
+          { 0, 5 },
+          2,
+          WM_OK,
+          "" },
         /* silence ends it, but not while something is on its way */
         { { { .event = SILENT, .is_receiving = true },
             { .event = SILENT, .is_receiving = true },
@@ -375,8 +382,8 @@ static void one_worker_fetches (void **state)
 
 /* ---- how far ahead --------------------------------------------------------------------------- */
 
-/* The window follows the mean of the batches' times, to which the newest gives a fifth: 2 s of work,
-   for clients 0.2 s.  */
+/* The window follows the mean of the batches' times, to which the newest gives a fifth: 2 s of
+   work, for clients 0.2 s.  */
 static void the_window_follows_the_mean (void **state)
 {
     (void) state;

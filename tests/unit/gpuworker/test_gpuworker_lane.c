@@ -134,7 +134,8 @@ static void replays_that_are_damaged (void **state)
     /* complete, as far as its pins, which are those of no campaign */
     static const char *const whole[] = {
         "wiremill-replay 1\nengine e\nthreads 1\nhit 1\nhow h\npins 0\nframe 0\n",
-        "wiremill-replay 1\nengine 0123456789abcde\nthreads 1024\nhit 1\nhow h\npins 2\n{}frame 1\nx",
+        "wiremill-replay 1\nengine 0123456789abcde\nthreads 1024\nhit 1\nhow h\n"
+        "pins 2\n{}frame 1\nx",
     };
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         const char *text = refusal (whole[i], NULL);

@@ -138,9 +138,24 @@ static void operators_are_counted (void **state)
         { "MatMul", NULL, "x w", { 5 }, { 0 }, { { 3, { 3 } } }, "y", 15, "" },
         { "MatMul", NULL, "x w", { 5 }, { 0 }, { { 1, { 0 } } }, "y", 5, "" },
         { "MatMul", NULL, "x w", { 3, 5, 7 }, { 0 }, { { 84, { 3, 4, 7 } } }, "y", 420, "" },
-        { "MatMul", NULL, "x other", { 0 }, { 0 }, { { 84, { 12, 7 } }, { 35, { 5, 7 } } }, "y other", 420,
+        { "MatMul",
+          NULL,
+          "x other",
+          { 0 },
+          { 0 },
+          { { 84, { 12, 7 } }, { 35, { 5, 7 } } },
+          "y other",
+          420,
           "" },
-        { "MatMul", NULL, "x x", { 0 }, { 0 }, { { 9, { 3, 3 } }, { 6, { 2, 3 } } }, "y x", 18, "" },
+        { "MatMul",
+          NULL,
+          "x x",
+          { 0 },
+          { 0 },
+          { { 9, { 3, 3 } }, { 6, { 2, 3 } } },
+          "y x",
+          18,
+          "" },
         /* of x: six steps of 4 values; each takes the weights of both */
         { "LSTM", NULL, "x w r", { 1, 8, 4 }, { 1, 8, 2 }, { { 24, { 6, 1, 4 } } }, "x", 288, "" },
         { "GRU", NULL, "x w r", { 1, 8, 4 }, { 1, 8, 2 }, { { 24, { 6, 1, 4 } } }, "x", 288, "" },
@@ -149,11 +164,34 @@ static void operators_are_counted (void **state)
         { "BatchMatMulV2", TF, "x w", { 5, 7 }, { 0 }, { { 14, { 2, 7 } } }, "y", 70, "" },
         { "BatchMatMulV3", TF, "x w", { 5, 7 }, { 0 }, { { 14, { 2, 7 } } }, "y", 70, "" },
         /* of its third input: 50 values of 3 x 3 x 2 each */
-        { "Conv2DBackpropInput", TF, "r w x", { 3, 3, 2, 5 }, { 1 }, { { 50, { 5 } } }, "x", 900, "" },
-        { "Conv3DBackpropInputV2", TF, "r w x", { 3, 3, 2, 5 }, { 1 }, { { 50, { 5 } } }, "x", 900,
+        { "Conv2DBackpropInput",
+          TF,
+          "r w x",
+          { 3, 3, 2, 5 },
+          { 1 },
+          { { 50, { 5 } } },
+          "x",
+          900,
+          "" },
+        { "Conv3DBackpropInputV2",
+          TF,
+          "r w x",
+          { 3, 3, 2, 5 },
+          { 1 },
+          { { 50, { 5 } } },
+          "x",
+          900,
           "" },
         { "Conv3D", TF, "x w", { 2, 2, 2, 3, 4 }, { 0 }, { { 10, { 4 } } }, "y", 240, "" },
-        { "DepthwiseConv2dNative", TF, "x w", { 3, 4, 2, 5 }, { 0 }, { { 10, { 9 } } }, "y", 120, "" },
+        { "DepthwiseConv2dNative",
+          TF,
+          "x w",
+          { 3, 4, 2, 5 },
+          { 0 },
+          { { 10, { 9 } } },
+          "y",
+          120,
+          "" },
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         check (&list[i]);
@@ -163,8 +201,8 @@ static void what_is_not_known (void **state)
 {
     (void) state;
     static const uint32_t all = UINT32_MAX;
-    static const char none[] = "it has no layers that have any", inputs[] = "the inputs of node 'y'",
-                      hidden[] = "those of node 'y' (";
+    static const char none[] = "it has no layers that have any",
+                      inputs[] = "the inputs of node 'y'", hidden[] = "those of node 'y' (";
     const case_t list[] = {
         { "Gemm", NULL, "x", { 0 }, { 0 }, { { 0 } }, "", 0, inputs },
         { "Gemm", NULL, "other", { 0 }, { 0 }, { { 0 } }, "", 0, inputs },
@@ -172,33 +210,59 @@ static void what_is_not_known (void **state)
         { "Conv2DBackpropInput", TF, "x w", { 3, 3, 2, 5 }, { 0 }, { { 0 } }, "", 0, inputs },
         { "MatMul", NULL, "x w", { 5, 7 }, { 0 }, { { 1, { 0 } } }, "y", 0, inputs },
         { "LSTM", NULL, "x w r", { 8 }, { 8 }, { { 1, { 0 } } }, "x", 0, inputs },
-        { "MatMul", NULL, "x other", { 0 }, { 0 }, { { 3, { 3 } }, { 1, { 0 } } }, "y other", 0, inputs },
+        { "MatMul",
+          NULL,
+          "x other",
+          { 0 },
+          { 0 },
+          { { 3, { 3 } }, { 1, { 0 } } },
+          "y other",
+          0,
+          inputs },
         { "MatMul", NULL, "x w", { 1, 1, 1, 1, 1, 3, 4 }, { 0 }, { { 0 } }, "", 0, inputs },
         { "DepthwiseConv2dNative", TF, "x w", { 3, 4, 2 }, { 0 }, { { 0 } }, "y", 0, inputs },
         /* as large as 64 bits hold */
-        { "RNN", NULL, "x other w", { 7 }, { 0 }, { { all, { 1 } }, { 1000, { 9 } } }, "x other",
-          (uint64_t) all * 1007, "" },
-        { "Conv", NULL, "other x", { 0 }, { 0 }, { { all, { 1 } }, { all, { 1 } } }, "y x",
-          (uint64_t) all * all, "" },
+        { "RNN",
+          NULL,
+          "x other w",
+          { 7 },
+          { 0 },
+          { { all, { 1 } }, { 1000, { 9 } } },
+          "x other",
+          (uint64_t) all * 1007,
+          "" },
+        { "Conv",
+          NULL,
+          "other x",
+          { 0 },
+          { 0 },
+          { { all, { 1 } }, { all, { 1 } } },
+          "y x",
+          (uint64_t) all * all,
+          "" },
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         check (&list[i]);
     /* operators that may do such work, by a word or whole; a private set; TensorFlow's as ONNX's */
-    static const char *const word[] = { "MyConv",  "MatMulX", "QGemm",   "Einsum",    "LSTMCell",
-                                        "GRUCell", "RNNCell", "RFFT",    "DFT",       "STFT",
-                                        "While",   "PartitionedCall", "Attention", "If",
-                                        "StatelessIf", "Case", "Loop",   "Scan",      "Conv3D",
-                                        "BatchMatMul" };
+    static const char *const word[] = { "MyConv",    "MatMulX", "QGemm",       "Einsum",
+                                        "LSTMCell",  "GRUCell", "RNNCell",     "RFFT",
+                                        "DFT",       "STFT",    "While",       "PartitionedCall",
+                                        "Attention", "If",      "StatelessIf", "Case",
+                                        "Loop",      "Scan",    "Conv3D",      "BatchMatMul" };
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         check (&(case_t){ word[i], NULL, "x w", { 5 }, { 0 }, { { 0 } }, "", 0, hidden });
     check (&(case_t){ "Conv", TF, "x w", { 5 }, { 0 }, { { 0 } }, "", 0, hidden });
     check (&(case_t){ "Abs", "mine", "x", { 0 }, { 0 }, { { 0 } }, "", 0, hidden });
     check (&(case_t){ "Gemm", "mine", "x w", { 5, 7 }, { 0 }, { { 0 } }, "", 0, hidden });
     /* these do not */
-    static const char *const other[][2] = { { "Abs", NULL },         { "Abs", "" },
-                                            { "Abs", "ai.onnx" },    { "Abs", TF },
-                                            { "Scaler", "ai.onnx.ml" }, { "Iff", NULL },
-                                            { "ScanX", NULL },       { "Lower", NULL } };
+    static const char *const other[][2] = { { "Abs", NULL },
+                                            { "Abs", "" },
+                                            { "Abs", "ai.onnx" },
+                                            { "Abs", TF },
+                                            { "Scaler", "ai.onnx.ml" },
+                                            { "Iff", NULL },
+                                            { "ScanX", NULL },
+                                            { "Lower", NULL } };
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
         check (&(case_t){ other[i][0], other[i][1], "x w", { 5 }, { 0 }, { { 0 } }, "", 0, none });
 }
@@ -214,7 +278,7 @@ static void sums_of_nodes (void **state)
     weights (&g, "a", INTS (4, 6));
     weights (&g, "b", INTS (6, 3));
     node (&g, "MatMul", "a b", "ab"); /* of constants: once for all patches */
-    node (&g, "Gemm", "x ab", "one");  /* 2 x 3 of 4 each */
+    node (&g, "Gemm", "x ab", "one"); /* 2 x 3 of 4 each */
     node (&g, "Relu", "one", "two");
     node (&g, "Gemm", "x ab", "three");
     node (&g, "Add", "two three", "y");

@@ -228,20 +228,50 @@ static void bounds (void **state)
         { "InstanceNormalization", "a b c", { { 0, INF }, { 0, 1 }, { 0, 1 } }, -L, L, 1 },
         { "InstanceNormalization", "a b c", { { 0, 1 }, { 0, INF }, { 0, 1 } }, -L, L, 1 },
         { "InstanceNormalization", "a b c", { { 0, 1 }, { 0, 1 }, { -INF, 1 } }, -L, L, 1 },
-        { "BatchNormalization", "a b c d e", { { -9, 9 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } },
-          -L, L, 0 },
-        { "BatchNormalization", "a b c d e",
-          { { -9, 4 * L }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } }, -4 * L, 4 * L, 0 },
-        { "BatchNormalization", "a b c d e", { { 0, 9 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } },
-          -L, L, 1, "epsilon", 0 },
-        { "BatchNormalization", "a b c d e", { { 0, 9 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { -1, 1 } },
-          -L, L, 1 },
-        { "BatchNormalization", "a b c d e", { { 0, 9 }, { 0, 1 }, { 0, 1 }, { 0, INF }, { 0, 1 } },
-          -L, L, 1 },
-        { "BatchNormalization", "a b c d e", { { 0, INF }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } },
-          -INF, INF, 1 },
-        { "BatchNormalization", "a b c d e", { { 0, 9 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, INF } },
-          -L, L, 0 },
+        { "BatchNormalization",
+          "a b c d e",
+          { { -9, 9 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } },
+          -L,
+          L,
+          0 },
+        { "BatchNormalization",
+          "a b c d e",
+          { { -9, 4 * L }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } },
+          -4 * L,
+          4 * L,
+          0 },
+        { "BatchNormalization",
+          "a b c d e",
+          { { 0, 9 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } },
+          -L,
+          L,
+          1,
+          "epsilon",
+          0 },
+        { "BatchNormalization",
+          "a b c d e",
+          { { 0, 9 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { -1, 1 } },
+          -L,
+          L,
+          1 },
+        { "BatchNormalization",
+          "a b c d e",
+          { { 0, 9 }, { 0, 1 }, { 0, 1 }, { 0, INF }, { 0, 1 } },
+          -L,
+          L,
+          1 },
+        { "BatchNormalization",
+          "a b c d e",
+          { { 0, INF }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, 1 } },
+          -INF,
+          INF,
+          1 },
+        { "BatchNormalization",
+          "a b c d e",
+          { { 0, 9 }, { 0, 1 }, { 0, 1 }, { 0, 1 }, { 0, INF } },
+          -L,
+          L,
+          0 },
         { "LRN", "a", { { -3, 2 } }, -L, L, 0 },
         { "LRN", "a", { { -3, 4 * L } }, -4 * L, 4 * L, 0 },
         { "LRN", "a", { { -3, 2 } }, -L, L, 1, "alpha", -1 },
@@ -275,7 +305,8 @@ static void bounds (void **state)
         if (out.low != list[i].low || out.high != list[i].high || is_made != list[i].is_made)
             fail_msg ("row %zu, %s: %a to %a, made %d", i, list[i].op, out.low, out.high, is_made);
     }
-    const case_t sum = { "Identity", "a", { { -INF, INF } }, 0 }, other = { "Add", "a b", { { 0 } } };
+    const case_t sum = { "Identity", "a", { { -INF, INF } }, 0 },
+                 other = { "Add", "a b", { { 0 } } };
     wm_nan_way_t way;
     bool is_made;
     wm_nan_seen_t out = seen (&sum, "", true, &way, &is_made); /* taken as finite */
@@ -300,9 +331,9 @@ static const struct {
       "HardSwish Identity InstanceNormalization LRN LayerNormalization LeakyRelu Log LogSoftmax "
       "LpNormalization LpPool MatMul Mean MeanVarianceNormalization Mish Mod Mul Neg PRelu Pow "
       "RMSNormalization Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceMean ReduceProd "
-      "ReduceSum ReduceSumSquare Reshape Resize ReverseSequence Round Selu Sigmoid Sin Sinh Softmax "
-      "Softplus Softsign SpaceToDepth Sqrt Squeeze Sub Sum Swish Tan Tanh Tile Transpose Unsqueeze "
-      "Upsample" },
+      "ReduceSum ReduceSumSquare Reshape Resize ReverseSequence Round Selu Sigmoid Sin Sinh "
+      "Softmax Softplus Softsign SpaceToDepth Sqrt Squeeze Sub Sum Swish Tan Tanh Tile "
+      "Transpose Unsqueeze Upsample" },
     { WM_NAN_LOSES, false,
       "CastLike Celu Clip DequantizeLinear Exp GRU GlobalMaxPool GridSample HardSigmoid Hardmax "
       "LSTM Max MaxPool Min RNN ReduceLogSumExp ReduceMax ReduceMin Relu RoiAlign Shrink Sign "
@@ -352,15 +383,18 @@ static void integers_stay (void **state)
         { { "CastLike", "a b", { { 0, 1, .is_whole = true }, { 0, 1 } }, 0 }, false, WM_NAN_LOSES },
         { { "CastLike", "a b", { { 0, 1 }, { 0, 1, .is_whole = true } }, 0 }, true, WM_NAN_LOSES },
         { { "OneHot", "a b c", { { 0, 1, .is_whole = true }, { 0, 1 }, { 0, 1 } }, 0 },
-          false, WM_NAN_DROPS },
+          false,
+          WM_NAN_DROPS },
         { { "OneHot", "a b c", { { 0, 1 }, { 0, 1 }, { 0, 1, .is_whole = true } }, 0 },
-          true, WM_NAN_DROPS },
+          true,
+          WM_NAN_DROPS },
         { { "DequantizeLinear", "a b", { { 0, 1, .is_whole = true } }, 0 }, false, WM_NAN_LOSES },
         { { "Cast", "a", { { 0, 1 } }, 0, 0, 0, "to", 7 }, true, WM_NAN_LOSES },  /* INT64 */
         { { "Cast", "a", { { 0, 1 } }, 0, 0, 0, "to", 9 }, true, WM_NAN_LOSES },  /* BOOL */
         { { "Cast", "a", { { 0, 1 } }, 0, 0, 0, "to", 1 }, false, WM_NAN_KEEPS }, /* FLOAT */
-        { { "Cast", "a", { { 0, 1, .is_whole = true } }, 0, 0, 0, "to", 11 }, false,
-          WM_NAN_KEEPS }, /* DOUBLE */
+        { { "Cast", "a", { { 0, 1, .is_whole = true } }, 0, 0, 0, "to", 11 },
+          false,
+          WM_NAN_KEEPS },                                            /* DOUBLE */
         { { "Equal", "a a", { { 0, 1 } }, 0 }, true, WM_NAN_DROPS }, /* it asks for a NaN */
         { { "Equal", "a b", { { 0, 1 } }, 0 }, true, WM_NAN_LOSES },
     };

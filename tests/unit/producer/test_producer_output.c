@@ -1,5 +1,5 @@
-/* test_producer_output.c - an output as a whole: its groups, columns, types and attributes, of every
-   size of an output, and what is refused of names. The library alone reads it here.  */
+/* test_producer_output.c - an output as a whole: its groups, columns, types and attributes, of
+   every size, and what is refused of names. The library alone reads it here.  */
 #include "tests/unit/producer_files.h"
 
 #include "producer/files/wm_h5.h"
@@ -317,8 +317,7 @@ static void numl_column (hid_t file, const char *name, hid_t stored, hsize_t n, 
     hid_t data = H5Dopen2 (file, name, H5P_DEFAULT);
     if (data < 0)
         fail_msg ("there is no %s", name);
-    hid_t type = H5Dget_type (data), space = H5Dget_space (data),
-          list = H5Dget_create_plist (data);
+    hid_t type = H5Dget_type (data), space = H5Dget_space (data), list = H5Dget_create_plist (data);
     assert_int_equal (H5Sget_simple_extent_dims (space, dim, most), 2);
     if (H5Tequal (type, stored) <= 0 || dim[0] != n || dim[1] != width)
         fail_msg ("%s has another type or shape", name);
@@ -466,9 +465,9 @@ static void what_is_refused_of_names (void **state)
         const char *table, *layout;
         uint32_t n_output;
         bool is_taken;
-    } images[] = { { "frames", "", 12, true },    { "frames", "wiremill", 12, true },
+    } images[] = { { "frames", "", 12, true },      { "frames", "wiremill", 12, true },
                    { "frames", "numl", 12, false }, { "frames", "", 11, false },
-                   { "12_3-4", "", 12, false },   { "12_3x", "", 12, true } };
+                   { "12_3-4", "", 12, false },     { "12_3x", "", 12, true } };
     for (size_t i = 0; i < sizeof images / sizeof *images; i++) {
         wm_error_t error;
         wm_spec_t other = spec;
