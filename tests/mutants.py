@@ -107,9 +107,11 @@ def changes(node):
     elif kind == "number_literal":
         text = node.text.decode()
         yield put(node, "1" if text == "0" else "0")
+        if is_memory(node):
+            return  # more of it than is needed changes nothing
         if text not in ("0", "1"):
             yield put(node, "(%s + 1)" % text)
-        elif text == "1" and called(node.parent.parent) != "calloc":  # more memory than is needed changes nothing
+        elif text == "1":
             yield put(node, "2")
     elif kind in ("true", "false"):
         yield put(node, "false" if kind == "true" else "true")
@@ -123,6 +125,15 @@ def changes(node):
         yield put(node, ";", "statement left out")
     elif kind == "return_statement" and not node.named_child_count:
         yield put(node, ";", "statement left out")
+
+
+def is_memory(node):
+    """Whether a number is part of how much memory is taken."""
+    while node and not node.type.endswith("statement"):
+        if called(node) in ("malloc", "calloc", "realloc", "zmalloc"):
+            return True
+        node = node.parent
+    return False
 
 
 def called(node):
