@@ -7,8 +7,8 @@ usage: mutants.py draw [N] [SEED] [PREFIX]   draws N mutants (60) by SEED (the c
 A mutant differs from the sources in one operator, number, condition or statement. N is shared out among the files by how many
 each has; SEED orders those of a file. A mutant is tried in a copy of the build (tests/plants.sh copy), by the unit tests of its
 room that link its file and, if it is one of the broker's core, by seeds of the simulator, until one fails: first those that are
-quick, have the name of the file, and have noticed others of it. Each must pass without a mutant before. One that takes much longer than then is stopped: the
-mutant hangs, and counts as killed.
+quick, have the name of the file, and have noticed others of it. Each must pass without a mutant before. One that takes much
+longer than then is stopped: the mutant hangs, and counts as killed.
 Other mutants are drawn instead of those that do not compile, that gcc translates to the machine code of the original, and
 that tests/mutants-equivalent.txt lists. JOBS: so many at a time (default: one for each CPU). HANG_S: how much longer than
 20 times as long as without a mutant a test may take (default: 10).
