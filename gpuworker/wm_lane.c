@@ -21,16 +21,6 @@ enum {
     WELCOME_MS_MIN = 500,
 };
 
-void wm_lane_log (const char *format, ...)
-{
-    char text[4096 + 600]; /* one write a line: lanes and processes share the file */
-    va_list args;
-    va_start (args, format);
-    vsnprintf (text, sizeof text, format, args);
-    va_end (args);
-    fprintf (stderr, "wiremill-worker: %s\n", text);
-}
-
 void wm_lane_label (char label[64], const char *host, int pid, const char *job)
 {
     enum { WHOLE = 24, PREFIX = 15 };
@@ -81,70 +71,6 @@ void wm_lane_destroy (wm_lane_t **self_p)
         wm_poison_destroy (&self->slot[i].poison);
     free (self);
     *self_p = NULL;
-}
-
-bool wm_lane_same_campaign (wm_lane_t *self, wm_client_t *client)
-{
-    if (!self->knows_pins) {
-        self->pins = *wm_client_pins (client);
-        memcpy (self->pins_digest, wm_client_pins_digest (client), 16);
-        memcpy (self->campaign, wm_client_campaign (client), 16);
-        self->knows_pins = true;
-        if (self->stride && *self->pins.serves)
-            wm_stride_serves_clients (self->stride, self->number);
-    }
-    if (!memcmp (self->pins_digest, wm_client_pins_digest (client), 16) &&
-        !memcmp (self->campaign, wm_client_campaign (client), 16))
-        return true;
-    wm_lane_log ("the broker at %s now serves another campaign; start a new worker for it",
-                 self->endpoint);
-    wm_client_close (client, WM_REASON_DONE, "another campaign");
-    return false;
-}
-
-void wm_lane_drain (wm_lane_t *self, int code, const char *why)
-{
-    if (!self->draining) {
-        self->draining = true;
-        self->code = code;
-        snprintf (self->why, sizeof self->why, "%s", why);
-        wm_lane_log ("draining: %s", why);
-    } else if (code == WM_EXIT_FAILURE)
-        self->code = code;
-    wm_lane_give_back (self);
-}
-
-int64_t wm_lane_time_left (wm_lane_t *self, bool is_busy, const char **why)
-{
-    const wm_worker_config_t *config = self->config;
-    const int64_t now = wm_now_ms ();
-    if (is_busy)
-        *self->busy_ms = now;
-    const int64_t wall = (int64_t) (config->wall_s * 1000) - (now - self->start_ms);
-    const int64_t idle = (int64_t) (config->idle_s * 1000) - (now - *self->busy_ms);
-    if (self->n_main && !*self->n_main) {
-        *why = "the brokers beside which it is served have ended";
-        return 0;
-    }
-    const bool by_wall = config->wall_s > 0 && (config->idle_s <= 0 || wall < idle);
-    *why = by_wall ? "its wall time is over" : "no work for its idle time";
-    return by_wall ? wall : config->idle_s > 0 ? idle : INT64_MAX;
-}
-
-const char *wm_lane_starts (const wm_lane_t *self)
-{
-    static _Thread_local char text[100];
-    snprintf (text, sizeof text, "the engine %.60s starts", self->config->engine);
-    return text;
-}
-
-void wm_lane_is_short (wm_lane_t *self, const char *how)
-{
-    self->short_ms = wm_now_ms ();
-    snprintf (self->short_of, sizeof self->short_of, "%.159s", how);
-    for (char *at = self->short_of; *at; at++)
-        if (*at == '"' || *at == '\\' || (unsigned char) *at < ' ')
-            *at = '\'';
 }
 
 static wm_wait_t wait_of (const wm_lane_t *self, const char **text)

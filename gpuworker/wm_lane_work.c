@@ -132,6 +132,18 @@ void wm_lane_give_back (wm_lane_t *self)
         end_round_if_idle (self, WM_SLOTS);
 }
 
+void wm_lane_drain (wm_lane_t *self, int code, const char *why)
+{
+    if (!self->draining) {
+        self->draining = true;
+        self->code = code;
+        snprintf (self->why, sizeof self->why, "%s", why);
+        wm_lane_log ("draining: %s", why);
+    } else if (code == WM_EXIT_FAILURE)
+        self->code = code;
+    wm_lane_give_back (self);
+}
+
 const wm_task_t *wm_lane_executes (const wm_lane_t *self)
 {
     const wm_task_t *first = NULL;

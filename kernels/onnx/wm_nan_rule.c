@@ -17,6 +17,30 @@
 typedef wm_nan_eye_t eye_t;
 typedef wm_nan_seen_t seen_t;
 
+wm_nan_seen_t wm_nan_tensor (const wm_tensor_t *t)
+{
+    wm_nan_seen_t out = { .low = INFINITY, .high = -INFINITY, .is_whole = t->i != NULL };
+    for (size_t k = 0; k < t->n; k++) {
+        const double one = t->f ? (double) t->f[k] : (double) t->i[k];
+        out.is_nan |= isnan (one) != 0;
+        out.low = one < out.low ? one : out.low; /* but for NaN */
+        out.high = one > out.high ? one : out.high;
+    }
+    if (!(out.low <= out.high))
+        out.low = out.high = 0;
+    return out;
+}
+
+wm_nan_seen_t wm_nan_constant (wm_nan_eye_t *self, const Onnx__TensorProto *proto)
+{
+    wm_tensor_t tensor;
+    if (wm_tensor_read (&self->onnx->arena, proto, &tensor))
+        return wm_nan_tensor (&tensor);
+    wm_nan_seen_t out = { .low = -WM_NAN_LARGE, .high = WM_NAN_LARGE };
+    out.is_whole = !wm_type_is_real (proto->data_type);
+    return out;
+}
+
 static const seen_t ordinary = { .low = -LARGE, .high = LARGE },
                     any = { .low = -INFINITY, .high = INFINITY };
 

@@ -128,22 +128,6 @@ void wm_h5_close (wm_h5_t **self_p)
     *self_p = NULL;
 }
 
-const char *wm_h5_path (const wm_h5_t *self)
-{
-    return self->path;
-}
-
-bool wm_h5_has (const wm_h5_t *self, const char *name)
-{
-    char part[96];
-    for (const char *slash = name; (slash = strchr (slash, '/')); slash++) {
-        snprintf (part, sizeof part, "%.*s", (int) (slash - name), name);
-        if (part[0] && H5Lexists (self->file, part, H5P_DEFAULT) <= 0)
-            return false;
-    }
-    return H5Lexists (self->file, name, H5P_DEFAULT) > 0;
-}
-
 static bool read_text (const wm_h5_t *self, const char *name, bool keeps_lines, char *text,
                        size_t bytes_max)
 {
@@ -203,21 +187,6 @@ bool wm_h5_number (const wm_h5_t *self, const char *name, int64_t *number)
     H5Tclose (type);
     H5Aclose (attribute);
     return found;
-}
-H5L_type_t wm_h5_link_odd (const wm_h5_t *self, const char *name)
-{
-    char part[96];
-    for (const char *at = name; *at;) {
-        at += strspn (at, "/");
-        at += strcspn (at, "/");
-        snprintf (part, sizeof part, "%.*s", (int) (at - name), name);
-        H5L_info_t info;
-        if (H5Lget_info (self->file, part, &info, H5P_DEFAULT) < 0)
-            return H5L_TYPE_ERROR;
-        if (info.type != H5L_TYPE_HARD)
-            return info.type;
-    }
-    return H5L_TYPE_HARD;
 }
 
 void wm_h5_texts (const wm_h5_t *self, const char *name, void (*take) (void *arg, const char *text),
@@ -287,26 +256,4 @@ bool wm_h5_only_dataset (const wm_h5_t *self, char *name, size_t bytes_max)
     search_t search = { name, bytes_max, 0 };
     H5Literate (self->file, H5_INDEX_NAME, H5_ITER_INC, NULL, visit, &search);
     return search.count == 1;
-}
-
-typedef struct {
-    bool (*take) (void *arg, const char *name);
-    void *arg;
-} names_t;
-
-static herr_t name_take (hid_t group, const char *name, const H5L_info_t *info, void *data)
-{
-    const names_t *names = data;
-    (void) group, (void) info;
-    return names->take (names->arg, name) ? 0 : 1;
-}
-
-void wm_h5_names (const wm_h5_t *self, const char *group,
-                  bool (*take) (void *arg, const char *name), void *arg)
-{
-    names_t names = { take, arg };
-    if (!strcmp (group, "/") ||
-        (wm_h5_has (self, group) && wm_h5_link_odd (self, group) == H5L_TYPE_HARD))
-        H5Literate_by_name (self->file, group, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, name_take,
-                            &names, H5P_DEFAULT);
 }

@@ -1,8 +1,8 @@
 /* wm_h5_private.h - what the files of wm_h5 share.
 
-   wm_h5.c         files: opening them, names, attributes, texts
+   wm_h5.c         files: opening them, attributes, texts
    wm_h5_column.c  columns: checks, the library's caches of chunks, rows
-   wm_h5_reason.c  why the library could not open something, and what helps  */
+   wm_h5_reason.c  links; why the library could not open something, and what helps  */
 #ifndef WM_H5_PRIVATE_H
 #define WM_H5_PRIVATE_H
 

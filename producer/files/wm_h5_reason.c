@@ -1,4 +1,5 @@
-/* wm_h5_reason.c - why the HDF5 library could not open a file or dataset, and what helps.
+/* wm_h5_reason.c - which links a file has; why the HDF5 library could not open a file or dataset,
+   and what helps.
 
    The library keeps the messages of its last failed call. What they have in common from 1.10 to 2.0
    is looked for in them, the innermost first; the cures were tried with the files that they are
@@ -19,6 +20,60 @@ typedef struct {
     char newer[80];
     unsigned long long bytes, bytes_wanted;
 } stack_t;
+
+const char *wm_h5_path (const wm_h5_t *self)
+{
+    return self->path;
+}
+
+bool wm_h5_has (const wm_h5_t *self, const char *name)
+{
+    char part[96];
+    for (const char *slash = name; (slash = strchr (slash, '/')); slash++) {
+        snprintf (part, sizeof part, "%.*s", (int) (slash - name), name);
+        if (part[0] && H5Lexists (self->file, part, H5P_DEFAULT) <= 0)
+            return false;
+    }
+    return H5Lexists (self->file, name, H5P_DEFAULT) > 0;
+}
+
+H5L_type_t wm_h5_link_odd (const wm_h5_t *self, const char *name)
+{
+    char part[96];
+    for (const char *at = name; *at;) {
+        at += strspn (at, "/");
+        at += strcspn (at, "/");
+        snprintf (part, sizeof part, "%.*s", (int) (at - name), name);
+        H5L_info_t info;
+        if (H5Lget_info (self->file, part, &info, H5P_DEFAULT) < 0)
+            return H5L_TYPE_ERROR;
+        if (info.type != H5L_TYPE_HARD)
+            return info.type;
+    }
+    return H5L_TYPE_HARD;
+}
+
+typedef struct {
+    bool (*take) (void *arg, const char *name);
+    void *arg;
+} names_t;
+
+static herr_t name_take (hid_t group, const char *name, const H5L_info_t *info, void *data)
+{
+    const names_t *names = data;
+    (void) group, (void) info;
+    return names->take (names->arg, name) ? 0 : 1;
+}
+
+void wm_h5_names (const wm_h5_t *self, const char *group,
+                  bool (*take) (void *arg, const char *name), void *arg)
+{
+    names_t names = { take, arg };
+    if (!strcmp (group, "/") ||
+        (wm_h5_has (self, group) && wm_h5_link_odd (self, group) == H5L_TYPE_HARD))
+        H5Literate_by_name (self->file, group, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, name_take,
+                            &names, H5P_DEFAULT);
+}
 
 /* "bad version number for layout message", "bad superblock version number": the forms in which the
    library meets what came after it. Versions of headers, trees and heaps have not changed since

@@ -240,7 +240,7 @@ static wm_fault_t serve (gateway_t *self, const wm_args_t *args, wm_error_t *err
     const int at_grpc = listen_on (self, WM_FRONT_GRPC, args, grpc, error);
     if (at_grpc < 0)
         return error->fault;
-    self->grpc = wm_grpc_new (&self->front, at_grpc, self->tls[WM_FRONT_GRPC]);
+    self->grpc = wm_grpc_new (&self->front, at_grpc, self->tls[WM_FRONT_GRPC], &wm_grpc_methods);
     if (has_http && clients)
         return wm_fault (error, WM_EUSAGE,
                          "--tls-clients: only gRPC checks certificates of "
@@ -249,7 +249,7 @@ static wm_fault_t serve (gateway_t *self, const wm_args_t *args, wm_error_t *err
         const int at_http = listen_on (self, WM_FRONT_HTTP, args, http, error);
         if (at_http < 0)
             return error->fault;
-        self->http = wm_http_new (&self->front, at_http, self->tls[WM_FRONT_HTTP]);
+        self->http = wm_http_new (&self->front, at_http, self->tls[WM_FRONT_HTTP], &wm_http_routes);
     }
     if (!self->is_shared && !begin (self))
         return wm_fault (error, WM_EHOST, "cannot listen: %s", strerror (errno));

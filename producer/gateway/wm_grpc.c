@@ -152,14 +152,6 @@ static void send_out (void *argument)
         watch_for (self);
 }
 
-void wm_conn_mark (wm_conn_t *self)
-{
-    if (self->is_marked || self->is_dead)
-        return;
-    self->is_marked = true;
-    wm_loop_later (self->grpc->front->loop, send_out, self);
-}
-
 /* ---- receiving ------------------------------------------------------------------------------- */
 
 /* Lets a client that speaks without TLS know that it should, be it by HTTP/2 or by HTTP/1.1. What
@@ -430,12 +422,13 @@ static void sweep (void *argument)
     self->sweep = wm_loop_timer (self->front->loop, now_us + SWEEP_US, sweep, self);
 }
 
-wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls)
+wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls,
+                        const wm_grpc_methods_t *methods)
 {
     static const wm_acceptor_how_t how = { WM_FRONT_GRPC, CONN_BYTES, open_conn, spare_conn };
     wm_grpc_t *self = calloc (1, sizeof *self);
     assert (self);
-    *self = (wm_grpc_t){ .front = front, .tls = tls };
+    *self = (wm_grpc_t){ .front = front, .methods = methods, .send_out = send_out, .tls = tls };
     if (nghttp2_session_callbacks_new (&self->callbacks) || nghttp2_option_new (&self->option) ||
         !(self->in = malloc (IN_BYTES)))
         abort ();

@@ -9,9 +9,15 @@
 
 typedef struct wm_grpc_t wm_grpc_t;
 
+/* What the server does with calls: wm_grpc_methods are the service's and grpc.health.v1.Health's.
+ */
+typedef struct wm_grpc_methods_t wm_grpc_methods_t;
+extern const wm_grpc_methods_t wm_grpc_methods;
+
 /* Serves the listening descriptor, which it takes, from wm_grpc_begin on. `front` and `tls`
-   (or NULL) must outlive it. Never NULL.  */
-wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls);
+   (or NULL) must outlive it, as `methods`. Never NULL.  */
+wm_grpc_t *wm_grpc_new (wm_front_t *front, int listener, wm_tls_t *tls,
+                        const wm_grpc_methods_t *methods);
 /* Lets clients connect. False: with errno.  */
 bool wm_grpc_begin (wm_grpc_t *self);
 /* Cancels what is under way and closes all connections.  */

@@ -22,6 +22,14 @@
 #define LATE_US 1000000
 #define STREAM_WINDOW_MAX (16 << 20)
 
+void wm_conn_mark (wm_conn_t *self)
+{
+    if (self->is_marked || self->is_dead)
+        return;
+    self->is_marked = true;
+    wm_loop_later (self->grpc->front->loop, self->grpc->send_out, self);
+}
+
 static wm_front_t *front_of (const wm_call_t *self)
 {
     return self->conn->grpc->front;
@@ -99,7 +107,7 @@ wm_call_t *wm_call_new (wm_conn_t *conn, int32_t stream)
 
 static void forget (wm_item_t *item)
 {
-    wm_method_cancel (item);
+    item->call->conn->grpc->methods->cancel (item);
     wm_loop_untimer (&item->timer);
     wm_zip_destroy (&item->zip);
     wm_slice_end (&item->slice);
@@ -431,7 +439,7 @@ void wm_call_begin (wm_call_t *self)
         refuse_http (self, self->is_post ? "415" : "405");
         return;
     }
-    self->method = wm_method_of (self->path);
+    self->method = self->conn->grpc->methods->of (self->path);
     if (!self->method) {
         snprintf (text, sizeof text, "there is no method %s", self->path);
         wm_call_finish (self, WM_KS_UNIMPLEMENTED, text);

@@ -167,13 +167,24 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
     wm_call_answer (item);
 }
 
+static void cancel (wm_item_t *item)
+{
+    if (item->changes)
+        *item->changes = NULL;
+    item->changes = NULL;
+    if (!item->is_pending)
+        return;
+    item->is_pending = false;
+    wm_models_cancel (front_of (item)->models, &item->infer.request);
+}
+
 static void on_timeout (void *argument)
 {
     wm_item_t *item = argument;
     const wm_ks_error_t error = WM_KS_EXPIRED;
     item->timer = NULL;
     wm_slice_end (&item->slice);
-    wm_method_cancel (item);
+    cancel (item);
     fail_infer (item, &error);
 }
 
@@ -238,17 +249,6 @@ static void take_infer (wm_item_t *item)
     if (!more || wm_hold_take (front->budget, &item->hold, &call->conn->share,
                                item->hold.bytes + more, begin_infer, item))
         begin_infer (item);
-}
-
-void wm_method_cancel (wm_item_t *item)
-{
-    if (item->changes)
-        *item->changes = NULL;
-    item->changes = NULL;
-    if (!item->is_pending)
-        return;
-    item->is_pending = false;
-    wm_models_cancel (front_of (item)->models, &item->infer.request);
 }
 
 /* ---- loading and unloading ------------------------------------------------------------------- */
@@ -378,7 +378,7 @@ static const wm_method_t methods[] = {
     { NULL, false, NULL, NULL, NULL, NULL },
 };
 
-const wm_method_t *wm_method_of (const char *path)
+static const wm_method_t *method_of (const char *path)
 {
     static const struct {
         const char *path;
@@ -398,3 +398,5 @@ const wm_method_t *wm_method_of (const char *path)
     }
     return NULL;
 }
+
+const wm_grpc_methods_t wm_grpc_methods = { method_of, cancel };

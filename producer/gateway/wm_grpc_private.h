@@ -114,6 +114,8 @@ struct wm_conn_t {
 
 struct wm_grpc_t {
     wm_front_t *front;
+    const wm_grpc_methods_t *methods;
+    wm_due_t *send_out; /* of a wm_conn_t */
     wm_tls_t *tls;
     wm_acceptor_t *acceptor; /* NULL: it accepts no more */
     wm_timer_t *sweep;
@@ -139,16 +141,18 @@ struct wm_method_t {
     json_t *(*answer) (wm_front_t *front, const json_t *request, wm_ks_error_t *error);
 };
 
-/* The method of a path, or NULL.  */
-const wm_method_t *wm_method_of (const char *path);
+struct wm_grpc_methods_t {
+    /* The method of a path, or NULL.  */
+    const wm_method_t *(*of) (const char *path);
+    /* The models no longer shall answer this item.  */
+    void (*cancel) (wm_item_t *item);
+};
 /* Reads the request of an item; NULL: it has been refused.  */
 json_t *wm_method_request (wm_item_t *item);
 /* `take` of methods that answer with JSON at once.  */
 void wm_method_json (wm_item_t *item);
 /* Those of grpc.health.v1.Health; without a name: the end.  */
 extern const wm_method_t wm_health_methods[];
-/* The models no longer shall answer this item.  */
-void wm_method_cancel (wm_item_t *item);
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 

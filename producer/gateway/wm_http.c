@@ -38,6 +38,7 @@
 
 struct wm_http_t {
     wm_front_t *front;
+    const wm_http_routes_t *routes;
     wm_tls_t *tls;
     wm_acceptor_t *acceptor; /* NULL: it accepts no more */
     wm_timer_t *sweep;
@@ -149,7 +150,7 @@ static const char *accepted (const wm_visit_t *self, const wm_page_t *page)
 /* What the request had and has begun is over.  */
 static void end_work (wm_visit_t *self)
 {
-    wm_visit_cancel (self);
+    self->http->routes->cancel (self);
     wm_loop_untimer (&self->timer);
     wm_zip_destroy (&self->zip);
     wm_slice_end (&self->slice);
@@ -358,7 +359,7 @@ static void on_inflated (void *argument, wm_zip_state_t state)
         wm_zip_destroy (&self->zip);
         wm_hold_set (self->http->front->budget, &self->hold, &self->web->share,
                      bytes + WM_FRONT_REQUEST_BYTES);
-        wm_visit_route (self);
+        self->http->routes->serve (self);
     }
 }
 
@@ -372,7 +373,7 @@ static void end (wm_visit_t *self)
             wm_inflate_new (front->slices, self->body, self->bytes,
                             wm_inflate_max (self->bytes, front->message_max), on_inflated, self);
     else
-        wm_visit_route (self);
+        self->http->routes->serve (self);
     if (!self->is_answered)
         suspend (self);
 }
@@ -745,13 +746,15 @@ static void open_web (void *argument, int fd, const char *peer)
     wm_front_enter (self->front, WM_FRONT_HTTP, &web->share, peer, WEB_BYTES);
 }
 
-wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls)
+wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls,
+                        const wm_http_routes_t *routes)
 {
     static const wm_acceptor_how_t how = { WM_FRONT_HTTP, WEB_BYTES, open_web, spare_web };
     wm_http_t *self = calloc (1, sizeof *self);
     assert (self);
     self->front = front;
     self->tls = tls;
+    self->routes = routes;
     self->sweep = wm_loop_timer (front->loop, now_us (self) + SWEEP_US, sweep, self);
     self->acceptor = wm_acceptor_new (front, &how, listener, self);
     return self;

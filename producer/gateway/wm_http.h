@@ -9,9 +9,14 @@
 
 typedef struct wm_http_t wm_http_t;
 
+/* What the server does with requests: wm_http_routes is KServe's API and the page of numbers.  */
+typedef struct wm_http_routes_t wm_http_routes_t;
+extern const wm_http_routes_t wm_http_routes;
+
 /* Serves the listening descriptor, which it takes, from wm_http_begin on. `front` and `tls`
-   (or NULL) must outlive it. Never NULL.  */
-wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls);
+   (or NULL) must outlive it, as `routes`. Never NULL.  */
+wm_http_t *wm_http_new (wm_front_t *front, int listener, wm_tls_t *tls,
+                        const wm_http_routes_t *routes);
 /* Lets clients connect. False: with errno.  */
 bool wm_http_begin (wm_http_t *self);
 /* Cancels what is under way and closes all connections.  */

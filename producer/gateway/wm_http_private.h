@@ -75,10 +75,12 @@ struct wm_visit_t {
     size_t moves_before; /* bytes that it had sent until then */
 };
 
-/* All of the request is there: answers it now or later.  */
-void wm_visit_route (wm_visit_t *self);
-/* The models no longer shall answer it.  */
-void wm_visit_cancel (wm_visit_t *self);
+struct wm_http_routes_t {
+    /* All of the request is there: answers it now or later.  */
+    void (*serve) (wm_visit_t *self);
+    /* The models no longer shall answer it.  */
+    void (*cancel) (wm_visit_t *self);
+};
 
 /* Answer it; `json` and the page's data are taken.  */
 void wm_visit_json (wm_visit_t *self, unsigned status, json_t *json);

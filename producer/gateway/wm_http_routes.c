@@ -242,7 +242,7 @@ static void infer (wm_visit_t *self, const char *model, const char *version)
     wm_visit_fail (self, &error);
 }
 
-void wm_visit_cancel (wm_visit_t *self)
+static void cancel (wm_visit_t *self)
 {
     if (self->changes)
         *self->changes = NULL;
@@ -432,7 +432,7 @@ static bool matches (const char *pattern, const char *path, char word[2][WM_INFE
     return !*path || (*path == '/' && !path[1]);
 }
 
-void wm_visit_route (wm_visit_t *self)
+static void serve (wm_visit_t *self)
 {
     wm_ks_error_t error;
     char word[2][WM_INFER_NAME_MAX + 1];
@@ -458,3 +458,5 @@ void wm_visit_route (wm_visit_t *self)
         wm_ks_fail (&error, WM_KS_NOT_FOUND, "there is no %.200s here", self->path);
     wm_visit_fail (self, &error);
 }
+
+const wm_http_routes_t wm_http_routes = { serve, cancel };

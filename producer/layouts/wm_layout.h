@@ -50,6 +50,10 @@ wm_reader_t *wm_planes_open (const char *name, const char *channels, const char 
                              const wm_spec_t *spec, wm_error_t *error);
 wm_reader_t *wm_npy_open (const char *path, wm_error_t *error);
 
+/* A library that had no memory for a sound file reports it as damaged. So if there is hardly any
+   address space left, WM_EBATCH becomes WM_EHOST, and the input is read another time.  */
+wm_fault_t wm_layout_blame (wm_fault_t fault, wm_error_t *error);
+
 /* "file: event r:s:e", for errors.  */
 void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event);
 

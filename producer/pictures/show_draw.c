@@ -27,6 +27,22 @@
 #define BANDS 5               /* of --score */
 #define HELD_COLOUR "#e377c2"
 
+double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
+{
+    return (double) self->scores.score[(size_t) k * self->scores.n_row_max + row];
+}
+
+uint32_t wm_show_label (const wm_show_t *self, uint32_t row)
+{
+    uint32_t best = 0;
+    if (self->scores.status[row] != WM_HIT_SCORED)
+        return self->scores.n_label;
+    for (uint32_t k = 1; k < self->scores.n_label; k++)
+        if (wm_show_score (self, k, row) > wm_show_score (self, best, row))
+            best = k;
+    return best;
+}
+
 typedef struct {
     const wm_show_t *show;
     uint32_t plane; /* of the event */

@@ -22,22 +22,6 @@
 #include <string.h>
 #include <unistd.h>
 
-double wm_show_score (const wm_show_t *self, uint32_t k, uint32_t row)
-{
-    return (double) self->scores.score[(size_t) k * self->scores.n_row_max + row];
-}
-
-uint32_t wm_show_label (const wm_show_t *self, uint32_t row)
-{
-    uint32_t best = 0;
-    if (self->scores.status[row] != WM_HIT_SCORED)
-        return self->scores.n_label;
-    for (uint32_t k = 1; k < self->scores.n_label; k++)
-        if (wm_show_score (self, k, row) > wm_show_score (self, best, row))
-            best = k;
-    return best;
-}
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static wm_fault_t read_scores (wm_show_t *self, wm_error_t *error)

@@ -7,7 +7,8 @@
    all of them for one message. first_new and first_open move forward only, and back where an input
    becomes new or open again.
 
-   Lines on an inherited pipe report to the command that started this producer; N is the place of an input in the list of inputs, from 0:
+   Lines on an inherited pipe report to the command that started this producer. N is the place of an
+   input in the list of inputs, from 0:
 
      output FOLDER   where outputs lie; sent before any input is read, so that a hostile one cannot
                      choose it

@@ -4,8 +4,8 @@
    wm_produce_write.c  outputs: those that are there already; written one by one, committed together
    wm_produce_event.c  events: manifests, payloads on NEED, results
    wm_produce_stage.c  remote inputs and outputs: asked for, pinned, stored, given up
-   wm_produce_input.c  the inputs: which there are, what they are, how they end, and what is sent and
-                       reported of them; calls none of the others  */
+   wm_produce_input.c  the inputs: which there are, what they are, how they end, and what is sent
+                       and reported of them; calls none of the others  */
 #ifndef WM_PRODUCE_PRIVATE_H
 #define WM_PRODUCE_PRIVATE_H
 

@@ -297,8 +297,8 @@ static double mismatch (const wm_input_t *input, char text[REASON_BYTES])
     return fmin (missed, empty);
 }
 
-/* Warns of what is odd about an input whose events are all scored. WM_EBATCH: its hits and planes do
-   not belong together.  */
+/* Warns of what is odd about an input whose events are all scored. WM_EBATCH: its hits and planes
+   do not belong together.  */
 static wm_fault_t doubt (wm_produce_t *self, const wm_input_t *input)
 {
     char text[REASON_BYTES];

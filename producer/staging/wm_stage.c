@@ -98,14 +98,6 @@ static uint64_t hash_of (const char *line)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-bool wm_stage_adler (const char *path, uint32_t *adler, uint64_t *size)
-{
-    struct stat st;
-    errno = wm_adler_file (path, adler, &st);
-    *size = errno ? 0 : (uint64_t) st.st_size;
-    return !errno;
-}
-
 /* The name of a whole file: the URL's last part, without what a path may not have.  */
 static void file_name (const stage_t *self, const job_t *job, uint32_t adler, char path[PATH_MAX])
 {

@@ -4,8 +4,10 @@
 #define WM_STAGE_PRIVATE_H
 
 #include "producer/staging/wm_stage.h"
+#include "schema/base/wm_adler.h"
 #include "schema/base/wm_url.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -76,6 +78,12 @@ char *wm_tool_said (wm_tool_t *self);
 bool wm_tool_path (const char *url, char path[PATH_MAX]);
 
 /* adler32 and size of a file here. false: it cannot be read.  */
-bool wm_stage_adler (const char *path, uint32_t *adler, uint64_t *size);
+static inline bool wm_stage_adler (const char *path, uint32_t *adler, uint64_t *size)
+{
+    struct stat st;
+    errno = wm_adler_file (path, adler, &st);
+    *size = errno ? 0 : (uint64_t) st.st_size;
+    return !errno;
+}
 
 #endif
