@@ -70,6 +70,7 @@ PROGRAM_ops       := wiremill
 WITH_PROGRAM := broker producer gpuworker ops
 PROGRAMS     := $(foreach r,$(WITH_PROGRAM),$(B)/bin/$(PROGRAM_$(r))) $(B)/bin/wiremill-serve $(B)/bin/wiremill-gateway
 MODEL        := $(B)/share/wiremill/synthetic.onnx
+PROFILES     := $(patsubst ops/%,$(B)/share/wiremill/%,$(wildcard ops/farm/*.profile))
 
 # General engines, in shared objects of their own; make OPENVINO=none or ONNXRUNTIME=none leaves one out.
 GENERAL := $(if $(filter none,$(OPENVINO)),,openvino) $(if $(filter none,$(ONNXRUNTIME)),,onnxruntime)
@@ -77,10 +78,13 @@ GENERAL := $(if $(filter none,$(OPENVINO)),,openvino) $(if $(filter none,$(ONNXR
 .DEFAULT_GOAL := all
 .PHONY: all
 ##@ build and run
-all: $(PROGRAMS) $(GENERAL:%=$(B)/lib/wm_%.so) $(B)/lib/libwiremill.so $(MODEL) ## build everything
+all: $(PROGRAMS) $(GENERAL:%=$(B)/lib/wm_%.so) $(B)/lib/libwiremill.so $(MODEL) $(PROFILES) ## build everything
 
 # What --model synthetic names: programs find it beside their folder (wm_setup_model_path).
 $(MODEL): ops/train/emtrkmichel.onnx
+	$(Q)mkdir -p $(@D) && cp $< $@
+# So do the profiles of batch systems lie (ops/farm.c).
+$(PROFILES): $(B)/share/wiremill/%: ops/%
 	$(Q)mkdir -p $(@D) && cp $< $@
 
 define room

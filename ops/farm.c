@@ -13,6 +13,7 @@
 #include "ops/process/wm_beside.h"
 #include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
+#include "schema/base/wm_address.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
@@ -27,13 +28,16 @@
 
 #define NAME_BYTES_MAX 24
 #define NAP_MS 100
+#define SUFFIX ".profile"
 
 /* clang-format off */
 static const wm_option_t options[] = {
     WHERE_OPTIONS,
-    {.name = "system", .was = "engine|e", .value = WM_FARM_SYSTEMS, .one_of = true,
-     .is_needed = true, .task = "where the workers run",
-     .help = "the batch system; local: processes of this machine"},
+    {.name = "system", .was = "engine|e", .value = "NAME", .task = "where the workers run",
+     .help = "the batch system: slurm, htcondor, sge, pbs, kubernetes; local: processes of this "
+             "machine; or a profile of your own beside theirs"},
+    {.name = "profile", .value = "FILE", .path = WM_PATH_READ,
+     .help = "a profile, in place of --system: how another batch system is used"},
     {.name = "name", .value = "NAME", .fallback = "farm",
      .help = "name of this farm; its jobs are called wm-CAMPAIGN-NAME"},
     {.name = "folder", .value = "DIR", .path = WM_PATH_FOLDER,
@@ -106,12 +110,11 @@ const wm_verb_t wm_verb_farm = {
 
 typedef struct {
     wm_farm_t farm;
-    wm_farm_limits_t limits;
     wm_farm_watch_t watch;
-    const wm_farm_system_t *system;
     char campaign[4096]; /* its folder; "": only the address is known */
     wm_client_t *client;
     unsigned submitted, refused; /* jobs; submissions in a row */
+    unsigned unseen, ended;      /* submissions of which no job was seen; watch.ended before them */
     wm_farm_count_t shown;
     unsigned shown_wanted;
     bool has_shown;
@@ -122,10 +125,6 @@ typedef struct {
 static volatile int stops;
 
 /* ---- options --------------------------------------------------------------------------------- */
-
-static const wm_farm_system_t *const systems[] = { &wm_farm_local, &wm_farm_slurm,
-                                                   &wm_farm_htcondor, &wm_farm_sge,
-                                                   &wm_farm_kubernetes_system };
 
 /* The file with a worker's key that jobs can read. false: refused, and printed.  */
 static bool take_key (const wm_args_t *args, wm_farm_t *farm)
@@ -190,7 +189,8 @@ static bool take_folder (const wm_args_t *args, loop_t *self)
                                 "--folder %.60s: too long, or a character that batch systems "
                                 "do not take",
                                 given);
-    if (!folder && self->system->has_nodes) /* a campaign lies on a disk of this machine */
+    if (!folder && !wm_farm_is_here (&self->farm) &&
+        !wm_farm_keeps_itself (&self->farm)) /* a campaign lies on a disk of this machine */
         fprintf (stderr,
                  "wiremill farm: the nodes must see %s at this path; where they do not, give "
                  "--broker tcp://HOST:PORT, and --folder and --join-file in a folder that they "
@@ -211,24 +211,46 @@ static bool take_words (const wm_args_t *args, const char *name,
     return true;
 }
 
-/* The batch system, which takes all the options that were given. false: refused, and printed.  */
-static bool take_system (const wm_args_t *args, loop_t *self)
+/* Reads the profile. false: refused, and printed.  */
+static bool take_profile (const wm_args_t *args, wm_farm_t *farm)
 {
-    for (size_t i = 0; i < sizeof systems / sizeof *systems; i++)
-        if (strcmp (systems[i]->name, wm_args_text (args, "system")) == 0)
-            self->system = systems[i];
-    const bool is_kubernetes = self->system == &wm_farm_kubernetes_system;
-    static const char *const own[] = { "image", "prometheus" };
-    for (size_t i = 0; i < 2; i++)
-        if (wm_args_given (args, own[i]) != is_kubernetes)
+    char folder[PATH_MAX], path[PATH_MAX + 80];
+    const char *system = wm_args_text (args, "system"), *file = wm_args_text (args, "profile");
+    wm_error_t error;
+    if (!system == !file)
+        return !wm_args_refuse (args, system ? "--system and --profile: give one of the two"
+                                             : "--system NAME is missing (or --profile FILE)");
+    if (!file) {
+        if (wm_beside_path (folder, WM_BESIDE_DATA "/farm", &error))
+            return !wm_complain ("farm", &error);
+        snprintf (path, sizeof path, "%s/%.60s" SUFFIX, folder, system);
+        if (access (path, F_OK))
             return !wm_args_refuse (args,
-                                    is_kubernetes ? "--%s is missing: --system kubernetes needs it"
-                                                  : "--%s goes with --system kubernetes only",
-                                    own[i]);
-    for (const char *const *name = self->system->without; name && *name; name++)
-        if (wm_args_given (args, *name))
-            return !wm_args_refuse (args, "--%s does not go with --system %s", *name,
-                                    self->system->name);
+                                    "--system %.60s: there is no %s; that folder has those that "
+                                    "there are, and --profile FILE takes one of your own",
+                                    system, path);
+    }
+    return !wm_farm_open (farm, file ? file : path, &error) || !wm_complain ("farm", &error);
+}
+
+/* Options that go with some profiles only. false: refused, and printed.  */
+static bool take_system (const wm_args_t *args, const wm_farm_t *farm)
+{
+    static const char *const own[] = { "image",   "prometheus", "partition",
+                                       "account", "memory",     "submit-option" };
+    static const char *const loops[] = { "wall-time", "prologue",      "cache", "program",
+                                         "failures",  "node-failures", "worth" };
+    const char *system = farm->profile.name;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        const bool is_used = wm_farm_profile_uses (&farm->profile, own[i]);
+        if (is_used && i < 2 && !wm_args_given (args, own[i]))
+            return !wm_args_refuse (args, "--%s is missing: --system %s needs it", own[i], system);
+        if (!is_used && wm_args_given (args, own[i]))
+            return !wm_args_refuse (args, "--%s does not go with --system %s", own[i], system);
+    }
+    for (size_t i = 0; wm_farm_keeps_itself (farm) && i < sizeof loops / sizeof *loops; i++)
+        if (wm_args_given (args, loops[i]))
+            return !wm_args_refuse (args, "--%s does not go with --system %s", loops[i], system);
     return true;
 }
 
@@ -239,13 +261,15 @@ static bool take_options (const wm_args_t *args, loop_t *self)
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     wm_farm_t *farm = &self->farm;
     wm_error_t error;
-    if (!take_system (args, self))
+    farm->lock = -1;
+    if (!take_profile (args, farm) || !take_system (args, farm))
         return false;
     farm->farm = wm_args_text (args, "name");
     if (strlen (farm->farm) > NAME_BYTES_MAX || farm->farm[strspn (farm->farm, letters)])
         return !wm_args_refuse (args, "--name %.60s: at most %d letters, digits and _ . -",
                                 farm->farm, NAME_BYTES_MAX);
-    farm->lock = -1;
+    if (wm_farm_check_name (farm, &error))
+        return !wm_complain ("farm", &error);
     farm->partition = wm_args_text (args, "partition");
     farm->account = wm_args_text (args, "account");
     farm->memory = wm_args_text (args, "memory");
@@ -268,17 +292,19 @@ static bool take_options (const wm_args_t *args, loop_t *self)
         snprintf (farm->program, sizeof farm->program, "%s", wm_args_text (args, "program"));
     else if (wm_beside_find (farm->program, "wiremill", &error))
         return !wm_complain ("farm", &error);
-    self->limits = (wm_farm_limits_t){
+    farm->limits = (wm_farm_limits_t){
         .min = (unsigned) wm_args_number (args, "min"),
         .max = (unsigned) wm_args_number (args, "max"),
         .batches_each = (unsigned) wm_args_number (args, "batches-each"),
         .failures_max = (unsigned) wm_args_number (args, "failures"),
-        .node_max = self->system->has_nodes ? (unsigned) wm_args_number (args, "node-failures") : 0,
+        .node_max = wm_farm_profile_uses (&farm->profile, "bad-nodes")
+                        ? (unsigned) wm_args_number (args, "node-failures")
+                        : 0,
         .worth_s = wm_args_seconds (args, "worth"),
     };
-    return self->limits.min <= self->limits.max ||
-           !wm_args_refuse (args, "--min %u is more than --max %u", self->limits.min,
-                            self->limits.max);
+    return farm->limits.min <= farm->limits.max ||
+           !wm_args_refuse (args, "--min %u is more than --max %u", farm->limits.min,
+                            farm->limits.max);
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */
@@ -321,10 +347,10 @@ static void write_state (const loop_t *self, const wm_farm_decision_t *it,
     wm_farm_bad_nodes (&self->farm, bad, sizeof bad);
     json_t *root = json_pack (
         "{s:s, s:s, s:s, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:s}", "schema", "wiremill-farm-1",
-        "jobs_name", self->farm.name, "engine", self->system->name, "batches",
+        "jobs_name", self->farm.name, "engine", self->farm.profile.name, "batches",
         (json_int_t) queue->batches, "wanted", (int) it->wanted, "submitted", (int) self->submitted,
         "pending", (int) count->pending, "running", (int) count->running, "connected",
-        (int) count->connected, "failed", (int) self->watch.failed, "bad_nodes", bad);
+        (int) count->connected, "failed", (int) self->watch.failed, "bad-nodes", bad);
     char *printed = root ? json_dumps (root, JSON_INDENT (2)) : NULL;
     snprintf (path, sizeof path, "%s/farm.json", self->farm.folder);
     if (printed)
@@ -363,7 +389,7 @@ static void withdraw (loop_t *self, size_t n)
 {
     wm_error_t error;
     wm_farm_jobs_t list = pending_of (&self->watch.jobs, n);
-    if (list.n && self->system->end (&self->farm, &list, WM_FARM_WITHDRAW, &error))
+    if (list.n && wm_farm_end (&self->farm, &list, WM_FARM_WITHDRAW, &error))
         fprintf (stderr, "wiremill farm: %s\n", error.text);
     wm_farm_jobs_free (&list);
 }
@@ -373,12 +399,13 @@ static void submit (loop_t *self, unsigned n, bool is_kept)
     wm_error_t error;
     if (!n)
         return;
-    if (self->system->submit (&self->farm, n, is_kept, NULL, &error)) {
+    if (wm_farm_submit (&self->farm, n, is_kept, NULL, &error)) {
         self->refused++;
         fprintf (stderr, "wiremill farm: nothing could be submitted: %s\n", error.text);
     } else {
         self->submitted += n;
         self->refused = 0;
+        self->unseen++;
     }
 }
 
@@ -400,7 +427,16 @@ static int stopped (loop_t *self)
     char bad[512];
     if (self->refused) {
         fprintf (stderr, "wiremill farm: ends: %s refused %u submissions in a row\n",
-                 self->system->name, self->refused);
+                 self->farm.profile.name, self->refused);
+        return WM_EXIT_FAILURE;
+    }
+    if (self->unseen >= self->farm.limits.failures_max) {
+        fprintf (stderr,
+                 "wiremill farm: ends: %s took %u submissions, but `list` of %s shows no job of "
+                 "them, and none has left its end in %s/end; jobs called %s may still run: look "
+                 "for them, and put that `list` right\n",
+                 self->farm.profile.name, self->unseen, self->farm.profile.path, self->farm.folder,
+                 self->farm.name);
         return WM_EXIT_FAILURE;
     }
     fprintf (stderr,
@@ -427,22 +463,28 @@ static int go_round (loop_t *self)
         return wm_complain ("farm", &error);
     note ("the broker", &self->asked, &error);
     error.fault = WM_OK;
-    if (self->system->list (&self->farm, &jobs, &error) == WM_OK)
+    const bool is_listed = wm_farm_list (&self->farm, &jobs, &error) == WM_OK;
+    const bool is_seen = jobs.n;
+    if (is_listed)
         wm_farm_watch_jobs (&self->watch, &jobs);
+    if (is_seen || self->watch.ended != self->ended)
+        self->unseen = 0;
+    self->ended = self->watch.ended;
     wm_farm_jobs_free (&jobs);
-    note (self->system->name, &self->listed, &error);
+    note (self->farm.profile.name, &self->listed, &error);
     wm_farm_watch_workers (&self->watch, status);
     wm_farm_queue_t queue = queue_of (status);
     json_decref (status);
     queue.is_known = queue.is_known && !error.fault;
     const wm_farm_count_t count = wm_farm_watch_count (&self->watch);
     const wm_farm_decision_t it =
-        wm_farm_decide (&queue, &count, &self->watch.failures, &self->limits);
+        wm_farm_decide (&queue, &count, &self->watch.failures, &self->farm.limits);
     if (queue.is_known)
         show (self, &it, &queue);
     if (!it.stop)
         act (self, &it);
-    return it.stop || self->refused >= self->limits.failures_max ? stopped (self) : GO_ON;
+    const unsigned most = self->farm.limits.failures_max;
+    return it.stop || self->refused >= most || self->unseen >= most ? stopped (self) : GO_ON;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -457,8 +499,8 @@ static void drain (loop_t *self, wm_farm_jobs_t *jobs, wm_farm_jobs_t *told)
             wm_farm_jobs_add (&runs, jobs->job[i].id);
             wm_farm_jobs_add (told, jobs->job[i].id);
         }
-    if ((waits.n && self->system->end (&self->farm, &waits, WM_FARM_WITHDRAW, &error)) ||
-        (runs.n && self->system->end (&self->farm, &runs, WM_FARM_DRAIN, &error)))
+    if ((waits.n && wm_farm_end (&self->farm, &waits, WM_FARM_WITHDRAW, &error)) ||
+        (runs.n && wm_farm_end (&self->farm, &runs, WM_FARM_DRAIN, &error)))
         fprintf (stderr, "wiremill farm: %s\n", error.text);
     wm_farm_jobs_free (&waits);
     wm_farm_jobs_free (&runs);
@@ -485,7 +527,7 @@ static void end_jobs (loop_t *self)
     bool is_known = false, is_said = false;
     while (wm_now_ms () < end_ms) {
         wm_farm_jobs_t now = { 0 };
-        is_known = !self->system->list (&self->farm, &now, &error);
+        is_known = !wm_farm_list (&self->farm, &now, &error);
         if (!is_known) {
             wm_farm_jobs_free (&now);
             if (told_at < 0) {
@@ -507,7 +549,7 @@ static void end_jobs (loop_t *self)
         const size_t n_alive = count_alive (&jobs);
         if (!n_alive) {
             if (jobs.n) /* a batch system that holds failed jobs forgets them */
-                self->system->end (&self->farm, &jobs, WM_FARM_WITHDRAW, &error);
+                wm_farm_end (&self->farm, &jobs, WM_FARM_WITHDRAW, &error);
             jobs.n = 0;
             break;
         }
@@ -518,7 +560,7 @@ static void end_jobs (loop_t *self)
                      n_alive, (long long) self->drain_ms / 1000);
         is_said = true;
         if (stops > signals || wm_now_ms () >= drain_end_ms)
-            self->system->end (&self->farm, &jobs, WM_FARM_KILL, &error);
+            wm_farm_end (&self->farm, &jobs, WM_FARM_KILL, &error);
         else
             drain (self, &jobs, &told);
         wm_crew_nap (self->interval_ms < 1000 ? self->interval_ms : 1000);
@@ -559,7 +601,7 @@ static int learn_campaign (loop_t *self, bool is_patient)
     return GO_ON;
 }
 
-/* What pods connect to: a folder's endpoint.json is not there.  */
+/* What workers connect to that see no folder of ours: a folder's endpoint.json is not there.  */
 static void take_address (loop_t *self, const json_t *status)
 {
     const char *first =
@@ -569,8 +611,24 @@ static void take_address (loop_t *self, const json_t *status)
                   first ? first : wm_ask_text (status, "endpoint"));
 }
 
-/* Prints or applies the manifests. KEDA is the loop from then on.  */
-static int scale_by_keda (loop_t *self, bool is_dry)
+/* WM_EUSAGE: workers that know the broker's address alone cannot reach it.  */
+static wm_fault_t check_address (const char *endpoint, wm_error_t *error)
+{
+    wm_address_t list[WM_ADDRESSES_MAX];
+    if (!wm_address_parse (list, endpoint, WM_ADDRESS_CONNECT, error))
+        return WM_EUSAGE;
+    if (list[0].scheme != WM_ADDRESS_TCP || strncmp (endpoint, "tcp://127.", 10) == 0 ||
+        strncmp (endpoint, "tcp://localhost:", 16) == 0 ||
+        strncmp (endpoint, "tcp://[::1]:", 12) == 0)
+        return wm_fault (error, WM_EUSAGE,
+                         "pods cannot reach the broker at %.150s; start it with --listen "
+                         "tcp://*:5555 or --advertise tcp://HOST:PORT, or give --broker",
+                         endpoint);
+    return WM_OK;
+}
+
+/* Prints or submits what a batch system needs that itself keeps the number of workers.  */
+static int submit_once (loop_t *self, bool is_dry)
 {
     wm_error_t error = { 0 };
     json_t *status = ask (self, &error);
@@ -578,16 +636,14 @@ static int scale_by_keda (loop_t *self, bool is_dry)
         return wm_complain ("farm", &error);
     take_address (self, status);
     json_decref (status);
-    if (wm_farm_kubernetes_check (&self->farm, &error) ||
+    if (check_address (self->farm.endpoint, &error) ||
         (!is_dry && wm_folder_make (self->farm.folder, 0777, &error)) ||
-        wm_farm_kubernetes (&self->farm, &self->limits, is_dry ? stdout : NULL, &error))
+        wm_farm_submit (&self->farm, 1, false, is_dry ? stdout : NULL, &error))
         return wm_complain ("farm", &error);
+    char *done = wm_farm_text (&self->farm, WM_FARM_DONE);
     if (!is_dry)
-        fprintf (stderr,
-                 "wiremill farm: applied %s/kubernetes.yaml; KEDA keeps %u to %u workers while "
-                 "`wiremill serve` runs and Prometheus scrapes it. To remove them type\n  kubectl "
-                 "delete scaledobject,deployment,secret %s\n",
-                 self->farm.folder, self->limits.min, self->limits.max, self->farm.name);
+        fprintf (stderr, "wiremill farm: %s", done);
+    free (done);
     return WM_EXIT_OK;
 }
 
@@ -598,18 +654,18 @@ static int dry_run (loop_t *self)
     json_t *status = ask (self, &error);
     if (!status)
         return wm_complain ("farm", &error);
-    if (self->system->list (&self->farm, &jobs, &error))
+    if (wm_farm_list (&self->farm, &jobs, &error))
         fprintf (stderr, "wiremill farm: %s; as if there were no jobs\n", error.text);
-    wm_farm_watch_init (&self->watch, &self->farm, &self->limits);
+    wm_farm_watch_init (&self->watch, &self->farm, &self->farm.limits);
     wm_farm_watch_jobs (&self->watch, &jobs);
     const wm_farm_queue_t queue = queue_of (status);
     json_decref (status);
     const wm_farm_count_t count = wm_farm_watch_count (&self->watch);
     const wm_farm_decision_t it =
-        wm_farm_decide (&queue, &count, &self->watch.failures, &self->limits);
+        wm_farm_decide (&queue, &count, &self->watch.failures, &self->farm.limits);
     const unsigned n[] = { it.submit, it.submit_kept };
     for (int i = 0; i < 2; i++)
-        if (n[i] && self->system->submit (&self->farm, n[i], i, stdout, &error))
+        if (n[i] && wm_farm_submit (&self->farm, n[i], i, stdout, &error))
             return wm_complain ("farm", &error);
     if (!n[0] && !n[1])
         fprintf (stderr, "nothing would be submitted: %lld batches, %u jobs, %u wanted%s\n",
@@ -654,9 +710,9 @@ static int run (loop_t *self)
                                         : wm_complain ("farm", &error);
     snprintf (state, sizeof state, "%s/farm.json", self->farm.folder);
     if (wm_target_check (state, &wm_made_farm_state, -1, &error) ||
-        wm_farm_write_script (&self->farm, self->system->whoami, &error))
+        wm_farm_write_script (&self->farm, &error))
         return wm_complain ("farm", &error);
-    wm_farm_watch_init (&self->watch, &self->farm, &self->limits);
+    wm_farm_watch_init (&self->watch, &self->farm, &self->farm.limits);
     self->farm.failures = &self->watch.failures;
     while (!stops && (code = go_round (self)) == GO_ON) {
         for (int64_t left_ms = self->interval_ms; left_ms > 0 && !stops; left_ms -= NAP_MS)
@@ -690,8 +746,8 @@ static int farm_main (const wm_args_t *args)
     }
     self.client = wm_client_new (self.farm.endpoint, WM_ROLE_OPERATOR, "wiremill farm", NULL, NULL);
     int code = learn_campaign (&self, !is_dry);
-    if (code == GO_ON && self.system == &wm_farm_kubernetes_system)
-        code = scale_by_keda (&self, is_dry);
+    if (code == GO_ON && wm_farm_keeps_itself (&self.farm))
+        code = submit_once (&self, is_dry);
     else if (code == GO_ON)
         code = is_dry ? dry_run (&self) : run (&self);
     wm_client_destroy (&self.client);

@@ -129,10 +129,8 @@ const wm_target_kind_t wm_made_access_log = {
     .streams = true };
 const wm_target_kind_t wm_made_farm_script = {
     .name = "script of wiremill farm", .begins = BEGINS ("#!/bin/bash\n"), .is = is_farm };
-const wm_target_kind_t wm_made_farm_submit = {
-    .name = "submit file of wiremill farm", .begins = BEGINS ("# Workers"), .is = is_farm };
-const wm_target_kind_t wm_made_farm_yaml = {
-    .name = "deployment of wiremill farm", .begins = BEGINS ("# Workers"), .is = is_farm };
+const wm_target_kind_t wm_made_farm_file = {
+    .name = "file of wiremill farm", .begins = BEGINS ("# Workers"), .is = is_farm };
 const wm_target_kind_t wm_made_farm_state = {
     .name = "state of wiremill farm", .begins = BEGINS ("{\n  \"schema\": \"wiremill-farm-1\"") };
 /* clang-format on */

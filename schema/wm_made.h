@@ -28,8 +28,7 @@ extern const wm_target_kind_t wm_made_names;        /* lists that a workflow's v
 extern const wm_target_kind_t wm_made_sidecar;      /* run, produce --sidecars: OUTPUT.json */
 extern const wm_target_kind_t wm_made_access_log;   /* gateway */
 extern const wm_target_kind_t wm_made_farm_script;  /* farm */
-extern const wm_target_kind_t wm_made_farm_submit;  /* farm: of HTCondor */
-extern const wm_target_kind_t wm_made_farm_yaml;    /* farm: of Kubernetes */
+extern const wm_target_kind_t wm_made_farm_file;    /* farm: what its profile submits */
 extern const wm_target_kind_t wm_made_farm_state;   /* farm */
 
 #endif

@@ -52,8 +52,9 @@ install-units:
 	for unit in $(UNITS); do \
 	    sed 's|@PREFIX@|$(PREFIX)|' ops/systemd/$$unit >$(TO)/$(UNITDIR)/$$unit || exit 1; done
 install-data:
-	install -d $(TO)/$(DATADIR)
+	install -d $(TO)/$(DATADIR)/farm
 	install -m 644 $(DATA) $(TO)/$(DATADIR)
+	install -m 644 $(PROFILES) $(TO)/$(DATADIR)/farm
 uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	rm -f $(addprefix $(TO)/bin/,$(notdir $(PROGRAMS)))
 	rm -f $(addprefix $(TO)/lib/,wm_cuda.so $(foreach e,openvino onnxruntime,wm_$e.so \
@@ -64,7 +65,8 @@ uninstall: ## remove what install put there (the same DESTDIR and PREFIX)
 	    $(DATA)))
 	rm -f $(TO)/$(MANDIR)/wiremill.1 $(TO)/$(MANDIR)/wiremill-*.1
 	rm -f $(addprefix $(TO)/$(BASHDIR)/,$(notdir $(PROGRAMS)))
-	-rmdir $(addprefix $(TO)/,lib/openvino lib/onnxruntime $(DATADIR)) 2>/dev/null
+	rm -f $(addprefix $(TO)/$(DATADIR)/farm/,$(notdir $(PROFILES)))
+	-rmdir $(addprefix $(TO)/,lib/openvino lib/onnxruntime $(DATADIR)/farm $(DATADIR)) 2>/dev/null
 
 # A folder that runs from any path, without root and without a library of the host (ops/bundle/bundle.sh).
 BUNDLE := $(B)/bundle
@@ -77,7 +79,7 @@ $(BUNDLE)/launch: ops/bundle/launch.c
 	$(call step,LINK  $@)
 	$(Q)$(CC) -std=c11 -D_GNU_SOURCE -Os $(WARN) -static -s $< -o $@
 $(BUNDLE)/wiremill/bin/wiremill: ops/bundle/bundle.sh $(BUNDLE)/launch $(PROGRAMS) $(DOC)/.made \
-    $(B)/lib/libwiremill.so.1 $(MODEL) $(CUDA_SO) \
+    $(B)/lib/libwiremill.so.1 $(MODEL) $(PROFILES) $(CUDA_SO) \
     $(GENERAL:%=$(B)/lib/wm_%.so)
 	$(call step,BUNDLE $(BUNDLE)/wiremill)
 	$(Q)rm -rf $(BUNDLE)/installed && $(MAKE) --no-print-directory -s install DESTDIR= \

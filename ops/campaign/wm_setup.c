@@ -8,6 +8,7 @@
 #include "ops/campaign/wm_kept.h"
 #include "ops/campaign/wm_setup_private.h"
 #include "ops/campaign/wm_urls.h"
+#include "ops/process/wm_beside.h"
 #include "ops/process/wm_memory.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
@@ -24,7 +25,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -81,13 +81,9 @@ static const char *no_model (wm_kind_t kind)
 const char *wm_setup_model_path (const char *given)
 {
     static char path[PATH_MAX];
-    char self[PATH_MAX] = "";
-    if (!given || strcmp (given, WM_SETUP_OURS) != 0 || access (given, F_OK) == 0 ||
-        readlink ("/proc/self/exe", self, sizeof self - 1) < 0)
-        return given;
-    const int n =
-        snprintf (path, sizeof path, "%s/../share/wiremill/" WM_SETUP_OURS ".onnx", dirname (self));
-    return n < PATH_MAX ? path : given;
+    const bool is_ours = given && strcmp (given, WM_SETUP_OURS) == 0 && access (given, F_OK) != 0 &&
+                         !wm_beside_path (path, WM_BESIDE_DATA "/" WM_SETUP_OURS ".onnx", NULL);
+    return is_ours ? path : given;
 }
 
 wm_fault_t wm_setup_model (const char *path, wm_error_t *error)

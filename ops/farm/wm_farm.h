@@ -1,4 +1,4 @@
-/* wm_farm.h - the parts of `wiremill farm`: what it decides, what a job is, the batch systems.
+/* wm_farm.h - the parts of `wiremill farm`: what it decides, what a job is, its batch system.
 
    The farm compares the broker's queue with the jobs it has in a batch system, and submits what is
    missing. It schedules nothing itself: a job is one `wiremill work`, which leaves by itself when
@@ -9,6 +9,7 @@
 #ifndef WM_FARM_H
 #define WM_FARM_H
 
+#include "ops/farm/wm_farm_profile.h"
 #include "schema/base/wm_fault.h"
 #include "schema/wm_made.h"
 
@@ -110,11 +111,13 @@ wm_farm_job_t *wm_farm_jobs_add (wm_farm_jobs_t *self, const char *id);
 wm_farm_job_t *wm_farm_jobs_find (const wm_farm_jobs_t *self, const char *id);
 void wm_farm_jobs_free (wm_farm_jobs_t *self);
 
-/* ---- the batch systems ----------------------------------------------------------------------- */
+/* ---- a batch system -------------------------------------------------------------------------- */
 
 #define WM_FARM_OPTIONS_MAX 32
 
 typedef struct {
+    wm_farm_profile_t profile;
+    wm_farm_limits_t limits;
     char name[64];         /* of all its jobs */
     char campaign[33];     /* its id */
     const char *farm;      /* its own name */
@@ -123,8 +126,8 @@ typedef struct {
     char endpoint[256];       /* what its workers connect to */
     char join_file[PATH_MAX]; /* their key's; "": they need none */
     const char *partition, *account, *memory, *cache;
-    const char *image, *prometheus; /* of Kubernetes */
-    const char *prologue;           /* shell lines before the worker; NULL: none */
+    const char *image, *prometheus;
+    const char *prologue; /* shell lines before the worker; NULL: none */
     unsigned cpus;
     int64_t wall_s, idle_s, give_up_s; /* wall_s 0: no limit */
     int64_t drain_s, interval_s;
@@ -134,65 +137,49 @@ typedef struct {
     int lock; /* descriptor; held until a submission is complete; -1: none */
 } wm_farm_t;
 
-typedef enum {
-    WM_FARM_WITHDRAW, /* those that are still pending leave the queue */
-    WM_FARM_DRAIN,    /* SIGTERM: their workers finish what they compute and leave */
-    WM_FARM_KILL,
-} wm_farm_end_t;
+/* Reads the farm's profile and checks it. WM_EUSAGE: it has a mistake, or cannot be read.  */
+wm_fault_t wm_farm_open (wm_farm_t *self, const char *path, wm_error_t *error);
 
-/* A batch system. Functions return WM_EAGAIN where it cannot be asked now, WM_EHOST where it
-   refuses.  */
-typedef struct {
-    const char *name;
-    bool has_nodes;             /* jobs can be kept off bad nodes */
-    const char *const *without; /* options that it does not take, NULL ends them; NULL: all do */
-    const char *whoami;         /* shell lines that set job and node */
-    /* Lists the farm's jobs, by their name.  */
-    wm_fault_t (*list) (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t *error);
-    /* Submits n jobs; with `dry` (not NULL) prints there what it would submit, and how.  */
-    wm_fault_t (*submit) (const wm_farm_t *self, unsigned n, bool is_kept, FILE *dry,
-                          wm_error_t *error);
-    /* Ends these jobs.  */
-    wm_fault_t (*end) (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_farm_end_t how,
-                       wm_error_t *error);
-} wm_farm_system_t;
+/* Whether the batch system itself keeps the number of workers: a submission is all there is to do,
+   jobs run no script of ours, and the functions that list and end them have nothing to do.  */
+bool wm_farm_keeps_itself (const wm_farm_t *self);
 
-extern const wm_farm_system_t wm_farm_local, wm_farm_slurm, wm_farm_htcondor, wm_farm_sge;
-#define WM_FARM_SYSTEMS "local|slurm|htcondor|sge|kubernetes"
+/* Whether jobs are processes of this machine, and see all that this one sees.  */
+bool wm_farm_is_here (const wm_farm_t *self);
 
-/* Kubernetes, where KEDA is the loop: prints what would be applied (`dry`), or applies it and is
-   done. The check refuses a name that it does not take, and a broker that pods cannot reach.  */
-extern const wm_farm_system_t wm_farm_kubernetes_system; /* it has no functions */
-wm_fault_t wm_farm_kubernetes_check (const wm_farm_t *self, wm_error_t *error);
-wm_fault_t wm_farm_kubernetes (const wm_farm_t *self, const wm_farm_limits_t *limits, FILE *dry,
-                               wm_error_t *error);
+/* WM_EUSAGE: the batch system takes no such --name.  */
+wm_fault_t wm_farm_check_name (const wm_farm_t *self, wm_error_t *error);
+
+/* A key of the profile with the farm's values; the caller frees it.  */
+char *wm_farm_text (const wm_farm_t *self, wm_farm_key_t key);
+
+/* Lists the farm's jobs, by their name. This and the next two return WM_EAGAIN where the batch
+   system cannot be asked now, WM_EHOST where it refuses.  */
+wm_fault_t wm_farm_list (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t *error);
+
+/* Submits n jobs; with `dry` (not NULL) prints there what it would submit, how, and the script.  */
+wm_fault_t wm_farm_submit (const wm_farm_t *self, unsigned n, bool is_kept, FILE *dry,
+                           wm_error_t *error);
+
+/* Ends these jobs: WM_FARM_WITHDRAW, those that are still pending leave the queue; WM_FARM_DRAIN,
+   SIGTERM: their workers finish what they compute and leave; WM_FARM_KILL.  */
+wm_fault_t wm_farm_end (const wm_farm_t *self, const wm_farm_jobs_t *jobs, wm_farm_key_t how,
+                        wm_error_t *error);
 
 /* Writes the shell script that a job runs; its first argument is the idle time, "" for none.  */
-void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami);
+void wm_farm_script (FILE *out, const wm_farm_t *self);
 
 /* Writes FOLDER/worker.sh. */
-wm_fault_t wm_farm_write_script (const wm_farm_t *self, const char *whoami, wm_error_t *error);
-
-/* What --dry-run prints: the command as a shell reads it, then the script.  */
-void wm_farm_print (FILE *out, const wm_farm_t *self, const char *whoami, const char *const argv[]);
+wm_fault_t wm_farm_write_script (const wm_farm_t *self, wm_error_t *error);
 
 /* Prints the names of bad nodes, joined by commas. Returns how many.  */
 size_t wm_farm_bad_nodes (const wm_farm_t *self, char *text, size_t bytes);
 
-/* Runs a command for at most half a minute. *output (the caller's, never NULL with WM_OK) is what
-   it wrote to stdout. WM_EHOST: it ended with an error, whose last line *error has; WM_EAGAIN: it
-   did not end. lock: of the farm, which a submission has until it ends, also where the farm is
-   killed meanwhile; 0: none.  */
-wm_fault_t wm_farm_command (const char *const argv[], int lock, char **output, wm_error_t *error);
-
-/* Runs a command that lists jobs, and hands each line that it wrote to `take`.  */
-wm_fault_t wm_farm_list (const char *const argv[], void (*take) (char *line, wm_farm_jobs_t *jobs),
-                         wm_farm_jobs_t *jobs, wm_error_t *error);
-
-/* Runs a command (n words) with the names of up to WM_FARM_IDS_MAX jobs, from *from on.  */
-#define WM_FARM_IDS_MAX 200
-#define WM_FARM_WORDS_MAX 8
-wm_fault_t wm_farm_command_ids (const char *const word[], int n, const wm_farm_jobs_t *jobs,
-                                size_t *from, wm_error_t *error);
+/* Runs a command for at most half a minute. `input`: what it reads; NULL: nothing. *output (the
+   caller's, never NULL with WM_OK) is what it wrote to stdout. WM_EHOST: it ended with an error,
+   whose last line *error has; WM_EAGAIN: it did not end. lock: of the farm, which a submission has
+   until it ends, also where the farm is killed meanwhile; 0: none.  */
+wm_fault_t wm_farm_command (const char *const argv[], const char *input, int lock, char **output,
+                            wm_error_t *error);
 
 #endif

@@ -1,6 +1,7 @@
 /* wm_farm_command.c - runs a command of a batch system, bounded in time.  */
 #include "ops/farm/wm_farm.h"
 #include "ops/process/wm_child.h"
+#include "ops/process/wm_memory.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 #include "schema/wm_limits.h"
@@ -44,19 +45,20 @@ static bool wait_for (pid_t pid, int *status)
     return true;
 }
 
-wm_fault_t wm_farm_command (const char *const argv[], int lock, char **output, wm_error_t *error)
+wm_fault_t wm_farm_command (const char *const argv[], const char *input, int lock, char **output,
+                            wm_error_t *error)
 {
-    int status = 0;
-    char how[WM_CHILD_HOW_BYTES];
+    int status = 0, in = WM_PROCESS_NULL;
+    char how[WM_CHILD_HOW_BYTES], path[32];
+    *output = NULL;
+    if (input && (wm_memory_file ("input", input, strlen (input), &in, path, error) ||
+                  lseek (in, 0, SEEK_SET)))
+        return WM_EAGAIN;
     const int out = memfd_create ("output", MFD_CLOEXEC),
               err = memfd_create ("errors", MFD_CLOEXEC);
-    const wm_process_t process = { .program = argv[0],
-                                   .argv = argv,
-                                   .in = WM_PROCESS_NULL,
-                                   .out = out,
-                                   .err = err,
-                                   .keep = lock };
-    *output = NULL;
+    const wm_process_t process = {
+        .program = argv[0], .argv = argv, .in = in, .out = out, .err = err, .keep = lock
+    };
     const pid_t pid = out < 0 || err < 0 ? -1 : wm_process_start (&process);
     wm_fault_t fault = WM_OK;
     if (pid < 0)
@@ -71,36 +73,11 @@ wm_fault_t wm_farm_command (const char *const argv[], int lock, char **output, w
     } else if (!(*output = wm_process_output (out, OUTPUT_BYTES_MAX)))
         fault = wm_fault (error, WM_EAGAIN, "%s printed more than %d MB, or memory is short",
                           argv[0], OUTPUT_BYTES_MAX >> 20);
+    if (in >= 0)
+        close (in);
     if (out >= 0)
         close (out);
     if (err >= 0)
         close (err);
-    return fault;
-}
-
-wm_fault_t wm_farm_list (const char *const argv[], void (*take) (char *line, wm_farm_jobs_t *jobs),
-                         wm_farm_jobs_t *jobs, wm_error_t *error)
-{
-    char *output, *line;
-    const wm_fault_t fault = wm_farm_command (argv, 0, &output, error);
-    if (fault)
-        return fault;
-    for (char *rest = output; (line = strsep (&rest, "\n"));)
-        take (line, jobs);
-    free (output);
-    return WM_OK;
-}
-
-wm_fault_t wm_farm_command_ids (const char *const word[], int n, const wm_farm_jobs_t *jobs,
-                                size_t *from, wm_error_t *error)
-{
-    const char *argv[WM_FARM_WORDS_MAX + WM_FARM_IDS_MAX + 1] = { 0 };
-    char *output = NULL;
-    assert (n <= WM_FARM_WORDS_MAX);
-    memcpy (argv, word, (size_t) n * sizeof *argv);
-    for (int i = 0; i < WM_FARM_IDS_MAX && *from < jobs->n; i++)
-        argv[n++] = jobs->job[(*from)++].id;
-    const wm_fault_t fault = wm_farm_command (argv, 0, &output, error);
-    free (output);
     return fault;
 }

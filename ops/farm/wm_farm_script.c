@@ -46,13 +46,15 @@ static void print_worker (FILE *out, const wm_farm_t *self)
     fputs (" \\\n    ${1:+--idle-timeout \"$1\"} ) &\n", out);
 }
 
-void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami)
+void wm_farm_script (FILE *out, const wm_farm_t *self)
 {
+    char *whoami = wm_farm_text (self, WM_FARM_JOB);
     fprintf (out,
              "#!/bin/bash\n"
              "# A worker of wiremill's farm %s, campaign %s; argument: leave after so many idle "
-             "seconds.\n%s\n",
+             "seconds.\n%s",
              self->farm, self->campaign, whoami);
+    free (whoami);
     fputs ("folder=", out);
     wm_command_word (out, self->folder);
     fputs ("\nexport WM_JOB=$job WM_FARM=", out);
@@ -81,39 +83,28 @@ void wm_farm_script (FILE *out, const wm_farm_t *self, const char *whoami)
            out);
 }
 
-static char *text_of (const wm_farm_t *self, const char *whoami, size_t *bytes)
+static char *text_of (const wm_farm_t *self, size_t *bytes)
 {
     char *text = NULL;
     FILE *out = open_memstream (&text, bytes);
     assert (out);
-    wm_farm_script (out, self, whoami);
+    wm_farm_script (out, self);
     fclose (out);
     assert (text);
     return text;
 }
 
-wm_fault_t wm_farm_write_script (const wm_farm_t *self, const char *whoami, wm_error_t *error)
+wm_fault_t wm_farm_write_script (const wm_farm_t *self, wm_error_t *error)
 {
     char path[PATH_MAX + 16];
     size_t bytes;
-    char *text = text_of (self, whoami, &bytes);
+    char *text = text_of (self, &bytes);
     snprintf (path, sizeof path, "%s/worker.sh", self->folder);
     wm_fault_t fault = wm_target_check (path, &wm_made_farm_script, -1, error);
     if (!fault)
         fault = wm_file_write (path, &(wm_part_t){ .bytes = text, .size = bytes }, 1, error);
     free (text);
     return fault;
-}
-
-void wm_farm_print (FILE *out, const wm_farm_t *self, const char *whoami, const char *const argv[])
-{
-    for (int i = 0; argv[i]; i++) {
-        if (i)
-            fputc (' ', out);
-        wm_command_word (out, argv[i]);
-    }
-    fputs ("\n\n", out);
-    wm_farm_script (out, self, whoami);
 }
 
 /* ---- names and jobs -------------------------------------------------------------------------- */

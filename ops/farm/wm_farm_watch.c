@@ -181,6 +181,7 @@ static void take_ends (wm_farm_watch_t *self)
             continue;
         wm_log_tame (node);
         forget (&self->missing, name);
+        self->ended++;
         ended (self, name, node, code);
     }
     if (folder)

@@ -19,6 +19,7 @@ typedef struct {
     wm_farm_jobs_t jobs, missing;
     wm_farm_jobs_t judged; /* failed jobs that the batch system still lists */
     bool has_begun;
+    unsigned ended;  /* jobs that left an exit code, since the farm began */
     unsigned failed; /* jobs that did not connect, since the farm began */
     int code;        /* of the last one; -1: unknown */
     bool has_bad;    /* a node became bad: pending jobs are to be submitted again */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-wm_fault_t wm_beside_find (char path[PATH_MAX], const char *name, wm_error_t *error)
+wm_fault_t wm_beside_path (char path[PATH_MAX], const char *name, wm_error_t *error)
 {
     char self[PATH_MAX];
     const ssize_t n = readlink ("/proc/self/exe", self, sizeof self - 1);
@@ -18,6 +18,13 @@ wm_fault_t wm_beside_find (char path[PATH_MAX], const char *name, wm_error_t *er
     self[n] = 0;
     if (snprintf (path, PATH_MAX, "%s/%s", dirname (self), name) >= PATH_MAX)
         return wm_fault (error, WM_EHOST, "the path of %s is too long", name);
+    return WM_OK;
+}
+
+wm_fault_t wm_beside_find (char path[PATH_MAX], const char *name, wm_error_t *error)
+{
+    if (wm_beside_path (path, name, error))
+        return error->fault;
     if (access (path, X_OK))
         return wm_fault (error, WM_EHOST,
                          "%s cannot be run (%s); build it with make, or keep the "

@@ -66,7 +66,7 @@ ok "with work it has as many as --max allows" until_true 60 count 3
 ok "which connect" until_true 60 sees 3
 is_exact ()
 {
-    dry && says "^1 times: bash $folder/worker.sh 60" && says "^    --cache '$work/a b' " && says "^    --threads 2 " &&
+    dry && says "^1 times: setsid --fork bash $folder/worker.sh 60" && says "^    --cache '$work/a b' " && says "^    --threads 2 " &&
         says "^    --wall-time 3480 " && says "^    --pin " && says "^folder=$folder\$"
 }
 ok "--dry-run prints what would be submitted beside these" is_exact

@@ -25,7 +25,7 @@ name=wm-${id:0:8}-k8s
 wrong ()
 {
     refused 2 "image is missing" "$bin/wiremill" farm "$out" --system kubernetes --max 1 --prometheus x --dry-run &&
-        refused 2 "prometheus goes with --system kubernetes only" "$bin/wiremill" farm "$out" --system local --max 1 --prometheus x &&
+        refused 2 "prometheus does not go with --system local" "$bin/wiremill" farm "$out" --system local --max 1 --prometheus x &&
         refused 2 "wall-time does not go with" "${farm[@]}" --max 4 --wall-time 1h &&
         refused 2 "small letters, digits and -" "${farm[@]}" --max 4 --name K8s --dry-run &&
         refused 2 "small letters, digits and -" "${farm[@]}" --max 4 --name k- --dry-run

@@ -26,7 +26,7 @@ tend ()
     for job in $(find . -maxdepth 1 -name "*.*" -printf "%f\n" | grep -Ex '[0-9]+\.[0-9]+' | sort -t. -k1,1n -k2,2n); do
         [ "$(field "$job" 2)" = 1 ] && [ $running -lt "$(cat slots)" ] || continue
         host=node$((running % 2 + 1)).pool
-        if grep -q "TARGET.Machine != \"$host\"" "$job.job"; then host=node$(((running + 1) % 2 + 1)).pool; fi
+        if grep -Eq "stringListMember\(TARGET.Machine, \"(.*,)?$host[,\"]" "$job.job"; then host=node$(((running + 1) % 2 + 1)).pool; fi
         printf 'Machine = "%s"\n' "$host" >"$job.ad"
         ( cd "$(sed -n 's/^initialdir = //p' "$job.job")" && eval "set -- $(sed -n 's/^arguments = "\(.*\)"/\1/p' "$CONDOR/$job.job")"
           # as if a daemon started it: without descriptors of whoever called
@@ -66,11 +66,11 @@ condor_q () # -constraint, JobBatchName == "NAME", -autoformat:t, attributes...
             "$(field "$job" 5)"
     done
 }
-condor_rm () # -constraint, (JobStatus == ... &&) (ClusterId == N && ProcId == M || ...), perhaps -forcex
+condor_rm () # -constraint, (JobStatus == ... && )stringListMember(strcat(ClusterId, ".", ProcId), "N.M,..."), perhaps -forcex
 {
     local job pid found=0 status
     [ "$1" = -constraint ] || exit 1
-    for job in $(grep -oE 'ClusterId == [0-9]+ && ProcId == [0-9]+' <<<"$2" | sed -E 's/[^0-9]+([0-9]+)[^0-9]+([0-9]+)/\1.\2/'); do
+    for job in $(grep -oE '[0-9]+\.[0-9]+' <<<"$2"); do
         [ -e "$job" ] || continue
         status=$(field "$job" 2) pid=$(field "$job" 4)
         case $2 in '(JobStatus'*) [ "$status" = 1 ] || [ "$status" = 5 ] || continue ;; esac
