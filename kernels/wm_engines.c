@@ -6,6 +6,7 @@
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_driver.h"
 #include "schema/base/wm_environment.h"
+#include "schema/base/wm_program.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -95,10 +96,8 @@ static bool find_folder (char folder[PATH_MAX])
     Dl_info here;
     const bool in_library = dladdr (rows, &here) && strstr (here.dli_fname, LIBRARY) &&
                             realpath (here.dli_fname, folder);
-    if (!in_library) {
-        const ssize_t n = readlink ("/proc/self/exe", folder, PATH_MAX - 1);
-        folder[n > 0 ? n : 0] = 0;
-    }
+    if (!in_library)
+        wm_program_beside (folder, "");
     char *slash = strrchr (folder, '/');
     if (slash)
         *slash = 0;

@@ -17,6 +17,7 @@
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_log.h"
+#include "schema/base/wm_program.h"
 #include "schema/base/wm_text.h"
 
 #include <errno.h>
@@ -214,17 +215,15 @@ static bool take_words (const wm_args_t *args, const char *name,
 /* Reads the profile. false: refused, and printed.  */
 static bool take_profile (const wm_args_t *args, wm_farm_t *farm)
 {
-    char folder[PATH_MAX], path[PATH_MAX + 80];
+    char path[PATH_MAX], name[120];
     const char *system = wm_args_text (args, "system"), *file = wm_args_text (args, "profile");
     wm_error_t error;
     if (!system == !file)
         return !wm_args_refuse (args, system ? "--system and --profile: give one of the two"
                                              : "--system NAME is missing (or --profile FILE)");
     if (!file) {
-        if (wm_beside_path (folder, WM_BESIDE_DATA "/farm", &error))
-            return !wm_complain ("farm", &error);
-        snprintf (path, sizeof path, "%s/%.60s" SUFFIX, folder, system);
-        if (access (path, F_OK))
+        snprintf (name, sizeof name, WM_PROGRAM_DATA "/farm/%.60s" SUFFIX, system);
+        if (!wm_program_beside (path, name) || access (path, F_OK))
             return !wm_args_refuse (args,
                                     "--system %.60s: there is no %s; that folder has those that "
                                     "there are, and --profile FILE takes one of your own",

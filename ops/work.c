@@ -157,8 +157,7 @@ static int worker_ended (team_t *self, unsigned i, int *worst)
     const bool by_itself = WIFEXITED (worker->status);
     const int code = WEXITSTATUS (worker->status);
     wm_child_how (worker, how);
-    if (by_itself && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_ENGINE ||
-                      code == WM_EXIT_REFUSED))
+    if (by_itself && (wm_exit_is_final (code) || code == WM_EXIT_ENGINE))
         return code; /* other workers would fail identically */
     if (stops || (by_itself && code != WM_EXIT_FAILURE)) {
         if (code && *worst != WM_EXIT_FAILURE)

@@ -14,6 +14,7 @@
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_program.h"
 #include "schema/confine/wm_confine.h"
 #include "schema/wm_limits.h"
 
@@ -71,16 +72,10 @@ static void read_engines (wm_confine_files_t *files)
     static const char *const variable[] = { "LD_LIBRARY_PATH", "WM_OPENVINO_SO",
                                             "WM_ONNXRUNTIME_SO", "WM_CUDA_SO" };
     char path[PATH_MAX];
-    const ssize_t n = readlink ("/proc/self/exe", path, sizeof path - 8);
-    path[n > 0 ? n : 0] = 0;
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr (path, '/');
-        if (slash)
-            *slash = 0;
+    if (wm_program_beside (path, "../lib")) {
+        wm_confine_files_read (files, path);
+        read_linked (files, path);
     }
-    strcat (path, "/lib");
-    wm_confine_files_read (files, path);
-    read_linked (files, path);
     for (size_t i = 0; i < sizeof variable / sizeof *variable; i++) {
         const char *value = getenv (variable[i]);
         char *save = NULL, *list = value ? strdup (value) : NULL;

@@ -419,8 +419,7 @@ static int worker_ended (wm_crew_t *self, wm_child_t *worker)
     const int code = wm_crew_code_of (worker);
     wm_crew_show_log (self, worker);
     /* a command line, a model or an engine that is refused here is refused for every worker */
-    if (WIFEXITED (worker->status) && (code == WM_EXIT_USAGE || code == WM_EXIT_INPUT ||
-                                       code == WM_EXIT_ENGINE || code == WM_EXIT_REFUSED)) {
+    if (WIFEXITED (worker->status) && (wm_exit_is_final (code) || code == WM_EXIT_ENGINE)) {
         if (!wm_child_has_logged (worker))
             wm_crew_report_end (self, worker, "other workers would fail identically");
         return code;

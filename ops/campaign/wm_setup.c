@@ -8,7 +8,6 @@
 #include "ops/campaign/wm_kept.h"
 #include "ops/campaign/wm_setup_private.h"
 #include "ops/campaign/wm_urls.h"
-#include "ops/process/wm_beside.h"
 #include "ops/process/wm_memory.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
@@ -17,6 +16,7 @@
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_program.h"
 #include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
 #include "schema/wm_pair.h"
@@ -82,7 +82,7 @@ const char *wm_setup_model_path (const char *given)
 {
     static char path[PATH_MAX];
     const bool is_ours = given && strcmp (given, WM_SETUP_OURS) == 0 && access (given, F_OK) != 0 &&
-                         !wm_beside_path (path, WM_BESIDE_DATA "/" WM_SETUP_OURS ".onnx", NULL);
+                         wm_program_beside (path, WM_PROGRAM_DATA "/" WM_SETUP_OURS ".onnx");
     return is_ours ? path : given;
 }
 

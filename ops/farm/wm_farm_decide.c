@@ -37,12 +37,6 @@ wm_farm_decision_t wm_farm_decide (const wm_farm_queue_t *queue, const wm_farm_c
     return it;
 }
 
-/* Codes that every other job would end with, too.  */
-static bool is_everybodys (int code)
-{
-    return code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_REFUSED;
-}
-
 /* Names come to stand in submit files and patterns of batch systems.  */
 static bool is_node_name (const char *node)
 {
@@ -79,7 +73,7 @@ bool wm_farm_failed (wm_farm_failures_t *self, const wm_farm_limits_t *limits, c
 {
     bool is_newly_bad = false;
     const unsigned *of_node =
-        is_everybodys (code) ? NULL : count_node (self, limits, node, &is_newly_bad);
+        wm_exit_is_final (code) ? NULL : count_node (self, limits, node, &is_newly_bad);
     if (!of_node || *of_node <= limits->node_max)
         self->in_a_row++;
     return is_newly_bad;

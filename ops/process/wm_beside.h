@@ -1,4 +1,4 @@
-/* wm_beside.h - the programs that lie in this one's folder, and files that lie beside it.
+/* wm_beside.h - the programs that lie in this one's folder.
 
    Thread: any.  */
 #ifndef WM_BESIDE_H
@@ -7,11 +7,6 @@
 #include "schema/base/wm_fault.h"
 
 #include <limits.h>
-
-#define WM_BESIDE_DATA "../share/wiremill" /* from this program's folder */
-
-/* Writes the path of a file, named from this program's folder. WM_EHOST: it has none.  */
-wm_fault_t wm_beside_path (char path[PATH_MAX], const char *name, wm_error_t *error);
 
 /* Writes the path of a program that lies beside this one. Returns WM_EHOST, with the reason, if it
    cannot be executed.  */

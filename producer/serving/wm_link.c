@@ -5,6 +5,7 @@
 #include "producer/serving/wm_link.h"
 #include "producer/serving/wm_respawn.h"
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_program.h"
 #include "schema/base/wm_table.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
@@ -99,7 +100,7 @@ static void start (wm_link_t *self)
 {
     char path[PATH_MAX], of[16], memory[32];
     int pair[2];
-    wm_respawn_beside (path, "wiremill-producer");
+    wm_program_beside (path, "wiremill-producer");
     snprintf (of, sizeof of, "%ld", (long) getpid ());
     const char *argv[] = {
         "wiremill-producer", "client", "--of", of,   "--give-up", "8760h", "--broker",

@@ -2,6 +2,7 @@
 #include "producer/serving/wm_respawn.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
+#include "schema/base/wm_program.h"
 
 #include <czmq.h>
 #include <errno.h>
@@ -45,15 +46,6 @@ struct wm_respawn_t {
     unsigned n_quick;           /* ends by itself in a row, each soon after its start */
     bool is_once, works, stops; /* stops: it was asked to end */
 };
-
-void wm_respawn_beside (char path[PATH_MAX], const char *name)
-{
-    const ssize_t n = readlink ("/proc/self/exe", path, PATH_MAX - 1);
-    path[n > 0 ? n : 0] = 0;
-    char *slash = strrchr (path, '/');
-    snprintf (slash ? slash + 1 : path, PATH_MAX - (size_t) (slash ? slash + 1 - path : 0), "%s",
-              name);
-}
 
 /* ---- what it writes -------------------------------------------------------------------------- */
 
@@ -114,7 +106,7 @@ static void hear (void *argument, uint32_t events)
 static bool is_final (int status)
 {
     const int code = WIFEXITED (status) ? WEXITSTATUS (status) : -1;
-    return code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_REFUSED || code == 127;
+    return wm_exit_is_final (code) || code == 127;
 }
 
 bool wm_respawn_lacks_engine (const wm_respawn_t *self)
@@ -203,7 +195,7 @@ static void start (wm_respawn_t *self)
 {
     char path[PATH_MAX];
     int pair[2];
-    wm_respawn_beside (path, self->word[0]);
+    wm_program_beside (path, self->word[0]);
     *self->line = 0;
     self->n_begun = 0;
     if (pipe2 (pair, O_CLOEXEC))

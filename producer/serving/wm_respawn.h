@@ -28,9 +28,6 @@ typedef void wm_respawn_ended_t (void *argument, const char *reason, bool is_ove
 /* A line of its standard error, without its time.  */
 typedef void wm_respawn_says_t (void *argument, const char *line);
 
-/* Names the program `name` beside this one.  */
-void wm_respawn_beside (char path[PATH_MAX], const char *name);
-
 /* Starts argv[0], a program beside this one; `what` names it for people; all words are copied.
    `ended` and `says` may be called until the service is destroyed, never before this returns.  */
 wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],

@@ -16,6 +16,11 @@ wm_fault_t wm_fault (wm_error_t *error, wm_fault_t fault, const char *format, ..
     return fault;
 }
 
+bool wm_exit_is_final (int code)
+{
+    return code == WM_EXIT_USAGE || code == WM_EXIT_INPUT || code == WM_EXIT_REFUSED;
+}
+
 int wm_exit_of (wm_fault_t fault)
 {
     switch (fault) {

@@ -6,6 +6,8 @@
 #ifndef WM_FAULT_H
 #define WM_FAULT_H
 
+#include <stdbool.h>
+
 typedef enum {
     WM_OK = 0,
     WM_EAGAIN = 1, /* no one's: try later (disk full, no memory for a batch, broker away) */
@@ -36,6 +38,10 @@ enum {
 
 /* Returns the exit code of a command that ended with this fault.  */
 int wm_exit_of (wm_fault_t fault);
+
+/* Whether a program that ended with this code would end so again, on any machine: its command line,
+   its input or its key was refused. WM_EXIT_ENGINE is so on this machine only.  */
+bool wm_exit_is_final (int code);
 
 /* Explains an exit code in a few words ("no broker answers"); NULL for one that no program of ours
    has.  */
