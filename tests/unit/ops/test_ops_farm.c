@@ -109,6 +109,8 @@ static void test_failures (void **state)
     (void) state;
     wm_farm_failures_t *self = calloc (1, sizeof *self);
     assert_non_null (self);
+    for (int code = 0; code < 130; code++)
+        assert_int_equal (wm_exit_is_final (code), code == 2 || code == 5 || code == 7);
     /* a refused key is every job's failure, and no node's */
     for (int i = 0; i < 3; i++) {
         assert_false (stops (self));

@@ -1,4 +1,4 @@
-/* test_schema_program.c - what starts this program again: itself, or the launcher of a bundle.  */
+/* test_schema_program.c - what starts this program again, and what lies beside it.  */
 #include "schema/base/wm_program.h"
 
 #include <setjmp.h>
@@ -44,8 +44,36 @@ static void itself_or_its_launcher (void **state)
     }
 }
 
+/* What lies beside the program: no path at all is better than a part of one.  */
+static void beside_it (void **state)
+{
+    (void) state;
+    static char deep[PATH_MAX];
+    const struct {
+        const char *exe, *name, *wanted;
+    } ways[] = { { "/usr/bin/wiremill", "wiremill-broker", "/usr/bin/wiremill-broker" },
+                 { "/wm/bin/ld-linux-x86-64.so.2", "../share/wiremill",
+                   "/wm/bin/../share/wiremill" },
+                 { "/wiremill", "x", "/x" },
+                 { "/usr/bin/wiremill", "", "/usr/bin/" },
+                 { "nowhere", "x", NULL },
+                 { NULL, "x", NULL },
+                 { deep, "x", deep },
+                 { deep, "xy", NULL } };
+    memset (deep, 'y', PATH_MAX - 1);
+    memcpy (deep + PATH_MAX - 3, "/x", sizeof "/x");
+    deep[0] = '/';
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char path[PATH_MAX];
+        exe = ways[i].exe;
+        assert_int_equal (wm_program_beside (path, ways[i].name), ways[i].wanted != NULL);
+        assert_string_equal (path, ways[i].wanted ? ways[i].wanted : "");
+    }
+}
+
 int main (void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test (itself_or_its_launcher) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test (itself_or_its_launcher),
+                                        cmocka_unit_test (beside_it) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
