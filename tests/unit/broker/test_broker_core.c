@@ -73,6 +73,9 @@ static void test_flow (void **state)
     assert_int_equal (s.batches_returned, 3);
     assert_int_equal (s.budget_used_bytes, 0);
     assert_string_equal (s.state, "finished");
+    wm_brief_t brief;
+    wm_core_brief (t->core, &brief);
+    assert_int_equal (brief.n_closed, 1);
 
     /* The output was touched: its new time is recorded, and nothing is counted twice.  */
     msg.key.batch = 0;
@@ -320,6 +323,42 @@ static void test_same_instance_comes_back (void **state)
     result_of (t, again, &task[0], 1);
     durable (t);
     assert_int_equal (look (t).n_late, 0);
+    harness_end (t);
+}
+
+/* A batch fails on one worker, and another vanishes with it: that is on two, until the second is
+   back and has it still. So it is not held at its third failure, all on workers that answer.  */
+static void test_who_comes_back_is_absolved (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), bad = worker (t, 2, 1), alive[] = { p, bad, 0 };
+    submit (t, p, claim (t, p), 0, 1);
+    answer_needs (t, p);
+    wm_msg_t task = must (t, bad, WM_MSG_TASK)->msg;
+    nack (t, bad, &task, WM_EBATCH);
+    uint32_t w = worker (t, 3, 1);
+    task = must (t, w, WM_MSG_TASK)->msg;
+    const batch_t *batch = wm_core_batch_find (t->core, &task.key);
+    const uint8_t flags = batch->flags;
+    wm_core_closed (t->core, w, t->now_ms);
+    pass (t, 3000, alive);
+    assert_int_equal (batch->flags & ~flags,
+                      BATCH_WORKERS | BATCH_SECOND | BATCH_VANISHED | BATCH_ALONE);
+    assert_int_equal (batch->n_lost, 1);
+    wm_hello_held_t held = { task.key, { 0 }, 10, 0 };
+    memcpy (held.digest, task.digest, 16);
+    w = hello (t, WM_ROLE_WORKER, 3, &held, sizeof held);
+    assert_int_equal (batch->flags, flags | BATCH_ALONE);
+    assert_int_equal (batch->n_lost, 0);
+    assert_int_equal (batch->failed_on, 0);
+    assert_int_equal (look (t).batches_running, 1);
+    credit (t, w, 1);
+    nack (t, w, &task, WM_EBATCH);
+    task = must (t, w, WM_MSG_TASK)->msg;
+    nack (t, w, &task, WM_EBATCH);
+    assert_int_equal (look (t).n_fail, 3);
+    assert_int_equal (look (t).batches_held, 0);
     harness_end (t);
 }
 
@@ -814,6 +853,22 @@ static void test_damaged_result (void **state)
     harness_end (t);
 }
 
+/* What cannot be read back is not known any more, or not a result.  */
+static void test_damage_of_what_is_no_result (void **state)
+{
+    (void) state;
+    harness_t *t = harness_new (64 * MIB);
+    const uint32_t p = producer (t, 1), w = worker (t, 2, 1);
+    submit (t, p, claim (t, p), 0, 1);
+    answer_needs (t, p);
+    const wm_key_t key = must (t, w, WM_MSG_TASK)->msg.key;
+    wm_core_damaged (t->core, key, 0, t->now_ms);
+    wm_core_damaged (t->core, (wm_key_t){ 1, 7, 0, 0 }, p, t->now_ms);
+    refused (t, p, WM_REASON_BUSY);
+    assert_int_equal (look (t).batches_running, 1);
+    harness_end (t);
+}
+
 /* A payload longer than its message may have is refused before anything reads it, of each kind.  */
 static void test_payloads_are_bounded (void **state)
 {
@@ -886,6 +941,7 @@ int main (void)
         cmocka_unit_test (test_result_of_nothing_known),
         cmocka_unit_test (test_lost_worker),
         cmocka_unit_test (test_same_instance_comes_back),
+        cmocka_unit_test (test_who_comes_back_is_absolved),
         cmocka_unit_test (test_takeover_of_a_live_session),
         cmocka_unit_test (test_silent_worker),
         cmocka_unit_test (test_slow_link),
@@ -902,6 +958,7 @@ int main (void)
         cmocka_unit_test (test_orphans_of_two_inputs),
         cmocka_unit_test (test_digest_conflict),
         cmocka_unit_test (test_damaged_result),
+        cmocka_unit_test (test_damage_of_what_is_no_result),
         cmocka_unit_test (test_damaged_result_of_a_done_event),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));

@@ -190,6 +190,9 @@ static void test_limit_of_all (void **state)
     uint32_t honest = holder (t, 3, kept, 2);
     is_kept_by_its_worker (t, honest, kept[0], 3);
     assert_non_null (strstr (t->log, "start the producers again"));
+    t->log[0] = 0;
+    is_kept_by_its_worker (t, honest, kept[0], 3); /* it is said once */
+    assert_string_equal (t->log, "");
     assert_null (take (t, honest, WM_MSG_REJECT));
     is_kept_by_its_worker (t, w, kept[0], 3); /* who does not hold it must come back later */
     refused (t, w, WM_REASON_BUSY);

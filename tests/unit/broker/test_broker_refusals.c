@@ -40,6 +40,9 @@ static void test_inputs (void **state)
     wm_summary_t s = look (t);
     assert_int_equal (s.inputs_held, 1);
     assert_string_equal (s.held[0].reason, "truncated");
+    wm_brief_t brief;
+    wm_core_brief (t->core, &brief);
+    assert_int_equal (brief.n_closed, 1);
     static const char *const bad[] = { "../a", ".a", "a/b", "", "a\nb" };
     for (size_t i = 0; i < 5; i++) {
         uint32_t r = producer (t, (uint8_t) (10 + i));

@@ -377,6 +377,25 @@ static void test_cut_off_is_no_failure (void **state)
     harness_end (t);
 }
 
+/* A copy would help, but neither is its payload here nor a producer that could send it again.  */
+static void test_no_copy_without_a_producer (void **state)
+{
+    (void) state;
+    pair_t pair = pair_new ();
+    harness_t *t = pair.t;
+    const uint32_t alive[] = { pair.slow, pair.idle, 0 };
+    credit (t, pair.idle, 2);
+    pass (t, 500, alive);
+    wm_core_batch_drop_payload (t->core, wm_core_batch_find (t->core, &pair.stuck.key));
+    wm_core_closed (t->core, pair.producer, t->now_ms);
+    const int n = count (t, pair.idle, WM_MSG_TASK);
+    pass (t, 5000, alive);
+    assert_int_equal (count (t, pair.idle, WM_MSG_TASK), n);
+    assert_int_equal (look (t).batches_asked, 0);
+    assert_int_equal (look (t).batches_running, 1);
+    harness_end (t);
+}
+
 /* ---- which copies help ----------------------------------------------------------------------- */
 
 /* Time passes without a tick.  */
@@ -452,6 +471,7 @@ int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_which_copies_help),
+        cmocka_unit_test (test_no_copy_without_a_producer),
         cmocka_unit_test (test_stopped_worker),
         cmocka_unit_test (test_slow_worker),
         cmocka_unit_test (test_no_copies_in_vain),
