@@ -120,6 +120,8 @@ static void test_third_decides (void **state)
     assert_non_null (strstr (s.named[0].why, "batch 1.0.0 of /data/a.h5"));
     assert_non_null (strstr (s.named[0].why, "beta:3 and gamma:4 agree"));
     assert_null (s.suspects);
+    for (uint32_t i = 0; i < s.n_logged; i++) /* all that it scored begins again: none is left */
+        assert_null (strstr (s.logged[i].text, "more inputs hold scores"));
     assert_int_equal (records (t, WM_RECORD_KICK), 1); /* its input begins again */
     durable (t);
     assert_int_equal (must (t, p, WM_MSG_INPUT_ACK)->msg.key.generation, input.generation + 1);
