@@ -149,9 +149,8 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
     wm_buffer_t response = { 0 };
     wm_ks_error_t error;
     item->is_pending = false;
-    if (answer->code)
+    if (answer->code) {
         wm_ks_fail (&error, answer->code, "%s", answer->text ? answer->text : "no reason is known");
-    if (answer->code || wm_infer_place (infer, answer, &error)) {
         fail_infer (item, &error);
         return;
     }

@@ -144,8 +144,7 @@ static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
     self->is_pending = false;
     if (answer->code)
         wm_ks_fail (&error, answer->code, "%s", answer->text ? answer->text : "no reason is known");
-    if (answer->code || wm_infer_place (infer, answer, &error) ||
-        wm_infer_page (&self->written, infer, answer, &error))
+    if (answer->code || wm_infer_page (&self->written, infer, answer, &error))
         wm_visit_fail (self, &error);
     else if (!wm_infer_write (&self->written, &left))
         send_written (self);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #define LABELS_BYTES_MAX ((size_t) 16 << 20)
+#define SINK_COST 256   /* of one in a large heap, whose memory is not near */
 #define SCORE_BYTES 352 /* DBL_MAX has 309 digits, a sign, a point and six more */
 
 /* ---- labels ---------------------------------------------------------------------------------- */
@@ -135,26 +136,6 @@ static void sink (size_t *heap, size_t n, size_t at, wm_type_t type, const uint8
     heap[at] = one;
 }
 
-/* Fills in the indices of the k highest of n values, in their order. k is at most n.  */
-static void rank (size_t *index, size_t k, wm_type_t type, const uint8_t *data, size_t n)
-{
-    for (size_t i = 0; i < k; i++)
-        index[i] = i;
-    for (size_t i = k / 2; i-- > 0;)
-        sink (index, k, i, type, data);
-    for (size_t i = k; k && i < n; i++)
-        if (is_before (type, data, i, index[0])) {
-            index[0] = i;
-            sink (index, k, 0, type, data);
-        }
-    for (size_t i = k; i-- > 1;) {
-        const size_t last = index[0];
-        index[0] = index[i];
-        index[i] = last;
-        sink (index, i, 0, type, data);
-    }
-}
-
 static size_t print_score (char text[SCORE_BYTES], wm_type_t type, const uint8_t *data, size_t i)
 {
     const value_t value = value_of (type, data, i);
@@ -184,28 +165,83 @@ size_t wm_classify_bytes (wm_type_t type, size_t n_list, size_t n_value, uint32_
     return n_list * (k < n_value ? k : n_value) * each;
 }
 
-void wm_classify (wm_tensor_t *tensor, bool by_row, uint32_t k, const wm_labels_t *labels)
+/* What is done of a list, one after another.  */
+enum { FILL, HEAP, SCAN, SORT, PRINT, PHASES };
+
+static size_t steps_of (int phase, size_t k, size_t n)
 {
-    const wm_type_t type = tensor->type;
-    const size_t n_list = by_row ? (size_t) tensor->dim[0] : 1, size = wm_type_bytes (type);
+    const size_t steps[PHASES] = { k, k / 2, k ? n - k : 0, k ? k - 1 : 0, k };
+    return steps[phase];
+}
+
+/* One step towards the k highest of n values in their order. Returns what it cost.  */
+static size_t step (wm_ranking_t *self, size_t k, wm_type_t type, const uint8_t *data,
+                    const wm_labels_t *labels)
+{
+    size_t *index = self->index;
+    const size_t at = self->at, last = k - 1 - at;
+    switch (self->phase) {
+    case FILL:
+        index[at] = at;
+        return sizeof *index;
+    case HEAP:
+        sink (index, k, k / 2 - 1 - at, type, data);
+        return SINK_COST;
+    case SCAN:
+        if (!is_before (type, data, k + at, index[0]))
+            return sizeof *index;
+        index[0] = k + at;
+        sink (index, k, 0, type, data);
+        return SINK_COST;
+    case SORT: {
+        const size_t first = index[0];
+        index[0] = index[last];
+        index[last] = first;
+        sink (index, last, 0, type, data);
+        return SINK_COST;
+    }
+    default:
+        put (&self->text, type, data, index[at], label_of (labels, index[at]));
+        return SCORE_BYTES;
+    }
+}
+
+bool wm_classify (wm_ranking_t *self, wm_tensor_t *tensor, bool by_row, uint32_t k,
+                  const wm_labels_t *labels, size_t *left)
+{
+    const size_t n_list = by_row ? (size_t) tensor->dim[0] : 1;
     size_t n = 1;
     for (uint32_t d = by_row; d < tensor->n_dim; d++)
         n *= (size_t) tensor->dim[d];
     const size_t n_class = k < n ? k : n;
-    size_t *index = zmalloc ((n_class + 1) * sizeof *index);
-    wm_buffer_t text = { 0 };
-    wm_buffer_room (&text, 1);
-    for (size_t list = 0; list < n_list; list++) {
-        const uint8_t *data = tensor->data + list * n * size;
-        rank (index, n_class, type, data, n);
-        for (size_t i = 0; i < n_class; i++)
-            put (&text, type, data, index[i], label_of (labels, index[i]));
+    if (!self->index) {
+        self->index = zmalloc ((n_class + 1) * sizeof *self->index);
+        wm_buffer_room (&self->text, 1);
     }
-    free (index);
+    for (; self->list < n_list; self->list++, self->phase = FILL) {
+        const uint8_t *data = tensor->data + self->list * n * wm_type_bytes (tensor->type);
+        for (; self->phase < PHASES; self->phase++, self->at = 0)
+            for (; self->at < steps_of (self->phase, n_class, n); self->at++) {
+                if (!*left)
+                    return true;
+                const size_t cost = step (self, n_class, tensor->type, data, labels);
+                *left -= cost < *left ? cost : *left;
+            }
+    }
     free ((void *) (uintptr_t) tensor->data);
     tensor->type = WM_TYPE_BYTES;
     tensor->n_dim = by_row + 1;
     tensor->dim[by_row] = (int64_t) n_class;
-    tensor->data = text.data;
-    tensor->bytes = text.bytes;
+    tensor->data = self->text.data;
+    tensor->bytes = self->text.bytes;
+    self->text = (wm_buffer_t){ 0 };
+    wm_ranking_clear (self);
+    return false;
+}
+
+void wm_ranking_clear (wm_ranking_t *self)
+{
+    free (self->index);
+    free (self->text.data);
+    *self = (wm_ranking_t){ .n_ranked = self->n_ranked };
 }

@@ -9,6 +9,7 @@
 #ifndef WM_CLASSIFY_H
 #define WM_CLASSIFY_H
 
+#include "producer/net/wm_proto.h"
 #include "producer/serving/wm_kserve.h"
 #include "schema/base/wm_fault.h"
 
@@ -31,8 +32,19 @@ bool wm_classify_has (wm_type_t type);
 size_t wm_classify_bytes (wm_type_t type, size_t n_list, size_t n_value, uint32_t k,
                           const wm_labels_t *labels);
 
+/* A ranking that may take long, between two slices of it. Zeroed at first.  */
+typedef struct {
+    size_t *index, list, at;
+    int phase;
+    wm_buffer_t text;
+    uint32_t n_ranked; /* tensors, for the caller */
+} wm_ranking_t;
+void wm_ranking_clear (wm_ranking_t *self);
+
 /* Puts the ranking in the place of a tensor whose data is allocated, and of a type that can be
-   ranked. by_row: of each row, the tensor's first dimension.  */
-void wm_classify (wm_tensor_t *tensor, bool by_row, uint32_t k, const wm_labels_t *labels);
+   ranked. by_row: of each row, the tensor's first dimension. Takes from *left what it has worked
+   (wm_slice.h). True: there is more, and the tensor is as it was.  */
+bool wm_classify (wm_ranking_t *self, wm_tensor_t *tensor, bool by_row, uint32_t k,
+                  const wm_labels_t *labels, size_t *left);
 
 #endif

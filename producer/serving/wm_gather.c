@@ -1,6 +1,7 @@
 /* wm_gather.c - see wm_gather.h.  */
 #include "producer/serving/wm_gather.h"
 #include "producer/net/wm_heap.h"
+#include "producer/net/wm_slice.h"
 #include "schema/base/wm_table.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_exact.h"
@@ -40,6 +41,11 @@ typedef struct job_t {
     size_t n_value;         /* of one of its rows */
     wm_ks_error_t *failure; /* of a row that the model does not take; NULL: none */
     int64_t came_us, sent_us;
+    wm_tensor_t *output; /* of the answer, while it is made; NULL: its scores are not all there */
+    wm_ranking_t ranking;
+    wm_placed_t placed;
+    wm_slice_t slice;
+    struct job_t *prev, *next; /* among those that are answered in slices */
 } job_t;
 
 /* Rows of one request in a batch.  */
@@ -69,6 +75,7 @@ struct wm_gather_t {
     uint32_t n_job, n_batch;
     batch_t *batches; /* under way */
     size_t bytes;     /* of them */
+    job_t *sliced;    /* scored, and answered in slices */
     uint64_t turn;    /* of what was sent last */
     wm_table_t clients;
     wm_timer_t *timer; /* to look at the queue */
@@ -143,9 +150,26 @@ static void count_jobs (wm_gather_t *self, int more)
         self->how.turns (self->how.argument);
 }
 
+/* Its answer was sent, or nobody wants it any more.  */
+static void end_answer (job_t *job)
+{
+    wm_gather_t *self = job->gather;
+    if (job->slice.argument) {
+        *(job->prev ? &job->prev->next : &self->sliced) = job->next;
+        if (job->next)
+            job->next->prev = job->prev;
+    }
+    wm_slice_end (&job->slice);
+    wm_ranking_clear (&job->ranking);
+    if (job->output)
+        wm_signature_clear (&job->plan, job->output);
+    free (job->output);
+}
+
 static void job_free (job_t *job)
 {
     count_jobs (job->gather, -1);
+    end_answer (job);
     free_scores (job);
     free (job->failure);
     free (job);
@@ -204,26 +228,21 @@ static wm_ks_code_t check_held (const job_t *job, wm_ks_error_t *error)
                                                   : "an output of integers has no NaN for them");
 }
 
-/* Puts classes in the place of scores that are wanted so. How many a ragged row has shows here.  */
-static wm_ks_code_t put_classes (const job_t *job, wm_ks_request_t *request,
-                                 wm_tensor_t output[WM_SIGNATURE_PORTS_MAX], wm_ks_error_t *error)
+/* Has room for classes in the place of scores. How many a ragged row has shows here.  */
+static wm_ks_code_t keep_classes (const job_t *job, wm_ks_error_t *error)
 {
     const wm_signature_t *signature = job->gather->how.signature;
-    const size_t bytes = wm_signature_class_bytes (signature, &job->plan, output);
-    if (bytes && signature->is_ragged && !wm_transport_keep (request, job->kept + bytes)) {
-        wm_signature_clear (&job->plan, output);
+    const size_t bytes = wm_signature_class_bytes (signature, &job->plan, job->output);
+    if (bytes && signature->is_ragged && !wm_transport_keep (job->request, job->kept + bytes))
         return wm_ks_fail (error, WM_KS_EXHAUSTED,
                            "the classes that are asked of model '%.100s' may have %zu bytes, which "
                            "is larger than this server's limit (--max-message): ask for fewer",
                            job->gather->how.model, bytes);
-    }
-    wm_signature_classify (signature, &job->plan, output);
     return WM_KS_OK;
 }
 
 /* Makes the answer's tensors of the job's scores.  */
-static wm_ks_code_t job_output (const job_t *job, wm_ks_request_t *request,
-                                wm_tensor_t output[WM_SIGNATURE_PORTS_MAX], wm_ks_error_t *error)
+static wm_ks_code_t job_output (job_t *job, wm_ks_error_t *error)
 {
     const wm_signature_t *signature = job->gather->how.signature;
     const char *model = job->gather->how.model;
@@ -232,37 +251,31 @@ static wm_ks_code_t job_output (const job_t *job, wm_ks_request_t *request,
         return error->code;
     }
     wm_ks_code_t code = check_held (job, error);
+    job->output = zmalloc (WM_SIGNATURE_PORTS_MAX * sizeof *job->output);
     if (!code && signature->is_ragged)
-        code = wm_signature_ragged_answer (signature, &job->plan, model, job->rows, output, error);
+        code = wm_signature_ragged_answer (signature, &job->plan, model, job->rows, job->output,
+                                           error);
     else if (!code && !(code = wm_signature_sure (signature, &job->plan, model, job->score, error)))
-        wm_signature_answer (signature, &job->plan, job->score, output);
-    return code ? code : put_classes (job, request, output, error);
+        wm_signature_answer (signature, &job->plan, job->score, job->output);
+    return code ? code : keep_classes (job, error);
 }
 
-/* Answers a request, which ends it. code OK: its rows are all scored.  */
-static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
+/* Replies, which ends the request. code OK: its outputs are made.  */
+static void job_reply (job_t *job, wm_ks_code_t code, const char *text)
 {
     wm_gather_t *self = job->gather;
     wm_ks_request_t *request = job->request;
     const int64_t now_us = wm_loop_now_us (self->loop);
-    wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
-    wm_ks_answer_t answer = { .code = code,
-                              .text = text,
-                              .model = self->how.model,
-                              .version = self->how.version,
-                              .n_held = job->n_held };
-    wm_ks_error_t unsure;
-    if (job->client)
-        leave_queue (job);
+    const wm_ks_answer_t answer = { .code = code,
+                                    .text = text,
+                                    .model = self->how.model,
+                                    .version = self->how.version,
+                                    .output = code ? NULL : job->output,
+                                    .n_output = code ? 0 : job->plan.n_output,
+                                    .n_held = job->n_held };
     job->request = NULL;
     request->backend = NULL;
-    if (code == WM_KS_OK && (code = job_output (job, request, output, &unsure))) {
-        answer.code = code;
-        answer.text = unsure.text;
-    }
     if (code == WM_KS_OK) {
-        answer.output = output;
-        answer.n_output = job->plan.n_output;
         self->counts.n_success++;
         self->counts.n_row += job->plan.n_row;
         self->counts.n_held += job->n_held;
@@ -275,11 +288,60 @@ static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
         self->counts.fail_us += (uint64_t) (now_us - job->came_us);
     }
     wm_transport_reply (request, &answer);
-    if (code == WM_KS_OK)
-        wm_signature_clear (&job->plan, output);
     free_scores (job);
     if (!job->n_part)
         job_free (job);
+}
+
+/* Puts classes where they are wanted, and outputs into shared memory, then replies. True: there is
+   more to do.  */
+static bool finish (void *argument, size_t *left)
+{
+    job_t *job = argument;
+    wm_ks_error_t error;
+    if (wm_signature_classify (job->gather->how.signature, &job->plan, job->output, &job->ranking,
+                               left) ||
+        wm_transport_place (job->request, job->output, job->plan.n_output, &job->placed, left,
+                            &error))
+        return true;
+    job_reply (job, error.code, error.code ? error.text : NULL);
+    return false;
+}
+
+static void pump_soon (wm_gather_t *self);
+
+static bool finish_slice (void *argument, size_t *left)
+{
+    job_t *job = argument;
+    wm_gather_t *self = job->gather;
+    const bool has_more = finish (job, left);
+    if (!has_more)
+        pump_soon (self);
+    return has_more;
+}
+
+/* Answers a request. code OK: its rows are all scored. What takes long waits for its slices.  */
+static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
+{
+    wm_gather_t *self = job->gather;
+    wm_ks_error_t error;
+    size_t left = WM_SLICE_BYTES;
+    if (job->client)
+        leave_queue (job);
+    if (code == WM_KS_OK && (code = job_output (job, &error)))
+        text = error.text;
+    if (code) {
+        job_reply (job, code, text);
+        return;
+    }
+    free_scores (job);
+    if (!finish (job, &left))
+        return;
+    job->next = self->sliced;
+    if (job->next)
+        job->next->prev = job;
+    self->sliced = job;
+    wm_slice_begin (wm_transport_slices (job->request), &job->slice, finish_slice, job);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -727,7 +789,7 @@ static wm_ks_request_t *any_request (const wm_gather_t *self)
         for (uint32_t p = 0; p < batch->n_part; p++)
             if (batch->part[p].job->request)
                 return batch->part[p].job->request;
-    return first_of (self) ? first_of (self)->request : NULL;
+    return self->sliced ? self->sliced->request : first_of (self) ? first_of (self)->request : NULL;
 }
 
 void wm_gather_leave (wm_gather_t *self, wm_gather_left_t *left, void *argument)
@@ -768,6 +830,8 @@ void wm_gather_destroy (wm_gather_t **self_p, wm_gather_left_t *left, void *argu
         }
         batch_free (self, batch);
     }
+    while (self->sliced)
+        job_leave (self->sliced, left, argument);
     while (first_of (self))
         job_leave (first_of (self), left, argument);
     free (self->waiting.item);

@@ -158,6 +158,18 @@ bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
     return true;
 }
 
+bool wm_transport_place (wm_ks_request_t *request, const wm_tensor_t *output, uint32_t n_output,
+                         wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
+{
+    return wm_infer_place (request->transport, output, n_output, placed, left, error);
+}
+
+wm_slices_t *wm_transport_slices (const wm_ks_request_t *request)
+{
+    const wm_infer_t *infer = request->transport;
+    return infer->front->slices;
+}
+
 bool wm_transport_has_room (const wm_ks_request_t *request)
 {
     const wm_infer_t *infer = request->transport;

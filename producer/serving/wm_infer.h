@@ -91,9 +91,9 @@ const wm_shared_part_t *wm_infer_shared_out (const wm_infer_t *self, uint32_t ou
 /* Copies an input until *bytes are copied, as wm_infer_t.read does.  */
 bool wm_infer_copy (wm_infer_t *self, const wm_shared_part_t *part, uint8_t *to, size_t *bytes,
                     wm_ks_error_t *error);
-/* Copies the outputs of an answer to where they are to be. Before it is encoded.  */
-wm_ks_code_t wm_infer_place (const wm_infer_t *self, const wm_ks_answer_t *answer,
-                             wm_ks_error_t *error);
+/* Copies the outputs of an answer to where they are to be (wm_transport_place).  */
+bool wm_infer_place (const wm_infer_t *self, const wm_tensor_t *output, uint32_t n_output,
+                     wm_placed_t *placed, size_t *left, wm_ks_error_t *error);
 /* Gives all parts back.  */
 void wm_infer_unshare (wm_infer_t *self);
 

@@ -89,22 +89,30 @@ bool wm_infer_copy (wm_infer_t *self, const wm_shared_part_t *part, uint8_t *to,
     return false;
 }
 
-wm_ks_code_t wm_infer_place (const wm_infer_t *self, const wm_ks_answer_t *answer,
-                             wm_ks_error_t *error)
+bool wm_infer_place (const wm_infer_t *self, const wm_tensor_t *output, uint32_t n_output,
+                     wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
 {
-    wm_ks_code_t code = WM_KS_OK;
-    for (uint32_t i = 0; !code && i < answer->n_output; i++) {
-        const wm_shared_part_t *part = wm_infer_shared_out (self, i);
-        const wm_tensor_t *output = &answer->output[i];
-        if (part && output->bytes > part->bytes)
-            code = wm_ks_fail (error, WM_KS_INVALID,
-                               "shared memory size specified with the request for output '%.100s' "
-                               "(%zu bytes) should be at least %zu bytes to hold the results",
-                               output->name, part->bytes, output->bytes);
-        else if (part)
-            code = wm_shared_write (part, 0, output->data, output->bytes, error);
+    error->code = WM_KS_OK;
+    for (; placed->n_output < n_output; placed->n_output++, placed->bytes = 0) {
+        const wm_shared_part_t *part = wm_infer_shared_out (self, placed->n_output);
+        const wm_tensor_t *from = &output[placed->n_output];
+        if (part && from->bytes > part->bytes)
+            wm_ks_fail (error, WM_KS_INVALID,
+                        "shared memory size specified with the request for output '%.100s' (%zu "
+                        "bytes) should be at least %zu bytes to hold the results",
+                        from->name, part->bytes, from->bytes);
+        const size_t more = part && !error->code ? from->bytes - placed->bytes : 0,
+                     n = more < *left ? more : *left;
+        if (n)
+            wm_shared_write (part, placed->bytes, from->data + placed->bytes, n, error);
+        if (error->code)
+            return false;
+        placed->bytes += n;
+        *left -= n;
+        if (n < more)
+            return true;
     }
-    return code;
+    return false;
 }
 
 static void drop_all (wm_shared_part_t *part)

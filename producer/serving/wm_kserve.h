@@ -163,6 +163,17 @@ void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
 /* Counts what the models keep for a request that is not answered, `bytes` in all, as memory of the
    request. False, and nothing is counted: it is more than an answer may have.  */
 bool wm_transport_keep (wm_ks_request_t *request, size_t bytes);
+/* Copies outputs of its answer to the shared memory where the client wants them, a slice at a time:
+   takes what it copied from *left. True: there is more. False: they are there, or error->code is
+   not OK. Before the reply. *placed: zeroed at first.  */
+typedef struct {
+    uint32_t n_output; /* that are there; of the next one: */
+    size_t bytes;
+} wm_placed_t;
+bool wm_transport_place (wm_ks_request_t *request, const wm_tensor_t *output, uint32_t n_output,
+                         wm_placed_t *placed, size_t *left, wm_ks_error_t *error);
+/* Returns the queue in which long work on an answer waits for its next slice.  */
+struct wm_slices_t *wm_transport_slices (const wm_ks_request_t *request);
 /* Returns whether requests and answers together hold no more than they may.  */
 bool wm_transport_has_room (const wm_ks_request_t *request);
 

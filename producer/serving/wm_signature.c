@@ -529,13 +529,16 @@ size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_plan_t *pl
     return bytes;
 }
 
-void wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
-                            wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])
+bool wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
+                            wm_tensor_t output[WM_SIGNATURE_PORTS_MAX], wm_ranking_t *ranking,
+                            size_t *left)
 {
-    for (uint32_t o = 0; o < plan->n_output; o++)
-        if (plan->n_class[o])
-            wm_classify (&output[o], !self->is_whole && !self->has_all_dims, plan->n_class[o],
-                         self->output[plan->output[o]].labels);
+    for (uint32_t o; (o = ranking->n_ranked) < plan->n_output; ranking->n_ranked++)
+        if (plan->n_class[o] &&
+            wm_classify (ranking, &output[o], !self->is_whole && !self->has_all_dims,
+                         plan->n_class[o], self->output[plan->output[o]].labels, left))
+            return true;
+    return false;
 }
 
 void wm_signature_clear (const wm_plan_t *plan, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])

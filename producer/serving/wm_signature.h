@@ -114,9 +114,11 @@ wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_pl
 size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_plan_t *plan,
                                  const wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
 
-/* Puts classes in the place of scores, of answers' outputs that are wanted so.  */
-void wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
-                            wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
+/* Puts classes in the place of scores, of answers' outputs that are wanted so, a slice at a time as
+   wm_classify.  */
+bool wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
+                            wm_tensor_t output[WM_SIGNATURE_PORTS_MAX], wm_ranking_t *ranking,
+                            size_t *left);
 
 void wm_signature_clear (const wm_plan_t *plan, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
 

@@ -92,8 +92,8 @@ static wm_ks_code_t read_rows (const wm_signature_t *self, const wm_plan_t *plan
         const char *broken = wm_ragged_read (row[r], (size_t) row[r][0], &n, one);
         for (uint32_t p = 0; p < self->n_output && !broken; p++) {
             const wm_signature_port_t *port = &self->output[p];
-            bool fits = n == self->n_output && one[p].n_dim == port->n_model &&
-                        one[p].type == port->exact;
+            bool fits =
+                n == self->n_output && one[p].n_dim == port->n_model && one[p].type == port->exact;
             for (uint32_t d = 0; d < port->n_model && fits; d++)
                 fits = port->model[d] < 0 || port->model[d] == one[p].dim[d];
             broken = fits ? NULL : "its shapes are not those of the model, or of its config.pbtxt";
@@ -160,7 +160,9 @@ wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_pl
     for (; n < plan->n_output && !code; n++)
         code = join (self, plan, model, plan->output[n], row, tensor, &output[n], error);
     free (tensor);
-    while (code && n-- > 0)
+    while (code && n-- > 0) {
         free ((void *) (uintptr_t) output[n].data);
+        output[n].data = NULL;
+    }
     return code;
 }

@@ -26,6 +26,18 @@ static wm_tensor_t tensor_of (wm_type_t type, uint32_t n_dim, int64_t rows, int6
     return tensor;
 }
 
+static uint32_t n_slice;
+
+/* In slices of little work.  */
+static void classify (wm_tensor_t *tensor, bool by_row, uint32_t k, const wm_labels_t *by)
+{
+    wm_ranking_t ranking = { 0 };
+    n_slice = 1;
+    for (size_t left = 100; wm_classify (&ranking, tensor, by_row, k, by, &left); left = 100)
+        n_slice++;
+    assert_null (ranking.index);
+}
+
 /* Its ranking as one text, with a blank behind each class. Frees it.  */
 static const char *ranked (wm_tensor_t tensor, bool by_row, uint32_t k)
 {
@@ -35,7 +47,7 @@ static const char *ranked (wm_tensor_t tensor, bool by_row, uint32_t k)
     const size_t most =
         wm_classify_bytes (tensor.type, lists, lists ? n_all / lists : 0, k, labels);
     size_t n = 0;
-    wm_classify (&tensor, by_row, k, labels);
+    classify (&tensor, by_row, k, labels);
     assert_int_equal (tensor.type, WM_TYPE_BYTES);
     assert_true (tensor.bytes <= most);
     for (size_t at = 0; at < tensor.bytes;) {
@@ -139,18 +151,19 @@ static void test_rows (void **state)
     const int32_t value[] = { 1, 3, 2, 30, 10, 20 };
     wm_tensor_t tensor = tensor_of (WM_TYPE_INT32, 2, 2, 3, value);
     assert_string_equal (ranked (tensor, true, 2), "3:1 2:2 30:0 20:2 ");
+    assert_true (n_slice > 4); /* a text takes more than a slice */
     tensor = tensor_of (WM_TYPE_INT32, 2, 2, 3, value);
     assert_string_equal (ranked (tensor, false, 2), "30:3 20:5 ");
     tensor = tensor_of (WM_TYPE_INT32, 2, 2, 3, value);
-    wm_classify (&tensor, true, 9, NULL);
+    classify (&tensor, true, 9, NULL);
     assert_true (tensor.n_dim == 2 && tensor.dim[0] == 2 && tensor.dim[1] == 3);
     free ((void *) (uintptr_t) tensor.data);
     tensor = tensor_of (WM_TYPE_INT32, 2, 2, 3, value);
-    wm_classify (&tensor, false, 4, NULL);
+    classify (&tensor, false, 4, NULL);
     assert_true (tensor.n_dim == 1 && tensor.dim[0] == 4);
     free ((void *) (uintptr_t) tensor.data);
     tensor = tensor_of (WM_TYPE_INT32, 2, 0, 3, NULL);
-    wm_classify (&tensor, true, 2, NULL);
+    classify (&tensor, true, 2, NULL);
     assert_true (tensor.n_dim == 2 && tensor.dim[0] == 0 && tensor.dim[1] == 2 && !tensor.bytes);
     free ((void *) (uintptr_t) tensor.data);
     tensor = tensor_of (WM_TYPE_INT32, 1, 2, 0, value); /* rows of one value without dimensions */

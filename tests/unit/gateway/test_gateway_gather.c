@@ -1,6 +1,7 @@
 /* test_gateway_gather.c - rows of requests into batches and back: which request goes first, what is
    split, held, tried again, cancelled. The link and the transport are played here.  */
 #include "producer/serving/wm_gather.h"
+#include "producer/net/wm_slice.h"
 
 #include <czmq.h>
 #include <math.h>
@@ -17,6 +18,7 @@ enum { N_VALUE = 4, N_SCORE = 3, ROW_BYTES = 3 * sizeof (float) };
 
 static wm_signature_t signature;
 static wm_loop_t *loop;
+static wm_slices_t *slices;
 static wm_gather_t *gather;
 static wm_link_batch_t *sent[512]; /* and not answered */
 static uint32_t n_sent;
@@ -125,6 +127,27 @@ bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
         return false;
     ask->kept = bytes;
     return true;
+}
+
+/* Its answer takes so many slices.  */
+#define SLOW_SLICES 50
+static wm_ks_request_t *slow;
+
+bool wm_transport_place (wm_ks_request_t *request, const wm_tensor_t *output, uint32_t n_output,
+                         wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
+{
+    assert_true (n_output > 0 && output[0].data);
+    error->code = WM_KS_OK;
+    if (request != slow || placed->bytes++ >= SLOW_SLICES)
+        return false;
+    *left = 0;
+    return true;
+}
+
+wm_slices_t *wm_transport_slices (const wm_ks_request_t *request)
+{
+    (void) request;
+    return slices;
 }
 
 bool wm_transport_has_room (const wm_ks_request_t *request)
@@ -241,6 +264,7 @@ static void begin (size_t in_flight_bytes)
                                   .turns = on_turn,
                                   .argument = &n_empty };
     loop = wm_loop_new ();
+    slices = wm_slices_new (loop);
     gather = wm_gather_new (loop, NULL, &how);
     kept_max = 1 << 20;
     n_sent = n_answered = n_turn = 0;
@@ -264,6 +288,7 @@ static void end (void)
     n_left = 0;
     wm_gather_destroy (&gather, on_left, &n_left);
     wm_loop_destroy (&loop);
+    wm_slices_destroy (&slices);
 }
 
 /* ---- tests ----------------------------------------------------------------------------------- */
@@ -295,6 +320,50 @@ static void test_gathered (void **state)
     assert_int_equal (wm_gather_counts (gather)->n_row, 30);
     assert_int_equal (wm_gather_counts (gather)->n_batch, 2);
     end ();
+}
+
+/* An answer that takes long is made while others are answered, and may be cancelled, left or
+   forgotten meanwhile.  */
+static void test_slow_answer (void **state)
+{
+    (void) state;
+    enum { ANSWERED, CANCELLED, LEFT, DESTROYED, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        begin (1 << 20);
+        ask_t *ask = ask_new (3, 1, 0), *other = ask_new (2, 1, 0);
+        slow = &ask->request;
+        n_empty = n_left = 0;
+        wm_gather_add (gather, &ask->request);
+        spin (0);
+        answer (0, NAN);
+        assert_false (ask->is_answered);
+        assert_true (wm_gather_is_asked (gather));
+        wm_gather_add (gather, &other->request);
+        spin (0);
+        answer (0, NAN);
+        assert_true (other->is_answered && !ask->is_answered);
+        assert_int_equal (n_empty, 0);
+        for (int i = 0; way == ANSWERED && i < 60000 && wm_gather_n_request (gather); i++)
+            spin (1000);
+        if (way == ANSWERED)
+            assert_true (ask->is_answered);
+        if (way == CANCELLED)
+            wm_gather_cancel (&ask->request);
+        if (way == LEFT)
+            wm_gather_leave (gather, on_left, &n_left);
+        if (way != DESTROYED) {
+            assert_int_equal (wm_gather_n_request (gather), 0);
+            spin (0);
+            assert_true (n_empty > 0);
+        }
+        assert_int_equal (ask->is_answered, way == ANSWERED);
+        const uint32_t was_left = n_left;
+        end ();
+        assert_int_equal (was_left, way == LEFT);
+        assert_int_equal (n_left, way == DESTROYED);
+        ask_free (ask), ask_free (other);
+    }
+    slow = NULL;
 }
 
 /* A large request is split, within what may be under way, and joined again in any order.  */
@@ -888,6 +957,7 @@ int main (void)
         cmocka_unit_test (test_delay),        cmocka_unit_test (test_model_nan),
         cmocka_unit_test (test_turns),        cmocka_unit_test (test_cancel_shared),
         cmocka_unit_test (test_counts),
+        cmocka_unit_test (test_slow_answer),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* test_gateway_ragged.c - requests of a model with free dimensions: their rows, what is refused,
    and answers of rows of scores, held ones and damaged ones.  */
 #include "producer/serving/wm_gather.h"
+#include "producer/net/wm_slice.h"
 #include "producer/serving/wm_signature.h"
 #include "schema/wm_batch.h"
 
@@ -19,6 +20,7 @@
    sum (N, any): x in pairs, and n (N): how many, in INT32.  */
 static wm_signature_t signature;
 static wm_loop_t *loop;
+static wm_slices_t *slices;
 static wm_gather_t *gather;
 static wm_link_batch_t *sent[16]; /* and not answered */
 static uint32_t n_sent;
@@ -93,6 +95,20 @@ bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
         return false;
     self->kept = bytes;
     return true;
+}
+
+bool wm_transport_place (wm_ks_request_t *request, const wm_tensor_t *output, uint32_t n_output,
+                         wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
+{
+    (void) request, (void) output, (void) n_output, (void) placed, (void) left;
+    error->code = WM_KS_OK;
+    return false;
+}
+
+wm_slices_t *wm_transport_slices (const wm_ks_request_t *request)
+{
+    (void) request;
+    return slices;
 }
 
 bool wm_transport_has_room (const wm_ks_request_t *request)
@@ -190,6 +206,7 @@ static int begin (void **state)
                                   .default_priority = 100,
                                   .is_strict = is_strict };
     loop = wm_loop_new ();
+    slices = wm_slices_new (loop);
     gather = wm_gather_new (loop, NULL, &how);
     n_sent = 0;
     kept_max = 1 << 20;
@@ -203,6 +220,7 @@ static int end (void **state)
     assert_int_equal (wm_gather_n_request (gather), 0);
     wm_gather_destroy (&gather, NULL, NULL);
     wm_loop_destroy (&loop);
+    wm_slices_destroy (&slices);
     return 0;
 }
 

@@ -207,15 +207,22 @@ static void test_request (void **state)
         { "y", WM_TYPE_UINT8, 1, { 2 }, (const uint8_t *) "no", 2 },
         { "z", WM_TYPE_UINT8, 1, { 8 }, (const uint8_t *) "abcdefgh", 8 }
     };
-    wm_ks_answer_t answer = { .model = "m", .version = "1", .output = output, .n_output = 2 };
     uint8_t got[10];
-    assert_int_equal (wm_infer_place (&infer, &answer, &error), WM_KS_OK);
+    n_slice = 1;
+    wm_placed_t placed = { 0 };
+    for (size_t left = 3; wm_infer_place (&infer, output, 2, &placed, &left, &error);
+         left = 3, n_slice++)
+        assert_int_equal (left, 0);
+    assert_int_equal (n_slice, 3);
+    assert_int_equal (error.code, WM_KS_OK);
     assert_int_equal (pread (file, got, 10, 7), 10);
     assert_memory_equal (got, "\7abcdefgh\20", 10);
     wm_tensor_t longer[2] = { output[0], output[1] };
     longer[1].bytes = 9;
-    answer.output = longer;
-    assert_int_equal (wm_infer_place (&infer, &answer, &error), WM_KS_INVALID);
+    size_t left = SIZE_MAX;
+    placed = (wm_placed_t){ 0 };
+    assert_false (wm_infer_place (&infer, longer, 2, &placed, &left, &error));
+    assert_int_equal (error.code, WM_KS_INVALID);
     assert_non_null (strstr (error.text, "should be at least 9 bytes"));
     wm_infer_free (&infer);
 
