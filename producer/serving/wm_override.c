@@ -9,6 +9,7 @@
 
 #include <ctype.h>
 #include <czmq.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,32 +89,38 @@ static wm_ks_code_t finish (wm_override_t *self, wm_ks_code_t code, wm_ks_error_
 
 /* ---- base64 ---------------------------------------------------------------------------------- */
 
-static int value_of (uint8_t c)
+/* Replaces the escapes that a text of JSON may have for a digit. Returns the bytes it has then. A
+   backslash that stays is no base64.  */
+static size_t unescape (uint8_t *text, size_t n)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *at = c ? strchr (digits, c) : NULL;
-    return at ? (int) (at - digits) : -1;
+    size_t n_out = 0;
+    for (size_t i = 0; i < n; i++) {
+        char code[5] = "";
+        text[n_out++] = text[i];
+        if (text[i] != '\\' || i + 1 == n)
+            continue;
+        if (text[i + 1] == 'u' && n - i >= 6)
+            memcpy (code, text + i + 2, 4);
+        if (text[i + 1] == '/')
+            text[n_out - 1] = text[++i];
+        else if (strspn (code, "0123456789abcdefABCDEF") == 4 && strtoul (code, NULL, 16) < 128)
+            text[n_out - 1] = (uint8_t) strtoul (code, NULL, 16), i += 5;
+    }
+    return n_out;
 }
 
 /* Decodes a text of JSON in place; returns the bytes it has then. SIZE_MAX: it is no base64.  */
 static size_t decode (uint8_t *text, size_t n)
 {
-    size_t n_out = 0, n_digit = 0, n_pad = 0;
-    uint32_t bits = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (text[i] == '\\' && i + 1 < n && text[i + 1] == '/')
-            i++;
-        const int value = value_of (text[i]);
-        n_pad += text[i] == '=';
-        if (value < 0 ? text[i] != '=' : n_pad)
-            return SIZE_MAX;
-        if (n_pad)
-            continue;
-        bits = bits << 6 | (uint32_t) value;
-        if (++n_digit % 4 != 1)
-            text[n_out++] = (uint8_t) (bits >> (6 - 2 * ((n_digit + 3) % 4)));
-    }
-    return n_pad <= 2 && (n_digit + n_pad) % 4 == 0 ? n_out : SIZE_MAX;
+    const char *from = (const char *) text, *end;
+    size_t n_out;
+    if (memchr (text, '\\', n))
+        n = unescape (text, n);
+    return sodium_base642bin (text, n, from, n, NULL, &n_out, &end,
+                              sodium_base64_VARIANT_ORIGINAL) ||
+                   end != from + n
+               ? SIZE_MAX
+               : n_out;
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */

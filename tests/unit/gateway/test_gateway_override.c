@@ -78,6 +78,14 @@ static void test_base64 (void **state)
         assert_memory_equal (given.file[0].data, want, n);
         wm_override_clear (&given);
     }
+    wm_ks_error_t error; /* as writers of JSON escape it */
+    assert_int_equal (
+        read_json ("{'parameters':{'config':'{}','file:1/x':'\\u0041A\\u002F\\/AA\\u0045\\u003d'}}",
+                   &error),
+        WM_KS_OK);
+    assert_true (given.file[0].bytes == 5 &&
+                 memcmp (given.file[0].data, "\x00\x0f\xff\x00\x01", 5) == 0);
+    wm_override_clear (&given);
 }
 
 static void test_refused (void **state)
@@ -96,6 +104,8 @@ static void test_refused (void **state)
         { "{'parameters': {'config': '{}', 'file:1/x': 'AA=A='}}", "no base64" },
         { "{'parameters': {'config': '{}', 'file:1/x': 'AA==AA'}}", "no base64" },
         { "{'parameters': {'config': '{}', 'file:1/x': 'A\\nAA'}}", "no base64" },
+        { "{'parameters': {'config': '{}', 'file:1/x': 'AAA\\\\'}}", "no base64" },
+        { "{'parameters': {'config': '{}', 'file:1/x': 'AAA\\u0141'}}", "no base64" },
         { "{'parameters': {'config': '{}', 'file:1/x': true, 'file:1/y': 'AAAA'}}", "no base64" },
         { "{'parameters': {'config': '{}', '\\u0066ile:1/x': 'AAAA'}}", "no base64" },
         { "{'parameters': {'config': '{}', 'file:1/x': 'AAAA', 'file:1\\/x': 'AAAA'}}",
