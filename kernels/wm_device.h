@@ -231,9 +231,10 @@ double wm_device_limit (const wm_model_t *model, const char *signature);
    equal infinities; infinity of others, and where one of the two is not a number.  */
 double wm_device_off (double score, double right);
 
-/* The largest error of a row of n scores, all outputs of the model, each compared as the value of
-   its type that it is, in units of `unit`. What should be no number is passed over; infinity: a
-   ragged row has another head. *where: the first float32 of the value; as it was if none is off.  */
+/* Returns the largest error of a row of n scores, all outputs of the model, each compared as the
+   value of its type that it is, in units of `unit`. What should be no number is passed over;
+   infinity: a ragged row has another head. *where: the first float32 of the value; as it was if
+   none is off.  */
 double wm_device_row_off (const wm_model_t *model, const float *scores, const float *right,
                           size_t n, double unit, size_t *where);
 

@@ -147,7 +147,7 @@ double wm_exact_real (int type, const float *from)
             to[i] = isnan (from[i])            ? 0                                                 \
                     : from[i] <= (float) (low) ? (low)                                             \
                     : from[i] >= (above)       ? (high)                                            \
-                                               : (kind) nearbyintf (from[i]);                            \
+                                               : (kind) nearbyintf (from[i]);                      \
     } while (0)
 
 void wm_exact_of_floats (int type, const float *from, size_t n, void *value)

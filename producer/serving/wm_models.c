@@ -181,7 +181,7 @@ bool wm_models_ready (wm_models_t *self, wm_ks_error_t *error)
         bool any = false;
         for (const wm_version_t *version = entry->version; version; version = version->next)
             any |= version->state == WM_VERSION_READY && !*version->fails;
-        if (!entry->is_wanted || any)
+        if (!entry->at_start || !entry->is_wanted || any)
             continue;
         if (entry->version)
             wm_models_model_ready (self, entry->name, "", error);
@@ -573,7 +573,7 @@ void wm_models_start (wm_models_t *self)
     for (wm_model_entry_t *entry = self->first; entry; entry = entry->next) {
         if (self->names_some && !entry->given && !is_named (self, entry))
             continue;
-        entry->is_wanted = true;
+        entry->is_wanted = entry->at_start = true;
         wm_models_reload (self, entry->name, NULL, NULL, NULL);
     }
     if (self->poll_us)

@@ -95,6 +95,7 @@ struct wm_model_entry_t {
     wm_waiter_t *waiters;
     char reason[480];       /* why its files could not be read; "": they could */
     bool is_wanted;         /* loaded, or to be */
+    bool at_start;          /* asked for when the gateway began: it is not ready without */
     bool hides;             /* given by --model, a folder of the repository has its name */
     uint64_t found, loaded; /* wm_poll.c: its files at the last look, when they were loaded */
 };

@@ -278,6 +278,9 @@ def loads(work, address):
     for text in ("A", "AAAA=", "A===", "AA=A", "AA AA", "AAAA\\u0041AAA", 7, True):
         error = post(address, "fresh", {}, code=400, **{"file:1/model.onnx": text})
         assert "'file:1/model.onnx' is no base64" in error, (text, error)
+    # what was not there at the beginning does not make the gateway unready
+    post(address, "rubbish", {}, {"1/model.onnx": b"no model"}, 400)
+    assert call(address, "GET", "/v2/health/ready")[0] == 200
     error = post(address, "many", {}, {f"{i + 1}/m": b"" for i in range(65)}, 400)
     assert "at most 64 files" in error, error
     # nothing of it stays
