@@ -31,7 +31,7 @@ static const wm_option_t options[] = {
      .help = "the first one, counted from 0"},
     {.name = "output", .letter = 'o', .value = "FILE",
      .path = WM_PATH_WRITTEN, .writes = &wm_made_picture, .task = "a picture instead",
-     .help = "the picture of a wire plane, FILE.svg or FILE.png, or a page of all, FILE.html"},
+     .help = "the picture of a wire plane, FILE.svg, or a page of all, FILE.html"},
     {.name = "event", .value = "R:S:E", .help = "run:subrun:event (default: the first)"},
     {.name = "plane", .value = "N", .least = 0, .most = INT_MAX,
      .help = "(default: that with most hits; of a page all)"},

@@ -36,11 +36,7 @@ static bool is_patches (const char *begin, size_t bytes)
 /* Pages have a title of their own; of a sheet it follows its size.  */
 static bool is_picture (const char *begin, size_t bytes)
 {
-    static const char text[] = "tEXt" WM_MADE_PNG;
-    const size_t n = bytes < 400 ? bytes : 400;
-    if (*begin == '<')
-        return begin[1] != 's' || memmem (begin, n, "\n<title>Event ", 14);
-    return memmem (begin, n, text, sizeof text - 1) != NULL;
+    return begin[1] != 's' || memmem (begin, bytes < 400 ? bytes : 400, "\n<title>Event ", 14);
 }
 
 /* A line of a list is a path, or up to three words: DID PFN RSE.  */
@@ -99,8 +95,7 @@ const wm_target_kind_t wm_made_patches = {
     .name = ".npy file of wiremill cut", .begins = BEGINS ("\x93NUMPY"), .is = is_patches };
 const wm_target_kind_t wm_made_picture = {
     .name = "picture or page of wiremill show",
-    .begins = BEGINS ("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=", "\x89PNG\r\n\x1a\n",
-                      PAGE "Event "),
+    .begins = BEGINS ("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=", PAGE "Event "),
     .is = is_picture };
 const wm_target_kind_t wm_made_comparison = {
     .name = "page of wiremill compare", .begins = BEGINS (PAGE "Comparison of scores<") };

@@ -1,14 +1,13 @@
 /* wm_made.h - the kinds of file that verbs write where a person names one (wm_target.h).
 
    All of them are here, so that what a verb may replace is in one place. Files of earlier releases
-   are recognised, too, but PNGs, arrays and synthetic events, which did not state what made them.
+   are recognised, too, but arrays and synthetic events, which did not state what made them.
    Thread: any.  */
 #ifndef WM_MADE_H
 #define WM_MADE_H
 
 #include "schema/base/wm_target.h"
 
-#define WM_MADE_PNG "Software\0wiremill" /* a keyword and its text, in each PNG */
 #define WM_MADE_SYNTH "wiremill synth"   /* attribute `made_by` of an event file */
 #define WM_MADE_HEAD_BYTES 256           /* of an array's head; NumPy's own have 128 */
 

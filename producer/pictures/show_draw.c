@@ -5,7 +5,6 @@
 #include "kernels/patch/wm_image.h"
 #include "producer/cutting/wm_cut.h"
 #include "producer/pictures/wm_plane_view.h"
-#include "producer/pictures/wm_png.h"
 #include "schema/page/wm_page.h"
 #include "schema/wm_limits.h"
 
@@ -320,32 +319,6 @@ static wm_fault_t draw_svg (views_t *views, FILE *out, wm_error_t *error)
     return fault;
 }
 
-/* ---- PNG ------------------------------------------------------------------------------------- */
-
-static wm_fault_t draw_png (views_t *views, FILE *out, wm_error_t *error)
-{
-    double height = 0, y = 0;
-    wm_canvas_t canvas;
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    for (uint32_t i = 0; i < views->n; i++)
-        height += views->view[i].height + TITLE_HEIGHT;
-    if (!wm_canvas_init (&canvas, PLANE_WIDTH, height))
-        return wm_fault (error, WM_EHOST, "out of memory for a picture");
-    for (uint32_t i = 0; i < views->n; i++) {
-        wm_canvas_text (&canvas, 10, y + 16, 0, views->view[i].title, false);
-        wm_view_paint (&views->view[i], &canvas, y + TITLE_HEIGHT);
-        y += views->view[i].height + TITLE_HEIGHT;
-    }
-    wm_fault_t fault =
-        wm_png_encode (canvas.pixel, canvas.width, canvas.height, NULL, &bytes, &size, error);
-    if (!fault)
-        fwrite (bytes, 1, size, out);
-    free (bytes);
-    free (canvas.pixel);
-    return fault;
-}
-
 /* ---- HTML ------------------------------------------------------------------------------------ */
 
 static void write_head (const wm_show_t *show, FILE *out)
@@ -499,9 +472,8 @@ static wm_fault_t draw_plane (const wm_show_t *show, uint32_t plane, FILE *out, 
     views->plane = plane;
     wm_fault_t fault = views_make (views, error);
     if (!fault)
-        fault = show->kind == WM_SHOW_SVG   ? draw_svg (views, out, error)
-                : show->kind == WM_SHOW_PNG ? draw_png (views, out, error)
-                                            : write_plane (views, out, error);
+        fault = show->kind == WM_SHOW_SVG ? draw_svg (views, out, error)
+                                          : write_plane (views, out, error);
     views_clear (views);
     free (views);
     return fault;
@@ -560,29 +532,6 @@ wm_fault_t wm_show_draw (const wm_show_t *show, FILE *out, wm_error_t *error)
     return fault;
 }
 
-/* Its hits as pixels, since as dots they would be the larger part of a page.  */
-static wm_fault_t write_pixels (const wm_view_t *view, FILE *out, wm_error_t *error)
-{
-    wm_canvas_t canvas;
-    uint8_t *bytes = NULL;
-    size_t size = 0;
-    if (!wm_canvas_init (&canvas, view->width, view->height))
-        return wm_fault (error, WM_EHOST, "out of memory for a picture");
-    wm_view_paint (view, &canvas, 0);
-    wm_fault_t fault =
-        wm_png_encode (canvas.pixel, canvas.width, canvas.height, NULL, &bytes, &size, error);
-    if (!fault) {
-        fprintf (out, "<img width=\"%.0f\" height=\"%.0f\" alt=\"", view->width, view->height);
-        wm_page_print (out, "%s: %s", view->title, view->about);
-        fputs ("\" src=\"data:image/png;base64,", out);
-        wm_svg_base64 (out, bytes, size);
-        fputs ("\">\n", out);
-    }
-    free (bytes);
-    free (canvas.pixel);
-    return fault;
-}
-
 wm_fault_t wm_show_figure (const wm_show_t *show, FILE *out, wm_error_t *error)
 {
     views_t views = { .show = show };
@@ -594,9 +543,10 @@ wm_fault_t wm_show_figure (const wm_show_t *show, FILE *out, wm_error_t *error)
     wm_view_t *view = &views.view[0];
     fault = view_add (&views, range, false, error);
     fputs ("<figure class=\"wide\">", out);
+    if (!fault && hits_on (show, views.plane) > FIGURE_DOTS_MAX)
+        wm_view_paint (view);
     if (!fault)
-        fault = hits_on (show, views.plane) > FIGURE_DOTS_MAX ? write_pixels (view, out, error)
-                                                              : wm_view_svg (view, out, 0, error);
+        fault = wm_view_svg (view, out, 0, error);
     const char *slash = strrchr (show->path, '/');
     wm_page_put (out, "figcaption", "%s: %s. %s.", slash ? slash + 1 : show->path, view->title,
                  view->about);

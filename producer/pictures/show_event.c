@@ -431,9 +431,9 @@ static bool take_zoom (const char *text, double zoom[4])
 
 static bool take_kind (wm_show_t *self)
 {
-    static const char *const ends[] = { ".svg", ".png", ".html" };
+    static const char *const ends[] = { ".svg", ".html" };
     const size_t n = strlen (self->output);
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 2; k++) {
         const size_t m = strlen (ends[k]);
         if (n > m && !strcmp (self->output + n - m, ends[k])) {
             self->kind = (wm_show_kind_t) k;
@@ -462,7 +462,9 @@ static int take_options (wm_show_t *self, const wm_args_t *args)
     self->tpc = wm_args_given (args, "tpc") ? wm_args_number (args, "tpc") : -1;
     self->plane = wm_args_given (args, "plane") ? wm_args_number (args, "plane") : -1;
     if (!take_kind (self))
-        return wm_args_refuse (args, "--output %s: name a file that ends in .svg, .png or .html",
+        return wm_args_refuse (args,
+                               "--output %s: pictures are SVG, pages HTML: name a file that ends "
+                               "in .svg or .html (rsvg-convert and browsers make a PNG of it)",
                                self->output);
     if (event && !take_id (event, self->id, 3))
         return wm_args_refuse (args, "--event takes RUN:SUBRUN:EVENT, not '%s'", event);

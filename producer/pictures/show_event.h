@@ -13,7 +13,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-typedef enum { WM_SHOW_SVG, WM_SHOW_PNG, WM_SHOW_HTML } wm_show_kind_t;
+typedef enum { WM_SHOW_SVG, WM_SHOW_HTML } wm_show_kind_t;
 
 typedef struct {
     /* what is asked for */

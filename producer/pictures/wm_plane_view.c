@@ -1,4 +1,4 @@
-/* wm_plane_view.c - see wm_view.h.  */
+/* wm_plane_view.c - see wm_plane_view.h.  */
 #include "producer/pictures/wm_plane_view.h"
 
 #include "producer/pictures/wm_png.h"
@@ -9,6 +9,7 @@
 
 #define PIXELS_X 1600u /* of the background, at most */
 #define PIXELS_Y 1000u
+#define HITS 128u /* the first colour of painted hits */
 #define LEVELS 48 /* of grey: few, so that they compress well */
 #define SCALE_COLOUR "#222222"
 #define MOST_SHARE 0.99 /* of the pixels with charge are not darker than the darkest */
@@ -157,18 +158,51 @@ wm_fault_t wm_view_patch (wm_view_t *self, const float *patch, uint32_t n_wire, 
     return WM_OK;
 }
 
-/* From white: to dark grey; of a patch to red below its middle, and to blue above.  */
+static double radius_of (const wm_view_t *self)
+{
+    return fmax (1.2, fmin (2.6, 0.3 * self->width / (self->x.to - self->x.from)));
+}
+
+void wm_view_paint (wm_view_t *self)
+{
+    const double scale_x = self->n_x / (self->x.to - self->x.from),
+                 scale_y = self->n_y / (self->y.to - self->y.from);
+    const int half_x = (int) (radius_of (self) * self->n_x / self->width),
+              half_y = (int) (radius_of (self) * self->n_y / self->height);
+    for (size_t i = 0; i < (size_t) self->n_x * self->n_y; i++)
+        self->pixel[i] /= 2;
+    for (uint32_t k = 0; k < self->n_class; k++)
+        for (uint32_t i = 0; i < self->class[k].n; i++) {
+            const int at_x = (int) (((double) self->class[k].x[i] - self->x.from) * scale_x),
+                      at_y = (int) ((self->y.to - (double) self->class[k].y[i]) * scale_y);
+            for (int y = at_y - half_y; y <= at_y + half_y; y++)
+                for (int x = at_x - half_x; x <= at_x + half_x; x++)
+                    if (x >= 0 && y >= 0 && x < (int) self->n_x && y < (int) self->n_y)
+                        self->pixel[(size_t) y * self->n_x + (size_t) x] = (uint8_t) (HITS + k);
+        }
+    self->is_painted = true;
+}
+
+/* From white: to dark grey; of a patch to red below its middle, and to blue above. Painted hits
+   have the upper half.  */
 static void palette_fill (const wm_view_t *self, uint8_t palette[768])
 {
     static const double blue[3] = { 8, 40, 100 }, red[3] = { 170, 20, 20 };
     for (int i = 0; i < 256; i++)
         for (int c = 0; c < 3; c++) {
-            const double share = self->is_signed ? abs (i - 128) / 128.0 : i / 255.0,
+            const double share = self->is_signed    ? abs (i - 128) / 128.0
+                                 : self->is_painted ? 2 * i / 255.0
+                                                    : i / 255.0,
                          end = !self->is_signed ? 95
                                : i < 128        ? red[c]
                                                 : blue[c];
-            palette[3 * i + c] = (uint8_t) lround (255 + (end - 255) * share);
+            palette[3 * i + c] = (uint8_t) lround (255 + (end - 255) * fmin (1, share));
         }
+    for (uint32_t k = 0; k < self->n_class && self->is_painted; k++) {
+        const unsigned long rgb = strtoul (self->class[k].colour + 1, NULL, 16);
+        for (int c = 0; c < 3; c++)
+            palette[3 * (HITS + k) + (uint32_t) c] = (uint8_t) (rgb >> (16 - 8 * c));
+    }
 }
 
 /* ---- scales in cm ---------------------------------------------------------------------------- */
@@ -220,11 +254,6 @@ static uint32_t scale_ticks (const wm_view_t *self, const wm_svg_t *plot, wm_vie
 }
 
 /* ---- SVG ------------------------------------------------------------------------------------- */
-
-static double radius_of (const wm_view_t *self)
-{
-    return fmax (1.2, fmin (2.6, 0.3 * self->width / (self->x.to - self->x.from)));
-}
 
 static void draw_mark (wm_svg_t *plot, const wm_view_t *self)
 {
@@ -293,7 +322,7 @@ wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_
     wm_svg_begin (&plot);
     wm_svg_image (&plot, png, size);
     for (uint32_t k = 0; k < self->n_class; k++)
-        if (self->class[k].n)
+        if (self->class[k].n && !self->is_painted)
             wm_svg_dots (&plot, self->class[k].x, self->class[k].y, self->class[k].n,
                          radius_of (self), self->class[k].colour);
     draw_mark (&plot, self);
@@ -302,79 +331,4 @@ wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_
     wm_svg_end (&plot);
     free (png);
     return WM_OK;
-}
-
-/* ---- pixels ---------------------------------------------------------------------------------- */
-
-static void paint_axes (const wm_svg_t *plot, wm_canvas_t *canvas, double at_y,
-                        const wm_svg_ticks_t *x, const wm_svg_ticks_t *y)
-{
-    wm_canvas_frame (canvas, plot->left, at_y + plot->top, plot->right, at_y + plot->bottom,
-                     "#222222");
-    for (uint32_t i = 0; i < x->n; i++) {
-        const double at = wm_svg_x (plot, x->at[i]);
-        wm_canvas_fill (canvas, at - 0.5, at_y + plot->bottom, at + 0.5, at_y + plot->bottom + 4,
-                        "#222222");
-        wm_canvas_text (canvas, at, at_y + plot->bottom + 16, 0.5, x->text[i], false);
-    }
-    for (uint32_t i = 0; i < y->n; i++) {
-        const double at = at_y + wm_svg_y (plot, y->at[i]);
-        wm_canvas_fill (canvas, plot->left - 4, at - 0.5, plot->left, at + 0.5, "#222222");
-        wm_canvas_text (canvas, plot->left - 6, at + 4, 1, y->text[i], false);
-    }
-    wm_canvas_text (canvas, (plot->left + plot->right) / 2, at_y + plot->height - 5, 0.5,
-                    plot->x.name, false);
-    wm_canvas_text (canvas, 12, at_y + (plot->top + plot->bottom) / 2, 0.5, plot->y.name, true);
-}
-
-static void paint_scales (const wm_view_t *self, const wm_svg_t *plot, wm_canvas_t *canvas,
-                          double at_y)
-{
-    wm_view_tick_t tick[2 * WM_SVG_TICKS_MAX];
-    const uint32_t n = scale_ticks (self, plot, tick);
-    for (uint32_t i = 0; i < n; i++) {
-        const wm_view_tick_t *t = &tick[i];
-        wm_canvas_fill (canvas, fmin (t->x, t->to_x) - 0.5, at_y + t->y - 0.5,
-                        fmax (t->x, t->to_x) + 0.5, at_y + t->to_y + 0.5, SCALE_COLOUR);
-        const double wide = WM_CANVAS_LETTER * (double) strlen (t->text),
-                     left = t->text_x - t->share * wide;
-        wm_canvas_fill (canvas, left - 1, at_y + t->text_y - 10, left + wide, at_y + t->text_y + 2,
-                        "#ffffff");
-        wm_canvas_text (canvas, t->text_x, at_y + t->text_y, t->share, t->text, false);
-    }
-}
-
-static void paint_legend (const wm_view_t *self, wm_canvas_t *canvas, double x, double at_y)
-{
-    for (uint32_t k = 0; k < self->n_class; k++) {
-        char text[80];
-        if (!self->class[k].n)
-            continue;
-        snprintf (text, sizeof text, "%s %u", self->class[k].name, self->class[k].n);
-        wm_canvas_dot (canvas, x + 8, at_y + 11.5, 4, self->class[k].colour);
-        wm_canvas_text (canvas, x + 18, at_y + 15, 0, text, false);
-        x += 34 + WM_CANVAS_LETTER * (double) strlen (text);
-    }
-}
-
-void wm_view_paint (const wm_view_t *self, wm_canvas_t *canvas, double at_y)
-{
-    uint8_t palette[768];
-    wm_svg_ticks_t x, y;
-    wm_svg_t plot = { .width = self->width, .height = self->height, .x = self->x, .y = self->y };
-    wm_svg_place (&plot, &x, &y);
-    palette_fill (self, palette);
-    wm_canvas_image (canvas, plot.left, at_y + plot.top, plot.right, at_y + plot.bottom,
-                     self->pixel, self->n_x, self->n_y, palette);
-    for (uint32_t k = 0; k < self->n_class; k++)
-        for (uint32_t i = 0; i < self->class[k].n; i++)
-            wm_canvas_dot (canvas, wm_svg_x (&plot, (double) self->class[k].x[i]),
-                           at_y + wm_svg_y (&plot, (double) self->class[k].y[i]), radius_of (self),
-                           self->class[k].colour);
-    if (self->has_mark)
-        wm_canvas_ring (canvas, wm_svg_x (&plot, self->mark_x),
-                        at_y + wm_svg_y (&plot, self->mark_y), 9, "#222222");
-    paint_axes (&plot, canvas, at_y, &x, &y);
-    paint_scales (self, &plot, canvas, at_y);
-    paint_legend (self, canvas, plot.left, at_y);
 }

@@ -6,7 +6,6 @@
 #define WM_PLANE_VIEW_H
 
 #include "producer/files/wm_event.h"
-#include "producer/pictures/wm_canvas.h"
 #include "schema/page/wm_svg.h"
 
 #define WM_VIEW_CLASSES_MAX 66 /* the scores a specification may have, held hits, and one more */
@@ -26,8 +25,9 @@ typedef struct {
     double x_cm, y_cm; /* cm of a wire, of a tick: scales inside the frame; 0: not known */
     uint8_t *pixel;    /* (n_y, n_x) from the top: 0 none, 255 most */
     uint32_t n_x, n_y;
-    bool is_signed; /* 128 none; a patch */
-    double most;    /* the value of the darkest */
+    bool is_signed;  /* 128 none; a patch */
+    bool is_painted; /* with its hits, which are no dots then */
+    double most;     /* the value of the darkest */
     uint32_t n_class;
     wm_view_class_t class[WM_VIEW_CLASSES_MAX]; /* drawn in their order */
     bool has_mark;                              /* a ring */
@@ -51,10 +51,11 @@ wm_fault_t wm_view_copy (wm_view_t *self, const wm_view_t *from, wm_error_t *err
 wm_fault_t wm_view_patch (wm_view_t *self, const float *patch, uint32_t n_wire, uint32_t n_bin,
                           wm_error_t *error);
 
+/* Paints the hits over the background of a plane in place of dots, whose bytes grow with their
+   number.  */
+void wm_view_paint (wm_view_t *self);
+
 /* Writes it as SVG, at this height of a sheet.  */
 wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_t *error);
-
-/* Draws the same on pixels.  */
-void wm_view_paint (const wm_view_t *self, wm_canvas_t *canvas, double at_y);
 
 #endif

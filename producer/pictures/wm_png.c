@@ -1,8 +1,6 @@
-/* wm_png.c - see wm_png.h. RFC 2083: signature, IHDR, tEXt, PLTE, IDAT, IEND; every row begins with
-   its filter: 0, none, which suits pictures of few colours, or 1, differences to the pixel
-   before.  */
+/* wm_png.c - see wm_png.h. RFC 2083: signature, IHDR, PLTE, IDAT, IEND; every row begins with its
+   filter: 0, none, which suits pictures of few colours.  */
 #include "producer/pictures/wm_png.h"
-#include "schema/wm_made.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -28,21 +26,10 @@ static uint8_t *put_chunk (uint8_t *to, const char *type, const void *body, size
     return to + 12 + size;
 }
 
-/* The rows with their filters.  */
-static void filter (uint8_t *to, const uint8_t *pixel, size_t row, uint32_t height, uint32_t width)
-{
-    const size_t step = row / width;
-    for (uint32_t y = 0; y < height; y++, pixel += row) {
-        *to++ = step > 1;
-        for (size_t x = 0; x < row; x++)
-            *to++ = (uint8_t) (step > 1 && x >= step ? pixel[x] - pixel[x - step] : pixel[x]);
-    }
-}
-
 wm_fault_t wm_png_encode (const uint8_t *pixel, uint32_t width, uint32_t height,
                           const uint8_t *palette, uint8_t **bytes, size_t *size, wm_error_t *error)
 {
-    const size_t row = (size_t) width * (palette ? 1 : 3), raw = (row + 1) * height;
+    const size_t raw = ((size_t) width + 1) * height;
     if (!width || !height || (uint64_t) width * height > PIXELS_MAX)
         return wm_fault (error, WM_EHOST, "a picture of %u x %u pixels is too large", width,
                          height);
@@ -56,16 +43,17 @@ wm_fault_t wm_png_encode (const uint8_t *pixel, uint32_t width, uint32_t height,
         return wm_fault (error, WM_EHOST, "out of memory for a picture of %u x %u pixels", width,
                          height);
     }
-    filter (rows, pixel, row, height, width);
+    for (uint32_t y = 0; y < height; y++) {
+        rows[(size_t) y * (width + 1)] = 0;
+        memcpy (&rows[(size_t) y * (width + 1) + 1], &pixel[(size_t) y * width], width);
+    }
     put_number (head, width);
     put_number (head + 4, height);
     head[8] = 8;
-    head[9] = palette ? 3 : 2;
+    head[9] = 3; /* a palette */
     memcpy (to, "\x89PNG\r\n\x1a\n", 8);
     uint8_t *at = put_chunk (to + 8, "IHDR", head, sizeof head);
-    at = put_chunk (at, "tEXt", WM_MADE_PNG, sizeof WM_MADE_PNG - 1);
-    if (palette)
-        at = put_chunk (at, "PLTE", palette, 768);
+    at = put_chunk (at, "PLTE", palette, 768);
     at = put_chunk (at, "IDAT", at + 8,
                     libdeflate_zlib_compress (compressor, rows, raw, at + 8, most));
     at = put_chunk (at, "IEND", NULL, 0);

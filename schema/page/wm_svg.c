@@ -266,7 +266,8 @@ static void write_ticks (wm_svg_t *self, const wm_svg_ticks_t *x, const wm_svg_t
     fputs ("</g>\n", out);
 }
 
-void wm_svg_place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y)
+/* Places the frame, and chooses ticks that do not touch.  */
+static void place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y)
 {
     size_t widest = 0;
     self->width = self->width > 0 ? self->width : 340;
@@ -289,7 +290,7 @@ void wm_svg_begin (wm_svg_t *self)
 {
     wm_svg_ticks_t x, y;
     FILE *out = self->out;
-    wm_svg_place (self, &x, &y);
+    place (self, &x, &y);
     fprintf (out,
              "<svg xmlns=\"http://www.w3.org/2000/svg\" x=\"%.0f\" y=\"%.0f\" "
              "viewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\" role=\"img\" aria-label=\"",
@@ -441,7 +442,7 @@ void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, do
     fputs ("\"/>\n", self->out);
 }
 
-void wm_svg_base64 (FILE *out, const uint8_t *bytes, size_t size)
+static void put_base64 (FILE *out, const uint8_t *bytes, size_t size)
 {
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < size; i += 3) {
@@ -462,7 +463,7 @@ void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size)
              "preserveAspectRatio=\"none\" style=\"image-rendering:pixelated\" "
              "href=\"data:image/png;base64,",
              self->left, self->top, self->right - self->left, self->bottom - self->top);
-    wm_svg_base64 (self->out, png, size);
+    put_base64 (self->out, png, size);
     fputs ("\"/>\n", self->out);
 }
 

@@ -63,10 +63,6 @@ typedef struct {
     double left, top, right, bottom; /* of the frame, px */
 } wm_svg_t;
 
-/* Places the frame, and chooses ticks that do not touch: what wm_svg_begin does first, for pictures
-   that are no SVG.  */
-void wm_svg_place (wm_svg_t *self, wm_svg_ticks_t *x, wm_svg_ticks_t *y);
-
 /* Writes the picture's begin, the frame, ticks and names of axes.  */
 void wm_svg_begin (wm_svg_t *self);
 void wm_svg_end (wm_svg_t *self);
@@ -99,9 +95,6 @@ void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, do
 
 /* Draws a PNG over the whole frame, its pixels unsmoothed.  */
 void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size);
-
-/* Writes bytes as base64, as a data: URL has them.  */
-void wm_svg_base64 (FILE *out, const uint8_t *bytes, size_t size);
 
 /* Begins a picture of several plots, which lie on it by their at_x and at_y; </svg> ends it.  */
 void wm_svg_sheet (FILE *out, double width, double height, const char *title);

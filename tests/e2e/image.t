@@ -32,7 +32,7 @@ draw () { keep "$bin/wiremill" show "$work/whole/events.scores.h5" --output "$wo
 drawn () { $python tests/e2e/image.py drawn "$work/whole.$1" "$work/whole/events.scores.h5" "${@:2}"; } # kind, event, planes
 all () { draw html --event 1:0:6 && drawn html 6 0 1 2; }
 ok "show draws all planes of an event" all
-first () { mv "$work/events.h5" "$work/away.h5" && draw svg && drawn svg 5 0 && draw png --plane 1; local code=$?; mv "$work/away.h5" "$work/events.h5"; return $code; }
+first () { mv "$work/events.h5" "$work/away.h5" && draw svg && drawn svg 5 0; local code=$?; mv "$work/away.h5" "$work/events.h5"; return $code; }
 ok "... and the first event's, though its input is gone" first
 no () { refused "$1" "$2" "$bin/wiremill" show "$work/whole/events.scores.h5" --output "$work/no.svg" "${@:3}"; }
 ok "... no event that is not there" no 2 'has no frame of event 1:0:7' --event 1:0:7
