@@ -14,6 +14,7 @@
 #include "producer/files/wm_index.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_grow.h"
 #include "schema/wm_pins.h"
 
 #include <inttypes.h>
@@ -73,15 +74,10 @@ static wm_fault_t add (facts_t *self, const wm_event_id_t *event, wm_error_t *er
     const bool is_full = self->n == self->room;
     if (is_full)
         sort (self);
-    if (is_full && 2 * self->n >= self->room) {
-        const size_t room = self->room ? 2 * self->room : 256;
-        wm_event_id_t *grown =
-            room <= EVENTS_MAX ? realloc (self->event, room * sizeof *grown) : NULL;
-        if (!grown)
-            return wm_fault (error, WM_EHOST, "no memory for its events");
-        self->event = grown;
-        self->room = room;
-    }
+    if (is_full && 2 * self->n >= self->room &&
+        (self->room >= EVENTS_MAX ||
+         !wm_grow (&self->event, &self->room, self->room + 1, sizeof *self->event)))
+        return wm_fault (error, WM_EHOST, "no memory for its events");
     self->event[self->n++] = *event;
     return WM_OK;
 }

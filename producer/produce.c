@@ -6,6 +6,7 @@
 #include "producer/session/wm_produce_confine.h"
 #include "producer/staging/wm_stage.h"
 #include "schema/base/wm_allowance.h"
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_url.h"
@@ -111,11 +112,8 @@ static int list_read (const char *name, char ***lines, uint32_t *count)
             line[--n] = 0;
         if (!n)
             continue;
-        char **grown = list;
-        if (*count == room)
-            grown = realloc (list, (room = room ? 2 * room : 64) * sizeof *list);
-        list = grown ? grown : list;
-        failed = !grown || !(list[*count] = strdup (line));
+        failed =
+            !wm_grow (&list, &room, *count + 1, sizeof *list) || !(list[*count] = strdup (line));
         *count += !failed;
     }
     const bool is_long = bytes != LINE_BYTES;

@@ -14,6 +14,7 @@
 #include "producer/files/wm_h5.h"
 #include "producer/layouts/wm_reader.h"
 #include "producer/session/wm_produce_confine.h"
+#include "schema/base/wm_grow.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
 #include "schema/wm_pins.h"
@@ -67,7 +68,8 @@ typedef struct {
 
     /* the file being sampled */
     wm_span_t *row; /* (n_row) chosen, ascending */
-    uint32_t n_row, row_max, n_found;
+    uint32_t n_row, n_found;
+    size_t row_max;
     float *score;   /* (n_row, n_output) */
     uint32_t *by;   /* (n_row) who scored it: index into engine, or UINT32_MAX */
     uint32_t *here; /* (n_here) the file's own engines, as indices into engine */
@@ -94,11 +96,7 @@ static void choose_row (job_t *self, uint64_t row)
     if (draw_below (self, self->left--) >= self->wanted)
         return;
     self->wanted--;
-    if (self->n_row == self->row_max) {
-        self->row_max = self->row_max ? 2 * self->row_max : 256;
-        self->row = realloc (self->row, self->row_max * sizeof *self->row);
-        assert (self->row);
-    }
+    wm_must_grow (&self->row, &self->row_max, self->n_row + 1ul, sizeof *self->row);
     self->row[self->n_row++] = (wm_span_t){ (uint32_t) row, 1 };
 }
 

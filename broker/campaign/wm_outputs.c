@@ -2,6 +2,7 @@
 #include "broker/campaign/wm_outputs.h"
 
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
@@ -68,15 +69,10 @@ static void add (void *argument, const wm_ledger_input_t *row)
     list_t *self = argument;
     if (row->state != WM_LEDGER_WRITTEN || self->has_no_memory)
         return;
-    if (self->n_output == self->output_max) {
-        const size_t max = self->output_max ? 2 * self->output_max : 64;
-        output_t *grown = realloc (self->output, max * sizeof *grown);
-        self->has_no_memory = !grown;
-        if (!grown)
-            return;
-        self->output = grown;
-        self->output_max = max;
-    }
+    self->has_no_memory =
+        !wm_grow (&self->output, &self->output_max, self->n_output + 1, sizeof *self->output);
+    if (self->has_no_memory)
+        return;
     output_t *output = &self->output[self->n_output++];
     *output = (output_t){ .row = *row };
     output->row.text = NULL;

@@ -9,6 +9,7 @@
 #include "broker/campaign/wm_outputs.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_path.h"
 #include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
@@ -75,15 +76,9 @@ static void entries_free (rebuild_t *self)
 static void take_input (void *argument, const wm_ledger_input_t *row)
 {
     rebuild_t *self = argument;
-    if (self->n_entry == self->entry_max) {
-        const size_t max = self->entry_max ? 2 * self->entry_max : 64;
-        entry_t *grown = realloc (self->entry, max * sizeof *grown);
-        if (!grown) {
-            self->fault = WM_EHOST;
-            return;
-        }
-        self->entry = grown;
-        self->entry_max = max;
+    if (!wm_grow (&self->entry, &self->entry_max, self->n_entry + 1, sizeof *self->entry)) {
+        self->fault = WM_EHOST;
+        return;
     }
     entry_t *entry = &self->entry[self->n_entry++];
     *entry = (entry_t){ .row = *row };

@@ -6,6 +6,8 @@
    A claim belongs to one producer session and ends with it.  */
 #include "broker/core/wm_core_private.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,18 +72,9 @@ char *wm_core_input_name (const wm_core_t *self, const char *proposed, const cha
 input_t *wm_core_input_add (wm_core_t *self, char *path, char *name)
 {
     input_t *input = calloc (1, sizeof *input);
-    bool ok = input && path && name && !wm_table_reserve (&self->paths) &&
-              !wm_table_reserve (&self->names) && self->n_input < WM_ALL - 1;
-    if (ok && self->n_input == self->input_capacity) {
-        uint32_t capacity = self->input_capacity ? self->input_capacity * 2 : 64;
-        input_t **grown = realloc (self->input, capacity * sizeof *grown);
-        ok = grown != NULL;
-        if (ok) {
-            self->input = grown;
-            self->input_capacity = capacity;
-        }
-    }
-    if (!ok) {
+    if (!input || !path || !name || wm_table_reserve (&self->paths) ||
+        wm_table_reserve (&self->names) || self->n_input >= WM_ALL - 1 ||
+        !wm_grow (&self->input, &self->input_capacity, self->n_input + 1, sizeof *self->input)) {
         free (input);
         free (path);
         free (name);

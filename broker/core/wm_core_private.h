@@ -336,7 +336,8 @@ struct wm_core_t {
     uint32_t n_asking; /* producers on time that are asked, or wait to be asked */
 
     input_t **input; /* by id - 1 */
-    uint32_t n_input, input_capacity;
+    uint32_t n_input;
+    size_t input_capacity;
     wm_table_t paths, names, events;
 
     wm_queue_t ready, failed, alone;

@@ -7,6 +7,8 @@
  */
 #include "broker/disk/wm_journal_private.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -89,14 +91,8 @@ static void segment_destroy (wm_journal_t *self, segment_t *segment)
 /* A new entry at the end of the table, or NULL without memory.  */
 static segment_t *segment_add (wm_journal_t *self, uint64_t id, segment_kind_t kind)
 {
-    if (self->n_segment == self->segment_max) {
-        const size_t max = self->segment_max ? 2 * self->segment_max : 64;
-        segment_t **grown = realloc (self->segment, max * sizeof *grown);
-        if (!grown)
-            return NULL;
-        self->segment = grown;
-        self->segment_max = max;
-    }
+    if (!wm_grow (&self->segment, &self->segment_max, self->n_segment + 1, sizeof *self->segment))
+        return NULL;
     segment_t *segment = calloc (1, sizeof *segment);
     if (!segment)
         return NULL;

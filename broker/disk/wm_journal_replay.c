@@ -29,6 +29,8 @@
    record says "complete" only up to the first hole there.  */
 #include "broker/disk/wm_journal_private.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -94,18 +96,6 @@ typedef struct {
 static wm_fault_t no_memory (wm_error_t *error)
 {
     return wm_fault (error, WM_EHOST, "out of memory while reading the journal");
-}
-
-/* Makes room for one more item; NULL without memory (the array stays).  */
-static void *grown (void *array, size_t n, size_t *max, size_t item_bytes)
-{
-    if (n < *max)
-        return array;
-    const size_t more = *max ? 2 * *max : 64;
-    void *larger = realloc (array, more * item_bytes);
-    if (larger)
-        *max = more;
-    return larger;
 }
 
 /* ---- one chain ------------------------------------------------------------------------------- */
@@ -254,11 +244,9 @@ static wm_fault_t note_durable (replay_t *self, uint64_t epoch, uint64_t last, u
 {
     durable_t *durable = (durable_t *) (uintptr_t) durable_of (self, epoch);
     if (!durable->epoch) {
-        durable_t *grew = grown (self->durable, self->n_durable, &self->durable_max, sizeof *grew);
-        if (!grew)
+        if (!wm_grow (&self->durable, &self->durable_max, self->n_durable + 1, sizeof *durable))
             return no_memory (error);
-        self->durable = grew;
-        durable = &grew[self->n_durable++];
+        durable = &self->durable[self->n_durable++];
         *durable = (durable_t){ .epoch = epoch };
     }
     if (durable->last < last)
@@ -272,20 +260,16 @@ static wm_fault_t note_durable (replay_t *self, uint64_t epoch, uint64_t last, u
 
 static wm_fault_t note_dropped (replay_t *self, const wm_record_t *record, wm_error_t *error)
 {
-    range_t *dropped = grown (self->dropped, self->n_dropped, &self->dropped_max, sizeof *dropped);
-    if (!dropped)
+    if (!wm_grow (&self->dropped, &self->dropped_max, self->n_dropped + 1, sizeof *self->dropped))
         return no_memory (error);
-    self->dropped = dropped;
     self->dropped[self->n_dropped++] = (range_t){ record->n_event, record->n_hit, record->n_held };
     return WM_OK;
 }
 
 static wm_fault_t note_hole (replay_t *self, hole_t hole, wm_error_t *error)
 {
-    hole_t *array = grown (self->hole, self->n_hole, &self->hole_max, sizeof *array);
-    if (!array)
+    if (!wm_grow (&self->hole, &self->hole_max, self->n_hole + 1, sizeof hole))
         return no_memory (error);
-    self->hole = array;
     self->hole[self->n_hole++] = hole;
     return WM_OK;
 }

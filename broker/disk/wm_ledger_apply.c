@@ -19,6 +19,7 @@
    number may be given again.  */
 #include "broker/disk/wm_ledger_private.h"
 #include "schema/base/wm_failpoint.h"
+#include "schema/base/wm_grow.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,20 +70,10 @@ int wm_ledger_prepare (wm_ledger_t *self)
 
 /* ---- pending --------------------------------------------------------------------------------- */
 
-void *wm_ledger_grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes)
-{
-    if (n + more <= *max)
-        return array;
-    *max = 2 * (n + more);
-    array = realloc (array, *max * item_bytes);
-    assert (array);
-    return array;
-}
-
 /* Copies a text into the pool, terminated; returns its offset.  */
 static size_t keep_text (wm_ledger_t *self, const char *text, size_t bytes)
 {
-    self->pool = wm_ledger_grown (self->pool, self->pool_bytes, bytes + 1, &self->pool_max, 1);
+    wm_must_grow (&self->pool, &self->pool_max, self->pool_bytes + bytes + 1, 1);
     const size_t at = self->pool_bytes;
     if (bytes)
         memcpy (self->pool + at, text, bytes);
@@ -106,8 +97,7 @@ uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes)
 
 void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place)
 {
-    self->pending = wm_ledger_grown (self->pending, self->n_pending, 1, &self->pending_max,
-                                     sizeof *self->pending);
+    wm_must_grow (&self->pending, &self->pending_max, self->n_pending + 1, sizeof *self->pending);
     pending_t *pending = &self->pending[self->n_pending++];
     *pending = (pending_t){ .record = *record, .place = *place };
     wm_ledger_count_record (self, record);

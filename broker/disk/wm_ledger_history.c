@@ -8,6 +8,8 @@
    knows of more hits than the others count, goes to begin_s 0.  */
 #include "broker/disk/wm_ledger_private.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,8 +95,7 @@ static void forget_records (wm_ledger_t *self)
 static void push_ended (wm_ledger_t *self, const wm_minute_t *minute)
 {
     history_t *history = &self->history;
-    history->ended = wm_ledger_grown (history->ended, history->n_ended, 1, &history->ended_max,
-                                      sizeof *history->ended);
+    wm_must_grow (&history->ended, &history->ended_max, history->n_ended + 1, sizeof *minute);
     history->ended[history->n_ended++] = *minute;
 }
 
@@ -156,8 +157,7 @@ void wm_ledger_put_span (wm_ledger_t *self, const wm_span_t *span)
         memmove (history->span, history->span + 1, i * sizeof *history->span);
     }
     if (i == history->n_span)
-        history->span = wm_ledger_grown (history->span, history->n_span++, 1, &history->span_max,
-                                         sizeof *history->span);
+        wm_must_grow (&history->span, &history->span_max, ++history->n_span, sizeof *span);
     history->span[i] = *span;
 }
 

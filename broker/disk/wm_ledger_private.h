@@ -126,10 +126,6 @@ uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes);
 /* Runs a statement that gives no row; an SQLite code.  */
 int wm_ledger_run (wm_ledger_t *self, sql_t which);
 
-/* Makes room for `more` items after `n`. Without memory the process ends: a restart loses nothing.
- */
-void *wm_ledger_grown (void *array, size_t n, size_t more, size_t *max, size_t item_bytes);
-
 /* ---- wm_ledger_standing.c -------------------------------------------------------------------- */
 
 #define WM_LEDGER_ROWS "standing" /* a counter of the ledger's own: rows of that table */

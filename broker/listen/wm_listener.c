@@ -10,6 +10,7 @@
 #include "broker/listen/wm_site.h"
 #include "broker/listen/wm_strangers.h"
 #include "schema/base/wm_address.h"
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_table.h"
 #include "schema/base/wm_tcp.h"
 
@@ -71,17 +72,6 @@ struct wm_listener_t {
     zmq_msg_t header, payload;
     uint32_t n_frames;
 };
-
-/* Grows a list of `size`-byte items by one; asserts on memory (a few bytes a peer).  */
-static void *grow (void *list, size_t count, size_t *capacity, size_t size)
-{
-    if (count < *capacity)
-        return list;
-    *capacity = *capacity ? *capacity * 2 : 16;
-    list = realloc (list, *capacity * size);
-    assert (list);
-    return list;
-}
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -236,8 +226,7 @@ static void key_check (wm_listener_t *self, wm_peer_t *peer)
                                       &peer->reads_only);
     if (!peer->refused)
         return;
-    self->refused =
-        grow (self->refused, self->n_refused, &self->refused_capacity, sizeof *self->refused);
+    wm_must_grow (&self->refused, &self->refused_capacity, self->n_refused + 1, sizeof peer);
     self->refused[self->n_refused++] = peer;
 }
 
@@ -388,8 +377,7 @@ static void fail (wm_listener_t *self, wm_peer_t *peer)
     if (peer->failed)
         return;
     peer->failed = true;
-    self->failed =
-        grow (self->failed, self->n_failed, &self->failed_capacity, sizeof *self->failed);
+    wm_must_grow (&self->failed, &self->failed_capacity, self->n_failed + 1, sizeof peer);
     self->failed[self->n_failed++] = peer;
 }
 
@@ -458,8 +446,7 @@ static void disconnected (wm_listener_t *self, port_t *port, int fd)
         free (peer);
         return;
     }
-    port->closed =
-        grow (port->closed, port->n_closed, &port->closed_capacity, sizeof *port->closed);
+    wm_must_grow (&port->closed, &port->closed_capacity, port->n_closed + 1, sizeof peer);
     port->closed[port->n_closed++] = peer;
     peer->fd = -1;
 }

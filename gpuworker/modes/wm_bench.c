@@ -9,6 +9,7 @@
 #include "gpuworker/engine/wm_slots.h"
 #include "gpuworker/modes/wm_stream.h"
 #include "kernels/judge/wm_trial.h"
+#include "schema/base/wm_grow.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
 
@@ -80,13 +81,8 @@ static wm_fault_t add_batch (bench_t *self, wm_coder_t *coder, uint8_t *frame, u
 {
     if (bytes > frame_bytes (self) || !wm_stream_bytes (frame, bytes))
         return wm_stream_cut_short (error);
-    if (self->n_batch == self->batch_max) {
-        self->batch_max = self->batch_max ? 2 * self->batch_max : 256;
-        wm_batch_t *more = realloc (self->batch, self->batch_max * sizeof *more);
-        if (!more)
-            return wm_fault (error, WM_EHOST, "no memory for %zu batches", self->batch_max);
-        self->batch = more;
-    }
+    if (!wm_grow (&self->batch, &self->batch_max, self->n_batch + 1, sizeof *self->batch))
+        return wm_fault (error, WM_EHOST, "no memory for %zu batches", self->n_batch + 1);
     wm_batch_t *batch = &self->batch[self->n_batch++];
     *batch = (wm_batch_t){ 0 };
     const int64_t start = wm_trace_now_ns ();
@@ -150,13 +146,8 @@ static wm_fault_t note (worker_t *worker, uint32_t n_hit, int64_t start_ns, int6
     worker->n_hit += n_hit;
     worker->busy_ns += end_ns - (worker->counted_ns > start_ns ? worker->counted_ns : start_ns);
     worker->counted_ns = end_ns;
-    if (worker->n_took == worker->took_max) {
-        worker->took_max = worker->took_max ? 2 * worker->took_max : 1024;
-        float *more = realloc (worker->took_ms, worker->took_max * sizeof *more);
-        if (!more)
-            return wm_fault (&worker->error, WM_EHOST, "no memory for times");
-        worker->took_ms = more;
-    }
+    if (!wm_grow (&worker->took_ms, &worker->took_max, worker->n_took + 1, sizeof (float)))
+        return wm_fault (&worker->error, WM_EHOST, "no memory for times");
     worker->took_ms[worker->n_took++] = (float) (1e-6 * (double) (end_ns - start_ns));
     return WM_OK;
 }

@@ -3,6 +3,8 @@
    The operators are in wm_any_ops.c.  */
 #include "kernels/cudnn/wm_any_private.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,14 +39,9 @@ float *wm_any_constants (wm_any_walk_t *self, size_t n, size_t *at)
 {
     wm_any_net_t *net = self->net;
     *at = (net->n_constant + 63) / 64 * 64; /* cuDNN's tensors begin at 16 bytes and more */
-    if (*at + n > net->constants_max) {
-        size_t max = 2 * (*at + n);
-        float *more = realloc (net->constant, max * sizeof *more);
-        if (!more) {
-            no_memory (self);
-            return NULL;
-        }
-        net->constant = more, net->constants_max = max;
+    if (!wm_grow (&net->constant, &net->constants_max, *at + n, sizeof (float))) {
+        no_memory (self);
+        return NULL;
     }
     memset (net->constant + net->n_constant, 0, (*at + n - net->n_constant) * sizeof (float));
     net->n_constant = *at + n;

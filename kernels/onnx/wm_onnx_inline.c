@@ -8,6 +8,7 @@
    The file is not trusted: how many calls lie within each other, and how much is copied, have
    bounds. Copies are messages of their own, which the model owns.  */
 #include "kernels/onnx/wm_onnx.h"
+#include "schema/base/wm_grow.h"
 #include "schema/wm_limits.h"
 
 #include <stdio.h>
@@ -232,14 +233,9 @@ static ProtobufCMessage *copy (inliner_t *self, const ProtobufCMessage *message)
 
 static bool append (inliner_t *self, list_t *list, Onnx__NodeProto *node)
 {
-    if (list->n == list->max) {
-        const size_t max = 2 * list->max + 16;
-        Onnx__NodeProto **more = realloc (list->node, max * sizeof *more);
-        if (!more) {
-            onnx__node_proto__free_unpacked (node, NULL);
-            return no_memory (self);
-        }
-        list->node = more, list->max = max;
+    if (!wm_grow (&list->node, &list->max, list->n + 1, sizeof *list->node)) {
+        onnx__node_proto__free_unpacked (node, NULL);
+        return no_memory (self);
     }
     list->node[list->n++] = node;
     return true;

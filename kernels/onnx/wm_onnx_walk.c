@@ -1,6 +1,8 @@
 /* wm_onnx_walk.c - see wm_onnx_walk.h. What is still to visit is a list of lists of nodes.  */
 #include "kernels/onnx/wm_onnx_walk.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <stdlib.h>
 
 /* Nodes still to visit.  */
@@ -31,14 +33,8 @@ static wm_fault_t visit_sparse (const walker_t *self, const Onnx__SparseTensorPr
 static wm_fault_t add_part (walker_t *self, Onnx__NodeProto *const *node, size_t n_node,
                             wm_error_t *error)
 {
-    if (self->n_part == self->part_max) {
-        size_t more = self->part_max ? 2 * self->part_max : 16;
-        part_t *part = realloc (self->part, more * sizeof *part);
-        if (!part)
-            return wm_fault (error, WM_EHOST, "no memory to read a model");
-        self->part = part;
-        self->part_max = more;
-    }
+    if (!wm_grow (&self->part, &self->part_max, self->n_part + 1, sizeof *self->part))
+        return wm_fault (error, WM_EHOST, "no memory to read a model");
     self->part[self->n_part++] = (part_t){ node, n_node };
     return WM_OK;
 }

@@ -5,6 +5,8 @@
    after the result is counted as waiting and travelling (queue_ms).  */
 #include "ops/bench/wm_steps.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -86,13 +88,8 @@ static wm_fault_t add_line (steps_t *self, const char *file, uint32_t process, c
         line.step++;
     if (line.step == NAMES)
         return WM_OK;
-    if (self->n == self->max) {
-        self->max = self->max ? 2 * self->max : 4096;
-        line_t *more = realloc (self->line, self->max * sizeof *more);
-        if (!more)
-            return wm_fault (error, WM_EHOST, "no memory for the trace");
-        self->line = more;
-    }
+    if (!wm_grow (&self->line, &self->max, self->n + 1, sizeof *self->line))
+        return wm_fault (error, WM_EHOST, "no memory for the trace");
     line.ns = ns;
     line.amount = amount;
     if (line.step == COMPUTE) {

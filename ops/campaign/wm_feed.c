@@ -6,6 +6,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_text.h"
@@ -77,14 +78,8 @@ static wm_feed_file_t *known_as (const wm_feed_t *self, const wm_table_t *table,
 static wm_fault_t add (wm_feed_t *self, const char *did, const char *pfn, wm_error_t *error)
 {
     wm_error_t why;
-    if (self->n_file == self->room) {
-        const size_t room = self->room ? 2 * self->room : 64;
-        wm_feed_file_t *grown = realloc (self->file, room * sizeof *grown);
-        if (!grown)
-            return wm_fault (error, WM_EHOST, "no memory for the list of files");
-        self->file = grown;
-        self->room = room;
-    }
+    if (!wm_grow (&self->file, &self->room, self->n_file + 1, sizeof *self->file))
+        return wm_fault (error, WM_EHOST, "no memory for the list of files");
     const bool is_url = wm_url_of (pfn) != WM_URL_NONE;
     wm_feed_file_t *file = &self->file[self->n_file];
     *file = (wm_feed_file_t){

@@ -7,6 +7,7 @@
 #include "ops/farm/wm_farm.h"
 #include "ops/process/wm_command.h"
 #include "schema/base/wm_file.h"
+#include "schema/base/wm_grow.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -124,11 +125,7 @@ size_t wm_farm_bad_nodes (const wm_farm_t *self, char *text, size_t bytes)
 
 wm_farm_job_t *wm_farm_jobs_add (wm_farm_jobs_t *self, const char *id)
 {
-    if (self->n == self->capacity) {
-        self->capacity = self->capacity ? 2 * self->capacity : 64;
-        self->job = reallocarray (self->job, self->capacity, sizeof *self->job);
-        assert (self->job);
-    }
+    wm_must_grow (&self->job, &self->capacity, self->n + 1, sizeof *self->job);
     wm_farm_job_t *job = &self->job[self->n++];
     memset (job, 0, sizeof *job);
     snprintf (job->id, sizeof job->id, "%s", id);

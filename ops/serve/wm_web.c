@@ -1,4 +1,4 @@
-/* wm_web.c - see wm_http.h.
+/* wm_web.c - see wm_web.h.
 
    One thread polls the listener, while a place is free, and all connections. A connection has one
    request: its head and body are read (schema/base/wm_h1.h refuses what is wrong with them), the
@@ -28,7 +28,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ADDRESS_BYTES 80
 #define WAITING_MAX 512            /* connections, in the kernel */
 #define BODY_BYTES_MAX (64u << 10) /* of a request that is answered otherwise */
 #define LINGER_BYTES_MAX (1u << 20)
@@ -56,7 +55,7 @@ struct wm_http_t {
     const wm_password_t *password; /* NULL: none */
     bool is_here;                  /* it listens on loopback, without a password */
     void *context;
-    char address[ADDRESS_BYTES];
+    char address[WM_TCP_ADDRESS_BYTES];
     /* Of the thread.  */
     int64_t rests_until_ms; /* nothing is accepted before */
     wm_throttle_t throttle;
@@ -281,74 +280,12 @@ static void *run (void *argument)
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-typedef union {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-} address_t;
-
-/* false: it is no "ADDRESS:PORT".  */
-static bool parse (const char *text, address_t *address)
+/* Whether only this machine reaches an ADDRESS:PORT.  */
+static bool is_near (const char *address)
 {
-    char host[ADDRESS_BYTES];
-    const char *colon = strrchr (text, ':');
-    memset (address, 0, sizeof *address);
-    const int port = colon ? wm_tcp_port (colon + 1, colon + strlen (colon)) : -1;
-    if (port < 0 || (size_t) (colon - text) >= sizeof host)
-        return false;
-    snprintf (host, sizeof host, "%.*s", (int) (colon - text), text);
-    const size_t n = strlen (host);
-    if (n > 2 && host[0] == '[' && host[n - 1] == ']') {
-        host[n - 1] = 0;
-        address->v6.sin6_family = AF_INET6;
-        address->v6.sin6_port = htons ((uint16_t) port);
-        return inet_pton (AF_INET6, host + 1, &address->v6.sin6_addr) == 1;
-    }
-    address->v4.sin_family = AF_INET;
-    address->v4.sin_port = htons ((uint16_t) port);
-    return inet_pton (AF_INET, strcmp (host, "localhost") == 0 ? "127.0.0.1" : host,
-                      &address->v4.sin_addr) == 1;
-}
-
-/* A listening socket, and its address as people write it. -1: errno.  */
-static int listen_at (address_t *address, char text[ADDRESS_BYTES])
-{
-    char host[INET6_ADDRSTRLEN];
-    const bool is_v6 = address->any.sa_family == AF_INET6;
-    socklen_t size = is_v6 ? sizeof address->v6 : sizeof address->v4;
-    const int fd = socket (address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    const int on = 1;
-    if (fd < 0)
-        return -1;
-    setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind (fd, &address->any, size) || listen (fd, WAITING_MAX) ||
-        getsockname (fd, &address->any, &size)) {
-        const int failed = errno;
-        close (fd);
-        errno = failed;
-        return -1;
-    }
-    if (is_v6)
-        snprintf (text, ADDRESS_BYTES, "[%s]:%u",
-                  inet_ntop (AF_INET6, &address->v6.sin6_addr, host, sizeof host),
-                  ntohs (address->v6.sin6_port));
-    else
-        snprintf (text, ADDRESS_BYTES, "%s:%u",
-                  inet_ntop (AF_INET, &address->v4.sin_addr, host, sizeof host),
-                  ntohs (address->v4.sin_port));
-    return fd;
-}
-
-/* Whether only this machine reaches it.  */
-static bool is_near (const address_t *address)
-{
-    char host[INET6_ADDRSTRLEN] = "", text[INET6_ADDRSTRLEN + 2];
-    const bool is_v6 = address->any.sa_family == AF_INET6;
-    inet_ntop (address->any.sa_family,
-               is_v6 ? (const void *) &address->v6.sin6_addr : &address->v4.sin_addr, host,
-               sizeof host);
-    snprintf (text, sizeof text, is_v6 ? "[%s]" : "%s", host);
-    return wm_address_is_loopback (text);
+    char host[WM_TCP_ADDRESS_BYTES];
+    snprintf (host, sizeof host, "%.*s", (int) (strrchr (address, ':') - address), address);
+    return wm_address_is_loopback (host);
 }
 
 /* Starts the thread, which gets no signals. False: errno.  */
@@ -366,35 +303,37 @@ static bool start (wm_http_t *self)
 wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, void *context,
                         wm_error_t *error)
 {
-    address_t address;
-    const char *listen_text = how->listen;
-    if (!parse (listen_text, &address)) {
-        wm_fault (error, WM_EUSAGE,
-                  "--listen %.60s: give an address and a port, 127.0.0.1:9555; " WM_TCP_PORT_IS,
-                  listen_text);
+    char address[WM_TCP_ADDRESS_BYTES];
+    wm_error_t why;
+    const int listener = wm_tcp_listen (how->listen, false, address, &why);
+    if (listener < 0) {
+        wm_fault (error, why.fault, "--listen: %s", why.text);
         return NULL;
     }
-    if (!is_near (&address) && !how->password && !how->is_insecure) {
+    const bool near = is_near (address);
+    if (!near && !how->password && !how->is_insecure) {
         wm_fault (error, WM_EUSAGE,
                   "--listen %.60s: whoever reaches this address could read the campaign's names "
                   "and numbers; give --password-file FILE, for which you type (umask 077; head -c "
                   "18 /dev/urandom | base64 >FILE), or --insecure if all of them may",
-                  listen_text);
+                  how->listen);
+        close (listener);
         return NULL;
     }
     wm_http_t *self = calloc (1, sizeof *self);
     assert (self);
     self->pages = pages;
     self->password = how->password;
-    self->is_here = is_near (&address) && !how->password;
+    self->is_here = near && !how->password;
     self->context = context;
+    self->listener = listener;
+    strcpy (self->address, address);
     for (size_t i = 0; i < WM_HTTP_CONNECTIONS_MAX; i++)
         self->place[i].fd = -1;
-    self->listener = listen_at (&address, self->address);
-    self->wakeup = self->listener >= 0 ? eventfd (0, EFD_CLOEXEC) : -1;
+    self->wakeup = listen (listener, WAITING_MAX) ? -1 : eventfd (0, EFD_CLOEXEC);
     if (self->wakeup >= 0 && start (self))
         return self;
-    wm_fault (error, WM_EHOST, "cannot listen at %.60s: %s; choose another --listen", listen_text,
+    wm_fault (error, WM_EHOST, "cannot listen on %.60s: %s; give another --listen", how->listen,
               strerror (errno));
     wm_http_destroy (&self);
     return NULL;

@@ -2,6 +2,8 @@
 
 #include "ops/view/wm_screen.h"
 
+#include "schema/base/wm_text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,31 +51,15 @@ static void add (wm_canvas_t *self, const char *bytes, size_t size, int columns)
 static size_t read_character (const wm_canvas_t *self, const char *text, char shown[8],
                               int *columns)
 {
-    const unsigned char first = (unsigned char) *text;
-    *columns = 1;
-    strcpy (shown, "?");
-    if (first < 0x80) {
-        if (first >= ' ' && first != 0x7f)
-            *shown = *text;
-        return 1;
-    }
-    size_t n = 1;
-    while (((unsigned char) text[n] & 0xc0) == 0x80 && n < 4)
-        n++;
-    if (!self->has_utf8)
-        return n;
-    wchar_t wide;
-    mbstate_t state = { 0 };
-    const size_t length = mbrtowc (&wide, text, n, &state);
-    if (length == 0 || length > 4)
-        return n;
-    const int width = wcwidth (wide);
-    if (width < 1) /* controls (C1), marks that combine, characters without a known width */
-        return length;
-    memcpy (shown, text, length);
-    shown[length] = 0;
-    *columns = width;
-    return length;
+    uint32_t point = 0;
+    const size_t n = wm_text_character (text, strnlen (text, 4), &point);
+    const int width = n > 1 && self->has_utf8 ? wcwidth ((wchar_t) point) : n == 1;
+    *columns = width < 1 ? 1 : width; /* less: controls, marks that combine, no known width */
+    if (width < 1 || point < ' ' || point == 0x7f)
+        strcpy (shown, "?");
+    else
+        snprintf (shown, 8, "%.*s", (int) n, text);
+    return n ? n : 1;
 }
 
 static void begin (wm_canvas_t *self, wm_style_t style)

@@ -1,6 +1,7 @@
 /* wm_sidecar_queue.c - see wm_sidecar_queue.h.  */
 #include "ops/workflow/wm_sidecar_queue.h"
 #include "ops/workflow/wm_sidecar.h"
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_process.h"
 
 #include <assert.h>
@@ -22,11 +23,7 @@ static_assert (sizeof (wm_error_t) <= PIPE_BUF, "each report is one write");
 void wm_sidecar_queue_add (wm_sidecar_queue_t *self, uint32_t input, const char *folder,
                            const char *output, const char *did)
 {
-    if (self->n == self->room) {
-        self->room = self->room ? 2 * self->room : 64;
-        self->item = reallocarray (self->item, self->room, sizeof *self->item);
-        assert (self->item);
-    }
+    wm_must_grow (&self->item, &self->room, self->n + 1, sizeof *self->item);
     wm_sidecar_item_t *item = &self->item[self->n++];
     *item = (wm_sidecar_item_t){ input, folder ? strdup (folder) : NULL, strdup (output), did };
     assert (item->output && (item->folder || !folder));

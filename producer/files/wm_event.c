@@ -1,6 +1,8 @@
 /* wm_event.c - holds one event; puts its planes and regions of interest in order.  */
 #include "producer/files/wm_event.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,20 +48,9 @@ const char *wm_event_say (const wm_event_t *self, char text[128])
 wm_fault_t wm_event_reserve (void *memory_p, size_t *capacity, uint64_t count, size_t size,
                              wm_error_t *error)
 {
-    if (count <= *capacity)
-        return WM_OK;
-    uint64_t room = count + count / 2, bytes;
-    void *memory = NULL;
-    memcpy (&memory, memory_p, sizeof memory);
-    if (room >= count && !__builtin_mul_overflow (room, size, &bytes) && bytes <= PTRDIFF_MAX)
-        memory = realloc (memory, bytes);
-    else
-        memory = NULL;
-    if (!memory)
+    if (!wm_grow (memory_p, capacity, count, size))
         return wm_fault (error, WM_EHOST, "out of memory for %llu elements of %zu bytes",
                          (unsigned long long) count, size);
-    memcpy (memory_p, &memory, sizeof memory);
-    *capacity = room;
     return WM_OK;
 }
 

@@ -170,7 +170,7 @@ static void raise_descriptors (void)
 
 /* Takes a port: that which systemd has for it, or that of the command line. -1: *error.  */
 static int listen_on (gateway_t *self, wm_front_kind_t kind, const wm_args_t *args,
-                      char address[WM_ADDRESS_BYTES], wm_error_t *error)
+                      char address[WM_TCP_ADDRESS_BYTES], wm_error_t *error)
 {
     const char *name = kind == WM_FRONT_GRPC ? "grpc" : "http";
     const int inherited = wm_systemd_descriptor (name);
@@ -178,7 +178,7 @@ static int listen_on (gateway_t *self, wm_front_kind_t kind, const wm_args_t *ar
     self->front.is_inherited[kind] = inherited >= 0;
     self->is_shared |= inherited >= 0 || reuses;
     return inherited >= 0 ? wm_io_inherit (inherited, address, error)
-                          : wm_io_listen (wm_args_text (args, name), reuses, address, error);
+                          : wm_tcp_listen (wm_args_text (args, name), reuses, address, error);
 }
 
 /* Lets clients connect, where another gateway answers them once the models are loaded, or have
@@ -229,7 +229,7 @@ static wm_fault_t serve (gateway_t *self, const wm_args_t *args, wm_error_t *err
     const char *certificate = wm_args_text (args, "tls-certificate");
     const char *key = wm_args_text (args, "tls-key"), *clients = wm_args_text (args, "tls-clients");
     const bool has_http = strcmp (wm_args_text (args, "http"), "none") != 0;
-    char grpc[WM_ADDRESS_BYTES], http[WM_ADDRESS_BYTES] = "";
+    char grpc[WM_TCP_ADDRESS_BYTES], http[WM_TCP_ADDRESS_BYTES] = "";
     if (!certificate != !key || (clients && !key))
         return wm_fault (error, WM_EUSAGE,
                          "give --tls-certificate and --tls-key together, or neither");

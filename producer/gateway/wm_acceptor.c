@@ -46,7 +46,7 @@ static bool has_place (const wm_acceptor_t *self)
 /* Accepts one. False: with errno. A client whose address may not have it takes no place.  */
 static bool accept_one (wm_acceptor_t *self)
 {
-    char peer[WM_ADDRESS_BYTES];
+    char peer[WM_TCP_ADDRESS_BYTES];
     if (!has_place (self) && !self->how->spare (self->argument, false)) {
         errno = EMFILE;
         return false;

@@ -98,7 +98,7 @@ struct wm_conn_t {
     wm_watch_t *watch;
     wm_share_t share;
     uint64_t number;
-    char peer[WM_ADDRESS_BYTES];
+    char peer[WM_TCP_ADDRESS_BYTES];
     wm_buffer_t out;
     size_t sent;
     size_t extra; /* bytes that the budget counts of `out` */

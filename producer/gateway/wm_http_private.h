@@ -20,7 +20,7 @@ typedef struct wm_web_t {
     wm_watch_t *watch;
     wm_share_t share;
     uint64_t number;
-    char peer[WM_ADDRESS_BYTES];
+    char peer[WM_TCP_ADDRESS_BYTES];
     wm_visit_t *visit; /* NULL: none, or its head has not come */
     uint8_t *rest;     /* what came and is not read yet: rest_bytes from rest_at */
     size_t rest_at, rest_bytes;

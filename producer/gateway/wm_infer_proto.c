@@ -4,6 +4,8 @@
    first, and later copied to what a raw input would have (wm_infer_values).  */
 #include "producer/serving/wm_infer.h"
 
+#include "schema/base/wm_text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +37,7 @@ static wm_ks_code_t malformed (wm_ks_error_t *error, const char *what)
 static wm_ks_code_t keep (wm_infer_t *self, char **to, slice_t from, const char *what,
                           wm_ks_error_t *error)
 {
-    if (from.bytes > WM_INFER_NAME_MAX || !wm_proto_is_text (from.data, from.bytes))
+    if (from.bytes > WM_INFER_NAME_MAX || !wm_text_is_utf8 (from.data, from.bytes))
         return wm_ks_fail (error, WM_KS_INVALID, "%s is not UTF-8 of at most %d bytes", what,
                            WM_INFER_NAME_MAX);
     *to = wm_infer_text (self, from.data, from.bytes);
@@ -99,7 +101,7 @@ static wm_ks_code_t tensor_parameter (wm_infer_t *self, const wm_field_t *entry,
     uint64_t value;
     if (!parameter (entry, &key, &value, &text))
         return malformed (error, "a parameter of a tensor");
-    if (!wm_proto_is_text (text.data, text.bytes) || text.bytes > WM_INFER_NAME_MAX)
+    if (!wm_text_is_utf8 (text.data, text.bytes) || text.bytes > WM_INFER_NAME_MAX)
         text = (slice_t){ 0 }; /* no region has such a name */
     wm_infer_wish (self, wish,
                    &(wm_infer_parameter_t){ .key = (const char *) key.data,

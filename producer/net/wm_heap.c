@@ -2,6 +2,8 @@
    it.  */
 #include "producer/net/wm_heap.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -39,12 +41,7 @@ static void sift (wm_heap_t *self, size_t at)
 
 void wm_heap_add (wm_heap_t *self, wm_heap_item_t *item)
 {
-    if (self->n == self->max) {
-        self->max = self->max ? 2 * self->max : 64;
-        self->item = realloc (self->item, self->max * sizeof *self->item);
-        if (!self->item)
-            abort ();
-    }
+    wm_must_grow (&self->item, &self->max, self->n + 1, sizeof *self->item);
     place (self, self->n++, item);
     sift (self, item->at);
 }

@@ -1,6 +1,8 @@
 /* wm_inflate.c - zlib, a slice at a time.  */
 #include "producer/net/wm_inflate.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <assert.h>
 #include <czmq.h>
 #include <stdlib.h>
@@ -109,11 +111,8 @@ static bool deflate_slice (void *argument, size_t *left)
     int rc = Z_OK;
     begin_stream (self);
     while (rc == Z_OK && *left) {
-        if (self->out == self->out_max) {
-            self->out_max = self->out_max ? 2 * self->out_max : PACKED_BYTES_MIN;
-            self->to = realloc (self->to, self->out_max);
-            assert (self->to);
-        }
+        if (self->out == self->out_max)
+            wm_must_grow (&self->to, &self->out_max, self->out + PACKED_BYTES_MIN, 1);
         rc = step (self, self->to + self->out, self->out_max - self->out, left);
     }
     assert (rc == Z_OK || rc == Z_STREAM_END); /* it has data and room */

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <openssl/err.h>
@@ -26,82 +25,6 @@ struct wm_tls_t {
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
-static void print_address (const struct sockaddr *of, socklen_t n, char text[WM_ADDRESS_BYTES])
-{
-    char host[46] = "?", port[6] = "?";
-    getnameinfo (of, n, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf (text, WM_ADDRESS_BYTES, strchr (host, ':') ? "[%s]:%s" : "%s:%s", host, port);
-}
-
-static int bind_at (const struct addrinfo *at, bool is_shared)
-{
-    const int yes = 1, no = 0;
-    const int fd = socket (at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -1;
-    setsockopt (fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (is_shared)
-        setsockopt (fd, SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes);
-    if (at->ai_family == AF_INET6)
-        setsockopt (fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-    if (bind (fd, at->ai_addr, at->ai_addrlen) == 0)
-        return fd;
-    const int reason = errno;
-    close (fd);
-    errno = reason;
-    return -1;
-}
-
-static void print_own (int listener, char address[WM_ADDRESS_BYTES])
-{
-    struct sockaddr_storage became;
-    socklen_t bytes = sizeof became;
-    getsockname (listener, (struct sockaddr *) &became, &bytes);
-    print_address ((struct sockaddr *) &became, bytes, address);
-}
-
-int wm_io_listen (const char *where, bool is_shared, char address[WM_ADDRESS_BYTES],
-                  wm_error_t *error)
-{
-    char host[256];
-    const char *colon = strrchr (where, ':');
-    const struct addrinfo hints = { .ai_flags = AI_PASSIVE | AI_NUMERICSERV,
-                                    .ai_socktype = SOCK_STREAM };
-    struct addrinfo *found = NULL;
-    if (!colon || (size_t) (colon - where) >= sizeof host ||
-        wm_tcp_port (colon + 1, colon + strlen (colon)) < 0) {
-        wm_fault (error, WM_EUSAGE,
-                  "%.100s is no address: %sgive ADDRESS:PORT, such as 0.0.0.0:8001", where,
-                  colon ? WM_TCP_PORT_IS "; " : "");
-        return -1;
-    }
-    snprintf (host, sizeof host, "%.*s", (int) (colon - where), where);
-    char *name = host;
-    const size_t n = strlen (host);
-    if (n > 1 && host[0] == '[' && host[n - 1] == ']') {
-        host[n - 1] = 0;
-        name++;
-    }
-    const bool is_all = !*name || strcmp (name, "*") == 0;
-    const int rc = getaddrinfo (is_all ? "0.0.0.0" : name, colon + 1, &hints, &found);
-    if (rc) {
-        wm_fault (error, WM_EUSAGE,
-                  "%.100s is no address: %s; give ADDRESS:PORT, such as "
-                  "0.0.0.0:8001",
-                  where, gai_strerror (rc));
-        return -1;
-    }
-    const int fd = bind_at (found, is_shared);
-    freeaddrinfo (found);
-    if (fd < 0) {
-        wm_fault (error, WM_EHOST, "cannot listen on %.100s: %s%s", where, strerror (errno),
-                  errno == EADDRINUSE ? "; give another port" : "");
-        return -1;
-    }
-    print_own (fd, address);
-    return fd;
-}
-
 /* Whether a client could connect to it.  */
 static bool listens (int fd)
 {
@@ -110,7 +33,7 @@ static bool listens (int fd)
     return getsockopt (fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &bytes) == 0 && on;
 }
 
-int wm_io_inherit (int listener, char address[WM_ADDRESS_BYTES], wm_error_t *error)
+int wm_io_inherit (int listener, char address[WM_TCP_ADDRESS_BYTES], wm_error_t *error)
 {
     const int flags = fcntl (listener, F_GETFL);
     if (!listens (listener) || fcntl (listener, F_SETFL, flags | O_NONBLOCK)) {
@@ -121,7 +44,7 @@ int wm_io_inherit (int listener, char address[WM_ADDRESS_BYTES], wm_error_t *err
         close (listener);
         return -1;
     }
-    print_own (listener, address);
+    wm_tcp_own (listener, address);
     return listener;
 }
 
@@ -142,7 +65,7 @@ void wm_io_drain (int listener)
     setsockopt (listener, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
-int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES])
+int wm_io_accept (int listener, char peer[WM_TCP_ADDRESS_BYTES])
 {
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
@@ -153,7 +76,7 @@ int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES])
         return -1;
     setsockopt (fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
     setsockopt (fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
-    print_address ((struct sockaddr *) &from, bytes, peer);
+    wm_tcp_print ((struct sockaddr *) &from, bytes, peer);
     return fd;
 }
 

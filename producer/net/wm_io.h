@@ -5,20 +5,14 @@
 #define WM_IO_H
 
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_tcp.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-#define WM_ADDRESS_BYTES 64
-
-/* Takes "ADDRESS:PORT" ("*:PORT" is every address, port 0 chosen by the kernel). Returns the
-   descriptor and puts into `address` what it became; -1 with *error. is_shared: other processes may
-   have the same (SO_REUSEPORT). Clients can connect after wm_io_begin.  */
-int wm_io_listen (const char *where, bool is_shared, char address[WM_ADDRESS_BYTES],
-                  wm_error_t *error);
-/* The same of a descriptor that another process listens on, too.  */
-int wm_io_inherit (int listener, char address[WM_ADDRESS_BYTES], wm_error_t *error);
+/* As wm_tcp_listen, of a descriptor that another process listens on, too.  */
+int wm_io_inherit (int listener, char address[WM_TCP_ADDRESS_BYTES], wm_error_t *error);
 
 /* False: with errno.  */
 bool wm_io_begin (int listener);
@@ -28,7 +22,7 @@ bool wm_io_begin (int listener);
 void wm_io_drain (int listener);
 
 /* Accepts a connection; `peer` is its address. -1 with errno.  */
-int wm_io_accept (int listener, char peer[WM_ADDRESS_BYTES]);
+int wm_io_accept (int listener, char peer[WM_TCP_ADDRESS_BYTES]);
 
 /* ---- TLS ------------------------------------------------------------------------------------- */
 

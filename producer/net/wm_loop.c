@@ -4,6 +4,7 @@
    the end of the round frees it.  */
 #include "producer/net/wm_loop.h"
 #include "producer/net/wm_heap.h"
+#include "schema/base/wm_grow.h"
 
 #include <assert.h>
 #include <czmq.h>
@@ -152,11 +153,7 @@ static void call_due (wm_loop_t *self)
 
 void wm_loop_later (wm_loop_t *self, wm_due_t *due, void *argument)
 {
-    if (self->n_later == self->later_max) {
-        self->later_max = self->later_max ? 2 * self->later_max : 64;
-        self->later = realloc (self->later, self->later_max * sizeof *self->later);
-        assert (self->later);
-    }
+    wm_must_grow (&self->later, &self->later_max, self->n_later + 1, sizeof *self->later);
     self->later[self->n_later++] = (later_t){ due, argument };
 }
 

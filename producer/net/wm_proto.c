@@ -2,6 +2,8 @@
    it. Groups, which proto3 does not have, are refused.  */
 #include "producer/net/wm_proto.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,44 +68,11 @@ bool wm_proto_next (wm_proto_t *self, wm_field_t *field)
     }
 }
 
-/* The length of the UTF-8 sequence that begins here; 0: there is none (RFC 3629).  */
-static size_t sequence (const uint8_t *p, size_t left)
-{
-    static const uint32_t least[] = { 0, 1, 0x80, 0x800, 0x10000 };
-    const size_t n = p[0] < 0x80       ? 1
-                     : p[0] >> 5 == 6  ? 2
-                     : p[0] >> 4 == 14 ? 3
-                     : p[0] >> 3 == 30 ? 4
-                                       : 0;
-    if (!n || n > left)
-        return 0;
-    uint32_t point = n == 1 ? p[0] : p[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if (p[i] >> 6 != 2)
-            return 0;
-        point = point << 6 | (p[i] & 63);
-    }
-    return point < least[n] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? 0 : n;
-}
-
-bool wm_proto_is_text (const uint8_t *data, size_t bytes)
-{
-    for (size_t i = 0, n; i < bytes; i += n)
-        if (!(n = sequence (data + i, bytes - i)))
-            return false;
-    return true;
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 uint8_t *wm_buffer_room (wm_buffer_t *self, size_t bytes)
 {
-    if (self->max - self->bytes < bytes) {
-        const size_t twice = 2 * self->max;
-        self->max = self->bytes + bytes > twice ? self->bytes + bytes : twice;
-        self->data = realloc (self->data, self->max);
-        assert (self->data);
-    }
+    wm_must_grow (&self->data, &self->max, self->bytes + bytes, 1);
     return self->data + self->bytes;
 }
 

@@ -39,9 +39,6 @@ static inline wm_proto_t wm_proto_of (const void *data, size_t bytes)
     return (wm_proto_t){ at, at ? at + bytes : at, false };
 }
 
-/* Whether these bytes are UTF-8 without NUL, as names and texts must be.  */
-bool wm_proto_is_text (const uint8_t *data, size_t bytes);
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* A buffer that grows. Zeroed it is empty; free (data) ends it.  */

@@ -3,6 +3,8 @@
    Our own JSON goes in; what nests is as deep as the tables.  */
 #include "producer/net/wm_proto.h"
 
+#include "schema/base/wm_text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +103,7 @@ json_t *wm_proto_json (const wm_proto_field_t *table, const void *data, size_t b
         while (field->tag && field->tag != got.tag)
             field++;
         if (field->tag && field->kind == WM_KIND_TEXT) {
-            if (got.wire != WM_WIRE_BYTES || !wm_proto_is_text (got.data, got.bytes))
+            if (got.wire != WM_WIRE_BYTES || !wm_text_is_utf8 (got.data, got.bytes))
                 in.is_bad = true;
             else
                 json_object_set_new (object, field->name,

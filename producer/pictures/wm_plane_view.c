@@ -2,6 +2,7 @@
 #include "producer/pictures/wm_plane_view.h"
 
 #include "producer/pictures/wm_png.h"
+#include "schema/base/wm_grow.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,16 +28,9 @@ void wm_view_clear (wm_view_t *self)
 wm_fault_t wm_view_add (wm_view_t *self, uint32_t k, double wire, double tick, wm_error_t *error)
 {
     wm_view_class_t *class = &self->class[k];
-    if (class->n == class->n_max) {
-        const uint32_t most = class->n_max ? 2 * class->n_max : 256;
-        float *x = realloc (class->x, most * sizeof *x);
-        class->x = x ? x : class->x;
-        float *y = realloc (class->y, most * sizeof *y);
-        class->y = y ? y : class->y;
-        if (!x || !y)
-            return wm_fault (error, WM_EHOST, "out of memory for %u hits of a picture", most);
-        class->n_max = most;
-    }
+    if (!wm_grow (&class->x, &class->x_max, class->n + 1ul, sizeof (float)) ||
+        !wm_grow (&class->y, &class->y_max, class->n + 1ul, sizeof (float)))
+        return wm_fault (error, WM_EHOST, "out of memory for %u hits of a picture", class->n + 1);
     class->x[class->n] = (float) wire;
     class->y[class->n++] = (float) tick;
     return WM_OK;

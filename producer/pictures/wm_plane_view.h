@@ -14,7 +14,8 @@
 typedef struct {
     char name[48];
     const char *colour; /* lent */
-    uint32_t n, n_max;
+    uint32_t n;
+    size_t x_max, y_max;
     float *x, *y; /* wire, tick */
 } wm_view_class_t;
 

@@ -35,7 +35,7 @@ wm_labels_t *wm_labels_read (const char *path, wm_error_t *error)
         self->line[self->n++] = at;
         const size_t length = strcspn (at, "\n");
         self->longest = length > self->longest ? length : self->longest;
-        if (!wm_proto_is_text ((uint8_t *) at, length)) {
+        if (!wm_text_is_utf8 (at, length)) {
             wm_fault (error, WM_EBATCH, "%.300s:%u: the label is not UTF-8", path, self->n);
             wm_labels_destroy (&self);
             return NULL;

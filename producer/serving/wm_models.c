@@ -4,6 +4,7 @@
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_text.h"
 #include "schema/wm_limits.h"
 
 #include <czmq.h>
@@ -524,7 +525,7 @@ static wm_fault_t take_options (wm_models_t *self, const wm_args_t *args, wm_err
     if (take_mode (self, args, error))
         return error->fault;
     self->server_name = wm_args_text (args, "server-name");
-    if (!wm_proto_is_text ((const uint8_t *) self->server_name, strlen (self->server_name)))
+    if (!wm_text_is_utf8 (self->server_name, strlen (self->server_name)))
         return wm_fault (error, WM_EUSAGE, "--server-name: give a name in UTF-8");
     self->is_strict = wm_args_given (args, "strict");
     self->in_flight_bytes = (size_t) wm_args_number (args, "in-flight");

@@ -6,6 +6,7 @@
 #include "producer/net/wm_pbtxt.h"
 #include "producer/net/wm_proto.h"
 #include "producer/serving/wm_json.h"
+#include "schema/base/wm_text.h"
 
 #include <ctype.h>
 #include <czmq.h>
@@ -67,7 +68,7 @@ static wm_ks_code_t add_file (wm_override_t *self, const char *key, const uint8_
 static wm_ks_code_t add_config (wm_override_t *self, const char *text, size_t bytes,
                                 wm_ks_error_t *error)
 {
-    if (!text || bytes > CONFIG_BYTES_MAX || !wm_proto_is_text ((const uint8_t *) text, bytes))
+    if (!text || bytes > CONFIG_BYTES_MAX || !wm_text_is_utf8 (text, bytes))
         return wm_ks_fail (error, WM_KS_INVALID,
                            "the parameter 'config' is JSON in a text of at most %zu bytes",
                            CONFIG_BYTES_MAX);
@@ -188,7 +189,7 @@ static wm_ks_code_t take_entry (wm_override_t *self, const wm_field_t *entry, wm
     char key[WM_OVERRIDE_NAME_MAX + 64] = "";
     while (wm_proto_next (&in, &field)) {
         if (field.tag == 1 && field.wire == WM_WIRE_BYTES &&
-            wm_proto_is_text (field.data, field.bytes))
+            wm_text_is_utf8 (field.data, field.bytes))
             snprintf (key, sizeof key, "%.*s", (int) (field.bytes < sizeof key ? field.bytes : 0),
                       (const char *) field.data);
         if (field.tag != 2 || field.wire != WM_WIRE_BYTES)

@@ -1,5 +1,6 @@
 /* wm_region.c - a memory file, and a sorted list of the pieces that are taken.  */
 #include "producer/serving/wm_region.h"
+#include "schema/base/wm_grow.h"
 #include "schema/session/wm_library.h"
 
 #include <czmq.h>
@@ -63,12 +64,7 @@ void *wm_region_take (wm_region_t *self, size_t bytes)
         from = self->piece[i++].to;
     if (i == self->n_piece && self->bytes - from < whole)
         return NULL;
-    if (self->n_piece == self->piece_max) {
-        self->piece_max = self->piece_max ? 2 * self->piece_max : 64;
-        self->piece = realloc (self->piece, self->piece_max * sizeof *self->piece);
-        if (!self->piece)
-            abort (); /* as zmalloc without memory */
-    }
+    wm_must_grow (&self->piece, &self->piece_max, self->n_piece + 1, sizeof *self->piece);
     memmove (self->piece + i + 1, self->piece + i, (self->n_piece - i) * sizeof *self->piece);
     self->piece[i] = (piece_t){ from, from + whole };
     self->n_piece++;

@@ -38,7 +38,7 @@ void wm_repository_free (wm_model_files_t **files_p)
 static bool is_name (const char *text, size_t n)
 {
     return n && n < WM_MODELS_NAME_BYTES && *text != '.' && !memchr (text, '/', n) &&
-           wm_proto_is_text ((const uint8_t *) text, n);
+           wm_text_is_utf8 (text, n);
 }
 
 bool wm_repository_is_name (const char *name)

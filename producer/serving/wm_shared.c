@@ -1,6 +1,7 @@
 /* wm_shared.c - a list of regions, each an open file; the gateway maps none of them.  */
 #include "producer/serving/wm_shared.h"
 #include "producer/net/wm_proto.h"
+#include "schema/base/wm_text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -156,7 +157,7 @@ wm_ks_code_t wm_shared_register (wm_shared_t *self, const char *name, const json
     uint64_t offset, bytes, end;
     if (!self)
         return is_off (error);
-    if (!*name || !wm_proto_is_text ((const uint8_t *) name, strlen (name)))
+    if (!*name || !wm_text_is_utf8 (name, strlen (name)))
         return wm_ks_fail (error, WM_KS_INVALID, "a shared memory region needs a name of UTF-8");
     if (strlen (name) >= NAME_BYTES_MAX)
         return wm_ks_fail (error, WM_KS_INVALID,

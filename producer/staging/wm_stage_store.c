@@ -26,6 +26,7 @@
 #include "producer/staging/wm_stage_private.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
+#include "schema/base/wm_grow.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -632,12 +633,7 @@ static void take_line (wm_store_t *self, char *line, const char *folder)
             changed.tm_hour = n1;
     }
     wm_dead_listed (&self->dead, path + n + 1, changed.tm_mday ? timegm (&changed) : -1);
-    if (self->n_there == self->there_max) {
-        self->there_max = self->there_max ? 2 * self->there_max : 256;
-        wm_stage_there_t *grown = realloc (self->there, self->there_max * sizeof *grown);
-        assert (grown);
-        self->there = grown;
-    }
+    wm_must_grow (&self->there, &self->there_max, self->n_there + 1, sizeof *self->there);
     char *name = strdup (path + n + 1);
     assert (name);
     self->there[self->n_there++] = (wm_stage_there_t){ .name = name, .size = size };

@@ -7,6 +7,8 @@
  */
 #include "producer/synth/wm_synth.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -59,16 +61,6 @@ void wm_synth_tpc_destroy (wm_synth_tpc_t **self_p)
     free (self->hit);
     free (self);
     *self_p = NULL;
-}
-
-static void *grow (void *array, size_t *max, size_t count, size_t size)
-{
-    if (count < *max)
-        return array;
-    *max = *max ? 2 * *max : 4096;
-    array = realloc (array, *max * size);
-    assert (array);
-    return array;
 }
 
 /* The first channel of each plane within the TPC.  */
@@ -154,7 +146,7 @@ static void hit_add (wm_synth_tpc_t *self, uint32_t plane, uint32_t channel, int
     uint32_t wire = channel - channel_first[plane];
     if (sum[UPPER] > all / 2)
         wire += wm_plane_channels[plane];
-    self->hit = grow (self->hit, &self->hit_max, self->n_hit, sizeof *self->hit);
+    wm_must_grow (&self->hit, &self->hit_max, self->n_hit + 1, sizeof *self->hit);
     self->hit[self->n_hit++] = (wm_synth_hit_t){ plane, wire, best, (float) time };
 }
 
@@ -183,14 +175,14 @@ static void region_add (wm_synth_tpc_t *self, wm_random_t *random, double noise,
                         uint32_t channel, int first, int end)
 {
     float *adc = self->adc[channel];
-    self->roi = grow (self->roi, &self->roi_max, self->n_roi, sizeof *self->roi);
+    wm_must_grow (&self->roi, &self->roi_max, self->n_roi + 1, sizeof *self->roi);
     self->roi[self->n_roi++] =
         (wm_synth_roi_t){ channel, (uint32_t) first, (uint32_t) (end - first) };
     for (int t = first; t < end; t++) {
         /* stored in steps of 1/64 ADC: data compress as real ones do */
         double value = (double) adc[t] + noise * wm_random_normal (random);
         adc[t] = (float) (nearbyint (value * 64) / 64);
-        self->value = grow (self->value, &self->value_max, self->n_value, sizeof *self->value);
+        wm_must_grow (&self->value, &self->value_max, self->n_value + 1, sizeof *self->value);
         self->value[self->n_value++] = adc[t];
     }
     hits_find (self, plane, channel, first, end);

@@ -4,6 +4,8 @@
    kinetic, in MeV; lengths in cm; a step leaves one deposit.  */
 #include "producer/synth/wm_synth.h"
 
+#include "schema/base/wm_grow.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -78,11 +80,7 @@ double wm_random_normal (wm_random_t *self)
 static void deposit_add (world_t *world, const particle_t *p, double mev, double step)
 {
     wm_deposits_t *all = world->deposits;
-    if (all->count == all->capacity) {
-        all->capacity = all->capacity ? 2 * all->capacity : 1 << 16;
-        all->deposit = realloc (all->deposit, all->capacity * sizeof *all->deposit);
-        assert (all->deposit);
-    }
+    wm_must_grow (&all->deposit, &all->capacity, all->count + 1, sizeof *all->deposit);
     double loss = mev / step; /* Birks: dense ionisation recombines (ICARUS, 0.5 kV/cm) */
     double recombination = 0.80 / (1 + 0.0486 * loss / (0.5 * ARGON_DENSITY));
     double mip = 0.80 / (1 + 0.0486 * MIP_LOSS / (0.5 * ARGON_DENSITY));

@@ -1,16 +1,32 @@
-/* wm_tcp.h - ports as people type them, and what the kernel knows of a TCP connection and libzmq
-   does not report.  */
+/* wm_tcp.h - addresses and ports as people type them, sockets that listen there, and what the
+   kernel knows of a TCP connection and libzmq does not report.  */
 #ifndef WM_TCP_H
 #define WM_TCP_H
 
-#include <stdint.h>
+#include "schema/base/wm_fault.h"
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define WM_TCP_ADDRESS_BYTES 64 /* of ADDRESS:PORT */
 #define WM_TCP_PORT_MAX 65535
 #define WM_TCP_PORT_IS "a port is a number from 0 (any that is free) to 65535" /* for refusals */
 
 /* Reads a port to listen on: decimal digits, of which `end` points behind the last; 0 to
    WM_TCP_PORT_MAX. -1: it is no port. getaddrinfo takes 99999 for 34463. Thread: any.  */
 int wm_tcp_port (const char *text, const char *end);
+
+/* Binds a socket that does not block to "ADDRESS:PORT" ("*:PORT" is every address, port 0 chosen by
+   the kernel). is_shared: other processes may have the same (SO_REUSEPORT). Returns its descriptor,
+   the caller's, and fills `address` with what it became; clients can connect after listen. -1:
+   *error is WM_EUSAGE (no such address) or WM_EHOST. May ask the resolver. Thread: any.  */
+int wm_tcp_listen (const char *where, bool is_shared, char address[WM_TCP_ADDRESS_BYTES],
+                   wm_error_t *error);
+
+/* Print an address as "ADDRESS:PORT", IPv6 in brackets; wm_tcp_own that of a bound socket.  */
+void wm_tcp_print (const struct sockaddr *of, socklen_t bytes, char text[WM_TCP_ADDRESS_BYTES]);
+void wm_tcp_own (int fd, char text[WM_TCP_ADDRESS_BYTES]);
 
 /* Received bytes of a connection, sampled; zeroed at first. Thread: its owner's.  */
 typedef struct {

@@ -199,6 +199,37 @@ wm_fault_t wm_text_read (const char *path, size_t bytes_max, char **text, size_t
     return fault;
 }
 
+size_t wm_text_character (const char *text, size_t bytes, uint32_t *code)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const unsigned char *t = (const unsigned char *) text;
+    const size_t n = !bytes || *t >= 0xf5 ? 0
+                     : *t < 0x80          ? 1
+                     : *t < 0xc2          ? 0
+                     : *t < 0xe0          ? 2
+                     : *t < 0xf0          ? 3
+                                          : 4;
+    if (!n || n > bytes)
+        return 0;
+    *code = n == 1 ? *t : *t & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((t[i] & 0xc0) != 0x80)
+            return 0;
+        *code = *code << 6 | (t[i] & 0x3f);
+    }
+    return *code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : n;
+}
+
+bool wm_text_is_utf8 (const void *text, size_t bytes)
+{
+    const char *at = text, *end = at + bytes;
+    uint32_t code = 0;
+    for (size_t n; at < end; at += n)
+        if (!(n = wm_text_character (at, (size_t) (end - at), &code)) || !code)
+            return false;
+    return true;
+}
+
 size_t wm_text_blank (const char *text)
 {
     /* no-break and narrow spaces, those of no width, the ideographic one, a mark in the middle */

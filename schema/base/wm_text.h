@@ -51,6 +51,13 @@ wm_fault_t wm_text_plain (char *text, size_t *bytes, const char *name, wm_error_
 wm_fault_t wm_text_read (const char *path, size_t bytes_max, char **text, size_t *bytes,
                          wm_error_t *error);
 
+/* Returns how many bytes the character at `text` has, of which `bytes` are there, and *code, its
+   number; 0: it is not UTF-8 (RFC 3629).  */
+size_t wm_text_character (const char *text, size_t bytes, uint32_t *code);
+
+/* Returns whether all of it is UTF-8 without NUL.  */
+bool wm_text_is_utf8 (const void *text, size_t bytes);
+
 /* Returns how many bytes the blank at `text` has; 0: no blank, such as the end of a line.  */
 size_t wm_text_blank (const char *text);
 

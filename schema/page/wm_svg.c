@@ -1,7 +1,9 @@
 /* wm_svg.c - see wm_svg.h.  */
 #include "schema/page/wm_svg.h"
+#include "schema/base/wm_text.h"
 
 #include <math.h>
+#include <sodium.h>
 #include <string.h>
 #include <time.h>
 
@@ -15,27 +17,6 @@
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* The number of bytes of the character at `text`, 0: it is no UTF-8 (RFC 3629).  */
-static size_t character (const char *text, uint32_t *code)
-{
-    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-    const unsigned char *t = (const unsigned char *) text;
-    const size_t n = *t < 0x80   ? 1
-                     : *t < 0xc2 ? 0
-                     : *t < 0xe0 ? 2
-                     : *t < 0xf0 ? 3
-                     : *t < 0xf5 ? 4
-                                 : 0;
-    *code = n < 2 ? *t : *t & (0x7fu >> n);
-    for (size_t i = 1; i < n; i++) {
-        if ((t[i] & 0xc0) != 0x80)
-            return 0;
-        *code = *code << 6 | (t[i] & 0x3f);
-    }
-    return n && (*code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000)) ? 0
-                                                                                              : n;
-}
-
 /* Control characters, what XML has not, and marks that turn the direction of text.  */
 static bool is_unfit (uint32_t c)
 {
@@ -46,8 +27,8 @@ static bool is_unfit (uint32_t c)
 void wm_svg_text (FILE *out, const char *text)
 {
     while (*text) {
-        uint32_t code;
-        const size_t n = character (text, &code);
+        uint32_t code = 0;
+        const size_t n = wm_text_character (text, strnlen (text, 4), &code);
         if (!n || is_unfit (code))
             fputs ("\xef\xbf\xbd", out);
         else if (code == '&')
@@ -444,16 +425,15 @@ void wm_svg_dots (wm_svg_t *self, const float *x, const float *y, uint32_t n, do
 
 static void put_base64 (FILE *out, const uint8_t *bytes, size_t size)
 {
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < size; i += 3) {
-        const uint32_t left = size - i < 3 ? (uint32_t) (size - i) : 3,
-                       word = (uint32_t) bytes[i] << 16 | (left > 1 ? bytes[i + 1] : 0u) << 8 |
-                              (left > 2 ? bytes[i + 2] : 0u);
-        const char text[4] = { digit[word >> 18], digit[word >> 12 & 63],
-                               left > 1 ? digit[word >> 6 & 63] : '=',
-                               left > 2 ? digit[word & 63] : '=' };
-        fwrite (text, 1, sizeof text, out);
-    }
+    enum {
+        PART = 3 * 256,
+        LETTERS = sodium_base64_ENCODED_LEN (PART, sodium_base64_VARIANT_ORIGINAL)
+    };
+    char text[LETTERS];
+    for (size_t i = 0; i < size; i += PART)
+        fputs (sodium_bin2base64 (text, sizeof text, bytes + i, size - i < PART ? size - i : PART,
+                                  sodium_base64_VARIANT_ORIGINAL),
+               out);
 }
 
 void wm_svg_image (wm_svg_t *self, const uint8_t *png, size_t size)

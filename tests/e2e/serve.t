@@ -97,10 +97,10 @@ ok "a broker with keys" broker --listen "tcp://127.0.0.1:$port" --keys
 "$bin/wiremill" keys revoke "$out" --id "$("$bin/wiremill" keys list "$out" | awk '$1 == "operator" { k = $2 } END { print k }')" >/dev/null
 serve "$out"
 ok "it asks by the campaign's monitor key, and needs no other" until_true 60 is "wiremill_up{$c}" 1
-taken () { refused 1 "cannot listen at 127.0.0.1:$http: Address already in use" "$bin/wiremill" serve "$out" --listen "127.0.0.1:$http"; }
+taken () { refused 1 "listen: cannot listen on 127.0.0.1:$http: Address already in use; give another port" "$bin/wiremill" serve "$out" --listen "127.0.0.1:$http"; }
 ok "a port that is taken" taken
-wrong () { for a in here 127.0.0.1 127.0.0.1: 127.0.0.1:x 127.0.0.1:99999 :80 '[::1:80'; do
-    refused 2 "give an address and a port" "$bin/wiremill" serve "$out" --listen "$a" || return 1; done; }
+wrong () { for a in here 127.0.0.1 127.0.0.1: 127.0.0.1:x 127.0.0.1:99999 '[::1:80' host.invalid:1; do
+    refused 2 "listen: .* is no address: .*give ADDRESS:PORT" "$bin/wiremill" serve "$out" --listen "$a" || return 1; done; }
 ok "addresses that are none" wrong
 by_worker () { refused 7 "key" "$bin/wiremill" serve --broker "tcp://127.0.0.1:$port" --join-file "$out$beside/join-worker" --listen 127.0.0.1:0; }
 ok "a worker's key does not do" by_worker

@@ -7,6 +7,7 @@
 #include "producer/net/wm_inflate.h"
 #include "producer/serving/wm_infer.h"
 #include "producer/serving/wm_models_private.h"
+#include "schema/base/wm_text.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <fcntl.h>
@@ -32,7 +33,7 @@ static void accepted (wm_infer_t *infer)
         FUZZ_CHECK (tensor->type < WM_TYPES && tensor->n_dim <= WM_TENSOR_DIM_MAX);
         FUZZ_CHECK (wm_infer_bytes (tensor, &bytes));
         FUZZ_CHECK (tensor->type == WM_TYPE_BYTES || bytes == tensor->bytes);
-        FUZZ_CHECK (wm_proto_is_text ((const uint8_t *) tensor->name, strlen (tensor->name)));
+        FUZZ_CHECK (wm_text_is_utf8 (tensor->name, strlen (tensor->name)));
         for (size_t k = 0; k < tensor->bytes; k++)
             sum += tensor->data[k];
     }

@@ -1,4 +1,5 @@
 /* test_schema_text.c - lines, blanks and cells of texts, by buffers of every size; joins.  */
+#include "schema/base/wm_grow.h"
 #include "schema/base/wm_text.h"
 #include "schema/session/wm_join.h"
 
@@ -176,9 +177,49 @@ static void words_of_a_shell (void **state)
     assert_string_equal (wm_text_word (small, sizeof small, "''''"), "''\\''");
 }
 
+/* Also where the text ends within a character; a NUL is no text. test_schema_svg.c has more.  */
+static void texts_are_utf8 (void **state)
+{
+    (void) state;
+    static const struct {
+        const char *text;
+        size_t bytes;
+        bool is;
+    } list[] = { { "", 0, true },
+                 { "K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80", 14, true },
+                 { "\xf0\x9f\x98\x80", 3, false },
+                 { "\xc3\xb6", 1, false },
+                 { "a\0b", 3, false },
+                 { "a\xed\xa0\x80", 4, false },
+                 { "\xe0\x80\xaf", 3, false } };
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        assert_int_equal (wm_text_is_utf8 (list[i].text, list[i].bytes), list[i].is);
+}
+
+/* Room for what is asked and half as much more; what is there stays, also where it cannot grow.  */
+static void arrays_grow (void **state)
+{
+    (void) state;
+    uint32_t *list = NULL;
+    size_t max = 0, n_grown = 0;
+    for (uint32_t i = 0; i < 10000; i++) {
+        const size_t before = max;
+        assert_true (wm_grow (&list, &max, i + 1, sizeof *list) && max > i);
+        n_grown += max != before;
+        list[i] = i;
+    }
+    assert_true (n_grown < 30);
+    assert_false (wm_grow (&list, &max, SIZE_MAX / 4, sizeof *list));
+    assert_false (wm_grow (&list, &max, 0xaaaaaaaaaaaaaaac, 1)); /* half as much more: 2 */
+    for (uint32_t i = 0; i < 10000; i++)
+        assert_int_equal (list[i], i);
+    free (list);
+}
+
 int main (void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test (texts_are_utf8),       cmocka_unit_test (arrays_grow),
         cmocka_unit_test (words_of_a_shell),     cmocka_unit_test (lines_end_in_three_ways),
         cmocka_unit_test (a_text_becomes_plain), cmocka_unit_test (blanks_are_cut),
         cmocka_unit_test (cells_have_quotes),    cmocka_unit_test (join_lines_are_taken),
