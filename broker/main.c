@@ -2,7 +2,6 @@
 
    Usually started by `wiremill run` or `wiremill broker`, which make the pins and the model's
    file.  */
-#include "broker/bench/wm_broker_bench.h"
 #include "broker/campaign/wm_campaign.h"
 #include "broker/campaign/wm_note.h"
 #include "broker/campaign/wm_old_notes.h"
@@ -26,6 +25,7 @@
 #include "schema/base/wm_systemd.h"
 #include "schema/option/wm_option.h"
 #include "schema/option/wm_share.h"
+#include "schema/wm_trace.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -107,9 +107,6 @@ static const wm_option_t option_table[] = {
     {.name = "output", .value = "DIR", .path = WM_PATH_PRESENT,
      .help = "with --rebuild, --outputs: where they are now"},
     {.name = "dry-run", .help = "with --rebuild: only report what is wrong"},
-    {.name = "bench", .value = "FOLDER", .path = WM_PATH_FOLDER, .task = "measuring",
-     .help = "measure a broker on a campaign made in FOLDER; must come first, and --bench --help "
-             "lists its options"},
     {.name = NULL},
 };
 
@@ -225,8 +222,6 @@ static int take_options (const wm_args_t *args, options_t *options)
                             .outputs = wm_args_given (args, "outputs"),
                             .rebuild = wm_args_given (args, "rebuild"),
                             .dry_run = wm_args_given (args, "dry-run") };
-    if (wm_args_given (args, "bench"))
-        return wm_args_refuse (args, "--bench FOLDER must come first");
     if (!options->rebuild && (options->dry_run || (options->output && !options->outputs)))
         return wm_args_refuse (args, "--dry-run and --output go with --rebuild");
     if (!printer_of (options) && !options->rebuild &&
@@ -749,7 +744,7 @@ static int broker_main (const wm_args_t *args)
 
 int main (int argc, char **argv)
 {
-    if (argc > 1 && strcmp (argv[1], "--bench") == 0)
-        return wm_broker_bench_main (argc - 1, argv + 1);
+    const wm_key_t none = { 0 };
+    WM_TRACE ("begin", &none, 0); /* links what adds CPU time and memory at the end */
     return wm_program_run (&program, argc, argv);
 }

@@ -100,7 +100,7 @@ endef
 $(foreach t,$(FUZZ:$(B)/tests/fuzz/%=%),$(eval $(call fuzz,$(t))))
 
 # Programs that measure the inside of one room.
-BENCH := $(B)/bench/sparse_bench $(B)/bench/core_bench $(B)/bench/lib_bench $(B)/bench/gateway_bench
+BENCH := $(addprefix $(B)/bench/,sparse_bench core_bench broker_bench lib_bench gateway_bench)
 define bench
 $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 	$$(call step,BENCH $$@)
@@ -109,6 +109,7 @@ $(B)/bench/$(2): tests/bench/$(2).c $(call libs,$(1))
 endef
 $(eval $(call bench,kernels,sparse_bench))
 $(eval $(call bench,broker,core_bench))
+$(eval $(call bench,broker,broker_bench))
 $(eval $(call bench,gateway,gateway_bench))
 $(B)/bench/lib_bench: tests/bench/lib_bench.c $(call libs,kernels) $(B)/lib/libwiremill.so
 	$(call step,BENCH $@)
@@ -118,7 +119,7 @@ $(B)/bench/lib_bench: tests/bench/lib_bench.c $(call libs,kernels) $(B)/lib/libw
 # What campaigns under test need beside wiremill's programs; what all tests need.
 NEEDED_fault  := $(KILLER) $(FAULT)
 NEEDED_e2e    := $(NEEDED_fault) $(VENV)/.made $(B)/gpu/gpu_pipeline $(B)/tests/gpu_networks $(STANDINS) \
-    $(B)/bundle/wiremill/bin/wiremill
+    $(B)/bundle/wiremill/bin/wiremill $(B)/bench/broker_bench
 NEEDED_golden := $(VENV)/.made $(STANDINS) $(WHEEL) $(if $(CUDA_SO),$(B)/tests/any_run)
 NEEDED_bench  := $(BENCH) $(B)/tests/fault/hostile $(VENV)/.made
 NEEDED        := $(UNIT) $(SIM) $(FUZZ) $(NEEDED_e2e) $(NEEDED_golden)

@@ -1,9 +1,8 @@
-/* bench.c - `wiremill bench`: measures engines, the whole pipeline, and brokers on this machine.
+/* bench.c - `wiremill bench`: measures engines and the whole pipeline on this machine.
 
    engine    wiremill-producer cuts and encodes batches, wiremill-worker decodes all of them and
              then times the engine on them
    pipeline  `wiremill run`, in a folder of its own; each process writes a trace (WM_TRACE)
-   broker    `wiremill-broker --bench`: workers that compute nothing
 
    Each point of a sweep is measured by processes of its own, so that none affects the next. A point
    that fails is reported and left out. Where the engine cannot run here the rest of its points is
@@ -37,9 +36,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BROKER_HITS_MAX 200000 /* more hits, and a result does not fit a message */
-#define OUT_OF_ORDER 1.1       /* ratio of speeds; less is noise */
-#define REMOVE_TRIES 50        /* of a folder in which killed processes may still write */
+#define OUT_OF_ORDER 1.1 /* ratio of speeds; less is noise */
+#define REMOVE_TRIES 50  /* of a folder in which killed processes may still write */
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -69,9 +67,7 @@ static const wm_option_t options[] = {
     {.name = "threads", .letter = 't', .value = "N,N",
      .help = "of each (default: 1 and all CPUs; of the pipeline CPUs / workers)"},
     {.name = "batch", .letter = 'b', .value = "N,N",
-     .help = "most hits per batch (default: 64,512,4096,16384; of the pipeline 16384, of a broker "
-             "1,1024)"},
-    {.name = "task", .value = "N,N", .fallback = "102400", .help = "bytes of a broker's task"},
+     .help = "most hits per batch (default: 64,512,4096,16384; of the pipeline 16384)"},
     {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,
      .help = "hits compared with the reference in double, which takes milliseconds each"},
     {.name = "pin", .help = "keep each thread of an engine on a CPU of its own"},
@@ -80,7 +76,7 @@ static const wm_option_t options[] = {
 
     {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 86400,
      .task = "how",
-     .help = "of a measurement of an engine (after as many, 3 at most, to warm up) or a broker"},
+     .help = "of a measurement of an engine (after as many, 3 at most, to warm up)"},
     {.name = "folder", .value = "DIR", .path = WM_PATH_PRESENT,
      .help = "where campaigns are made and removed; the disk matters (default: TMPDIR or /tmp)"},
     {.name = "csv", .value = "FILE",
@@ -97,13 +93,13 @@ static const char bench_text[] =
     "  wiremill bench engine --batch 1,64,4096 --threads 1,2 --precision fp32,fast\n"
     "  wiremill bench engine --engine sparse,openvino --input events.h5 --csv e.csv\n"
     "  wiremill bench all --json all.json\n\n"
-    "engine: the engine alone on batches in memory; pipeline: a whole campaign by real processes;\n"
-    "broker: a broker with workers that do no work. Ctrl-C prints what was measured so far.\n";
+    "engine: the engine alone on batches in memory; pipeline: a whole campaign by real processes.\n"
+    "Ctrl-C prints what was measured so far.\n";
 
 static int bench_main (const wm_args_t *args);
 const wm_verb_t wm_verb_bench = {
-    .name = "bench", .task = INSPECT_TASK, .rest = "[engine|pipeline|broker|all] [FILES]",
-    .summary = "measure engines, the pipeline or brokers on this machine", .text = bench_text,
+    .name = "bench", .task = INSPECT_TASK, .rest = "[engine|pipeline|all] [FILES]",
+    .summary = "measure engines or the pipeline on this machine", .text = bench_text,
     .options = options, .run = bench_main };
 /* clang-format on */
 
@@ -120,15 +116,15 @@ typedef struct {
     const char *model;
     char made_model[PATH_MAX + 16];
     wm_inputs_t inputs;
-    wm_sweep_t engine, precision, workers, threads, batch, task;
+    wm_sweep_t engine, precision, workers, threads, batch;
     json_t *points, *about;
     output_t csv, json;
     int code, n_point;
     int last; /* exit code of the point before */
 } bench_t;
 
-static const char *const benches[] = { "engine", "pipeline", "broker" };
-enum { ENGINE, PIPELINE, BROKER, BENCHES };
+static const char *const benches[] = { "engine", "pipeline" };
+enum { ENGINE, PIPELINE, BENCHES };
 
 /* Options that only some benches use.  */
 static const struct {
@@ -138,18 +134,7 @@ static const struct {
     { "hits", "engine", 1 << ENGINE },
     { "judged", "engine", 1 << ENGINE },
     { "kernels", "engine", 1 << ENGINE },
-    { "task", "broker", 1 << BROKER },
-    { "seconds", "engine and broker", 1 << ENGINE | 1 << BROKER },
-    { "model", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
-    { "input", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
-    { "input-list", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
-    { "events", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
-    { "spec", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
-    { "engine", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
-    { "precision", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
-    { "isa", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
-    { "threads", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
-    { "pin", "engine and pipeline", 1 << ENGINE | 1 << PIPELINE },
+    { "seconds", "engine", 1 << ENGINE },
 };
 
 static volatile sig_atomic_t stops;
@@ -187,18 +172,13 @@ static int refuse_ignored (const wm_args_t *args, const char *bench, unsigned wa
                             scopes[i].only);
             return WM_EXIT_USAGE;
         }
-    if (wm_args_rest (args, 1) && wanted == 1u << BROKER) {
-        wm_args_refuse (args, "broker: files (%s) are for engine and pipeline only",
-                        wm_args_rest (args, 1));
-        return WM_EXIT_USAGE;
-    }
     return 0;
 }
 
 /* The sweeps of one bench.  */
 static int sweeps (bench_t *self, int bench)
 {
-    const bool is_engine = bench == ENGINE, is_broker = bench == BROKER;
+    const bool is_engine = bench == ENGINE;
     const wm_args_t *args = self->args;
     const int cpus = wm_allowance ()->cpus;
     const int team = (cpus + 3) / 4; /* as many as wiremill run starts */
@@ -210,22 +190,14 @@ static int sweeps (bench_t *self, int bench)
         code = wm_sweep_words (&self->precision, args, "precision",
                                is_engine ? "fp32,split,fast" : "fp32", "fp32|split|fast");
     if (!code)
-        code = wm_sweep_numbers (&self->workers, args, "workers",
-                                 is_broker   ? "2"
-                                 : is_engine ? "1"
-                                             : workers,
-                                 1, 16);
+        code = wm_sweep_numbers (&self->workers, args, "workers", is_engine ? "1" : workers, 1, 16);
     if (!is_engine)
-        snprintf (threads, sizeof threads, "%d", is_broker ? 1 : cpus / team);
+        snprintf (threads, sizeof threads, "%d", cpus / team);
     if (!code)
         code = wm_sweep_numbers (&self->threads, args, "threads", threads, 1, 1024);
-    if (!code)
-        code = wm_sweep_numbers (&self->batch, args, "batch",
-                                 is_engine   ? "64,512,4096,16384"
-                                 : is_broker ? "1,1024"
-                                             : "16384",
-                                 1, is_broker ? BROKER_HITS_MAX : 1 << 20);
-    return code ? code : wm_sweep_numbers (&self->task, args, "task", NULL, 1, 4 << 20);
+    return code ? code
+                : wm_sweep_numbers (&self->batch, args, "batch",
+                                    is_engine ? "64,512,4096,16384" : "16384", 1, 1 << 20);
 }
 
 /* ---- one point ------------------------------------------------------------------------------- */
@@ -585,47 +557,6 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
     folder_remove (place);
 }
 
-/* ---- broker ---------------------------------------------------------------------------------- */
-
-static void measure_broker (bench_t *self, int w, int b, int k)
-{
-    char folder[PATH_MAX + 16];
-    json_t *answer, *point = json_pack ("{s:s, s:I, s:I, s:I}", "bench", "broker", "workers",
-                                        (json_int_t) self->workers.number[w], "batch",
-                                        (json_int_t) self->batch.number[b], "task_bytes",
-                                        (json_int_t) self->task.number[k]);
-    snprintf (folder, sizeof folder, "%s/broker", self->folder);
-    const char *const bench[] = { "wiremill-broker",
-                                  "--bench",
-                                  folder,
-                                  "--json",
-                                  "--batches",
-                                  "4000000",
-                                  "--seconds",
-                                  wm_args_text (self->args, "seconds"),
-                                  "--workers",
-                                  self->workers.text[w],
-                                  "--hits",
-                                  self->batch.text[b],
-                                  "--task",
-                                  self->task.text[k],
-                                  NULL };
-    int code = ask_program (NULL, bench, &answer);
-    if (json_object_update (point, answer) && !code)
-        code = WM_EXIT_FAILURE;
-    json_decref (answer);
-    keep (self, point, code);
-    folder_remove (folder);
-}
-
-static void bench_broker (bench_t *self)
-{
-    for (int w = 0; w < self->workers.n; w++)
-        for (int b = 0; b < self->batch.n; b++)
-            for (int k = 0; k < self->task.n && !stops; k++)
-                measure_broker (self, w, b, k);
-}
-
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Opens a file for writing, or stdout, a pipe or a device. Returns 0 or the exit code.  */
@@ -697,15 +628,13 @@ static int measure (bench_t *self, unsigned wanted)
                              &error))
         return wm_complain ("bench", &error);
     int code = 0;
-    if (wanted & (1 << ENGINE | 1 << PIPELINE) && prepare (self, &error))
+    if (prepare (self, &error))
         code = wm_complain ("bench", &error);
     for (int k = 0; k < BENCHES && !code && !stops; k++) {
         if (!(wanted & 1u << k))
             continue;
         sweeps (self, k);
-        if (k == BROKER)
-            bench_broker (self);
-        else if (k == ENGINE && wm_args_given (self->args, "kernels"))
+        if (k == ENGINE && wm_args_given (self->args, "kernels"))
             measure_kernels (self);
         else
             each_point (self, k == ENGINE ? measure_engine : measure_pipeline);
@@ -725,7 +654,7 @@ static int bench_main (const wm_args_t *args)
     self.csv.file.fd = self.json.file.fd = -1;
     take_isa (args);
     if (!wanted) {
-        wm_args_refuse (args, "there are engine, pipeline, broker and all, not '%s'", word);
+        wm_args_refuse (args, "there are engine, pipeline and all, not '%s'", word);
         return WM_EXIT_USAGE;
     }
     const char *csv = wm_args_text (args, "csv"), *json = wm_args_text (args, "json");

@@ -12,8 +12,7 @@
 
 #define ENGINE 1
 #define PIPELINE 2
-#define BROKER 4
-#define ALL (ENGINE | PIPELINE | BROKER)
+#define ALL (ENGINE | PIPELINE)
 
 typedef enum { TEXT, COUNT, FIXED1, FIXED2, SHARE, SMALL } format_t;
 
@@ -24,7 +23,7 @@ static const struct {
     int tables;
     const char *what;
 } columns[] = {
-    {"bench", NULL, TEXT, ALL, "engine, pipeline or broker"},
+    {"bench", NULL, TEXT, ALL, "engine or pipeline"},
     {"engine", NULL, TEXT, 0, "as given on the command line"},
     {"signature", "engine", TEXT, ENGINE | PIPELINE,
      "what ran: engine, instruction set, precision, version"},
@@ -32,7 +31,6 @@ static const struct {
     {"workers", "work", COUNT, ALL, "workers in parallel"},
     {"threads", "thr", COUNT, ENGINE | PIPELINE, "threads of each"},
     {"batch", "batch", COUNT, ALL, "most hits per batch"},
-    {"task_bytes", "task B", COUNT, BROKER, "size of a task"},
     {"input_hits", NULL, COUNT, 0, "in all batches"},
     {"hits", NULL, COUNT, ALL, "scored during the measurement"},
     {"seconds", NULL, FIXED2, ALL, "of the measurement; of the pipeline the whole command"},
@@ -43,13 +41,13 @@ static const struct {
     {"events_s", "events/s", FIXED2, ENGINE | PIPELINE, "mean"},
     {"batches_s", "batch/s", COUNT, ALL, "mean"},
     {"p50_ms", "p50 ms", FIXED1, ALL,
-     "of a batch: scoring; pipeline: from the producer to the acknowledgement; broker: commit_ms"},
+     "of a batch: scoring; pipeline: from the producer to the acknowledgement"},
     {"p90_ms", "p90", FIXED1, ALL, "likewise"},
     {"p99_ms", "p99", FIXED1, ALL, "likewise"},
     {"queue_ms", "queue", FIXED1, PIPELINE, "mean of a batch: waiting or travelling"},
     {"stage_ms", "stage", FIXED2, ENGINE | PIPELINE, "... decoding"},
     {"compute_ms", "compute", FIXED1, ENGINE | PIPELINE, "... scoring"},
-    {"commit_ms", "commit", FIXED2, PIPELINE | BROKER,
+    {"commit_ms", "commit", FIXED2, PIPELINE,
      "... from its result to the acknowledgement"},
     {"lead_s", "first", FIXED2, PIPELINE, "s of the whole command before anything is scored"},
     {"tail_s", "last", FIXED2, PIPELINE, "s of it after everything was scored"},
@@ -65,7 +63,6 @@ static const struct {
     {"cpu_broker_s", NULL, FIXED2, 0, "... of the broker"},
     {"cpu_worker_s", NULL, FIXED2, 0, "... of all workers"},
     {"cpu_engine_s", NULL, FIXED2, 0, "... of all engine processes"},
-    {"cpu_clients_s", NULL, FIXED2, 0, "... of a broker's peers, which do no work"},
     {"cpu_run_s", NULL, FIXED2, 0, "... of wiremill run"},
     {"memory_producer_mb", NULL, COUNT, 0, "most memory resident at once, of the producer"},
     {"memory_broker_mb", NULL, COUNT, 0, "... of the broker"},
@@ -249,12 +246,11 @@ static void put_cell (FILE *out, const char *text, size_t c, int width)
                  text);
 }
 
-static const char *const titles[] = { "engine alone", "pipeline", "broker alone" };
-static const char *const benches[] = { "engine", "pipeline", "broker" };
+static const char *const titles[] = { "engine alone", "pipeline" };
+static const char *const benches[] = { "engine", "pipeline" };
 static const char *const units[] = {
     "ms of a batch: p50 to compute; GFLOP/s of the fastest round, also as dense; hits/s: mean",
     "ms of a batch: p50 to commit; hits/s: also whole cmd; s without scores: first, last",
-    "ms: p50 to commit",
 };
 
 void wm_points_table (FILE *out, const json_t *points, const char *bench,

@@ -22,7 +22,7 @@ void wm_machine_inspect (wm_machine_t *self);
 /* Adds what follows from the measurement: GFLOP/s, their share of the machine's peak.  */
 void wm_point_complete (json_t *point, const wm_machine_t *machine);
 
-/* Prints the points of one bench ("engine", "pipeline", "broker") below a line about the machine;
+/* Prints the points of one bench ("engine" or "pipeline") below a line about the machine;
    nothing if there are none.  */
 void wm_points_table (FILE *out, const json_t *points, const char *bench,
                       const wm_machine_t *machine);

@@ -5,7 +5,7 @@ RESULTS.md keeps the numbers.
 usage: bench.py [kernels] [broker] [engines] [library] [gateway] [pipeline] [elsewhere]     (all of them)
 
 Every measurement is a list of points as `wiremill bench --json` prints them (schema wiremill-bench-1), and is shown
-under the same names: `wiremill bench` itself, `wiremill-broker --bench`, and the programs sparse_bench and core_bench.
+under the same names: `wiremill bench` itself, and the programs sparse_bench, broker_bench and core_bench.
 
 Nothing that is compared is measured on its own: the things to compare are measured one after another, round after
 round, and every second round goes backwards. A rate is the median of its rounds; a ratio is the median of the rounds'
@@ -342,9 +342,9 @@ def library():
 
 def broker():
     def point(*options):
-        """Of the broker's own mode, which prints one point."""
+        """Of broker_bench, which prints one point."""
         shutil.rmtree(f"{WORK}/broker", ignore_errors=True)
-        return json.loads(run(f"{BIN}/wiremill-broker", "--bench", f"{WORK}/broker", "--json", *options))
+        return json.loads(run(f"{BUILD}/bench/broker_bench", f"{WORK}/broker", "--json", *options))
 
     def beside(name, idle, hostile=False):
         def measure():

@@ -80,26 +80,19 @@ ok "... and who had how much memory" look "$work/p.json" 'all (x["memory_engine_
     and x["memory_engine_mb"] + x["memory_worker_mb"] < 170 for x in p) # 150 and the working set of one plane'
 ok "... and who used the CPU" look "$work/p.json" 'all (x["cpu_engine_s"] > x["cpu_producer_s"] > 0 and x["cpu_broker_s"] > 0 and x["cpu_worker_s"] > 0 for x in p)'
 
-brokers ()
-{
-    "$bin/wiremill" bench broker --workers 1,2 --batch 1,64 --task 100 --seconds 0.2 --csv "$work/b.csv" \
-            --json "$work/b.json" >"$work/b.table" 2>"$work/b.words"
-}
-ok "broker: workers that do no work" brokers
-ok "... table, CSV and JSON agree" agree broker "$work/b.table" "$work/b.csv" "$work/b.json"
-ok "... nothing is left of what was made" empty
+# tests/bench/broker_bench.c, which `make bench` runs.
+broker_bench=${bin%/bin}/bench/broker_bench
 curve ()
 {
-    keep "$bin/wiremill-broker" --bench "$work/$1" --json --batches 256 --task 1000 --hits 4 "${@:2}" &&
+    keep "$broker_bench" "$work/$1" --json --batches 256 --task 1000 --hits 4 "${@:2}" &&
         $python -c 'import json, sys; p = json.loads (open (sys.argv[1]).read ()); assert p["hits"] == 1024 and p["cpu_clients_s"] > 0 and ("handshakes_s" in p) == (sys.argv[2] == "keys"), p' \
             "$work/said" "$1"
 }
-ok "... over TCP" curve tcp --tcp
+ok "a broker with workers that do no work, over TCP" curve tcp --tcp
 ok "... and with keys, beside handshakes by an unknown key" curve keys --keys --storm 200
-ok "... which need keys" refused 2 "storm needs --keys" "$bin/wiremill-broker" --bench "$work/storm" --storm 1
+ok "... which need keys" refused 2 "storm needs --keys" "$broker_bench" "$work/storm" --storm 1
 units () { grep -q '^  ms of a batch: p50 to compute; GFLOP/s' "$work/e.table" &&
-    grep -q '^  ms of a batch: p50 to commit; .* first, last$' "$work/p.table" &&
-    grep -q '^  ms: p50 to commit$' "$work/b.table"; }
+    grep -q '^  ms of a batch: p50 to commit; .* first, last$' "$work/p.table"; }
 ok "below each table are the units of columns whose titles have none" units
 
 stdout_json ()
@@ -110,8 +103,8 @@ stdout_json ()
 ok "JSON on stdout, in the table's place" stdout_json
 stdout_csv ()
 {
-    "$bin/wiremill" bench broker -q --batch 1 --csv - --seconds 0.2 >"$work/o.csv" &&
-        $python -c 'import csv, sys; r, = csv.DictReader (open (sys.argv[1])); assert r["bench"] == "broker"' \
+    "$bin/wiremill" bench "${given[@]}" -q --batch 300 --threads 1 --precision fp32 --csv - >"$work/o.csv" &&
+        $python -c 'import csv, sys; r, = csv.DictReader (open (sys.argv[1])); assert r["bench"] == "engine"' \
             "$work/o.csv"
 }
 ok "CSV likewise" stdout_csv
@@ -130,7 +123,7 @@ ok "a model and events of its own" made_up
 $python tests/e2e/make.py cnn "$work/cnn.onnx" "$work/patches.npy" || bail "no network"
 general () { bench all --model "$work/cnn.onnx" --input "$work/patches.npy" --precision fp32 --threads 1 --workers 1 \
         --batch 100 --seconds 0.2 --json "$work/g.json" &&
-    look "$work/g.json" '(len (p) == 3 and "openvino" in p[0]["signature"] and p[1]["hits"] == 700 and p[0]["executed_madds"] == p[0]["dense_madds"] == 16 * 16 * 8 * 27 + 6 * 6 * 5 * 72
+    look "$work/g.json" '(len (p) == 2 and "openvino" in p[0]["signature"] and p[1]["hits"] == 700 and p[0]["executed_madds"] == p[0]["dense_madds"] == 16 * 16 * 8 * 27 + 6 * 6 * 5 * 72
         and 0 < p[0]["cpu_peak_share"] and abs (p[0]["gflops"] / (2e-9 * p[0]["executed_madds"] * p[0]["best_hits_s"]) - 1) < 1e-6 and "uncounted" not in p[0])' && ! says 'not known'; }
 ok "any network, on patches: its multiply-adds are known" general
 $python - "$work/squares.onnx" <<'PY' || bail "no network"
@@ -164,18 +157,14 @@ ok "no such input" exits 2 bench --input "$work/none.h5"
 ok "no such model" exits 2 bench --model "$work/none.onnx" --input "$made/two.h5"
 ok "a bad model" exits 5 bench --model "$work/bad.h5" --input "$made/two.h5" --batch 1 --threads 1 --precision fp32
 refused () { exits 2 bench "${@:2}" && says "$1"; }
-ok "no such bench" refused "there are engine, pipeline, broker and all, not 'speed'" speed
+ok "no such bench" refused "there are engine, pipeline and all, not 'speed'" speed
 ok "no such engine" refused '.--engine. *|--engine takes a list of auto' --engine sparse,magic
 ok "no such precision" refused "--precision takes a list of fp32\|split\|fast, with commas between, not 'fp64'" \
         --precision fp64
 ok "a batch of no hits" refused '--batch takes a list of whole numbers from 1 to ' --batch 16,0
-ok "a result larger than a message" refused 'whole numbers from 1 to 200000' broker --batch 246725
 ok "no number" refused '--threads takes' --threads 1,,2
 ok "too many numbers" refused 'at most 32 values' --batch "$(seq -s, 1 40)"
-for only in "engine --task 1: --task is for broker only" "pipeline --hits 1: --hits is for engine only" \
-    "pipeline --seconds 1: --seconds is for engine and broker only" \
-    "broker --threads 1: --threads is for engine and pipeline only" \
-    "broker x.h5: files .x.h5. are for engine and pipeline only"; do
+for only in "pipeline --hits 1: --hits is for engine only" "pipeline --seconds 1: --seconds is for engine only"; do
     # shellcheck disable=SC2086 # it is split
     ok "what would be ignored: ${only#*: }" refused "${only#*: }" ${only%%: *}
 done
@@ -199,19 +188,19 @@ ok "the parts: a malformed stream" exits 5 keep "$bin/wiremill-worker" --bench -
 ok "... batches of nothing" exits 2 keep "$bin/wiremill-producer" batches --pins x
 announced ()
 {
-    "$bin/wiremill-broker" --bench "$work/ba" --json --announced 600 --hits 1000 >"$work/ba.json" &&
+    "$broker_bench" "$work/ba" --json --announced 600 --hits 1000 >"$work/ba.json" &&
         $python -c 'import json, sys; p = json.load (open (sys.argv[1])); assert p["announced"] == 600 and p["hits"] == 6e5 and p["serves_s"] > 0
 for when in ("announced", "started"): assert 0 < p[when + "_status_ms"] <= p[when + "_status_most_ms"] and p[when + "_memory_mb"] > 2, p' "$work/ba.json"
 }
 ok "... a large campaign is announced, its broker killed and started again" announced
 with_keys ()
 {
-    "$bin/wiremill-broker" --bench "$work/bk" --json --keys --batches 64 --task 1000 --hits 1 >"$work/bk.json" &&
+    "$broker_bench" "$work/bk" --json --keys --batches 64 --task 1000 --hits 1 >"$work/bk.json" &&
         $python -c 'import json, sys; assert json.load (open (sys.argv[1]))["hits"] == 64' "$work/bk.json" &&
         [ -s "$work/bk/join-worker" ]
 }
 ok "... a broker that asks for keys" with_keys
-ok "... a broker bench out of range" exits 2 keep "$bin/wiremill-broker" --bench "$work/bb" --batches 1
+ok "... a broker bench out of range" exits 2 keep "$broker_bench" "$work/bb" --batches 1
 
 gone () { empty && ! pgrep -f "$TMPDIR"; } # no file is left, and no process that uses the folder
 # Ctrl-C after the first of many points: what was measured is printed, and nothing is left.
@@ -230,7 +219,6 @@ interrupted () # bench, signal, options...
 }
 ok "Ctrl-C in the engine bench prints what there is" interrupted engine INT "${given[@]}"
 ok "... in the pipeline bench, and no command of a campaign that is gone" interrupted pipeline INT "${inputs[@]}"
-ok "... in the broker bench" interrupted broker INT --seconds 0.2
 unread ()
 {
     "$bin/wiremill" bench "${given[@]}" --batch 300,301,302 2>&1 >"$work/said" | head -1 && until_true 60 gone

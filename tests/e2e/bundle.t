@@ -33,8 +33,6 @@ else
     ok "the command of its Containerfile" contained
     ok "... the scores are the same" same_scores bundle "$work/here" "$work/data/contained"
     ok "verify: other programs, started by the first" inside wiremill verify --sample 50 out
-    bench () { inside wiremill-broker --bench /data --help && says 'workers'; }
-    ok "the broker's own measurement" bench
     for engine in openvino onnxruntime; do
         [ -e "$bundle/lib/wm_$engine.so" ] || { skip "$engine is not in this bundle"; continue; }
         general () { whole "$engine" --engine "$engine" && says "scored by +$engine"; }

@@ -13,8 +13,7 @@ cp "$made/target.h5" a.h5 && cp "$made/model-${small}1.wmm" m.wmm && mkdir folde
 PATH=$bin:$PATH
 
 # ---- the kinds, for every option ----
-# wiremill-broker --bench, which measures, parses for itself.
-rows () { awk -F'\t' -v OFS='\t' "($1) && !(\$1 == \"wiremill-broker\" && \$3 == \"bench\")" "$work/paths"; } # condition of awk
+rows () { awk -F'\t' -v OFS='\t' "$1" "$work/paths"; } # condition of awk
 typed () # program, verb: what a person types for them
 {
     case $1 in wiremill-broker | wiremill-worker) echo "$1" ;; *) echo "$1 $2" ;; esac

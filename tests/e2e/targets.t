@@ -42,7 +42,7 @@ printf 'Notes of a person\n\nof two lines.\n' >"$v/notes.txt"
 head -c 5000 /dev/urandom >"$v/bytes"
 
 # ---- the commands ----
-bench=(broker --workers 1 --batch 1 --seconds 0.02 --quiet)
+bench=(engine --model "$model" --input "$made/target.h5" --hits 16 --judged 0 --batch 16 --threads 1 --precision fp32 --seconds 0.02 --quiet)
 recipe () # program, verb, option: sets `line`, which needs only the option, and `inputs`, the files that it reads
 {
     inputs=() line=()

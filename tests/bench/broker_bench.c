@@ -1,4 +1,4 @@
-/* wm_broker_bench.c - `wiremill-broker --bench`: how many batches a second a broker commits.
+/* broker_bench.c - how many batches a second a broker commits; run by tests/bench/bench.py.
 
    Starts a real broker on a fresh campaign; one producer and some workers, who compute nothing, run
    as threads of this process. Every batch is asked for, sent, handed out, returned, journalled with
@@ -6,29 +6,31 @@
    RESULT_ACK. The cost of idle connections is measured as the broker's CPU time a batch, because
    the clients in this process take the same cores. Any fault ends the process: nothing is measured
    then.  */
-#include "broker/bench/wm_broker_bench.h"
-#include "broker/bench/wm_broker_storm.h"
 #include "broker/campaign/wm_campaign.h"
 #include "schema/base/wm_init.h"
 #include "schema/base/wm_process.h"
-#include "schema/base/wm_program.h"
 #include "schema/option/wm_option.h"
 #include "schema/session/wm_client.h"
+#include "schema/session/wm_endpoint.h"
 #include "schema/session/wm_keys.h"
+#include "schema/wm_limits.h"
 
 #include <assert.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zmq.h>
 
 #define EVENT_BATCHES 64
 #define WORKERS_MAX 16
@@ -38,6 +40,140 @@
 #define CLAIMS_A_PRODUCER 250 /* WM_OPEN_EVENTS_MAX events of one may be open */
 #define STATUS_TIMES 21
 #define EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#define UNDER_WAY 256
+#define GIVE_UP_MS 5000
+
+/* ---- a storm of handshakes ------------------------------------------------------------------- */
+
+/* A process that asks a broker with keys for one handshake after another, by a key that it does not
+   know. Each handshake is a socket of its own, which is closed when the broker has refused it; so
+   many are under way at most, that a broker which is slow to answer gets fewer.  */
+typedef struct {
+    pid_t pid;
+    uint64_t *n_refused; /* shared: handshakes that the broker has refused so far */
+} wm_storm_t;
+
+typedef struct {
+    void *socket, *monitor;
+    int64_t since_ms;
+} attempt_t;
+
+typedef struct {
+    void *context;
+    char address[WM_ENDPOINT_PLACES_MAX][WM_ADDRESS_BYTES];
+    uint8_t server[32], public_key[32], private_key[32];
+    attempt_t attempt[UNDER_WAY];
+    unsigned long n_begun;
+} storm_t;
+
+static void attempt_begin (storm_t *self, attempt_t *attempt)
+{
+    const int zero = 0, never = 1000000000;
+    char name[48];
+    snprintf (name, sizeof name, "inproc://%lu", self->n_begun++);
+    attempt->since_ms = wm_now_ms ();
+    attempt->socket = zmq_socket (self->context, ZMQ_DEALER);
+    attempt->monitor = zmq_socket (self->context, ZMQ_PAIR);
+    if (!attempt->socket || !attempt->monitor)
+        return;
+    zmq_setsockopt (attempt->socket, ZMQ_LINGER, &zero, sizeof zero);
+    zmq_setsockopt (attempt->monitor, ZMQ_LINGER, &zero, sizeof zero);
+    zmq_setsockopt (attempt->socket, ZMQ_RECONNECT_IVL, &never, sizeof never);
+    zmq_setsockopt (attempt->socket, ZMQ_CURVE_SERVERKEY, self->server, 32);
+    zmq_setsockopt (attempt->socket, ZMQ_CURVE_PUBLICKEY, self->public_key, 32);
+    zmq_setsockopt (attempt->socket, ZMQ_CURVE_SECRETKEY, self->private_key, 32);
+    zmq_socket_monitor (attempt->socket, name, ZMQ_EVENT_HANDSHAKE_FAILED_AUTH);
+    zmq_connect (attempt->monitor, name);
+    zmq_connect (attempt->socket, self->address[0]);
+}
+
+static void attempt_end (attempt_t *attempt)
+{
+    if (attempt->socket) {
+        zmq_socket_monitor (attempt->socket, NULL, 0);
+        zmq_close (attempt->socket);
+    }
+    if (attempt->monitor)
+        zmq_close (attempt->monitor);
+    *attempt = (attempt_t){ 0 };
+}
+
+/* Returns how many attempts are under way.  */
+static int look (storm_t *self, uint64_t *n_refused)
+{
+    uint8_t event[256];
+    int n = 0;
+    for (int i = 0; i < UNDER_WAY; i++) {
+        attempt_t *attempt = &self->attempt[i];
+        if (!attempt->socket)
+            continue;
+        const bool is_refused = zmq_recv (attempt->monitor, event, sizeof event, ZMQ_DONTWAIT) == 6;
+        __atomic_fetch_add (n_refused, is_refused, __ATOMIC_RELAXED);
+        if (is_refused || wm_now_ms () - attempt->since_ms > GIVE_UP_MS)
+            attempt_end (attempt);
+        else
+            n++;
+    }
+    return n;
+}
+
+static void storm (const char *endpoint, const char *campaign, unsigned handshakes_a_s,
+                   uint64_t *n_refused)
+{
+    static storm_t self;
+    wm_error_t error;
+    while (wm_keys_server (campaign, self.server, NULL, &error) ||
+           !wm_endpoint_resolve (endpoint, 0, self.address, &error))
+        usleep (10000);
+    crypto_box_keypair (self.public_key, self.private_key);
+    self.context = zmq_ctx_new ();
+    zmq_ctx_set (self.context, ZMQ_MAX_SOCKETS, 8192);
+    for (const int64_t start = wm_now_ms ();;) {
+        const int64_t due = (wm_now_ms () - start) * handshakes_a_s / 1000;
+        int n = look (&self, n_refused);
+        for (int i = 0; i < UNDER_WAY && n < UNDER_WAY && (int64_t) self.n_begun < due; i++)
+            if (!self.attempt[i].socket) {
+                attempt_begin (&self, &self.attempt[i]);
+                n++;
+            }
+        usleep (1000);
+    }
+}
+
+/* Starts the process at the lowest priority; it begins when the broker of `endpoint` (as a client
+   has it) serves, whose keys are in the folder `campaign`. pid -1: it cannot be started.  */
+static wm_storm_t wm_storm_start (const char *endpoint, const char *campaign,
+                                  unsigned handshakes_a_s)
+{
+    wm_storm_t self = { .pid = -1 };
+    const pid_t parent = getpid ();
+    self.n_refused = mmap (NULL, sizeof *self.n_refused, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (self.n_refused != MAP_FAILED)
+        self.pid = fork ();
+    if (self.pid)
+        return self;
+    wm_process_name ("wm-storm");
+    if (!wm_process_follow (parent, SIGKILL))
+        _exit (WM_EXIT_AGAIN);
+    setpriority (PRIO_PROCESS, 0, 19);
+    storm (endpoint, campaign, handshakes_a_s, self.n_refused);
+    _exit (WM_EXIT_FAILURE);
+}
+
+static uint64_t wm_storm_refused (const wm_storm_t *self)
+{
+    return __atomic_load_n (self->n_refused, __ATOMIC_RELAXED);
+}
+
+static void wm_storm_end (wm_storm_t *self)
+{
+    kill (self->pid, SIGKILL);
+    waitpid (self->pid, NULL, 0);
+    munmap (self->n_refused, sizeof *self->n_refused);
+}
+
+/* ---- what is measured ------------------------------------------------------------------------ */
 
 typedef struct {
     const char *folder;
@@ -83,11 +219,11 @@ static const wm_option_t options[] = {
      .task = "instead: a large campaign before anything is scored",
      .help = "inputs of one event and one batch, claimed and announced by N / 250 producers"},
     {.name = "json", .task = "output",
-     .help = "one JSON object on one line, a point of `wiremill bench --json`"},
+     .help = "one JSON object on one line, as tests/bench/bench.py reads it"},
     {.name = NULL},
 };
 static const wm_verb_t verb = {
-    .program = "wiremill-broker", .name = "--bench", .rest = "FOLDER", .options = options,
+    .program = "broker_bench", .name = "", .rest = "FOLDER", .options = options,
     .summary = "measure a broker, on a campaign that is made in FOLDER",
 };
 /* clang-format on */
@@ -104,7 +240,7 @@ static void die (const char *what, const char *why)
     if (setup.log && fseek (setup.log, 0, SEEK_SET) == 0)
         while (fgets (line, sizeof line, setup.log))
             fputs (line, stderr);
-    fprintf (stderr, "wiremill-broker --bench: %s: %s\n", what, why);
+    fprintf (stderr, "broker_bench: %s: %s\n", what, why);
     exit (1);
 }
 
@@ -263,6 +399,21 @@ static uint64_t produce (wm_client_t *client)
     return (uint64_t) done * EVENT_BATCHES;
 }
 
+/* The broker of the build that this program is part of.  */
+static const char *broker_program (char path[PATH_MAX])
+{
+    static const char name[] = "/bin/wiremill-broker";
+    const ssize_t n = readlink ("/proc/self/exe", path, PATH_MAX - sizeof name);
+    path[n > 0 ? n : 0] = 0;
+    for (int i = 0; i < 2; i++) { /* BUILD/bench/broker_bench */
+        char *slash = strrchr (path, '/');
+        if (!slash)
+            die ("/proc/self/exe", "not known");
+        *slash = 0;
+    }
+    return strcat (path, name);
+}
+
 static pid_t broker_start (void)
 {
     char pins_path[512], wmm[512];
@@ -281,7 +432,7 @@ static pid_t broker_start (void)
                                  setup.keys ? "--keys" : NULL,
                                  NULL };
     const wm_process_t process = {
-        .program = wm_program_again (argv[0], path),
+        .program = broker_program (path),
         .argv = argv,
         .err = setup.log ? fileno (setup.log) : 0,
         /* Not by --parent: this process may end before the broker reads that, and its stdout would
@@ -738,7 +889,7 @@ static void measure_rate (void)
     free (waited);
 }
 
-int wm_broker_bench_main (int argc, char **argv)
+int main (int argc, char **argv)
 {
     int code;
     struct rlimit files = { 0 };
