@@ -3,7 +3,6 @@
    Usually started by `wiremill run` or `wiremill broker`, which make the pins and the model's
    file.  */
 #include "broker/campaign/wm_campaign.h"
-#include "broker/campaign/wm_note.h"
 #include "broker/campaign/wm_old_notes.h"
 #include "broker/campaign/wm_outputs.h"
 #include "broker/campaign/wm_rebuild.h"
@@ -336,18 +335,13 @@ static wm_fault_t restore_note (void *core, wm_record_t *record, wm_error_t *err
 static wm_core_t *make_core (wm_campaign_t *campaign, bool logs, wm_error_t *error)
 {
     static const wm_core_sink_t sink = { .drop = ignore_drop, .log = ignore_log };
-    wm_notes_t notes;
-    wm_notes_read (&notes, campaign->dir);
     uint64_t epoch, sequence; /* the journal's own is not there in a private copy */
     wm_ledger_position (campaign->ledger, &epoch, &sequence);
     wm_core_config_t config = { .pins = "",
-                                .arithmetic = notes.arithmetic,
-                                .distrusted = notes.distrusted,
                                 .epoch = campaign->journal ? wm_journal_epoch (campaign->journal)
                                                            : epoch,
                                 .times = *wm_times () };
     wm_core_t *core = wm_core_new (&config, &sink);
-    wm_notes_free (&notes);
     if (!core)
         wm_fault (error, WM_EHOST, "no memory");
     else if (wm_restore (core, campaign->ledger, NULL, NULL, error) ||
@@ -532,7 +526,22 @@ static wm_fault_t inspect (void *context, wm_error_t *error)
     return wm_campaign_check (context, error);
 }
 
-static wm_notify_t *notify; /* NULL: no command was given */
+static wm_notify_t *notify;   /* NULL: no command was given */
+static wm_reactor_t *reactor; /* NULL: not yet */
+
+static bool keep_told (const wm_record_t *told)
+{
+    if (reactor)
+        wm_reactor_note (reactor, told);
+    return reactor != NULL;
+}
+
+static void load_told (void *argument, const wm_record_t *record, const wm_place_t *place)
+{
+    (void) argument, (void) place;
+    if (record->type == WM_RECORD_TOLD)
+        wm_notify_restore (notify, record);
+}
 
 /* For `systemctl status`: one line.  */
 static void describe (const wm_brief_t *brief, char text[WM_SYSTEMD_STATUS_BYTES])
@@ -634,16 +643,17 @@ static wm_fault_t serve (const options_t *options, const wm_pins_t *pins, wm_cam
                                    .budget_bytes = options->budget_bytes };
     wm_fault_t fault;
     char logged[sizeof error->text] = "";
-    while ((fault = wm_campaign_start (campaign, pins, error)) && waits_for_room (error, logged)) {
-    }
-    if (fault)
-        return fault;
+    while ((fault = wm_campaign_start (campaign, pins, error)) && waits_for_room (error, logged))
+        ;
+    const wm_ledger_load_t told = { .standing = load_told };
+    if (fault || wm_ledger_load (campaign->ledger, NULL, &told, NULL, NULL, error))
+        return error->fault;
     config.epoch = campaign->epoch;
     memcpy (config.campaign, campaign->id, 16);
     config.submitted_s = campaign->created_ns / 1000000000;
     config.journal = campaign->journal;
     config.ledger = campaign->ledger;
-    wm_reactor_t *reactor = wm_reactor_new (&config, error);
+    reactor = wm_reactor_new (&config, error);
     wm_resident_begin (config.budget_bytes);
     if (!reactor)
         return error->fault;
@@ -726,6 +736,7 @@ static int broker_main (const wm_args_t *args)
     const wm_notify_config_t telling = { .dir = options.campaign,
                                          .output = pins.output,
                                          .command = { options.on[0], options.on[1], options.on[2] },
+                                         .keep = keep_told,
                                          .limit_ms = WM_NOTIFY_LIMIT_MS,
                                          .again_ms = WM_NOTIFY_AGAIN_MS };
     if (!fault)

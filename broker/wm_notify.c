@@ -1,6 +1,5 @@
 /* wm_notify.c - see wm_notify.h.  */
 #include "broker/wm_notify.h"
-#include "broker/campaign/wm_note.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
@@ -14,8 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NOTE "told"
-#define NOTE_BYTES_MAX 512
 #define POLL_MS 20
 #define PIPE_BYTES (1 << 20) /* of what a command prints between two turns, if it may */
 #define PARTS_MAX 32         /* of 64 KiB, a turn */
@@ -29,7 +26,7 @@ static const char *const names[WM_NOTIFY_EVENTS] = { "pause", "held", "done" };
 typedef struct {
     bool is_done;
     uint64_t stops;                  /* a bit for each wait that --on-pause has run for */
-    uint64_t inputs, inputs_written; /* when it was done; and, not noted: */
+    uint64_t inputs, inputs_written; /* when it was done; and, not kept: */
     uint64_t n_closed;
     uint64_t n_held; /* hits and inputs */
 } told_t;
@@ -37,8 +34,7 @@ typedef struct {
 struct wm_notify_t {
     wm_notify_config_t config;
     told_t told;
-    char noted[NOTE_BYTES_MAX]; /* what the file has */
-    bool note_failed;           /* which was logged */
+    wm_record_t kept; /* as it was kept last */
     int64_t next_ms[WM_NOTIFY_EVENTS];
     int64_t
         stop_ms[WM_WAIT_END]; /* of --on-pause for each wait: a new one is not held up by others */
@@ -52,7 +48,7 @@ struct wm_notify_t {
     int64_t end_ms;
 };
 
-/* ---- the note -------------------------------------------------------------------------------- */
+/* ---- the record ------------------------------------------------------------------------------ */
 
 static uint64_t stops_of (const wm_brief_t *brief)
 {
@@ -62,45 +58,38 @@ static uint64_t stops_of (const wm_brief_t *brief)
     return stops;
 }
 
-static void note_print (const told_t *told, char text[NOTE_BYTES_MAX])
+static wm_record_t record_of (const told_t *told)
 {
-    snprintf (text, NOTE_BYTES_MAX, "done %d %llu %llu\nheld %llu\npause %llu\n", told->is_done,
-              (unsigned long long) told->inputs, (unsigned long long) told->inputs_written,
-              (unsigned long long) told->n_held,
-              (unsigned long long) told->stops >> 1); /* "1" as ever: paused */
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_TOLD);
+    record.code = told->is_done;
+    record.n_hit = told->inputs;
+    record.n_event = told->inputs_written;
+    record.n_held = told->n_held;
+    record.size = (int64_t) told->stops;
+    return record;
 }
 
-/* A note that is damaged is none: the commands of all events run again.  */
-static void note_read (wm_notify_t *self)
-{
-    unsigned long long inputs, written, n_held, stops;
-    int is_done;
-    char *text = wm_note_read (self->config.dir, NOTE, NOTE_BYTES_MAX - 1, NULL);
-    if (text && sscanf (text, "done %d %llu %llu\nheld %llu\npause %llu", &is_done, &inputs,
-                        &written, &n_held, &stops) == 5) {
-        self->told = (told_t){ is_done != 0, stops << 1, inputs, written, 0, n_held };
-        note_print (&self->told, self->noted);
-    }
-    free (text);
-}
-
-/* Tried again at each turn until it succeeds, and logged once: meanwhile this broker knows what it
-   told.  */
+/* Keeps what is told, if it changed and can be kept by now.  */
 static void note_keep (wm_notify_t *self)
 {
-    char text[NOTE_BYTES_MAX];
-    note_print (&self->told, text);
-    if (strcmp (text, self->noted) == 0)
+    const wm_record_t record = record_of (&self->told);
+    if (memcmp (&record, &self->kept, sizeof record) != 0 && self->config.keep (&record))
+        self->kept = record;
+}
+
+void wm_notify_restore (wm_notify_t *self, const wm_record_t *record)
+{
+    if (!self)
         return;
-    const bool failed = wm_note_write (self->config.dir, NOTE, text, strlen (text)) != 0;
-    if (failed && !self->note_failed)
-        fprintf (stderr,
-                 "wiremill-broker: cannot write %s/" NOTE
-                 ": %s: a broker that is started now tells again what was told\n",
-                 self->config.dir, strerror (errno));
-    self->note_failed = failed;
-    if (!failed)
-        memcpy (self->noted, text, sizeof text);
+    const uint64_t stops = self->told.stops; /* of a disk that was full meanwhile */
+    self->told = (told_t){ .is_done = record->code,
+                           .stops = (uint64_t) record->size,
+                           .inputs = record->n_hit,
+                           .inputs_written = record->n_event,
+                           .n_held = record->n_held };
+    self->kept = record_of (&self->told);
+    self->told.stops |= stops;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -428,7 +417,7 @@ wm_notify_t *wm_notify_new (const wm_notify_config_t *config)
     if (!self)
         return NULL;
     self->config = *config;
-    note_read (self);
+    self->kept = record_of (&self->told);
     return self;
 }
 

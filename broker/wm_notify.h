@@ -11,10 +11,9 @@
              of several. Once for each such wait, again only after that ended, and at most once in
              again_ms. No command runs for a pause that ended before its turn came
 
-   Once the command of an event has ended, also where it failed, the broker notes the event in the
-   file "told" of the campaign's folder. So it does not run the command for a campaign again that
-   was done before; and a broker that is killed between the event and that note runs it again when
-   it is started: at least once.
+   Once the command of an event has ended, also if it failed, the broker records the event (TOLD).
+   So it does not run the command for a campaign again that was done before; and a broker that is
+   killed between the event and that record runs it again when it is started: at least once.
 
    A command is `sh -c COMMAND` in a session of its own, one at a time: standard input is
    /dev/null, the first WM_NOTIFY_OUTPUT_BYTES of what it prints go to the broker's log, it inherits
@@ -40,14 +39,19 @@ typedef struct {
     const char *dir;                       /* the campaign's */
     const char *output;                    /* the outputs' folder or URL, "" if it has none */
     const char *command[WM_NOTIFY_EVENTS]; /* NULL, "": none for this event */
+    /* Keeps TOLD, which is lent; false: it cannot be kept yet.  */
+    bool (*keep) (const wm_record_t *told);
     int64_t limit_ms, again_ms;
 } wm_notify_config_t;
 
 typedef struct wm_notify_t wm_notify_t;
 
-/* Reads what was told before. `config` is copied, its texts are lent for life. NULL: there is no
+/* `config` is copied, its texts are lent for life. NULL: there is no
    command, or no memory (which is logged); the others accept that.  */
 wm_notify_t *wm_notify_new (const wm_notify_config_t *config);
+
+/* Takes what an earlier broker has told (TOLD).  */
+void wm_notify_restore (wm_notify_t *self, const wm_record_t *record);
 
 /* Kills a command that runs; the next broker runs it again.  */
 void wm_notify_destroy (wm_notify_t **self_p);

@@ -9,7 +9,6 @@
      4. Other answers count until libzmq has written them. A peer that leaves more than
         wm_unread_max unread is disconnected; beyond wm_unread_all_max of all, that with most.  */
 #include "broker/wm_reactor.h"
-#include "broker/campaign/wm_note.h"
 #include "broker/campaign/wm_restore.h"
 #include "broker/listen/wm_listener.h"
 #include "broker/wm_recorder.h"
@@ -72,10 +71,12 @@ struct wm_reactor_t {
     piece_t *piece[MODEL_PIECES]; /* of the model; NULL: not in memory */
     zmq_msg_t trial;              /* the payload of TRIAL */
     uint64_t trial_check;
+    wm_place_t trial_place; /* of its sample */
     size_t table_bytes; /* of the table that it begins with, and its NUL; 0: there is none yet */
     wm_recorder_t *recorder;
     size_t n_appended; /* records that wm_recorder_turn will sync */
     int64_t started_ms;
+    bool is_running; /* wm_reactor_run */
 
     int64_t damaged_ms;            /* a damaged message is logged again from then on */
     uint32_t copy_for[COPIES_MAX]; /* sessions that wait for the ledger's copy */
@@ -359,54 +360,40 @@ static void on_fetch (void *context, uint32_t session, const wm_msg_t *results,
     send_bytes (self, peer, &msg, record.payload, record.payload_bytes);
 }
 
-static int keep_note (const wm_reactor_t *self, const char *name, const void *data, size_t bytes)
-{
-    int failed = wm_note_write (self->config->dir, name, data, bytes);
-    if (failed)
-        fprintf (stderr, "wiremill-broker: cannot write %s/%s: %s\n", self->config->dir, name,
-                 strerror (errno));
-    return failed;
-}
-
-static int on_keep (void *context, const char *name, const wm_payload_t *body)
-{
-    wm_reactor_t *self = context;
-    self->table_bytes = 0; /* its TRIAL is out of date */
-    return keep_note (self, name, body->data, body->bytes);
-}
-
 /* Makes the payload of TRIAL: the table, a NUL, the sample.  */
-static int trial_make (wm_reactor_t *self, const char *table)
+static int trial_make (wm_reactor_t *self, const char *table, const wm_place_t *place)
 {
     const size_t head = strlen (table) + 1;
-    size_t bytes;
-    char *sample = wm_note_read (self->config->dir, "sample", WM_RAW_BYTES_MAX, &bytes);
+    wm_record_t sample;
+    wm_error_t error = { .text = "no memory for the sample" };
     zmq_msg_t both;
-    if (!sample || zmq_msg_init_size (&both, head + bytes)) {
-        fprintf (stderr, "wiremill-broker: cannot read %s/sample: %s\n", self->config->dir,
-                 strerror (errno));
-        free (sample);
+    if (wm_journal_read (self->config->journal, place, &sample, &error) ||
+        sample.type != WM_RECORD_SAMPLE || zmq_msg_init_size (&both, head + sample.payload_bytes)) {
+        fprintf (stderr, "wiremill-broker: %s\n", error.text);
         return -1;
     }
     memcpy (zmq_msg_data (&both), table, head);
-    memcpy ((char *) zmq_msg_data (&both) + head, sample, bytes);
-    free (sample);
+    if (sample.payload_bytes)
+        memcpy ((char *) zmq_msg_data (&both) + head, sample.payload, sample.payload_bytes);
+    self->trial_check = wm_msg_check (zmq_msg_data (&both), head + sample.payload_bytes);
     zmq_msg_move (&self->trial, &both);
     zmq_msg_close (&both);
-    self->trial_check = wm_msg_check (zmq_msg_data (&self->trial), head + bytes);
+    self->trial_place = *place;
     self->table_bytes = head;
     return 0;
 }
 
-/* A sample is never replaced while it is there, and a campaign's table changes a few times.  */
-static int on_sample (void *context, uint32_t session, const wm_msg_t *trial, const char *table)
+/* A campaign's table changes a few times, and its sample if it could not be read.  */
+static int on_sample (void *context, uint32_t session, const wm_msg_t *trial, const char *table,
+                      const wm_place_t *place)
 {
     wm_reactor_t *self = context;
     wm_peer_t *peer = peer_of_session (self, session);
     const size_t head = strlen (table) + 1;
     zmq_msg_t body;
-    if ((head != self->table_bytes || memcmp (zmq_msg_data (&self->trial), table, head)) &&
-        trial_make (self, table))
+    if ((head != self->table_bytes || memcmp (zmq_msg_data (&self->trial), table, head) ||
+         memcmp (&self->trial_place, place, sizeof *place)) &&
+        trial_make (self, table, place))
         return -1;
     if (!peer)
         return 0;
@@ -658,6 +645,13 @@ static void read_all (wm_reactor_t *self, int64_t until_ms)
     }
 }
 
+void wm_reactor_note (wm_reactor_t *self, const wm_record_t *record)
+{
+    wm_recorder_note (self->recorder, record);
+    if (!self->is_running)
+        wm_recorder_flush (self->recorder);
+}
+
 void wm_reactor_brief (const wm_reactor_t *self, wm_brief_t *brief)
 {
     wm_core_brief (self->core, brief);
@@ -669,6 +663,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
     int64_t tick_ms = times->heartbeat_ms / 8 > 0 ? times->heartbeat_ms / 8 : 1;
     int64_t ticked_ms = 0, checked_ms = 0;
     wm_fault_t fault = WM_OK;
+    self->is_running = true;
     while (!*stop && !fault && !wm_recorder_fault (self->recorder, NULL)) {
         wm_listener_wait (self->listener, self->n_appended || self->n_copy_for ? 0 : tick_ms);
         int64_t now_ms = wm_now_ms ();
@@ -691,6 +686,7 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
     }
     if (!wm_recorder_fault (self->recorder, NULL))
         wm_recorder_stop (self->recorder, "the broker stops");
+    self->is_running = false;
     return fault ? fault : wm_recorder_fault (self->recorder, error);
 }
 
@@ -728,10 +724,7 @@ static wm_fault_t open_model (wm_reactor_t *self, wm_error_t *error)
 static wm_core_t *make_core (wm_reactor_t *self)
 {
     const wm_reactor_config_t *config = self->config;
-    char text[WM_PINS_BYTES_MAX], path[4200];
-    wm_notes_t notes;
-    wm_notes_read (&notes, config->dir);
-    snprintf (path, sizeof path, "%s/sample", config->dir);
+    char text[WM_PINS_BYTES_MAX];
     wm_core_config_t core = { .pins = text,
                               .pins_bytes = wm_pins_print (config->pins, text),
                               .n_value = config->pins->n_value,
@@ -741,14 +734,11 @@ static wm_core_t *make_core (wm_reactor_t *self)
                               .epoch = config->epoch,
                               .budget_bytes = config->budget_bytes,
                               .peers_max = WM_PEERS_MAX,
-                              .arithmetic = notes.arithmetic,
                               .measures = strcmp (config->pins->precision, "fp32") != 0,
-                              .has_sample = access (path, R_OK) == 0,
                               .mixed = config->mixed,
                               .for_clients = *config->pins->serves != 0,
                               .check_share = *config->pins->serves ? 0 : config->check_share,
                               .max_error = wm_pins_max_error (config->pins),
-                              .distrusted = notes.distrusted,
                               .times = *wm_times (),
                               .now_ms = wm_now_ms () };
     memcpy (core.campaign, config->campaign, 16);
@@ -759,7 +749,6 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .append = on_append,
                                   .fetch = on_fetch,
                                   .model = on_model,
-                                  .keep = on_keep,
                                   .sample = on_sample,
                                   .status = on_status,
                                   .files = on_files,
@@ -771,9 +760,7 @@ static wm_core_t *make_core (wm_reactor_t *self)
                                   .hold = frame_hold,
                                   .release = frame_release,
                                   .log = on_log };
-    wm_core_t *self_core = wm_core_new (&core, &sink);
-    wm_notes_free (&notes);
-    return self_core;
+    return wm_core_new (&core, &sink);
 }
 
 wm_reactor_t *wm_reactor_new (const wm_reactor_config_t *config, wm_error_t *error)

@@ -24,7 +24,7 @@ typedef struct {
     wm_listener_mode_t keys; /* when peers need keys, which are in `dir` */
     bool mixed;              /* workers may bring other signatures than their class has */
     double check_share;      /* of batches that a second machine scores, 0 to 1 */
-    const char *dir;         /* the campaign's: for the status, and the note of a pause */
+    const char *dir;         /* the campaign's: for the status */
     const char *wmm;         /* the model's file */
     const char *shape;       /* of a ready-made patch of it, "3x32x32"; NULL: any */
     const wm_pins_t *pins;
@@ -63,6 +63,10 @@ wm_fault_t wm_reactor_run (wm_reactor_t *self, const volatile sig_atomic_t *stop
 /* Fills in what notifications and systemd need of the campaign; what it points to is lent until the
    next call of any function here.  */
 void wm_reactor_brief (const wm_reactor_t *self, wm_brief_t *brief);
+
+/* Keeps a record that stands and is not the core's: at its next turn, or, when it does not run, at
+   once.  */
+void wm_reactor_note (wm_reactor_t *self, const wm_record_t *record);
 
 /* Returns the status of the campaign as JSON (wm_status.h), the caller's; NULL without memory.  */
 char *wm_reactor_status (wm_reactor_t *self);

@@ -97,8 +97,9 @@ static entry_t *entry_new (wm_recorder_t *self, const wm_record_t *record, const
             self->config.hold (self->config.context, body->handle);
         entry->body = body->handle;
         uint8_t *copy = (uint8_t *) entry->text + record->text_bytes + record->name_bytes;
-        entry->record.payload =
-            body->handle ? body->data : copied ? memcpy (copy, body->data, copied) : NULL;
+        entry->record.payload = body->handle ? body->data
+                                : copied     ? memcpy (copy, body->data, copied)
+                                             : NULL;
         entry->record.payload_bytes = (uint32_t) body->bytes;
     }
     entries_push (&self->waiting, entry);
@@ -119,8 +120,8 @@ void wm_recorder_note (wm_recorder_t *self, const wm_record_t *record)
 
 static wm_fault_t entry_write (wm_recorder_t *self, entry_t *entry)
 {
-    const wm_fault_t fault = wm_journal_append (self->config.journal, &entry->record, &entry->place,
-                                                &self->error);
+    const wm_fault_t fault =
+        wm_journal_append (self->config.journal, &entry->record, &entry->place, &self->error);
     if (!fault && wm_record_stands (entry->record.type))
         wm_journal_sync (self->config.journal);
     return fault;
@@ -132,8 +133,8 @@ static void settle_for_clients (wm_recorder_t *self)
 {
     entry_t *entry;
     while ((entry = entries_pop (&self->waiting))) {
-        entry->is_late = wm_record_stands (entry->record.type) &&
-                         (self->late.head || entry_write (self, entry));
+        entry->is_late =
+            wm_record_stands (entry->record.type) && (self->late.head || entry_write (self, entry));
         if (entry->is_late && !self->late.head) {
             wm_log_level (WM_LOG_WARNING);
             fprintf (stderr,
@@ -209,7 +210,7 @@ static void carry_out (wm_recorder_t *self)
         if (!entry->is_own)
             wm_core_durable (self->config.core, &entry->place, now_ms);
         self->current = NULL;
-        if (entry->is_late) {
+        if (entry->is_late && entry->record.type != WM_RECORD_SAMPLE) { /* it is sent again */
             entries_push (&self->late, entry);
             continue;
         }

@@ -31,12 +31,14 @@ CREATE TABLE position (
 ) STRICT;
 
 -- A row per input, for ever. state: 1 open, 2 written, 3 held. code: of a held one its exit code, of a written
--- one how many of its batches are held. n_event: -1 until its end is known. text: why it is held; of a
+-- one how many of its batches are held. suspect: 1 of one that begins again because a machine's scores were
+-- wrong, until that is done. n_event: -1 until its end is known. text: why it is held; of a
 -- written one, how many of its hits have nothing but zeros in their patch, if any; else ''.
 CREATE TABLE input (
     id INTEGER PRIMARY KEY,
     generation INTEGER NOT NULL,
     state INTEGER NOT NULL,
+    suspect INTEGER NOT NULL,
     code INTEGER NOT NULL,
     size INTEGER NOT NULL,
     mtime_ns INTEGER NOT NULL,

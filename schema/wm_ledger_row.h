@@ -21,6 +21,7 @@ typedef struct {
     const char *path, *name; /* terminated, lent for the call */
     int64_t size, mtime_ns;  /* size -1: kicked or not staged yet, the next INPUT pins it */
     int64_t n_event;         /* -1 until INPUT_END */
+    bool is_suspect;         /* DISTRUST names it, and no KICK or HELD came since */
     /* of the output; WRITTEN only */
     int64_t out_size, out_mtime_ns;
     uint8_t out_digest[16];

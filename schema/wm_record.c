@@ -28,6 +28,10 @@ const char *wm_record_name (uint32_t type)
         [WM_RECORD_EPOCH] = "EPOCH",
         [WM_RECORD_DROPPED] = "DROPPED",
         [WM_RECORD_PAUSE] = "PAUSE",
+        [WM_RECORD_ARITHMETIC] = "ARITHMETIC",
+        [WM_RECORD_SAMPLE] = "SAMPLE",
+        [WM_RECORD_DISTRUST] = "DISTRUST",
+        [WM_RECORD_TOLD] = "TOLD",
     };
     return type < WM_RECORD_TYPE_END && names[type] ? names[type] : "?";
 }

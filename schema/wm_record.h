@@ -8,7 +8,7 @@
      CAMPAIGN      digest: the campaign's id; mtime_ns: when it was made (wall clock, for people);
                    text: the pins. The first record of a journal. code 1: the campaign begins again,
                    as another one; no record before this one counts (in none of those a score or an
-                   output was committed), but those of what people decided: PAUSE.
+                   output was committed), but PAUSE, DISTRUST and TOLD.
      INPUT         key.input (from 1), key.generation; size, mtime_ns of the file; text: its real
                    path; name: its output's name. Given again for the same input it replaces it
                    (that pins the file of an input that was kicked without knowing it, or that had
@@ -29,6 +29,17 @@
    Records that stand until the next of their type and name; each is durable before any record
    after it is appended:
      PAUSE         code 1: an operator paused the campaign; text: why. code 0: resumed it.
+     ARITHMETIC    name: a class of machines; text: the signature that the campaign has for it;
+                   n_event: its largest error on the sample, the bits of a float64; n_hit: hits that
+                   it was measured on, 0: none.
+     SAMPLE        payload: n_hit hits to measure on (wm_sample.h).
+     DISTRUST      name: host and key of a machine; text: the label and signature of its worker, and
+                   why, each of the five with a NUL behind it; code: WM_DISTRUST_..., 0: it is
+                   trusted again. payload: its inputs that are to begin again, each until its next
+                   KICK, or HELD as a whole: bit id % 8 of byte id / 8; none: no more than before.
+     TOLD          what --on-done, --on-held and --on-pause have run for: code 1: all inputs, n_hit
+                   of them, n_event written; n_held: hits and inputs held; size: a bit for each
+                   pause (wm_wait_t).
    The journal's own (never shown to its users):
      EPOCH         first record of an epoch; code: its format (0: as 1), which any release reads
                    from this head; size: the epoch before it;
@@ -72,8 +83,15 @@ typedef enum {
     WM_RECORD_EPOCH,
     WM_RECORD_DROPPED,
     WM_RECORD_PAUSE, /* from here on those that stand */
+    WM_RECORD_ARITHMETIC,
+    WM_RECORD_SAMPLE,
+    WM_RECORD_DISTRUST,
+    WM_RECORD_TOLD,
     WM_RECORD_TYPE_END, /* one past the last */
 } wm_record_type_t;
+
+/* Of DISTRUST: whether anyone is refused that has its key, or its host.  */
+enum { WM_DISTRUST_MACHINE = 1, WM_DISTRUST_KEY = 2, WM_DISTRUST_HOST = 4 };
 
 typedef struct {
     uint32_t magic, bytes; /* set by encode; bytes: the whole record, padding included */

@@ -1,6 +1,5 @@
 /* wm_campaign.c - takes the lock, refuses folders a ledger cannot live in, opens what is there.  */
 #include "broker/campaign/wm_campaign.h"
-#include "broker/campaign/wm_note.h"
 #include "broker/campaign/wm_old_notes.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_folder.h"
@@ -368,7 +367,6 @@ static wm_fault_t refuse (const wm_campaign_t *self, const wm_pins_t *given, con
    classes of machines goes first: it is measured again, whichever campaign goes on.  */
 static wm_fault_t begin_again (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
 {
-    static const char *const measured[] = { "arithmetic", "sample" };
     char changes[1024];
     const char *reason;
     wm_error_t why;
@@ -383,19 +381,34 @@ static wm_fault_t begin_again (wm_campaign_t *self, const wm_pins_t *given, wm_e
              "wiremill-broker: nothing of this campaign was scored yet: it begins again with other "
              "settings: %s\n",
              changes);
-    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
-        if (wm_note_write (self->dir, measured[i], NULL, 0))
-            return wm_fault (error, WM_EHOST, "cannot remove %.300s/%s: %s", self->dir, measured[i],
-                             strerror (errno));
+    wm_old_notes_remove (self->dir, true);
     WM_FAILPOINT ("broker-campaign-before");
     self->begins_again = true;
     self->created_ns = 0;
     return WM_OK;
 }
 
+typedef struct {
+    wm_campaign_t *campaign;
+    unsigned n;
+} taking_t;
+
 static wm_fault_t record_note (void *argument, wm_record_t *record, wm_error_t *error)
 {
-    return wm_campaign_record (argument, record, error);
+    taking_t *self = argument;
+    self->n++;
+    return wm_campaign_record (self->campaign, record, error);
+}
+
+/* Takes over what an earlier release kept beside the journal, once.  */
+static wm_fault_t take_old_notes (wm_campaign_t *self, wm_error_t *error)
+{
+    taking_t taking = { .campaign = self };
+    if (wm_old_notes_read (self->dir, self->ledger, record_note, &taking, error) ||
+        (taking.n && wm_ledger_commit (self->ledger, error))) /* the core reads that */
+        return error->fault;
+    wm_old_notes_remove (self->dir, false);
+    return WM_OK;
 }
 
 wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)
@@ -419,11 +432,7 @@ wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_er
         self->pins = *given;
         self->created_ns = now.tv_sec * 1000000000ll + now.tv_nsec;
     }
-    if (pin (self, error) ||
-        wm_old_notes_read (self->dir, self->ledger, record_note, self, error))
-        return error->fault;
-    wm_old_notes_remove (self->dir);
-    return WM_OK;
+    return pin (self, error) ? error->fault : take_old_notes (self, error);
 }
 
 /* ---- endpoint.json --------------------------------------------------------------------------- */

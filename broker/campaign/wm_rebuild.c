@@ -95,8 +95,8 @@ static bool is_same (const wm_ledger_input_t *a, const wm_ledger_input_t *b)
            a->mtime_ns == b->mtime_ns && a->n_event == b->n_event && a->out_size == b->out_size &&
            a->out_mtime_ns == b->out_mtime_ns && memcmp (a->out_digest, b->out_digest, 16) == 0 &&
            a->n_hit == b->n_hit && a->n_held == b->n_held && a->n_batch_held == b->n_batch_held &&
-           a->code == b->code && strcmp (a->path, b->path) == 0 && strcmp (a->name, b->name) == 0 &&
-           strcmp (a->text, b->text) == 0;
+           a->code == b->code && a->is_suspect == b->is_suspect && strcmp (a->path, b->path) == 0 &&
+           strcmp (a->name, b->name) == 0 && strcmp (a->text, b->text) == 0;
 }
 
 /* An input as the journal alone has it.  */

@@ -234,7 +234,6 @@ void wm_core_tick (wm_core_t *self, int64_t now_ms)
 {
     enter (self, now_ms);
     wm_core_lease_measure (self);
-    wm_core_arithmetic_tick (self);
     session_t *next;
     for (session_t *session = self->first; session; session = next) {
         next = session->next;
@@ -287,9 +286,6 @@ wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *si
     memcpy (self->pins, config->pins, config->pins_bytes);
     self->pins[config->pins_bytes] = 0;
     self->config.pins = self->pins;
-    self->has_sample = config->has_sample;
-    wm_core_arithmetic_restore (self, config->arithmetic);
-    wm_core_distrust_restore (self, config->distrusted);
     return self;
 }
 
@@ -301,6 +297,7 @@ void wm_core_destroy (wm_core_t **self_p)
     while (self->first)
         wm_core_session_end (self, self->first, false);
     wm_core_check_free_all (self);
+    wm_input_set_free (&self->to_redo);
     for (uint32_t i = 0; i < self->n_input; i++)
         wm_core_input_free (self, self->input[i]);
     while (self->lease_pool) {

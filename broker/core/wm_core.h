@@ -82,11 +82,10 @@ typedef struct {
                    const wm_place_t *place);
     /* Sends MODEL: the piece of the .wmm from this offset.  */
     void (*model) (void *context, uint32_t session, uint64_t offset);
-    /* Keeps a file of this name in the campaign's folder. 0: durable; -1: not now.  */
-    int (*keep) (void *context, const char *name, const wm_payload_t *body);
-    /* Sends TRIAL: its payload is `table`, a NUL, and the sample that was kept. -1: it is not
-       there.  */
-    int (*sample) (void *context, uint32_t session, const wm_msg_t *trial, const char *table);
+    /* Sends TRIAL: its payload is `table`, a NUL, and that of SAMPLE at `place`. -1: it cannot be
+       read.  */
+    int (*sample) (void *context, uint32_t session, const wm_msg_t *trial, const char *table,
+                   const wm_place_t *place);
     /* Sends STATUS_REPLY; may read the core (wm_core_summary).  */
     void (*status) (void *context, uint32_t session);
     /* Sends STATUS_REPLY with a page of inputs, from input `from` on: those that `name` names (see
@@ -121,17 +120,14 @@ typedef struct {
     uint64_t epoch;
     uint64_t budget_bytes; /* payloads asked for and not dropped; at least 16 MiB */
     uint32_t peers_max;
-    uint32_t stray_max;     /* results of events not announced, in all; 0: WM_STRAY_ALL_MAX */
-    const char *shape;      /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
-    const char *arithmetic; /* the file "arithmetic" that was kept; NULL: none; read at once */
-    bool measures;          /* split or fast: workers measure their kernels on a sample */
-    bool has_sample;        /* the file "sample" is there */
-    bool mixed;             /* workers of a class may bring different signatures */
-    bool for_clients;       /* results go to the session that sent the patches, nothing is kept */
-    double check_share;     /* of batches that a second machine scores, 0 to 1 */
-    uint8_t check_key[16];  /* secret: which batches these are */
-    double max_error;       /* of a score in split and fast; 0: fp32 */
-    const char *distrusted; /* the file "distrusted" that was kept; NULL: none; read at once */
+    uint32_t stray_max;    /* results of events not announced, in all; 0: WM_STRAY_ALL_MAX */
+    const char *shape;     /* of a ready-made patch, "3x32x32"; NULL: any; lent for life */
+    bool measures;         /* split or fast: workers measure their kernels on a sample */
+    bool mixed;            /* workers of a class may bring different signatures */
+    bool for_clients;      /* results go to the session that sent the patches, nothing is kept */
+    double check_share;    /* of batches that a second machine scores, 0 to 1 */
+    uint8_t check_key[16]; /* secret: which batches these are */
+    double max_error;      /* of a score in split and fast; 0: fp32 */
     wm_times_t times;
     int64_t now_ms;
 } wm_core_config_t;
@@ -147,9 +143,9 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *input);
 int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *batch, const char *signature);
 void wm_core_restore_counter (wm_core_t *self, const char *name, uint64_t value);
 
-/* A record that stands (wm_record_stands), and its place; one that is not the core's is ignored.  */
-void wm_core_restore_standing (wm_core_t *self, const wm_record_t *record,
-                               const wm_place_t *place);
+/* A record that stands (wm_record_stands), and its place. One that is not the core's (TOLD) is
+   ignored.  */
+void wm_core_restore_standing (wm_core_t *self, const wm_record_t *record, const wm_place_t *place);
 
 /* Returns what is known of input `id`, from 1 on; false: there are no more. Strings are lent.  */
 typedef struct {
@@ -321,8 +317,6 @@ typedef struct {
     uint64_t n;
 } wm_summary_rows_t;
 #define WM_SUMMARY_ROWS_MAX 16
-
-#define WM_DISTRUSTED_BYTES_MAX (1u << 19) /* of the file "distrusted" */
 
 /* A machine whose scores were wrong.  */
 #define WM_SUMMARY_EARLIER_MAX 32

@@ -4,13 +4,11 @@
    any peer can send one). In split and fast (config.measures) it has measured before which kernel
    is precise enough, on a sample of the campaign's first hits that the first producer sent; workers
    of that class then take the same. What it measures is a function of the model, the sample and its
-   class, so that the table may be lost: it is only measured again. It lies in two files of the
-   campaign's folder, "sample" and "arithmetic", which the sink keeps; a line of the latter is
-   class, signature, error, hits, with tabs between.
+   class, so that the table may be lost: it is only measured again.
 
-   A broker of files takes no result of a class whose line cannot be kept: rows of two signatures
-   could come to stand in one output. A broker for clients has no outputs. It goes on where the
-   disk is full, and keeps the line once there is room.  */
+   The table is a record ARITHMETIC for each class, the sample a record SAMPLE. Both stand, so the
+   signature of a class is durable before the first result of it is in the journal: no crash leaves
+   rows of two signatures in one output.  */
 #include "broker/core/wm_core_private.h"
 #include "schema/wm_sample.h"
 
@@ -19,9 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
-
-#define HEAD "wiremill-arithmetic-1\n"
-#define TABLE_AGAIN 10 /* between attempts to keep the table: so many times disk_full_ms */
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -51,71 +46,41 @@ static void print_line (const arithmetic_t *a, char line[256])
     snprintf (line, 256, "%s\t%s\t%.9g\t%u\n", a->class, a->signature, a->error, a->n_hit);
 }
 
-/* Keeps the table, with `more` (NULL: none) appended; returns whether it is on disk.  */
-static bool keep_table (wm_core_t *self, const arithmetic_t *more)
+static void add_class (wm_core_t *self, const arithmetic_t *one)
 {
-    char text[sizeof HEAD + (WM_CLASSES_MAX + 1) * 256], line[256];
-    size_t n = (size_t) snprintf (text, sizeof text, "%s", HEAD);
-    for (uint32_t i = 0; i < self->n_arithmetic + (more != NULL); i++) {
-        print_line (i < self->n_arithmetic ? &self->arithmetic[i] : more, line);
-        n += (size_t) snprintf (text + n, sizeof text - n, "%s", line);
-    }
-    const wm_payload_t body = { NULL, text, n };
-    return !self->sink.keep || self->sink.keep (self->sink.context, "arithmetic", &body) == 0;
-}
-
-static void keep_later (wm_core_t *self, bool is_kept)
-{
-    const int64_t pause_ms = TABLE_AGAIN * self->config.times.disk_full_ms;
-    self->table_due_ms = is_kept ? 0 : self->now_ms + pause_ms;
-}
-
-void wm_core_arithmetic_tick (wm_core_t *self)
-{
-    if (!self->table_due_ms || self->now_ms < self->table_due_ms)
-        return;
-    keep_later (self, keep_table (self, NULL));
-    if (!self->table_due_ms)
-        wm_core_log (self, "the signatures of the workers' classes are noted on the disk now");
-}
-
-/* false: the table is full, or cannot be kept.  */
-static bool add_class (wm_core_t *self, const arithmetic_t *one)
-{
-    if (self->n_arithmetic == WM_CLASSES_MAX)
-        return false;
-    const bool is_kept = keep_table (self, one);
-    if (!is_kept && !self->config.for_clients)
-        return false;
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_ARITHMETIC);
+    record.name = one->class;
+    record.name_bytes = (uint32_t) strlen (one->class);
+    wm_record_text (&record, one->signature);
+    record.n_hit = one->n_hit;
+    memcpy (&record.n_event, &one->error, sizeof record.n_event);
+    wm_core_append (self, &record, NULL, NULL, 0);
     self->arithmetic[self->n_arithmetic++] = *one;
-    keep_later (self, is_kept);
-    if (!is_kept)
-        wm_core_warn (self,
-                      "the signature of class %s cannot be noted on the campaign's disk: clients "
-                      "are served all the same, and it is tried again",
-                      one->class);
     if (one->error > 0)
         wm_core_log (self, "machines of class %s score with %s: largest error %.1e on %u hits",
                      one->class, one->signature, one->error, one->n_hit);
     else
         wm_core_log (self, "machines of class %s score with %s", one->class, one->signature);
-    return true;
 }
 
-void wm_core_arithmetic_restore (wm_core_t *self, const char *text)
+void wm_core_arithmetic_restore (wm_core_t *self, const wm_record_t *record)
 {
-    char copy[sizeof HEAD + WM_CLASSES_MAX * 256], *rest;
-    if (!text || strncmp (text, HEAD, sizeof HEAD - 1) || strlen (text) >= sizeof copy)
+    arithmetic_t one = { .n_hit = (uint32_t) record->n_hit };
+    if (self->n_arithmetic == WM_CLASSES_MAX || record->name_bytes >= sizeof one.class ||
+        record->text_bytes >= sizeof one.signature)
         return;
-    strcpy (copy, text + sizeof HEAD - 1);
-    for (char *line = strtok_r (copy, "\n", &rest); line && self->n_arithmetic < WM_CLASSES_MAX;
-         line = strtok_r (NULL, "\n", &rest)) {
-        arithmetic_t one = { .class = "" };
-        if (sscanf (line, "%63[^\t]\t%63[^\t]\t%lf\t%u", one.class, one.signature, &one.error,
-                    &one.n_hit) == 4 &&
-            one.error >= 0 && isfinite (one.error) && !find_class (self, one.class))
-            self->arithmetic[self->n_arithmetic++] = one;
-    }
+    memcpy (one.class, record->name, record->name_bytes);
+    memcpy (one.signature, record->text, record->text_bytes);
+    memcpy (&one.error, &record->n_event, sizeof one.error);
+    if (*one.class && one.error >= 0 && isfinite (one.error) && !find_class (self, one.class))
+        self->arithmetic[self->n_arithmetic++] = one;
+}
+
+void wm_core_sample_restore (wm_core_t *self, const wm_place_t *place)
+{
+    self->has_sample = true;
+    self->sample_place = *place;
 }
 
 /* ---- who may work ---------------------------------------------------------------------------- */
@@ -161,8 +126,6 @@ bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_
 bool wm_core_arithmetic_bring (wm_core_t *self, session_t *worker)
 {
     const arithmetic_t *its = &worker->arithmetic, *known = find_class (self, its->class);
-    if (!known && add_class (self, its))
-        return true;
     if (!known && self->n_arithmetic == WM_CLASSES_MAX) {
         wm_core_refuse (
             self, worker, WM_REASON_PINS,
@@ -171,10 +134,8 @@ bool wm_core_arithmetic_bring (wm_core_t *self, session_t *worker)
         return false;
     }
     if (!known) {
-        wm_core_refuse (
-            self, worker, WM_REASON_BUSY,
-            "the signature of its class cannot be noted on the campaign's disk: try later");
-        return false;
+        add_class (self, its);
+        return true;
     }
     return strcmp (known->signature, its->signature) != 0 && !self->config.mixed
                ? refuse_foreign (self, worker, known, its->signature)
@@ -192,15 +153,32 @@ static void on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg
                         self->config.measures ? "" : "in a campaign that measures nothing");
         return;
     }
+    if (self->has_sample || self->takes_sample) { /* the first one stays */
+        wm_core_also (self, WM_RECORD_SAMPLE, (wm_key_t){ 0 }, producer, 0);
+        return;
+    }
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_SAMPLE);
+    record.n_hit = msg->n_hit;
+    self->takes_sample = true;
+    wm_core_append (self, &record, payload, producer, 0);
+    wm_core_log (self, "%s sent %u hits to measure on%s", producer->label, msg->n_hit,
+                 msg->n_hit ? "" : ": they do not fit a message, strict fp32 is taken");
+}
+
+void wm_core_sample_durable (wm_core_t *self, session_t *producer, const wm_place_t *place)
+{
+    if (place) { /* of SAMPLE itself; in a broker for clients perhaps of none */
+        self->takes_sample = false;
+        self->has_sample = place->segment != 0;
+        self->sample_place = *place;
+    }
+    if (!producer)
+        return;
     if (!self->has_sample) {
-        if (!self->sink.keep || self->sink.keep (self->sink.context, "sample", payload)) {
-            wm_core_refuse (self, producer, WM_REASON_BUSY,
-                            "the sample cannot be kept on the campaign's disk now: try later");
-            return;
-        }
-        self->has_sample = true;
-        wm_core_log (self, "%s sent %u hits to measure on%s", producer->label, msg->n_hit,
-                     msg->n_hit ? "" : ": they do not fit a message, strict fp32 is taken");
+        wm_core_refuse (self, producer, WM_REASON_BUSY,
+                        "the sample cannot be kept on the campaign's disk now: try later");
+        return;
     }
     wm_msg_t ack;
     wm_msg_init (&ack, WM_MSG_ACK);
@@ -228,7 +206,8 @@ static void on_trial_get (wm_core_t *self, session_t *worker, const wm_msg_t *ms
             n += (size_t) snprintf (text + n, sizeof text - n, "%s", line);
         }
         trial.code = WM_TRIAL_READY;
-        worker->has_trial = !self->sink.sample (self->sink.context, worker->id, &trial, text);
+        worker->has_trial =
+            !self->sink.sample (self->sink.context, worker->id, &trial, text, &self->sample_place);
         if (worker->has_trial)
             return;
         self->has_sample = false; /* the next producer is asked for one */
@@ -268,10 +247,10 @@ void wm_core_arithmetic_count (wm_core_t *self, const char *signature, uint32_t 
 
 void wm_core_arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value)
 {
-    unsigned hash;
-    if (sscanf (name, "rows-%8x", &hash) != 1)
-        return;
-    row_count_t *rows = find_rows (self, hash);
+    char *end;
+    const bool is_rows = strncmp (name, "rows-", 5) == 0;
+    const unsigned long hash = is_rows ? strtoul (name + 5, &end, 16) : 0;
+    row_count_t *rows = is_rows && !*end ? find_rows (self, (uint32_t) hash) : NULL;
     if (rows)
         rows->n = value;
 }

@@ -51,7 +51,6 @@ static void machine_free (machine_t *machine)
 {
     wm_input_set_free (&machine->unproven);
     wm_input_set_free (&machine->since_proving);
-    wm_input_set_free (&machine->to_redo);
     wm_input_set_free (&machine->scored);
     free (machine);
 }
@@ -61,7 +60,7 @@ static void machines_trim (wm_core_t *self)
 {
     machine_t **last = NULL;
     for (machine_t **at = &self->machines; *at; at = &(*at)->next)
-        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->distrusted && !(*at)->to_redo.bits)
+        if (!(*at)->n_session && !(*at)->n_answer && !(*at)->distrusted)
             last = at;
     if (!last)
         return;

@@ -31,7 +31,6 @@ struct machine_t {
     /* Inputs of which it scored batches:  */
     wm_input_set_t unproven;      /* since its last good check */
     wm_input_set_t since_proving; /* since the batch of `proving` */
-    wm_input_set_t to_redo;       /* are to be begun again, or their KICK is not durable yet */
     wm_input_set_t scored;        /* since the broker's start; of one that is distrusted: before
                                      its last good check, so that they are not begun again */
 };
@@ -95,11 +94,12 @@ machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *lab
 bool wm_core_distrust_admit (wm_core_t *self, session_t *worker, const wm_msg_t *msg);
 /* Ends the sessions of machines that were named, and begins again what they scored.  */
 void wm_core_distrust_carry_out (wm_core_t *self);
-/* Admits what was named by this host, key or label again; returns how many.  */
-uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name);
+/* Admits what was named by this host, key or label again; returns how many. `session` is answered
+   when that is durable.  */
+uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name, const session_t *session);
 /* The KICK of this input is durable: no machine's scores are in it any longer.  */
 void wm_core_distrust_kicked (wm_core_t *self, uint32_t id);
-void wm_core_distrust_restore (wm_core_t *self, const char *text);
+void wm_core_distrust_restore (wm_core_t *self, const wm_record_t *record);
 void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary);
 
 #endif

@@ -4,95 +4,77 @@
    and host; by its key alone where no other machine has joined by that; by its host alone where
    nobody has joined under that by another key (else it would come back with a fresh one). Where
    somebody has, one of the two claims a host that is not its own, and only the one that was found
-   wrong is refused. The file "distrusted" of the campaign's folder keeps that over restarts; a line
-   of it is host, key, label, signature, reason, whether the key counts alone, whether the host
-   does (absent: no), and the inputs that are to be begun again ("3,7-90"; "-" or absent: none),
-   with tabs between.
+   wrong is refused. That is a record DISTRUST, which stands until the next of that machine.
 
    Every input of which it scored a batch since its last good check is begun again, as an operator's
    kick does (wm_core_input_kick), whether its output is written or not: KICK is a record, so that
-   neither a restart nor a rebuilt ledger brings a wrong score back. Until the last KICK is durable
-   the note lists them, so that a broker which starts after a crash goes on, also where an operator
-   has trusted the machine meanwhile (host and key are "-" then). Before this broker's start
-   nobody noted which worker scored what.  */
+   neither a restart nor a rebuilt ledger brings a wrong score back. DISTRUST names these inputs,
+   and the ledger calls each of them suspect until its KICK: a broker that starts after a crash goes
+   on, also if an operator has trusted the machine meanwhile. Which worker scored what before this
+   broker's start is not known.  */
 #include "broker/core/wm_core_check_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD "wiremill-distrusted-1\n"
-#define LINE_BYTES 600
-#define NOTED_MAX 100 /* lines of the file */
+/* ---- the record ------------------------------------------------------------------------------ */
 
-/* ---- the note -------------------------------------------------------------------------------- */
-
-static void put_plain (char *to, size_t bytes, const char *from)
+/* Appends a text and its NUL; returns how many bytes there are then.  */
+static uint32_t put (char *to, uint32_t at, const char *text)
 {
-    snprintf (to, bytes, "%s", *from ? from : "-");
-    for (; *to; to++)
-        if ((unsigned char) *to < ' ')
-            *to = '?';
+    return at + (uint32_t) (stpcpy (to + at, text) - (to + at)) + 1;
 }
 
-static void note (wm_core_t *self)
+/* The next text of `bytes` at *at, "" behind the last. They end with a NUL.  */
+static const char *take (const char **at, uint32_t *bytes)
 {
-    static char text[WM_DISTRUSTED_BYTES_MAX], list[WM_INPUT_SET_TEXT_BYTES];
-    static_assert (sizeof HEAD + NOTED_MAX * (LINE_BYTES + WM_INPUT_SET_TEXT_BYTES) < sizeof text,
-                   "all fit");
-    size_t n = (size_t) snprintf (text, sizeof text, "%s", HEAD);
-    int lines = 0;
-    for (const machine_t *one = self->machines; one && lines < NOTED_MAX; one = one->next) {
-        char label[64], host[64], signature[64], why[240];
-        if (!one->distrusted && !one->to_redo.bits)
-            continue;
-        lines++;
-        put_plain (label, sizeof label, one->label);
-        put_plain (host, sizeof host, one->distrusted ? one->host : "");
-        put_plain (signature, sizeof signature, one->signature);
-        put_plain (why, sizeof why, one->why);
-        wm_input_set_print (&one->to_redo, list);
-        n += (size_t) snprintf (text + n, sizeof text - n, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", host,
-                                one->distrusted && *one->key ? one->key : "-", label, signature,
-                                why, one->key_distrusted, one->host_distrusted, list);
-    }
-    const wm_payload_t body = { NULL, text, n };
-    if (self->sink.keep && self->sink.keep (self->sink.context, "distrusted", &body))
-        wm_core_log (self, "which workers' scores were wrong cannot be noted on the campaign's "
-                           "disk: a restarted broker will not know");
+    const char *text = *at;
+    const uint32_t length = *bytes ? (uint32_t) strnlen (text, *bytes) : 0;
+    if (length == *bytes) /* none is left whole */
+        return "";
+    *at += length + 1;
+    *bytes -= length + 1;
+    return text;
 }
 
-static void take (char *to, size_t bytes, const char *from)
+/* again: inputs that are to begin again; NULL: none.  */
+static void record_machine (wm_core_t *self, const machine_t *machine, const wm_input_set_t *again)
 {
-    snprintf (to, bytes, "%s", strcmp (from, "-") == 0 ? "" : from);
+    char name[sizeof machine->host + sizeof machine->key];
+    char text[sizeof machine->label + sizeof machine->signature + sizeof machine->why];
+    wm_record_t record;
+    wm_record_init (&record, WM_RECORD_DISTRUST);
+    record.code = !machine->distrusted
+                      ? 0
+                      : WM_DISTRUST_MACHINE | (machine->key_distrusted ? WM_DISTRUST_KEY : 0) |
+                            (machine->host_distrusted ? WM_DISTRUST_HOST : 0);
+    record.name = name;
+    record.name_bytes = put (name, put (name, 0, machine->host), machine->key);
+    record.text = text;
+    record.text_bytes =
+        put (text, put (text, put (text, 0, machine->label), machine->signature), machine->why);
+    const wm_payload_t body = { NULL, again ? again->bits : NULL, again ? again->bytes : 0 };
+    wm_core_append (self, &record, body.bytes ? &body : NULL, NULL, 0);
 }
 
-void wm_core_distrust_restore (wm_core_t *self, const char *text)
+void wm_core_distrust_restore (wm_core_t *self, const wm_record_t *record)
 {
-    if (!text || strncmp (text, HEAD, sizeof HEAD - 1))
+    const char *name = record->name, *text = record->text;
+    uint32_t name_bytes = record->name_bytes, text_bytes = record->text_bytes;
+    char named[66];
+    if (!record->code)
         return;
-    for (const char *at = text + sizeof HEAD - 1; *at;
-         at += strcspn (at, "\n"), at += *at == '\n') {
-        char host[64], key[64], label[64], signature[64], why[240];
-        static char rest[WM_INPUT_SET_TEXT_BYTES + 8];
-        if (sscanf (at, "%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%63[^\t\n]\t%239[^\t\n]\t%4007[^\n]",
-                    host, key, label, signature, why, rest) != 6)
-            continue;
-        char named[66];
-        snprintf (named, sizeof named, "%s:", strcmp (host, "-") == 0 ? "" : host);
-        machine_t *machine = wm_core_machine_of (self, strcmp (key, "-") == 0 ? "" : key, named);
-        if (!machine)
-            return;
-        machine->distrusted = strcmp (host, "-") != 0 || strcmp (key, "-") != 0;
-        machine->key_distrusted = rest[0] == '1';
-        machine->host_distrusted = rest[0] && rest[1] == '\t' && rest[2] == '1';
-        if (rest[0] && rest[1] && rest[2] && rest[3] == '\t')
-            wm_input_set_parse (&machine->to_redo, rest + 4);
-        self->has_verdict |= machine->to_redo.bits != NULL;
-        take (machine->label, sizeof machine->label, label);
-        take (machine->signature, sizeof machine->signature, signature);
-        take (machine->why, sizeof machine->why, why);
-    }
+    snprintf (named, sizeof named, "%s:", take (&name, &name_bytes));
+    machine_t *machine = wm_core_machine_of (self, take (&name, &name_bytes), named);
+    if (!machine)
+        return;
+    machine->distrusted = true;
+    machine->key_distrusted = record->code & WM_DISTRUST_KEY;
+    machine->host_distrusted = record->code & WM_DISTRUST_HOST;
+    snprintf (machine->label, sizeof machine->label, "%s", take (&text, &text_bytes));
+    snprintf (machine->signature, sizeof machine->signature, "%s", take (&text, &text_bytes));
+    snprintf (machine->why, sizeof machine->why, "%s", take (&text, &text_bytes));
 }
 
 /* ---- who may work ---------------------------------------------------------------------------- */
@@ -173,14 +155,23 @@ static uint32_t keep_earlier (machine_t *machine)
     return n;
 }
 
-/* What it scored since its last good check is to be begun again; false: nothing is new.  */
-static bool take_unproven (machine_t *machine)
+static bool is_due (const wm_core_t *self, const input_t *input)
 {
-    bool is_new = false;
-    for (uint32_t id = 0; (id = wm_input_set_next (&machine->unproven, id)); is_new = true)
-        wm_input_set_add (&machine->to_redo, id);
+    return input && !self->config.for_clients && !input->kicking && !input->unpinned &&
+           (input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN);
+}
+
+/* Records that it is not trusted, and what it scored since its last good check: that is to begin
+   again.  */
+static void record_suspects (wm_core_t *self, machine_t *machine)
+{
+    for (uint32_t id = 0; (id = wm_input_set_next (&machine->unproven, id));)
+        if (id <= self->n_input && is_due (self, self->input[id - 1]))
+            wm_input_set_add (&self->to_redo, id);
+        else
+            wm_input_set_remove (&machine->unproven, id);
+    record_machine (self, machine, &machine->unproven);
     wm_input_set_clear (&machine->unproven);
-    return is_new;
 }
 
 static void announce (wm_core_t *self, machine_t *machine)
@@ -200,8 +191,7 @@ static void announce (wm_core_t *self, machine_t *machine)
                      "CHECK: %u more inputs hold scores of %s from before that, which nobody "
                      "compared: `wiremill status` names them, `wiremill kick` scores them again",
                      n_earlier, machine->label);
-    take_unproven (machine);
-    note (self);
+    record_suspects (self, machine);
     session_t *next;
     for (session_t *session = self->first; session; session = next) {
         next = session->next;
@@ -210,62 +200,62 @@ static void announce (wm_core_t *self, machine_t *machine)
     }
 }
 
-/* Begins the inputs that it owes again, as many as there is room for, and forgets those whose KICK
-   is durable. True: all are begun.  */
-static bool begin_again (wm_core_t *self, machine_t *machine)
+/* Begins suspect inputs again, as many as there is room for, and forgets those whose KICK is
+   durable. True: all are begun.  */
+static bool begin_again (wm_core_t *self)
 {
-    wm_input_set_t *set = &machine->to_redo;
+    wm_input_set_t *set = &self->to_redo;
     bool all = true, any = false;
     for (uint32_t id = 0; all && (id = wm_input_set_next (set, id));) {
         input_t *input = id <= self->n_input ? self->input[id - 1] : NULL;
-        const bool is_due = input && !self->config.for_clients && !input->kicking &&
-                            !input->unpinned &&
-                            (input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN);
-        all = !is_due || wm_core_has_room (self);
-        if (is_due && all)
+        const bool due = is_due (self, input);
+        all = !due || wm_core_has_room (self);
+        if (due && all)
             wm_core_input_kick (self, input, NULL, -1, 0, "wrong scores of a worker");
-        if (input && (is_due || input->kicking))
+        if (input && (due || input->kicking))
             any = true;
         else
             wm_input_set_remove (set, id);
     }
-    if (all && !any) {
+    if (all && !any)
         wm_input_set_free (set);
-        note (self);
-    }
     return all;
 }
 
 void wm_core_distrust_carry_out (wm_core_t *self)
 {
     bool all = true;
-    self->owes_kicks = false;
-    for (machine_t *machine = self->machines; machine; machine = machine->next) {
-        if (machine->is_unannounced)
+    for (machine_t *machine = self->machines; machine && self->has_verdict;
+         machine = machine->next) {
+        const bool is_later = machine->distrusted && !machine->is_unannounced &&
+                              wm_input_set_next (&machine->unproven, 0); /* of a later check */
+        if ((is_later || machine->is_unannounced) && !wm_core_has_room (self))
+            all = false;
+        else if (machine->is_unannounced)
             announce (self, machine);
-        else if (machine->distrusted && self->has_verdict && take_unproven (machine))
-            note (self); /* of a later check */
-        if (machine->to_redo.bits)
-            all &= begin_again (self, machine);
-        self->owes_kicks |= machine->to_redo.bits != NULL;
+        else if (is_later)
+            record_suspects (self, machine);
     }
+    all &= begin_again (self);
+    self->owes_kicks = self->to_redo.bits != NULL;
     self->has_verdict = !all;
 }
 
-uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name)
+uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name, const session_t *session)
 {
     uint32_t n = 0;
     for (machine_t *machine = self->machines; machine; machine = machine->next) {
-        if (!machine->distrusted ||
+        if (!machine->distrusted || !wm_core_has_room (self) ||
             (strcmp (machine->host, name) != 0 && strcmp (machine->label, name) != 0 &&
              (!*name || strcmp (machine->key, name) != 0)))
             continue;
         machine->distrusted = machine->key_distrusted = machine->host_distrusted = false;
         wm_input_set_clear (&machine->scored);
+        record_machine (self, machine, NULL);
         n++;
     }
     if (n)
-        note (self);
+        wm_core_also (self, WM_RECORD_DISTRUST, (wm_key_t){ 0 }, session, 0);
     return n;
 }
 

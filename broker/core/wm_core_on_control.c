@@ -25,14 +25,16 @@ static void refuse_unkept (wm_core_t *self, session_t *session, const char *what
                     what);
 }
 
-/* Answers an operator whose order is durable.  */
+/* Answers who waits for it: an operator for its order, a producer for its sample.  */
 void wm_core_standing_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place)
 {
     session_t *session = wm_core_session_find (self, pending->session);
-    if (session && session->state == SESSION_LIVE && place->segment)
-        answer (self, session);
-    else if (session && session->state == SESSION_LIVE)
+    if (pending->type == WM_RECORD_SAMPLE)
+        wm_core_sample_durable (self, session, place);
+    else if (session && place && !place->segment)
         refuse_unkept (self, session, "done");
+    else if (session)
+        answer (self, session);
 }
 
 /* Records that the campaign is paused, or is not any more. Answered when that is durable.  */
@@ -86,12 +88,13 @@ static void drain_workers (wm_core_t *self, session_t *session, const wm_msg_t *
                         "no worker is called '%s': wiremill status names them", label);
 }
 
-/* Admits a machine again whose scores were wrong.  */
+/* Admits a machine again whose scores were wrong. Answered when that is durable.  */
 static void trust_machine (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
-    if (wm_core_distrust_lift (self, msg->text))
-        answer (self, session);
-    else
+    if (wm_core_distrust_lift (self, msg->text, session)) {
+        if (self->disk_full)
+            refuse_unkept (self, session, "trusted");
+    } else
         wm_core_refuse (self, session, WM_REASON_STALE,
                         "no machine with wrong scores is called '%.100s': wiremill status names "
                         "them",

@@ -68,6 +68,7 @@
 #define WM_CORE_PRIVATE_H
 
 #include "broker/core/wm_core.h"
+#include "broker/core/wm_input_set.h"
 #include "broker/core/wm_queue.h"
 #include "broker/core/wm_rate.h"
 #include "broker/core/wm_speed.h"
@@ -356,9 +357,9 @@ struct wm_core_t {
     uint32_t n_signature;
     arithmetic_t arithmetic[WM_CLASSES_MAX];
     uint32_t n_arithmetic, n_rows;
-    int64_t table_due_ms; /* when it is tried again to keep them on disk; 0: they are */
     row_count_t rows[ROW_COUNTS_MAX];
-    bool has_sample;
+    bool has_sample, takes_sample; /* the latter: its SAMPLE is not durable yet */
+    wm_place_t sample_place;
     uint64_t n_again; /* batches that strict fp32 scored again */
     uint32_t n_stray; /* batches that RESULTs made in events not announced since */
 
@@ -367,9 +368,10 @@ struct wm_core_t {
     uint32_t n_machine, n_machine_live, n_check;
     size_t check_bytes, check_payload_bytes; /* of all answers they may have; of their payloads */
     uint64_t n_sampled, n_check_good, n_check_differ, n_machine_left;
-    bool has_verdict;   /* a machine was named, and not all that follows is carried out */
-    bool owes_kicks;    /* what was begun again for that is not all durable */
-    char suspects[160]; /* two whose scores differed last, while nobody knows which is wrong */
+    bool has_verdict;       /* a machine was named, and not all that follows is carried out */
+    bool owes_kicks;        /* what was begun again for that is not all durable */
+    wm_input_set_t to_redo; /* inputs to begin again for that, or whose KICK is not durable */
+    char suspects[160];     /* two whose scores differed last, while nobody knows which is wrong */
 
     uint32_t duration_ms[DURATIONS];
     uint32_t n_duration;
@@ -474,7 +476,8 @@ void wm_core_messages_print (char *text, size_t bytes);
 
 void wm_core_input_durable (wm_core_t *self, const pending_t *pending);
 void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place);
-/* place->segment 0: a broker for clients goes on without a disk, and keeps the record later.  */
+/* place->segment 0: a broker for clients goes on without a disk, and keeps the record later. place
+   NULL: of an answer that waited for the record before it.  */
 void wm_core_standing_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place);
 
 /* ---- wm_core_arithmetic.c -------------------------------------------------------------------- */
@@ -484,10 +487,11 @@ bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_
 /* Before a result is committed: the first of its class sets the campaign's signature for it. false:
    the worker was refused.  */
 bool wm_core_arithmetic_bring (wm_core_t *self, session_t *worker);
-/* Takes the table that was kept; leaves invalid lines out.  */
-void wm_core_arithmetic_restore (wm_core_t *self, const char *text);
-/* Keeps the table where it could not be kept before.  */
-void wm_core_arithmetic_tick (wm_core_t *self);
+/* Take ARITHMETIC, and SAMPLE at its place.  */
+void wm_core_arithmetic_restore (wm_core_t *self, const wm_record_t *record);
+void wm_core_sample_restore (wm_core_t *self, const wm_place_t *place);
+/* The sample of this producer (NULL: it has left) is durable; place NULL: an earlier one was.  */
+void wm_core_sample_durable (wm_core_t *self, session_t *producer, const wm_place_t *place);
 void wm_core_arithmetic_count (wm_core_t *self, const char *signature, uint32_t n_row);
 void wm_core_arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_t value);
 void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary);

@@ -1,5 +1,5 @@
 /* wm_core_restore.c - takes over what the ledger knows of a campaign, before any session.  */
-#include "broker/core/wm_core_private.h"
+#include "broker/core/wm_core_check_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +28,9 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
     input->size = input->unpinned ? 0 : (uint64_t) row->size;
     input->mtime_ns = row->mtime_ns;
     input->state = row->state;
+    if (row->is_suspect)
+        wm_input_set_add (&self->to_redo, row->id);
+    self->has_verdict |= row->is_suspect;
     if (row->n_event >= 0) {
         input->ended = true;
         input->end_count = (uint64_t) row->n_event;
@@ -100,12 +103,16 @@ int wm_core_restore_batch (wm_core_t *self, const wm_ledger_batch_t *row, const 
 
 void wm_core_restore_standing (wm_core_t *self, const wm_record_t *record, const wm_place_t *place)
 {
-    (void) place;
-    if (record->type != WM_RECORD_PAUSE)
-        return;
-    self->paused = record->code;
-    snprintf (self->why, sizeof self->why, "%.*s", (int) record->text_bytes,
-              record->text_bytes ? record->text : "");
+    if (record->type == WM_RECORD_PAUSE) {
+        self->paused = record->code;
+        snprintf (self->why, sizeof self->why, "%.*s", (int) record->text_bytes,
+                  record->text_bytes ? record->text : "");
+    } else if (record->type == WM_RECORD_ARITHMETIC)
+        wm_core_arithmetic_restore (self, record);
+    else if (record->type == WM_RECORD_SAMPLE)
+        wm_core_sample_restore (self, place);
+    else if (record->type == WM_RECORD_DISTRUST)
+        wm_core_distrust_restore (self, record);
 }
 
 void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what)

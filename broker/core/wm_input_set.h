@@ -8,8 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define WM_INPUT_SET_TEXT_BYTES 4000
-
 typedef struct {
     uint8_t *bits; /* NULL: none was ever added, or wm_input_set_free */
     size_t bytes;
@@ -23,11 +21,5 @@ uint32_t wm_input_set_next (const wm_input_set_t *self, uint32_t id);
 /* Removes all inputs and keeps the memory; gives the memory back, too.  */
 void wm_input_set_clear (wm_input_set_t *self);
 void wm_input_set_free (wm_input_set_t *self);
-
-/* Prints a set as "3,7-90", "-" of an empty one; where that is too long, the range from its first
-   to its last input.  */
-void wm_input_set_print (const wm_input_set_t *self, char text[WM_INPUT_SET_TEXT_BYTES]);
-/* Adds the inputs of such a text, up to the first thing in it that is none.  */
-void wm_input_set_parse (wm_input_set_t *self, const char *text);
 
 #endif

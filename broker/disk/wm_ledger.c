@@ -405,6 +405,7 @@ static int load_inputs (wm_ledger_t *self, const wm_ledger_load_t *to, void *arg
             .size = row.size,
             .mtime_ns = row.mtime_ns,
             .n_event = row.n_event,
+            .is_suspect = row.is_suspect,
             .out_size = row.out_size,
             .out_mtime_ns = row.out_mtime_ns,
             .n_hit = row.n_hit,

@@ -12,6 +12,7 @@
      FILE_LOST     the input is open again, without batches
      those that stand
                    a row in standing; it replaces that of the same type and name
+     DISTRUST      also: its inputs are suspect, until KICK or HELD of the input
    Records of an older generation than their input's are ignored: they were appended while KICK was
    not durable. A record of a newer generation shows that a KICK was lost to damage: the KICK's
    effect is applied first, and the next INPUT pins the file. Records of an input that the ledger
@@ -28,6 +29,9 @@
 #define PUT_BATCH                                                                                  \
     " INTO batch (" WM_ROW_NAMES (WM_ROW_BATCH) ", text) VALUES (" WM_ROW_MARKS (                  \
         WM_ROW_BATCH) ", ?)"
+
+#define MEASURED "12, 13" /* what a campaign that begins again forgets */
+static_assert (WM_RECORD_ARITHMETIC == 12 && WM_RECORD_SAMPLE == 13, "MEASURED");
 
 static const char *const sql[SQL_END] = {
     [SQL_PUT_CAMPAIGN] = "INSERT OR REPLACE INTO campaign (" WM_ROW_NAMES (
@@ -53,6 +57,7 @@ static const char *const sql[SQL_END] = {
         WM_ROW_WORKER) ", label, device, why) VALUES (" WM_ROW_MARKS (WM_ROW_WORKER) ", ?, ?, ?)",
     [SQL_PUT_STANDING] =
         "INSERT OR REPLACE INTO standing (type, name, text, data) VALUES (?1, ?2, ?3, ?4)",
+    [SQL_DELETE_MEASURED] = "DELETE FROM standing WHERE type IN (" MEASURED ")",
     [SQL_HAS_STANDING] = "SELECT 1 FROM standing WHERE type = ?1 AND name = ?2",
     [SQL_COUNT_STANDING] = "SELECT count (*) FROM standing",
 };
@@ -107,6 +112,9 @@ void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_pla
         pending->text = keep_text (self, record->text, record->text_bytes);
         pending->name = keep_text (self, record->name, record->name_bytes);
     }
+    if (record->type == WM_RECORD_DISTRUST && record->payload_bytes)
+        pending->payload =
+            keep_text (self, (const char *) record->payload, record->payload_bytes);
 }
 
 void wm_ledger_counter (wm_ledger_t *self, const char *name, uint64_t value)
@@ -187,12 +195,12 @@ static int put_batch (wm_ledger_t *self, const pending_t *pending)
     return wm_ledger_put (self, SQL_SET_BATCH, &wm_row_batch, &row, text, NULL, NULL);
 }
 
-/* A campaign begins again: it has no inputs, and counts from 0. The history of its workers and
-   minutes goes on.  */
+/* A campaign begins again: it has no inputs, counts from 0, and measures again. The history of its
+   workers and minutes goes on.  */
 static int delete_all (wm_ledger_t *self)
 {
     static const sql_t tables[] = { SQL_DELETE_ALL_BATCHES, SQL_DELETE_ALL_INPUTS,
-                                    SQL_DELETE_COUNTERS };
+                                    SQL_DELETE_COUNTERS, SQL_DELETE_MEASURED };
     size_t n_left = 0;
     int code = SQLITE_OK;
     for (size_t i = 0; i < sizeof tables / sizeof *tables && code == SQLITE_OK; i++)
@@ -238,6 +246,7 @@ static int new_input (wm_ledger_t *self, const pending_t *pending, bool is_known
 static void kick (input_row_t *row, uint32_t generation, int64_t size, int64_t mtime_ns)
 {
     row->state = WM_LEDGER_OPEN;
+    row->is_suspect = false;
     row->generation = generation;
     row->size = size;
     row->mtime_ns = mtime_ns;
@@ -253,6 +262,7 @@ static bool change_input (input_row_t *row, const wm_record_t *record)
         return false;
     case WM_RECORD_HELD:
         row->state = WM_LEDGER_HELD;
+        row->is_suspect = false;
         row->code = record->code;
         return true;
     case WM_RECORD_KICK:
@@ -309,8 +319,35 @@ static int change (wm_ledger_t *self, const pending_t *pending, input_row_t *row
     return code == SQLITE_OK && is_of_batch (record) ? put_batch (self, pending) : code;
 }
 
+/* Makes the input of this id suspect, if it is known.  */
+static int suspect (wm_ledger_t *self, uint32_t id)
+{
+    sqlite3_stmt *get = self->statement[SQL_GET_INPUT];
+    sqlite3_bind_int64 (get, 1, id);
+    input_row_t row;
+    int code = SQLITE_OK;
+    if (sqlite3_step (get) == SQLITE_ROW) {
+        code = wm_ledger_get_input (get, &row) ? SQLITE_OK : SQLITE_CORRUPT;
+        row.is_suspect = true;
+        if (code == SQLITE_OK)
+            code = put_input (self, &row, wm_ledger_text (get, &wm_row_input, 0),
+                              wm_ledger_text (get, &wm_row_input, 1),
+                              wm_ledger_text (get, &wm_row_input, 2));
+    }
+    const int end = sqlite3_reset (get);
+    return code == SQLITE_OK ? end : code;
+}
+
 static int put_standing (wm_ledger_t *self, const pending_t *pending)
 {
+    const bool names_inputs = pending->record.type == WM_RECORD_DISTRUST;
+    const uint32_t n = names_inputs ? 8 * pending->record.payload_bytes : 0;
+    int code = SQLITE_OK;
+    for (uint32_t id = 1; id < n && code == SQLITE_OK; id++)
+        if (self->pool[pending->payload + id / 8] >> id % 8 & 1)
+            code = suspect (self, id);
+    if (code != SQLITE_OK)
+        return code;
     wm_record_t record = pending->record;
     record.text = self->pool + pending->text;
     record.name = self->pool + pending->name;

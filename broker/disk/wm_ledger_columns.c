@@ -7,7 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-typedef enum { UINT32, INT64, BLOB16, LATENCY } wm_row_at_type_t;
+typedef enum { UINT16, UINT32, INT64, BLOB16, LATENCY } wm_row_at_type_t;
 
 #define LATENCY_BYTES (WM_LATENCY_BUCKETS * 11 + 2) /* as text: numbers between commas */
 
@@ -59,7 +59,9 @@ void wm_row_bind (const wm_row_t *self, sqlite3_stmt *statement, void *row, cons
     for (size_t i = 0; i < self->n; i++) {
         const void *member = (const char *) row + self->column[i].at;
         const int to = (int) i + 1;
-        if (self->column[i].type == UINT32)
+        if (self->column[i].type == UINT16)
+            sqlite3_bind_int64 (statement, to, *(const uint16_t *) member);
+        else if (self->column[i].type == UINT32)
             sqlite3_bind_int64 (statement, to, *(const uint32_t *) member);
         else if (self->column[i].type == INT64)
             sqlite3_bind_int64 (statement, to, *(const int64_t *) member);
@@ -92,7 +94,11 @@ bool wm_row_get (const wm_row_t *self, sqlite3_stmt *statement, void *row, const
         void *member = (char *) row + self->column[i].at;
         const int from = (int) i;
         bool is_sound = true;
-        if (self->column[i].type == UINT32) {
+        if (self->column[i].type == UINT16) {
+            const int64_t number = sqlite3_column_int64 (statement, from);
+            is_sound = number >= 0 && number <= UINT16_MAX;
+            *(uint16_t *) member = (uint16_t) number;
+        } else if (self->column[i].type == UINT32) {
             const int64_t number = sqlite3_column_int64 (statement, from);
             is_sound = number >= 0 && number <= UINT32_MAX;
             *(uint32_t *) member = (uint32_t) number;

@@ -27,7 +27,8 @@
 #define WM_ROW_INPUT(X)                                                                            \
     X (UINT32, id, id)                                                                             \
     X (UINT32, generation, generation)                                                             \
-    X (UINT32, state, state)                                                                       \
+    X (UINT16, state, state)                                                                       \
+    X (UINT16, suspect, is_suspect)                                                                \
     X (UINT32, code, code)                                                                         \
     X (INT64, size, size)                                                                          \
     X (INT64, mtime_ns, mtime_ns)                                                                  \
@@ -120,7 +121,9 @@ typedef struct {
 } position_row_t;
 
 typedef struct {
-    uint32_t id, generation, state, code; /* code: why, if held; batches held, if written */
+    uint32_t id, generation;
+    uint16_t state, is_suspect;
+    uint32_t code; /* why, if held; batches held, if written */
     int64_t size, mtime_ns, n_event;
     int64_t out_size, out_mtime_ns;
     uint8_t out_digest[16];

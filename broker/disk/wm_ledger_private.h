@@ -32,6 +32,7 @@ typedef enum {
     SQL_PUT_STANDING,
     SQL_COUNT_STANDING,
     SQL_HAS_STANDING,
+    SQL_DELETE_MEASURED,
     SQL_END,
 } sql_t;
 
@@ -40,7 +41,7 @@ typedef struct {
     wm_record_t record;
     wm_place_t place;
     uint32_t signature; /* RESULT */
-    size_t text, name;
+    size_t text, name, payload; /* the latter of DISTRUST */
 } pending_t;
 
 #define WM_LEDGER_COUNTERS_MAX 32

@@ -47,29 +47,10 @@ ok "files are refused" files
 kick () { exits 1 keep "$bin/wiremill" kick --broker "$broker" 1; says 'keeps nothing'; }
 ok "there is nothing to kick" kick
 
-# A full disk: a broker of files refuses a worker whose class it cannot note, one for clients notes it later.
-"$bin/wiremill" broker --model "$model" --output "$work/noted" --listen "ipc://$work/noted.b" >"$work/noted.log" 2>&1 &
-noted=$!
-until_true 60 test -s "$work/noted$beside/endpoint.json"
-mkdir -p "$work/noted$beside/arithmetic/x" "$dir/arithmetic/x"
-make_events two --events 2 --seed 5 --hits 3000 --tpcs 1 || bail "no events" # something to score
-"$bin/wiremill" produce --broker "ipc://$work/noted.b" --input "$made/two.h5" >"$work/produce" 2>&1 &
-producer=$!
-began=$(date +%s%3N)
-"$bin/wiremill" work --broker "ipc://$work/noted.b" --threads 1 >"$work/refused.log" 2>&1 &
-refused=$!
-seldom () # an attempt each 100 ms at most
-{
-    until_true 60 grep -q 'cannot be noted' "$work/refused.log" && sleep 1 &&
-        [ "$(grep -c 'cannot be noted' "$work/refused.log")" -le $((($(date +%s%3N) - began) / 100 + 1)) ]
-}
-ok "a worker that the broker refuses for now tries seldom" seldom
-kill -9 $refused $producer $noted
 # With workers, whose pace does not depend on the machine.
 worker 2>"$work/worker-1.log" &
 first=$!
 ok "the bits of wiremill_score" client score 1000
-rmdir "$dir/arithmetic/x" "$dir/arithmetic"
 example ()
 {
     head -c $((300 * 256 * 4)) /dev/zero >"$work/zeros" && "$work/examples" "$broker" "$work/zeros" >"$work/of-zeros" &&

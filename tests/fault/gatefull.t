@@ -1,6 +1,6 @@
 #!/bin/bash
 # gatefull.t - the disk below the gateway's models is full when their first worker joins: clients are answered, nothing needs that
-# disk any more, and what could not be noted there is noted when there is room.
+# disk any more.
 cd "$(dirname "$0")/../.." || exit 1
 . tests/helper.sh
 . tests/gateway.sh
@@ -33,10 +33,9 @@ ask () { timeout 300 build/venv/bin/python tests/e2e/gateprio.py some "$http" "$
 ok "... a request is answered" ask 1
 ok "... the next ones, too" ask 3
 ok "the broker knows the worker's signature" grep -q '"signature": *"sparse' <("$bin/wiremill" status "$work/disk/state/0/c" --json)
-not_noted () { ! [ -s "$work/disk/state/0/c/arithmetic" ]; }
-ok "... which is not on the disk" not_noted
+kept () { ! grep 'does not know what is to be kept' "$log"; }
+ok "... and has it in the journal, which took its space before" kept
 rm "$work/disk/ballast" "$work/disk/rest"
-ok "there is room: it is" until_true 60 grep -q sparse "$work/disk/state/0/c/arithmetic"
 ok "requests are answered" ask 1
 ok "it ends" drained
 done_testing

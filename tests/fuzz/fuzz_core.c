@@ -174,15 +174,10 @@ static void on_offset (void *context, uint32_t session, uint64_t offset)
     FUZZ_CHECK (slot_of (session));
 }
 
-static int on_keep (void *context, const char *name, const wm_payload_t *body)
+static int on_sample (void *context, uint32_t session, const wm_msg_t *trial, const char *table,
+                      const wm_place_t *place)
 {
-    (void) context;
-    FUZZ_CHECK (!strchr (name, '/') && body);
-    return no_disk ? -1 : 0;
-}
-
-static int on_sample (void *context, uint32_t session, const wm_msg_t *trial, const char *table)
-{
+    (void) place;
     const wm_payload_t payload = { .data = table, .bytes = strlen (table) + 1 };
     if (no_disk)
         return -1;
@@ -535,7 +530,6 @@ static void core_begin (uint8_t how)
                                       .peers_max = how & 1 ? SLOTS : 3,
                                       .stray_max = 4,
                                       .measures = how & 4,
-                                      .has_sample = how & 8,
                                       .mixed = how & 16,
                                       .now_ms = now_ms,
                                       .times = { .heartbeat_ms = 2000,
@@ -550,7 +544,6 @@ static void core_begin (uint8_t how)
                                   .append = on_append,
                                   .fetch = on_fetch,
                                   .model = on_offset,
-                                  .keep = on_keep,
                                   .sample = on_sample,
                                   .status = on_status,
                                   .files = on_files,
@@ -565,6 +558,9 @@ static void core_begin (uint8_t how)
     pause.code = how >> 1 & 1;
     wm_record_text (&pause, "by me");
     wm_core_restore_standing (core, &pause, &(wm_place_t){ 0 });
+    pause.type = WM_RECORD_SAMPLE;
+    if (how & 8)
+        wm_core_restore_standing (core, &pause, &(wm_place_t){ 1 << 24, 8, 8 });
 }
 
 int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)

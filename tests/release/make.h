@@ -155,12 +155,42 @@ static void make_history (void)
 }
 
 /* Records that stand; those of one name replace each other.  */
-static void make_pause (const char *why)
+static void make_standing (const char *why)
 {
 #ifdef WM_LEDGER_ROW_H /* from schema 4 on */
+    static const uint8_t inputs[] = { 1 << 2 | 1 << 4 | 1 << 5 };
     wm_record_t record = make_record (WM_RECORD_PAUSE, 0, 0, 0, 0);
     record.code = *why != 0;
     wm_record_text (&record, why);
+    make_append (&record);
+    for (int i = 0; i < 2; i++) {
+        record = make_record (WM_RECORD_ARITHMETIC, 0, 0, 0, 0);
+        record.name = i ? "H200" : "x86-64";
+        record.name_bytes = (uint32_t) strlen (record.name);
+        record.n_event = 0x3f847ae147ae147b; /* 0.01 */
+        record.n_hit = 2000;
+        wm_record_text (&record, i ? "cuda/sm90/fp32/3" : "sparse/v1/avx512/fp32/2");
+        make_append (&record);
+    }
+    record = make_record (WM_RECORD_SAMPLE, 0, 0, 0, 0);
+    record.n_hit = 2;
+    record.payload = inputs;
+    record.payload_bytes = sizeof inputs;
+    make_append (&record);
+    record = make_record (WM_RECORD_DISTRUST, 0, 0, 0, 0);
+    record.code = WM_DISTRUST_MACHINE | WM_DISTRUST_HOST;
+    record.name = "alpha\0001234567"; /* and their NULs */
+    record.name_bytes = sizeof "alpha\0001234567";
+    record.text = "alpha:2\0sparse\0wrong scores";
+    record.text_bytes = sizeof "alpha:2\0sparse\0wrong scores";
+    record.payload = inputs;
+    record.payload_bytes = *why ? sizeof inputs : 0;
+    make_append (&record);
+    record = make_record (WM_RECORD_TOLD, 0, 0, 0, 0);
+    record.code = 1;
+    record.n_hit = 6;
+    record.n_event = 2;
+    record.n_held = 3;
     make_append (&record);
 #else
     (void) why;
@@ -190,7 +220,7 @@ static void make_campaign (const char *dir)
     record.code = 5;
     wm_record_text (&record, "truncated file");
     make_append (&record); /* held */
-    make_pause ("by an operator: lunch");
+    make_standing ("by an operator: lunch"); /* inputs 2 and 5 stay suspect */
     make_stop (1);
     make_epoch (dir, 2);
     make_result (4, 0, 0, 0);
@@ -205,8 +235,7 @@ static void make_campaign (const char *dir)
     make_result (2, 0, 1, 0);
     make_result (5, 1, 1, 0);
     make_end (6);
-    make_pause ("");
-    make_pause ("by an operator: dinner");
+    make_standing ("");
     make_stop (0);
 }
 

@@ -12,7 +12,10 @@ static inline harness_t *checked (double share, double max_error)
     wm_core_destroy (&t->core);
     t->check_share = share;
     t->max_error = max_error;
-    t->measures = t->has_sample = max_error > 0;
+    t->measures = max_error > 0;
+    wm_record_t sample;
+    wm_record_init (&sample, WM_RECORD_SAMPLE);
+    stand (t, &sample);
     t->core = core_make (t, 1, 64 * MIB);
     return t;
 }

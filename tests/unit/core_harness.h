@@ -51,13 +51,12 @@ typedef struct {
     char log[1024];
     wm_record_t standing[64]; /* that it appended, or is to be given; their texts are copies */
     size_t n_standing;
-    int cannot_keep;
-    int pretends; /* a test has changed the core's own counters */
-    int measures, has_sample, mixed, for_clients, is_ragged;
+    uint32_t suspects; /* the first bits of the last DISTRUST's inputs */
+    int cannot_keep;   /* nor read the sample */
+    int pretends;      /* a test has changed the core's own counters */
+    int measures, mixed, for_clients, is_ragged;
     double check_share, max_error;
-    char distrusted[2048]; /* that file as kept last */
     uint32_t stray_max;
-    char arithmetic[4096], kept[64]; /* the file as kept last; the name of what was kept last */
 } harness_t;
 
 static inline void sink_send (void *context, uint32_t session, const wm_msg_t *msg,
@@ -98,6 +97,8 @@ static inline void *copy_of (const void *from, size_t bytes)
 /* The latest of each type and name, as the ledger keeps them.  */
 static inline void stand (harness_t *t, const wm_record_t *record)
 {
+    const char *text = copy_of (record->text, record->text_bytes),
+               *name = copy_of (record->name, record->name_bytes);
     size_t i = 0;
     while (i < t->n_standing && !is_same_name (&t->standing[i], record))
         i++;
@@ -107,11 +108,11 @@ static inline void stand (harness_t *t, const wm_record_t *record)
         free ((void *) (uintptr_t) t->standing[i].name);
         memmove (&t->standing[i], &t->standing[i + 1], (--t->n_standing - i) * sizeof *record);
     }
-    wm_record_t *standing = &t->standing[t->n_standing++];
-    *standing = *record;
-    standing->text = copy_of (record->text, record->text_bytes);
-    standing->name = copy_of (record->name, record->name_bytes);
-    standing->payload = NULL;
+    wm_record_t *last = &t->standing[t->n_standing++];
+    *last = *record;
+    last->text = text;
+    last->name = name;
+    last->payload = NULL;
 }
 
 /* The record of this type that stands, and was the last of them; NULL: none does.  */
@@ -131,6 +132,8 @@ static inline void sink_append (void *context, const wm_record_t *record, const 
     appended->record = *record;
     snprintf (appended->text, sizeof appended->text, "%.*s", (int) record->text_bytes,
               record->text ? record->text : "");
+    if (record->type == WM_RECORD_DISTRUST && body)
+        memcpy (&t->suspects, body->data, 4);
     if (wm_record_stands (record->type)) {
         stand (t, record);
         return;
@@ -182,24 +185,10 @@ static inline void sink_drop (void *context, uint32_t session)
     t->dropped[t->n_dropped++ % 64] = session;
 }
 
-static inline int sink_keep (void *context, const char *name, const wm_payload_t *body)
-{
-    harness_t *t = context;
-    if (t->cannot_keep)
-        return -1;
-    snprintf (t->kept, sizeof t->kept, "%s", name);
-    if (strcmp (name, "arithmetic") == 0)
-        snprintf (t->arithmetic, sizeof t->arithmetic, "%.*s", (int) body->bytes,
-                  (const char *) body->data);
-    if (strcmp (name, "distrusted") == 0)
-        snprintf (t->distrusted, sizeof t->distrusted, "%.*s", (int) body->bytes,
-                  (const char *) body->data);
-    return 0;
-}
-
 static inline int sink_sample (void *context, uint32_t session, const wm_msg_t *trial,
-                               const char *table)
+                               const char *table, const wm_place_t *place)
 {
+    assert_int_not_equal (place->segment, 0);
     const wm_payload_t payload = { NULL, table, strlen (table) + 1 };
     if (((harness_t *) context)->cannot_keep)
         return -1;
@@ -245,22 +234,18 @@ static inline wm_core_t *core_make (harness_t *t, uint64_t epoch, uint64_t budge
                                  .need_ms = 5000,
                                  .gap_ms = 2000,
                                  .group_commit_ms = 10 };
-    config.arithmetic = *t->arithmetic ? t->arithmetic : NULL;
     config.measures = t->measures;
-    config.has_sample = t->has_sample;
     config.mixed = t->mixed;
     config.for_clients = t->for_clients;
     config.is_ragged = t->is_ragged;
     config.check_share = t->check_share;
     config.max_error = t->max_error;
-    config.distrusted = *t->distrusted ? t->distrusted : NULL;
     config.stray_max = t->stray_max;
     wm_core_sink_t sink = { .context = t,
                             .send = sink_send,
                             .append = sink_append,
                             .fetch = sink_fetch,
                             .model = sink_model,
-                            .keep = sink_keep,
                             .sample = sink_sample,
                             .status = sink_status,
                             .quiet = sink_quiet,

@@ -191,7 +191,7 @@ static inline void print_input (void *argument, const wm_ledger_input_t *i)
            (unsigned long long) i->n_held);
     if (i->n_batch_held)
         print ("batches held %u ", i->n_batch_held);
-    print ("code %u %s\n", i->code, i->text);
+    print ("code %u %s%s\n", i->code, i->text, i->is_suspect ? " suspect" : "");
 }
 
 static inline void print_batch (void *argument, const wm_ledger_batch_t *b)
@@ -241,6 +241,18 @@ static inline void pause_it (const char *why)
     record_it (&record);
 }
 
+/* A machine whose scores of these inputs were wrong; 0: it is trusted again.  */
+static inline void distrust (uint8_t inputs)
+{
+    wm_record_t record = with (WM_RECORD_DISTRUST, 0, 0, 0, 0, "alpha:2");
+    record.name = "alpha\0001234567";
+    record.name_bytes = sizeof "alpha\0001234567";
+    record.code = inputs ? WM_DISTRUST_MACHINE : 0;
+    record.payload = &inputs;
+    record.payload_bytes = inputs ? 1 : 0;
+    record_it (&record);
+}
+
 /* A campaign with something of everything.  */
 static inline void fill (void)
 {
@@ -272,6 +284,15 @@ static inline void fill (void)
     record = with (WM_RECORD_FILE_LOST, 5, 0, 0, 0, "gone");
     record_it (&record);
     result (5, 0, 3, 0);
+    input (6, "/data/kicked.h5");
+    distrust (1 << 2 | 1 << 4 | 1 << 6 | 1 << 7); /* 7 is not known */
+    record = with (WM_RECORD_KICK, 6, WM_ALL, WM_ALL, 1, "wrong scores"); /* not suspect any more */
+    record.size = -1;
+    record_it (&record);
+    distrust (0);
+    record = with (WM_RECORD_HELD, 4, WM_ALL, 0, 0, "truncated file"); /* neither */
+    record.code = WM_HIT_BAD_PIXEL;
+    record_it (&record);
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown (f, set_up, tear_down)

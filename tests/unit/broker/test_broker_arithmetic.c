@@ -63,8 +63,11 @@ static void the_first_result_binds_a_class (void **state)
     const uint32_t loud = comes (t, 1, "x86-64", "strange/v1"); /* a HELLO alone binds nobody */
     const uint32_t first = comes (t, 2, "x86-64", "sparse/v1");
     returns_one (t, first, 1);
-    assert_string_equal (t->kept, "arithmetic");
-    assert_non_null (strstr (t->arithmetic, "x86-64\tsparse/v1\t0\t0\n"));
+    const wm_record_t *record = standing (t, WM_RECORD_ARITHMETIC);
+    assert_string_equal (record->name, "x86-64");
+    assert_string_equal (record->text, "sparse/v1");
+    assert_int_equal (t->appended[1].record.type, WM_RECORD_ARITHMETIC); /* INPUT, and then */
+    assert_int_equal (t->appended[2].record.type, WM_RECORD_RESULT);
     const wm_msg_t task = takes_one (t, loud);
     result_of (t, loud, &task, 1); /* and now it is too late */
     const sent_t *reject = must (t, loud, WM_MSG_REJECT);
@@ -138,27 +141,31 @@ static void what_is_no_class_is_refused (void **state)
     harness_end (t);
 }
 
-/* Without room on the disk, or in the table, nothing is committed that nobody will know of.  */
-static void a_class_that_cannot_be_noted (void **state)
+/* Without room in the table nothing is committed that nobody will know of.  */
+static void one_class_too_many (void **state)
 {
     (void) state;
     harness_t *t = harness_new (64 * MIB);
     with_work (t, WM_CLASSES_MAX + 1);
-    t->cannot_keep = 1;
-    uint32_t w = comes (t, 1, "x86-64", "sparse/v1");
-    returns_one (t, w, 1);
-    refused (t, w, WM_REASON_BUSY);
-    t->cannot_keep = 0;
     for (uint8_t i = 0; i < WM_CLASSES_MAX; i++) {
         char class[16];
         snprintf (class, sizeof class, "class-%u", i);
         returns_one (t, comes (t, (uint8_t) (i + 2), class, "sparse/v1"), 1);
     }
-    w = comes (t, 90, "one too many", "sparse/v1");
+    const uint32_t w = comes (t, 90, "one too many", "sparse/v1");
     returns_one (t, w, 1);
     refused (t, w, WM_REASON_PINS);
+    assert_int_equal (t->n_standing, WM_CLASSES_MAX);
     memset (credits, 0, sizeof credits);
     harness_end (t);
+}
+
+static int n_samples (const harness_t *t)
+{
+    int n = 0;
+    for (size_t i = 0; i < t->n_appended; i++)
+        n += t->appended[i].record.type == WM_RECORD_SAMPLE;
+    return n;
 }
 
 static void split_and_fast_wait_for_a_sample (void **state)
@@ -181,18 +188,27 @@ static void split_and_fast_wait_for_a_sample (void **state)
     say (t, p, &first, "", 0);
     assert_int_equal (must (t, p, WM_MSG_WELCOME)->msg.code, 1); /* it is to send one */
     wm_msg_init (&msg, WM_MSG_SAMPLE);
-    t->cannot_keep = 1;
     say (t, p, &msg, "hits", 4);
-    refused (t, p, WM_REASON_BUSY);
-    t->cannot_keep = 0;
+    uint32_t second = producer (t, 12);
+    say (t, second, &msg, "more", 4);
+    assert_null (take (t, p, WM_MSG_ACK)); /* it is not durable */
+    refused (t, says_hello (t, &early), WM_REASON_BUSY);
+    wm_core_durable (t->core, &(wm_place_t){ 0 }, t->now_ms); /* as of clients on a full disk */
+    t->n_durable++;
+    assert_int_equal (must (t, p, WM_MSG_REJECT)->msg.code, WM_REASON_BUSY);
+    refused (t, second, WM_REASON_BUSY);
     uint32_t again = producer (t, 4);
     say (t, again, &msg, "hits", 4);
+    assert_int_equal (n_samples (t), 2);
+    second = producer (t, 13);
+    say (t, second, &msg, "more", 4); /* the first one stays */
+    assert_null (take (t, again, WM_MSG_ACK));
+    durable (t);
     assert_int_equal (must (t, again, WM_MSG_ACK)->msg.code, WM_MSG_SAMPLE);
-    assert_string_equal (t->kept, "sample");
-    *t->kept = 0;
-    say (t, again, &msg, "more", 4); /* the first one stays */
+    assert_int_equal (must (t, second, WM_MSG_ACK)->msg.code, WM_MSG_SAMPLE);
+    say (t, again, &msg, "more", 4);
     assert_int_equal (must (t, again, WM_MSG_ACK)->msg.code, WM_MSG_SAMPLE);
-    assert_string_equal (t->kept, "");
+    assert_int_equal (n_samples (t), 2);
     char *largest = calloc (1, WM_RAW_BYTES_MAX + 1);
     say (t, again, &msg, largest, WM_RAW_BYTES_MAX); /* as many bytes as its row has, and no more */
     assert_int_equal (must (t, again, WM_MSG_ACK)->msg.code, WM_MSG_SAMPLE);
@@ -223,7 +239,7 @@ static void split_and_fast_wait_for_a_sample (void **state)
     refused (t, w, WM_REASON_PROTOCOL);
     assert_null (take (t, w, WM_MSG_TRIAL));
 
-    t->cannot_keep = 1; /* the file is gone */
+    t->cannot_keep = 1; /* it cannot be read */
     const uint32_t late = comes (t, 7, "", "fetching");
     say (t, late, &msg, NULL, 0);
     assert_int_equal (must (t, late, WM_MSG_TRIAL)->msg.code, WM_TRIAL_WAIT);
@@ -243,80 +259,14 @@ static void split_and_fast_wait_for_a_sample (void **state)
     harness_end (t);
 }
 
-/* What cannot be read of the table is left out; no line makes another.  */
-static void a_damaged_table_is_measured_again (void **state)
-{
-    (void) state;
-    static const char *const lines[] = {
-        "",
-        "no table",
-        "wiremill-arithmetic-1\n",
-        "wiremill-arithmetic-1\nx\n",
-        "wiremill-arithmetic-1\na\tb\t-1\t3\n",
-        "wiremill-arithmetic-1\na\tb\tnan\t3\n",
-    };
-    harness_t *t = calloc (1, sizeof *t);
-    t->now_ms = 1000000;
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        strcpy (t->arithmetic, lines[i]);
-        t->core = core_make (t, 1, 64 * MIB);
-        assert_int_equal (look (t).n_arithmetic, 0);
-        wm_core_destroy (&t->core);
-    }
-    strcpy (t->arithmetic, "wiremill-arithmetic-1\na\tb\t0.5\t3\na\tc\t0\t0\nd\te\t0\t0\n");
-    t->core = core_make (t, 1, 64 * MIB);
-    assert_int_equal (look (t).n_arithmetic, 2); /* a class has one */
-    assert_string_equal (look (t).arithmetic[0].signature, "b");
-    memset (credits, 0, sizeof credits);
-    harness_end (t);
-}
-
-/* A broker for clients serves all the same, and keeps the table when there is room: it tries after
-   each ten times disk_full_ms.  */
-static void a_table_that_is_kept_later (void **state)
-{
-    (void) state;
-    harness_t *t = harness_new (64 * MIB);
-    wm_core_destroy (&t->core);
-    t->for_clients = 1;
-    t->core = core_make (t, 1, 64 * MIB);
-    feeder = producer (t, 100);
-    submit (t, feeder, input_ask (t, feeder, "c", "c", 0, 1)->msg.key, 0, 2);
-    t->cannot_keep = 1;
-    const uint32_t w = comes (t, 1, "x86-64", "sparse/v1"), alive[] = { w, feeder, 0 };
-    returns_one (t, w, 1);
-    assert_int_equal (look (t).n_arithmetic, 1);
-    assert_string_equal (t->arithmetic, "");
-    pass (t, 4500, alive);
-    t->cannot_keep = 0;
-    wm_core_tick (t->core, t->now_ms += 499);
-    assert_string_equal (t->arithmetic, "");
-    t->cannot_keep = 1;
-    wm_core_tick (t->core, t->now_ms += 1); /* in vain: not before another five seconds */
-    t->cannot_keep = 0;
-    pass (t, 4500, alive);
-    wm_core_tick (t->core, t->now_ms += 499);
-    assert_string_equal (t->arithmetic, "");
-    wm_core_tick (t->core, t->now_ms += 1);
-    assert_string_equal (t->arithmetic, "wiremill-arithmetic-1\nx86-64\tsparse/v1\t0\t0\n");
-    assert_non_null (strstr (t->log, "are noted on the disk now"));
-    t->arithmetic[0] = t->log[0] = 0;
-    pass (t, 20000, alive); /* once */
-    assert_string_equal (t->arithmetic, "");
-    memset (credits, 0, sizeof credits);
-    harness_end (t);
-}
-
 int main (void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test (the_first_result_binds_a_class),
         cmocka_unit_test (mixed_admits_what_differs),
         cmocka_unit_test (what_is_no_class_is_refused),
-        cmocka_unit_test (a_class_that_cannot_be_noted),
-        cmocka_unit_test (a_table_that_is_kept_later),
+        cmocka_unit_test (one_class_too_many),
         cmocka_unit_test (split_and_fast_wait_for_a_sample),
-        cmocka_unit_test (a_damaged_table_is_measured_again),
     };
     cmocka_set_test_filter (getenv ("WM_ONLY"));
     return cmocka_run_group_tests_name ("broker/arithmetic", tests, NULL, NULL);

@@ -302,6 +302,7 @@ typedef struct {
     char planes[sizeof pins.planes];
     uint8_t id[16];
     unsigned n_input, n_batch, n_lost, n_counter; /* n_counter: but those of the history */
+    char standing[1000];
 } now_t;
 
 static void see_counter (void *argument, const char *name, uint64_t value)
@@ -331,17 +332,43 @@ static void unlink_ledger (void)
     }
 }
 
+static wm_journal_t *seen_journal;
+
+/* As the ledger has it, and the first byte of its payload, as the journal
+   does.  */
+static void see_standing (void *argument, const wm_record_t *r, const wm_place_t *place)
+{
+    now_t *now = argument;
+    wm_record_t whole;
+    const size_t n = strlen (now->standing);
+    char name[64], text_[64];
+    assert_int_equal (wm_journal_read (seen_journal, place, &whole, &error), WM_OK);
+    assert_true (r->name_bytes < sizeof name && r->text_bytes < sizeof text_);
+    for (size_t i = 0; i <= r->name_bytes; i++)
+        name[i] = i == r->name_bytes ? 0 : r->name[i] ? r->name[i] : '|';
+    for (size_t i = 0; i <= r->text_bytes; i++)
+        text_[i] = i == r->text_bytes ? 0 : r->text[i] ? r->text[i] : '|';
+    const unsigned byte = whole.payload_bytes ? whole.payload[0] : 0;
+    snprintf (now->standing + n, sizeof now->standing - n,
+              "%s '%s' '%s' %u %llu %llu %llu %lld %x\n", wm_record_name (r->type), name, text_,
+              r->code, (unsigned long long) r->n_hit, (unsigned long long) r->n_event,
+              (unsigned long long) r->n_held, (long long) r->size, byte);
+}
+
 /* Looks at it as a reader does; without_ledger: as its journal alone has it.  */
 static now_t look (bool without_ledger)
 {
     static wm_campaign_t campaign;
     now_t now = { .n_input = 0 };
-    const wm_ledger_load_t to = { .input = see_input, .batch = see_batch, .counter = see_counter };
+    const wm_ledger_load_t to = {
+        .input = see_input, .batch = see_batch, .counter = see_counter, .standing = see_standing
+    };
     if (without_ledger)
         unlink_ledger ();
     assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_READ, 0, &error), WM_OK);
     assert_int_equal (wm_campaign_open (&campaign, NULL, NULL, &error), WM_OK);
     assert_string_equal (wm_ledger_set_aside (campaign.ledger), "");
+    seen_journal = campaign.journal;
     assert_int_equal (wm_ledger_load (campaign.ledger, NULL, &to, &now, NULL, &error), WM_OK);
     strcpy (now.planes, campaign.pins.planes);
     memcpy (now.id, campaign.id, 16);
@@ -420,21 +447,105 @@ static void steps (void)
     n_left = 0, n_room = -1;
 }
 
-static void put_note (const char *name)
+/* ---- what earlier releases kept beside the journal ------------------------------------------- */
+
+static const char *const note_names[] = { "paused", "arithmetic", "sample", "distrusted", "told" };
+#define NOTES (sizeof note_names / sizeof *note_names)
+static const char *const notes[NOTES] = {
+    "by me: lunch\n",
+    "wiremill-arithmetic-1\nx86-64\tsparse/v1\t0\t0\nH200\tcuda/v1\t0.5\t2000\n",
+    "four",
+    "wiremill-distrusted-1\nalpha\tkey\talpha:2\tsparse\twrong\t0\t1\t1,4-5\n"
+    "-\t-\tbeta:3\tsparse\twrong\t1\t0\t2\n",
+    "done 1 3 2\nheld 4\npause 5\n",
+};
+#define NOT_MEASURED                                                                               \
+    "DISTRUST 'alpha|key|' 'alpha:2|sparse|wrong|' 5 0 0 0 0 32\n"                                 \
+    "DISTRUST '||' 'beta:3|sparse|wrong|' 0 0 0 0 0 4\n"                                           \
+    "TOLD '' '' 1 3 2 4 10 0\n"
+static const char not_measured[] = "PAUSE '' 'by me: lunch' 1 0 0 0 0 0\n" NOT_MEASURED;
+static const char all_standing[] =
+    "PAUSE '' 'by me: lunch' 1 0 0 0 0 0\nARITHMETIC 'x86-64' 'sparse/v1' 0 0 0 0 0 0\n"
+    "ARITHMETIC 'H200' 'cuda/v1' 0 2000 4602678819172646912 0 0 0\n"
+    "SAMPLE '' '' 0 0 0 0 0 66\n" NOT_MEASURED;
+
+static void put_notes (const char *const *text)
 {
     char path[128];
-    snprintf (path, sizeof path, "%s/%s", dir, name);
-    FILE *file = fopen (path, "w");
-    assert_non_null (file);
-    fclose (file);
+    for (size_t i = 0; i < NOTES; i++) {
+        snprintf (path, sizeof path, "%s/%s", dir, note_names[i]);
+        FILE *file = fopen (path, "w");
+        assert_non_null (file);
+        fputs (text[i], file);
+        fclose (file);
+    }
 }
 
-static bool has_note (const char *name)
+static bool has_notes (void)
 {
     char path[128];
-    snprintf (path, sizeof path, "%s/%s", dir, name);
-    return access (path, F_OK) == 0;
+    bool any = false;
+    for (size_t i = 0; i < NOTES; i++) {
+        snprintf (path, sizeof path, "%s/%s", dir, note_names[i]);
+        any |= access (path, F_OK) == 0;
+    }
+    return any;
 }
+
+/* They are records after the first start, also one that was killed, and nothing at the next: a
+   record is newer than a note.  */
+static void old_notes (void **state)
+{
+    static const char *const others[NOTES] = { "by you", "wiremill-arithmetic-1\nH200\tx\t0\t0\n",
+                                               "others",
+                                               "wiremill-distrusted-1\nalpha\tkey\ta\tb\tc\t0\n",
+                                               "done 0 0 0\nheld 0\npause 0\n" };
+    bool was_killed = true;
+    unsigned n_before = 0, n_after = 0;
+    for (long at = 1; was_killed; at++) {
+        assert_int_equal (tear_down (state) | set_up (state), 0);
+        steps ();
+        assert_int_equal (broker ("", add_held), WM_OK);
+        put_notes (notes);
+        was_killed = killed_broker ("", at);
+        n_before += was_killed && !*look (at % 2).standing;
+        n_after += was_killed && *look (false).standing;
+        n_room = at % 3 ? -1 : 0;
+        assert_int_equal (broker ("", NULL), at % 3 ? WM_OK : WM_EAGAIN);
+        n_room = -1;
+        assert_int_equal (broker ("", NULL), WM_OK);
+        assert_false (has_notes ());
+        assert_string_equal (look (false).standing, all_standing);
+        put_notes (others);
+        assert_int_equal (broker ("", NULL), WM_OK);
+        assert_false (has_notes ());
+        assert_string_equal (look (at % 2).standing, all_standing);
+    }
+    printf ("old notes: killed at %u steps before the first was taken over, at %u after\n",
+            n_before, n_after);
+    assert_true (n_before > 3 && n_after > 10);
+}
+
+/* What cannot be read of a note is left out.  */
+static void damaged_notes (void **state)
+{
+    static const char *const rows[][NOTES] = {
+        { "", "", "", "", "" },
+        { "", "wiremill-arithmetic-2\na\tb\t0\t3\n", "", "wiremill-distrusted-2\n", "done 1\n" },
+        { "", "wiremill-arithmetic-1\na\tb\t-1\t3\na\tb\tnan\t3\na\tb\tinf\t3\nx\n", "",
+          "wiremill-distrusted-1\nalpha\n\n\t\t\t\t\n", "held 1\n" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal (tear_down (state) | set_up (state), 0);
+        steps ();
+        put_notes (rows[i]);
+        assert_int_equal (broker ("", NULL), WM_OK);
+        assert_string_equal (look (false).standing,
+                             "PAUSE '' '' 1 0 0 0 0 0\nSAMPLE '' '' 0 0 0 0 0 0\n");
+    }
+}
+
+/* ---- it begins again ------------------------------------------------------------------------- */
 
 /* Held inputs and batches pin no settings; a result that counts does, and so does an output that
    was written once. What binds stays as it was when others are refused.  */
@@ -445,9 +556,11 @@ static void begins_again (void **state)
     assert_int_equal (broker ("", add_held), WM_OK);
     const now_t first = look (false);
     assert_true (first.n_input == 2 && first.n_batch == 1 && first.n_counter == 1);
-    put_note ("arithmetic"), put_note ("sample"), put_note ("paused");
+    put_notes (notes);
     assert_int_equal (broker ("", NULL), WM_OK); /* nothing differs: nothing changes */
-    assert_true (has_note ("arithmetic") && !memcmp (look (false).id, first.id, 16));
+    assert_string_equal (look (false).standing, all_standing);
+    assert_memory_equal (look (false).id, first.id, 16);
+    put_notes (notes);
     assert_int_equal (broker ("/b.h5", NULL), WM_OK);
     for (int without = 0; without < 2; without++) {
         const now_t now = look (without);
@@ -455,7 +568,8 @@ static void begins_again (void **state)
         assert_true (now.n_input == 0 && now.n_batch == 0 && now.n_counter == 0);
         assert_memory_not_equal (now.id, first.id, 16);
     }
-    assert_true (!has_note ("arithmetic") && !has_note ("sample"));
+    assert_false (has_notes ());
+    assert_string_equal (look (false).standing, not_measured);
     assert_int_equal (broker ("/b.h5", add_result), WM_OK);
     for (int i = 0; i < 2; i++) { /* trying again changes nothing */
         assert_int_equal (broker ("/c.h5", NULL), WM_EBATCH);
@@ -777,6 +891,8 @@ int main (void)
     const struct CMUnitTest tests[] = { TEST (races),
                                         TEST (copies),
                                         TEST (no_lock),
+                                        TEST (old_notes),
+                                        TEST (damaged_notes),
                                         TEST (begins_again),
                                         TEST (begun_again_and_damaged),
                                         TEST (begins_again_or_not),

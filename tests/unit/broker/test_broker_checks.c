@@ -285,7 +285,8 @@ static void test_ends_over_verdict (void **state)
         msg.type = WM_MSG_RESULT;
         say (t, c, &msg, payload, sizeof payload);
         assert_int_equal (records (t, WM_RECORD_KICK), 1); /* not durable */
-        assert_non_null (strstr (t->distrusted, "\t1\n"));
+        assert_int_equal (t->appended[t->n_appended - 2].record.type, WM_RECORD_DISTRUST);
+        assert_int_equal (t->suspects, 1u << task.key.input);
         if (trusted) {
             wm_msg_init (&msg, WM_MSG_CONTROL);
             strcpy (msg.name, "trust");
@@ -302,35 +303,26 @@ static void test_ends_over_verdict (void **state)
                                         .name = "a.scores.h5",
                                         .size = 1000,
                                         .mtime_ns = 1,
+                                        .is_suspect = true,
                                         .text = "" };
         assert_int_equal (wm_core_restore_input (t->core, &row), 0);
         wm_core_tick (t->core, t->now_ms);
         assert_int_equal (records (t, WM_RECORD_KICK), 1);
         durable (t);
-        assert_null (strstr (t->distrusted, "\t1\n"));
-        assert_int_equal (strstr (t->distrusted, "alpha") != NULL, !trusted);
+        assert_string_equal (standing (t, WM_RECORD_DISTRUST)->name, "alpha");
+        assert_int_equal (standing (t, WM_RECORD_DISTRUST)->code != 0, !trusted);
         wm_core_tick (t->core, t->now_ms);
         assert_int_equal (records (t, WM_RECORD_KICK), 1); /* once */
         harness_end (t);
     }
 }
 
-/* The list of inputs in the note: what is damaged of it is left out, ranges are ranges.  */
-static void test_noted_inputs (void **state)
+/* Suspect inputs begin again, whatever machine they are of; others do not.  */
+static void test_suspect_inputs (void **state)
 {
     (void) state;
-    static const struct {
-        const char *list;
-        uint32_t kicks;
-    } lines[] = { { "-", 0 }, { "1-3", 3 },         { "1,3", 2 }, { "2", 1 },    { "x", 0 },
-                  { "9", 0 }, { "0-2,4000000", 2 }, { "3-1", 0 }, { "1,2,x", 2 } };
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    for (uint32_t suspects = 0; suspects < 16; suspects += 2) { /* a bit for each input */
         harness_t *t = checked (1, 0);
-        wm_core_destroy (&t->core);
-        snprintf (t->distrusted, sizeof t->distrusted,
-                  "wiremill-distrusted-1\nalpha\t-\talpha:2\tsparse\twhy\t0\t1\t%s\n",
-                  lines[i].list);
-        t->core = core_make (t, 1, 64 * MIB);
         for (uint32_t id = 1; id <= 3; id++) {
             char path[20], name[20];
             snprintf (path, sizeof path, "/data/%u.h5", id);
@@ -340,47 +332,51 @@ static void test_noted_inputs (void **state)
                                             .path = path,
                                             .name = name,
                                             .size = 1000,
+                                            .is_suspect = suspects >> id & 1,
                                             .mtime_ns = 1 };
             assert_int_equal (wm_core_restore_input (t->core, &row), 0);
         }
         wm_core_tick (t->core, t->now_ms);
-        assert_int_equal (records (t, WM_RECORD_KICK), lines[i].kicks);
-        assert_int_equal (look (t).n_named, 1);
+        assert_int_equal (records (t, WM_RECORD_KICK), __builtin_popcount (suspects));
         harness_end (t);
     }
 }
 
-/* Lines of the note: which workers are refused because of it, and how the status and the next note
-   have it. "-" is what is empty.  */
+/* DISTRUST of an earlier broker: which workers are refused because of it, and how the status has
+   it.  */
 static void test_noted_machines (void **state)
 {
     (void) state;
     static const char *const hosts[] = { "alpha", "beta" }, *const keys[] = { "", "11111111",
                                                                               "2222" };
     static const struct {
-        const char *line;
+        const char *name; /* with its last NUL */
+        uint32_t name_bytes, code;
         const char *refused; /* workers by host and key, in the order of the loops below */
-        int named;
     } rows[] = {
-        { "alpha\t11111111\tl\ts\twhy\t0\t0\t-", ".x....", 1 },
-        { "alpha\t11111111\tl\ts\twhy\t1\t0\t-", ".x..x.", 1 },
-        { "alpha\t11111111\tl\ts\twhy\t0\t1\t-", "xxx...", 1 },
-        { "alpha\t11111111\tl\ts\twhy\t1\t1\t-", "xxx.x.", 1 },
-        { "alpha\t11111111\tl\ts\twhy\t1", ".x..x.", 1 }, /* of a release without hosts */
-        { "alpha\t11111111\tl\ts\twhy\t1\t1", "xxx.x.", 1 },
-        { "alpha\t-\tl\ts\twhy\t0\t0\t-", "x.....", 1 },
-        { "-\t-\tl\ts\twhy\t0\t0\t1", "......", 0 },
-        { "alpha\t11111111\tl\ts\twhy", "......", 0 },
-        { "x", "......", 0 },
+        { "alpha\00011111111", 15, WM_DISTRUST_MACHINE, ".x...." },
+        { "alpha\00011111111", 15, WM_DISTRUST_MACHINE | WM_DISTRUST_KEY, ".x..x." },
+        { "alpha\00011111111", 15, WM_DISTRUST_MACHINE | WM_DISTRUST_HOST, "xxx..." },
+        { "alpha\00011111111", 15, 7, "xxx.x." },
+        { "alpha\000", 7, WM_DISTRUST_MACHINE, "x....." },
+        { "alpha\00011111111", 15, 0, "......" },
+        { "alpha\00011111111", 14, WM_DISTRUST_MACHINE, "x....." }, /* cut: no key */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         harness_t *t = checked (1, 0);
         wm_core_destroy (&t->core);
-        snprintf (t->distrusted, sizeof t->distrusted, "wiremill-distrusted-1\n%s\n", rows[i].line);
+        wm_record_t record;
+        wm_record_init (&record, WM_RECORD_DISTRUST);
+        record.code = rows[i].code;
+        record.name = rows[i].name;
+        record.name_bytes = rows[i].name_bytes;
+        record.text = "l\0s\0why";
+        record.text_bytes = sizeof "l\0s\0why";
+        stand (t, &record);
         t->core = core_make (t, 1, 64 * MIB);
         const wm_summary_t s = look (t);
-        assert_int_equal (s.n_named, rows[i].named);
-        if (rows[i].named) {
+        assert_int_equal (s.n_named, rows[i].code != 0);
+        if (rows[i].code) {
             assert_string_equal (s.named[0].host, "alpha");
             assert_string_equal (s.named[0].label, "l");
             assert_string_equal (s.named[0].signature, "s");
@@ -444,10 +440,10 @@ static void test_fresh_key (void **state)
     t->core = core_make (t, 2, 64 * MIB);
     is_refused (t, 5, "alpha", "44444444");
     wm_core_destroy (&t->core);
-    char *end = strstr (t->distrusted, "\t1\t1\t"); /* as earlier versions wrote it */
-    assert_non_null (end);
-    end += 2;
-    strcpy (end, "\n");
+    wm_record_t alone = *standing (t, WM_RECORD_DISTRUST); /* as of a key that others have */
+    assert_int_equal (alone.code, WM_DISTRUST_MACHINE | WM_DISTRUST_KEY | WM_DISTRUST_HOST);
+    alone.code = WM_DISTRUST_MACHINE | WM_DISTRUST_KEY;
+    stand (t, &alone);
     t->core = core_make (t, 3, 64 * MIB);
     joins_by (t, 5, "alpha", "44444444", sparse, 0);
     is_refused (t, 5, "alpha", "11111111");
@@ -480,6 +476,8 @@ static void test_own_key (void **state)
     strcpy (msg.name, "trust");
     strcpy (msg.text, "alpha:2");
     say (t, o, &msg, NULL, 0);
+    assert_null (take (t, o, WM_MSG_ACK)); /* it is not durable */
+    durable (t);
     assert_int_equal (must (t, o, WM_MSG_ACK)->msg.code, WM_MSG_CONTROL);
     assert_int_equal (look (t).n_named, 0);
     joins_by (t, 5, "alpha", "11111111", sparse, 0);
@@ -661,7 +659,7 @@ int main (void)
         cmocka_unit_test (test_suspect_is_not_proven),
         cmocka_unit_test (test_own_input_of_a_verdict),
         cmocka_unit_test (test_ends_over_verdict),
-        cmocka_unit_test (test_noted_inputs),
+        cmocka_unit_test (test_suspect_inputs),
         cmocka_unit_test (test_noted_machines),
         cmocka_unit_test (test_keys),
         cmocka_unit_test (test_fresh_key),

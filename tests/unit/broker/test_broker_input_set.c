@@ -1,4 +1,4 @@
-/* test_broker_input_set.c - sets of inputs, and their text in a campaign's note.  */
+/* test_broker_input_set.c - sets of inputs.  */
 #include "broker/core/wm_input_set.h"
 
 #include <setjmp.h>
@@ -32,48 +32,10 @@ static void test_members (void **state)
     assert_null (set.bits);
 }
 
-/* A text, read and printed again.  */
-static void reads_as (const char *text, const char *expected)
-{
-    char printed[WM_INPUT_SET_TEXT_BYTES];
-    wm_input_set_t set = { 0 };
-    wm_input_set_parse (&set, text);
-    wm_input_set_print (&set, printed);
-    assert_string_equal (printed, expected);
-    wm_input_set_free (&set);
-}
-
-static void test_text (void **state)
-{
-    (void) state;
-    reads_as ("-", "-");
-    reads_as ("", "-");
-    reads_as ("3,7-90", "3,7-90");
-    reads_as ("90,3,7-9,8-89", "3,7-90");
-    reads_as ("0-2", "1-2");
-    reads_as ("5,x,6", "5");
-    reads_as ("9-3", "-");
-    reads_as ("16777216-999999999", "16777216"); /* no more than 2^24 are believed */
-}
-
-static void test_long_text (void **state)
-{
-    (void) state;
-    char printed[WM_INPUT_SET_TEXT_BYTES];
-    wm_input_set_t set = { 0 };
-    for (uint32_t id = 11; id <= 4001; id += 2)
-        wm_input_set_add (&set, id);
-    wm_input_set_print (&set, printed);
-    assert_string_equal (printed, "11-4001");
-    wm_input_set_free (&set);
-}
-
 int main (void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test (test_members),
-        cmocka_unit_test (test_text),
-        cmocka_unit_test (test_long_text),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

@@ -20,6 +20,11 @@ static void everything (void **state)
         "input 4.0 state 3 /data/plain.h5 out'put.scores.h5 1004 2004 events 1 out 0 0 0 hits 0 0 "
         "code 3 truncated file\n",
         "input 5.0 state 1 ",
+        "input 2.0 state 1 /data/plain.h5 out'put.scores.h5 1002 2002 events -1 out 0 0 0 hits 0 0 "
+        "code 0  suspect\n",
+        "input 6.1 state 1 /data/kicked.h5 out'put.scores.h5 -1 0 events -1 out 0 0 0 hits 0 0 "
+        "code 0 \n",
+        "PAUSE 1 '' dinner\nDISTRUST 0 'alpha",
         "batch 1 0 0.0 state 1 digest 1 of 6 hits 55 0 attempt 1 by openvino-2026 avx512 fp32 code "
         "0",
         "batch 1 0 5.0 state 2 digest 0 of 6 hits 0 0 attempt 0 by  code 5 died three times\n",

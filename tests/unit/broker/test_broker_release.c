@@ -83,11 +83,11 @@ static void print_input (void *argument, const wm_ledger_input_t *i)
 {
     (void) argument;
     print ("input %u.%u state %d %s -> %s %lld %lld events %lld out %lld %lld %02x hits %" PRIu64
-           " %" PRIu64 " batches held %u code %u %s\n",
+           " %" PRIu64 " batches held %u code %u %s%s\n",
            i->id, i->generation, (int) i->state, i->path, i->name, (long long) i->size,
            (long long) i->mtime_ns, (long long) i->n_event, (long long) i->out_size,
            (long long) i->out_mtime_ns, i->out_digest[3], i->n_hit, i->n_held, i->n_batch_held,
-           i->code, i->text);
+           i->code, i->text, i->is_suspect ? " suspect" : "");
 }
 
 static void print_batch (void *argument, const wm_ledger_batch_t *b)
@@ -108,9 +108,10 @@ static void print_batch (void *argument, const wm_ledger_batch_t *b)
 static void print_standing (void *argument, const wm_record_t *r, const wm_place_t *place)
 {
     (void) argument;
-    print ("%s '%.*s' code %u hits %" PRIu64 " %" PRIu64 " events %" PRIu64 ": %.*s\n",
+    print ("%s '%.*s' code %u hits %" PRIu64 " %" PRIu64 " events %" PRIu64
+           " payload %u %016" PRIx64 "\n",
            wm_record_name (r->type), (int) r->name_bytes, r->name_bytes ? r->name : "", r->code,
-           r->n_hit, r->n_held, r->n_event, (int) r->text_bytes, r->text_bytes ? r->text : "");
+           r->n_hit, r->n_held, r->n_event, r->payload_bytes, XXH3_64bits (r->text, r->text_bytes));
     assert_int_not_equal (place->segment, 0);
 }
 
