@@ -73,6 +73,17 @@ typedef enum {
     BUG_PAUSE_FORGOTTEN,
     BUG_PAUSE_UNAPPLIED,
     BUG_PAUSE_AGAIN,
+    BUG_ARITHMETIC_FORGOTTEN,
+    BUG_ARITHMETIC_UNAPPLIED,
+    BUG_SAMPLE_FORGOTTEN,
+    BUG_SAMPLE_UNAPPLIED,
+    BUG_DISTRUST_FORGOTTEN,
+    BUG_DISTRUST_UNAPPLIED,
+    BUG_DISTRUST_AGAIN,
+    BUG_TOLD_FORGOTTEN,
+    BUG_TOLD_UNAPPLIED,
+    BUG_TOLD_AGAIN,
+    BUG_STANDING_UNSYNCED,
     BUG_KICK_FORGOTTEN,
     BUG_BREAKER_STUCK,
     BUG_LEDGER_EMPTY,
@@ -315,7 +326,9 @@ typedef enum {
 /* Records that stand: how many the journal has, and what the last says; how many it must have.  */
 typedef struct {
     uint32_t n_pause, promised_pause;
-    bool paused;
+    bool paused, has_sample, promises_sample;
+    uint32_t classes, distrusted, suspects; /* bits: engines, workers, inputs */
+    uint64_t told;
 } standing_t;
 
 /* Whose order is not answered yet.  */
@@ -369,13 +382,17 @@ bool sim_run (uint64_t seed, bug_t bug, kind_t kind, bool story);
 
 /* The journal is read from its begin: a record of it, or one that is appended later; its end.  */
 void standing_begin (void);
-void standing_note (const wm_record_t *record);
+void standing_note (const wm_record_t *record, const uint8_t *body, size_t bytes);
+/* The scores of this input count no more.  */
+void standing_begins_again (uint32_t input);
 void standing_end (void);
 /* A core that has just been restored.  */
 void standing_restored (const wm_core_t *core);
 /* An operator has ordered a pause or its end; was acknowledged.  */
 void standing_ordered (operator_t *operator, bool pauses);
 void standing_acked (const operator_t *operator);
+/* A command of --on-done, perhaps, has ended.  */
+wm_record_t standing_tell (void);
 
 /* ---- sim_bus.c ------------------------------------------------------------------------------- */
 

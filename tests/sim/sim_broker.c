@@ -162,8 +162,8 @@ static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
     link_t *link = link_of_session (session);
     if (link && !bug_sends (link, msg, payload))
         broker_transmit (link, msg, payload);
-    operator_t *operator = operator_of (session);
-    if (operator && msg->type == WM_MSG_ACK) {
+    operator_t *operator= operator_of (session);
+    if (operator&& msg->type == WM_MSG_ACK) {
         standing_acked (operator);
         operator->is_answered = true;
     }
@@ -173,7 +173,7 @@ static void on_drop (void *context, uint32_t session)
 {
     (void) context;
     link_t *link = link_of_session (session);
-    operator_t *operator = operator_of (session);
+    operator_t *operator= operator_of (session);
     if (operator)
         operator->session = 0;
     if (!link)
@@ -387,6 +387,10 @@ static void tick (void)
     bug_ticks (broker.ticked_ms);
     broker.ticked_ms = sim.now_ms;
     wm_core_tick (broker.core, sim.now_ms);
+    if (roll (40) == 0) {
+        const wm_record_t told = standing_tell ();
+        wm_recorder_note (broker.recorder, &told);
+    }
     settle ();
     if (!is_dead ()) {
         check_tail (broker.core);
@@ -516,6 +520,7 @@ static wm_fault_t core_begin (wm_error_t *error)
                                       .stray_max = sim.seed % 2 ? 2 : 0, /* some wait for it */
                                       .for_clients = sim.kind == CLIENTS,
                                       .check_share = sim.check_share,
+                                      .measures = sim.kind != CLIENTS && sim.seed % 3 == 0,
                                       .check_key = { (uint8_t) sim.seed },
                                       .epoch = broker.campaign.epoch,
                                       .budget_bytes =
@@ -653,11 +658,11 @@ void broker_control (const char *word, const char *text)
     wm_msg_init (&msg, WM_MSG_CONTROL);
     snprintf (msg.name, sizeof msg.name, "%s", word);
     snprintf (msg.text, sizeof msg.text, "%s", text);
-    operator_t *operator = operator_of (0);
+    operator_t *operator= operator_of (0);
     const bool pauses = strcmp (word, "pause") == 0;
-    const bool waits = operator && (pauses || strcmp (word, "resume") == 0);
+    const bool waits = operator&& (pauses || strcmp (word, "resume") == 0);
     if (waits)
-        *operator = (operator_t){ .session = session };
+        *operator= (operator_t){ .session = session };
     sim.is_ordered = true;
     wm_core_message (broker.core, session, &msg, NULL, sim.now_ms);
     sim.is_ordered = false;

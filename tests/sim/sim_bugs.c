@@ -49,6 +49,18 @@ const bug_text_t bug_text[BUG_END] = {
     [BUG_PAUSE_FORGOTTEN] = { "pause-forgotten", "PAUSE never enters the journal" },
     [BUG_PAUSE_UNAPPLIED] = { "pause-unapplied", "a replay passes PAUSE over" },
     [BUG_PAUSE_AGAIN] = { "pause-again", "after each PAUSE the first one is applied again" },
+    [BUG_ARITHMETIC_FORGOTTEN] = { "arithmetic-forgotten", "ARITHMETIC never enters the journal" },
+    [BUG_ARITHMETIC_UNAPPLIED] = { "arithmetic-unapplied", "a replay passes ARITHMETIC over" },
+    [BUG_SAMPLE_FORGOTTEN] = { "sample-forgotten", "SAMPLE never enters the journal" },
+    [BUG_SAMPLE_UNAPPLIED] = { "sample-unapplied", "a replay passes SAMPLE over" },
+    [BUG_DISTRUST_FORGOTTEN] = { "distrust-forgotten", "DISTRUST never enters the journal" },
+    [BUG_DISTRUST_UNAPPLIED] = { "distrust-unapplied", "a replay passes DISTRUST over" },
+    [BUG_DISTRUST_AGAIN] = { "distrust-again", "after a KICK the first DISTRUST is applied again" },
+    [BUG_TOLD_FORGOTTEN] = { "told-forgotten", "TOLD never enters the journal" },
+    [BUG_TOLD_UNAPPLIED] = { "told-unapplied", "a replay passes TOLD over" },
+    [BUG_TOLD_AGAIN] = { "told-again", "after each TOLD the first one is applied again" },
+    [BUG_STANDING_UNSYNCED] = { "standing-unsynced",
+                                "what follows a record that stands is not kept waiting for it" },
     [BUG_KICK_FORGOTTEN] = { "kick-forgotten", "KICK never enters the journal" },
     [BUG_BREAKER_STUCK] = { "breaker-stuck", "a worker that fails and fails gets more" },
     [BUG_LEDGER_EMPTY] = { "ledger-empty",
@@ -142,12 +154,24 @@ static standing_bug_t bug_of (const wm_record_t *record)
         { WM_RECORD_PAUSE, BUG_PAUSE_FORGOTTEN, FORGOTTEN },
         { WM_RECORD_PAUSE, BUG_PAUSE_UNAPPLIED, UNAPPLIED },
         { WM_RECORD_PAUSE, BUG_PAUSE_AGAIN, AGAIN },
+        { WM_RECORD_ARITHMETIC, BUG_ARITHMETIC_FORGOTTEN, FORGOTTEN },
+        { WM_RECORD_ARITHMETIC, BUG_ARITHMETIC_UNAPPLIED, UNAPPLIED },
+        { WM_RECORD_SAMPLE, BUG_SAMPLE_FORGOTTEN, FORGOTTEN },
+        { WM_RECORD_SAMPLE, BUG_SAMPLE_UNAPPLIED, UNAPPLIED },
+        { WM_RECORD_DISTRUST, BUG_DISTRUST_FORGOTTEN, FORGOTTEN },
+        { WM_RECORD_DISTRUST, BUG_DISTRUST_UNAPPLIED, UNAPPLIED },
+        { WM_RECORD_KICK, BUG_DISTRUST_AGAIN, AGAIN },
+        { WM_RECORD_TOLD, BUG_TOLD_FORGOTTEN, FORGOTTEN },
+        { WM_RECORD_TOLD, BUG_TOLD_UNAPPLIED, UNAPPLIED },
+        { WM_RECORD_TOLD, BUG_TOLD_AGAIN, AGAIN },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].bug == sim.bug && rows[i].type == record->type)
             return rows[i].what;
     return NOTHING;
 }
+
+static bool last_stands; /* the last record that was appended */
 
 wm_fault_t __wrap_wm_journal_append (wm_journal_t *self, wm_record_t *record, wm_place_t *place,
                                      wm_error_t *error)
@@ -158,6 +182,7 @@ wm_fault_t __wrap_wm_journal_append (wm_journal_t *self, wm_record_t *record, wm
         (broker_is_up () && bug_of (record) == FORGOTTEN))
         return WM_OK;
     wm_fault_t fault = __real_wm_journal_append (self, record, place, error);
+    last_stands = fault == WM_OK && wm_record_stands (record->type);
     if (fault == WM_OK && has (BUG_LEDGER_AHEAD))
         __real_wm_ledger_apply (broker_campaign ()->ledger, record, place);
     return fault == WM_EAGAIN && has (BUG_FULL_DISK_DROPS) ? WM_OK : fault;
@@ -168,6 +193,10 @@ void __wrap_wm_journal_sync (wm_journal_t *self)
     wm_error_t error;
     if (has (BUG_LEDGER_AHEAD))
         (void) wm_ledger_commit (broker_campaign ()->ledger, &error);
+    if (has (BUG_STANDING_UNSYNCED) && last_stands) {
+        last_stands = false;
+        return;
+    }
     if (!has (BUG_ACK_BEFORE_SYNC) || nth (2))
         __real_wm_journal_sync (self);
 }
@@ -194,7 +223,11 @@ static void apply_first (wm_ledger_t *self, const wm_record_t *record, const wm_
     static char text[256], name[256];
     static uint8_t payload[4096];
     static uint64_t seed;
-    if (seed != sim.seed) {
+    const bool is_first = seed != sim.seed || sim.n_bug == 0;
+    if (sim.bug == BUG_DISTRUST_AGAIN && is_first && record->type != WM_RECORD_DISTRUST)
+        return;
+    if (is_first) {
+        sim.n_bug = 1;
         seed = sim.seed;
         first = *record;
         first.text = memcpy (text, record->text_bytes ? record->text : "", record->text_bytes);
@@ -212,7 +245,8 @@ void __wrap_wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const
     if (has (BUG_LEDGER_AHEAD) || bug_of (record) == UNAPPLIED)
         return;
     __real_wm_ledger_apply (self, record, place);
-    if (bug_of (record) == AGAIN)
+    if (bug_of (record) == AGAIN ||
+        (sim.bug == BUG_DISTRUST_AGAIN && record->type == WM_RECORD_DISTRUST))
         apply_first (self, record, place);
 }
 

@@ -161,7 +161,7 @@ static void forget_results (truth_input_t *input)
 
 static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
 {
-    standing_note (record);
+    standing_note (record, body, bytes);
     if (wm_record_stands (record->type) || record->type == WM_RECORD_CAMPAIGN ||
         sim.kind == CLIENTS) /* whose broker keeps nothing */
         return;
@@ -200,6 +200,8 @@ static void note (const wm_record_t *record, const uint8_t *body, size_t bytes)
             unit->held = true;
     } else {
         bool is_kick = record->type == WM_RECORD_KICK;
+        if (is_kick || record->type == WM_RECORD_HELD)
+            standing_begins_again (record->key.input);
         input->state = is_kick ? WM_RECORD_INPUT : record->type;
         if (is_kick) {
             input->generation = record->key.generation;
@@ -412,6 +414,7 @@ void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
             input->promised_written = 1 + input->came_written;
         if (input && msg->code == WM_MSG_INPUT_END)
             input->promised_end = 1 + input->came_end;
+        sim.standing.promises_sample |= msg->code == WM_MSG_SAMPLE;
         return;
     case WM_MSG_REJECT:
         check_refused (link, msg);

@@ -397,10 +397,20 @@ static bool work (peer_t *peer)
     return false;
 }
 
+static void send_sample (peer_t *peer)
+{
+    wm_msg_t sample;
+    wm_msg_init (&sample, WM_MSG_SAMPLE);
+    sample.n_hit = 1;
+    peer_send (peer, &sample, &sim.seed, sizeof sim.seed, sizeof sim.seed);
+}
+
 static void on_message (peer_t *peer, const wm_msg_t *msg, const packet_t *packet)
 {
     switch (msg->type) {
     case WM_MSG_WELCOME:
+        if (msg->code) /* the broker has no sample */
+            send_sample (peer);
         session_begin (peer);
         return;
     case WM_MSG_INPUT_ACK:
