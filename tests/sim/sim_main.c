@@ -5,7 +5,7 @@
      sim --clients ...        the same of a broker for clients
      sim --cuts COUNT [FIRST] so many power cuts, half of them with a ledger synced lazily; and the
                               same without the journal's fdatasync, which must be noticed
-     sim --bugs [COUNT]       every planted bug must be caught within COUNT (500) seeds
+     sim --bugs [COUNT]       every planted bug must be caught within COUNT (2,000) seeds
      sim --bug B ...          with a planted bug (a number or a name)
      sim --jobs N ...         processes side by side (default: one for each processor)
    Exit code 0: nothing broke (for --bugs: every bug was caught). The last lines are for
@@ -259,7 +259,7 @@ int main (int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const uint64_t value = number (argc, argv, i + 1, 0);
         if (strcmp (argv[i], "--bugs") == 0)
-            return run_bugs (value ? value : 500);
+            return run_bugs (value ? value : 2000);
         if (strcmp (argv[i], "--only-cuts") == 0 || strcmp (argv[i], "--clients") == 0) {
             kind = strcmp (argv[i], "--clients") == 0 ? CLIENTS : ONLY_CUTS;
             continue;
