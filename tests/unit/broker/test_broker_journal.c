@@ -280,7 +280,7 @@ static void large_results (void **state)
     fclose (memory);
     getrlimit (RLIMIT_AS, &before);
     little = before;
-    little.rlim_cur = pages * (unsigned long) getpagesize () + (16u << 20); /* two buffers, empty */
+    little.rlim_cur = pages * (unsigned long) getpagesize () + (8u << 20); /* two buffers, empty */
     setrlimit (RLIMIT_AS, &little);
     const wm_fault_t fault = wm_journal_replay (journal, 0, 0, ignore, NULL, &found, &error);
     setrlimit (RLIMIT_AS, &before);
