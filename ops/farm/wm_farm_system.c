@@ -207,9 +207,9 @@ wm_fault_t wm_farm_check_name (const wm_farm_t *self, wm_error_t *error)
 
 /* One shell script for all batch systems. It starts `wiremill work` and waits for it. A batch
    system may signal the shell, or the shell and all below it: the script hands SIGTERM on, and a
-   worker takes two of them in a moment as one. What ended a job is in FOLDER/end/JOB, renamed into place,
-   since the farm reads it at any moment; FOLDER/log/JOB.json is there if its worker had connected
-   (--state-file).  */
+   worker takes two of them in a moment as one. What ended a job is in FOLDER/end/JOB, renamed into
+   place, since the farm reads it at any moment; FOLDER/log/JOB.json is there if its worker had
+   connected (--state-file).  */
 
 static void print_option (FILE *out, const char *name, const char *value)
 {
