@@ -7,6 +7,7 @@
    acknowledgement may leave before its record is durable.  */
 #include "tests/sim/sim_check.c" /* its invariants; there is no world of the simulator here */
 #include "tests/sim/sim_served.c"
+#include "tests/sim/sim_standing.c"
 
 #include "tests/fuzz/fuzz.h"
 
@@ -112,6 +113,19 @@ static bool is_early (const wm_key_t *key)
     return false;
 }
 
+/* There is no disk here.  */
+const wm_campaign_t *broker_campaign (void)
+{
+    return NULL;
+}
+
+/* A session that is over has no connection.  */
+link_t *link_of_session (uint32_t session)
+{
+    static link_t any;
+    return slot_of (session) ? &any : NULL;
+}
+
 static void on_send (void *context, uint32_t session, const wm_msg_t *msg,
                      const wm_payload_t *payload)
 {
@@ -189,6 +203,12 @@ static void on_status (void *context, uint32_t session)
 {
     (void) context;
     FUZZ_CHECK (slot_of (session));
+}
+
+static void on_history (void *context, uint32_t session, bool is_of_workers, uint64_t from)
+{
+    (void) is_of_workers, (void) from;
+    on_status (context, session);
 }
 
 static void on_files (void *context, uint32_t session, uint32_t from, const char *name)
@@ -380,8 +400,9 @@ static void say_result (fuzz_take_t *in, const slot_t *slot)
 
 static void say_control (fuzz_take_t *in, const slot_t *slot)
 {
-    static const char *const name[] = { "drain",      "pause", "resume",  "kick", "files",
-                                        "held-files", "kick",  "unknown", "" };
+    static const char *const name[] = { "drain",      "pause",  "resume",  "kick", "files",
+                                        "held-files", "kick",   "unknown", "",     "history",
+                                        "workers",    "ledger", "trust" };
     static const char *const text[] = { "",  "/data/1.h5", "1", "2", "hostile:1",
                                         "0", "1 a.h5",     "x", "/" };
     wm_msg_t msg;
@@ -547,6 +568,8 @@ static void core_begin (uint8_t how)
                                   .sample = on_sample,
                                   .status = on_status,
                                   .files = on_files,
+                                  .history = on_history,
+                                  .copy = on_status,
                                   .drop = on_drop,
                                   .hold = on_hold,
                                   .release = on_release,
