@@ -11,7 +11,7 @@
 #include "broker/listen/wm_advertise.h"
 #include "broker/listen/wm_listener.h"
 #include "broker/wm_notify.h"
-#include "broker/wm_private.h"
+#include "broker/wm_snapshot.h"
 #include "broker/wm_query.h"
 #include "broker/wm_reactor.h"
 #include "broker/wm_resident.h"
@@ -493,12 +493,12 @@ static int show (const options_t *options, print_t *print)
         return fail (&error);
     }
     int code = WM_EXIT_OK;
-    if (!options->outputs && wm_private_is_needed (options->campaign)) {
-        static wm_private_t copy;
-        if (wm_private_open (&copy, options->campaign, &error) ||
+    if (!options->outputs && wm_snapshot_is_needed (options->campaign)) {
+        static wm_snapshot_t copy;
+        if (wm_snapshot_open (&copy, options->campaign, &error) ||
             print (options, &copy.campaign, &error))
             code = fail (&error);
-        wm_private_close (&copy);
+        wm_snapshot_close (&copy);
         return code;
     }
     if (wm_campaign_lock (&campaign, options->campaign, WM_CAMPAIGN_READ, wm_times ()->lock_ms / 5,

@@ -190,7 +190,7 @@ static void sentence (const wm_notify_t *self, int event, const wm_brief_t *brie
                   self->config.dir, (unsigned long long) brief->inputs_written,
                   s_of (brief->inputs_written), inputs, (unsigned long long) brief->hits_done,
                   hits);
-    wm_log_tame (text);
+    wm_log_sanitize (text);
 }
 
 typedef struct {

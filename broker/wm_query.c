@@ -80,7 +80,7 @@ static void add (table_t *self, int column, const char *text)
     char *cell = strdup (text ? text : "");
     if (!cell)
         return; /* the caller finds the stream short */
-    wm_log_tame (cell);
+    wm_log_sanitize (cell);
     const int width = width_of (cell);
     if (width > self->column[column].width)
         self->column[column].width = width;

@@ -35,7 +35,7 @@ static uint64_t cpu_ms (void)
 }
 
 /* What a worker reports of its device (gpuworker/engine/wm_health.h).  */
-static void read_health (const char *health, wm_span_t *span)
+static void read_health (const char *health, wm_worker_span_t *span)
 {
     json_t *object = json_loads (health, 0, NULL);
     const char *gpu = json_string_value (json_object_get (object, "gpu"));
@@ -47,12 +47,12 @@ static void read_health (const char *health, wm_span_t *span)
 
 static void put_worker (wm_sampler_t *self, const wm_core_worker_t *worker, bool has_ended)
 {
-    wm_span_t span = { .id = self->config.epoch << 32 | worker->session,
-                       .to_s = self->config.unix_s (),
-                       .batches = worker->n_batch,
-                       .hits = worker->n_hit,
-                       .busy_ms = (uint64_t) worker->busy_ms,
-                       .has_ended = has_ended };
+    wm_worker_span_t span = { .id = self->config.epoch << 32 | worker->session,
+                              .to_s = self->config.unix_s (),
+                              .batches = worker->n_batch,
+                              .hits = worker->n_hit,
+                              .busy_ms = (uint64_t) worker->busy_ms,
+                              .has_ended = has_ended };
     span.from_s = span.to_s - worker->age_ms / 1000;
     snprintf (span.label, sizeof span.label, "%.63s", worker->label);
     snprintf (span.signature, sizeof span.signature, "%.127s", worker->signature);

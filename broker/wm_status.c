@@ -24,7 +24,7 @@ static json_t *text (const char *string)
 {
     char *copy = string ? strdup (string) : NULL;
     if (copy)
-        wm_log_tame (copy);
+        wm_log_sanitize (copy);
     json_t *json = copy ? json_string (copy) : string ? NULL : json_null ();
     free (copy);
     return json ? json : json_string ("(not UTF-8)");

@@ -73,13 +73,13 @@ static json_t *tamed (const char *text)
 {
     char *copy = *text ? strdup (text) : NULL;
     if (copy)
-        wm_log_tame (copy);
+        wm_log_sanitize (copy);
     json_t *json = copy ? json_string (copy) : *text ? NULL : json_null ();
     free (copy);
     return json ? json : json_string ("(not UTF-8)");
 }
 
-static bool print_worker (void *argument, const wm_span_t *span)
+static bool print_worker (void *argument, const wm_worker_span_t *span)
 {
     page_t *self = argument;
     if (!has_room (self, span->id))

@@ -6,7 +6,7 @@
 
    The table of engines, and how their shared objects are opened: kernels/wm_engines.c.  */
 #include "kernels/judge/wm_canary.h"
-#include "kernels/judge/wm_recall.h"
+#include "kernels/judge/wm_canary_cache.h"
 #include "kernels/patch/wm_image.h"
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_jobs.h"
@@ -32,12 +32,12 @@ struct wm_device_t {
     double max_error;
     const wm_engine_t *engine;
     const wm_backend_t *backend;
-    void *state;             /* the backend's */
-    wm_canary_t *canary;     /* of a GPU and a family model; NULL: none */
-    wm_recall_t *recall;     /* of a GPU and a general model; NULL: none */
-    uint64_t n_job;          /* submitted and not collected */
-    wm_jobs_t ready, scored; /* refused or empty; scored where the backend has no submit */
-    wm_error_t failure;      /* of a call that discarded jobs; fault WM_OK: none has */
+    void *state;               /* the backend's */
+    wm_canary_t *canary;       /* of a GPU and a family model; NULL: none */
+    wm_canary_cache_t *recall; /* of a GPU and a general model; NULL: none */
+    uint64_t n_job;            /* submitted and not collected */
+    wm_jobs_t ready, scored;   /* refused or empty; scored where the backend has no submit */
+    wm_error_t failure;        /* of a call that discarded jobs; fault WM_OK: none has */
     char signature[64];
     _Atomic uint64_t *progress, own_progress;
 };
@@ -256,7 +256,7 @@ static bool keep_canaries (wm_device_t *self, wm_error_t *error)
             wm_canary_new (self->model, self->has_spec ? &self->spec : NULL,
                            wm_device_limit (self->model, self->signature), CANARY_SHARE, error);
     else
-        self->recall = wm_recall_new (self->model, CANARY_SHARE, error);
+        self->recall = wm_canary_cache_new (self->model, CANARY_SHARE, error);
     return self->canary || self->recall;
 }
 
@@ -318,7 +318,7 @@ void wm_device_destroy (wm_device_t **self_p)
         if (self->state)
             self->backend->close (self->state);
         wm_canary_destroy (&self->canary);
-        wm_recall_destroy (&self->recall);
+        wm_canary_cache_destroy (&self->recall);
         free (self);
         *self_p = NULL;
     }
@@ -570,7 +570,7 @@ static wm_fault_t collect_scored (wm_device_t *self, wm_job_t **job, wm_error_t 
 /* Starts the job of known patches.  */
 static wm_fault_t start_recall (wm_device_t *self, wm_error_t *error)
 {
-    wm_job_t *job = wm_recall_job (self->recall);
+    wm_job_t *job = wm_canary_cache_job (self->recall);
     return start_jobs (self, 1, &job, error);
 }
 
@@ -580,9 +580,9 @@ static wm_fault_t check_job (wm_device_t *self, wm_job_t *done, wm_job_t **job, 
     wm_fault_t fault = WM_OK;
     bool again = false;
     *job = NULL;
-    if (self->recall && done == wm_recall_job (self->recall))
-        fault = wm_recall_compare (self->recall, job, &again, error);
-    else if (self->recall && !done->error.fault && wm_recall_take (self->recall, done))
+    if (self->recall && done == wm_canary_cache_job (self->recall))
+        fault = wm_canary_cache_compare (self->recall, job, &again, error);
+    else if (self->recall && !done->error.fault && wm_canary_cache_take (self->recall, done))
         again = true;
     else if (!self->canary || done->error.fault || !wm_canary_take (self->canary, done))
         *job = done;

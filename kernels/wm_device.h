@@ -147,8 +147,8 @@ bool wm_device_rule (uint32_t i, wm_rule_t *rule);
    does not take gets WM_HIT_HELD and a refusal with the reason. WM_EBATCH: this batch can never be
    scored (wrong patch size); WM_EAGAIN: no memory for it now (fewer of its hits may need less);
    WM_EHOST: this machine failed, or a GPU's scores were not the CPU's (kernels/judge/wm_canary.h),
-   or not what they had been (kernels/judge/wm_recall.h). Blocks; not while jobs are submitted.
-   Nothing is allocated after the first batches of a size.  */
+   or not what they had been (kernels/judge/wm_canary_cache.h). Blocks; not while jobs are
+   submitted. Nothing is allocated after the first batches of a size.  */
 wm_fault_t wm_device_score (wm_device_t *self, const wm_batch_t *batch, uint8_t *status,
                             float *scores, wm_error_t *error);
 

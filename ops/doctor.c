@@ -6,7 +6,7 @@
 #include "kernels/wm_device.h"
 #include "kernels/wm_driver.h"
 #include "ops/ask/wm_show.h"
-#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_processes.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_beside.h"
 #include "ops/verbs.h"
@@ -150,8 +150,8 @@ static void check_memory (void)
             wm_show_bytes (available, free_text));
     wm_error_t error;
     wm_allowance_text (allowance, 0, own);
-    if (wm_allowance_check (allowance, WM_CREW_BYTES + WM_CREW_WORKER_BYTES, "wiremill run",
-                            &error))
+    if (wm_allowance_check (allowance, WM_PROCESSES_BYTES + WM_PROCESSES_WORKER_BYTES,
+                            "wiremill run", &error))
         report (FAIL, "allocation", "%s: %s", own, error.text);
     else
         report (GOOD, "allocation", "%s", own);

@@ -6,7 +6,7 @@
    held by the farm, and by a submission that outlives it, so that the next farm lists jobs only
    when that one is complete.  */
 #include "ops/ask/wm_ask.h"
-#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_processes.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/farm/wm_farm.h"
 #include "ops/farm/wm_farm_watch.h"
@@ -538,7 +538,7 @@ static void end_jobs (loop_t *self)
             }
             for (int64_t left_ms = self->interval_ms; left_ms > 0 && stops == told_at;
                  left_ms -= NAP_MS)
-                wm_crew_nap (left_ms < NAP_MS ? left_ms : NAP_MS);
+                wm_processes_nap (left_ms < NAP_MS ? left_ms : NAP_MS);
             if (stops > told_at)
                 break;
             continue;
@@ -562,7 +562,7 @@ static void end_jobs (loop_t *self)
             wm_farm_end (&self->farm, &jobs, WM_FARM_KILL, &error);
         else
             drain (self, &jobs, &told);
-        wm_crew_nap (self->interval_ms < 1000 ? self->interval_ms : 1000);
+        wm_processes_nap (self->interval_ms < 1000 ? self->interval_ms : 1000);
     }
     if (!is_known)
         fprintf (stderr,
@@ -588,7 +588,7 @@ static int learn_campaign (loop_t *self, bool is_patient)
             return wm_complain ("farm", &error);
         note ("the broker", &self->asked, &error);
         for (int64_t left_ms = self->interval_ms; left_ms > 0 && !stops; left_ms -= NAP_MS)
-            wm_crew_nap (NAP_MS);
+            wm_processes_nap (NAP_MS);
         if (stops)
             return WM_EXIT_AGAIN;
     }
@@ -694,7 +694,7 @@ static wm_fault_t take_lock (loop_t *self, wm_error_t *error)
                              "another farm called %s has %s; end it, or choose "
                              "another --name",
                              self->farm.farm, path);
-        wm_crew_nap (NAP_MS);
+        wm_processes_nap (NAP_MS);
     }
     return WM_OK;
 }
@@ -715,7 +715,7 @@ static int run (loop_t *self)
     self->farm.failures = &self->watch.failures;
     while (!stops && (code = go_round (self)) == GO_ON) {
         for (int64_t left_ms = self->interval_ms; left_ms > 0 && !stops; left_ms -= NAP_MS)
-            wm_crew_nap (left_ms < NAP_MS ? left_ms : NAP_MS);
+            wm_processes_nap (left_ms < NAP_MS ? left_ms : NAP_MS);
     }
     end_jobs (self);
     wm_farm_watch_free (&self->watch);
@@ -741,7 +741,7 @@ static int farm_main (const wm_args_t *args)
     zsys_handler_set (NULL); /* signals are ours */
     if (!is_dry) {
         wm_log_start ();
-        wm_crew_signals (&stops);
+        wm_processes_signals (&stops);
     }
     self.client = wm_client_new (self.farm.endpoint, WM_ROLE_OPERATOR, "wiremill farm", NULL, NULL);
     int code = learn_campaign (&self, !is_dry);

@@ -231,14 +231,14 @@ static int report_main (const wm_args_t *args)
     wm_fault_t fault = WM_OK;
     if (history)
         code = add_scores (&report, args, endpoint, campaign);
-    if (!code && !(wm_past_take (&report.history, history, 0) &&
-                   wm_past_take_workers (&report.history, history)))
+    if (!code && !(wm_history_query_take (&report.history, history, 0) &&
+                   wm_history_query_take_workers (&report.history, history)))
         fault = wm_fault (&error, WM_EHOST, "out of memory for the history");
     if (!code && !fault)
         fault = store (&report, path, &error);
     if (fault)
         code = wm_complain ("report", &error);
-    wm_past_clear (&report.history);
+    wm_history_query_clear (&report.history);
     free ((char *) (uintptr_t) report.scores);
     free ((char *) (uintptr_t) report.where);
     json_decref (history);

@@ -1,7 +1,7 @@
 /* run.c - `wiremill run`: a whole campaign with one command, and again with the same command; and
    `wiremill produce`: only the producer of one.
 
-   It starts a broker, a producer and workers (wm_crew), shows how far they are, stops them and
+   It starts a broker, a producer and workers (wm_processes), shows how far they are, stops them and
    reports the result. If it is killed at any moment, the same command continues. With --broker, or
    as `produce`, it starts a producer only, and a farm does the work.  */
 
@@ -11,8 +11,8 @@
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
 #include "ops/campaign/wm_clients.h"
-#include "ops/campaign/wm_crew.h"
-#include "ops/campaign/wm_kept.h"
+#include "ops/campaign/wm_processes.h"
+#include "ops/campaign/wm_import_cache.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/campaign/wm_urls.h"
 #include "ops/process/wm_command.h"
@@ -51,7 +51,7 @@ static const wm_option_t options[] = {
     CAMPAIGN_OPTIONS,
     NOTIFY_OPTIONS,
     {.name = "workers", .letter = 'w', .value = "N", .task = "who computes", .least = 1,
-     .most = WM_CREW_WORKERS_MAX,
+     .most = WM_PROCESSES_WORKERS_MAX,
      .help = "worker processes (default: one for every 4 cores; 2 with a GPU)"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker (default: the CPUs it may use / workers, see wiremill doctor)"},
@@ -76,7 +76,7 @@ static const char run_text[] =
     "  wiremill run --clients --model m.onnx\n\n"
     "Killed at any moment, the same command continues; every hit is scored exactly once.\n"
     "The first Ctrl-C drains and prints the command that resumes, the second kills.\n"
-    WM_KEPT_HELP;
+    WM_IMPORT_CACHE_HELP;
 
 static int run_main (const wm_args_t *args), produce_main (const wm_args_t *args);
 const wm_verb_t wm_verb_run = {
@@ -122,7 +122,7 @@ typedef struct {
     const wm_args_t *args;
     wm_setup_t *setup; /* NULL with --broker */
     wm_inputs_t inputs;
-    wm_crew_t crew;
+    wm_processes_t crew;
     wm_workflow_t workflow;
     wm_client_t *client;        /* operator session, open or not */
     json_t *status;             /* the latest, NULL before */
@@ -229,9 +229,9 @@ static void listen_once (run_t *self)
 {
     ask (self, ASK_EVERY_MS);
     if (self->status && !self->for_clients)
-        wm_waits_tell (self->status, &self->waits_told, before_message);
+        wm_waits_print_changes (self->status, &self->waits_told, before_message);
     const int64_t left = self->asked_ms + ASK_EVERY_MS - wm_now_ms ();
-    wm_crew_nap (left > 20 ? left : 20);
+    wm_processes_nap (left > 20 ? left : 20);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -514,23 +514,23 @@ static int finish (run_t *self, int code)
 static int work (run_t *self)
 {
     char line[WM_SHOW_WIDTH_MAX + 1];
-    int code = self->setup ? wm_crew_start_broker (&self->crew, &stops) : WM_CREW_WORKING;
-    if (code == WM_CREW_WORKING && stops)
+    int code = self->setup ? wm_processes_start_broker (&self->crew, &stops) : WM_PROCESSES_WORKING;
+    if (code == WM_PROCESSES_WORKING && stops)
         code = WM_EXIT_AGAIN;
-    if (code == WM_CREW_WORKING) {
+    if (code == WM_PROCESSES_WORKING) {
         ask (self, LAST_ANSWER_MS); /* what was done before: hits/s and bytes count this run only */
-        code = wm_crew_start_rest (&self->crew);
-        if (self->for_clients && code == WM_CREW_WORKING)
+        code = wm_processes_start_rest (&self->crew);
+        if (self->for_clients && code == WM_PROCESSES_WORKING)
             wm_clients_print (self->crew.endpoint, self->setup->campaign);
     }
-    while (code == WM_CREW_WORKING && !stops) {
+    while (code == WM_PROCESSES_WORKING && !stops) {
         listen_once (self);
         if (self->status) {
             progress_line (self, wm_progress_width (&progress), line);
             wm_progress_show (&progress, line, wm_now_ms ());
         }
-        const int ended = wm_workflow_tend (&self->workflow);
-        code = ended == WM_CREW_WORKING ? wm_crew_tend (&self->crew) : ended;
+        const int ended = wm_workflow_step (&self->workflow);
+        code = ended == WM_PROCESSES_WORKING ? wm_processes_step (&self->crew) : ended;
     }
     if (stops) {
         before_message ();
@@ -551,7 +551,7 @@ static uint64_t worker_bytes (const run_t *self)
     const bool is_general =
         strcmp (engine, "openvino") == 0 ||
         (strcmp (engine, "auto") == 0 && *self->setup->wmm && !self->setup->family);
-    return WM_CREW_WORKER_BYTES + (is_general ? WM_CREW_GENERAL_BYTES : 0) +
+    return WM_PROCESSES_WORKER_BYTES + (is_general ? WM_PROCESSES_GENERAL_BYTES : 0) +
            12ull * wm_large_bytes (self->setup->pins.n_value, self->setup->pins.n_output);
 }
 
@@ -559,9 +559,10 @@ static uint64_t worker_bytes (const run_t *self)
 static long workers_that_fit (const run_t *self)
 {
     const uint64_t bytes = wm_allowance ()->memory_bytes;
-    const long n =
-        bytes > WM_CREW_BYTES ? (long) ((bytes - WM_CREW_BYTES) / worker_bytes (self)) : 0;
-    return !bytes || n > WM_CREW_WORKERS_MAX ? WM_CREW_WORKERS_MAX : n > 1 ? n : 1;
+    const long n = bytes > WM_PROCESSES_BYTES
+                       ? (long) ((bytes - WM_PROCESSES_BYTES) / worker_bytes (self))
+                       : 0;
+    return !bytes || n > WM_PROCESSES_WORKERS_MAX ? WM_PROCESSES_WORKERS_MAX : n > 1 ? n : 1;
 }
 
 /* Number of worker processes. By default: the threads of one share the work on a batch but for
@@ -593,7 +594,7 @@ static wm_fault_t check_memory (const run_t *self, wm_error_t *error)
     snprintf (what, sizeof what, "a run with %ld worker%s", n, n == 1 ? "" : "s");
     const bool asks = wm_args_given (self->args, "files-from-command");
     return wm_allowance_check (wm_allowance (),
-                               WM_CREW_BYTES + (asks ? WM_CREW_SENDER_BYTES : 0) +
+                               WM_PROCESSES_BYTES + (asks ? WM_PROCESSES_SENDER_BYTES : 0) +
                                    (uint64_t) n * worker_bytes (self),
                                what, error);
 }
@@ -602,7 +603,7 @@ static wm_fault_t check_memory (const run_t *self, wm_error_t *error)
 static void share_copies (run_t *self, char bytes[24])
 {
     const long given = wm_args_number (self->args, "stage-bytes");
-    const long part = (given ? given : (long) WM_STAGE_BYTES) / WM_CREW_SENDERS_MAX;
+    const long part = (given ? given : (long) WM_STAGE_BYTES) / WM_PROCESSES_SENDERS_MAX;
     self->crew.stage_bytes = wm_args_text (self->args, "stage-bytes");
     if (!self->workflow.feed.command)
         return;
@@ -622,9 +623,9 @@ static void choose_workers (run_t *self, char threads[16])
                  "one thread a core, which is faster\n",
                  n, n == 1 ? "" : "s", given, given == 1 ? "" : "s", cores, cores == 1 ? "" : "s");
     if (cores == 1 && !given && n == 1 && wm_allowance ()->kernel_cpus > 1)
-        setenv ("WM_PACE", "1", 1); /* nothing else keeps all of them within one CPU */
+        setenv ("WM_CPU_LIMIT", "1", 1); /* nothing else keeps all of them within one CPU */
     else
-        unsetenv ("WM_PACE");
+        unsetenv ("WM_CPU_LIMIT");
     self->crew.n_worker = (int) n;
     self->crew.threads = threads;
     self->crew.engine = wm_args_text (self->args, "engine");
@@ -696,7 +697,7 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
         fault = wm_workflow_open (&run.workflow, args, verb, broker ? "" : setup.campaign,
                                   &run.inputs, &error);
     if (!fault)
-        fault = wm_crew_init (&run.crew, verb, run.setup, &run.inputs, broker, &error);
+        fault = wm_processes_init (&run.crew, verb, run.setup, &run.inputs, broker, &error);
     if (!fault)
         fault =
             wm_command_keep (args, broker ? "" : setup.campaign, NULL, run.crew.command, &error);
@@ -719,14 +720,14 @@ static int campaign (const wm_args_t *args, const char *verb, const char *broker
     run.crew.more |= run.for_clients;
     if (!progress.quiet)
         first_line (&run);
-    wm_crew_signals (&stops);
+    wm_processes_signals (&stops);
     run.client = wm_client_new (run.crew.endpoint, WM_ROLE_OPERATOR, "wiremill-run", NULL, NULL);
     int code = work (&run);
     if (!run.setup || run.crew.broker.pid)
         ask (&run, LAST_ANSWER_MS);
     if (run.status && (!run.setup || run.crew.broker.pid))
         wm_account_add (run.status, "run", run.crew.endpoint, broker ? "" : setup.campaign, false);
-    wm_crew_stop (&run.crew, &stops, 2);
+    wm_processes_stop (&run.crew, &stops, 2);
     code = wm_workflow_end (&run.workflow, code, &stops);
     code = finish (&run, code);
     wm_client_destroy (&run.client);

@@ -67,9 +67,9 @@ typedef struct {
     wm_top_campaign_t campaign[CAMPAIGNS_MAX];
     wm_top_view_t view;
     wm_top_screen_t before; /* help */
-    wm_canvas_t canvas;
+    wm_screen_t canvas;
     char order[16], worker[128]; /* what is asked about; "": nothing */
-    wm_canvas_t shown;           /* what stands on the terminal */
+    wm_screen_t shown;           /* what stands on the terminal */
 } top_t;
 
 /* ---- which campaigns ------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ static void add_history (wm_top_campaign_t *campaign, const target_t *target)
     int code;
     wm_error_t error;
     json_t *history = NULL;
-    wm_past_t past = { 0 };
+    wm_history_query_t past = { 0 };
     const int64_t now_s = time (NULL), from_s = now_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S;
     const bool has_broker = *wm_ask_text (campaign->status, "endpoint");
     if (has_broker) {
@@ -150,9 +150,9 @@ static void add_history (wm_top_campaign_t *campaign, const target_t *target)
         wm_client_destroy (&client);
     } else
         history = wm_ask_history ("top", "", target->folder, &code);
-    wm_past_take (&past, history, 0);
+    wm_history_query_take (&past, history, 0);
     wm_top_history (campaign, &past, has_broker ? (double) now_s : 0);
-    wm_past_clear (&past);
+    wm_history_query_clear (&past);
     json_decref (history);
 }
 

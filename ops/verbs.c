@@ -5,7 +5,7 @@
 #include "kernels/model/wm_model.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/campaign/wm_clients.h"
-#include "ops/campaign/wm_kept.h"
+#include "ops/campaign/wm_import_cache.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_beside.h"
 #include "ops/process/wm_command.h"
@@ -51,7 +51,8 @@ static const char broker_text[] =
     "For programs that wait for scores (libwiremill, wiremill.Client in Python):\n"
     "  wiremill broker --clients --model m.onnx --campaign scores.wiremill\n\n"
     "For other machines: --listen tcp://*:5555. Its peers need keys; the broker makes them, and\n"
-    "prints the lines to type. `wiremill run` starts these three on one machine.\n" WM_KEPT_HELP;
+    "prints the lines to type. `wiremill run` starts these three on one machine.\n"
+    WM_IMPORT_CACHE_HELP;
 
 static int broker_main (const wm_args_t *args);
 const wm_verb_t wm_verb_broker = {

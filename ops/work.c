@@ -7,7 +7,7 @@
 
 #include "kernels/wm_device.h"
 #include "ops/ask/wm_ask.h"
-#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_processes.h"
 #include "ops/campaign/wm_gpus.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_beside.h"
@@ -48,7 +48,7 @@ static const wm_option_t options[] = {
     ISA_OPTION,
     {.name = "gpus", .letter = 'g', .value = "LIST",
      .help = "one worker for each of these GPUs: all, or 0,1"},
-    {.name = "workers", .letter = 'w', .value = "N", .least = 1, .most = WM_CREW_WORKERS_MAX,
+    {.name = "workers", .letter = 'w', .value = "N", .least = 1, .most = WM_PROCESSES_WORKERS_MAX,
      .help = "so many workers, which share the CPUs"},
     {.name = "threads", .letter = 't', .value = "N", .least = 1, .most = 1024,
      .help = "threads a worker computes with (default: the CPUs it may use, shared out)"},
@@ -83,7 +83,7 @@ typedef struct {
     unsigned n_word, n;
     bool has_gpus, is_pinned;
     char gpu[WM_GPUS_MAX][WM_GPU_BYTES];
-    wm_child_t worker[WM_CREW_WORKERS_MAX];
+    wm_child_t worker[WM_PROCESSES_WORKERS_MAX];
 } team_t;
 
 static volatile int stops;
@@ -191,7 +191,7 @@ static int tend (team_t *self)
     wm_error_t error;
     int worst = WM_EXIT_OK, over = -1, n_signalled = 0;
     for (unsigned left = self->n; left;) {
-        wm_crew_nap (NAP_MS);
+        wm_processes_nap (NAP_MS);
         if (stops > n_signalled || (over >= 0 && !n_signalled)) {
             signal_all (self, stops > 1 ? SIGKILL : SIGTERM);
             n_signalled = stops > 1 ? stops : 1;
@@ -228,7 +228,7 @@ static int work_together (team_t *self)
     wm_log_start ();
     wm_systemd_start ();
     wm_allowance_print (wm_allowance (), 0, "wiremill work: ");
-    wm_crew_signals (&stops);
+    wm_processes_signals (&stops);
     for (unsigned i = 0; i < self->n && !stops; i++)
         if (start (self, i, &error)) {
             signal_all (self, SIGTERM);

@@ -7,7 +7,7 @@
 
 #include "producer/pictures/compare_images.h"
 #include "producer/files/wm_scores.h"
-#include "producer/pictures/wm_apart.h"
+#include "producer/pictures/wm_render_process.h"
 #include "producer/results/compare_page.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_file.h"
@@ -446,7 +446,7 @@ static int compare_run (void *arg, FILE *page)
     if (!fault && page)
         fault = page_write (&compare, path, n, wm_args_text (args, "note"), page, &error);
     if (fault) {
-        wm_log_tame (error.text);
+        wm_log_sanitize (error.text);
         fprintf (stderr, "wiremill compare: %s\n", error.text);
     } else if (!images && wm_args_given (args, "json"))
         print_json (&compare);
@@ -470,5 +470,5 @@ static int compare_main (const wm_args_t *args)
     if (!page && (wm_args_text (args, "note") || wm_args_given (args, "force")))
         return wm_args_refuse (args, "--%s is for the page of --page",
                                wm_args_text (args, "note") ? "note" : "force");
-    return wm_apart_run ("compare", page, compare_run, (void *) (uintptr_t) args);
+    return wm_render_process_run ("compare", page, compare_run, (void *) (uintptr_t) args);
 }

@@ -6,7 +6,7 @@
 #include "producer/cutting/wm_pack.h"
 #include "producer/files/wm_npy.h"
 #include "producer/layouts/wm_reader.h"
-#include "producer/pictures/wm_apart.h"
+#include "producer/pictures/wm_render_process.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
@@ -168,7 +168,7 @@ static wm_fault_t event_read (job_t *job, uint32_t ordinal, char where[480], wm_
     int64_t start = now_ns ();
     wm_fault_t fault = wm_reader_event (job->reader, ordinal, &job->content, error);
     job->read_ns += now_ns () - start;
-    snprintf (where, 480, "%.300s: %s", job->input, wm_event_say (&job->content, name));
+    snprintf (where, 480, "%.300s: %s", job->input, wm_event_format (&job->content, name));
     return fault;
 }
 
@@ -316,7 +316,7 @@ static wm_fault_t job_run (job_t *job, wm_error_t *error)
     return fault || !job->timing ? fault : time_print (job, error);
 }
 
-/* In the child of wm_apart.h: an array that is not whole is nothing.  */
+/* In the child of wm_render_process.h: an array that is not whole is nothing.  */
 static int cut_apart (void *arg, FILE *out)
 {
     job_t *job = arg;
@@ -371,5 +371,5 @@ static int cut_main (const wm_args_t *args)
                                      "given twice");
     if (!job.pair.hit_time)
         job.pair.hit_time = "";
-    return wm_apart_run ("cut", wm_args_place (args, "patches", place), cut_apart, &job);
+    return wm_render_process_run ("cut", wm_args_place (args, "patches", place), cut_apart, &job);
 }

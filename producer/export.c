@@ -438,7 +438,7 @@ static int export_main (const wm_args_t *args)
     for (size_t i = 0; i < n && !fault; i++)
         fault = export_file (&export, path[i], &error);
     if (fault) {
-        wm_log_tame (error.text);
+        wm_log_sanitize (error.text);
         fprintf (stderr, "wiremill export: %s\n", error.text);
     }
     wm_scores_clear (&export.labels);

@@ -67,7 +67,7 @@ typedef struct {
     uint64_t left, wanted; /* scored hits not visited yet, and how many to choose of them */
 
     /* the file being sampled */
-    wm_span_t *row; /* (n_row) chosen, ascending */
+    wm_h5_range_t *row; /* (n_row) chosen, ascending */
     uint32_t n_row, n_found;
     size_t row_max;
     float *score;   /* (n_row, n_output) */
@@ -97,7 +97,7 @@ static void choose_row (job_t *self, uint64_t row)
         return;
     self->wanted--;
     wm_must_grow (&self->row, &self->row_max, self->n_row + 1ul, sizeof *self->row);
-    self->row[self->n_row++] = (wm_span_t){ (uint32_t) row, 1 };
+    self->row[self->n_row++] = (wm_h5_range_t){ (uint32_t) row, 1 };
 }
 
 /* Place of a signature among those of all outputs; a new one is added.  */

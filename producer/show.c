@@ -264,7 +264,7 @@ static void print_all (const show_t *self, const char *path)
 
 static int complain (wm_fault_t fault, wm_error_t *error)
 {
-    wm_log_tame (error->text);
+    wm_log_sanitize (error->text);
     fprintf (stderr, "wiremill show: %s\n", error->text);
     return wm_exit_of (fault);
 }

@@ -409,7 +409,7 @@ static int truth_main (const wm_args_t *args)
     if (!fault)
         fault = join (&truth, &error);
     if (fault) {
-        wm_log_tame (error.text);
+        wm_log_sanitize (error.text);
         fprintf (stderr, "wiremill truth: %s\n", error.text);
     } else {
         count (&truth);

@@ -1,6 +1,6 @@
 /* verbs.h - the verbs of wiremill-producer: each is defined in its own file.  */
-#ifndef VERBS_H
-#define VERBS_H
+#ifndef PRODUCER_VERBS_H
+#define PRODUCER_VERBS_H
 
 #include "schema/option/wm_option.h"
 #include "schema/wm_made.h"

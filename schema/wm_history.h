@@ -88,6 +88,6 @@ typedef struct {
     char label[64], signature[128];
     char device[64]; /* "CPU", or the GPU's name */
     char why[120];   /* it was dismissed; "" */
-} wm_span_t;
+} wm_worker_span_t;
 
 #endif

@@ -95,6 +95,17 @@ while IFS=: read -r page path; do
     [ -e "$path" ] || [ -e "${page%%/*}/$path" ] || [ -e "$(dirname "$page")/$path" ] || fault "$page: there is no $path"
 done < <(git ls-files '*.md' | grep -vE 'CHANGELOG|RESULTS' | xargs grep -oE '`[A-Za-z0-9_./-]+/wm_[a-z0-9_]+\.(c|h|cuh)`' | tr -d '`')
 
+# A type, an include guard, a constant of a header and a file's name mean one thing.
+mapfile -t ours < <(git ls-files '*.[ch]' | grep -v '^tests/')
+while read -r name; do fault "the type $name is defined more than once"; done < <(
+    grep -hoE '^\} wm_[a-z0-9_]+_t;|^typedef .*[ *(]wm_[a-z0-9_]+_t(;|\))' "${ours[@]}" | grep -oE 'wm_[a-z0-9_]+_t(;|\))$' | sort | uniq -d | tr -d ';)')
+while read -r name; do fault "the guard $name is that of more than one header"; done < <(
+    grep -hoE '^#ifndef [A-Z0-9_]+_H$' "${ours[@]}" | sort | uniq -d)
+while read -r _ name; do fault "the constant $name is defined in more than one header"; done < <(
+    grep -hoE '^#define WM_[A-Z0-9_]+ ' $(printf '%s\n' "${ours[@]}" | grep '\.h$') | sort | uniq -d)
+while read -r name; do fault "more than one file is called $name"; done < <(
+    printf '%s\n' "${ours[@]##*/}" | grep '^wm_' | sort | uniq -d)
+
 # No line longer than 100 columns, also where clang-format is off.
 while read -r where; do
     fault "$where: longer than 100 columns"
@@ -133,7 +144,7 @@ done < <(comm -13 <(sed -n 's/^circle //p' <<<"$names" | sort) <(grep -v '^#' te
 while read -r where; do
     fault "$where: call wm_process_follow, or wm_process_name"
 done < <(grep -rnE 'getppid|PR_SET_PDEATHSIG|PR_SET_NAME' --include='*.[ch]' "${rooms[@]}" |
-    grep -vE '^(schema/base/wm_process|schema/base/wm_environment|gpuworker/engine/wm_pace)\.c:' | cut -d: -f1,2)
+    grep -vE '^(schema/base/wm_process|schema/base/wm_environment|gpuworker/engine/wm_cpu_limit)\.c:' | cut -d: -f1,2)
 
 # Tests depend on nothing that a machine may have: an absent folder lies below /proc, where none can be made; what a test writes
 # lies in its own folder, not in the home of a user or at a fixed name in /tmp; and a terminal's or user's setting is not read.

@@ -23,7 +23,7 @@ void wm_core_log (wm_core_t *self, const char *format, ...)
     va_start (args, format);
     vsnprintf (text, sizeof text, format, args);
     va_end (args);
-    wm_log_tame (text); /* it may hold a peer's text: one line, printable */
+    wm_log_sanitize (text); /* it may hold a peer's text: one line, printable */
     size_t slot = self->n_logged++ % WM_SUMMARY_LOGGED_MAX;
     self->logged[slot].ms = self->now_ms;
     snprintf (self->logged[slot].text, sizeof self->logged[slot].text, "%.*s",

@@ -61,7 +61,7 @@ void wm_ledger_add_minute (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *
                            uint32_t n_worker, uint64_t journal_bytes);
 
 /* Puts a worker's session, new or changed, into the next commit.  */
-void wm_ledger_put_span (wm_ledger_t *self, const wm_span_t *span);
+void wm_ledger_put_span (wm_ledger_t *self, const wm_worker_span_t *span);
 
 /* Returns whether a minute has ended, or a worker's session changed, since the last commit.  */
 bool wm_ledger_owes_history (const wm_ledger_t *self);
@@ -72,8 +72,8 @@ wm_fault_t wm_ledger_minutes (wm_ledger_t *self, int64_t from_s,
                               bool (*take) (void *argument, const wm_minute_t *minute),
                               void *argument, wm_error_t *error);
 wm_fault_t wm_ledger_spans (wm_ledger_t *self, uint64_t from_id,
-                            bool (*take) (void *argument, const wm_span_t *span), void *argument,
-                            wm_error_t *error);
+                            bool (*take) (void *argument, const wm_worker_span_t *span),
+                            void *argument, wm_error_t *error);
 
 /* Returns how many sessions of workers were forgotten, the oldest first.  */
 uint64_t wm_ledger_spans_dropped (const wm_ledger_t *self);

@@ -49,7 +49,7 @@ bool wm_ledger_take_minute (wm_ledger_t *self, sqlite3_stmt *statement)
     return get_minute (statement, &self->history.now);
 }
 
-static bool get_span (const wm_ledger_t *self, sqlite3_stmt *statement, wm_span_t *span)
+static bool get_span (const wm_ledger_t *self, sqlite3_stmt *statement, wm_worker_span_t *span)
 {
     worker_row_t row;
     const char *label = wm_ledger_text (statement, &wm_row_worker, 0),
@@ -57,14 +57,14 @@ static bool get_span (const wm_ledger_t *self, sqlite3_stmt *statement, wm_span_
                *why = wm_ledger_text (statement, &wm_row_worker, 2);
     if (!wm_row_get (&wm_row_worker, statement, &row, label, device, why))
         return false;
-    *span = (wm_span_t){ .id = row.id,
-                         .from_s = row.from_s,
-                         .to_s = row.to_s,
-                         .batches = row.batches,
-                         .hits = row.hits,
-                         .busy_ms = row.busy_ms,
-                         .cpu_ms = row.cpu_ms,
-                         .has_ended = row.has_ended != 0 };
+    *span = (wm_worker_span_t){ .id = row.id,
+                                .from_s = row.from_s,
+                                .to_s = row.to_s,
+                                .batches = row.batches,
+                                .hits = row.hits,
+                                .busy_ms = row.busy_ms,
+                                .cpu_ms = row.cpu_ms,
+                                .has_ended = row.has_ended != 0 };
     snprintf (span->label, sizeof span->label, "%s", label);
     snprintf (span->device, sizeof span->device, "%s", device);
     snprintf (span->why, sizeof span->why, "%s", why);
@@ -75,7 +75,7 @@ static bool get_span (const wm_ledger_t *self, sqlite3_stmt *statement, wm_span_
 
 bool wm_ledger_take_span (wm_ledger_t *self, sqlite3_stmt *statement)
 {
-    wm_span_t span;
+    wm_worker_span_t span;
     return get_span (self, statement, &span);
 }
 
@@ -146,7 +146,7 @@ void wm_ledger_add_minute (wm_ledger_t *self, int64_t unix_s, const wm_tally_t *
     history->is_changed = true;
 }
 
-void wm_ledger_put_span (wm_ledger_t *self, const wm_span_t *span)
+void wm_ledger_put_span (wm_ledger_t *self, const wm_worker_span_t *span)
 {
     history_t *history = &self->history;
     size_t i = 0;
@@ -240,7 +240,7 @@ uint64_t wm_ledger_spans_dropped (const wm_ledger_t *self)
 void wm_ledger_salvage (wm_ledger_t *self)
 {
     wm_minute_t minute;
-    wm_span_t span;
+    wm_worker_span_t span;
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2 (self->db, WM_LEDGER_MINUTES, -1, &statement, NULL) == SQLITE_OK)
         while (sqlite3_step (statement) == SQLITE_ROW)
@@ -263,7 +263,7 @@ static int put_minute (wm_ledger_t *self, const wm_minute_t *minute)
     return wm_ledger_put (self, SQL_PUT_MINUTE, &wm_row_minute, &row, NULL, NULL, NULL);
 }
 
-static int put_span (wm_ledger_t *self, const wm_span_t *span)
+static int put_span (wm_ledger_t *self, const wm_worker_span_t *span)
 {
     worker_row_t row = { .id = span->id,
                          .from_s = span->from_s,
@@ -458,7 +458,7 @@ wm_fault_t wm_ledger_minutes (wm_ledger_t *self, int64_t from_s,
 }
 
 /* A session that is not committed as it is; NULL: none of this id. Its place.  */
-static const wm_span_t *find_span (const wm_ledger_t *self, uint64_t id)
+static const wm_worker_span_t *find_span (const wm_ledger_t *self, uint64_t id)
 {
     for (size_t i = 0; i < self->history.n_span; i++)
         if (self->history.span[i].id == id)
@@ -467,11 +467,11 @@ static const wm_span_t *find_span (const wm_ledger_t *self, uint64_t id)
 }
 
 /* The first session from `id` on that is in memory.  */
-static const wm_span_t *next_span (const wm_ledger_t *self, uint64_t id)
+static const wm_worker_span_t *next_span (const wm_ledger_t *self, uint64_t id)
 {
-    const wm_span_t *found = NULL;
+    const wm_worker_span_t *found = NULL;
     for (size_t i = 0; i < self->history.n_span; i++) {
-        const wm_span_t *span = &self->history.span[i];
+        const wm_worker_span_t *span = &self->history.span[i];
         if (span->id >= id && (!found || span->id < found->id))
             found = span;
     }
@@ -479,11 +479,11 @@ static const wm_span_t *next_span (const wm_ledger_t *self, uint64_t id)
 }
 
 wm_fault_t wm_ledger_spans (wm_ledger_t *self, uint64_t from_id,
-                            bool (*take) (void *argument, const wm_span_t *span), void *argument,
-                            wm_error_t *error)
+                            bool (*take) (void *argument, const wm_worker_span_t *span),
+                            void *argument, wm_error_t *error)
 {
     sqlite3_stmt *statement = NULL;
-    wm_span_t span;
+    wm_worker_span_t span;
     bool goes_on = true;
     uint64_t last = from_id;
     int code = sqlite3_prepare_v2 (self->db, WM_LEDGER_SPANS " WHERE id >= ?1 ORDER BY id", -1,
@@ -491,13 +491,13 @@ wm_fault_t wm_ledger_spans (wm_ledger_t *self, uint64_t from_id,
     sqlite3_bind_int64 (statement, 1, (int64_t) from_id);
     while (goes_on && code == SQLITE_OK && (code = sqlite3_step (statement)) == SQLITE_ROW) {
         code = get_span (self, statement, &span) ? SQLITE_OK : SQLITE_CORRUPT;
-        const wm_span_t *fresh = find_span (self, span.id);
+        const wm_worker_span_t *fresh = find_span (self, span.id);
         if (code == SQLITE_OK)
             goes_on = take (argument, fresh ? fresh : &span);
         last = span.id + 1;
     }
     sqlite3_finalize (statement);
-    const wm_span_t *fresh; /* new ones: their ids are larger */
+    const wm_worker_span_t *fresh; /* new ones: their ids are larger */
     for (; goes_on && code == SQLITE_DONE && (fresh = next_span (self, last)); last = fresh->id + 1)
         goes_on = take (argument, fresh);
     return code == SQLITE_OK || code == SQLITE_DONE

@@ -60,7 +60,7 @@ typedef struct {
     int64_t minute_s; /* begin of the minute of the last sample; 0: none yet */
     int64_t folded_s; /* up to here minutes were made hours */
     wm_minute_t *ended;
-    wm_span_t *span;
+    wm_worker_span_t *span;
     size_t n_ended, ended_max, n_span, span_max;
 } history_t;
 

@@ -29,7 +29,7 @@ typedef struct {
     off_t bytes;
 } stamp_t;
 
-struct wm_guard_t {
+struct wm_keyguard_t {
     void *socket;
     const char *campaign;
     wm_keys_t table;
@@ -44,7 +44,7 @@ struct wm_guard_t {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static stamp_t stamp_now (const wm_guard_t *self)
+static stamp_t stamp_now (const wm_keyguard_t *self)
 {
     char path[PATH_MAX];
     struct stat st = { 0 };
@@ -61,7 +61,7 @@ static bool is_same (const stamp_t *a, const stamp_t *b)
 
 /* Reads the table. Its stamp is taken before, so that a change meanwhile is seen, and kept after a
    good read only, so that a table that could not be read is read again.  */
-static wm_fault_t read_table (wm_guard_t *self, wm_error_t *error)
+static wm_fault_t read_table (wm_keyguard_t *self, wm_error_t *error)
 {
     const stamp_t stamp = stamp_now (self);
     if (wm_keys_read (&self->table, self->campaign, error))
@@ -71,7 +71,7 @@ static wm_fault_t read_table (wm_guard_t *self, wm_error_t *error)
 }
 
 /* Finds when the next key expires, so that its sessions are looked at then.  */
-static void find_next (wm_guard_t *self, int64_t now_s)
+static void find_next (wm_keyguard_t *self, int64_t now_s)
 {
     self->next_s = INT64_MAX;
     for (size_t i = 0; i < self->table.n; i++) {
@@ -81,7 +81,7 @@ static void find_next (wm_guard_t *self, int64_t now_s)
     }
 }
 
-static void look (wm_guard_t *self)
+static void look (wm_keyguard_t *self)
 {
     wm_error_t error = { .fault = WM_OK };
     const stamp_t stamp = stamp_now (self);
@@ -95,7 +95,7 @@ static void look (wm_guard_t *self)
     self->told = error;
 }
 
-void wm_guard_tick (wm_guard_t *self, int64_t now_ms)
+void wm_keyguard_tick (wm_keyguard_t *self, int64_t now_ms)
 {
     const int64_t now_s = time (NULL);
     if (now_ms >= self->look_ms) {
@@ -111,7 +111,7 @@ void wm_guard_tick (wm_guard_t *self, int64_t now_ms)
     find_next (self, now_s);
 }
 
-uint64_t wm_guard_generation (const wm_guard_t *self)
+uint64_t wm_keyguard_generation (const wm_keyguard_t *self)
 {
     return self->generation;
 }
@@ -127,8 +127,8 @@ static int status_of (const wm_keys_row_t *row, wm_role_t role, const char **why
     return row && wm_role_fits (row->role, role) ? 500 : 400;
 }
 
-const char *wm_guard_why_not (const wm_guard_t *self, const char *id, wm_role_t role,
-                              bool *reads_only)
+const char *wm_keyguard_why_not (const wm_keyguard_t *self, const char *id, wm_role_t role,
+                                 bool *reads_only)
 {
     const char *why;
     const wm_keys_row_t *row = id ? wm_keys_of_id (&self->table, id) : NULL;
@@ -167,7 +167,7 @@ static int receive (void *socket, frame_t frame[REQUEST_FRAMES])
     return n;
 }
 
-static void log_refusal (wm_guard_t *self, const char *peer, wm_role_t role,
+static void log_refusal (wm_keyguard_t *self, const char *peer, wm_role_t role,
                          const wm_keys_row_t *row, const char *why)
 {
     const int64_t now = wm_now_ms ();
@@ -179,7 +179,7 @@ static void log_refusal (wm_guard_t *self, const char *peer, wm_role_t role,
              peer, wm_role_name (role), row ? row->id : "unknown", why);
 }
 
-static void answer_one (wm_guard_t *self, const frame_t frame[REQUEST_FRAMES], int n)
+static void answer_one (wm_keyguard_t *self, const frame_t frame[REQUEST_FRAMES], int n)
 {
     const char *why = "not a request by CURVE";
     wm_keys_row_t *row = NULL;
@@ -211,32 +211,32 @@ static void answer_one (wm_guard_t *self, const frame_t frame[REQUEST_FRAMES], i
     zmq_send (self->socket, "", 0, 0);
 }
 
-void wm_guard_answer (wm_guard_t *self)
+void wm_keyguard_answer (wm_keyguard_t *self)
 {
     frame_t frame[REQUEST_FRAMES];
     for (int n; (n = receive (self->socket, frame)) >= 0;)
         answer_one (self, frame, n);
 }
 
-void *wm_guard_socket (const wm_guard_t *self)
+void *wm_keyguard_socket (const wm_keyguard_t *self)
 {
     return self->socket;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-const uint8_t *wm_guard_public (const wm_guard_t *self)
+const uint8_t *wm_keyguard_public (const wm_keyguard_t *self)
 {
     return self->public_key;
 }
 
-void wm_guard_expect (wm_guard_t *self, const uint8_t public_key[32])
+void wm_keyguard_expect (wm_keyguard_t *self, const uint8_t public_key[32])
 {
     memcpy (self->expected, public_key, 32);
 }
 
-wm_fault_t wm_guard_protect (const wm_guard_t *self, void *socket, wm_role_t role,
-                             wm_error_t *error)
+wm_fault_t wm_keyguard_protect (const wm_keyguard_t *self, void *socket, wm_role_t role,
+                                wm_error_t *error)
 {
     const int yes = 1;
     uint8_t public_key[32], private_key[32];
@@ -253,25 +253,25 @@ wm_fault_t wm_guard_protect (const wm_guard_t *self, void *socket, wm_role_t rol
                   : WM_OK;
 }
 
-wm_guard_t *wm_guard_new (void *context, const char *campaign, wm_error_t *error)
+wm_keyguard_t *wm_keyguard_new (void *context, const char *campaign, wm_error_t *error)
 {
-    wm_guard_t *self = calloc (1, sizeof *self);
+    wm_keyguard_t *self = calloc (1, sizeof *self);
     assert (self);
     self->campaign = campaign;
     if (!zmq_has ("curve")) {
         wm_fault (error, WM_EHOST,
                   "this libzmq is built without CURVE, so there are no keys: install one with it, "
                   "or listen on loopback or ipc");
-        wm_guard_destroy (&self);
+        wm_keyguard_destroy (&self);
         return NULL;
     }
     if (wm_keys_begin (campaign, error) ||
         wm_keys_server (campaign, self->public_key, NULL, error)) {
-        wm_guard_destroy (&self);
+        wm_keyguard_destroy (&self);
         return NULL;
     }
     if (read_table (self, error)) {
-        wm_guard_destroy (&self);
+        wm_keyguard_destroy (&self);
         return NULL;
     }
     const int linger = 0;
@@ -280,15 +280,15 @@ wm_guard_t *wm_guard_new (void *context, const char *campaign, wm_error_t *error
         zmq_setsockopt (self->socket, ZMQ_LINGER, &linger, sizeof linger);
     if (!self->socket || zmq_bind (self->socket, "inproc://zeromq.zap.01")) {
         wm_fault (error, WM_EHOST, "no socket to check keys on: %s", zmq_strerror (zmq_errno ()));
-        wm_guard_destroy (&self);
+        wm_keyguard_destroy (&self);
         return NULL;
     }
     return self;
 }
 
-void wm_guard_destroy (wm_guard_t **self_p)
+void wm_keyguard_destroy (wm_keyguard_t **self_p)
 {
-    wm_guard_t *self = *self_p;
+    wm_keyguard_t *self = *self_p;
     if (!self)
         return;
     if (self->socket)

@@ -5,8 +5,8 @@
    neither expired nor revoked, is admitted, and its id becomes the User-Id of all messages of its
    connection. The table is read again when it changed; a broken one is reported, and the one before
    stays. libzmq's CURVE admits every key where nothing answers ZAP: so messages without a User-Id
-   are refused too, and the listener knocks at itself (wm_knock.h). There is no thread that could
-   die: the listener's own asks for and answers requests.
+   are refused too, and the listener knocks at itself (wm_listener_test.h). There is no thread that
+   could die: the listener's own asks for and answers requests.
    Thread: the listener's.  */
 #ifndef WM_KEYGUARD_H
 #define WM_KEYGUARD_H
@@ -16,38 +16,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef struct wm_guard_t wm_guard_t;
+typedef struct wm_keyguard_t wm_keyguard_t;
 
 /* Makes what keys the campaign lacks, reads its table and binds ZAP in this context of libzmq,
    before its sockets are bound. NULL and *error: keys that cannot be read or made.  */
-wm_guard_t *wm_guard_new (void *context, const char *campaign, wm_error_t *error);
-void wm_guard_destroy (wm_guard_t **self_p);
+wm_keyguard_t *wm_keyguard_new (void *context, const char *campaign, wm_error_t *error);
+void wm_keyguard_destroy (wm_keyguard_t **self_p);
 
 /* Names the key that a listener tries itself with: its refusals are not logged.  */
-void wm_guard_expect (wm_guard_t *self, const uint8_t public_key[32]);
+void wm_keyguard_expect (wm_keyguard_t *self, const uint8_t public_key[32]);
 
 /* Lets a socket take CURVE only, for keys of this role, before it is bound.  */
-wm_fault_t wm_guard_protect (const wm_guard_t *self, void *socket, wm_role_t role,
-                             wm_error_t *error);
+wm_fault_t wm_keyguard_protect (const wm_keyguard_t *self, void *socket, wm_role_t role,
+                                wm_error_t *error);
 
 /* Returns the socket on which requests come, to poll.  */
-void *wm_guard_socket (const wm_guard_t *self);
+void *wm_keyguard_socket (const wm_keyguard_t *self);
 
 /* Answers every request that is there.  */
-void wm_guard_answer (wm_guard_t *self);
+void wm_keyguard_answer (wm_keyguard_t *self);
 
 /* Reads the table again where it changed. Call it several times a second.  */
-void wm_guard_tick (wm_guard_t *self, int64_t now_ms);
+void wm_keyguard_tick (wm_keyguard_t *self, int64_t now_ms);
 
-/* Returns a number that rises whenever the answer of wm_guard_why_not may have changed.  */
-uint64_t wm_guard_generation (const wm_guard_t *self);
+/* Returns a number that rises whenever the answer of wm_keyguard_why_not may have changed.  */
+uint64_t wm_keyguard_generation (const wm_keyguard_t *self);
 
 /* Explains why this key (NULL: none) is not admitted to sessions of this role now; NULL: it is, and
    *reads_only is set.  */
-const char *wm_guard_why_not (const wm_guard_t *self, const char *id, wm_role_t role,
-                              bool *reads_only);
+const char *wm_keyguard_why_not (const wm_keyguard_t *self, const char *id, wm_role_t role,
+                                 bool *reads_only);
 
 /* Returns the broker's public key; (32).  */
-const uint8_t *wm_guard_public (const wm_guard_t *self);
+const uint8_t *wm_keyguard_public (const wm_keyguard_t *self);
 
 #endif

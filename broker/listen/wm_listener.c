@@ -6,9 +6,9 @@
    reports a descriptor before it closes it.  */
 #include "broker/listen/wm_listener.h"
 #include "broker/listen/wm_keyguard.h"
-#include "broker/listen/wm_knock.h"
+#include "broker/listen/wm_listener_test.h"
 #include "broker/listen/wm_site.h"
-#include "broker/listen/wm_strangers.h"
+#include "broker/listen/wm_pending_peers.h"
 #include "schema/base/wm_address.h"
 #include "schema/base/wm_grow.h"
 #include "schema/base/wm_table.h"
@@ -35,9 +35,9 @@
 #define RECV_HWM 128
 #define RECV_BYTES (2ull << 30)
 #define LINGER_MS 1000
-/* Of all ports, WM_STRANGERS_MAX of them strangers'; descriptors are left for the journal and the
-   ledger.  */
-#define CONNECTIONS_MAX (WM_STRANGERS_MAX + WM_PEERS_MAX)
+/* Of all ports, WM_PENDING_PEERS_MAX of them strangers'; descriptors are left for the journal and
+   the ledger.  */
+#define CONNECTIONS_MAX (WM_PENDING_PEERS_MAX + WM_PEERS_MAX)
 /* Messages of one port before the next port is read.  */
 #define MESSAGES_IN_A_ROW 64
 #define KNOCK_BEATS 30 /* a minute of heartbeats: the listener tries itself again */
@@ -57,16 +57,16 @@ struct wm_listener_t {
     char endpoint[WM_ADDRESS_BYTES];
     char listens[1024]; /* all base addresses bound */
     port_t port[PORTS];
-    wm_strangers_t strangers; /* of all ports: connections that have sent nothing */
-    size_t current, left;     /* the port being read; messages of it before the next is read */
-    wm_peer_t *closing;       /* reported closed; freed at the next call */
-    wm_peer_t **failed;       /* a send failed, to be reported */
+    wm_pending_peers_t strangers; /* of all ports: connections that have sent nothing */
+    size_t current, left;         /* the port being read; messages of it before the next is read */
+    wm_peer_t *closing;           /* reported closed; freed at the next call */
+    wm_peer_t **failed;           /* a send failed, to be reported */
     size_t n_failed, failed_capacity;
     wm_peer_t **refused; /* their keys are over, to be reported */
     size_t n_refused, refused_capacity;
     uint32_t frame_bytes_max;
-    wm_guard_t *guard; /* NULL: without keys */
-    wm_knock_t *knock;
+    wm_keyguard_t *guard; /* NULL: without keys */
+    wm_listener_test_t *knock;
     int64_t knocked_ms;
     uint64_t generation; /* of the guard when all peers were looked at */
     zmq_msg_t header, payload;
@@ -106,7 +106,7 @@ static int port_open (wm_listener_t *self, size_t i, wm_error_t *error)
     set (port->socket, ZMQ_IPV6, 1);
     set (port->monitor, ZMQ_LINGER, 0);
     set (port->monitor, ZMQ_RCVHWM, 0);
-    if (self->guard && wm_guard_protect (self->guard, port->socket, port->role, error))
+    if (self->guard && wm_keyguard_protect (self->guard, port->socket, port->role, error))
         return -1;
     char name[64];
     snprintf (name, sizeof name, "inproc://monitor-%zu", i);
@@ -178,10 +178,10 @@ static void poll_all (wm_listener_t *self, int64_t timeout_ms)
     }
     if (self->guard)
         items[n++] =
-            (zmq_pollitem_t){ .socket = wm_guard_socket (self->guard), .events = ZMQ_POLLIN };
-    if (self->knock && wm_knock_is_running (self->knock))
-        items[n++] =
-            (zmq_pollitem_t){ .socket = wm_knock_socket (self->knock), .events = ZMQ_POLLIN };
+            (zmq_pollitem_t){ .socket = wm_keyguard_socket (self->guard), .events = ZMQ_POLLIN };
+    if (self->knock && wm_listener_test_is_running (self->knock))
+        items[n++] = (zmq_pollitem_t){ .socket = wm_listener_test_socket (self->knock),
+                                       .events = ZMQ_POLLIN };
     zmq_poll (items, n, timeout_ms);
 }
 
@@ -196,19 +196,20 @@ static wm_fault_t knock_first (wm_listener_t *self, const wm_site_t *near, wm_er
         wm_site_print (near, 0, i, text[i]);
         list[i] = text[i];
     }
-    self->knock = wm_knock_new (self->context, wm_guard_public (self->guard), list, PORTS);
-    wm_guard_expect (self->guard, wm_knock_stranger (self->knock));
-    wm_knock_begin (self->knock);
-    while (wm_knock_is_running (self->knock)) {
+    self->knock =
+        wm_listener_test_new (self->context, wm_keyguard_public (self->guard), list, PORTS);
+    wm_keyguard_expect (self->guard, wm_listener_test_stranger (self->knock));
+    wm_listener_test_begin (self->knock);
+    while (wm_listener_test_is_running (self->knock)) {
         poll_all (self, 100);
         for (size_t i = 0; i < PORTS; i++) /* what is left there would wake it at once, again */
             monitor_read (self, &self->port[i]);
-        wm_guard_answer (self->guard);
-        if (wm_knock_read (self->knock, wm_now_ms (), error))
+        wm_keyguard_answer (self->guard);
+        if (wm_listener_test_read (self->knock, wm_now_ms (), error))
             return error->fault;
     }
     self->knocked_ms = wm_now_ms ();
-    if (!wm_knock_was_refused (self->knock))
+    if (!wm_listener_test_was_refused (self->knock))
         return wm_fault (error, WM_EHOST,
                          "the listener at %s could not be tried with an unknown key, so nobody "
                          "knows whether it would refuse one",
@@ -221,9 +222,9 @@ static void key_check (wm_listener_t *self, wm_peer_t *peer)
 {
     if (peer->refused || !self->guard)
         return;
-    peer->generation = wm_guard_generation (self->guard);
-    peer->refused = wm_guard_why_not (self->guard, *peer->key ? peer->key : NULL, peer->role,
-                                      &peer->reads_only);
+    peer->generation = wm_keyguard_generation (self->guard);
+    peer->refused = wm_keyguard_why_not (self->guard, *peer->key ? peer->key : NULL, peer->role,
+                                         &peer->reads_only);
     if (!peer->refused)
         return;
     wm_must_grow (&self->refused, &self->refused_capacity, self->n_refused + 1, sizeof peer);
@@ -233,7 +234,7 @@ static void key_check (wm_listener_t *self, wm_peer_t *peer)
 /* Looks at all peers where a key may be over.  */
 static void keys_check (wm_listener_t *self)
 {
-    const uint64_t generation = wm_guard_generation (self->guard);
+    const uint64_t generation = wm_keyguard_generation (self->guard);
     for (size_t i = 0; generation != self->generation && i < PORTS; i++) {
         const wm_table_t *peers = &self->port[i].peers;
         for (size_t j = 0; peers->slot && j <= peers->mask; j++)
@@ -247,13 +248,13 @@ static wm_fault_t keys_tick (wm_listener_t *self, int64_t now_ms, wm_error_t *er
 {
     if (!self->guard)
         return WM_OK;
-    wm_guard_tick (self->guard, now_ms);
+    wm_keyguard_tick (self->guard, now_ms);
     keys_check (self);
     if (now_ms - self->knocked_ms >= KNOCK_BEATS * wm_times ()->heartbeat_ms) {
         self->knocked_ms = now_ms;
-        wm_knock_begin (self->knock);
+        wm_listener_test_begin (self->knock);
     }
-    return wm_knock_read (self->knock, now_ms, error);
+    return wm_listener_test_read (self->knock, now_ms, error);
 }
 
 /* ---- new ------------------------------------------------------------------------------------- */
@@ -275,7 +276,8 @@ wm_listener_t *wm_listener_new (const char *endpoint, wm_listener_mode_t mode, c
     randombytes_buf (&self->strangers.salt, sizeof self->strangers.salt);
     int failed = !self->context;
     *error = (wm_error_t){ .fault = WM_OK };
-    if (wants_keys && !failed && !(self->guard = wm_guard_new (self->context, campaign, error))) {
+    if (wants_keys && !failed &&
+        !(self->guard = wm_keyguard_new (self->context, campaign, error))) {
         wm_listener_destroy (&self);
         return NULL;
     }
@@ -340,8 +342,8 @@ void wm_listener_destroy (wm_listener_t **self_p)
     }
     zmq_msg_close (&self->header);
     zmq_msg_close (&self->payload);
-    wm_knock_destroy (&self->knock);
-    wm_guard_destroy (&self->guard);
+    wm_listener_test_destroy (&self->knock);
+    wm_keyguard_destroy (&self->guard);
     if (self->context)
         zmq_ctx_term (self->context);
     free (self->closing);
@@ -407,9 +409,9 @@ static void stranger_add (wm_listener_t *self, wm_peer_t *peer)
     struct sockaddr_storage address;
     socklen_t bytes = sizeof address;
     const bool is_known = !getpeername (peer->fd, (struct sockaddr *) &address, &bytes);
-    const uint32_t place = wm_strangers_address (
+    const uint32_t place = wm_pending_peers_address (
         &self->strangers, is_known ? (const struct sockaddr *) &address : NULL);
-    wm_peer_t *lost = wm_strangers_add (&self->strangers, place, peer);
+    wm_peer_t *lost = wm_pending_peers_add (&self->strangers, place, peer);
     if (!lost)
         return;
     shutdown (lost->fd, SHUT_RDWR);
@@ -442,7 +444,7 @@ static void disconnected (wm_listener_t *self, port_t *port, int fd)
         return;
     wm_table_remove (&port->by_fd, fd_hash (fd), peer);
     if (!peer->has_id) {
-        wm_strangers_remove (&self->strangers, peer);
+        wm_pending_peers_remove (&self->strangers, peer);
         free (peer);
         return;
     }
@@ -511,7 +513,7 @@ static wm_peer_t *peer_of (wm_listener_t *self, port_t *port, zmq_msg_t *id, int
         peer->fd = -1;
         peer->lost = true;
     }
-    wm_strangers_remove (&self->strangers, peer);
+    wm_pending_peers_remove (&self->strangers, peer);
     peer->has_id = true;
     memcpy (peer->id, zmq_msg_data (id), 5);
     wm_table_put (&port->peers, id_hash (peer->id), peer);
@@ -527,7 +529,7 @@ static wm_peer_t *with_key (wm_listener_t *self, wm_peer_t *peer, const char key
         memcpy (peer->key, key, WM_JOIN_ID_BYTES);
     if (strcmp (peer->key, key) != 0)
         return NULL;
-    if (is_first || peer->generation != wm_guard_generation (self->guard))
+    if (is_first || peer->generation != wm_keyguard_generation (self->guard))
         key_check (self, peer);
     return peer;
 }
@@ -569,7 +571,7 @@ void wm_listener_wait (wm_listener_t *self, int64_t timeout_ms)
     if (!self->n_failed && !self->n_refused)
         poll_all (self, timeout_ms);
     if (self->guard)
-        wm_guard_answer (self->guard);
+        wm_keyguard_answer (self->guard);
     for (size_t i = 0; i < PORTS; i++)
         monitor_read (self, &self->port[i]);
     self->left = MESSAGES_IN_A_ROW;

@@ -5,7 +5,7 @@
    which every message carries and the monitor names when the connection closes. A closed connection
    is reported after all its messages were read. A peer that has no session for handshake_ms is
    disconnected, so that silent peers keep no descriptors; so is one of too many that have sent
-   nothing yet (wm_strangers.h).
+   nothing yet (wm_pending_peers.h).
 
    libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen
    by peers (two peers with the same id lose messages). A send never blocks: a peer to which a

@@ -1,7 +1,7 @@
 /* wm_engine_process.c - see wm_engine_process.h.  */
 #include "gpuworker/engine/wm_engine_process.h"
 #include "gpuworker/engine/wm_engine_device.h"
-#include "gpuworker/engine/wm_pace.h"
+#include "gpuworker/engine/wm_cpu_limit.h"
 #include "gpuworker/engine/wm_slots.h"
 #include "kernels/judge/wm_watch.h"
 #include "schema/base/wm_failpoint.h"
@@ -373,9 +373,9 @@ static void *score_slots (void *arg)
         wm_slot_t *slot[WM_SLOTS];
         for (unsigned n; (n = take_slots (self, slot)) > 0;) {
             atomic_fetch_add (&self->slots.control->calls, 1);
-            const double others_s = wm_pace_begin ();
+            const double others_s = wm_cpu_limit_begin ();
             end_call (self, n == 1 ? score (self, slot[0]) : score_many (self, n, slot));
-            wm_pace_end (others_s);
+            wm_cpu_limit_end (others_s);
         }
         n_byte = read (self->line, &byte, 1);
     } while (n_byte > 0 || (n_byte < 0 && errno == EINTR));

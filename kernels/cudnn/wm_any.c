@@ -45,7 +45,7 @@ static uint32_t n_flag (const wm_any_t *self)
     return self->measures ? 2 * (self->net->n_step + 1) : self->rows * (1 + self->place.n_doubt);
 }
 
-static void *at (const wm_any_t *self, const wm_chunk_t *chunk, uint32_t buffer)
+static void *at (const wm_any_t *self, const wm_any_chunk_t *chunk, uint32_t buffer)
 {
     return buffer == WM_ANY_INPUT    ? chunk->d_source
            : buffer == WM_ANY_SCORES ? chunk->d_scores
@@ -55,7 +55,7 @@ static void *at (const wm_any_t *self, const wm_chunk_t *chunk, uint32_t buffer)
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* Launches a kernel of any grid for `items` elements, of which a thread takes four or eight.  */
-static wm_gpu_text_t launch (wm_any_t *self, wm_chunk_t *chunk, wm_gpu_kernel_t kernel,
+static wm_gpu_text_t launch (wm_any_t *self, wm_any_chunk_t *chunk, wm_gpu_kernel_t kernel,
                              size_t items, const void *args)
 {
     const size_t blocks = (items / 4 + THREADS - 1) / THREADS;
@@ -68,7 +68,7 @@ static wm_gpu_text_t launch (wm_any_t *self, wm_chunk_t *chunk, wm_gpu_kernel_t 
     return NULL;
 }
 
-static wm_gpu_text_t launch_copy (wm_any_t *self, wm_chunk_t *chunk, const wm_gpu_copy_t *args)
+static wm_gpu_text_t launch_copy (wm_any_t *self, wm_any_chunk_t *chunk, const wm_gpu_copy_t *args)
 {
     const uint32_t tiles = wm_gpu_copy_tiles (args);
     const wm_gpu_launch_t what = { WM_GPU_COPY, args->rows * tiles, THREADS, WM_GPU_TILE_BYTES,
@@ -80,7 +80,7 @@ static wm_gpu_text_t launch_copy (wm_any_t *self, wm_chunk_t *chunk, const wm_gp
 }
 
 /* The flags of rows in doubt by a buffer's values; NULL: nothing depends on them.  */
-static uint32_t *doubt (const wm_any_t *self, const wm_chunk_t *chunk, uint32_t buffer)
+static uint32_t *doubt (const wm_any_t *self, const wm_any_chunk_t *chunk, uint32_t buffer)
 {
     return buffer == WM_ANY_NONE || self->place.bound[buffer] == 0
                ? NULL
@@ -88,7 +88,7 @@ static uint32_t *doubt (const wm_any_t *self, const wm_chunk_t *chunk, uint32_t 
 }
 
 /* Holds the rows of a buffer with a value that is not finite.  */
-static wm_gpu_text_t scan (wm_any_t *self, wm_chunk_t *chunk, uint32_t buffer)
+static wm_gpu_text_t scan (wm_any_t *self, wm_any_chunk_t *chunk, uint32_t buffer)
 {
     const wm_gpu_scan_t args = { .from = at (self, chunk, buffer),
                                  .held = chunk->d_held,
@@ -104,7 +104,7 @@ static wm_gpu_text_t scan (wm_any_t *self, wm_chunk_t *chunk, uint32_t buffer)
 }
 
 /* What a step of ours checks: patches, and halves. Scores are written when all checks are over.  */
-static wm_gpu_checks_t checks (const wm_any_t *self, const wm_chunk_t *chunk, uint32_t from,
+static wm_gpu_checks_t checks (const wm_any_t *self, const wm_any_chunk_t *chunk, uint32_t from,
                                uint32_t second, uint32_t to)
 {
     const bool *half = self->place.half;
@@ -121,7 +121,7 @@ static wm_gpu_checks_t checks (const wm_any_t *self, const wm_chunk_t *chunk, ui
 }
 
 /* What a convolution reads, as half or float32: itself, or converted.  */
-static wm_gpu_text_t convert (wm_any_t *self, wm_chunk_t *chunk, uint32_t buffer, bool half,
+static wm_gpu_text_t convert (wm_any_t *self, wm_any_chunk_t *chunk, uint32_t buffer, bool half,
                               const void **d_from)
 {
     const uint32_t n = self->net->size[buffer];
@@ -141,7 +141,7 @@ static wm_gpu_text_t convert (wm_any_t *self, wm_chunk_t *chunk, uint32_t buffer
     return launch (self, chunk, WM_GPU_JOIN, (size_t) args.rows * n, &args);
 }
 
-static wm_gpu_text_t run_conv (wm_any_t *self, wm_chunk_t *chunk, uint32_t index)
+static wm_gpu_text_t run_conv (wm_any_t *self, wm_any_chunk_t *chunk, uint32_t index)
 {
     const wm_any_step_t *step = &self->net->step[index];
     const bool half = self->place.conv[index];
@@ -155,7 +155,7 @@ static wm_gpu_text_t run_conv (wm_any_t *self, wm_chunk_t *chunk, uint32_t index
     return NULL;
 }
 
-static wm_gpu_text_t run_step (wm_any_t *self, wm_chunk_t *chunk, uint32_t index)
+static wm_gpu_text_t run_step (wm_any_t *self, wm_any_chunk_t *chunk, uint32_t index)
 {
     const wm_any_step_t *step = &self->net->step[index];
     const size_t rows = self->rows;
@@ -203,7 +203,7 @@ static wm_gpu_text_t run_step (wm_any_t *self, wm_chunk_t *chunk, uint32_t index
 
 /* Marks whether a step's values, or at n_step the patches', are large, and whether they are more
    than tiny, anywhere.  */
-static wm_gpu_text_t gauge (wm_any_t *self, wm_chunk_t *chunk, uint32_t index, uint32_t buffer)
+static wm_gpu_text_t gauge (wm_any_t *self, wm_any_chunk_t *chunk, uint32_t index, uint32_t buffer)
 {
     static const float limit[2] = { (float) (WM_HALF_MAX / HEADROOM), (float) TINY };
     for (uint32_t k = 0; k < 2; k++) {
@@ -227,7 +227,7 @@ static bool leaves (const wm_any_net_t *net, uint32_t index)
 }
 
 /* Checks a step's values where no kernel of ours does, or gauges them.  */
-static wm_gpu_text_t look (wm_any_t *self, wm_chunk_t *chunk, uint32_t index)
+static wm_gpu_text_t look (wm_any_t *self, wm_any_chunk_t *chunk, uint32_t index)
 {
     const wm_any_step_t *step = &self->net->step[index];
     if (self->measures && leaves (self->net, index) && step->to != WM_ANY_SCORES)
@@ -238,7 +238,7 @@ static wm_gpu_text_t look (wm_any_t *self, wm_chunk_t *chunk, uint32_t index)
 }
 
 /* Patches of d_source to scores of h_scores, step by step.  */
-static wm_gpu_text_t start_steps (wm_any_t *self, wm_chunk_t *chunk)
+static wm_gpu_text_t start_steps (wm_any_t *self, wm_any_chunk_t *chunk)
 {
     const wm_gpu_fill_t none = { (float *) (void *) chunk->d_held, n_flag (self), 0 };
     TRY (launch (self, chunk, WM_GPU_FILL, none.count, &none));
@@ -256,7 +256,7 @@ static wm_gpu_text_t start_steps (wm_any_t *self, wm_chunk_t *chunk)
 }
 
 /* The same, as a graph where there is one.  */
-wm_gpu_text_t wm_any_start (wm_any_t *self, wm_chunk_t *chunk)
+wm_gpu_text_t wm_any_start (wm_any_t *self, wm_any_chunk_t *chunk)
 {
     if (!chunk->graph)
         return start_steps (self, chunk);
@@ -324,7 +324,7 @@ static wm_gpu_text_t make_plans (wm_any_t *self, uint32_t first, bool *made)
 
 /* Whether equal patches get equal scores in every row of a chunk, twice; `kept` (n_output): these
    scores.  */
-static wm_gpu_text_t try_rows (wm_any_t *self, wm_chunk_t *chunk, float *kept, bool *alike)
+static wm_gpu_text_t try_rows (wm_any_t *self, wm_any_chunk_t *chunk, float *kept, bool *alike)
 {
     const size_t n = self->n_value, bytes = self->n_output * sizeof (float);
     uint64_t seed = 1;
@@ -354,7 +354,7 @@ static wm_gpu_text_t capture (wm_any_t *self, const float *right, float *scores)
 {
     bool captured = true;
     for (uint32_t s = 0; s < WM_CHUNK_SLOTS && captured; s++) {
-        wm_chunk_t *chunk = &self->chunk[s];
+        wm_any_chunk_t *chunk = &self->chunk[s];
         void *graph = NULL;
         CALL (graph_begin, chunk->stream);
         captured = !start_steps (self, chunk);
@@ -433,7 +433,7 @@ static wm_gpu_text_t make_memory (wm_any_t *self)
     const wm_any_place_t *place = &self->place;
     TRY (wm_chunks_open (self));
     for (uint32_t s = 0; s < WM_CHUNK_SLOTS; s++) {
-        wm_chunk_t *chunk = &self->chunk[s];
+        wm_any_chunk_t *chunk = &self->chunk[s];
         for (uint32_t i = 0; i < place->n_slot; i++)
             BOTH_NEW (NULL, &chunk->d_buffer[i], self->rows * place->slot_bytes[i]);
         if (place->scratch_bytes)
@@ -560,7 +560,7 @@ _Static_assert(HEADROOM == 4 && TINY == 0x1p-12, "the texts of why_not");
 static wm_gpu_text_t measure (wm_any_t *self, const wm_spec_t *spec, bool *beyond, char text[200])
 {
     const wm_any_net_t *net = self->net;
-    wm_chunk_t *chunk = &self->chunk[0];
+    wm_any_chunk_t *chunk = &self->chunk[0];
     draw_patches (self, spec);
     TRY (wm_chunks_send (self, chunk));
     TRY (wm_any_start (self, chunk));

@@ -7,7 +7,7 @@
 
 #define THREADS 256u
 
-static wm_gpu_text_t make_chunk (wm_any_t *self, wm_chunk_t *chunk)
+static wm_gpu_text_t make_chunk (wm_any_t *self, wm_any_chunk_t *chunk)
 {
     const size_t rows = self->rows, bytes = rows * self->n_value * sizeof (float);
     CALL (stream_new, &chunk->stream, false);
@@ -34,7 +34,7 @@ wm_gpu_text_t wm_chunks_open (wm_any_t *self)
                       : NULL;
 }
 
-wm_gpu_text_t wm_chunks_send (wm_any_t *self, wm_chunk_t *chunk)
+wm_gpu_text_t wm_chunks_send (wm_any_t *self, wm_any_chunk_t *chunk)
 {
     CALL (copy_in, chunk->d_source, chunk->h_source, self->rows * self->n_value * sizeof (float),
           chunk->stream);
@@ -53,7 +53,7 @@ static wm_fault_t load (wm_any_t *self, const wm_batch_t *batch, wm_error_t *err
 }
 
 /* Queues n patches, of windows of the image on the device, behind those of the chunk.  */
-static wm_gpu_text_t add_windows (wm_any_t *self, wm_chunk_t *chunk, const uint32_t *offset,
+static wm_gpu_text_t add_windows (wm_any_t *self, wm_any_chunk_t *chunk, const uint32_t *offset,
                                   uint32_t n)
 {
     const uint32_t at = chunk->count * self->n_cell, n_window = n * self->n_cell;
@@ -75,7 +75,7 @@ static wm_gpu_text_t add_windows (wm_any_t *self, wm_chunk_t *chunk, const uint3
 }
 
 /* Queues `n` patches that the host has, or cuts, behind those of the chunk.  */
-static wm_gpu_text_t add_patches (wm_any_t *self, wm_chunk_t *chunk, const wm_batch_t *batch,
+static wm_gpu_text_t add_patches (wm_any_t *self, wm_any_chunk_t *chunk, const wm_batch_t *batch,
                                   uint32_t first, uint32_t n)
 {
     const size_t at = chunk->count * self->n_value;
@@ -89,7 +89,7 @@ static wm_gpu_text_t add_patches (wm_any_t *self, wm_chunk_t *chunk, const wm_ba
 wm_gpu_text_t wm_chunks_start (wm_cuda_t *base, uint32_t slot)
 {
     wm_any_t *self = (wm_any_t *) base;
-    wm_chunk_t *chunk = &self->chunk[slot];
+    wm_any_chunk_t *chunk = &self->chunk[slot];
     CALL (event_record, chunk->laid, self->load);
     CALL (stream_wait, chunk->stream, chunk->laid);
     TRY (wm_any_start (self, chunk));
@@ -100,7 +100,7 @@ wm_gpu_text_t wm_chunks_start (wm_cuda_t *base, uint32_t slot)
 wm_gpu_text_t wm_chunks_complete (wm_cuda_t *base, uint32_t slot)
 {
     wm_any_t *self = (wm_any_t *) base;
-    wm_chunk_t *chunk = &self->chunk[slot];
+    wm_any_chunk_t *chunk = &self->chunk[slot];
     const float *from = chunk->h_scores;
     CALL (event_sync, chunk->done);
     for (uint32_t i = 0; i < chunk->n_part; i++) {
@@ -123,7 +123,7 @@ static wm_gpu_text_t add_job (wm_any_t *self, wm_job_t *job, const uint32_t *off
     if (job->error.fault)
         wm_jobs_push (&self->base.finished, job);
     for (uint32_t first = 0, n; !job->error.fault && first < job->batch->n_hit; first += n) {
-        wm_chunk_t *chunk = &self->chunk[self->base.current];
+        wm_any_chunk_t *chunk = &self->chunk[self->base.current];
         TRY (wm_cuda_free (&self->base));
         const uint32_t left = job->batch->n_hit - first, room = self->rows - chunk->count;
         n = left < room ? left : room;

@@ -39,7 +39,7 @@ typedef struct {
     void *graph;            /* its work in one call; NULL: step by step */
     wm_chunk_part_t *part;  /* (rows) */
     uint32_t n_part, count; /* count: rows that hold a hit; 0: free */
-} wm_chunk_t;
+} wm_any_chunk_t;
 
 typedef struct {
     wm_cuda_t base;
@@ -49,7 +49,7 @@ typedef struct {
     uint32_t rows;   /* patches a chunk */
     uint32_t n_cell; /* windows of a plane's image that a patch consists of */
     size_t n_value, n_output;
-    wm_chunk_t chunk[WM_CHUNK_SLOTS];
+    wm_any_chunk_t chunk[WM_CHUNK_SLOTS];
     wm_spec_t spec;
     void *load;
     wm_cuda_plane_t *plane; /* NULL: none, or the device has no room for it beside the model */
@@ -65,13 +65,13 @@ typedef struct {
 } wm_any_t;
 
 /* Queues a chunk's work: patches of d_source to scores of h_scores (wm_any.c).  */
-wm_gpu_text_t wm_any_start (wm_any_t *self, wm_chunk_t *chunk);
+wm_gpu_text_t wm_any_start (wm_any_t *self, wm_any_chunk_t *chunk);
 
 /* Streams, events and memory of both slots, and the plane's if it lays; patches are 0.  */
 wm_gpu_text_t wm_chunks_open (wm_any_t *self);
 
 /* Queues the copy of all of h_source on the chunk's stream: for patches of the engine's own.  */
-wm_gpu_text_t wm_chunks_send (wm_any_t *self, wm_chunk_t *chunk);
+wm_gpu_text_t wm_chunks_send (wm_any_t *self, wm_any_chunk_t *chunk);
 
 /* The engine's functions (wm_cuda_base.h). A job that cannot be cut is collected with its
    error.  */

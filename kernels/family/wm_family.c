@@ -96,7 +96,7 @@ static bool visit_same (family_t *self, state_t *out)
 
 static bool visit_shape (family_t *self, state_t *out)
 {
-    const wm_view_t *view = &self->in[0]->view;
+    const wm_layer_view_t *view = &self->in[0]->view;
     uint32_t n = view->n_dim + 1;
     int64_t *size = wm_arena_take (self->arena, n, sizeof *size),
             start = wm_onnx_int (self->node, "start", 0), end = wm_onnx_int (self->node, "end", n);
@@ -141,7 +141,7 @@ static bool reshape_to (family_t *self, state_t *out, const uint32_t *dim, uint3
 }
 
 /* One size of a Reshape's target: copied (0), or given.  */
-static int64_t target_size (const wm_view_t *view, const int64_t *shape, size_t d)
+static int64_t target_size (const wm_layer_view_t *view, const int64_t *shape, size_t d)
 {
     return shape[d] == 0 && d >= 1 && d <= view->n_dim ? wm_view_size (view, (uint32_t) d - 1)
                                                        : shape[d];
@@ -192,7 +192,7 @@ static bool visit_axes (family_t *self, state_t *out)
     size_t n_axis;
     const int64_t *axis = list (self, "axes", 1, &n_axis);
     *out = *self->in[0];
-    const wm_view_t view = out->view;
+    const wm_layer_view_t view = out->view;
     int64_t rank = view.n_dim + 1 + (insert ? (int64_t) n_axis : 0);
     if (!axis || n_axis > WM_VIEW_DIMS_MAX || rank > WM_VIEW_DIMS_MAX + 1)
         return wm_family_outside (self, self->node, "its axes are not known");

@@ -77,7 +77,7 @@ static bool apply (family_t *self, state_t *out, affine_t *a)
 }
 
 /* Whether a constant has one value, or one for each channel of the view.  */
-static bool by_channel (const wm_view_t *v, const wm_tensor_t *c, uint32_t n)
+static bool by_channel (const wm_layer_view_t *v, const wm_tensor_t *c, uint32_t n)
 {
     if (c->n_dim > v->n_dim + 1 || (c->n != 1 && c->n != n))
         return false;

@@ -39,7 +39,7 @@ static bool check_conv (family_t *self, const wm_tensor_t *w)
 /* The chain's next convolution must see (channel, row, column) of channels-last memory.  */
 static bool check_conv_input (family_t *self, const state_t *in, const wm_tensor_t *w)
 {
-    const wm_view_t *v = &in->view;
+    const wm_layer_view_t *v = &in->view;
     if (v->n_dim != 3 || wm_view_size (v, 0) != w->dim[1])
         return wm_family_outside (self, self->node, "its input is no image of %lld channels",
                                   (long long) w->dim[1]);

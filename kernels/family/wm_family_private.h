@@ -40,7 +40,7 @@ typedef struct {
     const Onnx__NodeProto *maker; /* of NOTHING: the node that could not be folded, or NULL; of a
                                      curve: the last one */
     wm_tensor_t tensor;           /* CONSTANT */
-    wm_view_t view;               /* VIEW, with the rest: */
+    wm_layer_view_t view;         /* VIEW, with the rest: */
     source_t source;
     uint32_t version;
     const affine_t *affine; /* or NULL */

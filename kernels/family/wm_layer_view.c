@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-static uint32_t factors (const wm_view_t *self, uint32_t before_dim)
+static uint32_t factors (const wm_layer_view_t *self, uint32_t before_dim)
 {
     uint32_t n = 0;
     for (uint32_t d = 0; d < before_dim; d++)
@@ -13,7 +13,7 @@ static uint32_t factors (const wm_view_t *self, uint32_t before_dim)
 }
 
 /* Appends a factor to the last dimension; one that continues the factor before it is merged.  */
-static bool append (wm_view_t *self, uint32_t *n, wm_factor_t f)
+static bool append (wm_layer_view_t *self, uint32_t *n, wm_factor_t f)
 {
     uint32_t *in_dim = &self->n_factor[self->n_dim - 1];
     wm_factor_t *last = *n ? &self->factor[*n - 1] : NULL;
@@ -28,10 +28,10 @@ static bool append (wm_view_t *self, uint32_t *n, wm_factor_t f)
     return true;
 }
 
-wm_view_t wm_view_plain (const uint32_t *dim, uint32_t n_dim)
+wm_layer_view_t wm_view_plain (const uint32_t *dim, uint32_t n_dim)
 {
     assert (n_dim <= WM_VIEW_DIMS_MAX);
-    wm_view_t self = { .n_dim = 0 };
+    wm_layer_view_t self = { .n_dim = 0 };
     uint64_t stride = 1;
     for (uint32_t d = 0; d < n_dim; d++)
         stride *= dim[d];
@@ -45,7 +45,7 @@ wm_view_t wm_view_plain (const uint32_t *dim, uint32_t n_dim)
     return self;
 }
 
-uint32_t wm_view_size (const wm_view_t *self, uint32_t dim)
+uint32_t wm_view_size (const wm_layer_view_t *self, uint32_t dim)
 {
     uint32_t size = 1;
     for (uint32_t i = factors (self, dim); i < factors (self, dim + 1); i++)
@@ -53,7 +53,7 @@ uint32_t wm_view_size (const wm_view_t *self, uint32_t dim)
     return size;
 }
 
-uint64_t wm_view_values (const wm_view_t *self)
+uint64_t wm_view_values (const wm_layer_view_t *self)
 {
     uint64_t values = 1;
     for (uint32_t i = 0; i < factors (self, self->n_dim); i++)
@@ -61,7 +61,7 @@ uint64_t wm_view_values (const wm_view_t *self)
     return values;
 }
 
-bool wm_view_is (const wm_view_t *self, uint32_t dim, uint32_t size, uint64_t stride)
+bool wm_view_is (const wm_layer_view_t *self, uint32_t dim, uint32_t size, uint64_t stride)
 {
     if (size == 1)
         return self->n_factor[dim] == 0;
@@ -69,7 +69,7 @@ bool wm_view_is (const wm_view_t *self, uint32_t dim, uint32_t size, uint64_t st
     return self->n_factor[dim] == 1 && f.size == size && f.stride == stride;
 }
 
-bool wm_view_same (const wm_view_t *a, const wm_view_t *b)
+bool wm_view_same (const wm_layer_view_t *a, const wm_layer_view_t *b)
 {
     const uint32_t n = factors (a, a->n_dim);
     return a->n_dim == b->n_dim &&
@@ -77,13 +77,13 @@ bool wm_view_same (const wm_view_t *a, const wm_view_t *b)
            !memcmp (a->factor, b->factor, n * sizeof *a->factor);
 }
 
-bool wm_view_reshape (wm_view_t *self, const uint32_t *dim, uint32_t n_dim)
+bool wm_view_reshape (wm_layer_view_t *self, const uint32_t *dim, uint32_t n_dim)
 {
-    wm_view_t old = *self;
+    wm_layer_view_t old = *self;
     uint32_t n = 0, from = 0, end = factors (&old, old.n_dim);
     if (n_dim > WM_VIEW_DIMS_MAX)
         return false;
-    *self = (wm_view_t){ .n_dim = 0 };
+    *self = (wm_layer_view_t){ .n_dim = 0 };
     for (uint32_t d = 0; d < n_dim; d++) {
         self->n_dim++;
         for (uint32_t left = dim[d]; left > 1;) {
@@ -106,9 +106,9 @@ bool wm_view_reshape (wm_view_t *self, const uint32_t *dim, uint32_t n_dim)
     return from == end;
 }
 
-void wm_view_transpose (wm_view_t *self, const uint32_t *from)
+void wm_view_transpose (wm_layer_view_t *self, const uint32_t *from)
 {
-    wm_view_t old = *self;
+    wm_layer_view_t old = *self;
     uint32_t n = 0;
     for (uint32_t d = 0; d < self->n_dim; d++) {
         self->n_factor[d] = old.n_factor[from[d]];
@@ -118,7 +118,7 @@ void wm_view_transpose (wm_view_t *self, const uint32_t *from)
     }
 }
 
-uint64_t wm_view_offset (const wm_view_t *self, uint64_t k)
+uint64_t wm_view_offset (const wm_layer_view_t *self, uint64_t k)
 {
     uint64_t offset = 0;
     for (uint32_t i = factors (self, self->n_dim); i-- > 0;) {

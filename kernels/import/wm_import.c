@@ -11,7 +11,7 @@
 #include "kernels/judge/wm_draw.h"
 #include "kernels/judge/wm_judge.h"
 #include "kernels/judge/wm_reference.h"
-#include "kernels/model/wm_known.h"
+#include "kernels/model/wm_test_patches.h"
 #include "kernels/model/wm_seed.h"
 #include "kernels/wm_device.h"
 #include "schema/wm_limits.h"
@@ -86,7 +86,8 @@ static wm_fault_t write_family (const char *model, const char *path, wm_model_pa
     for (uint32_t i = 0; i < parts->n_output; i++)
         n_output += parts->output[i].n_value;
     for (uint32_t i = 0; i < KNOWN && !fault; i++)
-        wm_known_draw (&state, parts->net, 0, 1, inputs + (size_t) i * parts->input[0].n_value);
+        wm_test_patches_draw (&state, parts->net, 0, 1,
+                              inputs + (size_t) i * parts->input[0].n_value);
     if (!fault)
         wm_reference_run (judge, inputs, KNOWN, scores, n_output);
     if (!fault && wm_reference_peak (judge) > FLT_MAX)

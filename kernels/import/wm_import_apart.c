@@ -143,7 +143,7 @@ static void __attribute__ ((noreturn)) be_apart (const task_t *task, int out, pi
 static void text_tame (char *text, size_t bytes)
 {
     text[bytes - 1] = 0;
-    wm_log_tame (text);
+    wm_log_sanitize (text);
 }
 
 static wm_fault_t ended (const char *path, int status, wm_error_t *error)

@@ -115,7 +115,7 @@ typedef struct {
     char op[24], node[64], input[64];
 } place_t;
 
-struct wm_guard_t {
+struct wm_index_guard_t {
     place_t *place; /* (n_place) */
     size_t n_place;
     uint8_t *bytes; /* of the changed file */
@@ -600,7 +600,7 @@ static void add_output (builder_t *self, Onnx__GraphProto *graph)
 }
 
 /* Writes the changed file.  */
-static bool pack (builder_t *self, wm_guard_t *guard)
+static bool pack (builder_t *self, wm_index_guard_t *guard)
 {
     Onnx__GraphProto *graph = self->onnx.graph, before = *graph;
     if (self->n_place)
@@ -623,7 +623,7 @@ static bool pack (builder_t *self, wm_guard_t *guard)
     return guard->bytes && guard->place;
 }
 
-static wm_fault_t build (builder_t *self, wm_guard_t **guard, const wm_port_t *port,
+static wm_fault_t build (builder_t *self, wm_index_guard_t **guard, const wm_port_t *port,
                          uint32_t n_port, unsigned how, wm_error_t *error)
 {
     const wm_nan_t *watch = NULL;
@@ -650,7 +650,7 @@ static wm_fault_t build (builder_t *self, wm_guard_t **guard, const wm_port_t *p
     return fault;
 }
 
-wm_fault_t wm_guard_new (wm_guard_t **guard, const void **bytes, size_t *size,
+wm_fault_t wm_guard_new (wm_index_guard_t **guard, const void **bytes, size_t *size,
                          const wm_port_t *port, uint32_t n_port, unsigned how, wm_error_t *error)
 {
     builder_t self = { .n_place = 0 };
@@ -670,7 +670,7 @@ wm_fault_t wm_guard_new (wm_guard_t **guard, const void **bytes, size_t *size,
     return fault;
 }
 
-void wm_guard_forget (wm_guard_t *self)
+void wm_guard_forget (wm_index_guard_t *self)
 {
     if (self) {
         free (self->bytes);
@@ -678,9 +678,9 @@ void wm_guard_forget (wm_guard_t *self)
     }
 }
 
-void wm_guard_destroy (wm_guard_t **self_p)
+void wm_guard_destroy (wm_index_guard_t **self_p)
 {
-    wm_guard_t *self = *self_p;
+    wm_index_guard_t *self = *self_p;
     if (self) {
         free (self->bytes);
         free (self->place);
@@ -689,7 +689,7 @@ void wm_guard_destroy (wm_guard_t **self_p)
     }
 }
 
-size_t wm_guard_numbers (const wm_guard_t *self)
+size_t wm_guard_numbers (const wm_index_guard_t *self)
 {
     return self ? self->n_place * NUMBERS : 0;
 }
@@ -719,7 +719,7 @@ static void tell (use_t use, int64_t off, int64_t size, char why[120])
         snprintf (why, 120, "%lld%s more are taken away than there are", far, more);
 }
 
-bool wm_guard_doubts (const wm_guard_t *self)
+bool wm_guard_doubts (const wm_index_guard_t *self)
 {
     bool any = false;
     for (size_t i = 0; self && i < self->n_place; i++)
@@ -740,7 +740,7 @@ static bool is_outside (const place_t *place, const int64_t number[NUMBERS], cha
     return true;
 }
 
-wm_guard_found_t wm_guard_find (const wm_guard_t *self, const int64_t *number, char *text,
+wm_guard_found_t wm_guard_find (const wm_index_guard_t *self, const int64_t *number, char *text,
                                 size_t bytes)
 {
     wm_guard_found_t found = WM_GUARD_SOUND;

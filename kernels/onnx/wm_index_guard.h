@@ -30,7 +30,7 @@
 
 #define WM_GUARD_OUTPUT "wm|guard" /* int64; a frozen graph has none */
 
-typedef struct wm_guard_t wm_guard_t;
+typedef struct wm_index_guard_t wm_index_guard_t;
 
 /* What is guarded beside NaNs.  */
 typedef enum {
@@ -42,18 +42,18 @@ typedef enum {
 /* Guards a model's file, of these inputs; how: of wm_guard_how_t. *guard is NULL where nothing
    needs it; else *bytes and *size become the changed file, which is the guard's. WM_EBATCH: a node
    cannot be guarded, the text names it; WM_EHOST: no memory.  */
-wm_fault_t wm_guard_new (wm_guard_t **guard, const void **bytes, size_t *size,
+wm_fault_t wm_guard_new (wm_index_guard_t **guard, const void **bytes, size_t *size,
                          const wm_port_t *port, uint32_t n_port, unsigned how, wm_error_t *error);
 
 /* Frees the changed file, once it is read.  */
-void wm_guard_forget (wm_guard_t *self);
-void wm_guard_destroy (wm_guard_t **self_p);
+void wm_guard_forget (wm_index_guard_t *self);
+void wm_guard_destroy (wm_index_guard_t **self_p);
 
 /* Returns the numbers of the output; 0: the graph has no such output.  */
-size_t wm_guard_numbers (const wm_guard_t *self);
+size_t wm_guard_numbers (const wm_index_guard_t *self);
 
 /* Whether it may find a doubt.  */
-bool wm_guard_doubts (const wm_guard_t *self);
+bool wm_guard_doubts (const wm_index_guard_t *self);
 
 typedef enum {
     WM_GUARD_SOUND,
@@ -65,7 +65,7 @@ typedef enum {
 /* Reads the output's numbers, those of all patches that were computed together. Where both were
    found it is the NaN, of which the index may have come. `text` gets the first: which value, of
    which node, and what the table has.  */
-wm_guard_found_t wm_guard_find (const wm_guard_t *self, const int64_t *number, char *text,
+wm_guard_found_t wm_guard_find (const wm_index_guard_t *self, const int64_t *number, char *text,
                                 size_t bytes);
 
 #endif

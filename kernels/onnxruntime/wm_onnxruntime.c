@@ -28,9 +28,9 @@
 
 typedef struct {
     const wm_model_t *model;
-    wm_plane_t *plane; /* NULL: dense patches only */
-    wm_guard_t *guard; /* NULL: the model loses no NaN */
-    uint32_t n_out;    /* the model's outputs, and the guard's */
+    wm_plane_t *plane;       /* NULL: dense patches only */
+    wm_index_guard_t *guard; /* NULL: the model loses no NaN */
+    uint32_t n_out;          /* the model's outputs, and the guard's */
     const char *name[WM_MODEL_PORTS_MAX + 1];
     wm_onnxruntime_session_t *session;
     wm_sparse_pool_t *pool;

@@ -13,7 +13,7 @@ wm_fault_t wm_openvino_failed (wm_error_t *error, wm_fault_t fault, const char *
 
 typedef struct {
     ov_model_t *graph;
-    wm_guard_t *guard;               /* NULL: nothing needs it */
+    wm_index_guard_t *guard;         /* NULL: nothing needs it */
     const wm_port_t *input, *output; /* lent */
     uint32_t n_input, n_output;
     /* OpenVINO's; "": an input that no node reads, which it does not have.  */

@@ -40,8 +40,8 @@ bool wm_clients_refused (const wm_args_t *args)
                                    "--%s is for files, which a broker for clients does "
                                    "neither read nor write",
                                    of_files[i]);
-    if (wm_args_each (args, "bulk", WM_CREW_BULK_MAX))
-        return wm_args_refuse (args, "--bulk may be given at most %d times", WM_CREW_BULK_MAX);
+    if (wm_args_each (args, "bulk", WM_PROCESSES_BULK_MAX))
+        return wm_args_refuse (args, "--bulk may be given at most %d times", WM_PROCESSES_BULK_MAX);
     if (strcmp (wm_args_text (args, "precision"), "fp32") != 0)
         return wm_args_refuse (args,
                                "--precision %s is measured on the first hits of files: a "
@@ -60,9 +60,9 @@ bool wm_clients_missed (const wm_args_t *args)
     return false;
 }
 
-void wm_clients_bulk (const wm_args_t *args, wm_crew_t *crew)
+void wm_clients_bulk (const wm_args_t *args, wm_processes_t *crew)
 {
-    for (int i = 0; i < WM_CREW_BULK_MAX; i++)
+    for (int i = 0; i < WM_PROCESSES_BULK_MAX; i++)
         crew->bulk[i] = wm_args_each (args, "bulk", i);
     crew->bulk_share = wm_args_text (args, "bulk-share");
     crew->bulk_when = wm_args_text (args, "bulk-when");

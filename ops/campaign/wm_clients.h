@@ -2,7 +2,7 @@
 #ifndef WM_CLIENTS_H
 #define WM_CLIENTS_H
 
-#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_processes.h"
 #include "schema/option/wm_option.h"
 
 #include <jansson.h>
@@ -28,7 +28,7 @@
 /* clang-format on */
 
 /* Takes them: the crew's workers get what was typed, which `args` keeps.  */
-void wm_clients_bulk (const wm_args_t *args, wm_crew_t *crew);
+void wm_clients_bulk (const wm_args_t *args, wm_processes_t *crew);
 
 /* Without --clients: refuses, and prints, what is only for it.  */
 bool wm_clients_missed (const wm_args_t *args);

@@ -5,7 +5,7 @@
 #include "kernels/model/wm_model.h"
 #include "kernels/patch/wm_spec.h"
 #include "kernels/wm_device.h"
-#include "ops/campaign/wm_kept.h"
+#include "ops/campaign/wm_import_cache.h"
 #include "ops/campaign/wm_setup_private.h"
 #include "ops/campaign/wm_urls.h"
 #include "ops/process/wm_memory.h"
@@ -124,7 +124,7 @@ static bool may_be_judged (const wm_model_t *model)
 
 /* Opens the model pins.model, which the campaign has, or which this user imported before and which
    becomes the campaign's. NULL: neither, or it is to be imported again.  */
-static wm_model_t *find_model (wm_setup_t *self, const wm_kept_t *kept, bool copy)
+static wm_model_t *find_model (wm_setup_t *self, const wm_import_cache_t *kept, bool copy)
 {
     wm_error_t error;
     char path[PATH_MAX];
@@ -133,10 +133,11 @@ static wm_model_t *find_model (wm_setup_t *self, const wm_kept_t *kept, bool cop
         wm_file_sweep (self->wmm);
         return model;
     }
-    if (!wm_kept_find (kept, self->pins.model, path) || wm_kept_put (path, self->wmm, copy, &error))
+    if (!wm_import_cache_find (kept, self->pins.model, path) ||
+        wm_import_cache_put (path, self->wmm, copy, &error))
         return NULL;
     if (!(model = open_sound (self->wmm, self->pins.model)))
-        wm_kept_remove (kept, self->pins.model);
+        wm_import_cache_remove (kept, self->pins.model);
     else if (may_be_judged (model)) {
         unlink (self->wmm);
         wm_model_destroy (&model);
@@ -146,7 +147,7 @@ static wm_model_t *find_model (wm_setup_t *self, const wm_kept_t *kept, bool cop
 
 /* Opens the model that an ONNX file or a frozen graph becomes: found by its hash, which is known if
    the file is unchanged since it was read last, or else imported.  */
-static wm_fault_t take_original (wm_setup_t *self, const wm_kept_t *kept, const char *path,
+static wm_fault_t take_original (wm_setup_t *self, const wm_import_cache_t *kept, const char *path,
                                  const wm_choices_t *choices, wm_model_t **model, wm_error_t *error)
 {
     const wm_import_choices_t how = { .exact = choices->exact };
@@ -155,15 +156,15 @@ static wm_fault_t take_original (wm_setup_t *self, const wm_kept_t *kept, const 
     char hex[65];
     bool alone;
     wm_fault_t fault;
-    if (!how.exact && wm_kept_recall (kept, path, self->pins.model)) {
+    if (!how.exact && wm_import_cache_recall (kept, path, self->pins.model)) {
         if ((fault = name_wmm (self, error)) || (*model = find_model (self, kept, copy)))
             return fault;
     }
-    const bool settled = wm_kept_is_settled (path, &before);
+    const bool settled = wm_import_cache_is_settled (path, &before);
     if ((fault = wm_import_sha256 (path, &how, hex, &alone, error)))
         return fault;
     if (settled && alone && !how.exact) /* what lies in other files may change by itself */
-        wm_kept_remember (kept, path, &before, hex);
+        wm_import_cache_remember (kept, path, &before, hex);
     strcpy (self->pins.model, hex);
     if ((fault = name_wmm (self, error)) || (*model = find_model (self, kept, copy)))
         return fault;
@@ -183,9 +184,9 @@ static wm_fault_t take_ready (wm_setup_t *self, const char *path, wm_model_t **m
     strcpy (self->pins.model, wm_model_sha256 (given));
     wm_model_destroy (&given);
     wm_fault_t fault = name_wmm (self, error);
-    if (fault || (*model = find_model (self, &(wm_kept_t){ "" }, true)))
+    if (fault || (*model = find_model (self, &(wm_import_cache_t){ "" }, true)))
         return fault;
-    if ((fault = wm_kept_put (path, self->wmm, true, error)))
+    if ((fault = wm_import_cache_put (path, self->wmm, true, error)))
         return fault;
     *model = wm_model_open (self->wmm, error);
     return *model ? WM_OK : error->fault;
@@ -215,14 +216,14 @@ static void print_shape (const wm_model_t *model, char text[WM_SETUP_SHAPE_BYTES
 static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, wm_model_t **opened,
                                 wm_error_t *error)
 {
-    wm_kept_t kept;
+    wm_import_cache_t kept;
     const char *path = choices->model;
     wm_fault_t fault = wm_setup_model (path, error);
     if (fault)
         return fault;
     const bool ready = ends_with (path, ".wmm");
     if (!ready)
-        wm_kept_init (&kept);
+        wm_import_cache_init (&kept);
     fault = ready ? take_ready (self, path, opened, error)
                   : take_original (self, &kept, path, choices, opened, error);
     if (fault)
@@ -255,10 +256,10 @@ static wm_fault_t import_model (wm_setup_t *self, const wm_choices_t *choices, w
     }
     if (!*self->pins.lengths)
         print_shape (model, self->shape);
-    if (ready || !wm_kept_sha256 (&kept, model, self->pins.wmm)) {
+    if (ready || !wm_import_cache_sha256 (&kept, model, self->pins.wmm)) {
         fault = wm_file_sha256 (self->wmm, self->pins.wmm, error);
         if (!fault && !ready)
-            wm_kept_add (&kept, self->wmm, model, self->pins.wmm);
+            wm_import_cache_add (&kept, self->wmm, model, self->pins.wmm);
     }
     char alias[PATH_MAX + 80];
     snprintf (alias, sizeof alias, "%s/models/%s.wmm", self->campaign, self->pins.wmm);
@@ -485,7 +486,7 @@ static wm_fault_t url_refuse (const char *option, const char *url, wm_error_t *e
                   "'%.*s'%s first, then give --%s %.80s",
                   option, length, url, kind == WM_URL_HTTP ? "curl -LO" : "xrdcp", length, url,
                   kind == WM_URL_HTTP ? "" : " .", option, url + name);
-    wm_url_tame (error->text);
+    wm_url_redact (error->text);
     return error->fault;
 }
 

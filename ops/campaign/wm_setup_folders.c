@@ -48,7 +48,7 @@ static wm_fault_t make_folder (char out[PATH_MAX], const char *path, const char 
     {
         fault =
             wm_fault (error, WM_EUSAGE, "a folder's name contains a line break: %.200s", wanted);
-        wm_log_tame (error->text);
+        wm_log_sanitize (error->text);
     }
     if (!fault && lstat (wanted, &status) == 0 &&
         (stat (wanted, &status) || !S_ISDIR (status.st_mode)))
@@ -143,7 +143,7 @@ static wm_fault_t check_strange (const char *folder, wm_error_t *error)
               "the folder %.200s has files, such as %.100s, but no campaign: give an empty folder, "
               "or a new name",
               folder, strange);
-    wm_log_tame (error->text);
+    wm_log_sanitize (error->text);
     return error->fault;
 }
 

@@ -62,12 +62,12 @@ static wm_fault_t add_file (list_t *list, const char *path, wm_error_t *error)
     if (strchr (path, '\n')) { /* lists have one a line */
         wm_fault (error, WM_EUSAGE, "an input's name contains a line break, rename it: %.200s",
                   path);
-        wm_log_tame (error->text);
+        wm_log_sanitize (error->text);
         return WM_EUSAGE;
     }
     if (list->inputs->n_file++ == 0) {
         snprintf (list->inputs->first, sizeof list->inputs->first, "%s", path);
-        wm_url_tame (list->inputs->first);
+        wm_url_redact (list->inputs->first);
     }
     fprintf (list->out, "%s\n", path);
     return WM_OK;

@@ -31,7 +31,7 @@ wm_fault_t wm_urls_check (const char *given, wm_error_t *error)
     };
     char url[300];
     snprintf (url, sizeof url, "%s", given);
-    wm_url_tame (url);
+    wm_url_redact (url);
     const wm_url_t kind = wm_url_of (given);
     const char *host = strstr (given, "://") + strlen ("://");
     char path[PATH_MAX];
@@ -63,7 +63,7 @@ wm_fault_t wm_urls_output (const char *given, char url[PATH_MAX], wm_error_t *er
 {
     const char *host = strstr (given, "://") + strlen ("://");
     snprintf (url, PATH_MAX, "%s", given);
-    wm_url_tame (url);
+    wm_url_redact (url);
     if (wm_url_of (given) != WM_URL_XROOTD)
         return wm_fault (error, WM_EUSAGE,
                          "--output %.300s: outputs are copied to root:// folders only; give one, "

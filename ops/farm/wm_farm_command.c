@@ -27,7 +27,7 @@ static const char *last_line (char *text)
     while (n && (text[n - 1] == '\n' || text[n - 1] == ' ' ||
                  (n > n_exiting && strcmp (text + n - n_exiting, exiting) == 0)))
         text[n -= text[n - 1] == '.' ? n_exiting : 1] = 0;
-    wm_log_tame (strrchr (text, '\n') ? strrchr (text, '\n') + 1 : text);
+    wm_log_sanitize (strrchr (text, '\n') ? strrchr (text, '\n') + 1 : text);
     return strrchr (text, '\n') ? strrchr (text, '\n') + 1 : text;
 }
 

@@ -383,8 +383,8 @@ static bool take_line (const reading_t *self, char *line)
         wm_farm_values_clear (&values);
         free (reason);
     }
-    wm_log_tame (job->node);
-    wm_log_tame (job->reason);
+    wm_log_sanitize (job->node);
+    wm_log_sanitize (job->reason);
     return true;
 }
 
@@ -401,7 +401,7 @@ wm_fault_t wm_farm_list (const wm_farm_t *self, wm_farm_jobs_t *jobs, wm_error_t
         char shown[64];
         snprintf (shown, sizeof shown, "%s", line);
         if (*line && !take_line (&reading, line)) {
-            wm_log_tame (shown);
+            wm_log_sanitize (shown);
             fault = wm_fault (error, WM_EHOST,
                               "%s: its `list` gave the line \"%s\", which is no ID|STATE|NODE|TEXT",
                               self->profile.path, shown);

@@ -106,7 +106,7 @@ static void tell (const wm_farm_watch_t *self, const char *job, const char *node
     for (size_t i = n < LINES ? 0 : n - LINES; has_lines && i < n; i++) {
         char *one = line[i % LINES];
         one[strcspn (one, "\n")] = 0;
-        wm_log_tame (one);
+        wm_log_sanitize (one);
         fprintf (stderr, "    %s\n", wm_log_line (one));
     }
 }
@@ -179,7 +179,7 @@ static void take_ends (wm_farm_watch_t *self)
             fclose (file);
         if (!is_sound || unlink (path))
             continue;
-        wm_log_tame (node);
+        wm_log_sanitize (node);
         forget (&self->missing, name);
         self->ended++;
         ended (self, name, node, code);

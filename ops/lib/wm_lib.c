@@ -66,7 +66,7 @@ wiremill_fault_t wm_lib_fault (wiremill_error_t *error, const wm_error_t *from)
     if (error) {
         error->fault = (int32_t) fault;
         snprintf (error->text, sizeof error->text, "%s", from->text);
-        wm_log_tame (error->text); /* names in a model's file, or a path, may hold anything */
+        wm_log_sanitize (error->text); /* names in a model's file, or a path, may hold anything */
     }
     return (wiremill_fault_t) fault;
 }

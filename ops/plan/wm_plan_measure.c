@@ -2,7 +2,7 @@
 #include "ops/plan/wm_plan_measure.h"
 #include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
-#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_processes.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_complain.h"
 #include "ops/process/wm_memory.h"
@@ -172,10 +172,11 @@ static int measure_engine (measure_t *self)
     char workers[24] = "1", threads[24] = "1", batch[24];
     const int cpus = (int) wm_allowance ()->cpus;
     const uint64_t memory = wm_allowance ()->memory_bytes;
-    const int fit = memory > WM_CREW_BYTES + WM_CREW_WORKER_BYTES
-                        ? (int) fmin (16, (double) (memory - WM_CREW_BYTES) / WM_CREW_WORKER_BYTES)
-                    : memory ? 1
-                             : 16;
+    const int fit =
+        memory > WM_PROCESSES_BYTES + WM_PROCESSES_WORKER_BYTES
+            ? (int) fmin (16, (double) (memory - WM_PROCESSES_BYTES) / WM_PROCESSES_WORKER_BYTES)
+        : memory ? 1
+                 : 16;
     const int team = (cpus + 3) / 4 < fit ? (cpus + 3) / 4 : fit; /* workers of wiremill run */
     if (team > 1)
         snprintf (workers, sizeof workers, "1,%d", team);

@@ -185,7 +185,7 @@ static bool next_line (const wm_child_t *self, char *line, size_t bytes)
            (strchr (line, '\n') || strlen (line) + 1 == bytes || !self->pid);
 }
 
-bool wm_child_says (const wm_child_t *self, const char *text)
+bool wm_child_log_contains (const wm_child_t *self, const char *text)
 {
     char line[1024];
     bool found = false;

@@ -68,7 +68,7 @@ bool wm_child_crashed (const wm_child_t *self);
 bool wm_child_plan_return (wm_child_t *self, bool has_worked);
 
 /* Returns whether a line of its log, since it was started, contains `text`.  */
-bool wm_child_says (const wm_child_t *self, const char *text);
+bool wm_child_log_contains (const wm_child_t *self, const char *text);
 
 /* Copies what is new in the log to `out`, after how many lines were left out: the last 20 at most
    of those that contain `with` ("": all). A line that has no end yet is left for the next call,

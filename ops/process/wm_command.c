@@ -22,7 +22,7 @@ void wm_command_word (FILE *out, const char *word)
     const size_t bytes = 4 * strlen (word) + 3; /* of quotes alone */
     char *copy = strdup (word), *typed = malloc (bytes);
     if (copy && strstr (copy, "://"))
-        wm_url_tame (copy);
+        wm_url_redact (copy);
     if (copy && typed)
         fputs (wm_text_word (typed, bytes, copy), out);
     free (copy);

@@ -6,7 +6,7 @@
    other verb. Pages are rows of one table: a new one is a row and the function that makes its
    text.  */
 #include "ops/ask/wm_ask.h"
-#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_processes.h"
 #include "ops/campaign/wm_setup.h"
 #include "ops/process/wm_complain.h"
 #include "ops/serve/wm_live.h"
@@ -105,7 +105,7 @@ static void make_page (void *context, wm_http_answer_t *answer)
 {
     state_t *self = context;
     const wm_top_campaign_t *known = look (self);
-    const wm_past_t *past = wm_top_poll_lend (self->poll);
+    const wm_history_query_t *past = wm_top_poll_lend (self->poll);
     answer->text = wm_live_page (known, past, self->interval_s, &answer->bytes);
     wm_top_poll_take_back (self->poll);
     answer->policy = wm_live_policy ();
@@ -216,7 +216,7 @@ static int serve_on (state_t *self)
 {
     char before[480] = "the broker answers";
     const wm_top_campaign_t *known = &self->known;
-    for (; !stops && !known->refusal; wm_crew_nap (NAP_MS)) {
+    for (; !stops && !known->refusal; wm_processes_nap (NAP_MS)) {
         wm_top_poll_copy (self->poll, &self->known);
         report (known, before);
         atomic_store (&self->round_ms, wm_now_ms ());
@@ -230,7 +230,7 @@ static int serve_on (state_t *self)
 static void leave (state_t *self)
 {
     wm_top_poll_stop (self->poll);
-    for (const int64_t end = wm_now_ms () + LEAVE_MS; wm_now_ms () < end; wm_crew_nap (5))
+    for (const int64_t end = wm_now_ms () + LEAVE_MS; wm_now_ms () < end; wm_processes_nap (5))
         if (wm_top_poll_destroy (&self->poll)) {
             json_decref (self->campaign.status);
             json_decref (self->known.status);
@@ -269,13 +269,13 @@ static int serve_main (const wm_args_t *args)
     folder_of (endpoint, campaign);
     zsys_handler_set (NULL); /* signals are ours */
     wm_log_start ();
-    wm_crew_signals (&stops); /* before there is another thread, which shall not get them */
+    wm_processes_signals (&stops); /* before there is another thread, which shall not get them */
     state.interval_s = wm_args_seconds (args, "interval");
     state.has_password = how.password != NULL;
     state.round_ms = wm_now_ms ();
     state.poll = wm_top_poll_new ("serve", endpoint, endpoint, campaign,
                                   (int64_t) (1000 * state.interval_s), -1, 0);
-    wm_http_t *http = state.poll ? wm_http_new (&how, pages, &state, &error) : NULL;
+    wm_webserver_t *http = state.poll ? wm_http_new (&how, pages, &state, &error) : NULL;
     if (!state.poll)
         wm_fault (&error, WM_EHOST, "no thread can be started");
     if (!http) {

@@ -258,15 +258,16 @@ static const char *date_of (double time_s, char text[32])
     return text;
 }
 
-static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, const wm_past_t *past)
+static void put_graphs (FILE *out, const wm_top_campaign_t *campaign,
+                        const wm_history_query_t *past)
 {
     char from[32], to[32];
     char per_s[32], before[64];
     float rate[PARTS];
-    wm_past_part_t part[PARTS];
-    wm_past_t whole = *past;
+    wm_history_query_part_t part[PARTS];
+    wm_history_query_t whole = *past;
     whole.made_s = wm_ask_real (campaign->status, "campaign.submitted");
-    const double now_s = (double) time (NULL), begin_s = wm_past_begin (&whole);
+    const double now_s = (double) time (NULL), begin_s = wm_history_query_begin (&whole);
     const wm_top_did_t *did = &campaign->did;
     wm_ask_rows_s (campaign->status, 30, per_s);
     wm_live_begin (out, "rate", "Rate", true);
@@ -275,9 +276,9 @@ static void put_graphs (FILE *out, const wm_top_campaign_t *campaign, const wm_p
                did->from_s ? date_of ((double) did->to_s, to) : "now", per_s, campaign->rate,
                WM_TOP_BUCKETS);
     if (begin_s > 0) {
-        wm_past_spread (&whole, begin_s, (now_s - begin_s) / PARTS, part, PARTS);
+        wm_history_query_spread (&whole, begin_s, (now_s - begin_s) / PARTS, part, PARTS);
         for (int i = 0; i < PARTS; i++)
-            rate[i] = (float) wm_past_rate (&part[i]);
+            rate[i] = (float) wm_history_query_rate (&part[i]);
         put_graph (out, "hours", "Rate, since the campaign began", date_of (begin_s, from), "now",
                    per_s, rate, PARTS);
     }
@@ -338,8 +339,8 @@ static void put_head (FILE *out, const char *name, const wm_top_campaign_t *camp
            out);
 }
 
-char *wm_live_page (const wm_top_campaign_t *campaign, const wm_past_t *past, double every_s,
-                    size_t *bytes)
+char *wm_live_page (const wm_top_campaign_t *campaign, const wm_history_query_t *past,
+                    double every_s, size_t *bytes)
 {
     char name[64], *text = NULL;
     const json_t *s = campaign->status;

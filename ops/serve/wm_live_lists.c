@@ -254,31 +254,32 @@ void wm_live_inputs (FILE *out, const json_t *s)
 
 /* ---- latencies and faults -------------------------------------------------------------------- */
 
-static void put_below (FILE *out, const wm_past_latency_t *latency, double share)
+static void put_below (FILE *out, const wm_history_query_latency_t *latency, double share)
 {
     char text[48];
-    const double at_s = wm_past_quantile (latency, share);
-    put_number (out, "", isinf (at_s) ? 1e6 : at_s, wm_past_quantile_text (latency, share, text));
+    const double at_s = wm_history_query_quantile (latency, share);
+    put_number (out, "", isinf (at_s) ? 1e6 : at_s,
+                wm_history_query_quantile_text (latency, share, text));
 }
 
-void wm_live_latencies (FILE *out, const wm_past_t *past)
+void wm_live_latencies (FILE *out, const wm_history_query_t *past)
 {
     char n[32], mean[48];
-    wm_past_row_t sum;
-    wm_past_sum (past, (double) time (NULL) - HOUR_S, &sum);
-    const bool is_recent = sum.step[WM_PAST_COMPUTE].n > 0;
+    wm_history_query_row_t sum;
+    wm_history_query_sum (past, (double) time (NULL) - HOUR_S, &sum);
+    const bool is_recent = sum.step[WM_HISTORY_QUERY_COMPUTE].n > 0;
     if (!is_recent)
-        wm_past_sum (past, 0, &sum);
-    wm_live_begin (out, "latency", "Latency", sum.step[WM_PAST_COMPUTE].n > 0);
+        wm_history_query_sum (past, 0, &sum);
+    wm_live_begin (out, "latency", "Latency", sum.step[WM_HISTORY_QUERY_COMPUTE].n > 0);
     begin_table (out, "latency", "short", "Step of a batch|-#Batches|#Mean|#Half are|#95 % are",
                  is_recent ? "the last hour" : "all of the campaign; nothing in the last hour");
-    for (size_t i = 0; i < WM_PAST_STEPS; i++) {
-        const wm_past_latency_t *latency = &sum.step[i];
+    for (size_t i = 0; i < WM_HISTORY_QUERY_STEPS; i++) {
+        const wm_history_query_latency_t *latency = &sum.step[i];
         fprintf (out, "<tr><th scope=\"row\">%s<span class=\"more\">: %s</span></th>",
-                 wm_past_step[i].name, wm_past_step[i].what);
+                 wm_history_query_step[i].name, wm_history_query_step[i].what);
         put_number (out, " more", latency->n, wm_show_count ((int64_t) latency->n, n));
         put_number (out, "", latency->n > 0 ? latency->sum_s / latency->n : 0,
-                    wm_past_mean_text (latency, mean));
+                    wm_history_query_mean_text (latency, mean));
         put_below (out, latency, 0.5);
         put_below (out, latency, 0.95);
         fputs ("</tr>\n", out);
@@ -287,18 +288,18 @@ void wm_live_latencies (FILE *out, const wm_past_t *past)
     wm_live_end (out);
 }
 
-void wm_live_faults (FILE *out, const json_t *s, const wm_past_t *past)
+void wm_live_faults (FILE *out, const json_t *s, const wm_history_query_t *past)
 {
     char n[32];
-    wm_past_row_t sum;
-    wm_past_sum (past, (double) time (NULL) - HOUR_S, &sum);
+    wm_history_query_row_t sum;
+    wm_history_query_sum (past, (double) time (NULL) - HOUR_S, &sum);
     wm_live_begin (out, "faults", "Faults", true);
     begin_table (out, "faults", "short", "What|#Last hour|#In all",
                  "nothing is lost by these: what failed is scored again, or held");
-    for (size_t i = 0; i < WM_PAST_FAULTS; i++) {
-        const char *path = wm_past_fault[i].path;
-        const double recent = wm_past_fault_of (&sum, i);
-        fprintf (out, "<tr><th scope=\"row\">%s</th>", wm_past_fault[i].what);
+    for (size_t i = 0; i < WM_HISTORY_QUERY_FAULTS; i++) {
+        const char *path = wm_history_query_fault[i].path;
+        const double recent = wm_history_query_fault_of (&sum, i);
+        fprintf (out, "<tr><th scope=\"row\">%s</th>", wm_history_query_fault[i].what);
         put_number (out, "", recent, wm_show_count ((int64_t) recent, n));
         put_number (out, "", wm_ask_real (s, path), wm_show_count (wm_ask_int (s, path), n));
         fputs ("</tr>\n", out);

@@ -19,7 +19,7 @@ void wm_live_workers (FILE *out, const json_t *s);
 void wm_live_held (FILE *out, const json_t *s);
 void wm_live_said (FILE *out, const json_t *s);
 void wm_live_inputs (FILE *out, const json_t *s);
-void wm_live_latencies (FILE *out, const wm_past_t *past);
-void wm_live_faults (FILE *out, const json_t *s, const wm_past_t *past);
+void wm_live_latencies (FILE *out, const wm_history_query_t *past);
+void wm_live_faults (FILE *out, const json_t *s, const wm_history_query_t *past);
 
 #endif

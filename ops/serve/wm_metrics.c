@@ -145,17 +145,17 @@ static const wm_metrics_row_t duration_row =
 
 #define COUNT(a) (sizeof (a) / sizeof *(a))
 
-static void print_one (FILE *out, const wm_metrics_row_t *row, const wm_labels_t *labels,
+static void print_one (FILE *out, const wm_metrics_row_t *row, const wm_metric_labels_t *labels,
                        double value)
 {
     wm_metrics_head (out, row);
     wm_metrics_sample (out, row, "", labels, value);
 }
 
-static void print_info (FILE *out, const json_t *status, const wm_labels_t *campaign)
+static void print_info (FILE *out, const json_t *status, const wm_metric_labels_t *campaign)
 {
     static const char *const label[] = { "precision", "model", "serves" };
-    wm_labels_t labels = *campaign;
+    wm_metric_labels_t labels = *campaign;
     for (size_t i = 0; i < COUNT (label); i++) {
         char path[32];
         snprintf (path, sizeof path, "campaign.%s", label[i]);
@@ -168,31 +168,31 @@ static void print_info (FILE *out, const json_t *status, const wm_labels_t *camp
 /* One sample for each state there is, so that a rule sees the end of each.  */
 static void print_states (FILE *out, const wm_metrics_row_t *row, const char *name,
                           const char *const *states, const json_t *status,
-                          const wm_labels_t *campaign)
+                          const wm_metric_labels_t *campaign)
 {
     wm_metrics_head (out, row);
     for (; *states; states++) {
-        wm_labels_t labels = *campaign;
+        wm_metric_labels_t labels = *campaign;
         wm_labels_add (&labels, name, *states);
         wm_metrics_sample (out, row, "", &labels,
                            strcmp (wm_ask_text (status, row->path), *states) == 0);
     }
 }
 
-static void print_signatures (FILE *out, const json_t *status, const wm_labels_t *campaign)
+static void print_signatures (FILE *out, const json_t *status, const wm_metric_labels_t *campaign)
 {
     const char *signature;
     json_t *n;
     wm_metrics_head (out, &signature_row);
     json_object_foreach (json_object_get (status, "rows"), signature, n)
     {
-        wm_labels_t labels = *campaign;
+        wm_metric_labels_t labels = *campaign;
         wm_labels_add (&labels, "signature", signature);
         wm_metrics_sample (out, &signature_row, "", &labels, json_number_value (n));
     }
 }
 
-static void print_producers (FILE *out, const json_t *status, const wm_labels_t *campaign)
+static void print_producers (FILE *out, const json_t *status, const wm_metric_labels_t *campaign)
 {
     const json_t *producers = json_object_get (status, "producers");
     size_t n_late = 0;
@@ -207,14 +207,14 @@ static void print_producers (FILE *out, const json_t *status, const wm_labels_t 
 #define BUCKETS_MAX 40 /* the status has 16 */
 
 /* The status counts in each bucket what is in no bucket before it, Prometheus what is below.  */
-static void print_stage (FILE *out, const json_t *latency, const wm_labels_t *labels)
+static void print_stage (FILE *out, const json_t *latency, const wm_metric_labels_t *labels)
 {
     const json_t *buckets = json_object_get (latency, "buckets");
     const size_t n =
         json_array_size (buckets) < BUCKETS_MAX ? json_array_size (buckets) : BUCKETS_MAX;
     double below = 0;
     for (size_t i = 0; i < n; i++) {
-        wm_labels_t with = *labels;
+        wm_metric_labels_t with = *labels;
         char le[32] = "+Inf";
         if (i + 1 < n)
             snprintf (le, sizeof le, "%.3f", ldexp (1e-3, (int) i));
@@ -226,14 +226,14 @@ static void print_stage (FILE *out, const json_t *latency, const wm_labels_t *la
     wm_metrics_sample (out, &duration_row, "_count", labels, below);
 }
 
-static void print_durations (FILE *out, const json_t *status, const wm_labels_t *campaign)
+static void print_durations (FILE *out, const json_t *status, const wm_metric_labels_t *campaign)
 {
     static const char *const stage[] = { "stage", "queue", "compute", "commit" };
     const json_t *all = json_object_get (status, "latency");
     wm_metrics_head (out, &duration_row);
     for (size_t i = 0; i < COUNT (stage); i++) {
         const json_t *latency = json_object_get (all, stage[i]);
-        wm_labels_t labels = *campaign;
+        wm_metric_labels_t labels = *campaign;
         wm_labels_add (&labels, "stage", stage[i]);
         if (latency)
             print_stage (out, latency, &labels);
@@ -241,11 +241,11 @@ static void print_durations (FILE *out, const json_t *status, const wm_labels_t 
 }
 
 /* Of each wait there can be, so that an alert may ask for its absence.  */
-static void print_waits (FILE *out, const json_t *status, const wm_labels_t *campaign)
+static void print_waits (FILE *out, const json_t *status, const wm_metric_labels_t *campaign)
 {
     wm_metrics_head (out, &waiting_row);
     for (int i = 1; i < WM_WAIT_END; i++) {
-        wm_labels_t labels = *campaign;
+        wm_metric_labels_t labels = *campaign;
         wm_labels_add (&labels, "reason", wm_waits[i].name);
         wm_metrics_sample (out, &waiting_row, "", &labels, wm_waits_has (status, wm_waits[i].name));
     }
@@ -253,7 +253,8 @@ static void print_waits (FILE *out, const json_t *status, const wm_labels_t *cam
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
-static void print_all (FILE *out, const json_t *status, const wm_labels_t *labels, double age_s)
+static void print_all (FILE *out, const json_t *status, const wm_metric_labels_t *labels,
+                       double age_s)
 {
     static const char *const states[] = { "running", "waiting",  "idle", "finished",
                                           "paused",  "draining", NULL };
@@ -278,7 +279,7 @@ char *wm_metrics_text (const json_t *status, const char *campaign, double age_s)
     size_t bytes = 0;
     FILE *out = open_memstream (&text, &bytes);
     assert (out);
-    wm_labels_t labels = { "" };
+    wm_metric_labels_t labels = { "" };
     wm_labels_add (&labels, "campaign", campaign);
     print_one (out, &up_row, &labels, status ? 1 : 0);
     if (status)

@@ -27,16 +27,16 @@ typedef struct {
 /* Labels, printed: name="value",...; what does not fit is left out whole.  */
 typedef struct {
     char text[1024];
-} wm_labels_t;
+} wm_metric_labels_t;
 
 /* Appends a label; escapes what its value has.  */
-void wm_labels_add (wm_labels_t *self, const char *name, const char *value);
+void wm_labels_add (wm_metric_labels_t *self, const char *name, const char *value);
 
 void wm_metrics_head (FILE *out, const wm_metrics_row_t *row);
 
 /* Prints one sample of this row's metric. `suffix` is "" or the part of a histogram.  */
 void wm_metrics_sample (FILE *out, const wm_metrics_row_t *row, const char *suffix,
-                        const wm_labels_t *labels, double value);
+                        const wm_metric_labels_t *labels, double value);
 
 double wm_metrics_scaled (const wm_metrics_row_t *row, double value);
 
@@ -48,12 +48,12 @@ bool wm_metrics_find (const json_t *object, const char *path, double *value);
 
 /* Prints each row of a table (n of them) that is in the status, under `labels`.  */
 void wm_metrics_rows (FILE *out, const wm_metrics_row_t *rows, size_t n, const json_t *status,
-                      const wm_labels_t *labels);
+                      const wm_metric_labels_t *labels);
 
 /* Workers that the status lists, and their GPUs: the last also under Triton's names.  */
-void wm_metrics_workers (FILE *out, const json_t *status, const wm_labels_t *campaign);
+void wm_metrics_workers (FILE *out, const json_t *status, const wm_metric_labels_t *campaign);
 
 /* What Triton counts of a model, under its names.  */
-void wm_metrics_triton (FILE *out, const json_t *status, const wm_labels_t *campaign);
+void wm_metrics_triton (FILE *out, const json_t *status, const wm_metric_labels_t *campaign);
 
 #endif

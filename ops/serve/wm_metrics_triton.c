@@ -40,12 +40,12 @@ static const wm_metrics_row_t count_row =
      "Inferences: hits whose scores came.", NULL, NULL, "", 0};
 /* clang-format on */
 
-void wm_metrics_triton (FILE *out, const json_t *status, const wm_labels_t *campaign)
+void wm_metrics_triton (FILE *out, const json_t *status, const wm_metric_labels_t *campaign)
 {
     const char *signature;
     json_t *n, *all = json_object_get (status, "rows");
     double sum = 0;
-    wm_labels_t labels = *campaign;
+    wm_metric_labels_t labels = *campaign;
     wm_labels_add (&labels, "model", wm_ask_text (status, "campaign.model"));
     wm_metrics_rows (out, rows, COUNT (rows), status, &labels);
     json_object_foreach (all, signature, n) sum += json_number_value (n);

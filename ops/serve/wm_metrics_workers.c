@@ -77,7 +77,7 @@ enum { OF_WORKER, OF_GPU, OF_TRITON, KINDS };
 typedef struct {
     const json_t *worker;
     bool prints[KINDS];
-    wm_labels_t labels[KINDS];
+    wm_metric_labels_t labels[KINDS];
 } one_t;
 
 /* Whether an earlier worker has the same text there: two samples of one series are an error.  */
@@ -93,7 +93,7 @@ static bool is_again (const one_t *all, size_t i, const char *path)
 /* What the i-th worker tells: of itself, and of a GPU that no worker before it has. A GPU keeps its
    series when its worker is another process. One whose UUID is not known is the worker's own, and
    Triton has no name for it.  */
-static void label_one (one_t *all, size_t i, const wm_labels_t *campaign)
+static void label_one (one_t *all, size_t i, const wm_metric_labels_t *campaign)
 {
     one_t *one = &all[i];
     const char *label = wm_ask_text (one->worker, "label");
@@ -126,7 +126,7 @@ static void print_rows (FILE *out, const wm_metrics_row_t *rows, size_t n, const
         if (row->name)
             wm_metrics_head (out, metric = row);
         for (size_t i = 0; i < n_all; i++) {
-            wm_labels_t labels = all[i].labels[kind];
+            wm_metric_labels_t labels = all[i].labels[kind];
             double value;
             if (!all[i].prints[kind] || !wm_metrics_find (all[i].worker, row->path, &value))
                 continue;
@@ -148,7 +148,7 @@ static void print_texts (FILE *out, const wm_metrics_row_t *row, const one_t *al
                                *wm_ask_text (all[i].worker, row->path) != 0);
 }
 
-void wm_metrics_workers (FILE *out, const json_t *status, const wm_labels_t *campaign)
+void wm_metrics_workers (FILE *out, const json_t *status, const wm_metric_labels_t *campaign)
 {
     const json_t *workers = json_object_get (status, "workers");
     const size_t n = json_array_size (workers);

@@ -16,7 +16,7 @@ static struct {
 } shown[KEPT_MAX];
 static size_t n_shown;
 
-static double not_falling (const char *name, const wm_labels_t *labels, double value)
+static double not_falling (const char *name, const wm_metric_labels_t *labels, double value)
 {
     char key[sizeof *labels + 64];
     size_t i = 0;
@@ -36,7 +36,7 @@ static double not_falling (const char *name, const wm_labels_t *labels, double v
 
 /* ---- one metric ------------------------------------------------------------------------------ */
 
-void wm_labels_add (wm_labels_t *self, const char *name, const char *value)
+void wm_labels_add (wm_metric_labels_t *self, const char *name, const char *value)
 {
     const size_t begin = strlen (self->text), end = sizeof self->text - 3;
     size_t n = begin;
@@ -59,7 +59,7 @@ void wm_metrics_head (FILE *out, const wm_metrics_row_t *row)
 }
 
 void wm_metrics_sample (FILE *out, const wm_metrics_row_t *row, const char *suffix,
-                        const wm_labels_t *labels, double value)
+                        const wm_metric_labels_t *labels, double value)
 {
     if (strcmp (row->type, WM_METRICS_KEPT) == 0)
         value = not_falling (row->name, labels, value);
@@ -102,12 +102,12 @@ bool wm_metrics_find (const json_t *object, const char *path, double *value)
 }
 
 void wm_metrics_rows (FILE *out, const wm_metrics_row_t *rows, size_t n, const json_t *status,
-                      const wm_labels_t *labels)
+                      const wm_metric_labels_t *labels)
 {
     const wm_metrics_row_t *metric = rows;
     for (size_t i = 0; i < n; i++) {
         const wm_metrics_row_t *row = &rows[i];
-        wm_labels_t with = *labels;
+        wm_metric_labels_t with = *labels;
         double value;
         if (row->name)
             wm_metrics_head (out, metric = row);

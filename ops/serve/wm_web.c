@@ -47,7 +47,7 @@ typedef struct {
     wm_h1_t *h1;
 } place_t;
 
-struct wm_http_t {
+struct wm_webserver_t {
     int listener, wakeup;
     pthread_t thread;
     bool is_started;
@@ -116,7 +116,7 @@ static bool names_us (const char *host)
 
 /* Checks the password of a request for a page that is not open. Returns 0 where it is right, else
    the code to answer. One without a password is no guess.  */
-static unsigned check_password (wm_http_t *self, const place_t *place)
+static unsigned check_password (wm_webserver_t *self, const place_t *place)
 {
     const char *key = wm_h1_field (place->h1, "Authorization");
     const struct sockaddr *from = (const void *) &place->from;
@@ -130,7 +130,7 @@ static unsigned check_password (wm_http_t *self, const place_t *place)
     return 401;
 }
 
-static void give (wm_http_t *self, place_t *place, const wm_http_page_t *page)
+static void give (wm_webserver_t *self, place_t *place, const wm_http_page_t *page)
 {
     wm_http_answer_t what = { .code = 200 };
     if (self->is_here && !names_us (place->h1->host)) {
@@ -151,7 +151,7 @@ static void give (wm_http_t *self, place_t *place, const wm_http_page_t *page)
     answer (place, &what, page->type);
 }
 
-static void route (wm_http_t *self, place_t *place)
+static void route (wm_webserver_t *self, place_t *place)
 {
     for (const wm_http_page_t *page = self->pages; page->path; page++)
         if (strcmp (page->path, place->h1->path) == 0) {
@@ -163,7 +163,7 @@ static void route (wm_http_t *self, place_t *place)
 
 /* ---- connections ----------------------------------------------------------------------------- */
 
-static void look (wm_http_t *self, place_t *place)
+static void look (wm_webserver_t *self, place_t *place)
 {
     const wm_h1_t *h1 = place->h1;
     const bool is_read = h1->state == WM_H1_BODY || h1->state == WM_H1_END;
@@ -180,7 +180,7 @@ static void look (wm_http_t *self, place_t *place)
 }
 
 /* False: the connection has ended.  */
-static bool receive (wm_http_t *self, place_t *place)
+static bool receive (wm_webserver_t *self, place_t *place)
 {
     uint8_t data[IN_BYTES];
     const ssize_t n = recv (place->fd, data, sizeof data, MSG_DONTWAIT);
@@ -218,7 +218,7 @@ static void leave (place_t *self)
     *self = (place_t){ .fd = -1 };
 }
 
-static void enter (wm_http_t *self, place_t *place)
+static void enter (wm_webserver_t *self, place_t *place)
 {
     socklen_t size = sizeof place->from;
     place->fd = accept4 (self->listener, (struct sockaddr *) (void *) &place->from, &size,
@@ -235,7 +235,7 @@ static void enter (wm_http_t *self, place_t *place)
 }
 
 /* Ends connections that have used up their time. What a client has taken gives it more.  */
-static void sweep (wm_http_t *self, bool is_crowded)
+static void sweep (wm_webserver_t *self, bool is_crowded)
 {
     const int64_t now_ms = wm_now_ms (),
                   life_ms = is_crowded ? WM_HTTP_CROWDED_MS : WM_HTTP_LIFE_MS;
@@ -249,7 +249,7 @@ static void sweep (wm_http_t *self, bool is_crowded)
 
 static void *run (void *argument)
 {
-    wm_http_t *self = argument;
+    wm_webserver_t *self = argument;
     for (;;) {
         struct pollfd ready[WM_HTTP_CONNECTIONS_MAX + 2] = { { self->wakeup, POLLIN, 0 } };
         place_t *of[WM_HTTP_CONNECTIONS_MAX], *free_place = NULL;
@@ -289,7 +289,7 @@ static bool is_near (const char *address)
 }
 
 /* Starts the thread, which gets no signals. False: errno.  */
-static bool start (wm_http_t *self)
+static bool start (wm_webserver_t *self)
 {
     sigset_t all, before;
     sigfillset (&all);
@@ -300,8 +300,8 @@ static bool start (wm_http_t *self)
     return self->is_started;
 }
 
-wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, void *context,
-                        wm_error_t *error)
+wm_webserver_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, void *context,
+                             wm_error_t *error)
 {
     char address[WM_TCP_ADDRESS_BYTES];
     wm_error_t why;
@@ -320,7 +320,7 @@ wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, v
         close (listener);
         return NULL;
     }
-    wm_http_t *self = calloc (1, sizeof *self);
+    wm_webserver_t *self = calloc (1, sizeof *self);
     assert (self);
     self->pages = pages;
     self->password = how->password;
@@ -339,9 +339,9 @@ wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, v
     return NULL;
 }
 
-void wm_http_destroy (wm_http_t **self_p)
+void wm_http_destroy (wm_webserver_t **self_p)
 {
-    wm_http_t *self = *self_p;
+    wm_webserver_t *self = *self_p;
     const uint64_t one = 1;
     if (!self)
         return;
@@ -358,7 +358,7 @@ void wm_http_destroy (wm_http_t **self_p)
     *self_p = NULL;
 }
 
-const char *wm_http_address (const wm_http_t *self)
+const char *wm_http_address (const wm_webserver_t *self)
 {
     return self->address;
 }

@@ -26,7 +26,7 @@
 #define WM_HTTP_CROWDED_MS 1000 /* an answer takes milliseconds */
 #define WM_HTTP_CROWDED_BYTES_MS 64
 
-typedef struct wm_http_t wm_http_t;
+typedef struct wm_webserver_t wm_webserver_t;
 
 /* What a page answers.  */
 typedef struct {
@@ -51,11 +51,11 @@ typedef struct {
 
 /* Listens and serves from a thread of its own. The table is lent. NULL: *error; WM_EUSAGE: that is
    no address, or it needs a password.  */
-wm_http_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, void *context,
-                        wm_error_t *error);
-void wm_http_destroy (wm_http_t **self_p);
+wm_webserver_t *wm_http_new (const wm_http_how_t *how, const wm_http_page_t *pages, void *context,
+                             wm_error_t *error);
+void wm_http_destroy (wm_webserver_t **self_p);
 
 /* The address it listens at, "127.0.0.1:9555"; lent.  */
-const char *wm_http_address (const wm_http_t *self);
+const char *wm_http_address (const wm_webserver_t *self);
 
 #endif

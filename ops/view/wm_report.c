@@ -385,12 +385,12 @@ typedef struct {
     size_t n_unknown; /* workers whose CPU time is not known */
 } cost_t;
 
-static cost_t cost_of (const wm_past_t *h)
+static cost_t cost_of (const wm_history_query_t *h)
 {
     cost_t cost = { 0 };
     for (size_t i = 0; i < h->n_worker; i++) {
-        const wm_past_worker_t *w = &h->worker[i];
-        const bool is_gpu = wm_past_is_gpu (w);
+        const wm_history_query_worker_t *w = &h->worker[i];
+        const bool is_gpu = wm_history_query_is_gpu (w);
         cost.cpu_s += w->cpu_s > 0 ? w->cpu_s : 0;
         cost.n_unknown += w->cpu_s < 0;
         cost.gpu_s += is_gpu ? w->to_s - w->from_s : 0;
@@ -432,10 +432,10 @@ static void put_bytes (FILE *out, const char *what, double bytes, double hits)
 static void write_cost (const wm_report_t *self, FILE *out)
 {
     const json_t *s = self->status;
-    const wm_past_t *h = &self->history;
+    const wm_history_query_t *h = &self->history;
     const cost_t cost = cost_of (h);
-    wm_past_row_t sum;
-    wm_past_sum (h, 0, &sum);
+    wm_history_query_row_t sum;
+    wm_history_query_sum (h, 0, &sum);
     const bool is_known = h->n_row > 0;
     const double hits = is_known ? sum.hits : wm_ask_real (s, "hits.done");
     fputs ("<section><h2>Cost</h2>\n", out);

@@ -4,7 +4,7 @@
 #ifndef WM_REPORT_H
 #define WM_REPORT_H
 
-#include "ops/ask/wm_past.h"
+#include "ops/ask/wm_history_query.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 typedef struct {
     const json_t *status; /* "wiremill-status-1" with held_files (wm_account.h) */
-    wm_past_t history;
+    wm_history_query_t history;
     const char *folder;      /* the campaign's, or "" */
     const char *where;       /* what commands name it by: a folder, or --broker ENDPOINT */
     const char *note;        /* of who asked for the page; NULL: none */

@@ -38,12 +38,12 @@ void wm_report_count (FILE *out, double n)
 
 void wm_report_cover (const wm_report_t *self, bool has_rows, double *from_s, double *to_s)
 {
-    const wm_past_t *h = &self->history;
+    const wm_history_query_t *h = &self->history;
     const double now_s = (double) self->now_s;
     *from_s = HUGE_VAL;
     *to_s = 0;
     if (has_rows && h->n_row) {
-        const wm_past_row_t *last = &h->row[h->n_row - 1];
+        const wm_history_query_row_t *last = &h->row[h->n_row - 1];
         *from_s = h->row->begin_s;
         *to_s = last->begin_s + last->span_s;
     }
@@ -78,13 +78,13 @@ static void choose_bins (over_time_t *self, double from_s, double to_s)
     self->n = self->n ? self->n : 1;
 }
 
-static void fill_bins (over_time_t *self, const wm_past_t *history)
+static void fill_bins (over_time_t *self, const wm_history_query_t *history)
 {
-    wm_past_part_t part[BINS_MAX];
-    wm_past_spread (history, self->from_s, self->width_s, part, self->n);
+    wm_history_query_part_t part[BINS_MAX];
+    wm_history_query_spread (history, self->from_s, self->width_s, part, self->n);
     for (uint32_t b = 0; b < self->n; b++) {
         const double up_s = part[b].up_s > 0 ? part[b].up_s : self->width_s;
-        self->rate[b] = whole (fmax (0, wm_past_rate (&part[b])));
+        self->rate[b] = whole (fmax (0, wm_history_query_rate (&part[b])));
         self->busy[b] = whole (BUSY_PARTS * part[b].busy_s / up_s);
         self->workers[b] = (uint64_t) part[b].workers_max;
     }
@@ -162,11 +162,11 @@ static void draw_workers_over_time (const over_time_t *self, FILE *out)
 
 void wm_report_throughput (const wm_report_t *self, FILE *out)
 {
-    const wm_past_t *h = &self->history;
+    const wm_history_query_t *h = &self->history;
     const char *rows = wm_ask_rows (self->status);
     char hits[64], up[32], rate[32], from[32], per_s[32];
-    wm_past_row_t sum;
-    wm_past_sum (h, 0, &sum);
+    wm_history_query_row_t sum;
+    wm_history_query_sum (h, 0, &sum);
     fputs ("<section><h2>Throughput</h2>\n", out);
     if (!h->n_row)
         wm_page_put (out, "p", "%s", wm_report_no_history (self));
@@ -194,54 +194,56 @@ void wm_report_throughput (const wm_report_t *self, FILE *out)
 
 /* ---- latencies ------------------------------------------------------------------------------- */
 
-static const char *const step_colour[WM_PAST_STEPS] = { WM_REPORT_GREY, WM_REPORT_GOLD,
-                                                        WM_REPORT_BLUE, WM_REPORT_RED };
+static const char *const step_colour[WM_HISTORY_QUERY_STEPS] = { WM_REPORT_GREY, WM_REPORT_GOLD,
+                                                                 WM_REPORT_BLUE, WM_REPORT_RED };
 
-static void draw_latencies (const wm_past_row_t *sum, FILE *out)
+static void draw_latencies (const wm_history_query_row_t *sum, FILE *out)
 {
-    uint64_t count[WM_PAST_BINS], most = 0;
-    wm_svg_entry_t entry[WM_PAST_STEPS];
-    for (int s = 0; s < WM_PAST_STEPS; s++)
-        for (int b = 0; b < WM_PAST_BINS; b++)
+    uint64_t count[WM_HISTORY_QUERY_BINS], most = 0;
+    wm_svg_entry_t entry[WM_HISTORY_QUERY_STEPS];
+    for (int s = 0; s < WM_HISTORY_QUERY_STEPS; s++)
+        for (int b = 0; b < WM_HISTORY_QUERY_BINS; b++)
             most = sum->step[s].bin[b] > (double) most ? (uint64_t) sum->step[s].bin[b] : most;
     wm_svg_t plot = { .out = out,
                       .title = "Time of a batch for each step",
                       .about = "batches by seconds; bins of a factor of two",
                       .width = WM_REPORT_WIDTH,
                       .height = 230,
-                      .x = { 0.0005, 0.0005 * (1 << WM_PAST_BINS), true, "seconds" },
+                      .x = { 0.0005, 0.0005 * (1 << WM_HISTORY_QUERY_BINS), true, "seconds" },
                       .y.name = "batches" };
     wm_svg_fit (&plot.y, 0, fmax (4, (double) most)); /* whole numbers */
     fputs ("<figure class=\"wide\">", out);
     wm_svg_begin (&plot);
-    for (int s = 0; s < WM_PAST_STEPS; s++) {
-        for (int b = 0; b < WM_PAST_BINS; b++)
+    for (int s = 0; s < WM_HISTORY_QUERY_STEPS; s++) {
+        for (int b = 0; b < WM_HISTORY_QUERY_BINS; b++)
             count[b] = (uint64_t) sum->step[s].bin[b];
-        wm_svg_histogram (&plot, count, WM_PAST_BINS, step_colour[s], false);
-        entry[s] = (wm_svg_entry_t){ .text = wm_past_step[s].name, .colour = step_colour[s] };
+        wm_svg_histogram (&plot, count, WM_HISTORY_QUERY_BINS, step_colour[s], false);
+        entry[s] =
+            (wm_svg_entry_t){ .text = wm_history_query_step[s].name, .colour = step_colour[s] };
     }
-    wm_svg_legend (&plot, entry, WM_PAST_STEPS);
+    wm_svg_legend (&plot, entry, WM_HISTORY_QUERY_STEPS);
     wm_svg_end (&plot);
     wm_page_put (out, "figcaption", "%s: %s. The last bin has all above 16 s.", plot.title,
                  plot.about);
     fputs ("</figure>\n", out);
 }
 
-static void put_quantile (const wm_past_latency_t *latency, double share, FILE *out)
+static void put_quantile (const wm_history_query_latency_t *latency, double share, FILE *out)
 {
     char text[48];
-    wm_page_put (out, "td class=\"n\"", "%s", wm_past_quantile_text (latency, share, text));
+    wm_page_put (out, "td class=\"n\"", "%s",
+                 wm_history_query_quantile_text (latency, share, text));
 }
 
 void wm_report_latency (const wm_report_t *self, FILE *out)
 {
-    const wm_past_t *h = &self->history;
-    wm_past_row_t sum;
+    const wm_history_query_t *h = &self->history;
+    wm_history_query_row_t sum;
     double all_s = 0;
     char text[48];
-    wm_past_sum (h, 0, &sum);
+    wm_history_query_sum (h, 0, &sum);
     fputs ("<section><h2>Where a batch's time goes</h2>\n", out);
-    for (int s = 0; s < WM_PAST_STEPS; s++)
+    for (int s = 0; s < WM_HISTORY_QUERY_STEPS; s++)
         all_s += sum.step[s].n > 0 ? sum.step[s].sum_s / sum.step[s].n : 0;
     if (all_s <= 0) {
         wm_page_put (out, "p", "%s",
@@ -256,14 +258,14 @@ void wm_report_latency (const wm_report_t *self, FILE *out)
            "class=\"n\">Share</th><th scope=\"col\" class=\"n\">Median</th><th scope=\"col\" "
            "class=\"n\">90 %</th><th scope=\"col\" class=\"n\">99 %</th></tr>\n",
            out);
-    for (int s = 0; s < WM_PAST_STEPS; s++) {
-        const wm_past_latency_t *l = &sum.step[s];
+    for (int s = 0; s < WM_HISTORY_QUERY_STEPS; s++) {
+        const wm_history_query_latency_t *l = &sum.step[s];
         const double mean_s = l->n > 0 ? l->sum_s / l->n : 0;
         fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", wm_past_step[s].name);
-        wm_page_put (out, "td", "%s", wm_past_step[s].what);
+        wm_page_put (out, "th scope=\"row\"", "%s", wm_history_query_step[s].name);
+        wm_page_put (out, "td", "%s", wm_history_query_step[s].what);
         wm_report_count (out, l->n);
-        wm_page_put (out, "td class=\"n\"", "%s", wm_past_mean_text (l, text));
+        wm_page_put (out, "td class=\"n\"", "%s", wm_history_query_mean_text (l, text));
         wm_page_put (out, "td class=\"n\"", "%.0f %%", 100 * mean_s / all_s);
         put_quantile (l, 0.5, out);
         put_quantile (l, 0.9, out);
@@ -279,10 +281,10 @@ void wm_report_latency (const wm_report_t *self, FILE *out)
 
 void wm_report_faults (const wm_report_t *self, FILE *out)
 {
-    const wm_past_t *h = &self->history;
+    const wm_history_query_t *h = &self->history;
     char first[32], last[32];
-    wm_past_row_t sum;
-    wm_past_sum (h, 0, &sum);
+    wm_history_query_row_t sum;
+    wm_history_query_sum (h, 0, &sum);
     fputs ("<section><h2>Retries and faults</h2>\n", out);
     if (!h->n_row && !*wm_ask_text (self->status, "endpoint")) {
         wm_page_put (out, "p", "%s", wm_report_no_history (self));
@@ -293,19 +295,19 @@ void wm_report_faults (const wm_report_t *self, FILE *out)
     fputs ("<tr><th scope=\"col\">What</th><th scope=\"col\" class=\"n\">Count</th><th "
            "scope=\"col\">First</th><th scope=\"col\">Last</th></tr>\n",
            out);
-    for (size_t k = 0; k < WM_PAST_FAULTS; k++) {
-        const double n = h->n_row ? wm_past_fault_of (&sum, k)
-                                  : wm_ask_real (self->status, wm_past_fault[k].path);
+    for (size_t k = 0; k < WM_HISTORY_QUERY_FAULTS; k++) {
+        const double n = h->n_row ? wm_history_query_fault_of (&sum, k)
+                                  : wm_ask_real (self->status, wm_history_query_fault[k].path);
         snprintf (first, sizeof first, "-");
         snprintf (last, sizeof last, "-");
         for (size_t i = 0; i < h->n_row; i++)
-            if (wm_past_fault_of (&h->row[i], k) > 0) {
+            if (wm_history_query_fault_of (&h->row[i], k) > 0) {
                 wm_report_date (h->row[i].begin_s, last);
                 if (*first == '-')
                     memcpy (first, last, sizeof first);
             }
         fputs ("<tr>", out);
-        wm_page_put (out, "th scope=\"row\"", "%s", wm_past_fault[k].what);
+        wm_page_put (out, "th scope=\"row\"", "%s", wm_history_query_fault[k].what);
         wm_report_count (out, n);
         wm_page_put (out, "td class=\"w\"", "%s", first);
         wm_page_put (out, "td class=\"w\"", "%s", last);

@@ -17,8 +17,8 @@
 
 static int by_label (const void *a_v, const void *b_v)
 {
-    const wm_past_worker_t *a = *(const wm_past_worker_t *const *) a_v,
-                           *b = *(const wm_past_worker_t *const *) b_v;
+    const wm_history_query_worker_t *a = *(const wm_history_query_worker_t *const *) a_v,
+                                    *b = *(const wm_history_query_worker_t *const *) b_v;
     const int order = strverscmp (a->label, b->label);
     return order ? order : (a->from_s > b->from_s) - (a->from_s < b->from_s);
 }
@@ -26,15 +26,15 @@ static int by_label (const void *a_v, const void *b_v)
 /* Those that ended for a reason first, then those that scored most.  */
 static int by_interest (const void *a_v, const void *b_v)
 {
-    const wm_past_worker_t *a = *(const wm_past_worker_t *const *) a_v,
-                           *b = *(const wm_past_worker_t *const *) b_v;
+    const wm_history_query_worker_t *a = *(const wm_history_query_worker_t *const *) a_v,
+                                    *b = *(const wm_history_query_worker_t *const *) b_v;
     if (!*a->why != !*b->why)
         return *a->why ? -1 : 1;
     return a->hits < b->hits ? 1 : a->hits > b->hits ? -1 : by_label (a_v, b_v);
 }
 
 typedef struct {
-    const wm_past_worker_t **worker; /* (n) by label */
+    const wm_history_query_worker_t **worker; /* (n) by label */
     size_t n, n_label;
     size_t each; /* labels of a row */
     uint32_t n_row;
@@ -80,11 +80,12 @@ static void draw_bars (const gantt_t *self, const uint32_t *row_of, wm_svg_t *pl
 {
     const double mark_s = (plot->x.to - plot->x.from) / 350;
     for (size_t i = 0; i < self->n; i++) {
-        const wm_past_worker_t *w = self->worker[i];
+        const wm_history_query_worker_t *w = self->worker[i];
         const double top = self->n_row - row_of[i],
                      busy = w->to_s > w->from_s ? fmin (1, w->busy_s / (w->to_s - w->from_s)) : 1;
         wm_svg_bar (plot, w->from_s, w->to_s, top - 0.85, top - 0.15,
-                    wm_past_is_gpu (w) ? WM_REPORT_GOLD : WM_REPORT_BLUE, 0.25 + 0.75 * busy);
+                    wm_history_query_is_gpu (w) ? WM_REPORT_GOLD : WM_REPORT_BLUE,
+                    0.25 + 0.75 * busy);
         if (*w->why)
             wm_svg_bar (plot, w->to_s - mark_s, w->to_s + mark_s, top - 0.95, top - 0.05,
                         WM_REPORT_RED, 1);
@@ -103,7 +104,7 @@ static void draw_shades (const gantt_t *self, const uint32_t *row_of, wm_svg_t *
     uint64_t *count = calloc ((size_t) GANTT_CELLS * self->n_row, sizeof *count);
     const double cell_s = (plot->x.to - plot->x.from) / GANTT_CELLS;
     for (size_t i = 0; i < self->n && count; i++) {
-        const wm_past_worker_t *w = self->worker[i];
+        const wm_history_query_worker_t *w = self->worker[i];
         const uint32_t y = self->n_row - 1 - row_of[i];
         for (uint32_t x = (uint32_t) ((w->from_s - plot->x.from) / cell_s);
              x < GANTT_CELLS && plot->x.from + x * cell_s <= w->to_s; x++)
@@ -175,7 +176,7 @@ static void list_workers (const gantt_t *gantt, const json_t *status, FILE *out)
              "scope=\"col\">End</th></tr>\n",
              wm_report_rows (status, rows));
     for (size_t i = 0; i < n; i++) {
-        const wm_past_worker_t *w = gantt->worker[i];
+        const wm_history_query_worker_t *w = gantt->worker[i];
         const double for_s = w->to_s - w->from_s;
         fputs ("<tr>", out);
         wm_page_put (out, "th scope=\"row\"", "%.100s", w->label);
@@ -195,7 +196,7 @@ static void list_workers (const gantt_t *gantt, const json_t *status, FILE *out)
 
 void wm_report_workers (const wm_report_t *self, FILE *out)
 {
-    const wm_past_t *h = &self->history;
+    const wm_history_query_t *h = &self->history;
     static gantt_t gantt;
     char n[32];
     memset (&gantt, 0, sizeof gantt);

@@ -13,7 +13,7 @@
 static const char *const code[] = { "",         "\033[1m",    "\033[7m", "\033[32m",
                                     "\033[33m", "\033[1;31m", "\033[36m" };
 
-bool wm_canvas_reset (wm_canvas_t *self, int rows, int columns)
+bool wm_canvas_reset (wm_screen_t *self, int rows, int columns)
 {
     self->columns = columns < 1                       ? 1
                     : columns > WM_CANVAS_COLUMNS_MAX ? WM_CANVAS_COLUMNS_MAX
@@ -29,14 +29,14 @@ bool wm_canvas_reset (wm_canvas_t *self, int rows, int columns)
     return true;
 }
 
-void wm_canvas_free (wm_canvas_t *self)
+void wm_canvas_free (wm_screen_t *self)
 {
     free (self->line);
     self->line = NULL;
 }
 
 /* Adds a character or a code. A code takes no columns and may use the last bytes of the line.  */
-static void add (wm_canvas_t *self, const char *bytes, size_t size, int columns)
+static void add (wm_screen_t *self, const char *bytes, size_t size, int columns)
 {
     const size_t limit = WM_CANVAS_LINE_BYTES - (columns ? 32 : 1);
     if (self->n >= self->rows || self->bytes + size > limit)
@@ -48,7 +48,7 @@ static void add (wm_canvas_t *self, const char *bytes, size_t size, int columns)
 }
 
 /* The next character: its bytes, and in *columns its width; what cannot be shown is replaced.  */
-static size_t read_character (const wm_canvas_t *self, const char *text, char shown[8],
+static size_t read_character (const wm_screen_t *self, const char *text, char shown[8],
                               int *columns)
 {
     uint32_t point = 0;
@@ -62,20 +62,20 @@ static size_t read_character (const wm_canvas_t *self, const char *text, char sh
     return n ? n : 1;
 }
 
-static void begin (wm_canvas_t *self, wm_style_t style)
+static void begin (wm_screen_t *self, wm_style_t style)
 {
     if (self->has_styles && style && (self->has_colors || style <= WM_REVERSE))
         add (self, code[style], strlen (code[style]), 0);
 }
 
-static void end (wm_canvas_t *self, wm_style_t style)
+static void end (wm_screen_t *self, wm_style_t style)
 {
     if (self->has_styles && style && (self->has_colors || style <= WM_REVERSE))
         add (self, "\033[0m", 4, 0);
 }
 
 /* Adds as much of the text as fits into so many columns; returns the columns it takes.  */
-static int add_text (wm_canvas_t *self, const char *text, int columns)
+static int add_text (wm_screen_t *self, const char *text, int columns)
 {
     const int from = self->used;
     int width;
@@ -89,7 +89,7 @@ static int add_text (wm_canvas_t *self, const char *text, int columns)
     return self->used - from;
 }
 
-static int width_of (const wm_canvas_t *self, const char *text)
+static int width_of (const wm_screen_t *self, const char *text)
 {
     int all = 0, width;
     char shown[8];
@@ -100,7 +100,7 @@ static int width_of (const wm_canvas_t *self, const char *text)
     return all;
 }
 
-void wm_canvas_put (wm_canvas_t *self, wm_style_t style, const char *format, ...)
+void wm_canvas_put (wm_screen_t *self, wm_style_t style, const char *format, ...)
 {
     char text[1024];
     va_list list;
@@ -114,7 +114,7 @@ void wm_canvas_put (wm_canvas_t *self, wm_style_t style, const char *format, ...
     end (self, style);
 }
 
-void wm_canvas_cell (wm_canvas_t *self, wm_style_t style, int width, const char *text)
+void wm_canvas_cell (wm_screen_t *self, wm_style_t style, int width, const char *text)
 {
     const int columns = width < 0 ? -width : width, from = self->used;
     const int length = width_of (self, text);
@@ -126,7 +126,7 @@ void wm_canvas_cell (wm_canvas_t *self, wm_style_t style, int width, const char 
     wm_canvas_pad (self, WM_PLAIN, from + columns);
 }
 
-void wm_canvas_pad (wm_canvas_t *self, wm_style_t style, int column)
+void wm_canvas_pad (wm_screen_t *self, wm_style_t style, int column)
 {
     begin (self, style);
     while (self->n < self->rows && self->used < column && self->used < self->columns)
@@ -134,7 +134,7 @@ void wm_canvas_pad (wm_canvas_t *self, wm_style_t style, int column)
     end (self, style);
 }
 
-void wm_canvas_next (wm_canvas_t *self)
+void wm_canvas_next (wm_screen_t *self)
 {
     if (self->n >= self->rows)
         return;
@@ -148,7 +148,7 @@ void wm_canvas_next (wm_canvas_t *self)
         self->line[self->n][0] = 0;
 }
 
-void wm_canvas_wrap (wm_canvas_t *self, wm_style_t style, const char *head, const char *text,
+void wm_canvas_wrap (wm_screen_t *self, wm_style_t style, const char *head, const char *text,
                      int lines_max)
 {
     char part[1024];
@@ -172,7 +172,7 @@ void wm_canvas_wrap (wm_canvas_t *self, wm_style_t style, const char *head, cons
     }
 }
 
-void wm_canvas_graph (wm_canvas_t *self, wm_style_t style, const float *value, int n, int row,
+void wm_canvas_graph (wm_screen_t *self, wm_style_t style, const float *value, int n, int row,
                       int rows)
 {
     static const char *const blocks[] = { " ",

@@ -21,32 +21,32 @@ typedef struct {
     int used;     /* columns of the one that is not */
     size_t bytes; /* its bytes */
     char (*line)[WM_CANVAS_LINE_BYTES];
-} wm_canvas_t;
+} wm_screen_t;
 
 /* Keeps the settings, removes the text. false: no memory. Freed by wm_canvas_free.  */
-bool wm_canvas_reset (wm_canvas_t *self, int rows, int columns);
-void wm_canvas_free (wm_canvas_t *self);
+bool wm_canvas_reset (wm_screen_t *self, int rows, int columns);
+void wm_canvas_free (wm_screen_t *self);
 
 /* Adds text to the current line.  */
-void wm_canvas_put (wm_canvas_t *self, wm_style_t style, const char *format, ...)
+void wm_canvas_put (wm_screen_t *self, wm_style_t style, const char *format, ...)
     __attribute__ ((format (printf, 3, 4)));
 
 /* Adds text in exactly so many columns, on their left or (width below 0) on their right side.  */
-void wm_canvas_cell (wm_canvas_t *self, wm_style_t style, int width, const char *text);
+void wm_canvas_cell (wm_screen_t *self, wm_style_t style, int width, const char *text);
 
 /* Fills the line with spaces up to this column.  */
-void wm_canvas_pad (wm_canvas_t *self, wm_style_t style, int column);
+void wm_canvas_pad (wm_screen_t *self, wm_style_t style, int column);
 
 /* Ends the line.  */
-void wm_canvas_next (wm_canvas_t *self);
+void wm_canvas_next (wm_screen_t *self);
 
 /* Adds a text that may take up to lines_max lines, each after `head` or as much space.  */
-void wm_canvas_wrap (wm_canvas_t *self, wm_style_t style, const char *head, const char *text,
+void wm_canvas_wrap (wm_screen_t *self, wm_style_t style, const char *head, const char *text,
                      int lines_max);
 
 /* Adds the row `row` (0: the lowest) of a graph of `rows` rows: a column for each value, 0 to 1;
    below 0: none.  */
-void wm_canvas_graph (wm_canvas_t *self, wm_style_t style, const float *value, int n, int row,
+void wm_canvas_graph (wm_screen_t *self, wm_style_t style, const float *value, int n, int row,
                       int rows);
 
 #endif

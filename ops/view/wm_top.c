@@ -75,13 +75,13 @@ static void name_of (const wm_top_campaign_t *campaign, char name[64])
                                                      : given);
 }
 
-static int name_columns (const wm_canvas_t *canvas)
+static int name_columns (const wm_screen_t *canvas)
 {
     return canvas->columns >= 110 ? 32 : 16;
 }
 
 /* Of a name that is too long its end: there are the number of a run and the port of an address.  */
-static void put_name (wm_canvas_t *canvas, wm_style_t style, int width, const char *name)
+static void put_name (wm_screen_t *canvas, wm_style_t style, int width, const char *name)
 {
     char text[80];
     const int n = (int) strlen (name);
@@ -112,7 +112,7 @@ static const char *short_of (const json_t *s, const char *path, char text[32])
 
 /* ---- several campaigns ----------------------------------------------------------------------- */
 
-static void put_title (wm_canvas_t *canvas, const char *text)
+static void put_title (wm_screen_t *canvas, const char *text)
 {
     char now[32] = "";
     struct tm local;
@@ -126,7 +126,7 @@ static void put_title (wm_canvas_t *canvas, const char *text)
     wm_canvas_next (canvas);
 }
 
-static void put_campaign_row (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, bool chosen)
+static void put_campaign_row (wm_screen_t *canvas, const wm_top_campaign_t *campaign, bool chosen)
 {
     char name[64], text[32];
     float share[WM_TOP_BUCKETS];
@@ -162,7 +162,7 @@ static void put_campaign_row (wm_canvas_t *canvas, const wm_top_campaign_t *camp
     wm_canvas_next (canvas);
 }
 
-static void fill (wm_canvas_t *canvas, const wm_top_view_t *view, int rows)
+static void fill (wm_screen_t *canvas, const wm_top_view_t *view, int rows)
 {
     while (view->has_keys && canvas->n < rows)
         wm_canvas_next (canvas);
@@ -182,7 +182,7 @@ static void scroll (wm_top_view_t *view, int chosen, int n, int page)
         view->first = chosen - page + 1;
 }
 
-static void draw_list (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+static void draw_list (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
                        int n)
 {
     char title[64], per_s[32], other[32];
@@ -286,7 +286,7 @@ static widths_t widths_of (int columns)
     return w;
 }
 
-static void put_worker_heading (wm_canvas_t *canvas, const wm_top_view_t *view, const json_t *s)
+static void put_worker_heading (wm_screen_t *canvas, const wm_top_view_t *view, const json_t *s)
 {
     char per_s[32];
     const widths_t w = widths_of (canvas->columns);
@@ -300,7 +300,7 @@ static void put_worker_heading (wm_canvas_t *canvas, const wm_top_view_t *view, 
     wm_canvas_next (canvas);
 }
 
-static void put_worker (wm_canvas_t *canvas, const wm_top_view_t *view, const json_t *worker,
+static void put_worker (wm_screen_t *canvas, const wm_top_view_t *view, const json_t *worker,
                         bool chosen)
 {
     char device[160], text[32];
@@ -332,7 +332,7 @@ static void put_worker (wm_canvas_t *canvas, const wm_top_view_t *view, const js
 }
 
 /* Draws at most `room` lines: the heading, workers, and how many are not on the screen.  */
-static void put_workers (wm_canvas_t *canvas, wm_top_view_t *view, const json_t *s, int room)
+static void put_workers (wm_screen_t *canvas, wm_top_view_t *view, const json_t *s, int room)
 {
     int n, chosen;
     const int64_t total = wm_ask_int (s, "workers_total");
@@ -359,7 +359,7 @@ static void put_workers (wm_canvas_t *canvas, wm_top_view_t *view, const json_t 
 
 /* ---- one campaign's screen ------------------------------------------------------------------- */
 
-static void put_counts (wm_canvas_t *canvas, const json_t *s)
+static void put_counts (wm_screen_t *canvas, const json_t *s)
 {
     char a[32], b[32], bar[64];
     const double share = wm_account_share (s);
@@ -411,7 +411,7 @@ static const char *clock_of (int64_t time_s, bool with_day, char text[32])
 }
 
 /* What a campaign did that no broker serves.  */
-static void put_did (wm_canvas_t *canvas, const json_t *s, const wm_top_did_t *did)
+static void put_did (wm_screen_t *canvas, const json_t *s, const wm_top_did_t *did)
 {
     char from[32], to[32], rate[32], up[32], per_s[32], text[256];
     if (!did->from_s)
@@ -425,7 +425,7 @@ static void put_did (wm_canvas_t *canvas, const json_t *s, const wm_top_did_t *d
     wm_canvas_wrap (canvas, WM_PLAIN, "worked   ", text, 2);
 }
 
-static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, int rows)
+static void put_rate (wm_screen_t *canvas, const wm_top_campaign_t *campaign, int rows)
 {
     float share[WM_TOP_BUCKETS];
     char now[32], most_text[32], per_s[32], head[64] = "";
@@ -452,7 +452,7 @@ static void put_rate (wm_canvas_t *canvas, const wm_top_campaign_t *campaign, in
 }
 
 /* For scripts: the graph as means of minutes, the latest last; "-" is not known.  */
-static void put_minutes (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
+static void put_minutes (wm_screen_t *canvas, const wm_top_campaign_t *campaign)
 {
     enum { OF_MINUTE = 60 / WM_TOP_BUCKET_S };
     char text[32], per_s[32], all[32 * (WM_TOP_BUCKETS / OF_MINUTE + 2)];
@@ -477,7 +477,7 @@ static void put_minutes (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
 
 /* What is held and what the broker logged last; `rows` texts at most, each in at most `lines`
    lines; 0: draws nothing. Returns how many texts.  */
-static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, int lines)
+static int put_events (wm_screen_t *canvas, const json_t *s, int rows, int lines)
 {
     char ago[32], head[48], *text = NULL;
     size_t i, size;
@@ -512,7 +512,7 @@ static int put_events (wm_canvas_t *canvas, const json_t *s, int rows, int lines
 
 #define WAITS_MAX 3 /* of them on a screen with keys; `wiremill why` prints all */
 
-static void put_waits (wm_canvas_t *canvas, const wm_top_view_t *view, const json_t *s)
+static void put_waits (wm_screen_t *canvas, const wm_top_view_t *view, const json_t *s)
 {
     char text[WM_WAITS_TEXT_BYTES], head[64];
     json_t *list = wm_waits_of (s);
@@ -531,7 +531,7 @@ static void put_waits (wm_canvas_t *canvas, const wm_top_view_t *view, const jso
     json_decref (list);
 }
 
-static void put_note (wm_canvas_t *canvas, const wm_top_view_t *view,
+static void put_note (wm_screen_t *canvas, const wm_top_view_t *view,
                       const wm_top_campaign_t *campaign)
 {
     char age[32];
@@ -558,7 +558,7 @@ static void put_note (wm_canvas_t *canvas, const wm_top_view_t *view,
 }
 
 /* On a narrow screen the end of the address: there are a broker's port and a campaign's name.  */
-static void put_campaign_title (wm_canvas_t *canvas, const wm_top_campaign_t *campaign)
+static void put_campaign_title (wm_screen_t *canvas, const wm_top_campaign_t *campaign)
 {
     char title[512], name[64], up[32], head[128], tail[64];
     const json_t *s = campaign->status;
@@ -577,7 +577,7 @@ static void put_campaign_title (wm_canvas_t *canvas, const wm_top_campaign_t *ca
     put_title (canvas, title);
 }
 
-static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
+static void draw_campaign (wm_screen_t *canvas, wm_top_view_t *view,
                            const wm_top_campaign_t *campaign)
 {
     const json_t *s = campaign->status;
@@ -614,14 +614,14 @@ static void draw_campaign (wm_canvas_t *canvas, wm_top_view_t *view,
 
 /* ---- one worker, help ------------------------------------------------------------------------ */
 
-static void put_value (wm_canvas_t *canvas, const char *name, const char *text)
+static void put_value (wm_screen_t *canvas, const char *name, const char *text)
 {
     char head[32];
     snprintf (head, sizeof head, "  %-18.18s ", name);
     wm_canvas_wrap (canvas, WM_PLAIN, head, text, 4);
 }
 
-static void draw_worker (wm_canvas_t *canvas, wm_top_view_t *view,
+static void draw_worker (wm_screen_t *canvas, wm_top_view_t *view,
                          const wm_top_campaign_t *campaign)
 {
     int n, chosen;
@@ -662,7 +662,7 @@ static void draw_worker (wm_canvas_t *canvas, wm_top_view_t *view,
     fill (canvas, view, canvas->rows - 2);
 }
 
-static void draw_help (wm_canvas_t *canvas, wm_top_view_t *view)
+static void draw_help (wm_screen_t *canvas, wm_top_view_t *view)
 {
     static const char *const lines[] = {
         "up down j k      choose a campaign or a worker; Page Up, Page Down, Home, End",
@@ -713,7 +713,7 @@ static const char *keys_of (const wm_top_view_t *view, int n_campaign, int colum
     return (int) strlen (text[0]) > columns && view->screen != WM_TOP_HELP ? text[1] : text[0];
 }
 
-void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+void wm_top_draw (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
                   int n_campaign)
 {
     const wm_top_campaign_t *chosen = &campaign[view->chosen];

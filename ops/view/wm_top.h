@@ -5,7 +5,7 @@
 #ifndef WM_TOP_H
 #define WM_TOP_H
 
-#include "ops/ask/wm_past.h"
+#include "ops/ask/wm_history_query.h"
 #include "ops/view/wm_screen.h"
 #include "schema/base/wm_fault.h"
 
@@ -48,7 +48,7 @@ typedef struct {
     bool is_question;
 } wm_top_view_t;
 
-void wm_top_draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+void wm_top_draw (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
                   int n_campaign);
 
 /* Moves the choice by so many rows.  */
@@ -69,6 +69,6 @@ void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, in
 
 /* Puts rates of the history where the graph has none. It ends at now_s (Unix time); 0: no broker
    serves the campaign, so that it ends with the last minute that had hits, and `did` is set.  */
-void wm_top_history (wm_top_campaign_t *campaign, const wm_past_t *past, double now_s);
+void wm_top_history (wm_top_campaign_t *campaign, const wm_history_query_t *past, double now_s);
 
 #endif

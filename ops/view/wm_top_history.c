@@ -22,12 +22,12 @@ void wm_top_rate (wm_top_campaign_t *campaign, double hits_s, int64_t now_ms, in
         campaign->rate[WM_TOP_BUCKETS - 1] = (float) hits_s;
 }
 
-void wm_top_history (wm_top_campaign_t *campaign, const wm_past_t *past, double now_s)
+void wm_top_history (wm_top_campaign_t *campaign, const wm_history_query_t *past, double now_s)
 {
-    wm_past_part_t part[WM_TOP_BUCKETS];
+    wm_history_query_part_t part[WM_TOP_BUCKETS];
     wm_top_did_t did = { 0 };
     for (size_t i = 0; i < past->n_row; i++) {
-        const wm_past_row_t *row = &past->row[i];
+        const wm_history_query_row_t *row = &past->row[i];
         if (row->hits <= 0 || row->begin_s > 1e11)
             continue;
         did.from_s = did.from_s ? did.from_s : (int64_t) row->begin_s;
@@ -38,9 +38,9 @@ void wm_top_history (wm_top_campaign_t *campaign, const wm_past_t *past, double 
     }
     const double end_s = now_s > 0 ? now_s : (double) did.to_s;
     campaign->did = now_s > 0 ? (wm_top_did_t){ 0 } : did;
-    wm_past_spread (past, end_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S, WM_TOP_BUCKET_S, part,
-                    WM_TOP_BUCKETS);
+    wm_history_query_spread (past, end_s - WM_TOP_BUCKETS * WM_TOP_BUCKET_S, WM_TOP_BUCKET_S, part,
+                             WM_TOP_BUCKETS);
     for (int i = 0; i < WM_TOP_BUCKETS; i++)
         if (campaign->rate[i] < 0)
-            campaign->rate[i] = (float) wm_past_rate (&part[i]);
+            campaign->rate[i] = (float) wm_history_query_rate (&part[i]);
 }

@@ -38,7 +38,7 @@ struct wm_top_poll_t {
     /* under the mutex */
     pthread_mutex_t mutex;
     wm_top_campaign_t known;
-    wm_past_t past; /* only the thread writes it */
+    wm_history_query_t past; /* only the thread writes it */
     int64_t answered_ms, bucket;
     char order[16], text[200], answer[512];
     bool has_order, has_answer;
@@ -81,7 +81,7 @@ static bool is_over (const wm_top_poll_t *self)
 static void take_past (wm_top_poll_t *self, const json_t *page, double from_s, double now_s)
 {
     pthread_mutex_lock (&self->mutex);
-    wm_past_take (&self->past, page, from_s);
+    wm_history_query_take (&self->past, page, from_s);
     wm_top_history (&self->known, &self->past, now_s);
     pthread_mutex_unlock (&self->mutex);
     ring (self->notify);
@@ -90,7 +90,7 @@ static void take_past (wm_top_poll_t *self, const json_t *page, double from_s, d
 static void forget_past (wm_top_poll_t *self)
 {
     pthread_mutex_lock (&self->mutex);
-    wm_past_clear (&self->past);
+    wm_history_query_clear (&self->past);
     pthread_mutex_unlock (&self->mutex);
 }
 
@@ -108,7 +108,8 @@ static void ask_past (wm_top_poll_t *self)
         forget_past (self);
         self->past_all_ms = now_ms;
     }
-    double from_s = fmax (wm_past_next (&self->past), self->past_s > 0 ? now_s - self->past_s : 0);
+    double from_s =
+        fmax (wm_history_query_next (&self->past), self->past_s > 0 ? now_s - self->past_s : 0);
     self->past_ms = now_ms;
     for (bool goes_on = true; goes_on;) {
         json_t *page = wm_ask_history_page (self->client, false, (uint64_t) from_s, &error);
@@ -311,7 +312,7 @@ void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign)
     pthread_mutex_unlock (&self->mutex);
 }
 
-const wm_past_t *wm_top_poll_lend (wm_top_poll_t *self)
+const wm_history_query_t *wm_top_poll_lend (wm_top_poll_t *self)
 {
     pthread_mutex_lock (&self->mutex);
     return &self->past;
@@ -363,7 +364,7 @@ bool wm_top_poll_destroy (wm_top_poll_t **self_p)
     pthread_join (self->thread, NULL);
     pthread_mutex_destroy (&self->mutex);
     json_decref (self->known.status);
-    wm_past_clear (&self->past);
+    wm_history_query_clear (&self->past);
     close (self->wake);
     free (self);
     *self_p = NULL;

@@ -8,7 +8,7 @@
 #ifndef WM_TOP_POLL_H
 #define WM_TOP_POLL_H
 
-#include "ops/ask/wm_past.h"
+#include "ops/ask/wm_history_query.h"
 #include "ops/view/wm_top.h"
 #include "schema/base/wm_fault.h"
 
@@ -24,7 +24,7 @@ wm_top_poll_t *wm_top_poll_new (const char *verb, const char *given, const char 
 void wm_top_poll_copy (wm_top_poll_t *self, wm_top_campaign_t *campaign);
 
 /* Lends the history; the thread learns nothing new until it is taken back.  */
-const wm_past_t *wm_top_poll_lend (wm_top_poll_t *self);
+const wm_history_query_t *wm_top_poll_lend (wm_top_poll_t *self);
 void wm_top_poll_take_back (wm_top_poll_t *self);
 
 /* Has an order sent, as wm_ask_order does; false: one is still under way.  */

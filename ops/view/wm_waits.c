@@ -165,7 +165,7 @@ const char *wm_waits_short (const json_t *status)
                                                               : waiting;
 }
 
-void wm_waits_tell (const json_t *status, uint64_t *told, void (*before) (void))
+void wm_waits_print_changes (const json_t *status, uint64_t *told, void (*before) (void))
 {
     char text[WM_WAITS_TEXT_BYTES];
     json_t *list = wm_waits_of (status);

@@ -46,7 +46,7 @@ void wm_waits_print (FILE *out, const json_t *status);
 
 /* Prints a line of `wiremill run` on stderr for each wait that has lasted 5 s and passes only if a
    person looks at it: one for each reason, of which *told has the bits. Calls `before` first.  */
-void wm_waits_tell (const json_t *status, uint64_t *told, void (*before) (void));
+void wm_waits_print_changes (const json_t *status, uint64_t *told, void (*before) (void));
 
 /* What the campaign waits for, in a few words for a narrow place: the text of the worst wait, else
    the name of the campaign's; lent by `status`, "" where nothing waits.  */

@@ -61,7 +61,7 @@ static char *public_name (const char *name)
 {
     char *copy = strdup (name);
     if (copy)
-        wm_url_tame (copy);
+        wm_url_redact (copy);
     return copy;
 }
 
@@ -74,7 +74,7 @@ static bool begins (const char *name, const char *part)
 }
 
 /* A last line without an end.  */
-static wm_fault_t mend (wm_processed_list_t *self, char *text, const wm_feed_t *feed,
+static wm_fault_t mend (wm_processed_list_t *self, char *text, const wm_file_source_t *feed,
                         wm_error_t *error)
 {
     char *last = strrchr (text, '\n');
@@ -90,8 +90,8 @@ static wm_fault_t mend (wm_processed_list_t *self, char *text, const wm_feed_t *
     return ftruncate (self->fd, last - text) ? failed (self, error) : WM_OK;
 }
 
-static wm_fault_t list_open (wm_processed_list_t *self, const char *path, const wm_feed_t *feed,
-                             wm_error_t *error)
+static wm_fault_t list_open (wm_processed_list_t *self, const char *path,
+                             const wm_file_source_t *feed, wm_error_t *error)
 {
     struct stat st;
     self->fd = -1;
@@ -121,8 +121,8 @@ static wm_fault_t list_open (wm_processed_list_t *self, const char *path, const 
     return fault;
 }
 
-wm_fault_t wm_processed_open (wm_processed_t *self, const wm_args_t *args, const wm_feed_t *feed,
-                              wm_error_t *error)
+wm_fault_t wm_processed_open (wm_processed_t *self, const wm_args_t *args,
+                              const wm_file_source_t *feed, wm_error_t *error)
 {
     self->dids.fd = -1;
     const wm_fault_t fault =
@@ -147,7 +147,8 @@ static wm_fault_t add_line (wm_processed_list_t *self, const char *name, wm_erro
     return fault;
 }
 
-wm_fault_t wm_processed_add (wm_processed_t *self, const wm_feed_file_t *file, wm_error_t *error)
+wm_fault_t wm_processed_add (wm_processed_t *self, const wm_file_source_file_t *file,
+                             wm_error_t *error)
 {
     WM_FAILPOINT ("processed-add");
     wm_fault_t fault = add_line (&self->pfns, file->pfn, error);

@@ -6,7 +6,7 @@
 #ifndef WM_PROCESSED_H
 #define WM_PROCESSED_H
 
-#include "ops/campaign/wm_feed.h"
+#include "ops/campaign/wm_file_source.h"
 
 typedef struct {
     char path[PATH_MAX];
@@ -20,10 +20,11 @@ typedef struct {
 
 /* Opens the lists of --processed-pfns and --processed-dids. A last line without an end that begins
    a name of `feed` is what a kill left of it, and is removed.  */
-wm_fault_t wm_processed_open (wm_processed_t *self, const wm_args_t *args, const wm_feed_t *feed,
-                              wm_error_t *error);
+wm_fault_t wm_processed_open (wm_processed_t *self, const wm_args_t *args,
+                              const wm_file_source_t *feed, wm_error_t *error);
 
 /* Adds a file to the lists, where it is not there yet. WM_EAGAIN: the disk is full.  */
-wm_fault_t wm_processed_add (wm_processed_t *self, const wm_feed_file_t *file, wm_error_t *error);
+wm_fault_t wm_processed_add (wm_processed_t *self, const wm_file_source_file_t *file,
+                             wm_error_t *error);
 
 #endif

@@ -87,7 +87,7 @@ static wm_fault_t start (wm_sidecar_queue_t *self, wm_error_t *error)
                      strerror (saved));
 }
 
-size_t wm_sidecar_queue_tend (wm_sidecar_queue_t *self,
+size_t wm_sidecar_queue_step (wm_sidecar_queue_t *self,
                               void (*done) (void *argument, const wm_sidecar_item_t *item,
                                             const wm_error_t *error),
                               void *argument)

@@ -39,7 +39,7 @@ void wm_sidecar_queue_add (wm_sidecar_queue_t *self, uint32_t input, const char 
 
 /* Calls `done` for each sidecar that is written since the last call, or could not be (fault is not
    WM_OK), and starts a process for those that were added. Returns how many are not done yet.  */
-size_t wm_sidecar_queue_tend (wm_sidecar_queue_t *self,
+size_t wm_sidecar_queue_step (wm_sidecar_queue_t *self,
                               void (*done) (void *argument, const wm_sidecar_item_t *item,
                                             const wm_error_t *error),
                               void *argument);

@@ -37,13 +37,13 @@ wm_fault_t wm_workflow_open (wm_workflow_t *self, const wm_args_t *args, const c
     const char *more = wm_args_text (args, "sidecar-metadata");
     self->args = args;
     self->verb = verb;
-    self->code = WM_CREW_WORKING;
+    self->code = WM_PROCESSES_WORKING;
     self->processed.pfns.fd = self->processed.dids.fd = -1;
-    wm_fault_t fault = wm_feed_open (&self->feed, args, verb, campaign, error);
+    wm_fault_t fault = wm_file_source_open (&self->feed, args, verb, campaign, error);
     if (!fault && self->feed.command)
-        fault = wm_feed_list (&self->feed, 0, self->feed.n_file, inputs, error);
+        fault = wm_file_source_list (&self->feed, 0, self->feed.n_file, inputs, error);
     else if (!fault && *inputs->path)
-        fault = wm_feed_take (&self->feed, inputs, error);
+        fault = wm_file_source_take (&self->feed, inputs, error);
     if (!fault)
         fault = wm_processed_open (&self->processed, args, &self->feed, error);
     if (!fault && more)
@@ -55,20 +55,20 @@ static void complain (wm_workflow_t *self, const wm_error_t *error)
 {
     if (self->crew->before_message)
         self->crew->before_message ();
-    if (self->code == WM_CREW_WORKING)
+    if (self->code == WM_PROCESSES_WORKING)
         self->code = wm_complain (self->verb, error);
 }
 
 /* An input is done, its sidecar, too.  */
-static void settle (wm_workflow_t *self, uint32_t input, wm_feed_is_t is)
+static void settle (wm_workflow_t *self, uint32_t input, wm_file_source_is_t is)
 {
     wm_error_t error;
     wm_fault_t fault = WM_OK;
     uint32_t i = input;
     do { /* it, and its other names */
-        wm_feed_file_t *file = &self->feed.file[i];
-        wm_feed_mark (&self->feed, file, is);
-        if (is == WM_FEED_WRITTEN && !fault)
+        wm_file_source_file_t *file = &self->feed.file[i];
+        wm_file_source_mark (&self->feed, file, is);
+        if (is == WM_FILE_SOURCE_WRITTEN && !fault)
             fault = wm_processed_add (&self->processed, file, &error);
         i = file->next_same;
     } while (i);
@@ -92,14 +92,15 @@ static void sidecar_done (void *argument, const wm_sidecar_item_t *item, const w
     if (error->fault && !is_gone (item))
         complain (argument, error);
     else if (!item->folder)
-        settle (argument, item->input, WM_FEED_WRITTEN);
+        settle (argument, item->input, WM_FILE_SOURCE_WRITTEN);
 }
 
 /* What became of an input of the crew. Outputs on a server have their sidecars by then.  */
-static void told (void *argument, uint32_t input, wm_feed_is_t is, const char *output)
+static void told (void *argument, uint32_t input, wm_file_source_is_t is, const char *output)
 {
     wm_workflow_t *self = argument;
-    if (is == WM_FEED_WRITTEN && wm_args_given (self->args, "sidecars") && !self->crew->store)
+    if (is == WM_FILE_SOURCE_WRITTEN && wm_args_given (self->args, "sidecars") &&
+        !self->crew->store)
         wm_sidecar_queue_add (&self->sidecars, input, NULL, output, self->feed.file[input].did);
     else
         settle (self, input, is);
@@ -112,7 +113,7 @@ static void placed (void *argument, uint32_t input, const char *folder, const ch
     wm_sidecar_queue_add (&self->sidecars, input, folder, output, self->feed.file[input].did);
 }
 
-void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
+void wm_workflow_join (wm_workflow_t *self, wm_processes_t *crew)
 {
     if (!self->feed.command && !self->feed.n_file)
         return;
@@ -128,25 +129,25 @@ void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew)
     crew->more = !self->feed.has_ended;
 }
 
-int wm_workflow_tend (wm_workflow_t *self)
+int wm_workflow_step (wm_workflow_t *self)
 {
     wm_inputs_t inputs;
     wm_error_t error;
     if (self->crew)
-        wm_sidecar_queue_tend (&self->sidecars, sidecar_done, self);
-    if (!self->crew || self->code != WM_CREW_WORKING)
+        wm_sidecar_queue_step (&self->sidecars, sidecar_done, self);
+    if (!self->crew || self->code != WM_PROCESSES_WORKING)
         return self->code;
     const long ahead = wm_args_number (self->args, "files-ahead");
     const bool by_number = wm_args_given (self->args, "files-ahead");
-    const bool wanted =
-        wm_crew_has_room (self->crew, !by_number) &&
-        (!by_number || wm_feed_count (&self->feed, WM_FEED_WAITS) <= (uint32_t) ahead);
-    if (wm_feed_tend (&self->feed, wanted)) {
+    const bool wanted = wm_processes_has_room (self->crew, !by_number) &&
+                        (!by_number || wm_file_source_count (&self->feed, WM_FILE_SOURCE_WAITS) <=
+                                           (uint32_t) ahead);
+    if (wm_file_source_step (&self->feed, wanted)) {
         const uint32_t last = self->feed.n_file - 1;
-        if (wm_feed_list (&self->feed, last, 1, &inputs, &error))
+        if (wm_file_source_list (&self->feed, last, 1, &inputs, &error))
             self->code = wm_complain (self->verb, &error);
         else
-            self->code = wm_crew_add (self->crew, &inputs, last);
+            self->code = wm_processes_add (self->crew, &inputs, last);
     }
     self->crew->more = !self->feed.has_ended || self->feed.pid;
     return self->code;
@@ -155,12 +156,12 @@ int wm_workflow_tend (wm_workflow_t *self)
 /* A producer that cannot go on tells nothing of its inputs: nobody has tried those.  */
 static int code_of_rest (const wm_workflow_t *self, int code)
 {
-    const wm_feed_t *feed = &self->feed;
-    const uint32_t n_left = feed->command ? wm_feed_count (feed, WM_FEED_WAITS) : 0;
+    const wm_file_source_t *feed = &self->feed;
+    const uint32_t n_left = feed->command ? wm_file_source_count (feed, WM_FILE_SOURCE_WAITS) : 0;
     uint32_t first = 0;
     if (!n_left)
         return code;
-    while (feed->file[first].is != WM_FEED_WAITS)
+    while (feed->file[first].is != WM_FILE_SOURCE_WAITS)
         first++;
     if (self->crew && self->crew->before_message)
         self->crew->before_message ();
@@ -180,7 +181,7 @@ static size_t finish_sidecars (wm_workflow_t *self, const volatile int *stop)
     const int64_t began_ms = wm_now_ms ();
     bool is_said = false;
     size_t n;
-    while ((n = wm_sidecar_queue_tend (&self->sidecars, sidecar_done, self)) && *stop < leave_at) {
+    while ((n = wm_sidecar_queue_step (&self->sidecars, sidecar_done, self)) && *stop < leave_at) {
         if (!is_said && wm_now_ms () - began_ms > SLOW_MS) {
             if (self->crew->before_message)
                 self->crew->before_message ();
@@ -190,7 +191,7 @@ static size_t finish_sidecars (wm_workflow_t *self, const volatile int *stop)
                      self->verb, n);
             is_said = true;
         }
-        wm_crew_nap (NAP_MS);
+        wm_processes_nap (NAP_MS);
     }
     wm_sidecar_queue_stop (&self->sidecars);
     return n;
@@ -199,13 +200,13 @@ static size_t finish_sidecars (wm_workflow_t *self, const volatile int *stop)
 int wm_workflow_end (wm_workflow_t *self, int code, const volatile int *stop)
 {
     uint32_t n_bad = 0;
-    wm_feed_stop (&self->feed);
+    wm_file_source_stop (&self->feed);
     const size_t n_left = self->crew ? finish_sidecars (self, stop) : 0;
     if (code != WM_EXIT_OK && code != WM_EXIT_HELD && code != WM_EXIT_INPUT)
         return code;
     if (n_left)
         return WM_EXIT_AGAIN;
-    if (self->code != WM_CREW_WORKING && self->code != WM_EXIT_OK)
+    if (self->code != WM_PROCESSES_WORKING && self->code != WM_EXIT_OK)
         return self->code;
     if (self->feed.code != WM_EXIT_OK)
         return self->feed.code;
@@ -231,13 +232,13 @@ typedef struct {
 
 static counts_t counts_of (const wm_workflow_t *self)
 {
-    const wm_feed_t *feed = &self->feed;
-    const uint32_t changed =
-        wm_feed_count (feed, WM_FEED_CHANGED) + wm_feed_count (feed, WM_FEED_EDITED);
+    const wm_file_source_t *feed = &self->feed;
+    const uint32_t changed = wm_file_source_count (feed, WM_FILE_SOURCE_CHANGED) +
+                             wm_file_source_count (feed, WM_FILE_SOURCE_EDITED);
     return (counts_t){ .files = feed->n_file,
-                       .written = wm_feed_count (feed, WM_FEED_WRITTEN) + changed,
-                       .held = wm_feed_count (feed, WM_FEED_HELD),
-                       .left = wm_feed_count (feed, WM_FEED_WAITS),
+                       .written = wm_file_source_count (feed, WM_FILE_SOURCE_WRITTEN) + changed,
+                       .held = wm_file_source_count (feed, WM_FILE_SOURCE_HELD),
+                       .left = wm_file_source_count (feed, WM_FILE_SOURCE_WAITS),
                        .changed = changed };
 }
 
@@ -273,5 +274,5 @@ json_t *wm_workflow_json (const wm_workflow_t *self)
 
 uint32_t wm_workflow_edited (const wm_workflow_t *self)
 {
-    return wm_feed_count (&self->feed, WM_FEED_EDITED);
+    return wm_file_source_count (&self->feed, WM_FILE_SOURCE_EDITED);
 }

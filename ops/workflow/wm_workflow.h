@@ -1,6 +1,6 @@
 /* wm_workflow.h - what a workflow system sees of a campaign: files that it hands out
-   (wm_feed.h), lists of those that are processed (wm_processed.h), sidecars (wm_sidecar.h), the
-   last line, and whether held hits are a failure.
+   (wm_file_source.h), lists of those that are processed (wm_processed.h), sidecars (wm_sidecar.h),
+   the last line, and whether held hits are a failure.
 
    Files are taken one by one, and each gets a producer; those of an earlier process have one
    together. The next is asked for when half of the events of all before are scored, or as
@@ -8,20 +8,20 @@
 #ifndef WM_WORKFLOW_H
 #define WM_WORKFLOW_H
 
-#include "ops/campaign/wm_crew.h"
+#include "ops/campaign/wm_processes.h"
 #include "ops/workflow/wm_processed.h"
 #include "ops/workflow/wm_sidecar_queue.h"
 
 #include <jansson.h>
 
-_Static_assert(WM_CREW_SENDERS_MAX == 4, "the help of --files-ahead names its range");
+_Static_assert(WM_PROCESSES_SENDERS_MAX == 4, "the help of --files-ahead names its range");
 
 /* clang-format off */
 #define WORKFLOW_OPTIONS \
     {.name = "files-from-command", .value = "CMD", .task = "under a workflow system", \
      .help = "ask this shell command for the next file until it prints nothing; it prints a " \
              "line, \"DID PFN RSE\" or only a path or URL"}, \
-    {.name = "files-ahead", .value = "N", .most = WM_CREW_SENDERS_MAX - 1, \
+    {.name = "files-ahead", .value = "N", .most = WM_PROCESSES_SENDERS_MAX - 1, \
      .help = "ask while no more than N files, 0 to 3, wait for their output (default: when half " \
              "of the events of all files in hand are scored)"}, \
     {.name = "command-timeout", .value = "TIME", .fallback = "10m", .real_least = 1, \
@@ -43,11 +43,11 @@ _Static_assert(WM_CREW_SENDERS_MAX == 4, "the help of --files-ahead names its ra
 typedef struct {
     const wm_args_t *args;
     const char *verb;
-    wm_feed_t feed;
+    wm_file_source_t feed;
     wm_processed_t processed;
     wm_sidecar_queue_t sidecars;
-    wm_crew_t *crew; /* NULL: it has no files, as it scores for clients */
-    int code;        /* WM_CREW_WORKING, or what ends the campaign */
+    wm_processes_t *crew; /* NULL: it has no files, as it scores for clients */
+    int code;             /* WM_PROCESSES_WORKING, or what ends the campaign */
 } wm_workflow_t;
 
 /* Refuses options that do not go together. -1: they do.  */
@@ -59,11 +59,11 @@ wm_fault_t wm_workflow_open (wm_workflow_t *self, const wm_args_t *args, const c
                              const char *campaign, wm_inputs_t *inputs, wm_error_t *error);
 
 /* Lets the crew tell what becomes of its inputs. The crew is lent.  */
-void wm_workflow_join (wm_workflow_t *self, wm_crew_t *crew);
+void wm_workflow_join (wm_workflow_t *self, wm_processes_t *crew);
 
-/* Asks for the next file when it is time to, and starts a producer for it. Returns WM_CREW_WORKING,
-   or the exit code that ends the campaign.  */
-int wm_workflow_tend (wm_workflow_t *self);
+/* Asks for the next file when it is time to, and starts a producer for it. Returns
+   WM_PROCESSES_WORKING, or the exit code that ends the campaign.  */
+int wm_workflow_step (wm_workflow_t *self);
 
 /* Ends the command, when the sidecars of all outputs are written or *stop has changed; `code` is
    the crew's. Returns the exit code.  */

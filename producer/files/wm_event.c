@@ -34,7 +34,7 @@ void wm_event_clear (wm_event_t *self)
     memset (self, 0, sizeof *self);
 }
 
-const char *wm_event_say (const wm_event_t *self, char text[128])
+const char *wm_event_format (const wm_event_t *self, char text[128])
 {
     const int n = snprintf (text, 128, "event %lld:%lld:%lld", (long long) self->run,
                             (long long) self->subrun, (long long) self->event);

@@ -86,7 +86,7 @@ void wm_event_reset (wm_event_t *self);
 void wm_event_clear (wm_event_t *self);
 
 /* Prints the event's name for messages: "event 1:0:7", with the ticks where it is a segment.  */
-const char *wm_event_say (const wm_event_t *self, char text[128]);
+const char *wm_event_format (const wm_event_t *self, char text[128]);
 
 /* Makes room for `count` elements of `size` bytes at *memory; *capacity is in elements. Contents
    stay. WM_EHOST without memory, or where the size passes 64 bits.  */

@@ -23,7 +23,7 @@ typedef struct wm_h5_t wm_h5_t;
 /* Rows first .. first+count-1 of a table.  */
 typedef struct {
     uint32_t first, count;
-} wm_span_t;
+} wm_h5_range_t;
 
 typedef enum { WM_H5_INTEGER, WM_H5_FLOAT } wm_h5_class_t;
 
@@ -125,7 +125,7 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
                        void *to, wm_error_t *error);
 
 /* Reads the rows of spans, one after another. Near spans are read together.  */
-wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_span_t *span, uint64_t n_span,
+wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_h5_range_t *span, uint64_t n_span,
                              wm_h5_type_t type, void *to, wm_error_t *error);
 
 /* IEEE half to float, `count` values.  */

@@ -604,7 +604,7 @@ wm_fault_t wm_h5_read (const wm_column_t *column, uint64_t first, uint64_t count
     return fine ? WM_OK : unreadable (column, first, count, error);
 }
 
-wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_span_t *span, uint64_t n_span,
+wm_fault_t wm_h5_read_spans (const wm_column_t *column, const wm_h5_range_t *span, uint64_t n_span,
                              wm_h5_type_t type, void *to, wm_error_t *error)
 {
     size_t row_bytes = value_bytes (type) * column->width;

@@ -288,7 +288,7 @@ const char *wm_h5_list (const wm_h5_t *self, const char *group, char text[WM_H5_
     list_t list = { self, group, text, WM_H5_LIST_BYTES, 0, false };
     *text = 0;
     wm_h5_names (self, *group ? group : "/", list_take, &list);
-    wm_log_tame (text);
+    wm_log_sanitize (text);
     return list.n ? text : "no dataset";
 }
 

@@ -239,7 +239,7 @@ static wm_fault_t spans_sort (wm_rows_t *self, const scan_t *scan, uint32_t n_ev
          i++) { /* start[e + 1] moves from e's begin to its end */
         const found_t *f = &scan->found[i];
         uint64_t at = self->start[f->ordinal + 1]++;
-        self->span[at] = (wm_span_t){ f->first, f->count };
+        self->span[at] = (wm_h5_range_t){ f->first, f->count };
         if (lengths)
             self->value[at] = f->value;
     }
@@ -357,14 +357,14 @@ static bool is_event (const wm_index_t *index, uint64_t ordinal, const wm_event_
 static wm_fault_t ends_check (const int64_t (*run)[2], uint64_t n, const wm_index_t *index,
                               const wm_column_t *event_id, char wrong[160], wm_error_t *error)
 {
-    wm_span_t *span = malloc ((2 * n + 1) * sizeof *span);
+    wm_h5_range_t *span = malloc ((2 * n + 1) * sizeof *span);
     wm_event_id_t *id = malloc ((2 * n + 1) * sizeof *id);
     wm_fault_t fault = span && id ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
     uint64_t at = 0, n_span = 0;
     for (uint64_t i = 0; i < n && !fault; at += (uint64_t) run[i++][1])
         if (run[i][1] > 0) {
-            span[n_span++] = (wm_span_t){ (uint32_t) at, 1 };
-            span[n_span++] = (wm_span_t){ (uint32_t) (at + (uint64_t) run[i][1] - 1), 1 };
+            span[n_span++] = (wm_h5_range_t){ (uint32_t) at, 1 };
+            span[n_span++] = (wm_h5_range_t){ (uint32_t) (at + (uint64_t) run[i][1] - 1), 1 };
         }
     for (uint64_t i = 0; i < n_span && !fault; i++)
         if (i && span[i].first == span[i - 1].first)
@@ -410,7 +410,7 @@ wm_fault_t wm_rows_runs (wm_rows_t *self, const wm_index_t *index, const wm_colu
         self->start[e] = n_span;
         if (i < n && run[i][0] == e) {
             if (run[i][1] > 0)
-                self->span[n_span++] = (wm_span_t){ (uint32_t) at, (uint32_t) run[i][1] };
+                self->span[n_span++] = (wm_h5_range_t){ (uint32_t) at, (uint32_t) run[i][1] };
             at += (uint64_t) run[i++][1];
         }
         self->start[e + 1] = n_span;
@@ -424,7 +424,7 @@ wm_fault_t wm_rows_check (const wm_rows_t *self, const wm_index_t *index,
                           const wm_column_t *event_id, uint32_t ordinal, wm_error_t *error)
 {
     uint64_t n_span, n_row;
-    const wm_span_t *span = wm_rows_of (self, ordinal, &n_span, &n_row);
+    const wm_h5_range_t *span = wm_rows_of (self, ordinal, &n_span, &n_row);
     if (!self->by_runs || !n_row)
         return WM_OK;
     wm_event_id_t *id = malloc (n_row * sizeof *id);
@@ -443,10 +443,10 @@ wm_fault_t wm_rows_check (const wm_rows_t *self, const wm_index_t *index,
     return fault;
 }
 
-const wm_span_t *wm_rows_of (const wm_rows_t *self, uint32_t ordinal, uint64_t *n_span,
-                             uint64_t *n_row)
+const wm_h5_range_t *wm_rows_of (const wm_rows_t *self, uint32_t ordinal, uint64_t *n_span,
+                                 uint64_t *n_row)
 {
-    const wm_span_t *span = self->span + self->start[ordinal];
+    const wm_h5_range_t *span = self->span + self->start[ordinal];
     *n_span = self->start[ordinal + 1] - self->start[ordinal];
     *n_row = 0;
     for (uint64_t i = 0; i < *n_span; i++)

@@ -29,7 +29,7 @@ typedef struct {
 /* The rows of one table by event. Rows of no event of the list are in none (n_stray counts them).
  */
 typedef struct {
-    wm_span_t *span;
+    wm_h5_range_t *span;
     uint64_t *value;  /* of a table of runs: where a span's values begin; else NULL */
     uint64_t *start;  /* (n_event + 1): first span of an event */
     uint64_t n_value; /* sum of all lengths */
@@ -80,7 +80,7 @@ wm_fault_t wm_rows_check (const wm_rows_t *self, const wm_index_t *index,
                           const wm_column_t *event_id, uint32_t ordinal, wm_error_t *error);
 
 /* Spans of an event; *n_row their rows in all.  */
-const wm_span_t *wm_rows_of (const wm_rows_t *self, uint32_t ordinal, uint64_t *n_span,
-                             uint64_t *n_row);
+const wm_h5_range_t *wm_rows_of (const wm_rows_t *self, uint32_t ordinal, uint64_t *n_span,
+                                 uint64_t *n_row);
 
 #endif

@@ -305,7 +305,8 @@ static int run (gateway_t *self)
 {
     if (self->front.access)
         flush_access (&self->front);
-    wm_watch_t *watch = wm_loop_watch (self->front.loop, self->signals, EPOLLIN, on_signal, self);
+    wm_loop_watch_t *watch =
+        wm_loop_watch (self->front.loop, self->signals, EPOLLIN, on_signal, self);
     const int64_t begun_us = wm_loop_now_us (self->front.loop);
     const int rc = watch ? wm_loop_run (self->front.loop) : -1;
     summarise (&self->front, begun_us);

@@ -15,7 +15,7 @@ struct wm_acceptor_t {
     wm_front_t *front;
     const wm_acceptor_how_t *how;
     int listener;
-    wm_watch_t *watch;
+    wm_loop_watch_t *watch;
     wm_timer_t *rest;
     void *argument;
     wm_acceptor_t **drained; /* is NULL once none is left; NULL: it does not drain */

@@ -95,7 +95,7 @@ struct wm_conn_t {
     wm_conn_t *next, *before;
     wm_io_t io;
     nghttp2_session *session;
-    wm_watch_t *watch;
+    wm_loop_watch_t *watch;
     wm_share_t share;
     uint64_t number;
     char peer[WM_TCP_ADDRESS_BYTES];

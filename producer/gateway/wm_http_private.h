@@ -17,7 +17,7 @@ typedef struct wm_web_t {
     wm_http_t *http;
     struct wm_web_t *next, *before;
     wm_io_t io;
-    wm_watch_t *watch;
+    wm_loop_watch_t *watch;
     wm_share_t share;
     uint64_t number;
     char peer[WM_TCP_ADDRESS_BYTES];

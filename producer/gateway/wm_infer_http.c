@@ -32,7 +32,8 @@ static wm_ks_code_t take_text (wm_infer_t *self, char **to, const json_t *object
     return WM_KS_OK;
 }
 
-static wm_ks_code_t take_shape (wm_tensor_t *tensor, const json_t *shape, wm_ks_error_t *error)
+static wm_ks_code_t take_shape (wm_kserve_tensor_t *tensor, const json_t *shape,
+                                wm_ks_error_t *error)
 {
     const size_t n = json_array_size (shape);
     if (!json_is_array (shape) || n > WM_TENSOR_DIM_MAX)
@@ -53,7 +54,7 @@ static wm_ks_code_t take_shape (wm_tensor_t *tensor, const json_t *shape, wm_ks_
     return WM_KS_OK;
 }
 
-static wm_ks_code_t bad_values (const wm_tensor_t *tensor, wm_ks_error_t *error)
+static wm_ks_code_t bad_values (const wm_kserve_tensor_t *tensor, wm_ks_error_t *error)
 {
     return wm_ks_fail (error, WM_KS_INVALID,
                        "Unable to parse 'data' of input '%.100s': give an array of %s values, or "
@@ -69,7 +70,7 @@ typedef struct {
 
 /* The values are still to be read, to as many bytes as the shape wants. Values take two characters
    each: a shape that wants more of them is refused before there is memory for it.  */
-static wm_ks_code_t plan_values (wm_infer_t *self, wm_tensor_t *tensor, bool is_cut,
+static wm_ks_code_t plan_values (wm_infer_t *self, wm_kserve_tensor_t *tensor, bool is_cut,
                                  wm_ks_error_t *error)
 {
     wm_json_data_t *values = &self->values[tensor - self->request.input];
@@ -88,7 +89,7 @@ static wm_ks_code_t plan_values (wm_infer_t *self, wm_tensor_t *tensor, bool is_
     return WM_KS_OK;
 }
 
-static bool read_values (wm_infer_t *self, wm_tensor_t *tensor, uint8_t *to, size_t *bytes,
+static bool read_values (wm_infer_t *self, wm_kserve_tensor_t *tensor, uint8_t *to, size_t *bytes,
                          wm_ks_error_t *error)
 {
     const size_t size = wm_type_bytes (tensor->type);
@@ -134,7 +135,7 @@ static wm_ks_code_t take_wish (wm_infer_t *self, const json_t *object, const cha
     return WM_KS_OK;
 }
 
-static wm_ks_code_t take_data (wm_infer_t *self, wm_tensor_t *tensor, const json_t *input,
+static wm_ks_code_t take_data (wm_infer_t *self, wm_kserve_tensor_t *tensor, const json_t *input,
                                tail_t *tail, wm_ks_error_t *error)
 {
     const json_t *size = parameter (input, "binary_data_size"),
@@ -172,7 +173,7 @@ static wm_ks_code_t take_data (wm_infer_t *self, wm_tensor_t *tensor, const json
     return plan_values (self, tensor, json_is_true (data), error);
 }
 
-static wm_ks_code_t take_input (wm_infer_t *self, wm_tensor_t *tensor, const json_t *input,
+static wm_ks_code_t take_input (wm_infer_t *self, wm_kserve_tensor_t *tensor, const json_t *input,
                                 tail_t *tail, wm_ks_error_t *error)
 {
     char *type = NULL;
@@ -293,7 +294,7 @@ wm_ks_code_t wm_infer_decode_raw (wm_infer_t *self, const void *data, size_t byt
                                   wm_ks_error_t *error)
 {
     wm_ks_request_t *request = &self->request;
-    wm_tensor_t *tensor = request->input = wm_infer_alloc (self, sizeof *tensor);
+    wm_kserve_tensor_t *tensor = request->input = wm_infer_alloc (self, sizeof *tensor);
     request->transport = self;
     request->id = "";
     request->n_input = 1;

@@ -73,7 +73,7 @@ static size_t put_value (wm_buffer_t *to, wm_type_t type, const uint8_t *at)
 }
 
 /* Appends values of a tensor from *at on, as one flat array, until *left bytes are written.  */
-static bool put_data (wm_buffer_t *to, const wm_tensor_t *tensor, size_t *at, size_t *left)
+static bool put_data (wm_buffer_t *to, const wm_kserve_tensor_t *tensor, size_t *at, size_t *left)
 {
     const size_t before = to->bytes;
     while (*at < tensor->bytes && to->bytes - before < *left) {
@@ -92,7 +92,7 @@ static bool put_data (wm_buffer_t *to, const wm_tensor_t *tensor, size_t *at, si
 typedef enum { IN_JSON, IN_BINARY, IN_SHARED } place_t;
 
 /* Appends what is known of an output, up to its data.  */
-static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor, place_t place)
+static void put_output (wm_buffer_t *to, const wm_kserve_tensor_t *tensor, place_t place)
 {
     char text[64];
     put_text (to, "{\"name\":");
@@ -130,7 +130,7 @@ wm_ks_code_t wm_infer_page (wm_infer_page_t *self, const wm_infer_t *infer,
     char text[64];
     *self = (wm_infer_page_t){ .infer = infer, .answer = answer, .json_bytes = SIZE_MAX };
     for (uint32_t i = 0; i < answer->n_output; i++) {
-        const wm_tensor_t *tensor = &answer->output[i];
+        const wm_kserve_tensor_t *tensor = &answer->output[i];
         if (place_of (infer, i) == IN_JSON &&
             (tensor->type == WM_TYPE_FP16 || tensor->type == WM_TYPE_BF16))
             return wm_ks_fail (error, WM_KS_INVALID,
@@ -158,7 +158,7 @@ bool wm_infer_write (wm_infer_page_t *self, size_t *left)
     const wm_ks_answer_t *answer = self->answer;
     bool has_binary = false;
     for (; self->n_written < answer->n_output; self->n_written++) {
-        const wm_tensor_t *tensor = &answer->output[self->n_written];
+        const wm_kserve_tensor_t *tensor = &answer->output[self->n_written];
         const place_t place = place_of (self->infer, self->n_written);
         if (!self->is_begun) {
             put_text (&self->to, self->n_written ? "," : "");
@@ -190,7 +190,7 @@ size_t wm_infer_text_bytes (const wm_infer_t *infer, const wm_ks_answer_t *answe
     };
     size_t bytes = 0;
     for (uint32_t i = 0; i < answer->n_output; i++) {
-        const wm_tensor_t *tensor = &answer->output[i];
+        const wm_kserve_tensor_t *tensor = &answer->output[i];
         const size_t size = tensor->type == WM_TYPE_BYTES ? 1 : wm_type_bytes (tensor->type);
         const place_t place = place_of (infer, i);
         bytes += place == IN_JSON     ? tensor->bytes / size * most[tensor->type]
@@ -209,7 +209,7 @@ static void *copy (wm_infer_t *self, const void *from, size_t bytes)
 const wm_ks_answer_t *wm_infer_keep (wm_infer_t *self, const wm_ks_answer_t *answer)
 {
     wm_ks_answer_t *kept = copy (self, answer, sizeof *answer);
-    wm_tensor_t *output = copy (self, answer->output, answer->n_output * sizeof *output);
+    wm_kserve_tensor_t *output = copy (self, answer->output, answer->n_output * sizeof *output);
     for (uint32_t i = 0; i < answer->n_output; i++) {
         output[i].name = wm_infer_text (self, output[i].name, strlen (output[i].name));
         output[i].data = copy (self, output[i].data, output[i].bytes);

@@ -22,7 +22,7 @@ static slice_t slice (const wm_field_t *field)
     return (slice_t){ field->data, field->bytes };
 }
 
-static bool is (const wm_field_t *field, uint32_t tag, wm_wire_t wire)
+static bool is (const wm_field_t *field, uint32_t tag, wm_proto_wire_t wire)
 {
     return field->tag == tag && field->wire == wire;
 }
@@ -154,9 +154,9 @@ static bool each_value (slice_t contents, wm_type_t type, uint8_t *to, size_t mo
     wm_proto_t in = wm_proto_of (contents.data, contents.bytes);
     wm_field_t field;
     const size_t size = wm_type_bytes (type);
-    const wm_wire_t wire = type == WM_TYPE_FP32   ? WM_WIRE_32
-                           : type == WM_TYPE_FP64 ? WM_WIRE_64
-                                                  : WM_WIRE_VARINT;
+    const wm_proto_wire_t wire = type == WM_TYPE_FP32   ? WM_WIRE_32
+                                 : type == WM_TYPE_FP64 ? WM_WIRE_64
+                                                        : WM_WIRE_VARINT;
     while (*bytes <= most && wm_proto_next (&in, &field)) {
         if (field.tag != contents_tag (type))
             continue;
@@ -183,7 +183,7 @@ static bool each_value (slice_t contents, wm_type_t type, uint8_t *to, size_t mo
     return !in.is_bad;
 }
 
-static bool read_contents (wm_infer_t *self, wm_tensor_t *tensor, uint8_t *to, size_t *bytes,
+static bool read_contents (wm_infer_t *self, wm_kserve_tensor_t *tensor, uint8_t *to, size_t *bytes,
                            wm_ks_error_t *error)
 {
     const wm_json_data_t values = self->values[self->n_read];
@@ -194,7 +194,7 @@ static bool read_contents (wm_infer_t *self, wm_tensor_t *tensor, uint8_t *to, s
     return false;
 }
 
-static wm_ks_code_t count_contents (wm_infer_t *self, wm_tensor_t *tensor, slice_t contents,
+static wm_ks_code_t count_contents (wm_infer_t *self, wm_kserve_tensor_t *tensor, slice_t contents,
                                     wm_ks_error_t *error)
 {
     const size_t most = contents.bytes > CONTENTS_BYTES_MAX ? contents.bytes : CONTENTS_BYTES_MAX;
@@ -222,7 +222,7 @@ static wm_ks_code_t count_contents (wm_infer_t *self, wm_tensor_t *tensor, slice
 
 /* ---- the request ----------------------------------------------------------------------------- */
 
-static bool take_shape (wm_tensor_t *tensor, const wm_field_t *field)
+static bool take_shape (wm_kserve_tensor_t *tensor, const wm_field_t *field)
 {
     wm_proto_t packed = wm_proto_of (field->data, field->bytes);
     if (field->wire == WM_WIRE_VARINT) {
@@ -246,8 +246,8 @@ typedef struct {
 } source_t;
 
 /* Reads an InferInputTensor.  */
-static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message, wm_tensor_t *tensor,
-                                source_t *source, wm_ks_error_t *error)
+static wm_ks_code_t take_input (wm_infer_t *self, const wm_field_t *message,
+                                wm_kserve_tensor_t *tensor, source_t *source, wm_ks_error_t *error)
 {
     wm_proto_t in = wm_proto_of (message->data, message->bytes);
     wm_field_t field;
@@ -360,7 +360,7 @@ static wm_ks_code_t take_data (wm_infer_t *self, const source_t *source, const s
                            "expected %u raw input contents but got %u for model '%.100s'", n_wanted,
                            n_raw, request->model);
     for (uint32_t i = 0; !code && i < request->n_input; i++) {
-        wm_tensor_t *tensor = &request->input[i];
+        wm_kserve_tensor_t *tensor = &request->input[i];
         if (source[i].contents.data && (n_raw || source[i].wish.region))
             code = wm_ks_fail (error, WM_KS_INVALID,
                                "contents field must not be specified when using %s for '%.100s' "
@@ -418,7 +418,7 @@ wm_ks_code_t wm_infer_decode (wm_infer_t *self, const void *data, size_t bytes,
 
 /* ---- the response ---------------------------------------------------------------------------- */
 
-static void put_output (wm_buffer_t *to, const wm_tensor_t *tensor)
+static void put_output (wm_buffer_t *to, const wm_kserve_tensor_t *tensor)
 {
     wm_buffer_t inner = { 0 }, shape = { 0 };
     wm_proto_put_text (&inner, 1, tensor->name);

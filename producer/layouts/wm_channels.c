@@ -275,8 +275,8 @@ void wm_channels_lack_note (wm_channels_lack_t *self, const wm_channels_t *map, 
         *self = found;
 }
 
-void wm_channels_lack_say (const wm_channels_lack_t *self, const wm_channels_t *map, char *text,
-                           size_t bytes_max)
+void wm_channels_lack_text (const wm_channels_lack_t *self, const wm_channels_t *map, char *text,
+                            size_t bytes_max)
 {
     const uint32_t most = sizeof self->first / sizeof *self->first;
     char list[64] = "";

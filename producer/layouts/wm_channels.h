@@ -44,8 +44,8 @@ void wm_channels_lack_note (wm_channels_lack_t *self, const wm_channels_t *map, 
                             const int32_t *channel, uint32_t n);
 
 /* Prints how many, the first ones, and what to add to the map; "" where there are none.  */
-void wm_channels_lack_say (const wm_channels_lack_t *self, const wm_channels_t *map, char *text,
-                           size_t bytes_max);
+void wm_channels_lack_text (const wm_channels_lack_t *self, const wm_channels_t *map, char *text,
+                            size_t bytes_max);
 
 /* Orders channel numbers (int32_t), for qsort and bsearch.  */
 int wm_channel_compare (const void *a, const void *b);

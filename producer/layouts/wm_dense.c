@@ -84,8 +84,8 @@ static wm_fault_t patches_read (dense_t *self, uint64_t first, uint32_t count, f
 }
 
 /* The spans that hold rows skip .. skip+count-1 of the event's rows, one after another.  */
-static wm_fault_t part_read (dense_t *self, const wm_span_t *span, uint32_t skip, uint32_t count,
-                             wm_event_t *event, wm_error_t *error)
+static wm_fault_t part_read (dense_t *self, const wm_h5_range_t *span, uint32_t skip,
+                             uint32_t count, wm_event_t *event, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
     for (uint32_t n, done = 0; done < count && !fault; span++) {
@@ -118,7 +118,7 @@ static wm_fault_t dense_event (wm_reader_t *reader, uint32_t ordinal, wm_event_t
         (fault = wm_event_reserve (&event->patch, &event->patch_max,
                                    (uint64_t) part->count * self->n_value, 4, error)))
         return fault;
-    const wm_span_t all = { 0, UINT32_MAX }, *span = &all;
+    const wm_h5_range_t all = { 0, UINT32_MAX }, *span = &all;
     if (self->event_id.data) {
         const int64_t *id = self->index.event[part->ordinal].id;
         uint64_t n_span, n_row;

@@ -75,7 +75,7 @@ static wm_fault_t cells_read (exchange_t *self, const wm_column_t *const *column
                               wm_error_t *error)
 {
     uint64_t n_span;
-    const wm_span_t *span = wm_rows_of (rows, ordinal, &n_span, n_row);
+    const wm_h5_range_t *span = wm_rows_of (rows, ordinal, &n_span, n_row);
     wm_fault_t fault =
         wm_event_reserve (&self->cell, &self->cell_max, *n_row * count + 1, 4, error);
     for (uint32_t i = 0; i < count && !fault; i++)
@@ -123,7 +123,7 @@ static wm_fault_t pitches_read (exchange_t *self, uint32_t ordinal, wm_event_t *
                                 wm_error_t *error)
 {
     uint64_t n_span, n;
-    const wm_span_t *span = wm_rows_of (&self->planes, ordinal, &n_span, &n);
+    const wm_h5_range_t *span = wm_rows_of (&self->planes, ordinal, &n_span, &n);
     float *pitch = malloc ((n + 1) * sizeof *pitch);
     wm_fault_t fault =
         pitch ? wm_h5_read_spans (&self->plane_pitch_cm, span, n_span, WM_H5_F32, pitch, error)
@@ -208,7 +208,7 @@ static wm_fault_t samples_read (exchange_t *self, uint32_t ordinal, const int32_
                                 wm_event_t *event, wm_error_t *error)
 {
     uint64_t n_span, n_row, total = 0;
-    const wm_span_t *span = wm_rows_of (&self->rois, ordinal, &n_span, &n_row);
+    const wm_h5_range_t *span = wm_rows_of (&self->rois, ordinal, &n_span, &n_row);
     const uint64_t *value = self->rois.value + self->rois.start[ordinal];
     for (uint64_t i = 0; i < n_row; i++)
         total += (uint64_t) length[i]; /* the scan has refused negative ones */
@@ -287,7 +287,7 @@ static wm_fault_t parts_read (exchange_t *self, uint32_t ordinal, uint64_t n_row
                               const int64_t *tick, wm_event_t *event, wm_error_t *error)
 {
     uint64_t n_span, from = 0, count = 0, i = 0;
-    const wm_span_t *span = wm_rows_of (&self->rois, ordinal, &n_span, &n_row);
+    const wm_h5_range_t *span = wm_rows_of (&self->rois, ordinal, &n_span, &n_row);
     const int32_t *channel = self->cell, *length = channel + n_row;
     const uint64_t end = event->first_tick + event->n_tick;
     wm_fault_t fault = WM_OK;
@@ -320,7 +320,7 @@ static wm_fault_t segment_read (exchange_t *self, uint32_t ordinal, wm_event_t *
 {
     const wm_column_t *list[] = { &self->roi_channel, &self->roi_n };
     uint64_t n, n_span;
-    const wm_span_t *span = wm_rows_of (&self->rois, ordinal, &n_span, &n);
+    const wm_h5_range_t *span = wm_rows_of (&self->rois, ordinal, &n_span, &n);
     int64_t *tick = malloc ((n + 1) * sizeof *tick);
     wm_fault_t fault = tick ? WM_OK : wm_fault (error, WM_EHOST, "out of memory");
     if (!fault)

@@ -404,7 +404,7 @@ static wm_fault_t tags_missing (wm_frames_t *self, int64_t number, const char *g
         if (!fits)
             break;
     }
-    wm_log_tame (list);
+    wm_log_sanitize (list);
     const uint32_t n = self->n_tag;
     self->n_tag = 0;
     return wm_fault (error, WM_EBATCH, "%s: %s: %s no %s%s%s%s%s", where, self->path, group,

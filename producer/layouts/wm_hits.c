@@ -115,8 +115,9 @@ static void wires_round (void *space, uint32_t n)
 
 /* Puts one integer column of the hits where its member lies in wm_hit_t; a column that is not there
    gives 0.  */
-static wm_fault_t member_read (wm_hits_t *self, const wm_column_t *column, const wm_span_t *span,
-                               uint64_t n_span, size_t offset, wm_event_t *event, wm_error_t *error)
+static wm_fault_t member_read (wm_hits_t *self, const wm_column_t *column,
+                               const wm_h5_range_t *span, uint64_t n_span, size_t offset,
+                               wm_event_t *event, wm_error_t *error)
 {
     wm_fault_t fault = WM_OK;
     const bool is_wire = column == &self->wire && self->is_wire_float;
@@ -143,7 +144,7 @@ static float time_in (double time, uint64_t first_tick)
 }
 
 /* Times of the hits of a segment: as double, because float32 has every 16th tick of a stream.  */
-static wm_fault_t times_read (wm_hits_t *self, const wm_span_t *span, uint64_t n_span,
+static wm_fault_t times_read (wm_hits_t *self, const wm_h5_range_t *span, uint64_t n_span,
                               wm_event_t *event, wm_error_t *error)
 {
     wm_fault_t fault =
@@ -159,7 +160,7 @@ static wm_fault_t times_read (wm_hits_t *self, const wm_span_t *span, uint64_t n
 wm_fault_t wm_hits_read (wm_hits_t *self, uint32_t ordinal, wm_event_t *event, wm_error_t *error)
 {
     uint64_t n_span, n_row;
-    const wm_span_t *span = wm_rows_of (&self->rows, ordinal, &n_span, &n_row);
+    const wm_h5_range_t *span = wm_rows_of (&self->rows, ordinal, &n_span, &n_row);
     wm_fault_t fault;
     if ((fault =
              wm_event_reserve (&event->hit, &event->hit_max, n_row, sizeof *event->hit, error)) ||

@@ -211,7 +211,7 @@ static const char *unmatched_text (wm_reader_t *reader)
              (long long) self->index.event[first].id[1], (long long) self->index.event[first].id[2],
              self->map->path);
     char lack[480];
-    wm_channels_lack_say (&self->lack, self->map, lack, sizeof lack);
+    wm_channels_lack_text (&self->lack, self->map, lack, sizeof lack);
     if (*lack)
         add (self, "%s", lack);
     if (self->n_hitless)

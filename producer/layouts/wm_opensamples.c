@@ -79,7 +79,7 @@ static wm_fault_t planes_find (opensamples_t *self, wm_event_t *event, uint64_t 
 }
 
 /* Refuses an event that has a wire twice.  */
-static wm_fault_t wires_check (opensamples_t *self, const wm_span_t *span, uint64_t n_span,
+static wm_fault_t wires_check (opensamples_t *self, const wm_h5_range_t *span, uint64_t n_span,
                                uint64_t n_wire, const char *where, wm_error_t *error)
 {
     const int32_t *plane = self->cell, *wire = plane + n_wire, *tpc = wire + n_wire;
@@ -96,7 +96,7 @@ static wm_fault_t wires_check (opensamples_t *self, const wm_span_t *span, uint6
                                    error);
 }
 
-static wm_fault_t waves_read (opensamples_t *self, wm_event_t *event, const wm_span_t *span,
+static wm_fault_t waves_read (opensamples_t *self, wm_event_t *event, const wm_h5_range_t *span,
                               uint64_t n_span, uint64_t n_wire, wm_error_t *error)
 {
     const int32_t *plane = self->cell, *wire = plane + n_wire, *tpc = wire + n_wire;
@@ -130,7 +130,7 @@ static wm_fault_t opensamples_planes (wm_reader_t *reader, uint32_t ordinal, wm_
     char where[480];
     wm_layout_where (where, sizeof where, self->file, event);
     uint64_t n_span, n_wire;
-    const wm_span_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
+    const wm_h5_range_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
     wm_fault_t fault;
     if ((fault =
              wm_rows_check (&self->wires, &self->index, &self->wire_event_id, ordinal, error)) ||
@@ -156,7 +156,7 @@ static wm_fault_t opensamples_event (wm_reader_t *reader, uint32_t ordinal, wm_e
         return wm_hits_read (&self->hits, ordinal, event, error);
     }
     uint64_t n_span, n_wire;
-    const wm_span_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
+    const wm_h5_range_t *span = wm_rows_of (&self->wires, ordinal, &n_span, &n_wire);
     char where[480];
     wm_fault_t fault = opensamples_planes (reader, ordinal, event, error);
     wm_layout_where (where, sizeof where, self->file, event);

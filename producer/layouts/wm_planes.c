@@ -160,7 +160,7 @@ static const char *unmatched_text (wm_reader_t *reader)
 {
     planes_t *self = (planes_t *) reader;
     char lack[480];
-    wm_channels_lack_say (&self->lack, self->map, lack, sizeof lack);
+    wm_channels_lack_text (&self->lack, self->map, lack, sizeof lack);
     snprintf (self->text, sizeof self->text, "%s", lack);
     if (self->n_partial)
         snprintf (self->text, sizeof self->text,

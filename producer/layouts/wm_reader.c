@@ -85,7 +85,7 @@ uint32_t wm_reader_of_row (wm_reader_t *self, uint64_t row)
     uint64_t n_span, n_row;
     const wm_rows_t *rows = self->layout->source ? &self->layout->source (self).hits->rows : NULL;
     for (uint32_t o = 0; rows && rows->start && o < self->n_event; o++) {
-        const wm_span_t *span = wm_rows_of (rows, o, &n_span, &n_row);
+        const wm_h5_range_t *span = wm_rows_of (rows, o, &n_span, &n_row);
         for (uint64_t i = 0; i < n_span; i++)
             if (row >= span[i].first && row - span[i].first < span[i].count)
                 return o;
@@ -263,5 +263,5 @@ wm_fault_t wm_reader_rows (wm_reader_t *self, uint64_t first, uint32_t count,
 void wm_layout_where (char *text, size_t bytes_max, const wm_h5_t *file, const wm_event_t *event)
 {
     char name[128];
-    snprintf (text, bytes_max, "%s: %s", wm_h5_path (file), wm_event_say (event, name));
+    snprintf (text, bytes_max, "%s: %s", wm_h5_path (file), wm_event_format (event, name));
 }

@@ -54,7 +54,7 @@ static wm_fault_t hits_take (spacepoints_t *self, uint32_t ordinal, wm_event_t *
 {
     const wm_hits_t *hits = self->source.hits;
     uint64_t n_span, n_row;
-    const wm_span_t *span = wm_rows_of (&hits->rows, ordinal, &n_span, &n_row);
+    const wm_h5_range_t *span = wm_rows_of (&hits->rows, ordinal, &n_span, &n_row);
     wm_fault_t fault;
     if (n_row != event->n_hit)
         return wm_fault (error, WM_EBATCH, "%s: changed while it was read",
@@ -127,7 +127,7 @@ static wm_fault_t spacepoints_event (wm_reader_t *reader, uint32_t ordinal, wm_e
     spacepoints_t *self = (spacepoints_t *) reader;
     const uint32_t n_channel = reader->spec->n_channel;
     uint64_t n_span, n_row;
-    const wm_span_t *span = wm_rows_of (&self->rows, ordinal, &n_span, &n_row);
+    const wm_h5_range_t *span = wm_rows_of (&self->rows, ordinal, &n_span, &n_row);
     wm_fault_t fault = event_begin (self, ordinal, event, error);
     if (fault)
         return fault;

@@ -37,7 +37,7 @@ void wm_budget_destroy (wm_budget_t **self_p)
 
 static void set (wm_budget_t *self, wm_hold_t *hold, size_t bytes)
 {
-    wm_address_t *address = hold->share->address;
+    wm_origin_t *address = hold->share->address;
     self->bytes += bytes - hold->bytes;
     hold->share->bytes += bytes - hold->bytes;
     if (address)
@@ -66,7 +66,7 @@ static size_t most (const wm_budget_t *self)
 /* Whether its address may hold so much more.  */
 static bool address_fits (const wm_budget_t *self, const wm_hold_t *hold)
 {
-    const wm_address_t *address = hold->share->address;
+    const wm_origin_t *address = hold->share->address;
     const uint64_t more = hold->wanted - hold->bytes, bytes = self->bytes + more;
     const uint64_t free = bytes < most (self) ? most (self) - bytes : 0;
     return !address || wm_budget_shares (self, address->bytes + more, free);
@@ -89,7 +89,7 @@ static bool in_share (const wm_budget_t *self, const wm_hold_t *hold)
    does, one at a time, a request that has begun.  */
 static bool in_address (const wm_budget_t *self, const wm_hold_t *hold)
 {
-    const wm_address_t *address = hold->share->address;
+    const wm_origin_t *address = hold->share->address;
     return address_fits (self, hold) ||
            (hold->bytes ? is_over (address->over, hold) : !address->bytes);
 }
@@ -117,7 +117,7 @@ static void grant_it (wm_budget_t *self, wm_hold_t *hold)
 /* Those who hold something already wait by themselves, others with those of their address.  */
 static void link_it (wm_budget_t *self, wm_hold_t *hold)
 {
-    wm_address_t *address = hold->share->address;
+    wm_origin_t *address = hold->share->address;
     wm_line_t *line = hold->bytes ? &self->begun : address ? &address->line : &self->of_none;
     hold->line = line;
     hold->number = ++self->last_number;

@@ -23,7 +23,7 @@ typedef struct wm_budget_t wm_budget_t;
 /* What one connection holds. Zeroed at first, but for its address (NULL: none).  */
 typedef struct {
     size_t bytes;
-    wm_address_t *address;
+    wm_origin_t *address;
 } wm_share_t;
 
 /* What one request holds. Zeroed at first; its place must not move while it holds or waits.  */

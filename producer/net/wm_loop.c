@@ -16,13 +16,13 @@
 
 #define EVENTS_MAX 64
 
-struct wm_watch_t {
+struct wm_loop_watch_t {
     wm_loop_t *loop;
     int fd;
     uint32_t events;
     wm_ready_t *ready; /* NULL: removed */
     void *argument;
-    wm_watch_t *next; /* among the removed */
+    wm_loop_watch_t *next; /* among the removed */
 };
 
 struct wm_timer_t {
@@ -41,7 +41,7 @@ struct wm_loop_t {
     int epoll;
     bool stops;
     int64_t now_us;
-    wm_watch_t *removed;
+    wm_loop_watch_t *removed;
     wm_heap_t timers;
     later_t *later;
     size_t n_later, later_max;
@@ -68,7 +68,7 @@ wm_loop_t *wm_loop_new (void)
 static void free_removed (wm_loop_t *self)
 {
     while (self->removed) {
-        wm_watch_t *watch = self->removed;
+        wm_loop_watch_t *watch = self->removed;
         self->removed = watch->next;
         free (watch);
     }
@@ -76,11 +76,11 @@ static void free_removed (wm_loop_t *self)
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
-wm_watch_t *wm_loop_watch (wm_loop_t *self, int fd, uint32_t events, wm_ready_t *ready,
-                           void *argument)
+wm_loop_watch_t *wm_loop_watch (wm_loop_t *self, int fd, uint32_t events, wm_ready_t *ready,
+                                void *argument)
 {
-    wm_watch_t *watch = zmalloc (sizeof *watch);
-    *watch = (wm_watch_t){ self, fd, events, ready, argument, NULL };
+    wm_loop_watch_t *watch = zmalloc (sizeof *watch);
+    *watch = (wm_loop_watch_t){ self, fd, events, ready, argument, NULL };
     struct epoll_event event = { .events = events, .data.ptr = watch };
     if (epoll_ctl (self->epoll, EPOLL_CTL_ADD, fd, &event) == 0)
         return watch;
@@ -88,7 +88,7 @@ wm_watch_t *wm_loop_watch (wm_loop_t *self, int fd, uint32_t events, wm_ready_t 
     return NULL;
 }
 
-void wm_loop_change (wm_watch_t *watch, uint32_t events)
+void wm_loop_change (wm_loop_watch_t *watch, uint32_t events)
 {
     if (watch->events == events)
         return;
@@ -98,9 +98,9 @@ void wm_loop_change (wm_watch_t *watch, uint32_t events)
     watch->events = events;
 }
 
-void wm_loop_unwatch (wm_watch_t **watch_p)
+void wm_loop_unwatch (wm_loop_watch_t **watch_p)
 {
-    wm_watch_t *watch = *watch_p;
+    wm_loop_watch_t *watch = *watch_p;
     if (!watch)
         return;
     *watch_p = NULL;
@@ -201,7 +201,7 @@ int wm_loop_run (wm_loop_t *self)
             return -1;
         self->now_us = clock_us ();
         for (int i = 0; i < n; i++) {
-            wm_watch_t *watch = event[i].data.ptr;
+            wm_loop_watch_t *watch = event[i].data.ptr;
             if (watch->ready)
                 watch->ready (watch->argument, event[i].events);
         }

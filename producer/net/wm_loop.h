@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 typedef struct wm_loop_t wm_loop_t;
-typedef struct wm_watch_t wm_watch_t;
+typedef struct wm_loop_watch_t wm_loop_watch_t;
 typedef struct wm_timer_t wm_timer_t;
 
 /* NULL with errno where the kernel gives no epoll.  */
@@ -22,12 +22,12 @@ void wm_loop_destroy (wm_loop_t **self_p);
 /* Calls `ready` with the events (EPOLLIN, EPOLLOUT ...; level-triggered) of the descriptor. NULL
    with errno.  */
 typedef void wm_ready_t (void *argument, uint32_t events);
-wm_watch_t *wm_loop_watch (wm_loop_t *self, int fd, uint32_t events, wm_ready_t *ready,
-                           void *argument);
+wm_loop_watch_t *wm_loop_watch (wm_loop_t *self, int fd, uint32_t events, wm_ready_t *ready,
+                                void *argument);
 /* Waits for other events from now on; 0: only errors and the end of the peer.  */
-void wm_loop_change (wm_watch_t *watch, uint32_t events);
+void wm_loop_change (wm_loop_watch_t *watch, uint32_t events);
 /* Before its descriptor is closed. NULL is fine.  */
-void wm_loop_unwatch (wm_watch_t **watch_p);
+void wm_loop_unwatch (wm_loop_watch_t **watch_p);
 
 /* Calls `due` once at a time of wm_loop_now_us. The pointer is good until then or until
    wm_loop_untimer.  */

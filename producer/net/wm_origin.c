@@ -59,11 +59,11 @@ static uint64_t hash_of (const uint8_t key[16])
     return wm_table_mix (wm_table_mix (half[0]) + half[1]);
 }
 
-static wm_address_t *find (const wm_addresses_t *self, const uint8_t key[16])
+static wm_origin_t *find (const wm_addresses_t *self, const uint8_t key[16])
 {
     size_t at;
     const uint64_t hash = hash_of (key);
-    wm_address_t *one = wm_table_first (&self->known, hash, &at);
+    wm_origin_t *one = wm_table_first (&self->known, hash, &at);
     while (one && memcmp (one->key, key, sizeof one->key) != 0)
         one = wm_table_next (&self->known, hash, &at);
     return one;
@@ -73,7 +73,7 @@ bool wm_addresses_admit (wm_addresses_t *self, const char *peer)
 {
     uint8_t key[16];
     key_of (peer, key);
-    wm_address_t *address = find (self, key);
+    wm_origin_t *address = find (self, key);
     if (!address || address->n_connection < self->connections_max)
         return true;
     self->n_refused++;
@@ -86,11 +86,11 @@ bool wm_addresses_admit (wm_addresses_t *self, const char *peer)
     return false;
 }
 
-wm_address_t *wm_addresses_enter (wm_addresses_t *self, const char *peer)
+wm_origin_t *wm_addresses_enter (wm_addresses_t *self, const char *peer)
 {
     uint8_t key[16];
     key_of (peer, key);
-    wm_address_t *address = find (self, key);
+    wm_origin_t *address = find (self, key);
     if (!address) {
         address = calloc (1, sizeof *address);
         assert (address);
@@ -103,9 +103,9 @@ wm_address_t *wm_addresses_enter (wm_addresses_t *self, const char *peer)
     return address;
 }
 
-void wm_addresses_leave (wm_addresses_t *self, wm_address_t **address_p)
+void wm_addresses_leave (wm_addresses_t *self, wm_origin_t **address_p)
 {
-    wm_address_t *address = *address_p;
+    wm_origin_t *address = *address_p;
     *address_p = NULL;
     if (!address || --address->n_connection)
         return;

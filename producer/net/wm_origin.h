@@ -19,7 +19,7 @@ typedef struct wm_line_t {
     uint64_t full_at; /* the last pass in which one did not fit its address's share */
 } wm_line_t;
 
-typedef struct wm_address_t {
+typedef struct wm_origin_t {
     uint8_t key[16]; /* the IPv6 address, or an IPv4 address mapped into one */
     size_t n_connection;
     bool is_logged; /* that connections are refused */
@@ -30,7 +30,7 @@ typedef struct wm_address_t {
     wm_line_t line;
     /* for wm_grpc_call.c: bytes of its messages that have no memory, its calls without a message */
     size_t unheld, n_idle;
-} wm_address_t;
+} wm_origin_t;
 
 typedef struct wm_addresses_t wm_addresses_t;
 
@@ -43,8 +43,8 @@ void wm_addresses_destroy (wm_addresses_t **self_p);
 bool wm_addresses_admit (wm_addresses_t *self, const char *peer);
 
 /* Counts a connection. Returns its address, which lives until the connection leaves.  */
-wm_address_t *wm_addresses_enter (wm_addresses_t *self, const char *peer);
-void wm_addresses_leave (wm_addresses_t *self, wm_address_t **address_p);
+wm_origin_t *wm_addresses_enter (wm_addresses_t *self, const char *peer);
+void wm_addresses_leave (wm_addresses_t *self, wm_origin_t **address_p);
 
 uint64_t wm_addresses_n_refused (const wm_addresses_t *self);
 

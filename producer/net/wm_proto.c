@@ -46,7 +46,7 @@ bool wm_proto_next (wm_proto_t *self, wm_field_t *field)
     if (self->at == self->end)
         return false;
     const uint64_t head = wm_proto_varint (self);
-    *field = (wm_field_t){ .tag = (uint32_t) (head >> 3), .wire = (wm_wire_t) (head & 7) };
+    *field = (wm_field_t){ .tag = (uint32_t) (head >> 3), .wire = (wm_proto_wire_t) (head & 7) };
     if (self->is_bad || head >> 32 || !field->tag)
         return bad (self);
     switch (field->wire) {

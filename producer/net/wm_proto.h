@@ -17,12 +17,17 @@ typedef struct {
     bool is_bad; /* the bytes are no message; at is end then */
 } wm_proto_t;
 
-typedef enum { WM_WIRE_VARINT = 0, WM_WIRE_64 = 1, WM_WIRE_BYTES = 2, WM_WIRE_32 = 5 } wm_wire_t;
+typedef enum {
+    WM_WIRE_VARINT = 0,
+    WM_WIRE_64 = 1,
+    WM_WIRE_BYTES = 2,
+    WM_WIRE_32 = 5
+} wm_proto_wire_t;
 
 /* One field. `number` of a varint, of 32 and of 64 bits; bytes are lent by the message.  */
 typedef struct {
     uint32_t tag;
-    wm_wire_t wire;
+    wm_proto_wire_t wire;
     uint64_t number;
     const uint8_t *data;
     size_t bytes;
@@ -66,12 +71,12 @@ typedef enum {
     WM_KIND_ENUM,    /* a text of `names` */
     WM_KIND_MESSAGE, /* an object */
     WM_KIND_MAP,     /* an object: texts to messages, or to texts where `message` is NULL */
-} wm_kind_t;
+} wm_proto_kind_t;
 
 typedef struct wm_proto_field_t {
     uint32_t tag; /* 0 ends the table */
     const char *name;
-    wm_kind_t kind;
+    wm_proto_kind_t kind;
     const struct wm_proto_field_t *message;
     const char *const *names; /* of an enum, from 0; NULL ends them */
 } wm_proto_field_t;

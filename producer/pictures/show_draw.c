@@ -46,7 +46,7 @@ typedef struct {
     const wm_show_t *show;
     uint32_t plane; /* of the event */
     uint32_t n;
-    wm_view_t view[VIEWS_MAX];
+    wm_plane_view_t view[VIEWS_MAX];
 } views_t;
 
 static void views_clear (views_t *self)
@@ -67,7 +67,7 @@ static uint32_t class_of_label (const wm_show_t *show, uint32_t k)
     return k == none ? 0 : k + (none != UINT32_MAX && k < none);
 }
 
-static void classes_by_label (const wm_show_t *show, wm_view_t *view)
+static void classes_by_label (const wm_show_t *show, wm_plane_view_t *view)
 {
     const uint32_t n = show->scores.n_label;
     view->n_class = n + 1;
@@ -81,7 +81,7 @@ static void classes_by_label (const wm_show_t *show, wm_view_t *view)
 }
 
 /* Five bands of one score, from light to dark.  */
-static void classes_by_score (const wm_show_t *show, wm_view_t *view)
+static void classes_by_score (const wm_show_t *show, wm_plane_view_t *view)
 {
     static const char *const shade[BANDS] = { "#b9cfe8", "#7fb0d6", "#3f86c2", "#8b3a8b",
                                               "#c62828" };
@@ -131,7 +131,7 @@ static bool is_image (const wm_show_t *show)
     return show->spec.result == WM_RESULT_IMAGE;
 }
 
-static void axes_name (const wm_show_t *show, wm_view_t *view)
+static void axes_name (const wm_show_t *show, wm_plane_view_t *view)
 {
     static char tick[96];
     char from[32] = "";
@@ -158,7 +158,7 @@ static wm_fault_t view_add (views_t *self, const double range[4], bool is_truth,
 {
     const wm_show_t *show = self->show;
     const wm_event_plane_t *plane = &show->event.plane[self->plane];
-    wm_view_t *view = &self->view[self->n++];
+    wm_plane_view_t *view = &self->view[self->n++];
     view->width = PLANE_WIDTH;
     view->height = PLANE_HEIGHT;
     view->x = (wm_svg_axis_t){ .from = range[0], .to = range[1] };
@@ -251,7 +251,7 @@ static wm_fault_t patch_add (views_t *self, wm_error_t *error)
     wm_fault_t fault = patch ? patch_cut (show, patch, &is_held, error)
                              : wm_fault (error, WM_EHOST, "out of memory for a patch");
     for (uint32_t c = 0; c < n_channel && !fault && !is_held; c++) {
-        wm_view_t *view = &self->view[self->n++];
+        wm_plane_view_t *view = &self->view[self->n++];
         const double wire = hit->wire - (double) (spec->patch_wire / 2),
                      bin = floor ((double) hit->time / spec->drift_window) -
                            (double) (spec->patch_bin / 2);
@@ -420,7 +420,7 @@ static wm_fault_t write_plane (views_t *views, FILE *out, wm_error_t *error)
     if (show->hit != UINT32_MAX && is_on (&show->event.hit[show->hit], plane) && !plane->channel)
         write_hit (show, out);
     for (uint32_t i = 0; i < views->n && !fault; i++) {
-        const wm_view_t *view = &views->view[i];
+        const wm_plane_view_t *view = &views->view[i];
         fputs (view->is_signed ? "<figure>" : "<figure class=\"wide\">", out);
         fault = wm_view_svg (view, out, 0, error);
         wm_page_put (out, "figcaption", "%s. %s.", view->title, view->about);
@@ -540,7 +540,7 @@ wm_fault_t wm_show_figure (const wm_show_t *show, FILE *out, wm_error_t *error)
         return fault;
     const wm_event_plane_t *plane = &show->event.plane[views.plane];
     const double range[4] = { 0, fmax (1, plane->n_wire), 0, fmax (1, show->event.n_tick) };
-    wm_view_t *view = &views.view[0];
+    wm_plane_view_t *view = &views.view[0];
     fault = view_add (&views, range, false, error);
     fputs ("<figure class=\"wide\">", out);
     if (!fault && hits_on (show, views.plane) > FIGURE_DOTS_MAX)

@@ -1,13 +1,13 @@
 /* show_event.c - reads what `wiremill show --output` draws: an output, its event, its truth.
 
-   A confined child reads and draws, its parent stores the picture (wm_apart.h). Where the input is
-   not named, a first child reads its name in the output, so that the second may open no more than
-   the two.  */
+   A confined child reads and draws, its parent stores the picture (wm_render_process.h). Where the
+   input is not named, a first child reads its name in the output, so that the second may open no
+   more than the two.  */
 #include "producer/pictures/show_event.h"
 
 #include "producer/files/wm_h5.h"
 #include "producer/pictures/compare_images.h"
-#include "producer/pictures/wm_apart.h"
+#include "producer/pictures/wm_render_process.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_log.h"
@@ -305,7 +305,7 @@ static int make_picture (void *arg, FILE *out)
     if (!fault)
         fault = draw_whole (self, out, &error);
     if (fault) {
-        wm_log_tame (error.text);
+        wm_log_sanitize (error.text);
         fprintf (stderr, "wiremill show: %s\n", error.text);
     }
     return wm_exit_of (fault);
@@ -327,7 +327,7 @@ static int read_origin (void *arg, FILE *out)
         return WM_EXIT_OK; /* they are drawn without */
     wm_h5_t *file = wm_h5_open (self->path, &error);
     if (!file) {
-        wm_log_tame (error.text);
+        wm_log_sanitize (error.text);
         fprintf (stderr, "wiremill show: %s\n", error.text);
         return WM_EXIT_INPUT;
     }
@@ -380,7 +380,7 @@ static int find_origin (wm_show_t *self, const wm_args_t *args)
     char text[4 * WM_PINS_BYTES_MAX], *next = text, *line[4];
     if (wm_args_text (args, "input"))
         snprintf (self->input, sizeof self->input, "%s", wm_args_text (args, "input"));
-    const int code = wm_apart_text ("show", read_origin, self, text, sizeof text);
+    const int code = wm_render_process_text ("show", read_origin, self, text, sizeof text);
     if (code)
         return code;
     for (int i = 0; i < 4; i++) {
@@ -522,7 +522,8 @@ int wm_show_picture (const wm_args_t *args, const char *path)
         if (read[i] && *read[i] && wm_args_spare (args, read[i], "a file of the scores", &error))
             code = wm_args_refuse (args, "%s", error.text);
     if (!code)
-        code = wm_apart_run ("show", wm_args_place (args, "output", place), make_picture, self);
+        code = wm_render_process_run ("show", wm_args_place (args, "output", place), make_picture,
+                                      self);
     free (self);
     return code;
 }

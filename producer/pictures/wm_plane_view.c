@@ -15,7 +15,7 @@
 #define SCALE_COLOUR "#222222"
 #define MOST_SHARE 0.99 /* of the pixels with charge are not darker than the darkest */
 
-void wm_view_clear (wm_view_t *self)
+void wm_view_clear (wm_plane_view_t *self)
 {
     for (uint32_t k = 0; k < self->n_class; k++) {
         free (self->class[k].x);
@@ -25,7 +25,8 @@ void wm_view_clear (wm_view_t *self)
     memset (self, 0, sizeof *self);
 }
 
-wm_fault_t wm_view_add (wm_view_t *self, uint32_t k, double wire, double tick, wm_error_t *error)
+wm_fault_t wm_view_add (wm_plane_view_t *self, uint32_t k, double wire, double tick,
+                        wm_error_t *error)
 {
     wm_view_class_t *class = &self->class[k];
     if (!wm_grow (&class->x, &class->x_max, class->n + 1ul, sizeof (float)) ||
@@ -62,7 +63,7 @@ static double saturation (const float *value, size_t n, uint32_t *count)
 }
 
 /* Puts the largest |ADC| of a region of interest into the pixels below it.  */
-static void roi_paint (const wm_view_t *self, const wm_event_t *event, const wm_roi_t *roi,
+static void roi_paint (const wm_plane_view_t *self, const wm_event_t *event, const wm_roi_t *roi,
                        float *value)
 {
     const double scale_x = self->n_x / (self->x.to - self->x.from),
@@ -89,7 +90,7 @@ static void roi_paint (const wm_view_t *self, const wm_event_t *event, const wm_
     }
 }
 
-wm_fault_t wm_view_charge (wm_view_t *self, const wm_event_t *event, uint32_t plane,
+wm_fault_t wm_view_charge (wm_plane_view_t *self, const wm_event_t *event, uint32_t plane,
                            wm_error_t *error)
 {
     const wm_event_plane_t *p = &event->plane[plane];
@@ -117,7 +118,7 @@ wm_fault_t wm_view_charge (wm_view_t *self, const wm_event_t *event, uint32_t pl
     return WM_OK;
 }
 
-wm_fault_t wm_view_copy (wm_view_t *self, const wm_view_t *from, wm_error_t *error)
+wm_fault_t wm_view_copy (wm_plane_view_t *self, const wm_plane_view_t *from, wm_error_t *error)
 {
     const size_t n = (size_t) from->n_x * from->n_y;
     self->pixel = malloc (n);
@@ -130,8 +131,8 @@ wm_fault_t wm_view_copy (wm_view_t *self, const wm_view_t *from, wm_error_t *err
     return WM_OK;
 }
 
-wm_fault_t wm_view_patch (wm_view_t *self, const float *patch, uint32_t n_wire, uint32_t n_bin,
-                          wm_error_t *error)
+wm_fault_t wm_view_patch (wm_plane_view_t *self, const float *patch, uint32_t n_wire,
+                          uint32_t n_bin, wm_error_t *error)
 {
     self->pixel = malloc ((size_t) n_wire * n_bin);
     if (!self->pixel)
@@ -152,12 +153,12 @@ wm_fault_t wm_view_patch (wm_view_t *self, const float *patch, uint32_t n_wire, 
     return WM_OK;
 }
 
-static double radius_of (const wm_view_t *self)
+static double radius_of (const wm_plane_view_t *self)
 {
     return fmax (1.2, fmin (2.6, 0.3 * self->width / (self->x.to - self->x.from)));
 }
 
-void wm_view_paint (wm_view_t *self)
+void wm_view_paint (wm_plane_view_t *self)
 {
     const double scale_x = self->n_x / (self->x.to - self->x.from),
                  scale_y = self->n_y / (self->y.to - self->y.from);
@@ -179,7 +180,7 @@ void wm_view_paint (wm_view_t *self)
 
 /* From white: to dark grey; of a patch to red below its middle, and to blue above. Painted hits
    have the upper half.  */
-static void palette_fill (const wm_view_t *self, uint8_t palette[768])
+static void palette_fill (const wm_plane_view_t *self, uint8_t palette[768])
 {
     static const double blue[3] = { 8, 40, 100 }, red[3] = { 170, 20, 20 };
     for (int i = 0; i < 256; i++)
@@ -214,7 +215,8 @@ typedef struct {
 #define SCALE_LEFT_PX 60 /* of the right end of the upper scale, where both would meet */
 
 /* Returns how many ticks there are, at most 2 * WM_SVG_TICKS_MAX.  */
-static uint32_t scale_ticks (const wm_view_t *self, const wm_svg_t *plot, wm_view_tick_t *tick)
+static uint32_t scale_ticks (const wm_plane_view_t *self, const wm_svg_t *plot,
+                             wm_view_tick_t *tick)
 {
     const double cm[2] = { self->x_cm, self->y_cm };
     const wm_svg_axis_t *axis[2] = { &self->x, &self->y };
@@ -249,7 +251,7 @@ static uint32_t scale_ticks (const wm_view_t *self, const wm_svg_t *plot, wm_vie
 
 /* ---- SVG ------------------------------------------------------------------------------------- */
 
-static void draw_mark (wm_svg_t *plot, const wm_view_t *self)
+static void draw_mark (wm_svg_t *plot, const wm_plane_view_t *self)
 {
     if (self->has_mark)
         fprintf (plot->out,
@@ -258,7 +260,7 @@ static void draw_mark (wm_svg_t *plot, const wm_view_t *self)
                  wm_svg_x (plot, self->mark_x), wm_svg_y (plot, self->mark_y));
 }
 
-static void draw_scales (wm_svg_t *plot, const wm_view_t *self)
+static void draw_scales (wm_svg_t *plot, const wm_plane_view_t *self)
 {
     wm_view_tick_t tick[2 * WM_SVG_TICKS_MAX];
     const uint32_t n = scale_ticks (self, plot, tick);
@@ -280,7 +282,7 @@ static void draw_scales (wm_svg_t *plot, const wm_view_t *self)
         fputs ("</g>\n", plot->out);
 }
 
-static void draw_legend (wm_svg_t *plot, const wm_view_t *self)
+static void draw_legend (wm_svg_t *plot, const wm_plane_view_t *self)
 {
     wm_svg_entry_t entry[WM_VIEW_CLASSES_MAX];
     char text[WM_VIEW_CLASSES_MAX][80];
@@ -296,7 +298,7 @@ static void draw_legend (wm_svg_t *plot, const wm_view_t *self)
     wm_svg_legend (plot, entry, n);
 }
 
-wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_t *error)
+wm_fault_t wm_view_svg (const wm_plane_view_t *self, FILE *out, double at_y, wm_error_t *error)
 {
     uint8_t palette[768], *png = NULL;
     size_t size = 0;

@@ -33,30 +33,31 @@ typedef struct {
     wm_view_class_t class[WM_VIEW_CLASSES_MAX]; /* drawn in their order */
     bool has_mark;                              /* a ring */
     double mark_x, mark_y;
-} wm_view_t;
+} wm_plane_view_t;
 
 /* Frees what is in it. Idempotent.  */
-void wm_view_clear (wm_view_t *self);
+void wm_view_clear (wm_plane_view_t *self);
 
 /* Adds a hit to a class. WM_EHOST: no memory.  */
-wm_fault_t wm_view_add (wm_view_t *self, uint32_t k, double wire, double tick, wm_error_t *error);
+wm_fault_t wm_view_add (wm_plane_view_t *self, uint32_t k, double wire, double tick,
+                        wm_error_t *error);
 
 /* Makes the background of a plane of the event, for the view's axes. WM_EHOST: no memory.  */
-wm_fault_t wm_view_charge (wm_view_t *self, const wm_event_t *event, uint32_t plane,
+wm_fault_t wm_view_charge (wm_plane_view_t *self, const wm_event_t *event, uint32_t plane,
                            wm_error_t *error);
 
 /* Copies the background of a view with the same axes.  */
-wm_fault_t wm_view_copy (wm_view_t *self, const wm_view_t *from, wm_error_t *error);
+wm_fault_t wm_view_copy (wm_plane_view_t *self, const wm_plane_view_t *from, wm_error_t *error);
 
 /* Makes it of a patch (n_wire, n_bin) as the network sees it: values below 0 red, above blue.  */
-wm_fault_t wm_view_patch (wm_view_t *self, const float *patch, uint32_t n_wire, uint32_t n_bin,
-                          wm_error_t *error);
+wm_fault_t wm_view_patch (wm_plane_view_t *self, const float *patch, uint32_t n_wire,
+                          uint32_t n_bin, wm_error_t *error);
 
 /* Paints the hits over the background of a plane in place of dots, whose bytes grow with their
    number.  */
-void wm_view_paint (wm_view_t *self);
+void wm_view_paint (wm_plane_view_t *self);
 
 /* Writes it as SVG, at this height of a sheet.  */
-wm_fault_t wm_view_svg (const wm_view_t *self, FILE *out, double at_y, wm_error_t *error);
+wm_fault_t wm_view_svg (const wm_plane_view_t *self, FILE *out, double at_y, wm_error_t *error);
 
 #endif

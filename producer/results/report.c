@@ -1,15 +1,15 @@
 /* report.c - `wiremill-producer report`: what `wiremill report` shows of outputs and of the inputs
    that these were made of, as a part of a page.
 
-   Outputs and inputs are read by confined children (wm_apart.h): one for the scores, for each
-   picture one that reads which input an output states, and one that may open no more than those
-   two. What cannot be read is explained on the page.  */
+   Outputs and inputs are read by confined children (wm_render_process.h): one for the scores, for
+   each picture one that reads which input an output states, and one that may open no more than
+   those two. What cannot be read is explained on the page.  */
 #include "producer/results/report.h"
 #include "producer/pictures/show_event.h"
 #include "producer/verbs.h"
 
 #include "producer/files/wm_h5.h"
-#include "producer/pictures/wm_apart.h"
+#include "producer/pictures/wm_render_process.h"
 #include "producer/session/wm_produce_confine.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_url.h"
@@ -87,7 +87,7 @@ static int draw (void *arg, FILE *out)
     if (memory && (ferror (memory) | fclose (memory)) && !fault)
         fault = wm_fault (&error, WM_EHOST, "out of memory for a picture");
     if (fault) {
-        wm_log_tame (error.text);
+        wm_log_sanitize (error.text);
         write_missing (show, error.text, out);
     } else
         fwrite (text, 1, bytes, out);
@@ -121,7 +121,8 @@ static void write_picture (const char *path, const wm_pins_t *pins, FILE *out)
         return;
     show->path = path;
     show->cryostat = show->tpc = show->plane = -1;
-    const int code = wm_apart_text ("report", read_input, show, show->input, sizeof show->input);
+    const int code =
+        wm_render_process_text ("report", read_input, show, show->input, sizeof show->input);
     show->pair =
         (wm_reader_pair_t){ .planes = wm_pair_planes (pins, show->input, planes) ? planes : NULL,
                             .channels = *pins->channels ? pins->channels : NULL,
@@ -142,7 +143,7 @@ static void write_picture (const char *path, const wm_pins_t *pins, FILE *out)
         wm_fault (&error, WM_EBATCH, "its input %.300s cannot be read here: %s", show->input,
                   strerror (errno));
         write_missing (show, error.text, out);
-    } else if (wm_apart_copy ("report", draw, show, out))
+    } else if (wm_render_process_copy ("report", draw, show, out))
         write_missing (show, "the process that read it failed", out);
     free (show);
 }
@@ -189,7 +190,7 @@ static int report_main (const wm_args_t *args)
     if (!path)
         return WM_EXIT_FAILURE;
     outputs.path = path;
-    const int code = wm_apart_copy ("report", wm_report_scores, &outputs, stdout);
+    const int code = wm_render_process_copy ("report", wm_report_scores, &outputs, stdout);
     if (code)
         wm_page_put (stdout, "p", "No distributions: the process that read the outputs failed.");
     if (wm_args_number (args, "pictures")) {

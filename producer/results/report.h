@@ -14,9 +14,9 @@ typedef struct {
     size_t hits_max; /* that are read, of all together */
 } wm_report_outputs_t;
 
-/* A child (wm_apart.h): writes the distributions of the scores of outputs (wm_report_outputs_t),
-   by label and plane, from an equal share of hits of each: all of them, or rows in pieces that are
-   evenly spaced, so that the same outputs give the same numbers.  */
+/* A child (wm_render_process.h): writes the distributions of the scores of outputs
+   (wm_report_outputs_t), by label and plane, from an equal share of hits of each: all of them, or
+   rows in pieces that are evenly spaced, so that the same outputs give the same numbers.  */
 int wm_report_scores (void *outputs, FILE *out);
 
 #endif

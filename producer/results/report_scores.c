@@ -149,7 +149,7 @@ static wm_fault_t read_all (sample_t *self, const wm_report_outputs_t *outputs, 
     wm_fault_t fault = begin (self, outputs, error);
     for (size_t i = 0; i < outputs->n && !fault; i++)
         if (add_output (self, outputs->path[i], self->n_max / outputs->n, error)) {
-            wm_log_tame (error->text);
+            wm_log_sanitize (error->text);
             if (!self->n_bad++)
                 snprintf (self->why, sizeof self->why, "%.399s", error->text);
         }
@@ -328,7 +328,7 @@ int wm_report_scores (void *outputs_v, FILE *out)
     wm_produce_confine_reader (outputs->path, outputs->n);
     wm_h5_init ();
     if (read_all (&sample, outputs, &error)) {
-        wm_log_tame (error.text);
+        wm_log_sanitize (error.text);
         wm_page_put (out, "p", "No distributions: %s", error.text);
     } else
         write (&sample, outputs, out);

@@ -206,7 +206,7 @@ static size_t step (wm_ranking_t *self, size_t k, wm_type_t type, const uint8_t 
     }
 }
 
-bool wm_classify (wm_ranking_t *self, wm_tensor_t *tensor, bool by_row, uint32_t k,
+bool wm_classify (wm_ranking_t *self, wm_kserve_tensor_t *tensor, bool by_row, uint32_t k,
                   const wm_labels_t *labels, size_t *left)
 {
     const size_t n_list = by_row ? (size_t) tensor->dim[0] : 1;

@@ -44,7 +44,7 @@ void wm_ranking_clear (wm_ranking_t *self);
 /* Puts the ranking in the place of a tensor whose data is allocated, and of a type that can be
    ranked. by_row: of each row, the tensor's first dimension. Takes from *left what it has worked
    (wm_slice.h). True: there is more, and the tensor is as it was.  */
-bool wm_classify (wm_ranking_t *self, wm_tensor_t *tensor, bool by_row, uint32_t k,
+bool wm_classify (wm_ranking_t *self, wm_kserve_tensor_t *tensor, bool by_row, uint32_t k,
                   const wm_labels_t *labels, size_t *left);
 
 #endif

@@ -31,7 +31,7 @@ typedef struct job_t {
     wm_gather_t *gather;
     wm_ks_request_t *request; /* NULL: cancelled */
     client_t *client;         /* while it waits */
-    wm_plan_t plan;
+    wm_tensor_plan_t plan;
     uint32_t n_taken, n_left, n_held; /* rows: in batches; not scored; with NaN */
     uint32_t n_part;                  /* in batches that are not answered */
     uint32_t priority;
@@ -41,7 +41,8 @@ typedef struct job_t {
     size_t n_value;         /* of one of its rows */
     wm_ks_error_t *failure; /* of a row that the model does not take; NULL: none */
     int64_t came_us, sent_us;
-    wm_tensor_t *output; /* of the answer, while it is made; NULL: its scores are not all there */
+    wm_kserve_tensor_t
+        *output; /* of the answer, while it is made; NULL: its scores are not all there */
     wm_ranking_t ranking;
     wm_placed_t placed;
     wm_slice_t slice;
@@ -670,7 +671,7 @@ static void refuse (wm_gather_t *self, wm_ks_request_t *request, const wm_ks_err
 
 /* Plans the request. *n_value: values of one of its rows.  */
 static wm_ks_code_t plan_job (const wm_gather_t *self, const wm_ks_request_t *request,
-                              wm_plan_t *plan, size_t *n_value, wm_ks_error_t *error)
+                              wm_tensor_plan_t *plan, size_t *n_value, wm_ks_error_t *error)
 {
     const wm_signature_t *signature = self->how.signature;
     *n_value = signature->n_value;
@@ -681,7 +682,7 @@ static wm_ks_code_t plan_job (const wm_gather_t *self, const wm_ks_request_t *re
 }
 
 /* Bytes to keep for a request from its beginning.  */
-static size_t need (const wm_gather_t *self, const wm_plan_t *plan)
+static size_t need (const wm_gather_t *self, const wm_tensor_plan_t *plan)
 {
     const wm_signature_t *signature = self->how.signature;
     const size_t n_row = plan->n_row, scores = n_row * signature->n_score * sizeof (float);
@@ -693,7 +694,7 @@ static size_t need (const wm_gather_t *self, const wm_plan_t *plan)
 
 size_t wm_gather_need (const wm_gather_t *self, const wm_ks_request_t *request)
 {
-    wm_plan_t plan;
+    wm_tensor_plan_t plan;
     return wm_signature_plan (self->how.signature, request, &plan, NULL) ? 0 : need (self, &plan);
 }
 
@@ -701,7 +702,7 @@ void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request)
 {
     const wm_signature_t *signature = self->how.signature;
     wm_ks_error_t error;
-    wm_plan_t plan;
+    wm_tensor_plan_t plan;
     size_t n_value;
     if (plan_job (self, request, &plan, &n_value, &error)) {
         refuse (self, request, &error);

@@ -48,7 +48,7 @@ char *wm_infer_text (wm_infer_t *self, const void *text, size_t bytes)
     return copy;
 }
 
-bool wm_infer_bytes (const wm_tensor_t *tensor, size_t *bytes)
+bool wm_infer_bytes (const wm_kserve_tensor_t *tensor, size_t *bytes)
 {
     size_t n = tensor->type == WM_TYPE_BYTES ? 1 : wm_type_bytes (tensor->type);
     bool is_fine = true, is_empty = false;
@@ -64,7 +64,7 @@ bool wm_infer_bytes (const wm_tensor_t *tensor, size_t *bytes)
 
 /* Counts the values of a BYTES tensor: each its length, 4 bytes, and so many bytes. SIZE_MAX: the
    last one is cut off.  */
-static size_t count_texts (const wm_tensor_t *tensor)
+static size_t count_texts (const wm_kserve_tensor_t *tensor)
 {
     size_t n = 0, at = 0;
     for (uint32_t bytes; at < tensor->bytes; at += bytes, n++) {
@@ -78,7 +78,7 @@ static size_t count_texts (const wm_tensor_t *tensor)
     return n;
 }
 
-wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_tensor_t *tensor,
+wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_kserve_tensor_t *tensor,
                              wm_ks_error_t *error)
 {
     size_t expected;
@@ -125,7 +125,7 @@ bool wm_infer_values (wm_infer_t *self, size_t *bytes, wm_ks_error_t *error)
     const wm_ks_request_t *request = &self->request;
     error->code = WM_KS_OK;
     for (; self->values && self->n_read < request->n_input; self->n_read++) {
-        wm_tensor_t *tensor = &request->input[self->n_read];
+        wm_kserve_tensor_t *tensor = &request->input[self->n_read];
         const wm_shared_part_t *part = wm_infer_shared_in (self, self->n_read);
         if (!part && !self->values[self->n_read].text)
             continue;
@@ -158,8 +158,8 @@ bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
     return true;
 }
 
-bool wm_transport_place (wm_ks_request_t *request, const wm_tensor_t *output, uint32_t n_output,
-                         wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
+bool wm_transport_place (wm_ks_request_t *request, const wm_kserve_tensor_t *output,
+                         uint32_t n_output, wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
 {
     return wm_infer_place (request->transport, output, n_output, placed, left, error);
 }

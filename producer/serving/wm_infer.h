@@ -39,7 +39,7 @@ typedef struct wm_infer_t {
     size_t n_copied;            /* ... its bytes that were copied from shared memory */
     wm_shared_part_t *in, *out; /* of each input and output that is wanted; NULL: none has any */
     /* Reads values of an input whose data has been allocated. True: there is more.  */
-    bool (*read) (struct wm_infer_t *self, wm_tensor_t *tensor, uint8_t *to, size_t *bytes,
+    bool (*read) (struct wm_infer_t *self, wm_kserve_tensor_t *tensor, uint8_t *to, size_t *bytes,
                   wm_ks_error_t *error);
 } wm_infer_t;
 
@@ -52,10 +52,10 @@ char *wm_infer_text (wm_infer_t *self, const void *text, size_t bytes);
 
 /* Multiplies the dimensions and the type's size. False: a negative one, or more than SIZE_MAX. Of
    WM_TYPE_BYTES *bytes is the number of values.  */
-bool wm_infer_bytes (const wm_tensor_t *tensor, size_t *bytes);
+bool wm_infer_bytes (const wm_kserve_tensor_t *tensor, size_t *bytes);
 
 /* Checks an input whose data is there: its shape's bytes, or the lengths of its BYTES.  */
-wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_tensor_t *tensor,
+wm_ks_code_t wm_infer_check (const wm_ks_request_t *request, const wm_kserve_tensor_t *tensor,
                              wm_ks_error_t *error);
 
 /* Finds what the request will need beside its message: sets `kept`, and returns the bytes of that
@@ -79,7 +79,7 @@ typedef struct {
 void wm_infer_wish (wm_infer_t *self, wm_shared_wish_t *wish,
                     const wm_infer_parameter_t *parameter);
 /* Takes where an input's data is; it is copied by wm_infer_values. The wish has a region.  */
-wm_ks_code_t wm_infer_share_input (wm_infer_t *self, wm_tensor_t *tensor,
+wm_ks_code_t wm_infer_share_input (wm_infer_t *self, wm_kserve_tensor_t *tensor,
                                    const wm_shared_wish_t *wish, wm_ks_error_t *error);
 /* Takes where a wanted output's data is to be; without a region: nowhere. All outputs are
    known.  */
@@ -92,7 +92,7 @@ const wm_shared_part_t *wm_infer_shared_out (const wm_infer_t *self, uint32_t ou
 bool wm_infer_copy (wm_infer_t *self, const wm_shared_part_t *part, uint8_t *to, size_t *bytes,
                     wm_ks_error_t *error);
 /* Copies the outputs of an answer to where they are to be (wm_transport_place).  */
-bool wm_infer_place (const wm_infer_t *self, const wm_tensor_t *output, uint32_t n_output,
+bool wm_infer_place (const wm_infer_t *self, const wm_kserve_tensor_t *output, uint32_t n_output,
                      wm_placed_t *placed, size_t *left, wm_ks_error_t *error);
 /* Gives all parts back.  */
 void wm_infer_unshare (wm_infer_t *self);

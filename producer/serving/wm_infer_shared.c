@@ -25,7 +25,7 @@ static wm_shared_t *shared_of (const wm_infer_t *self)
     return self->front ? self->front->shared : NULL;
 }
 
-wm_ks_code_t wm_infer_share_input (wm_infer_t *self, wm_tensor_t *tensor,
+wm_ks_code_t wm_infer_share_input (wm_infer_t *self, wm_kserve_tensor_t *tensor,
                                    const wm_shared_wish_t *wish, wm_ks_error_t *error)
 {
     if (!self->in)
@@ -89,13 +89,13 @@ bool wm_infer_copy (wm_infer_t *self, const wm_shared_part_t *part, uint8_t *to,
     return false;
 }
 
-bool wm_infer_place (const wm_infer_t *self, const wm_tensor_t *output, uint32_t n_output,
+bool wm_infer_place (const wm_infer_t *self, const wm_kserve_tensor_t *output, uint32_t n_output,
                      wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
 {
     error->code = WM_KS_OK;
     for (; placed->n_output < n_output; placed->n_output++, placed->bytes = 0) {
         const wm_shared_part_t *part = wm_infer_shared_out (self, placed->n_output);
-        const wm_tensor_t *from = &output[placed->n_output];
+        const wm_kserve_tensor_t *from = &output[placed->n_output];
         if (part && from->bytes > part->bytes)
             wm_ks_fail (error, WM_KS_INVALID,
                         "shared memory size specified with the request for output '%.100s' (%zu "

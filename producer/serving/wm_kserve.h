@@ -81,13 +81,13 @@ typedef struct {
     int64_t dim[WM_TENSOR_DIM_MAX];
     const uint8_t *data; /* not aligned */
     size_t bytes;
-} wm_tensor_t;
+} wm_kserve_tensor_t;
 
 /* One inference request, whoever sent it. Owned by the transport; the models may read it until
    they reply or it is cancelled.  */
 typedef struct wm_ks_request_t {
     char *model, *version, *id; /* "" where the client gave none */
-    wm_tensor_t *input;
+    wm_kserve_tensor_t *input;
     uint32_t n_input;
     char **output;             /* names of the outputs that are wanted */
     uint32_t n_output;         /* 0: all of them */
@@ -101,9 +101,9 @@ typedef struct wm_ks_request_t {
 /* The answer. Names and data are the models', and lent until the call returns.  */
 typedef struct {
     wm_ks_code_t code;
-    const char *text;            /* of an error; else NULL */
-    const char *model, *version; /* that computed it */
-    const wm_tensor_t *output;   /* in the order of the request, or of the model */
+    const char *text;                 /* of an error; else NULL */
+    const char *model, *version;      /* that computed it */
+    const wm_kserve_tensor_t *output; /* in the order of the request, or of the model */
     uint32_t n_output;
     uint32_t n_held; /* rows with NaN */
 } wm_ks_answer_t;
@@ -118,7 +118,7 @@ void wm_models_infer (wm_models_t *self, wm_ks_request_t *request);
 /* Fills in the input of a request of one row that has its bytes alone, but for its data. Its name
    is lent until the caller returns. INVALID, or as wm_models_infer would refuse.  */
 wm_ks_code_t wm_models_raw (wm_models_t *self, const char *model, const char *version, size_t bytes,
-                            wm_tensor_t *tensor, wm_ks_error_t *error);
+                            wm_kserve_tensor_t *tensor, wm_ks_error_t *error);
 /* Returns the bytes that the models will keep for the request's scores as soon as they have it
    (wm_transport_keep); 0 where they would refuse it.  */
 size_t wm_models_need (wm_models_t *self, const wm_ks_request_t *request);
@@ -170,8 +170,9 @@ typedef struct {
     uint32_t n_output; /* that are there; of the next one: */
     size_t bytes;
 } wm_placed_t;
-bool wm_transport_place (wm_ks_request_t *request, const wm_tensor_t *output, uint32_t n_output,
-                         wm_placed_t *placed, size_t *left, wm_ks_error_t *error);
+bool wm_transport_place (wm_ks_request_t *request, const wm_kserve_tensor_t *output,
+                         uint32_t n_output, wm_placed_t *placed, size_t *left,
+                         wm_ks_error_t *error);
 /* Returns the queue in which long work on an answer waits for its next slice.  */
 struct wm_slices_t *wm_transport_slices (const wm_ks_request_t *request);
 /* Returns whether requests and answers together hold no more than they may.  */

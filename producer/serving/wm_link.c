@@ -34,7 +34,7 @@ struct wm_link_t {
     char *endpoint, *join_file;
     int fd;               /* -1: there is no helper */
     wm_reaped_t *starter; /* the process that only starts the helper */
-    wm_watch_t *watch;
+    wm_loop_watch_t *watch;
     uint32_t events;
     wm_timer_t *again;
     int64_t pause_us;

@@ -149,7 +149,7 @@ void wm_models_ask_again (wm_models_t *self, wm_ks_request_t *request, const cha
 }
 
 wm_ks_code_t wm_models_raw (wm_models_t *self, const char *model, const char *version, size_t bytes,
-                            wm_tensor_t *tensor, wm_ks_error_t *error)
+                            wm_kserve_tensor_t *tensor, wm_ks_error_t *error)
 {
     const wm_version_t *found = wm_models_find (self, model, version, error);
     return found ? wm_signature_raw (&found->signature, model, bytes, tensor, error) : error->code;
@@ -167,7 +167,7 @@ void wm_models_cancel (wm_models_t *self, wm_ks_request_t *request)
         wm_gather_cancel (request);
     for (wm_model_entry_t *entry = self->first; entry; entry = entry->next)
         for (wm_version_t *version = entry->version; version; version = version->next)
-            wm_version_tend (version);
+            wm_version_update (version);
 }
 
 bool wm_models_live (wm_models_t *self)
@@ -295,7 +295,7 @@ void wm_models_changed (wm_model_entry_t *entry)
     const wm_ks_error_t error = load_error (entry);
     end_leaving (entry, is_over, error.code != WM_KS_OK);
     for (wm_version_t *one = entry->version; one; one = one->next)
-        wm_version_tend (one);
+        wm_version_update (one);
     if (is_over)
         sweep (entry, false);
     tell_waiters (entry, &error);
@@ -519,7 +519,7 @@ static wm_fault_t take_options (wm_models_t *self, const wm_args_t *args, wm_err
     if (wm_args_each (args, "bulk", WM_MODELS_BULK_MAX))
         return wm_fault (error, WM_EUSAGE, "--bulk may be given at most %d times",
                          WM_MODELS_BULK_MAX);
-    if (wm_args_given (args, "bulk") && !(self->quiet = wm_quiet_new ()))
+    if (wm_args_given (args, "bulk") && !(self->quiet = wm_idle_signal_new ()))
         return wm_fault (error, WM_EHOST, "the kernel gives no descriptor: %s", strerror (errno));
     self->max_delay_us = (int64_t) (wm_args_seconds (args, "max-delay") * 1e6);
     if (take_mode (self, args, error))
@@ -602,7 +602,7 @@ void wm_models_destroy (wm_models_t **self_p)
         free (entry);
     }
     wm_loop_untimer (&self->poll);
-    wm_quiet_destroy (&self->quiet);
+    wm_idle_signal_destroy (&self->quiet);
     if (self->is_temporary)
         rmdir (self->state);
     if (self->lock >= 0)

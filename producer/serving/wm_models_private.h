@@ -13,7 +13,7 @@
 #include "producer/serving/wm_link.h"
 #include "producer/serving/wm_models.h"
 #include "producer/serving/wm_override.h"
-#include "producer/serving/wm_quiet.h"
+#include "producer/serving/wm_idle_signal.h"
 #include "producer/serving/wm_respawn.h"
 #include "producer/serving/wm_signature.h"
 
@@ -117,8 +117,8 @@ struct wm_models_t {
     bool names_some; /* of the repository only what --load-model names is loaded at the start */
     int64_t poll_us; /* between looks at the repository; 0: none */
     wm_timer_t *poll;
-    wm_quiet_t *quiet; /* for --bulk; NULL: none is given */
-    uint32_t n_folder; /* made so far: the name of the next */
+    wm_idle_signal_t *quiet; /* for --bulk; NULL: none is given */
+    uint32_t n_folder;       /* made so far: the name of the next */
 };
 
 /* ---- wm_repository.c ------------------------------------------------------------------------- */
@@ -167,7 +167,7 @@ void wm_version_unload (wm_version_t *self, const char *reason);
 /* Its processes, where they pause after they have failed, are started at once.  */
 void wm_version_hurry (wm_version_t *self);
 /* A request of it was answered or cancelled, or another version may be loaded by now.  */
-void wm_version_tend (wm_version_t *self);
+void wm_version_update (wm_version_t *self);
 /* Ends what runs, in `ms` at most. At the end of the gateway: the loop does not run any more.  */
 void wm_version_destroy (wm_version_t **self_p, int64_t ms);
 

@@ -31,12 +31,12 @@ struct wm_respawn_t {
     char *word[WM_RESPAWN_WORDS_MAX + 1];
     char *log, *what;
     wm_respawn_ended_t *ended;
-    wm_respawn_says_t *says; /* NULL: nobody wants to know */
+    wm_respawn_log_t *says; /* NULL: nobody wants to know */
     void *argument;
     pid_t pid;
     int pidfd;
     int status; /* of its last end */
-    wm_watch_t *watch, *hears;
+    wm_loop_watch_t *watch, *hears;
     int heard, copy;  /* what it writes to standard error; the log. -1: none */
     char line[480];   /* the last one, without its time; "": none */
     char begun[1024]; /* a line that has no end yet: its first n_begun bytes */
@@ -231,7 +231,7 @@ static void start (wm_respawn_t *self)
 }
 
 static wm_respawn_t *make (wm_loop_t *loop, const char *what, const char *const argv[],
-                           const char *log, wm_respawn_ended_t *ended, wm_respawn_says_t *says,
+                           const char *log, wm_respawn_ended_t *ended, wm_respawn_log_t *says,
                            void *argument)
 {
     wm_respawn_t *self = zmalloc (sizeof *self);
@@ -250,7 +250,7 @@ static wm_respawn_t *make (wm_loop_t *loop, const char *what, const char *const 
 }
 
 wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
-                              const char *log, wm_respawn_ended_t *ended, wm_respawn_says_t *says,
+                              const char *log, wm_respawn_ended_t *ended, wm_respawn_log_t *says,
                               void *argument)
 {
     wm_respawn_t *self = make (loop, what, argv, log, ended, says, argument);
@@ -312,7 +312,7 @@ void wm_respawn_destroy (wm_respawn_t **self_p)
 struct wm_reaped_t {
     pid_t pid;
     int pidfd;
-    wm_watch_t *watch;
+    wm_loop_watch_t *watch;
     wm_reaped_t **self_p;
 };
 

@@ -26,12 +26,12 @@ typedef struct wm_respawn_t wm_respawn_t;
 /* is_over: it is not started again. Only then may the call destroy the service.  */
 typedef void wm_respawn_ended_t (void *argument, const char *reason, bool is_over);
 /* A line of its standard error, without its time.  */
-typedef void wm_respawn_says_t (void *argument, const char *line);
+typedef void wm_respawn_log_t (void *argument, const char *line);
 
 /* Starts argv[0], a program beside this one; `what` names it for people; all words are copied.
    `ended` and `says` may be called until the service is destroyed, never before this returns.  */
 wm_respawn_t *wm_respawn_new (wm_loop_t *loop, const char *what, const char *const argv[],
-                              const char *log, wm_respawn_ended_t *ended, wm_respawn_says_t *says,
+                              const char *log, wm_respawn_ended_t *ended, wm_respawn_log_t *says,
                               void *argument);
 
 /* The same for a program that is to end: `ended` is called with NULL after exit code 0, and it is

@@ -48,7 +48,7 @@ const char *wm_signature_shape (char text[WM_SIGNATURE_SHAPE_BYTES], bool has_ro
 }
 
 size_t wm_signature_row_values (const wm_signature_t *self, const wm_signature_port_t *port,
-                                const wm_tensor_t *tensor)
+                                const wm_kserve_tensor_t *tensor)
 {
     size_t n = 1;
     if (!self->is_ragged)
@@ -59,8 +59,8 @@ size_t wm_signature_row_values (const wm_signature_t *self, const wm_signature_p
 }
 
 static wm_ks_code_t check_input (const wm_signature_t *self, const wm_signature_port_t *port,
-                                 const wm_tensor_t *tensor, const char *model, uint32_t *n_row,
-                                 wm_ks_error_t *error)
+                                 const wm_kserve_tensor_t *tensor, const char *model,
+                                 uint32_t *n_row, wm_ks_error_t *error)
 {
     char expected[WM_SIGNATURE_SHAPE_BYTES], got[WM_SIGNATURE_SHAPE_BYTES];
     if (tensor->type != port->type)
@@ -95,7 +95,7 @@ static wm_ks_code_t check_input (const wm_signature_t *self, const wm_signature_
 }
 
 static wm_ks_code_t plan_inputs (const wm_signature_t *self, const wm_ks_request_t *request,
-                                 wm_plan_t *plan, wm_ks_error_t *error)
+                                 wm_tensor_plan_t *plan, wm_ks_error_t *error)
 {
     if (request->n_input != self->n_input)
         return wm_ks_fail (error, WM_KS_INVALID,
@@ -103,7 +103,7 @@ static wm_ks_code_t plan_inputs (const wm_signature_t *self, const wm_ks_request
                            request->n_input, request->model);
     uint32_t seen = 0;
     for (uint32_t i = 0; i < request->n_input; i++) {
-        const wm_tensor_t *tensor = &request->input[i];
+        const wm_kserve_tensor_t *tensor = &request->input[i];
         uint32_t p = 0;
         while (p < self->n_input && strcmp (self->input[p].name, tensor->name) != 0)
             p++;
@@ -125,9 +125,9 @@ static wm_ks_code_t plan_inputs (const wm_signature_t *self, const wm_ks_request
 }
 
 wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_t *request,
-                                wm_plan_t *plan, wm_ks_error_t *error)
+                                wm_tensor_plan_t *plan, wm_ks_error_t *error)
 {
-    *plan = (wm_plan_t){ .n_row = UINT32_MAX };
+    *plan = (wm_tensor_plan_t){ .n_row = UINT32_MAX };
     if (request->n_input > WM_SIGNATURE_PORTS_MAX || request->n_output > WM_SIGNATURE_PORTS_MAX)
         return wm_ks_fail (error, WM_KS_INVALID, "more than %d inputs or outputs for model '%s'",
                            WM_SIGNATURE_PORTS_MAX, request->model);
@@ -162,17 +162,17 @@ wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_
 }
 
 wm_ks_code_t wm_signature_raw (const wm_signature_t *self, const char *model, size_t bytes,
-                               wm_tensor_t *tensor, wm_ks_error_t *error)
+                               wm_kserve_tensor_t *tensor, wm_ks_error_t *error)
 {
     const wm_signature_port_t *port = &self->input[0];
     const uint32_t first = !self->is_whole;
     size_t fixed = wm_type_bytes (port->type);
     uint32_t n_free = 0, free_at = 0;
-    *tensor = (wm_tensor_t){ .name = (char *) (uintptr_t) port->name,
-                             .type = port->type,
-                             .n_dim = port->n_dim + first,
-                             .dim = { 1 },
-                             .bytes = bytes };
+    *tensor = (wm_kserve_tensor_t){ .name = (char *) (uintptr_t) port->name,
+                                    .type = port->type,
+                                    .n_dim = port->n_dim + first,
+                                    .dim = { 1 },
+                                    .bytes = bytes };
     for (uint32_t d = 0; d < port->n_dim; d++) {
         tensor->dim[d + first] = port->dim[d];
         if (port->dim[d] >= 0)
@@ -316,11 +316,11 @@ static const char *why_inexact (wm_type_t type, const uint8_t *from, size_t i)
 }
 
 wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request_t *request,
-                                 const wm_plan_t *plan, wm_ks_error_t *error)
+                                 const wm_tensor_plan_t *plan, wm_ks_error_t *error)
 {
     for (uint32_t p = 0; p < self->n_input; p++) {
         const wm_signature_port_t *port = &self->input[p];
-        const wm_tensor_t *tensor = &request->input[plan->input[p]];
+        const wm_kserve_tensor_t *tensor = &request->input[plan->input[p]];
         if (wm_type_bytes (port->type) < 4 || port->type == WM_TYPE_FP32 || port->exact)
             continue;
         const size_t n = plan->n_row * wm_signature_row_values (self, port, tensor);
@@ -360,7 +360,7 @@ void wm_signature_load (const wm_signature_port_t *port, const uint8_t *from, si
 }
 
 bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *request,
-                       const wm_plan_t *plan, uint32_t row, float *to)
+                       const wm_tensor_plan_t *plan, uint32_t row, float *to)
 {
     for (uint32_t p = 0; p < self->n_input; p++) {
         const wm_signature_port_t *port = &self->input[p];
@@ -465,7 +465,7 @@ wm_ks_code_t wm_signature_unsure (const wm_signature_port_t *port, const char *m
                        port->name, model, row);
 }
 
-wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_plan_t *plan,
+wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_tensor_plan_t *plan,
                                 const char *model, const float *score, wm_ks_error_t *error)
 {
     for (uint32_t o = 0; o < plan->n_output; o++) {
@@ -478,7 +478,7 @@ wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_plan_t *pla
     return WM_KS_OK;
 }
 
-size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_plan_t *plan)
+size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_tensor_plan_t *plan)
 {
     size_t bytes = 0;
     for (uint32_t o = 0; o < plan->n_output; o++) {
@@ -493,17 +493,17 @@ size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_plan_t *p
     return bytes;
 }
 
-void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, const float *score,
-                          wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])
+void wm_signature_answer (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                          const float *score, wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX])
 {
     for (uint32_t o = 0; o < plan->n_output; o++) {
         const wm_signature_port_t *port = &self->output[plan->output[o]];
         const size_t row_bytes = port->n_value * wm_type_bytes (port->type);
-        wm_tensor_t *tensor = &output[o];
-        *tensor = (wm_tensor_t){ .name = (char *) (uintptr_t) port->name,
-                                 .type = port->type,
-                                 .n_dim = port->n_dim + !self->is_whole,
-                                 .bytes = plan->n_row * row_bytes };
+        wm_kserve_tensor_t *tensor = &output[o];
+        *tensor = (wm_kserve_tensor_t){ .name = (char *) (uintptr_t) port->name,
+                                        .type = port->type,
+                                        .n_dim = port->n_dim + !self->is_whole,
+                                        .bytes = plan->n_row * row_bytes };
         if (!self->is_whole)
             tensor->dim[0] = plan->n_row;
         memcpy (tensor->dim + !self->is_whole, port->dim, port->n_dim * sizeof *port->dim);
@@ -516,8 +516,8 @@ void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, con
     }
 }
 
-size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_plan_t *plan,
-                                 const wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])
+size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                                 const wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX])
 {
     const size_t n_list = self->is_whole || self->has_all_dims ? 1 : plan->n_row;
     size_t bytes = 0;
@@ -529,9 +529,9 @@ size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_plan_t *pl
     return bytes;
 }
 
-bool wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
-                            wm_tensor_t output[WM_SIGNATURE_PORTS_MAX], wm_ranking_t *ranking,
-                            size_t *left)
+bool wm_signature_classify (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                            wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX],
+                            wm_ranking_t *ranking, size_t *left)
 {
     for (uint32_t o; (o = ranking->n_ranked) < plan->n_output; ranking->n_ranked++)
         if (plan->n_class[o] &&
@@ -541,7 +541,8 @@ bool wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
     return false;
 }
 
-void wm_signature_clear (const wm_plan_t *plan, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX])
+void wm_signature_clear (const wm_tensor_plan_t *plan,
+                         wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX])
 {
     for (uint32_t o = 0; o < plan->n_output; o++) {
         free ((void *) (uintptr_t) output[o].data);

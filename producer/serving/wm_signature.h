@@ -50,7 +50,7 @@ typedef struct {
     uint8_t input[WM_SIGNATURE_PORTS_MAX];    /* of the request, in the model's order */
     uint8_t output[WM_SIGNATURE_PORTS_MAX];   /* of the model, in the answer's order */
     uint32_t n_class[WM_SIGNATURE_PORTS_MAX]; /* of each of these: 0, or how many classes */
-} wm_plan_t;
+} wm_tensor_plan_t;
 
 /* Adds a port behind the others. `n_dim` is at most WM_TENSOR_DIM_MAX - 1; 0 in `dim` is free.  */
 void wm_signature_add (wm_signature_t *self, bool is_output, const char *name, wm_type_t type,
@@ -61,65 +61,67 @@ void wm_signature_carry (wm_signature_t *self, bool is_output, int type);
 
 /* Fills *plan, or returns INVALID with a text in Triton's words.  */
 wm_ks_code_t wm_signature_plan (const wm_signature_t *self, const wm_ks_request_t *request,
-                                wm_plan_t *plan, wm_ks_error_t *error);
+                                wm_tensor_plan_t *plan, wm_ks_error_t *error);
 
 /* Fills in the only input of a request of one row that has its bytes alone. Its name is lent.
    INVALID: the model has several inputs, or free dimensions that the bytes leave open.  */
 wm_ks_code_t wm_signature_raw (const wm_signature_t *self, const char *model, size_t bytes,
-                               wm_tensor_t *tensor, wm_ks_error_t *error);
+                               wm_kserve_tensor_t *tensor, wm_ks_error_t *error);
 
 /* Returns whether every value of the request's rows is one that float32 holds and, of an integer,
    one of 32 bits, in which OpenVINO computes integers; else INVALID names the first. Only integers
    of 32 bits and more, and FP64, can have others, and only where they are not carried exactly.  */
 wm_ks_code_t wm_signature_exact (const wm_signature_t *self, const wm_ks_request_t *request,
-                                 const wm_plan_t *plan, wm_ks_error_t *error);
+                                 const wm_tensor_plan_t *plan, wm_ks_error_t *error);
 
 /* Copies one row (n_value). false: the model does not take one of its values.  */
 bool wm_signature_row (const wm_signature_t *self, const wm_ks_request_t *request,
-                       const wm_plan_t *plan, uint32_t row, float *to);
+                       const wm_tensor_plan_t *plan, uint32_t row, float *to);
 
 /* Returns whether the scores are what integers of 32 and 64 bits would have given: from 2^24 on
    float32 may have rounded them, which INVALID says. NaN (a held row) passes.  */
-wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_plan_t *plan,
+wm_ks_code_t wm_signature_sure (const wm_signature_t *self, const wm_tensor_plan_t *plan,
                                 const char *model, const float *score, wm_ks_error_t *error);
 
 /* Returns the bytes of an answer's values. Not of a ragged model.  */
-size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_plan_t *plan);
+size_t wm_signature_answer_bytes (const wm_signature_t *self, const wm_tensor_plan_t *plan);
 
 /* Makes the tensors of an answer from scores (n_row, n_score). Their data is allocated, and freed
    by wm_signature_clear.  */
-void wm_signature_answer (const wm_signature_t *self, const wm_plan_t *plan, const float *score,
-                          wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
+void wm_signature_answer (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                          const float *score, wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
 /* ---- of ragged models: instead of _row, _sure and _answer ------------------------------------ */
 
 /* Returns the values of one row of the request as a ragged row in *n_value; or INVALID: they are
    too many, or the model does not take one of them.  */
 wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_request_t *request,
-                                        const wm_plan_t *plan, size_t *n_value,
+                                        const wm_tensor_plan_t *plan, size_t *n_value,
                                         wm_ks_error_t *error);
 
 /* Makes one row, of a request that was checked.  */
 void wm_signature_ragged_row (const wm_signature_t *self, const wm_ks_request_t *request,
-                              const wm_plan_t *plan, uint32_t row, float *to, size_t n_value);
+                              const wm_tensor_plan_t *plan, uint32_t row, float *to,
+                              size_t n_value);
 
 /* Makes the tensors of an answer from ragged rows of scores (n_row), each as long as it states.
    INVALID: rows of different shapes do not make a tensor, or integers may be rounded; INTERNAL:
    rows that are not this model's. Nothing is allocated then.  */
-wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_plan_t *plan,
+wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_tensor_plan_t *plan,
                                          const char *model, float *const *row,
-                                         wm_tensor_t output[WM_SIGNATURE_PORTS_MAX],
+                                         wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX],
                                          wm_ks_error_t *error);
 
 /* Returns the bytes that the classes of these outputs have at most; 0: none are wanted.  */
-size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_plan_t *plan,
-                                 const wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
+size_t wm_signature_class_bytes (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                                 const wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
 
 /* Puts classes in the place of scores, of answers' outputs that are wanted so, a slice at a time as
    wm_classify.  */
-bool wm_signature_classify (const wm_signature_t *self, const wm_plan_t *plan,
-                            wm_tensor_t output[WM_SIGNATURE_PORTS_MAX], wm_ranking_t *ranking,
-                            size_t *left);
+bool wm_signature_classify (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                            wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX],
+                            wm_ranking_t *ranking, size_t *left);
 
-void wm_signature_clear (const wm_plan_t *plan, wm_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
+void wm_signature_clear (const wm_tensor_plan_t *plan,
+                         wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX]);
 
 #endif

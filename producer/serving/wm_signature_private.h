@@ -30,6 +30,6 @@ wm_ks_code_t wm_signature_unsure (const wm_signature_port_t *port, const char *m
 
 /* Returns the values of one row of a tensor that fits the port.  */
 size_t wm_signature_row_values (const wm_signature_t *self, const wm_signature_port_t *port,
-                                const wm_tensor_t *tensor);
+                                const wm_kserve_tensor_t *tensor);
 
 #endif

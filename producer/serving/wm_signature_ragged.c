@@ -18,12 +18,12 @@ static int64_t free_size (const wm_signature_port_t *port, const int64_t *dim, u
 /* The shapes of one row of the request, as the model has them. Returns whether the row's head can
    state them.  */
 static bool shapes (const wm_signature_t *self, const wm_ks_request_t *request,
-                    const wm_plan_t *plan, wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX])
+                    const wm_tensor_plan_t *plan, wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX])
 {
     const uint32_t first = !self->is_whole;
     for (uint32_t p = 0; p < self->n_input; p++) {
         const wm_signature_port_t *port = &self->input[p];
-        const wm_tensor_t *from = &request->input[plan->input[p]];
+        const wm_kserve_tensor_t *from = &request->input[plan->input[p]];
         tensor[p] = (wm_ragged_t){ .n_dim = port->n_model, .type = port->exact };
         for (uint32_t d = 0, n_free = 0; d < port->n_model; d++) {
             const int64_t size =
@@ -37,7 +37,7 @@ static bool shapes (const wm_signature_t *self, const wm_ks_request_t *request,
 }
 
 wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_request_t *request,
-                                        const wm_plan_t *plan, size_t *n_value,
+                                        const wm_tensor_plan_t *plan, size_t *n_value,
                                         wm_ks_error_t *error)
 {
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
@@ -52,7 +52,7 @@ wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_
                            request->model, WM_RAGGED_VALUES_MAX);
     for (uint32_t p = 0; p < self->n_input; p++) {
         const wm_signature_port_t *port = &self->input[p];
-        const wm_tensor_t *from = &request->input[plan->input[p]];
+        const wm_kserve_tensor_t *from = &request->input[plan->input[p]];
         const size_t n = plan->n_row * (size_t) tensor[p].n_value;
         for (size_t i = 0; i < n; i++) {
             const float value = (float) wm_signature_value (port->type, from->data, i);
@@ -66,7 +66,7 @@ wm_ks_code_t wm_signature_ragged_check (const wm_signature_t *self, const wm_ks_
 }
 
 void wm_signature_ragged_row (const wm_signature_t *self, const wm_ks_request_t *request,
-                              const wm_plan_t *plan, uint32_t row, float *to, size_t n_value)
+                              const wm_tensor_plan_t *plan, uint32_t row, float *to, size_t n_value)
 {
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     const bool fits = shapes (self, request, plan, tensor) &&
@@ -83,8 +83,9 @@ void wm_signature_ragged_row (const wm_signature_t *self, const wm_ks_request_t 
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* Reads the rows of scores. Fills in the shapes of all outputs in all rows (n_row, n_output).  */
-static wm_ks_code_t read_rows (const wm_signature_t *self, const wm_plan_t *plan, const char *model,
-                               float *const *row, wm_ragged_t *tensor, wm_ks_error_t *error)
+static wm_ks_code_t read_rows (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                               const char *model, float *const *row, wm_ragged_t *tensor,
+                               wm_ks_error_t *error)
 {
     wm_ragged_t one[WM_RAGGED_TENSORS_MAX];
     for (uint32_t r = 0; r < plan->n_row; r++) {
@@ -107,19 +108,19 @@ static wm_ks_code_t read_rows (const wm_signature_t *self, const wm_plan_t *plan
 }
 
 /* Joins output p of all rows. Its data is allocated.  */
-static wm_ks_code_t join (const wm_signature_t *self, const wm_plan_t *plan, const char *model,
-                          uint32_t p, float *const *row, const wm_ragged_t *tensor, wm_tensor_t *to,
-                          wm_ks_error_t *error)
+static wm_ks_code_t join (const wm_signature_t *self, const wm_tensor_plan_t *plan,
+                          const char *model, uint32_t p, float *const *row,
+                          const wm_ragged_t *tensor, wm_kserve_tensor_t *to, wm_ks_error_t *error)
 {
     const wm_signature_port_t *port = &self->output[p];
     const uint32_t first = !self->is_whole;
     const size_t bytes = wm_type_bytes (port->type);
     const wm_ragged_t none = { .n_dim = port->n_dim }, *shape = plan->n_row ? &tensor[p] : &none;
     const size_t n = shape->n_value;
-    *to = (wm_tensor_t){ .name = (char *) (uintptr_t) port->name,
-                         .type = port->type,
-                         .n_dim = port->n_dim + first,
-                         .bytes = plan->n_row * n * bytes };
+    *to = (wm_kserve_tensor_t){ .name = (char *) (uintptr_t) port->name,
+                                .type = port->type,
+                                .n_dim = port->n_dim + first,
+                                .bytes = plan->n_row * n * bytes };
     if (first)
         to->dim[0] = plan->n_row;
     for (uint32_t d = 0, m = 0; d < port->n_dim; d++) {
@@ -149,9 +150,9 @@ static wm_ks_code_t join (const wm_signature_t *self, const wm_plan_t *plan, con
     return WM_KS_OK;
 }
 
-wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_plan_t *plan,
+wm_ks_code_t wm_signature_ragged_answer (const wm_signature_t *self, const wm_tensor_plan_t *plan,
                                          const char *model, float *const *row,
-                                         wm_tensor_t output[WM_SIGNATURE_PORTS_MAX],
+                                         wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX],
                                          wm_ks_error_t *error)
 {
     wm_ragged_t *tensor = zmalloc ((plan->n_row + (size_t) 1) * self->n_output * sizeof *tensor);

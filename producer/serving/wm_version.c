@@ -110,10 +110,10 @@ static void leave (void *argument)
     self->timer = NULL;
     if (self->is_down && self->state == WM_VERSION_READY && !wm_models_is_loading (self->entry))
         wm_gather_leave (self->gather, on_left, self);
-    wm_version_tend (self); /* it may be unloaded by now */
+    wm_version_update (self); /* it may be unloaded by now */
 }
 
-void wm_version_tend (wm_version_t *self)
+void wm_version_update (wm_version_t *self)
 {
     wm_loop_t *loop = self->entry->models->loop;
     const bool is_empty = !self->gather || !wm_gather_n_request (self->gather);
@@ -132,7 +132,7 @@ void wm_version_unload (wm_version_t *self, const char *reason)
 {
     if (self->state == WM_VERSION_UNLOADING && *reason) {
         snprintf (self->fails, sizeof self->fails, "%s", reason);
-        wm_version_tend (self);
+        wm_version_update (self);
     }
     if (self->state == WM_VERSION_UNLOADING || self->state == WM_VERSION_GONE)
         return;
@@ -149,7 +149,7 @@ void wm_version_unload (wm_version_t *self, const char *reason)
                  is_replaced (self) ? "served as it was before" : "not served",
                  wm_models_remedy (self->entry), reason);
     }
-    wm_version_tend (self);
+    wm_version_update (self);
 }
 
 /* ---- bulk campaigns wait for its clients ----------------------------------------------------- */
@@ -161,13 +161,13 @@ static void count_busy (void *argument)
     const bool is_busy =
         self->gather && wm_gather_n_request (self->gather) && !*self->fails && !self->entry->broker;
     if (is_busy != self->is_busy)
-        wm_quiet_count (self->entry->models->quiet, is_busy);
+        wm_idle_signal_count (self->entry->models->quiet, is_busy);
     self->is_busy = is_busy;
 }
 
 /* ---- failures that may pass ------------------------------------------------------------------ */
 
-/* No request waits for it any more (wm_version_tend).  */
+/* No request waits for it any more (wm_version_update).  */
 static void on_down (void *argument)
 {
     wm_version_t *self = argument;
@@ -295,7 +295,7 @@ static wm_fault_t take_labels (wm_version_t *self, wm_error_t *error)
 /* The gatherer has no request any more.  */
 static void on_empty (void *argument)
 {
-    wm_version_tend (argument);
+    wm_version_update (argument);
 }
 
 static void print_ports (const wm_signature_t *signature, const wm_signature_port_t *port,
@@ -392,7 +392,7 @@ static void on_answered (void *argument, wm_link_batch_t *batch, const uint8_t *
     wm_version_t *self = argument;
     works (self);
     wm_gather_answered (self->gather, batch, status, score, text);
-    wm_version_tend (self);
+    wm_version_update (self);
 }
 
 static void on_waits (void *argument, const char *text)
@@ -507,7 +507,7 @@ static uint32_t add_bulk (const wm_models_t *models, const char *argv[], uint32_
     argv[n++] = "--bulk-share";
     argv[n++] = wm_args_text (args, "bulk-share");
     argv[n++] = "--bulk-when";
-    argv[n++] = wm_quiet_path (models->quiet);
+    argv[n++] = wm_idle_signal_path (models->quiet);
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < WM_MODELS_BULK_MAX && (value = wm_args_each (args, names[k][0], i));
              i++) {

@@ -153,7 +153,7 @@ wm_fault_t wm_input_repack (wm_input_t *self, uint32_t ordinal, wm_packer_t *pac
     wm_fault_t fault = wm_reader_event (self->reader, ordinal, content, error);
     if (fault)
         return fault;
-    snprintf (where, sizeof where, "%.300s: %s", self->path, wm_event_say (content, name));
+    snprintf (where, sizeof where, "%.300s: %s", self->path, wm_event_format (content, name));
     fault = wm_packer_pack (packer, content, where, pack, &in_fiducial, error);
     for (uint32_t i = 0; i < content->n_hit && !fault; i++)
         self->scratch.in_fiducial[content->hit[i].row] = in_fiducial[i];

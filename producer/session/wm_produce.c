@@ -398,7 +398,7 @@ static bool work (wm_produce_t *self, int64_t *wait_ms)
 {
     const int64_t end = wm_now_ms () + WORK_MS;
     bool unannounced = false, done = false;
-    wm_produce_stage_hear (self);
+    wm_produce_stage_handle (self);
     while (wm_produce_fetch (self))
         done = true;
     done |= wm_produce_commit (self, wait_ms);
@@ -410,7 +410,7 @@ static bool work (wm_produce_t *self, int64_t *wait_ms)
             return true;
     }
     wm_produce_active (self);
-    wm_produce_tell_low (self);
+    wm_produce_report_low (self);
     while (self->exit_code < 0 && input_next (self, unannounced))
         done = true;
     wm_produce_stage_report (self, wait_ms);
@@ -457,7 +457,7 @@ static wm_fault_t pins_take (wm_produce_t *self)
         return wm_fault (error, WM_EHOST, "fsync of the folder that holds %s: %s", pins->output,
                          strerror (errno));
     self->packer = wm_packer_new (&self->spec, wm_cut_limits (pins), self->pins_digest);
-    wm_produce_tell_output (self);
+    wm_produce_report_output (self);
     for (uint32_t i = 0; i < self->n_input && *pins->channels; i++) {
         self->input[i].pins = pins; /* none is known to the broker yet */
         wm_input_look_again (&self->input[i]);

@@ -12,7 +12,7 @@
 #include "schema/base/wm_folder.h"
 #include "schema/base/wm_path.h"
 #include "schema/confine/wm_confine.h"
-#include "schema/confine/wm_courier.h"
+#include "schema/confine/wm_file_opener.h"
 #include "schema/session/wm_endpoint.h"
 #include "schema/session/wm_join.h"
 #include "schema/wm_limits.h"
@@ -52,14 +52,14 @@ static bool is_inherited (const char *path)
 /* The files that are read again for each session: where the broker is, and its keys.  */
 static wm_fault_t send_courier (const char *broker, wm_error_t *error)
 {
-    const char *list[WM_COURIER_FILES_MAX];
+    const char *list[WM_FILE_OPENER_FILES_MAX];
     size_t n = 0;
     if (strncmp (broker, "file://", 7) == 0)
         list[n++] = broker + 7;
     for (size_t i = 0; wm_join_path (i); i++)
         if (!is_inherited (wm_join_path (i)))
             list[n++] = wm_join_path (i);
-    return n ? wm_courier_start (list, n, wm_times ()->handshake_ms, error) : WM_OK;
+    return n ? wm_file_opener_start (list, n, wm_times ()->handshake_ms, error) : WM_OK;
 }
 
 wm_fault_t wm_produce_confine_calls (const char *broker, wm_error_t *error)

@@ -126,7 +126,7 @@ static void tell (const wm_produce_t *self, const char *format, ...)
         ;
 }
 
-void wm_produce_tell_output (const wm_produce_t *self)
+void wm_produce_report_output (const wm_produce_t *self)
 {
     tell (self, "output %s\n", self->pins.output);
 }
@@ -141,13 +141,13 @@ static void tell_end (const wm_produce_t *self, const wm_input_t *input)
         tell (self, "held %u\n", input->line);
 }
 
-void wm_produce_tell_placed (const wm_produce_t *self, const wm_input_t *input)
+void wm_produce_report_placed (const wm_produce_t *self, const wm_input_t *input)
 {
     const char *slot = strrchr (self->options->staged, '/') + 1;
     tell (self, "placed %u %s %s\n", input->line, slot, input->name);
 }
 
-void wm_produce_tell_low (wm_produce_t *self)
+void wm_produce_report_low (wm_produce_t *self)
 {
     uint64_t n_event = 0, n_done = 0;
     if (!self->options->tell || self->told_low || self->n_ended + self->n_active < self->n_input)

@@ -106,9 +106,9 @@ void wm_produce_store_ask (wm_produce_t *self, const wm_input_t *input, wm_stage
 
 /* Report to options->tell, if it is set: where outputs are; that an output has its name here; once,
    that little is left to do. wm_produce_set_is reports what an input has become.  */
-void wm_produce_tell_output (const wm_produce_t *self);
-void wm_produce_tell_placed (const wm_produce_t *self, const wm_input_t *input);
-void wm_produce_tell_low (wm_produce_t *self);
+void wm_produce_report_output (const wm_produce_t *self);
+void wm_produce_report_placed (const wm_produce_t *self, const wm_input_t *input);
+void wm_produce_report_low (wm_produce_t *self);
 
 /* Makes the inputs from the options, in their order, without repeats. WM_EBATCH, WM_EHOST.  */
 wm_fault_t wm_produce_inputs_make (wm_produce_t *self);
@@ -213,7 +213,7 @@ void wm_produce_warn_of (wm_produce_t *self, const wm_input_t *input, const char
 /* ---- wm_produce_stage.c ---------------------------------------------------------------------- */
 
 /* Reads what the stager tells.  */
-void wm_produce_stage_hear (wm_produce_t *self);
+void wm_produce_stage_handle (wm_produce_t *self);
 
 /* Takes the next step of a remote input of ours towards its copy. true: it is here, pinned, and its
    turn. unannounced: an input before it has events to announce.  */

@@ -141,7 +141,7 @@ bool wm_produce_store (wm_produce_t *self, wm_input_t *input, wm_fault_t *fault)
     input->storing = true;
     wm_produce_store_ask (self, input, WM_STAGE_STORE);
     if (self->options->sidecars)
-        wm_produce_tell_placed (self, input);
+        wm_produce_report_placed (self, input);
     return false;
 }
 
@@ -266,7 +266,7 @@ void wm_produce_store_told (wm_produce_t *self, const wm_stage_msg_t *msg)
     else if (msg->kind == WM_STAGE_DENIED)
         on_denied (self, msg->text);
     else if (input && msg->kind == WM_STAGE_FETCHED && input->checking)
-        wm_produce_tell_placed (self, input);
+        wm_produce_report_placed (self, input);
     else if (input && input->checking &&
              (msg->kind == WM_STAGE_STORED || msg->kind == WM_STAGE_GONE))
         on_sidecar (self, input, msg->kind == WM_STAGE_STORED);
@@ -325,7 +325,7 @@ static void on_ready (wm_produce_t *self, wm_input_t *input, const wm_stage_msg_
     input->mtime_ns = (int64_t) msg->adler;
 }
 
-void wm_produce_stage_hear (wm_produce_t *self)
+void wm_produce_stage_handle (wm_produce_t *self)
 {
     wm_stage_msg_t msg;
     while (self->options->ahead &&

@@ -90,7 +90,7 @@ static uint64_t hash_of (const char *line)
     char *url = strndup (line, wm_path_length (line));
     if (!url)
         return 0;
-    wm_url_tame (url);
+    wm_url_redact (url);
     const uint64_t hash = XXH3_64bits (url, strlen (url));
     free (url);
     return hash;
@@ -307,7 +307,7 @@ static bool hear (stage_t *self)
         if (self->store &&
             (msg.kind == WM_STAGE_LOOK || msg.kind == WM_STAGE_STORE || msg.kind == WM_STAGE_MOVE ||
              msg.kind == WM_STAGE_FORGET || msg.kind == WM_STAGE_SIDECAR))
-            wm_store_hear (self->store, self->fd, &msg);
+            wm_store_handle (self->store, self->fd, &msg);
         if (!wm_url_of (self->options->line[msg.line]))
             continue;
         if (msg.kind == WM_STAGE_WANT)
@@ -329,7 +329,7 @@ static void fail (stage_t *self, job_t *job, const char *why, bool is_final)
 {
     char text[480], times[64] = "", *url = strdup (self->options->line[job->line]);
     if (url)
-        wm_url_tame (url);
+        wm_url_redact (url);
     if (!is_final)
         snprintf (times, sizeof times, "; tried %d times in %lld s", job->tries,
                   (long long) (wm_now_ms () - job->since_ms) / 1000);
@@ -361,7 +361,7 @@ static wm_wait_t wait_now (const stage_t *self, char text[480])
             continue;
         char *url = strdup (self->options->line[job->line]);
         if (url)
-            wm_url_tame (url);
+            wm_url_redact (url);
         snprintf (text, 480, "%.200s cannot be copied: %.160s; it is tried again",
                   url ? url : "an input", job->tries ? job->why : "no byte comes");
         free (url);
@@ -620,7 +620,7 @@ static int tend (stage_t *self)
     tell_wait (self);
     for (uint32_t i = 0; i < JOBS_MAX; i++)
         n_busy += self->job[i].is != FREE && self->job[i].is != READY;
-    n_busy += self->store && wm_store_tend (self->store);
+    n_busy += self->store && wm_store_step (self->store);
     return n_busy ? TICK_MS : 500;
 }
 
@@ -707,7 +707,7 @@ static void forget_credentials (const wm_stage_options_t *options)
         if (wm_url_of (options->line[i])) {
             char *line = options->line[i];
             const size_t n = strlen (line);
-            wm_url_tame (line);
+            wm_url_redact (line);
             explicit_bzero (line + strlen (line), n - strlen (line));
         }
 }

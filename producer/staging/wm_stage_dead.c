@@ -120,7 +120,7 @@ void wm_dead_listed (wm_dead_t *self, const char *name, int64_t changed_s)
         snprintf (self->name[self->n_name++], sizeof self->name[0], "%s", name);
 }
 
-bool wm_dead_tend (wm_dead_t *self, const char *url)
+bool wm_dead_remove_some (wm_dead_t *self, const char *url)
 {
     char path[PATH_MAX], text[400];
     int status;

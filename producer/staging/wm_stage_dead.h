@@ -38,6 +38,6 @@ void wm_dead_listed (wm_dead_t *self, const char *name, int64_t changed_s);
 
 /* Goes on with removing files in the folder `url`; one that cannot be removed stays. Returns
    whether there are more.  */
-bool wm_dead_tend (wm_dead_t *self, const char *url);
+bool wm_dead_remove_some (wm_dead_t *self, const char *url);
 
 #endif

@@ -363,7 +363,7 @@ static step_t first_step (const wm_stage_msg_t *msg)
     }
 }
 
-void wm_store_hear (wm_store_t *self, int fd, const wm_stage_msg_t *msg)
+void wm_store_handle (wm_store_t *self, int fd, const wm_stage_msg_t *msg)
 {
     job_t *job = NULL;
     self->fd = fd;
@@ -563,7 +563,7 @@ static void step_ended (wm_store_t *self, job_t *job, int status)
         again (self, job, text);
 }
 
-bool wm_store_tend (wm_store_t *self)
+bool wm_store_step (wm_store_t *self)
 {
     int status, n_running = 0;
     bool any = false;
@@ -587,7 +587,7 @@ bool wm_store_tend (wm_store_t *self)
             again (self, job, strerror (errno));
         n_running += job->tool.pid != 0;
     }
-    return wm_dead_tend (&self->dead, self->url) || any;
+    return wm_dead_remove_some (&self->dead, self->url) || any;
 }
 
 /* ---- the beginning --------------------------------------------------------------------------- */

@@ -28,9 +28,9 @@ wm_fault_t wm_store_open (wm_store_t *self, wm_error_t *error);
 const wm_stage_there_t *wm_store_there (const wm_store_t *self, uint32_t *n);
 
 /* Does what a message of the reader asks for; answers go to `fd`.  */
-void wm_store_hear (wm_store_t *self, int fd, const wm_stage_msg_t *msg);
+void wm_store_handle (wm_store_t *self, int fd, const wm_stage_msg_t *msg);
 
 /* Goes on with all copies. Returns whether there are any.  */
-bool wm_store_tend (wm_store_t *self);
+bool wm_store_step (wm_store_t *self);
 
 #endif

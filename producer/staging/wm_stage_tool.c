@@ -329,7 +329,7 @@ static void said_read (wm_tool_t *self, char all[SAID_BYTES + 1])
     const ssize_t n = pread (self->said, all, SAID_BYTES, from);
     all[n > 0 ? n : 0] = 0;
     close (self->said);
-    wm_url_tame (all);
+    wm_url_redact (all);
 }
 
 /* The first line that names an error, else the last that is not empty, for people.  */
@@ -347,7 +347,7 @@ static void what_it_said (char *all, const char *program, char text[400])
         snprintf (text, 400, "%.260s", found);
     else
         snprintf (text, 400, "%s: %.250s", program, found ? found : "it printed nothing");
-    wm_log_tame (text);
+    wm_log_sanitize (text);
 }
 
 static const char *next_line (const char *line)

@@ -26,7 +26,7 @@ static void ignore (wm_allowance_t *self, const char *name, const char *value)
     const size_t n = strlen (self->ignored);
     snprintf (self->ignored + n, sizeof self->ignored - n, "%s%s='%.20s'", n ? ", " : "", name,
               value);
-    wm_log_tame (self->ignored);
+    wm_log_sanitize (self->ignored);
 }
 
 /* The whole number above 0 that the variable has, up to `end` if that follows it; 0: it is not set,

@@ -60,7 +60,7 @@ const char *wm_log_line (const char *line)
     return line + sizeof form - 1;
 }
 
-void wm_log_tame (char *text)
+void wm_log_sanitize (char *text)
 {
     for (; *text; text++)
         if ((unsigned char) *text < ' ' || *text == 0x7f)

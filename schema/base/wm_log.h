@@ -13,7 +13,7 @@ const char *wm_log_time (char text[WM_LOG_TIME_BYTES]);
 const char *wm_log_line (const char *line);
 
 /* Makes text of a peer safe to print: control characters become '?'.  */
-void wm_log_tame (char *text);
+void wm_log_sanitize (char *text);
 
 /* Lets every further line of this process's stderr begin with its time. Once, while there is one
    thread. Without memory lines stay as they are.  */

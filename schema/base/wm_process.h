@@ -5,7 +5,7 @@
    child can be ended with all that it has started. It begins with default handling of every signal
    and none blocked, and with no descriptor but its three streams and those that are meant for it.
 
-   Not here: processes that go on with the code and the memory of their parent (wm_courier, the
+   Not here: processes that go on with the code and the memory of their parent (wm_file_opener, the
    reader of inputs, the import of a model), and the worker's engines (wm_scorer). Thread: any; the
    death signal is sent when the thread that started the child ends.  */
 #ifndef WM_PROCESS_H

@@ -59,7 +59,7 @@ static void send_status (const char *before, const char *status)
 {
     char text[WM_SYSTEMD_STATUS_BYTES], lines[WM_SYSTEMD_STATUS_BYTES + 64];
     snprintf (text, sizeof text, "%s", status);
-    wm_log_tame (text);
+    wm_log_sanitize (text);
     snprintf (lines, sizeof lines, "%sSTATUS=%s\n", before, text);
     send_lines (lines);
 }

@@ -90,7 +90,7 @@ static void remove_password (char *text)
     }
 }
 
-void wm_url_tame (char *text)
+void wm_url_redact (char *text)
 {
     static const char *const signs[] = { "token=",
                                          "sig=",

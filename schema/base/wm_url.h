@@ -23,7 +23,7 @@ bool wm_url_local (const char *url, char path[PATH_MAX]);
 /* Removes from every URL in `text`, in place, what opens it for whoever reads it: the parameters
    authz and access_token, those that sign a URL (token, sig, signature, X-Amz-..., X-Goog-...), and
    user:password@, of http also user@. Other text stays as it is.  */
-void wm_url_tame (char *text);
+void wm_url_redact (char *text);
 
 /* This user's folder for copies of inputs where nobody named one.  */
 void wm_url_scratch (char path[PATH_MAX]);

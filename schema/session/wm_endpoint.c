@@ -3,7 +3,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
-#include "schema/confine/wm_courier.h"
+#include "schema/confine/wm_file_opener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -96,7 +96,7 @@ static json_t *load (const char *path, wm_error_t *error)
 {
     struct stat info;
     json_t *json = NULL;
-    const int fd = wm_courier_open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = wm_file_opener_open (path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT)
         wm_fault (error, WM_EAGAIN, "no broker serves this campaign now: there is no %s", path);
     else if (fd < 0)

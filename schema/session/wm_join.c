@@ -6,7 +6,7 @@
 #include "schema/session/wm_join.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"
-#include "schema/confine/wm_courier.h"
+#include "schema/confine/wm_file_opener.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -217,7 +217,7 @@ static int read_line (const char *path, char text[LINE_ROOM])
 {
     const bool is_input = strcmp (path, "-") == 0;
     const int fd =
-        is_input ? STDIN_FILENO : wm_courier_open (path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        is_input ? STDIN_FILENO : wm_file_opener_open (path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     int failed = fd < 0 ? errno : 0;
     size_t n = 0;
     for (bool is_over = false; !is_over && !failed && n < LINE_ROOM - 1;) {

@@ -3,8 +3,8 @@
 # shellcheck shell=bash
 # xrootd listens on all addresses: where it is allowed, in a network that nobody else sees.
 apart=(unshare --net) && [ "$(id -u)" = 0 ] || apart=(unshare --map-current-user --net)
-if [ -z "$WM_APART" ] && "${apart[@]}" ip link set lo up 2>/dev/null; then
-    WM_APART=1 exec "${apart[@]}" sh -c 'ip link set lo up && exec bash "$0"' "$1"
+if [ -z "$WM_RENDER_PROCESS" ] && "${apart[@]}" ip link set lo up 2>/dev/null; then
+    WM_RENDER_PROCESS=1 exec "${apart[@]}" sh -c 'ip link set lo up && exec bash "$0"' "$1"
 fi
 . tests/helper.sh
 export WM_TIME_SCALE=20

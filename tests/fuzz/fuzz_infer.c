@@ -28,7 +28,7 @@ static void accepted (wm_infer_t *infer)
     FUZZ_CHECK (request->n_input <= WM_INFER_TENSORS_MAX);
     FUZZ_CHECK (request->n_output <= WM_INFER_TENSORS_MAX);
     for (uint32_t i = 0; i < request->n_input; i++) {
-        const wm_tensor_t *tensor = &request->input[i];
+        const wm_kserve_tensor_t *tensor = &request->input[i];
         size_t bytes;
         FUZZ_CHECK (tensor->type < WM_TYPES && tensor->n_dim <= WM_TENSOR_DIM_MAX);
         FUZZ_CHECK (wm_infer_bytes (tensor, &bytes));

@@ -135,7 +135,7 @@ static void make_history (void)
 {
 #ifdef WM_HISTORY_H /* from schema 3 on */
     wm_tally_t tally = { .count = { [WM_COUNT_UP_MS] = 60000, [WM_COUNT_FAIL] = 2 } };
-    const wm_span_t span = { .id = (uint64_t) 1 << 32 | 5,
+    const wm_worker_span_t span = { .id = (uint64_t) 1 << 32 | 5,
                              .from_s = 1763712000,
                              .to_s = 1763712120,
                              .batches = 9,

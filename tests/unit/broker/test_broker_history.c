@@ -19,9 +19,9 @@ static void minute (int64_t unix_s, uint64_t fail)
     wm_ledger_add_minute (ledger, unix_s, &tally, 1, 77);
 }
 
-static wm_span_t span_of (uint64_t id)
+static wm_worker_span_t span_of (uint64_t id)
 {
-    wm_span_t span = { .id = id, .from_s = BEGIN_S, .to_s = BEGIN_S + 60, .cpu_ms = -1 };
+    wm_worker_span_t span = { .id = id, .from_s = BEGIN_S, .to_s = BEGIN_S + 60, .cpu_ms = -1 };
     snprintf (span.label, sizeof span.label, "host/%u", (unsigned) id);
     strcpy (span.signature, "sparse/avx512/fp32/v1");
     strcpy (span.device, "CPU");
@@ -34,7 +34,7 @@ static struct {
     size_t n, n_hour, n_span;
     uint64_t hits, batches, fail, first_s;
     wm_minute_t row[8]; /* the first */
-    wm_span_t span[4];
+    wm_worker_span_t span[4];
 } seen;
 
 static bool see_minute (void *argument, const wm_minute_t *m)
@@ -50,7 +50,7 @@ static bool see_minute (void *argument, const wm_minute_t *m)
     return true;
 }
 
-static bool see_span (void *argument, const wm_span_t *span)
+static bool see_span (void *argument, const wm_worker_span_t *span)
 {
     (void) argument;
     if (seen.n_span < 4)
@@ -180,7 +180,7 @@ static void many_workers (void **state)
     start ();
     campaign ();
     for (uint64_t i = 0; i < 20100; i++) {
-        const wm_span_t span = span_of (i + 1);
+        const wm_worker_span_t span = span_of (i + 1);
         wm_ledger_put_span (ledger, &span);
         if (i % 100 == 99)
             commit ();
@@ -206,7 +206,7 @@ static void damage (void **state)
     for (uint32_t i = 0; i < 6; i++) {
         minute (BEGIN_S + 60 * i, 1);
         result (1, 0, i, 0);
-        const wm_span_t span = span_of (i + 1);
+        const wm_worker_span_t span = span_of (i + 1);
         wm_ledger_put_span (ledger, &span);
     }
     commit ();
@@ -250,7 +250,7 @@ static void full_disk (void **state)
     assert_int_equal (seen.fail, 2000);
     assert_int_equal (seen.n, 1441);
     for (uint64_t i = 0; i < 20007; i++) {
-        const wm_span_t span = span_of (i + 1);
+        const wm_worker_span_t span = span_of (i + 1);
         wm_ledger_put_span (ledger, &span);
     }
     commit ();
@@ -268,7 +268,7 @@ static void pages (void **state)
     campaign ();
     for (int i = 0; i < 600; i++) {
         minute (BEGIN_S + 60 * i, 1);
-        wm_span_t span = span_of ((uint64_t) i + 1);
+        wm_worker_span_t span = span_of ((uint64_t) i + 1);
         strcpy (span.label, i == 7 ? "bad\xff\n" : "w");
         wm_ledger_put_span (ledger, &span);
         if (i == 150)
@@ -340,7 +340,7 @@ static void see_changed (const char *name, const char *change)
 static void every_column (void **state)
 {
     (void) state;
-    const wm_span_t span = span_of (1);
+    const wm_worker_span_t span = span_of (1);
     start ();
     campaign ();
     input (1, "/in");

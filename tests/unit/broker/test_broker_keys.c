@@ -3,7 +3,7 @@
    They come without a key, by one of another role, expired, revoked, unknown, of another campaign,
    and play a recorded handshake again; and there are listeners that would let anybody in.  */
 #include "broker/listen/wm_keyguard.h"
-#include "broker/listen/wm_knock.h"
+#include "broker/listen/wm_listener_test.h"
 #include "broker/listen/wm_listener.h"
 #include "schema/session/wm_keys.h"
 #include "schema/wm_limits.h"
@@ -448,17 +448,17 @@ static bool is_let_in (bool has_curve)
     assert_int_equal (zmq_bind (socket, "tcp://127.0.0.1:*"), 0);
     zmq_getsockopt (socket, ZMQ_LAST_ENDPOINT, address, &bytes);
     const char *const list[] = { address };
-    wm_knock_t *knock = wm_knock_new (context, public_key, list, 1);
+    wm_listener_test_t *knock = wm_listener_test_new (context, public_key, list, 1);
     wm_fault_t fault = WM_OK;
-    wm_knock_begin (knock);
-    while (wm_knock_is_running (knock) && !fault) {
+    wm_listener_test_begin (knock);
+    while (wm_listener_test_is_running (knock) && !fault) {
         usleep (2000);
-        fault = wm_knock_read (knock, wm_now_ms (), &error);
+        fault = wm_listener_test_read (knock, wm_now_ms (), &error);
     }
     if (fault)
         assert_non_null (strstr (error.text, "let a stranger in"));
-    assert_int_equal (!fault, wm_knock_was_refused (knock));
-    wm_knock_destroy (&knock);
+    assert_int_equal (!fault, wm_listener_test_was_refused (knock));
+    wm_listener_test_destroy (&knock);
     zmq_close (socket);
     if (!admit)
         zmq_close (zap);
@@ -563,23 +563,23 @@ static void a_table_is_read_until_it_can_be (void **state)
     struct rlimit files, none;
     void *context = zmq_ctx_new ();
     assert_non_null (mkdtemp (fixture.folder));
-    wm_guard_t *guard = wm_guard_new (context, fixture.folder, &error);
+    wm_keyguard_t *guard = wm_keyguard_new (context, fixture.folder, &error);
     assert_non_null (guard);
     const wm_join_t join = join_of (&fixture, WM_ROLE_WORKER);
-    wm_guard_tick (guard, 1000);
-    assert_null (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only));
+    wm_keyguard_tick (guard, 1000);
+    assert_null (wm_keyguard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only));
     change_key (&fixture, 0, time (NULL));
     assert_int_equal (getrlimit (RLIMIT_NOFILE, &files), 0);
     none = files;
     none.rlim_cur = 0; /* no descriptor is left to open it with */
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &none), 0);
-    wm_guard_tick (guard, 3000);
+    wm_keyguard_tick (guard, 3000);
     assert_int_equal (setrlimit (RLIMIT_NOFILE, &files), 0);
-    assert_null (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only));
-    wm_guard_tick (guard, 5000);
-    assert_string_equal (wm_guard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only),
+    assert_null (wm_keyguard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only));
+    wm_keyguard_tick (guard, 5000);
+    assert_string_equal (wm_keyguard_why_not (guard, join.id, WM_ROLE_WORKER, &reads_only),
                          "it was revoked");
-    wm_guard_destroy (&guard);
+    wm_keyguard_destroy (&guard);
     zmq_ctx_term (context);
     snprintf (command, sizeof command, "rm -r %s", fixture.folder);
     assert_int_equal (system (command), 0);
@@ -594,19 +594,19 @@ static void a_clock_is_set_back (void **state)
     char command[100];
     void *context = zmq_ctx_new ();
     assert_non_null (mkdtemp (fixture.folder));
-    wm_guard_t *guard = wm_guard_new (context, fixture.folder, &error);
+    wm_keyguard_t *guard = wm_keyguard_new (context, fixture.folder, &error);
     assert_non_null (guard);
     change_key (&fixture, time (NULL) + 3600, 0);
-    wm_guard_tick (guard, 1000);
+    wm_keyguard_tick (guard, 1000);
     for (int i = 0; i < 2; i++) {
         clock_ahead_s = 4000;
-        const uint64_t before = wm_guard_generation (guard);
-        wm_guard_tick (guard, 1000);
-        assert_true (wm_guard_generation (guard) > before);
+        const uint64_t before = wm_keyguard_generation (guard);
+        wm_keyguard_tick (guard, 1000);
+        assert_true (wm_keyguard_generation (guard) > before);
         clock_ahead_s = 0;
-        wm_guard_tick (guard, 1000);
+        wm_keyguard_tick (guard, 1000);
     }
-    wm_guard_destroy (&guard);
+    wm_keyguard_destroy (&guard);
     zmq_ctx_term (context);
     snprintf (command, sizeof command, "rm -r %s", fixture.folder);
     assert_int_equal (system (command), 0);
@@ -620,15 +620,15 @@ static void a_lost_server_key_is_named (void **state)
     wm_error_t error;
     void *context = zmq_ctx_new (), *socket = zmq_socket (context, ZMQ_ROUTER);
     assert_non_null (mkdtemp (folder));
-    wm_guard_t *guard = wm_guard_new (context, folder, &error);
+    wm_keyguard_t *guard = wm_keyguard_new (context, folder, &error);
     assert_non_null (guard);
-    assert_int_equal (wm_guard_protect (guard, socket, WM_ROLE_WORKER, &error), WM_OK);
+    assert_int_equal (wm_keyguard_protect (guard, socket, WM_ROLE_WORKER, &error), WM_OK);
     snprintf (path, sizeof path, "%s/server-key", folder);
     assert_int_equal (unlink (path), 0);
-    assert_int_equal (wm_guard_protect (guard, socket, WM_ROLE_WORKER, &error), WM_EHOST);
+    assert_int_equal (wm_keyguard_protect (guard, socket, WM_ROLE_WORKER, &error), WM_EHOST);
     assert_non_null (strstr (error.text, path));
     zmq_close (socket);
-    wm_guard_destroy (&guard);
+    wm_keyguard_destroy (&guard);
     zmq_ctx_term (context);
     snprintf (command, sizeof command, "rm -r %s", folder);
     assert_int_equal (system (command), 0);

@@ -178,7 +178,7 @@ static bool print_minute (void *argument, const wm_minute_t *m)
     return true;
 }
 
-static bool print_span (void *argument, const wm_span_t *s)
+static bool print_span (void *argument, const wm_worker_span_t *s)
 {
     (void) argument;
     print ("%s by %s on %s %lld-%lld %" PRIu64 " %" PRIu64 " busy %" PRIu64 " cpu %lld ended %d %s",

@@ -17,7 +17,7 @@ static void test_budget_addresses (void **state)
     (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 120, 120, 50);
-    wm_address_t a = { 0 }, b = { 0 }, c = { 0 };
+    wm_origin_t a = { 0 }, b = { 0 }, c = { 0 };
     wm_share_t share[5] = { { 0, &a }, { 0, &a }, { 0, &b }, { 0, &c }, { 0, &c } };
     wm_hold_t hold[8] = { 0 };
     *order = 0;
@@ -69,7 +69,7 @@ static void test_budget_no_more (void **state)
     (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 100, 100, 50);
-    wm_address_t a = { 0 };
+    wm_origin_t a = { 0 };
     wm_share_t share = { 0, &a };
     wm_hold_t over = { 0 }, same = { 0 };
     *order = 0;
@@ -125,7 +125,7 @@ static void test_budget_turns (void **state)
     (void) state;
     wm_loop_t *loop = wm_loop_new ();
     wm_budget_t *budget = wm_budget_new (loop, 100, 50, 100);
-    wm_address_t at[3] = { 0 };
+    wm_origin_t at[3] = { 0 };
     wm_share_t share[3] = { { 0, &at[0] }, { 0, &at[1] }, { 0, &at[2] } }, none = { 0 }, x = { 0 };
     wm_hold_t hold[6] = { 0 };
     *order = 0;
@@ -173,7 +173,7 @@ static void test_addresses (void **state)
 {
     (void) state;
     wm_addresses_t *known = wm_addresses_new (2);
-    wm_address_t *a = wm_addresses_enter (known, "127.0.0.2:1"), *same, *b, *c;
+    wm_origin_t *a = wm_addresses_enter (known, "127.0.0.2:1"), *same, *b, *c;
     assert_true (wm_addresses_admit (known, "[::ffff:127.0.0.2]:2"));
     assert_ptr_equal (a, same = wm_addresses_enter (known, "[::ffff:127.0.0.2]:2"));
     assert_false (wm_addresses_admit (known, "127.0.0.2:3"));

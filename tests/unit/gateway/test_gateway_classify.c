@@ -14,10 +14,10 @@
 static wm_labels_t *labels;
 
 /* A tensor of these values, as an answer has it.  */
-static wm_tensor_t tensor_of (wm_type_t type, uint32_t n_dim, int64_t rows, int64_t columns,
-                              const void *data)
+static wm_kserve_tensor_t tensor_of (wm_type_t type, uint32_t n_dim, int64_t rows, int64_t columns,
+                                     const void *data)
 {
-    wm_tensor_t tensor = { .type = type, .n_dim = n_dim, .dim = { rows, columns } };
+    wm_kserve_tensor_t tensor = { .type = type, .n_dim = n_dim, .dim = { rows, columns } };
     tensor.bytes = (size_t) rows * (n_dim > 1 ? (size_t) columns : 1) * wm_type_bytes (type);
     uint8_t *copy = malloc (tensor.bytes + 1);
     if (tensor.bytes)
@@ -29,7 +29,7 @@ static wm_tensor_t tensor_of (wm_type_t type, uint32_t n_dim, int64_t rows, int6
 static uint32_t n_slice;
 
 /* In slices of little work.  */
-static void classify (wm_tensor_t *tensor, bool by_row, uint32_t k, const wm_labels_t *by)
+static void classify (wm_kserve_tensor_t *tensor, bool by_row, uint32_t k, const wm_labels_t *by)
 {
     wm_ranking_t ranking = { 0 };
     n_slice = 1;
@@ -39,7 +39,7 @@ static void classify (wm_tensor_t *tensor, bool by_row, uint32_t k, const wm_lab
 }
 
 /* Its ranking as one text, with a blank behind each class. Frees it.  */
-static const char *ranked (wm_tensor_t tensor, bool by_row, uint32_t k)
+static const char *ranked (wm_kserve_tensor_t tensor, bool by_row, uint32_t k)
 {
     static char text[1 << 20];
     const size_t lists = by_row ? (size_t) tensor.dim[0] : 1;
@@ -149,7 +149,7 @@ static void test_rows (void **state)
 {
     (void) state;
     const int32_t value[] = { 1, 3, 2, 30, 10, 20 };
-    wm_tensor_t tensor = tensor_of (WM_TYPE_INT32, 2, 2, 3, value);
+    wm_kserve_tensor_t tensor = tensor_of (WM_TYPE_INT32, 2, 2, 3, value);
     assert_string_equal (ranked (tensor, true, 2), "3:1 2:2 30:0 20:2 ");
     assert_true (n_slice > 4); /* a text takes more than a slice */
     tensor = tensor_of (WM_TYPE_INT32, 2, 2, 3, value);

@@ -27,7 +27,7 @@ static const struct {
 #define KINDS (sizeof kind / sizeof *kind)
 
 static wm_ks_request_t request;
-static wm_tensor_t input[KINDS + 1];
+static wm_kserve_tensor_t input[KINDS + 1];
 static uint8_t data[KINDS + 1][ROWS * LENGTH * 8];
 
 /* A model that hands on an input of each kind and one of FP32, which comes first; `size` 0: of any
@@ -53,19 +53,19 @@ static wm_signature_t make (uint32_t size)
             const uint64_t bits = i ? kind[i - 1].bits + k : 0;
             memcpy (data[i] + k * bytes, i ? (const void *) &bits : &number, bytes);
         }
-        input[KINDS - i] = (wm_tensor_t){ .name = name[i],
-                                          .type = type,
-                                          .n_dim = 2,
-                                          .dim = { ROWS, LENGTH },
-                                          .data = data[i],
-                                          .bytes = ROWS * LENGTH * bytes };
+        input[KINDS - i] = (wm_kserve_tensor_t){ .name = name[i],
+                                                 .type = type,
+                                                 .n_dim = 2,
+                                                 .dim = { ROWS, LENGTH },
+                                                 .data = data[i],
+                                                 .bytes = ROWS * LENGTH * bytes };
     }
     if (self.is_ragged)
         self.n_value = self.n_score = WM_RAGGED_VALUES_MAX;
     return self;
 }
 
-static void same (const wm_plan_t *plan, wm_tensor_t *output)
+static void same (const wm_tensor_plan_t *plan, wm_kserve_tensor_t *output)
 {
     for (uint32_t i = 0; i <= KINDS; i++) {
         assert_int_equal (output[i].type, input[KINDS - i].type);
@@ -79,9 +79,9 @@ static void rows_come_back (void **state)
 {
     (void) state;
     const wm_signature_t self = make (LENGTH);
-    wm_plan_t plan;
+    wm_tensor_plan_t plan;
     wm_ks_error_t error;
-    wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+    wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX];
     assert_int_equal (self.n_value, LENGTH * (1 + 2 + 2 + 3 + 3 + 4));
     assert_int_equal (self.n_score, self.n_value);
     assert_int_equal (wm_signature_plan (&self, &request, &plan, &error), WM_KS_OK);
@@ -109,9 +109,9 @@ static void ragged_rows_come_back (void **state)
 {
     (void) state;
     const wm_signature_t self = make (0);
-    wm_plan_t plan;
+    wm_tensor_plan_t plan;
     wm_ks_error_t error;
-    wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+    wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX];
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     float *row[ROWS];
     size_t n_value;
@@ -146,7 +146,7 @@ static void not_finite (void **state)
 {
     (void) state;
     const wm_signature_t self = make (LENGTH);
-    wm_plan_t plan;
+    wm_tensor_plan_t plan;
     wm_ks_error_t error;
     float *row = malloc (self.n_value * sizeof *row);
     const double value[2] = { -INFINITY, NAN };

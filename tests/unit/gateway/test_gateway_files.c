@@ -109,12 +109,12 @@ static wm_signature_t of_type (wm_type_t type, uint32_t n)
 static wm_ks_code_t through (wm_type_t type, uint32_t n, const void *from, void *to)
 {
     const wm_signature_t signature = of_type (type, n);
-    wm_tensor_t input = { "x", type, 2, { 1, n }, from, n * wm_type_bytes (type) };
+    wm_kserve_tensor_t input = { "x", type, 2, { 1, n }, from, n * wm_type_bytes (type) };
     const wm_ks_request_t request = {
         .model = "m", .version = "", .id = "", .input = &input, .n_input = 1
     };
-    wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
-    wm_plan_t plan;
+    wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+    wm_tensor_plan_t plan;
     wm_ks_error_t error;
     float *row = zmalloc (n * sizeof *row);
     assert_int_equal (wm_signature_plan (&signature, &request, &plan, &error), WM_KS_OK);
@@ -181,7 +181,7 @@ static void test_sure (void **state)
     } each[] = { { WM_TYPE_INT64, 16777215, true },  { WM_TYPE_INT64, 16777216, false },
                  { WM_TYPE_INT32, -0x1p31f, false }, { WM_TYPE_INT32, NAN, true },
                  { WM_TYPE_FP32, 1e30f, true },      { WM_TYPE_UINT8, 255, true } };
-    const wm_plan_t plan = { .n_row = 1, .n_output = 1 };
+    const wm_tensor_plan_t plan = { .n_row = 1, .n_output = 1 };
     wm_ks_error_t error;
     for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
         const wm_signature_t signature = of_type (each[i].type, 1);
@@ -212,8 +212,8 @@ static void test_nearest (void **state)
     const uint8_t want[] = { 255, 0, 2, 2, 0 };
     const float fine[] = { 65519, 65520, 0x1.002p0f, 0x1.006p0f, 0x1p-25f };
     const uint16_t halves[] = { 0x7bff, 0x7c00, 0x3c00, 0x3c02, 0 };
-    const wm_plan_t plan = { .n_row = 1, .n_output = 1 };
-    wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+    const wm_tensor_plan_t plan = { .n_row = 1, .n_output = 1 };
+    wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX];
     wm_signature_t signature = of_type (WM_TYPE_UINT8, 5);
     wm_signature_answer (&signature, &plan, score, output);
     assert_memory_equal (output[0].data, want, sizeof want);

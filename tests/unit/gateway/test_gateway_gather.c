@@ -55,7 +55,7 @@ bool wm_link_take_back (wm_link_t *self, wm_link_batch_t *batch)
 
 typedef struct {
     wm_ks_request_t request;
-    wm_tensor_t input[2];
+    wm_kserve_tensor_t input[2];
     float *triple, *single;
     char *output[2];
     uint32_t n;
@@ -133,8 +133,8 @@ bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
 #define SLOW_SLICES 50
 static wm_ks_request_t *slow;
 
-bool wm_transport_place (wm_ks_request_t *request, const wm_tensor_t *output, uint32_t n_output,
-                         wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
+bool wm_transport_place (wm_ks_request_t *request, const wm_kserve_tensor_t *output,
+                         uint32_t n_output, wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
 {
     assert_true (n_output > 0 && output[0].data);
     error->code = WM_KS_OK;
@@ -168,8 +168,8 @@ static ask_t *ask_new (uint32_t n, uint64_t client, uint32_t priority)
         ask->triple[i] = next++;
     for (uint32_t i = 0; i < n; i++)
         ask->single[i] = next++;
-    ask->input[0] = (wm_tensor_t){ "single", WM_TYPE_FP32, 1, { n }, NULL, 4 * n };
-    ask->input[1] = (wm_tensor_t){ "triple", WM_TYPE_FP32, 2, { n, 3 }, NULL, 12 * n };
+    ask->input[0] = (wm_kserve_tensor_t){ "single", WM_TYPE_FP32, 1, { n }, NULL, 4 * n };
+    ask->input[1] = (wm_kserve_tensor_t){ "triple", WM_TYPE_FP32, 2, { n, 3 }, NULL, 12 * n };
     ask->input[0].data = (uint8_t *) ask->single;
     ask->input[1].data = (uint8_t *) ask->triple;
     ask->request = (wm_ks_request_t){ .model = "m",
@@ -419,7 +419,7 @@ static void test_limits (void **state)
         kept_max = 1 << 30;
         ask = ask_new (200, 1, 0);
         float *large = zmalloc (200 * sizeof *large * (of_scores ? 1 : much));
-        ask->input[0] = (wm_tensor_t){ "single",
+        ask->input[0] = (wm_kserve_tensor_t){ "single",
                                        WM_TYPE_FP32,
                                        2,
                                        { 200, of_scores ? 1 : much },

@@ -154,7 +154,7 @@ static void test_contents (void **state)
             free (packed.data);
             wm_buffer_t one = input ("x", of[i].type, 1, &dim, &contents);
             decodes (&infer, message ("m", 1, 5, &one), WM_KS_OK, NULL);
-            const wm_tensor_t *tensor = &infer.request.input[0];
+            const wm_kserve_tensor_t *tensor = &infer.request.input[0];
             assert_int_equal (tensor->bytes, 2 * of[i].bytes);
             assert_memory_equal (tensor->data, &of[i].value[0], of[i].bytes);
             assert_memory_equal (tensor->data + of[i].bytes, &of[i].value[1], of[i].bytes);
@@ -295,7 +295,9 @@ static void test_encode (void **state)
 {
     (void) state;
     const float value[2] = { 1, 2 };
-    const wm_tensor_t output = { "y", WM_TYPE_FP32, 2, { 1, 2 }, (const uint8_t *) value, 8 };
+    const wm_kserve_tensor_t output = {
+        "y", WM_TYPE_FP32, 2, { 1, 2 }, (const uint8_t *) value, 8
+    };
     const wm_ks_answer_t answer = {
         .model = "m", .version = "1", .output = &output, .n_output = 1, .n_held = 300
     };
@@ -446,7 +448,7 @@ static void test_http_refused (void **state)
     wm_infer_free (&infer);
 }
 
-static void encodes (const wm_tensor_t *output, bool is_json, const char *wanted,
+static void encodes (const wm_kserve_tensor_t *output, bool is_json, const char *wanted,
                      size_t json_wanted)
 {
     wm_infer_t infer = { .all_json = is_json, .request = { .id = "i\"" } };
@@ -474,21 +476,21 @@ static void test_http_encode (void **state)
     (void) state;
     const float value[4] = { 0.1f, -1e30f, (float) NAN, (float) -INFINITY };
     const int16_t number[2] = { -3, 7 };
-    wm_tensor_t tensor = { "y", WM_TYPE_FP32, 1, { 4 }, (const uint8_t *) value, 16 };
+    wm_kserve_tensor_t tensor = { "y", WM_TYPE_FP32, 1, { 4 }, (const uint8_t *) value, 16 };
     encodes (
         &tensor, true,
         "{\"model_name\":\"m\",\"model_version\":\"1\",\"id\":\"i\\\"\",\"parameters\":{"
         "\"wiremill_held\":1},\"outputs\":[{\"name\":\"y\",\"datatype\":\"FP32\",\"shape\":[4],"
         "\"data\":[0.100000001,-1.00000002e+30,null,-1e999]}]}",
         SIZE_MAX);
-    tensor = (wm_tensor_t){ "y", WM_TYPE_INT16, 1, { 2 }, (const uint8_t *) number, 4 };
+    tensor = (wm_kserve_tensor_t){ "y", WM_TYPE_INT16, 1, { 2 }, (const uint8_t *) number, 4 };
     encodes (
         &tensor, true,
         "{\"model_name\":\"m\",\"model_version\":\"1\",\"id\":\"i\\\"\",\"parameters\":{"
         "\"wiremill_held\":1},\"outputs\":[{\"name\":\"y\",\"datatype\":\"INT16\",\"shape\":[2],"
         "\"data\":[-3,7]}]}",
         SIZE_MAX);
-    tensor = (wm_tensor_t){ "y", WM_TYPE_UINT8, 1, { 2 }, (const uint8_t *) "ab", 2 };
+    tensor = (wm_kserve_tensor_t){ "y", WM_TYPE_UINT8, 1, { 2 }, (const uint8_t *) "ab", 2 };
     encodes (
         &tensor, false,
         "{\"model_name\":\"m\",\"model_version\":\"1\",\"id\":\"i\\\"\",\"outputs\":[{\"name\":"
@@ -566,7 +568,7 @@ static void test_sizes (void **state)
 {
     (void) state;
     size_t bytes;
-    wm_tensor_t tensor = { "x", WM_TYPE_INT16, 3, { 3, 0, 5 }, NULL, 0 };
+    wm_kserve_tensor_t tensor = { "x", WM_TYPE_INT16, 3, { 3, 0, 5 }, NULL, 0 };
     assert_true (wm_infer_bytes (&tensor, &bytes));
     assert_int_equal (bytes, 0);
     tensor.dim[2] = -5;
@@ -582,7 +584,7 @@ static void test_sizes (void **state)
     for (size_t n = 0; n <= sizeof texts; n++) {
         const int64_t whole = n == 0 ? 0 : n == 5 ? 1 : n == 9 ? 2 : n == sizeof texts ? 3 : -1;
         for (int64_t dim = 0; dim < 4; dim++) {
-            const wm_tensor_t some = { "x", WM_TYPE_BYTES, 1, { dim }, texts, n };
+            const wm_kserve_tensor_t some = { "x", WM_TYPE_BYTES, 1, { dim }, texts, n };
             assert_int_equal (wm_infer_check (&request, &some, &error),
                               dim == whole ? WM_KS_OK : WM_KS_INVALID);
         }
@@ -787,7 +789,7 @@ static void test_inflate (void **state)
 }
 
 typedef struct {
-    wm_watch_t *watch[2];
+    wm_loop_watch_t *watch[2];
     int n;
 } pair_t;
 

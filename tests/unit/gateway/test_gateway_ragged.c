@@ -48,7 +48,7 @@ bool wm_link_take_back (wm_link_t *self, wm_link_batch_t *batch)
 
 typedef struct {
     wm_ks_request_t request;
-    wm_tensor_t input[2];
+    wm_kserve_tensor_t input[2];
     char *output[1];
     float x[64];
     int64_t i[32];
@@ -75,7 +75,7 @@ void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
     if (answer->code)
         return;
     assert_int_equal (answer->n_output, request->n_output ? request->n_output : 2);
-    const wm_tensor_t *sum = &answer->output[0];
+    const wm_kserve_tensor_t *sum = &answer->output[0];
     self->n_dim = sum->n_dim;
     memcpy (self->dim, sum->dim, sizeof self->dim);
     assert_true (sum->bytes <= sizeof self->sum);
@@ -97,8 +97,8 @@ bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
     return true;
 }
 
-bool wm_transport_place (wm_ks_request_t *request, const wm_tensor_t *output, uint32_t n_output,
-                         wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
+bool wm_transport_place (wm_ks_request_t *request, const wm_kserve_tensor_t *output,
+                         uint32_t n_output, wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
 {
     (void) request, (void) output, (void) n_output, (void) placed, (void) left;
     error->code = WM_KS_OK;
@@ -125,10 +125,10 @@ static void make (int64_t rows, int64_t length)
         ask.x[k] = (float) k / 8;
     for (int k = 0; k < 32; k++)
         ask.i[k] = k;
-    ask.input[0] = (wm_tensor_t){
+    ask.input[0] = (wm_kserve_tensor_t){
         "i", WM_TYPE_INT64, 2, { rows, length }, (uint8_t *) ask.i, (size_t) (rows * length) * 8
     };
-    ask.input[1] = (wm_tensor_t){
+    ask.input[1] = (wm_kserve_tensor_t){
         "x", WM_TYPE_FP32, 3, { rows, length, 2 }, (uint8_t *) ask.x, (size_t) (rows * length) * 8
     };
     ask.request = (wm_ks_request_t){ .model = "m",
@@ -460,7 +460,7 @@ static void test_raw (void **state)
     (void) state;
     const uint32_t list = 0, pairs[] = { 0, 2 }, image[] = { 3, 0, 0 };
     wm_signature_t one = { .is_whole = false };
-    wm_tensor_t tensor;
+    wm_kserve_tensor_t tensor;
     wm_ks_error_t error;
     wm_signature_add (&one, false, "x", WM_TYPE_INT16, 2, pairs);
     assert_int_equal (wm_signature_raw (&one, "m", 20, &tensor, &error), WM_KS_OK);
@@ -492,14 +492,16 @@ static void test_reshaped (void **state)
     const uint32_t dim[] = { 2, 0, 3, 0 };
     const int64_t clients[] = { 6, -1, -1 };
     wm_signature_t one = { .is_whole = true };
-    wm_plan_t plan;
+    wm_tensor_plan_t plan;
     wm_ks_error_t error;
     wm_ragged_t tensor[WM_RAGGED_TENSORS_MAX];
     float value[6 * 5 * 7], row[6 * 5 * 7 + 16], *rows[] = { row };
     size_t n_value;
     uint32_t n_tensor;
-    wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
-    wm_tensor_t input = { .name = "x", .type = WM_TYPE_FP32, .n_dim = 3, .dim = { 6, 5, 7 } };
+    wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+    wm_kserve_tensor_t input = {
+        .name = "x", .type = WM_TYPE_FP32, .n_dim = 3, .dim = { 6, 5, 7 }
+    };
     wm_ks_request_t request = { .model = "m", .input = &input, .n_input = 1 };
     wm_signature_add (&one, false, "x", WM_TYPE_FP32, 4, dim);
     wm_signature_add (&one, true, "y", WM_TYPE_FP32, 4, dim);

@@ -203,7 +203,7 @@ static void test_request (void **state)
     for (int i = 0; i < 32; i++)
         assert_int_equal (infer.request.input[0].data[i], 12 + i);
 
-    const wm_tensor_t output[2] = {
+    const wm_kserve_tensor_t output[2] = {
         { "y", WM_TYPE_UINT8, 1, { 2 }, (const uint8_t *) "no", 2 },
         { "z", WM_TYPE_UINT8, 1, { 8 }, (const uint8_t *) "abcdefgh", 8 }
     };
@@ -217,7 +217,7 @@ static void test_request (void **state)
     assert_int_equal (error.code, WM_KS_OK);
     assert_int_equal (pread (file, got, 10, 7), 10);
     assert_memory_equal (got, "\7abcdefgh\20", 10);
-    wm_tensor_t longer[2] = { output[0], output[1] };
+    wm_kserve_tensor_t longer[2] = { output[0], output[1] };
     longer[1].bytes = 9;
     size_t left = SIZE_MAX;
     placed = (wm_placed_t){ 0 };

@@ -221,10 +221,12 @@ static wm_signature_t model (bool is_whole)
     return self;
 }
 
-static wm_tensor_t tensor (const char *name, bool is_whole, int64_t n_row, int64_t first,
-                           int64_t second, const void *data)
+static wm_kserve_tensor_t tensor (const char *name, bool is_whole, int64_t n_row, int64_t first,
+                                  int64_t second, const void *data)
 {
-    wm_tensor_t self = { .name = (char *) (uintptr_t) name, .type = WM_TYPE_INT32, .data = data };
+    wm_kserve_tensor_t self = { .name = (char *) (uintptr_t) name,
+                                .type = WM_TYPE_INT32,
+                                .data = data };
     if (!is_whole)
         self.dim[self.n_dim++] = n_row;
     self.dim[self.n_dim++] = first;
@@ -259,13 +261,13 @@ static void rows_and_tensors (void **state)
     static const int32_t a[] = { 1, 2, 11, 12, 21, 22 }, b[] = { 3, 4, 5, 13, 14, 15, 23, 24, 25 };
     static const float score[] = { 1, 2, 3, 4, 5, 11, 12, 13, 14, 15, 21, 22, 23, 24, 25 };
     wm_ks_error_t error;
-    wm_plan_t plan;
+    wm_tensor_plan_t plan;
     for (int is_whole = 0; is_whole < 2; is_whole++) {
         const wm_signature_t self = model (is_whole);
         const uint32_t n_row = is_whole ? 1 : 3;
-        wm_tensor_t input[] = { tensor ("b", is_whole, 3, 3, 1, b),
-                                tensor ("a", is_whole, 3, 2, 0, a) };
-        wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+        wm_kserve_tensor_t input[] = { tensor ("b", is_whole, 3, 3, 1, b),
+                                       tensor ("a", is_whole, 3, 2, 0, a) };
+        wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX];
         char *name[] = { (char *) (uintptr_t) "d", (char *) (uintptr_t) "c" };
         uint32_t n_class[] = { 9, 9 };
         wm_ks_request_t request = {
@@ -316,8 +318,8 @@ static void a_refusal_names_output_and_row (void **state)
 {
     (void) state;
     const wm_signature_t self = model (false);
-    const wm_plan_t both = { .n_row = 2, .n_output = 2, .output = { 1, 0 } },
-                    other = { .n_row = 2, .n_output = 1, .output = { 1 } };
+    const wm_tensor_plan_t both = { .n_row = 2, .n_output = 2, .output = { 1, 0 } },
+                           other = { .n_row = 2, .n_output = 1, .output = { 1 } };
     float score[10] = { 0 };
     wm_ks_error_t error;
     score[4] = score[9] = 0x1p30f; /* of FP32 */
@@ -356,12 +358,14 @@ static void a_refusal_names_the_value (void **state)
     const int16_t x[6] = { 0 };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         int64_t y[6] = { 0, 0, 0, 0, 0, list[i].value };
-        wm_tensor_t input[] = { { .data = (const uint8_t *) y, .n_dim = 2, .dim = { 3, 2 } },
-                                { .data = (const uint8_t *) x, .n_dim = 2, .dim = { 3, 2 } } };
+        wm_kserve_tensor_t input[] = {
+            { .data = (const uint8_t *) y, .n_dim = 2, .dim = { 3, 2 } },
+            { .data = (const uint8_t *) x, .n_dim = 2, .dim = { 3, 2 } }
+        };
         const wm_ks_request_t request = { .model = (char *) (uintptr_t) "m",
                                           .input = input,
                                           .n_input = 2 };
-        const wm_plan_t plan = { .n_row = 3, .input = { 1, 0 } };
+        const wm_tensor_plan_t plan = { .n_row = 3, .input = { 1, 0 } };
         wm_ks_error_t error = { .text = "" };
         const wm_ks_code_t code = wm_signature_exact (&self, &request, &plan, &error);
         assert_int_equal (code, list[i].text ? WM_KS_INVALID : WM_KS_OK);
@@ -374,7 +378,7 @@ static void a_refusal_names_the_value (void **state)
 
 static void planned (const wm_signature_t *self, const wm_ks_request_t *request, const char *text)
 {
-    wm_plan_t plan;
+    wm_tensor_plan_t plan;
     wm_ks_error_t error = { .text = "" };
     assert_int_equal (wm_signature_plan (self, request, &plan, &error),
                       text ? WM_KS_INVALID : WM_KS_OK);
@@ -387,7 +391,7 @@ static void requests_that_do_not_fit (void **state)
     static char names[WM_SIGNATURE_PORTS_MAX + 1][4];
     static const int32_t zero[2];
     const uint32_t one = 1;
-    wm_tensor_t input[WM_SIGNATURE_PORTS_MAX + 1];
+    wm_kserve_tensor_t input[WM_SIGNATURE_PORTS_MAX + 1];
     char *output[WM_SIGNATURE_PORTS_MAX + 1];
     uint32_t n_class[WM_SIGNATURE_PORTS_MAX + 1] = { 0 };
     wm_signature_t self = { 0 };
@@ -460,14 +464,14 @@ static void bytes_of_classes (void **state)
         wm_signature_t self = model (list[i].is_whole);
         self.has_all_dims = list[i].has_all_dims;
         self.output[0].labels = &labels;
-        const wm_plan_t plan = { .n_row = list[i].n_row,
-                                 .n_output = 2,
-                                 .output = { 1, 0 },
-                                 .n_class = { 0, list[i].n_class } };
+        const wm_tensor_plan_t plan = { .n_row = list[i].n_row,
+                                        .n_output = 2,
+                                        .output = { 1, 0 },
+                                        .n_class = { 0, list[i].n_class } };
         const uint32_t n = list[i].n_class < list[i].n_value ? list[i].n_class : list[i].n_value;
         /* each: its length, 21 characters of a score, 8 of an index, 6 of a label */
         const size_t classes = list[i].n_list * n * (4 + 21 + 8 + 6);
-        wm_tensor_t output[WM_SIGNATURE_PORTS_MAX] = {
+        wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX] = {
             { .type = WM_TYPE_FP32, .bytes = 4 * list[i].n_row },
             { .type = WM_TYPE_INT32, .bytes = 16 * list[i].n_row }
         };
@@ -475,8 +479,8 @@ static void bytes_of_classes (void **state)
         assert_int_equal (wm_signature_class_bytes (&self, &plan, output), classes);
     }
     const wm_signature_t self = model (false);
-    const wm_plan_t none = { .n_row = 0, .n_output = 1, .n_class = { 3 } };
-    wm_tensor_t output[WM_SIGNATURE_PORTS_MAX] = { { .type = WM_TYPE_INT32 } };
+    const wm_tensor_plan_t none = { .n_row = 0, .n_output = 1, .n_class = { 3 } };
+    wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX] = { { .type = WM_TYPE_INT32 } };
     assert_int_equal (wm_signature_class_bytes (&self, &none, output), 0);
 }
 
@@ -493,12 +497,12 @@ static void ragged_scores_have_the_shapes (void **state)
     const uint32_t free_pairs[] = { 2, 0 };
     wm_signature_t self = { 0 };
     wm_signature_add (&self, true, "y", WM_TYPE_FP32, 2, free_pairs);
-    const wm_plan_t plan = { .n_row = 1, .n_output = 1 };
+    const wm_tensor_plan_t plan = { .n_row = 1, .n_output = 1 };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         wm_ragged_t tensor = { .n_dim = list[i].n_dim,
                                .dim = { list[i].dim[0], list[i].dim[1] },
                                .type = list[i].type };
-        wm_tensor_t output[WM_SIGNATURE_PORTS_MAX];
+        wm_kserve_tensor_t output[WM_SIGNATURE_PORTS_MAX];
         wm_ks_error_t error;
         float row[64] = { 0 }, *rows[] = { row };
         assert_true (wm_ragged_begin (row, 64, 1, &tensor) > 0);

@@ -22,7 +22,7 @@ static void number (graph_t *g, const char *name, size_t n, const int64_t *value
 
 /* ---- what is guarded ------------------------------------------------------------------------- */
 
-static wm_guard_t *guard; /* of the last graph */
+static wm_index_guard_t *guard; /* of the last graph */
 static wm_error_t error;
 
 /* Guards a graph of this operator set. Returns the fault.  */

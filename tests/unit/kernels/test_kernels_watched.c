@@ -207,7 +207,7 @@ static void indices_or_not (void **state)
     char text[200];
     uint8_t *bytes = packed (&g, &size);
     const wm_port_t port = { .name = "x", .n_dim = 1, .dim = { 3 }, .n_value = 3 };
-    wm_guard_t *guard;
+    wm_index_guard_t *guard;
     for (int has_indices = 0; has_indices < 2; has_indices++) {
         const void *made = bytes;
         made_size = size;

@@ -69,8 +69,8 @@ static void test_given_up (void **state)
            "2026-01-01T00:00:00Z wiremill-worker: the engine fails: why\n",
            log);
     fclose (log);
-    assert_false (wm_child_says (&child, "session with"));
-    assert_true (wm_child_says (&child, "starts: now"));
+    assert_false (wm_child_log_contains (&child, "session with"));
+    assert_true (wm_child_log_contains (&child, "starts: now"));
     wm_child_show (&child, "", nowhere);
     assert_string_equal (child.said, "the engine fails: why");
     for (int slow = 0; slow < 2; slow++)

@@ -52,10 +52,10 @@ static char *page (const json_t *status, const json_t *history)
         .status = status, .folder = "", .where = "out", .no_scores = "none", .now_s = (time_t) NOW_S
     };
     FILE *out = open_memstream (&text, &bytes);
-    assert_true (wm_past_take (&report.history, history, 0));
-    assert_true (wm_past_take_workers (&report.history, history));
+    assert_true (wm_history_query_take (&report.history, history, 0));
+    assert_true (wm_history_query_take_workers (&report.history, history));
     wm_report_write (&report, out);
-    wm_past_clear (&report.history);
+    wm_history_query_clear (&report.history);
     fclose (out);
     return text;
 }
@@ -89,17 +89,17 @@ static void page_has (json_t *history, const char *const *wanted)
 static void test_numbers (void **state)
 {
     (void) state;
-    wm_past_t h = { 0 };
-    wm_past_row_t sum;
+    wm_history_query_t h = { 0 };
+    wm_history_query_row_t sum;
     json_t *history = history_new ();
     add (history, "rows", row (0, 0, 500, 0));
     add (history, "rows", row (NOW_S - 7200, 3600, 36000, 0));
     add (history, "rows", row (NOW_S - 60, 120, 1200, 2));
     add (history, "workers", worker ("a", "CPU", NOW_S - 50, NOW_S, NULL));
     add (history, "workers", worker ("b", "CPU", NOW_S - 50, NOW_S - 51, NULL)); /* no time */
-    assert_true (wm_past_take (&h, history, 0));
-    assert_true (wm_past_take_workers (&h, history));
-    wm_past_sum (&h, 0, &sum);
+    assert_true (wm_history_query_take (&h, history, 0));
+    assert_true (wm_history_query_take_workers (&h, history));
+    wm_history_query_sum (&h, 0, &sum);
     assert_int_equal (h.n_row, 2);
     assert_int_equal (h.n_worker, 1);
     assert_float_equal (h.hits_before, 500, 0);
@@ -108,14 +108,14 @@ static void test_numbers (void **state)
     assert_float_equal (sum.lost, 2, 0);
     assert_float_equal (sum.workers_max, 3, 0);
     assert_float_equal (sum.begin_s, NOW_S - 7200, 0);
-    const wm_past_latency_t *compute = &sum.step[WM_PAST_COMPUTE];
+    const wm_history_query_latency_t *compute = &sum.step[WM_HISTORY_QUERY_COMPUTE];
     assert_float_equal (compute->n, 4, 0);
     assert_float_equal (compute->sum_s, 40.004, 1e-9);
-    assert_float_equal (wm_past_quantile (compute, 0.5), 0.004, 1e-9);
-    assert_true (isinf (wm_past_quantile (compute, 0.9)));
-    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_STAGE], 0.5), 0, 0);
-    wm_past_clear (&h);
-    wm_past_clear (&h);
+    assert_float_equal (wm_history_query_quantile (compute, 0.5), 0.004, 1e-9);
+    assert_true (isinf (wm_history_query_quantile (compute, 0.9)));
+    assert_float_equal (wm_history_query_quantile (&sum.step[WM_HISTORY_QUERY_STAGE], 0.5), 0, 0);
+    wm_history_query_clear (&h);
+    wm_history_query_clear (&h);
     json_decref (history);
 }
 

@@ -1,5 +1,5 @@
 /* test_ops_serve.c - the page of `wiremill serve`: its texts, its history; and its password.  */
-#include "ops/ask/wm_past.h"
+#include "ops/ask/wm_history_query.h"
 #include "ops/serve/wm_live.h"
 #include "ops/serve/wm_password.h"
 #include "ops/serve/wm_throttle.h"
@@ -17,10 +17,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char *page_of (const char *status, const char *note, const wm_past_t *past)
+static char *page_of (const char *status, const char *note, const wm_history_query_t *past)
 {
     size_t bytes;
-    const wm_past_t none = { 0 };
+    const wm_history_query_t none = { 0 };
     wm_top_campaign_t campaign = { .status = status ? json_loads (status, 0, NULL) : NULL };
     assert_true (!status || campaign.status);
     snprintf (campaign.note, sizeof campaign.note, "%s", note);
@@ -123,44 +123,46 @@ static json_t *history_at (int64_t now_s)
     return history;
 }
 
-static double hits_of (const wm_past_t *past)
+static double hits_of (const wm_history_query_t *past)
 {
-    wm_past_row_t sum;
-    wm_past_sum (past, 0, &sum);
+    wm_history_query_row_t sum;
+    wm_history_query_sum (past, 0, &sum);
     return sum.hits;
 }
 
-static void rates_are (const wm_past_t *past, double from_s, double width_s, size_t n,
+static void rates_are (const wm_history_query_t *past, double from_s, double width_s, size_t n,
                        const double *wanted)
 {
-    wm_past_part_t part[8];
-    wm_past_spread (past, from_s, width_s, part, n);
+    wm_history_query_part_t part[8];
+    wm_history_query_spread (past, from_s, width_s, part, n);
     for (size_t i = 0; i < n; i++)
-        assert_float_equal (wm_past_rate (&part[i]), wanted[i], 1e-3);
+        assert_float_equal (wm_history_query_rate (&part[i]), wanted[i], 1e-3);
 }
 
 static void test_history (void **state)
 {
     (void) state;
-    wm_past_row_t sum;
+    wm_history_query_row_t sum;
     const int64_t now_s = time (NULL);
     const double now = (double) now_s;
-    wm_past_t past = { 0 };
-    assert_float_equal (wm_past_begin (&past), 0, 0);
-    assert_float_equal (wm_past_next (&past), 0, 0);
+    wm_history_query_t past = { 0 };
+    assert_float_equal (wm_history_query_begin (&past), 0, 0);
+    assert_float_equal (wm_history_query_next (&past), 0, 0);
     json_t *history = history_at (now_s);
-    assert_true (wm_past_take (&past, history, 0));
-    assert_float_equal (wm_past_begin (&past), now - 7200, 0);
+    assert_true (wm_history_query_take (&past, history, 0));
+    assert_float_equal (wm_history_query_begin (&past), now - 7200, 0);
     assert_float_equal (past.hits_before, 1000, 0);
     assert_float_equal (hits_of (&past), 8100, 0);
-    wm_past_sum (&past, now - 200, &sum);
+    wm_history_query_sum (&past, now - 200, &sum);
     assert_float_equal (sum.fail, 3, 0);
-    assert_float_equal (sum.step[WM_PAST_COMPUTE].n, 10, 0);
-    assert_float_equal (sum.step[WM_PAST_COMPUTE].sum_s, 80.012, 1e-6);
-    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_COMPUTE], 0.5), 0.002, 1e-9);
-    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_COMPUTE], 0.6), 0.004, 1e-9);
-    assert_true (isinf (wm_past_quantile (&sum.step[WM_PAST_COMPUTE], 0.95)));
-    assert_float_equal (wm_past_quantile (&sum.step[WM_PAST_COMMIT], 0.5), 0, 0);
+    assert_float_equal (sum.step[WM_HISTORY_QUERY_COMPUTE].n, 10, 0);
+    assert_float_equal (sum.step[WM_HISTORY_QUERY_COMPUTE].sum_s, 80.012, 1e-6);
+    assert_float_equal (wm_history_query_quantile (&sum.step[WM_HISTORY_QUERY_COMPUTE], 0.5), 0.002,
+                        1e-9);
+    assert_float_equal (wm_history_query_quantile (&sum.step[WM_HISTORY_QUERY_COMPUTE], 0.6), 0.004,
+                        1e-9);
+    assert_true (isinf (wm_history_query_quantile (&sum.step[WM_HISTORY_QUERY_COMPUTE], 0.95)));
+    assert_float_equal (wm_history_query_quantile (&sum.step[WM_HISTORY_QUERY_COMMIT], 0.5), 0, 0);
     rates_are (&past, now - 120, 30, 4, (const double[]){ 10, 10, 10, -1 }); /* to come */
     rates_are (&past, now - 7200, 3600, 2, (const double[]){ 2, 10 });       /* while one served */
     rates_are (&past, now, 10, 2, (const double[]){ -1, -1 });
@@ -177,32 +179,32 @@ static void test_history (void **state)
     free (page);
 
     /* The last two rows may have grown; asked again from there, the others stay.  */
-    const double next = wm_past_next (&past);
+    const double next = wm_history_query_next (&past);
     assert_float_equal (next, now - 120, 0);
     json_array_remove (json_object_get (history, "rows"), 0);
     json_array_remove (json_object_get (history, "rows"), 0);
-    wm_past_take (&past, history, next);
+    wm_history_query_take (&past, history, next);
     assert_float_equal (hits_of (&past), 8100, 0);
-    wm_past_take (&past, NULL, next); /* nothing is told of them */
+    wm_history_query_take (&past, NULL, next); /* nothing is told of them */
     assert_float_equal (hits_of (&past), 8100, 0);
-    wm_past_take (&past, history, 0); /* the hour is not known any more */
+    wm_history_query_take (&past, history, 0); /* the hour is not known any more */
     assert_float_equal (hits_of (&past), 900, 0);
-    wm_past_take (&past, history, now); /* not asked for */
+    wm_history_query_take (&past, history, now); /* not asked for */
     assert_float_equal (hits_of (&past), 900, 0);
     /* A ledger that lacks the last minute, or a part of it; then one that has more.  */
     json_t *rows = json_object_get (history, "rows");
     json_t *last = json_incref (json_array_get (rows, 1));
     json_array_remove (rows, 1);
-    wm_past_take (&past, history, 0);
+    wm_history_query_take (&past, history, 0);
     assert_float_equal (hits_of (&past), 900, 0);
     json_array_append_new (rows, last);
     json_array_set_new (last, 3, json_integer (200));
-    wm_past_take (&past, history, 0);
+    wm_history_query_take (&past, history, 0);
     assert_float_equal (hits_of (&past), 900, 0);
     json_array_set_new (last, 3, json_integer (1000));
-    wm_past_take (&past, history, 0);
+    wm_history_query_take (&past, history, 0);
     assert_float_equal (hits_of (&past), 1600, 0);
-    wm_past_clear (&past);
+    wm_history_query_clear (&past);
     json_decref (history);
 }
 
@@ -210,26 +212,26 @@ static void test_history (void **state)
 static void test_first_minute (void **state)
 {
     (void) state;
-    wm_past_t past = { 0 };
+    wm_history_query_t past = { 0 };
     json_t *history =
         json_pack ("{s:[s,s,s,s], s:[[i,i,f,i], [i,i,f,i]]}", "columns", "begin_s", "span_s",
                    "up_s", "hits", "rows", 600, 60, 20.0, 200, 660, 60, 60.0, 60);
-    wm_past_take (&past, history, 0);
-    assert_float_equal (wm_past_begin (&past), 640, 0);
+    wm_history_query_take (&past, history, 0);
+    assert_float_equal (wm_history_query_begin (&past), 640, 0);
     rates_are (&past, 600, 20, 6, (const double[]){ -1, -1, 10, 1, 1, 1 });
 
     /* One that none follows, of a campaign made in it: from there on.  */
     json_array_remove (json_object_get (history, "rows"), 1);
-    wm_past_clear (&past);
-    wm_past_take (&past, history, 0);
-    assert_float_equal (wm_past_begin (&past), 600, 0); /* not known */
+    wm_history_query_clear (&past);
+    wm_history_query_take (&past, history, 0);
+    assert_float_equal (wm_history_query_begin (&past), 600, 0); /* not known */
     past.made_s = 620;
-    assert_float_equal (wm_past_begin (&past), 620, 0);
+    assert_float_equal (wm_history_query_begin (&past), 620, 0);
     rates_are (&past, 600, 20, 3, (const double[]){ -1, 10, -1 });
     past.made_s = 655; /* its clock was wrong: it served for 20 s of this minute */
-    assert_float_equal (wm_past_begin (&past), 640, 0);
+    assert_float_equal (wm_history_query_begin (&past), 640, 0);
     past.made_s = 17;
-    assert_float_equal (wm_past_begin (&past), 600, 0);
+    assert_float_equal (wm_history_query_begin (&past), 600, 0);
     json_decref (history);
 
     /* The page takes that time from the status.  */
@@ -238,13 +240,13 @@ static void test_first_minute (void **state)
     strftime (begin, sizeof begin, "<span>%b %d %H:%M</span>", localtime (&made_s));
     history = json_pack ("{s:[s,s,s,s], s:[[i,i,f,i]]}", "columns", "begin_s", "span_s", "up_s",
                          "hits", "rows", 7200, 3600, 20.0, 200);
-    wm_past_clear (&past);
-    wm_past_take (&past, history, 0);
+    wm_history_query_clear (&past);
+    wm_history_query_take (&past, history, 0);
     char *page = page_of ("{" BROKER ",\"campaign\":{\"submitted\":9000}}", "", &past);
     has (page, begin);
     free (page);
     json_decref (history);
-    wm_past_clear (&past);
+    wm_history_query_clear (&past);
 }
 
 static void test_policy (void **state)

@@ -29,7 +29,7 @@ static void campaign_new (wm_top_campaign_t *campaign, int n_worker, const char 
 }
 
 /* Whether a line of the screen has this text.  */
-static bool shows (const wm_canvas_t *canvas, const char *text)
+static bool shows (const wm_screen_t *canvas, const char *text)
 {
     for (int i = 0; i < canvas->n; i++)
         if (strstr (canvas->line[i], text))
@@ -37,7 +37,7 @@ static bool shows (const wm_canvas_t *canvas, const char *text)
     return false;
 }
 
-static void draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
+static void draw (wm_screen_t *canvas, wm_top_view_t *view, const wm_top_campaign_t *campaign,
                   int rows, int columns)
 {
     assert_true (wm_canvas_reset (canvas, rows, columns));
@@ -53,7 +53,7 @@ static void draw (wm_canvas_t *canvas, wm_top_view_t *view, const wm_top_campaig
 static void test_workers (void **state)
 {
     (void) state;
-    wm_canvas_t canvas = { 0 };
+    wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true };
     campaign_new (&campaign, 0, "");
@@ -81,7 +81,7 @@ static void test_workers (void **state)
 static void test_sizes (void **state)
 {
     (void) state;
-    wm_canvas_t canvas = { 0 };
+    wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     campaign_new (&campaign, 30, "\033[2J\n\xc2\x9b");
     for (int screen = WM_TOP_LIST; screen <= WM_TOP_HELP; screen++)
@@ -98,7 +98,7 @@ static void test_sizes (void **state)
 static void test_words (void **state)
 {
     (void) state;
-    wm_canvas_t canvas = { 0 };
+    wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN, .has_keys = true, .late_s = 7 };
     campaign_new (&campaign, 0, "");
@@ -133,7 +133,7 @@ static void test_once (void **state)
 {
     (void) state;
     char text[401];
-    wm_canvas_t canvas = { 0 };
+    wm_screen_t canvas = { 0 };
     wm_top_campaign_t campaign;
     wm_top_view_t view = { .screen = WM_TOP_CAMPAIGN };
     const char *const last[] = { "paused-9", "why-9", "said-9", "held-9" };

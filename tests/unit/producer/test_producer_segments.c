@@ -91,7 +91,7 @@ static void a_stream_stands_beside_an_event (void **state)
     assert_int_equal (wm_reader_n_event (reader), 2 + n); /* the last is named by a hit only */
     assert_int_equal (wm_reader_event (reader, 0, &event, NULL), WM_OK);
     assert_true (event.n_tick == 100 && event.stream_ticks == 0 && event.n_hit == 3);
-    assert_string_equal (wm_event_say (&event, name), "event 1:0:5");
+    assert_string_equal (wm_event_format (&event, name), "event 1:0:5");
     assert_int_equal (wm_reader_event (reader, 1, &event, NULL), WM_OK);
     assert_true (event.event == 6 && event.first_tick == 0 && event.stream_ticks == LONG_TICKS);
     assert_true (event.n_hit == 2 && event.n_roi == 1 && event.roi[0].plane == 1);
@@ -104,7 +104,7 @@ static void a_stream_stands_beside_an_event (void **state)
     snprintf (name + 64, 64, "event 1:0:6, ticks %u to %u", (unsigned) event.first_tick,
               LONG_TICKS - 1);
     char said[128];
-    assert_string_equal (wm_event_say (&event, said), name + 64);
+    assert_string_equal (wm_event_format (&event, said), name + 64);
     assert_int_equal (wm_reader_event (reader, n + 1, &event, NULL), WM_OK);
     assert_true (event.is_missing && event.event == 9 && event.n_hit == 1 && event.hit[0].row == 4);
     wm_reader_destroy (&reader);

@@ -191,7 +191,7 @@ static void say (wm_store_t *store, wm_stage_kind_t kind, wm_stage_how_t how)
 {
     wm_stage_msg_t msg = { .kind = kind, .how = how };
     strcpy (msg.text, A);
-    wm_store_hear (store, fd[0], &msg);
+    wm_store_handle (store, fd[0], &msg);
 }
 
 /* Goes on until the stager tells something, trouble only where that is wanted: it comes as often as
@@ -200,7 +200,7 @@ static wm_stage_msg_t hear (wm_store_t *store, wm_stage_kind_t kind)
 {
     wm_stage_msg_t msg = { .kind = 0 };
     for (int i = 0; i < 100000; i++, usleep (1000)) {
-        const bool any = wm_store_tend (store);
+        const bool any = wm_store_step (store);
         const bool told = recv (fd[1], &msg, sizeof msg, MSG_DONTWAIT) == sizeof msg;
         if (told && msg.kind == WM_STAGE_TROUBLE && kind != WM_STAGE_TROUBLE)
             msg.kind = 0;
@@ -225,7 +225,7 @@ static void tend (wm_store_t *store)
 {
     wm_stage_msg_t msg;
     for (int i = 0; i < 300; i++, usleep (1000))
-        wm_store_tend (store);
+        wm_store_step (store);
     while (recv (fd[1], &msg, sizeof msg, MSG_DONTWAIT) >= 0)
         assert_int_equal (msg.kind, WM_STAGE_TROUBLE);
 }
@@ -253,7 +253,7 @@ static void test_sidecar (void **state)
     put_sidecar ("00000001"); /* of an earlier output */
     say (store, WM_STAGE_STORE, WM_STAGE_PLAIN);
     while (!is_there (at (THERE)))
-        wm_store_tend (store);
+        wm_store_step (store);
     tend (store); /* it waits, and keeps what the sidecar is made from */
     assert_true (is_there (at (HERE)));
     assert_false (is_there (at (THERE ".json")));
@@ -368,7 +368,7 @@ static void test_full (void **state)
         assert_non_null (strstr (hear (store, WM_STAGE_TROUBLE).text, "quota exceeded"));
     put (at ("mode"), "copy [3010] permission denied"); /* for a moment: credentials are renewed */
     for (int i = 0; i < 400; i++, usleep (1000))
-        wm_store_tend (store);
+        wm_store_step (store);
     unlink (at ("mode"));
     hear_end (store);
     hear (store, WM_STAGE_STORED);
@@ -414,7 +414,7 @@ static void test_pauses (void **state)
         int64_t now_ms;
         do {
             before_ms[n] = now_ms = wm_now_ms ();
-            wm_store_tend (store);
+            wm_store_step (store);
             usleep (1000);
         } while (*get (at ("mode")));
         now_ms = wm_now_ms ();

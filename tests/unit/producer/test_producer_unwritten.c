@@ -111,7 +111,7 @@ static void compare (const char *path, wm_h5_type_t type, hid_t memory, size_t b
 {
     static uint8_t want[8 * ROWS * WIDTH], got[8 * ROWS * WIDTH];
     const size_t row = WIDTH * bytes;
-    const wm_span_t spans[] = { { 0, 5 }, { 8, 20 }, { 30, 7 } };
+    const wm_h5_range_t spans[] = { { 0, 5 }, { 8, 20 }, { 30, 7 } };
     const bool fine = wanted (path, memory, want, ROWS * row);
     wm_column_t column;
     wm_error_t error;

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-static char *drawn (const wm_view_t *view)
+static char *drawn (const wm_plane_view_t *view)
 {
     char *to = NULL;
     size_t bytes;
@@ -26,14 +26,14 @@ static void test_painted (void **state)
 {
     (void) state;
     wm_error_t error;
-    wm_view_t view = { .title = "t",
-                       .width = 1060,
-                       .height = 560,
-                       .n_x = 1060,
-                       .n_y = 560,
-                       .x = { 1000, 2060, false, "wire" },
-                       .y = { 0, 1120, false, "tick" },
-                       .n_class = 2 };
+    wm_plane_view_t view = { .title = "t",
+                             .width = 1060,
+                             .height = 560,
+                             .n_x = 1060,
+                             .n_y = 560,
+                             .x = { 1000, 2060, false, "wire" },
+                             .y = { 0, 1120, false, "tick" },
+                             .n_class = 2 };
     view.class[0] = (wm_view_class_t){ .name = "track", .colour = "#0b5fb4" };
     view.class[1] = (wm_view_class_t){ .name = "em", .colour = "#c62828" };
     view.pixel = malloc ((size_t) view.n_x * view.n_y);

@@ -445,7 +445,7 @@ static void short_chunks_of_columns (void **state)
         wm_error_t error = { 0 };
         wm_column_t column;
         wm_h5_t *h5 = wm_h5_open (path, NULL);
-        const wm_span_t span[] = { { 2, 2 }, { 9, 1 }, { 20, 1 } };
+        const wm_h5_range_t span[] = { { 2, 2 }, { 9, 1 }, { 20, 1 } };
         assert_int_equal (wm_h5_column (h5, "n", WM_H5_INTEGER, list[i].width, &column, NULL),
                           WM_OK);
         assert_int_equal (wm_h5_read (&column, 9, 7, WM_H5_I64, got, &error), WM_OK);
