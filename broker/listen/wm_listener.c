@@ -29,11 +29,10 @@
 #define SEND_HWM 8192
 /* Answers to one operator: each may have 64 KiB.  */
 #define SEND_HWM_OPERATOR 64
-/* Unread messages of one peer: beyond them its connection waits. Where frames may be larger than
-   16 MiB they are fewer, of 2 GiB at most; fewer small ones would cost more of the processor than
-   reading them (4: three times as much).  */
+/* Unread messages of one peer: beyond them its connection waits. Fewer would cost more of the
+   processor than reading them (4: three times as much); and a connection that closes while it waits
+   loses the message that libzmq was reading, so that what it sent behind is dropped as damaged.  */
 #define RECV_HWM 128
-#define RECV_BYTES (2ull << 30)
 #define LINGER_MS 1000
 /* Of all ports, WM_PENDING_PEERS_MAX of them strangers'; descriptors are left for the journal and
    the ledger.  */
@@ -96,8 +95,7 @@ static int port_open (wm_listener_t *self, size_t i, wm_error_t *error)
     zmq_setsockopt (port->socket, ZMQ_MAXMSGSIZE, &bytes_max, sizeof bytes_max);
     set (port->socket, ZMQ_ROUTER_MANDATORY, 1);
     set (port->socket, ZMQ_SNDHWM, port->role == WM_ROLE_OPERATOR ? SEND_HWM_OPERATOR : SEND_HWM);
-    const uint64_t fit = RECV_BYTES / (uint64_t) bytes_max;
-    set (port->socket, ZMQ_RCVHWM, fit > RECV_HWM ? RECV_HWM : fit ? (int) fit : 1);
+    set (port->socket, ZMQ_RCVHWM, RECV_HWM);
     set (port->socket, ZMQ_LINGER, LINGER_MS);
     set (port->socket, ZMQ_HANDSHAKE_IVL, (int) wm_times ()->handshake_ms);
     set (port->socket, ZMQ_TCP_KEEPALIVE, 1);

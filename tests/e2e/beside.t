@@ -63,7 +63,7 @@ ok "--campaign in the output folder: the same warning" elsewhere
 mv "$out" "$work/renamed"
 lost () { refused 5 "renamed holds no campaign, nor is there $work/renamed.wiremill beside it.*rename it too" "$wm" status "$work/renamed"; }
 ok "an output folder that was renamed: status says what to do" lost
-old_name () { keep "$wm" status "$out" && says "^out +finished" && says "the folder of the 1 outputs, $out, cannot be read: .*rebuild [^ ]* --output DIR"; }
+old_name () { keep "$wm" status "$out" && says "^out +finished" && says "the folder of the 1 output, $out, cannot be read: .*rebuild [^ ]* --output DIR"; }
 ok "... and the old name still finds the campaign" old_name
 new () { exits 5 keep "${run[@]}" "$work/renamed" && says "^warning: .*renamed has outputs, but not their campaign" && says "one.scores.h5 is in the way" && rm -r "$work/renamed$beside"; }
 ok "... run warns before it begins another campaign, and replaces no output" new
