@@ -135,7 +135,8 @@ static void send_out (void *argument)
     if (self->is_dead || self->lingers)
         return;
     if (self->grpc->is_draining && !self->calls && !self->is_drained &&
-        (self->is_greeted || self->is_refusing)) { /* a new one has until the next sweep */
+        (self->is_refusing || (self->is_greeted && wm_io_is_quiet (&self->io)))) {
+        /* A new one has until the next sweep.  */
         self->is_drained = true;
         nghttp2_session_terminate_session (self->session, NGHTTP2_NO_ERROR);
     }
@@ -451,6 +452,9 @@ bool wm_grpc_begin (wm_grpc_t *self)
 void wm_grpc_drain (wm_grpc_t *self)
 {
     self->is_draining = true;
+    wm_loop_untimer (&self->sweep); /* what was warned now has until the next one */
+    self->sweep = wm_loop_timer (self->front->loop, wm_loop_now_us (self->front->loop) + SWEEP_US,
+                                 sweep, self);
     wm_acceptor_drain (&self->acceptor);
     for (wm_conn_t *conn = self->conns; conn; conn = conn->next) {
         conn->is_warned = true;

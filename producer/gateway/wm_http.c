@@ -696,7 +696,10 @@ static bool is_late (wm_web_t *self)
                                    : self->has_head_begun && since_us > HEAD_US;
     if (is_too_slow)
         refuse (self, 408, "the request has come too slowly");
-    return is_idle (self) && (since_us > IDLE_US || draining_us > DRAIN_IDLE_US);
+    const bool has_begun = visit || self->has_head_begun || self->rest;
+    if (!has_begun && (since_us > IDLE_US + HEAD_US || draining_us > HEAD_US))
+        return true; /* what has come leads to nothing */
+    return (since_us > IDLE_US || draining_us > DRAIN_IDLE_US) && is_idle (self);
 }
 
 static void sweep (void *argument)

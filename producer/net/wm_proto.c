@@ -72,7 +72,9 @@ bool wm_proto_next (wm_proto_t *self, wm_field_t *field)
 
 uint8_t *wm_buffer_room (wm_buffer_t *self, size_t bytes)
 {
-    wm_must_grow (&self->data, &self->max, self->bytes + bytes, 1);
+    const size_t all = self->bytes + bytes, more = self->max + self->max / 2;
+    if (all > self->max && !wm_grow_to (&self->data, &self->max, all > more ? all : more, 1))
+        abort (); /* one that is large is exact: the budget counts it */
     return self->data + self->bytes;
 }
 

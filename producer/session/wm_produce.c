@@ -164,8 +164,10 @@ static void on_message (wm_produce_t *self)
 {
     const wm_msg_t *msg = wm_client_msg (self->client);
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        if (row[i].type == msg->type)
+        if (row[i].type == msg->type) {
             row[i].on (self, msg);
+            return;
+        }
 }
 
 /* ---- the sample on which split and fast measure ---------------------------------------------- */

@@ -10,21 +10,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes room for `n` items of `bytes` each, and half as many more where it must grow. false: no
-   memory; what is there stays.  */
-static inline bool wm_grow (void *array, size_t *max, uint64_t n, size_t bytes)
+/* Makes room for exactly `n` items of `bytes` each. false: no memory; what is there stays.  */
+static inline bool wm_grow_to (void *array, size_t *max, uint64_t n, size_t bytes)
 {
     void *memory;
-    const uint64_t room = n + n / 2;
     size_t all;
-    if (n <= *max)
-        return true;
     memcpy (&memory, array, sizeof memory);
-    if (room < n || __builtin_mul_overflow (room, bytes, &all) || !(memory = realloc (memory, all)))
+    if (__builtin_mul_overflow (n, bytes, &all) || !(memory = realloc (memory, all)))
         return false;
     memcpy (array, &memory, sizeof memory);
-    *max = room;
+    *max = n;
     return true;
+}
+
+/* Makes room for `n` items, and half as many more if it must grow.  */
+static inline bool wm_grow (void *array, size_t *max, uint64_t n, size_t bytes)
+{
+    return n <= *max || (n + n / 2 >= n && wm_grow_to (array, max, n + n / 2, bytes));
 }
 
 /* The same of small arrays: ends the process where there is no memory.  */
