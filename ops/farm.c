@@ -349,7 +349,7 @@ static void write_state (const loop_t *self, const wm_farm_decision_t *it,
         "jobs_name", self->farm.name, "engine", self->farm.profile.name, "batches",
         (json_int_t) queue->batches, "wanted", (int) it->wanted, "submitted", (int) self->submitted,
         "pending", (int) count->pending, "running", (int) count->running, "connected",
-        (int) count->connected, "failed", (int) self->watch.failed, "bad-nodes", bad);
+        (int) count->connected, "failed", (int) self->watch.failed, "bad_nodes", bad);
     char *printed = root ? json_dumps (root, JSON_INDENT (2)) : NULL;
     snprintf (path, sizeof path, "%s/farm.json", self->farm.folder);
     if (printed)
@@ -404,7 +404,6 @@ static void submit (loop_t *self, unsigned n, bool is_kept)
     } else {
         self->submitted += n;
         self->refused = 0;
-        self->unseen++;
     }
 }
 
@@ -415,9 +414,11 @@ static void act (loop_t *self, const wm_farm_decision_t *it)
         withdraw (self, SIZE_MAX);
         return;
     }
+    const size_t before = self->submitted;
     withdraw (self, it->retire);
     submit (self, it->submit_kept, true);
     submit (self, it->submit, false);
+    self->unseen += self->submitted != before;
 }
 
 /* Prints why the farm ends. Returns the exit code.  */
@@ -431,7 +432,7 @@ static int stopped (loop_t *self)
     }
     if (self->unseen >= self->farm.limits.failures_max) {
         fprintf (stderr,
-                 "wiremill farm: ends: %s took %u submissions, but `list` of %s shows no job of "
+                 "wiremill farm: ends: %s took jobs %u times, but `list` of %s shows no job of "
                  "them, and none has left its end in %s/end; jobs called %s may still run: look "
                  "for them, and put that `list` right\n",
                  self->farm.profile.name, self->unseen, self->farm.profile.path, self->farm.folder,
@@ -480,10 +481,11 @@ static int go_round (loop_t *self)
         wm_farm_decide (&queue, &count, &self->watch.failures, &self->farm.limits);
     if (queue.is_known)
         show (self, &it, &queue);
-    if (!it.stop)
-        act (self, &it);
     const unsigned most = self->farm.limits.failures_max;
-    return it.stop || self->refused >= most || self->unseen >= most ? stopped (self) : GO_ON;
+    const bool is_blind = is_listed && self->unseen >= most; /* `list` could show them by now */
+    if (!it.stop && !is_blind)
+        act (self, &it);
+    return it.stop || is_blind || self->refused >= most ? stopped (self) : GO_ON;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -592,8 +594,9 @@ static int learn_campaign (loop_t *self, bool is_patient)
         if (stops)
             return WM_EXIT_AGAIN;
     }
-    snprintf (self->farm.campaign, sizeof self->farm.campaign, "%.32s",
-              wm_ask_text (status, "campaign.id"));
+    const char *id = wm_ask_text (status, "campaign.id");
+    const bool is_hex = strspn (id, "0123456789abcdef") == strlen (id); /* a shell will read it */
+    snprintf (self->farm.campaign, sizeof self->farm.campaign, "%.32s", is_hex ? id : "");
     snprintf (self->farm.name, sizeof self->farm.name, "wm-%.8s-%s", self->farm.campaign,
               self->farm.farm);
     json_decref (status);

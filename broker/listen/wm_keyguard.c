@@ -1,4 +1,4 @@
-/* wm_keyguard.c - see wm_guard.h.
+/* wm_keyguard.c - see wm_keyguard.h.
 
    A request of ZAP 1.0 has the frames version, request id, domain, address, identity, mechanism
    and, of CURVE, the client's public key. Status 200 admits; 400 is sent for a key that is not in

@@ -12,7 +12,7 @@
    message cannot be sent is disconnected. A message is at most WM_FRAMES_MAX frames (more are
    discarded).
 
-   With keys (wm_guard.h) only peers connect whose key is of the listener's role; one whose key
+   With keys (wm_keyguard.h) only peers connect whose key is of the listener's role; one whose key
    expires or is revoked is reported REFUSED, once, and its messages are dropped from then on.
    Thread: one.  */
 #ifndef WM_LISTENER_H

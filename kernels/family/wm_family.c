@@ -1,8 +1,8 @@
 /* wm_family.c - recognises the EmTrkMichelId family.
 
    The nodes are visited in topological order and every value gets a state: a folded constant, or a
-   view (wm_view.h) of the patch or of a layer's output, or nothing. The first node that the family
-   does not have on a view ends the search, and the message names it.
+   view (wm_layer_view.h) of the patch or of a layer's output, or nothing. The first node that the
+   family does not have on a view ends the search, and the message names it.
 
    A bias or an activation changes a layer in place, so each change raises the layer's version and
    every reader records the version that it read: a layer that changed after a node had read it is

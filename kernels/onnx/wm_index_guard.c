@@ -1,4 +1,4 @@
-/* wm_index_guard.c - see wm_guard.h.
+/* wm_index_guard.c - see wm_index_guard.h.
 
    Values that are made here are found again by what they are and of what, so that places share
    them: a graph neural network reads many tables by the same indices. All are int64, which

@@ -4,7 +4,7 @@
 # the farm's lock up only then: from that moment on `list` shows it.
 submit = setsid --fork bash {script}
     {idle-s}
-job = [ "$WM_JOB" = $$ ] || WM_FARM={name} WM_JOB=$$ exec bash "$0" "$@" >>"${0%/*}/log/$$.log" 2>&1
+job = [ "$WM_JOB" = $$ ] || { WM_FARM={name} WM_JOB=$$ exec bash "$0" "$@" >>"${0%/*}/log/$$.log" 2>&1; exit 127; }
     exec {lock}>&-
     job=$$ node=$(hostname)
 

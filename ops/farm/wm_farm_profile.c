@@ -404,11 +404,24 @@ static bool are_pairs (const char *at)
     return true;
 }
 
+/* Whether line i has a list already, and this is another one. Keeps both.  */
+static bool is_second (const wm_farm_values_t *values, size_t place, size_t i, size_t *line,
+                       size_t *list)
+{
+    if (place == values->n || !values->value[place].list)
+        return false;
+    const bool is_another = *line == i && *list != place;
+    *line = i;
+    *list = place;
+    return is_another;
+}
+
 wm_fault_t wm_farm_profile_check (const wm_farm_profile_t *self, wm_farm_key_t key,
                                   const wm_farm_values_t *values, wm_error_t *error)
 {
     hole_t hole;
     char known[360] = "";
+    size_t line = self->n, list = values->n; /* the list of that line */
     for (size_t i = 0; i < values->n; i++)
         snprintf (known + strlen (known), sizeof known - strlen (known), "%s%s", i ? " " : "",
                   values->value[i].name);
@@ -416,6 +429,11 @@ wm_fault_t wm_farm_profile_check (const wm_farm_profile_t *self, wm_farm_key_t k
         for (const char *at = self->line[i].text; self->line[i].key == key && *at; at++)
             if (!take_hole (at, &hole))
                 continue;
+            else if (is_second (values, place_of (values, hole.name, hole.n), i, &line, &list))
+                return wm_fault (error, WM_EUSAGE,
+                                 "%s:%u: {%.*s} is the second list of this line, which is repeated "
+                                 "for the elements of one: write it into a line of its own",
+                                 self->path, self->line[i].number, (int) hole.n, hole.name);
             else if (place_of (values, hole.name, hole.n) == values->n)
                 return wm_fault (error, WM_EUSAGE,
                                  "%s:%u: {%.*s} is no value here; in `%s` there are: %s",

@@ -335,10 +335,12 @@ static wm_fault_t run (const wm_farm_t *self, wm_farm_key_t key, const wm_farm_v
 {
     const char **argv;
     wm_fault_t fault = WM_OK;
+    bool has_run = false;
     *output = NULL;
     for (unsigned i = 0;
          !fault && (argv = wm_farm_profile_command (&self->profile, key, i, values)); i++) {
         char *input = *output;
+        has_run |= *argv != NULL;
         if (*argv && dry)
             print_command (dry, head, argv);
         else if (*argv) {
@@ -350,6 +352,10 @@ static wm_fault_t run (const wm_farm_t *self, wm_farm_key_t key, const wm_farm_v
             fault = WM_OK;
         free (argv);
     }
+    if (!fault && !has_run && key == WM_FARM_SUBMIT)
+        fault = wm_fault (error, WM_EUSAGE,
+                          "%s: `submit` has no command: its first line has a value that is empty",
+                          self->profile.path);
     return fault;
 }
 
@@ -366,7 +372,8 @@ typedef struct {
 static bool take_line (const reading_t *self, char *line)
 {
     char *id = strsep (&line, "|"), *state = strsep (&line, "|"), *node = strsep (&line, "|");
-    if (!state || !*id || strlen (id) >= WM_FARM_JOB_BYTES || strchr (id, '/'))
+    if (!state || !*id || strlen (id) >= WM_FARM_JOB_BYTES || strchr (id, '/') ||
+        strchr ("-.", *id))
         return false;
     if (matches (self->over, state))
         return true;

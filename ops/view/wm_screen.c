@@ -1,4 +1,4 @@
-/* wm_screen.c - see wm_canvas.h. */
+/* wm_screen.c - see wm_screen.h. */
 
 #include "ops/view/wm_screen.h"
 

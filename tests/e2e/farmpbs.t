@@ -48,12 +48,16 @@ rm "$PBS/refuse"
 # ---- a profile of one's own ----
 own=("$bin/wiremill" farm "$out" --profile "$work/own.profile" --name own --interval 0.2 --failures 2 --min 1 --max 1)
 printf '%s\n' 'submit = true' 'drain = true' 'kill = true' 'job = job=$$ node=here' 'list = true' >"$work/own.profile"
-blind () { refused 1 "ends: own took 2 submissions, but .list. of $work/own.profile shows no job of them" "${own[@]}" && says "jobs called wm-$id-own may still run"; }
+blind () { refused 1 "ends: own took jobs 2 times, but .list. of $work/own.profile shows no job of them" "${own[@]}" && says "jobs called wm-$id-own may still run"; }
 ok "a list that shows no jobs ends the farm, which submits no more" blind
 sed -i 's/^list = .*/list = echo 12 runs/' "$work/own.profile"
 "${own[@]}" >"$work/farm" 2>&1 & farm_pid=$!
 odd () { grep -q 'its `list` gave the line "12 runs", which is no ID|STATE|NODE|TEXT; the farm tries again and submits nothing' "$work/farm"; }
 ok "a list that gives other lines is reported, and nothing is submitted" until_true 60 odd
+kill -KILL $farm_pid; wait $farm_pid 2>/dev/null
+printf '%s\n' 'submit = true' 'drain = true' 'kill = true' 'job = job=$$ node=here' 'list = echo 12|R|here' >"$work/own.profile"
+"${own[@]}" --failures 1 >"$work/farm" 2>&1 & farm_pid=$!
+ok "--failures 1: a list that shows the job is no failure" until_true 60 grep -q '"running": 1' "$out$beside/farm/own/farm.json"
 kill -KILL $farm_pid; wait $farm_pid 2>/dev/null
 mistake () # pattern, then the profile from standard input
 {
@@ -67,6 +71,8 @@ mistakes ()
         mistake "own.profile:2: \{memroy\} is no value here; in .submit. there are: name campaign .* memory" <<<$'submit = qsub\n    --mem={memroy}\nlist = x\ndrain = x\nkill = x\njob = x' &&
         mistake "own.profile:1: \{id\} is no value here" <<<$'submit = qsub {id}\ndone = x' &&
         mistake "own.profile:1: \{folder/%\}: a replacement is \{name/A/B\}" <<<$'submit = qsub {folder/%}\ndone = x' &&
+        mistake "own.profile:2: \{work-option\} is the second list of this line" <<<$'submit = qsub\n    {submit-option} {work-option}\nlist = x\ndrain = x\nkill = x\njob = x' &&
+        mistake "own.profile: .submit. has no command: its first line has a value that is empty" <<<$'submit = qsub {partition}\nlist = true\ndrain = x\nkill = x\njob = x' &&
         mistake "own.profile:2: a quote is not closed" <<<$'submit = a\n    b \'c\ndone = x' &&
         mistake "own.profile:2: a second .reason." <<<$'reason = a\nreason = b' &&
         mistake "own.profile:1: a further line of no key" <<<'  submit = qsub' &&
