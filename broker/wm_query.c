@@ -7,6 +7,7 @@
 #include "schema/base/wm_log.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #define VIEWS                                                                                      \
     "WITH column AS (SELECT m.rowid AS place, m.name AS view, c.cid, c.name,"                      \
     " sum (length (c.name) + 2) OVER (PARTITION BY m.rowid ORDER BY c.cid) / 64 AS line"           \
-    " FROM sqlite_schema m, pragma_table_info (m.name) c WHERE m.sql LIKE 'CREATE VIEW%')"        \
+    " FROM sqlite_schema m, pragma_table_info (m.name) c WHERE m.sql LIKE 'CREATE VIEW%')"         \
     " SELECT CASE line WHEN 0 THEN view ELSE '' END AS view, group_concat (name, ', ') AS columns" \
     " FROM (SELECT * FROM column ORDER BY place, cid) GROUP BY place, line ORDER BY place, line"
 
@@ -29,7 +30,9 @@ static json_t *value_of (sqlite3_stmt *query, int column)
     case SQLITE_INTEGER:
         return json_integer (sqlite3_column_int64 (query, column));
     case SQLITE_FLOAT:
-        return json_real (sqlite3_column_double (query, column));
+        return isfinite (sqlite3_column_double (query, column))
+                   ? json_real (sqlite3_column_double (query, column))
+                   : json_null ();
     default: {
         json_t *text = json_string ((const char *) sqlite3_column_text (query, column));
         return text ? text : json_string ("(not UTF-8)");
@@ -49,7 +52,7 @@ static int print_json (sqlite3_stmt *query, FILE *out)
         json_dumpf (row, out, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION (15));
         json_decref (row);
     }
-    fputs ("]\n", out);
+    fputs (code == SQLITE_DONE ? "]\n" : "\n", out);
     return code;
 }
 
@@ -141,6 +144,15 @@ static wm_fault_t refuse (const char *why, wm_error_t *error)
                      why);
 }
 
+static bool has_twice (sqlite3_stmt *query)
+{
+    for (int i = 0; i < sqlite3_column_count (query); i++)
+        for (int j = 0; j < i; j++)
+            if (strcmp (sqlite3_column_name (query, i), sqlite3_column_name (query, j)) == 0)
+                return true;
+    return false;
+}
+
 wm_fault_t wm_query_print (sqlite3 *ledger, const char *sql, bool as_json, FILE *out,
                            wm_error_t *error)
 {
@@ -152,10 +164,12 @@ wm_fault_t wm_query_print (sqlite3 *ledger, const char *sql, bool as_json, FILE 
         return refuse (sqlite3_errmsg (ledger), error);
     rest += strspn (rest, " \t\r\n;");
     wm_fault_t fault = WM_OK;
-    if (!query || !sqlite3_column_count (query))
+    if (!query || !sqlite3_column_count (query) || !sqlite3_stmt_readonly (query))
         fault = refuse ("the query is no SELECT", error);
     else if (*rest)
         fault = refuse ("the query has more than one statement", error);
+    else if (as_json && has_twice (query))
+        fault = refuse ("two columns have one name, which JSON has once: name them by AS", error);
     if (!fault)
         code = as_json ? print_json (query, out) : print_columns (query, out);
     if (!fault && code != SQLITE_DONE)

@@ -168,6 +168,8 @@ size_t wm_recorder_settle (wm_recorder_t *self)
     }
     if (self->disk_full)
         self->retry_ms = self->config.now_ms () + wm_times ()->disk_full_ms;
+    if (self->disk_full)
+        wm_ledger_drop_copy (self->config.ledger);
     if (self->disk_full == was_full)
         return self->appended.count;
     if (self->disk_full) {
@@ -268,6 +270,8 @@ static void ledger_commit (wm_recorder_t *self, bool at_once)
         self->error = error;
     }
     self->ledger_full = fault == WM_EAGAIN;
+    if (self->ledger_full)
+        wm_ledger_drop_copy (self->config.ledger);
     wm_core_waits (self->config.core, WM_WAIT_LEDGER_DISK, self->ledger_full);
     if (fault == WM_OK) {
         WM_FAILPOINT ("broker-sweep");
@@ -314,6 +318,13 @@ void wm_recorder_stop (wm_recorder_t *self, const char *text)
 
 wm_fault_t wm_recorder_copy (wm_recorder_t *self, bool *is_done, wm_error_t *error)
 {
+    *is_done = false;
+    if (self->disk_full || self->ledger_full) {
+        self->copies = false;
+        return wm_fault (error, WM_EAGAIN,
+                         "the campaign's disk is full: there is no room for a "
+                         "copy of the ledger");
+    }
     if (!self->copies)
         ledger_commit (self, true);
     const wm_fault_t fault = wm_ledger_copy (self->config.ledger, is_done, error);

@@ -241,11 +241,14 @@ void wm_core_distrust_carry_out (wm_core_t *self)
     self->has_verdict = !all;
 }
 
+/* Records at most so many at once: their answer is another one, and must have room, too.  */
+#define LIFTED_MAX 64u
+
 uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name, const session_t *session)
 {
     uint32_t n = 0;
     for (machine_t *machine = self->machines; machine; machine = machine->next) {
-        if (!machine->distrusted || !wm_core_has_room (self) ||
+        if (!machine->distrusted || n == LIFTED_MAX || !wm_core_has_room (self) ||
             (strcmp (machine->host, name) != 0 && strcmp (machine->label, name) != 0 &&
              (!*name || strcmp (machine->key, name) != 0)))
             continue;

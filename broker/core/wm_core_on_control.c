@@ -165,7 +165,7 @@ static const struct {
     { "resume", resume_campaign, false }, { "kick", kick_input, false },
     { "files", send_files, true },        { "held-files", send_files, true },
     { "trust", trust_machine, false },    { "history", send_history, true },
-    { "workers", send_history, true },    { "ledger", send_copy, true },
+    { "workers", send_history, true },    { "ledger", send_copy, false },
 };
 
 static void on_control (wm_core_t *self, session_t *session, const wm_msg_t *msg,

@@ -343,11 +343,9 @@ wm_ledger_t *wm_ledger_open (const char *dir, const char *vfs, wm_error_t *error
 void wm_ledger_destroy (wm_ledger_t **self_p)
 {
     wm_ledger_t *self = *self_p;
-    char path[PATH_MAX];
     if (!self)
         return;
-    if (self->has_copy)
-        unlink (name_of_copy (self, path));
+    wm_ledger_drop_copy (self);
     clear (self);
     free (self->signature);
     free (self->pending);
@@ -518,7 +516,7 @@ static wm_fault_t name_copy (wm_ledger_t *self, const char *from, wm_error_t *er
     const bool is_named = fd >= 0 && pwrite (fd, "\1\1", 2, 18) == 2 && rename (from, to) == 0;
     if (fd >= 0)
         close (fd);
-    self->has_copy = is_named;
+    self->has_copy |= is_named;
     return !is_named
                ? wm_fault (error, WM_EHOST, "%s cannot become %s: %s", from, to, strerror (errno))
                : WM_OK;
@@ -540,6 +538,18 @@ wm_fault_t wm_ledger_copy (wm_ledger_t *self, bool *is_done, wm_error_t *error)
     unlink (path);
     return wm_fault (error, (code & 0xff) == SQLITE_FULL ? WM_EAGAIN : WM_EHOST,
                      "the ledger cannot be copied to %s: %s", path, sqlite3_errstr (code));
+}
+
+void wm_ledger_drop_copy (wm_ledger_t *self)
+{
+    char path[PATH_MAX];
+    if (!self->has_copy && !self->backup)
+        return;
+    end_copy (self);
+    self->has_copy = false;
+    unlink (name_of_copy (self, path));
+    snprintf (path, sizeof path, "%s.copy", self->path);
+    unlink (path);
 }
 
 sqlite3 *wm_ledger_database (wm_ledger_t *self)

@@ -118,6 +118,9 @@ const char *wm_ledger_signature (const wm_ledger_t *self, uint32_t id);
 #define WM_LEDGER_COPY "ledger-copy.db"
 wm_fault_t wm_ledger_copy (wm_ledger_t *self, bool *is_done, wm_error_t *error);
 
+/* Removes the copy, and one that is being made: a full disk needs its room.  */
+void wm_ledger_drop_copy (wm_ledger_t *self);
+
 /* Returns the open database, to read; lent.  */
 struct sqlite3 *wm_ledger_database (wm_ledger_t *self);
 

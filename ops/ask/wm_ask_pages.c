@@ -13,8 +13,9 @@ typedef bool take_page_t (void *argument, const json_t *page);
 /* Asks an open session for the pages it wants. WM_EAGAIN: no answer.  */
 typedef wm_fault_t ask_t (void *argument, wm_client_t *client, wm_error_t *error);
 
-/* What CONTROL gives; NULL: *error explains.  */
-static json_t *ask_page (wm_client_t *client, const char *what, const char *text, wm_error_t *error)
+/* What CONTROL gives within this time; NULL: *error explains.  */
+static json_t *ask_page_within (wm_client_t *client, const char *what, const char *text,
+                                int64_t limit_ms, wm_error_t *error)
 {
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_CONTROL);
@@ -22,13 +23,18 @@ static json_t *ask_page (wm_client_t *client, const char *what, const char *text
     snprintf (msg.text, sizeof msg.text, "%s", text);
     wm_client_event_t event = WM_CLIENT_CLOSED;
     if (!wm_client_send (client, &msg, NULL, 0))
-        event = wm_client_wait (client, wm_times ()->answer_ms);
+        event = wm_client_wait (client, limit_ms);
     json_t *page = event == WM_CLIENT_MESSAGE ? wm_ask_reply (client) : NULL;
     if (!page)
         wm_fault (error, WM_EAGAIN, "%s",
                   event == WM_CLIENT_CLOSED ? wm_client_error (client)->text
                                             : "the broker did not answer");
     return page;
+}
+
+static json_t *ask_page (wm_client_t *client, const char *what, const char *text, wm_error_t *error)
+{
+    return ask_page_within (client, what, text, wm_times ()->answer_ms, error);
 }
 
 static wm_fault_t ask_broker (const char *endpoint, const char *campaign, ask_t *ask,
@@ -195,12 +201,15 @@ json_t *wm_ask_history (const char *verb, const char *endpoint, const char *camp
 
 /* ---- a copy of the ledger -------------------------------------------------------------------- */
 
+#define COPY_TIMES 40 /* a copy of gigabytes takes longer than other answers */
+
 static wm_fault_t ask_copy (void *argument, wm_client_t *client, wm_error_t *error)
 {
-    json_t *page = ask_page (client, "ledger", "", error);
+    json_t *page =
+        ask_page_within (client, "ledger", "", COPY_TIMES * wm_times ()->answer_ms, error);
     const char *why = wm_ask_text (page, "error");
     const wm_fault_t fault = !page  ? error->fault
-                             : *why ? wm_fault (error, WM_EBATCH, "%.400s", why)
+                             : *why ? wm_fault (error, WM_EAGAIN, "%.400s", why)
                                     : WM_OK;
     *(bool *) argument = !fault;
     json_decref (page);

@@ -65,9 +65,11 @@ columns () { keep sql "select 1 as a, 'xy' as long_name union all select 22, nul
 ok "numbers are to the right, texts to the left" columns
 ok "a query that is none" refused 2 'near "selct": syntax error; .wiremill sql DIR. without a query lists' "$bin/wiremill" sql "$out" "selct 1 from x"
 ok "... of a column that is none" refused 2 'no such column: nosuch' "$bin/wiremill" sql "$out" "select nosuch from inputs"
-for change in "delete from input" "insert into counter values ('x', 1, 1)" "create table x (y)" "attach '$work/x.db' as x" "pragma user_version = 9"; do
+for change in "delete from input" "insert into counter values ('x', 1, 1)" "create table x (y)" "attach '$work/x.db' as x" "pragma user_version = 9" \
+    "delete from input returning id" "pragma journal_mode = delete"; do
     ok "... that is no SELECT: $change" refused 2 'the query (is no SELECT|may only read)' "$bin/wiremill" sql "$out" "$change"
 done
+ok "... with two columns of one name, as JSON" refused 2 "two columns have one name" "$bin/wiremill" sql "$out" "select 1 as a, 2 as a" --json
 ok "... of two statements" refused 2 'more than one statement' "$bin/wiremill" sql "$out" "select 1; select 2"
 ok "a folder that is none" refused 2 'nosuch does not exist' "$bin/wiremill" sql "$work/nosuch" "select 1"
 ok "... nothing has changed" all_same

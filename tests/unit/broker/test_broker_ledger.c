@@ -370,8 +370,13 @@ static void a_copy (void **state)
         for (uint32_t batch = 0; batch < 6; batch++)
             result (1, ordinal, batch, 0);
     commit ();
+    assert_int_equal (wm_ledger_copy (ledger, &is_done, &error), WM_OK);
+    assert_false (is_done);
+    shell ("test -e ledger.db.copy");
+    wm_ledger_drop_copy (ledger);
+    shell ("test ! -e ledger.db.copy");
     for (; !is_done; n++) {
-        shell (is_done ? "true" : "test ! -e " WM_LEDGER_COPY);
+        shell ("test ! -e " WM_LEDGER_COPY);
         result (1, 5000, n, 0);
         result (1, n, 0, 0);
         commit ();
