@@ -70,7 +70,7 @@ static wm_record_t record_of (const told_t *told)
     return record;
 }
 
-/* Keeps what is told, if it changed and can be kept by now.  */
+/* Records what the commands were told, if that changed and the recorder takes it.  */
 static void note_keep (wm_notify_t *self)
 {
     const wm_record_t record = record_of (&self->told);

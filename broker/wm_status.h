@@ -32,8 +32,8 @@ char *wm_status_json (const wm_summary_t *summary, const wm_status_about_t *abou
    is where the next page begins, 0 after the last. The caller frees it. NULL without memory.  */
 char *wm_status_files (const wm_core_t *core, uint32_t from, const char *name, uint32_t *next);
 
-/* Returns the answer to a request for a copy of the ledger, "wiremill-ledger-1": its name, or why
-   there is none (NULL: there is). The caller frees it. NULL without memory.  */
+/* Returns the answer to a request for a copy of the ledger, "wiremill-ledger-1": its name, or, if
+   `why` is not NULL, why it failed. The caller frees it. NULL without memory.  */
 char *wm_status_copy (const char *why);
 
 /* Returns a page of the history: its minutes from this Unix time on ("wiremill-history-1"), or the

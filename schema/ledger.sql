@@ -30,7 +30,7 @@ CREATE TABLE position (
     sum INTEGER NOT NULL
 ) STRICT;
 
--- A row per input, for ever. state: 1 open, 2 written, 3 held. code: of a held one its exit code, of a written
+-- A row per input, kept to the end. state: 1 open, 2 written, 3 held. code: of a held one its exit code, of a written
 -- one how many of its batches are held. suspect: 1 of one that begins again because a machine's scores were
 -- wrong, until that is done. n_event: -1 until its end is known. text: why it is held; of a
 -- written one, how many of its hits have nothing but zeros in their patch, if any; else ''.

@@ -86,7 +86,7 @@ static uint32_t put (char *to, uint32_t at, const char *text)
     return at + (is_none ? 0 : (uint32_t) strlen (text)) + 1;
 }
 
-/* The bits of a text "3,7-90", up to the first thing in it that is none; returns their bytes.  */
+/* Sets the bits that a text such as "3,7-90" names, up to its first error; returns their bytes.  */
 static uint32_t parse_set (const char *text, uint8_t *set)
 {
     unsigned first, last, bytes = 0;
@@ -160,7 +160,7 @@ static void read_told (reading_t *self, char *text, size_t bytes)
 
 static const struct {
     const char *name;
-    size_t most; /* bytes; a larger one is none of ours */
+    size_t most; /* bytes; the broker never wrote a larger one */
     void (*read) (reading_t *self, char *text, size_t bytes);
 } notes[] = {
     { "paused", 4096, read_paused },

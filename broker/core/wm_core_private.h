@@ -371,7 +371,7 @@ struct wm_core_t {
     bool has_verdict;       /* a machine was named, and not all that follows is carried out */
     bool owes_kicks;        /* what was begun again for that is not all durable */
     wm_input_set_t to_redo; /* inputs to begin again for that, or whose KICK is not durable */
-    char suspects[160];     /* two whose scores differed last, while nobody knows which is wrong */
+    char suspects[160];     /* two whose scores differed last; a third has not decided yet */
 
     uint32_t duration_ms[DURATIONS];
     uint32_t n_duration;

@@ -105,7 +105,7 @@ int wm_ledger_migrate (wm_ledger_t *self, int version);
 #define WM_LEDGER_INPUTS "SELECT " WM_ROW_NAMES (WM_ROW_INPUT) ", path, name, text FROM input"
 #define WM_LEDGER_BATCHES "SELECT " WM_ROW_NAMES (WM_ROW_BATCH) ", text FROM batch"
 
-/* Returns the text number i (0: the first) of a row that is selected so; "" if there is none.  */
+/* Returns text i (from 0) of a row that is selected as above; "" if it is NULL.  */
 const char *wm_ledger_text (sqlite3_stmt *statement, const wm_row_t *row, int i);
 
 /* Copies the row of an input; false if it is damaged.  */

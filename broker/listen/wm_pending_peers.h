@@ -32,11 +32,11 @@ typedef struct {
     uint32_t of_address[WM_PENDING_PEERS_ADDRESSES];
 } wm_pending_peers_t;
 
-/* Returns the place of an address. NULL: it is not known.  */
+/* Returns the slot that counts an address; of NULL (unknown), the slot that all of these share.  */
 uint32_t wm_pending_peers_address (const wm_pending_peers_t *self, const struct sockaddr *address);
 
-/* Adds a connection. Returns the peer that loses its own, which is no stranger any more; NULL:
-   nobody.  */
+/* Adds a connection. Returns the peer that must close for it and is removed from the list; NULL if
+   all of them may stay.  */
 void *wm_pending_peers_add (wm_pending_peers_t *self, uint32_t address, void *peer);
 
 /* Removes a peer that sent its first message, or whose connection closed; nothing where it is not

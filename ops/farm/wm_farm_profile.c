@@ -113,7 +113,7 @@ static void print_value (FILE *out, const char *text, const char *pairs)
     }
 }
 
-/* The value for a turn of its line; NULL: there is none.  */
+/* Returns the value for this turn of its line; NULL if it is empty.  */
 static const char *value_of (const wm_farm_values_t *values, const hole_t *hole, size_t turn)
 {
     const size_t i = place_of (values, hole->name, hole->n);

@@ -53,7 +53,7 @@ void wm_farm_values_clear (wm_farm_values_t *self);
 
 typedef struct {
     char path[PATH_MAX], name[64]; /* "slurm" of ".../slurm.profile" */
-    const char *file;              /* NAME of its [NAME]; NULL: there is none */
+    const char *file;              /* NAME of its [NAME]; NULL without one */
     unsigned at_once;              /* jobs of a submission at most; 0: any number */
     char *bytes;
     size_t n;

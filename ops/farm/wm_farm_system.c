@@ -368,7 +368,8 @@ typedef struct {
     char *over, *failed, *pending;
 } reading_t;
 
-/* One line: ID|STATE|NODE|TEXT, the last two perhaps missing. false: it is none.  */
+/* Takes one line, ID|STATE|NODE|TEXT; the last two may be missing. Returns false if it has another
+   form.  */
 static bool take_line (const reading_t *self, char *line)
 {
     char *id = strsep (&line, "|"), *state = strsep (&line, "|"), *node = strsep (&line, "|");

@@ -145,7 +145,7 @@ wm_reader_t *wm_reader_open (const char *name, const wm_spec_t *spec, wm_error_t
     free (path);
     if (self && spec->result == WM_RESULT_IMAGE && !self->layout->planes) {
         wm_fault (error, WM_EBATCH,
-                  "%.300s: ready-made patches: nothing tells where in a plane they lie, so that "
+                  "%.300s: its patches are ready-made, without their places in a plane, so "
                   "result: image cannot put their images together",
                   name);
         wm_reader_destroy (&self);

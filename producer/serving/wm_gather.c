@@ -151,7 +151,7 @@ static void count_jobs (wm_gather_t *self, int more)
         self->how.turns (self->how.argument);
 }
 
-/* Its answer was sent, or nobody wants it any more.  */
+/* Its answer was sent, or its request was cancelled.  */
 static void end_answer (job_t *job)
 {
     wm_gather_t *self = job->gather;

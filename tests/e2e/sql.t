@@ -63,15 +63,15 @@ listed () { keep sql && says '^view +columns$' && says '^held +input, path' && [
 ok "without a query it lists the views, in 80 columns" listed
 columns () { keep sql "select 1 as a, 'xy' as long_name union all select 22, null" && says '^ a  long_name$' && says '^ 1  xy$' && says '^22  $'; }
 ok "numbers are to the right, texts to the left" columns
-ok "a query that is none" refused 2 'near "selct": syntax error; .wiremill sql DIR. without a query lists' "$bin/wiremill" sql "$out" "selct 1 from x"
-ok "... of a column that is none" refused 2 'no such column: nosuch' "$bin/wiremill" sql "$out" "select nosuch from inputs"
+ok "a query with a syntax error" refused 2 'near "selct": syntax error; .wiremill sql DIR. without a query lists' "$bin/wiremill" sql "$out" "selct 1 from x"
+ok "... of an unknown column" refused 2 'no such column: nosuch' "$bin/wiremill" sql "$out" "select nosuch from inputs"
 for change in "delete from input" "insert into counter values ('x', 1, 1)" "create table x (y)" "attach '$work/x.db' as x" "pragma user_version = 9" \
     "delete from input returning id" "pragma journal_mode = delete"; do
     ok "... that is no SELECT: $change" refused 2 'the query (is no SELECT|may only read)' "$bin/wiremill" sql "$out" "$change"
 done
 ok "... with two columns of one name, as JSON" refused 2 "two columns have one name" "$bin/wiremill" sql "$out" "select 1 as a, 2 as a" --json
 ok "... of two statements" refused 2 'more than one statement' "$bin/wiremill" sql "$out" "select 1; select 2"
-ok "a folder that is none" refused 2 'nosuch does not exist' "$bin/wiremill" sql "$work/nosuch" "select 1"
+ok "a folder that does not exist" refused 2 'nosuch does not exist' "$bin/wiremill" sql "$work/nosuch" "select 1"
 ok "... nothing has changed" all_same
 
 "$bin/wiremill" broker --model "$made/model-${small}1.wmm" --output "$out" --listen "$endpoint" >"$work/broker" 2>&1 &

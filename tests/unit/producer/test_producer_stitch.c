@@ -363,7 +363,7 @@ static void patches_are_refused (void **state)
     H5Fclose (file);
     assert_null (wm_reader_open (test_path ("patches.h5"), &spec, &error));
     assert_int_equal (error.fault, WM_EBATCH);
-    assert_non_null (strstr (error.text, "ready-made patches: nothing tells where"));
+    assert_non_null (strstr (error.text, "ready-made, without their places in a plane"));
 }
 
 static void what_is_no_image_is_refused (void **state)
