@@ -2,8 +2,8 @@
 
    DIR/ledger.db, SQLite (schema/ledger.sql). It derives its rows from journal records alone and
    notes the (epoch, sequence) of the last; whatever happens to it, the journal makes it again.
-   A row per input, kept to the end; a row per batch only while its input is open. Every row carries a
-   checksum and the rows are counted, because SQLite would believe a flipped bit.
+   A row per input, kept to the end; a row per batch only while its input is open. Every row carries
+   a checksum and the rows are counted, because SQLite would believe a flipped bit.
 
    One connection in all (exclusive locking, set before WAL): readers ask the broker.
    Thread: one. apply never blocks; commit, open and load block on the disk.  */
