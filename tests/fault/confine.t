@@ -201,7 +201,7 @@ by_folder ()
     code=$?
     kill $worker $broker
     wait $worker $broker
-    untouched 0 1
+    untouched 0 1 || { tail -n 20 "$work/said" "$work/broker" "$work/worker"; return 1; }
 }
 # Below the output folder it cannot be kept from a producer: earlier versions' place.
 inside ()

@@ -184,21 +184,27 @@ tried+=' wm-courier wm-spare'
 ok "wm-courier is killed as it begins, before there is a spare: its producer ends as it did, and is started again" courier_dies wm-courier 1
 ok "wm-spare is killed as it begins: the courier makes another" courier_dies wm-spare 0
 moves () { [ "$("$bin/wiremill" status --json "$work/parts" | grep -A 3 '"hits": {' | sed -n 's/.*"done": *\([0-9]*\).*/\1/p')" -gt "${1:-0}" ]; }
-# Each of the two is killed while it waits, and then the broker, so that the next is asked.
+# Each of the two is killed while it waits, and then the broker, so that the next is asked. The campaign is paused meanwhile:
+# its producer would end before the last turn.
+turn () # NAME
+{
+    local pid
+    until_true 60 of_comm wm-spare && until_true 60 of_comm "$1" && pid=$(of_comm "$1") && kill -9 "$pid" && until_true 60 of_comm wm-spare ||
+        { echo "no turn of $1"; tail -n 20 "$work"/words.{broker,produce,work}; return 1; }
+}
 turns ()
 {
-    by_file || return 1
-    local i pid
+    by_file && until_true 60 moves && "$bin/wiremill" pause "$work/parts" || return 1
+    local i
     for ((i = 1; i <= $(size 2 10 50); i++)); do
-        until_true 60 of_comm wm-spare && until_true 60 moves || return 1
-        pid=$(of_comm $([ $((i % 2)) = 0 ] && echo wm-spare || echo wm-courier)) && kill -9 "$pid" && until_true 60 of_comm wm-spare || return 1
+        turn $([ $((i % 2)) = 0 ] && echo wm-spare || echo wm-courier) || return 1
     done
     kill -9 $broker
     wait $broker
     rm -f "$work/parts$beside/endpoint.json"
     "$bin/wiremill" broker --model "$model.wmm" --output "$work/parts" --batch-hits 128 --listen "ipc://$work/p" >>"$work/words.broker" 2>&1 &
     broker=$!
-    ends_well && [ "$(again)" = 0 ] && ! grep -i 'broken pipe' "$work/words.produce"
+    until_true 60 "$bin/wiremill" resume "$work/parts" && ends_well && [ "$(again)" = 0 ] && ! grep -i 'broken pipe' "$work/words.produce"
 }
 ok "each of the two is killed, by turns, and then the broker: the producer finds it again" turns
 both ()

@@ -97,17 +97,23 @@ wait_MODEL ()
         { python3 tests/fault/elsewhere.py slow $((port + 7)) $((port + 12)) 20000 & } && worker
 }
 wait_SAMPLE () { precision=fast && engine=sparse && broker && worker; }
+# Each engine that the worker starts is stopped when it computes, not before: until then it would be one that starts.
 wait_ENGINE_HUNG ()
 {
-    broker && worker WM_KILLER_SLOW_MS=1000 && is_idle && producer && until_true 60 state '"state":"busy"' &&
-        { while kill -STOP "$(engine_of $worker)" 2>/dev/null; do sleep 0.2; done & }
+    broker && worker WM_KILLER_SLOW_MS=1000 && is_idle && producer && {
+        while kill -0 $worker 2>/dev/null; do
+            until_true 60 state '"state":"busy"' && kill -STOP "$(engine_of $worker)"
+            sleep 0.2
+        done 2>/dev/null &
+    }
 }
-# Whatever engine the worker starts gets a limit that its first batch passes: the kernel kills it.
+# Whatever engine the worker starts gets a limit that its first batch passes: the kernel kills it. Its next takes a while to
+# start, so that a slow machine finds time to look before the worker gives up.
 wait_NO_MEMORY ()
 {
     local group=/sys/fs/cgroup/memory/wm-waits-$$ limit=memory.limit_in_bytes
     [ -d /sys/fs/cgroup/memory ] || group=/sys/fs/cgroup/wm-waits-$$ limit=memory.max
-    mkdir "$group" && echo "$group" >>"$work/groups" && echo 1M >"$group/$limit" && broker && worker WM_KILLER_SLOW_MS=500 && is_idle && producer &&
+    mkdir "$group" && echo "$group" >>"$work/groups" && echo 1M >"$group/$limit" && broker && worker WM_KILLER_SLOW_MS=500 WM_KILLER_OPEN_MS=4000 && is_idle && producer &&
         {
             while kill -0 $worker 2>/dev/null; do
                 until_true 60 state '"state":"busy"'
