@@ -38,6 +38,7 @@ struct wm_recorder_t {
     entries_t waiting;      /* not in the journal yet */
     entries_t appended;     /* in it, not synced */
     entries_t late;         /* in a broker for clients: their effects are carried out already */
+    size_t n_late;          /* those, and those on their way there: no record overtakes them */
     const entry_t *current; /* its effect is carried out now */
     int64_t retry_ms, ledger_ms;
     wm_sampler_t *sampler;
@@ -134,8 +135,8 @@ static void settle_for_clients (wm_recorder_t *self)
     entry_t *entry;
     while ((entry = entries_pop (&self->waiting))) {
         entry->is_late =
-            wm_record_stands (entry->record.type) && (self->late.head || entry_write (self, entry));
-        if (entry->is_late && !self->late.head) {
+            wm_record_stands (entry->record.type) && (self->n_late || entry_write (self, entry));
+        if (entry->is_late && !self->n_late++) {
             wm_log_level (WM_LOG_WARNING);
             fprintf (stderr,
                      "wiremill-broker: %s; clients are served meanwhile, but a broker that is "
@@ -192,12 +193,12 @@ static void write_late (wm_recorder_t *self)
 {
     if (!self->late.head || self->config.now_ms () < self->retry_ms)
         return;
-    while (self->late.head && !entry_write (self, self->late.head)) {
+    for (; self->late.head && !entry_write (self, self->late.head); self->n_late--) {
         wm_ledger_apply (self->config.ledger, &self->late.head->record, &self->late.head->place);
         entry_free (self, entries_pop (&self->late));
     }
     self->retry_ms = self->config.now_ms () + wm_times ()->disk_full_ms;
-    if (!self->late.head)
+    if (!self->n_late)
         fprintf (stderr, "wiremill-broker: the disk has room again: all is kept now\n");
 }
 
@@ -212,10 +213,11 @@ static void carry_out (wm_recorder_t *self)
         if (!entry->is_own)
             wm_core_durable (self->config.core, &entry->place, now_ms);
         self->current = NULL;
-        if (entry->is_late && entry->record.type != WM_RECORD_SAMPLE) { /* it is sent again */
+        if (entry->is_late && entry->record.type != WM_RECORD_SAMPLE) {
             entries_push (&self->late, entry);
             continue;
         }
+        self->n_late -= entry->is_late; /* a sample is sent again */
         if (entry->place.segment)
             wm_ledger_apply (self->config.ledger, &entry->record, &entry->place);
         entry_free (self, entry);
@@ -303,17 +305,24 @@ void wm_recorder_flush (wm_recorder_t *self)
 {
     wm_recorder_settle (self);
     commit (self);
+    write_late (self);
     ledger_commit (self, true);
 }
 
 void wm_recorder_stop (wm_recorder_t *self, const char *text)
 {
+    self->retry_ms = 0; /* what waits for room is tried once more */
     wm_recorder_settle (self);
     commit (self);
     wm_sampler_take (self->sampler);
     if (!self->fault)
         wm_core_stop (self->config.core, text);
     wm_recorder_flush (self); /* stopping may hold batches */
+    if (self->n_late)
+        fprintf (stderr,
+                 "wiremill-broker: the disk is full to the end: the next broker does not know the "
+                 "last %zu pauses, signatures of engines and machines that are not trusted\n",
+                 self->n_late);
 }
 
 wm_fault_t wm_recorder_copy (wm_recorder_t *self, bool *is_done, wm_error_t *error)

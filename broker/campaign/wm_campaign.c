@@ -381,34 +381,29 @@ static wm_fault_t begin_again (wm_campaign_t *self, const wm_pins_t *given, wm_e
              "wiremill-broker: nothing of this campaign was scored yet: it begins again with other "
              "settings: %s\n",
              changes);
-    wm_old_notes_remove (self->dir, true);
+    if (wm_old_notes_remove (self->dir, true, error))
+        return error->fault;
     WM_FAILPOINT ("broker-campaign-before");
     self->begins_again = true;
     self->created_ns = 0;
     return WM_OK;
 }
 
-typedef struct {
-    wm_campaign_t *campaign;
-    unsigned n;
-} taking_t;
-
 static wm_fault_t record_note (void *argument, wm_record_t *record, wm_error_t *error)
 {
-    taking_t *self = argument;
-    self->n++;
-    return wm_campaign_record (self->campaign, record, error);
+    wm_campaign_t *self = argument;
+    self->owes_notes = true;
+    return wm_campaign_record (self, record, error);
 }
 
 /* Takes over what an earlier release kept beside the journal, once.  */
 static wm_fault_t take_old_notes (wm_campaign_t *self, wm_error_t *error)
 {
-    taking_t taking = { .campaign = self };
-    if (wm_old_notes_read (self->dir, self->ledger, record_note, &taking, error) ||
-        (taking.n && wm_ledger_commit (self->ledger, error))) /* the core reads that */
+    if (wm_old_notes_read (self->dir, self->ledger, record_note, self, error) ||
+        (self->owes_notes && wm_ledger_commit (self->ledger, error))) /* the core reads that */
         return error->fault;
-    wm_old_notes_remove (self->dir, false);
-    return WM_OK;
+    self->owes_notes = false;
+    return wm_old_notes_remove (self->dir, false, error);
 }
 
 wm_fault_t wm_campaign_start (wm_campaign_t *self, const wm_pins_t *given, wm_error_t *error)

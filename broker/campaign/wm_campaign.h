@@ -38,6 +38,7 @@ typedef struct {
     uint8_t id[16];
     int64_t created_ns; /* wall clock; 0: it has no CAMPAIGN record yet */
     bool begins_again;  /* its CAMPAIGN record, not on disk yet, ends the campaign before */
+    bool owes_notes;    /* the ledger has records of old notes that it has not committed */
     wm_pins_t pins;
     wm_endpoint_t where; /* the broker's, while it serves */
 } wm_campaign_t;

@@ -1,6 +1,8 @@
 /* wm_old_notes.c - see wm_old_notes.h.  */
 #include "broker/campaign/wm_old_notes.h"
+#include "schema/base/wm_folder.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,12 +207,23 @@ wm_fault_t wm_old_notes_read (const char *dir, wm_ledger_t *ledger, wm_old_notes
     return self.fault;
 }
 
-void wm_old_notes_remove (const char *dir, bool measured)
+wm_fault_t wm_old_notes_remove (const char *dir, bool measured, wm_error_t *error)
 {
     char path[PATH_BYTES];
-    for (size_t i = 0; i < NOTES; i++)
-        if (!measured || notes[i].read == read_arithmetic || notes[i].read == read_sample) {
-            snprintf (path, sizeof path, "%s/%s", dir, notes[i].name);
-            unlink (path);
-        }
+    bool any = false;
+    for (size_t i = 0; i < NOTES; i++) {
+        if (measured && notes[i].read != read_arithmetic && notes[i].read != read_sample)
+            continue;
+        snprintf (path, sizeof path, "%s/%s", dir, notes[i].name);
+        if (unlink (path) == 0)
+            any = true;
+        else if (errno != ENOENT)
+            return wm_fault (error, WM_EHOST,
+                             "cannot remove %s, which an earlier wiremill left: %s; move it to "
+                             "another folder",
+                             path, strerror (errno));
+    }
+    if (any && wm_folder_sync (dir))
+        return wm_fault (error, WM_EHOST, "cannot sync the folder %s: %s", dir, strerror (errno));
+    return WM_OK;
 }

@@ -15,8 +15,8 @@ typedef wm_fault_t (wm_old_notes_take_t) (void *argument, wm_record_t *record, w
 wm_fault_t wm_old_notes_read (const char *dir, wm_ledger_t *ledger, wm_old_notes_take_t *take,
                               void *argument, wm_error_t *error);
 
-/* Removes the notes, of which the journal has all now: one that stays is not read again. measured:
-   only those of what workers measured, which a campaign that begins again forgets.  */
-void wm_old_notes_remove (const char *dir, bool measured);
+/* Removes the notes durably: the journal has all of them now. measured: only those of what workers
+   measured, which a campaign that begins again forgets. WM_EHOST: one cannot be removed.  */
+wm_fault_t wm_old_notes_remove (const char *dir, bool measured, wm_error_t *error);
 
 #endif

@@ -103,7 +103,8 @@ typedef struct {
 wm_fault_t wm_ledger_load (wm_ledger_t *self, wm_journal_t *journal, const wm_ledger_load_t *to,
                            void *argument, uint64_t *n_gone, wm_error_t *error);
 
-/* Whether a record of this type and name stands, as of the last commit.  */
+/* Whether a record of this type and name stands as of the last commit, or one with this text too
+   waits for the next.  */
 bool wm_ledger_has_standing (wm_ledger_t *self, const wm_record_t *record);
 
 /* Returns an engine signature; "" for an id that does not exist. Lent for the life of the ledger.

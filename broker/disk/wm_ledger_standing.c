@@ -105,8 +105,21 @@ int wm_ledger_load_standing (wm_ledger_t *self, const wm_ledger_load_t *to, void
     return code;
 }
 
+/* An equal one; of its type and name there may be several in a commit.  */
+static bool is_pending (const wm_ledger_t *self, const pending_t *one, const wm_record_t *record)
+{
+    const wm_record_t *as = &one->record;
+    return as->type == record->type && as->name_bytes == record->name_bytes &&
+           as->text_bytes == record->text_bytes && as->payload_bytes == record->payload_bytes &&
+           (!as->name_bytes || !memcmp (self->pool + one->name, record->name, as->name_bytes)) &&
+           (!as->text_bytes || !memcmp (self->pool + one->text, record->text, as->text_bytes));
+}
+
 bool wm_ledger_has_standing (wm_ledger_t *self, const wm_record_t *record)
 {
+    for (size_t i = 0; i < self->n_pending; i++)
+        if (is_pending (self, &self->pending[i], record))
+            return true;
     sqlite3_stmt *statement = self->statement[SQL_HAS_STANDING];
     sqlite3_bind_int64 (statement, 1, record->type);
     bind_bytes (statement, 2, record->name, record->name_bytes);

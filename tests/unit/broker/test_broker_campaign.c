@@ -752,6 +752,72 @@ static void waits_for_sqlite (void **state)
     assert_true (n_waited > 0);
 }
 
+static wm_fault_t count_standing (void *argument, const wm_record_t *record,
+                                  const wm_place_t *place, wm_error_t *why)
+{
+    (void) place, (void) why;
+    *(unsigned *) argument += wm_record_stands (record->type);
+    return WM_OK;
+}
+
+/* Notes of an earlier release are in the journal once, however often the broker tries to commit
+   them.  */
+static void notes_once (void **state)
+{
+    static wm_campaign_t campaign;
+    wm_journal_found_t found;
+    wm_fault_t fault = WM_EAGAIN;
+    unsigned n_waited = 0;
+    (void) state;
+    sql_disk_new ();
+    for (long room = 0; fault == WM_EAGAIN; room++) {
+        unsigned n_record = 0;
+        assert_int_equal (tear_down (state) | set_up (state), 0);
+        steps ();
+        assert_int_equal (broker ("", NULL), WM_OK);
+        put_notes (notes);
+        assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
+        assert_int_equal (wm_campaign_open (&campaign, NULL, &storage, &error), WM_OK);
+        n_sql_room = room;
+        for (int i = 0; i < 4; i++)
+            fault = wm_campaign_start (&campaign, &pins, &error);
+        n_waited += fault && campaign.owes_notes;
+        assert_true (fault == (has_notes () ? WM_EAGAIN : WM_OK));
+        n_sql_room = -1;
+        assert_int_equal (wm_campaign_start (&campaign, &pins, &error), WM_OK);
+        wm_campaign_close (&campaign);
+        assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_SERVE, 0, &error), WM_OK);
+        assert_int_equal (wm_campaign_open (&campaign, NULL, &storage, &error), WM_OK);
+        assert_int_equal (
+            wm_journal_replay (campaign.journal, 0, 0, count_standing, &n_record, &found, &error),
+            WM_OK);
+        assert_int_equal (n_record, 7);
+        wm_campaign_close (&campaign);
+        assert_string_equal (look (room % 2).standing, all_standing);
+    }
+    assert_int_equal (sqlite3_vfs_unregister (&vfs), SQLITE_OK);
+    assert_true (n_waited > 0);
+}
+
+/* A note that cannot be removed would be read again by the campaign that begins again: it does not
+   begin.  */
+static void note_stays (void **state)
+{
+    char path[128];
+    (void) state;
+    steps ();
+    assert_int_equal (broker ("", add_held), WM_OK);
+    const now_t before = look (false);
+    snprintf (path, sizeof path, "%s/arithmetic", dir);
+    assert_int_equal (mkdir (path, 0700), 0);
+    assert_int_equal (broker ("/b.h5", NULL), WM_EHOST);
+    assert_non_null (strstr (error.text, path));
+    assert_memory_equal (look (false).id, before.id, 16);
+    assert_int_equal (rmdir (path), 0);
+    assert_int_equal (broker ("/b.h5", NULL), WM_OK);
+    assert_int_equal (look (false).n_input, 0);
+}
+
 /* ---- ... and loses its records --------------------------------------------------------------- */
 
 #define CAMPAIGN_RECORDS 6
@@ -898,6 +964,8 @@ int main (void)
                                         TEST (begins_again_or_not),
                                         TEST (waits_to_begin_again),
                                         TEST (waits_for_sqlite),
+                                        TEST (notes_once),
+                                        TEST (note_stays),
                                         TEST (loses_records),
                                         TEST (finished_work) };
     return cmocka_run_group_tests (tests, NULL, NULL);
