@@ -35,6 +35,12 @@ typedef struct {
     wm_output_state_t output;
 } entry_t;
 
+/* A record that stands, as the ledger has it.  */
+typedef struct {
+    wm_record_t record; /* its strings are a copy, in one piece */
+    bool is_in_journal;
+} standing_t;
+
 typedef struct {
     const wm_rebuild_options_t *options;
     wm_campaign_t campaign;
@@ -43,7 +49,9 @@ typedef struct {
     bool had_ledger, is_moved; /* is_moved: the outputs are looked for in another folder */
     entry_t *entry;
     size_t n_entry, entry_max;
-    uint64_t n_unlike, n_result, n_unreadable;
+    standing_t *standing;
+    size_t n_standing, standing_max;
+    uint64_t n_unlike, n_unlike_standing, n_result, n_unreadable;
     uint64_t n_output[WM_OUTPUT_STATES];
     uint64_t n_wrong; /* found, and repaired */
     uint64_t n_left;  /* found, and left to the user or the next run */
@@ -70,7 +78,9 @@ static void entries_free (rebuild_t *self)
         free ((char *) (uintptr_t) self->entry[i].row.name);
         free ((char *) (uintptr_t) self->entry[i].row.text);
     }
-    self->n_entry = 0;
+    for (size_t i = 0; i < self->n_standing; i++)
+        free ((char *) (uintptr_t) self->standing[i].record.text);
+    self->n_entry = self->n_standing = 0;
 }
 
 static void take_input (void *argument, const wm_ledger_input_t *row)
@@ -99,6 +109,43 @@ static bool is_same (const wm_ledger_input_t *a, const wm_ledger_input_t *b)
            strcmp (a->name, b->name) == 0 && strcmp (a->text, b->text) == 0;
 }
 
+static void take_standing (void *argument, const wm_record_t *record, const wm_place_t *place)
+{
+    rebuild_t *self = argument;
+    (void) place;
+    char *copy = malloc (record->text_bytes + record->name_bytes + 1);
+    if (!copy || !wm_grow (&self->standing, &self->standing_max, self->n_standing + 1,
+                           sizeof *self->standing)) {
+        free (copy);
+        self->fault = WM_EHOST;
+        return;
+    }
+    wm_record_t *to = &self->standing[self->n_standing++].record;
+    *to = *record;
+    to->text = memcpy (copy, record->text_bytes ? record->text : "", record->text_bytes);
+    to->name = memcpy (copy + record->text_bytes, record->name_bytes ? record->name : "",
+                       record->name_bytes);
+    self->standing[self->n_standing - 1].is_in_journal = record->type == WM_RECORD_SAMPLE;
+}
+
+static bool is_same_standing (const wm_record_t *a, const wm_record_t *b)
+{
+    return a->type == b->type && a->code == b->code && a->n_event == b->n_event &&
+           a->n_hit == b->n_hit && a->n_held == b->n_held && a->size == b->size &&
+           a->name_bytes == b->name_bytes && a->text_bytes == b->text_bytes &&
+           (!a->name_bytes || memcmp (a->name, b->name, a->name_bytes) == 0) &&
+           (!a->text_bytes || memcmp (a->text, b->text, a->text_bytes) == 0);
+}
+
+/* A record that stands, by the journal alone. A sample lies in the journal only.  */
+static void compare_standing (void *argument, const wm_record_t *record, const wm_place_t *place)
+{
+    rebuild_t *self = argument;
+    (void) place;
+    for (size_t i = 0; i < self->n_standing; i++)
+        self->standing[i].is_in_journal |= is_same_standing (&self->standing[i].record, record);
+}
+
 /* An input as the journal alone has it.  */
 static void compare_input (void *argument, const wm_ledger_input_t *row)
 {
@@ -120,7 +167,7 @@ static void compare_input (void *argument, const wm_ledger_input_t *row)
 static wm_fault_t load_inputs (rebuild_t *self, wm_error_t *error)
 {
     entries_free (self);
-    const wm_ledger_load_t to = { .input = take_input };
+    const wm_ledger_load_t to = { .input = take_input, .standing = take_standing };
     wm_fault_t fault = wm_ledger_load (self->campaign.ledger, NULL, &to, self, NULL, error);
     return self->fault ? wm_fault (error, WM_EHOST, "out of memory") : fault;
 }
@@ -128,7 +175,7 @@ static wm_fault_t load_inputs (rebuild_t *self, wm_error_t *error)
 /* The whole journal into a ledger in memory, beside the one on disk.  */
 static wm_fault_t compare (rebuild_t *self, wm_error_t *error)
 {
-    const wm_ledger_load_t to = { .input = compare_input };
+    const wm_ledger_load_t to = { .input = compare_input, .standing = compare_standing };
     wm_ledger_t *truth = wm_ledger_open (NULL, NULL, error);
     if (!truth)
         return error->fault;
@@ -140,6 +187,8 @@ static wm_fault_t compare (rebuild_t *self, wm_error_t *error)
     wm_ledger_destroy (&truth);
     for (size_t i = 0; i < self->n_entry; i++)
         self->n_unlike += !self->entry[i].is_in_journal;
+    for (size_t i = 0; i < self->n_standing; i++)
+        self->n_unlike_standing += !self->standing[i].is_in_journal;
     return fault;
 }
 
@@ -154,7 +203,8 @@ static wm_fault_t check_ledger (rebuild_t *self, wm_error_t *error)
             (unsigned long long) self->found.n_record, (unsigned long long) self->found.n_lost,
             self->found.n_lost ? ": " : "", self->found.text,
             (unsigned long long) self->found.n_torn);
-    if (self->n_unlike && !self->found.n_lost) {
+    const uint64_t n_unlike = self->n_unlike + self->n_unlike_standing;
+    if (n_unlike && !self->found.n_lost) {
         wm_fault_t fault =
             wm_ledger_begin_again (campaign->ledger, "it does not agree with the journal", error);
         if (fault == WM_OK)
@@ -163,12 +213,14 @@ static wm_fault_t check_ledger (rebuild_t *self, wm_error_t *error)
             fault = load_inputs (self, error);
         for (size_t i = 0; i < self->n_entry; i++)
             self->entry[i].is_in_journal = true;
+        for (size_t i = 0; i < self->n_standing; i++)
+            self->standing[i].is_in_journal = true;
         if (fault)
             return fault;
     }
     const char *aside = wm_ledger_set_aside (campaign->ledger);
     const bool made_again = *aside || !self->had_ledger;
-    self->n_wrong += self->n_unlike + (uint64_t) made_again; /* what the journal lost stays lost */
+    self->n_wrong += n_unlike + (uint64_t) made_again; /* what the journal lost stays lost */
     if (made_again)
         report ("ledger",
                 "%s; made again from the journal: counters of failures and lost workers "
@@ -179,6 +231,10 @@ static wm_fault_t check_ledger (rebuild_t *self, wm_error_t *error)
     if (self->n_unlike && self->found.n_lost)
         report ("", "it still has %llu inputs that the journal lost: they are written there again",
                 (unsigned long long) self->n_unlike);
+    if (self->n_unlike_standing && self->found.n_lost)
+        report ("", "it still has %llu pauses, signatures of engines or machines that are not "
+                    "trusted, which the journal lost: they are written there again",
+                (unsigned long long) self->n_unlike_standing);
     return WM_OK;
 }
 
@@ -395,6 +451,38 @@ static wm_fault_t record_lost (rebuild_t *self, const entry_t *entry, wm_error_t
     return wm_campaign_record (&self->campaign, &record, error);
 }
 
+/* What stands, and which inputs are suspect: an INPUT that is written again is not.  */
+static wm_fault_t record_standing (rebuild_t *self, wm_error_t *error)
+{
+    wm_record_t record;
+    wm_fault_t fault = WM_OK;
+    for (size_t i = 0; i < self->n_standing && !fault; i++) {
+        record = self->standing[i].record;
+        record.payload_bytes = 0; /* DISTRUST: the inputs that it names come below */
+        if (!self->standing[i].is_in_journal)
+            fault = wm_campaign_record (&self->campaign, &record, error);
+    }
+    uint8_t *suspects = calloc (self->n_entry / 8 + 1, 1);
+    if (!suspects)
+        return wm_fault (error, WM_EHOST, "out of memory");
+    wm_record_init (&record, WM_RECORD_DISTRUST); /* of no machine */
+    record.name = record.text = "\0\0";
+    record.name_bytes = 2;
+    record.text_bytes = 3;
+    record.payload = suspects;
+    for (size_t i = 0; i < self->n_entry; i++) {
+        const wm_ledger_input_t *row = &self->entry[i].row;
+        if (self->entry[i].is_in_journal || !row->is_suspect || row->id / 8 > self->n_entry / 8)
+            continue;
+        suspects[row->id / 8] |= (uint8_t) (1u << row->id % 8);
+        record.payload_bytes = row->id / 8 + 1;
+    }
+    if (record.payload_bytes && !fault)
+        fault = wm_campaign_record (&self->campaign, &record, error);
+    free (suspects);
+    return fault;
+}
+
 static wm_fault_t repair (rebuild_t *self, wm_error_t *error)
 {
     wm_campaign_t *campaign = &self->campaign;
@@ -410,6 +498,8 @@ static wm_fault_t repair (rebuild_t *self, wm_error_t *error)
         if (fault == WM_OK && is_written && entry->output >= WM_OUTPUT_DAMAGED)
             fault = record_lost (self, entry, error);
     }
+    if (fault == WM_OK)
+        fault = record_standing (self, error);
     if (fault == WM_OK)
         fault = wm_ledger_commit (campaign->ledger, error);
     campaign->ends_stopped = fault == WM_OK;
@@ -516,5 +606,6 @@ wm_fault_t wm_rebuild (const wm_rebuild_options_t *options, bool *is_whole, wm_e
     wm_campaign_close (&self.campaign);
     entries_free (&self);
     free (self.entry);
+    free (self.standing);
     return fault;
 }

@@ -3,10 +3,12 @@
    In a race several processes want one campaign at the same moment. Each that gets it begins an
    epoch, journals a few records and ends well or is killed. WM_SEED is the die.  */
 #include "broker/campaign/wm_campaign.h"
+#include "broker/campaign/wm_rebuild.h"
 #include "broker/campaign/wm_restore.h"
 #include "tests/proof.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -894,6 +896,110 @@ static void loses_records (void **state)
     }
 }
 
+/* ---- ... and what stands, and is rebuilt ----------------------------------------------------- */
+
+#define STANDING_RECORDS 12
+
+static wm_place_t standing_at[STANDING_RECORDS];
+static unsigned n_standing_at;
+
+static void give (wm_campaign_t *campaign, wm_record_type_t type, wm_key_t key, uint32_t code,
+                  const char *name, const char *more)
+{
+    wm_record_t record;
+    wm_record_init (&record, type);
+    record.key = key;
+    record.code = code;
+    record.name = name;
+    record.name_bytes = (uint32_t) strlen (name);
+    wm_record_text (&record, type == WM_RECORD_INPUT ? name : more);
+    if (type == WM_RECORD_DISTRUST && code) {
+        record.payload = (const uint8_t *) "\x1e"; /* inputs 1 to 4 */
+        record.payload_bytes = 1;
+    }
+    assert_int_equal (wm_journal_append (campaign->journal, &record,
+                                         &standing_at[n_standing_at++], &error), WM_OK);
+    wm_journal_sync (campaign->journal);
+    wm_ledger_apply (campaign->ledger, &record, &standing_at[n_standing_at - 1]);
+}
+
+static void add_standing (wm_campaign_t *campaign)
+{
+    const wm_key_t none = { 0 };
+    n_standing_at = 0;
+    for (uint32_t id = 1; id <= 4; id++) {
+        char name[8];
+        snprintf (name, sizeof name, "/%u", id);
+        give (campaign, WM_RECORD_INPUT, (wm_key_t){ id, 0, 0, 1 }, 0, name, "");
+    }
+    give (campaign, WM_RECORD_PAUSE, none, 1, "", "lunch");
+    give (campaign, WM_RECORD_ARITHMETIC, none, 0, "x86-64", "sparse/v1");
+    give (campaign, WM_RECORD_DISTRUST, none, 1, "alpha", "wrong");
+    give (campaign, WM_RECORD_PAUSE, none, 0, "", "");
+    give (campaign, WM_RECORD_KICK, (wm_key_t){ 1, WM_ALL, WM_ALL, 2 }, 0, "", "");
+    give (campaign, WM_RECORD_HELD, (wm_key_t){ 3, WM_ALL, WM_ALL, 1 }, 0, "", "no");
+    give (campaign, WM_RECORD_DISTRUST, none, 0, "alpha", "");
+    give (campaign, WM_RECORD_TOLD, none, 1, "", "");
+    assert_int_equal (n_standing_at, STANDING_RECORDS);
+}
+
+static void see_suspect (void *argument, const wm_ledger_input_t *input)
+{
+    char *line = argument;
+    snprintf (line + strlen (line), 40, "%u:%d%s ", input->id, (int) input->state,
+              input->is_suspect ? "?" : "");
+}
+
+static void see_name (void *argument, const wm_record_t *r, const wm_place_t *place)
+{
+    char *line = argument + 100 + 50 * (size_t) (r->type - WM_RECORD_PAUSE);
+    (void) place;
+    if (r->type != WM_RECORD_DISTRUST || r->name[0])
+        snprintf (line, 50, "%u %.*s %.*s", r->code, (int) r->name_bytes, r->name,
+                  (int) r->text_bytes, r->text);
+}
+
+/* What the journal alone has is what the ledger had, whichever records were lost.  */
+static void loses_standing (void **state)
+{
+    static wm_campaign_t campaign;
+    const wm_ledger_load_t to = { .input = see_suspect, .standing = see_name };
+    const int reports = dup (1), quiet = open ("/dev/null", O_WRONLY);
+    for (unsigned i = 0; i < 2 * STANDING_RECORDS; i++) { /* one of them, then several */
+        const unsigned lost = i < STANDING_RECORDS ? 1u << i : i * 2654435761u >> 20;
+        char before[400] = "", after[400] = "";
+        bool is_whole;
+        assert_int_equal (tear_down (state) | set_up (state), 0);
+        steps ();
+        assert_int_equal (broker ("", add_standing), WM_OK);
+        assert_int_equal (broker ("", NULL), WM_OK); /* it proves that the last was there */
+        for (int step = 0; step < 2; step++) {
+            assert_int_equal (wm_campaign_lock (&campaign, dir, WM_CAMPAIGN_READ, 0, &error), 0);
+            assert_int_equal (wm_campaign_open (&campaign, NULL, NULL, &error), WM_OK);
+            assert_int_equal (wm_ledger_load (campaign.ledger, NULL, &to, step ? after : before,
+                                              NULL, &error), WM_OK);
+            wm_campaign_close (&campaign);
+            if (step)
+                break;
+            assert_string_equal (before, "1:1 2:1? 3:3 4:1? ");
+            for (unsigned k = 0; k < STANDING_RECORDS; k++)
+                if (lost >> k & 1)
+                    spoil (&standing_at[k]);
+            fflush (stdout);
+            dup2 (quiet, 1);
+            const wm_fault_t fault =
+                wm_rebuild (&(wm_rebuild_options_t){ .dir = dir }, &is_whole, &error);
+            fflush (stdout);
+            dup2 (reports, 1);
+            assert_int_equal (fault, WM_OK);
+            unlink_ledger ();
+        }
+        assert_memory_equal (after, before, sizeof before);
+    }
+    close (reports);
+    close (quiet);
+}
+
 /* What the lock says decides who may open a folder.  */
 static void copies (void **state)
 {
@@ -967,6 +1073,7 @@ int main (void)
                                         TEST (notes_once),
                                         TEST (note_stays),
                                         TEST (loses_records),
+                                        TEST (loses_standing),
                                         TEST (finished_work) };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
