@@ -44,11 +44,11 @@ static inline const wm_queue_t *core_state_place (const wm_core_t *core, const b
     if (batch->state == BATCH_QUEUED && !(batch->flags & BATCH_ASKED))
         return claim ? &claim->wants : NULL;
     if (batch->state == BATCH_READY)
-        return batch->flags & BATCH_ALONE ? &core->alone
-               : batch->failed_on         ? &core->failed
-                                          : &core->ready;
+        return batch->flags & BATCH_ALONE ? &core->queues.alone
+               : batch->failed_on         ? &core->queues.failed
+                                          : &core->queues.ready;
     if (batch->state == BATCH_RUNNING)
-        return batch->payload ? &core->running : &core->bare;
+        return batch->payload ? &core->queues.running : &core->queues.bare;
     return NULL;
 }
 
@@ -116,11 +116,11 @@ static inline void core_state_batch (const wm_core_t *core, const batch_t *batch
     if (batch->state == BATCH_RUNNING && !n_awake)
         core_state_differs (state, "a batch runs at no worker");
     const wm_queue_t *queue = core_state_place (core, batch);
-    sums->ready += queue == &core->ready;
-    sums->failed += queue == &core->failed;
-    sums->alone += queue == &core->alone;
-    sums->running += queue == &core->running;
-    sums->bare += queue == &core->bare;
+    sums->ready += queue == &core->queues.ready;
+    sums->failed += queue == &core->queues.failed;
+    sums->alone += queue == &core->queues.alone;
+    sums->running += queue == &core->queues.running;
+    sums->bare += queue == &core->queues.bare;
     if (batch->state >= BATCH_COMMITTING && (n_lease || batch->payload))
         core_state_differs (state, "a batch in state %d has %u leases%s", batch->state, n_lease,
                             batch->payload ? " and a payload" : "");
@@ -245,7 +245,7 @@ static inline void core_state_worker (const wm_core_t *core, const session_t *wo
                       window < WM_CREDIT_MAX ? window : WM_CREDIT_MAX);
     core_state_equal (state, "whether a worker may have more", worker->eligible,
                       may && free_credit && n_lease < WM_CREDIT_MAX && in_flight < WM_CREDIT_MAX &&
-                          !worker->alone && !(core->alone_for == worker && n_lease));
+                          !worker->alone && !(core->workers.alone_for == worker && n_lease));
     if (worker->check && worker->check->worker != worker)
         core_state_differs (state, "%s is asked by a check of another", worker->label);
     if (worker->alone && n_lease != 1)
@@ -297,7 +297,7 @@ static inline void core_state_sessions (const wm_core_t *core, core_state_sums_t
     uint64_t window = 0, n_eligible = 0, n_wanting = 0, n_asking = 0, n_orphan = 0, n_in_ring = 0;
     uint32_t n_wait[WM_WAIT_END] = { 0 };
     const session_t *last = NULL;
-    for (const session_t *one = core->first; one; last = one, one = one->next) {
+    for (const session_t *one = core->sessions.first; one; last = one, one = one->next) {
         if (one->prev != last)
             core_state_differs (state, "a link back between sessions is wrong");
         n_lost += one->state == SESSION_LOST;
@@ -320,33 +320,33 @@ static inline void core_state_sessions (const wm_core_t *core, core_state_sums_t
         n_wanting += one->wanting;
         n_asking += one->asking;
     }
-    if (core->last != last)
+    if (core->sessions.last != last)
         core_state_differs (state, "the last session is not the last");
-    core_state_equal (state, "sessions", core->n_session, n_session);
-    core_state_equal (state, "lost workers", core->n_lost_worker, n_lost);
-    core_state_equal (state, "workers", core->n_worker, n_worker);
-    core_state_equal (state, "producers", core->n_producer, n_producer);
-    core_state_equal (state, "sessions by number", core->sessions.count, n_session + n_lost);
-    core_state_equal (state, "workers with leases", core->n_busy, n_busy);
+    core_state_equal (state, "sessions", core->sessions.n, n_session);
+    core_state_equal (state, "lost workers", core->sessions.n_lost, n_lost);
+    core_state_equal (state, "workers", core->sessions.n_worker, n_worker);
+    core_state_equal (state, "producers", core->sessions.n_producer, n_producer);
+    core_state_equal (state, "sessions by number", core->sessions.by_id.count, n_session + n_lost);
+    core_state_equal (state, "workers with leases", core->workers.n_busy, n_busy);
     core_state_equal (state, "leases of batches", n_lease, sums->n_lease);
-    core_state_equal (state, "batches of events that are not announced", core->orphans.count,
-                      n_orphan);
-    core_state_equal (state, "the window of all workers", core->window, window);
-    core_state_equal (state, "producers that have a share", core->n_asking, n_asking);
+    core_state_equal (state, "batches of events that are not announced",
+                      core->workers.orphans.count, n_orphan);
+    core_state_equal (state, "the window of all workers", core->workers.window, window);
+    core_state_equal (state, "producers that have a share", core->producers.n_asking, n_asking);
     for (int i = 1; i < WM_WAIT_END; i++)
-        core_state_equal (state, "sessions that wait", core->n_wait[i], n_wait[i]);
-    const session_t *at = core->eligible;
+        core_state_equal (state, "sessions that wait", core->waits.n[i], n_wait[i]);
+    const session_t *at = core->workers.eligible;
     if (at)
         do
             n_in_ring += at->eligible && at->eligible_next->eligible_prev == at;
-        while ((at = at->eligible_next) != core->eligible && n_in_ring <= n_eligible);
+        while ((at = at->eligible_next) != core->workers.eligible && n_in_ring <= n_eligible);
     core_state_equal (state, "workers in the ring", n_in_ring, n_eligible);
     n_in_ring = 0;
-    at = core->wanting;
+    at = core->producers.wanting;
     if (at)
         do
             n_in_ring += at->wanting && at->want_next->want_prev == at;
-        while ((at = at->want_next) != core->wanting && n_in_ring <= n_wanting);
+        while ((at = at->want_next) != core->producers.wanting && n_in_ring <= n_wanting);
     core_state_equal (state, "producers in the round", n_in_ring, n_wanting);
 }
 
@@ -357,9 +357,9 @@ static inline void core_state_machine (const wm_core_t *core, const machine_t *m
 {
     uint64_t n_session = 0, n_answer = 0, n_suspect = 0;
     bool is_open = !machine->proving;
-    for (const session_t *one = core->first; one; one = one->next)
+    for (const session_t *one = core->sessions.first; one; one = one->next)
         n_session += one->machine == machine;
-    for (const check_t *check = core->checks; check; check = check->next) {
+    for (const check_t *check = core->checks.first; check; check = check->next) {
         is_open |= check == machine->proving && check->answer[0].machine == machine;
         for (uint32_t i = 0; i < check->n_answer; i++) {
             n_answer += check->answer[i].machine == machine;
@@ -379,7 +379,7 @@ static inline void core_state_checks (const wm_core_t *core, core_state_sums_t *
 {
     uint64_t n_check = 0, payload_bytes = 0, bytes = 0, n_machine = 0, n_live = 0;
     const check_t *last = NULL;
-    for (const check_t *check = core->checks; check; last = check, check = check->next) {
+    for (const check_t *check = core->checks.first; check; last = check, check = check->next) {
         if (check->prev != last || (check->worker && check->worker->check != check))
             core_state_differs (state, "a link back of a check is wrong");
         n_check++;
@@ -393,22 +393,22 @@ static inline void core_state_checks (const wm_core_t *core, core_state_sums_t *
                     core_state_differs (state, "%s answers a check twice",
                                         check->answer[i].machine->host);
     }
-    for (const machine_t *machine = core->machines; machine; machine = machine->next) {
+    for (const machine_t *machine = core->machines.first; machine; machine = machine->next) {
         n_machine++;
         n_live += machine->n_session > 0;
-        for (const machine_t *one = core->machines; one != machine && n_machine < 100;
+        for (const machine_t *one = core->machines.first; one != machine && n_machine < 100;
              one = one->next)
             if (strcmp (one->host, machine->host) == 0 && strcmp (one->key, machine->key) == 0)
                 core_state_differs (state, "%s is two machines", one->host);
         core_state_machine (core, machine, state);
     }
-    core_state_equal (state, "open checks", core->n_check, n_check);
-    core_state_equal (state, "bytes of payloads of checks", core->check_payload_bytes,
+    core_state_equal (state, "open checks", core->checks.n, n_check);
+    core_state_equal (state, "bytes of payloads of checks", core->checks.payload_bytes,
                       payload_bytes);
-    core_state_equal (state, "bytes of answers of checks", core->check_bytes, bytes);
-    core_state_equal (state, "machines", core->n_machine, n_machine);
-    core_state_equal (state, "machines that are connected", core->n_machine_live, n_live);
-    if (core->checks_last != last || n_check > 64)
+    core_state_equal (state, "bytes of answers of checks", core->checks.bytes, bytes);
+    core_state_equal (state, "machines", core->machines.n, n_machine);
+    core_state_equal (state, "machines that are connected", core->machines.n_live, n_live);
+    if (core->checks.last != last || n_check > 64)
         core_state_differs (state, "the last check is not the last, or there are more than 64");
 }
 
@@ -419,48 +419,50 @@ static inline core_state_t core_state_of (const wm_core_t *core)
 {
     core_state_t state = { "" };
     core_state_sums_t sums = { .owned_bytes = 0 };
-    for (uint32_t i = 0; i < core->n_input; i++)
-        core_state_input (core, core->input[i], &sums, &state);
+    for (uint32_t i = 0; i < core->inputs.n; i++)
+        core_state_input (core, core->inputs.at[i], &sums, &state);
     core_state_sessions (core, &sums, &state);
     core_state_checks (core, &sums, &state);
     for (int i = 0; i <= BATCH_HELD; i++)
-        core_state_equal (&state, "batches in a state", core->n_by_state[i], sums.by_state[i]);
+        core_state_equal (&state, "batches in a state", core->totals.n_by_state[i],
+                          sums.by_state[i]);
     const struct {
         const char *what;
         const wm_queue_t *queue;
         uint64_t n;
-    } queues[] = { { "ready", &core->ready, sums.ready },
-                   { "ready, and failed before", &core->failed, sums.failed },
-                   { "ready, to be sent alone", &core->alone, sums.alone },
-                   { "running, with a payload", &core->running, sums.running },
-                   { "running, without a payload", &core->bare, sums.bare } };
+    } queues[] = { { "ready", &core->queues.ready, sums.ready },
+                   { "ready, and failed before", &core->queues.failed, sums.failed },
+                   { "ready, to be sent alone", &core->queues.alone, sums.alone },
+                   { "running, with a payload", &core->queues.running, sums.running },
+                   { "running, without a payload", &core->queues.bare, sums.bare } };
     for (size_t i = 0; i < sizeof queues / sizeof *queues; i++)
         core_state_queue (core, &state, queues[i].what, queues[i].queue, queues[i].n);
-    core_state_equal (&state, "batches asked for", core->n_asked, sums.n_asked);
-    core_state_equal (&state, "bytes asked for", core->asked_bytes, sums.asked_bytes);
-    core_state_equal (&state, "bytes that are late", core->late_bytes, sums.late_bytes);
-    core_state_equal (&state, "bytes in the budget", core->budget_used,
+    core_state_equal (&state, "batches asked for", core->budget.n_asked, sums.n_asked);
+    core_state_equal (&state, "bytes asked for", core->budget.asked_bytes, sums.asked_bytes);
+    core_state_equal (&state, "bytes that are late", core->budget.late_bytes, sums.late_bytes);
+    core_state_equal (&state, "bytes in the budget", core->budget.used,
                       sums.asked_bytes + (uint64_t) (sums.owned_bytes + 0.5));
-    core_state_equal (&state, "events", core->events.count, sums.n_event);
+    core_state_equal (&state, "events", core->inputs.events.count, sums.n_event);
     core_state_equal (&state, "the end of the pins", (uint8_t) core->pins[core->config.pins_bytes],
                       0);
-    core_state_equal (&state, "stray batches", core->n_stray, sums.n_stray);
-    core_state_equal (&state, "inputs by path", core->paths.count, core->n_input);
-    core_state_equal (&state, "inputs by name", core->names.count, core->n_input);
-    core_state_equal (&state, "inputs that are written", core->n_input_written, sums.written);
-    core_state_equal (&state, "inputs that are held", core->n_input_held, sums.held);
+    core_state_equal (&state, "stray batches", core->workers.n_stray, sums.n_stray);
+    core_state_equal (&state, "inputs by path", core->inputs.by_path.count, core->inputs.n);
+    core_state_equal (&state, "inputs by name", core->inputs.by_name.count, core->inputs.n);
+    core_state_equal (&state, "inputs that are written", core->inputs.n_written, sums.written);
+    core_state_equal (&state, "inputs that are held", core->inputs.n_held, sums.held);
     if (core->config.for_clients) /* the totals keep what was of sessions that are over */
         return state;
-    core_state_equal (&state, "events of written inputs", core->events_written,
+    core_state_equal (&state, "events of written inputs", core->totals.events_written,
                       sums.events_written);
-    core_state_equal (&state, "empty hits of written inputs", core->hits_empty, sums.hits_empty);
-    core_state_equal (&state, "held batches of written inputs", core->written_batches_held,
+    core_state_equal (&state, "empty hits of written inputs", core->totals.hits_empty,
+                      sums.hits_empty);
+    core_state_equal (&state, "held batches of written inputs", core->totals.written_batches_held,
                       sums.written_held);
-    core_state_equal (&state, "events", core->events_known, sums.events_known);
-    core_state_equal (&state, "events that are done", core->events_done, sums.events_done);
-    core_state_equal (&state, "hits", core->hits_known, sums.hits_known);
-    core_state_equal (&state, "hits that are done", core->hits_done, sums.hits_done);
-    core_state_equal (&state, "hits that are held", core->hits_held, sums.hits_held);
+    core_state_equal (&state, "events", core->totals.events_known, sums.events_known);
+    core_state_equal (&state, "events that are done", core->totals.events_done, sums.events_done);
+    core_state_equal (&state, "hits", core->totals.hits_known, sums.hits_known);
+    core_state_equal (&state, "hits that are done", core->totals.hits_done, sums.hits_done);
+    core_state_equal (&state, "hits that are held", core->totals.hits_held, sums.hits_held);
     return state;
 }
 

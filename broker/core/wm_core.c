@@ -22,15 +22,15 @@ static void enter (wm_core_t *self, int64_t now_ms)
     const int64_t passed_ms = now_ms - self->skipped_ms - self->now_ms;
     self->entry_ms = now_ms;
     self->now_ms += passed_ms;
-    self->tally.count[WM_COUNT_UP_MS] += (uint64_t) passed_ms;
-    self->tally.count[WM_COUNT_WORKER_MS] += (uint64_t) passed_ms * self->n_worker;
-    self->tally.count[WM_COUNT_BUSY_MS] += (uint64_t) passed_ms * self->n_busy;
+    self->totals.tally.count[WM_COUNT_UP_MS] += (uint64_t) passed_ms;
+    self->totals.tally.count[WM_COUNT_WORKER_MS] += (uint64_t) passed_ms * self->sessions.n_worker;
+    self->totals.tally.count[WM_COUNT_BUSY_MS] += (uint64_t) passed_ms * self->workers.n_busy;
 }
 
 /* Sends TASKs and NEEDs as far as the last changes allow.  */
 static void pump (wm_core_t *self)
 {
-    if (self->has_verdict || self->owes_kicks)
+    if (self->distrust.has_verdict || self->distrust.owes_kicks)
         wm_core_distrust_carry_out (self);
     wm_core_dispatch_tasks (self);
     wm_core_dispatch_needs (self);
@@ -41,7 +41,7 @@ static void pending_effect (wm_core_t *self, const pending_t *pending, const wm_
     if (wm_record_stands (pending->type))
         wm_core_standing_durable (self, pending, place);
     else if (pending->type == WM_RECORD_RESULT ||
-        (pending->type == WM_RECORD_HELD && pending->key.batch != WM_ALL))
+             (pending->type == WM_RECORD_HELD && pending->key.batch != WM_ALL))
         wm_core_batch_durable (self, pending, place);
     else
         wm_core_input_durable (self, pending);
@@ -50,10 +50,10 @@ static void pending_effect (wm_core_t *self, const pending_t *pending, const wm_
 /* Carries out effects from the head of the ring, up to the next record that is not durable.  */
 static void settle (wm_core_t *self)
 {
-    while (self->pending_count && !self->pending[self->pending_head].is_record) {
-        const pending_t pending = self->pending[self->pending_head];
-        self->pending_head = (self->pending_head + 1) % self->pending_capacity;
-        self->pending_count--;
+    while (self->pending.count && !self->pending.ring[self->pending.head].is_record) {
+        const pending_t pending = self->pending.ring[self->pending.head];
+        self->pending.head = (self->pending.head + 1) % self->pending.capacity;
+        self->pending.count--;
         pending_effect (self, &pending, NULL);
     }
 }
@@ -64,8 +64,8 @@ uint32_t wm_core_open (wm_core_t *self, wm_role_t port, int64_t now_ms)
 {
     enter (self, now_ms);
     /* Lost sessions, which may come back, are at most as many again.  */
-    if (self->n_session >= self->config.peers_max ||
-        self->sessions.count >= 2 * (size_t) self->config.peers_max)
+    if (self->sessions.n >= self->config.peers_max ||
+        self->sessions.by_id.count >= 2 * (size_t) self->config.peers_max)
         return 0;
     const session_t *session = wm_core_session_new (self, port);
     return session ? session->id : 0;
@@ -135,10 +135,10 @@ void wm_core_closed (wm_core_t *self, uint32_t id, int64_t now_ms)
 void wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms)
 {
     enter (self, now_ms);
-    assert (self->pending_count && self->pending[self->pending_head].is_record);
-    const pending_t pending = self->pending[self->pending_head];
-    self->pending_head = (self->pending_head + 1) % self->pending_capacity;
-    self->pending_count--;
+    assert (self->pending.count && self->pending.ring[self->pending.head].is_record);
+    const pending_t pending = self->pending.ring[self->pending.head];
+    self->pending.head = (self->pending.head + 1) % self->pending.capacity;
+    self->pending.count--;
     pending_effect (self, &pending, place);
     settle (self);
     pump (self);
@@ -235,7 +235,7 @@ void wm_core_tick (wm_core_t *self, int64_t now_ms)
     enter (self, now_ms);
     wm_core_lease_measure (self);
     session_t *next;
-    for (session_t *session = self->first; session; session = next) {
+    for (session_t *session = self->sessions.first; session; session = next) {
         next = session->next;
         (void) wm_core_pending_reserve (self); /* else a batch is held at a later failure */
         session_tick (self, session);
@@ -259,10 +259,10 @@ void wm_core_stop (wm_core_t *self, const char *text)
     wm_msg_init (&bye, WM_MSG_BYE);
     bye.code = WM_REASON_STOPPING;
     snprintf (bye.text, sizeof bye.text, "%s", text);
-    for (session_t *session = self->first; session; session = session->next)
+    for (session_t *session = self->sessions.first; session; session = session->next)
         wm_core_send (self, session, &bye, NULL);
-    while (self->first)
-        wm_core_session_end (self, self->first, false);
+    while (self->sessions.first)
+        wm_core_session_end (self, self->sessions.first, false);
 }
 
 /* ---- begin and end --------------------------------------------------------------------------- */
@@ -277,7 +277,7 @@ wm_core_t *wm_core_new (const wm_core_config_t *config, const wm_core_sink_t *si
         self->config.stray_max = WM_STRAY_ALL_MAX;
     self->sink = *sink;
     self->entry_ms = self->now_ms = config->now_ms;
-    self->lease_ms = config->times.lease_ms;
+    self->leases.ms = config->times.lease_ms;
     self->pins = malloc (config->pins_bytes + 1);
     if (!self->pins || !wm_core_pending_reserve (self)) {
         wm_core_destroy (&self);
@@ -294,27 +294,27 @@ void wm_core_destroy (wm_core_t **self_p)
     wm_core_t *self = *self_p;
     if (!self)
         return;
-    while (self->first)
-        wm_core_session_end (self, self->first, false);
+    while (self->sessions.first)
+        wm_core_session_end (self, self->sessions.first, false);
     wm_core_check_free_all (self);
-    wm_input_set_free (&self->to_redo);
-    for (uint32_t i = 0; i < self->n_input; i++)
-        wm_core_input_free (self, self->input[i]);
-    while (self->lease_pool) {
-        lease_t *lease = self->lease_pool;
-        self->lease_pool = lease->next;
+    wm_input_set_free (&self->distrust.to_redo);
+    for (uint32_t i = 0; i < self->inputs.n; i++)
+        wm_core_input_free (self, self->inputs.at[i]);
+    while (self->leases.pool) {
+        lease_t *lease = self->leases.pool;
+        self->leases.pool = lease->next;
         free (lease);
     }
-    for (uint32_t i = 0; i < self->n_signature; i++)
-        free (self->signature[i]);
-    free (self->input);
-    free (self->paths.slot);
-    free (self->names.slot);
-    free (self->events.slot);
-    free (self->sessions.slot);
-    free (self->instances.slot);
-    free (self->orphans.slot);
-    free (self->pending);
+    for (uint32_t i = 0; i < self->arithmetic.n_signature; i++)
+        free (self->arithmetic.signature[i]);
+    free (self->inputs.at);
+    free (self->inputs.by_path.slot);
+    free (self->inputs.by_name.slot);
+    free (self->inputs.events.slot);
+    free (self->sessions.by_id.slot);
+    free (self->sessions.by_instance.slot);
+    free (self->workers.orphans.slot);
+    free (self->pending.ring);
     free (self->pins);
     free (self);
     *self_p = NULL;

@@ -22,17 +22,17 @@
 
 static arithmetic_t *find_class (wm_core_t *self, const char *class)
 {
-    for (uint32_t i = 0; i < self->n_arithmetic; i++)
-        if (strcmp (self->arithmetic[i].class, class) == 0)
-            return &self->arithmetic[i];
+    for (uint32_t i = 0; i < self->arithmetic.n; i++)
+        if (strcmp (self->arithmetic.at[i].class, class) == 0)
+            return &self->arithmetic.at[i];
     return NULL;
 }
 
 double wm_core_error (const wm_core_t *self, const char *signature)
 {
-    for (uint32_t i = 0; i < self->n_arithmetic; i++)
-        if (strcmp (self->arithmetic[i].signature, signature) == 0)
-            return self->arithmetic[i].error;
+    for (uint32_t i = 0; i < self->arithmetic.n; i++)
+        if (strcmp (self->arithmetic.at[i].signature, signature) == 0)
+            return self->arithmetic.at[i].error;
     return 0;
 }
 
@@ -56,7 +56,7 @@ static void add_class (wm_core_t *self, const arithmetic_t *one)
     record.n_hit = one->n_hit;
     memcpy (&record.n_event, &one->error, sizeof record.n_event);
     wm_core_append (self, &record, NULL, NULL, 0);
-    self->arithmetic[self->n_arithmetic++] = *one;
+    self->arithmetic.at[self->arithmetic.n++] = *one;
     if (one->error > 0)
         wm_core_log (self, "machines of class %s score with %s: largest error %.1e on %u hits",
                      one->class, one->signature, one->error, one->n_hit);
@@ -67,20 +67,20 @@ static void add_class (wm_core_t *self, const arithmetic_t *one)
 void wm_core_arithmetic_restore (wm_core_t *self, const wm_record_t *record)
 {
     arithmetic_t one = { .n_hit = (uint32_t) record->n_hit };
-    if (self->n_arithmetic == WM_CLASSES_MAX || record->name_bytes >= sizeof one.class ||
+    if (self->arithmetic.n == WM_CLASSES_MAX || record->name_bytes >= sizeof one.class ||
         record->text_bytes >= sizeof one.signature)
         return;
     memcpy (one.class, record->name, record->name_bytes);
     memcpy (one.signature, record->text, record->text_bytes);
     memcpy (&one.error, &record->n_event, sizeof one.error);
     if (*one.class && one.error >= 0 && isfinite (one.error) && !find_class (self, one.class))
-        self->arithmetic[self->n_arithmetic++] = one;
+        self->arithmetic.at[self->arithmetic.n++] = one;
 }
 
 void wm_core_sample_restore (wm_core_t *self, const wm_place_t *place)
 {
-    self->has_sample = true;
-    self->sample_place = *place;
+    self->arithmetic.has_sample = true;
+    self->arithmetic.sample_place = *place;
 }
 
 /* ---- who may work ---------------------------------------------------------------------------- */
@@ -113,7 +113,7 @@ bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_
     snprintf (its->class, sizeof its->class, "%.63s", msg->class);
     snprintf (its->signature, sizeof its->signature, "%.63s", msg->text);
     const arithmetic_t *known = find_class (self, its->class);
-    if (!known && self->config.measures && !self->has_sample) {
+    if (!known && self->config.measures && !self->arithmetic.has_sample) {
         wm_core_refuse (self, worker, WM_REASON_BUSY, /* the sample that it measured on is gone */
                         "no producer has sent hits to measure on yet: try later");
         return false;
@@ -126,7 +126,7 @@ bool wm_core_arithmetic_admit (wm_core_t *self, session_t *worker, const wm_msg_
 bool wm_core_arithmetic_bring (wm_core_t *self, session_t *worker)
 {
     const arithmetic_t *its = &worker->arithmetic, *known = find_class (self, its->class);
-    if (!known && self->n_arithmetic == WM_CLASSES_MAX) {
+    if (!known && self->arithmetic.n == WM_CLASSES_MAX) {
         wm_core_refuse (
             self, worker, WM_REASON_PINS,
             "this campaign has %u classes of machines already, class %s is one too many",
@@ -153,14 +153,14 @@ static void on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg
                         self->config.measures ? "" : "in a campaign that measures nothing");
         return;
     }
-    if (self->has_sample || self->takes_sample) { /* the first one stays */
+    if (self->arithmetic.has_sample || self->arithmetic.takes_sample) { /* the first one stays */
         wm_core_also (self, WM_RECORD_SAMPLE, (wm_key_t){ 0 }, producer, 0);
         return;
     }
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_SAMPLE);
     record.n_hit = msg->n_hit;
-    self->takes_sample = true;
+    self->arithmetic.takes_sample = true;
     wm_core_append (self, &record, payload, producer, 0);
     wm_core_log (self, "%s sent %u hits to measure on%s", producer->label, msg->n_hit,
                  msg->n_hit ? "" : ": they do not fit a message, strict fp32 is taken");
@@ -169,13 +169,13 @@ static void on_sample (wm_core_t *self, session_t *producer, const wm_msg_t *msg
 void wm_core_sample_durable (wm_core_t *self, session_t *producer, const wm_place_t *place)
 {
     if (place) { /* of SAMPLE itself; in a broker for clients perhaps of none */
-        self->takes_sample = false;
-        self->has_sample = place->segment != 0;
-        self->sample_place = *place;
+        self->arithmetic.takes_sample = false;
+        self->arithmetic.has_sample = place->segment != 0;
+        self->arithmetic.sample_place = *place;
     }
     if (!producer)
         return;
-    if (!self->has_sample) {
+    if (!self->arithmetic.has_sample) {
         wm_core_refuse (self, producer, WM_REASON_BUSY,
                         "the sample cannot be kept on the campaign's disk now: try later");
         return;
@@ -198,19 +198,19 @@ static void on_trial_get (wm_core_t *self, session_t *worker, const wm_msg_t *ms
     wm_msg_t trial;
     wm_msg_init (&trial, WM_MSG_TRIAL);
     worker->sent_ms = self->now_ms;
-    if (self->has_sample && self->sink.sample) {
+    if (self->arithmetic.has_sample && self->sink.sample) {
         char text[WM_CLASSES_MAX * 256 + 1] = "", line[256];
         size_t n = 0;
-        for (uint32_t i = 0; i < self->n_arithmetic; i++) {
-            print_line (&self->arithmetic[i], line);
+        for (uint32_t i = 0; i < self->arithmetic.n; i++) {
+            print_line (&self->arithmetic.at[i], line);
             n += (size_t) snprintf (text + n, sizeof text - n, "%s", line);
         }
         trial.code = WM_TRIAL_READY;
-        worker->has_trial =
-            !self->sink.sample (self->sink.context, worker->id, &trial, text, &self->sample_place);
+        worker->has_trial = !self->sink.sample (self->sink.context, worker->id, &trial, text,
+                                                &self->arithmetic.sample_place);
         if (worker->has_trial)
             return;
-        self->has_sample = false; /* the next producer is asked for one */
+        self->arithmetic.has_sample = false; /* the next producer is asked for one */
         wm_core_log (self, "the sample cannot be read: start a producer again, it sends another");
     }
     const wm_payload_t none = { NULL, "", 0 };
@@ -222,12 +222,12 @@ static void on_trial_get (wm_core_t *self, session_t *worker, const wm_msg_t *ms
 
 static row_count_t *find_rows (wm_core_t *self, uint32_t hash)
 {
-    for (uint32_t i = 0; i < self->n_rows; i++)
-        if (self->rows[i].hash == hash)
-            return &self->rows[i];
-    if (self->n_rows == ROW_COUNTS_MAX)
+    for (uint32_t i = 0; i < self->arithmetic.n_rows; i++)
+        if (self->arithmetic.rows[i].hash == hash)
+            return &self->arithmetic.rows[i];
+    if (self->arithmetic.n_rows == ROW_COUNTS_MAX)
         return NULL;
-    row_count_t *rows = &self->rows[self->n_rows++];
+    row_count_t *rows = &self->arithmetic.rows[self->arithmetic.n_rows++];
     *rows = (row_count_t){ .hash = hash };
     snprintf (rows->name, sizeof rows->name, "rows-%08x", hash);
     return rows;
@@ -259,24 +259,26 @@ void wm_core_arithmetic_restore_rows (wm_core_t *self, const char *name, uint64_
    others, an engine of --mixed).  */
 void wm_core_arithmetic_summary (const wm_core_t *self, wm_summary_t *summary)
 {
-    for (uint32_t i = 0; i < self->n_arithmetic; i++)
+    for (uint32_t i = 0; i < self->arithmetic.n; i++)
         summary->arithmetic[i] =
-            (wm_summary_arithmetic_t){ self->arithmetic[i].class, self->arithmetic[i].signature,
-                                       self->arithmetic[i].error, self->arithmetic[i].n_hit };
-    summary->n_arithmetic = self->n_arithmetic;
+            (wm_summary_arithmetic_t){ self->arithmetic.at[i].class,
+                                       self->arithmetic.at[i].signature,
+                                       self->arithmetic.at[i].error, self->arithmetic.at[i].n_hit };
+    summary->n_arithmetic = self->arithmetic.n;
     const char *all[WM_CLASSES_MAX + WM_SUMMARY_ROWS_MAX];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < self->n_arithmetic; i++)
-        all[n++] = self->arithmetic[i].signature;
-    for (uint32_t i = 0; i < self->n_signature && i < WM_SUMMARY_ROWS_MAX; i++)
-        all[n++] = self->signature[i];
-    for (uint32_t r = 0; r < self->n_rows && summary->n_rows < WM_SUMMARY_ROWS_MAX; r++)
+    for (uint32_t i = 0; i < self->arithmetic.n; i++)
+        all[n++] = self->arithmetic.at[i].signature;
+    for (uint32_t i = 0; i < self->arithmetic.n_signature && i < WM_SUMMARY_ROWS_MAX; i++)
+        all[n++] = self->arithmetic.signature[i];
+    for (uint32_t r = 0; r < self->arithmetic.n_rows && summary->n_rows < WM_SUMMARY_ROWS_MAX; r++)
         for (uint32_t i = 0; i < n; i++)
-            if (hash_of (all[i]) == self->rows[r].hash) {
-                summary->rows[summary->n_rows++] = (wm_summary_rows_t){ all[i], self->rows[r].n };
+            if (hash_of (all[i]) == self->arithmetic.rows[r].hash) {
+                summary->rows[summary->n_rows++] =
+                    (wm_summary_rows_t){ all[i], self->arithmetic.rows[r].n };
                 break;
             }
-    summary->n_again = self->n_again;
+    summary->n_again = self->arithmetic.n_again;
 }
 
 const wm_core_row_t wm_core_arithmetic_rows[] = {

@@ -24,10 +24,10 @@ void wm_core_log (wm_core_t *self, const char *format, ...)
     vsnprintf (text, sizeof text, format, args);
     va_end (args);
     wm_log_sanitize (text); /* it may hold a peer's text: one line, printable */
-    size_t slot = self->n_logged++ % WM_SUMMARY_LOGGED_MAX;
-    self->logged[slot].ms = self->now_ms;
-    snprintf (self->logged[slot].text, sizeof self->logged[slot].text, "%.*s",
-              (int) sizeof self->logged[slot].text - 1, text);
+    size_t slot = self->log.n_logged++ % WM_SUMMARY_LOGGED_MAX;
+    self->log.logged[slot].ms = self->now_ms;
+    snprintf (self->log.logged[slot].text, sizeof self->log.logged[slot].text, "%.*s",
+              (int) sizeof self->log.logged[slot].text - 1, text);
     self->sink.log (self->sink.context, text);
 }
 
@@ -49,16 +49,16 @@ void wm_core_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, w
 
 uint16_t wm_core_signature (wm_core_t *self, const char *text)
 {
-    for (uint32_t i = 0; i < self->n_signature; i++)
-        if (strcmp (self->signature[i], text) == 0)
+    for (uint32_t i = 0; i < self->arithmetic.n_signature; i++)
+        if (strcmp (self->arithmetic.signature[i], text) == 0)
             return (uint16_t) (i + 1);
-    if (!*text || self->n_signature == SIGNATURES_MAX)
+    if (!*text || self->arithmetic.n_signature == SIGNATURES_MAX)
         return 0;
     char *copy = strdup (text);
     if (!copy)
         return 0;
-    self->signature[self->n_signature++] = copy;
-    return (uint16_t) self->n_signature;
+    self->arithmetic.signature[self->arithmetic.n_signature++] = copy;
+    return (uint16_t) self->arithmetic.n_signature;
 }
 
 bool wm_core_is_strict (const char *signature)
@@ -73,16 +73,16 @@ uint16_t wm_core_result_signature (wm_core_t *self, const session_t *worker, con
 
 void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text)
 {
-    size_t slot = self->n_reason++ % REASONS_MAX;
-    self->reason[slot].key = key;
-    snprintf (self->reason[slot].text, sizeof self->reason[slot].text, "%s", text);
+    size_t slot = self->log.n_reason++ % REASONS_MAX;
+    self->log.reason[slot].key = key;
+    snprintf (self->log.reason[slot].text, sizeof self->log.reason[slot].text, "%s", text);
 }
 
 const char *wm_core_reason_of (const wm_core_t *self, const wm_key_t *key)
 {
     for (size_t i = 0; i < REASONS_MAX; i++)
-        if (memcmp (&self->reason[i].key, key, sizeof *key) == 0)
-            return self->reason[i].text;
+        if (memcmp (&self->log.reason[i].key, key, sizeof *key) == 0)
+            return self->log.reason[i].text;
     return "held";
 }
 
@@ -97,33 +97,34 @@ void wm_core_pause (wm_core_t *self, const char *why)
 
 bool wm_core_pending_reserve (wm_core_t *self)
 {
-    size_t want = self->pending_count + PENDING_ROOM;
-    if (want <= self->pending_capacity)
+    size_t want = self->pending.count + PENDING_ROOM;
+    if (want <= self->pending.capacity)
         return true;
-    if (self->pending_count > PENDING_MAX)
+    if (self->pending.count > PENDING_MAX)
         return false;
-    size_t capacity = self->pending_capacity ? self->pending_capacity * 2 : 2 * PENDING_ROOM;
+    size_t capacity = self->pending.capacity ? self->pending.capacity * 2 : 2 * PENDING_ROOM;
     pending_t *ring = calloc (capacity, sizeof *ring);
     if (!ring)
         return false;
-    for (size_t i = 0; i < self->pending_count; i++)
-        ring[i] = self->pending[(self->pending_head + i) % self->pending_capacity];
-    free (self->pending);
-    self->pending = ring;
-    self->pending_head = 0;
-    self->pending_capacity = capacity;
+    for (size_t i = 0; i < self->pending.count; i++)
+        ring[i] = self->pending.ring[(self->pending.head + i) % self->pending.capacity];
+    free (self->pending.ring);
+    self->pending.ring = ring;
+    self->pending.head = 0;
+    self->pending.capacity = capacity;
     return true;
 }
 
 bool wm_core_has_room (const wm_core_t *self)
 {
-    return self->pending_count < self->pending_capacity;
+    return self->pending.count < self->pending.capacity;
 }
 
 static void pending_push (wm_core_t *self, pending_t pending)
 {
-    assert (self->pending_count < self->pending_capacity);
-    self->pending[(self->pending_head + self->pending_count++) % self->pending_capacity] = pending;
+    assert (self->pending.count < self->pending.capacity);
+    self->pending.ring[(self->pending.head + self->pending.count++) % self->pending.capacity] =
+        pending;
 }
 
 void wm_core_append (wm_core_t *self, wm_record_t *record, const wm_payload_t *body,

@@ -19,7 +19,7 @@ uint64_t wm_core_event_hash (uint32_t input, uint32_t ordinal)
 event_t *wm_core_event_find (const wm_core_t *self, uint32_t input, uint32_t ordinal)
 {
     size_t at;
-    return wm_table_first (&self->events, wm_core_event_hash (input, ordinal), &at);
+    return wm_table_first (&self->inputs.events, wm_core_event_hash (input, ordinal), &at);
 }
 
 batch_t *wm_core_batch_find (const wm_core_t *self, const wm_key_t *key)
@@ -35,7 +35,7 @@ batch_t *wm_core_batch_find (const wm_core_t *self, const wm_key_t *key)
 event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, uint32_t n_batch)
 {
     assert (n_batch <= WM_EVENT_BATCHES_MAX);
-    if (wm_table_reserve (&self->events))
+    if (wm_table_reserve (&self->inputs.events))
         return NULL;
     event_t *event = calloc (1, sizeof *event);
     if (!event)
@@ -45,7 +45,7 @@ event_t *wm_core_event_new (wm_core_t *self, input_t *input, uint32_t ordinal, u
     event->n_batch = n_batch;
     event->all_next = input->all;
     input->all = event;
-    wm_table_put (&self->events, wm_core_event_hash (input->id, ordinal), event);
+    wm_table_put (&self->inputs.events, wm_core_event_hash (input->id, ordinal), event);
     return event;
 }
 
@@ -88,7 +88,7 @@ batch_t *wm_core_event_add (wm_core_t *self, event_t *event, uint32_t number)
     memmove (&event->batch[at + 1], &event->batch[at], (n - at) * sizeof *event->batch);
     event->batch[at] = (batch_t){ .event = event, .number = number };
     event->n_slot++;
-    self->n_by_state[BATCH_NONE]++;
+    self->totals.n_by_state[BATCH_NONE]++;
     return &event->batch[at];
 }
 
@@ -109,14 +109,14 @@ bool wm_core_event_fill (wm_core_t *self, event_t *event)
     }
     free (event->batch);
     event->batch = all;
-    self->n_by_state[BATCH_NONE] += event->n_batch - event->n_slot;
+    self->totals.n_by_state[BATCH_NONE] += event->n_batch - event->n_slot;
     event->n_slot = event->n_batch;
     return true;
 }
 
 void wm_core_event_forget_stray (wm_core_t *self, event_t *event)
 {
-    self->n_stray -= event->n_stray;
+    self->workers.n_stray -= event->n_stray;
     event->n_stray = 0;
 }
 
@@ -136,10 +136,10 @@ void wm_core_producer_update (wm_core_t *self, session_t *producer)
         return;
     producer->wanting = want;
     if (want) {
-        session_t *head = self->wanting;
+        session_t *head = self->producers.wanting;
         if (!head) {
             producer->want_prev = producer->want_next = producer;
-            self->wanting = producer;
+            self->producers.wanting = producer;
             return;
         }
         producer->want_next = head;
@@ -150,16 +150,16 @@ void wm_core_producer_update (wm_core_t *self, session_t *producer)
     }
     producer->want_prev->want_next = producer->want_next;
     producer->want_next->want_prev = producer->want_prev;
-    if (self->wanting == producer)
-        self->wanting = producer->want_next == producer ? NULL : producer->want_next;
+    if (self->producers.wanting == producer)
+        self->producers.wanting = producer->want_next == producer ? NULL : producer->want_next;
 }
 
 /* The queue of a batch that is ready: its flag and failed_on do not change while it is ready.  */
 static wm_queue_t *ready_queue (wm_core_t *self, const batch_t *batch)
 {
-    return batch->flags & BATCH_ALONE ? &self->alone
-           : batch->failed_on         ? &self->failed
-                                      : &self->ready;
+    return batch->flags & BATCH_ALONE ? &self->queues.alone
+           : batch->failed_on         ? &self->queues.failed
+                                      : &self->queues.ready;
 }
 
 /* Notes how long a batch took for the step that this change of its state ends. (One whose payload
@@ -173,7 +173,7 @@ static void note_step (wm_core_t *self, batch_t *batch, batch_state_t state)
     const uint32_t now_ms = (uint32_t) self->now_ms;
     for (int i = 0; i < WM_STEPS && batch->since_ms; i++)
         if (batch->state == step[i][0] && state == step[i][1])
-            wm_latency_add (&self->tally.step[i], now_ms - batch->since_ms);
+            wm_latency_add (&self->totals.tally.step[i], now_ms - batch->since_ms);
     if (state != BATCH_NONE)
         batch->since_ms = state == BATCH_QUEUED ? 0 : now_ms; /* QUEUED: until it is asked for */
 }
@@ -191,12 +191,12 @@ void wm_core_batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t sta
         if (self->config.for_clients && claim) /* none: its client has gone */
             claim->n_ready--;
     } else if (batch->state == BATCH_RUNNING)
-        wm_queue_remove (batch->payload ? &self->running : &self->bare, &batch->link);
-    self->n_by_state[batch->state]--;
-    self->n_by_state[state]++;
+        wm_queue_remove (batch->payload ? &self->queues.running : &self->queues.bare, &batch->link);
+    self->totals.n_by_state[batch->state]--;
+    self->totals.n_by_state[state]++;
     batch->state = (uint8_t) state;
     if (state == BATCH_RUNNING)
-        wm_queue_push (batch->payload ? &self->running : &self->bare, &batch->link);
+        wm_queue_push (batch->payload ? &self->queues.running : &self->queues.bare, &batch->link);
 }
 
 void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch)
@@ -205,8 +205,8 @@ void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch)
         return;
     assert (batch->state != BATCH_READY);
     if (batch->state == BATCH_RUNNING) {
-        wm_queue_remove (&self->running, &batch->link);
-        wm_queue_push (&self->bare, &batch->link);
+        wm_queue_remove (&self->queues.running, &batch->link);
+        wm_queue_push (&self->queues.bare, &batch->link);
     }
     wm_core_payload_drop (self, batch->payload);
     batch->payload = NULL;
@@ -220,7 +220,8 @@ void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch)
 static void queue_by_turn (wm_core_t *self, wm_queue_t *queue, batch_t *batch)
 {
     session_t *client = batch->event->input->claim;
-    batch->turn = wm_core_turn_behind (client->turn, self->turn) ? client->turn : self->turn;
+    batch->turn = wm_core_turn_behind (client->turn, self->producers.turn) ? client->turn
+                                                                           : self->producers.turn;
     client->turn = batch->turn + 1 + batch->n_hit / TURN_HITS;
     wm_queue_item_t *before = queue->tail;
     while (before && wm_core_turn_behind (batch_of (before)->turn, batch->turn))
@@ -251,8 +252,8 @@ void wm_core_batch_take_payload (wm_core_t *self, batch_t *batch, payload_t *pay
         batch_ready (self, batch, false);
         return;
     }
-    wm_queue_remove (&self->bare, &batch->link);
-    wm_queue_push (&self->running, &batch->link);
+    wm_queue_remove (&self->queues.bare, &batch->link);
+    wm_queue_push (&self->queues.running, &batch->link);
 }
 
 /* Back to where it can be sent again: ready with a payload, else to be asked for, else none.  */
@@ -347,8 +348,9 @@ static void event_free (wm_core_t *self, event_t *event)
         wm_core_batch_drop_payload (self, batch);
     }
     wm_core_event_forget_stray (self, event);
-    self->n_by_state[BATCH_NONE] -= event->n_slot;
-    wm_table_remove (&self->events, wm_core_event_hash (event->input->id, event->ordinal), event);
+    self->totals.n_by_state[BATCH_NONE] -= event->n_slot;
+    wm_table_remove (&self->inputs.events, wm_core_event_hash (event->input->id, event->ordinal),
+                     event);
     free (event->batch);
     free (event);
 }
@@ -380,9 +382,9 @@ void wm_core_event_check_done (wm_core_t *self, event_t *event)
         return;
     event->flags |= EVENT_DONE;
     event->input->n_done++;
-    self->events_done++;
-    self->tally.count[WM_COUNT_EVENTS]++;
-    wm_rate_add (&self->event_rate, self->now_ms, 1);
+    self->totals.events_done++;
+    self->totals.tally.count[WM_COUNT_EVENTS]++;
+    wm_rate_add (&self->totals.event_rate, self->now_ms, 1);
     if (event->flags & EVENT_ANNOUNCED)
         open_remove (event);
     if (self->config.for_clients)
@@ -432,7 +434,7 @@ void wm_core_batch_blame (wm_core_t *self, batch_t *batch, const session_t *work
         return;
     uint8_t *count = lost ? &batch->n_lost : &batch->n_fail;
     ++*count;
-    ++*(lost ? &self->n_lost : &self->n_fail);
+    ++*(lost ? &self->totals.n_lost : &self->totals.n_fail);
     batch->flags &= (uint8_t) ~(BATCH_VANISHED | BATCH_SECOND);
     if (batch->failed_on && batch->failed_on != worker->tag && !(batch->flags & BATCH_WORKERS))
         batch->flags |= BATCH_WORKERS | BATCH_SECOND;
@@ -470,10 +472,10 @@ void wm_core_batch_return (wm_core_t *self, batch_t *batch, const wm_place_t *pl
     input->n_hit_done += batch->n_hit - batch->n_held;
     input->n_hit_held += batch->n_held;
     input->n_batch_held += batch->n_held != 0; /* in part */
-    self->hits_done += batch->n_hit - batch->n_held;
-    self->hits_held += batch->n_held;
-    self->tally.count[WM_COUNT_HITS] += batch->n_hit;
-    self->tally.count[WM_COUNT_BATCHES]++;
+    self->totals.hits_done += batch->n_hit - batch->n_held;
+    self->totals.hits_held += batch->n_held;
+    self->totals.tally.count[WM_COUNT_HITS] += batch->n_hit;
+    self->totals.tally.count[WM_COUNT_BATCHES]++;
 }
 
 /* The result counts no longer.  */
@@ -484,8 +486,8 @@ static void take_back (wm_core_t *self, batch_t *batch)
     input->n_hit_done -= batch->n_hit - batch->n_held;
     input->n_hit_held -= batch->n_held;
     input->n_batch_held -= batch->n_held != 0;
-    self->hits_done -= batch->n_hit - batch->n_held;
-    self->hits_held -= batch->n_held;
+    self->totals.hits_done -= batch->n_hit - batch->n_held;
+    self->totals.hits_held -= batch->n_held;
 }
 
 void wm_core_batch_lose_result (wm_core_t *self, batch_t *batch)
@@ -495,7 +497,7 @@ void wm_core_batch_lose_result (wm_core_t *self, batch_t *batch)
     if (event->flags & EVENT_DONE) {
         event->flags &= ~(uint32_t) (EVENT_DONE | EVENT_ANNOUNCED);
         event->input->n_done--;
-        self->events_done--;
+        self->totals.events_done--;
     }
     batch->result_hash = 0;
     batch->link = (wm_queue_item_t){ NULL, NULL };
@@ -512,8 +514,8 @@ void wm_core_batch_held (wm_core_t *self, batch_t *batch, const char *text)
     event->n_held++;
     event->input->n_batch_held++;
     event->input->n_hit_held += batch->n_hit;
-    self->hits_held += batch->n_hit;
-    self->tally.count[WM_COUNT_HELD]++;
+    self->totals.hits_held += batch->n_hit;
+    self->totals.tally.count[WM_COUNT_HELD]++;
     if (self->config.for_clients)
         wm_core_batch_answer (self, batch, NULL);
     wm_core_event_check_done (self, event);

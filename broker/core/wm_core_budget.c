@@ -33,7 +33,7 @@ payload_t *wm_core_payload_take (wm_core_t *self, const wm_payload_t *from)
         return NULL;
     self->sink.hold (self->sink.context, from->handle);
     *payload = (payload_t){ from->handle, (uint32_t) from->bytes, 1 };
-    self->budget_used += payload->bytes;
+    self->budget.used += payload->bytes;
     return payload;
 }
 
@@ -42,14 +42,14 @@ void wm_core_payload_drop (wm_core_t *self, payload_t *payload)
     if (--payload->refs)
         return;
     self->sink.release (self->sink.context, payload->handle);
-    self->budget_used -= payload->bytes;
+    self->budget.used -= payload->bytes;
     free (payload);
 }
 
 uint64_t wm_core_payloads (const wm_core_t *self, uint64_t *asked)
 {
-    *asked = self->asked_total;
-    return self->budget_used + self->late_bytes;
+    *asked = self->budget.asked_total;
+    return self->budget.used + self->budget.late_bytes;
 }
 
 uint64_t wm_core_budget_need_bytes (const batch_t *batch)
@@ -63,7 +63,7 @@ void wm_core_budget_count_asking (wm_core_t *self, session_t *producer)
     if (asking == producer->asking)
         return;
     producer->asking = asking;
-    self->n_asking += asking ? 1 : (uint32_t) -1;
+    self->producers.n_asking += asking ? 1 : (uint32_t) -1;
 }
 
 void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch)
@@ -73,18 +73,18 @@ void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch)
     batch->flags |= BATCH_ASKED;
     if (batch->state == BATCH_QUEUED)
         batch->since_ms = (uint32_t) self->now_ms;
-    self->budget_used += bytes;
-    self->n_asked++;
+    self->budget.used += bytes;
+    self->budget.n_asked++;
     if (!producer->n_asked++)
         producer->answered_ms = self->now_ms;
     producer->asked_bytes += bytes;
-    self->asked_bytes += bytes;
+    self->budget.asked_bytes += bytes;
     wm_core_budget_count_asking (self, producer);
 }
 
 bool wm_core_budget_room (const wm_core_t *self, uint64_t bytes)
 {
-    return self->budget_used + self->late_bytes + bytes <= self->config.budget_bytes;
+    return self->budget.used + self->budget.late_bytes + bytes <= self->config.budget_bytes;
 }
 
 void wm_core_budget_add_late (wm_core_t *self, session_t *producer, batch_t *batch)
@@ -94,7 +94,7 @@ void wm_core_budget_add_late (wm_core_t *self, session_t *producer, batch_t *bat
     producer->late_ms = self->now_ms;
     producer->n_late++;
     producer->late_bytes += bytes;
-    self->late_bytes += bytes;
+    self->budget.late_bytes += bytes;
 }
 
 void wm_core_budget_end_late (wm_core_t *self, session_t *producer, uint32_t n, uint64_t bytes)
@@ -103,7 +103,7 @@ void wm_core_budget_end_late (wm_core_t *self, session_t *producer, uint32_t n, 
         bytes = producer->late_bytes;
     producer->n_late -= n;
     producer->late_bytes -= bytes;
-    self->late_bytes -= bytes;
+    self->budget.late_bytes -= bytes;
 }
 
 void wm_core_budget_forget_need (wm_core_t *self, batch_t *batch)
@@ -119,10 +119,10 @@ void wm_core_budget_end_need (wm_core_t *self, batch_t *batch)
     session_t *producer = batch->event->input->claim; /* a NEED does not outlive the claim */
     const uint64_t bytes = wm_core_budget_need_bytes (batch);
     batch->flags &= (uint8_t) ~BATCH_ASKED;
-    self->budget_used -= bytes;
-    self->n_asked--;
+    self->budget.used -= bytes;
+    self->budget.n_asked--;
     producer->n_asked--;
     producer->asked_bytes -= bytes;
-    self->asked_bytes -= bytes;
+    self->budget.asked_bytes -= bytes;
     wm_core_budget_count_asking (self, producer);
 }

@@ -59,7 +59,7 @@ static void machine_free (machine_t *machine)
 static void machines_trim (wm_core_t *self)
 {
     machine_t **last = NULL;
-    for (machine_t **at = &self->machines; *at; at = &(*at)->next)
+    for (machine_t **at = &self->machines.first; *at; at = &(*at)->next)
         if (!(*at)->n_session && !(*at)->n_answer && !(*at)->distrusted)
             last = at;
     if (!last)
@@ -67,7 +67,7 @@ static void machines_trim (wm_core_t *self)
     machine_t *machine = *last;
     *last = machine->next;
     machine_free (machine);
-    self->n_machine--;
+    self->machines.n--;
 }
 
 static size_t set_bytes (const machine_t *machine)
@@ -78,12 +78,12 @@ static size_t set_bytes (const machine_t *machine)
 void wm_core_machine_left (wm_core_t *self, machine_t *machine)
 {
     size_t bytes = 0;
-    machine->left_order = ++self->n_machine_left;
-    for (const machine_t *one = self->machines; one; one = one->next)
+    machine->left_order = ++self->machines.n_left;
+    for (const machine_t *one = self->machines.first; one; one = one->next)
         bytes += set_bytes (one);
     while (bytes > INPUT_SETS_BYTES) {
         machine_t *first = NULL;
-        for (machine_t *one = self->machines; one; one = one->next)
+        for (machine_t *one = self->machines.first; one; one = one->next)
             if (!one->n_session && !one->n_suspect && !one->distrusted && set_bytes (one) &&
                 (!first || one->left_order < first->left_order))
                 first = one;
@@ -100,19 +100,19 @@ machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *lab
 {
     char host[64];
     host_of (label, host);
-    for (machine_t *machine = self->machines; machine; machine = machine->next)
+    for (machine_t *machine = self->machines.first; machine; machine = machine->next)
         if (strcmp (machine->key, key) == 0 && strcmp (machine->host, host) == 0)
             return machine;
-    if (self->n_machine >= MACHINES_MAX)
+    if (self->machines.n >= MACHINES_MAX)
         machines_trim (self);
     machine_t *machine = calloc (1, sizeof *machine);
     if (!machine)
         return NULL;
     snprintf (machine->key, sizeof machine->key, "%s", key);
     memcpy (machine->host, host, sizeof host);
-    machine->next = self->machines;
-    self->machines = machine;
-    self->n_machine++;
+    machine->next = self->machines.first;
+    self->machines.first = machine;
+    self->machines.n++;
     return machine;
 }
 
@@ -140,7 +140,7 @@ static int distance_of (const check_t *check, const machine_t *machine)
 
 static const char *signature_of (const wm_core_t *self, uint16_t number)
 {
-    return number ? self->signature[number - 1] : "";
+    return number ? self->arithmetic.signature[number - 1] : "";
 }
 
 /* The largest error that the scores of an answer may have in this campaign.  */
@@ -255,10 +255,10 @@ static void check_end (wm_core_t *self, check_t *check)
 {
     if (check->worker)
         check->worker->check = NULL;
-    *(check->prev ? &check->prev->next : &self->checks) = check->next;
-    *(check->next ? &check->next->prev : &self->checks_last) = check->prev;
-    self->n_check--;
-    self->check_payload_bytes -= check->task.payload->bytes;
+    *(check->prev ? &check->prev->next : &self->checks.first) = check->next;
+    *(check->next ? &check->next->prev : &self->checks.last) = check->prev;
+    self->checks.n--;
+    self->checks.payload_bytes -= check->task.payload->bytes;
     wm_core_payload_drop (self, check->task.payload);
     for (uint32_t i = 0; i < check->n_answer; i++) {
         check_answer_t *answer = &check->answer[i];
@@ -269,7 +269,7 @@ static void check_end (wm_core_t *self, check_t *check)
             answer->machine->n_suspect--;
         free (answer->result);
     }
-    self->check_bytes -= ANSWERS_MAX * result_bytes (self, check);
+    self->checks.bytes -= ANSWERS_MAX * result_bytes (self, check);
     free (check);
 }
 
@@ -296,7 +296,7 @@ static bool may_drop (const check_t *check, bool frees)
 
 bool wm_core_check_drop (wm_core_t *self, bool frees)
 {
-    for (check_t *check = self->checks; check; check = check->next)
+    for (check_t *check = self->checks.first; check; check = check->next)
         if (may_drop (check, frees)) {
             check_end (self, check);
             return true;
@@ -307,7 +307,7 @@ bool wm_core_check_drop (wm_core_t *self, bool frees)
 uint64_t wm_core_check_lent (const wm_core_t *self)
 {
     uint64_t bytes = 0;
-    for (const check_t *check = self->checks; check; check = check->next)
+    for (const check_t *check = self->checks.first; check; check = check->next)
         bytes += may_drop (check, true) ? check->task.payload->bytes : 0;
     return bytes;
 }
@@ -317,9 +317,9 @@ uint64_t wm_core_check_lent (const wm_core_t *self)
 static bool make_room (wm_core_t *self, size_t payload_bytes, size_t bytes)
 {
     const uint64_t most = self->config.budget_bytes / CHECK_PAYLOADS_SHARE;
-    while (self->n_check && (self->n_check >= CHECKS_MAX ||
-                             self->check_bytes + ANSWERS_MAX * bytes > CHECK_RESULTS_BYTES ||
-                             self->check_payload_bytes + payload_bytes > most))
+    while (self->checks.n && (self->checks.n >= CHECKS_MAX ||
+                              self->checks.bytes + ANSWERS_MAX * bytes > CHECK_RESULTS_BYTES ||
+                              self->checks.payload_bytes + payload_bytes > most))
         if (!wm_core_check_drop (self, false))
             return false;
     return true;
@@ -328,13 +328,13 @@ static bool make_room (wm_core_t *self, size_t payload_bytes, size_t bytes)
 static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batch,
                          const wm_payload_t *payload)
 {
-    self->n_sampled++;
+    self->checks.n_sampled++;
     check_t *check = batch->payload && make_room (self, batch->payload->bytes, payload->bytes)
                          ? calloc (1, sizeof *check)
                          : NULL;
     if (!check)
         return;
-    *check = (check_t){ .prev = self->checks_last,
+    *check = (check_t){ .prev = self->checks.last,
                         .task = { .key = wm_core_batch_key (batch),
                                   .n_batch = batch->event->n_batch,
                                   .n_hit = batch->n_hit,
@@ -342,11 +342,12 @@ static void check_begin (wm_core_t *self, session_t *worker, const batch_t *batc
                                   .payload = batch->payload } };
     memcpy (check->task.digest, batch->digest, 16);
     check->task.payload->refs++;
-    self->check_payload_bytes += check->task.payload->bytes;
-    self->check_bytes += ANSWERS_MAX * result_bytes (self, check); /* it may come to have so many */
-    *(check->prev ? &check->prev->next : &self->checks) = check;
-    self->checks_last = check;
-    self->n_check++;
+    self->checks.payload_bytes += check->task.payload->bytes;
+    self->checks.bytes +=
+        ANSWERS_MAX * result_bytes (self, check); /* it may come to have so many */
+    *(check->prev ? &check->prev->next : &self->checks.first) = check;
+    self->checks.last = check;
+    self->checks.n++;
     if (!answer_add (check, worker, batch->signature, payload) ||
         !n_compared (check->task.n_hit, check->answer, check->answer)) {
         check_end (self, check);
@@ -375,11 +376,11 @@ void wm_core_check_result (wm_core_t *self, session_t *worker, const batch_t *ba
 
 void wm_core_check_free_all (wm_core_t *self)
 {
-    while (self->checks)
-        check_end (self, self->checks);
-    while (self->machines) {
-        machine_t *machine = self->machines;
-        self->machines = machine->next;
+    while (self->checks.first)
+        check_end (self, self->checks.first);
+    while (self->machines.first) {
+        machine_t *machine = self->machines.first;
+        self->machines.first = machine->next;
         machine_free (machine);
     }
 }
@@ -389,7 +390,7 @@ void wm_core_check_free_all (wm_core_t *self)
 static const char *path_of (const wm_core_t *self, const check_t *check)
 {
     const input_t *input =
-        check->task.key.input <= self->n_input ? self->input[check->task.key.input - 1] : NULL;
+        check->task.key.input <= self->inputs.n ? self->inputs.at[check->task.key.input - 1] : NULL;
     return input ? input->path : "?";
 }
 
@@ -398,7 +399,7 @@ static void distrust (wm_core_t *self, const check_t *check, uint32_t guilty)
 {
     const check_answer_t *answer = check->answer;
     machine_t *machine = answer[guilty].machine;
-    self->has_verdict = true;
+    self->distrust.has_verdict = true;
     if (guilty == 0)
         wm_input_set_add (&machine->unproven, check->task.key.input);
     if (machine->distrusted)
@@ -419,14 +420,14 @@ static void log_differ (wm_core_t *self, const check_t *check, const char *what)
     wm_core_warn (self, "CHECK: %s and %s gave different scores for batch %u.%u.%u of %s: %s",
                   check->answer[0].label, check->answer[1].label, check->task.key.input,
                   check->task.key.ordinal, check->task.key.batch, path_of (self, check), what);
-    snprintf (self->suspects, sizeof self->suspects, "%.63s and %.63s", check->answer[0].label,
-              check->answer[1].label);
+    snprintf (self->distrust.suspects, sizeof self->distrust.suspects, "%.63s and %.63s",
+              check->answer[0].label, check->answer[1].label);
 }
 
 static void check_good (wm_core_t *self, check_t *check)
 {
     machine_t *machine = check->answer[0].machine;
-    self->n_check_good++;
+    self->checks.n_good++;
     if (machine->proving == check && !machine->n_suspect && !machine->distrusted) {
         const wm_input_set_t before = machine->unproven;
         machine->unproven = machine->since_proving;
@@ -443,7 +444,7 @@ static void decide (wm_core_t *self, check_t *check)
         return;
     }
     if (check->n_answer == 2) {
-        self->n_check_differ++;
+        self->checks.n_differ++;
         check->differs = true;
         answer[0].machine->n_suspect++;
         answer[1].machine->n_suspect++;
@@ -533,7 +534,7 @@ bool wm_core_check_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg
 void wm_core_check_forget_event (wm_core_t *self, const event_t *event)
 {
     check_t *next;
-    for (check_t *check = self->checks; check; check = next) {
+    for (check_t *check = self->checks.first; check; check = next) {
         const wm_key_t *key = &check->task.key;
         next = check->next;
         if (key->input == event->input->id && key->ordinal == event->ordinal &&
@@ -574,7 +575,7 @@ static void check_send (wm_core_t *self, check_t *check, session_t *worker)
 /* Whether a worker by a key that has not answered is connected.  */
 static bool has_another_key (const wm_core_t *self, const check_t *check)
 {
-    for (const machine_t *machine = self->machines; machine; machine = machine->next)
+    for (const machine_t *machine = self->machines.first; machine; machine = machine->next)
         if (machine->n_session && !machine->distrusted && distance_of (check, machine) == 2)
             return true;
     return false;
@@ -583,11 +584,11 @@ static bool has_another_key (const wm_core_t *self, const check_t *check)
 /* The eligible worker that is to give the next answer; NULL: none is.  */
 static session_t *worker_for (const wm_core_t *self, const check_t *check)
 {
-    session_t *best = NULL, *worker = self->eligible;
+    session_t *best = NULL, *worker = self->workers.eligible;
     int far = 0;
     do {
         const int by = worker->check || !worker->machine || worker->machine->distrusted ||
-                               self->alone_for == worker
+                               self->workers.alone_for == worker
                            ? 0
                            : distance_of (check, worker->machine);
         if (by > far) {
@@ -595,7 +596,7 @@ static session_t *worker_for (const wm_core_t *self, const check_t *check)
             best = worker;
         }
         worker = worker->eligible_next;
-    } while (worker != self->eligible && far < 2);
+    } while (worker != self->workers.eligible && far < 2);
     return far == 1 && has_another_key (self, check) ? NULL : best;
 }
 
@@ -609,9 +610,9 @@ static bool is_committing (const wm_core_t *self, const check_t *check)
 void wm_core_check_dispatch (wm_core_t *self)
 {
     check_t *next;
-    if (self->n_machine_live < 2)
+    if (self->machines.n_live < 2)
         return;
-    for (check_t *check = self->checks; check && self->eligible; check = next) {
+    for (check_t *check = self->checks.first; check && self->workers.eligible; check = next) {
         next = check->next;
         session_t *worker =
             check->worker || is_committing (self, check) ? NULL : worker_for (self, check);

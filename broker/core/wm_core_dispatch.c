@@ -35,7 +35,7 @@ static bool is_held_back (const wm_core_t *self)
 static bool suits (const wm_core_t *self, const session_t *worker, const batch_t *batch)
 {
     return !wm_core_lease_of (batch, worker) &&
-           (batch->failed_on != worker->tag || self->window == worker->window);
+           (batch->failed_on != worker->tag || self->workers.window == worker->window);
 }
 
 /* ---- TASK ------------------------------------------------------------------------------------ */
@@ -60,8 +60,8 @@ static bool task_send (wm_core_t *self, session_t *worker, batch_t *batch)
     memcpy (task.digest, batch->digest, 16);
     wm_core_task_send (self, worker, &task);
     worker->alone = (batch->flags & BATCH_ALONE) != 0;
-    if (self->config.for_clients && wm_core_turn_behind (batch->turn, self->turn))
-        self->turn = batch->turn;
+    if (self->config.for_clients && wm_core_turn_behind (batch->turn, self->producers.turn))
+        self->producers.turn = batch->turn;
     wm_core_batch_set_state (self, batch, BATCH_RUNNING);
     wm_core_lease_new (self, batch, worker);
     batch->lease->number = worker->sent;
@@ -72,22 +72,22 @@ static bool task_send (wm_core_t *self, session_t *worker, batch_t *batch)
    none suits.  */
 static session_t *least_busy (const wm_core_t *self, const batch_t *batch)
 {
-    session_t *kept = self->alone_for, *at = self->eligible;
+    session_t *kept = self->workers.alone_for, *at = self->workers.eligible;
     session_t *worker = kept && kept->eligible && suits (self, kept, batch) ? kept : NULL;
     int skipped = 0;
     do {
         if (suits (self, at, batch) && (!worker || at->n_lease < worker->n_lease))
             worker = at;
         at = at->eligible_next;
-    } while (at != self->eligible && ++skipped < SKIP_BATCHES);
+    } while (at != self->workers.eligible && ++skipped < SKIP_BATCHES);
     return worker;
 }
 
 /* Keeps this worker (NULL: none) free for a batch that is to be sent alone.  */
 static void keep_free (wm_core_t *self, session_t *worker)
 {
-    session_t *before = self->alone_for;
-    self->alone_for = worker;
+    session_t *before = self->workers.alone_for;
+    self->workers.alone_for = worker;
     if (before && before != worker)
         wm_core_worker_update (self, before);
     if (worker)
@@ -98,11 +98,11 @@ static void keep_free (wm_core_t *self, session_t *worker)
    worker gets nothing more until it has none.  */
 static void dispatch_alone (wm_core_t *self)
 {
-    if (!self->alone.head && self->alone_for)
+    if (!self->queues.alone.head && self->workers.alone_for)
         keep_free (self, NULL); /* the batch is no longer ready */
-    while (self->alone.head && self->eligible) {
-        batch_t *batch = batch_of (self->alone.head);
-        session_t *kept = self->alone_for, *worker = least_busy (self, batch);
+    while (self->queues.alone.head && self->workers.eligible) {
+        batch_t *batch = batch_of (self->queues.alone.head);
+        session_t *kept = self->workers.alone_for, *worker = least_busy (self, batch);
         if (worker && !worker->n_lease) {
             keep_free (self, NULL);
             if (!task_send (self, worker, batch))
@@ -125,12 +125,12 @@ static bool did_well (const session_t *worker)
 /* The first in the ring that may have this batch; NULL: none.  */
 static session_t *next_for (const wm_core_t *self, const batch_t *batch, bool well_only)
 {
-    session_t *worker = self->eligible;
+    session_t *worker = self->workers.eligible;
     do {
         if (suits (self, worker, batch) && (!well_only || did_well (worker)))
             return worker;
         worker = worker->eligible_next;
-    } while (worker != self->eligible);
+    } while (worker != self->workers.eligible);
     return NULL;
 }
 
@@ -138,14 +138,14 @@ static session_t *next_for (const wm_core_t *self, const batch_t *batch, bool we
 static void dispatch_queue (wm_core_t *self, wm_queue_t *queue, bool well_only)
 {
     batch_t *batch = batch_of (queue->head), *next;
-    for (int skipped = 0; batch && self->eligible && skipped < SKIP_BATCHES; batch = next) {
+    for (int skipped = 0; batch && self->workers.eligible && skipped < SKIP_BATCHES; batch = next) {
         next = batch_of (batch->link.next);
         session_t *worker = next_for (self, batch, well_only);
         if (!worker) {
             skipped++;
             continue;
         }
-        self->eligible = worker->eligible_next;
+        self->workers.eligible = worker->eligible_next;
         if (!task_send (self, worker, batch))
             return;
         next = batch_of (queue->head);
@@ -157,13 +157,13 @@ void wm_core_dispatch_tasks (wm_core_t *self)
 {
     if (is_held_back (self))
         return;
-    if (self->checks)
+    if (self->checks.first)
         wm_core_check_dispatch (self); /* few: a share of the batches */
     dispatch_alone (self);
-    dispatch_queue (self, &self->failed, true);
-    dispatch_queue (self, &self->ready, false);
-    if (!self->ready.head && !self->n_asked)
-        dispatch_queue (self, &self->failed, false);
+    dispatch_queue (self, &self->queues.failed, true);
+    dispatch_queue (self, &self->queues.ready, false);
+    if (!self->queues.ready.head && !self->budget.n_asked)
+        dispatch_queue (self, &self->queues.failed, false);
 }
 
 /* ---- NEED ------------------------------------------------------------------------------------ */
@@ -173,18 +173,18 @@ void wm_core_dispatch_tasks (wm_core_t *self)
    that is enough. Returns whether there is room.  */
 static bool budget_make_room (wm_core_t *self, uint64_t bytes)
 {
-    for (int skipped = 0;
-         skipped < SKIP_BATCHES && self->running.head && !wm_core_budget_room (self, bytes);) {
-        batch_t *batch = batch_of (self->running.head);
+    for (int skipped = 0; skipped < SKIP_BATCHES && self->queues.running.head &&
+                          !wm_core_budget_room (self, bytes);) {
+        batch_t *batch = batch_of (self->queues.running.head);
         if (batch->event->flags & EVENT_ANNOUNCED && batch->payload->refs == 1)
             wm_core_batch_drop_payload (self, batch);
         else { /* the next call tries others first */
-            wm_queue_remove (&self->running, &batch->link);
-            wm_queue_push (&self->running, &batch->link);
+            wm_queue_remove (&self->queues.running, &batch->link);
+            wm_queue_push (&self->queues.running, &batch->link);
             skipped++;
         }
     }
-    if (self->checks && !wm_core_budget_room (self, bytes) &&
+    if (self->checks.first && !wm_core_budget_room (self, bytes) &&
         wm_core_budget_room (self, bytes - wm_core_check_lent (self)))
         while (!wm_core_budget_room (self, bytes) && wm_core_check_drop (self, true))
             ;
@@ -195,7 +195,7 @@ static void need_send (wm_core_t *self, const batch_t *batch, session_t *produce
 {
     wm_msg_t msg;
     producer->n_owed++;
-    self->asked_total += wm_core_budget_need_bytes (batch);
+    self->budget.asked_total += wm_core_budget_need_bytes (batch);
     wm_msg_init (&msg, WM_MSG_NEED);
     msg.key = wm_core_batch_key (batch);
     memcpy (msg.digest, batch->digest, 16);
@@ -215,8 +215,9 @@ static void need (wm_core_t *self, batch_t *batch, session_t *producer)
    so that one with little to do does not wait until those of another are sent.  */
 static bool is_in_share (const wm_core_t *self, const session_t *producer)
 {
-    const uint64_t n = self->n_asking, most = self->window + 2;
-    const uint64_t here = self->config.for_clients ? 0 : self->ready.count + self->alone.count;
+    const uint64_t n = self->producers.n_asking, most = self->workers.window + 2;
+    const uint64_t here =
+        self->config.for_clients ? 0 : self->queues.ready.count + self->queues.alone.count;
     const uint64_t room = most > here ? most - here : 0;
     const uint64_t bytes = wm_core_budget_need_bytes (batch_of (producer->wants.head));
     return (uint64_t) producer->n_asked + producer->n_ready < (room + n - 1) / n &&
@@ -226,10 +227,10 @@ static bool is_in_share (const wm_core_t *self, const session_t *producer)
 /* The next of the round that may be asked; NULL: none.  */
 static session_t *next_to_ask (const wm_core_t *self)
 {
-    session_t *producer = self->wanting;
+    session_t *producer = self->producers.wanting;
     while (producer && !is_in_share (self, producer)) {
         producer = producer->want_next;
-        if (producer == self->wanting)
+        if (producer == self->producers.wanting)
             return NULL;
     }
     return producer;
@@ -237,17 +238,17 @@ static session_t *next_to_ask (const wm_core_t *self)
 
 void wm_core_dispatch_needs (wm_core_t *self)
 {
-    self->short_of_room = false;
+    self->budget.is_short = false;
     if (is_held_back (self))
         return;
     for (session_t *producer; (producer = next_to_ask (self));) {
         batch_t *batch = batch_of (producer->wants.head);
         if (!budget_make_room (self, wm_core_budget_need_bytes (batch))) {
-            self->short_of_room = true;
+            self->budget.is_short = true;
             return;
         }
         wm_queue_remove (&producer->wants, &batch->link);
-        self->wanting = producer->want_next;
+        self->producers.wanting = producer->want_next;
         need (self, batch, producer);
         wm_core_producer_update (self, producer);
     }
@@ -290,9 +291,9 @@ static int64_t late_since (const session_t *producer)
    not fit.  */
 static const session_t *without_room (const wm_core_t *self)
 {
-    if (self->short_of_room)
+    if (self->budget.is_short)
         return next_to_ask (self);
-    for (const session_t *it = is_held_back (self) ? NULL : self->first; it; it = it->next)
+    for (const session_t *it = is_held_back (self) ? NULL : self->sessions.first; it; it = it->next)
         if (it->late && it->wants.head &&
             !wm_core_budget_room (self, wm_core_budget_need_bytes (batch_of (it->wants.head))))
             return it;
@@ -309,9 +310,9 @@ static bool is_late_too_long (const wm_core_t *self, const session_t *producer)
         return false;
     const uint64_t need = wm_core_budget_need_bytes (batch_of (next->wants.head));
     const uint64_t half = self->config.budget_bytes / 2;
-    if (self->late_bytes + (need > half ? need : half) <= self->config.budget_bytes)
+    if (self->budget.late_bytes + (need > half ? need : half) <= self->config.budget_bytes)
         return false;
-    for (const session_t *other = self->first; other; other = other->next)
+    for (const session_t *other = self->sessions.first; other; other = other->next)
         if (other->n_late && late_since (other) < late_since (producer))
             return false;
     return true;
@@ -348,7 +349,7 @@ bool wm_core_needs_tick (wm_core_t *self, session_t *producer)
 
 static double hits_ms (const wm_core_t *self, const session_t *worker, double hits)
 {
-    return wm_speed_ms (worker->speed.hits > 0 ? &worker->speed : &self->speed, hits);
+    return wm_speed_ms (worker->speed.hits > 0 ? &worker->speed : &self->workers.speed, hits);
 }
 
 /* When the answer to this lease can be expected, from now.  */
@@ -388,21 +389,21 @@ static batch_t *copy_of (const wm_core_t *self, const wm_queue_t *queue, const s
 /* Sends one copy to each worker that may have one, round after round while any was sent.  */
 void wm_core_dispatch_copies (wm_core_t *self)
 {
-    if (is_held_back (self) || self->ready.head)
+    if (is_held_back (self) || self->queues.ready.head)
         return;
-    for (bool sent = true; sent && self->eligible;) {
+    for (bool sent = true; sent && self->workers.eligible;) {
         sent = false;
-        session_t *worker = self->eligible, *last = worker->eligible_prev, *next;
+        session_t *worker = self->workers.eligible, *last = worker->eligible_prev, *next;
         for (bool more = true; more; worker = next) {
             next = worker->eligible_next;
             more = worker != last;
             if (worker->speed.hits <= 0)
                 continue; /* its speed is not known yet */
-            batch_t *batch = copy_of (self, &self->running, worker);
+            batch_t *batch = copy_of (self, &self->queues.running, worker);
             if (batch && task_send (self, worker, batch)) {
-                self->n_copy++;
+                self->totals.n_copy++;
                 sent = true;
-            } else if (!batch && (batch = copy_of (self, &self->bare, worker)))
+            } else if (!batch && (batch = copy_of (self, &self->queues.bare, worker)))
                 need_again (self, batch);
         }
     }

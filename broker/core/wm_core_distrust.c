@@ -91,7 +91,7 @@ static bool falls_with (const machine_t *named, const machine_t *machine)
 /* The named machine with which this one falls, or NULL.  */
 static const machine_t *named_of (const wm_core_t *self, const machine_t *machine)
 {
-    for (const machine_t *one = self->machines; one; one = one->next)
+    for (const machine_t *one = self->machines.first; one; one = one->next)
         if (falls_with (one, machine))
             return one;
     return NULL;
@@ -119,7 +119,7 @@ bool wm_core_distrust_admit (wm_core_t *self, session_t *worker, const wm_msg_t 
         return true;
     worker->machine = machine;
     if (!machine->n_session++)
-        self->n_machine_live++;
+        self->machines.n_live++;
     return true;
 }
 
@@ -128,7 +128,7 @@ bool wm_core_distrust_admit (wm_core_t *self, session_t *worker, const wm_msg_t 
 /* Whether the key of this machine opened sessions of another that is not named.  */
 static bool key_is_shared (const wm_core_t *self, const machine_t *machine)
 {
-    for (const machine_t *one = self->machines; one; one = one->next)
+    for (const machine_t *one = self->machines.first; one; one = one->next)
         if (one != machine && !one->distrusted && strcmp (one->key, machine->key) == 0)
             return true;
     return false;
@@ -137,7 +137,7 @@ static bool key_is_shared (const wm_core_t *self, const machine_t *machine)
 /* Whether one that is not named has joined under the host of this machine by another key.  */
 static bool host_is_shared (const wm_core_t *self, const machine_t *machine)
 {
-    for (const machine_t *one = self->machines; one; one = one->next)
+    for (const machine_t *one = self->machines.first; one; one = one->next)
         if (one != machine && !one->distrusted && strcmp (one->host, machine->host) == 0)
             return true;
     return false;
@@ -166,8 +166,8 @@ static bool is_due (const wm_core_t *self, const input_t *input)
 static void record_suspects (wm_core_t *self, machine_t *machine)
 {
     for (uint32_t id = 0; (id = wm_input_set_next (&machine->unproven, id));)
-        if (id <= self->n_input && is_due (self, self->input[id - 1]))
-            wm_input_set_add (&self->to_redo, id);
+        if (id <= self->inputs.n && is_due (self, self->inputs.at[id - 1]))
+            wm_input_set_add (&self->distrust.to_redo, id);
         else
             wm_input_set_remove (&machine->unproven, id);
     record_machine (self, machine, &machine->unproven);
@@ -180,7 +180,7 @@ static void announce (wm_core_t *self, machine_t *machine)
     machine->is_unannounced = false;
     machine->key_distrusted = *machine->key && !key_is_shared (self, machine);
     machine->host_distrusted = !host_is_shared (self, machine);
-    self->suspects[0] = 0;
+    self->distrust.suspects[0] = 0;
     wm_core_warn (self,
                   "CHECK: worker %s (host %s%s%s, %s) gave %s: it gets no more work, and what it "
                   "scored since its last good check is scored again",
@@ -193,7 +193,7 @@ static void announce (wm_core_t *self, machine_t *machine)
                      n_earlier, machine->label);
     record_suspects (self, machine);
     session_t *next;
-    for (session_t *session = self->first; session; session = next) {
+    for (session_t *session = self->sessions.first; session; session = next) {
         next = session->next;
         if (session->machine && falls_with (machine, session->machine))
             refuse (self, session, machine);
@@ -204,10 +204,10 @@ static void announce (wm_core_t *self, machine_t *machine)
    durable. True: all are begun.  */
 static bool begin_again (wm_core_t *self)
 {
-    wm_input_set_t *set = &self->to_redo;
+    wm_input_set_t *set = &self->distrust.to_redo;
     bool all = true, any = false;
     for (uint32_t id = 0; all && (id = wm_input_set_next (set, id));) {
-        input_t *input = id <= self->n_input ? self->input[id - 1] : NULL;
+        input_t *input = id <= self->inputs.n ? self->inputs.at[id - 1] : NULL;
         const bool due = is_due (self, input);
         all = !due || wm_core_has_room (self);
         if (due && all)
@@ -225,7 +225,7 @@ static bool begin_again (wm_core_t *self)
 void wm_core_distrust_carry_out (wm_core_t *self)
 {
     bool all = true;
-    for (machine_t *machine = self->machines; machine && self->has_verdict;
+    for (machine_t *machine = self->machines.first; machine && self->distrust.has_verdict;
          machine = machine->next) {
         const bool is_later = machine->distrusted && !machine->is_unannounced &&
                               wm_input_set_next (&machine->unproven, 0); /* of a later check */
@@ -237,8 +237,8 @@ void wm_core_distrust_carry_out (wm_core_t *self)
             record_suspects (self, machine);
     }
     all &= begin_again (self);
-    self->owes_kicks = self->to_redo.bits != NULL;
-    self->has_verdict = !all;
+    self->distrust.owes_kicks = self->distrust.to_redo.bits != NULL;
+    self->distrust.has_verdict = !all;
 }
 
 /* Records at most so many at once: their answer is another one, and must have room, too.  */
@@ -247,7 +247,7 @@ void wm_core_distrust_carry_out (wm_core_t *self)
 uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name, const session_t *session)
 {
     uint32_t n = 0;
-    for (machine_t *machine = self->machines; machine; machine = machine->next) {
+    for (machine_t *machine = self->machines.first; machine; machine = machine->next) {
         if (!machine->distrusted || n == LIFTED_MAX || !wm_core_has_room (self) ||
             (strcmp (machine->host, name) != 0 && strcmp (machine->label, name) != 0 &&
              (!*name || strcmp (machine->key, name) != 0)))
@@ -264,19 +264,19 @@ uint32_t wm_core_distrust_lift (wm_core_t *self, const char *name, const session
 
 void wm_core_distrust_kicked (wm_core_t *self, uint32_t id)
 {
-    for (machine_t *machine = self->machines; machine; machine = machine->next)
+    for (machine_t *machine = self->machines.first; machine; machine = machine->next)
         wm_input_set_remove (&machine->scored, id);
 }
 
 void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary)
 {
     summary->check_share = self->config.check_share;
-    summary->n_sampled = self->n_sampled;
-    summary->n_check_good = self->n_check_good;
-    summary->n_check_differ = self->n_check_differ;
-    summary->n_check_open = self->n_check;
-    summary->suspects = *self->suspects ? self->suspects : NULL;
-    for (const machine_t *one = self->machines; one; one = one->next) {
+    summary->n_sampled = self->checks.n_sampled;
+    summary->n_check_good = self->checks.n_good;
+    summary->n_check_differ = self->checks.n_differ;
+    summary->n_check_open = self->checks.n;
+    summary->suspects = *self->distrust.suspects ? self->distrust.suspects : NULL;
+    for (const machine_t *one = self->machines.first; one; one = one->next) {
         if (!one->distrusted || summary->n_named++ >= WM_SUMMARY_NAMED_MAX)
             continue;
         wm_summary_named_t *row = &summary->named[summary->n_named - 1];
@@ -285,7 +285,7 @@ void wm_core_distrust_summary (const wm_core_t *self, wm_summary_t *summary)
         snprintf (row->key, sizeof row->key, "%s", one->key);
         memcpy (row->signature, one->signature, sizeof row->signature);
         memcpy (row->why, one->why, sizeof row->why);
-        for (uint32_t id = 0; (id = wm_input_set_next (&one->scored, id)) && id <= self->n_input;)
+        for (uint32_t id = 0; (id = wm_input_set_next (&one->scored, id)) && id <= self->inputs.n;)
             if (row->n_earlier++ < WM_SUMMARY_EARLIER_MAX)
                 row->earlier[row->n_earlier - 1] = id;
     }

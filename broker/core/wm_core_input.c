@@ -17,15 +17,15 @@
 
 input_t *wm_core_input_find (const wm_core_t *self, uint32_t id)
 {
-    return id && id <= self->n_input ? self->input[id - 1] : NULL;
+    return id && id <= self->inputs.n ? self->inputs.at[id - 1] : NULL;
 }
 
 input_t *wm_core_input_of_path (const wm_core_t *self, const char *path)
 {
     size_t at;
     uint64_t hash = wm_table_text (path);
-    for (input_t *input = wm_table_first (&self->paths, hash, &at); input;
-         input = wm_table_next (&self->paths, hash, &at))
+    for (input_t *input = wm_table_first (&self->inputs.by_path, hash, &at); input;
+         input = wm_table_next (&self->inputs.by_path, hash, &at))
         if (strcmp (input->path, path) == 0)
             return input;
     return NULL;
@@ -43,8 +43,8 @@ static bool name_is_taken (const wm_core_t *self, const char *name)
 {
     size_t at;
     uint64_t hash = wm_table_text (name);
-    for (input_t *input = wm_table_first (&self->names, hash, &at); input;
-         input = wm_table_next (&self->names, hash, &at))
+    for (input_t *input = wm_table_first (&self->inputs.by_name, hash, &at); input;
+         input = wm_table_next (&self->inputs.by_name, hash, &at))
         if (strcmp (input->name, name) == 0)
             return true;
     return false;
@@ -72,9 +72,10 @@ char *wm_core_input_name (const wm_core_t *self, const char *proposed, const cha
 input_t *wm_core_input_add (wm_core_t *self, char *path, char *name)
 {
     input_t *input = calloc (1, sizeof *input);
-    if (!input || !path || !name || wm_table_reserve (&self->paths) ||
-        wm_table_reserve (&self->names) || self->n_input >= WM_ALL - 1 ||
-        !wm_grow (&self->input, &self->input_capacity, self->n_input + 1, sizeof *self->input)) {
+    if (!input || !path || !name || wm_table_reserve (&self->inputs.by_path) ||
+        wm_table_reserve (&self->inputs.by_name) || self->inputs.n >= WM_ALL - 1 ||
+        !wm_grow (&self->inputs.at, &self->inputs.capacity, self->inputs.n + 1,
+                  sizeof *self->inputs.at)) {
         free (input);
         free (path);
         free (name);
@@ -82,10 +83,10 @@ input_t *wm_core_input_add (wm_core_t *self, char *path, char *name)
     }
     input->path = path;
     input->name = name;
-    self->input[self->n_input++] = input;
-    input->id = self->n_input;
-    wm_table_put (&self->paths, wm_table_text (path), input);
-    wm_table_put (&self->names, wm_table_text (name), input);
+    self->inputs.at[self->inputs.n++] = input;
+    input->id = self->inputs.n;
+    wm_table_put (&self->inputs.by_path, wm_table_text (path), input);
+    wm_table_put (&self->inputs.by_name, wm_table_text (name), input);
     return input;
 }
 
@@ -153,10 +154,10 @@ bool wm_core_input_claim_is_over (const input_t *input, const wm_msg_t *msg)
 input_t *wm_core_input_lend (wm_core_t *self)
 {
     char text[32];
-    for (uint32_t i = 0; i < self->n_input; i++)
-        if (!self->input[i]->claim)
-            return self->input[i];
-    snprintf (text, sizeof text, "client %u", self->n_input + 1);
+    for (uint32_t i = 0; i < self->inputs.n; i++)
+        if (!self->inputs.at[i]->claim)
+            return self->inputs.at[i];
+    snprintf (text, sizeof text, "client %u", self->inputs.n + 1);
     input_t *input = wm_core_input_add (self, strdup (text), strdup (text));
     if (!input)
         return NULL;
@@ -171,8 +172,8 @@ void wm_core_input_take_back (wm_core_t *self, input_t *input)
     const uint64_t n_left = input->n_hit - input->n_hit_done - input->n_hit_held;
     wm_core_input_unclaim (self, input);
     wm_core_events_free (self, input);
-    self->events_known -= input->n_event - input->n_done;
-    self->hits_known -= n_left;
+    self->totals.events_known -= input->n_event - input->n_done;
+    self->totals.hits_known -= n_left;
     input->n_event = input->n_done = input->n_hit = input->n_hit_done = input->n_hit_held = 0;
     input->n_batch = input->n_batch_held = 0;
     input->generation++; /* what still comes of the old ones is for nobody */
@@ -236,13 +237,13 @@ void wm_core_input_compare (const wm_core_t *self, input_t *input, uint64_t size
 
 void wm_core_input_forget_totals (wm_core_t *self, input_t *input)
 {
-    self->events_known -= input->n_event;
-    self->events_done -= input->n_done;
-    self->hits_known -= input->n_hit;
-    self->hits_done -= input->n_hit_done;
-    self->hits_held -= input->n_hit_held;
+    self->totals.events_known -= input->n_event;
+    self->totals.events_done -= input->n_done;
+    self->totals.hits_known -= input->n_hit;
+    self->totals.hits_done -= input->n_hit_done;
+    self->totals.hits_held -= input->n_hit_held;
     if (input->state == WM_LEDGER_WRITTEN)
-        self->hits_empty -= input->n_hit_empty;
+        self->totals.hits_empty -= input->n_hit_empty;
     input->n_hit_empty = 0;
     input->n_event = input->n_done = input->n_hit = input->n_hit_done = input->n_hit_held = 0;
 }
@@ -250,13 +251,13 @@ void wm_core_input_forget_totals (wm_core_t *self, input_t *input)
 void wm_core_input_reopen (wm_core_t *self, input_t *input)
 {
     if (input->state == WM_LEDGER_WRITTEN) {
-        self->n_input_written--;
-        self->events_written -= input->n_done;
-        self->written_batches -= input->n_batch - input->n_batch_held;
-        self->written_batches_held -= input->n_batch_held;
+        self->inputs.n_written--;
+        self->totals.events_written -= input->n_done;
+        self->totals.written_batches -= input->n_batch - input->n_batch_held;
+        self->totals.written_batches_held -= input->n_batch_held;
     }
     if (input->state == WM_LEDGER_HELD)
-        self->n_input_held--;
+        self->inputs.n_held--;
     wm_core_input_unclaim (self, input);
     wm_core_events_free (self, input);
     wm_core_input_forget_totals (self, input);

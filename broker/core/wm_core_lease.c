@@ -26,7 +26,7 @@ static bool is_eligible (const wm_core_t *self, const session_t *worker)
     return worker->state == SESSION_LIVE && worker->credit > worker->sent &&
            worker->n_lease < WM_CREDIT_MAX && worker->sent - worker->received < WM_CREDIT_MAX &&
            !worker->draining && !worker->stalled && !worker->alone &&
-           !(self->alone_for == worker && worker->n_lease);
+           !(self->workers.alone_for == worker && worker->n_lease);
 }
 
 void wm_core_worker_update (wm_core_t *self, session_t *worker)
@@ -40,7 +40,7 @@ void wm_core_worker_update (wm_core_t *self, session_t *worker)
         if (window > WM_CREDIT_MAX)
             window = WM_CREDIT_MAX;
     }
-    self->window += window - worker->window;
+    self->workers.window += window - worker->window;
     worker->window = window;
 
     const bool eligible = is_eligible (self, worker);
@@ -50,16 +50,16 @@ void wm_core_worker_update (wm_core_t *self, session_t *worker)
     if (!eligible) {
         worker->eligible_prev->eligible_next = worker->eligible_next;
         worker->eligible_next->eligible_prev = worker->eligible_prev;
-        if (self->eligible == worker)
-            self->eligible = worker->eligible_next == worker ? NULL : worker->eligible_next;
-    } else if (!self->eligible) {
+        if (self->workers.eligible == worker)
+            self->workers.eligible = worker->eligible_next == worker ? NULL : worker->eligible_next;
+    } else if (!self->workers.eligible) {
         worker->eligible_prev = worker->eligible_next = worker;
-        self->eligible = worker;
+        self->workers.eligible = worker;
     } else {
-        worker->eligible_next = self->eligible;
-        worker->eligible_prev = self->eligible->eligible_prev;
+        worker->eligible_next = self->workers.eligible;
+        worker->eligible_prev = self->workers.eligible->eligible_prev;
         worker->eligible_prev->eligible_next = worker;
-        self->eligible->eligible_prev = worker;
+        self->workers.eligible->eligible_prev = worker;
     }
 }
 
@@ -89,7 +89,7 @@ void wm_core_task_send (wm_core_t *self, session_t *worker, const work_t *task)
     worker->sent++;
     worker->in_flight[worker->sent % WM_CREDIT_MAX] = task->payload;
     task->payload->refs++;
-    self->task_out += task->payload->bytes;
+    self->totals.task_out += task->payload->bytes;
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_TASK);
     msg.key = task->key;
@@ -113,15 +113,15 @@ lease_t *wm_core_lease_of (const batch_t *batch, const session_t *worker)
 
 bool wm_core_lease_reserve (wm_core_t *self)
 {
-    if (!self->lease_pool)
-        self->lease_pool = calloc (1, sizeof *self->lease_pool);
-    return self->lease_pool != NULL;
+    if (!self->leases.pool)
+        self->leases.pool = calloc (1, sizeof *self->leases.pool);
+    return self->leases.pool != NULL;
 }
 
 void wm_core_lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
 {
-    lease_t *lease = self->lease_pool;
-    self->lease_pool = lease->next;
+    lease_t *lease = self->leases.pool;
+    self->leases.pool = lease->next;
     *lease = (lease_t){ .batch = batch,
                         .worker = worker,
                         .other = batch->lease,
@@ -134,7 +134,7 @@ void wm_core_lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
     worker->lease_tail = lease;
     if (!worker->n_lease++) {
         worker->progress_ms = worker->busy_since_ms = self->now_ms;
-        self->n_busy++;
+        self->workers.n_busy++;
     }
     wm_core_worker_update (self, worker);
 }
@@ -150,11 +150,11 @@ void wm_core_lease_end (wm_core_t *self, lease_t *lease)
     *(lease->next ? &lease->next->prev : &worker->lease_tail) = lease->prev;
     if (!--worker->n_lease) {
         worker->busy_ms += self->now_ms - worker->busy_since_ms;
-        self->n_busy--;
+        self->workers.n_busy--;
     }
     worker->hits_back += lease->batch->n_hit;
-    lease->next = self->lease_pool;
-    self->lease_pool = lease;
+    lease->next = self->leases.pool;
+    self->leases.pool = lease;
     wm_core_worker_update (self, worker);
 }
 
@@ -180,13 +180,14 @@ static int by_size (const void *a, const void *b)
 
 void wm_core_lease_measure (wm_core_t *self)
 {
-    if (!self->n_duration || self->now_ms - self->lease_measured_ms < 1000)
+    if (!self->leases.n_duration || self->now_ms - self->leases.measured_ms < 1000)
         return;
-    self->lease_measured_ms = self->now_ms;
-    uint32_t sorted[DURATIONS], n = self->n_duration < DURATIONS ? self->n_duration : DURATIONS;
-    memcpy (sorted, self->duration_ms, n * sizeof *sorted);
+    self->leases.measured_ms = self->now_ms;
+    uint32_t sorted[DURATIONS],
+        n = self->leases.n_duration < DURATIONS ? self->leases.n_duration : DURATIONS;
+    memcpy (sorted, self->leases.duration_ms, n * sizeof *sorted);
     qsort (sorted, n, sizeof *sorted, by_size);
     int64_t lease_ms = 10 * (int64_t) sorted[(n - 1) * 95 / 100];
-    self->lease_ms =
+    self->leases.ms =
         lease_ms > self->config.times.lease_ms ? lease_ms : self->config.times.lease_ms;
 }

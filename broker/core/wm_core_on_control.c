@@ -61,7 +61,7 @@ static void pause_campaign (wm_core_t *self, session_t *session, const wm_msg_t 
 static void resume_campaign (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
     self->paused = self->draining = false;
-    self->n_tripped = 0;
+    self->workers.n_tripped = 0;
     (void) msg;
     record_pause (self, session);
 }
@@ -73,7 +73,7 @@ static void drain_workers (wm_core_t *self, session_t *session, const wm_msg_t *
     char why[120];
     bool found = !*label;
     snprintf (why, sizeof why, "drained by %s", session->label);
-    for (session_t *worker = self->first; worker; worker = worker->next) {
+    for (session_t *worker = self->sessions.first; worker; worker = worker->next) {
         if (worker->role != WM_ROLE_WORKER || worker->state != SESSION_LIVE ||
             (*label && strcmp (worker->label, label) != 0))
             continue;

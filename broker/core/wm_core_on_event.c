@@ -109,9 +109,9 @@ static void event_make_known (wm_core_t *self, event_t *event, const wm_msg_t *m
     input->n_hit += event->n_hit;
     input->n_hit_held += event->n_bad;
     input->n_batch += event->n_batch;
-    self->events_known++;
-    self->hits_known += event->n_hit;
-    self->hits_held += event->n_bad;
+    self->totals.events_known++;
+    self->totals.hits_known += event->n_hit;
+    self->totals.hits_held += event->n_bad;
 }
 
 static void on_submit (wm_core_t *self, session_t *session, const wm_msg_t *msg,
@@ -253,7 +253,7 @@ static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
         wm_core_budget_end_need (self, asked);
     if (!copy)
         return;
-    self->payload_in += payload->bytes;
+    self->totals.payload_in += payload->bytes;
     wm_core_batch_take_payload (self, batch, copy);
 }
 
@@ -315,7 +315,7 @@ void wm_core_batch_durable (wm_core_t *self, const pending_t *pending, const wm_
     }
     if (pending->is_record && batch && batch->state == BATCH_COMMITTING) {
         wm_core_batch_return (self, batch, place);
-        wm_rate_add (&self->hit_rate, self->now_ms, batch->n_hit);
+        wm_rate_add (&self->totals.hit_rate, self->now_ms, batch->n_hit);
         if (self->config.for_clients)
             wm_core_batch_answer (self, batch, place);
         wm_core_event_check_done (self, batch->event);

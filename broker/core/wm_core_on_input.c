@@ -141,7 +141,7 @@ static void on_client (wm_core_t *self, session_t *session, const wm_msg_t *msg)
         return;
     }
     input_t *input = wm_core_input_lend (self);
-    session->turn = self->turn;
+    session->turn = self->producers.turn;
     if (input)
         input_answer (self, session, input, true);
     else
@@ -337,12 +337,12 @@ static void durable_written (wm_core_t *self, input_t *input)
 {
     input->closing = false;
     input->state = WM_LEDGER_WRITTEN;
-    self->n_input_written++;
-    self->n_closed++;
-    self->hits_empty += input->n_hit_empty;
-    self->events_written += input->n_done;
-    self->written_batches += input->n_batch - input->n_batch_held;
-    self->written_batches_held += input->n_batch_held;
+    self->inputs.n_written++;
+    self->inputs.n_closed++;
+    self->totals.hits_empty += input->n_hit_empty;
+    self->totals.events_written += input->n_done;
+    self->totals.written_batches += input->n_batch - input->n_batch_held;
+    self->totals.written_batches_held += input->n_batch_held;
     wm_core_events_free (self, input);
 }
 
@@ -368,7 +368,7 @@ static void durable_kick (wm_core_t *self, input_t *input, const session_t *aske
     input->size = input->unpinned ? 0 : (uint64_t) input->kick_size;
     input->mtime_ns = input->kick_mtime_ns;
     const bool all = !asker || asker->role == WM_ROLE_OPERATOR;
-    for (session_t *session = self->first; session; session = session->next)
+    for (session_t *session = self->sessions.first; session; session = session->next)
         if (session->state == SESSION_LIVE && session->role == WM_ROLE_PRODUCER &&
             (all || session == asker || session == claim))
             input_ack (self, session, input, WM_INPUT_OPEN);
@@ -379,8 +379,8 @@ static void durable_held (wm_core_t *self, input_t *input)
     session_t *claim = input->claim;
     input->holding = false;
     input->state = WM_LEDGER_HELD;
-    self->n_input_held++;
-    self->n_closed++;
+    self->inputs.n_held++;
+    self->inputs.n_closed++;
     wm_core_warn (self, "input %s is held%s%s", input->path, input->text ? ": " : "",
                   input->text ? wm_path_behind (input->text, input->path) : "");
     wm_core_input_unclaim (self, input);

@@ -53,17 +53,18 @@ static void on_hello (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     memcpy (welcome.digest, self->config.pins_digest, 16);
     snprintf (welcome.text, sizeof welcome.text, "%s",
               self->config.shape ? self->config.shape : "");
-    welcome.code = session->role == WM_ROLE_PRODUCER && self->config.measures && !self->has_sample;
+    welcome.code =
+        session->role == WM_ROLE_PRODUCER && self->config.measures && !self->arithmetic.has_sample;
     wm_payload_t pins = { NULL, self->pins, self->config.pins_bytes };
     wm_core_send (self, session, &welcome, &pins);
 
     if (session->role == WM_ROLE_WORKER) {
-        self->n_worker++;
+        self->sessions.n_worker++;
         session->signature = *session->arithmetic.class ? wm_core_signature (self, msg->text) : 0;
         wm_core_worker_welcome (self, session, old, payload->data,
                                 (uint32_t) (payload->bytes / line));
     } else if (session->role == WM_ROLE_PRODUCER)
-        self->n_producer++;
+        self->sessions.n_producer++;
     if (old)
         wm_core_session_end (self, old, false);
 }
@@ -77,7 +78,7 @@ static void on_bye (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     if (failed || (session->role == WM_ROLE_WORKER && msg->code != WM_REASON_DONE))
         wm_core_log (self, "%s leaves%s%s", session->label, *msg->text ? ": " : "", msg->text);
     if (!failed)
-        self->n_preempt += session->n_lease;
+        self->totals.n_preempt += session->n_lease;
     wm_core_session_end (self, session, failed);
 }
 

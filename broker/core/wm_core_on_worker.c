@@ -74,9 +74,9 @@ static void duration_note (wm_core_t *self, session_t *worker, const lease_t *le
 {
     int64_t from = lease->sent_ms > worker->result_ms ? lease->sent_ms : worker->result_ms;
     uint32_t ms = (uint32_t) (self->now_ms - from);
-    self->duration_ms[self->n_duration++ % DURATIONS] = ms;
+    self->leases.duration_ms[self->leases.n_duration++ % DURATIONS] = ms;
     wm_speed_add (&worker->speed, ms, lease->batch->n_hit);
-    wm_speed_add (&self->speed, ms, lease->batch->n_hit);
+    wm_speed_add (&self->workers.speed, ms, lease->batch->n_hit);
 }
 
 /* Hash of a result; 0: not to be compared, because which hits kill an engine depends on its
@@ -102,7 +102,7 @@ static void compare_results (wm_core_t *self, batch_t *batch, const session_t *w
               "ALARM: two results of one engine signature differ, the second is from %s",
               worker->label);
     batch->flags |= BATCH_ALARM;
-    self->n_alarm++;
+    self->totals.n_alarm++;
     if (!batch->event->input->closing && !(batch->event->flags & EVENT_DONE))
         wm_core_batch_hold (self, batch, text);
     else { /* its rows may have been fetched: output and ledger must stay equal */
@@ -150,7 +150,7 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
     worker->n_batch_done++;
     worker->n_hit_done += msg->n_hit;
     wm_rate_add (&worker->rate, self->now_ms, batch->n_hit);
-    self->result_in += payload->bytes;
+    self->totals.result_in += payload->bytes;
     wm_record_t record;
     wm_record_init (&record, WM_RECORD_RESULT);
     record.key = msg->key;
@@ -160,11 +160,12 @@ static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, c
     record.n_held = batch->n_held;
     record.attempt = msg->attempt;
     if (batch->signature) {
-        wm_record_text (&record, self->signature[batch->signature - 1]);
-        wm_core_arithmetic_count (self, self->signature[batch->signature - 1], batch->n_hit);
+        wm_record_text (&record, self->arithmetic.signature[batch->signature - 1]);
+        wm_core_arithmetic_count (self, self->arithmetic.signature[batch->signature - 1],
+                                  batch->n_hit);
     }
     if (*msg->text) {
-        self->n_again++;
+        self->arithmetic.n_again++;
         wm_core_log (self, "%s scored batch %u.%u.%u again, by %s: %s", worker->label,
                      msg->key.input, msg->key.ordinal, msg->key.batch, msg->text, msg->name);
     }
@@ -185,7 +186,7 @@ static bool result_counts (const wm_core_t *self, const wm_msg_t *msg)
    or the worker is refused; the worker keeps it, because it gets no RESULT_ACK.  */
 static batch_t *stray_take (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
 {
-    if (worker->n_stray >= WM_STRAY_MAX || self->n_stray >= self->config.stray_max) {
+    if (worker->n_stray >= WM_STRAY_MAX || self->workers.n_stray >= self->config.stray_max) {
         if (!wm_core_worker_set_aside (worker, &msg->key)) {
             wm_core_refuse (self, worker, WM_REASON_BUSY,
                             "too many results of events that no producer has announced: send "
@@ -213,7 +214,7 @@ static batch_t *stray_take (wm_core_t *self, session_t *worker, const wm_msg_t *
         wm_core_refuse (self, worker, WM_REASON_BUSY, "no memory for another result: try later");
         return NULL;
     }
-    self->n_stray++;
+    self->workers.n_stray++;
     worker->n_stray++;
     event->n_stray++;
     return batch;
@@ -334,7 +335,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     if (lease && memcmp (known->digest, msg->digest, 16) == 0) /* else it may not have the TASK */
         wm_core_worker_answered (self, worker, lease);
     if (known && known->event->input->kicking) { /* of the old generation, which ends */
-        self->n_late++;
+        self->totals.n_late++;
         wm_core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
         return;
     }
@@ -346,7 +347,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     if (!counts || !batch || !is_of_batch (batch, msg))
         batch = NULL;
     if (!batch || batch->state == BATCH_HOLDING || batch->state == BATCH_HELD) {
-        self->n_late++;
+        self->totals.n_late++;
         if (known)
             wm_core_batch_back (self,
                                 known); /* its lease ended with a result that is not its own */
@@ -358,7 +359,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     }
     uint64_t hash = hash_of (msg, payload);
     if (batch->state == BATCH_COMMITTING || batch->state == BATCH_RETURNED) {
-        self->n_duplicate++;
+        self->totals.n_duplicate++;
         const bool returned = batch->state == BATCH_RETURNED;
         compare_results (self, batch, worker, msg, hash);
         if (returned)
@@ -371,7 +372,7 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
         wm_core_batch_back (self, batch);
         return;
     }
-    self->n_late += late;
+    self->totals.n_late += late;
     batch->result_hash = hash;
     batch->signature = wm_core_result_signature (self, worker, msg);
     result_append (self, batch, worker, msg, payload);
@@ -404,7 +405,7 @@ static void on_nack (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     const bool expired = lease->expired; /* it was blamed when it expired */
     wm_core_lease_end (self, lease);
     if (msg->code == WM_EAGAIN) {
-        self->n_preempt++;
+        self->totals.n_preempt++;
         drain (self, worker); /* until it gives credit again */
     } else if (!expired) {
         wm_core_log (self, "%s refuses batch %u.%u.%u: %s", worker->label, msg->key.input,

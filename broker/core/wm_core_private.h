@@ -329,87 +329,112 @@ struct wm_core_t {
     int64_t entry_ms;   /* the caller's, at the last call */
     int64_t skipped_ms; /* all gaps */
 
-    session_t *first, *last;
-    wm_table_t sessions, instances; /* by id; by instance and role, after HELLO */
-    wm_table_t orphans;             /* the workers that hold a batch of an event not announced */
-    uint32_t last_id;
-    uint32_t n_session, n_worker, n_producer, n_lost_worker;
-    uint32_t n_asking; /* producers on time that are asked, or wait to be asked */
-
-    input_t **input; /* by id - 1 */
-    uint32_t n_input;
-    size_t input_capacity;
-    wm_table_t paths, names, events;
-
-    wm_queue_t ready, failed, alone;
-    wm_queue_t running, bare;      /* running, oldest first: with their payload here, without */
-    session_t *eligible, *wanting; /* rings */
-    session_t *alone_for;          /* gets nothing until it is empty, then what waits in alone */
-    lease_t *lease_pool;
-    uint64_t window;  /* all workers' leases and free credit */
-    uint32_t turn;    /* of clients: of the last batch that was sent */
-    wm_speed_t speed; /* of the latest results of all workers */
-
-    pending_t *pending; /* a ring */
-    size_t pending_head, pending_count, pending_capacity;
-
-    char *signature[SIGNATURES_MAX];
-    uint32_t n_signature;
-    arithmetic_t arithmetic[WM_CLASSES_MAX];
-    uint32_t n_arithmetic, n_rows;
-    row_count_t rows[ROW_COUNTS_MAX];
-    bool has_sample, takes_sample; /* the latter: its SAMPLE is not durable yet */
-    wm_place_t sample_place;
-    uint64_t n_again; /* batches that strict fp32 scored again */
-    uint32_t n_stray; /* batches that RESULTs made in events not announced since */
-
-    machine_t *machines;
-    check_t *checks, *checks_last; /* open, oldest first */
-    uint32_t n_machine, n_machine_live, n_check;
-    size_t check_bytes, check_payload_bytes; /* of all answers they may have; of their payloads */
-    uint64_t n_sampled, n_check_good, n_check_differ, n_machine_left;
-    bool has_verdict;       /* a machine was named, and not all that follows is carried out */
-    bool owes_kicks;        /* what was begun again for that is not all durable */
-    wm_input_set_t to_redo; /* inputs to begin again for that, or whose KICK is not durable */
-    char suspects[160];     /* two whose scores differed last; a third has not decided yet */
-
-    uint32_t duration_ms[DURATIONS];
-    uint32_t n_duration;
-    int64_t lease_ms, lease_measured_ms;
-
-    uint64_t budget_used, late_bytes; /* the latter of all sessions */
-    uint64_t asked_bytes;             /* reserved for NEEDs, of all sessions; in budget_used */
-    uint64_t asked_total;             /* bytes of all NEEDs since the start */
-    bool short_of_room;               /* a NEED waits for room in the budget */
     bool paused, draining, disk_full;
-    char why[240];                /* why it is paused */
-    uint32_t n_wait[WM_WAIT_END]; /* sessions that report it */
-    int64_t own_ms[WM_WAIT_END];  /* since when the broker itself waits for it; 0: it does not */
-    wm_wait_t waiting;            /* the campaign's, as of the last tick */
-    int64_t waiting_ms;           /* since then */
-    uint32_t n_tripped; /* workers that the circuit breaker dismissed since the last resume */
+    char why[240]; /* why it is paused */
 
-    /* totals */
-    uint64_t n_asked, n_by_state[BATCH_HELD + 1];
-    uint64_t n_input_written, n_input_held, n_closed; /* closed: became either since the start */
-    uint64_t events_known, events_done, events_written;
-    uint64_t hits_known, hits_done, hits_held;
-    uint64_t hits_empty; /* of written inputs */
-    uint64_t written_batches, written_batches_held;
-    uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
-    uint64_t payload_in, task_out, result_in;
-    uint32_t n_busy;  /* workers with a lease */
-    wm_tally_t tally; /* what the other counters do not have */
-    wm_rate_t hit_rate, event_rate;
     struct {
-        wm_key_t key;
-        char text[200];
-    } reason[REASONS_MAX]; /* why batches are held; a ring */
+        session_t *first, *last;
+        wm_table_t by_id, by_instance; /* the latter also by role, after HELLO */
+        uint32_t last_id, n, n_worker, n_producer, n_lost;
+    } sessions;
     struct {
-        int64_t ms;
-        char text[WM_SUMMARY_LOGGED_BYTES];
-    } logged[WM_SUMMARY_LOGGED_MAX]; /* what was logged last; a ring */
-    uint64_t n_reason, n_logged;
+        input_t **at; /* by id - 1 */
+        uint32_t n;
+        size_t capacity;
+        wm_table_t by_path, by_name, events;
+        uint64_t n_written, n_held, n_closed; /* closed: became either since the start */
+    } inputs;
+    struct {
+        wm_queue_t ready, failed, alone;
+        wm_queue_t running, bare; /* oldest first: with their payload here, without */
+    } queues;
+    struct {
+        session_t *eligible;  /* a ring */
+        session_t *alone_for; /* gets nothing until it is empty, then what waits in alone */
+        wm_table_t orphans;   /* those that hold a batch of an event not announced */
+        uint64_t window;      /* all leases and free credit */
+        wm_speed_t speed;     /* of the latest results of all */
+        uint32_t n_busy;      /* with a lease */
+        uint32_t n_stray;     /* batches that RESULTs made in events not announced since */
+        uint32_t n_tripped;   /* that the circuit breaker dismissed since the last resume */
+    } workers;
+    struct {
+        session_t *wanting; /* a ring */
+        uint32_t n_asking;  /* on time that are asked, or wait to be asked */
+        uint32_t turn;      /* of clients: of the last batch that was sent */
+    } producers;
+    struct {
+        lease_t *pool;
+        uint32_t duration_ms[DURATIONS];
+        uint32_t n_duration;
+        int64_t ms, measured_ms; /* how long one lasts; when that was measured */
+    } leases;
+    struct {
+        uint64_t used;
+        uint64_t late_bytes;  /* of all sessions */
+        uint64_t asked_bytes; /* reserved for NEEDs, of all sessions; in `used` */
+        uint64_t asked_total; /* bytes of all NEEDs since the start */
+        uint64_t n_asked;
+        bool is_short; /* a NEED waits for room */
+    } budget;
+    struct { /* effects that wait for a record */
+        pending_t *ring;
+        size_t head, count, capacity;
+    } pending;
+    struct {
+        char *signature[SIGNATURES_MAX];
+        arithmetic_t at[WM_CLASSES_MAX];
+        row_count_t rows[ROW_COUNTS_MAX];
+        uint32_t n_signature, n, n_rows;
+        bool has_sample, takes_sample; /* the latter: its SAMPLE is not durable yet */
+        wm_place_t sample_place;
+        uint64_t n_again; /* batches that strict fp32 scored again */
+    } arithmetic;
+    struct {
+        machine_t *first;
+        uint32_t n, n_live;
+        uint64_t n_left;
+    } machines;
+    struct {
+        check_t *first, *last; /* open, oldest first */
+        uint32_t n;
+        size_t bytes, payload_bytes; /* of all answers they may have; of their payloads */
+        uint64_t n_sampled, n_good, n_differ;
+    } checks;
+    struct {
+        bool has_verdict;       /* a machine was named, and not all that follows is carried out */
+        bool owes_kicks;        /* what was begun again for that is not all durable */
+        wm_input_set_t to_redo; /* inputs to begin again for that, or whose KICK is not durable */
+        char suspects[160];     /* two whose scores differed last; a third has not decided yet */
+    } distrust;
+    struct {
+        uint32_t n[WM_WAIT_END];     /* sessions that report it */
+        int64_t own_ms[WM_WAIT_END]; /* since when the broker itself waits for it; 0: it does not */
+        wm_wait_t what;              /* the campaign's, as of the last tick */
+        int64_t since_ms;
+    } waits;
+    struct {
+        uint64_t n_by_state[BATCH_HELD + 1];
+        uint64_t events_known, events_done, events_written;
+        uint64_t hits_known, hits_done, hits_held;
+        uint64_t hits_empty; /* of written inputs */
+        uint64_t written_batches, written_batches_held;
+        uint64_t n_fail, n_lost, n_preempt, n_duplicate, n_late, n_alarm, n_copy;
+        uint64_t payload_in, task_out, result_in;
+        wm_tally_t tally; /* what the other counters do not have */
+        wm_rate_t hit_rate, event_rate;
+    } totals;
+    struct { /* rings */
+        struct {
+            wm_key_t key;
+            char text[200];
+        } reason[REASONS_MAX]; /* why batches are held */
+        struct {
+            int64_t ms;
+            char text[WM_SUMMARY_LOGGED_BYTES];
+        } logged[WM_SUMMARY_LOGGED_MAX]; /* what was logged last */
+        uint64_t n_reason, n_logged;
+    } log;
     uint8_t have[WM_EVENT_BATCHES_MAX]; /* a SUBMIT_ACK in the making */
 };
 

@@ -7,18 +7,18 @@
 
 int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
 {
-    if (row->id != self->n_input + 1)
-        wm_core_log (self, "ledger: input %u follows input %u", row->id, self->n_input);
+    if (row->id != self->inputs.n + 1)
+        wm_core_log (self, "ledger: input %u follows input %u", row->id, self->inputs.n);
     /* Ids are given one by one: a missing row was never acknowledged, but its id is taken.  */
-    while (self->n_input + 1 < row->id) {
+    while (self->inputs.n + 1 < row->id) {
         char path[32];
-        snprintf (path, sizeof path, "?%u", self->n_input + 1);
+        snprintf (path, sizeof path, "?%u", self->inputs.n + 1);
         input_t *hole = wm_core_input_add (self, strdup (path), strdup (path));
         if (!hole)
             return -1;
         hole->state = WM_LEDGER_HELD;
         wm_core_input_set_text (hole, "its record is missing");
-        self->n_input_held++;
+        self->inputs.n_held++;
     }
     input_t *input = wm_core_input_add (self, strdup (row->path), strdup (row->name));
     if (!input)
@@ -29,8 +29,8 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
     input->mtime_ns = row->mtime_ns;
     input->state = row->state;
     if (row->is_suspect)
-        wm_input_set_add (&self->to_redo, row->id);
-    self->has_verdict |= row->is_suspect;
+        wm_input_set_add (&self->distrust.to_redo, row->id);
+    self->distrust.has_verdict |= row->is_suspect;
     if (row->n_event >= 0) {
         input->ended = true;
         input->end_count = (uint64_t) row->n_event;
@@ -44,21 +44,21 @@ int wm_core_restore_input (wm_core_t *self, const wm_ledger_input_t *row)
         input->n_hit_held = row->n_held;
         input->n_hit_done = row->n_hit - row->n_held;
         input->n_hit_empty = strtoull (row->text, NULL, 10);
-        self->hits_empty += input->n_hit_empty;
+        self->totals.hits_empty += input->n_hit_empty;
         input->n_batch = input->n_batch_held = row->n_batch_held;
-        self->written_batches_held += row->n_batch_held;
-        self->n_input_written++;
-        self->events_written += input->n_done;
+        self->totals.written_batches_held += row->n_batch_held;
+        self->inputs.n_written++;
+        self->totals.events_written += input->n_done;
     }
     if (input->state == WM_LEDGER_HELD) {
         wm_core_input_set_text (input, row->text);
-        self->n_input_held++;
+        self->inputs.n_held++;
     }
-    self->events_known += input->n_event;
-    self->events_done += input->n_done;
-    self->hits_known += input->n_hit;
-    self->hits_done += input->n_hit_done;
-    self->hits_held += input->n_hit_held;
+    self->totals.events_known += input->n_event;
+    self->totals.events_done += input->n_done;
+    self->totals.hits_known += input->n_hit;
+    self->totals.hits_done += input->n_hit_done;
+    self->totals.hits_held += input->n_hit_held;
     return 0;
 }
 

@@ -13,25 +13,26 @@
 session_t *wm_core_session_find (const wm_core_t *self, uint32_t id)
 {
     size_t at;
-    return wm_table_first (&self->sessions, wm_table_mix (id), &at);
+    return wm_table_first (&self->sessions.by_id, wm_table_mix (id), &at);
 }
 
 session_t *wm_core_session_new (wm_core_t *self, wm_role_t role)
 {
-    session_t *session = wm_table_reserve (&self->sessions) ? NULL : calloc (1, sizeof *session);
+    session_t *session =
+        wm_table_reserve (&self->sessions.by_id) ? NULL : calloc (1, sizeof *session);
     if (!session)
         return NULL;
     do /* ids rise, so that a message for a session that is over finds nobody */
-        session->id = ++self->last_id;
+        session->id = ++self->sessions.last_id;
     while (!session->id || wm_core_session_find (self, session->id));
     session->state = SESSION_NEW;
     session->role = role;
     session->opened_ms = session->heard_ms = session->sent_ms = self->now_ms;
-    session->prev = self->last;
-    *(self->last ? &self->last->next : &self->first) = session;
-    self->last = session;
-    wm_table_put (&self->sessions, wm_table_mix (session->id), session);
-    self->n_session++;
+    session->prev = self->sessions.last;
+    *(self->sessions.last ? &self->sessions.last->next : &self->sessions.first) = session;
+    self->sessions.last = session;
+    wm_table_put (&self->sessions.by_id, wm_table_mix (session->id), session);
+    self->sessions.n++;
     return session;
 }
 
@@ -44,13 +45,13 @@ bool wm_core_session_enter (wm_core_t *self, session_t *session, session_t **old
 {
     size_t at;
     uint64_t hash = instance_hash (session);
-    *old = wm_table_first (&self->instances, hash, &at);
+    *old = wm_table_first (&self->sessions.by_instance, hash, &at);
     while (*old &&
            ((*old)->role != session->role || memcmp ((*old)->instance, session->instance, 16)))
-        *old = wm_table_next (&self->instances, hash, &at);
-    if (wm_table_reserve (&self->instances))
+        *old = wm_table_next (&self->sessions.by_instance, hash, &at);
+    if (wm_table_reserve (&self->sessions.by_instance))
         return false;
-    wm_table_put (&self->instances, hash, session);
+    wm_table_put (&self->sessions.by_instance, hash, session);
     return true;
 }
 
@@ -70,24 +71,24 @@ static void session_free (wm_core_t *self, session_t *session)
         wm_core_worker_forget (self, session);
     }
     if (session->machine && !--session->machine->n_session) {
-        self->n_machine_live--;
+        self->machines.n_live--;
         wm_core_machine_left (self, session->machine);
     }
     wm_core_wait_over (self, session);
     if (session->state == SESSION_LOST)
-        self->n_lost_worker--;
+        self->sessions.n_lost--;
     else {
-        self->n_session--;
+        self->sessions.n--;
         if (session->state == SESSION_LIVE && session->role == WM_ROLE_WORKER)
-            self->n_worker--;
+            self->sessions.n_worker--;
         if (session->state == SESSION_LIVE && session->role == WM_ROLE_PRODUCER)
-            self->n_producer--;
+            self->sessions.n_producer--;
         self->sink.drop (self->sink.context, session->id);
     }
-    wm_table_remove (&self->instances, instance_hash (session), session);
-    wm_table_remove (&self->sessions, wm_table_mix (session->id), session);
-    *(session->prev ? &session->prev->next : &self->first) = session->next;
-    *(session->next ? &session->next->prev : &self->last) = session->prev;
+    wm_table_remove (&self->sessions.by_instance, instance_hash (session), session);
+    wm_table_remove (&self->sessions.by_id, wm_table_mix (session->id), session);
+    *(session->prev ? &session->prev->next : &self->sessions.first) = session->next;
+    *(session->next ? &session->next->prev : &self->sessions.last) = session->prev;
     free (session);
 }
 
@@ -105,9 +106,9 @@ void wm_core_session_lose (wm_core_t *self, session_t *session)
         return;
     }
     self->sink.drop (self->sink.context, session->id);
-    self->n_session--;
-    self->n_worker--;
-    self->n_lost_worker++;
+    self->sessions.n--;
+    self->sessions.n_worker--;
+    self->sessions.n_lost++;
     wm_core_wait_over (self, session);
     session->state = SESSION_LOST;
     session->lost_ms = self->now_ms;

@@ -50,7 +50,7 @@ static void list_worker (const wm_core_t *self, const session_t *worker, wm_summ
     wm_summary_worker_t *row = &summary->worker[summary->n_worker_listed++];
     memcpy (row->label, worker->label, sizeof row->label);
     snprintf (row->signature, sizeof row->signature, "%.127s",
-              worker->signature ? self->signature[worker->signature - 1] : "");
+              worker->signature ? self->arithmetic.signature[worker->signature - 1] : "");
     memcpy (row->health, worker->report, sizeof row->health);
     row->state = wm_core_states[worker_state (worker)];
     memcpy (row->why, worker->why, sizeof row->why);
@@ -82,8 +82,8 @@ static double hits_left (const wm_core_t *self)
 {
     double ended_bytes = 0, ended_hits = 0, left = 0, unended_bytes = 0, unended_hits = 0;
     double n_ended = 0, n_unpinned = 0;
-    for (uint32_t i = 0; i < self->n_input; i++) {
-        const input_t *input = self->input[i];
+    for (uint32_t i = 0; i < self->inputs.n; i++) {
+        const input_t *input = self->inputs.at[i];
         if (input->state == WM_LEDGER_HELD)
             continue;
         const bool ended = input->ended && input->n_event >= input->end_count;
@@ -110,10 +110,11 @@ static double hits_left (const wm_core_t *self)
 static void add_left (const wm_core_t *self, wm_summary_t *summary)
 {
     const double left = hits_left (self);
-    summary->hits_expected = left < 0 ? -1 : left + (double) (self->hits_done + self->hits_held);
+    summary->hits_expected =
+        left < 0 ? -1 : left + (double) (self->totals.hits_done + self->totals.hits_held);
     summary->eta_s = left <= 0 ? left : summary->hits_s > 0 ? left / summary->hits_s : -1;
-    for (uint32_t i = 0; i < self->n_input && summary->n_open < WM_SUMMARY_OPEN_MAX; i++) {
-        const input_t *input = self->input[i];
+    for (uint32_t i = 0; i < self->inputs.n && summary->n_open < WM_SUMMARY_OPEN_MAX; i++) {
+        const input_t *input = self->inputs.at[i];
         if (input->state == WM_LEDGER_OPEN && !self->config.for_clients)
             summary->open[summary->n_open++] =
                 (wm_summary_open_t){ input->id, input->path, input->name, input->lost,
@@ -139,8 +140,8 @@ static wm_summary_held_t *add_held (wm_summary_t *summary, const input_t *input,
 
 static void add_held_inputs (const wm_core_t *self, wm_summary_t *summary)
 {
-    for (uint32_t i = 0; i < self->n_input; i++) {
-        const input_t *input = self->input[i];
+    for (uint32_t i = 0; i < self->inputs.n; i++) {
+        const input_t *input = self->inputs.at[i];
         const bool held = input->state == WM_LEDGER_HELD;
         if (!held && !input->changed)
             continue;
@@ -159,14 +160,14 @@ static void add_held_inputs (const wm_core_t *self, wm_summary_t *summary)
 /* The latest; not those of inputs that were kicked since.  */
 static void add_held_batches (const wm_core_t *self, wm_summary_t *summary)
 {
-    uint64_t n = self->n_reason < REASONS_MAX ? self->n_reason : REASONS_MAX;
+    uint64_t n = self->log.n_reason < REASONS_MAX ? self->log.n_reason : REASONS_MAX;
     for (uint64_t i = 1; i <= n; i++) {
-        size_t slot = (self->n_reason - i) % REASONS_MAX;
-        const wm_key_t *key = &self->reason[slot].key;
+        size_t slot = (self->log.n_reason - i) % REASONS_MAX;
+        const wm_key_t *key = &self->log.reason[slot].key;
         const input_t *input = wm_core_input_find (self, key->input);
         if (!input || input->generation != key->generation || input->state == WM_LEDGER_HELD)
             continue;
-        wm_summary_held_t *row = add_held (summary, input, "batch", self->reason[slot].text);
+        wm_summary_held_t *row = add_held (summary, input, "batch", self->log.reason[slot].text);
         if (!row)
             return;
         row->key = *key;
@@ -183,11 +184,11 @@ static void add_held_batches (const wm_core_t *self, wm_summary_t *summary)
 
 static void add_logged (const wm_core_t *self, wm_summary_t *summary)
 {
-    while (summary->n_logged < WM_SUMMARY_LOGGED_MAX && summary->n_logged < self->n_logged) {
+    while (summary->n_logged < WM_SUMMARY_LOGGED_MAX && summary->n_logged < self->log.n_logged) {
         wm_summary_logged_t *row = &summary->logged[summary->n_logged++];
-        size_t slot = (self->n_logged - summary->n_logged) % WM_SUMMARY_LOGGED_MAX;
-        row->ago_s = (double) (self->now_ms - self->logged[slot].ms) / 1e3;
-        memcpy (row->text, self->logged[slot].text, sizeof row->text);
+        size_t slot = (self->log.n_logged - summary->n_logged) % WM_SUMMARY_LOGGED_MAX;
+        row->ago_s = (double) (self->now_ms - self->log.logged[slot].ms) / 1e3;
+        memcpy (row->text, self->log.logged[slot].text, sizeof row->text);
     }
 }
 
@@ -195,45 +196,45 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
 {
     memset (summary, 0, sizeof *summary);
     summary->epoch = self->config.epoch;
-    summary->inputs = self->n_input;
+    summary->inputs = self->inputs.n;
     if (self->config.for_clients)
-        summary->inputs = self->n_producer;
-    summary->inputs_written = self->n_input_written;
-    summary->inputs_held = self->n_input_held;
-    summary->inputs_open = summary->inputs - self->n_input_written - self->n_input_held;
-    summary->events_announced = self->events_known;
-    summary->events_done = self->events_done;
-    summary->events_written = self->events_written;
-    const uint64_t *by = self->n_by_state;
-    summary->batches_asked = self->n_asked;
+        summary->inputs = self->sessions.n_producer;
+    summary->inputs_written = self->inputs.n_written;
+    summary->inputs_held = self->inputs.n_held;
+    summary->inputs_open = summary->inputs - self->inputs.n_written - self->inputs.n_held;
+    summary->events_announced = self->totals.events_known;
+    summary->events_done = self->totals.events_done;
+    summary->events_written = self->totals.events_written;
+    const uint64_t *by = self->totals.n_by_state;
+    summary->batches_asked = self->budget.n_asked;
     summary->batches_queued = by[BATCH_QUEUED] + by[BATCH_READY];
     summary->batches_running = by[BATCH_RUNNING] + by[BATCH_COMMITTING];
-    summary->batches_returned = by[BATCH_RETURNED] + self->written_batches;
-    summary->batches_held = by[BATCH_HOLDING] + by[BATCH_HELD] + self->written_batches_held;
-    summary->hits_done = self->hits_done;
-    summary->hits_held = self->hits_held;
-    summary->hits_empty = self->hits_empty;
+    summary->batches_returned = by[BATCH_RETURNED] + self->totals.written_batches;
+    summary->batches_held = by[BATCH_HOLDING] + by[BATCH_HELD] + self->totals.written_batches_held;
+    summary->hits_done = self->totals.hits_done;
+    summary->hits_held = self->totals.hits_held;
+    summary->hits_empty = self->totals.hits_empty;
     /* After a restart results count before their events are announced again.  */
-    uint64_t hits = self->hits_done + self->hits_held;
-    summary->hits_announced = self->hits_known > hits ? self->hits_known : hits;
-    summary->payload_in_bytes = self->payload_in;
-    summary->task_out_bytes = self->task_out;
-    summary->result_in_bytes = self->result_in;
-    summary->budget_used_bytes = self->budget_used + self->late_bytes;
+    uint64_t hits = self->totals.hits_done + self->totals.hits_held;
+    summary->hits_announced = self->totals.hits_known > hits ? self->totals.hits_known : hits;
+    summary->payload_in_bytes = self->totals.payload_in;
+    summary->task_out_bytes = self->totals.task_out;
+    summary->result_in_bytes = self->totals.result_in;
+    summary->budget_used_bytes = self->budget.used + self->budget.late_bytes;
     summary->budget_bytes = self->config.budget_bytes;
-    summary->hits_s = wm_rate_per_s (&self->hit_rate, self->now_ms);
-    summary->events_s = wm_rate_per_s (&self->event_rate, self->now_ms);
-    summary->n_fail = self->n_fail;
-    summary->n_lost = self->n_lost;
-    summary->n_preempt = self->n_preempt;
-    summary->n_duplicate = self->n_duplicate;
-    summary->n_late = self->n_late;
-    summary->n_alarm = self->n_alarm;
-    summary->n_copy = self->n_copy;
-    memcpy (summary->step, self->tally.step, sizeof summary->step);
+    summary->hits_s = wm_rate_per_s (&self->totals.hit_rate, self->now_ms);
+    summary->events_s = wm_rate_per_s (&self->totals.event_rate, self->now_ms);
+    summary->n_fail = self->totals.n_fail;
+    summary->n_lost = self->totals.n_lost;
+    summary->n_preempt = self->totals.n_preempt;
+    summary->n_duplicate = self->totals.n_duplicate;
+    summary->n_late = self->totals.n_late;
+    summary->n_alarm = self->totals.n_alarm;
+    summary->n_copy = self->totals.n_copy;
+    memcpy (summary->step, self->totals.tally.step, sizeof summary->step);
     wm_core_arithmetic_summary (self, summary);
     wm_core_distrust_summary (self, summary);
-    for (const session_t *session = self->first; session; session = session->next) {
+    for (const session_t *session = self->sessions.first; session; session = session->next) {
         if (session->state == SESSION_NEW)
             continue;
         if (session->role == WM_ROLE_WORKER)
@@ -243,7 +244,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
     }
     /* Those that are sent away first: somebody is to see why.  */
     for (int pass = 0; pass < 2; pass++)
-        for (const session_t *session = self->first; session; session = session->next)
+        for (const session_t *session = self->sessions.first; session; session = session->next)
             if (session->state != SESSION_NEW && session->role == WM_ROLE_WORKER &&
                 (*session->why != 0) == (pass == 0))
                 list_worker (self, session, summary);
@@ -263,17 +264,18 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
 
 void wm_core_brief (const wm_core_t *self, wm_brief_t *brief)
 {
-    const uint64_t hits = self->hits_done + self->hits_held;
-    *brief = (wm_brief_t){ .inputs = self->config.for_clients ? 0 : self->n_input,
-                           .inputs_written = self->n_input_written,
-                           .inputs_held = self->n_input_held,
-                           .n_closed = self->n_closed,
-                           .hits_done = self->hits_done,
-                           .hits_held = self->hits_held,
-                           .hits_announced = self->hits_known > hits ? self->hits_known : hits,
-                           .hits_s = wm_rate_per_s (&self->hit_rate, self->now_ms),
-                           .n_worker = self->n_worker,
-                           .n_producer = self->n_producer };
+    const uint64_t hits = self->totals.hits_done + self->totals.hits_held;
+    *brief = (wm_brief_t){ .inputs = self->config.for_clients ? 0 : self->inputs.n,
+                           .inputs_written = self->inputs.n_written,
+                           .inputs_held = self->inputs.n_held,
+                           .n_closed = self->inputs.n_closed,
+                           .hits_done = self->totals.hits_done,
+                           .hits_held = self->totals.hits_held,
+                           .hits_announced =
+                               self->totals.hits_known > hits ? self->totals.hits_known : hits,
+                           .hits_s = wm_rate_per_s (&self->totals.hit_rate, self->now_ms),
+                           .n_worker = self->sessions.n_worker,
+                           .n_producer = self->sessions.n_producer };
     wm_core_waits_brief (self, brief);
 }
 
@@ -282,7 +284,7 @@ void wm_core_brief (const wm_core_t *self, wm_brief_t *brief)
 void wm_core_workers (const wm_core_t *self,
                       void (*take) (void *argument, const wm_core_worker_t *worker), void *argument)
 {
-    for (const session_t *session = self->first; session; session = session->next)
+    for (const session_t *session = self->sessions.first; session; session = session->next)
         if (session->role == WM_ROLE_WORKER && session->state != SESSION_NEW) {
             const wm_core_worker_t worker = wm_core_worker_of (self, session);
             take (argument, &worker);
@@ -291,20 +293,20 @@ void wm_core_workers (const wm_core_t *self,
 
 void wm_core_tally (const wm_core_t *self, wm_tally_t *tally, uint32_t *n_worker)
 {
-    *tally = self->tally;
+    *tally = self->totals.tally;
     uint64_t *count = tally->count;
-    count[WM_COUNT_PAYLOAD_IN] = self->payload_in;
-    count[WM_COUNT_TASK_OUT] = self->task_out;
-    count[WM_COUNT_RESULT_IN] = self->result_in;
-    count[WM_COUNT_FAIL] = self->n_fail;
-    count[WM_COUNT_LOST] = self->n_lost;
-    count[WM_COUNT_PREEMPT] = self->n_preempt;
-    count[WM_COUNT_DUPLICATE] = self->n_duplicate;
-    count[WM_COUNT_LATE] = self->n_late;
-    count[WM_COUNT_ALARM] = self->n_alarm;
-    count[WM_COUNT_COPIES] = self->n_copy;
-    count[WM_COUNT_AGAIN] = self->n_again;
-    *n_worker = self->n_worker;
+    count[WM_COUNT_PAYLOAD_IN] = self->totals.payload_in;
+    count[WM_COUNT_TASK_OUT] = self->totals.task_out;
+    count[WM_COUNT_RESULT_IN] = self->totals.result_in;
+    count[WM_COUNT_FAIL] = self->totals.n_fail;
+    count[WM_COUNT_LOST] = self->totals.n_lost;
+    count[WM_COUNT_PREEMPT] = self->totals.n_preempt;
+    count[WM_COUNT_DUPLICATE] = self->totals.n_duplicate;
+    count[WM_COUNT_LATE] = self->totals.n_late;
+    count[WM_COUNT_ALARM] = self->totals.n_alarm;
+    count[WM_COUNT_COPIES] = self->totals.n_copy;
+    count[WM_COUNT_AGAIN] = self->arithmetic.n_again;
+    *n_worker = self->sessions.n_worker;
 }
 
 /* ---- inputs, one by one ---------------------------------------------------------------------- */
@@ -354,8 +356,8 @@ uint32_t wm_core_named_from (const wm_core_t *self, uint32_t id, const char *nam
     const size_t length = strlen (name);
     const bool is_number = length && length <= 9 && !name[strspn (name, "0123456789")];
     const uint32_t number = is_number ? (uint32_t) strtoul (name, NULL, 10) : 0;
-    for (; id && id <= self->n_input; id++) {
-        const input_t *input = self->input[id - 1];
+    for (; id && id <= self->inputs.n; id++) {
+        const input_t *input = self->inputs.at[id - 1];
         if (!length || id == number || strcmp (input->name, name) == 0 ||
             ends_in (input->path, strlen (input->path), name, length) ||
             ends_in (input->path, file_length (input->path), name, length))
@@ -366,8 +368,8 @@ uint32_t wm_core_named_from (const wm_core_t *self, uint32_t id, const char *nam
 
 uint32_t wm_core_held_from (const wm_core_t *self, uint32_t id)
 {
-    for (; id && id <= self->n_input; id++) {
-        const input_t *input = self->input[id - 1];
+    for (; id && id <= self->inputs.n; id++) {
+        const input_t *input = self->inputs.at[id - 1];
         if (input->n_hit_held || input->state == WM_LEDGER_HELD || input->changed)
             return id;
     }
@@ -380,26 +382,26 @@ static const struct {
     const char *name;
     size_t offset;
 } counters[] = {
-    { "fail", offsetof (wm_core_t, n_fail) },
-    { "lost", offsetof (wm_core_t, n_lost) },
-    { "preempt", offsetof (wm_core_t, n_preempt) },
-    { "duplicate", offsetof (wm_core_t, n_duplicate) },
-    { "late", offsetof (wm_core_t, n_late) },
-    { "alarm", offsetof (wm_core_t, n_alarm) },
-    { "again", offsetof (wm_core_t, n_again) },
-    { "sampled", offsetof (wm_core_t, n_sampled) },
-    { "check-good", offsetof (wm_core_t, n_check_good) },
-    { "check-differ", offsetof (wm_core_t, n_check_differ) },
+    { "fail", offsetof (wm_core_t, totals.n_fail) },
+    { "lost", offsetof (wm_core_t, totals.n_lost) },
+    { "preempt", offsetof (wm_core_t, totals.n_preempt) },
+    { "duplicate", offsetof (wm_core_t, totals.n_duplicate) },
+    { "late", offsetof (wm_core_t, totals.n_late) },
+    { "alarm", offsetof (wm_core_t, totals.n_alarm) },
+    { "again", offsetof (wm_core_t, arithmetic.n_again) },
+    { "sampled", offsetof (wm_core_t, checks.n_sampled) },
+    { "check-good", offsetof (wm_core_t, checks.n_good) },
+    { "check-differ", offsetof (wm_core_t, checks.n_differ) },
 };
 #define COUNTERS (sizeof counters / sizeof *counters)
 
 const char *wm_core_counter (const wm_core_t *self, size_t i, uint64_t *value)
 {
-    if (i >= COUNTERS + self->n_rows)
+    if (i >= COUNTERS + self->arithmetic.n_rows)
         return NULL;
     if (i >= COUNTERS) {
-        *value = self->rows[i - COUNTERS].n;
-        return self->rows[i - COUNTERS].name;
+        *value = self->arithmetic.rows[i - COUNTERS].n;
+        return self->arithmetic.rows[i - COUNTERS].name;
     }
     memcpy (value, (const char *) self + counters[i].offset, sizeof *value);
     return counters[i].name;

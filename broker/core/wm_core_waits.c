@@ -25,9 +25,9 @@ static void set (wm_core_t *self, session_t *session, wm_wait_t wait)
     if (session->wait == wait)
         return;
     if (session->wait)
-        self->n_wait[session->wait]--;
+        self->waits.n[session->wait]--;
     if (wait)
-        self->n_wait[wait]++;
+        self->waits.n[wait]++;
     session->wait = wait;
     session->wait_ms = self->now_ms;
 }
@@ -59,14 +59,14 @@ void wm_core_wait_over (wm_core_t *self, session_t *session)
 void wm_core_waits (wm_core_t *self, wm_wait_t wait, bool is_so)
 {
     if (!is_so)
-        self->own_ms[wait] = 0;
-    else if (!self->own_ms[wait] || wait == WM_WAIT_DISK_SLOW)
-        self->own_ms[wait] = self->now_ms + 1; /* 0: it does not wait */
+        self->waits.own_ms[wait] = 0;
+    else if (!self->waits.own_ms[wait] || wait == WM_WAIT_DISK_SLOW)
+        self->waits.own_ms[wait] = self->now_ms + 1; /* 0: it does not wait */
 }
 
 static bool own (const wm_core_t *self, wm_wait_t wait)
 {
-    const int64_t since_ms = self->own_ms[wait];
+    const int64_t since_ms = self->waits.own_ms[wait];
     return since_ms &&
            (wait != WM_WAIT_DISK_SLOW ||
             self->now_ms - since_ms < SLOW_HEARTBEATS * self->config.times.heartbeat_ms);
@@ -116,7 +116,7 @@ static wm_wait_t wait_of_all (const wm_core_t *self, wm_role_t role, bool busy_o
 {
     int64_t since_ms;
     wm_wait_t all = WM_WAIT_NONE;
-    for (const session_t *session = self->first; session; session = session->next) {
+    for (const session_t *session = self->sessions.first; session; session = session->next) {
         if (session->role != role || !is_peer (session) || (busy_only && !session->n_lease))
             continue;
         const wm_wait_t wait = wait_of (self, session, &since_ms);
@@ -132,7 +132,7 @@ static wm_wait_t wait_of_all (const wm_core_t *self, wm_role_t role, bool busy_o
 static wm_wait_t wait_of_producers (const wm_core_t *self)
 {
     wm_wait_t least = WM_WAIT_NONE;
-    for (const session_t *session = self->first; session; session = session->next) {
+    for (const session_t *session = self->sessions.first; session; session = session->next) {
         if (session->role != WM_ROLE_PRODUCER || !is_peer (session) || !session->claims)
             continue;
         if (!session->wait)
@@ -145,22 +145,23 @@ static wm_wait_t wait_of_producers (const wm_core_t *self)
 
 static wm_wait_t campaign_wait (const wm_core_t *self)
 {
-    const uint64_t *by = self->n_by_state;
-    const uint64_t here = self->ready.count + self->failed.count + self->alone.count,
+    const uint64_t *by = self->totals.n_by_state;
+    const uint64_t here = self->queues.ready.count + self->queues.failed.count +
+                          self->queues.alone.count,
                    runs = by[BATCH_RUNNING] + by[BATCH_COMMITTING];
-    const uint64_t inputs = self->config.for_clients ? self->n_producer : self->n_input;
+    const uint64_t inputs = self->config.for_clients ? self->sessions.n_producer : self->inputs.n;
     if (self->disk_full)
         return WM_WAIT_DISK;
     if (self->draining)
         return WM_WAIT_DRAINING;
     if (self->paused)
         return WM_WAIT_PAUSED;
-    if (inputs == self->n_input_written + self->n_input_held)
+    if (inputs == self->inputs.n_written + self->inputs.n_held)
         return WM_WAIT_NONE;
     const wm_wait_t producers = wait_of_producers (self);
     if (wm_wait_stops (producers))
         return producers;
-    if (!self->n_worker && (here || by[BATCH_QUEUED]))
+    if (!self->sessions.n_worker && (here || by[BATCH_QUEUED]))
         return WM_WAIT_NO_WORKER;
     if (here || by[BATCH_QUEUED] || runs) {
         const wm_wait_t workers = wait_of_all (self, WM_ROLE_WORKER, runs != 0);
@@ -169,9 +170,9 @@ static wm_wait_t campaign_wait (const wm_core_t *self)
     }
     if (self->config.for_clients)
         return WM_WAIT_NONE;
-    if (!self->n_producer)
+    if (!self->sessions.n_producer)
         return WM_WAIT_NO_PRODUCER;
-    if (!self->n_worker && !runs)
+    if (!self->sessions.n_worker && !runs)
         return WM_WAIT_NO_WORKER;
     /* that one is late or silent is in the list: the campaign's word stays "producer" */
     return here || runs ? WM_WAIT_NONE : producers ? producers : WM_WAIT_PRODUCER;
@@ -180,9 +181,9 @@ static wm_wait_t campaign_wait (const wm_core_t *self)
 void wm_core_waits_tick (wm_core_t *self)
 {
     const wm_wait_t wait = campaign_wait (self);
-    if (wait != self->waiting)
-        self->waiting_ms = self->now_ms;
-    self->waiting = wait;
+    if (wait != self->waits.what)
+        self->waits.since_ms = self->now_ms;
+    self->waits.what = wait;
 }
 
 /* ---- for people ------------------------------------------------------------------------------ */
@@ -206,13 +207,13 @@ static void add_own (const wm_core_t *self, wm_summary_t *summary, wm_wait_sever
         if (wait != (int) summary->waiting && wm_waits[wait].severity == severity &&
             own (self, (wm_wait_t) wait))
             wm_summary_add_wait (summary, (wm_wait_t) wait, NULL, "",
-                                 ago_s (self, self->own_ms[wait]));
+                                 ago_s (self, self->waits.own_ms[wait]));
 }
 
 static void add_peers (const wm_core_t *self, wm_summary_t *summary, wm_wait_severity_t severity)
 {
     int64_t since_ms = 0;
-    for (const session_t *session = self->first; session; session = session->next) {
+    for (const session_t *session = self->sessions.first; session; session = session->next) {
         const wm_wait_t wait = wait_of (self, session, &since_ms);
         if (wait && wm_waits[wait].severity == severity)
             wm_summary_add_wait (summary, wait, session->label,
@@ -225,7 +226,7 @@ static void add_peers (const wm_core_t *self, wm_summary_t *summary, wm_wait_sev
 void wm_core_waits_summary (const wm_core_t *self, wm_summary_t *summary)
 {
     const wm_wait_t wait = campaign_wait (self);
-    const double since_s = wait == self->waiting ? ago_s (self, self->waiting_ms) : 0;
+    const double since_s = wait == self->waits.what ? ago_s (self, self->waits.since_ms) : 0;
     bool stops = wait && (wait != WM_WAIT_PRODUCER || since_s >= OFTEN_S);
     summary->waiting = wait;
     summary->waiting_for = wait ? wm_waits[wait].name : NULL;
@@ -249,7 +250,7 @@ static const char *text_of (const wm_core_t *self, wm_wait_t wait)
 {
     if (wait == WM_WAIT_PAUSED)
         return self->why;
-    for (const session_t *session = self->first; session && self->n_wait[wait];
+    for (const session_t *session = self->sessions.first; session && self->waits.n[wait];
          session = session->next)
         if (session->wait == wait && *session->report)
             return session->report;
@@ -264,7 +265,7 @@ void wm_core_waits_brief (const wm_core_t *self, wm_brief_t *brief)
             const bool is_so = wait == WM_WAIT_DISK       ? self->disk_full
                                : wait == WM_WAIT_PAUSED   ? self->paused
                                : wait == WM_WAIT_DRAINING ? self->draining
-                                                          : own (self, wait) || self->n_wait[wait];
+                                                          : own (self, wait) || self->waits.n[wait];
             if (is_so && wm_waits[wait].is_pause && (int) wm_waits[wait].severity == severity)
                 brief->stop[brief->n_stop++] = (wm_brief_stop_t){ wait, text_of (self, wait) };
         }

@@ -30,7 +30,7 @@
 static void orphan_remove (wm_core_t *self, session_t *worker, uint32_t i)
 {
     const wm_key_t *key = &worker->orphan[i].key;
-    wm_table_remove (&self->orphans, wm_core_event_hash (key->input, key->ordinal), worker);
+    wm_table_remove (&self->workers.orphans, wm_core_event_hash (key->input, key->ordinal), worker);
     worker->orphan[i] = worker->orphan[--worker->n_orphan];
 }
 
@@ -96,7 +96,7 @@ void wm_core_worker_adopt (wm_core_t *self, event_t *event)
     size_t at;
     session_t *worker;
     const uint64_t hash = wm_core_event_hash (event->input->id, event->ordinal);
-    while ((worker = wm_table_first (&self->orphans, hash, &at)))
+    while ((worker = wm_table_first (&self->workers.orphans, hash, &at)))
         for (uint32_t i = worker->n_orphan; i-- > 0;) {
             wm_hello_held_t line = worker->orphan[i];
             if (line.key.input != event->input->id || line.key.ordinal != event->ordinal)
@@ -128,10 +128,11 @@ void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
         const adoption_t adopted = adopt (self, worker, old, &line);
         if (adopted == NOT_KNOWN && !worker->orphan)
             worker->orphan = calloc (n_held, sizeof line);
-        if (adopted == NOT_KNOWN && worker->orphan && wm_table_reserve (&self->orphans) == 0) {
+        if (adopted == NOT_KNOWN && worker->orphan &&
+            wm_table_reserve (&self->workers.orphans) == 0) {
             worker->orphan[worker->n_orphan++] = line;
-            wm_table_put (&self->orphans, wm_core_event_hash (line.key.input, line.key.ordinal),
-                          worker);
+            wm_table_put (&self->workers.orphans,
+                          wm_core_event_hash (line.key.input, line.key.ordinal), worker);
         } else if (adopted == NOT_WANTED && !line.unacked)
             wm_core_send_key (self, worker, WM_MSG_REVOKE, line.key);
     }
@@ -146,8 +147,8 @@ void wm_core_worker_forget (wm_core_t *self, session_t *worker)
     worker->draining = true;
     wm_core_check_give_back (self, worker);
     wm_core_worker_received (self, worker, worker->sent); /* its socket's queue is gone */
-    if (self->alone_for == worker)
-        self->alone_for = NULL;
+    if (self->workers.alone_for == worker)
+        self->workers.alone_for = NULL;
     wm_core_worker_update (self, worker);
     while (worker->n_orphan)
         orphan_remove (self, worker, worker->n_orphan - 1);
@@ -199,7 +200,7 @@ static int failures_of (const session_t *worker)
 static uint32_t workers_well (const wm_core_t *self)
 {
     uint32_t n = 0;
-    for (const session_t *worker = self->first; worker; worker = worker->next)
+    for (const session_t *worker = self->sessions.first; worker; worker = worker->next)
         n += worker->role == WM_ROLE_WORKER && worker->state == SESSION_LIVE &&
              worker->n_batch_done && failures_of (worker) <= OUTCOMES / 2;
     return n;
@@ -216,10 +217,10 @@ void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char
     wm_core_log (self, "worker %s is dismissed: %s", worker->label, text);
     worker->has_failed = true;
     wm_core_worker_dismiss (self, worker, text);
-    if (++self->n_tripped < 2 || self->n_tripped < workers_well (self))
+    if (++self->workers.n_tripped < 2 || self->workers.n_tripped < workers_well (self))
         return;
     snprintf (text, sizeof text, "%u workers fail more often than they score, the last %s: %.80s",
-              self->n_tripped, worker->label, why);
+              self->workers.n_tripped, worker->label, why);
     wm_core_pause (self, text);
 }
 
@@ -227,7 +228,8 @@ void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char
 
 void wm_core_worker_tick (wm_core_t *self, session_t *worker)
 {
-    if (!worker->n_lease || worker->stalled || self->now_ms - worker->progress_ms <= self->lease_ms)
+    if (!worker->n_lease || worker->stalled ||
+        self->now_ms - worker->progress_ms <= self->leases.ms)
         return;
     wm_core_log (self, "worker %s has not advanced for %lld ms: its batches go to other workers",
                  worker->label, (long long) (self->now_ms - worker->progress_ms));
@@ -257,7 +259,7 @@ wm_core_worker_t wm_core_worker_of (const wm_core_t *self, const session_t *work
     return (wm_core_worker_t){
         .session = worker->id,
         .label = worker->label,
-        .signature = worker->signature ? self->signature[worker->signature - 1] : "",
+        .signature = worker->signature ? self->arithmetic.signature[worker->signature - 1] : "",
         .why = worker->why,
         .health = worker->report,
         .age_ms = self->now_ms - worker->opened_ms,

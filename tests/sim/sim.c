@@ -372,7 +372,7 @@ static void not_over (void)
     }
     if (sim.kind == CLIENTS && broker_core () && !served_is_quiet (broker_core ()))
         fail ("all is answered, and %llu bytes of the budget are in use",
-              (unsigned long long) broker_core ()->budget_used);
+              (unsigned long long) broker_core ()->budget.used);
 }
 
 bool sim_run (uint64_t seed, bug_t bug, kind_t kind, bool story)

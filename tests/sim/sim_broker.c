@@ -350,12 +350,12 @@ static void receive (link_t *link, packet_t *packet)
     if (msg.type == WM_MSG_SUBMIT && sim.kind == CLIENTS && !link->hostile)
         served_submitted (&msg, &payload);
     const bool due = check_alarm_due (link, &msg, handle ? &payload : NULL);
-    const uint64_t alarms = broker.core->n_alarm;
+    const uint64_t alarms = broker.core->totals.n_alarm;
     const check_before_t before = check_compare_begin (broker.core, link, &msg);
     if (!bug_receives (link, &msg, handle ? &payload : NULL))
         wm_core_message (broker.core, link->session, &msg, handle ? &payload : NULL, sim.now_ms);
     link->heard_ms = broker.core->now_ms;
-    check_alarm (broker.core, &msg, due, broker.core->n_alarm - alarms);
+    check_alarm (broker.core, &msg, due, broker.core->totals.n_alarm - alarms);
     check_compare_end (broker.core, &before, handle ? &payload : NULL);
     if (handle)
         handle_unref (NULL, handle);
@@ -557,7 +557,8 @@ static wm_fault_t core_begin (wm_error_t *error)
         return fault;
     if (n_gone && !sim.rotten)
         fail ("%llu results of the ledger are not in the journal", (unsigned long long) n_gone);
-    sim.blames = broker.core->n_fail + broker.core->n_lost; /* the ledger keeps them */
+    sim.blames =
+        broker.core->totals.n_fail + broker.core->totals.n_lost; /* the ledger keeps them */
     check_restored (broker.core);
     check_core (broker.core);
     wm_journal_sweep (broker.campaign.journal);

@@ -271,7 +271,7 @@ wm_fault_t __wrap_wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal,
 void __wrap_wm_core_durable (wm_core_t *self, const wm_place_t *place, int64_t now_ms)
 {
     static wm_place_t last;
-    const pending_t *pending = &self->pending[self->pending_head];
+    const pending_t *pending = &self->pending.ring[self->pending.head];
     const wm_place_t here = *place;
     if (has (BUG_RESULT_OF_A_NEIGHBOUR) && pending->type == WM_RECORD_RESULT && last.segment)
         place = &last;
@@ -311,7 +311,7 @@ void __wrap_wm_core_batch_take_payload (wm_core_t *self, batch_t *batch, payload
 {
     session_t *client = batch->event->input->claim;
     const bool is_new = batch->state != BATCH_RUNNING && !batch->attempt && !batch->failed_on;
-    const uint32_t turn = client->turn, saved = self->turn - 8;
+    const uint32_t turn = client->turn, saved = self->producers.turn - 8;
     __real_wm_core_batch_take_payload (self, batch, payload);
     if (!is_new || batch->state != BATCH_READY)
         return;
@@ -325,8 +325,8 @@ void __wrap_wm_core_batch_take_payload (wm_core_t *self, batch_t *batch, payload
         batch->turn = wm_core_turn_behind (saved, turn) ? saved : turn;
     if (!has (BUG_TURN_LAST) && !has (BUG_TURN_FIRST))
         return;
-    wm_queue_remove (&self->ready, &batch->link);
-    (has (BUG_TURN_LAST) ? wm_queue_push : wm_queue_push_front) (&self->ready, &batch->link);
+    wm_queue_remove (&self->queues.ready, &batch->link);
+    (has (BUG_TURN_LAST) ? wm_queue_push : wm_queue_push_front) (&self->queues.ready, &batch->link);
 }
 
 /* ---- what goes out --------------------------------------------------------------------------- */
@@ -374,7 +374,7 @@ bool bug_sends (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
     if (sim.bug == BUG_WRONG_PAYLOAD && msg->type == WM_MSG_TASK)
         return send_another (link, msg, payload);
     if (sim.bug == BUG_TURN_STUCK && msg->type == WM_MSG_HEARTBEAT)
-        broker_core ()->turn = 0;
+        broker_core ()->producers.turn = 0;
     if (sim.bug == BUG_TASK_TWICE && msg->type == WM_MSG_TASK && nth (8))
         broker_transmit (link, msg, payload);
     return false;
@@ -440,7 +440,7 @@ static bool blame_another (const link_t *link, const wm_msg_t *msg, batch_t *bat
     wm_core_t *core = broker_core ();
     const uint32_t tag = batch->failed_on;
     wm_core_message (core, link->session, msg, NULL, sim.now_ms);
-    for (const session_t *other = core->first; other && batch->failed_on != tag;
+    for (const session_t *other = core->sessions.first; other && batch->failed_on != tag;
          other = other->next)
         if (other->role == WM_ROLE_WORKER && other->tag != link->tag) {
             batch->failed_on = other->tag;
@@ -483,7 +483,7 @@ static void bug_late (wm_core_t *core, session_t *session, const batch_t *batch,
     if (sim.bug == BUG_LATE_FORGOTTEN && !batch)
         session->n_owed = session->n_asked;
     else if (sim.bug == BUG_BUDGET_TWICE && session->n_owed > session->n_asked)
-        core->budget_used -= WM_FRAME_OVERHEAD;
+        core->budget.used -= WM_FRAME_OVERHEAD;
     else if (sim.bug == BUG_LATE_TAKEN_FOR_ANOTHER)
         take_for_another (session, msg, payload->bytes);
     else if (sim.bug == BUG_OWED_FOR_EVER)
@@ -618,7 +618,7 @@ bool bug_closes (link_t *link)
 void bug_ticks (int64_t ticked_ms)
 {
     wm_core_t *core = broker_core ();
-    for (session_t *client = core->first; client && sim.bug == BUG_SILENT_FROM_HELLO;
+    for (session_t *client = core->sessions.first; client && sim.bug == BUG_SILENT_FROM_HELLO;
          client = client->next)
         if (client->role == WM_ROLE_PRODUCER)
             client->heard_ms = client->opened_ms;
@@ -629,7 +629,7 @@ void bug_ticks (int64_t ticked_ms)
     wm_msg_t beat;
     wm_msg_init (&beat, WM_MSG_HEARTBEAT);
     const session_t *next;
-    for (const session_t *session = core->first; session; session = next) {
+    for (const session_t *session = core->sessions.first; session; session = next) {
         next = session->next;
         if (session->state != SESSION_LIVE || !ghost_of (session->role) ||
             link_of_session (session->id))

@@ -479,8 +479,8 @@ check_before_t check_compare_begin (const wm_core_t *core, const link_t *link, c
     const check_t *check = checked_by (core, link, msg);
     const truth_input_t *input = truth_input_of_id (msg->key.input);
     const unit_t *unit = truth_unit_of_key (&msg->key);
-    check_before_t before = { .core_good = core->n_check_good,
-                              .core_differ = core->n_check_differ };
+    check_before_t before = { .core_good = core->checks.n_good,
+                              .core_differ = core->checks.n_differ };
     if (!check || !input || !unit || !link->peer || link->peer->hostile)
         return before;
     before.n_answer = check->n_answer;
@@ -500,8 +500,8 @@ void check_compare_end (const wm_core_t *core, const check_before_t *before,
     if (before->n_answer == 1 && before->hash && payload) {
         const bool differ = XXH3_64bits (payload->data, payload->bytes) != before->hash;
         sim.count.checked++;
-        if (core->n_check_differ - before->core_differ != differ ||
-            core->n_check_good - before->core_good != !differ)
+        if (core->checks.n_differ - before->core_differ != differ ||
+            core->checks.n_good - before->core_good != !differ)
             fail ("two machines gave %s scores for %u.%u.%u, and the check found otherwise",
                   differ ? "different" : "the same", before->key.input, before->key.ordinal,
                   before->key.batch);
@@ -510,7 +510,7 @@ void check_compare_end (const wm_core_t *core, const check_before_t *before,
         return;
     sim.count.named++;
     if (input && input->generation == before->key.generation && !input->kicking &&
-        !core->has_verdict && !input->unpinned &&
+        !core->distrust.has_verdict && !input->unpinned &&
         (input->state == WM_LEDGER_OPEN || input->state == WM_LEDGER_WRITTEN))
         fail ("%s gave wrong scores for %u.%u.%u, and its input is not begun again",
               before->first->label, before->key.input, before->key.ordinal, before->key.batch);
@@ -561,7 +561,7 @@ void check_unreadable (const wm_key_t *key, const char *why)
 /* How long so many hits take this worker, as it did others; where it did none, as all did.  */
 static double expected_ms (const wm_core_t *core, const session_t *worker, double hits)
 {
-    const wm_speed_t *speed = worker->speed.hits > 0 ? &worker->speed : &core->speed;
+    const wm_speed_t *speed = worker->speed.hits > 0 ? &worker->speed : &core->workers.speed;
     return hits * speed->ms / speed->hits;
 }
 
@@ -578,7 +578,8 @@ static bool could (const wm_core_t *core, const session_t *worker, const batch_t
    longer than a tail.  */
 void check_tail (const wm_core_t *core)
 {
-    if (core->paused || core->draining || core->disk_full || core->ready.head || core->alone.head)
+    if (core->paused || core->draining || core->disk_full || core->queues.ready.head ||
+        core->queues.alone.head)
         return;
     for (size_t i = 0; i < LINKS; i++) {
         const link_t *link = &sim.link[i];
@@ -592,7 +593,7 @@ void check_tail (const wm_core_t *core)
             lease->batch->state != BATCH_RUNNING || lease->batch->flags & BATCH_ALONE ||
             !(expected_ms (core, worker, lease->batch->n_hit) < TAIL_MS / 2))
             continue;
-        for (const session_t *other = core->first; other; other = other->next)
+        for (const session_t *other = core->sessions.first; other; other = other->next)
             if (other != worker && could (core, other, lease->batch, TAIL_MS / 4))
                 fail ("%s is stopped, and %s is idle and has no copy of %u.%u.%u", worker->label,
                       other->label, wm_core_batch_key (lease->batch).input,
@@ -617,9 +618,9 @@ static bool is_passed_over (const wm_core_t *core, const link_t *link, const ses
 {
     const peer_t *peer = link->peer;
     const uint64_t used =
-        core->late_bytes + (sim.faults.slow_link_ms ? core->budget_used : sim.held_bytes);
-    if (core->paused || core->draining || core->disk_full || core->ready.head || core->alone.head ||
-        !session->wants.head || session->n_asked || session->n_ready ||
+        core->budget.late_bytes + (sim.faults.slow_link_ms ? core->budget.used : sim.held_bytes);
+    if (core->paused || core->draining || core->disk_full || core->queues.ready.head ||
+        core->queues.alone.head || !session->wants.head || session->n_asked || session->n_ready ||
         sim.now_ms < peer->frozen_ms || sim.now_ms < peer->mute_ms || sim.now_ms < peer->encoded_ms)
         return false;
     return used + wm_core_budget_need_bytes (batch_of (session->wants.head)) <= BUDGET_BYTES / 2 &&
@@ -742,7 +743,7 @@ static uint64_t check_sessions (const wm_core_t *core)
     if (bytes > BUDGET_BYTES)
         fail ("%llu bytes of payloads are here and on their way, in a budget of %llu",
               (unsigned long long) bytes, (unsigned long long) BUDGET_BYTES);
-    for (const session_t *session = core->first; session; session = session->next) {
+    for (const session_t *session = core->sessions.first; session; session = session->next) {
         late_bytes += session->late_bytes;
         if (session->state == SESSION_LIVE && session->n_lease && !link_of_session (session->id))
             fail ("%s has %u batches, and no connection", session->label, session->n_lease);
@@ -760,26 +761,26 @@ void check_core (const wm_core_t *core)
     const core_state_t state = core_state_of (core);
     if (*state.text)
         fail ("%s", state.text);
-    for (uint32_t i = 0; i < core->n_input; i++)
-        for (const event_t *event = core->input[i]->all; event; event = event->all_next) {
+    for (uint32_t i = 0; i < core->inputs.n; i++)
+        for (const event_t *event = core->inputs.at[i]->all; event; event = event->all_next) {
             check_event (event);
             for (uint32_t b = 0; b < event->n_slot; b++)
                 asked_bytes += check_batch (&event->batch[b]);
         }
     const uint64_t late_bytes = check_sessions (core);
-    if (asked_bytes + sim.held_bytes != core->budget_used)
+    if (asked_bytes + sim.held_bytes != core->budget.used)
         fail ("%llu bytes asked for and %llu here, counted %llu", (unsigned long long) asked_bytes,
-              (unsigned long long) sim.held_bytes, (unsigned long long) core->budget_used);
-    if (core->budget_used + late_bytes > BUDGET_BYTES || late_bytes != core->late_bytes)
+              (unsigned long long) sim.held_bytes, (unsigned long long) core->budget.used);
+    if (core->budget.used + late_bytes > BUDGET_BYTES || late_bytes != core->budget.late_bytes)
         fail ("%llu bytes asked for, %llu here and %llu late (counted %llu), in a budget of %llu",
               (unsigned long long) asked_bytes, (unsigned long long) sim.held_bytes,
-              (unsigned long long) late_bytes, (unsigned long long) core->late_bytes,
+              (unsigned long long) late_bytes, (unsigned long long) core->budget.late_bytes,
               (unsigned long long) BUDGET_BYTES);
     if (sim.kind == CLIENTS)
         served_check (core);
-    if (core->n_fail + core->n_lost > sim.blames)
+    if (core->totals.n_fail + core->totals.n_lost > sim.blames)
         fail ("%llu failures and %llu lost were blamed; %llu things happened",
-              (unsigned long long) core->n_fail, (unsigned long long) core->n_lost,
+              (unsigned long long) core->totals.n_fail, (unsigned long long) core->totals.n_lost,
               (unsigned long long) sim.blames);
 }
 

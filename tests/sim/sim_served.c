@@ -54,10 +54,10 @@ unit_t *served_unit (const wm_key_t *key)
 bool served_is_quiet (const wm_core_t *core)
 {
     uint64_t checked = 0;
-    for (const check_t *check = core ? core->checks : NULL; check; check = check->next)
+    for (const check_t *check = core ? core->checks.first : NULL; check; check = check->next)
         checked += check->task.payload->bytes;
-    return core && core->budget_used == checked && sim.held_bytes == checked && !core->n_asked &&
-           !core->events.count;
+    return core && core->budget.used == checked && sim.held_bytes == checked &&
+           !core->budget.n_asked && !core->inputs.events.count;
 }
 
 static uint32_t turns_of (const batch_t *batch)
@@ -70,7 +70,7 @@ static uint32_t turns_of (const batch_t *batch)
 static void check_ready (const wm_core_t *core)
 {
     const batch_t *last = NULL;
-    for (wm_queue_item_t *at = core->ready.head; at; at = at->next) {
+    for (wm_queue_item_t *at = core->queues.ready.head; at; at = at->next) {
         const batch_t *batch = batch_of (at);
         const session_t *client = batch->event->input->claim;
         if (batch->attempt)
@@ -88,8 +88,8 @@ static void check_ready (const wm_core_t *core)
 static void check_turns (const wm_core_t *core)
 {
     check_ready (core);
-    for (const session_t *client = core->first; client; client = client->next) {
-        uint32_t most = core->turn + 6; /* with what was answered while it waited */
+    for (const session_t *client = core->sessions.first; client; client = client->next) {
+        uint32_t most = core->producers.turn + 6; /* with what was answered while it waited */
         const bool is_known = client->role == WM_ROLE_PRODUCER && client->claims;
         for (const event_t *event = is_known ? client->claims->all : NULL; event;
              event = event->all_next)
@@ -98,7 +98,7 @@ static void check_turns (const wm_core_t *core)
                 most += batch->state == BATCH_READY ? turns_of (batch) : 0;
                 sim.unserved |= batch->lease && !batch->lease->number;
                 if (batch->state == BATCH_RUNNING && batch->attempt == 1 && !sim.unserved &&
-                    wm_core_turn_behind (batch->turn, core->turn))
+                    wm_core_turn_behind (batch->turn, core->producers.turn))
                     fail ("%s was served, and its turn is not over", client->label);
             }
         if (is_known && !sim.unserved && wm_core_turn_behind (client->turn, most))
@@ -110,7 +110,7 @@ static void check_turns (const wm_core_t *core)
 /* Whether another session has its instance, which replaces it.  */
 static bool is_replaced (const wm_core_t *core, const session_t *session)
 {
-    for (const session_t *other = core->first; other; other = other->next)
+    for (const session_t *other = core->sessions.first; other; other = other->next)
         if (other != session && other->role == session->role &&
             memcmp (other->instance, session->instance, 16) == 0)
             return true;
@@ -134,8 +134,8 @@ void served_ended (const wm_core_t *core, const link_t *link)
 void served_check (const wm_core_t *core)
 {
     check_turns (core);
-    for (uint32_t i = 0; i < core->n_input; i++) {
-        const input_t *input = core->input[i];
+    for (uint32_t i = 0; i < core->inputs.n; i++) {
+        const input_t *input = core->inputs.at[i];
         if (!input->claim && input->all)
             fail ("input %u has events, and no client", input->id);
         if (input->state != WM_LEDGER_OPEN || input->holding)

@@ -67,7 +67,8 @@ static void sample_is_there (const wm_core_t *core)
 {
     wm_record_t record;
     wm_error_t error;
-    if (wm_journal_read (broker_campaign ()->journal, &core->sample_place, &record, &error) ||
+    if (wm_journal_read (broker_campaign ()->journal, &core->arithmetic.sample_place, &record,
+                         &error) ||
         record.type != WM_RECORD_SAMPLE || record.payload_bytes != 8 ||
         memcmp (record.payload, &sim.seed, 8) != 0)
         fail ("the sample is not in the journal where the broker looks for it");
@@ -89,23 +90,24 @@ void standing_restored (const wm_core_t *core)
     if (core->paused != sim.standing.paused)
         fail ("the journal's last PAUSE has code %d, and the broker is %spaused",
               sim.standing.paused, core->paused ? "" : "not ");
-    for (uint32_t i = 0; i < core->n_arithmetic; i++)
-        classes |= 1u << number_of (core->arithmetic[i].class, strlen (core->arithmetic[i].class));
-    for (const machine_t *machine = core->machines; machine; machine = machine->next)
+    for (uint32_t i = 0; i < core->arithmetic.n; i++)
+        classes |=
+            1u << number_of (core->arithmetic.at[i].class, strlen (core->arithmetic.at[i].class));
+    for (const machine_t *machine = core->machines.first; machine; machine = machine->next)
         if (machine->distrusted)
             distrusted |= 1u << number_of (machine->host, strlen (machine->host));
     for (uint32_t id = 1; id <= INPUTS; id++)
-        suspects |= (uint32_t) wm_input_set_has (&core->to_redo, id) << id;
+        suspects |= (uint32_t) wm_input_set_has (&core->distrust.to_redo, id) << id;
     if (classes != sim.standing.classes)
         fail ("the journal has classes %x, the broker %x", sim.standing.classes, classes);
     if (distrusted != sim.standing.distrusted)
         fail ("the journal distrusts %x, the broker %x", sim.standing.distrusted, distrusted);
     if (suspects != sim.standing.suspects)
         fail ("inputs to begin again are %x, the broker has %x", sim.standing.suspects, suspects);
-    if (core->has_sample != sim.standing.has_sample)
+    if (core->arithmetic.has_sample != sim.standing.has_sample)
         fail ("the journal has %s sample, the broker %s", sim.standing.has_sample ? "a" : "no",
-              core->has_sample ? "one" : "none");
-    if (core->has_sample)
+              core->arithmetic.has_sample ? "one" : "none");
+    if (core->arithmetic.has_sample)
         sample_is_there (core);
     if (!wm_ledger_load (broker_campaign ()->ledger, NULL, &to, &told, NULL, &error) &&
         told != sim.standing.told)

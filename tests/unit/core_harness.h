@@ -313,7 +313,7 @@ static inline wm_summary_t look (const harness_t *t)
     static wm_summary_t summary;
     wm_core_summary (t->core, &summary);
     assert_true (summary.budget_used_bytes <= summary.budget_bytes);
-    if (t->core->events.count <= 1000 && !t->pretends) /* it looks at all of them */
+    if (t->core->inputs.events.count <= 1000 && !t->pretends) /* it looks at all of them */
         assert_string_equal (core_state_of (t->core).text, "");
     return summary;
 }

@@ -116,7 +116,7 @@ static void test_what_is_not_received (void **state)
     const int64_t since_ms = t->now_ms;
     const uint32_t w = busy_worker (t);
     t->deaf = w;
-    const uint32_t alive[] = { w, t->core->first->id, 0 };
+    const uint32_t alive[] = { w, t->core->sessions.first->id, 0 };
     wm_msg_t msg;
     wm_msg_init (&msg, WM_MSG_HEARTBEAT);
     pass (t, 59500, alive);
@@ -278,7 +278,7 @@ static void test_lost_sessions_are_few (void **state)
         must (t, w, WM_MSG_TASK);
         wm_core_closed (t->core, w, t->now_ms);
     }
-    assert_int_equal (t->core->n_lost_worker, 3);
+    assert_int_equal (t->core->sessions.n_lost, 3);
     assert_int_equal (wm_core_open (t->core, WM_ROLE_WORKER, t->now_ms), 0);
     harness_end (t);
 }
@@ -309,7 +309,7 @@ static void test_leaving (void **state)
         wm_msg_init (&msg, WM_MSG_BYE);
         msg.code = rows[i].code;
         strcpy (msg.text, rows[i].text);
-        say (t, rows[i].role == WM_ROLE_WORKER ? w : t->core->first->id, &msg, NULL, 0);
+        say (t, rows[i].role == WM_ROLE_WORKER ? w : t->core->sessions.first->id, &msg, NULL, 0);
         assert_string_equal (t->log, rows[i].log);
         assert_int_equal (look (t).n_preempt, rows[i].preempt);
         assert_int_equal (look (t).n_lost, rows[i].lost);
@@ -334,32 +334,32 @@ static void test_no_room_for_a_record (void **state)
         const uint32_t p = producer (t, 1), alive[] = { p, 0 };
         submit (t, p, claim (t, p), 0, 1);
         answer_needs (t, p);
-        pending_t *const ring = core->pending;
-        const size_t capacity = core->pending_capacity;
+        pending_t *const ring = core->pending.ring;
+        const size_t capacity = core->pending.capacity;
         for (uint8_t k = 0; k < 3; k++) {
             const uint32_t w = worker (t, (uint8_t) (2 + k), 1);
             must (t, w, WM_MSG_TASK);
             wm_core_closed (core, w, t->now_ms);
             pass (t, 2500, alive);
             if (k == 2) {
-                core->pending_head = 0;
-                core->pending_count = rows[i].n;
-                core->pending_capacity = rows[i].n + rows[i].room;
-                core->pending = calloc (core->pending_capacity, sizeof *core->pending);
-                core->pending[0].is_record = true;
+                core->pending.head = 0;
+                core->pending.count = rows[i].n;
+                core->pending.capacity = rows[i].n + rows[i].room;
+                core->pending.ring = calloc (core->pending.capacity, sizeof *core->pending.ring);
+                core->pending.ring[0].is_record = true;
             }
             pass (t, 500, alive);
         }
         const wm_summary_t s = look (t);
         assert_int_equal (s.batches_held, rows[i].held);
         assert_int_equal (s.batches_queued, !rows[i].held);
-        assert_int_equal (core->pending_count, rows[i].n + rows[i].held);
+        assert_int_equal (core->pending.count, rows[i].n + rows[i].held);
         if (rows[i].held)
-            assert_int_equal (core->pending[rows[i].n].type, WM_RECORD_HELD);
-        free (core->pending);
-        core->pending = ring;
-        core->pending_capacity = capacity;
-        core->pending_count = 0;
+            assert_int_equal (core->pending.ring[rows[i].n].type, WM_RECORD_HELD);
+        free (core->pending.ring);
+        core->pending.ring = ring;
+        core->pending.capacity = capacity;
+        core->pending.count = 0;
         harness_end (t);
     }
 }

@@ -144,19 +144,19 @@ static void test_answers_are_bounded (void **state)
     uint32_t p = producer (t, 1), a = joins (t, 2, "alpha", 2);
     wm_key_t input = claim (t, p);
     const wm_msg_t task = first (t, p, a, input, 0, 0.5f);
-    assert_int_equal (t->core->check_bytes, 3 * BYTES);
+    assert_int_equal (t->core->checks.bytes, 3 * BYTES);
     uint32_t b = joins (t, 3, "beta", 1);
     scores (t, b, &task, 0.25f);
-    assert_int_equal (t->core->check_bytes, 3 * BYTES);
+    assert_int_equal (t->core->checks.bytes, 3 * BYTES);
     t->pretends = 1;
-    t->core->check_bytes = CHECK_RESULTS_BYTES - 3 * BYTES + 1; /* as others have it */
+    t->core->checks.bytes = CHECK_RESULTS_BYTES - 3 * BYTES + 1; /* as others have it */
     first (t, p, a, input, 1, 0.5f);
     assert_int_equal (look (t).n_check_open, 1); /* it began none, and ended none that differs */
-    t->core->check_bytes = 3 * BYTES;
+    t->core->checks.bytes = 3 * BYTES;
     t->pretends = 0;
     scores (t, joins (t, 4, "gamma", 1), &task, 0.25f);
     assert_int_equal (look (t).n_check_open, 0);
-    assert_int_equal (t->core->check_bytes, 0);
+    assert_int_equal (t->core->checks.bytes, 0);
     harness_end (t);
 }
 
@@ -199,7 +199,7 @@ static void test_a_large_batch_is_checked (void **state)
     scores (t, c, &task, 0.25f);
     assert_int_equal (look (t).n_check_open, 0);
     assert_int_equal (look (t).n_named, 1);
-    assert_int_equal (t->core->check_payload_bytes, 0);
+    assert_int_equal (t->core->checks.payload_bytes, 0);
     harness_end (t);
 }
 
@@ -220,7 +220,7 @@ static void test_sets_are_bounded (void **state)
     uint32_t w[3];
     for (uint8_t i = 0; i < 3; i++) {
         w[i] = joins (t, (uint8_t) (2 + i), host[i], 0);
-        machine[i] = t->core->machines;
+        machine[i] = t->core->machines.first;
         wm_input_set_add (&machine[i]->scored, 8 * (INPUT_SETS_BYTES / 5 * 2) - 1);
         assert_in_range (machine[i]->scored.bytes, INPUT_SETS_BYTES / 5 * 2,
                          INPUT_SETS_BYTES / 5 * 2 + 64); /* not twice of it */
@@ -243,14 +243,14 @@ static void test_machines_are_bounded (void **state)
     harness_t *t = checked (1, 0);
     char host[16];
     joins (t, 1, "wrong", 0);
-    t->core->machines->distrusted = true;
+    t->core->machines.first->distrusted = true;
     for (unsigned i = 0; i < MACHINES_MAX + 10; i++) {
         snprintf (host, sizeof host, "host%u", i);
         leaves (t, joins (t, 2, host, 0));
     }
-    assert_int_equal (t->core->n_machine, MACHINES_MAX);
+    assert_int_equal (t->core->machines.n, MACHINES_MAX);
     bool is_there = false;
-    for (const machine_t *machine = t->core->machines; machine; machine = machine->next)
+    for (const machine_t *machine = t->core->machines.first; machine; machine = machine->next)
         is_there |= strcmp (machine->host, "wrong") == 0;
     assert_true (is_there);
     harness_end (t);

@@ -923,7 +923,7 @@ static void test_lease_follows_durations (void **state)
             durable (t);
         }
         pass (t, 2000, alive);
-        assert_int_equal (t->core->lease_ms, n_slow == 1 ? 30000 : 100000);
+        assert_int_equal (t->core->leases.ms, n_slow == 1 ? 30000 : 100000);
         harness_end (t);
     }
 }

@@ -311,9 +311,9 @@ static void test_nothing_to_return (void **state)
                 block[i] = NULL;
             }
         submit_raw (t, p, claim (t, p), 0, 4, WM_RAW_BYTES_MAX);
-        t->core->asked_total = 0;
+        t->core->budget.asked_total = 0;
         for (int i = 0; i < 100; i++) {
-            t->core->asked_total += 4 * MIB;
+            t->core->budget.asked_total += 4 * MIB;
             n_trim += wm_resident_check (t->core);
         }
         assert_int_equal (n_trim, keeps);

@@ -328,7 +328,7 @@ static void test_what_is_left (void **state)
                                                                       .n_event = -1,
                                                                       .text = "" }),
                 0);
-            input_t *input = t->core->input[k];
+            input_t *input = t->core->inputs.at[k];
             input->state = rows[i].input[k].state == HELD ? WM_LEDGER_HELD : WM_LEDGER_OPEN;
             input->ended = rows[i].input[k].ended;
             input->end_count = (uint64_t) rows[i].input[k].ended;
@@ -336,17 +336,17 @@ static void test_what_is_left (void **state)
             input->unpinned = rows[i].input[k].unpinned;
             input->size = rows[i].input[k].size;
             input->n_hit = rows[i].input[k].n_hit;
-            t->core->hits_done += input->n_hit_done = rows[i].input[k].done;
-            t->core->hits_held += input->n_hit_held = rows[i].input[k].held;
+            t->core->totals.hits_done += input->n_hit_done = rows[i].input[k].done;
+            t->core->totals.hits_held += input->n_hit_held = rows[i].input[k].held;
         }
         near (look (t).hits_expected, rows[i].expected);
         near (look (t).eta_s, rows[i].left > 0 ? -1 : rows[i].left);
         const uint32_t alive[] = { producer (t, 1), worker (t, 2, 0), 0 };
-        wm_rate_add (&t->core->hit_rate, t->now_ms, 20);
+        wm_rate_add (&t->core->totals.hit_rate, t->now_ms, 20);
         near (look (t).hits_s, 20);
         near (look (t).eta_s, rows[i].left > 0 ? rows[i].left / 20 : rows[i].left);
         pass (t, 9500, alive);
-        wm_rate_add (&t->core->hit_rate, t->now_ms, 180);
+        wm_rate_add (&t->core->totals.hit_rate, t->now_ms, 180);
         near (look (t).hits_s, 200 / 9.5);
         near (look (t).eta_s, rows[i].left > 0 ? rows[i].left * 9.5 / 200 : rows[i].left);
         pass (t, 1000, alive); /* it waits for its producers: who knows how long */
@@ -438,7 +438,7 @@ static void test_jobs (void **state)
         for (unsigned credit_ = 0; credit_ < 2; credit_++) {
             harness_t *t = harness_new (64 * MIB);
             worker (t, 2, credit_);
-            strcpy (t->core->first->label, rows[i].label);
+            strcpy (t->core->sessions.first->label, rows[i].label);
             const wm_summary_t s = look (t);
             assert_int_equal (s.n_job, credit_ && rows[i].job); /* one that starts has no engine */
             if (s.n_job)
@@ -677,7 +677,7 @@ static void test_a_row_is_missing (void **state)
             assert_string_equal (s.held[0].path, "?1");
             assert_string_equal (s.held[0].reason, "its record is missing");
         }
-        const input_t *input = t->core->input[id - 1];
+        const input_t *input = t->core->inputs.at[id - 1];
         assert_int_equal (input->unpinned, id == 3);
         assert_int_equal (input->size, id == 3 ? 0 : 5);
         assert_int_equal (input->mtime_ns, 6);
@@ -709,7 +709,7 @@ static void test_counters (void **state)
         assert_int_equal (value, 10 + i);
     }
     assert_null (wm_core_counter (t->core, N, &value));
-    t->core->n_copy = 30;
+    t->core->totals.n_copy = 30;
     const wm_summary_t s = look (t);
     const uint64_t summary[] = {
         s.n_fail,  s.n_lost,  s.n_preempt, s.n_duplicate,  s.n_late,

@@ -247,7 +247,7 @@ static void test_when_a_mute_one_is_asked (void **state)
             assert_int_equal (ms, when_ms[n++]);
     }
     assert_int_equal (n, 6);
-    assert_int_equal (t->core->late_bytes, 6 * (1000 + WM_FRAME_OVERHEAD));
+    assert_int_equal (t->core->budget.late_bytes, 6 * (1000 + WM_FRAME_OVERHEAD));
     harness_end (t);
 }
 
