@@ -309,14 +309,18 @@ static inline void core_state_sessions (const wm_core_t *core, core_state_sums_t
             core_state_producer (core, one, state);
         if (one->role == WM_ROLE_WORKER)
             core_state_worker (core, one, sums, state);
-        n_busy += one->n_lease > 0;
-        n_lease += one->n_lease;
-        n_orphan += one->n_orphan;
+        if (one->role == WM_ROLE_WORKER) {
+            n_busy += one->n_lease > 0;
+            n_lease += one->n_lease;
+            n_orphan += one->n_orphan;
+            window += one->window;
+            n_eligible += one->eligible;
+        }
+        if (one->role != WM_ROLE_PRODUCER)
+            continue;
         sums->late_bytes += one->late_bytes;
         if (one->late_bytes && !one->n_late)
             core_state_differs (state, "%s owes bytes of no BATCH", one->label);
-        window += one->window;
-        n_eligible += one->eligible;
         n_wanting += one->wanting;
         n_asking += one->asking;
     }
@@ -358,7 +362,7 @@ static inline void core_state_machine (const wm_core_t *core, const machine_t *m
     uint64_t n_session = 0, n_answer = 0, n_suspect = 0;
     bool is_open = !machine->proving;
     for (const session_t *one = core->sessions.first; one; one = one->next)
-        n_session += one->machine == machine;
+        n_session += one->role == WM_ROLE_WORKER && one->machine == machine;
     for (const check_t *check = core->checks.first; check; check = check->next) {
         is_open |= check == machine->proving && check->answer[0].machine == machine;
         for (uint32_t i = 0; i < check->n_answer; i++) {

@@ -210,8 +210,8 @@ static void session_tick (wm_core_t *self, session_t *session)
     }
     /* It sends heartbeats but does not drain its queue: payloads in flight to it keep bytes of the
        budget that others wait for.  */
-    if (session->state == SESSION_LIVE && session->sent > session->received &&
-        now - session->received_ms > 2 * times->silence_ms) {
+    if (session->state == SESSION_LIVE && session->role == WM_ROLE_WORKER &&
+        session->sent > session->received && now - session->received_ms > 2 * times->silence_ms) {
         session_stale (self, session, false, "has received nothing of what it was sent",
                        session->received_ms);
         return;

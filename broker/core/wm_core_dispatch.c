@@ -294,7 +294,7 @@ static const session_t *without_room (const wm_core_t *self)
     if (self->budget.is_short)
         return next_to_ask (self);
     for (const session_t *it = is_held_back (self) ? NULL : self->sessions.first; it; it = it->next)
-        if (it->late && it->wants.head &&
+        if (it->role == WM_ROLE_PRODUCER && it->late && it->wants.head &&
             !wm_core_budget_room (self, wm_core_budget_need_bytes (batch_of (it->wants.head))))
             return it;
     return NULL;
@@ -313,7 +313,8 @@ static bool is_late_too_long (const wm_core_t *self, const session_t *producer)
     if (self->budget.late_bytes + (need > half ? need : half) <= self->config.budget_bytes)
         return false;
     for (const session_t *other = self->sessions.first; other; other = other->next)
-        if (other->n_late && late_since (other) < late_since (producer))
+        if (other->role == WM_ROLE_PRODUCER && other->n_late &&
+            late_since (other) < late_since (producer))
             return false;
     return true;
 }

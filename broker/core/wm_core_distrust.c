@@ -195,7 +195,8 @@ static void announce (wm_core_t *self, machine_t *machine)
     session_t *next;
     for (session_t *session = self->sessions.first; session; session = next) {
         next = session->next;
-        if (session->machine && falls_with (machine, session->machine))
+        if (session->role == WM_ROLE_WORKER && session->machine &&
+            falls_with (machine, session->machine))
             refuse (self, session, machine);
     }
 }

@@ -77,7 +77,7 @@ static void on_bye (wm_core_t *self, session_t *session, const wm_msg_t *msg,
     /* a worker that only fetched the model ends with DONE */
     if (failed || (session->role == WM_ROLE_WORKER && msg->code != WM_REASON_DONE))
         wm_core_log (self, "%s leaves%s%s", session->label, *msg->text ? ": " : "", msg->text);
-    if (!failed)
+    if (!failed && session->role == WM_ROLE_WORKER)
         self->totals.n_preempt += session->n_lease;
     wm_core_session_end (self, session, failed);
 }

@@ -238,63 +238,67 @@ struct session_t {
     wm_wait_t wait;                     /* that it reports */
     int64_t wait_ms;                    /* since then */
 
-    /* worker */
-    uint64_t credit, sent;
-    uint64_t received;   /* TASKs that it has shown to have received */
-    int64_t received_ms; /* since when it has shown no more; while sent > received */
-    payload_t *in_flight[WM_CREDIT_MAX]; /* of the others, by number: they may lie in its queue */
-    lease_t *lease_head, *lease_tail;
-    uint32_t n_lease;
-    session_t *eligible_prev, *eligible_next;
-    bool eligible, draining; /* draining: it sent DRAIN, or gave a batch back */
-    bool dismissed;          /* it was sent DRAIN: it gets nothing more in this session */
-    char why[120];           /* why it was dismissed */
-    bool has_failed;         /* that was for its failures */
-    uint16_t outcomes;       /* its last ten answers, a bit each: 1 is a failure */
-    bool stalled;            /* a lease of it expired and it has not advanced since */
-    bool alone;              /* it has a batch that was sent alone */
-    uint64_t window;         /* its share of the core's */
-    int64_t result_ms;       /* of its last RESULT */
-    wm_key_t executing;
-    uint64_t progress;
-    int64_t progress_ms;
-    uint16_t signature;
-    arithmetic_t arithmetic; /* class "": it may not work */
-    uint64_t n_batch_done, n_hit_done;
-    int64_t busy_ms, busy_since_ms; /* with a lease, until its last one ended; while n_lease */
-    uint64_t hits_lent, hits_back;  /* of all leases it ever had; of those that ended */
-    wm_speed_t speed;
-    wm_rate_t rate;
-    wm_hello_held_t *orphan; /* held by it, of events not announced yet */
-    uint32_t n_orphan;
-    uint32_t n_stray;    /* its RESULTs of events not announced yet */
-    bool set_aside;      /* one of them was not taken */
-    uint64_t model_next; /* the first byte of the model that it may ask for */
-    bool has_trial;      /* it has been sent the sample */
-    machine_t *machine;  /* NULL: it may not work, or there was no memory */
-    check_t *check;      /* it is asked for an answer of; NULL: of none */
-    bool over_check;     /* its connection ended over a check that it was sent before its leases */
-
-    /* producer */
-    input_t *claims;
-    wm_queue_t wants; /* batches to ask it for */
-    uint32_t n_open;
-    session_t *want_prev, *want_next;
-    bool wanting; /* in the ring of producers to ask */
-    bool asking;  /* counted in n_asking */
-    bool late;    /* a NEED passed its deadline and no BATCH has come since */
-    uint32_t n_asked;
-    uint64_t asked_bytes; /* reserved for n_asked */
-    uint32_t n_late;      /* BATCHes that may come of NEEDs that no batch waits for */
-    uint64_t late_bytes;  /* of them, at most */
-    int64_t late_ms;      /* when the last of them became late */
-    uint32_t n_ready;     /* of a client: its batches that are READY */
-    uint32_t turn;        /* of a client: behind that of its last batch */
-    uint64_t n_owed;      /* NEEDs that it was sent, less BATCHes that came; >= n_asked */
-    bool was_told;        /* of an output that is written: it may report it as touched */
-    int64_t answered_ms;  /* of its last BATCH, or of the first NEED after a time without any */
-    int64_t probed_ms;    /* while late: of the last NEED */
-    uint32_t last_input;
+    union {      /* by its role; an operator has neither */
+        struct { /* a worker */
+            uint64_t credit, sent;
+            uint64_t received;   /* TASKs that it has shown to have received */
+            int64_t received_ms; /* since when it has shown no more; while sent > received */
+            payload_t
+                *in_flight[WM_CREDIT_MAX]; /* of the others, by number: perhaps in its queue */
+            lease_t *lease_head, *lease_tail;
+            uint32_t n_lease;
+            session_t *eligible_prev, *eligible_next;
+            bool eligible, draining; /* draining: it sent DRAIN, or gave a batch back */
+            bool dismissed;          /* it was sent DRAIN: it gets nothing more in this session */
+            char why[120];           /* why it was dismissed */
+            bool has_failed;         /* that was for its failures */
+            uint16_t outcomes;       /* its last ten answers, a bit each: 1 is a failure */
+            bool stalled;            /* a lease of it expired and it has not advanced since */
+            bool alone;              /* it has a batch that was sent alone */
+            uint64_t window;         /* its share of the core's */
+            int64_t result_ms;       /* of its last RESULT */
+            wm_key_t executing;
+            uint64_t progress;
+            int64_t progress_ms;
+            uint16_t signature;
+            arithmetic_t arithmetic; /* class "": it may not work */
+            uint64_t n_batch_done, n_hit_done;
+            int64_t busy_ms, busy_since_ms; /* with a lease, until the last ended; while n_lease */
+            uint64_t hits_lent, hits_back;  /* of all leases it ever had; of those that ended */
+            wm_speed_t speed;
+            wm_rate_t rate;
+            wm_hello_held_t *orphan; /* held by it, of events not announced yet */
+            uint32_t n_orphan;
+            uint32_t n_stray;    /* its RESULTs of events not announced yet */
+            bool set_aside;      /* one of them was not taken */
+            uint64_t model_next; /* the first byte of the model that it may ask for */
+            bool has_trial;      /* it has been sent the sample */
+            machine_t *machine;  /* NULL: it may not work, or there was no memory */
+            check_t *check;      /* it is asked for an answer of; NULL: of none */
+            bool over_check;     /* its connection ended over a check sent before its leases */
+        };
+        struct { /* a producer, or a client */
+            input_t *claims;
+            wm_queue_t wants; /* batches to ask it for */
+            uint32_t n_open;
+            session_t *want_prev, *want_next;
+            bool wanting; /* in the ring of producers to ask */
+            bool asking;  /* counted in n_asking */
+            bool late;    /* a NEED passed its deadline and no BATCH has come since */
+            uint32_t n_asked;
+            uint64_t asked_bytes; /* reserved for n_asked */
+            uint32_t n_late;      /* BATCHes that may come of NEEDs that no batch waits for */
+            uint64_t late_bytes;  /* of them, at most */
+            int64_t late_ms;      /* when the last of them became late */
+            uint32_t n_ready;     /* of a client: its batches that are READY */
+            uint32_t turn;        /* of a client: behind that of its last batch */
+            uint64_t n_owed;      /* NEEDs that it was sent, less BATCHes that came; >= n_asked */
+            bool was_told;        /* of an output that is written: it may report it as touched */
+            int64_t answered_ms; /* of its last BATCH, or the first NEED after a time without any */
+            int64_t probed_ms;   /* while late: of the last NEED */
+            uint32_t last_input;
+        };
+    };
 };
 
 /* An effect that waits for a record.  */

@@ -55,25 +55,35 @@ bool wm_core_session_enter (wm_core_t *self, session_t *session, session_t **old
     return true;
 }
 
+static void worker_free (wm_core_t *self, session_t *worker)
+{
+    const wm_core_worker_t shown = wm_core_worker_of (self, worker);
+    if (worker->state != SESSION_NEW && self->sink.left)
+        self->sink.left (self->sink.context, &shown);
+    wm_core_worker_forget (self, worker);
+    if (worker->machine && !--worker->machine->n_session) {
+        self->machines.n_live--;
+        wm_core_machine_left (self, worker->machine);
+    }
+}
+
+static void producer_free (wm_core_t *self, session_t *producer)
+{
+    while (producer->claims)
+        if (self->config.for_clients)
+            wm_core_input_take_back (self, producer->claims);
+        else
+            wm_core_input_unclaim (self, producer->claims);
+    wm_core_budget_end_late (self, producer, producer->n_late, 0);
+}
+
 /* Removes the session from every list and frees it. Its leases must be gone.  */
 static void session_free (wm_core_t *self, session_t *session)
 {
-    while (session->claims)
-        if (self->config.for_clients)
-            wm_core_input_take_back (self, session->claims);
-        else
-            wm_core_input_unclaim (self, session->claims);
-    wm_core_budget_end_late (self, session, session->n_late, 0);
-    if (session->role == WM_ROLE_WORKER) {
-        const wm_core_worker_t worker = wm_core_worker_of (self, session);
-        if (session->state != SESSION_NEW && self->sink.left)
-            self->sink.left (self->sink.context, &worker);
-        wm_core_worker_forget (self, session);
-    }
-    if (session->machine && !--session->machine->n_session) {
-        self->machines.n_live--;
-        wm_core_machine_left (self, session->machine);
-    }
+    if (session->role == WM_ROLE_WORKER)
+        worker_free (self, session);
+    if (session->role == WM_ROLE_PRODUCER)
+        producer_free (self, session);
     wm_core_wait_over (self, session);
     if (session->state == SESSION_LOST)
         self->sessions.n_lost--;

@@ -96,15 +96,16 @@ static wm_wait_t wait_of (const wm_core_t *self, const session_t *session, int64
     }
     if (session->wait)
         return session->wait;
-    *since_ms = session->answered_ms;
-    if (session->late)
-        return WM_WAIT_PRODUCER_LATE;
+    if (!is_worker) {
+        *since_ms = session->answered_ms;
+        return session->late ? WM_WAIT_PRODUCER_LATE : WM_WAIT_NONE;
+    }
     *since_ms = session->progress_ms;
-    if (is_worker && session->n_lease && session->executing.input &&
+    if (session->n_lease && session->executing.input &&
         self->now_ms - session->progress_ms > self->config.times.engine_ms / 2)
         return WM_WAIT_ENGINE_HUNG;
     *since_ms = session->opened_ms;
-    return is_worker && !*session->arithmetic.class ? WM_WAIT_MODEL : WM_WAIT_NONE;
+    return !*session->arithmetic.class ? WM_WAIT_MODEL : WM_WAIT_NONE;
 }
 
 /* ---- of the campaign ------------------------------------------------------------------------- */

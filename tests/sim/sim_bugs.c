@@ -553,14 +553,16 @@ bool bug_receives (link_t *link, wm_msg_t *msg, const wm_payload_t *payload)
     case BUG_WRONG_BLAME:
         return msg->type == WM_MSG_NACK && batch && blame_another (link, msg, batch);
     case BUG_QUEUE_IGNORED:
-        wm_core_worker_received (core, session, session->sent);
+        if (session->role == WM_ROLE_WORKER)
+            wm_core_worker_received (core, session, session->sent);
         return false;
     case BUG_ANSWERED_TWICE:
         if (is_result && !batch)
             answer_again (msg, payload);
         return false;
     case BUG_LATE_REFUSED:
-        session->n_owed = session->n_asked;
+        if (session->role == WM_ROLE_PRODUCER)
+            session->n_owed = session->n_asked;
         return false;
     case BUG_CHECK_PASSED:
         if (is_result && session->check && session->check->n_answer == 1 &&

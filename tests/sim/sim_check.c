@@ -450,7 +450,7 @@ void check_answered (link_t *link, bool failed)
 static const check_t *checked_by (const wm_core_t *core, const link_t *link, const wm_msg_t *msg)
 {
     const session_t *session = wm_core_session_find (core, link->session);
-    const check_t *check = session ? session->check : NULL;
+    const check_t *check = session && session->role == WM_ROLE_WORKER ? session->check : NULL;
     return check && msg->type == WM_MSG_RESULT &&
                    memcmp (&check->task.key, &msg->key, sizeof msg->key) == 0
                ? check
@@ -569,6 +569,8 @@ static double expected_ms (const wm_core_t *core, const session_t *worker, doubl
 static bool could (const wm_core_t *core, const session_t *worker, const batch_t *batch,
                    double within_ms)
 {
+    if (worker->role != WM_ROLE_WORKER)
+        return false;
     double hits = (double) (worker->hits_lent - worker->hits_back) + batch->n_hit;
     return worker->eligible && worker->tag != batch->failed_on && worker->speed.hits > 0 &&
            expected_ms (core, worker, hits) < within_ms;
@@ -584,7 +586,7 @@ void check_tail (const wm_core_t *core)
     for (size_t i = 0; i < LINKS; i++) {
         const link_t *link = &sim.link[i];
         const session_t *worker = wm_core_session_find (core, link->session);
-        const lease_t *lease = worker ? worker->lease_head : NULL;
+        const lease_t *lease = worker && worker->role == WM_ROLE_WORKER ? worker->lease_head : NULL;
         int64_t stopped_ms = link->used && link->peer ? sim.now_ms - link->peer->stopped_ms : 0;
         if (!lease || sim.now_ms >= (link->peer ? link->peer->frozen_ms : 0) ||
             stopped_ms < TAIL_MS || core->now_ms - lease->sent_ms < TAIL_MS ||
@@ -696,7 +698,7 @@ static void check_event (const event_t *event)
 static void check_queue (const link_t *link, const session_t *session)
 {
     uint64_t queued = 0, counted = 0;
-    if (!session || sim.reuses)
+    if (!session || session->role != WM_ROLE_WORKER || sim.reuses)
         return;
     for (const packet_t *packet = link->down.head; packet; packet = packet->next)
         queued += packet->type == WM_MSG_TASK ? packet->bytes : 0;
@@ -744,10 +746,12 @@ static uint64_t check_sessions (const wm_core_t *core)
         fail ("%llu bytes of payloads are here and on their way, in a budget of %llu",
               (unsigned long long) bytes, (unsigned long long) BUDGET_BYTES);
     for (const session_t *session = core->sessions.first; session; session = session->next) {
-        late_bytes += session->late_bytes;
+        late_bytes += session->role == WM_ROLE_PRODUCER ? session->late_bytes : 0;
+        if (session->role != WM_ROLE_WORKER)
+            continue;
         if (session->state == SESSION_LIVE && session->n_lease && !link_of_session (session->id))
             fail ("%s has %u batches, and no connection", session->label, session->n_lease);
-        if (session->role == WM_ROLE_WORKER && session->sent > session->credit &&
+        if (session->sent > session->credit &&
             strncmp (session->label, "hostile", 7) != 0) /* it may lower its own */
             fail ("%s was sent %llu batches on a credit of %llu", session->label,
                   (unsigned long long) session->sent, (unsigned long long) session->credit);
