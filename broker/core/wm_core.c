@@ -297,6 +297,7 @@ void wm_core_destroy (wm_core_t **self_p)
     while (self->sessions.first)
         wm_core_session_end (self, self->sessions.first, false);
     wm_core_check_free_all (self);
+    wm_core_machines_free (self);
     wm_input_set_free (&self->distrust.to_redo);
     for (uint32_t i = 0; i < self->inputs.n; i++)
         wm_core_input_free (self, self->inputs.at[i]);

@@ -82,11 +82,15 @@ void wm_core_check_free_all (wm_core_t *self);
 /* Whether two machines of this signature give the same bits. OpenVINO's kernels also depend on the
    size of caches and the number of cores, which its signature does not name.  */
 bool wm_core_fixes_bits (const wm_core_t *self, uint16_t signature);
+
+/* ---- wm_core_machine.c ----------------------------------------------------------------------- */
+
 /* Its last session has ended: what machines that left longest ago scored is forgotten if the sets
    of all take too much memory.  */
 void wm_core_machine_left (wm_core_t *self, machine_t *machine);
 /* The machine of a worker, made if it is new; NULL without memory.  */
 machine_t *wm_core_machine_of (wm_core_t *self, const char *key, const char *label);
+void wm_core_machines_free (wm_core_t *self);
 
 /* ---- wm_core_distrust.c ---------------------------------------------------------------------- */
 

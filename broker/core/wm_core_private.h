@@ -17,11 +17,14 @@
        wm_core_arithmetic.c   signatures of classes; its own handlers, and HELLO and RESULT ask it
        wm_core_distrust.c     workers whose scores were wrong; HELLO asks it
        wm_core_dispatch.c     decides which TASKs and NEEDs go out
+       wm_core_orphan.c       batches that a worker holds when it connects again
        wm_core_session.c      begin, end and refusal of sessions
-       wm_core_worker.c       orphans, blame, what a worker leaves behind
+       wm_core_worker.c       blame, what a worker leaves behind
        wm_core_input.c        inputs and claims
        wm_core_batch.c        states of events and batches
        wm_core_check.c        sampled batches, scored again by another machine
+       wm_core_breaker.c      sends workers away that fail too often
+       wm_core_machine.c      machines of workers
        wm_core_lease.c        leases, credit, the ring of eligible workers
        wm_core_budget.c       bytes of payloads
        wm_core_base.c         messages out, records out, log
@@ -557,7 +560,7 @@ void wm_core_refuse (wm_core_t *self, session_t *session, wm_reason_t reason, co
    that never had the claim is refused, one whose claim ended is ignored.  */
 input_t *wm_core_session_claim (wm_core_t *self, session_t *session, const wm_msg_t *msg);
 
-/* ---- wm_core_worker.c ------------------------------------------------------------------------ */
+/* ---- wm_core_orphan.c ------------------------------------------------------------------------ */
 
 /* Adopts what HELLO lists; old: the session of its instance before it, or NULL.  */
 void wm_core_worker_welcome (wm_core_t *self, session_t *worker, session_t *old,
@@ -570,18 +573,26 @@ void wm_core_worker_forget_orphan (wm_core_t *self, session_t *worker, const wm_
    session ends when the event is announced, so that the worker sends the result again. Returns
    whether the batch is an orphan of the worker.  */
 bool wm_core_worker_set_aside (session_t *worker, const wm_key_t *key);
-/* Sends DRAIN; the worker gets nothing more in this session.  */
-void wm_core_worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
+
+/* ---- wm_core_worker.c ------------------------------------------------------------------------ */
+
+/* Forgets line i of what it holds of events that are not announced.  */
+void wm_core_worker_drop_orphan (wm_core_t *self, session_t *worker, uint32_t i);
 /* Its leases go back to the queues. blame: the batch that it was executing has failed there.  */
 void wm_core_worker_give_back (wm_core_t *self, session_t *worker, bool blame);
 /* Describes its session; strings are lent.  */
 wm_core_worker_t wm_core_worker_of (const wm_core_t *self, const session_t *worker);
 /* Removes its connection's part: credit, payloads in flight, orphans.  */
 void wm_core_worker_forget (wm_core_t *self, session_t *worker);
-/* One more answer of this worker; why: of a failure, NULL of a success.  */
-void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char *why);
 /* Ends the leases of a worker that has not advanced for lease_ms.  */
 void wm_core_worker_tick (wm_core_t *self, session_t *worker);
+
+/* ---- wm_core_breaker.c ----------------------------------------------------------------------- */
+
+/* Sends DRAIN; the worker gets nothing more in this session.  */
+void wm_core_worker_dismiss (wm_core_t *self, session_t *worker, const char *why);
+/* One more answer of this worker; why: of a failure, NULL of a success.  */
+void wm_core_worker_note_outcome (wm_core_t *self, session_t *worker, const char *why);
 
 /* ---- wm_core_input.c ------------------------------------------------------------------------- */
 
