@@ -26,38 +26,7 @@
 /* A transaction of a replay: large enough that its fsync is cheap.  */
 #define CATCH_UP_RECORDS 8192u
 
-const char wm_ledger_schema[] =
-#include "ledger.sql.inc"
-    ;
-
-wm_fault_t wm_ledger_fault (wm_ledger_t *self, int code, const char *what, wm_error_t *error)
-{
-    const int extended = self->db ? sqlite3_extended_errcode (self->db) : code;
-    if (extended == SQLITE_IOERR_FSYNC || extended == SQLITE_IOERR_DIR_FSYNC) {
-        fprintf (stderr,
-                 "wiremill-broker: fsync of %s failed; nothing unsynced was acknowledged; check "
-                 "the disk, then the same command again continues\n",
-                 self->path);
-        _exit (1);
-    }
-    if ((code & 0xff) == SQLITE_FULL)
-        return wm_fault (error, WM_EAGAIN,
-                         "disk full at %s: waiting; free some space there and it goes on by itself",
-                         self->path);
-    if ((code & 0xff) == SQLITE_BUSY)
-        return wm_fault (error, WM_EAGAIN, "%s is in use by another process: `fuser %s` names it",
-                         self->path, self->path);
-    return wm_fault (error, WM_EHOST, "cannot %s %s: %s", what, self->path,
-                     self->db ? sqlite3_errmsg (self->db) : sqlite3_errstr (code));
-}
-
 /* ---- verify ---------------------------------------------------------------------------------- */
-
-const char *wm_ledger_text (sqlite3_stmt *statement, const wm_row_t *row, int i)
-{
-    const char *text = (const char *) sqlite3_column_text (statement, (int) row->n + 1 + i);
-    return text ? text : "";
-}
 
 /* Each takes the current row of the statement; false if it is damaged.  */
 static bool take_campaign (wm_ledger_t *self, sqlite3_stmt *statement)
@@ -85,13 +54,6 @@ static bool take_signature (wm_ledger_t *self, sqlite3_stmt *statement)
     wm_ledger_intern (self, text, strlen (text));
     self->n_signature_stored = self->n_signature;
     return self->n_signature == id;
-}
-
-bool wm_ledger_get_input (sqlite3_stmt *statement, input_row_t *row)
-{
-    return wm_row_get (&wm_row_input, statement, row, wm_ledger_text (statement, &wm_row_input, 0),
-                       wm_ledger_text (statement, &wm_row_input, 1),
-                       wm_ledger_text (statement, &wm_row_input, 2));
 }
 
 static bool take_input (wm_ledger_t *self, sqlite3_stmt *statement)
@@ -372,6 +334,41 @@ static wm_fault_t catch_one (void *argument, const wm_record_t *record, const wm
     return self->n_pending < CATCH_UP_RECORDS ? WM_OK : wm_ledger_commit (self, error);
 }
 
+static void count_input (void *argument, const wm_ledger_input_t *input)
+{
+    if (input->state == WM_LEDGER_WRITTEN)
+        *(uint64_t *) argument += input->n_hit - input->n_held;
+}
+
+static void count_batch (void *argument, const wm_ledger_batch_t *batch)
+{
+    if (batch->state == WM_LEDGER_RETURNED)
+        *(uint64_t *) argument += batch->n_hit;
+}
+
+static bool count_minute (void *argument, const wm_minute_t *minute)
+{
+    *(uint64_t *) argument += minute->tally.count[WM_COUNT_HITS];
+    return true;
+}
+
+/* Hits that the ledger knows and no minute counts get a row without a time.  */
+static wm_fault_t replay_end (wm_ledger_t *self, wm_error_t *error)
+{
+    static const wm_ledger_load_t of_hits = { .input = count_input, .batch = count_batch };
+    uint64_t n_scored = 0, n_counted = 0;
+    if (!self->history.is_replay)
+        return WM_OK;
+    wm_fault_t fault = wm_ledger_commit (self, error);
+    if (!fault)
+        fault = wm_ledger_load (self, NULL, &of_hits, &n_scored, NULL, error);
+    if (!fault)
+        fault = wm_ledger_minutes (self, 0, count_minute, &n_counted, error);
+    if (!fault)
+        wm_ledger_replay_counted (self, n_scored > n_counted ? n_scored - n_counted : 0);
+    return fault;
+}
+
 wm_fault_t wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal, wm_journal_found_t *found,
                                wm_error_t *error)
 {
@@ -381,7 +378,7 @@ wm_fault_t wm_ledger_catch_up (wm_ledger_t *self, wm_journal_t *journal, wm_jour
     wm_fault_t fault = wm_journal_replay (journal, self->position.epoch, self->position.sequence,
                                           catch_one, self, found, error);
     if (fault == WM_OK)
-        fault = wm_ledger_replay_end (self, error);
+        fault = replay_end (self, error);
     return fault == WM_OK ? wm_ledger_commit (self, error) : fault;
 }
 
@@ -555,11 +552,6 @@ void wm_ledger_drop_copy (wm_ledger_t *self)
 sqlite3 *wm_ledger_database (wm_ledger_t *self)
 {
     return self->db;
-}
-
-const char *wm_ledger_signature (const wm_ledger_t *self, uint32_t id)
-{
-    return id >= 1 && id <= self->n_signature ? self->signature[id - 1] : "";
 }
 
 uint64_t wm_ledger_bytes (const wm_ledger_t *self)

@@ -26,53 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PUT_BATCH                                                                                  \
-    " INTO batch (" WM_ROW_NAMES (WM_ROW_BATCH) ", text) VALUES (" WM_ROW_MARKS (                  \
-        WM_ROW_BATCH) ", ?)"
-
-#define MEASURED "12, 13" /* what a campaign that begins again forgets */
-static_assert (WM_RECORD_ARITHMETIC == 12 && WM_RECORD_SAMPLE == 13, "MEASURED");
-
-static const char *const sql[SQL_END] = {
-    [SQL_PUT_CAMPAIGN] = "INSERT OR REPLACE INTO campaign (" WM_ROW_NAMES (
-        WM_ROW_CAMPAIGN) ", pins, one) VALUES (" WM_ROW_MARKS (WM_ROW_CAMPAIGN) ", ?, 1)",
-    [SQL_PUT_POSITION] = "INSERT OR REPLACE INTO position (" WM_ROW_NAMES (
-        WM_ROW_POSITION) ", one) VALUES (" WM_ROW_MARKS (WM_ROW_POSITION) ", 1)",
-    [SQL_PUT_SIGNATURE] = "INSERT INTO signature VALUES (?1, ?2, ?3)",
-    [SQL_GET_INPUT] = WM_LEDGER_INPUTS " WHERE id = ?1",
-    [SQL_PUT_INPUT] = "INSERT OR REPLACE INTO input (" WM_ROW_NAMES (
-        WM_ROW_INPUT) ", path, name, text) VALUES (" WM_ROW_MARKS (WM_ROW_INPUT) ", ?, ?, ?)",
-    [SQL_ADD_BATCH] = "INSERT OR IGNORE" PUT_BATCH,
-    [SQL_SET_BATCH] = "INSERT OR REPLACE" PUT_BATCH,
-    [SQL_DELETE_BATCHES] = "DELETE FROM batch WHERE input = ?1",
-    [SQL_DELETE_ALL_BATCHES] = "DELETE FROM batch",
-    [SQL_DELETE_ALL_INPUTS] = "DELETE FROM input",
-    [SQL_DELETE_COUNTERS] =
-        "DELETE FROM counter WHERE name NOT IN (" WM_LEDGER_HISTORY_COUNTERS ")",
-    [SQL_PUT_COUNTER] = "INSERT OR REPLACE INTO counter VALUES (?1, ?2, ?3)",
-    [SQL_GET_MINUTE] = WM_LEDGER_MINUTES " WHERE begin_s = ?1",
-    [SQL_PUT_MINUTE] = "INSERT OR REPLACE INTO minute (" WM_ROW_NAMES (
-        WM_ROW_MINUTE) ") VALUES (" WM_ROW_MARKS (WM_ROW_MINUTE) ")",
-    [SQL_PUT_SPAN] = "INSERT OR REPLACE INTO worker (" WM_ROW_NAMES (
-        WM_ROW_WORKER) ", label, device, why) VALUES (" WM_ROW_MARKS (WM_ROW_WORKER) ", ?, ?, ?)",
-    [SQL_PUT_STANDING] =
-        "INSERT OR REPLACE INTO standing (type, name, text, data) VALUES (?1, ?2, ?3, ?4)",
-    [SQL_DELETE_MEASURED] = "DELETE FROM standing WHERE type IN (" MEASURED ")",
-    [SQL_HAS_STANDING] = "SELECT 1 FROM standing WHERE type = ?1 AND name = ?2",
-    [SQL_COUNT_STANDING] = "SELECT count (*) FROM standing",
-};
-
-int wm_ledger_prepare (wm_ledger_t *self)
-{
-    int code = SQLITE_OK;
-    for (sql_t i = 0; i < SQL_END && code == SQLITE_OK; i++)
-        code = self->statement[i]
-                   ? SQLITE_OK
-                   : sqlite3_prepare_v3 (self->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT,
-                                         &self->statement[i], NULL);
-    return code;
-}
-
 /* ---- pending --------------------------------------------------------------------------------- */
 
 /* Copies a text into the pool, terminated; returns its offset.  */
@@ -85,19 +38,6 @@ static size_t keep_text (wm_ledger_t *self, const char *text, size_t bytes)
     self->pool[at + bytes] = 0;
     self->pool_bytes += bytes + 1;
     return at;
-}
-
-uint32_t wm_ledger_intern (wm_ledger_t *self, const char *text, size_t bytes)
-{
-    for (size_t i = 0; i < self->n_signature; i++)
-        if (strlen (self->signature[i]) == bytes && memcmp (self->signature[i], text, bytes) == 0)
-            return (uint32_t) (i + 1);
-    char **more = realloc (self->signature, (self->n_signature + 1) * sizeof *more);
-    assert (more);
-    self->signature = more;
-    more[self->n_signature] = strndup (bytes ? text : "", bytes);
-    assert (more[self->n_signature]);
-    return (uint32_t) ++self->n_signature;
 }
 
 void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_place_t *place)
@@ -113,21 +53,7 @@ void wm_ledger_apply (wm_ledger_t *self, const wm_record_t *record, const wm_pla
         pending->name = keep_text (self, record->name, record->name_bytes);
     }
     if (record->type == WM_RECORD_DISTRUST && record->payload_bytes)
-        pending->payload =
-            keep_text (self, (const char *) record->payload, record->payload_bytes);
-}
-
-void wm_ledger_counter (wm_ledger_t *self, const char *name, uint64_t value)
-{
-    size_t i = 0;
-    while (i < self->n_counter && strcmp (self->counter[i].name, name) != 0)
-        i++;
-    if (i == WM_LEDGER_COUNTERS_MAX)
-        return; /* of a later release */
-    counter_t *counter = &self->counter[i];
-    self->n_counter += i == self->n_counter;
-    snprintf (counter->name, sizeof counter->name, "%s", name);
-    counter->value = value;
+        pending->payload = keep_text (self, (const char *) record->payload, record->payload_bytes);
 }
 
 size_t wm_ledger_pending (const wm_ledger_t *self)
@@ -136,24 +62,6 @@ size_t wm_ledger_pending (const wm_ledger_t *self)
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
-
-int wm_ledger_run (wm_ledger_t *self, sql_t which)
-{
-    sqlite3_stmt *statement = self->statement[which];
-    sqlite3_step (statement);
-    return sqlite3_reset (statement);
-}
-
-int wm_ledger_put (wm_ledger_t *self, sql_t which, const wm_row_t *type, void *row, const char *a,
-                   const char *b, const char *c)
-{
-    sqlite3_stmt *statement = self->statement[which];
-    const char *const texts[] = { a, b, c };
-    wm_row_bind (type, statement, row, a, b, c);
-    for (int i = 0; i < 3 && texts[i]; i++)
-        sqlite3_bind_text (statement, (int) type->n + 2 + i, texts[i], -1, SQLITE_STATIC);
-    return wm_ledger_run (self, which);
-}
 
 static int put_input (wm_ledger_t *self, input_row_t *row, const char *path, const char *name,
                       const char *text)

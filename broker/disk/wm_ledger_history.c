@@ -185,46 +185,14 @@ void wm_ledger_replay (wm_ledger_t *self, bool is_whole)
         wm_ledger_counter (self, WM_LEDGER_REPLAY, 1);
 }
 
-static void count_input (void *argument, const wm_ledger_input_t *input)
+void wm_ledger_replay_counted (wm_ledger_t *self, uint64_t n_more)
 {
-    if (input->state == WM_LEDGER_WRITTEN)
-        *(uint64_t *) argument += input->n_hit - input->n_held;
-}
-
-static void count_batch (void *argument, const wm_ledger_batch_t *batch)
-{
-    if (batch->state == WM_LEDGER_RETURNED)
-        *(uint64_t *) argument += batch->n_hit;
-}
-
-static bool count_minute (void *argument, const wm_minute_t *minute)
-{
-    *(uint64_t *) argument += minute->tally.count[WM_COUNT_HITS];
-    return true;
-}
-
-wm_fault_t wm_ledger_replay_end (wm_ledger_t *self, wm_error_t *error)
-{
-    static const wm_ledger_load_t of_hits = { .input = count_input, .batch = count_batch };
     history_t *history = &self->history;
-    uint64_t n_scored = 0, n_counted = 0;
-    if (!history->is_replay)
-        return WM_OK;
-    wm_fault_t fault = wm_ledger_commit (self, error);
-    if (!fault)
-        fault = wm_ledger_load (self, NULL, &of_hits, &n_scored, NULL, error);
-    if (!fault)
-        fault = wm_ledger_minutes (self, 0, count_minute, &n_counted, error);
-    if (fault)
-        return fault;
     wm_ledger_counter (self, WM_LEDGER_REPLAY, 0);
     history->is_replay = false;
     turn_to (self, 0); /* no minute is known yet */
-    if (n_scored > n_counted) {
-        history->now.tally.count[WM_COUNT_HITS] += n_scored - n_counted;
-        history->is_changed = true;
-    }
-    return WM_OK;
+    history->now.tally.count[WM_COUNT_HITS] += n_more;
+    history->is_changed |= n_more != 0;
 }
 
 bool wm_ledger_owes_history (const wm_ledger_t *self)

@@ -1,5 +1,12 @@
-/* wm_ledger_private.h - the rows of the ledger, and what wm_ledger.c (opens, verifies, loads) and
-   wm_ledger_apply.c (writes) share. No other file includes this.  */
+/* wm_ledger_private.h - the rows of the ledger, and what its files share. No other file includes
+   this.
+
+   A file calls files below it only:
+
+       wm_ledger.c            opens, verifies, catches up, loads, copies
+       wm_ledger_apply.c      derives rows from records, and commits them
+       wm_ledger_version.c  wm_ledger_history.c  wm_ledger_standing.c
+       wm_ledger_rows.c       statements, single rows, signatures, counters  */
 #ifndef WM_LEDGER_PRIVATE_H
 #define WM_LEDGER_PRIVATE_H
 
@@ -40,7 +47,7 @@ typedef enum {
 typedef struct {
     wm_record_t record;
     wm_place_t place;
-    uint32_t signature; /* RESULT */
+    uint32_t signature;         /* RESULT */
     size_t text, name, payload; /* the latter of DISTRUST */
 } pending_t;
 
@@ -167,10 +174,10 @@ bool wm_ledger_is_of_history (const char *counter);
 /* Counts a RESULT, or a HELD of a batch.  */
 void wm_ledger_count_record (wm_ledger_t *self, const wm_record_t *record);
 
-/* A replay of the journal begins, from its begin or from the ledger's position; it has ended: hits
-   that the ledger knows and no minute counts get a row without a time.  */
+/* A replay of the journal begins, from its begin or from the ledger's position; it has ended, and no
+   minute has so many hits of those that the ledger knows: they get a row without a time.  */
 void wm_ledger_replay (wm_ledger_t *self, bool is_whole);
-wm_fault_t wm_ledger_replay_end (wm_ledger_t *self, wm_error_t *error);
+void wm_ledger_replay_counted (wm_ledger_t *self, uint64_t n_more);
 
 /* Writes what is not committed, in the open transaction; an SQLite code. Then, once the transaction
    is committed: forgets it.  */
