@@ -1,5 +1,22 @@
 /* wm_reactor.c - one loop: read, tick, and what the recorder does: append, sync, effects, ledger.
 
+   One pass of wm_reactor_run, in one thread:
+     1. wait (wm_listener_wait) until a peer sends or a timer is due; not at all while records wait
+        for their sync.
+     2. read_all: a message at a time, for at most group_commit_ms. `message` decodes it, finds the
+        session of its connection and calls wm_core_message.
+     3. The core decides. It answers through the sink, the on_... functions here: on_send hands
+        bytes to libzmq, on_append hands a record to the recorder, which copies it.
+     4. wm_core_tick, eight times a heartbeat: silences, leases, deadlines.
+     5. wm_recorder_turn: the records of this pass go into the journal, one sync makes them all
+        durable, and the core carries each one's effect out, through the same sink.
+   So a RESULT is read in 2, its record appended in 3, on disk in 5, and acknowledged in 5 at the
+   end: no acknowledgment leaves before that (I1 of broker/core/README.md). One sync serves as many
+   results as came in one pass; the more there is to do, the fewer syncs a result costs.
+
+   A large answer (the model, the sample, the status, the copy of the ledger) is no record and waits
+   for none: libzmq has its bytes until the peer has read them.
+
    Invariants
      1. The core is never entered from its own sink: a failure that the sink finds (a failed send,
         damage) is reported to the core when it has returned.

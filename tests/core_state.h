@@ -52,7 +52,7 @@ static inline const wm_queue_t *core_state_place (const wm_core_t *core, const b
     return NULL;
 }
 
-/* n: batches that belong to it.  */
+/* n: batches that belong to it. (I3)  */
 static inline void core_state_queue (const wm_core_t *core, core_state_t *state, const char *what,
                                      const wm_queue_t *queue, uint64_t n)
 {
@@ -86,6 +86,7 @@ static inline void core_state_owner (core_state_sums_t *sums, const payload_t *p
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
+/* I3 and I4.  */
 static inline void core_state_batch (const wm_core_t *core, const batch_t *batch,
                                      core_state_sums_t *sums, core_state_t *state)
 {
@@ -153,6 +154,7 @@ static inline void core_state_event (const wm_core_t *core, const event_t *event
         core_state_differs (state, "an event is done, and among those that are not");
 }
 
+/* I11 and I16.  */
 static inline void core_state_input (const wm_core_t *core, const input_t *input,
                                      core_state_sums_t *sums, core_state_t *state)
 {
@@ -207,6 +209,7 @@ static inline void core_state_input (const wm_core_t *core, const input_t *input
 
 /* ---- sessions -------------------------------------------------------------------------------- */
 
+/* I6 and I8.  */
 static inline void core_state_worker (const wm_core_t *core, const session_t *worker,
                                       core_state_sums_t *sums, core_state_t *state)
 {
@@ -253,6 +256,7 @@ static inline void core_state_worker (const wm_core_t *core, const session_t *wo
                             (unsigned long long) n_lease);
 }
 
+/* I7.  */
 static inline void core_state_producer (const wm_core_t *core, const session_t *producer,
                                         core_state_t *state)
 {
@@ -378,6 +382,7 @@ static inline void core_state_machine (const wm_core_t *core, const machine_t *m
                             machine->host);
 }
 
+/* I12.  */
 static inline void core_state_checks (const wm_core_t *core, core_state_sums_t *sums,
                                       core_state_t *state)
 {

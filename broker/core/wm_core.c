@@ -36,6 +36,7 @@ static void pump (wm_core_t *self)
     wm_core_dispatch_needs (self);
 }
 
+/* I1: only what is durable comes here, in the order of appending.  */
 static void pending_effect (wm_core_t *self, const pending_t *pending, const wm_place_t *place)
 {
     if (wm_record_stands (pending->type))

@@ -127,6 +127,7 @@ static void pending_push (wm_core_t *self, pending_t pending)
         pending;
 }
 
+/* I1: nothing is sent here; wm_core_durable carries the effect out.  */
 void wm_core_append (wm_core_t *self, wm_record_t *record, const wm_payload_t *body,
                      const session_t *session, uint8_t code)
 {

@@ -178,7 +178,8 @@ static void note_step (wm_core_t *self, batch_t *batch, batch_state_t state)
         batch->since_ms = state == BATCH_QUEUED ? 0 : now_ms; /* QUEUED: until it is asked for */
 }
 
-/* Leaves the queue of the old state, if that has one; the caller enters that of the new one.  */
+/* Leaves the queue of the old state, if that has one; the caller enters that of the new one.
+   (I3)  */
 void wm_core_batch_set_state (wm_core_t *self, batch_t *batch, batch_state_t state)
 {
     note_step (self, batch, state);
@@ -375,6 +376,7 @@ void wm_core_batch_answer (wm_core_t *self, const batch_t *batch, const wm_place
     wm_core_send (self, claim, &answer, &(wm_payload_t){ NULL, "", 0 });
 }
 
+/* I10: the one place that finds an event done.  */
 void wm_core_event_check_done (wm_core_t *self, event_t *event)
 {
     if (!(event->flags & EVENT_KNOWN) || event->flags & EVENT_DONE ||
@@ -427,6 +429,7 @@ void wm_core_batch_hold (wm_core_t *self, batch_t *batch, const char *text)
     wm_core_append (self, &record, NULL, NULL, 0);
 }
 
+/* I9: n_fail and n_lost grow here alone.  */
 void wm_core_batch_blame (wm_core_t *self, batch_t *batch, const session_t *worker, bool lost,
                           const char *why)
 {

@@ -82,6 +82,7 @@ void wm_core_budget_reserve_need (wm_core_t *self, batch_t *batch)
     wm_core_budget_count_asking (self, producer);
 }
 
+/* I5: asked before each NEED.  */
 bool wm_core_budget_room (const wm_core_t *self, uint64_t bytes)
 {
     return self->budget.used + self->budget.late_bytes + bytes <= self->config.budget_bytes;

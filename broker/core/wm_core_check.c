@@ -355,6 +355,7 @@ static void check_good (wm_core_t *self, check_t *check)
     check_end (self, check);
 }
 
+/* I13: no machine is named by one other alone.  */
 static void decide (wm_core_t *self, check_t *check)
 {
     const check_answer_t *answer = check->answer;
@@ -500,7 +501,7 @@ static bool has_another_key (const wm_core_t *self, const check_t *check)
     return false;
 }
 
-/* The eligible worker that is to give the next answer; NULL: none is.  */
+/* The eligible worker that is to give the next answer; NULL: none is. (I12)  */
 static session_t *worker_for (const wm_core_t *self, const check_t *check)
 {
     session_t *best = NULL, *worker = self->workers.eligible;

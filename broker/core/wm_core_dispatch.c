@@ -153,6 +153,7 @@ static void dispatch_queue (wm_core_t *self, wm_queue_t *queue, bool well_only)
     }
 }
 
+/* I14: of clients, the batch whose turn comes first; I15.  */
 void wm_core_dispatch_tasks (wm_core_t *self)
 {
     if (is_held_back (self))
@@ -236,6 +237,7 @@ static session_t *next_to_ask (const wm_core_t *self)
     return producer;
 }
 
+/* I15: as far as there is room (I5).  */
 void wm_core_dispatch_needs (wm_core_t *self)
 {
     self->budget.is_short = false;
@@ -387,7 +389,7 @@ static batch_t *copy_of (const wm_core_t *self, const wm_queue_t *queue, const s
     return NULL;
 }
 
-/* Sends one copy to each worker that may have one, round after round while any was sent.  */
+/* Sends one copy to each worker that may have one, round after round while any was sent. (I15)  */
 void wm_core_dispatch_copies (wm_core_t *self)
 {
     if (is_held_back (self) || self->queues.ready.head)

@@ -143,6 +143,7 @@ void wm_core_input_unclaim (wm_core_t *self, input_t *input)
     input->claim_prev = input->claim_next = NULL;
 }
 
+/* I11: the input is held or kicked, or the message is of an older generation.  */
 bool wm_core_input_claim_is_over (const input_t *input, const wm_msg_t *msg)
 {
     return input->state == WM_LEDGER_HELD || input->holding || input->kicking ||

@@ -29,6 +29,7 @@ static bool is_eligible (const wm_core_t *self, const session_t *worker)
            !(self->workers.alone_for == worker && worker->n_lease);
 }
 
+/* I8: eligible is a worker with free credit alone.  */
 void wm_core_worker_update (wm_core_t *self, session_t *worker)
 {
     if (!worker->n_lease)
@@ -63,6 +64,7 @@ void wm_core_worker_update (wm_core_t *self, session_t *worker)
     }
 }
 
+/* I6: the only way out of in_flight.  */
 void wm_core_worker_received (wm_core_t *self, session_t *worker, uint64_t count)
 {
     if (count <= worker->received)
@@ -118,6 +120,7 @@ bool wm_core_lease_reserve (wm_core_t *self)
     return self->leases.pool != NULL;
 }
 
+/* I4: the caller has seen that there is at most one.  */
 void wm_core_lease_new (wm_core_t *self, batch_t *batch, session_t *worker)
 {
     lease_t *lease = self->leases.pool;

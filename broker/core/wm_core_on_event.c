@@ -213,7 +213,7 @@ static batch_t *batch_asked (const wm_core_t *self, const session_t *session, co
    are answered, inputs begin again: so an honest BATCH may come when its batch is done, unknown, or
    another one of its number. A session may therefore send as many BATCHes as it was sent NEEDs. The
    bytes of a NEED leave the budget when its batch gets the payload, or needs none any more;
-   whatever comes after that is kept where it is of use and there is room, else dropped.  */
+   whatever comes after that is kept where it is of use and there is room, else dropped. (I7)  */
 static void on_batch (wm_core_t *self, session_t *session, const wm_msg_t *msg,
                       const wm_payload_t *payload)
 {

@@ -128,6 +128,7 @@ static void name_held_hits (wm_core_t *self, const batch_t *batch, const session
                  batch->event->input->path, text);
 }
 
+/* I2: the batch is COMMITTING from here on.  */
 static void result_append (wm_core_t *self, batch_t *batch, session_t *worker, const wm_msg_t *msg,
                            const wm_payload_t *payload)
 {

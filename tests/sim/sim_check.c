@@ -128,6 +128,7 @@ void unit_blame (unit_t *unit, uint32_t tag)
     unit->n_blamed++;
 }
 
+/* I9: whether the unit failed on a worker of this tag.  */
 static bool may_be_blamed (const unit_t *unit, uint32_t tag)
 {
     for (uint32_t i = 0; i < unit->n_blamed && i < BLAMED; i++)
@@ -136,6 +137,7 @@ static bool may_be_blamed (const unit_t *unit, uint32_t tag)
     return unit->n_blamed > BLAMED;
 }
 
+/* I2: the journal has one RESULT of a generation.  */
 static void note_result (const wm_record_t *record, const uint8_t *body, size_t bytes)
 {
     unit_t *unit = truth_unit_of_key (&record->key);
@@ -291,6 +293,7 @@ void check_journal_end (void)
 
 /* ---- the core after a start: what the journal has, it has ------------------------------------ */
 
+/* I17.  */
 void check_restored (const wm_core_t *core)
 {
     standing_restored (core);
@@ -327,6 +330,7 @@ void check_restored (const wm_core_t *core)
 
 /* ---- what goes out --------------------------------------------------------------------------- */
 
+/* I8 and I11: a TASK is of a batch that exists, and within what was granted.  */
 static void check_task (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
 {
     unit_t *unit = truth_unit (msg->digest);
@@ -350,6 +354,7 @@ static void check_task (link_t *link, const wm_msg_t *msg, const wm_payload_t *p
         fail ("a worker that failed %u times on end is sent another TASK", link->n_failed);
 }
 
+/* I10: it comes once, and not early.  */
 static void check_event_done (link_t *link, const wm_msg_t *msg)
 {
     truth_input_t *input = truth_input_of_id (msg->key.input);
@@ -386,6 +391,7 @@ static void check_refused (const link_t *link, const wm_msg_t *msg)
               msg->text);
 }
 
+/* I1: each answer, by what the journal has on disk.  */
 void check_sent (link_t *link, const wm_msg_t *msg, const wm_payload_t *payload)
 {
     truth_input_t *input = truth_input_of_id (msg->key.input);
@@ -492,7 +498,8 @@ check_before_t check_compare_begin (const wm_core_t *core, const link_t *link, c
 }
 
 /* A first result and a second differ exactly where their bytes do; a machine that is found wrong
-   has its inputs begun again (that it is the liar, the liar's REJECT shows: sim_worker.c).  */
+   has its inputs begun again (that it is the liar, the liar's REJECT shows: sim_worker.c).
+   (I13)  */
 void check_compare_end (const wm_core_t *core, const check_before_t *before,
                         const wm_payload_t *payload)
 {
@@ -577,7 +584,7 @@ static bool could (const wm_core_t *core, const session_t *worker, const batch_t
 }
 
 /* A stopped worker is late only where it should have answered long ago: a large batch may take
-   longer than a tail.  */
+   longer than a tail. (I15)  */
 void check_tail (const wm_core_t *core)
 {
     if (core->paused || core->draining || core->disk_full || core->queues.ready.head ||
@@ -638,6 +645,7 @@ static int64_t asked_within_ms (const wm_core_t *core, const session_t *session)
     return need_ms + (pause_ms > need_ms ? pause_ms : need_ms);
 }
 
+/* I15: producers that are passed over.  */
 void check_needs (const wm_core_t *core)
 {
     const int64_t need_ms = core->config.times.need_ms;
@@ -677,7 +685,7 @@ static uint64_t check_batch (const batch_t *batch)
     return batch->flags & BATCH_ASKED ? batch->raw_bytes + WM_FRAME_OVERHEAD : 0;
 }
 
-/* The producer of an event that is done has been sent EVENT_DONE.  */
+/* The producer of an event that is done has been sent EVENT_DONE. (I10)  */
 static void check_event (const event_t *event)
 {
     const session_t *claim = event->input->claim;
@@ -694,7 +702,7 @@ static void check_event (const event_t *event)
 }
 
 /* Payloads in the queue to a worker are in the budget. (Not so where an answer to an event seems to
-   show the receipt of another of its number: answers name no bytes.)  */
+   show the receipt of another of its number: answers name no bytes.) (I6)  */
 static void check_queue (const link_t *link, const session_t *session)
 {
     uint64_t queued = 0, counted = 0;
@@ -710,7 +718,7 @@ static void check_queue (const link_t *link, const session_t *session)
 }
 
 /* What a session was asked for: each BATCH of an honest one answers a NEED, whatever has become of
-   its event meanwhile.  */
+   its event meanwhile. (I7)  */
 static void check_owed (const link_t *link, const session_t *session)
 {
     if (!session || link->hostile || session->role != WM_ROLE_PRODUCER)
@@ -732,7 +740,7 @@ static uint64_t arriving (const link_t *link, const session_t *session)
     return bytes;
 }
 
-/* Returns the bytes that sessions owe late.  */
+/* Returns the bytes that sessions owe late. (I5, I8)  */
 static uint64_t check_sessions (const wm_core_t *core)
 {
     uint64_t bytes = sim.held_bytes, late_bytes = 0;
@@ -759,6 +767,7 @@ static uint64_t check_sessions (const wm_core_t *core)
     return late_bytes;
 }
 
+/* I3 to I5 and I16, which core_state_of counts; and what crosses sessions.  */
 void check_core (const wm_core_t *core)
 {
     uint64_t asked_bytes = 0;
@@ -803,7 +812,7 @@ static bool is_right (const unit_t *unit, uint64_t hash)
     return false;
 }
 
-/* Every hit is in its output exactly once, with the right scores, or held.  */
+/* Every hit is in its output exactly once, with the right scores, or held. (I2)  */
 void check_end (void)
 {
     if (sim.kind == CLIENTS)

@@ -84,7 +84,7 @@ static void check_ready (const wm_core_t *core)
 }
 
 /* No client waits longer than for what it has here, and the batch that was sent last; but where a
-   worker had a batch before its turn came.  */
+   worker had a batch before its turn came. (I14)  */
 static void check_turns (const wm_core_t *core)
 {
     check_ready (core);
