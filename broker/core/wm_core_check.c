@@ -355,22 +355,10 @@ static void check_good (wm_core_t *self, check_t *check)
     check_end (self, check);
 }
 
-/* I13: no machine is named by one other alone.  */
-static void decide (wm_core_t *self, check_t *check)
+/* The third answer is here. I13: no machine is named by one other alone.  */
+static void judge (wm_core_t *self, check_t *check)
 {
     const check_answer_t *answer = check->answer;
-    if (check->n_answer == 2 && agree (self, check, &answer[0], &answer[1])) {
-        check_good (self, check);
-        return;
-    }
-    if (check->n_answer == 2) {
-        self->checks.n_differ++;
-        check->differs = true;
-        answer[0].machine->n_suspect++;
-        answer[1].machine->n_suspect++;
-        log_differ (self, check, "a third machine decides, once one is connected");
-        return;
-    }
     const bool first = agree (self, check, &answer[0], &answer[2]),
                second = agree (self, check, &answer[1], &answer[2]);
     if (first == second)
@@ -378,6 +366,21 @@ static void decide (wm_core_t *self, check_t *check)
     else
         distrust (self, check, first ? 1 : 0);
     check_end (self, check);
+}
+
+static void decide (wm_core_t *self, check_t *check)
+{
+    const check_answer_t *answer = check->answer;
+    if (check->n_answer == 2 && agree (self, check, &answer[0], &answer[1]))
+        check_good (self, check);
+    else if (check->n_answer == 2) {
+        self->checks.n_differ++;
+        check->differs = true;
+        answer[0].machine->n_suspect++;
+        answer[1].machine->n_suspect++;
+        log_differ (self, check, "a third machine decides, once one is connected");
+    } else
+        judge (self, check);
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -388,10 +391,12 @@ static void decide (wm_core_t *self, check_t *check)
 static check_t *take_back (session_t *worker, const wm_msg_t *msg)
 {
     check_t *check = worker->check;
-    if (!check || memcmp (&check->task.key, &msg->key, sizeof msg->key) != 0)
-        return NULL;
-    worker->check = NULL;
-    check->worker = NULL;
+    if (check && memcmp (&check->task.key, &msg->key, sizeof msg->key) != 0)
+        check = NULL;
+    if (check) {
+        worker->check = NULL;
+        check->worker = NULL;
+    }
     return check;
 }
 

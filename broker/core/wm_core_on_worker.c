@@ -88,15 +88,16 @@ static uint64_t hash_of (const wm_msg_t *msg, const wm_payload_t *payload)
                : XXH3_64bits (payload->data, payload->bytes);
 }
 
-/* Two results of one batch by engines of one signature must be equal in every byte, where that
-   fixes them.  */
-static void compare_results (wm_core_t *self, batch_t *batch, const session_t *worker,
-                             const wm_msg_t *msg, uint64_t hash)
+/* Whether this second result of the batch shows that one of the two is wrong: by engines of one
+   signature they are equal in every byte, if that fixes them.  */
+static bool contradicts (const wm_core_t *self, const batch_t *batch, uint16_t by, uint64_t hash)
 {
-    const uint16_t by = wm_core_result_signature (self, worker, msg);
-    if (!batch->result_hash || !hash || batch->result_hash == hash || batch->signature != by ||
-        !wm_core_fixes_bits (self, by) || batch->flags & BATCH_ALARM)
-        return;
+    return batch->result_hash && hash && batch->result_hash != hash && batch->signature == by &&
+           wm_core_fixes_bits (self, by) && !(batch->flags & BATCH_ALARM);
+}
+
+static void raise_alarm (wm_core_t *self, batch_t *batch, const session_t *worker)
+{
     char text[200];
     snprintf (text, sizeof text,
               "ALARM: two results of one engine signature differ, the second is from %s",
@@ -183,18 +184,16 @@ static bool result_counts (const wm_core_t *self, const wm_msg_t *msg)
            msg->key.ordinal != WM_ALL && (!event || event->n_batch == msg->n_batch);
 }
 
-/* Makes the batch of a result whose event is not announced (again) yet. NULL: it is not taken now,
-   or the worker is refused; the worker keeps it, because it gets no RESULT_ACK.  */
-static batch_t *stray_take (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+/* There are too many results of events that no producer has announced: the worker keeps this one.
+   It is refused if it does not hold the batch as an orphan (wm_core_orphan.c).  */
+static void stray_leave (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
 {
-    if (worker->n_stray >= WM_STRAY_MAX || self->workers.n_stray >= self->config.stray_max) {
-        if (!wm_core_worker_set_aside (worker, &msg->key)) {
-            wm_core_refuse (self, worker, WM_REASON_BUSY,
-                            "too many results of events that no producer has announced: send "
-                            "the result of %u.%u.%u later",
-                            msg->key.input, msg->key.ordinal, msg->key.batch);
-            return NULL;
-        }
+    if (!wm_core_worker_set_aside (worker, &msg->key))
+        wm_core_refuse (self, worker, WM_REASON_BUSY,
+                        "too many results of events that no producer has announced: send "
+                        "the result of %u.%u.%u later",
+                        msg->key.input, msg->key.ordinal, msg->key.batch);
+    else {
         if (!worker->set_aside)
             wm_core_log (self,
                          "worker %s keeps its results, the first of them %u.%u.%u: the broker has "
@@ -202,35 +201,46 @@ static batch_t *stray_take (wm_core_t *self, session_t *worker, const wm_msg_t *
                          "producers again",
                          worker->label, msg->key.input, msg->key.ordinal, msg->key.batch);
         worker->set_aside = true;
-        return NULL;
     }
-    if (!wm_core_arithmetic_bring (self, worker))
-        return NULL;
+}
+
+static batch_t *stray_make (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
     event_t *event = wm_core_event_find (self, msg->key.input, msg->key.ordinal);
     if (!event)
         event = wm_core_event_new (self, wm_core_input_find (self, msg->key.input),
                                    msg->key.ordinal, msg->n_batch);
     batch_t *batch = event ? wm_core_event_add (self, event, msg->key.batch) : NULL;
-    if (!batch) {
+    if (batch) {
+        self->workers.n_stray++;
+        worker->n_stray++;
+        event->n_stray++;
+    } else
         wm_core_refuse (self, worker, WM_REASON_BUSY, "no memory for another result: try later");
+    return batch;
+}
+
+/* Makes the batch of a result whose event is not announced (again) yet. NULL: it is not taken now,
+   or the worker is refused; the worker keeps it, because it gets no RESULT_ACK.  */
+static batch_t *stray_take (wm_core_t *self, session_t *worker, const wm_msg_t *msg)
+{
+    if (worker->n_stray >= WM_STRAY_MAX || self->workers.n_stray >= self->config.stray_max) {
+        stray_leave (self, worker, msg);
         return NULL;
     }
-    self->workers.n_stray++;
-    worker->n_stray++;
-    event->n_stray++;
-    return batch;
+    return wm_core_arithmetic_bring (self, worker) ? stray_make (self, worker, msg) : NULL;
 }
 
 /* Whether a result is of this batch's content. The first result defines the content of a batch
    whose event is not announced.  */
 static bool is_of_batch (batch_t *batch, const wm_msg_t *msg)
 {
-    if (batch->flags & BATCH_DIGEST)
-        return memcmp (batch->digest, msg->digest, 16) == 0 && batch->n_hit == msg->n_hit;
-    memcpy (batch->digest, msg->digest, 16);
-    batch->n_hit = msg->n_hit;
-    batch->flags |= BATCH_DIGEST;
-    return true;
+    if (!(batch->flags & BATCH_DIGEST)) {
+        memcpy (batch->digest, msg->digest, 16);
+        batch->n_hit = msg->n_hit;
+        batch->flags |= BATCH_DIGEST;
+    }
+    return memcmp (batch->digest, msg->digest, 16) == 0 && batch->n_hit == msg->n_hit;
 }
 
 /* Whether a result has the size that it must have. A ragged row that kills engines is a status
@@ -252,11 +262,8 @@ static bool ragged_is_malformed (const wm_payload_t *payload, char *text, size_t
     if (n_value)
         memcpy (&length, status + 1, sizeof length);
     const uint32_t n = wm_ragged_length (&length, n_value);
-    if (n != n_value || (!n && *status == WM_HIT_SCORED)) {
-        snprintf (text, bytes, "a row of %zu values that states %u", n_value, n);
-        return true;
-    }
-    return false;
+    snprintf (text, bytes, "a row of %zu values that states %u", n_value, n);
+    return n != n_value || (!n && *status == WM_HIT_SCORED);
 }
 
 /* Whether a result of the right size breaks a promise of wm_batch.h; text explains it. A worker
@@ -307,26 +314,38 @@ static void refuse_result (wm_core_t *self, session_t *worker, const wm_msg_t *m
                     msg->key.input, msg->key.ordinal, msg->key.batch, what);
 }
 
-static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
-                       const wm_payload_t *payload)
+/* It does not count: its batch is unknown, another by now, or held. `known` had its lease.  */
+static void result_late (wm_core_t *self, session_t *worker, const wm_msg_t *msg, batch_t *known,
+                         const batch_t *batch)
 {
-    char what[120];
-    if (!msg->n_hit || msg->n_hit > WM_RAW_BYTES_MAX || msg->n_batch > WM_EVENT_BATCHES_MAX ||
-        msg->key.batch >= msg->n_batch || !result_fits (self, msg, payload) ||
-        strnlen (msg->text, 64) == 64 || !*worker->arithmetic.class) {
-        wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
-                        "RESULT of %u hits in batch %u of %u with %zu bytes", msg->n_hit,
-                        msg->key.batch, msg->n_batch, payload->bytes);
-        return;
-    }
-    batch_t *const known = wm_core_batch_find (self, &msg->key), *batch = known;
-    if (result_is_malformed (self, msg, payload, what, sizeof what)) {
-        refuse_result (self, worker, msg, known, what);
-        return;
-    }
-    advance (self, worker);
-    if (wm_core_check_answer (self, worker, msg, payload))
-        return;
+    self->totals.n_late++;
+    if (known)
+        wm_core_batch_back (self, known);
+    if (batch && batch->state == BATCH_HOLDING) /* not before HELD is durable */
+        wm_core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
+    else
+        wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
+}
+
+/* Its batch has a result: they are compared, and the first counts (I2).  */
+static void result_again (wm_core_t *self, session_t *worker, const wm_msg_t *msg, batch_t *batch,
+                          uint64_t hash)
+{
+    const bool is_durable = batch->state == BATCH_RETURNED;
+    self->totals.n_duplicate++;
+    if (contradicts (self, batch, wm_core_result_signature (self, worker, msg), hash))
+        raise_alarm (self, batch, worker);
+    if (is_durable)
+        wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
+    else
+        wm_core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
+}
+
+/* A well-formed result that no check asked for. `known`: its batch, NULL without one.  */
+static void result_take (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                         const wm_payload_t *payload, batch_t *known)
+{
+    batch_t *batch = known;
     const bool counts = result_counts (self, msg);
     if (!known && !self->config.for_clients && counts && !(batch = stray_take (self, worker, msg)))
         return;
@@ -347,36 +366,39 @@ static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
     worker->result_ms = self->now_ms;
     if (!counts || !batch || !is_of_batch (batch, msg))
         batch = NULL;
-    if (!batch || batch->state == BATCH_HOLDING || batch->state == BATCH_HELD) {
-        self->totals.n_late++;
-        if (known)
-            wm_core_batch_back (self,
-                                known); /* its lease ended with a result that is not its own */
-        if (batch && batch->state == BATCH_HOLDING) /* not before HELD is durable */
-            wm_core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
-        else
-            wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
-        return;
-    }
-    uint64_t hash = hash_of (msg, payload);
-    if (batch->state == BATCH_COMMITTING || batch->state == BATCH_RETURNED) {
-        self->totals.n_duplicate++;
-        const bool returned = batch->state == BATCH_RETURNED;
-        compare_results (self, batch, worker, msg, hash);
-        if (returned)
-            wm_core_send_key (self, worker, WM_MSG_RESULT_ACK, msg->key);
-        else
-            wm_core_also (self, WM_RECORD_RESULT, msg->key, worker, 0);
-        return;
-    }
-    if (!wm_core_arithmetic_bring (self, worker)) {
+    const uint64_t hash = batch ? hash_of (msg, payload) : 0;
+    if (!batch || batch->state == BATCH_HOLDING || batch->state == BATCH_HELD)
+        result_late (self, worker, msg, known, batch);
+    else if (batch->state == BATCH_COMMITTING || batch->state == BATCH_RETURNED)
+        result_again (self, worker, msg, batch, hash);
+    else if (!wm_core_arithmetic_bring (self, worker))
         wm_core_batch_back (self, batch);
-        return;
+    else {
+        self->totals.n_late += late;
+        batch->result_hash = hash;
+        batch->signature = wm_core_result_signature (self, worker, msg);
+        result_append (self, batch, worker, msg, payload);
     }
-    self->totals.n_late += late;
-    batch->result_hash = hash;
-    batch->signature = wm_core_result_signature (self, worker, msg);
-    result_append (self, batch, worker, msg, payload);
+}
+
+static void on_result (wm_core_t *self, session_t *worker, const wm_msg_t *msg,
+                       const wm_payload_t *payload)
+{
+    char what[120];
+    batch_t *batch = wm_core_batch_find (self, &msg->key);
+    if (!msg->n_hit || msg->n_hit > WM_RAW_BYTES_MAX || msg->n_batch > WM_EVENT_BATCHES_MAX ||
+        msg->key.batch >= msg->n_batch || !result_fits (self, msg, payload) ||
+        strnlen (msg->text, 64) == 64 || !*worker->arithmetic.class)
+        wm_core_refuse (self, worker, WM_REASON_PROTOCOL,
+                        "RESULT of %u hits in batch %u of %u with %zu bytes", msg->n_hit,
+                        msg->key.batch, msg->n_batch, payload->bytes);
+    else if (result_is_malformed (self, msg, payload, what, sizeof what))
+        refuse_result (self, worker, msg, batch, what);
+    else {
+        advance (self, worker);
+        if (!wm_core_check_answer (self, worker, msg, payload))
+            result_take (self, worker, msg, payload, batch);
+    }
 }
 
 /* ---- NACK ------------------------------------------------------------------------------------ */
