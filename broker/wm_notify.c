@@ -252,7 +252,8 @@ static void take_environment (const void *argument)
 }
 
 /* Passes on what the command has printed as far as the log may have it, and drops the rest: no
-   command fills the campaign's disk. One that prints for ever keeps nobody here.  */
+   command fills the campaign's disk. A command that never stops printing cannot hold up the
+   loop.  */
 static void pass_on (wm_notify_t *self)
 {
     char part[1 << 16];
@@ -274,7 +275,7 @@ static void pass_on (wm_notify_t *self)
     }
 }
 
-/* The rest of it. What outlives the command prints to nobody.  */
+/* The rest of it. Output of children that outlive the command is discarded.  */
 static void end_output (wm_notify_t *self)
 {
     pass_on (self);

@@ -11,7 +11,7 @@
      5. wm_recorder_turn: the records of this pass go into the journal, one sync makes them all
         durable, and the core carries each one's effect out, through the same sink.
    So a RESULT is read in 2, its record appended in 3, on disk in 5, and acknowledged in 5 at the
-   end: no acknowledgment leaves before that (I1 of broker/core/README.md). One sync serves as many
+   end: no acknowledgment leaves before that (I1 of wm_core.h). One sync serves as many
    results as came in one pass; the more there is to do, the fewer syncs a result costs.
 
    A large answer (the model, the sample, the status, the copy of the ledger) is no record and waits
@@ -163,7 +163,8 @@ static void answer_free (void *data, void *hint)
     free (answer);
 }
 
-/* Makes room for `bytes` more: disconnects who leaves too much unread. false: this session does. */
+/* Makes room for `bytes` more: disconnects peers that leave too much unread. false: this one does.
+ */
 static bool unread_room (const wm_reactor_t *self, unread_t *unread, size_t bytes)
 {
     unread_t *most = unread;

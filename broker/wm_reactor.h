@@ -36,7 +36,7 @@ typedef struct {
     /* Checks the folder every heartbeat_ms; other than WM_OK ends the run. NULL: no check.  */
     wm_fault_t (*check) (void *context, wm_error_t *error);
     void *context; /* of check */
-    /* Is shown the campaign at each tick. NULL: nobody.  */
+    /* Called with the core at each tick; NULL: not called.  */
     void (*watch) (const wm_core_t *core);
     const wm_endpoint_t *where; /* for the status: filled before the run. NULL: not known */
 } wm_reactor_config_t;

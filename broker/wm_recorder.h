@@ -53,8 +53,8 @@ size_t wm_recorder_settle (wm_recorder_t *self);
  */
 size_t wm_recorder_turn (wm_recorder_t *self);
 
-/* Brings the history up to half a second ago or less, with the sessions of all workers: before
-   somebody reads it.  */
+/* Brings the history up to half a second ago or less, with the sessions of all workers: before it
+   is read.  */
 void wm_recorder_sample (wm_recorder_t *self);
 
 /* A worker's session is about to be over (wm_core_sink_t).  */

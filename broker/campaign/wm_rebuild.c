@@ -232,8 +232,9 @@ static wm_fault_t check_ledger (rebuild_t *self, wm_error_t *error)
         report ("", "it still has %llu inputs that the journal lost: they are written there again",
                 (unsigned long long) self->n_unlike);
     if (self->n_unlike_standing && self->found.n_lost)
-        report ("", "it still has %llu pauses, signatures of engines or machines that are not "
-                    "trusted, which the journal lost: they are written there again",
+        report ("",
+                "it still has %llu pauses, signatures of engines or machines that are not "
+                "trusted, which the journal lost: they are written there again",
                 (unsigned long long) self->n_unlike_standing);
     return WM_OK;
 }
@@ -338,7 +339,7 @@ static void check_inputs (rebuild_t *self)
         if (row->state == WM_LEDGER_HELD)
             continue;
         const int there = wm_pair_stat (&self->campaign.pins, row->path, &size, &time_ns) == 0;
-        /* a written output does not need its input any more; nobody looks for one elsewhere */
+        /* a written output does not need its input any more; a remote one is not looked for */
         const int gone = open && !there && !wm_url_of (row->path);
         const int changed =
             there && row->size >= 0 && ((int64_t) size != row->size || time_ns != row->mtime_ns);

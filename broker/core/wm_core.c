@@ -2,9 +2,9 @@
 
    Every entry first moves the core's time on: the caller's time less all gaps of the loop above
    gap_ms, so that a stopped process moves all deadlines at once and no timer needs to know of it.
-   Then the table of messages (wm_core_messages.c) tells whether the session may send this message,
-   and who handles it; then the effects that wait for no record are carried out; last, TASKs and
-   NEEDs are sent as far as the changes allow.  */
+   Then the table of messages (wm_core_messages.c) shows whether the session may send this message,
+   and its handler takes it; then the effects that wait for no record are carried out; last, TASKs
+   and NEEDs are sent as far as the changes allow.  */
 #include "broker/core/wm_core_check_private.h"
 
 #include <stdio.h>

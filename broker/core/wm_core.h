@@ -26,6 +26,33 @@
    forgotten when all of its batches are answered. The recorder carries their effects out at once.
    Records that stand are kept, but they wait for no room: then their place is 0 in wm_core_durable.
 
+   Invariants. Each is named where the code keeps it, and where tests/sim and tests/core_state.h
+   watch it:
+
+     I1   What rests on a record leaves after the record is durable: an answer, a TASK, a count.
+     I2   A batch of a generation counts once: one RESULT or HELD of it is appended; a second result
+          is compared, not counted.
+     I3   A batch is in the one queue of its state, or in none: wanted, ready, failed, alone,
+          running, bare.
+     I4   A batch has at most two leases. From COMMITTING on it has none, and no payload.
+     I5   The budget is the sum of the NEEDs reserved and of all payloads here and in flight, each
+          once. Nothing is asked for that does not fit.
+     I6   A payload counts until its worker has shown that it received the TASK.
+     I7   A session sends at most as many BATCHes as it was sent NEEDs.
+     I8   A worker is sent at most as many TASKs as it gave credit for.
+     I9   A batch is held only for failures of its own on workers, or because two results differ.
+     I10  EVENT_DONE is sent when every batch of the event is returned or held, and then always.
+     I11  An input has events only while it is open, and at most one claim. A message of an ended
+          claim changes nothing.
+     I12  A check's answers come from different machines, and a check delays and changes no result.
+     I13  A machine is named only if two others agree against it; the inputs that it scored since
+          its last good check begin again.
+     I14  No client waits longer than for what it has here, and the batch that was sent last.
+     I15  No worker idles while a batch could be asked for, sent, or copied from a worker that has
+          stopped.
+     I16  Every counter is what a count of the nouns gives.
+     I17  What a broker restores is what the journal says.
+
    Memory that cannot be had, in all of broker/:
      - a message that needs it is refused with BUSY, or its peer is disconnected: it tries again;
      - a text for people is left out, or stays as it was;
@@ -96,7 +123,7 @@ typedef struct {
     void (*history) (void *context, uint32_t session, bool is_of_workers, uint64_t from);
     /* Has the ledger copied, then sends STATUS_REPLY with the copy's name, or REJECT.  */
     void (*copy) (void *context, uint32_t session);
-    /* A worker's session is about to be over; lent. NULL: nobody asks.  */
+    /* A worker's session is about to be over; lent. NULL: not called.  */
     void (*left) (void *context, const wm_core_worker_t *worker);
     /* Milliseconds since parts of a message of this session arrived that is not whole yet;
        INT64_MAX: unknown. Asked before a session is ended as silent; NULL: none is known.  */
@@ -171,7 +198,7 @@ uint32_t wm_core_held_from (const wm_core_t *self, uint32_t id);
 /* Compare with the files as they are now, and record nothing. The first: an output is gone
    (`what`, lent, explains it): it is to be made again, as after FILE_LOST. The second: the input's
    file has this size and time, as the next INPUT would give them; `last` (""): of an input of
-   several files the one that was modified last. The third, after it: somebody changed the output,
+   several files the one that was modified last. The third, after it: the output was changed,
    which stays (`what` is copied).  */
 void wm_core_compare_output (wm_core_t *self, uint32_t id, const char *what);
 void wm_core_compare_input (wm_core_t *self, uint32_t id, uint64_t size, int64_t mtime_ns,

@@ -83,7 +83,7 @@ void wm_core_sample_restore (wm_core_t *self, const wm_place_t *place)
     self->arithmetic.sample_place = *place;
 }
 
-/* ---- who may work ---------------------------------------------------------------------------- */
+/* ---- which may work -------------------------------------------------------------------------- */
 
 /* Refuses the worker; returns false.  */
 static bool refuse_foreign (wm_core_t *self, session_t *worker, const arithmetic_t *known,

@@ -216,7 +216,7 @@ void wm_core_batch_drop_payload (wm_core_t *self, batch_t *batch)
 #define TURN_HITS 64u /* a batch takes a turn for so many hits, and one for its messages */
 
 /* Puts a client's batch into the ready queue where its turn is. Turns count the hits that a client
-   has had sent, so that one with little to do goes before one with much, and none waits for ever: a
+   has had sent, so that one with little to do goes before one with much, and none starves: a
    client's next turn is behind its last one, but never before the turn that is served now.  */
 static void queue_by_turn (wm_core_t *self, wm_queue_t *queue, batch_t *batch)
 {

@@ -11,15 +11,15 @@
 
    Another machine: a worker whose label names another host. One that also has another key goes
    before others while one is connected, because a key is the broker's own knowledge and a label the
-   worker's claim. One host is one machine, whatever its keys: who gets a second key for it must not
-   judge itself.
+   worker's claim. One host is one machine, whatever its keys: one with a second key for it
+   must not judge itself.
 
    Two answers by one engine signature must be equal in every bit (but for OpenVINO); by two
    signatures, within the error of both. A signature is the worker's word, so the campaign's own
    limits bound what any can be allowed: strict fp32's where nothing is measured, else the largest
    error that the campaign takes. Hits that kill the engine of one of them are left out: that
    depends on its machine (hash_of in wm_core_on_worker.c). Where two differ, a third machine
-   decides; where there is none, or it agrees with both or neither, nobody is named, and log and
+   decides; where there is none, or it agrees with both or neither, no machine is named, and log and
    status name both. A worker that refuses the batch gives no scores: another machine is asked, and
    the circuit breaker counts it. So does one whose answer leaves nothing to compare because all
    hits kill its engine, as it says: that would agree with anything.
@@ -333,7 +333,7 @@ static void distrust (wm_core_t *self, const check_t *check, uint32_t guilty)
               path_of (self, check), answer[1 - guilty].label, answer[2].label);
 }
 
-/* Two answers differ, and who is wrong is not known (yet).  */
+/* Two answers differ, and which is wrong is not known (yet).  */
 static void log_differ (wm_core_t *self, const check_t *check, const char *what)
 {
     wm_core_warn (self, "CHECK: %s and %s gave different scores for batch %u.%u.%u of %s: %s",

@@ -24,8 +24,8 @@ struct machine_t {
     uint32_t n_suspect;   /* open checks in which it is one of two that differ */
     bool distrusted;      /* its scores were wrong: it gets no work */
     bool is_unannounced;  /* ... and what follows from that is not carried out yet */
-    bool key_distrusted;  /* no other machine had its key: nobody gets work by it */
-    bool host_distrusted; /* no other key had its host: nobody gets work under that */
+    bool key_distrusted;  /* no other machine had its key: no worker gets work by it */
+    bool host_distrusted; /* no other key had its host: no worker gets work under that */
     char why[240];        /* it is distrusted */
     check_t *proving;     /* once this check is good, only later batches are unproven */
     /* Inputs of which it scored batches:  */

@@ -211,7 +211,7 @@ static void need (wm_core_t *self, batch_t *batch, session_t *producer)
 
 /* Whether one more NEED is within this producer's share. All together as much again as the workers
    have or could have, so that none waits for a producer; two where there is no worker yet. NEEDs of
-   others do not count, so that nobody waits for a producer which was asked while it was alone. One
+   others do not count, so that no worker waits for one which was asked while it was alone. One
    NEED is always within the share of bytes. Of clients only their own payloads that are here count,
    so that one with little to do does not wait until those of another are sent.  */
 static bool is_in_share (const wm_core_t *self, const session_t *producer)

@@ -2,8 +2,8 @@
 
    Its sessions end, and its next HELLO is refused, until an operator trusts it again: by its key
    and host; by its key alone where no other machine has joined by that; by its host alone where
-   nobody has joined under that by another key (else it would come back with a fresh one). Where
-   somebody has, one of the two claims a host that is not its own, and only the one that was found
+   no other key has joined under that (else it would come back with a fresh one). If another key
+   has, one of the two claims a host that is not its own, and only the one that was found
    wrong is refused. That is a record DISTRUST, which stands until the next of that machine.
 
    Every input of which it scored a batch since its last good check is begun again, as an operator's
@@ -77,7 +77,7 @@ void wm_core_distrust_restore (wm_core_t *self, const wm_record_t *record)
     snprintf (machine->why, sizeof machine->why, "%s", take (&text, &text_bytes));
 }
 
-/* ---- who may work ---------------------------------------------------------------------------- */
+/* ---- which may work -------------------------------------------------------------------------- */
 
 /* Whether a machine is refused because this one was named.  */
 static bool falls_with (const machine_t *named, const machine_t *machine)

@@ -1,4 +1,4 @@
-/* wm_core_input.c - inputs: their identity, who has the claim, and how they change.
+/* wm_core_input.c - inputs: their identity, which producer has the claim, and how they change.
 
    An input is its real path; size and modification time are pinned when it is added. A file that
    differs later is answered HELD "changed" without a record, or, where its output is written,
@@ -177,7 +177,7 @@ void wm_core_input_take_back (wm_core_t *self, input_t *input)
     self->totals.hits_known -= n_left;
     input->n_event = input->n_done = input->n_hit = input->n_hit_done = input->n_hit_held = 0;
     input->n_batch = input->n_batch_held = 0;
-    input->generation++; /* what still comes of the old ones is for nobody */
+    input->generation++; /* what still comes of the old ones is ignored */
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */

@@ -1,4 +1,4 @@
-/* wm_core_lease.c - leases and credit: which worker has which batch, and who may get more.
+/* wm_core_lease.c - leases and credit: which worker has which batch, and which may get more.
 
    A lease is a batch at a worker: it begins with a TASK, or with a HELLO that lists the batch. It
    ends with RESULT, NACK, REVOKE, or the end of the worker's session. A worker that has leases and

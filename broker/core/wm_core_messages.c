@@ -1,4 +1,4 @@
-/* wm_core_messages.c - the table of messages: who may send what, when, and who handles it.
+/* wm_core_messages.c - the table of messages: which role may send what, when, and its handler.
 
    Each file of handlers ends with its rows; a new message is a row there, its handler, its fields
    in schema/session/wm_msg.c, its type in wm_msg.h, and its rule in wire.abnf. Here they are one

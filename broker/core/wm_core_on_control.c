@@ -25,7 +25,7 @@ static void refuse_unkept (wm_core_t *self, session_t *session, const char *what
                     what);
 }
 
-/* Answers who waits for it: an operator for its order, a producer for its sample.  */
+/* Answers the session that waits for it: an operator for its order, a producer for its sample.  */
 void wm_core_standing_durable (wm_core_t *self, const pending_t *pending, const wm_place_t *place)
 {
     session_t *session = wm_core_session_find (self, pending->session);

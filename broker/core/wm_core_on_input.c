@@ -132,7 +132,7 @@ static void input_again (wm_core_t *self, session_t *session, input_t *input, co
         input_answer (self, session, input, msg->code == 1);
 }
 
-/* In a broker for clients a session has one input, which nobody else can claim or name.  */
+/* In a broker for clients a session has one input, which no other session can claim or name.  */
 static void on_client (wm_core_t *self, session_t *session, const wm_msg_t *msg)
 {
     if (msg->code != 1 || session->claims) {

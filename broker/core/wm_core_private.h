@@ -3,9 +3,9 @@
    inputs --< events --< batches; workers >-- leases --< batches; producers --< claimed inputs.
    Lists are intrusive and lookups are tables, so that a message costs the same whatever is in
    flight. The batches of an event are one allocation: a million returned batches are about 96 MB
-   and a few thousand allocations. An event that nobody has announced since the broker started has
-   only the batches whose results are here, so that a message takes memory for itself only, however
-   many batches it claims for its event.
+   and a few thousand allocations. An event that no producer has announced since the broker started
+   has only the batches whose results are here, so that a message takes memory for itself only,
+   however many batches it claims for its event.
 
    A file calls files below it only, never one beside it or above:
 
@@ -738,7 +738,7 @@ void wm_core_send (wm_core_t *self, session_t *session, wm_msg_t *msg, const wm_
 void wm_core_send_key (wm_core_t *self, session_t *worker, wm_msg_type_t type, wm_key_t key);
 void wm_core_log (wm_core_t *self, const char *format, ...) __attribute__ ((format (printf, 2, 3)));
 
-/* The same of what somebody should look at.  */
+/* The same, as a warning.  */
 #define wm_core_warn(...) (wm_log_level (WM_LOG_WARNING), wm_core_log (__VA_ARGS__))
 /* Names a batch in the status; the text of a batch that was named, else "held".  */
 void wm_core_note_reason (wm_core_t *self, wm_key_t key, const char *text);

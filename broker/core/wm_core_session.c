@@ -22,7 +22,7 @@ session_t *wm_core_session_new (wm_core_t *self, wm_role_t role)
         wm_table_reserve (&self->sessions.by_id) ? NULL : calloc (1, sizeof *session);
     if (!session)
         return NULL;
-    do /* ids rise, so that a message for a session that is over finds nobody */
+    do /* ids rise, so that a message for a session that is over finds none */
         session->id = ++self->sessions.last_id;
     while (!session->id || wm_core_session_find (self, session->id));
     session->state = SESSION_NEW;

@@ -242,7 +242,7 @@ void wm_core_summary (const wm_core_t *self, wm_summary_t *summary)
         if (session->role == WM_ROLE_PRODUCER)
             add_producer (self, session, summary);
     }
-    /* Those that are sent away first: somebody is to see why.  */
+    /* Those that are sent away come first, so that the list always has them.  */
     for (int pass = 0; pass < 2; pass++)
         for (const session_t *session = self->sessions.first; session; session = session->next)
             if (session->state != SESSION_NEW && session->role == WM_ROLE_WORKER &&

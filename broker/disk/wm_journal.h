@@ -1,7 +1,7 @@
 /* wm_journal.h - the journal: everything that happened, on disk before any effect of it leaves.
 
    A folder DIR/journal of segments, each written by one epoch and never changed later:
-     <epoch>-<number>.keep    everything but RESULT; small; stays for ever
+     <epoch>-<number>.keep    everything but RESULT; small; is never deleted
      <epoch>-<number>.result  RESULT records, up to 256 MiB; deleted when nothing in it is live
    Space is reserved with posix_fallocate ahead of the records, in steps that begin small, so that a
    full disk is noticed there and never in the middle of a record. Nothing is truncated or written

@@ -519,7 +519,7 @@ static wm_peer_t *peer_of (wm_listener_t *self, port_t *port, zmq_msg_t *id, int
 }
 
 /* The peer, with the key of its first message and looked at again where that may be over; NULL: a
-   message by another key, of who took the routing id of a peer that left: it is dropped.  */
+   message by another key, of a peer that took the routing id of one that left: it is dropped.  */
 static wm_peer_t *with_key (wm_listener_t *self, wm_peer_t *peer, const char key[WM_JOIN_ID_BYTES])
 {
     const bool is_first = !*peer->key;

@@ -1,7 +1,7 @@
 /* wm_listener_test.h - the broker tries its own listeners, as a stranger would: by an unknown key,
    and without any.
 
-   libzmq's CURVE admits everybody where nothing answers its questions about keys, and whoever
+   libzmq's CURVE admits every peer if nothing answers its questions about keys, and whoever
    changes the broker may forget to protect a listener. So each listener is tried at the start and
    every minute. Thread: the listener's.  */
 #ifndef WM_LISTENER_TEST_H
