@@ -1,5 +1,5 @@
-/* wm_core_machine.c - machines of workers, as far as the core knows them: a host by a label, a key by
-   its connection.
+/* wm_core_machine.c - machines of workers, as the core knows them: a host (by a label) and a
+   key (by a connection).
 
    A machine outlives its sessions: what it scored is known as long as its memory suffices, so that
    it can be scored again when the machine is found wrong.  */

@@ -174,8 +174,8 @@ bool wm_ledger_is_of_history (const char *counter);
 /* Counts a RESULT, or a HELD of a batch.  */
 void wm_ledger_count_record (wm_ledger_t *self, const wm_record_t *record);
 
-/* A replay of the journal begins, from its begin or from the ledger's position; it has ended, and no
-   minute has so many hits of those that the ledger knows: they get a row without a time.  */
+/* A replay of the journal begins, from its begin or from the ledger's position; it has ended: so
+   many hits that the ledger knows and no minute has get a row without a time.  */
 void wm_ledger_replay (wm_ledger_t *self, bool is_whole);
 void wm_ledger_replay_counted (wm_ledger_t *self, uint64_t n_more);
 

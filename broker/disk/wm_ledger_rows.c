@@ -1,5 +1,5 @@
-/* wm_ledger_rows.c - the statements of the ledger, and single rows, texts and counters of it: what all
-   of its files call, and calls none of them.  */
+/* wm_ledger_rows.c - the statements of the ledger, and single rows, texts and counters of it: what
+   its other files call. It calls none of them.  */
 #include "broker/disk/wm_ledger_private.h"
 
 #include <assert.h>

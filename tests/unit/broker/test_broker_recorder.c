@@ -1,5 +1,5 @@
-/* test_broker_recorder.c - wm_recorder in a broker for clients, whose disk is full now and then: what
-   stands is kept in its order, at the latest when the broker stops. One thread.  */
+/* test_broker_recorder.c - wm_recorder in a broker for clients, whose disk is full now and then:
+   what stands is kept in its order, at the latest when the broker stops. One thread.  */
 #include "broker/wm_recorder.h"
 #include "tests/unit/ledger_harness.h"
 
