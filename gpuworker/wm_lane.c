@@ -156,7 +156,7 @@ static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
     tell_state (self);
     WM_FAILPOINT ("worker-session");
     self->in_session = true;
-    self->delay_ms = wm_times ()->backoff_ms;
+    self->retry.in_row = 0;
     if (!self->stride)
         *self->busy_ms = now; /* an attempt takes a while */
     wm_credit_bound (&self->credit, wm_row_bytes_max (self->pins.n_value, self->pins.n_output));
@@ -165,9 +165,10 @@ static void session_open (wm_lane_t *self, int64_t now, uint32_t n_task)
     heartbeat (self, now);
 }
 
+/* Half of the pause by lot: lost workers shall not come back together.  */
 static void retry_after (wm_lane_t *self, int64_t now, int64_t delay_ms)
 {
-    self->retry_ms = now + delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1);
+    self->retry.at = now + delay_ms / 2 + randombytes_uniform ((uint32_t) delay_ms / 2 + 1);
 }
 
 /* One attempt to open a session.  */
@@ -200,9 +201,9 @@ static void connect_again (wm_lane_t *self)
                                             : WM_EXIT_FAILURE;
         return;
     }
-    retry_after (self, now, self->delay_ms);
-    self->delay_ms =
-        self->delay_ms * 2 < times->backoff_max_ms ? self->delay_ms * 2 : times->backoff_max_ms;
+    const wm_restart_rule_t rule = { .first = times->backoff_ms, .most = times->backoff_max_ms };
+    wm_restart_failed (&self->retry, &rule, now, false);
+    retry_after (self, now, self->retry.at - now);
 }
 
 static void session_lost (wm_lane_t *self)
@@ -230,10 +231,9 @@ static void session_lost (wm_lane_t *self)
         return;
     }
     self->lost_ms = wm_now_ms ();
-    self->retry_ms = self->lost_ms;
+    self->retry = (wm_restart_t){ .at = self->lost_ms };
     if (wm_client_reason (self->client) == WM_REASON_BUSY) /* its disk is full: "try later" */
         retry_after (self, self->lost_ms, wm_times ()->backoff_max_ms);
-    self->delay_ms = wm_times ()->backoff_ms;
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
@@ -287,7 +287,7 @@ static int64_t timers (wm_lane_t *self)
         heartbeat (self, now);
     if (is_open && !self->draining)
         grant (self);
-    int64_t next = is_open ? self->beat_ms + beat : self->retry_ms;
+    int64_t next = is_open ? self->beat_ms + beat : self->retry.at;
     int64_t sleep = next > now ? next - now : 0;
     return sleep < TICK_MS ? sleep : TICK_MS;
 }
@@ -380,8 +380,7 @@ static int serve (wm_lane_t *self)
     const char *refused;
     const double measured = wm_scorer_measured (self->scorer, &n_hit, &refused);
     wm_client_class (self->client, wm_scorer_class (self->scorer), measured, n_hit);
-    self->lost_ms = self->retry_ms = *self->busy_ms = wm_now_ms ();
-    self->delay_ms = wm_times ()->backoff_ms;
+    self->lost_ms = self->retry.at = *self->busy_ms = wm_now_ms ();
     while (!self->done)
         pass (self);
     if (wm_client_is_open (self->client))

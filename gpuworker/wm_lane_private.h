@@ -11,6 +11,7 @@
 #include "gpuworker/wm_credit.h"
 #include "gpuworker/wm_lane.h"
 #include "gpuworker/wm_tasks.h"
+#include "schema/base/wm_restart.h"
 #include "schema/session/wm_client.h"
 
 #define WM_LANE_FAILURES_MAX 3u /* that no hit explains, within failures_ms */
@@ -56,8 +57,9 @@ struct wm_lane_t {
     wm_health_t *health; /* of the GPU; NULL: not known */
 
     bool in_session; /* until wait returns CLOSED: acknowledgements may come after the last send */
-    int64_t lost_ms, retry_ms, delay_ms; /* without a session: since when, next attempt, back-off */
-    int64_t beat_ms;                     /* last heartbeat */
+    int64_t lost_ms; /* without a session: since when, */
+    wm_restart_t retry; /* and its next attempt, in ms */
+    int64_t beat_ms;    /* last heartbeat */
 
     int64_t short_ms; /* when memory was short last; 0: never; and what was: */
     char short_of[160];

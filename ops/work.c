@@ -169,11 +169,11 @@ static int worker_ended (team_t *self, unsigned i, int *worst)
                  "wiremill work: %s ended by %s five times in a row and is not started again\n",
                  worker->name, how);
         *worst = WM_EXIT_FAILURE;
-        worker->retry_ms = 0;
+        worker->restart.at = 0;
         return -1;
     }
     fprintf (stderr, "wiremill work: %s ended by %s; starting it again in %.1f s\n", worker->name,
-             how, (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
+             how, (double) (worker->restart.at - wm_now_ms ()) / 1e3);
     return -1;
 }
 
@@ -181,7 +181,7 @@ static void signal_all (team_t *self, int number)
 {
     for (unsigned i = 0; i < self->n; i++) {
         wm_child_signal (&self->worker[i], number);
-        self->worker[i].retry_ms = 0;
+        self->worker[i].restart.at = 0;
     }
 }
 
@@ -202,10 +202,10 @@ static int tend (team_t *self)
             int code = wm_child_ended (worker) ? worker_ended (self, i, &worst) : -1;
             if (code >= 0 && over < 0)
                 over = code;
-            if (!n_signalled && worker->retry_ms && wm_now_ms () >= worker->retry_ms &&
+            if (!n_signalled && wm_restart_is_due (&worker->restart, wm_now_ms ()) &&
                 start (self, i, &error) && over < 0)
                 over = wm_complain ("work", &error);
-            left += worker->pid || (worker->retry_ms && !n_signalled);
+            left += worker->pid || (worker->restart.at && !n_signalled);
         }
     }
     return over >= 0 ? over : stops ? WM_EXIT_AGAIN : worst;

@@ -26,11 +26,13 @@
 
 #define IPC_PATH_BYTES_MAX 90 /* sun_path holds 108, libzmq and ".w" need some of it */
 #define TICK_MS 20
-#define SLOW_TICK_MS 200 /* where something else wakes us */
-#define BROKER_DEATHS_MAX 5
+#define SLOW_TICK_MS 200                       /* where something else wakes us */
 #define WORKER_WORKS ": session with "         /* logged by one whose engine can score */
 #define BEGINS_AGAIN ": it begins again with " /* logged by a broker whose campaign does */
 #define STOP_MS 60000
+
+/* Five times at once.  */
+static const wm_restart_rule_t broker_rule = { .quick = 12000, .give_up = 6 };
 
 void wm_processes_report (const wm_processes_t *self, const char *format, ...)
 {
@@ -288,15 +290,10 @@ static int broker_ended (wm_processes_t *self)
         wm_processes_report (self, "the broker was asked to stop");
         return WM_EXIT_AGAIN;
     }
-    const int64_t now = wm_now_ms ();
-    if (!self->broker_deaths || now - self->broker_minute_ms > 60000) {
-        self->broker_minute_ms = now;
-        self->broker_deaths = 0;
-    }
-    if (++self->broker_deaths > BROKER_DEATHS_MAX) {
+    if (!wm_restart_failed (&self->broker.restart, &broker_rule, wm_now_ms (), !self->is_awaited)) {
         wm_processes_report_end (self, &self->broker,
-                                 "that was %d times within a minute: it is not started again",
-                                 self->broker_deaths);
+                                 "that was %d times in a row: it is not started again",
+                                 self->broker.restart.in_row);
         return WM_EXIT_FAILURE;
     }
     wm_processes_report_end (self, &self->broker, "starting it again");
@@ -311,7 +308,7 @@ static void heed_broker (wm_processes_t *self)
     long pid = 0;
     self->is_awaited =
         !wm_ask_endpoint (self->setup->campaign, endpoint, &pid) || pid != self->broker.pid;
-    if (self->is_awaited && wm_now_ms () - self->broker.started_ms > 500)
+    if (self->is_awaited && wm_now_ms () - self->broker.restart.started > 500)
         wm_processes_show_log (self, &self->broker);
 }
 
@@ -392,9 +389,9 @@ int wm_processes_start_rest (wm_processes_t *self)
    `why` ends the sentence.  */
 static int one_less (wm_processes_t *self, wm_child_t *worker, int code, const char *why)
 {
-    worker->retry_ms = 0;
+    worker->restart.at = 0;
     for (int i = 0; i < self->n_worker; i++)
-        if (self->worker[i].pid || self->worker[i].retry_ms)
+        if (self->worker[i].pid || self->worker[i].restart.at)
             return WM_PROCESSES_WORKING;
     wm_processes_report (self, "no worker is left%s", why);
     return code;
@@ -411,7 +408,7 @@ static int give_up (wm_processes_t *self, wm_child_t *worker, bool has_worked)
     else
         snprintf (why, sizeof why, ": %s ended by %s", worker->name, wm_child_how (worker, how));
     wm_processes_report_end (self, worker, "that was %d times in a row: it is not started again",
-                             worker->failures);
+                             worker->restart.in_row);
     return one_less (self, worker, code == WM_EXIT_FAILURE && !has_worked ? WM_EXIT_ENGINE : code,
                      why);
 }
@@ -437,7 +434,7 @@ static int worker_ended (wm_processes_t *self, wm_child_t *worker)
         (WIFEXITED (worker->status) || wm_child_crashed (worker)))
         return give_up (self, worker, has_worked);
     wm_processes_report_end (self, worker, "starting it again in %.1f s",
-                             (double) (worker->retry_ms - wm_now_ms ()) / 1e3);
+                             (double) (worker->restart.at - wm_now_ms ()) / 1e3);
     return WM_PROCESSES_WORKING;
 }
 
@@ -456,7 +453,7 @@ int wm_processes_step (wm_processes_t *self)
         wm_child_t *worker = &self->worker[i];
         if (wm_child_ended (worker) && (code = worker_ended (self, worker)) != WM_PROCESSES_WORKING)
             return code;
-        if (worker->retry_ms && wm_now_ms () >= worker->retry_ms &&
+        if (wm_restart_is_due (&worker->restart, wm_now_ms ()) &&
             start_worker (self, worker, &error))
             return wm_processes_failed (self, &error);
     }

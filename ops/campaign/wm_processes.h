@@ -2,8 +2,9 @@
 
    Starts them, keeps them alive and stops them in order. Who is restarted, and why:
 
-     broker     whenever it dies, at once, at most 5 times in a minute; not after exit codes 2, 5
-                and 75, nor after 1 before it ever served: trying again cannot help
+     broker     whenever it dies, at once, at most 5 times in a row within 12 s of its start, or
+                before it serves; not after exit codes 2, 5 and 75, nor after 1 before one ever
+                served: trying again cannot help
      worker     always, with a pause that doubles from 0.2 s to 10 s while it keeps dying within
                 10 s, or before its engine can score; not one that the broker sent away (drain, or
                 its failures: exit code 0), nor one that fails by itself or crashes 5 times in a
@@ -51,8 +52,9 @@ typedef struct {
     wm_inputs_t inputs;
     uint32_t first;         /* number of its first input */
     int64_t log_ms;         /* when its log is read again */
-    int64_t restart;        /* the campaign's progress when it was started again last */
-    int deaths;             /* by signals, since then */
+    int64_t progress;       /* the campaign's when it was started again last */
+    wm_restart_t killed;    /* by signals; in_row: without progress since */
+    wm_restart_t away;      /* the outputs' server does not answer; in ms */
     bool retry_held;        /* it scores again what is held; also when it is started again, */
     int n_retry;            /* but that often only: each time all that is held is scored */
     char crashed[PATH_MAX]; /* the input that it last crashed on */
@@ -62,7 +64,6 @@ typedef struct {
     size_t n_line;
     bool low;       /* little is left of its inputs */
     bool is_away;   /* it ends, as the outputs' server does not answer */
-    int n_away;     /* times that it ended so */
     bool has_ended; /* as a process; what it told last is still read */
 } wm_sender_t;
 
@@ -103,9 +104,7 @@ typedef struct {
     char output[PATH_MAX]; /* the folder, as the first producer told it before it read anything */
     bool has_served;       /* a broker of ours has */
     bool is_awaited;       /* the one that was started last does not serve yet */
-    int broker_deaths;     /* within the minute that began at broker_minute_ms */
-    int64_t broker_minute_ms;
-    int64_t progress; /* a number that the caller changes whenever the campaign gets further */
+    int64_t progress;      /* a number that the caller changes whenever the campaign gets further */
     void (*before_message) (void); /* called before anything is printed; may be NULL */
 } wm_processes_t;
 

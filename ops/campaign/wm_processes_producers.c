@@ -23,7 +23,7 @@
 #define PRODUCER_DEATHS_MAX 3
 #define HEAR_MS 20
 #define LOG_MS 500
-#define AWAY_DOUBLED_MAX 6 /* pauses of 2 s to 128 s */
+#define AWAY_WAITS_MAX 64 /* pauses of 2 s to 128 s */
 
 /* ---- starting -------------------------------------------------------------------------------- */
 
@@ -237,14 +237,14 @@ void wm_processes_read_reports (wm_processes_t *self)
    again after a pause.  */
 static int producer_waits (wm_processes_t *self, wm_sender_t *sender)
 {
-    const int doubled = sender->n_away < AWAY_DOUBLED_MAX ? sender->n_away : AWAY_DOUBLED_MAX;
-    const int64_t pause_ms = wm_times ()->stage_wait_ms << doubled;
-    sender->n_away++;
-    sender->child.retry_ms = wm_now_ms () + pause_ms;
+    const int64_t wait_ms = wm_times ()->stage_wait_ms, now = wm_now_ms ();
+    const wm_restart_rule_t rule = { .first = wait_ms, .most = AWAY_WAITS_MAX * wait_ms };
+    wm_restart_failed (&sender->away, &rule, now, false);
+    sender->child.restart.at = sender->away.at;
     wm_processes_report (self,
                          "the outputs' server does not answer %s; starting it again in %.1f s, its "
                          "inputs wait",
-                         sender->child.name, (double) pause_ms / 1e3);
+                         sender->child.name, (double) (sender->away.at - now) / 1e3);
     return WM_PROCESSES_WORKING;
 }
 
@@ -253,13 +253,13 @@ static int producer_waits (wm_processes_t *self, wm_sender_t *sender)
 static int producer_killed (wm_processes_t *self, wm_sender_t *sender)
 {
     wm_error_t error;
-    if (self->progress != sender->restart)
-        sender->deaths = 0;
-    sender->restart = self->progress;
-    if (++sender->deaths > PRODUCER_DEATHS_MAX) {
+    static const wm_restart_rule_t rule = { .give_up = PRODUCER_DEATHS_MAX + 1 };
+    const bool has_worked = self->progress != sender->progress;
+    sender->progress = self->progress;
+    if (!wm_restart_failed (&sender->killed, &rule, 0, has_worked)) {
         wm_processes_report_end (self, &sender->child,
                                  "that was %d times without progress: it is not started again",
-                                 sender->deaths);
+                                 sender->killed.in_row);
         return wm_child_crashed (&sender->child) ? WM_EXIT_FAILURE : WM_EXIT_AGAIN;
     }
     wm_processes_report_end (self, &sender->child, "starting it again");
@@ -291,12 +291,12 @@ static int producer_ended (wm_processes_t *self, wm_sender_t *sender)
     if (!*input)
         return producer_killed (self, sender);
     wm_child_how (child, how);
-    if (strcmp (input, sender->crashed) == 0 && child->failures > 8) {
+    static const wm_restart_rule_t rule = { .give_up = 10 };
+    const bool again = strcmp (input, sender->crashed) == 0;
+    if (!wm_restart_failed (&child->restart, &rule, wm_now_ms (), !again)) {
         wm_processes_report_end (self, child, "it is not started again");
         return WM_EXIT_FAILURE;
     }
-    const bool again = strcmp (input, sender->crashed) == 0;
-    child->failures = again ? child->failures + 1 : 1;
     if (again) {
         wm_processes_report (self, "the producer crashed a second time on %s (%s): held as bad",
                              input, how);
@@ -344,7 +344,7 @@ int wm_processes_step_producers (wm_processes_t *self)
         wm_sender_t *sender = &self->sender[i];
         if (!sender->inputs.n_file)
             continue;
-        if (sender->child.retry_ms && wm_now_ms () >= sender->child.retry_ms &&
+        if (wm_restart_is_due (&sender->child.restart, wm_now_ms ()) &&
             wm_processes_start_producer (self, sender, &error))
             return wm_processes_failed (self, &error);
         sender->has_ended |= wm_child_ended (&sender->child);

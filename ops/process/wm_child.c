@@ -19,10 +19,6 @@
 
 #define SHOW_LINES_MAX 20
 #define LOG_ROOM_BYTES 4096 /* of a child that tells why it cannot work: its disk may be full */
-#define FAILURES_MAX 5
-#define QUICK_MS 10000 /* a child that ends within it has done no work */
-#define PAUSE_MS 200
-#define PAUSE_MAX_MS 10000
 
 wm_fault_t wm_child_init (wm_child_t *self, const char *name, const char *folder, wm_error_t *error)
 {
@@ -101,8 +97,7 @@ wm_fault_t wm_child_start (wm_child_t *self, const char *program, const char *co
     if (pid < 0)
         return wm_fault (error, WM_EHOST, "%s cannot be started: %s", program, strerror (saved));
     self->pid = pid;
-    self->started_ms = wm_now_ms ();
-    self->retry_ms = 0;
+    wm_restart_started (&self->restart, wm_now_ms ());
     WM_FAILPOINT ("ops-child-started");
     return WM_OK;
 }
@@ -170,12 +165,8 @@ bool wm_child_crashed (const wm_child_t *self)
 
 bool wm_child_plan_return (wm_child_t *self, bool has_worked)
 {
-    const int64_t now = wm_now_ms ();
-    const bool is_quick = now - self->started_ms < QUICK_MS || !has_worked;
-    self->failures = is_quick ? self->failures + 1 : 1;
-    int64_t pause = PAUSE_MS << (self->failures > 6 ? 6 : self->failures - 1);
-    self->retry_ms = now + (pause > PAUSE_MAX_MS ? PAUSE_MAX_MS : pause);
-    return self->failures < FAILURES_MAX;
+    static const wm_restart_rule_t rule = { 200, 10000, .quick = 10000, .give_up = 5 };
+    return wm_restart_failed (&self->restart, &rule, wm_now_ms (), has_worked);
 }
 
 /* Reads the next line of the log. false: there is none, or its end is still to come.  */

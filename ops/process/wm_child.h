@@ -9,6 +9,7 @@
 #define WM_CHILD_H
 
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_restart.h"
 
 #include <limits.h>
 #include <sched.h>
@@ -22,17 +23,15 @@
 typedef struct {
     char name[24]; /* "broker", "worker-1": also of its log */
     char log[PATH_MAX];
-    pid_t pid; /* 0: not running */
-    int64_t started_ms;
-    int64_t retry_ms; /* start it again at this time; 0: not waiting */
-    int failures;     /* in a row, quickly */
-    FILE *reader;     /* of the log; it works also where the folder was removed; NULL */
-    long began;       /* how long it was when the child was started */
-    long shown;       /* how much of it has been shown */
-    char said[320];   /* the last line that was shown, without time and name; "": none */
-    int status;       /* of the last exit, as waitpid gave it */
-    cpu_set_t cpus;   /* it may use these only; none: all that we may */
-    int keep;         /* a descriptor that it inherits; 0: none */
+    pid_t pid;            /* 0: not running */
+    wm_restart_t restart; /* in ms */
+    FILE *reader;         /* of the log; it works also where the folder was removed; NULL */
+    long began;           /* how long it was when the child was started */
+    long shown;           /* how much of it has been shown */
+    char said[320];       /* the last line that was shown, without time and name; "": none */
+    int status;           /* of the last exit, as waitpid gave it */
+    cpu_set_t cpus;       /* it may use these only; none: all that we may */
+    int keep;             /* a descriptor that it inherits; 0: none */
 } wm_child_t;
 
 /* Names the child and its log FOLDER/<name>.log; without a folder it writes where we do.  */
@@ -62,9 +61,9 @@ const char *wm_child_how (const wm_child_t *self, char text[WM_CHILD_HOW_BYTES])
 /* Whether it ended by a signal that a bad file can cause (SEGV, ABRT, BUS, FPE, ILL, SYS).  */
 bool wm_child_crashed (const wm_child_t *self);
 
-/* Plans the return of a child that has failed: retry_ms, after a pause that doubles from 0.2 s to
-   10 s while it keeps ending within 10 s, or before it has worked. false: it did five times in a
-   row; the caller decides.  */
+/* Plans the return of a child that has failed: after a pause that doubles from 0.2 s to 10 s while
+   it keeps ending within 10 s, or before it has worked. false: it did five times in a row; the
+   caller decides.  */
 bool wm_child_plan_return (wm_child_t *self, bool has_worked);
 
 /* Returns whether a line of its log, since it was started, contains `text`.  */

@@ -6,6 +6,7 @@
 #include "producer/serving/wm_respawn.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_program.h"
+#include "schema/base/wm_restart.h"
 #include "schema/base/wm_table.h"
 #include "schema/wm_batch.h"
 #include "schema/wm_limits.h"
@@ -21,8 +22,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define PAUSE_US 100000
-#define PAUSE_MAX_US 2000000
 #define SOCKET_BYTES (1 << 20)
 #define BODY_BYTES_MAX (2ull * WM_PATCH_BYTES_MAX)
 
@@ -37,7 +36,7 @@ struct wm_link_t {
     wm_loop_watch_t *watch;
     uint32_t events;
     wm_timer_t *again;
-    int64_t pause_us;
+    wm_restart_t restart;                 /* in us */
     unsigned n_refused;                   /* since the last answer */
     bool is_ready, was_ready, has_failed; /* in this session; ever; for good */
     wm_library_facts_t facts;
@@ -64,6 +63,7 @@ static void start_again (void *argument)
 /* The helper has ended: another gets all that was not answered.  */
 static void life_end (wm_link_t *self)
 {
+    static const wm_restart_rule_t rule = { .first = 100000, .most = 2000000 };
     wm_loop_unwatch (&self->watch);
     if (self->fd >= 0)
         close (self->fd);
@@ -73,11 +73,8 @@ static void life_end (wm_link_t *self)
     self->next = self->first;
     if (self->has_failed || self->again)
         return;
-    self->again =
-        wm_loop_timer (self->loop, wm_loop_now_us (self->loop) + self->pause_us, start_again, self);
-    self->pause_us = !self->pause_us                     ? PAUSE_US
-                     : self->pause_us * 2 < PAUSE_MAX_US ? self->pause_us * 2
-                                                         : PAUSE_MAX_US;
+    wm_restart_failed (&self->restart, &rule, wm_loop_now_us (self->loop), false);
+    self->again = wm_loop_timer (self->loop, self->restart.at, start_again, self);
 }
 
 static void fail (wm_link_t *self, wm_fault_t fault, const char *text)
@@ -175,7 +172,7 @@ static void take_answer (wm_link_t *self, const char *text)
     if (is_result && !result_fits (self, n))
         return;
     unlink_batch (self, batch);
-    self->pause_us = 0; /* this helper works */
+    self->restart.in_row = 0; /* this helper works */
     self->n_refused = 0;
     if (is_result)
         self->calls.answered (self->argument, batch, self->body,

@@ -3,6 +3,7 @@
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_program.h"
+#include "schema/base/wm_restart.h"
 
 #include <czmq.h>
 #include <errno.h>
@@ -17,14 +18,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAUSE_US 100000
-#define PAUSE_MAX_US 5000000       /* of one that is killed, or cannot be started */
-#define PAUSE_SLOW_MAX_US 60000000 /* of one that ends by itself */
-#define QUICK_US 5000000           /* it ended so soon: the pause doubles */
-#define HEAR_READS_MAX 17          /* 64 KiB, a pipe's fill, and the rest of a line */
-#define QUICK_ENDS 3               /* by itself, in a row, before people learn of it */
-#define ENGINE_PAUSE_US 1000000    /* of one whose engine cannot run: the least, */
-#define ENGINE_ENDS 5              /* and so often in a row */
+#define PAUSE_MAX_US 5000000 /* of one that is killed, or cannot be started */
+#define QUICK_US 5000000     /* it ended so soon: the pause doubles */
+#define HEAR_READS_MAX 17    /* 64 KiB, a pipe's fill, and the rest of a line */
+#define QUICK_ENDS 3         /* by itself, in a row, before people learn of it */
+
+static const wm_restart_rule_t killed = { 100000, PAUSE_MAX_US, .quick = QUICK_US },
+                               exited = { 100000, 60000000, .quick = QUICK_US },
+                               lacks_engine = { 1000000, 60000000, QUICK_US, .give_up = 5 };
 
 struct wm_respawn_t {
     wm_loop_t *loop;
@@ -42,8 +43,7 @@ struct wm_respawn_t {
     char begun[1024]; /* a line that has no end yet: its first n_begun bytes */
     size_t n_begun;
     wm_timer_t *again;
-    int64_t started_us, pause_us;
-    unsigned n_quick;           /* ends by itself in a row, each soon after its start */
+    wm_restart_t restart;       /* in us */
     bool is_once, works, stops; /* stops: it was asked to end */
 };
 
@@ -123,26 +123,24 @@ static void start_again (void *argument)
     start (self);
 }
 
-/* It ended, and may do better when it is started again.  */
-static void plan_return (wm_respawn_t *self, int status, const char *line)
+/* It ended, and may do better when it is started again. false: it has failed so too often.  */
+static bool plan_return (wm_respawn_t *self, int status, const char *line)
 {
     const int64_t now_us = wm_loop_now_us (self->loop);
-    const bool is_quick = now_us - self->started_us < QUICK_US || !self->works;
-    const int64_t most_us = WIFEXITED (status) ? PAUSE_SLOW_MAX_US : PAUSE_MAX_US;
-    self->n_quick = is_quick ? self->n_quick + WIFEXITED (status) : 0;
-    self->pause_us = !is_quick                      ? 0
-                     : !self->pause_us              ? PAUSE_US
-                     : self->pause_us * 2 < most_us ? self->pause_us * 2
-                                                    : most_us;
-    if (wm_respawn_lacks_engine (self) && self->pause_us < ENGINE_PAUSE_US)
-        self->pause_us = ENGINE_PAUSE_US;
+    const wm_restart_rule_t *rule = wm_respawn_lacks_engine (self) ? &lacks_engine
+                                    : WIFEXITED (status)           ? &exited
+                                                                   : &killed;
+    if (!wm_restart_failed (&self->restart, rule, now_us, self->works))
+        return false;
+    const int64_t pause_us = self->restart.at - now_us;
     fprintf (stderr, "wiremill gateway: %s ended with %s %d; starting it again", self->what,
              WIFEXITED (status) ? "exit code" : "signal",
              WIFEXITED (status) ? WEXITSTATUS (status) : WTERMSIG (status));
-    if (self->pause_us > PAUSE_MAX_US)
-        fprintf (stderr, " in %.0f s, or at once when it is loaded", (double) self->pause_us / 1e6);
+    if (pause_us > PAUSE_MAX_US)
+        fprintf (stderr, " in %.0f s, or at once when it is loaded", (double) pause_us / 1e6);
     fprintf (stderr, "%s%s\n", *line ? ": " : "", line);
-    self->again = wm_loop_timer (self->loop, now_us + self->pause_us, start_again, self);
+    self->again = wm_loop_timer (self->loop, self->restart.at, start_again, self);
+    return true;
 }
 
 static void on_end (void *argument, uint32_t events)
@@ -164,14 +162,11 @@ static void on_end (void *argument, uint32_t events)
     const char *line = WIFEXITED (status) ? self->line : ""; /* killed, it wrote no reason */
     const char *reason = *line ? line : "it ended without a reason";
     const bool is_done = self->is_once && status == 0;
-    if (is_done || is_final (status) ||
-        (wm_respawn_lacks_engine (self) && self->n_quick + 1 >= ENGINE_ENDS)) {
+    if (is_done || is_final (status) || !plan_return (self, status, line)) {
         self->stops = true;
         self->ended (self->argument, is_done ? NULL : reason, true);
-        return;
-    }
-    plan_return (self, status, line);
-    if (WIFEXITED (status) && (self->n_quick >= QUICK_ENDS || wm_respawn_lacks_engine (self)))
+    } else if (WIFEXITED (status) &&
+               (self->restart.in_row >= QUICK_ENDS || wm_respawn_lacks_engine (self)))
         self->ended (self->argument, reason, false);
 }
 
@@ -206,7 +201,8 @@ static void start (wm_respawn_t *self)
                                    .out = WM_PROCESS_NULL,
                                    .err = pair[1] < 0 ? WM_PROCESS_NULL : pair[1],
                                    .death_signal = SIGTERM };
-    self->started_us = wm_loop_now_us (self->loop);
+    const int64_t now_us = wm_loop_now_us (self->loop);
+    wm_restart_started (&self->restart, now_us);
     self->works = false;
     self->pid = wm_process_start (&process);
     if (pair[1] >= 0) {
@@ -227,7 +223,7 @@ static void start (wm_respawn_t *self)
     if (self->pidfd >= 0)
         close (self->pidfd);
     wm_process_kill (&self->pid);
-    self->again = wm_loop_timer (self->loop, self->started_us + PAUSE_MAX_US, start_again, self);
+    self->again = wm_loop_timer (self->loop, now_us + PAUSE_MAX_US, start_again, self);
 }
 
 static wm_respawn_t *make (wm_loop_t *loop, const char *what, const char *const argv[],

@@ -1,15 +1,15 @@
 /* wm_respawn.h - programs that the gateway starts and keeps running.
 
-   A service is started again whenever it ends: at once, and with a pause that doubles from 0.1 s
-   while it keeps ending within 5 s, or before it works: to 5 s where it is killed, to 60 s where it
-   ends by itself (the disk is full, there is no memory). From the third such end in a row on, the
+   A service is started again whenever it ends, after a pause that doubles from 0.1 s while it
+   keeps ending within 5 s, or before it works: to 5 s where it is killed, to 60 s where it ends
+   by itself (the disk is full, there is no memory). From the third such end in a row on, the
    gateway calls `ended`, so that people learn of it. One whose exit code states that its engine
    cannot run (a self-test fails, a GPU is away) reports that at once, and pauses for a second at
    least. It is not started again after the fifth such end in a row, nor is a service whose exit
    code states that the same again would fail the same way (a damaged model, a wrong key); `ended`
-   has that as an argument. The kernel kills a service when the gateway ends. The gateway
-   reads what a service writes to standard error, and appends it to a file where the disk takes it;
-   the last line is the reason of its end. Thread: the loop's.  */
+   has that as an argument. The kernel kills a service when the gateway ends. The gateway reads
+   what a service writes to standard error, and appends it to a file where the disk takes it; the
+   last line is the reason of its end. Thread: the loop's.  */
 #ifndef WM_RESPAWN_H
 #define WM_RESPAWN_H
 

@@ -40,7 +40,6 @@
 #include <xxhash.h>
 
 #define COPIES_MAX 4
-#define TRIES_MAX 8
 #define PROGRESS_BYTES (1u << 20) /* so much more of a file makes its tries count from 0 */
 #define SPARE_BYTES (16ull << 20) /* stay free on the disk of the scratch folder */
 #define SLOTS_MAX 1000
@@ -54,9 +53,8 @@ typedef struct {
     uint32_t line, order;
     uint64_t hash, size; /* size: UINT64_MAX while it is not known */
     uint64_t had;        /* bytes of the file when tries began to count */
-    int tries;
-    char why[160];             /* the last one failed */
-    int64_t since_ms, next_ms; /* when the first try began; no try before */
+    wm_restart_t tries;  /* in ms; started: the first */
+    char why[160];       /* the last one failed */
     wm_tool_t tool;
     char file[PATH_MAX]; /* of a whole one */
     bool is_left;        /* by an earlier stager: the server was not asked about it yet */
@@ -246,7 +244,7 @@ static job_t *other_of (stage_t *self, const job_t *job)
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
         job_t *other = &self->job[i];
         if (other != job && other->hash == job->hash && other->is != FREE &&
-            (other->is != WAITING || other->since_ms))
+            (other->is != WAITING || other->tries.started))
             return other;
     }
     return NULL;
@@ -331,8 +329,8 @@ static void fail (stage_t *self, job_t *job, const char *why, bool is_final)
     if (url)
         wm_url_redact (url);
     if (!is_final)
-        snprintf (times, sizeof times, "; tried %d times in %lld s", job->tries,
-                  (long long) (wm_now_ms () - job->since_ms) / 1000);
+        snprintf (times, sizeof times, "; tried %d times in %lld s", job->tries.in_row,
+                  (long long) (wm_now_ms () - job->tries.started) / 1000);
     snprintf (text, sizeof text, "%.160s cannot be copied to this machine: %.220s%s",
               url ? url : "", why, times);
     free (url);
@@ -357,13 +355,13 @@ static wm_wait_t wait_now (const stage_t *self, char text[480])
         const job_t *job = &self->job[i];
         const bool hangs = job->tool.pid && now - job->tool.grew_ms > patience_ms &&
                            (!job->tool.seen || job->tool.seen < job->size);
-        if (job->is == FREE || job->is == READY || (!job->tries && !hangs))
+        if (job->is == FREE || job->is == READY || (!job->tries.in_row && !hangs))
             continue;
         char *url = strdup (self->options->line[job->line]);
         if (url)
             wm_url_redact (url);
         snprintf (text, 480, "%.200s cannot be copied: %.160s; it is tried again",
-                  url ? url : "an input", job->tries ? job->why : "no byte comes");
+                  url ? url : "an input", job->tries.in_row ? job->why : "no byte comes");
         free (url);
         return WM_WAIT_AWAY;
     }
@@ -386,19 +384,18 @@ static void tell_wait (stage_t *self)
 static void again (stage_t *self, job_t *job, const char *why)
 {
     const int64_t wait_ms = wm_times ()->stage_wait_ms;
+    const wm_restart_rule_t rule = { wait_ms, 60 * wait_ms, .give_up = 8 };
     struct stat st;
     const uint64_t has = stat (job->tool.part, &st) ? 0 : (uint64_t) st.st_size;
     if (has > job->had + PROGRESS_BYTES) {
         job->had = has;
-        job->tries = 0;
+        job->tries.in_row = 0;
     }
-    if (++job->tries >= TRIES_MAX) {
+    if (!wm_restart_failed (&job->tries, &rule, wm_now_ms (), false)) {
         fail (self, job, why, false);
         return;
     }
     snprintf (job->why, sizeof job->why, "%.159s", why);
-    const int64_t pause = wait_ms << (job->tries - 1);
-    job->next_ms = wm_now_ms () + (pause < 60 * wait_ms ? pause : 60 * wait_ms);
     job->is = WAITING;
 }
 
@@ -418,7 +415,7 @@ static void wait_for_room (stage_t *self, job_t *job)
             "or choose another --scratch\n",
             self->folder);
     self->full_is_logged = true;
-    job->next_ms = wm_now_ms () + wm_times ()->disk_full_ms;
+    job->tries.at = wm_now_ms () + wm_times ()->disk_full_ms;
     job->is = WAITING;
 }
 
@@ -579,8 +576,8 @@ static bool job_start (stage_t *self, job_t *job)
         wait_for_room (self, job);
         return false;
     }
-    if (!job->since_ms)
-        job->since_ms = wm_now_ms ();
+    if (!job->tries.started)
+        job->tries.started = wm_now_ms ();
     job->is = !asks ? COPYING : !http && job->size != UINT64_MAX ? SUMMING : ASKING;
     WM_FAILPOINT ("stager-start");
     wm_tool_t *tool = &job->tool;
@@ -598,8 +595,8 @@ static job_t *next_job (stage_t *self, int64_t now)
     job_t *best = NULL;
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
         job_t *job = &self->job[i];
-        if (job->is == WAITING && job->next_ms <= now && (!best || job->order < best->order) &&
-            (job->since_ms || !other_of (self, job)))
+        if (job->is == WAITING && job->tries.at <= now && (!best || job->order < best->order) &&
+            (job->tries.started || !other_of (self, job)))
             best = job;
     }
     return best;

@@ -5,6 +5,7 @@
 
 #include "producer/staging/wm_stage.h"
 #include "schema/base/wm_adler.h"
+#include "schema/base/wm_restart.h"
 #include "schema/base/wm_url.h"
 
 #include <errno.h>

@@ -45,7 +45,6 @@
 
 #define COPIES_MAX 4
 #define JOBS_MAX 256u
-#define OPEN_TRIES_MAX 6
 #define TROUBLE_TRIES 2 /* failures in a row before the stager reports them */
 #define TROUBLE_WAITS                                                                              \
     30                  /* times stage_wait_ms: it reports them again after a minute, and waits \
@@ -81,10 +80,10 @@ typedef struct {
     bool is_side;             /* the sidecar is on its way: adler and size are its own, these are */
     uint32_t output_adler;    /* the output's */
     uint64_t output_size;
-    int tries, refused;
+    wm_restart_t tries; /* in ms */
+    int refused;
     int64_t refused_ms; /* when the server refused it first */
     unsigned aside;
-    int64_t next_ms;
     int64_t side_ms, side_told_ms; /* when it began to wait for the sidecar, and said so last */
     wm_tool_t tool;
     char name[NAME_BYTES];
@@ -191,7 +190,7 @@ static void forget (wm_store_t *self, job_t *job)
 
 static void works (wm_store_t *self, job_t *job)
 {
-    job->tries = job->refused = 0;
+    job->tries.in_row = job->refused = 0;
     if (self->told_ms)
         tell (self, WM_STAGE_TROUBLE, NULL, "");
     self->told_ms = 0;
@@ -223,6 +222,7 @@ static void again (wm_store_t *self, job_t *job, const char *why)
 {
     char path[PATH_MAX];
     const int64_t wait_ms = wm_times ()->stage_wait_ms;
+    const wm_restart_rule_t rule = { .first = wait_ms, .most = 60 * wait_ms };
     file_of (self, job, "", path);
     const bool copies = job->step == CHECK || job->step == CHECK_PART || job->step == SEND ||
                         job->step == CLEAR || job->step == NAME;
@@ -237,12 +237,12 @@ static void again (wm_store_t *self, job_t *job, const char *why)
         job->step = CHECK;
     job->has = UINT64_MAX;
     const int64_t now = wm_now_ms ();
-    if (++job->tries >= TROUBLE_TRIES &&
+    wm_restart_failed (&job->tries, &rule, now, false);
+    if (job->tries.in_row >= TROUBLE_TRIES &&
         (!self->told_ms || now >= self->told_ms + TROUBLE_WAITS * wait_ms)) {
         tell (self, WM_STAGE_TROUBLE, NULL, why);
         self->told_ms = now;
     }
-    job->next_ms = now + (job->tries < 6 ? wait_ms << (job->tries - 1) : 60 * wait_ms);
 }
 
 static void stored (wm_store_t *self, job_t *job)
@@ -313,7 +313,7 @@ static void side_wait (wm_store_t *self, job_t *job)
 {
     char text[600];
     const int64_t now = wm_now_ms (), patience_ms = TROUBLE_WAITS * wm_times ()->stage_wait_ms;
-    job->next_ms = now + SIDE_MS;
+    job->tries.at = now + SIDE_MS;
     if (!job->side_ms)
         job->side_ms = job->side_told_ms = now;
     if (now - job->side_told_ms < patience_ms)
@@ -577,7 +577,7 @@ bool wm_store_step (wm_store_t *self)
     }
     for (uint32_t i = 0; i < JOBS_MAX && n_running < COPIES_MAX; i++) {
         job_t *job = &self->job[i];
-        if (job->step == FREE || job->step == TOLD || job->tool.pid || job->next_ms > now)
+        if (job->step == FREE || job->step == TOLD || job->tool.pid || job->tries.at > now)
             continue;
         if (job->step == BEGIN)
             begin (self, job);
@@ -669,22 +669,24 @@ wm_fault_t wm_store_open (wm_store_t *self, wm_error_t *error)
     char *all = NULL;
     wm_tool_end_t end = WM_TOOL_AGAIN;
     const int64_t began_ms = wm_now_ms (), wait_ms = wm_times ()->stage_wait_ms;
+    const wm_restart_rule_t rule = { wait_ms, 60 * wait_ms, .give_up = 6 };
+    wm_restart_t tries = { 0 };
     wm_fault_t fault = wm_folder_make (self->folder, 0700, error);
     if (fault)
         return fault;
     empty (self);
-    for (int tries = 1; end == WM_TOOL_AGAIN && tries <= OPEN_TRIES_MAX; tries++) {
+    for (bool goes_on = true; end == WM_TOOL_AGAIN && goes_on;) {
         end = run (self, "mkdir", "-p", NULL, text);
         if (end == WM_TOOL_DONE || strstr (text, "[3018]")) /* it is there already */
             end = run (self, "ls", "-l", &all, text);
-        if (end == WM_TOOL_AGAIN && tries < OPEN_TRIES_MAX) {
-            if (tries == 1)
+        goes_on = wm_restart_failed (&tries, &rule, 0, false);
+        if (end == WM_TOOL_AGAIN && goes_on) {
+            if (tries.in_row == 1)
                 fprintf (stderr,
                          "warning: the outputs' folder %s does not answer: %s; trying "
                          "again\n",
                          self->url, text);
-            const int64_t pause = wait_ms << (tries - 1);
-            nanosleep (&(struct timespec){ pause / 1000, pause % 1000 * 1000000 }, NULL);
+            nanosleep (&(struct timespec){ tries.at / 1000, tries.at % 1000 * 1000000 }, NULL);
         }
     }
     if (end == WM_TOOL_DONE)

@@ -45,7 +45,7 @@ broker ()
 {
     exits 1 keep env WM_FAILPOINT=broker-locked:1 "${run[@]}" --output "$work/none" &&
         times "the broker ended.*starting it again" 5 &&
-        says 'that was 6 times within a minute: it is not started again; its log: /' &&
+        says 'that was 6 times in a row: it is not started again; its log: /' &&
         says '^what was done is kept; correct that, then type this to continue:$'
 }
 ok "a broker that always dies is given up" broker

@@ -75,9 +75,9 @@ static void test_given_up (void **state)
     assert_string_equal (child.said, "the engine fails: why");
     for (int slow = 0; slow < 2; slow++)
         for (int works = 0; works < 2; works++) {
-            child.failures = 0;
+            child.restart.in_row = 0;
             for (int i = 1; i < 8; i++) {
-                child.started_ms = wm_now_ms () - (slow ? 60000 : 10);
+                child.restart.started = wm_now_ms () - (slow ? 60000 : 10);
                 assert_int_equal (wm_child_plan_return (&child, works), i < 5 || (slow && works));
             }
         }
