@@ -40,7 +40,7 @@ static void test_rows (void **state)
     }
 }
 
-/* Without a limit nothing is given up, and no pause overflows; without pauses it is due at once.  */
+/* Without a limit nothing is given up, and no pause overflows; without pauses it is due at once. */
 static void test_bounds (void **state)
 {
     (void) state;
