@@ -501,8 +501,6 @@ static inline wm_role_t wm_core_session_role (const session_t *session)
 {
     return session->reads_only ? WM_ROLE_MONITOR : session->role;
 }
-/* Prints the table: a line for each message and role.  */
-void wm_core_messages_print (char *text, size_t bytes);
 
 /* ---- effects of durable records: wm_core_on_input.c, _on_event.c, _on_control.c -------------- */
 

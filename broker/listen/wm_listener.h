@@ -9,8 +9,8 @@
 
    libzmq's own heartbeats are not used (they abort a process that pauses), nor routing ids chosen
    by peers (two peers with the same id lose messages). A send never blocks: a peer to which a
-   message cannot be sent is disconnected. A message is at most WM_FRAMES_MAX frames (more are
-   discarded).
+   message cannot be sent is disconnected. A message is a header, and at most one
+   payload (more frames are discarded).
 
    With keys (wm_keyguard.h) only peers connect whose key is of the listener's role; one whose key
    expires or is revoked is reported REFUSED, once, and its messages are dropped from then on.

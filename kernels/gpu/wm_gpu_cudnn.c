@@ -153,29 +153,6 @@ int wm_cudnn_version (const wm_cudnn_t *self)
     return (int) self->call.version ();
 }
 
-char *wm_cudnn_properties (wm_cudnn_t *self)
-{
-    int32_t ordinal = 0;
-    int64_t n = 0;
-    char *json = NULL;
-    descriptor_t property = NULL;
-    if (!self->call.descriptor_new (CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, &property) &&
-        !self->call.set (property, CUDNN_ATTR_DEVICEPROP_DEVICE_ID, CUDNN_TYPE_INT32, 1,
-                         &ordinal) &&
-        !self->call.finalize (property) &&
-        !self->call.get (property, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0,
-                         &n, NULL) &&
-        (json = calloc ((size_t) n + 1, 1)) != NULL &&
-        self->call.get (property, CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n, &n,
-                        json)) {
-        free (json);
-        json = NULL;
-    }
-    if (property)
-        self->call.descriptor_destroy (property);
-    return json;
-}
-
 /* ---- descriptors ----------------------------------------------------------------------------- */
 
 /* Each does nothing once something went wrong; the first wrong step is kept.  */

@@ -17,10 +17,6 @@ wm_cudnn_t *wm_cudnn_new (const char *json, int driver, wm_gpu_text_t *text);
 void wm_cudnn_destroy (wm_cudnn_t **self_p);
 int wm_cudnn_version (const wm_cudnn_t *self); /* 91900 */
 
-/* The JSON of the GPU at work, for fixtures; NULL where cuDNN cannot give it. The caller frees
-   it.  */
-char *wm_cudnn_properties (wm_cudnn_t *self);
-
 wm_gpu_text_t wm_cudnn_anyconv_new (wm_cudnn_t *self, const wm_gpu_anyconv_t *conv,
                                     uint32_t candidate, wm_conv_plan_t **plan,
                                     wm_gpu_choice_t *choice);

@@ -238,9 +238,6 @@ bool wm_sparse_kernel_named (const wm_sparse_kernel_t *kernel, const char *name)
 /* Whether it computes a small piece of work rightly; false also without memory.  */
 bool wm_sparse_kernel_works (const wm_sparse_kernel_t *kernel);
 
-/* For benches: seconds a position and cell of that work, at best; INFINITY if it does not work.  */
-double wm_sparse_kernel_try (const wm_sparse_kernel_t *kernel);
-
 #define WM_SPARSE_RANKS 4 /* fp32, bf16x3, int16, bf16 */
 
 /* The kernels for a precision ("fp32", "split", "fast"), in the order of the table in

@@ -15,10 +15,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* The test: some positions of the usual net, cells whose values are half zeros.  */
-enum { CELLS = 128, FILTERS = 48, OUTPUTS = 128, POSITIONS = 4, ROUNDS = 40, CHECKED = 8 };
+enum { CELLS = 128, FILTERS = 48, OUTPUTS = 128, POSITIONS = 4, CHECKED = 8 };
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -283,30 +282,6 @@ bool wm_sparse_kernel_works (const wm_sparse_kernel_t *kernel)
         kernel->end ();
     trial_clear (&trial);
     return sound;
-}
-
-double wm_sparse_kernel_try (const wm_sparse_kernel_t *kernel)
-{
-    trial_t trial;
-    double best = INFINITY;
-    if (!trial_new (&trial, kernel))
-        return best;
-    if (kernel->begin)
-        kernel->begin ();
-    trial_run (&trial);
-    bool sound = trial_sound (&trial);
-    for (int round = 0; sound && round < ROUNDS; round++) {
-        struct timespec start, end;
-        clock_gettime (CLOCK_MONOTONIC, &start);
-        trial_run (&trial);
-        clock_gettime (CLOCK_MONOTONIC, &end);
-        best = fmin (best, (double) (end.tv_sec - start.tv_sec) +
-                               1e-9 * (double) (end.tv_nsec - start.tv_nsec));
-    }
-    if (kernel->end)
-        kernel->end ();
-    trial_clear (&trial);
-    return best / (CELLS * kernel->fuse);
 }
 
 /* ---- choice ---------------------------------------------------------------------------------- */

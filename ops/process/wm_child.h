@@ -18,8 +18,6 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#define WM_CHILD_ARGS_MAX 32
-
 typedef struct {
     char name[24]; /* "broker", "worker-1": also of its log */
     char log[PATH_MAX];

@@ -16,7 +16,7 @@
 
 typedef struct {
     char innermost[100];
-    bool is_newer, is_open, is_truncated, is_foreign, is_multi;
+    bool is_newer, is_open, is_truncated, is_multi;
     char newer[80];
     unsigned long long bytes, bytes_wanted;
 } stack_t;
@@ -97,8 +97,6 @@ static herr_t take (unsigned n, const H5E_error2_t *one, void *to)
         self->is_open = true;
     if (strstr (text, "driver should be used"))
         self->is_multi = true;
-    if (strstr (text, "signature not found") || strstr (text, "unable to locate file signature"))
-        self->is_foreign = true;
     if (strstr (text, "truncated file") && (numbers = strstr (text, "eof = "))) {
         self->is_truncated = true;
         sscanf (numbers, "eof = %llu", &self->bytes);

@@ -238,12 +238,11 @@ static void measure (const bench_t *bench, const wm_sparse_kernel_t *kernel, uin
     printf ("%s\n{\"bench\": \"kernel\", \"kernel\": \"%s/%s\", \"threads\": %u, "
             "\"best_hits_s\": %.1f, \"cpu_hits_s\": %.1f, \"cpu_gflops\": %.2f, "
             "\"cpu_peak_share\": %.4f, \"live_positions\": %.1f, \"judged\": %u, "
-            "\"error\": %.3g, \"open_ms\": %.1f, \"trial_ns\": %.0f}",
+            "\"error\": %.3g, \"open_ms\": %.1f}",
             n_point++ ? "," : "", kernel->isa, kernel->precision, threads, hits / wall, hits / cpu,
             gflops, bench->peak > 0 ? gflops / bench->peak : 0,
             (double) stats.pairs / (double) stats.cells, bench->n_checked,
-            fmin (difference (bench, scores), 9.9e99), 1e3 * opened,
-            1e9 * wm_sparse_kernel_try (kernel));
+            fmin (difference (bench, scores), 9.9e99), 1e3 * opened);
     fflush (stdout);
     free (scores);
     wm_sparse_destroy (&engine);

@@ -10,7 +10,6 @@
      gpu_check floors [N]    what the engine must do for them: counted, without a GPU
      gpu_check dump DIR [N]  weights, patches and scores for gpu_torch.py
      gpu_check ceilings      a Markdown table: memory, bus and tensor cores at their best
-     gpu_check properties    the device's properties as cuDNN writes them, for a fixture
 
    `make gpu-check` runs it all by way of gpu_check.sh. The judge is the reference engine in double;
    tolerances are the project's: 1e-3 in half, 5e-4 in tf32, 1e-5 in split and in strict
@@ -18,7 +17,6 @@
 #include "tests/gpu/gpu_check.h"
 #include "kernels/cudnn/wm_any.h"
 #include "kernels/cudnn/wm_any_net.h"
-#include "kernels/gpu/wm_gpu_cudnn.h"
 #include "kernels/wm_driver.h"
 
 #include <math.h>
@@ -309,18 +307,6 @@ int gpu_tests (gpu_tests_t which)
     return results->failures;
 }
 
-static int print_properties (void)
-{
-    wm_gpu_text_t text;
-    wm_cudnn_t *cudnn = wm_cudnn_new (NULL, 0, &text);
-    char *json = cudnn ? wm_cudnn_properties (cudnn) : NULL;
-    puts (json ? json : cudnn ? "cuDNN does not give them" : text);
-    bool ok = json != NULL;
-    free (json);
-    wm_cudnn_destroy (&cudnn);
-    return ok ? 0 : 1;
-}
-
 int main (int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -338,11 +324,9 @@ int main (int argc, char **argv)
         return gpu_dump (argv[2], argc > 3 ? (uint32_t) atoi (argv[3]) : 16384);
     if (strcmp (what, "ceilings") == 0)
         return gpu_ceilings ();
-    if (strcmp (what, "properties") == 0)
-        return print_properties ();
     fprintf (
         stderr,
         "usage: gpu_check device | test | quick [own] | bench [HITS] | floors [HITS] | dump DIR "
-        "[HITS] | ceilings | properties\n");
+        "[HITS] | ceilings\n");
     return 2;
 }

@@ -98,8 +98,6 @@ report ()
     profile
     section 'compute-sanitizer: races, barriers, memory never written'
     sanitize 60 racecheck synccheck initcheck
-    section 'Device properties, as cuDNN writes them'
-    within 20 "$program" properties | indent
     printf '\n%s after %d s.\n' "$( ((failed)) && echo FAILED || echo All passed)" $SECONDS
     return $failed
 }

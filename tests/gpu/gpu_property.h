@@ -1,7 +1,7 @@
 /* gpu_property.h - three GPUs that need not be here, in cuDNN's description.
 
-   The JSON's keys are not documented; the values are those of data sheets, not of a real device
-   (`gpu_check properties` prints a real one's).  */
+   The JSON's keys are not documented; the values are those of data sheets, not of a real
+   device.  */
 #ifndef GPU_PROPERTY_H
 #define GPU_PROPERTY_H
 
