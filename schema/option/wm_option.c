@@ -1,25 +1,38 @@
-/* wm_option.c - parses a command line by its tables and runs the verb it names.  */
-#include "schema/option/wm_option_private.h"
+/* wm_option.c - parses a command line by its tables and runs the verb it names; prints what
+   people read about it: --help, man pages, bash completion.  */
+#include "schema/option/wm_option.h"
+
 #include "schema/base/wm_address.h"
 #include "schema/base/wm_environment.h"
 #include "schema/base/wm_fault.h"
+#include "schema/base/wm_file.h"
+#include "schema/base/wm_folder.h"
 #include "schema/base/wm_init.h"
+#include "schema/base/wm_kind.h"
+#include "schema/base/wm_path.h"
+#include "schema/base/wm_text.h"
+#include "schema/base/wm_url.h"
 #include "schema/option/wm_duration.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
+#include <glob.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define NAME_MAX_CHARS 32 /* longer names are near to nothing */
+#define LEFT_WIDTH 28 /* columns of an option in --help; its text stands to the right, or below */
+#define WIDTH 80      /* where lines of --help end */
+#define LINE_BYTES_MAX 8192u /* of a list */
 
 typedef struct {
     const wm_option_t *option; /* NULL: an argument that is no option */
@@ -33,6 +46,590 @@ struct wm_args_t {
     int n_given;
     given_t given[]; /* at most argc */
 };
+
+/* Returns whether the option takes a duration (wm_duration.h).  */
+static bool is_time (const wm_option_t *option)
+{
+    return option->value && strcmp (option->value, "TIME") == 0;
+}
+
+static const char *title_of (const wm_verb_t *verb, char title[64])
+{
+    snprintf (title, 64, "%s%s%s", verb->program ? verb->program : "wiremill",
+              *verb->name ? " " : "", verb->name);
+    return title;
+}
+
+static bool has_verbs (const wm_program_t *program)
+{
+    return *program->verbs[0]->name != 0;
+}
+
+/* ---- --help ---------------------------------------------------------------------------------- */
+
+/* Prints `text` filled between columns `indent` and WIDTH; the cursor is in column `at`. Returns
+   the column after it.  */
+static int fill (const char *text, size_t length, int indent, int at)
+{
+    while (length) {
+        const char *space = memchr (text, ' ', length);
+        const size_t n = space ? (size_t) (space - text) : length;
+        if (at > indent && at + 1 + (int) n > WIDTH) {
+            printf ("\n%*s", indent, "");
+            at = indent;
+        } else if (at > indent) {
+            putchar (' ');
+            at++;
+        }
+        printf ("%.*s", (int) n, text);
+        at += (int) n;
+        text += n + (space != NULL);
+        length -= n + (space != NULL);
+    }
+    return at;
+}
+
+static void print_paragraphs (const char *text)
+{
+    int at = 0;
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = strchr (text, '\n') ? strchr (text, '\n') : text + strlen (text);
+        const bool is_verbatim = *text == ' ' || end == text;
+        if (at && is_verbatim)
+            putchar ('\n');
+        if (is_verbatim)
+            printf ("%.*s\n", (int) (end - text), text);
+        at = is_verbatim ? 0 : fill (text, (size_t) (end - text), 0, at);
+    }
+    if (at)
+        putchar ('\n');
+}
+
+/* What stands below the options where one takes a TIME.  */
+static const char times[] = "A TIME is " WM_DURATION_EXAMPLES "; a number alone is seconds.";
+
+static bool takes_time (const wm_verb_t *verb)
+{
+    for (const wm_option_t *o = verb->options; o->name; o++)
+        if (is_time (o))
+            return true;
+    return false;
+}
+
+/* Whether a heading stands before this verb.  */
+static bool begins_group (const wm_program_t *program, const wm_verb_t *const *verb)
+{
+    return (*verb)->task && (verb == program->verbs || !verb[-1]->task ||
+                             strcmp ((*verb)->task, verb[-1]->task) != 0);
+}
+
+static void program_help (const wm_program_t *program)
+{
+    printf ("%s - %s\n\nusage: %s VERB [OPTIONS]\n       %s help VERB     lists a verb's options\n"
+            "       %s --version\n",
+            program->name, program->summary, program->name, program->name, program->name);
+    for (const wm_verb_t *const *v = program->verbs; *v; v++) {
+        if (begins_group (program, v))
+            printf ("\n%s\n", (*v)->task);
+        printf ("  %-9s %s\n", (*v)->name, (*v)->summary);
+    }
+    if (program->text) {
+        putchar ('\n');
+        print_paragraphs (program->text);
+    }
+}
+
+static void verb_help (const wm_verb_t *verb)
+{
+    char title[64];
+    title_of (verb, title);
+    printf ("%s - %s\n\nusage: %s [OPTIONS]%s%s\n", title, verb->summary, title,
+            verb->rest ? " " : "", verb->rest ? verb->rest : "");
+    for (const wm_option_t *o = verb->options; o->name; o++) {
+        char left[64];
+        if (o->task)
+            printf ("\n%s\n", o->task);
+        snprintf (left, sizeof left, "%s%c%s--%s%s%s", o->letter ? "-" : " ",
+                  o->letter ? o->letter : ' ', o->letter ? ", " : "  ", o->name,
+                  o->value ? " " : "", o->value ? o->value : "");
+        if (strlen (left) > LEFT_WIDTH)
+            printf ("  %s\n%*s", left, LEFT_WIDTH + 3, "");
+        else
+            printf ("  %-*s ", LEFT_WIDTH, left);
+        const int at = fill (o->help, strlen (o->help), LEFT_WIDTH + 3, LEFT_WIDTH + 3);
+        if (o->fallback) {
+            char text[128];
+            snprintf (text, sizeof text, "(default: %s)", o->fallback);
+            fill (text, strlen (text), LEFT_WIDTH + 3, at);
+        }
+        putchar ('\n');
+    }
+    if (takes_time (verb))
+        printf ("\n%s\n", times);
+    if (verb->text) {
+        putchar ('\n');
+        print_paragraphs (verb->text);
+    }
+}
+
+/* ---- man pages -------------------------------------------------------------------------------
+   roff: a line that begins with '.' or '\'' is a request, '-' alone is a hyphen that cannot be
+   copied into a shell.  */
+
+static void roff (const char *text, size_t length)
+{
+    if (length && (*text == '.' || *text == '\''))
+        fputs ("\\&", stdout);
+    for (; length; text++, length--)
+        switch (*text) {
+        case '\\':
+            fputs ("\\e", stdout);
+            break;
+        case '-':
+            fputs ("\\-", stdout);
+            break;
+        case '\'':
+            fputs ("\\(aq", stdout);
+            break;
+        case '`':
+            fputs ("\\(ga", stdout);
+            break;
+        case '^':
+            fputs ("\\(ha", stdout);
+            break;
+        case '~':
+            fputs ("\\(ti", stdout);
+            break;
+        default:
+            putchar (*text);
+        }
+}
+
+static void roff_text (const char *text)
+{
+    roff (text, strlen (text));
+}
+
+static void roff_paragraphs (const char *text)
+{
+    bool is_example = false;
+    for (const char *end; *text; text = *end ? end + 1 : end) {
+        end = strchr (text, '\n') ? strchr (text, '\n') : text + strlen (text);
+        if ((*text == ' ') != is_example) {
+            is_example = !is_example;
+            puts (is_example ? ".PP\n.nf" : ".fi");
+        }
+        if (end == text)
+            fputs (".PP", stdout);
+        roff (text, (size_t) (end - text));
+        putchar ('\n');
+    }
+    if (is_example)
+        puts (".fi");
+}
+
+static void roff_heading (const char *text)
+{
+    fputs (".SS \"", stdout);
+    roff_text (text);
+    puts ("\"");
+}
+
+static void roff_option (const wm_option_t *option)
+{
+    if (option->task)
+        roff_heading (option->task);
+    puts (".TP");
+    if (option->letter)
+        printf ("\\fB\\-%c\\fR, ", option->letter);
+    fputs ("\\fB\\-\\-", stdout);
+    roff_text (option->name);
+    fputs ("\\fR", stdout);
+    if (option->value) {
+        fputs (" \\fI", stdout);
+        roff_text (option->value);
+        fputs ("\\fR", stdout);
+    }
+    putchar ('\n');
+    roff_text (option->help);
+    if (option->fallback) {
+        fputs (" (default: ", stdout);
+        roff_text (option->fallback);
+        putchar (')');
+    }
+    putchar ('\n');
+}
+
+/* The name of a page: the title with a dash for the space.  */
+static const char *page_name (const wm_program_t *program, const wm_verb_t *verb, char name[64])
+{
+    if (verb && *verb->name)
+        snprintf (name, 64, "%s-%s", verb->program ? verb->program : "wiremill", verb->name);
+    else
+        snprintf (name, 64, "%s", program->name);
+    return name;
+}
+
+static void roff_head (const wm_program_t *program, const wm_verb_t *verb)
+{
+    char name[64], title[64];
+    page_name (program, verb, name);
+    fputs (".TH \"", stdout);
+    for (const char *at = name; *at; at++)
+        putchar (toupper ((unsigned char) *at));
+    printf ("\" \"1\" \"\" \"wiremill %s\" \"wiremill\"\n.SH NAME\n", program->version);
+    roff_text (name);
+    fputs (" \\- ", stdout);
+    roff_text (verb ? verb->summary : program->summary);
+    fputs ("\n.SH SYNOPSIS\n\\fB", stdout);
+    roff_text (verb ? title_of (verb, title) : program->name);
+    fputs (verb ? "\\fR [\\fIOPTIONS\\fR]" : "\\fR \\fIVERB\\fR [\\fIOPTIONS\\fR]", stdout);
+    if (verb && verb->rest) {
+        fputs (" \\fI", stdout);
+        roff_text (verb->rest);
+        fputs ("\\fR", stdout);
+    }
+    putchar ('\n');
+}
+
+static void print_man (const wm_program_t *program, const wm_verb_t *verb)
+{
+    roff_head (program, verb);
+    if (verb && verb->text) {
+        puts (".SH DESCRIPTION");
+        roff_paragraphs (verb->text);
+    }
+    if (verb)
+        puts (".SH OPTIONS");
+    for (const wm_option_t *o = verb ? verb->options : NULL; o && o->name; o++)
+        roff_option (o);
+    if (verb)
+        puts (".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nprint this list");
+    else
+        puts (".SH VERBS");
+    if (verb && takes_time (verb))
+        printf (".PP\n%s\n", times);
+    for (const wm_verb_t *const *v = program->verbs; !verb && *v; v++) {
+        if (begins_group (program, v))
+            roff_heading ((*v)->task);
+        printf (".TP\n\\fB%s\\fR\n", (*v)->name);
+        roff_text ((*v)->summary);
+        putchar ('\n');
+    }
+    if (program->text) {
+        puts (".SH \"EXIT STATUS\"");
+        roff_paragraphs (program->text);
+    }
+    if (verb && *verb->name)
+        puts (".SH \"SEE ALSO\"\n.BR wiremill (1)");
+}
+
+static void print_pages (const wm_program_t *program)
+{
+    char name[64];
+    if (has_verbs (program))
+        printf ("%s %s\n", program->name, program->name);
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        if (!(*v)->pass || (*v)->pass_to)
+            printf ("%s %s %s\n", page_name (program, *v, name),
+                    (*v)->pass_to ? (*v)->pass_to : program->name, (*v)->name);
+}
+
+/* ---- bash completion ------------------------------------------------------------------------- */
+
+static void print_function_name (const char *program)
+{
+    putchar ('_');
+    for (; *program; program++)
+        putchar (*program == '-' ? '_' : *program);
+}
+
+/* "run:--engine | run:-e": the verb and the word before the one that is completed.  */
+static void print_case (const wm_verb_t *verb, const wm_option_t *option)
+{
+    printf ("    %s:--%s", verb->name, option->name);
+    if (option->letter)
+        printf (" | %s:-%c", verb->name, option->letter);
+    fputs (") ", stdout);
+}
+
+static void print_values (const wm_verb_t *verb, const wm_option_t *option)
+{
+    print_case (verb, option);
+    if (option->one_of) {
+        fputs ("mapfile -t COMPREPLY < <(compgen -W '", stdout);
+        for (const char *at = option->value; *at; at++)
+            putchar (*at == '|' ? ' ' : *at);
+        fputs ("' -- \"$cur\"); ", stdout);
+    } else if (strstr (option->value, "DIR"))
+        fputs ("mapfile -t COMPREPLY < <(compgen -d -- \"$cur\"); ", stdout);
+    else if (strstr (option->value, "FILE") || strstr (option->value, "GLOB"))
+        fputs ("mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); ", stdout);
+    puts ("return ;;");
+}
+
+static void print_options (const wm_verb_t *verb)
+{
+    printf ("    %s:-*) mapfile -t COMPREPLY < <(compgen -W '", verb->name);
+    for (const wm_option_t *o = verb->options; o->name; o++)
+        printf ("--%s ", o->name);
+    puts ("--help' -- \"$cur\") ;;");
+}
+
+static void print_verbs (const wm_program_t *program)
+{
+    puts ("    if [ \"$COMP_CWORD\" = 1 ]; then");
+    fputs ("        mapfile -t COMPREPLY < <(compgen -W '", stdout);
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        printf ("%s ", (*v)->name);
+    puts ("--help --version' -- \"$cur\")\n        return\n    fi");
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        if ((*v)->pass_to) {
+            printf ("    [ \"$verb\" != %s ] || { ", (*v)->name);
+            print_function_name ((*v)->pass_to);
+            puts ("; return; }");
+        }
+}
+
+static void print_completion (const wm_program_t *program)
+{
+    print_function_name (program->name);
+    printf (" ()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}"
+            " verb=%s\n    COMPREPLY=()\n",
+            has_verbs (program) ? "${COMP_WORDS[1]}" : "");
+    if (has_verbs (program))
+        print_verbs (program);
+    puts ("    case $verb:$prev in");
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        for (const wm_option_t *o = (*v)->pass ? NULL : (*v)->options; o && o->name; o++)
+            if (o->value)
+                print_values (*v, o);
+    puts ("    esac\n    case $verb:$cur in");
+    for (const wm_verb_t *const *v = program->verbs; *v; v++)
+        if (!(*v)->pass)
+            print_options (*v);
+    puts ("    *) mapfile -t COMPREPLY < <(compgen -f -- \"$cur\") ;;\n    esac\n}");
+    fputs ("complete -o filenames -F ", stdout);
+    print_function_name (program->name);
+    printf (" %s\n", program->name);
+}
+
+/* ---- files that a command line names --------------------------------------------------------- */
+
+/* A file to write, and where it must not lie.  */
+typedef struct {
+    const wm_args_t *args;
+    const wm_option_t *option;
+    const char *path;
+    wm_error_t *error;
+} target_t;
+
+/* Returns the target of an option; NULL: it names none, or stdout, a pipe or a device.  */
+static const char *target_of (const wm_args_t *args, const wm_option_t *option)
+{
+    const char *path = option->path == WM_PATH_WRITTEN ? wm_args_text (args, option->name) : NULL;
+    return path && !(option->writes->streams && wm_target_is_stream (path)) ? path : NULL;
+}
+
+/* Refuses the target if it is this file; `what` is how the command line names it.  */
+static wm_fault_t spare (const target_t *self, const char *file, const char *what)
+{
+    if (!wm_target_same (self->path, file))
+        return WM_OK;
+    const char *name = self->option->name;
+    if (strcmp (self->path, file) == 0)
+        return wm_fault (self->error, WM_EUSAGE, "--%s %.300s is also %s: give another file", name,
+                         self->path, what);
+    return wm_fault (self->error, WM_EUSAGE,
+                     "--%s %.180s is the same file as %s %.180s: give another file", name,
+                     self->path, what, file);
+}
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* A file, a dataset in one, or NAME=FILE.  */
+static wm_fault_t spare_file (const target_t *self, const char *name, const char *what)
+{
+    char file[PATH_MAX];
+    const char *behind = strchr (name, '=');
+    snprintf (file, sizeof file, "%.*s", (int) wm_path_length (name), name);
+    const wm_fault_t fault = spare (self, file, what);
+    return fault || !behind ? fault : spare_file (self, behind + 1, what);
+}
+
+/* What cannot be read here is refused by the verb that reads it.  */
+static wm_fault_t spare_lines (const target_t *self, const char *list, const char *what)
+{
+    char *line = NULL;
+    struct stat st;
+    wm_error_t unread;
+    wm_lines_t lines = { .space = NULL };
+    wm_fault_t fault = spare (self, list, what);
+    const int fd = !fault && stat (list, &st) == 0 && S_ISREG (st.st_mode)
+                       ? open (list, O_RDONLY | O_CLOEXEC)
+                       : -1;
+    const bool is_read = fd >= 0 && !wm_lines_start (&lines, fd, list, LINE_BYTES_MAX, &unread);
+    while (is_read && !fault && !wm_lines_next (&lines, &line, &unread) && line) {
+        fault = spare_file (self, line, "in the list of inputs");
+        if (!fault)
+            fault = spare_file (self, wm_text_trim (line), "in the list of inputs");
+    }
+    wm_lines_clear (&lines);
+    if (fd >= 0)
+        close (fd);
+    return fault;
+}
+
+static wm_fault_t spare_glob (const target_t *self, const char *pattern, const char *what)
+{
+    glob_t found = { 0 };
+    wm_fault_t fault = spare_file (self, pattern, what);
+    if (!fault && glob (pattern, GLOB_NOSORT, NULL, &found) == 0)
+        for (size_t i = 0; i < found.gl_pathc && !fault; i++)
+            fault = spare (self, found.gl_pathv[i], what);
+    globfree (&found);
+    return fault;
+}
+
+/* No file of a campaign is replaced; of other folders that is for the verb to check.  */
+static wm_fault_t spare_campaign (const target_t *self, const char *folder, const char *what)
+{
+    char campaign[PATH_MAX], outer[PATH_MAX], inner[PATH_MAX];
+    if (!wm_folder_find (folder, campaign) || !realpath (campaign, outer) ||
+        !realpath (self->path, inner) || !wm_folder_is_in (inner, outer))
+        return WM_OK;
+    return wm_fault (self->error, WM_EUSAGE,
+                     "--%s %.200s is a file of the campaign of %s: give another file",
+                     self->option->name, self->path, what);
+}
+
+static wm_fault_t spare_value (const target_t *self, wm_path_use_t use, const char *value,
+                               const char *what)
+{
+    switch (use) {
+    case WM_PATH_READ:
+        return spare_file (self, value, what);
+    case WM_PATH_LIST:
+        return spare_lines (self, value, what);
+    case WM_PATH_GLOB:
+        return spare_glob (self, value, what);
+    case WM_PATH_FOLDER:
+    case WM_PATH_PRESENT:
+        return spare_campaign (self, value, what);
+    default:
+        return WM_OK;
+    }
+}
+
+/* All that the command reads.  */
+static wm_fault_t spare_inputs (const target_t *self)
+{
+    const wm_verb_t *verb = self->args->verb;
+    char what[80];
+    const char *value;
+    wm_fault_t fault = WM_OK;
+    for (const wm_option_t *o = verb->options; o->name && !fault; o++) {
+        snprintf (what, sizeof what, "--%s", o->name);
+        for (int i = 0; !fault && (value = wm_args_each (self->args, o->name, i)); i++)
+            fault = spare_value (self, o->path, value, what);
+    }
+    for (int i = 0; !fault && (value = wm_args_rest (self->args, i)); i++)
+        if (!(fault = spare_glob (self, value, "an input of this command")))
+            fault = spare_campaign (self, value, value);
+    return fault;
+}
+
+/* ---- what is named --------------------------------------------------------------------------- */
+
+static wm_fault_t check_path (const wm_option_t *option, const char *value, wm_error_t *error)
+{
+    const bool may_lack = option->path == WM_PATH_FOLDER || option->may_lack;
+    const bool is_folder = option->path == WM_PATH_FOLDER || option->path == WM_PATH_PRESENT;
+    const char *name = value, *equals = strchr (value, '=');
+    if (!is_folder && option->path != WM_PATH_READ && option->path != WM_PATH_LIST)
+        return WM_OK;
+    if (strncmp (option->value, "NAME=", 5) == 0) /* one without =: the verb has the message */
+        name = equals ? equals + 1 : "";
+    char path[PATH_MAX];
+    if (wm_url_local (name, path))
+        return wm_fault (error, WM_EUSAGE, "%.*s%.200s is local: give %.200s", (int) (name - value),
+                         value, name, path);
+    if (!*name || strcmp (name, "-") == 0 || wm_kind_is_url (name) || strchr (name, '{'))
+        return WM_OK;
+    wm_error_t why;
+    if (!wm_file_expect (name, is_folder, may_lack, &why))
+        return WM_OK;
+    return wm_fault (error, WM_EUSAGE, "%.*s%.400s", (int) (name - value), value, why.text);
+}
+
+static wm_fault_t check_target (const target_t *self, int force)
+{
+    char what[80];
+    struct stat st;
+    wm_fault_t fault = stat (self->path, &st) == 0 ? spare_inputs (self) : WM_OK;
+    for (const wm_option_t *o = self->option + 1; o->name && !fault; o++) {
+        const char *other = target_of (self->args, o);
+        snprintf (what, sizeof what, "--%s", o->name);
+        fault = other ? spare (self, other, what) : WM_OK;
+    }
+    wm_error_t why;
+    if (!fault && wm_target_check (self->path, self->option->writes, force, &why))
+        fault = wm_fault (self->error, WM_EUSAGE, "--%s %.440s", self->option->name, why.text);
+    return fault;
+}
+
+static wm_fault_t check_paths (const wm_args_t *args, wm_error_t *error)
+{
+    const wm_verb_t *verb = args->verb;
+    int force = -1;
+    wm_fault_t fault = WM_OK;
+    for (const wm_option_t *o = verb->options; o->name; o++)
+        if (strcmp (o->name, "force") == 0)
+            force = wm_args_given (args, "force");
+    for (const wm_option_t *o = verb->options; o->name && !fault; o++) {
+        const target_t target = { args, o, target_of (args, o), error };
+        fault = target.path ? check_target (&target, force) : WM_OK;
+    }
+    return fault;
+}
+
+const char *wm_args_place (const wm_args_t *self, const char *name, char place[PATH_MAX])
+{
+    const char *path = wm_args_text (self, name);
+    return path ? wm_target_place (path, place) : NULL;
+}
+
+wm_fault_t wm_args_spare (const wm_args_t *self, const char *path, const char *what,
+                          wm_error_t *error)
+{
+    wm_fault_t fault = WM_OK;
+    for (const wm_option_t *o = self->verb->options; o->name && !fault; o++) {
+        const target_t target = { self, o, target_of (self, o), error };
+        fault = target.path ? spare (&target, path, what) : WM_OK;
+    }
+    return fault;
+}
+
+/* ---- dump ------------------------------------------------------------------------------------ */
+
+static void print_paths (const wm_program_t *program)
+{
+    static const char *const use[] = {
+        "-", "read", "list", "glob", "folder", "present", "elsewhere", "open", "written",
+    };
+    for (const wm_verb_t *const *v = program->verbs; *v; v++) {
+        bool has_force = false;
+        for (const wm_option_t *o = (*v)->pass ? NULL : (*v)->options; o && o->name; o++)
+            has_force |= strcmp (o->name, "force") == 0;
+        for (const wm_option_t *o = (*v)->pass ? NULL : (*v)->options; o && o->name; o++)
+            if (o->value)
+                printf ("%s\t%s\t%s\t%s\t%s\t%s\t%s%s%s\n", program->name,
+                        *(*v)->name ? (*v)->name : "-", o->name, o->value, use[o->path],
+                        o->writes ? o->writes->name : "-", has_force ? "force" : "-",
+                        o->writes && o->writes->streams ? " streams" : "",
+                        o->writes && o->writes->appends ? " appends" : "");
+    }
+}
 
 /* ---- nearest name ---------------------------------------------------------------------------- */
 
@@ -115,7 +712,7 @@ static const wm_option_t *find_letter (const wm_verb_t *verb, char letter)
 static void refuse_all (const wm_verb_t *verb, const char *format, va_list arguments)
 {
     char title[64];
-    wm_verb_title (verb, title);
+    title_of (verb, title);
     fprintf (stderr, "%s: ", title);
     vfprintf (stderr, format, arguments);
     fprintf (stderr, "; see %s --help\n", title);
@@ -273,13 +870,13 @@ static bool check_value (const wm_verb_t *verb, const wm_option_t *option, const
     if (!check_name (verb, what, value, option->path != WM_PATH_NONE))
         return false;
     wm_error_t error;
-    if (wm_option_check_path (option, value, &error))
+    if (check_path (option, value, &error))
         return refuse (verb, "--%s %s", option->name, error.text);
     if (option->one_of && !is_one_of (option->value, value))
         return refuse (verb, "--%s takes %s, not '%s'", option->name, option->value, value);
     if (strstr (option->value, "ENDPOINT"))
         return check_endpoint (verb, option, value);
-    if (wm_option_is_time (option))
+    if (is_time (option))
         return check_time (verb, option, value);
     if (option->real_most > 0)
         return check_real (verb, option, value);
@@ -356,7 +953,7 @@ static int parse_all (wm_args_t *self, int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
         if (!only_rest && is_help (word)) {
-            wm_verb_help (verb);
+            verb_help (verb);
             return WM_EXIT_OK;
         }
         if (!only_rest && strcmp (word, "--") == 0)
@@ -389,7 +986,7 @@ wm_args_t *wm_args_new (const wm_verb_t *verb, int argc, char **argv, int *exit_
     self->argc = argc;
     self->argv = argv;
     int code = parse_all (self, argc, argv);
-    if (code < 0 && wm_option_check_paths (self, &error))
+    if (code < 0 && check_paths (self, &error))
         code = wm_args_refuse (self, "%s", error.text);
     *exit_code = code < 0 ? WM_EXIT_OK : code;
     if (code >= 0)
@@ -441,7 +1038,7 @@ long wm_args_number (const wm_args_t *self, const char *name)
 {
     const char *text = wm_args_text (self, name);
     long number = 0;
-    assert (!wm_option_is_time (known (self, name)));
+    assert (!is_time (known (self, name)));
     if (!text ||
         (takes_bytes (known (self, name)) && read_whole (known (self, name), text, &number)))
         return number;
@@ -451,14 +1048,14 @@ long wm_args_number (const wm_args_t *self, const char *name)
 double wm_args_real (const wm_args_t *self, const char *name)
 {
     const char *text = wm_args_text (self, name);
-    assert (!wm_option_is_time (known (self, name)));
+    assert (!is_time (known (self, name)));
     return text ? strtod (text, NULL) : 0;
 }
 
 double wm_args_seconds (const wm_args_t *self, const char *name)
 {
     const char *text = wm_args_text (self, name);
-    assert (wm_option_is_time (known (self, name)));
+    assert (is_time (known (self, name)));
     return text ? wm_duration_s (text) : 0;
 }
 
@@ -470,11 +1067,6 @@ const char *wm_args_rest (const wm_args_t *self, int i)
     return NULL;
 }
 
-const wm_verb_t *wm_args_verb (const wm_args_t *self)
-{
-    return self->verb;
-}
-
 const char *wm_args_word (const wm_args_t *self, int i)
 {
     return i < self->argc ? self->argv[i] : NULL;
@@ -482,22 +1074,10 @@ const char *wm_args_word (const wm_args_t *self, int i)
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-const char *wm_verb_title (const wm_verb_t *verb, char title[64])
-{
-    snprintf (title, 64, "%s%s%s", verb->program ? verb->program : "wiremill",
-              *verb->name ? " " : "", verb->name);
-    return title;
-}
-
-bool wm_program_has_verbs (const wm_program_t *program)
-{
-    return *program->verbs[0]->name != 0;
-}
-
 /* The verb of this name; of a program without verbs its only one, whatever the name.  */
 static const wm_verb_t *find_verb (const wm_program_t *program, const char *name)
 {
-    if (!wm_program_has_verbs (program))
+    if (!has_verbs (program))
         return program->verbs[0];
     for (const wm_verb_t *const *v = program->verbs; *v; v++)
         if (strcmp ((*v)->name, name) == 0)
@@ -535,16 +1115,16 @@ static int print_for_build (const wm_program_t *program, int argc, char **argv)
 {
     const char *verb_name = argc > 2 ? argv[2] : "";
     if (strcmp (argv[1], "--print-pages") == 0)
-        wm_option_print_pages (program);
+        print_pages (program);
     else if (strcmp (argv[1], "--print-paths") == 0)
-        wm_option_print_paths (program);
+        print_paths (program);
     else if (strcmp (argv[1], "--print-completion") == 0)
-        wm_option_print_completion (program);
+        print_completion (program);
     else if (strcmp (argv[1], "--print-man") == 0) {
         const wm_verb_t *verb = find_verb (program, verb_name);
         if (!verb && *verb_name)
             return refuse_verb (program, verb_name);
-        wm_option_print_man (program, verb);
+        print_man (program, verb);
     } else
         return -1;
     return WM_EXIT_OK;
@@ -574,7 +1154,7 @@ static int run_program (const wm_program_t *program, int argc, char **argv)
     const int printed = argc > 1 ? print_for_build (program, argc, argv) : -1;
     if (printed >= 0)
         return printed;
-    if (!wm_program_has_verbs (program))
+    if (!has_verbs (program))
         return run_verb (program, argc, argv);
     if (is_version (name)) {
         printf ("%s %s\n", program->name, program->version);
@@ -585,7 +1165,7 @@ static int run_program (const wm_program_t *program, int argc, char **argv)
         return run_verb (program, 2, words);
     }
     if (!*name || is_help (name) || strcmp (name, "help") == 0) {
-        wm_program_help (program);
+        program_help (program);
         return *name ? WM_EXIT_OK : WM_EXIT_USAGE;
     }
     return run_verb (program, argc - 1, argv + 1);
