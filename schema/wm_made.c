@@ -106,9 +106,6 @@ const wm_target_kind_t wm_made_wmm = {
     .name = ".wmm of wiremill import", .begins = BEGINS ("\x89WMM\r\n\x1a") };
 const wm_target_kind_t wm_made_onnx = { /* IR version 7 and the producer's name */
     .name = "ONNX file of wiremill model new", .begins = BEGINS ("\x08\x07\x12\x08wiremill:") };
-const wm_target_kind_t wm_made_bench_csv = {
-    .name = "CSV of wiremill bench", .begins = BEGINS ("bench,engine,signature,"),
-    .streams = true };
 const wm_target_kind_t wm_made_bench_json = {
     .name = "JSON of wiremill bench", .begins = BEGINS ("{\n  \"schema\": \"wiremill-bench-1\""),
     .streams = true };

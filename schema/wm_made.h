@@ -8,8 +8,8 @@
 
 #include "schema/base/wm_target.h"
 
-#define WM_MADE_SYNTH "wiremill synth"   /* attribute `made_by` of an event file */
-#define WM_MADE_HEAD_BYTES 256           /* of an array's head; NumPy's own have 128 */
+#define WM_MADE_SYNTH "wiremill synth" /* attribute `made_by` of an event file */
+#define WM_MADE_HEAD_BYTES 256         /* of an array's head; NumPy's own have 128 */
 
 extern const wm_target_kind_t wm_made_events;       /* synth */
 extern const wm_target_kind_t wm_made_patches;      /* cut */
@@ -19,7 +19,6 @@ extern const wm_target_kind_t wm_made_rows;         /* export: never replaced wi
 extern const wm_target_kind_t wm_made_report;       /* report */
 extern const wm_target_kind_t wm_made_wmm;          /* import */
 extern const wm_target_kind_t wm_made_onnx;         /* model new */
-extern const wm_target_kind_t wm_made_bench_csv;    /* bench */
 extern const wm_target_kind_t wm_made_bench_json;   /* bench */
 extern const wm_target_kind_t wm_made_join;         /* keys add: never replaced */
 extern const wm_target_kind_t wm_made_worker_state; /* work, wiremill-worker */

@@ -36,8 +36,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OUT_OF_ORDER 1.1 /* ratio of speeds; less is noise */
-#define REMOVE_TRIES 50  /* of a folder in which killed processes may still write */
+#define REMOVE_TRIES 50 /* of a folder in which killed processes may still write */
 
 /* clang-format off */
 static const wm_option_t options[] = {
@@ -71,19 +70,15 @@ static const wm_option_t options[] = {
     {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,
      .help = "hits compared with the reference in double, which takes milliseconds each"},
     {.name = "pin", .help = "keep each thread of an engine on a CPU of its own"},
-    {.name = "kernels", .help = "each kernel that fast may use here, and whether the table tries "
-                                "the fastest first"},
 
     {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 86400,
      .task = "how",
      .help = "of a measurement of an engine (after as many, 3 at most, to warm up)"},
     {.name = "folder", .value = "DIR", .path = WM_PATH_PRESENT,
      .help = "where campaigns are made and removed; the disk matters (default: TMPDIR or /tmp)"},
-    {.name = "csv", .value = "FILE",
-     .path = WM_PATH_WRITTEN, .writes = &wm_made_bench_csv, .task = "output",
-     .help = "the points as CSV; - is stdout, instead of the tables"},
-    {.name = "json", .value = "FILE", .path = WM_PATH_WRITTEN, .writes = &wm_made_bench_json,
-     .help = "the points as JSON, schema wiremill-bench-1; - is stdout, likewise"},
+    {.name = "json", .value = "FILE",
+     .path = WM_PATH_WRITTEN, .writes = &wm_made_bench_json, .task = "output",
+     .help = "all columns as JSON, schema wiremill-bench-1; - is stdout, instead of the tables"},
     WM_OPTION_FORCE,
     {.name = "quiet", .letter = 'q', .help = "print no progress"},
     {.name = NULL},
@@ -91,7 +86,7 @@ static const wm_option_t options[] = {
 
 static const char bench_text[] =
     "  wiremill bench engine --batch 1,64,4096 --threads 1,2 --precision fp32,fast\n"
-    "  wiremill bench engine --engine sparse,openvino --input events.h5 --csv e.csv\n"
+    "  wiremill bench engine --engine sparse,openvino --input events.h5 --json e.json\n"
     "  wiremill bench all --json all.json\n\n"
     "engine: the engine alone on batches in memory; pipeline: a whole campaign by real processes.\n"
     "Ctrl-C prints what was measured so far.\n";
@@ -103,12 +98,6 @@ const wm_verb_t wm_verb_bench = {
     .options = options, .run = bench_main };
 /* clang-format on */
 
-/* Where points go.  */
-typedef struct {
-    FILE *out;          /* NULL: nowhere */
-    wm_file_new_t file; /* if it is a file */
-} output_t;
-
 typedef struct {
     const wm_args_t *args;
     wm_machine_t machine;
@@ -118,7 +107,8 @@ typedef struct {
     wm_inputs_t inputs;
     wm_sweep_t engine, precision, workers, threads, batch;
     json_t *points, *about;
-    output_t csv, json;
+    FILE *json;              /* NULL: not asked for */
+    wm_file_new_t json_file; /* if it is a file */
     int code, n_point;
     int last; /* exit code of the point before */
 } bench_t;
@@ -133,7 +123,6 @@ static const struct {
 } scopes[] = {
     { "hits", "engine", 1 << ENGINE },
     { "judged", "engine", 1 << ENGINE },
-    { "kernels", "engine", 1 << ENGINE },
     { "seconds", "engine", 1 << ENGINE },
 };
 
@@ -459,38 +448,6 @@ static void measure_engine (bench_t *self, int e, int p, int w, int t, int b)
     keep (self, point, code);
 }
 
-/* Measures each kernel that fast may use here, in the table's order, with all CPUs and the largest
-   batches, and reports whether that is the order of their speed.  */
-static void measure_kernels (bench_t *self)
-{
-    wm_rule_t rule;
-    char isa[64], before[64] = "";
-    double rate = 0;
-    bool strict = false, holds = true;
-    for (uint32_t i = 0; wm_device_rule (i, &rule) && !stops && !strict; i++) {
-        if (!rule.here || !rule.fast)
-            continue;
-        snprintf (isa, sizeof isa, "%s/%s", rule.isa, rule.arithmetic);
-        setenv ("WM_ISA", isa, 1);
-        measure_engine (self, 0, self->precision.n - 1, 0, self->threads.n - 1, self->batch.n - 1);
-        strict = rule.fp32;
-        const size_t n = json_array_size (self->points);
-        const double now =
-            n ? wm_ask_real (json_array_get (self->points, n - 1), "best_hits_s") : 0;
-        if (*before && now > OUT_OF_ORDER * rate) {
-            holds = false;
-            fprintf (stderr,
-                     "the table tries %s before %s, which is %.2f times as fast on this machine\n",
-                     before, isa, now / rate);
-        }
-        snprintf (before, sizeof before, "%s", isa);
-        rate = now;
-    }
-    unsetenv ("WM_ISA");
-    if (holds && !stops && !self->code)
-        fprintf (stderr, "the table's order is the order of speed on this machine\n");
-}
-
 /* ---- pipeline -------------------------------------------------------------------------------- */
 
 /* Copies the summary of `wiremill run --json` into a point.  */
@@ -560,64 +517,59 @@ static void measure_pipeline (bench_t *self, int e, int p, int w, int t, int b)
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Opens a file for writing, or stdout, a pipe or a device. Returns 0 or the exit code.  */
-static int open_file (output_t *self, const wm_args_t *args, const char *option)
+static int open_json (bench_t *self)
 {
     char place[PATH_MAX];
     struct stat st;
     wm_error_t error;
-    const char *path = wm_args_place (args, option, place);
+    const char *path = wm_args_place (self->args, "json", place);
     if (!path)
         return 0;
     const bool is_stream = wm_target_is_stream (path);
     if (strcmp (path, "-") == 0 || (is_stream && stat (path, &st) == 0 && S_ISREG (st.st_mode)))
-        self->out = stdout;
+        self->json = stdout;
     else if (is_stream)
-        self->out = fopen (path, "we");
-    else if (wm_file_begin (&self->file, path, false, &error))
+        self->json = fopen (path, "we");
+    else if (wm_file_begin (&self->json_file, path, false, &error))
         return wm_complain ("bench", &error);
     else
-        self->out = fdopen (dup (self->file.fd), "w");
-    if (self->out)
+        self->json = fdopen (dup (self->json_file.fd), "w");
+    if (self->json)
         return 0;
-    fprintf (stderr, "wiremill bench: --%s %s: %s\n", option, path, strerror (errno));
+    fprintf (stderr, "wiremill bench: --json %s: %s\n", path, strerror (errno));
     return WM_EXIT_FAILURE;
 }
 
 /* Returns 0, or the exit code where the file is incomplete.  */
-static int close_file (output_t *self, const char *option)
+static int close_json (bench_t *self)
 {
     wm_error_t error;
-    if (!self->out)
-        return 0;
-    bool fine = fflush (self->out) == 0 && !ferror (self->out);
+    bool fine = fflush (self->json) == 0 && !ferror (self->json);
     int failed = errno;
-    if (self->out != stdout && fclose (self->out) && fine)
+    if (self->json != stdout && fclose (self->json) && fine)
         fine = false, failed = errno;
-    self->out = NULL;
-    if (fine && self->file.fd >= 0)
-        return wm_file_commit (&self->file, &error) ? wm_complain ("bench", &error) : 0;
+    if (fine && self->json_file.fd >= 0)
+        return wm_file_commit (&self->json_file, &error) ? wm_complain ("bench", &error) : 0;
     if (fine)
         return 0;
-    char name[32];
-    snprintf (name, sizeof name, "--%s", option);
-    wm_file_unwritten (name, failed, &error);
-    wm_file_abort (&self->file);
+    wm_file_unwritten ("--json", failed, &error);
+    wm_file_abort (&self->json_file);
     return wm_complain ("bench", &error);
 }
 
 static int print (bench_t *self)
 {
-    if (self->csv.out != stdout && self->json.out != stdout)
+    int code = 0;
+    if (self->json != stdout)
         for (int k = 0; k < BENCHES; k++)
             wm_points_table (stdout, self->points, benches[k], &self->machine);
-    if (self->csv.out)
-        wm_points_csv (self->csv.out, self->points, &self->machine);
-    if (self->json.out)
-        wm_points_json (self->json.out, self->points, &self->machine, self->about);
-    const int csv = close_file (&self->csv, "csv"), json = close_file (&self->json, "json");
+    if (self->json) {
+        wm_points_json (self->json, self->points, &self->machine, self->about);
+        code = close_json (self);
+    }
     if (stops)
         fprintf (stderr, "stopped: these are the points that were measured\n");
-    return stops ? WM_EXIT_AGAIN : self->code ? self->code : csv ? csv : json;
+    return stops ? WM_EXIT_AGAIN : self->code ? self->code : code;
 }
 
 /* Measures the benches of `wanted` (a bit each), in a folder of its own.  */
@@ -634,10 +586,7 @@ static int measure (bench_t *self, unsigned wanted)
         if (!(wanted & 1u << k))
             continue;
         sweeps (self, k);
-        if (k == ENGINE && wm_args_given (self->args, "kernels"))
-            measure_kernels (self);
-        else
-            each_point (self, k == ENGINE ? measure_engine : measure_pipeline);
+        each_point (self, k == ENGINE ? measure_engine : measure_pipeline);
     }
     folder_remove (self->folder);
     return code;
@@ -651,15 +600,10 @@ static int bench_main (const wm_args_t *args)
     for (int k = 0; k < BENCHES; k++)
         wanted |= strcmp (word, benches[k]) == 0 ? 1u << k : 0;
     self = (bench_t){ .args = args, .points = json_array (), .about = json_object () };
-    self.csv.file.fd = self.json.file.fd = -1;
+    self.json_file.fd = -1;
     take_isa (args);
     if (!wanted) {
         wm_args_refuse (args, "there are engine, pipeline and all, not '%s'", word);
-        return WM_EXIT_USAGE;
-    }
-    const char *csv = wm_args_text (args, "csv"), *json = wm_args_text (args, "json");
-    if (csv && json && strcmp (csv, "-") == 0 && strcmp (json, "-") == 0) {
-        wm_args_refuse (args, "--csv - and --json - do not go together");
         return WM_EXIT_USAGE;
     }
     /* Usage errors are reported before anything is measured.  */
@@ -667,9 +611,7 @@ static int bench_main (const wm_args_t *args)
     for (int k = 0; k < BENCHES && !code; k++)
         code = wanted & 1u << k ? sweeps (&self, k) : 0;
     if (!code)
-        code = open_file (&self.csv, args, "csv");
-    if (!code)
-        code = open_file (&self.json, args, "json");
+        code = open_json (&self);
     if (code)
         return code;
     struct sigaction action = { .sa_handler = on_signal };
@@ -680,8 +622,7 @@ static int bench_main (const wm_args_t *args)
     wm_machine_inspect (&self.machine);
     code = measure (&self, wanted);
     const int printed = code && !stops ? code : print (&self);
-    wm_file_abort (&self.csv.file);
-    wm_file_abort (&self.json.file);
+    wm_file_abort (&self.json_file);
     json_decref (self.points);
     json_decref (self.about);
     return printed;

@@ -2,6 +2,7 @@
 #include "ops/bench/wm_bench_points.h"
 #include "kernels/judge/wm_peak.h"
 #include "kernels/wm_device.h"
+#include "ops/ask/wm_ask.h"
 #include "ops/ask/wm_show.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/wm_limits.h"
@@ -18,7 +19,7 @@ typedef enum { TEXT, COUNT, FIXED1, FIXED2, SHARE, SMALL } format_t;
 
 /* clang-format off */
 static const struct {
-    const char *key, *title; /* title NULL: in CSV and JSON only */
+    const char *key, *title; /* title NULL: in JSON only */
     format_t format;
     int tables;
     const char *what;
@@ -27,7 +28,7 @@ static const struct {
     {"engine", NULL, TEXT, 0, "as given on the command line"},
     {"signature", "engine", TEXT, ENGINE | PIPELINE,
      "what ran: engine, instruction set, precision, version"},
-    {"precision", "precision", TEXT, ENGINE | PIPELINE, "fp32, split or fast"},
+    {"precision", "asked", TEXT, ALL, "fp32, split or fast"},
     {"workers", "work", COUNT, ALL, "workers in parallel"},
     {"threads", "thr", COUNT, ENGINE | PIPELINE, "threads of each"},
     {"batch", "batch", COUNT, ALL, "most hits per batch"},
@@ -37,17 +38,17 @@ static const struct {
     {"cpu_s", NULL, FIXED2, 0, "CPU time of the measurement"},
     {"hits_s", "hits/s", COUNT, ALL, "mean; of the pipeline while there was work"},
     {"best_hits_s", NULL, COUNT, ENGINE, "of the fastest round over all batches"},
-    {"whole_hits_s", "whole cmd", COUNT, PIPELINE, "hits by the time of the whole command"},
-    {"events_s", "events/s", FIXED2, ENGINE | PIPELINE, "mean"},
-    {"batches_s", "batch/s", COUNT, ALL, "mean"},
-    {"p50_ms", "p50 ms", FIXED1, ALL,
+    {"whole_hits_s", "whole", COUNT, PIPELINE, "hits by the time of the whole command"},
+    {"events_s", NULL, FIXED2, 0, "mean"},
+    {"batches_s", NULL, COUNT, 0, "mean"},
+    {"p50_ms", NULL, FIXED1, 0,
      "of a batch: scoring; pipeline: from the producer to the acknowledgement"},
-    {"p90_ms", "p90", FIXED1, ALL, "likewise"},
+    {"p90_ms", NULL, FIXED1, 0, "likewise"},
     {"p99_ms", "p99", FIXED1, ALL, "likewise"},
-    {"queue_ms", "queue", FIXED1, PIPELINE, "mean of a batch: waiting or travelling"},
-    {"stage_ms", "stage", FIXED2, ENGINE | PIPELINE, "... decoding"},
-    {"compute_ms", "compute", FIXED1, ENGINE | PIPELINE, "... scoring"},
-    {"commit_ms", "commit", FIXED2, PIPELINE,
+    {"queue_ms", NULL, FIXED1, 0, "mean of a batch: waiting or travelling"},
+    {"stage_ms", NULL, FIXED2, 0, "... decoding"},
+    {"compute_ms", NULL, FIXED1, 0, "... scoring"},
+    {"commit_ms", NULL, FIXED2, 0,
      "... from its result to the acknowledgement"},
     {"lead_s", "first", FIXED2, PIPELINE, "s of the whole command before anything is scored"},
     {"tail_s", "last", FIXED2, PIPELINE, "s of it after everything was scored"},
@@ -71,21 +72,22 @@ static const struct {
     {"memory_run_mb", NULL, COUNT, 0, "... of wiremill run"},
     {"executed_madds", NULL, COUNT, 0, "multiply-adds executed a hit"},
     {"dense_madds", NULL, COUNT, 0, "... of the model's dense form"},
-    {"gflops", "GFLOP/s", FIXED1, ENGINE,
+    {"gflops", NULL, FIXED1, 0,
      "executed in the fastest round, zeros skipped; of bf16x3 its three products in bf16"},
     {"peak_gflops", NULL, FIXED1, ENGINE, "measured peak of so many threads in this precision"},
-    {"peak_share", "of peak", SHARE, ENGINE, "gflops by peak_gflops"},
-    {"cpu_peak_share", "by CPU", SHARE, ENGINE,
+    {"peak_share", "peak", SHARE, ENGINE, "gflops by peak_gflops"},
+    {"cpu_peak_share", NULL, SHARE, 0,
      "the same by CPU time: time that other programs took does not count"},
-    {"dense_gflops", "as dense", FIXED1, ENGINE | PIPELINE,
+    {"dense_gflops", NULL, FIXED1, 0,
      "GFLOP/s that the dense form would need for these hits/s"},
     {"uncounted", NULL, TEXT, 0, "why multiply-adds are not known"},
     {"judged", NULL, COUNT, 0, "hits whose scores were compared with the reference in double"},
     {"error", "error", SMALL, ENGINE, "largest difference of their scores"},
-    {"failed", "failed", TEXT, ALL, "why it was not measured"},
+    {"failed", NULL, TEXT, 0, "why it was not measured"},
 };
 /* clang-format on */
 #define COLUMNS (sizeof columns / sizeof *columns)
+#define BEHIND_BATCH 7 /* of these columns a point that failed has values */
 
 /* ---- the machine ----------------------------------------------------------------------------- */
 
@@ -249,8 +251,8 @@ static void put_cell (FILE *out, const char *text, size_t c, int width)
 static const char *const titles[] = { "engine alone", "pipeline" };
 static const char *const benches[] = { "engine", "pipeline" };
 static const char *const units[] = {
-    "ms of a batch: p50 to compute; GFLOP/s of the fastest round, also as dense; hits/s: mean",
-    "ms of a batch: p50 to commit; hits/s: also whole cmd; s without scores: first, last",
+    "p99: ms of a batch; hits/s: mean; peak: share of the CPU's in the fastest round",
+    "p99: ms of a batch; whole: hits/s of the whole command; first, last: s without scores",
 };
 
 void wm_points_table (FILE *out, const json_t *points, const char *bench,
@@ -271,17 +273,15 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
     }
     if (!found)
         return;
-    fprintf (out, "\n%s, on %s (%d CPUs: %s", titles[table], machine->cpu, machine->cpus,
+    fprintf (out, "\n%s, on %s\n  %d CPUs: %s\n", titles[table], machine->cpu, machine->cpus,
              machine->isa);
     if (machine->peak_fp32 > 0)
-        fprintf (out, "; peak a thread %.0f GFLOP/s fp32", machine->peak_fp32);
+        fprintf (out, "  peak of a thread, GFLOP/s: %.0f fp32", machine->peak_fp32);
     if (machine->peak_16bit > 0)
         fprintf (out, ", %.0f 16 bit", machine->peak_16bit);
     if (machine->peak_amx > 0)
         fprintf (out, ", %.0f AMX bf16", machine->peak_amx);
-    if (judged > 0)
-        fprintf (out, "; error: largest of %s hits, from double", wm_show_count (judged, text));
-    fprintf (out, ")\n ");
+    fprintf (out, "%s ", machine->peak_fp32 > 0 ? "\n" : "");
     for (size_t c = 0; c < COLUMNS; c++) {
         const bool shown = columns[c].title && columns[c].tables & (1 << table);
         width[c] = shown ? width_of (points, bench, c) : 0;
@@ -294,11 +294,14 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
         if (!is_of (point, bench))
             continue;
         fprintf (out, " ");
-        for (size_t c = 0; c < COLUMNS; c++)
+        for (size_t c = 0; c < (*wm_ask_text (point, "failed") ? BEHIND_BATCH : COLUMNS); c++)
             put_cell (out, cell (point, c, text), c, width[c]);
-        fprintf (out, "\n");
+        fprintf (out, "%s%s\n", *wm_ask_text (point, "failed") ? " " : "",
+                 wm_ask_text (point, "failed"));
     }
     fprintf (out, "  %s\n", units[table]);
+    if (judged > 0)
+        fprintf (out, "  error: largest of %s hits, from double\n", wm_show_count (judged, text));
     json_array_foreach (points, i, point)
     {
         if (is_of (point, bench))
@@ -306,37 +309,6 @@ void wm_points_table (FILE *out, const json_t *points, const char *bench,
     }
     if (table == 0 && machine->missing[0])
         fprintf (out, "  not tested here, this CPU cannot run them: %s\n", machine->missing);
-}
-
-static void put_quoted (FILE *out, const char *text)
-{
-    fputc ('"', out);
-    for (; *text; text++)
-        fputs (*text == '"' ? "\"\"" : (char[]){ *text, 0 }, out);
-    fputc ('"', out);
-}
-
-void wm_points_csv (FILE *out, const json_t *points, const wm_machine_t *machine)
-{
-    size_t i;
-    const json_t *point;
-    for (size_t c = 0; c < COLUMNS; c++)
-        fprintf (out, "%s,", columns[c].key);
-    fprintf (out, "cpu,cpus,isa\n");
-    json_array_foreach (points, i, point)
-    {
-        for (size_t c = 0; c < COLUMNS; c++, fputc (',', out)) {
-            const json_t *value = json_object_get (point, columns[c].key);
-            if (json_is_string (value))
-                put_quoted (out, json_string_value (value));
-            else if (json_is_number (value))
-                fprintf (out, "%.9g", json_number_value (value));
-        }
-        put_quoted (out, machine->cpu);
-        fprintf (out, ",%d,", machine->cpus);
-        put_quoted (out, machine->isa);
-        fprintf (out, "\n");
-    }
 }
 
 void wm_points_json (FILE *out, json_t *points, const wm_machine_t *machine, json_t *about)

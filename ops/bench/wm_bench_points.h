@@ -1,4 +1,4 @@
-/* wm_bench_points.h - measured points of `wiremill bench`: as a table, as CSV, as JSON.
+/* wm_bench_points.h - measured points of `wiremill bench`: as a table that fits 80 columns, as JSON.
 
    A point is a flat JSON object; its keys are the columns of wm_points.c, which explains each. A
    missing key was not measured, or has no meaning for that point.  */
@@ -26,7 +26,6 @@ void wm_point_complete (json_t *point, const wm_machine_t *machine);
    nothing if there are none.  */
 void wm_points_table (FILE *out, const json_t *points, const char *bench,
                       const wm_machine_t *machine);
-void wm_points_csv (FILE *out, const json_t *points, const wm_machine_t *machine);
 /* Prints schema wiremill-bench-1; `about` (lent) describes what was measured: model, inputs.  */
 void wm_points_json (FILE *out, json_t *points, const wm_machine_t *machine, json_t *about);
 
