@@ -24,6 +24,7 @@
 #include "schema/base/wm_systemd.h"
 #include "schema/option/wm_option.h"
 #include "schema/option/wm_share.h"
+#include "schema/wm_defaults.h"
 #include "schema/wm_trace.h"
 
 #include <assert.h>
@@ -65,7 +66,7 @@ static const wm_option_t option_table[] = {
     {.name = "mixed",
      .help = "admit workers that score by another engine than the campaign has for their class of "
              "machines; outputs state which engine made which row"},
-    {.name = "check-share", .value = "X", .fallback = "0.1%",
+    {.name = "check-share", .value = "X", .fallback = WM_DEFAULT_CHECK_SHARE,
      .help = "share of batches, from 0 to 100%, that a worker on another machine scores too; where "
              "they differ, a third decides, and the one that is wrong gets no more work"},
     {.name = "listen", .value = "ENDPOINT", .task = "listeners",
@@ -733,7 +734,8 @@ static int broker_main (const wm_args_t *args)
     campaign.lock_fd = -1;
     wm_fault_t fault = wm_campaign_lock (&campaign, options.campaign, WM_CAMPAIGN_SERVE,
                                          wm_times ()->lock_ms, &error);
-    const wm_notify_config_t telling = { .dir = options.campaign, .output = pins.output,
+    const wm_notify_config_t telling = { .dir = options.campaign,
+                                         .output = pins.output,
                                          .command = { options.on[0], options.on[1], options.on[2] },
                                          .keep = keep_told,
                                          .limit_ms = WM_NOTIFY_LIMIT_MS,

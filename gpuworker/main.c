@@ -14,6 +14,7 @@
 #include "schema/base/wm_systemd.h"
 #include "schema/option/wm_option.h"
 #include "schema/session/wm_join.h"
+#include "schema/wm_defaults.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_made.h"
 
@@ -36,7 +37,7 @@ static const wm_option_t option_table[] = {
      .help = "score for this broker: tcp://host:port or ipc:///path, as the broker prints it; may "
              "be repeated: brokers for clients go first, several of a kind are served in rounds, "
              "one ending in =N as often as N others"},
-    {.name = "bulk-share", .value = "PERCENT", .fallback = "5", .least = 0,
+    {.name = "bulk-share", .value = "PERCENT", .fallback = WM_DEFAULT_BULK_PERCENT, .least = 0,
      .most = WM_STRIDE_BULK_PERCENT_MAX,
      .help = "of the time, for bulk campaigns while clients of other brokers wait; 0: none"},
     WM_JOIN_OPTION,
@@ -49,9 +50,10 @@ static const wm_option_t option_table[] = {
              "else what their engines promise)"},
     {.name = "bench",
      .help = "measure the engine on batches of wiremill-producer batches, from standard input"},
-    {.name = "seconds", .value = "S", .fallback = "2", .real_most = SECONDS_MAX,
+    {.name = "seconds", .value = "S", .fallback = WM_DEFAULT_BENCH_SECONDS,
+     .real_most = SECONDS_MAX,
      .help = "with --bench: for so long, after as long, 3 at most, to warm up"},
-    {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,
+    {.name = "judged", .value = "N", .fallback = WM_DEFAULT_JUDGED, .least = 0, .most = 1000000,
      .help = "with --bench: so many hits are compared with the reference in double"},
     {.name = "workers", .value = "N", .fallback = "1", .least = 1, .most = WM_BENCH_WORKERS_MAX,
      .help = "with --bench: so many engines side by side, each of --threads"},
@@ -87,7 +89,7 @@ static const wm_option_t option_table[] = {
     {.name = "idle-timeout", .value = "TIME", .task = "when to leave",
      .help = "after so long without work (default: never)"},
     {.name = "wall-time", .value = "TIME", .help = "after so long in all (default: never)"},
-    {.name = "give-up", .value = "TIME", .fallback = "10m",
+    {.name = "give-up", .value = "TIME", .fallback = WM_DEFAULT_WORKER_GIVE_UP,
      .help = "after so long without a broker"},
     {.name = "parent", .help = "with the process that started it"},
     {.name = "state-file", .value = "FILE",

@@ -10,6 +10,7 @@
 #include "kernels/patch/wm_image.h"
 #include "kernels/wm_backend_private.h"
 #include "kernels/wm_jobs.h"
+#include "schema/wm_defaults.h"
 
 #include <assert.h>
 #include <math.h>
@@ -136,11 +137,6 @@ double wm_device_limit (const wm_model_t *model, const char *signature)
     return family    ? rounded ? engine->family.rounded : engine->family.fp32
            : rounded ? engine->general.rounded
                      : engine->general.fp32;
-}
-
-double wm_device_max_error (const char *precision)
-{
-    return strcmp (precision, "fast") == 0 ? 5e-3 : 1e-5;
 }
 
 void wm_device_strict_isa (const char *isa, char strict[32])
@@ -296,7 +292,7 @@ wm_device_t *wm_device_new (const wm_model_t *model, const wm_spec_t *spec,
     self->fast = fast;
     self->holds = config->keeps_infinite ? HOLDS_NAN : HOLDS_NONFINITE;
     self->max_error =
-        config->max_error > 0 ? config->max_error : wm_device_max_error (config->precision);
+        config->max_error > 0 ? config->max_error : wm_default_error (config->precision);
     self->engine = engine;
     self->backend = backend;
     self->progress = config->progress ? config->progress : &self->own_progress;

@@ -106,10 +106,6 @@ void wm_device_destroy (wm_device_t **self_p);
 const char *wm_device_signature (const wm_device_t *self);
 #define WM_SIGNATURE_FP32 "sparse/fma/fp32/v1"
 
-/* Returns the default max_error of a campaign of this precision, relative above 1: split 1e-5, fast
-   5e-3; fp32 1e-5, which its arithmetic keeps without a measurement.  */
-double wm_device_max_error (const char *precision);
-
 /* Fills in the i-th arithmetic that config's precision may take on this machine, the fastest first;
    the last is strict fp32. false: there are no more (or *error: the engine cannot run). A device of
    this `precision` and `isa` has the arithmetic.  */

@@ -7,6 +7,7 @@
 #include "kernels/wm_driver.h"
 #include "schema/base/wm_environment.h"
 #include "schema/base/wm_program.h"
+#include "schema/wm_defaults.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -23,7 +24,8 @@ typedef struct {
     const char *package;         /* of PyPI, whose libraries the wheel of wiremill opens; or NULL */
 } row_t;
 
-#define ERRORS .family = { 1e-5, 5e-3 }, .general = { 1e-4, 2e-2 }
+#define ERRORS_GENERAL .general = { WM_DEFAULT_ERROR_GENERAL, WM_DEFAULT_ERROR_ROUNDED }
+#define ERRORS .family = { WM_DEFAULT_ERROR_FP32, WM_DEFAULT_ERROR_FAST }, ERRORS_GENERAL
 #define OPENVINO_ADVICE                                                                            \
     "`make` fetches and builds it (without PyPI: make OPENVINO=FOLDER of its unzipped wheel)"
 #define ONNXRUNTIME_ADVICE                                                                         \
@@ -47,8 +49,8 @@ static const row_t rows[] = {
         .object = "wm_openvino.so",
         .variable = "WM_OPENVINO_SO",
         .advice = OPENVINO_ADVICE,
-        .family = { 1e-5, 2e-2 },
-        .general = { 1e-4, 2e-2 } },
+        .family = { WM_DEFAULT_ERROR_FP32, WM_DEFAULT_ERROR_ROUNDED },
+        ERRORS_GENERAL },
       .package = "openvino==" WM_OPENVINO_VERSION },
     { { .name = "onnxruntime",
         .any_model = true,

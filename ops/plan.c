@@ -10,6 +10,7 @@
 #include "ops/plan/wm_plan_measure.h"
 #include "ops/process/wm_complain.h"
 #include "ops/verbs.h"
+#include "schema/wm_defaults.h"
 #include "schema/wm_limits.h"
 
 #include <math.h>
@@ -31,13 +32,14 @@ static const wm_option_t options[] = {
     {.name = "input-list", .value = "FILE",
      .path = WM_PATH_LIST, .help = "one path a line; - is standard input"},
     {.name = "spec", .letter = 's', .value = "FILE|PRESET",
-     .path = WM_PATH_READ, .may_lack = true, .fallback = "protodune-2021",
+     .path = WM_PATH_READ, .may_lack = true, .fallback = WM_DEFAULT_SPEC,
      .help = "patch specification"},
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32",
      .help = "precision of the engine"},
     {.name = "engine", .letter = 'e', .value = WM_ENGINE_NAMES, .one_of = true,
      .fallback = "auto", .help = "auto: sparse where the model is of its family, else openvino"},
-    {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 600,
+    {.name = "seconds", .value = "S", .fallback = WM_DEFAULT_BENCH_SECONDS,
+     .real_least = 0.01, .real_most = 600,
      .help = "duration of each measurement of an engine; its warm-up takes as long"},
     {.name = "bench", .value = "FILE", .path = WM_PATH_READ,
      .help = "or take what wiremill bench --json FILE or make bench (build/bench.json) measured"},
@@ -138,7 +140,8 @@ static int take_numbers (plan_t *self)
             "as many a file as in those of --input");
     wm_plan_given_options (given, args);
     if (isnan (given->fact[WM_PLAN_BATCH].value))
-        wm_plan_given_set (given, WM_PLAN_BATCH, 16384, "assumed, as of the sparse engine");
+        wm_plan_given_set (given, WM_PLAN_BATCH, WM_DEFAULT_BATCH_HITS,
+                           "assumed, as of the sparse engine");
     return 0;
 }
 

@@ -22,6 +22,7 @@
 #include "ops/workflow/wm_workflow.h"
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_url.h"
+#include "schema/wm_defaults.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -97,7 +98,7 @@ static const wm_option_t produce_options[] = {
      .help = "where the campaign's outputs go, if that is a root:// folder"},
     RETRY_OPTION,
     {.name = "give-up", .value = "TIME", .real_least = 1,
-     .help = "give up after so long without a broker (default: 60s)"},
+     .help = "give up after so long without a broker (default: " WM_DEFAULT_PRODUCER_GIVE_UP ")"},
     PRINT_OPTIONS,
     {.name = NULL},
 };
@@ -603,7 +604,7 @@ static wm_fault_t check_memory (const run_t *self, wm_error_t *error)
 static void share_copies (run_t *self, char bytes[24])
 {
     const long given = wm_args_number (self->args, "stage-bytes");
-    const long part = (given ? given : (long) WM_STAGE_BYTES) / WM_PROCESSES_SENDERS_MAX;
+    const long part = (given ? given : (long) WM_DEFAULT_STAGE_BYTES) / WM_PROCESSES_SENDERS_MAX;
     self->crew.stage_bytes = wm_args_text (self->args, "stage-bytes");
     if (!self->workflow.feed.command)
         return;

@@ -8,6 +8,7 @@
 #include "schema/option/wm_option.h"
 #include "schema/option/wm_share.h"
 #include "schema/session/wm_join.h"
+#include "schema/wm_defaults.h"
 #include "schema/wm_made.h"
 
 #include <stdlib.h>
@@ -58,21 +59,24 @@ static inline bool wm_share_refused (const wm_args_t *args)
      .help = "ONNX file, or .wmm of wiremill import; synthetic: the small one that comes with " \
              "wiremill, trained on events of wiremill synth alone"}, \
     {.name = "spec", .letter = 's', .value = "FILE|PRESET", \
-     .path = WM_PATH_READ, .may_lack = true, .fallback = "protodune-2021", \
+     .path = WM_PATH_READ, .may_lack = true, .fallback = WM_DEFAULT_SPEC, \
      .help = "patch specification"}, \
     {.name = "precision", .value = "fp32|split|fast", .one_of = true, .fallback = "fp32", \
      .help = "fp32: the same bits on every x86-64; split: sums of 16-bit products on matrix " \
              "units; fast: 16 bits. The error of split and fast is measured on the first hits; " \
              "the campaign uses them only where the error is small enough"}, \
     {.name = "max-error", .value = "X", \
-     .help = "largest allowed error of a score in split (1e-5) or fast (5e-3), relative above 1"}, \
+     .help = "largest allowed error of a score in split (" \
+             WM_DEFAULT_TEXT (WM_DEFAULT_ERROR_SPLIT) ") or fast (" \
+             WM_DEFAULT_TEXT (WM_DEFAULT_ERROR_FAST) "), relative above 1"}, \
     {.name = "mixed", \
      .help = "admit workers that score by another engine than others of their kind of machine"}, \
-    {.name = "check-share", .value = "X", .fallback = "0.1%", \
+    {.name = "check-share", .value = "X", .fallback = WM_DEFAULT_CHECK_SHARE, \
      .help = "share of batches that a worker on another machine scores too, to find one that is " \
              "wrong; 0: none"}, \
     {.name = "batch-hits", .value = "N", .least = 1, .most = 1 << 20, \
-     .help = "most hits in a batch (default: 16384 for networks that the sparse engine runs, " \
+     .help = "most hits in a batch (default: " WM_DEFAULT_TEXT (WM_DEFAULT_BATCH_HITS) \
+             " for networks that the sparse engine runs, " \
              "else 4096)"}, \
     {.name = "planes", .value = "FILE", \
      .path = WM_PATH_READ, .task = "hits whose planes lie in other files", \
@@ -137,9 +141,11 @@ static inline bool wm_share_refused (const wm_args_t *args)
      .help = "folder for copies of files given as URLs, and for outputs on their way to a " \
              "server (default: of run CAMPAIGN/staged, of produce in TMPDIR)"}, \
     {.name = "stage-ahead", .value = "N", .least = 1, .most = 64, \
-     .help = "copy so many files before they are read (default: 4)"}, \
+     .help = "copy so many files before they are read (default: " \
+             WM_DEFAULT_TEXT (WM_DEFAULT_STAGE_AHEAD) ")"}, \
     {.name = "stage-bytes", .value = "BYTES", .least = 1, .most = 1L << 50, \
-     .help = "space for copies; a larger file is copied alone (default: 20 GiB)"}
+     .help = "space for copies; a larger file is copied alone (default: " \
+             WM_DEFAULT_TEXT (WM_DEFAULT_STAGE_GIB) " GiB)"}
 
 /* Which campaign: of verbs that inspect or control one.  */
 #define WHERE_OPTIONS \

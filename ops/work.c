@@ -17,6 +17,7 @@
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_log.h"
 #include "schema/base/wm_systemd.h"
+#include "schema/wm_defaults.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +36,8 @@ static const wm_option_t options[] = {
              WM_ASK_DEFAULT "); of several, those for clients go first, and those of a kind are "
              "served in rounds, ENDPOINT=3 three times as often"},
     {.name = "bulk-share", .value = "PERCENT", .least = 0, .most = 99,
-     .help = "of the time, for bulk campaigns while clients of other brokers wait (default: 5; "
+     .help = "of the time, for bulk campaigns while clients of other brokers wait (default: "
+             WM_DEFAULT_BULK_PERCENT "; "
              "0: none)"},
     WM_JOIN_OPTION,
     {.name = "campaign", .letter = 'c', .value = "DIR", .path = WM_PATH_FOLDER,
@@ -60,7 +62,7 @@ static const wm_option_t options[] = {
     {.name = "wall-time", .value = "TIME", .real_least = 1,
      .help = "drain and leave after so long"},
     {.name = "give-up", .value = "TIME", .real_least = 1,
-     .help = "give up after so long without a broker (default: 10m)"},
+     .help = "give up after so long without a broker (default: " WM_DEFAULT_WORKER_GIVE_UP ")"},
     {.name = "state-file", .value = "FILE",
      .path = WM_PATH_WRITTEN, .writes = &wm_made_worker_state, .task = "for a batch system",
      .help = "written as JSON once a broker has a worker of this command that can score, "

@@ -14,6 +14,7 @@
 #include "schema/session/wm_client.h"
 #include "schema/session/wm_join.h"
 #include "schema/session/wm_library.h"
+#include "schema/wm_defaults.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +40,7 @@ static const wm_option_t option_table[] = {
      .path = WM_PATH_READ, .help = "where the library shares patches"},
     {.name = "of", .value = "PID", .least = 1, .most = 1L << 30, .is_needed = true,
      .task = "when to end", .help = "the process that has the library"},
-    {.name = "give-up", .value = "TIME", .fallback = "60s", .real_least = 0.1,
+    {.name = "give-up", .value = "TIME", .fallback = WM_DEFAULT_PRODUCER_GIVE_UP, .real_least = 0.1,
      .help = "after so long without a broker"},
     {.name = NULL},
 };

@@ -11,6 +11,7 @@
 #include "schema/base/wm_failpoint.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_text.h"
+#include "schema/wm_defaults.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_pair.h"
 
@@ -44,7 +45,7 @@ static const wm_option_t options[] = {
      .is_needed = true, .help = "the .npy file to write; one of an earlier cut is replaced"},
     WM_OPTION_FORCE,
     {.name = "spec", .letter = 's', .value = "FILE|PRESET",
-     .path = WM_PATH_READ, .may_lack = true, .fallback = "protodune-2021",
+     .path = WM_PATH_READ, .may_lack = true, .fallback = WM_DEFAULT_SPEC,
      .help = "patch specification"},
     {.name = "event", .value = "N", .least = 0, .most = LONG_MAX,
      .help = "only event number N of the file, from 0 (default: all)"},
@@ -214,7 +215,7 @@ static wm_fault_t event_cut (job_t *job, uint32_t ordinal, wm_error_t *error)
 }
 
 /* As of a campaign of the usual network.  */
-static const wm_cut_limits_t limits = { 4, WM_BATCH_HITS_FAMILY, WM_RAW_BYTES_MAX, true };
+static const wm_cut_limits_t limits = { 4, WM_DEFAULT_BATCH_HITS, WM_RAW_BYTES_MAX, true };
 
 /* What a campaign's producer does with each event, measured.  */
 static wm_fault_t time_print (job_t *job, wm_error_t *error)

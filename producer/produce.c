@@ -11,6 +11,7 @@
 #include "schema/base/wm_process.h"
 #include "schema/base/wm_url.h"
 #include "schema/session/wm_join.h"
+#include "schema/wm_defaults.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -41,10 +42,12 @@ static const wm_option_t option_table[] = {
      .help = "folder for copies of remote inputs, and for outputs on their way to a server, "
              "of this user alone (default: wiremill-staged-UID in TMPDIR or /tmp)"},
     {.name = "stage-ahead", .value = "N", .least = 1, .most = WM_STAGE_AHEAD_MAX,
-     .help = "so many copies before they are read (default: 4)"},
+     .help = "so many copies before they are read (default: "
+             WM_DEFAULT_TEXT (WM_DEFAULT_STAGE_AHEAD) ")"},
     {.name = "stage-bytes", .value = "BYTES", .least = 1, .most = 1L << 50,
-     .help = "all copies together, but for one that is larger (default: 20 GiB)"},
-    {.name = "give-up", .value = "TIME", .fallback = "60s", .real_least = 1,
+     .help = "all copies together, but for one that is larger (default: "
+             WM_DEFAULT_TEXT (WM_DEFAULT_STAGE_GIB) " GiB)"},
+    {.name = "give-up", .value = "TIME", .fallback = WM_DEFAULT_PRODUCER_GIVE_UP, .real_least = 1,
      .task = "when to end", .help = "after so long without a broker"},
     {.name = "tell", .value = "PIPE", .path = WM_PATH_OPEN,
      .help = "open pipe (/proc/self/fd/N) on which each output is reported"},
@@ -166,7 +169,8 @@ static int stage (const wm_args_t *args, char **list, wm_produce_options_t *opti
     const long ahead = wm_args_number (args, "stage-ahead"),
                most = wm_args_number (args, "stage-bytes");
     const wm_stage_options_t stage_options = { .scratch = scratch ? scratch : usual,
-                                               .bytes_max = most ? (uint64_t) most : WM_STAGE_BYTES,
+                                               .bytes_max =
+                                                   most ? (uint64_t) most : WM_DEFAULT_STAGE_BYTES,
                                                .line = list,
                                                .n_line = options->n_input,
                                                .store = wm_args_text (args, "output"),

@@ -40,8 +40,7 @@
 #define WM_FRAME_BYTES_MAX (WM_PATCH_BYTES_MAX + WM_FRAME_OVERHEAD) /* of any campaign */
 #define WM_RAGGED_BYTES_MAX (12u << 20)  /* of a ragged row, with its status */
 #define WM_CONTROL_BYTES_MAX (64u << 10) /* any message of an operator, any header-only message */
-#define WM_STAGE_BYTES (20ull << 30) /* of copies of inputs from elsewhere, unless --stage-bytes */
-#define WM_PATH_BYTES_MAX 2048u      /* an input's name must fit a 4 KiB header */
+#define WM_PATH_BYTES_MAX 2048u          /* an input's name must fit a 4 KiB header */
 #define WM_TEXT_BYTES_MAX 480u
 #define WM_CLASS_BYTES_MAX 63u
 #define WM_PINS_BYTES_MAX 8704u

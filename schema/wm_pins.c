@@ -1,5 +1,6 @@
 /* wm_pins.c - prints, parses and compares the pins of a campaign.  */
 #include "schema/wm_pins.h"
+#include "schema/wm_defaults.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -143,8 +144,8 @@ wm_fault_t wm_pins_parse (wm_pins_t *self, const char *text, size_t bytes, wm_er
     if (*self->types && strcmp (self->types, "exact") != 0)
         return wm_fault (error, WM_EPEER, "campaign pins: types of an unknown kind");
     if (self->n_output < 1 || self->n_output > WM_ANSWER_VALUES_MAX || self->n_value < 1 ||
-        self->n_value > WM_PATCH_BYTES_MAX / 4 ||
-        self->batch_hits < 1 || self->batch_bytes < 1 || self->batch_bytes > WM_RAW_BYTES_MAX)
+        self->n_value > WM_PATCH_BYTES_MAX / 4 || self->batch_hits < 1 || self->batch_bytes < 1 ||
+        self->batch_bytes > WM_RAW_BYTES_MAX)
         return wm_fault (error, WM_EPEER, "campaign pins: a number is out of its range");
     return WM_OK;
 }
@@ -163,10 +164,9 @@ const char *wm_pins_rows (const char *spec)
 double wm_pins_max_error (const wm_pins_t *self)
 {
     return *self->max_error ? strtod (self->max_error, NULL)
-           : strcmp (self->precision, "fast") == 0
-               ? 5e-3 /* a campaign from before max_error was a pin */
-           : strcmp (self->precision, "split") == 0 ? 1e-5
-                                                    : 0;
+           : strcmp (self->precision, "fast") == 0 || strcmp (self->precision, "split") == 0
+               ? wm_default_error (self->precision) /* from before max_error was a pin */
+               : 0;
 }
 
 /* Length of the line at `text`, without its end.  */
@@ -202,8 +202,8 @@ static bool keeps_own (const pin_t *pin, const wm_pins_t *pinned, const wm_pins_
     case offsetof (wm_pins_t, max_error):
         return !*pinned->max_error && wm_pins_max_error (pinned) == wm_pins_max_error (given);
     case offsetof (wm_pins_t, batch_hits):
-        return !*pinned->cut && pinned->batch_hits == WM_BATCH_HITS_GENERAL &&
-               given->batch_hits == WM_BATCH_HITS_FAMILY;
+        return !*pinned->cut && pinned->batch_hits == WM_DEFAULT_BATCH_GENERAL &&
+               given->batch_hits == WM_DEFAULT_BATCH_HITS;
     case offsetof (wm_pins_t, cut):
         return !*pinned->cut;
     case offsetof (wm_pins_t, judged_by):

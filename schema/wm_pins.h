@@ -12,13 +12,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Hits of a batch where nobody chose. Threads of the sparse engine wait for each other a few times
-   a batch, which favours whole planes; an engine that computes each patch alone takes long for
-   them, and holds up a worker that is to leave. 4096 was the default of both in campaigns without
-   the pin `cut`.  */
-#define WM_BATCH_HITS_FAMILY 16384u
-#define WM_BATCH_HITS_GENERAL 4096u
-
 #define WM_PINS_JUDGED_BYTES 256u /* of who judged its model */
 
 typedef struct {

@@ -1,5 +1,6 @@
 /* wm_trial.c - see wm_trial.h.  */
 #include "kernels/judge/wm_trial.h"
+#include "schema/wm_defaults.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -162,7 +163,7 @@ wm_device_t *wm_trial_open (const wm_model_t *model, const wm_spec_t *spec,
 {
     const uint32_t n_output = wm_model_n_output (model);
     const double max_error =
-        config->max_error > 0 ? config->max_error : wm_device_max_error (config->precision);
+        config->max_error > 0 ? config->max_error : wm_default_error (config->precision);
     wm_batch_t mine[WM_TRIAL_BATCHES];
     float *right = NULL;
     size_t n_hit = 0;

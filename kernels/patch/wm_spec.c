@@ -5,6 +5,7 @@
    document) is refused by line.  */
 #include "kernels/patch/wm_spec_private.h"
 #include "schema/base/wm_text.h"
+#include "schema/wm_defaults.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -516,7 +517,7 @@ wm_fault_t wm_spec_parse_user (wm_spec_t *self, const char *text, size_t bytes, 
                          "%.100s: %zu bytes are too many for a specification (at most %u)", where,
                          bytes, WM_SPEC_BYTES_MAX);
     wm_spec_t spec;
-    wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
+    wm_spec_preset (&spec, WM_DEFAULT_SPEC, NULL);
     place_t place = { where, 1, error };
     parser_t parser = { .text = text, .bytes = bytes };
     if (!yaml_parser_initialize (&parser.yaml))

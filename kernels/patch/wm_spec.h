@@ -9,6 +9,7 @@
 #define WM_SPEC_H
 
 #include "schema/base/wm_fault.h"
+#include "schema/wm_defaults.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +20,6 @@
 #define WM_SPEC_PATCH_MAX 512u    /* wires, and drift bins */
 #define WM_SPEC_WINDOW_MAX 16384u /* the same of windows */
 #define WM_SPEC_CHANNELS_MAX 8u
-#define WM_SPEC_DEFAULT "protodune-2021" /* the preset that gives what a file leaves out */
 
 typedef enum { WM_MEAN, WM_MAXPOOL, WM_MAXMEAN } wm_downscale_t;
 typedef enum { WM_FULL_VIEW, WM_OWN_VIEW } wm_spec_view_t;
@@ -60,7 +60,7 @@ typedef struct {
 wm_fault_t wm_spec_preset (wm_spec_t *self, const char *name, wm_error_t *error);
 
 /* Parses YAML text (a user's file or the canonical form). A missing key gets its value in preset
-   WM_SPEC_DEFAULT. WM_EBATCH with the line: an unknown key (the text names the nearest known one),
+   WM_DEFAULT_SPEC. WM_EBATCH with the line: an unknown key (the text names the nearest known one),
    a repeated key, a value of the wrong shape or out of its range. `where` names the text in
    errors.  */
 wm_fault_t wm_spec_parse (wm_spec_t *self, const char *text, size_t bytes, const char *where,

@@ -1,6 +1,7 @@
 /* wm_spec_print.c - the keys of a patch specification, and its texts: canonical, commented, in
    units.  */
 #include "kernels/patch/wm_spec_private.h"
+#include "schema/wm_defaults.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -228,7 +229,7 @@ size_t wm_spec_print_page (const wm_spec_t *self, const char *preset, char *text
          "# The values are those of the preset %s.\n"
          "# Change what differs, and give the file to --spec.\n"
          "# A key that is left out has its value in %s.\n",
-         preset, WM_SPEC_DEFAULT);
+         preset, WM_DEFAULT_SPEC);
     for (uint32_t i = 0; i < WM_SPEC_KEYS; i++) {
         put (&page, "\n");
         put_lines (&page, "# ", wm_spec_keys[i].help);

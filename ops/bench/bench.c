@@ -23,6 +23,7 @@
 #include "schema/base/wm_allowance.h"
 #include "schema/base/wm_file.h"
 #include "schema/base/wm_folder.h"
+#include "schema/wm_defaults.h"
 #include "schema/wm_limits.h"
 #include "schema/wm_trace.h"
 
@@ -50,7 +51,7 @@ static const wm_option_t options[] = {
     {.name = "events", .value = "N", .fallback = "2", .least = 1, .most = 100000,
      .help = "synthetic events"},
     {.name = "spec", .letter = 's', .value = "FILE|PRESET",
-     .path = WM_PATH_READ, .may_lack = true, .fallback = "protodune-2021",
+     .path = WM_PATH_READ, .may_lack = true, .fallback = WM_DEFAULT_SPEC,
      .help = "patch specification"},
     {.name = "hits", .value = "N", .least = 1, .most = 1L << 40,
      .help = "most hits that an engine gets (default: all, up to 1 GiB)"},
@@ -67,11 +68,12 @@ static const wm_option_t options[] = {
      .help = "of each (default: 1 and all CPUs; of the pipeline CPUs / workers)"},
     {.name = "batch", .letter = 'b', .value = "N,N",
      .help = "most hits per batch (default: 64,512,4096,16384; of the pipeline 16384)"},
-    {.name = "judged", .value = "N", .fallback = "1000", .least = 0, .most = 1000000,
+    {.name = "judged", .value = "N", .fallback = WM_DEFAULT_JUDGED, .least = 0, .most = 1000000,
      .help = "hits compared with the reference in double, which takes milliseconds each"},
     {.name = "pin", .help = "keep each thread of an engine on a CPU of its own"},
 
-    {.name = "seconds", .value = "S", .fallback = "2", .real_least = 0.01, .real_most = 86400,
+    {.name = "seconds", .value = "S", .fallback = WM_DEFAULT_BENCH_SECONDS,
+     .real_least = 0.01, .real_most = 86400,
      .task = "how",
      .help = "of a measurement of an engine (after as many, 3 at most, to warm up)"},
     {.name = "folder", .value = "DIR", .path = WM_PATH_PRESENT,

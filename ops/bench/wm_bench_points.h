@@ -1,4 +1,4 @@
-/* wm_bench_points.h - measured points of `wiremill bench`: as a table that fits 80 columns, as JSON.
+/* wm_bench_points.h - measured points of `wiremill bench`: as a table of 80 columns, as JSON.
 
    A point is a flat JSON object; its keys are the columns of wm_points.c, which explains each. A
    missing key was not measured, or has no meaning for that point.  */

@@ -4,6 +4,7 @@
 
 #include "ops/campaign/wm_processes.h"
 #include "schema/option/wm_option.h"
+#include "schema/wm_defaults.h"
 
 #include <jansson.h>
 
@@ -21,7 +22,8 @@
      .help = "with --clients: while no client waits the workers score for this broker of a bulk " \
              "campaign too, whenever it is there; may be repeated"}, \
     {.name = "bulk-share", .value = "PERCENT", .least = 0, .most = 99, \
-     .help = "of the time, for --bulk while clients always wait (default: 5; 0: none)"}, \
+     .help = "of the time, for --bulk while clients always wait (default: " \
+             WM_DEFAULT_BULK_PERCENT "; 0: none)"}, \
     {.name = "bulk-when", .value = "/dev/fd/N", .path = WM_PATH_OPEN, \
      .help = "clients elsewhere wait, too, while this inherited descriptor cannot be read (of " \
              "wiremill gateway)"}

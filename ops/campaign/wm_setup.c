@@ -19,6 +19,7 @@
 #include "schema/base/wm_program.h"
 #include "schema/base/wm_text.h"
 #include "schema/base/wm_url.h"
+#include "schema/wm_defaults.h"
 #include "schema/wm_pair.h"
 
 #include <assert.h>
@@ -392,14 +393,14 @@ static wm_fault_t read_spec (wm_setup_t *self, const char *name, const wm_model_
     wm_spec_t spec;
     bool is_file;
     uint32_t given;
-    const char *wanted = name ? name : WM_SPEC_DEFAULT;
+    const char *wanted = name ? name : WM_DEFAULT_SPEC;
     wm_fault_t fault = name ? wm_setup_spec (&spec, name, &is_file, &given, error)
                             : wm_spec_preset (&spec, wanted, error);
     if (fault)
         return fault;
     if (!name)
         is_file = false, given = 0;
-    const wm_columns_from_t from = { .preset = is_file ? WM_SPEC_DEFAULT : wanted,
+    const wm_columns_from_t from = { .preset = is_file ? WM_DEFAULT_SPEC : wanted,
                                      .chosen = name != NULL,
                                      .file = is_file ? name : NULL,
                                      .labelled = wm_spec_gives (given, "labels") };
@@ -448,7 +449,7 @@ static wm_fault_t take_max_error (wm_setup_t *self, const wm_choices_t *choices,
 {
     const bool measured = strcmp (choices->precision, "fp32") != 0;
     char *end;
-    double most = measured ? wm_device_max_error (choices->precision) : 0;
+    double most = measured ? wm_default_error (choices->precision) : 0;
     if (choices->max_error && !measured)
         return wm_fault (
             error, WM_EUSAGE,
@@ -600,8 +601,8 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     }
     wm_setup_warn (self);
     self->pins.batch_hits = choices->batch_hits ? choices->batch_hits
-                            : self->family      ? WM_BATCH_HITS_FAMILY
-                                                : WM_BATCH_HITS_GENERAL;
+                            : self->family      ? WM_DEFAULT_BATCH_HITS
+                                                : WM_DEFAULT_BATCH_GENERAL;
     char text[WM_PINS_BYTES_MAX];
     const size_t bytes = wm_pins_print (&self->pins, text);
     return wm_memory_file ("pins", text, bytes, &self->pins_fd, self->pins_path, error);

@@ -10,6 +10,7 @@
 #include "kernels/wm_device.h"
 #include "ops/campaign/wm_columns.h"
 #include "schema/base/wm_log.h"
+#include "schema/wm_defaults.h"
 #include "schema/wm_limits.h"
 
 #include <assert.h>
@@ -194,9 +195,9 @@ static wm_fault_t open_device (wiremill_t *self, const wiremill_options_t *optio
 static wm_fault_t make_labels (wiremill_t *self, wm_error_t *error)
 {
     wm_spec_t spec;
-    const wm_columns_from_t from = { .preset = WM_SPEC_DEFAULT };
+    const wm_columns_from_t from = { .preset = WM_DEFAULT_SPEC };
     char line[WM_COLUMNS_BYTES_MAX];
-    wm_fault_t fault = wm_spec_preset (&spec, WM_SPEC_DEFAULT, error);
+    wm_fault_t fault = wm_spec_preset (&spec, WM_DEFAULT_SPEC, error);
     if (!fault)
         fault = wm_columns_choose (&spec, &from, self->model, line, error);
     self->label = fault ? NULL : calloc (self->n_output, sizeof *self->label);

@@ -6,6 +6,7 @@
 #include "producer/cutting/wm_cut.h"
 #include "producer/pictures/wm_plane_view.h"
 #include "schema/page/wm_page.h"
+#include "schema/wm_defaults.h"
 #include "schema/wm_limits.h"
 
 #include <inttypes.h>
@@ -215,7 +216,7 @@ static wm_fault_t views_of_range (views_t *self, const double range[4], wm_error
 /* Cuts the patch of one hit, as a producer and a worker do. *is_held: it has none.  */
 static wm_fault_t patch_cut (const wm_show_t *show, float *patch, bool *is_held, wm_error_t *error)
 {
-    const wm_cut_limits_t limits = { 4, WM_BATCH_HITS_FAMILY, WM_RAW_BYTES_MAX, true };
+    const wm_cut_limits_t limits = { 4, WM_DEFAULT_BATCH_HITS, WM_RAW_BYTES_MAX, true };
     wm_event_t one = show->event; /* with this hit alone */
     const uint32_t *hit;
     wm_batch_t batch = { 0 };

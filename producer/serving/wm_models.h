@@ -13,6 +13,7 @@
 #include "schema/base/wm_fault.h"
 #include "schema/option/wm_option.h"
 #include "schema/session/wm_join.h"
+#include "schema/wm_defaults.h"
 
 /* For the table of the gateway's options; wm_models_new reads them.  */
 /* clang-format off */
@@ -50,7 +51,8 @@
     {.name = "bulk", .value = "ENDPOINT", \
      .help = "while no client waits, workers started here also score for this broker of a bulk " \
              "campaign, whenever it is there; may be repeated"}, \
-    {.name = "bulk-share", .value = "PERCENT", .fallback = "5", .least = 0, .most = 99, \
+    {.name = "bulk-share", .value = "PERCENT", .fallback = WM_DEFAULT_BULK_PERCENT, \
+     .least = 0, .most = 99, \
      .help = "of a worker's time, for --bulk while clients always wait; 0: none"}, \
     {.name = "max-delay", .value = "TIME", .fallback = "1ms", \
      .help = "how long a request waits for others to share its batch while workers are busy"}, \

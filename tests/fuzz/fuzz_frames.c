@@ -2,6 +2,7 @@
    is read as hits beside frames that are sound, everything else as frames beside sound hits. The
    sums in tar's headers are put right, so that mutations reach what is behind them.  */
 #include "tests/fuzz/fuzz_h5.h"
+#include "schema/wm_defaults.h"
 #include "tests/unit/producer_files.h"
 
 #include <bzlib.h>
@@ -128,7 +129,7 @@ static void read_pair (const char *of_hits, const char *of_frames, const char *p
     wm_error_t error;
     const wm_reader_pair_t pair = { of_frames, map_path, "", "1.5", pedestal };
     if (!spec.patch_bin)
-        wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
+        wm_spec_preset (&spec, WM_DEFAULT_SPEC, NULL);
     wm_reader_t *reader = wm_reader_open_pair (of_hits, &pair, &spec, &error);
     if (!reader)
         return;

@@ -4,6 +4,7 @@
 
 #include "producer/files/wm_h5.h"
 #include "producer/layouts/wm_reader.h"
+#include "schema/wm_defaults.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdlib.h>
@@ -30,7 +31,7 @@ static void read_file (const char *path)
                                     space.small[2], space.small[3], space.big[4] };
     wm_error_t error;
     if (!spec.patch_bin)
-        wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
+        wm_spec_preset (&spec, WM_DEFAULT_SPEC, NULL);
     wm_reader_t *reader = wm_reader_open (path, &spec, &error);
     if (!reader)
         return;

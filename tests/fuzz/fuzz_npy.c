@@ -1,6 +1,7 @@
 /* fuzz_npy.c - .npy files: the header alone, and a whole file through the reader.  */
 #include "producer/files/wm_npy.h"
 #include "producer/layouts/wm_reader.h"
+#include "schema/wm_defaults.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <stdio.h>
@@ -16,7 +17,7 @@ int LLVMFuzzerTestOneInput (const uint8_t *data, size_t size)
     wm_error_t error;
     wm_npy_t head;
     if (!spec.patch_bin)
-        wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
+        wm_spec_preset (&spec, WM_DEFAULT_SPEC, NULL);
     if (!wm_npy_parse (&head, data, size, "fuzz.npy", &error))
         FUZZ_CHECK (head.head_bytes <= size && head.n_dim <= WM_NPY_DIMS_MAX);
     if (size < 6 || memcmp (data, "\x93NUMPY", 6) != 0)

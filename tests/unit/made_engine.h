@@ -186,12 +186,6 @@ void wm_device_recall (const char *signature, const char *precision, wm_candidat
     abort ();
 }
 
-double wm_device_max_error (const char *precision)
-{
-    (void) precision;
-    abort ();
-}
-
 double wm_device_off (double score, double right)
 {
     return fabs (score - right);

@@ -1,5 +1,6 @@
 /* test_producer_joined.c - hits and planes in files of their own: joined, and each refusal.  */
 #include "producer/layouts/wm_reader.h"
+#include "schema/wm_defaults.h"
 #include "tests/unit/producer_files.h"
 
 #include <math.h>
@@ -85,7 +86,7 @@ static wm_reader_t *joined_open (const char *planes, const char *hit_time, wm_er
     snprintf (frames, sizeof frames, "%s%s", own_path ("frames.h5"), planes);
     snprintf (map, sizeof map, "%s", own_path ("map.csv"));
     const wm_reader_pair_t pair = { .planes = frames, .channels = map, .hit_time = hit_time };
-    wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL);
+    wm_spec_preset (&spec, WM_DEFAULT_SPEC, NULL);
     return wm_reader_open_pair (hits, &pair, &spec, error);
 }
 

@@ -1,5 +1,6 @@
 /* test_producer_segments.c - which ticks, hits and regions each segment of a stream reads.  */
 #include "producer/layouts/wm_layout.h"
+#include "schema/wm_defaults.h"
 #include "tests/unit/producer_files.h"
 
 #include <math.h>
@@ -85,7 +86,7 @@ static void a_stream_stands_beside_an_event (void **state)
     wm_spec_t spec;
     wm_event_t event = { 0 };
     char name[128];
-    assert_int_equal (wm_spec_preset (&spec, WM_SPEC_DEFAULT, NULL), WM_OK);
+    assert_int_equal (wm_spec_preset (&spec, WM_DEFAULT_SPEC, NULL), WM_OK);
     wm_reader_t *reader = stream_open (&spec);
     const uint32_t core = WM_SEGMENT_BINS * spec.drift_window, n = (LONG_TICKS - 1) / core + 1;
     assert_int_equal (wm_reader_n_event (reader), 2 + n); /* the last is named by a hit only */

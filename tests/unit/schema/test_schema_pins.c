@@ -1,6 +1,7 @@
 /* test_schema_pins.c - pins: round trip, digest, comparison by name, refusals.  */
 #include "schema/wm_pair.h"
 #include "schema/base/wm_path.h"
+#include "schema/wm_defaults.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -65,6 +66,8 @@ static void max_error_is_a_pin_of_its_own (void **state)
     assert_true (wm_pins_max_error (&pins) == 0);
     strcpy (pins.precision, "split"), strcpy (other.precision, "split");
     assert_true (wm_pins_max_error (&pins) == 1e-5); /* begun before it could be said */
+    strcpy (back.precision, "fast"), back.max_error[0] = 0;
+    assert_true (wm_pins_max_error (&back) == 5e-3);
     strcpy (pins.max_error, "2e-06");
     assert_true (wm_pins_max_error (&pins) == 2e-6);
     const size_t bytes = wm_pins_print (&pins, text);
@@ -96,11 +99,11 @@ static void cut_is_a_pin_of_its_own (void **state)
     wm_pins_digest (&old, a), wm_pins_digest (&even, b);
     assert_memory_equal (a, b, 16);
     assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_OK);
-    old.batch_hits = WM_BATCH_HITS_GENERAL, even.batch_hits = WM_BATCH_HITS_FAMILY;
+    old.batch_hits = WM_DEFAULT_BATCH_GENERAL, even.batch_hits = WM_DEFAULT_BATCH_HITS;
     assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_OK); /* the default then and now */
-    old.batch_hits = WM_BATCH_HITS_GENERAL + 1;
+    old.batch_hits = WM_DEFAULT_BATCH_GENERAL + 1;
     assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_EBATCH);
-    old.batch_hits = WM_BATCH_HITS_GENERAL;
+    old.batch_hits = WM_DEFAULT_BATCH_GENERAL;
     strcpy (old.cut, "even");
     assert_int_equal (wm_pins_compare (&old, &even, NULL), WM_EBATCH);
     *old.cut = 0, old.batch_hits = even.batch_hits;
