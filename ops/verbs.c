@@ -97,24 +97,10 @@ static int broker_main (const wm_args_t *args)
     if (wm_setup (&setup, &choices, &error) ||
         wm_command_keep (args, setup.campaign, wm_args_text (args, "listen"), command, &error))
         return wm_complain ("broker", &error);
-    const char *argv[WORDS_MAX] = { "wiremill-broker",
-                                    "--campaign",
-                                    setup.campaign,
-                                    "--listen",
-                                    wm_args_text (args, "listen"),
-                                    "--pins",
-                                    setup.pins_path,
-                                    "--wmm",
-                                    setup.wmm,
-                                    "--checked",
-                                    setup.checked,
-                                    "--shape",
-                                    setup.shape,
-                                    "--command",
-                                    command,
-                                    "--advise",
-                                    program_invocation_name };
-    int n = 17;
+    const char *argv[WORDS_MAX] = { NULL };
+    unsigned n = wm_setup_broker (&setup, wm_args_text (args, "listen"), command, argv);
+    argv[n++] = "--advise";
+    argv[n++] = program_invocation_name;
     static const char *const handed_on[][2] = { { "budget", "--budget" },
                                                 { "advertise", "--advertise" },
                                                 { "on-done", "--on-done" },

@@ -542,32 +542,20 @@ wm_fault_t wm_processes_init (wm_processes_t *self, const char *verb, const wm_s
 static wm_fault_t start_broker (wm_processes_t *self, wm_error_t *error)
 {
     self->is_awaited = true;
-    const char *const argv[] = { "wiremill-broker",
-                                 "--campaign",
-                                 self->setup->campaign,
-                                 "--listen",
-                                 self->endpoint,
-                                 "--pins",
-                                 self->setup->pins_path,
-                                 "--wmm",
-                                 self->setup->wmm,
-                                 "--checked",
-                                 self->setup->checked,
-                                 "--shape",
-                                 self->setup->shape,
-                                 "--command",
-                                 self->command,
-                                 "--parent",
-                                 "--check-share",
-                                 self->check_share,
-                                 "--on-done",
-                                 self->on_done ? self->on_done : "",
-                                 "--on-held",
-                                 self->on_held ? self->on_held : "",
-                                 "--on-pause",
-                                 self->on_pause ? self->on_pause : "",
-                                 self->mixed ? "--mixed" : NULL,
-                                 NULL };
+    const char *argv[WM_SETUP_BROKER_WORDS + 11];
+    const char *const own[] = { "--parent",
+                                "--check-share",
+                                self->check_share,
+                                "--on-done",
+                                self->on_done ? self->on_done : "",
+                                "--on-held",
+                                self->on_held ? self->on_held : "",
+                                "--on-pause",
+                                self->on_pause ? self->on_pause : "",
+                                self->mixed ? "--mixed" : NULL,
+                                NULL };
+    const unsigned n = wm_setup_broker (self->setup, self->endpoint, self->command, argv);
+    memcpy (argv + n, own, sizeof own);
     return wm_child_start (&self->broker, argv[0], argv, error);
 }
 

@@ -607,3 +607,15 @@ wm_fault_t wm_setup (wm_setup_t *self, const wm_choices_t *choices, wm_error_t *
     const size_t bytes = wm_pins_print (&self->pins, text);
     return wm_memory_file ("pins", text, bytes, &self->pins_fd, self->pins_path, error);
 }
+
+unsigned wm_setup_broker (const wm_setup_t *self, const char *listen, const char *command,
+                          const char *argv[])
+{
+    const char *const word[] = {
+        "wiremill-broker", "--campaign",    self->campaign, "--listen",  listen,
+        "--pins",          self->pins_path, "--wmm",        self->wmm,   "--checked",
+        self->checked,     "--shape",       self->shape,    "--command", command,
+    };
+    memcpy (argv, word, sizeof word);
+    return sizeof word / sizeof *word;
+}

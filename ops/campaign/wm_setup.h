@@ -80,4 +80,11 @@ wm_fault_t wm_setup_model (const char *path, wm_error_t *error);
 wm_fault_t wm_setup_spec (wm_spec_t *spec, const char *name, bool *is_file, uint32_t *given,
                           wm_error_t *error);
 
+/* Writes the first words of the command line of a campaign's broker, as `wiremill broker` and
+   `wiremill run` begin it; returns their number, at most WM_SETUP_BROKER_WORDS. `command`: the
+   memory file of wm_command_keep. All are lent.  */
+#define WM_SETUP_BROKER_WORDS 15
+unsigned wm_setup_broker (const wm_setup_t *self, const char *listen, const char *command,
+                          const char *argv[]);
+
 #endif
