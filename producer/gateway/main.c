@@ -341,6 +341,7 @@ static int gateway_main (const wm_args_t *args)
              (self.front.models = wm_models_new (self.front.loop, args, &error)) &&
              !serve (&self, args, &error)) {
         wm_models_start (self.front.models);
+        wm_poll_start (self.front.models);
         look_loaded (&self);
         tell_systemd (&self);
         code = run (&self);

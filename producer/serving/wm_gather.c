@@ -234,7 +234,8 @@ static wm_ks_code_t keep_classes (const job_t *job, wm_ks_error_t *error)
 {
     const wm_signature_t *signature = job->gather->how.signature;
     const size_t bytes = wm_signature_class_bytes (signature, &job->plan, job->output);
-    if (bytes && signature->is_ragged && !wm_transport_keep (job->request, job->kept + bytes))
+    if (bytes && signature->is_ragged &&
+        !job->request->calls->keep (job->request, job->kept + bytes))
         return wm_ks_fail (error, WM_KS_EXHAUSTED,
                            "the classes that are asked of model '%.100s' may have %zu bytes, which "
                            "is larger than this server's limit (--max-message): ask for fewer",
@@ -288,7 +289,7 @@ static void job_reply (job_t *job, wm_ks_code_t code, const char *text)
         *(code == WM_KS_INTERNAL ? &self->counts.n_fault : &self->counts.n_other) += 1;
         self->counts.fail_us += (uint64_t) (now_us - job->came_us);
     }
-    wm_transport_reply (request, &answer);
+    request->calls->reply (request, &answer);
     free_scores (job);
     if (!job->n_part)
         job_free (job);
@@ -302,8 +303,8 @@ static bool finish (void *argument, size_t *left)
     wm_ks_error_t error;
     if (wm_signature_classify (job->gather->how.signature, &job->plan, job->output, &job->ranking,
                                left) ||
-        wm_transport_place (job->request, job->output, job->plan.n_output, &job->placed, left,
-                            &error))
+        job->request->calls->place (job->request, job->output, job->plan.n_output, &job->placed,
+                                    left, &error))
         return true;
     job_reply (job, error.code, error.code ? error.text : NULL);
     return false;
@@ -342,7 +343,7 @@ static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
     if (job->next)
         job->next->prev = job;
     self->sliced = job;
-    wm_slice_begin (wm_transport_slices (job->request), &job->slice, finish_slice, job);
+    wm_slice_begin (job->request->calls->slices (job->request), &job->slice, finish_slice, job);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -481,7 +482,8 @@ static bool may_send (const wm_gather_t *self)
 {
     return !self->n_batch ||
            (self->n_batch < BATCHES_MAX && self->bytes < self->how.in_flight_bytes &&
-            (!self->how.signature->is_ragged || wm_transport_has_room (first_of (self)->request)));
+            (!self->how.signature->is_ragged ||
+             first_of (self)->request->calls->has_room (first_of (self)->request)));
 }
 
 static void pump (void *argument)
@@ -518,7 +520,7 @@ static void fail_ragged (job_t *job, wm_ks_code_t code, uint32_t row, const char
 static float *keep_ragged (job_t *job, uint32_t row, const uint8_t *score, uint32_t n)
 {
     const size_t bytes = n * sizeof (float);
-    if (!wm_transport_keep (job->request, job->kept + bytes)) {
+    if (!job->request->calls->keep (job->request, job->kept + bytes)) {
         fail_ragged (job, WM_KS_EXHAUSTED, row,
                      "with its scores the answer is larger than this server's limit "
                      "(--max-message): send fewer rows in a request");
@@ -666,7 +668,7 @@ static void refuse (wm_gather_t *self, wm_ks_request_t *request, const wm_ks_err
                                     .model = self->how.model,
                                     .version = self->how.version };
     self->counts.n_other++;
-    wm_transport_reply (request, &answer);
+    request->calls->reply (request, &answer);
 }
 
 /* Plans the request. *n_value: values of one of its rows.  */
@@ -709,7 +711,7 @@ void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request)
         return;
     }
     const size_t kept = need (self, &plan);
-    const bool fits = wm_transport_keep (request, kept);
+    const bool fits = request->calls->keep (request, kept);
     job_t *job = zmalloc (sizeof *job);
     *job = (job_t){ .gather = self,
                     .request = request,

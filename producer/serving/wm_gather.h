@@ -16,10 +16,10 @@
    does not take fails its request, with the reason. Rows of a request that was cancelled are not
    sent, or their scores are dropped.
 
-   Scores are kept until the request is answered, and counted as its memory (wm_transport_keep): as
-   many as there will be, from the beginning. How long a ragged row of scores is nobody knows before
-   it is there: it is counted then, and while memory is short ragged rows go one at a time. Thread:
-   the loop's.  */
+   Scores are kept until the request is answered, and counted as its memory (`keep` of
+   wm_transport_calls_t): as many as there will be, from the beginning. The length of a ragged row
+   of scores shows when it comes: it is counted then, and while memory is short ragged rows go one
+   at a time. Thread: the loop's.  */
 #ifndef WM_GATHER_H
 #define WM_GATHER_H
 

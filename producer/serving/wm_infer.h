@@ -21,7 +21,7 @@
 
 typedef struct wm_infer_t {
     wm_ks_request_t request;
-    /* Called by wm_transport_reply.  */
+    /* The answer is here.  */
     void (*reply) (struct wm_infer_t *self, const wm_ks_answer_t *answer);
     void *owner;
     wm_front_t *front;
@@ -42,6 +42,9 @@ typedef struct wm_infer_t {
     bool (*read) (struct wm_infer_t *self, wm_kserve_tensor_t *tensor, uint8_t *to, size_t *bytes,
                   wm_ks_error_t *error);
 } wm_infer_t;
+
+/* For the requests of both transports, whose `transport` is a wm_infer_t.  */
+extern const wm_transport_calls_t wm_infer_calls;
 
 /* A zeroed one is empty. Frees what decoding took, and makes it empty.  */
 void wm_infer_free (wm_infer_t *self);
@@ -67,7 +70,7 @@ wm_ks_code_t wm_infer_need (wm_infer_t *self, size_t *more, wm_ks_error_t *error
    more. False: all inputs have their data, or error->code is not OK.  */
 bool wm_infer_values (wm_infer_t *self, size_t *bytes, wm_ks_error_t *error);
 
-/* ---- shared memory (wm_infer_shared.c) ------------------------------------------------------- */
+/* ---- shared memory --------------------------------------------------------------------------- */
 
 /* A parameter of a tensor; texts are lent.  */
 typedef struct {
@@ -85,17 +88,8 @@ wm_ks_code_t wm_infer_share_input (wm_infer_t *self, wm_kserve_tensor_t *tensor,
    known.  */
 wm_ks_code_t wm_infer_share_output (wm_infer_t *self, uint32_t output, const wm_shared_wish_t *wish,
                                     wm_ks_error_t *error);
-/* Returns the part of an input or output; NULL: it is in the message.  */
-const wm_shared_part_t *wm_infer_shared_in (const wm_infer_t *self, uint32_t input);
+/* Returns the part of an output; NULL: it is in the message.  */
 const wm_shared_part_t *wm_infer_shared_out (const wm_infer_t *self, uint32_t output);
-/* Copies an input until *bytes are copied, as wm_infer_t.read does.  */
-bool wm_infer_copy (wm_infer_t *self, const wm_shared_part_t *part, uint8_t *to, size_t *bytes,
-                    wm_ks_error_t *error);
-/* Copies the outputs of an answer to where they are to be (wm_transport_place).  */
-bool wm_infer_place (const wm_infer_t *self, const wm_kserve_tensor_t *output, uint32_t n_output,
-                     wm_placed_t *placed, size_t *left, wm_ks_error_t *error);
-/* Gives all parts back.  */
-void wm_infer_unshare (wm_infer_t *self);
 
 /* ---- gRPC ------------------------------------------------------------------------------------ */
 

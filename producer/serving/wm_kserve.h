@@ -1,7 +1,7 @@
 /* wm_kserve.h - what the gateway's transports (gRPC, HTTP) and its models agree on.
 
    A transport decodes an inference request of KServe's protocol, version 2, and hands it to the
-   models (wm_models_infer); the models answer it once (wm_transport_reply). Metadata,
+   models (wm_models_infer); the models answer it once (wm_transport_calls_t, reply). Metadata,
    configuration, statistics exist once, as JSON in Triton's words; gRPC makes protobuf messages of
    the same JSON. Thread: all of it in the one of the loop (wm_loop.h).  */
 #ifndef WM_KSERVE_H
@@ -89,13 +89,14 @@ typedef struct wm_ks_request_t {
     char *model, *version, *id; /* "" where the client gave none */
     wm_kserve_tensor_t *input;
     uint32_t n_input;
-    char **output;             /* names of the outputs that are wanted */
-    uint32_t n_output;         /* 0: all of them */
-    uint32_t *n_class;         /* of each, 0: its scores; else so many classes; NULL: 0 for all */
-    int64_t deadline_ms;       /* by wm_loop_now_us / 1000; 0: none */
-    uint32_t priority;         /* Triton's: 0 the model's default, 1 the most urgent */
-    uint64_t client;           /* the connection it came by, for fairness; never 0 */
-    void *transport, *backend; /* each side's own */
+    char **output;       /* names of the outputs that are wanted */
+    uint32_t n_output;   /* 0: all of them */
+    uint32_t *n_class;   /* of each, 0: its scores; else so many classes; NULL: 0 for all */
+    int64_t deadline_ms; /* by wm_loop_now_us / 1000; 0: none */
+    uint32_t priority;   /* Triton's: 0 the model's default, 1 the most urgent */
+    uint64_t client;     /* the connection it came by, for fairness; never 0 */
+    const struct wm_transport_calls_t *calls; /* of the transport (below) */
+    void *transport, *backend;                /* each side's own */
 } wm_ks_request_t;
 
 /* The answer. Names and data are the models', and lent until the call returns.  */
@@ -112,7 +113,7 @@ typedef struct {
 
 typedef struct wm_models_t wm_models_t;
 
-/* Takes the request. Replies once by wm_transport_reply, also of errors; may do so before it
+/* Takes the request. Calls its `reply` once, also of errors; may do so before it
    returns.  */
 void wm_models_infer (wm_models_t *self, wm_ks_request_t *request);
 /* Fills in the input of a request of one row that has its bytes alone, but for its data. Its name
@@ -120,7 +121,7 @@ void wm_models_infer (wm_models_t *self, wm_ks_request_t *request);
 wm_ks_code_t wm_models_raw (wm_models_t *self, const char *model, const char *version, size_t bytes,
                             wm_kserve_tensor_t *tensor, wm_ks_error_t *error);
 /* Returns the bytes that the models will keep for the request's scores as soon as they have it
-   (wm_transport_keep); 0 where they would refuse it.  */
+   (wm_transport_calls_t, keep); 0 where they would refuse it.  */
 size_t wm_models_need (wm_models_t *self, const wm_ks_request_t *request);
 /* The client is gone, or its deadline over: no reply follows, the request is the transport's again.
    Only for a request that has not been answered.  */
@@ -157,25 +158,28 @@ void wm_models_unload (wm_models_t *self, const char *model, wm_models_done_t *d
 
 /* ---- transports: called by the models -------------------------------------------------------- */
 
-/* Answers the request and ends it: it must not be used any more. Copies what it needs.  */
-void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer);
-
-/* Counts what the models keep for a request that is not answered, `bytes` in all, as memory of the
-   request. False, and nothing is counted: it is more than an answer may have.  */
-bool wm_transport_keep (wm_ks_request_t *request, size_t bytes);
-/* Copies outputs of its answer to the shared memory where the client wants them, a slice at a time:
-   takes what it copied from *left. True: there is more. False: they are there, or error->code is
-   not OK. Before the reply. *placed: zeroed at first.  */
+/* How far the outputs of an answer are copied to shared memory. Zeroed at first.  */
 typedef struct {
     uint32_t n_output; /* that are there; of the next one: */
     size_t bytes;
 } wm_placed_t;
-bool wm_transport_place (wm_ks_request_t *request, const wm_kserve_tensor_t *output,
-                         uint32_t n_output, wm_placed_t *placed, size_t *left,
-                         wm_ks_error_t *error);
-/* Returns the queue in which long work on an answer waits for its next slice.  */
-struct wm_slices_t *wm_transport_slices (const wm_ks_request_t *request);
-/* Returns whether requests and answers together hold no more than they may.  */
-bool wm_transport_has_room (const wm_ks_request_t *request);
+
+/* What a transport does for the models; each request names its own.  */
+typedef struct wm_transport_calls_t {
+    /* Answers the request and ends it: it must not be used any more. Copies what it needs.  */
+    void (*reply) (wm_ks_request_t *request, const wm_ks_answer_t *answer);
+    /* Counts what the models keep for a request that is not answered, `bytes` in all, as memory of
+       the request. False, and nothing is counted: it is more than an answer may have.  */
+    bool (*keep) (wm_ks_request_t *request, size_t bytes);
+    /* Copies outputs of its answer to the shared memory where the client wants them, a slice at a
+       time: takes what it copied from *left. True: there is more. False: they are there, or
+       error->code is not OK. Before the reply.  */
+    bool (*place) (wm_ks_request_t *request, const wm_kserve_tensor_t *output, uint32_t n_output,
+                   wm_placed_t *placed, size_t *left, wm_ks_error_t *error);
+    /* Returns the queue in which long work on an answer waits for its next slice.  */
+    struct wm_slices_t *(*slices) (const wm_ks_request_t *request);
+    /* Returns whether requests and answers together hold no more than they may.  */
+    bool (*has_room) (const wm_ks_request_t *request);
+} wm_transport_calls_t;
 
 #endif

@@ -20,53 +20,9 @@
 #define LOADED_MAX 1000u   /* models that came with loads */
 #define SOCKET_PATH_MAX 80 /* of the state folder: below it lie sockets, whose paths are short */
 
-/* ---- names ----------------------------------------------------------------------------------- */
-
-wm_model_entry_t *wm_models_entry (const wm_models_t *models, const char *name)
-{
-    wm_model_entry_t *entry = models->first;
-    while (entry && strcmp (entry->name, name) != 0)
-        entry = entry->next;
-    return entry;
-}
-
-wm_model_entry_t *wm_models_add (wm_models_t *models, const char *name)
-{
-    wm_model_entry_t *entry = zmalloc (sizeof *entry), **at = &models->first;
-    entry->models = models;
-    snprintf (entry->name, sizeof entry->name, "%s", name);
-    while (*at && strcmp ((*at)->name, name) < 0)
-        at = &(*at)->next;
-    entry->next = *at;
-    return *at = entry;
-}
-
 static bool is_loaded (const wm_version_t *version)
 {
     return version->state == WM_VERSION_READY || version->state == WM_VERSION_LOADING;
-}
-
-wm_version_t *wm_models_shown (const wm_model_entry_t *entry, long number)
-{
-    wm_version_t *shown = NULL;
-    for (wm_version_t *one = entry->version; one; one = one->next)
-        if (one->number == number &&
-            (!shown || (one->state == WM_VERSION_READY && shown->state != WM_VERSION_READY)))
-            shown = one;
-    return shown;
-}
-
-static bool is_loading (const wm_version_t *version)
-{
-    return version->state == WM_VERSION_LOADING && (!*version->fails || version->is_tried);
-}
-
-bool wm_models_is_loading (const wm_model_entry_t *entry)
-{
-    const wm_version_t *one = entry->version;
-    while (one && !is_loading (one))
-        one = one->next;
-    return one;
 }
 
 bool wm_models_any_loading (const wm_models_t *self)
@@ -93,7 +49,7 @@ wm_version_t *wm_models_find (wm_models_t *models, const char *model, const char
         if (is_it && one->state == WM_VERSION_READY && !one->is_down)
             return one;
         is_known |= is_it;
-        loads |= is_it && is_loading (one);
+        loads |= is_it && wm_version_is_loading (one);
         if (is_it && !*why)
             why = *one->fails ? one->fails : one->reason;
     }
@@ -124,7 +80,7 @@ static void fail_request (wm_ks_request_t *request, wm_ks_code_t code, const cha
     const wm_ks_answer_t answer = {
         .code = code, .text = text, .model = request->model, .version = request->version
     };
-    wm_transport_reply (request, &answer);
+    request->calls->reply (request, &answer);
 }
 
 void wm_models_infer (wm_models_t *self, wm_ks_request_t *request)
@@ -138,7 +94,7 @@ void wm_models_infer (wm_models_t *self, wm_ks_request_t *request)
         fail_request (request, error.code, error.text);
 }
 
-void wm_models_ask_again (wm_models_t *self, wm_ks_request_t *request, const char *text)
+static void ask_again (wm_models_t *self, wm_ks_request_t *request, const char *text)
 {
     const wm_version_t *version =
         self->ends ? NULL : wm_models_find (self, request->model, request->version, NULL);
@@ -221,14 +177,6 @@ static void sweep (wm_model_entry_t *entry, bool all)
     }
 }
 
-const char *wm_models_remedy (const wm_model_entry_t *entry)
-{
-    const wm_models_t *models = entry->models;
-    return !models->is_fixed                  ? "a client loads it again"
-           : models->poll_us && !entry->given ? "its files change"
-                                              : "the gateway is started again";
-}
-
 /* Whether what was asked for, loading or unloading, is still under way.  */
 static bool is_under_way (const wm_model_entry_t *entry, bool unloads)
 {
@@ -289,7 +237,7 @@ static void tell_waiters (wm_model_entry_t *entry, const wm_ks_error_t *error)
     }
 }
 
-void wm_models_changed (wm_model_entry_t *entry)
+static void changed (wm_model_entry_t *entry)
 {
     const bool is_over = !is_under_way (entry, false);
     const wm_ks_error_t error = load_error (entry);
@@ -405,7 +353,7 @@ void wm_models_reload (wm_models_t *self, const char *model, const wm_override_t
     load (entry, files);
     if (files != entry->given)
         wm_repository_free (&files);
-    wm_models_changed (entry);
+    changed (entry);
 }
 
 void wm_models_drop (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument)
@@ -424,7 +372,7 @@ void wm_models_drop (wm_models_t *self, const char *model, wm_models_done_t *don
     for (wm_version_t *one = entry->version; one; one = one->next)
         wm_version_unload (one, "");
     sweep (entry, true);
-    wm_models_changed (entry);
+    changed (entry);
 }
 
 /* Refuses a client's wish where only the command line or the repository decides.  */
@@ -559,6 +507,8 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *
     self->loop = loop;
     self->args = args;
     self->lock = -1;
+    self->changed = changed;
+    self->ask_again = ask_again;
     if (take_options (self, args, error) || wm_repository_open (self, args, error) ||
         check_named (self, error)) {
         wm_models_destroy (&self);
@@ -577,8 +527,6 @@ void wm_models_start (wm_models_t *self)
         entry->is_wanted = entry->at_start = true;
         wm_models_reload (self, entry->name, NULL, NULL, NULL);
     }
-    if (self->poll_us)
-        wm_poll_start (self);
 }
 
 void wm_models_destroy (wm_models_t **self_p)

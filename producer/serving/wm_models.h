@@ -70,6 +70,8 @@ wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *
 
 /* Begins to load them all; they are ready later.  */
 void wm_models_start (wm_models_t *self);
+/* Follows the repository from then on, with --model-control-mode poll (wm_poll.c).  */
+void wm_poll_start (wm_models_t *self);
 
 /* Whether a model is being loaded, and does not fail.  */
 bool wm_models_any_loading (const wm_models_t *self);

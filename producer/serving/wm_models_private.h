@@ -1,11 +1,15 @@
 /* wm_models_private.h - what the files of the gateway's models share.
 
+   wm_poll.c        follows the repository
+   wm_models_json.c metadata, configuration, statistics, index as Triton words them
    wm_models.c      all models; what transports call to infer, to load and to unload
    wm_version.c     one version: its broker, its workers, its session, its end
    wm_repository.c  files: --model, a repository, config.pbtxt
    wm_config.c      the shapes that config.pbtxt states
-   wm_poll.c        follows the repository
-   wm_models_json.c metadata, configuration, statistics, index as Triton words them  */
+   wm_model_entry.c the list of models and their versions
+
+   Each calls those below it; what a version reports to all models goes through two callbacks of
+   wm_models_t.  */
 #ifndef WM_MODELS_PRIVATE_H
 #define WM_MODELS_PRIVATE_H
 
@@ -119,7 +123,26 @@ struct wm_models_t {
     wm_timer_t *poll;
     wm_idle_signal_t *quiet; /* for --bulk; NULL: none is given */
     uint32_t n_folder;       /* made so far: the name of the next */
+    /* Called by a version that has become ready, fails for the time being, or is gone.  */
+    void (*changed) (wm_model_entry_t *entry);
+    /* Called for a request that a version could not answer: asks it of another; where none can, it
+       is answered UNAVAILABLE with `text`.  */
+    void (*ask_again) (wm_models_t *self, wm_ks_request_t *request, const char *text);
 };
+
+/* ---- wm_model_entry.c ------------------------------------------------------------------------ */
+
+/* NULL: there is none of this name.  */
+wm_model_entry_t *wm_models_entry (const wm_models_t *models, const char *name);
+wm_model_entry_t *wm_models_add (wm_models_t *models, const char *name);
+
+/* Whether a version, or one of the model's, is being loaded, and does not fail.  */
+bool wm_version_is_loading (const wm_version_t *version);
+bool wm_models_is_loading (const wm_model_entry_t *entry);
+/* The version of this number that clients see: the one that is ready, or the newest. NULL: none. */
+wm_version_t *wm_models_shown (const wm_model_entry_t *entry, long number);
+/* Returns what makes a model that failed be tried again, as the end of a sentence with "until".  */
+const char *wm_models_remedy (const wm_model_entry_t *entry);
 
 /* ---- wm_repository.c ------------------------------------------------------------------------- */
 
@@ -143,18 +166,12 @@ bool wm_repository_is_name (const char *name); /* whether a model may have it */
 /* The path of an output's labels, of a configuration that was read; NULL: it has none.  */
 const char *wm_repository_labels (const json_t *output);
 
-wm_model_entry_t *wm_models_entry (const wm_models_t *models, const char *name);
-wm_model_entry_t *wm_models_add (wm_models_t *models, const char *name);
+/* ---- wm_models.c ----------------------------------------------------------------------------- */
 
-/* wm_models_load and wm_models_unload, whoever may; `done` may be NULL.  */
+/* wm_models_load and wm_models_unload, also where clients may not; `done` may be NULL.  */
 void wm_models_reload (wm_models_t *self, const char *model, const wm_override_t *given,
                        wm_models_done_t *done, void *argument);
 void wm_models_drop (wm_models_t *self, const char *model, wm_models_done_t *done, void *argument);
-
-/* ---- wm_poll.c ------------------------------------------------------------------------------- */
-
-/* All models have begun to load: looks for changes from now on, each poll_us.  */
-void wm_poll_start (wm_models_t *models);
 
 /* ---- wm_version.c ---------------------------------------------------------------------------- */
 
@@ -170,20 +187,6 @@ void wm_version_hurry (wm_version_t *self);
 void wm_version_update (wm_version_t *self);
 /* Ends what runs, in `ms` at most. At the end of the gateway: the loop does not run any more.  */
 void wm_version_destroy (wm_version_t **self_p, int64_t ms);
-
-/* Whether a version of the model is being loaded, and does not fail.  */
-bool wm_models_is_loading (const wm_model_entry_t *entry);
-/* The version of this number that clients see: the one that is ready, or the newest. NULL: none. */
-wm_version_t *wm_models_shown (const wm_model_entry_t *entry, long number);
-/* Asks again what a version could not answer; where no other can, answers UNAVAILABLE with `text`.
- */
-void wm_models_ask_again (wm_models_t *models, wm_ks_request_t *request, const char *text);
-
-/* Returns what makes a model that failed be tried again, as the end of a sentence with "until".  */
-const char *wm_models_remedy (const wm_model_entry_t *entry);
-
-/* A version has become ready, fails for the time being, or is gone.  */
-void wm_models_changed (wm_model_entry_t *entry);
 
 /* ---- wm_config.c ----------------------------------------------------------------------------- */
 

@@ -86,6 +86,8 @@ static void on_due (void *argument)
 
 void wm_poll_start (wm_models_t *models)
 {
+    if (!models->poll_us)
+        return;
     for (wm_model_entry_t *entry = models->first; entry; entry = entry->next)
         if (!entry->given)
             entry->found = entry->loaded = look (entry);

@@ -71,7 +71,7 @@ static void on_tick (void *argument)
     if (!*self->reason)
         fprintf (stderr, "wiremill gateway: model '%s' version %ld%s is unloaded\n",
                  self->entry->name, self->number, is_replaced (self) ? ", as it was before," : "");
-    wm_models_changed (self->entry);
+    self->entry->models->changed (self->entry);
 }
 
 /* What it could not answer.  */
@@ -85,7 +85,7 @@ static void on_left (void *argument, wm_ks_request_t *request)
                 *self->reason  ? self->reason
                 : *self->fails ? self->fails
                                : "the model was unloaded");
-    wm_models_ask_again (self->entry->models, request, error.text);
+    self->entry->models->ask_again (self->entry->models, request, error.text);
 }
 
 /* Called by the loop alone, not by a call of the link or of a transport.  */
@@ -173,7 +173,7 @@ static void on_down (void *argument)
     wm_version_t *self = argument;
     self->down = NULL;
     self->is_down = true;
-    wm_models_changed (self->entry);
+    self->entry->models->changed (self->entry);
 }
 
 static void fails (wm_version_t *self, const char *reason)
@@ -189,7 +189,7 @@ static void fails (wm_version_t *self, const char *reason)
     wm_loop_t *loop = self->entry->models->loop;
     if (!self->down && !self->is_down && self->state == WM_VERSION_READY)
         self->down = wm_loop_timer (loop, wm_loop_now_us (loop) + DOWN_US, on_down, self);
-    wm_models_changed (self->entry);
+    self->entry->models->changed (self->entry);
 }
 
 /* Its broker serves again, or its workers too.  */
@@ -205,7 +205,7 @@ static void recovers (wm_version_t *self)
     self->is_tried = self->is_down = false;
     count_busy (self);
     if (was_tried)
-        wm_models_changed (self->entry);
+        self->entry->models->changed (self->entry);
 }
 
 static void works (wm_version_t *self)
@@ -350,7 +350,7 @@ static void become_ready (wm_version_t *self)
     self->state = WM_VERSION_READY;
     report_ready (self);
     recovers (self);
-    wm_models_changed (self->entry);
+    self->entry->models->changed (self->entry);
 }
 
 static void on_ready (void *argument, const wm_library_facts_t *facts)

@@ -46,8 +46,8 @@ static void accepted (wm_infer_t *infer)
                               .n_output = request->n_input };
     wm_ks_error_t error;
     wm_placed_t placed = { 0 };
-    for (size_t left = 3;
-         wm_infer_place (infer, answer.output, answer.n_output, &placed, &left, &error);)
+    for (size_t left = 3; wm_infer_calls.place (&infer->request, answer.output, answer.n_output,
+                                                &placed, &left, &error);)
         left = 3;
     wm_infer_encode (&to, infer, &answer);
     wm_proto_t in = wm_proto_of (to.data, to.bytes);

@@ -101,7 +101,7 @@ static void check_rows (ask_t *ask, const wm_ks_answer_t *answer)
     }
 }
 
-void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
+static void take_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
 {
     ask_t *ask = request->transport;
     assert_false (ask->is_answered);
@@ -119,7 +119,7 @@ void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
     check_rows (ask, answer);
 }
 
-bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
+static bool keep (wm_ks_request_t *request, size_t bytes)
 {
     ask_t *ask = request->transport;
     assert_false (ask->is_answered);
@@ -133,8 +133,8 @@ bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
 #define SLOW_SLICES 50
 static wm_ks_request_t *slow;
 
-bool wm_transport_place (wm_ks_request_t *request, const wm_kserve_tensor_t *output,
-                         uint32_t n_output, wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
+static bool place (wm_ks_request_t *request, const wm_kserve_tensor_t *output, uint32_t n_output,
+                   wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
 {
     assert_true (n_output > 0 && output[0].data);
     error->code = WM_KS_OK;
@@ -144,17 +144,19 @@ bool wm_transport_place (wm_ks_request_t *request, const wm_kserve_tensor_t *out
     return true;
 }
 
-wm_slices_t *wm_transport_slices (const wm_ks_request_t *request)
+static wm_slices_t *slices_of (const wm_ks_request_t *request)
 {
     (void) request;
     return slices;
 }
 
-bool wm_transport_has_room (const wm_ks_request_t *request)
+static bool has_room (const wm_ks_request_t *request)
 {
     (void) request;
     return false; /* only rows whose scores have no known length care */
 }
+
+static const wm_transport_calls_t calls = { take_reply, keep, place, slices_of, has_room };
 
 /* The second input comes first: names count, not places.  */
 static ask_t *ask_new (uint32_t n, uint64_t client, uint32_t priority)
@@ -180,6 +182,7 @@ static ask_t *ask_new (uint32_t n, uint64_t client, uint32_t priority)
                                       .output = ask->output,
                                       .priority = priority,
                                       .client = client,
+                                      .calls = &calls,
                                       .transport = ask };
     return ask;
 }
@@ -420,11 +423,11 @@ static void test_limits (void **state)
         ask = ask_new (200, 1, 0);
         float *large = zmalloc (200 * sizeof *large * (of_scores ? 1 : much));
         ask->input[0] = (wm_kserve_tensor_t){ "single",
-                                       WM_TYPE_FP32,
-                                       2,
-                                       { 200, of_scores ? 1 : much },
-                                       (uint8_t *) large,
-                                       800 * (of_scores ? 1 : much) };
+                                              WM_TYPE_FP32,
+                                              2,
+                                              { 200, of_scores ? 1 : much },
+                                              (uint8_t *) large,
+                                              800 * (of_scores ? 1 : much) };
         ask->request.n_input = 1;
         wm_gather_add (gather, &ask->request);
         spin (0);
@@ -956,8 +959,7 @@ int main (void)
         cmocka_unit_test (test_refused),      cmocka_unit_test (test_limits),
         cmocka_unit_test (test_delay),        cmocka_unit_test (test_model_nan),
         cmocka_unit_test (test_turns),        cmocka_unit_test (test_cancel_shared),
-        cmocka_unit_test (test_counts),
-        cmocka_unit_test (test_slow_answer),
+        cmocka_unit_test (test_counts),       cmocka_unit_test (test_slow_answer),
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }

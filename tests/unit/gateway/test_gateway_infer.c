@@ -532,6 +532,7 @@ static void test_need (void **state)
     wm_ks_error_t error;
     size_t more;
     infer.request.transport = &infer;
+    infer.request.calls = &wm_infer_calls;
     infer.values_bytes = 100;
     models_need = 100;
     assert_int_equal (wm_infer_need (&infer, &more, &error), WM_KS_OK);
@@ -545,14 +546,14 @@ static void test_need (void **state)
     assert_int_equal (wm_infer_need (&infer, &more, &error), WM_KS_OK);
     assert_int_equal (more, 40);
     wm_hold_set (front.budget, &hold, &share, 200 + 40);
-    assert_true (wm_transport_keep (&infer.request, 100));
+    assert_true (wm_infer_calls.keep (&infer.request, 100));
     assert_int_equal (hold.bytes, 300);
-    assert_true (wm_transport_has_room (&infer.request));
-    assert_false (wm_transport_keep (&infer.request, 101));
-    assert_true (wm_transport_keep (&infer.request, 10));
+    assert_true (wm_infer_calls.has_room (&infer.request));
+    assert_false (wm_infer_calls.keep (&infer.request, 101));
+    assert_true (wm_infer_calls.keep (&infer.request, 10));
     assert_int_equal (wm_budget_bytes (front.budget), 210);
     wm_hold_set (front.budget, &hold, &share, 301);
-    assert_false (wm_transport_has_room (&infer.request));
+    assert_false (wm_infer_calls.has_room (&infer.request));
     wm_hold_give (front.budget, &hold);
     for (size_t n = 0; n < 40; n++) { /* each piece for values of any type, and apart from others */
         uint8_t *one = wm_infer_alloc (&infer, n + 1), *other = wm_infer_alloc (&infer, 1);

@@ -64,7 +64,7 @@ typedef struct {
 
 static ask_t ask;
 
-void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
+static void take_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
 {
     ask_t *self = request->transport;
     assert_false (self->is_answered);
@@ -87,7 +87,7 @@ void wm_transport_reply (wm_ks_request_t *request, const wm_ks_answer_t *answer)
     memcpy (self->n, answer->output[1].data, answer->output[1].bytes);
 }
 
-bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
+static bool keep (wm_ks_request_t *request, size_t bytes)
 {
     ask_t *self = request->transport;
     assert_false (self->is_answered);
@@ -97,25 +97,27 @@ bool wm_transport_keep (wm_ks_request_t *request, size_t bytes)
     return true;
 }
 
-bool wm_transport_place (wm_ks_request_t *request, const wm_kserve_tensor_t *output,
-                         uint32_t n_output, wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
+static bool place (wm_ks_request_t *request, const wm_kserve_tensor_t *output, uint32_t n_output,
+                   wm_placed_t *placed, size_t *left, wm_ks_error_t *error)
 {
     (void) request, (void) output, (void) n_output, (void) placed, (void) left;
     error->code = WM_KS_OK;
     return false;
 }
 
-wm_slices_t *wm_transport_slices (const wm_ks_request_t *request)
+static wm_slices_t *slices_of (const wm_ks_request_t *request)
 {
     (void) request;
     return slices;
 }
 
-bool wm_transport_has_room (const wm_ks_request_t *request)
+static bool room_of (const wm_ks_request_t *request)
 {
     (void) request;
     return has_room;
 }
+
+static const wm_transport_calls_t calls = { take_reply, keep, place, slices_of, room_of };
 
 /* A request of so many rows of `length` pairs, and as many indices.  */
 static void make (int64_t rows, int64_t length)
@@ -137,6 +139,7 @@ static void make (int64_t rows, int64_t length)
                                      .input = ask.input,
                                      .n_input = 2,
                                      .client = 1,
+                                     .calls = &calls,
                                      .transport = &ask };
 }
 

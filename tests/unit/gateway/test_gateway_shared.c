@@ -207,10 +207,11 @@ static void test_request (void **state)
         { "y", WM_TYPE_UINT8, 1, { 2 }, (const uint8_t *) "no", 2 },
         { "z", WM_TYPE_UINT8, 1, { 8 }, (const uint8_t *) "abcdefgh", 8 }
     };
+    infer.request.transport = &infer;
     uint8_t got[10];
     n_slice = 1;
     wm_placed_t placed = { 0 };
-    for (size_t left = 3; wm_infer_place (&infer, output, 2, &placed, &left, &error);
+    for (size_t left = 3; wm_infer_calls.place (&infer.request, output, 2, &placed, &left, &error);
          left = 3, n_slice++)
         assert_int_equal (left, 0);
     assert_int_equal (n_slice, 3);
@@ -221,7 +222,7 @@ static void test_request (void **state)
     longer[1].bytes = 9;
     size_t left = SIZE_MAX;
     placed = (wm_placed_t){ 0 };
-    assert_false (wm_infer_place (&infer, longer, 2, &placed, &left, &error));
+    assert_false (wm_infer_calls.place (&infer.request, longer, 2, &placed, &left, &error));
     assert_int_equal (error.code, WM_KS_INVALID);
     assert_non_null (strstr (error.text, "should be at least 9 bytes"));
     wm_infer_free (&infer);
