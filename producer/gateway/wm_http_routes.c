@@ -129,31 +129,28 @@ static bool write_more (void *argument, size_t *left)
     return has_more;
 }
 
-/* The memory for a large answer is there.  */
+/* The memory for the answer is there.  */
 static void begin_writing (void *argument)
 {
     wm_visit_t *self = argument;
-    wm_slice_begin (wm_visit_front (self)->slices, &self->slice, write_more, self);
+    wm_slice_now (wm_visit_front (self)->slices, &self->slice, write_more, self);
 }
 
 static void on_reply (wm_infer_t *infer, const wm_ks_answer_t *answer)
 {
     wm_visit_t *self = infer->owner;
     wm_ks_error_t error;
-    size_t left = WM_SLICE_BYTES;
     self->is_pending = false;
     if (answer->code)
         wm_ks_fail (&error, answer->code, "%s", answer->text ? answer->text : "no reason is known");
-    if (answer->code || wm_infer_page (&self->written, infer, answer, &error))
+    if (answer->code || wm_infer_page (&self->written, infer, answer, &error)) {
         wm_visit_fail (self, &error);
-    else if (!wm_infer_write (&self->written, &left))
-        send_written (self);
-    else {
-        self->written.answer = wm_infer_keep (infer, answer);
-        if (wm_visit_hold (self, self->hold.bytes + wm_infer_text_bytes (infer, answer),
-                           begin_writing))
-            begin_writing (self);
+        return;
     }
+    const size_t bytes = wm_infer_text_bytes (infer, answer);
+    self->written.answer = wm_infer_keep (infer, answer);
+    if (bytes <= WM_SLICE_BYTES || wm_visit_hold (self, self->hold.bytes + bytes, begin_writing))
+        begin_writing (self);
 }
 
 static void on_timeout (void *argument)

@@ -6,7 +6,9 @@
 struct wm_slices_t {
     wm_loop_t *loop;
     wm_slice_t *first, *last;
-    bool is_called; /* `work` will be called */
+    bool is_called;   /* `work` will be called */
+    int64_t round_us; /* the round of the loop in which wm_slice_now ... */
+    size_t left;      /* ... may do so much more */
 };
 
 wm_slices_t *wm_slices_new (wm_loop_t *loop)
@@ -41,6 +43,16 @@ void wm_slice_end (wm_slice_t *job)
     job->slices = NULL;
 }
 
+/* Does a part of a job, which it may free. True: there is more.  */
+static bool do_part (wm_slice_t *job, size_t *left)
+{
+    const size_t before = *left;
+    const bool has_more = job->work (job->argument, left);
+    const size_t least = before < WM_SLICE_LEAST ? before : WM_SLICE_LEAST;
+    *left = *left < before - least ? *left : before - least;
+    return has_more;
+}
+
 static void work (void *argument)
 {
     wm_slices_t *self = argument;
@@ -48,7 +60,7 @@ static void work (void *argument)
     while (self->first && left) {
         wm_slice_t *job = self->first;
         wm_slice_end (job); /* its work may free it */
-        if (job->work (job->argument, &left)) {
+        if (do_part (job, &left)) {
             append (self, job);
             break;
         }
@@ -67,4 +79,17 @@ void wm_slice_begin (wm_slices_t *self, wm_slice_t *job, wm_slice_work_t *call, 
     if (!self->is_called)
         wm_loop_later (self->loop, work, self);
     self->is_called = true;
+}
+
+void wm_slice_now (wm_slices_t *self, wm_slice_t *job, wm_slice_work_t *call, void *argument)
+{
+    const int64_t now_us = wm_loop_now_us (self->loop);
+    wm_slice_end (job);
+    job->work = call;
+    job->argument = argument;
+    if (now_us != self->round_us)
+        self->left = WM_SLICE_BYTES;
+    self->round_us = now_us;
+    if (!self->left || do_part (job, &self->left))
+        wm_slice_begin (self, job, call, argument);
 }

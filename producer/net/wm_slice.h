@@ -3,7 +3,8 @@
    Jobs (a message to inflate, numbers to read) stand in a queue. Each round of the loop does at
    most WM_SLICE_BYTES of work: of the first job, which then goes behind the others, and of the next
    ones while something is left. So no message keeps the loop from its other clients, however large,
-   and small ones do not wait for large ones. Thread: the loop's.  */
+   and small ones do not wait for large ones. As much again is done at once, of jobs that are most
+   often small (wm_slice_now), and never more, however many there are. Thread: the loop's.  */
 #ifndef WM_SLICE_H
 #define WM_SLICE_H
 
@@ -12,6 +13,7 @@
 #include <stddef.h>
 
 #define WM_SLICE_BYTES ((size_t) 256 << 10) /* read and written: 1 to 2 ms */
+#define WM_SLICE_LEAST ((size_t) 2 << 10)   /* what a job costs at least: answers are sent */
 
 typedef struct wm_slices_t wm_slices_t;
 
@@ -33,6 +35,9 @@ void wm_slices_destroy (wm_slices_t **self_p);
 
 /* Puts the job at the end of the queue. `work` is not called before this returns.  */
 void wm_slice_begin (wm_slices_t *self, wm_slice_t *job, wm_slice_work_t *work, void *argument);
+/* The same; but `work` is called before this returns if something is left of what this round of the
+   loop may do so.  */
+void wm_slice_now (wm_slices_t *self, wm_slice_t *job, wm_slice_work_t *work, void *argument);
 /* Takes it out of the queue, if it is there.  */
 void wm_slice_end (wm_slice_t *job);
 

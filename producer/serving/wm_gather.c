@@ -73,11 +73,11 @@ struct wm_gather_t {
     uint32_t rows_max;
     wm_heap_t waiting; /* in the order in which they are sent */
     uint64_t rows_waiting, last_number;
-    uint32_t n_job, n_batch;
-    batch_t *batches; /* under way */
-    size_t bytes;     /* of them */
-    job_t *sliced;    /* scored, and answered in slices */
-    uint64_t turn;    /* of what was sent last */
+    uint32_t n_asked, n_job, n_batch; /* n_asked: jobs whose request is not answered */
+    batch_t *batches;                 /* under way */
+    size_t bytes;                     /* of them */
+    job_t *sliced;                    /* scored, and answered in slices */
+    uint64_t turn;                    /* of what was sent last */
     wm_table_t clients;
     wm_timer_t *timer; /* to look at the queue */
     int64_t timer_us;
@@ -277,6 +277,7 @@ static void job_reply (job_t *job, wm_ks_code_t code, const char *text)
                                     .n_held = job->n_held };
     job->request = NULL;
     request->backend = NULL;
+    self->n_asked--;
     if (code == WM_KS_OK) {
         self->counts.n_success++;
         self->counts.n_row += job->plan.n_row;
@@ -295,39 +296,30 @@ static void job_reply (job_t *job, wm_ks_code_t code, const char *text)
         job_free (job);
 }
 
+static void pump_soon (wm_gather_t *self);
+
 /* Puts classes where they are wanted, and outputs into shared memory, then replies. True: there is
    more to do.  */
 static bool finish (void *argument, size_t *left)
 {
     job_t *job = argument;
+    wm_gather_t *self = job->gather;
     wm_ks_error_t error;
-    if (wm_signature_classify (job->gather->how.signature, &job->plan, job->output, &job->ranking,
-                               left) ||
+    if (wm_signature_classify (self->how.signature, &job->plan, job->output, &job->ranking, left) ||
         job->request->calls->place (job->request, job->output, job->plan.n_output, &job->placed,
                                     left, &error))
         return true;
     job_reply (job, error.code, error.code ? error.text : NULL);
+    pump_soon (self);
     return false;
 }
 
-static void pump_soon (wm_gather_t *self);
-
-static bool finish_slice (void *argument, size_t *left)
-{
-    job_t *job = argument;
-    wm_gather_t *self = job->gather;
-    const bool has_more = finish (job, left);
-    if (!has_more)
-        pump_soon (self);
-    return has_more;
-}
-
-/* Answers a request. code OK: its rows are all scored. What takes long waits for its slices.  */
+/* Answers a request. code OK: its rows are all scored. What takes long waits for its slices, and so
+   do answers beyond what a round of the loop may make.  */
 static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
 {
     wm_gather_t *self = job->gather;
     wm_ks_error_t error;
-    size_t left = WM_SLICE_BYTES;
     if (job->client)
         leave_queue (job);
     if (code == WM_KS_OK && (code = job_output (job, &error)))
@@ -337,13 +329,11 @@ static void job_answer (job_t *job, wm_ks_code_t code, const char *text)
         return;
     }
     free_scores (job);
-    if (!finish (job, &left))
-        return;
     job->next = self->sliced;
     if (job->next)
         job->next->prev = job;
     self->sliced = job;
-    wm_slice_begin (job->request->calls->slices (job->request), &job->slice, finish_slice, job);
+    wm_slice_now (job->request->calls->slices (job->request), &job->slice, finish, job);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -500,7 +490,7 @@ static void pump (void *argument)
         }
         cut_batch (self);
     }
-    if (!self->n_job && self->how.is_empty)
+    if (!self->n_asked && !self->timer && self->how.is_empty)
         self->how.is_empty (self->how.argument);
 }
 
@@ -731,6 +721,7 @@ void wm_gather_add (wm_gather_t *self, wm_ks_request_t *request)
         return;
     }
     request->backend = job;
+    self->n_asked++;
     if (!plan.n_row) {
         job->sent_us = job->came_us;
         job_answer (job, WM_KS_OK, NULL);
@@ -755,6 +746,7 @@ static void drop (wm_ks_request_t *request)
     wm_gather_t *self = job->gather;
     request->backend = NULL;
     job->request = NULL;
+    self->n_asked--;
     free_scores (job);
     if (job->client)
         leave_queue (job);
@@ -785,23 +777,24 @@ void wm_gather_cancel (wm_ks_request_t *request)
     drop (request);
 }
 
-/* A request that is not answered; NULL: all are.  */
+/* A request whose scores are not all there; NULL: there is none.  */
 static wm_ks_request_t *any_request (const wm_gather_t *self)
 {
     for (const batch_t *batch = self->batches; batch; batch = batch->next)
         for (uint32_t p = 0; p < batch->n_part; p++)
             if (batch->part[p].job->request)
                 return batch->part[p].job->request;
-    return self->sliced ? self->sliced->request : first_of (self) ? first_of (self)->request : NULL;
+    return first_of (self) ? first_of (self)->request : NULL;
 }
 
-void wm_gather_leave (wm_gather_t *self, wm_gather_left_t *left, void *argument)
+bool wm_gather_leave (wm_gather_t *self, wm_gather_left_t *left, void *argument)
 {
     for (wm_ks_request_t *request; (request = any_request (self));) {
         drop (request);
         self->counts.n_other++;
         left (argument, request);
     }
+    return self->n_asked;
 }
 
 /* Nothing of the job is in a batch any more.  */

@@ -60,10 +60,12 @@ typedef struct {
    wm_gather_answered.  */
 wm_gather_t *wm_gather_new (wm_loop_t *loop, wm_link_t *link, const wm_gather_how_t *how);
 
-/* Calls `left` for each request that is not answered. Its `backend` is cleared: it may be given to
-   another gatherer, or to this one. The scores of its rows that are under way are dropped.  */
+/* Calls `left` for each request whose scores are not all there. Its `backend` is cleared: it may be
+   given to another gatherer, or to this one. The scores of its rows that are under way are dropped.
+   True: others have all their scores, and their answers are still made; is_empty is called when
+   they are sent. wm_gather_destroy waits for none.  */
 typedef void wm_gather_left_t (void *argument, wm_ks_request_t *request);
-void wm_gather_leave (wm_gather_t *self, wm_gather_left_t *left, void *argument);
+bool wm_gather_leave (wm_gather_t *self, wm_gather_left_t *left, void *argument);
 void wm_gather_destroy (wm_gather_t **self_p, wm_gather_left_t *left, void *argument);
 
 /* Returns the bytes that it will keep for the request's scores, or more where the answer's values
@@ -78,7 +80,7 @@ void wm_gather_answered (wm_gather_t *self, wm_link_batch_t *batch, const uint8_
                          const uint8_t *score, const char *text);
 
 uint32_t wm_gather_n_request (const wm_gather_t *self); /* not answered, or left under way */
-bool wm_gather_is_asked (const wm_gather_t *self);      /* a request is not answered */
+bool wm_gather_is_asked (const wm_gather_t *self);      /* one is not scored */
 uint32_t wm_gather_n_waiting (const wm_gather_t *self); /* of those, not all in batches */
 const wm_gather_counts_t *wm_gather_counts (const wm_gather_t *self);
 

@@ -94,6 +94,8 @@ static void end_session (void *argument)
     wm_version_t *self = argument;
     wm_loop_t *loop = self->entry->models->loop;
     self->timer = NULL;
+    if (self->gather && wm_gather_leave (self->gather, on_left, self))
+        return; /* answers are made of scores that are there: on_empty comes when they are sent */
     wm_link_destroy (&self->link); /* before what it lends, which the gatherer frees */
     wm_gather_destroy (&self->gather, on_left, self);
     wm_region_destroy (&self->region);
