@@ -48,6 +48,7 @@ static void kill_conn (wm_conn_t *self)
     if (self->is_dead)
         return;
     self->is_dead = true;
+    wm_idle_leave (&self->idle);
     while (self->calls) {
         wm_call_t *call = self->calls;
         wm_call_destroy (&call);
@@ -327,14 +328,16 @@ static void spare (wm_conn_t *self)
     kill_conn (self);
 }
 
+static bool is_spare (const void *owner)
+{
+    const wm_conn_t *self = owner;
+    return !waiting (self) && wm_io_is_quiet (&self->io);
+}
+
 static bool spare_conn (void *argument, bool closes)
 {
     wm_grpc_t *self = argument;
-    wm_conn_t *found = NULL;
-    for (wm_conn_t *conn = self->conns; conn; conn = conn->next)
-        if ((!found || conn->moved_us <= found->moved_us) && !conn->calls && !waiting (conn) &&
-            wm_io_is_quiet (&conn->io))
-            found = conn;
+    wm_conn_t *found = wm_idle_oldest (&self->idle, is_spare);
     if (found && closes)
         spare (found);
     return found;
@@ -365,6 +368,7 @@ static void open_conn (void *argument, int fd, const char *peer)
     if (conn->next)
         conn->next->before = conn;
     self->conns = conn;
+    wm_idle_enter (&self->idle, &conn->idle, conn);
     self->n_conns++;
     wm_front_enter (self->front, WM_FRONT_GRPC, &conn->share, peer, CONN_BYTES);
     greet (conn);

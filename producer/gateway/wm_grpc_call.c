@@ -100,7 +100,7 @@ wm_call_t *wm_call_new (wm_conn_t *conn, int32_t stream)
     if (self->next)
         self->next->before = self;
     conn->calls = self;
-    conn->n_calls++;
+    wm_idle_leave (&conn->idle);
     count_idle (self, true);
     return self;
 }
@@ -164,7 +164,8 @@ void wm_call_destroy (wm_call_t **self_p)
     *(self->before ? &self->before->next : &conn->calls) = self->next;
     if (self->next)
         self->next->before = self->before;
-    conn->n_calls--;
+    if (!conn->calls && !conn->is_dead)
+        wm_idle_enter (&conn->grpc->idle, &conn->idle, conn);
     conn->n_refused -= self->is_refused;
     count_idle (self, false);
     free (self);

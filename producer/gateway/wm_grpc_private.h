@@ -15,6 +15,7 @@
 
 #include "producer/gateway/wm_acceptor.h"
 #include "producer/gateway/wm_grpc.h"
+#include "producer/net/wm_idle_list.h"
 #include "producer/net/wm_inflate.h"
 #include "producer/serving/wm_infer.h"
 
@@ -97,13 +98,14 @@ struct wm_conn_t {
     nghttp2_session *session;
     wm_loop_watch_t *watch;
     wm_share_t share;
+    wm_idle_t idle; /* while it has no call */
     uint64_t number;
     char peer[WM_TCP_ADDRESS_BYTES];
     wm_buffer_t out;
     size_t sent;
     size_t extra; /* bytes that the budget counts of `out` */
     wm_call_t *calls;
-    size_t n_calls, n_idle, n_refused;
+    size_t n_idle, n_refused;
     size_t unheld;    /* bytes of messages that have no memory granted */
     size_t owed;      /* of these, bytes for which its window was not opened again */
     int64_t moved_us; /* when bytes were last taken by the peer, or none waited */
@@ -120,6 +122,7 @@ struct wm_grpc_t {
     wm_acceptor_t *acceptor; /* NULL: it accepts no more */
     wm_timer_t *sweep;
     wm_conn_t *conns;
+    wm_idle_list_t idle;
     size_t n_conns;
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;

@@ -43,6 +43,7 @@ struct wm_http_t {
     wm_acceptor_t *acceptor; /* NULL: it accepts no more */
     wm_timer_t *sweep;
     wm_web_t *webs;
+    wm_idle_list_t idle;
     bool is_draining;
     int64_t drained_us;   /* since when */
     uint8_t in[IN_BYTES]; /* what is read, of one connection after the other */
@@ -395,6 +396,7 @@ static wm_visit_t *visit_new (wm_web_t *web)
     snprintf (self->line, bytes, "%s %s", method, path);
     self->path = self->line + n + 1;
     web->visit = self;
+    wm_idle_leave (&web->idle);
     return self;
 }
 
@@ -585,6 +587,7 @@ static void free_web (void *argument)
 static void kill_web (wm_web_t *self)
 {
     self->is_dead = true;
+    wm_idle_leave (&self->idle);
     if (self->visit)
         visit_destroy (self->visit, false);
     wm_loop_untimer (&self->turn);
@@ -605,6 +608,7 @@ static bool end_answer (wm_web_t *self)
     self->has_head_begun = false;
     if (!self->is_closing) {
         wm_h1_begin (&self->h1);
+        wm_idle_enter (&self->http->idle, &self->idle, self);
         return true;
     }
     self->lingers = true;
@@ -714,13 +718,15 @@ static void sweep (void *argument)
     self->sweep = wm_loop_timer (self->front->loop, now_us (self) + pause_us, sweep, self);
 }
 
+static bool is_spare (const void *owner)
+{
+    return is_idle (owner);
+}
+
 static bool spare_web (void *argument, bool closes)
 {
     wm_http_t *self = argument;
-    wm_web_t *found = NULL;
-    for (wm_web_t *web = self->webs; web; web = web->next)
-        if ((!found || web->since_us <= found->since_us) && is_idle (web))
-            found = web;
+    wm_web_t *found = wm_idle_oldest (&self->idle, is_spare);
     if (found && closes)
         kill_web (found);
     return found;
@@ -746,6 +752,7 @@ static void open_web (void *argument, int fd, const char *peer)
     if (web->next)
         web->next->before = web;
     self->webs = web;
+    wm_idle_enter (&self->idle, &web->idle, web);
     wm_front_enter (self->front, WM_FRONT_HTTP, &web->share, peer, WEB_BYTES);
 }
 

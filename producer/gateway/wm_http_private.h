@@ -3,6 +3,7 @@
 #define WM_HTTP_PRIVATE_H
 
 #include "producer/gateway/wm_http.h"
+#include "producer/net/wm_idle_list.h"
 #include "producer/net/wm_inflate.h"
 #include "producer/net/wm_io.h"
 #include "producer/serving/wm_infer.h"
@@ -19,6 +20,7 @@ typedef struct wm_web_t {
     wm_io_t io;
     wm_loop_watch_t *watch;
     wm_share_t share;
+    wm_idle_t idle; /* while it has no request */
     uint64_t number;
     char peer[WM_TCP_ADDRESS_BYTES];
     wm_visit_t *visit; /* NULL: none, or its head has not come */
