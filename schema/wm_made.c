@@ -103,7 +103,7 @@ const wm_target_kind_t wm_made_rows = { .name = "file of wiremill export" };
 const wm_target_kind_t wm_made_report = {
     .name = "page of wiremill report", .begins = BEGINS (PAGE "Campaign ") };
 const wm_target_kind_t wm_made_wmm = {
-    .name = ".wmm of wiremill import", .begins = BEGINS ("\x89WMM\r\n\x1a") };
+    .name = ".wmm of wiremill import", .begins = BEGINS ("\x89WMM\r\n\x1a"), .has_campaign = true };
 const wm_target_kind_t wm_made_onnx = { /* IR version 7 and the producer's name */
     .name = "ONNX file of wiremill model new", .begins = BEGINS ("\x08\x07\x12\x08wiremill:") };
 const wm_target_kind_t wm_made_bench_json = {

@@ -117,9 +117,10 @@ static wm_fault_t check_old (const char *path, const struct stat *st, const wm_t
     const char *how =
         force < 0 ? "give another name" : "give another name, or --force to replace it";
     char campaign[PATH_MAX];
-    const bool is_own =
-        st->st_size && (kind->begins || kind->is) && may_be_replaced (path, kind) > 0;
-    if ((force > 0 || !st->st_size) && !is_own && wm_folder_is_of_campaign (path, campaign))
+    const bool is_own = !kind->has_campaign && st->st_size && (kind->begins || kind->is) &&
+                        may_be_replaced (path, kind) > 0;
+    if ((force > 0 || !st->st_size || kind->has_campaign) && !is_own &&
+        wm_folder_is_of_campaign (path, campaign))
         return wm_fault (error, WM_EUSAGE,
                          "%.300s is a file of the campaign in %.300s: give another name", path,
                          campaign);

@@ -23,8 +23,9 @@ typedef struct {
     const char *const *begins; /* as what such a file begins; NULL at the end. NULL: any */
     bool (*is) (const char *begin, size_t bytes); /* ... and what its first 64 KiB must be; NULL:
                                                      anything, but without `begins` nothing is */
-    bool streams; /* stdout (-), a pipe or a device may be the target, and gets it as it is */
-    bool appends; /* lines are added to an earlier file */
+    bool streams;      /* stdout (-), a pipe or a device may be the target, and gets it as it is */
+    bool appends;      /* lines are added to an earlier file */
+    bool has_campaign; /* campaigns keep files of the kind, which are never replaced there */
 } wm_target_kind_t;
 
 /* Checks that `path` may become a file of this kind: its folder is there, and what has the name may

@@ -173,6 +173,20 @@ elsewhere () # no verb replaces a file of a campaign that it does not read, by -
     [ $n -ge 6 ]
 }
 ok "a file of another campaign" elsewhere
+kept_model () # the model that a campaign imported is not replaced by another import, though it is a .wmm; beside it one is
+{
+    local file force
+    for file in "$work/out$beside/models/"*.wmm; do
+        sha256sum "$file" >"$work/inputs"
+        for force in "" --force; do
+            refused 2 "--output $file is a file of the campaign in $work/out$beside: give another name" \
+                "$bin/wiremill" import "$made/model-${small}1.onnx" --output "$file" $force || return 1
+        done
+        sha256sum --check --quiet "$work/inputs" && cp "$file" "$work/kept.wmm" &&
+            "$bin/wiremill" import "$made/model-${small}1.onnx" --output "$work/kept.wmm" >/dev/null || return 1
+    done
+}
+ok "a campaign's own model" kept_model
 diary () # a folder called journal makes no campaign
 {
     mkdir -p "$work/mine/journal" && echo text >"$work/mine/notes" &&
