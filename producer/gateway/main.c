@@ -44,7 +44,8 @@ static const wm_option_t options[] = {
      .help = "admit only clients whose certificates these authorities (PEM) have signed"},
     {.name = "memory", .value = "BYTES", .least = 1 << 20, .most = 1L << 44, .task = "limits",
      .help = "requests and answers together hold at most so much; clients whose requests do not "
-             "fit wait (default: an eighth of the memory, at most 4 GiB)"},
+             "fit wait (default: an eighth of the memory, at most 4 GiB). Files of models that "
+             "come with loads may have as much again, on the disk"},
     {.name = "max-message", .value = "BYTES", .least = 1 << 10, .most = 1L << 40,
      .help = "largest request, and largest answer (default: a quarter of --memory)"},
     {.name = "max-connections", .value = "N", .least = 1, .most = 1 << 20, .fallback = "4096",
@@ -338,7 +339,8 @@ static int gateway_main (const wm_args_t *args)
     if (self.signals < 0 || !self.front.loop)
         wm_fault (&error, WM_EHOST, "the kernel gives no descriptors: %s", strerror (errno));
     else if (!take_limits (&self.front, args, &error) &&
-             (self.front.models = wm_models_new (self.front.loop, args, &error)) &&
+             (self.front.models = wm_models_new (self.front.loop, args,
+                                                 wm_budget_max (self.front.budget), &error)) &&
              !serve (&self, args, &error)) {
         wm_models_start (self.front.models);
         wm_poll_start (self.front.models);

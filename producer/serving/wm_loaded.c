@@ -40,13 +40,24 @@ static wm_fault_t write_file (const char *path, const uint8_t *data, size_t byte
                               strerror (failed));
 }
 
-wm_loaded_t *wm_loaded_new (const char *state, uint32_t number, const wm_override_t *override,
-                            wm_error_t *error)
+wm_loaded_t *wm_loaded_new (const char *state, uint32_t number, wm_loaded_sum_t *sum,
+                            const wm_override_t *override, wm_error_t *error)
 {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < override->n_file; i++)
+        bytes += override->file[i].bytes;
+    if (bytes > sum->bytes_max - sum->bytes) {
+        wm_fault (error, WM_EHOST,
+                  "the files of this load have %zu bytes, and those of models that came with loads "
+                  "%zu: all together may have %zu (--memory); unload one of them first",
+                  bytes, sum->bytes, sum->bytes_max);
+        return NULL;
+    }
     wm_loaded_t *self = zmalloc (sizeof *self);
     char path[PATH_MAX];
     wm_fault_t fault = WM_OK;
-    self->n_user = 1;
+    *self = (wm_loaded_t){ .n_user = 1, .bytes = bytes, .sum = sum };
+    sum->bytes += bytes;
     snprintf (self->path, sizeof self->path, "%.3800s/" NAME "%u", state, number);
     for (uint32_t i = 0; i < override->n_file && !fault; i++) {
         const char *name = override->file[i].name, *slash = strchr (name, '/');
@@ -75,6 +86,7 @@ void wm_loaded_drop (wm_loaded_t **self_p)
     *self_p = NULL;
     if (!self || --self->n_user)
         return;
+    self->sum->bytes -= self->bytes;
     remove_folder (self->path);
     free (self);
 }

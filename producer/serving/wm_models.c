@@ -501,12 +501,14 @@ static wm_fault_t check_named (const wm_models_t *self, wm_error_t *error)
     return WM_OK;
 }
 
-wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *error)
+wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, size_t loaded_max,
+                            wm_error_t *error)
 {
     wm_models_t *self = zmalloc (sizeof *self);
     self->loop = loop;
     self->args = args;
     self->lock = -1;
+    self->loaded.bytes_max = loaded_max;
     self->changed = changed;
     self->ask_again = ask_again;
     if (take_options (self, args, error) || wm_repository_open (self, args, error) ||

@@ -64,9 +64,10 @@
      .help = "folder for the brokers' sockets and logs (default: a temporary one)"}
 /* clang-format on */
 
-/* Finds the models that `args` name. NULL with *error: the command line or the repository is
-   wrong.  */
-wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, wm_error_t *error);
+/* Finds the models that `args` name. loaded_max: bytes of the files of all models that come with
+   loads. NULL with *error: the command line or the repository is wrong.  */
+wm_models_t *wm_models_new (wm_loop_t *loop, const wm_args_t *args, size_t loaded_max,
+                            wm_error_t *error);
 
 /* Begins to load them all; they are ready later.  */
 void wm_models_start (wm_models_t *self);

@@ -41,16 +41,23 @@ json_t *wm_override_config (const char *text, wm_error_t *error);
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
+/* What the files of all models that came with loads have together, and may.  */
+typedef struct {
+    size_t bytes, bytes_max;
+} wm_loaded_sum_t;
+
 /* A folder of files that came, and how many use it.  */
 typedef struct wm_loaded_t {
     unsigned n_user;
+    size_t bytes;
+    wm_loaded_sum_t *sum; /* in which they are counted; lent */
     char path[PATH_MAX];
 } wm_loaded_t;
 
-/* Writes the files to a new folder below `state`, whose name has this number. NULL: the disk is
-   full, or it cannot be written.  */
-wm_loaded_t *wm_loaded_new (const char *state, uint32_t number, const wm_override_t *override,
-                            wm_error_t *error);
+/* Writes the files to a new folder below `state`, whose name has this number. NULL: they are
+   too many bytes beside those of *sum, the disk is full, or it cannot be written.  */
+wm_loaded_t *wm_loaded_new (const char *state, uint32_t number, wm_loaded_sum_t *sum,
+                            const wm_override_t *override, wm_error_t *error);
 wm_loaded_t *wm_loaded_use (wm_loaded_t *self); /* NULL of NULL */
 /* The last one removes the folder.  */
 void wm_loaded_drop (wm_loaded_t **self_p);

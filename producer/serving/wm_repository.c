@@ -355,7 +355,8 @@ wm_model_files_t *wm_repository_override (const wm_model_entry_t *entry, const w
     bool is_good = files->config;
     if (is_good && given->n_file) {
         wm_models_t *models = entry->models;
-        files->loaded = wm_loaded_new (models->state, models->n_folder++, given, error);
+        files->loaded =
+            wm_loaded_new (models->state, models->n_folder++, &models->loaded, given, error);
         is_good = files->loaded;
         folder = is_good ? files->loaded->path : "";
     }

@@ -230,9 +230,11 @@ static void test_files (void **state)
     wm_ks_error_t failed;
     wm_error_t error;
     char folder[] = "/tmp/wm-override-XXXXXX", path[PATH_MAX + 16];
+    wm_loaded_sum_t sum = { .bytes_max = 6 };
     assert_non_null (mkdtemp (folder));
     read_json ("{'parameters':{'config':'{}','file:1/x':'AAAA','file:l':'AAAA'}}", &failed);
-    wm_loaded_t *one = wm_loaded_new (folder, 5, &given, &error), *other = wm_loaded_use (one);
+    wm_loaded_t *one = wm_loaded_new (folder, 5, &sum, &given, &error),
+                *other = wm_loaded_use (one);
     assert_non_null (one);
     snprintf (path, sizeof path, "%s/1/x", one->path);
     assert_int_equal (access (path, R_OK), 0);
@@ -241,15 +243,44 @@ static void test_files (void **state)
     assert_int_equal (access (path, R_OK), 0);
     wm_loaded_drop (&other);
     assert_int_equal (access (path, R_OK), -1);
-    one = wm_loaded_new (folder, 6, &given, &error);
+    one = wm_loaded_new (folder, 6, &sum, &given, &error);
     snprintf (path, sizeof path, "%s/wiremill-loaded-mine", folder); /* somebody's own */
     assert_int_equal (mkdir (path, 0700), 0);
     wm_loaded_sweep (folder);
     assert_int_equal (access (one->path, F_OK), -1);
     assert_int_equal (rmdir (path), 0);
     assert_int_equal (rmdir (folder), 0);
-    assert_null (wm_loaded_new ("/dev/null", 1, &given, &error));
+    assert_null (wm_loaded_new ("/dev/null", 1, &sum, &given, &error));
     wm_loaded_drop (&one);
+    assert_int_equal (sum.bytes, 0);
+    wm_override_clear (&given);
+}
+
+/* The files of all models together are bounded; those of one that is unloaded make place.  */
+static void test_sum (void **state)
+{
+    (void) state;
+    wm_ks_error_t failed;
+    wm_error_t error;
+    char folder[] = "/tmp/wm-override-XXXXXX";
+    wm_loaded_sum_t sum = { .bytes_max = 13 };
+    assert_non_null (mkdtemp (folder));
+    read_json ("{'parameters':{'config':'{}','file:1/x':'AAAA','file:l':'AAAA'}}", &failed);
+    wm_loaded_t *one = wm_loaded_new (folder, 1, &sum, &given, &error);
+    wm_loaded_t *two = wm_loaded_new (folder, 2, &sum, &given, &error),
+                *again = wm_loaded_use (two);
+    assert_true (one && two && sum.bytes == 12);
+    assert_null (wm_loaded_new (folder, 3, &sum, &given, &error));
+    assert_string_equal (error.text,
+                         "the files of this load have 6 bytes, and those of models that came with "
+                         "loads 12: all together may have 13 (--memory); unload one of them first");
+    wm_loaded_drop (&again); /* it is still used */
+    assert_null (wm_loaded_new (folder, 4, &sum, &given, &error));
+    wm_loaded_drop (&two);
+    assert_non_null (two = wm_loaded_new (folder, 5, &sum, &given, &error));
+    wm_loaded_drop (&one);
+    wm_loaded_drop (&two);
+    assert_int_equal (rmdir (folder), 0);
     wm_override_clear (&given);
 }
 
@@ -271,7 +302,8 @@ int main (void)
         cmocka_unit_test (test_json),    cmocka_unit_test (test_base64),
         cmocka_unit_test (test_refused), cmocka_unit_test (test_proto),
         cmocka_unit_test (test_damaged), cmocka_unit_test (test_config),
-        cmocka_unit_test (test_files),   cmocka_unit_test (test_names)
+        cmocka_unit_test (test_files),   cmocka_unit_test (test_sum),
+        cmocka_unit_test (test_names)
     };
     return cmocka_run_group_tests (tests, NULL, NULL);
 }
